@@ -119,8 +119,14 @@ const manySession, manyHolds = "many%d", "many%d0%d"
 // queue writes n tickets, whose sessions live until then.
 func (m *measured) queue(n int, line, lives, suffix string, until int64) {
 	m.Helper()
+	m.queueOf(n, line, lives, suffix, lived(until, 1))
+}
+
+// queueOf writes n tickets, and what lives says of their sessions.
+func (m *measured) queueOf(n int, line, lives, suffix, said string) {
+	m.Helper()
 	m.crowd(n, "ZADD", line, manyHolds+suffix, fmt.Sprint(noon-hour))
-	m.crowd(n, "HSET", lives, manySession, lived(until, 1))
+	m.crowd(n, "HSET", lives, manySession, said)
 }
 
 // heldBy writes n holds until then, of a key that has several, and its other members.
@@ -137,3 +143,11 @@ const (
 	died  = noon - 5*second
 	gone  = noon - 20*second
 )
+
+// crowds are what lives says of each session of a crowd that waits: those of unheard ones have lost their listeners.
+func crowds() map[string]string {
+	return map[string]string{
+		"Living": lived(alive, 1), "Dead": lived(died, 1), "Gone": lived(gone, 1),
+		"Unheard": strings.Replace(lived(alive, 1), "-"+label, "+"+label, 1),
+	}
+}

@@ -11,12 +11,14 @@ import (
 )
 
 // bound returns how much a call has to do at most beside a crowd, of whatever size: a search passes
-// over eight pages of dead tickets; a thousand ended holds are taken out at once; 128 attempts are
+// over eight pages of tickets that are dead or not heard; a thousand ended holds are taken out at once; 128 attempts are
 // granted.
 func bound(crowd string) int {
 	switch {
 	case strings.HasPrefix(crowd, "Dead"), strings.HasPrefix(crowd, "Gone"):
 		return 300 + 8*128*7
+	case strings.HasPrefix(crowd, "Unheard"):
+		return 300 + 8*128*9
 	case strings.HasPrefix(crowd, "Ended"):
 		return 300 + 2*1000
 	case strings.HasPrefix(crowd, "Living"):
@@ -68,10 +70,10 @@ func rwCosts() (rows []costRow) {
 		"Readers":      readers(alive),
 		"EndedReaders": readers(died),
 	}
-	for crowd, until := range map[string]int64{"Living": alive, "Dead": died, "Gone": gone} {
+	for crowd, said := range crowds() {
 		for _, line := range []string{"writers", "readers"} {
 			fills[crowd+line] = func(m *measured, n int) {
-				m.queue(n, line, "rwlives", "", until)
+				m.queueOf(n, line, "rwlives", "", said)
 				m.server.MustDo(m, "ZADD", m.key, -noon+hour, "sb1w", 1, "phase", alive, ours+label)
 				m.server.MustDo(m, "PEXPIRE", m.key, 60_000)
 			}
@@ -107,18 +109,20 @@ func permitCosts() (rows []costRow) {
 			m.heldBy(n, "permits", some, until, "sb1s", n+4, "used", n+5, "capacity", alive, ours+"0000000004"+label)
 		}
 	}
-	waits := func(until int64) func(m *measured, n int) {
+	waits := func(said string) func(m *measured, n int) {
 		return func(m *measured, n int) {
-			m.queue(n, "permits:line", "permits:lives", some, until)
+			m.queueOf(n, "permits:line", "permits:lives", some, said)
 			m.server.MustDo(m, "ZADD", m.name+"permits", -noon+hour, "sb1s", 4, "used", 2*n, "capacity", alive, ours+"0000000004"+label)
 			m.server.MustDo(m, "PEXPIRE", m.name+"permits", 60_000)
 		}
 	}
 	enter := []any{theirs + "0000000002", lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", keepMS, 4, none}
 	name := ours + "0000000004" + label
-	for crowd, fill := range map[string]func(m *measured, n int){
-		"Holds": holds(alive), "EndedHolds": holds(died), "Living": waits(alive), "Dead": waits(died), "Gone": waits(gone),
-	} {
+	fills := map[string]func(m *measured, n int){"Holds": holds(alive), "EndedHolds": holds(died)}
+	for crowd, said := range crowds() {
+		fills[crowd] = waits(said)
+	}
+	for crowd, fill := range fills {
 		rows = append(rows,
 			costRow{script: scripts.SemaphoreEnter, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(enter...)},
 			costRow{

@@ -17,9 +17,9 @@ import (
 // lockCosts are the rows of an exclusive lock, with crowds that wait and have died.
 func lockCosts() (rows []costRow) {
 	keys := on("lock", "line", "lives")
-	queued := func(until int64, value string) func(m *measured, n int) {
+	queued := func(said, value string) func(m *measured, n int) {
 		return func(m *measured, n int) {
-			m.queue(n, "line", "lives", turnMode, until)
+			m.queueOf(n, "line", "lives", turnMode, said)
 			m.set(value, time.Minute)
 		}
 	}
@@ -29,30 +29,30 @@ func lockCosts() (rows []costRow) {
 	leave := []any{mine, we, "PUBLISH", "g", keepMS, digits(noon), "0"}
 	requeue := []any{mine, nth("a", 7) + turnMode, lease * 1000, later, life, beatNumber(2), label, "PUBLISH", "g", keepMS, digits(noon), "0"}
 	poll := []any{they, life, beatNumber(2), label, "PUBLISH", "g", attempt(other), keepMS}
-	listed := func(until int64, value string) func(m *measured, n int) {
+	listed := func(said, value string) func(m *measured, n int) {
 		return func(m *measured, n int) {
-			queued(until, value)(m, n)
+			queued(said, value)(m, n)
 			m.server.MustDo(m, "ZADD", m.name+"line", noon, other)
 		}
 	}
-	for crowd, until := range map[string]int64{"Living": alive, "Dead": died, "Gone": gone} {
+	for crowd, said := range crowds() {
 		choice := 6 * 64 // of the foremost tickets
-		if until < noon {
+		if crowd != "Living" {
 			choice += bound(crowd)
 		}
 		rows = append(rows,
-			costRow{script: scripts.LockEnter, crowd: "Held" + crowd, base: 160, fill: queued(until, held), keys: keys, args: with(enter...)},
-			costRow{script: scripts.LockEnter, crowd: "Free" + crowd, base: 200 + choice, fill: queued(until, free), keys: keys, args: with(enter...)},
-			costRow{script: scripts.LockPoll, crowd: "Free" + crowd, base: 200 + choice, fill: listed(until, free), keys: keys, args: with(poll...)},
-			costRow{script: scripts.LockLeave, crowd: crowd, base: 100 + choice, fill: queued(until, held), keys: keys, args: with(leave...)},
-			costRow{script: scripts.LockRequeue, crowd: crowd, base: 200 + choice, fill: queued(until, held), keys: keys, args: with(requeue...)},
+			costRow{script: scripts.LockEnter, crowd: "Held" + crowd, base: 160, fill: queued(said, held), keys: keys, args: with(enter...)},
+			costRow{script: scripts.LockEnter, crowd: "Free" + crowd, base: 200 + choice, fill: queued(said, free), keys: keys, args: with(enter...)},
+			costRow{script: scripts.LockPoll, crowd: "Free" + crowd, base: 200 + choice, fill: listed(said, free), keys: keys, args: with(poll...)},
+			costRow{script: scripts.LockLeave, crowd: crowd, base: 100 + choice, fill: queued(said, held), keys: keys, args: with(leave...)},
+			costRow{script: scripts.LockRequeue, crowd: crowd, base: 200 + choice, fill: queued(said, held), keys: keys, args: with(requeue...)},
 			costRow{
-				script: scripts.LockForce, crowd: crowd, base: 100 + choice, fill: queued(until, held), keys: keys,
+				script: scripts.LockForce, crowd: crowd, base: 100 + choice, fill: queued(said, held), keys: keys,
 				args: with(ours, "PUBLISH", "g", "t", keepMS),
 			},
 		)
 	}
-	return append(rows, lockBatchCosts(queued(alive, held), keys)...)
+	return append(rows, lockBatchCosts(queued(lived(alive, 1), held), keys)...)
 }
 
 // lockBatchCosts are those of calls for many attempts, tickets or keys.

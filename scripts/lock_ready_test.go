@@ -8,13 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// heard says in lives that a session was heard at this server, which has no listener of it unless the test makes one.
-func (q *queued) heard(session string) {
-	q.Helper()
-	said := q.said(session)
-	q.server.MustDo(q, "HSET", q.lives, session, said[:36]+"+"+said[37:])
-}
-
 // handOffs are the ways in which a lock that theirs has goes to a waiter.
 func handOffs() map[string]func(q *queued) {
 	return map[string]func(q *queued){
@@ -77,22 +70,6 @@ func TestWaiterThatWasNeverHeard_IsServed(t *testing.T) {
 	}
 }
 
-// S1: a heartbeat says whether the server has a listener; a heartbeat alone does not ask, and changes nothing.
-func TestHeartbeatSaysWhetherItIsHeard(t *testing.T) {
-	t.Parallel()
-	q := newLock(t)
-	q.has(theirs)
-	q.queues(ours)
-	ear := func() string { return q.said(we)[36:37] }
-	require.Equal(t, "-", ear())
-	q.hears(we)
-	q.looks(we, ours)
-	require.Equal(t, "+", ear())
-	q.beat(we, life, q.next())
-	require.True(t, q.waits(we, noon))
-	require.Equal(t, "+", ear())
-}
-
 // S2: a turn's session that was not heard of for 1.2 pauses is passed over for one that was; a fair request never is.
 func TestWaiterThatWasNotHeardOfLately_IsPassedOverIfItTakesTurns(t *testing.T) {
 	t.Parallel()
@@ -128,17 +105,4 @@ func TestWaitersThatWereNotHeardOfLately_AreServedInOrder(t *testing.T) {
 	q.queues(ours, holdOf("c"))
 	q.clock += life/2 + 1
 	require.Equal(t, ours, q.passes(theirs))
-}
-
-// S1: what a sender may not ask leaves everything as it is.
-func TestSenderThatMayNotAskForListeners_HandsTheLockOver(t *testing.T) {
-	t.Parallel()
-	q := queuedOf(newPlaceAt(t), lockQueue)
-	q.has(theirs)
-	q.queues(ours, holdOf("c"))
-	q.heard(we)
-	q.server.MustDo(t, "ACL", "SETUSER", "default", "-pubsub")
-	require.Equal(t, ours, q.passes(theirs))
-	q.looks(session("c"), holdOf("c"))
-	require.Equal(t, "-", q.said(session("c"))[36:37])
 }

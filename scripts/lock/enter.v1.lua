@@ -102,7 +102,7 @@ if left > 0 and number == '' and living(before[1], now) then
   return {0, left, 0, now}
 end
 
--- include lock/ear
+-- include line/ear
 -- include line/beat
 -- include lock/handoff
 

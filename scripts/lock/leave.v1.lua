@@ -78,6 +78,7 @@ elseif not has then
 end
 
 -- include line/living
+-- include line/heard
 -- include lock/grant
 -- include lock/ready
 

@@ -74,7 +74,7 @@ for n = 1, #asked do
   places = places .. (scores[n] and '1' or '0')
 end
 
--- include lock/ear
+-- include line/ear
 -- include line/beat
 -- include lock/handoff
 -- include lock/mark

@@ -119,7 +119,7 @@ end
 -- seven eighths of a life. The functions of a heartbeat and of a search are made by the calls alone
 -- that need them.
 if queued and not (living(before[1], now) and tonumber(string.sub(before[1], 1, 16)) - tonumber(now) >= lw_us * 7 / 8) then
-  -- include lock/ear
+  -- include line/ear
   -- include line/beat
   beat(before, ear())
 end
@@ -128,6 +128,7 @@ if queued and (left > 0 or not marked) then
   return {0, left, left > 0 and 0 or 1, now, '', looked, had}
 end
 
+-- include line/heard
 -- include lock/grant
 -- include lock/ready
 

@@ -32,7 +32,7 @@
 --          of their sessions
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE; free: SET, DEL, ZADD, PEXPIRE; beside
 --          others: ZADD, PEXPIRE; with the mark ZCARD twice; queued: HGET, ZRANGE thrice, ZADD,
---          PEXPIRE and the heartbeat; more for each grant
+--          PEXPIRE, PUBSUB and the heartbeat; more for each grant
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms, mode, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + lw_us + keep_ms < 1e15
@@ -41,6 +41,7 @@ local kind, after_ms, session, caller, asker = 'sb1w', 15000, string.sub(ticket,
 local own, creates = ticket .. label, true
 
 -- include line/beat
+-- include line/ear
 -- include line/search
 -- include line/join
 
@@ -91,7 +92,7 @@ if not takes then
     join(mode == 'r' and readers or line, {line, readers}, ticket)
     waiting = waiting + 1
     if number ~= '' then
-      beat(before)
+      beat(before, ear())
     elseif not living(before[1], now) then
       due = 1 -- it thought that it had been heard
     end

@@ -22,8 +22,8 @@
 --          if a poll is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions, except this one
--- cost     O(attempts log n): TIME, ZMSCORE, ZCARD twice, HLEN, two PEXPIRE, the heartbeat, ZMSCORE
---          thrice, ZRANGE; more for each grant
+-- cost     O(attempts log n): TIME, ZMSCORE, ZCARD twice, HLEN, two PEXPIRE, PUBSUB, the heartbeat,
+--          ZMSCORE thrice, ZRANGE; more for each grant
 local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 assert(string.find(lw_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and lw_us + keep_ms < 1e15
@@ -32,6 +32,7 @@ local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
 local own, creates, skips = '', false, false
 
 -- include line/beat
+-- include line/ear
 -- include holds/lengthen
 -- include holds/ended
 -- include rwlock/handoff
@@ -45,7 +46,7 @@ local before = redis.call('HMGET', lives, session, 'from', 'from2')
 -- full.
 redis.call('PEXPIRE', line, 600000)
 redis.call('PEXPIRE', readers, 600000)
-beat(before)
+beat(before, ear())
 
 local places, tickets, holds = '', {}, {}
 for at = 1, #attempts, 19 do

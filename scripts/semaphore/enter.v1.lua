@@ -41,6 +41,7 @@ local kind, after_ms, session, caller, asker = 'sb1s', keep_ms, string.sub(ticke
 local own, creates = ticket .. label, false
 
 -- include line/beat
+-- include line/ear
 -- include line/search
 -- include line/join
 
@@ -93,7 +94,7 @@ if queues == '1' then
   join(line, {line}, ticket)
   waiting = waiting + 1
   if number ~= '' then
-    beat(before)
+    beat(before, ear())
   elseif not living(before[1], now) then
     due = 1 -- it thought that it had been heard
   end
@@ -106,7 +107,7 @@ if granted[ticket] then
 end
 publish()
 -- A try takes permits before dead waiters, and before no others.
-if queues == '0' and more == 0 and used + weight <= capacity and (waiting == 0 or not search(line, 'from')()) then
+if queues == '0' and more == 0 and used + weight <= capacity and (waiting == 0 or not search(line, 'from', is_heard)()) then
   give(own, full, used + weight, 'used', capacity, 'capacity', mark_left(), 'queue')
   return {1, floor, now}
 end

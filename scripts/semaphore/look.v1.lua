@@ -21,8 +21,8 @@
 --          is 1 if a poll is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions, except this one
--- cost     O(attempts log n): TIME, ZMSCORE, ZCARD, PEXPIRE, the heartbeat, ZMSCORE twice, ZRANGE;
---          more for each grant
+-- cost     O(attempts log n): TIME, ZMSCORE, ZCARD, PEXPIRE, PUBSUB, the heartbeat, ZMSCORE twice,
+--          ZRANGE; more for each grant
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 assert(string.find(lw_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and lw_us + keep_ms < 1e15
@@ -31,6 +31,7 @@ local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
 local own, creates, skips = '', false, false
 
 -- include line/beat
+-- include line/ear
 -- include holds/ended
 -- include semaphore/handoff
 
@@ -42,7 +43,7 @@ local before = redis.call('HMGET', lives, session, 'from', 'from2')
 -- Before the heartbeat, since it takes no memory: what follows is then not refused if memory is
 -- full.
 redis.call('PEXPIRE', line, 600000)
-beat(before)
+beat(before, ear())
 
 local places, tickets, holds = '', {}, {}
 for at = 1, #attempts, 29 do

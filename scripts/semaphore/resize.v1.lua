@@ -18,7 +18,7 @@
 local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local permits, not_after, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 assert(string.find(permits .. ' ' .. keep_ms, '^%d+ %d+$') and permits + keep_ms < 1e15, 'bad argument')
-local kind, after_ms, asker, caller = 'sb1s', keep_ms, '', ''
+local kind, after_ms, session, asker, caller = 'sb1s', keep_ms, '', '', ''
 local own, creates, skips = '', false, false
 
 -- include line/now

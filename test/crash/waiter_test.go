@@ -10,50 +10,85 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	sbnames "github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/redistest"
-	"github.com/signalbox-go/signalbox/reentrant"
 )
+
+// queueOf returns the keys of a kind's queue for a name: its tickets, and the lives of their sessions.
+func queueOf(kind, name string) (line, lives string) {
+	p, keys := locktest.Named(kind), locktest.Keys(name)
+	switch p.Line(name) {
+	case keys.Writers(), keys.Readers():
+		return p.Line(name), keys.RWLives()
+	case keys.PermitsLine():
+		return p.Line(name), keys.PermitsLives()
+	}
+	return p.Line(name), keys.Lives()
+}
+
+// killedWaiters are waiters of one kind that are killed behind a hold, and one of another kind that comes behind them.
+type killedWaiters struct {
+	held, killed, next string
+	beside             bool // the next one tries while the first one holds
+}
+
+func allKilledWaiters() []killedWaiters {
+	writer, reader, permit := locktest.Writer().Name, locktest.Reader().Name, locktest.Permit().Name
+	return []killedWaiters{
+		{held: "reentrant", killed: "reentrant", next: "fair"},
+		{held: "reentrant", killed: "fair", next: "fair"},
+		{held: permit, killed: permit, next: permit},
+		{held: writer, killed: writer, next: writer},
+		{held: writer, killed: reader, next: writer},
+		{held: reader, killed: writer, next: reader, beside: true},
+	}
+}
 
 // P6: waiters that are killed at the head of the queue delay no other. The lock goes past all of them at once, and their
 // tickets stay: none of them was granted it.
 func TestKilledWaitersDelayNoOther(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"reentrant", "fair"} {
-		t.Run(kind, func(t *testing.T) {
+	for _, c := range allKilledWaiters() {
+		t.Run(c.held+" then "+c.killed+" then "+c.next, func(t *testing.T) {
 			t.Parallel()
 			const killed = 5
-			w, name := newWorld(t), "killed/"+kind
-			set, err := sbnames.Make(sbnames.DefaultPrefix, name)
-			require.NoError(t, err)
-			held, err := reentrant.New(w.session, name).Lock(t.Context())
+			w, name := newWorld(t), "killed"
+			line, lives := queueOf(c.killed, name)
+			held, err := locktest.Named(c.held).New(w.session, name).Lock(t.Context())
 			require.NoError(t, err)
 			children := make([]*redistest.Process, killed)
 			for n := range children {
-				children[n] = start(t, "holder", w.server, kind, name, 30*time.Second)
+				children[n] = start(t, "holder", w.server, c.killed, name, 30*time.Second)
 			}
 			// A heartbeat of each has found that it is heard.
-			redistest.Await(t, "all wait", func() bool { return w.heard(t, set.Lives()) == killed })
+			redistest.Await(t, "all wait", func() bool { return w.heard(t, lives) == killed })
 			got := make(chan error, 1)
-			go func() {
-				_, err := fair.New(locktest.Session(t, w.server), name).Lock(locktest.Context(t))
-				got <- err
-			}()
-			queue := func() int { return len(w.list(t, "ZRANGE", set.Line(), 0, -1)) }
-			redistest.Await(t, "one more waits", func() bool { return queue() == killed+1 })
+			next := locktest.Named(c.next).New(locktest.Session(t, w.server), name)
+			queue := func(line string) int { return len(w.list(t, "ZRANGE", line, 0, -1)) }
+			if !c.beside {
+				nexts, _ := queueOf(c.next, name)
+				before := queue(nexts)
+				go func() {
+					_, err := next.Lock(locktest.Context(t))
+					got <- err
+				}()
+				redistest.Await(t, "one more waits", func() bool { return queue(nexts) == before+1 })
+			}
 			for _, child := range children {
 				child.Kill()
 			}
 			redistest.Await(t, "the server knows that they are gone", func() bool {
 				return len(w.list(t, "PUBSUB", "CHANNELS", sbnames.Grants(sbnames.DefaultPrefix)+"*")) <= 1
 			})
-			before := queue()
+			if c.beside {
+				_, err := next.TryLock(t.Context())
+				require.NoError(t, err)
+				return
+			}
 			require.NoError(t, held.Unlock())
 			require.NoError(t, <-got)
-			require.Equal(t, killed+1, before)
-			require.Equal(t, killed, queue(), "one of the killed was granted the lock")
+			require.Equal(t, killed, queue(line), "one of the killed was granted the lock")
 		})
 	}
 }

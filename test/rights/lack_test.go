@@ -92,10 +92,11 @@ func lacks() map[string]map[string]effect {
 			"+zrange": {errs: map[step]error{
 				try: denied, isLocked: denied, holder: denied, wait: denied, force: denied,
 			}},
-			"+zrank":                     {errs: map[step]error{leave: denied}},
-			"+zrem":                      {errs: map[step]error{wait: denied, unlock: denied, force: denied}, heals: true},
-			"+zmscore":                   {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
-			"+setrange +zpopmin +pubsub": {unasked: true},
+			"+zrank":             {errs: map[step]error{leave: denied}},
+			"+zrem":              {errs: map[step]error{wait: denied, unlock: denied, force: denied}, heals: true},
+			"+zmscore":           {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
+			"+setrange +zpopmin": {unasked: true},
+			"+pubsub":            {},
 		},
 	}
 	for _, effects := range of {

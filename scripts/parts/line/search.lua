@@ -6,7 +6,10 @@
 -- passed over; they lose their place only when they were dead for ten seconds, so that a session
 -- which was cut off for a while comes back to it. The field memory of lives remembers the last of
 -- those that were passed over, and when: ever so many are passed over once, unless one of them
--- comes back. more says that the search is not done.
+-- comes back. more says that the search is not done. is_heard, if it is given, says whether a
+-- session that lives is heard: see line/heard. Tickets of one that is not are passed over too. It
+-- may be heard again at any time, so the memory ends before the first of them. A search that would
+-- not be done returns that one: it could not continue behind it.
 --
 -- uses     lives
 -- defines  more, known, life_of, is_gone, remove, rank_after, search
@@ -40,10 +43,14 @@ local function rank_after(line, memory, head)
   local rank = from and string.sub(from, 1, 16) <= now and redis.call('ZRANK', line, string.sub(from, 17))
   return rank and rank + 1 or 0
 end
-local function search(line, memory)
+local function search(line, memory, is_heard)
   local rank, pages = nil, 0 -- of the page, and how many there were
   local page, at, stays = {}, 0, 0 -- how far the page is read, and how many of its tickets stay
   local gone, passed = {}, nil -- the tickets to remove, and the last that was passed over
+  local unheard -- the first that lives and was passed over
+  local function is_found(ticket, life)
+    return living(life, now) and (not is_heard or is_heard(string.sub(ticket, 1, 22), life))
+  end
   local function remember()
     remove(line, gone)
     gone = {}
@@ -58,7 +65,7 @@ local function search(line, memory)
     if not rank then
       local head = redis.call('ZRANGE', line, 0, 0)[1]
       local life = head and life_of(head)
-      if not head or living(life, now) then
+      if not head or is_found(head, life) then
         return head, life
       end
       rank = rank_after(line, memory, head)
@@ -68,18 +75,25 @@ local function search(line, memory)
         at = at + 1
         local ticket = page[at]
         local life = life_of(ticket)
-        if living(life, now) then
+        if is_found(ticket, life) then
           remember()
           return ticket, life
         elseif is_gone(life) then
           gone[#gone + 1] = ticket
         else
-          passed, stays = ticket, stays + 1
+          stays = stays + 1
+          unheard = unheard or living(life, now) and ticket
+          passed = not unheard and ticket or passed
         end
       end
       local last = pages > 0 and #page < 128
       if last or pages == 8 then
         remember()
+        local ticket = not last and unheard
+        if ticket then
+          unheard = nil
+          return ticket, life_of(ticket)
+        end
         more = last and more or 1
         return nil
       end

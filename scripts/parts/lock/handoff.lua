@@ -1,3 +1,4 @@
+-- include line/heard
 -- include line/search
 -- include lock/free
 -- include lock/grant
@@ -41,12 +42,12 @@ local function prefer()
 end
 
 -- Grants the lock, which is free, to the ticket that is preferred, or else to the first one whose
--- session lives, if that is heard. Without one the lock stays free, and only an empty queue
+-- session lives and is heard. Without one the lock stays free, and only an empty queue
 -- ends the mark. A ticket of another kind of lock, which used the name before, is dropped. Returns
 -- the ticket, or '', its stamp, the number of the heartbeat that paid, and how long the hold lasts.
 local function hand_off(floor)
   local ticket, life = prefer()
-  local next_living = not ticket and search(line, 'from')
+  local next_living = not ticket and search(line, 'from', is_heard)
   for _ = 1, ticket and 0 or 129 do
     ticket, life = next_living()
     if not ticket or #ticket == 42 then
@@ -56,8 +57,6 @@ local function hand_off(floor)
   end
   if ticket and #ticket ~= 42 then
     ticket, more = nil, 1
-  elseif ticket and not is_heard(string.sub(ticket, 1, 22), life) then
-    ticket = nil -- its own poll gets the lock, if it lives
   end
   if not ticket then
     marked = more == 1 or redis.call('EXISTS', line) == 1

@@ -1,4 +1,5 @@
 -- include holds/grant
+-- include line/heard
 -- include line/search
 -- rwlock/handoff
 -- Grants the lock to the waiters that may have it. phase is '1' while a writer has the lock, or had
@@ -35,7 +36,7 @@ local function hand_off()
     return
   end
   local all, before = phase == '2' or phase == '1', nil
-  local writer, writers_life = search(line, 'from')()
+  local writer, writers_life = search(line, 'from', is_heard)()
   if writer then
     before, is_open = tonumber(redis.call('ZSCORE', line, writer)), false
   elseif more == 1 then
@@ -44,7 +45,7 @@ local function hand_off()
       return -- whether a writer waits is not known yet
     end
   end
-  local next_reader = search(readers, 'from2')
+  local next_reader = search(readers, 'from2', is_heard)
   local reader, life = next_reader()
   while reader and (all or not before or tonumber(redis.call('ZSCORE', readers, reader)) < before) do
     if grants == 128 then

@@ -1,4 +1,5 @@
 -- include holds/grant
+-- include line/heard
 -- include line/search
 -- semaphore/handoff
 -- Grants from the head of the queue as long as it fits, at most 128 a call. A ticket for more than
@@ -52,7 +53,7 @@ local function mark_left()
   return marked and waiting > 0 and 1 or 0
 end
 local function grant_queue()
-  local next_ticket = search(line, 'from')
+  local next_ticket = search(line, 'from', is_heard)
   while used < capacity do
     local ticket, life = next_ticket()
     local weight = ticket and weight_of(ticket)

@@ -1,4 +1,4 @@
--- lock/ear
+-- line/ear
 -- Whether grants of a session are heard: '+' if this server has a listener for them, '-' if it has
 -- none, or does not say. In a cluster it is '-': the slot may be at another node at the next grant,
 -- at which the session does not listen yet.
