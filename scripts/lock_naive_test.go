@@ -11,9 +11,8 @@ import (
 type naiveLock struct {
 	naive
 
-	key     naiveKey
-	real    func() []any              // the tickets that the server has: when it takes out those that lost their places is its own affair
-	listens func(session string) bool // whether the server has a listener of the session
+	key  naiveKey
+	real func() []any // the tickets that the server has: when it takes out those that lost their places is its own affair
 }
 
 // naiveKey is the holder key. It is there until ends, in milliseconds.
@@ -117,24 +116,16 @@ func (m *naiveLock) forget() {
 	})
 }
 
-// beats is a heartbeat that asks whether the session can be notified.
-func (m *naiveLock) beats(session, number string) {
-	m.beat(session, number)
-	l := m.sessions[session]
-	l.isHeard = m.listens(session)
-	m.sessions[session] = l
-}
-
 // next returns the ticket that is granted the lock: the first one whose session lives, can be notified, and was heard of
 // lately; or else the first that lives and can be notified. The session that asks is there.
 func (m *naiveLock) next(asks string) (ticket, bool) {
-	heard := func(s string) bool { return s == asks || !m.sessions[s].isHeard || m.listens(s) }
+	heard := func(s string) bool { return m.serves(s, asks) }
 	lately := func(s string) bool { return s == asks || m.sessions[s].until-m.now >= life*3/5 }
 	for _, is := range []func(s string) bool{
 		func(s string) bool { return heard(s) && lately(s) }, heard,
 	} {
 		for _, t := range m.tickets {
-			if s := t.hold[:22]; m.lives(s) && is(s) {
+			if is(t.hold[:22]) {
 				return t, true
 			}
 		}

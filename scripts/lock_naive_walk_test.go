@@ -121,11 +121,8 @@ func (g *game) rareStep(hold string) (what string, got, want any) {
 	switch g.IntN(5) {
 	case 0:
 		deaf := players[3]
-		if said := g.said(deaf); said != "" {
-			g.server.MustDo(g, "HSET", g.lives, deaf, said[:36]+"+"+said[37:])
-			l := g.model.sessions[deaf]
-			l.isHeard = true
-			g.model.sessions[deaf] = l
+		if g.seemsHeard(deaf) {
+			g.model.hears(deaf, true)
 		}
 		return "was heard " + deaf, nil, nil
 	case 1:

@@ -152,7 +152,8 @@ type naive struct {
 	now      int64
 	tickets  []ticket
 	sessions map[string]lifeOf
-	told     map[string][]string // the messages to each session
+	told     map[string][]string       // the messages to each session
+	listens  func(session string) bool // whether the server has a listener of the session
 }
 
 type ticket struct {
@@ -163,7 +164,7 @@ type ticket struct {
 type lifeOf struct {
 	until   int64
 	number  string
-	isHeard bool // by a lock that asks for it
+	isHeard bool // at its last poll
 }
 
 func (m *naive) lives(session string) bool {
@@ -183,4 +184,32 @@ func (m *naive) beat(session, number string) {
 		l = lifeOf{max(l.until, old.until), max(l.number, old.number), old.isHeard}
 	}
 	m.sessions[session] = l
+}
+
+// beats is a heartbeat that asks whether the session can be notified.
+func (m *naive) beats(session, number string) {
+	m.beat(session, number)
+	m.hears(session, m.listens(session))
+}
+
+// hears says whether a session was heard at its last poll.
+func (m *naive) hears(session string, isHeard bool) {
+	l := m.sessions[session]
+	l.isHeard = isHeard
+	m.sessions[session] = l
+}
+
+// serves reports whether a session may be granted the lock: it lives and can be notified, or asks.
+func (m *naive) serves(session, asks string) bool {
+	return m.lives(session) && (session == asks || !m.sessions[session].isHeard || m.listens(session))
+}
+
+// seemsHeard says in lives that a session of a game was heard, if it waits, and reports whether it does.
+func (p *line) seemsHeard(session string) bool {
+	p.Helper()
+	said := p.said(session)
+	if said != "" {
+		p.server.MustDo(p, "HSET", p.lives, session, said[:36]+"+"+said[37:])
+	}
+	return said != ""
 }

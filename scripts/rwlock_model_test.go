@@ -54,9 +54,9 @@ func (m *naiveRW) dropEnded() {
 	m.has = slices.DeleteFunc(m.has, func(h rwHold) bool { return h.until <= m.now })
 }
 
-// writer returns the position of the first live writer in the queue, and whether there is one.
-func (m *naiveRW) writer() (at int, waits bool) {
-	at = slices.IndexFunc(m.line, func(t rwTicket) bool { return t.mode == writes && m.lives(t.hold[:22]) })
+// writer returns the position of the first writer in the queue that is served, and whether there is one.
+func (m *naiveRW) writer(asks string) (at int, waits bool) {
+	at = slices.IndexFunc(m.line, func(t rwTicket) bool { return t.mode == writes && m.serves(t.hold[:22], asks) })
 	return at, at >= 0
 }
 
@@ -71,13 +71,14 @@ func (m *naiveRW) left() int64 {
 
 // handOff grants the lock by the phases: after a writer to all readers, else to the readers before the first
 // writer, or to that writer if the lock is free then. It returns the grants to the session that asks and
-// notifies the others, of all grants but that to silent.
+// notifies the others, of all grants but that to silent, whose session asks too.
 func (m *naiveRW) handOff(asks, silent string) string {
 	var let []rwTicket
-	writer, waits := m.writer()
+	caller := (silent + asks)[:min(22, len(silent+asks))]
+	writer, waits := m.writer(caller)
 	if len(m.has) == 0 || m.has[0].mode == reads {
 		for i, t := range m.line {
-			if t.mode == reads && m.lives(t.hold[:22]) && (m.wrote || !waits || i < writer) {
+			if t.mode == reads && m.serves(t.hold[:22], caller) && (m.wrote || !waits || i < writer) {
 				let = append(let, t)
 			}
 		}
@@ -128,7 +129,7 @@ func (m *naiveRW) enter(hold, mode, number string) []any {
 			}
 			m.line = append(m.line, rwTicket{hold, mode, at})
 		}
-		m.beat(hold[:22], number)
+		m.beats(hold[:22], number)
 	}
 	m.handOff("", hold)
 	if i := m.holds(hold); i >= 0 {
@@ -136,7 +137,7 @@ func (m *naiveRW) enter(hold, mode, number string) []any {
 		return []any{int64(1), digits(m.floorOf(hold)), digits(m.now)}
 	}
 	if !queues {
-		_, waits := m.writer()
+		_, waits := m.writer(hold[:22])
 		fits = len(m.has) == 0 || mode == reads && m.has[0].mode == reads
 		if fits && !waits {
 			m.takes(hold, mode, full)
@@ -173,7 +174,7 @@ func (m *naiveRW) leave(hold string) []any {
 }
 
 func (m *naiveRW) look(session, number string, holds []string) []any {
-	m.beat(session, number)
+	m.beats(session, number)
 	places, grants := "", ""
 	for _, hold := range holds {
 		if i := m.holds(hold); i >= 0 {
@@ -218,7 +219,7 @@ func (m *naiveRW) force(holds []string) int64 {
 
 func (m *naiveRW) isOpen(hold string) bool {
 	i := m.holds(hold)
-	_, waits := m.writer()
+	waits := slices.ContainsFunc(m.line, func(t rwTicket) bool { return t.mode == writes && m.lives(t.hold[:22]) })
 	return i >= 0 && m.has[i].until > m.now && !waits
 }
 
@@ -254,9 +255,10 @@ func newRWGame(t *testing.T, seed uint64) *rwGame {
 	g := &rwGame{rwlock: newRWLock(t), Rand: rand.New(rand.NewPCG(seed, 2)), hear: make(map[string]*listener)}
 	g.model.sessions, g.model.told = make(map[string]lifeOf), make(map[string][]string)
 	g.memory = make(memory)
-	for _, session := range players {
+	for _, session := range players[:3] {
 		g.hear[session] = g.hears(session)
 	}
+	g.model.listens = func(session string) bool { return g.hear[session] != nil }
 	g.advance(0)
 	return g
 }
@@ -348,6 +350,10 @@ func (g *rwGame) step() (what string, got, want any) {
 		g.model.beat(hold[:22], number)
 		return "beats " + hold[:22], nil, nil
 	case 15:
+		if g.IntN(2) == 0 && g.seemsHeard(players[3]) {
+			g.model.hears(players[3], true)
+			return "was heard " + players[3], nil, nil
+		}
 		g.advance(g.Int64N(second))
 	default:
 		g.advance([]int64{1, second, second, 4 * second, 15 * second, 70 * second, -second, -hour}[g.IntN(8)])
@@ -393,7 +399,7 @@ func (g *rwGame) compare() {
 // compareMessages compares the messages to the sessions since the last call with those of the model.
 func (g *rwGame) compareMessages() {
 	g.Helper()
-	for _, session := range players {
+	for _, session := range players[:3] {
 		require.Equal(g, append([]string{}, g.model.told[session]...), g.hear[session].heard(), "what %s was told", session)
 	}
 	clear(g.model.told)

@@ -112,15 +112,16 @@ func permitBlock(stamp int64) int64 {
 	return length
 }
 
-// handOff grants to all live tickets at the head of the queue that fit. It returns the grants to asker, and the stamp
-// of the caller's own.
+// handOff grants to all tickets at the head of the queue that are served and fit. It returns the grants to asker, and the
+// stamp of the caller's own, whose session asks too.
 func (m *naivePermits) handOff(caller, asker string) (toldOf string, callers int64) {
 	var stay []ticket
+	asks := (caller + asker)[:min(22, len(caller+asker))]
 	blocked := false
 	for _, t := range m.tickets {
 		session := t.hold[:22]
 		switch {
-		case blocked || m.used() >= m.capacity || !m.lives(session):
+		case blocked || m.used() >= m.capacity || !m.serves(session, asks):
 			stay = append(stay, t)
 		case weightOf(t.hold) > m.capacity:
 		case m.used()+weightOf(t.hold) > m.capacity:
@@ -168,7 +169,7 @@ func (m *naivePermits) enter(wish, number string) []any {
 				}
 				m.tickets = append(m.tickets, ticket{wish, at})
 			}
-			m.beat(wish[:22], number)
+			m.beats(wish[:22], number)
 		}
 		_, stamp := m.handOff(wish, "")
 		if h := m.find(wish); h != nil {
@@ -176,7 +177,7 @@ func (m *naivePermits) enter(wish, number string) []any {
 			return []any{int64(1), digits(stamp), digits(m.now)}
 		}
 		takes = number == "" && m.used()+weightOf(wish) <= m.capacity &&
-			!slices.ContainsFunc(m.tickets, func(t ticket) bool { return m.lives(t.hold[:22]) })
+			!slices.ContainsFunc(m.tickets, func(t ticket) bool { return m.serves(t.hold[:22], wish[:22]) })
 	}
 	if takes {
 		m.gives(wish, full)
@@ -231,7 +232,7 @@ func (m *naivePermits) yield(wish string, alike []string) []any {
 }
 
 func (m *naivePermits) look(session, number string, wishes []string) []any {
-	m.beat(session, number)
+	m.beats(session, number)
 	places, toldOf := "", ""
 	for _, wish := range wishes {
 		switch {
@@ -399,6 +400,10 @@ func (g *permitGame) step() (what string, got, want any) {
 		}
 		return fmt.Sprint("yields ", w, alike), g.yields(w, alike...), g.model.yield(w, alike)
 	case 16:
+		if g.IntN(2) == 0 && g.seemsHeard(w[:22]) {
+			g.model.hears(w[:22], true)
+			return "was heard " + w[:22], nil, nil
+		}
 		g.advance(g.Int64N(2 * second))
 	default:
 		g.advance([]int64{1, 4 * second, 15 * second, 40 * second, -second, -hour}[g.IntN(6)])
@@ -453,6 +458,7 @@ func TestASemaphoreIsWhatANaiveOneIs(t *testing.T) {
 			g := &permitGame{permits: newPermits(t, capacity), Rand: rand.New(rand.NewPCG(seed, 2))}
 			g.memory = make(memory)
 			g.model.sessions, g.model.told = make(map[string]lifeOf), capacity
+			g.model.listens = func(string) bool { return false }
 			g.advance(0)
 			var history []string
 			for range steps {
