@@ -20,6 +20,7 @@
 //     calls.
 //  3. No side starves. The first waiting writer waits only for those that hold the lock; later readers
 //     wait behind it. When a writer is done, all waiting readers get the lock before the next writer.
+//     docs/guarantees.md has an exception.
 //  4. The holder knows: a lease ends in its process before its hold can expire on the server (package
 //     signalbox has two exceptions). A message reports a ForceUnlock at once; the next renewal
 //     reports a deleted or changed key.
@@ -29,8 +30,8 @@
 //  6. No leak: a call that returned an error leaves neither hold nor ticket, once the server replies
 //     again. A request that arrives more than 3 s after it was sent makes none.
 //  7. A lost message costs about a second: then the waiter's next poll finds the grant.
-//  8. Crashes: waiters that died together delay the others by at most 4 s, however many they are. A
-//     holder that died delays them by at most one lease.
+//  8. Crashes: waiters that died together delay the others by at most 4 s, a holder that died by one
+//     lease.
 //
 // # Not promised
 //

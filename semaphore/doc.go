@@ -15,18 +15,18 @@
 //
 //  1. Capacity: all holders together never have more permits than the capacity. For this, each
 //     holder must stop when its lease ends, and the server must keep its hold (the holder's entry)
-//     until then. The exception is a lower SetCapacity, which takes no permit away.
+//     until then. A lower SetCapacity takes no permit away.
 //  2. Order: tickets, the entries of the server's queue, are granted first in, first out, so small
 //     requests do not starve a large one. TryAcquire does not overtake a living waiter: one that
-//     the server heard from within 3 s.
+//     the server heard from within 3 s. docs/guarantees.md has an exception.
 //  3. Hand-over: a session hands released permits to its goroutines that want exactly that many,
 //     for one turn of 20 ms. The use that is running then, from Acquire to Release, is not
 //     interrupted. So a waiter in another process is delayed by at most the holders' turns, and one for
 //     each ticket ahead.
 //  4. The holder knows: a lease ends in its process before its hold can expire on the server (package
 //     signalbox has two exceptions). The next renewal reports a deleted or changed key.
-//  5. Crashes: waiters that died together delay others by at most 4 s. A holder that died delays them
-//     by at most one lease.
+//  5. Crashes: waiters that died together delay others by at most 4 s, a holder that died by one
+//     lease.
 //  6. No leak: a call that returned an error leaves neither hold nor ticket, once the server
 //     replies again. A request that arrives more than 3 s after it was sent makes none.
 //  7. A lost message costs about a second: then the waiter's next poll finds the grant.

@@ -32,9 +32,8 @@
 // # Not guaranteed
 //
 // The order of sessions that the server did not hear from for a life, which is three polls: they are skipped.
-// Their tickets stay for ten more seconds, and move to the end of the queue after that. The queue of an
-// exclusive lock also skips a session whose listener is gone, and one that waits for a turn and was not heard
-// from for 1.2 s.
+// Their tickets stay for ten more seconds, and move to the end of the queue after that. A session whose
+// listener is gone is skipped too, and so is one that waits for a turn and was not heard from for 1.2 s.
 //
 // A prompt end of what a copy of this process left behind, restored from a snapshot. The copy counts as
 // living as long as the original does, and each of its tickets may cost a life.
