@@ -36,8 +36,8 @@
 // # Not promised
 //
 // Exclusion beyond the lease: a process that is stopped between checking its lease and writing writes
-// late. Exclusion after a server has lost data: after a failover it may grant a lock that is held. If
-// neither may do harm, let the resource refuse a token that is smaller than one it has seen.
+// late. Exclusion after a server has lost data: after a failover it may grant a held lock. If neither
+// may do harm, let the resource refuse a token that is smaller than one it has seen.
 //
 // # Time
 //

@@ -30,8 +30,8 @@
 //  6. No leak: a call that returned an error leaves neither hold nor ticket, once the server replies
 //     again. A request that arrives more than 3 s after it was sent makes none.
 //  7. A lost message costs about a second: then the waiter's next poll finds the grant.
-//  8. Crashes: waiters that died together delay the others by at most 4 s, a holder that died by one
-//     lease.
+//  8. Crashes: waiters that died together delay the others by at most 4 s. A holder that died delays
+//     them by at most one lease.
 //
 // # Not promised
 //

@@ -25,8 +25,8 @@
 //     each ticket ahead.
 //  4. The holder knows: a lease ends in its process before its hold can expire on the server (package
 //     signalbox has two exceptions). The next renewal reports a deleted or changed key.
-//  5. Crashes: waiters that died together delay others by at most 4 s, a holder that died by one
-//     lease.
+//  5. Crashes: waiters that died together delay others by at most 4 s. A holder that died delays them
+//     by at most one lease.
 //  6. No leak: a call that returned an error leaves neither hold nor ticket, once the server
 //     replies again. A request that arrives more than 3 s after it was sent makes none.
 //  7. A lost message costs about a second: then the waiter's next poll finds the grant.
