@@ -218,7 +218,7 @@ func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant, waited 
 		n.local.Began(l.Wish.Like)
 	}
 	first, last := grant.Tokens()
-	lease := n.Hold.Begin(n, l.Realm, first, last)
+	lease := n.Hold.Begin(n, l.Realm, first, lastOf(first, last, waited))
 	terms, life, sent := l.terms(grant)
 	terms.Hold = l.Kind.Named(a)
 	if !until.IsZero() {

@@ -32,6 +32,27 @@ func TestTurnShrinksWithTheWaitOfItsTicket(t *testing.T) {
 	}
 }
 
+// P6: a turn has fewer uses the longer its ticket waited, and one at the least.
+func TestTurnHasFewerUsesAfterALongWait(t *testing.T) {
+	t.Parallel()
+	const first, block = 5000, 1023
+	for name, c := range map[string]struct {
+		waited time.Duration
+		want   uint64
+	}{
+		"AtOnce":        {0, block},
+		"WaitedABit":    {crowdedQueue, block},
+		"WaitedLong":    {2 * crowdedQueue, block / 2},
+		"WaitedForever": {time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, lastOf(first, first+block, c.waited)-first)
+			require.EqualValues(t, first, lastOf(first, first, c.waited))
+		})
+	}
+}
+
 // P6: many tickets settle where their turns are the wait.
 func TestTurnsOfManyTicketsSettle(t *testing.T) {
 	t.Parallel()
