@@ -20,6 +20,8 @@ import (
 const (
 	life  = time.Minute           // of the locks of others: longer than any test
 	pause = 20 * time.Millisecond // between their tries
+
+	patience = 2 * time.Second // with one call of rueidislock
 )
 
 // goRedis opens a client of the kind that redsync and redislock use.
@@ -85,8 +87,9 @@ func (s *site) byHand() version {
 
 // rueidislock is a service that locks with rueidislock, which needs majority of 2*majority-1 keys.
 //
-// It takes a try back that lasts longer than TryNextAfter. With NOLOOP it gets no message of that, and if its own key was
-// the only one it waited for, it waits for ever: on a busy machine, 20 ms are too short.
+// It may wait for ever for a lock that is free; make bench counts how often. One cause is a try that lasts longer than
+// TryNextAfter, which it takes back: with NOLOOP it gets no message of that. So the service gives up after a while, and
+// calls again.
 func (s *site) rueidislock(majority int32) version {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption:   rueidis.ClientOption{InitAddress: []string{s.server.Addr()}},
@@ -98,11 +101,23 @@ func (s *site) rueidislock(majority int32) version {
 	require.NoError(s, err)
 	s.Cleanup(locks.Close)
 	return func(ctx context.Context) (func() error, error) {
-		_, cancel, err := locks.WithContext(ctx, s.name)
-		return func() error {
-			cancel()
-			return nil
-		}, err
+		for {
+			// No deadline: it would bound how long the lock is held.
+			waiting, giveUp := context.WithCancel(ctx)
+			timer := time.AfterFunc(patience, giveUp)
+			_, cancel, err := locks.WithContext(waiting, s.name)
+			release := func() error {
+				if err == nil {
+					cancel()
+				}
+				giveUp()
+				return nil
+			}
+			if timer.Stop() || ctx.Err() != nil {
+				return release, err
+			}
+			_ = release() // given up, before it acquired the lock or just after
+		}
 	}
 }
 
