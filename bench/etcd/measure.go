@@ -18,11 +18,11 @@ import (
 
 // scale is how much is measured.
 type scale struct {
-	candidates        int
+	candidates       int
 	rounds, handOffs int           // in each
-	crashes, atOnce   int           // rounds, and elections that lose their leaders in each
-	crashLease        time.Duration // etcd's are whole seconds, from 2 on
-	idleLease, idle   time.Duration
+	crashes, atOnce  int           // rounds, and elections that lose their leaders in each
+	crashLease       time.Duration // etcd's are whole seconds, from 2 on
+	idleLease, idle  time.Duration
 }
 
 // leading is a term of a member.
