@@ -104,7 +104,14 @@ func (s *site) rueidislock(majority int32) version {
 		for {
 			// No deadline: it would bound how long the lock is held.
 			waiting, giveUp := context.WithCancel(ctx)
-			timer := time.AfterFunc(patience, giveUp)
+			timer := time.NewTimer(patience)
+			go func() {
+				select {
+				case <-timer.C:
+					giveUp()
+				case <-waiting.Done():
+				}
+			}()
 			_, cancel, err := locks.WithContext(waiting, s.name)
 			release := func() error {
 				if err == nil {
