@@ -128,7 +128,7 @@ func takePermits(ctx context.Context, s *session.Session, name string) error {
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, scripts.HoldsList, set.Permits())
+	holds, err := holdsOf(ctx, s, list(set.Permits(), "sb1s"))
 	if err != nil {
 		return err
 	}
@@ -158,12 +158,11 @@ func takePermits(ctx context.Context, s *session.Session, name string) error {
 	return nil
 }
 
-// holdsOf returns the names of all holds in the key of a semaphore, as a script lists them.
-func holdsOf(ctx context.Context, s *session.Session, list *scripts.Script, key string) (holds []string, err error) {
+// holdsOf returns the names of all holds in the key of a semaphore. page is the call that lists the first of them.
+func holdsOf(ctx context.Context, s *session.Session, page wire.Call) (holds []string, err error) {
 	for from := 0; ; from += most {
-		reply, err := s.Runner.Run(ctx, wire.Call{
-			Script: list, Keys: []string{key}, Args: []string{"sb1s", strconv.Itoa(from), strconv.Itoa(most)},
-		})
+		page.Args[1] = strconv.Itoa(from)
+		reply, err := s.Runner.Run(ctx, page)
 		if err != nil {
 			return nil, err
 		}

@@ -31,12 +31,15 @@ func forcePermits(ctx context.Context, s *session.Session, name string) error {
 		return err
 	}
 	keys := l.Semaphore.Keys(set, nil)
-	ids, err := holdsOf(ctx, s, scripts.RedissonPermitList, keys.Holder)
+	ids, err := holdsOf(ctx, s, permitList(keys.Holder))
 	if err != nil {
 		return err
 	}
 	if len(ids) == 0 {
 		return requireIDs(ctx, s, l.Plain.Keys(set, nil).Holder)
+	}
+	if slices.ContainsFunc(ids, func(id string) bool { return len(id) != layout.RedissonPermitSize }) {
+		return session.WrongKind("?") // before any permit is ended
 	}
 	s.FindWays(ctx, keys.Holder)
 	for page := range slices.Chunk(ids, perForce) {
@@ -51,9 +54,6 @@ func forcePermits(ctx context.Context, s *session.Session, name string) error {
 func forcePage(ctx context.Context, s *session.Session, l *layout.Layout, keys layout.Keys, page []string) error {
 	var sessions []string
 	for _, id := range page {
-		if len(id) != layout.RedissonPermitSize {
-			return session.WrongKind("?")
-		}
 		if alias := l.Semaphore.AliasIn(id); alias != "" {
 			sessions = append(sessions, alias)
 		}
@@ -76,7 +76,7 @@ func forcePage(ctx context.Context, s *session.Session, l *layout.Layout, keys l
 // requireIDs returns why the permits of a semaphore cannot be ended: their key lists those of an RSemaphore. It
 // returns nil if there is no hold.
 func requireIDs(ctx context.Context, s *session.Session, plain string) error {
-	holds, err := holdsOf(ctx, s, scripts.RedissonPermitList, plain)
+	holds, err := holdsOf(ctx, s, permitList(plain))
 	if err == nil && len(holds) > 0 {
 		return fmt.Errorf("%w: it is an RSemaphore, whose permits have no ids: they cannot be broken", errs.ErrBadOption)
 	}

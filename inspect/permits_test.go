@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// javaTakes takes permits as the Java client does: the ids are random, and the number is less by as many.
+// javaTakes acquires permits as the Java client does: the ids are random, and the number is less by as many.
 const javaTakes = `
 for i = 1, ARGV[1] do
   redis.call('ZADD', KEYS[2], ARGV[2], string.format('java%012d', i))
@@ -116,6 +116,13 @@ func TestBreakRefusesPermitsWithoutIDs(t *testing.T) {
 	require.ErrorIs(t, inspect.Break(locktest.Context(t), s, "other"), signalbox.ErrWrongKind)
 	require.Equal(t, "5", server.MustDo(t, "GET", "other"))
 	require.Equal(t, int64(1), server.MustDo(t, "ZCARD", "{other}:timeout"))
+
+	// It does not end those whose ids it knows either, though they are in an earlier page.
+	server.MustDo(t, "EVAL", javaTakes, 2, "mixed", "{mixed}:timeout", 600, never, 600)
+	server.MustDo(t, "ZADD", "{mixed}:timeout", never, "x: behind them")
+	require.ErrorIs(t, inspect.Break(locktest.Context(t), s, "mixed"), signalbox.ErrWrongKind)
+	require.Equal(t, "0", server.MustDo(t, "GET", "mixed"))
+	require.Equal(t, int64(601), server.MustDo(t, "ZCARD", "{mixed}:timeout"))
 
 	fenced := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))))
 	server.MustDo(t, "EVAL", javaTakes, 2, "x", "{x}:timeout", 1, never, 5)
