@@ -57,6 +57,17 @@ func (p Primitive) Line(name string) string {
 	return Keys(name).Line()
 }
 
+// Lives returns the key of the lives of the sessions in that queue.
+func (p Primitive) Lives(name string) string {
+	switch p.Name {
+	case semaphoreName:
+		return Keys(name).PermitsLives()
+	case writerName, readerName:
+		return Keys(name).RWLives()
+	}
+	return Keys(name).Lives()
+}
+
 // Ordered reports whether the lock is granted in the order of the requests.
 func (p Primitive) Ordered() bool { return p.Name != Reentrant().Name }
 

@@ -15,29 +15,17 @@ import (
 	"github.com/signalbox-go/signalbox/internal/redistest"
 )
 
-// queueOf returns the keys of a kind's queue for a name: its tickets, and the lives of their sessions.
-func queueOf(kind, name string) (line, lives string) {
-	p, keys := locktest.Named(kind), locktest.Keys(name)
-	switch p.Line(name) {
-	case keys.Writers(), keys.Readers():
-		return p.Line(name), keys.RWLives()
-	case keys.PermitsLine():
-		return p.Line(name), keys.PermitsLives()
-	}
-	return p.Line(name), keys.Lives()
-}
-
 // killedWaiters are waiters of one kind that are killed behind a hold, and one of another kind that comes behind them.
 type killedWaiters struct {
-	held, killed, next string
+	held, killed, next locktest.Primitive
 	beside             bool // the next one tries while the first one holds
 }
 
 func allKilledWaiters() []killedWaiters {
-	writer, reader, permit := locktest.Writer().Name, locktest.Reader().Name, locktest.Permit().Name
+	reentrant, fair, writer, reader, permit := locktest.Reentrant(), locktest.Fair(), locktest.Writer(), locktest.Reader(), locktest.Permit()
 	return []killedWaiters{
-		{held: "reentrant", killed: "reentrant", next: "fair"},
-		{held: "reentrant", killed: "fair", next: "fair"},
+		{held: reentrant, killed: reentrant, next: fair},
+		{held: reentrant, killed: fair, next: fair},
 		{held: permit, killed: permit, next: permit},
 		{held: writer, killed: writer, next: writer},
 		{held: writer, killed: reader, next: writer},
@@ -50,30 +38,32 @@ func allKilledWaiters() []killedWaiters {
 func TestKilledWaitersDelayNoOther(t *testing.T) {
 	t.Parallel()
 	for _, c := range allKilledWaiters() {
-		t.Run(c.held+" then "+c.killed+" then "+c.next, func(t *testing.T) {
+		t.Run(c.held.Name+" then "+c.killed.Name+" then "+c.next.Name, func(t *testing.T) {
 			t.Parallel()
 			const killed = 5
 			w, name := newWorld(t), "killed"
-			line, lives := queueOf(c.killed, name)
-			held, err := locktest.Named(c.held).New(w.session, name).Lock(t.Context())
+			line, behind := c.killed.Line(name), c.next.Line(name)
+			held, err := c.held.New(w.session, name).Lock(t.Context())
 			require.NoError(t, err)
 			children := make([]*redistest.Process, killed)
 			for n := range children {
-				children[n] = start(t, "holder", w.server, c.killed, name, 30*time.Second)
+				children[n] = start(t, "holder", w.server, c.killed.Name, name, 30*time.Second)
 			}
 			// A heartbeat of each has found that it is heard.
-			redistest.Await(t, "all wait", func() bool { return w.heard(t, lives) == killed })
-			got := make(chan error, 1)
-			next := locktest.Named(c.next).New(locktest.Session(t, w.server), name)
+			redistest.Await(t, "all wait", func() bool { return w.heard(t, c.killed.Lives(name)) == killed })
+			got, waiting := make(chan error, 1), killed
+			next := c.next.New(locktest.Session(t, w.server), name)
 			queue := func(line string) int { return len(w.list(t, "ZRANGE", line, 0, -1)) }
 			if !c.beside {
-				nexts, _ := queueOf(c.next, name)
-				before := queue(nexts)
+				before := queue(behind)
 				go func() {
 					_, err := next.Lock(locktest.Context(t))
 					got <- err
 				}()
-				redistest.Await(t, "one more waits", func() bool { return queue(nexts) == before+1 })
+				redistest.Await(t, "one more waits", func() bool { return queue(behind) == before+1 })
+				if behind == line {
+					waiting++
+				}
 			}
 			for _, child := range children {
 				child.Kill()
@@ -81,6 +71,7 @@ func TestKilledWaitersDelayNoOther(t *testing.T) {
 			redistest.Await(t, "the server knows that they are gone", func() bool {
 				return len(w.list(t, "PUBSUB", "CHANNELS", sbnames.Grants(sbnames.DefaultPrefix)+"*")) <= 1
 			})
+			require.Equal(t, waiting, queue(line), "the killed keep their tickets")
 			if c.beside {
 				_, err := next.TryLock(t.Context())
 				require.NoError(t, err)

@@ -229,7 +229,7 @@ func holdName(session string, n int) string { return session + fmt.Sprintf("%019
 // forced reads the replies of a force.
 func forced(_ *request, reply any) outcome {
 	n, _ := code(reply)
-	return outcome{taken: n >= wire.Done}
+	return outcome{taken: n == wire.Done}
 }
 
 // left reads the replies of those who leave, which report grants of the same session.

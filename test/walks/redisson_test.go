@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -237,7 +238,13 @@ func (k *javaPermitKind) ask(v verb, a *attempt) *request {
 		n := 1 + k.IntN(6)
 		return k.request(v, nil, k.sized(n), scripts.RedissonPermitResize, k.keys(), n, k.notAfter(), "PUBLISH", k.channel())
 	case forces:
-		return k.request(v, a, forced, scripts.RedissonPermitForce, k.keys(), "PUBLISH", k.channel(), k.name+"told:", a.session, idsOf(a))
+		ids := idsOf(a)
+		read := func(_ *request, reply any) outcome {
+			n, _ := code(reply)
+			all := n == wire.Code(len(ids)/layout.RedissonPermitSize)
+			return outcome{taken: all, unknown: !all && n != 0} // a hold has all of its permits, or has ended
+		}
+		return k.request(v, a, read, scripts.RedissonPermitForce, k.keys(), "PUBLISH", k.channel(), k.name+"told:", a.session, ids)
 	}
 	if a.ended || a.until == 0 {
 		return nil
