@@ -65,7 +65,7 @@ func (p *Passing) turn(waited time.Duration) time.Duration {
 // lastOf returns the last token of a turn, of the block from first to last. A ticket that waited for long gets a part of
 // the block.
 //
-// Where uses are short, their number ends the turn, and not the time: then all sessions have equally many, however the
+// If uses are short, their number ends the turn, and not the time. Then all sessions have equally many, however the
 // processes share the processors. 100 tickets with uses of 3.5 µs settle at a wait of 0.2 s and turns of 500 uses.
 func lastOf(first, last uint64, waited time.Duration) uint64 {
 	if waited <= crowdedQueue {
