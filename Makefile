@@ -45,6 +45,14 @@ gotest := go test -vet=off -ldflags=-w
 each = @for module in $(MODULES); do echo "--- $$module: $(strip $(1))"; \
 	(cd "$$module" && GOWORK=off $(strip $(1))) || exit 1; done
 
+# $(call tests,flags): the tests of all modules. The modules of go.work are tested in one go, so that no processor waits for the
+# last package of a module: a package more than there are processors, since many wait for servers, and first what takes long.
+# The other modules are tested by themselves. make tidy-check sees that each go.mod has what its module needs.
+atonce = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+longest := ./test/virtual ./test/interop ./scripts ./test/fencing ./bench ./test/failover ./test/walks ./cmd/signalbox
+tests = @GOWORK= $(gotest) -p $(atonce) -shuffle=on $(1) $(longest) work && \
+	for module in $(filter $(ALONE),$(MODULES)); do (cd $$module && GOWORK=off $(gotest) -shuffle=on $(1) ./...) || exit 1; done
+
 # Where the results of make mutate are.
 mutation = $(BIN)/mutants-$(if $(filter all,$(MUTANTS)),all,some).txt
 
@@ -63,11 +71,11 @@ quickstart: ## run the first program of the README; needs no server
 
 .PHONY: test
 test: redis ## the tests of all modules that need not wait for real time
-	$(call each,$(gotest) -short -shuffle=on ./...)
+	$(call tests,-short)
 
 .PHONY: test-full
 test-full: redis ## all tests of all modules, under the race detector where there is a C compiler
-	$(call each,$(gotest) $(RACE) -shuffle=on -timeout $(LONGEST) ./...)
+	$(call tests,$(RACE) -timeout $(LONGEST))
 
 .PHONY: race
 race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under the race detector, in a new order

@@ -48,6 +48,7 @@ func TestRunKillsAProgramThatIgnoresSIGTERM(t *testing.T) {
 
 // The program is asked to end while the lock is still at the server, and killed before it can expire.
 func TestRunEndsItsProgramBeforeTheLeaseEnds(t *testing.T) {
+	redistest.Slow(t, "a lease of three seconds comes near its end")
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -64,6 +65,7 @@ func TestRunEndsItsProgramBeforeTheLeaseEnds(t *testing.T) {
 }
 
 func TestRunKillsItsProgramIfTheServerStops(t *testing.T) {
+	redistest.Slow(t, "a lease of a second ends")
 	t.Parallel()
 	for name, stop := range map[string]func(*redistest.Server){"killed": (*redistest.Server).Kill, "frozen": (*redistest.Server).Freeze} {
 		t.Run(name, func(t *testing.T) {
@@ -94,6 +96,7 @@ func TestRunSurvivesABrokenWire(t *testing.T) {
 
 // The release of a lock whose server is away is reported; the program has done its work.
 func TestRunReportsAReleaseThatWasNotConfirmed(t *testing.T) {
+	redistest.Slow(t, "the command gives the server a second to confirm")
 	t.Parallel()
 	server := redistest.Start(t)
 	p := start(t, server.URL(), "run", "a", "--", "sh", "-c", "echo in; read line; exit 3")

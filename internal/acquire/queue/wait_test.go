@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -75,6 +76,7 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 // P6: a waiter whose ticket and message are lost, while heartbeats replace polls, has the lock when the
 // holder releases it.
 func TestWaiterBesideALongHoldFindsALostTicket(t *testing.T) {
+	redistest.Slow(t, "a waiter sends a heartbeat a second")
 	t.Parallel()
 	p := newPlace(t)
 	p.only(scripts.LockWait)
@@ -91,6 +93,7 @@ func TestWaiterBesideALongHoldFindsALostTicket(t *testing.T) {
 
 // P6: while the slot moves, the heartbeat of a waiter is refused, and its poll does.
 func TestMovingSlot_Waiter_StaysAlive(t *testing.T) {
+	redistest.Slow(t, "a waiter sends a heartbeat a second")
 	t.Parallel()
 	p := newPlace(t)
 	u, other := p.mover(), p.mover()
