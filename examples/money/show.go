@@ -91,6 +91,7 @@ func showLateTeller(ctx context.Context, url string, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
+	defer lease.Unlock() // it is lost by then
 	tokens := multilock.Tokens(lease)
 	<-lease.Done() // it is paused
 	if err := transfer(ctx, session, db, "b", "c", 0); err != nil {
