@@ -19,10 +19,10 @@
 //
 //  1. Order: first in, first out, by the order in which the server received the calls, over all
 //     processes. Each waiting goroutine has its own ticket, which is its entry in the server's queue. A
-//     living waiter, which is one that the server heard from within 3 s, keeps its ticket. TryLock does
-//     not overtake a living waiter. docs/guarantees.md has the exceptions.
-//  2. No turns: a released lock goes to the first ticket, also if a goroutine of the same session waits
-//     behind it.
+//     living waiter, which is one that the server heard from in the last 3 s, keeps its ticket. TryLock
+//     does not overtake a living waiter. docs/guarantees.md has the exceptions.
+//  2. No turns: a released lock goes to the first ticket, even if a goroutine of the session that
+//     released it waits further back.
 //  3. Beside package reentrant on the same name, fair calls keep their order among themselves. Each
 //     ticket of a reentrant session ahead of a fair call delays it by a turn of that session, instead
 //     of by one use.

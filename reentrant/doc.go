@@ -24,17 +24,18 @@
 //     queue), once the server replies again. A request that arrives more than 3 s after it was sent
 //     makes none.
 //  5. A lost message costs about a second: then the waiter's next poll finds the grant.
-//  6. Order: tickets are served first in, first out, each for one turn (see below). So a waiter is
-//     delayed by at most the holder's turn, and one for each ticket ahead. TryLock does not overtake a living waiter: one that the server heard from within 3 s.
-//     docs/guarantees.md has the exceptions.
+//  6. Order: tickets are served first in, first out, each for one turn (see below). So a ticket is
+//     delayed by at most the holder's turn, and one turn for each ticket ahead. TryLock does not overtake
+//     a living waiter: one that the server heard from in the last 3 s. docs/guarantees.md has the
+//     exceptions.
 //
 // # Turns
 //
-// Goroutines of a session share one ticket if they use the same options, and are served first in,
-// first out. When it is granted, the
-// session hands the lock from one to the next without the server, for one turn. A turn ends after
-// 20 ms, after 1,024 uses, or after ten times as long as a hand-off to another process takes, whichever
-// is first. The use that is running then, from Lock to Unlock, is not interrupted. A call with WithFixedLease or WithMaxHold has its own ticket, for one use.
+// Goroutines of a session that use the same options share one ticket. When it is granted, the session
+// hands the lock from one to the next, first in, first out, for one turn. The turn begins no further
+// use after 20 ms, 1,024 uses, or ten times the time of a hand-off to another process, whichever is
+// first. It ends with the running use, from Lock to Unlock. So it takes at most 20 ms and one use. A
+// call with WithFixedLease or WithMaxHold has its own ticket, for one use.
 //
 // # Not promised
 //
