@@ -9,42 +9,43 @@
 //	}
 //	defer lease.Unlock()
 //
-// Lock, TryLock, Do and Locker are for writers; RLock, TryRLock, RDo and RLocker are for readers.
+// Lock, TryLock, Do and Locker are for writers, RLock, TryRLock, RDo and RLocker for readers.
 // Downgrade makes a writer a reader.
 //
 // # Guarantees
 //
 //  1. Exclusion: a writer holds the lock alone, over all processes. For this, each holder must stop
 //     when its lease ends, and the server must keep its hold (the holder's entry) until then.
-//  2. Order: writers are served first in, first out, in the order in which the server received their
-//     calls.
+//  2. Order: writers are served in the order in which the server received their calls.
 //  3. No side starves. The first waiting writer waits only for those that hold the lock; later readers
 //     wait behind it. When a writer is done, all waiting readers get the lock before the next writer.
-//     docs/guarantees.md has an exception.
+//     Exceptions: readers may join others of their session (see below); a connection is lost
+//     (docs/guarantees.md).
 //  4. The holder knows: a lease ends in its process before its hold can expire on the server (package
 //     signalbox has two exceptions). A message reports a ForceUnlock at once; the next renewal
 //     reports a deleted or changed key.
-//  5. Fencing: a writer's token is greater than those of all earlier holders, a reader's greater than
+//  5. Fencing: a writer's token is greater than those of all earlier holders, a reader's than
 //     those of all earlier writers (but see package signalbox). Readers that share a hold have one
 //     token.
 //  6. No leak: a call that returned an error leaves neither hold nor ticket, once the server replies
 //     again. A request that arrives more than 3 s after it was sent makes none.
 //  7. A lost message costs about a second: then the waiter's next poll finds the grant.
 //  8. Crashes: waiters that died together delay the others by at most 4 s. A holder that died delays
-//     them by at most one lease.
+//     them by at most one lease and about a second.
 //
 // # Not promised
 //
 //   - Upgrade: a reader that calls Lock gets ErrUpgrade.
 //   - A second RLock without the context of the first lease: it waits behind a waiting writer, which
-//     waits for the first lease. As with sync.RWMutex this is a deadlock. Pass Lease.Enter(ctx).
-//   - That a waiting writer stops readers at once: where a session has readers, others of it may join
-//     them for up to 20 ms after the server last replied to it.
+//     waits for the first lease: a deadlock, as with sync.RWMutex. Pass Lease.Enter(ctx).
+//   - That a waiting writer stops readers at once: readers of a session that has readers may join
+//     them for up to 20 ms more.
 //   - What package fair does not promise.
 //
 // # Time
 //
-// As in package signalbox. Readers of one session share a hold, its deadline and its renewals.
+// As in package signalbox. Readers of one session share a hold and its renewals, unless they use
+// WithFixedLease, WithMaxHold or WithReplicas.
 //
 // # Cost
 //
@@ -58,7 +59,7 @@
 // # Redisson
 //
 // In the layout signalbox.Redisson it shares the keys of Java's RReadWriteLock. Guarantees 2 and 3 do
-// not hold then: a writer gets the lock only when there are no readers, and may starve.
+// not hold then: a writer waits until there is no reader, and may starve.
 //
 // docs/internals/rwlock.md has the states, the failures and the keys.
 package rwlock

@@ -9,34 +9,31 @@
 //	}
 //	defer lease.Release()
 //
-// Weighted has the methods of golang.org/x/sync/semaphore.
-//
 // # Guarantees
 //
 //  1. Capacity: all holders together never have more permits than the capacity. For this, each
 //     holder must stop when its lease ends, and the server must keep its hold (the holder's entry)
-//     until then. A lower SetCapacity takes no permit away.
+//     until then. The exception: a lower SetCapacity takes no permit away.
 //  2. Order: tickets, the entries of the server's queue, are granted first in, first out, so small
 //     requests do not starve a large one. TryAcquire does not overtake a living waiter: one that
-//     the server heard from within 3 s. docs/guarantees.md has an exception.
+//     the server heard from in the last 3 s. docs/guarantees.md has an exception.
 //  3. Hand-over: a session hands released permits to its goroutines that want exactly that many,
-//     for one turn of 20 ms. The use that is running then, from Acquire to Release, is not
-//     interrupted. So a waiter in another process is delayed by at most the holders' turns, and one for
-//     each ticket ahead.
+//     for one turn: at most 20 ms and one use, from Acquire to Release. Turns run side by side. So the
+//     first ticket waits for at most one turn, and each ticket ahead adds at most one.
 //  4. The holder knows: a lease ends in its process before its hold can expire on the server (package
 //     signalbox has two exceptions). The next renewal reports a deleted or changed key.
 //  5. Crashes: waiters that died together delay others by at most 4 s. A holder that died delays them
-//     by at most one lease.
+//     by at most one lease and about a second.
 //  6. No leak: a call that returned an error leaves neither hold nor ticket, once the server
 //     replies again. A request that arrives more than 3 s after it was sent makes none.
 //  7. A lost message costs about a second: then the waiter's next poll finds the grant.
-//  8. Tokens: a lease has a greater token than all earlier leases. After a hand-over it is greater
-//     only than that of the lease that released the permits (but see package signalbox).
+//  8. Tokens: a lease that the server granted has a greater token than all earlier leases; one that
+//     was handed over, than those that had its permits before (but see package signalbox).
 //
 // # Not promised
 //
 //   - A free permit at once: if a session has permits, and its last Acquire had to wait, the next
-//     one waits for those, for up to 20 ms.
+//     one waits for those, up to 20 ms.
 //   - Exclusion by tokens: several holders work at once, so a smaller token may be valid.
 //   - The capacity for ever: a minute after the last use, or an hour if SetCapacity set it, New's
 //     counts again.
