@@ -14,23 +14,22 @@
 //
 // # Guarantees
 //
-//  1. Never early: Wait returns nil when n different ids (in the example, files) were counted in its
-//     round, and never before. The round is over then: it has opened. An id counts once, however
-//     often it is sent, so a killed worker can repeat its ids.
-//  2. A round that has opened or was reset never changes again. A late worker gets ErrRoundOver or
-//     ErrReset, and counts in no other round.
+//  1. Never early: a round is complete, and Wait returns nil, when n different ids (here, files) were
+//     counted in it, and not before. An id counts once, however often it is sent, so a killed worker
+//     can repeat its ids.
+//  2. A round that is complete or was reset never changes again. A late CountDown counts in no other
+//     round: it returns 0 until the next round starts, then ErrRoundOver; after a Reset, ErrReset.
 //  3. No leak: a Start that returned an error leaves no round of its own. If the server began one,
 //     the session resets it in the background, as soon as the server replies again. A Start that
 //     arrives more than 3 s after it was sent does nothing.
-//  4. A lost message costs about a second: then the waiter's next poll finds that the round is
-//     over.
+//  4. A lost message costs about a second: then the waiter's next poll finds the end of the round.
 //  5. For each latch, the waiters of one session share one subscription and one poll a second. A
 //     waiter has no goroutine or timer of its own.
 //
 // # Not promised
 //
-//   - That the right ids come: any n different ids open a round.
-//   - Counts that the server lost in a failover. The round then stays closed; send all ids again.
+//   - That the right ids come: any n different ids complete a round.
+//   - Counts that the server lost in a failover. The round then stays incomplete; send all ids again.
 //     If the start was lost, calls return ErrRoundLost.
 //   - How a round ended that more than 32 others have followed: if it was reset, calls for it, and
 //     for all rounds before it, return ErrRoundLost.
@@ -38,9 +37,9 @@
 //
 // # Time
 //
-// A round is kept for 24 hours after its last use, or as long as Keep says. While it is kept, a
-// later round gets a greater ID, also if the server's clock is set back. No clock of a client
-// matters.
+// A round is kept for about 24 hours, or as long as Keep says, after the last request for it, such as
+// a waiter's poll. While it is kept, a later round gets a greater ID, even if the server's clock is set
+// back. No clock of a client matters.
 //
 // # Cost
 //
@@ -54,10 +53,9 @@
 // # Redisson
 //
 // In the layout signalbox.Redisson it shares the key of Java's RCountDownLatch, which has neither
-// ids nor rounds. So each CountDown counts, also a repeated one, and all rounds have the ID 1. A
-// call without a reply is not repeated and returns ErrUnconfirmed. If a round ends and the next one
-// starts in the moment in which Wait is called, it may wait for the next one.
+// ids nor rounds. So each CountDown counts, even a repeated one, and all rounds have the ID 1. A
+// call without a reply is not repeated and returns ErrUnconfirmed. If the next round starts just as
+// Wait is called, Wait may wait for that one.
 //
-// docs/internals/countdown.md has the states, the failures, the key, and what differs with
-// Redisson.
+// docs/internals/countdown.md has the states, the failures, the key, and more on Redisson.
 package countdown

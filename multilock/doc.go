@@ -29,8 +29,8 @@
 //  5. Members are renewed while others are waited for. If one is lost meanwhile, all are acquired
 //     anew.
 //  6. Fencing: each member has its own token. Token of the lease is the greatest of them. It is
-//     greater than the Token of an earlier multilock if all members of the earlier one are members of
-//     this one, too. The exception is members that several can hold at once: readers and permits.
+//     greater than the Token of an earlier lease if this lease has all members of that one (but see
+//     package signalbox). The exception is members that several can hold at once: readers and permits.
 //
 // # Not promised
 //
