@@ -103,12 +103,13 @@ func WithRenewedLease(life time.Duration) LockOption {
 // shorter; 3 s by default. The first renewal is sent after a sixth to a third of that, and gives the
 // hold its whole lease. From 100 ms to 24 h.
 //
-// A process that dies before the first renewal delays the others by d, and not by the whole lease.
+// A process that dies before the first renewal delays the others by d and about a second at most, and
+// not by the whole lease.
 // The price: an outage of the server, or a pause of the process, that begins before the first renewal
 // and lasts longer than d ends the hold. If that is worse than the delay, set d to the lease. A hold
-// with WithReplicas lasts longer by the wait. A fixed lease has no renewal and lasts as long as it says.
+// with WithReplicas lasts longer by the wait. A fixed lease lasts as long as it says.
 // Packages election and once have d at the lease unless this option sets it: their work is long.
-// In Redisson's layout holds have their whole lease from the start, as in Java, and the option is
+// In the layouts Redisson and SetNX holds have their whole lease from the start, and the option is
 // ErrBadOption.
 func WithFirstLease(d time.Duration) LockOption {
 	return func(l *session.LockSettings) {
