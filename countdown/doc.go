@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package countdown is a count-down latch across processes: waiters block until n different pieces
-// of work were counted down, in whatever process they were done.
+// of work were counted down, by any processes.
 //
 // A starter begins a round of n. It hands the round's ID to the workers together with their work:
 //
@@ -14,9 +14,9 @@
 //
 // # Guarantees
 //
-//  1. Never early: a round is complete, and Wait returns nil, when n different ids (here, files) were
-//     counted in it, and not before. An id counts once, however often it is sent, so a killed worker
-//     can repeat its ids.
+//  1. Never early: a round opens, and Wait returns nil, when n different ids (here, files) were counted
+//     in it, and not before. The round is complete then. An id counts once, however often it is sent,
+//     so a killed worker can repeat its ids.
 //  2. A round that is complete or was reset never changes again. A late CountDown counts in no other
 //     round: it returns 0 until the next round starts, then ErrRoundOver; after a Reset, ErrReset.
 //  3. No leak: a Start that returned an error leaves no round of its own. If the server began one,
@@ -57,5 +57,5 @@
 // call without a reply is not repeated and returns ErrUnconfirmed. If the next round starts just as
 // Wait is called, Wait may wait for that one.
 //
-// docs/internals/countdown.md has the states, the failures, the key, and more on Redisson.
+// docs/internals/countdown.md has the states, failures and key, and more on Redisson.
 package countdown

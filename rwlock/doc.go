@@ -19,8 +19,8 @@
 //  2. Order: writers are served in the order in which the server received their calls.
 //  3. No side starves. The first waiting writer waits only for those that hold the lock; later readers
 //     wait behind it. When a writer is done, all waiting readers get the lock before the next writer.
-//     Exceptions: readers may join others of their session (see below); a connection is lost
-//     (docs/guarantees.md).
+//     Exceptions: readers may join others of their session (see below); a connection for messages is
+//     lost (docs/guarantees.md).
 //  4. The holder knows: a lease ends in its process before its hold can expire on the server (package
 //     signalbox has two exceptions). A message reports a ForceUnlock at once; the next renewal
 //     reports a deleted or changed key.
@@ -38,8 +38,8 @@
 //   - Upgrade: a reader that calls Lock gets ErrUpgrade.
 //   - A second RLock without the context of the first lease: it waits behind a waiting writer, which
 //     waits for the first lease: a deadlock, as with sync.RWMutex. Pass Lease.Enter(ctx).
-//   - That a waiting writer stops readers at once: readers of a session that has readers may join
-//     them for up to 20 ms more.
+//   - That a waiting writer stops readers at once: others of a session with readers may join them for
+//     up to 20 ms more.
 //   - What package fair does not promise.
 //
 // # Time

@@ -33,7 +33,7 @@
 // # Not promised
 //
 //   - A free permit at once: if a session has permits, and its last Acquire had to wait, the next
-//     one waits for those, up to 20 ms.
+//     one waits for those, for up to 20 ms.
 //   - Exclusion by tokens: several holders work at once, so a smaller token may be valid.
 //   - The capacity for ever: a minute after the last use, or an hour if SetCapacity set it, New's
 //     counts again.
