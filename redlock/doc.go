@@ -17,37 +17,37 @@
 //
 //  1. Exclusion: a name has at most one holder at a time, under the assumptions below. The
 //     exception is ForceUnlock.
-//  2. The holder knows: a lease ends in its process before its hold can expire on the servers that
-//     granted or last renewed it, always a majority. A message reports a ForceUnlock at once; the
-//     next renewal reports a hold that a majority has lost.
+//  2. The holder knows: a lease ends in its process before its hold can expire on a majority: the
+//     servers that granted it or, after a renewal, those that confirmed the last one. A message
+//     reports a ForceUnlock at once; the next renewal reports a hold that a majority has lost.
 //  3. Fencing: with Fenced, a lease has a greater token than every earlier one, if the servers'
-//     clocks differ by less than a day. Without it, only than those whose Unlock returned nil, if
-//     the clocks differ by less than a minute (signalbox.WithTokenFloor). The exception, in
-//     both cases: all servers that granted both holds lost its data in between.
+//     clocks differ by less than a day. Without Fenced, its token is greater only than those of
+//     earlier leases whose Unlock returned nil, and only if the clocks differ by less than a minute
+//     (signalbox.WithTokenFloor sets more). Neither is true if all servers that granted both holds
+//     lost their data in between.
 //  4. No leak: a call that returned an error leaves nothing behind. What a server granted is
-//     released once that server replies again; if it stays silent, it expires by itself.
-//  5. No server blocks a call: Lock and TryLock give each server a tenth of the lease to reply, at
-//     most a second.
+//     released once that server replies again, or expires by itself.
+//  5. Lock and TryLock give each server a tenth of the lease to reply, at most a second.
 //  6. A lost message costs about a second: then the waiter's next poll finds the lock free.
 //  7. One server has one vote, also if several sessions go to it.
-//  8. Goroutines of one process are served first in, first out.
+//  8. Goroutines that lock a name over the same sessions are served first in, first out.
 //
 // # Not promised
 //
 // What a consensus protocol promises. Guarantees 1 and 2 rest on these assumptions:
 //
 //   - A holder stops when its lease ends.
-//   - The clocks of servers and processes run equally fast, within 2 %. They may show different
-//     times.
-//   - No server's clock is set forward during a hold.
-//   - A server loses all its keys or none: no single key is deleted or evicted. After a loss it
-//     grants nothing for the longest lease; the package sees to that.
+//   - The clocks of servers and processes run equally fast, within 2 %.
+//   - No server's clock is set forward during a hold. No host is suspended after its wall clock was
+//     set back.
+//   - A server loses all its keys or none: no single key is deleted or evicted. After a loss the
+//     package lets it grant nothing for the longest lease.
 //   - All processes use leases of one length for the name, or set GreatestLease.
 //
-// So use tokens (see package signalbox).
+// So use tokens.
 //
-// Processes have no order. A waiter tries again when a server reports a release, when its poll finds
-// the lock free, and after 5 s at the latest; beside other waiters, after random pauses.
+// Processes have no order. A waiter tries again after a release, when its poll finds the lock free,
+// and after 5 s at the latest.
 //
 // # Time
 //
@@ -59,7 +59,7 @@
 //	Unlock          1
 //	waiting         1 poll a second at each server
 //
-// The first Lock over new servers takes one lease, as after a loss.
+// The first Lock over new servers takes one lease.
 //
-// docs/internals/redlock.md has the failures, the keys and all costs.
+// docs/internals/redlock.md has the failures.
 package redlock
