@@ -14,14 +14,16 @@
 //
 // # Guarantees
 //
-//  1. Names yields each name that is in use from the beginning of the loop to its end.
+//  1. Names yields each name that is in use during the whole loop. A name that is acquired or released
+//     meanwhile may be missing.
 //  2. Names and Name change nothing at the server.
 //  3. No request blocks the server for more than about a millisecond, however many keys the server
 //     has.
 //  4. A node that fails hides no other node's names: its error has its address, and the loop continues.
-//  5. Break ends the holds of a name by force; a hold is the server's entry for a holder. It changes only
-//     keys that it recognises as those of locks, and ends only holds that existed when it read them, not
-//     those that begin later. The exception is the layout SetNX (see below).
+//  5. Break ends the holds of a name by force; a hold is the server's entry for a holder. It ends only
+//     holds that existed when it read them.
+//  6. Break changes only keys that it recognises as those of locks. The exception is the layout SetNX:
+//     there it deletes any string key of the name.
 //
 // # Not promised
 //
@@ -34,18 +36,18 @@
 //
 // # Layouts
 //
-// Names lists the names of one layout, that of the session's own locks. With WithLayout(Redisson()) among its
-// defaults the names are the keys themselves, and a key is listed if its type and its content are those of
-// Redisson's locks:
+// Names lists the names of one layout: the session's default, which signalbox.WithDefaults sets. In the layout
+// Redisson the names are the keys themselves, and a key is listed if its type and its content are those of
+// Redisson's locks. They are listed with these kinds:
 //
-//   - A hash with one owner is a lock: Fair if it has a queue, else Exclusive. A hash with a mode is an RWLock.
+//   - A hash with one owner: Fair if it has a queue, else Exclusive (reentrant or fair). A hash with a mode: RWLock.
 //   - A number is a Semaphore if a second key beside it has holders of permits. Any other number may be a latch, or
 //     another program's: it is listed as Number. Break ends permits by their ids; those of an RSemaphore have no ids,
 //     and stay.
 //
-// With WithLayout(SetNX()) among its defaults Names lists what sessions of this library hold; the values of other clients are
-// random, so their locks do not differ from other keys. Name and Break take any string key of that name for a
-// lock, even if it belongs to another program. Break deletes it, so name only keys that are locks.
+// In the layout SetNX Names lists what sessions of this library hold; the values of other clients are random, so
+// their locks do not differ from other keys. Name and Break treat any string key of that name as a lock, also
+// another program's. So name only keys that are locks.
 //
 // A session with signalbox.WithHashedNames lists digests. So does any session that meets names that others hash.
 //
