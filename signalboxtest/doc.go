@@ -13,10 +13,10 @@
 //		require.ErrorIs(t, shop.Ship(t.Context(), "42"), signalbox.ErrLost)
 //	}
 //
-// A Kit runs the library's own scripts on an embedded server, so every kind of lock works on it. It
-// needs no network and works inside a bubble of testing/synctest, where an hour takes a tenth of a second.
-// A Kit is one server: package redlock needs three. A Fake is a lock for a unit test, without
-// a server. Its leases have tokens and contexts, and end by Unlock and by Lose.
+// A Kit runs the library's own scripts on an embedded server, so every kind of lock works on it. A
+// redlock needs three Kits, since a Kit is one server. A Kit needs no network and works inside a
+// bubble of testing/synctest, where an hour takes a tenth of a second. A Fake is a lock without a
+// server. Its leases have tokens and contexts, and end by Unlock and by Lose.
 //
 // # What to call
 //
@@ -28,7 +28,7 @@
 //	the server is away                        Kit.Stop, Kit.Start
 //	the server loses its data in a Stop       New(t, LoseData())
 //	time passes                               Kit.Advance, in a bubble
-//	a lock of other clients, such as SET NX   Kit.In
+//	a lock in another layout, such as SET NX  Kit.In
 //	a lock returns an error                   Fake.Fail
 //	an assertion                              Kit.IsHeld, Kit.HeldBy, Fake.IsHeld
 //
@@ -37,8 +37,10 @@
 //  1. Nothing remains: when the test ends, sessions, clients and the server are closed, and no
 //     goroutine is left.
 //  2. A waiter gets a released lock at once, without a poll. In a bubble the clock does not move meanwhile.
-//  3. Tokens rise, also after Lose and Expire; in another layout, if time passes.
-//  4. A wrong name fails the test with a message that lists the names that are held.
+//  3. Tokens rise, also after Lose and Expire. With Kit.In they rise only if time passes between
+//     two grants.
+//  4. Lose and Expire of a name that is not in use fail the test. The message lists the names that are
+//     held (not with Kit.In).
 //  5. Every call works the same inside a bubble and outside. Only Advance needs a bubble.
 //
 // # In a bubble
@@ -54,7 +56,6 @@
 //   - That a Pause stops the code under test: it stops the session. Call Pause, Advance and Resume in the middle of the
 //     work that is to stand still.
 //   - Lose and Expire of permits and latches in the layout of Redisson.
-//   - What WithReplicas does: the embedded server has no replicas.
 //   - A Fake of every kind. A Fake excludes its own callers, one at a time, and no others.
 //
 // # Cost
