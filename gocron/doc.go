@@ -11,9 +11,9 @@
 // # Guarantees of Locker
 //
 //  1. One scheduler runs each tick of a job, even if the job is very short and the clocks of the
-//     schedulers differ. A scheduler may run a tick up to a quarter of the period of NewLocker early,
-//     and three quarters late. Package once stores that the tick
-//     ran, under a key that has the tick's time.
+//     schedulers differ. By its own clock a scheduler may start a tick up to a quarter of NewLocker's
+//     period early, and less than three quarters late: such a start counts for that tick. Package once
+//     stores that the tick ran, under a key that has the tick's time.
 //  2. A tick runs again only if that was not stored: the process died, lost its lease, or could not
 //     reach the server when the job had ended. When the lease has ended, a scheduler that waits for the
 //     same tick, or asks for it later, runs it.
