@@ -14,13 +14,16 @@
 //	signalbox.lock.waiting         gauge, {call}        calls that ask or wait now
 //	signalbox.lock.held            gauge, {lease}       leases held now
 //	signalbox.lock.unconfirmed     counter, {release}   releases to which the server did not reply
-//	signalbox.lock.forced          counter, {lock}      holds that were ended by ForceUnlock
+//	signalbox.lock.forced          counter, {lock}      holds that ForceUnlock of this session ended
 //	signalbox.renewal.lag          histogram, s         how late renewals are
-//	signalbox.renewal.lag.ratio    histogram, 1         the same, divided by the lease; at 2/3 it is lost
+//	signalbox.renewal.lag.ratio    histogram, 1         the same, divided by the lease; see below
 //	signalbox.session.polling      gauge, {session}     sessions that get no messages, so their waiters only poll
 //
-// The gauges are UpDownCounters. Metrics of locks have the attributes signalbox.lock.kind and, if there is one,
-// signalbox.lock.class (signalbox.WithClass); read-write locks have signalbox.lock.mode, read or write. The
+// A lease is lost at a lag ratio of 2/3. A term of an election ends at 1/3, unless election.StepDown is set.
+//
+// The gauges are UpDownCounters. Metrics of locks have the attributes signalbox.lock.kind, the name of the lock's
+// package, and signalbox.lock.class, if there is one (signalbox.WithClass). Read-write locks have
+// signalbox.lock.mode, read or write. The
 // durations have signalbox.outcome: of a wait "acquired" or why not, of a hold "released" or why it was lost; see
 // signalbox.Event. Successful waits have signalbox.lock.source: "server" if the first reply granted the lock,
 // "queue" if a later one did, and "process" if it was handed over inside this process. Names of locks are never
@@ -31,7 +34,8 @@
 // With a TracerProvider each call has a span "<kind> wait", and each lease a span "<kind> hold" with its fencing
 // token; both are children of the caller's span. A successful wait has a link to the last hold of that lock in this
 // process. If its source is "process", that is the hold directly before. Spans of different processes are not linked:
-// sort the holds of a lock by their fencing tokens.
+// sort the holds of a lock by their fencing tokens. This shows no order of readers, which may share a token, or of
+// permits.
 //
 // # Guarantees
 //
