@@ -49,11 +49,11 @@
 //	Forget                2
 //
 // The server keeps about (110 + len(prefix) + len(key) + len(value)) bytes for each outcome until Keep is
-// over, and those of the lock for a minute; see package fair.
+// over, and those of the lock for a minute.
 //
 // The lock is fair.New(session, key): Holder returns the caller that runs the function, and ForceUnlock
 // lets another caller run it. A caller that holds that lock, or a reentrant one of that name, waits for
 // itself.
 //
-// docs/internals/once.md has the states, the failures and the keys.
+// docs/internals/once.md has the failures and the keys.
 package once
