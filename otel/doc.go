@@ -23,11 +23,10 @@
 //
 // The gauges are UpDownCounters. Metrics of locks have the attributes signalbox.lock.kind, the name of the lock's
 // package, and signalbox.lock.class, if there is one (signalbox.WithClass). Read-write locks have
-// signalbox.lock.mode, read or write. The
-// durations have signalbox.outcome: of a wait "acquired" or why not, of a hold "released" or why it was lost; see
-// signalbox.Event. Successful waits have signalbox.lock.source: "server" if the first reply granted the lock,
-// "queue" if a later one did, and "process" if it was handed over inside this process. Names of locks are never
-// attributes of metrics.
+// signalbox.lock.mode, read or write. The durations have signalbox.outcome: of a wait "acquired" or why not, of a
+// hold "released" or why it was lost; see signalbox.Event. Successful waits have signalbox.lock.source: "server"
+// if the first reply granted the lock, "queue" if a later one did, and "process" if it was handed over inside this
+// process. Names of locks are never attributes of metrics.
 //
 // # Spans
 //
