@@ -14,6 +14,7 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
@@ -43,8 +44,14 @@ func programOnTerminal(tb testing.TB, url, program string, args ...string) *proc
 	p := &process{tb: tb, stderr: stderr, lines: make(chan string, 1000), exited: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Env, p.cmd.Stderr = environment(url), stderr
-	p.stdin, err = pty.Start(p.cmd)
+	terminal, err := pty.Start(p.cmd)
 	require.NoError(tb, err)
+	// A read of this descriptor ends when it is closed, even if a process that outlived the program has the terminal.
+	end, err := unix.FcntlInt(terminal.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	require.NoError(tb, err)
+	require.NoError(tb, unix.SetNonblock(end, true))
+	require.NoError(tb, terminal.Close())
+	p.stdin = os.NewFile(uintptr(end), terminal.Name())
 	p.stdout = p.stdin
 	p.supervise()
 	return p
@@ -60,12 +67,13 @@ func TestRunGivesItsProgramTheTerminal(t *testing.T) {
 	p.ended(3)
 }
 
-// ^C ends the program, whether it has the terminal or not.
+// ^C ends the program, whether it has the terminal or not. The scripts start no program after "ready" that has to end as well: a shell
+// that starts one at that moment keeps the signal from it, and then waits for it.
 func TestInterruptOfTheTerminalEndsTheProgram(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
-	for _, script := range []string{"echo ready; sleep 1000", "stty -echo; echo ready; read x", "trap 'exit 130' INT; echo ready; while :; do sleep 0.01; done"} {
-		p := onTerminal(t, url, "run", "a", "--", "sh", "-c", script)
+	for _, script := range []string{"echo ready; read x <$0", "stty -echo; echo ready; read x", "trap 'exit 130' INT; echo ready; while :; do sleep 0.01; done"} {
+		p := onTerminal(t, url, "run", "a", "--", "sh", "-c", script, pipe(t).Name())
 		require.Equal(t, "ready", p.line())
 		_, err := p.stdin.WriteString("\x03")
 		require.NoError(t, err)
