@@ -128,7 +128,7 @@ func takePermits(ctx context.Context, s *session.Session, name string) error {
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, list(set.Permits(), "sb1s"))
+	holds, err := holdsOf(ctx, s, list(scripts.HoldsList, set.Permits(), "sb1s"))
 	if err != nil {
 		return err
 	}

@@ -124,14 +124,15 @@ func (n native) described(p *probe, set names.Set, reply wire.Reply, queued bool
 	}
 }
 
-// list returns the call that lists the holds of a key that has several.
-func list(key, mark string) wire.Call {
-	return wire.Call{Script: scripts.HoldsList, Keys: []string{key}, Args: []string{mark, "0", strconv.Itoa(most)}}
+// list returns a script's call that lists the first holds of a key that has several. kind is what a key of its kind has as a
+// member; Redisson's keys have nothing of the sort.
+func list(script *scripts.Script, key, kind string) wire.Call {
+	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, "0", strconv.Itoa(most)}}
 }
 
 func (native) rwlock(p *probe, set names.Set) {
 	table := layout.Native().RWLock
-	p.ask(list(set.Holder, "sb1w"), func(reply wire.Reply) {
+	p.ask(list(scripts.HoldsList, set.Holder, "sb1w"), func(reply wire.Reply) {
 		floor, writing := reply.Stamp(0), reply.Text(1) == "1"
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			name := reply.Text(i)
@@ -153,7 +154,7 @@ func (n native) permits(p *probe, set names.Set) {
 	table := layout.Native().Semaphore
 	key := set.Permits()
 	p.entry.Kind = Semaphore
-	p.ask(list(key, "sb1s"), func(reply wire.Reply) {
+	p.ask(list(scripts.HoldsList, key, "sb1s"), func(reply wire.Reply) {
 		if reply.Code() == wire.Foreign {
 			p.foreign()
 			return

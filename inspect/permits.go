@@ -31,7 +31,7 @@ func forcePermits(ctx context.Context, s *session.Session, name string) error {
 		return err
 	}
 	keys := l.Semaphore.Keys(set, nil)
-	ids, err := holdsOf(ctx, s, permitList(keys.Holder))
+	ids, err := holdsOf(ctx, s, list(scripts.RedissonPermitList, keys.Holder, ""))
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func forcePage(ctx context.Context, s *session.Session, l *layout.Layout, keys l
 // requireIDs returns why the permits of a semaphore cannot be ended: their key lists those of an RSemaphore. It
 // returns nil if there is no hold.
 func requireIDs(ctx context.Context, s *session.Session, plain string) error {
-	holds, err := holdsOf(ctx, s, permitList(plain))
+	holds, err := holdsOf(ctx, s, list(scripts.RedissonPermitList, plain, ""))
 	if err == nil && len(holds) > 0 {
 		return fmt.Errorf("%w: it is an RSemaphore, whose permits have no ids: they cannot be broken", errs.ErrBadOption)
 	}

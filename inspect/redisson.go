@@ -128,11 +128,6 @@ func (r redisson) fairQueue(p *probe) {
 	})
 }
 
-// permitList returns the call that lists the permits in the key beside a number.
-func permitList(key string) wire.Call {
-	return wire.Call{Script: scripts.RedissonPermitList, Keys: []string{key}, Args: []string{"", "0", strconv.Itoa(most)}}
-}
-
 // numberSize is more than the longest number has.
 const numberSize = 24
 
@@ -144,7 +139,7 @@ func (r redisson) number(p *probe) {
 		free = reply.Text(0)
 	})
 	for _, suffix := range []string{"timeout", "signalbox"} {
-		p.ask(permitList(names.RedissonSuffixed(key, suffix)), func(reply wire.Reply) {
+		p.ask(list(scripts.RedissonPermitList, names.RedissonSuffixed(key, suffix), ""), func(reply wire.Reply) {
 			if !number.MatchString(free) {
 				return
 			}
