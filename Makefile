@@ -41,17 +41,18 @@ RACE = $(shell .ci/race-flag)
 # debuggers (-w) a test program is linked in two thirds of the time, and there are 75. Stack traces do not need it.
 gotest := go test -vet=off -ldflags=-w
 
-# $(call each,command): the command in every module, stopping at the first that fails.
-each = @for module in $(MODULES); do echo "--- $$module: $(strip $(1))"; \
-	(cd "$$module" && GOWORK=off $(strip $(1))) || exit 1; done
+# $(call in,modules,command): the command in each of the modules, stopping at the first that fails. $(call each,command): in
+# all of them. $(call alone,command): in those that are not in go.work.
+in = for module in $(1); do echo "--- $$module: $(strip $(2))"; (cd "$$module" && GOWORK=off $(strip $(2))) || exit 1; done
+each = @$(call in,$(MODULES),$(1))
+alone = $(call in,$(filter $(ALONE),$(MODULES)),$(1))
 
 # $(call tests,flags): the tests of all modules. The modules of go.work are tested in one go, so that no processor waits for the
-# last package of a module: a package more than there are processors, since many wait for servers, and first what takes long.
-# The other modules are tested by themselves. make tidy-check sees that each go.mod has what its module needs.
-atonce = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
-longest := ./test/virtual ./test/interop ./scripts ./test/fencing ./bench ./test/failover ./test/walks ./cmd/signalbox
-tests = @GOWORK= $(gotest) -p $(atonce) -shuffle=on $(1) $(longest) work && \
-	for module in $(filter $(ALONE),$(MODULES)); do (cd $$module && GOWORK=off $(gotest) -shuffle=on $(1) ./...) || exit 1; done
+# last package of a module. There is one package more at a time than there are processors, since many wait for servers. Those
+# that take long begin. The other modules are tested by themselves. make tidy-check sees that each go.mod has what its module needs.
+at_once = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+first := ./test/virtual ./test/interop ./scripts ./test/fencing ./bench ./test/failover ./test/walks ./cmd/signalbox
+tests = @GOWORK= $(gotest) -p $(at_once) -shuffle=on $(1) $(first) work && $(call alone,$(gotest) -shuffle=on $(1) ./...)
 
 # Where the results of make mutate are.
 mutation = $(BIN)/mutants-$(if $(filter all,$(MUTANTS)),all,some).txt
@@ -125,7 +126,7 @@ prometheus: ## check the alert rules and the dashboard of examples/observed with
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
 	$(BIN)/golangci-lint config verify
 	GOWORK= $(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out $(ALONE),$(MODULES)))
-	for module in $(filter $(ALONE),$(MODULES)); do (cd $$module && GOWORK=off $(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...) || exit 1; done
+	@$(call alone,$(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...)
 
 .PHONY: fuzz
 fuzz: redis ## every fuzz target for FUZZTIME
