@@ -104,10 +104,10 @@ func WithRenewedLease(life time.Duration) LockOption {
 // hold its whole lease. From 100 ms to 24 h.
 //
 // A process that dies before the first renewal delays the others by d and about a second at most, and
-// not by the whole lease.
-// The price: an outage of the server, or a pause of the process, that begins before the first renewal
-// and lasts longer than d ends the hold. If that is worse than the delay, set d to the lease. A hold
-// with WithReplicas lasts longer by the wait. A fixed lease lasts as long as it says.
+// not by the whole lease. The price: an outage of the server, or a pause of the process, that begins
+// before the first renewal and lasts longer than d ends the hold. If that is worse than the delay, set
+// d to the lease. A hold with WithReplicas lasts longer by the wait. A fixed lease lasts as long as it
+// says.
 // Packages election and once have d at the lease unless this option sets it: their work is long.
 // In the layouts Redisson and SetNX holds have their whole lease from the start, and the option is
 // ErrBadOption.

@@ -21,7 +21,7 @@
 //     after that returns ErrLost. Package signalbox, guarantee 1, has two exceptions.
 //  3. Run releases the lease only after its function has returned.
 //  4. Fencing: a term has a greater token than every earlier term. Package signalbox, guarantee 2, has
-//     two exceptions.
+//     the exceptions.
 //  5. Order: candidates lead in the order in which the server received their calls. After Resign the
 //     next one leads after one request and one message; after a crash, within one lease and about a
 //     second.

@@ -67,8 +67,8 @@ func TestRunGivesItsProgramTheTerminal(t *testing.T) {
 	p.ended(3)
 }
 
-// ^C ends the program, whether it has the terminal or not. The scripts start no program after "ready" that has to end as well: a shell
-// that starts one at that moment keeps the signal from it, and then waits for it.
+// ^C ends the program, whether it has the terminal or not. After "ready" the scripts start no program that lives for long:
+// a shell that starts one while it gets SIGINT may keep the signal from it, and waits for its end.
 func TestInterruptOfTheTerminalEndsTheProgram(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
