@@ -5,6 +5,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,12 +121,17 @@ func keysOf(tb testing.TB, name string) *Keys {
 	}
 }
 
-// only lets the proxy count the requests that run the script.
-func (p *place) only(script *scripts.Script) {
+// only lets the proxy count the requests that run one of the scripts.
+func (p *place) only(these ...*scripts.Script) {
 	p.proxy.SetMatch(func(request []string) bool {
-		return len(request) > 1 && (request[1] == script.SHA1 || request[1] == script.Source)
+		return len(request) > 1 && slices.ContainsFunc(these, func(s *scripts.Script) bool {
+			return request[1] == s.SHA1 || request[1] == s.Source
+		})
 	})
 }
+
+// onlyPolls lets the proxy count polls, and the heartbeats that replace them beside a hold that has not changed.
+func (p *place) onlyPolls() { p.only(scripts.LockPoll, scripts.LockWait) }
 
 // takes returns the attempt that has the lock, which must be granted.
 func (u *user) takes() *Attempt {

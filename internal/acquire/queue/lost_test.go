@@ -44,7 +44,7 @@ func TestSubscriptionIsFollowedByAPoll(t *testing.T) {
 	held := holder.takes()
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
-	p.only(scripts.LockPoll)
+	p.onlyPolls()
 	await(t, "a look long before the next one is due", func() bool { // each is asked for right after another
 		u.polls()
 		began := time.Now()
@@ -66,7 +66,7 @@ func TestFailedPollIsRepeated(t *testing.T) {
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
 	p.proxy.DropPushes(true)
-	p.only(scripts.LockPoll)
+	p.onlyPolls()
 	failed := p.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
 	within(t, "a look that fails", failed.Fired())
 	holder.gives(held)
@@ -140,7 +140,7 @@ func TestUnknownHoldIsLeftAlone(t *testing.T) {
 	copied := u.session.NewHold()
 	keys := u.q.keys
 	p.server.MustDo(t, "SET", keys.Holder, "sb1l1780000000000000"+copied+"f-", "PX", 3_600_000)
-	p.only(scripts.LockPoll)
+	p.onlyPolls()
 	p.proxy.ResetCount()
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
@@ -177,7 +177,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	held := holder.takes()
 	waiting := u.waiting(t.Context(), 1)
 	u.hears()
-	p.only(scripts.LockPoll)
+	p.onlyPolls()
 	attempt := p.tickets()[0][22:]
 	hinted := func() {
 		looks := p.proxy.Replies()
