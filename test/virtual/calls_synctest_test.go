@@ -57,9 +57,11 @@ var sentinels = map[string]error{
 var errCause = errors.New("the request\nwas given up")
 
 const (
-	soon  = 100 * time.Millisecond // when a context ends
-	long  = 30 * time.Second       // after which a call blocks, and any lease here is over
-	slack = 40 * time.Millisecond  // of timers, and of pauses at random
+	// soon is when a context ends: between two ticks of the timers, so that no request is sent at that very instant or, as
+	// the time of an unlock later, when the last request is given up.
+	soon  = 100*time.Millisecond + 300*time.Microsecond
+	long  = 30 * time.Second      // after which a call blocks, and any lease here is over
+	slack = 40 * time.Millisecond // of timers, and of pauses at random
 )
 
 // quiet drops what Close logs of leases that a test leaves.

@@ -29,17 +29,18 @@ type wire struct {
 }
 
 func (w *wire) dial(redis *miniredis.Miniredis) (net.Conn, error) {
-	if w.refuses.Load() {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	}
 	inner, err := redis.Dial()
 	if err != nil {
 		return nil, err
 	}
 	client, outer := net.Pipe()
 	w.mu.Lock()
+	defer w.mu.Unlock() // a connection that joins after a cut, or after wire heals, knows of it
+	if w.refuses.Load() {
+		_ = inner.Close()
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
 	w.mu.open = append(w.mu.open, outer)
-	w.mu.Unlock()
 	go w.pump(&noticed{Conn: outer, wire: w}, inner, &w.swallowsRequests)
 	go w.pump(inner, outer, &w.swallowsReplies)
 	return client, nil
@@ -53,7 +54,9 @@ func (w *wire) dead() {
 
 // heals lets everything pass again, on new connections: those that swallowed something are of no use.
 func (w *wire) heals() {
-	w.cut()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cutLocked()
 	w.refuses.Store(false)
 	w.swallowsRequests.Store(false)
 	w.swallowsReplies.Store(false)
@@ -63,6 +66,10 @@ func (w *wire) heals() {
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.cutLocked()
+}
+
+func (w *wire) cutLocked() {
 	for _, c := range w.mu.open {
 		_ = c.Close()
 	}
