@@ -133,8 +133,12 @@ func (e *ear) Fire() {
 	}
 }
 
-// Heard implements dispatch.Hearer: a message says that the hold of a key was ended by force.
-func (c *earChannel) Heard(key string) { c.session.Recheck(key) }
+// Heard implements dispatch.Hearer: a message says that the hold of a key was ended by force. An empty one names no key.
+func (c *earChannel) Heard(key string) {
+	if key != "" {
+		c.session.Recheck(key)
+	}
+}
 
 // Subscribed implements dispatch.Hearer.
 func (c *earChannel) Subscribed() {

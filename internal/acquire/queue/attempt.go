@@ -76,6 +76,7 @@ type Attempt struct {
 	stood     bool // an enter replied that it has the lock, or a ticket
 	refused   bool // an enter of it was refused; see hasNothing
 	withdrawn bool // Close ended it, and its leaving has begun
+	doubtful  bool // Recheck was called before Begin: it may have had the lock before that, and no more
 	comes     bool // it enters or waits: its line counts it
 	waits     bool // it is among those that wait in its line
 }
@@ -274,27 +275,35 @@ func (a *Attempt) Grant() Grant {
 // after the newer grant. The older one is the one with the smaller token. That can be a itself, if another
 // attempt was granted the lock before the goroutine of a ran.
 func (a *Attempt) Begin(tenant Tenant) {
-	if older := a.begin(tenant); older != nil {
+	older, doubtful := a.begin(tenant)
+	if older != nil {
 		older.Evict(errs.ErrLost)
+	}
+	if doubtful {
+		tenant.Recheck()
 	}
 }
 
-func (a *Attempt) begin(tenant Tenant) (older Tenant) {
+func (a *Attempt) begin(tenant Tenant) (older Tenant, doubtful bool) {
 	q := a.q
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	a.tenant = tenant
-	if !q.lines.kind.isExclusive() || tenant == nil {
-		return nil
+	if tenant == nil {
+		return nil, false
+	}
+	doubtful, a.doubtful = a.doubtful, false
+	if !q.lines.kind.isExclusive() {
+		return nil, doubtful
 	}
 	if a.isOlderLocked(a.grant.Stamp) {
-		return tenant
+		return tenant, false
 	}
 	if q.holding != nil && q.holding != a {
 		older = q.holding.tenant
 	}
 	q.holding = a
-	return older
+	return older, doubtful
 }
 
 // isOlderLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp has.

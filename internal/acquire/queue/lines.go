@@ -174,35 +174,37 @@ func (ls *Lines) Refuse(err error) {
 
 // Evict implements session.Part.
 func (ls *Lines) Evict(cause error) {
-	for _, tenant := range ls.tenants(anybody) {
+	for _, tenant := range ls.tenants("", false) {
 		tenant.Evict(cause)
 	}
 }
 
-// Recheck implements session.Part.
+// Recheck implements session.Part. An attempt that has not begun may have been granted the lock and not know it: it asks the
+// server when it begins.
 func (ls *Lines) Recheck(key string) {
-	for _, tenant := range ls.tenants(func(a *Attempt) bool { return a.q.keys.Holder == key }) {
+	for _, tenant := range ls.tenants(key, true) {
 		tenant.Recheck()
 	}
 }
 
 // RecheckAll implements session.Part.
-func (ls *Lines) RecheckAll() {
-	for _, tenant := range ls.tenants(anybody) {
-		tenant.Recheck()
-	}
-}
+func (ls *Lines) RecheckAll() { ls.Recheck("") }
 
-func anybody(*Attempt) bool { return true }
-
-// tenants returns the tenants of those of these attempts that hold a lock.
-func (ls *Lines) tenants(which func(*Attempt) bool) []Tenant {
+// tenants returns the tenants of key, or all tenants if key is "". With doubts, an attempt that may have been granted the lock
+// meanwhile asks the server when it begins. One that is queued was not granted it before the session began to listen, since
+// the message of the grant would have come first. But the message that its lock was forced may overtake that of the grant:
+// they can come from two nodes.
+func (ls *Lines) tenants(key string, doubts bool) []Tenant {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	var tenants []Tenant
 	for _, a := range ls.mu.attempts {
-		if a.tenant != nil && which(a) {
+		switch {
+		case key != "" && a.q.keys.Holder != key:
+		case a.tenant != nil:
 			tenants = append(tenants, a.tenant)
+		case key != "" || a.state != queued:
+			a.doubtful = a.doubtful || doubts
 		}
 	}
 	return tenants

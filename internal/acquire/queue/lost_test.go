@@ -207,6 +207,37 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	p.nothingLeft(holder, u)
 }
 
+// doubter counts how often it is to ask the server.
+type doubter struct{ asked int }
+
+func (*doubter) Evict(error) {}
+func (d *doubter) Recheck()  { d.asked++ }
+
+// P2: a forced release that comes between the grant and the beginning of a hold is not missed. The session may have begun to
+// listen before the reply to its enter arrived.
+func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.plain()
+	for name, c := range map[string]struct {
+		recheck func(a *Attempt)
+		asked   int
+	}{
+		"Forced":     {func(a *Attempt) { u.Recheck(a.q.keys.Holder) }, 1},
+		"Subscribed": {func(*Attempt) { u.RecheckAll() }, 1},
+		"Another":    {func(*Attempt) { u.Recheck("another") }, 0},
+	} {
+		a := u.takes()
+		c.recheck(a)
+		var d doubter
+		a.Begin(&d)
+		require.Equal(t, c.asked, d.asked, name)
+		u.RecheckAll()
+		require.Equal(t, c.asked+1, d.asked, name)
+		u.gives(a)
+	}
+}
+
 // States: begun, and the release gets no reply. It is repeated.
 func TestRelease_NoReply_IsRepeated(t *testing.T) {
 	t.Parallel()
