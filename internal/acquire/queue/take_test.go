@@ -353,7 +353,8 @@ func TestWaiterOfAnotherKindsNameIsRefused(t *testing.T) {
 func TestWaiterOfAForeignQueueKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	holder, u := p.plain(), p.plain()
+	// Beside a hold that has not changed, a session that hears messages polls every 16 s only.
+	holder, u := p.plain(), p.join(p.server, func(s *session.Settings) { s.Polling = true })
 	held := holder.takes()
 	waiting := u.waiting(t.Context(), 1)
 	p.server.MustDo(t, "SET", u.q.keys.All[1], "mine")
