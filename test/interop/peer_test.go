@@ -149,6 +149,9 @@ type peer struct {
 // for a processor.
 const watchdog = 6 * time.Second
 
+// replyTimeout is how long a peer waits for a reply, as Peer.java sets it. Redisson's own is 3 s.
+const replyTimeout = time.Minute
+
 // single are the arguments of a client of a server.
 func single(addr string) []string {
 	return []string{"single", "redis://" + addr, strconv.FormatInt(watchdog.Milliseconds(), 10)}
