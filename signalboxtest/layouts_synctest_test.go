@@ -76,6 +76,7 @@ func TestALockInALayoutIsLost(t *testing.T) {
 		require.Greater(t, other.Token(), lease.Token())
 		other.Release()
 
+		synctest.Wait() // the lost hold has left its session: until then TryLock does not ask the server
 		lease, err = lock(s).TryLock(t.Context())
 		require.NoError(t, err)
 		kit.Expire(name)
