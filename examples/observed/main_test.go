@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http/httptest"
 	"os"
@@ -74,10 +75,9 @@ func live(t *testing.T, s *service, here *place) {
 	for !strings.Contains(scrape(t, s), "signalbox_renewal_lag_ratio_bucket") {
 		lease, err := quick.Lock(t.Context())
 		require.NoError(t, err)
-		select {
-		case <-lease.Done():
-		case <-time.After(50 * time.Millisecond):
-		}
+		ctx, cancel := context.WithTimeout(lease.Bind(t.Context()), 50*time.Millisecond)
+		<-ctx.Done()
+		cancel()
 		_ = lease.Unlock()
 	}
 
