@@ -4,12 +4,15 @@ package acquire_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/acquire/contend"
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -41,5 +44,51 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 			q := kind.Use(&keys)
 			q.Done()
 		}
+	}
+}
+
+// asked is a tenant that counts how often it is to ask the server.
+type asked int
+
+func (*asked) Evict(error) {}
+func (n *asked) Recheck()  { *n++ }
+
+// P2: a forced release that comes between the grant and the beginning of a hold is not missed. The session may have begun to
+// listen before the reply to its request arrived.
+func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	for of, l := range map[string]struct {
+		*layout.Layout
+		wish queue.Wish
+	}{
+		"Native":   {layout.Native(), queue.Wish{Life: time.Hour, Floor: "60000", Mark: "f"}},
+		"Redisson": {layout.Redisson(), queue.Wish{Life: time.Hour, Like: handoff.Request{Way: handoff.Own, Most: 1}}},
+	} {
+		b := acquire.Make(s, of, session.Reentrant, nil)
+		require.NoError(t, b.Ready(t.Context()))
+		keys := acquire.KeysOf(&b, &l.Lock.Ground, nil)
+		kind := acquire.NewKind((*session.Handle)(s).Session(), l.Layout, &l.Lock.Ground, nil)
+		q := kind.Use(&keys)
+		for name, c := range map[string]struct {
+			recheck func()
+			asks    asked
+		}{
+			"Forced":     {func() { kind.Recheck(keys.Holder) }, 1},
+			"Subscribed": {kind.RecheckAll, 1},
+			"Another":    {func() { kind.Recheck("another") }, 0},
+		} {
+			a, err := q.Try(t.Context(), &l.wish)
+			require.NoError(t, err, of)
+			c.recheck()
+			var n asked
+			a.Begin(&n)
+			require.Equal(t, c.asks, n, "%s: %s", of, name)
+			kind.RecheckAll()
+			require.Equal(t, c.asks+1, n, "%s: %s", of, name)
+			_, err = a.Release(t.Context(), 0, 0)
+			require.NoError(t, err, of)
+		}
+		q.Done()
 	}
 }

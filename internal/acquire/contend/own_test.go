@@ -109,26 +109,3 @@ func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	p.gives(b)
 	q.Done()
 }
-
-// doubter counts how often it is to ask the server.
-type doubter struct{ asked int }
-
-func (*doubter) Evict(error) {}
-func (d *doubter) Recheck()  { d.asked++ }
-
-// P2: a forced release that comes between the grant and the beginning of a hold is not missed.
-func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	u := p.joinAs(p.server, layout.Redisson().Lock.Contest)
-	for key, asked := range map[string]int{"a": 1, "": 1, "another": 0} {
-		a := u.must(locks)
-		u.Recheck(key)
-		var d doubter
-		a.Begin(&d)
-		require.Equal(t, asked, d.asked, key)
-		u.Recheck("a")
-		require.Equal(t, asked+1, d.asked, key)
-		p.gives(a)
-	}
-}

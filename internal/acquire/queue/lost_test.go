@@ -207,35 +207,36 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	p.nothingLeft(holder, u)
 }
 
-// doubter counts how often it is to ask the server.
-type doubter struct{ asked int }
-
-func (*doubter) Evict(error) {}
-func (d *doubter) Recheck()  { d.asked++ }
-
-// P2: a forced release that comes between the grant and the beginning of a hold is not missed. The session may have begun to
-// listen before the reply to its enter arrived.
-func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
+// P2: the message that a lock was forced may overtake the grant of one that waits, and a session that begins to listen has
+// missed no grant.
+func TestAForcedLockMakesItsWaiterDoubtful(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	u := p.plain()
-	for name, c := range map[string]struct {
-		recheck func(a *Attempt)
-		asked   int
+	holder, u := p.plain(), p.plain()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	a := u.waiter()
+	u.mu.Lock()
+	a.doubtful = false // the session may have begun to listen while it entered
+	u.mu.Unlock()
+	for _, c := range []struct {
+		recheck  func()
+		doubtful bool
 	}{
-		"Forced":     {func(a *Attempt) { u.Recheck(a.q.keys.Holder) }, 1},
-		"Subscribed": {func(*Attempt) { u.RecheckAll() }, 1},
-		"Another":    {func(*Attempt) { u.Recheck("another") }, 0},
+		{u.RecheckAll, false},
+		{func() { u.Recheck("another") }, false},
+		{func() { u.Recheck(u.q.keys.Holder) }, true},
 	} {
-		a := u.takes()
-		c.recheck(a)
-		var d doubter
-		a.Begin(&d)
-		require.Equal(t, c.asked, d.asked, name)
-		u.RecheckAll()
-		require.Equal(t, c.asked+1, d.asked, name)
-		u.gives(a)
+		c.recheck()
+		u.mu.Lock()
+		isQueued, doubtful := a.state == queued, a.doubtful
+		u.mu.Unlock()
+		require.True(t, isQueued)
+		require.Equal(t, c.doubtful, doubtful)
 	}
+	holder.gives(held)
+	u.gives(within(t, "the lock", waiting).mustHave(t))
+	p.nothingLeft(holder, u)
 }
 
 // States: begun, and the release gets no reply. It is repeated.
