@@ -74,7 +74,7 @@ type Attempt struct {
 	atOnce    bool // an enter replied that it has the lock
 	unknown   bool // an enter of it had no reply
 	stood     bool // an enter replied that it has the lock, or a ticket
-	refused   bool // an enter of it was refused; see hasNothing
+	refused   bool // an enter of it was refused, see hasNothing, or its release denied
 	withdrawn bool // Close ended it, and its leaving has begun
 	doubtful  bool // Recheck was called before Begin: it may have had the lock before that, and no more
 	comes     bool // it enters or waits: its line counts it
@@ -314,10 +314,10 @@ func (a *Attempt) isOlderLocked(token wire.Stamp) bool {
 }
 
 // isSureLocked reports whether a certainly has no ticket: its only enter has a reply. If that queued a ticket
-// of an exclusive lock, the grant removed it; for other locks only an attempt that was granted at once is
-// sure.
+// of an exclusive lock, the grant removed it, unless a right was missing; for other locks only an attempt that
+// was granted at once is sure.
 func (a *Attempt) isSureLocked() bool {
-	return a.enters == 1 && !a.unknown && (a.atOnce || a.q.lines.kind.isExclusive())
+	return a.enters == 1 && !a.unknown && !a.refused && (a.atOnce || a.q.lines.kind.isExclusive())
 }
 
 // Lengthened records that the hold was lengthened by a call that was sent at sent. Call it before Begin.

@@ -128,7 +128,7 @@ func (r *Returned) isSure() bool {
 func (r *Returned) over() {
 	r.Attempt.end()
 	if r.Err != nil {
-		r.Attempt.leaveUntil(clock.Now().Add(r.Lasts))
+		r.Attempt.releaseFailed(r.Err, r.Lasts)
 		return
 	}
 	r.Attempt.forget()

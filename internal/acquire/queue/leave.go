@@ -4,10 +4,12 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -43,8 +45,8 @@ func (a *Attempt) end() (may bool) {
 }
 
 // Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
-// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until the
-// hold has ended by itself, after lasts at the latest.
+// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until
+// nothing of a can be there any more.
 func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
 	// It is begun until the server replies. Otherwise a poll that still lists it would cause another leave.
 	// That could be executed first, and the release would find nothing to release.
@@ -57,12 +59,25 @@ func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Durat
 	}
 	a.end()
 	if err != nil {
-		a.leaveUntil(clock.Now().Add(lasts))
+		a.releaseFailed(err, lasts)
 		return false, err
 	}
 	a.handed(reply)
 	a.released(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
 	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
+}
+
+// releaseFailed repeats a release until the hold has ended by itself, after lasts at the latest. If a right is missing, scripts
+// stop in their middle: one that granted a the lock may have left its ticket, which lasts longer.
+func (a *Attempt) releaseFailed(err error, lasts time.Duration) {
+	if !errors.Is(err, errs.ErrDenied) {
+		a.leaveUntil(clock.Now().Add(lasts))
+		return
+	}
+	a.q.lines.mu.Lock()
+	a.refused = true
+	a.q.lines.mu.Unlock()
+	a.leaveAgain()
 }
 
 // released ends the leaving, unless something of a may still be at the server, or come there.

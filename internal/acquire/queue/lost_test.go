@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -257,6 +258,30 @@ func TestRelease_NoReply_IsRepeated(t *testing.T) {
 		other.gives(within(t, "the lock", waiting).mustHave(t))
 		p.nothingLeft(u, other)
 	}
+}
+
+// P10: a hand-off that stopped in its middle, for lack of a right, leaves the ticket of the attempt that it granted the lock.
+// The ticket lasts longer than the hold, and so does the repetition of a release that is denied too.
+func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder, u := p.plain(), p.plain()
+	held := holder.takes()
+	waiting := u.waiting(t.Context(), 1)
+	holder.gives(held)
+	a := within(t, "the lock", waiting).mustHave(t)
+	p.server.MustDo(t, "ZADD", u.q.keys.All[1], "1", a.Name())
+	p.server.MustDo(t, "ACL", "SETUSER", "default", "-zrem", "-zpopmin")
+	u.Done(u.q) // whoever uses the lock keeps its ticket alive, and repeats the release for that
+	_, err := a.Release(t.Context(), 0, 0)
+	require.ErrorIs(t, err, errs.ErrDenied)
+	before := p.server.CommandStats()["evalsha"].Calls
+	await(t, "a few repetitions", func() bool { return p.server.CommandStats()["evalsha"].Calls >= before+3 })
+	p.server.MustDo(t, "HSET", u.q.keys.All[2], u.session.ID(), // silent for a second: no hand-off removes its ticket
+		wire.Stamp(time.Now().Add(-time.Second).UnixMicro()).Text()+strings.Repeat("0", 20))
+	p.server.MustDo(t, "ACL", "SETUSER", "default", "+zrem", "+zpopmin")
+	p.nothingLeft(holder, u)
+	u.q = u.Use(u.q.keys)
 }
 
 // P5: a poll that says that the session has the lock, during its release, must not cause a second release:

@@ -27,7 +27,7 @@ func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Durat
 	}
 	a.end()
 	if err != nil {
-		a.leaveUntil(clock.Now().Add(lasts))
+		a.releaseFailed(err, lasts)
 		p.attempt.enterFailed(err)
 		if wire.Judge(err) != wire.Unknown {
 			p.drop()
