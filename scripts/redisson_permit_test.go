@@ -318,6 +318,41 @@ func TestSharedPermitsAreNotLostWithoutTheRightToCount(t *testing.T) {
 	require.Equal(t, p.taken(), p.acquires(permitsHold("b", 3)))
 }
 
+// P1, P10: a client that may not count releases no permits, and loses none: they stay held, until their end.
+func TestSharedPermitsStayHeldWithoutTheRightToCount(t *testing.T) {
+	t.Parallel()
+	a, b := permitsHold("a", 3), permitsHold("b", 2)
+	ends := strconv.FormatInt(noon/1000+lease, 10)
+	for name, step := range map[string]func(p *sharedPermits) (*scripts.Script, []any){
+		"Release": func(p *sharedPermits) (*scripts.Script, []any) {
+			return scripts.RedissonPermitRelease, []any{a, "PUBLISH", p.channel}
+		},
+		"Split": func(p *sharedPermits) (*scripts.Script, []any) {
+			return scripts.RedissonPermitSplit, []any{b, lease, digits(p.clock), a, "PUBLISH", p.channel, 5, "0", "1"}
+		},
+		"Repeat": func(p *sharedPermits) (*scripts.Script, []any) { // one of its permits is gone: the others are to go as well
+			return scripts.RedissonPermitAcquire, []any{permitsHold("a", 4), lease, digits(p.clock), "PUBLISH", p.channel, "0", 5, "0", "1"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newSharedPermits(newPlaceAt(t), 5)
+			require.Equal(t, p.taken(), p.acquires(a))
+			p.passes(time.Second)
+			listener, user := p.listen(), p.as("+@all", "-incrby")
+			script, args := step(p)
+			_, err := user.tryKeys(script, p.keys(), args...)
+			requireDenied(t, err)
+			require.Equal(t, []any{"2", int64(3)}, p.counts())
+			for i := range 3 {
+				require.Equal(t, ends, p.server.MustDo(t, "ZSCORE", p.timeouts, permitID("a", i+1)))
+			}
+			require.Empty(t, listener.heard())
+			require.Equal(t, p.had(1), p.releases(a))
+		})
+	}
+}
+
 // P1: whatever is done in whatever order, by Java as well, free and held permits add up to the capacity.
 // A caller that acquired permits has them until its time is over.
 func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {

@@ -34,7 +34,9 @@ assert(string.find(ttl_ms .. ' ' .. capacity, '^[1-9]%d* %d+$') and ttl_ms + cap
 -- include redisson/notify
 -- include redisson/permits
 -- include redisson/ids
+-- include redisson/count
 -- include redisson/put
+-- include redisson/back
 
 if now > not_after then
   return {-1, now}
@@ -47,14 +49,7 @@ end
 local ids = ids_of(hold)
 local now_ms = string.sub(now, 1, 13)
 local ends = string.format('%.0f', now_ms + ttl_ms)
--- A repeated call finds permits of its own. It has to ask for each of them: any may have ended and
--- been removed, in any order.
-local there = 0
-for _, score in ipairs(held > 0 and redis.call('ZMSCORE', timeouts, unpack(ids)) or {}) do
-  if score then
-    there = there + 1
-  end
-end
+local there = held > 0 and count_held(ids) or 0 -- a repeated call finds permits of its own
 if there == #ids then
   put(ids, ends)
   return {1, now}
@@ -62,11 +57,7 @@ end
 if there > 0 then
   -- A hold that lost some of its permits is over: the others become free.
   local left_ms = 0
-  local back = redis.call('ZREM', timeouts, unpack(ids))
-  -- If the number was lost too, the next acquire sets it anew.
-  if free and redis.call('INCRBY', permits, back) > 0 then
-    notify(verb, channel, string.format('%.0f', free + back))
-  end
+  give_back(ids)
   return {0, left_ms, now}
 end
 

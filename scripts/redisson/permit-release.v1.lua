@@ -9,8 +9,8 @@
 -- ARGV[3]  channel  on which waiters listen
 -- returns  {1, now}  it had all of them; now is the server's time
 --          {0, now}  it had not; those that it had are released
--- effects  writes KEYS; publishes how many are free
--- cost     O(n log permits): TIME, GET, ZCARD, ZREM, INCRBY, and the message
+-- effects  writes KEYS, unless the count of free permits is refused; publishes how many are free
+-- cost     O(n log permits): TIME, GET, ZCARD, ZMSCORE, ZREM, INCRBY, and the message
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
@@ -18,20 +18,13 @@ local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 -- include redisson/notify
 -- include redisson/permits
 -- include redisson/ids
+-- include redisson/back
 
 if foreign or held == 0 then
   return {0, now}
 end
 local ids = ids_of(hold)
-local back = redis.call('ZREM', timeouts, unpack(ids))
--- If the number was lost, the next acquire writes it anew.
-if back > 0 and free then
-  free = redis.call('INCRBY', permits, back)
-  if free > 0 then
-    notify(verb, channel, string.format('%.0f', free))
-  end
-end
-if back < #ids then
+if give_back(ids) < #ids then
   return {0, now}
 end
 return {1, now}

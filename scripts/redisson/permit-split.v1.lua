@@ -18,7 +18,7 @@
 --            left_ms is -1
 --          {-1, now}          later than not_after
 --          {-2, kind}         a key is no semaphore's ('?')
--- effects  writes KEYS; publishes how many are free
+-- effects  writes KEYS, unless the count of free permits is refused; publishes how many are free
 -- cost     O(n log permits): TIME, GET, ZCARD, ZMSCORE, ZREM, ZADD, PTTL, INCRBY, and the message
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, old, verb, channel, _capacity, _exact, _summed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
@@ -28,7 +28,9 @@ assert(string.find(ttl_ms, '^[1-9]%d*$') and tonumber(ttl_ms) < 1e15, 'bad argum
 -- include redisson/notify
 -- include redisson/permits
 -- include redisson/ids
+-- include redisson/count
 -- include redisson/put
+-- include redisson/back
 
 if now > not_after then
   return {-1, now}
@@ -39,32 +41,20 @@ if foreign then
 end
 local ids, olds, left_ms = ids_of(hold), ids_of(old), -1
 local ends = string.format('%.0f', string.sub(now, 1, 13) + ttl_ms)
--- A repeated call finds permits of its own. It has to ask for each of them: any may have ended and
--- been removed, in any order.
-local there = 0
-for _, score in ipairs(redis.call('ZMSCORE', timeouts, unpack(ids))) do
-  if score then
-    there = there + 1
+local there = count_held(ids) -- a repeated call finds permits of its own
+if there == 0 and count_held(olds) == #olds then
+  if #ids < #olds then
+    give_back({unpack(olds, #ids + 1)})
   end
+  redis.call('ZREM', timeouts, unpack(olds, 1, #ids))
+  there = #ids
 end
 if there == #ids then
   put(ids, ends)
   return {1, now}
 end
-local back, done = redis.call('ZREM', timeouts, unpack(olds)), false
-if there > 0 then
-  back = back + redis.call('ZREM', timeouts, unpack(ids))
-elseif back == #olds then
-  put(ids, ends)
-  back, done = back - #ids, true
+for _, id in ipairs(ids) do
+  olds[#olds + 1] = id
 end
-if back > 0 and free then
-  free = redis.call('INCRBY', permits, back)
-  if free > 0 then
-    notify(verb, channel, string.format('%.0f', free))
-  end
-end
-if done then
-  return {1, now}
-end
+give_back(olds)
 return {0, left_ms, now}

@@ -272,7 +272,7 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 	a := within(t, "the lock", waiting).mustHave(t)
 	p.server.MustDo(t, "ZADD", u.q.keys.All[1], "1", a.Name())
 	p.server.MustDo(t, "ACL", "SETUSER", "default", "-zrem", "-zpopmin")
-	u.Done(u.q) // whoever uses the lock keeps its ticket alive, and repeats the release for that
+	u.Done(u.q) // a session that still uses the lock repeats the release anyway
 	_, err := a.Release(t.Context(), 0, 0)
 	require.ErrorIs(t, err, errs.ErrDenied)
 	before := p.server.CommandStats()["evalsha"].Calls
