@@ -353,6 +353,52 @@ func TestSharedPermitsStayHeldWithoutTheRightToCount(t *testing.T) {
 	}
 }
 
+// P1, P10: whatever right a client lacks, free and held permits add up to the capacity when the others continue.
+func TestSharedPermitsAddUpWhateverRightIsMissing(t *testing.T) {
+	t.Parallel()
+	a, b, c := permitsHold("a", 3), permitsHold("b", 2), permitsHold("c", 4)
+	acquires := func(p *sharedPermits, hold string) (*scripts.Script, []any) {
+		return scripts.RedissonPermitAcquire, []any{hold, lease, digits(p.clock), "PUBLISH", p.channel, "0", 5, "0", "1"}
+	}
+	steps := map[string]func(p *sharedPermits) (*scripts.Script, []any){
+		"Acquire": func(p *sharedPermits) (*scripts.Script, []any) { return acquires(p, b) },
+		"AcquireEnded": func(p *sharedPermits) (*scripts.Script, []any) {
+			p.passes(lease * time.Millisecond)
+			return acquires(p, c)
+		},
+		"Repeat": func(p *sharedPermits) (*scripts.Script, []any) { return acquires(p, permitsHold("a", 4)) },
+		"Release": func(p *sharedPermits) (*scripts.Script, []any) {
+			return scripts.RedissonPermitRelease, []any{a, "PUBLISH", p.channel}
+		},
+		"Split": func(p *sharedPermits) (*scripts.Script, []any) {
+			return scripts.RedissonPermitSplit, []any{b, lease, digits(p.clock), a, "PUBLISH", p.channel, 5, "0", "1"}
+		},
+		"Force": func(p *sharedPermits) (*scripts.Script, []any) {
+			return scripts.RedissonPermitForce, p.forcing(permitID("a", 1), permitID("a", 3))
+		},
+	}
+	for name, step := range steps {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, right := range []string{"get", "zcard", "zmscore", "zrange", "zadd", "zrem", "pttl", "pexpire", "incrby", "publish"} {
+				for _, ends := range []bool{false, true} {
+					p := newSharedPermits(newPlaceAt(t), 5)
+					require.Equal(t, p.taken(), p.acquires(a))
+					if ends {
+						p.server.MustDo(t, "PEXPIRE", p.key, 2*lease)
+					}
+					script, args := step(p)
+					_, err := p.as("+@all", "-"+right).tryKeys(script, p.keys(), args...)
+					for _, hold := range []string{a, b, c} { // as after any error; what is held without one ends here too
+						p.releases(hold)
+					}
+					require.Equal(t, []any{"5", int64(0)}, p.counts(), "without %s: %v", right, err)
+				}
+			}
+		})
+	}
+}
+
 // P1: whatever is done in whatever order, by Java as well, free and held permits add up to the capacity.
 // A caller that acquired permits has them until its time is over.
 func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {

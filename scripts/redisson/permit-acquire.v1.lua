@@ -67,6 +67,9 @@ local ended = {}
 if held > 0 then
   ended = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
 end
+if #ended > 0 then
+  redis.call('ZREM', timeouts, '') -- removes nothing: refused, it leaves nothing half written
+end
 local changed = #ended > 0
 if not free then
   -- As Java writes it; less what is held, if the number alone was lost.

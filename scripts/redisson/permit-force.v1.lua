@@ -20,7 +20,6 @@ local permits, timeouts = KEYS[1], KEYS[2]
 local verb, channel, forced_channel, sessions, ids = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 assert(#ids > 0 and #ids % 16 == 0, 'bad argument')
 
--- include redisson/notify
 -- include redisson/permits
 -- include redisson/back
 

@@ -15,7 +15,6 @@ local permits, timeouts = KEYS[1], KEYS[2]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
 -- include line/now
--- include redisson/notify
 -- include redisson/permits
 -- include redisson/ids
 -- include redisson/back

@@ -14,8 +14,8 @@
 -- ARGV[8]  _exact     not used
 -- ARGV[9]  _summed    not used
 -- returns  {1, now}           the new hold has its permits, at the server's time now
---          {0, left_ms, now}  neither hold has all its permits; those that either had are free.
---            left_ms is -1
+--          {0, left_ms, now}  neither hold has all its permits, or the new one is no part; those
+--            that either had are free. left_ms is -1
 --          {-1, now}          later than not_after
 --          {-2, kind}         a key is no semaphore's ('?')
 -- effects  writes KEYS, unless the count of free permits is refused; publishes how many are free
@@ -25,7 +25,6 @@ local hold, ttl_ms, not_after, old, verb, channel, _capacity, _exact, _summed = 
 assert(string.find(ttl_ms, '^[1-9]%d*$') and tonumber(ttl_ms) < 1e15, 'bad argument')
 
 -- include line/now
--- include redisson/notify
 -- include redisson/permits
 -- include redisson/ids
 -- include redisson/count
@@ -42,15 +41,14 @@ end
 local ids, olds, left_ms = ids_of(hold), ids_of(old), -1
 local ends = string.format('%.0f', string.sub(now, 1, 13) + ttl_ms)
 local there = count_held(ids) -- a repeated call finds permits of its own
-if there == 0 and count_held(olds) == #olds then
-  if #ids < #olds then
-    give_back({unpack(olds, #ids + 1)})
-  end
-  redis.call('ZREM', timeouts, unpack(olds, 1, #ids))
-  there = #ids
-end
 if there == #ids then
   put(ids, ends)
+  return {1, now}
+end
+if there == 0 and #ids < #olds and count_held(olds) == #olds then
+  give_back({unpack(olds, #ids + 1)})
+  put(ids, ends)
+  redis.call('ZREM', timeouts, unpack(olds, 1, #ids))
   return {1, now}
 end
 for _, id in ipairs(ids) do

@@ -1,8 +1,11 @@
+-- include redisson/notify
+-- include redisson/permits
+-- include redisson/put
 -- redisson/back
 -- Takes away those of the permits that are held, and counts them as free; returns how many. If the
--- count is refused, they are held as before.
+-- count is refused, they are held as before: that takes no right which an acquire does not need.
 --
--- uses     channel, free, notify, permits, timeouts, verb
+-- uses     channel, permits, timeouts, verb
 -- defines  give_back
 local function give_back(ids)
   local ends = redis.call('ZMSCORE', timeouts, unpack(ids))
@@ -14,7 +17,7 @@ local function give_back(ids)
   if type(now_free) == 'table' then
     for n, id in ipairs(ids) do
       if ends[n] then
-        redis.call('ZADD', timeouts, ends[n], id)
+        put({id}, ends[n])
       end
     end
     redis.call('INCRBY', permits, back) -- refused: so is this, and all
