@@ -59,3 +59,27 @@ func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// P10: a release that is denied is repeated for as long as the hold lasts: the lock is free soon after the right is given.
+func TestDeniedReleaseIsRepeatedForAsLongAsTheLeaseLasts(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		first, _, closeFirst := w.session(w.T)
+		defer closeFirst()
+		second, _, closeSecond := w.session(w.T)
+		defer closeSecond()
+		held := atOnce(w.T, reentrant.New(first, "a"))
+		next := queuedAndListening(w.Context(), reentrant.New(second, "a", signalbox.WithRenewedLease(10*time.Minute)))
+		require.NoError(w, held.Unlock())
+		lease := (<-next).lease
+		time.Sleep(4 * time.Minute) // in which it is renewed
+		w.redis.SetError("NOPERM this user has no permissions to run the 'evalsha' command")
+		require.ErrorIs(w, lease.Unlock(), signalbox.ErrDenied)
+		time.Sleep(time.Minute)
+		w.redis.SetError("")
+		time.Sleep(2 * time.Second)
+		again, err := reentrant.New(first, "a").TryLock(w.Context())
+		require.NoError(w, err)
+		require.NoError(w, again.Unlock())
+	})
+}

@@ -74,7 +74,8 @@ type Attempt struct {
 	atOnce    bool // an enter replied that it has the lock
 	unknown   bool // an enter of it had no reply
 	stood     bool // an enter replied that it has the lock, or a ticket
-	refused   bool // an enter of it was refused, see hasNothing, or its release denied
+	refused   bool // an enter of it was refused; see hasNothing
+	denied    bool // its release was, for lack of a right
 	withdrawn bool // Close ended it, and its leaving has begun
 	doubtful  bool // Recheck was called before Begin: it may have had the lock before that, and no more
 	comes     bool // it enters or waits: its line counts it
@@ -313,11 +314,11 @@ func (a *Attempt) isOlderLocked(token wire.Stamp) bool {
 	return holding != nil && holding != a && holding.grant.Stamp > token
 }
 
-// isSureLocked reports whether a certainly has no ticket: its only enter has a reply. If that queued a ticket
-// of an exclusive lock, the grant removed it, unless a right was missing; for other locks only an attempt that
-// was granted at once is sure.
+// isSureLocked reports whether a certainly has no ticket: its only enter has a reply. An attempt that was granted
+// at once never had one. If that enter queued a ticket of an exclusive lock, the grant removed it, unless a right
+// was missing.
 func (a *Attempt) isSureLocked() bool {
-	return a.enters == 1 && !a.unknown && !a.refused && (a.atOnce || a.q.lines.kind.isExclusive())
+	return a.enters == 1 && !a.unknown && (a.atOnce || a.q.lines.kind.isExclusive() && !a.denied)
 }
 
 // Lengthened records that the hold was lengthened by a call that was sent at sent. Call it before Begin.

@@ -45,8 +45,8 @@ func (a *Attempt) end() (may bool) {
 }
 
 // Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
-// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until
-// nothing of a can be there any more.
+// It returns false if the hold had the lock no more. After an error the release is repeated in the background: see
+// releaseFailed.
 func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
 	// It is begun until the server replies. Otherwise a poll that still lists it would cause another leave.
 	// That could be executed first, and the release would find nothing to release.
@@ -67,17 +67,17 @@ func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Durat
 	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
 }
 
-// releaseFailed repeats a release until the hold has ended by itself, after lasts at the latest. If a right is missing, scripts
-// stop in their middle: one that granted a the lock may have left its ticket, which lasts longer.
+// releaseFailed repeats a release until the hold has ended by itself, after lasts at the latest. A script that is denied a right
+// stops in its middle: one that granted a the lock may have left its ticket, so the release is repeated for that as well.
 func (a *Attempt) releaseFailed(err error, lasts time.Duration) {
-	if !errors.Is(err, errs.ErrDenied) {
-		a.leaveUntil(clock.Now().Add(lasts))
-		return
-	}
 	a.q.lines.mu.Lock()
-	a.refused = true
+	a.denied = a.denied || errors.Is(err, errs.ErrDenied)
+	mayStand := a.denied && !a.isSureLocked()
 	a.q.lines.mu.Unlock()
-	a.leaveAgain()
+	if mayStand {
+		lasts = max(lasts, a.ticketLasts())
+	}
+	a.leaveUntil(clock.Now().Add(lasts))
 }
 
 // released ends the leaving, unless something of a may still be at the server, or come there.
@@ -133,8 +133,11 @@ func flag(is bool) string { //nolint:revive // a fact, not a switch
 }
 
 // leaveAgain repeats the leaving for as long as what a may have had can last.
-func (a *Attempt) leaveAgain() {
-	a.leaveUntil(clock.Now().Add(session.MaxPatience + max(a.wish.Life, lives*dispatch.PollCeiling)))
+func (a *Attempt) leaveAgain() { a.leaveUntil(clock.Now().Add(a.ticketLasts())) }
+
+// ticketLasts returns how long a ticket of a, or what it is granted, lasts if the session does not say that it lives.
+func (a *Attempt) ticketLasts() time.Duration {
+	return session.MaxPatience + max(a.wish.Life, lives*dispatch.PollCeiling)
 }
 
 // leaveUntil repeats the leave off the caller's path until it has a reply, and if the outcome of an enter is

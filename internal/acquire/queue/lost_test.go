@@ -284,6 +284,19 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 	u.q = u.Use(u.q.keys)
 }
 
+// P10: an attempt that was granted the lock at once has no ticket. Its repeated release asks for no right that only a ticket needs.
+func TestDeniedReleaseAsksForNoFurtherRight(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	u := p.plain()
+	a := u.takes()
+	p.server.MustDo(t, "ACL", "SETUSER", "default", "-set", "-del", "-zrem")
+	_, err := a.Release(t.Context(), 0, lease)
+	require.ErrorIs(t, err, errs.ErrDenied)
+	p.server.MustDo(t, "ACL", "SETUSER", "default", "+set")
+	p.nothingLeft(u)
+}
+
 // P5: a poll that says that the session has the lock, during its release, must not cause a second release:
 // the first one could find nothing to release.
 func TestPollDuringReleaseEndsNoHold(t *testing.T) {

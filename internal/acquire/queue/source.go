@@ -64,8 +64,8 @@ type Holder interface {
 	// Lengthened records, before Begin, that the hold was lengthened by a call that was sent at sent.
 	Lengthened(life time.Duration, sent clock.Instant)
 	// Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
-	// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until
-	// nothing of it can be there any more: the hold ends by itself after lasts at the latest.
+	// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until the
+	// hold has ended by itself, after lasts at the latest; for longer if a ticket may be left.
 	Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error)
 	// Abandon releases the lock, or withdraws the request, off the caller's path.
 	Abandon()
