@@ -50,19 +50,30 @@ func (p *sharedPermits) asks(script *scripts.Script, args ...any) []any {
 	return list
 }
 
+// acquiring, releasing and splitting are the arguments of these steps.
+func (p *sharedPermits) acquiring(hold string) []any {
+	return []any{hold, lease, digits(p.clock), "PUBLISH", p.channel, "0", p.capacity, p.exact, p.summed}
+}
+
+func (p *sharedPermits) releasing(hold string) []any { return []any{hold, "PUBLISH", p.channel} }
+
+func (p *sharedPermits) splitting(hold, old string) []any {
+	return []any{hold, lease, digits(p.clock), old, "PUBLISH", p.channel, p.capacity, p.exact, p.summed}
+}
+
 func (p *sharedPermits) acquires(hold string) []any {
 	p.Helper()
-	return p.asks(scripts.RedissonPermitAcquire, hold, lease, digits(p.clock), "PUBLISH", p.channel, "0", p.capacity, p.exact, p.summed)
+	return p.asks(scripts.RedissonPermitAcquire, p.acquiring(hold)...)
 }
 
 func (p *sharedPermits) releases(hold string) []any {
 	p.Helper()
-	return p.asks(scripts.RedissonPermitRelease, hold, "PUBLISH", p.channel)
+	return p.asks(scripts.RedissonPermitRelease, p.releasing(hold)...)
 }
 
 func (p *sharedPermits) splits(hold, old string) []any {
 	p.Helper()
-	return p.asks(scripts.RedissonPermitSplit, hold, lease, digits(p.clock), old, "PUBLISH", p.channel, p.capacity, p.exact, p.summed)
+	return p.asks(scripts.RedissonPermitSplit, p.splitting(hold, old)...)
 }
 
 func (p *sharedPermits) resizes(n int) []any {
@@ -296,7 +307,7 @@ func TestSharedPermitsComeBackWhereMemoryIsFull(t *testing.T) {
 	a, b := permitsHold("a", 2), permitsHold("b", 1)
 	require.Equal(t, p.taken(), p.acquires(a))
 	p.fill()
-	_, err := p.tryKeys(scripts.RedissonPermitAcquire, p.keys(), b, lease, digits(p.clock), "PUBLISH", p.channel, "0", 3, "0", "1")
+	_, err := p.tryKeys(scripts.RedissonPermitAcquire, p.keys(), p.acquiring(b)...)
 	require.ErrorContains(t, err, "OOM")
 	require.Equal(t, p.taken(), p.splits(b, a))
 	require.Equal(t, p.had(1), p.releases(b))
@@ -311,29 +322,35 @@ func TestSharedPermitsAreNotLostWithoutTheRightToCount(t *testing.T) {
 	p.passes(lease * time.Millisecond)
 	user := p.as("+@all", "-incrby")
 	for range 2 {
-		_, err := user.tryKeys(scripts.RedissonPermitAcquire, p.keys(), permitsHold("b", 1), "60000", digits(p.clock), "PUBLISH", p.channel, "0", "3", "0", "1")
+		_, err := user.tryKeys(scripts.RedissonPermitAcquire, p.keys(), p.acquiring(permitsHold("b", 1))...)
 		requireDenied(t, err)
 		require.Equal(t, []any{"1", int64(2)}, []any{p.free(), p.out()})
 	}
 	require.Equal(t, p.taken(), p.acquires(permitsHold("b", 3)))
 }
 
+// sharedStep is a step of a client that has no right to all of it, at a semaphore of five permits of which hold a has three.
+type sharedStep func(p *sharedPermits) (*scripts.Script, []any)
+
+var (
+	sharedRelease sharedStep = func(p *sharedPermits) (*scripts.Script, []any) {
+		return scripts.RedissonPermitRelease, p.releasing(permitsHold("a", 3))
+	}
+	sharedSplit sharedStep = func(p *sharedPermits) (*scripts.Script, []any) {
+		return scripts.RedissonPermitSplit, p.splitting(permitsHold("b", 2), permitsHold("a", 3))
+	}
+	// sharedRepeat is an acquire of four that were held, of which one is gone: the others are to go as well.
+	sharedRepeat sharedStep = func(p *sharedPermits) (*scripts.Script, []any) {
+		return scripts.RedissonPermitAcquire, p.acquiring(permitsHold("a", 4))
+	}
+)
+
 // P1, P10: a client that may not count releases no permits, and loses none: they stay held, until their end.
 func TestSharedPermitsStayHeldWithoutTheRightToCount(t *testing.T) {
 	t.Parallel()
-	a, b := permitsHold("a", 3), permitsHold("b", 2)
+	a := permitsHold("a", 3)
 	ends := strconv.FormatInt(noon/1000+lease, 10)
-	for name, step := range map[string]func(p *sharedPermits) (*scripts.Script, []any){
-		"Release": func(p *sharedPermits) (*scripts.Script, []any) {
-			return scripts.RedissonPermitRelease, []any{a, "PUBLISH", p.channel}
-		},
-		"Split": func(p *sharedPermits) (*scripts.Script, []any) {
-			return scripts.RedissonPermitSplit, []any{b, lease, digits(p.clock), a, "PUBLISH", p.channel, 5, "0", "1"}
-		},
-		"Repeat": func(p *sharedPermits) (*scripts.Script, []any) { // one of its permits is gone: the others are to go as well
-			return scripts.RedissonPermitAcquire, []any{permitsHold("a", 4), lease, digits(p.clock), "PUBLISH", p.channel, "0", 5, "0", "1"}
-		},
-	} {
+	for name, step := range map[string]sharedStep{"Release": sharedRelease, "Split": sharedSplit, "Repeat": sharedRepeat} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newSharedPermits(newPlaceAt(t), 5)
@@ -357,27 +374,19 @@ func TestSharedPermitsStayHeldWithoutTheRightToCount(t *testing.T) {
 func TestSharedPermitsAddUpWhateverRightIsMissing(t *testing.T) {
 	t.Parallel()
 	a, b, c := permitsHold("a", 3), permitsHold("b", 2), permitsHold("c", 4)
-	acquires := func(p *sharedPermits, hold string) (*scripts.Script, []any) {
-		return scripts.RedissonPermitAcquire, []any{hold, lease, digits(p.clock), "PUBLISH", p.channel, "0", 5, "0", "1"}
-	}
-	steps := map[string]func(p *sharedPermits) (*scripts.Script, []any){
-		"Acquire": func(p *sharedPermits) (*scripts.Script, []any) { return acquires(p, b) },
+	for name, step := range map[string]sharedStep{
+		"Release": sharedRelease, "Split": sharedSplit, "Repeat": sharedRepeat,
+		"Acquire": func(p *sharedPermits) (*scripts.Script, []any) {
+			return scripts.RedissonPermitAcquire, p.acquiring(b)
+		},
 		"AcquireEnded": func(p *sharedPermits) (*scripts.Script, []any) {
 			p.passes(lease * time.Millisecond)
-			return acquires(p, c)
-		},
-		"Repeat": func(p *sharedPermits) (*scripts.Script, []any) { return acquires(p, permitsHold("a", 4)) },
-		"Release": func(p *sharedPermits) (*scripts.Script, []any) {
-			return scripts.RedissonPermitRelease, []any{a, "PUBLISH", p.channel}
-		},
-		"Split": func(p *sharedPermits) (*scripts.Script, []any) {
-			return scripts.RedissonPermitSplit, []any{b, lease, digits(p.clock), a, "PUBLISH", p.channel, 5, "0", "1"}
+			return scripts.RedissonPermitAcquire, p.acquiring(c)
 		},
 		"Force": func(p *sharedPermits) (*scripts.Script, []any) {
 			return scripts.RedissonPermitForce, p.forcing(permitID("a", 1), permitID("a", 3))
 		},
-	}
-	for name, step := range steps {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, right := range []string{"get", "zcard", "zmscore", "zrange", "zadd", "zrem", "pttl", "pexpire", "incrby", "publish"} {

@@ -59,16 +59,18 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	for of, l := range map[string]struct {
-		*layout.Layout
+		signalbox.Layout
 		wish queue.Wish
 	}{
-		"Native":   {layout.Native(), queue.Wish{Life: time.Hour, Floor: "60000", Mark: "f"}},
-		"Redisson": {layout.Redisson(), queue.Wish{Life: time.Hour, Like: handoff.Request{Way: handoff.Own, Most: 1}}},
+		"Native":   {signalbox.Native(), queue.Wish{Life: time.Hour, Floor: "60000", Mark: "f"}},
+		"Redisson": {signalbox.Redisson(), queue.Wish{Life: time.Hour, Like: handoff.Request{Way: handoff.Own, Most: 1}}},
 	} {
-		b := acquire.Make(s, of, session.Reentrant, nil)
+		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
+		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)
 		require.NoError(t, b.Ready(t.Context()))
-		keys := acquire.KeysOf(&b, &l.Lock.Ground, nil)
-		kind := acquire.NewKind((*session.Handle)(s).Session(), l.Layout, &l.Lock.Ground, nil)
+		ground := &b.Layout.Lock.Ground
+		keys := acquire.KeysOf(&b, ground, nil)
+		kind := acquire.NewKind((*session.Handle)(s).Session(), b.Layout, ground, nil)
 		q := kind.Use(&keys)
 		for name, c := range map[string]struct {
 			recheck func()

@@ -66,9 +66,9 @@ end
 local ended = {}
 if held > 0 then
   ended = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
-end
-if #ended > 0 then
-  redis.call('ZREM', timeouts, '') -- removes nothing: refused, it leaves nothing half written
+  if #ended > 0 then
+    redis.call('ZREM', timeouts, '') -- removes nothing; before any write, since it may be denied
+  end
 end
 local changed = #ended > 0
 if not free then

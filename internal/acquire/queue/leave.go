@@ -68,10 +68,11 @@ func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Durat
 }
 
 // releaseFailed repeats a release until the hold has ended by itself, after lasts at the latest. A script that is denied a right
-// stops in its middle: one that granted a the lock may have left its ticket, so the release is repeated for that as well.
+// stops in its middle: one that granted a the lock may have left its ticket, so the release is repeated for as
+// long as that ticket lasts, if that is longer.
 func (a *Attempt) releaseFailed(err error, lasts time.Duration) {
 	a.q.lines.mu.Lock()
-	a.denied = a.denied || errors.Is(err, errs.ErrDenied)
+	a.denied = errors.Is(err, errs.ErrDenied)
 	mayStand := a.denied && !a.isSureLocked()
 	a.q.lines.mu.Unlock()
 	if mayStand {

@@ -208,7 +208,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	p.nothingLeft(holder, u)
 }
 
-// P2: the message that a lock was forced may overtake the grant of one that waits, and a session that begins to listen has
+// P2: the message that a lock was forced may overtake the grant of a waiter, and a session that begins to listen has
 // missed no grant.
 func TestAForcedLockMakesItsWaiterDoubtful(t *testing.T) {
 	t.Parallel()
@@ -264,24 +264,42 @@ func TestRelease_NoReply_IsRepeated(t *testing.T) {
 // The ticket lasts longer than the hold, and so does the repetition of a release that is denied too.
 func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	holder, u := p.plain(), p.plain()
-	held := holder.takes()
-	waiting := u.waiting(t.Context(), 1)
-	holder.gives(held)
-	a := within(t, "the lock", waiting).mustHave(t)
-	p.server.MustDo(t, "ZADD", u.q.keys.All[1], "1", a.Name())
-	p.server.MustDo(t, "ACL", "SETUSER", "default", "-zrem", "-zpopmin")
-	u.Done(u.q) // a session that still uses the lock repeats the release anyway
-	_, err := a.Release(t.Context(), 0, 0)
-	require.ErrorIs(t, err, errs.ErrDenied)
-	before := p.server.CommandStats()["evalsha"].Calls
-	await(t, "a few repetitions", func() bool { return p.server.CommandStats()["evalsha"].Calls >= before+3 })
-	p.server.MustDo(t, "HSET", u.q.keys.All[2], u.session.ID(), // silent for a second: no hand-off removes its ticket
-		wire.Stamp(time.Now().Add(-time.Second).UnixMicro()).Text()+strings.Repeat("0", 20))
-	p.server.MustDo(t, "ACL", "SETUSER", "default", "+zrem", "+zpopmin")
-	p.nothingLeft(holder, u)
-	u.q = u.Use(u.q.keys)
+	for name, releases := range map[string]func(ctx context.Context, a *Attempt) error{
+		"Release": func(ctx context.Context, a *Attempt) error {
+			_, err := a.Release(ctx, 0, 0)
+			return err
+		},
+		"Requeue": func(ctx context.Context, a *Attempt) error {
+			_, _, err := a.Requeue(ctx, 0, 0)
+			return err
+		},
+		"Scatter": func(ctx context.Context, a *Attempt) error {
+			r := &Returned{Attempt: a}
+			Scatter(ctx, scripts.LockScatter, []*Returned{r})
+			return r.Err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			holder, u := p.plain(), p.plain()
+			held := holder.takes()
+			waiting := u.waiting(t.Context(), 1)
+			holder.gives(held)
+			a := within(t, "the lock", waiting).mustHave(t)
+			p.server.MustDo(t, "ZADD", u.q.keys.All[1], "1", a.Name())
+			p.server.MustDo(t, "ACL", "SETUSER", "default", "-zrem", "-zpopmin")
+			u.Done(u.q) // a session that still uses the lock repeats the release anyway
+			require.ErrorIs(t, releases(t.Context(), a), errs.ErrDenied)
+			before := p.server.CommandStats()["evalsha"].Calls
+			await(t, "a few repetitions", func() bool { return p.server.CommandStats()["evalsha"].Calls >= before+3 })
+			p.server.MustDo(t, "HSET", u.q.keys.All[2], u.session.ID(), // silent for a second: no hand-off removes its ticket
+				wire.Stamp(time.Now().Add(-time.Second).UnixMicro()).Text()+strings.Repeat("0", 20))
+			p.server.MustDo(t, "ACL", "SETUSER", "default", "+zrem", "+zpopmin")
+			p.nothingLeft(holder, u)
+			u.q = u.Use(u.q.keys)
+		})
+	}
 }
 
 // P10: an attempt that was granted the lock at once has no ticket. Its repeated release asks for no right that only a ticket needs.

@@ -3,7 +3,7 @@
 -- include redisson/put
 -- redisson/back
 -- Takes away those of the permits that are held, and counts them as free; returns how many. If the
--- count is refused, they are held as before: that takes no right which an acquire does not need.
+-- count is refused, they are held as before, which needs only the rights of an acquire.
 --
 -- uses     channel, permits, timeouts, verb
 -- defines  give_back

@@ -4,7 +4,7 @@
 -- uses     permits, timeouts
 -- defines  put
 local function put(ids, ends)
-  local ttl_ms = redis.call('PTTL', permits) -- refused, it leaves nothing half written
+  local ttl_ms = redis.call('PTTL', permits) -- before the first write, since it may be denied
   local members = {}
   for n, id in ipairs(ids) do
     members[2 * n - 1], members[2 * n] = ends, id
