@@ -10,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // settledBubble runs a test in virtual time, with so many servers that grant at once.
@@ -90,6 +92,38 @@ func die(servers []int, processes ...[]*wire) {
 			wires[i].dead()
 		}
 	}
+}
+
+// oneIsSlow lets one server be slow for a process. The others are a hop away, so that the slow one is asked before they have
+// decided: if their replies took no time, the lock could be released at the instant in which it is asked.
+func oneIsSlow(wires []*wire, slow int, latency time.Duration) {
+	for i, w := range wires {
+		w.latency.Store(int64(hop))
+		if i == slow {
+			w.latency.Store(int64(latency))
+		}
+	}
+}
+
+// asked is how often a server was asked for the lock and for its release. Reading it takes an idle server.
+type asked struct{ acquires, releases int }
+
+// counted returns the count of the calls that a server has from now on.
+func (q *quorum) counted(i int) *asked {
+	count := &asked{}
+	q.worlds[i].redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+		if command == "EVALSHA" {
+			q.worlds[i].redis.SetTime(time.Now())
+			switch args[0] {
+			case scripts.RedlockAcquire.SHA1:
+				count.acquires++
+			case scripts.RedlockRelease.SHA1:
+				count.releases++
+			}
+		}
+		return false
+	})
+	return count
 }
 
 // processWithout is process for one whose clients are made while a server is away.
