@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,6 +143,7 @@ func (p program) words() []string {
 // watch copies the program's standard error until the program and everything that
 // inherited its standard error have ended.
 func (s *supervised) watch(r *os.File, log io.Writer) {
+	defer runtime.KeepAlive(s) // the collector would close the lifeline of a program that nothing refers to
 	defer close(s.gone)
 	defer r.Close()
 	_, err := io.Copy(log, r)

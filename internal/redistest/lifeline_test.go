@@ -4,8 +4,10 @@ package redistest
 
 import (
 	"fmt"
+	"runtime"
 	"syscall"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,4 +26,17 @@ func TestSignalToASupervisorLeavesItsProgramToTheLifeline(t *testing.T) {
 		require.Equal(t, 128+int(syscall.SIGKILL), s.end(), fmt.Sprint("after ", i%5, " signals"))
 		require.NoDirExists(t, s.dir)
 	}
+}
+
+func TestProgramThatNothingRefersToKeepsItsLifeline(t *testing.T) {
+	t.Parallel()
+	forgotten := func() weak.Pointer[supervised] {
+		s, err := supervise(program{path: "sleep", args: []string{"600"}, log: new(tail)})
+		require.NoError(t, err)
+		return weak.Make(s)
+	}()
+	runtime.GC()
+	s := forgotten.Value()
+	require.NotNil(t, s, "the collector closes its lifeline")
+	require.Equal(t, 128+int(syscall.SIGKILL), s.end())
 }
