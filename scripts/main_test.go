@@ -3,6 +3,7 @@
 package scripts_test
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,8 +19,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(redistest.Beside(withPool{m}, func(s *redistest.Server) { server = redistest.Keep(s) }))
 }
 
-// pool has the servers that no test uses now, of those that tests may change.
-var pool = make(chan *redistest.Kept, 64)
+// pool has the servers that no test uses now, of those that tests may change. It has room for as many as were started: a test
+// that waited for room would keep those from running that make it.
+var pool struct {
+	sync.Mutex
+	idle []*redistest.Kept
+}
 
 // withPool are tests whose servers are closed when all have run.
 type withPool struct{ redistest.Tests }
@@ -28,11 +33,7 @@ type withPool struct{ redistest.Tests }
 func (t withPool) Run() int {
 	defer func() {
 		server.Close()
-		for close(pool); ; {
-			s, open := <-pool
-			if !open {
-				return
-			}
+		for _, s := range pool.idle {
 			s.Close()
 			s.Server.Close()
 		}
@@ -44,10 +45,8 @@ func (t withPool) Run() int {
 // write any key.
 func serverOfOwn(tb testing.TB) *redistest.Kept {
 	tb.Helper()
-	var s *redistest.Kept
-	select {
-	case s = <-pool:
-	default:
+	s := idleServer()
+	if s == nil {
 		started, err := redistest.StartServer()
 		require.NoError(tb, err)
 		s = redistest.Keep(started)
@@ -56,7 +55,22 @@ func serverOfOwn(tb testing.TB) *redistest.Kept {
 		s.MustDo(tb, "CONFIG", "SET", "maxmemory", 0)
 		s.MustDo(tb, "ACL", "DELUSER", limited)
 		s.MustDo(tb, "FLUSHALL")
-		pool <- s
+		pool.Lock()
+		defer pool.Unlock()
+		pool.idle = append(pool.idle, s)
 	})
+	return s
+}
+
+// idleServer takes a server from the pool, or returns nil.
+func idleServer() *redistest.Kept {
+	pool.Lock()
+	defer pool.Unlock()
+	last := len(pool.idle) - 1
+	if last < 0 {
+		return nil
+	}
+	s := pool.idle[last]
+	pool.idle = pool.idle[:last]
 	return s
 }

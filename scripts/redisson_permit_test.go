@@ -391,17 +391,19 @@ func TestSharedPermitsAddUpWhateverRightIsMissing(t *testing.T) {
 			t.Parallel()
 			for _, right := range []string{"get", "zcard", "zmscore", "zrange", "zadd", "zrem", "pttl", "pexpire", "incrby", "publish"} {
 				for _, ends := range []bool{false, true} {
-					p := newSharedPermits(newPlaceAt(t), 5)
-					require.Equal(t, p.taken(), p.acquires(a))
-					if ends {
-						p.server.MustDo(t, "PEXPIRE", p.key, 2*lease)
-					}
-					script, args := step(p)
-					_, err := p.as("+@all", "-"+right).tryKeys(script, p.keys(), args...)
-					for _, hold := range []string{a, b, c} { // as after any error; what is held without one ends here too
-						p.releases(hold)
-					}
-					require.Equal(t, []any{"5", int64(0)}, p.counts(), "without %s: %v", right, err)
+					t.Run(fmt.Sprintf("Without=%s/Ends=%v", right, ends), func(t *testing.T) {
+						p := newSharedPermits(newPlaceAt(t), 5)
+						require.Equal(t, p.taken(), p.acquires(a))
+						if ends {
+							p.server.MustDo(t, "PEXPIRE", p.key, 2*lease)
+						}
+						script, args := step(p)
+						_, err := p.as("+@all", "-"+right).tryKeys(script, p.keys(), args...)
+						for _, hold := range []string{a, b, c} { // as after any error; what is held without one ends here too
+							p.releases(hold)
+						}
+						require.Equal(t, []any{"5", int64(0)}, p.counts(), err)
+					})
 				}
 			}
 		})
