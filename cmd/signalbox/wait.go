@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,7 +24,8 @@ message, and a place in its queue would make the command a holder, or a leader. 
 times a second, and ever more rarely, so that it ends late by a sixteenth of its wait, and by 2 s at most. It does
 not see a shorter gap between two holders.
 
-Exit codes: 0 if no process holds NAME, 75 if --wait is over, otherwise those of run.`
+Exit codes: 0 if no process holds NAME, 75 if one still does when --wait is over, otherwise those of run. However short
+--wait is, the server is asked once.`
 
 // The pause between two polls of wait is a share of the time that it has waited, within two limits.
 const (
@@ -67,22 +67,24 @@ func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit pat
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	begun := time.Now()
+	asking := ctx  // the first poll is not cut off: a limit shorter than a round trip asks once, as 0 does
 	var last error // what the last poll that was not cut off found
 	for {
-		busy, err := holdersOf(bounded, s, name)
+		busy, err := holdersOf(asking, s, name)
 		switch {
-		case bounded.Err() != nil:
-			return cmp.Or(last, err, bounded.Err())
-		case err != nil && codeOf(failed{err}) != codeUnavailable:
-			return err
 		case err == nil && len(busy) == 0:
 			return nil
 		case err == nil:
-			err = fmt.Errorf("wait %q: %w %s", name, signalbox.ErrHeld, describe(busy[0]))
+			last = fmt.Errorf("wait %q: %w %s", name, signalbox.ErrHeld, describe(busy[0]))
+		case codeOf(failed{err}) != codeUnavailable:
+			return err
+		case last == nil || bounded.Err() == nil:
+			last = err
 		}
-		if last = err; limit.set && limit.d == 0 {
+		if bounded.Err() != nil || limit.set && limit.d == 0 {
 			return last
 		}
+		asking = bounded
 		awaitRound(bounded, s, name, busy)
 		poll.Reset(pauseAfter(time.Since(begun)))
 		select {

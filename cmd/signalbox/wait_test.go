@@ -26,11 +26,13 @@ func TestWaitEndsWhenNoProcessHoldsTheName(t *testing.T) {
 	start(t, server.URL(), "wait", "a").ended(0)
 	held := locktest.Must(t, reentrant.New(s, "a").Lock)
 	start(t, server.URL(), "wait", "-w", "0", "a").ended(75, "held as reentrant by")
+	start(t, server.URL(), "wait", "-w", "1ns", "a").ended(75, "held as reentrant by")
 	start(t, server.URL(), "wait", "-w", "50ms", "a").ended(75, "held as reentrant by")
 	p := start(t, server.URL(), "wait", "-w", "1h", "a")
 	require.NoError(t, held.Unlock())
 	p.ended(0)
 	start(t, server.URL(), "wait", "a").ended(0)
+	start(t, server.URL(), "wait", "-w", "1ns", "a").ended(0)
 
 	reader := locktest.Must(t, rwlock.New(s, "rw").RLock)
 	start(t, server.URL(), "wait", "-w", "0", "rw").ended(75, "rwlock")
