@@ -82,6 +82,11 @@ test-full: redis ## all tests of all modules, under the race detector where ther
 race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under the race detector, in a new order
 	GOWORK=off $(gotest) -race -shuffle=on -timeout $(LONGEST) -count=$(REPEAT) $(PACKAGES)
 
+.PHONY: steady
+steady: PACKAGES := work
+steady: redis ## find tests that fail now and then: each package of PACKAGES in eight processes at once
+	.ci/steady $(REPEAT) $(PACKAGES)
+
 # What make cover measures: the packages of the library, without the kits that only tests import.
 covered = $(shell GOWORK=off go list ./... | grep -vE '/(redistest|locktest)$$' | paste -sd,)
 
