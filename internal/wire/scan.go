@@ -125,6 +125,9 @@ func (r *Runner) primaries(ctx context.Context, nodes map[string]rueidis.Client)
 	return nil, errs.Join(failures...)
 }
 
+// errSlots is the error of a node whose reply cannot be read.
+var errSlots = errors.New("the reply to CLUSTER SLOTS cannot be read")
+
 // primariesBy asks one node which nodes have slots.
 func (r *Runner) primariesBy(ctx context.Context, node string, client rueidis.Client) ([]string, error) {
 	ctx, cancel := errs.WithTimeout(ctx, scanPatience)
@@ -138,11 +141,11 @@ func (r *Runner) primariesBy(ctx context.Context, node string, client rueidis.Cl
 	for i := range ranges {
 		fields, err := ranges[i].ToArray() // first slot, last slot, primary, replicas
 		if err != nil || len(fields) < 3 {
-			return nil, errUnreadable
+			return nil, errSlots
 		}
 		address, err := fields[2].ToArray() // host, port, id
 		if err != nil || len(address) < 2 {
-			return nil, errUnreadable
+			return nil, errSlots
 		}
 		named, _ := address[0].ToString() // nil where the node does not know its own
 		port, _ := address[1].AsInt64()

@@ -14,17 +14,21 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 )
 
-// clusterUsers returns n sessions of clients that take the embedded server for what it says it is:
-// a cluster. It has no sharded channels.
-func (w *world) clusterUsers(t *testing.T, n int, latency time.Duration) ([]lineUser, func()) {
-	t.Helper()
+// clusterClient returns a client that takes the embedded server for what it says it is: a cluster.
+func (w *world) clusterClient() (rueidis.Client, *wire) {
+	c, lines := w.client(w.T, func(o *rueidis.ClientOption) {
+		o.InitAddress, o.ForceSingleClient = []string{"embedded:6379"}, false
+	})
+	require.Equal(w, rueidis.ClientModeCluster, c.Mode())
+	return c, lines
+}
+
+// clusterUsers returns n sessions at a cluster, which has no sharded channels.
+func (w *world) clusterUsers(n int, latency time.Duration) ([]lineUser, func()) {
 	var users []lineUser
 	var closes []func()
 	for range n {
-		c, lines := w.client(t, func(o *rueidis.ClientOption) {
-			o.InitAddress, o.ForceSingleClient = []string{"embedded:6379"}, false
-		})
-		require.Equal(t, rueidis.ClientModeCluster, c.Mode())
+		c, lines := w.clusterClient()
 		lines.latency.Store(int64(latency))
 		s := signalbox.NewSession(c)
 		users = append(users, lineUser{s, lines})
@@ -52,7 +56,7 @@ func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
 				t := w.T
-				users, closeAll := w.clusterUsers(t, 2, latency)
+				users, closeAll := w.clusterUsers(2, latency)
 				defer closeAll()
 				require.NoError(t, atOnce(t, lock(users[0].Session)).Unlock()) // teaches the server the scripts
 				for n := range 6 {
@@ -78,7 +82,7 @@ func TestLatchWithoutShardsOpensByMessage(t *testing.T) {
 	const latency = 5 * time.Millisecond
 	bubble(t, func(w *world) {
 		t := w.T
-		users, closeAll := w.clusterUsers(t, 3, latency)
+		users, closeAll := w.clusterUsers(3, latency)
 		defer closeAll()
 		_, err := countdown.New(users[0].Session, "unsharded").Start(t.Context(), 1)
 		require.NoError(t, err)
