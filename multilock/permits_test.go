@@ -50,6 +50,9 @@ func TestPermitsAreAMemberAsALockIs(t *testing.T) {
 	require.Equal(t, 3, free())
 	require.NoError(t, held.Unlock())
 	require.ErrorIs(t, multilock.New(pool.Permits(0)).Check(), signalbox.ErrBadOption)
+	twice := multilock.New(pool.Permits(1), mu, pool.Permits(1)).Check()
+	require.ErrorIs(t, twice, signalbox.ErrBadOption)
+	require.ErrorContains(t, twice, `"pool" is given twice`)
 	_, err = multilock.New(pool.Permits(4), mu).Lock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
 }

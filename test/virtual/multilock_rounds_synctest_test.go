@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/semaphore"
 )
 
 // P10: if a context ends while a round is released, the error says that, and what the server said of the
@@ -86,6 +87,55 @@ func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.NoError(t, locktest.Must(c, c.other(1).TryLock).Unlock())
 		requireIdle(t, c.sessions[:]...)
+	})
+}
+
+// P4, P10: the error of a wait says that a member was held, whichever server that is on, and the other member is free.
+func TestMultilock_MemberIsHeld_ErrorSaysSo(t *testing.T) {
+	t.Parallel()
+	for held := range 2 {
+		t.Run(fmt.Sprint("Server=", held), func(t *testing.T) {
+			t.Parallel()
+			bubbleOf(t, 2, func(q *quorum) {
+				mine, wires := q.process()
+				others, _ := q.process()
+				for _, w := range wires {
+					w.latency.Store(int64(hop))
+				}
+				lease := locktest.Must(q, reentrant.New(others[held], "a").Lock)
+				ctx, cancel := context.WithTimeout(q.Context(), 10*time.Second)
+				defer cancel()
+				_, err := multilock.New(reentrant.New(mine[0], "a"), reentrant.New(mine[1], "a")).Lock(ctx)
+				require.ErrorIs(q, err, context.DeadlineExceeded)
+				require.ErrorIs(q, err, signalbox.ErrHeld)
+				time.Sleep(time.Second)
+				require.NoError(q, locktest.Must(q, reentrant.New(others[1-held], "a").TryLock).Unlock())
+				require.NoError(q, lease.Unlock())
+			})
+		})
+	}
+}
+
+// P10: the context may end before the reply to a wait. The error says what the try before it found.
+func TestMultilock_ContextEndsBeforeTheReply_ErrorSaysHeld(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 2, func(q *quorum) {
+		mine, wires := q.process()
+		others, _ := q.process()
+		members := map[string]int{"a": 0, "b": 1} // to their servers
+		mu := multilock.New(semaphore.New(mine[0], "a", 1).Permits(1), semaphore.New(mine[1], "b", 1).Permits(1))
+		q.mustRelease(mu)
+		last := mu.Order()[1]
+		lease := locktest.Must(q, semaphore.New(others[members[last]], last, 1).Permits(1).Lock)
+		for _, w := range wires {
+			w.latency.Store(int64(100 * time.Millisecond))
+		}
+		ctx, cancel := context.WithTimeout(q.Context(), 500*time.Millisecond) // the first member, the try, and half of the wait's way
+		defer cancel()
+		_, err := mu.Lock(ctx)
+		require.ErrorIs(q, err, context.DeadlineExceeded)
+		require.ErrorIs(q, err, signalbox.ErrHeld)
+		require.NoError(q, lease.Unlock())
 	})
 }
 

@@ -183,6 +183,30 @@ func TestMultilockOfOneObservedSessionReportsOneCall(t *testing.T) {
 	})
 }
 
+// A multilock has the class that all its members have, and their names if the observer asks for names.
+func TestMultilockReportsTheClassOfAllItsMembers(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		r := new(record)
+		observer := r.observer(w.T)
+		observer.Names = true
+		s, _, end := w.session(w.T, signalbox.WithObserver(observer))
+		defer end()
+		orders, stock := signalbox.WithClass("orders"), signalbox.WithClass("stock")
+		for class, mu := range map[string]*multilock.Lock{
+			"orders": multilock.New(reentrant.New(s, "a", orders), reentrant.New(s, "b", orders)),
+			"":       multilock.New(reentrant.New(s, "a", orders), reentrant.New(s, "b", stock)),
+		} {
+			lease, err := mu.Lock(w.Context())
+			require.NoError(w, err)
+			require.NoError(w, lease.Unlock())
+			_, events := r.took()
+			require.Equal(w, class, events[0].Class)
+			require.Equal(w, strings.Join(mu.Order(), ","), events[0].Name)
+		}
+	})
+}
+
 // A redlock reports one call for all its servers, to the observer of the first session.
 func TestRedlockReportsOneCallForAllServers(t *testing.T) {
 	t.Parallel()
