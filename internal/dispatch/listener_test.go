@@ -114,6 +114,22 @@ func TestListenerOfAPollerIsNeverLive(t *testing.T) {
 	require.Zero(t, server.CommandStats()["subscribe"].Calls)
 }
 
+// P7: a subscription that is closed while it opens is closed, whichever of the two comes first.
+func TestSubscriptionThatIsClosedBeforeItOpensEnds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d := newDispatcher(t, steady(t, server), io.Discard)
+	var s dispatch.Subscription
+	s.Close()
+	closed, open := newEar(), newEar()
+	s.Open(d, "sb:a", dispatch.BySlot, closed)
+	redistest.Receive(t, "the subscription of another one", d.Listen("sb:b", dispatch.BySlot, open).Live())
+	server.MustDo(t, "PUBLISH", "sb:a", "1")
+	server.MustDo(t, "PUBLISH", "sb:b", "2")
+	open.hears(t, "2")
+	require.Empty(t, closed.messages)
+}
+
 // P6: in a cluster a listener of a lock hears its slot's node, and one of a plain channel every node, over
 // the existing connections. Both follow when their node dies.
 func TestCluster_ListenersHearLocksAndPlainChannels(t *testing.T) {
@@ -140,6 +156,15 @@ func TestCluster_ListenersHearLocksAndPlainChannels(t *testing.T) {
 		}
 	}
 	tell()
+
+	// The two kinds of a name are two channels. On one connection the listeners of both hear what either gets.
+	byBus := newEar()
+	beside := d.Listen(a.Channel, dispatch.ByBus, byBus)
+	redistest.Receive(t, "the plain channel of the lock's name", beside.Live())
+	tell()
+	byBus.hears(t, "grant")
+	beside.Close()
+
 	old := c.Owner(t, c.Slot(t, a.Channel))
 	old.Kill()
 	redistest.Receive(t, "the plain channel at another node", everywhere.subscriptions)

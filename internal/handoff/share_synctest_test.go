@@ -231,6 +231,21 @@ func TestShared_HoldIsOver_AnotherOneIsAskedFor(t *testing.T) {
 	})
 }
 
+// A hold that ended before it was opened is entered by no waiter.
+func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
+	t.Parallel()
+	inSharedRig(t, func(m *rig) {
+		asks, waits := m.reads(), m.reads()
+		over := leased(1)
+		require.NoError(t, over.Unlock())
+		m.Open(shared, over)
+		synctest.Wait()
+		requireAllWait([]*caller{asks, waits})
+		waits.leaves()
+		asks.leaves()
+	})
+}
+
 // P6: waiters that only wait are refused, the one that asks is not, and a goroutine that comes may enter what is open.
 func TestShared_WaitersAreRefused(t *testing.T) {
 	t.Parallel()

@@ -83,3 +83,13 @@ func TestMost_SeveralHolds_OnlyWaitersCount(t *testing.T) {
 		m.takesAlone(true).leaves()
 	})
 }
+
+// A goroutine that gets no ticket has the reason, and counts no more.
+func TestTakeAlone_NoTicket_IsTheError(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(m *rig) {
+		m.errs = []error{errFalls}
+		m.takesAlone(false).requireFailed(errFalls)
+		require.Zero(t, m.Waiters(one))
+	})
+}

@@ -101,6 +101,7 @@ func TestParseRefusesWhatItWouldIgnore(t *testing.T) {
 	t.Parallel()
 	certificate, _ := certificateFiles(t)
 	certificate = url.QueryEscape(certificate)
+	noPair := "cert=" + certificate + "&key=" + certificate
 	for address, says := range map[string]string{
 		"redis://h?timeout=3s":                      `"timeout"; known are addr, ca, cert,`,
 		"redis://h?Db=3":                            `"Db"`,
@@ -134,6 +135,7 @@ func TestParseRefusesWhatItWouldIgnore(t *testing.T) {
 		"rediss://h?server_name=":                   "server_name",
 		"rediss://h?cert=" + certificate:            "need each other",
 		"rediss://h?key=" + certificate:             "need each other",
+		"rediss://h?" + noPair:                      "cert and key: tls: found a certificate rather than a key",
 		"rediss://h?cert=/nowhere&key=/nowhere":     "cert and key: the file cannot be read",
 		"unix:///s?addr=h":                          "addr is not for unix",
 		"unix:///s?master_set=m":                    "master_set is not for unix",

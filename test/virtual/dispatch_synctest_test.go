@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
@@ -25,9 +26,15 @@ func (noMonitor) MessagesBack()      {}
 // dispatcher returns a dispatcher with a wire of its own, and what closes both.
 func (w *world) dispatcher() (*dispatch.Dispatcher, *wire, func()) {
 	client, lines := w.client(w.T)
+	d, closeAll := dispatcherOf(client)
+	return d, lines, closeAll
+}
+
+// dispatcherOf returns a dispatcher of a client, and what closes both.
+func dispatcherOf(client rueidis.Client) (*dispatch.Dispatcher, func()) {
 	clock := timers.New()
 	d := dispatch.New(client, runner.NewRunner(client), clock, noMonitor{}, false)
-	return d, lines, func() {
+	return d, func() {
 		d.Close()
 		clock.Close()
 		client.Close()
@@ -52,6 +59,23 @@ type deaf struct{}
 func (deaf) Heard(string) {}
 func (deaf) Lost()        {}
 func (deaf) Subscribed()  {}
+
+// P4: a dispatcher that is closed while it asks a silent cluster for a node waits for no reply.
+func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		client, lines := w.clusterClient()
+		d, closeAll := dispatcherOf(client)
+		require.NoError(w, client.Do(w.Context(), client.B().Set().Key("a").Value("b").Build()).Error()) // it is connected
+		lines.dead()
+		d.Listen("sb:a", dispatch.BySlot, deaf{})
+		time.Sleep(100 * time.Millisecond)
+		require.Zero(w, took(d.Close))
+		lines.heals()
+		closeAll()
+		time.Sleep(2 * time.Second) // a client of a cluster closes connections later
+	})
+}
 
 // P4, P7: a channel stays subscribed for exactly Linger after its last waiter or listener has left, so that
 // the next need not subscribe. Then neither the subscription nor its connection remains, and the next
