@@ -37,7 +37,7 @@ func TestListOfAClusterAsksTheNodesThatTheServersName(t *testing.T) {
 	for name, c := range map[string]struct {
 		slots func(node string) string
 		found int    // entries
-		fails string // the one error; "" is none
+		fails string // the one error; "" if there is none
 		at    string // the node of the error; "" if it is of no node
 	}{
 		"Known":        {func(node string) string { return slotsOf(node) }, 2, "", ""},
