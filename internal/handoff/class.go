@@ -111,12 +111,7 @@ func (c *class) send(t Ticket) bool {
 // asks for itself.
 func (c *class) sent() *waiter {
 	if c.request.Way == Own {
-		for w := c.head; w != nil; w = w.next {
-			if w.idle() {
-				return w
-			}
-		}
-		return nil
+		return c.head // it is idle: a waiter is sent only if no other one asks, and a ticket stays with its waiter
 	}
 	for w := c.tail; w != nil; w = w.prev {
 		if w.idle() {
