@@ -39,6 +39,27 @@ func TestARenewalWithAReplyMovesTheDeadline(t *testing.T) {
 	})
 }
 
+// The timers may fire just as another goroutine schedules the term anew, or ends it.
+func TestATermThatFiresTooEarlyOrTooLateDoesNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(b *bed) {
+		o := b.take(renewed(life))
+		o.Fire()
+		synctest.Wait()
+		require.Equal(b, resting, o.inState())
+		require.Zero(b, b.server.requests())
+		time.Sleep(life/2 - time.Second)
+		synctest.Wait()
+		require.Equal(b, 1, b.server.requests(), "it is renewed when that is due")
+		require.NoError(b, o.Stop(clock.Now()))
+		o.Fire()
+		time.Sleep(life)
+		synctest.Wait()
+		require.Equal(b, 1, b.server.requests())
+		require.Empty(b, o.causes())
+	})
+}
+
 func TestARenewalThatFailedIsRepeatedAfterATwelfthOfTheLife(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
