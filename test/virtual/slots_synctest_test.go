@@ -37,8 +37,8 @@ func TestListOfAClusterAsksTheNodesThatTheServersName(t *testing.T) {
 	for name, c := range map[string]struct {
 		slots func(node string) string
 		found int    // entries
-		fails string // the one error; "" if there is none
-		at    string // the node of the error; "" if it is of no node
+		fails string // the one error; "" if there is no error
+		at    string // the node of the error; "" if it is about no node
 	}{
 		"Known":        {func(node string) string { return slotsOf(node) }, 2, "", ""},
 		"Unnamed":      {func(node string) string { _, port, _ := strings.Cut(node, ":"); return slotsOf(":" + port) }, 2, "", ""},
