@@ -25,7 +25,7 @@ times a second, and ever more rarely, so that it ends late by a sixteenth of its
 not see a shorter gap between two holders.
 
 Exit codes: 0 if no process holds NAME, 75 if one still does when --wait is over, otherwise those of run. However short
---wait is, the server is asked once.`
+--wait is, the server is asked once, and has 5 s to reply.`
 
 // The pause between two polls of wait is a share of the time that it has waited, within two limits.
 const (
@@ -33,6 +33,9 @@ const (
 	lastPause  = 2 * time.Second
 	pauseShare = 16
 )
+
+// firstReply is how long the first poll waits for its reply at least: a limit shorter than a round trip asks once, as 0 does.
+const firstReply = 5 * time.Second
 
 // pauseAfter returns how long wait pauses if it has waited for so long.
 func pauseAfter(waited time.Duration) time.Duration {
@@ -58,16 +61,17 @@ func newWait(s *server) *cobra.Command {
 
 // awaitFree polls until the name is free. It continues while the server is away.
 func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit patience) error {
-	bounded := ctx
+	bounded, asking := ctx, ctx
 	if limit.set && limit.d > 0 {
-		var cancel context.CancelFunc
+		var cancel, cancelFirst context.CancelFunc
 		bounded, cancel = context.WithTimeout(ctx, limit.d)
 		defer cancel()
+		asking, cancelFirst = context.WithTimeout(ctx, max(limit.d, firstReply))
+		defer cancelFirst()
 	}
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	begun := time.Now()
-	asking := ctx  // the first poll is not cut off: a limit shorter than a round trip asks once, as 0 does
 	var last error // what the last poll that was not cut off found
 	for {
 		busy, err := holdersOf(asking, s, name)
