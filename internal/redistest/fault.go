@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -88,24 +89,18 @@ type Fault struct {
 
 // Armed is a fault that waits for its request.
 type Armed struct {
-	fault Fault
-	once  sync.Once
-	fired chan struct{}
+	fault   Fault
+	once    sync.Once
+	strikes atomic.Bool // before anything shows at either end
+	fired   chan struct{}
 }
 
 // Fired returns a channel that is closed when the fault has struck: the connection was cut,
 // the message was dropped, or its delay has begun.
 func (a *Armed) Fired() <-chan struct{} { return a.fired }
 
-// HasFired reports whether the fault has struck.
-func (a *Armed) HasFired() bool {
-	select {
-	case <-a.fired:
-		return true
-	default:
-		return false
-	}
-}
+// HasFired reports whether the fault has struck, or strikes now: it is true for a client that has noticed something of it.
+func (a *Armed) HasFired() bool { return a.strikes.Load() }
 
 // kind returns what a does; none if a is nil.
 func (a *Armed) kind() Kind {
@@ -115,8 +110,16 @@ func (a *Armed) kind() Kind {
 	return a.fault.Kind
 }
 
+// strike records that the fault strikes; a may be nil.
+func (a *Armed) strike() {
+	if a != nil {
+		a.strikes.Store(true)
+	}
+}
+
 // fire records that the fault has struck; a may be nil.
 func (a *Armed) fire() {
+	a.strike()
 	if a != nil {
 		a.once.Do(func() { close(a.fired) })
 	}

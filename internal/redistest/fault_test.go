@@ -45,6 +45,9 @@ func TestFaultStrikesExactlyItsRequest(t *testing.T) {
 				f := p.Arm(redistest.Fault{Kind: kind, At: 3, Delay: time.Millisecond})
 				c.send(evalIncr(), evalIncr(), words("PING"), evalIncr(), words("PING"), evalIncr(), evalIncr())
 				c.requireOutcome(want)
+				if want.closed {
+					require.True(t, f.HasFired(), "the client has seen the cut")
+				}
 				receive(t, f.Fired())
 				eventually(t, func() bool {
 					n, err := s.Do("GET", "n")
@@ -100,6 +103,7 @@ func TestCutBeforeRequestIsNeverForwarded(t *testing.T) {
 	require.False(t, f.HasFired())
 	c.send(evalIncr(), evalIncr())
 	c.closed()
+	require.True(t, f.HasFired())
 	receive(t, f.Fired())
 	require.Equal(t, 2, p.Requests(), "what was pipelined behind it does not count")
 	require.Equal(t, 1, p.Replies())

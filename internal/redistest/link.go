@@ -131,6 +131,9 @@ func (l *link) forward(to io.Writer, queue <-chan parcel) {
 		if !l.wait(m.due) {
 			continue
 		}
+		if m.cut {
+			m.fault.strike() // a client that has the last reply, or sees the cut, may ask
+		}
 		if !l.silent.Load() && len(m.data) > 0 {
 			_, _ = to.Write(m.data)
 		}
