@@ -61,12 +61,12 @@ func newWait(s *server) *cobra.Command {
 
 // awaitFree polls until the name is free. It continues while the server is away.
 func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit patience) error {
-	bounded, asking := ctx, ctx
+	bounded, first := ctx, ctx
 	if limit.set && limit.d > 0 {
 		var cancel, cancelFirst context.CancelFunc
 		bounded, cancel = context.WithTimeout(ctx, limit.d)
 		defer cancel()
-		asking, cancelFirst = context.WithTimeout(ctx, max(limit.d, firstReply))
+		first, cancelFirst = context.WithTimeout(ctx, max(limit.d, firstReply))
 		defer cancelFirst()
 	}
 	poll := time.NewTimer(0)
@@ -74,6 +74,10 @@ func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit pat
 	begun := time.Now()
 	var last error // what the last poll that was not cut off found
 	for {
+		asking := bounded
+		if last == nil {
+			asking = first
+		}
 		busy, err := holdersOf(asking, s, name)
 		switch {
 		case err == nil && len(busy) == 0:
@@ -88,7 +92,6 @@ func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit pat
 		if bounded.Err() != nil || limit.set && limit.d == 0 {
 			return last
 		}
-		asking = bounded
 		awaitRound(bounded, s, name, busy)
 		poll.Reset(pauseAfter(time.Since(begun)))
 		select {
