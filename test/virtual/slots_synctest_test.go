@@ -30,6 +30,16 @@ func slotsOf(nodes ...string) string {
 	return reply.String()
 }
 
+// slotsAre lets the server reply to CLUSTER SLOTS from now on.
+func (w *world) slotsAre(reply string) {
+	w.redis.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
+		if command == "CLUSTER" {
+			peer.WriteRaw(reply)
+		}
+		return command == "CLUSTER"
+	})
+}
+
 // P10: a list of a cluster asks the nodes that have slots. A node that the client does not know is an error of its own, and an
 // address that only the servers know is passed over.
 func TestListOfAClusterAsksTheNodesThatTheServersName(t *testing.T) {
@@ -57,13 +67,7 @@ func TestListOfAClusterAsksTheNodesThatTheServersName(t *testing.T) {
 				for _, name := range []string{"n/1", "n/2"} {
 					defer atOnce(t, reentrant.New(s, name)).Unlock()
 				}
-				w.redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
-					if command != "CLUSTER" {
-						return false
-					}
-					peer.WriteRaw(c.slots(node))
-					return true
-				})
+				w.slotsAre(c.slots(node))
 				entries, failures := listOf(w, s)
 				require.Len(t, entries, c.found)
 				if c.fails == "" {
@@ -103,12 +107,7 @@ func TestListOfAClusterEndsWithItsLoop(t *testing.T) {
 		defer end()
 		defer atOnce(t, reentrant.New(s, "n/1")).Unlock()
 		for _, slots := range []string{slotsOf(node, "gone.example:1"), slotsOf("gone.example:1", node)} {
-			w.redis.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
-				if command == "CLUSTER" {
-					peer.WriteRaw(slots)
-				}
-				return command == "CLUSTER"
-			})
+			w.slotsAre(slots)
 			yielded := 0
 			for range inspect.Names(w.Context(), s, "n/") {
 				yielded++
