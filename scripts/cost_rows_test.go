@@ -46,6 +46,7 @@ func plainCosts() []costRow {
 	voted := setTo(votedFor(ours, noon, ""))
 	return []costRow{
 		{script: scripts.SessionHello, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with()},
+		{script: scripts.SessionRewrite, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with()},
 		{script: scripts.HolderDescribe, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with()},
 		{script: scripts.HolderForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, "PUBLISH", "c", "t", keepMS)},
 		{script: scripts.HolderRenew, crowd: "Batch", each: 10, sizes: batches(), fill: voted, keys: many("lock"), args: each(ours, lease)},

@@ -238,10 +238,9 @@ func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant, waited 
 	return lease
 }
 
-// replicate waits until enough replicas have the hold, if the options ask for that. A grant is often written
-// on another client's connection, and WAIT counts only writes of its own connection. So the hold is
-// lengthened first on this connection: a replica that has this write has all earlier ones, and the grant with
-// them.
+// replicate waits until enough replicas have the hold, if the options ask for that. They are asked when
+// the grant is known, which another client's connection may have written. That takes time from the hold, so
+// it is lengthened first.
 func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
 	if l.Base.Replicas.Count == 0 {
 		return nil

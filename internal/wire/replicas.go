@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // silence is how long the reply to a wait for replicas may be overdue. The client sets no limit of its own
@@ -16,20 +17,23 @@ import (
 const silence = 3 * time.Second
 
 // RunReplicated sends one script, followed by WAIT on the same connection: how many replicas have all earlier
-// writes. The server replies when count of them have, or when wait is over. On another connection WAIT would
-// count other writes. replicated is that reply: a number.
+// writes. The server replies when count of them have, or when wait is over. replicated is that reply: a number.
 //
-// It is one round trip, on a connection that no other call uses meanwhile. WAIT lasts as long if the script
-// wrote nothing. So the first call of a script sends its text, instead of learning from a full wait that the
-// server does not know the digest.
+// WAIT counts the replicas that have the last write of its own connection. The script may have nothing to
+// write: another connection may have granted the hold, and for long enough. Then replicas without the hold would
+// be counted. So session/rewrite, which always writes, stands between the two.
+//
+// It is one round trip, on a connection that no other call uses meanwhile. WAIT lasts as long if the server
+// does not know a digest. So the first call of a script sends the texts, instead of learning that from a full
+// wait.
 func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait time.Duration) (script, replicated Outcome) {
 	both := aside(ctx, &r.asides, func() (both withReplicas) { // always: the connection may have to be made
 		_, sent := r.texts.LoadOrStore(call.Script, struct{}{})
 		if sent {
-			both = r.askReplicas(ctx, r.byDigest(call), count, wait)
+			both = r.askReplicas(ctx, r.byDigest, call, count, wait)
 		}
 		if !sent || both.noScript {
-			both = r.askReplicas(ctx, r.byText(call), count, wait)
+			both = r.askReplicas(ctx, r.byText, call, count, wait)
 		}
 		return both
 	}, func(err error) withReplicas {
@@ -39,20 +43,26 @@ func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait t
 	return both.script, both.replicated
 }
 
-// withReplicas has the replies to a script and to the WAIT behind it.
+// withReplicas has the reply to a script, and how many replicas have what it wrote.
 type withReplicas struct {
 	script, replicated Outcome
 	noScript           bool
 }
 
-func (r *Runner) askReplicas(ctx context.Context, command rueidis.Completed, count int, wait time.Duration) (both withReplicas) {
+func (r *Runner) askReplicas(
+	ctx context.Context, built func(Call) rueidis.Completed, call Call, count int, wait time.Duration,
+) (both withReplicas) {
 	ctx, cancel := errs.WithTimeout(ctx, wait+silence)
 	defer cancel()
+	rewrite := built(Call{Script: scripts.SessionRewrite, Keys: call.Keys[:1]})
 	question := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()
-	results := r.doTogether(undated(ctx), command, question)
-	both.noScript = noScript(results[0])
+	results := r.doTogether(undated(ctx), built(call), rewrite, question)
+	both.noScript = noScript(results[0]) || noScript(results[1])
 	both.script.Reply, both.script.Err = NewReply(results[0])
 	both.replicated.Reply, both.replicated.Err = NewReply(results[1])
+	if both.replicated.Err == nil && both.replicated.Reply.Code() == Done { // else it is 0: WAIT counted other writes
+		both.replicated.Reply, both.replicated.Err = NewReply(results[2])
+	}
 	both.script.Err, both.replicated.Err = errs.OfCall(ctx, both.script.Err), errs.OfCall(ctx, both.replicated.Err)
 	return both
 }

@@ -9,19 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// The script is sent by its text the first time, by its digest after that, and by its text if the server has
-// forgotten it. WAIT follows it each time.
+// The scripts are sent by their texts the first time, by their digests after that, and by their texts if the server has
+// forgotten them. WAIT follows them each time.
 func TestScriptAndWaitAreOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	proxy.SetMatch(redistest.Commands("EVAL", "EVALSHA", "WAIT"))
 	r := runner(t, proxy)
-	for round, sent := range [][]string{{"EVAL", "WAIT"}, {"EVALSHA", "WAIT"}, {"EVALSHA", "WAIT"}, {"EVALSHA", "WAIT", "EVAL", "WAIT"}} {
+	for round, sent := range [][]string{
+		{"EVAL", "EVAL", "WAIT"},
+		{"EVALSHA", "EVALSHA", "WAIT"},
+		{"EVALSHA", "EVALSHA", "WAIT"},
+		{"EVALSHA", "EVALSHA", "WAIT", "EVAL", "EVAL", "WAIT"},
+	} {
 		if round == 3 {
 			server.MustDo(t, "SCRIPT", "FLUSH")
 		}
@@ -46,6 +53,30 @@ func TestMissingReplicasAreWaitedForAsLongAsAsked(t *testing.T) {
 	require.NoError(t, replicated.Err)
 	require.Zero(t, replicated.Reply.Int(0))
 	require.GreaterOrEqual(t, time.Since(began), wait)
+}
+
+// P1: a replica that lacks a hold is not counted, also if another connection wrote the hold and the script found nothing to
+// write. Valkey 8.0 counts it if nothing is written between the script and WAIT; Redis 7.0 and Valkey 7.2 do not.
+func TestAReplicaThatLacksAnEarlierWriteIsNotCounted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	locktest.StartReplica(t, server).Freeze()
+	const hold, holder, outcome = "sb1l1780000000000000aaaaaaaaaaaaaaaaaaaaaa1000000000000000000t-host:42", "sb:{a}:lock", "sb:{a}:once"
+	server.MustDo(t, "SET", holder, hold, "PX", time.Hour.Milliseconds())
+	server.MustDo(t, "SET", outcome, "sb1o1780000000000000x", "PX", time.Hour.Milliseconds())
+	for name, call := range map[string]wire.Call{
+		"Renew": {Script: scripts.HolderRenew, Keys: []string{holder}, Args: []string{hold[20:62], "1000"}},
+		"Store": {Script: scripts.OnceStore, Keys: []string{outcome, holder}, Args: []string{"1780000000000000", "1000", "x", "PUBLISH", "c"}},
+	} {
+		r := runner(t, server)
+		for range 2 { // by text, by digest
+			script, replicated := r.RunReplicated(t.Context(), call, 1, time.Millisecond)
+			require.NoError(t, script.Err, name)
+			require.Equal(t, wire.Done, script.Reply.Code(), name)
+			require.NoError(t, replicated.Err, name)
+			require.Zero(t, replicated.Reply.Int(0), name)
+		}
+	}
 }
 
 func TestRunReplicatedReturnsTheScriptsError(t *testing.T) {
