@@ -56,7 +56,7 @@ func TestMissingReplicasAreWaitedForAsLongAsAsked(t *testing.T) {
 }
 
 // P1: a replica that lacks a hold is not counted, also if another connection wrote the hold and the script found nothing to
-// write. Valkey 8.0 counts it if nothing is written between the script and WAIT; Redis 7.0 and Valkey 7.2 do not.
+// write. Redis 8.0 and Valkey 8.0 count it if nothing is written between the script and WAIT; Redis 7.0 and Valkey 7.2 do not.
 func TestAReplicaThatLacksAnEarlierWriteIsNotCounted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
