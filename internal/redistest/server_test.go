@@ -155,6 +155,12 @@ func TestArgumentsReachTheServer(t *testing.T) {
 	require.Equal(t, []any{"hz", "17"}, s.MustDo(t, "CONFIG", "GET", "hz"))
 }
 
+// A script takes as long as a loaded machine wants.
+func TestServerIsNeverBusy(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []any{"busy-reply-threshold", "0"}, redistest.Start(t).MustDo(t, "CONFIG", "GET", "busy-reply-threshold"))
+}
+
 func TestRefusedArgumentIsAnErrorThatQuotesTheServer(t *testing.T) {
 	t.Parallel()
 	_, err := redistest.StartServer(redistest.WithArgs("--no-such-setting", "1"))
