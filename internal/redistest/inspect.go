@@ -16,7 +16,7 @@ import (
 // Do sends one command over a plain connection of its own, so it works whatever state
 // the client under test is in. Arguments are sent as fmt prints them. The reply is a
 // string, an int64, nil, or a []any of these; an error reply is a ReplyError. A server that
-// is silent for ten seconds is an error.
+// is silent for Patience is an error.
 func (s *Server) Do(args ...any) (any, error) {
 	return s.at().do(doLimit, args...)
 }
