@@ -48,7 +48,7 @@ func ours(name string, lock func(*signalbox.Session, string) ownLock) implementa
 }
 
 func (p *signalboxProcess) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	err := p.session.Close(ctx)
 	p.client.Close()
@@ -64,7 +64,13 @@ type signalboxLocker struct {
 
 func (p *signalboxProcess) locker(_ context.Context, name string) locker {
 	l := &signalboxLocker{lock: func() ownLock { return p.lock(p.session, name) }}
-	l.unlock = func() error { return l.lease.Unlock() }
+	l.unlock = func() error {
+		err := l.lease.Unlock()
+		if errors.Is(err, signalbox.ErrUnconfirmed) {
+			return nil // the release continues in the background, and the next acquire pays for it
+		}
+		return err
+	}
 	return l
 }
 
