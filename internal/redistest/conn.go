@@ -17,10 +17,6 @@ type ReplyError string
 // Error returns the reply.
 func (e ReplyError) Error() string { return string(e) }
 
-// doLimit bounds a command of Server.Do, so that a test which asks a frozen server fails
-// instead of hanging.
-const doLimit = Patience
-
 // target is the address of a server, and how to connect to it.
 type target struct {
 	addr string

@@ -15,10 +15,11 @@ import (
 
 // Do sends one command over a plain connection of its own, so it works whatever state
 // the client under test is in. Arguments are sent as fmt prints them. The reply is a
-// string, an int64, nil, or a []any of these; an error reply is a ReplyError. A server that
-// is silent for Patience is an error.
+// string, an int64, nil, or a []any of these; an error reply is a ReplyError. If
+// the server is silent for Patience, Do returns an error, so that a test of a frozen server fails instead
+// of hanging.
 func (s *Server) Do(args ...any) (any, error) {
-	return s.at().do(doLimit, args...)
+	return s.at().do(Patience, args...)
 }
 
 // MustDo is Do that fails the test if there is an error.
@@ -142,7 +143,7 @@ func newClient(tb testing.TB, opt rueidis.ClientOption, mod func(*rueidis.Client
 type infoSections map[string]string
 
 func (s *Server) info(section string) infoSections {
-	info, err := s.at().info(doLimit, section)
+	info, err := s.at().info(Patience, section)
 	if err != nil {
 		s.report.failf("redistest: info %s: %v", section, err)
 	}

@@ -88,7 +88,7 @@ func (k *Kept) conn() (*keptConn, error) {
 		return c, nil
 	default:
 	}
-	c, err := k.at().dial(doLimit)
+	c, err := k.at().dial(Patience)
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
@@ -108,7 +108,7 @@ func (k *Kept) conn() (*keptConn, error) {
 }
 
 func (c *keptConn) do(args []any) (any, error) {
-	if err := c.SetDeadline(time.Now().Add(doLimit)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
 		return nil, err
 	}
 	if _, err := c.Write(encode(args)); err != nil {

@@ -155,7 +155,7 @@ func TestArgumentsReachTheServer(t *testing.T) {
 	require.Equal(t, []any{"hz", "17"}, s.MustDo(t, "CONFIG", "GET", "hz"))
 }
 
-// A script takes as long as a loaded machine wants.
+// On a loaded machine a script can take long, and the clients of other tests wait for it.
 func TestServerIsNeverBusy(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []any{"busy-reply-threshold", "0"}, redistest.Start(t).MustDo(t, "CONFIG", "GET", "busy-reply-threshold"))

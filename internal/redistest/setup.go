@@ -20,8 +20,8 @@ type setup struct {
 }
 
 // line is the command line of a server without persistence. DEBUG is enabled because DEBUG SLEEP
-// is the simplest way to a server that is busy. However long a script takes, others wait for it and do
-// not get BUSY: the usual five seconds are a clock's bound, which a loaded machine exceeds.
+// is the simplest way to a server that is busy. The server replies BUSY to no client, however long a
+// script takes: on a loaded machine a script can take longer than the usual five seconds.
 func (s *setup) line(port, bus int) []string {
 	line := append([]string(nil), s.first...)
 	line = append(line,
