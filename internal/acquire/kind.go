@@ -238,9 +238,8 @@ func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant, waited 
 	return lease
 }
 
-// replicate waits until enough replicas have the hold, if the options ask for that. They are asked when
-// the grant is known, which another client's connection may have written. That takes time from the hold, so
-// it is lengthened first.
+// replicate waits until enough replicas have the hold, if the options ask for that. The wait takes time
+// from the hold, so replicate renews it in the same round trip.
 func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
 	if l.Base.Replicas.Count == 0 {
 		return nil

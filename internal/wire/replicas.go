@@ -19,13 +19,14 @@ const silence = 3 * time.Second
 // RunReplicated sends one script, followed by WAIT on the same connection: how many replicas have all earlier
 // writes. The server replies when count of them have, or when wait is over. replicated is that reply: a number.
 //
-// WAIT counts the replicas that have the last write of its own connection. The script may have nothing to
-// write: another connection may have granted the hold, and for long enough. Then replicas without the hold would
-// be counted. So session/rewrite, which always writes, stands between the two.
+// WAIT counts the replicas that have the last write of its own connection. The script may write nothing: a
+// renewal of a hold that another connection granted, and that lasts long enough. WAIT would then count replicas
+// that lack the hold. So session/rewrite, which always writes, is sent between the two. If the key is gone, no
+// replica counts.
 //
-// It is one round trip, on a connection that no other call uses meanwhile. WAIT lasts as long if the server
-// does not know a digest. So the first call of a script sends the texts, instead of learning that from a full
-// wait.
+// It is one round trip, on a connection that no other call uses meanwhile. The server executes WAIT even if it
+// does not know the digest of a script. So the first call of a script sends the texts, instead of learning that
+// from a full wait.
 func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait time.Duration) (script, replicated Outcome) {
 	both := aside(ctx, &r.asides, func() (both withReplicas) { // always: the connection may have to be made
 		_, sent := r.texts.LoadOrStore(call.Script, struct{}{})
@@ -60,7 +61,7 @@ func (r *Runner) askReplicas(
 	both.noScript = noScript(results[0]) || noScript(results[1])
 	both.script.Reply, both.script.Err = NewReply(results[0])
 	both.replicated.Reply, both.replicated.Err = NewReply(results[1])
-	if both.replicated.Err == nil && both.replicated.Reply.Code() == Done { // else it is 0: WAIT counted other writes
+	if both.replicated.Err == nil && both.replicated.Reply.Code() == Done { // otherwise the 0 stands
 		both.replicated.Reply, both.replicated.Err = NewReply(results[2])
 	}
 	both.script.Err, both.replicated.Err = errs.OfCall(ctx, both.script.Err), errs.OfCall(ctx, both.replicated.Err)

@@ -55,8 +55,8 @@ func TestMissingReplicasAreWaitedForAsLongAsAsked(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), wait)
 }
 
-// P1: a replica that lacks a hold is not counted, also if another connection wrote the hold and the script found nothing to
-// write. Redis 8.0 and Valkey 8.0 count it if nothing is written between the script and WAIT; Redis 7.0 and Valkey 7.2 do not.
+// P1: a replica that lacks a hold is not counted, even if another connection wrote the hold and the script writes nothing.
+// Without the write between the script and WAIT, Redis 8.0 and Valkey 8.0 count it; Redis 7.0 does not.
 func TestAReplicaThatLacksAnEarlierWriteIsNotCounted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -77,6 +77,17 @@ func TestAReplicaThatLacksAnEarlierWriteIsNotCounted(t *testing.T) {
 			require.Zero(t, replicated.Reply.Int(0), name)
 		}
 	}
+}
+
+// P1: if the key is gone, WAIT has no write to count, and a replica that has all of the server is not counted.
+func TestNoReplicaCountsForAMissingKey(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	locktest.StartReplica(t, server)
+	script, replicated := runner(t, server).RunReplicated(t.Context(), hello("key"), 1, redistest.Patience)
+	require.NoError(t, script.Err)
+	require.NoError(t, replicated.Err)
+	require.Zero(t, replicated.Reply.Int(0))
 }
 
 func TestRunReplicatedReturnsTheScriptsError(t *testing.T) {

@@ -16,7 +16,7 @@ if left_ms == -2 then
   return {0}
 end
 if left_ms == -1 then
-  redis.call('PERSIST', any) -- refused: so is the second, and the key would get an end
+  redis.call('PERSIST', any) -- if this is denied, the key must not get an end
   redis.call('PEXPIRE', any, 15000)
   redis.call('PERSIST', any)
 else
