@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -16,9 +17,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Dial connects to a server, checks that it is new enough, and returns a session whose Close also
-// closes the connection. It takes three round trips on one server, and a fourth if the server does
-// not have the script for the check yet. These URLs are valid; valkey:// and valkeys:// mean the
+// Dial connects to a server, checks that it is new enough and no replica, and returns a session whose
+// Close also closes the connection. Its errors name the host and say what to do. It takes four round
+// trips on one server, and a fifth if the server does not have the script for the check yet. These URLs are valid; valkey:// and valkeys:// mean the
 // same as redis:// and rediss://:
 //
 //	redis://[user:password@]host[:port][/db]                     port 6379 and database 0 by default
@@ -56,18 +57,22 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 	if err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}
+	contact := wire.NewContact(&o)
 	Tune(&o)
 	client, err := connect(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("signalbox: dial: %w", explainConnect(o, err))
+		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))
 	}
 	s := session.New(client, collect(options), true)
-	if err = greet(ctx, s); err != nil {
+	if err = greet(ctx, s); err == nil {
+		err = refuseReplica(ctx, client)
+	}
+	if err != nil {
 		if errors.Is(err, ErrDenied) && isSentinel(ctx, client) {
 			err = fmt.Errorf("%w: the server is a sentinel: add the parameter master_set with the name of the primary that it watches", ErrBadOption)
 		}
 		client.Close()
-		return nil, fmt.Errorf("signalbox: dial: %w", err)
+		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))
 	}
 	return (*Session)(s.Handle()), nil
 }
@@ -87,6 +92,28 @@ func greet(ctx context.Context, s *session.Session) error {
 	return err
 }
 
+// refuseReplica returns an error if the client is connected to a replica, as behind an endpoint for readers. Behind
+// sentinels and in a cluster the client finds the primaries itself. A server that does not say is no replica.
+func refuseReplica(ctx context.Context, client rueidis.Client) error {
+	if client.Mode() != rueidis.ClientModeStandalone {
+		return nil
+	}
+	info, err := client.Do(ctx, client.B().Info().Section("replication").Build()).ToString()
+	if err != nil {
+		return nil //nolint:nilerr // such as a missing right
+	}
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields[name] = value
+	}
+	if fields["role"] != "slave" {
+		return nil
+	}
+	return fmt.Errorf("%w: it is a replica of %s: locks need the primary, so name the primary's endpoint and not one for readers",
+		ErrRefused, net.JoinHostPort(fields["master_host"], fields["master_port"]))
+}
+
 // isSentinel reports whether the client is connected to a sentinel, which runs no scripts.
 func isSentinel(ctx context.Context, client rueidis.Client) bool {
 	role, err := client.Do(ctx, client.B().Role().Build()).ToArray()
@@ -97,18 +124,13 @@ func isSentinel(ctx context.Context, client rueidis.Client) bool {
 	return err == nil && word == "sentinel"
 }
 
-// explainConnect says what is wrong with the URL if the host is not a sentinel, or if the sentinel
-// watches no primary of that name.
-func explainConnect(o rueidis.ClientOption, err error) error {
-	words := strings.ToLower(err.Error())
-	switch {
-	case o.Sentinel.MasterSet == "":
-	case strings.Contains(words, "no such master"):
-		return fmt.Errorf("%w: the sentinel watches no primary under the name in master_set", ErrBadOption)
-	case strings.Contains(words, "unknown command 'sentinel"):
-		return fmt.Errorf("%w: master_set is for sentinels, and the server is not a sentinel", ErrBadOption)
+// explain says which host an error of the first contact is about, and what is wrong with it. If ctx has ended, its
+// end is all that there is to say.
+func explain(ctx context.Context, contact *wire.Contact, err error) error {
+	if ctx.Err() != nil || errors.Is(err, ErrBadOption) {
+		return err
 	}
-	return wire.Explain(err)
+	return contact.Explain(ctx, err)
 }
 
 // connect calls rueidis.NewClient, which takes no context, and returns when ctx ends. A client that
@@ -124,6 +146,10 @@ func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error
 	connected := make(chan result, 1)
 	go func() {
 		client, err := rueidis.NewClient(o)
+		if err != nil && wire.KnowsNoCluster(o, err) {
+			o.ForceSingleClient = true
+			client, err = rueidis.NewClient(o)
+		}
 		connected <- result{client, err}
 	}()
 	select {

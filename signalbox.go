@@ -29,7 +29,10 @@ import (
 //     return what they read only after the first write: a server with too many clients replies
 //     before it is asked, and the client could panic then. They also report that they were closed,
 //     so that calls can return in time (see below). The context of a call does not end an attempt
-//     to connect; Dialer.Timeout does;
+//     to connect; Dialer.Timeout does. A proxy that refuses HELLO in words of its own is served
+//     without it;
+//   - AuthCredentialsFn, behind sentinels, to one that is not called for them: they have a user and
+//     a password of their own, Sentinel.Username and Sentinel.Password;
 //   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed;
 //   - Dialer.Timeout to 2 s, unless it is set: how long connecting may take, and then the first
 //     reply. If a server stopped and another took over, calls fail or wait for that long. The
@@ -65,7 +68,7 @@ func Tune(o *rueidis.ClientOption) {
 		o.ConnWriteTimeout = 2 * time.Second
 	}
 	if o.DialCtxFn != nil || o.DialFn == nil {
-		o.DialCtxFn = wire.SpeakFirst(o.DialCtxFn)
+		o.DialCtxFn = wire.SpeakFirst(wire.KnowHello(o.DialCtxFn))
 	}
 	if o.Dialer.KeepAlive == 0 {
 		o.Dialer.KeepAlive = time.Second
@@ -79,6 +82,7 @@ func Tune(o *rueidis.ClientOption) {
 	if o.Sentinel.Dialer.Timeout == 0 {
 		o.Sentinel.Dialer.Timeout = o.Dialer.Timeout
 	}
+	wire.SpareSentinels(o)
 	if o.Sentinel.TopologyRefreshInterval == 0 {
 		o.Sentinel.TopologyRefreshInterval = 10 * time.Second
 	}

@@ -21,7 +21,7 @@ var (
 	ErrBadOption   = errors.New("an option is not valid")
 	ErrWrongKind   = errors.New("the name is in use by something else")
 	ErrUpgrade     = errors.New("a reader cannot become a writer")
-	ErrDenied      = errors.New("the server denies the right")
+	ErrDenied      = errors.New("the server denies access")
 	ErrRefused     = errors.New("the server refuses for now")
 	ErrOldServer   = errors.New("the server is too old")
 	ErrCapacity    = errors.New("the capacity does not allow it")

@@ -39,6 +39,9 @@ type parameter struct {
 //  1. Every parameter has an effect, or is ErrBadOption by its name.
 //  2. No error contains a value of the URL, so no password, even if the password is not escaped.
 func ParseURL(address string) (rueidis.ClientOption, error) {
+	if strings.TrimSpace(address) == "" {
+		return refuse("the URL is empty: if it comes from an environment variable, that is not set")
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		return refuse("the URL is not of the form redis://[user:password@]host[:port][/db][?parameter=value&...]")

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// Contact records how the attempts of a client to connect ended. The client's own error often does not name
+// the host, and says what the client could not read instead of what the host is. Explain says both.
+type Contact struct {
+	options *rueidis.ClientOption
+
+	mu struct {
+		sync.Mutex
+		attempts []*attempt
+	}
+}
+
+// attempt is one connection, as far as the client got with it.
+type attempt struct {
+	address string
+	err     error // why there is no connection
+
+	mu struct {
+		sync.Mutex
+		first []byte // what the host said first, maxFirst bytes at most
+		err   error  // why reading ended
+	}
+}
+
+// maxFirst is enough to recognise a protocol. maxAttempts bounds what a client that tries for long is recorded of.
+const maxFirst, maxAttempts = 64, 64
+
+// NewContact makes o record the attempts of the client that is made of it. Call it before Tune. It keeps o.
+func NewContact(o *rueidis.ClientOption) *Contact {
+	c := &Contact{options: o}
+	next := o.DialCtxFn
+	if next == nil {
+		next = dial
+	}
+	o.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		a := &attempt{address: address}
+		conn, err := next(ctx, address, dialer, config)
+		a.err = err
+		c.add(a)
+		if err != nil {
+			return nil, err
+		}
+		return &recorded{Conn: conn, attempt: a}, nil
+	}
+	return c
+}
+
+func (c *Contact) add(a *attempt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.mu.attempts) < maxAttempts {
+		c.mu.attempts = append(c.mu.attempts, a)
+	}
+}
+
+// recorded is a connection whose first bytes are recorded. One goroutine of the client reads from it.
+type recorded struct {
+	net.Conn
+
+	attempt *attempt
+	full    bool // only the reader uses it
+}
+
+// Read implements net.Conn.
+func (c *recorded) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if !c.full {
+		a := c.attempt
+		a.mu.Lock()
+		a.mu.first = append(a.mu.first, b[:min(n, maxFirst-len(a.mu.first))]...)
+		a.mu.err = err
+		c.full = len(a.mu.first) == maxFirst || err != nil
+		a.mu.Unlock()
+	}
+	return n, err
+}
+
+// said returns what the host said first, and why reading ended, if it did.
+func (a *attempt) said() (first string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return string(a.mu.first), a.mu.err
+}
+
+// where names the host of an attempt: in front of sentinels a sentinel and a server can fail alike.
+func (c *Contact) where(a *attempt) string {
+	if c.options.Sentinel.MasterSet != "" && slices.Contains(c.options.InitAddress, a.address) {
+		return "the sentinel " + a.address
+	}
+	return "the server " + a.address
+}
+
+// Explain returns an error that says which host is meant, what is wrong, and what to do, for an error of the first
+// contact. It may connect once more, to find out whether a port speaks TLS.
+func (c *Contact) Explain(ctx context.Context, err error) error {
+	c.mu.Lock()
+	attempts := slices.Clone(c.mu.attempts)
+	c.mu.Unlock()
+	var network *net.OpError
+	switch {
+	case errors.Is(err, rueidis.ErrNoSlot):
+		return fmt.Errorf("%w: the cluster serves not all slots, redis-cli --cluster check lists them: %w", errs.ErrRefused, err)
+	case len(attempts) == 0, errors.As(err, &network) && network.Op == "dial":
+		return Explain(err) // its text has the address
+	}
+	where := c.where(attempts[len(attempts)-1])
+	if refusal := c.refusal(where, err); refusal != nil {
+		return refusal
+	}
+	for _, a := range attempts {
+		if found := c.fault(ctx, a); found.says != "" {
+			return found.of(c.where(a))
+		}
+	}
+	return fmt.Errorf("%s: %w", where, Explain(err))
+}
+
+// refusal explains what a server of the protocol replied. It returns nil if err is no reply.
+func (c *Contact) refusal(where string, err error) error {
+	var refusal *rueidis.RedisError
+	if !errors.As(err, &refusal) {
+		return nil
+	}
+	words := strings.ToLower(refusal.Error())
+	switch {
+	case strings.Contains(words, "no such master"):
+		return fault{kind: errs.ErrBadOption, says: "it watches no primary under the name in master_set"}.of(where)
+	case strings.Contains(words, "unknown command 'sentinel"):
+		return fault{kind: errs.ErrBadOption, says: "the server is not a sentinel, and master_set is for sentinels"}.of(where)
+	case strings.Contains(words, "cluster support disabled") && len(c.options.InitAddress) > 1:
+		return fault{kind: errs.ErrBadOption, says: "several addresses are those of a cluster, and this server is not in one: name one " +
+			"address, or add master_set if these are sentinels"}.of(where)
+	case strings.Contains(words, "db index is out of range"), strings.Contains(words, "select is not allowed"):
+		return fault{kind: errs.ErrBadOption, says: fmt.Sprint("it has no database ", c.options.SelectDB), cause: err}.of(where)
+	}
+	return fmt.Errorf("%s: %w", where, Explain(err))
+}
+
+// fault is what is wrong with a host, and what to do. Without says nothing is wrong.
+type fault struct {
+	kind  error // a sentinel, or nil
+	says  string
+	cause error // or nil
+}
+
+// of returns the error for a host.
+func (f fault) of(where string) error {
+	err := errors.New(where + ": " + f.says)
+	if f.cause != nil {
+		err = fmt.Errorf("%w: %w", err, f.cause)
+	}
+	if f.kind != nil {
+		err = fmt.Errorf("%w: %w", f.kind, err)
+	}
+	return err
+}
+
+// fault returns what an attempt shows of its host.
+func (c *Contact) fault(ctx context.Context, a *attempt) fault {
+	if a.err != nil {
+		return c.handshakeFault(a.err)
+	}
+	first, err := a.said()
+	switch {
+	case strings.HasPrefix(first, tlsAlert):
+		return fault{kind: errs.ErrBadOption, says: useTLS}
+	case first != "":
+		return otherProgram(first)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fault{kind: errs.ErrNoReply, says: "it accepts connections and says nothing", cause: err}
+	case !c.plain():
+		return fault{says: "the connection was closed behind the TLS handshake: if the server asks for a certificate of the client, " +
+			"name its files by the parameters cert and key"}
+	case c.speaksTLS(ctx, a.address):
+		return fault{kind: errs.ErrBadOption, says: useTLS}
+	}
+	return fault{says: "the connection was closed before a reply: the port belongs to another program, to a proxy that does " +
+		"not know HELLO, or to a server that accepts no client"}
+}
+
+// plain reports whether connections have no TLS.
+func (c *Contact) plain() bool {
+	return c.options.TLSConfig == nil && c.options.Sentinel.TLSConfig == nil
+}
+
+// handshakeFault explains why TLS could not be had.
+func (c *Contact) handshakeFault(err error) fault {
+	var network *net.OpError
+	var record tls.RecordHeaderError
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	switch {
+	case c.plain(), errors.As(err, &network) && network.Op == "dial":
+		return fault{} // not about TLS
+	case errors.As(err, &record):
+		return fault{errs.ErrBadOption, "the port does not speak TLS: write redis:// instead of rediss://", err}
+	case errors.As(err, &authority):
+		return fault{says: "its certificate has an authority that this host does not trust: name the authority's file by the parameter ca", cause: err}
+	case errors.As(err, &name):
+		return fault{says: "its certificate is for another name: say which by the parameter server_name", cause: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault{kind: errs.ErrNoReply, says: fmt.Sprintf("the TLS handshake was not answered within %v: if the port does not speak TLS, "+
+			"write redis:// instead of rediss://", c.options.Dialer.Timeout)}
+	}
+	return fault{says: "the TLS handshake failed", cause: err}
+}
+
+// speaksTLS reports whether a host accepts a TLS handshake. It sends nothing but the handshake, and believes no certificate.
+func (c *Contact) speaksTLS(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Dialer.Timeout)
+	defer cancel()
+	dialer := tls.Dialer{NetDialer: &c.options.Dialer, Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // to find out, not to trust
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	var alert tls.AlertError
+	if err != nil {
+		return errors.As(err, &alert) // such as: a certificate is required
+	}
+	return conn.Close() == nil
+}
+
+const (
+	useTLS   = "the port speaks TLS: write rediss:// instead of redis://"
+	tlsAlert = "\x15\x03" // how an alert of TLS begins
+)
+
+// others are how the words of other programs begin.
+//
+//nolint:gochecknoglobals // a constant table
+var others = []struct{ begins, is string }{
+	{"HTTP/", "a web server"},
+	{"SSH-", "an SSH server"},
+	{"ERROR\r\n", "a memcached server"},
+}
+
+// otherProgram returns what the host is if what it said first is not the protocol of Redis.
+func otherProgram(first string) fault {
+	is := "another program"
+	for _, s := range others {
+		if strings.HasPrefix(first, s.begins) {
+			is = s.is
+		}
+	}
+	if is == "another program" && strings.IndexByte("+-:$*_#,(!=%~>|", first[0]) >= 0 {
+		return fault{}
+	}
+	line, _, _ := strings.Cut(first, "\r\n")
+	return fault{kind: errs.ErrBadOption, says: fmt.Sprintf("this is %s, and not a Redis or Valkey server: its first words are %q", is, line)}
+}
+
+// KnowsNoCluster reports whether the client of o could not be made because the server, a proxy it seems, refused the
+// question for the cluster's nodes in words that the client does not know. It then serves as a single server.
+func KnowsNoCluster(o rueidis.ClientOption, err error) bool {
+	var refusal *rueidis.RedisError
+	return errors.As(err, &refusal) && len(o.InitAddress) == 1 && o.Sentinel.MasterSet == "" && !o.ForceSingleClient &&
+		!begins(refusal.Error(), waiting) && !begins(refusal.Error(), denied)
+}

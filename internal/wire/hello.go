@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"net"
+	"regexp"
+	"sync/atomic"
+)
+
+// KnowHello returns a DialFunc whose connections translate one refusal. The client opens a connection with HELLO, and
+// does without it if the server calls it an unknown command. Proxies have words of their own for that, which the
+// client takes for a failure. next makes the connections; nil is the client's own dialer.
+func KnowHello(next DialFunc) DialFunc {
+	if next == nil {
+		next = dial
+	}
+	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		conn, err := next(ctx, addr, dialer, config)
+		if err != nil {
+			return nil, err
+		}
+		return &translated{Conn: conn}, nil
+	}
+}
+
+// translated is a connection of KnowHello. The handshake is over when the client writes something without a HELLO.
+type translated struct {
+	net.Conn
+
+	over atomic.Bool
+
+	// Only the reader uses these.
+	rest   []byte // what was read and not returned yet
+	inside bool   // the next byte that is read is inside a line
+}
+
+// maxRefusal is how long the text of an error may be that is read to its end.
+const maxRefusal = 4096
+
+const (
+	helloRequest = "\r\nHELLO\r\n"
+	helloUnknown = "-ERR unknown command 'HELLO'\r\n"
+)
+
+// helloRefused is an error that is about HELLO. Those with another code, such as NOAUTH, WRONGPASS, NOPERM and NOPROTO, say
+// something else than that the command is unknown.
+var helloRefused = regexp.MustCompile(`(?im)^-ERR [^\r\n]*\bhello\b[^\r\n]*\r\n`)
+
+// Write implements net.Conn.
+func (c *translated) Write(b []byte) (int, error) {
+	if !c.over.Load() && !bytes.Contains(b, []byte(helloRequest)) {
+		c.over.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+// Read implements net.Conn.
+func (c *translated) Read(b []byte) (int, error) {
+	if len(c.rest) == 0 {
+		n, err := c.Conn.Read(b)
+		if n == 0 || err != nil || c.over.Load() {
+			return n, err
+		}
+		c.rest = c.translate(bytes.Clone(b[:n]))
+	}
+	n := copy(b, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// translate replaces refusals of HELLO in what was read. If the last line is an error, it reads that to its end first. If
+// reading ends meanwhile, the client finds out when it reads on.
+func (c *translated) translate(read []byte) []byte {
+	lines := 0 // where the first line begins
+	if c.inside {
+		if lines = bytes.IndexByte(read, '\n') + 1; lines == 0 {
+			return read
+		}
+	}
+	more := make([]byte, maxRefusal)
+	for len(read) < maxRefusal && endsInAnError(read[lines:]) {
+		n, err := c.Conn.Read(more)
+		read = append(read, more[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	c.inside = read[len(read)-1] != '\n'
+	return append(read[:lines:lines], helloRefused.ReplaceAllLiteral(read[lines:], []byte(helloUnknown))...)
+}
+
+// endsInAnError reports whether the last line is an error whose end is missing.
+func endsInAnError(lines []byte) bool {
+	last := lines[bytes.LastIndexByte(lines, '\n')+1:]
+	return len(last) > 0 && last[0] == '-'
+}

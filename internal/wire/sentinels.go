@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+
+	"github.com/redis/rueidis"
+)
+
+// SpareSentinels makes the credentials function of o serve the servers alone. The client calls it for every
+// connection, and would log in at the sentinels as the user of the servers. With it, as with Username and Password,
+// sentinels get Sentinel.Username and Sentinel.Password. It needs a DialCtxFn.
+func SpareSentinels(o *rueidis.ClientOption) {
+	credentials, next := o.AuthCredentialsFn, o.DialCtxFn
+	if o.Sentinel.MasterSet == "" || credentials == nil || next == nil {
+		return
+	}
+	// The client dials sentinels by a copy of Sentinel.Dialer, and nothing else shows which they are: they may be found
+	// later, at the host of a server. So that dialer gets a resolver by which it is recognised.
+	mark := &net.Resolver{}
+	if own := o.Sentinel.Dialer.Resolver; own != nil {
+		mark.PreferGo, mark.StrictErrors, mark.Dial = own.PreferGo, own.StrictErrors, own.Dial
+	}
+	o.Sentinel.Dialer.Resolver = mark
+	o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		conn, err := next(ctx, addr, dialer, config)
+		if err != nil || dialer.Resolver != mark {
+			return conn, err
+		}
+		return toSentinel{conn}, nil
+	}
+	sentinels := rueidis.AuthCredentials{Username: o.Sentinel.Username, Password: o.Sentinel.Password}
+	o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		if _, is := of.Address.(sentinelAddr); is {
+			return sentinels, nil
+		}
+		return credentials(of)
+	}
+}
+
+// toSentinel is a connection to a sentinel.
+type toSentinel struct{ net.Conn }
+
+// RemoteAddr implements net.Conn. The client passes the address to the credentials function.
+func (c toSentinel) RemoteAddr() net.Addr { return sentinelAddr{c.Conn.RemoteAddr()} }
+
+// sentinelAddr is the address of a sentinel.
+type sentinelAddr struct{ net.Addr }
