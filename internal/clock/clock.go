@@ -63,6 +63,11 @@ func (i Instant) Until(now Instant) time.Duration {
 // Reached reports whether i is not in the future.
 func (i Instant) Reached(now Instant) bool { return i.Until(now) <= 0 }
 
+// Lead returns by how much the wall clock leads the monotonic one. Only the difference of two leads means something: how
+// much further the wall clock went between them. It is positive after the host was suspended, or the wall clock was set
+// forward.
+func (i Instant) Lead() time.Duration { return time.Duration(i.wall) - i.mono }
+
 // Mono returns the monotonic reading: for schedules, and to compare two instants that were both
 // taken or computed before.
 func (i Instant) Mono() time.Duration { return i.mono }

@@ -8,7 +8,8 @@
 //  1. A term ends locally before its key can end on the server: its deadline counts from the
 //     moment before the acquire or renewal was sent, less an allowance (see clock.Allowance).
 //  2. Alive compares the clock itself: its first call after a stopped process, a suspended host or
-//     a frozen server finds the loss, whatever the state of the timers.
+//     a frozen server finds the loss, whatever the state of the timers. A term ends by itself within
+//     half a second after a suspended host resumes, because package timers counts that time.
 //  3. A term that has ended stays ended: a late reply revives nothing.
 //  4. After Stop no renewal of the term is sent. One that is on its way finds its hold gone,
 //     because the script touches its own hold only and creates nothing.
@@ -35,6 +36,8 @@
 //	due      = sent + life/3, rounded down to a fiftieth of life/3; the first one with a life, or a
 //	           longer one, anywhere in the last half of it, so that locks acquired at once are not
 //	           renewed at once
+//
+// due is reached as soon as either clock says so, like the deadline: after a host was suspended, little may be left.
 //
 // life is what the server granted last. A term begins with its first lease, or with what its grant gives, and
 // counts with that until its first renewal has a reply.

@@ -70,6 +70,9 @@ const (
 // inquireAgain is the longest pause before a question without a reply is asked again.
 const inquireAgain = time.Second
 
+// renewAwake is the longest pause before a renewal is tried again while the host has just been suspended.
+const renewAwake = 100 * time.Millisecond
+
 // Term is one lease on the server, as far as time goes. Embed it by value; it must not be
 // copied once started.
 type Term struct {
@@ -84,7 +87,7 @@ type Term struct {
 		sync.Mutex
 		state   state
 		inquiry inquiry
-		due     time.Duration // monotonic: the next renewal; 0 if no renewal is scheduled
+		due     clock.Instant // the next renewal, by the clock that says sooner; zero if no renewal is scheduled
 		given   time.Duration // what the server gave last; a grant gives less than the renewals ask for
 		cause   error         // why it ended; nil when stopped
 	}
@@ -133,8 +136,8 @@ func (t *Term) Hasten(life time.Duration) {
 	now := clock.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.state == resting && t.mu.due != 0 && t.mu.given < life {
-		t.mu.due = now.Mono()
+	if t.mu.state == resting && !t.mu.due.IsZero() && t.mu.given < life {
+		t.mu.due = now
 		t.scheduleLocked(now)
 	}
 }
@@ -211,7 +214,7 @@ func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
 	}
 	// What shortens nothing puts off no renewal and brings none forward. But one that is under way is not
 	// listened to any more.
-	if t.terms.Renewed && (isLonger || t.mu.due == 0) {
+	if t.terms.Renewed && (isLonger || t.mu.due.IsZero()) {
 		t.mu.due = dueAfter(sent, third, in)
 	}
 }
@@ -305,7 +308,7 @@ func (t *Term) ask(now clock.Instant) (r renewal, wanted bool) {
 	}
 	isDue := t.isDueLocked(now)
 	if isDue {
-		t.mu.due = 0
+		t.mu.due = clock.Instant{}
 	}
 	if t.terms.Renewed && (isDue || !inquires) {
 		if r.life = t.lifeLocked(now); r.life > 0 {
@@ -335,7 +338,8 @@ func (t *Term) lifeLocked(now clock.Instant) time.Duration {
 }
 
 // failed schedules the retry of a renewal that was refused or had no reply: after a twelfth of the term's
-// life, which leaves seven tries before the deadline, or sooner if there is a question.
+// life, which leaves seven tries before the deadline, or sooner if there is a question, or if the host has just been
+// suspended: then little may be left, and it is the connection that failed.
 func (t *Term) failed() {
 	now := clock.Now()
 	t.mu.Lock()
@@ -345,18 +349,21 @@ func (t *Term) failed() {
 	}
 	t.mu.state = resting
 	pause := t.mu.given / 12
+	if t.keeper.timers.JustAwoke(now) {
+		pause = min(pause, renewAwake)
+	}
 	if t.mu.inquiry == asked {
 		t.mu.inquiry = again
 		pause = min(pause, inquireAgain)
 	}
-	if due := now.Mono() + pause; t.mu.due == 0 || due < t.mu.due {
+	if due := now.Add(pause); t.mu.due.IsZero() || due.Mono() < t.mu.due.Mono() {
 		t.mu.due = due
 	}
 	t.scheduleLocked(now)
 }
 
 func (t *Term) isDueLocked(now clock.Instant) bool {
-	return t.mu.due != 0 && t.mu.due <= now.Mono()
+	return !t.mu.due.IsZero() && t.mu.due.Reached(now)
 }
 
 // spread returns a time in the last half of third, at random, so that locks which were acquired at once are
@@ -365,14 +372,13 @@ func spread(third time.Duration) time.Duration { return third/2 + rand.N(third-t
 
 // dueAfter returns when a renewal is due, in after sent: rounded down to a fiftieth of a third of the life,
 // so that terms of one life meet in batches.
-func dueAfter(sent clock.Instant, third, in time.Duration) time.Duration {
+func dueAfter(sent clock.Instant, third, in time.Duration) clock.Instant {
 	grain := max(third/50, time.Millisecond)
-	due := sent.Mono() + in
-	over := due % grain
+	over := (sent.Mono() + in) % grain
 	if over < 0 {
 		over += grain // down, also before the instant that the clock counts from
 	}
-	return due - over
+	return sent.Add(in - over)
 }
 
 func (t *Term) scheduleLocked(now clock.Instant) {
@@ -381,8 +387,8 @@ func (t *Term) scheduleLocked(now clock.Instant) {
 	case t.mu.state != resting:
 	case t.mu.inquiry == urgent:
 		in = 0
-	case t.mu.due != 0:
-		in = min(in, t.mu.due-now.Mono())
+	case !t.mu.due.IsZero():
+		in = min(in, t.mu.due.Until(now))
 	}
 	t.keeper.timers.Schedule(&t.entry, in)
 }

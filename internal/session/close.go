@@ -147,6 +147,7 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 		for _, p := range s.allParts() {
 			p.Close()
 		}
+		s.sleeper.silent.Close()
 		s.Dispatch.Close() // needs a second on a dead connection
 		s.Runner.Close()   // lasts as long as the client connects
 		s.Timers.Close()

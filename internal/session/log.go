@@ -41,7 +41,7 @@ const gatherFor = time.Second
 // Logs writes a line for what may happen a thousand times at once: one for each sort of event and second, with the number of
 // events and the first of them. The line is written at the end of that second, or by Close.
 type Logs struct {
-	lost, unconfirmed, refused gathering
+	lost, unconfirmed, refused, slept gathering
 }
 
 // gathering is the events of one sort that are not logged yet.
@@ -62,6 +62,7 @@ func (l *Logs) init(s *Session) {
 		&l.lost:        "signalbox: a lease was lost before it was unlocked",
 		&l.unconfirmed: "signalbox: the server did not confirm a release; it is repeated in the background until the key ends",
 		&l.refused:     "signalbox: the server refused a call",
+		&l.slept:       "signalbox: the host was suspended, or its wall clock was set forward; leases that are over by the wall clock end",
 	} {
 		g.session, g.message = s, message
 		g.entry.Init(g)
@@ -83,7 +84,7 @@ func (l *Logs) Refused(of observe.Labels, op string, err error) {
 
 // flush logs what was gathered. It is called when the timers are closed.
 func (l *Logs) flush() {
-	for _, g := range []*gathering{&l.lost, &l.unconfirmed, &l.refused} {
+	for _, g := range []*gathering{&l.lost, &l.unconfirmed, &l.refused, &l.slept} {
 		g.write()
 	}
 }
@@ -102,9 +103,12 @@ func (g *gathering) add(of observe.Labels, attributes ...any) {
 	}
 }
 
-// attributesOf returns what a line says about a lock. Most locks have no class.
+// attributesOf returns what a line says about a lock. Most locks have no class, and some lines are about no lock.
 func attributesOf(of observe.Labels) []any {
-	if of.Class == "" {
+	switch {
+	case of == (observe.Labels{}):
+		return nil
+	case of.Class == "":
 		return []any{"kind", of.Kind, "name", of.Name}
 	}
 	return []any{"kind", of.Kind, "class", of.Class, "name", of.Name}

@@ -97,8 +97,12 @@ func (p *Patience) End() {
 // Fire implements timers.Event. Once it has waited anew the patience is not its own any more: End may have let go of it.
 func (p *Patience) Fire() {
 	now := clock.Now()
-	if late := now.Mono() - p.due; late > lateAtMost {
+	switch late := now.Mono() - p.due; {
+	case late > lateAtMost:
 		p.wait(now, min(late, graceAtMost))
+		return
+	case late < 0: // the timers count the time in which the host was suspended
+		p.wait(now, -late)
 		return
 	}
 	p.over.Store(true)

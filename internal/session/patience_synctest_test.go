@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -37,4 +38,20 @@ func TestPatienceThatEndsLateIsExtended(t *testing.T) {
 			require.NoError(t, s.Close(t.Context()))
 		})
 	}
+}
+
+// A wall clock that is set forward does not shorten the patience with a server.
+func TestPatienceLastsThoughTheTimersCountASleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer clock.Skew(0)
+		s := session.New(noServer{}, session.Defaults(), false)
+		begun := time.Now()
+		p := s.Patient(time.Second)
+		synctest.Wait()
+		clock.Skew(time.Hour)
+		<-p.Done()
+		require.WithinRange(t, time.Now(), begun.Add(time.Second), begun.Add(time.Second+10*time.Millisecond))
+		p.End()
+		require.NoError(t, s.Close(t.Context()))
+	})
 }

@@ -51,6 +51,7 @@ type Session struct {
 	warned  atomic.Bool   // of keys that may be evicted
 
 	meeting   meeting
+	sleeper   sleeper
 	patiences sync.Pool // of *Patience
 
 	mu struct {
@@ -130,6 +131,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Defaults = SettleAll(set.Lock)
 	s.meeting.init()
 	s.Timers = timers.New()
+	s.sleeper.init(s)
 	s.Runner = wire.NewRunner(client)
 	s.Clock = wire.NewServerClock(s.Runner)
 	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers, s.Settings.Observer)

@@ -10,17 +10,18 @@
 //
 // # Guarantees
 //
-//  1. Fire is called no earlier than the delay of the scheduling it belongs to, by the
-//     monotonic clock.
+//  1. Fire is called no earlier than the delay of the scheduling it belongs to. The time in
+//     which the host was suspended counts.
 //  2. Fire is called once per scheduling that no later Schedule and no Cancel replaced.
 //  3. After Cancel returned true, Fire is not called for the scheduling it cancelled.
 //  4. Fires never overlap: one goroutine calls them one after the other, with no lock
 //     held. Schedule and Cancel may be called from Fire.
 //  5. After Close has returned, no Fire runs or will run.
-//  6. While nothing is scheduled there is no goroutine, or one that sleeps until the
-//     last target it had and then ends. It never wakes tick by tick.
+//  6. While nothing is scheduled there is no goroutine, or one that ends within 400 ms. It
+//     never wakes tick by tick.
 //  7. Schedule for later than the goroutine sleeps anyway, and Cancel, neither wake
 //     it nor allocate.
+//  8. What came due while the host was suspended fires within 420 ms after it resumes.
 //
 // # Not guaranteed
 //
@@ -35,15 +36,19 @@
 // # Time
 //
 // A tick is one millisecond since New. Delays are rounded up to the next tick, so an event fires up to one
-// tick after its delay, and events within one tick share a wake-up. Times come from the monotonic clock:
-// setting the wall clock changes nothing. Whether time passes while the machine is suspended is up to the
-// operating system.
+// tick after its delay, and events within one tick share a wake-up. Times come from the monotonic clock, which
+// stands still while a host is suspended. So the goroutine compares it with the wall clock each time it wakes,
+// and wakes every 400 ms for that. If the wall clock went further, that much time has passed for all entries
+// (look). A Fire that checks the monotonic clock by itself may so find that it is early.
 //
 // # Failure
 //
 //	event                what happens
 //	process paused       everything due meanwhile fires at once, oldest first, in
 //	                     batches
+//	host suspended       the same; OnSlept is called first
+//	wall clock forward   the same: nothing distinguishes the two
+//	wall clock back      nothing
 //	a Fire panics        the process ends, as with any goroutine
 //	Schedule after Close ignored
 //

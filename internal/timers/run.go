@@ -30,6 +30,7 @@ func (t *Timers) rouse(due int64) {
 	case !t.mu.running:
 		t.mu.running = true
 		t.mu.target = due
+		t.awakeNow(readClocks())
 		t.goroutine.Go(t.run)
 	case due < t.mu.target:
 		t.mu.target = due
@@ -55,12 +56,13 @@ func (t *Timers) run() {
 	sleep := time.NewTimer(time.Hour) // reset before each use
 	defer sleep.Stop()
 	for {
+		t.look()
 		target, ok := t.next()
 		if !ok {
 			return
 		}
 		if in := t.until(target); in > 0 {
-			sleep.Reset(in)
+			sleep.Reset(min(in, lookEvery))
 			pprof.SetGoroutineLabels(labelled)
 			isRoused := false
 			select {
@@ -71,6 +73,8 @@ func (t *Timers) run() {
 			pprof.SetGoroutineLabels(unlabelled)
 			if isRoused {
 				t.woke(roused)
+			}
+			if isRoused || in > lookEvery {
 				continue
 			}
 		}

@@ -18,6 +18,16 @@ const (
 	// slots makes a turn of 4 seconds. An entry that renews a lease of some ten
 	// seconds is passed over once or twice, and an idle wheel takes 64 KiB.
 	slots = 4096
+	// lookEvery is how often the goroutine compares the clocks, at least. With that a lease ends within half a second
+	// after a suspended host resumes.
+	lookEvery = 400 * time.Millisecond
+	// noise is by how much the clocks may come apart before that counts: they are read one after the other.
+	noise = 20 * time.Millisecond
+	// freshlyAwake is how long a host counts as just awake. Its network may need some seconds.
+	freshlyAwake = 5 * time.Second
+	// maxSleep is what one sleep counts as, at most. It is longer than any delay, and a wall clock that is set by
+	// centuries must not overflow.
+	maxSleep = 30 * 24 * time.Hour
 )
 
 // Entry is one thing that is timed. Embed it by value, and call Init once with what is to be fired; it must not be copied
@@ -44,6 +54,18 @@ type Timers struct {
 	// so never after Close began to wait.
 	goroutine sync.WaitGroup
 
+	// slept is how long the host was suspended in all, as far as look noticed; nanoseconds.
+	slept atomic.Int64
+	// wokeUp says when look noticed the last sleep, on the monotonic clock of package clock; 0 is never.
+	wokeUp atomic.Int64
+	// onSlept is called by look; nil without OnSlept.
+	onSlept func(Sleep)
+	// awake is what look saw last. It belongs to the goroutine, and to rouse while none runs.
+	awake struct {
+		lead time.Duration // of the wall clock before the monotonic one
+		at   time.Duration // monotonic
+	}
+
 	// onWake is a test hook: it gets how many entries a wake-up is about to fire, or roused. Assigned before
 	// first use, nil outside of tests.
 	onWake func(fires int)
@@ -68,6 +90,18 @@ func New() *Timers {
 		wake:  make(chan struct{}, 1),
 	}
 }
+
+// Sleep is a time in which the monotonic clock stood still, and the wall clock did not.
+type Sleep struct {
+	// Lasted is how much further the wall clock went.
+	Lasted time.Duration
+	// Before is when the clocks were last known to go alike, on the monotonic clock of package clock.
+	Before time.Duration
+}
+
+// OnSlept makes t call slept after a time in which the host was suspended, on the goroutine of the Fires, before the
+// Fires that have come due by it. Call it once, before anything is scheduled.
+func (t *Timers) OnSlept(slept func(Sleep)) { t.onSlept = slept }
 
 // Schedule makes e fire once, no earlier than in from now, and as soon as possible if
 // in is not positive. It replaces what was scheduled for e before. After Close it does
@@ -123,7 +157,7 @@ func (t *Timers) Close() {
 // dueTick returns the first tick no earlier than in from now, or the present one if in
 // is not positive.
 func (t *Timers) dueTick(in time.Duration) int64 {
-	now := time.Since(t.base)
+	now := t.elapsed()
 	if in <= 0 {
 		return int64(now / tick)
 	}
@@ -138,13 +172,16 @@ func (t *Timers) dueTick(in time.Duration) int64 {
 	return n
 }
 
+// elapsed returns the time since New, with that in which the host was suspended.
+func (t *Timers) elapsed() time.Duration { return time.Since(t.base) + time.Duration(t.slept.Load()) }
+
 // nowTick returns the last tick that has passed.
-func (t *Timers) nowTick() int64 { return int64(time.Since(t.base) / tick) }
+func (t *Timers) nowTick() int64 { return int64(t.elapsed() / tick) }
 
 // until returns how long it is to the given tick.
 func (t *Timers) until(target int64) time.Duration {
 	if target > int64(math.MaxInt64/tick) {
 		return math.MaxInt64
 	}
-	return time.Duration(target)*tick - time.Since(t.base)
+	return time.Duration(target)*tick - t.elapsed()
 }

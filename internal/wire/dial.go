@@ -33,7 +33,9 @@ func SpeakFirst(next DialFunc) DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return &speaksFirst{Conn: conn, spoke: make(chan struct{})}, nil
+		c := &speaksFirst{Conn: conn, spoke: make(chan struct{})}
+		opened(c)
+		return c, nil
 	}
 }
 
@@ -52,6 +54,7 @@ type speaksFirst struct {
 	once  sync.Once
 	spoke chan struct{} // closed by the first Write, or by Close
 	shut  atomic.Bool   // Close was called
+	sleep asleep
 }
 
 func (c *speaksFirst) speak() { c.once.Do(func() { close(c.spoke) }) }
@@ -60,6 +63,9 @@ func (c *speaksFirst) speak() { c.once.Do(func() { close(c.spoke) }) }
 // discard what the server had sent. It returns after that Write, or after Close.
 func (c *speaksFirst) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.sleep.heard()
+	}
 	<-c.spoke
 	return n, err
 }
@@ -74,6 +80,7 @@ func (c *speaksFirst) Write(b []byte) (int, error) {
 func (c *speaksFirst) Close() error {
 	if !c.shut.Swap(true) {
 		closings.Add(1) // before the client picks another connection
+		forget(c)
 	}
 	c.speak()
 	return c.Conn.Close()

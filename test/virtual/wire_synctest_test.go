@@ -24,7 +24,8 @@ type wire struct {
 	mu struct {
 		sync.Mutex
 		open       []net.Conn
-		subscribed []net.Conn // those of open on which SUBSCRIBE was sent
+		subscribed []net.Conn     // those of open on which SUBSCRIBE was sent
+		forgotten  []*atomic.Bool // of each connection
 	}
 }
 
@@ -41,9 +42,21 @@ func (w *wire) dial(redis *miniredis.Miniredis) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
 	w.mu.open = append(w.mu.open, outer)
-	go w.pump(&noticed{Conn: outer, wire: w}, inner, &w.swallowsRequests)
-	go w.pump(inner, outer, &w.swallowsReplies)
+	forgotten := new(atomic.Bool)
+	w.mu.forgotten = append(w.mu.forgotten, forgotten)
+	go w.pump(&noticed{Conn: outer, wire: w}, inner, &w.swallowsRequests, forgotten)
+	go w.pump(inner, outer, &w.swallowsReplies, forgotten)
 	return client, nil
+}
+
+// forgets swallows everything on the connections that are there, as a router does that has forgotten them. New ones work.
+func (w *wire) forgets() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, forgotten := range w.mu.forgotten {
+		forgotten.Store(true)
+	}
+	w.mu.forgotten = nil
 }
 
 // dead swallows everything from now on, on the connections that are there and on new ones.
@@ -150,7 +163,7 @@ func (m *mail) receive() (parcels []parcel) {
 }
 
 // pump forwards what it reads, until either end is closed, and then closes both.
-func (w *wire) pump(from, to net.Conn, swallows *atomic.Bool) {
+func (w *wire) pump(from, to net.Conn, swallows, forgotten *atomic.Bool) {
 	under := &mail{changed: make(chan struct{}, 1)}
 	go func() {
 		defer from.Close()
@@ -158,7 +171,7 @@ func (w *wire) pump(from, to net.Conn, swallows *atomic.Bool) {
 		for parcels := under.receive(); len(parcels) > 0; parcels = under.receive() {
 			for _, p := range parcels {
 				time.Sleep(time.Until(p.due))
-				if swallows.Load() || w.losesMessages.Load() && bytes.Contains(p.data, []byte("$7\r\nmessage\r\n")) {
+				if swallows.Load() || forgotten.Load() || w.losesMessages.Load() && bytes.Contains(p.data, []byte("$7\r\nmessage\r\n")) {
 					continue
 				}
 				if _, err := to.Write(p.data); err != nil {

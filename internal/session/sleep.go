@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// longSleep is the shortest suspension after which connections have to prove themselves.
+const longSleep = time.Second
+
+// sleeper does what a session has to do after its host was suspended, beside what the timers do by themselves: leases
+// that are over end, and those that are due are renewed. A wall clock that was set forward seems the same, and costs
+// the idle connections.
+type sleeper struct {
+	session *Session
+	entry   timers.Entry // closes the connections that stay silent
+	silent  *timers.Collector[struct{}]
+}
+
+func (s *sleeper) init(of *Session) {
+	s.session = of
+	s.entry.Init(s)
+	s.silent = timers.NewCollector(of.Timers, func([]struct{}) { wire.CloseSilent() })
+	of.Timers.OnSlept(s.slept)
+}
+
+// slept is called on the goroutine of the timers.
+func (s *sleeper) slept(sleep timers.Sleep) {
+	if sleep.Lasted < longSleep {
+		return
+	}
+	s.session.Logs.slept.add(observe.Labels{}, "lasted", sleep.Lasted)
+	wire.DoubtConnections(sleep.Before)
+	s.session.Timers.Schedule(&s.entry, wire.ReplyAfterSleep)
+}
+
+// Fire implements timers.Event. Closing a connection may block, and has a goroutine of its own.
+func (s *sleeper) Fire() { s.silent.Put(struct{}{}) }

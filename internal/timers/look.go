@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package timers
+
+import (
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+)
+
+// look compares the clocks. If the wall clock went further than the monotonic one, the host was suspended meanwhile, or
+// the wall clock was set forward. Both look alike, and both count as time that has passed: the entries come due that
+// much earlier. A wall clock that was set back changes nothing.
+func (t *Timers) look() {
+	now := readClocks()
+	ahead, before := now.Lead()-t.awake.lead, t.awake.at
+	t.awake.at = now.Mono()
+	switch {
+	case ahead < 0:
+		t.awake.lead = now.Lead()
+	case ahead >= noise:
+		t.awake.lead = now.Lead()
+		t.slept.Add(int64(min(ahead, maxSleep)))
+		t.wokeUp.Store(int64(now.Mono()))
+		if t.onSlept != nil {
+			t.onSlept(Sleep{Lasted: ahead, Before: before})
+		}
+	}
+}
+
+// JustAwoke reports whether the host was suspended until some seconds before now: calls may fail because its connections
+// are gone, or its network is not up yet.
+func (t *Timers) JustAwoke(now clock.Instant) bool {
+	woke := t.wokeUp.Load()
+	return woke != 0 && now.Mono()-time.Duration(woke) < freshlyAwake
+}
+
+// awakeNow says that the clocks go alike as of now.
+func (t *Timers) awakeNow(now clock.Instant) { t.awake.lead, t.awake.at = now.Lead(), now.Mono() }
+
+// readClocks reads both clocks. The wall clock is read first: a goroutine that loses its processor between the two sees
+// the wall clock lag, and would see a sleep the next time. So it reads twice, and takes what lags less.
+func readClocks() clock.Instant {
+	now := clock.Now()
+	if again := clock.Now(); again.Lead() > now.Lead() {
+		return again
+	}
+	return now
+}

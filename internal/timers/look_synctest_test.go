@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package timers
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+)
+
+// skewed runs a test that sets the wall clock, in virtual time. It returns when an entry fired, and what was said of sleeps.
+func skewed(t *testing.T, test func(b *bed, fired chan time.Time, slept *[]Sleep)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		defer clock.Skew(0)
+		b := newBed()
+		defer b.Close()
+		var slept []Sleep
+		b.OnSlept(func(s Sleep) { slept = append(slept, s) })
+		fired := make(chan time.Time, 10)
+		test(b, fired, &slept)
+	})
+}
+
+func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
+	skewed(t, func(b *bed, fired chan time.Time, slept *[]Sleep) {
+		fire := func() { fired <- time.Now() }
+		due, later := newTimed(fire), newTimed(fire)
+		b.Schedule(&due.Entry, time.Hour)
+		b.Schedule(&later.Entry, time.Hour+2*time.Second)
+		time.Sleep(time.Second)
+		clock.Skew(time.Hour)
+		resumed := time.Now()
+		require.LessOrEqual(t, (<-fired).Sub(resumed), lookEvery)
+		require.Len(t, *slept, 1)
+		require.InDelta(t, time.Hour, (*slept)[0].Lasted, float64(time.Millisecond))
+		require.Equal(t, time.Second, (<-fired).Sub(resumed), "what is left counts on from there")
+		require.Equal(t, 2, b.fired.get())
+		require.Zero(t, b.idle.get())
+		fresh := newTimed(fire)
+		b.Schedule(&fresh.Entry, time.Second)
+		from := time.Now()
+		require.Equal(t, time.Second, (<-fired).Sub(from), "a sleep counts once")
+		require.Equal(t, time.Hour, time.Duration(b.slept.Load()))
+	})
+}
+
+func TestSleepThatBeganWhileNothingWasScheduledChangesNothing(t *testing.T) {
+	skewed(t, func(b *bed, fired chan time.Time, slept *[]Sleep) {
+		clock.Skew(time.Hour)
+		x := newTimed(func() { fired <- time.Now() })
+		from := time.Now()
+		b.Schedule(&x.Entry, time.Minute)
+		require.Equal(t, time.Minute, (<-fired).Sub(from))
+		require.Empty(t, *slept)
+	})
+}
+
+// A wall clock that was set back hides no later sleep.
+func TestSleepAfterTheWallClockWasSetBackCounts(t *testing.T) {
+	skewed(t, func(b *bed, fired chan time.Time, slept *[]Sleep) {
+		x := newTimed(func() { fired <- time.Now() })
+		b.Schedule(&x.Entry, time.Minute)
+		synctest.Wait()
+		clock.Skew(-time.Hour)
+		time.Sleep(time.Second)
+		require.Empty(t, *slept)
+		clock.Skew(-time.Hour + time.Minute)
+		resumed := time.Now()
+		require.LessOrEqual(t, (<-fired).Sub(resumed), lookEvery)
+		require.Len(t, *slept, 1)
+	})
+}
+
+// Clocks that come apart slowly do so unnoticed until that is worth it, and then all of it counts.
+func TestSlowDriftOfTheClocksAddsUp(t *testing.T) {
+	skewed(t, func(b *bed, fired chan time.Time, _ *[]Sleep) {
+		x := newTimed(func() { fired <- time.Now() })
+		from := time.Now()
+		b.Schedule(&x.Entry, time.Minute)
+		for drift := time.Duration(0); drift < 100*time.Millisecond; drift += time.Millisecond {
+			time.Sleep(lookEvery)
+			clock.Skew(drift)
+		}
+		require.InDelta(t, time.Minute-100*time.Millisecond, (<-fired).Sub(from), float64(noise))
+	})
+}
+
+// A stream of earlier entries, each of which wakes the goroutine, does not keep it from comparing the clocks.
+func TestClocksAreComparedThoughTheGoroutineIsWokenAllTheTime(t *testing.T) {
+	skewed(t, func(b *bed, fired chan time.Time, _ *[]Sleep) {
+		x := newTimed(func() { fired <- time.Now() })
+		b.Schedule(&x.Entry, time.Hour)
+		clock.Skew(2 * time.Hour)
+		resumed := time.Now()
+		for range 10 {
+			soon := newTimed(func() {})
+			b.Schedule(&soon.Entry, lookEvery/4)
+			time.Sleep(lookEvery / 10)
+			b.Cancel(&soon.Entry)
+		}
+		require.LessOrEqual(t, (<-fired).Sub(resumed), lookEvery)
+	})
+}
+
+func TestWallClockOfAnotherCenturyDoesNotOverflow(t *testing.T) {
+	skewed(t, func(b *bed, fired chan time.Time, slept *[]Sleep) {
+		x := newTimed(func() { fired <- time.Now() })
+		for n := range 4 {
+			clock.Skew(0)
+			b.Schedule(&x.Entry, time.Hour)
+			time.Sleep(time.Second)
+			clock.Skew(200 * 365 * 24 * time.Hour)
+			<-fired
+			require.Len(t, *slept, n+1)
+		}
+		require.Equal(t, 4*maxSleep, time.Duration(b.slept.Load()))
+	})
+}
