@@ -38,6 +38,7 @@ func bubbleOf(t *testing.T, n int, test func(q *quorum)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
 		q := &quorum{T: t, ahead: make([]time.Duration, n)}
+		defer arrive()
 		for i := range n {
 			w := &world{T: t, redis: miniredis.NewMiniRedis()}
 			w.redis.ClockTTL(true)

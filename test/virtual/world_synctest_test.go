@@ -54,10 +54,14 @@ func bubble(t *testing.T, test func(w *world)) {
 			}
 			return false
 		})
+		defer arrive()
 		defer w.redis.Close()
 		test(w)
 	})
 }
+
+// arrive waits until everything that was under way on a wire has arrived, or found it closed.
+func arrive() { time.Sleep(10 * time.Second) }
 
 // client returns a client with a wire of its own. mods change its options.
 func (w *world) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
