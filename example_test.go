@@ -132,7 +132,7 @@ func ExampleWithMaxHold() {
 	}
 	<-lease.Done()
 	fmt.Println(lease.Err())
-	// Output: the lease reached its greatest hold
+	// Output: the lease was held for as long as WithMaxHold allows
 }
 
 // store is what the lock protects. It takes a write only with a token that is not smaller than

@@ -214,7 +214,7 @@ func WithTokenFloor(d time.Duration) LockOption {
 func WithMaxHold(d time.Duration) LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.MaxHold)
-		if err := session.CheckDuration("a greatest hold", d); err != nil {
+		if err := session.CheckDuration("the longest hold", d); err != nil {
 			l.Fail(err)
 			return
 		}

@@ -5,7 +5,8 @@
 // them bring a small server of their own, in memory; SIGNALBOX_REDIS=redis://host:6379 names a real one.
 //
 //	quickstart  what is there?
-//	basic       how does a program hold a lock? The README shows it.
+//	first       what is the shortest program with a lock? The README shows it.
+//	basic       how does a database refuse a late writer? The README shows it.
 //	setup       how does a program connect?
 //	cron        how does a job run once, though several processes have a timer for it?
 //	leader      how does one process of a service lead?

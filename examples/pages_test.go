@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Every piece of Go in the README and in the pages of docs/how-to stands, line for line, in a Go file to which the page
+// Every piece of Go in a README and in the pages of docs/how-to stands, line for line, in a Go file to which the page
 // links above it. So it compiles, and the tests of that file run it.
 func TestPagesShowCodeThatCompiles(t *testing.T) {
 	t.Parallel()
@@ -24,7 +25,10 @@ func TestPagesShowCodeThatCompiles(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
 	link := regexp.MustCompile(`\]\(([^)]+\.go)\)`)
-	for _, page := range append(pages, "../README.md") {
+	readmes, err := filepath.Glob("../*/README.md") // of the modules
+	require.NoError(t, err)
+	require.NotEmpty(t, readmes)
+	for _, page := range slices.Concat(pages, readmes, []string{"../README.md"}) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		parts := strings.Split(string(text), "\n```go\n")

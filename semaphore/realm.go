@@ -45,7 +45,7 @@ func refusal(reply wire.Reply) error {
 	case wire.OtherCapacity:
 		return inexact(reply.Int(1))
 	default:
-		return fmt.Errorf("%w: it answered %d", errs.ErrRefused, reply.Code())
+		return fmt.Errorf("%w: the reply is %d", errs.ErrRefused, reply.Code())
 	}
 }
 
@@ -54,5 +54,5 @@ func tooFew(capacity int64) error {
 }
 
 func inexact(capacity int64) error {
-	return fmt.Errorf("%w: the server has %d permits, another number than New was told", errs.ErrCapacity, capacity)
+	return fmt.Errorf("%w: the server has %d permits, and New was called with another number", errs.ErrCapacity, capacity)
 }

@@ -18,6 +18,7 @@ import (
 const (
 	patience = 200 * time.Millisecond // how long a request waits for another one
 	crowd    = 10                     // how many requests of this process wait for one order
+	grace    = 20 * time.Second       // how long the requests that run may take when the process ends
 )
 
 func main() { demo.Main(show) }
@@ -67,4 +68,12 @@ func refuse(w http.ResponseWriter, r *http.Request, mu *reentrant.Lock, err erro
 	default: // the server of the locks is away, or refuses
 		http.Error(w, "try again later", http.StatusServiceUnavailable)
 	}
+}
+
+// stop ends one process when ctx, which SIGTERM ends, has ended: no further request is accepted, those that run finish
+// and release their locks, and then the session is closed.
+func stop(ctx context.Context, server *http.Server, session *signalbox.Session) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	return errors.Join(server.Shutdown(ctx), session.Close(ctx))
 }

@@ -44,8 +44,8 @@ func (h *host) ship(ctx context.Context, _ string, _ uint64) error {
 }
 
 func (h *host) close(ctx context.Context) {
+	_ = stop(ctx, h.server.Config, h.session)
 	h.server.Close()
-	_ = h.session.Close(context.WithoutCancel(ctx))
 }
 
 // post sends a request to ship order 42, and returns the reply as one line.

@@ -46,7 +46,7 @@ func worker(ctx context.Context, url, name string) error {
 	return err
 }
 
-// work starts jobs as there are permits for them, until ctx ends.
+// work starts a job each time that its permits are free, until ctx ends.
 func work(ctx context.Context, session *signalbox.Session, name string) error {
 	limit := semaphore.New(session, "api", capacity)
 	for job := firstJob(name); ; job = job.next() {

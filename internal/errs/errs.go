@@ -13,7 +13,7 @@ var (
 	ErrHeld        = errors.New("the lock is held")
 	ErrLost        = errors.New("the lease was lost")
 	ErrReleased    = errors.New("the lease was released")
-	ErrMaxHold     = errors.New("the lease reached its greatest hold")
+	ErrMaxHold     = errors.New("the lease was held for as long as WithMaxHold allows")
 	ErrNotHeld     = errors.New("the lease is not held")
 	ErrUnconfirmed = errors.New("the server did not confirm it")
 	ErrClosed      = errors.New("the session is closed")

@@ -219,7 +219,7 @@ func (c *Contact) handshakeFault(err error) fault {
 	case errors.As(err, &name):
 		return fault{says: "its certificate is for another name: say which by the parameter server_name", cause: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return fault{kind: errs.ErrNoReply, says: fmt.Sprintf("the TLS handshake was not answered within %v: if the port does not speak TLS, "+
+		return fault{kind: errs.ErrNoReply, says: fmt.Sprintf("to the TLS handshake within %v: if the port does not speak TLS, "+
 			"write redis:// instead of rediss://", c.options.Dialer.Timeout)}
 	}
 	return fault{says: "the TLS handshake failed", cause: err}

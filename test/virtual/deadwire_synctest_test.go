@@ -58,7 +58,7 @@ func (w *world) hold(name string, life, after time.Duration, repliesOnly bool) {
 	}
 }
 
-// P2: a fixed lease and a greatest hold end when they say, and their keys after them.
+// P2: a fixed lease and a WithMaxHold end when they say, and their keys after them.
 func TestLeasesThatAreNotRenewedEndBeforeTheirKeys(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {

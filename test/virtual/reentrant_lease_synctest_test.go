@@ -69,7 +69,7 @@ func TestMaxHoldEndsTheKeyThoughTheReleaseIsLost(t *testing.T) {
 	})
 }
 
-// P2, P8: a renewal reports a lock that was taken away, a third of the lease later at most, and
+// P2, P8: a renewal reports a lock that was taken away, within a third of the lease, and
 // leaves the next holder's key alone. The sessions poll, so that nothing else can report it.
 func TestRenewalReportsALossAndSparesTheNextHolder(t *testing.T) {
 	t.Parallel()
