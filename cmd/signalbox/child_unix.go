@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -12,27 +13,39 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
-
-	"golang.org/x/sys/unix"
+	"time"
 )
 
-// child is a program in a process group of its own. Its methods are called by one goroutine.
+// child is a program in a process group of its own. Its methods are called by one goroutine; reap runs on another one.
 //
 // The terminal stays with our own group at first, so that a pager behind a pipe works. ^C and ^Z come to
 // us then, and are forwarded. A child that reads from the terminal is stopped by SIGTTIN, or SIGTTOU; it
 // is given the terminal and continued.
+//
+// A process is signalled only if this user may signal it. A setuid program, such as sudo, may be none of these.
 type child struct {
 	pid      int
 	exited   chan struct{}       // closed when the program was waited for
 	stopped  chan syscall.Signal // what stopped it
 	status   syscall.WaitStatus  // written before exited is closed
-	terminal *os.File            // nil until the child wanted it
+	children chan os.Signal      // SIGCHLD, for reap
+	released chan struct{}       // closed by close: reap ends
+	terminal *terminal           // nil until the child wanted it
+	family   family
+	surveyed time.Time // when gone last read the list of processes
 }
 
 // startChild starts the program. The thread is locked: on Linux the program is killed if the thread
 // that started it dies, which is when this process does.
 func startChild(path string, command, env []string) (*child, error) {
 	runtime.LockOSThread()
+	c := &child{
+		exited: make(chan struct{}), stopped: make(chan syscall.Signal),
+		children: make(chan os.Signal, 1), released: make(chan struct{}),
+	}
+	signal.Notify(c.children, syscall.SIGCHLD) // before the start: no end is missed
+	// A warning that no process reads must not end this process. Ignoring the signal would make the program ignore it too.
+	notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	cmd := &exec.Cmd{
 		Path: path, Args: command, Env: append(os.Environ(), env...),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -40,31 +53,62 @@ func startChild(path string, command, env []string) (*child, error) {
 	}
 	dieWithParent(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
+		signal.Stop(c.children)
 		return nil, err
 	}
-	c := &child{pid: cmd.Process.Pid, exited: make(chan struct{}), stopped: make(chan syscall.Signal)}
-	_ = cmd.Process.Release() // await waits for it, since os.Process reports no stops
-	go c.await()
+	// The child has started with its default. This process writes to its terminal from the background, and takes it back.
+	signal.Ignore(syscall.SIGTTOU)
+	c.pid = cmd.Process.Pid
+	c.family = family{leader: c.pid, strays: make(map[int]string)}
+	_ = cmd.Process.Release() // reap waits for it, since os.Process reports no stops
+	go c.reap()
 	return c, nil
 }
 
-// await waits for the program. It is the one goroutine that does, and ends with the program.
-func (c *child) await() {
-	defer close(c.exited)
+// reap waits for the program, and for every other child that this process has: the first process of a container, and a
+// child subreaper, are given those whose parent has ended, and "exec signalbox" inherits those of a shell. It is the one
+// goroutine that waits, and ends with close. Nothing else of this process has children while it runs.
+func (c *child) reap() {
 	for {
-		var status syscall.WaitStatus
-		_, err := syscall.Wait4(c.pid, &status, syscall.WUNTRACED, nil)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil: // cannot be: no one else waits for it
-			c.status = codeFailed << 8
-			return
-		case status.Stopped():
-			c.stopped <- status.StopSignal() // the job receives until exited is closed
-		default:
-			c.status = status
+		for c.reapOne() {
+		}
+		select {
+		case <-c.children: // one for any number of ends: reapOne asks until there are no more
+		case <-c.released:
 			return
 		}
+	}
+}
+
+// reapOne waits for one child that has ended or stopped. It returns false if no child has.
+func (c *child) reapOne() bool {
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(-1, &status, syscall.WUNTRACED|syscall.WNOHANG, nil)
+	switch {
+	case errors.Is(err, syscall.EINTR):
+	case err != nil || pid <= 0: // ECHILD: this process has no child left
+		return false
+	case pid != c.pid:
+	case status.Stopped():
+		c.stopped <- status.StopSignal() // the job receives until exited is closed
+	default:
+		c.status = status
+		close(c.exited)
+	}
+	return true
+}
+
+func (c *child) exits() <-chan struct{} { return c.exited }
+
+func (c *child) stops() <-chan syscall.Signal { return c.stopped }
+
+// ended reports whether the program was waited for.
+func (c *child) ended() bool {
+	select {
+	case <-c.exited:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -91,40 +135,57 @@ func ends(s os.Signal) bool {
 
 // forward sends a signal that this process got to the group. ^Z stops both: a program must not work on
 // while nothing renews its lease. Without a shell ^Z does nothing; see orphaned.
-func (c *child) forward(s os.Signal) {
+func (c *child) forward(s os.Signal) error {
 	number, _ := s.(syscall.Signal) // on Unix each is one
+	if number == syscall.SIGTSTP && orphaned() {
+		return nil
+	}
+	err := c.denied()
 	switch {
-	case number != syscall.SIGTSTP:
-		c.send(number)
-	case !orphaned():
-		c.send(syscall.SIGSTOP)
+	case number == syscall.SIGWINCH || number == syscall.SIGCONT:
+		return c.send(number) // a program that does not get it misses little
+	case err != nil && number != syscall.SIGTSTP:
+		_ = c.send(number) // the others of its group may get it
+		return c.offerTerminal(number, err)
+	case err != nil:
+		return c.offerTerminal(number, err) // this process must not stop beside a program that does not
+	case number == syscall.SIGTSTP:
+		if err := c.send(syscall.SIGSTOP); err != nil {
+			return err
+		}
 		c.stopSelf()
+		return nil
+	default:
+		return c.send(number)
 	}
 }
 
 // onStop acts on a stop of the program that the terminal caused. A SIGSTOP is for those who sent it.
-func (c *child) onStop(by syscall.Signal) {
+func (c *child) onStop(by syscall.Signal) error {
 	switch by {
 	case syscall.SIGTTIN, syscall.SIGTTOU:
-		front, known := c.foreground()
-		switch background := known && front != unix.Getpgrp() && front != c.pid; {
-		case background && orphaned():
-			c.send(syscall.SIGHUP) // as the kernel does: it would wait for a terminal that no shell gives it
-		case background:
+		front, err := c.foreground()
+		background := err == nil && front != syscall.Getpgrp() && front != c.pid
+		if background && !orphaned() {
 			c.stopSelf() // until the shell continues it
-			return
-		default:
-			c.setForeground(c.pid)
+			return nil
 		}
-		c.send(syscall.SIGCONT)
+		if err == nil && !background {
+			err = c.setForeground(c.pid)
+		}
+		if err != nil || background {
+			// As the kernel does. It would wait for a terminal that no shell gives it, or ask for it again and again.
+			err = cmp.Or(err, c.send(syscall.SIGHUP))
+		}
+		return cmp.Or(err, c.send(syscall.SIGCONT))
 	case syscall.SIGTSTP:
 		if orphaned() {
-			c.send(syscall.SIGCONT)
-		} else {
-			c.stopSelf()
+			return c.send(syscall.SIGCONT)
 		}
+		c.stopSelf()
 	default:
 	}
+	return nil
 }
 
 // stopSelf stops this process, and the others of its job, as the terminal would have done. The SIGCONT
@@ -134,99 +195,84 @@ func (c *child) stopSelf() {
 	_ = syscall.Kill(0, syscall.SIGSTOP) // it cannot fail: the group has this process
 }
 
-// orphaned reports whether no shell would continue this process if it stopped: it leads its session, as under
-// "ssh -t host signalbox run", or is the first process of a container. The kernel stops no such group at ^Z. Its child would
-// stop, since this process is its parent. A group has a shell if the parent of one of its processes is in another group of
-// the session; only the ancestors of this process are searched.
-func orphaned() bool {
-	session, err := unix.Getsid(0)
-	if err != nil {
-		return false // cannot be
-	}
-	parent, known := os.Getppid(), true
-	for known && parent > 0 { // 0: it is outside of the container
-		group, err := unix.Getpgid(parent)
-		if err != nil {
-			return true // it has ended
-		}
-		if group != unix.Getpgrp() {
-			other, err := unix.Getsid(parent)
-			return err != nil || other != session
-		}
-		parent, known = parentOf(parent)
-	}
-	return known
-}
-
-// foreground returns the group that has the terminal, if there is one. It opens the terminal.
-func (c *child) foreground() (group int, known bool) {
-	if c.terminal == nil {
-		terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-		if err != nil {
-			return 0, false
-		}
-		c.terminal = terminal
-		signal.Ignore(syscall.SIGTTOU) // setForeground is called from the background; the child is started already
-	}
-	group, err := unix.IoctlGetInt(int(c.terminal.Fd()), unix.TIOCGPGRP)
-	return group, err == nil
-}
-
-// setForeground gives a group the terminal. If it cannot, the shell does it when it has control again.
-func (c *child) setForeground(group int) {
-	if c.terminal != nil {
-		_ = unix.IoctlSetPointerInt(int(c.terminal.Fd()), unix.TIOCSPGRP, group)
-	}
-}
-
-// takeTerminal brings this process's group back to the foreground, if the child's is there.
-func (c *child) takeTerminal() {
-	if c.terminal == nil {
-		return
-	}
-	if front, known := c.foreground(); known && front == c.pid {
-		c.setForeground(unix.Getpgrp())
-	}
-}
-
-// terminate asks the group to end. What is stopped is continued for that.
+// terminate asks the program to end: its group, and what its processes have started in other groups, as timeout(1) does. What
+// is stopped is continued for that.
 func (c *child) terminate() {
-	c.send(syscall.SIGTERM)
-	c.send(syscall.SIGCONT)
-}
-
-// kill ends the group.
-func (c *child) kill() { c.send(syscall.SIGKILL) }
-
-// awaitExit returns when the program was waited for.
-func (c *child) awaitExit() {
-	for {
-		select {
-		case <-c.exited:
-			return
-		case <-c.stopped:
-		}
+	c.family.survey()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
+		_ = c.send(s) // survivors says which processes may not be signalled
+		c.family.sendStrays(s)
 	}
 }
 
-// gone reports whether the program was waited for and no process of its group is left. The number
-// of a group is not used again while it has a process.
+// kill ends what terminate asks.
+func (c *child) kill() {
+	c.family.survey()
+	_ = c.send(syscall.SIGKILL) // as in terminate
+	c.family.sendStrays(syscall.SIGKILL)
+}
+
+// surveyPause is how long gone does not read the list of processes again: a host may have thousands.
+const surveyPause = 100 * time.Millisecond
+
+// gone reports whether the program was waited for and no process of its family runs. A zombie does not run: it is there
+// until its parent waits for it, which may never be. The number of a group is not used again while it has a process.
 func (c *child) gone() bool {
-	select {
-	case <-c.exited:
-		return errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH)
-	default:
+	if !c.ended() {
 		return false
 	}
+	group := syscall.Kill(-c.pid, 0)
+	if errors.Is(group, syscall.ESRCH) && len(c.family.strays) == 0 {
+		return true
+	}
+	if time.Since(c.surveyed) < surveyPause {
+		return false
+	}
+	c.surveyed = time.Now()
+	running, zombies, known := c.family.survey()
+	switch {
+	case !known || len(running) > 0:
+		return false
+	case errors.Is(group, syscall.ESRCH):
+		return true
+	default:
+		return zombies // without any, it ended just now, or the list hides it as another user's process
+	}
 }
 
-// send sends a signal to the group. It fails only if no process is left.
-func (c *child) send(s syscall.Signal) { _ = syscall.Kill(-c.pid, s) }
-
-// close takes the terminal back from a child that has ended.
-func (c *child) close() {
-	c.takeTerminal()
-	if c.terminal != nil {
-		_ = c.terminal.Close() // nothing was written
+// survivors returns the processes of the program that run.
+func (c *child) survivors() (all []survivor) {
+	running, _, _ := c.family.survey()
+	for _, p := range running {
+		all = append(all, survivor{pid: p.pid, name: p.name, denied: isDenied(p.pid), waits: p.state == 'D'})
 	}
+	if len(all) == 0 && !c.gone() { // the list cannot be read, or hides it
+		all = append(all, survivor{pid: c.pid, denied: isDenied(-c.pid)})
+	}
+	return all
+}
+
+// denied returns EPERM if this user may not signal the program.
+func (c *child) denied() error {
+	if c.ended() || !isDenied(c.pid) {
+		return nil
+	}
+	return syscall.EPERM
+}
+
+func isDenied(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.EPERM) }
+
+// send sends a signal to those of the group who may be signalled. It returns an error if there are others alone.
+func (c *child) send(s syscall.Signal) error {
+	err := syscall.Kill(-c.pid, s)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil // no process is left
+	}
+	return err
+}
+
+// close ends the reaper.
+func (c *child) close() {
+	signal.Stop(c.children)
+	close(c.released)
 }

@@ -16,6 +16,7 @@ type child struct {
 	exited  chan struct{}
 	stopped chan syscall.Signal // never used
 	status  int                 // written before exited is closed
+	refused bool                // this user may not end it
 }
 
 func startChild(path string, command, env []string) (*child, error) {
@@ -38,6 +39,10 @@ func startChild(path string, command, env []string) (*child, error) {
 	return c, nil
 }
 
+func (c *child) exits() <-chan struct{} { return c.exited }
+
+func (c *child) stops() <-chan syscall.Signal { return c.stopped }
+
 func (c *child) code() int { return c.status }
 
 func forwarded() []os.Signal { return []os.Signal{os.Interrupt} }
@@ -45,15 +50,18 @@ func forwarded() []os.Signal { return []os.Signal{os.Interrupt} }
 func ends(os.Signal) bool { return true }
 
 // forward does nothing: the console sends Ctrl-C to all its programs.
-func (c *child) forward(os.Signal) {}
+func (c *child) forward(os.Signal) error { return nil }
 
-func (c *child) onStop(syscall.Signal) {}
+func (c *child) onStop(syscall.Signal) error { return nil }
+
+func (c *child) denied() error { return nil }
 
 func (c *child) terminate() { c.kill() }
 
-func (c *child) kill() { _ = c.process.Kill() } // it has ended, or is ended now
-
-func (c *child) awaitExit() { <-c.exited }
+func (c *child) kill() {
+	err := c.process.Kill()
+	c.refused = err != nil && !errors.Is(err, os.ErrProcessDone)
+}
 
 func (c *child) gone() bool {
 	select {
@@ -64,4 +72,15 @@ func (c *child) gone() bool {
 	}
 }
 
+func (c *child) survivors() []survivor {
+	if c.gone() {
+		return nil
+	}
+	return []survivor{{pid: c.process.Pid, denied: c.refused}}
+}
+
+func (c *child) closeTerminal() {}
+
 func (c *child) close() {}
+
+func isBusy(error) bool { return false }

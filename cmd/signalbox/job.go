@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/signalbox-go/signalbox"
@@ -20,22 +21,52 @@ import (
 // # States
 //
 //	running -- the program ends ------------------------> holding -- --min is over, or a signal --> released
-//	   |                                                                                               ^
-//	   '-- the lease is lost, or ends in --grace --> ending -- the group is gone, or was killed -------'
+//	   |  |                                                  ^                                         ^
+//	   |  '-- it ends after a signal --> settling -----------'                                         |
+//	   |                                    |                                                          |
+//	   '-- the lease is lost, or ends in --grace --> ending -- no process of the program is left ------'
 //
-// One goroutine, the command's, goes through them. The waiter of the child (see child) reports to it
-// by a channel.
+// One goroutine, the command's, goes through them. The waiter of the child (see child), and the one that acquires a lost
+// lock again (see ending), report to it by channels.
 type job struct {
 	name     string
 	path     string // of the program
 	command  []string
-	lease    signalbox.Lease
+	lease    lease
+	again    func(ctx context.Context) (lease, error) // acquires the lock once more
 	acquired time.Time
 	min      time.Duration
 	grace    time.Duration
 	stderr   io.Writer
 
-	limit time.Duration // how much the lease must have left; see left
+	limit  time.Duration // how much the lease must have left; see left
+	asked  bool          // a signal that asks the program to end was forwarded
+	warned bool          // that the program may not be signalled
+}
+
+// lease is what a job needs of a signalbox.Lease.
+type lease interface {
+	Token() uint64
+	Err() error
+	Done() <-chan struct{}
+	Deadline() time.Time
+	Unlock() error
+}
+
+// program is what a job needs of a child, which documents it.
+type program interface {
+	exits() <-chan struct{}
+	stops() <-chan syscall.Signal
+	code() int
+	denied() error
+	forward(s os.Signal) error
+	onStop(by syscall.Signal) error
+	terminate()
+	kill()
+	gone() bool
+	survivors() []survivor
+	closeTerminal()
+	close()
 }
 
 // tick is how often the lease is checked at least: a suspended host stops timers, but not the lease.
@@ -59,13 +90,22 @@ func (j *job) run(ctx context.Context) error {
 	})
 	if err != nil {
 		_ = j.lease.Unlock() // nothing ran under it
-		return &exit{codeCannotRun, err}
+		return cannotStart(err)
 	}
+	defer c.close()
+	return j.supervise(context.WithoutCancel(ctx), c, signals)
+}
+
+// supervise returns when the program has ended and the lock was released.
+func (j *job) supervise(ctx context.Context, c program, signals <-chan os.Signal) error {
 	lost := j.watch(c, signals)
-	if lost != nil {
-		j.end(c)
+	if lost == nil && j.asked {
+		lost = j.settle(c, signals)
 	}
-	c.close() // before hold: a signal of the terminal ends that
+	if lost != nil {
+		j.end(ctx, c, signals)
+	}
+	c.closeTerminal() // before hold: a signal of the terminal ends that
 	if lost == nil {
 		if lost = j.lease.Err(); lost == nil {
 			j.hold(signals)
@@ -75,32 +115,61 @@ func (j *job) run(ctx context.Context) error {
 }
 
 // watch returns when the program has ended, or why it must be ended.
-func (j *job) watch(c *child, signals <-chan os.Signal) (lost error) {
+func (j *job) watch(c program, signals <-chan os.Signal) (lost error) {
 	check := time.NewTimer(0)
 	defer check.Stop()
 	for {
 		select {
-		case <-c.exited:
+		case <-c.exits():
 			return nil
 		case s := <-signals:
 			if err := j.lease.Err(); err != nil {
 				return err // a program that was stopped is not continued without a lock
 			}
-			c.forward(s)
-		case stopped := <-c.stopped:
-			c.onStop(stopped)
+			j.forward(c, s)
+		case stopped := <-c.stops():
+			if err := c.onStop(stopped); err != nil {
+				j.warn("the program was stopped (" + stopped.String() + "): " + err.Error())
+			}
 		case <-j.lease.Done():
 			return j.lease.Err()
 		case <-check.C:
-			if err := j.lease.Err(); err != nil {
+			next, err := j.check()
+			if err != nil {
 				return err
 			}
-			left := j.left()
-			if left <= 0 {
-				return errLate
-			}
-			check.Reset(min(left, tick))
+			check.Reset(next)
+			j.warnOfDenial(c)
 		}
+	}
+}
+
+// check returns how long the program may run until the next check, or why it must be ended.
+func (j *job) check() (next time.Duration, lost error) {
+	if err := j.lease.Err(); err != nil {
+		return 0, err
+	}
+	left := j.left()
+	if left <= 0 {
+		return 0, errLate
+	}
+	return min(left, tick), nil
+}
+
+// forward forwards a signal to the program.
+func (j *job) forward(c program, s os.Signal) {
+	j.asked = j.asked || ends(s)
+	if err := c.forward(s); err != nil {
+		j.warn(fmt.Sprintf("%v: the program did not get the signal: %v; the lock is held until it ends", s, err))
+	}
+}
+
+// warnOfDenial says once that the program may not be signalled, while there is time to start it otherwise.
+func (j *job) warnOfDenial(c program) {
+	if err := c.denied(); err != nil && !j.warned {
+		j.warned = true
+		j.warn(fmt.Sprintf("the program runs as another user and cannot be signalled (%v): it is not ended if the lock is lost; "+
+			"run signalbox as that user: sudo signalbox run ..., not signalbox run ... sudo", err))
 	}
 }
 
@@ -110,30 +179,6 @@ func (j *job) left() time.Duration {
 	remaining := time.Until(j.lease.Deadline())
 	j.limit = max(j.limit, min(j.grace, remaining/2))
 	return remaining - j.limit
-}
-
-// end terminates the program and its group, and kills what is left of them when the grace is over. It
-// returns when the program has ended. The lock is not released before that.
-func (j *job) end(c *child) {
-	grace := j.grace
-	if j.lease.Err() == nil {
-		grace = min(j.limit, time.Until(j.lease.Deadline()))
-	}
-	over := time.NewTimer(grace)
-	defer over.Stop()
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	c.terminate()
-	for !c.gone() {
-		select {
-		case <-over.C:
-			c.kill()
-			c.awaitExit()
-			return
-		case <-poll.C:
-		case <-c.stopped: // it was continued, or is killed soon
-		}
-	}
 }
 
 // hold waits until the lock was held for --min, or for a signal.
@@ -165,7 +210,7 @@ func (j *job) release(code int, lost error) error {
 	if lost != nil {
 		return &exit{codeLost, fmt.Errorf("run %q: %w; the program ended with exit code %d", j.name, lost, code)}
 	}
-	if errors.Is(err, signalbox.ErrUnconfirmed) {
+	if err != nil && !errors.Is(err, signalbox.ErrLost) { // a loss after the program's end harms nothing, and hold reported it
 		j.warn(err.Error())
 	}
 	return &exit{code, nil}

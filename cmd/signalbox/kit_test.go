@@ -49,6 +49,10 @@ func (b built) Run() int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
+	if err := os.Chmod(folder, 0o755); err != nil { // other users run it too
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	binary = filepath.Join(folder, "signalbox")
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		fmt.Fprintln(os.Stderr, string(out), err)
@@ -82,6 +86,11 @@ func start(tb testing.TB, url string, args ...string) *process {
 
 func startWith(tb testing.TB, env []string, args ...string) *process {
 	tb.Helper()
+	return startProgram(tb, env, binary, args...)
+}
+
+func startProgram(tb testing.TB, env []string, program string, args ...string) *process {
+	tb.Helper()
 	in, stdin, err := os.Pipe()
 	require.NoError(tb, err)
 	stdout, out, err := os.Pipe()
@@ -89,7 +98,7 @@ func startWith(tb testing.TB, env []string, args ...string) *process {
 	stderr, err := os.CreateTemp(tb.TempDir(), "stderr")
 	require.NoError(tb, err)
 	p := &process{tb: tb, stdin: stdin, stdout: stdout, stderr: stderr, lines: make(chan string, 1000), exited: make(chan struct{})}
-	p.cmd = exec.Command(binary, args...)
+	p.cmd = exec.Command(program, args...)
 	p.cmd.Env, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = env, in, out, stderr
 	// A group of its own, as a shell gives a job.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

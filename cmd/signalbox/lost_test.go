@@ -29,7 +29,7 @@ func TestRunEndsItsProgramIfTheLockIsBroken(t *testing.T) {
 	require.NoError(t, inspect.Break(locktest.Context(t), operator, "a"))
 	require.Equal(t, "ended", p.line())
 	p.ended(70, "lost", "exit code 5")
-	require.False(t, isThere(other))
+	require.False(t, running(t, other))
 }
 
 func TestRunKillsAProgramThatIgnoresSIGTERM(t *testing.T) {

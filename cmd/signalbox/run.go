@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,12 +28,16 @@ to the group. If the lock cannot be renewed, the group gets SIGTERM, and SIGKILL
 is over, which is before another process can acquire the lock. If the lock is taken away, the
 group gets SIGTERM at once, and may run beside the next holder for --grace at most.
 
+A program that cannot be ended, such as sudo by a user who is not root, is reported once a
+minute, and the lock is held or acquired again until it ends. Write "sudo signalbox run",
+not "signalbox run NAME -- sudo".
+
 Exit codes of its own:
 
     2     a flag, a name or a URL is not valid
     69    the server cannot be reached, or refuses for now
     70    the lock was lost while COMMAND ran, and COMMAND was ended
-    71    anything else, such as a right that is missing
+    71    anything else, such as a right that is missing, or no memory for COMMAND
     75    another holder had the lock for all of --wait; -E changes this code
     126   COMMAND cannot be executed
     127   COMMAND was not found`
@@ -128,9 +133,10 @@ func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, args []st
 		}
 		return err
 	}
+	lock, _ := f.calls(session, name)
 	j := &job{
 		name: name, path: path, command: command, lease: lease, acquired: time.Now(),
-		min: f.min, grace: f.grace, stderr: cmd.ErrOrStderr(),
+		again: lock.again, min: f.min, grace: f.grace, stderr: cmd.ErrOrStderr(),
 	}
 	return j.run(cmd.Context())
 }
@@ -155,11 +161,24 @@ func lookUp(program string) (string, error) {
 	switch {
 	case err == nil:
 		return path, nil
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+	case isMissing(err):
 		return "", &exit{codeNotFound, fmt.Errorf("%q: command not found", program)}
 	default:
 		return "", &exit{codeCannotRun, err}
 	}
+}
+
+func isMissing(err error) bool {
+	return errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// cannotStart returns the error of a program that was found, and was not started. A script whose interpreter is missing, or
+// a program for another system, cannot be run. If the system is short of something, as processes, it can be run later.
+func cannotStart(err error) error {
+	if isBusy(err) {
+		return &exit{codeFailed, err}
+	}
+	return &exit{codeCannotRun, err}
 }
 
 // acquire waits for the lock as --wait says.
@@ -178,6 +197,9 @@ func (f *runFlags) acquire(ctx context.Context, s *signalbox.Session, name strin
 
 // call acquires something.
 type call func(context.Context) (signalbox.Lease, error)
+
+// again is the call as a job needs it.
+func (c call) again(ctx context.Context) (lease, error) { return c(ctx) }
 
 // calls returns the call that waits for what the flags ask for, and the one that does not wait.
 func (f *runFlags) calls(s *signalbox.Session, name string) (lock, try call) {

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// survivor is a process of the program that still runs.
+type survivor struct {
+	pid    int
+	name   string // "" if it is not known
+	denied bool   // this user may not signal it
+	waits  bool   // in the kernel, where no signal ends it
+}
+
+func anyDenied(left []survivor) bool {
+	return slices.ContainsFunc(left, func(s survivor) bool { return s.denied })
+}
+
+// mostListed is how many processes a line names.
+const mostListed = 10
+
+// listed returns the processes for a line, each with what keeps it alive.
+func listed(left []survivor) string {
+	var words []string
+	for _, s := range left[:min(len(left), mostListed)] {
+		text := strconv.Itoa(s.pid)
+		if s.name != "" {
+			text += " " + shown(s.name)
+		}
+		switch {
+		case s.denied:
+			text += " (of another user)"
+		case s.waits:
+			text += " (waits in the kernel, as for a disk or NFS)"
+		}
+		words = append(words, text)
+	}
+	if more := len(left) - mostListed; more > 0 {
+		words = append(words, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(words, ", ")
+}
+
+// How often the end of a program is looked for, and how often a survivor is reported.
+const (
+	pollEnd      = 10 * time.Millisecond
+	killPatience = 3 * time.Second // what SIGKILL ends has ended by then
+	remindAfter  = time.Minute
+	recoverPause = time.Second // between two attempts to acquire the lock again
+)
+
+// settle waits for the rest of the group of a program that has ended at a forwarded signal: a shell ends at once, and what it
+// has started may still close its files. It waits for --grace at most; for processes that may not be signalled it waits until
+// they have ended. It returns why the rest must be ended, if the lock is lost meanwhile.
+func (j *job) settle(c program, signals <-chan os.Signal) (lost error) {
+	e := newEnding(j, c)
+	defer e.stop()
+	e.remind.Reset(j.grace)
+	check := time.NewTimer(0)
+	defer check.Stop()
+	for !c.gone() {
+		select {
+		case <-e.poll.C:
+		case <-c.stops():
+		case s := <-signals:
+			j.forward(c, s)
+		case <-check.C:
+			next, err := j.check()
+			if err != nil {
+				return err
+			}
+			check.Reset(next)
+		case <-e.remind.C:
+			left := c.survivors()
+			if anyDenied(left) {
+				e.report(left)
+				continue
+			}
+			if len(left) > 0 {
+				j.warn("the program has ended; without the lock these processes of its group continue: " + listed(left))
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// end terminates the program and what it has started, and kills what is left of that when the grace is over. It returns when
+// no process of the program runs: the lock is not released before that. If the lock was lost, and the program cannot be ended,
+// the lock is acquired again as soon as it is free: the next holder but one does not run beside the program.
+func (j *job) end(ctx context.Context, c program, signals <-chan os.Signal) {
+	grace := j.grace
+	if j.lease.Err() == nil {
+		grace = min(j.limit, time.Until(j.lease.Deadline()))
+	}
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	e := newEnding(j, c)
+	defer e.stop()
+	c.terminate()
+	if anyDenied(c.survivors()) {
+		e.remind.Reset(0) // no grace ends these
+	}
+	for !c.gone() {
+		select {
+		case <-over.C:
+			c.kill()
+			e.killed = true
+			if !e.stuck {
+				e.remind.Reset(killPatience)
+			}
+		case <-e.remind.C:
+			if e.killed {
+				c.kill() // the rights of a process may have changed
+			}
+			e.report(c.survivors())
+			e.recover(ctx)
+		case lease := <-e.recovered:
+			e.adopt(lease)
+		case <-e.poll.C:
+			e.recover(ctx)
+		case <-c.stops(): // it was continued, or is killed soon
+		case s := <-signals: // it was asked to end before
+			if e.stuck && ends(s) {
+				e.remind.Reset(0)
+			}
+		}
+	}
+}
+
+// ending is a program that is to end.
+type ending struct {
+	job    *job
+	c      program
+	poll   *time.Ticker
+	remind *time.Timer // when survivors are reported
+	stuck  bool        // some were: the program cannot be ended
+	killed bool        // the grace is over
+
+	recovered chan lease // of the goroutine that acquires the lock again; nil if it does not run
+	cancel    context.CancelFunc
+}
+
+func newEnding(j *job, c program) *ending {
+	e := &ending{job: j, c: c, poll: time.NewTicker(pollEnd), remind: time.NewTimer(remindAfter)}
+	e.remind.Stop()
+	return e
+}
+
+// report says which processes cannot be ended, now and once a minute.
+func (e *ending) report(left []survivor) {
+	e.stuck = true
+	e.poll.Reset(tick)
+	e.remind.Reset(remindAfter)
+	if len(left) == 0 {
+		return // they have just ended
+	}
+	state := "the lock is held until they end"
+	if e.job.lease.Err() != nil {
+		state = "the lock is lost, another process may hold it; it is acquired again when it is free"
+	}
+	text := "these processes of the program cannot be ended: " + listed(left) + "; " + state
+	if anyDenied(left) {
+		text += "; a user that may signal them can end them with kill -KILL"
+	}
+	e.job.warn(text)
+}
+
+// recover acquires a lost lock again for a program that cannot be ended.
+func (e *ending) recover(ctx context.Context) {
+	if !e.stuck || e.recovered != nil || e.job.lease.Err() == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	recovered := make(chan lease, 1)
+	e.recovered, e.cancel = recovered, cancel
+	go func() { // ends with ctx, or when it has the lock; stop waits for it
+		defer close(recovered)
+		pause := time.NewTimer(0)
+		defer pause.Stop()
+		for ctx.Err() == nil {
+			lease, err := e.job.again(ctx)
+			if err == nil {
+				recovered <- lease
+				return
+			}
+			pause.Reset(recoverPause) // the server is away, or refuses
+			select {
+			case <-ctx.Done():
+			case <-pause.C:
+			}
+		}
+	}()
+}
+
+// adopt makes the job release the lease that recover acquired.
+func (e *ending) adopt(lease lease) {
+	e.cancel()
+	e.recovered = nil
+	if lease != nil {
+		e.job.lease = lease
+		e.job.warn("the lock is held again, until the program ends")
+	}
+}
+
+// stop ends the timers, and the goroutine of recover.
+func (e *ending) stop() {
+	e.poll.Stop()
+	e.remind.Stop()
+	if e.recovered == nil {
+		return
+	}
+	e.cancel()
+	if lease := <-e.recovered; lease != nil {
+		_ = lease.Unlock() // the program has ended meanwhile
+	}
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+// fakeLease is a lease that the test ends.
+type fakeLease struct {
+	done     chan struct{}
+	err      error // set before done is closed
+	unlocked bool
+}
+
+func newLease() *fakeLease { return &fakeLease{done: make(chan struct{})} }
+
+func (l *fakeLease) lose() {
+	l.err = signalbox.ErrLost
+	close(l.done)
+}
+
+func (l *fakeLease) Token() uint64         { return 1 }
+func (l *fakeLease) Done() <-chan struct{} { return l.done }
+func (l *fakeLease) Deadline() time.Time   { return time.Now().Add(time.Hour) }
+func (l *fakeLease) Unlock() error         { l.unlocked = true; return l.err }
+
+func (l *fakeLease) Err() error {
+	select {
+	case <-l.done:
+		return l.err
+	default:
+		return nil
+	}
+}
+
+// fakeProgram is a program that no signal ends.
+type fakeProgram struct {
+	exited                chan struct{}
+	left                  []survivor
+	refusal               error // of forward and denied
+	kills                 int
+	terminated, continued bool
+}
+
+func (p *fakeProgram) exits() <-chan struct{}       { return p.exited }
+func (p *fakeProgram) stops() <-chan syscall.Signal { return nil }
+func (p *fakeProgram) code() int                    { return 9 }
+func (p *fakeProgram) denied() error                { return p.refusal }
+func (p *fakeProgram) forward(os.Signal) error      { return p.refusal }
+func (p *fakeProgram) onStop(syscall.Signal) error  { return nil }
+func (p *fakeProgram) terminate()                   { p.terminated = true }
+func (p *fakeProgram) kill()                        { p.kills++ }
+func (p *fakeProgram) survivors() []survivor        { return p.left }
+func (p *fakeProgram) closeTerminal()               {}
+func (p *fakeProgram) close()                       {}
+func (p *fakeProgram) gone() bool {
+	select {
+	case <-p.exited:
+		return !p.continued
+	default:
+		return false
+	}
+}
+
+// supervised is a job under way, in virtual time.
+type supervised struct {
+	*testing.T
+
+	job     *job
+	program *fakeProgram
+	signals chan os.Signal
+	said    *bytes.Buffer
+	end     chan error
+}
+
+// supervise starts a job with a program that has this process left.
+func supervise(t *testing.T, first *fakeLease, again func(context.Context) (lease, error), left ...survivor) *supervised {
+	s := &supervised{
+		T: t, program: &fakeProgram{exited: make(chan struct{}), left: left}, signals: make(chan os.Signal), said: new(bytes.Buffer), end: make(chan error, 1),
+	}
+	s.job = &job{name: "a", lease: first, again: again, grace: 5 * time.Second, stderr: s.said}
+	go func() { s.end <- s.job.supervise(t.Context(), s.program, s.signals) }()
+	synctest.Wait()
+	return s
+}
+
+// after lets time pass, and returns the lines that were printed meanwhile.
+func (s *supervised) after(d time.Duration) string {
+	s.said.Reset()
+	time.Sleep(d)
+	synctest.Wait()
+	return s.said.String()
+}
+
+func (s *supervised) code() int {
+	s.program.left = nil
+	close(s.program.exited)
+	var decided *exit
+	require.ErrorAs(s, <-s.end, &decided)
+	return decided.code
+}
+
+// A program that SIGKILL does not end, as one that waits for a disk, is reported once a minute. The lock is acquired again.
+func TestProgramThatCannotBeEndedIsReportedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first, second := newLease(), newLease()
+		refused := false
+		s := supervise(t, first, func(ctx context.Context) (lease, error) {
+			if !refused {
+				refused = true
+				return nil, errors.New("the server is away")
+			}
+			select {
+			case <-time.After(10 * time.Second): // another holder has it
+				return second, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}, survivor{pid: 7, name: "c\x1bp", waits: true})
+		first.lose()
+		require.Empty(t, s.after(5*time.Second-1), "the grace")
+		require.Zero(t, s.program.kills)
+		require.Empty(t, s.after(killPatience))
+		require.Equal(t, 1, s.program.kills)
+		said := s.after(1)
+		require.Contains(t, said, `cannot be ended: 7 "c\x1bp" (waits in the kernel, as for a disk or NFS); the lock is lost`)
+		require.Equal(t, 1, strings.Count(said, "\n"))
+		require.Equal(t, "signalbox: run \"a\": the lock is held again, until the program ends\n", s.after(30*time.Second))
+		said = s.after(30 * time.Second)
+		require.Contains(t, said, "the lock is held until they end")
+		require.Equal(t, 1, strings.Count(said, "\n"))
+		require.Equal(t, 1, strings.Count(s.after(time.Minute), "\n"))
+		require.Equal(t, codeLost, s.code())
+		require.True(t, second.unlocked)
+	})
+}
+
+// The lock is acquired again each time it is lost, and not after the program has ended.
+func TestLockOfAProgramThatCannotBeEndedIsAcquiredAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := newLease()
+		var leases []*fakeLease
+		s := supervise(t, first, func(ctx context.Context) (lease, error) {
+			if len(leases) == 2 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			leases = append(leases, newLease())
+			return leases[len(leases)-1], nil
+		}, survivor{pid: 7, denied: true})
+		first.lose()
+		require.Contains(t, s.after(time.Second), "held again", "no grace ends what may not be signalled")
+		leases[0].lose()
+		require.Contains(t, s.after(time.Second), "held again")
+		leases[1].lose()
+		require.Empty(t, s.after(time.Second))
+		require.Equal(t, codeLost, s.code())
+	})
+}
+
+// A signal that the program does not get is reported, and the lock is held until it ends by itself.
+func TestSignalThatIsRefusedIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := newLease()
+		s := supervise(t, first, nil)
+		s.program.refusal = syscall.EPERM
+		require.Contains(t, s.after(time.Second), "cannot be signalled (operation not permitted)")
+		require.Empty(t, s.after(time.Hour), "it is said once")
+		s.signals <- syscall.SIGTERM
+		require.Contains(t, s.after(time.Second), "the program did not get the signal: operation not permitted")
+		require.False(t, first.unlocked)
+		require.Equal(t, 9, s.code())
+		require.True(t, first.unlocked)
+	})
+}
+
+// After a signal the rest of the group has the lock for --grace, and for as long as it lives if it may not be signalled.
+func TestRestOfTheGroupKeepsTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := newLease()
+		s := supervise(t, first, nil, survivor{pid: 7, denied: true})
+		s.program.continued = true
+		s.signals <- syscall.SIGTERM
+		close(s.program.exited)
+		require.Empty(t, s.after(5*time.Second-1))
+		require.Contains(t, s.after(2), "the lock is held until they end")
+		require.Equal(t, 1, strings.Count(s.after(time.Minute), "\n"))
+		require.False(t, first.unlocked)
+		s.program.left[0].denied = false
+		require.Contains(t, s.after(time.Minute), "continue: 7")
+		require.True(t, first.unlocked)
+		require.Error(t, <-s.end)
+	})
+}
