@@ -118,8 +118,9 @@ func WithObserver(o Observer) SessionOption {
 // Warn:
 //
 //   - a lease was lost before it was unlocked, the server did not confirm a release, or it refused a call
-//     (ErrRefused, ErrDenied). Each of the three has at most one line in a second, with the number of events
-//     and the first of them; it is written a second after that;
+//     (ErrRefused, ErrDenied);
+//   - the function of a once panicked, or failed after its caller had left. Each of these five has at most one line
+//     in a second, with the number of events and the first of them; it is written a second after that;
 //   - Close ended a lease that was never unlocked: once for each lease, up to 20;
 //   - the server may evict the keys of locks: once. A Locker has to try again, and why: once in each Lock.
 //

@@ -62,34 +62,51 @@ func (o *Once) together(ctx context.Context, fn Func) (r result, again bool, err
 	if !leads {
 		return of(f.value), f.ask <= since, nil
 	}
-	defer f.end()
-	r, err = o.lead(ctx, f, fn)
+	lease, r, err := o.lead(ctx, f)
+	if lease == (signalbox.Lease{}) {
+		f.end()
+		return r, false, err
+	}
+	r, err = o.begin(ctx, f, lease, fn).wait(ctx)
 	return r, false, err
 }
 
-// lead acquires the lock, or learns that another session stored an outcome. Under the lock it runs
-// fn if no outcome is stored.
-func (o *Once) lead(ctx context.Context, f *flight, fn Func) (result, error) {
+// lead acquires the lock, or learns that another session stored an outcome. It returns a lease if no outcome
+// is stored. It returns as soon as ctx ends: a claim that is not used is released in the background.
+func (o *Once) lead(ctx context.Context, f *flight) (signalbox.Lease, result, error) {
 	for {
 		lease, err := o.take(ctx)
 		if err != nil && !errors.Is(err, errStored) {
-			return result{}, err
+			return signalbox.Lease{}, result{}, err
 		}
 		ask := o.room.asking(f)
-		found, lookErr := o.look(ctx)
+		found, err := o.look(ctx)
+		if err == nil && !found.stored && lease.Err() == nil {
+			return lease, result{}, nil
+		}
+		o.release(lease)
 		switch {
 		case found.stored:
 			o.room.land(f, ask, found.value)
-			_ = lease.Unlock() // nothing was done under it
-			return of(found.value), nil
-		case lookErr != nil:
-			_ = lease.Unlock()
-			return result{}, lookErr
-		case lease.Err() == nil:
-			return o.run(ctx, f, lease, fn)
+			return signalbox.Lease{}, of(found.value), nil
+		case err != nil:
+			return signalbox.Lease{}, result{}, err
 		}
-		_ = lease.Unlock() // the call has no lease, or lost it meanwhile
+		// The call has no lease, or lost it meanwhile.
 	}
+}
+
+// release releases a claim under which nothing was done. The session counts the goroutine as a call, so Close waits
+// for it.
+func (o *Once) release(lease signalbox.Lease) {
+	if lease.Err() != nil {
+		return // no lease was acquired, or it was lost
+	}
+	o.base.Session.Beside()
+	go func() {
+		defer o.base.Session.End()
+		_ = lease.Unlock()
+	}()
 }
 
 // errStored ends a wait for the lock: another session says that it stored an outcome.
@@ -133,31 +150,6 @@ func (hearer) Subscribed() {}
 
 // Lost implements dispatch.Hearer.
 func (hearer) Lost() {}
-
-// run runs fn and stores its value. The lease is unlocked also if fn panics or ends its goroutine.
-func (o *Once) run(ctx context.Context, f *flight, lease signalbox.Lease, fn Func) (r result, err error) {
-	defer func() {
-		unlocked := lease.Unlock()
-		if r.failed {
-			err = errs.Join(err, o.base.Explain("unlock", unlocked))
-		}
-	}()
-	value, err := fn(o.running(lease.Enter(ctx)), lease)
-	switch {
-	case err != nil:
-		return result{ran: true, failed: true}, err
-	case len(value) > MaxValue:
-		return result{value: value, ran: true}, fmt.Errorf("%w: it has %d bytes, and %d are allowed", errs.ErrTooLarge, len(value), MaxValue)
-	}
-	other, err := o.store(ctx, f, lease, string(value))
-	switch {
-	case other.stored:
-		value = []byte(other.value)
-	case errors.Is(err, errs.ErrStale):
-		value = nil
-	}
-	return result{value: value, ran: true}, err
-}
 
 // run is a function that runs, as its context carries it.
 type run struct {

@@ -8,6 +8,10 @@
 //		return makeReport(ctx)
 //	})
 //
+// The function runs for all callers. A caller whose context ends returns at once; the function continues, and its
+// outcome serves the next caller. It ends with its lease, with the session, or when no call has waited for it
+// for 5 minutes (Linger).
+//
 // With a lock alone, a process that comes late would run the job again. For a job on a schedule, pass
 // the time of the tick: job.At(tick).Do(ctx, fn).
 //
@@ -22,7 +26,9 @@
 //  4. A function whose lease was lost stores nothing if another call has acquired the lock since: Do
 //     returns ErrStale, and the outcome of the other call if there is one.
 //  5. A call that finds the outcome stored costs one round trip and takes no lock.
-//  6. Callers of one session share one entry in the server's queue. A caller that waits has no goroutine
+//  6. A caller returns when its context ends, and ends nothing but its own wait. Close waits for functions that
+//     still run, within its grace.
+//  7. Callers of one session share one entry in the server's queue. A caller that waits has no goroutine
 //     and no timer of its own.
 //
 // # Not promised

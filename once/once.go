@@ -16,8 +16,13 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Func is what runs once. Its context ends with ctx of the Do that runs it, and when its lease can
-// no longer be trusted. The lease has the fencing token. The value has at most MaxValue bytes.
+// Func is what runs once. It runs for all callers, on a goroutine of its own: it may still run when the Do
+// that began it has returned. So it must not write to variables of that caller.
+//
+// Its context has the values of the context of that Do, without its end and without the leases that it
+// carries: those are the caller's. It ends when the lease can no longer be trusted; when no call of the
+// session has waited for the time of Linger; and in Close, at once if no call waits, else after the grace.
+// The lease has the fencing token. The value has at most MaxValue bytes.
 type Func func(ctx context.Context, lease signalbox.Lease) (value []byte, err error)
 
 // Once is one key, as one session sees it. Values with the same key in one session are the same. It
@@ -38,7 +43,7 @@ type Once struct {
 // New returns the key of the session. It sends nothing and never fails: if the key or an option is
 // not valid, every call returns the error, and so does Check.
 //
-// Its options are Keep, and of the lock that a running call holds: signalbox.WithRenewedLease,
+// Its options are Keep, Linger, and of the lock that a running call holds: signalbox.WithRenewedLease,
 // WithFixedLease, WithMaxHold, WithReplicas, WithFirstLease and WithTokenFloor. With WithReplicas the outcome, too, is
 // confirmed by so many replicas. Any other option is ErrBadOption.
 func New(s *signalbox.Session, key string, options ...signalbox.LockOption) *Once {
@@ -60,7 +65,7 @@ func New(s *signalbox.Session, key string, options ...signalbox.LockOption) *Onc
 func (o *Once) forClaim(l *session.LockSettings) {
 	session.Apply(l, o.options)
 	l.FirstLease = o.base.Set.FirstLease // a fair lock's own is shorter
-	l.Given &^= session.KeepOutcome
+	l.Given &^= session.KeepOutcome | session.Linger
 	l.Part = session.Once
 }
 
@@ -87,11 +92,15 @@ func (o *Once) Check() error { return o.root().Check() }
 
 // Do returns the stored outcome, or runs fn and stores its value. ran reports whether this call ran
 // fn. If another call is running its function, in any process, Do blocks until that one is done and
-// returns its value; if that one fails, Do runs fn. ctx bounds all waiting, also for a server that
-// is away.
+// returns its value; if that one fails, Do runs fn.
 //
-// An error of fn is returned as it is, and nothing is stored. If fn panics or ends its goroutine,
-// nothing is stored either, and the panic continues. In both cases the next caller runs its function.
+// ctx bounds the waiting of this call, and nothing else. When it ends, Do returns its error at once. If fn runs
+// then, ran is true and fn continues: see Func. Its value is stored, and the next Do returns it. A Do whose ctx
+// has ended begins no function.
+//
+// An error of fn is returned as it is, and nothing is stored. If fn panics, nothing is stored either, and the
+// panic continues in Do, with the same value; the stack of fn is logged. If fn ends its goroutine, so does Do.
+// In all three cases the next caller runs its function. If Do has returned before, the error is logged.
 //
 // If fn returned a value that could not be stored, Do returns an error:
 //
@@ -102,7 +111,7 @@ func (o *Once) Check() error { return o.root().Check() }
 //   - ErrUnconfirmed: the server did not reply, so it may be stored or not. value is fn's.
 //   - ErrRefused and other errors: value is fn's, and is not stored.
 //
-// Do tries to store the value as long as ctx and the lease live, and for one second after that. Do
+// The value is tried to be stored as long as the lease lives, and for one second after that. Do
 // in fn with the context of fn returns ErrHeld: fn would wait for itself.
 func (o *Once) Do(ctx context.Context, fn Func) (value []byte, ran bool, err error) {
 	r, err := o.do(ctx, fn)

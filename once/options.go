@@ -17,6 +17,9 @@ const (
 	// DefaultKeep is how long an outcome is kept unless Keep says otherwise.
 	DefaultKeep = 24 * time.Hour
 
+	// DefaultLinger is how long a function continues without a caller unless Linger says otherwise.
+	DefaultLinger = session.DefaultLinger
+
 	minKeep = time.Second
 	maxKeep = 30 * 24 * time.Hour
 )
@@ -32,5 +35,22 @@ func Keep(d time.Duration) signalbox.LockOption {
 			return
 		}
 		l.Outcome = d
+	}
+}
+
+// Linger sets how long a function may continue after every call of its session that waited for it has returned,
+// because its context ended: 5 minutes by default. Then the function's context ends. A call for the key that
+// comes meanwhile waits for the function, and starts the time anew when it leaves. With 0 the function's
+// context ends with the last call. d is from 0 to 30 days. The option of the call that runs the function counts.
+//
+// Linger does not bound a function for which a call waits. signalbox.WithMaxHold does.
+func Linger(d time.Duration) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.Linger)
+		if d < 0 || d > maxKeep {
+			l.Fail(fmt.Errorf("%w: to let a function continue for %v without a caller: it must be from 0 to %v", errs.ErrBadOption, d, maxKeep))
+			return
+		}
+		l.Linger = d
 	}
 }

@@ -8,12 +8,14 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // room has the calls of one session that wait for outcomes. Of the calls for one key one asks the
 // server, and the others wait for it here, first in, first out.
 type room struct {
-	refused chan struct{} // closed when the session closes
+	timers  *timers.Timers
+	refused chan struct{} // closed when the session closes; no timer may fire after that
 
 	mu struct {
 		sync.Mutex
@@ -24,12 +26,16 @@ type room struct {
 
 // flight is the calls for one key that wait for one outcome.
 type flight struct {
+	room *room
 	key  string
-	turn chan struct{} // holds an element while a call leads: the one that asks the server
+	turn chan struct{} // holds an element while a call leads, the one that asks the server, or its function runs
 	done chan struct{} // closed when a leader has learned the outcome
 
-	users int // calls; guarded by the lock of the room
-	asks  int // requests of leaders that may bring an outcome; guarded by the lock of the room
+	// Guarded by the lock of the room.
+	users  int          // calls
+	asks   int          // requests of leaders that may bring an outcome
+	work   *work        // the function that runs, or nil
+	linger timers.Entry // ends the context of work; not scheduled while a call waits
 
 	// Written before done is closed, read after.
 	value string
@@ -38,7 +44,7 @@ type flight struct {
 
 func roomOf(s *session.Session) *room {
 	return session.PartOf(s, "once", func() *room {
-		r := &room{refused: make(chan struct{})}
+		r := &room{timers: s.Timers, refused: make(chan struct{})}
 		r.mu.flights = make(map[string]*flight)
 		return r
 	})
@@ -51,18 +57,58 @@ func (r *room) join(key string) (f *flight, since int) {
 	defer r.mu.Unlock()
 	f = r.mu.flights[key]
 	if f == nil {
-		f = &flight{key: key, turn: make(chan struct{}, 1), done: make(chan struct{})}
+		f = &flight{room: r, key: key, turn: make(chan struct{}, 1), done: make(chan struct{})}
+		f.linger.Init(f)
 		r.mu.flights[key] = f
 	}
 	f.users++
+	if f.users == 1 && f.work != nil {
+		r.timers.Cancel(&f.linger) // if it fires at this moment, Fire finds the call
+	}
 	return f, f.asks
 }
 
-// leave removes a call.
+// leave removes a call. After the last one the function may run for as long as its Linger says.
 func (r *room) leave(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f.users--
+	switch {
+	case f.users > 0:
+	case f.work == nil:
+		r.endLocked(f)
+	case r.mu.closed:
+		f.work.cancel(errs.ErrClosed)
+	case f.work.once.base.Linger == 0:
+		f.work.cancel(errNoCaller)
+	default:
+		r.timers.Schedule(&f.linger, f.work.once.base.Linger)
+	}
+}
+
+// Fire implements timers.Event: no call has waited for the function for as long as Linger says. Nothing of the
+// caller's runs under the lock: what waits for a context runs on goroutines of its own.
+func (f *flight) Fire() {
+	f.room.mu.Lock()
+	defer f.room.mu.Unlock()
+	if f.users == 0 && f.work != nil {
+		f.work.cancel(errNoCaller)
+	}
+}
+
+// running says that w runs for the calls of f. The call that leads says so, so f has a user.
+func (r *room) running(f *flight, w *work) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f.work = w
+}
+
+// ended says that no function runs for the calls of f any more.
+func (r *room) ended(f *flight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f.work = nil
+	r.timers.Cancel(&f.linger)
 	if f.users == 0 {
 		r.endLocked(f)
 	}
@@ -77,9 +123,9 @@ func (r *room) asking(f *flight) (ask int) {
 	return f.asks
 }
 
-// land hands the outcome that a leader's call brought to all waiting calls. Later calls ask the
-// server themselves. Only the leader calls it, and then ends its turn, so done is closed once:
-// the next leader finds it closed.
+// land hands the outcome that a request brought to all waiting calls. Later calls ask the server
+// themselves. Only the leader calls it, or its function's goroutine, and the turn ends after that. So done is
+// closed once: the next leader finds it closed.
 func (r *room) land(f *flight, ask int, value string) {
 	f.value, f.ask = value, ask
 	close(f.done)
@@ -121,9 +167,15 @@ func (f *flight) end() { <-f.turn }
 func (r *room) Refuse(error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.mu.closed {
-		r.mu.closed = true
-		close(r.refused)
+	if r.mu.closed {
+		return
+	}
+	r.mu.closed = true
+	close(r.refused)
+	for _, f := range r.mu.flights {
+		if f.users == 0 && f.work != nil {
+			f.work.cancel(errs.ErrClosed)
+		}
 	}
 }
 

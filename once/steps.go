@@ -67,9 +67,10 @@ func (o *Once) insist(ctx context.Context, step func() error) error {
 
 // store stores the value of a run. The server decides whether the hold of lease still has the lock, so
 // it is asked also if the lease has ended here. other is the outcome of another run, if that is stored.
-func (o *Once) store(ctx context.Context, f *flight, lease signalbox.Lease, value string) (other found, err error) {
+func (o *Once) store(ctx context.Context, w *work, value string) (other found, err error) {
+	f, lease := w.flight, w.lease
 	ask := o.room.asking(f)
-	reply, shortfall, err := o.sendStore(ctx, lease, wire.Call{
+	reply, shortfall, err := o.sendStore(ctx, w, wire.Call{
 		Script: scripts.OnceStore,
 		Keys:   []string{o.outcome, o.base.Names.Holder},
 		Args:   []string{wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.Publish(), o.stored},
@@ -95,13 +96,13 @@ func stale(lease signalbox.Lease) error {
 	return fmt.Errorf("%w: %w", errs.ErrStale, cmp.Or(lease.Err(), errs.ErrLost))
 }
 
-// sendStore sends a store until the server replies, until waiting cannot help, or until ctx or the
-// lease has been over for as long as Unlock waits. shortfall: too few replicas have what it wrote.
-func (o *Once) sendStore(ctx context.Context, lease signalbox.Lease, call wire.Call) (reply wire.Reply, shortfall, err error) {
+// sendStore sends a store until the server replies, until waiting cannot help, or until the lease has been
+// over for as long as Unlock waits. ctx does not end. shortfall: too few replicas have what it wrote.
+func (o *Once) sendStore(ctx context.Context, w *work, call wire.Call) (reply wire.Reply, shortfall, err error) {
 	s := o.base.Session
-	storing, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	storing, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(lease.Bind(ctx), func() {
+	stop := context.AfterFunc(w.lease.Bind(ctx), func() {
 		last, end := errs.WithTimeout(storing, s.UnlockPatience)
 		defer end()
 		<-last.Done() // also when the store is over
@@ -119,6 +120,7 @@ func (o *Once) sendStore(ctx context.Context, lease signalbox.Lease, call wire.C
 			return reply, shortfall, err
 		}
 		doubt = doubt || wire.Judge(err) == wire.Unknown
+		w.troubled(err)
 		pause := s.Patient(session.RetryPause(fails))
 		select {
 		case <-pause.Done():
@@ -130,9 +132,6 @@ func (o *Once) sendStore(ctx context.Context, lease signalbox.Lease, call wire.C
 		}
 		if doubt {
 			err = fmt.Errorf("%w: the outcome may be stored or not: %w", errs.ErrUnconfirmed, err)
-		}
-		if ctx.Err() != nil {
-			err = errs.Join(err, errs.Ended(ctx))
 		}
 		return wire.Reply{}, nil, err
 	}

@@ -23,11 +23,8 @@ const (
 	skew      = 25 * time.Millisecond  // between the clocks of one process and the next
 )
 
-// Errors of the job. They are not stored.
-var (
-	errFull   = errors.New("the disk is full")
-	errEnough = errors.New("there was a tick too many")
-)
+// errFull is an error of the job. It is not stored.
+var errFull = errors.New("the disk is full")
 
 // show starts the processes, and counts how often the job was done for each tick.
 func show(ctx context.Context, url string) error {
@@ -65,7 +62,7 @@ type nights struct {
 	mu     sync.Mutex
 	failed bool              // the first run fails
 	done   map[time.Time]int // how often the job was done for a tick
-	enough chan struct{}     // closed after the last tick
+	enough chan struct{}     // closed at the first tick that is too many
 }
 
 // cleanUp is the job. It fails when it runs for the first time.
@@ -79,14 +76,13 @@ func (n *nights) cleanUp(ctx context.Context, tick time.Time) error {
 	case !n.failed:
 		n.failed = true
 		return errFull
-	case len(n.done) == ticks:
-		return errEnough
+	case len(n.done) < ticks:
+		n.done[tick]++
+		return nil
 	}
-	n.done[tick]++
-	if len(n.done) == ticks {
-		close(n.enough)
-	}
-	return nil
+	close(n.enough) // one job runs at a time, and this one runs until the session closes
+	<-ctx.Done()
+	return context.Cause(ctx)
 }
 
 // onceEach returns for how many ticks the job was done, if that was once for each, and 0 else.

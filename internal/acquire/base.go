@@ -122,6 +122,12 @@ func (b *Base) LogLost(end renewal.End) {
 	}
 }
 
+// LogFailed logs the error of a function of the caller's that no call returns.
+func (b *Base) LogFailed(err error) { b.Session.Logs.Failed(b.labels(), err) }
+
+// LogPanic logs a panic of a function of the caller's.
+func (b *Base) LogPanic(cause any, stack []byte) { b.Session.Logs.Panicked(b.labels(), cause, stack) }
+
 // Unconfirmed returns the error of a release to which the server did not reply, whose key ends by keyEnds, and logs it.
 func (b *Base) Unconfirmed(keyEnds clock.Instant, err error) error {
 	b.Session.Logs.Unconfirmed(b.labels(), err)

@@ -41,7 +41,7 @@ const gatherFor = time.Second
 // Logs writes a line for what may happen a thousand times at once: one for each sort of event and second, with the number of
 // events and the first of them. The line is written at the end of that second, or by Close.
 type Logs struct {
-	lost, unconfirmed, refused, slept gathering
+	lost, unconfirmed, refused, slept, failed, panicked gathering
 }
 
 // gathering is the events of one sort that are not logged yet.
@@ -63,6 +63,8 @@ func (l *Logs) init(s *Session) {
 		&l.unconfirmed: "signalbox: the server did not confirm a release; it is repeated in the background until the key ends",
 		&l.refused:     "signalbox: the server refused a call",
 		&l.slept:       "signalbox: the host was suspended, or its wall clock was set forward; leases that are over by the wall clock end",
+		&l.failed:      "signalbox: a function failed after its caller had left, so no call returns its error",
+		&l.panicked:    "signalbox: a function panicked",
 	} {
 		g.session, g.message = s, message
 		g.entry.Init(g)
@@ -82,9 +84,17 @@ func (l *Logs) Refused(of observe.Labels, op string, err error) {
 	l.refused.add(of, "op", op, "error", err)
 }
 
+// Failed logs the error of a function whose caller has left.
+func (l *Logs) Failed(of observe.Labels, err error) { l.failed.add(of, "error", err) }
+
+// Panicked logs the panic of a function that runs on a goroutine of the library.
+func (l *Logs) Panicked(of observe.Labels, cause any, stack []byte) {
+	l.panicked.add(of, "panic", cause, "stack", string(stack))
+}
+
 // flush logs what was gathered. It is called when the timers are closed.
 func (l *Logs) flush() {
-	for _, g := range []*gathering{&l.lost, &l.unconfirmed, &l.refused, &l.slept} {
+	for _, g := range []*gathering{&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked} {
 		g.write()
 	}
 }

@@ -49,6 +49,7 @@ const (
 	MaxWaiters
 	SetNX
 	Class
+	Linger
 )
 
 // row says which kinds have an option, and how a lock of another kind drops a default of it. drop
@@ -78,6 +79,7 @@ var table = []row{
 	{Plain, "Plain", []Kind{Semaphore}, func(l *LockSettings) { l.Plain = false }},
 	{Keep, "Keep", []Kind{Countdown}, func(l *LockSettings) { l.Keep = 0 }},
 	{KeepOutcome, "once.Keep", []Kind{Once}, func(l *LockSettings) { l.Outcome = 0 }},
+	{Linger, "once.Linger", []Kind{Once}, nil},
 	{MaxWaiters, "WithMaxWaiters", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *LockSettings) { l.MaxWaiters = 0 }},
 	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
 	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Leading.StepDown = 0 }},

@@ -36,6 +36,8 @@ const (
 	DefaultFirstLease = 3 * time.Second
 	// DefaultCloseGrace is how long Close waits by default if its context has no deadline.
 	DefaultCloseGrace = 5 * time.Second
+	// DefaultLinger is how long a function of package once continues by default when no call waits for it.
+	DefaultLinger = 5 * time.Minute
 	// MaxCloseGrace is the longest such wait. A process that shall end should not wait longer.
 	MaxCloseGrace = 24 * time.Hour
 	// MaxLabel is the length of the longest label, in bytes: it travels with every acquire.
@@ -90,6 +92,8 @@ type LockSettings struct {
 	Keep time.Duration
 	// Outcome is for how long the outcome of package once is kept; 0 if it is not set.
 	Outcome time.Duration
+	// Linger is for how long a function of package once continues when no call waits for it.
+	Linger time.Duration
 	// MaxWaiters is how many goroutines of the session may wait for the lock; 0 is any number.
 	MaxWaiters int
 	// Floor is how long the floor of the tokens is kept after the last release.
@@ -119,6 +123,7 @@ type Settled struct {
 	Plain    bool
 	Keep     time.Duration // a latch's; 0 if it is not set
 	Outcome  time.Duration // of package once; 0 if it is not set
+	Linger   time.Duration // of package once
 	// MaxWaiters is how many goroutines of the session may wait; 0 is any number.
 	MaxWaiters int
 	Floor      string // how long the floor of the tokens is kept, in milliseconds, as an argument of scripts
@@ -142,7 +147,7 @@ func (l *LockSettings) Settle(kind Kind) *Settled {
 	s := &Settled{
 		Kind: cmp.Or(l.Part, kind), Class: l.Class,
 		Layout: cmp.Or(l.Layout, layout.Native()), Set: l.Terms, Replicas: l.Replicas, Quorum: l.Quorum,
-		Exact: l.Exact, Plain: l.Plain, Keep: l.Keep, Outcome: l.Outcome, MaxWaiters: l.MaxWaiters,
+		Exact: l.Exact, Plain: l.Plain, Keep: l.Keep, Outcome: l.Outcome, Linger: l.Linger, MaxWaiters: l.MaxWaiters,
 		Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
 	}
 	if s.Layout != layout.Native() {
@@ -195,7 +200,7 @@ func Defaults() Settings {
 		Prefix:     names.DefaultPrefix,
 		Label:      processLabel(),
 		CloseGrace: DefaultCloseGrace,
-		Lock:       LockSettings{Terms: Terms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor},
+		Lock:       LockSettings{Terms: Terms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor, Linger: DefaultLinger},
 	}
 }
 

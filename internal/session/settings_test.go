@@ -96,7 +96,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	require.NoError(t, names.CheckPrefix(s.Prefix))
 	require.NoError(t, s.Err)
 	require.False(t, s.Polling)
-	require.Equal(t, session.LockSettings{Terms: session.Terms{Lease: 30 * time.Second, FirstLease: 3 * time.Second}, Floor: time.Minute}, s.Lock)
+	require.Equal(t, session.LockSettings{Terms: session.Terms{Lease: 30 * time.Second, FirstLease: 3 * time.Second}, Floor: time.Minute, Linger: 5 * time.Minute}, s.Lock)
 	require.NoError(t, session.CheckFloor(s.Lock.Floor))
 	require.NoError(t, session.CheckDuration("the default", s.Lock.Lease))
 	host, err := os.Hostname()

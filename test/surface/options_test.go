@@ -77,6 +77,7 @@ var table = map[string]option{
 	"election.StepDown":              {[]signalbox.LockOption{election.StepDown(time.Second)}, []string{"election"}},
 	"election.Value":                 {[]signalbox.LockOption{election.Value("x")}, []string{"election"}},
 	"once.Keep":                      {[]signalbox.LockOption{once.Keep(time.Hour)}, []string{"once"}},
+	"once.Linger":                    {[]signalbox.LockOption{once.Linger(time.Minute)}, []string{"once"}},
 	"redlock.Fenced":                 {[]signalbox.LockOption{redlock.Fenced()}, []string{"redlock"}},
 	"redlock.GreatestLease":          {[]signalbox.LockOption{redlock.GreatestLease(time.Hour)}, []string{"redlock"}},
 }

@@ -40,7 +40,7 @@ const local = `
 	election.Term.Deadline election.Term.Done election.Term.Err election.Term.Token
 	multilock.New multilock.Tokens multilock.Lock.Check multilock.Lock.Locker
 	multilock.Lock.Order
-	once.New once.Keep once.Once.At once.Once.Check
+	once.New once.Keep once.Linger once.Once.At once.Once.Check
 	inspect.NodeError.Error inspect.NodeError.Unwrap
 	redlock.New redlock.Fenced redlock.GreatestLease redlock.Lock.Check redlock.Lock.Locker
 `

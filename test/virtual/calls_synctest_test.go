@@ -74,11 +74,12 @@ type scene struct {
 	s, other []*signalbox.Session // of the call, and of another process
 	wires    []*wire              // of s
 	fault    fault
-	began    time.Time       // the fault, or the call
+	inside   bool            // the function of a once brings the fault about
 	lease    signalbox.Lease // that the call began with
 
 	mu    sync.Mutex
-	words string // with which the servers refuse scripts; "" for none
+	began time.Time // the fault, or the call
+	words string    // with which the servers refuse scripts; "" for none
 }
 
 // session returns the session of a call that asks one server.
@@ -93,6 +94,7 @@ func (c call) play(t *testing.T, fault fault, limited limit) (ended string, took
 	}
 	bubbleOf(t, servers, func(q *quorum) {
 		e := newScene(q, fault)
+		e.inside = c.inside
 		run := c.ready(e)
 		if fault == held {
 			c.hold(e)
@@ -100,7 +102,7 @@ func (c call) play(t *testing.T, fault fault, limited limit) (ended string, took
 		synctest.Wait()
 		ctx, cancel := limited(context.Background())
 		defer cancel()
-		e.began = time.Now()
+		e.begins()
 		done := make(chan error, 1)
 		if !c.inside {
 			e.strike()
@@ -109,12 +111,15 @@ func (c call) play(t *testing.T, fault fault, limited limit) (ended string, took
 		var err error
 		select {
 		case err = <-done:
-			took = time.Since(e.began)
+			took = e.since()
 			ended = found(err)
 		case <-time.After(4 * long):
 			ended = "blocks"
 			e.heal()
 			err = <-done
+		}
+		if c.inside {
+			time.Sleep(2 * long) // its function continues without it
 		}
 		if err != nil {
 			require.NotContains(t, err.Error(), "\n", "an error is one line")
@@ -145,7 +150,7 @@ func newScene(q *quorum, fault fault) *scene {
 
 // strike brings the fault about, on a majority of the servers.
 func (e *scene) strike() {
-	e.began = time.Now()
+	e.begins()
 	struck := e.wires[:len(e.wires)/2+1]
 	say := func(words string) {
 		e.mu.Lock()
@@ -170,8 +175,13 @@ func (e *scene) strike() {
 			each(struck, (*wire).heals)
 		}()
 	case closed:
-		e.close()
-		e.began = time.Now()
+		if e.inside {
+			go e.close()          // it waits for the function that calls this
+			time.Sleep(slack / 4) // until the lease has ended here and at the server
+		} else {
+			e.close()
+			e.begins()
+		}
 	case loading:
 		say("LOADING server is loading the dataset in memory")
 	case full:
@@ -182,9 +192,22 @@ func (e *scene) strike() {
 	}
 	if e.fault == over {
 		time.Sleep(2 * long)
-		e.began = time.Now()
+		e.begins()
 	}
 	synctest.Wait()
+}
+
+// begins starts the time in which the call is to end.
+func (e *scene) begins() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.began = time.Now()
+}
+
+func (e *scene) since() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Since(e.began)
 }
 
 func (e *scene) close() {

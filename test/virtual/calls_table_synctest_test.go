@@ -129,16 +129,16 @@ var endings = []row{
 	{writes, full, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
 	{writes, denied, "ErrDenied", "ErrDenied"},
 
-	// A store is tried for a second after the lease of 30 s or the context has ended. A release without a reply takes
-	// another second if the lease is live.
+	// A store is tried for a second after the lease of 30 s has ended. A call whose context ends returns at once: the store
+	// is not its own.
 	{stores, healthy, "nil", "nil"},
-	{stores, frozen, "ErrUnconfirmed ErrNoReply in 31s", "ErrUnconfirmed ErrNoReply ended in 2100ms"},
-	{stores, connecting, "ErrUnconfirmed ErrNoReply in 31s", "ErrUnconfirmed ErrNoReply ended in 2100ms"},
-	{stores, refusing, "error in 31s", "ended in 1100ms"},
+	{stores, frozen, "ErrUnconfirmed ErrNoReply in 31s", "ended in 100ms"},
+	{stores, connecting, "ErrUnconfirmed ErrNoReply in 31s", "ended in 100ms"},
+	{stores, refusing, "error in 31s", "ended in 100ms"},
 	{stores, cut, "nil in 3s", "nil in 100ms"},
 	{stores, closed, "ErrStale ErrLost ErrClosed", "ErrStale ErrLost ErrClosed"},
-	{stores, loading, "ErrRefused in 31s", "ErrRefused ended in 1100ms"},
-	{stores, full, "ErrRefused in 31s", "ErrRefused ended in 1100ms"},
+	{stores, loading, "ErrRefused in 31s", "ErrRefused ended in 100ms"},
+	{stores, full, "ErrRefused in 31s", "ErrRefused ended in 100ms"},
 	{stores, denied, "ErrDenied", "ErrDenied"},
 
 	{unlocks, healthy, "nil", "nil"},
