@@ -42,7 +42,7 @@ func newBreak(s *server) *cobra.Command {
 			if !f.yes && !term.IsTerminal(int(os.Stdin.Fd())) {
 				return badUsage("break asks on a terminal first; without a terminal it needs --yes")
 			}
-			return cobra.ExactArgs(1)(cmd, args)
+			return arguments(1, 1, "NAME")(cmd, args)
 		},
 	}
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")

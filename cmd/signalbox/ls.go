@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +38,7 @@ func newLs(s *server) *cobra.Command {
 		Short:   "List the names in use",
 		Long:    lsHelp,
 		Example: "  signalbox ls order/\n  signalbox ls --json | jq -r 'select(.waiter_count > 10).name'",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1, "at most one PREFIX"),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an object a line")
 	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
@@ -70,10 +68,12 @@ func list(ctx context.Context, s *signalbox.Session, prefix string) (entries []i
 }
 
 func printJSON(out io.Writer, entries []inspect.Entry) error {
-	lines := json.NewEncoder(out)
-	lines.SetEscapeHTML(false)
 	for _, e := range entries {
-		if err := lines.Encode(e); err != nil {
+		line, err := jsonLine(e)
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(line); err != nil {
 			return err
 		}
 	}
@@ -90,16 +90,6 @@ func printTable(out io.Writer, entries []inspect.Entry) error {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shown(e.Name), e.Kind, held(e), moment(e.Since), moment(e.Until), e.WaiterCount, token(e.Token))
 	}
 	return table.Flush()
-}
-
-// shown returns text as it can be printed: in quotes if there is something strange in it.
-func shown(text string) string {
-	plain := text != "" && text == strings.TrimSpace(text) && utf8.ValidString(text) && !strings.ContainsAny(text, "\"\\\ufffd") &&
-		!strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) })
-	if plain {
-		return text
-	}
-	return strconv.Quote(text)
 }
 
 // held describes the holders of an entry, in few words.

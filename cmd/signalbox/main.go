@@ -40,11 +40,16 @@ The server is named by --redis or by SIGNALBOX_REDIS, such as redis://db.example
 		Version:       version(),
 		SilenceUsage:  true, // an error is one line
 		SilenceErrors: true, // execute prints it
-		Args:          cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return noSuchCommand(cmd, args[0])
+			}
 			return badUsage("a command is missing; signalbox --help lists them")
 		},
+		Args:                       cobra.ArbitraryArgs, // RunE refuses them
+		SuggestionsMinimumDistance: 2,
 	}
+	root.SetFlagErrorFunc(plainFlagError)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddGroup(&cobra.Group{ID: groupLock, Title: "Locks:"}, &cobra.Group{ID: groupSee, Title: "Seeing:"})
 	server := addServerFlags(root.PersistentFlags())

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/signalbox-go/signalbox"
@@ -68,12 +67,6 @@ func outcome(ctx context.Context, err error) (code int, line string) {
 		}
 		return codeOf(err), oneLine(err)
 	}
-}
-
-// oneLine returns the text of err behind the program's name.
-func oneLine(err error) string {
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "�")), " ")
-	return "signalbox: " + strings.TrimPrefix(text, "signalbox: ")
 }
 
 // failed is an error that a session's call returned. An error without it is cobra's, about the

@@ -4,8 +4,6 @@ package main
 
 import (
 	"errors"
-	"math"
-	"strconv"
 	"time"
 )
 
@@ -25,10 +23,7 @@ func (p *patience) String() string {
 
 // Set implements pflag.Value.
 func (p *patience) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if seconds, failed := strconv.ParseFloat(text, 64); failed == nil && math.Abs(seconds) < math.MaxInt64/float64(time.Second) {
-		d, err = time.Duration(seconds*float64(time.Second)), nil
-	}
+	d, err := parseDuration(text)
 	if err != nil || d < 0 {
 		return errors.New("it must be a duration such as 5s, or a number of seconds, of 0 or more")
 	}

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -68,12 +71,15 @@ type runFlags struct {
 	grace     time.Duration
 
 	redisson bool // --redisson of all commands
+
+	name    string // the arguments
+	command []string
 }
 
 func newRun(s *server) *cobra.Command {
 	f := new(runFlags)
 	cmd := &cobra.Command{
-		Use:     "run [flags] NAME -- COMMAND [ARGUMENT...]",
+		Use:     "run [flags] NAME [--] COMMAND [ARGUMENT...]",
 		GroupID: groupLock,
 		Short:   "Hold a lock while a program runs",
 		Long:    runHelp,
@@ -81,6 +87,7 @@ func newRun(s *server) *cobra.Command {
 		Args:    func(cmd *cobra.Command, args []string) error { return f.check(cmd, args, s) },
 	}
 	flags := cmd.Flags()
+	flags.SetInterspersed(false) // those of COMMAND are its own
 	flags.VarP(&f.wait, "wait", "w", "how long to wait for the lock, such as 5s or 0.5; 0 does not wait (default: for ever)")
 	flags.Uint8VarP(&f.conflict, "conflict-exit-code", "E", codeHeld, "exit `code` if another holder had the lock for all of --wait")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing if another holder had the lock for all of --wait")
@@ -88,9 +95,9 @@ func newRun(s *server) *cobra.Command {
 	flags.IntVarP(&f.permits, "permits", "n", 1, "acquire `n` permits; needs --capacity")
 	flags.BoolVar(&f.shared, "shared", false, "acquire the read-write lock NAME to read")
 	flags.BoolVar(&f.exclusive, "exclusive", false, "acquire the read-write lock NAME to write")
-	flags.DurationVar(&f.min, "min", 0, "hold the lock for at least this long, and do not end before")
-	flags.DurationVar(&f.lease, "lease", defaultLease, "how long the lock outlives this host if it dies")
-	flags.DurationVar(&f.grace, "grace", defaultGrace, "how long COMMAND has between SIGTERM and SIGKILL; at most a third of --lease")
+	durationVar(flags, &f.min, "min", 0, "hold the lock for at least this long, and do not end before")
+	durationVar(flags, &f.lease, "lease", defaultLease, "how long the lock outlives this host if it dies")
+	durationVar(flags, &f.grace, "grace", defaultGrace, "how long COMMAND has between SIGTERM and SIGKILL; at most a third of --lease")
 	cmd.RunE = s.with(f.run)
 	return cmd
 }
@@ -98,13 +105,14 @@ func newRun(s *server) *cobra.Command {
 // check reports what is wrong with the command line.
 func (f *runFlags) check(cmd *cobra.Command, args []string, s *server) error {
 	flags := cmd.Flags()
+	if err := f.split(cmd, args); err != nil {
+		return err
+	}
 	if !flags.Changed("grace") {
 		f.grace = min(defaultGrace, f.lease/graceShare)
 	}
 	f.redisson = s.redisson
 	switch {
-	case cmd.ArgsLenAtDash() != 1 || len(args) < 2:
-		return badUsage("run needs NAME -- COMMAND")
 	case flags.Changed("permits") && !flags.Changed("capacity"):
 		return badUsage("-n is the number of permits, and needs --capacity; to fail at once if the lock is held, use -w 0")
 	case flags.Changed("capacity") && (f.shared || f.exclusive), f.shared && f.exclusive:
@@ -119,9 +127,34 @@ func (f *runFlags) check(cmd *cobra.Command, args []string, s *server) error {
 	return nil
 }
 
+// split takes NAME and COMMAND out of the arguments. Flags may stand before NAME, and behind it before COMMAND. A "--" between
+// NAME and COMMAND may be left out, if COMMAND has no "--" either: "run my job -- ./program" is a name without quotes.
+func (f *runFlags) split(cmd *cobra.Command, args []string) error {
+	usage := badUsage(`run needs a name and a command: run NAME -- COMMAND; a name with blanks needs quotes`)
+	if len(args) == 0 || cmd.ArgsLenAtDash() == 0 {
+		return usage
+	}
+	f.name, f.command = args[0], args[1:]
+	separated := false
+	if len(f.command) > 0 && strings.HasPrefix(f.command[0], "-") {
+		flags := cmd.Flags()
+		if err := flags.Parse(f.command); err != nil {
+			return plainFlagError(cmd, err)
+		}
+		if help, err := flags.GetBool("help"); err == nil && help {
+			return pflag.ErrHelp
+		}
+		f.command, separated = flags.Args(), flags.ArgsLenAtDash() == 0
+	}
+	if len(f.command) == 0 || !separated && slices.Contains(f.command, "--") {
+		return usage
+	}
+	return nil
+}
+
 // run does what runHelp says.
-func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, args []string) error {
-	name, command := args[0], args[1:]
+func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, _ []string) error {
+	name, command := f.name, f.command
 	path, err := lookUp(command[0])
 	if err != nil {
 		return err

@@ -31,6 +31,21 @@ func TestRunHasTheExitCodeOfItsProgram(t *testing.T) {
 	}
 }
 
+// Flags are those of COMMAND as soon as it begins, with "--" before it or without.
+func TestRunNeedsNoSeparator(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	for _, args := range [][]string{
+		{"a", "sh", "-c", "exit 7"},
+		{"-w", "0", "a", "sh", "-c", "exit 7"},
+		{"a", "--lease", "3s", "sh", "-c", "exit 7"},
+		{"a", "--lease", "3", "--", "sh", "-c", "exit 7"},
+		{"a", "--", "sh", "-c", `test "$0" = -- && exit 7`, "--"},
+	} {
+		start(t, url, append([]string{"run"}, args...)...).ended(7)
+	}
+}
+
 func TestRunPassesStreamsEnvironmentAndArguments(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -77,6 +77,10 @@ func TestLsAndWho(t *testing.T) {
 	require.Equal(t, []any{"reentrant", "semaphore", 5, 2, s.ID()}, []any{entries[0].Kind, entries[1].Kind, entries[1].Capacity, entries[1].Held, entries[0].Holders[0].Session})
 	require.Contains(t, text, `"waiters":[],"waiter_count":0`)
 
+	text, code = output(t, server.URL(), "ls", "--json", "b/\x1b")
+	require.Zero(t, code)
+	require.Contains(t, text, `"name":"b/\u001b[2J\u202e\""`)
+
 	text, code = output(t, server.URL(), "who", "a")
 	require.Zero(t, code)
 	require.Contains(t, text, "a: reentrant\n  holds")

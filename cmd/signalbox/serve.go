@@ -68,11 +68,11 @@ func newServe(s *server) *cobra.Command {
 			if f.every < shortestPoll || f.every > longestPoll {
 				return badUsage("--every %v: it must be from %v to %v", f.every, shortestPoll, longestPoll)
 			}
-			return cobra.MaximumNArgs(1)(cmd, args)
+			return arguments(0, 1, "at most one PREFIX")(cmd, args)
 		},
 	}
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7290", "`address` to listen on")
-	cmd.Flags().DurationVar(&f.every, "every", 5*time.Second, "how old a list may be, and how often the page reloads")
+	durationVar(cmd.Flags(), &f.every, "every", 5*time.Second, "how old a list may be, and how often the page reloads")
 	cmd.Flags().BoolVar(&f.allowBreak, "allow-break", false, "offer to break locks to a client that has the token")
 	cmd.Flags().StringVar(&f.tokenFile, "break-token-file", "", "`file` with the token, if it is not in $"+envBreakToken)
 	cmd.RunE = s.with(f.run)

@@ -50,7 +50,7 @@ func newWait(s *server) *cobra.Command {
 		Short:   "Wait until no process holds a lock",
 		Long:    waitHelp,
 		Example: "  signalbox wait -w 10m nightly-report && ./mail-report.sh",
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1, "NAME"),
 	}
 	cmd.Flags().VarP(&limit, "wait", "w", "how long to wait, such as 5s or 0.5; 0 asks once (default: for ever)")
 	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {

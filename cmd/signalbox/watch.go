@@ -50,10 +50,10 @@ func newWatch(s *server) *cobra.Command {
 			if !term.IsTerminal(int(os.Stdout.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
 				return badUsage("watch needs a terminal; without one use ls")
 			}
-			return cobra.MaximumNArgs(1)(cmd, args)
+			return arguments(0, 1, "at most one PREFIX")(cmd, args)
 		},
 	}
-	cmd.Flags().DurationVar(&every, "every", every, "how long to pause between two polls")
+	durationVar(cmd.Flags(), &every, "every", every, "how long to pause between two polls")
 	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
 		ctx := cmd.Context()
 		m := newScreen(strings.Join(args, ""), every, poller(ctx, session, strings.Join(args, "")))

@@ -27,7 +27,7 @@ func newWho(s *server) *cobra.Command {
 		GroupID: groupSee,
 		Short:   "Print the holders of a name and its waiters",
 		Long:    whoHelp,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1, "NAME"),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an object for each kind, one a line")
 	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {

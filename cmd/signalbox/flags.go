@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// parseDuration reads a duration, or a number of seconds.
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if seconds, failed := strconv.ParseFloat(text, 64); failed == nil && math.Abs(seconds) < math.MaxInt64/float64(time.Second) {
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+	}
+	if err != nil {
+		return 0, errors.New("it must be a duration such as 5s or 1m, or a number of seconds")
+	}
+	return d, nil
+}
+
+// duration is the value of a flag.
+type duration time.Duration
+
+// durationVar adds a flag for a duration.
+func durationVar(flags *pflag.FlagSet, d *time.Duration, name string, usual time.Duration, usage string) {
+	*d = usual
+	flags.Var((*duration)(d), name, usage)
+}
+
+// String implements pflag.Value.
+func (d *duration) String() string { return time.Duration(*d).String() }
+
+// Set implements pflag.Value.
+func (d *duration) Set(text string) error {
+	parsed, err := parseDuration(text)
+	*d = duration(parsed)
+	return err
+}
+
+// Type implements pflag.Value.
+func (*duration) Type() string { return "duration" }
+
+// plainFlagError says in plain words what is wrong with a flag. It knows the types of flags that are in use here.
+func plainFlagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.As(err, &value):
+		return plainValueError(value)
+	case errors.As(err, &missing):
+		return badUsage("%s needs a value", dashed(missing.GetSpecifiedName()))
+	case errors.As(err, &unknown):
+		return badUsage("unknown flag %s; %s --help lists the flags", dashed(unknown.GetSpecifiedName()), cmd.CommandPath())
+	default:
+		return &exit{codeUsage, err}
+	}
+}
+
+func plainValueError(wrong *pflag.InvalidValueError) error {
+	flag := wrong.GetFlag()
+	must := "it is not valid"
+	switch flag.Value.Type() {
+	case "int":
+		must = "it must be a whole number"
+	case "uint8":
+		must = "it must be a whole number from 0 to 255"
+	case "bool":
+		must = "it must be true or false, behind a ="
+	case "duration":
+		must = wrong.Unwrap().Error() // of our own values
+	}
+	if flag.Name == "permits" {
+		must += "; to fail at once if the lock is held, use -w 0"
+	}
+	name := "--" + flag.Name
+	if flag.Shorthand != "" {
+		name = "-" + flag.Shorthand + ", " + name
+	}
+	return badUsage("%s %q: %s", name, wrong.GetValue(), must)
+}
+
+// dashed returns the name of a flag as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// arguments returns a check that a command has from least to most arguments; words says which.
+func arguments(least, most int, words string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return badUsage("%s needs an argument: %s", cmd.Name(), words)
+		case len(args) > most:
+			return badUsage("%s: %d arguments are too many, it takes %s", cmd.Name(), len(args), words)
+		default:
+			return nil
+		}
+	}
+}
+
+// noSuchCommand is the error of a command line whose first word is no command.
+func noSuchCommand(root *cobra.Command, word string) error {
+	hint := "signalbox --help lists the commands"
+	if near := root.SuggestionsFor(word); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return fmt.Errorf("unknown command %q; %s", word, hint)
+}
