@@ -4,6 +4,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -15,10 +16,7 @@ import (
 // renewal was sent to the first server, so it is before the end of each key of that quorum.
 type electorate struct{ *group }
 
-// Clustered implements renewal.Server.
-func (electorate) Clustered() bool { return false }
-
-// The returns of holder/renew, by hold.
+// The numbers that holder/renew returns, by hold.
 const (
 	gone   int64 = 0
 	alive  int64 = 1
@@ -27,35 +25,35 @@ const (
 
 // returns is the reply of one server.
 type returns struct {
-	member   int
-	outcomes []wire.Outcome
+	member int
+	said   []wire.Said
 }
 
-// RunMany implements renewal.Server. It returns when every hold is decided, or all servers have replied, or
+// RunByKey implements renewal.Server. It returns when every hold is decided, or all servers have replied, or
 // ctx ends. Servers that have not replied by then continue until ctx would have ended: their part of a hold
 // has to be renewed, too.
-func (e electorate) RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome {
-	count := newCount(len(e.members), calls)
+func (e electorate) RunByKey(ctx context.Context, batch wire.ByKey) []wire.Said {
+	count := newCount(len(e.members), len(batch.Keys))
 	back := make(chan returns, len(e.members))
 	for i, m := range e.members {
 		e.late.Go(func() {
 			patience, cancel := e.patience(ctx)
 			defer cancel()
-			back <- returns{i, m.Runner.RunMany(patience, named(m, calls))}
+			back <- returns{i, m.Runner.RunByKey(patience, named(m, batch))}
 		})
 	}
 	for range e.members {
 		select {
 		case r := <-back:
-			count.add(r.outcomes)
+			count.add(r.said)
 			if count.undecided == 0 {
-				return count.outcomes()
+				return count.said()
 			}
 		case <-ctx.Done():
-			return count.outcomes()
+			return count.said()
 		}
 	}
-	return count.outcomes()
+	return count.said()
 }
 
 // patience returns a context that ends when ctx would by itself, or the group closes.
@@ -67,70 +65,50 @@ func (e electorate) patience(ctx context.Context) (context.Context, context.Canc
 	return context.WithDeadline(e.ctx, deadline)
 }
 
-// named returns the calls as one member takes them: the holds that terms name by their attempt begin with its id.
-func named(m *session.Session, calls []wire.Call) []wire.Call {
-	own := make([]wire.Call, len(calls))
-	for n, call := range calls {
-		args := make([]string, len(call.Args))
-		for i := range args {
-			args[i] = call.Args[i]
-			if i%2 == 0 {
-				args[i] = m.ID() + args[i]
-			}
-		}
-		own[n] = wire.Call{Script: call.Script, Keys: call.Keys, Args: args}
+// named returns the batch as one member takes it: the holds that terms name by their attempt begin with its id.
+func named(m *session.Session, batch wire.ByKey) wire.ByKey {
+	batch.Own = slices.Clone(batch.Own)
+	for i := 0; i < len(batch.Own); i += 2 {
+		batch.Own[i] = m.ID() + batch.Own[i]
 	}
-	return own
+	return batch
 }
 
 // count counts what the servers say of each hold.
 type count struct {
-	tallies   [][]tally // by call and key
+	tallies   []tally // by key
 	undecided int
 }
 
-func newCount(members int, calls []wire.Call) *count {
-	c := &count{tallies: make([][]tally, len(calls))}
-	for n, call := range calls {
-		c.tallies[n] = make([]tally, len(call.Keys))
-		for i := range c.tallies[n] {
-			c.tallies[n][i].n = members
-		}
-		c.undecided += len(call.Keys)
+func newCount(members, keys int) *count {
+	c := &count{tallies: make([]tally, keys), undecided: keys}
+	for i := range c.tallies {
+		c.tallies[i].n = members
 	}
 	return c
 }
 
 // add counts the reply of one server. An error is no reply, and neither is a refusal.
-func (c *count) add(outcomes []wire.Outcome) {
-	for n, tallies := range c.tallies {
-		for i := range tallies {
-			if outcomes[n].Err != nil || i >= outcomes[n].Reply.Len() || outcomes[n].Reply.Int(i) < 0 {
-				continue
-			}
-			if tallies[i].add(outcomes[n].Reply.Int(i) == alive) {
-				c.undecided--
-			}
+func (c *count) add(said []wire.Said) {
+	for i, s := range said {
+		if s.Err == nil && s.N >= 0 && c.tallies[i].add(s.N == alive) {
+			c.undecided--
 		}
 	}
 }
 
-// outcomes returns what the count comes to, as one server would say it.
-func (c *count) outcomes() []wire.Outcome {
-	all := make([]wire.Outcome, len(c.tallies))
-	for n, tallies := range c.tallies {
-		said := make([]int64, len(tallies))
-		for i, t := range tallies {
-			switch t.verdict() {
-			case carried:
-				said[i] = alive
-			case failed:
-				said[i] = gone
-			case open:
-				said[i] = unsaid
-			}
+// said returns what the count comes to, as one server would say it.
+func (c *count) said() []wire.Said {
+	all := make([]wire.Said, len(c.tallies))
+	for i, t := range c.tallies {
+		switch t.verdict() {
+		case carried:
+			all[i].N = alive
+		case failed:
+			all[i].N = gone
+		case open:
+			all[i].N = unsaid
 		}
-		all[n].Reply = wire.Numbers(said)
 	}
 	return all
 }

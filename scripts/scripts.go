@@ -37,8 +37,9 @@ type Script struct {
 //
 //nolint:gochecknoglobals // constants in all but name: read from the embedded files once
 var (
-	SessionHello   = load("session/hello", 1)
-	SessionRewrite = load("session/rewrite", 1)
+	SessionHello    = load("session/hello", 1)
+	SessionRewrite  = load("session/rewrite", 1)
+	SessionTogether = load("session/together", 1)
 
 	HolderDescribe = load("holder/describe", 1)
 	HolderForce    = load("holder/force", 1)

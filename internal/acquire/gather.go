@@ -35,7 +35,7 @@ func (g *gatherer) TryGather(ctx context.Context, behind []session.Gatherer) ([]
 	switch {
 	case len(leases) > 0:
 		return leases, nil
-	case err != nil && wire.Judge(err) == wire.Unknown:
+	case err != nil && wire.Judge(err) == wire.Unknown && !wire.CrossSlot(err):
 		return nil, CutShort(ctx, err)
 	}
 	return some((*Exclusive)(g).TryAcquire(ctx))
@@ -62,12 +62,18 @@ func (x *Exclusive) batch(ctx context.Context, behind []session.Gatherer) []*Loc
 	if !x.goesTogether(ctx) {
 		return nil
 	}
-	batch := []*Lock{&x.lock}
+	batch, spans := []*Lock{&x.lock}, false
 	for _, other := range behind {
 		g, is := other.(*gatherer)
 		next := (*Exclusive)(g)
 		if !is || len(batch) == maxTogether || next.lock.Batch() != x.lock.Batch() || !next.goesTogether(ctx) {
 			break
+		}
+		if next.lock.Keys.Slot != x.lock.Keys.Slot && !spans {
+			// At the shard of another key the script would acquire a lock that another session may hold.
+			if spans = x.Session.Runner.CertainlySpansSlots(ctx); !spans {
+				break
+			}
 		}
 		batch = append(batch, &next.lock)
 	}

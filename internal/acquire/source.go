@@ -50,7 +50,7 @@ func unknown(reply wire.Reply) error {
 // KeysOf returns the keys of a lock that uses g. The keys of its scripts are appended to room.
 func KeysOf(b *Base, g *layout.Ground, room []string) queue.Keys {
 	k := g.Keys(b.Names, room)
-	return queue.Keys{Holder: k.Holder, All: k.All, Grants: cmp.Or(k.Told, b.Grants()), Slot: b.Session.Slot(b.Names.Holder)}
+	return queue.Keys{Holder: k.Holder, All: k.All, Grants: cmp.Or(k.Told, b.Grants()), Slot: b.Session.Runner.Slot(b.Names.Holder)}
 }
 
 // lines is a queue.Lines as a queue.Source.

@@ -20,7 +20,7 @@ func (l *Lock) Batch() session.Batch {
 	if l.Kind.Scatter == nil {
 		return session.Batch{}
 	}
-	return session.Batch{Session: l.Base.Session, Slot: l.Keys.Slot, Layout: l.Base.Layout}
+	return session.Batch{Session: l.Base.Session, Node: l.Base.Session.NodeOf(l.Keys.Slot), Layout: l.Base.Layout}
 }
 
 // Batch implements session.Returner.

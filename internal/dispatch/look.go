@@ -4,7 +4,6 @@ package dispatch
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -23,6 +22,7 @@ const (
 // Server runs polls, and knows about slots; *wire.Runner is one.
 type Server interface {
 	RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome
+	RunByKey(ctx context.Context, batch wire.ByKey) []wire.Said
 	Clustered() bool
 	Slot(key string) uint16
 }
@@ -31,42 +31,32 @@ type Server interface {
 func (d *Dispatcher) lookAll(waits []*Wait) {
 	ctx, cancel := errs.WithTimeout(d.ctx, lookPatience)
 	defer cancel()
-	size := maxPolls
-	if d.clustered {
-		size = 1
-	}
 	byScript := make(map[*scripts.Script][]*Wait, 1)
 	for _, w := range waits {
 		byScript[w.target.Look] = append(byScript[w.target.Look], w)
 	}
 	for script, waits := range byScript {
-		var calls []wire.Call
-		for chunk := range slices.Chunk(waits, size) {
-			call := wire.Call{Script: script, Args: []string{chunk[0].target.Mark}}
-			for _, w := range chunk {
-				call.Keys = append(call.Keys, w.target.Key)
-			}
-			calls = append(calls, call)
+		batch := wire.ByKey{Script: script, Shared: []string{waits[0].target.Mark}, Most: maxPolls}
+		for _, w := range waits {
+			batch.Keys = append(batch.Keys, w.target.Key)
 		}
-		for n, outcome := range d.server.RunMany(ctx, calls) {
-			for i, w := range waits[n*size : min((n+1)*size, len(waits))] {
-				w.looked(outcome, i)
-			}
+		for i, said := range d.server.RunByKey(ctx, batch) {
+			waits[i].looked(said)
 		}
 	}
 }
 
-// looked handles the i-th reply of a batch.
-func (w *Wait) looked(outcome wire.Outcome, i int) {
+// looked handles the reply to a poll.
+func (w *Wait) looked(said wire.Said) {
 	switch {
-	case outcome.Err != nil && wire.Judge(outcome.Err) == wire.Final:
+	case said.Err != nil && wire.Judge(said.Err) == wire.Final:
 		w.wake() // its own try returns the reason
-	case outcome.Err != nil:
+	case said.Err != nil:
 		w.Held(PollCeiling) // no news: again in a while
-		w.setLastError(outcome.Err)
-	case outcome.Reply.Int(i) == -2:
+		w.setLastError(said.Err)
+	case said.N == -2:
 		w.wake()
 	default:
-		w.Held(time.Duration(outcome.Reply.Int(i)) * time.Millisecond)
+		w.Held(time.Duration(said.N) * time.Millisecond)
 	}
 }

@@ -77,12 +77,10 @@ func (m *home) told() (vacated, lost int) {
 // noServer gets no calls: the leases are not renewed.
 type noServer struct{ testing.TB }
 
-func (s noServer) RunMany(context.Context, []wire.Call) []wire.Outcome {
+func (s noServer) RunByKey(context.Context, wire.ByKey) []wire.Said {
 	s.Error("a lease was renewed")
 	return nil
 }
-
-func (noServer) Clustered() bool { return false }
 
 // bed is a hold and all that it needs.
 type bed struct {

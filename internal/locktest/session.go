@@ -3,6 +3,7 @@
 package locktest
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -54,6 +55,12 @@ func SessionOf(tb testing.TB, client rueidis.Client, options ...signalbox.Sessio
 func Impatient(s *signalbox.Session) *signalbox.Session {
 	(*session.Handle)(s).Session().UnlockPatience = session.UnlockPatience
 	return s
+}
+
+// Spans makes the session find out whether one script may have keys of several slots. Otherwise its first call for several
+// locks does so.
+func Spans(s *signalbox.Session) bool {
+	return (*session.Handle)(s).Session().Runner.CertainlySpansSlots(context.Background())
 }
 
 // Settling returns how many outcomes the session is still settling in the background.

@@ -13,7 +13,8 @@
 //  3. A term that has ended stays ended: a late reply revives nothing.
 //  4. After Stop no renewal of the term is sent. One that is on its way finds its hold gone,
 //     because the script touches its own hold only and creates nothing.
-//  5. One bad key fails one term, not its batch.
+//  5. One bad key fails one term, not its batch. A term does not end because a script with keys of several
+//     slots says that its hold is gone: the server is asked again for that hold alone.
 //
 // # States
 //
@@ -43,7 +44,7 @@
 // counts with that until its first renewal has a reply.
 //
 // The rounding makes terms of one length fall due together: the terms of one tick are one batch of up to 256
-// keys a script (one in a cluster, where a slot that is being moved refuses more).
+// keys a script. It is one key a script in a cluster, and wherever scripts may not have keys of several slots.
 //
 // # Ownership
 //

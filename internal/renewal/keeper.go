@@ -28,8 +28,7 @@ const (
 
 // Server runs renewals; *wire.Runner is one.
 type Server interface {
-	RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome
-	Clustered() bool
+	RunByKey(ctx context.Context, batch wire.ByKey) []wire.Said
 }
 
 // Keeper renews the terms of one session.
@@ -85,8 +84,7 @@ func (k *Keeper) renewAll(terms []*Term) {
 	}
 }
 
-// renew sends one batch, asked for at now, and gives the replies to its terms: one script, or in a cluster one
-// for each key.
+// renew sends one batch, asked for at now, and gives the replies to its terms.
 func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewal) {
 	// A third of the current life: a later reply is worth less than the retry. A shorter patience would not
 	// suffice for a young hold whose server is far away. There is one timer for the batch, not one for each
@@ -99,28 +97,18 @@ func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewa
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, patience)
 	defer cancel()
-	size := len(terms)
-	if k.server.Clustered() {
-		size = 1
-	}
-	calls := make([]wire.Call, 0, len(terms)/size)
-	for part := range slices.Chunk(terms, size) {
-		calls = append(calls, renewalCall(script, part))
-	}
 	var failed error
 	sent := clock.Now()
-	for n, outcome := range k.server.RunMany(ctx, calls) {
-		for i, r := range terms[n*size : (n+1)*size] {
-			switch {
-			case outcome.Err != nil || i >= outcome.Reply.Len() || outcome.Reply.Int(i) < 0:
-				r.term.failed()
-			case outcome.Reply.Int(i) == 0:
-				r.term.Gone()
-			default:
-				r.term.Extended(r.life, sent)
-			}
+	for i, said := range k.server.RunByKey(ctx, batchOf(script, terms)) {
+		switch r := terms[i]; {
+		case said.Err != nil || said.N < 0:
+			r.term.failed()
+		case said.N == gone:
+			r.term.Gone()
+		default:
+			r.term.Extended(r.life, sent)
 		}
-		failed = cmp.Or(failed, outcome.Err)
+		failed = cmp.Or(failed, said.Err)
 	}
 	k.report(terms, now, failed)
 }
@@ -156,11 +144,16 @@ func (r *renewal) late() time.Duration {
 	return r.given - clock.Allowance(r.given) - r.left - r.given/3
 }
 
-func renewalCall(script *scripts.Script, terms []renewal) wire.Call {
-	call := wire.Call{Script: script, Keys: make([]string, 0, len(terms)), Args: make([]string, 0, 2*len(terms))}
-	for _, r := range terms {
-		call.Keys = append(call.Keys, r.term.terms.Key)
-		call.Args = append(call.Args, r.term.terms.Hold, wire.Milliseconds(r.life))
+// gone is what a script that renews returns for a hold that is not there.
+const gone = 0
+
+func batchOf(script *scripts.Script, terms []renewal) wire.ByKey {
+	b := wire.ByKey{
+		Script: script, Keys: make([]string, 0, len(terms)), Own: make([]string, 0, 2*len(terms)), Most: maxKeys, Lost: gone, HasLost: true,
 	}
-	return call
+	for _, r := range terms {
+		b.Keys = append(b.Keys, r.term.terms.Key)
+		b.Own = append(b.Own, r.term.terms.Hold, wire.Milliseconds(r.life))
+	}
+	return b
 }

@@ -36,7 +36,6 @@ type trouble struct {
 type model struct {
 	testing.TB
 
-	clustered bool
 	executing sync.WaitGroup
 
 	mu struct {
@@ -58,7 +57,18 @@ type key struct {
 	ends time.Time
 }
 
-// RunMany implements Server.
+// RunByKey implements Server.
+func (m *model) RunByKey(ctx context.Context, b wire.ByKey) []wire.Said {
+	require.Equal(m, wire.ByKey{Script: b.Script, Keys: b.Keys, Own: b.Own, Most: maxKeys, HasLost: true}, b)
+	outcome := m.RunMany(ctx, []wire.Call{{Script: b.Script, Keys: b.Keys, Args: b.Own}})[0]
+	said := make([]wire.Said, len(b.Keys))
+	for i := range said {
+		said[i] = wire.Said{N: outcome.Reply.Int(i), Err: outcome.Err}
+	}
+	return said
+}
+
+// RunMany sends calls.
 func (m *model) RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome {
 	t := m.arrived(calls)
 	done := make(chan []wire.Outcome, 1)
@@ -90,9 +100,6 @@ func (m *model) RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome {
 		return all(calls, wire.Outcome{Err: ctx.Err()})
 	}
 }
-
-// Clustered implements Server.
-func (m *model) Clustered() bool { return m.clustered }
 
 func all(calls []wire.Call, outcome wire.Outcome) []wire.Outcome {
 	outcomes := make([]wire.Outcome, len(calls))

@@ -99,30 +99,6 @@ func TestABatchTakesAsManyScriptsAsItNeeds(t *testing.T) {
 	})
 }
 
-func TestAClusterIsSentOneKeyAScriptInOnePipeline(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(b *bed) {
-		b.server.clustered = true
-		var terms []*owned
-		for range 500 {
-			terms = append(terms, b.take(renewed(life)))
-		}
-		gone := terms[250]
-		b.server.steal(gone, "somebody else's")
-		time.Sleep(2 * life)
-		synctest.Wait()
-		require.Equal(b, 1, b.server.mu.largest)
-		require.Less(b, b.server.mu.requests, b.server.mu.renewed/5)
-		for _, o := range terms {
-			if o == gone {
-				require.Equal(b, []error{errs.ErrLost}, o.causes())
-				continue
-			}
-			require.NoError(b, o.Alive(clock.Now()))
-		}
-	})
-}
-
 func TestOneBadKeySpoilsNoBatch(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {

@@ -38,8 +38,8 @@ func (s *Session) Meet(ctx context.Context, key string) error {
 		return err
 	}
 	// In a cluster each slot has a call of its own: the node of one slot may be away while the others reply.
-	slot := strconv.Itoa(int(s.Slot(key)))
-	met := s.meeting.calls.DoChan(slot, func() (any, error) { return nil, s.hello(key) })
+	node := strconv.Itoa(int(s.NodeOf(s.Runner.Slot(key))))
+	met := s.meeting.calls.DoChan(node, func() (any, error) { return nil, s.hello(key) })
 	select {
 	case result := <-met:
 		return result.Err

@@ -55,10 +55,10 @@ type Gatherer interface {
 	TryGather(ctx context.Context, behind []Gatherer) ([]hold.Lease, error)
 }
 
-// Batch identifies holds that can be released together: equal batches go in one script.
+// Batch identifies holds that can be released together: equal batches go in one step.
 type Batch struct {
 	Session *Session
-	Slot    uint16 // 0 if there is no cluster
+	Node    uint16 // see Session.NodeOf
 	Layout  *layout.Layout
 }
 

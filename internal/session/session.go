@@ -133,6 +133,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Timers = timers.New()
 	s.sleeper.init(s)
 	s.Runner = wire.NewRunner(client)
+	s.Runner.ProbeUnder(set.Prefix)
 	s.Clock = wire.NewServerClock(s.Runner)
 	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers, s.Settings.Observer)
 	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s, set.Polling)
@@ -194,12 +195,13 @@ func (s *Session) Shown(name string) string {
 	return name
 }
 
-// Slot returns the slot of a key in a cluster, where each node has a clock of its own, and 0 elsewhere.
-func (s *Session) Slot(key string) uint16 {
+// NodeOf returns what stands for the node of a key whose slot that is: the slot if the client knows the nodes of a
+// cluster, where each may be away by itself; and 0 elsewhere.
+func (s *Session) NodeOf(slot uint16) uint16 {
 	if s.Runner == nil || !s.Runner.Clustered() {
 		return 0
 	}
-	return s.Runner.Slot(key)
+	return slot
 }
 
 // Publish returns the command by which a script notifies the waiters for a lock of the library's own layout.

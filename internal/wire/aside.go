@@ -86,6 +86,7 @@ func (a *asides) start(run func()) {
 // Close waits for the calls whose callers have left them. A connection that the client makes while
 // it is being closed stays open for ever, so the client must not be closed before.
 func (r *Runner) Close() {
+	r.span.cancel()
 	r.asides.mu.Lock()
 	r.asides.closed = true
 	r.asides.mu.Unlock()

@@ -13,11 +13,7 @@ import (
 type Reply struct {
 	message rueidis.RedisMessage
 	array   []rueidis.RedisMessage
-	numbers []int64 // in the place of both: see Numbers
 }
-
-// Numbers returns a reply of integers that was put together from several.
-func Numbers(numbers []int64) Reply { return Reply{numbers: numbers} }
 
 // NewReply reads the client's result.
 func NewReply(result rueidis.RedisResult) (Reply, error) {
@@ -53,10 +49,7 @@ func (r *Reply) Part(i int) (Reply, error) {
 
 // Len returns how many elements the reply has.
 func (r *Reply) Len() int {
-	switch {
-	case r.numbers != nil:
-		return len(r.numbers)
-	case r.array == nil:
+	if r.array == nil {
 		return 1
 	}
 	return len(r.array)
@@ -74,9 +67,6 @@ func (r *Reply) at(i int) *rueidis.RedisMessage {
 
 // Int returns the i-th element, or 0 if it is missing or a text.
 func (r *Reply) Int(i int) int64 {
-	if i < len(r.numbers) {
-		return r.numbers[i]
-	}
 	if m := r.at(i); m.IsInt64() {
 		value, _ := m.ToInt64() // it is one
 		return value
@@ -104,7 +94,7 @@ func (r *Reply) Stamp(i int) Stamp {
 // lone returns the stamp that is the whole reply, an integer and no text, or 0. It stands for {1, stamp, stamp}, and saves the
 // objects that the client makes of an array.
 func (r *Reply) lone() Stamp {
-	if r.array != nil || r.numbers != nil {
+	if r.array != nil {
 		return 0
 	}
 	if n := r.Int(0); n >= leastLone {

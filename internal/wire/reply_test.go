@@ -54,13 +54,3 @@ func TestLoneStampStandsForDoneAndTwoStamps(t *testing.T) {
 	require.Equal(t, wire.Code(1<<30), count.Code(), "a count is no stamp")
 	require.Zero(t, count.Stamp(1))
 }
-
-func TestComposedReplyReadsAsOne(t *testing.T) {
-	t.Parallel()
-	reply := wire.Numbers([]int64{1, 0, -1})
-	require.Equal(t, 3, reply.Len())
-	require.Equal(t, []int64{1, 0, -1, 0}, []int64{reply.Int(0), reply.Int(1), reply.Int(2), reply.Int(3)})
-	require.Empty(t, reply.Text(0))
-	_, err := reply.Part(0)
-	require.ErrorContains(t, err, "it is for 0 keys, and one more was asked for")
-}

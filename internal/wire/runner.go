@@ -13,10 +13,11 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Call is one script with its keys and arguments. In a cluster all keys are in one slot.
+// Call is one script with its keys and arguments. The keys are in one slot, unless scripts may span slots.
 type Call struct {
 	Script *scripts.Script
 	// Command is sent as it is if there is no Script, the keys before the arguments. Only RunMany sends it. The
@@ -33,26 +34,23 @@ type Runner struct {
 	ups    []upSince
 	asides asides
 	texts  sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
+	span   span
 
 	underWay texts // that Run sends
 }
 
 // NewRunner returns a Runner on client. It sends nothing.
 func NewRunner(client rueidis.Client) *Runner {
-	return &Runner{client: client, ups: newUps(client.Mode() == rueidis.ClientModeCluster)}
+	r := &Runner{client: client, ups: newUps(client.Mode() == rueidis.ClientModeCluster)}
+	r.span.init()
+	return r
 }
-
-// Clustered reports whether keys of different slots need scripts of their own.
-func (r *Runner) Clustered() bool { return r.client.Mode() == rueidis.ClientModeCluster }
 
 // slots is how many slots a cluster has. The client keeps a mark of its own above them.
-const slots = 1 << 14
+const slots = names.Slots
 
 // Slot returns the slot of a key, in a cluster or not.
-func (r *Runner) Slot(key string) uint16 {
-	command := r.client.B().Get().Key(key).Build()
-	return command.Slot() % slots
-}
+func (r *Runner) Slot(key string) uint16 { return names.Slot(key) }
 
 // Run sends one script and waits for the reply. It is one round trip; two if the server had to be sent the
 // text. It does not keep the slices of call.

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -245,6 +246,7 @@ func newPermits(_ *scene, s []*signalbox.Session) any   { return semaphore.New(s
 func newRedlock(_ *scene, s []*signalbox.Session) any   { return redlock.New(s, "a") }
 
 func newMultilock(_ *scene, s []*signalbox.Session) any {
+	locktest.Spans(s[0])
 	return multilock.New(reentrant.New(s[0], "a"), fair.New(s[0], "b"))
 }
 

@@ -4,6 +4,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -12,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Asked is a lock that is asked for together with others, exclusive as they are and in the same slot.
+// Asked is a lock that is asked for together with others, exclusive as they are.
 type Asked struct {
 	Queue *Queue
 	Wish  *Wish
@@ -36,6 +37,7 @@ func Gather(ctx context.Context, script *scripts.Script, asked []Asked) ([]*Atte
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
+		s.Runner.SpanFailed(err)
 		for _, a := range attempts {
 			a.enterFailed(err)
 			a.Abandon()
@@ -86,35 +88,66 @@ type Returned struct {
 }
 
 // Scatter releases the holds of a gathering, and waits for that as long as ctx lasts: those that have no queue in one
-// call, and the others, which hand their locks over, in one pipeline.
+// call, or in one call for each slot; and the others, which hand their locks over, in one pipeline.
 func Scatter(ctx context.Context, script *scripts.Script, all []*Returned) {
 	s := all[0].Attempt.q.lines.session
-	call := wire.Call{Script: script}
-	for _, r := range all {
-		r.Attempt.Begin(nil) // see Release
-		call.Keys = append(call.Keys, r.Attempt.q.keys.Holder)
-		call.Args = append(call.Args, r.Attempt.Name(), r.Attempt.floor(r.Used), r.Attempt.wish.Floor)
-	}
-	reply, err := s.Runner.Run(ctx, call)
-	var rest []*Returned
-	for i, r := range all {
-		part, failure := reply, err
-		if err == nil {
-			part, failure = reply.Part(i)
+	groups := groupBySlot(s, all)
+	calls := make([]wire.Call, len(groups))
+	for n, group := range groups {
+		calls[n].Script = script
+		for _, r := range group {
+			r.Attempt.Begin(nil) // see Release
+			calls[n].Keys = append(calls[n].Keys, r.Attempt.q.keys.Holder)
+			calls[n].Args = append(calls[n].Args, r.Attempt.Name(), r.Attempt.floor(r.Used), r.Attempt.wish.Floor)
 		}
-		r.Err = failure
-		switch {
-		case failure != nil && wire.Judge(failure) == wire.Unknown:
-			r.over()
-		case failure != nil || part.Code() == wire.NeedsQueue || !r.isSure():
-			r.Had = failure == nil && part.Code() == wire.Done
-			rest = append(rest, r)
-		default:
-			r.Had = part.Code() == wire.Done
-			r.over()
+	}
+	var rest []*Returned
+	for n, outcome := range s.Runner.RunMany(ctx, calls) {
+		again := len(groups[n]) > 1 && outcome.Err != nil && s.Runner.SpanFailed(outcome.Err)
+		for i, r := range groups[n] {
+			if r.scattered(&outcome, i, again) {
+				rest = append(rest, r)
+			}
 		}
 	}
 	leaveTogether(ctx, s, rest)
+}
+
+// groupBySlot divides holds into those that one script may release.
+func groupBySlot(s *session.Session, all []*Returned) [][]*Returned {
+	if len(all) < 2 || s.Runner.SpansSlots() {
+		return [][]*Returned{all}
+	}
+	slices.SortStableFunc(all, func(a, b *Returned) int { return int(a.Attempt.q.keys.Slot) - int(b.Attempt.q.keys.Slot) })
+	var groups [][]*Returned
+	for from, i := 0, 1; i <= len(all); i++ {
+		if i == len(all) || all[i].Attempt.q.keys.Slot != all[from].Attempt.q.keys.Slot {
+			groups, from = append(groups, all[from:i]), i
+		}
+	}
+	return groups
+}
+
+// scattered records the i-th reply of a script that released several holds, and reports whether this one is to be
+// released by a call of its own. That is so if the script said that the hold is gone: it may have been at a shard that
+// is not the key's. again is a refusal that may be due to the slots of the keys.
+func (r *Returned) scattered(outcome *wire.Outcome, i int, again bool) bool {
+	part, failure := outcome.Reply, outcome.Err
+	if failure == nil {
+		part, failure = outcome.Reply.Part(i)
+	}
+	r.Err = failure
+	switch {
+	case failure != nil && wire.Judge(failure) == wire.Unknown && !again:
+		r.over()
+		return false
+	case failure != nil || part.Code() != wire.Done || !r.isSure():
+		r.Had = failure == nil && part.Code() == wire.Done
+		return true
+	}
+	r.Had = true
+	r.over()
+	return false
 }
 
 func (r *Returned) isSure() bool {

@@ -65,6 +65,7 @@ func TestGather_FreeLocks_OneScript(t *testing.T) {
 	p := newPlace(t)
 	u := p.behind()
 	asked := u.asks("a", "b", "c")
+	require.True(t, u.session.Runner.CertainlySpansSlots(p.Context()))
 	p.proxy.ResetCount()
 	all := u.gathers(3, asked)
 	require.Equal(t, 1, p.proxy.Requests())

@@ -41,6 +41,9 @@ func (ls *Lines) waitAll(ctx context.Context, all []look) []look {
 		calls[i] = ls.waitCall(group)
 	}
 	for i, outcome := range ls.session.Runner.RunMany(ctx, calls) {
+		if outcome.Err != nil && len(groups[i]) > 1 {
+			ls.session.Runner.SpanFailed(outcome.Err)
+		}
 		for n, l := range groups[i] {
 			if outcome.Err == nil && outcome.Reply.Int(n+1) == 1 {
 				l.waited(outcome.Reply.Stamp(0))
@@ -53,14 +56,15 @@ func (ls *Lines) waitAll(ctx context.Context, all []look) []look {
 	return polls
 }
 
-// group divides heartbeats into calls: a limited number each, and in a cluster those of one slot.
+// group divides heartbeats into calls: a limited number each, and those of one slot unless scripts may span slots.
 func (ls *Lines) group(waits []look) [][]look {
-	if ls.session.Runner.Clustered() {
+	spans := len(waits) < 2 || ls.session.Runner.SpansSlots()
+	if !spans {
 		slices.SortStableFunc(waits, func(a, b look) int { return int(a.q.keys.Slot) - int(b.q.keys.Slot) })
 	}
 	var groups [][]look
 	for from, i := 0, 1; i <= len(waits); i++ {
-		if i == len(waits) || i-from == maxWaits || waits[i].q.keys.Slot != waits[from].q.keys.Slot || waits[i].beat != waits[from].beat {
+		if i == len(waits) || i-from == maxWaits || waits[i].beat != waits[from].beat || !spans && waits[i].q.keys.Slot != waits[from].q.keys.Slot {
 			groups, from = append(groups, waits[from:i]), i
 		}
 	}

@@ -55,21 +55,24 @@ func TestHeartbeatReplacesPollsDuringALongHold(t *testing.T) {
 	}
 }
 
-// P7: one call for as many locks as may be; in a cluster they share a slot.
+// P7: one call for as many locks as may be; they share a slot until it is known that scripts may span slots.
 func TestHeartbeatsGoTogether(t *testing.T) {
 	t.Parallel()
-	u := newPlace(t).plain()
+	p := newPlace(t)
+	u := p.plain()
 	var waits []look
-	for range 2*maxWaits + 1 {
-		waits = append(waits, look{q: &Queue{lines: u.Lines, keys: &Keys{}}, seen: 1})
+	for i := range 2*maxWaits + 1 {
+		waits = append(waits, look{q: &Queue{lines: u.Lines, keys: &Keys{Slot: uint16(i % 2)}}, seen: 1})
 	}
-	require.Len(t, u.group(waits), 3)
-	waits[3].q.keys.Slot = 7
-	sizes := []int{}
-	for _, group := range u.group(waits[:6]) {
-		sizes = append(sizes, len(group))
+	sizes := func() (sizes []int) {
+		for _, group := range u.group(waits) {
+			sizes = append(sizes, len(group))
+		}
+		return sizes
 	}
-	require.Equal(t, []int{3, 1, 2}, sizes)
+	require.Equal(t, []int{maxWaits, 1, maxWaits}, sizes())
+	require.True(t, u.session.Runner.CertainlySpansSlots(p.Context()))
+	require.Equal(t, []int{maxWaits, maxWaits, 1}, sizes())
 	require.Empty(t, u.group(nil))
 }
 

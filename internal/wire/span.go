@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Two facts about the server decide how calls are sent. They are independent of each other.
+//
+//   - Clustered: the client knows the nodes of a cluster. So there are sharded channels, a connection for each
+//     node, and redirections.
+//   - SpansSlots: one script may have keys of several slots. A cluster refuses such a script. So does one
+//     endpoint in front of many shards, although its client knows no nodes; or it sends the script to the shard of
+//     the first key, where the other keys seem to be missing.
+//
+// SpansSlots is false until a probe has shown it. The probe writes a key in each of probeKeys equal parts of the
+// slots, one by one, and one script deletes them all. If that script finds all of them, one server has all slots.
+
+// Clustered reports whether the client knows the nodes of a cluster.
+func (r *Runner) Clustered() bool { return r.client.Mode() == rueidis.ClientModeCluster }
+
+const (
+	// probeKeys is how many keys a probe has. Two shards of equal size escape it once in 2^31 probes, whatever they
+	// do with slots; a shard with a range of 1/32 of the slots never does.
+	probeKeys = 32
+	// probePatience is how long a probe waits for its replies, and how long a key of it lives at the most.
+	probePatience = time.Second
+	// The pause before the next probe, after one that has not shown that scripts may span slots. It doubles, up to
+	// lastSilent without a reply and lastRefused with one.
+	firstProbe, lastSilent, lastRefused = time.Second, time.Minute, 10 * time.Minute
+	// provenFor is how long CertainlySpansSlots relies on one probe.
+	provenFor = time.Minute
+)
+
+// span is what a Runner knows of SpansSlots.
+type span struct {
+	prefix string // of the keys of probes; "" if there are no probes
+	shown  atomic.Bool
+	ctx    context.Context //nolint:containedctx // of the probes; ends at Close
+	cancel context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		running chan struct{} // closed when the probe that runs has ended; nil if none runs
+		at      time.Duration // monotonic: when the last probe that showed it was sent
+		next    time.Duration // monotonic: no probe before
+		pause   time.Duration // between the last probe that failed and the next one; 0 if none has failed
+	}
+}
+
+func (s *span) init() { s.ctx, s.cancel = context.WithCancel(context.Background()) }
+
+// ProbeUnder lets the Runner find out whether scripts may span slots, by short-lived keys that begin with prefix.
+// Call it before the first call. Without it SpansSlots is false.
+func (r *Runner) ProbeUnder(prefix string) { r.span.prefix = prefix + "shards:" }
+
+// SpansSlots reports whether one script may have keys of several slots, as far as is known. If that is not known,
+// it starts a probe in the background, and returns false. It is for scripts whose replies show if it is no longer
+// true: see RunByKey.
+func (r *Runner) SpansSlots() bool {
+	if r.span.shown.Load() {
+		return true
+	}
+	r.probe(clock.Now())
+	return false
+}
+
+// CertainlySpansSlots is SpansSlots for scripts that would do harm at the wrong shard. It relies only on a probe
+// of the last minute: what stands behind an address may change. Otherwise it waits for a probe, as long as ctx lasts
+// and for probePatience at most.
+func (r *Runner) CertainlySpansSlots(ctx context.Context) bool {
+	if r.isSpanFresh() {
+		return true
+	}
+	ended := r.probe(clock.Now())
+	if ended == nil {
+		return false
+	}
+	select {
+	case <-ended:
+		return r.isSpanFresh()
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *Runner) isSpanFresh() bool {
+	s := &r.span
+	if !s.shown.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return clock.Now().Mono()-s.mu.at < provenFor
+}
+
+// SpanFailed records the error of a script with keys of several slots, which may be due to that, and reports whether
+// the script is worth sending again at once, for the keys of one slot at a time.
+func (r *Runner) SpanFailed(err error) (again bool) {
+	again = isOfSlots(err)
+	if again || !isReply(err) {
+		r.doubtSpan()
+	}
+	return again
+}
+
+// doubtSpan records that a script with keys of several slots failed, or missed a key. From now on keys of different
+// slots go in different scripts, until another probe.
+func (r *Runner) doubtSpan() {
+	s := &r.span
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.shown.Swap(false) {
+		return
+	}
+	now := clock.Now().Mono()
+	if now-s.mu.at > lastRefused {
+		s.mu.pause = 0 // it was true for long
+	}
+	s.failedLocked(now, lastSilent)
+}
+
+// failedLocked puts off the next probe.
+func (s *span) failedLocked(now, most time.Duration) {
+	s.mu.pause = max(s.mu.pause, min(max(2*s.mu.pause, firstProbe), most))
+	s.mu.next = now + s.mu.pause
+}
+
+// probe returns a channel that is closed when the probe that runs has ended. It starts one if one is due, and
+// returns nil otherwise.
+func (r *Runner) probe(now clock.Instant) <-chan struct{} {
+	s := &r.span
+	if s.prefix == "" || r.Clustered() {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.running != nil {
+		return s.mu.running
+	}
+	if s.mu.pause > 0 && now.Mono() < s.mu.next || s.ctx.Err() != nil {
+		return nil
+	}
+	ended := make(chan struct{})
+	s.mu.running = ended
+	r.asides.start(func() {
+		defer close(ended)
+		shown, replied := r.sendProbe(s.ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.running = nil
+		s.shown.Store(shown)
+		switch {
+		case shown:
+			s.mu.at = now.Mono()
+		case replied:
+			s.failedLocked(clock.Now().Mono(), lastRefused)
+		default:
+			s.failedLocked(clock.Now().Mono(), lastSilent)
+		}
+	})
+	return ended
+}
+
+// sendProbe sends a probe in one pipeline. replied says that the server, or what stands before it, replied to the
+// script.
+func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
+	ctx, cancel := errs.WithTimeout(ctx, probePatience)
+	defer cancel()
+	keys := probeIn(r.span.prefix + rand.Text() + ":")
+	calls := make([]Call, 0, len(keys)+1)
+	for _, key := range keys {
+		calls = append(calls, Call{Command: "SET", Keys: []string{key}, Args: []string{"1", "PX", Milliseconds(probePatience)}})
+	}
+	calls = append(calls, Call{Script: scripts.SessionTogether, Keys: keys})
+	outcomes := r.RunMany(ctx, calls)
+	last := &outcomes[len(keys)]
+	if last.Err == nil && last.Reply.Int(0) == probeKeys {
+		return true, true
+	}
+	if last.Err != nil && !isReply(last.Err) {
+		return false, false
+	}
+	for i, key := range keys {
+		calls[i] = Call{Command: "DEL", Keys: []string{key}}
+	}
+	r.RunMany(ctx, calls[:len(keys)]) // or they end by themselves
+	return false, true
+}
+
+// probeIn returns the keys of a probe, one in each of probeKeys equal parts of the slots.
+func probeIn(prefix string) []string {
+	keys := make([]string, probeKeys)
+	for n, left := 0, probeKeys; left > 0; n++ {
+		key := prefix + strconv.Itoa(n)
+		if part := int(names.Slot(key)) * probeKeys / names.Slots; keys[part] == "" {
+			keys[part] = key
+			left--
+		}
+	}
+	return keys
+}
+
+// isOfSlots reports whether the refusal of a script with keys of several slots may be due to that. If so, the script
+// is worth sending again for one key at a time. A refusal that any key would meet is not.
+func isOfSlots(err error) bool {
+	var refusal *rueidis.RedisError
+	return errors.As(err, &refusal) && !begins(refusal.Error(), anyKey)
+}
+
+// anyKey lists the prefixes of refusals that do not depend on the keys.
+//
+//nolint:gochecknoglobals // a constant table
+var anyKey = []string{
+	"LOADING", "READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "MISCONF", "OOM", "max number of clients", "NOAUTH", "WRONGPASS", "DENIED",
+}
+
+// CrossSlot reports whether the server refused a script because its keys are in several slots. It was not executed.
+func CrossSlot(err error) bool {
+	var refusal *rueidis.RedisError
+	return errors.As(err, &refusal) && begins(refusal.Error(), []string{"CROSSSLOT"})
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// held are holds of keys in different slots, and what renews them.
+type held struct {
+	testing.TB
+
+	runner *wire.Runner
+	batch  wire.ByKey
+	shards []*redistest.Server
+}
+
+// hold writes n holds through a client of an endpoint.
+func hold(tb testing.TB, to redistest.Dialer, n int, shards ...*redistest.Server) *held {
+	tb.Helper()
+	client := to.Client(tb, signalbox.Tune)
+	h := &held{TB: tb, runner: wire.NewRunner(client), shards: shards}
+	h.runner.ProbeUnder("sb:")
+	tb.Cleanup(h.runner.Close)
+	h.batch = wire.ByKey{Script: scripts.HolderRenew, Most: 256, HasLost: true}
+	for i := range n {
+		key, id := fmt.Sprintf("sb:{%d}:lock", i), strings.Repeat("i", 41)
+		require.NoError(tb, client.Do(tb.Context(), client.B().Set().Key(key).Value("sb1q"+strings.Repeat("1", 16)+id).Build()).Error())
+		h.batch.Keys = append(h.batch.Keys, key)
+		h.batch.Own = append(h.batch.Own, id, "600000")
+	}
+	return h
+}
+
+// renew renews all holds, and requires that each is there.
+func (h *held) renew() {
+	h.Helper()
+	for i, said := range h.runner.RunByKey(h.Context(), h.batch) {
+		require.Equal(h, wire.Said{N: 1}, said, h.batch.Keys[i])
+	}
+}
+
+// shards starts so many servers.
+func shards(tb testing.TB, n int, opts ...redistest.Option) []*redistest.Server {
+	tb.Helper()
+	all := make([]*redistest.Server, n)
+	for i := range all {
+		all[i] = redistest.Start(tb, opts...)
+	}
+	return all
+}
+
+// one is a cluster-enabled server with all slots, behind a client that knows of no cluster.
+type one struct{ *redistest.Server }
+
+func (o one) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return o.Server.Client(tb, func(opt *rueidis.ClientOption) {
+		opt.ForceSingleClient = true
+		mod(opt)
+	})
+}
+
+func oneNode(tb testing.TB) one {
+	tb.Helper()
+	s := redistest.Start(tb, redistest.WithArgs("--cluster-enabled", "yes"))
+	s.MustDo(tb, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	redistest.Await(tb, "a cluster", func() bool {
+		info, _ := s.MustDo(tb, "CLUSTER", "INFO").(string)
+		return strings.Contains(info, "cluster_state:ok")
+	})
+	return one{s}
+}
+
+func TestOneServerIsFoundToServeScriptsOverSlots(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	h := hold(t, server, 300)
+	require.False(t, h.runner.SpansSlots(), "it is not assumed")
+	require.True(t, h.runner.CertainlySpansSlots(t.Context()))
+	require.True(t, h.runner.SpansSlots())
+	require.EqualValues(t, 300, server.MustDo(t, "DBSIZE"), "the probe has left a key")
+	calls := func() int { return int(server.CommandStats()["evalsha"].Calls + server.CommandStats()["eval"].Calls) }
+	before := calls()
+	h.renew()
+	require.LessOrEqual(t, calls()-before, 2+2, "256 keys a script, and the text once")
+}
+
+// P1, P2: where one script may not have keys of several slots, each key has a script of its own.
+func TestShardsBehindOneEndpointAreFound(t *testing.T) {
+	t.Parallel()
+	for name, routing := range map[string]redistest.Routing{
+		"Refusing": redistest.Refusing, "OwnWords": redistest.OwnWords, "FirstKey": redistest.FirstKey, "Hangup": redistest.Hangup,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, n := range []int{2, 3} {
+				all := shards(t, n)
+				h := hold(t, redistest.NewRouter(t, routing, all...), 40, all...)
+				require.False(t, h.runner.CertainlySpansSlots(t.Context()))
+				h.renew()
+				require.False(t, h.runner.SpansSlots())
+				redistest.Await(t, "the end of the keys of the probe", func() bool {
+					size := 0
+					for _, s := range all {
+						keys, _ := s.MustDo(t, "DBSIZE").(int64)
+						size += int(keys)
+					}
+					return size == 40
+				})
+			}
+		})
+	}
+	t.Run("OneNode", func(t *testing.T) {
+		t.Parallel()
+		h := hold(t, oneNode(t), 40)
+		require.False(t, h.runner.CertainlySpansSlots(t.Context()))
+		h.renew()
+	})
+}
+
+// P2: no hold is taken for lost when what stands behind an address changes.
+func TestAChangeBehindTheEndpointLosesNoHold(t *testing.T) {
+	t.Parallel()
+	for name, routing := range map[string]redistest.Routing{
+		"Refusing": redistest.Refusing, "OwnWords": redistest.OwnWords, "FirstKey": redistest.FirstKey, "Hangup": redistest.Hangup,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := shards(t, 2)
+			router := redistest.NewRouter(t, redistest.OneShard, all...)
+			h := hold(t, router, 40)
+			require.True(t, h.runner.CertainlySpansSlots(t.Context()))
+			h.renew()
+			router.Route(routing)
+			moved := hold(t, router, 40) // each to its own shard
+			if routing.Hangup {
+				for _, said := range h.runner.RunByKey(t.Context(), h.batch) {
+					require.Error(t, said.Err, "the connection broke")
+				}
+			}
+			h.renew()
+			require.False(t, h.runner.SpansSlots(), "it is no longer true")
+			moved.renew()
+		})
+	}
+}
+
+// P10: what every key would meet is no reason to send each key alone.
+func TestARefusalOfEveryKeyIsNotRepeatedKeyByKey(t *testing.T) {
+	t.Parallel()
+	router := redistest.NewRouter(t, redistest.OneShard, shards(t, 1)...)
+	h := hold(t, router, 40)
+	require.True(t, h.runner.CertainlySpansSlots(t.Context()))
+	h.renew()
+	var sent atomic.Int64
+	router.Invent(func([]string) string { sent.Add(1); return "LOADING the data" })
+	for _, said := range h.runner.RunByKey(t.Context(), h.batch) {
+		require.ErrorContains(t, said.Err, "LOADING")
+	}
+	require.EqualValues(t, 1, sent.Load())
+	require.True(t, h.runner.SpansSlots())
+}
+
+// P2: a hold that is gone is reported, by whatever way.
+func TestALostHoldIsReported(t *testing.T) {
+	t.Parallel()
+	for name, routing := range map[string]redistest.Routing{"OneShard": redistest.OneShard, "FirstKey": redistest.FirstKey} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := shards(t, 2)
+			h := hold(t, redistest.NewRouter(t, routing, all...), 10)
+			spans := h.runner.CertainlySpansSlots(t.Context())
+			for _, s := range all {
+				s.MustDo(t, "DEL", h.batch.Keys[3])
+			}
+			for i, said := range h.runner.RunByKey(t.Context(), h.batch) {
+				require.NoError(t, said.Err)
+				require.Equal(t, i != 3, said.N == 1)
+			}
+			require.Equal(t, spans, h.runner.SpansSlots(), "a loss is no doubt")
+		})
+	}
+}
+
+func TestAClosedRunnerProbesNothing(t *testing.T) {
+	t.Parallel()
+	h := hold(t, redistest.Start(t), 1)
+	h.runner.Close()
+	require.False(t, h.runner.CertainlySpansSlots(t.Context()))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.False(t, h.runner.CertainlySpansSlots(ended))
+}
