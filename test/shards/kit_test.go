@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// endpoint is one address with shards behind it.
+type endpoint struct {
+	testing.TB
+
+	to     redistest.Dialer
+	shards []*redistest.Server
+}
+
+// everywhere runs a test at every kind of endpoint.
+func everywhere(t *testing.T, test func(e *endpoint)) {
+	t.Helper()
+	run := func(name string, make func(t *testing.T) *endpoint) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(make(t))
+		})
+	}
+	run("OneNode", oneNode)
+	run("Refusing", routed(redistest.Refusing, 2))
+	run("OwnWords", routed(redistest.OwnWords, 3))
+	run("FirstKey", routed(redistest.FirstKey, 2))
+	run("FirstKeyOfThree", routed(redistest.FirstKey, 3))
+	run("Hangup", routed(redistest.Hangup, 2))
+}
+
+// oneNode is a node with all slots of a cluster, for clients that take it for a single server.
+func oneNode(t *testing.T) *endpoint {
+	t.Helper()
+	s := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes"))
+	s.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	redistest.Await(t, "a cluster", func() bool {
+		info, _ := s.MustDo(t, "CLUSTER", "INFO").(string)
+		return strings.Contains(info, "cluster_state:ok")
+	})
+	return &endpoint{t, single{s}, []*redistest.Server{s}}
+}
+
+// single makes clients that do not ask whether there is a cluster.
+type single struct{ *redistest.Server }
+
+// Client implements redistest.Dialer.
+func (s single) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return s.Server.Client(tb, func(o *rueidis.ClientOption) {
+		o.ForceSingleClient = true
+		mod(o)
+	})
+}
+
+// routed is a router in front of so many servers.
+func routed(routing redistest.Routing, n int) func(t *testing.T) *endpoint {
+	return func(t *testing.T) *endpoint {
+		t.Helper()
+		e := &endpoint{TB: t}
+		for range n {
+			e.shards = append(e.shards, redistest.Start(t))
+		}
+		e.to = redistest.NewRouter(t, routing, e.shards...)
+		return e
+	}
+}
+
+func (e *endpoint) session(options ...signalbox.SessionOption) *signalbox.Session {
+	e.Helper()
+	return locktest.SteadySession(e, e.to, options...)
+}
+
+// nothingLeft waits until no shard has a hold or a ticket.
+func (e *endpoint) nothingLeft() {
+	e.Helper()
+	for _, shard := range e.shards {
+		view := locktest.NewView(e, single{shard})
+		redistest.Await(e, "the end of every hold and ticket", func() bool {
+			immortal, held, err := view.Leaks()
+			require.NoError(e, err)
+			require.Empty(e, immortal)
+			return len(held) == 0
+		})
+	}
+}

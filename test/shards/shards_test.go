@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// take acquires n locks.
+func take(e *endpoint, s *signalbox.Session, n int, options ...signalbox.LockOption) []signalbox.Lease {
+	e.Helper()
+	leases := make([]signalbox.Lease, n)
+	for i := range leases {
+		var err error
+		leases[i], err = reentrant.New(s, fmt.Sprint("lock-", i), options...).Lock(locktest.Context(e))
+		require.NoError(e, err)
+	}
+	return leases
+}
+
+// P2: the renewals of many locks of one session keep all of them.
+func TestManyLeasesAreKeptBehindOneEndpoint(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "keys end by the clocks of real servers")
+	const life = 5 * time.Second // a machine may stall for some seconds
+	const n = 20
+	everywhere(t, func(e *endpoint) {
+		s := e.session()
+		leases := take(e, s, n, signalbox.WithRenewedLease(life))
+		until := time.Now().Add(3 * life)
+		redistest.Await(e, "several renewals of each", func() bool {
+			for i, lease := range leases {
+				require.NoError(e, lease.Err(), "lock %d", i)
+			}
+			return time.Now().After(until)
+		})
+		for _, lease := range leases {
+			require.NoError(e, lease.Unlock())
+		}
+		e.nothingLeft()
+	})
+}
+
+// P2: the same of 200 locks for as long as a soak lasts, while what stands behind the address changes.
+func TestSoakOfManyLeasesBehindOneEndpoint(t *testing.T) {
+	t.Parallel()
+	more := locktest.Soak(t)
+	const life = 3 * time.Second
+	e := routed(redistest.OwnWords, 3)(t)
+	router, _ := e.to.(*redistest.Router)
+	leases := take(e, e.session(), 200, signalbox.WithRenewedLease(life))
+	for i := 0; more(); i++ {
+		router.Route([]redistest.Routing{redistest.FirstKey, redistest.Refusing, redistest.Hangup, redistest.OwnWords}[i%4])
+		if i%3 == 2 {
+			router.CutAll()
+		}
+		until := time.Now().Add(life / 2)
+		redistest.Await(t, "some renewals", func() bool {
+			for n, lease := range leases {
+				require.NoError(t, lease.Err(), "lock %d", n)
+			}
+			return time.Now().After(until)
+		})
+	}
+	for _, lease := range leases {
+		require.NoError(t, lease.Unlock())
+	}
+	e.nothingLeft()
+}
+
+// P1, P6: waiters of every kind are served, whichever messages arrive.
+func TestWaitersAreServedBehindOneEndpoint(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a router loses messages, and a poll comes a second later")
+	everywhere(t, func(e *endpoint) {
+		one, other := e.session(), e.session()
+		var waiting []<-chan locktest.Result[signalbox.Lease]
+		var held []signalbox.Lease
+		for _, kind := range locktest.Primitives() {
+			for i := range 4 {
+				name := fmt.Sprint(kind.Name, i)
+				held = append(held, locktest.Must(e, kind.New(one, name).Lock))
+				waiting = append(waiting, locktest.LaterWith(locktest.Context(e), kind.New(other, name).Lock))
+			}
+		}
+		for _, lease := range held {
+			require.NoError(e, lease.Unlock())
+		}
+		for _, w := range waiting {
+			require.NoError(e, locktest.MustHave(e, w).Unlock())
+		}
+		e.nothingLeft()
+	})
+}
+
+// P1: members in different slots exclude each other and all others, and are acquired slot by slot.
+func TestMembersExcludeEachOtherBehindOneEndpoint(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a router loses messages, and a poll comes a second later")
+	everywhere(t, func(e *endpoint) {
+		var inside [6]atomic.Int32
+		ctx, cancel := context.WithTimeout(e.Context(), 3*redistest.Patience)
+		defer cancel()
+		locktest.Together(e, 4, func(i int) error {
+			s := e.session()
+			for round := range 3 {
+				which := []int{round, (round + 1 + i) % 6, 5 - round%2, 3}
+				slices.Sort(which)
+				which = slices.Compact(which)
+				var members []multilock.Member
+				for _, n := range which {
+					members = append(members, reentrant.New(s, fmt.Sprint("member-", n)))
+				}
+				lease, err := multilock.New(members...).Lock(ctx)
+				if err != nil {
+					return err
+				}
+				for _, n := range which {
+					if inside[n].Add(1) != 1 {
+						return fmt.Errorf("two have member %d", n)
+					}
+				}
+				for _, n := range which {
+					inside[n].Add(-1)
+				}
+				if err := lease.Unlock(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		e.nothingLeft()
+	})
+}
+
+// P1, P4: TryLock acquires free members in different slots and no member that is held, and its Unlock releases all.
+func TestMembersAreTriedBehindOneEndpoint(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(e *endpoint) {
+		one, other := e.session(), e.session()
+		members := func(s *signalbox.Session) []multilock.Member {
+			return []multilock.Member{reentrant.New(s, "a"), reentrant.New(s, "b"), fair.New(s, "c"), fair.New(s, "d"), reentrant.New(s, "e")}
+		}
+		mine, theirs := multilock.New(members(one)...), multilock.New(members(other)...)
+		for range 2 {
+			lease, err := mine.TryLock(locktest.Context(e))
+			require.NoError(e, err)
+			_, err = theirs.TryLock(locktest.Context(e))
+			require.ErrorIs(e, err, signalbox.ErrHeld)
+			for _, name := range []string{"a", "b", "c", "d", "e"} {
+				_, err = reentrant.New(other, name).TryLock(locktest.Context(e))
+				require.ErrorIs(e, err, signalbox.ErrHeld, "member %s", name)
+			}
+			require.NoError(e, lease.Unlock())
+			e.nothingLeft()
+		}
+		single := locktest.Must(e, reentrant.New(other, "c").Lock)
+		_, err := mine.TryLock(locktest.Context(e))
+		require.ErrorIs(e, err, signalbox.ErrHeld)
+		require.NoError(e, single.Unlock())
+		e.nothingLeft()
+	})
+}
+
+// P4: Close withdraws all tickets and releases all holds, at every shard.
+func TestCloseLeavesNothingBehindOneEndpoint(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(e *endpoint) {
+		holder, waiter := e.session(), e.session()
+		leases := take(e, holder, 12)
+		ctx, cancel := context.WithCancel(e.Context())
+		defer cancel()
+		var waiting []<-chan locktest.Result[signalbox.Lease]
+		for i := range leases {
+			waiting = append(waiting, locktest.LaterWith(ctx, reentrant.New(waiter, fmt.Sprint("lock-", i)).Lock))
+		}
+		redistest.Await(e, "a ticket for each", func() bool {
+			n := 0
+			for i := range leases {
+				for _, shard := range e.shards {
+					n += locktest.Tickets(e, shard, fmt.Sprint("lock-", i))
+				}
+			}
+			return n == len(leases)
+		})
+		require.NoError(e, waiter.Close(locktest.Context(e)))
+		for _, w := range waiting {
+			require.ErrorIs(e, locktest.MustFail(e, w), signalbox.ErrClosed)
+		}
+		many, err := multilock.New(reentrant.New(holder, "x"), reentrant.New(holder, "y"), reentrant.New(holder, "z")).Lock(locktest.Context(e))
+		require.NoError(e, err)
+		require.Error(e, holder.Close(locktest.Ended()), "holders were left")
+		require.ErrorIs(e, many.Err(), signalbox.ErrClosed)
+		e.nothingLeft()
+	})
+}
+
+// P1, P2: the holds of one server are kept when a router stands before it from now on.
+func TestARouterThatComesLaterLosesNoLease(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "keys end by the clocks of real servers")
+	for name, routing := range map[string]redistest.Routing{
+		"Refusing": redistest.Refusing, "OwnWords": redistest.OwnWords, "Hangup": redistest.Hangup,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const life = 5 * time.Second
+			e := routed(redistest.OneShard, 1)(t)
+			router, _ := e.to.(*redistest.Router)
+			s := e.session()
+			leases := take(e, s, 20, signalbox.WithRenewedLease(life))
+			require.True(t, locktest.Spans(s))
+			router.Route(routing)
+			until := time.Now().Add(2 * life)
+			redistest.Await(t, "several renewals of each", func() bool {
+				for _, lease := range leases {
+					require.NoError(t, lease.Err())
+				}
+				return time.Now().After(until)
+			})
+			for _, lease := range leases {
+				require.NoError(t, lease.Unlock())
+			}
+			e.nothingLeft()
+		})
+	}
+}
+
+// P4: each shard has a clock of its own, and no call comes too late by that of another one, again and again.
+func TestShardsWithClocksOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	redistest.NeedClocks(t)
+	ahead := redistest.Start(t, redistest.WithClockAhead(time.Minute))
+	e := &endpoint{TB: t, shards: []*redistest.Server{ahead, redistest.Start(t)}}
+	e.to = redistest.NewRouter(t, redistest.FirstKey, e.shards...)
+	s := e.session()
+	take(e, s, 20)
+	calls := func() (n int64) {
+		for _, shard := range e.shards {
+			n += shard.CommandStats()["evalsha"].Calls
+		}
+		return n
+	}
+	before := calls()
+	for i := range 20 {
+		_, err := reentrant.New(s, fmt.Sprint("lock-", i, "-more")).TryLock(locktest.Context(t))
+		require.NoError(t, err)
+	}
+	require.Less(t, calls()-before, int64(20+20+4), "two calls each, while the slots are new")
+}
