@@ -3,6 +3,7 @@
 package signalbox
 
 import (
+	"crypto/tls"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -25,14 +26,22 @@ import (
 //   - ClientSetInfo to none, unless it is set: the client then opens a connection with one command
 //     instead of three, which needs no right. If the server refuses the connection for too many
 //     clients, its words are not lost when the connection closes;
+//   - ConnLifetime to -1, and what it was to how long signalbox uses a connection: 5 s if it is 0,
+//     without end if it is negative. So a client follows its address, also if the old server lives.
+//     A connection ends between two requests. The client's own way would send a request again that
+//     may have been executed. Connections with a subscription or a transaction, and those to nodes
+//     of a cluster, are not ended by their age;
 //   - DialCtxFn to one that wraps the connections, also those of a DialCtxFn that is set. They
-//     return what they read only after the first write: a server with too many clients replies
-//     before it is asked, and the client could panic then. They also report that they were closed,
-//     so that calls can return in time (see below). The context of a call does not end an attempt
-//     to connect; Dialer.Timeout does. A proxy that refuses HELLO in words of its own is served
-//     without it;
-//   - AuthCredentialsFn, behind sentinels, to one that is not called for them: they have a user and
-//     a password of their own, Sentinel.Username and Sentinel.Password;
+//     are left if the server says that it is the wrong one, for example with READONLY. After a
+//     failure they are made at most 20 times a second. They return what they read only after the
+//     first write: a server with too many clients replies before it is asked, and the client could
+//     panic then. They also report that they were closed, so that calls can return in time (see
+//     below). The context of a call does not end an attempt to connect; Dialer.Timeout does. A proxy
+//     that refuses HELLO in words of its own is served without it;
+//   - AuthCredentialsFn to one that marks its errors: nothing was sent. It is not called for
+//     sentinels: they have a user and a password of their own, Sentinel.Username and
+//     Sentinel.Password;
+//   - TLSConfig.ClientSessionCache to one, unless it is set: the handshakes after the first are short;
 //   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed;
 //   - Dialer.Timeout to 2 s, unless it is set: how long connecting may take, and then the first
 //     reply. If a server stopped and another took over, calls fail or wait for that long. The
@@ -42,6 +51,12 @@ import (
 //   - Sentinel.TopologyRefreshInterval to 10 s, unless it is set: how often the client asks the
 //     sentinels for the primary. A message names a new primary. If that message is lost, an
 //     untuned client stays with the old primary for good.
+//
+// A client that is not tuned, or has a DialFn, stays on a connection until the server or the network
+// ends it: after a failover behind one address it may stay with a demoted primary for good.
+//
+// A command of your own on a tuned client can fail because its connection was given up at that
+// moment. It was not sent then.
 //
 // With a tuned client every call returns when its context ends, and Unlock after a second, even
 // while the client connects. Two kinds of call can take longer, by twice the Dialer.Timeout:
@@ -68,7 +83,7 @@ func Tune(o *rueidis.ClientOption) {
 		o.ConnWriteTimeout = 2 * time.Second
 	}
 	if o.DialCtxFn != nil || o.DialFn == nil {
-		o.DialCtxFn = wire.SpeakFirst(wire.KnowHello(o.DialCtxFn))
+		tuneConnections(o)
 	}
 	if o.Dialer.KeepAlive == 0 {
 		o.Dialer.KeepAlive = time.Second
@@ -85,6 +100,33 @@ func Tune(o *rueidis.ClientOption) {
 	wire.SpareSentinels(o)
 	if o.Sentinel.TopologyRefreshInterval == 0 {
 		o.Sentinel.TopologyRefreshInterval = 10 * time.Second
+	}
+}
+
+// connLifetime is how long a connection is used unless the options say it. A lease of 10 s is renewed within it, at
+// the server to which the address leads by then.
+const connLifetime = 5 * time.Second
+
+// tuneConnections lets a Connector make the connections. It takes ConnLifetime over: the client itself would end a
+// connection with requests under way, and send them again, executed or not.
+func tuneConnections(o *rueidis.ClientOption) {
+	life := o.ConnLifetime
+	if life == 0 {
+		life = connLifetime
+	}
+	o.ConnLifetime = -1
+	o.DialCtxFn = wire.NewConnector(wire.KnowHello(o.DialCtxFn), wire.Terms{
+		Life: life, Single: o.ForceSingleClient || o.Sentinel.MasterSet != "", Sentinels: o.Sentinel.MasterSet != "",
+	}).Dial
+	if credentials := o.AuthCredentialsFn; credentials != nil {
+		o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			found, err := credentials(of)
+			return found, wire.Unconnected(err)
+		}
+	}
+	if o.TLSConfig != nil && o.TLSConfig.ClientSessionCache == nil {
+		o.TLSConfig = o.TLSConfig.Clone()
+		o.TLSConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the next handshake is a short one
 	}
 }
 

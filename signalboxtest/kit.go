@@ -144,6 +144,7 @@ func (k *Kit) dial() *user {
 		DialCtxFn: func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return u.wire.dial(ctx)
 		},
+		ConnLifetime: -1, // there is one server, and an hour in a bubble would have a thousand connections
 	}
 	o.Dialer.KeepAlive = 10 * time.Second // an hour in a bubble has 360 of them
 	signalbox.Tune(&o)

@@ -41,6 +41,7 @@ type Dispatcher struct {
 		slots    map[uint16]string
 		closed   bool
 		hearing  hearing
+		together togetherness
 	}
 }
 
@@ -50,6 +51,8 @@ type Monitor interface {
 	// MessagesLost is called with why waiters poll instead.
 	MessagesLost(why error)
 	MessagesBack()
+	// ServersDiffer is called when calls and messages were found to go to different servers.
+	ServersDiffer()
 }
 
 // New returns a Dispatcher that starts nothing by itself. A polling one never subscribes.

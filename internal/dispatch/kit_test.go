@@ -107,6 +107,8 @@ func (m monitor) MessagesLost(why error) { fmt.Fprintln(m.log, "lost:", why) }
 
 func (m monitor) MessagesBack() { fmt.Fprintln(m.log, "back") }
 
+func (m monitor) ServersDiffer() { fmt.Fprintln(m.log, "differ") }
+
 // lines is a log that may be read while it is written.
 type lines struct {
 	mu struct {

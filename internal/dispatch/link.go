@@ -35,6 +35,8 @@ type link struct {
 	wanted   []*channel          // to be subscribed to; those that have gone meanwhile among them
 	drops    []*channel          // dropped, and to be unsubscribed from
 	known    map[string]struct{} // the client's nodes when the connection was made
+	// departed is how many connections for calls had ended when the link was last known to be at the server of the calls.
+	departed uint64
 	// confirmed is when the server first confirmed a subscription; the zero time before that.
 	confirmed time.Time
 }
@@ -138,8 +140,9 @@ func (l *link) open() (rueidis.DedicatedClient, error) {
 	for node := range nodes {
 		known[node] = struct{}{}
 	}
+	departed := d.departures(nodes)
 	d.mu.Lock()
-	l.known = known
+	l.known, l.departed = known, departed
 	d.mu.Unlock()
 	dedicated, _ := client.Dedicate()
 	return dedicated, nil

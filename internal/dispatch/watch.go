@@ -33,6 +33,7 @@ func (w *watch) Fire() {
 			signal(l.gone)
 		}
 	}
+	d.askTogetherLocked(nodes)
 	if len(d.mu.links) > 0 && !d.mu.closed {
 		d.timers.Schedule(&w.entry, watchEvery)
 	}

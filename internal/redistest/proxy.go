@@ -22,11 +22,13 @@ import (
 // request must be read meanwhile, or latencies would add up.
 type Proxy struct {
 	report   reporter
-	upstream string
+	upstream atomic.Pointer[string]
 	port     int
 	reserved *reservation
 	links    sync.WaitGroup // the goroutines of all links, and the acceptor
 
+	accepted   atomic.Int64 // connections
+	hangsUp    atomic.Bool
 	dropPushes atomic.Bool
 	dropped    atomic.Int64 // messages
 	latency    atomic.Int64 // nanoseconds
@@ -57,7 +59,8 @@ func StartProxy(upstreamAddr string) (*Proxy, error) {
 }
 
 func newProxy(r reporter, upstream string) (*Proxy, error) {
-	p := &Proxy{report: r, upstream: upstream}
+	p := &Proxy{report: r}
+	p.upstream.Store(&upstream)
 	p.steps.mu.match = Commands("EVAL", "EVALSHA")
 	p.mu.open = make(map[*link]struct{})
 	var err error
@@ -171,6 +174,17 @@ func (p *Proxy) Connections() int {
 	return n
 }
 
+// SwitchTo makes new connections lead to another server, as an address does that has changed its meaning. Those that
+// exist stay where they are.
+func (p *Proxy) SwitchTo(upstreamAddr string) { p.upstream.Store(&upstreamAddr) }
+
+// HangUp makes new connections end at once, or last again, as those of a balancer without a server do. Those that exist
+// stay.
+func (p *Proxy) HangUp(on bool) { p.hangsUp.Store(on) }
+
+// Accepted returns how many connections the proxy has had.
+func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
+
 // DropPushes makes published messages vanish, or arrive again. Confirmations of
 // subscriptions and other pushes arrive in any case.
 func (p *Proxy) DropPushes(on bool) { p.dropPushes.Store(on) }
@@ -219,7 +233,12 @@ func (p *Proxy) accept(listener *net.TCPListener) {
 			}
 			return
 		}
-		server, err := dialTCP(p.upstream)
+		p.accepted.Add(1)
+		if p.hangsUp.Load() {
+			_ = client.Close()
+			continue
+		}
+		server, err := dialTCP(*p.upstream.Load())
 		if err != nil {
 			_ = client.Close() // nothing was exchanged
 			continue

@@ -154,6 +154,14 @@ func (s *Session) MessagesBack() {
 	s.Settings.Observer.OnSubscribed()
 }
 
+// ServersDiffer implements dispatch.Monitor. The log says it once: until the address means one server, it happens again.
+func (s *Session) ServersDiffer() {
+	if !s.differed.Swap(true) {
+		s.Logger().Warn("signalbox: two connections of the session lead to different servers, as after a failover behind one address; " +
+			"the one for messages is made anew")
+	}
+}
+
 // panicked logs that a hook of the observer panicked.
 func (s *Session) panicked(cause any, stack []byte) {
 	s.Logger().Error("signalbox: a hook of the observer panicked", "panic", cause, "stack", string(stack))

@@ -50,6 +50,8 @@ type Session struct {
 	left    atomic.Int64  // holds that Close ended
 	warned  atomic.Bool   // of keys that may be evicted
 
+	differed atomic.Bool // the log says that connections lead to different servers
+
 	meeting   meeting
 	sleeper   sleeper
 	patiences sync.Pool // of *Patience

@@ -19,11 +19,11 @@ import (
 //
 // A call whose connection is up runs on its caller's goroutine, and the client itself watches the
 // context. A connection is up if a call got a reply since the last one was closed. Connections of
-// SpeakFirst are counted when they are closed, before the client picks another one. The count
+// a Connector are counted when they are closed, before the client picks another one. The count
 // is for the whole process, because a connection does not know its client. The price is a goroutine
 // for one call after each closing.
 
-// closings is how many connections of SpeakFirst were closed in this process.
+// closings is how many connections of a Connector were closed in this process.
 //
 //nolint:gochecknoglobals // a connection is made before the Runner whose calls it serves
 var closings atomic.Uint64

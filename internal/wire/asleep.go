@@ -16,7 +16,7 @@ import (
 // the host was suspended, every connection that was made before has to receive something within ReplyAfterSleep, or is
 // closed. A connection without calls is closed too: the next call makes another one.
 //
-// The connections are those of SpeakFirst in the whole process, since the host sleeps as a whole and a connection does
+// The connections are those of Connectors in the whole process, since the host sleeps as a whole and a connection does
 // not know its client. Several sessions notice one sleep, one after the other. So a connection that was made, or
 // received something, after the sleep is left alone.
 
@@ -26,7 +26,7 @@ const ReplyAfterSleep = 250 * time.Millisecond
 //nolint:gochecknoglobals // see above; guarded by its lock
 var open struct {
 	sync.Mutex
-	conns map[*speaksFirst]struct{}
+	conns map[*conn]struct{}
 }
 
 // asleep is what a connection knows of sleeps. Times are monotonic; 0 is never.
@@ -43,17 +43,17 @@ func (a *asleep) heard() {
 	}
 }
 
-func opened(c *speaksFirst) {
+func opened(c *conn) {
 	c.sleep.works.Store(int64(clock.Now().Mono()))
 	open.Lock()
 	defer open.Unlock()
 	if open.conns == nil {
-		open.conns = make(map[*speaksFirst]struct{})
+		open.conns = make(map[*conn]struct{})
 	}
 	open.conns[c] = struct{}{}
 }
 
-func forget(c *speaksFirst) {
+func forget(c *conn) {
 	open.Lock()
 	defer open.Unlock()
 	delete(open.conns, c)
@@ -76,7 +76,7 @@ func DoubtConnections(before time.Duration) {
 // as closing does.
 func CloseSilent() {
 	since := int64(clock.Now().Mono() - ReplyAfterSleep)
-	var silent []*speaksFirst
+	var silent []*conn
 	open.Lock()
 	for c := range open.conns {
 		if doubted := c.sleep.doubted.Load(); doubted != 0 && doubted <= since {

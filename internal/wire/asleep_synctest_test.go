@@ -15,11 +15,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
-// piped makes a connection of SpeakFirst, and returns the server's end of it.
+// piped makes a connection of a Connector, and returns the server's end of it.
 func piped(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	here, there := net.Pipe()
-	client, err := SpeakFirst(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return here, nil })(t.Context(), "", &net.Dialer{}, nil)
+	client, err := NewConnector(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return here, nil }, Terms{}).Dial(t.Context(), "", &net.Dialer{}, nil)
 	require.NoError(t, err)
 	go func() {
 		_, _ = client.Write([]byte("?"))

@@ -12,9 +12,11 @@
 //  2. A caller's context ends a call at once, also one with a deadline far off: the client is
 //     shown the end of the context, not its deadline. The exception is under "Not guaranteed".
 //  3. Every error has a Verdict, and carries the server's words, less the arguments that it repeats.
-//  4. While a server refuses connections (no server listens, too many clients, wrong password), it is
-//     asked for one at most some twenty times a second, however many calls there are. The calls in
-//     between get the error of the last try. This does not apply to a cluster.
+//  4. While a server refuses connections, for whatever reason, it is asked for one at most twenty times a
+//     second, however many calls there are (Connector). The calls in between wait for the next try, or get
+//     the error of the last one.
+//  5. A connection is left if its server says that it is the wrong one, and when it is old. A call that was
+//     not sent because of that is sent on the next connection.
 //
 // # Not guaranteed
 //
@@ -22,7 +24,7 @@
 //
 // The client checks no context while it connects: for its Dialer.Timeout until the connection is made, and as
 // long again until the first reply. A call outlives its context by that in three cases: it is the first one
-// after a connection broke that SpeakFirst did not make, so that its closing was not counted; it began at the
+// after a connection broke that no Connector made, so that its closing was not counted; it began at the
 // moment of the closing; or a cluster redirects it to a node that the client is not connected to, with one of
 // the several connections that PipelineMultiplex allows. All other calls return when their contexts end.
 package wire

@@ -5,7 +5,6 @@ package wire
 import (
 	"errors"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,12 +13,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
-
-// The pause between tries to connect, a half of it at random. The client makes a connection for
-// whatever call comes, and a session with ten thousand leases has hundreds of calls a second that fail
-// while its server is away. A tenth of a second is little beside the shortest lease that
-// outlives an outage.
-const firstKnock, lastKnock = 5 * time.Millisecond, 100 * time.Millisecond
 
 // door limits the calls to a server that refuses connections: no server listens, too many clients, wrong
 // password. For a while after such a try all calls get the error of that try.
@@ -77,9 +70,8 @@ func (d *door) returned(err error) {
 
 // isOutside reports whether err says that there is no connection to be had.
 func isOutside(err error) bool {
-	var network *net.OpError
-	if errors.As(err, &network) {
-		return network.Op == "dial"
+	if isUnconnected(err) {
+		return true
 	}
 	var refusal *rueidis.RedisError
 	return errors.As(err, &refusal) && begins(refusal.Error(), outside)

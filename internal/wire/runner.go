@@ -59,17 +59,27 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 		return Reply{}, errs.OfCall(ctx, err) // a call under another context may have caused err
 	}
 	ctx = undated(ctx)
+	reply, err := r.runOnce(ctx, call)
+	for again := 0; again < resends && errors.Is(err, errUnsent); again++ {
+		reply, err = r.runOnce(ctx, call)
+	}
+	r.heard(ctx, err)
+	return reply, err
+}
+
+// resends is how often a call is sent again that was not sent because its connection was given up. Each time there
+// is a new connection, so the second time is rare.
+const resends = 3
+
+func (r *Runner) runOnce(ctx context.Context, call Call) (reply Reply, err error) {
 	command, since := r.byDigest(call), closings.Load()+1
 	up := r.upOf(command)
-	var reply Reply
-	var err error
 	if ctx.Done() == nil || up.Load() == since {
 		reply, err = r.run(ctx, command, call)
 	} else {
 		reply, err = r.runAside(ctx, command, call)
 	}
 	note(up, since, err)
-	r.heard(ctx, err)
 	return reply, err
 }
 
@@ -118,6 +128,29 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 		return failed(len(calls), errs.OfCall(ctx, err))
 	}
 	ctx = undated(ctx)
+	outcomes := r.runManyOnce(ctx, calls)
+	for again := 0; again < resends; again++ {
+		var unsent []int
+		var left []Call
+		for i, outcome := range outcomes {
+			if errors.Is(outcome.Err, errUnsent) {
+				unsent, left = append(unsent, i), append(left, calls[i])
+			}
+		}
+		if len(left) == 0 {
+			break
+		}
+		for n, outcome := range r.runManyOnce(ctx, left) {
+			outcomes[unsent[n]] = outcome
+		}
+	}
+	if len(calls) > 0 {
+		r.heard(ctx, outcomes[0].Err) // one connection has served all of them, or none
+	}
+	return outcomes
+}
+
+func (r *Runner) runManyOnce(ctx context.Context, calls []Call) []Outcome {
 	commands, since := make([]rueidis.Completed, len(calls)), closings.Load()+1
 	for i, call := range calls {
 		commands[i] = r.byDigest(call)
@@ -138,9 +171,6 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	}
 	for i, outcome := range outcomes {
 		note(ups[i], since, outcome.Err)
-	}
-	if len(calls) > 0 {
-		r.heard(ctx, outcomes[0].Err) // one connection has served all of them, or none
 	}
 	return outcomes
 }

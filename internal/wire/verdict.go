@@ -5,7 +5,6 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -72,8 +71,7 @@ func Judge(err error) Verdict {
 			return Final
 		}
 	}
-	var network *net.OpError
-	if errors.As(err, &network) && network.Op == "dial" || errors.Is(err, rueidis.ErrNoSlot) {
+	if isUnconnected(err) || errors.Is(err, errUnsent) || errors.Is(err, rueidis.ErrNoSlot) {
 		return Wait
 	}
 	return Unknown

@@ -22,6 +22,7 @@ type noMonitor struct{}
 
 func (noMonitor) MessagesLost(error) {}
 func (noMonitor) MessagesBack()      {}
+func (noMonitor) ServersDiffer()     {}
 
 // dispatcher returns a dispatcher with a wire of its own, and what closes both.
 func (w *world) dispatcher() (*dispatch.Dispatcher, *wire, func()) {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dispatch
+
+import (
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Outside a cluster an address is all that a client knows of its server. After a failover behind the address, calls may go to
+// one server and messages come from another, and neither refuses anything. So whenever a connection for calls has ended
+// that the client did not close, the server of the calls is asked whether it has the subscriptions of the link. If it
+// lacks one, the link is made anew. That is one command for each such end, and none while nothing is subscribed to.
+
+const (
+	// maxNamed bounds how many subscriptions are asked for.
+	maxNamed = 10
+	// linkLife is how long a connection lasts that a server does not let us ask about.
+	linkLife = 10 * time.Second
+)
+
+// togetherness is what is known of the link outside a cluster. The lock of the dispatcher guards it.
+type togetherness struct {
+	asking  bool
+	refused bool // the server does not say what is subscribed to
+}
+
+// departures returns how many connections for calls have ended at the servers of the client.
+func (d *Dispatcher) departures(nodes map[string]rueidis.Client) (n uint64) {
+	for node := range nodes {
+		n += wire.Departures(node)
+	}
+	return n
+}
+
+// askTogetherLocked asks the server of the calls for the subscriptions, if connections ended since it was asked.
+func (d *Dispatcher) askTogetherLocked(nodes map[string]rueidis.Client) {
+	t, l := &d.mu.together, d.mu.links[""]
+	if d.clustered || l == nil || t.asking || d.mu.closed {
+		return
+	}
+	departed := d.departures(nodes)
+	if departed == l.departed {
+		return
+	}
+	if t.refused {
+		if time.Since(l.began) > linkLife {
+			signal(l.gone)
+		}
+		return
+	}
+	names := l.liveLocked()
+	if len(names) == 0 {
+		return // its confirmation will come, or its end
+	}
+	t.asking = true
+	d.running.Go(func() { d.askTogether(l, names, departed) })
+}
+
+// liveLocked returns names of channels that are subscribed to.
+func (l *link) liveLocked() (names []string) {
+	for c := range l.channels {
+		if c.state == live && len(names) < maxNamed {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+func (d *Dispatcher) askTogether(l *link, names []string, departed uint64) {
+	ctx, cancel := errs.WithTimeout(d.ctx, askPatience)
+	defer cancel()
+	outcome := d.server.RunMany(ctx, []wire.Call{{Command: "PUBSUB", Args: append([]string{"NUMSUB"}, names...)}})[0]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := &d.mu.together
+	t.asking = false
+	switch {
+	case outcome.Err != nil:
+		t.refused = wire.Judge(outcome.Err) == wire.Final && ctx.Err() == nil
+		return
+	case d.mu.links[""] != l:
+		return
+	}
+	l.departed = departed
+	still := make(map[string]bool)
+	for c := range l.channels {
+		still[c.name] = c.state == live
+	}
+	for i, name := range names {
+		if outcome.Reply.Int(2*i+1) == 0 && still[name] {
+			signal(l.gone)
+			d.running.Go(func() { d.monitor.ServersDiffer() })
+			return
+		}
+	}
+}

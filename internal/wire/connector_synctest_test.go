@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// far is a server in virtual time. Its fields are set before a client connects, or with its lock.
+type far struct {
+	mu      sync.Mutex
+	dials   []time.Time
+	fails   error                       // of making a connection
+	accepts func(request string) string // the reply to a request; "" ends the connection
+}
+
+func (f *far) set(fails error, accepts func(string) string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails, f.accepts = fails, accepts
+}
+
+func (f *far) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dials = append(f.dials, time.Now())
+	if f.fails != nil {
+		return nil, f.fails
+	}
+	near, end := net.Pipe()
+	go f.serve(end)
+	return near, nil
+}
+
+// serve replies to the requests that came in one piece.
+func (f *far) serve(end net.Conn) {
+	defer end.Close()
+	request := make([]byte, 1<<20)
+	for {
+		n, err := end.Read(request)
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		accepts := f.accepts
+		f.mu.Unlock()
+		reply := accepts(string(request[:n]))
+		if reply == "" {
+			return
+		}
+		requests := max(1, strings.Count(string(request[:n]), "EVALSHA"))
+		if _, err := io.WriteString(end, strings.Repeat(reply, requests)); err != nil {
+			return
+		}
+	}
+}
+
+const greeting = "%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
+
+// welcomes replies to HELLO, PING and scripts.
+func welcomes(request string) string {
+	switch {
+	case strings.Contains(request, "HELLO"):
+		return greeting
+	case strings.Contains(request, "PING"):
+		return "+PONG\r\n"
+	}
+	return ":1\r\n"
+}
+
+func (f *far) client(t *testing.T, mods ...func(*rueidis.ClientOption)) rueidis.Client {
+	t.Helper()
+	o := rueidis.ClientOption{InitAddress: []string{"far:1"}, ForceSingleClient: true, DialCtxFn: f.dial}
+	for _, mod := range mods {
+		mod(&o)
+	}
+	signalbox.Tune(&o)
+	c, err := rueidis.NewClient(o)
+	require.NoError(t, err)
+	return c
+}
+
+// most returns how many dials there were in any second.
+func (f *far) most() (most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, first := range f.dials {
+		n := 0
+		for _, later := range f.dials[i:] {
+			if later.Sub(first) < time.Second {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// P10: whatever fails, a client tries to connect at most twenty times a second, however many calls there are, and as
+// soon as it works again.
+func TestAttemptsToConnectArePaused(t *testing.T) {
+	t.Parallel()
+	refuses := func(words string) func(string) string {
+		return func(string) string { return "-" + words + "\r\n" }
+	}
+	for name, c := range map[string]struct {
+		fails   error
+		accepts func(string) string
+		denied  bool // the function for credentials fails
+	}{
+		"no connection":      {fails: &net.OpError{Op: "dial", Err: errors.New("refused")}},
+		"no TLS":             {fails: errors.New("tls: bad certificate")},
+		"accepted and ended": {accepts: func(string) string { return "" }},
+		"wrong password":     {accepts: refuses("WRONGPASS invalid")},
+		"no credentials":     {accepts: welcomes, denied: true},
+		"ends at a request": {accepts: func(request string) string {
+			if strings.Contains(request, "HELLO") {
+				return greeting
+			}
+			return ""
+		}},
+		"a replica": {accepts: func(request string) string {
+			if strings.Contains(request, "HELLO") {
+				return greeting
+			}
+			return "-READONLY You can't write against a read only replica.\r\n"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var f far
+				f.set(nil, welcomes)
+				denied := false
+				client := f.client(t, func(o *rueidis.ClientOption) {
+					o.ConnLifetime = -1
+					o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+						f.mu.Lock()
+						defer f.mu.Unlock()
+						if denied {
+							return rueidis.AuthCredentials{}, errors.New("throttled")
+						}
+						return rueidis.AuthCredentials{}, nil
+					}
+				})
+				defer client.Close()
+				r := wire.NewRunner(client)
+				_, err := r.Run(t.Context(), hello("key"))
+				require.NoError(t, err)
+				time.Sleep(5 * time.Second)
+
+				f.set(c.fails, func(string) string { return "" }) // ends the connection that there is
+				_, err = r.Run(t.Context(), hello("key"))
+				require.Error(t, err)
+				f.mu.Lock()
+				if c.accepts != nil {
+					f.accepts = c.accepts
+				}
+				denied, f.dials = c.denied, nil
+				f.mu.Unlock()
+				var callers sync.WaitGroup
+				until := time.Now().Add(5 * time.Second)
+				for range 200 {
+					callers.Go(func() {
+						for time.Now().Before(until) {
+							_, err := r.Run(t.Context(), hello("key"))
+							if err == nil {
+								t.Error("a call worked")
+							}
+							time.Sleep(time.Millisecond)
+						}
+					})
+				}
+				callers.Wait()
+				t.Logf("at most %d in a second, %d in all", f.most(), len(f.dials))
+				require.LessOrEqual(t, f.most(), 20)
+				require.Greater(t, len(f.dials), 20)
+
+				f.mu.Lock()
+				denied = false
+				f.mu.Unlock()
+				f.set(nil, welcomes)
+				begun := time.Now()
+				for err = errors.New("none"); err != nil; time.Sleep(time.Millisecond) {
+					_, err = r.Run(t.Context(), hello("key"))
+				}
+				require.Less(t, time.Since(begun), 300*time.Millisecond)
+			})
+		})
+	}
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package failover_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// address is one address that means a primary, and means its replica after a failover. Connections that were made
+// before it stay where they are.
+type address struct {
+	*redistest.Proxy
+
+	old, next *redistest.Server
+}
+
+func startAddress(t *testing.T) *address {
+	t.Helper()
+	a := &address{old: redistest.Start(t), next: redistest.Start(t)}
+	replicate(t, a.next, a.old)
+	a.Proxy = redistest.NewProxy(t, a.old.Addr())
+	return a
+}
+
+// replicate makes a server the replica of another, with all of its data.
+func replicate(t *testing.T, replica, primary *redistest.Server) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(primary.Addr())
+	require.NoError(t, err)
+	replica.MustDo(t, "REPLICAOF", host, port)
+	redistest.Await(t, "a link to the primary", func() bool {
+		info, _ := replica.MustDo(t, "INFO", "replication").(string)
+		return strings.Contains(info, "master_link_status:up")
+	})
+}
+
+// failOver promotes the replica. demote: the former primary follows it; otherwise it continues to serve.
+func (a *address) failOver(t *testing.T, demote bool) {
+	t.Helper()
+	a.old.AwaitCopied(t, a.next)
+	a.next.MustDo(t, "REPLICAOF", "NO", "ONE")
+	if demote {
+		host, port, err := net.SplitHostPort(a.next.Addr())
+		require.NoError(t, err)
+		a.old.MustDo(t, "REPLICAOF", host, port)
+	}
+	a.SwitchTo(a.next.Addr())
+}
+
+// P10: a demoted primary keeps its connections. The clients leave it: calls, leases, elections and messages continue at
+// the server that the address means.
+func TestADemotedPrimaryIsLeft(t *testing.T) {
+	t.Parallel()
+	a := startAddress(t)
+	holder, waiter, leader := locktest.Session(t, a), locktest.Session(t, a), locktest.Session(t, a)
+	held, err := reentrant.New(holder, "held", signalbox.WithRenewedLease(life)).Lock(t.Context())
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	go func() {
+		lease, err := reentrant.New(waiter, "held").Lock(t.Context())
+		if err == nil {
+			err = lease.Unlock()
+		}
+		got <- err
+	}()
+	redistest.Await(t, "a ticket", func() bool { return len(a.old.Keys("sb:*:line")) > 0 })
+	a.failOver(t, true)
+	begun := time.Now()
+
+	lease, err := reentrant.New(holder, "other").Lock(t.Context())
+	require.NoError(t, err)
+	t.Logf("Lock after %v", time.Since(begun))
+	require.NoError(t, lease.Unlock())
+	ctx, cancel := context.WithCancel(t.Context())
+	err = election.New(leader, "leader").Run(ctx, func(context.Context, election.Term) error {
+		t.Logf("Run after %v", time.Since(begun))
+		cancel()
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, held.Err())
+	require.NoError(t, held.Unlock())
+	unlocked := time.Now()
+	require.NoError(t, redistest.Receive(t, "the waiter", got))
+	t.Logf("the waiter %v after the release", time.Since(unlocked))
+	redistest.Await(t, "no connection of a client at the demoted primary", func() bool { return clients(t, a.old) == 0 })
+}
+
+// clients returns how many clients of the test's sessions a server has.
+func clients(t *testing.T, s *redistest.Server) int {
+	t.Helper()
+	n := 0
+	for _, kind := range []string{"normal", "pubsub"} {
+		list, _ := s.MustDo(t, "CLIENT", "LIST", "TYPE", kind).(string)
+		for line := range strings.Lines(list) {
+			if !strings.Contains(line, "cmd=client") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// P10: nor does a client stay with a former primary that refuses nothing.
+func TestAFormerPrimaryThatStillServesIsLeft(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "connections end by their age, in seconds")
+	a := startAddress(t)
+	s := locktest.Session(t, a)
+	held, err := reentrant.New(s, "held", signalbox.WithRenewedLease(life)).Lock(t.Context())
+	require.NoError(t, err)
+	time.Sleep(200 * time.Millisecond) // until it listens
+	a.failOver(t, false)
+	begun := time.Now()
+	redistest.Await(t, "no connection of a client at the former primary", func() bool { return clients(t, a.old) == 0 })
+	t.Logf("left after %v", time.Since(begun))
+	time.Sleep(life - time.Since(begun) + time.Second)
+	require.NoError(t, held.Err())
+	require.Len(t, a.next.Keys("sb:*:lock"), 1)
+	require.NoError(t, held.Unlock())
+}
