@@ -69,9 +69,30 @@ func newConn(inner net.Conn, p *place) *conn {
 	c := &conn{Conn: inner, place: p, born: time.Now(), spoke: make(chan struct{})}
 	c.mu.requests.words = true
 	if life := p.connector.life(); life > 0 {
-		c.mu.timer = time.AfterFunc(life, c.aged)
+		c.timeLocked(life) // no other goroutine has it yet
 	}
 	return c
+}
+
+// timeLocked makes tick be called, and replaces the last time.
+func (c *conn) timeLocked(in time.Duration) {
+	if c.mu.timer == nil {
+		c.mu.timer = time.AfterFunc(in, c.tick) //nolint:forbidigo // stopped by end and Close
+		return
+	}
+	c.mu.timer.Reset(in)
+}
+
+// tick ends the connection's age, or its drain.
+func (c *conn) tick() {
+	c.mu.Lock()
+	draining := c.mu.draining
+	c.mu.Unlock()
+	if draining {
+		c.late()
+	} else {
+		c.aged()
+	}
 }
 
 func (c *conn) speak() { c.once.Do(func() { close(c.spoke) }) }
@@ -234,6 +255,7 @@ func (c *conn) refusesLocked(words string) bool {
 		}
 		c.mu.last = now
 		return now.Sub(c.mu.refused) >= doubtsAfter
+	case sure:
 	}
 	return false
 }
@@ -263,7 +285,7 @@ func (c *conn) aged() {
 }
 
 // drain begins to give the connection up. leaving: at all events.
-func (c *conn) drain(leaving bool) {
+func (c *conn) drain(leaving bool) { //nolint:revive // one state of both
 	c.mu.Lock()
 	if c.mu.over != nil || c.mu.leaving || c.mu.draining && !leaving {
 		c.mu.Unlock()
@@ -278,7 +300,7 @@ func (c *conn) drain(leaving bool) {
 		c.mu.timer.Stop()
 	}
 	if !now {
-		c.mu.timer = time.AfterFunc(drainFor, c.late)
+		c.timeLocked(drainFor)
 	}
 	c.mu.Unlock()
 	if now {
@@ -293,7 +315,7 @@ func (c *conn) late() {
 	if !leaving && c.mu.over == nil {
 		c.mu.draining = false
 		c.freeLocked()
-		c.mu.timer = time.AfterFunc(drainFor, c.aged)
+		c.timeLocked(drainFor)
 	}
 	c.mu.Unlock()
 	if leaving {

@@ -129,7 +129,7 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	}
 	ctx = undated(ctx)
 	outcomes := r.runManyOnce(ctx, calls)
-	for again := 0; again < resends; again++ {
+	for range resends {
 		var unsent []int
 		var left []Call
 		for i, outcome := range outcomes {

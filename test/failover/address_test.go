@@ -46,17 +46,20 @@ func replicate(t *testing.T, replica, primary *redistest.Server) {
 	})
 }
 
-// failOver promotes the replica. demote: the former primary follows it; otherwise it continues to serve.
-func (a *address) failOver(t *testing.T, demote bool) {
+// failOver promotes the replica, and lets the former primary serve as before.
+func (a *address) failOver(t *testing.T) {
 	t.Helper()
 	a.old.AwaitCopied(t, a.next)
 	a.next.MustDo(t, "REPLICAOF", "NO", "ONE")
-	if demote {
-		host, port, err := net.SplitHostPort(a.next.Addr())
-		require.NoError(t, err)
-		a.old.MustDo(t, "REPLICAOF", host, port)
-	}
 	a.SwitchTo(a.next.Addr())
+}
+
+// demote makes the former primary follow the promoted replica.
+func (a *address) demote(t *testing.T) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(a.next.Addr())
+	require.NoError(t, err)
+	a.old.MustDo(t, "REPLICAOF", host, port)
 }
 
 // P10: a demoted primary keeps its connections. The clients leave it: calls, leases, elections and messages continue at
@@ -76,7 +79,8 @@ func TestADemotedPrimaryIsLeft(t *testing.T) {
 		got <- err
 	}()
 	redistest.Await(t, "a ticket", func() bool { return len(a.old.Keys("sb:*:line")) > 0 })
-	a.failOver(t, true)
+	a.failOver(t)
+	a.demote(t)
 	begun := time.Now()
 
 	lease, err := reentrant.New(holder, "other").Lock(t.Context())
@@ -121,12 +125,15 @@ func TestAFormerPrimaryThatStillServesIsLeft(t *testing.T) {
 	s := locktest.Session(t, a)
 	held, err := reentrant.New(s, "held", signalbox.WithRenewedLease(life)).Lock(t.Context())
 	require.NoError(t, err)
-	time.Sleep(200 * time.Millisecond) // until it listens
-	a.failOver(t, false)
+	redistest.Await(t, "a subscription", func() bool {
+		list, _ := a.old.MustDo(t, "CLIENT", "LIST", "TYPE", "pubsub").(string)
+		return list != ""
+	})
+	a.failOver(t)
 	begun := time.Now()
 	redistest.Await(t, "no connection of a client at the former primary", func() bool { return clients(t, a.old) == 0 })
 	t.Logf("left after %v", time.Since(begun))
-	time.Sleep(life - time.Since(begun) + time.Second)
+	redistest.AwaitFor(t, 2*life, "the end of the lease, unless it is renewed", func() bool { return time.Since(begun) > life+time.Second })
 	require.NoError(t, held.Err())
 	require.Len(t, a.next.Keys("sb:*:lock"), 1)
 	require.NoError(t, held.Unlock())

@@ -65,7 +65,7 @@ func bubble(t *testing.T, test func(w *world)) {
 func arrive() { time.Sleep(10 * time.Second) }
 
 // worlds counts clients. What the library knows of an address is for the whole process.
-var worlds atomic.Int64 //nolint:gochecknoglobals // see above
+var worlds atomic.Int64
 
 // client returns a client with a wire of its own. mods change its options.
 func (w *world) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
