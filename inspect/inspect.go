@@ -20,9 +20,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// perScan is how many keys the server examines for one page, in about half a millisecond.
-const perScan = 1000
-
 // NodeError is the error of one node of a cluster.
 type NodeError struct {
 	Node string // its address
@@ -79,12 +76,18 @@ func layoutOf(s *session.Session) *layout.Layout {
 // node of a cluster is a *NodeError, and its names are missing. An error of a name comes with an Entry that has Name and
 // Key; if it meets many names of a node it is yielded with the first of them.
 //
-// The server examines all its keys, a thousand at a time, and serves others in between. For each thousand it takes one
-// SCAN, and one or two pipelines of short calls. The loop keeps the keys of the names that it has yielded.
-func Names(ctx context.Context, s *signalbox.Session, prefix string) iter.Seq2[Entry, error] {
+// The server examines all its keys, 500 at a time. If there are many, the loop pauses so that it takes at most a tenth of the
+// server's time: it lasts about 10 s for each million keys. FullSpeed leaves the pauses out. The loop remembers the keys of the
+// names that it has yielded. To show a list again and again use List.
+func Names(ctx context.Context, s *signalbox.Session, prefix string, options ...NamesOption) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		l := &listing{ctx: ctx, session: (*session.Handle)(s).Session(), prefix: prefix, yield: yield}
-		if err := l.session.Ready(); err != nil {
+		for _, option := range options {
+			if option != nil {
+				option(&l.settings)
+			}
+		}
+		if err := checkList(l.session, prefix); err != nil {
 			l.fail(Entry{}, err)
 			return
 		}
@@ -92,28 +95,48 @@ func Names(ctx context.Context, s *signalbox.Session, prefix string) iter.Seq2[E
 			l.fail(Entry{}, errNilContext)
 			return
 		}
-		if l.session.Settings.Hashed && prefix != "" {
-			l.fail(Entry{}, fmt.Errorf("%w: the names are hashed: only the prefix \"\" lists them", errs.ErrBadOption))
-			return
-		}
 		l.view = viewOf(l.session, prefix, brief)
 		l.seen, l.said = make(map[string]struct{}), make(map[string]struct{})
-		for _, scan := range l.view.scans() {
-			scan.Count = perScan
-			l.session.Runner.Scan(ctx, scan, func(node string, keys []string, err error) bool {
-				return l.page(scan, node, keys, err)
-			})
-			if l.over {
-				return
-			}
-		}
+		l.run()
 	}
+}
+
+// NamesOption is an option of Names.
+type NamesOption func(*namesSettings)
+
+// namesSettings are what the options of Names set.
+type namesSettings struct {
+	fullSpeed bool
+	progress  func(examined, keys int64)
+}
+
+// FullSpeed lets Names examine the keys without pauses: several times as fast, while other clients of the server wait up to
+// several milliseconds longer for each call.
+func FullSpeed() NamesOption { return func(s *namesSettings) { s.fullSpeed = true } }
+
+// Progress calls report after each page of keys with how many keys were examined and how many there are, both about. keys is 0 if
+// that is not known.
+func Progress(report func(examined, keys int64)) NamesOption {
+	return func(s *namesSettings) { s.progress = report }
+}
+
+// checkList returns why the names that begin with prefix cannot be listed, or nil.
+func checkList(s *session.Session, prefix string) error {
+	if err := s.Ready(); err != nil {
+		return err
+	}
+	if s.Settings.Hashed && prefix != "" {
+		return fmt.Errorf("%w: the names are hashed: only the prefix \"\" lists them", errs.ErrBadOption)
+	}
+	return nil
 }
 
 var errNilContext = fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
 
 // listing is one loop of Names.
 type listing struct {
+	settings namesSettings
+
 	ctx     context.Context //nolint:containedctx // of one call, which it ends with
 	session *session.Session
 	view    view
@@ -125,14 +148,50 @@ type listing struct {
 	over bool
 }
 
-// page yields the entries of a page of keys.
-func (l *listing) page(scan wire.Scan, node string, keys []string, err error) bool {
+// run goes through the keys of all nodes, in turns.
+func (l *listing) run() {
+	nodes, err := l.session.Runner.Nodes(l.ctx)
 	if err != nil {
-		return l.fail(Entry{}, ofNode(node, err))
+		l.fail(Entry{}, err)
+		return
 	}
-	slices.Sort(keys)
+	var all []*walk
+	for _, node := range nodes {
+		all = append(all, newWalk(node, l.view.scans()))
+	}
+	under := slices.Clone(all)
+	for w := next(l.session, under); w != nil && !l.over; w = next(l.session, under) {
+		if !l.settings.fullSpeed {
+			_ = l.session.Runner.Pace(w.node).Wait(l.ctx) // the page reports the end of ctx
+		}
+		scan, keys, err := w.page(l.ctx, l.session)
+		if err != nil {
+			l.fail(Entry{}, ofNode(w.node, err))
+		} else {
+			l.page(scan, w.node, keys)
+		}
+		if err != nil || w.over() {
+			under = slices.DeleteFunc(under, func(other *walk) bool { return other == w })
+		}
+		l.report(all)
+	}
+}
+
+func (l *listing) report(walks []*walk) {
+	if l.settings.progress == nil || l.over {
+		return
+	}
+	var examined, keys int64
+	for _, w := range walks {
+		examined, keys = examined+w.examined, keys+w.keys()
+	}
+	l.settings.progress(examined, keys)
+}
+
+// page yields the entries of a page of keys.
+func (l *listing) page(scan wire.Scan, node string, keys []string) {
 	var probes []*probe
-	for _, key := range slices.Compact(keys) {
+	for _, key := range keys {
 		if _, seen := l.seen[key]; seen {
 			continue
 		}
@@ -140,22 +199,19 @@ func (l *listing) page(scan wire.Scan, node string, keys []string, err error) bo
 			probes = append(probes, p)
 		}
 	}
-	resolve(l.ctx, l.session, probes)
+	resolve(l.ctx, l.session, node, probes)
 	for _, p := range probes {
 		switch {
+		case l.over:
+			return
 		case p.err != nil:
-			if !l.fail(Entry{Name: p.entry.Name, Key: p.entry.Key, Hashed: p.entry.Hashed, Raw: p.entry.Raw}, ofNode(node, p.err)) {
-				return false
-			}
+			l.fail(Entry{Name: p.entry.Name, Key: p.entry.Key, Hashed: p.entry.Hashed, Raw: p.entry.Raw}, ofNode(node, p.err))
 		case p.used:
 			l.seen[p.entry.Key] = struct{}{}
 			p.entry.keep(brief)
-			if l.over = !l.yield(p.entry, nil); l.over {
-				return false
-			}
+			l.over = !l.yield(p.entry, nil)
 		}
 	}
-	return true
 }
 
 func ofNode(node string, err error) error {
@@ -165,10 +221,10 @@ func ofNode(node string, err error) error {
 	return &NodeError{node, err}
 }
 
-// fail yields an error, unless it was yielded before. It reports whether the loop continues.
-func (l *listing) fail(about Entry, err error) bool {
+// fail yields an error, unless it was yielded before.
+func (l *listing) fail(about Entry, err error) {
 	if l.over {
-		return false
+		return
 	}
 	ended := l.ctx != nil && l.ctx.Err() != nil
 	if ended {
@@ -183,7 +239,6 @@ func (l *listing) fail(about Entry, err error) bool {
 		l.over = !l.yield(about, &signalbox.OpError{Op: "list", Name: name, Err: err})
 	}
 	l.over = l.over || ended || errors.Is(err, errs.ErrClosed)
-	return !l.over
 }
 
 // Name returns what name is used for, an entry for each kind; none if it is not in use. It takes one or two pipelines.
@@ -207,7 +262,7 @@ func inspect(ctx context.Context, s *session.Session, name string) ([]Entry, err
 		return nil, err
 	}
 	probes := viewOf(s, "", most).all(set, Entry{Name: s.Shown(name), Key: set.Holder, Hashed: s.Settings.Hashed})
-	resolve(ctx, s, probes)
+	resolve(ctx, s, "", probes)
 	var entries []Entry
 	for _, p := range probes {
 		switch {

@@ -45,7 +45,7 @@ func TestTenThousandNamesTakeBoundedCalls(t *testing.T) {
 	})
 	require.Len(t, seen, names)
 	require.Equal(t, names, holders)
-	require.LessOrEqual(t, sent["scan"], int64(2*names/1000+2))
+	require.LessOrEqual(t, sent["scan"], int64(2*names/500+2))
 	require.LessOrEqual(t, sent["evalsha"], int64(names))
 	require.LessOrEqual(t, sent["exists"], int64(names))
 

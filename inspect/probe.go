@@ -50,8 +50,8 @@ func (p *probe) hold(h Holder) {
 	p.entry.HolderCount++
 }
 
-// resolve asks until no probe has questions.
-func resolve(ctx context.Context, s *session.Session, probes []*probe) {
+// resolve asks until no probe has questions. The keys are those of a node; node is "" if there is one, or if they are few.
+func resolve(ctx context.Context, s *session.Session, node string, probes []*probe) {
 	for {
 		var calls []wire.Call
 		var askers []*probe
@@ -67,7 +67,7 @@ func resolve(ctx context.Context, s *session.Session, probes []*probe) {
 		}
 		for from := 0; from < len(calls); from += pipeline {
 			to := min(from+pipeline, len(calls))
-			for i, outcome := range s.Runner.RunMany(ctx, calls[from:to]) {
+			for i, outcome := range s.Runner.RunCounted(ctx, node, calls[from:to]) {
 				p := askers[from+i]
 				switch {
 				case p.err != nil || p.entry.Kind == Foreign:

@@ -131,28 +131,33 @@ func (r redisson) fairQueue(p *probe) {
 // numberSize is more than the longest number has.
 const numberSize = 24
 
-// number asks what a number is: the permits beside it say that it is a semaphore.
+// number asks what a text is. If it is a number, the permits beside it say that it is a semaphore. Other texts, such as those of a
+// cache, cost one short call each.
 func (r redisson) number(p *probe) {
 	key := p.entry.Key
-	var free string
 	p.ask(wire.Call{Command: "GETRANGE", Keys: []string{key}, Args: []string{"0", strconv.Itoa(numberSize - 1)}}, func(reply wire.Reply) {
-		free = reply.Text(0)
+		free := reply.Text(0)
+		if !number.MatchString(free) {
+			return
+		}
+		for _, suffix := range []string{"timeout", "signalbox"} {
+			p.ask(list(scripts.RedissonPermitList, names.RedissonSuffixed(key, suffix), ""), func(reply wire.Reply) {
+				permits(p, reply)
+				r.counted(p, free, suffix == "timeout")
+			})
+		}
 	})
-	for _, suffix := range []string{"timeout", "signalbox"} {
-		p.ask(list(scripts.RedissonPermitList, names.RedissonSuffixed(key, suffix), ""), func(reply wire.Reply) {
-			if !number.MatchString(free) {
-				return
-			}
-			for i := 2; i+1 < reply.Len(); i += 2 {
-				permits, label, _ := layout.Redisson().Semaphore.Holder("", reply.Text(i))
-				h := Holder{Label: label, Permits: permits}
-				if until := reply.Stamp(i + 1); until > 0 {
-					h.Until = until.Time()
-				}
-				p.hold(h)
-			}
-			r.counted(p, free, suffix == "timeout")
-		})
+}
+
+// permits adds the holders of permits that a list has.
+func permits(p *probe, reply wire.Reply) {
+	for i := 2; i+1 < reply.Len(); i += 2 {
+		n, label, _ := layout.Redisson().Semaphore.Holder("", reply.Text(i))
+		h := Holder{Label: label, Permits: n}
+		if until := reply.Stamp(i + 1); until > 0 {
+			h.Until = until.Time()
+		}
+		p.hold(h)
 	}
 }
 

@@ -20,8 +20,12 @@ func describeMetric(name, help string, labels ...string) *prometheus.Desc {
 
 //nolint:gochecknoglobals // a constant table
 var (
-	metricUp       = describeMetric("up", "1 if the last list of names is complete, else 0.")
-	metricDuration = describeMetric("list_duration_seconds", "How long the last list of names took.")
+	metricUp       = describeMetric("up", "1 if the server replies and denies nothing, else 0. See list_age_seconds for names that are new.")
+	metricAge      = describeMetric("list_age_seconds", "Every name that has been in use for longer is in the list.")
+	metricDuration = describeMetric("list_duration_seconds", "How long the last round through all keys of the server lasted; 0 before the first has ended.")
+	metricExamined = describeMetric("list_examined_keys", "How many keys of the server the round under way has examined, about.")
+	metricKeys     = describeMetric("list_keys", "How many keys a round examines, about; 0 if it is not known.")
+	metricMore     = describeMetric("list_more_names", "How many names in use are not in the list, since there are too many.")
 	metricNames    = describeMetric("names", "How many names are in use.", "kind")
 	metricHolders  = describeMetric("holders", "How many holds there are. A name with more than 1000 counts as 1000.", "kind")
 	metricWaiters  = describeMetric("waiters", "How many tickets wait.", "kind")
@@ -30,7 +34,9 @@ var (
 
 // Describe implements prometheus.Collector.
 func (*metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{metricUp, metricDuration, metricNames, metricHolders, metricWaiters, metricLongest} {
+	for _, d := range []*prometheus.Desc{
+		metricUp, metricAge, metricDuration, metricExamined, metricKeys, metricMore, metricNames, metricHolders, metricWaiters, metricLongest,
+	} {
 		to <- d
 	}
 }
@@ -46,7 +52,11 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		up = 0
 	}
 	gauge(metricUp, up)
-	gauge(metricDuration, now.took.Seconds())
+	gauge(metricAge, now.Age.Seconds())
+	gauge(metricDuration, now.Took.Seconds())
+	gauge(metricExamined, float64(now.Examined))
+	gauge(metricKeys, float64(now.Keys))
+	gauge(metricMore, float64(now.More))
 	if now.err != nil && len(now.entries) == 0 {
 		return // not known is not 0
 	}

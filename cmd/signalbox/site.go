@@ -92,6 +92,7 @@ type listPage struct {
 	At       time.Time
 	Reload   int // seconds
 	CanBreak bool
+	Note     string // how late the list is, if that is worth a line
 
 	Names, Holders, Waiters int
 }
@@ -110,7 +111,8 @@ func (s *site) index(w http.ResponseWriter, r *http.Request) {
 			page.Entries = append(page.Entries, e)
 		}
 	}
-	page.More = page.Names - len(page.Entries)
+	page.More = page.Names - len(page.Entries) + now.More
+	page.Note = note(now.Snapshot)
 	status := http.StatusOK
 	if now.err != nil {
 		page.Error, status = oneLine(now.err), http.StatusServiceUnavailable

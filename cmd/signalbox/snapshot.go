@@ -4,50 +4,51 @@ package main
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
 )
 
-// snapshot is the list that all requests share. It is read anew when it is older than fresh, by the request that
-// finds it so; requests that come meanwhile wait for that one. So any number of readers cost the server one list at a
-// time.
+// snapshot is the list that all requests share. So any number of readers cost the server no more than one.
 type snapshot struct {
-	read  func(ctx context.Context) ([]inspect.Entry, error)
-	fresh time.Duration
-
-	mu   sync.Mutex // guards last; held while the list is read
-	last state
+	read   func(ctx context.Context) inspect.Snapshot
+	expire func() // nil if nothing can be broken
 }
 
 // state is a list, and how it was read. It is never written to.
 type state struct {
+	inspect.Snapshot
+
 	entries []inspect.Entry
 	err     error // why some are missing, or all
 	at      time.Time
-	took    time.Duration
 }
 
-// now returns a list that is no older than fresh.
+// now returns the list, as fresh as the server allows.
 func (s *snapshot) now(ctx context.Context) state {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.last.at.IsZero() && time.Since(s.last.at) < s.fresh {
-		return s.last
-	}
-	// A reader that leaves must not spoil the list for the others.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollPatience)
-	defer cancel()
-	begun := time.Now()
-	entries, err := s.read(ctx)
-	s.last = state{entries, err, time.Now(), time.Since(begun)}
-	return s.last
+	now := s.read(ctx)
+	return state{now, now.Entries, now.Err, now.At}
 }
 
-// forget makes the next request read the list anew.
+// forget makes the next request wait until the names are read anew.
 func (s *snapshot) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = state{}
+	if s.expire != nil {
+		s.expire()
+	}
+}
+
+// follow keeps a list up to date until the command ends. stop waits for that.
+func follow(ctx context.Context, session *signalbox.Session, prefix string, every time.Duration) (l *inspect.List, stop func()) {
+	l = inspect.NewList(session, prefix, every)
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { // ends at stop
+		defer close(ended)
+		_ = l.Run(ctx) // Snapshot has the error
+	}()
+	return l, func() {
+		cancel()
+		<-ended
+	}
 }

@@ -23,7 +23,8 @@ import (
 
 const watchHelp = `Show the names in use that begin with PREFIX, and keep the list up to date until q is pressed. CHANGES/S is
 how often another hold was seen, averaged over the last polls: a name that changes hands between two polls
-counts once. If the server does not reply, the last list stays and the first line says why.
+counts once. If the server does not reply, the last list stays and the first line says why. The last line says how late
+names that are new may appear, if the server has millions of keys.
 
 Keys: up, down, page up, page down and home scroll; s sorts by waiters or by name; q quits.`
 
@@ -33,7 +34,7 @@ const (
 	longestPoll  = time.Hour
 )
 
-// pollPatience is how long a poll may take.
+// pollPatience is how long a poll, or a break, may take.
 const pollPatience = 10 * time.Second
 
 func newWatch(s *server) *cobra.Command {
@@ -55,8 +56,10 @@ func newWatch(s *server) *cobra.Command {
 	}
 	durationVar(cmd.Flags(), &every, "every", every, "how long to pause between two polls")
 	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
-		ctx := cmd.Context()
-		m := newScreen(strings.Join(args, ""), every, poller(ctx, session, strings.Join(args, "")))
+		ctx, prefix := cmd.Context(), strings.Join(args, "")
+		names, stop := follow(ctx, session, prefix, every)
+		defer stop()
+		m := newScreen(prefix, every, poller(ctx, names))
 		_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
 		return cmp.Or(ctx.Err(), err)
 	})
@@ -68,15 +71,16 @@ type polled struct {
 	entries []inspect.Entry
 	err     error
 	at      time.Time
+	note    string // how late the list is
 }
 
-// poller returns the command that lists the names.
-func poller(ctx context.Context, s *signalbox.Session, prefix string) tea.Cmd {
+// poller returns the command that reads the list. The screen sorts the entries in its own way.
+func poller(ctx context.Context, names *inspect.List) tea.Cmd {
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, pollPatience)
 		defer cancel()
-		entries, err := list(ctx, s, prefix)
-		return polled{entries, err, time.Now()}
+		now := names.Snapshot(ctx)
+		return polled{slices.Clone(now.Entries), now.Err, now.At, note(now)}
 	}
 }
 
@@ -260,6 +264,9 @@ func (m *screen) text() string {
 	order := "by waiters"
 	if m.byName {
 		order = "by name"
+	}
+	if m.last.note != "" {
+		order += "; " + m.last.note
 	}
 	lines = append(lines, fmt.Sprintf("%d to %d of %d, %s   q quits, s sorts, arrows scroll",
 		min(m.top+1, len(m.last.entries)), min(m.top+m.rows(), len(m.last.entries)), len(m.last.entries), order))

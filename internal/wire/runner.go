@@ -36,6 +36,8 @@ type Runner struct {
 	texts  sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
 	span   span
 
+	paces sync.Map // of *Pace by node: see Pace
+
 	underWay texts // that Run sends
 }
 
@@ -197,7 +199,7 @@ func (r *Runner) sendMany(ctx context.Context, commands []rueidis.Completed, cal
 	outcomes := make([]Outcome, len(calls))
 	var unknown []int // the calls whose script the server did not know
 	for i, result := range r.client.DoMulti(ctx, commands...) {
-		if noScript(result) {
+		if calls[i].Script != nil && noScript(result) { // of a command it is an error as any other
 			unknown = append(unknown, i)
 			continue
 		}

@@ -10,10 +10,12 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
@@ -27,78 +29,142 @@ type Scan struct {
 	Count int    // how many keys the server examines for a page
 }
 
-// Scan yields the keys that match, a page at a time, of the server or of each primary of a cluster. A page is one
-// SCAN: the server examines about Count keys and serves others in between. A key that is there from the beginning to
-// the end is yielded at least once.
-//
-// If a node fails, one page has its address and the error, and the other nodes are scanned all the same. node is ""
-// outside a cluster.
-func (r *Runner) Scan(ctx context.Context, scan Scan, page func(node string, keys []string, err error) bool) {
+// Cursor is how far a walk over the keys of one server has come. The zero Cursor is its beginning.
+type Cursor struct {
+	at   uint64
+	life string // run_id of the process that gave it; "" if it is not known
+}
+
+// Begins reports whether c is the beginning of a walk, or its end.
+func (c Cursor) Begins() bool { return c.at == 0 }
+
+// ErrOtherServer says that another process replies than the one that gave a cursor, which means nothing to it.
+var ErrOtherServer = fmt.Errorf("%w: the server was restarted or replaced", errs.ErrRefused)
+
+// Page is the reply to one SCAN.
+type Page struct {
+	Keys []string
+	Next Cursor
+	Size int64 // how many keys the server has; 0 if it is not known, or the page is not the first one
+}
+
+// Nodes returns the nodes whose keys Page reads: each primary of a cluster, or "" for a server that is alone.
+func (r *Runner) Nodes(ctx context.Context) ([]string, error) {
 	if !r.Clustered() {
-		r.scanNode(ctx, r.client, scan, func(keys []string, err error) bool { return page("", keys, err) })
-		return
+		return []string{""}, nil
 	}
-	nodes := r.client.Nodes()
-	primaries, err := r.primaries(ctx, nodes)
-	if err != nil {
-		page("", nil, err)
-		return
-	}
-	for _, node := range primaries {
-		client := nodes[node]
-		if client == nil {
-			if !page(node, nil, errUnknownNode) {
-				return
-			}
-			continue
-		}
-		if !r.scanNode(ctx, client, scan, func(keys []string, err error) bool { return page(node, keys, err) }) {
-			return
-		}
-	}
+	return r.primaries(ctx, r.client.Nodes())
 }
 
 // errUnknownNode says that a node has slots, and that the client has not called it yet, or takes it for dead.
 var errUnknownNode = fmt.Errorf("%w: the client does not reach this node", errs.ErrRefused)
 
-// scanNode yields the pages of one node. It reports whether the caller wants those of other nodes.
-func (r *Runner) scanNode(ctx context.Context, client rueidis.Client, scan Scan, page func(keys []string, err error) bool) bool {
-	for cursor := uint64(0); ; {
-		entry, err := r.scanPage(ctx, client, scan, cursor)
-		if err != nil {
-			return page(nil, err)
-		}
-		if !page(entry.Elements, nil) {
-			return false
-		}
-		if cursor = entry.Cursor; cursor == 0 {
-			return true
+// Page returns the keys of a node that match, from a cursor on. The server examines about Count keys, and serves others between
+// two pages. A key that is there from the first page of a walk to its last is in one of them at least. It is one round
+// trip, which is counted on Pace(node).
+func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) (Page, error) {
+	client := r.client
+	if node != "" {
+		if client = r.client.Nodes()[node]; client == nil {
+			return Page{}, errUnknownNode
 		}
 	}
-}
-
-func (r *Runner) scanPage(ctx context.Context, client rueidis.Client, scan Scan, cursor uint64) (rueidis.ScanEntry, error) {
 	callers := ctx
 	ctx, cancel := errs.WithTimeout(ctx, scanPatience)
 	defer cancel()
-	args := []string{strconv.FormatUint(cursor, 10), "MATCH", scan.Match, "COUNT", strconv.Itoa(scan.Count)}
-	if scan.Type != "" {
-		args = append(args, "TYPE", scan.Type)
+	begun := clock.Now().Mono()
+	read := readPage(r.asking(ctx, client, pageCommands(client, scan, from)...))
+	r.Pace(node).page(clock.Now().Mono(), begun, read.busy)
+	switch {
+	case read.err != nil && callers.Err() != nil:
+		return Page{}, errs.Ended(callers)
+	case read.err != nil:
+		return Page{}, errs.OfCall(ctx, Explain(read.err))
+	case from.at != 0 && from.life != "" && read.Next.life != "" && from.life != read.Next.life:
+		return Page{}, ErrOtherServer
 	}
-	// Arbitrary: the client repeats a command that it knows to be read-only for as long as ctx lasts.
-	entry, err := asking(ctx, r, client, client.B().Arbitrary("SCAN").Args(args...).Build()).AsScanEntry()
-	if err != nil && callers.Err() != nil {
-		return entry, errs.Ended(callers)
-	}
-	return entry, errs.OfCall(ctx, Explain(err))
+	return read.Page, nil
 }
 
-// asking sends a command without a key. It returns when ctx ends, also while the client connects.
-func asking(ctx context.Context, r *Runner, client rueidis.Client, command rueidis.Completed) rueidis.RedisResult {
-	return aside(ctx, &r.asides, func() rueidis.RedisResult {
-		return client.Do(ctx, command)
-	}, func(err error) rueidis.RedisResult {
-		return rueidis.NewResult(rueidis.RedisMessage{}, err)
+// pageCommands returns SCAN between two TIMEs, which say how long the server worked, and INFO, which says who the server is.
+// They are on one connection, so one server executes all of them. Arbitrary: the client repeats a command that it knows to be
+// read-only for as long as its context lasts.
+func pageCommands(client rueidis.Client, scan Scan, from Cursor) []rueidis.Completed {
+	arbitrary := func(words ...string) rueidis.Completed {
+		return client.B().Arbitrary(words[0]).Args(words[1:]...).Build()
+	}
+	words := []string{"SCAN", strconv.FormatUint(from.at, 10), "MATCH", scan.Match, "COUNT", strconv.Itoa(scan.Count)}
+	if scan.Type != "" {
+		words = append(words, "TYPE", scan.Type)
+	}
+	commands := []rueidis.Completed{arbitrary("TIME"), arbitrary(words...), arbitrary("TIME"), arbitrary("INFO", "server")}
+	if from.at == 0 {
+		commands = append(commands, arbitrary("DBSIZE"))
+	}
+	return commands
+}
+
+// pageReply is what the replies to pageCommands say.
+type pageReply struct {
+	Page
+
+	busy time.Duration // how long the server worked; 0 if it is not known
+	err  error
+}
+
+// readPage reads the replies to pageCommands. All but that to SCAN may be missing: a right, or a server that lacks a command.
+func readPage(results []rueidis.RedisResult) (read pageReply) {
+	if len(results) < 4 {
+		return pageReply{err: errUnreadable}
+	}
+	entry, err := results[1].AsScanEntry()
+	if err != nil {
+		return pageReply{err: err}
+	}
+	read.Keys, read.Next.at = entry.Elements, entry.Cursor
+	before, after := serverTime(results[0]), serverTime(results[2])
+	if before > 0 && after > before {
+		read.busy = after - before
+	}
+	info, _ := results[3].ToString() // without it a server that replaces another one is not noticed
+	if _, rest, found := strings.Cut(info, "run_id:"); found {
+		read.Next.life, _, _ = strings.Cut(rest, "\r\n")
+	}
+	if len(results) > 4 {
+		read.Size, _ = results[4].AsInt64() // without it a list has no progress
+	}
+	return read
+}
+
+// serverTime reads the reply to TIME; 0 if it cannot be read.
+func serverTime(result rueidis.RedisResult) time.Duration {
+	parts, err := result.AsStrSlice()
+	if err != nil || len(parts) != 2 {
+		return 0
+	}
+	seconds, err1 := strconv.ParseInt(parts[0], 10, 32)
+	micros, err2 := strconv.ParseInt(parts[1], 10, 32)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return time.Duration(seconds)*time.Second + time.Duration(micros)*time.Microsecond
+}
+
+// RunCounted is RunMany for keys of one node; the time that it takes is counted on Pace(node).
+func (r *Runner) RunCounted(ctx context.Context, node string, calls []Call) []Outcome {
+	begun := clock.Now().Mono()
+	outcomes := r.RunMany(ctx, calls)
+	r.Pace(node).calls(clock.Now().Mono(), begun)
+	return outcomes
+}
+
+// asking sends commands without keys. It returns when ctx ends, also while the client connects.
+func (r *Runner) asking(ctx context.Context, client rueidis.Client, commands ...rueidis.Completed) []rueidis.RedisResult {
+	n := len(commands)
+	return aside(ctx, &r.asides, func() []rueidis.RedisResult {
+		return client.DoMulti(ctx, commands...)
+	}, func(err error) []rueidis.RedisResult {
+		return slices.Repeat([]rueidis.RedisResult{rueidis.NewResult(rueidis.RedisMessage{}, err)}, n)
 	})
 }
 
@@ -132,7 +198,7 @@ var errSlots = errors.New("the reply to CLUSTER SLOTS cannot be read")
 func (r *Runner) primariesBy(ctx context.Context, node string, client rueidis.Client) ([]string, error) {
 	ctx, cancel := errs.WithTimeout(ctx, scanPatience)
 	defer cancel()
-	ranges, err := asking(ctx, r, client, client.B().Arbitrary("CLUSTER", "SLOTS").Build()).ToArray()
+	ranges, err := r.asking(ctx, client, client.B().Arbitrary("CLUSTER", "SLOTS").Build())[0].ToArray()
 	if err != nil {
 		return nil, errs.OfCall(ctx, Explain(err))
 	}

@@ -61,6 +61,9 @@ func empty() map[string][]any {
 		"inspect.Holder":             {inspect.Holder{}},
 		"inspect.Waiter":             {inspect.Waiter{}},
 		"inspect.NodeError":          {(*inspect.NodeError)(nil), new(inspect.NodeError)},
+		"inspect.List":               {(*inspect.List)(nil), new(inspect.List), inspect.NewList(none, "", 0)},
+		"inspect.Snapshot":           {inspect.Snapshot{}},
+		"inspect.NamesOption":        {inspect.NamesOption(nil)},
 		"multilock.Lock": {
 			(*multilock.Lock)(nil), new(multilock.Lock), multilock.New(), multilock.New(nil, nil), multilock.New((*reentrant.Lock)(nil)),
 			multilock.New((*fair.Lock)(nil), (*rwlock.Lock)(nil), rwlock.Reader{}, semaphore.Permits{}), multilock.New(new(reentrant.Lock)),

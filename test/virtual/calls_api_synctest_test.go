@@ -42,13 +42,14 @@ const local = `
 	multilock.Lock.Order
 	once.New once.Keep once.Linger once.Once.At once.Once.Check
 	inspect.NodeError.Error inspect.NodeError.Unwrap
+	inspect.FullSpeed inspect.Progress inspect.NewList inspect.List.Expire
 	redlock.New redlock.Fenced redlock.GreatestLease redlock.Lock.Check redlock.Lock.Locker
 `
 
 // elsewhere are the calls whose rows are elsewhere: Dial makes connections of its own, which a test in
-// virtual time cannot have, Release is Unlock, and Names runs scripts for what its SCAN finds alone: the faults here are of
+// virtual time cannot have, Release is Unlock, and lists run scripts for what their SCAN finds alone: the faults here are of
 // scripts.
-const elsewhere = "signalbox.Dial signalbox.Lease.Release inspect.Names"
+const elsewhere = "signalbox.Dial signalbox.Lease.Release inspect.Names inspect.List.Run inspect.List.Snapshot"
 
 // noLibrary are the folders that no program imports; the scripts are data. Modules of their own are left out, too.
 const noLibrary = "internal interop scripts docs"

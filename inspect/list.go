@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// The limits of a List.
+const (
+	// mostKept is how many names a List keeps: some 100 MB.
+	mostKept = 100_000
+	// interest is how long a List keeps looking for names after it was last asked.
+	interest = 5 * time.Minute
+	// snapshotPatience is how long Snapshot waits for a list that is fresh.
+	snapshotPatience = 2 * time.Second
+)
+
+// List is a list of the names in use that is kept up to date, for pages, metrics and live views. It takes at most a tenth of the
+// server's time, beside any number of other keys. NewList makes one.
+//
+// It finds names by going through all keys of the server, in rounds that last about 10 s for each million keys. The names that it
+// has found are read anew each time that it is asked. So their holders and waiters are fresh, while a new name appears when a
+// round meets it. It works only while it is asked: five minutes after the last Snapshot it sends nothing.
+//
+// It keeps at most 100,000 names, and counts those beyond.
+type List struct {
+	session *session.Session
+	prefix  string
+	every   time.Duration
+	view    view
+	bad     error
+
+	wake chan struct{} // has a value if Run has to check what is due
+
+	mu struct {
+		sync.Mutex
+		running bool
+		asked   time.Time // by the last Snapshot
+		expired time.Time // by the last Expire
+		news    chan struct{}
+		nodes   []*listedNode // Run alone changes them
+		failed  error         // why the nodes could not be found
+		known   map[string]*knownName
+		shown   []Entry // what is known and in use, sorted; nil if it is to be made anew
+		missing error   // why a name is not among shown; of the same moment
+	}
+}
+
+// knownName is a name that was found in use. It is kept until a round ends that has not found it in use.
+type knownName struct {
+	entry Entry
+	node  string
+	scan  int       // the index of the scan that found it
+	found time.Time // when the walk began that found it last
+	used  bool      // at its last reading
+	err   error     // of that reading
+}
+
+// Snapshot is what a List knew at one moment.
+type Snapshot struct {
+	// Entries are the names in use, sorted by Name and Kind. Do not change them.
+	Entries []Entry
+	// More is how many names in use are not among Entries, since there are too many.
+	More int
+	// At is when the snapshot was made.
+	At time.Time
+	// Age says how late a new name appears: every name that has been in use for longer is among Entries. Without a complete
+	// round it is how long the List has looked.
+	Age time.Duration
+	// Complete reports whether a round of every node has ended.
+	Complete bool
+	// Took is how long the last round lasted; 0 before the first has ended.
+	Took time.Duration
+	// Examined and Keys are how many keys the rounds under way have examined, and how many there are, both about. Keys is 0 if
+	// it is not known.
+	Examined, Keys int64
+	// Err is why names are missing, besides Age: a node that is away, a right that is missing.
+	Err error
+}
+
+// NewList returns a List of the names that begin with prefix. Entries are read anew if they are older than every, of 100 ms at
+// least. It works while Run runs. Errors, such as those of a session that is closed, are those of Run and of Snapshot.
+func NewList(s *signalbox.Session, prefix string, every time.Duration) *List {
+	l := &List{session: (*session.Handle)(s).Session(), prefix: prefix, every: every, wake: make(chan struct{}, 1)}
+	l.mu.news = make(chan struct{})
+	l.mu.known = make(map[string]*knownName)
+	if l.bad = checkList(l.session, prefix); l.bad != nil {
+		return l
+	}
+	if every < 100*time.Millisecond {
+		l.bad = fmt.Errorf("%w: every is %v: it must be 100ms or more", errs.ErrBadOption, every)
+		return l
+	}
+	l.view = viewOf(l.session, prefix, brief)
+	return l
+}
+
+// The errors of a List that is not used as it must be.
+var (
+	errNoList  = fmt.Errorf("%w: the list is nil or was not made by NewList", errs.ErrBadOption)
+	errRunning = fmt.Errorf("%w: Run is running already", errs.ErrBadOption)
+	errNotRun  = fmt.Errorf("%w: Run is not running", errs.ErrBadOption)
+)
+
+// Snapshot returns what the list knows. It waits until the entries are fresh, for two seconds at most, or until ctx ends. Any
+// number of callers cost the server no more than one.
+func (l *List) Snapshot(ctx context.Context) Snapshot {
+	if l == nil || l.wake == nil {
+		return Snapshot{At: time.Now(), Err: errNoList}
+	}
+	if ctx == nil {
+		return Snapshot{At: time.Now(), Err: errNilContext}
+	}
+	if l.bad != nil {
+		return Snapshot{At: time.Now(), Err: l.failure(l.bad)}
+	}
+	asked := time.Now()
+	late := time.NewTimer(snapshotPatience)
+	defer late.Stop()
+	for waits := true; waits; {
+		l.mu.Lock()
+		l.mu.asked = asked
+		news, fresh := l.mu.news, l.freshLocked(asked.Add(-l.every)) || !l.mu.running
+		l.mu.Unlock()
+		if fresh {
+			break
+		}
+		l.poke()
+		select {
+		case <-news:
+		case <-late.C:
+			waits = false
+		case <-ctx.Done():
+			waits = false
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.snapshotLocked()
+}
+
+// Expire lets the next Snapshot wait for entries that are read after this moment, as after Break.
+func (l *List) Expire() {
+	if l == nil || l.wake == nil {
+		return
+	}
+	l.mu.Lock()
+	l.mu.expired = time.Now()
+	l.mu.Unlock()
+	l.poke()
+}
+
+// poke lets Run check what is due.
+func (l *List) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it will check anyway
+	}
+}
+
+func (l *List) failure(err error) error {
+	return &signalbox.OpError{Op: "list", Name: l.prefix, Err: err}
+}
+
+// freshLocked reports whether nothing that the list knows was read before since. A node that fails is not waited for.
+func (l *List) freshLocked(since time.Time) bool {
+	if l.mu.expired.After(since) {
+		since = l.mu.expired
+	}
+	if l.mu.failed != nil {
+		return true
+	}
+	for _, n := range l.mu.nodes {
+		if n.err == nil && n.complete.Before(since) && n.reread.Before(since) {
+			return false
+		}
+	}
+	return len(l.mu.nodes) > 0
+}
+
+func (l *List) snapshotLocked() Snapshot {
+	now := time.Now()
+	s := Snapshot{At: now, Complete: len(l.mu.nodes) > 0}
+	var failures []error
+	if l.mu.failed != nil {
+		failures = append(failures, l.mu.failed)
+	}
+	for _, n := range l.mu.nodes {
+		whole := n.complete
+		if whole.IsZero() {
+			whole, s.Complete = n.added, false
+		}
+		s.Age, s.Took = max(s.Age, now.Sub(whole)), max(s.Took, n.took)
+		s.Examined, s.Keys = s.Examined+n.walk.examined, s.Keys+n.walk.keys()
+		s.More += max(n.more, n.moreSoFar)
+		if n.err != nil {
+			failures = append(failures, ofNode(n.walk.node, n.err))
+		}
+	}
+	if !l.mu.running {
+		failures = append(failures, errNotRun)
+	}
+	l.showLocked()
+	s.Entries = l.mu.shown
+	if l.mu.missing != nil {
+		failures = append(failures, l.mu.missing)
+	}
+	if len(failures) > 0 {
+		s.Err = l.failure(errs.Join(failures...))
+	}
+	return s
+}
+
+// showLocked sorts the names in use. Snapshots share the slice, so it is made anew for each change.
+func (l *List) showLocked() {
+	if l.mu.shown != nil {
+		return
+	}
+	shown := make([]Entry, 0, len(l.mu.known))
+	l.mu.missing = nil
+	for _, k := range l.mu.known {
+		if k.used {
+			shown = append(shown, k.entry)
+		}
+		if k.err != nil {
+			l.mu.missing = k.err
+		}
+	}
+	slices.SortFunc(shown, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind)) })
+	l.mu.shown = shown
+}

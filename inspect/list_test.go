@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// running returns a list that runs until the test ends.
+func running(t *testing.T, s *signalbox.Session, prefix string) *inspect.List {
+	t.Helper()
+	l := inspect.NewList(s, prefix, 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(locktest.Context(t))
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }() // ends with the test
+	t.Cleanup(func() {
+		cancel()
+		require.ErrorIs(t, redistest.Receive(t, "the end of Run", ended), context.Canceled)
+	})
+	redistest.Await(t, "Run", func() bool { return l.Snapshot(locktest.Context(t)).Complete })
+	return l
+}
+
+func TestListFollowsTheNamesInUse(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "SET", "other", "x")
+	s := locktest.SteadySession(t, server)
+	l := running(t, s, "order/")
+	require.Empty(t, l.Snapshot(locktest.Context(t)).Entries)
+
+	first := locktest.Must(t, reentrant.New(s, "order/2").Lock)
+	second := locktest.Must(t, reentrant.New(s, "order/1").Lock)
+	defer locktest.Must(t, reentrant.New(s, "other").Lock).Unlock()
+	l.Expire()
+	redistest.Await(t, "both names", func() bool { return len(l.Snapshot(locktest.Context(t)).Entries) == 2 })
+	snapshot := l.Snapshot(locktest.Context(t))
+	require.NoError(t, snapshot.Err)
+	require.Equal(t, []string{"order/1 reentrant", "order/2 reentrant"}, kinds(snapshot.Entries))
+	require.Less(t, snapshot.Age, redistest.Patience)
+	require.Positive(t, snapshot.Keys)
+	require.Equal(t, snapshot.Keys, snapshot.Examined)
+
+	// After a release Expire alone is enough: the known names are read anew.
+	require.NoError(t, locktest.Confirmed(first.Unlock()))
+	l.Expire()
+	require.Equal(t, []string{"order/1 reentrant"}, kinds(l.Snapshot(locktest.Context(t)).Entries))
+	require.NoError(t, locktest.Confirmed(second.Unlock()))
+	redistest.Await(t, "no name", func() bool { return len(l.Snapshot(locktest.Context(t)).Entries) == 0 })
+}
+
+// P10: a server that is away is an error, and its names are not shown; they are back when it is.
+func TestListOfAServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	defer locktest.Must(t, reentrant.New(s, "a", signalbox.WithFixedLease(redistest.Patience)).Lock).Unlock()
+	reader := locktest.SteadySession(t, server)
+	l := running(t, reader, "")
+	proxy := server
+	proxy.Freeze()
+	redistest.Await(t, "the error", func() bool {
+		now := l.Snapshot(locktest.Context(t))
+		return now.Err != nil && len(now.Entries) == 0
+	})
+	require.ErrorIs(t, l.Snapshot(locktest.Context(t)).Err, signalbox.ErrNoReply)
+	proxy.Thaw()
+	redistest.Await(t, "the name", func() bool {
+		now := l.Snapshot(locktest.Context(t))
+		return now.Err == nil && len(now.Entries) == 1
+	})
+}
+
+func TestListThatIsNotUsedAsItMustBe(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ctx := locktest.Context(t)
+	for name, l := range map[string]*inspect.List{
+		"nil": nil, "zero": new(inspect.List), "session": inspect.NewList(nil, "", time.Second),
+		"every":  inspect.NewList(locktest.SteadySession(t, server), "", time.Millisecond),
+		"hashed": inspect.NewList(locktest.SteadySession(t, server, signalbox.WithHashedNames()), "x", time.Second),
+	} {
+		require.ErrorIs(t, l.Run(ctx), signalbox.ErrBadOption, name)
+		require.ErrorIs(t, l.Snapshot(ctx).Err, signalbox.ErrBadOption, name)
+		l.Expire()
+	}
+	l := inspect.NewList(locktest.SteadySession(t, server), "", time.Second)
+	require.ErrorContains(t, l.Snapshot(ctx).Err, "Run is not running")
+	require.ErrorIs(t, l.Run(nil), signalbox.ErrBadOption)          //nolint:staticcheck // nil is tested
+	require.ErrorIs(t, l.Snapshot(nil).Err, signalbox.ErrBadOption) //nolint:staticcheck // nil is tested
+	s := locktest.SteadySession(t, server)
+	used := running(t, s, "")
+	require.ErrorContains(t, used.Run(ctx), "running already")
+}

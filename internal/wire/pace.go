@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+const (
+	// share is how many times as long as it works a list lets pass: it has a tenth of the server's time.
+	share = 10
+	// burst is how long a list may work before it pauses: a small server is listed without pauses.
+	burst = 50 * time.Millisecond
+	// fixedWork is what a round trip costs the server beside the work that it measures: reading and writing.
+	fixedWork = 50 * time.Microsecond
+	// mostWork bounds what is counted for one round trip, and so the pause behind it.
+	mostWork = 100 * time.Millisecond
+	// mostDebt bounds the pause behind work that did not wait.
+	mostDebt = 2 * time.Second
+)
+
+// Pace holds what lists cost one server to a tenth of its time. All lists of a session share it. Over any time T the work of
+// lists that wait is at most T/10 and a burst.
+//
+// What counts as work is how long the server worked for SCAN, by its own clock, and how long pipelines took beyond the shortest
+// way to the server and back. Both grow if the server is busy with others: then lists pause for longer.
+type Pace struct {
+	mu   sync.Mutex
+	paid time.Duration // monotonic: at that time the work so far is a tenth of all time; 0 if there was no work
+	way  time.Duration // the shortest way to the server and back; 0 if it is not known
+}
+
+// Pace returns the pace of a node, "" for a server that is alone.
+func (r *Runner) Pace(node string) *Pace {
+	if p, known := r.paces.Load(node); known {
+		return p.(*Pace) //nolint:errcheck,forcetypeassert // nothing else is stored
+	}
+	p, _ := r.paces.LoadOrStore(node, new(Pace))
+	return p.(*Pace) //nolint:errcheck,forcetypeassert // nothing else is stored
+}
+
+// Pause returns how long a list has to wait before it asks this server again; 0 or less if it need not. Of two servers the one
+// with the smaller value has done less for lists.
+func (p *Pace) Pause() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paid == 0 {
+		return -mostDebt
+	}
+	return p.paid - clock.Now().Mono() - share*burst
+}
+
+// Wait waits until a list may ask this server again.
+func (p *Pace) Wait(ctx context.Context) error {
+	for {
+		pause := p.Pause()
+		if pause <= 0 {
+			return nil
+		}
+		if !Sleep(ctx, pause, nil) {
+			return errs.Ended(ctx)
+		}
+	}
+}
+
+// Sleep waits for d, or until woken has a value. It returns false if ctx ends first.
+func Sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-woken:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// page counts a page, for which the server was busy; busy is 0 if that is not known.
+func (p *Pace) page(now, begun, busy time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	took := now - begun
+	if busy == 0 {
+		p.countLocked(now, took)
+		return
+	}
+	if way := max(took-busy, 1); p.way == 0 || way < p.way {
+		p.way = way
+	}
+	p.countLocked(now, busy)
+}
+
+// calls counts a pipeline of calls.
+func (p *Pace) calls(now, begun time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.countLocked(now, now-begun-p.way)
+}
+
+func (p *Pace) countLocked(now, work time.Duration) {
+	work = min(max(work, 0)+fixedWork, mostWork)
+	begin := now // a monotonic time may be negative
+	if p.paid != 0 {
+		begin = max(p.paid, now)
+	}
+	p.paid = min(begin+share*work, now+share*burst+mostDebt)
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// perKey is how long a large server works for each key that it examines.
+const perKey = 2 * time.Microsecond
+
+// crowded is a server with many keys of other programs, seen through SCAN.
+type crowded struct {
+	keys int
+
+	mu    sync.Mutex
+	life  string        // its run_id
+	found []string      // the keys that the page in the middle has
+	busy  time.Duration // for all SCANs
+	first int           // how many walks began
+	pages int
+}
+
+// hook replies as the large server does to what lists ask.
+func (l *crowded) hook(peer *server.Peer, command string, words ...string) bool {
+	switch command {
+	case "SCAN":
+		at, _ := strconv.Atoi(words[0])
+		count, _ := strconv.Atoi(words[4])
+		time.Sleep(time.Duration(count) * perKey)
+		l.page(peer, at, count)
+	case "INFO":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		peer.WriteBulk("# Server\r\nrun_id:" + l.life + "\r\n")
+	case "DBSIZE":
+		peer.WriteInt(l.keys)
+	default:
+		return false
+	}
+	return true
+}
+
+func (l *crowded) page(peer *server.Peer, at, count int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy += time.Duration(count) * perKey
+	l.pages++
+	if at == 0 {
+		l.first++
+	}
+	next := at + count
+	if next >= l.keys {
+		next = 0
+	}
+	var keys []string
+	if middle := l.keys / 2; at <= middle && middle < at+count {
+		keys = l.found
+	}
+	var reply strings.Builder
+	cursor := strconv.Itoa(next)
+	fmt.Fprintf(&reply, "*2\r\n$%d\r\n%s\r\n*%d\r\n", len(cursor), cursor, len(keys))
+	for _, key := range keys {
+		fmt.Fprintf(&reply, "$%d\r\n%s\r\n", len(key), key)
+	}
+	peer.WriteRaw(reply.String())
+}
+
+// worked returns how long the server has worked for lists.
+func (l *crowded) worked() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.busy
+}
+
+// beside makes the server of w a large one, on which these names may be in use.
+func (w *world) beside(keys int, names ...string) *crowded {
+	l := &crowded{keys: keys, life: "one"}
+	for _, name := range names {
+		l.found = append(l.found, locktest.Key(name))
+	}
+	w.redis.Server().SetPreHook(l.hook)
+	return l
+}
+
+// tenth is the most that lists may have cost a server after a time. Before the first pause they may work for 50 ms, and for a page.
+func tenth(of time.Duration) time.Duration { return of/10 + 52*time.Millisecond }
+
+// P10: a list takes at most a tenth of the server's time, however many keys there are; and about that, so that it ends.
+func TestNamesTakesATenthOfALargeServer(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		t := w.T
+		s, _, end := w.session(t)
+		defer end()
+		defer atOnce(t, reentrant.New(s, "n/1")).Unlock()
+		l := w.beside(1_000_000, "n/1")
+		begun, examined := time.Now(), int64(0)
+		for e, err := range inspect.Names(t.Context(), s, "n/", inspect.Progress(func(now, keys int64) {
+			require.Equal(t, int64(1_000_000), keys)
+			require.Greater(t, now, examined)
+			examined = now
+			require.LessOrEqual(t, l.worked(), tenth(time.Since(begun)))
+		})) {
+			require.NoError(t, err)
+			require.Equal(t, "n/1", e.Name)
+		}
+		require.Equal(t, int64(1_000_000), examined)
+		require.Equal(t, 2*time.Second, l.worked())
+		require.Less(t, time.Since(begun), 21*time.Second, "the share is used")
+
+		// Two loops share the tenth of their session.
+		before, begun := l.worked(), time.Now()
+		ended, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				for range inspect.Names(ended, s, "n/") { // it ends with its context
+				}
+			})
+		}
+		both.Wait()
+		require.LessOrEqual(t, l.worked()-before, tenth(time.Since(begun)))
+
+		begun = time.Now()
+		for range inspect.Names(t.Context(), s, "n/", inspect.FullSpeed()) { // its time matters
+		}
+		require.Less(t, time.Since(begun), 3*time.Second)
+	})
+}
+
+// P10: a round lasts minutes, and Snapshot returns at once: with the holders of the moment, and the age of what is known.
+func TestListOfALargeServerIsFreshAndSaysItsAge(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		t := w.T
+		s, _, end := w.session(t, signalbox.WithLabel("first"))
+		defer end()
+		other, _, endOther := w.session(t, signalbox.WithLabel("second"))
+		defer endOther()
+		lease := atOnce(t, reentrant.New(s, "n/1", signalbox.WithFixedLease(24*time.Hour)))
+		server := w.beside(2_000_000, "n/1", "n/2")
+		begun := time.Now()
+		l, stop := listed(w, s)
+		defer stop()
+
+		first := l.Snapshot(t.Context())
+		require.NoError(t, first.Err)
+		require.Empty(t, first.Entries)
+		require.False(t, first.Complete)
+		require.Less(t, time.Since(begun), 3*time.Second)
+		scrapes := func(until func(inspect.Snapshot) bool) (last inspect.Snapshot) {
+			for last = l.Snapshot(t.Context()); !until(last); last = l.Snapshot(t.Context()) {
+				require.NoError(t, last.Err)
+				require.LessOrEqual(t, server.worked(), tenth(time.Since(begun)))
+				require.Less(t, time.Since(begun), time.Hour)
+				time.Sleep(5 * time.Second)
+			}
+			return last
+		}
+		round := scrapes(func(now inspect.Snapshot) bool { return now.Complete })
+		require.InDelta(t, 40, round.Took.Seconds(), 2)
+		require.Len(t, round.Entries, 1)
+		require.Equal(t, "first", round.Entries[0].Holders[0].Label)
+
+		// Another holder is seen at once, by the key that is known. The age grows until the next round ends.
+		time.Sleep(5 * time.Second)
+		require.NoError(t, locktest.Confirmed(lease.Unlock()))
+		defer atOnce(t, reentrant.New(other, "n/1", signalbox.WithFixedLease(24*time.Hour))).Unlock()
+		before := time.Now()
+		l.Expire()
+		now := l.Snapshot(t.Context())
+		require.Less(t, time.Since(before), time.Second)
+		require.Equal(t, "second", now.Entries[0].Holders[0].Label)
+		require.Greater(t, now.Age, round.Age)
+		next := scrapes(func(now inspect.Snapshot) bool { return now.Age < round.Age })
+		require.Len(t, next.Entries, 1)
+
+		// A list that is not asked any more ceases to work.
+		time.Sleep(6 * time.Minute)
+		worked := server.worked()
+		time.Sleep(time.Hour)
+		require.Equal(t, worked, server.worked())
+	})
+}
+
+// listed returns a list that runs, and what ends it.
+func listed(w *world, s *signalbox.Session) (l *inspect.List, stop func()) {
+	l = inspect.NewList(s, "n/", 5*time.Second)
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }() // until stop
+	time.Sleep(time.Millisecond)
+	return l, func() {
+		cancel()
+		require.ErrorIs(w, <-ended, context.Canceled)
+	}
+}
+
+// A cursor means nothing to another server: the walk begins anew, and yields what that server has.
+func TestListBeginsAnewAtAnotherServer(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		t := w.T
+		s, _, end := w.session(t)
+		defer end()
+		defer atOnce(t, reentrant.New(s, "n/1", signalbox.WithFixedLease(24*time.Hour))).Unlock()
+		l := w.beside(200_000)
+		replaced := false
+		entries := 0
+		for _, err := range inspect.Names(t.Context(), s, "n/", inspect.Progress(func(examined, _ int64) {
+			if examined > 150_000 && !replaced {
+				replaced = true
+				l.mu.Lock()
+				l.life, l.found = "two", []string{locktest.Key("n/1")}
+				l.mu.Unlock()
+			}
+		})) {
+			require.NoError(t, err)
+			entries++
+		}
+		require.Equal(t, 1, entries)
+		require.Equal(t, 2, l.first)
+	})
+}
