@@ -208,7 +208,7 @@ func (n native) queue(p *probe, q queue) {
 				Label: reply.Text(i + 3), Session: layout.Native().Session(ticket),
 				Since: reply.Stamp(i + 1).Time(), Alive: reply.Int(i+2) == 1, Shared: q.shared,
 			}
-			if q.ticket == permitTicket {
+			if q.ticket == permitTicket && len(ticket) > rwTicket {
 				w.Permits, _ = strconv.Atoi(ticket[rwTicket:]) // 0 if another program wrote it
 			}
 			p.entry.Waiters = append(p.entry.Waiters, w)

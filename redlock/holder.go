@@ -113,7 +113,7 @@ func (l *Lock) holder(ctx context.Context) (session.Holder, error) {
 		default:
 			key := o.holder.Kind
 			if key == kind {
-				key = o.hold[len(o.hold)-attemptSize:]
+				key = o.hold[max(len(o.hold)-attemptSize, 0):]
 			}
 			holders[key] = merge(holders[key], o.holder)
 			if counts[key]++; counts[key] > most {

@@ -33,7 +33,7 @@ func NewReply(result rueidis.RedisResult) (Reply, error) {
 
 // Part returns the i-th element as a reply of its own.
 func (r *Reply) Part(i int) (Reply, error) {
-	if i >= len(r.array) {
+	if i < 0 || i >= len(r.array) {
 		return Reply{}, fmt.Errorf("%w: it is for %d keys, and one more was asked for", errUnreadable, len(r.array))
 	}
 	m := r.array[i]
@@ -57,7 +57,7 @@ func (r *Reply) Len() int {
 
 func (r *Reply) at(i int) *rueidis.RedisMessage {
 	switch {
-	case i < len(r.array):
+	case 0 <= i && i < len(r.array):
 		return &r.array[i]
 	case i == 0:
 		return &r.message

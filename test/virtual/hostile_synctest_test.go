@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// hostile makes replies of every shape, also those that no server sends.
+type hostile struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	ended  bool
+}
+
+// texts are what replies and messages consist of: words that scripts return, and what is nearly one of them.
+var texts = []string{
+	"", "0", "1", "-1", "x", "r", "f", "w", "q", "l", "s", "-", "1795246514376753", "-795246514376753", "9999999999999999", "99999999999999999999",
+	strings.Repeat("a", 19), strings.Repeat("a", 40), strings.Repeat("a", 41), strings.Repeat("a", 42), strings.Repeat("\xff", 55),
+	strings.Repeat("1", 65), "sb1" + strings.Repeat("1", 62), "sb1c1795246514376753", "sb1l1795246514376753" + strings.Repeat("a", 43), "\x00\n\r",
+	"r 1795246514376753", locktest.Key("a"), "run_id:", strings.Repeat("1", 110), "c" + strings.Repeat("0", 32),
+}
+
+// words are what servers and proxies say.
+var words = []string{
+	"NOSCRIPT No matching script.", "ERR", "", "WRONGTYPE", "NOPERM", "MOVED 1 nowhere:1", "MOVED", "ASK", "LOADING", "BUSY", "x", "READONLY", "NOSCRIPT",
+}
+
+func (h *hostile) reply(depth int) string {
+	r := h.random
+	switch n := r.IntN(12); {
+	case n < 3:
+		return fmt.Sprintf(":%d\r\n", r.IntN(12)-9)
+	case n == 3:
+		return fmt.Sprintf(":%d\r\n", int64(r.Uint64()))
+	case n == 4:
+		return "$-1\r\n"
+	case n == 5:
+		return "*-1\r\n"
+	case n == 6 && depth > 0:
+		return "-" + words[r.IntN(len(words))] + "\r\n"
+	case n < 9 || depth > 2:
+		text := h.text()
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
+	}
+	var all strings.Builder
+	if r.IntN(3) == 0 { // a list of waiters, nearly
+		rows := 1 + r.IntN(3)
+		fmt.Fprintf(&all, "*%d\r\n", 4*rows)
+		for range rows {
+			for _, text := range []string{h.text(), h.text(), "", h.text()} {
+				fmt.Fprintf(&all, "$%d\r\n%s\r\n", len(text), text)
+			}
+		}
+		return all.String()
+	}
+	parts := r.IntN(9)
+	fmt.Fprintf(&all, "*%d\r\n", parts)
+	for i := range parts {
+		if i == 0 && r.IntN(2) == 0 { // a code, and something behind it
+			fmt.Fprintf(&all, ":%d\r\n", r.IntN(12)-8)
+			continue
+		}
+		all.WriteString(h.reply(depth + 1))
+	}
+	return all.String()
+}
+
+func (h *hostile) text() string { return texts[h.random.IntN(len(texts))] }
+
+// hook replies to all that a session asks, apart from what keeps its connections.
+func (h *hostile) hook(peer *server.Peer, command string, _ ...string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return false
+	}
+	switch command {
+	case "EVAL", "EVALSHA", "SCAN", "TIME", "INFO", "DBSIZE", "HGET", "HLEN", "EXISTS", "ZCARD", "GETRANGE", "PEXPIRETIME", "CLUSTER", "PUBLISH", "WAIT":
+	default:
+		return false
+	}
+	if h.random.IntN(9) == 0 {
+		peer.WriteRaw("-" + words[h.random.IntN(len(words))] + "\r\n")
+		return true
+	}
+	if strings.Contains("EXISTS ZCARD HLEN", command) && h.random.IntN(2) == 0 {
+		peer.WriteInt(1) // so that the caller asks further
+		return true
+	}
+	peer.WriteRaw(h.reply(0))
+	return true
+}
+
+// say publishes on every channel that is subscribed to.
+func (h *hostile) say(w *world) {
+	h.mu.Lock()
+	message := h.text() + h.text()
+	h.mu.Unlock()
+	for _, channel := range w.redis.PubSubChannels("*") {
+		w.redis.Publish(channel, message)
+	}
+}
+
+// P10: whatever a server replies, no call panics, and a call whose context ends returns.
+func TestNoReplyMakesACallPanic(t *testing.T) {
+	t.Parallel()
+	for _, c := range hostileCalls() {
+		if c.inside {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			rounds := redistest.Rounds(2, 40)
+			if strings.HasPrefix(c.name, "inspect.") {
+				rounds = redistest.Rounds(100, 800) // each asks many questions
+			}
+			for seed := range uint64(rounds) {
+				c.hostile(t, seed)
+			}
+		})
+	}
+}
+
+// hostileCalls are all calls, and those that tables of faults leave out.
+func hostileCalls() []call {
+	return append(calls(),
+		call{name: "inspect.Names", ready: func(e *scene) made {
+			return func(ctx context.Context) error { return drain(inspect.Names(ctx, e.session(), "")) }
+		}},
+		call{name: "inspect.List", ready: func(e *scene) made {
+			return func(ctx context.Context) error {
+				l := inspect.NewList(e.session(), "", time.Second)
+				snapshots := make(chan struct{})
+				go func() { // ends with the call's context
+					defer close(snapshots)
+					for ctx.Err() == nil {
+						_ = l.Snapshot(ctx)
+						time.Sleep(time.Second)
+					}
+				}()
+				defer func() { <-snapshots }()
+				return l.Run(ctx)
+			}
+		}},
+		call{name: "Redisson", ready: func(e *scene) made {
+			c, _ := e.worlds[0].client(e.T)
+			s := signalbox.NewSession(c, quiet, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+			return func(ctx context.Context) error {
+				defer c.Close()
+				defer e.end(s)
+				return errors.Join(no(fair.New(s, "a").Lock(ctx)), drain(inspect.Names(ctx, s, "")), no(inspect.Name(ctx, s, "a")), inspect.Break(ctx, s, "a"))
+			}
+		}},
+	)
+}
+
+// end closes a session at once.
+func (*scene) end(s *signalbox.Session) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.Close(ended)
+}
+
+// hostile makes a call of a hostile server. A panic on another goroutine ends the tests.
+func (c call) hostile(t *testing.T, seed uint64) {
+	t.Helper()
+	servers := 1
+	if c.quorum {
+		servers = 3
+	}
+	bubbleOf(t, servers, func(q *quorum) {
+		e := newScene(q, healthy)
+		run := c.ready(e)
+		h := &hostile{random: rand.New(rand.NewPCG(seed, uint64(len(c.name))))} //nolint:gosec // it is to be repeated
+		for _, w := range q.worlds {
+			w.redis.Server().SetPreHook(h.hook)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- run(ctx) }()
+		for range 30 {
+			time.Sleep(100 * time.Millisecond)
+			for _, w := range q.worlds {
+				h.say(w)
+			}
+		}
+		select {
+		case err := <-done:
+			require.False(t, errors.As(err, new(runtime.Error)), "seed %d: %v", seed, err)
+		case <-time.After(4 * long):
+			t.Errorf("seed %d: it has not returned", seed)
+		}
+		h.mu.Lock()
+		h.ended = true
+		h.mu.Unlock()
+		e.heal()
+		synctest.Wait()
+	})
+}
