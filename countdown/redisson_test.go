@@ -193,13 +193,35 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 	server.MustDo(t, "SET", "a", "2") // the round has opened, and the next has begun
 	late := waitLater(locktest.Context(t), r)
 	redistest.Await(t, "a poll for the late waiter", asks.Load)
+	passes.Store(true)
 	server.MustDo(t, "PUBLISH", sharedChannel, "0")
+	server.MustDo(t, "PUBLISH", sharedChannel, "1")
 	require.NoError(t, redistest.Receive(t, "the end of the round before", early))
 	mustCount(t, r, 1, "x")
 	require.Empty(t, late)
 	mustCount(t, r, 0, "y")
 	server.MustDo(t, "PUBLISH", sharedChannel, "1")
 	require.NoError(t, redistest.Receive(t, "the end of the wait", late))
+}
+
+// P9: channels ignore the number of the database, so the end of a latch of the same name in another one is heard here.
+func TestTheEndInAnotherDatabaseOpensNoSharedLatch(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, err := signalbox.Dial(t.Context(), server.URL()+"/1", signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	require.NoError(t, err)
+	defer s.Close(t.Context())
+	other := mustStart(t, countdown.New(s, "a"), 1)
+	r := mustStart(t, shared(t, server), 1)
+	told := overhear(t, server)
+	waiting := waitLater(locktest.Context(t), shared(t, server).RoundOf(r.ID()))
+	awaitFence(t, told)
+	mustCount(t, other, 0, "x")
+	require.Equal(t, "0", redistest.Receive(t, "the end elsewhere", told))
+	awaitFence(t, told) // a waiter whose wait is over polls no more
+	require.Empty(t, waiting)
+	mustCount(t, r, 0, "x")
+	require.NoError(t, redistest.Receive(t, "the end", waiting))
 }
 
 // P6: a session that polls finds out by itself, and publishes nothing.

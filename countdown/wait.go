@@ -40,10 +40,11 @@ type awaited struct {
 
 	users    int
 	nonce    string // which an authentic message has; "" until the reply to a poll contained it
-	rumoured bool   // a message came before that
+	rumoured bool   // a message of an end came, and is to be confirmed by a poll
 
-	fences []string // of nameless rounds: what the last polls publish if they find the round running
-	fenced bool     // one was heard: what is heard of an end from here on is the end of this round
+	fences  []string // of nameless rounds: what the last polls publish if they find the round running
+	fenced  bool     // one was heard: what is heard of an end from here on may be the end of this round
+	changed bool     // a start was heard since the message that set rumoured
 }
 
 // wait waits until a round is over.
@@ -146,23 +147,33 @@ func (w *watch) heardLocked(message string) (over bool) {
 // The messages of nameless rounds: one has opened; one was started, or deleted.
 const toldOpen, toldChange = "0", "1"
 
-// heardOfNamelessLocked accepts that a round has opened if the message follows a poll that found it running:
-// such a poll publishes its fence, and messages of a channel keep their order. An earlier message may be the
-// late end of the round before. Any other message is worth a poll, except for fences: they would cause each
-// other.
+// heardOfNamelessLocked lets a poll confirm that a round has opened. The message may be the late end of the round before, or of
+// the latch of that name in another database, which has the same channel. A poll that finds the latch running publishes its
+// fence, and messages of a channel keep their order. So a fence behind the end of a round says that a new round has begun, if a
+// start was heard between, and else that the end was another's. Fences of others are worth no poll: they would cause each other.
 func (w *watch) heardOfNamelessLocked(message string) (over, poll bool) {
-	if message != toldOpen {
+	switch message {
+	case toldOpen:
 		for _, a := range w.waits {
-			a.fenced = a.fenced || slices.Contains(a.fences, message)
+			if a.fenced { // only a fence of a poll from here on counts
+				a.rumoured, a.changed, a.fenced, a.fences = true, false, false, nil
+			}
 		}
-		return false, message == toldChange
+		return false, len(w.waits) > 0
+	case toldChange:
+		for _, a := range w.waits {
+			a.changed = true
+		}
+		return false, true
 	}
 	for _, a := range w.waits {
-		if a.fenced {
+		switch {
+		case !slices.Contains(a.fences, message):
+		case a.rumoured && a.changed:
 			w.endLocked(a, nil)
-		} else {
-			poll = true
+		default:
+			a.fenced, a.rumoured = true, false
 		}
 	}
-	return w.overLocked(), poll
+	return w.overLocked(), false
 }
