@@ -64,8 +64,9 @@ func WithPolling() SessionOption {
 }
 
 // WithLabel sets the label that the session's holds and tickets have on the server, so that
-// people see which process has a lock. It is "host:pid" by default, and "" sets none. At most 64 bytes of
-// UTF-8 without control characters. Every reader of the server can read it, so put no secrets in it.
+// people see which process has a lock. It is "host:pid" by default, with ".." for the middle of a long host name,
+// and "" sets none. At most 64 bytes of UTF-8 without control characters. It need not be unique: a session is
+// identified by its ID. Every reader of the server can read it, so put no secrets in it.
 func WithLabel(label string) SessionOption {
 	return func(s *session.Settings) {
 		if err := session.CheckLabel(label); err != nil {

@@ -5,6 +5,7 @@ package election
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -19,9 +20,11 @@ type Callbacks struct {
 	// OnStoppedLeading is called when the term has ended and OnStartedLeading has returned, before
 	// the lease is released. It is not called if no term began.
 	OnStoppedLeading func()
-	// OnNewLeader is called for each process that begins to lead, this one included, with the label of
-	// its session (signalbox.WithLabel), or the session's ID if the label is empty. It may be nil. It runs
-	// beside the other two, and is called for one leader after the other.
+	// OnNewLeader is called each time another session begins to lead, this one included, with its label
+	// (signalbox.WithLabel), or its ID if the label is empty. Its ID decides whether it is another: if two
+	// sessions have one label, OnNewLeader is called with that label twice. Use Leading to ask whether this
+	// process leads. OnNewLeader may be nil. It runs beside the other two, and is called for one leader after
+	// the other.
 	OnNewLeader func(identity string)
 }
 
@@ -55,14 +58,23 @@ func (e *Election) runCallbacks(ctx context.Context, c Callbacks) error {
 	})
 }
 
-// report calls onNewLeader for each leader until ctx ends.
+// report calls onNewLeader for each leader until ctx or the session ends. A sequence that ends before that, as for want of a
+// right, is begun anew: the candidate may still lead.
 func (e *Election) report(ctx context.Context, onNewLeader func(identity string)) {
-	last := ""
-	for l, err := range e.Observe(ctx) {
-		identity := cmp.Or(l.Label, l.Session)
-		if err == nil && identity != "" && identity != last {
-			last = identity
-			onNewLeader(identity)
+	last := "" // the ID of a session: labels may be equal
+	for fails := 0; ctx.Err() == nil && e.realm.ctx.Err() == nil; fails++ {
+		for l, err := range e.Observe(ctx) {
+			switch {
+			case errors.Is(err, errs.ErrClosed):
+				return
+			case err == nil:
+				fails = 0
+			}
+			if err == nil && l.Session != "" && l.Session != last {
+				last = l.Session
+				onNewLeader(cmp.Or(l.Label, l.Session))
+			}
 		}
+		e.rest(ctx, fails)
 	}
 }

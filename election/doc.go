@@ -27,7 +27,8 @@
 //     second.
 //  6. Only the holder of a term can write its value. A new term does not inherit it.
 //  7. Observers see every leader and every value that lasts for more than about a second, even if
-//     messages are lost. The same is true of times without a leader.
+//     messages are lost, and a new leader together with its first value. The same is true of times without
+//     a leader. The session identifies a leader, not its label.
 //  8. No leak: a Campaign that returned an error has no term and no ticket in the server's queue, once
 //     the server replies again. A request to acquire that reaches the server more than 3 s after it
 //     was sent does nothing.

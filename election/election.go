@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/signalbox-go/signalbox"
@@ -27,11 +26,6 @@ type Election struct {
 	realm    *realm
 	stepDown time.Duration
 	value    string // with which each term begins
-
-	mu struct {
-		sync.Mutex
-		terms map[*term]struct{} // that were not resigned
-	}
 }
 
 // keys are the keys and the channel of an election.
@@ -57,7 +51,6 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *El
 	n := e.base.Names
 	e.keys = keys{holder: n.Holder, leader: n.Leader(), changed: n.Changed()}
 	e.realm = realmOf(e.base.Session)
-	e.mu.terms = make(map[*term]struct{})
 	return e
 }
 
@@ -123,10 +116,10 @@ func (e *Election) ask(ctx context.Context) (l Leader, held string, err error) {
 }
 
 // Health asks the server for the leader, and returns nil if this process can take part: it reached the
-// server, and no term of this Election is in trouble. It is for health checks of standbys as well as
+// server, and no term of this election in this session is in trouble. It is for health checks of standbys as well as
 // of the leader. One round trip, without a second try. It returns
 //
-//   - ErrLost if a term of this Election was lost, and was not resigned yet: its work still runs. A
+//   - ErrLost if such a term was lost, and was not resigned yet: its work still runs. A
 //     leader that the server no longer knows gets it before its next renewal does;
 //   - the context's error, ErrNoReply, ErrRefused, ErrDenied or the client's own error if the server
 //     did not reply: a standby with this error would not lead if the leader died now;
@@ -139,7 +132,7 @@ func (e *Election) health(ctx context.Context) error {
 	if err := e.root().Ready(ctx); err != nil {
 		return err
 	}
-	terms := e.held() // before the server is asked: it knows them, unless they are over
+	terms := e.realm.held(e.keys.holder) // before the server is asked: it knows them, unless they are over
 	_, leads, err := e.ask(ctx)
 	if err != nil {
 		return err
@@ -157,14 +150,14 @@ func (e *Election) health(ctx context.Context) error {
 	return nil
 }
 
-// held returns the terms that were not resigned.
-func (e *Election) held() (all []*term) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for t := range e.mu.terms {
-		all = append(all, t)
+// Leading reports whether this session leads at this moment: it has a term of this election that lasts. It
+// asks no server. For work that needs the lead use the context or the Err of the Term: after Leading
+// returned true the term may end.
+func (e *Election) Leading() bool {
+	if e.root().Made() != nil {
+		return false
 	}
-	return all
+	return slices.ContainsFunc(e.realm.held(e.keys.holder), func(t *term) bool { return t.err() == nil })
 }
 
 // root returns the base of the election. A nil Election has an empty one, whose calls return

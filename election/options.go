@@ -41,7 +41,8 @@ func StepDown(d time.Duration) signalbox.LockOption {
 
 // Value sets the value that each term begins with, such as the address of the process. Observers
 // read it; SetValue changes it later. It has at most MaxValue bytes. By default it is empty. It is
-// written just after the term began, so an observer may see the leader without it for a moment.
+// written just after the term began, so Leader may return the leader without it for a moment. Observe yields
+// them together.
 func Value(value string) signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.Value)

@@ -4,6 +4,8 @@ package election
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -21,6 +23,10 @@ type realm struct {
 	ctx     context.Context //nolint:containedctx // ends at Close, for the calls under way
 	cancel  context.CancelFunc
 
+	terms struct {
+		sync.Mutex
+		of map[string]map[*term]struct{} // that were not resigned, by the key of the holder
+	}
 	mu struct {
 		sync.Mutex
 		watches map[string]*watch // by the key of the holder
@@ -35,8 +41,38 @@ func realmOf(s *session.Session) *realm {
 		r.polls = timers.NewCollector(s.Timers, r.pollAll)
 		r.writes = timers.NewCollector(s.Timers, r.writeAll)
 		r.mu.watches = make(map[string]*watch)
+		r.terms.of = make(map[string]map[*term]struct{})
 		return r
 	})
+}
+
+// began remembers a term until it is resigned.
+func (r *realm) began(t *term) {
+	key := t.election.keys.holder
+	r.terms.Lock()
+	defer r.terms.Unlock()
+	if r.terms.of[key] == nil {
+		r.terms.of[key] = make(map[*term]struct{})
+	}
+	r.terms.of[key][t] = struct{}{}
+}
+
+// resigned forgets a term.
+func (r *realm) resigned(t *term) {
+	key := t.election.keys.holder
+	r.terms.Lock()
+	defer r.terms.Unlock()
+	delete(r.terms.of[key], t)
+	if len(r.terms.of[key]) == 0 {
+		delete(r.terms.of, key)
+	}
+}
+
+// held returns the terms of an election that were not resigned, whichever Election of the session began them.
+func (r *realm) held(key string) []*term {
+	r.terms.Lock()
+	defer r.terms.Unlock()
+	return slices.Collect(maps.Keys(r.terms.of[key]))
 }
 
 // join adds an observer, and returns the number of the first poll that is sent after this call.

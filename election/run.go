@@ -46,13 +46,18 @@ func (e *Election) run(ctx context.Context, lead func(context.Context, Term) err
 		if time.Since(began) > e.base.Set.Lease {
 			fails = 0
 		}
-		pause := e.base.Session.Patient(session.RetryPause(fails))
-		select {
-		case <-pause.Done():
-		case <-e.realm.ctx.Done(): // after which no timer fires
-		case <-ctx.Done():
-		}
-		pause.End()
+		e.rest(ctx, fails)
+	}
+}
+
+// rest pauses before a further try, longer after more that failed.
+func (e *Election) rest(ctx context.Context, fails int) {
+	pause := e.base.Session.Patient(session.RetryPause(fails))
+	defer pause.End()
+	select {
+	case <-pause.Done():
+	case <-e.realm.ctx.Done(): // after which no timer fires
+	case <-ctx.Done():
 	}
 }
 

@@ -131,9 +131,7 @@ func (e *Election) begin(lease signalbox.Lease) *term {
 	if set := &e.base.Set; set.First() == set.Lease {
 		hold.Lease(lease).Hasten(set.Lease) // it may have what was left of a waiter's life
 	}
-	e.mu.Lock()
-	e.mu.terms[t] = struct{}{}
-	e.mu.Unlock()
+	e.realm.began(t)
 	t.mu.value, t.mu.number, t.mu.due = e.value, 1, clock.Now().Mono()
 	t.Fire() // no other goroutine knows t yet, so this Fire is alone
 	return t
@@ -227,9 +225,7 @@ func (t *term) resign() error {
 	e := t.election
 	t.cancel(errs.ErrReleased) // what is bound ends before the lease is released
 	e.base.Session.Timers.Cancel(&t.entry)
-	e.mu.Lock()
-	delete(e.mu.terms, t)
-	e.mu.Unlock()
+	e.realm.resigned(t)
 	e.base.Session.Beside() // so that Close waits for clear, too
 	defer e.base.Session.End()
 	err := t.lease.Unlock()

@@ -36,6 +36,7 @@ type watch struct {
 	changed chan struct{} // closed when view changes, and replaced
 	heard   clock.Instant // when the last poll was sent that had a reply
 	refused error         // of the last poll, or nil
+	young   uint64        // the token of a leader that a poll found before its value; 0 if none did
 
 	changes dispatch.Subscription // guarded by itself
 }
@@ -111,7 +112,7 @@ func (r *realm) prepare(watches []*watch) []poll {
 
 // replied handles the replies to a poll. If a later poll had its replies before, these say nothing new.
 func (p poll) replied(outcomes []wire.Outcome) {
-	leader, _, err := readAll(outcomes)
+	leader, held, err := readAll(outcomes)
 	w := p.watch
 	w.realm.mu.Lock()
 	defer w.realm.mu.Unlock()
@@ -123,6 +124,10 @@ func (p poll) replied(outcomes []wire.Outcome) {
 	switch {
 	case err == nil:
 		w.heard = p.sent
+		if outcomes[0].Reply.Text(1) != held && w.isYoungLocked(leader.Token) {
+			w.scheduleLocked()
+			return
+		}
 	case wire.Judge(err) == wire.Final:
 		v.err, v.final = err, true
 	default:
@@ -139,6 +144,17 @@ func (p poll) replied(outcomes []wire.Outcome) {
 		w.showLocked(v)
 	}
 	w.scheduleLocked()
+}
+
+// isYoungLocked reports whether a leader whose value is missing has just begun, so that its value is not written yet.
+// Observers get it with the next poll, with its value: the message about the value brings that forward. If there is
+// no value then, it was lost, and they get the leader without it.
+func (w *watch) isYoungLocked(token uint64) bool {
+	if token == 0 || token == w.view.leader.Token || token == w.young {
+		return false
+	}
+	w.young = token
+	return true
 }
 
 // scheduleLocked schedules the next poll.

@@ -15,3 +15,6 @@ func (s *Session) FireLate(by time.Duration) *Patience {
 	s.Timers.Schedule(&p.entry, 0)
 	return p
 }
+
+// ProcessLabel is the default label.
+func ProcessLabel(host string, process int) string { return processLabel(host, process) }

@@ -198,17 +198,28 @@ type Terms struct {
 func Defaults() Settings {
 	return Settings{
 		Prefix:     names.DefaultPrefix,
-		Label:      processLabel(),
+		Label:      processLabel(hostName(), os.Getpid()),
 		CloseGrace: DefaultCloseGrace,
 		Lock:       LockSettings{Terms: Terms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor, Linger: DefaultLinger},
 	}
 }
 
-// processLabel returns "host:pid", with as much of the host as fits.
-func processLabel() string {
-	host, _ := os.Hostname() // without one, the number alone
-	pid := ":" + strconv.Itoa(os.Getpid())
-	label := strings.ToValidUTF8(host[:min(len(host), MaxLabel-len(pid))], "") + pid
+// hostName returns the name of the host, or "".
+func hostName() string {
+	host, _ := os.Hostname()
+	return host
+}
+
+// processLabel returns "host:pid", with the pid alone if there is no host. A long host name is cut in the middle: its end
+// differs between the processes of one service, which may all have the pid 1.
+func processLabel(host string, process int) string {
+	pid := ":" + strconv.Itoa(process)
+	if room := MaxLabel - len(pid); len(host) > room {
+		const cut = ".."
+		end := room / 2
+		host = host[:room-end-len(cut)] + cut + host[len(host)-end:]
+	}
+	label := strings.ToValidUTF8(host, "") + pid
 	if CheckLabel(label) != nil {
 		return pid
 	}

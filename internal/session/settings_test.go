@@ -101,8 +101,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	require.NoError(t, session.CheckDuration("the default", s.Lock.Lease))
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	require.True(t, strings.HasSuffix(s.Label, ":"+strconv.Itoa(os.Getpid())), s.Label)
-	require.True(t, strings.HasPrefix(s.Label, host[:min(len(host), 32)]), s.Label)
+	require.Equal(t, session.ProcessLabel(host, os.Getpid()), s.Label)
 	require.NoError(t, session.CheckLabel(s.Label))
 	require.Nil(t, s.Logger, "nothing is logged")
 	require.Equal(t, session.DefaultCloseGrace, s.CloseGrace)
@@ -143,4 +142,23 @@ func TestFirstLifeIsAtMostTheGreatestHold(t *testing.T) {
 	} {
 		require.Equal(t, want, terms.First())
 	}
+}
+
+// The pods of a deployment have long names that differ at their ends, and one pid.
+func TestLabelsOfProcessesDiffer(t *testing.T) {
+	t.Parallel()
+	const host = "signalbox-orders-reconciliation-production-euw1-7d9c5b8f6d"
+	labels := make(map[string]bool)
+	for _, name := range []string{"", "a", host + "-x2kq1", host + "-x2kq2", host + "-9kd1p", strings.Repeat("x", 300) + "1", strings.Repeat("x", 300) + "2"} {
+		for _, pid := range []int{1, 2, 4194304} {
+			label := session.ProcessLabel(name, pid)
+			require.NoError(t, session.CheckLabel(label))
+			require.True(t, strings.HasSuffix(label, ":"+strconv.Itoa(pid)), label)
+			require.False(t, labels[label], label)
+			labels[label] = true
+		}
+	}
+	require.Equal(t, "api-7d9c5b8f6d-x2kq1:1", session.ProcessLabel("api-7d9c5b8f6d-x2kq1", 1))
+	require.Equal(t, ":1", session.ProcessLabel("a\x00b", 1))
+	require.NoError(t, session.CheckLabel(session.ProcessLabel(strings.Repeat("\xc3\xa9", 100), 1)), "cut within a letter")
 }

@@ -36,7 +36,7 @@ const local = `
 	semaphore.Permits.Check semaphore.Permits.Place
 	countdown.New countdown.Keep countdown.Latch.Check countdown.Latch.RoundOf
 	countdown.Round.ID
-	election.New election.StepDown election.Value election.Election.Check election.Term.Bind
+	election.New election.StepDown election.Value election.Election.Check election.Election.Leading election.Term.Bind
 	election.Term.Deadline election.Term.Done election.Term.Err election.Term.Token
 	multilock.New multilock.Tokens multilock.Lock.Check multilock.Lock.Locker
 	multilock.Lock.Order
