@@ -168,6 +168,8 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 		Args:   []string{b.claims[i], l.lifeMS, notAfter.Text(), mark, l.greatestUS},
 	})
 	switch {
+	case wire.CrossSlot(err):
+		return vote{choice: refused, err: fmt.Errorf("%w: several shards stand behind its address: a quorum is made of single servers: %w", errs.ErrBadOption, err)}
 	case err != nil && wire.Judge(err) == wire.Unknown:
 		return vote{choice: doubtful, err: err, notAfter: notAfter}
 	case err != nil:

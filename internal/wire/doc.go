@@ -17,6 +17,8 @@
 //     the error of the last one.
 //  5. A connection is left if its server says that it is the wrong one, and when it is old. A call that was
 //     not sent because of that is sent on the next connection.
+//  6. A script with keys of several slots is sent only if a probe has shown that this works. RunByKey sends it
+//     again, for each key alone, if it was refused or says that a key is lost.
 //
 // # Not guaranteed
 //

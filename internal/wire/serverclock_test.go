@@ -53,3 +53,23 @@ func TestCluster_EverySlotHasAClock(t *testing.T) {
 	c.Told(1<<14-1, noon+1, now)
 	require.Equal(t, noon+1, c.NotAfter(1<<14-1, now, 0))
 }
+
+// P4: several shards behind one endpoint have clocks of their own, which are kept apart once one reply shows that.
+func TestShardsHaveClocksOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	var c wire.ServerClock
+	const ahead = 60_000_000
+	now := clock.At(time.Hour, time.Now())
+	c.Told(1, noon, now)
+	c.Told(2, noon+1_000, now) // a reply that was on its way for a millisecond less
+	require.Equal(t, noon+1_000, c.NotAfter(1, now, 0), "one clock")
+	c.Told(3, noon+ahead, now)
+	for range 3 {
+		c.Told(1, noon, now)
+		require.Equal(t, noon, c.NotAfter(1, now, 0))
+		require.Equal(t, noon+ahead, c.NotAfter(3, now, 0))
+		c.Told(3, noon+ahead, now)
+		require.Equal(t, noon, c.NotAfter(1, now, 0))
+		require.Equal(t, noon+ahead, c.NotAfter(4, now, 0), "a guess")
+	}
+}

@@ -177,7 +177,7 @@ func (r *Runner) probe(now clock.Instant) <-chan struct{} {
 }
 
 // sendProbe sends a probe in one pipeline. replied says that the server, or what stands before it, replied to the
-// script.
+// script, or closed the connection.
 func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 	ctx, cancel := errs.WithTimeout(ctx, probePatience)
 	defer cancel()
@@ -192,8 +192,12 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 	if last.Err == nil && last.Reply.Int(0) == probeKeys {
 		return true, true
 	}
-	if last.Err != nil && !isReply(last.Err) {
+	switch {
+	case isReply(last.Err), last.Err == nil:
+	case errors.Is(last.Err, errs.ErrNoReply), isOutside(last.Err):
 		return false, false
+	default:
+		return false, true // it closed the connection, which the next probe would do as well
 	}
 	for i, key := range keys {
 		calls[i] = Call{Command: "DEL", Keys: []string{key}}

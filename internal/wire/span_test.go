@@ -75,6 +75,7 @@ func (o one) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Clie
 
 func oneNode(tb testing.TB) one {
 	tb.Helper()
+	redistest.Slow(tb, "the nodes of a cluster serve two seconds after their start")
 	s := redistest.Start(tb, redistest.WithArgs("--cluster-enabled", "yes"))
 	s.MustDo(tb, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	redistest.Await(tb, "a cluster", func() bool {

@@ -42,6 +42,7 @@ func everywhere(t *testing.T, test func(e *endpoint)) {
 // oneNode is a node with all slots of a cluster, for clients that take it for a single server.
 func oneNode(t *testing.T) *endpoint {
 	t.Helper()
+	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
 	s := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes"))
 	s.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	redistest.Await(t, "a cluster", func() bool {

@@ -17,7 +17,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // take acquires n locks.
@@ -261,4 +263,52 @@ func TestShardsWithClocksOfTheirOwn(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Less(t, calls()-before, int64(20+20+4), "two calls each, while the slots are new")
+}
+
+// P10: a quorum is made of single servers, and says so of others.
+func TestAQuorumOfShardsIsRefused(t *testing.T) {
+	t.Parallel()
+	e := routed(redistest.Refusing, 2)(t)
+	sessions := []*signalbox.Session{e.session(), e.session(), e.session()}
+	for _, take := range []func(context.Context) (signalbox.Lease, error){redlock.New(sessions, "a").Lock, redlock.New(sessions, "a").TryLock} {
+		_, err := take(locktest.Context(t))
+		require.ErrorIs(t, err, signalbox.ErrBadOption)
+		require.ErrorContains(t, err, "CROSSSLOT")
+	}
+}
+
+// P5: an error in place of a reply, in words that no server has, loses no lease and leaves nothing.
+func TestInventedErrorsLoseNoLease(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "keys end by the clocks of real servers")
+	const life = 5 * time.Second
+	for name, routing := range map[string]redistest.Routing{
+		"OneShard": redistest.OneShard, "FirstKey": redistest.FirstKey, "OwnWords": redistest.OwnWords,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := routed(routing, 2)(t)
+			router, _ := e.to.(*redistest.Router)
+			leases := take(e, e.session(), 20, signalbox.WithRenewedLease(life))
+			var renewals atomic.Int64
+			router.Invent(func(words []string) string {
+				if locktest.Runs(scripts.HolderRenew)(words) && renewals.Add(1)%3 == 0 {
+					return "ERR upstream failure"
+				}
+				return ""
+			})
+			until := time.Now().Add(2 * life)
+			redistest.Await(t, "several renewals of each", func() bool {
+				for _, lease := range leases {
+					require.NoError(t, lease.Err())
+				}
+				return time.Now().After(until)
+			})
+			require.Positive(t, renewals.Load())
+			for _, lease := range leases {
+				require.NoError(t, lease.Unlock())
+			}
+			e.nothingLeft()
+		})
+	}
 }
