@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // What happens to a link: the client's hooks, called by the reader of the connection, the server's
@@ -93,6 +95,7 @@ func together(some, others []*Listener) []*Listener {
 func (l *link) refused(channels []*channel, refusals map[int]*rueidis.RedisError) {
 	d := l.d
 	var later []*channel
+	nodes := d.client.Nodes()
 	d.mu.Lock()
 	for i, refusal := range refusals {
 		c := channels[i]
@@ -107,7 +110,7 @@ func (l *link) refused(channels []*channel, refusals map[int]*rueidis.RedisError
 		switch {
 		case moved && c.fails < freeMoves:
 			c.fails++
-			d.mu.slots[c.slot] = node
+			d.mu.slots[c.slot] = wire.KnownAs(node, l.node, nodes)
 			d.homeLocked(c)
 		default:
 			delete(d.mu.slots, c.slot)

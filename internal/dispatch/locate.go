@@ -33,7 +33,7 @@ func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*c
 	nodes := d.client.Nodes()
 	var failures []error
 	for _, node := range d.inOrder(nodes) {
-		err := d.ask(ctx, node, nodes[node], channels, found)
+		err := d.ask(ctx, node, nodes, channels, found)
 		if err == nil {
 			failures = nil
 			break
@@ -68,7 +68,8 @@ func (d *Dispatcher) inOrder(nodes map[string]rueidis.Client) []string {
 }
 
 // ask asks one node. It fails if the node does not know: it is away, starts, or is cut off.
-func (d *Dispatcher) ask(ctx context.Context, node string, client rueidis.Client, channels []*channel, found map[*channel]string) error {
+func (d *Dispatcher) ask(ctx context.Context, node string, nodes map[string]rueidis.Client, channels []*channel, found map[*channel]string) error {
+	client := nodes[node]
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	commands := make([]rueidis.Completed, len(channels))
@@ -85,7 +86,7 @@ func (d *Dispatcher) ask(ctx context.Context, node string, client rueidis.Client
 			return err
 		default:
 			if moved, ok := refusal.IsMoved(); ok {
-				found[channels[i]] = moved
+				found[channels[i]] = wire.KnownAs(moved, node, nodes)
 				continue
 			}
 			if refusal.IsClusterDown() || refusal.IsLoading() {

@@ -3,8 +3,10 @@
 package wire
 
 import (
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -59,4 +61,16 @@ func MatchAddress(named string, known []string) string {
 		return byPort[0]
 	}
 	return ""
+}
+
+// KnownAs returns the name under which a client knows a node that another node named, or that name.
+func KnownAs[V any](named, by string, nodes map[string]V) string {
+	if host, port := canonical(named, ""); host == "" {
+		host, _ = canonical(by, "")
+		named = net.JoinHostPort(host, port)
+	}
+	if known := MatchAddress(named, slices.Sorted(maps.Keys(nodes))); known != "" {
+		return known
+	}
+	return named
 }

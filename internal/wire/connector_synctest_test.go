@@ -27,6 +27,7 @@ type far struct {
 	dials   []time.Time
 	fails   error                       // of making a connection
 	accepts func(request string) string // the reply to a request; "" ends the connection
+	takes   time.Duration               // until a reply
 }
 
 func (f *far) set(fails error, accepts func(string) string) {
@@ -57,8 +58,9 @@ func (f *far) serve(end net.Conn) {
 			return
 		}
 		f.mu.Lock()
-		accepts := f.accepts
+		accepts, takes := f.accepts, f.takes
 		f.mu.Unlock()
+		time.Sleep(takes)
 		reply := accepts(string(request[:n]))
 		if reply == "" {
 			return
@@ -200,6 +202,124 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 					_, err = r.Run(t.Context(), hello("key"))
 				}
 				require.Less(t, time.Since(begun), 300*time.Millisecond)
+			})
+		})
+	}
+}
+
+// P10: connections end by their age, between two requests: no call fails, none is sent twice.
+func TestConnectionsEndByTheirAgeBetweenRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f far
+		served := 0
+		f.set(nil, func(request string) string {
+			if strings.Contains(request, "HELLO") {
+				return greeting
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			served += strings.Count(request, "EVALSHA")
+			return welcomes(request)
+		})
+		f.takes = time.Millisecond
+		client := f.client(t)
+		defer client.Close()
+		r := wire.NewRunner(client)
+		calls := 0
+		var mu sync.Mutex
+		var callers sync.WaitGroup
+		until := time.Now().Add(20 * time.Second)
+		for range 20 {
+			callers.Go(func() {
+				for time.Now().Before(until) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					_, err := r.Run(ctx, hello("key"))
+					if err != nil {
+						t.Error(err)
+					}
+					for _, outcome := range r.RunMany(ctx, []wire.Call{hello("a"), hello("b")}) {
+						if outcome.Err != nil {
+							t.Error(outcome.Err)
+						}
+					}
+					cancel()
+					mu.Lock()
+					calls += 3
+					mu.Unlock()
+				}
+			})
+		}
+		callers.Wait()
+		require.Equal(t, calls, served)
+		require.GreaterOrEqual(t, len(f.dials), 4) // of 4 to 5 s each
+		require.LessOrEqual(t, len(f.dials), 6)
+		time.Sleep(10 * time.Second)
+		dials := len(f.dials)
+		time.Sleep(time.Hour)
+		require.Len(t, f.dials, dials, "no connection is made for nobody")
+	})
+}
+
+// A connection stays, however old, while a reply is due on it.
+func TestConnectionOutlivesItsAgeForAReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f far
+		f.set(nil, welcomes)
+		client := f.client(t, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = time.Minute })
+		defer time.Sleep(time.Minute) // until the server has replied to all
+		defer client.Close()
+		r := wire.NewRunner(client)
+		f.takes = 20 * time.Second
+		_, err := r.Run(t.Context(), hello("key"))
+		require.NoError(t, err)
+		require.Len(t, f.dials, 1)
+	})
+}
+
+// P10: which refusals end a connection, and when. The call after that is made on a new one.
+func TestRefusalsEndTheirConnection(t *testing.T) {
+	t.Parallel()
+	const never = time.Hour
+	for words, after := range map[string]time.Duration{
+		"READONLY You can't write against a read only replica.":               0,
+		"ERR Error running script: @user_script:1: -READONLY You can't write": 0,
+		"MASTERDOWN Link with MASTER is down":                                 0,
+		"NOREPLICAS Not enough good replicas to write.":                       3 * time.Second,
+		"LOADING Redis is loading the dataset in memory":                      3 * time.Second,
+		"MISCONF Redis is configured to save RDB snapshots":                   never,
+		"BUSY Redis is busy running a script.":                                never,
+		"OOM command not allowed when used memory > 'maxmemory'.":             never,
+		"MOVED 1 far:1":  0,
+		"MOVED 1 near:2": 0, // the client follows none
+	} {
+		t.Run(words, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var f far
+				f.set(nil, func(request string) string {
+					if strings.Contains(request, "EVALSHA") {
+						return "-" + words + "\r\n"
+					}
+					return welcomes(request)
+				})
+				client := f.client(t, func(o *rueidis.ClientOption) { o.ConnLifetime, o.DisableRetry = -1, true })
+				defer client.Close()
+				r := wire.NewRunner(client)
+				time.Sleep(2 * time.Second) // it has lasted
+				begun, left := time.Now(), never
+				for time.Since(begun) < 10*time.Second && left == never {
+					at := time.Since(begun)
+					_, err := r.Run(t.Context(), hello("key"))
+					require.Error(t, err)
+					require.NoError(t, r.RunMany(t.Context(), []wire.Call{{Command: "PING"}})[0].Err)
+					if len(f.dials) > 1 {
+						left = at
+					}
+					time.Sleep(500 * time.Millisecond)
+				}
+				require.Equal(t, after, left)
 			})
 		})
 	}

@@ -174,6 +174,9 @@ func (r *Runner) primaries(ctx context.Context, nodes map[string]rueidis.Client)
 	var failures []error
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		found, err := r.primariesBy(ctx, node, nodes[node])
+		for i, one := range found {
+			found[i] = KnownAs(one, node, nodes)
+		}
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, err

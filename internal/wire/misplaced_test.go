@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// P10: a refusal is recognised as a server, a script or a proxy writes it.
+func TestRefusalsThatDoubtTheirServer(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]doubt{
+		"READONLY You can't write against a read only replica.":                                           wrong,
+		"ERR READONLY You can't write against a read only replica.":                                       wrong,
+		"ERR Error running script (call to f_1): @user_script:4: -READONLY You can't write":               wrong,
+		"readonly you can't write against a read only replica":                                            wrong,
+		"ERR You can't write against a read-only replica.":                                                wrong,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                wrong,
+		"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)":    wrong,
+		"NOREPLICAS Not enough good replicas to write.":                                                   lasting,
+		"ERR proxy: -LOADING Redis is loading the dataset in memory":                                      lasting,
+		"MISCONF Redis is configured to save RDB snapshots":                                               sure,
+		"BUSY Redis is busy running a script.":                                                            sure,
+		"OOM command not allowed when used memory > 'maxmemory'.":                                         sure,
+		"NOPERM this user has no permissions to access one of the keys used as arguments 'sb:{READONLY}'": sure,
+		"ERR unknown command 'FOO', with args beginning with: 'READONLY'":                                 sure,
+		"ERR the lock READONLYISH is none":                                                                sure,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                               sure,
+		"": sure,
+	} {
+		require.Equal(t, want, doubtOf(words), words)
+	}
+	require.Equal(t, "127.0.0.1:6381", movedTo("MOVED 3999 127.0.0.1:6381"))
+	require.Equal(t, "[::1]:6381", movedTo("ERR -moved 3999 [::1]:6381"))
+	require.Empty(t, movedTo("ERR this was MOVED"))
+}
+
+// An address is what it means, however it is written.
+func TestAddressesAreComparedByWhatTheyMean(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		named, want string
+		known       []string
+	}{
+		{"10.0.0.1:6379", "10.0.0.1:6379", []string{"10.0.0.2:6379", "10.0.0.1:6379"}},
+		{"10.0.0.3:6379", "", []string{"10.0.0.2:6379", "10.0.0.1:6379"}},
+		{"0:0:0:0:0:0:0:1:7000", "[::1]:7000", []string{"[::1]:7000", "[::1]:7001"}},
+		{"[fe80::1%eth0]:7000", "[fe80::1]:7000", []string{"[fe80::1]:7000"}},
+		{"[::ffff:10.0.0.1]:7000", "10.0.0.1:7000", []string{"10.0.0.1:7000"}},
+		{"Node1.Example.:7000", "node1.example:7000", []string{"node1.example:7000", "node2.example:7000"}},
+		{":7001", "10.0.0.1:7001", []string{"10.0.0.1:7000", "10.0.0.1:7001"}},
+		{"?:7001", "10.0.0.1:7001", []string{"10.0.0.1:7000", "10.0.0.1:7001"}},
+		{"node1:7001", "10.0.0.1:7001", []string{"10.0.0.1:7000", "10.0.0.1:7001"}},
+		{"10.0.0.1:7001", "node1:7001", []string{"node1:7000", "node1:7001"}},
+		{"node1:7000", "", []string{"10.0.0.1:7000", "10.0.0.2:7000"}},
+		{"node1:7000", "", []string{"node2:7000"}},
+	} {
+		require.Equal(t, c.want, MatchAddress(c.named, c.known), c.named)
+	}
+}
+
+// A stream is read alike however it comes in pieces.
+func TestFramesEndWhereTheyEnd(t *testing.T) {
+	t.Parallel()
+	values := []string{
+		"+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "$7\r\na\r\n-b\r\n\r\n", "*0\r\n", "*2\r\n*1\r\n:1\r\n$1\r\na\r\n",
+		"%2\r\n+a\r\n:1\r\n+b\r\n*2\r\n,1.5\r\n#t\r\n", ">3\r\n+message\r\n$1\r\na\r\n$9\r\n-READONLY\r\n", "_\r\n", "~1\r\n(12\r\n",
+		"-READONLY no\r\n", "!8\r\nREADONLY\r\n", "=6\r\ntxt:ab\r\n",
+	}
+	stream := strings.Join(values, "")
+	for size := range len(stream) {
+		var f frames
+		var kinds, words []string
+		for rest := []byte(stream); len(rest) > 0; {
+			piece := rest[:min(size+1, len(rest))]
+			rest = rest[len(piece):]
+			for {
+				var ended bool
+				if piece, ended = f.next(piece); !ended {
+					break
+				}
+				kinds = append(kinds, string(f.kind))
+				if f.kind == '-' || f.kind == '!' {
+					words = append(words, strings.TrimSpace(string(f.text)))
+				}
+			}
+		}
+		require.Len(t, kinds, len(values), "in pieces of %d", size+1)
+		require.Equal(t, []string{"READONLY no", "READONLY"}, words)
+		require.False(t, f.within() || f.lost)
+	}
+	var f frames
+	_, ended := f.next([]byte("HTTP/1.1 400 Bad Request\r\n"))
+	require.False(t, ended)
+	require.True(t, f.lost)
+}
+
+// A redirection leads to a connection itself if it names its address, its host by number, or no host.
+func TestRedirectionToItselfIsRecognised(t *testing.T) {
+	t.Parallel()
+	k := NewConnector(nil, Terms{})
+	p := k.place("node1.example:7000")
+	k.place("alias:7000").remote = "10.0.0.1"
+	const remote = "10.0.0.1:7000"
+	for to, here := range map[string]bool{
+		"node1.example:7000": true, "NODE1.example.:7000": true, "10.0.0.1:7000": true, ":7000": true, "?:7000": true, "alias:7000": true,
+		"node1.example:7001": false, "10.0.0.2:7000": false, "node2.example:7000": false, ":7001": false,
+	} {
+		require.Equal(t, here, p.isAt(to, remote), to)
+	}
+}
