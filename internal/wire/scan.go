@@ -72,9 +72,15 @@ func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) 
 	callers := ctx
 	ctx, cancel := errs.WithTimeout(ctx, scanPatience)
 	defer cancel()
-	begun := clock.Now().Mono()
-	read := readPage(r.asking(ctx, client, pageCommands(client, scan, from)...))
-	r.Pace(node).page(clock.Now().Mono(), begun, read.busy)
+	var read pageReply
+	for range resends { // each time on a new connection
+		begun := clock.Now().Mono()
+		read = readPage(r.asking(ctx, client, pageCommands(client, scan, from)...))
+		r.Pace(node).page(clock.Now().Mono(), begun, read.busy)
+		if !errors.Is(read.err, errUnsent) && !errors.Is(read.err, errReplica) {
+			break
+		}
+	}
 	switch {
 	case read.err != nil && callers.Err() != nil:
 		return Page{}, errs.Ended(callers)
@@ -86,7 +92,11 @@ func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) 
 	return read.Page, nil
 }
 
-// pageCommands returns SCAN between two TIMEs, which say how long the server worked, and INFO, which says who the server is.
+// errReplica says that the server is a replica. It refuses no SCAN, and what it has may be old.
+var errReplica = fmt.Errorf("%w: READONLY the server is a replica, and what it lists may be old", errs.ErrRefused)
+
+// pageCommands returns SCAN between two TIMEs, which say how long the server worked, INFO, which says who the server is, and
+// HELLO, which says whether it is a replica and needs no right. A connection of a Connector that reads so is left.
 // They are on one connection, so one server executes all of them. Arbitrary: the client repeats a command that it knows to be
 // read-only for as long as its context lasts.
 func pageCommands(client rueidis.Client, scan Scan, from Cursor) []rueidis.Completed {
@@ -97,7 +107,7 @@ func pageCommands(client rueidis.Client, scan Scan, from Cursor) []rueidis.Compl
 	if scan.Type != "" {
 		words = append(words, "TYPE", scan.Type)
 	}
-	commands := []rueidis.Completed{arbitrary("TIME"), arbitrary(words...), arbitrary("TIME"), arbitrary("INFO", "server")}
+	commands := []rueidis.Completed{arbitrary("TIME"), arbitrary(words...), arbitrary("TIME"), arbitrary("INFO", "server"), arbitrary("HELLO")}
 	if from.at == 0 {
 		commands = append(commands, arbitrary("DBSIZE"))
 	}
@@ -114,7 +124,7 @@ type pageReply struct {
 
 // readPage reads the replies to pageCommands. All but that to SCAN may be missing: a right, or a server that lacks a command.
 func readPage(results []rueidis.RedisResult) (read pageReply) {
-	if len(results) < 4 {
+	if len(results) < 5 {
 		return pageReply{err: errUnreadable}
 	}
 	entry, err := results[1].AsScanEntry()
@@ -130,8 +140,14 @@ func readPage(results []rueidis.RedisResult) (read pageReply) {
 	if _, rest, found := strings.Cut(info, "run_id:"); found {
 		read.Next.life, _, _ = strings.Cut(rest, "\r\n")
 	}
-	if len(results) > 4 {
-		read.Size, _ = results[4].AsInt64() // without it a list has no progress
+	if hello, err := results[4].AsMap(); err == nil { // a proxy may know none
+		role := hello["role"]
+		if word, _ := role.ToString(); word == "replica" || word == "slave" {
+			return pageReply{busy: read.busy, err: errReplica}
+		}
+	}
+	if len(results) > 5 {
+		read.Size, _ = results[5].AsInt64() // without it a list has no progress
 	}
 	return read
 }

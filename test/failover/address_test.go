@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -137,4 +138,33 @@ func TestAFormerPrimaryThatStillServesIsLeft(t *testing.T) {
 	require.NoError(t, held.Err())
 	require.Len(t, a.next.Keys("sb:*:lock"), 1)
 	require.NoError(t, held.Unlock())
+}
+
+// P10: a list is never one of a demoted primary, which would yield old names without a refusal.
+func TestAListLeavesADemotedPrimary(t *testing.T) {
+	t.Parallel()
+	a := startAddress(t)
+	s, other := locktest.Session(t, a), locktest.Session(t, a.next)
+	list := func(on *signalbox.Session) (names []string, err error) {
+		for entry, err := range inspect.Names(t.Context(), on, "", inspect.FullSpeed()) {
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, entry.Name)
+		}
+		return names, nil
+	}
+	_, err := list(other)
+	require.ErrorIs(t, err, signalbox.ErrRefused, "of a replica")
+	_, err = list(s)
+	require.NoError(t, err)
+
+	a.failOver(t)
+	a.demote(t)
+	a.old.MustDo(t, "REPLICAOF", "127.0.0.1", "1") // what it has will be old
+	_, err = reentrant.New(other, "new").Lock(t.Context())
+	require.NoError(t, err)
+	names, err := list(s)
+	require.NoError(t, err)
+	require.Equal(t, []string{"new"}, names)
 }
