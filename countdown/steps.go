@@ -189,6 +189,9 @@ func (l *Latch) reset(ctx context.Context) error {
 	if err != nil || a.newest.state != counting {
 		return err
 	}
+	if !session.Meant(ctx, session.RoundID(a.newest.stamp.Time())) {
+		return session.ErrAnother
+	}
 	l.base.Session.FindWays(ctx, l.keys.latch)
 	call := l.resetCall(a.newest.nonce)
 	return l.insist(ctx, func() error {

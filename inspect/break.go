@@ -41,6 +41,29 @@ func Break(ctx context.Context, s *signalbox.Session, name string, kinds ...stri
 	return nil
 }
 
+// BreakSeen is Break for the holds that an entry of Names or Name lists, and for no others: the name may have
+// changed hands since a person saw them. Holders that are not listed, if there are too many, keep their holds. If
+// none of the holds exists any more it returns ErrNotHeld, or ErrHeld if there are others, and ends nothing.
+//
+// In the layout Redisson a holder of a lock that acquires it again has the same hold. Of an entry that is Hashed, set Name to
+// the name as New takes it.
+func BreakSeen(ctx context.Context, s *signalbox.Session, seen Entry) error {
+	var ids []string
+	for _, h := range seen.Holders {
+		ids = append(ids, h.Hold)
+	}
+	if seen.Kind == Countdown {
+		ids = []string{session.RoundID(seen.Since)}
+	}
+	if ctx != nil {
+		ctx = session.WithMeant(ctx, ids)
+	}
+	return Break(ctx, s, seen.Name, seen.Kind)
+}
+
+// itself is how a hold names itself.
+func itself(hold string) string { return hold }
+
 func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []string) error {
 	entries, err := inspect(ctx, (*session.Handle)(s).Session(), name)
 	if err != nil {
@@ -129,6 +152,9 @@ func takePermits(ctx context.Context, s *session.Session, name string) error {
 		return err
 	}
 	holds, err := holdsOf(ctx, s, list(scripts.HoldsList, set.Permits(), "sb1s"))
+	if err == nil {
+		holds, err = session.OnlyMeant(ctx, holds, itself)
+	}
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,79 @@ func TestBreakTakesEachKindAndNotifiesItsHolder(t *testing.T) {
 	}
 }
 
+// A person has seen a holder, and the next one has the name when the reply comes: that one keeps it.
+func TestBreakSeenEndsNoOtherHold(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, operator := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
+	redisson := signalbox.WithLayout(signalbox.Redisson())
+	java := locktest.SteadySession(t, server, signalbox.WithDefaults(redisson))
+	permits := func(s *signalbox.Session, name string) func(context.Context) (signalbox.Lease, error) {
+		return func(ctx context.Context) (signalbox.Lease, error) { return semaphore.New(s, name, 3).Acquire(ctx, 1) }
+	}
+	for name, c := range map[string]struct {
+		operator *signalbox.Session
+		lock     func(context.Context) (signalbox.Lease, error)
+	}{
+		"reentrant": {operator, reentrant.New(s, "reentrant").Lock},
+		"fair":      {operator, fair.New(s, "fair").Lock},
+		"rwlock":    {operator, rwlock.New(s, "rwlock").Lock},
+		"reader":    {operator, rwlock.New(s, "reader").RLock},
+		"semaphore": {operator, permits(s, "semaphore")},
+		"java":      {java, permits(java, "java")},
+	} {
+		first := locktest.Must(t, c.lock)
+		seen := nameOf(t, c.operator, name)
+		require.NoError(t, locktest.Confirmed(first.Unlock()))
+		require.ErrorIs(t, inspect.BreakSeen(locktest.Context(t), c.operator, seen), signalbox.ErrNotHeld, name)
+		second := locktest.Must(t, c.lock)
+		require.ErrorIs(t, inspect.BreakSeen(locktest.Context(t), c.operator, seen), signalbox.ErrHeld, name)
+		require.NoError(t, second.Err(), name)
+		require.NoError(t, inspect.BreakSeen(locktest.Context(t), c.operator, nameOf(t, c.operator, name)), name)
+		redistest.Receive(t, "the loss of "+name, second.Done())
+	}
+
+	latch := countdown.New(s, "latch")
+	_, err := latch.Start(locktest.Context(t), 2)
+	require.NoError(t, err)
+	seen := nameOf(t, operator, "latch")
+	require.NoError(t, latch.Reset(locktest.Context(t)))
+	_, err = latch.Start(locktest.Context(t), 2)
+	require.NoError(t, err)
+	require.ErrorIs(t, inspect.BreakSeen(locktest.Context(t), operator, seen), signalbox.ErrHeld)
+	require.NoError(t, inspect.BreakSeen(locktest.Context(t), operator, nameOf(t, operator, "latch")))
+	require.ErrorIs(t, inspect.BreakSeen(locktest.Context(t), operator, nameOf(t, operator, "latch")), signalbox.ErrNotHeld)
+}
+
+// nameOf returns the entry of a name with one use, or an empty one of that name.
+func nameOf(t *testing.T, s *signalbox.Session, name string) inspect.Entry {
+	t.Helper()
+	entries, err := inspect.Name(locktest.Context(t), s, name)
+	require.NoError(t, err)
+	if len(entries) == 0 {
+		return inspect.Entry{Name: name}
+	}
+	require.Len(t, entries, 1)
+	return entries[0]
+}
+
+// Of several permits those that were seen end.
+func TestBreakSeenLeavesOtherPermits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	permits := semaphore.New(s, "x", 3)
+	first, err := permits.Acquire(locktest.Context(t), 1)
+	require.NoError(t, err)
+	seen := nameOf(t, s, "x")
+	second, err := permits.Acquire(locktest.Context(t), 1)
+	require.NoError(t, err)
+	require.NoError(t, inspect.BreakSeen(locktest.Context(t), s, seen))
+	redistest.Receive(t, "the loss", first.Done())
+	require.NoError(t, second.Err())
+	require.NoError(t, second.Unlock())
+}
+
 func TestBreakResetsARoundAndEndsATerm(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

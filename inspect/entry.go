@@ -73,6 +73,8 @@ type Holder struct {
 	Label string `json:"label"`
 	// Session is the ID of the session, "" if it is not known.
 	Session string `json:"session,omitempty"`
+	// Hold identifies the hold: a later one of the same session has another. BreakSeen compares it.
+	Hold string `json:"hold,omitempty"`
 	// Shared reports a reader of a read-write lock.
 	Shared bool `json:"shared,omitempty"`
 	// Permits is how many permits of a semaphore it has.

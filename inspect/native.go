@@ -118,7 +118,7 @@ func (n native) described(p *probe, set names.Set, reply wire.Reply, queued bool
 			}
 		})
 	}
-	p.hold(Holder{Label: h.Label, Session: h.Session, Since: h.Since, Until: h.Until, Token: h.Token})
+	p.hold(Holder{Label: h.Label, Session: h.Session, Hold: session.HoldID(hold), Since: h.Since, Until: h.Until, Token: h.Token})
 	if queued {
 		n.queue(p, lockQueue(set))
 	}
@@ -136,7 +136,7 @@ func (native) rwlock(p *probe, set names.Set) {
 		floor, writing := reply.Stamp(0), reply.Text(1) == "1"
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			name := reply.Text(i)
-			h := Holder{Label: table.Label(name), Session: layout.Native().Session(name), Until: reply.Stamp(i + 1).Time(), Shared: !writing}
+			h := Holder{Label: table.Label(name), Session: layout.Native().Session(name), Hold: session.HoldID(name), Until: reply.Stamp(i + 1).Time(), Shared: !writing}
 			if writing && floor != 0 {
 				h.Since, h.Token = floor.Time(), floor.Token()
 			}
@@ -161,7 +161,7 @@ func (n native) permits(p *probe, set names.Set) {
 		}
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			permits, label, owner := table.Holder("", reply.Text(i))
-			p.hold(Holder{Label: label, Session: owner, Permits: permits, Until: reply.Stamp(i + 1).Time()})
+			p.hold(Holder{Label: label, Session: owner, Hold: session.HoldID(reply.Text(i)), Permits: permits, Until: reply.Stamp(i + 1).Time()})
 		}
 	})
 	p.ask(wire.Call{Script: table.Available, Keys: []string{key}}, func(reply wire.Reply) {

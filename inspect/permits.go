@@ -41,6 +41,9 @@ func forcePermits(ctx context.Context, s *session.Session, name string) error {
 	if slices.ContainsFunc(ids, func(id string) bool { return len(id) != layout.RedissonPermitSize }) {
 		return session.WrongKind("?") // before any permit is ended
 	}
+	if ids, err = session.OnlyMeant(ctx, ids, itself); err != nil {
+		return err
+	}
 	s.FindWays(ctx, keys.Holder)
 	for page := range slices.Chunk(ids, perForce) {
 		if err := forcePage(ctx, s, l, keys, page); err != nil {

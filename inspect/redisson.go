@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -91,7 +92,7 @@ func (r redisson) lock(p *probe) {
 
 // ownerOf returns the holder, or waiter, that Redisson calls hold.
 func ownerOf(hold string, until time.Time) Holder {
-	h := Holder{Label: hold, Session: layout.Redisson().Session(hold)}
+	h := Holder{Label: hold, Session: layout.Redisson().Session(hold), Hold: session.HoldID(hold)}
 	if until.UnixMilli() > 0 {
 		h.Until = until
 	}
@@ -153,7 +154,7 @@ func (r redisson) number(p *probe) {
 func permits(p *probe, reply wire.Reply) {
 	for i := 2; i+1 < reply.Len(); i += 2 {
 		n, label, _ := layout.Redisson().Semaphore.Holder("", reply.Text(i))
-		h := Holder{Label: label, Permits: n}
+		h := Holder{Label: label, Hold: session.HoldID(reply.Text(i)), Permits: n}
 		if until := reply.Stamp(i + 1); until > 0 {
 			h.Until = until.Time()
 		}

@@ -122,6 +122,10 @@ func (l *Lock) force(ctx context.Context) error {
 	if len(found) == 0 {
 		return errs.ErrNotHeld
 	}
+	found, err := session.OnlyMeant(ctx, found, func(h holding) string { return h.name })
+	if err != nil {
+		return err
+	}
 	for len(found) > 0 {
 		n := min(len(found), holdersPage)
 		if err := l.take(ctx, found[:n]); err != nil {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -20,10 +21,11 @@ const breakHelp = `End the holds of NAME, of whatever kind of lock, so that the 
 is reset. For holders that hang: one that still works is notified, and may work beside the next
 holder until then. Its fencing token is smaller than the next holder's.
 
-Break shows what it would break, and asks before it does. What it breaks is what holds NAME then.
+Break shows what it would break, and asks before it does. It ends the holds that it has shown. With --yes
+it ends those that it finds.
 
-Exit codes: 0 if it broke something, 1 if no process holds NAME or the reply was no, otherwise those of
-run.`
+Exit codes: 0 if it broke something, 1 if no process holds NAME or the reply was no, 75 if another holder
+had NAME when the reply came, otherwise those of run.`
 
 // breakFlags are the flags of break.
 type breakFlags struct {
@@ -53,26 +55,38 @@ func newBreak(s *server) *cobra.Command {
 
 func (f *breakFlags) run(cmd *cobra.Command, session *signalbox.Session, args []string) error {
 	ctx, name := cmd.Context(), args[0]
-	if !f.yes {
-		busy, err := holdersOf(ctx, session, name, f.kinds...)
-		if err != nil {
-			return err
-		}
-		if len(busy) == 0 {
-			return notHeld(name)
-		}
-		for _, e := range busy {
-			cmd.PrintErrf("%q is held %s\n", name, describe(e))
-		}
-		agreed, err := ask(cmd, "Break it? [y/N] ")
-		if err != nil {
-			return err
-		}
-		if !agreed {
-			return &exit{codeNotHeld, errors.New("nothing was broken")}
-		}
+	if f.yes {
+		return broken(name, inspect.Break(ctx, session, name, f.kinds...))
 	}
-	err := inspect.Break(ctx, session, name, f.kinds...)
+	busy, err := holdersOf(ctx, session, name, f.kinds...)
+	if err != nil {
+		return err
+	}
+	if len(busy) == 0 {
+		return notHeld(name)
+	}
+	for _, e := range busy {
+		cmd.PrintErrf("%q is held %s\n", name, describe(e))
+	}
+	if len(busy) > 1 && len(f.kinds) == 0 {
+		return badUsage("break %q: it is held as several kinds: name one with --kind", name)
+	}
+	agreed, err := ask(cmd, "Break it? [y/N] ")
+	if err != nil {
+		return err
+	}
+	if !agreed {
+		return &exit{codeNotHeld, errors.New("nothing was broken")}
+	}
+	for _, e := range busy {
+		e.Name = name // that of the entry may be a digest
+		err = cmp.Or(err, broken(name, inspect.BreakSeen(ctx, session, e)))
+	}
+	return err
+}
+
+// broken returns the error of a break.
+func broken(name string, err error) error {
 	if errors.Is(err, signalbox.ErrNotHeld) {
 		return notHeld(name)
 	}

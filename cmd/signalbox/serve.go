@@ -99,9 +99,8 @@ func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 		list:   &snapshot{names.Snapshot, names.Expire},
 		reload: f.every, secret: secret,
 		loopback: isLoopback(listener.Addr().String()),
-		take: func(ctx context.Context, name, kind string) error {
-			return inspect.Break(ctx, session, name, kind)
-		},
+		take:     func(ctx context.Context, seen inspect.Entry) error { return inspect.BreakSeen(ctx, session, seen) },
+		pages:    make(chan struct{}, mostPages),
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "signalbox: serving http://%s/\n", listener.Addr())
 	return serveUntil(ctx, listener, site.handler())

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -12,6 +11,7 @@ import (
 	"html/template"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +29,8 @@ type site struct {
 	reload   time.Duration
 	secret   string // what breaking takes; "" if nothing can be broken
 	loopback bool
-	take     func(ctx context.Context, name, kind string) error
+	take     func(ctx context.Context, seen inspect.Entry) error
+	pages    chan struct{} // has an element for each page that is being written
 }
 
 //go:embed page.html
@@ -43,23 +44,29 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shown": shown, "held": held, "moment": moment, "token": token, "breakable": breakable,
 }).Parse(pageText))
 
-// mostRows is how many entries a page has.
-const mostRows = 1000
+const (
+	// mostRows is how many entries a page has.
+	mostRows = 1000
+	// mostPages is how many pages are written at once. A page is not kept in memory, but each costs time.
+	mostPages = 32
+	// pagePatience is how long a request waits for its turn.
+	pagePatience = 5 * time.Second
+)
 
 // handler returns all pages.
 func (s *site) handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(&metrics{s.list})
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", s.index)
+	mux.HandleFunc("GET /{$}", s.inTurn(s.index))
 	mux.HandleFunc("GET /page.css", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/css; charset=utf-8")
 		_, _ = w.Write(pageStyle) // the reader may be gone
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 10}))
 	if s.secret != "" {
-		mux.HandleFunc("GET /break", s.form)
-		mux.Handle("POST /break", http.MaxBytesHandler(http.HandlerFunc(s.breakName), largestForm))
+		mux.HandleFunc("GET /break", s.inTurn(s.form))
+		mux.Handle("POST /break", http.MaxBytesHandler(s.inTurn(s.breakName), largestForm))
 	}
 	return s.guard(http.NewCrossOriginProtection().Handler(mux))
 }
@@ -83,10 +90,28 @@ func (s *site) guard(next http.Handler) http.Handler {
 	})
 }
 
+// inTurn bounds how many pages are made at once.
+func (s *site) inTurn(page http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		patience := time.NewTimer(pagePatience)
+		defer patience.Stop()
+		select {
+		case s.pages <- struct{}{}:
+			defer func() { <-s.pages }()
+			page(w, r)
+		case <-r.Context().Done(): // no client is left
+		case <-patience.C:
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, "too many pages are being read: try again", http.StatusServiceUnavailable)
+		}
+	}
+}
+
 // listPage is what the list shows.
 type listPage struct {
 	Prefix   string
-	Entries  []inspect.Entry
+	Open     []string // the keys of the entries whose waiters are shown
+	Entries  []*inspect.Entry
 	More     int // entries that are not shown
 	Error    string
 	At       time.Time
@@ -97,12 +122,32 @@ type listPage struct {
 	Names, Holders, Waiters int
 }
 
+// IsOpen reports whether the waiters of an entry are shown.
+func (p listPage) IsOpen(key string) bool { return slices.Contains(p.Open, key) }
+
+// Toggle returns the page on which an entry is opened or closed. The address says what is open, so that a reload keeps it.
+func (p listPage) Toggle(key string) string {
+	open := slices.DeleteFunc(slices.Clone(p.Open), func(other string) bool { return other == key })
+	if len(open) == len(p.Open) {
+		open = append(open[max(len(open)-mostOpen+1, 0):], key)
+	}
+	query := url.Values{"open": open}
+	if p.Prefix != "" {
+		query.Set("prefix", p.Prefix)
+	}
+	return "/?" + query.Encode()
+}
+
+// mostOpen bounds the length of an address.
+const mostOpen = 8
+
 func (s *site) index(w http.ResponseWriter, r *http.Request) {
 	now := s.list.now(r.Context())
 	page := listPage{
-		Prefix: r.FormValue("prefix"), At: now.at, Reload: max(int(math.Ceil(s.reload.Seconds())), 1), CanBreak: s.secret != "",
+		Prefix: r.FormValue("prefix"), Open: r.Form["open"], At: now.at, Reload: max(int(math.Ceil(s.reload.Seconds())), 1), CanBreak: s.secret != "",
 	}
-	for _, e := range now.entries {
+	for i := range now.entries {
+		e := &now.entries[i]
 		if !strings.HasPrefix(e.Name, page.Prefix) {
 			continue
 		}
@@ -130,6 +175,12 @@ type formPage struct {
 	Entry        *inspect.Entry // nil if the list does not have it
 	Done, Failed string
 }
+
+// Unlisted is how many holders the entry has that it does not list.
+func (p formPage) Unlisted() int { return max(p.Entry.HolderCount-len(p.Entry.Holders), 0) }
+
+// Began is the round of a latch that the form is for.
+func (p formPage) Began() string { return p.Entry.Since.Format(time.RFC3339Nano) }
 
 func (s *site) form(w http.ResponseWriter, r *http.Request) {
 	page := formPage{Key: r.FormValue("key"), Kind: r.FormValue("kind")}
@@ -162,18 +213,36 @@ func (s *site) breakName(w http.ResponseWriter, r *http.Request) {
 	default:
 		ctx, cancel := context.WithTimeout(r.Context(), pollPatience)
 		defer cancel()
-		err := s.take(ctx, page.Entry.Name, page.Kind)
+		err := s.take(ctx, seen(*page.Entry, r.PostForm))
 		s.list.forget()
 		switch {
 		case err == nil:
 			page.Done = "It was broken."
 		case errors.Is(err, signalbox.ErrNotHeld):
 			page.Failed, status = "No process holds it any more.", http.StatusConflict
+		case errors.Is(err, signalbox.ErrHeld):
+			page.Failed, status = "Another holder has it now. Nothing was broken.", http.StatusConflict
 		default:
 			page.Failed, status = oneLine(err), http.StatusBadGateway
 		}
+		page.Entry = nil // the list is an older one
 	}
 	render(w, status, "break", page)
+}
+
+// seen returns the entry with the holds that the form showed. A form of another program, which names none, means those of the
+// list.
+func seen(e inspect.Entry, form url.Values) inspect.Entry {
+	if holds := form["hold"]; len(holds) > 0 {
+		e.Holders = make([]inspect.Holder, len(holds))
+		for i, hold := range holds {
+			e.Holders[i].Hold = hold
+		}
+	}
+	if began, err := time.Parse(time.RFC3339Nano, form.Get("since")); err == nil {
+		e.Since = began
+	}
+	return e
 }
 
 // breakable reports whether Break can end what an entry shows.
@@ -181,13 +250,9 @@ func breakable(e inspect.Entry) bool {
 	return !e.Hashed && !e.Raw && (e.HolderCount > 0 || e.Kind == inspect.Countdown)
 }
 
+// render writes a page as it is made: a client that reads slowly keeps no page in memory.
 func render(w http.ResponseWriter, status int, name string, data any) {
-	var text bytes.Buffer
-	if err := templates.ExecuteTemplate(&text, name, data); err != nil {
-		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = text.WriteTo(w) // the reader may be gone
+	_ = templates.ExecuteTemplate(w, name, data) // the reader may be gone
 }

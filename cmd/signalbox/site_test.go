@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -45,8 +47,9 @@ func newTestSite(entries ...inspect.Entry) *testSite {
 		return inspect.Snapshot{Entries: s.entries, Err: s.err, At: time.Now(), Complete: true, Age: 7 * time.Second, Keys: 9}
 	}, expire: func() { s.expired.Add(1) }}
 	s.loopback, s.reload, s.secret = true, 1500*time.Millisecond, testToken
-	s.take = func(_ context.Context, name, kind string) error {
-		s.taken = append(s.taken, name+" "+kind)
+	s.pages = make(chan struct{}, 2)
+	s.take = func(_ context.Context, seen inspect.Entry) error {
+		s.taken = append(s.taken, seen.Name+" "+seen.Kind+" "+seen.Holders[0].Hold)
 		return s.refusal
 	}
 	return s
@@ -56,7 +59,7 @@ func newTestSite(entries ...inspect.Entry) *testSite {
 func entry(name string) inspect.Entry {
 	return inspect.Entry{
 		Name: name, Key: "key of " + fmt.Sprintf("%x", name), Kind: inspect.Reentrant, Token: 7, Since: time.Unix(1, 0), HolderCount: 1,
-		Holders: []inspect.Holder{{Label: name}}, Waiters: []inspect.Waiter{{Label: name, Alive: true, Since: time.Now().Add(-time.Minute)}}, WaiterCount: 1,
+		Holders: []inspect.Holder{{Label: name, Hold: "hold"}}, Waiters: []inspect.Waiter{{Label: name, Alive: true, Since: time.Now().Add(-time.Minute)}}, WaiterCount: 1,
 	}
 }
 
@@ -109,6 +112,40 @@ func TestPageOfManyNamesIsBounded(t *testing.T) {
 	require.Contains(t, text, fmt.Sprintf("And %d more", 2*mostRows))
 }
 
+// The address says what is open, so that a reload keeps it.
+func TestReloadKeepsWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	s := newTestSite(entry("a"), entry("b"))
+	closed := s.ask("GET", "/?prefix=a", nil).Body.String()
+	require.NotContains(t, closed, "<details open>")
+	_, rest, _ := strings.Cut(closed, `<summary><a href="`)
+	link, _, _ := strings.Cut(rest, `"`)
+	open := s.ask("GET", html.UnescapeString(link), nil).Body.String()
+	require.Contains(t, open, "<details open>")
+	require.Contains(t, open, `value="a"`)
+	require.Contains(t, open, `<summary><a href="/?prefix=a">`, "the link closes it")
+}
+
+// A page that is read slowly is not kept in memory, and a number of them at most is read at once.
+func TestPagesInFlightAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestSite(entry("a"))
+		for range cap(s.pages) {
+			s.pages <- struct{}{}
+		}
+		begun := time.Now()
+		w := s.ask("GET", "/", nil)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Equal(t, pagePatience, time.Since(begun))
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
+		require.Equal(t, http.StatusOK, s.ask("GET", "/metrics", nil).Code)
+		<-s.pages
+		require.Equal(t, http.StatusOK, s.ask("GET", "/", nil).Code)
+		require.Len(t, s.pages, cap(s.pages)-1, "a page gives its turn back")
+	})
+}
+
 func TestOtherHostsAreRefusedOnLoopback(t *testing.T) {
 	t.Parallel()
 	s := newTestSite()
@@ -151,11 +188,15 @@ func TestNothingIsBrokenWithoutTheToken(t *testing.T) {
 
 	w := s.ask("POST", "/break", right)
 	require.Equal(t, http.StatusOK, w.Code)
-	require.Equal(t, []string{strange + " reentrant"}, s.taken)
+	require.Equal(t, []string{strange + " reentrant hold"}, s.taken)
 	require.NotContains(t, w.Body.String(), "<script")
 	require.Equal(t, int32(1), s.expired.Load(), "the list is read anew after a break")
 	s.refusal = signalbox.ErrNotHeld
 	require.Equal(t, http.StatusConflict, s.ask("POST", "/break", right).Code)
+	s.refusal = signalbox.ErrHeld
+	require.Equal(t, http.StatusConflict, s.ask("POST", "/break", with("hold", "seen")).Code)
+	require.Equal(t, strange+" reentrant seen", s.taken[len(s.taken)-1], "the holds of the form, which may be older than the list")
+	require.Contains(t, s.ask("GET", "/break?key="+url.QueryEscape(e.Key)+"&kind=reentrant", nil).Body.String(), `name="hold" value="hold"`)
 	s.refusal = errors.New("no")
 	require.Equal(t, http.StatusBadGateway, s.ask("POST", "/break", right).Code)
 }

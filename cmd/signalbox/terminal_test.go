@@ -161,7 +161,8 @@ func TestStopOfATerminalWithoutAShellStopsNothing(t *testing.T) {
 func TestBreakAsksOnATerminal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	held := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
+	s := locktest.SteadySession(t, server)
+	held := locktest.Must(t, reentrant.New(s, "a").Lock)
 	for _, c := range []struct {
 		reply string
 		code  int
@@ -174,8 +175,20 @@ func TestBreakAsksOnATerminal(t *testing.T) {
 		require.Equal(t, c.code, p.code())
 	}
 	redistest.Receive(t, "the loss", held.Done())
+	require.Error(t, held.Unlock())
+
+	first := locktest.Must(t, reentrant.New(s, "a").Lock)
 	p := onTerminal(t, server.URL(), "break", "a")
+	redistest.Await(t, "the question", func() bool { return strings.Contains(p.said(), "[y/N]") })
+	require.NoError(t, locktest.Confirmed(first.Unlock()))
+	second := locktest.Must(t, reentrant.New(s, "a").Lock)
+	p.send("yes")
+	require.Equal(t, 75, p.code(), "another holder than the one that was shown")
+	require.Contains(t, p.said(), "another hold than the one that was meant")
+	require.NoError(t, second.Err())
+	require.NoError(t, locktest.Confirmed(second.Unlock()))
+
+	p = onTerminal(t, server.URL(), "break", "a")
 	require.Equal(t, 1, p.code())
 	require.Contains(t, p.said(), "no process holds it")
-	require.Error(t, held.Unlock())
 }

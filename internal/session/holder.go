@@ -121,7 +121,7 @@ type Forcing struct {
 const maxForces = 10
 
 // Force takes a lock from its holder: it asks for the hold, and ends that hold and no other. If the holder
-// has changed meanwhile it begins again. If the reply is lost it checks whether the hold is gone.
+// has changed meanwhile it begins again, unless the call is meant for certain holds; see WithMeant. If the reply is lost it checks whether the hold is gone.
 func (s *Session) Force(ctx context.Context, f Forcing) error {
 	var sent string // the hold whose release was sent, without a reply
 	var lost error
@@ -135,6 +135,8 @@ func (s *Session) Force(ctx context.Context, f Forcing) error {
 			return errs.Join(err, lost)
 		case !strings.Contains(f.Letters, h.letter):
 			return WrongKind(h.letter)
+		case !Meant(ctx, HoldID(h.hold)):
+			return ErrAnother
 		}
 		reply, err := s.Runner.Run(ctx, f.Call(h.hold, names.Session(s.Settings.Prefix, h.Session)))
 		switch {

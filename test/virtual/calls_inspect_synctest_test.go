@@ -4,6 +4,7 @@ package virtual_test
 
 import (
 	"context"
+	"sync"
 
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -16,12 +17,27 @@ func locksElsewhere(e *scene) {
 
 // inspections returns the calls of package inspect.
 func inspections() []call {
+	var seen sync.Map // the entry that was seen, by its scene
 	return []call{
 		{name: "inspect.Name", class: asks, hold: locksElsewhere, ready: func(e *scene) made {
 			return func(ctx context.Context) error { return no(inspect.Name(ctx, e.session(), "a")) }
 		}},
 		{name: "inspect.Break", class: asks, hold: locksElsewhere, free: "ErrNotHeld", ready: func(e *scene) made {
 			return func(ctx context.Context) error { return inspect.Break(ctx, e.session(), "a") }
+		}},
+		{name: "inspect.BreakSeen", class: asks, free: "ErrNotHeld", hold: func(e *scene) {
+			locksElsewhere(e)
+			entries, err := inspect.Name(context.Background(), e.other[0], "a")
+			e.must(err)
+			seen.Store(e, entries[0])
+		}, ready: func(e *scene) made {
+			return func(ctx context.Context) error {
+				entry, held := seen.Load(e)
+				if !held {
+					entry = inspect.Entry{Name: "a", Kind: inspect.Reentrant}
+				}
+				return inspect.BreakSeen(ctx, e.session(), entry.(inspect.Entry))
+			}
 		}},
 	}
 }
