@@ -23,6 +23,8 @@ import (
 //	WRONGTYPE                                  ErrWrongKind
 //	NOSCRIPT                                   the script is sent
 //	MOVED ASK                                  followed by the client
+//	words of a proxy, and all others           the script may have run: Lock sends it again, TryLock
+//	                                           returns them and undoes it
 //
 // An error matches context.DeadlineExceeded or context.Canceled only if the caller's own context
 // ended. It then matches the cause of that context, too. If a time limit of the library or of the

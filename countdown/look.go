@@ -101,7 +101,7 @@ func (l poll) replied(outcome wire.Outcome) {
 		a, err = readLook(outcome.Reply)
 	}
 	r.mu.Lock()
-	if w.last = nil; err != nil && wire.Judge(err) == wire.Wait {
+	if w.last = nil; err != nil && (wire.Judge(err) == wire.Wait || wire.HasWords(err)) {
 		w.last = err
 	}
 	again := false

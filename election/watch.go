@@ -131,7 +131,7 @@ func (p poll) replied(outcomes []wire.Outcome) {
 	case wire.Judge(err) == wire.Final:
 		v.err, v.final = err, true
 	default:
-		if wire.Judge(err) == wire.Wait {
+		if wire.Judge(err) == wire.Wait || wire.HasWords(err) {
 			w.refused = err
 		}
 		if -w.heard.Until(clock.Now()) < silence {

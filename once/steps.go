@@ -116,8 +116,11 @@ func (o *Once) sendStore(ctx context.Context, w *work, call wire.Call) (reply wi
 		} else {
 			reply, err = s.Runner.Run(storing, call)
 		}
-		if err == nil || wire.Judge(err) == wire.Final {
-			return reply, shortfall, err
+		if err == nil {
+			return reply, shortfall, nil
+		}
+		if wire.Judge(err) == wire.Final {
+			return wire.Reply{}, nil, inDoubt(doubt, err)
 		}
 		doubt = doubt || wire.Judge(err) == wire.Unknown
 		w.troubled(err)
@@ -130,9 +133,15 @@ func (o *Once) sendStore(ctx context.Context, w *work, call wire.Call) (reply wi
 		if storing.Err() == nil {
 			continue
 		}
-		if doubt {
-			err = fmt.Errorf("%w: the outcome may be stored or not: %w", errs.ErrUnconfirmed, err)
-		}
+		err = inDoubt(doubt, err)
 		return wire.Reply{}, nil, err
 	}
+}
+
+// inDoubt returns err, and says so if the store may have been done.
+func inDoubt(doubt bool, err error) error { //nolint:revive // a fact, not a switch
+	if !doubt {
+		return err
+	}
+	return fmt.Errorf("%w: the outcome may be stored or not: %w", errs.ErrUnconfirmed, err)
 }

@@ -170,12 +170,13 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	switch {
 	case wire.CrossSlot(err):
 		return vote{choice: refused, err: fmt.Errorf("%w: several shards stand behind its address: a quorum is made of single servers: %w", errs.ErrBadOption, err)}
-	case err != nil && wire.Judge(err) == wire.Unknown:
+	case err != nil && wire.MayHaveRun(err):
 		return vote{choice: doubtful, err: err, notAfter: notAfter}
 	case err != nil:
 		return vote{choice: refused, err: err}
 	}
 	v, now := read(reply)
+	v.notAfter = notAfter // for one that cannot be read
 	if now != 0 {
 		m.Clock.Told(0, now, clock.Now())
 	}
@@ -200,8 +201,10 @@ func read(reply wire.Reply) (v vote, now wire.Stamp) {
 		err := fmt.Errorf("%w: it is new, or lost its data lately, and may have forgotten a hold: it grants nothing for %v more",
 			errs.ErrRefused, left.Round(time.Millisecond))
 		return vote{choice: refused, err: err, left: left}, reply.Stamp(2)
-	default:
+	case wire.Foreign:
 		return vote{choice: refused, err: session.WrongKind(reply.Text(1))}, 0
+	default:
+		return vote{choice: doubtful, err: wire.ErrUnreadable}, 0
 	}
 }
 

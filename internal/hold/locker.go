@@ -97,10 +97,10 @@ func (k *Locker) mayPass(err error) bool {
 
 //nolint:gochecknoglobals // constant tables
 var (
-	// final are the errors after which no other try can succeed: misuse, missing rights, an old
-	// server, and errors that no Lock returns.
+	// final are the errors after which no other try can succeed: misuse, an old server, and errors that no
+	// Lock returns. Whether a missing right is one of them, Judge says.
 	final = []error{
-		errs.ErrClosed, errs.ErrBadName, errs.ErrBadOption, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer,
+		errs.ErrClosed, errs.ErrBadName, errs.ErrBadOption, errs.ErrWrongKind, errs.ErrOldServer,
 		errs.ErrCapacity, errs.ErrUpgrade, errs.ErrNotHeld, errs.ErrReleased, errs.ErrMaxHold,
 		errs.ErrRunning, errs.ErrNoRound, errs.ErrRoundOver, errs.ErrReset, errs.ErrRoundLost,
 		errs.ErrStale, errs.ErrTooLarge,

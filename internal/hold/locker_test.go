@@ -125,7 +125,7 @@ func TestLockerPanicsOnPermanentErrors(t *testing.T) {
 	t.Parallel()
 	refusals := []error{
 		fmt.Errorf("%w: %w", errs.ErrLost, errs.ErrClosed), // of a session that closes
-		redistest.Result(redistest.Refusal("a script's own words")).Error(),
+		redistest.Result(redistest.Refusal("CROSSSLOT Keys in request don't hash to the same slot")).Error(),
 	}
 	for _, s := range sentinels() {
 		if !s.passes {

@@ -68,6 +68,8 @@ func (s *Session) hello(key string) error {
 		return errs.ErrClosed
 	case err != nil:
 		return err
+	case reply.Stamp(1) == 0:
+		return wire.ErrUnreadable
 	case reply.Int(0) == 0:
 		return fmt.Errorf("%w: Redis 7.0 or Valkey 7.2 is the oldest that works", errs.ErrOldServer)
 	}

@@ -89,7 +89,7 @@ func (r *Runner) runParts(ctx context.Context, b *ByKey, which []int, size int, 
 			case outcome.Err != nil:
 				said[key] = Said{Err: outcome.Err}
 			case i >= outcome.Reply.Len():
-				said[key] = Said{Err: errUnreadable}
+				said[key] = Said{Err: ErrUnreadable}
 			default:
 				said[key] = Said{N: outcome.Reply.Int(i)}
 			}

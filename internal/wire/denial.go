@@ -10,14 +10,17 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// denied lists the prefixes of refusals that end when an operator grants a right. A denial inside a script
-// has other words: those of Redis 7.0, and those of Redis 7.2 and Valkey.
+// denied lists the words of refusals that end when an operator grants a right. The server says them before it executes a
+// script: it checks the user, the command that sends the script, and the keys that the call names.
 //
 //nolint:gochecknoglobals // a constant table
-var denied = []string{
-	"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand,
-	"The user executing the script", "ACL failure in script",
-}
+var denied = []string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}
+
+// midway lists the words with which a command inside a script is denied: those of Redis 7.0, and those of Redis 7.2 and Valkey.
+// What the script wrote before that stays, so callers undo it.
+//
+//nolint:gochecknoglobals // a constant table
+var midway = []string{"The user executing the script", "ACL failure in script"}
 
 const (
 	unknownCommand = "unknown command"
@@ -39,15 +42,18 @@ func denial(err error, words string) error {
 // advice says what to grant, as far as the server's words contain it.
 func advice(words string) string {
 	command := quoted(words)
+	is := func(beginning string) bool { return begins(words, []string{beginning}) }
 	switch {
-	case strings.HasPrefix(words, "NOAUTH"):
+	case is("NOAUTH"):
 		return "the client has no password, and the server asks for one"
-	case strings.HasPrefix(words, "WRONGPASS"):
+	case is("WRONGPASS"):
 		return "the client's user or password is not valid, or not any more"
-	case strings.HasPrefix(words, "DENIED"):
+	case is("DENIED"):
 		return "the server wants a password before it serves other hosts"
-	case strings.HasPrefix(words, unknownCommand):
+	case is(unknownCommand):
 		return "the server has no " + command + ": its configuration renames or removes it"
+	case is("unsupported command"), is("command is not available"):
+		return "what replies to this client does not run scripts"
 	case strings.Contains(words, " key"):
 		return "grant the keys of the session's prefix, ~sb:* by default"
 	case strings.Contains(words, " channel"):

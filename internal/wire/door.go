@@ -83,7 +83,4 @@ func isOutside(err error) bool {
 var outside = []string{"max number of clients", "NOAUTH", "WRONGPASS", "DENIED"}
 
 // isReply reports whether err is a server's reply to a script.
-func isReply(err error) bool {
-	var refusal *rueidis.RedisError
-	return errors.As(err, &refusal)
-}
+func isReply(err error) bool { return HasWords(err) }

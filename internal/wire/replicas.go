@@ -63,8 +63,8 @@ func (r *Runner) askReplicas(
 	question := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()
 	results := r.doTogether(undated(ctx), built(call), rewrite, question)
 	both.noScript = noScript(results[0]) || noScript(results[1])
-	both.script.Reply, both.script.Err = NewReply(results[0])
-	both.replicated.Reply, both.replicated.Err = NewReply(results[1])
+	both.script.Reply, both.script.Err = ofScript(results[0])
+	both.replicated.Reply, both.replicated.Err = ofScript(results[1])
 	if both.replicated.Err == nil && both.replicated.Reply.Code() == Done { // otherwise the 0 stands
 		both.replicated.Reply, both.replicated.Err = NewReply(results[2])
 	}

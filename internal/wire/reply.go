@@ -26,15 +26,24 @@ func NewReply(result rueidis.RedisResult) (Reply, error) {
 	}
 	array, err := message.ToArray()
 	if err != nil {
-		return Reply{}, fmt.Errorf("%w: %w", errUnreadable, err)
+		return Reply{}, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	return Reply{array: array}, nil
+}
+
+// ofScript reads the reply to a script. The only text that one returns alone is a stamp: OK, for example, is not a script's word.
+func ofScript(result rueidis.RedisResult) (Reply, error) {
+	reply, err := NewReply(result)
+	if err == nil && reply.message.IsString() && reply.Stamp(0) == 0 {
+		return Reply{}, fmt.Errorf("%w: it is a text", ErrUnreadable)
+	}
+	return reply, err
 }
 
 // Part returns the i-th element as a reply of its own.
 func (r *Reply) Part(i int) (Reply, error) {
 	if i < 0 || i >= len(r.array) {
-		return Reply{}, fmt.Errorf("%w: it is for %d keys, and one more was asked for", errUnreadable, len(r.array))
+		return Reply{}, fmt.Errorf("%w: it is for %d keys, and one more was asked for", ErrUnreadable, len(r.array))
 	}
 	m := r.array[i]
 	switch {

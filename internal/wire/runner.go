@@ -103,7 +103,7 @@ func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) 
 	if noScript(result) {
 		result = r.sendText(ctx, call)
 	}
-	reply, err := NewReply(result)
+	reply, err := ofScript(result)
 	if errors.Is(err, errs.ErrClosed) && !r.closed(ctx) {
 		err = errLeft
 	}
@@ -199,13 +199,16 @@ func (r *Runner) sendMany(ctx context.Context, commands []rueidis.Completed, cal
 	outcomes := make([]Outcome, len(calls))
 	var unknown []int // the calls whose script the server did not know
 	for i, result := range r.client.DoMulti(ctx, commands...) {
-		if calls[i].Script != nil && noScript(result) { // of a command it is an error as any other
+		switch {
+		case calls[i].Script == nil: // to which NOSCRIPT is an error as any other
+			outcomes[i].Reply, outcomes[i].Err = NewReply(result)
+			if rueidis.IsRedisNil(outcomes[i].Err) {
+				outcomes[i] = Outcome{} // there is nothing; no script says so
+			}
+		case noScript(result):
 			unknown = append(unknown, i)
-			continue
-		}
-		outcomes[i].Reply, outcomes[i].Err = NewReply(result)
-		if calls[i].Script == nil && rueidis.IsRedisNil(outcomes[i].Err) {
-			outcomes[i] = Outcome{} // there is nothing; no script says so
+		default:
+			outcomes[i].Reply, outcomes[i].Err = ofScript(result)
 		}
 	}
 	if len(unknown) == 0 {
@@ -217,7 +220,7 @@ func (r *Runner) sendMany(ctx context.Context, commands []rueidis.Completed, cal
 	}
 	for n, result := range r.client.DoMulti(ctx, commands...) {
 		i := unknown[n]
-		outcomes[i].Reply, outcomes[i].Err = NewReply(result)
+		outcomes[i].Reply, outcomes[i].Err = ofScript(result)
 	}
 	return outcomes
 }

@@ -125,7 +125,7 @@ type pageReply struct {
 // readPage reads the replies to pageCommands. All but that to SCAN may be missing: a right, or a server that lacks a command.
 func readPage(results []rueidis.RedisResult) (read pageReply) {
 	if len(results) < 5 {
-		return pageReply{err: errUnreadable}
+		return pageReply{err: ErrUnreadable}
 	}
 	entry, err := results[1].AsScanEntry()
 	if err != nil {

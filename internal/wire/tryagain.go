@@ -4,7 +4,6 @@ package wire
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/redis/rueidis"
 )
@@ -13,5 +12,5 @@ import (
 // being moved. A script with one key still works meanwhile.
 func TryAgain(err error) bool {
 	var refusal *rueidis.RedisError
-	return errors.As(err, &refusal) && strings.HasPrefix(refusal.Error(), "TRYAGAIN")
+	return errors.As(err, &refusal) && begins(refusal.Error(), []string{"TRYAGAIN"})
 }

@@ -5,7 +5,6 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -16,40 +15,54 @@ import (
 type Verdict int
 
 const (
-	// Unknown: the script was executed or not. Repeat it or undo it.
+	// Unknown: the script was executed or not. Repeat it or undo it. This is the verdict of every error that is
+	// not listed below, of words that no server of ours says above all: a proxy may have lost the reply, and say
+	// so in words of its own.
 	Unknown Verdict = iota
 	// Wait: it was not executed, and may be when it is sent again in a while.
 	Wait
-	// Final: it was not executed, and waiting mends nothing.
+	// Final: waiting mends nothing. It was not executed, unless MayHaveRun says so.
 	Final
 )
 
-// The client removes "ERR " from the server's words; other codes stay.
-
-// waiting lists the prefixes of refusals that end by themselves, or when an operator has removed their cause:
+// waiting lists the words of refusals that end by themselves, or when an operator has removed their cause:
 // a server that loads its data, a failover, a slot that is being moved, a long-running script, missing
-// replicas, a full disk or memory. The server refuses all of them before the first write of a script of ours.
+// replicas, a full disk or memory, a script that the server has lost. The server says them before it executes
+// the script, or as the reply to its first write: it refuses all writes for these reasons, and no write of a
+// script of ours can pass when an earlier one was refused, since the error ends the script.
 //
 //nolint:gochecknoglobals // a constant table
 var waiting = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MISCONF", "OOM", "MOVED", "ASK",
-	"max number of clients",
+	"NOSCRIPT", "max number of clients",
+	"LOADING Redis is loading", "LOADING Valkey is loading", "BUSY Redis is busy", "BUSY Valkey is busy", "OOM command not allowed",
 }
 
-// halfway lists the prefixes of refusals that end by themselves, but that a script may meet after its first
+// halfway lists the words of refusals that end by themselves, but that a script may meet after its first
 // write: a slot that is being moved, some of whose keys are away and not among the script's KEYS, such as
 // those that Redisson keeps for readers.
 //
 //nolint:gochecknoglobals // a constant table
 var halfway = []string{"Script attempted to access a non local key"}
 
+// impossible lists the words of refusals that come before the script is executed, and that waiting does not mend. Those for
+// want of a right are in denied.
+//
+//nolint:gochecknoglobals // a constant table
+var impossible = []string{"CROSSSLOT", wrongType}
+
+// wrongType is the refusal of a command for a key of another type, which belongs to another program. Every script of ours
+// reads its keys before it writes to them.
+const wrongType = "WRONGTYPE"
+
 // finals lists what is wrong for good, and known to be: no server's words among them.
 //
 //nolint:gochecknoglobals // a constant table
-var finals = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, errs.ErrBusy, ErrNotSent, errUnreadable}
+var finals = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, errs.ErrBusy, ErrNotSent}
 
-// errUnreadable says that a script returned what it never returns.
-var errUnreadable = errors.New("a script's reply cannot be read")
+// ErrUnreadable says that no script sends such a reply. Something between this process and the server made it up, so the outcome
+// is unknown.
+var ErrUnreadable = errors.New("a script's reply cannot be read")
 
 // ErrNotSent says that a caller's context ended before its call was sent.
 var ErrNotSent = errors.New("it was not sent")
@@ -58,13 +71,7 @@ var ErrNotSent = errors.New("it was not sent")
 func Judge(err error) Verdict {
 	var refusal *rueidis.RedisError
 	if errors.As(err, &refusal) {
-		if begins(refusal.Error(), waiting) {
-			return Wait
-		}
-		if begins(refusal.Error(), halfway) {
-			return Unknown
-		}
-		return Final
+		return judgeWords(refusal.Error())
 	}
 	for _, final := range finals {
 		if errors.Is(err, final) {
@@ -75,6 +82,29 @@ func Judge(err error) Verdict {
 		return Wait
 	}
 	return Unknown
+}
+
+func judgeWords(words string) Verdict {
+	switch {
+	case begins(words, waiting):
+		return Wait
+	case begins(words, denied), begins(words, midway), begins(words, impossible):
+		return Final
+	}
+	return Unknown
+}
+
+// MayHaveRun reports whether the script that err belongs to may have been executed, as a whole or, if it was denied a right,
+// in part.
+func MayHaveRun(err error) bool {
+	var refusal *rueidis.RedisError
+	return Judge(err) == Unknown || errors.As(err, &refusal) && begins(refusal.Error(), midway)
+}
+
+// HasWords reports whether err is the reply of a server, or of a proxy before it.
+func HasWords(err error) bool {
+	var refusal *rueidis.RedisError
+	return errors.As(err, &refusal)
 }
 
 // Explain gives an error of the client the sentinel that callers look for. The server's words stay, except
@@ -91,19 +121,10 @@ func Explain(err error) error {
 	switch {
 	case begins(words, waiting), begins(words, halfway):
 		return fmt.Errorf("%w: %w", errs.ErrRefused, err)
-	case begins(words, denied):
+	case begins(words, denied), begins(words, midway):
 		return denial(err, words)
-	case strings.HasPrefix(words, "WRONGTYPE"):
+	case begins(words, []string{wrongType}):
 		return fmt.Errorf("%w: %w", errs.ErrWrongKind, err)
 	}
 	return err
-}
-
-func begins(text string, beginnings []string) bool {
-	for _, beginning := range beginnings {
-		if strings.HasPrefix(text, beginning) {
-			return true
-		}
-	}
-	return false
 }

@@ -48,9 +48,10 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 		"DENIED Redis is running in protected mode because protected mode is enabled":                              {wire.Final, errs.ErrDenied},
 		"ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:12.": {wire.Final, errs.ErrDenied},
 		"ERR ACL failure in script: User limited has no permissions to run the 'set' command":                      {wire.Final, errs.ErrDenied},
-		"ERR user_script:1: attempt to compare nil with number script: 0a1b, on @user_script:1.":                   {wire.Final, nil},
-		"NOSCRIPT No matching script. Please use EVAL.":                                                            {wire.Final, nil},
-		"something that no server says today":                                                                      {wire.Final, nil},
+		"ERR user_script:1: attempt to compare nil with number script: 0a1b, on @user_script:1.":                   {wire.Unknown, nil},
+		"NOSCRIPT No matching script. Please use EVAL.":                                                            {wire.Wait, errs.ErrRefused},
+		"CROSSSLOT Keys in request don't hash to the same slot":                                                    {wire.Final, nil},
+		"ERR unsupported command 'EVALSHA'":                                                                        {wire.Final, errs.ErrDenied},
 	} {
 		err := redistest.Outcome(redistest.Refusal(words)).Err
 		require.Equal(t, c.verdict, wire.Judge(err), words)
@@ -59,6 +60,72 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 			require.Equal(t, errors.Is(c.sentinel, sentinel), errors.Is(err, sentinel), words)
 		}
 		require.Equal(t, c.verdict, wire.Judge(fmt.Errorf("of a key: %w", err)), "wrapped: %s", words)
+	}
+}
+
+// P5: words that are no server's of ours say nothing about the script. It may have been executed.
+func TestUnlistedWordsAreAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{
+		"something that no server says today",
+		"upstream failure",
+		"ERR upstream failure",
+		"no healthy upstream",
+		"max requests limit exceeded",
+		"ERR max daily request limit exceeded. Limit: 10000, Usage: 10000.",
+		"ERR Error running script (call to f_0): @user_script:2: -READONLY You can't write against a read only replica.",
+		"Busy: the reply was lost",
+		"moved permanently",
+		"BUSYGROUP Consumer Group name already exists",
+		"READONLYISH",
+		"loading balancer has no reply",
+		"oom",
+	} {
+		err := redistest.Outcome(redistest.Refusal(words)).Err
+		require.Equal(t, wire.Unknown, wire.Judge(err), words)
+		require.True(t, wire.MayHaveRun(err), words)
+	}
+	require.Equal(t, wire.Unknown, wire.Judge(fmt.Errorf("%w: it has three elements", wire.ErrUnreadable)))
+}
+
+// A proxy that repeats a server's words may change how they are written.
+func TestAProxysCopyOfAServersWordsHasTheirVerdict(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]struct {
+		verdict  wire.Verdict
+		sentinel error
+	}{
+		"ERR READONLY You can't write against a read only replica.": {wire.Wait, errs.ErrRefused},
+		"readonly You can't write against a read only replica.":     {wire.Wait, errs.ErrRefused},
+		"err ReadOnly":                            {wire.Wait, errs.ErrRefused},
+		"-READONLY x":                             {wire.Wait, errs.ErrRefused},
+		"ERR LOADING Redis is loading":            {wire.Wait, errs.ErrRefused},
+		"loading redis is loading the dataset":    {wire.Wait, errs.ErrRefused},
+		"busy redis is busy running a script":     {wire.Wait, errs.ErrRefused},
+		"ERR Max number of clients reached":       {wire.Wait, errs.ErrRefused},
+		"ERR WRONGPASS invalid":                   {wire.Final, errs.ErrDenied},
+		"noauth authentication required":          {wire.Final, errs.ErrDenied},
+		"ERR Unknown Command `evalsha`":           {wire.Final, errs.ErrDenied},
+		"wrongtype operation against a key":       {wire.Final, errs.ErrWrongKind},
+		"ERR command is not available: 'EVALSHA'": {wire.Final, errs.ErrDenied},
+	} {
+		err := redistest.Outcome(redistest.Refusal(words)).Err
+		require.Equal(t, want.verdict, wire.Judge(err), words)
+		require.ErrorIs(t, err, want.sentinel, words)
+	}
+}
+
+// A script that was denied a right in its middle wrote what it wrote before that. One that was refused whole wrote nothing.
+func TestADenialInsideAScriptLeavesWhatItWrote(t *testing.T) {
+	t.Parallel()
+	for words, may := range map[string]bool{
+		"ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:12.": true,
+		"ERR ACL failure in script: User limited has no permissions to run the 'set' command":                      true,
+		"NOPERM User limited has no permissions to run the 'evalsha' command":                                      false,
+		"WRONGPASS invalid username-password pair or user is disabled.":                                            false,
+		"READONLY You can't write against a read only replica.":                                                    false,
+	} {
+		require.Equal(t, may, wire.MayHaveRun(redistest.Outcome(redistest.Refusal(words)).Err), words)
 	}
 }
 

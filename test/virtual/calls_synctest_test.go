@@ -80,6 +80,7 @@ type scene struct {
 	mu    sync.Mutex
 	began time.Time // the fault, or the call
 	words string    // with which the servers refuse scripts; "" for none
+	late  bool      // they execute them all the same
 }
 
 // session returns the session of a call that asks one server.
@@ -133,13 +134,17 @@ func newScene(q *quorum, fault fault) *scene {
 	q.settle()
 	for _, w := range q.worlds {
 		w.probe = time.Second
-		w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+		w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 			e.mu.Lock()
-			defer e.mu.Unlock()
-			if e.words == "" || !strings.HasPrefix(command, "EVAL") {
+			words, late := e.words, e.late
+			e.mu.Unlock()
+			if words == "" || c.ClientName == runName || !strings.HasPrefix(command, "EVAL") {
 				return false
 			}
-			c.WriteError(e.words)
+			if late {
+				run(w.redis.Server(), append([]string{command}, args...))
+			}
+			c.WriteError(words)
 			return true
 		})
 	}
@@ -174,6 +179,10 @@ func (e *scene) strike() {
 			time.Sleep(slack / 4)
 			each(struck, (*wire).heals)
 		}()
+	case proxied:
+		e.late = true
+		say("upstream failure")
+		time.AfterFunc(slack/4, func() { say("") })
 	case closed:
 		if e.inside {
 			go e.close()          // it waits for the function that calls this

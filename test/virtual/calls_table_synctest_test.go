@@ -29,6 +29,7 @@ const (
 	connecting fault = "Connecting" // the same, and the connection broke
 	refusing   fault = "Refusing"   // connections
 	cut        fault = "Cut"        // the connection breaks when the reply is due, and the next one works
+	proxied    fault = "Proxied"    // the reply is lost, says a proxy in words of its own, and the next one is not
 	closed     fault = "Closed"     // the session
 	loading    fault = "Loading"    // the words of a server that refuses for now
 	full       fault = "Full"       // so are these
@@ -57,6 +58,7 @@ var endings = []row{
 	{tries, connecting, "ErrNoReply in 4s", "ended in 100ms"},
 	{tries, refusing, "error", "error"},
 	{tries, cut, "error", "error"},
+	{tries, proxied, "error", "error"},
 	{tries, closed, "ErrClosed", "ErrClosed"},
 	{tries, loading, "ErrRefused", "ErrRefused"},
 	{tries, full, "ErrRefused", "ErrRefused"},
@@ -69,6 +71,7 @@ var endings = []row{
 	{guesses, connecting, "error in 4s", "error in 100ms"},
 	{guesses, refusing, "error", "error"},
 	{guesses, cut, "error", "error"},
+	{guesses, proxied, "error", "error"},
 	{guesses, closed, "error", "error"},
 	{guesses, loading, "error", "error"},
 	{guesses, full, "error", "error"},
@@ -80,6 +83,7 @@ var endings = []row{
 	{waits, connecting, "blocks", "ended in 100ms"},
 	{waits, refusing, "blocks", "ended in 100ms"},
 	{waits, cut, "nil in 3s", "nil in 100ms"},
+	{waits, proxied, "nil", "nil"},
 	{waits, closed, "ErrClosed", "ErrClosed"},
 	{waits, loading, "blocks", "ErrRefused ended in 100ms"},
 	{waits, full, "blocks", "ErrRefused ended in 100ms"},
@@ -92,6 +96,7 @@ var endings = []row{
 	{asks, connecting, "ErrNoReply in 4s", "ended in 100ms"},
 	{asks, refusing, "error", "error"},
 	{asks, cut, "error", "error"},
+	{asks, proxied, "error", "error"},
 	{asks, closed, "ErrClosed", "ErrClosed"},
 	{asks, loading, "ErrRefused", "ErrRefused"},
 	{asks, full, "ErrRefused", "ErrRefused"},
@@ -103,6 +108,7 @@ var endings = []row{
 	{insists, connecting, "blocks", "ended in 100ms"},
 	{insists, refusing, "blocks", "ended in 100ms"},
 	{insists, cut, "nil in 3s", "nil in 100ms"},
+	{insists, proxied, "nil", "nil"},
 	{insists, closed, "ErrClosed", "ErrClosed"},
 	{insists, loading, "blocks", "ErrRefused ended in 100ms"},
 	{insists, full, "blocks", "ErrRefused ended in 100ms"},
@@ -113,6 +119,7 @@ var endings = []row{
 	{listens, connecting, "blocks", "ended in 100ms"},
 	{listens, refusing, "blocks", "ended in 100ms"},
 	{listens, cut, "blocks", "ended in 100ms"},
+	{listens, proxied, "blocks", "ended in 100ms"},
 	{listens, closed, "ErrClosed", "ErrClosed"},
 	{listens, loading, "blocks", "ErrRefused ended in 100ms"},
 	{listens, full, "blocks", "ErrRefused ended in 100ms"},
@@ -124,6 +131,7 @@ var endings = []row{
 	{writes, connecting, "ErrLost ErrNoReply in 10s", "ended in 100ms"},
 	{writes, refusing, "ErrLost in 10s", "ended in 100ms"},
 	{writes, cut, "nil in 3s", "nil in 100ms"},
+	{writes, proxied, "nil", "nil"},
 	{writes, closed, "ErrLost ErrClosed", "ErrLost ErrClosed"},
 	{writes, loading, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
 	{writes, full, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
@@ -136,6 +144,7 @@ var endings = []row{
 	{stores, connecting, "ErrUnconfirmed ErrNoReply in 31s", "ended in 100ms"},
 	{stores, refusing, "error in 31s", "ended in 100ms"},
 	{stores, cut, "nil in 3s", "nil in 100ms"},
+	{stores, proxied, "nil", "nil"},
 	{stores, closed, "ErrStale ErrLost ErrClosed", "ErrStale ErrLost ErrClosed"},
 	{stores, loading, "ErrRefused in 31s", "ErrRefused ended in 100ms"},
 	{stores, full, "ErrRefused in 31s", "ErrRefused ended in 100ms"},
@@ -146,6 +155,7 @@ var endings = []row{
 	{unlocks, connecting, "ErrUnconfirmed ErrNoReply in 1s", "ErrUnconfirmed ErrNoReply in 1s"},
 	{unlocks, refusing, "ErrUnconfirmed", "ErrUnconfirmed"},
 	{unlocks, cut, "ErrUnconfirmed", "ErrUnconfirmed"},
+	{unlocks, proxied, "ErrUnconfirmed", "ErrUnconfirmed"},
 	{unlocks, closed, "ErrLost ErrClosed", "ErrLost ErrClosed"},
 	{unlocks, loading, "ErrUnconfirmed ErrRefused", "ErrUnconfirmed ErrRefused"},
 	{unlocks, denied, "ErrUnconfirmed ErrDenied", "ErrUnconfirmed ErrDenied"},

@@ -105,16 +105,22 @@ func (s *struck) reopen(options ...signalbox.SessionOption) {
 
 // run executes a request, and returns the reply, which no connection has received.
 func (s *struck) run(request []string) string {
-	var reply bytes.Buffer
-	peer := server.NewPeer(bufio.NewWriter(&reply))
-	peer.ClientName = runName
 	s.one.Lock()
 	defer s.one.Unlock()
-	s.w.redis.Server().Dispatch(peer, request)
-	peer.Flush()
+	reply := run(s.w.redis.Server(), request)
 	if s.after != nil {
 		s.after()
 	}
+	return reply
+}
+
+// run executes a request on a server, and returns the reply, which no connection has received.
+func run(on *server.Server, request []string) string {
+	var reply bytes.Buffer
+	peer := server.NewPeer(bufio.NewWriter(&reply))
+	peer.ClientName = runName
+	on.Dispatch(peer, request)
+	peer.Flush()
 	return reply.String()
 }
 

@@ -133,8 +133,8 @@ func (a *attempt) failed(err error) {
 func (a *attempt) replied(reply wire.Reply, sent clock.Instant) (result, error) {
 	c, now := a.queue.contests, clock.Now()
 	slot := a.queue.keys.Slot
-	switch reply.Code() {
-	case wire.Done:
+	switch code := reply.Code(); {
+	case code == wire.Done && reply.Stamp(1) != 0:
 		c.session.Clock.Told(slot, reply.Stamp(1), now)
 		if clock.Deadline(sent, a.wish.Life).Reached(now) {
 			return result{outcome: late}, nil // over before it began; the next try lengthens it
@@ -144,21 +144,24 @@ func (a *attempt) replied(reply wire.Reply, sent clock.Instant) (result, error) 
 		a.granted = true
 		a.grant = a.given(reply, sent, now)
 		return result{outcome: taken}, nil
-	case wire.Undone:
+	case code == wire.Undone && reply.Stamp(2) != 0:
 		c.session.Clock.Told(slot, reply.Stamp(2), now)
 		a.waited()
 		a.nothingSent()
 		return result{held, time.Duration(reply.Int(1)) * time.Millisecond}, nil
-	case wire.Late:
+	case code == wire.Late && reply.Stamp(1) != 0:
 		c.session.Clock.Told(slot, reply.Stamp(1), now)
 		a.nothingSent()
 		return result{outcome: late}, nil
-	case wire.Foreign:
+	case code == wire.Foreign:
 		a.nothingSent()
 		return result{outcome: held}, session.WrongKind(reply.Text(1))
-	default:
+	case code == wire.TooFew, code == wire.OtherCapacity:
 		a.nothingSent()
 		return result{outcome: held}, c.kind.Refusal(reply)
+	default:
+		a.failed(wire.ErrUnreadable)
+		return result{outcome: late}, wire.ErrUnreadable
 	}
 }
 

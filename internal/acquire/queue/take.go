@@ -41,7 +41,7 @@ func (q *Queue) tryOnce(ctx context.Context, wish *Wish) (*Attempt, error) {
 	a := q.begin(wish)
 	got, err := a.enter(ctx)
 	switch {
-	case err != nil && wire.Judge(err) == wire.Unknown:
+	case err != nil && wire.MayHaveRun(err):
 		a.Abandon()
 		return nil, err
 	case err == nil && got == taken:
@@ -323,18 +323,21 @@ func hasNothing(err error) bool {
 // replied handles the reply to an enter.
 func (a *Attempt) replied(reply wire.Reply, sent clock.Instant, number string) (result, error) {
 	ls, q, now := a.q.lines, a.q, clock.Now()
-	switch reply.Code() {
-	case wire.Done:
+	switch code := reply.Code(); {
+	case code == wire.Done && reply.Stamp(1) != 0 && reply.Stamp(2) != 0:
 		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(2), now)
-	case wire.Undone:
+	case code == wire.Undone && reply.Stamp(3) != 0:
 		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(3), now)
-	case wire.Late:
+	case code == wire.Late && reply.Stamp(1) != 0:
 		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), now)
 		return late, nil
-	case wire.Foreign:
+	case code == wire.Foreign:
 		return waits, session.WrongKind(reply.Text(1))
-	default:
+	case code == wire.TooFew, code == wire.OtherCapacity:
 		return waits, q.lines.kind.Refusal(reply)
+	default:
+		a.enterFailed(wire.ErrUnreadable)
+		return waits, wire.ErrUnreadable
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

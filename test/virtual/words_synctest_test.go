@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// saying is a server that replies to scripts in words that are not its own.
+type saying struct {
+	mu    sync.Mutex
+	words string // "" for its own
+	runs  bool   // it executes the scripts all the same
+	left  int    // scripts until it stops; -1 for never
+}
+
+// say makes a server reply to the next n scripts with words, or with -1 to all of them until words are "".
+func (s *saying) say(words string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.words, s.left = words, n
+}
+
+// next returns the words for a script, or "".
+func (s *saying) next(client string) (words string, runs bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left == 0 || client == runName {
+		return "", false
+	}
+	s.left = max(s.left-1, -1)
+	return s.words, s.runs
+}
+
+// saying makes the server of a world one that can say other words. runs says that it executes the scripts all the same.
+func (w *world) saying(runs bool) *saying { //nolint:revive // a fact, not a switch
+	s := &saying{runs: runs}
+	w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+		if !strings.HasPrefix(command, "EVAL") {
+			return false
+		}
+		words, runs := s.next(c.ClientName)
+		if words == "" {
+			return false
+		}
+		if runs {
+			run(w.redis.Server(), slices.Concat([]string{command}, args))
+		}
+		c.WriteError(words)
+		return true
+	})
+	return s
+}
+
+// strange are words that no server of ours says.
+var strange = []string{
+	"upstream failure",
+	"ERR max daily request limit exceeded. Limit: 10000, Usage: 10000.",
+	"ERR Error running script (call to f_0): @user_script:2: -READONLY You can't write against a read only replica.",
+}
+
+// P4, P5: a TryLock or a Campaign whose reply was lost in words that no server says leaves nothing behind.
+func TestStrangeWordsLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	for _, words := range strange {
+		bubble(t, func(w *world) {
+			s, _, end := w.session(w.T, quiet)
+			defer end()
+			lease, err := reentrant.New(s, "warm").TryLock(w.Context())
+			require.NoError(w, err)
+			require.NoError(w, lease.Unlock())
+			proxy := w.saying(true)
+			for name, try := range map[string]func(lock string) error{
+				"TryLock": func(lock string) error { return no(reentrant.New(s, lock).TryLock(w.Context())) },
+				"Kept": func(lock string) error {
+					return no(reentrant.New(s, lock, signalbox.WithFixedLease(time.Hour)).TryLock(w.Context()))
+				},
+			} {
+				proxy.say(words, 1)
+				require.ErrorContains(w, try(name), strings.TrimPrefix(words, "ERR "))
+				time.Sleep(50 * time.Millisecond)
+				synctest.Wait()
+				require.Zero(w, w.left(name), "%s: %s", name, words)
+			}
+			proxy.say(words, 1)
+			term, err := election.New(s, "e").Campaign(w.Context())
+			require.NoError(w, err, "it is sent again")
+			require.NoError(w, term.Resign())
+			time.Sleep(10 * time.Second)
+			requireIdle(w.T, s)
+		})
+	}
+}
+
+// P10: waiters, candidates and Lockers continue while a proxy says for three seconds what no server says.
+func TestWaitersContinueThroughStrangeWords(t *testing.T) {
+	t.Parallel()
+	for _, words := range strange {
+		bubble(t, func(w *world) {
+			a, _, endA := w.session(w.T, quiet)
+			defer endA()
+			b, _, endB := w.session(w.T, quiet)
+			defer endB()
+			held, err := reentrant.New(a, "busy").Lock(w.Context())
+			require.NoError(w, err)
+			ctx, cancel := context.WithCancel(w.Context())
+			ended := make(chan error, 3)
+			go func() { ended <- no(reentrant.New(b, "busy").Lock(ctx)) }()
+			leads := make(chan struct{}, 9)
+			go func() {
+				ended <- election.New(b, "e").Run(ctx, func(ctx context.Context, _ election.Term) error {
+					leads <- struct{}{}
+					<-ctx.Done()
+					return nil
+				})
+			}()
+			<-leads
+			time.Sleep(2 * time.Second) // the leases are as long as they will be
+			proxy := w.saying(false)
+			proxy.say(words, -1)
+			go func() {
+				k := reentrant.New(b, "locker").Locker(ctx)
+				ended <- panics(k.Lock)
+			}()
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			require.Empty(w, ended, words)
+			proxy.say("", 0)
+			require.NoError(w, held.Unlock())
+			require.NoError(w, <-ended)
+			require.NoError(w, <-ended)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Empty(w, ended)
+			cancel()
+			require.ErrorIs(w, <-ended, context.Canceled)
+		})
+	}
+}
+
+// P5: the store of an outcome is repeated after words that no server says, whether it was executed or not.
+func TestAFunctionRunsOnceWhateverAProxySays(t *testing.T) {
+	t.Parallel()
+	for _, executed := range []bool{false, true} {
+		bubble(t, func(w *world) {
+			s, _, end := w.session(w.T, quiet)
+			defer end()
+			proxy, runs := w.saying(executed), 0
+			do := func() (string, error) {
+				value, _, err := once.New(s, "charge").Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+					runs++
+					proxy.say(strange[0], -1)
+					time.AfterFunc(200*time.Millisecond, func() { proxy.say("", 0) })
+					return []byte("done"), nil
+				})
+				return string(value), err
+			}
+			for range 2 {
+				value, err := do()
+				require.NoError(w, err)
+				require.Equal(w, "done", value)
+				time.Sleep(time.Second)
+			}
+			require.Equal(w, 1, runs)
+		})
+	}
+}
