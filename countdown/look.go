@@ -3,6 +3,7 @@
 package countdown
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -101,16 +102,17 @@ func (l poll) replied(outcome wire.Outcome) {
 		a, err = readLook(outcome.Reply)
 	}
 	r.mu.Lock()
-	if w.last = nil; err != nil && (wire.Judge(err) == wire.Wait || wire.HasWords(err)) {
+	if w.last = nil; err != nil && (wire.Judge(err) != wire.Unknown || wire.HasWords(err)) {
 		w.last = err
 	}
+	w.replied = w.replied || err == nil // a right that was there before may come back
 	again := false
 	for what, waits := range l.waits {
 		if w.waits[what] != waits {
 			continue // over, or without a waiter
 		}
 		switch {
-		case err != nil && wire.Judge(err) == wire.Final:
+		case err != nil && wire.Judge(err) == wire.Final && !(w.replied && errors.Is(err, errs.ErrDenied)):
 			w.endLocked(waits, err)
 		case err != nil:
 		case a.of(what.round) != counting:

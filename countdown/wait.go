@@ -21,6 +21,7 @@ type watch struct {
 
 	waits   map[wish]*awaited // the rounds that are waited for
 	last    error             // of the last poll if the server refused it, or nil
+	replied bool              // a poll had a reply
 	dropped bool              // there is no waiter any more, and the realm has forgotten it
 
 	ends dispatch.Subscription // guarded by itself

@@ -28,7 +28,7 @@ import (
 //
 // If lead returns while its term lasts, Run resigns and returns lead's error, joined with that of
 // Resign. If ctx ends, Run returns the context's error, joined with lead's. Otherwise the error is one
-// that Campaign returns. It campaigns again after ErrNotReplicated.
+// that Campaign returns. It campaigns again after ErrNotReplicated, and after an ErrDenied if it has led before.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
 	return e.root().Explain("run", e.run(ctx, lead))
 }
@@ -37,9 +37,10 @@ func (e *Election) run(ctx context.Context, lead func(context.Context, Term) err
 	if err := e.root().Ready(ctx); err != nil || lead == nil {
 		return cmp.Or(err, acquire.ErrNoFunc)
 	}
+	led := false
 	for fails := 0; ; fails++ {
 		began := time.Now()
-		again, err := e.once(ctx, lead)
+		again, err := e.once(ctx, lead, &led)
 		if !again {
 			return err
 		}
@@ -61,12 +62,14 @@ func (e *Election) rest(ctx context.Context, fails int) {
 	}
 }
 
-// once campaigns and leads for one term. It reports whether to campaign again.
-func (e *Election) once(ctx context.Context, lead func(context.Context, Term) error) (again bool, err error) {
+// once campaigns and leads for one term. It reports whether to campaign again: also if a right is missing that an earlier
+// term had. led says that there was one.
+func (e *Election) once(ctx context.Context, lead func(context.Context, Term) error, led *bool) (again bool, err error) {
 	t, err := e.campaign(ctx)
 	if err != nil {
-		again = errors.Is(err, errs.ErrNotReplicated) || wire.Judge(err) != wire.Final
+		again = errors.Is(err, errs.ErrNotReplicated) || wire.Judge(err) != wire.Final || *led && errors.Is(err, errs.ErrDenied)
 	} else {
+		*led = true
 		again, err = t.lead(ctx, lead)
 	}
 	if ctx.Err() == nil {

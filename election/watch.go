@@ -35,6 +35,7 @@ type watch struct {
 	view    view
 	changed chan struct{} // closed when view changes, and replaced
 	heard   clock.Instant // when the last poll was sent that had a reply
+	replied bool          // a poll had one; a right that was there for it may come back
 	refused error         // of the last poll, or nil
 	young   uint64        // the token of a leader that a poll found before its value; 0 if none did
 
@@ -123,15 +124,15 @@ func (p poll) replied(outcomes []wire.Outcome) {
 	w.refused = nil
 	switch {
 	case err == nil:
-		w.heard = p.sent
+		w.heard, w.replied = p.sent, true
 		if outcomes[0].Reply.Text(1) != held && w.isYoungLocked(leader.Token) {
 			w.scheduleLocked()
 			return
 		}
-	case wire.Judge(err) == wire.Final:
+	case wire.Judge(err) == wire.Final && (!w.replied || !errors.Is(err, errs.ErrDenied)):
 		v.err, v.final = err, true
 	default:
-		if wire.Judge(err) == wire.Wait || wire.HasWords(err) {
+		if wire.Judge(err) != wire.Unknown || wire.HasWords(err) {
 			w.refused = err
 		}
 		if -w.heard.Until(clock.Now()) < silence {

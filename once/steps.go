@@ -5,6 +5,7 @@ package once
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/signalbox-go/signalbox"
@@ -119,10 +120,11 @@ func (o *Once) sendStore(ctx context.Context, w *work, call wire.Call) (reply wi
 		if err == nil {
 			return reply, shortfall, nil
 		}
-		if wire.Judge(err) == wire.Final {
+		// Also after a denial: the function would run again if its outcome were not stored.
+		if wire.Judge(err) == wire.Final && !errors.Is(err, errs.ErrDenied) {
 			return wire.Reply{}, nil, inDoubt(doubt, err)
 		}
-		doubt = doubt || wire.Judge(err) == wire.Unknown
+		doubt = doubt || wire.MayHaveRun(err)
 		w.troubled(err)
 		pause := s.Patient(session.RetryPause(fails))
 		select {

@@ -25,6 +25,8 @@ type Locker struct {
 	// even if a lease is lost in between. It comes before everything else.
 	local sync.Mutex
 
+	worked bool // it has acquired the lock before; guarded by local
+
 	mu struct {
 		sync.Mutex
 		lease  Lease // of the goroutine that has local
@@ -72,6 +74,7 @@ func (k *Locker) Lock() {
 		k.local.Unlock()
 		panic(fmt.Errorf("signalbox: a Locker cannot lock: %w", err))
 	}
+	k.worked = true
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mu.lease, k.mu.locked = lease, true
@@ -92,7 +95,8 @@ func (k *Locker) mayPass(err error) bool {
 	case slices.ContainsFunc(passing, is):
 		return true
 	}
-	return wire.Judge(err) != wire.Final // all other errors of the server or the network
+	// All other errors of the server or the network. A right that was there before may come back.
+	return wire.Judge(err) != wire.Final || k.worked && is(errs.ErrDenied)
 }
 
 //nolint:gochecknoglobals // constant tables

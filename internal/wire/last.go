@@ -16,6 +16,8 @@ type LastReply struct {
 	// Fails is how many tries failed in a row. Only the waiter uses it.
 	Fails int
 
+	replied bool // the server replied to the waiter before; only the waiter uses it
+
 	mu struct {
 		sync.Mutex
 		held bool  // the last reply was that another session holds the lock
@@ -39,7 +41,7 @@ func (l *LastReply) Follow(p Poll) {
 
 // Held notes the reply that another session holds the lock.
 func (l *LastReply) Held() {
-	l.Fails = 0
+	l.Fails, l.replied = 0, true
 	l.note(true, nil)
 }
 
@@ -57,8 +59,8 @@ func (l *LastReply) Take(ctx context.Context, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return l.Ended(ctx) // cut short: what was known before it still is
-	case err != nil && Judge(err) == Final:
-		return err
+	case err != nil && Judge(err) == Final && !(l.replied && errors.Is(err, errs.ErrDenied)):
+		return err // a right that the waiter had before may come back
 	}
 	l.note(false, err)
 	return nil

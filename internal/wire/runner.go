@@ -33,6 +33,7 @@ type Runner struct {
 	door   door // not in a cluster, where nodes refuse connections separately
 	ups    []upSince
 	asides asides
+	grants allowed
 	texts  sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
 	span   span
 
@@ -82,6 +83,7 @@ func (r *Runner) runOnce(ctx context.Context, call Call) (reply Reply, err error
 		reply, err = r.runAside(ctx, command, call)
 	}
 	note(up, since, err)
+	err = r.grants.outcome(&call, err)
 	return reply, err
 }
 
@@ -171,8 +173,9 @@ func (r *Runner) runManyOnce(ctx context.Context, calls []Call) []Outcome {
 			return failed(len(calls), errs.OfCall(ctx, err))
 		})
 	}
-	for i, outcome := range outcomes {
-		note(ups[i], since, outcome.Err)
+	for i := range outcomes {
+		note(ups[i], since, outcomes[i].Err)
+		outcomes[i].Err = r.grants.outcome(&calls[i], outcomes[i].Err)
 	}
 	return outcomes
 }

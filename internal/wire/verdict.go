@@ -69,6 +69,10 @@ var ErrNotSent = errors.New("it was not sent")
 
 // Judge returns what err means for the script that it belongs to.
 func Judge(err error) Verdict {
+	var before *lapsed
+	if errors.As(err, &before) {
+		return Wait
+	}
 	var refusal *rueidis.RedisError
 	if errors.As(err, &refusal) {
 		return judgeWords(refusal.Error())

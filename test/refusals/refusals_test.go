@@ -24,7 +24,7 @@ import (
 
 func containsWords(err error, words string) bool { return strings.Contains(err.Error(), words) }
 
-// P10: a call waits for a refusal that ends by itself, and returns the lack of a right at once, always in
+// P10: a call waits for a refusal that ends by itself, and for a right that its session had before, always in
 // the server's words. Nothing is half done meanwhile, and when the refusal is over everything works again.
 func TestARefusalIsReportedAndEnds(t *testing.T) {
 	t.Parallel()
@@ -58,6 +58,7 @@ func (r refusal) play(t *testing.T, kind locktest.Primitive) {
 	for i := range spare {
 		spare[i] = w.lock(t, w.holder, fmt.Sprint("spare/", i), long)
 	}
+	require.NoError(t, w.secrets.Hear(w.lock(t, w.other, "free", long).Unlock())) // it has the rights that it loses
 	short := w.lock(t, w.holder, "short", map[bool]time.Duration{false: brief, true: steady}[r.passes])
 	waiting := w.wait(t, w.waiter, "kept")
 	before := w.view.MustHold(t, "given")
@@ -70,14 +71,7 @@ func (r refusal) play(t *testing.T, kind locktest.Primitive) {
 		require.Equal(t, before.ID, after.ID, "nothing is half released")
 		require.Equal(t, before.Token, after.Token)
 	}
-	if errors.Is(r.sentinel, signalbox.ErrRefused) {
-		require.True(t, waits(waiting), "what passes is waited for")
-	} else {
-		vain := receive(t, "the end of a wait in vain", waiting)
-		require.NoError(t, refused(vain.err, r.sentinel, r.words))
-		require.NotErrorIs(t, vain.err, context.DeadlineExceeded, "it is notified, and does not find out by itself")
-		waiting = nil
-	}
+	require.True(t, waits(waiting), "what passes is waited for")
 	require.NoError(t, kept.Err(), "a lease is good until its deadline")
 
 	r.end(t, w)
@@ -89,12 +83,10 @@ func (r refusal) play(t *testing.T, kind locktest.Primitive) {
 			require.NoError(t, w.secrets.Hear(lease.Unlock()))
 		}
 	}
-	if waiting != nil {
-		next := receive(t, "the lock", waiting)
-		require.NoError(t, next.err)
-		require.Greater(t, next.lease.Token(), kept.Token())
-		require.NoError(t, next.lease.Unlock())
-	}
+	next := receive(t, "the lock", waiting)
+	require.NoError(t, next.err)
+	require.Greater(t, next.lease.Token(), kept.Token())
+	require.NoError(t, next.lease.Unlock())
 	for name, last := range map[string]signalbox.Lease{"kept": kept, "given": given, "short": short} {
 		lease := w.lock(t, w.other, name, long)
 		require.Greater(t, lease.Token(), last.Token(), name)
@@ -113,20 +105,13 @@ func (r refusal) callers(t *testing.T, w *world) {
 	})
 	r.reports(t, "Dial", func() error { return w.secrets.Hear(w.dial()) })
 	patience := moment / 2
-	if !errors.Is(r.sentinel, signalbox.ErrRefused) {
-		patience = redistest.Patience
-	}
 	r.reports(t, "Lock", func() error {
 		patience *= 2
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		_, err := w.kind.New(w.other, "free").Lock(ctx)
 		require.Error(t, err)
-		if errors.Is(r.sentinel, signalbox.ErrRefused) {
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		} else {
-			require.NoError(t, ctx.Err(), "waiting does not mend it")
-		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
 		return w.secrets.Hear(err)
 	})
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
 )
 
 // sentinels are all errors that the library exports, and those of package context.
@@ -150,6 +151,11 @@ func newScene(q *quorum, fault fault) *scene {
 	}
 	e.other, _ = q.process(quiet)
 	e.s, e.wires = q.process(quiet)
+	if fault == expired { // the credentials are known to be right
+		for _, s := range e.s {
+			e.must(no(reentrant.New(s, "before").TryLock(context.Background())))
+		}
+	}
 	return e
 }
 
@@ -196,7 +202,10 @@ func (e *scene) strike() {
 	case full:
 		say("OOM command not allowed when used memory > 'maxmemory'.")
 	case denied:
-		say("NOPERM User limited has no permissions to run the 'evalsha' command")
+		say("ERR ACL failure in script: User limited has no permissions to run the 'time' command")
+	case expired:
+		say("WRONGPASS invalid username-password pair or user is disabled.")
+		time.AfterFunc(3*time.Second, func() { say("") })
 	case healthy, held:
 	}
 	if e.fault == over {

@@ -34,6 +34,7 @@ const (
 	loading    fault = "Loading"    // the words of a server that refuses for now
 	full       fault = "Full"       // so are these
 	denied     fault = "Denied"     // the words of a right that is missing
+	expired    fault = "Expired"    // the credentials, for 3 s; they were right before
 	over       fault = "Over"       // frozen for longer than the lease lasts
 	minority   fault = "Minority"   // one of three servers of a redlock is frozen
 )
@@ -63,6 +64,7 @@ var endings = []row{
 	{tries, loading, "ErrRefused", "ErrRefused"},
 	{tries, full, "ErrRefused", "ErrRefused"},
 	{tries, denied, "ErrDenied", "ErrDenied"},
+	{tries, expired, "ErrDenied", "ErrDenied"},
 	{tries, minority, "nil", "nil"},
 
 	{guesses, healthy, "nil", "nil"},
@@ -76,6 +78,7 @@ var endings = []row{
 	{guesses, loading, "error", "error"},
 	{guesses, full, "error", "error"},
 	{guesses, denied, "error", "error"},
+	{guesses, expired, "error", "error"},
 
 	{waits, healthy, "nil", "nil"},
 	{waits, held, "blocks", "ErrHeld ended in 100ms"},
@@ -88,6 +91,7 @@ var endings = []row{
 	{waits, loading, "blocks", "ErrRefused ended in 100ms"},
 	{waits, full, "blocks", "ErrRefused ended in 100ms"},
 	{waits, denied, "ErrDenied", "ErrDenied"},
+	{waits, expired, "nil in 5s", "ErrDenied ended in 100ms"},
 	{waits, minority, "nil", "nil"},
 
 	{asks, healthy, "free", "free"},
@@ -101,6 +105,7 @@ var endings = []row{
 	{asks, loading, "ErrRefused", "ErrRefused"},
 	{asks, full, "ErrRefused", "ErrRefused"},
 	{asks, denied, "ErrDenied", "ErrDenied"},
+	{asks, expired, "ErrDenied", "ErrDenied"},
 	{asks, minority, "free", "free"},
 
 	{insists, healthy, "nil", "nil"},
@@ -113,6 +118,7 @@ var endings = []row{
 	{insists, loading, "blocks", "ErrRefused ended in 100ms"},
 	{insists, full, "blocks", "ErrRefused ended in 100ms"},
 	{insists, denied, "ErrDenied", "ErrDenied"},
+	{insists, expired, "nil in 4s", "ErrDenied ended in 100ms"},
 
 	{listens, healthy, "blocks", "ended in 100ms"},
 	{listens, frozen, "blocks", "ended in 100ms"},
@@ -124,6 +130,7 @@ var endings = []row{
 	{listens, loading, "blocks", "ErrRefused ended in 100ms"},
 	{listens, full, "blocks", "ErrRefused ended in 100ms"},
 	{listens, denied, "ErrDenied", "ErrDenied"},
+	{listens, expired, "blocks", "ErrDenied ended in 100ms"},
 
 	// A term ends 5 s before its lease of 15 s does.
 	{writes, healthy, "nil", "nil"},
@@ -136,6 +143,7 @@ var endings = []row{
 	{writes, loading, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
 	{writes, full, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
 	{writes, denied, "ErrDenied", "ErrDenied"},
+	{writes, expired, "nil in 4s", "ErrDenied ended in 100ms"},
 
 	// A store is tried for a second after the lease of 30 s has ended. A call whose context ends returns at once: the store
 	// is not its own.
@@ -148,7 +156,8 @@ var endings = []row{
 	{stores, closed, "ErrStale ErrLost ErrClosed", "ErrStale ErrLost ErrClosed"},
 	{stores, loading, "ErrRefused in 31s", "ErrRefused ended in 100ms"},
 	{stores, full, "ErrRefused in 31s", "ErrRefused ended in 100ms"},
-	{stores, denied, "ErrDenied", "ErrDenied"},
+	{stores, denied, "ErrUnconfirmed ErrDenied in 31s", "ErrDenied ended in 100ms"},
+	{stores, expired, "nil in 4s", "ErrDenied ended in 100ms"},
 
 	{unlocks, healthy, "nil", "nil"},
 	{unlocks, frozen, "ErrUnconfirmed ErrNoReply in 1s", "ErrUnconfirmed ErrNoReply in 1s"},
@@ -159,6 +168,7 @@ var endings = []row{
 	{unlocks, closed, "ErrLost ErrClosed", "ErrLost ErrClosed"},
 	{unlocks, loading, "ErrUnconfirmed ErrRefused", "ErrUnconfirmed ErrRefused"},
 	{unlocks, denied, "ErrUnconfirmed ErrDenied", "ErrUnconfirmed ErrDenied"},
+	{unlocks, expired, "ErrUnconfirmed ErrDenied", "ErrUnconfirmed ErrDenied"},
 	{unlocks, over, "ErrLost", "ErrLost"},
 	{unlocks, minority, "nil", "nil"},
 
@@ -169,6 +179,7 @@ var endings = []row{
 	{inner, closed, "ErrLost ErrClosed", "ErrLost ErrClosed"},
 	{inner, loading, "nil", "nil"},
 	{inner, denied, "nil", "nil"},
+	{inner, expired, "nil", "nil"},
 	{inner, over, "ErrLost", "ErrLost"},
 
 	// Without a context that ends Close waits for the close grace, 5 s, and a second for the
@@ -179,4 +190,5 @@ var endings = []row{
 	{leaves, refusing, "error in 6s", "ended in 1100ms"},
 	{leaves, loading, "error in 6s", "ended in 1100ms"},
 	{leaves, denied, "error in 6s", "ended in 1100ms"},
+	{leaves, expired, "error in 6s", "ended in 1100ms"},
 }

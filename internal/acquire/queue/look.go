@@ -4,6 +4,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -181,7 +182,8 @@ func (l *look) failed(err error) {
 	ls := l.q.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if wire.Judge(err) == wire.Final {
+	hadRight := l.q.polled != 0 && errors.Is(err, errs.ErrDenied) // for the poll before
+	if wire.Judge(err) == wire.Final && !hadRight {
 		l.q.refuseLocked(err)
 	}
 	l.q.last = err
