@@ -3,6 +3,7 @@
 package refusals_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,9 @@ func (r refusal) callers(t *testing.T, w *world) {
 		require.Error(t, err)
 		return err
 	})
-	r.reports(t, "Dial", func() error { return w.secrets.Hear(w.dial()) })
+	dials := r
+	dials.words = cmp.Or(r.dial, r.words)
+	dials.reports(t, "Dial", func() error { return w.secrets.Hear(w.dial()) })
 	patience := moment / 2
 	r.reports(t, "Lock", func() error {
 		patience *= 2

@@ -23,6 +23,7 @@ type refusal struct {
 	end      func(t *testing.T, w *world)
 	sentinel error
 	words    string // the text in every refused call's error
+	dial     string // that of Dial, if it has another
 	// passes: renewals and releases are served all the same.
 	passes bool
 	// blind says that no client can read keys meanwhile.
@@ -65,7 +66,7 @@ func refusals() map[string]refusal {
 		"READONLY": {
 			begin:    func(t *testing.T, w *world) { w.do(t, "REPLICAOF", "127.0.0.1", "1") },
 			end:      func(t *testing.T, w *world) { w.do(t, "REPLICAOF", "NO", "ONE") },
-			sentinel: signalbox.ErrRefused, words: "READONLY You can't write",
+			sentinel: signalbox.ErrRefused, words: "READONLY You can't write", dial: "it is a replica",
 		},
 		"LOADING": {
 			begin: load,
