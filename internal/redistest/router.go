@@ -288,7 +288,7 @@ func keysOf(command string, words []string) []string {
 			n, _ := strconv.Atoi(words[2])
 			return words[3:min(3+n, len(words))]
 		}
-	case "HELLO", "AUTH", "CLIENT", "PING", "SELECT", "INFO", "ROLE", "CLUSTER", "SCRIPT", "COMMAND", "WAIT", "SCAN", "ECHO", "QUIT", "READONLY":
+	case "HELLO", "AUTH", "CLIENT", "PING", "SELECT", "INFO", "ROLE", "CLUSTER", "SCRIPT", "COMMAND", "WAIT", "SCAN", "ECHO", "QUIT", "READONLY", "PUBSUB":
 	default:
 		if len(words) > 1 {
 			return words[1:2]

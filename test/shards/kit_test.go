@@ -3,6 +3,7 @@
 package shards_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -80,6 +81,17 @@ func routed(routing redistest.Routing, n int) func(t *testing.T) *endpoint {
 func (e *endpoint) session(options ...signalbox.SessionOption) *signalbox.Session {
 	e.Helper()
 	return locktest.SteadySession(e, e.to, options...)
+}
+
+// tickets returns how many tickets there are for the first n locks.
+func (e *endpoint) tickets(n int) (tickets int) {
+	e.Helper()
+	for i := range n {
+		for _, shard := range e.shards {
+			tickets += locktest.Tickets(e, shard, fmt.Sprint("lock-", i))
+		}
+	}
+	return tickets
 }
 
 // nothingLeft waits until no shard has a hold or a ticket.

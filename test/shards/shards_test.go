@@ -92,7 +92,7 @@ func TestWaitersAreServedBehindOneEndpoint(t *testing.T) {
 		one, other := e.session(), e.session()
 		var waiting []<-chan locktest.Result[signalbox.Lease]
 		var held []signalbox.Lease
-		for _, kind := range locktest.Primitives() {
+		for _, kind := range append(locktest.Primitives(), locktest.Shared(), locktest.SharedFair(), locktest.SetNX()) {
 			for i := range 4 {
 				name := fmt.Sprint(kind.Name, i)
 				held = append(held, locktest.Must(e, kind.New(one, name).Lock))
@@ -190,15 +190,7 @@ func TestCloseLeavesNothingBehindOneEndpoint(t *testing.T) {
 		for i := range leases {
 			waiting = append(waiting, locktest.LaterWith(ctx, reentrant.New(waiter, fmt.Sprint("lock-", i)).Lock))
 		}
-		redistest.Await(e, "a ticket for each", func() bool {
-			n := 0
-			for i := range leases {
-				for _, shard := range e.shards {
-					n += locktest.Tickets(e, shard, fmt.Sprint("lock-", i))
-				}
-			}
-			return n == len(leases)
-		})
+		redistest.Await(e, "a ticket for each", func() bool { return e.tickets(len(leases)) == len(leases) })
 		require.NoError(e, waiter.Close(locktest.Context(e)))
 		for _, w := range waiting {
 			require.ErrorIs(e, locktest.MustFail(e, w), signalbox.ErrClosed)
@@ -308,6 +300,65 @@ func TestInventedErrorsLoseNoLease(t *testing.T) {
 			for _, lease := range leases {
 				require.NoError(t, lease.Unlock())
 			}
+			e.nothingLeft()
+		})
+	}
+}
+
+// P6: waiters for many names in different slots stay alive while these are held for long, and keep their order.
+func TestWaitersStayAliveBehindOneEndpoint(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a waiter counts as dead three seconds after its last heartbeat")
+	everywhere(t, func(e *endpoint) {
+		const n = 10
+		holder, first, second := e.session(), e.session(), e.session()
+		leases := take(e, holder, n)
+		waits := func(s *signalbox.Session) (waiting []<-chan locktest.Result[signalbox.Lease]) {
+			for i := range n {
+				waiting = append(waiting, locktest.LaterWith(locktest.Context(e), fair.New(s, fmt.Sprint("lock-", i)).Lock))
+			}
+			return waiting
+		}
+		early := waits(first)
+		redistest.Await(e, "the first tickets", func() bool { return e.tickets(n) == n })
+		late := waits(second)
+		redistest.Await(e, "all tickets", func() bool { return e.tickets(n) == 2*n })
+		until := time.Now().Add(5 * time.Second)
+		redistest.Await(e, "more than a life of a waiter", func() bool { return time.Now().After(until) })
+		require.Equal(e, 2*n, e.tickets(n))
+		for i, lease := range leases {
+			require.NoError(e, lease.Unlock())
+			got := locktest.MustHave(e, early[i])
+			require.False(e, locktest.IsClosed(late[i]))
+			require.NoError(e, got.Unlock())
+			require.NoError(e, locktest.MustHave(e, late[i]).Unlock())
+		}
+		e.nothingLeft()
+	})
+}
+
+// P4, P5: an error that a proxy invents for a script with keys of several slots leaves no member held.
+func TestInventedErrorsLeaveNoMember(t *testing.T) {
+	t.Parallel()
+	for _, script := range []*scripts.Script{scripts.LockGather, scripts.LockScatter} {
+		t.Run(script.Name, func(t *testing.T) {
+			t.Parallel()
+			e := routed(redistest.OneShard, 1)(t)
+			router, _ := e.to.(*redistest.Router)
+			s := e.session()
+			require.True(t, locktest.Spans(s))
+			var invented atomic.Int64
+			router.Invent(func(words []string) string {
+				if locktest.Runs(script)(words) && invented.Add(1) == 1 {
+					return "ERR upstream failure"
+				}
+				return ""
+			})
+			many := multilock.New(reentrant.New(s, "x"), reentrant.New(s, "y"), reentrant.New(s, "z"))
+			lease, err := many.Lock(locktest.Context(t))
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock())
+			require.EqualValues(t, 1, invented.Load(), "from then on slot by slot")
 			e.nothingLeft()
 		})
 	}
