@@ -4,7 +4,9 @@ package gocron
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-co-op/gocron/v2"
 
@@ -12,13 +14,24 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 )
 
-// Elector makes one process run all jobs: the one that has acquired the lock of the name. It is safe
-// for concurrent use.
+// patience is how long IsLeader waits for the server: a scheduler waits for it at every tick.
+const patience = time.Second
+
+// Elector makes one process run all jobs: the one that has acquired the lock of the name. So all schedulers of the name
+// must have the same jobs: one that only another scheduler has never runs. It is safe for concurrent use.
 type Elector struct {
 	lock *fair.Lock
 
-	mu    sync.Mutex
-	lease signalbox.Lease // guarded by mu; the zero Lease if this process does not lead
+	mu     sync.Mutex
+	lease  signalbox.Lease // guarded by mu; the zero Lease if this process does not lead
+	asking *asking         // guarded by mu; nil unless the server is asked
+}
+
+// asking is a request for the lock, for all calls that wait for it.
+type asking struct {
+	over     chan struct{} // closed when the server has replied
+	err      error         // written before over is closed
+	resigned bool          // guarded by mu of the Elector: a lease that it brings is released
 }
 
 var _ gocron.Elector = (*Elector)(nil)
@@ -31,22 +44,59 @@ func NewElector(s *signalbox.Session, name string, options ...signalbox.LockOpti
 
 // IsLeader returns nil if this process is the leader. If there is no leader, this process becomes it.
 // It takes no round trip for a leader, and one for others. The error is signalbox.ErrHeld if another
-// process is the leader, or says why the server could not be asked.
+// process is the leader, or says why the server could not be asked: ErrNoReply after a second.
 func (e *Elector) IsLeader(ctx context.Context) error {
-	if e == nil || e.lock == nil {
+	if e == nil || e.lock == nil || ctx == nil {
 		return signalbox.ErrBadOption
 	}
-	e.mu.Lock() // for one try: the schedulers of one process ask one after the other
+	a := e.ask(ctx)
+	if a == nil {
+		return nil
+	}
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	select {
+	case <-a.over:
+		return a.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timeout.C:
+		return fmt.Errorf("signalbox: is leader: %w after %v", signalbox.ErrNoReply, patience)
+	}
+}
+
+// ask returns the request that is under way, a new one, or nil if this process leads. The request belongs to no call: it
+// ends when the server replies, or the client gives up. The session counts it, so Close waits for it.
+func (e *Elector) ask(ctx context.Context) *asking {
+	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.lease.Err() == nil {
 		return nil
 	}
-	lease, err := e.lock.TryLock(ctx)
-	if err != nil {
-		return err
+	if e.asking != nil {
+		return e.asking
 	}
-	e.lease = lease
-	return nil
+	a := &asking{over: make(chan struct{})}
+	e.asking = a
+	go func() {
+		defer close(a.over)
+		lease, err := e.lock.TryLock(context.WithoutCancel(ctx))
+		e.mu.Lock()
+		resigned := a.resigned
+		if e.asking == a {
+			e.asking = nil
+		}
+		if err == nil && !resigned {
+			e.lease = lease
+		}
+		e.mu.Unlock()
+		if err == nil && resigned {
+			_ = lease.Unlock()
+			err = signalbox.ErrReleased
+		}
+		a.err = err
+	}()
+	return a
 }
 
 // Resign gives the leadership up, so that the next process that asks becomes the leader. Call it at
@@ -57,11 +107,15 @@ func (e *Elector) Resign() error {
 		return nil
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	lease := e.lease
 	e.lease = signalbox.Lease{}
-	if lease.Err() != nil {
-		return nil
+	if e.asking != nil {
+		e.asking.resigned = true
+		e.asking = nil
 	}
-	return lease.Unlock()
+	e.mu.Unlock()
+	if lease.Err() == nil {
+		return lease.Unlock()
+	}
+	return nil
 }

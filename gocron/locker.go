@@ -6,24 +6,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/once"
 )
 
-// ErrRan says that another scheduler has run this tick of the job. gocron passes it to AfterLockError.
-var ErrRan = errors.New("signalbox: another scheduler ran this tick of the job")
+// ErrRan says that another scheduler runs this tick of the job, or has run it. gocron passes it to AfterLockError.
+var ErrRan = errors.New("signalbox: another scheduler runs or ran this tick of the job")
+
+// maxEarly is how long before its time a run may begin.
+const maxEarly = 500 * time.Millisecond
 
 // Locker makes each tick of a job run in one process. It is safe for concurrent use.
 type Locker struct {
 	session *signalbox.Session
 	period  time.Duration
+	periods map[string]time.Duration // of jobs that have one of their own
 	options []signalbox.LockOption
 	now     func() time.Time
+
+	mu        sync.Mutex
+	scheduler gocron.Scheduler  // guarded by mu; nil if none is attached
+	pending   map[string][]*run // guarded by mu: ticks that were taken over and wait for a call of Lock, by job
+	ordered   map[string]int    // guarded by mu: calls of Lock that RunNow was asked for, by job
 }
 
 var _ gocron.Locker = (*Locker)(nil)
@@ -33,9 +42,10 @@ var _ gocron.Locker = (*Locker)(nil)
 // It sends nothing. Jobs with different names are different jobs: use gocron.WithName.
 //
 // A Locker does not learn from gocron for which time a run was scheduled, so it computes that from the
-// clock of the process: the multiple of period before the present time. A run may begin up to a
-// quarter of period before its time, as the process sees it, and three quarters after. A later one
-// counts as the next tick. Clocks of different processes may differ by any time: each sees its own ticks in time.
+// clock of the process: the multiple of period before the present time. A run may begin up to half a second
+// before its time, as the process sees it, or a quarter of a shorter period. It may begin late by the rest of the period;
+// a later one counts as the next tick. A scheduler that queues its jobs starts them late: give a job that is due less
+// often its own period, with PeriodOf or Attach.
 //
 // A DurationJob is due at multiples of its duration after the start of its process. With WithStartAt,
 // and a start that all processes round to the duration, its ticks are the same everywhere.
@@ -43,8 +53,10 @@ var _ gocron.Locker = (*Locker)(nil)
 // The options are those of once.New. Outcomes are kept for ten periods, and at least ten minutes,
 // unless once.Keep says otherwise. A scheduler that is late by more runs the tick again.
 func NewLocker(s *signalbox.Session, period time.Duration, options ...signalbox.LockOption) *Locker {
-	keep := once.Keep(min(max(10*period, 10*time.Minute), 30*24*time.Hour))
-	return &Locker{session: s, period: period, options: append([]signalbox.LockOption{keep}, options...), now: time.Now}
+	return &Locker{
+		session: s, period: period, options: options, now: time.Now,
+		pending: make(map[string][]*run), ordered: make(map[string]int),
+	}
 }
 
 // WithNow sets the clock from which the Locker computes ticks: that of the scheduler, if
@@ -54,50 +66,181 @@ func (l *Locker) WithNow(now func() time.Time) *Locker {
 	return l
 }
 
-// Lock waits until the job may run here, or has run elsewhere. For each tick it returns nil to one
-// scheduler. It returns ErrRan to the others when that one has unlocked; if that one dies, Lock returns
-// nil to the next. Other errors are those of once.Do.
+// PeriodOf sets the period of one job, which is due at multiples of it: by default it is that of NewLocker. It must be
+// the same in all processes. Call it before the scheduler starts. It returns l.
+func (l *Locker) PeriodOf(job string, period time.Duration) *Locker {
+	periods := maps.Clone(l.periods)
+	if periods == nil {
+		periods = make(map[string]time.Duration)
+	}
+	periods[job] = period
+	l.periods = periods
+	return l
+}
+
+// Attach gives the Locker the scheduler that it was passed to. Then a tick whose scheduler died is run as soon as its lease
+// has ended, by RunNow; else it waits for the next call of Lock for the job. Lock also learns when each job is due: its
+// period, and that it is due at no multiple of the period, which is ErrBadOption. It returns l.
+func (l *Locker) Attach(scheduler gocron.Scheduler) *Locker {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.scheduler = scheduler
+	return l
+}
+
+// Lock returns nil if the job may run here. For each tick it returns nil to one scheduler, and ErrRan to the others, at
+// once: it does not wait for the end of the run. If that scheduler dies, another one takes the tick over when the lease
+// has ended. Then a later call of Lock returns nil for it: see Attach.
+//
+// If the server does not reply, Lock waits for half a period. Other errors are those of once.Do.
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
-	if l == nil || l.period <= 0 || l.now == nil {
-		return nil, fmt.Errorf("signalbox: lock job %q: %w: the period must be positive and the clock not nil", job, signalbox.ErrBadOption)
+	period, err := l.check(ctx, job)
+	if err != nil {
+		return nil, fmt.Errorf("signalbox: lock job %q: %w", job, err)
 	}
-	tick := l.now().Add(l.period / 4).Truncate(l.period)
-	r := &run{began: make(chan struct{}), over: make(chan struct{}), ended: make(chan struct{})}
-	go r.do(ctx, once.New(l.session, job, l.options...).At(tick))
-	select {
-	case <-r.began:
+	now := l.now()
+	if r := l.takeOrdered(job); r != nil {
+		// If this is the call of the scheduler for a tick, and not that of RunNow, the tick must not be lost.
+		l.begin(ctx, job, now.Truncate(period), period).leave()
 		return r, nil
-	case <-r.ended:
 	}
-	if r.err != nil {
-		return nil, r.err
+	r := l.begin(ctx, job, now.Add(min(period/4, maxEarly)).Truncate(period), period)
+	err = r.await(ctx, period/2)
+	switch {
+	case err == nil:
+		r.also = l.takeAll(job) // this run is after their time, too
+		return r, nil
+	case errors.Is(err, ErrRan):
+		if other := l.take(job); other != nil {
+			return other, nil
+		}
 	}
-	return nil, ErrRan
+	return nil, err
 }
 
-// run is a tick that runs here. Its goroutine is in Do until Unlock.
-type run struct {
-	began chan struct{} // closed when the job may run
-	ended chan struct{} // closed when Do has returned
-	err   error         // of Do; written before ended is closed
-
-	finish sync.Once
-	over   chan struct{} // closed by Unlock
+// check returns the period of a job, or what is wrong with the Locker or the call.
+func (l *Locker) check(ctx context.Context, job string) (time.Duration, error) {
+	if l == nil || l.now == nil || l.pending == nil || ctx == nil {
+		return 0, fmt.Errorf("%w: the Locker was not made by NewLocker, or its clock or the context is nil", signalbox.ErrBadOption)
+	}
+	period, set := l.periods[job]
+	if !set {
+		period = l.period
+	}
+	if period <= 0 {
+		return 0, fmt.Errorf("%w: the period is %v: it must be positive", signalbox.ErrBadOption, period)
+	}
+	if j := l.find(job); j != nil && !set {
+		var err error
+		if period, err = periodOf(j, period); err != nil {
+			return 0, err
+		}
+	}
+	return period, ctx.Err()
 }
 
-func (r *run) do(ctx context.Context, tick *once.Once) {
-	defer close(r.ended)
-	_, _, r.err = tick.Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
-		close(r.began)
-		<-r.over // also if the lease is lost: gocron does not stop the job
-		return nil, nil
-	})
+// find returns the job of that name in the attached scheduler, or nil.
+func (l *Locker) find(job string) gocron.Job {
+	l.mu.Lock()
+	scheduler := l.scheduler
+	l.mu.Unlock()
+	if scheduler == nil {
+		return nil
+	}
+	for _, j := range scheduler.Jobs() {
+		if j.Name() == job {
+			return j
+		}
+	}
+	return nil
 }
 
-// Unlock stores that the tick has run, and releases it. gocron calls it when the job has ended. If the
-// lease was lost meanwhile, the error is signalbox.ErrStale. A further call returns the same.
-func (r *run) Unlock(context.Context) error {
-	r.finish.Do(func() { close(r.over) })
-	<-r.ended
-	return r.err
+// periodOf returns the period of a job: the time between its next runs, if that is the same for all and they are due at
+// multiples of it, else that of the Locker.
+func periodOf(j gocron.Job, period time.Duration) (time.Duration, error) {
+	next, err := j.NextRuns(4)
+	if err != nil || len(next) < 4 {
+		return period, nil //nolint:nilerr // a job that was removed, or that ends soon
+	}
+	gap := next[1].Sub(next[0])
+	uniform := true
+	for i, at := range next {
+		if !at.Equal(at.Truncate(period)) {
+			return 0, fmt.Errorf("%w: the job is due at %v, which is no multiple of the period %v: "+
+				"use gocron.WithStartAt with a multiple, or give the job a period with PeriodOf", signalbox.ErrBadOption, at, period)
+		}
+		uniform = uniform && at.Equal(at.Truncate(gap)) && (i == 0 || at.Sub(next[i-1]) == gap)
+	}
+	if gap < period {
+		return 0, fmt.Errorf("%w: the job is due each %v, which is less than the period %v: give it a period with PeriodOf",
+			signalbox.ErrBadOption, gap, period)
+	}
+	if uniform {
+		return gap, nil
+	}
+	return period, nil
+}
+
+// takeOrdered returns a tick that RunNow was asked for, or nil.
+func (l *Locker) takeOrdered(job string) *run {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ordered[job] == 0 {
+		return nil
+	}
+	return l.takeLocked(job)
+}
+
+// take returns the first tick that was taken over and waits for a call, or nil.
+func (l *Locker) take(job string) *run {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.takeLocked(job)
+}
+
+func (l *Locker) takeLocked(job string) *run {
+	for len(l.pending[job]) > 0 {
+		r := l.pending[job][0]
+		l.pending[job] = l.pending[job][1:]
+		l.ordered[job] = max(l.ordered[job]-1, 0)
+		if r.state == pending {
+			r.state = running
+			return r
+		}
+	}
+	delete(l.pending, job)
+	delete(l.ordered, job)
+	return nil
+}
+
+// takeAll returns all ticks that wait for a call, unless RunNow was asked for them.
+func (l *Locker) takeAll(job string) (all []*run) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.pending[job]) > l.ordered[job] {
+		last := len(l.pending[job]) - 1
+		r := l.pending[job][last]
+		l.pending[job] = l.pending[job][:last]
+		if r.state == pending {
+			r.state = running
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// order asks the scheduler to run the job for a tick that was taken over.
+func (l *Locker) order(job string) {
+	j := l.find(job)
+	if j == nil {
+		return
+	}
+	l.mu.Lock()
+	l.ordered[job]++ // before RunNow: its Lock may come before RunNow returns
+	l.mu.Unlock()
+	if j.RunNow() != nil {
+		l.mu.Lock()
+		l.ordered[job] = max(l.ordered[job]-1, 0) // the tick waits for the next call of Lock
+		l.mu.Unlock()
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -70,44 +69,50 @@ func TestALateSchedulerSkipsTheTick(t *testing.T) {
 		lock, err = sbgocron.NewLocker(other, time.Minute).Lock(w.Context(), "another job")
 		require.NoError(w, err)
 		require.NoError(w, lock.Unlock(w.Context()))
-		time.Sleep(10 * time.Second) // within a quarter of the period before the next
+		time.Sleep(19*time.Second + 400*time.Millisecond)
+		_, err = sbgocron.NewLocker(other, time.Minute).Lock(w.Context(), "job")
+		require.ErrorIs(w, err, sbgocron.ErrRan, "late by almost a period")
+		time.Sleep(200 * time.Millisecond) // within half a second before the next
 		lock, err = sbgocron.NewLocker(other, time.Minute).Lock(w.Context(), "job")
 		require.NoError(w, err)
 		require.NoError(w, lock.Unlock(w.Context()))
 	})
 }
 
-// A scheduler that waits for another runs the tick if that one dies, and skips it otherwise.
-func TestAWaitingSchedulerTakesOver(t *testing.T) {
+// Lock waits for no run: the other scheduler gets ErrRan at once. If the first one dies, the next call of Lock runs its tick.
+func TestTheNextCallTakesOver(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
 		bubble(t, func(w *world) {
 			one, other := w.Session(), w.Session()
 			lock, err := sbgocron.NewLocker(one, time.Minute).Lock(w.Context(), "job")
 			require.NoError(w, err)
-			got := make(chan error, 1)
-			var next gocron.Lock
-			go func() {
-				var err error
-				next, err = sbgocron.NewLocker(other, time.Minute).Lock(w.Context(), "job")
-				got <- err
-			}()
-			synctest.Wait()
-			require.Empty(w, got)
-			if !dies {
+			locker := sbgocron.NewLocker(other, time.Minute)
+			job, remove := context.WithCancel(w.Context())
+			defer remove()
+			began := time.Now()
+			_, err = locker.Lock(job, "job")
+			require.ErrorIs(w, err, sbgocron.ErrRan)
+			require.Less(w, time.Since(began), 50*time.Millisecond)
+			if dies {
+				ends(one)
+				time.Sleep(time.Second)
+				next, err := locker.Lock(job, "job")
+				require.NoError(w, err)
+				require.NoError(w, next.Unlock(job))
+			} else {
 				require.NoError(w, lock.Unlock(w.Context()))
-				require.ErrorIs(w, <-got, sbgocron.ErrRan)
-				return
 			}
-			ends(one)
-			require.NoError(w, <-got)
-			require.ErrorIs(w, lock.Unlock(w.Context()), signalbox.ErrClosed)
-			require.NoError(w, next.Unlock(w.Context()))
+			_, err = locker.Lock(job, "job")
+			require.ErrorIs(w, err, sbgocron.ErrRan)
+			if dies {
+				require.ErrorIs(w, lock.Unlock(w.Context()), signalbox.ErrClosed)
+			}
 		})
 	}
 }
 
-// A scheduler that is shut down while it waits, and one with bad arguments, run nothing.
+// A scheduler that is shut down, and one with bad arguments, run nothing.
 func TestLockReturnsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
@@ -117,11 +122,15 @@ func TestLockReturnsWhatIsWrong(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
 		_, err = sbgocron.NewLocker(s, time.Minute).Lock(ctx, "job")
+		require.ErrorIs(w, err, sbgocron.ErrRan)
+		time.Sleep(2 * time.Second)
+		_, err = sbgocron.NewLocker(s, time.Minute).Lock(ctx, "job")
 		require.ErrorIs(w, err, context.DeadlineExceeded)
-		require.NoError(w, lock.Unlock(ctx))
+		require.NoError(w, lock.Unlock(ctx), "the job ran, though its context ended before")
 		for _, bad := range []*sbgocron.Locker{
 			nil, new(sbgocron.Locker), sbgocron.NewLocker(s, 0), sbgocron.NewLocker(s, time.Minute).WithNow(nil),
 			sbgocron.NewLocker(nil, time.Minute), sbgocron.NewLocker(s, time.Minute, once.Keep(0)),
+			sbgocron.NewLocker(s, time.Minute).PeriodOf("job", 0),
 		} {
 			_, err := bad.Lock(w.Context(), "job")
 			require.ErrorIs(w, err, signalbox.ErrBadOption)
