@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -94,6 +95,9 @@ func codeOf(err error) int {
 			return c.code
 		}
 	}
+	if path := new(fs.PathError); errors.As(err, &path) {
+		return codeFailed // of our own output, such as a full disk: a server is no file
+	}
 	if errors.As(err, new(failed)) {
 		return codeUnavailable
 	}
@@ -108,12 +112,12 @@ func (s *signalError) Error() string { return "signal: " + s.signal.String() }
 
 func (s *signalError) code() int { return codeSignal + int(s.signal) }
 
-// untilSignal returns a context that ends at SIGINT, SIGTERM or SIGHUP, with a signalError as its cause.
+// untilSignal returns a context that ends at SIGINT, SIGTERM, SIGHUP or SIGQUIT, with a signalError as its cause.
 // stop ends the watch.
 func untilSignal(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
-	notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() { // ends with the context
 		select {
 		case s := <-signals:

@@ -136,6 +136,41 @@ func TestRunEndsProcessesThatLeftTheGroup(t *testing.T) {
 	require.False(t, running(t, stray))
 }
 
+// The outer of two runs ends the inner one, which ends its program: at a loss no process of them is left.
+func TestRunOfARunEndsBoth(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	operator := locktest.SteadySession(t, server)
+	p := start(t, server.URL(), "run", "--grace", "50ms", "a", binary, "run", "b", "sh", "-c", stubborn)
+	shell, other := p.pid(), p.pid()
+	require.NoError(t, inspect.Break(locktest.Context(t), operator, "a"))
+	p.ended(70, "lost")
+	require.False(t, running(t, shell))
+	require.False(t, running(t, other))
+
+	p = start(t, server.URL(), "run", "a", binary, "run", "c", "sh", "-c", "trap 'exit 3' TERM; echo in; while :; do sleep 0.01; done")
+	require.Equal(t, "in", p.line())
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 3, p.code(), p.said())
+}
+
+// The first ^C is refused, and gives the terminal to the program: the kernel sends the second one to it.
+func TestInterruptOfTheTerminalEndsAProgramOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	privileged(t, url, withoutKill, "true").ended(0) // else it is skipped
+	p := programOnTerminal(t, url, withoutKill[0], append(withoutKill[1:len(withoutKill):len(withoutKill)],
+		binary, "run", "a", "sh", "-c", "echo in; exec "+asOther+" sh -c 'echo $$; exec sleep 1000'")...)
+	require.Equal(t, "in", p.line())
+	p.pid()
+	_, err := p.stdin.WriteString("\x03")
+	require.NoError(t, err)
+	redistest.Await(t, "the terminal for the program", func() bool { return strings.Contains(p.said(), "press the key again") })
+	_, err = p.stdin.WriteString("\x03")
+	require.NoError(t, err)
+	require.Equal(t, 130, p.code(), p.said())
+}
+
 // running reports whether a process is there that is no zombie.
 func running(tb testing.TB, pid int) bool {
 	tb.Helper()

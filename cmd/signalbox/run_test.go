@@ -160,7 +160,7 @@ func TestRunEndsItsWaitAtASignal(t *testing.T) {
 		require.NoError(t, err)
 		return entries[0].WaiterCount
 	}
-	for s, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+	for s, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGQUIT: 131} {
 		p := start(t, server.URL(), "run", "a", "--", "true")
 		redistest.Await(t, "a waiter", func() bool { return waiters() == 1 })
 		p.signal(s)

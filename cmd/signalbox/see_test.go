@@ -98,6 +98,17 @@ func TestExitCodesOfSeeing(t *testing.T) {
 	for _, args := range [][]string{{"ls", "a", "b"}, {"who"}, {"who", ""}, {"ls", "--hashed", "x"}, {"watch"}, {"serve", "--every", "1ms"}, {"serve", "--allow-break"}} {
 		start(t, server.URL(), args...).ended(2, "")
 	}
+	start(t, server.URL(), "serve", "--listen", "localhost").ended(2, "missing port")
+	start(t, server.URL(), "serve", "--listen", server.Addr()).ended(71, "address already in use")
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, args := range [][]string{{"version"}, {"--version"}, {"who", "a"}} {
+		cmd := exec.Command(binary, args...)
+		cmd.Env, cmd.Stdout = environment(server.URL()), full
+		require.Error(t, cmd.Run(), args)
+		require.Equal(t, 71, cmd.ProcessState.ExitCode(), args)
+	}
 	server.Kill()
 	start(t, server.URL(), "ls").ended(69, "")
 	start(t, server.URL(), "who", "x").ended(69, "")

@@ -93,7 +93,7 @@ func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 	defer stop()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
-		return &exit{codeUsage, err}
+		return &exit{listenCode(err), err}
 	}
 	site := &site{
 		list:   &snapshot{names.Snapshot, names.Expire},
@@ -104,6 +104,15 @@ func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "signalbox: serving http://%s/\n", listener.Addr())
 	return serveUntil(ctx, listener, site.handler())
+}
+
+// listenCode returns the exit code for an address that cannot be listened on: it is not valid, or the system refuses it, as
+// one that is in use.
+func listenCode(err error) int {
+	if system := new(os.SyscallError); errors.As(err, &system) {
+		return codeFailed
+	}
+	return codeUsage
 }
 
 // breakToken returns the token that breaking takes.
