@@ -45,6 +45,7 @@ type List struct {
 	mu struct {
 		sync.Mutex
 		running bool
+		ended   bool      // Run has ended; Snapshot waits for a Run that has not begun
 		asked   time.Time // by the last Snapshot
 		expired time.Time // by the last Expire
 		news    chan struct{}
@@ -112,8 +113,8 @@ var (
 	errNotRun  = fmt.Errorf("%w: Run is not running", errs.ErrBadOption)
 )
 
-// Snapshot returns what the list knows. It waits until the entries are fresh, for two seconds at most, or until ctx ends. Any
-// number of callers cost the server no more than one.
+// Snapshot returns what the list knows. It waits until Run runs and the entries are fresh, for two seconds at most, or until ctx
+// ends. Any number of callers cost the server no more than one.
 func (l *List) Snapshot(ctx context.Context) Snapshot {
 	if l == nil || l.wake == nil {
 		return Snapshot{At: time.Now(), Err: errNoList}
@@ -130,7 +131,7 @@ func (l *List) Snapshot(ctx context.Context) Snapshot {
 	for waits := true; waits; {
 		l.mu.Lock()
 		l.mu.asked = asked
-		news, fresh := l.mu.news, l.freshLocked(asked.Add(-l.every)) || !l.mu.running
+		news, fresh := l.mu.news, l.freshLocked(asked.Add(-l.every)) || l.mu.ended
 		l.mu.Unlock()
 		if fresh {
 			break

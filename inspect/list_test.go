@@ -62,19 +62,19 @@ func TestListFollowsTheNamesInUse(t *testing.T) {
 // P10: a server that is away is an error, and its names are not shown; they are back when it is.
 func TestListOfAServerThatIsAway(t *testing.T) {
 	t.Parallel()
+	redistest.Slow(t, "a server that is frozen counts as away after two seconds")
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server)
 	defer locktest.Must(t, reentrant.New(s, "a", signalbox.WithFixedLease(redistest.Patience)).Lock).Unlock()
 	reader := locktest.SteadySession(t, server)
 	l := running(t, reader, "")
-	proxy := server
-	proxy.Freeze()
+	server.Freeze()
 	redistest.Await(t, "the error", func() bool {
 		now := l.Snapshot(locktest.Context(t))
 		return now.Err != nil && len(now.Entries) == 0
 	})
 	require.ErrorIs(t, l.Snapshot(locktest.Context(t)).Err, signalbox.ErrNoReply)
-	proxy.Thaw()
+	server.Thaw()
 	redistest.Await(t, "the name", func() bool {
 		now := l.Snapshot(locktest.Context(t))
 		return now.Err == nil && len(now.Entries) == 1
@@ -95,7 +95,11 @@ func TestListThatIsNotUsedAsItMustBe(t *testing.T) {
 		l.Expire()
 	}
 	l := inspect.NewList(locktest.SteadySession(t, server), "", time.Second)
-	require.ErrorContains(t, l.Snapshot(ctx).Err, "Run is not running")
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorContains(t, l.Snapshot(ended).Err, "Run is not running")
+	require.ErrorIs(t, l.Run(ended), context.Canceled)
+	require.ErrorContains(t, l.Snapshot(ctx).Err, "Run is not running", "it has ended")
 	require.ErrorIs(t, l.Run(nil), signalbox.ErrBadOption)          //nolint:staticcheck // nil is tested
 	require.ErrorIs(t, l.Snapshot(nil).Err, signalbox.ErrBadOption) //nolint:staticcheck // nil is tested
 	s := locktest.SteadySession(t, server)

@@ -54,12 +54,12 @@ func (l *List) Run(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	running := l.mu.running
-	l.mu.running = true
+	l.mu.running, l.mu.ended = true, false
 	l.mu.Unlock()
 	if running {
 		return l.failure(errRunning)
 	}
-	defer l.update(func() { l.mu.running = false })
+	defer l.update(func() { l.mu.running, l.mu.ended = false, true })
 	var found time.Time // when the nodes were found
 	for {
 		if err := l.session.Ready(); err != nil {

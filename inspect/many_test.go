@@ -3,6 +3,7 @@
 package inspect_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -91,6 +92,8 @@ func TestEachNodeOfAClusterIsListed(t *testing.T) {
 	}
 	require.Len(t, owners, 3)
 	require.Len(t, all(t, s, "n/"), 30)
+	l := running(t, locktest.Session(t, cluster), "n/")
+	require.Len(t, l.Snapshot(locktest.Context(t)).Entries, 30)
 
 	frozen := cluster.Owner(t, cluster.Slot(t, locktest.Key("n/0")))
 	frozen.Freeze()
@@ -101,4 +104,13 @@ func TestEachNodeOfAClusterIsListed(t *testing.T) {
 	var node *inspect.NodeError
 	require.ErrorAs(t, failures[0], &node)
 	require.Equal(t, frozen.Addr(), node.Node)
+	redistest.Await(t, "the names of the other nodes", func() bool {
+		now := l.Snapshot(locktest.Context(t))
+		return errors.As(now.Err, &node) && len(now.Entries) == 30-owners[frozen]
+	})
+	frozen.Thaw()
+	redistest.Await(t, "all names", func() bool {
+		now := l.Snapshot(locktest.Context(t))
+		return now.Err == nil && len(now.Entries) == 30
+	})
 }

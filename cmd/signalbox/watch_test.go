@@ -110,6 +110,29 @@ func TestWatchOfAServerThatStops(t *testing.T) {
 	require.Contains(t, m.text(), "a node is away")
 }
 
+func TestWatchSaysHowLateTheListIs(t *testing.T) {
+	t.Parallel()
+	m := watched(160, 10, entry("a"))
+	require.NotContains(t, m.text(), "examined")
+	m.Update(polled{at: time.Unix(101, 0), note: note(inspect.Snapshot{Examined: 5, Keys: 20})})
+	require.Contains(t, m.text(), "by waiters; not all names are found yet: 5 of 20 keys examined   q quits")
+}
+
+func TestProgressIsOneLineOfALongList(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	p := &progress{to: &text, begun: time.Now()}
+	p.report(1, 100)
+	p.end()
+	require.Empty(t, text.String(), "a short list has no progress")
+	p.begun = time.Now().Add(-10 * time.Second)
+	p.report(20, 100)
+	p.report(21, 100)
+	p.end()
+	require.Equal(t, "\rsignalbox: 20 of 100 keys examined, 40s left\x1b[K\r\x1b[K", text.String())
+	require.Equal(t, "7 keys examined", examinedOf(7, 0))
+}
+
 func TestWatchCountsChanges(t *testing.T) {
 	t.Parallel()
 	e := entry("a")

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/redistest"
+)
+
+// P9: the databases of a server share channels, and locks of one name in two of them are two locks: no message from the other one
+// grants a lock, ends a hold or a wait.
+func TestLocksOfOneNameInTwoDatabasesAreTwo(t *testing.T) {
+	t.Parallel()
+	each(t, exclusive, func(s *site) {
+		ctx := locktest.Context(s)
+		elsewhere := func() mutex {
+			session, err := signalbox.Dial(ctx, s.server.URL()+"/1")
+			require.NoError(s, err)
+			s.Cleanup(func() { _ = session.Close(ctx) })
+			return s.in(session)
+		}
+		here, there := s.lock(), elsewhere()
+		mine, err := here.TryLock(ctx)
+		require.NoError(s, err)
+		theirs, err := there.TryLock(ctx)
+		require.NoError(s, err)
+		waiting := s.wait(ctx, s.lock(), 1)
+
+		// There: a waiter is granted the lock, and what it holds then is ended by force.
+		next := locktest.LaterWith(ctx, elsewhere().Lock)
+		require.NoError(s, locktest.Confirmed(theirs.Unlock()))
+		granted := locktest.MustHave(s, next)
+		if mu, has := there.(forcers); has {
+			require.NoError(s, mu.ForceUnlock(ctx))
+			redistest.Receive(s, "the loss there", granted.Done())
+		} else {
+			require.NoError(s, locktest.Confirmed(granted.Unlock()))
+		}
+
+		require.NoError(s, mine.Err())
+		require.Empty(s, waiting)
+		require.NoError(s, locktest.Confirmed(mine.Unlock()))
+		last := locktest.MustHave(s, waiting)
+		require.NoError(s, locktest.Confirmed(last.Unlock()))
+	})
+}
