@@ -21,6 +21,9 @@ var ErrRan = errors.New("signalbox: another scheduler runs or ran this tick of t
 // maxEarly is how long before its time a run may begin.
 const maxEarly = 500 * time.Millisecond
 
+// orderAgain is the pause before a scheduler that was busy is asked again to run a tick.
+const orderAgain = time.Second
+
 // Locker makes each tick of a job run in one process. It is safe for concurrent use.
 type Locker struct {
 	session *signalbox.Session
@@ -213,34 +216,46 @@ func (l *Locker) takeLocked(job string) *run {
 	return nil
 }
 
-// takeAll returns all ticks that wait for a call, unless RunNow was asked for them.
+// takeAll returns all ticks that wait for a call. It leaves them to the attached scheduler, if there is one.
 func (l *Locker) takeAll(job string) (all []*run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.pending[job]) > l.ordered[job] {
-		last := len(l.pending[job]) - 1
-		r := l.pending[job][last]
-		l.pending[job] = l.pending[job][:last]
-		if r.state == pending {
-			r.state = running
-			all = append(all, r)
+	for l.scheduler == nil {
+		r := l.takeLocked(job)
+		if r == nil {
+			break
 		}
+		all = append(all, r)
 	}
 	return all
 }
 
-// order asks the scheduler to run the job for a tick that was taken over.
-func (l *Locker) order(job string) {
-	j := l.find(job)
-	if j == nil {
-		return
-	}
-	l.mu.Lock()
-	l.ordered[job]++ // before RunNow: its Lock may come before RunNow returns
-	l.mu.Unlock()
-	if j.RunNow() != nil {
+// order asks the attached scheduler to run the job for a tick that was taken over, until a call of Lock has taken it. The
+// goroutine that calls it ends with the tick at the latest.
+func (l *Locker) order(r *run) {
+	for {
+		j := l.find(r.job)
+		if j == nil {
+			return // the next call of Lock takes it
+		}
 		l.mu.Lock()
-		l.ordered[job] = max(l.ordered[job]-1, 0) // the tick waits for the next call of Lock
+		waits := r.state == pending
+		if waits {
+			l.ordered[r.job]++ // before RunNow: its Lock may come before RunNow returns
+		}
 		l.mu.Unlock()
+		if !waits || j.RunNow() == nil {
+			return
+		}
+		l.mu.Lock()
+		l.ordered[r.job] = max(l.ordered[r.job]-1, 0)
+		l.mu.Unlock()
+		again := time.NewTimer(orderAgain) // the scheduler was busy
+		select {
+		case <-again.C:
+		case <-r.over:
+		case <-r.ended:
+		}
+		again.Stop()
 	}
 }

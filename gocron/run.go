@@ -84,7 +84,7 @@ func (r *run) claimed(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
 	close(r.began) // under the lock: lost and leave find either this or the state that they set
 	l.mu.Unlock()
 	if adopted {
-		go l.order(r.job) // it asks the scheduler, which may be busy for a moment
+		go l.order(r) // it asks the scheduler, which may be busy for a moment
 	}
 	select {
 	case <-r.over: // also if the lease is lost: gocron does not stop the job
@@ -140,7 +140,7 @@ func (r *run) leave() {
 	}
 	l.mu.Unlock()
 	if adopted {
-		go l.order(r.job)
+		go l.order(r)
 	}
 }
 

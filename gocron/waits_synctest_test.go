@@ -107,7 +107,7 @@ func TestNoTickIsLostWhileASchedulerLives(t *testing.T) {
 						all.mu.Unlock()
 						if !p.dead.Swap(true) {
 							died++
-							ends(p.session)
+							w.Partition(p.session) // its leases are left
 						}
 					}
 				}
