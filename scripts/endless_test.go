@@ -193,3 +193,52 @@ func (p *place) without(right string, script *scripts.Script, keys []string, arg
 	_, err := p.as("+@all", "-"+right).tryKeys(script, keys, args...)
 	return err
 }
+
+// P4, P6: a hold whose key another program gave no end, or one in a month, delays the others for a day at most: no lease
+// is longer. The next renewal of a holder that lives gives a key without an end its own end back.
+func TestAHoldThatOthersMadeEndlessEndsWithinADay(t *testing.T) {
+	t.Parallel()
+	const day, after = 24 * time.Hour, 15 * time.Second
+	for name, spoil := range map[string]func(p *place){
+		"Persisted": func(p *place) { p.server.MustDo(p, "PERSIST", p.key) },
+		"InAMonth":  func(p *place) { p.expires(p.key, 30*day) },
+	} {
+		for by, sees := range map[string]func(q *queued){
+			"Try":   func(q *queued) { q.tries(theirs) },
+			"Enter": func(q *queued) { q.joins(theirs) },
+			"Poll":  func(q *queued) { q.looks("bbbbbbbbbbbbbbbbbbbbbb", theirs) },
+			"Requeue": func(q *queued) {
+				q.requeues(theirs, nth("b", 2))
+			},
+		} {
+			t.Run(name+"Seen"+by, func(t *testing.T) {
+				t.Parallel()
+				q := newLock(t)
+				q.has(ours)
+				q.queues(theirs)
+				spoil(q.place)
+				sees(q)
+				require.Equal(t, (day + after).Milliseconds(), q.ttl(q.key))
+				require.Equal(t, []any{int64(1)}, q.alone(scripts.HolderRenew, ours, lease), "the holder has it still")
+				q.clock += (day + after).Microseconds()
+				require.Equal(t, int64(1), q.tries(theirs)[0])
+			})
+		}
+		t.Run(name+"InAQuorum", func(t *testing.T) {
+			t.Parallel()
+			v := newVoter(t)
+			v.elect(ours, "")
+			spoil(v.place)
+			require.Equal(t, []any{int64(0), day.Milliseconds()}, v.elect(theirs, "")[:2])
+			require.Equal(t, day.Milliseconds(), v.ttl(v.key))
+		})
+	}
+	t.Run("Renewed", func(t *testing.T) {
+		t.Parallel()
+		q := newLock(t)
+		q.has(ours)
+		q.server.MustDo(t, "PERSIST", q.key)
+		require.Equal(t, []any{int64(1)}, q.alone(scripts.HolderRenew, ours, lease))
+		require.EqualValues(t, lease, q.ttl(q.key))
+	})
+}

@@ -173,7 +173,7 @@ func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
 			func(q *queued) any { return q.commands(scripts.LockWait, q.waitKeys(), q.waitArgs(we, noon)...) }, "TIME MGET EXISTS HMGET HSET",
 		},
 		"Renew": {func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any {
-			return q.commands(scripts.HolderRenew, q.all[:1], ours+turnMode, lease)
+			return q.commands(scripts.HolderRenew, q.all[:1], ours+turnMode, 2*lease)
 		}, "GET PEXPIRE"},
 	} {
 		t.Run(name, func(t *testing.T) {

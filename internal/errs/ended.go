@@ -18,11 +18,20 @@ import (
 // Ended returns the error of the caller's context, which has ended. If the context has another
 // cause, the error is joined with it.
 func Ended(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
+	err, cause := Of(ctx), context.Cause(ctx)
 	if cause == nil || errors.Is(cause, err) {
 		return err
 	}
 	return Join(err, cause)
+}
+
+// Of returns the error of a context that has ended. It is never nil: some contexts of other packages close Done a moment
+// before Err says why, and without an error a caller would believe that it has what it asked for.
+func Of(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return context.Canceled
 }
 
 // NoReply returns the error of a call that the library stopped waiting for after limit.

@@ -91,3 +91,21 @@ func TestTimeLimitOfTheClientIsNoDeadlineOfTheCaller(t *testing.T) {
 	require.NoError(t, errs.OfCall(cancelled, nil))
 	require.Equal(t, errGone, errs.OfCall(cancelled, errGone))
 }
+
+// hasty is a context whose Done is closed before Err says why.
+type hasty struct{ context.Context }
+
+func (hasty) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// A caller that got no error would believe that it has the lock.
+func TestAContextThatHasEndedAlwaysHasAnError(t *testing.T) {
+	t.Parallel()
+	ctx := hasty{context.Background()}
+	require.NoError(t, ctx.Err())
+	require.ErrorIs(t, errs.Of(ctx), context.Canceled)
+	require.ErrorIs(t, errs.Ended(ctx), context.Canceled)
+}

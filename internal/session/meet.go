@@ -44,7 +44,7 @@ func (s *Session) Meet(ctx context.Context, key string) error {
 	case result := <-met:
 		return result.Err
 	case <-ctx.Done():
-		return ctx.Err()
+		return errs.Of(ctx)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
 // The client connects inside of a call, and does not check the call's context meanwhile. If a
@@ -107,6 +109,6 @@ func aside[T any](ctx context.Context, all *asides, run func() T, unanswered fun
 	case outcome := <-ended:
 		return outcome
 	default:
-		return unanswered(ctx.Err())
+		return unanswered(errs.Of(ctx))
 	}
 }

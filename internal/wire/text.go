@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
 // maxTurns is how often a call waits for another call to send the text. In a cluster each node
@@ -51,7 +53,7 @@ func (r *Runner) sendText(ctx context.Context, call Call) rueidis.RedisResult {
 		select {
 		case <-other:
 		case <-ctx.Done(): // the server has refused the call, and nothing was sent since
-			return rueidis.NewResult(rueidis.RedisMessage{}, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err()))
+			return rueidis.NewResult(rueidis.RedisMessage{}, fmt.Errorf("%w: %w", ErrNotSent, errs.Of(ctx)))
 		}
 		if result := r.client.Do(ctx, r.byDigest(call)); !noScript(result) {
 			return result

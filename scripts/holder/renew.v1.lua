@@ -9,7 +9,8 @@
 --          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked (kind l); publishes
 --          nothing
--- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only
+-- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only; PEXPIRE
+--          again for a key that is not lengthened
 local alive = {}
 for n, holder in ipairs(KEYS) do
   local ticket, ttl_ms = ARGV[2 * n - 1], ARGV[2 * n]
@@ -23,8 +24,12 @@ for n, holder in ipairs(KEYS) do
       if string.sub(value, 21, 20 + #ticket) == ticket and string.sub(value, 62, 62) ~= '-' then
         local after_ms = string.sub(value, 63, 63) == 'q' and 15000 or 0 -- a marked key outlives its hold
         if ttl_ms ~= '0' then
-          -- It is not made shorter.
-          alive[n] = type(redis.pcall('PEXPIRE', holder, ttl_ms + after_ms, 'GT')) == 'table' and -8 or 1
+          -- It is not made shorter. A key that another program took the end from gets it back.
+          local lengthened = redis.pcall('PEXPIRE', holder, ttl_ms + after_ms, 'GT')
+          alive[n] = type(lengthened) == 'table' and -8 or 1
+          if lengthened == 0 then
+            redis.pcall('PEXPIRE', holder, ttl_ms + after_ms, 'NX')
+          end
         elseif after_ms == 0 or redis.call('PTTL', holder) > after_ms then
           alive[n] = 1
         end

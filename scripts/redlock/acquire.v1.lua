@@ -57,7 +57,13 @@ elseif kind == 'sb1q' and #value >= 83 and #value <= 147 then
     -- A mark of the holder's own session notifies no other session: it is replaced.
     redis.pcall('SET', holder, string.sub(value, 1, 61) .. mark .. string.sub(value, 84), 'KEEPTTL')
   end
-  return {0, redis.call('PTTL', holder), now, string.sub(value, 43, 61)}
+  local ttl = redis.call('PTTL', holder)
+  if ttl < 0 or ttl > 86400000 then
+    -- No lease is longer than a day: another program took the end away, or set a later one.
+    ttl = 86400000
+    redis.pcall('PEXPIRE', holder, ttl)
+  end
+  return {0, ttl, now, string.sub(value, 43, 61)}
 elseif kind then
   local other = '?'
   if string.sub(kind, 1, 3) == 'sb1' and kind ~= 'sb1q' and kind ~= 'sb1-' then

@@ -53,6 +53,7 @@ var sentinels = map[string]error{
 	"DeadlineExceeded": context.DeadlineExceeded,
 	"Canceled":         context.Canceled,
 	"cause":            errCause,
+	"own":              errOwn,
 }
 
 var errCause = errors.New("the request\nwas given up")
