@@ -230,7 +230,8 @@ func TestAHoldThatOthersMadeEndlessEndsWithinADay(t *testing.T) {
 			v.elect(ours, "")
 			spoil(v.place)
 			require.Equal(t, []any{int64(0), day.Milliseconds()}, v.elect(theirs, "")[:2])
-			require.Equal(t, day.Milliseconds(), v.ttl(v.key))
+			require.LessOrEqual(t, v.ttl(v.key), day.Milliseconds())
+			require.Positive(t, v.ttl(v.key))
 		})
 	}
 	t.Run("Renewed", func(t *testing.T) {

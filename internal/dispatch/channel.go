@@ -67,8 +67,8 @@ func (c *channel) leftLocked() {
 	}
 }
 
-// Fire implements timers.Event: the linger is over. The channel is forgotten before UNSUBSCRIBE is sent. A
-// later user makes it anew; if it has the same link, its SUBSCRIBE follows on the same connection.
+// Fire implements timers.Event: the linger is over, and the channel is forgotten. A later user makes it anew; if it
+// has the same link, its SUBSCRIBE follows on the same connection, and is confirmed again.
 func (c *channel) Fire() {
 	d := c.d
 	d.mu.Lock()
@@ -88,7 +88,7 @@ func (c *channel) Fire() {
 		return
 	}
 	if c.state != wanted {
-		c.link.drops = append(c.link.drops, c)
+		c.link.dropLocked(c)
 	}
 	c.link.partLocked(c)
 }

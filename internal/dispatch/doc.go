@@ -40,7 +40,9 @@
 //	  +---- the link's node rests, or is not known: the placer asks, after a pause
 //
 // Waiters are woken when a channel becomes Live. An unused channel lingers in its state. It is dropped when
-// Linger is over without a new user: by UNSUBSCRIBE, or by closing a connection that has no other channel.
+// Linger is over without a new user. A connection without channels is closed. One that has others is replaced by a new
+// one ten seconds later, and what it still hears of the dropped channel is ignored. UNSUBSCRIBE is never sent: the
+// client panics if the server refuses the PING that it sends behind it, as after a failed save.
 //
 // # Clusters
 //
@@ -56,8 +58,8 @@
 //
 // # Goroutines
 //
-// Each link with a channel has one goroutine. It owns the connection, sends SUBSCRIBE and UNSUBSCRIBE, and
-// ends with the connection. While channels are homeless there is one more, the placer: it asks which nodes
+// Each link with a channel has one goroutine. It owns the connection, sends SUBSCRIBE, and ends with the
+// connection. While channels are homeless there is one more, the placer: it asks which nodes
 // they belong to, and sleeps while these nodes rest. The client's readers run the hooks. Once a second the
 // timers compare the links with the client's nodes.
 //

@@ -19,7 +19,7 @@ import (
 // P4, P6: channels that are dropped together leave the others alone, whatever the client speaks.
 func TestChannelsEndAlone(t *testing.T) {
 	t.Parallel()
-	redistest.Slow(t, "a channel lingers for three seconds, and a real server shows how each protocol drops it")
+	redistest.Slow(t, "a connection with a dropped channel is replaced after ten seconds, and a real server shows how in each protocol")
 	for _, protocol := range redistest.Protocols() {
 		t.Run(protocol.Name, func(t *testing.T) {
 			t.Parallel()
@@ -39,6 +39,7 @@ func TestChannelsEndAlone(t *testing.T) {
 			for i := range waits {
 				redistest.Await(t, "the end of a subscription", func() bool { return locktest.Listeners(t, server, targetOf(t, fmt.Sprint(i)).Channel) == 0 })
 			}
+			redistest.Receive(t, "the confirmation on another connection", stays.C)
 			again := live(t, d, targetOf(t, "0"))
 			for name, w := range map[string]*dispatch.Wait{"stays": stays, "0": again} {
 				require.False(t, locktest.IsClosed(w.C))

@@ -16,9 +16,15 @@ import (
 // subscribePatience bounds one pipeline of SUBSCRIBE, which a frozen server would never confirm.
 const subscribePatience = 5 * time.Second
 
+// The messages of dropped channels arrive until their link is replaced: after staleFor, or at maxStale of them.
+const (
+	staleFor = 10 * time.Second
+	maxStale = 1000
+)
+
 var (
 	errBroken = errors.New("the subscription connection broke")
-	errGone   = errors.New("the client has left the server of the subscription connection")
+	errGone   = errors.New("the subscription connection is replaced")
 )
 
 // link is one connection to one node, and the goroutine that owns it. It ends with the connection,
@@ -27,14 +33,15 @@ type link struct {
 	d       *Dispatcher
 	node    string
 	began   time.Time
-	changed chan struct{} // room for one: wanted or drops were added to, or the last channel left; coalesces
-	gone    chan struct{} // room for one: the client has left the server
+	changed chan struct{} // room for one: wanted was added to, or the last channel left; coalesces
+	gone    chan struct{} // room for one: the link is to be replaced
 
 	// The rest is guarded by d.mu.
 	channels map[*channel]struct{}
-	wanted   []*channel          // to be subscribed to; those that have gone meanwhile among them
-	drops    []*channel          // dropped, and to be unsubscribed from
-	known    map[string]struct{} // the client's nodes when the connection was made
+	wanted   []*channel           // to be subscribed to; those that have gone meanwhile among them
+	stale    map[address]struct{} // dropped channels that the connection is still subscribed to
+	since    time.Time            // when stale got the first of them
+	known    map[string]struct{}  // the client's nodes when the connection was made
 	// departed is how many connections for calls had ended when the link was last known to be at the server of the calls.
 	departed uint64
 	// confirmed is when the server first confirmed a subscription; the zero time before that.
@@ -45,7 +52,7 @@ type link struct {
 func (d *Dispatcher) linkLocked(node string) *link {
 	l := &link{
 		d: d, node: node, began: time.Now(), changed: make(chan struct{}, 1), gone: make(chan struct{}, 1),
-		channels: make(map[*channel]struct{}),
+		channels: make(map[*channel]struct{}), stale: make(map[address]struct{}),
 	}
 	if len(d.mu.links) == 0 {
 		d.timers.Schedule(&d.watch.entry, watchEvery)
@@ -96,17 +103,14 @@ func (l *link) serve(ctx context.Context) error {
 	defer client.Close()
 	broken := client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: l.message, OnSubscription: l.subscription})
 	for {
-		add, drop, idle := l.changes()
+		add, idle := l.changes()
 		if idle {
 			return nil
-		}
-		if err := l.unsubscribe(ctx, client, drop); err != nil {
-			return err
 		}
 		if err := l.subscribe(ctx, client, add); err != nil {
 			return err
 		}
-		if len(add)+len(drop) > 0 {
+		if len(add) > 0 {
 			continue // there may be more than one pipeline's worth, and changes since
 		}
 		waiting(ctx, func() {
@@ -148,25 +152,25 @@ func (l *link) open() (rueidis.DedicatedClient, error) {
 	return dedicated, nil
 }
 
-// changes returns which channels to subscribe to and which to leave, and records that this is done. idle:
-// there is no channel at all, and the link has ended. Later users get another link.
-func (l *link) changes() (add, drop []*channel, idle bool) {
+// changes returns which channels to subscribe to, and records that this is done. idle: there is no channel at
+// all, and the link has ended. Later users get another link.
+func (l *link) changes() (add []*channel, idle bool) {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
 	if len(l.channels) == 0 {
 		delete(l.d.mu.links, l.node)
-		return nil, nil, true
+		return nil, true
 	}
-	drop, l.drops = l.drops, nil
 	for len(l.wanted) > 0 && len(add) < maxChannels {
 		c := l.wanted[0]
 		l.wanted = l.wanted[1:]
 		if c.link == l && c.state == wanted {
 			c.state = sent
+			delete(l.stale, c.address)
 			add = append(add, c)
 		}
 	}
-	return add, drop, false
+	return add, false
 }
 
 // subscribe sends a command for each channel, in one pipeline. In a cluster channels of different slots do
@@ -188,17 +192,20 @@ func (l *link) subscribe(ctx context.Context, client rueidis.DedicatedClient, ch
 	return err
 }
 
-func (l *link) unsubscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
-	commands := make([]rueidis.Completed, len(channels))
-	for i, c := range channels {
-		if l.d.clustered && c.kind == sharded {
-			commands[i] = client.B().Sunsubscribe().Channel(c.name).Build()
-		} else {
-			commands[i] = client.B().Unsubscribe().Channel(c.name).Build()
-		}
+// dropLocked records that a channel is dropped which the connection is, or will be, subscribed to. The link is
+// replaced for it later; UNSUBSCRIBE is never sent. The client sends a PING behind each, to know when the reply is
+// complete. It panics if the server refuses that: because a save has failed, a script runs for long, or a replica has
+// lost its primary.
+func (l *link) dropLocked(c *channel) {
+	if len(l.stale) == 0 {
+		l.since = time.Now()
 	}
-	_, err := send(ctx, client, commands) // a refusal says that the slot has gone, and the channel with it
-	return err
+	l.stale[c.address] = struct{}{}
+}
+
+// isStaleLocked reports whether the link is to be replaced by one without the dropped channels.
+func (l *link) isStaleLocked(now time.Time) bool {
+	return len(l.stale) > maxStale || len(l.stale) > 0 && now.Sub(l.since) > staleFor
 }
 
 // send returns the server's refusals, by command.

@@ -25,11 +25,11 @@ type watch struct {
 // Fire implements timers.Event.
 func (w *watch) Fire() {
 	d := w.d
-	nodes := d.client.Nodes()
+	nodes, now := d.client.Nodes(), time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.mu.links {
-		if l.known != nil && !d.standsLocked(l, nodes) {
+		if l.known != nil && !d.standsLocked(l, nodes) || l.isStaleLocked(now) {
 			signal(l.gone)
 		}
 	}

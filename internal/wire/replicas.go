@@ -84,8 +84,10 @@ func (r *Runner) doTogether(ctx context.Context, commands ...rueidis.Completed) 
 	defer release()
 	results := client.DoMulti(ctx, commands...)
 	for _, result := range results {
-		if result.NonRedisError() != nil {
-			client.Close() // not back into the pool: something may be on its way in it
+		if result.Error() != nil {
+			// Not back into the pool. Something may be on its way in it; and the client cleans up with a PING, and panics if the
+			// server refuses that too.
+			client.Close()
 			break
 		}
 	}

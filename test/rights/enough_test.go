@@ -20,7 +20,7 @@ import (
 // The rights that only WithReplicas takes.
 var (
 	forCopies           = []string{"+wait"}
-	forCopiesInACluster = []string{"+wait", "+discard", "+punsubscribe"}
+	forCopiesInACluster = []string{"+wait", "+discard", "+unsubscribe", "+punsubscribe", "+sunsubscribe"}
 )
 
 // usual returns the error of a step if nothing is denied.
@@ -122,7 +122,6 @@ func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
 	}
 	each("AtFirst", func(t *testing.T, w *world) {
 		w.everything(t)
-		w.linger(t)
 		for line := range strings.Lines(w.secrets.Said()) {
 			if strings.Contains(line, "level=") {
 				require.Contains(t, line, "a lease was lost before it was unlocked", "what ForceUnlock ends is logged, and nothing else")

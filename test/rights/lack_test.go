@@ -20,8 +20,6 @@ import (
 type effect struct {
 	// errs are what steps end with; as usual for those that are not named.
 	errs map[step]error
-	// lingers: the lack shows only when a channel is left.
-	lingers bool
 	// unasked: locks of this kind do not need the rights.
 	unasked bool
 	// late: only a wait of more than about a second needs the rights, and this one may be shorter.
@@ -51,8 +49,7 @@ func lacks() map[string]map[string]effect {
 		"+publish":     {},
 		"+subscribe":   {logged: "ab"},
 		"&sb:*":        {logged: "ab"},
-		"+unsubscribe": {lingers: true},
-		"+ping":        {lingers: true},
+		"+ping":        {late: true}, // on a connection that is silent for long
 		"+info":        {},
 		"+mget":        {unasked: true}, // but by several locks as one
 		// Older servers are asked for slots, newer ones for shards.
@@ -115,10 +112,9 @@ func lacks() map[string]map[string]effect {
 // PUBLISH also in a cluster.
 func lacksInACluster() map[string]effect {
 	return map[string]effect{
-		"+spublish":              {},
-		"+ssubscribe":            {logged: "b"},
-		"+sunsubscribe":          {lingers: true},
-		"+discard +punsubscribe": {},
+		"+spublish":   {},
+		"+ssubscribe": {logged: "b"},
+		"+discard +unsubscribe +punsubscribe +sunsubscribe": {},
 	}
 }
 
@@ -188,9 +184,6 @@ func (s *site) lacks(t *testing.T, k kind, all []string, without string, want ef
 		if (step == unlock || step == leave) && expected == denied { //nolint:errorlint // one of the table
 			ends(t, step, err, signalbox.ErrUnconfirmed)
 		}
-	}
-	if want.lingers {
-		w.linger(t)
 	}
 	for step := range want.errs {
 		require.Contains(t, w.ended, step)

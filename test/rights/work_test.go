@@ -207,16 +207,6 @@ func (w *world) copy(t *testing.T) {
 	}
 }
 
-// linger waits until the second session has left the channel of the lock that it waited for. That session
-// holds another one meanwhile and listens on, so that this takes more than the end of a connection.
-func (w *world) linger(t *testing.T) {
-	t.Helper()
-	lease, err := w.kind.make(w.b, w.kept()).Lock(locktest.Context(t))
-	require.NoError(t, w.secrets.Hear(err))
-	redistest.Await(t, "the end of the linger", func() bool { return locktest.Channels(w.b) == 1 })
-	require.NoError(t, w.secrets.Hear(lease.Unlock()))
-}
-
 // close closes the sessions.
 func (w *world) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
