@@ -18,8 +18,8 @@ import (
 //	LOADING READONLY MASTERDOWN CLUSTERDOWN    ErrRefused: Lock waits within its context;
 //	TRYAGAIN BUSY NOREPLICAS MISCONF OOM       TryLock returns at once; a holder renews until its
 //	max number of clients reached              deadline; Unlock continues (OOM: it succeeds)
-//	NOPERM NOAUTH WRONGPASS, an ACL denial     ErrDenied: Lock and TryLock return at once;
-//	in a script, an unknown command            holders and Unlock as above
+//	NOPERM NOAUTH WRONGPASS, an ACL denial     ErrDenied: Lock and TryLock return at once; Lock waits
+//	in a script, an unknown command            for what was allowed before; holders and Unlock as above
 //	WRONGTYPE                                  ErrWrongKind
 //	NOSCRIPT                                   the script is sent
 //	MOVED ASK                                  followed by the client

@@ -32,6 +32,7 @@ type Session struct {
 	Dispatch *dispatch.Dispatcher
 	Settler  *Settler
 	Logs     Logs
+	Outages  outages
 	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is acquired.
 	UnlockPatience time.Duration
 
@@ -137,6 +138,9 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Runner = wire.NewRunner(client)
 	s.Runner.ProbeUnder(set.Prefix)
 	s.Clock = wire.NewServerClock(s.Runner)
+	s.Outages.session = s
+	s.Runner.Watch(&s.Outages)
+	s.Clock.Watch(&s.Outages)
 	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers, s.Settings.Observer)
 	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s, set.Polling)
 	s.Settler = NewSettler(s.Runner, s.Timers)

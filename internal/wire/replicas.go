@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -29,6 +30,7 @@ const silence = 3 * time.Second
 // does not know the digest of a script. So the first call of a script sends the texts, instead of learning that
 // from a full wait.
 func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait time.Duration) (script, replicated Outcome) {
+	began := clock.Now()
 	both := aside(ctx, &r.asides, func() (both withReplicas) { // always: the connection may have to be made
 		_, sent := r.texts.LoadOrStore(call.Script, struct{}{})
 		if sent {
@@ -45,7 +47,7 @@ func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait t
 		unanswered := Outcome{Err: errs.OfCall(ctx, err)}
 		return withReplicas{script: unanswered, replicated: unanswered}
 	})
-	both.script.Err = r.grants.outcome(&call, both.script.Err)
+	both.script.Err = r.ended(ctx, &call, began, r.grants.outcome(&call, both.script.Err))
 	return both.script, both.replicated
 }
 

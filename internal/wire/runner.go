@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -34,8 +35,11 @@ type Runner struct {
 	ups    []upSince
 	asides asides
 	grants allowed
-	texts  sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
-	span   span
+
+	watcher Watcher // nil for none
+
+	texts sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
+	span  span
 
 	paces sync.Map // of *Pace by node: see Pace
 
@@ -58,8 +62,9 @@ func (r *Runner) Slot(key string) uint16 { return names.Slot(key) }
 // Run sends one script and waits for the reply. It is one round trip; two if the server had to be sent the
 // text. It does not keep the slices of call.
 func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
+	began := clock.Now()
 	if err := r.door.knock(); err != nil {
-		return Reply{}, errs.OfCall(ctx, err) // a call under another context may have caused err
+		return Reply{}, r.ended(ctx, &call, began, errs.OfCall(ctx, err)) // a call under another context may have caused err
 	}
 	ctx = undated(ctx)
 	reply, err := r.runOnce(ctx, call)
@@ -67,7 +72,7 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 		reply, err = r.runOnce(ctx, call)
 	}
 	r.heard(ctx, err)
-	return reply, err
+	return reply, r.ended(ctx, &call, began, err)
 }
 
 // resends is how often a call is sent again that was not sent because its connection was given up. Each time there
@@ -128,8 +133,13 @@ type Outcome struct {
 
 // RunMany sends all calls in one pipeline and waits for every reply.
 func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
+	began := clock.Now()
 	if err := r.door.knock(); err != nil {
-		return failed(len(calls), errs.OfCall(ctx, err))
+		outcomes := failed(len(calls), errs.OfCall(ctx, err))
+		for i := range outcomes {
+			_ = r.ended(ctx, &calls[i], began, outcomes[i].Err)
+		}
+		return outcomes
 	}
 	ctx = undated(ctx)
 	outcomes := r.runManyOnce(ctx, calls)
@@ -150,6 +160,9 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	}
 	if len(calls) > 0 {
 		r.heard(ctx, outcomes[0].Err) // one connection has served all of them, or none
+	}
+	for i := range outcomes {
+		_ = r.ended(ctx, &calls[i], began, outcomes[i].Err)
 	}
 	return outcomes
 }

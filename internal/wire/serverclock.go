@@ -20,7 +20,12 @@ import (
 // ahead, the script may take effect for longer. However far the nodes are apart, one slot does not disturb
 // the others.
 type ServerClock struct {
+	runner  *Runner
+	watcher ClockWatcher // nil for none
+	watched atomic.Bool  // the clock of some slot was set back
+
 	last  atomic.Int64                        // an offset, of any slot
+	of    atomic.Int32                        // the slot whose reply last came from
 	slots atomic.Pointer[[slots]atomic.Int64] // offsets by slot; nil while one clock is enough
 }
 
@@ -33,11 +38,33 @@ const apart = 10_000
 
 // NewServerClock returns the clock of a runner's server, which knows nothing yet. By slot it needs 128 KiB.
 func NewServerClock(r *Runner) *ServerClock {
-	c := &ServerClock{}
+	c := &ServerClock{runner: r}
 	if r.Clustered() {
 		c.slots.Store(new([slots]atomic.Int64))
 	}
 	return c
+}
+
+// ClockWatcher is notified if a server's clock shows less than it did, beyond what replies are late by.
+type ClockWatcher interface {
+	// Moved says that the time of slot was before beyond this host's monotonic clock, and is offset beyond it now. It returns
+	// true if it wants to know of the next replies, too.
+	Moved(slot uint16, before, offset, now time.Duration) (watches bool)
+}
+
+// ClockMoved is by how much a server's clock goes back at least that is worth a word.
+const ClockMoved = time.Second
+
+// Watch makes w the watcher of c. Call it once, before any reply.
+func (c *ServerClock) Watch(w ClockWatcher) { c.watcher = w }
+
+// watch compares the offset that slot had with the one that it has.
+func (c *ServerClock) watch(slot uint16, before, offset int64, now clock.Instant) {
+	if before == 0 || before-offset < ClockMoved.Microseconds() && !c.watched.Load() {
+		return
+	}
+	micros := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	c.watched.Store(c.watcher.Moved(slot, micros(before), micros(offset), now.Mono()))
 }
 
 // Known reports whether a reply has contained the time.
@@ -46,15 +73,28 @@ func (c *ServerClock) Known() bool { return c.last.Load() != 0 }
 // Told records a server time from a reply for a key of slot, read just now.
 func (c *ServerClock) Told(slot uint16, server Stamp, now clock.Instant) {
 	offset := int64(server) - now.Mono().Microseconds()
-	last := c.last.Swap(offset)
+	last, of := c.last.Swap(offset), c.of.Swap(int32(slot))
 	bySlot := c.slots.Load()
 	if bySlot == nil && last != 0 && max(offset-last, last-offset) > apart {
 		c.slots.CompareAndSwap(nil, new([slots]atomic.Int64))
 		bySlot = c.slots.Load()
 	}
-	if bySlot != nil {
-		bySlot[slot%slots].Store(offset)
+	before := int64(0) // of this slot; the last reply may be another's
+	if of == int32(slot) {
+		before = last
 	}
+	if bySlot != nil {
+		if own := bySlot[slot%slots].Swap(offset); own != 0 {
+			before = own
+		}
+	}
+	if c.watcher == nil {
+		return
+	}
+	if !c.runner.Clustered() && c.runner.span.shown.Load() {
+		slot, before = 0, last // one server has all slots, and one clock
+	}
+	c.watch(slot, before, offset, now)
 }
 
 // NotAfter returns the time, at the server of slot, at which patience from now is over.

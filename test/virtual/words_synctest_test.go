@@ -25,6 +25,7 @@ type saying struct {
 	mu    sync.Mutex
 	words string // "" for its own
 	runs  bool   // it executes the scripts all the same
+	about string // in the keys of the scripts; "" for all scripts
 	left  int    // scripts until it stops; -1 for never
 }
 
@@ -36,10 +37,10 @@ func (s *saying) say(words string, n int) {
 }
 
 // next returns the words for a script, or "".
-func (s *saying) next(client string) (words string, runs bool) {
+func (s *saying) next(client string, args []string) (words string, runs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.left == 0 || client == runName {
+	if s.left == 0 || client == runName || !strings.Contains(strings.Join(args, " "), s.about) {
 		return "", false
 	}
 	s.left = max(s.left-1, -1)
@@ -53,7 +54,7 @@ func (w *world) saying(runs bool) *saying { //nolint:revive // a fact, not a swi
 		if !strings.HasPrefix(command, "EVAL") {
 			return false
 		}
-		words, runs := s.next(c.ClientName)
+		words, runs := s.next(c.ClientName, args)
 		if words == "" {
 			return false
 		}

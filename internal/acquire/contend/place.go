@@ -107,6 +107,13 @@ func (p *place) try(ctx context.Context) (done bool, err error) {
 		p.follow(d.WaitIfLive(p.target()))
 	}
 	got, err := p.attempt.try(ctx)
+	key, outages := p.queue.keys.Holder, &p.queue.contests.session.Outages
+	switch {
+	case err == nil && got.outcome == late:
+		outages.Late(key, errLate)
+	case err == nil:
+		outages.InTime(key)
+	}
 	switch {
 	case err == nil && got.outcome == taken:
 		return true, nil

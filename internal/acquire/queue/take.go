@@ -202,11 +202,15 @@ func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
 			return err
 		}
 	case got == taken:
+		s.Outages.InTime(a.q.keys.Holder)
 		t.Fails = 0
 		return nil
 	case got == waits:
+		s.Outages.InTime(a.q.keys.Holder)
 		t.Held() // here, since ctx may have ended meanwhile: it is the last reply all the same
 		return nil
+	default:
+		s.Outages.Late(a.q.keys.Holder, errLate)
 	}
 	return a.pause(ctx, t)
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Watcher is notified of the outcome of every call of a script. Its methods are called by many goroutines, and must not block.
+// They have the first key of the call, and not the call, whose slices are on its caller's stack.
+type Watcher interface {
+	// Replied says that the server executed a script.
+	Replied(script *scripts.Script, key string)
+	// Failed says that a call that began at began, on the monotonic clock, has no reply, or one that is an error. ended says
+	// that its caller's context has ended.
+	Failed(script *scripts.Script, key string, began time.Duration, err error, ended bool)
+}
+
+// Watch makes w the watcher of r. Call it once, before any call.
+func (r *Runner) Watch(w Watcher) { r.watcher = w }
+
+// ended notifies the watcher of the outcome of a call, and returns its error.
+func (r *Runner) ended(ctx context.Context, call *Call, began clock.Instant, err error) error {
+	switch {
+	case r.watcher == nil || call.Script == nil || len(call.Keys) == 0:
+	case err == nil:
+		r.watcher.Replied(call.Script, call.Keys[0])
+	default:
+		r.watcher.Failed(call.Script, call.Keys[0], began.Mono(), err, ctx.Err() != nil)
+	}
+	return err
+}

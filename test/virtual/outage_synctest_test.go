@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// outage is what happens to a server for a while, and what the log says of it.
+type outage struct {
+	begin, end   func(lines *wire, server *saying)
+	begins, ends string // what the lines of the log contain
+}
+
+func outages() map[string]outage {
+	say := func(words string) func(*wire, *saying) {
+		return func(_ *wire, server *saying) { server.say(words, -1) }
+	}
+	quiet := func(_ *wire, server *saying) { server.say("", 0) }
+	refused := func(words string) outage {
+		return outage{say(words), quiet, "the server refuses calls", "the server accepts calls again"}
+	}
+	unreachable := outage{begins: "the server cannot be reached", ends: "the server can be reached again"}
+	gone, dead := unreachable, unreachable
+	gone.begin = func(lines *wire, _ *saying) { lines.refuses.Store(true); lines.cut() }
+	dead.begin = func(lines *wire, _ *saying) { lines.dead() }
+	gone.end = func(lines *wire, _ *saying) { lines.heals() }
+	dead.end = gone.end
+	return map[string]outage{
+		"Gone":     gone,
+		"Frozen":   dead,
+		"Replica":  refused("READONLY You can't write against a read only replica."),
+		"Full":     refused("OOM command not allowed when used memory > 'maxmemory'."),
+		"Proxy":    refused("upstream failure"),
+		"Password": {say("WRONGPASS invalid username-password pair"), quiet, "the server denies a right", "the server grants the right again"},
+	}
+}
+
+// An outage of ten seconds is two lines in the log of each session: one that says what to do, and one that says how long it
+// took. It does not matter how many calls wait, or whether callers try again by themselves.
+func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
+	t.Parallel()
+	for name, o := range outages() {
+		for how, call := range map[string]func(*signalbox.Session, context.Context){
+			"Waiters": func(s *signalbox.Session, ctx context.Context) {
+				for i := range 50 {
+					go func() { _, _ = reentrant.New(s, fmt.Sprint(i)).Lock(ctx) }()
+				}
+			},
+			"Tries": func(s *signalbox.Session, ctx context.Context) {
+				for ctx.Err() == nil {
+					within, cancel := context.WithTimeout(ctx, time.Second)
+					_, _ = reentrant.New(s, "a").Lock(within)
+					cancel()
+					time.Sleep(200 * time.Millisecond)
+				}
+			},
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(w *world) {
+					w.probe = time.Second // as clients that are tuned do
+					logger, log := logged()
+					s, lines, end := w.session(w.T, signalbox.WithLogger(logger))
+					defer end()
+					server := w.saying(false)
+					_, err := reentrant.New(s, "before").Lock(w.Context())
+					require.NoError(w, err)
+					time.Sleep(10 * time.Second) // it has its whole lease
+					ctx, cancel := context.WithCancel(w.Context())
+					o.begin(lines, server)
+					go call(s, ctx)
+					time.Sleep(10*time.Second + 300*time.Microsecond)
+					synctest.Wait()
+					begun := matching(log.String(), o.begins)
+					require.Len(w, begun, 1, log)
+					require.Contains(w, begun[0], "level=WARN")
+					require.Contains(w, begun[0], " do=")
+					o.end(lines, server)
+					time.Sleep(15 * time.Second)
+					cancel()
+					synctest.Wait()
+					require.Len(w, matching(log.String(), o.begins), 1, log)
+					ended := matching(log.String(), o.ends)
+					require.Len(w, ended, 1, log)
+					require.Regexp(w, ` after=1\d\.?\d*s `, ended[0])
+				})
+			})
+		}
+	}
+}
+
+// A failure that passes within five seconds is not logged, nor is anything while all is well.
+func TestAShortOutageIsNotLogged(t *testing.T) {
+	t.Parallel()
+	for name, o := range outages() {
+		if name == "Password" {
+			continue // which is logged at once
+		}
+		bubble(t, func(w *world) {
+			logger, log := logged()
+			s, lines, end := w.session(w.T, signalbox.WithLogger(logger))
+			defer end()
+			server := w.saying(false)
+			for i := range 4 {
+				if i == 2 {
+					o.begin(lines, server)
+					time.AfterFunc(2*time.Second, func() { o.end(lines, server) })
+				}
+				lease, err := reentrant.New(s, "a").Lock(w.Context())
+				require.NoError(w, err)
+				require.NoError(w, lease.Unlock())
+				time.Sleep(4 * time.Second)
+			}
+			synctest.Wait()
+			require.Empty(w, matching(log.String(), o.begins), name)
+			require.Empty(w, matching(log.String(), o.ends), name)
+		})
+	}
+}
+
+// A right that is missing again is logged once a minute, however many calls wait for it.
+func TestAMissingRightIsLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		logger, log := logged()
+		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
+		defer end()
+		server := w.saying(false)
+		lease, err := reentrant.New(s, "a").Lock(w.Context())
+		require.NoError(w, err)
+		require.NoError(w, lease.Unlock())
+		server.say("NOAUTH Authentication required.", -1)
+		ctx, cancel := context.WithCancel(w.Context())
+		for i := range 20 {
+			go func() { _, _ = reentrant.New(s, fmt.Sprint(i)).Lock(ctx) }()
+		}
+		time.Sleep(3*time.Minute + 30*time.Second)
+		synctest.Wait()
+		require.Len(w, matching(log.String(), "the server denies a right"), 4)
+		server.say("", 0)
+		time.Sleep(5 * time.Second)
+		cancel()
+		synctest.Wait()
+		require.Len(w, matching(log.String(), "the server grants the right again"), 1)
+	})
+}
+
+// While one name is refused, the others do not hide it.
+func TestOneNameThatIsRefusedIsLogged(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		logger, log := logged()
+		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
+		defer end()
+		lease, err := reentrant.New(s, "a").Lock(w.Context())
+		require.NoError(w, err)
+		require.NoError(w, lease.Unlock())
+		server := w.saying(false)
+		server.about = "{a}"
+		server.say("NOPERM No permissions to access a key", -1)
+		go func() { _, _ = reentrant.New(s, "a").Lock(w.Context()) }()
+		for range 20 {
+			time.Sleep(time.Second)
+			lease, err := reentrant.New(s, "b").Lock(w.Context())
+			require.NoError(w, err)
+			require.NoError(w, lease.Unlock())
+		}
+		synctest.Wait()
+		require.Len(w, matching(log.String(), "the server denies a right"), 1)
+		require.Empty(w, matching(log.String(), "the server grants"))
+		server.say("", 0)
+		time.Sleep(5 * time.Second)
+		require.Len(w, matching(log.String(), "the server grants the right again"), 1)
+	})
+}
+
+// A server's clock that is set back is logged, and when it has caught up: a lock whose holder has crashed stays held until then.
+func TestAClockThatIsSetBackIsLogged(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		logger, log := logged()
+		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
+		defer end()
+		back := time.Duration(0)
+		set := func() { w.redis.SetTime(time.Now().Add(-back)) }
+		call := func(seconds int) {
+			for range seconds {
+				time.Sleep(time.Second)
+				set()
+				lease, err := reentrant.New(s, "a").Lock(w.Context())
+				require.NoError(w, err)
+				require.NoError(w, lease.Unlock())
+			}
+			synctest.Wait()
+		}
+		call(5)
+		back = time.Minute
+		call(4)
+		require.Empty(w, matching(log.String(), "was set back"))
+		call(6)
+		line := matching(log.String(), "was set back")
+		require.Len(w, line, 1)
+		require.Contains(w, line[0], "by=1m0s")
+		call(80)
+		require.Len(w, matching(log.String(), "the server's clock was set back"), 1)
+		require.Len(w, matching(log.String(), "the server's clock shows again"), 1)
+	})
+}
