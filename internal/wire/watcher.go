@@ -23,14 +23,15 @@ type Watcher interface {
 // Watch makes w the watcher of r. Call it once, before any call.
 func (r *Runner) Watch(w Watcher) { r.watcher = w }
 
-// ended notifies the watcher of the outcome of a call, and returns its error.
-func (r *Runner) ended(ctx context.Context, call *Call, began clock.Instant, err error) error {
+// ended notifies the watcher of the outcome of a call with these keys, and returns its error. It does not take the call, whose
+// arguments would be on the heap then.
+func (r *Runner) ended(ctx context.Context, script *scripts.Script, keys []string, began clock.Instant, err error) error {
 	switch {
-	case r.watcher == nil || call.Script == nil || len(call.Keys) == 0:
+	case r.watcher == nil || script == nil || len(keys) == 0:
 	case err == nil:
-		r.watcher.Replied(call.Script, call.Keys[0])
+		r.watcher.Replied(script, keys[0])
 	default:
-		r.watcher.Failed(call.Script, call.Keys[0], began.Mono(), err, ctx.Err() != nil)
+		r.watcher.Failed(script, keys[0], began.Mono(), err, ctx.Err() != nil)
 	}
 	return err
 }
