@@ -3,9 +3,11 @@
 package gocron_test
 
 import (
+	"testing"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	sbgocron "github.com/signalbox-go/signalbox/gocron"
@@ -27,11 +29,11 @@ func newScheduler(session *signalbox.Session) (gocron.Scheduler, error) {
 	return scheduler, err
 }
 
-func ExampleLocker() {
-	var session *signalbox.Session // one for the process, by signalbox.Dial
-	scheduler, err := newScheduler(session)
-	if err != nil {
-		return
-	}
-	scheduler.Start()
+// The scheduler that the README shows is one that gocron accepts.
+func TestTheSchedulerOfTheReadmeIsMade(t *testing.T) {
+	t.Parallel()
+	scheduler, err := newScheduler(nil)
+	require.NoError(t, err)
+	require.Len(t, scheduler.Jobs(), 1)
+	require.NoError(t, scheduler.Shutdown())
 }
