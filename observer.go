@@ -124,6 +124,9 @@ func WithObserver(o Observer) SessionOption {
 //   - Close ended a lease that was never unlocked: once for each lease, up to 20;
 //   - the server may evict the keys of locks: once. A Locker has to try again, and why: once in each Lock.
 //
+// Lines are written one after the other on a goroutine of their own, except those of a Locker. So a handler may block, or
+// call the session. If it panics, its line is lost.
+//
 // Info: unlock messages cease to arrive, so that waiters poll, and arrive again. If the server denies them, that is
 // a warning. Error: a hook of the observer panicked.
 //

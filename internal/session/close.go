@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -113,14 +114,14 @@ func (s *Session) evict() {
 		p.Evict(s.Evicted())
 	}
 	if more := s.left.Load() - maxLogged; more > 0 {
-		s.Logger().Warn("signalbox: Close ended further leases", "leases", more)
+		s.say((*slog.Logger).Warn, "signalbox: Close ended further leases", "leases", more)
 	}
 }
 
 // LogLeft logs a hold that Close ended.
 func (s *Session) LogLeft(kind, name string, held time.Duration) {
 	if s.left.Add(1) <= maxLogged {
-		s.Logger().Warn("signalbox: Close ended a lease that was never unlocked", "kind", kind, "name", name, "held", held)
+		s.say((*slog.Logger).Warn, "signalbox: Close ended a lease that was never unlocked", "kind", kind, "name", name, "held", held)
 	}
 }
 
@@ -161,4 +162,5 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 	case <-ctx.Done():
 	}
 	s.Settings.Observer.Await(ctx) // after the releases: a slow hook delays none of them
+	s.lines.await(ctx)
 }

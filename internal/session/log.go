@@ -3,7 +3,6 @@
 package session
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -30,7 +29,7 @@ func (s *Session) warnOfEviction(limit, policy string) {
 	if limit == "" || limit == "0" || policy == "" || policy == "noeviction" || s.warned.Swap(true) {
 		return
 	}
-	s.Logger().Warn("the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
+	s.say((*slog.Logger).Warn, "the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
 		"set maxmemory-policy to noeviction, or keep locks on a server of their own",
 		"maxmemory", limit, "maxmemory-policy", policy)
 }
@@ -41,13 +40,17 @@ const gatherFor = time.Second
 // Logs writes a line for what may happen a thousand times at once: one for each sort of event and second, with the number of
 // events and the first of them. The line is written at the end of that second, or by Close.
 type Logs struct {
-	lost, unconfirmed, refused, slept, failed, panicked gathering
+	lost, unconfirmed, refused, slept, failed, panicked, hooks gathering
 }
+
+// level is the method of a logger for one level.
+type level = func(l *slog.Logger, message string, attributes ...any)
 
 // gathering is the events of one sort that are not logged yet.
 type gathering struct {
 	session *Session
 	message string
+	log     level
 	entry   timers.Entry
 
 	mu struct {
@@ -65,10 +68,12 @@ func (l *Logs) init(s *Session) {
 		&l.slept:       "signalbox: the host was suspended, or its wall clock was set forward; leases that are over by the wall clock end",
 		&l.failed:      "signalbox: a function failed after its caller had left, so no call returns its error",
 		&l.panicked:    "signalbox: a function panicked",
+		&l.hooks:       "signalbox: a hook of the observer panicked",
 	} {
-		g.session, g.message = s, message
+		g.session, g.message, g.log = s, message, (*slog.Logger).Warn
 		g.entry.Init(g)
 	}
+	l.hooks.log = (*slog.Logger).Error
 }
 
 // Lost logs that a lease ended under its holder.
@@ -94,7 +99,7 @@ func (l *Logs) Panicked(of observe.Labels, cause any, stack []byte) {
 
 // flush logs what was gathered. It is called when the timers are closed.
 func (l *Logs) flush() {
-	for _, g := range []*gathering{&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked} {
+	for _, g := range []*gathering{&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks} {
 		g.write()
 	}
 }
@@ -124,45 +129,52 @@ func attributesOf(of observe.Labels) []any {
 	return []any{"kind", of.Kind, "class", of.Class, "name", of.Name}
 }
 
-// Fire implements timers.Event: the line is due. It is written on a goroutine of its own: a handler that blocks must not hold
-// up the timers, which renew leases.
-func (g *gathering) Fire() { go g.write() }
+// Fire implements timers.Event: the line is due.
+func (g *gathering) Fire() { g.write() }
 
+// write writes the line, and counts in it what happens until then: while a line is waiting behind another there is no second.
 func (g *gathering) write() {
-	g.mu.Lock()
-	events, first := g.mu.events, g.mu.first
-	g.mu.events, g.mu.first = 0, nil
-	g.mu.Unlock()
-	if events > 0 {
-		g.session.Logger().Warn(g.message, append(first, "events", events)...)
-	}
+	g.session.lines.add(func() {
+		g.mu.Lock()
+		events, first := g.mu.events, g.mu.first
+		g.mu.events, g.mu.first = 0, nil
+		g.mu.Unlock()
+		if events > 0 {
+			g.log(g.session.Logger(), g.message, append(first, "events", events)...)
+		}
+	})
 }
 
 // MessagesLost implements dispatch.Monitor. A connection comes back by itself, a right does not.
 func (s *Session) MessagesLost(err error) {
-	level := slog.LevelInfo
+	log := (*slog.Logger).Info
 	if _, refused := rueidis.IsRedisErr(err); refused {
-		level = slog.LevelWarn
+		log = (*slog.Logger).Warn
 	}
-	s.Logger().Log(context.Background(), level, "signalbox: no unlock messages for now; waiters poll", "error", err)
+	s.say(log, "signalbox: no unlock messages for now; waiters poll", "error", err)
 	s.Settings.Observer.OnPolling(err)
 }
 
 // MessagesBack implements dispatch.Monitor.
 func (s *Session) MessagesBack() {
-	s.Logger().Info("signalbox: unlock messages arrive again")
+	s.say((*slog.Logger).Info, "signalbox: unlock messages arrive again")
 	s.Settings.Observer.OnSubscribed()
 }
 
 // ServersDiffer implements dispatch.Monitor. The log says it once: until the address means one server, it happens again.
 func (s *Session) ServersDiffer() {
 	if !s.differed.Swap(true) {
-		s.Logger().Warn("signalbox: two connections of the session lead to different servers, as after a failover behind one address; " +
+		s.say((*slog.Logger).Warn, "signalbox: two connections of the session lead to different servers, as after a failover behind one address; "+
 			"the one for messages is made anew")
 	}
 }
 
-// panicked logs that a hook of the observer panicked.
+// panicked logs that a hook of the observer panicked. A hook that always does would fill the log.
 func (s *Session) panicked(cause any, stack []byte) {
-	s.Logger().Error("signalbox: a hook of the observer panicked", "panic", cause, "stack", string(stack))
+	s.Logs.hooks.add(observe.Labels{}, "panic", cause, "stack", string(stack))
+}
+
+// say writes a line that belongs to no call.
+func (s *Session) say(log level, message string, attributes ...any) {
+	s.lines.add(func() { log(s.Logger(), message, attributes...) })
 }

@@ -4,6 +4,7 @@ package session
 
 import (
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -260,11 +261,11 @@ func (o *outages) Moved(slot uint16, before, offset, now time.Duration) (watches
 	return true
 }
 
-// warn writes a line on a goroutine of its own: a handler that blocks must not hold up calls and renewals. note does the same.
+// warn writes a line that holds up no call and no renewal. note does the same.
 func (o *outages) warn(message string, attributes ...any) {
-	go o.session.Logger().Warn(message, attributes...)
+	o.session.say((*slog.Logger).Warn, message, attributes...)
 }
 
 func (o *outages) note(message string, attributes ...any) {
-	go o.session.Logger().Info(message, attributes...)
+	o.session.say((*slog.Logger).Info, message, attributes...)
 }

@@ -65,7 +65,8 @@ type Session struct {
 
 		attention attention
 	}
-	ear ear
+	ear   ear
+	lines writer
 }
 
 // Part is what one kind of lock keeps in a session, beside what all of them share.

@@ -527,7 +527,9 @@ func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 		require.ErrorIs(w, err, signalbox.ErrHeld)
 		require.NoError(w, lease.Unlock())
 		require.Zero(w, w.left("a"))
-		require.Equal(w, 5, strings.Count(lines.String(), "level=ERROR"))
+		time.Sleep(2 * time.Second)
+		require.Equal(w, 1, strings.Count(lines.String(), "level=ERROR"), "a hook that always panics does not fill the log")
+		require.Contains(w, lines.String(), "events=5")
 
 		_, err = mu.Lock(w.Context())
 		require.NoError(w, err)
@@ -535,7 +537,8 @@ func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 		require.NoError(w, mu.ForceUnlock(w.Context()))
 		time.Sleep(time.Second) // the holder is notified
 		synctest.Wait()
-		require.Equal(w, 10, strings.Count(lines.String(), "level=ERROR"))
+		time.Sleep(2 * time.Second)
+		require.Contains(w, lines.String(), "level=ERROR")
 		require.Contains(w, lines.String(), "a bug")
 	})
 }
