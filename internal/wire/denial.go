@@ -16,14 +16,16 @@ import (
 //nolint:gochecknoglobals // a constant table
 var denied = []string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}
 
-// midway lists the words with which a command inside a script is denied: those of Redis 7.0, and those of Redis 7.2 and Valkey.
+// midway lists the words with which a command inside a script is denied: those of Redis 7.0, and those of Redis 7.2 and Valkey;
+// and those of a server whose configuration renames or removes the command.
 // What the script wrote before that stays, so callers undo it.
 //
 //nolint:gochecknoglobals // a constant table
-var midway = []string{"The user executing the script", "ACL failure in script"}
+var midway = []string{"The user executing the script", "ACL failure in script", renamedInside}
 
 const (
 	unknownCommand = "unknown command"
+	renamedInside  = "Unknown Redis command called from script"
 	// repeated is the point from which the error for an unknown command repeats its arguments. Hold ids are
 	// among ours, and the password among those of AUTH.
 	repeated = ", with args beginning with"
@@ -52,6 +54,8 @@ func advice(words string) string {
 		return "the server wants a password before it serves other hosts"
 	case is(unknownCommand):
 		return "the server has no " + command + ": its configuration renames or removes it"
+	case is(renamedInside):
+		return "the server's configuration renames or removes a command that scripts of signalbox call"
 	case is("unsupported command"), is("command is not available"):
 		return "what replies to this client does not run scripts"
 	case strings.Contains(words, " key"):

@@ -48,6 +48,7 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 		"DENIED Redis is running in protected mode because protected mode is enabled":                              {wire.Final, errs.ErrDenied},
 		"ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:12.": {wire.Final, errs.ErrDenied},
 		"ERR ACL failure in script: User limited has no permissions to run the 'set' command":                      {wire.Final, errs.ErrDenied},
+		"ERR Unknown Redis command called from script script: 0a1b, on @user_script:79.":                           {wire.Final, errs.ErrDenied},
 		"ERR user_script:1: attempt to compare nil with number script: 0a1b, on @user_script:1.":                   {wire.Unknown, nil},
 		"NOSCRIPT No matching script. Please use EVAL.":                                                            {wire.Wait, errs.ErrRefused},
 		"CROSSSLOT Keys in request don't hash to the same slot":                                                    {wire.Final, nil},
@@ -121,6 +122,7 @@ func TestADenialInsideAScriptLeavesWhatItWrote(t *testing.T) {
 	for words, may := range map[string]bool{
 		"ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:12.": true,
 		"ERR ACL failure in script: User limited has no permissions to run the 'set' command":                      true,
+		"ERR Unknown Redis command called from script script: 0a1b, on @user_script:79.":                           true,
 		"NOPERM User limited has no permissions to run the 'evalsha' command":                                      false,
 		"WRONGPASS invalid username-password pair or user is disabled.":                                            false,
 		"READONLY You can't write against a read only replica.":                                                    false,
