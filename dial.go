@@ -74,6 +74,9 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 		client.Close()
 		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))
 	}
+	if said := wire.Disagreement(ctx, o); said != "" { // now: explain would take its attempts for the client's
+		s.Logger().Warn("signalbox: the sentinels name different primaries, and the client believes the first that replies", "primaries", said)
+	}
 	return (*Session)(s.Handle()), nil
 }
 

@@ -3,6 +3,7 @@
 package dispatch
 
 import (
+	"errors"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -81,7 +82,8 @@ func (d *Dispatcher) askTogether(l *link, names []string, departed uint64) {
 	t.asking = false
 	switch {
 	case outcome.Err != nil:
-		t.refused = wire.Judge(outcome.Err) == wire.Final && ctx.Err() == nil
+		_, replied := rueidis.IsRedisErr(outcome.Err)
+		t.refused = errors.Is(outcome.Err, errs.ErrDenied) || replied && wire.Judge(outcome.Err) != wire.Wait
 		return
 	case d.mu.links[""] != l:
 		return

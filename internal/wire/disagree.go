@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// Disagreement asks every sentinel in the tuned options for the primary. It returns "" if those that reply name one
+// primary, and otherwise who names which. The client believes the first sentinel that replies, and finds out nothing.
+// It waits for each of them for the dial timeout at most.
+func Disagreement(ctx context.Context, o rueidis.ClientOption) string {
+	if o.Sentinel.MasterSet == "" || len(o.InitAddress) < 2 {
+		return ""
+	}
+	ctx, cancel := errs.WithTimeout(ctx, o.Sentinel.Dialer.Timeout)
+	defer cancel()
+	var mu sync.Mutex
+	said := make(map[string][]string) // sentinels by the primary that they name
+	var asked sync.WaitGroup
+	for _, sentinel := range slices.Compact(slices.Sorted(slices.Values(o.InitAddress))) {
+		asked.Go(func() {
+			primary := primaryBy(ctx, o, sentinel)
+			if primary == "" {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			said[primary] = append(said[primary], sentinel)
+		})
+	}
+	all := make(chan struct{})
+	go func() { // ends by the time limits of the client
+		asked.Wait()
+		close(all)
+	}()
+	select {
+	case <-all:
+	case <-ctx.Done():
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(said) < 2 {
+		return ""
+	}
+	var words []string
+	for _, primary := range slices.Sorted(maps.Keys(said)) {
+		words = append(words, fmt.Sprintf("%s by %s", primary, strings.Join(slices.Sorted(slices.Values(said[primary])), ", ")))
+	}
+	return strings.Join(words, "; ")
+}
+
+// primaryBy returns the primary that a sentinel names, "" if it does not reply.
+func primaryBy(ctx context.Context, o rueidis.ClientOption, sentinel string) string {
+	name := o.Sentinel.MasterSet
+	o.InitAddress, o.ForceSingleClient, o.SelectDB = []string{sentinel}, true, 0
+	o.Username, o.Password, o.ClientName = o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.ClientName
+	o.Dialer, o.TLSConfig = o.Sentinel.Dialer, o.Sentinel.TLSConfig
+	o.Sentinel = rueidis.SentinelOption{}
+	client, err := rueidis.NewClient(o)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return ""
+	}
+	defer client.Close()
+	words, err := client.Do(ctx, client.B().Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME").Args(name).Build()).AsStrSlice()
+	if err != nil || len(words) != 2 {
+		return ""
+	}
+	host, port := canonical(net.JoinHostPort(words[0], words[1]), "")
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// P10: sentinels that name different primaries are found, and which names which; one that is silent, or names
+// the same primary in another spelling, is no reason.
+func TestSentinelsThatDisagreeAreNamed(t *testing.T) {
+	t.Parallel()
+	for want, hosts := range map[string][]string{
+		"": {"10.0.0.1", "::ffff:10.0.0.1", "silent"},
+		"10.0.0.1:6379 by s0:1, s2:1; 10.0.0.2:6379 by s1:1": {"10.0.0.1", "10.0.0.2", "10.0.0.1"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := rueidis.ClientOption{InitAddress: []string{"s0:1", "s1:1", "s2:1"}}
+			o.Sentinel.MasterSet = "main"
+			o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+				host := hosts[addr[1]-'0']
+				var f far
+				f.accepts = func(request string) string {
+					switch {
+					case host == "silent":
+						time.Sleep(time.Minute)
+						return ""
+					case strings.Contains(request, "SENTINEL"):
+						return fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$4\r\n6379\r\n", len(host), host)
+					}
+					return welcomes(request)
+				}
+				return f.dial(ctx, addr, dialer, config)
+			}
+			signalbox.Tune(&o)
+			begun := time.Now()
+			require.Equal(t, want, wire.Disagreement(t.Context(), o))
+			require.LessOrEqual(t, time.Since(begun), o.Dialer.Timeout)
+			time.Sleep(2 * time.Minute) // until the attempts have ended
+		})
+	}
+}
