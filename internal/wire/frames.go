@@ -94,17 +94,21 @@ func (f *frames) header(line []byte) {
 
 // number returns the number in a line: -1 or more.
 func (f *frames) number(line []byte) (n int64) {
-	digits := bytes.TrimRight(line[1:], "\r\n")
-	if string(digits) == "-1" {
-		return -1
-	}
-	for _, digit := range digits {
-		if n = n*10 + int64(digit) - '0'; digit < '0' || digit > '9' || n > 1<<40 {
+	for i := 1; i < len(line); i++ {
+		switch digit := line[i]; {
+		case digit >= '0' && digit <= '9' && n < 1<<40:
+			n = n*10 + int64(digit-'0')
+		case digit == '\r' && i > 1:
+			return n
+		case digit == '-' && string(line) == string(line[0])+"-1\r\n":
+			return -1
+		default:
 			f.lost = true
 			return -1
 		}
 	}
-	return n
+	f.lost = true
+	return -1
 }
 
 func (f *frames) take(b []byte) { f.text = append(f.text, b[:min(len(b), maxText-len(f.text))]...) }
