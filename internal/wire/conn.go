@@ -4,17 +4,12 @@ package wire
 
 import (
 	"bytes"
-	"errors"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// errUnsent says that the connection was given up, with a reply to every request that was sent. So what fails with it was not
-// sent, and can be sent again.
-var errUnsent = errors.New("its connection was given up before the request was sent")
 
 // drainFor is how long a connection that is being given up waits for the replies to what was sent.
 const drainFor = time.Second
@@ -35,6 +30,7 @@ const drainFor = time.Second
 // before the Connector's lock, and not held during a call of the inner connection.
 type conn struct {
 	net.Conn
+	dialed
 
 	place *place
 	born  time.Time
@@ -58,6 +54,7 @@ type conn struct {
 		draining          bool
 		leaving           bool          // it drains because of a refusal
 		free              chan struct{} // closed when it does not drain any more; nil if it does not
+		greeting          []byte        // what the client wrote before that
 		refusal           string        // the last reply before it was good
 		over              error         // why it is given up
 		refused, last     time.Time     // when lasting refusals began, and the last of them
@@ -65,8 +62,8 @@ type conn struct {
 	}
 }
 
-func newConn(inner net.Conn, p *place) *conn {
-	c := &conn{Conn: inner, place: p, born: time.Now(), spoke: make(chan struct{})}
+func newConn(inner net.Conn, p *place, made dialed) *conn {
+	c := &conn{Conn: inner, dialed: made, place: p, born: time.Now(), spoke: make(chan struct{})}
 	c.mu.requests.words = true
 	if life := p.connector.life(); life > 0 {
 		c.timeLocked(life) // no other goroutine has it yet
@@ -109,7 +106,10 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	if over := c.mu.over; over != nil {
 		c.mu.Unlock()
-		return 0, over
+		return 0, unsent(over)
+	}
+	if !c.mu.good && len(c.mu.greeting) < maxText {
+		c.mu.greeting = append(c.mu.greeting, b...)
 	}
 	c.countLocked(b) // before it is sent: it drains no more between the two
 	c.mu.Unlock()
@@ -175,7 +175,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	case n > 0:
 		return n, nil
 	case over != nil:
-		return 0, over
+		return 0, unsent(over)
 	case err != nil && !good:
 		err = &connectError{err}
 	}
@@ -279,8 +279,16 @@ func (c *conn) aged() {
 	c.mu.Lock()
 	pinned := c.mu.pinned || c.mu.member || c.mu.requests.lost || c.mu.replies.lost
 	c.mu.Unlock()
-	if !pinned {
+	switch {
+	case pinned:
+	case c.isReplaceable():
 		c.drain(false)
+	default:
+		c.mu.Lock()
+		if c.mu.over == nil {
+			c.timeLocked(drainFor)
+		}
+		c.mu.Unlock()
 	}
 }
 

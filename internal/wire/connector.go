@@ -25,6 +25,8 @@ type Terms struct {
 	Life time.Duration
 	// Single: the client does not follow redirections.
 	Single bool
+	// Credentials reports whether the function for credentials works; nil if there is none.
+	Credentials func(net.Addr) error
 	// Sentinels: the client asks sentinels for its server. All their addresses and its own share the limit of attempts.
 	Sentinels bool
 }
@@ -128,7 +130,7 @@ func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 			return made, nil // of another Connector: Tune was called twice
 		}
 	}
-	c := newConn(inner, p)
+	c := newConn(inner, p, dialed{dialer, config})
 	p.join(c)
 	opened(c)
 	return c, nil

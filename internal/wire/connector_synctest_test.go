@@ -65,7 +65,7 @@ func (f *far) serve(end net.Conn) {
 		if reply == "" {
 			return
 		}
-		requests := max(1, strings.Count(string(request[:n]), "EVALSHA"))
+		requests := strings.Count(string(request[:n]), "*")
 		if _, err := io.WriteString(end, strings.Repeat(reply, requests)); err != nil {
 			return
 		}
@@ -250,10 +250,24 @@ func TestConnectionsEndByTheirAgeBetweenRequests(t *testing.T) {
 				}
 			})
 		}
+		for range 5 { // a program's own commands on the client, which it does not repeat by itself
+			callers.Go(func() {
+				for time.Now().Before(until) {
+					if err := client.Do(t.Context(), client.B().Set().Key("a").Value("b").Build()).Error(); err != nil {
+						t.Error(err)
+					}
+					for _, result := range client.DoMulti(t.Context(), client.B().Set().Key("a").Value("b").Build(), client.B().Set().Key("c").Value("d").Build()) {
+						if err := result.Error(); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
 		callers.Wait()
 		require.Equal(t, calls, served)
-		require.GreaterOrEqual(t, len(f.dials), 4) // of 4 to 5 s each
-		require.LessOrEqual(t, len(f.dials), 6)
+		require.GreaterOrEqual(t, len(f.dials), 8) // each of 4 to 5 s, and found to be replaceable by another
+		require.LessOrEqual(t, len(f.dials), 12)
 		time.Sleep(10 * time.Second)
 		dials := len(f.dials)
 		time.Sleep(time.Hour)
@@ -266,16 +280,52 @@ func TestConnectionOutlivesItsAgeForAReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var f far
-		f.set(nil, welcomes)
+		served := 0
+		f.set(nil, func(request string) string {
+			if strings.Contains(request, "EVALSHA") {
+				served++
+				time.Sleep(20 * time.Second)
+			}
+			return welcomes(request)
+		})
 		client := f.client(t, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = time.Minute })
-		defer time.Sleep(time.Minute) // until the server has replied to all
 		defer client.Close()
-		r := wire.NewRunner(client)
-		f.takes = 20 * time.Second
-		_, err := r.Run(t.Context(), hello("key"))
+		_, err := wire.NewRunner(client).Run(t.Context(), hello("key"))
 		require.NoError(t, err)
-		require.Len(t, f.dials, 1)
+		require.Equal(t, 1, served)
 	})
+}
+
+// P10: a connection stays, however old, while the client could not connect again.
+func TestConnectionOutlivesItsAgeIfNoOtherCanBeMade(t *testing.T) {
+	t.Parallel()
+	full := func(request string) string {
+		if strings.Contains(request, "HELLO") {
+			return "-ERR max number of clients reached\r\n"
+		}
+		return welcomes(request)
+	}
+	for name, c := range map[string]struct {
+		fails   error
+		accepts func(string) string
+	}{"refused": {fails: errors.New("refused"), accepts: welcomes}, "full": {accepts: full}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var f far
+				f.set(nil, welcomes)
+				client := f.client(t)
+				defer client.Close()
+				r := wire.NewRunner(client)
+				f.set(c.fails, c.accepts)
+				for range 200 {
+					_, err := r.Run(t.Context(), hello("key"))
+					require.NoError(t, err)
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		})
+	}
 }
 
 // P10: which refusals end a connection, and when. The call after that is made on a new one.
