@@ -30,6 +30,11 @@ func unsent(err error) error {
 	return err
 }
 
+// isUnsent reports whether err is errUnsent, in either form.
+func isUnsent(err error) bool {
+	return errors.Is(err, errUnsent) || expired != nil && errors.Is(err, expired)
+}
+
 // isReplaceable reports whether the client could connect again: a connection whose age is over stays if not, since the
 // server may be full, or the credentials be on their way.
 func (c *conn) isReplaceable() bool {
@@ -46,7 +51,7 @@ func (c *conn) isReplaceable() bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = inner.Close() }() // nothing is under way on it that counts
+	defer func() { _ = inner.Close() }()            // nothing is under way on it that counts
 	_ = inner.SetDeadline(time.Now().Add(probeFor)) // without one it ends with the server's reply
 	c.mu.Lock()
 	request := c.mu.greeting
