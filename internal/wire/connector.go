@@ -25,7 +25,7 @@ type Terms struct {
 	Life time.Duration
 	// Single: the client does not follow redirections.
 	Single bool
-	// Credentials reports whether the function for credentials works; nil if there is none.
+	// Credentials reports whether the function for credentials works; nil without one.
 	Credentials func(net.Addr) error
 	// Sentinels: the client asks sentinels for its server. All their addresses and its own share the limit of attempts.
 	Sentinels bool

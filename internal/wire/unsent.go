@@ -12,7 +12,7 @@ import (
 )
 
 // expired is the client's own error for a connection that its ConnLifetime has ended. The client sends again what fails with
-// it, whatever it is. It exports neither the error nor another one of that meaning. If a version of the client has none
+// it, whatever it is. It exports neither the error nor another one of that meaning. If a version of the client lacks an error
 // of that name, it is nil, and own commands of a program fail with errUnsent instead; a test finds that out.
 //
 //go:linkname expired github.com/redis/rueidis.errConnExpired
