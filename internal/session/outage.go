@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -92,14 +91,14 @@ type outage struct {
 	logged time.Duration // when it was logged last
 
 	// The call that stands for the others, and when it failed last.
-	script *scripts.Script
+	script string
 	key    string
 	stands time.Duration
 }
 
 // Failed implements wire.Watcher. The call began at began, and its caller does not want it any more if ended is true.
 func (o *outages) Failed( //nolint:revive // ended is a fact, not a switch
-	script *scripts.Script, key string, began time.Duration, err error, ended bool,
+	script string, key string, began time.Duration, err error, ended bool,
 ) {
 	now := clock.Now().Mono()
 	why, counts := causeOf(err)
@@ -127,7 +126,7 @@ func causeOf(err error) (why cause, counts bool) {
 	return away, true
 }
 
-func (o *outages) failed(why cause, script *scripts.Script, key string, began, now time.Duration, err error) {
+func (o *outages) failed(why cause, script string, key string, began, now time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.open.Store(true)
@@ -146,7 +145,7 @@ func (o *outages) failed(why cause, script *scripts.Script, key string, began, n
 	}
 	at.calls++
 	at.last = now
-	if at.script == nil || at.script == script && at.key == key || now-at.stands > standsFor {
+	if at.calls == 1 || at.script == script && at.key == key || now-at.stands > standsFor {
 		at.script, at.key, at.stands = script, key, now
 	}
 	lapsed := why == denied && wire.Judge(err) == wire.Wait
@@ -158,7 +157,7 @@ func (o *outages) failed(why cause, script *scripts.Script, key string, began, n
 }
 
 // Replied implements wire.Watcher.
-func (o *outages) Replied(script *scripts.Script, key string) {
+func (o *outages) Replied(script string, key string) {
 	if !o.open.Load() {
 		return
 	}
@@ -173,7 +172,7 @@ func (o *outages) Replied(script *scripts.Script, key string) {
 }
 
 // concernsLocked reports whether the reply to a call shows that an outage is over.
-func (o *outages) concernsLocked(why cause, script *scripts.Script, key string) bool {
+func (o *outages) concernsLocked(why cause, script string, key string) bool {
 	at, r := &o.mu.of[why], o.session.Runner
 	switch {
 	case r.Clustered() && r.Slot(at.key) != r.Slot(key):
@@ -205,7 +204,7 @@ func (o *outages) settleLocked() {
 // Late notes that the server executed a request for the lock of key too late for it to take effect.
 func (o *outages) Late(key string, err error) {
 	now := clock.Now().Mono()
-	o.failed(late, nil, key, now, now, err)
+	o.failed(late, "", key, now, now, err)
 }
 
 // InTime notes that it executed one in time.

@@ -46,7 +46,7 @@ func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait t
 		unanswered := Outcome{Err: errs.OfCall(ctx, err)}
 		return withReplicas{script: unanswered, replicated: unanswered}
 	})
-	both.script.Err = r.ended(ctx, call.Script, call.Keys, began, r.grants.outcome(&call, both.script.Err))
+	both.script.Err = r.ended(ctx, call.digest(), call.Keys, began, r.grants.outcome(&call, both.script.Err))
 	return both.script, both.replicated
 }
 

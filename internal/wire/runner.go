@@ -64,7 +64,7 @@ func (r *Runner) Slot(key string) uint16 { return names.Slot(key) }
 func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	began := clock.Now()
 	if err := r.door.knock(); err != nil {
-		return Reply{}, r.ended(ctx, call.Script, call.Keys, began, errs.OfCall(ctx, err)) // a call under another context may have caused err
+		return Reply{}, r.ended(ctx, call.digest(), call.Keys, began, errs.OfCall(ctx, err)) // a call under another context may have caused err
 	}
 	ctx = undated(ctx)
 	reply, err := r.runOnce(ctx, call)
@@ -72,7 +72,7 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 		reply, err = r.runOnce(ctx, call)
 	}
 	r.heard(ctx, err)
-	return reply, r.ended(ctx, call.Script, call.Keys, began, err)
+	return reply, r.ended(ctx, call.digest(), call.Keys, began, err)
 }
 
 // resends is how often a call is sent again that was not sent because its connection was given up. Each time there
@@ -137,7 +137,7 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	if err := r.door.knock(); err != nil {
 		outcomes := failed(len(calls), errs.OfCall(ctx, err))
 		for i := range outcomes {
-			_ = r.ended(ctx, calls[i].Script, calls[i].Keys, began, outcomes[i].Err)
+			_ = r.ended(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)
 		}
 		return outcomes
 	}
@@ -162,7 +162,7 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 		r.heard(ctx, outcomes[0].Err) // one connection has served all of them, or none
 	}
 	for i := range outcomes {
-		_ = r.ended(ctx, calls[i].Script, calls[i].Keys, began, outcomes[i].Err)
+		_ = r.ended(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)
 	}
 	return outcomes
 }
