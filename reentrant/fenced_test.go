@@ -82,6 +82,7 @@ func TestACounterThatIsNoNumberIsAnError(t *testing.T) {
 	server.MustDo(t, "SET", counter, "no number")
 	_, err := fenced(t, server).Lock(t.Context())
 	require.ErrorContains(t, err, "not an integer")
+	require.ErrorIs(t, err, signalbox.ErrWrongKind)
 	require.Equal(t, int64(0), server.MustDo(t, "EXISTS", "a"))
 }
 

@@ -51,6 +51,12 @@ var halfway = []string{"Script attempted to access a non local key"}
 //nolint:gochecknoglobals // a constant table
 var impossible = []string{"CROSSSLOT", wrongType}
 
+// foreign lists the words with which a command that counts refuses a value that another program wrote. Waiting does not mend it.
+// The script may have written to other keys before.
+//
+//nolint:gochecknoglobals // a constant table
+var foreign = []string{"value is not an integer", "hash value is not an integer"}
+
 // wrongType is the refusal of a command for a key of another type, which belongs to another program. Every script of ours
 // reads its keys before it writes to them.
 const wrongType = "WRONGTYPE"
@@ -92,17 +98,18 @@ func judgeWords(words string) Verdict {
 	switch {
 	case begins(words, waiting):
 		return Wait
-	case begins(words, denied), begins(words, midway), begins(words, impossible):
+	case begins(words, denied), begins(words, midway), begins(words, impossible), begins(words, foreign):
 		return Final
 	}
 	return Unknown
 }
 
-// MayHaveRun reports whether the script that err belongs to may have been executed, as a whole or, if it was denied a right,
-// in part.
+// MayHaveRun reports whether the script that err belongs to may have been executed, as a whole or, if a command in it was
+// refused, in part.
 func MayHaveRun(err error) bool {
 	var refusal *rueidis.RedisError
-	return Judge(err) == Unknown || errors.As(err, &refusal) && begins(refusal.Error(), midway)
+	return Judge(err) == Unknown ||
+		errors.As(err, &refusal) && (begins(refusal.Error(), midway) || begins(refusal.Error(), foreign))
 }
 
 // HasWords reports whether err is the reply of a server, or of a proxy before it.
@@ -127,7 +134,7 @@ func Explain(err error) error {
 		return fmt.Errorf("%w: %w", errs.ErrRefused, err)
 	case begins(words, denied), begins(words, midway):
 		return denial(err, words)
-	case begins(words, []string{wrongType}):
+	case begins(words, []string{wrongType}), begins(words, foreign):
 		return fmt.Errorf("%w: %w", errs.ErrWrongKind, err)
 	}
 	return err
