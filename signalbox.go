@@ -4,7 +4,6 @@ package signalbox
 
 import (
 	"crypto/tls"
-	"net"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -27,11 +26,11 @@ import (
 //   - ClientSetInfo to none, unless it is set: the client then opens a connection with one command
 //     instead of three, which needs no right. If the server refuses the connection for too many
 //     clients, its words are not lost when the connection closes;
-//   - ConnLifetime to its greatest value, and what it was to how long signalbox uses a connection:
-//     5 s if it is 0, without end if it is negative. So a client follows its address, also if the old
-//     server lives. A connection ends between two requests, and only if another one can be made. The
-//     client's own way would send a request again that may have been executed. Connections with a
-//     subscription or a transaction, and those to nodes of a cluster, are not ended by their age;
+//   - ConnLifetime to -1, and what it was to how long a connection is used: 5 s if it is 0, without
+//     end if it is negative. So a client follows its address, also if the old server lives. Another
+//     connection takes its place between two requests, if the server accepts it. The client's own way
+//     would send a request again that may have been executed. Connections with a subscription or a
+//     transaction, those to nodes of a cluster, and those whose credentials have changed stay;
 //   - DialCtxFn to one that wraps the connections, also those of a DialCtxFn that is set. They
 //     are left if the server says that it is the wrong one, for example with READONLY. After a
 //     failure they are made at most 20 times a second. They return what they read only after the
@@ -105,31 +104,18 @@ func Tune(o *rueidis.ClientOption) {
 // the server to which the address leads by then.
 const connLifetime = 5 * time.Second
 
-// endless lets the client send again what a connection of a Connector fails with at the end of its life, and end none itself.
-const endless = time.Duration(1<<63 - 1)
-
 // tuneConnections lets a Connector make the connections. It takes ConnLifetime over: the client itself would end a
 // connection with requests under way, and send them again, executed or not.
 func tuneConnections(o *rueidis.ClientOption) {
 	life := o.ConnLifetime
 	if life == 0 {
 		life = connLifetime
-	} else if life == endless {
-		life = -1 // Tune was called before
 	}
-	if life > 0 {
-		o.ConnLifetime = endless
-	}
-	terms := wire.Terms{Life: life, Single: o.ForceSingleClient || o.Sentinel.MasterSet != "", Sentinels: o.Sentinel.MasterSet != ""}
-	credentials := o.AuthCredentialsFn
-	if credentials != nil {
-		terms.Credentials = func(to net.Addr) error {
-			_, err := credentials(rueidis.AuthCredentialsContext{Address: to})
-			return err
-		}
-	}
-	o.DialCtxFn = wire.NewConnector(wire.KnowHello(o.DialCtxFn), terms).Dial
-	if credentials != nil {
+	o.ConnLifetime = -1
+	o.DialCtxFn = wire.NewConnector(wire.KnowHello(o.DialCtxFn), wire.Terms{
+		Life: life, Single: o.ForceSingleClient || o.Sentinel.MasterSet != "", Sentinels: o.Sentinel.MasterSet != "",
+	}).Dial
+	if credentials := o.AuthCredentialsFn; credentials != nil {
 		o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 			found, err := credentials(of)
 			return found, wire.Unconnected(err)

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -11,25 +12,29 @@ import (
 	"time"
 )
 
+// errUnsent says that a connection was given up, with a reply to every request that was sent. So what fails with it was not sent,
+// and can be sent again.
+var errUnsent = errors.New("its connection was given up before the request was sent")
+
 // drainFor is how long a connection that is being given up waits for the replies to what was sent.
 const drainFor = time.Second
 
 // conn is a connection of a Connector. It counts requests and replies as they pass. So it can be given up between
 // them, and it sees the refusals and what the server says of itself.
 //
-//	        its age, a refusal          all replies are here
-//	open --------------------> draining --------------------> over
+//	        its age, a refusal          a refusal, and all replies are here
+//	open --------------------> draining -----------------------------------> over
 //	  ^                            |
+//	  +-- its age, and all replies are here: the inner connection is replaced
 //	  +-- its age, and a reply is late
 //
-// While it drains, Write blocks. Then Write fails with errUnsent, and so does Read: the client has nothing to wait for
-// on it, and connects anew for what it has not sent. If replies are late, a connection of age stays, and one that
-// was refused something closes all the same, with errLeft.
+// While it drains, Write blocks. After a refusal Write fails with errUnsent then, and so does Read: the client has
+// nothing to wait for on it, and connects anew for what it has not sent. If replies are late, it closes all the same, with
+// errLeft. See replace.go for its age.
 //
 // One goroutine reads and one writes, as of every net.Conn of the client. mu guards what both use. It is acquired
 // before the Connector's lock, and not held during a call of the inner connection.
 type conn struct {
-	net.Conn
 	dialed
 
 	place *place
@@ -37,7 +42,7 @@ type conn struct {
 
 	once  sync.Once
 	spoke chan struct{} // closed by the first Write, or by Close
-	shut  atomic.Bool   // the inner connection was closed, or will be at once
+	shut  atomic.Bool   // close was called
 	sleep asleep
 
 	mu struct {
@@ -54,17 +59,20 @@ type conn struct {
 		draining          bool
 		leaving           bool          // it drains because of a refusal
 		free              chan struct{} // closed when it does not drain any more; nil if it does not
-		greeting          []byte        // what the client wrote before that
 		refusal           string        // the last reply before it was good
 		over              error         // why it is given up
 		refused, last     time.Time     // when lasting refusals began, and the last of them
 		timer             *time.Timer   // its age, or the end of its drain
+
+		inner    net.Conn
+		deadline time.Time // of inner
+		replacement
 	}
 }
 
 func newConn(inner net.Conn, p *place, made dialed) *conn {
-	c := &conn{Conn: inner, dialed: made, place: p, born: time.Now(), spoke: make(chan struct{})}
-	c.mu.requests.words = true
+	c := &conn{dialed: made, place: p, born: time.Now(), spoke: make(chan struct{})}
+	c.mu.inner, c.mu.requests.words = inner, true
 	if life := p.connector.life(); life > 0 {
 		c.timeLocked(life) // no other goroutine has it yet
 	}
@@ -106,14 +114,15 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	if over := c.mu.over; over != nil {
 		c.mu.Unlock()
-		return 0, unsent(over)
+		return 0, over
 	}
-	if !c.mu.good && len(c.mu.greeting) < maxText {
+	if !c.mu.good {
 		c.mu.greeting = append(c.mu.greeting, b...)
 	}
-	c.countLocked(b) // before it is sent: it drains no more between the two
+	c.countLocked(b) // before it is sent: inner is neither ended nor replaced between the two
+	inner := c.mu.inner
 	c.mu.Unlock()
-	return c.Conn.Write(b)
+	return inner.Write(b)
 }
 
 // countLocked counts the requests that begin in b.
@@ -134,6 +143,9 @@ func (c *conn) countLocked(b []byte) {
 // requestLocked records a request that says something of the connection, by its first word.
 func (c *conn) requestLocked(word []byte) {
 	is := func(known string) bool { return len(word) == len(known) && strings.EqualFold(string(word), known) }
+	if !is("PING") {
+		c.usedLocked()
+	}
 	switch {
 	case is("EVALSHA"):
 	case is("HELLO"):
@@ -152,7 +164,12 @@ func (c *conn) requestLocked(word []byte) {
 // Read implements net.Conn. It reads at once, since the error of the first Write to a closed connection may
 // discard what the server had sent. It returns after that Write, or after Close.
 func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+	inner := c.current()
+	n, err := inner.Read(b)
+	for n == 0 && err != nil && c.current() != inner { // it was replaced, when no reply was due
+		inner = c.current()
+		n, err = inner.Read(b)
+	}
 	if n > 0 {
 		c.sleep.heard()
 	}
@@ -169,13 +186,13 @@ func (c *conn) Read(b []byte) (int, error) {
 	case found != "":
 		c.place.leave(c, found)
 	case finished:
-		c.end(errUnsent)
+		c.drained()
 	}
 	switch {
 	case n > 0:
 		return n, nil
 	case over != nil:
-		return 0, unsent(over)
+		return 0, over
 	case err != nil && !good:
 		err = &connectError{err}
 	}
@@ -216,7 +233,7 @@ func (c *conn) hearLocked(b []byte) (found string) {
 
 func (c *conn) goodLocked() {
 	if !c.mu.good && !c.mu.unused {
-		c.mu.good = true
+		c.mu.good, c.mu.greets = true, c.mu.sent // the client writes nothing else before the first reply
 		c.place.accepted()
 	}
 }
@@ -230,10 +247,15 @@ func (c *conn) helloLocked(found string) string {
 	if bytes.Contains(said, []byte("mode\r\n$7\r\ncluster")) {
 		c.mu.member = true
 	}
-	if !first && (bytes.Contains(said, []byte("role\r\n$7\r\nreplica")) || bytes.Contains(said, []byte("role\r\n$5\r\nslave"))) {
+	if !first && saysReplica(said) {
 		return "READONLY the server is a replica"
 	}
 	return found
+}
+
+// saysReplica reports whether a reply to HELLO is that of a replica.
+func saysReplica(said []byte) bool {
+	return bytes.Contains(said, []byte("role\r\n$7\r\nreplica")) || bytes.Contains(said, []byte("role\r\n$5\r\nslave"))
 }
 
 // refusesLocked reports whether the connection is to be left after a refusal.
@@ -266,30 +288,12 @@ func (c *conn) isHereLocked(to string) bool {
 	if c.place.connector.terms.Single || !c.mu.member {
 		return true
 	}
-	return c.place.isAt(to, addressOf(c.Conn))
+	return c.place.isAt(to, addressOf(c.mu.inner))
 }
 
 // idleLocked reports whether nothing that was sent waits for a reply.
 func (c *conn) idleLocked() bool {
 	return !c.mu.requests.lost && !c.mu.replies.lost && !c.mu.requests.within() && c.mu.received >= c.mu.sent
-}
-
-// aged begins to give the connection up because of its age.
-func (c *conn) aged() {
-	c.mu.Lock()
-	pinned := c.mu.pinned || c.mu.member || c.mu.requests.lost || c.mu.replies.lost
-	c.mu.Unlock()
-	switch {
-	case pinned:
-	case c.isReplaceable():
-		c.drain(false)
-	default:
-		c.mu.Lock()
-		if c.mu.over == nil {
-			c.timeLocked(drainFor)
-		}
-		c.mu.Unlock()
-	}
 }
 
 // drain begins to give the connection up. leaving: at all events.
@@ -312,7 +316,19 @@ func (c *conn) drain(leaving bool) { //nolint:revive // one state of both
 	}
 	c.mu.Unlock()
 	if now {
+		c.drained()
+	}
+}
+
+// drained ends a drain: nothing that was sent waits for a reply, and Write is blocked.
+func (c *conn) drained() {
+	c.mu.Lock()
+	leaving := c.mu.leaving
+	c.mu.Unlock()
+	if leaving {
 		c.end(errUnsent)
+	} else {
+		c.replace()
 	}
 }
 
@@ -323,7 +339,7 @@ func (c *conn) late() {
 	if !leaving && c.mu.over == nil {
 		c.mu.draining = false
 		c.freeLocked()
-		c.timeLocked(drainFor)
+		c.keepLocked()
 	}
 	c.mu.Unlock()
 	if leaving {
@@ -368,7 +384,14 @@ func (c *conn) close() error {
 		c.place.ended(c)
 	}
 	c.speak()
-	return c.Conn.Close()
+	c.mu.Lock()
+	inner, next := c.mu.inner, c.mu.next // no other replaces it: the connection is over
+	c.mu.next = nil
+	c.mu.Unlock()
+	if next != nil {
+		_ = next.Close()
+	}
+	return inner.Close()
 }
 
 // Close implements net.Conn.
@@ -384,3 +407,30 @@ func (c *conn) Close() error {
 	c.mu.Unlock()
 	return c.close()
 }
+
+// current returns the inner connection.
+func (c *conn) current() net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.inner
+}
+
+// LocalAddr implements net.Conn.
+func (c *conn) LocalAddr() net.Addr { return c.current().LocalAddr() }
+
+// RemoteAddr implements net.Conn.
+func (c *conn) RemoteAddr() net.Addr { return c.current().RemoteAddr() }
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.deadline = at
+	return c.mu.inner.SetDeadline(at)
+}
+
+// SetReadDeadline implements net.Conn. The client does not call it.
+func (c *conn) SetReadDeadline(at time.Time) error { return c.current().SetReadDeadline(at) }
+
+// SetWriteDeadline implements net.Conn. The client does not call it.
+func (c *conn) SetWriteDeadline(at time.Time) error { return c.current().SetWriteDeadline(at) }

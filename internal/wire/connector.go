@@ -25,8 +25,6 @@ type Terms struct {
 	Life time.Duration
 	// Single: the client does not follow redirections.
 	Single bool
-	// Credentials reports whether the function for credentials works; nil without one.
-	Credentials func(net.Addr) error
 	// Sentinels: the client asks sentinels for its server. All their addresses and its own share the limit of attempts.
 	Sentinels bool
 }
@@ -260,7 +258,7 @@ func (p *place) join(c *conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p.conns[c] = struct{}{}
-	p.remote, _ = canonical(addressOf(c.Conn), "")
+	p.remote, _ = canonical(addressOf(c.mu.inner), "") // no other goroutine has it yet
 }
 
 // accepted records that the server accepts the client: more connections may be made at once.

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -38,7 +39,7 @@ func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait t
 		if !sent || both.noScript {
 			both = r.askReplicas(ctx, r.byText, call, count, wait)
 		}
-		for again := 0; again < resends && isUnsent(both.script.Err); again++ {
+		for again := 0; again < resends && errors.Is(both.script.Err, errUnsent); again++ {
 			both = r.askReplicas(ctx, r.byText, call, count, wait)
 		}
 		return both

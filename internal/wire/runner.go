@@ -68,7 +68,7 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	}
 	ctx = undated(ctx)
 	reply, err := r.runOnce(ctx, call)
-	for again := 0; again < resends && isUnsent(err); again++ {
+	for again := 0; again < resends && errors.Is(err, errUnsent); again++ {
 		reply, err = r.runOnce(ctx, call)
 	}
 	r.heard(ctx, err)
@@ -147,7 +147,7 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 		var unsent []int
 		var left []Call
 		for i, outcome := range outcomes {
-			if isUnsent(outcome.Err) {
+			if errors.Is(outcome.Err, errUnsent) {
 				unsent, left = append(unsent, i), append(left, calls[i])
 			}
 		}

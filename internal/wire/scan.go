@@ -77,7 +77,7 @@ func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) 
 		begun := clock.Now().Mono()
 		read = readPage(r.asking(ctx, client, pageCommands(client, scan, from)...))
 		r.Pace(node).page(clock.Now().Mono(), begun, read.busy)
-		if !isUnsent(read.err) && !errors.Is(read.err, errReplica) {
+		if !errors.Is(read.err, errUnsent) && !errors.Is(read.err, errReplica) {
 			break
 		}
 	}

@@ -88,7 +88,7 @@ func Judge(err error) Verdict {
 			return Final
 		}
 	}
-	if isUnconnected(err) || isUnsent(err) || errors.Is(err, rueidis.ErrNoSlot) {
+	if isUnconnected(err) || errors.Is(err, errUnsent) || errors.Is(err, rueidis.ErrNoSlot) {
 		return Wait
 	}
 	return Unknown

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+)
+
+// An address may lead to another server while the old one still lives, and refuses nothing. So a connection that is
+// used is made anew when it is of age. The client does not notice: a second inner connection is made and greeted as the
+// first one was, and takes its place when no reply is due. Until then the first one serves, and it stays if the second
+// one cannot be had. A request is sent on one of them, once.
+//
+// A connection that is not used is not made anew before it is used again.
+
+// probeFor bounds an attempt to make the second connection.
+const probeFor = 2 * time.Second
+
+// dialed is how a connection was made.
+type dialed struct {
+	dialer *net.Dialer
+	config *tls.Config
+}
+
+// replacement is what a connection knows of the next one. The connection's lock guards it.
+type replacement struct {
+	greeting []byte   // what the client wrote before the first reply
+	greets   uint64   // how many requests that is
+	used     bool     // a request was sent since the connection was made, beside pings
+	waits    bool     // it is of age, and waits to be used
+	next     net.Conn // the second connection, or nil
+}
+
+// usedLocked records a request.
+func (c *conn) usedLocked() {
+	c.mu.used = true
+	if c.mu.waits {
+		c.mu.waits = false
+		c.timeLocked(0)
+	}
+}
+
+// aged is called when the connection is of age, on a goroutine of its timer. One call is under way at a time: the next
+// one is scheduled at its end.
+func (c *conn) aged() {
+	c.mu.Lock()
+	stays := c.mu.over != nil || c.mu.pinned || c.mu.member || c.mu.requests.lost || c.mu.replies.lost || !c.mu.good
+	if !stays && !c.mu.used {
+		stays, c.mu.waits = true, true
+	}
+	c.mu.Unlock()
+	if stays {
+		return
+	}
+	if c.prepare() {
+		c.drain(false)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keepLocked()
+}
+
+// keepLocked lets the inner connection live for one life more.
+func (c *conn) keepLocked() {
+	if next := c.mu.next; next != nil {
+		c.mu.next = nil
+		go next.Close() // which may take a while with TLS
+	}
+	if c.mu.over == nil && !c.mu.leaving {
+		c.timeLocked(c.place.connector.life())
+	}
+}
+
+// prepare makes the second connection, and reports whether the server there accepts it.
+func (c *conn) prepare() bool {
+	p := c.place
+	if p.isFailing() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeFor)
+	defer cancel()
+	next, err := p.connector.next(ctx, p.addr, c.dialer, c.config)
+	if err != nil {
+		return false
+	}
+	c.mu.Lock()
+	over := c.mu.over != nil
+	if !over {
+		c.mu.next = next // from here on close ends it
+	}
+	greeting, greets := slices.Clone(c.mu.greeting), c.mu.greets
+	c.mu.Unlock()
+	if over {
+		_ = next.Close()
+		return false
+	}
+	accepted, refused := greet(next, greeting, greets)
+	if refused {
+		c.mu.Lock()
+		c.mu.pinned = true // such as a password that has changed since: it would be refused again and again
+		c.mu.Unlock()
+	}
+	return accepted
+}
+
+// greet sends what the client began with, and reports whether the server accepts all of it, or refuses it.
+func greet(next net.Conn, greeting []byte, greets uint64) (accepted, refused bool) {
+	_ = next.SetDeadline(time.Now().Add(probeFor)) // without one, greet ends with the connection
+	if _, err := next.Write(greeting); err != nil {
+		return false, false
+	}
+	f, buffer := frames{whole: true}, make([]byte, maxText)
+	for replies := uint64(0); replies < greets; {
+		n, err := next.Read(buffer)
+		for rest, ended := f.next(buffer[:n]); ended; rest, ended = f.next(rest) {
+			replies++
+			if f.kind == '-' || f.kind == '!' {
+				return false, true
+			}
+			if saysReplica(f.text) {
+				return false, false
+			}
+		}
+		if err != nil || f.lost {
+			return false, false
+		}
+	}
+	return next.SetDeadline(time.Time{}) == nil, false
+}
+
+// replace lets the second connection take the place of the first. No reply is due, and Write is blocked. So the client has no
+// request on the first one, and the error that its end gives to Read is not for the client.
+func (c *conn) replace() {
+	c.mu.Lock()
+	if c.mu.over != nil || c.mu.leaving || !c.mu.draining || c.mu.next == nil {
+		c.mu.Unlock()
+		return // it ends, or was replaced at this moment
+	}
+	old := c.mu.inner
+	c.mu.inner, c.mu.next = c.mu.next, nil
+	c.mu.used, c.mu.draining = false, false
+	if !c.mu.deadline.IsZero() {
+		_ = c.mu.inner.SetDeadline(c.mu.deadline)
+	}
+	c.sleep.works.Store(int64(clock.Now().Mono()))
+	c.sleep.doubted.Store(0)
+	c.place.gone.Add(1)
+	c.place.leads(c.mu.inner)
+	c.freeLocked()
+	c.timeLocked(c.place.connector.life())
+	c.mu.Unlock()
+	_ = old.Close()
+}
+
+func (p *place) isFailing() bool {
+	p.connector.mu.Lock()
+	defer p.connector.mu.Unlock()
+	p.settleLocked(time.Now())
+	return p.fails > 0
+}
+
+// leads records the host that the address leads to.
+func (p *place) leads(to net.Conn) {
+	p.connector.mu.Lock()
+	defer p.connector.mu.Unlock()
+	p.remote, _ = canonical(addressOf(to), "")
+}
