@@ -36,7 +36,7 @@ const firstKnock, lastKnock = 10 * time.Millisecond, 125 * time.Millisecond
 const (
 	// settled is how long a connection lives that was no failure: the next one is made at once.
 	settled = time.Second
-	// perSecond bounds the attempts in any second while they fail, with the one that found out.
+	// perSecond bounds the attempts in any second while they fail, with those that found out.
 	perSecond = 20
 )
 
@@ -180,7 +180,7 @@ func Departures(addr string) uint64 {
 
 // pace bounds how many attempts there are in a second.
 type pace struct {
-	made [perSecond - 1]time.Time
+	made [perSecond - 3]time.Time // some more are made before a failure is known
 	next int
 }
 
