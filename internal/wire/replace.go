@@ -71,7 +71,7 @@ func (c *conn) aged() {
 func (c *conn) keepLocked() {
 	if next := c.mu.next; next != nil {
 		c.mu.next = nil
-		go next.Close() // which may take a while with TLS
+		go func() { _ = next.Close() }() // which may take a while with TLS
 	}
 	if c.mu.over == nil && !c.mu.leaving {
 		c.timeLocked(c.place.connector.life())
