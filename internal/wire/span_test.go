@@ -44,6 +44,20 @@ func hold(tb testing.TB, to redistest.Dialer, n int, shards ...*redistest.Server
 	return h
 }
 
+// awaitRenewal renews all holds until each is renewed in one go. None is ever gone.
+func (h *held) awaitRenewal() {
+	h.Helper()
+	redistest.Await(h, "a renewal of every hold", func() bool {
+		broken := false
+		for i, said := range h.runner.RunByKey(h.Context(), h.batch) {
+			if broken = broken || said.Err != nil; said.Err == nil {
+				require.EqualValues(h, 1, said.N, h.batch.Keys[i])
+			}
+		}
+		return !broken
+	})
+}
+
 // renew renews all holds, and requires that each is there.
 func (h *held) renew() {
 	h.Helper()
@@ -151,6 +165,9 @@ func TestAChangeBehindTheEndpointLosesNoHold(t *testing.T) {
 				for _, said := range h.runner.RunByKey(t.Context(), h.batch) {
 					require.Error(t, said.Err, "the connection broke")
 				}
+				h.awaitRenewal() // the next calls may still meet the broken connection, or one that a probe breaks
+				moved.awaitRenewal()
+				return
 			}
 			h.renew()
 			require.False(t, h.runner.SpansSlots(), "it is no longer true")
