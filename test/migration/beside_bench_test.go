@@ -46,7 +46,7 @@ func BenchmarkSetNXBesideRedsync(b *testing.B) {
 				for before := s.longest.Load(); waited > before && !s.longest.CompareAndSwap(before, waited); before = s.longest.Load() {
 				}
 				s.uses.Add(1)
-				for until := time.Now().Add(time.Millisecond); time.Now().Before(until); { //nolint:revive // the work
+				for until := time.Now().Add(time.Millisecond); time.Now().Before(until); {
 				}
 				if err := unlock(); err != nil {
 					b.Error(err)
