@@ -144,7 +144,8 @@ func (e *UnconfirmedError) Error() string {
 	if e == nil {
 		return "<nil>"
 	}
-	return fmt.Sprintf("%v: the release; the hold ends by itself by %s: %v", ErrUnconfirmed, e.KeyEnds.Format(time.RFC3339Nano), e.Err)
+	ends := e.KeyEnds.Add(time.Second - 1).Truncate(time.Second) // rounded up: not before
+	return fmt.Sprintf("the server did not confirm the release; the hold ends by itself at %s at the latest: %v", ends.Format(time.TimeOnly), e.Err)
 }
 
 // Is makes errors.Is(err, ErrUnconfirmed) hold.

@@ -112,7 +112,7 @@ func ExampleLease_Bind() {
 	fmt.Println(context.Cause(work))
 	fmt.Println("too late:", errors.Is(lease.Unlock(), signalbox.ErrLost))
 	// Output:
-	// the lease was lost
+	// signalbox: lock "export": the lease was lost: the time of its fixed lease is over
 	// too late: true
 }
 
@@ -132,7 +132,7 @@ func ExampleWithMaxHold() {
 	}
 	<-lease.Done()
 	fmt.Println(lease.Err())
-	// Output: the lease was held for as long as WithMaxHold allows
+	// Output: signalbox: lock "import": the lease was held for as long as WithMaxHold allows
 }
 
 // store is what the lock protects. It takes a write only with a token that is not smaller than

@@ -66,9 +66,9 @@ func (l Lease) Enter(ctx context.Context) context.Context { return hold.Lease(l)
 //
 // Unlock returns nil if the lock was released or handed over, and ErrNotHeld for a lease that was
 // unlocked before. It returns ErrLost or ErrMaxHold if the lease had ended before: another holder
-// may have worked meanwhile. If the server does not reply within a second, it returns
-// *UnconfirmedError, which is ErrUnconfirmed, and repeats the release in the background until the
-// key has ended. It can take longer than a second with a client that Tune did not set up; see Tune.
+// may have worked meanwhile. If the server does not reply within a second, the
+// error is ErrUnconfirmed, as *UnconfirmedError for errors.As, and the release is repeated in the
+// background until the key has ended. It can take longer than a second with a client that Tune did not set up; see Tune.
 func (l Lease) Unlock() error { return hold.Lease(l).Unlock() }
 
 // Release is Unlock, for permits: defer lease.Release() reads right behind an Acquire.

@@ -119,16 +119,20 @@ func WithObserver(o Observer) SessionOption {
 //
 //   - a lease was lost before it was unlocked, the server did not confirm a release, or it refused a call
 //     (ErrRefused, ErrDenied);
-//   - the function of a once panicked, or failed after its caller had left. Each of these five has at most one line
-//     in a second, with the number of events and the first of them; it is written a second after that;
-//   - Close ended a lease that was never unlocked: once for each lease, up to 20;
-//   - the server may evict the keys of locks: once. A Locker has to try again, and why: once in each Lock.
+//   - the function of a once panicked, or failed after its caller had left;
+//   - a Locker has to try again, and why;
+//   - the host was suspended, or its wall clock was set forward;
+//   - Close ended a lease that was not unlocked yet: once for each lease, up to 20;
+//   - the server may evict the keys of locks: once.
 //
-// Lines are written one after the other on a goroutine of their own, except those of a Locker. So a handler may block, or
-// call the session. If it panics, its line is lost.
+// Lines are written one after the other on a goroutine of their own. So a handler may block, or call the session. If it
+// panics, its line is lost.
 //
 // Info: unlock messages cease to arrive, so that waiters poll, and arrive again. If the server denies them, that is
 // a warning. Error: a hook of the observer panicked.
+//
+// Apart from the last two warnings each sort of event has at most one line in a second, with the number of events and
+// the first of them. It is written a second after that.
 //
 // Hold ids and passwords are never logged. With WithHashedNames, names are logged as digests.
 func WithLogger(logger *slog.Logger) SessionOption {

@@ -142,7 +142,7 @@ func (e *Election) health(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errs.ErrReleased): // resigned meanwhile
 		case err != nil:
-			return fmt.Errorf("the term is over, and was not resigned: %w", err)
+			return fmt.Errorf("the term is over, and was not resigned: %w", cause(err))
 		case leads != t.hold:
 			return fmt.Errorf("%w: the server names another leader, or none", errs.ErrLost)
 		}

@@ -157,7 +157,7 @@ func (t *term) overLocked() error {
 		return err
 	}
 	if t.left() <= 0 {
-		return fmt.Errorf("%w: it was not renewed, and steps down before its lease ends", errs.ErrLost)
+		return t.named(fmt.Errorf("%w, and the leader steps down before its lease ends", errs.ErrLostLate))
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (t *term) left() time.Duration {
 func (t *term) lose() {
 	t.mu.Lock()
 	if t.mu.cause == nil {
-		t.mu.cause = errs.ErrLost
+		t.mu.cause = t.named(errs.ErrLostGone)
 	}
 	t.mu.Unlock()
 	_ = t.err() // which cancels
@@ -219,7 +219,7 @@ func (t *term) resign() error {
 	}
 	t.mu.resigned = true
 	if lost == nil {
-		t.mu.cause = errs.ErrReleased
+		t.mu.cause = t.named(errs.ErrReleased)
 	}
 	t.mu.Unlock()
 	e := t.election
@@ -237,6 +237,8 @@ func (t *term) resign() error {
 	}
 	return err
 }
+
+func (t *term) named(err error) error { return t.election.base.Named("", err) }
 
 func (t *term) explain(op string, err error) error { return t.election.base.Explain(op, err) }
 

@@ -3,10 +3,13 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
@@ -54,7 +57,7 @@ func (g *group) ended(m *one, cause error) {
 		g.mu.Unlock()
 		return
 	}
-	g.mu.lost = &signalbox.OpError{Op: "hold", Name: m.place.Name, Err: cause}
+	g.mu.lost = &signalbox.OpError{Op: "hold", Name: m.place.Name, Err: acquire.Bare(cause)}
 	lost, begun, stop := g.mu.lost, g.mu.begun, g.mu.stop
 	g.mu.Unlock()
 	switch {
@@ -92,6 +95,15 @@ func (g *group) Vacated(now clock.Instant) error {
 		return nil
 	}
 	return g.returnParts()
+}
+
+// Named implements hold.Namer. An error of a member names that one.
+func (g *group) Named(op string, err error) error {
+	names := make([]string, len(g.lock.members))
+	for i := range g.lock.members {
+		names[i] = g.lock.members[i].place.Name
+	}
+	return explainFor(cmp.Or(op, "multilock"), strings.Join(names, ", "), err)
 }
 
 // Lost implements hold.Home: a part was lost, and the others go back.

@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -192,7 +193,7 @@ func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 	if l != nil && len(l.members) > 0 {
 		s = l.members[0].place.Session
 	}
-	return (*signalbox.Locker)(hold.NewLocker(ctx, s.Logger(), l.lock))
+	return (*signalbox.Locker)(hold.NewLocker(ctx, func(err error) { s.Logs.Retried(observe.Labels{}, err) }, l.lock))
 }
 
 // ready returns why nothing can be taken, or nil.

@@ -118,7 +118,7 @@ func (o *Once) take(ctx context.Context) (signalbox.Lease, error) {
 	ctx = hold.WithoutLeases(ctx)
 	lease, err := o.claim.TryLock(ctx)
 	if err == nil || wire.Judge(err) == wire.Final {
-		return lease, unwrap(err)
+		return lease, acquire.Bare(err)
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -128,15 +128,7 @@ func (o *Once) take(ctx context.Context) (signalbox.Lease, error) {
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(waiting), errStored) {
 		err = errStored
 	}
-	return lease, unwrap(err)
-}
-
-// unwrap takes the operation of the lock off its error.
-func unwrap(err error) error {
-	if op, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost one
-		return op.Err
-	}
-	return err
+	return lease, acquire.Bare(err)
 }
 
 // hearer hears that an outcome was stored.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -94,7 +95,7 @@ func (o *Once) store(ctx context.Context, w *work, value string) (other found, e
 
 // stale is the error of a store under a hold that had ended.
 func stale(lease signalbox.Lease) error {
-	return fmt.Errorf("%w: %w", errs.ErrStale, cmp.Or(lease.Err(), errs.ErrLost))
+	return fmt.Errorf("%w: %w", errs.ErrStale, cmp.Or(acquire.Bare(lease.Err()), errs.ErrLostGone))
 }
 
 // sendStore sends a store until the server replies, until waiting cannot help, or until the lease has been

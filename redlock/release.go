@@ -74,7 +74,7 @@ func (n *tenure) release(left time.Duration) error {
 		case carried:
 			return nil
 		case failed:
-			return errs.ErrLost
+			return errs.ErrLostGone
 		case open:
 		}
 	}
@@ -107,6 +107,9 @@ func (n *tenure) releaseAt(i int, m *session.Session, left time.Duration) return
 	}
 	return returned{had, n.lock.number(i, err)}
 }
+
+// Named implements hold.Namer.
+func (n *tenure) Named(op string, err error) error { return n.lock.base.Named(op, err) }
 
 // Lost implements hold.Home: the term ended under the holder. Some servers may still have the hold, also if a
 // quorum does not: it is released, so that others need not wait until it expires.

@@ -74,8 +74,8 @@ func TestAnotherProcessIsNotifiedByMessage(t *testing.T) {
 	require.Contains(t, h.Label, fmt.Sprintf(":%d", process.PID()))
 	require.Equal(t, 1, locktest.Listeners(t, server, names.Session(names.DefaultPrefix, h.Session)))
 	require.NoError(t, mu.ForceUnlock(t.Context()))
-	require.Equal(t, signalbox.ErrLost.Error(), command(t, process, "wait"))
-	require.Equal(t, signalbox.ErrLost.Error(), command(t, process, "unlock"))
+	require.Contains(t, command(t, process, "wait"), signalbox.ErrLost.Error())
+	require.Contains(t, command(t, process, "unlock"), signalbox.ErrLost.Error())
 }
 
 // P2: the session listens a moment after the lock was taken. What was taken from it until then it

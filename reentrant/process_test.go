@@ -104,8 +104,8 @@ func TestAStoppedProcessLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 	next := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	require.Greater(t, next.Token(), token)
 	process.Thaw()
-	require.Equal(t, signalbox.ErrLost.Error(), command(t, process, "err"))
-	require.Equal(t, signalbox.ErrLost.Error(), command(t, process, "unlock"))
+	require.Contains(t, command(t, process, "err"), signalbox.ErrLost.Error())
+	require.Contains(t, command(t, process, "unlock"), signalbox.ErrLost.Error())
 	require.NoError(t, next.Err()) // P8: the late unlock touched nothing
 	require.True(t, isHeld(t, server, "a"))
 	require.NoError(t, next.Unlock())

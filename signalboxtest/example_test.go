@@ -76,5 +76,5 @@ func Example() {
 	// Output:
 	// the lock is free: <nil>
 	// another process holds it: another process ships the order
-	// it is lost: the lease was lost
+	// it is lost: signalbox: lock "order/42": the lease was lost: the server no longer has it; it was ended by force, deleted or evicted
 }

@@ -164,5 +164,8 @@ func (f *Fake) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if of, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost one: it names the lock already
+		err = of.Err
+	}
 	return &signalbox.OpError{Op: op, Name: f.name, Err: err}
 }

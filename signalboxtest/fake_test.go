@@ -130,7 +130,7 @@ func lost(t *testing.T, l lock, lose func() *signalboxtest.Holding) {
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	require.Greater(t, other.Token(), lease.Token())
 	_, err = l.TryLock(entered)
-	require.EqualError(t, err, `signalbox: try lock "a": the lease was lost`)
+	require.EqualError(t, err, `signalbox: try lock "a": the lease was lost: the server no longer has it; it was ended by force, deleted or evicted`)
 	_, err = l.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
@@ -142,7 +142,7 @@ func lost(t *testing.T, l lock, lose func() *signalboxtest.Holding) {
 		<-ctx.Done()
 		return nil
 	})
-	require.EqualError(t, err, `signalbox: unlock "a": the lease was lost`)
+	require.EqualError(t, err, `signalbox: unlock "a": the lease was lost: the server no longer has it; it was ended by force, deleted or evicted`)
 }
 
 // P1: goroutines that share a Fake exclude each other, whatever is lost meanwhile.

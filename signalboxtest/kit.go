@@ -80,7 +80,8 @@ func New(tb testing.TB, options ...Option) *Kit {
 	}
 	k.server.ClockTTL(true)
 	tb.Cleanup(k.close)
-	k.own = k.open(signalbox.WithLabel("signalboxtest")).session
+	// What it holds is the test's doing, and no leak.
+	k.own = k.open(signalbox.WithLabel("signalboxtest"), signalbox.WithLogger(slog.New(slog.DiscardHandler))).session
 	k.settle()
 	return k
 }

@@ -208,10 +208,10 @@ func (j *job) hold(signals <-chan os.Signal) {
 func (j *job) release(code int, lost error) error {
 	err := j.lease.Unlock()
 	if lost != nil {
-		return &exit{codeLost, fmt.Errorf("run %q: %w; the program ended with exit code %d", j.name, lost, code)}
+		return &exit{codeLost, fmt.Errorf("run %q: %w; the program ended with exit code %d", j.name, bare(lost), code)}
 	}
 	if err != nil && !errors.Is(err, signalbox.ErrLost) { // a loss after the program's end harms nothing, and hold reported it
-		j.warn(err.Error())
+		j.warn(bare(err).Error())
 	}
 	return &exit{code, nil}
 }

@@ -104,6 +104,14 @@ func codeOf(err error) int {
 	return codeUsage
 }
 
+// bare returns err without the operation and the name, which the caller adds itself.
+func bare(err error) error {
+	if of, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost one alone
+		return of.Err
+	}
+	return err
+}
+
 // signalError is the cause of a context that a signal ended.
 type signalError struct{ signal syscall.Signal }
 

@@ -72,7 +72,7 @@ func TestRunKeepsTheLockOfAProgramThatItMayNotSignal(t *testing.T) {
 		redistest.Await(t, "the lock again", func() bool { return strings.Count(p.said(), "held again") == 2 })
 		p.send("")
 		require.Equal(t, 70, p.code(), p.said())
-		require.Contains(t, p.said(), "the lease was lost; the program ended with exit code")
+		require.Contains(t, p.said(), "deleted or evicted; the program ended with exit code")
 		require.Zero(t, tokenOf(t, operator, name))
 	}
 }

@@ -210,8 +210,8 @@ func (b *Base) Place(kind string, side session.Side, g session.Gatherer) signalb
 // hold that begins after that is ended by the call that begins it, and is not logged: no program
 // forgot it.
 func (b *Base) Evict(h *hold.Hold, cause error) {
-	if kind, lasted, evicted := h.Evict(cause); evicted {
-		b.Session.LogLeft(kind, b.Name, lasted)
+	if lasted, evicted := h.Evict(cause); evicted {
+		b.Session.LogLeft(b.labels(), lasted)
 	}
 }
 
@@ -223,7 +223,27 @@ func (b *Base) Explain(op string, err error) error {
 	if b.Session != nil && (errors.Is(err, errs.ErrRefused) || errors.Is(err, errs.ErrDenied)) {
 		b.Session.Logs.Refused(b.labels(), op, err)
 	}
-	return &signalbox.OpError{Op: op, Name: b.Name, Err: err}
+	return &signalbox.OpError{Op: op, Name: b.Name, Err: Bare(err)}
+}
+
+// Named is hold.Namer for the homes of the holds of the lock. Without an operation the error says what has ended: a lock,
+// or else the kind.
+func (b *Base) Named(op string, err error) error {
+	if op == "" {
+		op = "lock"
+		if b.Settled != nil && b.Kind != session.Reentrant && b.Kind != session.Fair {
+			op = string(b.Kind)
+		}
+	}
+	return &signalbox.OpError{Op: op, Name: b.Name, Err: Bare(err)}
+}
+
+// Bare returns err without the operation and the name, if it begins with them.
+func Bare(err error) error {
+	if op, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost one alone
+		return op.Err
+	}
+	return err
 }
 
 // ErrNoFunc is the error of a Do that has nothing to run.
@@ -257,11 +277,13 @@ func (b *Base) Locker(ctx context.Context, take Taker) *signalbox.Locker {
 
 // LockerAs is Locker with a take that errors call op.
 func (b *Base) LockerAs(ctx context.Context, op string, take Taker) *signalbox.Locker {
-	return (*signalbox.Locker)(hold.NewLocker(ctx, b.Session.Logger(), func(ctx context.Context) (hold.Lease, error) {
+	return (*signalbox.Locker)(hold.NewLocker(ctx, b.retried, func(ctx context.Context) (hold.Lease, error) {
 		lease, err := take(ctx)
 		return lease, b.Explain(op, err)
 	}))
 }
+
+func (b *Base) retried(err error) { b.Session.Logs.Retried(b.labels(), err) }
 
 // Holder asks the server for the holder of the lock. It returns ErrNotHeld if the lock is free.
 func (b *Base) Holder(ctx context.Context) (signalbox.Holder, error) {

@@ -52,7 +52,7 @@ func (n *held) Vacated(now clock.Instant) error {
 func (n *held) release(now clock.Instant) error {
 	patience := n.patience(now)
 	defer patience.End()
-	return n.releaseWithin(patience, now, errs.ErrLost)
+	return n.releaseWithin(patience, now, errs.ErrLostGone)
 }
 
 // used returns the stamp of the last token that was used.
@@ -106,6 +106,12 @@ func (n *held) leaveLocal() {
 		n.lock.Kind.Queues.Done(n.local)
 	}
 }
+
+// Named implements hold.Namer.
+func (n *held) Named(op string, err error) error { return n.lock.Base.Named(op, err) }
+
+// Superseded implements queue.Tenant.
+func (n *held) Superseded() { n.Term.Gone() }
 
 // Evict implements queue.Tenant.
 func (n *held) Evict(cause error) { n.lock.Base.Evict(&n.Hold, cause) }

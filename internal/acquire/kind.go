@@ -253,7 +253,7 @@ func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
 		Args:   []string{l.Kind.Named(a), wire.Milliseconds(life)},
 	}, l.Base.Replicas)
 	if err == nil && reply.Code() != wire.Done {
-		err = errs.ErrLost
+		err = errs.ErrLostGone
 	}
 	if err = errs.Join(err, shortfall); err != nil {
 		return CutShort(ctx, err)

@@ -158,7 +158,7 @@ func (n *held) requeue(now clock.Instant, a queue.Requeuer) error {
 	} else if c := (&Candidate{lock: l, queue: l.Kind.Use(&l.Keys), place: place, queued: now}); !n.local.Send(l.Wish.Like, c) {
 		c.Leave()
 	}
-	return n.released(had, err, errs.ErrLost)
+	return n.released(had, err, errs.ErrLostGone)
 }
 
 // yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
@@ -176,10 +176,10 @@ func (n *held) yield(sent clock.Instant, a yielder) error {
 		// was lost.
 		return n.releaseWithin(patience, now, nil)
 	case err != nil:
-		return n.releaseWithin(patience, now, errs.ErrLost)
+		return n.releaseWithin(patience, now, errs.ErrLostGone)
 	case fate == queue.Gone:
 		n.Term.Gone()
-		return errs.ErrLost
+		return errs.ErrLostGone
 	case fate == queue.Released:
 		if n.Term.Stop(now) == nil {
 			n.over()
@@ -195,5 +195,5 @@ func (n *held) yield(sent clock.Instant, a yielder) error {
 	}
 	// There is no waiter any more, or the term ended while the question was on its way, and Lost handles
 	// that.
-	return n.releaseWithin(patience, now, errs.ErrLost)
+	return n.releaseWithin(patience, now, errs.ErrLostGone)
 }

@@ -51,6 +51,9 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 type asked int
 
 func (*asked) Evict(error) {}
+
+// Superseded implements queue.Tenant.
+func (*asked) Superseded() {}
 func (n *asked) Recheck()  { *n++ }
 
 // P2: a forced release that comes between the grant and the beginning of a hold is not missed. The session may have begun to

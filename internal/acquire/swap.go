@@ -33,7 +33,7 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 	if err != nil {
 		n.attempt.Abandon()
 		n.over()
-		err = errs.Join(errs.ErrLost, err)
+		err = errs.Join(errs.ErrLostGone, err)
 		lease.NotSucceeded(err)
 		return hold.Lease{}, err
 	}

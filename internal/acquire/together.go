@@ -114,7 +114,7 @@ func (n *held) scatter(now clock.Instant, given []*returned) {
 	defer patience.End()
 	queue.Scatter(patience, n.lock.Kind.Scatter, all)
 	for _, r := range given {
-		*r.result = r.held.released(r.Had, r.Err, errs.ErrLost)
+		*r.result = r.held.released(r.Had, r.Err, errs.ErrLostGone)
 		r.held.over()
 	}
 }

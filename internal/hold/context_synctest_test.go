@@ -222,7 +222,7 @@ func TestChildrenOfABoundContextCostNoGoroutine(t *testing.T) {
 		l.hold.Term.Break(errs.ErrLost, false)
 		synctest.Wait()
 		for _, child := range children {
-			require.Equal(t, errs.ErrLost, context.Cause(child))
+			require.Equal(t, errs.ErrLostLate, context.Cause(child))
 		}
 	})
 }
@@ -326,7 +326,7 @@ func TestEndedCarriedLeaseEntersNothing(t *testing.T) {
 		_, ok := released.Pass(clock.Now())
 		require.True(t, ok, "somebody else of this process has it now")
 		lost.Term.Break(errs.ErrLost, true)
-		for name, want := range map[string]error{"a": errs.ErrReleased, "b": errs.ErrLost} {
+		for name, want := range map[string]error{"a": errs.ErrReleased, "b": errs.ErrLostGone} {
 			l, carried := Carried(ctx, &realm, name)
 			require.True(t, carried)
 			_, err := l.Again()

@@ -3,6 +3,7 @@
 package hold
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,13 @@ type Home interface {
 	Lost(end renewal.End)
 }
 
+// Namer is a Home that names its lock in the errors of leases.
+type Namer interface {
+	// Named returns err, which is not nil, with the name of the lock. op is the operation; without one, a lease has
+	// ended.
+	Named(op string, err error) error
+}
+
 // inlineEntries is how many entries a hold has room for without a further allocation. A
 // lock that is entered again at all is seldom entered more than once again.
 const inlineEntries = 2
@@ -54,8 +62,15 @@ type Hold struct {
 		queued bool          // it was granted after a wait at the server
 		places [inlineEntries]place
 		more   *furtherPlaces
-		cause  error // why the hold was lost
+		lost   *loss // nil while the hold is not lost
 	}
+}
+
+// loss is how a hold was lost.
+type loss struct {
+	renewal.End
+
+	named error // the cause, as leases return it
 }
 
 // Begin makes the hold that the server granted with the tokens token to last, and returns the
@@ -76,14 +91,29 @@ func (h *Hold) Token() uint64 {
 	return h.mu.token
 }
 
-// Evict ends the hold for cause. It reports whether that ended a lease, and returns the kind of the
-// lock, and how long the present tenure has lasted. A hold that is being released, or handed over,
-// has no lease.
-func (h *Hold) Evict(cause error) (kind string, lasted time.Duration, evicted bool) {
+// Evict ends the hold for cause. It reports whether that ended a lease, and returns how long the present
+// tenure has lasted. A hold that is being released, or handed over, has no lease.
+func (h *Hold) Evict(cause error) (lasted time.Duration, evicted bool) {
 	h.mu.Lock()
 	since, isHeld := h.mu.since, h.mu.count > 0
 	h.mu.Unlock()
-	return h.realm.Load().Kind, clock.Now().Mono() - since, h.Term.Break(cause, false) && isHeld
+	return clock.Now().Mono() - since, h.Term.Break(cause, false) && isHeld
+}
+
+// named returns err with the name of the lock; see Namer.
+func (h *Hold) named(op string, err error) error {
+	if namer, is := h.home.(Namer); is && err != nil {
+		return namer.Named(op, err)
+	}
+	return err
+}
+
+// causeLocked returns why the hold was lost, or nil.
+func (h *Hold) causeLocked() error {
+	if h.mu.lost == nil {
+		return nil
+	}
+	return h.mu.lost.named
 }
 
 // Refill gives the hold a new block of tokens.
@@ -100,7 +130,7 @@ func (h *Hold) Refill(token, last uint64) {
 func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.cause != nil || h.mu.token >= h.mu.last || !h.Term.IsFresh(now) {
+	if h.mu.lost != nil || h.mu.token >= h.mu.last || !h.Term.IsFresh(now) {
 		return Lease{}, false
 	}
 	entry := h.addLocked()
@@ -119,8 +149,11 @@ func (h *Hold) TermEnded(end renewal.End) {
 	if len(h.parts()) > 0 {
 		end.Gone, end.Left = true, 0 // a part is; its own end says more
 	}
+	end.Cause = end.Why()
+	named := h.named("", end.Cause)
 	h.mu.Lock()
-	h.mu.cause, end.Leased = end.Cause, h.mu.count > 0
+	end.Leased = h.mu.count > 0
+	h.mu.lost = &loss{end, named}
 	over := h.takeAllEndsLocked()
 	h.mu.Unlock()
 	if !over.notify(end.Cause) {
@@ -129,7 +162,7 @@ func (h *Hold) TermEnded(end renewal.End) {
 	}
 	over.reporting()
 	go func() {
-		over.cancel(end.Cause)
+		over.cancel(named)
 		h.home.Lost(end)
 		over.report(end)
 	}()
@@ -140,7 +173,7 @@ func (h *Hold) join() (Lease, bool) {
 	now := clock.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.count == 0 || h.mu.cause != nil || h.overdue(now) {
+	if h.mu.count == 0 || h.mu.lost != nil || h.overdue(now) {
 		return Lease{}, false
 	}
 	entry := h.addLocked()
@@ -151,7 +184,7 @@ func (h *Hold) join() (Lease, bool) {
 func (h *Hold) again(beside Lease) (Lease, error) {
 	now := clock.Now()
 	h.mu.Lock()
-	if h.liveLocked(beside.entry) && h.mu.cause == nil && !h.overdue(now) {
+	if h.liveLocked(beside.entry) && h.mu.lost == nil && !h.overdue(now) {
 		defer h.mu.Unlock()
 		entry := h.addLocked()
 		if entry == 0 {
@@ -170,17 +203,29 @@ func (h *Hold) again(beside Lease) (Lease, error) {
 func (h *Hold) err(entry uint64) error {
 	now := clock.Now()
 	h.mu.Lock()
-	live, cause := h.liveLocked(entry), h.mu.cause
+	live, cause := h.liveLocked(entry), h.causeLocked()
 	h.mu.Unlock()
 	switch {
 	case !live:
-		return errs.ErrReleased
+		return h.named("", errs.ErrReleased)
 	case cause != nil:
 		return cause
 	case h.overdue(now):
-		return h.alive(now)
+		return h.aliveNamed(now)
 	}
 	return nil
+}
+
+// aliveNamed is alive, with the error as leases return it.
+func (h *Hold) aliveNamed(now clock.Instant) error {
+	err := h.alive(now)
+	if err == nil {
+		return nil
+	}
+	h.mu.Lock()
+	cause := h.causeLocked()
+	h.mu.Unlock()
+	return cmp.Or(cause, h.named("", err)) // another goroutine may be about to say why
 }
 
 // unlock ends one entry, and with the last one the hold.
@@ -190,7 +235,7 @@ func (h *Hold) unlock(entry uint64) error {
 		err = h.home.Vacated(now)
 	}
 	call.Unlocked(err)
-	return err
+	return h.named("unlock", err)
 }
 
 // leave ends one entry, and returns when, and whether it was the last one: then home must be
@@ -202,15 +247,15 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, call *observe.
 	case !h.liveLocked(entry):
 		h.mu.Unlock()
 		return clock.Instant{}, false, nil, errs.ErrNotHeld
-	case h.mu.cause != nil:
+	case h.mu.lost != nil:
 		defer h.mu.Unlock()
-		return clock.Instant{}, false, nil, h.mu.cause // the entry stays, so that Err continues to say why
+		return clock.Instant{}, false, nil, h.causeLocked() // the entry stays, so that Err continues to say why
 	}
 	now = clock.Now()
 	if h.overdue(now) {
 		h.mu.Unlock()
 		// Ends through TermEnded, which acquires the lock. Renewed in the same instant: once more.
-		if err := h.alive(now); err != nil {
+		if err := h.aliveNamed(now); err != nil {
 			return now, false, nil, err
 		}
 		return h.leave(entry)

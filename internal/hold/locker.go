@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -17,9 +16,9 @@ import (
 
 // Locker makes a sync.Locker of a lock of any kind. signalbox.Locker is defined over it and says what is promised.
 type Locker struct {
-	take   func(context.Context) (Lease, error)
-	ctx    context.Context //nolint:containedctx // sync.Locker's methods have no context
-	logger *slog.Logger
+	take func(context.Context) (Lease, error)
+	ctx  context.Context //nolint:containedctx // sync.Locker's methods have no context
+	warn func(error)
 
 	// local is locked from Lock to Unlock, so that the Locker's goroutines exclude each other
 	// even if a lease is lost in between. It comes before everything else.
@@ -35,13 +34,13 @@ type Locker struct {
 	}
 }
 
-// NewLocker returns a Locker that acquires the lock with take, and logs to logger why it tries again. It
+// NewLocker returns a Locker that acquires the lock with take, and calls warn with why it tries again. It
 // ignores leases that ctx carries.
-func NewLocker(ctx context.Context, logger *slog.Logger, take func(context.Context) (Lease, error)) *Locker {
+func NewLocker(ctx context.Context, warn func(error), take func(context.Context) (Lease, error)) *Locker {
 	if ctx != nil {
 		ctx = WithoutLeases(ctx)
 	}
-	return &Locker{take: take, ctx: ctx, logger: logger}
+	return &Locker{take: take, ctx: ctx, warn: warn}
 }
 
 // OnLost sets the function that Unlock calls if the lease was lost while the Locker was locked, or
@@ -64,7 +63,7 @@ func (k *Locker) Lock() {
 	k.local.Lock()
 	lease, err := k.take(k.ctx)
 	if err != nil && k.mayPass(err) {
-		k.logger.Warn("a Locker cannot lock, and tries again", "error", err)
+		k.warn(err)
 	}
 	for err != nil && k.mayPass(err) {
 		time.Sleep(pause) //nolint:forbidigo // sync.Locker has nothing that could end the wait

@@ -59,16 +59,16 @@ func (l Lease) source() string {
 	return observe.FromServer
 }
 
-// observe reports the end of entry to the observer of call. An entry that was lost meanwhile has ended at once: how long
-// its key could live then is not known any more. No other goroutine can have unlocked it, since no caller has the lease yet.
+// observe reports the end of entry to the observer of call. An entry that was lost meanwhile has ended at once. No other
+// goroutine can have unlocked it, since no caller has the lease yet.
 func (h *Hold) observe(entry uint64, call *observe.Call) {
 	h.mu.Lock()
-	cause := h.overLocked(entry)
-	if cause == nil {
+	lost := h.mu.lost
+	if lost == nil && h.liveLocked(entry) {
 		h.endsLocked(entry).call = call
 	}
 	h.mu.Unlock()
-	if cause != nil {
-		call.Ended(cause, false, 0)
+	if lost != nil {
+		call.Ended(lost.Cause, lost.Gone, lost.Left)
 	}
 }

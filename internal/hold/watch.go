@@ -151,10 +151,10 @@ func (h *Hold) takeAllEndsLocked() *ends {
 
 // overLocked returns why entry is over, or nil.
 func (h *Hold) overLocked(entry uint64) error {
-	if h.mu.cause == nil && !h.liveLocked(entry) {
-		return errs.ErrReleased
+	if h.mu.lost == nil && !h.liveLocked(entry) {
+		return h.named("", errs.ErrReleased)
 	}
-	return h.mu.cause
+	return h.causeLocked()
 }
 
 // done returns the channel that closes when entry ends.

@@ -29,8 +29,23 @@ type End struct {
 	// Left is how much longer the key could live at the server: 0 if it is gone, and negative if the end was
 	// noticed so much later.
 	Left time.Duration
+	// Fixed says that the term was not to last longer.
+	Fixed bool
 	// Leased says that a caller had a lease. The owner sets it: a hold that is released or handed over has no lease.
 	Leased bool
+}
+
+// Why returns the cause with the reason, if it is no more than ErrLost.
+func (e End) Why() error {
+	switch {
+	case e.Cause != errs.ErrLost: //nolint:errorlint // it says more if it is another one, also if that is ErrLost
+		return e.Cause
+	case e.Gone:
+		return errs.ErrLostGone
+	case e.Fixed:
+		return errs.ErrLostFixed
+	}
+	return errs.ErrLostLate
 }
 
 // Terms is what a term is asked to keep.
@@ -407,7 +422,7 @@ func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a
 	t.mu.state = ended
 	t.mu.cause = cause
 	now := clock.Now()
-	end := End{Cause: cause, Gone: gone}
+	end := End{Cause: cause, Gone: gone, Fixed: t.terms.Fixed}
 	if !gone {
 		end.Left = t.Deadline().Until(now) + clock.Allowance(t.mu.given)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/observe"
 )
 
 const (
@@ -119,9 +120,9 @@ func (s *Session) evict() {
 }
 
 // LogLeft logs a hold that Close ended.
-func (s *Session) LogLeft(kind, name string, held time.Duration) {
+func (s *Session) LogLeft(of observe.Labels, held time.Duration) {
 	if s.left.Add(1) <= maxLogged {
-		s.say((*slog.Logger).Warn, "signalbox: Close ended a lease that was never unlocked", "kind", kind, "name", name, "held", held)
+		s.say((*slog.Logger).Warn, "signalbox: Close ended a lease that was not unlocked yet", append(attributesOf(of), "held", held)...)
 	}
 }
 
@@ -141,7 +142,7 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 	}
 	s.Settler.Close(ctx)
 	ended := make(chan struct{})
-	go func() {
+	go func() { //nolint:contextcheck // a line of the log belongs to no call
 		defer close(ended)
 		s.Settler.Stop() // first: until then it tries again, and each try on a dead wire makes a connection
 		s.Keeper.Close()

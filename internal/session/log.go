@@ -40,7 +40,8 @@ const gatherFor = time.Second
 // Logs writes a line for what may happen a thousand times at once: one for each sort of event and second, with the number of
 // events and the first of them. The line is written at the end of that second, or by Close.
 type Logs struct {
-	lost, unconfirmed, refused, slept, failed, panicked, hooks gathering
+	lost, unconfirmed, refused, slept, failed, panicked gathering
+	hooks, retried, polling, subscribed                 gathering
 }
 
 // level is the method of a logger for one level.
@@ -50,13 +51,14 @@ type level = func(l *slog.Logger, message string, attributes ...any)
 type gathering struct {
 	session *Session
 	message string
-	log     level
+	log     level // of an event that says no other
 	entry   timers.Entry
 
 	mu struct {
 		sync.Mutex
 		events int
-		first  []any // attributes of the first event
+		log    level // of the first event
+		first  []any // its attributes
 	}
 }
 
@@ -69,11 +71,14 @@ func (l *Logs) init(s *Session) {
 		&l.failed:      "signalbox: a function failed after its caller had left, so no call returns its error",
 		&l.panicked:    "signalbox: a function panicked",
 		&l.hooks:       "signalbox: a hook of the observer panicked",
+		&l.retried:     "signalbox: a Locker cannot lock, and tries again",
+		&l.polling:     "signalbox: no unlock messages for now; waiters poll",
+		&l.subscribed:  "signalbox: unlock messages arrive again",
 	} {
 		g.session, g.message, g.log = s, message, (*slog.Logger).Warn
 		g.entry.Init(g)
 	}
-	l.hooks.log = (*slog.Logger).Error
+	l.hooks.log, l.subscribed.log = (*slog.Logger).Error, (*slog.Logger).Info
 }
 
 // Lost logs that a lease ended under its holder.
@@ -97,20 +102,30 @@ func (l *Logs) Panicked(of observe.Labels, cause any, stack []byte) {
 	l.panicked.add(of, "panic", cause, "stack", string(stack))
 }
 
+// Retried logs why a Locker tries again.
+func (l *Logs) Retried(of observe.Labels, err error) { l.retried.add(of, "error", err) }
+
 // flush logs what was gathered. It is called when the timers are closed.
 func (l *Logs) flush() {
-	for _, g := range []*gathering{&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks} {
+	for _, g := range []*gathering{
+		&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.polling, &l.subscribed,
+	} {
 		g.write()
 	}
 }
 
-// add counts an event. The first one schedules the line.
+// add counts an event of the usual level.
 func (g *gathering) add(of observe.Labels, attributes ...any) {
+	g.addAt(g.log, of, attributes...)
+}
+
+// addAt counts an event. The first one schedules the line.
+func (g *gathering) addAt(log level, of observe.Labels, attributes ...any) {
 	g.mu.Lock()
 	g.mu.events++
 	first := g.mu.events == 1
 	if first {
-		g.mu.first = append(attributesOf(of), attributes...)
+		g.mu.log, g.mu.first = log, append(attributesOf(of), attributes...)
 	}
 	g.mu.Unlock()
 	if first {
@@ -136,11 +151,11 @@ func (g *gathering) Fire() { g.write() }
 func (g *gathering) write() {
 	g.session.lines.add(func() {
 		g.mu.Lock()
-		events, first := g.mu.events, g.mu.first
+		events, log, first := g.mu.events, g.mu.log, g.mu.first
 		g.mu.events, g.mu.first = 0, nil
 		g.mu.Unlock()
 		if events > 0 {
-			g.log(g.session.Logger(), g.message, append(first, "events", events)...)
+			log(g.session.Logger(), g.message, append(first, "events", events)...)
 		}
 	})
 }
@@ -151,13 +166,13 @@ func (s *Session) MessagesLost(err error) {
 	if _, refused := rueidis.IsRedisErr(err); refused {
 		log = (*slog.Logger).Warn
 	}
-	s.say(log, "signalbox: no unlock messages for now; waiters poll", "error", err)
+	s.Logs.polling.addAt(log, observe.Labels{}, "error", err)
 	s.Settings.Observer.OnPolling(err)
 }
 
 // MessagesBack implements dispatch.Monitor.
 func (s *Session) MessagesBack() {
-	s.say((*slog.Logger).Info, "signalbox: unlock messages arrive again")
+	s.Logs.subscribed.add(observe.Labels{})
 	s.Settings.Observer.OnSubscribed()
 }
 

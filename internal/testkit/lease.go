@@ -58,6 +58,12 @@ func (g *Grant) Vacated(now clock.Instant) error {
 	return nil
 }
 
+// Named implements hold.Namer.
+func (g *Grant) Named(op string, err error) error {
+	base := acquire.Base{Name: g.hold.Term.Terms().Key}
+	return base.Named(op, err)
+}
+
 // Lost implements hold.Home.
 func (*Grant) Lost(renewal.End) {}
 

@@ -3,6 +3,7 @@
 package rwlock_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func TestAStoppedHolderOfAHalfSparesTheNext(t *testing.T) {
 			require.NoError(t, err)
 			p.Send("unlock")
 			p.Thaw()
-			says(t, p, "unlocked "+signalbox.ErrLost.Error())
+			says(t, p, fmt.Sprintf("unlocked signalbox: unlock %q: %v", side.Name, signalbox.ErrLost))
 			require.NoError(t, next.Err())
 			require.NoError(t, next.Unlock())
 			w.nothingLeft(t)

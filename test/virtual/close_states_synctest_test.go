@@ -29,10 +29,10 @@ import (
 // it ends one member of several, these are all released, so that the others may not be logged.
 func takes() map[string]func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
 	return map[string]func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error){
-		"kind=lock name=a": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+		"kind=reentrant name=a": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
 			return reentrant.New(s, "a").Lock(ctx)
 		},
-		"kind=lock name=f": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+		"kind=fair name=f": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
 			return fair.New(s, "f").Lock(ctx)
 		},
 		"kind=rwlock name=a": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
@@ -44,7 +44,7 @@ func takes() map[string]func(ctx context.Context, s *signalbox.Session) (signalb
 		"kind=semaphore name=a": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
 			return semaphore.New(s, "a", 3).Acquire(ctx, 2)
 		},
-		"kind=lock name=(m|a)": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+		"kind=(reentrant|fair) name=(m|a)": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
 			return multilock.New(reentrant.New(s, "a"), fair.New(s, "m")).Lock(ctx)
 		},
 	}
@@ -151,7 +151,7 @@ func TestCloseLogsTheLeasesItEnds(t *testing.T) { //nolint:paralleltest // sets 
 		}
 		require.Error(w, s.Close(endedContext()))
 	})
-	require.Equal(t, 20, bytes.Count(lines.Bytes(), []byte("kind=lock name=%sha256-")))
+	require.Equal(t, 20, bytes.Count(lines.Bytes(), []byte("kind=reentrant name=%sha256-")))
 	require.Contains(t, lines.String(), "leases=30")
 	require.NotContains(t, lines.String(), "secret")
 }

@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func TestCloseLogsWhatWasGathered(t *testing.T) {
 		_ = s.Close(endedContext())
 		synctest.Wait()
 		require.Len(w, matching(lines.String(), "a lease was lost"), 1)
-		require.Len(w, matching(lines.String(), "never unlocked"), 1)
+		require.Len(w, matching(lines.String(), "not unlocked yet"), 1)
 	})
 }
 
@@ -119,4 +120,27 @@ func matching(log, text string) (found []string) {
 		}
 	}
 	return found
+}
+
+// Hooks that panic at every call cost one line a second.
+func TestHooksThatPanicAreOneLineASecond(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		logger, lines := logged()
+		s, _, end := w.session(w.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
+			Released: func(context.Context, signalbox.Event) { panic("a bug") },
+		}))
+		defer end()
+		for range 100 {
+			lease, err := reentrant.New(s, "a").Lock(w.Context())
+			require.NoError(w, err)
+			require.NoError(w, lease.Unlock())
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		panics := matching(lines.String(), "a hook of the observer panicked")
+		require.Len(w, panics, 1)
+		require.Contains(w, panics[0], "level=ERROR")
+		require.Contains(w, panics[0], "events=100")
+	})
 }

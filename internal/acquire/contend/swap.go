@@ -45,7 +45,7 @@ func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *atte
 		case got.outcome == taken:
 			return nil
 		case got.outcome == held:
-			return errs.ErrLost
+			return errs.ErrLostGone
 		}
 		if err == nil {
 			a.queue.contests.session.Pause(ctx, t.Fails, nil)

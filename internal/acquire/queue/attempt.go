@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -48,6 +47,8 @@ func (g Grant) Tokens() (first, last uint64) {
 type Tenant interface {
 	// Evict ends the hold for cause.
 	Evict(cause error)
+	// Superseded ends the hold because the server has granted the lock to a newer one: it is gone.
+	Superseded()
 	// Recheck asks the server whether the hold still exists, and does not wait for the reply.
 	Recheck()
 }
@@ -278,7 +279,7 @@ func (a *Attempt) Grant() Grant {
 func (a *Attempt) Begin(tenant Tenant) {
 	older, doubtful := a.begin(tenant)
 	if older != nil {
-		older.Evict(errs.ErrLost)
+		older.Superseded()
 	}
 	if doubtful {
 		tenant.Recheck()

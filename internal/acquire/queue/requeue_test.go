@@ -262,7 +262,9 @@ func TestRequeue_BringsTheFloor(t *testing.T) {
 type tenant chan error
 
 func (n tenant) Evict(cause error) { n <- cause }
-func (tenant) Recheck()            {}
+
+func (n tenant) Superseded() { n <- errs.ErrLostGone }
+func (tenant) Recheck()      {}
 
 func newTenant() tenant { return make(tenant, 1) }
 

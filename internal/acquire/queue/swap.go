@@ -50,7 +50,7 @@ func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Atte
 			a.replaced(reply, sent)
 			return nil
 		case reply.Code() == wire.Undone:
-			return errs.ErrLost
+			return errs.ErrLostGone
 		default:
 			ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), clock.Now())
 		}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// A lease whose key was deleted is reported as gone, also if the same session was granted the name before the loss was
+// noticed. Close ended none.
+func TestAHoldThatANewerOneReplacedIsReportedAsGone(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		var lost []signalbox.Event
+		var log bytes.Buffer
+		s, _, end := w.session(w.T, signalbox.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), signalbox.WithObserver(signalbox.Observer{
+			Lost: func(_ context.Context, e signalbox.Event) { lost = append(lost, e) },
+		}))
+		f := fair.New(s, "a")
+		older, err := f.Lock(w.Context())
+		require.NoError(w, err)
+		w.redis.Del(locktest.Key("a"))
+		newer, err := f.Lock(w.Context())
+		require.NoError(w, err)
+		require.EqualError(w, older.Err(), `signalbox: lock "a": the lease was lost: the server no longer has it; it was ended by force, deleted or evicted`)
+		require.NoError(w, newer.Unlock())
+		time.Sleep(2 * time.Second)
+		require.Len(w, lost, 1)
+		require.Equal(w, "gone", lost[0].Outcome)
+		require.Zero(w, lost[0].Left)
+		end()
+		require.NotContains(w, log.String(), "Close ended")
+		require.Contains(w, log.String(), "gone=true left=0s")
+	})
+}
+
+// A lease that is lost before the hook Acquired returns is reported with its reason, too.
+func TestAHoldThatIsLostWhileAcquiredRunsIsReportedAsGone(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		other, _, endOther := w.session(w.T)
+		defer endOther()
+		var lost []signalbox.Event
+		s, _, end := w.session(w.T, signalbox.WithObserver(signalbox.Observer{
+			Acquired: func(ctx context.Context, _ signalbox.Event) context.Context {
+				time.Sleep(time.Second) // it listens by then
+				require.NoError(w, fair.New(other, "a").ForceUnlock(ctx))
+				time.Sleep(time.Second)
+				return nil
+			},
+			Lost: func(_ context.Context, e signalbox.Event) { lost = append(lost, e) },
+		}))
+		defer end()
+		lease, err := fair.New(s, "a").Lock(w.Context())
+		require.NoError(w, err)
+		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
+		require.Len(w, lost, 1)
+		require.Equal(w, "gone", lost[0].Outcome)
+		require.Zero(w, lost[0].Left)
+	})
+}
+
+// Every error of a lease names the lock and the reason, and so does the cause of a context that ends with it.
+func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, lines, end := w.session(w.T)
+		defer end()
+		ctx := w.Context()
+		leases := make(map[string]signalbox.Lease)
+		bound := make(map[string]context.Context)
+		hold := func(want string, lease signalbox.Lease, err error) {
+			require.NoError(w, err, want)
+			leases[want], bound[want] = lease, lease.Bind(context.Background())
+		}
+		const late, fixed = "the lease was lost: it was not renewed in time", "the lease was lost: the time of its fixed lease is over"
+		lease, err := reentrant.New(s, "order/42").Lock(ctx)
+		hold(`lock "order/42": `+late, lease, err)
+		lease, err = fair.New(s, "fair").Lock(ctx)
+		hold(`lock "fair": `+late, lease, err)
+		lease, err = fair.New(s, "fixed", signalbox.WithFixedLease(10*time.Second)).Lock(ctx)
+		hold(`lock "fixed": `+fixed, lease, err)
+		lease, err = fair.New(s, "max", signalbox.WithMaxHold(2*time.Second)).Lock(ctx)
+		hold(`lock "max": the lease was held for as long as WithMaxHold allows`, lease, err)
+		lease, err = rwlock.New(s, "rw").RLock(ctx)
+		hold(`rwlock "rw": `+late, lease, err)
+		lease, err = semaphore.New(s, "permits", 2).Acquire(ctx, 1)
+		hold(`semaphore "permits": `+late, lease, err)
+		lease, err = multilock.New(reentrant.New(s, "m")).Lock(ctx)
+		hold(`hold "m": `+late, lease, err)
+		term, err := election.New(s, "leads").Campaign(ctx)
+		require.NoError(w, err)
+		free, err := reentrant.New(s, "free").Lock(ctx)
+		require.NoError(w, err)
+		require.NoError(w, free.Unlock())
+		require.EqualError(w, free.Err(), `signalbox: lock "free": the lease was released`)
+		require.EqualError(w, free.Unlock(), `signalbox: unlock "free": the lease is not held`)
+		lines.dead()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for want, lease := range leases {
+			require.EqualError(w, lease.Err(), "signalbox: "+want)
+			require.EqualError(w, context.Cause(bound[want]), "signalbox: "+want)
+			require.ErrorContains(w, lease.Unlock(), want[len("lock"):][len(want[len("lock"):])-20:])
+		}
+		require.EqualError(w, term.Err(), `signalbox: election "leads": `+late+", and the leader steps down before its lease ends")
+		require.EqualError(w, term.Resign(), `signalbox: resign "leads": `+late+", and the leader steps down before its lease ends")
+		lines.heals()
+	})
+}
+
+// The error of a release without a reply is a plain sentence.
+func TestAReleaseWithoutAReplyIsOnePlainSentence(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		s, lines, end := w.session(w.T)
+		defer end()
+		lease, err := reentrant.New(s, "a").Lock(w.Context())
+		require.NoError(w, err)
+		lines.dead()
+		err = lease.Unlock()
+		var unconfirmed *signalbox.UnconfirmedError
+		require.ErrorAs(w, err, &unconfirmed)
+		require.Regexp(w, `^signalbox: unlock "a": the server did not confirm the release; the hold ends by itself at \d\d:\d\d:\d\d at the latest: no reply from the server`, fmt.Sprint(err))
+		lines.heals()
+	})
+}
