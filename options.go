@@ -79,9 +79,19 @@ func WithLabel(label string) SessionOption {
 
 // WithDefaults sets what the session's locks start from, before their own options. A kind of lock
 // that does not have one of these options ignores it. The exception is Redisson: a kind that has no
-// such layout returns ErrBadOption unless its own options include Native.
+// such layout returns ErrBadOption unless its own options include Native. A lock's own option replaces a
+// default; two options of one call that contradict each other, such as WithRenewedLease and
+// WithFixedLease, are ErrBadOption.
 func WithDefaults(options ...LockOption) SessionOption {
-	return func(s *session.Settings) { session.Apply(&s.Lock, options) }
+	return func(s *session.Settings) {
+		before := s.Lock.Given
+		s.Lock.Given = 0
+		session.Apply(&s.Lock, options)
+		if err := s.Lock.Clash(); err != nil && s.Err == nil {
+			s.Err = err
+		}
+		s.Lock.Given |= before
+	}
 }
 
 // WithRenewedLease makes leases that are renewed for as long as they are held: the key lives for

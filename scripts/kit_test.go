@@ -192,7 +192,7 @@ func digits(stamp int64) string { return fmt.Sprintf("%016d", stamp) }
 // session and holdOf return ids of the lengths that the scripts rely on.
 func session(letter string) string { return strings.Repeat(letter, 22) }
 
-func holdOf(letter string) string { return session(letter) + strconv.Itoa(1_000_000_000_000_000_000) }
+func holdOf(letter string) string { return session(letter) + "1000000000000000000" }
 
 // label is what the holds here say of their holder, and unmarked what stands in the place of a
 // session that waits.

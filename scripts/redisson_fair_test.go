@@ -34,7 +34,7 @@ func (l javaLine) told() string { return l.channel + ":" }
 
 // goes returns the hold of the n-th session of this library.
 func goes(n int) string {
-	return fmt.Sprintf("00010203-0405-0607-0809-0a0b0c0d0e0f:%d", 1_000_000_000_000_000_000+n)
+	return fmt.Sprintf("00010203-0405-0607-0809-0a0b0c0d0e0f:%d", int64(1_000_000_000_000_000_000)+int64(n))
 }
 
 func (l javaLine) do(script *scripts.Script, args ...any) any {

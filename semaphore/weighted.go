@@ -104,6 +104,8 @@ func (w *Weighted) take(ctx context.Context, n int64, ask func(context.Context, 
 	switch {
 	case n == 0:
 		return hold.Lease{}, w.sem.root().Ready(ctx)
+	case n < 0: // before it is an int, which may be shorter
+		return hold.Lease{}, cmp.Or(w.sem.root().Ready(ctx), fmt.Errorf("%w: %d permits: it must not be negative", errs.ErrBadOption, n))
 	case n > MaxPermits:
 		return hold.Lease{}, cmp.Or(w.sem.root().Ready(ctx), fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n))
 	}

@@ -20,7 +20,7 @@ func TestSignalToASupervisorLeavesItsProgramToTheLifeline(t *testing.T) {
 		s, err := supervise(program{path: "sleep", args: []string{"600"}, log: new(tail)})
 		require.NoError(t, err)
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}[:i%5] {
-			require.NoError(t, syscall.Kill(s.shell.Process.Pid, sig))
+			require.NoError(t, sendSignal(s.shell.Process.Pid, sig))
 		}
 		require.True(t, s.running())
 		require.Equal(t, 128+int(syscall.SIGKILL), s.end(), fmt.Sprint("after ", i%5, " signals"))

@@ -24,12 +24,12 @@ var errEnded = errors.New("redistest: process has ended")
 
 // freeze stops the program and returns when every thread of it is stopped.
 func (s *supervised) freeze() error {
-	return s.signalUntil(syscall.SIGSTOP, allStopped)
+	return s.signalUntil(sigStop, allStopped)
 }
 
 // thaw continues a stopped program and returns when no thread of it is stopped.
 func (s *supervised) thaw() error {
-	return s.signalUntil(syscall.SIGCONT, noneStopped)
+	return s.signalUntil(sigContinue, noneStopped)
 }
 
 // terminate asks the program to end (SIGTERM) and returns when it has. Its folder stays until end.
@@ -46,7 +46,7 @@ func (s *supervised) signalUntil(sig syscall.Signal, reached func(states []byte)
 	if !s.running() {
 		return errEnded
 	}
-	if err := syscall.Kill(s.pid, sig); err != nil {
+	if err := sendSignal(s.pid, sig); err != nil {
 		return fmt.Errorf("redistest: signal %v to process %d: %w", sig, s.pid, err)
 	}
 	if !Became(stateLimit, func() bool { return reached(threadStates(s.pid)) }) {

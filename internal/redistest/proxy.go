@@ -124,7 +124,7 @@ func shutDown(l *net.TCPListener) error {
 		return err
 	}
 	var failure error
-	err = raw.Control(func(fd uintptr) { failure = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
+	err = raw.Control(func(fd uintptr) { failure = shutRead(fd) })
 	return errors.Join(err, failure)
 }
 

@@ -103,7 +103,7 @@ func supervise(p program) (*supervised, error) {
 	}
 	cmd := exec.Command("/bin/sh", append([]string{"-c", supervisor, "redistest"}, p.words()...)...)
 	cmd.Env = append(os.Environ(), p.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = ownSession()
 	cmd.ExtraFiles = []*os.File{life.r, report.w}
 	cmd.Stdout, cmd.Stderr = log.w, log.w
 	if p.stdin != nil {
@@ -173,7 +173,7 @@ func (s *supervised) endAlone() {
 		return // not ended by a signal, or nothing was started
 	}
 	if s.running() {
-		_ = syscall.Kill(s.pid, syscall.SIGKILL) // an error means that it has just ended
+		_ = sendSignal(s.pid, syscall.SIGKILL) // an error means that it has just ended
 	}
 	_ = os.RemoveAll(s.dir) // there is no caller to report to, and the system clears its temporary folder
 }

@@ -28,7 +28,7 @@ func TestKindIsNamedByItsLetter(t *testing.T) {
 // P9: the key of a read-write lock is a sorted set. A force of another kind leaves it alone.
 func TestHolderIsTheOneThatExpiresLast(t *testing.T) {
 	t.Parallel()
-	const key, floor = "sb:{a}:lock", 1_795_246_514_376_753
+	const key, floor = "sb:{a}:lock", int64(1_795_246_514_376_753)
 	server := redistest.Start(t)
 	s := newSession(t, server)
 	id, ends := strings.Repeat("x", 22), time.Now().Add(time.Minute).Truncate(time.Millisecond)

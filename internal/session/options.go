@@ -121,6 +121,26 @@ func (l *LockSettings) Homeless(layout string) error {
 	return nil
 }
 
+// clashes are options that say different things about one lease, or about one layout.
+//
+//nolint:gochecknoglobals // a constant table
+var clashes = [][2]Option{{RenewedLease, FixedLease}, {MaxHold, FixedLease}, {Redisson, SetNX}, {Redisson, Native}, {SetNX, Native}}
+
+// Clash returns an error if two of the options given contradict each other: the lock cannot have both, and must not
+// choose in silence.
+func (l *LockSettings) Clash() error {
+	for _, pair := range clashes {
+		if both := pair[0] | pair[1]; l.Given&both == both {
+			return fmt.Errorf("%w: %s and %s contradict each other: give one of them", errs.ErrBadOption, nameOf(pair[0]), nameOf(pair[1]))
+		}
+	}
+	return nil
+}
+
+func nameOf(o Option) string {
+	return table[slices.IndexFunc(table, func(r row) bool { return r.option == o })].name
+}
+
 // misfit returns an error if the lock was given an option that its kind does not have.
 func (l *LockSettings) misfit(kind Kind) error {
 	for _, r := range table {

@@ -249,7 +249,7 @@ func (l *LockSettings) Fail(err error) {
 // Check returns an error if one of the options of a lock of kind is not valid, or if they are not
 // valid together.
 func (l *LockSettings) Check(kind Kind) error {
-	if err := l.misfit(kind); err != nil {
+	if err := cmp.Or(l.misfit(kind), l.Clash()); err != nil {
 		return err
 	}
 	if l.Err == nil && l.Replicas.Count > 0 && l.Replicas.Wait >= l.Life() {

@@ -16,7 +16,7 @@ const turn = 30_000
 
 // far is where entries and ticks begin that become earlier with every operation: the
 // wheel cannot leave such an entry where it is, but must move it.
-const far = 1 << 40
+const far int64 = 1 << 40
 
 var pendings = []int{1, 10_000, 1_000_000}
 
@@ -68,7 +68,7 @@ var rivals = []struct {
 
 // benchmark calls work with all entries pending at random ticks after from, and two
 // tables of random numbers, so that drawing them is not part of what is measured.
-func benchmark(b *testing.B, from int, work func(r rival, k int, ids, ticks []int)) {
+func benchmark(b *testing.B, from int64, work func(r rival, k int, ids, ticks []int)) {
 	for _, rival := range rivals {
 		for _, pending := range pendings {
 			b.Run(fmt.Sprintf("impl=%s/pending=%d", rival.name, pending), func(b *testing.B) {
@@ -79,7 +79,7 @@ func benchmark(b *testing.B, from int, work func(r rival, k int, ids, ticks []in
 					ids[i], ticks[i] = random.IntN(pending), 1+random.IntN(turn)
 				}
 				for i := range pending {
-					r.schedule(i, int64(from+ticks[i]))
+					r.schedule(i, from+int64(ticks[i]))
 				}
 				b.ReportAllocs()
 				for k := 0; b.Loop(); k++ {
@@ -102,7 +102,7 @@ func BenchmarkRescheduleHot(b *testing.B) {
 
 // BenchmarkRescheduleHotEarlier moves one entry by one slot each time.
 func BenchmarkRescheduleHotEarlier(b *testing.B) {
-	benchmark(b, far, func(r rival, k int, _, _ []int) { r.schedule(0, int64(far-k)) })
+	benchmark(b, far, func(r rival, k int, _, _ []int) { r.schedule(0, far-int64(k)) })
 }
 
 // BenchmarkRescheduleRandom renews any entry: every tick is later than the last. The
@@ -116,7 +116,7 @@ func BenchmarkRescheduleRandom(b *testing.B) {
 // BenchmarkRescheduleRandomEarlier moves any entry to another slot.
 func BenchmarkRescheduleRandomEarlier(b *testing.B) {
 	benchmark(b, far, func(r rival, k int, ids, _ []int) {
-		r.schedule(ids[k&(1<<20-1)], int64(far-7919*k))
+		r.schedule(ids[k&(1<<20-1)], far-7919*int64(k))
 	})
 }
 

@@ -47,7 +47,7 @@ func TestBareReplyIsAnArrayOfOne(t *testing.T) {
 
 func TestLoneStampStandsForDoneAndTwoStamps(t *testing.T) {
 	t.Parallel()
-	reply := redistest.Outcome(int(noon)).Reply
+	reply := redistest.Outcome(int64(noon)).Reply
 	require.Equal(t, wire.Done, reply.Code())
 	require.Equal(t, []wire.Stamp{noon, noon}, []wire.Stamp{reply.Stamp(1), reply.Stamp(2)})
 	count := redistest.Outcome(1 << 30).Reply

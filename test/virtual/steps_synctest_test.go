@@ -328,12 +328,13 @@ func TestACallIsUndoneAfterAStep(t *testing.T) { //nolint:paralleltest // sets t
 // P2: a lease that has an end lasts until then if the wall clock is set back, and not for longer.
 func TestAnEndIsKeptOverAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	for name, c := range map[string]struct { //nolint:paralleltest // sets the clock of the process
-		option signalbox.LockOption
-		lasts  time.Duration
-		cause  error
+		options []signalbox.LockOption
+		lasts   time.Duration
+		cause   error
 	}{
-		"FixedLease": {signalbox.WithFixedLease(steppedLife), steppedLife, signalbox.ErrLost},
-		"MaxHold":    {signalbox.WithMaxHold(3 * steppedLife), 3 * steppedLife, signalbox.ErrMaxHold},
+		"FixedLease": {[]signalbox.LockOption{signalbox.WithFixedLease(steppedLife)}, steppedLife, signalbox.ErrLost},
+		"MaxHold": {[]signalbox.LockOption{signalbox.WithRenewedLease(steppedLife), signalbox.WithMaxHold(3 * steppedLife)},
+			3 * steppedLife, signalbox.ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachStep(t, []float64{-10, -1, -0.4, -0.1}, func(p *parties, leases float64) {
@@ -346,7 +347,7 @@ func TestAnEndIsKeptOverAStep(t *testing.T) { //nolint:paralleltest // sets the 
 				time.Sleep(steppedLife / 10)
 				require.ErrorIs(p, lease.Err(), c.cause)
 				require.NoError(p, p.must(p.theirs).Unlock())
-			}, signalbox.WithRenewedLease(steppedLife), c.option)
+			}, c.options...)
 		})
 	}
 }
