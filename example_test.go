@@ -67,7 +67,7 @@ func ExampleLease_Enter() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := reentrant.New(session, "order/42")
 
 	lease, err := mu.Lock(ctx)
@@ -100,7 +100,7 @@ func ExampleLease_Bind() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	// A fixed lease is not renewed: it is lost when its time is over.
 	lease, err := reentrant.New(session, "export", signalbox.WithFixedLease(100*time.Millisecond)).Lock(ctx)
@@ -123,7 +123,7 @@ func ExampleWithMaxHold() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	mu := reentrant.New(session, "import", signalbox.WithRenewedLease(time.Second), signalbox.WithMaxHold(100*time.Millisecond))
 	lease, err := mu.Lock(ctx)
@@ -158,7 +158,7 @@ func ExampleLease_Token() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := reentrant.New(session, "file", signalbox.WithFixedLease(100*time.Millisecond))
 	var file store
 
@@ -190,7 +190,7 @@ func ExampleRedisson() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	lease, err := reentrant.New(session, "order/42", signalbox.WithLayout(signalbox.Redisson())).Lock(ctx)
 	if err != nil {
@@ -208,7 +208,7 @@ func ExampleRedisson_fenced() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	invoices := reentrant.New(session, "invoices", signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced, signalbox.PlainChannels)))
 	for range 2 {

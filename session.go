@@ -37,8 +37,9 @@ func (s *Session) ID() string {
 
 // Close ends the session. It refuses new work, wakes waiters with ErrClosed, and blocks until every
 // lease is unlocked and every call has returned, or until ctx ends. If ctx has no deadline, Close
-// blocks for 5 s at most; WithCloseGrace changes that. So "defer session.Close(ctx)" always
-// returns.
+// blocks for 5 s at most; WithCloseGrace changes that. So
+// "defer session.Close(context.Background())" always returns. A context that has ended, such as one
+// that SIGTERM cancels, ends the leases at once, also those of work that is about to finish.
 //
 // When that time is over, Close ends the leases that are left: their Err is ErrLost and ErrClosed
 // at once. It logs each of them, up to 20, with the kind of the lock, its name and how long it was

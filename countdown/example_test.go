@@ -20,7 +20,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	files := []string{"a.csv", "b.csv", "c.csv"}
 	round, err := countdown.New(session, "import/42").Start(ctx, len(files))
@@ -54,7 +54,7 @@ func ExampleRound_CountDown() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	round, err := countdown.New(session, "repeated").Start(ctx, 2)
 	if err != nil {
@@ -78,7 +78,7 @@ func ExampleRound_Wait() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	round, err := countdown.New(session, "patience").Start(ctx, 1)
 	if err != nil {
@@ -99,7 +99,7 @@ func ExampleLatch_Reset() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	latch := countdown.New(session, "vain")
 	round, err := latch.Start(ctx, 1)
@@ -120,7 +120,7 @@ func ExampleLatch_Round() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	latch := countdown.New(session, "joined")
 	_, err = latch.Round(ctx)

@@ -45,7 +45,7 @@ func ExampleElection_Campaign() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	term, err := election.New(session, "importer", signalbox.WithRenewedLease(30*time.Second)).Campaign(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func ExampleElection_Observe() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	e := election.New(session, "router", election.Value("10.0.0.7:8080"))
 	term, err := e.Campaign(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func ExampleElection_Health() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	e := election.New(session, "standby")
 
 	http.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	mu := fair.New(session, "account/7")
 	lease, err := mu.Lock(ctx) // waits in the queue until ctx ends
@@ -43,7 +43,7 @@ func ExampleLock_Lock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := fair.New(session, "till")
 
 	lease, err := mu.Lock(ctx)
@@ -66,7 +66,7 @@ func ExampleLock_TryLock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := fair.New(session, "printer")
 
 	lease, err := mu.TryLock(ctx)
@@ -89,7 +89,7 @@ func ExampleLock_Do() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := fair.New(session, "account/7")
 
 	err = mu.Do(ctx, func(ctx context.Context, _ signalbox.Lease) error {
@@ -111,7 +111,7 @@ func ExampleLock_Locker() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	locker := fair.New(session, "counter").Locker(ctx)
 	locker.OnLost(func(err error) { log.Println("the work was not protected to its end:", err) })
@@ -137,7 +137,7 @@ func ExampleLock_Waiters() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := fair.New(session, "crane")
 	lease, err := mu.Lock(ctx)
 	if err != nil {

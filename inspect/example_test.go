@@ -18,7 +18,7 @@ func ExampleNames() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	lease, err := reentrant.New(session, "order/42").Lock(ctx)
 	if err != nil {
 		log.Fatal(err)

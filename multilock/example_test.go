@@ -21,7 +21,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	from, to := reentrant.New(session, "account/1"), reentrant.New(session, "account/2")
 	both := multilock.New(from, to)
@@ -43,7 +43,7 @@ func ExampleTokens() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	settings, queue := rwlock.New(session, "settings"), fair.New(session, "queue")
 	err = multilock.New(settings.Reader(), queue).Do(ctx, func(_ context.Context, lease signalbox.Lease) error {
@@ -65,7 +65,7 @@ func ExampleLock_Order() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	shared := signalbox.WithLayout(signalbox.Redisson())
 	all := multilock.New(

@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	for range 2 { // in two processes, as a rule
 		report := once.New(session, "report/2026-11-22", once.Keep(24*time.Hour))
@@ -44,7 +44,7 @@ func ExampleOnce_At() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	cleanUp := once.New(session, "clean-up")
 
 	nightly := func(host string, now time.Time) {
@@ -71,7 +71,7 @@ func ExampleOnce_Forget() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	prices := once.New(session, "prices")
 
 	for _, price := range []string{"7", "8"} {

@@ -21,7 +21,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	mu := reentrant.New(session, "order/42")
 	lease, err := mu.Lock(ctx) // waits as long as ctx lets it
@@ -42,7 +42,7 @@ func ExampleLock_Lock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := reentrant.New(session, "report")
 
 	lease, err := mu.Lock(ctx)
@@ -69,7 +69,7 @@ func ExampleLock_TryLock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := reentrant.New(session, "price list")
 
 	for _, caller := range []string{"caller A", "caller B"} {
@@ -97,7 +97,7 @@ func ExampleLock_Do() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := reentrant.New(session, "order/42")
 
 	err = mu.Do(ctx, func(ctx context.Context, _ signalbox.Lease) error {
@@ -120,7 +120,7 @@ func ExampleLock_Holder() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := reentrant.New(session, "import")
 
 	lease, err := mu.Lock(ctx)
@@ -185,7 +185,7 @@ func ExampleLock_Locker() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	locker := reentrant.New(session, "counter").Locker(ctx)
 	locker.OnLost(func(err error) { log.Println("the work was not protected to its end:", err) })

@@ -20,7 +20,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	mu := rwlock.New(session, "prices")
 	one, err := mu.RLock(ctx)
@@ -54,7 +54,7 @@ func ExampleLock_Downgrade() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := rwlock.New(session, "catalogue")
 
 	err = mu.Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
@@ -86,7 +86,7 @@ func ExampleLock_Lock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := rwlock.New(session, "stock")
 
 	err = mu.RDo(ctx, func(ctx context.Context, _ signalbox.Lease) error {
@@ -114,7 +114,7 @@ func ExampleLock_RDo() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := rwlock.New(session, "rates")
 
 	err = mu.RDo(ctx, func(ctx context.Context, _ signalbox.Lease) error {
@@ -136,7 +136,7 @@ func ExampleLock_RLocker() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := rwlock.New(session, "map")
 
 	var readers sync.WaitGroup
@@ -160,7 +160,7 @@ func ExampleLock_Holders() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	mu := rwlock.New(session, "archive")
 	lease, err := mu.RLock(ctx)
 	if err != nil {

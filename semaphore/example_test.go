@@ -18,7 +18,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	sem := semaphore.New(session, "reports", 3)
 	lease, err := sem.Acquire(ctx, 1) // waits in the queue as long as ctx allows
@@ -39,7 +39,7 @@ func ExampleSemaphore_Do() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	sem := semaphore.New(session, "memory/GB", 16)
 	err = sem.Do(ctx, 6, func(ctx context.Context, _ signalbox.Lease) error {
@@ -60,7 +60,7 @@ func ExampleSemaphore_Holders() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	sem := semaphore.New(session, "connections", 10)
 	lease, err := sem.Acquire(ctx, 4)
@@ -84,7 +84,7 @@ func ExampleSemaphore_Weighted() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 
 	sem := semaphore.New(session, "seats", 5).Weighted(ctx)
 	if err := sem.Acquire(ctx, 5); err != nil {
