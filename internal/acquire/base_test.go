@@ -44,12 +44,14 @@ func TestLockHasTheRequestedLayout(t *testing.T) {
 		"Default": {nil, "a"},
 		"Native":  {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Native())}, "p:{a}:lock"},
 		"Zero":    {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Layout{})}, "p:{a}:lock"},
-		"Last":    {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Native()), signalbox.WithLayout(signalbox.Redisson(signalbox.PlainChannels))}, "a"},
 	} {
 		b := acquire.MakeIn(s, "a", session.Reentrant, c.options, every)
 		require.NoError(t, b.Check(), name)
 		require.Equal(t, c.key, b.Names.Holder, name)
 	}
+	both := []signalbox.LockOption{signalbox.WithLayout(signalbox.Native()), signalbox.WithLayout(signalbox.Redisson(signalbox.PlainChannels))}
+	twice := acquire.MakeIn(s, "a", session.Reentrant, both, every)
+	require.ErrorIs(t, twice.Check(), signalbox.ErrBadOption)
 	native := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Native())})
 	require.NoError(t, native.Check())
 }
