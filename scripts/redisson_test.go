@@ -142,7 +142,7 @@ func TestTokensOfASharedLockRiseWithTheClock(t *testing.T) {
 	p.clock = 0
 	var last wire.Stamp
 	for n := range 100 {
-		hold := "00010203-0405-0607-0809-0a0b0c0d0e0f:" + strconv.Itoa(1_000_000_000_000_000_000+n)
+		hold := "00010203-0405-0607-0809-0a0b0c0d0e0f:" + strconv.FormatInt(1_000_000_000_000_000_000+int64(n), 10)
 		reply, _ := p.acquireShared(hold, later).([]any)
 		text, _ := reply[1].(string)
 		now := wire.ParseStamp(text)

@@ -7,7 +7,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -20,7 +23,9 @@ import (
 
 // fakeLease is a lease that the test ends.
 type fakeLease struct {
-	done     chan struct{}
+	done chan struct{}
+
+	mu       sync.Mutex
 	err      error // set before done is closed
 	unlocked bool
 }
@@ -28,6 +33,8 @@ type fakeLease struct {
 func newLease() *fakeLease { return &fakeLease{done: make(chan struct{})} }
 
 func (l *fakeLease) lose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.err = signalbox.ErrLost
 	close(l.done)
 }
@@ -35,44 +42,113 @@ func (l *fakeLease) lose() {
 func (l *fakeLease) Token() uint64         { return 1 }
 func (l *fakeLease) Done() <-chan struct{} { return l.done }
 func (l *fakeLease) Deadline() time.Time   { return time.Now().Add(time.Hour) }
-func (l *fakeLease) Unlock() error         { l.unlocked = true; return l.err }
+
+func (l *fakeLease) Unlock() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unlocked = true
+	return l.err
+}
+
+func (l *fakeLease) isUnlocked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unlocked
+}
 
 func (l *fakeLease) Err() error {
 	select {
 	case <-l.done:
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		return l.err
 	default:
 		return nil
 	}
 }
 
-// fakeProgram is a program that no signal ends.
+// fakeProgram is a program that no signal ends. The test and the job use it, at times that only the bubble's clock orders.
 type fakeProgram struct {
-	exited                chan struct{}
-	left                  []survivor
-	refusal               error // of forward and denied
-	kills                 int
-	terminated, continued bool
+	exited chan struct{}
+
+	mu struct {
+		sync.Mutex
+		left                  []survivor
+		refusal               error // of forward and denied
+		kills                 int
+		terminated, continued bool
+	}
 }
 
 func (p *fakeProgram) exits() <-chan struct{}       { return p.exited }
 func (p *fakeProgram) stops() <-chan syscall.Signal { return nil }
 func (p *fakeProgram) code() int                    { return 9 }
-func (p *fakeProgram) denied() error                { return p.refusal }
-func (p *fakeProgram) forward(os.Signal) error      { return p.refusal }
+func (p *fakeProgram) denied() error                { return p.refused() }
+func (p *fakeProgram) forward(os.Signal) error      { return p.refused() }
 func (p *fakeProgram) onStop(syscall.Signal) error  { return nil }
-func (p *fakeProgram) terminate()                   { p.terminated = true }
-func (p *fakeProgram) kill()                        { p.kills++ }
-func (p *fakeProgram) survivors() []survivor        { return p.left }
 func (p *fakeProgram) closeTerminal()               {}
 func (p *fakeProgram) close()                       {}
+
+func (p *fakeProgram) refused() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.refusal
+}
+
+func (p *fakeProgram) terminate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.terminated = true
+}
+
+func (p *fakeProgram) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.kills++
+}
+
+func (p *fakeProgram) kills() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.kills
+}
+
+func (p *fakeProgram) survivors() []survivor {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.mu.left)
+}
+
 func (p *fakeProgram) gone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	select {
 	case <-p.exited:
-		return !p.continued
+		return !p.mu.continued
 	default:
 		return false
 	}
+}
+
+// lines is what the job prints.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// take returns what was printed since the last call.
+func (l *lines) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
 }
 
 // supervised is a job under way, in virtual time.
@@ -82,15 +158,16 @@ type supervised struct {
 	job     *job
 	program *fakeProgram
 	signals chan os.Signal
-	said    *bytes.Buffer
+	said    *lines
 	end     chan error
 }
 
 // supervise starts a job with a program that has this process left.
 func supervise(t *testing.T, first *fakeLease, again func(context.Context) (lease, error), left ...survivor) *supervised {
 	s := &supervised{
-		T: t, program: &fakeProgram{exited: make(chan struct{}), left: left}, signals: make(chan os.Signal), said: new(bytes.Buffer), end: make(chan error, 1),
+		T: t, program: &fakeProgram{exited: make(chan struct{})}, signals: make(chan os.Signal), said: new(lines), end: make(chan error, 1),
 	}
+	s.program.mu.left = left
 	s.job = &job{name: "a", lease: first, again: again, grace: 5 * time.Second, stderr: s.said}
 	go func() { s.end <- s.job.supervise(t.Context(), s.program, s.signals) }()
 	synctest.Wait()
@@ -99,14 +176,16 @@ func supervise(t *testing.T, first *fakeLease, again func(context.Context) (leas
 
 // after lets time pass, and returns the lines that were printed meanwhile.
 func (s *supervised) after(d time.Duration) string {
-	s.said.Reset()
+	s.said.take()
 	time.Sleep(d)
 	synctest.Wait()
-	return s.said.String()
+	return s.said.take()
 }
 
 func (s *supervised) code() int {
-	s.program.left = nil
+	s.program.mu.Lock()
+	s.program.mu.left = nil
+	s.program.mu.Unlock()
 	close(s.program.exited)
 	var decided *exit
 	require.ErrorAs(s, <-s.end, &decided)
@@ -118,10 +197,9 @@ func TestProgramThatCannotBeEndedIsReportedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first, second := newLease(), newLease()
-		refused := false
+		var refused atomic.Bool
 		s := supervise(t, first, func(ctx context.Context) (lease, error) {
-			if !refused {
-				refused = true
+			if !refused.Swap(true) {
 				return nil, errors.New("the server is away")
 			}
 			select {
@@ -133,9 +211,9 @@ func TestProgramThatCannotBeEndedIsReportedOnceAMinute(t *testing.T) {
 		}, survivor{pid: 7, name: "c\x1bp", waits: true})
 		first.lose()
 		require.Empty(t, s.after(5*time.Second-1), "the grace")
-		require.Zero(t, s.program.kills)
+		require.Zero(t, s.program.kills())
 		require.Empty(t, s.after(killPatience))
-		require.Equal(t, 1, s.program.kills)
+		require.Equal(t, 1, s.program.kills())
 		said := s.after(1)
 		require.Contains(t, said, `cannot be ended: 7 "c\x1bp" (waits in the kernel, as for a disk or NFS); the lock is lost`)
 		require.Equal(t, 1, strings.Count(said, "\n"))
@@ -145,7 +223,7 @@ func TestProgramThatCannotBeEndedIsReportedOnceAMinute(t *testing.T) {
 		require.Equal(t, 1, strings.Count(said, "\n"))
 		require.Equal(t, 1, strings.Count(s.after(time.Minute), "\n"))
 		require.Equal(t, codeLost, s.code())
-		require.True(t, second.unlocked)
+		require.True(t, second.isUnlocked())
 	})
 }
 
@@ -179,14 +257,16 @@ func TestSignalThatIsRefusedIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newLease()
 		s := supervise(t, first, nil)
-		s.program.refusal = syscall.EPERM
+		s.program.mu.Lock()
+		s.program.mu.refusal = syscall.EPERM
+		s.program.mu.Unlock()
 		require.Contains(t, s.after(time.Second), "cannot be signalled (operation not permitted)")
 		require.Empty(t, s.after(time.Hour), "it is said once")
 		s.signals <- syscall.SIGTERM
 		require.Contains(t, s.after(time.Second), "the program did not get the signal: operation not permitted")
-		require.False(t, first.unlocked)
+		require.False(t, first.isUnlocked())
 		require.Equal(t, 9, s.code())
-		require.True(t, first.unlocked)
+		require.True(t, first.isUnlocked())
 	})
 }
 
@@ -196,16 +276,20 @@ func TestRestOfTheGroupKeepsTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newLease()
 		s := supervise(t, first, nil, survivor{pid: 7, denied: true})
-		s.program.continued = true
+		s.program.mu.Lock()
+		s.program.mu.continued = true
+		s.program.mu.Unlock()
 		s.signals <- syscall.SIGTERM
 		close(s.program.exited)
 		require.Empty(t, s.after(5*time.Second-1))
 		require.Contains(t, s.after(2), "the lock is held until they end")
 		require.Equal(t, 1, strings.Count(s.after(time.Minute), "\n"))
-		require.False(t, first.unlocked)
-		s.program.left[0].denied = false
+		require.False(t, first.isUnlocked())
+		s.program.mu.Lock()
+		s.program.mu.left[0].denied = false
+		s.program.mu.Unlock()
 		require.Contains(t, s.after(time.Minute), "continue: 7")
-		require.True(t, first.unlocked)
+		require.True(t, first.isUnlocked())
 		require.Error(t, <-s.end)
 	})
 }

@@ -4,6 +4,7 @@ package shards_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -139,7 +140,8 @@ func TestMembersExcludeEachOtherBehindOneEndpoint(t *testing.T) {
 				for _, n := range which {
 					inside[n].Add(-1)
 				}
-				if err := lease.Unlock(); err != nil {
+				// A probe that the endpoint hangs up on may break the connection of a release, which is then repeated.
+				if err := lease.Unlock(); err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) {
 					return err
 				}
 			}

@@ -528,6 +528,7 @@ func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 		require.NoError(w, lease.Unlock())
 		require.Zero(w, w.left("a"))
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		require.Equal(w, 1, strings.Count(lines.String(), "level=ERROR"), "a hook that always panics does not fill the log")
 		require.Contains(w, lines.String(), "events=5")
 
