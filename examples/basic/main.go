@@ -20,7 +20,7 @@ func pay(ctx context.Context, url string, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	defer session.Close(context.Background())
+	defer session.Close(context.WithoutCancel(ctx)) // ctx may have ended by then
 
 	lease, err := reentrant.New(session, "order/42").Lock(ctx) // waits in the queue until ctx ends
 	if err != nil {

@@ -142,7 +142,7 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 	}
 	s.Settler.Close(ctx)
 	ended := make(chan struct{})
-	go func() { //nolint:contextcheck // a line of the log belongs to no call
+	go func() {
 		defer close(ended)
 		s.Settler.Stop() // first: until then it tries again, and each try on a dead wire makes a connection
 		s.Keeper.Close()

@@ -333,8 +333,10 @@ func TestAnEndIsKeptOverAStep(t *testing.T) { //nolint:paralleltest // sets the 
 		cause   error
 	}{
 		"FixedLease": {[]signalbox.LockOption{signalbox.WithFixedLease(steppedLife)}, steppedLife, signalbox.ErrLost},
-		"MaxHold": {[]signalbox.LockOption{signalbox.WithRenewedLease(steppedLife), signalbox.WithMaxHold(3 * steppedLife)},
-			3 * steppedLife, signalbox.ErrMaxHold},
+		"MaxHold": {
+			[]signalbox.LockOption{signalbox.WithRenewedLease(steppedLife), signalbox.WithMaxHold(3 * steppedLife)},
+			3 * steppedLife, signalbox.ErrMaxHold,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachStep(t, []float64{-10, -1, -0.4, -0.1}, func(p *parties, leases float64) {
