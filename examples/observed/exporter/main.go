@@ -27,7 +27,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.Background())
 	lock := reentrant.New(session, "report", signalbox.WithClass("reports"))
 	if err := lock.Do(ctx, write); err != nil {
 		log.Print(err)
