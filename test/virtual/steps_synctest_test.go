@@ -253,7 +253,7 @@ func TestAWaiterIsGrantedOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest 
 			require.LessOrEqual(p, got.at.Sub(unlocked), onTime)
 		} else {
 			require.ErrorIs(p, err, signalbox.ErrLost)
-			// A wall clock that leaps looks as after a sleep: the connection for messages is doubted, and may be made anew at
+			// A wall clock that leaps seems like a sleep: the connection for messages is doubted, and may be made anew at
 			// the moment in which the hold ends. A lost message costs a second: 10.8 s of 10 were seen.
 			require.LessOrEqual(p, got.at.Sub(unlocked), steppedLife+1100*time.Millisecond)
 		}
