@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/locktest"
 	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -66,4 +67,16 @@ func TestALockWhoseReplyWasLostIsHeldOnce(t *testing.T) {
 	require.Equal(t, lease.Token(), requireHolder(t, reentrant.New(locktest.SteadySession(t, server), "a")).Token)
 	require.NoError(t, lease.Unlock())
 	redistest.Await(t, "a free lock", func() bool { return !isHeld(t, server, "a") })
+}
+
+// A call without the lease's context says that its own session has the lock, and how the holder enters it again.
+func TestALockThatTheSessionHoldsIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	s := locktest.SteadySession(t, redistest.Start(t))
+	mu := reentrant.New(s, "a")
+	lease := locktest.Must(t, mu.Lock)
+	_, err := mu.TryLock(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	require.ErrorContains(t, err, "by this session; its holder enters it again by the context of Lease.Enter")
+	require.NoError(t, lease.Unlock())
 }

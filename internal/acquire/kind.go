@@ -110,7 +110,7 @@ func (l *Lock) enter() (e entered, err error) {
 	e = entered{lock: l, local: l.Kind.Queues.Use(l.Keys.Holder)}
 	if !e.local.Try(l.Wish.Like) {
 		l.Kind.Queues.Done(e.local)
-		return e, errs.ErrHeld
+		return e, errs.ErrHeldHere
 	}
 	if err = l.Base.Session.Begin(); err != nil {
 		e.leftLocal()

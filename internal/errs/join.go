@@ -4,6 +4,7 @@ package errs
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -49,18 +50,26 @@ func OneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' }), "; ")
 }
 
+// ErrHeldHere is the ErrHeld of a call behind others of its own session, which hold the lock or wait for it.
+var ErrHeldHere = fmt.Errorf("%w, or waited for, by this session; its holder enters it again by the context of Lease.Enter", ErrHeld)
+
 // WhileHeld is the error of a wait that ended with err while the lock was held.
-func WhileHeld(err error) error {
+func WhileHeld(err error) error { return whileHeld(ErrHeld, err) }
+
+// WhileHeldHere is WhileHeld for a wait behind others of the session.
+func WhileHeldHere(err error) error { return whileHeld(ErrHeldHere, err) }
+
+func whileHeld(held, err error) error {
 	if errors.Is(err, ErrHeld) {
 		return err
 	}
-	return &heldError{err}
+	return &heldError{held, err}
 }
 
-type heldError struct{ err error }
+type heldError struct{ held, err error }
 
 // Error implements error.
-func (e *heldError) Error() string { return ErrHeld.Error() + ": " + OneLine(e.err.Error()) }
+func (e *heldError) Error() string { return e.held.Error() + ": " + OneLine(e.err.Error()) }
 
 // Unwrap makes errors.Is and errors.As search both.
 func (e *heldError) Unwrap() []error { return []error{ErrHeld, e.err} }

@@ -156,7 +156,7 @@ func (v *visit) leave(ctx context.Context) (err error, left bool) {
 	v.class.remove(v.waiter)
 	switch {
 	case v.class.held > 0 && v.request.Way != Shared: // what keeps a shared one out is the server's to say
-		return errs.WhileHeld(errs.Ended(ctx)), true
+		return errs.WhileHeldHere(errs.Ended(ctx)), true
 	case v.class.ticket != nil:
 		return v.class.ticket.Ended(ctx), true
 	}
