@@ -382,3 +382,64 @@ func TestRefusalsEndTheirConnection(t *testing.T) {
 		})
 	}
 }
+
+// P10: a refusal that passes keeps a connection for one life, and one that does not pass keeps it for good: it would be
+// refused again and again.
+func TestConnectionFollowsItsAddressAfterARefusalThatPasses(t *testing.T) {
+	t.Parallel()
+	for words, follows := range map[string]bool{
+		"ERR max number of clients reached": true, "LOADING the dataset": true, "an unknown proxy's own words": true,
+		"WRONGPASS invalid username-password pair": false, "NOAUTH Authentication required.": false,
+		"ERR unknown command 'HELLO'": false,
+	} {
+		t.Run(words, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var f far
+				f.set(nil, welcomes)
+				client := f.client(t)
+				defer client.Close()
+				r := wire.NewRunner(client)
+				used := func(d time.Duration) (dials int) {
+					before := f.made()
+					for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+						_, err := r.Run(t.Context(), hello("key"))
+						require.NoError(t, err)
+					}
+					return f.made() - before
+				}
+				f.set(nil, func(request string) string {
+					if strings.Contains(request, "HELLO") {
+						return "-" + words + "\r\n"
+					}
+					return welcomes(request)
+				})
+				require.NotZero(t, used(10*time.Second))
+				f.set(nil, welcomes)
+				require.Equal(t, follows, used(10*time.Second) > 0)
+			})
+		})
+	}
+}
+
+// P10: a connection that nobody used for long is replaced as soon as it is used again.
+func TestIdleConnectionIsReplacedWhenItIsUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f far
+		f.set(nil, welcomes)
+		client := f.client(t)
+		defer client.Close()
+		r := wire.NewRunner(client)
+		_, err := r.Run(t.Context(), hello("key"))
+		require.NoError(t, err)
+		time.Sleep(time.Hour + 300*time.Millisecond) // between two pings: far replies alike to what comes in one piece
+		before := f.made()
+		_, err = r.Run(t.Context(), hello("key"))
+		require.NoError(t, err)
+		time.Sleep(400 * time.Millisecond)
+		require.Equal(t, before+1, f.made())
+		_, err = r.Run(t.Context(), hello("key"))
+		require.NoError(t, err)
+	})
+}

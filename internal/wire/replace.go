@@ -101,20 +101,20 @@ func (c *conn) prepare() bool {
 		_ = next.Close()
 		return false
 	}
-	accepted, refused := greet(next, greeting, greets)
-	if refused {
+	accepted, refusal := greet(next, greeting, greets)
+	if begins(refusal, denied) {
 		c.mu.Lock()
-		c.mu.pinned = true // such as a password that has changed since: it would be refused again and again
+		c.mu.pinned = true // the password has changed since, or HELLO is unknown: it would be refused again and again
 		c.mu.Unlock()
 	}
 	return accepted
 }
 
-// greet sends what the client began with, and reports whether the server accepts all of it, or refuses it.
-func greet(next net.Conn, greeting []byte, greets uint64) (accepted, refused bool) {
+// greet sends what the client began with. It reports whether the server accepts all of it, and with which words it does not.
+func greet(next net.Conn, greeting []byte, greets uint64) (accepted bool, refusal string) {
 	_ = next.SetDeadline(time.Now().Add(probeFor)) // without one, greet ends with the connection
 	if _, err := next.Write(greeting); err != nil {
-		return false, false
+		return false, ""
 	}
 	f, buffer := frames{whole: true}, make([]byte, maxText)
 	for replies := uint64(0); replies < greets; {
@@ -122,17 +122,17 @@ func greet(next net.Conn, greeting []byte, greets uint64) (accepted, refused boo
 		for rest, ended := f.next(buffer[:n]); ended; rest, ended = f.next(rest) {
 			replies++
 			if f.kind == '-' || f.kind == '!' {
-				return false, true
+				return false, string(f.text)
 			}
 			if saysReplica(f.text) {
-				return false, false
+				return false, ""
 			}
 		}
 		if err != nil || f.lost {
-			return false, false
+			return false, ""
 		}
 	}
-	return next.SetDeadline(time.Time{}) == nil, false
+	return next.SetDeadline(time.Time{}) == nil, ""
 }
 
 // replace lets the second connection take the place of the first. No reply is due, and Write is blocked. So the client has no
