@@ -85,11 +85,11 @@ func NewRouter(tb testing.TB, routing Routing, shards ...*Server) *Router {
 func (r *Router) Route(routing Routing) { r.routing.Store(&routing) }
 
 // Invent sets a hook that is asked for an error to each request that was executed, in place of the reply. No error is "".
-func (r *Router) Invent(answer func(words []string) string) {
-	if answer == nil {
-		answer = func([]string) string { return "" }
+func (r *Router) Invent(errorFor func(words []string) string) {
+	if errorFor == nil {
+		errorFor = func([]string) string { return "" }
 	}
-	r.invent.Store(&answer)
+	r.invent.Store(&errorFor)
 }
 
 // Several returns how many scripts with keys of several slots have come.

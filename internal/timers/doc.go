@@ -39,7 +39,7 @@
 // tick after its delay, and events within one tick share a wake-up. Times come from the monotonic clock, which
 // stands still while a host is suspended. So the goroutine compares it with the wall clock each time it wakes,
 // and wakes every 400 ms for that. If the wall clock went further, that much time has passed for all entries
-// (look). A Fire that checks the monotonic clock by itself may so find that it is early.
+// (compareClocks). A Fire that checks the monotonic clock by itself may so find that it is early.
 //
 // # Failure
 //

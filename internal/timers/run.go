@@ -56,13 +56,13 @@ func (t *Timers) run() {
 	sleep := time.NewTimer(time.Hour) // reset before each use
 	defer sleep.Stop()
 	for {
-		t.look()
+		t.compareClocks()
 		target, ok := t.next()
 		if !ok {
 			return
 		}
 		if in := t.until(target); in > 0 {
-			sleep.Reset(min(in, lookEvery))
+			sleep.Reset(min(in, compareEvery))
 			pprof.SetGoroutineLabels(labelled)
 			isRoused := false
 			select {
@@ -74,7 +74,7 @@ func (t *Timers) run() {
 			if isRoused {
 				t.woke(roused)
 			}
-			if isRoused || in > lookEvery {
+			if isRoused || in > compareEvery {
 				continue
 			}
 		}

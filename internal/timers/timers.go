@@ -18,9 +18,9 @@ const (
 	// slots makes a turn of 4 seconds. An entry that renews a lease of some ten
 	// seconds is passed over once or twice, and an idle wheel takes 64 KiB.
 	slots = 4096
-	// lookEvery is how often the goroutine compares the clocks, at least. With that a lease ends within half a second
+	// compareEvery is how often the goroutine compares the clocks, at least. With that a lease ends within half a second
 	// after a suspended host resumes.
-	lookEvery = 400 * time.Millisecond
+	compareEvery = 400 * time.Millisecond
 	// noise is by how much the clocks may come apart before that counts: they are read one after the other.
 	noise = 20 * time.Millisecond
 	// freshlyAwake is how long a host counts as just awake. Its network may need some seconds.
@@ -54,13 +54,13 @@ type Timers struct {
 	// so never after Close began to wait.
 	goroutine sync.WaitGroup
 
-	// slept is how long the host was suspended in all, as far as look noticed; nanoseconds.
+	// slept is how long the host was suspended in all, as far as compareClocks noticed; nanoseconds.
 	slept atomic.Int64
-	// wokeUp says when look noticed the last sleep, on the monotonic clock of package clock; 0 is never.
+	// wokeUp says when compareClocks noticed the last sleep, on the monotonic clock of package clock; 0 is never.
 	wokeUp atomic.Int64
-	// onSlept is called by look; nil without OnSlept.
+	// onSlept is called by compareClocks; nil without OnSlept.
 	onSlept func(Sleep)
-	// awake is what look saw last. It belongs to the goroutine, and to rouse while none runs.
+	// awake is what compareClocks saw last. It belongs to the goroutine, and to rouse while none runs.
 	awake struct {
 		lead time.Duration // of the wall clock before the monotonic one
 		at   time.Duration // monotonic

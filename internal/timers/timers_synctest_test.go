@@ -147,7 +147,7 @@ func TestLaterScheduleAndCancelDoNotWakeTheGoroutine(t *testing.T) {
 		b.Cancel(&x.Entry)
 		synctest.Wait()
 		require.Zero(t, b.disturbed.get()+b.idle.get(), "5 seconds, nothing was due")
-		time.Sleep(lookEvery)
+		time.Sleep(compareEvery)
 		synctest.Wait()
 		require.Zero(t, b.disturbed.get()+b.idle.get())
 		require.False(t, b.isRunning(), "it finds nothing when it compares the clocks")

@@ -37,8 +37,8 @@ const drainFor = time.Second
 type conn struct {
 	dialed
 
-	place *place
-	born  time.Time
+	endpoint *endpoint
+	born     time.Time
 
 	once  sync.Once
 	spoke chan struct{} // closed by the first Write, or by Close
@@ -70,8 +70,8 @@ type conn struct {
 	}
 }
 
-func newConn(inner net.Conn, p *place, made dialed) *conn {
-	c := &conn{dialed: made, place: p, born: time.Now(), spoke: make(chan struct{})}
+func newConn(inner net.Conn, p *endpoint, made dialed) *conn {
+	c := &conn{dialed: made, endpoint: p, born: time.Now(), spoke: make(chan struct{})}
 	c.mu.inner, c.mu.requests.words = inner, true
 	if life := p.connector.life(); life > 0 {
 		c.timeLocked(life) // no other goroutine has it yet
@@ -184,7 +184,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	c.mu.Unlock()
 	switch {
 	case found != "":
-		c.place.leave(c, found)
+		c.endpoint.leave(c, found)
 	case finished:
 		c.drained()
 	}
@@ -197,7 +197,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		err = &connectError{err}
 	}
 	if err != nil {
-		c.place.broke(c, err)
+		c.endpoint.broke(c, err)
 	}
 	return n, err
 }
@@ -234,7 +234,7 @@ func (c *conn) hearLocked(b []byte) (found string) {
 func (c *conn) goodLocked() {
 	if !c.mu.good && !c.mu.unused {
 		c.mu.good, c.mu.greets = true, c.mu.sent // the client writes nothing else before the first reply
-		c.place.accepted()
+		c.endpoint.accepted()
 	}
 }
 
@@ -285,10 +285,10 @@ func (c *conn) refusesLocked(words string) bool {
 // isHereLocked reports whether a redirection leads to this very connection, which the client would follow for ever.
 // A server that is no member of a cluster, or whose client follows no redirection, can only mean: not here.
 func (c *conn) isHereLocked(to string) bool {
-	if c.place.connector.terms.Single || !c.mu.member {
+	if c.endpoint.connector.terms.Single || !c.mu.member {
 		return true
 	}
-	return c.place.isAt(to, addressOf(c.mu.inner))
+	return c.endpoint.isAt(to, addressOf(c.mu.inner))
 }
 
 // idleLocked reports whether nothing that was sent waits for a reply.
@@ -373,7 +373,7 @@ func (c *conn) end(why error) {
 func (c *conn) departLocked() {
 	if c.mu.good && !c.mu.listens && !c.mu.departed {
 		c.mu.departed = true
-		c.place.gone.Add(1)
+		c.endpoint.gone.Add(1)
 	}
 }
 
@@ -381,7 +381,7 @@ func (c *conn) close() error {
 	if !c.shut.Swap(true) {
 		closings.Add(1) // before the client picks another connection
 		forget(c)
-		c.place.ended(c)
+		c.endpoint.ended(c)
 	}
 	c.speak()
 	c.mu.Lock()

@@ -55,11 +55,11 @@ const (
 type Connector struct {
 	next  DialFunc
 	terms Terms
-	pace  pace // of all places, if there are sentinels
+	pace  pace // of all endpoints, if there are sentinels
 
 	mu struct {
 		sync.Mutex
-		places map[string]*place // by the address that the client dials
+		endpoints map[string]*endpoint // by the address that the client dials
 	}
 }
 
@@ -69,7 +69,7 @@ func NewConnector(next DialFunc, terms Terms) *Connector {
 		next = dial
 	}
 	k := &Connector{next: next, terms: terms}
-	k.mu.places = make(map[string]*place)
+	k.mu.endpoints = make(map[string]*endpoint)
 	return k
 }
 
@@ -106,7 +106,7 @@ func isUnconnected(err error) bool {
 func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	// The call that starts to connect does so for all calls that come meanwhile: the end of its context is not theirs.
 	ctx = context.WithoutCancel(ctx)
-	p := k.place(addr)
+	p := k.endpoint(addr)
 	if err := p.wait(); err != nil {
 		return nil, err
 	}
@@ -143,16 +143,16 @@ func (k *Connector) life() time.Duration {
 	return life - rand.N(life/5+1)
 }
 
-func (k *Connector) place(addr string) *place {
+func (k *Connector) endpoint(addr string) *endpoint {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p := k.mu.places[addr]
+	p := k.mu.endpoints[addr]
 	if p == nil {
-		p = &place{connector: k, addr: addr, conns: make(map[*conn]struct{}), pace: new(pace), gone: departuresOf(addr)}
+		p = &endpoint{connector: k, addr: addr, conns: make(map[*conn]struct{}), pace: new(pace), gone: departuresOf(addr)}
 		if k.terms.Sentinels {
 			p.pace = &k.pace
 		}
-		k.mu.places[addr] = p
+		k.mu.endpoints[addr] = p
 	}
 	return p
 }
@@ -184,8 +184,8 @@ type pace struct {
 	next int
 }
 
-// place is what a Connector knows of one address. The Connector's lock guards it.
-type place struct {
+// endpoint is what a Connector knows of one address. The Connector's lock guards it.
+type endpoint struct {
 	connector *Connector
 	addr      string
 	conns     map[*conn]struct{} // those that are open
@@ -200,7 +200,7 @@ type place struct {
 }
 
 // wait blocks until an attempt to connect may be made. If others wait already, it returns the last failure.
-func (p *place) wait() error {
+func (p *endpoint) wait() error {
 	k := p.connector
 	k.mu.Lock()
 	now := time.Now()
@@ -224,19 +224,19 @@ func (p *place) wait() error {
 	return nil
 }
 
-func (p *place) pauseLocked() time.Duration {
+func (p *endpoint) pauseLocked() time.Duration {
 	pause := min(firstKnock<<min(max(p.fails-1, 0), 10), lastKnock)
 	return pause - rand.N(pause*2/5)
 }
 
 // failed records that an attempt has failed, or that a connection did not last.
-func (p *place) failed(err error) {
+func (p *endpoint) failed(err error) {
 	p.connector.mu.Lock()
 	defer p.connector.mu.Unlock()
 	p.failedLocked(err)
 }
 
-func (p *place) failedLocked(err error) {
+func (p *endpoint) failedLocked(err error) {
 	now := time.Now()
 	p.settleLocked(now)
 	p.fails++
@@ -247,13 +247,13 @@ func (p *place) failedLocked(err error) {
 }
 
 // settleLocked forgets failures before a connection that has lasted, unless others failed since.
-func (p *place) settleLocked(now time.Time) {
+func (p *endpoint) settleLocked(now time.Time) {
 	if !p.good.IsZero() && now.Sub(p.good) >= settled {
 		p.fails = 0
 	}
 }
 
-func (p *place) join(c *conn) {
+func (p *endpoint) join(c *conn) {
 	k := p.connector
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -262,7 +262,7 @@ func (p *place) join(c *conn) {
 }
 
 // accepted records that the server accepts the client: more connections may be made at once.
-func (p *place) accepted() {
+func (p *endpoint) accepted() {
 	k := p.connector
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -270,7 +270,7 @@ func (p *place) accepted() {
 }
 
 // leave gives up the connections to the address, since the server there is not the one that is wanted.
-func (p *place) leave(by *conn, why string) {
+func (p *endpoint) leave(by *conn, why string) {
 	k := p.connector
 	k.mu.Lock()
 	if time.Since(by.born) < settled {
@@ -290,7 +290,7 @@ func (p *place) leave(by *conn, why string) {
 }
 
 // broke records that the server or the network ended a connection.
-func (p *place) broke(c *conn, why error) {
+func (p *endpoint) broke(c *conn, why error) {
 	k := p.connector
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -304,7 +304,7 @@ func (p *place) broke(c *conn, why error) {
 var errUnaccepted = errors.New("the server did not accept the connection")
 
 // ended records that a connection was closed.
-func (p *place) ended(c *conn) {
+func (p *endpoint) ended(c *conn) {
 	c.mu.Lock()
 	good, refusal := c.mu.good, c.mu.refusal
 	c.mu.Unlock()
@@ -330,9 +330,9 @@ func addressOf(c net.Conn) string {
 	return ""
 }
 
-// isAt reports whether an address in a reply of a server leads to this place, to which a connection has that remote
+// isAt reports whether an address in a reply of a server leads to this endpoint, to which a connection has that remote
 // address. Without a host it means the host of that server.
-func (p *place) isAt(to, remote string) bool {
+func (p *endpoint) isAt(to, remote string) bool {
 	here, _ := canonical(remote, "")
 	host, port := canonical(to, here)
 	own, ownPort := canonical(p.addr, "")
@@ -345,7 +345,7 @@ func (p *place) isAt(to, remote string) bool {
 	k := p.connector
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for addr, other := range k.mu.places { // this one may have another name
+	for addr, other := range k.mu.endpoints { // this one may have another name
 		if name, _ := canonical(addr, ""); name == host && other.remote == here {
 			return true
 		}

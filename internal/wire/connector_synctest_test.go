@@ -422,7 +422,7 @@ func TestConnectionFollowsItsAddressAfterARefusalThatPasses(t *testing.T) {
 	}
 }
 
-// P10: a connection that nobody used for long is replaced as soon as it is used again.
+// P10: a connection that was idle for long is replaced as soon as it is used again.
 func TestIdleConnectionIsReplacedWhenItIsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -55,7 +55,7 @@ func (d *door) returned(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case !refused && err != nil && !isReply(err):
+	case !refused && err != nil && !HasWords(err):
 		return // says nothing about connections
 	case !refused:
 		d.mu.fails, d.mu.err = 0, nil
@@ -81,6 +81,3 @@ func isOutside(err error) bool {
 //
 //nolint:gochecknoglobals // a constant table
 var outside = []string{"max number of clients", "NOAUTH", "WRONGPASS", "DENIED"}
-
-// isReply reports whether err is a server's reply to a script.
-func isReply(err error) bool { return HasWords(err) }

@@ -102,8 +102,8 @@ func TestFramesEndWhereTheyEnd(t *testing.T) {
 func TestRedirectionToItselfIsRecognised(t *testing.T) {
 	t.Parallel()
 	k := NewConnector(nil, Terms{})
-	p := k.place("node1.example:7000")
-	k.place("alias:7000").remote = "10.0.0.1"
+	p := k.endpoint("node1.example:7000")
+	k.endpoint("alias:7000").remote = "10.0.0.1"
 	const remote = "10.0.0.1:7000"
 	for to, here := range map[string]bool{
 		"node1.example:7000": true, "NODE1.example.:7000": true, "10.0.0.1:7000": true, ":7000": true, "?:7000": true, "alias:7000": true,

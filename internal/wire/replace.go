@@ -74,13 +74,13 @@ func (c *conn) keepLocked() {
 		go func() { _ = next.Close() }() // which may take a while with TLS
 	}
 	if c.mu.over == nil && !c.mu.leaving {
-		c.timeLocked(c.place.connector.life())
+		c.timeLocked(c.endpoint.connector.life())
 	}
 }
 
 // prepare makes the second connection, and reports whether the server there accepts it.
 func (c *conn) prepare() bool {
-	p := c.place
+	p := c.endpoint
 	if p.isFailing() {
 		return false
 	}
@@ -151,15 +151,15 @@ func (c *conn) replace() {
 	}
 	c.sleep.works.Store(int64(clock.Now().Mono()))
 	c.sleep.doubted.Store(0)
-	c.place.gone.Add(1)
-	c.place.leads(c.mu.inner)
+	c.endpoint.gone.Add(1)
+	c.endpoint.leads(c.mu.inner)
 	c.freeLocked()
-	c.timeLocked(c.place.connector.life())
+	c.timeLocked(c.endpoint.connector.life())
 	c.mu.Unlock()
 	_ = old.Close()
 }
 
-func (p *place) isFailing() bool {
+func (p *endpoint) isFailing() bool {
 	p.connector.mu.Lock()
 	defer p.connector.mu.Unlock()
 	p.settleLocked(time.Now())
@@ -167,7 +167,7 @@ func (p *place) isFailing() bool {
 }
 
 // leads records the host that the address leads to.
-func (p *place) leads(to net.Conn) {
+func (p *endpoint) leads(to net.Conn) {
 	p.connector.mu.Lock()
 	defer p.connector.mu.Unlock()
 	p.remote, _ = canonical(addressOf(to), "")

@@ -112,7 +112,7 @@ func (r *Runner) isSpanFresh() bool {
 // the script is worth sending again at once, for the keys of one slot at a time.
 func (r *Runner) SpanFailed(err error) (again bool) {
 	again = isOfSlots(err)
-	if again || !isReply(err) {
+	if again || !HasWords(err) {
 		r.doubtSpan()
 	}
 	return again
@@ -193,7 +193,7 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 		return true, true
 	}
 	switch {
-	case isReply(last.Err), last.Err == nil:
+	case HasWords(last.Err), last.Err == nil:
 	case errors.Is(last.Err, errs.ErrNoReply), isOutside(last.Err):
 		return false, false
 	default:

@@ -8,10 +8,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
-// look compares the clocks. If the wall clock went further than the monotonic one, the host was suspended meanwhile, or
+// compareClocks compares the clocks. If the wall clock went further than the monotonic one, the host was suspended meanwhile, or
 // the wall clock was set forward. Both look alike, and both count as time that has passed: the entries come due that
 // much earlier. A wall clock that was set back changes nothing.
-func (t *Timers) look() {
+func (t *Timers) compareClocks() {
 	now := readClocks()
 	ahead, before := now.Lead()-t.awake.lead, t.awake.at
 	t.awake.at = now.Mono()

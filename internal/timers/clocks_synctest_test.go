@@ -35,7 +35,7 @@ func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
 		time.Sleep(time.Second)
 		clock.Skew(time.Hour)
 		resumed := time.Now()
-		require.LessOrEqual(t, (<-fired).Sub(resumed), lookEvery)
+		require.LessOrEqual(t, (<-fired).Sub(resumed), compareEvery)
 		require.Len(t, *slept, 1)
 		require.InDelta(t, time.Hour, (*slept)[0].Lasted, float64(time.Millisecond))
 		require.Equal(t, time.Second, (<-fired).Sub(resumed), "what is left counts on from there")
@@ -71,7 +71,7 @@ func TestSleepAfterTheWallClockWasSetBackCounts(t *testing.T) {
 		require.Empty(t, *slept)
 		clock.Skew(-time.Hour + time.Minute)
 		resumed := time.Now()
-		require.LessOrEqual(t, (<-fired).Sub(resumed), lookEvery)
+		require.LessOrEqual(t, (<-fired).Sub(resumed), compareEvery)
 		require.Len(t, *slept, 1)
 	})
 }
@@ -83,7 +83,7 @@ func TestSlowDriftOfTheClocksAddsUp(t *testing.T) {
 		from := time.Now()
 		b.Schedule(&x.Entry, time.Minute)
 		for drift := time.Duration(0); drift < 100*time.Millisecond; drift += time.Millisecond {
-			time.Sleep(lookEvery)
+			time.Sleep(compareEvery)
 			clock.Skew(drift)
 		}
 		require.InDelta(t, time.Minute-100*time.Millisecond, (<-fired).Sub(from), float64(noise))
@@ -99,11 +99,11 @@ func TestClocksAreComparedThoughTheGoroutineIsWokenAllTheTime(t *testing.T) {
 		resumed := time.Now()
 		for range 10 {
 			soon := newTimed(func() {})
-			b.Schedule(&soon.Entry, lookEvery/4)
-			time.Sleep(lookEvery / 10)
+			b.Schedule(&soon.Entry, compareEvery/4)
+			time.Sleep(compareEvery / 10)
 			b.Cancel(&soon.Entry)
 		}
-		require.LessOrEqual(t, (<-fired).Sub(resumed), lookEvery)
+		require.LessOrEqual(t, (<-fired).Sub(resumed), compareEvery)
 	})
 }
 
