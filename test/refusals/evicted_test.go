@@ -65,6 +65,7 @@ func TestEvictionIsWarnedOfOnce(t *testing.T) {
 				}
 				return lease.Unlock()
 			})
+			require.NoError(t, w.holder.Close(t.Context()), "which writes what was logged")
 			said := w.secrets.Said()
 			if !c.warned {
 				require.Empty(t, said)
@@ -74,7 +75,8 @@ func TestEvictionIsWarnedOfOnce(t *testing.T) {
 			require.Contains(t, said, "level=WARN")
 			require.Contains(t, said, "set maxmemory-policy to noeviction")
 			require.Contains(t, said, "maxmemory-policy="+c.policy)
-			w.try(w.other, "warned/0")
+			require.NoError(t, w.lock(t, w.other, "warned/0", long).Unlock())
+			require.NoError(t, w.other.Close(t.Context()))
 			require.Equal(t, 2, strings.Count(w.secrets.Said(), "\n"), "another session has a log of its own")
 		})
 	}
