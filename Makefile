@@ -88,7 +88,7 @@ steady: redis ## find tests that fail now and then: each package of PACKAGES in 
 	.ci/steady $(REPEAT) $(PACKAGES)
 
 # What make cover measures: the packages of the library, without the kits that only tests import.
-covered = $(shell GOWORK=off go list ./... | grep -vE '/(redistest|locktest)$$' | paste -sd,)
+covered = $(shell GOWORK=off go list ./... | grep -vE '/internal/testing/' | paste -sd,)
 
 .PHONY: cover
 cover: MODULES := $(filter-out tools/%,$(MODULES))
@@ -152,7 +152,7 @@ bench-code: redis $(BIN)/benchstat ## the benchmarks beside the code
 
 .PHONY: bench-wheel
 bench-wheel: $(BIN)/benchstat ## the timing wheel and its rivals; needs no server
-	($(call measure,.,./internal/wheel) && $(call measure,bench,./wheel/...)) | tee $(BIN)/bench-wheel.txt
+	($(call measure,.,./internal/timers/wheel) && $(call measure,bench,./wheel/...)) | tee $(BIN)/bench-wheel.txt
 	$(call compare,$(BIN)/bench-wheel.txt)
 
 .PHONY: soak
@@ -160,7 +160,7 @@ soak: redis ## the long-running tests, each for SOAK
 	.ci/soak $(SOAK)
 
 .PHONY: model
-model: ## the models of docs/line.md and docs/engine.md, by spin; MODELFLAGS=-short leaves the long runs out
+model: ## the models of docs/queue.md and docs/engine.md, by spin; MODELFLAGS=-short leaves the long runs out
 	.ci/model $(MODELFLAGS)
 
 .PHONY: tidy

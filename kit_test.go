@@ -5,8 +5,8 @@ package signalbox_test
 import (
 	"testing"
 
-	"github.com/signalbox-go/signalbox/internal/locktest"
-	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // later is locktest.Later for a call that returns nothing but an error.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // usage is what a measurement used.

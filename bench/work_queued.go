@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // queued is what many waiters of a fair lock cost the server: its time in scripts for

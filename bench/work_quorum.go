@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 const (

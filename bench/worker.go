@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // The environment of a worker says what it measures.

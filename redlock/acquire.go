@@ -5,8 +5,8 @@ package redlock
 import (
 	"context"
 
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -14,16 +14,16 @@ import (
 
 // request is what goroutines wait for in the process, whatever the options of their locks: so one at a time asks the
 // servers. A hold is never handed over: it has the terms and the token of the goroutine that asked for it.
-func request() handoff.Request { return handoff.Request{Way: handoff.Own, Most: 1} }
+func request() local.Request { return local.Request{Way: local.Own, Most: 1} }
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
-	return l.acquire(ctx, func(ctx context.Context, q *handoff.Queue) (hold.Lease, error) {
+	return l.acquire(ctx, func(ctx context.Context, q *local.Queue) (hold.Lease, error) {
 		return l.group.queues.Take(ctx, q, request(), &contention{lock: l, queue: q})
 	})
 }
 
 func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
-	return l.acquire(ctx, func(ctx context.Context, q *handoff.Queue) (hold.Lease, error) {
+	return l.acquire(ctx, func(ctx context.Context, q *local.Queue) (hold.Lease, error) {
 		if !q.Try(request()) {
 			return hold.Lease{}, errs.ErrHeld
 		}
@@ -43,7 +43,7 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 
 // acquire enters again, or counts the caller in and out again where take fails; the hold takes its place
 // otherwise.
-func (l *Lock) acquire(ctx context.Context, take func(context.Context, *handoff.Queue) (hold.Lease, error)) (hold.Lease, error) {
+func (l *Lock) acquire(ctx context.Context, take func(context.Context, *local.Queue) (hold.Lease, error)) (hold.Lease, error) {
 	lease, carried, err := l.enter(ctx)
 	if carried || err != nil {
 		return lease, err
@@ -74,7 +74,7 @@ func (l *Lock) begin() error {
 }
 
 // leave counts a call that failed, or a hold that is over, out of the queue and the sessions.
-func (l *Lock) leave(q *handoff.Queue) {
+func (l *Lock) leave(q *local.Queue) {
 	l.group.queues.Done(q)
 	for _, m := range l.members {
 		m.End()
@@ -82,7 +82,7 @@ func (l *Lock) leave(q *handoff.Queue) {
 }
 
 // hold makes the hold that a ballot gave, or releases it if the session closed meanwhile.
-func (l *Lock) hold(q *handoff.Queue, b *ballot, token wire.Stamp) (hold.Lease, error) {
+func (l *Lock) hold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease, error) {
 	if err := l.ready(); err != nil {
 		b.end()
 		return hold.Lease{}, err

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -23,7 +23,7 @@ const kind = "redlock"
 // the keeping of leases. The closing of any of its sessions is the end of it.
 type group struct {
 	realm  hold.Realm
-	queues *handoff.Table
+	queues *local.Table
 	holds  holds
 
 	name    string             // its ids, joined
@@ -81,7 +81,7 @@ func groupOf(members []*session.Session) *group {
 
 func newGroup(name string, members []*session.Session) *group {
 	g := &group{
-		realm: hold.Realm{Kind: kind}, queues: handoff.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
+		realm: hold.Realm{Kind: kind}, queues: local.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
 	}
 	g.ctx, g.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	g.keeper = renewal.NewKeeper(electorate{g}, members[0].Timers, members[0].Settings.Observer)

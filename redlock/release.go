@@ -5,9 +5,9 @@ package redlock
 import (
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -22,7 +22,7 @@ type tenure struct {
 	hold.Hold
 
 	lock   *Lock
-	queue  *handoff.Queue
+	queue  *local.Queue
 	ballot *ballot
 }
 

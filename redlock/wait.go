@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -47,11 +47,11 @@ func (a *alarm) Fire() {
 	}
 }
 
-// contention is one call of Lock, and what it knows between its votes. It is a handoff.Source and its own
-// handoff.Ticket: no other goroutine uses either, except for Ready and Ended.
+// contention is one call of Lock, and what it knows between its votes. It is a local.Source and its own
+// local.Ticket: no other goroutine uses either, except for Ready and Ended.
 type contention struct {
 	lock   *Lock
-	queue  *handoff.Queue
+	queue  *local.Queue
 	waits  []*dispatch.Wait // by member; nil until there is something to wait for
 	alarm  *alarm           // nil until there is a pause
 	last   summary          // of the last vote
@@ -65,13 +65,13 @@ type contention struct {
 	token wire.Stamp
 }
 
-// Ready implements handoff.Source.
+// Ready implements local.Source.
 func (c *contention) Ready(int) error { return c.lock.ready() }
 
-// Ticket implements handoff.Source.
-func (c *contention) Ticket() (handoff.Ticket, error) { return c, nil }
+// Ticket implements local.Source.
+func (c *contention) Ticket() (local.Ticket, error) { return c, nil }
 
-// Enter implements handoff.Ticket: one vote.
+// Enter implements local.Ticket: one vote.
 func (c *contention) Enter(ctx context.Context) (granted bool, err error) {
 	if err := c.lock.ready(); err != nil {
 		return false, err
@@ -89,7 +89,7 @@ func (c *contention) Enter(ctx context.Context) (granted bool, err error) {
 	return false, c.lost(ctx, b, err)
 }
 
-// Wait implements handoff.Ticket: it votes whenever that may be worth it.
+// Wait implements local.Ticket: it votes whenever that may be worth it.
 func (c *contention) Wait(ctx context.Context) error {
 	c.waited = true
 	for {
@@ -102,7 +102,7 @@ func (c *contention) Wait(ctx context.Context) error {
 	}
 }
 
-// Begin implements handoff.Ticket.
+// Begin implements local.Ticket.
 func (c *contention) Begin(_ context.Context, err error) (hold.Lease, error) {
 	defer c.close()
 	if c.won == nil {
@@ -115,7 +115,7 @@ func (c *contention) Begin(_ context.Context, err error) (hold.Lease, error) {
 	return lease, err
 }
 
-// Leave implements handoff.Ticket.
+// Leave implements local.Ticket.
 func (c *contention) Leave() {
 	c.close()
 	if c.won != nil {
@@ -123,7 +123,7 @@ func (c *contention) Leave() {
 	}
 }
 
-// Ended implements handoff.Ticket.
+// Ended implements local.Ticket.
 func (c *contention) Ended(ctx context.Context) error {
 	if c.isHeld.Load() {
 		return errs.WhileHeld(errs.Ended(ctx))

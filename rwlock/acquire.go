@@ -5,8 +5,8 @@ package rwlock
 import (
 	"context"
 
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
@@ -80,10 +80,10 @@ func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool,
 
 // shared returns the request of readers that share a hold. It is zero if each counts its time from its own beginning, or
 // waits for replicas to have it.
-func (l *Lock) shared() handoff.Request {
+func (l *Lock) shared() local.Request {
 	set := l.base.Set
 	if set.Fixed || set.MaxHold > 0 || l.base.Replicas.Count > 0 {
-		return handoff.Request{}
+		return local.Request{}
 	}
-	return handoff.Request{Way: handoff.Shared, Beside: true, Lease: set.Lease, First: set.First()}
+	return local.Request{Way: local.Shared, Beside: true, Lease: set.Lease, First: set.First()}
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
@@ -38,14 +38,14 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 		Wish: &queue.Wish{
 			Life: life, Floor: l.base.Floor, Args: []string{"w"},
 			// A writer asks also while its session writes: the lock may be taken by force, or the writer downgraded.
-			Like: acquire.Like(&l.table.Ground, handoff.Request{}, handoff.Request{Way: handoff.Own}),
+			Like: acquire.Like(&l.table.Ground, local.Request{}, local.Request{Way: local.Own}),
 		},
 	}
 	l.reads = l.writes
 	l.reads.Realm = &l.realm.readers
 	l.reads.Wish = &queue.Wish{
 		Life: life, Floor: l.base.Floor, Args: []string{"r"}, Beside: true,
-		Like: acquire.Like(&l.table.Ground, l.shared(), handoff.Request{Way: handoff.Own, Beside: true}),
+		Like: acquire.Like(&l.table.Ground, l.shared(), local.Request{Way: local.Own, Beside: true}),
 	}
 	return l
 }

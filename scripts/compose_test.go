@@ -17,22 +17,22 @@ import (
 
 func TestAPartIsWrittenOnceForEachBlock(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("parts/line/living.lua")
+	text, err := os.ReadFile("parts/queue/living.lua")
 	require.NoError(t, err)
 	living := string(text)
 	inner := strings.ReplaceAll("  "+strings.TrimSuffix(living, "\n"), "\n", "\n  ") + "\n"
 	for name, c := range map[string]struct{ source, want string }{
-		"once":                {"-- include line/living\nx()\n-- include line/living\n", living + "x()\n"},
-		"indented":            {"if a then\n  -- include line/living\n\n  x()\nend\n", "if a then\n" + inner + "\n  x()\nend\n"},
-		"known inside":        {"-- include line/living\nif a then\n  -- include line/living\nend\n", living + "if a then\nend\n"},
-		"not known behind":    {"if a then\n  -- include line/living\nend\n-- include line/living\n", "if a then\n" + inner + "end\n" + living},
-		"not known elsewhere": {"if a then\n  -- include line/living\nelse\n  -- include line/living\nend\n", "if a then\n" + inner + "else\n" + inner + "end\n"},
+		"once":                {"-- include queue/living\nx()\n-- include queue/living\n", living + "x()\n"},
+		"indented":            {"if a then\n  -- include queue/living\n\n  x()\nend\n", "if a then\n" + inner + "\n  x()\nend\n"},
+		"known inside":        {"-- include queue/living\nif a then\n  -- include queue/living\nend\n", living + "if a then\nend\n"},
+		"not known behind":    {"if a then\n  -- include queue/living\nend\n-- include queue/living\n", "if a then\n" + inner + "end\n" + living},
+		"not known elsewhere": {"if a then\n  -- include queue/living\nelse\n  -- include queue/living\nend\n", "if a then\n" + inner + "else\n" + inner + "end\n"},
 	} {
 		require.Equal(t, c.want, scripts.Compose(c.source), name)
 	}
-	composed := scripts.Compose("-- include line/search\n")
+	composed := scripts.Compose("-- include queue/search\n")
 	for _, part := range []string{"now", "living", "search"} {
-		require.Equal(t, 1, strings.Count(composed, "-- line/"+part+"\n"), part)
+		require.Equal(t, 1, strings.Count(composed, "-- queue/"+part+"\n"), part)
 	}
 }
 

@@ -82,7 +82,7 @@ func TestAllHasTheScriptsInUse(t *testing.T) {
 	require.NoError(t, err)
 	for _, s := range []*scripts.Script{
 		scripts.SessionHello, scripts.SessionRewrite, scripts.SessionTogether, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
-		scripts.LineBeat, scripts.LockEnter, scripts.LockPoll, scripts.LockLeave, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
+		scripts.QueueBeat, scripts.LockEnter, scripts.LockPoll, scripts.LockLeave, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
 		scripts.CountdownStart, scripts.CountdownCount, scripts.CountdownLook, scripts.CountdownReset,
 		scripts.ElectionPut, scripts.ElectionClear, scripts.ElectionRead,
 		scripts.OnceLook, scripts.OnceStore, scripts.OnceForget,

@@ -69,8 +69,8 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 	forgotten := func(m *measured, n int) { m.queue(n, "line", "lives", turnMode, noon-hour) }
 	return []costRow{
 		{script: scripts.LockPoll, crowd: "Attempts", base: 200, each: 5, most: 1000, fill: fill, keys: keys, args: with(poll...), sizes: []int{1000}},
-		{script: scripts.LineBeat, crowd: "Living", base: 160, fill: fill, keys: on("lives"), args: with(they, life, beatNumber(2), label)},
-		{script: scripts.LineBeat, crowd: "Gone", base: 160, fill: forgotten, keys: on("lives"), args: with(they, life, beatNumber(2), label)},
+		{script: scripts.QueueBeat, crowd: "Living", base: 160, fill: fill, keys: on("lives"), args: with(they, life, beatNumber(2), label)},
+		{script: scripts.QueueBeat, crowd: "Gone", base: 160, fill: forgotten, keys: on("lives"), args: with(they, life, beatNumber(2), label)},
 		{script: scripts.LockWaiters, crowd: "Living", base: 1000, fill: fill, keys: on("line", "lives"), args: with(0, 100, 42)},
 		{
 			script: scripts.LockWait, crowd: "Batch", base: 10, each: 25, sizes: batches(),

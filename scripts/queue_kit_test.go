@@ -91,7 +91,7 @@ func (p *line) lookArgs(session string, holds ...string) []any {
 // beat sends a heartbeat alone.
 func (p *line) beat(session string, lw int64, number string) {
 	p.Helper()
-	require.Equal(p, []any{int64(1)}, p.ask(scripts.LineBeat, []string{p.lives}, session, lw, number, label))
+	require.Equal(p, []any{int64(1)}, p.ask(scripts.QueueBeat, []string{p.lives}, session, lw, number, label))
 }
 
 // inQueue returns the holds of the tickets, in order.

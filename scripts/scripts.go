@@ -49,7 +49,7 @@ var (
 	HoldsDrop  = load("holds/drop", 1)
 	HoldsList  = load("holds/list", 1)
 
-	LineBeat = load("line/beat", 1)
+	QueueBeat = load("queue/beat", 1)
 
 	LockEnter   = load("lock/enter", 1)
 	LockPoll    = load("lock/poll", 1)

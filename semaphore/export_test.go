@@ -3,8 +3,8 @@
 package semaphore
 
 import (
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
@@ -13,7 +13,7 @@ func (m *Semaphore) Waits() bool {
 	queues := m.kind.Queues
 	q := queues.Use(m.keys.Holder)
 	defer queues.Done(q)
-	return q.Pass(clock.Now(), m.like(1), refuses{}) == handoff.Refused
+	return q.Pass(clock.Now(), m.like(1), refuses{}) == local.Refused
 }
 
 // refuses is a hold that cannot be handed over.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -229,19 +229,19 @@ func (m *Semaphore) wanting(n int) acquire.Lock {
 		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
 		Wish: &queue.Wish{
 			Life: m.base.Set.First(), Floor: m.base.Floor, Mark: mark, Beside: true,
-			Like: acquire.Like(&m.table.Ground, m.like(n), handoff.Request{Way: handoff.Own, Beside: true}),
+			Like: acquire.Like(&m.table.Ground, m.like(n), local.Request{Way: local.Own, Beside: true}),
 			Args: append([]string{capacity, exact}, m.table.Args...),
 		},
 	}
 }
 
 // like returns the request of a wish for n permits: zero if their time counts from the grant, and they are not handed over.
-func (m *Semaphore) like(n int) handoff.Request {
+func (m *Semaphore) like(n int) local.Request {
 	set := m.base.Set
 	if set.Fixed || set.MaxHold > 0 {
-		return handoff.Request{}
+		return local.Request{}
 	}
-	r := handoff.Request{Beside: true, Lease: set.Lease, First: set.First(), Replicas: m.base.Replicas.Few()}
+	r := local.Request{Beside: true, Lease: set.Lease, First: set.First(), Replicas: m.base.Replicas.Few()}
 	r.Permits = int32(n) //nolint:gosec // at most MaxPermits
 	if m.base.Exact {
 		// If the server has another capacity, only an exact semaphore is refused.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/testkit"
+	"github.com/signalbox-go/signalbox/internal/testing/testkit"
 )
 
 // Fake is a lock without a server, for unit tests. It has the methods Lock, TryLock and Do of packages reentrant and

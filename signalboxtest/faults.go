@@ -14,7 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/testkit"
+	"github.com/signalbox-go/signalbox/internal/testing/testkit"
 )
 
 // Partition cuts a session off: what it sends and receives is swallowed, and no connection breaks, as when a cable is

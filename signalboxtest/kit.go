@@ -16,7 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/testkit"
+	"github.com/signalbox-go/signalbox/internal/testing/testkit"
 )
 
 // Kit is a server in memory, with sessions on it. New makes one. It is safe for concurrent use. As with testing.T.FailNow,

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/election"
-	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 func main() {

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // scale is how much is measured.

@@ -8,7 +8,7 @@ import (
 	"github.com/RussellLuo/timingwheel"
 
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 // rival is one implementation with a number of timers, all of which it can have pending.

@@ -3,7 +3,7 @@
 // Package acquire implements a lock from the request to the release, once for every kind of lock.
 //
 // A Source does the waiting: the server's queue (package queue), or retries without a queue (package
-// contend). A primitive chooses its Source with the table of its kind in package layout, and otherwise does
+// retry). A primitive chooses its Source with the table of its kind in package layout, and otherwise does
 // not see the difference.
 //
 // # States

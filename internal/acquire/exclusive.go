@@ -9,9 +9,9 @@ import (
 	"strconv"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -90,9 +90,9 @@ func wishFor(table *layout.Exclusive, mode Mode, s *session.Settled) *queue.Wish
 		w.Mark = string(mode)
 	}
 	if mode == Turns && !s.Set.Fixed && s.Set.MaxHold == 0 {
-		w.Like = handoff.Request{Most: 1, Lease: s.Set.Lease, First: s.Set.First(), Replicas: s.Replicas.Few()}
+		w.Like = local.Request{Most: 1, Lease: s.Set.Lease, First: s.Set.First(), Replicas: s.Replicas.Few()}
 	}
-	w.Like = Like(&table.Ground, w.Like, handoff.Request{Way: handoff.Own, Most: 1})
+	w.Like = Like(&table.Ground, w.Like, local.Request{Way: local.Own, Most: 1})
 	return w
 }
 
@@ -226,7 +226,7 @@ func (x *Exclusive) goroutines(ticket string) int {
 		return 0
 	}
 	like := of.Like(ticket)
-	if like == (handoff.Request{}) {
+	if like == (local.Request{}) {
 		return 0
 	}
 	queues := x.lock.Kind.Queues

@@ -6,10 +6,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -28,7 +28,7 @@ type held struct {
 	attempt queue.Holder
 	lasts   time.Duration // for how long the server may keep the hold after a renewal, or after the grant
 
-	local *handoff.Queue // in which goroutines of the process wait for it; nil if they have tickets of their own
+	local *local.Queue // in which goroutines of the process wait for it; nil if they have tickets of their own
 	// turnEnds is when the hold is handed over no more, on the monotonic clock. Only the goroutine that begins or vacates
 	// the hold writes it; those follow each other, ordered by the lock of the queue.
 	turnEnds time.Duration
@@ -38,11 +38,11 @@ type held struct {
 func (n *held) Vacated(now clock.Instant) error {
 	if n.local != nil {
 		switch n.local.Pass(now, n.lock.Wish.Like, n) {
-		case handoff.Passed:
+		case local.Passed:
 			return nil
-		case handoff.Refused:
+		case local.Refused:
 			return n.spent(now)
-		case handoff.Unwanted:
+		case local.Unwanted:
 		}
 	}
 	return n.release(now)

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -26,7 +26,7 @@ type Kind struct {
 	// Named returns what renewals call the hold of an attempt.
 	Named func(a queue.Holder) string
 	// Queues hold the goroutines of the process that wait, and count them.
-	Queues *handoff.Table
+	Queues *local.Table
 	// Passing is how holds are handed over inside the process, if they are.
 	Passing *Passing
 	// Share asks whether goroutines may continue to share a hold; nil if none is shared.
@@ -72,7 +72,7 @@ func (l *Lock) take(ctx context.Context) (hold.Lease, error) {
 	return q.TakeAlone(ctx, l.Wish.Beside, l)
 }
 
-// Ready implements handoff.Source.
+// Ready implements local.Source.
 func (l *Lock) Ready(waiters int) error {
 	if most := l.Base.MaxWaiters; most > 0 && waiters >= most {
 		return fmt.Errorf("%w: %d: WithMaxWaiters allows %d", errs.ErrBusy, waiters, most)
@@ -101,7 +101,7 @@ func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
 // entered is a lock that the caller may ask the server for, and does not wait for.
 type entered struct {
 	lock  *Lock
-	local *handoff.Queue
+	local *local.Queue
 	queue queue.Asker
 }
 

@@ -5,7 +5,7 @@ package acquire
 import (
 	"context"
 
-	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -14,10 +14,10 @@ import (
 // Like returns the request with which goroutines wait for a lock that uses g, if its holds are to be what r
 // says: handed over, shared, or neither if r is zero. Without a queue at the server one goroutine tries at a
 // time, with the request own, unless each has a channel of its own.
-func Like(g *layout.Ground, r, own handoff.Request) handoff.Request {
-	c, none := g.Contest, handoff.Request{}
+func Like(g *layout.Ground, r, own local.Request) local.Request {
+	c, none := g.Contest, local.Request{}
 	switch {
-	case c == nil, r.Way == handoff.Shared, c.Passes && r != none:
+	case c == nil, r.Way == local.Shared, c.Passes && r != none:
 		return r
 	case c.Each:
 		return none
@@ -26,11 +26,11 @@ func Like(g *layout.Ground, r, own handoff.Request) handoff.Request {
 }
 
 // meets reports whether the goroutines that wait for l wait for each other: one of them at a time asks the server.
-func (l *Lock) meets() bool { return l.Wish.Like != handoff.Request{} }
+func (l *Lock) meets() bool { return l.Wish.Like != local.Request{} }
 
 // share returns a lease of the hold that the session shares, if there is one that may be shared further.
 func (l *Lock) share(ctx context.Context) (hold.Lease, bool) {
-	if l.Wish.Like.Way != handoff.Shared {
+	if l.Wish.Like.Way != local.Shared {
 		return hold.Lease{}, false
 	}
 	q := l.Kind.Queues.Use(l.Keys.Holder)
@@ -38,7 +38,7 @@ func (l *Lock) share(ctx context.Context) (hold.Lease, bool) {
 	return q.Share(ctx, l.Wish.Like, l)
 }
 
-// Share implements handoff.Sharer.
+// Share implements local.Sharer.
 func (l *Lock) Share(ctx context.Context, lease hold.Lease) bool {
 	reply, err := l.Base.Session.Runner.Run(ctx, wire.Call{Script: l.Kind.Share, Keys: l.Keys.All, Args: []string{lease.Name()}})
 	return err == nil && reply.Code() == wire.Done

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -87,8 +87,8 @@ func (k *Kind) Refuse(err error) {
 	k.Source.Refuse(err)
 }
 
-// Ticket implements handoff.Source.
-func (l *Lock) Ticket() (handoff.Ticket, error) {
+// Ticket implements local.Source.
+func (l *Lock) Ticket() (local.Ticket, error) {
 	c, err := l.Stand()
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (l *Lock) Ticket() (handoff.Ticket, error) {
 	return c, nil
 }
 
-// Enter implements handoff.Ticket.
+// Enter implements local.Ticket.
 func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) {
 	c.atOnce, err = c.place.Enter(c.undated.Of(ctx))
 	if !c.atOnce && c.queued.IsZero() {
@@ -105,7 +105,7 @@ func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) {
 	return c.atOnce, err
 }
 
-// Leave implements handoff.Ticket.
+// Leave implements local.Ticket.
 func (c *Candidate) Leave() {
 	if a := c.place.Leave(); a != nil {
 		a.Abandon()
@@ -119,7 +119,7 @@ type yielder interface {
 	Yield(ctx context.Context, script *scripts.Script) (queue.Fate, error)
 }
 
-// Give implements handoff.Giver.
+// Give implements local.Giver.
 func (n *held) Give(now clock.Instant) (hold.Lease, bool) {
 	if now.Mono() >= n.turnEnds || n.lock.Base.Session.Ready() != nil {
 		return hold.Lease{}, false
@@ -189,7 +189,7 @@ func (n *held) yield(sent clock.Instant, a yielder) error {
 	if grant := n.attempt.Grant(); n.Term.Extended(grant.Life, grant.Sent) {
 		n.Refill(grant.Tokens())
 		n.turnEnds = grant.Read.Mono() + n.lock.Kind.Passing.turn(0)
-		if n.local.Pass(now, l.Wish.Like, n) == handoff.Passed {
+		if n.local.Pass(now, l.Wish.Like, n) == local.Passed {
 			return nil
 		}
 	}

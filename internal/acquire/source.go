@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/contend"
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -24,12 +24,12 @@ func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal fun
 	if refusal == nil {
 		refusal = unknown
 	}
-	k := Kind{Renew: g.Renew, Named: queue.Holder.Name, Queues: handoff.NewTable(s.Timers), Passing: new(Passing)}
+	k := Kind{Renew: g.Renew, Named: queue.Holder.Name, Queues: local.NewTable(s.Timers), Passing: new(Passing)}
 	if named := g.Named; named != nil {
 		k.Named = func(a queue.Holder) string { return named(a.Grant().Stamp.Text(), a.Name()) }
 	}
 	if g.Contest != nil {
-		k.Source = contend.New(s, contend.Kind{Contest: g.Contest, Layout: l, Refusal: refusal})
+		k.Source = retry.New(s, retry.Kind{Contest: g.Contest, Layout: l, Refusal: refusal})
 		return k
 	}
 	k.Passing.Yield = g.Line.Yield

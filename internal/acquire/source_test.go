@@ -10,12 +10,12 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/acquire/contend"
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/redistest"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // A kind uses the source that its layout names, and the keys of that.
@@ -33,7 +33,7 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 		require.NoError(t, b.Err)
 		for _, g := range []*layout.Ground{&l.Fair.Ground, &l.RWLock.Ground} {
 			kind := acquire.NewKind((*session.Handle)(s).Session(), l, g, nil)
-			_, contests := kind.Source.(*contend.Contests)
+			_, contests := kind.Source.(*retry.Contests)
 			require.Equal(t, g.Contest != nil, contests, g.Realm)
 			require.Equal(t, g.Line != nil, !contests, g.Realm)
 			require.Same(t, g.Renew, kind.Renew)
@@ -66,7 +66,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		wish queue.Wish
 	}{
 		"Native":   {signalbox.Native(), queue.Wish{Life: time.Hour, Floor: "60000", Mark: "f"}},
-		"Redisson": {signalbox.Redisson(), queue.Wish{Life: time.Hour, Like: handoff.Request{Way: handoff.Own, Most: 1}}},
+		"Redisson": {signalbox.Redisson(), queue.Wish{Life: time.Hour, Like: local.Request{Way: local.Own, Most: 1}}},
 	} {
 		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
 		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)

@@ -7,10 +7,10 @@ import (
 	"math"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
@@ -76,15 +76,15 @@ func (n *held) Return(now clock.Instant, others []session.Returner) []error {
 			m = others[i-1].(*held) //nolint:errcheck,forcetypeassert // those of one batch have one type
 		}
 		r := &returned{held: m, result: &results[i]}
-		verdict := handoff.Unwanted
+		verdict := local.Unwanted
 		if m.local != nil {
 			verdict = m.local.Pass(now, m.lock.Wish.Like, m)
 		}
 		switch verdict {
-		case handoff.Passed:
-		case handoff.Refused:
+		case local.Passed:
+		case local.Refused:
 			spent = append(spent, r)
-		case handoff.Unwanted:
+		case local.Unwanted:
 			if results[i] = m.Term.Stop(now); results[i] == nil {
 				given = append(given, r)
 			}

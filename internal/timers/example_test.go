@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 // lease is a thing that is timed: it embeds its entry. Fire must not block.

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

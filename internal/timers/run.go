@@ -7,7 +7,7 @@ import (
 	"runtime/pprof"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 // rouse makes sure that the goroutine calls next in time for due, an entry that the wheel reported as earlier

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 // bed is a Timers in a bubble, with its wake-ups counted: those that fired something,

@@ -5,7 +5,7 @@
         async with session.lock("order/42", timeout=10) as hold:
             ...  # send hold.token with every write, and stop when hold.held() is False
 
-It is for one server. It leaves out clusters (SPUBLISH, one key after TRYAGAIN, line/beat), hashed
+It is for one server. It leaves out clusters (SPUBLISH, one key after TRYAGAIN, queue/beat), hashed
 names, lock/wait (one heartbeat for many locks: here each attempt polls for its own), lock/requeue
 (an attempt never hands its hold to another one), and the other kinds of lock.
 

@@ -13,7 +13,7 @@
 local latch = KEYS[1]
 local begun, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
--- include line/now
+-- include queue/now
 -- include countdown/round
 if foreign then
   return {-2}

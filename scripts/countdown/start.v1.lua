@@ -23,7 +23,7 @@ local latch = KEYS[1]
 local begun, total, keep_ms, not_after, first = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 assert(#total == 8 and #keep_ms == 10 and not string.find(total .. keep_ms, '%D') and tonumber(keep_ms) > 0, 'bad argument')
 
--- include line/now
+-- include queue/now
 
 if now > not_after then
   return {-1, now}

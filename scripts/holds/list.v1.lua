@@ -14,7 +14,7 @@ local holder = KEYS[1]
 local kind, from, count = ARGV[1], ARGV[2], ARGV[3]
 local own, creates, lives = '', false, holder
 
--- include line/now
+-- include queue/now
 -- include holds/state
 
 if other then

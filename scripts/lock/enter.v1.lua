@@ -36,7 +36,7 @@ local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, k
 assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + lw_us + keep_ms < 1e15
   and #ticket == 42 and #number % 20 == 0 and #label <= 64, 'bad argument')
 
--- include line/now
+-- include queue/now
 
 if now > not_after then
   return {-1, now}
@@ -97,13 +97,13 @@ if joins then
   end
 end
 
--- include line/living
+-- include queue/living
 if left > 0 and number == '' and living(before[1], now) then
   return {0, left, 0, now}
 end
 
--- include line/ear
--- include line/beat
+-- include queue/ear
+-- include queue/beat
 -- include lock/handoff
 
 if joins and number ~= '' then

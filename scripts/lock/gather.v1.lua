@@ -24,7 +24,7 @@ for n = 1, #KEYS do
     and #ARGV[4 * n - 3] == 42 and #ARGV[4 * n] <= 64, 'bad argument')
 end
 
--- include line/now
+-- include queue/now
 
 -- One command for all of them. It has nothing for a key of another type: that is asked for again.
 local values = redis.pcall('MGET', unpack(KEYS))

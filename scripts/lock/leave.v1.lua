@@ -49,7 +49,7 @@ if has then
   end
 end
 
--- include line/now
+-- include queue/now
 
 local had = line and (sure ~= '1' or not has) and redis.call('ZREM', line, ticket) == 1
 if has and (not line or not marked) then
@@ -77,8 +77,8 @@ elseif not has then
   last, session = floor, '' -- the reply has no room for a grant: every session gets a message
 end
 
--- include line/living
--- include line/heard
+-- include queue/living
+-- include queue/heard
 -- include lock/grant
 -- include lock/ready
 

@@ -34,7 +34,7 @@ local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1],
 assert(string.find(lw_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and lw_us + keep_ms < 1e15
   and #number == 20 and #label <= 64, 'bad argument')
 
--- include line/now
+-- include queue/now
 -- include lock/holder
 if other then
   return {-2, other}
@@ -74,8 +74,8 @@ for n = 1, #asked do
   places = places .. (scores[n] and '1' or '0')
 end
 
--- include line/ear
--- include line/beat
+-- include queue/ear
+-- include queue/beat
 -- include lock/handoff
 -- include lock/mark
 

@@ -41,7 +41,7 @@ local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
 local old, new, life_us, not_after, lw_us, number, label, verb, channel, keep_ms, used, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + lw_us + keep_ms < 1e15 and #new == 42 and #number == 20 and #label <= 64, 'bad argument')
 
--- include line/now
+-- include queue/now
 -- include lock/holder
 if other then
   return {-2, other}
@@ -113,14 +113,14 @@ if not queued then
   session = '' -- the reply has no room for a grant: every session gets a message
 end
 
--- include line/living
+-- include queue/living
 
 -- The heartbeat is left out while an earlier one, whose number lives has, still gives the session
 -- seven eighths of a life. The functions of a heartbeat and of a search are made by the calls alone
 -- that need them.
 if queued and not (living(before[1], now) and tonumber(string.sub(before[1], 1, 16)) - tonumber(now) >= lw_us * 7 / 8) then
-  -- include line/ear
-  -- include line/beat
+  -- include queue/ear
+  -- include queue/beat
   beat(before, ear())
 end
 if queued and (left > 0 or not marked) then
@@ -128,7 +128,7 @@ if queued and (left > 0 or not marked) then
   return {0, left, left > 0 and 0 or 1, now, '', looked, had}
 end
 
--- include line/heard
+-- include queue/heard
 -- include lock/grant
 -- include lock/ready
 

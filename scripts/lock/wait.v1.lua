@@ -19,8 +19,8 @@ local session, lw_us, number, stamps = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(string.find(lw_us, '^[1-9]%d*$') and tonumber(lw_us) < 1e15
   and #number == 20, 'bad argument')
 
--- include line/living
--- include line/now
+-- include queue/living
+-- include queue/now
 
 local values = redis.call('MGET', unpack(KEYS)) -- of a key that is no string it says nothing
 local none_missing = redis.call('EXISTS', unpack(KEYS)) == #KEYS

@@ -12,8 +12,8 @@
 local line, lives = KEYS[1], KEYS[2]
 local after, count, size = ARGV[1], ARGV[2], ARGV[3]
 
--- include line/now
--- include line/living
+-- include queue/now
+-- include queue/living
 
 local waiters = {}
 local from = '(' .. after

@@ -28,7 +28,7 @@ local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local hold, ttl_ms, not_after, verb, channel, waits, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 assert(string.find(ttl_ms .. ' ' .. wait_ms, '^[1-9]%d* [1-9]%d*$') and ttl_ms + wait_ms < 1e15, 'bad argument')
 
--- include line/now
+-- include queue/now
 
 if now > not_after then
   return {-1, now}

@@ -12,7 +12,7 @@
 local queue, deadlines = KEYS[1], KEYS[2]
 local after, count = ARGV[1], ARGV[2]
 
--- include line/now
+-- include queue/now
 
 local waiters = {}
 local last = after + count - 1

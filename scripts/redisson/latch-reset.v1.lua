@@ -14,7 +14,7 @@
 local latch = KEYS[1]
 local _begun, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
--- include line/now
+-- include queue/now
 -- include redisson/notify
 
 local value = redis.call('GET', latch)

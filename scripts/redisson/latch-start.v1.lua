@@ -19,7 +19,7 @@ local latch = KEYS[1]
 local _begun, total, _keep_ms, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 assert(string.find(total, '^%d+$') and tonumber(total) < 1e15, 'bad argument')
 
--- include line/now
+-- include queue/now
 -- include redisson/notify
 
 if now > not_after then

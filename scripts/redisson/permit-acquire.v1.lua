@@ -30,7 +30,7 @@ local permits, timeouts = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, verb, channel, _waits, capacity, exact, summed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 assert(string.find(ttl_ms .. ' ' .. capacity, '^[1-9]%d* %d+$') and ttl_ms + capacity < 1e15, 'bad argument')
 
--- include line/now
+-- include queue/now
 -- include redisson/notify
 -- include redisson/permits
 -- include redisson/ids

@@ -10,7 +10,7 @@
 -- cost     O(log permits): TIME, GET, ZCARD, ZCOUNT
 local permits, timeouts = KEYS[1], KEYS[2]
 
--- include line/now
+-- include queue/now
 -- include redisson/permits
 
 if foreign then

@@ -14,7 +14,7 @@
 local timeouts = KEYS[1]
 local _kind, from, count = ARGV[1], ARGV[2], ARGV[3]
 
--- include line/now
+-- include queue/now
 
 local later = '(' .. string.sub(now, 1, 13)
 local page = redis.pcall('ZRANGE', timeouts, later, '+inf', 'BYSCORE', 'LIMIT', from, count, 'WITHSCORES')

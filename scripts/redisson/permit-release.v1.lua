@@ -14,7 +14,7 @@
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
--- include line/now
+-- include queue/now
 -- include redisson/permits
 -- include redisson/ids
 -- include redisson/back

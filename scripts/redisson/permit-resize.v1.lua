@@ -17,7 +17,7 @@ local permits, timeouts = KEYS[1], KEYS[2]
 local capacity, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(string.find(capacity, '^%d+$') and tonumber(capacity) < 1e15, 'bad argument')
 
--- include line/now
+-- include queue/now
 -- include redisson/notify
 -- include redisson/permits
 

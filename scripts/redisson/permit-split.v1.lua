@@ -24,7 +24,7 @@ local permits, timeouts = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, old, verb, channel, _capacity, _exact, _summed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 assert(string.find(ttl_ms, '^[1-9]%d*$') and tonumber(ttl_ms) < 1e15, 'bad argument')
 
--- include line/now
+-- include queue/now
 -- include redisson/permits
 -- include redisson/ids
 -- include redisson/count

@@ -16,7 +16,7 @@
 local lock, _token = KEYS[1], KEYS[2]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
--- include line/now
+-- include queue/now
 -- include redisson/notify
 
 local has = redis.pcall('HGET', lock, hold)

@@ -14,7 +14,7 @@
 local lock = KEYS[1]
 local hold, _session, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- include line/now
+-- include queue/now
 -- include redisson/notify
 -- include redisson/timeout
 

@@ -14,7 +14,7 @@
 local holder, line, _readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local hold = ARGV[1]
 
--- include line/search
+-- include queue/search
 
 -- pcall: another kind of lock may have the key since.
 local till = redis.pcall('ZSCORE', holder, hold)

@@ -31,8 +31,8 @@ assert(string.find(lw_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and lw_us + keep_m
 local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
 local own, creates, skips = '', false, false
 
--- include line/beat
--- include line/ear
+-- include queue/beat
+-- include queue/ear
 -- include holds/lengthen
 -- include holds/ended
 -- include rwlock/handoff

@@ -11,7 +11,7 @@
 local holder = KEYS[1]
 local kind, own, creates, lives = 'sb1s', '', false, holder
 
--- include line/now
+-- include queue/now
 -- include holds/state
 
 if other then

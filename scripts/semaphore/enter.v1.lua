@@ -40,10 +40,10 @@ assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms .. ' ' .. permits, 
 local kind, after_ms, session, caller, asker = 'sb1s', keep_ms, string.sub(ticket, 1, 22), ticket, ''
 local own, creates = ticket .. label, false
 
--- include line/beat
--- include line/ear
--- include line/search
--- include line/join
+-- include queue/beat
+-- include queue/ear
+-- include queue/search
+-- include queue/join
 
 if now > not_after then
   return {-1, now}

@@ -21,7 +21,7 @@ assert(string.find(permits .. ' ' .. keep_ms, '^%d+ %d+$') and permits + keep_ms
 local kind, after_ms, session, asker, caller = 'sb1s', keep_ms, '', '', ''
 local own, creates, skips = '', false, false
 
--- include line/now
+-- include queue/now
 
 if now > not_after then
   return {-1, now}

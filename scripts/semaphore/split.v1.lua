@@ -29,7 +29,7 @@ assert(string.find(life_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and life_us + ke
 local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
 local own, creates, skips = '', false, false
 
--- include line/now
+-- include queue/now
 
 if now > not_after then
   return {-1, now}

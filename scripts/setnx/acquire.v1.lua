@@ -22,7 +22,7 @@ local lock = KEYS[1]
 local hold, ttl_ms, not_after, _verb, _channel, _waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 assert(string.find(ttl_ms, '^[1-9]%d*$') and tonumber(ttl_ms) < 1e15, 'bad argument')
 
--- include line/now
+-- include queue/now
 
 if now > not_after then
   return {-1, now}

@@ -15,7 +15,7 @@
 local lock = KEYS[1]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
--- include line/now
+-- include queue/now
 -- include redisson/notify
 
 local value = redis.pcall('GET', lock)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // P2, order: processes whose wall clocks are wrong by 20 minutes, either way, take turns with one whose

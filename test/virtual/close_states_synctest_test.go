@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,9 +53,31 @@ func takes() map[string]func(ctx context.Context, s *signalbox.Session) (signalb
 }
 
 // logged returns a logger, and what it has logged.
-func logged() (*slog.Logger, *bytes.Buffer) {
-	lines := new(bytes.Buffer)
+func logged() (*slog.Logger, *logLines) {
+	lines := new(logLines)
 	return slog.New(slog.NewTextHandler(lines, nil)), lines
+}
+
+// logLines is a buffer for lines of a log. A session writes them on a goroutine of its own.
+type logLines struct {
+	mu struct {
+		sync.Mutex
+		text bytes.Buffer
+	}
+}
+
+// Write implements io.Writer.
+func (l *logLines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.text.Write(line)
+}
+
+// String returns what was written.
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.text.String()
 }
 
 // owned returns a session whose Close also closes its client, as Dial makes it.
@@ -151,7 +175,7 @@ func TestCloseLogsTheLeasesItEnds(t *testing.T) { //nolint:paralleltest // sets 
 		}
 		require.Error(w, s.Close(endedContext()))
 	})
-	require.Equal(t, 20, bytes.Count(lines.Bytes(), []byte("kind=reentrant name=%sha256-")))
+	require.Equal(t, 20, strings.Count(lines.String(), "kind=reentrant name=%sha256-"))
 	require.Contains(t, lines.String(), "leases=30")
 	require.NotContains(t, lines.String(), "secret")
 }
@@ -342,7 +366,7 @@ func TestCloseLogsALeaseOfAQuorumOnce(t *testing.T) {
 			require.LessOrEqual(q, lasted, session.DefaultCloseGrace+time.Second, "session %d", i)
 		}
 		require.ErrorIs(q, lease.Err(), signalbox.ErrClosed)
-		require.Equal(q, 1, bytes.Count(lines.Bytes(), []byte("kind=redlock name=a")))
+		require.Equal(q, 1, strings.Count(lines.String(), "kind=redlock name=a"))
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 )
 
 // P7: profiles distinguish the client's goroutines from ours. Goroutines of a connection that a renewal, a

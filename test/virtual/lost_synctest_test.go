@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 )
 
 // P6: a waiter that no message reaches has the lock by its next poll, about a second after the release. For the kinds that

@@ -3,10 +3,8 @@
 package virtual_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
@@ -29,8 +27,8 @@ func TestAHoldThatANewerOneReplacedIsReportedAsGone(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world) {
 		var lost []signalbox.Event
-		var log bytes.Buffer
-		s, _, end := w.session(w.T, signalbox.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), signalbox.WithObserver(signalbox.Observer{
+		logger, log := logged()
+		s, _, end := w.session(w.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
 			Lost: func(_ context.Context, e signalbox.Event) { lost = append(lost, e) },
 		}))
 		f := fair.New(s, "a")

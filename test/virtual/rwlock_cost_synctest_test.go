@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 )
 
 // P5: a Lock whose request is sent again, because no reply came, counts once: it has one hold, and one Unlock ends it.

@@ -72,7 +72,7 @@ func (k *exclusiveKind) ask(v verb, a *attempt) *request {
 	case forces:
 		return k.request(v, a, forced, scripts.LockForce, k.reach(), a.hold[:41], "PUBLISH", k.grants(), k.name+"told", k.keep())
 	case beats:
-		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
+		return k.request(v, nil, nothing, scripts.QueueBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
 	case renews:
 		if !a.ended && a.stamp != "" {
 			return k.request(v, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, life/1000).gives(life)

@@ -89,7 +89,7 @@ func (k *rwKind) ask(v verb, a *attempt) *request {
 	case forces:
 		return k.request(v, a, forced, scripts.RWLockForce, k.keys(), "PUBLISH", grants, k.name+"told:", a.session+"\n"+name+"\n", k.keep())
 	case beats:
-		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[3:], a.session, waitingLife, k.beat(), label)
+		return k.request(v, nil, nothing, scripts.QueueBeat, k.keys()[3:], a.session, waitingLife, k.beat(), label)
 	case shares:
 		return k.request(v, a, nothing, scripts.RWLockDoor, k.keys(), name)
 	}

@@ -56,7 +56,7 @@ func (k *permitKind) ask(v verb, a *attempt) *request {
 	case drops:
 		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
 	case beats:
-		return k.request(v, nil, nothing, scripts.LineBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
+		return k.request(v, nil, nothing, scripts.QueueBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
 	case resizes:
 		n := 1 + k.IntN(6)
 		return k.request(v, nil, k.sized(n), scripts.SemaphoreResize, k.keys(), n, k.notAfter(), "PUBLISH", grants, k.keep())

@@ -86,7 +86,7 @@ func (t *tests) learnFlags() {
 }
 
 // run runs the tests, or only one of them, in their folder. Nothing of them outlives the run: they
-// are a process group of their own, and what internal/redistest started ends with them.
+// are a process group of their own, and what internal/testing/redistest started ends with them.
 func (t *tests) run(env, only string, failfast bool) outcome {
 	limit := time.Duration(max(t.patience, 3))*t.usual + 30*time.Second
 	if t.usual == 0 {

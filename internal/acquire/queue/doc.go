@@ -8,7 +8,7 @@
 // A queue is a sorted set of tickets, one for each attempt to acquire the lock, scored by the server's time
 // when it arrived. The script that ends a hold grants the lock to the first ticket whose session lives, and
 // publishes that: one script and one message lie between a release and the next holder. The steps are scripts
-// (Scripts); docs/line.md explains the protocol, and the reason for each rule.
+// (Scripts); docs/queue.md explains the protocol, and the reason for each rule.
 //
 // # Guarantees
 //

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/handoff"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -50,7 +50,7 @@ type Wish struct {
 	// Args are those of Enter that other kinds do not have.
 	Args []string
 	// Like is the request with which goroutines wait for each other in the process; zero if each has a ticket of its own.
-	Like handoff.Request
+	Like local.Request
 	// Beside says that others of the session may have the lock at the same time.
 	Beside bool
 }
@@ -145,17 +145,17 @@ func (ls *Lines) Len() (queues, attempts, ears int) {
 }
 
 // Like returns the request of a ticket of this session: zero if it is not known, or belongs to one goroutine.
-func (ls *Lines) Like(ticket string) handoff.Request {
+func (ls *Lines) Like(ticket string) local.Request {
 	attempt, isOurs := strings.CutPrefix(ticket, ls.session.ID())
 	if !isOurs || len(attempt) < attemptSize {
-		return handoff.Request{}
+		return local.Request{}
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if a := ls.mu.attempts[attempt[:attemptSize]]; a != nil {
 		return a.wish.Like
 	}
-	return handoff.Request{}
+	return local.Request{}
 }
 
 // Refuse implements session.Part. It withdraws the tickets of the session in one batch, so that those of Close's holds that

@@ -170,7 +170,7 @@ func (l *look) call() wire.Call {
 func (l *look) beatCall() wire.Call {
 	s := l.q.lines.session
 	return wire.Call{
-		Script: scripts.LineBeat,
+		Script: scripts.QueueBeat,
 		Keys:   []string{l.q.keys.All[len(l.q.keys.All)-1]},
 		Args:   []string{s.ID(), micros(l.beat.life), l.beat.number, s.Settings.Label},
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Source grants the holds of one kind of lock in one session: the server's queue (this package), or a contest
-// (package contend). Package acquire chooses.
+// (package retry). Package acquire chooses.
 type Source interface {
 	session.Part
 	// Use returns the Asker for the lock with these keys, and counts the caller as its user.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/handoff"
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -36,7 +36,7 @@ func (u *user) permit() *Queue {
 
 // alike is a wish for the permit, with the same request as others.
 func alike(like int) *Wish {
-	return &Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: handoff.Request{Beside: true, Permits: int32(like)}, Args: []string{"1", "0"}, Beside: true}
+	return &Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: local.Request{Beside: true, Permits: int32(like)}, Args: []string{"1", "0"}, Beside: true}
 }
 
 // stands returns a place with a ticket.

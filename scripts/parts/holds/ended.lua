@@ -1,5 +1,5 @@
 -- include holds/give
--- include line/search
+-- include queue/search
 -- holds/ended
 -- Holds that have ended are removed here and nowhere else: until then they count. first is when
 -- the first of those that are left ends, nil if no hold is left, and left_us how long that is. A

@@ -1,5 +1,5 @@
 -- include holds/state
--- include line/now
+-- include queue/now
 -- holds/give
 -- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE
 -- leaves no key without an end.

@@ -1,5 +1,5 @@
 -- include holds/give
--- include line/publish
+-- include queue/publish
 -- holds/grant
 -- Grants a hold to a ticket: for the rest of its session's life, which the message says what
 -- heartbeat paid for, and at least a second, so that no ticket is lost for a few milliseconds.

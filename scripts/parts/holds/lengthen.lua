@@ -1,4 +1,4 @@
--- include line/now
+-- include queue/now
 -- holds/lengthen
 -- Makes a hold that is there last until then, if it does not last longer. The key first: it takes
 -- no memory, and what comes after it is not refused if memory is full.

@@ -1,4 +1,4 @@
--- include line/now
+-- include queue/now
 -- lock/grant
 -- The stamp of the next hold: behind floor, also if the clock was set back.
 --

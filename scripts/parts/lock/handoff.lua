@@ -1,5 +1,5 @@
--- include line/heard
--- include line/search
+-- include queue/heard
+-- include queue/search
 -- include lock/free
 -- include lock/grant
 -- include lock/holder

@@ -1,4 +1,4 @@
--- include line/now
+-- include queue/now
 -- lock/ready
 -- Whether a ticket is not passed over for one behind it: that of a fair request never is; that of a
 -- turn is, if its session was not heard of lately: within 1.2 times the pause between two polls of

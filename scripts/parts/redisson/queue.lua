@@ -1,4 +1,4 @@
--- include line/now
+-- include queue/now
 -- include redisson/notify
 -- redisson/queue
 -- The first waiter whose deadline is not over, or that is the sender of this, if there is one.

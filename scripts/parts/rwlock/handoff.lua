@@ -1,6 +1,6 @@
 -- include holds/grant
--- include line/heard
--- include line/search
+-- include queue/heard
+-- include queue/search
 -- rwlock/handoff
 -- Grants the lock to the waiters that may have it. phase is '1' while a writer has the lock, or had
 -- it last; '2' while readers are granted it that waited for a writer's end; '0' while readers have

@@ -1,6 +1,6 @@
 -- include holds/grant
--- include line/heard
--- include line/search
+-- include queue/heard
+-- include queue/search
 -- semaphore/handoff
 -- Grants from the head of the queue as long as it fits, at most 128 a call. A ticket for more than
 -- there is at all is removed when it is first, or at a poll of its session, which returns that.

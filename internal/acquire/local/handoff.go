@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
+)
+
+// Way is what becomes of a hold that a goroutine of the session got.
+type Way uint8
+
+const (
+	// Handed holds go to the next goroutine when they are released.
+	Handed Way = iota
+	// Own holds go to no other goroutine, and neither do their tickets: each goroutine asks for itself, one at a time. The
+	// first waiter asks next.
+	Own
+	// Shared holds are entered by other goroutines, those that wait and, for a while, those that come. One goroutine at a
+	// time asks for all. See Sharer.
+	Shared
+)
+
+// Request is what a goroutine wants. Goroutines with equal requests wait for each other. The zero Request is of goroutines
+// that have tickets of their own from the beginning; see Queue.TakeAlone. It is small, because each lock in use has one.
+type Request struct {
+	Way Way
+	// Beside says that several goroutines of the session can have the lock at the same time.
+	Beside bool
+	// Most is how many holds of it a session can have at once; 0 is any number.
+	Most uint8
+	// Replicas, Lease and First are the terms of the hold: how many replicas had it before it was granted, how long each
+	// renewal lengthens it, and how long it lasts before the first one.
+	Replicas     uint8
+	Lease, First time.Duration
+	// Permits and Capacity are those of a semaphore; 0 if they do not matter.
+	Permits, Capacity int32
+}
+
+// Ticket is a place in the server's queue. One goroutine at a time waits with it, and may leave it to another.
+type Ticket interface {
+	// Enter returns when the ticket is in the queue or was granted, or why it is neither.
+	Enter(ctx context.Context) (granted bool, err error)
+	// Wait waits until the ticket is granted, or returns why it is not.
+	Wait(ctx context.Context) error
+	// Begin ends the ticket and returns a lease of what it was granted. If it was granted nothing, it returns why. Waiting may
+	// have failed with err in the same instant.
+	Begin(ctx context.Context, err error) (hold.Lease, error)
+	// Leave ends the ticket, and releases off the caller's path what it was granted in the same instant.
+	Leave()
+	// Ended returns the error of a waiter whose ctx has ended while another one waited for both.
+	Ended(ctx context.Context) error
+}
+
+// Source makes tickets.
+type Source interface {
+	// Ready returns why no goroutine may ask or wait while so many others of the session wait, or nil. It is called under
+	// the lock of the Queue.
+	Ready(waiters int) error
+	// Ticket returns a new ticket, or why it made no ticket. Nothing is sent.
+	Ticket() (Ticket, error)
+}
+
+// Giver is a hold that no goroutine uses any more.
+type Giver interface {
+	// Give makes a lease for the next goroutine, or refuses. It is called under the lock of the Queue.
+	Give(now clock.Instant) (hold.Lease, bool)
+}
+
+// sendsAfter is how long waiters wait for what their session has of a scarce thing before one of them asks the server.
+const sendsAfter = 20 * time.Millisecond
+
+// Queue is where the goroutines of one session wait for one lock. A Table makes it.
+type Queue struct {
+	key    string
+	timers *timers.Timers
+	users  int // guarded by the lock of its shard
+
+	mu struct {
+		sync.Mutex
+		sends bool // send is scheduled
+		// waiters counts those of all classes, and the goroutines that wait in TakeAlone.
+		waiters int32
+		send    *timers.Entry // see sendLater; nil until it is needed
+		class   class         // the first one; most locks need no other
+	}
+}
+
+// sendLater lets a waiter ask the server in a while. It is called under the lock of q.
+func (q *Queue) sendLater() {
+	if q.mu.send == nil {
+		q.mu.send = new(timers.Entry)
+		q.mu.send.Init(q)
+	}
+	if !q.mu.sends {
+		q.mu.sends = true
+		q.timers.Schedule(q.mu.send, sendsAfter)
+	}
+}
+
+// Fire implements timers.Event: what the session has did not reach all waiters in a while.
+func (q *Queue) Fire() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.mu.sends = false
+	for c := &q.mu.class; c != nil; c = c.more {
+		if c.asking+c.seeking == 0 && !c.isFull() {
+			c.send(nil)
+		}
+	}
+}
+
+// news is what a waiter is notified of: the lease that it has, or why it gets none, or that it is sent to the server, with
+// the ticket of another one, or, if that is nil, for one of its own.
+type news struct {
+	lease  hold.Lease
+	err    error
+	seeks  bool
+	ticket Ticket
+}
+
+// Verdict is what became of a hold that no goroutine uses any more.
+type Verdict int
+
+const (
+	// Passed: a waiter has it.
+	Passed Verdict = iota
+	// Refused: a waiter wants it, and the hold refuses to be handed over.
+	Refused
+	// Unwanted: no goroutine waits for it.
+	Unwanted
+)
+
+// Pass hands a hold over to the first waiter with the same request.
+func (q *Queue) Pass(now clock.Instant, r Request, from Giver) Verdict {
+	verdict, call := q.pass(now, r, from)
+	if call != nil {
+		call()
+	}
+	return verdict
+}
+
+func (q *Queue) pass(now clock.Instant, r Request, from Giver) (Verdict, context.CancelFunc) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.findLocked(r)
+	if c == nil || r.Way != Handed {
+		return Unwanted, nil
+	}
+	w := c.first(nil)
+	if w == nil {
+		return Unwanted, nil
+	}
+	lease, ok := from.Give(now)
+	if !ok {
+		return Refused, nil
+	}
+	return Passed, c.serve(w, news{lease: lease})
+}
+
+// Send sends a waiter to the server with a ticket that no waiter made, and reports whether there is one.
+func (q *Queue) Send(r Request, t Ticket) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.findLocked(r)
+	return c != nil && c.send(t)
+}
+
+// Waiters returns how many goroutines wait with this request.
+func (q *Queue) Waiters(r Request) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c := q.findLocked(r); c != nil {
+		for w := c.head; w != nil; w = w.next {
+			n++
+		}
+	}
+	return n
+}
+
+// Began counts a hold of the session.
+func (q *Queue) Began(r Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.openLocked(r).held++
+}
+
+// Ended counts a hold out. It is over, or no longer waited for.
+func (q *Queue) Ended(r Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.openLocked(r)
+	c.held--
+	if c.held == 0 {
+		c.open = nil
+	}
+	c.wanted()
+}
+
+// Try reports whether a goroutine that does not wait may ask the server: the session neither waits for the lock nor has
+// as many holds as it can have. Goroutines that wait for a shared hold count for nothing: they keep no other one out. Tried
+// is to follow.
+func (q *Queue) Try(r Request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for c := &q.mu.class; c != nil; c = c.more {
+		if c.head != nil && c.request.Way != Shared {
+			return false
+		}
+	}
+	c := q.openLocked(r)
+	if c.isFull() {
+		return false
+	}
+	c.asking++
+	return true
+}
+
+// Tried ends what Try began. If that got a hold, Began was called before.
+func (q *Queue) Tried(r Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.openLocked(r)
+	c.asking--
+	c.wanted()
+}
+
+// refuse ends the wait of all waiters that do nothing but wait.
+func (q *Queue) refuse(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for c := &q.mu.class; c != nil; c = c.more {
+		for w := c.head; w != nil; {
+			next := w.next
+			if w.idle() {
+				c.serve(w, news{err: err})
+			}
+			w = next
+		}
+	}
+}
+
+// aheadLocked returns how many goroutines wait. Those that ask the server are among them unless several goroutines of the
+// session can have what they ask for: of two that ask for an exclusive lock one will wait.
+func (q *Queue) aheadLocked(several bool) int {
+	n := q.mu.waiters
+	for c := &q.mu.class; c != nil && !several; c = c.more {
+		n += c.asking
+	}
+	return int(n)
+}
+
+// findLocked returns the class of a request, or nil if it is not in use.
+func (q *Queue) findLocked(r Request) *class {
+	for c := &q.mu.class; c != nil; c = c.more {
+		if c.request == r && !c.isUnused() {
+			return c
+		}
+	}
+	return nil
+}
+
+// openLocked is findLocked for a caller that is about to use the class. A class that is unused serves for another
+// request: there are as many as requests at one time, however many requests there are.
+func (q *Queue) openLocked(r Request) *class {
+	if c := q.findLocked(r); c != nil {
+		return c
+	}
+	c := &q.mu.class
+	for !c.isUnused() {
+		if c.more == nil {
+			c.more = &class{queue: q}
+		}
+		c = c.more
+	}
+	c.request, c.ticket, c.scarce, c.open = r, nil, false, nil
+	return c
+}

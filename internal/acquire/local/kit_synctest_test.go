@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/timers"
+)
+
+// like is the request of these tests, and now the time at which they run.
+var like = Request{Beside: true, Permits: 1}
+
+var now = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
+
+// fake is a hold that is never released.
+type fake struct{ hold.Hold }
+
+func (f *fake) Vacated(clock.Instant) error { return nil }
+func (f *fake) Lost(renewal.End)            {}
+
+// leased returns the lease of a hold with that token.
+func leased(token uint64) hold.Lease {
+	f := &fake{}
+	return f.BeginOf(f, nil, nil, token)
+}
+
+// handOver is a hold that is handed over with that token; 0 is one that refuses.
+type handOver uint64
+
+func (g handOver) Give(clock.Instant) (hold.Lease, bool) {
+	if g == 0 {
+		return hold.Lease{}, false
+	}
+	return leased(uint64(g)), true
+}
+
+// fakeTicket is a ticket at a server that does what a test says.
+type fakeTicket struct {
+	entering, waiting atomic.Int32 // callers
+	entered           chan error   // what Enter returns: errWaits is that it is queued, nil that it was granted
+	queued            atomic.Bool  // once Enter said so
+	granted           chan error   // what Wait returns
+	token             uint64       // of what was granted; 0 is nothing
+	opens             *rig         // if what it is granted is shared; else nil
+	began             chan error   // how Begin was called, or errServed for Leave
+}
+
+var (
+	errWaits = errors.New("it waits")
+	errFalls = errors.New("the sky falls")
+	errMany  = errors.New("too many wait")
+	errEnded = errors.New("ended, and it was held")
+
+	// errServed is how a ticket is left whose goroutine was served otherwise.
+	errServed = errors.New("it was served otherwise")
+)
+
+func (p *fakeTicket) Enter(ctx context.Context) (bool, error) {
+	p.entering.Add(1)
+	defer p.entering.Add(-1)
+	if p.queued.Load() && len(p.entered) == 0 {
+		return false, ctx.Err()
+	}
+	select {
+	case err := <-p.entered:
+		if errors.Is(err, errWaits) {
+			p.queued.Store(true)
+			return false, nil
+		}
+		return err == nil, err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+func (p *fakeTicket) Wait(ctx context.Context) error {
+	if p.waiting.Add(1) > 1 {
+		panic("two wait with one ticket")
+	}
+	defer p.waiting.Add(-1)
+	select {
+	case err := <-p.granted:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *fakeTicket) Begin(_ context.Context, err error) (hold.Lease, error) {
+	p.began <- err
+	if p.token == 0 {
+		return hold.Lease{}, err
+	}
+	lease := leased(p.token)
+	if p.opens != nil {
+		p.opens.Began(shared)
+		p.opens.Open(shared, lease)
+	}
+	return lease, nil
+}
+
+func (p *fakeTicket) Leave() { p.began <- errServed }
+
+func (p *fakeTicket) Ended(context.Context) error { return errEnded }
+
+// grant grants the ticket something with that token.
+func (p *fakeTicket) grant(token uint64) {
+	p.token = token
+	p.granted <- nil
+	synctest.Wait()
+}
+
+// requireLeft checks that no goroutine has the ticket any more, and why it was left.
+func (p *fakeTicket) requireLeft(t *testing.T, cause error) {
+	t.Helper()
+	select {
+	case err := <-p.began:
+		require.ErrorIs(t, err, cause)
+	default:
+		t.Error("the ticket was not left")
+	}
+}
+
+// requireKept checks that a goroutine waits with the ticket.
+func (p *fakeTicket) requireKept(t *testing.T) {
+	t.Helper()
+	require.Equal(t, int32(1), p.waiting.Load(), "no goroutine waits with it")
+	require.Empty(t, p.began)
+}
+
+// rig is a queue, its source, and the tickets that the source made.
+type rig struct {
+	*testing.T
+	*Queue
+
+	table *Table
+
+	asks    sync.Mutex // before tickets: a goroutine may ask while the test sleeps
+	tickets []*fakeTicket
+	errs    []error // with which tickets are refused, in that order
+	closed  error   // why waiting is refused
+	most    int     // waiters; 0 is any number
+
+	shares bool       // what is granted is shared
+	asked  int        // how often the server was asked whether it may be shared further
+	may    chan bool  // its reply; nil if it may not
+	beside hold.Lease // with which that was asked
+}
+
+// inRig runs a test in which nothing happens by itself.
+func inRig(t *testing.T, test func(m *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		table := newTable(t)
+		m := &rig{T: t, Queue: table.Use("a"), table: table}
+		test(m)
+		synctest.Wait()
+		for q := &m.mu.class; q != nil; q = q.more {
+			require.Nil(t, q.head, "a goroutine still waits")
+			require.Nil(t, q.tail)
+			require.Zero(t, q.seeking, "a goroutine still asks")
+			require.Zero(t, q.asking)
+			require.Zero(t, q.held)
+		}
+		require.Zero(t, m.mu.waiters)
+		table.Done(m.Queue)
+		require.Zero(t, table.Len())
+	})
+}
+
+// Ready implements Source.
+func (m *rig) Ready(waiters int) error {
+	if m.most > 0 && waiters >= m.most {
+		return errMany
+	}
+	return m.closed
+}
+
+// Ticket implements Source.
+func (m *rig) Ticket() (Ticket, error) {
+	m.asks.Lock()
+	defer m.asks.Unlock()
+	if len(m.errs) > 0 {
+		err := m.errs[0]
+		m.errs = m.errs[1:]
+		return nil, err
+	}
+	p := newTicket()
+	if m.shares {
+		p.opens = m
+	}
+	m.tickets = append(m.tickets, p)
+	return p, nil
+}
+
+func newTicket() *fakeTicket {
+	return &fakeTicket{entered: make(chan error, 1), granted: make(chan error, 1), began: make(chan error, 1)}
+}
+
+// caller is one call of Take.
+type caller struct {
+	*testing.T
+
+	cancel context.CancelFunc
+	lease  hold.Lease
+	err    error
+	over   atomic.Bool
+}
+
+// newTable returns a table whose timers end with the test.
+func newTable(t *testing.T) *Table {
+	t.Helper()
+	ts := timers.New()
+	t.Cleanup(ts.Close)
+	return NewTable(ts)
+}
+
+// takes begins a call of Take with the request like.
+func (m *rig) takes() *caller {
+	m.Helper()
+	return m.takesThe(like)
+}
+
+// takesThe begins a call of Take with another request.
+func (m *rig) takesThe(like Request) *caller {
+	m.Helper()
+	ctx, cancel := context.WithCancel(m.Context())
+	g := &caller{T: m.T, cancel: cancel}
+	go func() {
+		g.lease, g.err = m.table.Take(ctx, m.Queue, like, m)
+		cancel()
+		g.over.Store(true)
+	}()
+	synctest.Wait()
+	return g
+}
+
+// queued begins n calls, of which the first gets a ticket in the server's queue.
+func (m *rig) queued(n int) []*caller {
+	m.Helper()
+	var callers []*caller
+	for i := range n {
+		callers = append(callers, m.takes())
+		if i == 0 {
+			m.enterReturns(errWaits)
+		}
+	}
+	require.Len(m, m.tickets, 1, "others have tickets as well")
+	m.tickets[0].requireKept(m.T)
+	return callers
+}
+
+// enterReturns makes the newest Enter return.
+func (m *rig) enterReturns(err error) {
+	m.Helper()
+	p := m.tickets[len(m.tickets)-1]
+	require.Equal(m, int32(1), p.entering.Load(), "no Enter is under way")
+	p.entered <- err
+	synctest.Wait()
+}
+
+// passes hands a hold with that token over.
+func (m *rig) passes(token uint64) Verdict {
+	verdict := m.Pass(now, like, handOver(token))
+	synctest.Wait()
+	return verdict
+}
+
+func (g *caller) requireWaits() {
+	g.Helper()
+	require.False(g, g.over.Load(), "its wait is over: %v, token %d", g.err, g.lease.Token())
+}
+
+func (g *caller) requireHas(token uint64) {
+	g.Helper()
+	require.True(g, g.over.Load(), "it waits")
+	require.NoError(g, g.err)
+	require.Equal(g, token, g.lease.Token())
+}
+
+func (g *caller) requireFailed(err error) {
+	g.Helper()
+	require.True(g, g.over.Load(), "it waits")
+	require.ErrorIs(g, g.err, err)
+}
+
+// requireAllWait checks that each caller waits, except those in but.
+func requireAllWait(callers []*caller, but ...*caller) {
+	for _, g := range callers {
+		if !slices.Contains(but, g) {
+			g.requireWaits()
+		}
+	}
+}

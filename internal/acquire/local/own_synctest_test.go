@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// own is a request for which each goroutine asks for itself, and side is one of which a session can have many holds.
+var (
+	own  = Request{Way: Own, Most: 1}
+	side = Request{Way: Own, Beside: true}
+)
+
+// grants lets the newest Enter be granted a hold of the request, which the session counts.
+func (m *rig) grants(r Request, token uint64) {
+	m.Helper()
+	m.Began(r)
+	m.tickets[len(m.tickets)-1].token = token
+	m.enterReturns(nil)
+}
+
+// finishes ends a hold of the request, which the session no longer counts.
+func (m *rig) finishes(r Request) {
+	m.Helper()
+	m.Ended(r)
+	synctest.Wait()
+}
+
+// idle -> away -> served: the first waiter asks next, with a ticket of its own, and has what that is granted.
+func TestOwn_HoldEnds_FirstWaiterAsksForItself(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
+		for i, g := range callers {
+			require.Len(t, m.tickets, i+1, "one asks at a time")
+			m.grants(own, uint64(i+1))
+			g.requireHas(uint64(i + 1))
+			requireAllWait(callers[i+1:])
+			m.finishes(own)
+		}
+	})
+}
+
+// standing -> served: what a ticket is granted goes to the goroutine that waits with it, also if another one is before it in
+// the queue.
+func TestOwn_GrantGoesToTheTicketsWaiter(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(side), m.takesThe(side)}
+		m.enterReturns(errWaits) // to the first one, which becomes a waiter now
+		m.Began(side)
+		m.tickets[0].grant(1)
+		callers[0].requireHas(1)
+		callers[1].requireWaits()
+		m.grants(side, 2)
+		callers[1].requireHas(2)
+		m.finishes(side)
+		m.finishes(side)
+	})
+}
+
+// One goroutine asks at a time, also for what many can have: each that has it, or gives up, sends the next one at once.
+func TestOwn_ManyHolds_OneAsksAtATime(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(side), m.takesThe(side), m.takesThe(side), m.takesThe(side)}
+		m.grants(side, 1)
+		callers[0].requireHas(1)
+		require.Len(t, m.tickets, 2)
+		m.enterReturns(errWaits)
+		require.Len(t, m.tickets, 2, "another one asks for the same message")
+		callers[1].cancel()
+		synctest.Wait()
+		callers[1].requireFailed(context.Canceled)
+		require.Len(t, m.tickets, 3)
+		m.enterReturns(errWaits)
+		m.Began(side)
+		m.tickets[2].grant(3)
+		callers[2].requireHas(3)
+		m.grants(side, 4)
+		callers[3].requireHas(4)
+		late := m.takesThe(side)
+		require.Len(t, m.tickets, 5, "it waits for no hold")
+		m.grants(side, 5)
+		late.requireHas(5)
+		for range 4 {
+			m.finishes(side)
+		}
+	})
+}
+
+// A goroutine that does not wait asks beside one that asks, and is refused while one waits. A hold goes to no other goroutine.
+func TestOwn_TryIsRefusedByWaitersAlone(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(m *rig) {
+		asks := m.takesThe(side)
+		require.True(t, m.Try(side))
+		m.Tried(side)
+		m.enterReturns(errWaits)
+		require.False(t, m.Try(side))
+		require.False(t, m.Try(like))
+		require.Equal(t, Unwanted, m.Pass(now, side, handOver(7)))
+		m.Began(side)
+		m.tickets[0].grant(1)
+		asks.requireHas(1)
+		m.finishes(side)
+	})
+}
+
+// away -> gone: the first waiter that fails sends the next one, which makes a ticket of its own.
+func TestOwn_AskFails_NextWaiterAsks(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own), m.takesThe(own)}
+		m.enterReturns(errFalls)
+		callers[0].requireFailed(errFalls)
+		m.tickets[0].requireLeft(t, errFalls)
+		m.enterReturns(errFalls)
+		callers[1].requireFailed(errFalls)
+		m.errs = []error{errFalls}
+		m.enterReturns(errFalls)
+		callers[2].requireFailed(errFalls)
+		callers[3].requireFailed(errFalls) // it could not make a ticket
+		require.Len(t, m.tickets, 3)
+	})
+}
+
+// standing -> gone, away -> gone: a ticket is left to no other goroutine.
+func TestOwn_WaiterGivesUp_TicketIsLeft(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
+		m.enterReturns(errWaits)
+		callers[0].cancel()
+		synctest.Wait()
+		callers[0].requireFailed(context.Canceled)
+		m.tickets[0].requireLeft(t, context.Canceled)
+		require.Len(t, m.tickets, 2, "the next one asks")
+		callers[1].cancel() // on its way
+		synctest.Wait()
+		callers[1].requireFailed(context.Canceled)
+		m.tickets[1].requireLeft(t, context.Canceled)
+		require.Len(t, m.tickets, 3)
+		m.grants(own, 3)
+		callers[2].requireHas(3)
+		m.finishes(own)
+	})
+}
+
+// standing -> gone: what is granted in the instant in which the waiter gives up is its own.
+func TestOwn_GivesUpWhenGranted_HasIt(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(own), m.takesThe(own)}
+		m.enterReturns(errWaits)
+		m.Began(own)
+		m.tickets[0].token = 7
+		callers[0].cancel()
+		synctest.Wait()
+		callers[0].requireHas(7)
+		callers[1].requireWaits()
+		m.finishes(own)
+		m.grants(own, 8)
+		callers[1].requireHas(8)
+		m.finishes(own)
+	})
+}
+
+// idle -> gone: waiters that only wait are refused, or give up, and the goroutine that asks is not.
+func TestOwn_IdleWaiters_AreRefusedOrGiveUp(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(m *rig) {
+		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
+		callers[1].cancel()
+		synctest.Wait()
+		callers[1].requireFailed(context.Canceled)
+		m.table.Refuse(errFalls)
+		synctest.Wait()
+		callers[2].requireFailed(errFalls)
+		callers[0].requireWaits()
+		m.grants(own, 1)
+		callers[0].requireHas(1)
+		m.finishes(own)
+		require.Len(t, m.tickets, 1)
+	})
+}

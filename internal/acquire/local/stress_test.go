@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+)
+
+// market is a server with some permits, and a queue of those that wait for one.
+type market struct {
+	table *Table
+	queue *Queue
+	most  int64
+	used  atomic.Int64 // by goroutines that believe to have one
+
+	leaving sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		free    int
+		waiting []*spot
+	}
+}
+
+// Ready implements Source.
+func (m *market) Ready(int) error { return nil }
+
+// Ticket implements Source.
+func (m *market) Ticket() (Ticket, error) {
+	return &spot{market: m, granted: make(chan struct{})}, nil
+}
+
+// spot is a ticket in that queue.
+type spot struct {
+	market  *market
+	entered bool
+	granted chan struct{} // closed when it is
+}
+
+func (p *spot) isGranted() bool {
+	select {
+	case <-p.granted:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *spot) Enter(ctx context.Context) (bool, error) {
+	runtime.Gosched()
+	if ctx.Err() != nil {
+		return false, errs.Ended(ctx)
+	}
+	p.market.mu.Lock()
+	defer p.market.mu.Unlock()
+	if !p.entered {
+		p.entered = true
+		if p.market.mu.free > 0 {
+			p.market.mu.free--
+			close(p.granted)
+		} else {
+			p.market.mu.waiting = append(p.market.mu.waiting, p)
+		}
+	}
+	return p.isGranted(), nil
+}
+
+func (p *spot) Wait(ctx context.Context) error {
+	select {
+	case <-p.granted:
+		return nil
+	case <-ctx.Done():
+		return errs.Ended(ctx)
+	}
+}
+
+// Leave ends the ticket as a server's queue does: off the caller's path.
+func (p *spot) Leave() {
+	p.market.leaving.Go(func() {
+		if lease, err := p.Begin(context.Background(), context.Canceled); err == nil {
+			_ = lease.Unlock()
+		}
+	})
+}
+
+func (p *spot) Ended(ctx context.Context) error { return errs.Ended(ctx) }
+
+func (p *spot) Begin(_ context.Context, err error) (hold.Lease, error) {
+	p.market.mu.Lock()
+	defer p.market.mu.Unlock()
+	if p.isGranted() {
+		h := &permit{market: p.market}
+		lease := h.BeginOf(h, nil, nil, 1)
+		h.Refill(2, 1<<40)
+		return lease, nil
+	}
+	p.market.mu.waiting = slices.DeleteFunc(p.market.mu.waiting, func(other *spot) bool { return other == p })
+	return hold.Lease{}, err
+}
+
+// permit is a hold that is mostly handed over.
+type permit struct {
+	hold.Hold
+
+	market *market
+}
+
+func (h *permit) Lost(renewal.End) {}
+
+func (h *permit) Give(now clock.Instant) (hold.Lease, bool) {
+	if rand.N(8) == 0 {
+		return hold.Lease{}, false
+	}
+	return h.Pass(now)
+}
+
+func (h *permit) Vacated(now clock.Instant) error {
+	if h.market.queue.Pass(now, like, h) == Passed {
+		return nil
+	}
+	m := h.market
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.mu.waiting) == 0 {
+		m.mu.free++
+		return nil
+	}
+	close(m.mu.waiting[0].granted)
+	m.mu.waiting = m.mu.waiting[1:]
+	return nil
+}
+
+// P1, P4, P6: goroutines come, wait, give up and are served. Never are more permits used than there are, no
+// waiter is forgotten, and in the end all permits are free.
+func TestNoPermitIsLostAndNoWaiterForgotten(t *testing.T) {
+	t.Parallel()
+	const permits, callers, rounds = 3, 24, 400
+	table := newTable(t)
+	m := &market{table: table, queue: table.Use("a"), most: permits}
+	m.mu.free = permits
+	var all sync.WaitGroup
+	var served, gone atomic.Int64
+	for range callers {
+		all.Go(func() {
+			for range rounds {
+				if err := m.visit(t); err == nil {
+					served.Add(1)
+				} else {
+					gone.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	m.leaving.Wait()
+	require.Positive(t, served.Load())
+	require.Positive(t, gone.Load())
+	require.Equal(t, permits, m.mu.free, "all came back")
+	require.Empty(t, m.mu.waiting)
+	require.True(t, m.queue.mu.class.isUnused())
+	require.Zero(t, m.queue.mu.class.seeking)
+	table.Done(m.queue)
+	require.Zero(t, table.Len())
+}
+
+// visit uses a permit for a moment, and may give up.
+func (m *market) visit(t *testing.T) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if rand.N(4) == 0 {
+		impatient := time.AfterFunc(rand.N(200*time.Microsecond), cancel) //nolint:forbidigo // a goroutine gives up
+		defer impatient.Stop()
+	}
+	lease, err := m.table.Take(ctx, m.queue, like, m)
+	if err != nil {
+		if !errors.Is(err, context.Canceled) || ctx.Err() == nil {
+			t.Errorf("%v, while its context says %v", err, ctx.Err())
+		}
+		return err
+	}
+	if n := m.used.Add(1); n > m.most {
+		t.Errorf("%d of %d are used", n, m.most)
+	}
+	for range rand.N(3) {
+		runtime.Gosched()
+	}
+	m.used.Add(-1)
+	return lease.Unlock()
+}

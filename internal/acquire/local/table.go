@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/signalbox-go/signalbox/internal/timers"
+)
+
+const (
+	// shards keeps goroutines on different locks out of each other's way.
+	shards = 64
+	// spare is how many unused queues a shard keeps, so that a lock that is taken again finds its queue: 1,024 in all.
+	spare = 16
+)
+
+// Table has the queues of one kind of lock in one session, by key.
+type Table struct {
+	timers  *timers.Timers
+	waiters sync.Pool // those that no goroutine uses
+	seed    maphash.Seed
+	shards  [shards]shard
+}
+
+type shard struct {
+	sync.Mutex
+	queues map[string]*Queue
+	unused int // of them
+}
+
+// NewTable returns an empty table.
+func NewTable(ts *timers.Timers) *Table {
+	t := &Table{
+		timers:  ts,
+		waiters: sync.Pool{New: func() any { return &waiter{news: make(chan news, 1)} }},
+		seed:    maphash.MakeSeed(),
+	}
+	for i := range t.shards {
+		t.shards[i].queues = make(map[string]*Queue)
+	}
+	return t
+}
+
+// Use returns the queue of key and counts the caller as its user.
+func (t *Table) Use(key string) *Queue {
+	s := t.shard(key)
+	s.Lock()
+	defer s.Unlock()
+	q := s.queues[key]
+	if q == nil {
+		q = &Queue{key: key, timers: t.timers}
+		q.mu.class.queue = q
+		s.queues[key] = q
+		s.unused++
+	}
+	if q.users == 0 {
+		s.unused--
+	}
+	q.users++
+	return q
+}
+
+// Done counts a user out.
+func (t *Table) Done(q *Queue) {
+	s := t.shard(q.key)
+	s.Lock()
+	defer s.Unlock()
+	if q.users--; q.users > 0 {
+		return
+	}
+	if s.unused == spare {
+		delete(s.queues, q.key)
+		return
+	}
+	s.unused++
+}
+
+// Refuse ends the wait of all waiters that only wait for other goroutines. A goroutine that is on its way to the server, or
+// waits with a ticket, finds out by itself, as does one that comes later by Source.Ready.
+func (t *Table) Refuse(err error) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.Lock()
+		queues := slices.Collect(maps.Values(s.queues))
+		s.Unlock()
+		for _, q := range queues {
+			q.refuse(err)
+		}
+	}
+}
+
+// Len returns how many queues are in use.
+func (t *Table) Len() int {
+	n := 0
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.Lock()
+		n += len(s.queues) - s.unused
+		s.Unlock()
+	}
+	return n
+}
+
+func (t *Table) shard(key string) *shard { return &t.shards[maphash.String(t.seed, key)%shards] }
+
+// waiter returns one that is in no class.
+func (t *Table) waiter() *waiter { return t.waiters.Get().(*waiter) } //nolint:errcheck // nothing else is in there
+
+// waited takes one back that is in no class, and has read its news.
+func (t *Table) waited(w *waiter) {
+	w.away = false
+	t.waiters.Put(w)
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package retry
+
+import (
+	"sync"
+
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Kind is a kind of lock without a queue.
+type Kind struct {
+	*layout.Contest
+
+	Layout *layout.Layout
+	// Refusal returns the error for a reply of Acquire below -2.
+	Refusal func(wire.Reply) error
+}
+
+// Contests has the contests of one kind of lock in one session. It is a queue.Source.
+type Contests struct {
+	session *session.Session
+	kind    Kind
+
+	mu struct {
+		sync.Mutex
+		queues   map[string]*contest   // by holder key; those in use
+		attempts map[*attempt]struct{} // those that may have something on the server
+	}
+}
+
+// New returns the contests of s. It starts nothing.
+func New(s *session.Session, kind Kind) *Contests {
+	c := &Contests{session: s, kind: kind}
+	c.mu.queues = make(map[string]*contest)
+	c.mu.attempts = make(map[*attempt]struct{})
+	return c
+}
+
+// verb returns the commands with which scripts publish. They are known after the first contact with
+// the server.
+func (c *Contests) verb() string { return c.session.PublishIn(c.kind.Layout) }
+
+// Use implements queue.Source.
+func (c *Contests) Use(keys *queue.Keys) queue.Asker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.mu.queues[keys.Holder]
+	if q == nil {
+		q = &contest{contests: c, keys: *keys}
+		q.forgotten.Init(q)
+		c.mu.queues[keys.Holder] = q
+	}
+	q.users++
+	c.session.Timers.Cancel(&q.forgotten)
+	return q
+}
+
+// Handed implements queue.Source. A session gets the lock only by a try of its own.
+func (*Contests) Handed(string, wire.Reply) {}
+
+// Len returns how many locks are in use, and how many attempts may have something on the server.
+func (c *Contests) Len() (queues, attempts int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.mu.queues), len(c.mu.attempts)
+}
+
+// Refuse implements session.Part. The dispatcher wakes all waiters, which find that the session is not ready.
+func (*Contests) Refuse(error) {}
+
+// Evict implements session.Part.
+func (c *Contests) Evict(cause error) {
+	for _, tenant := range c.tenants("", false) {
+		tenant.Evict(cause)
+	}
+}
+
+// Recheck implements session.Part. An attempt that has not begun may have been granted the lock and
+// not know it: it asks the server when it begins.
+func (c *Contests) Recheck(key string) {
+	for _, tenant := range c.tenants(key, true) {
+		tenant.Recheck()
+	}
+}
+
+// RecheckAll implements session.Part.
+func (c *Contests) RecheckAll() { c.Recheck("") }
+
+// Close implements session.Part. What is under way is the settler's.
+func (*Contests) Close() {}
+
+// tenants returns the tenants of key, or all tenants if key is "". With doubts, an attempt that may have
+// been granted the lock meanwhile asks the server when it begins.
+func (c *Contests) tenants(key string, doubts bool) []queue.Tenant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var tenants []queue.Tenant
+	for a := range c.mu.attempts {
+		switch {
+		case key != "" && a.queue.keys.Holder != key:
+		case a.tenant != nil:
+			tenants = append(tenants, a.tenant)
+		default:
+			a.doubtful = a.doubtful || doubts && a.sent
+		}
+	}
+	return tenants
+}

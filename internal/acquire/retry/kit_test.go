@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package retry_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/acquire/retry"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	// patience is how long a test waits for what must happen. It is reached by failing tests only.
+	patience = 20 * time.Second
+	// lease is longer than any test.
+	lease = time.Hour
+	// channel is the channel of the contested lock.
+	channel = "redisson_rwlock:{a}"
+)
+
+// What is wished for: the lock of these tests is the read-write lock of Redisson.
+var (
+	writes = &queue.Wish{Life: lease, Args: []string{"w"}, Like: local.Request{Way: local.Own}}
+	reads  = &queue.Wish{Life: lease, Args: []string{"r"}, Like: local.Request{Way: local.Own, Beside: true}, Beside: true}
+)
+
+// place is a server, and a proxy before it for those whom something is to happen to.
+type place struct {
+	*testing.T
+
+	server *redistest.Server
+	proxy  *redistest.Proxy
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	p := &place{T: t, server: redistest.Start(t)}
+	p.proxy = redistest.NewProxy(t, p.server.Addr())
+	redistest.LoadScripts(t, p.server)
+	p.proxy.SetMatch(redistest.Commands("EVALSHA"))
+	return p
+}
+
+// user is one session that contends for the lock of the test.
+type user struct {
+	*retry.Contests
+
+	place   *place
+	session *session.Session
+	queue   queue.Asker
+	table   *local.Table
+	local   *local.Queue // where the goroutines of the session wait
+}
+
+// dialer is a server, or a proxy before one.
+type dialer interface {
+	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
+}
+
+// join returns a session at the server or behind the proxy. Nothing of it is left when the test ends.
+func (p *place) join(at dialer, set ...func(*session.Settings)) *user {
+	p.Helper()
+	return p.joinAs(at, layout.Redisson().RWLock.Contest, set...)
+}
+
+// joinAs is join for another kind of lock.
+func (p *place) joinAs(at dialer, kind *layout.Contest, set ...func(*session.Settings)) *user {
+	p.Helper()
+	s := session.Defaults()
+	for _, mod := range set {
+		mod(&s)
+	}
+	tune := signalbox.Tune
+	if at == dialer(p.server) {
+		tune = locktest.Steady // nothing is to happen to it
+	}
+	u := &user{place: p, session: session.New(at.Client(p, tune), s, false)}
+	u.Contests = session.PartOf(u.session, "contest", func() *retry.Contests {
+		return retry.New(u.session, retry.Kind{Contest: kind, Layout: layout.Redisson()})
+	})
+	u.queue = u.Use(&queue.Keys{Holder: "a", All: []string{"a"}, Grants: channel})
+	u.table = local.NewTable(u.session.Timers)
+	u.local = u.table.Use("a")
+	p.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = u.session.Close(ctx)
+		u.queue.Done()
+		u.table.Done(u.local)
+		queues, attempts := u.Len()
+		require.Zero(p, queues)
+		require.Zero(p, attempts, "attempts that nobody gave back")
+	})
+	require.NoError(p, u.session.Meet(context.Background(), "a"))
+	return u
+}
+
+// outcome is what a wait came to.
+type outcome struct {
+	attempt queue.Holder
+	err     error
+}
+
+// waiter is a goroutine that waits. It is a local.Source and its own local.Ticket.
+type waiter struct {
+	queue.Waiter
+
+	user    *user
+	wish    *queue.Wish
+	arrived chan struct{} // closed when it is in the queue of the session, or asks
+	got     queue.Holder
+}
+
+// Ready implements local.Source.
+func (w *waiter) Ready(int) error {
+	close(w.arrived)
+	return w.user.session.Ready()
+}
+
+// Ticket implements local.Source.
+func (w *waiter) Ticket() (local.Ticket, error) {
+	w.Waiter = w.user.queue.Stand(w.wish, nil)
+	return w, nil
+}
+
+// Begin implements local.Ticket.
+func (w *waiter) Begin(_ context.Context, err error) (hold.Lease, error) {
+	if a := w.Waiter.Leave(); a != nil {
+		w.user.local.Began(w.wish.Like)
+		w.got, err = &holder{a, w.user, w.wish.Like}, nil
+	}
+	return hold.Lease{}, err
+}
+
+// Leave implements local.Ticket.
+func (w *waiter) Leave() { require.Fail(w.user.place, "its ticket is its own") }
+
+// holder is a hold that the session counts.
+type holder struct {
+	queue.Holder
+
+	user *user
+	like local.Request
+}
+
+// Release implements queue.Holder.
+func (h *holder) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
+	defer h.user.local.Ended(h.like)
+	return h.Holder.Release(ctx, used, lasts)
+}
+
+// Abandon implements queue.Holder.
+func (h *holder) Abandon() {
+	h.Holder.Abandon()
+	h.user.local.Ended(h.like)
+}
+
+// Swap implements queue.Holder.
+func (h *holder) Swap(ctx context.Context, script *scripts.Script, wish *queue.Wish) (queue.Holder, error) {
+	a, err := h.Holder.Swap(ctx, script, wish)
+	return &holder{a, h.user, h.like}, err
+}
+
+// later waits on another goroutine, behind those that wait already.
+func (u *user) later(ctx context.Context, wish *queue.Wish) <-chan outcome {
+	returned := make(chan outcome, 1)
+	w := &waiter{user: u, wish: wish, arrived: make(chan struct{})}
+	go func() {
+		_, err := u.table.Take(ctx, u.local, wish.Like, w)
+		returned <- outcome{w.got, err}
+	}()
+	<-w.arrived
+	return returned
+}
+
+// must takes the lock, which can be had.
+func (u *user) must(wish *queue.Wish) queue.Holder {
+	u.place.Helper()
+	return u.place.has(u.later(u.place.Context(), wish))
+}
+
+// has returns what was waited for.
+func (p *place) has(returned <-chan outcome) queue.Holder {
+	p.Helper()
+	got := within(p, returned)
+	require.NoError(p, got.err)
+	require.NotNil(p, got.attempt)
+	return got.attempt
+}
+
+// gives lets a lock go, which it has.
+func (p *place) gives(a queue.Holder) {
+	p.Helper()
+	had, err := a.Release(p.Context(), 0, lease)
+	require.NoError(p, err)
+	require.True(p, had)
+}
+
+// free waits until nothing is left at the server.
+func (p *place) free() {
+	p.Helper()
+	p.await("nothing left", func() bool { return p.server.MustDo(p, "DBSIZE") == int64(0) })
+}
+
+// heardBy waits until so many sessions listen for the lock.
+func (p *place) heardBy(n int64) {
+	p.Helper()
+	p.await("listeners", func() bool {
+		reply, _ := p.server.MustDo(p, "PUBSUB", "NUMSUB", channel).([]any)
+		return reply[1] == n
+	})
+}
+
+func (p *place) await(what string, done func() bool) {
+	p.Helper()
+	deadline := time.Now().Add(patience)
+	pause := time.NewTicker(2 * time.Millisecond)
+	defer pause.Stop()
+	for !done() {
+		if time.Now().After(deadline) {
+			p.Fatalf("not within %v: %s", patience, what)
+		}
+		<-pause.C
+	}
+}
+
+// within receives what must come.
+func within[T any](tb testing.TB, c <-chan T) T {
+	tb.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		tb.Fatal("not within", patience)
+		panic("unreachable")
+	}
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package locktest
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+// Context returns a context that ends with the test, and after redistest.Patience.
+func Context(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// Ended returns a context that has ended.
+func Ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// Result is what a call returned.
+type Result[T any] struct {
+	Value T
+	Err   error
+}
+
+// Later runs a call on another goroutine.
+func Later[T any](call func() (T, error)) <-chan Result[T] {
+	returned := make(chan Result[T], 1)
+	go func() {
+		value, err := call()
+		returned <- Result[T]{value, err}
+	}()
+	return returned
+}
+
+// LaterWith is Later for a method whose argument is a context: LaterWith(ctx, mu.Lock).
+func LaterWith[T any](ctx context.Context, call func(ctx context.Context) (T, error)) <-chan Result[T] {
+	return Later(func() (T, error) { return call(ctx) })
+}
+
+// Must returns what a call returns now: Must(t, mu.Lock).
+func Must[T any](tb testing.TB, call func(ctx context.Context) (T, error)) T {
+	tb.Helper()
+	value, err := call(Context(tb))
+	require.NoError(tb, err)
+	return value
+}
+
+// MustHave returns the value of a call that was made by Later, and fails the test if it returned an error.
+func MustHave[T any](tb testing.TB, returned <-chan Result[T]) T {
+	tb.Helper()
+	got := redistest.Receive(tb, "the return of a call", returned)
+	require.NoError(tb, got.Err)
+	return got.Value
+}
+
+// MustFail returns the error of a call that was made by Later, and fails the test if it returned none, or a value beside it.
+func MustFail[T any](tb testing.TB, returned <-chan Result[T]) error {
+	tb.Helper()
+	got := redistest.Receive(tb, "the error of a call", returned)
+	require.Error(tb, got.Err)
+	require.Zero(tb, got.Value)
+	return got.Err
+}
+
+// IsClosed reports whether c is closed, or has a value to receive, which it then receives.
+func IsClosed[T any](c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Watched is a context that reports when a call begins to wait for its end: a call that waits in the queue of its session
+// does so after it has its place there.
+type Watched struct {
+	context.Context //nolint:containedctx // it is one
+
+	Listened <-chan struct{} // closed by the first call of Done
+	listened func()
+}
+
+// Watch returns ctx, watched.
+func Watch(ctx context.Context) *Watched {
+	listened := make(chan struct{})
+	return &Watched{Context: ctx, Listened: listened, listened: sync.OnceFunc(func() { close(listened) })}
+}
+
+// Done implements context.Context.
+func (w *Watched) Done() <-chan struct{} {
+	w.listened()
+	return w.Context.Done()
+}
+
+// Queue runs a call on another goroutine, and returns when that waits in the queue of its session.
+func Queue[T any](ctx context.Context, tb testing.TB, call func(ctx context.Context) (T, error)) <-chan Result[T] {
+	tb.Helper()
+	w := Watch(ctx)
+	returned := LaterWith(w, call) //nolint:contextcheck // it has ctx in it
+	redistest.Receive(tb, "a place in the queue of the session", w.Listened)
+	return returned
+}

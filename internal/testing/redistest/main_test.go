@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package redistest_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.RegisterChild("echo", runEcho)
+	redistest.RegisterChild("exit", runExit)
+	redistest.RegisterChild("keeper", runKeeper)
+	redistest.RegisterChild("topology", runTopology)
+	if redistest.RunChild() {
+		return
+	}
+	tests := redistest.Beside(m, func(*redistest.Server) {}) // which says once that there is no server to run, if so
+	goleak.VerifyTestMain(redistest.AtATime(8, tests), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
+}

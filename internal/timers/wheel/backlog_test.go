@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wheel_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/timers/wheel"
+)
+
+// batches collects everything due at now, batch by batch.
+func batches(w *wheel.Wheel, now int64) (due []*wheel.Entry, calls int) {
+	for {
+		due = w.Advance(now, due)
+		calls++
+		if next, ok := w.Next(); !ok || next > now {
+			return due, calls
+		}
+	}
+}
+
+func TestPauseWithinATurnIsCaughtUpOldestFirst(t *testing.T) {
+	t.Parallel()
+	w, all := wheel.New(1024), newTimed(2000)
+	w.Advance(0, nil)
+	for i, x := range all {
+		w.Schedule(&x.Entry, 1+int64(i*7919%1000))
+	}
+	due, _ := batches(w, 1000)
+	require.Len(t, due, len(all))
+	for i := 1; i < len(due); i++ {
+		require.LessOrEqual(t, due[i-1].Due(), due[i].Due())
+	}
+}
+
+func TestPauseOfAnHourIsCaughtUpInBoundedBatches(t *testing.T) {
+	t.Parallel()
+	const hour = 3_600_000
+	w, all := wheel.New(1024), newTimed(5000)
+	w.Advance(0, nil)
+	for i, x := range all {
+		w.Schedule(&x.Entry, 1+int64(i*7919%hour))
+	}
+	seen := map[int]bool{}
+	for next := int64(0); next <= hour; {
+		due := w.Advance(hour, nil)
+		require.LessOrEqual(t, len(due), wheel.MaxBatch)
+		for _, id := range ids(due) {
+			require.False(t, seen[id])
+			seen[id] = true
+		}
+		var ok bool
+		if next, ok = w.Next(); !ok {
+			break
+		}
+	}
+	require.Len(t, seen, len(all))
+}
+
+func TestSlotWithManyEntriesIsScannedInParts(t *testing.T) {
+	t.Parallel()
+	w, all := wheel.New(8), newTimed(10_000)
+	w.Advance(0, nil)
+	for _, x := range all[1:] {
+		w.Schedule(&x.Entry, 808) // slot 0, much later
+	}
+	w.Schedule(&all[0].Entry, 8)
+	for _, x := range all[5000:] {
+		w.Schedule(&x.Entry, 1608) // postponed: stays linked
+	}
+	due, calls := batches(w, 8)
+	require.Equal(t, []int{0}, ids(due))
+	require.Equal(t, 10, calls, "of 1024 looks each")
+	due, _ = batches(w, 808)
+	require.Len(t, due, 4999)
+	due, _ = batches(w, 1608)
+	require.Len(t, due, 5000)
+}
+
+func TestEntriesThatKeepComingDueDoNotStarveOthers(t *testing.T) {
+	t.Parallel()
+	w, busy, quiet := wheel.New(8), newTimed(3*wheel.MaxBatch), newTimed(100)
+	w.Advance(0, nil)
+	for _, x := range busy {
+		w.Schedule(&x.Entry, 0)
+	}
+	for i, x := range quiet {
+		w.Schedule(&x.Entry, int64(i%10))
+	}
+	left := map[*wheel.Entry]bool{}
+	for _, x := range quiet {
+		left[&x.Entry] = true
+	}
+	for now := int64(1); now < 100; now++ { // one batch a tick is less than what is due
+		for _, e := range w.Advance(now, nil) {
+			if !left[e] {
+				w.Schedule(e, 0)
+			}
+			delete(left, e)
+		}
+	}
+	require.Empty(t, left)
+}
+
+// Many slots with too early bounds are more than one Next makes exact. The driver then wakes needlessly, but
+// not more often than there are such slots.
+func TestCancelledEntriesCostFewWakeUps(t *testing.T) {
+	t.Parallel()
+	const slots = 1024
+	w, early, late := wheel.New(slots), newTimed(slots), newTimed(slots)
+	w.Advance(0, nil)
+	for i := range slots {
+		w.Schedule(&early[i].Entry, int64(i+1))
+		w.Schedule(&late[i].Entry, int64(i+1+slots*50))
+	}
+	for _, x := range early {
+		require.True(t, w.Cancel(&x.Entry))
+	}
+	idle := 0
+	for now, _ := w.Next(); now < slots*50; now, _ = w.Next() {
+		require.Empty(t, w.Advance(now, nil))
+		idle++
+	}
+	require.Less(t, idle, slots/8)
+	next, _ := w.Next()
+	require.Equal(t, int64(slots*50+1), next, "exact in the end")
+}

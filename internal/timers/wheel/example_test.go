@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wheel_test
+
+import (
+	"fmt"
+
+	"github.com/signalbox-go/signalbox/internal/timers/wheel"
+)
+
+// lease is a thing that is timed: it embeds its entry.
+type lease struct {
+	expiry wheel.Entry
+	name   string
+}
+
+func (l *lease) Fire() { fmt.Println(l.name, "expired") }
+
+func Example() {
+	w := wheel.New(64)
+	for i, name := range []string{"red", "green", "blue"} {
+		l := &lease{name: name}
+		l.expiry.Init(l)
+		w.Schedule(&l.expiry, int64(300-100*i))
+	}
+	for w.Len() > 0 { // the driver
+		now, _ := w.Next() // and sleeps until then
+		for _, e := range w.Advance(now, nil) {
+			fmt.Print("at ", e.Due(), ": ")
+			e.Event().Fire()
+		}
+	}
+	// Output:
+	// at 100: blue expired
+	// at 200: green expired
+	// at 300: red expired
+}

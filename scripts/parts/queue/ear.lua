@@ -1,0 +1,14 @@
+-- queue/ear
+-- Whether grants of a session are heard: '+' if this server has a listener for them, '-' if it has
+-- none, or does not say. In a cluster it is '-': the slot may be at another node at the next grant,
+-- at which the session does not listen yet.
+--
+-- uses     channel, session, verb
+-- defines  ear
+local function ear()
+  if verb == 'SPUBLISH' then
+    return '-'
+  end
+  local said = redis.pcall('PUBSUB', 'NUMSUB', channel .. session)
+  return (said[2] or 0) ~= 0 and '+' or '-'
+end

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scripts_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// searchPart returns a script of the part queue/search alone: it removes the first count tickets that it finds
+// from the queue, and returns more and them. A search that has found nothing more finds nothing afterwards.
+func searchPart(tb testing.TB) *scripts.Script {
+	tb.Helper()
+	return &scripts.Script{Source: scripts.Compose(`local line, lives, count = KEYS[1], KEYS[2], ARGV[1]
+-- include queue/search
+local find, found = search(line, 'from'), {}
+for _ = 1, tonumber(count) do
+  local ticket, life = find()
+  if not ticket then
+    assert(not find() and not find(), 'found more')
+    break
+  end
+  assert(life == redis.call('HGET', lives, string.sub(ticket, 1, 22)), 'says of it what is said of another')
+  assert(redis.call('ZREM', line, ticket) == 1, 'found what is not there')
+  found[#found + 1] = ticket
+end
+return {more, found}
+`)}
+}
+
+// finds removes the first count tickets of live sessions from the queue, and returns more and them.
+func (p *line) finds(search *scripts.Script, count int) (more any, found []any) {
+	p.Helper()
+	reply := p.ask(search, p.keys()[1:], count)
+	found, _ = reply[1].([]any)
+	return reply[0], found
+}
+
+// add queues n tickets of the session, from the one that nth returns for from.
+func (p *line) add(letter string, from, n int) {
+	p.Helper()
+	p.server.MustDo(p, "EVAL", `for i = 0, ARGV[3] - 1 do
+  redis.call('ZADD', KEYS[1], string.format('%.0f', ARGV[4] + i), ARGV[1] .. string.format('%019d', ARGV[2] + i))
+end`, 1, p.tickets, session(letter), from, n, p.clock+int64(from))
+}
+
+// all returns the same tickets.
+func all(letter string, from, n int) []any {
+	holds := make([]any, n)
+	for i := range holds {
+		holds[i] = nth(letter, from+i)
+	}
+	return holds
+}
+
+func TestASearchFindsOneAfterAnother(t *testing.T) {
+	t.Parallel()
+	search := searchPart(t)
+	for _, dead := range []int{0, 1, 127, 128, 129} {
+		for _, livingOnes := range []int{1, 2, 127, 128, 129, 300} {
+			t.Run(fmt.Sprint(dead, "Dead", livingOnes, "Living"), func(t *testing.T) {
+				t.Parallel()
+				p := newLine(t)
+				p.dead(dead, noon-second)
+				p.add("a", 0, livingOnes)
+				p.beat(we, life, p.next())
+				for taken := 0; taken < livingOnes; {
+					count := min(100, livingOnes-taken)
+					more, found := p.finds(search, count)
+					require.Equal(t, int64(0), more)
+					require.Equal(t, all("a", taken, count), found)
+					taken += count
+				}
+				more, found := p.finds(search, 1)
+				require.Equal(t, int64(0), more)
+				require.Empty(t, found)
+				require.Len(t, p.inQueue(), dead, "the dead keep their places")
+			})
+		}
+	}
+}
+
+// The cap is on what is read, the living with the dead. What was found is not lost, and the next search continues.
+func TestASearchStopsAfterItsPagesAndSaysSo(t *testing.T) {
+	t.Parallel()
+	search := searchPart(t)
+	p := newLine(t)
+	p.dead(1, noon-second)
+	p.add("a", 0, 1500)
+	p.beat(we, life, p.next())
+	more, found := p.finds(search, 2000)
+	require.Equal(t, int64(1), more)
+	require.Equal(t, all("a", 0, 1023), found)
+	more, found = p.finds(search, 2000)
+	require.Equal(t, int64(0), more)
+	require.Equal(t, all("a", 1023, 477), found)
+	require.Equal(t, []any{deadHold(1)}, p.inQueue())
+}
+
+// The memory costs a write for each that was passed over at the most, not one for each that is found.
+func TestASearchRemembersOnceWhatItPassedOver(t *testing.T) {
+	t.Parallel()
+	search := searchPart(t)
+	p := lineOf(newPlaceAt(t))
+	p.dead(300, noon-second)
+	p.add("a", 0, 50)
+	p.beat(we, life, p.next())
+	before := p.server.CommandStats()["hset"].Calls
+	_, found := p.finds(search, 60)
+	require.Equal(t, all("a", 0, 50), found)
+	require.Equal(t, before+1, p.server.CommandStats()["hset"].Calls)
+	require.Equal(t, digits(noon)+deadHold(300), p.said("from"))
+}
+
+// crowd is a line of random sessions, whose searches are held against what the keys say.
+type crowd struct {
+	*queued
+	*rand.Rand
+
+	search  *scripts.Script
+	arrived int
+}
+
+// member is the session of a number.
+func member(n int) string { return fmt.Sprintf("member%016d", n) }
+
+// step lets time pass, and sessions come, come back and leave.
+func (c *crowd) step() {
+	c.Helper()
+	c.clock += []int64{1, 1, second, second, 2 * second, 2 * second, life, keepsPlace, 70 * second, -second, -2 * second}[c.IntN(11)]
+	for range c.IntN(40) { // new sessions, some with several tickets
+		c.arrived++
+		c.joins(member(c.arrived-c.IntN(2)) + fmt.Sprintf("%019d", c.arrived))
+	}
+	inQueue := c.inQueue()
+	for range c.IntN(3) * c.IntN(3) * len(inQueue) / (len(inQueue) + 1) { // sessions that return, or are still there
+		c.beat(owner(inQueue[c.IntN(len(inQueue))]), life, c.next())
+	}
+	for _, hold := range inQueue {
+		if text, _ := hold.(string); c.IntN(30) == 0 {
+			c.leaves(text[:41])
+		}
+	}
+}
+
+// owner returns the session of a hold.
+func owner(hold any) string {
+	text, _ := hold.(string)
+	return text[:22]
+}
+
+// states returns the queued tickets of live sessions, and those of dead ones that keep their places.
+func (c *crowd) states() (alive, kept []any) {
+	c.Helper()
+	fields, _ := c.server.MustDo(c, "HGETALL", c.lives).([]any)
+	lives := make(map[any]string)
+	for i := 0; i < len(fields); i += 2 {
+		lives[fields[i]], _ = fields[i+1].(string)
+	}
+	for _, hold := range c.inQueue() {
+		said := lives[owner(hold)]
+		if said == "" {
+			continue
+		}
+		switch until := parseStamp(c, said[:16]); {
+		case until > c.clock:
+			alive = append(alive, hold)
+		case until+keepsPlace > c.clock:
+			kept = append(kept, hold)
+		}
+	}
+	return alive, kept
+}
+
+// Order, P6: a search finds the tickets of live sessions in the order of the queue, and removes no ticket that
+// keeps its place. It does so whatever the searches before it passed over, and wherever they ended.
+func TestASearchFindsThoseWhoLiveWhateverItRemembers(t *testing.T) {
+	t.Parallel()
+	const steps = 50
+	search := searchPart(t)
+	for seed := range uint64(redistest.Rounds(2, 8)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			c := &crowd{queued: newLock(t), Rand: rand.New(rand.NewPCG(seed, 2)), search: search}
+			c.set(lockSays(holdOf("z")+turnMode, noon, "q"), 24*time.Hour)
+			remembered := 0
+			for range steps {
+				c.step()
+				alive, kept := c.states()
+				if c.said("from") != "" {
+					remembered++
+				}
+				count := c.IntN(len(alive) + 2)
+				more, found := c.finds(c.search, count)
+				require.Equal(t, int64(0), more)
+				want := alive[:min(count, len(alive))]
+				require.Equal(t, append([]any{}, want...), found)
+				left := c.inQueue()
+				for _, hold := range slices.Concat(alive[len(want):], kept) {
+					require.Contains(t, left, hold, "it keeps its place")
+				}
+			}
+			require.Greater(t, remembered, 3, "few searches had anything to remember")
+		})
+	}
+}
