@@ -57,7 +57,7 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 	if err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}
-	contact := wire.NewContact(&o)
+	contact := wire.NewDialRecorder(&o)
 	Tune(&o)
 	client, err := connect(ctx, o)
 	if err != nil {
@@ -74,7 +74,7 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 		client.Close()
 		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))
 	}
-	if said := wire.Disagreement(ctx, o); said != "" { // now: explain would take its attempts for the client's
+	if said := wire.SentinelDisagreement(ctx, o); said != "" { // now: explain would take its attempts for the client's
 		s.Logger().Warn("signalbox: the sentinels name different primaries, and the client believes the first that replies", "primaries", said)
 	}
 	return (*Session)(s.Handle()), nil
@@ -129,7 +129,7 @@ func isSentinel(ctx context.Context, client rueidis.Client) bool {
 
 // explain says which host an error of the first contact is about, and what is wrong with it. If ctx has ended, its
 // end is all that there is to say.
-func explain(ctx context.Context, contact *wire.Contact, err error) error {
+func explain(ctx context.Context, contact *wire.DialRecorder, err error) error {
 	if ctx.Err() != nil || errors.Is(err, ErrBadOption) {
 		return err
 	}
@@ -149,7 +149,7 @@ func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error
 	connected := make(chan result, 1)
 	go func() {
 		client, err := rueidis.NewClient(o)
-		if err != nil && wire.KnowsNoCluster(o, err) {
+		if err != nil && wire.RefusesClusterCommands(o, err) {
 			o.ForceSingleClient = true
 			client, err = rueidis.NewClient(o)
 		}

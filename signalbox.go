@@ -94,7 +94,7 @@ func Tune(o *rueidis.ClientOption) {
 	if o.Sentinel.Dialer.Timeout == 0 {
 		o.Sentinel.Dialer.Timeout = o.Dialer.Timeout
 	}
-	wire.SpareSentinels(o)
+	wire.HideCredentialsFromSentinels(o)
 	if o.Sentinel.TopologyRefreshInterval == 0 {
 		o.Sentinel.TopologyRefreshInterval = 10 * time.Second
 	}
@@ -112,13 +112,13 @@ func tuneConnections(o *rueidis.ClientOption) {
 		life = connLifetime
 	}
 	o.ConnLifetime = -1
-	o.DialCtxFn = wire.NewConnector(wire.KnowHello(o.DialCtxFn), wire.Terms{
-		Life: life, Single: o.ForceSingleClient || o.Sentinel.MasterSet != "", Sentinels: o.Sentinel.MasterSet != "",
+	o.DialCtxFn = wire.NewConnector(wire.TranslateHello(o.DialCtxFn), wire.ConnectorOptions{
+		MaxAge: life, SingleServer: o.ForceSingleClient || o.Sentinel.MasterSet != "", Sentinels: o.Sentinel.MasterSet != "",
 	}).Dial
 	if credentials := o.AuthCredentialsFn; credentials != nil {
 		o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 			found, err := credentials(of)
-			return found, wire.Unconnected(err)
+			return found, wire.AsConnectError(err)
 		}
 	}
 	if o.TLSConfig != nil && o.TLSConfig.ClientSessionCache == nil {

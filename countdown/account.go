@@ -66,7 +66,7 @@ func readAccount(value, past string, left int64) (account, error) {
 
 // readLook reads the reply to a poll.
 func readLook(reply wire.Reply) (account, error) {
-	if reply.Code() < wire.Undone {
+	if reply.Code() < wire.NotDone {
 		return account{}, foreign()
 	}
 	return readAccount(reply.Text(1), reply.Text(2), reply.Int(3))

@@ -102,7 +102,7 @@ func (l poll) replied(outcome wire.Outcome) {
 		a, err = readLook(outcome.Reply)
 	}
 	r.mu.Lock()
-	if w.last = nil; err != nil && (wire.Judge(err) != wire.Unknown || wire.HasWords(err)) {
+	if w.last = nil; err != nil && (wire.Judge(err) != wire.Unknown || wire.IsReplyError(err)) {
 		w.last = err
 	}
 	w.replied = w.replied || err == nil // a right that was there before may come back

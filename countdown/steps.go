@@ -50,7 +50,7 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	case err != nil:
 	case reply.Code() == wire.Done:
 		return Round{latch: l, stamp: reply.Stamp(1)}, nil
-	case reply.Code() == wire.Undone:
+	case reply.Code() == wire.NotDone:
 		err = errs.ErrRunning
 	case reply.Code() == wire.Forgotten:
 		err = fmt.Errorf("%w: the round may have begun, and is over: more than 32 other rounds have begun since", errs.ErrUnconfirmed)
@@ -99,11 +99,11 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 	}
 	switch reply.Code() {
 	case wire.Done:
-		s.Clock.Told(l.keys.slot, reply.Stamp(2), clock.Now())
-	case wire.Undone:
-		s.Clock.Told(l.keys.slot, reply.Stamp(1), clock.Now())
+		s.Clock.Observe(l.keys.slot, reply.Stamp(2), clock.Now())
+	case wire.NotDone:
+		s.Clock.Observe(l.keys.slot, reply.Stamp(1), clock.Now())
 	case wire.Late:
-		s.Clock.Told(l.keys.slot, reply.Stamp(1), clock.Now())
+		s.Clock.Observe(l.keys.slot, reply.Stamp(1), clock.Now())
 		err = errLate
 	default: // it contains no time
 	}
@@ -118,7 +118,7 @@ func (b *beginning) takeBack() {
 		Call: b.latch.resetCall(b.nonce), Until: now.Add(b.latch.keep), Arrives: now.Add(session.MaxPatience),
 	}
 	t.Settled = func(reply wire.Reply) time.Duration {
-		if reply.Code() != wire.Undone {
+		if reply.Code() != wire.NotDone {
 			return 0 // reset, or none of ours
 		}
 		return t.Again(session.StillComing(b.notAfter, reply.Stamp(1)), b.latch.keep)
@@ -152,7 +152,7 @@ func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (lef
 		return 0, err
 	case reply.Code() == wire.Done:
 		return int(reply.Int(1)), nil
-	case reply.Code() < wire.Undone:
+	case reply.Code() < wire.NotDone:
 		return 0, foreign()
 	}
 	a, err := readAccount(reply.Text(1), reply.Text(2), 0)
@@ -196,7 +196,7 @@ func (l *Latch) reset(ctx context.Context) error {
 	call := l.resetCall(a.newest.nonce)
 	return l.insist(ctx, func() error {
 		reply, err := l.base.Session.Runner.Run(ctx, call)
-		if err == nil && reply.Code() < wire.Undone {
+		if err == nil && reply.Code() < wire.NotDone {
 			err = foreign()
 		}
 		return l.once(err)

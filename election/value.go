@@ -56,7 +56,7 @@ func (t *term) written(reply wire.Reply) error {
 	switch reply.Code() {
 	case wire.Done:
 		return nil
-	case wire.Undone:
+	case wire.NotDone:
 		t.lose()
 		return t.err()
 	default:

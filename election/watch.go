@@ -132,7 +132,7 @@ func (p poll) replied(outcomes []wire.Outcome) {
 	case wire.Judge(err) == wire.Final && (!w.replied || !errors.Is(err, errs.ErrDenied)):
 		v.err, v.final = err, true
 	default:
-		if wire.Judge(err) != wire.Unknown || wire.HasWords(err) {
+		if wire.Judge(err) != wire.Unknown || wire.IsReplyError(err) {
 			w.refused = err
 		}
 		if -w.heard.Until(clock.Now()) < silence {

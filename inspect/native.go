@@ -89,7 +89,7 @@ func (n native) lock(p *probe, set names.Set) {
 
 // described reads what the holder key says. queued: the name has a queue.
 func (n native) described(p *probe, set names.Set, reply wire.Reply, queued bool) { //nolint:revive // a fact, not a switch
-	if reply.Code() < wire.Undone {
+	if reply.Code() < wire.NotDone {
 		p.foreign()
 		return
 	}

@@ -67,7 +67,7 @@ func resolve(ctx context.Context, s *session.Session, node string, probes []*pro
 		}
 		for from := 0; from < len(calls); from += pipeline {
 			to := min(from+pipeline, len(calls))
-			for i, outcome := range s.Runner.RunCounted(ctx, node, calls[from:to]) {
+			for i, outcome := range s.Runner.RunPaced(ctx, node, calls[from:to]) {
 				p := askers[from+i]
 				switch {
 				case p.err != nil || p.entry.Kind == Foreign:

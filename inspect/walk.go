@@ -57,7 +57,7 @@ func (w *walk) page(ctx context.Context, s *session.Session) (scan wire.Scan, ke
 		w.size = page.Size
 	}
 	w.cursor = page.Next
-	if w.examined += perScan; w.cursor.Begins() {
+	if w.examined += perScan; w.cursor.IsStart() {
 		w.scan++
 		w.examined = w.size * int64(w.scan)
 	}

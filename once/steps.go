@@ -83,11 +83,11 @@ func (o *Once) store(ctx context.Context, w *work, value string) (other found, e
 	case reply.Code() == wire.Done:
 		o.room.land(f, ask, value)
 		return found{}, shortfall
-	case reply.Code() == wire.Undone && reply.Len() > 1:
+	case reply.Code() == wire.NotDone && reply.Len() > 1:
 		other = found{stored: true, value: reply.Text(1)}
 		o.room.land(f, ask, other.value)
 		return other, stale(lease)
-	case reply.Code() == wire.Undone:
+	case reply.Code() == wire.NotDone:
 		return found{}, stale(lease)
 	}
 	return found{}, foreign()

@@ -178,7 +178,7 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	v, now := read(reply)
 	v.notAfter = notAfter // for one that cannot be read
 	if now != 0 {
-		m.Clock.Told(0, now, clock.Now())
+		m.Clock.Observe(0, now, clock.Now())
 	}
 	return v
 }
@@ -191,7 +191,7 @@ func read(reply wire.Reply) (v vote, now wire.Stamp) {
 	switch reply.Code() {
 	case wire.Done:
 		return vote{choice: granted, stamp: reply.Stamp(1)}, reply.Stamp(2)
-	case wire.Undone:
+	case wire.NotDone:
 		left := time.Duration(reply.Int(1)) * time.Millisecond
 		return vote{choice: held, left: left, rival: reply.Text(3)}, reply.Stamp(2)
 	case wire.Late:

@@ -28,7 +28,7 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 			Keys:   []string{l.keys[0], l.keys[2]},
 			Args:   []string{b.hold(i), token.Text()},
 		})
-		if err == nil && reply.Code() == wire.Undone {
+		if err == nil && reply.Code() == wire.NotDone {
 			err = errLost
 		}
 		kept <- l.number(i, err)

@@ -26,13 +26,13 @@ const (
 // returns is the reply of one server.
 type returns struct {
 	member int
-	said   []wire.Said
+	said   []wire.KeyedReply
 }
 
 // RunByKey implements renewal.Server. It returns when every hold is decided, or all servers have replied, or
 // ctx ends. Servers that have not replied by then continue until ctx would have ended: their part of a hold
 // has to be renewed, too.
-func (e electorate) RunByKey(ctx context.Context, batch wire.ByKey) []wire.Said {
+func (e electorate) RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply {
 	count := newCount(len(e.members), len(batch.Keys))
 	back := make(chan returns, len(e.members))
 	for i, m := range e.members {
@@ -66,10 +66,10 @@ func (e electorate) patience(ctx context.Context) (context.Context, context.Canc
 }
 
 // named returns the batch as one member takes it: the holds that terms name by their attempt begin with its id.
-func named(m *session.Session, batch wire.ByKey) wire.ByKey {
-	batch.Own = slices.Clone(batch.Own)
-	for i := 0; i < len(batch.Own); i += 2 {
-		batch.Own[i] = m.ID() + batch.Own[i]
+func named(m *session.Session, batch wire.KeyedCall) wire.KeyedCall {
+	batch.PerKey = slices.Clone(batch.PerKey)
+	for i := 0; i < len(batch.PerKey); i += 2 {
+		batch.PerKey[i] = m.ID() + batch.PerKey[i]
 	}
 	return batch
 }
@@ -89,25 +89,25 @@ func newCount(members, keys int) *count {
 }
 
 // add counts the reply of one server. An error is no reply, and neither is a refusal.
-func (c *count) add(said []wire.Said) {
+func (c *count) add(said []wire.KeyedReply) {
 	for i, s := range said {
-		if s.Err == nil && s.N >= 0 && c.tallies[i].add(s.N == alive) {
+		if s.Err == nil && s.Value >= 0 && c.tallies[i].add(s.Value == alive) {
 			c.undecided--
 		}
 	}
 }
 
 // said returns what the count comes to, as one server would say it.
-func (c *count) said() []wire.Said {
-	all := make([]wire.Said, len(c.tallies))
+func (c *count) said() []wire.KeyedReply {
+	all := make([]wire.KeyedReply, len(c.tallies))
 	for i, t := range c.tallies {
 		switch t.verdict() {
 		case carried:
-			all[i].N = alive
+			all[i].Value = alive
 		case failed:
-			all[i].N = gone
+			all[i].Value = gone
 		case open:
-			all[i].N = unsaid
+			all[i].Value = unsaid
 		}
 	}
 	return all

@@ -84,7 +84,7 @@ func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
 
 // downgraded handles a reply: the hold is gone, or readers entered.
 func (l *Lock) downgraded(reply wire.Reply, term *renewal.Term) {
-	if reply.Code() == wire.Undone {
+	if reply.Code() == wire.NotDone {
 		term.Gone()
 		return
 	}

@@ -37,7 +37,7 @@ func TestTheTableHasEveryCode(t *testing.T) {
 	t.Parallel()
 	listed := codes(t)
 	all := []wire.Code{
-		wire.Done, wire.Undone, wire.HadTicket, wire.MayQueue, wire.ReleasedOnly, wire.Late, wire.Foreign, wire.NeedsQueue,
+		wire.Done, wire.NotDone, wire.HadTicket, wire.MayQueue, wire.ReleasedOnly, wire.Late, wire.Foreign, wire.NeedsQueue,
 		wire.TooFew, wire.OtherCapacity, wire.Forgotten, wire.TooYoung, wire.Refused,
 	}
 	require.Len(t, listed, len(all))

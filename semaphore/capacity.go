@@ -106,7 +106,7 @@ func (m *Semaphore) resize(ctx context.Context, n int) error {
 	}
 	switch reply.Code() {
 	case wire.Late:
-		s.Clock.Told(m.keys.Slot, reply.Stamp(1), clock.Now())
+		s.Clock.Observe(m.keys.Slot, reply.Stamp(1), clock.Now())
 		return errLate
 	case wire.Foreign:
 		return session.WrongKind(reply.Text(1))

@@ -140,10 +140,10 @@ type Candidate struct {
 	lock    *Lock
 	queue   queue.Asker
 	place   queue.Waiter
-	atOnce  bool          // the first reply granted the lock
-	queued  clock.Instant // when it began to wait; zero if the lock was granted at once
-	undated wire.Undated  // of the first Enter
-	room    queue.Place   // for place
+	atOnce  bool            // the first reply granted the lock
+	queued  clock.Instant   // when it began to wait; zero if the lock was granted at once
+	undated wire.NoDeadline // of the first Enter
+	room    queue.Place     // for place
 }
 
 // Stand returns a candidate, or the reason why the session accepts none.

@@ -22,7 +22,7 @@ const (
 // Server runs polls, and knows about slots; *wire.Runner is one.
 type Server interface {
 	RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome
-	RunByKey(ctx context.Context, batch wire.ByKey) []wire.Said
+	RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply
 	Clustered() bool
 	Slot(key string) uint16
 }
@@ -36,7 +36,7 @@ func (d *Dispatcher) lookAll(waits []*Wait) {
 		byScript[w.target.Look] = append(byScript[w.target.Look], w)
 	}
 	for script, waits := range byScript {
-		batch := wire.ByKey{Script: script, Shared: []string{waits[0].target.Mark}, Most: maxPolls}
+		batch := wire.KeyedCall{Script: script, Shared: []string{waits[0].target.Mark}, MaxKeys: maxPolls}
 		for _, w := range waits {
 			batch.Keys = append(batch.Keys, w.target.Key)
 		}
@@ -47,16 +47,16 @@ func (d *Dispatcher) lookAll(waits []*Wait) {
 }
 
 // looked handles the reply to a poll.
-func (w *Wait) looked(said wire.Said) {
+func (w *Wait) looked(said wire.KeyedReply) {
 	switch {
 	case said.Err != nil && wire.Judge(said.Err) == wire.Final:
 		w.wake() // its own try returns the reason
 	case said.Err != nil:
 		w.Held(PollCeiling) // no news: again in a while
 		w.setLastError(said.Err)
-	case said.N == -2:
+	case said.Value == -2:
 		w.wake()
 	default:
-		w.Held(time.Duration(said.N) * time.Millisecond)
+		w.Held(time.Duration(said.Value) * time.Millisecond)
 	}
 }

@@ -33,7 +33,7 @@ type togetherness struct {
 // departures returns how many connections for calls have ended at the servers of the client.
 func (d *Dispatcher) departures(nodes map[string]rueidis.Client) (n uint64) {
 	for node := range nodes {
-		n += wire.Departures(node)
+		n += wire.EndedConnections(node)
 	}
 	return n
 }
@@ -83,7 +83,7 @@ func (d *Dispatcher) askTogether(l *link, names []string, departed uint64) {
 	switch {
 	case outcome.Err != nil:
 		_, replied := rueidis.IsRedisErr(outcome.Err)
-		t.refused = errors.Is(outcome.Err, errs.ErrDenied) || replied && wire.Judge(outcome.Err) != wire.Wait
+		t.refused = errors.Is(outcome.Err, errs.ErrDenied) || replied && wire.Judge(outcome.Err) != wire.Temporary
 		return
 	case d.mu.links[""] != l:
 		return

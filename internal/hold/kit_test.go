@@ -77,7 +77,7 @@ func (m *home) told() (vacated, lost int) {
 // noServer gets no calls: the leases are not renewed.
 type noServer struct{ testing.TB }
 
-func (s noServer) RunByKey(context.Context, wire.ByKey) []wire.Said {
+func (s noServer) RunByKey(context.Context, wire.KeyedCall) []wire.KeyedReply {
 	s.Error("a lease was renewed")
 	return nil
 }

@@ -28,7 +28,7 @@ const (
 
 // Server runs renewals; *wire.Runner is one.
 type Server interface {
-	RunByKey(ctx context.Context, batch wire.ByKey) []wire.Said
+	RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply
 }
 
 // Keeper renews the terms of one session.
@@ -101,9 +101,9 @@ func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewa
 	sent := clock.Now()
 	for i, said := range k.server.RunByKey(ctx, batchOf(script, terms)) {
 		switch r := terms[i]; {
-		case said.Err != nil || said.N < 0:
+		case said.Err != nil || said.Value < 0:
 			r.term.failed()
-		case said.N == gone:
+		case said.Value == gone:
 			r.term.Gone()
 		default:
 			r.term.Extended(r.life, sent)
@@ -147,13 +147,13 @@ func (r *renewal) late() time.Duration {
 // gone is what a script that renews returns for a hold that is not there.
 const gone = 0
 
-func batchOf(script *scripts.Script, terms []renewal) wire.ByKey {
-	b := wire.ByKey{
-		Script: script, Keys: make([]string, 0, len(terms)), Own: make([]string, 0, 2*len(terms)), Most: maxKeys, Lost: gone, HasLost: true,
+func batchOf(script *scripts.Script, terms []renewal) wire.KeyedCall {
+	b := wire.KeyedCall{
+		Script: script, Keys: make([]string, 0, len(terms)), PerKey: make([]string, 0, 2*len(terms)), MaxKeys: maxKeys, LossValue: gone, HasLoss: true,
 	}
 	for _, r := range terms {
 		b.Keys = append(b.Keys, r.term.terms.Key)
-		b.Own = append(b.Own, r.term.terms.Hold, wire.Milliseconds(r.life))
+		b.PerKey = append(b.PerKey, r.term.terms.Hold, wire.Milliseconds(r.life))
 	}
 	return b
 }

@@ -58,12 +58,12 @@ type key struct {
 }
 
 // RunByKey implements Server.
-func (m *model) RunByKey(ctx context.Context, b wire.ByKey) []wire.Said {
-	require.Equal(m, wire.ByKey{Script: b.Script, Keys: b.Keys, Own: b.Own, Most: maxKeys, HasLost: true}, b)
-	outcome := m.RunMany(ctx, []wire.Call{{Script: b.Script, Keys: b.Keys, Args: b.Own}})[0]
-	said := make([]wire.Said, len(b.Keys))
+func (m *model) RunByKey(ctx context.Context, b wire.KeyedCall) []wire.KeyedReply {
+	require.Equal(m, wire.KeyedCall{Script: b.Script, Keys: b.Keys, PerKey: b.PerKey, MaxKeys: maxKeys, HasLoss: true}, b)
+	outcome := m.RunMany(ctx, []wire.Call{{Script: b.Script, Keys: b.Keys, Args: b.PerKey}})[0]
+	said := make([]wire.KeyedReply, len(b.Keys))
 	for i := range said {
-		said[i] = wire.Said{N: outcome.Reply.Int(i), Err: outcome.Err}
+		said[i] = wire.KeyedReply{Value: outcome.Reply.Int(i), Err: outcome.Err}
 	}
 	return said
 }

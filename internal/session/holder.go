@@ -88,9 +88,9 @@ func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (h
 
 func readHeld(l *layout.Layout, reply wire.Reply) (held, error) {
 	switch {
-	case reply.Code() == wire.Undone:
+	case reply.Code() == wire.NotDone:
 		return held{}, errs.ErrNotHeld
-	case reply.Code() < wire.Undone:
+	case reply.Code() < wire.NotDone:
 		return held{}, WrongKind("?")
 	}
 	h := held{letter: reply.Text(1), hold: reply.Text(3)}

@@ -76,7 +76,7 @@ func (s *Session) hello(key string) error {
 	if reply.Int(4) == 0 {
 		s.Dispatch.WithoutShards() // before any caller that waits for this continues
 	}
-	s.Clock.Told(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
+	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
 	s.warnOfEviction(reply.Text(2), reply.Text(3))
 	return nil
 }

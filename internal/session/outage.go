@@ -120,7 +120,7 @@ func causeOf(err error) (why cause, counts bool) {
 		return denied, true
 	case wire.Judge(err) == wire.Final:
 		return 0, false
-	case wire.HasWords(err), errors.Is(err, wire.ErrUnreadable):
+	case wire.IsReplyError(err), errors.Is(err, wire.ErrUnreadable):
 		return refused, true
 	}
 	return away, true
@@ -148,7 +148,7 @@ func (o *outages) failed(why cause, script string, key string, began, now time.D
 	if at.calls == 1 || at.script == script && at.key == key || now-at.stands > standsFor {
 		at.script, at.key, at.stands = script, key, now
 	}
-	lapsed := why == denied && wire.Judge(err) == wire.Wait
+	lapsed := why == denied && wire.Judge(err) == wire.Temporary
 	switch {
 	case !at.said && (lapsed || now-at.since >= silentFor), lapsed && now-at.logged >= sayAgain:
 		at.said, at.logged = true, now

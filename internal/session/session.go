@@ -137,7 +137,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Timers = timers.New()
 	s.sleeper.init(s)
 	s.Runner = wire.NewRunner(client)
-	s.Runner.ProbeUnder(set.Prefix)
+	s.Runner.SetProbePrefix(set.Prefix)
 	s.Clock = wire.NewServerClock(s.Runner)
 	s.Outages.session = s
 	s.Runner.Watch(&s.Outages)

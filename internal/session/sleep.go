@@ -25,7 +25,7 @@ type sleeper struct {
 func (s *sleeper) init(of *Session) {
 	s.session = of
 	s.entry.Init(s)
-	s.silent = timers.NewCollector(of.Timers, func([]struct{}) { wire.CloseSilent() })
+	s.silent = timers.NewCollector(of.Timers, func([]struct{}) { wire.CloseSilentConnections() })
 	of.Timers.OnSlept(s.slept)
 }
 
@@ -35,7 +35,7 @@ func (s *sleeper) slept(sleep timers.Sleep) {
 		return
 	}
 	s.session.Logs.slept.add(observe.Labels{}, "lasted", sleep.Lasted)
-	wire.DoubtConnections(sleep.Before)
+	wire.SuspectConnections(sleep.Before)
 	s.session.Timers.Schedule(&s.entry, wire.ReplyAfterSleep)
 }
 

@@ -60,7 +60,7 @@ func (r *Runner) areUp(commands []rueidis.Completed, since uint64) bool {
 // note records how a call that began at since ended.
 func note(up *upSince, since uint64, err error) {
 	switch {
-	case err != nil && !HasWords(err):
+	case err != nil && !IsReplyError(err):
 		up.Store(0)
 	case up.Load() != since:
 		up.Store(since)

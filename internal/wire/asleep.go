@@ -61,7 +61,7 @@ func forget(c *conn) {
 
 // DoubtConnections doubts the connections that were made before, a time of the monotonic clock at which the host was not
 // suspended yet. Call CloseSilent after ReplyAfterSleep.
-func DoubtConnections(before time.Duration) {
+func SuspectConnections(before time.Duration) {
 	now := cmp.Or(int64(clock.Now().Mono()), 1)
 	open.Lock()
 	defer open.Unlock()
@@ -74,7 +74,7 @@ func DoubtConnections(before time.Duration) {
 
 // CloseSilent closes the connections that were doubted for ReplyAfterSleep and received nothing since. It blocks as long
 // as closing does.
-func CloseSilent() {
+func CloseSilentConnections() {
 	since := int64(clock.Now().Mono() - ReplyAfterSleep)
 	var silent []*conn
 	open.Lock()

@@ -19,7 +19,7 @@ import (
 func piped(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	here, there := net.Pipe()
-	client, err := NewConnector(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return here, nil }, Terms{}).Dial(t.Context(), "", &net.Dialer{}, nil)
+	client, err := NewConnector(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return here, nil }, ConnectorOptions{}).Dial(t.Context(), "", &net.Dialer{}, nil)
 	require.NoError(t, err)
 	go func() {
 		_, _ = client.Write([]byte("?"))
@@ -49,21 +49,21 @@ func TestConnectionThatStaysSilentAfterASleepIsClosed(t *testing.T) {
 		before := clock.Now().Mono()
 		time.Sleep(time.Second)
 		_, fresh := piped(t)
-		DoubtConnections(before)
+		SuspectConnections(before)
 		time.Sleep(ReplyAfterSleep / 2)
 		require.True(t, speaks(speaking))
 		synctest.Wait()
-		CloseSilent()
+		CloseSilentConnections()
 		require.Len(t, open.conns, 3, "it has some time left")
 		time.Sleep(ReplyAfterSleep / 2)
-		CloseSilent()
+		CloseSilentConnections()
 		require.False(t, speaks(silent))
 		require.True(t, speaks(speaking))
 		require.True(t, speaks(fresh))
 
-		DoubtConnections(before) // another session noticed the same sleep
+		SuspectConnections(before) // another session noticed the same sleep
 		time.Sleep(ReplyAfterSleep)
-		CloseSilent()
+		CloseSilentConnections()
 		require.True(t, speaks(speaking), "it has proved itself since")
 		require.True(t, speaks(fresh))
 		_, _ = speaking.Close(), fresh.Close()

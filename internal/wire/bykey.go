@@ -11,22 +11,22 @@ import (
 
 // ByKey is a script that does the same for each of many keys, which may be in different slots. It treats each key as
 // if that was the only one, and returns a number for each.
-type ByKey struct {
-	Script *scripts.Script
-	Keys   []string
-	Shared []string // the first arguments
-	Own    []string // the others: those of the first key, then those of the second, and so on
-	Most   int      // how many keys one script may have
+type KeyedCall struct {
+	Script  *scripts.Script
+	Keys    []string
+	Shared  []string // the first arguments
+	PerKey  []string // the others: those of the first key, then those of the second, and so on
+	MaxKeys int      // how many keys one script may have
 	// Lost is the number for a key that the server does not have, if that is a loss for the caller. A shard that is
 	// not the key's says so too. So the server is asked again, for that key alone.
-	Lost    int64
-	HasLost bool
+	LossValue int64
+	HasLoss   bool
 }
 
 // Said is what a script returned for one key, or why it is not known.
-type Said struct {
-	N   int64
-	Err error
+type KeyedReply struct {
+	Value int64
+	Err   error
 }
 
 // RunByKey sends the script in one pipeline: for as many keys at a time as it may have, or for one key at a time as
@@ -35,8 +35,8 @@ type Said struct {
 //
 // No reply to a script with keys of several slots is trusted if it is bad for a key. If the script is refused, or
 // says that a key is lost, the server is asked again at once, for each such key alone.
-func (r *Runner) RunByKey(ctx context.Context, b ByKey) []Said {
-	said := make([]Said, len(b.Keys))
+func (r *Runner) RunByKey(ctx context.Context, b KeyedCall) []KeyedReply {
+	said := make([]KeyedReply, len(b.Keys))
 	all := make([]int, len(b.Keys))
 	for i := range all {
 		all[i] = i
@@ -45,7 +45,7 @@ func (r *Runner) RunByKey(ctx context.Context, b ByKey) []Said {
 		r.runParts(ctx, &b, all, 1, said)
 		return said
 	}
-	r.runParts(ctx, &b, all, b.Most, said)
+	r.runParts(ctx, &b, all, b.MaxKeys, said)
 	again := slices.DeleteFunc(all, func(i int) bool { return !b.isDoubtful(said[i]) })
 	for _, s := range said {
 		if s.Err != nil {
@@ -59,7 +59,7 @@ func (r *Runner) RunByKey(ctx context.Context, b ByKey) []Said {
 	before := slices.Clone(said)
 	r.runParts(ctx, &b, again, 1, said)
 	for _, i := range again {
-		if before[i].Err == nil && said[i].Err == nil && said[i].N != b.Lost {
+		if before[i].Err == nil && said[i].Err == nil && said[i].Value != b.LossValue {
 			r.doubtSpan() // the script was at a shard that is not the key's
 			break
 		}
@@ -68,16 +68,16 @@ func (r *Runner) RunByKey(ctx context.Context, b ByKey) []Said {
 }
 
 // isDoubtful reports whether what a script with keys of several slots returned for one of them has to be confirmed.
-func (b *ByKey) isDoubtful(s Said) bool {
+func (b *KeyedCall) isDoubtful(s KeyedReply) bool {
 	if s.Err != nil {
 		return isOfSlots(s.Err)
 	}
-	return b.HasLost && s.N == b.Lost
+	return b.HasLoss && s.Value == b.LossValue
 }
 
 // runParts sends the script for those keys that which lists, size of them at a time, and records in said what the
 // server returns for each.
-func (r *Runner) runParts(ctx context.Context, b *ByKey, which []int, size int, said []Said) {
+func (r *Runner) runParts(ctx context.Context, b *KeyedCall, which []int, size int, said []KeyedReply) {
 	parts := slices.Collect(slices.Chunk(which, size))
 	calls := make([]Call, len(parts))
 	for n, part := range parts {
@@ -87,24 +87,24 @@ func (r *Runner) runParts(ctx context.Context, b *ByKey, which []int, size int, 
 		for i, key := range parts[n] {
 			switch {
 			case outcome.Err != nil:
-				said[key] = Said{Err: outcome.Err}
+				said[key] = KeyedReply{Err: outcome.Err}
 			case i >= outcome.Reply.Len():
-				said[key] = Said{Err: ErrUnreadable}
+				said[key] = KeyedReply{Err: ErrUnreadable}
 			default:
-				said[key] = Said{N: outcome.Reply.Int(i)}
+				said[key] = KeyedReply{Value: outcome.Reply.Int(i)}
 			}
 		}
 	}
 }
 
 // call returns the call for those keys that which lists.
-func (b *ByKey) call(which []int) Call {
-	each := len(b.Own) / len(b.Keys)
+func (b *KeyedCall) call(which []int) Call {
+	each := len(b.PerKey) / len(b.Keys)
 	call := Call{Script: b.Script, Keys: make([]string, 0, len(which)), Args: make([]string, 0, len(b.Shared)+each*len(which))}
 	call.Args = append(call.Args, b.Shared...)
 	for _, i := range which {
 		call.Keys = append(call.Keys, b.Keys[i])
-		call.Args = append(call.Args, b.Own[each*i:each*(i+1)]...)
+		call.Args = append(call.Args, b.PerKey[each*i:each*(i+1)]...)
 	}
 	return call
 }

@@ -11,7 +11,7 @@ const (
 	// Done: the call did what it is for.
 	Done Code = 1
 	// Undone: the lock is another's, or what the call is for is not there.
-	Undone Code = 0
+	NotDone Code = 0
 	// HadTicket: the attempt had a ticket, which is removed.
 	HadTicket Code = 2
 	// MayQueue: the hold is released. Only the holder key was sent, and the attempt may have a ticket.

@@ -73,7 +73,7 @@ type conn struct {
 func newConn(inner net.Conn, p *endpoint, made dialed) *conn {
 	c := &conn{dialed: made, endpoint: p, born: time.Now(), spoke: make(chan struct{})}
 	c.mu.inner, c.mu.requests.words = inner, true
-	if life := p.connector.life(); life > 0 {
+	if life := p.connector.maxAge(); life > 0 {
 		c.timeLocked(life) // no other goroutine has it yet
 	}
 	return c
@@ -285,7 +285,7 @@ func (c *conn) refusesLocked(words string) bool {
 // isHereLocked reports whether a redirection leads to this very connection, which the client would follow for ever.
 // A server that is no member of a cluster, or whose client follows no redirection, can only mean: not here.
 func (c *conn) isHereLocked(to string) bool {
-	if c.endpoint.connector.terms.Single || !c.mu.member {
+	if c.endpoint.connector.options.SingleServer || !c.mu.member {
 		return true
 	}
 	return c.endpoint.isAt(to, addressOf(c.mu.inner))

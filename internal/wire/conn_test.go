@@ -29,7 +29,7 @@ func TestConnectionIsMadeThoughItsFirstCallEnds(t *testing.T) {
 		return nil, io.EOF
 	}
 	for _, limit := range []time.Duration{0, time.Minute} {
-		_, err := wire.NewConnector(next, wire.Terms{}).Dial(ended, "", &net.Dialer{Timeout: limit}, nil)
+		_, err := wire.NewConnector(next, wire.ConnectorOptions{}).Dial(ended, "", &net.Dialer{Timeout: limit}, nil)
 		require.ErrorIs(t, err, io.EOF)
 	}
 }
@@ -46,7 +46,7 @@ func TestConnectionIsReadAfterItWasWritten(t *testing.T) {
 			listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 			require.NoError(t, err)
 			defer listener.Close()
-			conn, err := wire.NewConnector(nil, wire.Terms{}).Dial(context.Background(), listener.Addr().String(), &net.Dialer{}, nil)
+			conn, err := wire.NewConnector(nil, wire.ConnectorOptions{}).Dial(context.Background(), listener.Addr().String(), &net.Dialer{}, nil)
 			require.NoError(t, err)
 			defer conn.Close()
 			server, err := listener.Accept()

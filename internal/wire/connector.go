@@ -20,11 +20,11 @@ import (
 type DialFunc func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error)
 
 // Terms are what a Connector knows of its client.
-type Terms struct {
+type ConnectorOptions struct {
 	// Life is how long a connection is used; 0 or less is without end.
-	Life time.Duration
+	MaxAge time.Duration
 	// Single: the client does not follow redirections.
-	Single bool
+	SingleServer bool
 	// Sentinels: the client asks sentinels for its server. All their addresses and its own share the limit of attempts.
 	Sentinels bool
 }
@@ -53,9 +53,9 @@ const (
 //
 // A Connector has no goroutine; a connection has a timer.
 type Connector struct {
-	next  DialFunc
-	terms Terms
-	pace  pace // of all endpoints, if there are sentinels
+	next    DialFunc
+	options ConnectorOptions
+	pace    pace // of all endpoints, if there are sentinels
 
 	mu struct {
 		sync.Mutex
@@ -64,11 +64,11 @@ type Connector struct {
 }
 
 // NewConnector returns a Connector. next makes the connections; nil is the client's own dialer.
-func NewConnector(next DialFunc, terms Terms) *Connector {
+func NewConnector(next DialFunc, terms ConnectorOptions) *Connector {
 	if next == nil {
 		next = dial
 	}
-	k := &Connector{next: next, terms: terms}
+	k := &Connector{next: next, options: terms}
 	k.mu.endpoints = make(map[string]*endpoint)
 	return k
 }
@@ -88,7 +88,7 @@ func (e *connectError) Error() string { return e.err.Error() }
 func (e *connectError) Unwrap() error { return e.err }
 
 // Unconnected marks err as the reason why there is no connection, as a function for credentials returns it.
-func Unconnected(err error) error {
+func AsConnectError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func Unconnected(err error) error {
 }
 
 // isUnconnected reports whether err says that a call had no connection to be sent on.
-func isUnconnected(err error) bool {
+func isConnectError(err error) bool {
 	var network *net.OpError
 	var connecting *connectError
 	return errors.As(err, &connecting) || errors.As(err, &network) && network.Op == "dial"
@@ -118,7 +118,7 @@ func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 	inner, err := k.next(ctx, addr, dialer, config)
 	if err != nil {
 		p.failed(err)
-		if !isUnconnected(err) {
+		if !isConnectError(err) {
 			err = &connectError{err}
 		}
 		return nil, err
@@ -135,8 +135,8 @@ func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 }
 
 // life returns how long one connection is used: clients that began together do not end together.
-func (k *Connector) life() time.Duration {
-	life := k.terms.Life
+func (k *Connector) maxAge() time.Duration {
+	life := k.options.MaxAge
 	if life <= 0 {
 		return 0
 	}
@@ -148,8 +148,8 @@ func (k *Connector) endpoint(addr string) *endpoint {
 	defer k.mu.Unlock()
 	p := k.mu.endpoints[addr]
 	if p == nil {
-		p = &endpoint{connector: k, addr: addr, conns: make(map[*conn]struct{}), pace: new(pace), gone: departuresOf(addr)}
-		if k.terms.Sentinels {
+		p = &endpoint{connector: k, addr: addr, conns: make(map[*conn]struct{}), pace: new(pace), gone: endedAt(addr)}
+		if k.options.Sentinels {
 			p.pace = &k.pace
 		}
 		k.mu.endpoints[addr] = p
@@ -162,17 +162,17 @@ func (k *Connector) endpoint(addr string) *endpoint {
 // entry for each address that was ever dialled.
 //
 //nolint:gochecknoglobals // see above
-var departures sync.Map
+var endedConnections sync.Map
 
-func departuresOf(addr string) *atomic.Uint64 {
-	n, _ := departures.LoadOrStore(addr, new(atomic.Uint64))
+func endedAt(addr string) *atomic.Uint64 {
+	n, _ := endedConnections.LoadOrStore(addr, new(atomic.Uint64))
 	return n.(*atomic.Uint64) //nolint:errcheck,forcetypeassert // it has nothing else
 }
 
 // Departures returns how often a connection for calls to an address of a client ended that the client did not close. So
 // the next call uses another one, which may lead to another server.
-func Departures(addr string) uint64 {
-	if n, known := departures.Load(addr); known {
+func EndedConnections(addr string) uint64 {
+	if n, known := endedConnections.Load(addr); known {
 		return n.(*atomic.Uint64).Load() //nolint:errcheck,forcetypeassert // it has nothing else
 	}
 	return 0

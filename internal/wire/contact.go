@@ -21,17 +21,17 @@ import (
 
 // Contact records how the attempts of a client to connect ended. The client's own error often does not name
 // the host, and says what the client could not read instead of what the host is. Explain says both.
-type Contact struct {
+type DialRecorder struct {
 	options *rueidis.ClientOption
 
 	mu struct {
 		sync.Mutex
-		attempts []*attempt
+		attempts []*dialAttempt
 	}
 }
 
 // attempt is one connection, as far as the client got with it.
-type attempt struct {
+type dialAttempt struct {
 	address string
 	err     error // why there is no connection
 
@@ -46,26 +46,26 @@ type attempt struct {
 const maxFirst, maxAttempts = 64, 64
 
 // NewContact makes o record the attempts of the client that is made of it. Call it before Tune. It keeps o.
-func NewContact(o *rueidis.ClientOption) *Contact {
-	c := &Contact{options: o}
+func NewDialRecorder(o *rueidis.ClientOption) *DialRecorder {
+	c := &DialRecorder{options: o}
 	next := o.DialCtxFn
 	if next == nil {
 		next = dial
 	}
 	o.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-		a := &attempt{address: address}
+		a := &dialAttempt{address: address}
 		conn, err := next(ctx, address, dialer, config)
 		a.err = err
 		c.add(a)
 		if err != nil {
 			return nil, err
 		}
-		return &recorded{Conn: conn, attempt: a}, nil
+		return &recordedConn{Conn: conn, attempt: a}, nil
 	}
 	return c
 }
 
-func (c *Contact) add(a *attempt) {
+func (c *DialRecorder) add(a *dialAttempt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.mu.attempts) < maxAttempts {
@@ -74,15 +74,15 @@ func (c *Contact) add(a *attempt) {
 }
 
 // recorded is a connection whose first bytes are recorded. One goroutine of the client reads from it.
-type recorded struct {
+type recordedConn struct {
 	net.Conn
 
-	attempt *attempt
+	attempt *dialAttempt
 	full    bool // only the reader uses it
 }
 
 // Read implements net.Conn.
-func (c *recorded) Read(b []byte) (int, error) {
+func (c *recordedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if !c.full {
 		a := c.attempt
@@ -96,14 +96,14 @@ func (c *recorded) Read(b []byte) (int, error) {
 }
 
 // said returns what the host said first, and why reading ended, if it did.
-func (a *attempt) said() (first string, err error) {
+func (a *dialAttempt) said() (first string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return string(a.mu.first), a.mu.err
 }
 
 // where names the host of an attempt: in front of sentinels a sentinel and a server can fail alike.
-func (c *Contact) where(a *attempt) string {
+func (c *DialRecorder) where(a *dialAttempt) string {
 	if c.options.Sentinel.MasterSet != "" && slices.Contains(c.options.InitAddress, a.address) {
 		return "the sentinel " + a.address
 	}
@@ -112,7 +112,7 @@ func (c *Contact) where(a *attempt) string {
 
 // Explain returns an error that says which host is meant, what is wrong, and what to do, for an error of the first
 // contact. It may connect once more, to find out whether a port speaks TLS.
-func (c *Contact) Explain(ctx context.Context, err error) error {
+func (c *DialRecorder) Explain(ctx context.Context, err error) error {
 	c.mu.Lock()
 	attempts := slices.Clone(c.mu.attempts)
 	c.mu.Unlock()
@@ -136,7 +136,7 @@ func (c *Contact) Explain(ctx context.Context, err error) error {
 }
 
 // refusal explains what a server of the protocol replied. It returns nil if err is no reply.
-func (c *Contact) refusal(where string, err error) error {
+func (c *DialRecorder) refusal(where string, err error) error {
 	var refusal *rueidis.RedisError
 	if !errors.As(err, &refusal) {
 		return nil
@@ -176,7 +176,7 @@ func (f fault) of(where string) error {
 }
 
 // fault returns what an attempt shows of its host.
-func (c *Contact) fault(ctx context.Context, a *attempt) fault {
+func (c *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
 	if a.err != nil {
 		return c.handshakeFault(a.err)
 	}
@@ -199,12 +199,12 @@ func (c *Contact) fault(ctx context.Context, a *attempt) fault {
 }
 
 // plain reports whether connections have no TLS.
-func (c *Contact) plain() bool {
+func (c *DialRecorder) plain() bool {
 	return c.options.TLSConfig == nil && c.options.Sentinel.TLSConfig == nil
 }
 
 // handshakeFault explains why TLS could not be had.
-func (c *Contact) handshakeFault(err error) fault {
+func (c *DialRecorder) handshakeFault(err error) fault {
 	var network *net.OpError
 	var record tls.RecordHeaderError
 	var authority x509.UnknownAuthorityError
@@ -226,7 +226,7 @@ func (c *Contact) handshakeFault(err error) fault {
 }
 
 // speaksTLS reports whether a host accepts a TLS handshake. It sends nothing but the handshake, and believes no certificate.
-func (c *Contact) speaksTLS(ctx context.Context, address string) bool {
+func (c *DialRecorder) speaksTLS(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Dialer.Timeout)
 	defer cancel()
 	dialer := tls.Dialer{NetDialer: &c.options.Dialer, Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // to find out, not to trust
@@ -270,7 +270,7 @@ func otherProgram(first string) fault {
 
 // KnowsNoCluster reports whether the client of o could not be made because the server, a proxy it seems, refused the
 // question for the cluster's nodes in words that the client does not know. It then serves as a single server.
-func KnowsNoCluster(o rueidis.ClientOption, err error) bool {
+func RefusesClusterCommands(o rueidis.ClientOption, err error) bool {
 	var refusal *rueidis.RedisError
 	return errors.As(err, &refusal) && len(o.InitAddress) == 1 && o.Sentinel.MasterSet == "" && !o.ForceSingleClient &&
 		!begins(refusal.Error(), waiting) && !begins(refusal.Error(), denied)

@@ -19,7 +19,7 @@ import (
 // Disagreement asks every sentinel in the tuned options for the primary. It returns "" if those that reply name one
 // primary, and otherwise who names which. The client believes the first sentinel that replies, and finds out nothing.
 // It waits for each of them for the dial timeout at most.
-func Disagreement(ctx context.Context, o rueidis.ClientOption) string {
+func SentinelDisagreement(ctx context.Context, o rueidis.ClientOption) string {
 	if o.Sentinel.MasterSet == "" || len(o.InitAddress) < 2 {
 		return ""
 	}

@@ -47,7 +47,7 @@ func TestSentinelsThatDisagreeAreNamed(t *testing.T) {
 			}
 			signalbox.Tune(&o)
 			begun := time.Now()
-			require.Equal(t, want, wire.Disagreement(t.Context(), o))
+			require.Equal(t, want, wire.SentinelDisagreement(t.Context(), o))
 			require.LessOrEqual(t, time.Since(begun), o.Dialer.Timeout)
 			time.Sleep(2 * time.Minute) // until the attempts have ended
 		})

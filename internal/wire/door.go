@@ -55,7 +55,7 @@ func (d *door) returned(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case !refused && err != nil && !HasWords(err):
+	case !refused && err != nil && !IsReplyError(err):
 		return // says nothing about connections
 	case !refused:
 		d.mu.fails, d.mu.err = 0, nil
@@ -70,7 +70,7 @@ func (d *door) returned(err error) {
 
 // isOutside reports whether err says that there is no connection to be had.
 func isOutside(err error) bool {
-	if isUnconnected(err) {
+	if isConnectError(err) {
 		return true
 	}
 	var refusal *rueidis.RedisError

@@ -76,7 +76,7 @@ func TestServerThatIsDownIsAskedAgain(t *testing.T) {
 	})
 	for range 100 {
 		_, err := r.Run(t.Context(), hello("key"))
-		require.Equal(t, wire.Wait, wire.Judge(err))
+		require.Equal(t, wire.Temporary, wire.Judge(err))
 	}
 	proxy.Accept()
 	redistest.Await(t, "a result", func() bool {

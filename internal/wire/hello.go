@@ -14,7 +14,7 @@ import (
 // KnowHello returns a DialFunc whose connections translate one refusal. The client opens a connection with HELLO, and
 // does without it if the server calls it an unknown command. Proxies have words of their own for that, which the
 // client takes for a failure. next makes the connections; nil is the client's own dialer.
-func KnowHello(next DialFunc) DialFunc {
+func TranslateHello(next DialFunc) DialFunc {
 	if next == nil {
 		next = dial
 	}

@@ -28,7 +28,7 @@ func TestARefusalOfHELLOIsTranslatedInTheHandshakeAlone(t *testing.T) {
 	} {
 		for size := 1; size <= len(c.reply); size++ {
 			client, server := net.Pipe()
-			conn, err := KnowHello(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return client, nil })(t.Context(), "", nil, nil)
+			conn, err := TranslateHello(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return client, nil })(t.Context(), "", nil, nil)
 			require.NoError(t, err)
 			go func() {
 				_, _ = io.ReadFull(server, make([]byte, len(c.request)))

@@ -14,34 +14,34 @@ import (
 // The waiter writes it; others may call Ended.
 type LastReply struct {
 	// Fails is how many tries failed in a row. Only the waiter uses it.
-	Fails int
+	Failures int
 
 	replied bool // the server replied to the waiter before; only the waiter uses it
 
 	mu struct {
 		sync.Mutex
-		held bool  // the last reply was that another session holds the lock
-		last error // the last refusal or failure, nil after a reply
-		poll Poll  // nil until there is one
+		held bool   // the last reply was that another session holds the lock
+		last error  // the last refusal or failure, nil after a reply
+		poll Poller // nil until there is one
 	}
 }
 
 // Poll asks the server again on behalf of a waiter whose lock was held.
-type Poll interface {
+type Poller interface {
 	// LastError returns why the last poll had no reply, or nil.
 	LastError() error
 }
 
 // Follow names what polls for the waiter from now on. It knows more than the last reply.
-func (l *LastReply) Follow(p Poll) {
+func (l *LastReply) SetPoller(p Poller) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.poll = p
 }
 
 // Held notes the reply that another session holds the lock.
-func (l *LastReply) Held() {
-	l.Fails, l.replied = 0, true
+func (l *LastReply) RecordHeld() {
+	l.Failures, l.replied = 0, true
 	l.note(true, nil)
 }
 
@@ -52,10 +52,10 @@ func (l *LastReply) note(held bool, last error) {
 }
 
 // Take records how a call ended. It returns the error with which the waiter has to give up, or nil.
-func (l *LastReply) Take(ctx context.Context, err error) error {
+func (l *LastReply) Record(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errs.ErrHeld):
-		l.Held()
+		l.RecordHeld()
 		return nil
 	case ctx.Err() != nil:
 		return l.Ended(ctx) // cut short: what was known before it still is

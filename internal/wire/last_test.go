@@ -31,34 +31,34 @@ func TestEndedWaitReturnsTheLastReply(t *testing.T) {
 		with, not error
 	}{
 		"Nothing": {func(*testing.T, *wire.LastReply) {}, context.Canceled, errs.ErrHeld},
-		"Held":    {func(_ *testing.T, k *wire.LastReply) { k.Held() }, errs.ErrHeld, errAway},
+		"Held":    {func(_ *testing.T, k *wire.LastReply) { k.RecordHeld() }, errs.ErrHeld, errAway},
 		"Refused": {func(t *testing.T, k *wire.LastReply) {
 			t.Helper()
-			k.Held()
-			require.NoError(t, k.Take(live, errAway))
+			k.RecordHeld()
+			require.NoError(t, k.Record(live, errAway))
 		}, errAway, errs.ErrHeld},
 		"PollRefused": {func(_ *testing.T, k *wire.LastReply) {
-			k.Follow(poll{errAway})
-			k.Held()
+			k.SetPoller(poll{errAway})
+			k.RecordHeld()
 		}, errAway, errs.ErrHeld},
 		"PollAnswered": {func(_ *testing.T, k *wire.LastReply) {
-			k.Follow(poll{})
-			k.Held()
+			k.SetPoller(poll{})
+			k.RecordHeld()
 		}, errs.ErrHeld, errAway},
 		"AnsweredSince": {func(t *testing.T, k *wire.LastReply) {
 			t.Helper()
-			require.NoError(t, k.Take(live, errAway))
-			require.NoError(t, k.Take(live, errs.ErrHeld))
+			require.NoError(t, k.Record(live, errAway))
+			require.NoError(t, k.Record(live, errs.ErrHeld))
 		}, errs.ErrHeld, errAway},
 		"CutShort": {func(t *testing.T, k *wire.LastReply) {
 			t.Helper()
-			k.Held()
-			require.ErrorIs(t, k.Take(ended, errAway), context.Canceled)
+			k.RecordHeld()
+			require.ErrorIs(t, k.Record(ended, errAway), context.Canceled)
 		}, errs.ErrHeld, errAway},
 		"Nil": {func(t *testing.T, k *wire.LastReply) {
 			t.Helper()
-			k.Held()
-			require.NoError(t, k.Take(live, nil), "a try that came to nothing")
+			k.RecordHeld()
+			require.NoError(t, k.Record(live, nil), "a try that came to nothing")
 		}, context.Canceled, errs.ErrHeld},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,10 +77,10 @@ func TestEndedWaitReturnsTheLastReply(t *testing.T) {
 func TestPermanentErrorEndsAWait(t *testing.T) {
 	t.Parallel()
 	var k wire.LastReply
-	require.ErrorIs(t, k.Take(t.Context(), errs.ErrWrongKind), errs.ErrWrongKind)
-	k.Fails = 3
-	require.NoError(t, k.Take(t.Context(), errAway))
-	require.Equal(t, 3, k.Fails)
-	require.NoError(t, k.Take(t.Context(), errs.ErrHeld))
-	require.Zero(t, k.Fails)
+	require.ErrorIs(t, k.Record(t.Context(), errs.ErrWrongKind), errs.ErrWrongKind)
+	k.Failures = 3
+	require.NoError(t, k.Record(t.Context(), errAway))
+	require.Equal(t, 3, k.Failures)
+	require.NoError(t, k.Record(t.Context(), errs.ErrHeld))
+	require.Zero(t, k.Failures)
 }

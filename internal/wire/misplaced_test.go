@@ -101,7 +101,7 @@ func TestFramesEndWhereTheyEnd(t *testing.T) {
 // A redirection leads to a connection itself if it names its address, its host by number, or no host.
 func TestRedirectionToItselfIsRecognised(t *testing.T) {
 	t.Parallel()
-	k := NewConnector(nil, Terms{})
+	k := NewConnector(nil, ConnectorOptions{})
 	p := k.endpoint("node1.example:7000")
 	k.endpoint("alias:7000").remote = "10.0.0.1"
 	const remote = "10.0.0.1:7000"

@@ -74,7 +74,7 @@ func (c *conn) keepLocked() {
 		go func() { _ = next.Close() }() // which may take a while with TLS
 	}
 	if c.mu.over == nil && !c.mu.leaving {
-		c.timeLocked(c.endpoint.connector.life())
+		c.timeLocked(c.endpoint.connector.maxAge())
 	}
 }
 
@@ -154,7 +154,7 @@ func (c *conn) replace() {
 	c.endpoint.gone.Add(1)
 	c.endpoint.leads(c.mu.inner)
 	c.freeLocked()
-	c.timeLocked(c.endpoint.connector.life())
+	c.timeLocked(c.endpoint.connector.maxAge())
 	c.mu.Unlock()
 	_ = old.Close()
 }

@@ -64,7 +64,7 @@ func (r *Runner) askReplicas(
 	defer cancel()
 	rewrite := built(Call{Script: scripts.SessionRewrite, Keys: call.Keys[:1]})
 	question := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()
-	results := r.doTogether(undated(ctx), built(call), rewrite, question)
+	results := r.doTogether(withoutDeadline(ctx), built(call), rewrite, question)
 	both.noScript = noScript(results[0]) || noScript(results[1])
 	both.script.Reply, both.script.Err = ofScript(results[0])
 	both.replicated.Reply, both.replicated.Err = ofScript(results[1])

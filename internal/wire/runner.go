@@ -66,7 +66,7 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	if err := r.door.knock(); err != nil {
 		return Reply{}, r.ended(ctx, call.digest(), call.Keys, began, errs.OfCall(ctx, err)) // a call under another context may have caused err
 	}
-	ctx = undated(ctx)
+	ctx = withoutDeadline(ctx)
 	reply, err := r.runOnce(ctx, call)
 	for again := 0; again < resends && errors.Is(err, errUnsent); again++ {
 		reply, err = r.runOnce(ctx, call)
@@ -141,7 +141,7 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 		}
 		return outcomes
 	}
-	ctx = undated(ctx)
+	ctx = withoutDeadline(ctx)
 	outcomes := r.runManyOnce(ctx, calls)
 	for range resends {
 		var unsent []int
@@ -261,26 +261,26 @@ func noScript(result rueidis.RedisResult) bool {
 // Undated hides the deadline of a context and keeps its end. If the client sees a deadline, it sets it on the connection and
 // does not check the context before that. Run hides it by itself. A caller that has room for an Undated saves it the
 // allocation.
-type Undated struct{ context.Context } //nolint:containedctx // a context that wraps one
+type NoDeadline struct{ context.Context } //nolint:containedctx // a context that wraps one
 
 // Deadline implements context.Context.
-func (*Undated) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (*NoDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Of returns ctx without its deadline. u serves one context, so its callers may keep the result.
-func (u *Undated) Of(ctx context.Context) context.Context {
+func (u *NoDeadline) Of(ctx context.Context) context.Context {
 	if _, dated := ctx.Deadline(); !dated {
 		return ctx
 	}
 	if u.Context != nil {
-		return &Undated{ctx}
+		return &NoDeadline{ctx}
 	}
 	u.Context = ctx
 	return u
 }
 
-func undated(ctx context.Context) context.Context {
+func withoutDeadline(ctx context.Context) context.Context {
 	if _, dated := ctx.Deadline(); !dated {
 		return ctx
 	}
-	return &Undated{ctx}
+	return &NoDeadline{ctx}
 }

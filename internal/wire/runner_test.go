@@ -177,7 +177,7 @@ func TestAbsentServerIsWaitedFor(t *testing.T) {
 	for {
 		_, err := r.Run(ctx, hello("key"))
 		require.Error(t, err)
-		if wire.Judge(err) == wire.Wait {
+		if wire.Judge(err) == wire.Temporary {
 			var network *net.OpError
 			require.ErrorAs(t, err, &network)
 			break // the first may have met the connection while it was cut

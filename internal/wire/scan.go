@@ -36,7 +36,7 @@ type Cursor struct {
 }
 
 // Begins reports whether c is the beginning of a walk, or its end.
-func (c Cursor) Begins() bool { return c.at == 0 }
+func (c Cursor) IsStart() bool { return c.at == 0 }
 
 // ErrOtherServer says that another process replies than the one that gave a cursor, which means nothing to it.
 var ErrOtherServer = fmt.Errorf("%w: the server was restarted or replaced", errs.ErrRefused)
@@ -167,7 +167,7 @@ func serverTime(result rueidis.RedisResult) time.Duration {
 }
 
 // RunCounted is RunMany for keys of one node; the time that it takes is counted on Pace(node).
-func (r *Runner) RunCounted(ctx context.Context, node string, calls []Call) []Outcome {
+func (r *Runner) RunPaced(ctx context.Context, node string, calls []Call) []Outcome {
 	begun := clock.Now().Mono()
 	outcomes := r.RunMany(ctx, calls)
 	r.Pace(node).calls(clock.Now().Mono(), begun)

@@ -13,7 +13,7 @@ import (
 // SpareSentinels makes the credentials function of o serve the servers alone. The client calls it for every
 // connection, and would log in at the sentinels as the user of the servers. With it, as with Username and Password,
 // sentinels get Sentinel.Username and Sentinel.Password. It needs a DialCtxFn.
-func SpareSentinels(o *rueidis.ClientOption) {
+func HideCredentialsFromSentinels(o *rueidis.ClientOption) {
 	credentials, next := o.AuthCredentialsFn, o.DialCtxFn
 	if o.Sentinel.MasterSet == "" || credentials == nil || next == nil {
 		return

@@ -71,7 +71,7 @@ func (c *ServerClock) watch(slot uint16, before, offset int64, now clock.Instant
 func (c *ServerClock) Known() bool { return c.last.Load() != 0 }
 
 // Told records a server time from a reply for a key of slot, read just now.
-func (c *ServerClock) Told(slot uint16, server Stamp, now clock.Instant) {
+func (c *ServerClock) Observe(slot uint16, server Stamp, now clock.Instant) {
 	offset := int64(server) - now.Mono().Microseconds()
 	last, of := c.last.Swap(offset), c.of.Swap(int32(slot))
 	bySlot := c.slots.Load()

@@ -23,12 +23,12 @@ func TestServerTimeIsKnownFromTheLastReply(t *testing.T) {
 	var c wire.ServerClock
 	require.False(t, c.Known())
 	now := clock.At(time.Hour, time.Now())
-	c.Told(1, noon, now)
+	c.Observe(1, noon, now)
 	require.True(t, c.Known())
 	require.Equal(t, noon+3_000_000, c.NotAfter(1, now, 3*time.Second))
 	later := clock.At(time.Hour+time.Minute, time.Now().Add(-time.Hour)) // the wall clock was set back
 	require.Equal(t, noon+60_000_000, c.NotAfter(1, later, 0))
-	c.Told(2, noon-5_000_000, later)
+	c.Observe(2, noon-5_000_000, later)
 	require.Equal(t, noon-5_000_000, c.NotAfter(1, later, 0), "the last answer wins, also one that is behind")
 }
 
@@ -39,18 +39,18 @@ func TestCluster_EverySlotHasAClock(t *testing.T) {
 	require.False(t, c.Known())
 	const ahead = 60_000_000
 	now := clock.At(time.Hour, time.Now())
-	c.Told(1, noon, now)
+	c.Observe(1, noon, now)
 	require.Equal(t, noon, c.NotAfter(2, now, 0), "a guess, as long as there is nothing better")
 	for range 3 {
-		c.Told(2, noon+ahead, now)
+		c.Observe(2, noon+ahead, now)
 		require.Equal(t, noon, c.NotAfter(1, now, 0))
 		require.Equal(t, noon+ahead, c.NotAfter(2, now, 0))
-		c.Told(1, noon, now)
+		c.Observe(1, noon, now)
 		require.Equal(t, noon+ahead, c.NotAfter(2, now, 0))
 	}
-	c.Told(2, noon, now)
+	c.Observe(2, noon, now)
 	require.Equal(t, noon, c.NotAfter(2, now, 0), "the slot has moved, or the clock was set")
-	c.Told(1<<14-1, noon+1, now)
+	c.Observe(1<<14-1, noon+1, now)
 	require.Equal(t, noon+1, c.NotAfter(1<<14-1, now, 0))
 }
 
@@ -60,15 +60,15 @@ func TestShardsHaveClocksOfTheirOwn(t *testing.T) {
 	var c wire.ServerClock
 	const ahead = 60_000_000
 	now := clock.At(time.Hour, time.Now())
-	c.Told(1, noon, now)
-	c.Told(2, noon+1_000, now) // a reply that was on its way for a millisecond less
+	c.Observe(1, noon, now)
+	c.Observe(2, noon+1_000, now) // a reply that was on its way for a millisecond less
 	require.Equal(t, noon+1_000, c.NotAfter(1, now, 0), "one clock")
-	c.Told(3, noon+ahead, now)
+	c.Observe(3, noon+ahead, now)
 	for range 3 {
-		c.Told(1, noon, now)
+		c.Observe(1, noon, now)
 		require.Equal(t, noon, c.NotAfter(1, now, 0))
 		require.Equal(t, noon+ahead, c.NotAfter(3, now, 0))
-		c.Told(3, noon+ahead, now)
+		c.Observe(3, noon+ahead, now)
 		require.Equal(t, noon, c.NotAfter(1, now, 0))
 		require.Equal(t, noon+ahead, c.NotAfter(4, now, 0), "a guess")
 	}

@@ -66,7 +66,7 @@ func (s *span) init() { s.ctx, s.cancel = context.WithCancel(context.Background(
 
 // ProbeUnder lets the Runner find out whether scripts may span slots, by short-lived keys that begin with prefix.
 // Call it before the first call. Without it SpansSlots is false.
-func (r *Runner) ProbeUnder(prefix string) { r.span.prefix = prefix + "shards:" }
+func (r *Runner) SetProbePrefix(prefix string) { r.span.prefix = prefix + "shards:" }
 
 // SpansSlots reports whether one script may have keys of several slots, as far as is known. If that is not known,
 // it starts a probe in the background, and returns false. It is for scripts whose replies show if it is no longer
@@ -112,7 +112,7 @@ func (r *Runner) isSpanFresh() bool {
 // the script is worth sending again at once, for the keys of one slot at a time.
 func (r *Runner) SpanFailed(err error) (again bool) {
 	again = isOfSlots(err)
-	if again || !HasWords(err) {
+	if again || !IsReplyError(err) {
 		r.doubtSpan()
 	}
 	return again
@@ -193,7 +193,7 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 		return true, true
 	}
 	switch {
-	case HasWords(last.Err), last.Err == nil:
+	case IsReplyError(last.Err), last.Err == nil:
 	case errors.Is(last.Err, errs.ErrNoReply), isOutside(last.Err):
 		return false, false
 	default:

@@ -23,7 +23,7 @@ type held struct {
 	testing.TB
 
 	runner *wire.Runner
-	batch  wire.ByKey
+	batch  wire.KeyedCall
 	shards []*redistest.Server
 }
 
@@ -32,14 +32,14 @@ func hold(tb testing.TB, to redistest.Dialer, n int, shards ...*redistest.Server
 	tb.Helper()
 	client := to.Client(tb, signalbox.Tune)
 	h := &held{TB: tb, runner: wire.NewRunner(client), shards: shards}
-	h.runner.ProbeUnder("sb:")
+	h.runner.SetProbePrefix("sb:")
 	tb.Cleanup(h.runner.Close)
-	h.batch = wire.ByKey{Script: scripts.HolderRenew, Most: 256, HasLost: true}
+	h.batch = wire.KeyedCall{Script: scripts.HolderRenew, MaxKeys: 256, HasLoss: true}
 	for i := range n {
 		key, id := fmt.Sprintf("sb:{%d}:lock", i), strings.Repeat("i", 41)
 		require.NoError(tb, client.Do(tb.Context(), client.B().Set().Key(key).Value("sb1q"+strings.Repeat("1", 16)+id).Build()).Error())
 		h.batch.Keys = append(h.batch.Keys, key)
-		h.batch.Own = append(h.batch.Own, id, "600000")
+		h.batch.PerKey = append(h.batch.PerKey, id, "600000")
 	}
 	return h
 }
@@ -51,7 +51,7 @@ func (h *held) awaitRenewal() {
 		broken := false
 		for i, said := range h.runner.RunByKey(h.Context(), h.batch) {
 			if broken = broken || said.Err != nil; said.Err == nil {
-				require.EqualValues(h, 1, said.N, h.batch.Keys[i])
+				require.EqualValues(h, 1, said.Value, h.batch.Keys[i])
 			}
 		}
 		return !broken
@@ -62,7 +62,7 @@ func (h *held) awaitRenewal() {
 func (h *held) renew() {
 	h.Helper()
 	for i, said := range h.runner.RunByKey(h.Context(), h.batch) {
-		require.Equal(h, wire.Said{N: 1}, said, h.batch.Keys[i])
+		require.Equal(h, wire.KeyedReply{Value: 1}, said, h.batch.Keys[i])
 	}
 }
 
@@ -206,7 +206,7 @@ func TestALostHoldIsReported(t *testing.T) {
 			}
 			for i, said := range h.runner.RunByKey(t.Context(), h.batch) {
 				require.NoError(t, said.Err)
-				require.Equal(t, i != 3, said.N == 1)
+				require.Equal(t, i != 3, said.Value == 1)
 			}
 			require.Equal(t, spans, h.runner.SpansSlots(), "a loss is no doubt")
 		})

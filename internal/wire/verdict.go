@@ -20,7 +20,7 @@ const (
 	// so in words of its own.
 	Unknown Verdict = iota
 	// Wait: it was not executed, and may be when it is sent again in a while.
-	Wait
+	Temporary
 	// Final: waiting mends nothing. It was not executed, unless MayHaveRun says so.
 	Final
 )
@@ -77,7 +77,7 @@ var ErrNotSent = errors.New("it was not sent")
 func Judge(err error) Verdict {
 	var before *lapsed
 	if errors.As(err, &before) {
-		return Wait
+		return Temporary
 	}
 	var refusal *rueidis.RedisError
 	if errors.As(err, &refusal) {
@@ -88,8 +88,8 @@ func Judge(err error) Verdict {
 			return Final
 		}
 	}
-	if isUnconnected(err) || errors.Is(err, errUnsent) || errors.Is(err, rueidis.ErrNoSlot) {
-		return Wait
+	if isConnectError(err) || errors.Is(err, errUnsent) || errors.Is(err, rueidis.ErrNoSlot) {
+		return Temporary
 	}
 	return Unknown
 }
@@ -97,7 +97,7 @@ func Judge(err error) Verdict {
 func judgeWords(words string) Verdict {
 	switch {
 	case begins(words, waiting):
-		return Wait
+		return Temporary
 	case begins(words, denied), begins(words, midway), begins(words, impossible), begins(words, foreign):
 		return Final
 	}
@@ -113,7 +113,7 @@ func MayHaveRun(err error) bool {
 }
 
 // HasWords reports whether err is the reply of a server, or of a proxy before it.
-func HasWords(err error) bool {
+func IsReplyError(err error) bool {
 	var refusal *rueidis.RedisError
 	return errors.As(err, &refusal)
 }

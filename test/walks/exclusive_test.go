@@ -116,11 +116,11 @@ func (k *exclusiveKind) requeue(old *attempt) *request {
 	used := k.used(old)
 	read := func(r *request, reply any) outcome {
 		n, list := code(reply)
-		if n >= wire.Undone {
+		if n >= wire.NotDone {
 			k.released(used, list[len(list)-1] == int64(1))
 		}
 		switch n {
-		case wire.Undone:
+		case wire.NotDone:
 			return outcome{has: k.grantsIn(next.session, text(list, 4)), waits: true, more: text(list, 2) == "1"}
 		case wire.ReleasedOnly:
 			return outcome{}

@@ -197,7 +197,7 @@ func acquired(r *request, reply any) outcome {
 	switch n {
 	case wire.Done:
 		return outcome{has: []grant{{r.who.hold, text(list, 1), r.sent, r.life}}}
-	case wire.Undone:
+	case wire.NotDone:
 		return outcome{waits: r.verb == enters, more: len(list) == 4 && list[2] == int64(1)}
 	case wire.Foreign:
 		return outcome{kind: text(list, 1)}
@@ -213,7 +213,7 @@ func lengthened(r *request, reply any) outcome {
 	switch n, _ := code(reply); n {
 	case wire.Done:
 		return outcome{has: []grant{{r.who.hold, "", r.sent, r.life}}}
-	case wire.Undone:
+	case wire.NotDone:
 		return outcome{lost: true}
 	default:
 		return outcome{unknown: true}

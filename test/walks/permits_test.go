@@ -102,7 +102,7 @@ func (k *permitKind) handedOver(r *request, reply any) outcome {
 		o := k.left(r, reply)
 		o.lost = true
 		return o
-	case wire.Undone:
+	case wire.NotDone:
 		return outcome{lost: true}
 	default:
 		return outcome{unknown: true}
@@ -126,7 +126,7 @@ func (k *permitKind) split(a *attempt, life int64) *request {
 			a.ended = true
 			o.has = append(o.has, grant{fewer.hold, text(list, 4), r.sent, r.life})
 			return o
-		case wire.Undone:
+		case wire.NotDone:
 			a.ended = true
 			return outcome{}
 		case wire.Late:

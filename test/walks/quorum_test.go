@@ -10,7 +10,7 @@ import (
 // described reads the holder of a lock.
 func described(r *request, reply any) outcome {
 	switch n, list := code(reply); n {
-	case wire.Undone:
+	case wire.NotDone:
 		return outcome{}
 	case wire.Foreign:
 		return outcome{kind: text(list, 1)}

@@ -280,7 +280,7 @@ func (k *javaPermitKind) split(a *attempt, life int64) *request {
 	a.weight = fewer.weight
 	read := func(r *request, reply any) outcome {
 		n, _ := code(reply)
-		a.ended = a.ended || n == wire.Undone || n == wire.Done
+		a.ended = a.ended || n == wire.NotDone || n == wire.Done
 		return unstamped(r, reply)
 	}
 	return k.request(splits, fewer, read, scripts.RedissonPermitSplit, k.keys(), fewer.hold, life/1000, k.notAfter(), a.hold, "PUBLISH", k.channel(), capacity, "0", "1").gives(life)

@@ -209,7 +209,7 @@ func (l *look) replied(reply wire.Reply) {
 		q.refuseLocked(session.WrongKind(reply.Text(1)))
 		return
 	}
-	ls.session.Clock.Told(q.keys.Slot, reply.Stamp(5), now)
+	ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(5), now)
 	q.repliedLocked()
 	q.heardLocked(l.beat.sent)
 	left := time.Duration(reply.Int(1)) * time.Microsecond

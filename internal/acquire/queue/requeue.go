@@ -92,22 +92,22 @@ func (a *Attempt) queued(reply wire.Reply, sent clock.Instant) bool {
 	code := reply.Code()
 	switch code {
 	case wire.Done:
-		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(2), now)
-	case wire.Undone:
-		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(3), now)
+		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
+	case wire.NotDone:
+		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
 		ls.granted(reply.Text(4))
 	case wire.Foreign:
 		return false // another kind of lock has the name: the hold is lost, and the next enter says the rest
 	default:
-		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), now)
+		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
 		return false
 	}
-	if code == wire.Undone {
+	if code == wire.NotDone {
 		q.hear()
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if code == wire.Undone {
+	if code == wire.NotDone {
 		q.heardLocked(sent)
 	}
 	if a.stoodLocked(reply, sent, now) == tooSlow {

@@ -45,14 +45,14 @@ func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Atte
 		switch {
 		case err != nil:
 			a.enterFailed(err)
-			err = t.Take(ctx, err)
+			err = t.Record(ctx, err)
 		case reply.Code() == wire.Done:
 			a.replaced(reply, sent)
 			return nil
-		case reply.Code() == wire.Undone:
+		case reply.Code() == wire.NotDone:
 			return errs.ErrLostGone
 		default:
-			ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), clock.Now())
+			ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), clock.Now())
 		}
 		if err == nil {
 			err = a.pause(ctx, t)

@@ -77,7 +77,7 @@ type Place struct {
 // Stand makes p a place in the queue, and returns it. Nothing is sent before Enter.
 func (q *Queue) Stand(wish *Wish, p *Place) *Place {
 	p.q, p.wish, p.attempt = q, wish, q.beginWaiting(wish)
-	p.last.Follow(q)
+	p.last.SetPoller(q)
 	return p
 }
 
@@ -178,7 +178,7 @@ func (a *Attempt) stand(ctx context.Context, t *wire.LastReply) error {
 		}
 		if state, _ := a.now(); state != entering {
 			if state == queued {
-				t.Held()
+				t.RecordHeld()
 			}
 			return nil
 		}
@@ -198,16 +198,16 @@ func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
 	}
 	switch {
 	case err != nil:
-		if err = t.Take(ctx, err); err != nil {
+		if err = t.Record(ctx, err); err != nil {
 			return err
 		}
 	case got == taken:
 		s.Outages.InTime(a.q.keys.Holder)
-		t.Fails = 0
+		t.Failures = 0
 		return nil
 	case got == waits:
 		s.Outages.InTime(a.q.keys.Holder)
-		t.Held() // here, since ctx may have ended meanwhile: it is the last reply all the same
+		t.RecordHeld() // here, since ctx may have ended meanwhile: it is the last reply all the same
 		return nil
 	default:
 		s.Outages.Late(a.q.keys.Holder, errLate)
@@ -260,7 +260,7 @@ func (a *Attempt) enter(ctx context.Context) (result, error) {
 		a.enterFailed(err)
 		return waits, err
 	}
-	if a.queues && reply.Code() == wire.Undone {
+	if a.queues && reply.Code() == wire.NotDone {
 		q.hear()
 	}
 	return a.replied(reply, sent, number)
@@ -271,7 +271,7 @@ func (a *Attempt) enter(ctx context.Context) (result, error) {
 func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
 	reply, err := a.q.lines.session.Runner.Run(ctx, a.q.alone(call))
 	if err == nil && reply.Code() == wire.NeedsQueue {
-		a.q.lines.session.Clock.Told(a.q.keys.Slot, reply.Stamp(1), clock.Now())
+		a.q.lines.session.Clock.Observe(a.q.keys.Slot, reply.Stamp(1), clock.Now())
 		return reply, refusal
 	}
 	return reply, err
@@ -329,11 +329,11 @@ func (a *Attempt) replied(reply wire.Reply, sent clock.Instant, number string) (
 	ls, q, now := a.q.lines, a.q, clock.Now()
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0 && reply.Stamp(2) != 0:
-		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(2), now)
-	case code == wire.Undone && reply.Stamp(3) != 0:
-		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(3), now)
+		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
+	case code == wire.NotDone && reply.Stamp(3) != 0:
+		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
 	case code == wire.Late && reply.Stamp(1) != 0:
-		ls.session.Clock.Told(q.keys.Slot, reply.Stamp(1), now)
+		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
 		return late, nil
 	case code == wire.Foreign:
 		return waits, session.WrongKind(reply.Text(1))
@@ -345,7 +345,7 @@ func (a *Attempt) replied(reply wire.Reply, sent clock.Instant, number string) (
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if number != "" && reply.Code() == wire.Undone {
+	if number != "" && reply.Code() == wire.NotDone {
 		q.heardLocked(sent)
 	}
 	return a.stoodLocked(reply, sent, now), nil
@@ -390,8 +390,8 @@ func (a *Attempt) grantAt(stamp, last wire.Stamp, life time.Duration, sent, read
 
 // pause waits before the next try of a, or until there is news of it.
 func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {
-	fails := t.Fails
-	t.Fails++
+	fails := t.Failures
+	t.Failures++
 	if a.rest(ctx, session.RetryPause(fails)); ctx.Err() != nil {
 		return t.Ended(ctx)
 	}

@@ -87,7 +87,7 @@ func (l *look) waited(server wire.Stamp) {
 	ls, q, now := l.q.lines, l.q, clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.session.Clock.Told(q.keys.Slot, server, now)
+	ls.session.Clock.Observe(q.keys.Slot, server, now)
 	q.repliedLocked()
 	q.heardLocked(l.beat.sent)
 	q.scheduleLocked(max(q.ends-now.Mono(), time.Microsecond))

@@ -37,7 +37,7 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (Fate, erro
 		return Gone, err
 	}
 	switch reply.Code() {
-	case wire.Undone:
+	case wire.NotDone:
 		return Gone, nil
 	case wire.Done:
 		ls.mu.Lock()

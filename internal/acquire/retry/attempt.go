@@ -135,7 +135,7 @@ func (a *attempt) replied(reply wire.Reply, sent clock.Instant) (result, error) 
 	slot := a.queue.keys.Slot
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0:
-		c.session.Clock.Told(slot, reply.Stamp(1), now)
+		c.session.Clock.Observe(slot, reply.Stamp(1), now)
 		if clock.Deadline(sent, a.wish.Life).Reached(now) {
 			return result{outcome: late}, nil // over before it began; the next try lengthens it
 		}
@@ -144,13 +144,13 @@ func (a *attempt) replied(reply wire.Reply, sent clock.Instant) (result, error) 
 		a.granted = true
 		a.grant = a.given(reply, sent, now)
 		return result{outcome: taken}, nil
-	case code == wire.Undone && reply.Stamp(2) != 0:
-		c.session.Clock.Told(slot, reply.Stamp(2), now)
+	case code == wire.NotDone && reply.Stamp(2) != 0:
+		c.session.Clock.Observe(slot, reply.Stamp(2), now)
 		a.waited()
 		a.nothingSent()
 		return result{held, time.Duration(reply.Int(1)) * time.Millisecond}, nil
 	case code == wire.Late && reply.Stamp(1) != 0:
-		c.session.Clock.Told(slot, reply.Stamp(1), now)
+		c.session.Clock.Observe(slot, reply.Stamp(1), now)
 		a.nothingSent()
 		return result{outcome: late}, nil
 	case code == wire.Foreign:
@@ -257,7 +257,7 @@ func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration
 	} else {
 		a.forget()
 	}
-	return reply.Code() != wire.Undone, nil
+	return reply.Code() != wire.NotDone, nil
 }
 
 func (a *attempt) releaseCall() wire.Call {

@@ -118,15 +118,15 @@ func (p *place) try(ctx context.Context) (done bool, err error) {
 	case err == nil && got.outcome == taken:
 		return true, nil
 	case err == nil && got.outcome == held:
-		p.last.Held()
+		p.last.RecordHeld()
 		p.register().Held(got.left)
 		return false, nil
 	}
-	if err = p.last.Take(ctx, err); err != nil {
+	if err = p.last.Record(ctx, err); err != nil {
 		return false, err
 	}
-	p.register().After(session.RetryPause(p.last.Fails))
-	p.last.Fails++
+	p.register().After(session.RetryPause(p.last.Failures))
+	p.last.Failures++
 	return false, nil
 }
 
@@ -140,7 +140,7 @@ func (p *place) register() *dispatch.Wait {
 // follow registers p with w, if there is one.
 func (p *place) follow(w *dispatch.Wait) {
 	if p.wait = w; w != nil {
-		p.last.Follow(w)
+		p.last.SetPoller(w)
 	}
 }
 

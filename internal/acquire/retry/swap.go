@@ -41,15 +41,15 @@ func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *atte
 		got, err := a.send(ctx, script, args)
 		switch {
 		case err != nil:
-			err = t.Take(ctx, err)
+			err = t.Record(ctx, err)
 		case got.outcome == taken:
 			return nil
 		case got.outcome == held:
 			return errs.ErrLostGone
 		}
 		if err == nil {
-			a.queue.contests.session.Pause(ctx, t.Fails, nil)
-			t.Fails++
+			a.queue.contests.session.Pause(ctx, t.Failures, nil)
+			t.Failures++
 			if ctx.Err() != nil {
 				err = t.Ended(ctx)
 			}
