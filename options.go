@@ -87,7 +87,7 @@ func WithDefaults(options ...LockOption) SessionOption {
 		before := s.Lock.Given
 		s.Lock.Given = 0
 		session.Apply(&s.Lock, options)
-		if err := s.Lock.Clash(); err != nil && s.Err == nil {
+		if err := s.Lock.Contradiction(); err != nil && s.Err == nil {
 			s.Err = err
 		}
 		s.Lock.Given |= before

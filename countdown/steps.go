@@ -114,16 +114,16 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 // way, once more after its not-after.
 func (b *beginning) takeBack() {
 	now := clock.Now()
-	t := &session.Settlement{
-		Call: b.latch.resetCall(b.nonce), Until: now.Add(b.latch.keep), Arrives: now.Add(session.MaxPatience),
+	t := &session.Undo{
+		Call: b.latch.resetCall(b.nonce), Until: now.Add(b.latch.keep), ExecutableUntil: now.Add(session.MaxPatience),
 	}
-	t.Settled = func(reply wire.Reply) time.Duration {
+	t.OnReply = func(reply wire.Reply) time.Duration {
 		if reply.Code() != wire.NotDone {
 			return 0 // reset, or none of ours
 		}
-		return t.Again(session.StillComing(b.notAfter, reply.Stamp(1)), b.latch.keep)
+		return t.RepeatAfter(session.StillComing(b.notAfter, reply.Stamp(1)), b.latch.keep)
 	}
-	b.latch.base.Session.Settler.Settle(t)
+	b.latch.base.Session.Undoer.Start(t)
 }
 
 // countDown counts an id for a round.

@@ -97,11 +97,11 @@ func (w *watch) overLocked() bool {
 }
 
 // Subscribed implements dispatch.Hearer: messages before now may be lost.
-func (w *watch) Subscribed() { w.realm.polls.Put(w) }
+func (w *watch) OnSubscribed() { w.realm.polls.Put(w) }
 
 // Lost implements dispatch.Hearer: it brings the next poll forward, to that of a session that hears
 // no messages.
-func (w *watch) Lost() {
+func (w *watch) OnUnsubscribed() {
 	w.realm.mu.Lock()
 	defer w.realm.mu.Unlock()
 	if !w.dropped {
@@ -110,7 +110,7 @@ func (w *watch) Lost() {
 }
 
 // Heard implements dispatch.Hearer: a message says that a round is over.
-func (w *watch) Heard(message string) {
+func (w *watch) OnMessage(message string) {
 	w.realm.mu.Lock()
 	var over, poll bool
 	if w.realm.scripts.Nameless {

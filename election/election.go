@@ -45,9 +45,9 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *El
 	if e.base.Err != nil {
 		return e
 	}
-	set.Given, set.Part = 0, session.Election // checked already, and not as options of a fair lock
+	set.Given, set.ParentKind = 0, session.Election // checked already, and not as options of a fair lock
 	e.lock = fair.New(s, name, func(l *session.LockSettings) { *l = set })
-	e.stepDown, e.value = set.Leading.StepDown, set.Leading.Value
+	e.stepDown, e.value = set.Election.StepDown, set.Election.Value
 	n := e.base.Names
 	e.keys = keys{holder: n.Holder, leader: n.Leader(), changed: n.Changed()}
 	e.realm = realmOf(e.base.Session)

@@ -35,7 +35,7 @@ func StepDown(d time.Duration) signalbox.LockOption {
 			l.Fail(fmt.Errorf("%w: to step down %v before the end of the lease: it must be from 0", errs.ErrBadOption, d))
 			return
 		}
-		l.Leading.StepDown = d
+		l.Election.StepDown = d
 	}
 }
 
@@ -50,7 +50,7 @@ func Value(value string) signalbox.LockOption {
 			l.Fail(err)
 			return
 		}
-		l.Leading.Value = value
+		l.Election.Value = value
 	}
 }
 
@@ -73,7 +73,7 @@ func begin(s *signalbox.Session) signalbox.LockOption {
 			l.Lease = DefaultLease
 		}
 		if defaults.Given&session.StepDown == 0 {
-			l.Leading.StepDown = unset
+			l.Election.StepDown = unset
 		}
 	}
 }
@@ -84,11 +84,11 @@ func end(set *session.LockSettings) signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		most := l.First() / mostParts
 		switch {
-		case l.Leading.StepDown == unset:
-			l.Leading.StepDown = l.Lease / stepDownParts
-		case l.Leading.StepDown > most:
+		case l.Election.StepDown == unset:
+			l.Election.StepDown = l.Lease / stepDownParts
+		case l.Election.StepDown > most:
 			l.Fail(fmt.Errorf("%w: to step down %v before the end of the lease: it must be at most %v, half of the first lease",
-				errs.ErrBadOption, l.Leading.StepDown, most))
+				errs.ErrBadOption, l.Election.StepDown, most))
 		}
 		*set = *l
 	}

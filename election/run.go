@@ -44,7 +44,7 @@ func (e *Election) run(ctx context.Context, lead func(context.Context, Term) err
 		if !again {
 			return err
 		}
-		if time.Since(began) > e.base.Set.Lease {
+		if time.Since(began) > e.base.Terms.Lease {
 			fails = 0
 		}
 		e.rest(ctx, fails)

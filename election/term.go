@@ -128,7 +128,7 @@ func (e *Election) begin(lease signalbox.Lease) *term {
 	t := &term{election: e, lease: lease, hold: hold.Lease(lease).Name()[:holdSize]}
 	t.root, t.cancel = context.WithCancelCause(lease.Bind(context.Background()))
 	t.entry.Init(t)
-	if set := &e.base.Set; set.First() == set.Lease {
+	if set := &e.base.Terms; set.First() == set.Lease {
 		hold.Lease(lease).Hasten(set.Lease) // it may have what was left of a waiter's life
 	}
 	e.realm.began(t)
@@ -168,7 +168,7 @@ func (t *term) left() time.Duration {
 	left, given := hold.Lease(t.lease).Life()
 	early := t.election.stepDown
 	if early > given/mostParts {
-		early = time.Duration(float64(early) * float64(given) / float64(t.election.base.Set.Lease))
+		early = time.Duration(float64(early) * float64(given) / float64(t.election.base.Terms.Lease))
 	}
 	return left - early
 }
@@ -192,7 +192,7 @@ func (t *term) Fire() {
 	t.mu.Lock()
 	isDue := t.mu.due <= now
 	if isDue {
-		t.mu.due = now + t.election.base.Set.Lease
+		t.mu.due = now + t.election.base.Terms.Lease
 	}
 	t.scheduleLocked(now)
 	t.mu.Unlock()

@@ -45,7 +45,7 @@ func (t *term) put(value string, number uint64) wire.Call {
 		Script: scripts.ElectionPut,
 		Keys:   []string{e.keys.holder, e.keys.leader},
 		Args: []string{
-			t.hold, fmt.Sprintf("%016d", number), value, wire.Milliseconds(keepFor * e.base.Set.Lease),
+			t.hold, fmt.Sprintf("%016d", number), value, wire.Milliseconds(keepFor * e.base.Terms.Lease),
 			e.base.Session.Publish(), e.keys.changed,
 		},
 	}

@@ -164,10 +164,10 @@ func (w *watch) scheduleLocked() {
 }
 
 // Subscribed implements dispatch.Hearer: messages before now may be lost.
-func (w *watch) Subscribed() { w.realm.polls.Put(w) }
+func (w *watch) OnSubscribed() { w.realm.polls.Put(w) }
 
 // Lost implements dispatch.Hearer: it brings the next poll forward.
-func (w *watch) Lost() {
+func (w *watch) OnUnsubscribed() {
 	w.realm.mu.Lock()
 	defer w.realm.mu.Unlock()
 	if w.users > 0 {
@@ -176,4 +176,4 @@ func (w *watch) Lost() {
 }
 
 // Heard implements dispatch.Hearer. A message is a hint: the server is asked.
-func (w *watch) Heard(string) { w.realm.polls.Put(w) }
+func (w *watch) OnMessage(string) { w.realm.polls.Put(w) }

@@ -135,13 +135,13 @@ func (o *Once) take(ctx context.Context) (signalbox.Lease, error) {
 type hearer context.CancelCauseFunc
 
 // Heard implements dispatch.Hearer. The message is a hint: the call asks the server.
-func (h hearer) Heard(string) { h(errStored) }
+func (h hearer) OnMessage(string) { h(errStored) }
 
 // Subscribed implements dispatch.Hearer. If the message was sent before, the lock is granted soon.
-func (hearer) Subscribed() {}
+func (hearer) OnSubscribed() {}
 
 // Lost implements dispatch.Hearer.
-func (hearer) Lost() {}
+func (hearer) OnUnsubscribed() {}
 
 // run is a function that runs, as its context carries it.
 type run struct {

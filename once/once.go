@@ -64,9 +64,9 @@ func New(s *signalbox.Session, key string, options ...signalbox.LockOption) *Onc
 // forClaim sets the options of the lock.
 func (o *Once) forClaim(l *session.LockSettings) {
 	session.Apply(l, o.options)
-	l.FirstLease = o.base.Set.FirstLease // a fair lock's own is shorter
+	l.FirstLease = o.base.Terms.FirstLease // a fair lock's own is shorter
 	l.Given &^= session.KeepOutcome | session.Linger
-	l.Part = session.Once
+	l.ParentKind = session.Once
 }
 
 // At returns the key of one tick of a schedule: "<key>@<tick in UTC>". Pass the time for which the

@@ -87,7 +87,7 @@ func (l *Lock) hold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease, er
 		b.end()
 		return hold.Lease{}, err
 	}
-	set := l.base.Set
+	set := l.base.Terms
 	n := &tenure{lock: l, queue: q, ballot: b}
 	lease := n.Begin(n, &l.group.realm, token.Token(), token.Token())
 	terms := renewal.Terms{Key: l.base.Names.Holder, Hold: b.attempt, Life: set.Lease, Renewed: !set.Fixed}

@@ -139,18 +139,18 @@ func (b *ballot) releaseCall(i int) wire.Call {
 // settle gives one server's part back until it is known to be: at once, and where that finds nothing because the
 // acquire may still be on its way, once more when its not-after is over.
 func (b *ballot) settle(i int, notAfter wire.Stamp) {
-	life := b.lock.base.Set.Lease
-	t := &session.Settlement{Call: b.releaseCall(i), Until: clock.Now().Add(session.MaxPatience + life)}
+	life := b.lock.base.Terms.Lease
+	t := &session.Undo{Call: b.releaseCall(i), Until: clock.Now().Add(session.MaxPatience + life)}
 	if notAfter != 0 {
-		t.Arrives = clock.Now().Add(session.MaxPatience)
+		t.ExecutableUntil = clock.Now().Add(session.MaxPatience)
 	}
-	t.Over = func(error) { b.gone(i) }
-	t.Settled = func(reply wire.Reply) time.Duration {
+	t.OnDone = func(error) { b.gone(i) }
+	t.OnReply = func(reply wire.Reply) time.Duration {
 		b.gone(i) // a later execution makes another hold than the next ballot's, and is released
 		if reply.Code() == wire.Done {
 			return 0 // it was sent once: gone is gone
 		}
-		return t.Again(session.StillComing(notAfter, reply.Stamp(1)), life)
+		return t.RepeatAfter(session.StillComing(notAfter, reply.Stamp(1)), life)
 	}
-	b.lock.members[i].Settler.Settle(t)
+	b.lock.members[i].Undoer.Start(t)
 }

@@ -105,7 +105,7 @@ func (l *Lock) ask(mark bool) *ballot {
 	}
 	before := l.last.Swap(b)
 	spread(l.members, func(i int, m *session.Session) {
-		patience := m.Patient(replyWithin(l.base.Set.Life()))
+		patience := m.Patient(replyWithin(l.base.Terms.Life()))
 		v := vote{choice: refused, err: errBefore}
 		if before.isGone(patience, i) {
 			v = b.try(patience, i, m)
@@ -157,7 +157,7 @@ var errLate = errors.New("the server took longer than the lease lasts")
 
 func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	l := b.lock
-	notAfter := m.NotAfter(0, clock.Now(), l.base.Set.First())
+	notAfter := m.NotAfter(0, clock.Now(), l.base.Terms.First())
 	mark := ""
 	if b.mark {
 		mark = m.ID()
@@ -248,7 +248,7 @@ func (b *ballot) elected(ctx context.Context) (wire.Stamp, error) {
 		token, err = b.fence(ctx, token)
 	}
 	// Checked now that the last needed reply is in, also if this goroutine slept meanwhile.
-	if err == nil && clock.Deadline(b.sent, b.lock.base.Set.First()).Reached(clock.Now()) {
+	if err == nil && clock.Deadline(b.sent, b.lock.base.Terms.First()).Reached(clock.Now()) {
 		err = errLate
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 	token := last + 1
 	kept := make(chan error, len(l.members))
 	spread(l.members, func(i int, m *session.Session) { //nolint:contextcheck // its time is its own
-		patience := m.Patient(replyWithin(l.base.Set.Life()))
+		patience := m.Patient(replyWithin(l.base.Terms.Life()))
 		defer patience.End()
 		reply, err := m.Runner.Run(patience, wire.Call{
 			Script: scripts.RedlockFence,

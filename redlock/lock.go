@@ -49,14 +49,14 @@ func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOp
 	}
 	l.base = acquire.Make(sessions[0], name, session.Redlock, options)
 	l.base.Name = shown(l.members, name)
-	longest, err := greatest(l.base.Set, l.base.Quorum)
+	longest, err := greatest(l.base.Terms, l.base.Quorum)
 	if l.base.Err = errs.Join(l.base.Err, err); l.base.Err == nil {
 		l.base.Err = l.checkName(name)
 	}
 	if l.base.Err == nil {
 		l.group = groupOf(l.members)
 		l.keys = []string{l.base.Names.Holder, names.Epoch(l.base.Session.Settings.Prefix), l.base.Names.Fence()}
-		l.lifeMS = wire.Milliseconds(l.base.Set.First())
+		l.lifeMS = wire.Milliseconds(l.base.Terms.First())
 		l.greatestUS = strconv.FormatInt(longest.Microseconds(), 10)
 	}
 	return l

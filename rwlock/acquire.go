@@ -81,7 +81,7 @@ func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool,
 // shared returns the request of readers that share a hold. It is zero if each counts its time from its own beginning, or
 // waits for replicas to have it.
 func (l *Lock) shared() local.Request {
-	set := l.base.Set
+	set := l.base.Terms
 	if set.Fixed || set.MaxHold > 0 || l.base.Replicas.Count > 0 {
 		return local.Request{}
 	}

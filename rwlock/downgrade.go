@@ -73,9 +73,9 @@ func (l *Lock) termOf(lease hold.Lease) (term *renewal.Term, isOurs bool) {
 // downgradeLater repeats a call of unknown outcome until it has a reply, because readers wait for it. It
 // may arrive after the release: then the hold that it names is gone.
 func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
-	l.base.Session.Settler.Settle(&session.Settlement{
+	l.base.Session.Undoer.Start(&session.Undo{
 		Call: call, Until: clock.Now().Add(term.Terms().Life),
-		Settled: func(reply wire.Reply) time.Duration {
+		OnReply: func(reply wire.Reply) time.Duration {
 			l.downgraded(reply, term)
 			return 0
 		},

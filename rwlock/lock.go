@@ -32,7 +32,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	}
 	l.table = l.base.Layout.RWLock
 	l.realm = realmOf(l.base.Session, l.base.Layout)
-	life := l.base.Set.First()
+	life := l.base.Terms.First()
 	l.writes = acquire.Lock{
 		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Ground, nil),
 		Wish: &queue.Wish{

@@ -228,7 +228,7 @@ func (m *Semaphore) wanting(n int) acquire.Lock {
 	return acquire.Lock{
 		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
 		Wish: &queue.Wish{
-			Life: m.base.Set.First(), Floor: m.base.Floor, Mark: mark, Beside: true,
+			Life: m.base.Terms.First(), Floor: m.base.Floor, Mark: mark, Beside: true,
 			Like: acquire.Like(&m.table.Ground, m.like(n), local.Request{Way: local.Own, Beside: true}),
 			Args: append([]string{capacity, exact}, m.table.Args...),
 		},
@@ -237,11 +237,11 @@ func (m *Semaphore) wanting(n int) acquire.Lock {
 
 // like returns the request of a wish for n permits: zero if their time counts from the grant, and they are not handed over.
 func (m *Semaphore) like(n int) local.Request {
-	set := m.base.Set
+	set := m.base.Terms
 	if set.Fixed || set.MaxHold > 0 {
 		return local.Request{}
 	}
-	r := local.Request{Beside: true, Lease: set.Lease, First: set.First(), Replicas: m.base.Replicas.Few()}
+	r := local.Request{Beside: true, Lease: set.Lease, First: set.First(), Replicas: m.base.Replicas.Small()}
 	r.Permits = int32(n) //nolint:gosec // at most MaxPermits
 	if m.base.Exact {
 		// If the server has another capacity, only an exact semaphore is refused.

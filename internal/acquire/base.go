@@ -24,7 +24,7 @@ import (
 // carries, asking the server for the holder, and the wording of errors. Make writes it; afterwards it is only
 // read.
 type Base struct {
-	*session.Settled
+	*session.Resolved
 
 	Session *session.Session
 	Name    string // as errors call it
@@ -44,28 +44,28 @@ func MakeIn(
 	b := Base{Session: (*session.Handle)(s).Session()}
 	b.Name = b.Session.Shown(name)
 	if b.Err = b.Session.Made(); b.Err != nil {
-		b.Settled = new(session.Settled)
+		b.Resolved = new(session.Resolved)
 		return b
 	}
-	b.Settled = b.Session.Defaults[kind]
+	b.Resolved = b.Session.Defaults[kind]
 	if len(options) > 0 {
-		b.Settled = with(b.Session.Settings.Lock, kind, options)
+		b.Resolved = with(b.Session.Settings.Lock, kind, options)
 	}
 	b.Names, b.Err = b.Session.Names(b.Layout, name)
-	if b.Err = errs.Join(b.Err, b.Settled.Err); b.Err == nil && !has(b.Layout) {
+	if b.Err = errs.Join(b.Err, b.Resolved.Err); b.Err == nil && !has(b.Layout) {
 		b.Err = fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind, b.Layout.Name)
 	}
 	if b.Err == nil {
-		b.Err = b.Homeless
+		b.Err = b.Unsupported
 	}
 	return b
 }
 
 // with returns what options come to beside the defaults of the session.
-func with(set session.LockSettings, kind session.Kind, options []signalbox.LockOption) *session.Settled {
+func with(set session.LockSettings, kind session.Kind, options []signalbox.LockOption) *session.Resolved {
 	set.StartFor(kind)
 	session.Apply(&set, options)
-	return set.Settle(kind)
+	return set.Resolve(kind)
 }
 
 // Made returns the error in the arguments of New, or that b belongs to a lock that no New made, or nil.
@@ -231,7 +231,7 @@ func (b *Base) Explain(op string, err error) error {
 func (b *Base) Named(op string, err error) error {
 	if op == "" {
 		op = "lock"
-		if b.Settled != nil && b.Kind != session.Reentrant && b.Kind != session.Fair {
+		if b.Resolved != nil && b.Kind != session.Reentrant && b.Kind != session.Fair {
 			op = string(b.Kind)
 		}
 	}

@@ -64,10 +64,10 @@ func TestBaseHasTheRequestedNamesAndTerms(t *testing.T) {
 	require.NoError(t, b.Check())
 	require.NoError(t, b.Ready(t.Context()))
 	require.Equal(t, "p:{a}:lock", b.Names.Holder)
-	require.Equal(t, time.Minute, b.Set.Lease)
-	require.Equal(t, time.Hour, b.Set.MaxHold)
+	require.Equal(t, time.Minute, b.Terms.Lease)
+	require.Equal(t, time.Hour, b.Terms.MaxHold)
 	other := acquire.Make(s, "a", session.Reentrant, nil)
-	require.Zero(t, other.Set.MaxHold, "options of one lock are not those of the next")
+	require.Zero(t, other.Terms.MaxHold, "options of one lock are not those of the next")
 }
 
 func TestInvalidBaseFailsEveryCall(t *testing.T) {

@@ -60,8 +60,8 @@ func (x *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	x.table = table
 	r := session.PartOf(x.Session, table.Realm, func() *realm { return x.newRealm(kind) })
 	wish := r.wishes[mode]
-	if x.Settled != x.Session.Defaults[kind] {
-		wish = wishFor(table, mode, x.Settled)
+	if x.Resolved != x.Session.Defaults[kind] {
+		wish = wishFor(table, mode, x.Resolved)
 	}
 	x.lock = Lock{
 		Kind: &r.Kind, Realm: &r.hold, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Ground, x.room[:0]), Wish: wish,
@@ -84,13 +84,13 @@ func (x *Exclusive) newRealm(kind session.Kind) *realm {
 
 // wishFor returns the request of a lock with those settings. Holds whose time counts from the grant are not
 // handed over.
-func wishFor(table *layout.Exclusive, mode Mode, s *session.Settled) *queue.Wish {
-	w := &queue.Wish{Life: s.Set.First(), Floor: s.Floor}
+func wishFor(table *layout.Exclusive, mode Mode, s *session.Resolved) *queue.Wish {
+	w := &queue.Wish{Life: s.Terms.First(), Floor: s.Floor}
 	if table.Moded {
 		w.Mark = string(mode)
 	}
-	if mode == Turns && !s.Set.Fixed && s.Set.MaxHold == 0 {
-		w.Like = local.Request{Most: 1, Lease: s.Set.Lease, First: s.Set.First(), Replicas: s.Replicas.Few()}
+	if mode == Turns && !s.Terms.Fixed && s.Terms.MaxHold == 0 {
+		w.Like = local.Request{Most: 1, Lease: s.Terms.Lease, First: s.Terms.First(), Replicas: s.Replicas.Small()}
 	}
 	w.Like = Like(&table.Ground, w.Like, local.Request{Way: local.Own, Most: 1})
 	return w

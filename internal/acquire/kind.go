@@ -198,7 +198,7 @@ func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder, waited 
 	if err := l.replicate(ctx, a); err != nil {
 		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
 		// If ctx ends meanwhile, the release continues in the background.
-		_, _ = a.Release(ctx, 0, max(l.Base.Set.Life(), a.Grant().Life))
+		_, _ = a.Release(ctx, 0, max(l.Base.Terms.Life(), a.Grant().Life))
 		return hold.Lease{}, err
 	}
 	if err := l.Base.Session.Ready(); err != nil {
@@ -245,7 +245,7 @@ func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
 		return nil
 	}
 	// The extension includes the wait.
-	set := &l.Base.Set
+	set := &l.Base.Terms
 	sent, life := clock.Now(), min(set.First()+l.Base.Replicas.Wait, set.Life())
 	reply, shortfall, err := l.Base.Session.RunReplicated(ctx, wire.Call{
 		Script: l.Kind.Renew,
@@ -264,7 +264,7 @@ func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
 
 // terms returns what the hold is to keep, and for how long it has the lock to begin with, from when.
 func (l *Lock) terms(grant queue.Grant) (terms renewal.Terms, life time.Duration, sent clock.Instant) {
-	set := l.Base.Set
+	set := l.Base.Terms
 	life, sent = grant.Life, grant.Sent
 	terms = renewal.Terms{Script: l.Kind.Renew, Key: l.Keys.Holder, Life: set.Lease, Renewed: true}
 	switch {

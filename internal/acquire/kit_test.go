@@ -75,7 +75,7 @@ func (u *user) wanting(n int) *acquire.Lock {
 	require.NoError(u.place, base.Check())
 	return &acquire.Lock{
 		Kind: u.kind, Base: &base, Realm: &u.realm, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Ground, nil),
-		Wish: &queue.Wish{Life: base.Set.Life(), Floor: base.Floor, Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true},
+		Wish: &queue.Wish{Life: base.Terms.Life(), Floor: base.Floor, Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true},
 	}
 }
 
@@ -121,7 +121,7 @@ func (u *user) rests() {
 		queues, attempts, _ := u.kind.Source.(interface {
 			Len() (queues, attempts, ears int)
 		}).Len()
-		return queues == 0 && attempts == 0 && s.Settler.Open() == 0 && u.place.holds() == 0
+		return queues == 0 && attempts == 0 && s.Undoer.Pending() == 0 && u.place.holds() == 0
 	})
 	require.NoError(u.place, u.session.Close(u.place.T.Context()), "nobody is counted in")
 }

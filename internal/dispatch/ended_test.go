@@ -13,13 +13,13 @@ import (
 )
 
 // lost counts the calls of Lost.
-type lost struct {
-	Hearer
+type lossCounter struct {
+	Handler
 
 	times int
 }
 
-func (l *lost) Lost() { l.times++ }
+func (l *lossCounter) OnUnsubscribed() { l.times++ }
 
 // P7: the work at the end of a connection grows with the number of channels, and not with its
 // square: it holds a lock that every waiter needs.
@@ -31,10 +31,10 @@ func TestLostConnectionCostsMemoryByItsChannels(t *testing.T) { //nolint:paralle
 	d.mu.rests = make(map[string]*rest)
 	d.mu.closed = true // no goroutine places them anew
 	l := &link{d: d, began: time.Now(), channels: make(map[*channel]struct{})}
-	told := new(lost)
+	told := new(lossCounter)
 	for range channels {
 		c := &channel{d: d, state: live, link: l}
-		c.listeners = []*Listener{{d: d, hearer: told}}
+		c.listeners = []*Listener{{d: d, handler: told}}
 		l.channels[c] = struct{}{}
 	}
 	var before, after runtime.MemStats

@@ -41,7 +41,7 @@ func (l *link) subscription(s rueidis.PubSubSubscription) {
 	}
 	l.d.mu.Unlock()
 	for _, listener := range listeners {
-		listener.hearer.Subscribed()
+		listener.handler.OnSubscribed()
 	}
 }
 
@@ -72,7 +72,7 @@ func (l *link) message(m rueidis.PubSubMessage) {
 	}
 	l.d.mu.Unlock()
 	for _, listener := range listeners {
-		listener.hearer.Heard(m.Message)
+		listener.handler.OnMessage(m.Message)
 	}
 }
 
@@ -154,6 +154,6 @@ func (l *link) ended(err error) {
 	d.wakePlacerLocked()
 	d.mu.Unlock()
 	for _, listener := range listeners {
-		listener.hearer.Lost()
+		listener.handler.OnUnsubscribed()
 	}
 }

@@ -11,30 +11,30 @@ import (
 
 // Hearer receives what a Listener hears. The reader of a connection calls it, or Listen does, with no lock
 // held. It must not block: all other messages wait behind it.
-type Hearer interface {
+type Handler interface {
 	// Heard receives a message.
-	Heard(message string)
+	OnMessage(message string)
 	// Subscribed says that messages arrive from here on. Those before it are lost, so what they
 	// might have said is worth asking for: after the first subscription, and after each renewed
 	// one.
-	Subscribed()
+	OnSubscribed()
 	// Lost is called when messages stop arriving, until Subscribed is called again. It may be
 	// called twice.
-	Lost()
+	OnUnsubscribed()
 }
 
 // Listener is one registration for the messages of a channel.
 type Listener struct {
 	d        *Dispatcher
-	hearer   Hearer
+	handler  Handler
 	channels [maxWays]*channel // empty if nothing will be heard: the dispatcher polls or is closed
 	closed   bool              // guarded by d.mu
 }
 
 // Listen registers a listener for the messages that scripts publish in these ways on a channel in the slot of
 // a lock. In BothWays it hears a message twice that is published in both.
-func (d *Dispatcher) Listen(channel string, ways Ways, hearer Hearer) *Listener {
-	l := &Listener{d: d, hearer: hearer}
+func (d *Dispatcher) Listen(channel string, ways Ways, handler Handler) *Listener {
+	l := &Listener{d: d, handler: handler}
 	d.mu.Lock()
 	if d.mu.closed || d.polling {
 		d.mu.Unlock()
@@ -51,7 +51,7 @@ func (d *Dispatcher) Listen(channel string, ways Ways, hearer Hearer) *Listener 
 	}
 	d.mu.Unlock()
 	if isLive {
-		hearer.Subscribed() // no confirmation will say so
+		handler.OnSubscribed() // no confirmation will say so
 	}
 	return l
 }
@@ -116,9 +116,9 @@ type Subscription struct {
 
 // Open registers the listener, once. Do not call it under a lock that hearer needs: if the channel is live
 // already, Listen calls Subscribed at once. A Close meanwhile either finds the listener, or is found here.
-func (s *Subscription) Open(d *Dispatcher, channel string, ways Ways, hearer Hearer) {
+func (s *Subscription) Open(d *Dispatcher, channel string, ways Ways, handler Handler) {
 	s.open.Do(func() {
-		l := d.Listen(channel, ways, hearer)
+		l := d.Listen(channel, ways, handler)
 		s.listener.Store(l)
 		if s.closed.Load() {
 			l.Close()

@@ -15,23 +15,23 @@ import (
 )
 
 // ear records what a listener hears.
-type ear struct {
+type handlerSpy struct {
 	messages      chan string
 	subscriptions chan struct{}
 }
 
-func newEar() *ear {
-	return &ear{messages: make(chan string, 1000), subscriptions: make(chan struct{}, 1000)}
+func newEar() *handlerSpy {
+	return &handlerSpy{messages: make(chan string, 1000), subscriptions: make(chan struct{}, 1000)}
 }
 
-func (*ear) Lost() {}
+func (*handlerSpy) OnUnsubscribed() {}
 
-func (e *ear) Heard(message string) { e.messages <- message }
+func (e *handlerSpy) OnMessage(message string) { e.messages <- message }
 
-func (e *ear) Subscribed() { e.subscriptions <- struct{}{} }
+func (e *handlerSpy) OnSubscribed() { e.subscriptions <- struct{}{} }
 
 // hears receives the next message, which must be this one.
-func (e *ear) hears(tb testing.TB, message string) {
+func (e *handlerSpy) hears(tb testing.TB, message string) {
 	tb.Helper()
 	require.Equal(tb, message, redistest.Receive(tb, "the message "+message, e.messages))
 }

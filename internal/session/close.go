@@ -140,11 +140,11 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 	case <-drained:
 	case <-ctx.Done():
 	}
-	s.Settler.Close(ctx)
+	s.Undoer.Close(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.Settler.Stop() // first: until then it tries again, and each try on a dead wire makes a connection
+		s.Undoer.Stop() // first: until then it tries again, and each try on a dead wire makes a connection
 		s.Keeper.Close()
 		for _, p := range s.allParts() {
 			p.Close()

@@ -134,14 +134,14 @@ func (e *ear) Fire() {
 }
 
 // Heard implements dispatch.Hearer: a message says that the hold of a key was ended by force. An empty one names no key.
-func (c *earChannel) Heard(key string) {
+func (c *earChannel) OnMessage(key string) {
 	if key != "" {
 		c.session.Recheck(key)
 	}
 }
 
 // Subscribed implements dispatch.Hearer.
-func (c *earChannel) Subscribed() {
+func (c *earChannel) OnSubscribed() {
 	if !c.fresh.Swap(false) {
 		return
 	}
@@ -152,7 +152,7 @@ func (c *earChannel) Subscribed() {
 
 // Lost implements dispatch.Hearer. It does nothing: renewals find out what a lost message would
 // say.
-func (*earChannel) Lost() {}
+func (*earChannel) OnUnsubscribed() {}
 
 // Recheck asks the server whether the session's hold of key, if it has one, is there still.
 func (s *Session) Recheck(key string) {

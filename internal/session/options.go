@@ -82,8 +82,8 @@ var table = []row{
 	{Linger, "once.Linger", []Kind{Once}, nil},
 	{MaxWaiters, "WithMaxWaiters", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *LockSettings) { l.MaxWaiters = 0 }},
 	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
-	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Leading.StepDown = 0 }},
-	{Value, "Value", []Kind{Election}, func(l *LockSettings) { l.Leading.Value = "" }},
+	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Election.StepDown = 0 }},
+	{Value, "Value", []Kind{Election}, func(l *LockSettings) { l.Election.Value = "" }},
 	{Class, "WithClass", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}, nil},
 	{GreatestLease, "GreatestLease", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Greatest = 0 }},
 }
@@ -109,7 +109,7 @@ func (l *LockSettings) StartFor(kind Kind) {
 
 // Homeless returns an error if the lock was given an option that locks in this layout do not have. A
 // default of the session is no error.
-func (l *LockSettings) Homeless(layout string) error {
+func (l *LockSettings) Unsupported(layout string) error {
 	for _, o := range []struct {
 		option Option
 		name   string
@@ -124,12 +124,12 @@ func (l *LockSettings) Homeless(layout string) error {
 // clashes are options that say different things about one lease, or about one layout.
 //
 //nolint:gochecknoglobals // a constant table
-var clashes = [][2]Option{{RenewedLease, FixedLease}, {MaxHold, FixedLease}, {Redisson, SetNX}, {Redisson, Native}, {SetNX, Native}}
+var contradictions = [][2]Option{{RenewedLease, FixedLease}, {MaxHold, FixedLease}, {Redisson, SetNX}, {Redisson, Native}, {SetNX, Native}}
 
 // Clash returns an error if two of the options given contradict each other: the lock cannot have both, and must not
 // choose in silence.
-func (l *LockSettings) Clash() error {
-	for _, pair := range clashes {
+func (l *LockSettings) Contradiction() error {
+	for _, pair := range contradictions {
 		if both := pair[0] | pair[1]; l.Given&both == both {
 			return fmt.Errorf("%w: %s and %s contradict each other: give one of them", errs.ErrBadOption, nameOf(pair[0]), nameOf(pair[1]))
 		}
@@ -142,7 +142,7 @@ func nameOf(o Option) string {
 }
 
 // misfit returns an error if the lock was given an option that its kind does not have.
-func (l *LockSettings) misfit(kind Kind) error {
+func (l *LockSettings) checkKind(kind Kind) error {
 	for _, r := range table {
 		if l.Given&r.option == 0 || slices.Contains(r.kinds, kind) {
 			continue

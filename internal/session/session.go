@@ -30,14 +30,14 @@ type Session struct {
 	Timers   *timers.Timers
 	Keeper   *renewal.Keeper
 	Dispatch *dispatch.Dispatcher
-	Settler  *Settler
+	Undoer   *Undoer
 	Logs     Logs
 	Outages  outages
 	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is acquired.
 	UnlockPatience time.Duration
 
 	// Defaults are what locks of each kind share that have no options of their own. Never written to after New.
-	Defaults map[Kind]*Settled
+	Defaults map[Kind]*Resolved
 
 	client  rueidis.Client
 	owned   bool // Close closes the client
@@ -132,7 +132,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	if s.bad != nil {
 		return s
 	}
-	s.Defaults = SettleAll(set.Lock)
+	s.Defaults = ResolveAll(set.Lock)
 	s.meeting.init()
 	s.Timers = timers.New()
 	s.sleeper.init(s)
@@ -144,7 +144,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Clock.Watch(&s.Outages)
 	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers, s.Settings.Observer)
 	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s, set.Polling)
-	s.Settler = NewSettler(s.Runner, s.Timers)
+	s.Undoer = NewUndoer(s.Runner, s.Timers)
 	return s
 }
 
@@ -274,7 +274,7 @@ func (s *Session) IsIdle() bool {
 	s.mu.Lock()
 	busy := s.mu.busy
 	s.mu.Unlock()
-	return busy == 0 && s.Settler.Open() == 0
+	return busy == 0 && s.Undoer.Pending() == 0
 }
 
 // Evicted returns nil, or, once Close has waited for holders long enough, what their leases end

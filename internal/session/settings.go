@@ -79,11 +79,11 @@ func Apply[O ~func(*LockSettings)](l *LockSettings, options []O) {
 
 // LockSettings is what a lock's options set; a session's defaults are what it starts from.
 type LockSettings struct {
-	Terms
+	LeaseTerms
 
 	Replicas Replicas
-	Quorum   Quorum
-	Leading  Leading
+	Quorum   QuorumSettings
+	Election ElectionSettings
 	// Exact refuses a semaphore that has another number of permits on the server.
 	Exact bool
 	// Plain is a semaphore without owners, in a layout that has one.
@@ -103,7 +103,7 @@ type LockSettings struct {
 	// Class is what observers and logs call locks of its sort.
 	Class string
 	// Part is the kind whose part the lock is, as of an election, or "".
-	Part Kind
+	ParentKind Kind
 	// Given are the options that the lock was given.
 	Given Option
 	// Err is the first bad option.
@@ -112,13 +112,13 @@ type LockSettings struct {
 
 // Settled is what the options of a lock come to. It is never written to: locks of a kind without options of their own
 // share that of their session.
-type Settled struct {
+type Resolved struct {
 	Kind     Kind // of the lock, or that whose part it is
 	Class    string
 	Layout   *layout.Layout
-	Set      Terms
+	Terms    LeaseTerms
 	Replicas Replicas
-	Quorum   Quorum
+	Quorum   QuorumSettings
 	Exact    bool // a semaphore's, as Plain; see LockSettings
 	Plain    bool
 	Keep     time.Duration // a latch's; 0 if it is not set
@@ -128,31 +128,31 @@ type Settled struct {
 	MaxWaiters int
 	Floor      string // how long the floor of the tokens is kept, in milliseconds, as an argument of scripts
 	// Err is what is wrong with the options, and Homeless with those that locks in Layout do not have.
-	Err, Homeless error
+	Err, Unsupported error
 }
 
 // SettleAll returns what locks of each kind share if they have no options of their own.
-func SettleAll(defaults LockSettings) map[Kind]*Settled {
-	all := make(map[Kind]*Settled)
+func ResolveAll(defaults LockSettings) map[Kind]*Resolved {
+	all := make(map[Kind]*Resolved)
 	for _, kind := range []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Once} {
 		set := defaults
 		set.StartFor(kind)
-		all[kind] = set.Settle(kind)
+		all[kind] = set.Resolve(kind)
 	}
 	return all
 }
 
 // Settle returns what the options of a lock of kind come to.
-func (l *LockSettings) Settle(kind Kind) *Settled {
-	s := &Settled{
-		Kind: cmp.Or(l.Part, kind), Class: l.Class,
-		Layout: cmp.Or(l.Layout, layout.Native()), Set: l.Terms, Replicas: l.Replicas, Quorum: l.Quorum,
+func (l *LockSettings) Resolve(kind Kind) *Resolved {
+	s := &Resolved{
+		Kind: cmp.Or(l.ParentKind, kind), Class: l.Class,
+		Layout: cmp.Or(l.Layout, layout.Native()), Terms: l.LeaseTerms, Replicas: l.Replicas, Quorum: l.Quorum,
 		Exact: l.Exact, Plain: l.Plain, Keep: l.Keep, Outcome: l.Outcome, Linger: l.Linger, MaxWaiters: l.MaxWaiters,
 		Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
 	}
 	if s.Layout != layout.Native() {
-		s.Homeless = l.Homeless(s.Layout.Name)
-		s.Set.FirstLease = s.Set.Lease // as in Java, whose clocks end permits
+		s.Unsupported = l.Unsupported(s.Layout.Name)
+		s.Terms.FirstLease = s.Terms.Lease // as in Java, whose clocks end permits
 	}
 	return s
 }
@@ -164,10 +164,10 @@ type Replicas struct {
 }
 
 // Few returns how many, as a small number.
-func (r Replicas) Few() uint8 { return uint8(r.Count) } //nolint:gosec // at most MaxReplicas
+func (r Replicas) Small() uint8 { return uint8(r.Count) } //nolint:gosec // at most MaxReplicas
 
 // Quorum is what locks over several servers ask for besides.
-type Quorum struct {
+type QuorumSettings struct {
 	// Fenced locks have tokens that are ordered whatever the servers' clocks say.
 	Fenced bool
 	// Greatest is the longest lease that any program uses for the name; 0 is the lock's own.
@@ -175,7 +175,7 @@ type Quorum struct {
 }
 
 // Leading is what an election asks for besides.
-type Leading struct {
+type ElectionSettings struct {
 	// StepDown is how long before the end of its lease a term ends.
 	StepDown time.Duration
 	// Value is what each term begins with.
@@ -183,7 +183,7 @@ type Leading struct {
 }
 
 // Terms are for how long a lock is held.
-type Terms struct {
+type LeaseTerms struct {
 	// Lease is how long the key lives without a renewal.
 	Lease time.Duration
 	// FirstLease is the same before the first renewal, if it is shorter. Fixed leases do without it.
@@ -200,7 +200,7 @@ func Defaults() Settings {
 		Prefix:     names.DefaultPrefix,
 		Label:      processLabel(hostName(), os.Getpid()),
 		CloseGrace: DefaultCloseGrace,
-		Lock:       LockSettings{Terms: Terms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor, Linger: DefaultLinger},
+		Lock:       LockSettings{LeaseTerms: LeaseTerms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor, Linger: DefaultLinger},
 	}
 }
 
@@ -249,7 +249,7 @@ func (l *LockSettings) Fail(err error) {
 // Check returns an error if one of the options of a lock of kind is not valid, or if they are not
 // valid together.
 func (l *LockSettings) Check(kind Kind) error {
-	if err := cmp.Or(l.misfit(kind), l.Clash()); err != nil {
+	if err := cmp.Or(l.checkKind(kind), l.Contradiction()); err != nil {
 		return err
 	}
 	if l.Err == nil && l.Replicas.Count > 0 && l.Replicas.Wait >= l.Life() {
@@ -322,7 +322,7 @@ func CheckFairWait(d time.Duration) error {
 }
 
 // Life returns how long a hold lasts at most if it is not renewed.
-func (l *Terms) Life() time.Duration {
+func (l *LeaseTerms) Life() time.Duration {
 	if l.MaxHold > 0 {
 		return min(l.Lease, l.MaxHold)
 	}
@@ -330,7 +330,7 @@ func (l *Terms) Life() time.Duration {
 }
 
 // First returns for how long an acquire asks.
-func (l *Terms) First() time.Duration {
+func (l *LeaseTerms) First() time.Duration {
 	if l.Fixed {
 		return l.Life()
 	}

@@ -59,7 +59,7 @@ func TestWaitForReplicasIsShorterThanTheLease(t *testing.T) {
 		{lease: time.Minute, maxHold: time.Second, wait: time.Second - 1, good: true},
 		{lease: time.Minute, maxHold: time.Second, wait: time.Second},
 	} {
-		l := session.LockSettings{Terms: session.Terms{Lease: c.lease, MaxHold: c.maxHold}, Replicas: session.Replicas{Count: 1, Wait: c.wait}}
+		l := session.LockSettings{LeaseTerms: session.LeaseTerms{Lease: c.lease, MaxHold: c.maxHold}, Replicas: session.Replicas{Count: 1, Wait: c.wait}}
 		if c.good {
 			require.NoError(t, l.Check(session.Reentrant), "%+v", c)
 			continue
@@ -96,7 +96,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	require.NoError(t, names.CheckPrefix(s.Prefix))
 	require.NoError(t, s.Err)
 	require.False(t, s.Polling)
-	require.Equal(t, session.LockSettings{Terms: session.Terms{Lease: 30 * time.Second, FirstLease: 3 * time.Second}, Floor: time.Minute, Linger: 5 * time.Minute}, s.Lock)
+	require.Equal(t, session.LockSettings{LeaseTerms: session.LeaseTerms{Lease: 30 * time.Second, FirstLease: 3 * time.Second}, Floor: time.Minute, Linger: 5 * time.Minute}, s.Lock)
 	require.NoError(t, session.CheckFloor(s.Lock.Floor))
 	require.NoError(t, session.CheckDuration("the default", s.Lock.Lease))
 	host, err := os.Hostname()
@@ -118,9 +118,9 @@ func TestFirstBadOptionIsKept(t *testing.T) {
 
 func TestFirstLifeIsAtMostTheGreatestHold(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, time.Minute, (&session.Terms{Lease: time.Minute}).Life())
-	require.Equal(t, time.Minute, (&session.Terms{Lease: time.Minute, MaxHold: time.Hour}).Life())
-	require.Equal(t, time.Second, (&session.Terms{Lease: time.Minute, MaxHold: time.Second}).Life())
+	require.Equal(t, time.Minute, (&session.LeaseTerms{Lease: time.Minute}).Life())
+	require.Equal(t, time.Minute, (&session.LeaseTerms{Lease: time.Minute, MaxHold: time.Hour}).Life())
+	require.Equal(t, time.Second, (&session.LeaseTerms{Lease: time.Minute, MaxHold: time.Second}).Life())
 	for kind, want := range map[session.Kind]time.Duration{
 		session.Reentrant: session.DefaultFirstLease, session.Election: time.Minute, session.Once: time.Minute,
 	} {
@@ -133,7 +133,7 @@ func TestFirstLifeIsAtMostTheGreatestHold(t *testing.T) {
 		set.StartFor(kind)
 		require.Equal(t, time.Second, set.First(), kind)
 	}
-	for want, terms := range map[time.Duration]session.Terms{
+	for want, terms := range map[time.Duration]session.LeaseTerms{
 		3 * time.Second:        {Lease: time.Minute, FirstLease: 3 * time.Second},
 		time.Second:            {Lease: time.Second, FirstLease: 3 * time.Second},
 		2 * time.Second:        {Lease: time.Minute, FirstLease: 3 * time.Second, MaxHold: 2 * time.Second},

@@ -18,35 +18,35 @@ import (
 const (
 	firstRetry, lastRetry = 20 * time.Millisecond, time.Second
 	// settlePatience is how long a batch of settlements waits for its replies.
-	settlePatience = time.Second
+	undoPatience = time.Second
 	// maxSettlements bounds a pipeline.
-	maxSettlements = 200
+	maxUndos = 200
 )
 
 // Settlement is a call that is to be repeated, off its caller's path, until it is known to
 // have settled what it is for.
-type Settlement struct {
+type Undo struct {
 	Call wire.Call
 	// Until is when it is not worth repeating any more: the key has ended by itself.
 	Until clock.Instant
 	// Arrives is until when the call that is taken back may still be executed; zero if it cannot be. After
 	// that ErrWrongKind settles it: the key belongs to another program.
-	Arrives clock.Instant
+	ExecutableUntil clock.Instant
 	// Settled handles a reply, and returns when to ask again: 0 is never. It may set Until.
-	Settled func(wire.Reply) (again time.Duration)
+	OnReply func(wire.Reply) (again time.Duration)
 	// Over, if it is not nil, is called once when the settlement is settled or given up, with no lock held.
 	// err is the last refusal of the server, or nil after a reply.
-	Over func(err error)
+	OnDone func(err error)
 
-	entry   timers.Entry
-	settler *Settler
-	tries   int
+	entry  timers.Entry
+	undoer *Undoer
+	tries  int
 }
 
 // Again returns when to take back a call again that may still be executed for left, and whose hold lasts for
 // life: 0 is never. If the not-after of the call was guessed too late, by the clock of another node or of
 // this one before a step, the call may be executed long after the intended patience.
-func (t *Settlement) Again(left, life time.Duration) time.Duration {
+func (t *Undo) RepeatAfter(left, life time.Duration) time.Duration {
 	if left > 0 {
 		t.Until = clock.Now().Add(min(left, MaxApart) + life)
 	}
@@ -58,32 +58,32 @@ func (t *Settlement) Again(left, life time.Duration) time.Duration {
 // a settlement, it is repeated too. Only ErrWrongKind settles it, once nothing of it can arrive any more.
 //
 // Settlements that are due together go in one pipeline, on a goroutine that exists only for it.
-type Settler struct {
+type Undoer struct {
 	runner  *wire.Runner
 	timers  *timers.Timers
-	batches *timers.Collector[*Settlement]
+	batches *timers.Collector[*Undo]
 	ctx     context.Context //nolint:containedctx // ends when Close has waited long enough
 	cancel  context.CancelFunc
 
 	mu struct {
 		sync.Mutex
-		open    map[*Settlement]struct{}
+		open    map[*Undo]struct{}
 		settled chan struct{} // closed when open is empty; nil unless Close waits
 	}
 }
 
 // NewSettler returns a Settler that starts nothing by itself.
-func NewSettler(runner *wire.Runner, t *timers.Timers) *Settler {
-	s := &Settler{runner: runner, timers: t}
+func NewUndoer(runner *wire.Runner, t *timers.Timers) *Undoer {
+	s := &Undoer{runner: runner, timers: t}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.batches = timers.NewCollector(t, s.settleAll)
-	s.mu.open = make(map[*Settlement]struct{})
+	s.batches = timers.NewCollector(t, s.sendAll)
+	s.mu.open = make(map[*Undo]struct{})
 	return s
 }
 
 // Settle begins a settlement, which must not be used otherwise any more.
-func (s *Settler) Settle(t *Settlement) {
-	t.settler = s
+func (s *Undoer) Start(t *Undo) {
+	t.undoer = s
 	t.entry.Init(t)
 	s.mu.Lock()
 	s.mu.open[t] = struct{}{}
@@ -92,42 +92,42 @@ func (s *Settler) Settle(t *Settlement) {
 }
 
 // Open returns how many settlements are under way.
-func (s *Settler) Open() int {
+func (s *Undoer) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.mu.open)
 }
 
 // Fire implements timers.Event: time for the next try.
-func (t *Settlement) Fire() { t.settler.batches.Put(t) }
+func (t *Undo) Fire() { t.undoer.batches.Put(t) }
 
 // hasArrived reports whether the call that is taken back can no longer be executed.
-func (t *Settlement) hasArrived(now clock.Instant) bool {
-	return t.Arrives.IsZero() || t.Arrives.Mono() <= now.Mono()
+func (t *Undo) isExecuted(now clock.Instant) bool {
+	return t.ExecutableUntil.IsZero() || t.ExecutableUntil.Mono() <= now.Mono()
 }
 
-func (s *Settler) settleAll(settlements []*Settlement) {
-	ctx, cancel := context.WithTimeout(s.ctx, settlePatience)
+func (s *Undoer) sendAll(undos []*Undo) {
+	ctx, cancel := context.WithTimeout(s.ctx, undoPatience)
 	defer cancel()
-	for chunk := range slices.Chunk(settlements, maxSettlements) {
-		s.settle(ctx, chunk)
+	for chunk := range slices.Chunk(undos, maxUndos) {
+		s.send(ctx, chunk)
 	}
 }
 
 // settle sends one pipeline.
-func (s *Settler) settle(ctx context.Context, settlements []*Settlement) {
-	calls := make([]wire.Call, len(settlements))
-	for i, t := range settlements {
+func (s *Undoer) send(ctx context.Context, undos []*Undo) {
+	calls := make([]wire.Call, len(undos))
+	for i, t := range undos {
 		calls[i] = t.Call
 	}
 	outcomes := s.runner.RunMany(ctx, calls)
 	now := clock.Now()
-	for i, t := range settlements {
+	for i, t := range undos {
 		var again time.Duration
 		switch {
 		case outcomes[i].Err == nil:
-			again = t.Settled(outcomes[i].Reply)
-		case errors.Is(outcomes[i].Err, errs.ErrWrongKind) && t.hasArrived(now):
+			again = t.OnReply(outcomes[i].Reply)
+		case errors.Is(outcomes[i].Err, errs.ErrWrongKind) && t.isExecuted(now):
 			// There is nothing of ours, and nothing can come.
 		case !errors.Is(outcomes[i].Err, errs.ErrClosed):
 			// After any refusal: a hold that cannot be released now may be released before its key ends.
@@ -142,9 +142,9 @@ func (s *Settler) settle(ctx context.Context, settlements []*Settlement) {
 	}
 }
 
-func (s *Settler) finish(t *Settlement, err error) {
-	if t.Over != nil {
-		t.Over(err)
+func (s *Undoer) finish(t *Undo, err error) {
+	if t.OnDone != nil {
+		t.OnDone(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *Settler) finish(t *Settlement, err error) {
 
 // Close waits until everything is settled or ctx ends. What is not settled then is given up:
 // it ends on the server by itself.
-func (s *Settler) Close(ctx context.Context) {
+func (s *Undoer) Close(ctx context.Context) {
 	settled := make(chan struct{})
 	s.mu.Lock()
 	if len(s.mu.open) == 0 {
@@ -174,4 +174,4 @@ func (s *Settler) Close(ctx context.Context) {
 }
 
 // Stop waits for the batches under way, after Close.
-func (s *Settler) Stop() { s.batches.Close() }
+func (s *Undoer) Stop() { s.batches.Close() }

@@ -18,10 +18,10 @@ import (
 )
 
 // newSettler returns a Settler at a server, or at a proxy before one. It is closed when the test ends.
-func newSettler(tb testing.TB, at redistest.Dialer) *session.Settler {
+func newSettler(tb testing.TB, at redistest.Dialer) *session.Undoer {
 	tb.Helper()
 	t := timers.New()
-	s := session.NewSettler(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
+	s := session.NewUndoer(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
 	tb.Cleanup(func() {
 		s.Close(locktest.Ended())
 		s.Stop()
@@ -31,11 +31,11 @@ func newSettler(tb testing.TB, at redistest.Dialer) *session.Settler {
 }
 
 // asking returns a settlement that asks the server for its time, and counts the replies.
-func asking(answers *atomic.Int64, until time.Duration, again ...time.Duration) *session.Settlement {
-	return &session.Settlement{
+func asking(answers *atomic.Int64, until time.Duration, again ...time.Duration) *session.Undo {
+	return &session.Undo{
 		Call:  wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}},
 		Until: clock.Now().Add(until),
-		Settled: func(wire.Reply) time.Duration {
+		OnReply: func(wire.Reply) time.Duration {
 			n := answers.Add(1)
 			if int(n) <= len(again) {
 				return again[n-1]

@@ -21,9 +21,9 @@ func TestSettlementIsRepeatedUntilSettled(t *testing.T) {
 	s := newSettler(t, redistest.Start(t))
 	var answers, over atomic.Int64
 	settlement := asking(&answers, time.Hour, time.Millisecond, 20*time.Millisecond)
-	settlement.Over = func(error) { over.Add(1) }
-	s.Settle(settlement)
-	redistest.Await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
+	settlement.OnDone = func(error) { over.Add(1) }
+	s.Start(settlement)
+	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
 	require.Equal(t, int64(3), answers.Load())
 	require.Equal(t, int64(1), over.Load())
 }
@@ -36,9 +36,9 @@ func TestSettlementSurvivesAnOutage(t *testing.T) {
 	s := newSettler(t, proxy)
 	cut := proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
 	var answers atomic.Int64
-	s.Settle(asking(&answers, time.Hour))
+	s.Start(asking(&answers, time.Hour))
 	redistest.Receive(t, "a try that fails", cut.Fired())
-	redistest.Await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
+	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
 	require.Equal(t, int64(1), answers.Load())
 }
 
@@ -49,11 +49,11 @@ func TestSettlementSurvivesRefusals(t *testing.T) {
 	server.MustDo(t, "ACL", "SETUSER", "default", "-time")
 	s := newSettler(t, server)
 	var answers atomic.Int64
-	s.Settle(asking(&answers, time.Hour))
+	s.Start(asking(&answers, time.Hour))
 	redistest.Await(t, "a few tries", func() bool { return server.CommandStats()["evalsha"].Calls >= 3 })
 	require.Zero(t, answers.Load())
 	server.MustDo(t, "ACL", "SETUSER", "default", "+time")
-	redistest.Await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
+	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
 	require.Equal(t, int64(1), answers.Load())
 }
 
@@ -67,9 +67,9 @@ func TestSettlementIsGivenUpWhenTheKeyExpires(t *testing.T) {
 	proxy.CutAll()
 	var answers, over atomic.Int64
 	settlement := asking(&answers, 50*time.Millisecond)
-	settlement.Over = func(error) { over.Add(1) }
-	s.Settle(settlement)
-	redistest.Await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
+	settlement.OnDone = func(error) { over.Add(1) }
+	s.Start(settlement)
+	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
 	require.Zero(t, answers.Load())
 	require.Equal(t, int64(1), over.Load())
 }
@@ -80,15 +80,15 @@ func TestReplyMayExtendASettlement(t *testing.T) {
 	s := newSettler(t, redistest.Start(t))
 	var answers atomic.Int64
 	settlement := asking(&answers, 0)
-	settlement.Settled = func(wire.Reply) time.Duration {
+	settlement.OnReply = func(wire.Reply) time.Duration {
 		if answers.Add(1) == 3 {
 			return 0
 		}
 		settlement.Until = clock.Now().Add(time.Hour)
 		return time.Millisecond
 	}
-	s.Settle(settlement)
-	redistest.Await(t, "the end of the settlement", func() bool { return s.Open() == 0 })
+	s.Start(settlement)
+	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
 	require.Equal(t, int64(3), answers.Load())
 }
 
@@ -98,10 +98,10 @@ func TestCloseWaitsForSettlements(t *testing.T) {
 	s := newSettler(t, redistest.Start(t))
 	var answers atomic.Int64
 	for range 300 { // more than one pipeline
-		s.Settle(asking(&answers, time.Hour))
+		s.Start(asking(&answers, time.Hour))
 	}
 	s.Close(t.Context())
-	require.Zero(t, s.Open())
+	require.Zero(t, s.Pending())
 	require.Equal(t, int64(300), answers.Load())
 }
 
@@ -111,10 +111,10 @@ func TestCloseGivesSettlementsUpIfTheServerIsSilent(t *testing.T) {
 	server := redistest.Start(t)
 	s := newSettler(t, server)
 	var answers atomic.Int64
-	s.Settle(asking(&answers, time.Hour))
-	redistest.Await(t, "a connection", func() bool { return s.Open() == 0 })
+	s.Start(asking(&answers, time.Hour))
+	redistest.Await(t, "a connection", func() bool { return s.Pending() == 0 })
 	server.Freeze()
-	s.Settle(asking(&answers, time.Hour))
+	s.Start(asking(&answers, time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	s.Close(ctx)

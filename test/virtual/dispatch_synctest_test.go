@@ -57,9 +57,9 @@ func (w *world) subscribed(target dispatch.Target) int {
 // deaf hears nothing.
 type deaf struct{}
 
-func (deaf) Heard(string) {}
-func (deaf) Lost()        {}
-func (deaf) Subscribed()  {}
+func (deaf) OnMessage(string) {}
+func (deaf) OnUnsubscribed()  {}
+func (deaf) OnSubscribed()    {}
 
 // P4: a dispatcher that is closed while it asks a silent cluster for a node waits for no reply.
 func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {

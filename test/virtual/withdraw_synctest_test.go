@@ -24,7 +24,7 @@ type evicted struct {
 }
 
 func (*evicted) Refuse(error)   {}
-func (e *evicted) Evict(error)  { e.open = e.session.Settler.Open() }
+func (e *evicted) Evict(error)  { e.open = e.session.Undoer.Pending() }
 func (*evicted) Recheck(string) {}
 func (*evicted) RecheckAll()    {}
 func (*evicted) Close()         {}

@@ -42,7 +42,7 @@ func (e *ear) leaveLocked() bool {
 
 // Subscribed implements dispatch.Hearer: messages before now may be lost, so each queue is polled in which an attempt
 // may have been granted the lock. If no enter was sent yet, none was.
-func (e *ear) Subscribed() {
+func (e *ear) OnSubscribed() {
 	ls := e.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -55,7 +55,7 @@ func (e *ear) Subscribed() {
 
 // Lost implements dispatch.Hearer: it brings the next polls forward, to those of a session that
 // hears no messages.
-func (e *ear) Lost() {
+func (e *ear) OnUnsubscribed() {
 	ls := e.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -67,7 +67,7 @@ func (e *ear) Lost() {
 }
 
 // Heard implements dispatch.Hearer: grants.
-func (e *ear) Heard(message string) { e.lines.granted(message) }
+func (e *ear) OnMessage(message string) { e.lines.granted(message) }
 
 // grant is one grant of a message: the attempt, the stamp of its token, and the number of the heartbeat that
 // paid for it.

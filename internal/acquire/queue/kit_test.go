@@ -204,7 +204,7 @@ func (u *user) polls() {
 	if e == nil {
 		return
 	}
-	e.Subscribed()
+	e.OnSubscribed()
 	await(u.place, "a poll", func() bool { return u.place.proxy.Replies() > before })
 }
 

@@ -144,8 +144,8 @@ func (a *Attempt) ticketLasts() time.Duration {
 // leaveUntil repeats the leave off the caller's path until it has a reply, and if the outcome of an enter is
 // unknown, until that enter can no longer be executed.
 func (a *Attempt) leaveUntil(until clock.Instant) {
-	t := &session.Settlement{Call: a.leaveCall(nil, 0), Until: until, Arrives: a.arrives(), Over: a.givenUp}
-	t.Settled = func(reply wire.Reply) time.Duration {
+	t := &session.Undo{Call: a.leaveCall(nil, 0), Until: until, ExecutableUntil: a.arrives(), OnDone: a.givenUp}
+	t.OnReply = func(reply wire.Reply) time.Duration {
 		a.handed(reply)
 		left := a.copyLeft(reply.Stamp(1))
 		if code := reply.Code(); code == wire.MayQueue || code == wire.NeedsQueue {
@@ -154,9 +154,9 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 		if left == 0 {
 			a.forget()
 		}
-		return t.Again(left, a.wish.Life)
+		return t.RepeatAfter(left, a.wish.Life)
 	}
-	a.q.lines.session.Settler.Settle(t)
+	a.q.lines.session.Undoer.Start(t)
 }
 
 // copyLeft returns for how long a copy of the enter may still be executed, if server is the server's time; 0

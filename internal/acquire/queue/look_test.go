@@ -78,12 +78,12 @@ func TestMalformedMessageIsNoGrant(t *testing.T) {
 		"", "1", good[:len(good)-1], good + "1", a.attempt() + strings.Repeat("x", 16) + number, a.attempt() + strings.Repeat("0", 16) + number,
 		strings.Repeat("x", len(good)),
 	} {
-		e.Heard(message)
+		e.OnMessage(message)
 		u.mu.Lock()
 		require.Equal(t, entering, a.state, message)
 		u.mu.Unlock()
 	}
-	e.Heard(good)
+	e.OnMessage(good)
 	u.mu.Lock()
 	require.Equal(t, granted, a.state)
 	u.mu.Unlock()

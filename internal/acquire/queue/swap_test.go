@@ -82,7 +82,7 @@ func (p *place) notShared(users ...*user) {
 	p.Helper()
 	await(p, "the end of everything", func() bool {
 		for _, u := range users {
-			if _, attempts, _ := u.Len(); attempts > 0 || u.session.Settler.Open() > 0 {
+			if _, attempts, _ := u.Len(); attempts > 0 || u.session.Undoer.Pending() > 0 {
 				return false
 			}
 		}

@@ -241,7 +241,7 @@ func TestCallThatSentNothingSendsNoLeave(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, attempts, _ := u.Len()
 	require.Zero(t, attempts)
-	require.Zero(t, u.session.Settler.Open())
+	require.Zero(t, u.session.Undoer.Pending())
 	require.Zero(t, p.proxy.Requests())
 }
 

@@ -268,11 +268,11 @@ func (a *attempt) releaseCall() wire.Call {
 // releaseUntil repeats the release off the caller's path until it has a reply, and, if a try has an unknown
 // outcome, until no copy of that try can arrive any more.
 func (a *attempt) releaseUntil(until clock.Instant) {
-	t := &session.Settlement{Call: a.releaseCall(), Until: until, Arrives: a.arrives(), Over: func(error) { a.forget() }}
-	t.Settled = func(reply wire.Reply) time.Duration {
-		return t.Again(a.copyLeft(reply.Stamp(1)), a.wish.Life)
+	t := &session.Undo{Call: a.releaseCall(), Until: until, ExecutableUntil: a.arrives(), OnDone: func(error) { a.forget() }}
+	t.OnReply = func(reply wire.Reply) time.Duration {
+		return t.RepeatAfter(a.copyLeft(reply.Stamp(1)), a.wish.Life)
 	}
-	a.queue.contests.session.Settler.Settle(t)
+	a.queue.contests.session.Undoer.Start(t)
 }
 
 // arrives returns until when a copy of a try may still arrive; zero if none can.

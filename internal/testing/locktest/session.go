@@ -64,7 +64,7 @@ func Spans(s *signalbox.Session) bool {
 }
 
 // Settling returns how many outcomes the session is still settling in the background.
-func Settling(s *signalbox.Session) int { return (*session.Handle)(s).Session().Settler.Open() }
+func Settling(s *signalbox.Session) int { return (*session.Handle)(s).Session().Undoer.Pending() }
 
 // Channels returns how many channels the session listens to.
 func Channels(s *signalbox.Session) int { return (*session.Handle)(s).Session().Dispatch.Channels() }
