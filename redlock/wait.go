@@ -72,7 +72,7 @@ func (c *contention) Ready(int) error { return c.lock.ready() }
 func (c *contention) Ticket() (local.Ticket, error) { return c, nil }
 
 // Enter implements local.Ticket: one vote.
-func (c *contention) Enter(ctx context.Context) (granted bool, err error) {
+func (c *contention) Join(ctx context.Context) (granted bool, err error) {
 	if err := c.lock.ready(); err != nil {
 		return false, err
 	}
@@ -96,7 +96,7 @@ func (c *contention) Wait(ctx context.Context) error {
 		if err := c.rest(ctx); err != nil {
 			return err
 		}
-		if granted, err := c.Enter(ctx); granted || err != nil {
+		if granted, err := c.Join(ctx); granted || err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,7 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	call := wire.Call{
 		Script: l.table.Downgrade,
 		Keys:   keys.All,
-		Args:   []string{term.Terms().Hold, s.ID(), s.PublishIn(l.base.Layout), keys.Grants, l.base.Floor},
+		Args:   []string{term.Terms().Hold, s.ID(), s.PublishIn(l.base.Layout), keys.Channel, l.base.Floor},
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
@@ -88,5 +88,5 @@ func (l *Lock) downgraded(reply wire.Reply, term *renewal.Term) {
 		term.Gone()
 		return
 	}
-	l.realm.Handed(l.reads.Keys.Holder, reply)
+	l.realm.ReadGrants(l.reads.Keys.Holder, reply)
 }

@@ -6,7 +6,7 @@ package rwlock
 func (l *Lock) Waiting() int {
 	q := l.realm.Queues.Use(l.base.Names.Holder)
 	defer l.realm.Queues.Done(q)
-	return q.Waiters(l.reads.Wish.Like)
+	return q.Waiters(l.reads.Request.ShareKey)
 }
 
 // InUse returns how many locks the session has readers or waiters of.

@@ -148,7 +148,7 @@ func (l *Lock) take(ctx context.Context, holds []holding) error {
 	call := wire.Call{
 		Script: l.table.Force,
 		Keys:   l.reads.Keys.All,
-		Args:   []string{s.PublishIn(l.base.Layout), l.reads.Keys.Grants, names.Session(s.Settings.Prefix, ""), text.String(), l.base.Floor},
+		Args:   []string{s.PublishIn(l.base.Layout), l.reads.Keys.Channel, names.Session(s.Settings.Prefix, ""), text.String(), l.base.Floor},
 	}
 	_, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.Judge(err) == wire.Unknown && ctx.Err() == nil {

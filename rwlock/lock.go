@@ -35,17 +35,17 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	life := l.base.Terms.First()
 	l.writes = acquire.Lock{
 		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Ground, nil),
-		Wish: &queue.Wish{
-			Life: life, Floor: l.base.Floor, Args: []string{"w"},
+		Request: &queue.Request{
+			Life: life, FloorTTL: l.base.Floor, Args: []string{"w"},
 			// A writer asks also while its session writes: the lock may be taken by force, or the writer downgraded.
-			Like: acquire.Like(&l.table.Ground, local.Request{}, local.Request{Way: local.Own}),
+			ShareKey: acquire.Like(&l.table.Ground, local.Request{}, local.Request{Way: local.Own}),
 		},
 	}
 	l.reads = l.writes
 	l.reads.Realm = &l.realm.readers
-	l.reads.Wish = &queue.Wish{
-		Life: life, Floor: l.base.Floor, Args: []string{"r"}, Beside: true,
-		Like: acquire.Like(&l.table.Ground, l.shared(), local.Request{Way: local.Own, Beside: true}),
+	l.reads.Request = &queue.Request{
+		Life: life, FloorTTL: l.base.Floor, Args: []string{"r"}, Shared: true,
+		ShareKey: acquire.Like(&l.table.Ground, l.shared(), local.Request{Way: local.Own, Beside: true}),
 	}
 	return l
 }

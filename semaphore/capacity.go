@@ -97,7 +97,7 @@ func (m *Semaphore) resize(ctx context.Context, n int) error {
 		Script: m.table.Resize,
 		Keys:   m.keys.All,
 		Args: []string{
-			strconv.Itoa(n), s.NotAfter(m.keys.Slot, clock.Now(), session.MaxPatience).Text(), s.PublishIn(m.base.Layout), m.keys.Grants,
+			strconv.Itoa(n), s.NotAfter(m.keys.Slot, clock.Now(), session.MaxPatience).Text(), s.PublishIn(m.base.Layout), m.keys.Channel,
 			m.base.Floor,
 		},
 	})

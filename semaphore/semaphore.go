@@ -29,7 +29,7 @@ type Semaphore struct {
 	base     acquire.Base
 	table    *layout.Semaphore
 	kind     *realm
-	keys     queue.Keys
+	keys     queue.LockKeys
 	capacity int
 	one      acquire.Lock // a wish for one permit, which most are
 }
@@ -227,10 +227,10 @@ func (m *Semaphore) wanting(n int) acquire.Lock {
 	}
 	return acquire.Lock{
 		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
-		Wish: &queue.Wish{
-			Life: m.base.Terms.First(), Floor: m.base.Floor, Mark: mark, Beside: true,
-			Like: acquire.Like(&m.table.Ground, m.like(n), local.Request{Way: local.Own, Beside: true}),
-			Args: append([]string{capacity, exact}, m.table.Args...),
+		Request: &queue.Request{
+			Life: m.base.Terms.First(), FloorTTL: m.base.Floor, Mode: mark, Shared: true,
+			ShareKey: acquire.Like(&m.table.Ground, m.like(n), local.Request{Way: local.Own, Beside: true}),
+			Args:     append([]string{capacity, exact}, m.table.Args...),
 		},
 	}
 }

@@ -43,7 +43,7 @@ type realm struct {
 
 	hold hold.Realm
 	// wishes are those of locks without options of their own. Never written to.
-	wishes map[Mode]*queue.Wish
+	wishes map[Mode]*queue.Request
 }
 
 // Make makes x the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
@@ -64,7 +64,7 @@ func (x *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 		wish = wishFor(table, mode, x.Resolved)
 	}
 	x.lock = Lock{
-		Kind: &r.Kind, Realm: &r.hold, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Ground, x.room[:0]), Wish: wish,
+		Kind: &r.Kind, Realm: &r.hold, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Ground, x.room[:0]), Request: wish,
 	}
 }
 
@@ -75,7 +75,7 @@ func (x *Exclusive) newRealm(kind session.Kind) *realm {
 	}
 	r := &realm{Kind: NewKind(x.Session, x.Layout, &x.table.Ground, nil), hold: hold.Realm{Kind: string(kind)}}
 	r.Gather, r.Scatter = x.table.Gather, x.table.Scatter
-	r.wishes = map[Mode]*queue.Wish{
+	r.wishes = map[Mode]*queue.Request{
 		Turns:   wishFor(x.table, Turns, x.Session.Defaults[session.Reentrant]),
 		Ordered: wishFor(x.table, Ordered, x.Session.Defaults[session.Fair]),
 	}
@@ -84,15 +84,15 @@ func (x *Exclusive) newRealm(kind session.Kind) *realm {
 
 // wishFor returns the request of a lock with those settings. Holds whose time counts from the grant are not
 // handed over.
-func wishFor(table *layout.Exclusive, mode Mode, s *session.Resolved) *queue.Wish {
-	w := &queue.Wish{Life: s.Terms.First(), Floor: s.Floor}
+func wishFor(table *layout.Exclusive, mode Mode, s *session.Resolved) *queue.Request {
+	w := &queue.Request{Life: s.Terms.First(), FloorTTL: s.Floor}
 	if table.Moded {
-		w.Mark = string(mode)
+		w.Mode = string(mode)
 	}
 	if mode == Turns && !s.Terms.Fixed && s.Terms.MaxHold == 0 {
-		w.Like = local.Request{Most: 1, Lease: s.Terms.Lease, First: s.Terms.First(), Replicas: s.Replicas.Small()}
+		w.ShareKey = local.Request{Most: 1, Lease: s.Terms.Lease, First: s.Terms.First(), Replicas: s.Replicas.Small()}
 	}
-	w.Like = Like(&table.Ground, w.Like, local.Request{Way: local.Own, Most: 1})
+	w.ShareKey = Like(&table.Ground, w.ShareKey, local.Request{Way: local.Own, Most: 1})
 	return w
 }
 
@@ -135,7 +135,7 @@ func (x *Exclusive) ForceUnlock(ctx context.Context) error {
 		return wire.Call{
 			Script: x.table.Force,
 			Keys:   x.lock.Keys.All,
-			Args:   []string{hold, x.Session.PublishIn(x.Layout), x.lock.Keys.Grants, told, x.Floor},
+			Args:   []string{hold, x.Session.PublishIn(x.Layout), x.lock.Keys.Channel, told, x.Floor},
 		}
 	})
 }
@@ -221,11 +221,11 @@ func (x *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter
 
 // goroutines returns how many goroutines wait by a ticket of this session, or 0 if that is not known.
 func (x *Exclusive) goroutines(ticket string) int {
-	of, is := x.lock.Kind.Source.(lines)
+	of, is := x.lock.Kind.Granter.(lines)
 	if !is {
 		return 0
 	}
-	like := of.Like(ticket)
+	like := of.ShareKeyOf(ticket)
 	if like == (local.Request{}) {
 		return 0
 	}

@@ -24,8 +24,8 @@ type held struct {
 	hold.Hold
 
 	lock    *Lock
-	queue   queue.Asker
-	attempt queue.Holder
+	queue   queue.Requester
+	attempt queue.ServerHold
 	lasts   time.Duration // for how long the server may keep the hold after a renewal, or after the grant
 
 	local *local.Queue // in which goroutines of the process wait for it; nil if they have tickets of their own
@@ -37,7 +37,7 @@ type held struct {
 // Vacated implements hold.Home: the last lease was unlocked.
 func (n *held) Vacated(now clock.Instant) error {
 	if n.local != nil {
-		switch n.local.Pass(now, n.lock.Wish.Like, n) {
+		switch n.local.Pass(now, n.lock.Request.ShareKey, n) {
 		case local.Passed:
 			return nil
 		case local.Refused:
@@ -102,7 +102,7 @@ func (n *held) over() {
 // leaveLocal counts the hold out of the queue of this process.
 func (n *held) leaveLocal() {
 	if n.local != nil {
-		n.local.Ended(n.lock.Wish.Like)
+		n.local.Ended(n.lock.Request.ShareKey)
 		n.lock.Kind.Queues.Done(n.local)
 	}
 }

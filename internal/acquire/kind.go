@@ -19,12 +19,12 @@ import (
 
 // Kind is one kind of lock in one session.
 type Kind struct {
-	queue.Source
+	queue.Granter
 
 	// Renew lengthens the life of holds.
 	Renew *scripts.Script
 	// Named returns what renewals call the hold of an attempt.
-	Named func(a queue.Holder) string
+	Named func(a queue.ServerHold) string
 	// Queues hold the goroutines of the process that wait, and count them.
 	Queues *local.Table
 	// Passing is how holds are handed over inside the process, if they are.
@@ -39,11 +39,11 @@ type Kind struct {
 // Lock is one lock of a kind: the caller's session, the request, and the realm in which the lease counts. It
 // is written once.
 type Lock struct {
-	Kind  *Kind
-	Base  *Base
-	Keys  queue.Keys
-	Realm *hold.Realm
-	Wish  *queue.Wish
+	Kind    *Kind
+	Base    *Base
+	Keys    queue.LockKeys
+	Realm   *hold.Realm
+	Request *queue.Request
 }
 
 // Take blocks until the caller holds the lock. If the question for replicas had no reply, Take releases the
@@ -67,9 +67,9 @@ func (l *Lock) take(ctx context.Context) (hold.Lease, error) {
 	q := l.Kind.Queues.Use(l.Keys.Holder)
 	defer l.Kind.Queues.Done(q)
 	if l.meets() {
-		return l.Kind.Queues.Take(ctx, q, l.Wish.Like, l)
+		return l.Kind.Queues.Take(ctx, q, l.Request.ShareKey, l)
 	}
-	return q.TakeAlone(ctx, l.Wish.Beside, l)
+	return q.TakeAlone(ctx, l.Request.Shared, l)
 }
 
 // Ready implements local.Source.
@@ -89,7 +89,7 @@ func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	a, err := e.queue.Try(ctx, l.Wish)
+	a, err := e.queue.Try(ctx, l.Request)
 	var lease hold.Lease
 	if err == nil {
 		lease, err = l.begin(ctx, e.queue, a, 0)
@@ -102,13 +102,13 @@ func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
 type entered struct {
 	lock  *Lock
 	local *local.Queue
-	queue queue.Asker
+	queue queue.Requester
 }
 
 // enter counts the caller in, unless goroutines of this session are before it.
 func (l *Lock) enter() (e entered, err error) {
 	e = entered{lock: l, local: l.Kind.Queues.Use(l.Keys.Holder)}
-	if !e.local.Try(l.Wish.Like) {
+	if !e.local.Try(l.Request.ShareKey) {
 		l.Kind.Queues.Done(e.local)
 		return e, errs.ErrHeldHere
 	}
@@ -130,7 +130,7 @@ func (e entered) left(hasHold bool) { //nolint:revive // a fact, not a switch
 
 // leftLocal counts the caller out of the queue of this process.
 func (e entered) leftLocal() {
-	e.local.Tried(e.lock.Wish.Like)
+	e.local.Tried(e.lock.Request.ShareKey)
 	e.lock.Kind.Queues.Done(e.local)
 }
 
@@ -138,12 +138,12 @@ func (e entered) leftLocal() {
 // leaves.
 type Candidate struct {
 	lock    *Lock
-	queue   queue.Asker
-	place   queue.Waiter
-	atOnce  bool            // the first reply granted the lock
-	queued  clock.Instant   // when it began to wait; zero if the lock was granted at once
-	undated wire.NoDeadline // of the first Enter
-	room    queue.Place     // for place
+	queue   queue.Requester
+	place   queue.WaitingRequest
+	atOnce  bool                // the first reply granted the lock
+	queued  clock.Instant       // when it began to wait; zero if the lock was granted at once
+	undated wire.NoDeadline     // of the first Enter
+	room    queue.QueuedRequest // for place
 }
 
 // Stand returns a candidate, or the reason why the session accepts none.
@@ -152,7 +152,7 @@ func (l *Lock) Stand() (*Candidate, error) {
 		return nil, err
 	}
 	c := &Candidate{lock: l, queue: l.Kind.Use(&l.Keys)}
-	c.place = c.queue.Stand(l.Wish, &c.room)
+	c.place = c.queue.Prepare(l.Request, &c.room)
 	return c, nil
 }
 
@@ -179,7 +179,7 @@ func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
 }
 
 // waited returns how long the candidate waited for its grant.
-func (c *Candidate) waited(a queue.Holder) time.Duration {
+func (c *Candidate) waited(a queue.ServerHold) time.Duration {
 	if c.queued.IsZero() {
 		return 0
 	}
@@ -187,14 +187,14 @@ func (c *Candidate) waited(a queue.Holder) time.Duration {
 }
 
 // leave counts a call that failed, or a hold that is over, out of the queue and the session.
-func (l *Lock) leave(q queue.Asker) {
+func (l *Lock) leave(q queue.Requester) {
 	q.Done()
 	l.Base.Session.End()
 }
 
 // begin makes the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too few
 // replicas have it, or if the session closed meanwhile.
-func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder, waited time.Duration) (hold.Lease, error) {
+func (l *Lock) begin(ctx context.Context, q queue.Requester, a queue.ServerHold, waited time.Duration) (hold.Lease, error) {
 	if err := l.replicate(ctx, a); err != nil {
 		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
 		// If ctx ends meanwhile, the release continues in the background.
@@ -210,12 +210,12 @@ func (l *Lock) begin(ctx context.Context, q queue.Asker, a queue.Holder, waited 
 
 // start makes the hold that was granted to a ticket that had waited for so long. It ends by until at the latest, unless
 // until is the zero Instant.
-func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant, waited time.Duration) hold.Lease {
+func (l *Lock) start(q queue.Requester, a queue.ServerHold, until clock.Instant, waited time.Duration) hold.Lease {
 	n := &held{lock: l, queue: q, attempt: a}
 	grant := a.Grant()
 	if l.meets() {
 		n.local, n.turnEnds = l.Kind.Queues.Use(l.Keys.Holder), grant.Read.Mono()+l.Kind.Passing.turn(waited)
-		n.local.Began(l.Wish.Like)
+		n.local.Began(l.Request.ShareKey)
 	}
 	first, last := grant.Tokens()
 	lease := n.Hold.Begin(n, l.Realm, first, lastOf(first, last, waited))
@@ -233,14 +233,14 @@ func (l *Lock) start(q queue.Asker, a queue.Holder, until clock.Instant, waited 
 		n.Term.Break(err, false)
 	}
 	if n.local != nil {
-		n.local.Open(l.Wish.Like, lease)
+		n.local.Open(l.Request.ShareKey, lease)
 	}
 	return lease
 }
 
 // replicate waits until enough replicas have the hold, if the options ask for that. The wait takes time
 // from the hold, so replicate renews it in the same round trip.
-func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
+func (l *Lock) replicate(ctx context.Context, a queue.ServerHold) error {
 	if l.Base.Replicas.Count == 0 {
 		return nil
 	}
@@ -258,7 +258,7 @@ func (l *Lock) replicate(ctx context.Context, a queue.Holder) error {
 	if err = errs.Join(err, shortfall); err != nil {
 		return CutShort(ctx, err)
 	}
-	a.Lengthened(life, sent)
+	a.Extended(life, sent)
 	return nil
 }
 

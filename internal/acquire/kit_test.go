@@ -58,7 +58,7 @@ func (p *place) join(options ...signalbox.LockOption) *user {
 	u := &user{place: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Handle)(u.session).Session()
 	kind := acquire.NewKind(s, layout.Native(), &layout.Native().Semaphore.Ground, nil)
-	session.PartOf(s, "semaphore", func() queue.Source { return kind.Source })
+	session.PartOf(s, "semaphore", func() queue.Granter { return kind.Granter })
 	u.kind = &kind
 	p.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
@@ -75,7 +75,7 @@ func (u *user) wanting(n int) *acquire.Lock {
 	require.NoError(u.place, base.Check())
 	return &acquire.Lock{
 		Kind: u.kind, Base: &base, Realm: &u.realm, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Ground, nil),
-		Wish: &queue.Wish{Life: base.Terms.Life(), Floor: base.Floor, Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true},
+		Request: &queue.Request{Life: base.Terms.Life(), FloorTTL: base.Floor, Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Shared: true},
 	}
 }
 
@@ -118,7 +118,7 @@ func (u *user) rests() {
 	u.place.Helper()
 	s := (*session.Handle)(u.session).Session()
 	redistest.Await(u.place, "rest", func() bool {
-		queues, attempts, _ := u.kind.Source.(interface {
+		queues, attempts, _ := u.kind.Granter.(interface {
 			Len() (queues, attempts, ears int)
 		}).Len()
 		return queues == 0 && attempts == 0 && s.Undoer.Pending() == 0 && u.place.holds() == 0

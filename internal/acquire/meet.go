@@ -26,16 +26,16 @@ func Like(g *layout.Ground, r, own local.Request) local.Request {
 }
 
 // meets reports whether the goroutines that wait for l wait for each other: one of them at a time asks the server.
-func (l *Lock) meets() bool { return l.Wish.Like != local.Request{} }
+func (l *Lock) meets() bool { return l.Request.ShareKey != local.Request{} }
 
 // share returns a lease of the hold that the session shares, if there is one that may be shared further.
 func (l *Lock) share(ctx context.Context) (hold.Lease, bool) {
-	if l.Wish.Like.Way != local.Shared {
+	if l.Request.ShareKey.Way != local.Shared {
 		return hold.Lease{}, false
 	}
 	q := l.Kind.Queues.Use(l.Keys.Holder)
 	defer l.Kind.Queues.Done(q)
-	return q.Share(ctx, l.Wish.Like, l)
+	return q.Share(ctx, l.Request.ShareKey, l)
 }
 
 // Share implements local.Sharer.

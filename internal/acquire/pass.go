@@ -84,7 +84,7 @@ func (p *Passing) took(d time.Duration) {
 // Refuse implements session.Part.
 func (k *Kind) Refuse(err error) {
 	k.Queues.Refuse(err)
-	k.Source.Refuse(err)
+	k.Granter.Refuse(err)
 }
 
 // Ticket implements local.Source.
@@ -97,8 +97,8 @@ func (l *Lock) Ticket() (local.Ticket, error) {
 }
 
 // Enter implements local.Ticket.
-func (c *Candidate) Enter(ctx context.Context) (granted bool, err error) {
-	c.atOnce, err = c.place.Enter(c.undated.Of(ctx))
+func (c *Candidate) Join(ctx context.Context) (granted bool, err error) {
+	c.atOnce, err = c.place.Join(c.undated.Of(ctx))
 	if !c.atOnce && c.queued.IsZero() {
 		c.queued = clock.Now()
 	}
@@ -116,7 +116,7 @@ func (c *Candidate) Leave() {
 // yielder is a queue.Holder that can be asked about.
 type yielder interface {
 	// Yield asks with script whether the hold may continue; see queue.Attempt.Yield.
-	Yield(ctx context.Context, script *scripts.Script) (queue.Fate, error)
+	Yield(ctx context.Context, script *scripts.Script) (queue.YieldResult, error)
 }
 
 // Give implements local.Giver.
@@ -155,7 +155,7 @@ func (n *held) requeue(now clock.Instant, a queue.Requeuer) error {
 	}
 	if place == nil {
 		l.Base.Session.End()
-	} else if c := (&Candidate{lock: l, queue: l.Kind.Use(&l.Keys), place: place, queued: now}); !n.local.Send(l.Wish.Like, c) {
+	} else if c := (&Candidate{lock: l, queue: l.Kind.Use(&l.Keys), place: place, queued: now}); !n.local.Send(l.Request.ShareKey, c) {
 		c.Leave()
 	}
 	return n.released(had, err, errs.ErrLostGone)
@@ -177,10 +177,10 @@ func (n *held) yield(sent clock.Instant, a yielder) error {
 		return n.releaseWithin(patience, now, nil)
 	case err != nil:
 		return n.releaseWithin(patience, now, errs.ErrLostGone)
-	case fate == queue.Gone:
+	case fate == queue.YieldGone:
 		n.Term.Gone()
 		return errs.ErrLostGone
-	case fate == queue.Released:
+	case fate == queue.YieldReleased:
 		if n.Term.Stop(now) == nil {
 			n.over()
 		}
@@ -189,7 +189,7 @@ func (n *held) yield(sent clock.Instant, a yielder) error {
 	if grant := n.attempt.Grant(); n.Term.Extended(grant.Life, grant.Sent) {
 		n.Refill(grant.Tokens())
 		n.turnEnds = grant.Read.Mono() + n.lock.Kind.Passing.turn(0)
-		if n.local.Pass(now, l.Wish.Like, n) == local.Passed {
+		if n.local.Pass(now, l.Request.ShareKey, n) == local.Passed {
 			return nil
 		}
 	}

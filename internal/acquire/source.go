@@ -24,20 +24,20 @@ func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal fun
 	if refusal == nil {
 		refusal = unknown
 	}
-	k := Kind{Renew: g.Renew, Named: queue.Holder.Name, Queues: local.NewTable(s.Timers), Passing: new(Passing)}
+	k := Kind{Renew: g.Renew, Named: queue.ServerHold.Name, Queues: local.NewTable(s.Timers), Passing: new(Passing)}
 	if named := g.Named; named != nil {
-		k.Named = func(a queue.Holder) string { return named(a.Grant().Stamp.Text(), a.Name()) }
+		k.Named = func(a queue.ServerHold) string { return named(a.Grant().Stamp.Text(), a.Name()) }
 	}
 	if g.Contest != nil {
-		k.Source = retry.New(s, retry.Kind{Contest: g.Contest, Layout: l, Refusal: refusal})
+		k.Granter = retry.New(s, retry.Config{Contest: g.Contest, Layout: l, Refusal: refusal})
 		return k
 	}
 	k.Passing.Yield = g.Line.Yield
 	if g.Line.Requeue != nil {
 		k.Passing.cost.Store(int64(usualCost))
 	}
-	k.Source = lines{queue.New(s, queue.Kind{
-		Enter: g.Line.Enter, Look: g.Line.Look, Wait: g.Line.Wait, Leave: g.Line.Leave, Drop: g.Line.Drop, Requeue: g.Line.Requeue,
+	k.Granter = lines{queue.New(s, queue.Config{
+		Enter: g.Line.Enter, Poll: g.Line.Look, Heartbeat: g.Line.Wait, Leave: g.Line.Leave, Drop: g.Line.Drop, Requeue: g.Line.Requeue,
 		Labelled: g.Line.Labelled, Refusal: refusal,
 	})}
 	return k
@@ -48,32 +48,32 @@ func unknown(reply wire.Reply) error {
 }
 
 // KeysOf returns the keys of a lock that uses g. The keys of its scripts are appended to room.
-func KeysOf(b *Base, g *layout.Ground, room []string) queue.Keys {
+func KeysOf(b *Base, g *layout.Ground, room []string) queue.LockKeys {
 	k := g.Keys(b.Names, room)
-	return queue.Keys{Holder: k.Holder, All: k.All, Grants: cmp.Or(k.Told, b.Grants()), Slot: b.Session.Runner.Slot(b.Names.Holder)}
+	return queue.LockKeys{Holder: k.Holder, All: k.All, Channel: cmp.Or(k.Told, b.Grants()), Slot: b.Session.Runner.Slot(b.Names.Holder)}
 }
 
 // lines is a queue.Lines as a queue.Source.
-type lines struct{ *queue.Lines }
+type lines struct{ *queue.Registry }
 
-func (s lines) Use(keys *queue.Keys) queue.Asker { return waiting{s.Lines.Use(keys)} }
+func (s lines) Use(keys *queue.LockKeys) queue.Requester { return waiting{s.Registry.Use(keys)} }
 
 // waiting is a queue.Queue as a queue.Asker.
 type waiting struct{ *queue.Queue }
 
-func (q waiting) Try(ctx context.Context, wish *queue.Wish) (queue.Holder, error) {
+func (q waiting) Try(ctx context.Context, wish *queue.Request) (queue.ServerHold, error) {
 	return granted(q.Queue.Try(ctx, wish))
 }
 
-func (q waiting) Stand(wish *queue.Wish, room *queue.Place) queue.Waiter {
-	return place{q.Queue.Stand(wish, room)}
+func (q waiting) Prepare(wish *queue.Request, room *queue.QueuedRequest) queue.WaitingRequest {
+	return place{q.Queue.Prepare(wish, room)}
 }
 
 // place makes a queue.Place a queue.Waiter.
-type place struct{ *queue.Place }
+type place struct{ *queue.QueuedRequest }
 
-func (p place) Leave() queue.Holder {
-	if a := p.Place.Leave(); a != nil {
+func (p place) Leave() queue.ServerHold {
+	if a := p.QueuedRequest.Leave(); a != nil {
 		return attempt{a}
 	}
 	return nil
@@ -82,12 +82,12 @@ func (p place) Leave() queue.Holder {
 // attempt is a queue.Attempt as a queue.Holder.
 type attempt struct{ *queue.Attempt }
 
-func (a attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Wish) (queue.Holder, error) {
+func (a attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Request) (queue.ServerHold, error) {
 	return granted(a.Attempt.Swap(ctx, script, wish))
 }
 
 // Requeue implements queue.Requeuer.
-func (a attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (queue.Waiter, bool, error) {
+func (a attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (queue.WaitingRequest, bool, error) {
 	p, had, err := a.Attempt.Requeue(ctx, used, lasts)
 	if p == nil {
 		return nil, had, err
@@ -95,7 +95,7 @@ func (a attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Durati
 	return place{p}, had, err
 }
 
-func granted(a *queue.Attempt, err error) (queue.Holder, error) {
+func granted(a *queue.Attempt, err error) (queue.ServerHold, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -33,14 +33,14 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 		require.NoError(t, b.Err)
 		for _, g := range []*layout.Ground{&l.Fair.Ground, &l.RWLock.Ground} {
 			kind := acquire.NewKind((*session.Handle)(s).Session(), l, g, nil)
-			_, contests := kind.Source.(*retry.Contests)
+			_, contests := kind.Granter.(*retry.LockRegistry)
 			require.Equal(t, g.Contest != nil, contests, g.Realm)
 			require.Equal(t, g.Line != nil, !contests, g.Realm)
 			require.Same(t, g.Renew, kind.Renew)
 			keys := acquire.KeysOf(&b, g, nil)
 			require.Equal(t, g.Keys(b.Names, nil).Holder, keys.Holder)
 			require.NotEmpty(t, keys.All)
-			require.NotEmpty(t, keys.Grants)
+			require.NotEmpty(t, keys.Channel)
 			q := kind.Use(&keys)
 			q.Done()
 		}
@@ -63,10 +63,10 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 	s := newSession(t)
 	for of, l := range map[string]struct {
 		signalbox.Layout
-		wish queue.Wish
+		wish queue.Request
 	}{
-		"Native":   {signalbox.Native(), queue.Wish{Life: time.Hour, Floor: "60000", Mark: "f"}},
-		"Redisson": {signalbox.Redisson(), queue.Wish{Life: time.Hour, Like: local.Request{Way: local.Own, Most: 1}}},
+		"Native":   {signalbox.Native(), queue.Request{Life: time.Hour, FloorTTL: "60000", Mode: "f"}},
+		"Redisson": {signalbox.Redisson(), queue.Request{Life: time.Hour, ShareKey: local.Request{Way: local.Own, Most: 1}}},
 	} {
 		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
 		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)

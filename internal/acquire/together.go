@@ -30,18 +30,18 @@ func (n *held) Batch() session.Batch { return n.lock.Batch() }
 // session waits before the caller. If it cannot begin one hold, it keeps neither that one nor those behind.
 // The error is that of the call.
 func together(ctx context.Context, batch []*Lock) (leases []hold.Lease, err error) {
-	all, asked := make([]entered, 0, len(batch)), make([]queue.Asked, 0, len(batch))
+	all, asked := make([]entered, 0, len(batch)), make([]queue.LockRequest, 0, len(batch))
 	for _, l := range batch {
 		e, err := l.enter()
 		if err != nil {
 			break
 		}
 		of := e.queue.(waiting).Queue //nolint:errcheck,forcetypeassert // a kind with Gather has a queue at the server
-		all, asked = append(all, e), append(asked, queue.Asked{Queue: of, Wish: l.Wish})
+		all, asked = append(all, e), append(asked, queue.LockRequest{Queue: of, Request: l.Request})
 	}
 	var attempts []*queue.Attempt
 	if len(all) > 1 {
-		attempts, err = queue.Gather(ctx, batch[0].Kind.Gather, asked)
+		attempts, err = queue.AcquireMany(ctx, batch[0].Kind.Gather, asked)
 	}
 	for i, e := range all {
 		hasHold := false
@@ -59,7 +59,7 @@ func together(ctx context.Context, batch []*Lock) (leases []hold.Lease, err erro
 
 // returned is a hold that is released together with others, and the destination of its error.
 type returned struct {
-	queue.Returned
+	queue.LockRelease
 
 	held   *held
 	result *error
@@ -78,7 +78,7 @@ func (n *held) Return(now clock.Instant, others []session.Returner) []error {
 		r := &returned{held: m, result: &results[i]}
 		verdict := local.Unwanted
 		if m.local != nil {
-			verdict = m.local.Pass(now, m.lock.Wish.Like, m)
+			verdict = m.local.Pass(now, m.lock.Request.ShareKey, m)
 		}
 		switch verdict {
 		case local.Passed:
@@ -102,19 +102,19 @@ func (n *held) scatter(now clock.Instant, given []*returned) {
 	if len(given) == 0 {
 		return
 	}
-	left, all := time.Duration(math.MaxInt64), make([]*queue.Returned, len(given))
+	left, all := time.Duration(math.MaxInt64), make([]*queue.LockRelease, len(given))
 	for i, r := range given {
 		m := r.held
 		left = min(left, m.Term.Deadline().Until(now))
 		of := m.attempt.(attempt).Attempt //nolint:errcheck,forcetypeassert // a kind with Scatter has a queue at the server
-		r.Returned = queue.Returned{Attempt: of, Used: m.used(), Lasts: m.lasts}
-		all[i] = &r.Returned
+		r.LockRelease = queue.LockRelease{Attempt: of, LastUsed: m.used(), ExpiresIn: m.lasts}
+		all[i] = &r.LockRelease
 	}
 	patience := n.lock.Base.Session.PatientUnlock(left)
 	defer patience.End()
-	queue.Scatter(patience, n.lock.Kind.Scatter, all)
+	queue.ReleaseMany(patience, n.lock.Kind.Scatter, all)
 	for _, r := range given {
-		*r.result = r.held.released(r.Had, r.Err, errs.ErrLostGone)
+		*r.result = r.held.released(r.WasHeld, r.Err, errs.ErrLostGone)
 		r.held.over()
 	}
 }

@@ -45,7 +45,7 @@ type Request struct {
 // Ticket is a place in the server's queue. One goroutine at a time waits with it, and may leave it to another.
 type Ticket interface {
 	// Enter returns when the ticket is in the queue or was granted, or why it is neither.
-	Enter(ctx context.Context) (granted bool, err error)
+	Join(ctx context.Context) (granted bool, err error)
 	// Wait waits until the ticket is granted, or returns why it is not.
 	Wait(ctx context.Context) error
 	// Begin ends the ticket and returns a lease of what it was granted. If it was granted nothing, it returns why. Waiting may

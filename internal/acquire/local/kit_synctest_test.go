@@ -68,7 +68,7 @@ var (
 	errServed = errors.New("it was served otherwise")
 )
 
-func (p *fakeTicket) Enter(ctx context.Context) (bool, error) {
+func (p *fakeTicket) Join(ctx context.Context) (bool, error) {
 	p.entering.Add(1)
 	defer p.entering.Add(-1)
 	if p.queued.Load() && len(p.entered) == 0 {

@@ -116,7 +116,7 @@ func (d *desk) releaseLocked() {
 	d.mu.line = d.mu.line[1:]
 }
 
-func (p *seat) Enter(ctx context.Context) (bool, error) {
+func (p *seat) Join(ctx context.Context) (bool, error) {
 	p.desk.takes(time.Millisecond)
 	if ctx.Err() != nil {
 		return false, errs.Ended(ctx)
@@ -265,7 +265,7 @@ func walk(t *testing.T, r Request, seed uint64) {
 func (d *desk) others() {
 	for range 100 {
 		p := d.seat()
-		if _, err := p.Enter(context.Background()); err == nil {
+		if _, err := p.Join(context.Background()); err == nil {
 			_ = p.Wait(context.Background())
 		}
 		d.takes(time.Millisecond)
@@ -310,7 +310,7 @@ func (d *desk) tries(ctx context.Context) (hold.Lease, error) {
 	}
 	defer d.queue.Tried(d.request)
 	p := d.seat()
-	if granted, err := p.Enter(ctx); !granted {
+	if granted, err := p.Join(ctx); !granted {
 		p.end()
 		return hold.Lease{}, errors.Join(errs.ErrHeld, err)
 	}

@@ -146,11 +146,11 @@ type sharing struct {
 	shares  bool
 }
 
-func (t *sharing) Enter(ctx context.Context) (granted bool, err error) {
+func (t *sharing) Join(ctx context.Context) (granted bool, err error) {
 	if t.lease, t.shares = t.queue.Share(ctx, t.request, t.sharer); t.shares {
 		return true, nil
 	}
-	return t.Ticket.Enter(ctx)
+	return t.Ticket.Join(ctx)
 }
 
 func (t *sharing) Begin(ctx context.Context, err error) (hold.Lease, error) {

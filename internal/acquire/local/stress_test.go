@@ -61,7 +61,7 @@ func (p *spot) isGranted() bool {
 	}
 }
 
-func (p *spot) Enter(ctx context.Context) (bool, error) {
+func (p *spot) Join(ctx context.Context) (bool, error) {
 	runtime.Gosched()
 	if ctx.Err() != nil {
 		return false, errs.Ended(ctx)

@@ -39,7 +39,7 @@ func (q *Queue) TakeAlone(ctx context.Context, several bool, s Source) (hold.Lea
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	granted, err := t.Enter(ctx)
+	granted, err := t.Join(ctx)
 	if !granted && err == nil {
 		q.uncount(counts - 1)
 		counts = 1
@@ -103,7 +103,7 @@ func (v *visit) ask(ctx context.Context) (hold.Lease, error) {
 		v.asked()
 		return hold.Lease{}, err
 	}
-	granted, err := t.Enter(ctx)
+	granted, err := t.Join(ctx)
 	v.atOnce = granted
 	if granted || err != nil {
 		lease, err := t.Begin(ctx, err)
@@ -172,7 +172,7 @@ func (v *visit) seek(ctx context.Context, t Ticket) (lease hold.Lease, waits boo
 			return hold.Lease{}, false, err
 		}
 	}
-	granted, err := t.Enter(ctx)
+	granted, err := t.Join(ctx)
 	v.atOnce = granted
 	if granted || err != nil {
 		return v.begin(ctx, t, err)

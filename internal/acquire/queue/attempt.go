@@ -44,7 +44,7 @@ func (g Grant) Tokens() (first, last uint64) {
 }
 
 // Tenant is the hold in this process that has the lock.
-type Tenant interface {
+type LocalHold interface {
 	// Evict ends the hold for cause.
 	Evict(cause error)
 	// Superseded ends the hold because the server has granted the lock to a newer one: it is gone.
@@ -58,13 +58,13 @@ type Tenant interface {
 type Attempt struct {
 	q    *Queue
 	name string        // the ticket: the hold id, and the mark of the wish; assigned once
-	wish *Wish         // assigned once
+	wish *Request      // assigned once
 	news chan struct{} // room for one, coalesces; nil until a goroutine waits for it
 
 	told     context.CancelFunc // ends an enter that waits for its reply; nil if no message could replace the reply
 	refusal  error              // why it is over before it began, if the server gave a reason
 	grant    Grant
-	tenant   Tenant
+	tenant   LocalHold
 	notAfter wire.Stamp // of the newest enter; 0 if none was sent
 	enters   int32      // how many were sent; a requeue for it is one
 
@@ -84,8 +84,8 @@ type Attempt struct {
 }
 
 // begin makes an attempt known that comes to try, before anything of it is sent.
-func (q *Queue) begin(wish *Wish) *Attempt {
-	a := &Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish}
+func (q *Queue) begin(wish *Request) *Attempt {
+	a := &Attempt{q: q, name: q.lines.session.NewTicket(wish.Mode), wish: wish}
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	a.beginLocked()
@@ -98,8 +98,8 @@ func (a *Attempt) beginLocked() {
 }
 
 // beginWaiting registers an attempt that is to wait in the queue, where it stays.
-func (q *Queue) beginWaiting(wish *Wish) *Attempt {
-	a := &Attempt{q: q, name: q.lines.session.NewTicket(wish.Mark), wish: wish, queues: true, comes: true}
+func (q *Queue) beginWaiting(wish *Request) *Attempt {
+	a := &Attempt{q: q, name: q.lines.session.NewTicket(wish.Mode), wish: wish, queues: true, comes: true}
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
 	a.beginLocked()
@@ -276,7 +276,7 @@ func (a *Attempt) Grant() Grant {
 // ends the older hold that the session may have: the message that a force unlock ended that one may arrive
 // after the newer grant. The older one is the one with the smaller token. That can be a itself, if another
 // attempt was granted the lock before the goroutine of a ran.
-func (a *Attempt) Begin(tenant Tenant) {
+func (a *Attempt) Begin(tenant LocalHold) {
 	older, doubtful := a.begin(tenant)
 	if older != nil {
 		older.Superseded()
@@ -286,7 +286,7 @@ func (a *Attempt) Begin(tenant Tenant) {
 	}
 }
 
-func (a *Attempt) begin(tenant Tenant) (older Tenant, doubtful bool) {
+func (a *Attempt) begin(tenant LocalHold) (older LocalHold, doubtful bool) {
 	q := a.q
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
@@ -323,7 +323,7 @@ func (a *Attempt) isSureLocked() bool {
 }
 
 // Lengthened records that the hold was lengthened by a call that was sent at sent. Call it before Begin.
-func (a *Attempt) Lengthened(life time.Duration, sent clock.Instant) {
+func (a *Attempt) Extended(life time.Duration, sent clock.Instant) {
 	a.q.lines.mu.Lock()
 	defer a.q.lines.mu.Unlock()
 	a.grant.Life, a.grant.Sent = life, sent
@@ -342,6 +342,6 @@ func (a *Attempt) ticket() string { return a.name }
 
 // attempt returns the part of the hold id that is not the session's.
 func (a *Attempt) attempt() string {
-	end := len(a.name) - len(a.wish.Mark)
+	end := len(a.name) - len(a.wish.Mode)
 	return a.name[end-attemptSize : end]
 }

@@ -12,7 +12,7 @@ import (
 
 // ear is one channel on which grants are heard, for all queues that are notified on it.
 type ear struct {
-	lines   *Lines
+	lines   *Registry
 	channel string
 	users   int // lines; guarded by the lock of its Lines
 
@@ -20,7 +20,7 @@ type ear struct {
 }
 
 // earLocked returns the listener of a channel and counts a queue in.
-func (ls *Lines) earLocked(channel string) *ear {
+func (ls *Registry) earLocked(channel string) *ear {
 	e := ls.mu.ears[channel]
 	if e == nil {
 		e = &ear{lines: ls, channel: channel}
@@ -100,7 +100,7 @@ func grants(text string) iter.Seq[grant] {
 }
 
 // granted handles the message that attempts of this session have the lock.
-func (ls *Lines) granted(text string) {
+func (ls *Registry) granted(text string) {
 	if text == "" {
 		return
 	}
@@ -114,7 +114,7 @@ func (ls *Lines) granted(text string) {
 
 // grantedLocked handles one grant. An unknown attempt belongs to a copy of this process, restored from a
 // snapshot, or was released while the message was on its way. A hold without an attempt expires.
-func (ls *Lines) grantedLocked(g grant, now clock.Instant) {
+func (ls *Registry) grantedLocked(g grant, now clock.Instant) {
 	if a := ls.mu.attempts[g.attempt]; a != nil {
 		a.grantedLocked(g.token, g.paid, now)
 	}

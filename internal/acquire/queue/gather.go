@@ -14,14 +14,14 @@ import (
 )
 
 // Asked is a lock that is asked for together with others, exclusive as they are.
-type Asked struct {
-	Queue *Queue
-	Wish  *Wish
+type LockRequest struct {
+	Queue   *Queue
+	Request *Request
 }
 
 // Gather acquires locks in one call, in order: those that are free and have no queue, and none behind the
 // first that it cannot acquire. It returns the holds of the acquired locks. After an error it returns no holds.
-func Gather(ctx context.Context, script *scripts.Script, asked []Asked) ([]*Attempt, error) {
+func AcquireMany(ctx context.Context, script *scripts.Script, asked []LockRequest) ([]*Attempt, error) {
 	s, first := asked[0].Queue.lines.session, asked[0].Queue
 	if err := s.Meet(ctx, first.keys.Holder); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func Gather(ctx context.Context, script *scripts.Script, asked []Asked) ([]*Atte
 	call := wire.Call{Script: script, Keys: make([]string, len(asked)), Args: make([]string, 0, 4*len(asked))}
 	sent := clock.Now()
 	for i, one := range asked {
-		a := one.Queue.begin(one.Wish)
+		a := one.Queue.begin(one.Request)
 		a.toSend(sent)
 		attempts[i], call.Keys[i] = a, one.Queue.keys.Holder
 		call.Args = append(call.Args, a.ticket(), wire.Milliseconds(a.wish.Life), a.notAfter.Text(), s.Settings.Label)
@@ -79,17 +79,17 @@ func (a *Attempt) gathered(reply wire.Reply, n int, sent clock.Instant) bool {
 }
 
 // Returned is a hold that is released together with others, and what became of that.
-type Returned struct {
-	Attempt *Attempt
-	Used    wire.Stamp    // see Attempt.Release
-	Lasts   time.Duration // see Attempt.Release
-	Had     bool
-	Err     error
+type LockRelease struct {
+	Attempt   *Attempt
+	LastUsed  wire.Stamp    // see Attempt.Release
+	ExpiresIn time.Duration // see Attempt.Release
+	WasHeld   bool
+	Err       error
 }
 
 // Scatter releases the holds of a gathering, and waits for that as long as ctx lasts: those that have no queue in one
 // call, or in one call for each slot; and the others, which hand their locks over, in one pipeline.
-func Scatter(ctx context.Context, script *scripts.Script, all []*Returned) {
+func ReleaseMany(ctx context.Context, script *scripts.Script, all []*LockRelease) {
 	s := all[0].Attempt.q.lines.session
 	groups := groupBySlot(s, all)
 	calls := make([]wire.Call, len(groups))
@@ -98,10 +98,10 @@ func Scatter(ctx context.Context, script *scripts.Script, all []*Returned) {
 		for _, r := range group {
 			r.Attempt.Begin(nil) // see Release
 			calls[n].Keys = append(calls[n].Keys, r.Attempt.q.keys.Holder)
-			calls[n].Args = append(calls[n].Args, r.Attempt.Name(), r.Attempt.floor(r.Used), r.Attempt.wish.Floor)
+			calls[n].Args = append(calls[n].Args, r.Attempt.Name(), r.Attempt.floor(r.LastUsed), r.Attempt.wish.FloorTTL)
 		}
 	}
-	var rest []*Returned
+	var rest []*LockRelease
 	for n, outcome := range s.Runner.RunMany(ctx, calls) {
 		again := len(groups[n]) > 1 && outcome.Err != nil && s.Runner.SpanFailed(outcome.Err)
 		for i, r := range groups[n] {
@@ -114,12 +114,12 @@ func Scatter(ctx context.Context, script *scripts.Script, all []*Returned) {
 }
 
 // groupBySlot divides holds into those that one script may release.
-func groupBySlot(s *session.Session, all []*Returned) [][]*Returned {
+func groupBySlot(s *session.Session, all []*LockRelease) [][]*LockRelease {
 	if len(all) < 2 || s.Runner.SpansSlots() {
-		return [][]*Returned{all}
+		return [][]*LockRelease{all}
 	}
-	slices.SortStableFunc(all, func(a, b *Returned) int { return int(a.Attempt.q.keys.Slot) - int(b.Attempt.q.keys.Slot) })
-	var groups [][]*Returned
+	slices.SortStableFunc(all, func(a, b *LockRelease) int { return int(a.Attempt.q.keys.Slot) - int(b.Attempt.q.keys.Slot) })
+	var groups [][]*LockRelease
 	for from, i := 0, 1; i <= len(all); i++ {
 		if i == len(all) || all[i].Attempt.q.keys.Slot != all[from].Attempt.q.keys.Slot {
 			groups, from = append(groups, all[from:i]), i
@@ -131,7 +131,7 @@ func groupBySlot(s *session.Session, all []*Returned) [][]*Returned {
 // scattered records the i-th reply of a script that released several holds, and reports whether this one is to be
 // released by a call of its own. That is so if the script said that the hold is gone: it may have been at a shard that
 // is not the key's. again is a refusal that may be due to the slots of the keys.
-func (r *Returned) scattered(outcome *wire.Outcome, i int, again bool) bool {
+func (r *LockRelease) scattered(outcome *wire.Outcome, i int, again bool) bool {
 	part, failure := outcome.Reply, outcome.Err
 	if failure == nil {
 		part, failure = outcome.Reply.Part(i)
@@ -142,15 +142,15 @@ func (r *Returned) scattered(outcome *wire.Outcome, i int, again bool) bool {
 		r.over()
 		return false
 	case failure != nil || part.Code() != wire.Done || !r.isSure():
-		r.Had = failure == nil && part.Code() == wire.Done
+		r.WasHeld = failure == nil && part.Code() == wire.Done
 		return true
 	}
-	r.Had = true
+	r.WasHeld = true
 	r.over()
 	return false
 }
 
-func (r *Returned) isSure() bool {
+func (r *LockRelease) isSure() bool {
 	ls := r.Attempt.q.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -158,28 +158,28 @@ func (r *Returned) isSure() bool {
 }
 
 // over ends a hold that was released, or may have been.
-func (r *Returned) over() {
+func (r *LockRelease) over() {
 	r.Attempt.end()
 	if r.Err != nil {
-		r.Attempt.releaseFailed(r.Err, r.Lasts)
+		r.Attempt.releaseFailed(r.Err, r.ExpiresIn)
 		return
 	}
 	r.Attempt.forget()
 }
 
 // leaveTogether releases holds by a call each.
-func leaveTogether(ctx context.Context, s *session.Session, all []*Returned) {
+func leaveTogether(ctx context.Context, s *session.Session, all []*LockRelease) {
 	if len(all) == 0 {
 		return
 	}
 	calls := make([]wire.Call, len(all))
 	for i, r := range all {
-		calls[i] = r.Attempt.leaveCall(nil, r.Used)
+		calls[i] = r.Attempt.leaveCall(nil, r.LastUsed)
 	}
 	for i, outcome := range s.Runner.RunMany(ctx, calls) {
 		r := all[i]
 		if wire.TryAgain(outcome.Err) {
-			r.Had, r.Err = r.Attempt.Release(ctx, r.Used, r.Lasts)
+			r.WasHeld, r.Err = r.Attempt.Release(ctx, r.LastUsed, r.ExpiresIn)
 			continue
 		}
 		if r.Err = outcome.Err; r.Err != nil {
@@ -189,6 +189,6 @@ func leaveTogether(ctx context.Context, s *session.Session, all []*Returned) {
 		r.Attempt.end()
 		r.Attempt.handed(outcome.Reply)
 		r.Attempt.released(false)
-		r.Had = r.Had || outcome.Reply.Code() == wire.Done
+		r.WasHeld = r.WasHeld || outcome.Reply.Code() == wire.Done
 	}
 }

@@ -12,21 +12,21 @@ import (
 )
 
 // asks returns the locks with these names, to be acquired together.
-func (u *user) asks(names ...string) []Asked {
+func (u *user) asks(names ...string) []LockRequest {
 	u.place.Helper()
-	asked := make([]Asked, len(names))
+	asked := make([]LockRequest, len(names))
 	for i, name := range names {
 		q := u.Use(keysOf(u.place, name))
 		u.place.Cleanup(func() { u.Done(q) })
-		asked[i] = Asked{q, wish}
+		asked[i] = LockRequest{q, wish}
 	}
 	return asked
 }
 
 // gathers acquires locks, and checks how many it got.
-func (u *user) gathers(n int, asked []Asked) []*Attempt {
+func (u *user) gathers(n int, asked []LockRequest) []*Attempt {
 	u.place.Helper()
-	got, err := Gather(u.place.Context(), scripts.LockGather, asked)
+	got, err := AcquireMany(u.place.Context(), scripts.LockGather, asked)
 	require.NoError(u.place, err)
 	require.Len(u.place, got, n)
 	return got
@@ -35,19 +35,19 @@ func (u *user) gathers(n int, asked []Asked) []*Attempt {
 // scatters releases holds, which must be there.
 func (u *user) scatters(all []*Attempt) {
 	u.place.Helper()
-	returned := make([]*Returned, len(all))
+	returned := make([]*LockRelease, len(all))
 	for i, a := range all {
-		returned[i] = &Returned{Attempt: a, Lasts: lease}
+		returned[i] = &LockRelease{Attempt: a, ExpiresIn: lease}
 	}
-	Scatter(u.place.Context(), scripts.LockScatter, returned)
+	ReleaseMany(u.place.Context(), scripts.LockScatter, returned)
 	for _, r := range returned {
 		require.NoError(u.place, r.Err)
-		require.True(u.place, r.Had)
+		require.True(u.place, r.WasHeld)
 	}
 }
 
 // unheld waits until the session knows of no attempt and none of the locks is held.
-func (u *user) unheld(asked []Asked) {
+func (u *user) unheld(asked []LockRequest) {
 	u.place.Helper()
 	await(u.place, "the end of everything", func() bool {
 		_, attempts, _ := u.Len()

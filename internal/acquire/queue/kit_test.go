@@ -32,10 +32,10 @@ const (
 )
 
 // wish is one for a hold that is longer than any test.
-var wish = &Wish{Life: lease, Floor: "60000", Mark: "f"}
+var wish = &Request{Life: lease, FloorTTL: "60000", Mode: "f"}
 
-var lockKind = Kind{
-	Enter: scripts.LockEnter, Look: scripts.LockPoll, Wait: scripts.LockWait, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
+var lockKind = Config{
+	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockWait, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
 }
 
 // place is a server, and a proxy before it for those whom something is to happen to.
@@ -59,7 +59,7 @@ type dialer = redistest.Dialer
 
 // user is one session that uses the lock of the test.
 type user struct {
-	*Lines
+	*Registry
 
 	place *place
 	q     *Queue
@@ -72,7 +72,7 @@ func (p *place) join(at dialer, set func(*session.Settings), client ...func(*rue
 }
 
 // joinAs is join for a lock of another kind.
-func (p *place) joinAs(at dialer, kind Kind, keys *Keys, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
+func (p *place) joinAs(at dialer, kind Config, keys *LockKeys, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
 	p.Helper()
 	settings := session.Defaults()
 	if set != nil {
@@ -85,8 +85,8 @@ func (p *place) joinAs(at dialer, kind Kind, keys *Keys, set func(*session.Setti
 			mod(o)
 		}
 	}), settings, false)
-	ls := session.PartOf(s, "line", func() *Lines { return New(s, kind) })
-	u := &user{Lines: ls, place: p, q: ls.Use(keys)}
+	ls := session.PartOf(s, "line", func() *Registry { return New(s, kind) })
+	u := &user{Registry: ls, place: p, q: ls.Use(keys)}
 	p.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -112,12 +112,12 @@ func (p *place) behind() *user {
 	return p.join(p.proxy, nil)
 }
 
-func keysOf(tb testing.TB, name string) *Keys {
+func keysOf(tb testing.TB, name string) *LockKeys {
 	tb.Helper()
 	n, err := names.Make(names.DefaultPrefix, name)
 	require.NoError(tb, err)
-	return &Keys{
-		Holder: n.Holder, All: []string{n.Holder, n.Line(), n.Lives()}, Grants: names.Grants(names.DefaultPrefix),
+	return &LockKeys{
+		Holder: n.Holder, All: []string{n.Holder, n.Line(), n.Lives()}, Channel: names.Grants(names.DefaultPrefix),
 	}
 }
 
@@ -188,7 +188,7 @@ func (u *user) waiter() (a *Attempt) {
 func (u *user) hears() {
 	u.place.Helper()
 	await(u.place, "a subscription", func() bool {
-		return u.session.Dispatch.IsLive(u.q.keys.Grants + u.session.ID())
+		return u.session.Dispatch.IsLive(u.q.keys.Channel + u.session.ID())
 	})
 }
 
@@ -272,8 +272,8 @@ func within[T any](tb testing.TB, what string, c <-chan T) T {
 func told(attempt, paid string) string { return attempt + "1780000000000000" + paid }
 
 // Take waits in the queue until the caller holds the lock, in one step.
-func (q *Queue) Take(ctx context.Context, wish *Wish) (*Attempt, error) {
-	p := q.Stand(wish, new(Place))
+func (q *Queue) Take(ctx context.Context, wish *Request) (*Attempt, error) {
+	p := q.Prepare(wish, new(QueuedRequest))
 	err := p.Wait(ctx)
 	if a := p.Leave(); a != nil {
 		return a, nil

@@ -106,7 +106,7 @@ const leaveArgs = 7
 // token that was used, 0 if it is not known. It may be called under the lock of the Lines if a is over.
 func (a *Attempt) leaveCall(room []string, used wire.Stamp) wire.Call {
 	ls, keys := a.q.lines, a.q.keys
-	args := append(room, a.Name(), ls.session.ID(), ls.session.Publish(), keys.Grants, a.wish.Floor)
+	args := append(room, a.Name(), ls.session.ID(), ls.session.Publish(), keys.Channel, a.wish.FloorTTL)
 	if ls.kind.isExclusive() {
 		args = append(args, a.floor(used))
 	}
@@ -197,11 +197,11 @@ func (a *Attempt) givenUp(err error) {
 }
 
 // handed reads from the reply to a leave which attempts of this session have the lock next.
-func (a *Attempt) handed(reply wire.Reply) { a.q.lines.Handed(a.q.keys.Holder, reply) }
+func (a *Attempt) handed(reply wire.Reply) { a.q.lines.ReadGrants(a.q.keys.Holder, reply) }
 
 // Handed reads the reply to a script that granted the lock, {_, _, grants, more}: the granted attempts of
 // this session, and whether a poll is due. A shorter reply carries neither.
-func (ls *Lines) Handed(holder string, reply wire.Reply) {
+func (ls *Registry) ReadGrants(holder string, reply wire.Reply) {
 	if reply.Len() < 4 {
 		return
 	}
@@ -212,7 +212,7 @@ func (ls *Lines) Handed(holder string, reply wire.Reply) {
 }
 
 // lookAt polls a queue at once, if an attempt of this session waits in it.
-func (ls *Lines) lookAt(holder string) {
+func (ls *Registry) lookAt(holder string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if q := ls.mu.queues[holder]; q != nil {

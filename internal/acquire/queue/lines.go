@@ -20,11 +20,11 @@ import (
 
 // Kind describes how one kind of lock uses the queue. The arguments and replies of its steps are those of
 // package scripts; Enter has those of the Wish behind them.
-type Kind struct {
-	Enter, Look, Leave *scripts.Script
+type Config struct {
+	Enter, Poll, Leave *scripts.Script
 	// Wait announces for many locks that the session waits for them. It is a heartbeat; those locks whose
 	// holder has changed are polled next. A kind without Wait is polled each time.
-	Wait *scripts.Script
+	Heartbeat *scripts.Script
 	// Drop ends a hold with the holder key alone, while a slot moves. A kind whose other scripts also need
 	// only that key has Requeue instead, which releases a hold and queues the session again in one call. Such
 	// a kind is exclusive.
@@ -36,29 +36,29 @@ type Kind struct {
 }
 
 // isExclusive reports whether one hold at a time has a lock of the kind.
-func (k *Kind) isExclusive() bool { return k.Requeue != nil }
+func (k *Config) isExclusive() bool { return k.Requeue != nil }
 
 // Wish is what an attempt asks for.
-type Wish struct {
+type Request struct {
 	Life time.Duration // of the hold, if it is granted at once
 	// Floor is how long the floor of the tokens is kept when the lock is idle, in milliseconds, as an
 	// argument of scripts.
-	Floor string
+	FloorTTL string
 	// Mark follows the hold id in the ticket and in the name of the hold: what scripts have to know of each.
 	// All marks of a kind have the same length.
-	Mark string
+	Mode string
 	// Args are those of Enter that other kinds do not have.
 	Args []string
 	// Like is the request with which goroutines wait for each other in the process; zero if each has a ticket of its own.
-	Like local.Request
+	ShareKey local.Request
 	// Beside says that others of the session may have the lock at the same time.
-	Beside bool
+	Shared bool
 }
 
 // Lines has the queues of one kind of lock in one session.
-type Lines struct {
+type Registry struct {
 	session *session.Session
-	kind    Kind
+	kind    Config
 	looks   *timers.Collector[*Queue]
 	ctx     context.Context //nolint:containedctx // ends at Close, for the polls under way
 	cancel  context.CancelFunc
@@ -81,8 +81,8 @@ type Lines struct {
 }
 
 // New returns the lines of s. It starts nothing.
-func New(s *session.Session, kind Kind) *Lines {
-	ls := &Lines{session: s, kind: kind, phase: rand.N(dispatch.PollEvery), drift: rand.Float64() / 100}
+func New(s *session.Session, kind Config) *Registry {
+	ls := &Registry{session: s, kind: kind, phase: rand.N(dispatch.PollEvery), drift: rand.Float64() / 100}
 	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	ls.looks = timers.NewCollector(s.Timers, ls.lookAll)
 	ls.mu.queues = make(map[string]*Queue)
@@ -95,7 +95,7 @@ func New(s *session.Session, kind Kind) *Lines {
 const maxSpare = 256
 
 // Use returns the queue with these keys, which must not change, and counts the caller as its user.
-func (ls *Lines) Use(keys *Keys) *Queue {
+func (ls *Registry) Use(keys *LockKeys) *Queue {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	q := ls.mu.queues[keys.Holder]
@@ -113,7 +113,7 @@ func (ls *Lines) Use(keys *Keys) *Queue {
 
 // Done counts a user out. A queue that was waited in is remembered for a while: the server knows that the
 // session lives.
-func (ls *Lines) Done(q *Queue) {
+func (ls *Registry) Done(q *Queue) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	q.users--
@@ -130,7 +130,7 @@ func (ls *Lines) Done(q *Queue) {
 }
 
 // dropLocked forgets a queue that has no user.
-func (ls *Lines) dropLocked(q *Queue) {
+func (ls *Registry) dropLocked(q *Queue) {
 	if q.users == 0 && !q.spare && ls.mu.queues[q.keys.Holder] == q {
 		delete(ls.mu.queues, q.keys.Holder)
 	}
@@ -138,14 +138,14 @@ func (ls *Lines) dropLocked(q *Queue) {
 
 // Len returns how many lines are in use or remembered, how many attempts may have something on the server, and on how
 // many channels grants are heard.
-func (ls *Lines) Len() (queues, attempts, ears int) {
+func (ls *Registry) Len() (queues, attempts, ears int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return len(ls.mu.queues) - ls.mu.spare, len(ls.mu.attempts), len(ls.mu.ears)
 }
 
 // Like returns the request of a ticket of this session: zero if it is not known, or belongs to one goroutine.
-func (ls *Lines) Like(ticket string) local.Request {
+func (ls *Registry) ShareKeyOf(ticket string) local.Request {
 	attempt, isOurs := strings.CutPrefix(ticket, ls.session.ID())
 	if !isOurs || len(attempt) < attemptSize {
 		return local.Request{}
@@ -153,14 +153,14 @@ func (ls *Lines) Like(ticket string) local.Request {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if a := ls.mu.attempts[attempt[:attemptSize]]; a != nil {
-		return a.wish.Like
+		return a.wish.ShareKey
 	}
 	return local.Request{}
 }
 
 // Refuse implements session.Part. It withdraws the tickets of the session in one batch, so that those of Close's holds that
 // are released after it are granted to other sessions. A waiter finds its attempt over, or the session not ready.
-func (ls *Lines) Refuse(err error) {
+func (ls *Registry) Refuse(err error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, a := range ls.mu.attempts {
@@ -173,7 +173,7 @@ func (ls *Lines) Refuse(err error) {
 }
 
 // Evict implements session.Part.
-func (ls *Lines) Evict(cause error) {
+func (ls *Registry) Evict(cause error) {
 	for _, tenant := range ls.tenants("", false) {
 		tenant.Evict(cause)
 	}
@@ -181,23 +181,23 @@ func (ls *Lines) Evict(cause error) {
 
 // Recheck implements session.Part. An attempt that has not begun may have been granted the lock and not know it: it asks the
 // server when it begins.
-func (ls *Lines) Recheck(key string) {
+func (ls *Registry) Recheck(key string) {
 	for _, tenant := range ls.tenants(key, true) {
 		tenant.Recheck()
 	}
 }
 
 // RecheckAll implements session.Part.
-func (ls *Lines) RecheckAll() { ls.Recheck("") }
+func (ls *Registry) RecheckAll() { ls.Recheck("") }
 
 // tenants returns the tenants of key, or all tenants if key is "". With doubts, an attempt that may have been granted the lock
 // meanwhile asks the server when it begins. One that is queued was not granted it before the session began to listen, since
 // the message of the grant would have come first. But the message that its lock was forced may overtake that of the grant:
 // they can come from two nodes.
-func (ls *Lines) tenants(key string, doubts bool) []Tenant {
+func (ls *Registry) tenants(key string, doubts bool) []LocalHold {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	var tenants []Tenant
+	var tenants []LocalHold
 	for _, a := range ls.mu.attempts {
 		switch {
 		case key != "" && a.q.keys.Holder != key:
@@ -211,7 +211,7 @@ func (ls *Lines) tenants(key string, doubts bool) []Tenant {
 }
 
 // Close implements session.Part.
-func (ls *Lines) Close() {
+func (ls *Registry) Close() {
 	ls.cancel()
 	ls.looks.Close()
 }

@@ -39,7 +39,7 @@ type look struct {
 }
 
 // lookAll polls the queues that are due in one tick.
-func (ls *Lines) lookAll(queues []*Queue) {
+func (ls *Registry) lookAll(queues []*Queue) {
 	ctx, cancel := errs.WithTimeout(ls.ctx, lookPatience)
 	defer cancel()
 	looks := make([]look, 0, len(queues))
@@ -59,7 +59,7 @@ func (ls *Lines) lookAll(queues []*Queue) {
 }
 
 // prepare adds a poll of q, unless no attempt enters or waits there, and none has for a while.
-func (ls *Lines) prepare(looks []look, q *Queue) []look {
+func (ls *Registry) prepare(looks []look, q *Queue) []look {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if q.comers == 0 {
@@ -73,7 +73,7 @@ func (ls *Lines) prepare(looks []look, q *Queue) []look {
 	if q.isUnchangedLocked(now) {
 		l.seen = q.seen
 	} else {
-		l.listed, l.floor = q.listLocked(), q.wish.Floor
+		l.listed, l.floor = q.listLocked(), q.wish.FloorTTL
 	}
 	return append(looks, l)
 }
@@ -110,7 +110,7 @@ func (q *Queue) listLocked() []*Attempt {
 
 // lookTogether sends polls in one pipeline, and heartbeats alone for the queues that refuse them because
 // their slot is being moved.
-func (ls *Lines) lookTogether(ctx context.Context, looks []look) {
+func (ls *Registry) lookTogether(ctx context.Context, looks []look) {
 	calls := make([]wire.Call, len(looks))
 	for i, l := range looks {
 		calls[i] = l.call()
@@ -135,7 +135,7 @@ func (ls *Lines) lookTogether(ctx context.Context, looks []look) {
 
 // lookAlone sends heartbeats for polls that were refused because their slot is being moved, and polls with
 // the holder key alone, which lengthen the hold of an attempt that has the lock.
-func (ls *Lines) lookAlone(ctx context.Context, looks []look, calls []wire.Call) {
+func (ls *Registry) lookAlone(ctx context.Context, looks []look, calls []wire.Call) {
 	if !ls.kind.isExclusive() {
 		ls.session.Runner.RunMany(ctx, calls)
 		return
@@ -155,14 +155,14 @@ func (l *look) call() wire.Call {
 	var attempts strings.Builder
 	for _, a := range l.listed {
 		attempts.WriteString(a.attempt())
-		attempts.WriteString(a.wish.Mark)
+		attempts.WriteString(a.wish.Mode)
 	}
 	return wire.Call{
-		Script: q.lines.kind.Look,
+		Script: q.lines.kind.Poll,
 		Keys:   q.keys.All,
 		Args: []string{
 			s.ID(), micros(l.beat.life), l.beat.number, s.Settings.Label,
-			s.Publish(), q.keys.Grants, attempts.String(), l.floor,
+			s.Publish(), q.keys.Channel, attempts.String(), l.floor,
 		},
 	}
 }
@@ -214,7 +214,7 @@ func (l *look) replied(reply wire.Reply) {
 	q.heardLocked(l.beat.sent)
 	left := time.Duration(reply.Int(1)) * time.Microsecond
 	q.seen, q.polled, q.ends = 0, l.beat.sent.Mono(), l.beat.sent.Mono()+left
-	if ls.kind.Wait != nil && left > 0 {
+	if ls.kind.Heartbeat != nil && left > 0 {
 		q.seen = reply.Stamp(6)
 	}
 	has := make(map[string]bool) // by attempt

@@ -72,7 +72,7 @@ func TestMalformedMessageIsNoGrant(t *testing.T) {
 	u.mu.Lock()
 	number := u.beatLocked(clock.Now()).number
 	u.mu.Unlock()
-	e := &ear{lines: u.Lines}
+	e := &ear{lines: u.Registry}
 	good := a.attempt() + wire.Stamp(1780000000000000).Text() + number
 	for _, message := range []string{
 		"", "1", good[:len(good)-1], good + "1", a.attempt() + strings.Repeat("x", 16) + number, a.attempt() + strings.Repeat("0", 16) + number,

@@ -147,7 +147,7 @@ func TestUnknownHoldIsLeftAlone(t *testing.T) {
 	u.hears()
 	u.polls()
 	require.Equal(t, copied+"f", p.holder())
-	u.Lines.granted(told(copied[22:], strings.Repeat("-", numberSize)))
+	u.Registry.granted(told(copied[22:], strings.Repeat("-", numberSize)))
 	require.Zero(t, u.session.Undoer.Pending())
 	p.server.MustDo(t, "DEL", keys.Holder)
 	u.polls()
@@ -182,7 +182,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	attempt := p.tickets()[0][22:]
 	hinted := func() {
 		looks := p.proxy.Replies()
-		u.Lines.granted(told(attempt, "000000000001notknown"))
+		u.Registry.granted(told(attempt, "000000000001notknown"))
 		await(t, "a poll", func() bool { return p.proxy.Replies() > looks })
 		require.Empty(t, waiting)
 	}
@@ -274,8 +274,8 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 			return err
 		},
 		"Scatter": func(ctx context.Context, a *Attempt) error {
-			r := &Returned{Attempt: a}
-			Scatter(ctx, scripts.LockScatter, []*Returned{r})
+			r := &LockRelease{Attempt: a}
+			ReleaseMany(ctx, scripts.LockScatter, []*LockRelease{r})
 			return r.Err
 		},
 	} {

@@ -23,8 +23,8 @@ func moving(script *scripts.Script) *scripts.Script {
 // mover returns a session whose lock is in a slot that can be moved.
 func (p *place) mover() *user {
 	p.Helper()
-	kind := Kind{
-		Enter: moving(scripts.LockEnter), Look: moving(scripts.LockPoll), Wait: moving(scripts.LockWait), Leave: moving(scripts.LockLeave),
+	kind := Config{
+		Enter: moving(scripts.LockEnter), Poll: moving(scripts.LockPoll), Heartbeat: moving(scripts.LockWait), Leave: moving(scripts.LockLeave),
 		Requeue: moving(scripts.LockRequeue),
 	}
 	return p.joinAs(p.server, kind, keysOf(p, "a"), nil, steady)
@@ -59,7 +59,7 @@ func TestMovingSlot_SecondEnter_ChecksTheQueue(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.mover()
-	next := u.q.Stand(wish, new(Place))
+	next := u.q.Prepare(wish, new(QueuedRequest))
 	u.mu.Lock()
 	next.attempt.enters++ // its reply was lost
 	u.mu.Unlock()

@@ -16,13 +16,13 @@ import (
 )
 
 // Keys are those of one lock, and the channel of its grants.
-type Keys struct {
+type LockKeys struct {
 	// Holder is the key that names the holder.
 	Holder string
 	// All are the keys of Enter, Look and Leave, in their order. The last one has the lives of the waiting sessions.
 	All []string
 	// Grants is the channel without the session that it ends with, or, for a lock without a queue, the channel of its messages.
-	Grants string
+	Channel string
 	// Slot is that of the keys, in a cluster.
 	Slot uint16
 }
@@ -30,14 +30,14 @@ type Keys struct {
 // Queue is the queue of one lock, from the view of one session. The lock of its Lines guards its fields. A
 // session has one Queue for each lock that it holds, so that it is small until an attempt has to wait.
 type Queue struct {
-	lines *Lines
-	keys  *Keys // assigned once
-	*wait       // nil until an attempt had to wait
+	lines *Registry
+	keys  *LockKeys // assigned once
+	*wait           // nil until an attempt had to wait
 
 	users, attempts int32    // attempts are those that Lines knows
 	comers, asked   int32    // how many of them enter or wait, and for how many of these an enter was sent
 	spare           bool     // kept though no caller uses it
-	wish            *Wish    // of the newest of them
+	wish            *Request // of the newest of them
 	holding         *Attempt // the newest exclusive hold of the session, until its release begins
 	ear             *ear     // hears its grants; nil if no attempt waits, or needs it yet
 }
@@ -98,7 +98,7 @@ func (q *Queue) Done() { q.lines.Done(q) }
 // beatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a life
 // share one, whatever queue they are for: the grant that it pays for is counted from the first of them, which is never too
 // late.
-func (ls *Lines) beatLocked(now clock.Instant) beat {
+func (ls *Registry) beatLocked(now clock.Instant) beat {
 	life, beats := ls.lifeLocked(), ls.mu.beats
 	if n := len(beats); n > 0 && beats[n-1].life == life && now.Mono()-beats[n-1].sent.Mono() < life/64 {
 		return beats[n-1]
@@ -113,7 +113,7 @@ func (ls *Lines) beatLocked(now clock.Instant) beat {
 }
 
 // paidLocked returns the heartbeat with that number, if it is known and not over.
-func (ls *Lines) paidLocked(number string, now clock.Instant) (beat, bool) {
+func (ls *Registry) paidLocked(number string, now clock.Instant) (beat, bool) {
 	for _, b := range ls.mu.beats {
 		if b.number == number {
 			return b, !b.over().Reached(now)
@@ -130,7 +130,7 @@ func (q *Queue) beatenLocked(now clock.Instant) bool {
 // nextNumberLocked returns the number of a heartbeat that is about to be sent. Numbers rise over all queues
 // while the session lives. 48 random bits follow the digits: two copies of one process, restored from one
 // snapshot, must not mistake each other's heartbeats for their own.
-func (ls *Lines) nextNumberLocked() string {
+func (ls *Registry) nextNumberLocked() string {
 	ls.mu.number++
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails: it ends the process instead
@@ -159,7 +159,7 @@ func (q *Queue) everyLocked() time.Duration {
 
 // lifeLocked returns for how long a heartbeat makes the session count as living. It grows in steps, since a heartbeat
 // serves calls for one life alone.
-func (ls *Lines) lifeLocked() time.Duration {
+func (ls *Registry) lifeLocked() time.Duration {
 	const step = dispatch.PollEvery / 4
 	every := (time.Duration(ls.mu.waited)*dispatch.PollCost + step - 1).Truncate(step)
 	return lives * min(max(dispatch.PollEvery, every), dispatch.PollCeiling)
@@ -189,10 +189,10 @@ func (q *Queue) LastError() error {
 // busy reports whether a caller of this session is before a new one with that request: it holds, requests or
 // releases the lock. If several can hold the lock at once, only a caller that waits in the queue counts, not
 // one that is about to enter.
-func (q *Queue) busy(wish *Wish) bool {
+func (q *Queue) busy(wish *Request) bool {
 	q.lines.mu.Lock()
 	defer q.lines.mu.Unlock()
-	if !wish.Beside {
+	if !wish.Shared {
 		return q.attempts > 0
 	}
 	return q.wait != nil && slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == queued })
@@ -203,7 +203,7 @@ func (q *Queue) hear() {
 	ls := q.lines
 	ls.mu.Lock()
 	if q.ear == nil {
-		q.ear = ls.earLocked(q.keys.Grants + ls.session.ID())
+		q.ear = ls.earLocked(q.keys.Channel + ls.session.ID())
 	}
 	e := q.ear
 	ls.mu.Unlock()
@@ -214,7 +214,7 @@ func (q *Queue) hear() {
 // be followed by a poll.
 func (q *Queue) hearAlready() {
 	s := q.lines.session
-	if s.Dispatch.Channels() > 0 && s.Dispatch.IsLive(q.keys.Grants+s.ID()) {
+	if s.Dispatch.Channels() > 0 && s.Dispatch.IsLive(q.keys.Channel+s.ID()) {
 		q.hear()
 	}
 }

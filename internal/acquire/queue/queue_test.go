@@ -57,7 +57,7 @@ func TestPossiblyGrantedAttemptIsListedFirst(t *testing.T) {
 // P2: a heartbeat is known until its life is over by our clocks, and is never changed.
 func TestHeartbeatPaysForItsOwnLife(t *testing.T) {
 	t.Parallel()
-	ls := &Lines{}
+	ls := &Registry{}
 	now := clock.Now()
 	first := ls.beatLocked(now)
 	second := ls.beatLocked(now.Add(time.Second))
@@ -89,7 +89,7 @@ func TestPollsOfManyQueuesKeepToTheirBudget(t *testing.T) {
 		lines int
 		every time.Duration
 	}{{1, time.Second}, {1000, time.Second}, {3000, 3 * time.Second}, {10_000, 10 * time.Second}, {100_000, 10 * time.Second}} {
-		ls := &Lines{}
+		ls := &Registry{}
 		ls.mu.waited = c.lines
 		q := &Queue{lines: ls}
 		require.Equal(t, c.every, q.everyLocked())
@@ -100,7 +100,7 @@ func TestPollsOfManyQueuesKeepToTheirBudget(t *testing.T) {
 
 func TestRecentHeartbeatSparesAnother(t *testing.T) {
 	t.Parallel()
-	q := &Queue{lines: &Lines{}}
+	q := &Queue{lines: &Registry{}}
 	now := clock.Now()
 	require.False(t, q.beatenLocked(now), "none was returned")
 	q.heardLocked(now)

@@ -14,11 +14,11 @@ import (
 // Requeue releases the hold of a and queues the session again with the same request, in one call, and waits for that as long as
 // ctx lasts. used, lasts and had are those of Release. next may be granted already. It is nil if the server made no
 // ticket. After an error the release is repeated in the background, and next may have a ticket.
-func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next *Place, had bool, err error) {
+func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next *QueuedRequest, had bool, err error) {
 	a.Begin(nil) // see Release
 	q := a.q
 	q.hearAlready()
-	p := q.Stand(a.wish, new(Place))
+	p := q.Prepare(a.wish, new(QueuedRequest))
 	call, sent := p.attempt.requeueCall(a, used)
 	runner := q.lines.session.Runner
 	reply, err := runner.Run(ctx, call)
@@ -47,7 +47,7 @@ func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Durat
 }
 
 // drop leaves a ticket with which no goroutine waits.
-func (p *Place) drop() {
+func (p *QueuedRequest) drop() {
 	if a := p.Leave(); a != nil {
 		a.Abandon()
 	}
@@ -66,7 +66,7 @@ func (a *Attempt) requeueCall(old *Attempt, used wire.Stamp) (call wire.Call, se
 		Keys:   q.keys.All,
 		Args: []string{
 			old.Name(), a.ticket(), micros(a.wish.Life), a.notAfter.Text(), micros(b.life), b.number,
-			s.Settings.Label, s.Publish(), q.keys.Grants, a.wish.Floor, old.floor(used), flag(old.isSureLocked()),
+			s.Settings.Label, s.Publish(), q.keys.Channel, a.wish.FloorTTL, old.floor(used), flag(old.isSureLocked()),
 		},
 	}, sent
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // requeues releases a, which must have the lock, and queues its session again.
-func (u *user) requeues(a *Attempt) *Place {
+func (u *user) requeues(a *Attempt) *QueuedRequest {
 	u.place.Helper()
 	next, had, err := a.Requeue(u.place.Context(), 0, lease)
 	require.NoError(u.place, err)
@@ -27,7 +27,7 @@ func (u *user) requeues(a *Attempt) *Place {
 }
 
 // gets waits until the place is granted the lock.
-func (p *place) gets(next *Place) *Attempt {
+func (p *place) gets(next *QueuedRequest) *Attempt {
 	p.Helper()
 	granted := make(chan error, 1)
 	go func() { granted <- next.Wait(p.Context()) }()
@@ -45,7 +45,7 @@ func TestRequeue_NoWaiter_HoldsAtOnce(t *testing.T) {
 	a := u.takes()
 	p.proxy.ResetCount()
 	next := u.requeues(a)
-	isGranted, err := next.Enter(t.Context())
+	isGranted, err := next.Join(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
 	b := p.gets(next)
@@ -68,7 +68,7 @@ func TestRequeue_Waiter_QueuesBehindIt(t *testing.T) {
 	a := u.takes()
 	waiting := other.waiting(t.Context(), 1)
 	next := u.requeues(a)
-	isGranted, err := next.Enter(t.Context())
+	isGranted, err := next.Join(t.Context())
 	require.NoError(t, err)
 	require.False(t, isGranted)
 	held := within(t, "the lock", waiting).mustHave(t)
@@ -112,7 +112,7 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 		if isMarked {
 			waiting = other.waiting(t.Context(), 1)
 		}
-		next := u.q.Stand(wish, new(Place))
+		next := u.q.Prepare(wish, new(QueuedRequest))
 		call, sent := next.attempt.requeueCall(a, 0)
 		call.Args[3] = wire.Stamp(1780000000000000).Text()
 		reply, err := u.session.Runner.Run(t.Context(), call)
@@ -212,7 +212,7 @@ func TestRequeue_HoldIsLost_IsReported(t *testing.T) {
 		}, false},
 		"Forced": {func(u *user, a *Attempt) {
 			u.place.server.MustDo(u.place, "EVAL", scripts.LockForce.Source, 3, u.q.keys.All[0], u.q.keys.All[1], u.q.keys.All[2],
-				a.ticket()[:41], "PUBLISH", u.q.keys.Grants, "", "60000")
+				a.ticket()[:41], "PUBLISH", u.q.keys.Channel, "", "60000")
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestNewestGrantWins(t *testing.T) {
 	require.True(t, isUrgent)
 	require.Empty(t, mine)
 
-	u.Lines.granted(b.attempt() + (a.Grant().Stamp + 1).Text() + paid)
+	u.Registry.granted(b.attempt() + (a.Grant().Stamp + 1).Text() + paid)
 	require.Same(t, b, within(t, "the grant", waiting).mustHave(t))
 	newer := newTenant()
 	b.Begin(newer)
@@ -317,7 +317,7 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 
 	newer.end()
 	a := u.takes()
-	next := u.q.Stand(wish, new(Place))
+	next := u.q.Prepare(wish, new(QueuedRequest))
 	call, sent := next.attempt.requeueCall(a, 0)
 	reply, err := u.session.Runner.Run(t.Context(), call)
 	require.NoError(t, err)

@@ -14,55 +14,55 @@ import (
 
 // Source grants the holds of one kind of lock in one session: the server's queue (this package), or a contest
 // (package retry). Package acquire chooses.
-type Source interface {
+type Granter interface {
 	session.Part
 	// Use returns the Asker for the lock with these keys, and counts the caller as its user.
-	Use(keys *Keys) Asker
+	Use(keys *LockKeys) Requester
 	// Handed reads the reply to a script that granted the lock, for attempts of this session.
-	Handed(holder string, reply wire.Reply)
+	ReadGrants(holder string, reply wire.Reply)
 }
 
 // Asker makes requests for one lock.
-type Asker interface {
+type Requester interface {
 	// Done counts a user out.
 	Done()
 	// Try acquires the lock if that is possible at once.
-	Try(ctx context.Context, wish *Wish) (Holder, error)
+	Try(ctx context.Context, wish *Request) (ServerHold, error)
 	// Stand returns a Waiter, which may be made in room. Nothing is sent before its Enter.
-	Stand(wish *Wish, room *Place) Waiter
+	Prepare(wish *Request, room *QueuedRequest) WaitingRequest
 }
 
 // Waiter is one request that waits. One goroutine at a time waits with it, and may leave the waiting to
 // another.
-type Waiter interface {
+type WaitingRequest interface {
 	// Enter returns when the session is in the queue, has tried, or was granted the lock; otherwise it
 	// returns an error.
-	Enter(ctx context.Context) (isGranted bool, err error)
+	Join(ctx context.Context) (isGranted bool, err error)
 	// Wait waits, after Enter, until the lock is granted, or returns why it is not. The ticket is kept until Leave.
 	Wait(ctx context.Context) error
 	// Ended returns the error for a goroutine whose ctx has ended while another one waited for both.
 	Ended(ctx context.Context) error
 	// Leave ends the ticket, and returns what was granted, in the same instant too, or nil.
-	Leave() Holder
+	Leave() ServerHold
 }
 
 // Requeuer is a Holder that can be released and replaced by a new ticket in one call.
 type Requeuer interface {
 	// Requeue is Release, and queues the session again with the same request. The returned Waiter may be granted
 	// already; it is nil if there is no ticket.
-	Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next Waiter, had bool, err error)
+	Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next WaitingRequest, had bool, err error)
 }
 
 // Holder is one hold id, and the hold that comes of it.
-type Holder interface {
+type ServerHold interface {
 	// Grant returns what the server gave.
 	Grant() Grant
 	// Name returns the name under which the server records the hold.
 	Name() string
 	// Begin registers the tenant that has the lock; from here on it can be evicted.
-	Begin(tenant Tenant)
+	Begin(tenant LocalHold)
 	// Lengthened records, before Begin, that the hold was lengthened by a call that was sent at sent.
-	Lengthened(life time.Duration, sent clock.Instant)
+	Extended(life time.Duration, sent clock.Instant)
 	// Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
 	// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until the
 	// hold has ended by itself, after lasts at the latest; for longer if a ticket may be left.
@@ -70,5 +70,5 @@ type Holder interface {
 	// Abandon releases the lock, or withdraws the request, off the caller's path.
 	Abandon()
 	// Swap replaces this attempt, which has the lock, by one with that wish, using script.
-	Swap(ctx context.Context, script *scripts.Script, wish *Wish) (Holder, error)
+	Swap(ctx context.Context, script *scripts.Script, wish *Request) (ServerHold, error)
 }

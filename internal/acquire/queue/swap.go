@@ -19,7 +19,7 @@ import (
 //
 // If Swap fails, the new hold is released in the background. The caller keeps a, and does not know whether
 // that still has the lock.
-func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish *Wish) (*Attempt, error) {
+func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish *Request) (*Attempt, error) {
 	a.Begin(nil)
 	b := a.q.begin(wish)
 	if err := b.replace(ctx, script, a); err != nil {

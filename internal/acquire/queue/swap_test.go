@@ -20,24 +20,24 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-var permitsKind = Kind{
-	Enter: scripts.SemaphoreEnter, Look: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
+var permitsKind = Config{
+	Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
 }
 
 // permitsKeys returns the keys of the semaphore of the tests, which has three permits.
-func permitsKeys(tb testing.TB) *Keys {
+func permitsKeys(tb testing.TB) *LockKeys {
 	tb.Helper()
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)
-	return &Keys{
+	return &LockKeys{
 		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
-		Grants: names.Grants(names.DefaultPrefix),
+		Channel: names.Grants(names.DefaultPrefix),
 	}
 }
 
 // permits returns a wish for n of them.
-func permits(n int) *Wish {
-	return &Wish{Life: lease, Floor: "60000", Mark: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Beside: true}
+func permits(n int) *Request {
+	return &Request{Life: lease, FloorTTL: "60000", Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Shared: true}
 }
 
 // sharer returns a session that uses the semaphore.

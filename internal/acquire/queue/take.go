@@ -17,7 +17,7 @@ import (
 
 // Try acquires the lock if it is free and has no earlier waiter. It fails without a round trip while another
 // caller of this session is before it.
-func (q *Queue) Try(ctx context.Context, wish *Wish) (*Attempt, error) {
+func (q *Queue) Try(ctx context.Context, wish *Request) (*Attempt, error) {
 	if q.busy(wish) {
 		return nil, errs.ErrHeld
 	}
@@ -34,7 +34,7 @@ func (q *Queue) Try(ctx context.Context, wish *Wish) (*Attempt, error) {
 // errLate is the error of a try that the server executed after its not-after.
 var errLate = errors.New("the server took longer than the lease lasts")
 
-func (q *Queue) tryOnce(ctx context.Context, wish *Wish) (*Attempt, error) {
+func (q *Queue) tryOnce(ctx context.Context, wish *Request) (*Attempt, error) {
 	if err := q.lines.session.Meet(ctx, q.keys.Holder); err != nil {
 		return nil, err
 	}
@@ -67,15 +67,15 @@ func (q *Queue) tryOnce(ctx context.Context, wish *Wish) (*Attempt, error) {
 
 // Place is a waiter in the queue: an attempt, and a new one when that has lost its ticket. One goroutine at a
 // time waits with it, and may leave the waiting to another.
-type Place struct {
+type QueuedRequest struct {
 	q       *Queue
-	wish    *Wish
+	wish    *Request
 	attempt *Attempt
 	last    wire.LastReply
 }
 
 // Stand makes p a place in the queue, and returns it. Nothing is sent before Enter.
-func (q *Queue) Stand(wish *Wish, p *Place) *Place {
+func (q *Queue) Prepare(wish *Request, p *QueuedRequest) *QueuedRequest {
 	p.q, p.wish, p.attempt = q, wish, q.beginWaiting(wish)
 	p.last.SetPoller(q)
 	return p
@@ -83,7 +83,7 @@ func (q *Queue) Stand(wish *Wish, p *Place) *Place {
 
 // Enter enters the queue. It returns when the attempt has a ticket or was granted the lock, or returns why it
 // has neither. The ticket is kept until Leave.
-func (p *Place) Enter(ctx context.Context) (isGranted bool, err error) {
+func (p *QueuedRequest) Join(ctx context.Context) (isGranted bool, err error) {
 	if err = p.attempt.stand(ctx, &p.last); err != nil {
 		return false, err
 	}
@@ -92,7 +92,7 @@ func (p *Place) Enter(ctx context.Context) (isGranted bool, err error) {
 }
 
 // Wait blocks until the lock is granted, or returns why it is not. The ticket is kept until Leave.
-func (p *Place) Wait(ctx context.Context) error {
+func (p *QueuedRequest) Wait(ctx context.Context) error {
 	for {
 		err := p.attempt.wait(ctx, &p.last)
 		if !errors.Is(err, errGone) {
@@ -114,10 +114,10 @@ const returnsWithin = dispatch.PollEvery * 2 / 5
 
 // Ended returns the error for a goroutine whose ctx has ended while another one waited for both with this
 // ticket.
-func (p *Place) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
+func (p *QueuedRequest) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
 
 // Leave ends the ticket, and returns what was granted, in the same instant too, or nil.
-func (p *Place) Leave() *Attempt {
+func (p *QueuedRequest) Leave() *Attempt {
 	if p.attempt.leaveLine(over) {
 		return p.attempt
 	}
@@ -247,7 +247,7 @@ func (a *Attempt) enter(ctx context.Context) (result, error) {
 	var room [maxArgs]string // on the stack
 	call.Args = append(room[:0],
 		a.ticket(), times.life, times.notAfter, flag(a.queues),
-		times.living, number, s.Settings.Label, s.Publish(), q.keys.Grants, a.wish.Floor)
+		times.living, number, s.Settings.Label, s.Publish(), q.keys.Channel, a.wish.FloorTTL)
 	call.Args = append(call.Args, a.wish.Args...)
 	if !q.lines.kind.isExclusive() {
 		call.Args = append(call.Args, flag(again))

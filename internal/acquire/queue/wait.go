@@ -22,7 +22,7 @@ func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
 
 // waitAll sends the heartbeats in all, for many locks in one call, and returns the polls: those in all, and those of
 // locks that have changed.
-func (ls *Lines) waitAll(ctx context.Context, all []look) []look {
+func (ls *Registry) waitAll(ctx context.Context, all []look) []look {
 	isPoll := func(l look) bool { return l.seen == 0 }
 	if !slices.ContainsFunc(all, func(l look) bool { return !isPoll(l) }) {
 		return all
@@ -57,7 +57,7 @@ func (ls *Lines) waitAll(ctx context.Context, all []look) []look {
 }
 
 // group divides heartbeats into calls: a limited number each, and those of one slot unless scripts may span slots.
-func (ls *Lines) group(waits []look) [][]look {
+func (ls *Registry) group(waits []look) [][]look {
 	spans := len(waits) < 2 || ls.session.Runner.SpansSlots()
 	if !spans {
 		slices.SortStableFunc(waits, func(a, b look) int { return int(a.q.keys.Slot) - int(b.q.keys.Slot) })
@@ -71,7 +71,7 @@ func (ls *Lines) group(waits []look) [][]look {
 	return groups
 }
 
-func (ls *Lines) waitCall(group []look) wire.Call {
+func (ls *Registry) waitCall(group []look) wire.Call {
 	var stamps strings.Builder
 	keys := make([]string, 0, 3*len(group))
 	for _, l := range group {
@@ -79,7 +79,7 @@ func (ls *Lines) waitCall(group []look) wire.Call {
 		stamps.WriteString(l.seen.Text())
 	}
 	b := group[0].beat
-	return wire.Call{Script: ls.kind.Wait, Keys: keys, Args: []string{ls.session.ID(), micros(b.life), b.number, stamps.String()}}
+	return wire.Call{Script: ls.kind.Heartbeat, Keys: keys, Args: []string{ls.session.ID(), micros(b.life), b.number, stamps.String()}}
 }
 
 // waited handles the reply that nothing has changed, at server time.

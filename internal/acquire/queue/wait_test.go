@@ -18,7 +18,7 @@ import (
 // P7: polls of one session fall on common instants, each within a pause of the last one.
 func TestPollsOfManyQueuesMeet(t *testing.T) {
 	t.Parallel()
-	ls := &Lines{phase: 123 * time.Millisecond, drift: 0.003}
+	ls := &Registry{phase: 123 * time.Millisecond, drift: 0.003}
 	ls.mu.waited = 500
 	q, instants := &Queue{lines: ls}, map[time.Duration]bool{}
 	for n := range 1000 {
@@ -48,7 +48,7 @@ func TestHeartbeatReplacesPollsDuringALongHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := &Queue{lines: &Lines{}, ear: hearing, wait: &wait{seen: 1, ends: now.Mono() + time.Second, polled: now.Mono()}}
+			q := &Queue{lines: &Registry{}, ear: hearing, wait: &wait{seen: 1, ends: now.Mono() + time.Second, polled: now.Mono()}}
 			c.change(q)
 			require.Equal(t, c.want, q.isUnchangedLocked(now))
 		})
@@ -62,7 +62,7 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	u := p.plain()
 	var waits []look
 	for i := range 2*maxWaits + 1 {
-		waits = append(waits, look{q: &Queue{lines: u.Lines, keys: &Keys{Slot: uint16(i % 2)}}, seen: 1})
+		waits = append(waits, look{q: &Queue{lines: u.Registry, keys: &LockKeys{Slot: uint16(i % 2)}}, seen: 1})
 	}
 	sizes := func() (sizes []int) {
 		for _, group := range u.group(waits) {
@@ -123,7 +123,7 @@ func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.mover()
-	next := u.q.Stand(wish, new(Place))
+	next := u.q.Prepare(wish, new(QueuedRequest))
 	a := next.attempt
 	p.server.MustDo(t, "SET", u.q.keys.Holder, "sb1l"+wire.Stamp(1_780_000_000_000_000).Text()+a.ticket()+"q", "PX", 16_000)
 	p.moves()

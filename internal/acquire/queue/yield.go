@@ -12,15 +12,15 @@ import (
 )
 
 // Fate is the outcome of a Yield.
-type Fate int
+type YieldResult int
 
 const (
 	// Gone is a hold that no longer has the lock.
-	Gone Fate = iota
+	YieldGone YieldResult = iota
 	// Kept is a hold that continues, with a new grant.
-	Kept
+	YieldKept
 	// Released is a hold that was released for other waiters in the queue.
-	Released
+	YieldReleased
 )
 
 // Yield asks with script whether the unused hold of a may continue for local waiters with the same request.
@@ -29,22 +29,22 @@ const (
 // without the name. If it released the hold, it replies like Leave, but with 2. It replies 0 if a has nothing
 // any more; or 1, the time, and the stamp of new tokens, if the hold continues. After an error the outcome is
 // unknown.
-func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (Fate, error) {
+func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResult, error) {
 	ls := a.q.lines
 	sent := clock.Now()
 	reply, err := ls.session.Runner.Run(ctx, a.yieldCall(script))
 	if err != nil {
-		return Gone, err
+		return YieldGone, err
 	}
 	switch reply.Code() {
 	case wire.NotDone:
-		return Gone, nil
+		return YieldGone, nil
 	case wire.Done:
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
 		stamp := reply.Stamp(2)
 		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.wish.Life, Sent: sent, Read: clock.Now()}
-		return Kept, nil
+		return YieldKept, nil
 	default: // it is released only
 		a.end()
 		a.handed(reply)
@@ -53,7 +53,7 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (Fate, erro
 		} else {
 			a.forget()
 		}
-		return Released, nil
+		return YieldReleased, nil
 	}
 }
 
@@ -76,7 +76,7 @@ func (a *Attempt) alike() string {
 		return ""
 	}
 	for _, other := range a.q.waiting[:min(maxListed, len(a.q.waiting))] {
-		if other.state == queued && other.wish.Like == a.wish.Like {
+		if other.state == queued && other.wish.ShareKey == a.wish.ShareKey {
 			attempts.WriteString(other.attempt())
 		}
 	}

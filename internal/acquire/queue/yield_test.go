@@ -18,32 +18,32 @@ import (
 func (u *user) permit() *Queue {
 	tb := u.place
 	tb.Helper()
-	ls := session.PartOf(u.session, "permits", func() *Lines {
-		return New(u.session, Kind{
-			Enter: scripts.SemaphoreEnter, Look: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
+	ls := session.PartOf(u.session, "permits", func() *Registry {
+		return New(u.session, Config{
+			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
 			Labelled: true,
 		})
 	})
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)
-	q := ls.Use(&Keys{
+	q := ls.Use(&LockKeys{
 		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
-		Grants: names.Grants(names.DefaultPrefix),
+		Channel: names.Grants(names.DefaultPrefix),
 	})
 	tb.Cleanup(func() { ls.Done(q) })
 	return q
 }
 
 // alike is a wish for the permit, with the same request as others.
-func alike(like int) *Wish {
-	return &Wish{Life: lease, Floor: "60000", Mark: "0000000001", Like: local.Request{Beside: true, Permits: int32(like)}, Args: []string{"1", "0"}, Beside: true}
+func alike(like int) *Request {
+	return &Request{Life: lease, FloorTTL: "60000", Mode: "0000000001", ShareKey: local.Request{Beside: true, Permits: int32(like)}, Args: []string{"1", "0"}, Shared: true}
 }
 
 // stands returns a place with a ticket.
-func (q *Queue) stands(t *testing.T, like int) *Place {
+func (q *Queue) stands(t *testing.T, like int) *QueuedRequest {
 	t.Helper()
-	p := q.Stand(alike(like), new(Place))
-	isGranted, err := p.Enter(t.Context())
+	p := q.Prepare(alike(like), new(QueuedRequest))
+	isGranted, err := p.Join(t.Context())
 	require.NoError(t, err)
 	require.False(t, isGranted)
 	return p
@@ -55,8 +55,8 @@ func TestEnterAndWaitAreSeparate(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	q := p.plain().permit()
-	free := q.Stand(alike(1), new(Place))
-	isGranted, err := free.Enter(t.Context())
+	free := q.Prepare(alike(1), new(QueuedRequest))
+	isGranted, err := free.Join(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
 	held := free.Leave()
@@ -64,14 +64,14 @@ func TestEnterAndWaitAreSeparate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, second.Wait(ctx), context.Canceled)
-	isGranted, err = second.Enter(t.Context())
+	isGranted, err = second.Join(t.Context())
 	require.NoError(t, err)
 	require.False(t, isGranted, "it stands where it stood")
 	had, err := held.Release(t.Context(), 0, lease)
 	require.NoError(t, err)
 	require.True(t, had)
 	require.NoError(t, second.Wait(t.Context()))
-	isGranted, err = second.Enter(t.Context())
+	isGranted, err = second.Join(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
 	second.Leave().Abandon()
@@ -89,7 +89,7 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	first, before := q.stands(t, 1), held.Grant()
 	fate, err := held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
-	require.Equal(t, Kept, fate)
+	require.Equal(t, YieldKept, fate)
 	grant := held.Grant()
 	require.Greater(t, grant.Stamp, before.Stamp)
 	require.Equal(t, grant.Stamp.BlockEnd(), grant.Last)
@@ -100,7 +100,7 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	other := q.stands(t, 2)
 	fate, err = held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
-	require.Equal(t, Released, fate)
+	require.Equal(t, YieldReleased, fate)
 	require.NoError(t, first.Wait(t.Context()), "who was first has it")
 	held = first.Leave()
 	require.Greater(t, held.Grant().Stamp, grant.Last)
@@ -112,6 +112,6 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	p.server.MustDo(t, "DEL", q.keys.Holder)
 	fate, err = held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
-	require.Equal(t, Gone, fate)
+	require.Equal(t, YieldGone, fate)
 	held.Abandon()
 }

@@ -20,13 +20,13 @@ import (
 // guards its fields, except those that say otherwise.
 type attempt struct {
 	queue *contest
-	hold  string      // assigned once
-	wish  *queue.Wish // assigned once
-	waits bool        // it waits, or came to try; assigned once, before any other goroutine knows it
+	hold  string         // assigned once
+	wish  *queue.Request // assigned once
+	waits bool           // it waits, or came to try; assigned once, before any other goroutine knows it
 
 	granted  bool // it has the lock, or had it
 	grant    queue.Grant
-	tenant   queue.Tenant
+	tenant   queue.LocalHold
 	sent     bool       // a try was sent that may have left something
 	doubtful bool       // Recheck was called before Begin: it may have had the lock before that, and no more
 	unknown  bool       // a try had no reply
@@ -35,7 +35,7 @@ type attempt struct {
 }
 
 // begin makes an attempt known, before anything of it is sent.
-func (q *contest) begin(wish *queue.Wish) *attempt {
+func (q *contest) begin(wish *queue.Request) *attempt {
 	c := q.contests
 	hold := ""
 	if c.kind.Hold != nil {
@@ -43,7 +43,7 @@ func (q *contest) begin(wish *queue.Wish) *attempt {
 	} else {
 		hold = c.session.NewHoldIn(c.kind.Layout)
 	}
-	a := &attempt{queue: q, hold: hold + wish.Mark, wish: wish}
+	a := &attempt{queue: q, hold: hold + wish.Mode, wish: wish}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.attempts[a] = struct{}{}
@@ -89,7 +89,7 @@ func (a *attempt) try(ctx context.Context) (result, error) {
 	if a.waits {
 		waits = "1"
 	}
-	return a.send(ctx, c.kind.Acquire, slices.Concat([]string{c.verb(), a.queue.keys.Grants, waits}, c.kind.Args, a.wish.Args))
+	return a.send(ctx, c.kind.Acquire, slices.Concat([]string{c.verb(), a.queue.keys.Channel, waits}, c.kind.Args, a.wish.Args))
 }
 
 // send runs a script that may give a the lock.
@@ -213,7 +213,7 @@ func (a *attempt) Grant() queue.Grant {
 func (a *attempt) Name() string { return a.hold }
 
 // Begin implements queue.Holder.
-func (a *attempt) Begin(tenant queue.Tenant) {
+func (a *attempt) Begin(tenant queue.LocalHold) {
 	a.queue.contests.mu.Lock()
 	a.tenant = tenant
 	doubtful := a.doubtful && tenant != nil
@@ -225,7 +225,7 @@ func (a *attempt) Begin(tenant queue.Tenant) {
 }
 
 // Lengthened implements queue.Holder.
-func (a *attempt) Lengthened(life time.Duration, sent clock.Instant) {
+func (a *attempt) Extended(life time.Duration, sent clock.Instant) {
 	a.queue.contests.mu.Lock()
 	defer a.queue.contests.mu.Unlock()
 	a.grant.Life, a.grant.Sent = life, sent
@@ -262,7 +262,7 @@ func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration
 
 func (a *attempt) releaseCall() wire.Call {
 	c, keys := a.queue.contests, a.queue.keys
-	return wire.Call{Script: c.kind.Release, Keys: keys.All, Args: append([]string{a.hold, c.verb(), keys.Grants}, c.kind.Args...)}
+	return wire.Call{Script: c.kind.Release, Keys: keys.All, Args: append([]string{a.hold, c.verb(), keys.Channel}, c.kind.Args...)}
 }
 
 // releaseUntil repeats the release off the caller's path until it has a reply, and, if a try has an unknown

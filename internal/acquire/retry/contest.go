@@ -12,7 +12,7 @@ import (
 )
 
 // Kind is a kind of lock without a queue.
-type Kind struct {
+type Config struct {
 	*layout.Contest
 
 	Layout *layout.Layout
@@ -21,9 +21,9 @@ type Kind struct {
 }
 
 // Contests has the contests of one kind of lock in one session. It is a queue.Source.
-type Contests struct {
+type LockRegistry struct {
 	session *session.Session
-	kind    Kind
+	kind    Config
 
 	mu struct {
 		sync.Mutex
@@ -33,8 +33,8 @@ type Contests struct {
 }
 
 // New returns the contests of s. It starts nothing.
-func New(s *session.Session, kind Kind) *Contests {
-	c := &Contests{session: s, kind: kind}
+func New(s *session.Session, kind Config) *LockRegistry {
+	c := &LockRegistry{session: s, kind: kind}
 	c.mu.queues = make(map[string]*contest)
 	c.mu.attempts = make(map[*attempt]struct{})
 	return c
@@ -42,10 +42,10 @@ func New(s *session.Session, kind Kind) *Contests {
 
 // verb returns the commands with which scripts publish. They are known after the first contact with
 // the server.
-func (c *Contests) verb() string { return c.session.PublishIn(c.kind.Layout) }
+func (c *LockRegistry) verb() string { return c.session.PublishIn(c.kind.Layout) }
 
 // Use implements queue.Source.
-func (c *Contests) Use(keys *queue.Keys) queue.Asker {
+func (c *LockRegistry) Use(keys *queue.LockKeys) queue.Requester {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.mu.queues[keys.Holder]
@@ -60,20 +60,20 @@ func (c *Contests) Use(keys *queue.Keys) queue.Asker {
 }
 
 // Handed implements queue.Source. A session gets the lock only by a try of its own.
-func (*Contests) Handed(string, wire.Reply) {}
+func (*LockRegistry) ReadGrants(string, wire.Reply) {}
 
 // Len returns how many locks are in use, and how many attempts may have something on the server.
-func (c *Contests) Len() (queues, attempts int) {
+func (c *LockRegistry) Len() (queues, attempts int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.mu.queues), len(c.mu.attempts)
 }
 
 // Refuse implements session.Part. The dispatcher wakes all waiters, which find that the session is not ready.
-func (*Contests) Refuse(error) {}
+func (*LockRegistry) Refuse(error) {}
 
 // Evict implements session.Part.
-func (c *Contests) Evict(cause error) {
+func (c *LockRegistry) Evict(cause error) {
 	for _, tenant := range c.tenants("", false) {
 		tenant.Evict(cause)
 	}
@@ -81,24 +81,24 @@ func (c *Contests) Evict(cause error) {
 
 // Recheck implements session.Part. An attempt that has not begun may have been granted the lock and
 // not know it: it asks the server when it begins.
-func (c *Contests) Recheck(key string) {
+func (c *LockRegistry) Recheck(key string) {
 	for _, tenant := range c.tenants(key, true) {
 		tenant.Recheck()
 	}
 }
 
 // RecheckAll implements session.Part.
-func (c *Contests) RecheckAll() { c.Recheck("") }
+func (c *LockRegistry) RecheckAll() { c.Recheck("") }
 
 // Close implements session.Part. What is under way is the settler's.
-func (*Contests) Close() {}
+func (*LockRegistry) Close() {}
 
 // tenants returns the tenants of key, or all tenants if key is "". With doubts, an attempt that may have
 // been granted the lock meanwhile asks the server when it begins.
-func (c *Contests) tenants(key string, doubts bool) []queue.Tenant {
+func (c *LockRegistry) tenants(key string, doubts bool) []queue.LocalHold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var tenants []queue.Tenant
+	var tenants []queue.LocalHold
 	for a := range c.mu.attempts {
 		switch {
 		case key != "" && a.queue.keys.Holder != key:

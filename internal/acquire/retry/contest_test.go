@@ -207,7 +207,7 @@ func TestAFreeLockIsFoundWithoutAMessage(t *testing.T) {
 		"Look": func(*session.Settings) {},
 		"Poll": func(s *session.Settings) { s.Polling = true },
 	} {
-		for side, wish := range map[string]*queue.Wish{"Reader": reads, "Writer": writes} {
+		for side, wish := range map[string]*queue.Request{"Reader": reads, "Writer": writes} {
 			t.Run(name+side, func(t *testing.T) {
 				t.Parallel()
 				if name == "Look" {

@@ -34,8 +34,8 @@ const (
 
 // What is wished for: the lock of these tests is the read-write lock of Redisson.
 var (
-	writes = &queue.Wish{Life: lease, Args: []string{"w"}, Like: local.Request{Way: local.Own}}
-	reads  = &queue.Wish{Life: lease, Args: []string{"r"}, Like: local.Request{Way: local.Own, Beside: true}, Beside: true}
+	writes = &queue.Request{Life: lease, Args: []string{"w"}, ShareKey: local.Request{Way: local.Own}}
+	reads  = &queue.Request{Life: lease, Args: []string{"r"}, ShareKey: local.Request{Way: local.Own, Beside: true}, Shared: true}
 )
 
 // place is a server, and a proxy before it for those whom something is to happen to.
@@ -57,11 +57,11 @@ func newPlace(t *testing.T) *place {
 
 // user is one session that contends for the lock of the test.
 type user struct {
-	*retry.Contests
+	*retry.LockRegistry
 
 	place   *place
 	session *session.Session
-	queue   queue.Asker
+	queue   queue.Requester
 	table   *local.Table
 	local   *local.Queue // where the goroutines of the session wait
 }
@@ -89,10 +89,10 @@ func (p *place) joinAs(at dialer, kind *layout.Contest, set ...func(*session.Set
 		tune = locktest.Steady // nothing is to happen to it
 	}
 	u := &user{place: p, session: session.New(at.Client(p, tune), s, false)}
-	u.Contests = session.PartOf(u.session, "contest", func() *retry.Contests {
-		return retry.New(u.session, retry.Kind{Contest: kind, Layout: layout.Redisson()})
+	u.LockRegistry = session.PartOf(u.session, "contest", func() *retry.LockRegistry {
+		return retry.New(u.session, retry.Config{Contest: kind, Layout: layout.Redisson()})
 	})
-	u.queue = u.Use(&queue.Keys{Holder: "a", All: []string{"a"}, Grants: channel})
+	u.queue = u.Use(&queue.LockKeys{Holder: "a", All: []string{"a"}, Channel: channel})
 	u.table = local.NewTable(u.session.Timers)
 	u.local = u.table.Use("a")
 	p.Cleanup(func() {
@@ -111,18 +111,18 @@ func (p *place) joinAs(at dialer, kind *layout.Contest, set ...func(*session.Set
 
 // outcome is what a wait came to.
 type outcome struct {
-	attempt queue.Holder
+	attempt queue.ServerHold
 	err     error
 }
 
 // waiter is a goroutine that waits. It is a local.Source and its own local.Ticket.
 type waiter struct {
-	queue.Waiter
+	queue.WaitingRequest
 
 	user    *user
-	wish    *queue.Wish
+	wish    *queue.Request
 	arrived chan struct{} // closed when it is in the queue of the session, or asks
-	got     queue.Holder
+	got     queue.ServerHold
 }
 
 // Ready implements local.Source.
@@ -133,15 +133,15 @@ func (w *waiter) Ready(int) error {
 
 // Ticket implements local.Source.
 func (w *waiter) Ticket() (local.Ticket, error) {
-	w.Waiter = w.user.queue.Stand(w.wish, nil)
+	w.WaitingRequest = w.user.queue.Prepare(w.wish, nil)
 	return w, nil
 }
 
 // Begin implements local.Ticket.
 func (w *waiter) Begin(_ context.Context, err error) (hold.Lease, error) {
-	if a := w.Waiter.Leave(); a != nil {
-		w.user.local.Began(w.wish.Like)
-		w.got, err = &holder{a, w.user, w.wish.Like}, nil
+	if a := w.WaitingRequest.Leave(); a != nil {
+		w.user.local.Began(w.wish.ShareKey)
+		w.got, err = &holder{a, w.user, w.wish.ShareKey}, nil
 	}
 	return hold.Lease{}, err
 }
@@ -151,7 +151,7 @@ func (w *waiter) Leave() { require.Fail(w.user.place, "its ticket is its own") }
 
 // holder is a hold that the session counts.
 type holder struct {
-	queue.Holder
+	queue.ServerHold
 
 	user *user
 	like local.Request
@@ -160,27 +160,27 @@ type holder struct {
 // Release implements queue.Holder.
 func (h *holder) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
 	defer h.user.local.Ended(h.like)
-	return h.Holder.Release(ctx, used, lasts)
+	return h.ServerHold.Release(ctx, used, lasts)
 }
 
 // Abandon implements queue.Holder.
 func (h *holder) Abandon() {
-	h.Holder.Abandon()
+	h.ServerHold.Abandon()
 	h.user.local.Ended(h.like)
 }
 
 // Swap implements queue.Holder.
-func (h *holder) Swap(ctx context.Context, script *scripts.Script, wish *queue.Wish) (queue.Holder, error) {
-	a, err := h.Holder.Swap(ctx, script, wish)
+func (h *holder) Swap(ctx context.Context, script *scripts.Script, wish *queue.Request) (queue.ServerHold, error) {
+	a, err := h.ServerHold.Swap(ctx, script, wish)
 	return &holder{a, h.user, h.like}, err
 }
 
 // later waits on another goroutine, behind those that wait already.
-func (u *user) later(ctx context.Context, wish *queue.Wish) <-chan outcome {
+func (u *user) later(ctx context.Context, wish *queue.Request) <-chan outcome {
 	returned := make(chan outcome, 1)
 	w := &waiter{user: u, wish: wish, arrived: make(chan struct{})}
 	go func() {
-		_, err := u.table.Take(ctx, u.local, wish.Like, w)
+		_, err := u.table.Take(ctx, u.local, wish.ShareKey, w)
 		returned <- outcome{w.got, err}
 	}()
 	<-w.arrived
@@ -188,13 +188,13 @@ func (u *user) later(ctx context.Context, wish *queue.Wish) <-chan outcome {
 }
 
 // must takes the lock, which can be had.
-func (u *user) must(wish *queue.Wish) queue.Holder {
+func (u *user) must(wish *queue.Request) queue.ServerHold {
 	u.place.Helper()
 	return u.place.has(u.later(u.place.Context(), wish))
 }
 
 // has returns what was waited for.
-func (p *place) has(returned <-chan outcome) queue.Holder {
+func (p *place) has(returned <-chan outcome) queue.ServerHold {
 	p.Helper()
 	got := within(p, returned)
 	require.NoError(p, got.err)
@@ -203,7 +203,7 @@ func (p *place) has(returned <-chan outcome) queue.Holder {
 }
 
 // gives lets a lock go, which it has.
-func (p *place) gives(a queue.Holder) {
+func (p *place) gives(a queue.ServerHold) {
 	p.Helper()
 	had, err := a.Release(p.Context(), 0, lease)
 	require.NoError(p, err)

@@ -19,7 +19,7 @@ import (
 )
 
 // locks is a wish for the reentrant lock of Redisson.
-var locks = &queue.Wish{Life: lease, Like: local.Request{Way: local.Own, Most: 1}}
+var locks = &queue.Request{Life: lease, ShareKey: local.Request{Way: local.Own, Most: 1}}
 
 // P7: while a session has the lock its waiters send nothing and need no channel, and get it in their order.
 func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
@@ -77,7 +77,7 @@ func TestSessionStandsBackIfOthersListen(t *testing.T) {
 	waits, released := u.later(t.Context(), locks), time.Now()
 	p.gives(first)
 	second := p.has(waits)
-	require.GreaterOrEqual(t, time.Since(released), retry.StandBack)
+	require.GreaterOrEqual(t, time.Since(released), retry.BackOff)
 	cancel()
 	require.Error(t, within(t, ended))
 	client.Close()
@@ -99,8 +99,8 @@ func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	a = writes.must(locks)
 	require.Equal(t, a.Grant().Stamp, a.Grant().Last, "it is not handed over")
 	p.gives(a)
-	fenced := retry.New(u.session, retry.Kind{Contest: layout.Redisson(layout.Fenced).Lock.Contest, Layout: layout.Redisson(layout.Fenced)})
-	q := fenced.Use(&queue.Keys{Holder: "a", All: []string{"a", "counter"}, Grants: channel})
+	fenced := retry.New(u.session, retry.Config{Contest: layout.Redisson(layout.Fenced).Lock.Contest, Layout: layout.Redisson(layout.Fenced)})
+	q := fenced.Use(&queue.LockKeys{Holder: "a", All: []string{"a", "counter"}, Channel: channel})
 	p.server.MustDo(t, "SET", "counter", "41")
 	b, err := q.Try(t.Context(), locks)
 	require.NoError(t, err)

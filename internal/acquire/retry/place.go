@@ -18,7 +18,7 @@ var errLate = errors.New("the server took longer than the lease lasts")
 
 // Try implements queue.Asker. It fails without a round trip while another call of this session is ahead of
 // the caller.
-func (q *contest) Try(ctx context.Context, wish *queue.Wish) (queue.Holder, error) {
+func (q *contest) Try(ctx context.Context, wish *queue.Request) (queue.ServerHold, error) {
 	if q.busy(wish) {
 		return nil, errs.ErrHeld
 	}
@@ -43,21 +43,21 @@ func (q *contest) Try(ctx context.Context, wish *queue.Wish) (queue.Holder, erro
 // place is an attempt that waits, and tries repeatedly.
 type place struct {
 	queue   *contest
-	wish    *queue.Wish
+	wish    *queue.Request
 	attempt *attempt
 	last    wire.LastReply
 	wait    *dispatch.Wait // nil until there is something to wait for; only the waiter uses it
 }
 
 // Stand implements queue.Asker.
-func (q *contest) Stand(wish *queue.Wish, _ *queue.Place) queue.Waiter {
+func (q *contest) Prepare(wish *queue.Request, _ *queue.QueuedRequest) queue.WaitingRequest {
 	p := &place{queue: q, wish: wish, attempt: q.begin(wish)}
 	p.attempt.waits = true
 	return p
 }
 
 // Enter tries once, unless this session stands back, and reports whether the lock was granted. Otherwise Wait continues.
-func (p *place) Enter(ctx context.Context) (isGranted bool, err error) {
+func (p *place) Join(ctx context.Context) (isGranted bool, err error) {
 	// Close sets closing, and then wakes all registered waiters, also those that register later: it wakes
 	// p, or p finds it set.
 	if err := p.queue.contests.session.Ready(); err != nil {
@@ -80,7 +80,7 @@ func (p *place) Wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return p.last.Ended(ctx)
 		}
-		if isGranted, err := p.Enter(ctx); isGranted || err != nil {
+		if isGranted, err := p.Join(ctx); isGranted || err != nil {
 			return err
 		}
 	}
@@ -148,9 +148,9 @@ func (p *place) follow(w *dispatch.Wait) {
 func (p *place) target() dispatch.Target {
 	kind, keys := p.queue.contests.kind, p.queue.keys
 	target := dispatch.Target{
-		Channel: keys.Grants, Key: keys.Holder, Look: kind.Look, Mark: kind.Layout.Mark, Ways: session.WaysOf(kind.Layout), Silent: kind.Silent,
+		Channel: keys.Channel, Key: keys.Holder, Look: kind.Look, Mark: kind.Layout.Mark, Ways: session.WaysOf(kind.Layout), Silent: kind.Silent,
 	}
-	if p.wish.Beside {
+	if p.wish.Shared {
 		target.Look = kind.LookBeside
 	}
 	if kind.Each {
@@ -163,7 +163,7 @@ func (p *place) target() dispatch.Target {
 func (p *place) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
 
 // Leave implements queue.Waiter.
-func (p *place) Leave() queue.Holder {
+func (p *place) Leave() queue.ServerHold {
 	if p.wait != nil {
 		p.wait.Close()
 	}

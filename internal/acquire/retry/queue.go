@@ -12,12 +12,12 @@ import (
 
 // StandBack is how long a session does not try after a release that others were notified of. Otherwise it
 // would be granted the lock again before the message arrives.
-const StandBack = 2 * time.Millisecond
+const BackOff = 2 * time.Millisecond
 
 // contest is one lock for which a session tries. The lock of its Contests guards its fields.
 type contest struct {
-	contests *Contests
-	keys     queue.Keys // assigned once
+	contests *LockRegistry
+	keys     queue.LockKeys // assigned once
 
 	users  int
 	living int // attempts that are not over, or whose release has no reply yet
@@ -53,10 +53,10 @@ func (q *contest) Fire() {
 
 // busy reports whether another call of this session has, wants or releases the lock. If several can have
 // the lock at once, such a call does not matter.
-func (q *contest) busy(wish *queue.Wish) bool {
+func (q *contest) busy(wish *queue.Request) bool {
 	q.contests.mu.Lock()
 	defer q.contests.mu.Unlock()
-	return !wish.Beside && q.living > 0
+	return !wish.Shared && q.living > 0
 }
 
 // vacate says that a no longer has the lock. heard says that others were notified of that: they are to try
@@ -67,7 +67,7 @@ func (a *attempt) vacate(heard bool) { //nolint:revive // a fact about the relea
 	defer q.contests.mu.Unlock()
 	q.living--
 	if heard {
-		q.standBack = clock.Now().Add(StandBack)
+		q.standBack = clock.Now().Add(BackOff)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // Swap implements queue.Holder; see layout.Contest for the script. It is repeated until it has a reply or
 // ctx ends. If it fails, the new hold is released in the background, and a is left to the caller, who does
 // not know whether a still has the lock.
-func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Wish) (queue.Holder, error) {
+func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Request) (queue.ServerHold, error) {
 	a.Begin(nil)
 	b := a.queue.begin(wish)
 	if err := b.replace(ctx, script, a); err != nil {
@@ -35,7 +35,7 @@ func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.
 
 // replace repeats the script until it has replaced old by a.
 func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *attempt) error {
-	args := append([]string{old.hold, a.queue.contests.verb(), a.queue.keys.Grants}, a.wish.Args...)
+	args := append([]string{old.hold, a.queue.contests.verb(), a.queue.keys.Channel}, a.wish.Args...)
 	var t wire.LastReply
 	for {
 		got, err := a.send(ctx, script, args)
