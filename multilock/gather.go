@@ -30,34 +30,34 @@ const (
 // are held: it may be far away, and other callers wait for those members meanwhile.
 const longestReply = time.Second
 
-func patienceIn(round int) time.Duration {
+func patienceOf(round int) time.Duration {
 	p := shortPatience << rand.N(min(round, maxDoublings)+1)
 	return p/2 + rand.N(p/2)
 }
 
 // errAgain ends the waiting of a round that gives others their chance, or has lost a member.
-var errAgain = errors.New("another round is due")
+var errNextRound = errors.New("another round is due")
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
-	if err := l.ready(ctx); err != nil {
+	if err := l.validate(ctx); err != nil {
 		return hold.Lease{}, explain("lock", err)
 	}
-	call, ctx := l.ask(ctx)
-	lease, err := l.rounds(ctx)
+	call, ctx := l.beginCall(ctx)
+	lease, err := l.acquireInRounds(ctx)
 	return lease.Observe(call, err)
 }
 
 // ask reports that a call asks for the lock, and returns the context for its members, whose calls are parts of it: no observer
 // is notified of those. The lock has the observer of its first member whose session has one.
-func (l *Lock) ask(ctx context.Context) (*observe.Call, context.Context) {
-	i := slices.IndexFunc(l.members, func(m one) bool { return m.place.Session.Settings.Observer != nil })
+func (l *Lock) beginCall(ctx context.Context) (*observe.Call, context.Context) {
+	i := slices.IndexFunc(l.members, func(m orderedMember) bool { return m.position.Session.Settings.Observer != nil })
 	if i < 0 {
 		return nil, ctx
 	}
-	o := l.members[i].place.Session.Settings.Observer
-	labels := observe.Labels{Kind: "multilock", Class: l.members[0].place.Class}
+	o := l.members[i].position.Session.Settings.Observer
+	labels := observe.Labels{Kind: "multilock", Class: l.members[0].position.Class}
 	for i := range l.members {
-		if l.members[i].place.Class != labels.Class {
+		if l.members[i].position.Class != labels.Class {
 			labels.Class = ""
 		}
 	}
@@ -68,11 +68,11 @@ func (l *Lock) ask(ctx context.Context) (*observe.Call, context.Context) {
 }
 
 // rounds takes the members, in as many rounds as it needs.
-func (l *Lock) rounds(ctx context.Context) (hold.Lease, error) {
+func (l *Lock) acquireInRounds(ctx context.Context) (hold.Lease, error) {
 	first := 0
 	for n := 0; ; n++ {
-		r := l.round(ctx, first, patienceIn(n))
-		if r.err == nil || !r.again {
+		r := l.acquireOnce(ctx, first, patienceOf(n))
+		if r.err == nil || !r.retry {
 			return r.lease, r.err
 		}
 		if ctx.Err() != nil {
@@ -96,44 +96,44 @@ func endedAfter(ctx context.Context, last error) error {
 }
 
 // round is what came of taking the members once.
-type round struct {
+type roundResult struct {
 	lease   hold.Lease
 	err     error
-	again   bool // nothing but the round has failed
+	retry   bool // nothing but the round has failed
 	blocked int  // which session it came to
 }
 
 // round acquires the members, and releases what it acquired if it cannot have all.
-func (l *Lock) round(ctx context.Context, first int, patience time.Duration) (r round) {
-	g := newGroup(l)
+func (l *Lock) acquireOnce(ctx context.Context, first int, patience time.Duration) (r roundResult) {
+	g := newMemberHolds(l)
 	until, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	g.mu.stop = stop
-	if r.blocked, r.err = g.gather(until, first, patience); r.err == nil {
+	if r.blocked, r.err = g.acquireAll(until, first, patience); r.err == nil {
 		if r.lease, r.err = g.begin(); r.err == nil {
 			return r
 		}
-		r.again = true // a member was lost, and is to be had again
+		r.retry = true // a member was lost, and is to be had again
 	}
-	r.again = r.again || errors.Is(context.Cause(until), errAgain)
+	r.retry = r.retry || errors.Is(context.Cause(until), errNextRound)
 	r.lease = hold.Lease{}
 	g.releaseWithin(ctx)
 	return r
 }
 
 func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
-	if err := l.ready(ctx); err != nil {
+	if err := l.validate(ctx); err != nil {
 		return hold.Lease{}, explain("try lock", err)
 	}
-	call, ctx := l.ask(ctx)
-	lease, err := l.tryMembers(ctx)
+	call, ctx := l.beginCall(ctx)
+	lease, err := l.tryAcquireAll(ctx)
 	return lease.Observe(call, err)
 }
 
 // tryMembers takes the members without waiting.
-func (l *Lock) tryMembers(ctx context.Context) (hold.Lease, error) {
-	g := newGroup(l)
-	err := g.try(ctx)
+func (l *Lock) tryAcquireAll(ctx context.Context) (hold.Lease, error) {
+	g := newMemberHolds(l)
+	err := g.tryAcquire(ctx)
 	if err == nil {
 		var lease hold.Lease
 		if lease, err = g.begin(); err == nil {
@@ -147,18 +147,18 @@ func (l *Lock) tryMembers(ctx context.Context) (hold.Lease, error) {
 // gather acquires the members, those of the first session first. It waits for these as long as ctx allows,
 // since it holds none of another session then, and for the others only for a limited time. It returns the
 // session that it came to.
-func (g *group) gather(ctx context.Context, first int, patience time.Duration) (blocked int, err error) {
-	parties := g.lock.parties
-	if err = g.gatherParty(ctx, parties[first], nil); err != nil {
+func (g *memberHolds) acquireAll(ctx context.Context, first int, patience time.Duration) (blocked int, err error) {
+	sessions := g.lock.bySession
+	if err = g.acquireOfSession(ctx, sessions[first], nil); err != nil {
 		return first, err
 	}
-	for i, party := range parties {
+	for i, members := range sessions {
 		if i == first {
 			continue
 		}
-		limit := &limit{stop: g.mu.stop, patience: patience, timers: party[0].place.Session.Timers}
+		limit := &roundTimeout{cancel: g.mu.stop, patience: patience, timers: members[0].position.Session.Timers}
 		limit.entry.Init(limit)
-		err = g.gatherParty(ctx, party, limit)
+		err = g.acquireOfSession(ctx, members, limit)
 		limit.timers.Cancel(&limit.entry)
 		if err != nil {
 			return i, err
@@ -168,37 +168,37 @@ func (g *group) gather(ctx context.Context, first int, patience time.Duration) (
 }
 
 // limit ends a round. Where it is nil nothing does.
-type limit struct {
+type roundTimeout struct {
 	entry    timers.Entry
-	stop     context.CancelCauseFunc
+	cancel   context.CancelCauseFunc
 	patience time.Duration
 	timers   *timers.Timers
 }
 
 // Fire implements timers.Event.
-func (t *limit) Fire() { t.stop(errAgain) }
+func (t *roundTimeout) Fire() { t.cancel(errNextRound) }
 
 // take takes o and those behind it if they are free, and waits for o, with patience, if it is not: a way that is longer than the
 // patience must not end every round.
-func (t *limit) take(ctx context.Context, o *one, behind []one) ([]hold.Lease, error) {
+func (t *roundTimeout) acquire(ctx context.Context, o *orderedMember, following []orderedMember) ([]hold.Lease, error) {
 	if t == nil {
-		return o.take(ctx, behind)
+		return o.acquire(ctx, following)
 	}
 	t.timers.Schedule(&t.entry, longestReply)
-	leases, tried := o.try(ctx, behind)
+	leases, tried := o.tryAcquire(ctx, following)
 	if tried == nil {
 		return leases, nil
 	}
 	t.timers.Schedule(&t.entry, t.patience)
-	leases, err := o.take(ctx, behind)
+	leases, err := o.acquire(ctx, following)
 	if err != nil && ctx.Err() != nil && errors.Is(tried, errs.ErrHeld) {
-		err = stillHeld(err)
+		err = whileHeld(err)
 	}
 	return leases, err
 }
 
 // stillHeld adds to the error of a wait, which may have ended before a reply, the reply to the try before it.
-func stillHeld(err error) error {
+func whileHeld(err error) error {
 	if errors.Is(err, errs.ErrHeld) {
 		return err
 	}
@@ -210,23 +210,23 @@ func stillHeld(err error) error {
 
 // gatherParty acquires members of one session, in order: while it waits for one it holds only earlier members
 // of this session.
-func (g *group) gatherParty(ctx context.Context, party []one, limit *limit) error {
-	for len(party) > 0 {
-		leases, err := limit.take(ctx, &party[0], party[1:])
+func (g *memberHolds) acquireOfSession(ctx context.Context, members []orderedMember, limit *roundTimeout) error {
+	for len(members) > 0 {
+		leases, err := limit.acquire(ctx, &members[0], members[1:])
 		if err != nil {
-			return explainFor("lock", party[0].place.Name, err)
+			return explainFor("lock", members[0].position.Name, err)
 		}
-		party = g.add(party, leases)
+		members = g.add(members, leases)
 	}
 	return nil
 }
 
 // try takes the members without waiting, in order.
-func (g *group) try(ctx context.Context) error {
+func (g *memberHolds) tryAcquire(ctx context.Context) error {
 	for rest := g.lock.members; len(rest) > 0; {
-		leases, err := rest[0].try(ctx, rest[1:])
+		leases, err := rest[0].tryAcquire(ctx, rest[1:])
 		if err != nil {
-			return explainFor("try lock", rest[0].place.Name, err)
+			return explainFor("try lock", rest[0].position.Name, err)
 		}
 		rest = g.add(rest, leases)
 	}
@@ -234,18 +234,18 @@ func (g *group) try(ctx context.Context) error {
 }
 
 // take takes o, and those behind it that are to be had in the same step.
-func (o *one) take(ctx context.Context, behind []one) ([]hold.Lease, error) {
-	if o.place.Gatherer != nil {
-		return o.place.Gatherer.Gather(ctx, gatherers(behind))
+func (o *orderedMember) acquire(ctx context.Context, following []orderedMember) ([]hold.Lease, error) {
+	if o.position.Gatherer != nil {
+		return o.position.Gatherer.Gather(ctx, multiAcquirers(following))
 	}
 	lease, err := o.Lock(ctx)
 	return []hold.Lease{hold.Lease(lease)}, err
 }
 
 // try is take without waiting.
-func (o *one) try(ctx context.Context, behind []one) ([]hold.Lease, error) {
-	if o.place.Gatherer != nil {
-		return o.place.Gatherer.TryGather(ctx, gatherers(behind))
+func (o *orderedMember) tryAcquire(ctx context.Context, following []orderedMember) ([]hold.Lease, error) {
+	if o.position.Gatherer != nil {
+		return o.position.Gatherer.TryGather(ctx, multiAcquirers(following))
 	}
 	lease, err := o.TryLock(ctx)
 	return []hold.Lease{hold.Lease(lease)}, err
@@ -253,13 +253,13 @@ func (o *one) try(ctx context.Context, behind []one) ([]hold.Lease, error) {
 
 // gatherers returns those that may be taken in one step with the one before them: up to the first that is always
 // taken alone, so that the order is kept.
-func gatherers(behind []one) []session.Gatherer {
+func multiAcquirers(following []orderedMember) []session.Gatherer {
 	var together []session.Gatherer
-	for i := range behind {
-		if behind[i].place.Gatherer == nil {
+	for i := range following {
+		if following[i].position.Gatherer == nil {
 			break
 		}
-		together = append(together, behind[i].place.Gatherer)
+		together = append(together, following[i].position.Gatherer)
 	}
 	return together
 }

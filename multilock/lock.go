@@ -30,19 +30,19 @@ type Member interface {
 // Lock is several locks as one: all of them, or none. It holds nothing itself: the lease does. It is
 // safe for concurrent use. New makes one; the zero Lock is of no use.
 type Lock struct {
-	members []one    // each lock once; by session, and in the order of their places
-	parties [][]one  // the same, cut where the session changes
-	at      []int    // for each argument of New, which of members it is
-	given   []Member // as New was
-	err     error    // they make no lock; the error of every call
+	members   []orderedMember   // each lock once; by session, and in the order of their places
+	bySession [][]orderedMember // the same, cut where the session changes
+	memberOf  []int             // for each argument of New, which of members it is
+	arguments []Member          // as New was
+	err       error             // they make no lock; the error of every call
 }
 
 // one is a member in its place.
-type one struct {
+type orderedMember struct {
 	Member
 
-	place session.Place
-	index int // in members
+	position session.Place
+	index    int // in members
 }
 
 // New returns all members as one lock. It sends nothing and never fails: if a member is not valid,
@@ -52,12 +52,12 @@ type one struct {
 // for writing, it is acquired for writing, which lets its holder read. Members may belong to different
 // sessions, of one server or of several.
 func New(members ...Member) *Lock {
-	l := &Lock{given: slices.Clone(members), at: make([]int, len(members))}
+	l := &Lock{arguments: slices.Clone(members), memberOf: make([]int, len(members))}
 	for i, m := range members {
 		l.err = errs.Join(l.err, l.add(i, m))
 	}
-	if l.made() == nil {
-		l.order()
+	if l.validMembers() == nil {
+		l.sortMembers()
 	}
 	return l
 }
@@ -71,49 +71,49 @@ func (l *Lock) add(i int, m Member) error {
 	if place.Session == nil {
 		return cmp.Or(m.Check(), fmt.Errorf("%w: member %d has no place", errs.ErrBadOption, i))
 	}
-	known := slices.IndexFunc(l.members, func(o one) bool { return session.Same(o.place, place) })
+	known := slices.IndexFunc(l.members, func(o orderedMember) bool { return session.Same(o.position, place) })
 	switch {
 	case known < 0:
-		l.at[i] = len(l.members)
-		l.members = append(l.members, one{m, place, len(l.members)})
+		l.memberOf[i] = len(l.members)
+		l.members = append(l.members, orderedMember{m, place, len(l.members)})
 		return nil
-	case place.Side == session.Counted || l.members[known].place.Side == session.Counted:
+	case place.Side == session.Counted || l.members[known].position.Side == session.Counted:
 		return fmt.Errorf("%w: member %q is given twice: ask once for as much as is wanted", errs.ErrBadOption, place.Name)
-	case place.Side == session.Whole && l.members[known].place.Side == session.Shared:
-		l.members[known].Member, l.members[known].place = m, place
+	case place.Side == session.Whole && l.members[known].position.Side == session.Shared:
+		l.members[known].Member, l.members[known].position = m, place
 	}
-	l.at[i] = known
+	l.memberOf[i] = known
 	return nil
 }
 
 // order puts the members in the order in which they are taken. Sessions stand by their ids: that is an order for the
 // goroutines of this process alone, since no other knows the ids.
-func (l *Lock) order() {
-	slices.SortFunc(l.members, func(a, b one) int {
-		if a.place.Session != b.place.Session {
-			return cmp.Compare(a.place.Session.ID(), b.place.Session.ID())
+func (l *Lock) sortMembers() {
+	slices.SortFunc(l.members, func(a, b orderedMember) int {
+		if a.position.Session != b.position.Session {
+			return cmp.Compare(a.position.Session.ID(), b.position.Session.ID())
 		}
-		return session.Compare(a.place, b.place)
+		return session.Compare(a.position, b.position)
 	})
 	moved := make([]int, len(l.members))
 	for i := range l.members {
 		moved[l.members[i].index] = i
 		l.members[i].index = i
 	}
-	for i, was := range l.at {
-		l.at[i] = moved[was]
+	for i, was := range l.memberOf {
+		l.memberOf[i] = moved[was]
 	}
 	for begin, i := 0, 1; i <= len(l.members); i++ {
-		if i == len(l.members) || l.members[i].place.Session != l.members[begin].place.Session {
-			l.parties = append(l.parties, l.members[begin:i])
+		if i == len(l.members) || l.members[i].position.Session != l.members[begin].position.Session {
+			l.bySession = append(l.bySession, l.members[begin:i])
 			begin = i
 		}
 	}
 }
 
 // made returns why there is no such lock, or nil.
-func (l *Lock) made() error {
-	if l == nil || len(l.given) == 0 {
+func (l *Lock) validMembers() error {
+	if l == nil || len(l.arguments) == 0 {
 		return fmt.Errorf("%w: no members", errs.ErrBadOption)
 	}
 	return l.err
@@ -121,11 +121,11 @@ func (l *Lock) made() error {
 
 // Check returns what is wrong with the members, or nil. It sends nothing.
 func (l *Lock) Check() error {
-	err := l.made()
+	err := l.validMembers()
 	if err != nil {
 		return explain("check", err)
 	}
-	for _, m := range l.given {
+	for _, m := range l.arguments {
 		err = errs.Join(err, m.Check())
 	}
 	return err
@@ -139,12 +139,12 @@ func (l *Lock) Check() error {
 // sessions means nothing to another process. Order returns nil if the members make no lock; see
 // Check.
 func (l *Lock) Order() []string {
-	if l.made() != nil {
+	if l.validMembers() != nil {
 		return nil
 	}
 	names := make([]string, len(l.members))
 	for i := range l.members {
-		names[i] = l.members[i].place.Name
+		names[i] = l.members[i].position.Name
 	}
 	return names
 }
@@ -176,7 +176,7 @@ func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
 // fn's, joined with Unlock's: ErrLost in it says that fn's work was not protected to its end.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
 	if fn == nil {
-		return explain("lock", cmp.Or(l.ready(ctx), acquire.ErrNoFunc))
+		return explain("lock", cmp.Or(l.validate(ctx), acquire.ErrNoFunc))
 	}
 	lease, err := l.lock(ctx)
 	if err != nil {
@@ -191,14 +191,14 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease signal
 func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 	var s *session.Session
 	if l != nil && len(l.members) > 0 {
-		s = l.members[0].place.Session
+		s = l.members[0].position.Session
 	}
 	return (*signalbox.Locker)(hold.NewLocker(ctx, func(err error) { s.Logs.Retried(observe.Labels{}, err) }, l.lock))
 }
 
 // ready returns why nothing can be taken, or nil.
-func (l *Lock) ready(ctx context.Context) error {
-	err := l.made()
+func (l *Lock) validate(ctx context.Context) error {
+	err := l.validMembers()
 	if err == nil && ctx == nil {
 		err = fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
 	}
@@ -208,13 +208,13 @@ func (l *Lock) ready(ctx context.Context) error {
 // Tokens returns the fencing token of each member, in the order of the arguments of New. It returns nil
 // for a lease that is not of a multilock.
 func Tokens(lease signalbox.Lease) []uint64 {
-	g, ok := hold.Lease(lease).Home().(*group)
+	g, ok := hold.Lease(lease).Home().(*memberHolds)
 	if !ok {
 		return nil
 	}
-	tokens := make([]uint64, len(g.lock.at))
-	for i, at := range g.lock.at {
-		tokens[i] = g.parts[at].Token()
+	tokens := make([]uint64, len(g.lock.memberOf))
+	for i, at := range g.lock.memberOf {
+		tokens[i] = g.leases[at].Token()
 	}
 	return tokens
 }

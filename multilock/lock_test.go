@@ -248,8 +248,8 @@ func TestWaiterForAMemberHoldsNoneBehindIt(t *testing.T) {
 	waiting := locktest.LaterWith(locktest.Context(t), all(mine).Lock)
 	redistest.Await(t, "a waiter", func() bool { return locktest.Tickets(t, server, nameOf(mine[0])) == 1 })
 	for _, from := range []*signalbox.Session{s, other} {
-		for _, behind := range mine[1:] {
-			lease, err := reentrant.New(from, nameOf(behind)).TryLock(locktest.Context(t))
+		for _, following := range mine[1:] {
+			lease, err := reentrant.New(from, nameOf(following)).TryLock(locktest.Context(t))
 			require.NoError(t, err)
 			require.NoError(t, lease.Unlock())
 		}

@@ -16,7 +16,7 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 		return lease, err
 	}
 	call := l.base.Ask(ctx)
-	lease, err = l.writes.Take(ctx)
+	lease, err = l.writeLock.Take(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -26,7 +26,7 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 		return lease, err
 	}
 	call := l.base.Ask(ctx)
-	lease, err = l.writes.Try(ctx)
+	lease, err = l.writeLock.Try(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -36,7 +36,7 @@ func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
 		return lease, err
 	}
 	call := l.base.AskShared(ctx)
-	lease, err = l.reads.Take(ctx)
+	lease, err = l.readLock.Take(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -46,7 +46,7 @@ func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
 		return lease, err
 	}
 	call := l.base.AskShared(ctx)
-	lease, err = l.reads.Try(ctx)
+	lease, err = l.readLock.Try(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -55,11 +55,11 @@ func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool
 	if err = l.root().Made(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	lease, carried, err = l.base.Enter(ctx, &l.realm.writers)
+	lease, carried, err = l.base.Enter(ctx, &l.registry.writers)
 	if carried || err != nil {
 		return lease, carried, err
 	}
-	if _, carried = hold.Carried(ctx, &l.realm.readers, l.base.Names.Holder); carried {
+	if _, carried = hold.Carried(ctx, &l.registry.readers, l.base.Names.Holder); carried {
 		return hold.Lease{}, true, errs.ErrUpgrade
 	}
 	return hold.Lease{}, false, nil
@@ -71,16 +71,16 @@ func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool,
 	if err = l.root().Made(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	lease, carried, err = l.base.Enter(ctx, &l.realm.writers)
+	lease, carried, err = l.base.Enter(ctx, &l.registry.writers)
 	if carried || err != nil {
 		return lease, carried, err
 	}
-	return l.base.Enter(ctx, &l.realm.readers)
+	return l.base.Enter(ctx, &l.registry.readers)
 }
 
 // shared returns the request of readers that share a hold. It is zero if each counts its time from its own beginning, or
 // waits for replicas to have it.
-func (l *Lock) shared() local.Request {
+func (l *Lock) shareKey() local.Request {
 	set := l.base.Terms
 	if set.Fixed || set.MaxHold > 0 || l.base.Replicas.Count > 0 {
 		return local.Request{}

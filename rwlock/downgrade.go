@@ -44,8 +44,8 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 		return err
 	}
 	// It writes no more from here on: readers may enter before the reply arrives.
-	lease.Move(&l.realm.readers)
-	s, keys := l.base.Session, l.reads.Keys
+	lease.Move(&l.registry.readers)
+	s, keys := l.base.Session, l.readLock.Keys
 	call := wire.Call{
 		Script: l.table.Downgrade,
 		Keys:   keys.All,
@@ -64,10 +64,10 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 
 // termOf returns the term of a lease that is one of this lock.
 func (l *Lock) termOf(lease hold.Lease) (term *renewal.Term, isOurs bool) {
-	if term, isOurs = lease.Of(&l.realm.writers, l.base.Names.Holder); isOurs {
+	if term, isOurs = lease.Of(&l.registry.writers, l.base.Names.Holder); isOurs {
 		return term, true
 	}
-	return lease.Of(&l.realm.readers, l.base.Names.Holder)
+	return lease.Of(&l.registry.readers, l.base.Names.Holder)
 }
 
 // downgradeLater repeats a call of unknown outcome until it has a reply, because readers wait for it. It
@@ -88,5 +88,5 @@ func (l *Lock) downgraded(reply wire.Reply, term *renewal.Term) {
 		term.Gone()
 		return
 	}
-	l.realm.ReadGrants(l.reads.Keys.Holder, reply)
+	l.registry.ReadGrants(l.readLock.Keys.Holder, reply)
 }

@@ -18,7 +18,7 @@ import (
 
 const (
 	// mark is what the holder key of a read-write lock has as a member.
-	mark = "sb1w"
+	kindMember = "sb1w"
 	// writing is the phase of a lock that a writer has.
 	writing = "1"
 	// holdersPage is how many holders one script returns.
@@ -58,19 +58,19 @@ func (l *Lock) Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error] {
 }
 
 // holding is one hold, by the server's account.
-type holding struct {
+type listedHold struct {
 	name   string
 	holder signalbox.Holder
 }
 
-func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
+func (l *Lock) holders(ctx context.Context, from int) ([]listedHold, error) {
 	if err := l.root().Ready(ctx); err != nil {
 		return nil, err
 	}
 	reply, err := l.base.Session.Runner.Run(ctx, wire.Call{
 		Script: l.table.List,
 		Keys:   []string{l.base.Names.Holder},
-		Args:   []string{mark, strconv.Itoa(from), strconv.Itoa(holdersPage)},
+		Args:   []string{kindMember, strconv.Itoa(from), strconv.Itoa(holdersPage)},
 	})
 	switch {
 	case err != nil:
@@ -78,7 +78,7 @@ func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
 	case reply.Code() == wire.Foreign:
 		return nil, session.WrongKind(reply.Text(1))
 	}
-	var page []holding
+	var page []listedHold
 	for i := 2; i+1 < reply.Len(); i += 2 {
 		name := reply.Text(i)
 		h := signalbox.Holder{
@@ -90,7 +90,7 @@ func (l *Lock) holders(ctx context.Context, from int) ([]holding, error) {
 				h.Since, h.Token = floor.Time(), floor.Token()
 			}
 		}
-		page = append(page, holding{name, h})
+		page = append(page, listedHold{name, h})
 	}
 	return page, nil
 }
@@ -111,7 +111,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 }
 
 func (l *Lock) force(ctx context.Context) error {
-	var found []holding
+	var found []listedHold
 	for from := 0; len(found) == from; from += holdersPage {
 		page, err := l.holders(ctx, from)
 		if err != nil {
@@ -122,13 +122,13 @@ func (l *Lock) force(ctx context.Context) error {
 	if len(found) == 0 {
 		return errs.ErrNotHeld
 	}
-	found, err := session.OnlyMeant(ctx, found, func(h holding) string { return h.name })
+	found, err := session.OnlyMeant(ctx, found, func(h listedHold) string { return h.name })
 	if err != nil {
 		return err
 	}
 	for len(found) > 0 {
 		n := min(len(found), holdersPage)
-		if err := l.take(ctx, found[:n]); err != nil {
+		if err := l.forceHolds(ctx, found[:n]); err != nil {
 			return err
 		}
 		found = found[n:]
@@ -138,17 +138,17 @@ func (l *Lock) force(ctx context.Context) error {
 
 // take removes those of the holds that still exist. If the reply is lost it sends the script once more: the
 // holds that the first one removed are gone then.
-func (l *Lock) take(ctx context.Context, holds []holding) error {
+func (l *Lock) forceHolds(ctx context.Context, holds []listedHold) error {
 	var text strings.Builder
 	for _, h := range holds {
 		text.WriteString(h.holder.Session + "\n" + h.name + "\n")
 	}
 	s := l.base.Session
-	s.FindWays(ctx, l.reads.Keys.Holder)
+	s.FindWays(ctx, l.readLock.Keys.Holder)
 	call := wire.Call{
 		Script: l.table.Force,
-		Keys:   l.reads.Keys.All,
-		Args:   []string{s.PublishIn(l.base.Layout), l.reads.Keys.Channel, names.Session(s.Settings.Prefix, ""), text.String(), l.base.Floor},
+		Keys:   l.readLock.Keys.All,
+		Args:   []string{s.PublishIn(l.base.Layout), l.readLock.Keys.Channel, names.Session(s.Settings.Prefix, ""), text.String(), l.base.Floor},
 	}
 	_, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.Judge(err) == wire.Unknown && ctx.Err() == nil {
@@ -157,6 +157,6 @@ func (l *Lock) take(ctx context.Context, holds []holding) error {
 	if err != nil {
 		return acquire.CutShort(ctx, err)
 	}
-	l.realm.Recheck(l.base.Names.Holder) // as the message would, also without a listener
+	l.registry.Recheck(l.base.Names.Holder) // as the message would, also without a listener
 	return nil
 }

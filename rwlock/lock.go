@@ -17,10 +17,10 @@ import (
 // lease. Locks of one name in one session are the same lock. It is safe for concurrent use. New
 // makes one; the zero Lock is of no use.
 type Lock struct {
-	base          acquire.Base
-	table         *layout.RWLock
-	realm         *realm
-	reads, writes acquire.Lock
+	base                acquire.Base
+	table               *layout.RWLock
+	registry            *rwRegistry
+	readLock, writeLock acquire.Lock
 }
 
 // New returns the lock name of the session. It sends nothing and never fails: if the name or an option
@@ -31,21 +31,21 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 		return l
 	}
 	l.table = l.base.Layout.RWLock
-	l.realm = realmOf(l.base.Session, l.base.Layout)
+	l.registry = registryOf(l.base.Session, l.base.Layout)
 	life := l.base.Terms.First()
-	l.writes = acquire.Lock{
-		Kind: &l.realm.Kind, Realm: &l.realm.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Ground, nil),
+	l.writeLock = acquire.Lock{
+		Kind: &l.registry.Kind, Realm: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Ground, nil),
 		Request: &queue.Request{
 			Life: life, FloorTTL: l.base.Floor, Args: []string{"w"},
 			// A writer asks also while its session writes: the lock may be taken by force, or the writer downgraded.
 			ShareKey: acquire.Like(&l.table.Ground, local.Request{}, local.Request{Way: local.Own}),
 		},
 	}
-	l.reads = l.writes
-	l.reads.Realm = &l.realm.readers
-	l.reads.Request = &queue.Request{
+	l.readLock = l.writeLock
+	l.readLock.Realm = &l.registry.readers
+	l.readLock.Request = &queue.Request{
 		Life: life, FloorTTL: l.base.Floor, Args: []string{"r"}, Shared: true,
-		ShareKey: acquire.Like(&l.table.Ground, l.shared(), local.Request{Way: local.Own, Beside: true}),
+		ShareKey: acquire.Like(&l.table.Ground, l.shareKey(), local.Request{Way: local.Own, Beside: true}),
 	}
 	return l
 }

@@ -13,15 +13,15 @@ import (
 const kind = "rwlock"
 
 // realm is what one session has of the read-write locks of one layout.
-type realm struct {
+type rwRegistry struct {
 	acquire.Kind
 
 	readers, writers hold.Realm
 }
 
-func realmOf(s *session.Session, l *layout.Layout) *realm {
-	return session.PartOf(s, l.RWLock.Realm, func() *realm {
-		r := &realm{
+func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
+	return session.PartOf(s, l.RWLock.Realm, func() *rwRegistry {
+		r := &rwRegistry{
 			Kind:    acquire.NewKind(s, l, &l.RWLock.Ground, nil),
 			readers: hold.Realm{Kind: kind}, writers: hold.Realm{Kind: kind},
 		}

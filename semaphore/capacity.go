@@ -28,7 +28,7 @@ func (m *Semaphore) available(ctx context.Context) (int, error) {
 	if err := m.root().Ready(ctx); err != nil {
 		return 0, err
 	}
-	capacity, used, err := m.account(ctx)
+	capacity, used, err := m.usage(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -39,7 +39,7 @@ func (m *Semaphore) available(ctx context.Context) (int, error) {
 }
 
 // account asks how many permits there are, and how many of them are out.
-func (m *Semaphore) account(ctx context.Context) (capacity, used int64, err error) {
+func (m *Semaphore) usage(ctx context.Context) (capacity, used int64, err error) {
 	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{Script: m.table.Available, Keys: m.keys.All[:m.table.Asked]})
 	if err != nil {
 		return 0, 0, err

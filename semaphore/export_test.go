@@ -10,10 +10,10 @@ import (
 
 // Waits reports whether a goroutine of the session waits for one permit, with a ticket or behind one.
 func (m *Semaphore) Waits() bool {
-	queues := m.kind.Queues
+	queues := m.registry.Queues
 	q := queues.Use(m.keys.Holder)
 	defer queues.Done(q)
-	return q.Pass(clock.Now(), m.like(1), refuses{}) == local.Refused
+	return q.Pass(clock.Now(), m.shareKey(1), refuses{}) == local.Refused
 }
 
 // refuses is a hold that cannot be handed over.

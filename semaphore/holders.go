@@ -14,7 +14,7 @@ import (
 )
 
 // letters is what the key of a semaphore has as a member.
-const letters = "sb1s"
+const kindMember = "sb1s"
 
 // holdersPage is how many holders one script returns.
 const holdersPage = 100
@@ -62,7 +62,7 @@ func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, erro
 	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{
 		Script: m.table.List,
 		Keys:   []string{m.keys.Holder},
-		Args:   []string{letters, strconv.Itoa(from), strconv.Itoa(holdersPage)},
+		Args:   []string{kindMember, strconv.Itoa(from), strconv.Itoa(holdersPage)},
 	})
 	if err != nil {
 		return reply, acquire.CutShort(ctx, err)

@@ -112,17 +112,17 @@ func TestHoldersAreListedWithTheirPermits(t *testing.T) {
 		leases = append(leases, mustAcquire(t, semaphore.New(s, "a", 1000, hour...), 1+n%4))
 		want[label] += 1 + n%4
 	}
-	got, told := make(map[string]int), 0
+	got, onLost := make(map[string]int), 0
 	sent := server.SentBy(func() {
 		for h, err := range sem.Holders(t.Context()) {
 			require.NoError(t, err)
 			require.WithinDuration(t, locktest.ServerTime(t, server).Add(time.Hour), h.Until, redistest.Patience)
 			require.Len(t, h.Session, 22)
 			got[h.Label] += h.Permits
-			told++
+			onLost++
 		}
 	})
-	require.Equal(t, 230, told)
+	require.Equal(t, 230, onLost)
 	require.Equal(t, want, got)
 	require.Equal(t, int64(3), sent["zrange"], "a page each")
 	for _, lease := range leases {

@@ -55,7 +55,7 @@ func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err
 	if err = m.root().Valid(ctx); err != nil {
 		return hold.Lease{}, true, err
 	}
-	outer, carried := hold.Carried(ctx, &m.kind.hold, m.keys.Holder)
+	outer, carried := hold.Carried(ctx, &m.registry.hold, m.keys.Holder)
 	if !carried {
 		return hold.Lease{}, false, nil
 	}

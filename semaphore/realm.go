@@ -17,7 +17,7 @@ import (
 const kind = "semaphore"
 
 // realm holds the state of one session for the semaphores of one layout.
-type realm struct {
+type permitRegistry struct {
 	acquire.Kind
 
 	hold  hold.Realm
@@ -25,11 +25,11 @@ type realm struct {
 }
 
 // Alias implements session.Aliased.
-func (r *realm) Alias() string { return r.alias }
+func (r *permitRegistry) Alias() string { return r.alias }
 
-func realmOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *realm {
-	return session.PartOf(s, table.Realm, func() *realm {
-		r := &realm{Kind: acquire.NewKind(s, l, &table.Ground, refusal), hold: hold.Realm{Kind: kind}}
+func registryOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *permitRegistry {
+	return session.PartOf(s, table.Realm, func() *permitRegistry {
+		r := &permitRegistry{Kind: acquire.NewKind(s, l, &table.Ground, refusal), hold: hold.Realm{Kind: kind}}
 		if table.Alias != nil {
 			r.alias = table.Alias(s.ID())
 		}

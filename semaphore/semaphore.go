@@ -28,10 +28,10 @@ const MaxPermits = 1<<31 - 1
 type Semaphore struct {
 	base     acquire.Base
 	table    *layout.Semaphore
-	kind     *realm
+	registry *permitRegistry
 	keys     queue.LockKeys
 	capacity int
-	one      acquire.Lock // a wish for one permit, which most are
+	single   acquire.Lock // a wish for one permit, which most are
 }
 
 // ExactCapacity makes the calls that ask for permits return ErrCapacity if the server has another
@@ -72,9 +72,9 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 	if m.table, m.base.Err = tableOf(&m.base); m.base.Err != nil {
 		return m
 	}
-	m.kind = realmOf(m.base.Session, m.base.Layout, m.table)
+	m.registry = registryOf(m.base.Session, m.base.Layout, m.table)
 	m.keys = acquire.KeysOf(&m.base, &m.table.Ground, nil)
-	m.one = m.wanting(1)
+	m.single = m.newPermitLock(1)
 	return m
 }
 
@@ -166,7 +166,7 @@ func (m *Semaphore) root() *acquire.Base {
 }
 
 func (m *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
-	lock, err := m.ask(ctx, n)
+	lock, err := m.permitLock(ctx, n)
 	if err != nil {
 		return hold.Lease{}, err
 	}
@@ -176,32 +176,32 @@ func (m *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
 }
 
 func (m *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
-	lock, err := m.ask(ctx, n)
+	lock, err := m.permitLock(ctx, n)
 	if err != nil {
 		return hold.Lease{}, err
 	}
 	call := m.base.Ask(ctx)
 	lease, err := lock.Try(ctx)
 	if n > m.capacity && errors.Is(err, errs.ErrHeld) {
-		err = m.hopeless(ctx, n, err)
+		err = m.heldOrTooFew(ctx, n, err)
 	}
 	return lease.Observe(call, err)
 }
 
 // hopeless returns ErrCapacity if the capacity is below n, else held. A caller that is refused here, because
 // others wait, has not asked the server, and would be refused for as long as any wait.
-func (m *Semaphore) hopeless(ctx context.Context, n int, held error) error {
+func (m *Semaphore) heldOrTooFew(ctx context.Context, n int, held error) error {
 	if !m.table.Total {
 		return held
 	}
-	if capacity, _, err := m.account(ctx); err == nil && int64(n) > capacity {
+	if capacity, _, err := m.usage(ctx); err == nil && int64(n) > capacity {
 		return tooFew(capacity)
 	}
 	return held
 }
 
 // ask returns the wish for n permits, or what is wrong with it.
-func (m *Semaphore) ask(ctx context.Context, n int) (*acquire.Lock, error) {
+func (m *Semaphore) permitLock(ctx context.Context, n int) (*acquire.Lock, error) {
 	if err := m.root().Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -213,30 +213,30 @@ func (m *Semaphore) ask(ctx context.Context, n int) (*acquire.Lock, error) {
 	case n > m.table.Most:
 		return nil, fmt.Errorf("%w: %d permits at once: in this layout it must be %d or fewer", errs.ErrBadOption, n, m.table.Most)
 	case n == 1:
-		return &m.one, nil
+		return &m.single, nil
 	}
-	lock := m.wanting(n)
+	lock := m.newPermitLock(n)
 	return &lock, nil
 }
 
 // wanting returns a wish for n permits.
-func (m *Semaphore) wanting(n int) acquire.Lock {
-	mark, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(m.capacity), "0"
+func (m *Semaphore) newPermitLock(n int) acquire.Lock {
+	weight, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(m.capacity), "0"
 	if m.base.Exact {
 		exact = "1"
 	}
 	return acquire.Lock{
-		Kind: &m.kind.Kind, Realm: &m.kind.hold, Base: &m.base, Keys: m.keys,
+		Kind: &m.registry.Kind, Realm: &m.registry.hold, Base: &m.base, Keys: m.keys,
 		Request: &queue.Request{
-			Life: m.base.Terms.First(), FloorTTL: m.base.Floor, Mode: mark, Shared: true,
-			ShareKey: acquire.Like(&m.table.Ground, m.like(n), local.Request{Way: local.Own, Beside: true}),
+			Life: m.base.Terms.First(), FloorTTL: m.base.Floor, Mode: weight, Shared: true,
+			ShareKey: acquire.Like(&m.table.Ground, m.shareKey(n), local.Request{Way: local.Own, Beside: true}),
 			Args:     append([]string{capacity, exact}, m.table.Args...),
 		},
 	}
 }
 
 // like returns the request of a wish for n permits: zero if their time counts from the grant, and they are not handed over.
-func (m *Semaphore) like(n int) local.Request {
+func (m *Semaphore) shareKey(n int) local.Request {
 	set := m.base.Terms
 	if set.Fixed || set.MaxHold > 0 {
 		return local.Request{}

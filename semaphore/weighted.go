@@ -26,16 +26,16 @@ type Weighted struct {
 
 	mu struct {
 		sync.Mutex
-		pieces  map[int64][]piece // by permits; no slice is empty
-		held    int64             // permits: those of the pieces, and those that are pending
-		pending int64             // kept permits of pieces that are being split
+		pieces  map[int64][]permitLease // by permits; no slice is empty
+		held    int64                   // permits: those of the pieces, and those that are pending
+		pending int64                   // kept permits of pieces that are being split
 		onLost  func(error)
 	}
-	settled sync.Cond // pending has become less
+	splitDone sync.Cond // pending has become less
 }
 
 // piece is what was acquired at once, or the rest of that.
-type piece struct {
+type permitLease struct {
 	permits int64
 	lease   hold.Lease
 	lost    error // why there is no lease
@@ -48,13 +48,13 @@ const capacityPause = time.Second
 // TryAcquire, which has no context of its own.
 func (m *Semaphore) Weighted(ctx context.Context) *Weighted {
 	w := &Weighted{sem: m, ctx: ctx}
-	w.settled.L = &w.mu
-	w.mu.pieces = make(map[int64][]piece)
+	w.splitDone.L = &w.mu
+	w.mu.pieces = make(map[int64][]permitLease)
 	return w
 }
 
 // made returns w, or the zero Weighted if w is nil.
-func (w *Weighted) made() *Weighted {
+func (w *Weighted) orZero() *Weighted {
 	if w == nil {
 		return new(Weighted)
 	}
@@ -65,7 +65,7 @@ func (w *Weighted) made() *Weighted {
 // release was not confirmed. It runs on the goroutine that releases. By default, and after
 // OnLost(nil), no function is called.
 func (w *Weighted) OnLost(lost func(error)) {
-	w = w.made()
+	w = w.orZero()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.onLost = lost
@@ -75,18 +75,18 @@ func (w *Weighted) OnLost(lost func(error)) {
 // exceeds the capacity, it waits until ctx ends or SetCapacity makes room, and delays no other waiter.
 // Acquire of 0 permits returns at once.
 func (w *Weighted) Acquire(ctx context.Context, n int64) error {
-	w = w.made()
+	w = w.orZero()
 	for {
-		lease, err := w.take(ctx, n, w.sem.acquire)
+		lease, err := w.acquirePermits(ctx, n, w.sem.acquire)
 		if !errors.Is(err, errs.ErrCapacity) {
-			return w.took(lease, n, "acquire", err)
+			return w.record(lease, n, "acquire", err)
 		}
 		pause := time.NewTimer(capacityPause) // not the session's: Close would stop it, and is to be noticed
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
 			pause.Stop()
-			return w.took(lease, n, "acquire", errs.Join(errs.Ended(ctx), err))
+			return w.record(lease, n, "acquire", errs.Join(errs.Ended(ctx), err))
 		}
 	}
 }
@@ -94,13 +94,13 @@ func (w *Weighted) Acquire(ctx context.Context, n int64) error {
 // TryAcquire acquires n permits if they are free and the queue is empty; see Semaphore.TryAcquire. It
 // returns false otherwise, and after every error. Acquire returns the error.
 func (w *Weighted) TryAcquire(n int64) bool {
-	w = w.made()
-	lease, err := w.take(w.ctx, n, w.sem.tryAcquire)
-	return w.took(lease, n, "try acquire", err) == nil
+	w = w.orZero()
+	lease, err := w.acquirePermits(w.ctx, n, w.sem.tryAcquire)
+	return w.record(lease, n, "try acquire", err) == nil
 }
 
 // take asks for n permits.
-func (w *Weighted) take(ctx context.Context, n int64, ask func(context.Context, int) (hold.Lease, error)) (hold.Lease, error) {
+func (w *Weighted) acquirePermits(ctx context.Context, n int64, acquire func(context.Context, int) (hold.Lease, error)) (hold.Lease, error) {
 	switch {
 	case n == 0:
 		return hold.Lease{}, w.sem.root().Ready(ctx)
@@ -109,18 +109,18 @@ func (w *Weighted) take(ctx context.Context, n int64, ask func(context.Context, 
 	case n > MaxPermits:
 		return hold.Lease{}, cmp.Or(w.sem.root().Ready(ctx), fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n))
 	}
-	return ask(ctx, int(n))
+	return acquire(ctx, int(n))
 }
 
 // took records what was acquired.
-func (w *Weighted) took(lease hold.Lease, n int64, op string, err error) error {
+func (w *Weighted) record(lease hold.Lease, n int64, op string, err error) error {
 	if err != nil || n == 0 {
 		return w.sem.root().Explain(op, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.held += n
-	w.putLocked(piece{permits: n, lease: lease})
+	w.pushLocked(permitLease{permits: n, lease: lease})
 	return nil
 }
 
@@ -128,24 +128,24 @@ func (w *Weighted) took(lease hold.Lease, n int64, op string, err error) error {
 // through w. It returns no error: OnLost is called if permits were lost, or if the server did not
 // confirm their release.
 func (w *Weighted) Release(n int64) {
-	w = w.made()
-	whole, divided, told := w.choose(n)
+	w = w.orZero()
+	whole, partial, onLost := w.pickLeases(n)
 	for _, p := range whole {
-		tell(told, p.release(w.sem))
+		report(onLost, p.release(w.sem))
 	}
-	if divided.keeps > 0 {
-		tell(told, w.split(divided))
+	if partial.kept > 0 {
+		report(onLost, w.split(partial))
 	}
 }
 
-func tell(told func(error), err error) {
-	if err != nil && told != nil {
-		told(err)
+func report(onLost func(error), err error) {
+	if err != nil && onLost != nil {
+		onLost(err)
 	}
 }
 
 // release gives p back.
-func (p piece) release(m *Semaphore) error {
+func (p permitLease) release(m *Semaphore) error {
 	err := p.lost
 	if err == nil {
 		err = p.lease.Unlock()
@@ -154,41 +154,41 @@ func (p piece) release(m *Semaphore) error {
 }
 
 // division is a piece of which some permits are kept.
-type division struct {
-	piece
+type splitLease struct {
+	permitLease
 
-	keeps int64
+	kept int64
 }
 
 // choose removes pieces that make n permits together, and one to be divided if none do.
-func (w *Weighted) choose(n int64) (whole []piece, divided division, told func(error)) {
+func (w *Weighted) pickLeases(n int64) (whole []permitLease, partial splitLease, onLost func(error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for n <= w.mu.held && n > w.mu.held-w.mu.pending {
-		w.settled.Wait() // the missing permits belong to a piece that is being split
+		w.splitDone.Wait() // the missing permits belong to a piece that is being split
 	}
 	if n < 0 || n > w.mu.held {
 		panic(fmt.Errorf("signalbox: release of %d permits, while %d are held: %w", n, w.mu.held, errs.ErrNotHeld))
 	}
 	w.mu.held -= n
-	for _, permits := range w.downFromLocked(n) {
+	for _, permits := range w.sizesUpToLocked(n) {
 		for n >= permits && len(w.mu.pieces[permits]) > 0 {
-			whole = append(whole, w.takeLocked(permits))
+			whole = append(whole, w.popLocked(permits))
 			n -= permits
 		}
 	}
 	if n > 0 {
 		// There is one: all that are left are larger than n, and together they are not less than it.
 		larger := slices.Min(slices.Collect(maps.Keys(w.mu.pieces)))
-		divided = division{w.takeLocked(larger), larger - n}
-		w.mu.pending += divided.keeps
+		partial = splitLease{w.popLocked(larger), larger - n}
+		w.mu.pending += partial.kept
 	}
-	return whole, divided, w.mu.onLost
+	return whole, partial, w.mu.onLost
 }
 
 // downFromLocked returns the sizes of the pieces with at most n permits: n itself if there is one, else all,
 // the largest first.
-func (w *Weighted) downFromLocked(n int64) []int64 {
+func (w *Weighted) sizesUpToLocked(n int64) []int64 {
 	if len(w.mu.pieces[n]) > 0 {
 		return []int64{n}
 	}
@@ -197,7 +197,7 @@ func (w *Weighted) downFromLocked(n int64) []int64 {
 	return slices.DeleteFunc(sizes, func(permits int64) bool { return permits > n })
 }
 
-func (w *Weighted) takeLocked(permits int64) piece {
+func (w *Weighted) popLocked(permits int64) permitLease {
 	pieces := w.mu.pieces[permits]
 	last := len(pieces) - 1
 	p := pieces[last]
@@ -207,21 +207,21 @@ func (w *Weighted) takeLocked(permits int64) piece {
 	return p
 }
 
-func (w *Weighted) putLocked(p piece) {
+func (w *Weighted) pushLocked(p permitLease) {
 	w.mu.pieces[p.permits] = append(w.mu.pieces[p.permits], p)
 }
 
 // split releases the part of a piece that is not kept.
-func (w *Weighted) split(d division) error {
-	kept := piece{permits: d.keeps, lost: d.lost}
+func (w *Weighted) split(d splitLease) error {
+	kept := permitLease{permits: d.kept, lost: d.lost}
 	if kept.lost == nil {
-		lock := w.sem.wanting(int(d.keeps))
+		lock := w.sem.newPermitLock(int(d.kept))
 		kept.lease, kept.lost = lock.Swap(d.lease, w.sem.table.Split)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.pending -= d.keeps
-	w.putLocked(kept)
-	w.settled.Broadcast()
+	w.mu.pending -= d.kept
+	w.pushLocked(kept)
+	w.splitDone.Broadcast()
 	return w.sem.root().Explain("release", kept.lost)
 }
