@@ -16,37 +16,37 @@ import (
 // allowed remembers what a server has let a session do, so that the denial of it is known for one that passes: a password that
 // is being replaced, or rights that are being rewritten. A denial of what was never allowed is a mistake in the configuration,
 // and is final.
-type allowed struct {
-	scripts atomic.Bool // a script was executed: the credentials are right, and may run scripts
+type rights struct {
+	ranScript atomic.Bool // a script was executed: the credentials are right, and may run scripts
 	// keys has the hashes of keys that scripts used, each in one place: a newer key with the same place replaces an older one,
 	// whose denial is final then.
-	keys [maxAllowed]atomic.Uint64
+	keys [maxRememberedKeys]atomic.Uint64
 }
 
 // maxAllowed is how many keys are remembered. Those that are waited for or held are used again and again.
-const maxAllowed = 1024
+const maxRememberedKeys = 1024
 
 //nolint:gochecknoglobals // written once
 var seed = maphash.MakeSeed()
 
 // note records that a script with these keys was executed.
-func (a *allowed) note(keys []string) {
-	if !a.scripts.Load() {
-		a.scripts.Store(true)
+func (a *rights) remember(keys []string) {
+	if !a.ranScript.Load() {
+		a.ranScript.Store(true)
 	}
 	for _, key := range keys {
 		hash := maphash.String(seed, key)
-		if place := &a.keys[hash%maxAllowed]; place.Load() != hash {
-			place.Store(hash)
+		if entry := &a.keys[hash%maxRememberedKeys]; entry.Load() != hash {
+			entry.Store(hash)
 		}
 	}
 }
 
 // hasAll reports whether scripts used the keys, as far as that is remembered.
-func (a *allowed) hasAll(keys []string) bool {
+func (a *rights) hasAll(keys []string) bool {
 	for _, key := range keys {
 		hash := maphash.String(seed, key)
-		if a.keys[hash%maxAllowed].Load() != hash {
+		if a.keys[hash%maxRememberedKeys].Load() != hash {
 			return false
 		}
 	}
@@ -54,35 +54,35 @@ func (a *allowed) hasAll(keys []string) bool {
 }
 
 // lapsed is the denial of what the session was allowed before. It is ErrDenied, and its verdict is Wait.
-type lapsed struct{ err error }
+type revokedError struct{ err error }
 
 // Error implements error.
-func (l *lapsed) Error() string { return l.err.Error() }
+func (l *revokedError) Error() string { return l.err.Error() }
 
 // Unwrap returns the denial.
-func (l *lapsed) Unwrap() error { return l.err }
+func (l *revokedError) Unwrap() error { return l.err }
 
 // outcome returns the error of a call, and remembers what it shows.
-func (a *allowed) outcome(call *Call, err error) error {
+func (a *rights) outcome(call *Call, err error) error {
 	switch {
 	case err == nil && call.Script != nil:
-		a.note(call.Keys)
+		a.remember(call.Keys)
 		return nil
-	case err == nil, !errors.Is(err, errs.ErrDenied), !a.scripts.Load():
+	case err == nil, !errors.Is(err, errs.ErrDenied), !a.ranScript.Load():
 		return err
 	}
 	var refusal *rueidis.RedisError
 	if !errors.As(err, &refusal) {
-		return &lapsed{err} // a command that was there before
+		return &revokedError{err} // a command that was there before
 	}
 	words := refusal.Error()
 	switch {
-	case begins(words, midway):
+	case begins(words, denialsInScript):
 		return err // which commands a script calls depends on what it finds: whether it called this one before is not known
 	case !begins(words, []string{"NOPERM"}), isRun(quoted(words)):
-		return &lapsed{err} // the credentials, or the right to run scripts
+		return &revokedError{err} // the credentials, or the right to run scripts
 	case strings.Contains(words, " key") && a.hasAll(call.Keys):
-		return &lapsed{err}
+		return &revokedError{err}
 	}
 	return err
 }

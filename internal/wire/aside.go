@@ -28,29 +28,29 @@ import (
 // closings is how many connections of a Connector were closed in this process.
 //
 //nolint:gochecknoglobals // a connection is made before the Runner whose calls it serves
-var closings atomic.Uint64
+var closedConns atomic.Uint64
 
 // upSince is the value of closings, plus one, at the beginning of a call that got a reply. It is 0
 // if no call got one since a call failed.
-type upSince = atomic.Uint64
+type connectedSince = atomic.Uint64
 
 // newUps returns the marks of a Runner: one, or one for each slot in a cluster, where nodes have
 // connections of their own.
-func newUps(clustered bool) []upSince { //nolint:revive // a fact about the client, not a switch
+func newConnectedSince(clustered bool) []connectedSince { //nolint:revive // a fact about the client, not a switch
 	if clustered {
-		return make([]upSince, slots)
+		return make([]connectedSince, slots)
 	}
-	return make([]upSince, 1)
+	return make([]connectedSince, 1)
 }
 
-func (r *Runner) upOf(command rueidis.Completed) *upSince {
-	return &r.ups[int(command.Slot()%slots)%len(r.ups)]
+func (r *Runner) connectedFor(command rueidis.Completed) *connectedSince {
+	return &r.connected[int(command.Slot()%slots)%len(r.connected)]
 }
 
 // areUp reports whether the connections for all these commands are up.
-func (r *Runner) areUp(commands []rueidis.Completed, since uint64) bool {
+func (r *Runner) areConnected(commands []rueidis.Completed, since uint64) bool {
 	for _, command := range commands {
-		if r.upOf(command).Load() != since {
+		if r.connectedFor(command).Load() != since {
 			return false
 		}
 	}
@@ -58,24 +58,24 @@ func (r *Runner) areUp(commands []rueidis.Completed, since uint64) bool {
 }
 
 // note records how a call that began at since ended.
-func note(up *upSince, since uint64, err error) {
+func noteConnected(connected *connectedSince, since uint64, err error) {
 	switch {
 	case err != nil && !IsReplyError(err):
-		up.Store(0)
-	case up.Load() != since:
-		up.Store(since)
+		connected.Store(0)
+	case connected.Load() != since:
+		connected.Store(since)
 	}
 }
 
 // asides counts the calls that run on goroutines of their own, until Close.
-type asides struct {
+type detachedCalls struct {
 	mu      sync.Mutex
 	closed  bool
 	running sync.WaitGroup
 }
 
 // start runs a call on a goroutine of its own. Close does not wait for calls that start after it.
-func (a *asides) start(run func()) {
+func (a *detachedCalls) start(run func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -89,15 +89,15 @@ func (a *asides) start(run func()) {
 // it is being closed stays open for ever, so the client must not be closed before.
 func (r *Runner) Close() {
 	r.span.cancel()
-	r.asides.mu.Lock()
-	r.asides.closed = true
-	r.asides.mu.Unlock()
-	r.asides.running.Wait()
+	r.detached.mu.Lock()
+	r.detached.closed = true
+	r.detached.mu.Unlock()
+	r.detached.running.Wait()
 }
 
 // aside runs a call on a goroutine of its own, and leaves it there when ctx ends. It returns a
 // reply that has come by then.
-func aside[T any](ctx context.Context, all *asides, run func() T, unanswered func(err error) T) T {
+func detach[T any](ctx context.Context, all *detachedCalls, run func() T, noReply func(err error) T) T {
 	ended := make(chan T, 1)
 	all.start(func() { ended <- run() })
 	select {
@@ -109,6 +109,6 @@ func aside[T any](ctx context.Context, all *asides, run func() T, unanswered fun
 	case outcome := <-ended:
 		return outcome
 	default:
-		return unanswered(errs.Of(ctx))
+		return noReply(errs.Of(ctx))
 	}
 }

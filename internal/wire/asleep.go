@@ -24,50 +24,50 @@ import (
 const ReplyAfterSleep = 250 * time.Millisecond
 
 //nolint:gochecknoglobals // see above; guarded by its lock
-var open struct {
+var openConns struct {
 	sync.Mutex
 	conns map[*conn]struct{}
 }
 
 // asleep is what a connection knows of sleeps. Times are monotonic; 0 is never.
-type asleep struct {
-	works   atomic.Int64 // when it was made, or when it last proved itself
-	doubted atomic.Int64 // since when it has to prove itself
+type sleepCheck struct {
+	provenAt    atomic.Int64 // when it was made, or when it last proved itself
+	suspectedAt atomic.Int64 // since when it has to prove itself
 }
 
 // heard says that the connection received something. Mostly that costs a read of a flag.
-func (a *asleep) heard() {
-	if a.doubted.Load() != 0 {
-		a.works.Store(int64(clock.Now().Mono()))
-		a.doubted.Store(0)
+func (a *sleepCheck) received() {
+	if a.suspectedAt.Load() != 0 {
+		a.provenAt.Store(int64(clock.Now().Mono()))
+		a.suspectedAt.Store(0)
 	}
 }
 
-func opened(c *conn) {
-	c.sleep.works.Store(int64(clock.Now().Mono()))
-	open.Lock()
-	defer open.Unlock()
-	if open.conns == nil {
-		open.conns = make(map[*conn]struct{})
+func register(c *conn) {
+	c.sleepCheck.provenAt.Store(int64(clock.Now().Mono()))
+	openConns.Lock()
+	defer openConns.Unlock()
+	if openConns.conns == nil {
+		openConns.conns = make(map[*conn]struct{})
 	}
-	open.conns[c] = struct{}{}
+	openConns.conns[c] = struct{}{}
 }
 
-func forget(c *conn) {
-	open.Lock()
-	defer open.Unlock()
-	delete(open.conns, c)
+func unregister(c *conn) {
+	openConns.Lock()
+	defer openConns.Unlock()
+	delete(openConns.conns, c)
 }
 
 // DoubtConnections doubts the connections that were made before, a time of the monotonic clock at which the host was not
 // suspended yet. Call CloseSilent after ReplyAfterSleep.
 func SuspectConnections(before time.Duration) {
 	now := cmp.Or(int64(clock.Now().Mono()), 1)
-	open.Lock()
-	defer open.Unlock()
-	for c := range open.conns {
-		if c.sleep.works.Load() < int64(before) {
-			c.sleep.doubted.CompareAndSwap(0, now)
+	openConns.Lock()
+	defer openConns.Unlock()
+	for c := range openConns.conns {
+		if c.sleepCheck.provenAt.Load() < int64(before) {
+			c.sleepCheck.suspectedAt.CompareAndSwap(0, now)
 		}
 	}
 }
@@ -77,13 +77,13 @@ func SuspectConnections(before time.Duration) {
 func CloseSilentConnections() {
 	since := int64(clock.Now().Mono() - ReplyAfterSleep)
 	var silent []*conn
-	open.Lock()
-	for c := range open.conns {
-		if doubted := c.sleep.doubted.Load(); doubted != 0 && doubted <= since {
+	openConns.Lock()
+	for c := range openConns.conns {
+		if doubted := c.sleepCheck.suspectedAt.Load(); doubted != 0 && doubted <= since {
 			silent = append(silent, c)
 		}
 	}
-	open.Unlock()
+	openConns.Unlock()
 	for _, c := range silent {
 		_ = c.Close() // it is given up anyway
 	}

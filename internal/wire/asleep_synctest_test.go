@@ -54,7 +54,7 @@ func TestConnectionThatStaysSilentAfterASleepIsClosed(t *testing.T) {
 		require.True(t, speaks(speaking))
 		synctest.Wait()
 		CloseSilentConnections()
-		require.Len(t, open.conns, 3, "it has some time left")
+		require.Len(t, openConns.conns, 3, "it has some time left")
 		time.Sleep(ReplyAfterSleep / 2)
 		CloseSilentConnections()
 		require.False(t, speaks(silent))
@@ -68,6 +68,6 @@ func TestConnectionThatStaysSilentAfterASleepIsClosed(t *testing.T) {
 		require.True(t, speaks(fresh))
 		_, _ = speaking.Close(), fresh.Close()
 		synctest.Wait()
-		require.Empty(t, open.conns)
+		require.Empty(t, openConns.conns)
 	})
 }

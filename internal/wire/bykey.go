@@ -46,7 +46,7 @@ func (r *Runner) RunByKey(ctx context.Context, b KeyedCall) []KeyedReply {
 		return said
 	}
 	r.runParts(ctx, &b, all, b.MaxKeys, said)
-	again := slices.DeleteFunc(all, func(i int) bool { return !b.isDoubtful(said[i]) })
+	again := slices.DeleteFunc(all, func(i int) bool { return !b.needsConfirmation(said[i]) })
 	for _, s := range said {
 		if s.Err != nil {
 			r.SpanFailed(s.Err)
@@ -60,7 +60,7 @@ func (r *Runner) RunByKey(ctx context.Context, b KeyedCall) []KeyedReply {
 	r.runParts(ctx, &b, again, 1, said)
 	for _, i := range again {
 		if before[i].Err == nil && said[i].Err == nil && said[i].Value != b.LossValue {
-			r.doubtSpan() // the script was at a shard that is not the key's
+			r.spanUncertain() // the script was at a shard that is not the key's
 			break
 		}
 	}
@@ -68,9 +68,9 @@ func (r *Runner) RunByKey(ctx context.Context, b KeyedCall) []KeyedReply {
 }
 
 // isDoubtful reports whether what a script with keys of several slots returned for one of them has to be confirmed.
-func (b *KeyedCall) isDoubtful(s KeyedReply) bool {
+func (b *KeyedCall) needsConfirmation(s KeyedReply) bool {
 	if s.Err != nil {
-		return isOfSlots(s.Err)
+		return mayBeOfSlots(s.Err)
 	}
 	return b.HasLoss && s.Value == b.LossValue
 }

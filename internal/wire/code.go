@@ -39,7 +39,7 @@ const (
 
 // Code returns the code of the reply.
 func (r *Reply) Code() Code {
-	if r.lone() != 0 {
+	if r.onlyStamp() != 0 {
 		return Done
 	}
 	return Code(r.Int(0))

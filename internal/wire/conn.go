@@ -17,7 +17,7 @@ import (
 var errUnsent = errors.New("its connection was given up before the request was sent")
 
 // drainFor is how long a connection that is being given up waits for the replies to what was sent.
-const drainFor = time.Second
+const drainTimeout = time.Second
 
 // conn is a connection of a Connector. It counts requests and replies as they pass. So it can be given up between
 // them, and it sees the refusals and what the server says of itself.
@@ -35,34 +35,34 @@ const drainFor = time.Second
 // One goroutine reads and one writes, as of every net.Conn of the client. mu guards what both use. It is acquired
 // before the Connector's lock, and not held during a call of the inner connection.
 type conn struct {
-	dialed
+	dialSettings
 
 	endpoint *endpoint
 	born     time.Time
 
-	once  sync.Once
-	spoke chan struct{} // closed by the first Write, or by Close
-	shut  atomic.Bool   // close was called
-	sleep asleep
+	writeOnce  sync.Once
+	wrote      chan struct{} // closed by the first Write, or by Close
+	closed     atomic.Bool   // close was called
+	sleepCheck sleepCheck
 
 	mu struct {
 		sync.Mutex
-		requests, replies frames
-		sent, received    uint64
-		hello             uint64 // which request is the last HELLO
-		good              bool   // the server has replied something other than a refusal
-		unused            bool   // the client gave it up before its first request
-		member            bool   // the server is a member of a cluster, where addresses mean one server each
-		pinned            bool   // it has a state at the server: age does not end it
-		listens           bool   // it has subscriptions: requests and replies do not pair
-		departed          bool   // it is among the departures
-		draining          bool
-		leaving           bool          // it drains because of a refusal
-		free              chan struct{} // closed when it does not drain any more; nil if it does not
-		refusal           string        // the last reply before it was good
-		over              error         // why it is given up
-		refused, last     time.Time     // when lasting refusals began, and the last of them
-		timer             *time.Timer   // its age, or the end of its drain
+		requests, replies         frameScanner
+		sent, received            uint64
+		helloAt                   uint64 // which request is the last HELLO
+		accepted                  bool   // the server has replied something other than a refusal
+		unused                    bool   // the client gave it up before its first request
+		clusterMember             bool   // the server is a member of a cluster, where addresses mean one server each
+		pinned                    bool   // it has a state at the server: age does not end it
+		subscribed                bool   // it has subscriptions: requests and replies do not pair
+		endCounted                bool   // it is among the departures
+		draining                  bool
+		leaving                   bool          // it drains because of a refusal
+		drainEnded                chan struct{} // closed when it does not drain any more; nil if it does not
+		refusal                   string        // the last reply before it was good
+		endErr                    error         // why it is given up
+		suspectSince, lastSuspect time.Time     // when lasting refusals began, and the last of them
+		timer                     *time.Timer   // its age, or the end of its drain
 
 		inner    net.Conn
 		deadline time.Time // of inner
@@ -70,89 +70,89 @@ type conn struct {
 	}
 }
 
-func newConn(inner net.Conn, p *endpoint, made dialed) *conn {
-	c := &conn{dialed: made, endpoint: p, born: time.Now(), spoke: make(chan struct{})}
-	c.mu.inner, c.mu.requests.words = inner, true
-	if life := p.connector.maxAge(); life > 0 {
-		c.timeLocked(life) // no other goroutine has it yet
+func newConn(inner net.Conn, e *endpoint, made dialSettings) *conn {
+	c := &conn{dialSettings: made, endpoint: e, born: time.Now(), wrote: make(chan struct{})}
+	c.mu.inner, c.mu.requests.keepWord = inner, true
+	if life := e.connector.maxAge(); life > 0 {
+		c.setTimerLocked(life) // no other goroutine has it yet
 	}
 	return c
 }
 
 // timeLocked makes tick be called, and replaces the last time.
-func (c *conn) timeLocked(in time.Duration) {
+func (c *conn) setTimerLocked(in time.Duration) {
 	if c.mu.timer == nil {
-		c.mu.timer = time.AfterFunc(in, c.tick) //nolint:forbidigo // stopped by end and Close
+		c.mu.timer = time.AfterFunc(in, c.onTimer) //nolint:forbidigo // stopped by end and Close
 		return
 	}
 	c.mu.timer.Reset(in)
 }
 
 // tick ends the connection's age, or its drain.
-func (c *conn) tick() {
+func (c *conn) onTimer() {
 	c.mu.Lock()
 	draining := c.mu.draining
 	c.mu.Unlock()
 	if draining {
-		c.late()
+		c.drainTimedOut()
 	} else {
-		c.aged()
+		c.reachedMaxAge()
 	}
 }
 
-func (c *conn) speak() { c.once.Do(func() { close(c.spoke) }) }
+func (c *conn) markWritten() { c.writeOnce.Do(func() { close(c.wrote) }) }
 
 // Write implements net.Conn. The client has registered the request before it writes, so the reply finds it.
 func (c *conn) Write(b []byte) (int, error) {
-	c.speak()
+	c.markWritten()
 	c.mu.Lock()
-	for c.mu.free != nil && !c.mu.requests.within() {
-		free := c.mu.free
+	for c.mu.drainEnded != nil && !c.mu.requests.insideValue() {
+		drainEnded := c.mu.drainEnded
 		c.mu.Unlock()
-		<-free
+		<-drainEnded
 		c.mu.Lock()
 	}
-	if over := c.mu.over; over != nil {
+	if endErr := c.mu.endErr; endErr != nil {
 		c.mu.Unlock()
-		return 0, over
+		return 0, endErr
 	}
-	if !c.mu.good {
+	if !c.mu.accepted {
 		c.mu.greeting = append(c.mu.greeting, b...)
 	}
-	c.countLocked(b) // before it is sent: inner is neither ended nor replaced between the two
+	c.countRequestsLocked(b) // before it is sent: inner is neither ended nor replaced between the two
 	inner := c.mu.inner
 	c.mu.Unlock()
 	return inner.Write(b)
 }
 
 // countLocked counts the requests that begin in b.
-func (c *conn) countLocked(b []byte) {
+func (c *conn) countRequestsLocked(b []byte) {
 	f := &c.mu.requests
-	for len(b) > 0 && !f.lost {
-		if !f.within() {
+	for len(b) > 0 && !f.unreadable {
+		if !f.insideValue() {
 			c.mu.sent++
 		}
 		var ended bool
 		if b, ended = f.next(b); !ended {
 			return
 		}
-		c.requestLocked(bytes.TrimSpace(f.text))
+		c.noteRequestLocked(bytes.TrimSpace(f.text))
 	}
 }
 
 // requestLocked records a request that says something of the connection, by its first word.
-func (c *conn) requestLocked(word []byte) {
+func (c *conn) noteRequestLocked(word []byte) {
 	is := func(known string) bool { return len(word) == len(known) && strings.EqualFold(string(word), known) }
 	if !is("PING") {
-		c.usedLocked()
+		c.noteUseLocked()
 	}
 	switch {
 	case is("EVALSHA"):
 	case is("HELLO"):
-		c.mu.hello = c.mu.sent
-		c.mu.replies.whole = c.mu.hello == c.mu.received+1 && !c.mu.replies.within()
+		c.mu.helloAt = c.mu.sent
+		c.mu.replies.keepWhole = c.mu.helloAt == c.mu.received+1 && !c.mu.replies.insideValue()
 	case is("SUBSCRIBE"), is("PSUBSCRIBE"), is("SSUBSCRIBE"), is("MONITOR"):
-		c.mu.listens, c.mu.pinned = true, true
+		c.mu.subscribed, c.mu.pinned = true, true
 	case is("WATCH"), is("MULTI"):
 		c.mu.pinned = true
 	case is("PING"):
@@ -171,39 +171,39 @@ func (c *conn) Read(b []byte) (int, error) {
 		n, err = inner.Read(b)
 	}
 	if n > 0 {
-		c.sleep.heard()
+		c.sleepCheck.received()
 	}
-	<-c.spoke
+	<-c.wrote
 	c.mu.Lock()
-	found := c.hearLocked(b[:n])
-	over, good := c.mu.over, c.mu.good
-	finished := c.mu.draining && over == nil && c.idleLocked()
-	if err != nil && over == nil {
-		c.departLocked()
+	found := c.countRepliesLocked(b[:n])
+	endErr, good := c.mu.endErr, c.mu.accepted
+	finished := c.mu.draining && endErr == nil && c.idleLocked()
+	if err != nil && endErr == nil {
+		c.countEndLocked()
 	}
 	c.mu.Unlock()
 	switch {
 	case found != "":
-		c.endpoint.leave(c, found)
+		c.endpoint.giveUpAll(c, found)
 	case finished:
 		c.drained()
 	}
 	switch {
 	case n > 0:
 		return n, nil
-	case over != nil:
-		return 0, over
+	case endErr != nil:
+		return 0, endErr
 	case err != nil && !good:
 		err = &connectError{err}
 	}
 	if err != nil {
-		c.endpoint.broke(c, err)
+		c.endpoint.recordBroken(c, err)
 	}
 	return n, err
 }
 
 // hearLocked counts the replies that end in b, and returns why the server is not the one that is wanted, or "".
-func (c *conn) hearLocked(b []byte) (found string) {
+func (c *conn) countRepliesLocked(b []byte) (found string) {
 	f := &c.mu.replies
 	for len(b) > 0 {
 		var ended bool
@@ -214,16 +214,16 @@ func (c *conn) hearLocked(b []byte) (found string) {
 			c.mu.received++
 			switch {
 			case f.kind == '-' || f.kind == '!':
-				if words := string(bytes.TrimSpace(f.text)); c.refusesLocked(words) {
+				if words := string(bytes.TrimSpace(f.text)); c.isRejectionLocked(words) {
 					found = words
 				}
-			case f.whole:
-				found = c.helloLocked(found)
+			case f.keepWhole:
+				found = c.readHelloLocked(found)
 			default:
-				c.goodLocked()
+				c.acceptLocked()
 			}
 		}
-		f.whole = c.mu.hello == c.mu.received+1
+		f.keepWhole = c.mu.helloAt == c.mu.received+1
 	}
 	if c.mu.leaving {
 		return "" // it is known
@@ -231,21 +231,21 @@ func (c *conn) hearLocked(b []byte) (found string) {
 	return found
 }
 
-func (c *conn) goodLocked() {
-	if !c.mu.good && !c.mu.unused {
-		c.mu.good, c.mu.greets = true, c.mu.sent // the client writes nothing else before the first reply
-		c.endpoint.accepted()
+func (c *conn) acceptLocked() {
+	if !c.mu.accepted && !c.mu.unused {
+		c.mu.accepted, c.mu.greetingRequests = true, c.mu.sent // the client writes nothing else before the first reply
+		c.endpoint.recordAccepted()
 	}
 }
 
 // helloLocked reads what the server says of itself. A replica is left when it says so later than at first: what a
 // program reads there is old, and no refusal says so.
-func (c *conn) helloLocked(found string) string {
+func (c *conn) readHelloLocked(found string) string {
 	said := c.mu.replies.text
-	first := !c.mu.good
-	c.goodLocked()
+	first := !c.mu.accepted
+	c.acceptLocked()
 	if bytes.Contains(said, []byte("mode\r\n$7\r\ncluster")) {
-		c.mu.member = true
+		c.mu.clusterMember = true
 	}
 	if !first && saysReplica(said) {
 		return "READONLY the server is a replica"
@@ -259,33 +259,33 @@ func saysReplica(said []byte) bool {
 }
 
 // refusesLocked reports whether the connection is to be left after a refusal.
-func (c *conn) refusesLocked(words string) bool {
-	if !c.mu.good {
+func (c *conn) isRejectionLocked(words string) bool {
+	if !c.mu.accepted {
 		c.mu.refusal = words
 		return false // the client gives it up, or has another way to begin
 	}
 	if to := movedTo(words); to != "" {
-		return c.isHereLocked(to)
+		return c.leadsHereLocked(to)
 	}
 	now := time.Now()
-	switch doubtOf(words) {
-	case wrong:
+	switch suspicionOf(words) {
+	case wrongServer:
 		return true
-	case lasting:
-		if now.Sub(c.mu.last) > doubtsApart {
-			c.mu.refused = now
+	case suspectServer:
+		if now.Sub(c.mu.lastSuspect) > suspectGap {
+			c.mu.suspectSince = now
 		}
-		c.mu.last = now
-		return now.Sub(c.mu.refused) >= doubtsAfter
-	case sure:
+		c.mu.lastSuspect = now
+		return now.Sub(c.mu.suspectSince) >= suspectFor
+	case unsuspicious:
 	}
 	return false
 }
 
 // isHereLocked reports whether a redirection leads to this very connection, which the client would follow for ever.
 // A server that is no member of a cluster, or whose client follows no redirection, can only mean: not here.
-func (c *conn) isHereLocked(to string) bool {
-	if c.endpoint.connector.options.SingleServer || !c.mu.member {
+func (c *conn) leadsHereLocked(to string) bool {
+	if c.endpoint.connector.options.SingleServer || !c.mu.clusterMember {
 		return true
 	}
 	return c.endpoint.isAt(to, addressOf(c.mu.inner))
@@ -293,29 +293,29 @@ func (c *conn) isHereLocked(to string) bool {
 
 // idleLocked reports whether nothing that was sent waits for a reply.
 func (c *conn) idleLocked() bool {
-	return !c.mu.requests.lost && !c.mu.replies.lost && !c.mu.requests.within() && c.mu.received >= c.mu.sent
+	return !c.mu.requests.unreadable && !c.mu.replies.unreadable && !c.mu.requests.insideValue() && c.mu.received >= c.mu.sent
 }
 
 // drain begins to give the connection up. leaving: at all events.
 func (c *conn) drain(leaving bool) { //nolint:revive // one state of both
 	c.mu.Lock()
-	if c.mu.over != nil || c.mu.leaving || c.mu.draining && !leaving {
+	if c.mu.endErr != nil || c.mu.leaving || c.mu.draining && !leaving {
 		c.mu.Unlock()
 		return
 	}
 	c.mu.draining, c.mu.leaving = true, leaving
-	if c.mu.free == nil {
-		c.mu.free = make(chan struct{})
+	if c.mu.drainEnded == nil {
+		c.mu.drainEnded = make(chan struct{})
 	}
-	now := c.idleLocked() || c.mu.listens
+	finished := c.idleLocked() || c.mu.subscribed
 	if c.mu.timer != nil {
 		c.mu.timer.Stop()
 	}
-	if !now {
-		c.timeLocked(drainFor)
+	if !finished {
+		c.setTimerLocked(drainTimeout)
 	}
 	c.mu.Unlock()
-	if now {
+	if finished {
 		c.drained()
 	}
 }
@@ -333,57 +333,57 @@ func (c *conn) drained() {
 }
 
 // late ends a drain whose replies have not come.
-func (c *conn) late() {
+func (c *conn) drainTimedOut() {
 	c.mu.Lock()
 	leaving := c.mu.leaving
-	if !leaving && c.mu.over == nil {
+	if !leaving && c.mu.endErr == nil {
 		c.mu.draining = false
-		c.freeLocked()
-		c.keepLocked()
+		c.unblockWritesLocked()
+		c.restartAgeLocked()
 	}
 	c.mu.Unlock()
 	if leaving {
-		c.end(errLeft)
+		c.end(errConnClosed)
 	}
 }
 
-func (c *conn) freeLocked() {
-	if c.mu.free != nil {
-		close(c.mu.free)
-		c.mu.free = nil
+func (c *conn) unblockWritesLocked() {
+	if c.mu.drainEnded != nil {
+		close(c.mu.drainEnded)
+		c.mu.drainEnded = nil
 	}
 }
 
 // end closes the connection, for a reason that Read and Write return.
 func (c *conn) end(why error) {
 	c.mu.Lock()
-	if c.mu.over == nil {
-		c.mu.over = why
+	if c.mu.endErr == nil {
+		c.mu.endErr = why
 	}
-	c.freeLocked()
+	c.unblockWritesLocked()
 	if c.mu.timer != nil {
 		c.mu.timer.Stop()
 	}
-	c.departLocked()
+	c.countEndLocked()
 	c.mu.Unlock()
 	_ = c.close()
 }
 
 // departLocked records that the connection ends, and that the client did not close it.
-func (c *conn) departLocked() {
-	if c.mu.good && !c.mu.listens && !c.mu.departed {
-		c.mu.departed = true
-		c.endpoint.gone.Add(1)
+func (c *conn) countEndLocked() {
+	if c.mu.accepted && !c.mu.subscribed && !c.mu.endCounted {
+		c.mu.endCounted = true
+		c.endpoint.endedCount.Add(1)
 	}
 }
 
 func (c *conn) close() error {
-	if !c.shut.Swap(true) {
-		closings.Add(1) // before the client picks another connection
-		forget(c)
-		c.endpoint.ended(c)
+	if !c.closed.Swap(true) {
+		closedConns.Add(1) // before the client picks another connection
+		unregister(c)
+		c.endpoint.recordClosed(c)
 	}
-	c.speak()
+	c.markWritten()
 	c.mu.Lock()
 	inner, next := c.mu.inner, c.mu.next // no other replaces it: the connection is over
 	c.mu.next = nil
@@ -397,9 +397,9 @@ func (c *conn) close() error {
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.mu.Lock()
-	c.freeLocked()
-	if c.mu.over == nil {
-		c.mu.over = net.ErrClosed
+	c.unblockWritesLocked()
+	if c.mu.endErr == nil {
+		c.mu.endErr = net.ErrClosed
 	}
 	if c.mu.timer != nil {
 		c.mu.timer.Stop()

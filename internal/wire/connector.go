@@ -31,13 +31,13 @@ type ConnectorOptions struct {
 
 // The pause after a failed attempt to connect is at most 2/5 shorter than these. It doubles from the first to the
 // last.
-const firstKnock, lastKnock = 10 * time.Millisecond, 125 * time.Millisecond
+const firstPause, longestPause = 10 * time.Millisecond, 125 * time.Millisecond
 
 const (
 	// settled is how long a connection lives that was no failure: the next one is made at once.
-	settled = time.Second
+	stableAfter = time.Second
 	// perSecond bounds the attempts in any second while they fail, with those that found out.
-	perSecond = 20
+	maxPerSecond = 20
 )
 
 // Connector makes the connections of one client, and ends those that no longer lead to the right server.
@@ -53,9 +53,9 @@ const (
 //
 // A Connector has no goroutine; a connection has a timer.
 type Connector struct {
-	next    DialFunc
-	options ConnectorOptions
-	pace    pace // of all endpoints, if there are sentinels
+	next          DialFunc
+	options       ConnectorOptions
+	sentinelLimit attemptLimit // of all endpoints, if there are sentinels
 
 	mu struct {
 		sync.Mutex
@@ -106,8 +106,8 @@ func isConnectError(err error) bool {
 func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	// The call that starts to connect does so for all calls that come meanwhile: the end of its context is not theirs.
 	ctx = context.WithoutCancel(ctx)
-	p := k.endpoint(addr)
-	if err := p.wait(); err != nil {
+	e := k.endpoint(addr)
+	if err := e.awaitAttempt(); err != nil {
 		return nil, err
 	}
 	if dialer != nil && dialer.Timeout > 0 {
@@ -117,20 +117,20 @@ func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 	}
 	inner, err := k.next(ctx, addr, dialer, config)
 	if err != nil {
-		p.failed(err)
+		e.recordFailure(err)
 		if !isConnectError(err) {
 			err = &connectError{err}
 		}
 		return nil, err
 	}
-	if below, ok := inner.(*translated); ok {
+	if below, ok := inner.(*translatedConn); ok {
 		if made, ok := below.Conn.(*conn); ok {
 			return made, nil // of another Connector: Tune was called twice
 		}
 	}
-	c := newConn(inner, p, dialed{dialer, config})
-	p.join(c)
-	opened(c)
+	c := newConn(inner, e, dialSettings{dialer, config})
+	e.add(c)
+	register(c)
 	return c, nil
 }
 
@@ -146,15 +146,15 @@ func (k *Connector) maxAge() time.Duration {
 func (k *Connector) endpoint(addr string) *endpoint {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p := k.mu.endpoints[addr]
-	if p == nil {
-		p = &endpoint{connector: k, addr: addr, conns: make(map[*conn]struct{}), pace: new(pace), gone: endedAt(addr)}
+	e := k.mu.endpoints[addr]
+	if e == nil {
+		e = &endpoint{connector: k, addr: addr, conns: make(map[*conn]struct{}), limit: new(attemptLimit), endedCount: endedAt(addr)}
 		if k.options.Sentinels {
-			p.pace = &k.pace
+			e.limit = &k.sentinelLimit
 		}
-		k.mu.endpoints[addr] = p
+		k.mu.endpoints[addr] = e
 	}
-	return p
+	return e
 }
 
 // departures has, by address, how many connections for calls ended there that their client did not close: by their age,
@@ -179,105 +179,105 @@ func EndedConnections(addr string) uint64 {
 }
 
 // pace bounds how many attempts there are in a second.
-type pace struct {
-	made [perSecond - 3]time.Time // some more are made before a failure is known
-	next int
+type attemptLimit struct {
+	attempts [maxPerSecond - 3]time.Time // some more are made before a failure is known
+	next     int
 }
 
 // endpoint is what a Connector knows of one address. The Connector's lock guards it.
 type endpoint struct {
-	connector *Connector
-	addr      string
-	conns     map[*conn]struct{} // those that are open
-	pace      *pace
-	gone      *atomic.Uint64
-	remote    string // the host that the address led to last
+	connector  *Connector
+	addr       string
+	conns      map[*conn]struct{} // those that are open
+	limit      *attemptLimit
+	endedCount *atomic.Uint64
+	remoteHost string // the host that the address led to last
 
-	good  time.Time // when a connection was accepted last; zero if an attempt has failed since
-	fails int       // failures since a connection lasted
-	until time.Time // when the next attempt may be made
-	err   error     // the last failure
+	acceptedAt  time.Time // when a connection was accepted last; zero if an attempt has failed since
+	failures    int       // failures since a connection lasted
+	nextAttempt time.Time // when the next attempt may be made
+	lastErr     error     // the last failure
 }
 
 // wait blocks until an attempt to connect may be made. If others wait already, it returns the last failure.
-func (p *endpoint) wait() error {
-	k := p.connector
+func (e *endpoint) awaitAttempt() error {
+	k := e.connector
 	k.mu.Lock()
 	now := time.Now()
-	p.settleLocked(now)
-	if p.fails == 0 {
+	e.forgetFailuresLocked(now)
+	if e.failures == 0 {
 		k.mu.Unlock()
 		return nil
 	}
-	pause := max(0, p.until.Sub(now), p.pace.made[p.pace.next].Add(time.Second).Sub(now))
-	if pause > 2*lastKnock {
-		err := p.err
+	pause := max(0, e.nextAttempt.Sub(now), e.limit.attempts[e.limit.next].Add(time.Second).Sub(now))
+	if pause > 2*longestPause {
+		err := e.lastErr
 		k.mu.Unlock()
 		return &connectError{err}
 	}
 	at := now.Add(pause)
-	p.pace.made[p.pace.next] = at
-	p.pace.next = (p.pace.next + 1) % len(p.pace.made)
-	p.until = at.Add(p.pauseLocked())
+	e.limit.attempts[e.limit.next] = at
+	e.limit.next = (e.limit.next + 1) % len(e.limit.attempts)
+	e.nextAttempt = at.Add(e.pauseLocked())
 	k.mu.Unlock()
 	time.Sleep(pause) //nolint:forbidigo // at most 2*lastKnock, which nothing can shorten
 	return nil
 }
 
-func (p *endpoint) pauseLocked() time.Duration {
-	pause := min(firstKnock<<min(max(p.fails-1, 0), 10), lastKnock)
+func (e *endpoint) pauseLocked() time.Duration {
+	pause := min(firstPause<<min(max(e.failures-1, 0), 10), longestPause)
 	return pause - rand.N(pause*2/5)
 }
 
 // failed records that an attempt has failed, or that a connection did not last.
-func (p *endpoint) failed(err error) {
-	p.connector.mu.Lock()
-	defer p.connector.mu.Unlock()
-	p.failedLocked(err)
+func (e *endpoint) recordFailure(err error) {
+	e.connector.mu.Lock()
+	defer e.connector.mu.Unlock()
+	e.recordFailureLocked(err)
 }
 
-func (p *endpoint) failedLocked(err error) {
+func (e *endpoint) recordFailureLocked(err error) {
 	now := time.Now()
-	p.settleLocked(now)
-	p.fails++
-	if until := now.Add(p.pauseLocked()); until.After(p.until) {
-		p.until = until
+	e.forgetFailuresLocked(now)
+	e.failures++
+	if until := now.Add(e.pauseLocked()); until.After(e.nextAttempt) {
+		e.nextAttempt = until
 	}
-	p.good, p.err = time.Time{}, err
+	e.acceptedAt, e.lastErr = time.Time{}, err
 }
 
 // settleLocked forgets failures before a connection that has lasted, unless others failed since.
-func (p *endpoint) settleLocked(now time.Time) {
-	if !p.good.IsZero() && now.Sub(p.good) >= settled {
-		p.fails = 0
+func (e *endpoint) forgetFailuresLocked(now time.Time) {
+	if !e.acceptedAt.IsZero() && now.Sub(e.acceptedAt) >= stableAfter {
+		e.failures = 0
 	}
 }
 
-func (p *endpoint) join(c *conn) {
-	k := p.connector
+func (e *endpoint) add(c *conn) {
+	k := e.connector
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p.conns[c] = struct{}{}
-	p.remote, _ = canonical(addressOf(c.mu.inner), "") // no other goroutine has it yet
+	e.conns[c] = struct{}{}
+	e.remoteHost, _ = canonical(addressOf(c.mu.inner), "") // no other goroutine has it yet
 }
 
 // accepted records that the server accepts the client: more connections may be made at once.
-func (p *endpoint) accepted() {
-	k := p.connector
+func (e *endpoint) recordAccepted() {
+	k := e.connector
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p.good, p.until = time.Now(), time.Time{}
+	e.acceptedAt, e.nextAttempt = time.Now(), time.Time{}
 }
 
 // leave gives up the connections to the address, since the server there is not the one that is wanted.
-func (p *endpoint) leave(by *conn, why string) {
-	k := p.connector
+func (e *endpoint) giveUpAll(by *conn, why string) {
+	k := e.connector
 	k.mu.Lock()
-	if time.Since(by.born) < settled {
-		p.failedLocked(fmt.Errorf("%w: %s", errs.ErrRefused, why))
+	if time.Since(by.born) < stableAfter {
+		e.recordFailureLocked(fmt.Errorf("%w: %s", errs.ErrRefused, why))
 	}
-	others := make([]*conn, 0, len(p.conns))
-	for c := range p.conns {
+	others := make([]*conn, 0, len(e.conns))
+	for c := range e.conns {
 		if c != by {
 			others = append(others, c)
 		}
@@ -290,35 +290,35 @@ func (p *endpoint) leave(by *conn, why string) {
 }
 
 // broke records that the server or the network ended a connection.
-func (p *endpoint) broke(c *conn, why error) {
-	k := p.connector
+func (e *endpoint) recordBroken(c *conn, why error) {
+	k := e.connector
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, open := p.conns[c]; open && time.Since(c.born) < settled {
-		delete(p.conns, c)
-		p.failedLocked(why)
+	if _, open := e.conns[c]; open && time.Since(c.born) < stableAfter {
+		delete(e.conns, c)
+		e.recordFailureLocked(why)
 	}
 }
 
 // errUnaccepted is the failure of a connection that the client closed before the server accepted it.
-var errUnaccepted = errors.New("the server did not accept the connection")
+var errNotAccepted = errors.New("the server did not accept the connection")
 
 // ended records that a connection was closed.
-func (p *endpoint) ended(c *conn) {
+func (e *endpoint) recordClosed(c *conn) {
 	c.mu.Lock()
-	good, refusal := c.mu.good, c.mu.refusal
+	good, refusal := c.mu.accepted, c.mu.refusal
 	c.mu.Unlock()
-	k := p.connector
+	k := e.connector
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, open := p.conns[c]
-	delete(p.conns, c)
+	_, open := e.conns[c]
+	delete(e.conns, c)
 	switch {
 	case !open || good:
 	case refusal != "":
-		p.failedLocked(fmt.Errorf("%w: %s", errUnaccepted, refusal))
+		e.recordFailureLocked(fmt.Errorf("%w: %s", errNotAccepted, refusal))
 	default:
-		p.failedLocked(errUnaccepted)
+		e.recordFailureLocked(errNotAccepted)
 	}
 }
 
@@ -332,21 +332,21 @@ func addressOf(c net.Conn) string {
 
 // isAt reports whether an address in a reply of a server leads to this endpoint, to which a connection has that remote
 // address. Without a host it means the host of that server.
-func (p *endpoint) isAt(to, remote string) bool {
+func (e *endpoint) isAt(to, remote string) bool {
 	here, _ := canonical(remote, "")
 	host, port := canonical(to, here)
-	own, ownPort := canonical(p.addr, "")
+	own, ownPort := canonical(e.addr, "")
 	switch {
 	case port != ownPort:
 		return false
 	case host == own || host == here:
 		return true
 	}
-	k := p.connector
+	k := e.connector
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for addr, other := range k.mu.endpoints { // this one may have another name
-		if name, _ := canonical(addr, ""); name == host && other.remote == here {
+		if name, _ := canonical(addr, ""); name == host && other.remoteHost == here {
 			return true
 		}
 	}

@@ -96,14 +96,14 @@ func (c *recordedConn) Read(b []byte) (int, error) {
 }
 
 // said returns what the host said first, and why reading ended, if it did.
-func (a *dialAttempt) said() (first string, err error) {
+func (a *dialAttempt) greeting() (first string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return string(a.mu.first), a.mu.err
 }
 
 // where names the host of an attempt: in front of sentinels a sentinel and a server can fail alike.
-func (c *DialRecorder) where(a *dialAttempt) string {
+func (c *DialRecorder) hostOf(a *dialAttempt) string {
 	if c.options.Sentinel.MasterSet != "" && slices.Contains(c.options.InitAddress, a.address) {
 		return "the sentinel " + a.address
 	}
@@ -123,13 +123,13 @@ func (c *DialRecorder) Explain(ctx context.Context, err error) error {
 	case len(attempts) == 0, errors.As(err, &network) && network.Op == "dial":
 		return Explain(err) // its text has the address
 	}
-	where := c.where(attempts[len(attempts)-1])
+	where := c.hostOf(attempts[len(attempts)-1])
 	if refusal := c.refusal(where, err); refusal != nil {
 		return refusal
 	}
 	for _, a := range attempts {
 		if found := c.fault(ctx, a); found.says != "" {
-			return found.of(c.where(a))
+			return found.of(c.hostOf(a))
 		}
 	}
 	return fmt.Errorf("%s: %w", where, Explain(err))
@@ -180,7 +180,7 @@ func (c *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
 	if a.err != nil {
 		return c.handshakeFault(a.err)
 	}
-	first, err := a.said()
+	first, err := a.greeting()
 	switch {
 	case strings.HasPrefix(first, tlsAlert):
 		return fault{kind: errs.ErrBadOption, says: useTLS}
@@ -188,7 +188,7 @@ func (c *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
 		return otherProgram(first)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fault{kind: errs.ErrNoReply, says: "it accepts connections and says nothing", cause: err}
-	case !c.plain():
+	case !c.isPlain():
 		return fault{says: "the connection was closed behind the TLS handshake: if the server asks for a certificate of the client, " +
 			"name its files by the parameters cert and key"}
 	case c.speaksTLS(ctx, a.address):
@@ -199,7 +199,7 @@ func (c *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
 }
 
 // plain reports whether connections have no TLS.
-func (c *DialRecorder) plain() bool {
+func (c *DialRecorder) isPlain() bool {
 	return c.options.TLSConfig == nil && c.options.Sentinel.TLSConfig == nil
 }
 
@@ -210,7 +210,7 @@ func (c *DialRecorder) handshakeFault(err error) fault {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	switch {
-	case c.plain(), errors.As(err, &network) && network.Op == "dial":
+	case c.isPlain(), errors.As(err, &network) && network.Op == "dial":
 		return fault{} // not about TLS
 	case errors.As(err, &record):
 		return fault{errs.ErrBadOption, "the port does not speak TLS: write redis:// instead of rediss://", err}
@@ -247,7 +247,7 @@ const (
 // others are how the words of other programs begin.
 //
 //nolint:gochecknoglobals // a constant table
-var others = []struct{ begins, is string }{
+var otherPrograms = []struct{ begins, is string }{
 	{"HTTP/", "a web server"},
 	{"SSH-", "an SSH server"},
 	{"ERROR\r\n", "a memcached server"},
@@ -256,7 +256,7 @@ var others = []struct{ begins, is string }{
 // otherProgram returns what the host is if what it said first is not the protocol of Redis.
 func otherProgram(first string) fault {
 	is := "another program"
-	for _, s := range others {
+	for _, s := range otherPrograms {
 		if strings.HasPrefix(first, s.begins) {
 			is = s.is
 		}
@@ -273,5 +273,5 @@ func otherProgram(first string) fault {
 func RefusesClusterCommands(o rueidis.ClientOption, err error) bool {
 	var refusal *rueidis.RedisError
 	return errors.As(err, &refusal) && len(o.InitAddress) == 1 && o.Sentinel.MasterSet == "" && !o.ForceSingleClient &&
-		!begins(refusal.Error(), waiting) && !begins(refusal.Error(), denied)
+		!begins(refusal.Error(), temporaryRefusals) && !begins(refusal.Error(), denials)
 }

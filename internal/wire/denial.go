@@ -14,14 +14,14 @@ import (
 // script: it checks the user, the command that sends the script, and the keys that the call names.
 //
 //nolint:gochecknoglobals // a constant table
-var denied = []string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}
+var denials = []string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}
 
 // midway lists the words with which a command inside a script is denied: those of Redis 7.0, and those of Redis 7.2 and Valkey;
 // and those of a server whose configuration renames or removes the command.
 // What the script wrote before that stays, so callers undo it.
 //
 //nolint:gochecknoglobals // a constant table
-var midway = []string{"The user executing the script", "ACL failure in script", renamedInside}
+var denialsInScript = []string{"The user executing the script", "ACL failure in script", renamedInside}
 
 const (
 	unknownCommand = "unknown command"

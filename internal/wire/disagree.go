@@ -30,7 +30,7 @@ func SentinelDisagreement(ctx context.Context, o rueidis.ClientOption) string {
 	var asked sync.WaitGroup
 	for _, sentinel := range slices.Compact(slices.Sorted(slices.Values(o.InitAddress))) {
 		asked.Go(func() {
-			primary := primaryBy(ctx, o, sentinel)
+			primary := primaryNamedBy(ctx, o, sentinel)
 			if primary == "" {
 				return
 			}
@@ -61,7 +61,7 @@ func SentinelDisagreement(ctx context.Context, o rueidis.ClientOption) string {
 }
 
 // primaryBy returns the primary that a sentinel names, "" if it does not reply.
-func primaryBy(ctx context.Context, o rueidis.ClientOption, sentinel string) string {
+func primaryNamedBy(ctx context.Context, o rueidis.ClientOption, sentinel string) string {
 	name := o.Sentinel.MasterSet
 	o.InitAddress, o.ForceSingleClient, o.SelectDB = []string{sentinel}, true, 0
 	o.Username, o.Password, o.ClientName = o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.ClientName

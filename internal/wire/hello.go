@@ -23,19 +23,19 @@ func TranslateHello(next DialFunc) DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return &translated{Conn: conn}, nil
+		return &translatedConn{Conn: conn}, nil
 	}
 }
 
 // translated is a connection of KnowHello. The handshake is over when the client writes something without a HELLO.
-type translated struct {
+type translatedConn struct {
 	net.Conn
 
-	over atomic.Bool
+	handshakeOver atomic.Bool
 
 	// Only the reader uses these.
-	rest   []byte // what was read and not returned yet
-	inside bool   // the next byte that is read is inside a line
+	unreturned []byte // what was read and not returned yet
+	insideLine bool   // the next byte that is read is inside a line
 }
 
 // maxRefusal is how long the text of an error may be that is read to its end.
@@ -51,32 +51,32 @@ const (
 var helloRefused = regexp.MustCompile(`(?im)^-ERR [^\r\n]*\bhello\b[^\r\n]*\r\n`)
 
 // Write implements net.Conn.
-func (c *translated) Write(b []byte) (int, error) {
-	if !c.over.Load() && !bytes.Contains(b, []byte(helloRequest)) {
-		c.over.Store(true)
+func (c *translatedConn) Write(b []byte) (int, error) {
+	if !c.handshakeOver.Load() && !bytes.Contains(b, []byte(helloRequest)) {
+		c.handshakeOver.Store(true)
 	}
 	return c.Conn.Write(b)
 }
 
 // Read implements net.Conn.
-func (c *translated) Read(b []byte) (int, error) {
-	if len(c.rest) == 0 {
+func (c *translatedConn) Read(b []byte) (int, error) {
+	if len(c.unreturned) == 0 {
 		n, err := c.Conn.Read(b)
-		if n == 0 || err != nil || c.over.Load() {
+		if n == 0 || err != nil || c.handshakeOver.Load() {
 			return n, err
 		}
-		c.rest = c.translate(bytes.Clone(b[:n]))
+		c.unreturned = c.translate(bytes.Clone(b[:n]))
 	}
-	n := copy(b, c.rest)
-	c.rest = c.rest[n:]
+	n := copy(b, c.unreturned)
+	c.unreturned = c.unreturned[n:]
 	return n, nil
 }
 
 // translate replaces refusals of HELLO in what was read. If the last line is an error, it reads that to its end first. If
 // reading ends meanwhile, the client finds out when it reads on.
-func (c *translated) translate(read []byte) []byte {
+func (c *translatedConn) translate(read []byte) []byte {
 	lines := 0 // where the first line begins
-	if c.inside {
+	if c.insideLine {
 		if lines = bytes.IndexByte(read, '\n') + 1; lines == 0 {
 			return read
 		}
@@ -89,7 +89,7 @@ func (c *translated) translate(read []byte) []byte {
 			break
 		}
 	}
-	c.inside = read[len(read)-1] != '\n'
+	c.insideLine = read[len(read)-1] != '\n'
 	return append(read[:lines:lines], helloRefused.ReplaceAllLiteral(read[lines:], []byte(helloUnknown))...)
 }
 

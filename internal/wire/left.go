@@ -13,29 +13,29 @@ import (
 
 // errLeft says that the client gave a connection up while a call was under way there, which was executed
 // or not.
-var errLeft = errors.New("the client left the server that was asked")
+var errConnClosed = errors.New("the client left the server that was asked")
 
 // closed reports whether the client was closed, after an error said so. The client returns the same error for
 // a connection that it closed itself, to a primary that was replaced or a node that was removed. A closed
 // client returns it for every request.
-func (r *Runner) closed(ctx context.Context) bool {
+func (r *Runner) isClosed(ctx context.Context) bool {
 	// Not the client's own PING, which it repeats until it has a reply.
 	ping := r.client.Do(ctx, r.client.B().Arbitrary("PING").Build())
 	return errors.Is(ping.NonRedisError(), rueidis.ErrClosing)
 }
 
 // leave replaces the outcomes that say that the client was closed, if it was not.
-func (r *Runner) leave(ctx context.Context, outcomes []Outcome) {
+func (r *Runner) replaceClosed(ctx context.Context, outcomes []Outcome) {
 	var closed []*Outcome
 	for i := range outcomes {
 		if errors.Is(outcomes[i].Err, errs.ErrClosed) {
 			closed = append(closed, &outcomes[i])
 		}
 	}
-	if len(closed) == 0 || r.closed(ctx) {
+	if len(closed) == 0 || r.isClosed(ctx) {
 		return
 	}
 	for _, outcome := range closed {
-		outcome.Err = errLeft
+		outcome.Err = errConnClosed
 	}
 }

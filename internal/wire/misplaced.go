@@ -11,51 +11,51 @@ import (
 // What a refusal says of the server that sent it. A server that was demoted keeps its connections, and an address
 // that meant it, such as a name, a Service or a balancer, may mean another server by now. Only a new connection
 // finds out.
-type doubt int
+type suspicion int
 
 const (
 	// sure: the refusal says nothing against the server.
-	sure doubt = iota
+	unsuspicious suspicion = iota
 	// lasting: the server is the wrong one if it refuses for some seconds: a primary that its replicas have left,
 	// or one that starts again where another has taken over.
-	lasting
+	suspectServer
 	// wrong: the server is not the one that the client wants.
-	wrong
+	wrongServer
 )
 
 // doubtsAfter is how long refusals last before a connection is left for them; doubtsApart is how far apart two of
 // them are one after the other.
-const doubtsAfter, doubtsApart = 3 * time.Second, 10 * time.Second
+const suspectFor, suspectGap = 3 * time.Second, 10 * time.Second
 
 // doubts are the words by which refusals are known, as a proxy or a script may repeat them: anywhere, in any case.
 //
 //nolint:gochecknoglobals // a constant table
-var doubts = map[string]doubt{
-	"READONLY": wrong, "MASTERDOWN": wrong,
-	"NOREPLICAS": lasting, "LOADING": lasting, "CLUSTERDOWN": lasting, "NOMASTERLINK": lasting,
+var suspiciousCodes = map[string]suspicion{
+	"READONLY": wrongServer, "MASTERDOWN": wrongServer,
+	"NOREPLICAS": suspectServer, "LOADING": suspectServer, "CLUSTERDOWN": suspectServer, "NOMASTERLINK": suspectServer,
 }
 
 // phrases are those of servers that send them without a code, in lower case.
 //
 //nolint:gochecknoglobals // a constant table
-var phrases = []string{"read only replica", "read-only replica", "read only slave", "instance state changed (master -> replica"}
+var wrongServerPhrases = []string{"read only replica", "read-only replica", "read only slave", "instance state changed (master -> replica"}
 
 // doubtOf returns what a refusal says of its server. Refusals that repeat a part of the request say nothing.
-func doubtOf(words string) doubt {
+func suspicionOf(words string) suspicion {
 	upper := strings.ToUpper(words)
 	for _, repeats := range []string{"NOPERM", "ERR UNKNOWN ", "WRONGPASS", "ERR WRONG NUMBER"} {
 		if strings.HasPrefix(upper, repeats) {
-			return sure
+			return unsuspicious
 		}
 	}
-	most := sure
+	most := unsuspicious
 	for word := range strings.FieldsFuncSeq(upper, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		most = max(most, doubts[word])
+		most = max(most, suspiciousCodes[word])
 	}
 	lower := strings.ToLower(words)
-	for _, phrase := range phrases {
+	for _, phrase := range wrongServerPhrases {
 		if strings.Contains(lower, phrase) {
-			return wrong
+			return wrongServer
 		}
 	}
 	return most

@@ -12,26 +12,26 @@ import (
 // P10: a refusal is recognised as a server, a script or a proxy writes it.
 func TestRefusalsThatDoubtTheirServer(t *testing.T) {
 	t.Parallel()
-	for words, want := range map[string]doubt{
-		"READONLY You can't write against a read only replica.":                                           wrong,
-		"ERR READONLY You can't write against a read only replica.":                                       wrong,
-		"ERR Error running script (call to f_1): @user_script:4: -READONLY You can't write":               wrong,
-		"readonly you can't write against a read only replica":                                            wrong,
-		"ERR You can't write against a read-only replica.":                                                wrong,
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                wrong,
-		"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)":    wrong,
-		"NOREPLICAS Not enough good replicas to write.":                                                   lasting,
-		"ERR proxy: -LOADING Redis is loading the dataset in memory":                                      lasting,
-		"MISCONF Redis is configured to save RDB snapshots":                                               sure,
-		"BUSY Redis is busy running a script.":                                                            sure,
-		"OOM command not allowed when used memory > 'maxmemory'.":                                         sure,
-		"NOPERM this user has no permissions to access one of the keys used as arguments 'sb:{READONLY}'": sure,
-		"ERR unknown command 'FOO', with args beginning with: 'READONLY'":                                 sure,
-		"ERR the lock READONLYISH is none":                                                                sure,
-		"WRONGTYPE Operation against a key holding the wrong kind of value":                               sure,
-		"": sure,
+	for words, want := range map[string]suspicion{
+		"READONLY You can't write against a read only replica.":                                           wrongServer,
+		"ERR READONLY You can't write against a read only replica.":                                       wrongServer,
+		"ERR Error running script (call to f_1): @user_script:4: -READONLY You can't write":               wrongServer,
+		"readonly you can't write against a read only replica":                                            wrongServer,
+		"ERR You can't write against a read-only replica.":                                                wrongServer,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                wrongServer,
+		"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)":    wrongServer,
+		"NOREPLICAS Not enough good replicas to write.":                                                   suspectServer,
+		"ERR proxy: -LOADING Redis is loading the dataset in memory":                                      suspectServer,
+		"MISCONF Redis is configured to save RDB snapshots":                                               unsuspicious,
+		"BUSY Redis is busy running a script.":                                                            unsuspicious,
+		"OOM command not allowed when used memory > 'maxmemory'.":                                         unsuspicious,
+		"NOPERM this user has no permissions to access one of the keys used as arguments 'sb:{READONLY}'": unsuspicious,
+		"ERR unknown command 'FOO', with args beginning with: 'READONLY'":                                 unsuspicious,
+		"ERR the lock READONLYISH is none":                                                                unsuspicious,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                               unsuspicious,
+		"": unsuspicious,
 	} {
-		require.Equal(t, want, doubtOf(words), words)
+		require.Equal(t, want, suspicionOf(words), words)
 	}
 	require.Equal(t, "127.0.0.1:6381", movedTo("MOVED 3999 127.0.0.1:6381"))
 	require.Equal(t, "[::1]:6381", movedTo("ERR -moved 3999 [::1]:6381"))
@@ -72,7 +72,7 @@ func TestFramesEndWhereTheyEnd(t *testing.T) {
 	}
 	stream := strings.Join(values, "")
 	for size := range len(stream) {
-		var f frames
+		var f frameScanner
 		var kinds, words []string
 		for rest := []byte(stream); len(rest) > 0; {
 			piece := rest[:min(size+1, len(rest))]
@@ -90,12 +90,12 @@ func TestFramesEndWhereTheyEnd(t *testing.T) {
 		}
 		require.Len(t, kinds, len(values), "in pieces of %d", size+1)
 		require.Equal(t, []string{"READONLY no", "READONLY"}, words)
-		require.False(t, f.within() || f.lost)
+		require.False(t, f.insideValue() || f.unreadable)
 	}
-	var f frames
+	var f frameScanner
 	_, ended := f.next([]byte("HTTP/1.1 400 Bad Request\r\n"))
 	require.False(t, ended)
-	require.True(t, f.lost)
+	require.True(t, f.unreadable)
 }
 
 // A redirection leads to a connection itself if it names its address, its host by number, or no host.
@@ -103,7 +103,7 @@ func TestRedirectionToItselfIsRecognised(t *testing.T) {
 	t.Parallel()
 	k := NewConnector(nil, ConnectorOptions{})
 	p := k.endpoint("node1.example:7000")
-	k.endpoint("alias:7000").remote = "10.0.0.1"
+	k.endpoint("alias:7000").remoteHost = "10.0.0.1"
 	const remote = "10.0.0.1:7000"
 	for to, here := range map[string]bool{
 		"node1.example:7000": true, "NODE1.example.:7000": true, "10.0.0.1:7000": true, ":7000": true, "?:7000": true, "alias:7000": true,

@@ -13,15 +13,15 @@ import (
 
 const (
 	// share is how many times as long as it works a list lets pass: it has a tenth of the server's time.
-	share = 10
+	paceShare = 10
 	// burst is how long a list may work before it pauses: a small server is listed without pauses.
-	burst = 50 * time.Millisecond
+	paceBurst = 50 * time.Millisecond
 	// fixedWork is what a round trip costs the server beside the work that it measures: reading and writing.
 	fixedWork = 50 * time.Microsecond
 	// mostWork bounds what is counted for one round trip, and so the pause behind it.
-	mostWork = 100 * time.Millisecond
+	maxWork = 100 * time.Millisecond
 	// mostDebt bounds the pause behind work that did not wait.
-	mostDebt = 2 * time.Second
+	maxPause = 2 * time.Second
 )
 
 // Pace holds what lists cost one server to a tenth of its time. All lists of a session share it. Over any time T the work of
@@ -30,9 +30,9 @@ const (
 // What counts as work is how long the server worked for SCAN, by its own clock, and how long pipelines took beyond the shortest
 // way to the server and back. Both grow if the server is busy with others: then lists pause for longer.
 type Pace struct {
-	mu   sync.Mutex
-	paid time.Duration // monotonic: at that time the work so far is a tenth of all time; 0 if there was no work
-	way  time.Duration // the shortest way to the server and back; 0 if it is not known
+	mu      sync.Mutex
+	paid    time.Duration // monotonic: at that time the work so far is a tenth of all time; 0 if there was no work
+	fastest time.Duration // the shortest way to the server and back; 0 if it is not known
 }
 
 // Pace returns the pace of a node, "" for a server that is alone.
@@ -50,9 +50,9 @@ func (p *Pace) Pause() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.paid == 0 {
-		return -mostDebt
+		return -maxPause
 	}
-	return p.paid - clock.Now().Mono() - share*burst
+	return p.paid - clock.Now().Mono() - paceShare*paceBurst
 }
 
 // Wait waits until a list may ask this server again.
@@ -83,7 +83,7 @@ func Sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
 }
 
 // page counts a page, for which the server was busy; busy is 0 if that is not known.
-func (p *Pace) page(now, begun, busy time.Duration) {
+func (p *Pace) countPage(now, begun, busy time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := now - begun
@@ -91,24 +91,24 @@ func (p *Pace) page(now, begun, busy time.Duration) {
 		p.countLocked(now, took)
 		return
 	}
-	if way := max(took-busy, 1); p.way == 0 || way < p.way {
-		p.way = way
+	if way := max(took-busy, 1); p.fastest == 0 || way < p.fastest {
+		p.fastest = way
 	}
 	p.countLocked(now, busy)
 }
 
 // calls counts a pipeline of calls.
-func (p *Pace) calls(now, begun time.Duration) {
+func (p *Pace) countCalls(now, begun time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.countLocked(now, now-begun-p.way)
+	p.countLocked(now, now-begun-p.fastest)
 }
 
 func (p *Pace) countLocked(now, work time.Duration) {
-	work = min(max(work, 0)+fixedWork, mostWork)
+	work = min(max(work, 0)+fixedWork, maxWork)
 	begin := now // a monotonic time may be negative
 	if p.paid != 0 {
 		begin = max(p.paid, now)
 	}
-	p.paid = min(begin+share*work, now+share*burst+mostDebt)
+	p.paid = min(begin+paceShare*work, now+paceShare*paceBurst+maxPause)
 }

@@ -20,89 +20,89 @@ import (
 // A connection that is not used is not made anew before it is used again.
 
 // probeFor bounds an attempt to make the second connection.
-const probeFor = 2 * time.Second
+const connectNextTimeout = 2 * time.Second
 
 // dialed is how a connection was made.
-type dialed struct {
+type dialSettings struct {
 	dialer *net.Dialer
 	config *tls.Config
 }
 
 // replacement is what a connection knows of the next one. The connection's lock guards it.
 type replacement struct {
-	greeting []byte   // what the client wrote before the first reply
-	greets   uint64   // how many requests that is
-	used     bool     // a request was sent since the connection was made, beside pings
-	waits    bool     // it is of age, and waits to be used
-	next     net.Conn // the second connection, or nil
+	greeting         []byte   // what the client wrote before the first reply
+	greetingRequests uint64   // how many requests that is
+	used             bool     // a request was sent since the connection was made, beside pings
+	awaitsUse        bool     // it is of age, and waits to be used
+	next             net.Conn // the second connection, or nil
 }
 
 // usedLocked records a request.
-func (c *conn) usedLocked() {
+func (c *conn) noteUseLocked() {
 	c.mu.used = true
-	if c.mu.waits {
-		c.mu.waits = false
-		c.timeLocked(0)
+	if c.mu.awaitsUse {
+		c.mu.awaitsUse = false
+		c.setTimerLocked(0)
 	}
 }
 
 // aged is called when the connection is of age, on a goroutine of its timer. One call is under way at a time: the next
 // one is scheduled at its end.
-func (c *conn) aged() {
+func (c *conn) reachedMaxAge() {
 	c.mu.Lock()
-	stays := c.mu.over != nil || c.mu.pinned || c.mu.member || c.mu.requests.lost || c.mu.replies.lost || !c.mu.good
+	stays := c.mu.endErr != nil || c.mu.pinned || c.mu.clusterMember || c.mu.requests.unreadable || c.mu.replies.unreadable || !c.mu.accepted
 	if !stays && !c.mu.used {
-		stays, c.mu.waits = true, true
+		stays, c.mu.awaitsUse = true, true
 	}
 	c.mu.Unlock()
 	if stays {
 		return
 	}
-	if c.prepare() {
+	if c.connectNext() {
 		c.drain(false)
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.keepLocked()
+	c.restartAgeLocked()
 }
 
 // keepLocked lets the inner connection live for one life more.
-func (c *conn) keepLocked() {
+func (c *conn) restartAgeLocked() {
 	if next := c.mu.next; next != nil {
 		c.mu.next = nil
 		go func() { _ = next.Close() }() // which may take a while with TLS
 	}
-	if c.mu.over == nil && !c.mu.leaving {
-		c.timeLocked(c.endpoint.connector.maxAge())
+	if c.mu.endErr == nil && !c.mu.leaving {
+		c.setTimerLocked(c.endpoint.connector.maxAge())
 	}
 }
 
 // prepare makes the second connection, and reports whether the server there accepts it.
-func (c *conn) prepare() bool {
-	p := c.endpoint
-	if p.isFailing() {
+func (c *conn) connectNext() bool {
+	e := c.endpoint
+	if e.isFailing() {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), probeFor)
+	ctx, cancel := context.WithTimeout(context.Background(), connectNextTimeout)
 	defer cancel()
-	next, err := p.connector.next(ctx, p.addr, c.dialer, c.config)
+	next, err := e.connector.next(ctx, e.addr, c.dialer, c.config)
 	if err != nil {
 		return false
 	}
 	c.mu.Lock()
-	over := c.mu.over != nil
-	if !over {
+	ended := c.mu.endErr != nil
+	if !ended {
 		c.mu.next = next // from here on close ends it
 	}
-	greeting, greets := slices.Clone(c.mu.greeting), c.mu.greets
+	greeting, greets := slices.Clone(c.mu.greeting), c.mu.greetingRequests
 	c.mu.Unlock()
-	if over {
+	if ended {
 		_ = next.Close()
 		return false
 	}
 	accepted, refusal := greet(next, greeting, greets)
-	if begins(refusal, denied) {
+	if begins(refusal, denials) {
 		c.mu.Lock()
 		c.mu.pinned = true // the password has changed since, or HELLO is unknown: it would be refused again and again
 		c.mu.Unlock()
@@ -112,11 +112,11 @@ func (c *conn) prepare() bool {
 
 // greet sends what the client began with. It reports whether the server accepts all of it, and with which words it does not.
 func greet(next net.Conn, greeting []byte, greets uint64) (accepted bool, refusal string) {
-	_ = next.SetDeadline(time.Now().Add(probeFor)) // without one, greet ends with the connection
+	_ = next.SetDeadline(time.Now().Add(connectNextTimeout)) // without one, greet ends with the connection
 	if _, err := next.Write(greeting); err != nil {
 		return false, ""
 	}
-	f, buffer := frames{whole: true}, make([]byte, maxText)
+	f, buffer := frameScanner{keepWhole: true}, make([]byte, maxText)
 	for replies := uint64(0); replies < greets; {
 		n, err := next.Read(buffer)
 		for rest, ended := f.next(buffer[:n]); ended; rest, ended = f.next(rest) {
@@ -128,7 +128,7 @@ func greet(next net.Conn, greeting []byte, greets uint64) (accepted bool, refusa
 				return false, ""
 			}
 		}
-		if err != nil || f.lost {
+		if err != nil || f.unreadable {
 			return false, ""
 		}
 	}
@@ -139,7 +139,7 @@ func greet(next net.Conn, greeting []byte, greets uint64) (accepted bool, refusa
 // request on the first one, and the error that its end gives to Read is not for the client.
 func (c *conn) replace() {
 	c.mu.Lock()
-	if c.mu.over != nil || c.mu.leaving || !c.mu.draining || c.mu.next == nil {
+	if c.mu.endErr != nil || c.mu.leaving || !c.mu.draining || c.mu.next == nil {
 		c.mu.Unlock()
 		return // it ends, or was replaced at this moment
 	}
@@ -149,26 +149,26 @@ func (c *conn) replace() {
 	if !c.mu.deadline.IsZero() {
 		_ = c.mu.inner.SetDeadline(c.mu.deadline)
 	}
-	c.sleep.works.Store(int64(clock.Now().Mono()))
-	c.sleep.doubted.Store(0)
-	c.endpoint.gone.Add(1)
-	c.endpoint.leads(c.mu.inner)
-	c.freeLocked()
-	c.timeLocked(c.endpoint.connector.maxAge())
+	c.sleepCheck.provenAt.Store(int64(clock.Now().Mono()))
+	c.sleepCheck.suspectedAt.Store(0)
+	c.endpoint.endedCount.Add(1)
+	c.endpoint.setRemote(c.mu.inner)
+	c.unblockWritesLocked()
+	c.setTimerLocked(c.endpoint.connector.maxAge())
 	c.mu.Unlock()
 	_ = old.Close()
 }
 
-func (p *endpoint) isFailing() bool {
-	p.connector.mu.Lock()
-	defer p.connector.mu.Unlock()
-	p.settleLocked(time.Now())
-	return p.fails > 0
+func (e *endpoint) isFailing() bool {
+	e.connector.mu.Lock()
+	defer e.connector.mu.Unlock()
+	e.forgetFailuresLocked(time.Now())
+	return e.failures > 0
 }
 
 // leads records the host that the address leads to.
-func (p *endpoint) leads(to net.Conn) {
-	p.connector.mu.Lock()
-	defer p.connector.mu.Unlock()
-	p.remote, _ = canonical(addressOf(to), "")
+func (e *endpoint) setRemote(to net.Conn) {
+	e.connector.mu.Lock()
+	defer e.connector.mu.Unlock()
+	e.remoteHost, _ = canonical(addressOf(to), "")
 }

@@ -16,7 +16,7 @@ import (
 
 // silence is how long the reply to a wait for replicas may be overdue. The client sets no limit of its own
 // for commands that may block.
-const silence = 3 * time.Second
+const waitTimeout = 3 * time.Second
 
 // RunReplicated sends one script, followed by WAIT on the same connection: how many replicas have all earlier
 // writes. The server replies when count of them have, or when wait is over. replicated is that reply: a number.
@@ -31,36 +31,36 @@ const silence = 3 * time.Second
 // from a full wait.
 func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait time.Duration) (script, replicated Outcome) {
 	began := clock.Now()
-	both := aside(ctx, &r.asides, func() (both withReplicas) { // always: the connection may have to be made
-		_, sent := r.texts.LoadOrStore(call.Script, struct{}{})
+	both := detach(ctx, &r.detached, func() (both replicatedOutcome) { // always: the connection may have to be made
+		_, sent := r.replicatedTexts.LoadOrStore(call.Script, struct{}{})
 		if sent {
-			both = r.askReplicas(ctx, r.byDigest, call, count, wait)
+			both = r.sendReplicated(ctx, r.byDigest, call, count, wait)
 		}
 		if !sent || both.noScript {
-			both = r.askReplicas(ctx, r.byText, call, count, wait)
+			both = r.sendReplicated(ctx, r.byText, call, count, wait)
 		}
 		for again := 0; again < resends && errors.Is(both.script.Err, errUnsent); again++ {
-			both = r.askReplicas(ctx, r.byText, call, count, wait)
+			both = r.sendReplicated(ctx, r.byText, call, count, wait)
 		}
 		return both
-	}, func(err error) withReplicas {
+	}, func(err error) replicatedOutcome {
 		unanswered := Outcome{Err: errs.OfCall(ctx, err)}
-		return withReplicas{script: unanswered, replicated: unanswered}
+		return replicatedOutcome{script: unanswered, replicated: unanswered}
 	})
-	both.script.Err = r.ended(ctx, call.digest(), call.Keys, began, r.grants.outcome(&call, both.script.Err))
+	both.script.Err = r.notifyWatcher(ctx, call.digest(), call.Keys, began, r.rights.outcome(&call, both.script.Err))
 	return both.script, both.replicated
 }
 
 // withReplicas has the reply to a script, and how many replicas have what it wrote.
-type withReplicas struct {
+type replicatedOutcome struct {
 	script, replicated Outcome
 	noScript           bool
 }
 
-func (r *Runner) askReplicas(
+func (r *Runner) sendReplicated(
 	ctx context.Context, built func(Call) rueidis.Completed, call Call, count int, wait time.Duration,
-) (both withReplicas) {
-	ctx, cancel := errs.WithTimeout(ctx, wait+silence)
+) (both replicatedOutcome) {
+	ctx, cancel := errs.WithTimeout(ctx, wait+waitTimeout)
 	defer cancel()
 	rewrite := built(Call{Script: scripts.SessionRewrite, Keys: call.Keys[:1]})
 	question := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()

@@ -94,7 +94,7 @@ func (r *Reply) Text(i int) string {
 
 // Stamp returns the i-th element, 0 if it is no stamp.
 func (r *Reply) Stamp(i int) Stamp {
-	if stamp := r.lone(); stamp != 0 {
+	if stamp := r.onlyStamp(); stamp != 0 {
 		return stamp
 	}
 	return ParseStamp(r.Text(i))
@@ -102,15 +102,15 @@ func (r *Reply) Stamp(i int) Stamp {
 
 // lone returns the stamp that is the whole reply, an integer and no text, or 0. It stands for {1, stamp, stamp}, and saves the
 // objects that the client makes of an array.
-func (r *Reply) lone() Stamp {
+func (r *Reply) onlyStamp() Stamp {
 	if r.array != nil {
 		return 0
 	}
-	if n := r.Int(0); n >= leastLone {
+	if n := r.Int(0); n >= leastOnlyStamp {
 		return Stamp(n)
 	}
 	return 0
 }
 
 // leastLone is less than any server's time, and greater than any code or count.
-const leastLone = 1 << 40
+const leastOnlyStamp = 1 << 40

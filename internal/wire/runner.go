@@ -30,25 +30,25 @@ type Call struct {
 
 // Runner runs scripts through one client.
 type Runner struct {
-	client rueidis.Client
-	door   door // not in a cluster, where nodes refuse connections separately
-	ups    []upSince
-	asides asides
-	grants allowed
+	client    rueidis.Client
+	breaker   breaker // not in a cluster, where nodes refuse connections separately
+	connected []connectedSince
+	detached  detachedCalls
+	rights    rights
 
 	watcher Watcher // nil for none
 
-	texts sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
-	span  span
+	replicatedTexts sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
+	span            slotSpan
 
 	paces sync.Map // of *Pace by node: see Pace
 
-	underWay texts // that Run sends
+	inFlight textsInFlight // that Run sends
 }
 
 // NewRunner returns a Runner on client. It sends nothing.
 func NewRunner(client rueidis.Client) *Runner {
-	r := &Runner{client: client, ups: newUps(client.Mode() == rueidis.ClientModeCluster)}
+	r := &Runner{client: client, connected: newConnectedSince(client.Mode() == rueidis.ClientModeCluster)}
 	r.span.init()
 	return r
 }
@@ -63,16 +63,16 @@ func (r *Runner) Slot(key string) uint16 { return names.Slot(key) }
 // text. It does not keep the slices of call.
 func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	began := clock.Now()
-	if err := r.door.knock(); err != nil {
-		return Reply{}, r.ended(ctx, call.digest(), call.Keys, began, errs.OfCall(ctx, err)) // a call under another context may have caused err
+	if err := r.breaker.allow(); err != nil {
+		return Reply{}, r.notifyWatcher(ctx, call.digest(), call.Keys, began, errs.OfCall(ctx, err)) // a call under another context may have caused err
 	}
 	ctx = withoutDeadline(ctx)
 	reply, err := r.runOnce(ctx, call)
 	for again := 0; again < resends && errors.Is(err, errUnsent); again++ {
 		reply, err = r.runOnce(ctx, call)
 	}
-	r.heard(ctx, err)
-	return reply, r.ended(ctx, call.digest(), call.Keys, began, err)
+	r.recordOutcome(ctx, err)
+	return reply, r.notifyWatcher(ctx, call.digest(), call.Keys, began, err)
 }
 
 // resends is how often a call is sent again that was not sent because its connection was given up. Each time there
@@ -80,23 +80,23 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 const resends = 3
 
 func (r *Runner) runOnce(ctx context.Context, call Call) (reply Reply, err error) {
-	command, since := r.byDigest(call), closings.Load()+1
-	up := r.upOf(command)
-	if ctx.Done() == nil || up.Load() == since {
+	command, since := r.byDigest(call), closedConns.Load()+1
+	connected := r.connectedFor(command)
+	if ctx.Done() == nil || connected.Load() == since {
 		reply, err = r.run(ctx, command, call)
 	} else {
-		reply, err = r.runAside(ctx, command, call)
+		reply, err = r.runDetached(ctx, command, call)
 	}
-	note(up, since, err)
-	err = r.grants.outcome(&call, err)
+	noteConnected(connected, since, err)
+	err = r.rights.outcome(&call, err)
 	return reply, err
 }
 
 // runAside works on copies, since the call may outlive its caller: so the arguments of all other calls can be on the stack.
-func (r *Runner) runAside(ctx context.Context, command rueidis.Completed, call Call) (Reply, error) {
+func (r *Runner) runDetached(ctx context.Context, command rueidis.Completed, call Call) (Reply, error) {
 	script := *call.Script
 	kept := Call{Script: &script, Keys: slices.Clone(call.Keys), Args: slices.Clone(call.Args)}
-	outcome := aside(ctx, &r.asides, func() (o Outcome) {
+	outcome := detach(ctx, &r.detached, func() (o Outcome) {
 		o.Reply, o.Err = r.run(ctx, command, kept)
 		return o
 	}, func(err error) Outcome {
@@ -111,17 +111,17 @@ func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) 
 		result = r.sendText(ctx, call)
 	}
 	reply, err := ofScript(result)
-	if errors.Is(err, errs.ErrClosed) && !r.closed(ctx) {
-		err = errLeft
+	if errors.Is(err, errs.ErrClosed) && !r.isClosed(ctx) {
+		err = errConnClosed
 	}
 	return reply, errs.OfCall(ctx, err)
 }
 
 // heard reports the result of a call to the door. A call that failed after its context ended says nothing
 // about the server.
-func (r *Runner) heard(ctx context.Context, err error) {
+func (r *Runner) recordOutcome(ctx context.Context, err error) {
 	if err == nil || ctx.Err() == nil && !r.Clustered() {
-		r.door.returned(err)
+		r.breaker.record(err)
 	}
 }
 
@@ -134,10 +134,10 @@ type Outcome struct {
 // RunMany sends all calls in one pipeline and waits for every reply.
 func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	began := clock.Now()
-	if err := r.door.knock(); err != nil {
-		outcomes := failed(len(calls), errs.OfCall(ctx, err))
+	if err := r.breaker.allow(); err != nil {
+		outcomes := allFailed(len(calls), errs.OfCall(ctx, err))
 		for i := range outcomes {
-			_ = r.ended(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)
+			_ = r.notifyWatcher(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)
 		}
 		return outcomes
 	}
@@ -159,42 +159,42 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 		}
 	}
 	if len(calls) > 0 {
-		r.heard(ctx, outcomes[0].Err) // one connection has served all of them, or none
+		r.recordOutcome(ctx, outcomes[0].Err) // one connection has served all of them, or none
 	}
 	for i := range outcomes {
-		_ = r.ended(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)
+		_ = r.notifyWatcher(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)
 	}
 	return outcomes
 }
 
 func (r *Runner) runManyOnce(ctx context.Context, calls []Call) []Outcome {
-	commands, since := make([]rueidis.Completed, len(calls)), closings.Load()+1
+	commands, since := make([]rueidis.Completed, len(calls)), closedConns.Load()+1
 	for i, call := range calls {
 		commands[i] = r.byDigest(call)
 	}
-	ups := make([]*upSince, len(calls)) // now: the client reuses commands that have a reply
+	connected := make([]*connectedSince, len(calls)) // now: the client reuses commands that have a reply
 	for i, command := range commands {
-		ups[i] = r.upOf(command)
+		connected[i] = r.connectedFor(command)
 	}
 	var outcomes []Outcome
-	if ctx.Done() == nil || r.areUp(commands, since) {
+	if ctx.Done() == nil || r.areConnected(commands, since) {
 		outcomes = r.runMany(ctx, commands, calls)
 	} else {
-		outcomes = aside(ctx, &r.asides, func() []Outcome {
+		outcomes = detach(ctx, &r.detached, func() []Outcome {
 			return r.runMany(ctx, commands, calls)
 		}, func(err error) []Outcome {
-			return failed(len(calls), errs.OfCall(ctx, err))
+			return allFailed(len(calls), errs.OfCall(ctx, err))
 		})
 	}
 	for i := range outcomes {
-		note(ups[i], since, outcomes[i].Err)
-		outcomes[i].Err = r.grants.outcome(&calls[i], outcomes[i].Err)
+		noteConnected(connected[i], since, outcomes[i].Err)
+		outcomes[i].Err = r.rights.outcome(&calls[i], outcomes[i].Err)
 	}
 	return outcomes
 }
 
 // failed returns the outcomes of n calls that failed with the same error.
-func failed(n int, err error) []Outcome {
+func allFailed(n int, err error) []Outcome {
 	outcomes := make([]Outcome, n)
 	for i := range outcomes {
 		outcomes[i].Err = err
@@ -204,7 +204,7 @@ func failed(n int, err error) []Outcome {
 
 func (r *Runner) runMany(ctx context.Context, commands []rueidis.Completed, calls []Call) []Outcome {
 	outcomes := r.sendMany(ctx, commands, calls)
-	r.leave(ctx, outcomes)
+	r.replaceClosed(ctx, outcomes)
 	for i := range outcomes {
 		outcomes[i].Err = errs.OfCall(ctx, outcomes[i].Err)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // scanPatience is how long one node may take for one page of keys.
-const scanPatience = 2 * time.Second
+const scanTimeout = 2 * time.Second
 
 // Scan asks which keys there are.
 type Scan struct {
@@ -31,8 +31,8 @@ type Scan struct {
 
 // Cursor is how far a walk over the keys of one server has come. The zero Cursor is its beginning.
 type Cursor struct {
-	at   uint64
-	life string // run_id of the process that gave it; "" if it is not known
+	at    uint64
+	runID string // run_id of the process that gave it; "" if it is not known
 }
 
 // Begins reports whether c is the beginning of a walk, or its end.
@@ -70,14 +70,14 @@ func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) 
 		}
 	}
 	callers := ctx
-	ctx, cancel := errs.WithTimeout(ctx, scanPatience)
+	ctx, cancel := errs.WithTimeout(ctx, scanTimeout)
 	defer cancel()
 	var read pageReply
 	for range resends { // each time on a new connection
 		begun := clock.Now().Mono()
-		read = readPage(r.asking(ctx, client, pageCommands(client, scan, from)...))
-		r.Pace(node).page(clock.Now().Mono(), begun, read.busy)
-		if !errors.Is(read.err, errUnsent) && !errors.Is(read.err, errReplica) {
+		read = readPage(r.doDetached(ctx, client, pageCommands(client, scan, from)...))
+		r.Pace(node).countPage(clock.Now().Mono(), begun, read.busy)
+		if !errors.Is(read.err, errUnsent) && !errors.Is(read.err, errReadsReplica) {
 			break
 		}
 	}
@@ -86,14 +86,14 @@ func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) 
 		return Page{}, errs.Ended(callers)
 	case read.err != nil:
 		return Page{}, errs.OfCall(ctx, Explain(read.err))
-	case from.at != 0 && from.life != "" && read.Next.life != "" && from.life != read.Next.life:
+	case from.at != 0 && from.runID != "" && read.Next.runID != "" && from.runID != read.Next.runID:
 		return Page{}, ErrOtherServer
 	}
 	return read.Page, nil
 }
 
 // errReplica says that the server is a replica. It refuses no SCAN, and what it has may be old.
-var errReplica = fmt.Errorf("%w: READONLY the server is a replica, and what it lists may be old", errs.ErrRefused)
+var errReadsReplica = fmt.Errorf("%w: READONLY the server is a replica, and what it lists may be old", errs.ErrRefused)
 
 // pageCommands returns SCAN between two TIMEs, which say how long the server worked, INFO, which says who the server is, and
 // HELLO, which says whether it is a replica and needs no right. A connection of a Connector that reads so is left.
@@ -138,12 +138,12 @@ func readPage(results []rueidis.RedisResult) (read pageReply) {
 	}
 	info, _ := results[3].ToString() // without it a server that replaces another one is not noticed
 	if _, rest, found := strings.Cut(info, "run_id:"); found {
-		read.Next.life, _, _ = strings.Cut(rest, "\r\n")
+		read.Next.runID, _, _ = strings.Cut(rest, "\r\n")
 	}
 	if hello, err := results[4].AsMap(); err == nil { // a proxy may know none
 		role := hello["role"]
 		if word, _ := role.ToString(); word == "replica" || word == "slave" {
-			return pageReply{busy: read.busy, err: errReplica}
+			return pageReply{busy: read.busy, err: errReadsReplica}
 		}
 	}
 	if len(results) > 5 {
@@ -170,14 +170,14 @@ func serverTime(result rueidis.RedisResult) time.Duration {
 func (r *Runner) RunPaced(ctx context.Context, node string, calls []Call) []Outcome {
 	begun := clock.Now().Mono()
 	outcomes := r.RunMany(ctx, calls)
-	r.Pace(node).calls(clock.Now().Mono(), begun)
+	r.Pace(node).countCalls(clock.Now().Mono(), begun)
 	return outcomes
 }
 
 // asking sends commands without keys. It returns when ctx ends, also while the client connects.
-func (r *Runner) asking(ctx context.Context, client rueidis.Client, commands ...rueidis.Completed) []rueidis.RedisResult {
+func (r *Runner) doDetached(ctx context.Context, client rueidis.Client, commands ...rueidis.Completed) []rueidis.RedisResult {
 	n := len(commands)
-	return aside(ctx, &r.asides, func() []rueidis.RedisResult {
+	return detach(ctx, &r.detached, func() []rueidis.RedisResult {
 		return client.DoMulti(ctx, commands...)
 	}, func(err error) []rueidis.RedisResult {
 		return slices.Repeat([]rueidis.RedisResult{rueidis.NewResult(rueidis.RedisMessage{}, err)}, n)
@@ -189,7 +189,7 @@ func (r *Runner) asking(ctx context.Context, client rueidis.Client, commands ...
 func (r *Runner) primaries(ctx context.Context, nodes map[string]rueidis.Client) ([]string, error) {
 	var failures []error
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		found, err := r.primariesBy(ctx, node, nodes[node])
+		found, err := r.primariesNamedBy(ctx, node, nodes[node])
 		for i, one := range found {
 			found[i] = KnownAs(one, node, nodes)
 		}
@@ -214,10 +214,10 @@ func (r *Runner) primaries(ctx context.Context, nodes map[string]rueidis.Client)
 var errSlots = errors.New("the reply to CLUSTER SLOTS cannot be read")
 
 // primariesBy asks one node which nodes have slots.
-func (r *Runner) primariesBy(ctx context.Context, node string, client rueidis.Client) ([]string, error) {
-	ctx, cancel := errs.WithTimeout(ctx, scanPatience)
+func (r *Runner) primariesNamedBy(ctx context.Context, node string, client rueidis.Client) ([]string, error) {
+	ctx, cancel := errs.WithTimeout(ctx, scanTimeout)
 	defer cancel()
-	ranges, err := r.asking(ctx, client, client.B().Arbitrary("CLUSTER", "SLOTS").Build())[0].ToArray()
+	ranges, err := r.doDetached(ctx, client, client.B().Arbitrary("CLUSTER", "SLOTS").Build())[0].ToArray()
 	if err != nil {
 		return nil, errs.OfCall(ctx, Explain(err))
 	}

@@ -30,7 +30,7 @@ func HideCredentialsFromSentinels(o *rueidis.ClientOption) {
 		if err != nil || dialer.Resolver != mark {
 			return conn, err
 		}
-		return toSentinel{conn}, nil
+		return sentinelConn{conn}, nil
 	}
 	sentinels := rueidis.AuthCredentials{Username: o.Sentinel.Username, Password: o.Sentinel.Password}
 	o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
@@ -42,10 +42,10 @@ func HideCredentialsFromSentinels(o *rueidis.ClientOption) {
 }
 
 // toSentinel is a connection to a sentinel.
-type toSentinel struct{ net.Conn }
+type sentinelConn struct{ net.Conn }
 
 // RemoteAddr implements net.Conn. The client passes the address to the credentials function.
-func (c toSentinel) RemoteAddr() net.Addr { return sentinelAddr{c.Conn.RemoteAddr()} }
+func (c sentinelConn) RemoteAddr() net.Addr { return sentinelAddr{c.Conn.RemoteAddr()} }
 
 // sentinelAddr is the address of a sentinel.
 type sentinelAddr struct{ net.Addr }

@@ -24,9 +24,9 @@ type ServerClock struct {
 	watcher ClockWatcher // nil for none
 	watched atomic.Bool  // the clock of some slot was set back
 
-	last  atomic.Int64                        // an offset, of any slot
-	of    atomic.Int32                        // the slot whose reply last came from
-	slots atomic.Pointer[[slots]atomic.Int64] // offsets by slot; nil while one clock is enough
+	lastOffset atomic.Int64                        // an offset, of any slot
+	lastSlot   atomic.Int32                        // the slot whose reply last came from
+	offsets    atomic.Pointer[[slots]atomic.Int64] // offsets by slot; nil while one clock is enough
 }
 
 // An offset is server time less monotonic time, in microseconds; 0 is unknown.
@@ -34,13 +34,13 @@ type ServerClock struct {
 // apart is by how many microseconds two offsets differ if they are taken for those of two clocks. Replies of one
 // server differ by the times that they were on their way. If those differ by more, the memory is wasted, and nothing
 // else.
-const apart = 10_000
+const sameClock = 10_000
 
 // NewServerClock returns the clock of a runner's server, which knows nothing yet. By slot it needs 128 KiB.
 func NewServerClock(r *Runner) *ServerClock {
 	c := &ServerClock{runner: r}
 	if r.Clustered() {
-		c.slots.Store(new([slots]atomic.Int64))
+		c.offsets.Store(new([slots]atomic.Int64))
 	}
 	return c
 }
@@ -68,16 +68,16 @@ func (c *ServerClock) watch(slot uint16, before, offset int64, now clock.Instant
 }
 
 // Known reports whether a reply has contained the time.
-func (c *ServerClock) Known() bool { return c.last.Load() != 0 }
+func (c *ServerClock) Known() bool { return c.lastOffset.Load() != 0 }
 
 // Told records a server time from a reply for a key of slot, read just now.
 func (c *ServerClock) Observe(slot uint16, server Stamp, now clock.Instant) {
 	offset := int64(server) - now.Mono().Microseconds()
-	last, of := c.last.Swap(offset), c.of.Swap(int32(slot))
-	bySlot := c.slots.Load()
-	if bySlot == nil && last != 0 && max(offset-last, last-offset) > apart {
-		c.slots.CompareAndSwap(nil, new([slots]atomic.Int64))
-		bySlot = c.slots.Load()
+	last, of := c.lastOffset.Swap(offset), c.lastSlot.Swap(int32(slot))
+	bySlot := c.offsets.Load()
+	if bySlot == nil && last != 0 && max(offset-last, last-offset) > sameClock {
+		c.offsets.CompareAndSwap(nil, new([slots]atomic.Int64))
+		bySlot = c.offsets.Load()
 	}
 	before := int64(0) // of this slot; the last reply may be another's
 	if of == int32(slot) {
@@ -99,8 +99,8 @@ func (c *ServerClock) Observe(slot uint16, server Stamp, now clock.Instant) {
 
 // NotAfter returns the time, at the server of slot, at which patience from now is over.
 func (c *ServerClock) NotAfter(slot uint16, now clock.Instant, patience time.Duration) Stamp {
-	offset := c.last.Load()
-	if bySlot := c.slots.Load(); bySlot != nil {
+	offset := c.lastOffset.Load()
+	if bySlot := c.offsets.Load(); bySlot != nil {
 		if own := bySlot[slot%slots].Load(); own != 0 {
 			offset = own
 		}

@@ -38,16 +38,16 @@ const (
 	// do with slots; a shard with a range of 1/32 of the slots never does.
 	probeKeys = 32
 	// probePatience is how long a probe waits for its replies, and how long a key of it lives at the most.
-	probePatience = time.Second
+	probeTimeout = time.Second
 	// The pause before the next probe, after one that has not shown that scripts may span slots. It doubles, up to
 	// lastSilent without a reply and lastRefused with one.
-	firstProbe, lastSilent, lastRefused = time.Second, time.Minute, 10 * time.Minute
+	firstProbePause, longestSilentPause, longestRefusedPause = time.Second, time.Minute, 10 * time.Minute
 	// provenFor is how long CertainlySpansSlots relies on one probe.
-	provenFor = time.Minute
+	certainFor = time.Minute
 )
 
 // span is what a Runner knows of SpansSlots.
-type span struct {
+type slotSpan struct {
 	prefix string // of the keys of probes; "" if there are no probes
 	shown  atomic.Bool
 	ctx    context.Context //nolint:containedctx // of the probes; ends at Close
@@ -55,14 +55,14 @@ type span struct {
 
 	mu struct {
 		sync.Mutex
-		running chan struct{} // closed when the probe that runs has ended; nil if none runs
-		at      time.Duration // monotonic: when the last probe that showed it was sent
-		next    time.Duration // monotonic: no probe before
-		pause   time.Duration // between the last probe that failed and the next one; 0 if none has failed
+		running   chan struct{} // closed when the probe that runs has ended; nil if none runs
+		shownAt   time.Duration // monotonic: when the last probe that showed it was sent
+		nextProbe time.Duration // monotonic: no probe before
+		pause     time.Duration // between the last probe that failed and the next one; 0 if none has failed
 	}
 }
 
-func (s *span) init() { s.ctx, s.cancel = context.WithCancel(context.Background()) }
+func (s *slotSpan) init() { s.ctx, s.cancel = context.WithCancel(context.Background()) }
 
 // ProbeUnder lets the Runner find out whether scripts may span slots, by short-lived keys that begin with prefix.
 // Call it before the first call. Without it SpansSlots is false.
@@ -83,7 +83,7 @@ func (r *Runner) SpansSlots() bool {
 // of the last minute: what stands behind an address may change. Otherwise it waits for a probe, as long as ctx lasts
 // and for probePatience at most.
 func (r *Runner) CertainlySpansSlots(ctx context.Context) bool {
-	if r.isSpanFresh() {
+	if r.isSpanCertain() {
 		return true
 	}
 	ended := r.probe(clock.Now())
@@ -92,35 +92,35 @@ func (r *Runner) CertainlySpansSlots(ctx context.Context) bool {
 	}
 	select {
 	case <-ended:
-		return r.isSpanFresh()
+		return r.isSpanCertain()
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (r *Runner) isSpanFresh() bool {
+func (r *Runner) isSpanCertain() bool {
 	s := &r.span
 	if !s.shown.Load() {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return clock.Now().Mono()-s.mu.at < provenFor
+	return clock.Now().Mono()-s.mu.shownAt < certainFor
 }
 
 // SpanFailed records the error of a script with keys of several slots, which may be due to that, and reports whether
 // the script is worth sending again at once, for the keys of one slot at a time.
 func (r *Runner) SpanFailed(err error) (again bool) {
-	again = isOfSlots(err)
+	again = mayBeOfSlots(err)
 	if again || !IsReplyError(err) {
-		r.doubtSpan()
+		r.spanUncertain()
 	}
 	return again
 }
 
 // doubtSpan records that a script with keys of several slots failed, or missed a key. From now on keys of different
 // slots go in different scripts, until another probe.
-func (r *Runner) doubtSpan() {
+func (r *Runner) spanUncertain() {
 	s := &r.span
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,16 +128,16 @@ func (r *Runner) doubtSpan() {
 		return
 	}
 	now := clock.Now().Mono()
-	if now-s.mu.at > lastRefused {
+	if now-s.mu.shownAt > longestRefusedPause {
 		s.mu.pause = 0 // it was true for long
 	}
-	s.failedLocked(now, lastSilent)
+	s.postponeProbeLocked(now, longestSilentPause)
 }
 
 // failedLocked puts off the next probe.
-func (s *span) failedLocked(now, most time.Duration) {
-	s.mu.pause = max(s.mu.pause, min(max(2*s.mu.pause, firstProbe), most))
-	s.mu.next = now + s.mu.pause
+func (s *slotSpan) postponeProbeLocked(now, most time.Duration) {
+	s.mu.pause = max(s.mu.pause, min(max(2*s.mu.pause, firstProbePause), most))
+	s.mu.nextProbe = now + s.mu.pause
 }
 
 // probe returns a channel that is closed when the probe that runs has ended. It starts one if one is due, and
@@ -152,12 +152,12 @@ func (r *Runner) probe(now clock.Instant) <-chan struct{} {
 	if s.mu.running != nil {
 		return s.mu.running
 	}
-	if s.mu.pause > 0 && now.Mono() < s.mu.next || s.ctx.Err() != nil {
+	if s.mu.pause > 0 && now.Mono() < s.mu.nextProbe || s.ctx.Err() != nil {
 		return nil
 	}
 	ended := make(chan struct{})
 	s.mu.running = ended
-	r.asides.start(func() {
+	r.detached.start(func() {
 		defer close(ended)
 		shown, replied := r.sendProbe(s.ctx)
 		s.mu.Lock()
@@ -166,11 +166,11 @@ func (r *Runner) probe(now clock.Instant) <-chan struct{} {
 		s.shown.Store(shown)
 		switch {
 		case shown:
-			s.mu.at = now.Mono()
+			s.mu.shownAt = now.Mono()
 		case replied:
-			s.failedLocked(clock.Now().Mono(), lastRefused)
+			s.postponeProbeLocked(clock.Now().Mono(), longestRefusedPause)
 		default:
-			s.failedLocked(clock.Now().Mono(), lastSilent)
+			s.postponeProbeLocked(clock.Now().Mono(), longestSilentPause)
 		}
 	})
 	return ended
@@ -179,12 +179,12 @@ func (r *Runner) probe(now clock.Instant) <-chan struct{} {
 // sendProbe sends a probe in one pipeline. replied says that the server, or what stands before it, replied to the
 // script, or closed the connection.
 func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
-	ctx, cancel := errs.WithTimeout(ctx, probePatience)
+	ctx, cancel := errs.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	keys := probeIn(r.span.prefix + rand.Text() + ":")
+	keys := probeKeysIn(r.span.prefix + rand.Text() + ":")
 	calls := make([]Call, 0, len(keys)+1)
 	for _, key := range keys {
-		calls = append(calls, Call{Command: "SET", Keys: []string{key}, Args: []string{"1", "PX", Milliseconds(probePatience)}})
+		calls = append(calls, Call{Command: "SET", Keys: []string{key}, Args: []string{"1", "PX", Milliseconds(probeTimeout)}})
 	}
 	calls = append(calls, Call{Script: scripts.SessionTogether, Keys: keys})
 	outcomes := r.RunMany(ctx, calls)
@@ -194,7 +194,7 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 	}
 	switch {
 	case IsReplyError(last.Err), last.Err == nil:
-	case errors.Is(last.Err, errs.ErrNoReply), isOutside(last.Err):
+	case errors.Is(last.Err, errs.ErrNoReply), isConnectRefusal(last.Err):
 		return false, false
 	default:
 		return false, true // it closed the connection, which the next probe would do as well
@@ -207,7 +207,7 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 }
 
 // probeIn returns the keys of a probe, one in each of probeKeys equal parts of the slots.
-func probeIn(prefix string) []string {
+func probeKeysIn(prefix string) []string {
 	keys := make([]string, probeKeys)
 	for n, left := 0, probeKeys; left > 0; n++ {
 		key := prefix + strconv.Itoa(n)
@@ -221,15 +221,15 @@ func probeIn(prefix string) []string {
 
 // isOfSlots reports whether the refusal of a script with keys of several slots may be due to that. If so, the script
 // is worth sending again for one key at a time. A refusal that any key would meet is not.
-func isOfSlots(err error) bool {
+func mayBeOfSlots(err error) bool {
 	var refusal *rueidis.RedisError
-	return errors.As(err, &refusal) && !begins(refusal.Error(), anyKey)
+	return errors.As(err, &refusal) && !begins(refusal.Error(), keyIndependent)
 }
 
 // anyKey lists the prefixes of refusals that do not depend on the keys.
 //
 //nolint:gochecknoglobals // a constant table
-var anyKey = []string{
+var keyIndependent = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "MISCONF", "OOM", "max number of clients", "NOAUTH", "WRONGPASS", "DENIED",
 }
 

@@ -17,7 +17,7 @@ type Stamp int64
 
 const (
 	// digits is the length of a stamp on the wire.
-	digits = 16
+	stampDigits = 16
 	// epoch is 2025-01-01 UTC.
 	epoch Stamp = 1735689600000000
 	// perMicrosecond is how many tokens a microsecond has.
@@ -25,12 +25,12 @@ const (
 	// TokenBlock is for how many microseconds an acquire reserves tokens; the scripts say the same.
 	TokenBlock = 256
 	// longest is the length of the longest block that a stamp begins; the scripts say the same.
-	longest Stamp = 1024
+	longestBlock Stamp = 1024
 )
 
 // ParseStamp reads 16 digits; 0 is no stamp.
 func ParseStamp(text string) Stamp {
-	if len(text) != digits {
+	if len(text) != stampDigits {
 		return 0
 	}
 	micros, err := strconv.ParseInt(text, 10, 64)
@@ -41,12 +41,12 @@ func ParseStamp(text string) Stamp {
 }
 
 // Text returns s as an argument of scripts.
-func (s Stamp) Text() string { return string(s.Append(make([]byte, 0, digits))) }
+func (s Stamp) Text() string { return string(s.Append(make([]byte, 0, stampDigits))) }
 
 // Append appends s as an argument of scripts.
 func (s Stamp) Append(to []byte) []byte {
-	var text [digits]byte
-	for i := digits - 1; i >= 0; i-- {
+	var text [stampDigits]byte
+	for i := stampDigits - 1; i >= 0; i-- {
 		text[i] = byte('0' + s%10)
 		s /= 10
 	}
@@ -63,7 +63,7 @@ func (s Stamp) ReservedEnd() Stamp { return s + TokenBlock - 1 }
 // BlockEnd returns the last stamp of the block that s begins, if s belongs to a hold that can be handed over.
 // The greatest power of four that divides s is the length of the block, up to longest.
 func (s Stamp) BlockEnd() Stamp {
-	length := longest
+	length := longestBlock
 	for s%length != 0 {
 		length /= 4
 	}

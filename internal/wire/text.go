@@ -14,10 +14,10 @@ import (
 
 // maxTurns is how often a call waits for another call to send the text. In a cluster each node
 // learns the script by itself.
-const maxTurns = 8
+const maxTextWaits = 8
 
 // texts are the texts under way: for each script, by its digest, the end of the call that sent it last.
-type texts struct {
+type textsInFlight struct {
 	mu    sync.Mutex
 	ended map[string]chan struct{}
 }
@@ -25,7 +25,7 @@ type texts struct {
 // next returns a channel for the caller to close after it has sent the text of a script. If another
 // caller has sent it since seen, or is sending it, next returns the end of that call instead. seen
 // is nil or an end that next returned before.
-func (t *texts) next(digest string, seen <-chan struct{}) (own chan<- struct{}, other <-chan struct{}) {
+func (t *textsInFlight) next(digest string, seen <-chan struct{}) (own chan<- struct{}, other <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if last := t.ended[digest]; last != nil && last != seen {
@@ -44,8 +44,8 @@ func (t *texts) next(digest string, seen <-chan struct{}) (own chan<- struct{}, 
 // calls at once.
 func (r *Runner) sendText(ctx context.Context, call Call) rueidis.RedisResult {
 	var seen <-chan struct{}
-	for range maxTurns {
-		own, other := r.underWay.next(call.Script.SHA1, seen)
+	for range maxTextWaits {
+		own, other := r.inFlight.next(call.Script.SHA1, seen)
 		if own != nil {
 			defer close(own)
 			break

@@ -16,7 +16,7 @@ import (
 func TestCallThatWaitsForATextEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	var r Runner
-	own, _ := r.underWay.next(scripts.SessionHello.SHA1, nil)
+	own, _ := r.inFlight.next(scripts.SessionHello.SHA1, nil)
 	require.NotNil(t, own, "the first sends its text")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -32,7 +32,7 @@ const (
 // script of ours can pass when an earlier one was refused, since the error ends the script.
 //
 //nolint:gochecknoglobals // a constant table
-var waiting = []string{
+var temporaryRefusals = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MISCONF", "OOM", "MOVED", "ASK",
 	"NOSCRIPT", "max number of clients",
 	"LOADING Redis is loading", "LOADING Valkey is loading", "BUSY Redis is busy", "BUSY Valkey is busy", "OOM command not allowed",
@@ -43,19 +43,19 @@ var waiting = []string{
 // those that Redisson keeps for readers.
 //
 //nolint:gochecknoglobals // a constant table
-var halfway = []string{"Script attempted to access a non local key"}
+var temporaryInScript = []string{"Script attempted to access a non local key"}
 
 // impossible lists the words of refusals that come before the script is executed, and that waiting does not mend. Those for
 // want of a right are in denied.
 //
 //nolint:gochecknoglobals // a constant table
-var impossible = []string{"CROSSSLOT", wrongType}
+var permanentRefusals = []string{"CROSSSLOT", wrongType}
 
 // foreign lists the words with which a command that counts refuses a value that another program wrote. Waiting does not mend it.
 // The script may have written to other keys before.
 //
 //nolint:gochecknoglobals // a constant table
-var foreign = []string{"value is not an integer", "hash value is not an integer"}
+var foreignValues = []string{"value is not an integer", "hash value is not an integer"}
 
 // wrongType is the refusal of a command for a key of another type, which belongs to another program. Every script of ours
 // reads its keys before it writes to them.
@@ -64,7 +64,7 @@ const wrongType = "WRONGTYPE"
 // finals lists what is wrong for good, and known to be: no server's words among them.
 //
 //nolint:gochecknoglobals // a constant table
-var finals = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, errs.ErrBusy, ErrNotSent}
+var finalErrors = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, errs.ErrBusy, ErrNotSent}
 
 // ErrUnreadable says that no script sends such a reply. Something between this process and the server made it up, so the outcome
 // is unknown.
@@ -75,7 +75,7 @@ var ErrNotSent = errors.New("it was not sent")
 
 // Judge returns what err means for the script that it belongs to.
 func Judge(err error) Verdict {
-	var before *lapsed
+	var before *revokedError
 	if errors.As(err, &before) {
 		return Temporary
 	}
@@ -83,7 +83,7 @@ func Judge(err error) Verdict {
 	if errors.As(err, &refusal) {
 		return judgeWords(refusal.Error())
 	}
-	for _, final := range finals {
+	for _, final := range finalErrors {
 		if errors.Is(err, final) {
 			return Final
 		}
@@ -96,9 +96,9 @@ func Judge(err error) Verdict {
 
 func judgeWords(words string) Verdict {
 	switch {
-	case begins(words, waiting):
+	case begins(words, temporaryRefusals):
 		return Temporary
-	case begins(words, denied), begins(words, midway), begins(words, impossible), begins(words, foreign):
+	case begins(words, denials), begins(words, denialsInScript), begins(words, permanentRefusals), begins(words, foreignValues):
 		return Final
 	}
 	return Unknown
@@ -109,7 +109,7 @@ func judgeWords(words string) Verdict {
 func MayHaveRun(err error) bool {
 	var refusal *rueidis.RedisError
 	return Judge(err) == Unknown ||
-		errors.As(err, &refusal) && (begins(refusal.Error(), midway) || begins(refusal.Error(), foreign))
+		errors.As(err, &refusal) && (begins(refusal.Error(), denialsInScript) || begins(refusal.Error(), foreignValues))
 }
 
 // HasWords reports whether err is the reply of a server, or of a proxy before it.
@@ -130,11 +130,11 @@ func Explain(err error) error {
 	}
 	words := refusal.Error()
 	switch {
-	case begins(words, waiting), begins(words, halfway):
+	case begins(words, temporaryRefusals), begins(words, temporaryInScript):
 		return fmt.Errorf("%w: %w", errs.ErrRefused, err)
-	case begins(words, denied), begins(words, midway):
+	case begins(words, denials), begins(words, denialsInScript):
 		return denial(err, words)
-	case begins(words, []string{wrongType}), begins(words, foreign):
+	case begins(words, []string{wrongType}), begins(words, foreignValues):
 		return fmt.Errorf("%w: %w", errs.ErrWrongKind, err)
 	}
 	return err

@@ -24,7 +24,7 @@ func (r *Runner) Watch(w Watcher) { r.watcher = w }
 
 // ended notifies the watcher of the outcome of a call with these keys, and returns its error. It does not take the call, whose
 // arguments would be on the heap then.
-func (r *Runner) ended(ctx context.Context, script string, keys []string, began clock.Instant, err error) error {
+func (r *Runner) notifyWatcher(ctx context.Context, script string, keys []string, began clock.Instant, err error) error {
 	switch {
 	case r.watcher == nil || script == "" || len(keys) == 0:
 	case err == nil:

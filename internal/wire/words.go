@@ -11,17 +11,17 @@ import (
 // to another pool", "Busy". They count as a server's only in capital letters.
 //
 //nolint:gochecknoglobals // a constant table
-var english = []string{"LOADING", "BUSY", "OOM", "MOVED", "ASK", "DENIED"}
+var englishCodes = []string{"LOADING", "BUSY", "OOM", "MOVED", "ASK", "DENIED"}
 
 // begins reports whether a server's words begin with one of these texts, as whole words. A proxy that hands a server's words on
 // may add the general code or lose the capital letters.
 func begins(words string, texts []string) bool {
-	words = plain(words)
+	words = withoutGeneralCode(words)
 	for _, text := range texts {
 		if len(words) < len(text) || !endsWord(words[len(text):]) {
 			continue
 		}
-		if start := words[:len(text)]; start == text || strings.EqualFold(start, text) && !slices.Contains(english, text) {
+		if start := words[:len(text)]; start == text || strings.EqualFold(start, text) && !slices.Contains(englishCodes, text) {
 			return true
 		}
 	}
@@ -29,7 +29,7 @@ func begins(words string, texts []string) bool {
 }
 
 // plain returns the words without the general code in front of them. The client removes it as servers write it.
-func plain(words string) string {
+func withoutGeneralCode(words string) string {
 	const general = "ERR "
 	for words = strings.TrimLeft(words, "- "); len(words) > len(general) && strings.EqualFold(words[:len(general)], general); {
 		words = strings.TrimLeft(words[len(general):], "- ")
