@@ -295,7 +295,7 @@ func TestDeniedSubscriptionsAreLoggedOnce(t *testing.T) {
 		require.NoError(t, next.Unlock())
 	}
 	require.NoError(t, s.Close(t.Context()))
-	require.Equal(t, 1, strings.Count(log.Said(), "\n"), log.Said())
-	require.Contains(t, log.Said(), "level=WARN")
-	require.Contains(t, log.Said(), "NOPERM")
+	require.Equal(t, 1, strings.Count(log.Recorded(), "\n"), log.Recorded())
+	require.Contains(t, log.Recorded(), "level=WARN")
+	require.Contains(t, log.Recorded(), "NOPERM")
 }

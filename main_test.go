@@ -18,6 +18,6 @@ func TestMain(m *testing.M) {
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() }),
+	goleak.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() }),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay)) // a test that is over before a second is
 }

@@ -165,7 +165,7 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	proxy.SetMatch(locktest.Runs(scripts.RedissonLatchLook))
+	proxy.SetMatch(locktest.RunsScript(scripts.RedissonLatchLook))
 	var passes, passed, known, asks atomic.Bool
 	passes.Store(true)
 	proxy.OnRequest(func(_ int, request []string) {

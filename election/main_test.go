@@ -14,5 +14,5 @@ import (
 var serverURL string
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.AtATime(6, redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() })))
+	goleak.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })))
 }

@@ -22,7 +22,7 @@ func TestTheLockIsGivenInTheOrderInWhichItWasAskedFor(t *testing.T) {
 	lease := locktest.Must(t, mus[0].Lock)
 	var waiting []<-chan locktest.Result[signalbox.Lease]
 	for n := range 15 {
-		waiting = append(waiting, locktest.Contend(t.Context(), t, server, "a", mus[n*n%3].Lock))
+		waiting = append(waiting, locktest.Enqueue(t.Context(), t, server, "a", mus[n*n%3].Lock))
 	}
 	for n, next := range waiting {
 		require.NoError(t, lease.Unlock())
@@ -41,12 +41,12 @@ func TestAWaiterThatReturnsQueuesAtTheEnd(t *testing.T) {
 	holder, one, other := fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a"), fair.New(locktest.SteadySession(t, server), "a")
 	lease := locktest.Must(t, holder.Lock)
 	ctx, cancel := context.WithCancel(t.Context())
-	leaves := locktest.Contend(ctx, t, server, "a", one.Lock)
-	stays := locktest.Contend(t.Context(), t, server, "a", other.Lock)
+	leaves := locktest.Enqueue(ctx, t, server, "a", one.Lock)
+	stays := locktest.Enqueue(t.Context(), t, server, "a", other.Lock)
 	cancel()
 	require.ErrorIs(t, redistest.Receive(t, "the end of the wait", leaves).Err, context.Canceled)
 	redistest.Await(t, "the end of the ticket", func() bool { return locktest.Tickets(t, server, "a") == 1 })
-	comes := locktest.Contend(t.Context(), t, server, "a", one.Lock)
+	comes := locktest.Enqueue(t.Context(), t, server, "a", one.Lock)
 	require.NoError(t, lease.Unlock())
 	lease = locktest.MustHave(t, stays)
 	require.False(t, locktest.IsClosed(comes))

@@ -187,7 +187,7 @@ func TestASharedTryThatFailsIsOneScript(t *testing.T) {
 		_, err := mu.TryLock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 	}
-	redistest.Await(t, "nothing left to release", func() bool { return locktest.Settling(s) == 0 })
+	redistest.Await(t, "nothing left to release", func() bool { return locktest.Undoing(s) == 0 })
 	require.Equal(t, 10, proxy.Requests())
 	require.NoError(t, lease.Unlock())
 }

@@ -28,7 +28,7 @@ func TestWaitersAreListedInOrder(t *testing.T) {
 	before := locktest.ServerTime(t, server)
 	var waiting []<-chan locktest.Result[signalbox.Lease]
 	for n := range 5 {
-		waiting = append(waiting, locktest.Contend(ctx, t, server, "a", fair.New([]*signalbox.Session{one, other}[n%2], "a").Lock))
+		waiting = append(waiting, locktest.Enqueue(ctx, t, server, "a", fair.New([]*signalbox.Session{one, other}[n%2], "a").Lock))
 	}
 	n := 0
 	var sessions []string

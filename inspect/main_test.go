@@ -15,7 +15,7 @@ var serverURL string
 
 func TestMain(m *testing.M) {
 	// A client of a cluster asks for its nodes up to a second after one was lost.
-	goleak.VerifyTestMain(redistest.AtATime(6, redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() })),
+	goleak.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
 		goleak.IgnoreAnyFunction(redistest.ClusterRefresh))
 }

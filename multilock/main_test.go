@@ -14,6 +14,6 @@ import (
 var serverURL string
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.AtATime(8, redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() })),
+	goleak.VerifyTestMain(redistest.WithParallelism(8, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRefresh))
 }

@@ -25,7 +25,7 @@ func TestMembersThatHaveAQueueAreNotOvertaken(t *testing.T) {
 	mine := named(locktest.SteadySession(t, server), "a", "b", "c")
 	name, key := nameOf(mine[1]), locktest.Key(nameOf(mine[1]))
 	theirs := mustLock(t, reentrant.New(locktest.SteadySession(t, server), name, signalbox.WithFixedLease(time.Hour)))
-	waiting := locktest.Contend(t.Context(), t, server, name, fair.New(locktest.SteadySession(t, server), name).Lock)
+	waiting := locktest.Enqueue(t.Context(), t, server, name, fair.New(locktest.SteadySession(t, server), name).Lock)
 	value, _ := server.MustDo(t, "GET", key).(string)
 	server.MustDo(t, "SET", key, value[:20]+strings.Repeat("-", 42)+"q", "PX", 600_000) // as it stands when a hold has ended by itself
 	_, err := all(mine).TryLock(locktest.Context(t))
@@ -35,7 +35,7 @@ func TestMembersThatHaveAQueueAreNotOvertaken(t *testing.T) {
 	require.Equal(t, []int{1}, held(t, mine))
 	require.ErrorIs(t, theirs.Unlock(), signalbox.ErrLost)
 
-	many := locktest.Contend(t.Context(), t, server, name, all(mine).Lock)
+	many := locktest.Enqueue(t.Context(), t, server, name, all(mine).Lock)
 	require.Equal(t, []int{0, 1}, held(t, mine))
 	require.NoError(t, lease.Unlock())
 	got := locktest.MustHave(t, many)
@@ -53,12 +53,12 @@ func TestReleasedMembersAreHandedOverToTheirWaiters(t *testing.T) {
 	mine, theirs := named(locktest.SteadySession(t, proxy), "a", "b", "c"), locktest.SteadySession(t, server)
 	lease := mustLock(t, all(mine))
 	waiting := []<-chan locktest.Result[signalbox.Lease]{
-		locktest.Contend(t.Context(), t, server, "a", reentrant.New(theirs, "a").Lock),
-		locktest.Contend(t.Context(), t, server, "b", fair.New(theirs, "b").Lock),
+		locktest.Enqueue(t.Context(), t, server, "a", reentrant.New(theirs, "a").Lock),
+		locktest.Enqueue(t.Context(), t, server, "b", fair.New(theirs, "b").Lock),
 	}
 	sent := make(chan string, 100)
-	proxy.OnRequest(func(_ int, request []string) { sent <- locktest.Names(request) })
-	proxy.SetMatch(locktest.Runs(scripts.LockScatter, scripts.LockLeave, scripts.LockRequeue, scripts.LockEnter, scripts.LockGather))
+	proxy.OnRequest(func(_ int, request []string) { sent <- locktest.CommandName(request) })
+	proxy.SetMatch(locktest.RunsScript(scripts.LockScatter, scripts.LockLeave, scripts.LockRequeue, scripts.LockEnter, scripts.LockGather))
 	require.NoError(t, lease.Unlock())
 	for _, script := range []string{"lock/scatter", "lock/leave", "lock/leave"} {
 		require.Equal(t, script, redistest.Receive(t, "a request", sent))

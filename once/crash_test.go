@@ -55,7 +55,7 @@ func nextLine(t *testing.T, p *redistest.Process) string {
 func TestAKillBeforeTheStoreLetsTheNextRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		fault  redistest.Kind // of the store; 0 kills it while the function runs
+		fault  redistest.FaultKind // of the store; 0 kills it while the function runs
 		stored bool
 	}{
 		"WhileItRuns": {0, false},
@@ -67,7 +67,7 @@ func TestAKillBeforeTheStoreLetsTheNextRun(t *testing.T) {
 			server := redistest.Start(t)
 			redistest.LoadScripts(t, server)
 			proxy := redistest.NewProxy(t, server.Addr())
-			proxy.SetMatch(locktest.Runs(scripts.OnceStore))
+			proxy.SetMatch(locktest.RunsScript(scripts.OnceStore))
 			process := redistest.Child(t, "runner", urlVariable+"="+proxy.URL())
 			require.Equal(t, "runs", nextLine(t, process))
 			s := session(t, server)

@@ -88,7 +88,7 @@ func TestNothingRemainsOfCallsThatFailed(t *testing.T) {
 	})
 	require.Zero(t, once.Flights(s))
 	// The cancelled call is undone in the background, and its listener closes after that.
-	redistest.Await(t, "nothing to be left", func() bool { return locktest.Channels(s)+locktest.Settling(s) == 0 })
+	redistest.Await(t, "nothing to be left", func() bool { return locktest.Channels(s)+locktest.Undoing(s) == 0 })
 }
 
 // Waiters of other sessions get the outcome by one message, and leave no ticket behind.

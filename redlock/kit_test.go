@@ -76,7 +76,7 @@ func (w *world) mustLockAll(mu *redlock.Lock) (lease signalbox.Lease) {
 	w.Helper()
 	redistest.Await(w, "a lock that all servers have", func() bool {
 		lease = locktest.Must(w, mu.Lock)
-		if redistest.Became(lastVote, func() bool { return w.holds() == len(w.servers) }) {
+		if redistest.PollUntil(lastVote, func() bool { return w.holds() == len(w.servers) }) {
 			return true
 		}
 		_ = lease.Unlock() // if that is not confirmed the next one waits for it

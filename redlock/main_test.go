@@ -20,7 +20,7 @@ var serverURLs [3]string
 var shared [5]*redistest.Server
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.AtATime(4, besideServers{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+	goleak.VerifyTestMain(redistest.WithParallelism(4, besideServers{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
 }
 

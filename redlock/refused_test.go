@@ -33,7 +33,7 @@ func TestServersThatRefuseForNowAreWaitedFor(t *testing.T) {
 	require.ErrorContains(t, err, "OOM")
 	require.NotErrorIs(t, err, signalbox.ErrHeld)
 	for _, p := range w.proxies {
-		p.SetMatch(locktest.Runs(scripts.RedlockAcquire))
+		p.SetMatch(locktest.RunsScript(scripts.RedlockAcquire))
 		p.ResetCount()
 	}
 	ctx, cancel := context.WithCancel(locktest.Context(t))

@@ -81,7 +81,7 @@ func TestLateGrantOfAThawedServerIsReleased(t *testing.T) {
 	w.awaitFree()
 	w.servers[0].Freeze()
 	var acquires atomic.Int64
-	w.proxies[0].SetMatch(locktest.Runs(scripts.RedlockAcquire))
+	w.proxies[0].SetMatch(locktest.RunsScript(scripts.RedlockAcquire))
 	w.proxies[0].OnRequest(func(int, []string) { acquires.Add(1) })
 	// By another Lock: the first one's would not ask a server that has not told it that it is free.
 	lease := locktest.Must(t, redlock.New(sessions, w.name, signalbox.WithFixedLease(time.Hour)).Lock)

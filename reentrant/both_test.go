@@ -37,7 +37,7 @@ func TestReentrantAndFairHandOverToEachOther(t *testing.T) {
 				_, err := kind.New(next, "a").TryLock(t.Context())
 				require.ErrorIs(t, err, signalbox.ErrHeld)
 			}
-			waiting := locktest.Contend(t.Context(), t, server, "a", kinds[1].New(next, "a").Lock)
+			waiting := locktest.Enqueue(t.Context(), t, server, "a", kinds[1].New(next, "a").Lock)
 			require.NoError(t, lease.Unlock())
 			got := locktest.MustHave(t, waiting)
 			require.Greater(t, got.Token(), lease.Token())
@@ -57,7 +57,7 @@ func TestReentrantAndFairHandOverBetweenProcesses(t *testing.T) {
 	process := redistest.Child(t, "holder", urlVariable+"="+server.URL())
 	ordered := fair.New(locktest.SteadySession(t, server), "a")
 	token := commandLock(t, process)
-	waiting := locktest.Contend(t.Context(), t, server, "a", ordered.Lock)
+	waiting := locktest.Enqueue(t.Context(), t, server, "a", ordered.Lock)
 	require.Equal(t, "<nil>", command(t, process, "unlock"))
 	lease := locktest.MustHave(t, waiting)
 	require.Greater(t, lease.Token(), token)

@@ -123,7 +123,7 @@ func TestAForcedLockGoesToTheWaiters(t *testing.T) {
 	mu, elsewhere := reentrant.New(locktest.SteadySession(t, server), "a", signalbox.WithRenewedLease(longest)), locktest.SteadySession(t, server)
 	lease := locktest.Must(t, mu.Lock)
 	awaitListening(t, server)
-	here, there := locktest.Queue(t.Context(), t, mu.Lock), locktest.Contend(t.Context(), t, server, "a", reentrant.New(elsewhere, "a").Lock)
+	here, there := locktest.Queue(t.Context(), t, mu.Lock), locktest.Enqueue(t.Context(), t, server, "a", reentrant.New(elsewhere, "a").Lock)
 	require.NoError(t, reentrant.New(locktest.SteadySession(t, server), "a").ForceUnlock(t.Context()))
 	last := lease.Token()
 	for range 2 {

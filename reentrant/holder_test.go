@@ -78,7 +78,7 @@ func TestTheLabelIsHostAndProcessByDefault(t *testing.T) {
 		mu := reentrant.New(s, "of "+s.ID())
 		lease := locktest.Must(t, mu.Lock)
 		require.Equal(t, want, requireHolder(t, mu).Label)
-		waiting := locktest.Contend(t.Context(), t, server, "of "+s.ID(), reentrant.New(locktest.SteadySession(t, server), "of "+s.ID()).Lock)
+		waiting := locktest.Enqueue(t.Context(), t, server, "of "+s.ID(), reentrant.New(locktest.SteadySession(t, server), "of "+s.ID()).Lock)
 		require.Equal(t, want, requireHolder(t, mu).Label, "a waiter's mark spoils it")
 		require.NoError(t, lease.Unlock())
 		require.NoError(t, redistest.Receive(t, "the lock", waiting).Value.Unlock())

@@ -54,6 +54,6 @@ func thisGoroutine() string {
 
 // matchAcquires lets a proxy match the acquires of locks only.
 func matchAcquires(proxy *redistest.Proxy) {
-	proxy.SetMatch(locktest.Runs(scripts.LockEnter))
+	proxy.SetMatch(locktest.RunsScript(scripts.LockEnter))
 	proxy.ResetCount()
 }

@@ -41,7 +41,7 @@ func TestALockerWaitsThroughAnOutage(t *testing.T) {
 		defer close(locked)
 		locker.Lock()
 	}()
-	redistest.Receive(t, "a try", ctx.Listened)
+	redistest.Receive(t, "a try", ctx.Waiting)
 	require.False(t, locktest.IsClosed(locked))
 	proxy.Accept()
 	redistest.Receive(t, "the lock after the outage", locked)

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	}
 	// A client of a cluster asks for its nodes up to a second after one was lost, and closes what it had to
 	// one that has left five seconds after that, whether it was closed itself by then or not.
-	goleak.VerifyTestMain(redistest.AtATime(6, redistest.Beside(m, func(s *redistest.Server) { serverURL = s.URL() })),
+	goleak.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
 		goleak.IgnoreAnyFunction(redistest.ClusterRefresh))
 }

@@ -37,7 +37,7 @@ func TestBoundContextsEndBeforeTheNextHolderEnters(t *testing.T) {
 			}
 			next <- locktest.Result[signalbox.Lease]{Value: got, Err: err}
 		}()
-		redistest.Receive(t, "a ticket in the queue", waits.Listened)
+		redistest.Receive(t, "a ticket in the queue", waits.Waiting)
 		old := lease
 		require.NoError(t, old.Unlock())
 		got := locktest.MustHave(t, next)
@@ -79,7 +79,7 @@ func TestACancelledContenderLeavesItsPartToTheNext(t *testing.T) {
 	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	ctx, cancel := context.WithCancel(t.Context())
-	contender := locktest.Contend(ctx, t, server, "a", mu.Lock)
+	contender := locktest.Enqueue(ctx, t, server, "a", mu.Lock)
 	next := locktest.Queue(t.Context(), t, mu.Lock)
 	cancel()
 	require.ErrorIs(t, redistest.Receive(t, "the contender's result", contender).Err, context.Canceled)
@@ -103,7 +103,7 @@ func TestALockWithOtherTermsIsNotHandedOver(t *testing.T) {
 	} {
 		lease := locktest.Must(t, reentrant.New(s, "a", terms[0]...).Lock)
 		for _, next := range [][]signalbox.LockOption{terms[1], terms[0]} {
-			waiting := locktest.Contend(t.Context(), t, server, "a", reentrant.New(s, "a", next...).Lock)
+			waiting := locktest.Enqueue(t.Context(), t, server, "a", reentrant.New(s, "a", next...).Lock)
 			require.NoError(t, lease.Unlock())
 			lease = locktest.MustHave(t, waiting)
 			require.Equal(t, lease.Token(), requireHolder(t, reentrant.New(s, "a")).Token)

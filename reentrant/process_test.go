@@ -120,7 +120,7 @@ func TestTheLockOfAKilledProcessPassesToAWaiter(t *testing.T) {
 	require.Regexp(t, `^\d+ <nil>$`, command(t, process, "keep"))
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	dead := requireHolder(t, mu)
-	waiting := locktest.Contend(t.Context(), t, server, "a", mu.Lock)
+	waiting := locktest.Enqueue(t.Context(), t, server, "a", mu.Lock)
 	process.Kill()
 	require.Positive(t, server.MustDo(t, "PTTL", locktest.Key("a")))
 	still := requireHolder(t, mu)

@@ -157,7 +157,7 @@ func TestALockWithReplicasWaitsForItsHolder(t *testing.T) {
 	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WithReplicas(1, 10*time.Second))
 	_, err := mu.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
-	waiting := locktest.Contend(t.Context(), t, primary, "a", mu.Lock)
+	waiting := locktest.Enqueue(t.Context(), t, primary, "a", mu.Lock)
 	require.NoError(t, holder.Unlock())
 	got := locktest.MustHave(t, waiting)
 	require.NoError(t, got.Unlock())
@@ -199,7 +199,7 @@ func TestALostReplyOfReplicasIsSettled(t *testing.T) {
 	locktest.StartReplica(t, primary)
 	for _, c := range []struct {
 		command string
-		kind    redistest.Kind
+		kind    redistest.FaultKind
 	}{
 		{"EVALSHA", redistest.CutBeforeRequest},
 		{"EVALSHA", redistest.CutAfterRequest},

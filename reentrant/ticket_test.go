@@ -39,7 +39,7 @@ func TestASessionHasOneTicketForAllItsGoroutines(t *testing.T) {
 	for _, label := range []string{"one", "other"} {
 		s := locktest.SteadySession(t, server, signalbox.WithLabel(label))
 		sessions = append(sessions, s.ID())
-		waiting = append(waiting, locktest.Contend(ctx, t, server, "a", reentrant.New(s, "a").Lock))
+		waiting = append(waiting, locktest.Enqueue(ctx, t, server, "a", reentrant.New(s, "a").Lock))
 		for range 5 {
 			waiting = append(waiting, locktest.Queue(ctx, t, reentrant.New(s, "a").Lock))
 		}
@@ -89,7 +89,7 @@ func TestNewcomersSendNothingWhileTheSessionHoldsOrWaits(t *testing.T) {
 	serve(waiting)
 
 	lease = locktest.Must(t, elsewhere.Lock)
-	first := locktest.Contend(t.Context(), t, server, "a", mu.Lock)
+	first := locktest.Enqueue(t.Context(), t, server, "a", mu.Lock)
 	waiting = append([]<-chan locktest.Result[signalbox.Lease]{first}, come()...)
 	require.NoError(t, lease.Unlock())
 	serve(waiting)
@@ -102,7 +102,7 @@ func TestTryLockOvertakesNoWaiter(t *testing.T) {
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Fair()} {
 		name := kind.Name
 		gone := locktest.Must(t, kind.New(locktest.SteadySession(t, server), name, signalbox.WithRenewedLease(longest)).Lock)
-		waiting := locktest.Contend(t.Context(), t, server, name, kind.New(locktest.SteadySession(t, server), name).Lock)
+		waiting := locktest.Enqueue(t.Context(), t, server, name, kind.New(locktest.SteadySession(t, server), name).Lock)
 		// As it stands when a hold has ended by itself.
 		server.MustDo(t, "SET", locktest.Key(name), holderValue(t, server, name)[:20]+strings.Repeat("-", 42)+"q", "PX", 600_000)
 		_, err := kind.New(locktest.SteadySession(t, server), name).TryLock(t.Context())

@@ -56,7 +56,7 @@ func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
 		readers = append(readers, w.queue(t.Context(), mus[1], read, 3), follow(t.Context(), t, mus[1], 2))
 		readers = append(readers, w.queue(t.Context(), mus[2], read, 4))
 		w.awaitChannels("grants", 4)
-		proxy.SetMatch(locktest.Runs(scripts.RWLockLook))
+		proxy.SetMatch(locktest.RunsScript(scripts.RWLockLook))
 		before := proxy.Requests()
 		require.NoError(t, mus[0].Downgrade(t.Context(), lease))
 		var leases []signalbox.Lease
@@ -86,7 +86,7 @@ func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
 // stays.
 func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{
+	for _, kind := range []redistest.FaultKind{
 		redistest.CutBeforeRequest, redistest.CutAfterRequest,
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
 			require.NoError(t, lease.Unlock())
 			lease = must(t, mu, write)
 			reader := w.queue(t.Context(), w.lock(), read, 1)
-			proxy.SetMatch(locktest.Runs(scripts.RWLockDowngrade))
+			proxy.SetMatch(locktest.RunsScript(scripts.RWLockDowngrade))
 			proxy.ResetCount()
 			fault := proxy.Arm(redistest.Fault{Kind: kind})
 			ctx, cancel := context.WithCancel(t.Context())

@@ -46,7 +46,7 @@ func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 	mus := []*rwlock.Lock{w.lockAt(proxy), w.lockAt(proxy)}
 	leases := []signalbox.Lease{must(t, mus[0], read), must(t, mus[1], read)}
 	// A session that begins to listen asks whether its holds are there still.
-	scripted, asks := redistest.Commands("EVAL", "EVALSHA"), locktest.Runs(scripts.HoldsRenew)
+	scripted, asks := redistest.Commands("EVAL", "EVALSHA"), locktest.RunsScript(scripts.HoldsRenew)
 	proxy.SetMatch(func(request []string) bool { return scripted(request) && !asks(request) })
 	proxy.ResetCount()
 	for n, mu := range mus {

@@ -94,7 +94,7 @@ func TestManyReadersAreListedInPages(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
 	proxy := w.proxy()
-	proxy.SetMatch(locktest.Runs(scripts.HoldsList))
+	proxy.SetMatch(locktest.RunsScript(scripts.HoldsList))
 	asked := func(do func()) int {
 		proxy.ResetCount()
 		do()
@@ -161,7 +161,7 @@ func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	for range 250 {
 		leases = append(leases, must(t, mu, read))
 	}
-	proxy.SetMatch(locktest.Runs(scripts.RWLockForce))
+	proxy.SetMatch(locktest.RunsScript(scripts.RWLockForce))
 	require.NoError(t, w.lockAt(proxy).ForceUnlock(t.Context()))
 	require.Equal(t, 4, proxy.Requests(), "three, and one more that taught the server the script")
 	for _, lease := range leases {
@@ -175,7 +175,7 @@ func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 // P5: a ForceUnlock whose reply is lost is sent again, and spares the present holder.
 func TestAForceUnlockWithoutAReplyIsRepeated(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			w := here(t)
@@ -184,7 +184,7 @@ func TestAForceUnlockWithoutAReplyIsRepeated(t *testing.T) {
 			require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
 			holder := must(t, w.lock(), write)
 			waiting := w.queue(t.Context(), w.lock(), write, 1)
-			proxy.SetMatch(locktest.Runs(scripts.RWLockForce))
+			proxy.SetMatch(locktest.RunsScript(scripts.RWLockForce))
 			proxy.Arm(redistest.Fault{Kind: kind})
 			require.NoError(t, mu.ForceUnlock(t.Context()))
 			lease := locktest.MustHave(t, waiting)

@@ -16,5 +16,5 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.AtATime(6, redistest.Beside(m, func(s *redistest.Server) { common, serverURL = s, s.URL() })))
+	goleak.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { common, serverURL = s, s.URL() })))
 }

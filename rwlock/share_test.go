@@ -33,7 +33,7 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 		}
 		goOn := make(chan struct{})
 		arrived := make(chan struct{}, 1)
-		proxy.SetMatch(locktest.Runs(asks))
+		proxy.SetMatch(locktest.RunsScript(asks))
 		proxy.OnRequest(func(int, []string) {
 			select {
 			case arrived <- struct{}{}:
@@ -130,7 +130,7 @@ func TestALeaderThatLeavesHandsItsTicketToTheNext(t *testing.T) {
 	proxy := w.proxy()
 	mu := w.lockAt(proxy)
 	holder := must(t, w.lock(), write)
-	proxy.SetMatch(locktest.Runs(scripts.RWLockLook))
+	proxy.SetMatch(locktest.RunsScript(scripts.RWLockLook))
 	ticket := func() any { return w.server.MustDo(t, "ZRANGE", locktest.Keys(w.name).Readers(), 0, -1, "WITHSCORES") }
 	var leave []context.CancelFunc
 	var waiting []<-chan result

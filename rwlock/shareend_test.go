@@ -26,7 +26,7 @@ func TestARefusalReachesEveryReader(t *testing.T) {
 	w.server.MustDo(t, "RPUSH", w.key(), "mine")
 	goOn := make(chan struct{})
 	arrived := make(chan struct{}, 100)
-	proxy.SetMatch(locktest.Runs(scripts.RWLockEnter))
+	proxy.SetMatch(locktest.RunsScript(scripts.RWLockEnter))
 	proxy.OnRequest(func(int, []string) { arrived <- struct{}{}; <-goOn })
 	waiting := []<-chan result{later(t.Context(), mu, read)}
 	redistest.Receive(t, "the request", arrived)
@@ -99,7 +99,7 @@ func TestAReaderThatComesAsTheLastLeavesHasTheLock(t *testing.T) {
 // A share request without a reply admits no reader, and keeps none out.
 func TestALostShareRequestKeepsNoReaderOut(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		for name, take := range map[string]side{"RLock": read, "TryRLock": tryRead} {
 			t.Run(name+kind.String(), func(t *testing.T) {
 				t.Parallel()
@@ -108,7 +108,7 @@ func TestALostShareRequestKeepsNoReaderOut(t *testing.T) {
 				mu := w.lockAt(proxy)
 				old := must(t, mu, read)
 				aged()
-				proxy.SetMatch(locktest.Runs(scripts.RWLockDoor))
+				proxy.SetMatch(locktest.RunsScript(scripts.RWLockDoor))
 				proxy.ResetCount()
 				fault := proxy.Arm(redistest.Fault{Kind: kind})
 				next := must(t, mu, take)

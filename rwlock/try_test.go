@@ -55,7 +55,7 @@ func TestTryLockFailsWithoutACommandIfTheSessionKnows(t *testing.T) {
 	proxy := w.proxy()
 	mu := w.lockAt(proxy)
 	waiting := w.queue(t.Context(), mu, read, 1)
-	proxy.SetMatch(locktest.Runs(scripts.RWLockEnter))
+	proxy.SetMatch(locktest.RunsScript(scripts.RWLockEnter))
 	proxy.ResetCount()
 	require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld)
 	require.Zero(t, proxy.Requests())

@@ -51,7 +51,7 @@ var us = we[:8]
 type place struct {
 	testing.TB
 
-	server       *redistest.Kept
+	server       *redistest.PooledServer
 	key, channel string
 	clock        int64 // what TIME returns inside scripts; 0 is the server's own time
 	isTimed      bool  // keys end by that clock as well

@@ -13,17 +13,17 @@ import (
 )
 
 // server is shared by the tests that change nothing but keys of their own.
-var server *redistest.Kept
+var server *redistest.PooledServer
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.Beside(withPool{m}, func(s *redistest.Server) { server = redistest.Keep(s) }))
+	goleak.VerifyTestMain(redistest.WithServer(withPool{m}, func(s *redistest.Server) { server = redistest.Pool(s) }))
 }
 
 // pool has the servers that no test uses now, of those that tests may change. It has room for as many as were started: a test
 // that waited for room would keep those from running that make it.
 var pool struct {
 	sync.Mutex
-	idle []*redistest.Kept
+	idle []*redistest.PooledServer
 }
 
 // withPool are tests whose servers are closed when all have run.
@@ -43,13 +43,13 @@ func (t withPool) Run() int {
 
 // serverOfOwn returns a server that no other test uses until this one ends. The test may fill its memory, make a user, and
 // write any key.
-func serverOfOwn(tb testing.TB) *redistest.Kept {
+func serverOfOwn(tb testing.TB) *redistest.PooledServer {
 	tb.Helper()
 	s := idleServer()
 	if s == nil {
 		started, err := redistest.StartServer()
 		require.NoError(tb, err)
-		s = redistest.Keep(started)
+		s = redistest.Pool(started)
 	}
 	tb.Cleanup(func() {
 		s.MustDo(tb, "CONFIG", "SET", "maxmemory", 0)
@@ -63,7 +63,7 @@ func serverOfOwn(tb testing.TB) *redistest.Kept {
 }
 
 // idleServer takes a server from the pool, or returns nil.
-func idleServer() *redistest.Kept {
+func idleServer() *redistest.PooledServer {
 	pool.Lock()
 	defer pool.Unlock()
 	last := len(pool.idle) - 1

@@ -218,7 +218,7 @@ func TestThatALifeWasComparedIsNotReplayed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--dir", t.TempDir(), "--enable-debug-command", "yes"))
 	v := newVoter(t)
-	v.place.server = redistest.Keep(server)
+	v.place.server = redistest.Pool(server)
 	t.Cleanup(v.place.server.Close)
 	v.since(noon - greatest)
 	require.Equal(t, int64(1), v.elect(ours, we)[0])

@@ -21,7 +21,7 @@ func newPlaceAt(tb testing.TB, options ...redistest.Option) *place {
 		p.server = serverOfOwn(tb)
 		return p
 	}
-	p.server = redistest.Keep(redistest.Start(tb, options...))
+	p.server = redistest.Pool(redistest.Start(tb, options...))
 	tb.Cleanup(p.server.Close)
 	return p
 }
@@ -61,7 +61,7 @@ func (p *place) as(rights ...string) *place {
 	}
 	p.server.MustDo(p, words...)
 	q := *p
-	q.server = redistest.KeepAs(p.server.Server, limited, "secret")
+	q.server = redistest.PoolAs(p.server.Server, limited, "secret")
 	p.Cleanup(q.server.Close)
 	return &q
 }

@@ -27,7 +27,7 @@ import (
 // binary is the command, built once.
 var binary string
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.AtATime(4, built{m})) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.WithParallelism(4, built{m})) }
 
 // built are tests that run beside a binary.
 type built struct{ tests redistest.Tests }

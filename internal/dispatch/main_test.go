@@ -11,6 +11,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.AtATime(8, m), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+	goleak.VerifyTestMain(redistest.WithParallelism(8, m), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
 }

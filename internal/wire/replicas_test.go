@@ -102,7 +102,7 @@ func TestRunReplicatedReturnsTheScriptsError(t *testing.T) {
 // P5: whatever is lost, nothing is sent twice.
 func TestUnknownOutcomeWithReplicasIsSentOnce(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
 		r := runner(t, proxy)

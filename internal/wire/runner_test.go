@@ -80,7 +80,7 @@ func TestOnlyUnknownScriptsOfAPipelineAreSentAgain(t *testing.T) {
 // P5: what was sent once may have been executed once.
 func TestCallOfUnknownOutcomeIsSentOnce(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)

@@ -184,7 +184,7 @@ func TestARefusalOfEveryKeyIsNotRepeatedKeyByKey(t *testing.T) {
 	require.True(t, h.runner.CertainlySpansSlots(t.Context()))
 	h.renew()
 	var sent atomic.Int64
-	router.Invent(func([]string) string { sent.Add(1); return "LOADING the data" })
+	router.InjectErrors(func([]string) string { sent.Add(1); return "LOADING the data" })
 	for _, said := range h.runner.RunByKey(t.Context(), h.batch) {
 		require.ErrorContains(t, said.Err, "LOADING")
 	}

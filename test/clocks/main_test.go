@@ -10,4 +10,4 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.AtATime(8, m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.WithParallelism(8, m)) }

@@ -79,7 +79,7 @@ func must(err error) {
 // runHolder acquires the lock and reports that. It replies to every line with the state of its lease.
 func runHolder(stdin io.Reader, stdout io.Writer) {
 	s := dial()
-	lease, err := locktest.Named(os.Getenv(kindEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
+	lease, err := locktest.PrimitiveNamed(os.Getenv(kindEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
 	must(err)
 	fmt.Fprintln(stdout, "held")
 	for in := bufio.NewScanner(stdin); in.Scan(); {
@@ -91,7 +91,7 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 // runYoung acquires the lock and kills itself.
 func runYoung(_ io.Reader, _ io.Writer) {
 	s := dial()
-	_, err := locktest.Named(os.Getenv(kindEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
+	_, err := locktest.PrimitiveNamed(os.Getenv(kindEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
 	must(err)
 	must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 	select {}

@@ -137,7 +137,7 @@ func (w *world) nothingLeft(t *testing.T, n int) {
 	locks := map[string]locktest.Primitive{}
 	for i := range n * names {
 		kind, prefix := work(i / names)
-		locks[prefix+strconv.Itoa(i%names)] = locktest.Named(kind)
+		locks[prefix+strconv.Itoa(i%names)] = locktest.PrimitiveNamed(kind)
 	}
 	for name := range locks {
 		redistest.Await(t, "every hold has ended", func() bool { return w.view.MustHold(t, name).ID == "" })

@@ -42,7 +42,7 @@ func TestKilledWaitersDelayNoOther(t *testing.T) {
 			t.Parallel()
 			const killed = 5
 			w, name := newWorld(t), "killed"
-			line, behind := c.killed.Line(name), c.next.Line(name)
+			line, behind := c.killed.Queue(name), c.next.Queue(name)
 			held, err := c.held.New(w.session, name).Lock(t.Context())
 			require.NoError(t, err)
 			children := make([]*redistest.Process, killed)
@@ -50,7 +50,7 @@ func TestKilledWaitersDelayNoOther(t *testing.T) {
 				children[n] = start(t, "holder", w.server, c.killed.Name, name, 30*time.Second)
 			}
 			// A heartbeat of each has found that it is heard.
-			redistest.Await(t, "all wait", func() bool { return w.heard(t, c.killed.Lives(name)) == killed })
+			redistest.Await(t, "all wait", func() bool { return w.heard(t, c.killed.Heartbeats(name)) == killed })
 			got, waiting := make(chan error, 1), killed
 			next := c.next.New(locktest.Session(t, w.server), name)
 			queue := func(line string) int { return len(w.list(t, "ZRANGE", line, 0, -1)) }

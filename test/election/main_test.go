@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// The client of a cluster leaves these behind when it is closed; they end after a second and after five.
-	goleak.VerifyTestMain(redistest.AtATime(8, m),
+	goleak.VerifyTestMain(redistest.WithParallelism(8, m),
 		goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),

@@ -34,7 +34,7 @@ func follow(lease signalbox.Lease, life time.Duration) <-chan outcome {
 		var o outcome
 		// A renewal gives life from its sending, less what is allowed for clocks.
 		first := from.Add(life - clock.Allowance(life))
-		if !redistest.Became(life+redistest.Patience, func() bool {
+		if !redistest.PollUntil(life+redistest.Patience, func() bool {
 			o = outcome{lease.Err(), time.Since(from)}
 			return o.lost != nil || lease.Deadline().After(first)
 		}) {
@@ -120,7 +120,7 @@ func (q *waiter) handOff() {
 			return
 		}
 		q.w.book.leave(q.lease)
-		err := locktest.Confirmed(q.lease.Unlock())
+		err := locktest.IgnoreUnconfirmed(q.lease.Unlock())
 		if errors.Is(err, signalbox.ErrLost) {
 			err = nil // a grant lasts for three seconds, which a busy machine lets pass; the book compares
 		}
@@ -222,7 +222,7 @@ func takeOver(t *testing.T, replica *redistest.Server) {
 	}
 	for range 4 {
 		_, _ = replica.Do("CLUSTER", "FAILOVER") // refused if it is the primary already
-		if redistest.Became(redistest.Patience/2, isPrimary) {
+		if redistest.PollUntil(redistest.Patience/2, isPrimary) {
 			return
 		}
 	}

@@ -186,7 +186,7 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	waiting := make([]chan outcome, len(all))
 	locktest.Together(t, len(all), func(i int) error {
 		w := all[i]
-		if !redistest.Became(redistest.Patience, func() bool {
+		if !redistest.PollUntil(redistest.Patience, func() bool {
 			lease, err := w.lock(sessions[i]).TryLock(locktest.Context(t))
 			return errors.Is(lease.Err(), signalbox.ErrNotHeld) && err != nil && strings.Contains(err.Error(), "CLUSTERDOWN")
 		}) {

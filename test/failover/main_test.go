@@ -12,5 +12,5 @@ import (
 
 func TestMain(m *testing.M) {
 	// Too many would be failovers of their own.
-	goleak.VerifyTestMain(redistest.AtATime(6, m), goleak.IgnoreAnyFunction(redistest.ClusterRefresh), goleak.IgnoreAnyFunction(redistest.ClusterDelay))
+	goleak.VerifyTestMain(redistest.WithParallelism(6, m), goleak.IgnoreAnyFunction(redistest.ClusterRefresh), goleak.IgnoreAnyFunction(redistest.ClusterDelay))
 }

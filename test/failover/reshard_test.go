@@ -58,7 +58,7 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 	move := c.BeginMove(t, moved, to)
 	renewed("open")
 	for i := range all {
-		move.Keys(t, all[i].key(), busy[i].key(), lines[i].kind.Line(lines[i].name))
+		move.Keys(t, all[i].key(), busy[i].key(), lines[i].kind.Queue(lines[i].name))
 	}
 	renewed("keys on both sides")
 	gaveUp := time.Now()

@@ -317,7 +317,7 @@ func TestWhatAnOldPrimaryGrantsIsReportedLost(t *testing.T) {
 		w.book.enter(lease, before)
 		defer w.book.leave(lease)
 		granted := time.Now()
-		redistest.Became(life+redistest.Patience, func() bool { return lease.Err() != nil }) // renewed until the old one knows
+		redistest.PollUntil(life+redistest.Patience, func() bool { return lease.Err() != nil }) // renewed until the old one knows
 		if !errors.Is(lease.Err(), signalbox.ErrLost) {
 			return fmt.Errorf("%s: held on at a primary that is none: %w", w.kind.Name, lease.Err())
 		}
@@ -356,7 +356,7 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	locktest.Together(t, len(all), func(i int) error {
 		w := all[i]
 		var err error
-		if !redistest.Became(2*redistest.Patience, func() bool { // some clients have to give the old one up first
+		if !redistest.PollUntil(2*redistest.Patience, func() bool { // some clients have to give the old one up first
 			_, err = w.lock(w.sessions[0]).TryLock(ended(t, moment))
 			return err != nil && strings.Contains(err.Error(), "NOREPLICAS")
 		}) {

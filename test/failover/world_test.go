@@ -146,7 +146,7 @@ func release(lease signalbox.Lease) error {
 	if errors.Is(err, signalbox.ErrLost) && !time.Now().Before(deadline) {
 		return nil
 	}
-	return locktest.Confirmed(err)
+	return locktest.IgnoreUnconfirmed(err)
 }
 
 // pass waits for the lock and gives it back at once.
@@ -251,12 +251,12 @@ func (w *world) mustRest() {
 	w.Helper()
 	for i, s := range w.sessions {
 		redistest.Await(w, fmt.Sprint(w.kind.Name, ": rest in session ", i), func() bool {
-			return locktest.Settling(s) == 0 && locktest.Channels(s) == 0
+			return locktest.Undoing(s) == 0 && locktest.Channels(s) == 0
 		})
 	}
 	redistest.Await(w, w.kind.Name+": a free lock", func() bool {
 		for _, server := range w.alive() {
-			if line, err := server.Do("EXISTS", w.kind.Line(w.name)); err == nil && line != int64(0) {
+			if line, err := server.Do("EXISTS", w.kind.Queue(w.name)); err == nil && line != int64(0) {
 				return false
 			}
 			if w.held(server) {

@@ -27,7 +27,7 @@ func TestLostGrantIsFoundByAPoll(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			proxy := redistest.NewProxy(t, w.server.Addr())
-			proxy.SetMatch(locktest.Runs(scripts.LockPoll))
+			proxy.SetMatch(locktest.RunsScript(scripts.LockPoll))
 			held := w.hold(t, name)
 			got := w.asks(t, locktest.Session(t, proxy), name, 1)
 			w.hear(t, 1)

@@ -25,7 +25,7 @@ func TestTicketComesWithASignOfLife(t *testing.T) {
 	const name = "sign"
 	held := w.hold(t, name)
 	proxy := redistest.NewProxy(t, w.server.Addr())
-	proxy.SetMatch(locktest.Runs(scripts.LockEnter))
+	proxy.SetMatch(locktest.RunsScript(scripts.LockEnter))
 	var (
 		mu    sync.Mutex
 		signs []string

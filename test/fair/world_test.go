@@ -94,7 +94,7 @@ func (w *world) nothingLeft(t *testing.T) {
 		return len(held) == 0
 	})
 	for _, s := range []*signalbox.Session{w.holder, w.waiter} {
-		redistest.AwaitFor(t, bound, "nothing is under way", func() bool { return locktest.Settling(s) == 0 })
+		redistest.AwaitFor(t, bound, "nothing is under way", func() bool { return locktest.Undoing(s) == 0 })
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // soon after. Package virtual shows it for every request of every kind of lock.
 func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for _, fault := range redistest.Kinds() {
+	for _, fault := range redistest.FaultKinds() {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
 			client := locktest.Steady
@@ -31,7 +31,7 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 				redistest.Slow(t, "the client gives a silent connection up after a second, and a request may come late for three")
 			}
 			w := newWorld(t)
-			w.strike(t, fault, w.link(t, locktest.Runs(scripts.LockEnter), client), func(l link, struck <-chan struct{}) uint64 {
+			w.strike(t, fault, w.link(t, locktest.RunsScript(scripts.LockEnter), client), func(l link, struck <-chan struct{}) uint64 {
 				ctx, cancel := context.WithCancel(locktest.Context(t))
 				defer cancel()
 				acquired := locktest.LaterWith(ctx, reentrant.New(l.session, "a").Lock)
@@ -42,12 +42,12 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 					require.ErrorIs(t, got.Err, context.Canceled)
 					return 0
 				}
-				require.NoError(t, locktest.Confirmed(got.Value.Unlock()))
+				require.NoError(t, locktest.IgnoreUnconfirmed(got.Value.Unlock()))
 				return got.Value.Token()
 			})
-			w.strike(t, fault, w.link(t, locktest.Runs(scripts.LockLeave), client), func(l link, struck <-chan struct{}) uint64 {
+			w.strike(t, fault, w.link(t, locktest.RunsScript(scripts.LockLeave), client), func(l link, struck <-chan struct{}) uint64 {
 				lease := locktest.Must(t, reentrant.New(l.session, "a").Lock)
-				require.NoError(t, locktest.Confirmed(lease.Unlock()))
+				require.NoError(t, locktest.IgnoreUnconfirmed(lease.Unlock()))
 				redistest.Receive(t, "the fault strikes", struck)
 				return lease.Token()
 			})
@@ -58,10 +58,10 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 
 // strike runs a call while a fault strikes a request of its wire, and checks that nothing is left of it. The call returns the last
 // token that it had.
-func (w *world) strike(t *testing.T, fault redistest.Kind, through link, call func(l link, struck <-chan struct{}) uint64) {
+func (w *world) strike(t *testing.T, fault redistest.FaultKind, through link, call func(l link, struck <-chan struct{}) uint64) {
 	t.Helper()
 	last := call(through, through.proxy.Arm(redistest.Fault{Kind: fault, Delay: 30 * time.Millisecond}).Fired())
-	redistest.Await(t, "nothing is left", func() bool { return locktest.Settling(through.session) == 0 && w.view.Free("a") })
+	redistest.Await(t, "nothing is left", func() bool { return locktest.Undoing(through.session) == 0 && w.view.Free("a") })
 	if fault == redistest.DelayRequest {
 		redistest.Await(t, "the request that was delayed arrives", func() bool { return through.proxy.Replies() >= through.proxy.Requests() })
 	}

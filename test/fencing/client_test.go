@@ -64,7 +64,7 @@ func runAdder(stdin io.Reader, stdout io.Writer) {
 			in.Scan()
 		}
 	}
-	lock, kept := locktest.Named(os.Getenv(kindEnv)).New(s, lockName), &store{client}
+	lock, kept := locktest.PrimitiveNamed(os.Getenv(kindEnv)).New(s, lockName), &store{client}
 	for {
 		switch err := add(context.Background(), lock, kept, meanwhile); {
 		case err == nil:

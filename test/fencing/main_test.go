@@ -15,5 +15,5 @@ func TestMain(m *testing.M) {
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(redistest.AtATime(4, m))
+	goleak.VerifyTestMain(redistest.WithParallelism(4, m))
 }

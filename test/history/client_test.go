@@ -84,7 +84,7 @@ type client struct {
 	name    string // of the lock
 	proxy   *redistest.Proxy
 	session *signalbox.Session
-	kinds   []redistest.Kind
+	kinds   []redistest.FaultKind
 }
 
 // run makes n calls, and more until the history shows something: on a busy machine most calls give up. It dies early, now and then, while it holds the lock, and returns whether
@@ -130,7 +130,7 @@ func (c *client) strike() func() bool {
 
 // settled waits until nothing that the client did is under way.
 func (c *client) settled() error {
-	if !redistest.Became(undone, func() bool { return locktest.Settling(c.session) == 0 }) {
+	if !redistest.PollUntil(undone, func() bool { return locktest.Undoing(c.session) == 0 }) {
 		return errors.New("what is unknown was not settled")
 	}
 	return nil

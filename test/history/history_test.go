@@ -17,8 +17,8 @@ import (
 )
 
 // quick are the faults that are noticed at once, so that a history has many of them.
-func quick() []redistest.Kind {
-	return []redistest.Kind{
+func quick() []redistest.FaultKind {
+	return []redistest.FaultKind{
 		redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayRequest, redistest.DelayReply,
 	}
 }
@@ -49,7 +49,7 @@ func TestHistoriesOfClientsAreThoseOfALock(t *testing.T) {
 func TestHistoriesOfClientsOfASharedLockAreThoseOfALock(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, silent)
-	g := newGame(t, locktest.Shared(), quick())
+	g := newGame(t, locktest.RedissonReentrant(), quick())
 	for _, history := range g.play(t, 3, 5, 8) {
 		g.check(t, history)
 	}
@@ -101,9 +101,9 @@ func TestSoakHistoriesOfClientsAreThoseOfALock(t *testing.T) { //nolint:parallel
 	more := locktest.Soak(t)
 	for i := 0; more(); i++ {
 		t.Run(strconv.Itoa(i), func(t *testing.T) { // which closes its sessions
-			kinds, faults := append(locktest.Primitives(), locktest.Shared()), quick()
+			kinds, faults := append(locktest.Primitives(), locktest.RedissonReentrant()), quick()
 			if i%2 == 1 {
-				faults = redistest.Kinds()
+				faults = redistest.FaultKinds()
 			}
 			g := newGame(t, kinds[i/2%len(kinds)], faults)
 			for _, history := range g.play(t, 4, 5, 60) {
@@ -117,14 +117,14 @@ func TestSoakHistoriesOfClientsAreThoseOfALock(t *testing.T) { //nolint:parallel
 type game struct {
 	server *redistest.Server
 	kind   locktest.Primitive
-	faults []redistest.Kind
+	faults []redistest.FaultKind
 
 	side  func(who int) locktest.Primitive                          // what a client uses
 	model func() porcupine.Model                                    // what explains a history
 	known func(history []porcupine.Operation) []porcupine.Operation // what of it the model knows
 }
 
-func newGame(t *testing.T, kind locktest.Primitive, faults []redistest.Kind) *game {
+func newGame(t *testing.T, kind locktest.Primitive, faults []redistest.FaultKind) *game {
 	t.Helper()
 	g := &game{
 		server: redistest.Start(t), kind: kind, faults: faults,

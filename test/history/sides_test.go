@@ -91,7 +91,7 @@ func ofSides(history []porcupine.Operation) []porcupine.Operation {
 	})
 }
 
-func newGameOfSides(t *testing.T, faults []redistest.Kind) *game {
+func newGameOfSides(t *testing.T, faults []redistest.FaultKind) *game {
 	t.Helper()
 	g := newGame(t, locktest.Writer(), faults)
 	g.side, g.model, g.known = sides, modelOfSides, ofSides
@@ -128,7 +128,7 @@ func TestSoakHistoriesOfReadersAndWritersAreThoseOfALock(t *testing.T) { //nolin
 		t.Run(strconv.Itoa(i), func(t *testing.T) { // which closes its sessions
 			faults := quick()
 			if i%2 == 1 {
-				faults = redistest.Kinds()
+				faults = redistest.FaultKinds()
 			}
 			g := newGameOfSides(t, faults)
 			for _, history := range g.play(t, 2, 6, 30) {

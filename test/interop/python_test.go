@@ -124,7 +124,7 @@ func TestPythonLosesNoCountByCutWires(t *testing.T) {
 		processes = append(processes, startPython(t, proxy.Addr(), folder, "work", counts(t, server, 0)...))
 	}
 	proxy.SetMatch(redistest.Commands("EVALSHA", "EVAL"))
-	kinds := []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply}
+	kinds := []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply}
 	for n := range redistest.Rounds(8, 100) {
 		armed := proxy.Arm(redistest.Fault{Kind: kinds[n%len(kinds)], At: proxy.Requests() + 1 + n%5})
 		redistest.Receive(t, "a wire is cut", armed.Fired())

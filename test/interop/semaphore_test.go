@@ -126,7 +126,7 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(locktest.Runs(scripts.RedissonPermitAcquire))
+		proxy.SetMatch(locktest.RunsScript(scripts.RedissonPermitAcquire))
 		p, other := newPeer(t, line, server), newPeer(t, line, server)
 		for _, kind := range permitKinds() {
 			sides := map[string][2]permitSide{ // as holder, as waiter: a side waits in another process than it holds in

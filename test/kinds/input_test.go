@@ -167,7 +167,7 @@ func foreign(k kind) map[string][]any {
 		if k.known == eitherMode {
 			delete(keys, "("+eitherMode+")")
 		}
-		if k.queues != nil && k.Line("a") == locktest.Keys("a").Writers() || k.Line("a") == locktest.Keys("a").Readers() {
+		if k.queues != nil && k.Queue("a") == locktest.Keys("a").Writers() || k.Queue("a") == locktest.Keys("a").Readers() {
 			delete(keys, "(rwlock)")
 		}
 	}
@@ -210,7 +210,7 @@ func (s *site) ticketsOf() int {
 	if s.queues == nil {
 		return 0
 	}
-	return locktest.Count(s, s.server, "EXISTS", s.Line(s.name))
+	return locktest.Count(s, s.server, "EXISTS", s.Queue(s.name))
 }
 
 // P9: foreign keys under the names of the queues are found before anything is written, and do not change.

@@ -69,13 +69,13 @@ func kinds() []kind {
 			queues: func(keys names.Set) []string { return []string{keys.PermitsLine(), keys.PermitsLives()} },
 		},
 		{
-			Primitive: locktest.Shared(), op: "lock", rival: locktest.Shared, enters: true, layout: "redisson", key: itself,
+			Primitive: locktest.RedissonReentrant(), op: "lock", rival: locktest.RedissonReentrant, enters: true, layout: "redisson", key: itself,
 			queued: func(s *site, n int) bool {
 				return locktest.Listeners(s, s.server, "redisson_lock__channel:{"+s.name+"}") >= n
 			},
 		},
 		{
-			Primitive: locktest.SharedFair(), op: "lock", rival: locktest.SharedFair, enters: true, layout: "redisson", key: itself,
+			Primitive: locktest.RedissonFair(), op: "lock", rival: locktest.RedissonFair, enters: true, layout: "redisson", key: itself,
 			queued: func(s *site, n int) bool {
 				return locktest.Count(s, s.server, "LLEN", "redisson_lock_queue:{"+s.name+"}") == n
 			},

@@ -68,7 +68,7 @@ func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 	each(t, everyKind, func(s *site) {
 		proxy := redistest.NewProxy(s, s.server.Addr())
 		if s.look != nil {
-			proxy.SetMatch(locktest.Runs(s.look))
+			proxy.SetMatch(locktest.RunsScript(s.look))
 		}
 		session := locktest.Session(s, proxy)
 		holder, mu := s.against(), s.in(session)
@@ -153,7 +153,7 @@ func TestTryLockSendsNothingWhileItsSessionHoldsOrWaits(t *testing.T) { //nolint
 			proxy := redistest.NewProxy(s, s.server.Addr())
 			mu := s.in(locktest.Session(s, proxy))
 			waiting := s.wait(s.Context(), mu, 1)
-			proxy.SetMatch(locktest.Runs(s.enter))
+			proxy.SetMatch(locktest.RunsScript(s.enter))
 			redistest.Await(s, "a session that knows of its ticket", func() bool {
 				proxy.ResetCount()
 				require.ErrorIs(s, second(mu.TryLock(s.Context())), signalbox.ErrHeld)

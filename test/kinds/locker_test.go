@@ -129,7 +129,7 @@ func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 			locker.Lock()
 			close(locked)
 		}()
-		redistest.Receive(s, "a ticket in the queue", ctx.Listened)
+		redistest.Receive(s, "a ticket in the queue", ctx.Waiting)
 		require.False(s, locktest.IsClosed(locked))
 		require.NoError(s, lease.Unlock())
 		redistest.Receive(s, "the lock", locked)

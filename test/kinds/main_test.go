@@ -14,5 +14,5 @@ import (
 var common *redistest.Server
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.AtATime(8, redistest.Beside(m, func(s *redistest.Server) { common = s })))
+	goleak.VerifyTestMain(redistest.WithParallelism(8, redistest.WithServer(m, func(s *redistest.Server) { common = s })))
 }

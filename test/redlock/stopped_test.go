@@ -41,7 +41,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	var asked atomic.Int64
 	all, ended := make(chan struct{}), t.Context().Done()
 	for _, wire := range wires {
-		wire.SetMatch(locktest.Runs(scripts.RedlockAcquire))
+		wire.SetMatch(locktest.RunsScript(scripts.RedlockAcquire))
 		wire.ResetCount()
 		wire.OnRequest(func(int, []string) {
 			if asked.Add(1) == int64(len(wires)) {

@@ -216,7 +216,7 @@ func (w *world) strike(ctx context.Context, i int) {
 	for _, wires := range w.wires {
 		for _, wire := range wires {
 			if rand.N(3) == 0 {
-				kinds := []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.DelayRequest, redistest.DelayReply}
+				kinds := []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.DelayRequest, redistest.DelayReply}
 				wire.Arm(redistest.Fault{Kind: kinds[rand.N(len(kinds))], Delay: rand.N(200 * time.Millisecond)})
 			}
 		}

@@ -30,7 +30,7 @@ func TestAnEvictedKeyIsReportedAtTheNextRenewal(t *testing.T) {
 	next := w.lock(t, w.other, "evicted", long)
 	require.Greater(t, next.Token(), lease.Token())
 	redistest.ReceiveFor(t, life*2/3, "the loss, by a renewal and not by the deadline", lease.Done())
-	require.ErrorIs(t, w.secrets.Hear(lease.Err()), signalbox.ErrLost)
+	require.ErrorIs(t, w.secrets.RecordError(lease.Err()), signalbox.ErrLost)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 	require.NoError(t, next.Err())
 	require.NoError(t, next.Unlock())
@@ -66,7 +66,7 @@ func TestEvictionIsWarnedOfOnce(t *testing.T) {
 				return lease.Unlock()
 			})
 			require.NoError(t, w.holder.Close(t.Context()), "which writes what was logged")
-			said := w.secrets.Said()
+			said := w.secrets.Recorded()
 			if !c.warned {
 				require.Empty(t, said)
 				return
@@ -77,7 +77,7 @@ func TestEvictionIsWarnedOfOnce(t *testing.T) {
 			require.Contains(t, said, "maxmemory-policy="+c.policy)
 			require.NoError(t, w.lock(t, w.other, "warned/0", long).Unlock())
 			require.NoError(t, w.other.Close(t.Context()))
-			require.Equal(t, 2, strings.Count(w.secrets.Said(), "\n"), "another session has a log of its own")
+			require.Equal(t, 2, strings.Count(w.secrets.Recorded(), "\n"), "another session has a log of its own")
 		})
 	}
 }

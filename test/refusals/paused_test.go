@@ -34,12 +34,12 @@ func TestAPausedServerIsASilentOne(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), moment)
 			defer cancel()
 			_, err := reentrant.New(w.other, "free").Lock(ctx)
-			require.ErrorIs(t, w.secrets.Hear(err), context.DeadlineExceeded)
+			require.ErrorIs(t, w.secrets.RecordError(err), context.DeadlineExceeded)
 			_, err = reentrant.New(w.other, "free").TryLock(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			redistest.Receive(t, "the end of a lease that is not renewed", short.Done())
-			require.ErrorIs(t, w.secrets.Hear(short.Unlock()), signalbox.ErrLost)
-			require.ErrorIs(t, w.secrets.Hear(given.Unlock()), signalbox.ErrUnconfirmed)
+			require.ErrorIs(t, w.secrets.RecordError(short.Unlock()), signalbox.ErrLost)
+			require.ErrorIs(t, w.secrets.RecordError(given.Unlock()), signalbox.ErrUnconfirmed)
 			require.True(t, waits(waiting))
 			require.NoError(t, kept.Err())
 
@@ -48,7 +48,7 @@ func TestAPausedServerIsASilentOne(t *testing.T) {
 			}
 			w.serves(t, w.holder)
 			redistest.Await(t, "the release in the background", func() bool { return w.view.Free("given") })
-			require.NoError(t, w.secrets.Hear(kept.Unlock()))
+			require.NoError(t, w.secrets.RecordError(kept.Unlock()))
 			next := receive(t, "the lock", waiting)
 			require.NoError(t, next.err)
 			require.NoError(t, next.lease.Unlock())
@@ -69,16 +69,16 @@ func TestAServerWithoutScriptsIsErrDenied(t *testing.T) {
 			t.Parallel()
 			server, secrets := redistest.Start(t, redistest.WithArgs(gone...)), locktest.NewSecrets(t)
 			s := locktest.Session(t, server)
-			secrets.KeepSession(s)
-			secrets.Keep("local ", locktest.Key("a"))
+			secrets.AddSession(s)
+			secrets.Add("local ", locktest.Key("a"))
 			for range 2 {
 				_, err := reentrant.New(s, "a").Lock(t.Context())
-				require.NoError(t, refused(secrets.Hear(err), signalbox.ErrDenied, "unknown command '"+name+"' (the server has no "+name))
+				require.NoError(t, refused(secrets.RecordError(err), signalbox.ErrDenied, "unknown command '"+name+"' (the server has no "+name))
 				_, err = reentrant.New(s, "a").TryLock(t.Context())
-				require.ErrorIs(t, secrets.Hear(err), signalbox.ErrDenied)
+				require.ErrorIs(t, secrets.RecordError(err), signalbox.ErrDenied)
 			}
 			require.Empty(t, server.Keys("*"))
-			require.Zero(t, locktest.Settling(s), "it is known that nothing was executed")
+			require.Zero(t, locktest.Undoing(s), "it is known that nothing was executed")
 		})
 	}
 }

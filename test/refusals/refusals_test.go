@@ -59,7 +59,7 @@ func (r refusal) play(t *testing.T, kind locktest.Primitive) {
 	for i := range spare {
 		spare[i] = w.lock(t, w.holder, fmt.Sprint("spare/", i), long)
 	}
-	require.NoError(t, w.secrets.Hear(w.lock(t, w.other, "free", long).Unlock())) // it has the rights that it loses
+	require.NoError(t, w.secrets.RecordError(w.lock(t, w.other, "free", long).Unlock())) // it has the rights that it loses
 	short := w.lock(t, w.holder, "short", map[bool]time.Duration{false: brief, true: steady}[r.passes])
 	waiting := w.wait(t, w.waiter, "kept")
 	before := w.view.MustHold(t, "given")
@@ -78,10 +78,10 @@ func (r refusal) play(t *testing.T, kind locktest.Primitive) {
 	r.end(t, w)
 	w.serves(t, w.holder)
 	require.NoError(t, kept.Err())
-	require.NoError(t, w.secrets.Hear(kept.Unlock()))
+	require.NoError(t, w.secrets.RecordError(kept.Unlock()))
 	for _, lease := range spare {
 		if lease.Err() == nil {
-			require.NoError(t, w.secrets.Hear(lease.Unlock()))
+			require.NoError(t, w.secrets.RecordError(lease.Unlock()))
 		}
 	}
 	next := receive(t, "the lock", waiting)
@@ -106,7 +106,7 @@ func (r refusal) callers(t *testing.T, w *world) {
 	})
 	dials := r
 	dials.words = cmp.Or(r.dial, r.words)
-	dials.reports(t, "Dial", func() error { return w.secrets.Hear(w.dial()) })
+	dials.reports(t, "Dial", func() error { return w.secrets.RecordError(w.dial()) })
 	patience := moment / 2
 	r.reports(t, "Lock", func() error {
 		patience *= 2
@@ -115,7 +115,7 @@ func (r refusal) callers(t *testing.T, w *world) {
 		_, err := w.kind.New(w.other, "free").Lock(ctx)
 		require.Error(t, err)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		return w.secrets.Hear(err)
+		return w.secrets.RecordError(err)
 	})
 }
 
@@ -142,8 +142,8 @@ func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, gi
 		if before := short.Deadline(); !testing.Short() { // which comes in two seconds
 			redistest.Await(t, "a renewal", func() bool { return short.Deadline().Sub(before) > steady/20 })
 		}
-		require.NoError(t, w.secrets.Hear(short.Unlock()))
-		require.NoError(t, w.secrets.Hear(given[0].Unlock()))
+		require.NoError(t, w.secrets.RecordError(short.Unlock()))
+		require.NoError(t, w.secrets.RecordError(given[0].Unlock()))
 		require.True(t, w.view.Free("given"))
 		r.reports(t, "TryLock of what was released", func() error {
 			err := w.try(w.other, "given")
@@ -155,11 +155,11 @@ func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, gi
 	// Renewals are tried until the deadline, and then the lease is over: P2.
 	redistest.Receive(t, "the end of a lease that is not renewed", short.Done())
 	require.ErrorIs(t, short.Err(), signalbox.ErrLost)
-	require.ErrorIs(t, w.secrets.Hear(short.Unlock()), signalbox.ErrLost)
+	require.ErrorIs(t, w.secrets.RecordError(short.Unlock()), signalbox.ErrLost)
 
 	var wrong error
 	for _, lease := range given {
-		err := w.secrets.Hear(lease.Unlock())
+		err := w.secrets.RecordError(lease.Unlock())
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
 		if wrong = refused(err, r.sentinel, r.words); wrong == nil || cutShort(err) {
@@ -168,7 +168,7 @@ func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, gi
 		}
 	}
 	require.NoError(t, wrong, "Unlock")
-	require.Positive(t, locktest.Settling(w.holder), "it continues in the background")
+	require.Positive(t, locktest.Undoing(w.holder), "it continues in the background")
 	require.NoError(t, kept.Err())
 }
 

@@ -48,12 +48,12 @@ type world struct {
 func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
 	t.Helper()
 	w := &world{kind: locktest.Reentrant(), server: redistest.Start(t, options...), user: user, secrets: locktest.NewSecrets(t)}
-	w.secrets.Keep(password)
+	w.secrets.Add(password)
 	const operator = "the-operator's-password"
 	w.server.MustDo(t, "ACL", "SETUSER", "operator", "on", ">"+operator, "~*", "&*", "+@all")
 	w.server.MustDo(t, "ACL", "SETUSER", teller, "on", ">"+password, "~*", "&*", "+@all")
 	redistest.LoadScripts(t, w.server)
-	desk := locktest.As{Server: w.server, User: "operator", Password: operator}
+	desk := locktest.User{Server: w.server, Name: "operator", Password: operator}
 	w.admin = desk.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
 	w.view = locktest.NewView(t, desk)
 	w.holder, w.waiter, w.other = w.session(t), w.session(t), w.session(t)
@@ -63,14 +63,14 @@ func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
 // session returns a session of the world's user.
 func (w *world) session(t *testing.T) *signalbox.Session {
 	t.Helper()
-	at := locktest.As{Server: w.server, User: w.user, Password: password}
+	at := locktest.User{Server: w.server, Name: w.user, Password: password}
 	if w.user == "default" {
-		at = locktest.As{Server: w.server} // every client without a user of its own is this one
+		at = locktest.User{Server: w.server} // every client without a user of its own is this one
 	}
 	// Leases have their whole life from the start, so that they outlive refusals which begin before their first renewal.
 	whole := signalbox.WithDefaults(signalbox.WithFirstLease(long))
 	s := locktest.Session(t, at, signalbox.WithLogger(w.secrets.Logger()), whole)
-	w.secrets.KeepSession(s)
+	w.secrets.AddSession(s)
 	return s
 }
 
@@ -113,15 +113,15 @@ func (w *world) cut(t *testing.T) {
 func (w *world) lock(t *testing.T, s *signalbox.Session, name string, life time.Duration) signalbox.Lease {
 	t.Helper()
 	lease, err := w.kind.New(s, name, signalbox.WithRenewedLease(life)).Lock(locktest.Context(t))
-	require.NoError(t, w.secrets.Hear(err))
-	w.secrets.Keep(w.view.MustHold(t, name).ID)
+	require.NoError(t, w.secrets.RecordError(err))
+	w.secrets.Add(w.view.MustHold(t, name).ID)
 	return lease
 }
 
 // try is TryLock that is refused.
 func (w *world) try(s *signalbox.Session, name string) error {
 	_, err := w.kind.New(s, name).TryLock(context.Background())
-	return w.secrets.Hear(err)
+	return w.secrets.RecordError(err)
 }
 
 // got is what a Lock ended with.
@@ -139,7 +139,7 @@ func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got
 	t.Cleanup(cancel)
 	go func() {
 		lease, err := w.kind.New(s, name, signalbox.WithRenewedLease(long)).Lock(ctx)
-		ended <- got{lease, w.secrets.Hear(err)}
+		ended <- got{lease, w.secrets.RecordError(err)}
 	}()
 	channel := names.Grants(names.DefaultPrefix) + (*session.Handle)(s).Session().ID()
 	redistest.Await(t, "a waiter's subscription", func() bool {
@@ -181,7 +181,7 @@ func (w *world) serves(t *testing.T, s *signalbox.Session) {
 	redistest.Await(t, "a lock that is served", func() bool {
 		var err error
 		lease, err = w.kind.New(s, "served").TryLock(context.Background())
-		return w.secrets.Hear(err) == nil
+		return w.secrets.RecordError(err) == nil
 	})
 	require.NoError(t, lease.Unlock())
 }
@@ -191,7 +191,7 @@ func (w *world) clean(t *testing.T) {
 	t.Helper()
 	redistest.Await(t, "nothing is held or settled", func() bool {
 		_, held, err := w.view.Leaks()
-		return err == nil && len(held) == 0 && locktest.Settling(w.holder)+locktest.Settling(w.waiter)+locktest.Settling(w.other) == 0
+		return err == nil && len(held) == 0 && locktest.Undoing(w.holder)+locktest.Undoing(w.waiter)+locktest.Undoing(w.other) == 0
 	})
 	w.view.NoImmortals(t)
 }

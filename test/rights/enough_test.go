@@ -122,7 +122,7 @@ func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
 	}
 	each("AtFirst", func(t *testing.T, w *world) {
 		w.everything(t)
-		for line := range strings.Lines(w.secrets.Said()) {
+		for line := range strings.Lines(w.secrets.Recorded()) {
 			if strings.Contains(line, "level=") {
 				require.Contains(t, line, "a lease was lost before it was unlocked", "what ForceUnlock ends is logged, and nothing else")
 			}
@@ -147,7 +147,7 @@ func (w *world) follow(t *testing.T) {
 		lock := w.kind.make(s, w.kept(), signalbox.WithRenewedLease(life))
 		redistest.AwaitFor(t, 3*redistest.Patience, "a server that grants", func() bool {
 			lease, err := lock.TryLock(locktest.Context(t))
-			return w.secrets.Hear(err) == nil && w.secrets.Hear(lease.Unlock()) == nil
+			return w.secrets.RecordError(err) == nil && w.secrets.RecordError(lease.Unlock()) == nil
 		})
 	}
 }
@@ -166,12 +166,12 @@ func TestASlotOnTheMoveTakesTheRightToAsk(t *testing.T) {
 		move := nodes.BeginMove(t, slot, nodes.Owner(t, (slot+redistest.Slots/2)%redistest.Slots))
 
 		_, err := k.make(with.a, with.plain()).Holder(locktest.Context(t))
-		require.ErrorIs(t, with.secrets.Hear(err), signalbox.ErrNotHeld)
+		require.ErrorIs(t, with.secrets.RecordError(err), signalbox.ErrNotHeld)
 		waited := make(chan error, 1)
 		ctx := locktest.Context(t)
 		go func() {
 			_, err := k.make(without.a, with.plain()).Holder(ctx)
-			waited <- without.secrets.Hear(err)
+			waited <- without.secrets.RecordError(err)
 		}()
 		redistest.Await(t, "a denial", func() bool { return len(without.denials(t, without.name)) > 0 })
 		require.Empty(t, waited)

@@ -21,7 +21,7 @@ func TestHashedNamesAreNowhereOutsideTheProcess(t *testing.T) {
 	t.Parallel()
 	const name = "patient/Erika Mustermann"
 	server, secrets := redistest.Start(t), locktest.NewSecrets(t)
-	secrets.Keep(name, "Mustermann")
+	secrets.Add(name, "Mustermann")
 	proxy := redistest.NewProxy(t, server.Addr())
 	proxy.SetMatch(func([]string) bool { return true })
 	proxy.OnRequest(func(_ int, words []string) { _, _ = fmt.Fprintln(secrets, words) })
@@ -33,7 +33,7 @@ func TestHashedNamesAreNowhereOutsideTheProcess(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"sb:{" + names.Hash(name) + "}:lock"}, server.Keys("*"))
 	_, err = reentrant.New(two, name).TryLock(locktest.Context(t))
-	require.ErrorIs(t, secrets.Hear(err), signalbox.ErrHeld)
+	require.ErrorIs(t, secrets.RecordError(err), signalbox.ErrHeld)
 	var named *signalbox.OpError
 	require.ErrorAs(t, err, &named)
 	require.Equal(t, names.Hash(name), named.Name)
@@ -49,7 +49,7 @@ func TestHashedNamesAreNowhereOutsideTheProcess(t *testing.T) {
 	}()
 	redistest.Await(t, "a waiter", func() bool { return locktest.Channels(two) > 0 })
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, secrets.Hear(<-waited))
+	require.NoError(t, secrets.RecordError(<-waited))
 
 	plain := locktest.Session(t, server, whole())
 	for _, other := range []string{name, names.Hash(name)} {

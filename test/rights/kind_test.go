@@ -44,7 +44,7 @@ func kinds() []kind {
 	return []kind{
 		{"reentrant", of(reentrant.New), deadBeforeAll},
 		{"fair", of(fair.New), deadBeforeAll},
-		{"rwlock", of(locktest.NewWrites), func(t *testing.T, s *site, name string) {
+		{"rwlock", of(locktest.NewWriteLocker), func(t *testing.T, s *site, name string) {
 			t.Helper()
 			deadInQueue(t, s, "", locktest.Keys(name).Writers(), locktest.Keys(name).RWLives())
 		}},

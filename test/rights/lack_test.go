@@ -205,9 +205,9 @@ func (s *site) lacks(t *testing.T, k kind, all []string, without string, want ef
 	w.clean(t)
 	for _, session := range "ab" {
 		lines := strings.Count(want.logged, string(session))
-		require.Equal(t, lines, w.logged(string(session)), "session %c: %s", session, w.secrets.Said())
+		require.Equal(t, lines, w.logged(string(session)), "session %c: %s", session, w.secrets.Recorded())
 	}
-	for line := range strings.Lines(w.secrets.Said()) {
+	for line := range strings.Lines(w.secrets.Recorded()) {
 		// Losses, refused calls and releases without a reply are gathered: their lines say how many events there were.
 		if strings.Contains(line, "level=") && !strings.Contains(line, "events=") {
 			require.Contains(t, line, "no unlock messages")
@@ -217,7 +217,7 @@ func (s *site) lacks(t *testing.T, k kind, all []string, without string, want ef
 
 // logged returns how often a session has said that there are no messages.
 func (w *world) logged(session string) (lines int) {
-	for line := range strings.Lines(w.secrets.Said()) {
+	for line := range strings.Lines(w.secrets.Recorded()) {
 		if strings.Contains(line, "no unlock messages") && strings.Contains(line, "session="+session) {
 			lines++
 		}

@@ -74,7 +74,7 @@ func TestTheRightsOfThePageAreEnoughForALatch(t *testing.T) {
 			s := newSite(t, c.start(t))
 			s.allow(t, "latches", users(t)[c.user])
 			secrets := locktest.NewSecrets(t)
-			secrets.Keep(password)
+			secrets.Add(password)
 			session := func() *signalbox.Session {
 				return locktest.Session(t, s.as("latches"), signalbox.WithLogger(secrets.Logger()))
 			}
@@ -84,7 +84,7 @@ func TestTheRightsOfThePageAreEnoughForALatch(t *testing.T) {
 			require.Empty(t, s.denials(t, "latches"))
 			require.NoError(t, one.Close(t.Context()), "which writes what was logged")
 			require.NoError(t, other.Close(t.Context()))
-			require.Empty(t, secrets.Said())
+			require.Empty(t, secrets.Recorded())
 		})
 	}
 }

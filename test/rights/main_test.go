@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// What a client of a cluster that met an error or a redirection still does after its Close, for some seconds.
-	goleak.VerifyTestMain(redistest.AtATime(24, m),
+	goleak.VerifyTestMain(redistest.WithParallelism(24, m),
 		goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))

@@ -53,16 +53,16 @@ func newSite(t *testing.T, topology redistest.Topology) *site {
 
 // as returns the site as a program sees it: by the user of that name, and by watcher of its sentinels.
 func (s *site) as(user string) account {
-	return account{locktest.As{Server: s, User: user, Password: password}}
+	return account{locktest.User{Server: s, Name: user, Password: password}}
 }
 
 // account is a site as a program sees it.
-type account struct{ locktest.As }
+type account struct{ locktest.User }
 
 // Client shadows that of locktest.As.
 func (a account) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	return a.As.Client(tb, func(o *rueidis.ClientOption) {
+	return a.User.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
 		o.ConnWriteTimeout = redistest.Patience // no wire fails here, however slow the machine is
 		o.Sentinel.Username, o.Sentinel.Password = watcher, password

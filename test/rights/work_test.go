@@ -56,7 +56,7 @@ func (s *site) newWorld(t *testing.T, k kind, name string, rights []string) *wor
 	t.Helper()
 	w := &world{site: s, kind: k, name: name, secrets: locktest.NewSecrets(t), view: locktest.NewView(t, s)}
 	s.allow(t, name, rights)
-	w.secrets.Keep(password)
+	w.secrets.Add(password)
 	w.a, w.b = w.session(t, "a"), w.session(t, "b")
 	return w
 }
@@ -64,7 +64,7 @@ func (s *site) newWorld(t *testing.T, k kind, name string, rights []string) *wor
 func (w *world) session(t *testing.T, name string) *signalbox.Session {
 	t.Helper()
 	s := locktest.Session(t, w.as(w.name), whole(), signalbox.WithLabel(name), signalbox.WithLogger(w.secrets.Logger().With("session", name)))
-	w.secrets.KeepSession(s)
+	w.secrets.AddSession(s)
 	return s
 }
 
@@ -96,7 +96,7 @@ const (
 )
 
 func (w *world) hear(s step, err error) error {
-	w.ended[s] = w.secrets.Hear(err)
+	w.ended[s] = w.secrets.RecordError(err)
 	return err
 }
 
@@ -183,11 +183,11 @@ func (w *world) take(t *testing.T) {
 	t.Helper()
 	ctx := long(t)
 	lease, err := w.kind.make(w.a, w.forced(), signalbox.WithRenewedLease(life)).Lock(ctx)
-	if w.secrets.Hear(err) != nil {
+	if w.secrets.RecordError(err) != nil {
 		return
 	}
 	if w.hear(force, w.kind.make(w.b, w.forced()).ForceUnlock(ctx)) != nil {
-		_ = w.secrets.Hear(lease.Unlock())
+		_ = w.secrets.RecordError(lease.Unlock())
 		return
 	}
 	redistest.Receive(t, "the end of a lease that was taken", lease.Done())
@@ -203,7 +203,7 @@ func (w *world) copy(t *testing.T) {
 	}
 	lease, err := w.kind.make(w.a, w.copied(), signalbox.WithRenewedLease(lasts), signalbox.WithReplicas(1, patience)).Lock(locktest.Context(t))
 	if w.hear(copies, err) == nil {
-		_ = w.secrets.Hear(lease.Unlock())
+		_ = w.secrets.RecordError(lease.Unlock())
 	}
 }
 
@@ -211,13 +211,13 @@ func (w *world) copy(t *testing.T) {
 func (w *world) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
-	return w.secrets.Hear(errors.Join(w.a.Close(ctx), w.b.Close(ctx)))
+	return w.secrets.RecordError(errors.Join(w.a.Close(ctx), w.b.Close(ctx)))
 }
 
 // clean demands that nothing is held, waited for, settled, listened to or without an end.
 func (w *world) clean(t *testing.T) {
 	t.Helper()
-	redistest.Await(t, "nothing is settled", func() bool { return locktest.Settling(w.a)+locktest.Settling(w.b) == 0 })
+	redistest.Await(t, "nothing is settled", func() bool { return locktest.Undoing(w.a)+locktest.Undoing(w.b) == 0 })
 	for _, name := range []string{w.plain(), w.forced(), w.copied(), w.kept()} {
 		redistest.Await(t, "nothing is held", func() bool { return w.view.MustHold(t, name).ID == "" })
 		keys := locktest.Keys(name)

@@ -68,7 +68,7 @@ func sideOf(mode string) locktest.Primitive {
 func runSide(stdin io.Reader, stdout io.Writer) {
 	s := dial()
 	fmt.Fprintln(stdout, "began")
-	lease, err := locktest.Named(os.Getenv(sideEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
+	lease, err := locktest.PrimitiveNamed(os.Getenv(sideEnv)).New(s, os.Getenv(nameEnv)).Lock(context.Background())
 	must(err)
 	fmt.Fprintln(stdout, "held")
 	bufio.NewScanner(stdin).Scan()

@@ -93,7 +93,7 @@ func TestWaitersAreServedBehindOneEndpoint(t *testing.T) {
 		one, other := e.session(), e.session()
 		var waiting []<-chan locktest.Result[signalbox.Lease]
 		var held []signalbox.Lease
-		for _, kind := range append(locktest.Primitives(), locktest.Shared(), locktest.SharedFair(), locktest.SetNX()) {
+		for _, kind := range append(locktest.Primitives(), locktest.RedissonReentrant(), locktest.RedissonFair(), locktest.SetNX()) {
 			for i := range 4 {
 				name := fmt.Sprint(kind.Name, i)
 				held = append(held, locktest.Must(e, kind.New(one, name).Lock))
@@ -219,7 +219,7 @@ func TestARouterThatComesLaterLosesNoLease(t *testing.T) {
 			router, _ := e.to.(*redistest.Router)
 			s := e.session()
 			leases := take(e, s, 20, signalbox.WithRenewedLease(life))
-			require.True(t, locktest.Spans(s))
+			require.True(t, locktest.LearnSlots(s))
 			router.Route(routing)
 			until := time.Now().Add(2 * life)
 			redistest.Await(t, "several renewals of each", func() bool {
@@ -285,8 +285,8 @@ func TestInventedErrorsLoseNoLease(t *testing.T) {
 			router, _ := e.to.(*redistest.Router)
 			leases := take(e, e.session(), 20, signalbox.WithRenewedLease(life))
 			var renewals atomic.Int64
-			router.Invent(func(words []string) string {
-				if locktest.Runs(scripts.HolderRenew)(words) && renewals.Add(1)%3 == 0 {
+			router.InjectErrors(func(words []string) string {
+				if locktest.RunsScript(scripts.HolderRenew)(words) && renewals.Add(1)%3 == 0 {
 					return "ERR upstream failure"
 				}
 				return ""
@@ -348,10 +348,10 @@ func TestInventedErrorsLeaveNoMember(t *testing.T) {
 			e := routed(redistest.OneShard, 1)(t)
 			router, _ := e.to.(*redistest.Router)
 			s := e.session()
-			require.True(t, locktest.Spans(s))
+			require.True(t, locktest.LearnSlots(s))
 			var invented atomic.Int64
-			router.Invent(func(words []string) string {
-				if locktest.Runs(script)(words) && invented.Add(1) == 1 {
+			router.InjectErrors(func(words []string) string {
+				if locktest.RunsScript(script)(words) && invented.Add(1) == 1 {
 					return "ERR upstream failure"
 				}
 				return ""

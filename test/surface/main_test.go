@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.AtATime(4, m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.WithParallelism(4, m)) }
 
 // root is the folder of the module.
 const root = "../.."

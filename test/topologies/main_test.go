@@ -17,7 +17,7 @@ import (
 const patience = 5 * time.Minute
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.AtATime(12, besideTopologies{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+	goleak.VerifyTestMain(redistest.WithParallelism(12, besideTopologies{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay))
 }
 

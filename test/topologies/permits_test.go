@@ -30,7 +30,7 @@ func TestPermitsAreSharedUpToTheCapacity(t *testing.T) {
 		granted := locktest.Later(func() (signalbox.Lease, error) { return other.Acquire(locktest.Context(w), 2) })
 		queued := func(what string, n int64) {
 			redistest.Await(w, what, func() bool {
-				line, err := w.admin.Do(locktest.Context(w), w.admin.B().Zcard().Key(w.kind.Line(name)).Build()).AsInt64()
+				line, err := w.admin.Do(locktest.Context(w), w.admin.B().Zcard().Key(w.kind.Queue(name)).Build()).AsInt64()
 				require.NoError(w, err)
 				return line == n
 			})

@@ -246,7 +246,7 @@ func newPermits(_ *scene, s []*signalbox.Session) any   { return semaphore.New(s
 func newRedlock(_ *scene, s []*signalbox.Session) any   { return redlock.New(s, "a") }
 
 func newMultilock(_ *scene, s []*signalbox.Session) any {
-	locktest.Spans(s[0])
+	locktest.LearnSlots(s[0])
 	return multilock.New(reentrant.New(s[0], "a"), fair.New(s[0], "b"))
 }
 

@@ -19,9 +19,9 @@ import (
 )
 
 // eachKind runs a test in a bubble with each fault that a wire can have.
-func eachKind(t *testing.T, test func(w *world, kind redistest.Kind)) {
+func eachKind(t *testing.T, test func(w *world, kind redistest.FaultKind)) {
 	t.Helper()
-	for _, kind := range redistest.Kinds() {
+	for _, kind := range redistest.FaultKinds() {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			bubbleOfUsers(t, func(w *world) { test(w, kind) })
@@ -62,7 +62,7 @@ func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 	t.Parallel()
 	// session/hello, start, count twice, poll, SUBSCRIBE, poll, and a poll a second later.
 	const steps = 8
-	eachKind(t, func(w *world, kind redistest.Kind) {
+	eachKind(t, func(w *world, kind redistest.FaultKind) {
 		calm := w.user()
 		s := w.struck(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
 		for at := 1; at <= steps; at++ {
@@ -93,8 +93,8 @@ func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 // P5: a count-down whose reply is lost counts once, and opens nothing early, however it is lost.
 func TestCountDownWithALostReplyCountsOnce(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(w *world, kind redistest.Kind) {
-		s := w.struck(locktest.Runs(scripts.CountdownCount))
+	eachKind(t, func(w *world, kind redistest.FaultKind) {
+		s := w.struck(locktest.RunsScript(scripts.CountdownCount))
 		r := mustStart(w, countdown.New(w.user().Session, "a"), 3)
 		mine := countdown.New(s.Session, "a").RoundOf(r.ID())
 		s.arm(kind, 1)
@@ -114,7 +114,7 @@ func TestCountDownWithALostReplyCountsOnce(t *testing.T) {
 func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
-		s, calm := w.struck(locktest.Runs(scripts.CountdownCount)), countdown.New(w.user().Session, "a")
+		s, calm := w.struck(locktest.RunsScript(scripts.CountdownCount)), countdown.New(w.user().Session, "a")
 		r := mustStart(w, calm, 1)
 		s.arm(redistest.CutAfterRequest, 1)
 		s.then(2, func() {
@@ -132,7 +132,7 @@ func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
-		s, calm := w.struck(locktest.Runs(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
+		s, calm := w.struck(locktest.RunsScript(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
 		mustCount(w, mustStart(w, calm, 1), 0, "x")
 		s.arm(redistest.CutAfterRequest, 1)
 		s.then(2, func() {
@@ -161,7 +161,7 @@ func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
 func TestLostResetResetsNoOtherRound(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
-		s, calm := w.struck(locktest.Runs(scripts.CountdownReset)), countdown.New(w.user().Session, "a")
+		s, calm := w.struck(locktest.RunsScript(scripts.CountdownReset)), countdown.New(w.user().Session, "a")
 		first := mustStart(w, calm, 1)
 		s.arm(redistest.CutAfterRequest, 1)
 		var next countdown.Round
@@ -180,8 +180,8 @@ func TestLostResetResetsNoOtherRound(t *testing.T) {
 // P4: a start that failed leaves no round behind, also if the server executes it late.
 func TestFailedStartLeavesNoRound(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(w *world, kind redistest.Kind) {
-		s, calm := w.struck(locktest.Runs(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
+	eachKind(t, func(w *world, kind redistest.FaultKind) {
+		s, calm := w.struck(locktest.RunsScript(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
 		mustCount(w, mustStart(w, calm, 1), 0, "x")
 		l := countdown.New(s.Session, "a")
 		newest := func() string { return w.redis.HGet(locktest.Keys("a").Latch(), "round")[:20] }
@@ -193,7 +193,7 @@ func TestFailedStartLeavesNoRound(t *testing.T) {
 		require.ErrorIs(w, err, context.Canceled)
 		s.awaitFault()
 		time.Sleep(time.Minute)
-		require.Zero(w, locktest.Settling(s.Session))
+		require.Zero(w, locktest.Undoing(s.Session))
 		after := newest()
 		require.True(w, after == before || strings.HasSuffix(after, "x"), "%s after %s", after, before)
 		mustStart(w, calm, 1)
@@ -288,7 +288,7 @@ func TestOneMessageWakesAllWaitersWithoutAPoll(t *testing.T) {
 func TestOldReplySaysNothingOfANewRound(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
-		s, calm := w.struck(locktest.Runs(scripts.CountdownLook)), countdown.New(w.user().Session, "a")
+		s, calm := w.struck(locktest.RunsScript(scripts.CountdownLook)), countdown.New(w.user().Session, "a")
 		first := mustStart(w, calm, 1)
 		mine := countdown.New(s.Session, "a")
 		early := waitsFor(w, mine.RoundOf(first.ID()))
@@ -368,13 +368,13 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 		}},
 		"Reset": {scripts.RedissonLatchReset, "3", func(ctx context.Context, l *countdown.Latch) error { return l.Reset(ctx) }},
 	} {
-		for kind, isDone := range map[redistest.Kind]bool{
+		for kind, isDone := range map[redistest.FaultKind]bool{
 			redistest.CutAfterRequest: true, redistest.SwallowReply: true, redistest.CutBeforeRequest: false, redistest.SwallowRequest: false,
 		} {
 			t.Run(name+kind.String(), func(t *testing.T) {
 				t.Parallel()
 				bubbleOfUsers(t, func(w *world) {
-					s := w.struck(locktest.Runs(c.script))
+					s := w.struck(locktest.RunsScript(c.script))
 					if c.before != "" {
 						require.NoError(w, w.redis.Set("a", c.before))
 					}

@@ -318,7 +318,7 @@ func TestTermSurvivesAFaultAtEveryRequest(t *testing.T) {
 	t.Parallel()
 	// session/hello, enter, put twice or three times, SUBSCRIBE, read and describe twice or three times, leave, clear.
 	const steps = 14
-	eachKind(t, func(w *world, kind redistest.Kind) {
+	eachKind(t, func(w *world, kind redistest.FaultKind) {
 		calm := w.user()
 		s := w.struck(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
 		for at := 1; at <= steps; at++ {

@@ -66,7 +66,7 @@ func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralle
 					_, err = mu.TryLock(w.Context())
 					require.ErrorIs(w, err, signalbox.ErrWrongKind)
 				}
-				require.Zero(w, locktest.Settling(s))
+				require.Zero(w, locktest.Undoing(s))
 				began := time.Now()
 				require.NoError(w, s.Close(locktest.Ended()))
 				require.Zero(w, time.Since(began))
@@ -92,7 +92,7 @@ func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:parallel
 				w.usurp()
 				lines.heals()
 				time.Sleep(5 * time.Second) // three until it is too late, and a retry
-				require.Zero(w, locktest.Settling(s))
+				require.Zero(w, locktest.Undoing(s))
 				_, err = mu.TryLock(w.Context())
 				require.ErrorIs(w, err, signalbox.ErrWrongKind)
 			})
@@ -113,7 +113,7 @@ func TestHolderOfAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paral
 				w.usurp()
 				<-lease.Done()
 				time.Sleep(time.Second)
-				require.Zero(w, locktest.Settling(s))
+				require.Zero(w, locktest.Undoing(s))
 				_, err := mu.TryLock(w.Context())
 				require.ErrorIs(w, err, signalbox.ErrWrongKind)
 			})

@@ -26,7 +26,7 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 		{signalbox.WithFixedLease(10 * time.Second), time.Minute, signalbox.ErrLost},
 		{signalbox.WithMaxHold(10 * time.Second), time.Minute, signalbox.ErrMaxHold},
 	} {
-		for _, kind := range append(locktest.Locks(), locktest.Shared()) {
+		for _, kind := range append(locktest.Locks(), locktest.RedissonReentrant()) {
 			bubble(t, func(w *world) {
 				defer clock.Skew(0)
 				s, _, closeAll := w.session(w.T)

@@ -19,7 +19,7 @@ import (
 // TestAPollFindsALostGrant and TestAPollFindsALostGrantOfEitherSide leave out.
 func TestLostMessageCostsAWaiterASecond(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Shared(), locktest.Permit()} {
+	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.RedissonReentrant(), locktest.Permit()} {
 		bubble(t, func(w *world) {
 			holder, _, closeHolder := w.session(w.T)
 			defer closeHolder()
@@ -46,7 +46,7 @@ func TestLostMessageCostsAWaiterASecond(t *testing.T) {
 func TestForcedHolderLearnsOfItWithoutTheMessage(t *testing.T) {
 	t.Parallel()
 	const life = 15 * time.Second
-	for _, kind := range append(locktest.Locks(), locktest.Reader(), locktest.Shared()) {
+	for _, kind := range append(locktest.Locks(), locktest.Reader(), locktest.RedissonReentrant()) {
 		bubble(t, func(w *world) {
 			holder, lines, closeHolder := w.session(w.T)
 			defer closeHolder()

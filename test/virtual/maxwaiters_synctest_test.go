@@ -44,7 +44,7 @@ func (w *world) reachesMaxWaiters(t *testing.T, kind locktest.Primitive, options
 	s, _, closeAll := w.session(t, defaults...)
 	defer closeAll()
 	excludes := kind.New(holding, "a")
-	if _, reads := excludes.(locktest.Reads); reads {
+	if _, reads := excludes.(locktest.ReadLocker); reads {
 		excludes = rwlock.New(holding, "a")
 	}
 	held := atOnce(t, excludes)

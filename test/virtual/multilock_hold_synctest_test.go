@@ -181,7 +181,7 @@ func TestMultilock_MemberEndsAsTheLastComes_AllAreAcquiredAnew(t *testing.T) {
 // with none, and nothing is left.
 func TestMultilock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{
+	for _, kind := range []redistest.FaultKind{
 		redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.SwallowRequest, redistest.SwallowReply,
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestMultilock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 const certain = 4
 
 // faultAt acquires and releases a multilock while the at-th script fails.
-func (w *world) faultAt(kind redistest.Kind, at int, how string, of func(*signalbox.Session) *multilock.Lock, view *multilock.Lock) {
+func (w *world) faultAt(kind redistest.FaultKind, at int, how string, of func(*signalbox.Session) *multilock.Lock, view *multilock.Lock) {
 	w.Helper()
 	what := fmt.Sprint(kind, " at ", at, " ", how)
 	fault := newStrike(kind)

@@ -32,7 +32,7 @@ type crossing struct {
 }
 
 // crossingBubble runs a test in virtual time, with a kind of fault before each of the servers, and scripts and time known.
-func crossingBubble(t *testing.T, kinds [2]redistest.Kind, test func(c *crossing)) {
+func crossingBubble(t *testing.T, kinds [2]redistest.FaultKind, test func(c *crossing)) {
 	t.Helper()
 	bubbleOf(t, 2, func(q *quorum) {
 		c := &crossing{quorum: q}

@@ -29,7 +29,7 @@ func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 	for name, answered := range map[string]bool{"Answered": true, "NotAnswered": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			crossingBubble(t, [2]redistest.Kind{redistest.SwallowReply, redistest.SwallowRequest}, func(c *crossing) {
+			crossingBubble(t, [2]redistest.FaultKind{redistest.SwallowReply, redistest.SwallowRequest}, func(c *crossing) {
 				theirs := locktest.Must(c, c.other(1).Lock)
 				ctx, cancel := context.WithCancelCause(c.Context())
 				defer cancel(nil)
@@ -58,7 +58,7 @@ func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 // holds nothing while it waits for them.
 func TestMultilock_MemberIsHeld_NextRoundBeginsWithIt(t *testing.T) {
 	t.Parallel()
-	crossingBubble(t, [2]redistest.Kind{}, func(c *crossing) {
+	crossingBubble(t, [2]redistest.FaultKind{}, func(c *crossing) {
 		theirs := locktest.Must(c, c.other(1).Lock)
 		waiting := locktest.LaterWith(c.Context(), c.both().Lock)
 		time.Sleep(time.Second)
@@ -76,7 +76,7 @@ func TestMultilock_MemberIsHeld_NextRoundBeginsWithIt(t *testing.T) {
 // P4: a server that sends no replies keeps no members of the other servers.
 func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
 	t.Parallel()
-	crossingBubble(t, [2]redistest.Kind{0, redistest.SwallowRequest}, func(c *crossing) {
+	crossingBubble(t, [2]redistest.FaultKind{0, redistest.SwallowRequest}, func(c *crossing) {
 		lease := locktest.Must(c, c.both().Lock)
 		c.strikes[1].arm(1, scripts.LockScatter)
 		err := lease.Unlock()

@@ -190,7 +190,7 @@ func TestOnceRunsForLongerThanKeep(t *testing.T) {
 // gets it, and nothing is left behind.
 func TestOnceUnderEveryFault(t *testing.T) {
 	t.Parallel()
-	kinds := []redistest.Kind{
+	kinds := []redistest.FaultKind{
 		redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayRequest,
 		redistest.DelayReply, redistest.SwallowRequest, redistest.SwallowReply,
 	}

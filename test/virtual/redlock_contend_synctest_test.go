@@ -155,7 +155,7 @@ func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 			settledBubble(t, 3, func(q *quorum) {
 				next, _ := q.lock(redlock.Fenced())
 				q.warm(next)
-				for _, kind := range []redistest.Kind{
+				for _, kind := range []redistest.FaultKind{
 					redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayRequest,
 					redistest.DelayReply, redistest.SwallowRequest, redistest.SwallowReply,
 				} {
@@ -169,7 +169,7 @@ func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 }
 
 // strike uses the lock while so many servers fail at one step.
-func (q *quorum) strike(next *redlock.Lock, script *scripts.Script, kind redistest.Kind, struck int) {
+func (q *quorum) strike(next *redlock.Lock, script *scripts.Script, kind redistest.FaultKind, struck int) {
 	q.Helper()
 	const life = time.Minute
 	what := fmt.Sprint(kind, " on ", struck)

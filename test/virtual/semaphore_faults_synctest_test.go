@@ -91,8 +91,8 @@ func acquiring(ctx context.Context, sem *semaphore.Semaphore, n int) <-chan lock
 func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity = 7, 4
-	eachKind(t, func(w *world, kind redistest.Kind) {
-		s := w.struck(locktest.Runs(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreSplit))
+	eachKind(t, func(w *world, kind redistest.FaultKind) {
+		s := w.struck(locktest.RunsScript(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreSplit))
 		calm := w.user().Session
 		for at := 1; at <= steps; at++ {
 			name := fmt.Sprint(at)
@@ -114,7 +114,7 @@ func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			require.Zero(w, w.permitsHeld(name))
 			require.Zero(w, w.permitsWaited(name))
-			require.Zero(w, locktest.Settling(s.Session))
+			require.Zero(w, locktest.Undoing(s.Session))
 		}
 	})
 }
@@ -123,8 +123,8 @@ func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity, uses = 12, 2, 4
-	eachKind(t, func(w *world, kind redistest.Kind) {
-		s := w.struck(locktest.Runs(scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreYield))
+	eachKind(t, func(w *world, kind redistest.FaultKind) {
+		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreYield))
 		calm := w.user().Session
 		var struck int
 		for at := 1; at <= steps; at += 1 + at/4 {
@@ -161,7 +161,7 @@ func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 			time.Sleep(time.Minute)
 			require.Zero(w, w.permitsHeld(name))
 			require.Zero(w, w.permitsWaited(name))
-			require.Zero(w, locktest.Settling(s.Session))
+			require.Zero(w, locktest.Undoing(s.Session))
 			require.NoError(w, mustAcquire(w, semaphore.New(calm, name, capacity), capacity).Unlock())
 		}
 		require.GreaterOrEqual(w, struck, 4)
@@ -172,8 +172,8 @@ func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 	t.Parallel()
 	eachLayout(t, func(w *world, options []signalbox.LockOption) {
-		s, calm := w.struck(locktest.Runs(scripts.SemaphoreEnter, scripts.RedissonPermitAcquire)), w.user().Session
-		for _, kind := range redistest.Kinds() {
+		s, calm := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.RedissonPermitAcquire)), w.user().Session
+		for _, kind := range redistest.FaultKinds() {
 			sem := semaphore.New(s.Session, "a", 3, options...)
 			require.NoError(w, mustAcquire(w, sem, 1).Unlock())
 			ctx, cancel := context.WithCancel(w.Context())
@@ -187,7 +187,7 @@ func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 				require.ErrorIs(w, err, context.Canceled, kind)
 			}
 			time.Sleep(10 * time.Second)
-			require.Zero(w, locktest.Settling(s.Session))
+			require.Zero(w, locktest.Undoing(s.Session))
 			require.NoError(w, mustAcquire(w, semaphore.New(calm, "a", 3, options...), 3).Unlock(), kind)
 			s.heals()
 		}
@@ -198,7 +198,7 @@ func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 	t.Parallel()
 	eachLayout(t, func(w *world, options []signalbox.LockOption) {
-		s := w.struck(locktest.Runs(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
+		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
 			scripts.RedissonPermitAcquire, scripts.RedissonPermitSplit, scripts.RedissonPermitRelease))
 		there := semaphore.New(w.user().Session, "a", 5, options...)
 		free := func(want int) {
@@ -208,7 +208,7 @@ func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 			require.NoError(w, err)
 			require.Equal(w, want, n)
 		}
-		for _, kind := range redistest.Kinds() {
+		for _, kind := range redistest.FaultKinds() {
 			uses := semaphore.New(s.Session, "a", 5, options...).Weighted(w.Context())
 			for _, c := range []struct {
 				do   func()
@@ -233,7 +233,7 @@ func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 func TestALateTicketDelaysOthersByItsNotAfter(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
-		s := w.struck(locktest.Runs(scripts.SemaphoreEnter))
+		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter))
 		other, sem := semaphore.New(w.user().Session, "a", 3), semaphore.New(s.Session, "a", 3)
 		held := mustAcquire(w, other, 1)
 		require.NoError(w, mustAcquire(w, sem, 1).Unlock())
@@ -293,7 +293,7 @@ func TestEmptyServerServesAllWaitersForPermits(t *testing.T) {
 func TestCloseEndsWaitsBehindAPermitCallWithoutReply(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
-		s := w.struck(locktest.Runs(scripts.SemaphoreEnter))
+		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter))
 		sem := semaphore.New(s.Session, "a", 1)
 		held := mustAcquire(w, semaphore.New(w.user().Session, "a", 1), 1)
 		first, second, third := acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)
@@ -315,7 +315,7 @@ func TestPermitsAreNeverAboveACapacityThatChanges(t *testing.T) {
 	t.Parallel()
 	const greatest, uses = 9, 300
 	bubbleOfUsers(t, func(w *world) {
-		s := w.struck(locktest.Runs(scripts.SemaphoreResize))
+		s := w.struck(locktest.RunsScript(scripts.SemaphoreResize))
 		users := []lineUser{w.user(), w.user(), w.user()}
 		for i, u := range users {
 			u.latency.Store(int64(time.Duration(i) * time.Millisecond))

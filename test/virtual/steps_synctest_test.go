@@ -113,7 +113,7 @@ func steppedKinds() []stepped {
 		})},
 		{"redlock", steppedQuorum},
 	}
-	for _, kind := range append(locktest.Primitives(), locktest.Shared()) {
+	for _, kind := range append(locktest.Primitives(), locktest.RedissonReentrant()) {
 		kinds = append(kinds, stepped{kind.Name, one(func(s *signalbox.Session, o []signalbox.LockOption) (mine, theirs locktest.Lock) {
 			mu := kind.New(s, "a", o...)
 			return mu, mu

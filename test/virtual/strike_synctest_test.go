@@ -26,7 +26,7 @@ import (
 // strike is a fault that strikes one request of a client, as redistest.Fault does on a real wire. What a connection
 // swallows once it swallows until it is closed.
 type strike struct {
-	kind  redistest.Kind
+	kind  redistest.FaultKind
 	delay time.Duration
 
 	mu struct {
@@ -37,7 +37,7 @@ type strike struct {
 	fired chan struct{} // closed when it struck
 }
 
-func newStrike(kind redistest.Kind) *strike {
+func newStrike(kind redistest.FaultKind) *strike {
 	return &strike{kind: kind, delay: 50 * time.Millisecond, fired: make(chan struct{})}
 }
 

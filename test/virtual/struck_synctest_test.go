@@ -46,12 +46,12 @@ type struck struct {
 	loaded  map[string]bool // the digests of scripts that the server knows; guarded by loading, which is held while one is loaded
 
 	mu     sync.Mutex
-	before func(k int)                     // called before the k-th request
-	struck func(k int)                     // called when a fault strikes the k-th request
-	seen   []string                        // the requests that counted, by name
-	faults []redistest.Fault               // their At counts from when they were armed
-	fired  int                             // how many of them have struck
-	silent map[*server.Peer]redistest.Kind // connections that a fault made silent
+	before func(k int)                          // called before the k-th request
+	struck func(k int)                          // called when a fault strikes the k-th request
+	seen   []string                             // the requests that counted, by name
+	faults []redistest.Fault                    // their At counts from when they were armed
+	fired  int                                  // how many of them have struck
+	silent map[*server.Peer]redistest.FaultKind // connections that a fault made silent
 }
 
 // bubbleOfUsers is bubble for a test that opens sessions by user and struck, which are closed when it ends.
@@ -78,7 +78,7 @@ func (w *world) user(options ...signalbox.SessionOption) lineUser {
 // struck opens a session. The server knows each script when it is first asked for it, so that each call is one request.
 func (w *world) struck(match redistest.Match, options ...signalbox.SessionOption) *struck {
 	w.T.Helper()
-	s := &struck{w: w, match: match, silent: make(map[*server.Peer]redistest.Kind), loaded: make(map[string]bool)}
+	s := &struck{w: w, match: match, silent: make(map[*server.Peer]redistest.FaultKind), loaded: make(map[string]bool)}
 	s.delay.Store(int64(1500 * time.Millisecond)) // it is given up before
 	w.redis.Server().SetPreHook(s.strike)
 	s.reopen(options...)
@@ -144,7 +144,7 @@ func (s *struck) next(peer *server.Peer, request []string) (f redistest.Fault) {
 		s.mu.Unlock()
 		return redistest.Fault{Kind: kind}
 	}
-	s.seen = append(s.seen, locktest.Names(request))
+	s.seen = append(s.seen, locktest.CommandName(request))
 	k, before := len(s.seen), s.before
 	for _, armed := range s.faults {
 		if armed.At == k {
@@ -163,7 +163,7 @@ func (s *struck) next(peer *server.Peer, request []string) (f redistest.Fault) {
 }
 
 // arm lets a fault strike the at-th request that counts from now on.
-func (s *struck) arm(kind redistest.Kind, at int) { s.armAll(redistest.Fault{Kind: kind, At: at}) }
+func (s *struck) arm(kind redistest.FaultKind, at int) { s.armAll(redistest.Fault{Kind: kind, At: at}) }
 
 // armAll lets faults strike the requests that count from now on.
 func (s *struck) armAll(faults ...redistest.Fault) {
@@ -262,7 +262,7 @@ func (s *struck) strike(peer *server.Peer, command string, args ...string) bool 
 		return s.strikeSubscription(peer, f.Kind, delay)
 	}
 	var reply string
-	if slices.Contains([]redistest.Kind{redistest.SwallowReply, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayReply}, f.Kind) {
+	if slices.Contains([]redistest.FaultKind{redistest.SwallowReply, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayReply}, f.Kind) {
 		reply = s.run(request)
 	}
 	if f.Kind != 0 {
@@ -293,7 +293,7 @@ func (s *struck) strike(peer *server.Peer, command string, args ...string) bool 
 }
 
 // strikeSubscription is strike for a request that cannot be run on another connection.
-func (s *struck) strikeSubscription(peer *server.Peer, kind redistest.Kind, delay time.Duration) (done bool) {
+func (s *struck) strikeSubscription(peer *server.Peer, kind redistest.FaultKind, delay time.Duration) (done bool) {
 	switch kind {
 	case redistest.CutBeforeRequest, redistest.CutAfterRequest:
 		peer.Close()

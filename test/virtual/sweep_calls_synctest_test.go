@@ -18,7 +18,7 @@ import (
 )
 
 // eachStrike runs a test of every kind of lock that runs any of the scripts, which can fail, with each kind of fault.
-func eachStrike(t *testing.T, of func(k swept) []*scripts.Script, test func(s *sweep, fault redistest.Kind)) {
+func eachStrike(t *testing.T, of func(k swept) []*scripts.Script, test func(s *sweep, fault redistest.FaultKind)) {
 	t.Helper()
 	for _, kind := range sweptKinds() {
 		these := of(kind)
@@ -27,8 +27,8 @@ func eachStrike(t *testing.T, of func(k swept) []*scripts.Script, test func(s *s
 		}
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			sweepBubble(t, kind, locktest.Runs(these...), func(s *sweep) {
-				for _, fault := range redistest.Kinds() {
+			sweepBubble(t, kind, locktest.RunsScript(these...), func(s *sweep) {
+				for _, fault := range redistest.FaultKinds() {
 					s.reopen()
 					test(s, fault)
 				}
@@ -41,7 +41,7 @@ func eachStrike(t *testing.T, of func(k swept) []*scripts.Script, test func(s *s
 // P4, P5: an Unlock whose request or reply is lost returns ErrUnconfirmed, and the lock is free soon after.
 func TestReleaseThatFailsIsUnconfirmedAndDone(t *testing.T) {
 	t.Parallel()
-	eachStrike(t, func(k swept) []*scripts.Script { return []*scripts.Script{k.release} }, func(s *sweep, fault redistest.Kind) {
+	eachStrike(t, func(k swept) []*scripts.Script { return []*scripts.Script{k.release} }, func(s *sweep, fault redistest.FaultKind) {
 		name := fault.String()
 		lease := locktest.Must(s.w, s.New(locktest.Impatient(s.Session), name).Lock)
 		s.arm(fault, 1)
@@ -68,7 +68,7 @@ func TestLeaseOutlivesARenewalThatFails(t *testing.T) {
 	t.Parallel()
 	const life = 6 * time.Second
 	renews := func(swept) []*scripts.Script { return []*scripts.Script{scripts.HolderRenew, scripts.HoldsRenew} }
-	eachStrike(t, renews, func(s *sweep, fault redistest.Kind) {
+	eachStrike(t, renews, func(s *sweep, fault redistest.FaultKind) {
 		name := fault.String()
 		lease := locktest.Must(s.w, s.New(s.Session, name, signalbox.WithRenewedLease(life)).Lock)
 		if fault == redistest.SwallowRequest || fault == redistest.SwallowReply || fault == redistest.HalfOpen {
@@ -90,7 +90,7 @@ func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
 	for _, kind := range sweptKinds() {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			sweepBubble(t, kind, locktest.Runs(kind.acquire), func(s *sweep) {
+			sweepBubble(t, kind, locktest.RunsScript(kind.acquire), func(s *sweep) {
 				rival, lock := s.rival.New(s.holder, "a"), s.New(s.Session, "a")
 				waitsFor := func() <-chan locktest.Result[signalbox.Lease] {
 					held := locktest.Must(s.w, rival.Lock)
@@ -125,7 +125,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 		}
 		return these
 	}
-	eachStrike(t, yields, func(s *sweep, fault redistest.Kind) {
+	eachStrike(t, yields, func(s *sweep, fault redistest.FaultKind) {
 		for _, elsewhere := range []bool{false, true} { // another process waits as well
 			name := fmt.Sprint(fault, elsewhere)
 			s.reopen()
@@ -141,12 +141,12 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 				go func() {
 					got := locktest.MustHave(s.w, next)
 					served <- got.Token()
-					_ = locktest.Confirmed(got.Unlock())
+					_ = locktest.IgnoreUnconfirmed(got.Unlock())
 				}()
 			}
 			time.Sleep(2 * budget) // the process asks before it passes the lock on
 			s.arm(fault, 1)
-			released := locktest.Later(func() (struct{}, error) { return struct{}{}, locktest.Confirmed(lease.Unlock()) })
+			released := locktest.Later(func() (struct{}, error) { return struct{}{}, locktest.IgnoreUnconfirmed(lease.Unlock()) })
 			last := lease.Token()
 			for range waiting {
 				token := redistest.Receive(s.w, "the lock", served)
@@ -164,7 +164,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 // takes the lock fails, it asks whether that was executed, and returns nil.
 func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	eachStrike(t, func(k swept) []*scripts.Script { return k.force }, func(s *sweep, fault redistest.Kind) {
+	eachStrike(t, func(k swept) []*scripts.Script { return k.force }, func(s *sweep, fault redistest.FaultKind) {
 		for step, script := range s.force {
 			for _, cancelled := range []bool{false, true} {
 				s.reopen()
@@ -174,7 +174,7 @@ func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 	})
 }
 
-func (s *sweep) forceFails(fault redistest.Kind, step int, cancelled bool, what string) { //nolint:revive // a case of the test
+func (s *sweep) forceFails(fault redistest.FaultKind, step int, cancelled bool, what string) { //nolint:revive // a case of the test
 	s.w.Helper()
 	force := func(ctx context.Context, of *signalbox.Session) error {
 		return s.New(of, what).(interface {

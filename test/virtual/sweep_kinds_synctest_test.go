@@ -56,7 +56,7 @@ func sweptExclusive(p locktest.Primitive) swept {
 			{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}},
 			{
 				name: "LockThatIsFoundByAPoll", held: true, after: 2, deaf: true,
-				match: locktest.Runs(scripts.LockPoll), steps: []string{poll, poll, poll},
+				match: locktest.RunsScript(scripts.LockPoll), steps: []string{poll, poll, poll},
 			},
 		},
 	}
@@ -88,7 +88,7 @@ func sweptWriter() swept {
 		scenario{name: "LockOfAFreeLock", steps: []string{hello, enter}},
 		scenario{
 			name: "LockThatIsFoundByAPoll", held: true, after: 2, deaf: true,
-			match: locktest.Runs(scripts.RWLockLook), steps: []string{poll, poll, poll},
+			match: locktest.RunsScript(scripts.RWLockLook), steps: []string{poll, poll, poll},
 		})
 }
 
@@ -123,7 +123,7 @@ func (k swept) counts(of scenario) redistest.Match {
 	if of.match != nil {
 		return of.match
 	}
-	runs, subscribes := locktest.Runs(scripts.SessionHello, k.acquire, k.undo, k.release), redistest.Commands(subscribe)
+	runs, subscribes := locktest.RunsScript(scripts.SessionHello, k.acquire, k.undo, k.release), redistest.Commands(subscribe)
 	own := names.Session(names.DefaultPrefix, "") // the channel of a session that holds a lock for more than a moment
 	return func(request []string) bool {
 		return runs(request) || subscribes(request) && !strings.HasPrefix(request[1], own)

@@ -60,7 +60,7 @@ func (t trial) String() string {
 // strikesOf returns every fault for one request. Delays are also longer than the client waits for a silent connection, and
 // longer than a short lease.
 func strikesOf(step int, term time.Duration) (faults []redistest.Fault) {
-	for _, kind := range redistest.Kinds() {
+	for _, kind := range redistest.FaultKinds() {
 		if kind != redistest.DelayRequest && kind != redistest.DelayReply {
 			faults = append(faults, redistest.Fault{Kind: kind, At: step})
 			continue
@@ -211,7 +211,7 @@ func (s *sweep) play(name string, tr trial) (acquired bool, err error) {
 		if err := s.valid(name, lease); err != nil {
 			return true, err
 		}
-		if err := locktest.Confirmed(lease.Unlock()); err != nil {
+		if err := locktest.IgnoreUnconfirmed(lease.Unlock()); err != nil {
 			return true, err
 		}
 	}
@@ -243,12 +243,12 @@ func (s *sweep) isDone(name string, last uint64) error {
 
 func (s *sweep) becomesFree(name string) error {
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		if locktest.Settling(s.Session) == 0 && s.view.Free(name) {
+		if locktest.Undoing(s.Session) == 0 && s.view.Free(name) {
 			return nil
 		}
 		if time.Since(began) > undone {
 			left, err := s.view.Hold(name)
-			return errors.Join(fmt.Errorf("%d calls are not settled, and the server has %+v", locktest.Settling(s.Session), left), err)
+			return errors.Join(fmt.Errorf("%d calls are not settled, and the server has %+v", locktest.Undoing(s.Session), left), err)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestAHolderThatDiesYoungDelaysTheOthersLittle(t *testing.T) { //nolint:para
 	} {
 		for _, kind := range steppedKinds() {
 			lasts := c.lasts
-			if kind.name == locktest.Shared().Name {
+			if kind.name == locktest.RedissonReentrant().Name {
 				lasts = c.java
 			}
 			if lasts == 0 {

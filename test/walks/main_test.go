@@ -17,7 +17,7 @@ import (
 var server *redistest.Server
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.Beside(m, func(s *redistest.Server) { server = s }))
+	goleak.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { server = s }))
 }
 
 const (

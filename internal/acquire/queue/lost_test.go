@@ -243,7 +243,7 @@ func TestAForcedLockMakesItsWaiterDoubtful(t *testing.T) {
 // States: begun, and the release gets no reply. It is repeated.
 func TestRelease_NoReply_IsRepeated(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+	for _, kind := range []redistest.FaultKind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		p := newPlace(t)
 		u, other := p.behind(), p.plain()
 		a := u.takes()

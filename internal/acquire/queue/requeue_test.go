@@ -133,7 +133,7 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 func TestRequeue_NoReply_ReleasesAndWaits(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+	for _, kind := range []redistest.FaultKind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		for name, isQueued := range map[string]bool{"Alone": false, "WithAWaiter": true} {
 			t.Run(kind.String()+name, func(t *testing.T) {
 				t.Parallel()

@@ -143,7 +143,7 @@ func TestPermitsFreedBySwapAreGranted(t *testing.T) {
 func TestSwap_NoReply_IsRepeated(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.SwallowReply} {
+	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.SwallowReply} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)

@@ -126,7 +126,7 @@ func (u *user) overtakes(holder *user) time.Duration {
 func TestEnter_NoReply_IsRepeated(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		p := newPlace(t)
 		holder, u, third := p.plain(), p.behind(), p.plain()
 		held := holder.takes()

@@ -85,22 +85,22 @@ func IsClosed[T any](c <-chan T) bool {
 
 // Watched is a context that reports when a call begins to wait for its end: a call that waits in the queue of its session
 // does so after it has its place there.
-type Watched struct {
+type WatchedContext struct {
 	context.Context //nolint:containedctx // it is one
 
-	Listened <-chan struct{} // closed by the first call of Done
-	listened func()
+	Waiting <-chan struct{} // closed by the first call of Done
+	waiting func()
 }
 
 // Watch returns ctx, watched.
-func Watch(ctx context.Context) *Watched {
+func Watch(ctx context.Context) *WatchedContext {
 	listened := make(chan struct{})
-	return &Watched{Context: ctx, Listened: listened, listened: sync.OnceFunc(func() { close(listened) })}
+	return &WatchedContext{Context: ctx, Waiting: listened, waiting: sync.OnceFunc(func() { close(listened) })}
 }
 
 // Done implements context.Context.
-func (w *Watched) Done() <-chan struct{} {
-	w.listened()
+func (w *WatchedContext) Done() <-chan struct{} {
+	w.waiting()
 	return w.Context.Done()
 }
 
@@ -109,6 +109,6 @@ func Queue[T any](ctx context.Context, tb testing.TB, call func(ctx context.Cont
 	tb.Helper()
 	w := Watch(ctx)
 	returned := LaterWith(w, call) //nolint:contextcheck // it has ctx in it
-	redistest.Receive(tb, "a place in the queue of the session", w.Listened)
+	redistest.Receive(tb, "a place in the queue of the session", w.Waiting)
 	return returned
 }

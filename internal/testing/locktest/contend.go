@@ -14,7 +14,7 @@ import (
 
 // Contend runs Lock of a lock on another goroutine, and returns when its session has a further ticket in the lock's queue,
 // and listens to its grants.
-func Contend[T any](
+func Enqueue[T any](
 	ctx context.Context, tb testing.TB, server *redistest.Server, name string,
 	lock func(ctx context.Context) (T, error),
 ) <-chan Result[T] {

@@ -11,7 +11,7 @@ import (
 )
 
 // Runs matches the requests that run one of the scripts, by digest or by text.
-func Runs(these ...*scripts.Script) redistest.Match {
+func RunsScript(these ...*scripts.Script) redistest.Match {
 	return func(req []string) bool {
 		if len(req) < 2 {
 			return false
@@ -49,7 +49,7 @@ func Script(req []string) *scripts.Script {
 }
 
 // Names returns which script a request runs, or else its command.
-func Names(req []string) string {
+func CommandName(req []string) string {
 	if s := Script(req); s != nil {
 		return s.Name
 	}

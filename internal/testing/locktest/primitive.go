@@ -45,7 +45,7 @@ func (p Primitive) Key(name string) string {
 }
 
 // Line returns the key of the queue for the lock of that name, if there is one.
-func (p Primitive) Line(name string) string {
+func (p Primitive) Queue(name string) string {
 	switch p.Name {
 	case semaphoreName:
 		return Keys(name).PermitsLine()
@@ -58,7 +58,7 @@ func (p Primitive) Line(name string) string {
 }
 
 // Lives returns the key of the lives of the sessions in that queue.
-func (p Primitive) Lives(name string) string {
+func (p Primitive) Heartbeats(name string) string {
 	switch p.Name {
 	case semaphoreName:
 		return Keys(name).PermitsLives()
@@ -80,7 +80,7 @@ func Reentrant() Primitive {
 
 // Shared is the same in the layout of Redisson. It is not among Primitives, because some suites read the keys of
 // the library's own layout.
-func Shared() Primitive {
+func RedissonReentrant() Primitive {
 	return Primitive{"redisson", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return reentrant.New(s, name, append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 	}}
@@ -94,7 +94,7 @@ func SetNX() Primitive {
 }
 
 // SharedFair is the fair lock in the layout of Redisson.
-func SharedFair() Primitive {
+func RedissonFair() Primitive {
 	return Primitive{"redisson fair", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return fair.New(s, name, append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 	}}
@@ -110,14 +110,14 @@ func Fair() Primitive {
 // Writer is the writing side of package rwlock.
 func Writer() Primitive {
 	return Primitive{writerName, func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return NewWrites(s, name, options...)
+		return NewWriteLocker(s, name, options...)
 	}}
 }
 
 // Reader is the reading side of package rwlock. It excludes only writers, so it is not one of Primitives.
 func Reader() Primitive {
 	return Primitive{readerName, func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return Reads{rwlock.New(s, name, options...)}
+		return ReadLocker{rwlock.New(s, name, options...)}
 	}}
 }
 
@@ -128,7 +128,7 @@ func Locks() []Primitive { return []Primitive{Reentrant(), Fair(), Writer()} }
 func Primitives() []Primitive { return append(Locks(), Permit()) }
 
 // Named returns the kind with that name, for child processes that get the name as an argument.
-func Named(name string) Primitive {
+func PrimitiveNamed(name string) Primitive {
 	for _, p := range append(Primitives(), Reader()) {
 		if p.Name == name {
 			return p

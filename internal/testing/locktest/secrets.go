@@ -17,19 +17,19 @@ import (
 )
 
 // As makes clients of a server as one of its users. The server may be several that a client sees as one.
-type As struct {
+type User struct {
 	Server         redistest.Topology
-	User, Password string
+	Name, Password string
 }
 
 // Client returns a client of that user, closed when the test ends.
-func (a As) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (a User) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return a.Server.Client(tb, func(o *rueidis.ClientOption) {
 		if mod != nil {
 			mod(o)
 		}
-		o.Username, o.Password = a.User, a.Password
+		o.Username, o.Password = a.Name, a.Password
 		o.PipelineMultiplex = -1                       // one connection, made at once: later ones may be refused
 		o.ClientSetInfo = rueidis.DisableClientSetInfo // see signalbox.Tune
 	})
@@ -39,9 +39,9 @@ func (a As) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Clien
 type Secrets struct {
 	mu struct {
 		sync.Mutex
-		said    bytes.Buffer
-		secrets []string
-		broken  []string // errors of more than one line
+		recorded bytes.Buffer
+		secrets  []string
+		broken   []string // errors of more than one line
 	}
 }
 
@@ -56,7 +56,7 @@ func NewSecrets(tb testing.TB) *Secrets {
 		for _, text := range s.mu.broken {
 			tb.Errorf("an error of more than one line: %q", text)
 		}
-		said := s.mu.said.String()
+		said := s.mu.recorded.String()
 		for _, secret := range s.mu.secrets {
 			if secret != "" && strings.Contains(said, secret) {
 				tb.Errorf("%q is in:\n%s", secret, said)
@@ -67,17 +67,17 @@ func NewSecrets(tb testing.TB) *Secrets {
 }
 
 // Keep names secrets.
-func (s *Secrets) Keep(secrets ...string) {
+func (s *Secrets) Add(secrets ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.secrets = append(s.mu.secrets, secrets...)
 }
 
 // KeepSession makes secrets of the ids of a session and of all its holds, which begin with it.
-func (s *Secrets) KeepSession(of *signalbox.Session) { s.Keep((*session.Handle)(of).Session().ID()) }
+func (s *Secrets) AddSession(of *signalbox.Session) { s.Add((*session.Handle)(of).Session().ID()) }
 
 // Hear records an error that a caller got, and returns it.
-func (s *Secrets) Hear(err error) error {
+func (s *Secrets) RecordError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -95,14 +95,14 @@ func (s *Secrets) Hear(err error) error {
 func (s *Secrets) Write(line []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.said.Write(line)
+	return s.mu.recorded.Write(line)
 }
 
 // Said returns everything so far.
-func (s *Secrets) Said() string {
+func (s *Secrets) Recorded() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.said.String()
+	return s.mu.recorded.String()
 }
 
 // Logger returns a logger whose output is recorded.

@@ -29,7 +29,7 @@ func Await(tb testing.TB, what string, done func() bool) {
 // AwaitFor is Await with another limit.
 func AwaitFor(tb testing.TB, limit time.Duration, what string, done func() bool) {
 	tb.Helper()
-	if !Became(limit, done) {
+	if !PollUntil(limit, done) {
 		tb.Fatalf("not within %v: %s", limit, what)
 	}
 }

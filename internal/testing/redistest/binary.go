@@ -30,10 +30,10 @@ func serverBinary() (string, error) {
 }
 
 // missing reports to the tests of a process that there is no server to run.
-type missing struct{ told atomic.Bool }
+type missingServer struct{ reported atomic.Bool }
 
 //nolint:gochecknoglobals // a process says it once
-var noServer missing
+var noServer missingServer
 
 // NeedServer ends a test if there is no server to run. Only the first such test of the process fails, and says what to
 // install; the others are skipped. [Start], [StartSentinel] and [StartCluster] call it. A test that uses
@@ -43,11 +43,11 @@ func NeedServer(tb testing.TB) {
 	noServer.end(tb)
 }
 
-func (m *missing) end(tb testing.TB) {
+func (m *missingServer) end(tb testing.TB) {
 	tb.Helper()
 	if _, err := serverBinary(); err == nil {
 		return
-	} else if m.told.CompareAndSwap(false, true) {
+	} else if m.reported.CompareAndSwap(false, true) {
 		tb.Fatal(err)
 	}
 	tb.Skip("no Redis server to test with: another test of this package says what to install")

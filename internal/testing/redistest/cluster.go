@@ -157,12 +157,12 @@ func (c *Cluster) AwaitFailover(tb testing.TB, slot int, old *Server) *Server {
 // node knows that. Then the next failover could happen.
 func (c *Cluster) AwaitReady(tb testing.TB) {
 	tb.Helper()
-	mustBecome(tb, "six nodes to which all is well", c.ready, c.describe)
+	mustPollUntil(tb, "six nodes to which all is well", c.ready, c.describe)
 }
 
 func (c *Cluster) awaitNode(tb testing.TB, what string, find func() *Server) (found *Server) {
 	tb.Helper()
-	mustBecome(tb, what, func() bool {
+	mustPollUntil(tb, what, func() bool {
 		found = find()
 		return found != nil
 	}, c.describe)
@@ -173,7 +173,7 @@ func (c *Cluster) awaitNode(tb testing.TB, what string, find func() *Server) (fo
 // returns the one with the latest vote: the others have not heard of that vote yet.
 func (c *Cluster) owner(slot int) (found *Server) {
 	epoch := int64(-1)
-	for n, m := range c.selves() {
+	for n, m := range c.selfViews() {
 		if m.has(slot) && m.epoch > epoch {
 			found, epoch = n, m.epoch
 		}
@@ -183,9 +183,9 @@ func (c *Cluster) owner(slot int) (found *Server) {
 
 func (c *Cluster) replica(slot int) *Server {
 	owner := c.owner(slot)
-	selves := c.selves()
+	selves := c.selfViews()
 	for n, m := range selves {
-		if o, ok := selves[owner]; ok && m.of == o.id {
+		if o, ok := selves[owner]; ok && m.primary == o.id {
 			return n
 		}
 	}
@@ -212,7 +212,7 @@ func (c *Cluster) ready() bool {
 		if err != nil || !n.isWell() || !v.whole(len(c.nodes)) {
 			return false
 		}
-		return v.self().of == "" || n.linked()
+		return v.self().primary == "" || n.linked()
 	})
 }
 

@@ -18,7 +18,7 @@ func (c *Cluster) form(timeout time.Duration) error {
 	if err := c.join(); err != nil {
 		return err
 	}
-	if !Became(startLimit, c.ready) {
+	if !PollUntil(startLimit, c.ready) {
 		return fmt.Errorf("redistest: the cluster was not ready within %v:\n%s", startLimit, c.describe())
 	}
 	if timeout == 0 {
@@ -78,7 +78,7 @@ func (c *Cluster) meet() error {
 				return fmt.Errorf("redistest: meet: %w", err)
 			}
 		}
-		if Became(meetLimit, c.met) {
+		if PollUntil(meetLimit, c.met) {
 			return nil
 		}
 		if time.Now().After(ends) {
@@ -94,15 +94,15 @@ func (c *Cluster) met() bool {
 		if err != nil || len(v) != len(c.nodes) {
 			return false
 		}
-		return !slices.ContainsFunc(v, func(m member) bool { return m.flagged("handshake") })
+		return !slices.ContainsFunc(v, func(m nodeInfo) bool { return m.flagged("handshake") })
 	})
 }
 
 // replicate makes the second half of the nodes the replicas of the first.
 func (c *Cluster) replicate() error {
-	var selves map[*Server]member
-	if !Became(startLimit, func() bool {
-		selves = c.selves()
+	var selves map[*Server]nodeInfo
+	if !PollUntil(startLimit, func() bool {
+		selves = c.selfViews()
 		return len(selves) == len(c.nodes)
 	}) {
 		return fmt.Errorf("redistest: not all nodes replied within %v:\n%s", startLimit, c.describe())

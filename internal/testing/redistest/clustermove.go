@@ -45,10 +45,10 @@ func (c *Cluster) BeginMove(tb testing.TB, slot int, to *Server) *Move {
 }
 
 // selves waits until both ends of the move reply, and returns what each node says of itself.
-func (m *Move) selves(tb testing.TB) (selves map[*Server]member) {
+func (m *Move) selves(tb testing.TB) (selves map[*Server]nodeInfo) {
 	tb.Helper()
-	mustBecome(tb, "both ends of slot "+strconv.Itoa(m.Slot), func() bool {
-		selves = m.cluster.selves()
+	mustPollUntil(tb, "both ends of slot "+strconv.Itoa(m.Slot), func() bool {
+		selves = m.cluster.selfViews()
 		return selves[m.From].id != "" && selves[m.To].id != ""
 	}, m.cluster.describe)
 	return selves
@@ -79,14 +79,14 @@ func (m *Move) Finish(tb testing.TB) {
 	selves := m.selves(tb)
 	told := []*Server{m.To, m.From}
 	for n, self := range selves {
-		if self.of == "" && n != m.To && n != m.From {
+		if self.primary == "" && n != m.To && n != m.From {
 			told = append(told, n)
 		}
 	}
 	for _, n := range told {
 		n.MustDo(tb, "CLUSTER", "SETSLOT", m.Slot, "NODE", selves[m.To].id)
 	}
-	mustBecome(tb, fmt.Sprintf("slot %d at %s", m.Slot, m.To.Addr()), func() bool {
+	mustPollUntil(tb, fmt.Sprintf("slot %d at %s", m.Slot, m.To.Addr()), func() bool {
 		return m.cluster.agreed(m.Slot, m.To, nil)
 	}, m.cluster.describe)
 }

@@ -11,10 +11,10 @@ import (
 )
 
 // member is a node of a cluster, as one of them sees it.
-type member struct {
+type nodeInfo struct {
 	id        string
 	flags     []string
-	of        string // the id of its primary, if it is a replica
+	primary   string // the id of its primary, if it is a replica
 	epoch     int64
 	connected bool
 	slots     []slotRange
@@ -24,10 +24,10 @@ type member struct {
 type slotRange struct{ first, last int }
 
 // view is what one node sees.
-type view []member
+type nodeView []nodeInfo
 
 // view asks the node what it sees.
-func (s *Server) view() (view, error) {
+func (s *Server) view() (nodeView, error) {
 	reply, err := s.at().do(viewLimit, "CLUSTER", "NODES")
 	if err != nil {
 		return nil, err
@@ -40,16 +40,16 @@ func (s *Server) view() (view, error) {
 //	<id> <ip:port@bus,...> <flag,...> <primary or -> <ping> <pong> <epoch> <link> <slot or first-last>...
 //
 // Slots on their way stand last, in brackets; they are their owner's still.
-func parseView(text string) (view, error) {
-	var v view
+func parseView(text string) (nodeView, error) {
+	var v nodeView
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) < 8 {
 			return nil, fmt.Errorf("redistest: not a node of a cluster: %q", line)
 		}
-		m := member{id: words[0], flags: strings.Split(words[2], ","), connected: words[7] == "connected"}
+		m := nodeInfo{id: words[0], flags: strings.Split(words[2], ","), connected: words[7] == "connected"}
 		if words[3] != "-" {
-			m.of = words[3]
+			m.primary = words[3]
 		}
 		var err error
 		if m.epoch, err = strconv.ParseInt(words[6], 10, 64); err != nil {
@@ -77,35 +77,35 @@ func parseRange(word string) (r slotRange, ok bool) {
 }
 
 // has reports whether the member is a primary that has the slot.
-func (m member) has(slot int) bool {
-	return m.of == "" && slices.ContainsFunc(m.slots, func(r slotRange) bool { return r.first <= slot && slot <= r.last })
+func (m nodeInfo) has(slot int) bool {
+	return m.primary == "" && slices.ContainsFunc(m.slots, func(r slotRange) bool { return r.first <= slot && slot <= r.last })
 }
 
-func (m member) flagged(flag string) bool { return slices.Contains(m.flags, flag) }
+func (m nodeInfo) flagged(flag string) bool { return slices.Contains(m.flags, flag) }
 
 // self returns the node that was asked.
-func (v view) self() member {
+func (v nodeView) self() nodeInfo {
 	for _, m := range v {
 		if m.flagged("myself") {
 			return m
 		}
 	}
-	return member{}
+	return nodeInfo{}
 }
 
 // known returns the member of an id.
-func (v view) known(id string) member {
+func (v nodeView) known(id string) nodeInfo {
 	for _, m := range v {
 		if m.id == id {
 			return m
 		}
 	}
-	return member{}
+	return nodeInfo{}
 }
 
 // whole reports whether there are n members, each of them well, known by all of its names, and half of
 // them replicas.
-func (v view) whole(n int) bool {
+func (v nodeView) whole(n int) bool {
 	replicas := 0
 	for _, m := range v {
 		if m.flagged("handshake") || m.flagged("noaddr") || m.flagged("fail") || m.flagged("fail?") {
@@ -114,7 +114,7 @@ func (v view) whole(n int) bool {
 		if !m.connected && !m.flagged("myself") {
 			return false
 		}
-		if m.of != "" {
+		if m.primary != "" {
 			replicas++
 		}
 	}
@@ -122,9 +122,9 @@ func (v view) whole(n int) bool {
 }
 
 // selves returns what each node that replies says of itself.
-func (c *Cluster) selves() map[*Server]member {
+func (c *Cluster) selfViews() map[*Server]nodeInfo {
 	var mu sync.Mutex
-	selves := make(map[*Server]member)
+	selves := make(map[*Server]nodeInfo)
 	all(c.nodes, func(n *Server) bool {
 		v, err := n.view()
 		if err == nil {

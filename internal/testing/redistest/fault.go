@@ -12,13 +12,13 @@ import (
 
 // Kind says what a Fault does. A stream cannot have holes, so what strikes one request
 // or reply strikes all that follows in its direction on the same connection.
-type Kind int
+type FaultKind int
 
 // The kinds of faults. Other connections are never affected.
 const (
 	// CutBeforeRequest closes the connection instead of forwarding the request. Replies to
 	// earlier requests of the connection that are still on their way are lost as well.
-	CutBeforeRequest Kind = iota + 1
+	CutBeforeRequest FaultKind = iota + 1
 	// CutAfterRequest forwards the request, waits for the reply, so that the request has been
 	// executed, and closes the connection instead of delivering it. Earlier replies are
 	// delivered, later requests of the connection are not forwarded.
@@ -43,10 +43,10 @@ const (
 )
 
 // none is the kind of no fault.
-const none Kind = 0
+const noFault FaultKind = 0
 
 // String returns the constant's name.
-func (k Kind) String() string {
+func (k FaultKind) String() string {
 	switch k {
 	case CutBeforeRequest:
 		return "CutBeforeRequest"
@@ -70,8 +70,8 @@ func (k Kind) String() string {
 }
 
 // Kinds returns every kind, for tests that go through all of them.
-func Kinds() []Kind {
-	return []Kind{
+func FaultKinds() []FaultKind {
+	return []FaultKind{
 		CutBeforeRequest, CutAfterRequest, CutAfterReply, DelayRequest,
 		DelayReply, SwallowRequest, SwallowReply, HalfOpen,
 	}
@@ -79,7 +79,7 @@ func Kinds() []Kind {
 
 // Fault is something that goes wrong at one request.
 type Fault struct {
-	Kind Kind
+	Kind FaultKind
 	// At is the number of the request among those that count, from 1, over all connections.
 	// Zero means the next one.
 	At int
@@ -88,40 +88,40 @@ type Fault struct {
 }
 
 // Armed is a fault that waits for its request.
-type Armed struct {
-	fault   Fault
-	once    sync.Once
-	strikes atomic.Bool // before anything shows at either end
-	fired   chan struct{}
+type ArmedFault struct {
+	fault Fault
+	once  sync.Once
+	begun atomic.Bool // before anything shows at either end
+	done  chan struct{}
 }
 
 // Fired returns a channel that is closed when the fault has struck: the connection was cut,
 // the message was dropped, or its delay has begun.
-func (a *Armed) Fired() <-chan struct{} { return a.fired }
+func (a *ArmedFault) Fired() <-chan struct{} { return a.done }
 
 // HasFired reports whether the fault has struck, or strikes now: it is true for a client that has noticed something of it.
-func (a *Armed) HasFired() bool { return a.strikes.Load() }
+func (a *ArmedFault) HasFired() bool { return a.begun.Load() }
 
 // kind returns what a does; none if a is nil.
-func (a *Armed) kind() Kind {
+func (a *ArmedFault) kind() FaultKind {
 	if a == nil {
-		return none
+		return noFault
 	}
 	return a.fault.Kind
 }
 
 // strike records that the fault strikes; a may be nil.
-func (a *Armed) strike() {
+func (a *ArmedFault) begin() {
 	if a != nil {
-		a.strikes.Store(true)
+		a.begun.Store(true)
 	}
 }
 
 // fire records that the fault has struck; a may be nil.
-func (a *Armed) fire() {
-	a.strike()
+func (a *ArmedFault) finish() {
+	a.begin()
 	if a != nil {
-		a.once.Do(func() { close(a.fired) })
+		a.once.Do(func() { close(a.done) })
 	}
 }
 

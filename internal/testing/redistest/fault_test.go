@@ -22,8 +22,8 @@ type outcome struct {
 	executed int
 }
 
-func outcomes() map[redistest.Kind]outcome {
-	return map[redistest.Kind]outcome{
+func outcomes() map[redistest.FaultKind]outcome {
+	return map[redistest.FaultKind]outcome{
 		redistest.CutAfterRequest: {replies: 2, closed: true, executed: 3},
 		redistest.CutAfterReply:   {replies: 3, closed: true, executed: 3},
 		redistest.DelayRequest:    {replies: 5, executed: 5},
@@ -157,7 +157,7 @@ func TestStepsAreCountedOverAllConnections(t *testing.T) {
 
 func TestDelayOfOneConnectionDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.DelayRequest, redistest.DelayReply} {
+	for _, kind := range []redistest.FaultKind{redistest.DelayRequest, redistest.DelayReply} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			_, p := proxied(t)
@@ -174,7 +174,7 @@ func TestDelayOfOneConnectionDoesNotHoldUpOthers(t *testing.T) {
 
 func TestDelayLastsAsLongAsConfigured(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.DelayRequest, redistest.DelayReply} {
+	for _, kind := range []redistest.FaultKind{redistest.DelayRequest, redistest.DelayReply} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			_, p := proxied(t)
@@ -243,10 +243,10 @@ func TestSubscriptionCanBeStruck(t *testing.T) {
 // exactly if the reply does not arrive, and which must work again afterwards.
 func TestClientSeesEveryKind(t *testing.T) {
 	t.Parallel()
-	executed := map[redistest.Kind]int{
+	executed := map[redistest.FaultKind]int{
 		redistest.CutBeforeRequest: 0, redistest.SwallowRequest: 0, redistest.HalfOpen: 0,
 	}
-	for _, kind := range redistest.Kinds() {
+	for _, kind := range redistest.FaultKinds() {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			silent := kind == redistest.SwallowRequest || kind == redistest.SwallowReply || kind == redistest.HalfOpen
@@ -301,8 +301,8 @@ func TestCutIsAnEndAndNotAResetWhileTheClientSends(t *testing.T) {
 
 func TestKindsHaveNames(t *testing.T) {
 	t.Parallel()
-	for _, k := range redistest.Kinds() {
+	for _, k := range redistest.FaultKinds() {
 		require.NotContains(t, k.String(), "(")
 	}
-	require.Equal(t, "Kind(99)", redistest.Kind(99).String())
+	require.Equal(t, "Kind(99)", redistest.FaultKind(99).String())
 }

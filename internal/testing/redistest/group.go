@@ -74,7 +74,7 @@ func (s *Server) AwaitCopied(tb testing.TB, replica *Server) {
 		info, err := replica.at().info(viewLimit, "replication")
 		return err == nil && info["role"] == "slave" && s.integer(info["slave_repl_offset"]) >= written
 	}
-	mustBecome(tb, "a replica at "+replica.Addr()+" with all that "+s.Addr()+" has", copied, replica.Log)
+	mustPollUntil(tb, "a replica at "+replica.Addr()+" with all that "+s.Addr()+" has", copied, replica.Log)
 }
 
 // isPrimary reports whether the server says that it is a primary.
@@ -85,9 +85,9 @@ func (s *Server) isPrimary() bool {
 
 // mustBecome fails the test unless done returns true in time. saw describes the last state for the failure
 // message.
-func mustBecome(tb testing.TB, what string, done func() bool, saw func() string) {
+func mustPollUntil(tb testing.TB, what string, done func() bool, saw func() string) {
 	tb.Helper()
-	if !Became(changeLimit, done) {
+	if !PollUntil(changeLimit, done) {
 		tb.Fatalf("redistest: not within %v: %s; there is:\n%s", changeLimit, what, saw())
 	}
 }

@@ -127,7 +127,7 @@ func newClient(tb testing.TB, opt rueidis.ClientOption, mod func(*rueidis.Client
 	var err error
 	// The client waits for a connection for a second or two, and a machine may be suspended for as long. A
 	// reply of the server is final.
-	Became(startLimit, func() bool {
+	PollUntil(startLimit, func() bool {
 		c, err = rueidis.NewClient(opt)
 		_, replied := rueidis.IsRedisErr(err)
 		return err == nil || replied

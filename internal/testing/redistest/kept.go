@@ -12,34 +12,36 @@ import (
 
 // Kept is a server whose Do and MustDo keep their connections, for tests that send thousands of commands. Unlike
 // [Server.Do] they must not be used for commands that change their connection, and fail after a restart.
-type Kept struct {
+type PooledServer struct {
 	*Server
 
 	auth []any // the first command of a connection; nil for the default user
-	idle chan *keptConn
+	idle chan *pooledConn
 }
 
-type keptConn struct {
+type pooledConn struct {
 	net.Conn
 
 	replies *bufio.Reader
 }
 
 // keptConns is how many connections are kept at most.
-const keptConns = 16
+const poolSize = 16
 
 // Keep returns the server with connections that are kept until Close.
-func Keep(s *Server) *Kept { return &Kept{Server: s, idle: make(chan *keptConn, keptConns)} }
+func Pool(s *Server) *PooledServer {
+	return &PooledServer{Server: s, idle: make(chan *pooledConn, poolSize)}
+}
 
 // KeepAs is Keep for another user.
-func KeepAs(s *Server, user, password string) *Kept {
-	k := Keep(s)
+func PoolAs(s *Server, user, password string) *PooledServer {
+	k := Pool(s)
 	k.auth = []any{"AUTH", user, password}
 	return k
 }
 
 // Close closes the connections that no command uses, and leaves the server alone.
-func (k *Kept) Close() {
+func (k *PooledServer) Close() {
 	for {
 		select {
 		case c := <-k.idle:
@@ -51,7 +53,7 @@ func (k *Kept) Close() {
 }
 
 // Do is Server.Do over a connection that is kept.
-func (k *Kept) Do(args ...any) (any, error) {
+func (k *PooledServer) Do(args ...any) (any, error) {
 	c, err := k.conn()
 	if err != nil {
 		return nil, err
@@ -73,7 +75,7 @@ func (k *Kept) Do(args ...any) (any, error) {
 }
 
 // MustDo is Do that fails the test if there is an error.
-func (k *Kept) MustDo(tb testing.TB, args ...any) any {
+func (k *PooledServer) MustDo(tb testing.TB, args ...any) any {
 	tb.Helper()
 	reply, err := k.Do(args...)
 	if err != nil {
@@ -82,7 +84,7 @@ func (k *Kept) MustDo(tb testing.TB, args ...any) any {
 	return reply
 }
 
-func (k *Kept) conn() (*keptConn, error) {
+func (k *PooledServer) conn() (*pooledConn, error) {
 	select {
 	case c := <-k.idle:
 		return c, nil
@@ -92,7 +94,7 @@ func (k *Kept) conn() (*keptConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
-	kept := &keptConn{c, bufio.NewReader(c)}
+	kept := &pooledConn{c, bufio.NewReader(c)}
 	if k.auth == nil {
 		return kept, nil
 	}
@@ -107,7 +109,7 @@ func (k *Kept) conn() (*keptConn, error) {
 	return kept, nil
 }
 
-func (c *keptConn) do(args []any) (any, error) {
+func (c *pooledConn) do(args []any) (any, error) {
 	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
 		return nil, err
 	}

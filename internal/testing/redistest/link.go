@@ -24,32 +24,32 @@ const queueSize = 1024
 // link is over when the server has closed its connection, or the link is severed, and the client has closed
 // its own.
 type link struct {
-	proxy          *Proxy
-	client, server *net.TCPConn
-	up, down       chan parcel // requests, replies
-	pending        pending
-	running        atomic.Int32 // goroutines
+	proxy             *Proxy
+	client, server    *net.TCPConn
+	requests, replies chan packet // requests, replies
+	pending           pendingRequests
+	running           atomic.Int32 // goroutines
 
 	// What a reader finds muted it drops, the end of its connection included. The writers
 	// drop what they still have only if silent.
-	upMuted, downMuted, silent atomic.Bool
+	requestsMuted, repliesMuted, silent atomic.Bool
 
 	severed chan struct{} // closed once the server side is closed
 	once    sync.Once     // of sever
 }
 
 // parcel is what a writer forwards.
-type parcel struct {
+type packet struct {
 	data  []byte
 	due   time.Time
-	cut   bool   // sever the link afterwards
-	fault *Armed // what cut fires
+	cut   bool        // sever the link afterwards
+	fault *ArmedFault // what cut fires
 }
 
 func newLink(p *Proxy, client, server *net.TCPConn) *link {
 	return &link{
 		proxy: p, client: client, server: server,
-		up: make(chan parcel, queueSize), down: make(chan parcel, queueSize),
+		requests: make(chan packet, queueSize), replies: make(chan packet, queueSize),
 		severed: make(chan struct{}),
 	}
 }
@@ -70,30 +70,30 @@ func (l *link) start(group *sync.WaitGroup) {
 }
 
 func (l *link) readRequests() {
-	defer close(l.up)
+	defer close(l.requests)
 	r := bufio.NewReader(l.client)
 	for {
 		words, raw, err := readRequest(r)
 		if err != nil {
-			l.ended(err, &l.upMuted)
+			l.ended(err, &l.requestsMuted)
 			return
 		}
-		if !l.upMuted.Load() {
+		if !l.requestsMuted.Load() {
 			l.request(words, raw)
 		}
 	}
 }
 
 func (l *link) readReplies() {
-	defer close(l.down)
+	defer close(l.replies)
 	r := bufio.NewReader(l.server)
 	for {
 		f, err := readFrame(r)
 		if err != nil {
-			l.ended(err, &l.downMuted)
+			l.ended(err, &l.repliesMuted)
 			return
 		}
-		if !l.downMuted.Load() {
+		if !l.repliesMuted.Load() {
 			l.reply(f)
 		}
 	}
@@ -102,7 +102,7 @@ func (l *link) readReplies() {
 // ended keeps the end of a connection from the other side as long as the direction is muted.
 func (l *link) ended(err error, muted *atomic.Bool) {
 	if errors.Is(err, errProtocol) {
-		l.proxy.steps.note(err.Error())
+		l.proxy.counter.note(err.Error())
 		l.sever()
 	}
 	if muted.Load() {
@@ -112,7 +112,7 @@ func (l *link) ended(err error, muted *atomic.Bool) {
 
 // writeRequests forwards the end of the client's requests, unless the connection is silenced.
 func (l *link) writeRequests() {
-	l.forward(l.server, l.up)
+	l.forward(l.server, l.requests)
 	if !l.silent.Load() {
 		_ = l.server.CloseWrite() // fails if the server has gone, which its reader sees
 	}
@@ -120,26 +120,26 @@ func (l *link) writeRequests() {
 
 // writeReplies severs the link once the server has gone, as nothing can be forwarded then.
 func (l *link) writeReplies() {
-	l.forward(l.client, l.down)
+	l.forward(l.client, l.replies)
 	l.sever()
 }
 
 // forward writes until the queue is closed and empty. Errors are the business of the
 // reader of the same connection.
-func (l *link) forward(to io.Writer, queue <-chan parcel) {
+func (l *link) forward(to io.Writer, queue <-chan packet) {
 	for m := range queue {
 		if !l.wait(m.due) {
 			continue
 		}
 		if m.cut {
-			m.fault.strike() // a client that has the last reply, or sees the cut, may ask
+			m.fault.begin() // a client that has the last reply, or sees the cut, may ask
 		}
 		if !l.silent.Load() && len(m.data) > 0 {
 			_, _ = to.Write(m.data)
 		}
 		if m.cut {
 			l.sever()
-			m.fault.fire()
+			m.fault.finish()
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (l *link) wait(due time.Time) bool {
 }
 
 // send queues a parcel unless the link is severed.
-func (l *link) send(queue chan<- parcel, m parcel) {
+func (l *link) send(queue chan<- packet, m packet) {
 	select {
 	case queue <- m:
 	case <-l.severed:
@@ -180,7 +180,7 @@ func (l *link) isSevered() bool {
 // even instead of replies that it has not read yet.
 func (l *link) sever() {
 	l.once.Do(func() {
-		l.upMuted.Store(true)
+		l.requestsMuted.Store(true)
 		close(l.severed)
 		_ = l.server.Close() // what is lost by closing is meant to be lost
 		_ = l.client.CloseWrite()
@@ -195,7 +195,7 @@ func (l *link) abort() {
 
 // silence makes the link half open.
 func (l *link) silence() {
-	l.upMuted.Store(true)
-	l.downMuted.Store(true)
+	l.requestsMuted.Store(true)
+	l.repliesMuted.Store(true)
 	l.silent.Store(true)
 }

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	if redistest.RunChild() {
 		return
 	}
-	tests := redistest.Beside(m, func(*redistest.Server) {}) // which says once that there is no server to run, if so
-	goleak.VerifyTestMain(redistest.AtATime(8, tests), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+	tests := redistest.WithServer(m, func(*redistest.Server) {}) // which says once that there is no server to run, if so
+	goleak.VerifyTestMain(redistest.WithParallelism(8, tests), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
 }

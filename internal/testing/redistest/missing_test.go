@@ -34,7 +34,7 @@ func (e *ending) Skip(args ...any) {
 // Without a server one test says in one line what to install, and the others of its package are skipped.
 func TestMissingServerIsReportedOnce(t *testing.T) {
 	t.Setenv(ServerEnv, "no-such-server")
-	var m missing
+	var m missingServer
 	var failed, skipped int
 	for range 3 {
 		e := &ending{TB: t}

@@ -13,10 +13,10 @@ import (
 //
 // The reply to a subscription is a confirmation for each channel. Confirmations are pushes in RESP3 and
 // arrays in RESP2, but an error is an ordinary reply in both.
-type pending struct {
+type pendingRequests struct {
 	mu struct {
 		sync.Mutex
-		queue []request
+		queue []pendingRequest
 	}
 
 	// Used by the reader of replies alone.
@@ -25,28 +25,28 @@ type pending struct {
 }
 
 // request is one that has been forwarded.
-type request struct {
-	step step
-	verb string // of the confirmations that are its reply; empty for an ordinary reply
-	left int    // confirmations to come; 0: one for each channel subscribed to, at least one
+type pendingRequest struct {
+	step          countedRequest
+	verb          string // of the confirmations that are its reply; empty for an ordinary reply
+	confirmations int    // confirmations to come; 0: one for each channel subscribed to, at least one
 }
 
 // class is what a frame of the server is.
-type class int
+type frameClass int
 
 const (
-	classReply   class = iota + 1 // the reply to a request; confirmations after the first have no step
-	classMessage                  // published
-	classPush                     // any other push
+	classReply   frameClass = iota + 1 // the reply to a request; confirmations after the first have no step
+	classMessage                       // published
+	classPush                          // any other push
 )
 
 // add is called before the request is forwarded, so its reply cannot come before it.
-func (p *pending) add(words []string, s step) {
-	r := request{step: s}
+func (p *pendingRequests) add(words []string, s countedRequest) {
+	r := pendingRequest{step: s}
 	if len(words) > 0 {
 		verb := strings.ToLower(words[0])
 		if _, ok := undoes[verb]; ok {
-			r.verb, r.left = verb, len(words)-1
+			r.verb, r.confirmations = verb, len(words)-1
 		}
 	}
 	p.mu.Lock()
@@ -63,7 +63,7 @@ var undoes = map[string]string{
 }
 
 // match returns what a frame is, and for a reply the step of its request.
-func (p *pending) match(f frame) (class, step) {
+func (p *pendingRequests) match(f frame) (frameClass, countedRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	verb := ""
@@ -75,9 +75,9 @@ func (p *pending) match(f frame) (class, step) {
 	case len(p.mu.queue) > 0 && verb != "" && p.mu.queue[0].verb == verb:
 		return p.confirmLocked(f)
 	case (f.kind == '>' || aggregateOnly) && isMessage(verb):
-		return classMessage, step{}
+		return classMessage, countedRequest{}
 	case f.kind == '>' || len(p.mu.queue) == 0:
-		return classPush, step{}
+		return classPush, countedRequest{}
 	default:
 		return classReply, p.popLocked().step
 	}
@@ -85,31 +85,31 @@ func (p *pending) match(f frame) (class, step) {
 
 // confirmLocked takes a confirmation of the oldest request. The first one stands for its
 // reply, the last one removes it.
-func (p *pending) confirmLocked(f frame) (class, step) {
+func (p *pendingRequests) confirmLocked(f frame) (frameClass, countedRequest) {
 	head := &p.mu.queue[0]
 	first := head.step
-	if head.left == 0 {
-		head.left = max(1, len(p.channels[undoes[head.verb]]))
+	if head.confirmations == 0 {
+		head.confirmations = max(1, len(p.channels[undoes[head.verb]]))
 	}
 	p.resp3 = f.kind == '>'
 	p.record(f)
-	head.left--
-	head.step = step{}
-	if head.left == 0 {
+	head.confirmations--
+	head.step = countedRequest{}
+	if head.confirmations == 0 {
 		p.popLocked()
 	}
 	return classReply, first
 }
 
-func (p *pending) popLocked() request {
+func (p *pendingRequests) popLocked() pendingRequest {
 	head := p.mu.queue[0]
-	p.mu.queue[0] = request{}
+	p.mu.queue[0] = pendingRequest{}
 	p.mu.queue = p.mu.queue[1:]
 	return head
 }
 
 // record keeps the channels up to date with a confirmation.
-func (p *pending) record(f frame) {
+func (p *pendingRequests) record(f frame) {
 	if len(f.elems) < 2 {
 		return
 	}
@@ -127,7 +127,7 @@ func (p *pending) record(f frame) {
 	p.channels[verb][channel] = true
 }
 
-func (p *pending) subscribed() bool {
+func (p *pendingRequests) subscribed() bool {
 	for _, names := range p.channels {
 		if len(names) > 0 {
 			return true

@@ -16,9 +16,9 @@ import (
 // confirmation.
 func replies(t *testing.T, requests []string, sent ...string) []any {
 	t.Helper()
-	var p pending
+	var p pendingRequests
 	for i, r := range requests {
-		p.add(strings.Fields(r), step{k: i + 1})
+		p.add(strings.Fields(r), countedRequest{number: i + 1})
 	}
 	var got []any
 	r := bufio.NewReader(strings.NewReader(strings.ReplaceAll(strings.Join(sent, ""), " ", "\r\n")))
@@ -34,7 +34,7 @@ func replies(t *testing.T, requests []string, sent ...string) []any {
 		case classPush:
 			got = append(got, "push")
 		case classReply:
-			got = append(got, s.k)
+			got = append(got, s.number)
 		}
 	}
 }

@@ -11,7 +11,7 @@ const (
 )
 
 // Became calls done until it returns true, and reports whether it did so within limit.
-func Became(limit time.Duration, done func() bool) bool {
+func PollUntil(limit time.Duration, done func() bool) bool {
 	deadline := time.Now().Add(limit)
 	pause := pollFirst
 	t := time.NewTimer(pause)

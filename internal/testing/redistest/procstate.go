@@ -49,7 +49,7 @@ func (s *supervised) signalUntil(sig syscall.Signal, reached func(states []byte)
 	if err := sendSignal(s.pid, sig); err != nil {
 		return fmt.Errorf("redistest: signal %v to process %d: %w", sig, s.pid, err)
 	}
-	if !Became(stateLimit, func() bool { return reached(threadStates(s.pid)) }) {
+	if !PollUntil(stateLimit, func() bool { return reached(threadStates(s.pid)) }) {
 		return fmt.Errorf("redistest: process %d: threads in states %q after signal %v", s.pid, threadStates(s.pid), sig)
 	}
 	return nil

@@ -28,11 +28,11 @@ type Proxy struct {
 	links    sync.WaitGroup // the goroutines of all links, and the acceptor
 
 	accepted   atomic.Int64 // connections
-	hangsUp    atomic.Bool
+	hangUp     atomic.Bool
 	dropPushes atomic.Bool
 	dropped    atomic.Int64 // messages
 	latency    atomic.Int64 // nanoseconds
-	steps      steps
+	counter    requestCounter
 
 	mu struct {
 		sync.Mutex
@@ -61,7 +61,7 @@ func StartProxy(upstreamAddr string) (*Proxy, error) {
 func newProxy(r reporter, upstream string) (*Proxy, error) {
 	p := &Proxy{report: r}
 	p.upstream.Store(&upstream)
-	p.steps.mu.match = Commands("EVAL", "EVALSHA")
+	p.counter.mu.match = Commands("EVAL", "EVALSHA")
 	p.mu.open = make(map[*link]struct{})
 	var err error
 	for range startTries {
@@ -139,7 +139,7 @@ func (p *Proxy) listens(l *net.TCPListener) bool {
 func (p *Proxy) Accept() {
 	var err error
 	// A process that is being started has the last listener as well, until it becomes another program.
-	Became(startLimit, func() bool {
+	PollUntil(startLimit, func() bool {
 		err = p.listen()
 		return !errors.Is(err, syscall.EADDRINUSE)
 	})
@@ -180,7 +180,7 @@ func (p *Proxy) SwitchTo(upstreamAddr string) { p.upstream.Store(&upstreamAddr) 
 
 // HangUp makes new connections end at once, or last again, as those of a balancer without a server do. Those that exist
 // stay.
-func (p *Proxy) HangUp(on bool) { p.hangsUp.Store(on) }
+func (p *Proxy) HangUp(on bool) { p.hangUp.Store(on) }
 
 // Accepted returns how many connections the proxy has had.
 func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
@@ -234,7 +234,7 @@ func (p *Proxy) accept(listener *net.TCPListener) {
 			return
 		}
 		p.accepted.Add(1)
-		if p.hangsUp.Load() {
+		if p.hangUp.Load() {
 			_ = client.Close()
 			continue
 		}

@@ -269,7 +269,7 @@ func TestLatencyDelaysButDoesNotAddUp(t *testing.T) {
 
 func TestCloseAbortsDelays(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []redistest.Kind{redistest.DelayRequest, redistest.DelayReply} {
+	for _, kind := range []redistest.FaultKind{redistest.DelayRequest, redistest.DelayReply} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			_, p := proxied(t)

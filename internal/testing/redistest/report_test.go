@@ -23,7 +23,7 @@ func TestLogsKeepTheirEnd(t *testing.T) {
 	require.GreaterOrEqual(t, len(log.String()), tailSize)
 	require.LessOrEqual(t, len(log.String()), 2*tailSize)
 
-	var s steps
+	var s requestCounter
 	for range 5 * logSize {
 		s.note("GET")
 	}
@@ -38,7 +38,7 @@ func TestFailuresMarkTheTestOrPanic(t *testing.T) {
 	require.PanicsWithValue(t, "no 1", func() { reporter{}.failf("no %d", 1) })
 	p := &Proxy{}
 	require.Panics(t, func() { p.Arm(Fault{}) })
-	p.steps.mu.requests = 3
+	p.counter.mu.requests = 3
 	require.Panics(t, func() { p.Arm(Fault{Kind: CutAfterReply, At: 3}) })
 	require.NotPanics(t, func() { p.Arm(Fault{Kind: CutAfterReply, At: 4}) })
 }

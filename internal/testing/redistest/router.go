@@ -48,16 +48,16 @@ var (
 // shards; then the client gets the reply of the first. It forwards what shards publish. All methods may be called from
 // any goroutine.
 type Router struct {
-	shards  []string
-	routing atomic.Pointer[Routing]
-	invent  atomic.Pointer[func(words []string) string]
-	several atomic.Int64
-	proxy   *net.TCPListener
-	running sync.WaitGroup
+	shards   []string
+	routing  atomic.Pointer[Routing]
+	injected atomic.Pointer[func(words []string) string]
+	several  atomic.Int64
+	proxy    *net.TCPListener
+	running  sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		open   map[*routed]struct{}
+		open   map[*routedConn]struct{}
 		closed bool
 	}
 }
@@ -73,9 +73,9 @@ func NewRouter(tb testing.TB, routing Routing, shards ...*Server) *Router {
 	for _, s := range shards {
 		r.shards = append(r.shards, s.Addr())
 	}
-	r.mu.open = make(map[*routed]struct{})
+	r.mu.open = make(map[*routedConn]struct{})
 	r.Route(routing)
-	r.Invent(nil)
+	r.InjectErrors(nil)
 	r.running.Go(r.accept)
 	tb.Cleanup(r.Close)
 	return r
@@ -85,11 +85,11 @@ func NewRouter(tb testing.TB, routing Routing, shards ...*Server) *Router {
 func (r *Router) Route(routing Routing) { r.routing.Store(&routing) }
 
 // Invent sets a hook that is asked for an error to each request that was executed, in place of the reply. No error is "".
-func (r *Router) Invent(errorFor func(words []string) string) {
+func (r *Router) InjectErrors(errorFor func(words []string) string) {
 	if errorFor == nil {
 		errorFor = func([]string) string { return "" }
 	}
-	r.invent.Store(&errorFor)
+	r.injected.Store(&errorFor)
 }
 
 // Several returns how many scripts with keys of several slots have come.
@@ -148,7 +148,7 @@ func (r *Router) accept() {
 }
 
 // routed is one connection of a client, and one to each shard. Requests are served one after the other.
-type routed struct {
+type routedConn struct {
 	router  *Router
 	client  net.Conn
 	shards  []net.Conn
@@ -158,8 +158,8 @@ type routed struct {
 	writing sync.Mutex // to the client
 }
 
-func (r *Router) connect(client net.Conn) (*routed, error) {
-	c := &routed{router: r, client: client, ended: make(chan struct{})}
+func (r *Router) connect(client net.Conn) (*routedConn, error) {
+	c := &routedConn{router: r, client: client, ended: make(chan struct{})}
 	for _, addr := range r.shards {
 		shard, err := dialTCP(addr)
 		if err != nil {
@@ -175,7 +175,7 @@ func (r *Router) connect(client net.Conn) (*routed, error) {
 	return c, nil
 }
 
-func (c *routed) close() {
+func (c *routedConn) close() {
 	c.once.Do(func() {
 		close(c.ended)
 		_ = c.client.Close()
@@ -186,7 +186,7 @@ func (c *routed) close() {
 }
 
 // read is the reader of a shard: pushes go to the client at once.
-func (c *routed) read(i int) {
+func (c *routedConn) read(i int) {
 	defer c.close()
 	defer close(c.replies[i])
 	from := bufio.NewReader(c.shards[i])
@@ -207,13 +207,13 @@ func (c *routed) read(i int) {
 	}
 }
 
-func (c *routed) write(raw []byte) {
+func (c *routedConn) write(raw []byte) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	_, _ = c.client.Write(raw) // its reader sees that it has gone
 }
 
-func (c *routed) serve() {
+func (c *routedConn) serve() {
 	defer func() {
 		c.close()
 		c.router.mu.Lock()
@@ -232,7 +232,7 @@ func (c *routed) serve() {
 var errHangup = errors.New("redistest: the router closes the connection")
 
 // request serves one request.
-func (c *routed) request(words []string, raw []byte) error {
+func (c *routedConn) request(words []string, raw []byte) error {
 	routing, command := *c.router.routing.Load(), strings.ToUpper(words[0])
 	keys := keysOf(command, words)
 	for _, key := range keys {
@@ -273,7 +273,7 @@ func (c *routed) request(words []string, raw []byte) error {
 			reply = f.raw
 		}
 	}
-	if invented := (*c.router.invent.Load())(words); invented != "" {
+	if invented := (*c.router.injected.Load())(words); invented != "" {
 		reply = []byte("-" + invented + "\r\n")
 	}
 	c.write(reply)

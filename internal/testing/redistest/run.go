@@ -14,15 +14,15 @@ type Tests interface{ Run() int }
 
 // Beside returns tests that run while a server runs. use is called with the server before them. It is for
 // the examples of a package, and for tests that need no server of their own.
-func Beside(tests Tests, use func(server *Server)) Tests { return beside{tests, use} }
+func WithServer(tests Tests, use func(server *Server)) Tests { return testsWithServer{tests, use} }
 
-type beside struct {
+type testsWithServer struct {
 	tests Tests
 	use   func(server *Server)
 }
 
 // Run implements Tests.
-func (b beside) Run() int {
+func (b testsWithServer) Run() int {
 	server, err := StartServer()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -35,15 +35,15 @@ func (b beside) Run() int {
 
 // AtATime returns tests of which n that call t.Parallel run at a time, whatever -parallel says: for those that wait for
 // servers, wires and the ends of leases, for which more tests than processors are of use.
-func AtATime(n int, tests Tests) Tests { return atATime{tests, n} }
+func WithParallelism(n int, tests Tests) Tests { return parallelTests{tests, n} }
 
-type atATime struct {
+type parallelTests struct {
 	tests Tests
 	n     int
 }
 
 // Run implements Tests.
-func (a atATime) Run() int {
+func (a parallelTests) Run() int {
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(a.n)); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -9,12 +9,12 @@ import (
 )
 
 // doer is what scripts are made known to; *Server is one.
-type doer interface {
+type commandRunner interface {
 	MustDo(tb testing.TB, args ...any) any
 }
 
 // LoadScripts makes every script known to the server, so that each call of one is one request.
-func LoadScripts(tb testing.TB, server doer) {
+func LoadScripts(tb testing.TB, server commandRunner) {
 	tb.Helper()
 	all, err := scripts.All()
 	if err != nil {

@@ -81,7 +81,7 @@ func startSentinel(r reporter, c config) (*Sentinel, error) {
 	if err == nil {
 		err = s.hasten()
 	}
-	if err == nil && !Became(startLimit, s.ready) {
+	if err == nil && !PollUntil(startLimit, s.ready) {
 		err = fmt.Errorf("redistest: the sentinels did not find each other within %v:\n%s", startLimit, s.describe())
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Sentinel) follow() error {
 	if _, err := s.data[1].Do("REPLICAOF", "127.0.0.1", s.data[0].port); err != nil {
 		return err
 	}
-	if !Became(startLimit, s.data[1].linked) {
+	if !PollUntil(startLimit, s.data[1].linked) {
 		return fmt.Errorf("redistest: no replication within %v; the replica logged:\n%s", startLimit, s.data[1].Log())
 	}
 	return nil
@@ -176,12 +176,12 @@ func (s *Sentinel) AwaitFailover(tb testing.TB, old *Server) *Server {
 // sentinel knows: until the next failover could happen.
 func (s *Sentinel) AwaitReady(tb testing.TB) {
 	tb.Helper()
-	mustBecome(tb, "two data servers and three sentinels that agree", s.ready, s.describe)
+	mustPollUntil(tb, "two data servers and three sentinels that agree", s.ready, s.describe)
 }
 
 func (s *Sentinel) awaitPrimary(tb testing.TB, what string, good func(*Server) bool) (found *Server) {
 	tb.Helper()
-	mustBecome(tb, what, func() bool {
+	mustPollUntil(tb, what, func() bool {
 		found = s.elected()
 		return found != nil && good(found) && found.isPrimary()
 	}, s.describe)

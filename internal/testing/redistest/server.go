@@ -203,7 +203,7 @@ func (s *Server) await(proc *supervised) error {
 		}
 		return true
 	}
-	if Became(startLimit, func() bool { return !proc.running() || replies() }) && proc.running() {
+	if PollUntil(startLimit, func() bool { return !proc.running() || replies() }) && proc.running() {
 		return nil
 	}
 	if !proc.running() {

@@ -13,12 +13,12 @@ import (
 const logSize = 1000
 
 // steps counts the requests of a proxy and hands out the faults armed for them.
-type steps struct {
+type requestCounter struct {
 	mu struct {
 		sync.Mutex
 		match    Match
 		hook     func(k int, req []string)
-		armed    []*Armed
+		armed    []*ArmedFault
 		requests int
 		replies  int
 		log      []string
@@ -26,34 +26,34 @@ type steps struct {
 }
 
 // step is what happens to one request.
-type step struct {
-	k     int // its number, 0 if it does not count
-	fault *Armed
+type countedRequest struct {
+	number int // its number, 0 if it does not count
+	fault  *ArmedFault
 }
 
 // SetMatch says which requests count; all if m is nil. By default EVAL and EVALSHA do. A
 // script that the server does not have costs two, an EVALSHA and an EVAL.
 func (p *Proxy) SetMatch(m Match) {
-	p.steps.mu.Lock()
-	defer p.steps.mu.Unlock()
-	p.steps.mu.match = m
+	p.counter.mu.Lock()
+	defer p.counter.mu.Unlock()
+	p.counter.mu.match = m
 }
 
 // OnRequest calls hook with each request that counts and its number, before a fault strikes
 // it and before it is forwarded. The connection waits for the hook, others do not. Nil
 // removes the hook.
 func (p *Proxy) OnRequest(hook func(k int, req []string)) {
-	p.steps.mu.Lock()
-	defer p.steps.mu.Unlock()
-	p.steps.mu.hook = hook
+	p.counter.mu.Lock()
+	defer p.counter.mu.Unlock()
+	p.counter.mu.hook = hook
 }
 
 // Arm lets a fault strike the request that it names. Several may be armed for different
 // requests; of two for the same one, the first armed strikes. A fault that can never strike,
 // because its kind is unknown or its request has passed, fails the test.
-func (p *Proxy) Arm(f Fault) *Armed {
-	a, passed := p.steps.arm(f)
-	if !slices.Contains(Kinds(), f.Kind) || a.fault.At <= passed {
+func (p *Proxy) Arm(f Fault) *ArmedFault {
+	a, passed := p.counter.arm(f)
+	if !slices.Contains(FaultKinds(), f.Kind) || a.fault.At <= passed {
 		p.report.failf("redistest: %v at request %d after %d requests can never strike", f.Kind, a.fault.At, passed)
 	}
 	return a
@@ -62,84 +62,84 @@ func (p *Proxy) Arm(f Fault) *Armed {
 // Disarm forgets all faults that have not met their request. Delays that have begun, and
 // connections that have gone silent, stay as they are.
 func (p *Proxy) Disarm() {
-	p.steps.mu.Lock()
-	defer p.steps.mu.Unlock()
-	p.steps.mu.armed = nil
+	p.counter.mu.Lock()
+	defer p.counter.mu.Unlock()
+	p.counter.mu.armed = nil
 }
 
 // Requests returns how many requests have counted, the dropped ones included, but not those
 // that came after a fault on the same connection and were dropped with it.
 func (p *Proxy) Requests() int {
-	p.steps.mu.Lock()
-	defer p.steps.mu.Unlock()
-	return p.steps.mu.requests
+	p.counter.mu.Lock()
+	defer p.counter.mu.Unlock()
+	return p.counter.mu.requests
 }
 
 // Replies returns how many of these requests the server has replied to.
 func (p *Proxy) Replies() int {
-	p.steps.mu.Lock()
-	defer p.steps.mu.Unlock()
-	return p.steps.mu.replies
+	p.counter.mu.Lock()
+	defer p.counter.mu.Unlock()
+	return p.counter.mu.replies
 }
 
 // ResetCount starts the count of requests and replies again, and empties the log. Faults
 // stay armed for the number they were armed for.
 func (p *Proxy) ResetCount() {
-	p.steps.mu.Lock()
-	defer p.steps.mu.Unlock()
-	p.steps.mu.requests, p.steps.mu.replies, p.steps.mu.log = 0, 0, nil
+	p.counter.mu.Lock()
+	defer p.counter.mu.Unlock()
+	p.counter.mu.requests, p.counter.mu.replies, p.counter.mu.log = 0, 0, nil
 }
 
 // Log returns the commands of the last requests, in upper case, also of those that do not
 // count. The order between connections is that of arrival.
 func (p *Proxy) Log() []string {
-	p.steps.mu.Lock()
-	defer p.steps.mu.Unlock()
-	return slices.Clone(p.steps.mu.log)
+	p.counter.mu.Lock()
+	defer p.counter.mu.Unlock()
+	return slices.Clone(p.counter.mu.log)
 }
 
 // arm returns the fault as armed, and how many requests have counted.
-func (s *steps) arm(f Fault) (a *Armed, passed int) {
+func (s *requestCounter) arm(f Fault) (a *ArmedFault, passed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.At == 0 {
 		f.At = s.mu.requests + 1
 	}
-	a = &Armed{fault: f, fired: make(chan struct{})}
+	a = &ArmedFault{fault: f, done: make(chan struct{})}
 	s.mu.armed = append(s.mu.armed, a)
 	return a, s.mu.requests
 }
 
 // request counts a request and returns its fault, after the hook has returned.
-func (s *steps) request(req []string) step {
+func (s *requestCounter) request(req []string) countedRequest {
 	if len(req) > 0 {
 		s.note(strings.ToUpper(req[0]))
 	}
 	match, hook := s.callbacks()
 	if match != nil && !match(req) {
-		return step{}
+		return countedRequest{}
 	}
 	next := s.next()
 	if hook != nil {
-		hook(next.k, req)
+		hook(next.number, req)
 	}
 	return next
 }
 
 // callbacks are called without the lock, so that they may use the proxy.
-func (s *steps) callbacks() (Match, func(k int, req []string)) {
+func (s *requestCounter) callbacks() (Match, func(k int, req []string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.match, s.mu.hook
 }
 
 // next counts one request and takes its fault.
-func (s *steps) next() step {
+func (s *requestCounter) next() countedRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.requests++
-	next := step{k: s.mu.requests}
-	at := slices.IndexFunc(s.mu.armed, func(a *Armed) bool { return a.fault.At == next.k })
+	next := countedRequest{number: s.mu.requests}
+	at := slices.IndexFunc(s.mu.armed, func(a *ArmedFault) bool { return a.fault.At == next.number })
 	if at >= 0 {
 		next.fault = s.mu.armed[at]
 		s.mu.armed = slices.Delete(s.mu.armed, at, at+1)
@@ -148,7 +148,7 @@ func (s *steps) next() step {
 }
 
 // note adds an entry to the log.
-func (s *steps) note(entry string) {
+func (s *requestCounter) note(entry string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.mu.log) == 2*logSize {
@@ -158,8 +158,8 @@ func (s *steps) note(entry string) {
 }
 
 // reply counts the reply to a request.
-func (s *steps) reply(to step) {
-	if to.k == 0 {
+func (s *requestCounter) reply(to countedRequest) {
+	if to.number == 0 {
 		return
 	}
 	s.mu.Lock()

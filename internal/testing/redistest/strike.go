@@ -7,58 +7,58 @@ import "time"
 // request forwards a request, or does what its fault says. It runs in the reader of
 // requests, so nothing that comes after it is seen before it is done.
 func (l *link) request(words []string, raw []byte) {
-	s := l.proxy.steps.request(words)
-	m := parcel{data: raw, due: l.arrival()}
+	s := l.proxy.counter.request(words)
+	m := packet{data: raw, due: l.arrival()}
 	switch s.fault.kind() {
 	case CutBeforeRequest:
-		l.upMuted.Store(true)
+		l.requestsMuted.Store(true)
 		m.data, m.cut, m.fault = nil, true, s.fault
-		l.send(l.up, m) // behind earlier requests
+		l.send(l.requests, m) // behind earlier requests
 		return
 	case SwallowRequest:
-		l.upMuted.Store(true)
-		s.fault.fire()
+		l.requestsMuted.Store(true)
+		s.fault.finish()
 		return
 	case HalfOpen:
 		l.silence()
-		s.fault.fire()
+		s.fault.finish()
 		return
 	case CutAfterRequest, CutAfterReply:
-		l.upMuted.Store(true)
+		l.requestsMuted.Store(true)
 	case DelayRequest:
 		m.due = m.due.Add(s.fault.fault.Delay)
-		s.fault.fire()
-	case DelayReply, SwallowReply, none:
+		s.fault.finish()
+	case DelayReply, SwallowReply, noFault:
 	}
 	l.pending.add(words, s)
-	l.send(l.up, m)
+	l.send(l.requests, m)
 }
 
 // reply forwards what the server has sent, or does what the fault of its request says. It
 // runs in the reader of replies.
 func (l *link) reply(f frame) {
-	m := parcel{data: f.raw, due: l.arrival()}
+	m := packet{data: f.raw, due: l.arrival()}
 	c, s := l.pending.match(f)
 	if c == classMessage && l.proxy.dropPushes.Load() {
 		l.proxy.dropped.Add(1)
 		return
 	}
-	l.proxy.steps.reply(s)
+	l.proxy.counter.reply(s)
 	switch s.fault.kind() {
 	case CutAfterRequest:
 		m.data, m.cut, m.fault = nil, true, s.fault
 	case CutAfterReply:
 		m.cut, m.fault = true, s.fault
 	case SwallowReply:
-		l.downMuted.Store(true)
-		s.fault.fire()
+		l.repliesMuted.Store(true)
+		s.fault.finish()
 		return
 	case DelayReply:
 		m.due = m.due.Add(s.fault.fault.Delay)
-		s.fault.fire()
-	case CutBeforeRequest, DelayRequest, SwallowRequest, HalfOpen, none: // struck before
+		s.fault.finish()
+	case CutBeforeRequest, DelayRequest, SwallowRequest, HalfOpen, noFault: // struck before
 	}
-	l.send(l.down, m)
+	l.send(l.replies, m)
 }
 
 // arrival is when something read now arrives at the other side.
