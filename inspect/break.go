@@ -62,7 +62,7 @@ func BreakSeen(ctx context.Context, s *signalbox.Session, seen Entry) error {
 }
 
 // itself is how a hold names itself.
-func itself(hold string) string { return hold }
+func identity(hold string) string { return hold }
 
 func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []string) error {
 	entries, err := inspect(ctx, (*session.Handle)(s).Session(), name)
@@ -100,22 +100,22 @@ func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []s
 func breakKind(ctx context.Context, s *signalbox.Session, name, kind string) error {
 	switch kind {
 	case Fair, Election:
-		return bare(fair.New(s, name).ForceUnlock(ctx))
+		return withoutOp(fair.New(s, name).ForceUnlock(ctx))
 	case RWLock:
-		return bare(rwlock.New(s, name).ForceUnlock(ctx))
+		return withoutOp(rwlock.New(s, name).ForceUnlock(ctx))
 	case Countdown:
-		return bare(countdown.New(s, name).Reset(ctx))
+		return withoutOp(countdown.New(s, name).Reset(ctx))
 	case Semaphore:
-		return takePermits(ctx, (*session.Handle)(s).Session(), name)
+		return breakPermits(ctx, (*session.Handle)(s).Session(), name)
 	case Redlock:
-		return takePart(ctx, (*session.Handle)(s).Session(), name)
+		return breakRedlockPart(ctx, (*session.Handle)(s).Session(), name)
 	default:
-		return bare(reentrant.New(s, name).ForceUnlock(ctx))
+		return withoutOp(reentrant.New(s, name).ForceUnlock(ctx))
 	}
 }
 
 // bare returns an error without the operation and the name, which Break adds.
-func bare(err error) error {
+func withoutOp(err error) error {
 	if op, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost alone
 		return op.Err
 	}
@@ -126,16 +126,16 @@ func bare(err error) error {
 func floor(s *session.Session) string { return wire.Milliseconds(s.Settings.Lock.Floor) }
 
 // takePart takes this server's part of a lock that a quorum gives.
-func takePart(ctx context.Context, s *session.Session, name string) error {
+func breakRedlockPart(ctx context.Context, s *session.Session, name string) error {
 	set, err := s.Names(layout.Native(), name)
 	if err != nil {
 		return err
 	}
 	return s.Force(ctx, session.Forcing{
 		Layout: layout.Native(), Key: set.Holder, Letters: "q",
-		Call: func(hold, told string) wire.Call {
+		Call: func(hold, channel string) wire.Call {
 			return wire.Call{
-				Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: []string{hold, s.Publish(), set.Unlocked, told, floor(s)},
+				Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: []string{hold, s.Publish(), set.Unlocked, channel, floor(s)},
 			}
 		},
 	})
@@ -143,17 +143,17 @@ func takePart(ctx context.Context, s *session.Session, name string) error {
 
 // takePermits ends the holds that a semaphore has now: it releases each in its holder's place, and notifies the holder's
 // session. A hold that is gone by then is passed over, so it can be repeated.
-func takePermits(ctx context.Context, s *session.Session, name string) error {
+func breakPermits(ctx context.Context, s *session.Session, name string) error {
 	if layoutOf(s) != layout.Native() {
-		return forcePermits(ctx, s, name)
+		return breakRedissonPermits(ctx, s, name)
 	}
 	set, err := s.Names(layout.Native(), name)
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, list(scripts.HoldsList, set.Permits(), "sb1s"))
+	holds, err := holdsOf(ctx, s, listHolds(scripts.HoldsList, set.Permits(), "sb1s"))
 	if err == nil {
-		holds, err = session.OnlyMeant(ctx, holds, itself)
+		holds, err = session.OnlyMeant(ctx, holds, identity)
 	}
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func takePermits(ctx context.Context, s *session.Session, name string) error {
 		channel = set.Grants()
 	}
 	sessions := make(map[string]struct{})
-	for batch := range slices.Chunk(holds, most) {
+	for batch := range slices.Chunk(holds, maxOfName) {
 		calls := make([]wire.Call, len(batch))
 		for i, hold := range batch {
 			calls[i] = wire.Call{Script: scripts.SemaphoreLeave, Keys: keys, Args: []string{hold, "", s.Publish(), channel, floor(s), "0"}}
@@ -178,15 +178,15 @@ func takePermits(ctx context.Context, s *session.Session, name string) error {
 		}
 	}
 	for owner := range sessions {
-		told := wire.Call{Command: "PUBLISH", Args: []string{names.Session(s.Settings.Prefix, owner), set.Permits()}}
-		s.Runner.RunMany(ctx, []wire.Call{told}) // a session that does not hear it finds out by a renewal
+		message := wire.Call{Command: "PUBLISH", Args: []string{names.Session(s.Settings.Prefix, owner), set.Permits()}}
+		s.Runner.RunMany(ctx, []wire.Call{message}) // a session that does not hear it finds out by a renewal
 	}
 	return nil
 }
 
 // holdsOf returns the names of all holds in the key of a semaphore. page is the call that lists the first of them.
 func holdsOf(ctx context.Context, s *session.Session, page wire.Call) (holds []string, err error) {
-	for from := 0; ; from += most {
+	for from := 0; ; from += maxOfName {
 		page.Args[1] = strconv.Itoa(from)
 		reply, err := s.Runner.Run(ctx, page)
 		if err != nil {
@@ -198,7 +198,7 @@ func holdsOf(ctx context.Context, s *session.Session, page wire.Call) (holds []s
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			holds = append(holds, reply.Text(i))
 		}
-		if len(holds) < from+most {
+		if len(holds) < from+maxOfName {
 			return holds, nil
 		}
 	}

@@ -101,7 +101,7 @@ type Waiter struct {
 }
 
 // keep cuts the lists to n, and sets the times from the first holder.
-func (e *Entry) keep(n int) {
+func (e *Entry) truncate(n int) {
 	if len(e.Holders) > 0 {
 		first := e.Holders[0]
 		e.Since, e.Until, e.Token = first.Since, first.Until, first.Token

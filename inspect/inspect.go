@@ -43,24 +43,24 @@ func (e *NodeError) Unwrap() error {
 }
 
 // view is a layout, as far as it can be listed.
-type view interface {
+type lister interface {
 	// scans returns what has to be scanned.
 	scans() []wire.Scan
 	// probe returns a probe of a key that a scan found, or nil if the key says nothing.
-	probe(scan wire.Scan, key string) *probe
+	ofKey(scan wire.Scan, key string) *keyInspection
 	// all returns the probes of one name; entry has its name and holder key.
-	all(set names.Set, entry Entry) []*probe
+	ofName(set names.Set, entry Entry) []*keyInspection
 }
 
 // viewOf returns the layout that locks of the session have by default.
-func viewOf(s *session.Session, asked string, limit int) view {
+func listerOf(s *session.Session, namePrefix string, limit int) lister {
 	switch layoutOf(s) {
 	case layout.Native():
-		return native{prefix: s.Settings.Prefix, asked: asked, limit: limit}
+		return native{prefix: s.Settings.Prefix, namePrefix: namePrefix, waiterLimit: limit}
 	case layout.SetNX():
-		return setnx{asked: asked}
+		return setnx{namePrefix: namePrefix}
 	default:
-		return redisson{asked: asked}
+		return redisson{namePrefix: namePrefix}
 	}
 }
 
@@ -81,23 +81,23 @@ func layoutOf(s *session.Session) *layout.Layout {
 // names that it has yielded. To show a list again and again use List.
 func Names(ctx context.Context, s *signalbox.Session, prefix string, options ...NamesOption) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		l := &listing{ctx: ctx, session: (*session.Handle)(s).Session(), prefix: prefix, yield: yield}
+		loop := &namesLoop{ctx: ctx, session: (*session.Handle)(s).Session(), prefix: prefix, yield: yield}
 		for _, option := range options {
 			if option != nil {
-				option(&l.settings)
+				option(&loop.settings)
 			}
 		}
-		if err := checkList(l.session, prefix); err != nil {
-			l.fail(Entry{}, err)
+		if err := checkList(loop.session, prefix); err != nil {
+			loop.fail(Entry{}, err)
 			return
 		}
 		if ctx == nil {
-			l.fail(Entry{}, errNilContext)
+			loop.fail(Entry{}, errNilContext)
 			return
 		}
-		l.view = viewOf(l.session, prefix, brief)
-		l.seen, l.said = make(map[string]struct{}), make(map[string]struct{})
-		l.run()
+		loop.lister = listerOf(loop.session, prefix, maxShown)
+		loop.yielded, loop.reported = make(map[string]struct{}), make(map[string]struct{})
+		loop.run()
 	}
 }
 
@@ -134,87 +134,87 @@ func checkList(s *session.Session, prefix string) error {
 var errNilContext = fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
 
 // listing is one loop of Names.
-type listing struct {
+type namesLoop struct {
 	settings namesSettings
 
 	ctx     context.Context //nolint:containedctx // of one call, which it ends with
 	session *session.Session
-	view    view
+	lister  lister
 	prefix  string
 	yield   func(Entry, error) bool
 
-	seen map[string]struct{} // the keys of the entries that were yielded
-	said map[string]struct{} // the errors that were, with the node
-	over bool
+	yielded  map[string]struct{} // the keys of the entries that were yielded
+	reported map[string]struct{} // the errors that were, with the node
+	stopped  bool
 }
 
 // run goes through the keys of all nodes, in turns.
-func (l *listing) run() {
+func (l *namesLoop) run() {
 	nodes, err := l.session.Runner.Nodes(l.ctx)
 	if err != nil {
 		l.fail(Entry{}, err)
 		return
 	}
-	var all []*walk
+	var all []*keyScan
 	for _, node := range nodes {
-		all = append(all, newWalk(node, l.view.scans()))
+		all = append(all, newKeyScan(node, l.lister.scans()))
 	}
 	under := slices.Clone(all)
-	for w := next(l.session, under); w != nil && !l.over; w = next(l.session, under) {
+	for w := nextScan(l.session, under); w != nil && !l.stopped; w = nextScan(l.session, under) {
 		if !l.settings.fullSpeed {
 			_ = l.session.Runner.Pace(w.node).Wait(l.ctx) // the page reports the end of ctx
 		}
-		scan, keys, err := w.page(l.ctx, l.session)
+		scan, keys, err := w.nextPage(l.ctx, l.session)
 		if err != nil {
-			l.fail(Entry{}, ofNode(w.node, err))
+			l.fail(Entry{}, nodeError(w.node, err))
 		} else {
-			l.page(scan, w.node, keys)
+			l.yieldPage(scan, w.node, keys)
 		}
-		if err != nil || w.over() {
-			under = slices.DeleteFunc(under, func(other *walk) bool { return other == w })
+		if err != nil || w.isDone() {
+			under = slices.DeleteFunc(under, func(other *keyScan) bool { return other == w })
 		}
-		l.report(all)
+		l.reportProgress(all)
 	}
 }
 
-func (l *listing) report(walks []*walk) {
-	if l.settings.progress == nil || l.over {
+func (l *namesLoop) reportProgress(walks []*keyScan) {
+	if l.settings.progress == nil || l.stopped {
 		return
 	}
 	var examined, keys int64
 	for _, w := range walks {
-		examined, keys = examined+w.examined, keys+w.keys()
+		examined, keys = examined+w.examined, keys+w.total()
 	}
 	l.settings.progress(examined, keys)
 }
 
 // page yields the entries of a page of keys.
-func (l *listing) page(scan wire.Scan, node string, keys []string) {
-	var probes []*probe
+func (l *namesLoop) yieldPage(scan wire.Scan, node string, keys []string) {
+	var probes []*keyInspection
 	for _, key := range keys {
-		if _, seen := l.seen[key]; seen {
+		if _, seen := l.yielded[key]; seen {
 			continue
 		}
-		if p := l.view.probe(scan, key); p != nil {
+		if p := l.lister.ofKey(scan, key); p != nil {
 			probes = append(probes, p)
 		}
 	}
 	resolve(l.ctx, l.session, node, probes)
 	for _, p := range probes {
 		switch {
-		case l.over:
+		case l.stopped:
 			return
 		case p.err != nil:
-			l.fail(Entry{Name: p.entry.Name, Key: p.entry.Key, Hashed: p.entry.Hashed, Raw: p.entry.Raw}, ofNode(node, p.err))
-		case p.used:
-			l.seen[p.entry.Key] = struct{}{}
-			p.entry.keep(brief)
-			l.over = !l.yield(p.entry, nil)
+			l.fail(Entry{Name: p.entry.Name, Key: p.entry.Key, Hashed: p.entry.Hashed, Raw: p.entry.Raw}, nodeError(node, p.err))
+		case p.inUse:
+			l.yielded[p.entry.Key] = struct{}{}
+			p.entry.truncate(maxShown)
+			l.stopped = !l.yield(p.entry, nil)
 		}
 	}
 }
 
-func ofNode(node string, err error) error {
+func nodeError(node string, err error) error {
 	if node == "" {
 		return err
 	}
@@ -222,8 +222,8 @@ func ofNode(node string, err error) error {
 }
 
 // fail yields an error, unless it was yielded before.
-func (l *listing) fail(about Entry, err error) {
-	if l.over {
+func (l *namesLoop) fail(about Entry, err error) {
+	if l.stopped {
 		return
 	}
 	ended := l.ctx != nil && l.ctx.Err() != nil
@@ -231,14 +231,14 @@ func (l *listing) fail(about Entry, err error) {
 		err = errs.Ended(l.ctx)
 	}
 	text := err.Error()
-	if _, said := l.said[text]; !said {
-		if l.said != nil {
-			l.said[text] = struct{}{}
+	if _, said := l.reported[text]; !said {
+		if l.reported != nil {
+			l.reported[text] = struct{}{}
 		}
 		name := cmp.Or(about.Name, l.prefix)
-		l.over = !l.yield(about, &signalbox.OpError{Op: "list", Name: name, Err: err})
+		l.stopped = !l.yield(about, &signalbox.OpError{Op: "list", Name: name, Err: err})
 	}
-	l.over = l.over || ended || errors.Is(err, errs.ErrClosed)
+	l.stopped = l.stopped || ended || errors.Is(err, errs.ErrClosed)
 }
 
 // Name returns what name is used for, an entry for each kind; none if it is not in use. It takes one or two pipelines.
@@ -261,7 +261,7 @@ func inspect(ctx context.Context, s *session.Session, name string) ([]Entry, err
 	if err != nil {
 		return nil, err
 	}
-	probes := viewOf(s, "", most).all(set, Entry{Name: s.Shown(name), Key: set.Holder, Hashed: s.Settings.Hashed})
+	probes := listerOf(s, "", maxOfName).ofName(set, Entry{Name: s.Shown(name), Key: set.Holder, Hashed: s.Settings.Hashed})
 	resolve(ctx, s, "", probes)
 	var entries []Entry
 	for _, p := range probes {
@@ -270,8 +270,8 @@ func inspect(ctx context.Context, s *session.Session, name string) ([]Entry, err
 			return nil, errs.Ended(ctx)
 		case p.err != nil:
 			return nil, p.err
-		case p.used:
-			p.entry.keep(most)
+		case p.inUse:
+			p.entry.truncate(maxOfName)
 			entries = append(entries, p.entry)
 		}
 	}
@@ -284,7 +284,7 @@ func literal(text string) string {
 }
 
 // whole returns text without the beginning of a character at its end: as a part of a name that is encoded otherwise.
-func whole(text string) string {
+func withoutPartialRune(text string) string {
 	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
 		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {
 			if !utf8.FullRuneInString(last) {

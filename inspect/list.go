@@ -18,11 +18,11 @@ import (
 // The limits of a List.
 const (
 	// mostKept is how many names a List keeps: some 100 MB.
-	mostKept = 100_000
+	maxKept = 100_000
 	// interest is how long a List keeps looking for names after it was last asked.
-	interest = 5 * time.Minute
+	idleAfter = 5 * time.Minute
 	// snapshotPatience is how long Snapshot waits for a list that is fresh.
-	snapshotPatience = 2 * time.Second
+	snapshotTimeout = 2 * time.Second
 )
 
 // List is a list of the names in use that is kept up to date, for pages, metrics and live views. It takes at most a tenth of the
@@ -34,26 +34,26 @@ const (
 //
 // It keeps at most 100,000 names, and counts those beyond.
 type List struct {
-	session *session.Session
-	prefix  string
-	every   time.Duration
-	view    view
-	bad     error
+	session   *session.Session
+	prefix    string
+	every     time.Duration
+	lister    lister
+	badOption error
 
 	wake chan struct{} // has a value if Run has to check what is due
 
 	mu struct {
 		sync.Mutex
-		running bool
-		ended   bool      // Run has ended; Snapshot waits for a Run that has not begun
-		asked   time.Time // by the last Snapshot
-		expired time.Time // by the last Expire
-		news    chan struct{}
-		nodes   []*listedNode // Run alone changes them
-		failed  error         // why the nodes could not be found
-		known   map[string]*knownName
-		shown   []Entry // what is known and in use, sorted; nil if it is to be made anew
-		missing error   // why a name is not among shown; of the same moment
+		running   bool
+		ended     bool      // Run has ended; Snapshot waits for a Run that has not begun
+		askedAt   time.Time // by the last Snapshot
+		expiredAt time.Time // by the last Expire
+		changed   chan struct{}
+		nodes     []*nodeProgress // Run alone changes them
+		nodesErr  error           // why the nodes could not be found
+		known     map[string]*knownName
+		entries   []Entry // what is known and in use, sorted; nil if it is to be made anew
+		entryErr  error   // why a name is not among shown; of the same moment
 	}
 }
 
@@ -63,7 +63,7 @@ type knownName struct {
 	node  string
 	scan  int       // the index of the scan that found it
 	found time.Time // when the walk began that found it last
-	used  bool      // at its last reading
+	inUse bool      // at its last reading
 	err   error     // of that reading
 }
 
@@ -93,16 +93,16 @@ type Snapshot struct {
 // least. It works while Run runs. Errors, such as those of a session that is closed, are those of Run and of Snapshot.
 func NewList(s *signalbox.Session, prefix string, every time.Duration) *List {
 	l := &List{session: (*session.Handle)(s).Session(), prefix: prefix, every: every, wake: make(chan struct{}, 1)}
-	l.mu.news = make(chan struct{})
+	l.mu.changed = make(chan struct{})
 	l.mu.known = make(map[string]*knownName)
-	if l.bad = checkList(l.session, prefix); l.bad != nil {
+	if l.badOption = checkList(l.session, prefix); l.badOption != nil {
 		return l
 	}
 	if every < 100*time.Millisecond {
-		l.bad = fmt.Errorf("%w: every is %v: it must be 100ms or more", errs.ErrBadOption, every)
+		l.badOption = fmt.Errorf("%w: every is %v: it must be 100ms or more", errs.ErrBadOption, every)
 		return l
 	}
-	l.view = viewOf(l.session, prefix, brief)
+	l.lister = listerOf(l.session, prefix, maxShown)
 	return l
 }
 
@@ -122,21 +122,21 @@ func (l *List) Snapshot(ctx context.Context) Snapshot {
 	if ctx == nil {
 		return Snapshot{At: time.Now(), Err: errNilContext}
 	}
-	if l.bad != nil {
-		return Snapshot{At: time.Now(), Err: l.failure(l.bad)}
+	if l.badOption != nil {
+		return Snapshot{At: time.Now(), Err: l.failure(l.badOption)}
 	}
 	asked := time.Now()
-	late := time.NewTimer(snapshotPatience)
+	late := time.NewTimer(snapshotTimeout)
 	defer late.Stop()
 	for waits := true; waits; {
 		l.mu.Lock()
-		l.mu.asked = asked
-		news, fresh := l.mu.news, l.freshLocked(asked.Add(-l.every)) || l.mu.ended
+		l.mu.askedAt = asked
+		news, fresh := l.mu.changed, l.freshLocked(asked.Add(-l.every)) || l.mu.ended
 		l.mu.Unlock()
 		if fresh {
 			break
 		}
-		l.poke()
+		l.wakeRun()
 		select {
 		case <-news:
 		case <-late.C:
@@ -156,13 +156,13 @@ func (l *List) Expire() {
 		return
 	}
 	l.mu.Lock()
-	l.mu.expired = time.Now()
+	l.mu.expiredAt = time.Now()
 	l.mu.Unlock()
-	l.poke()
+	l.wakeRun()
 }
 
 // poke lets Run check what is due.
-func (l *List) poke() {
+func (l *List) wakeRun() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // it will check anyway
@@ -175,14 +175,14 @@ func (l *List) failure(err error) error {
 
 // freshLocked reports whether nothing that the list knows was read before since. A node that fails is not waited for.
 func (l *List) freshLocked(since time.Time) bool {
-	if l.mu.expired.After(since) {
-		since = l.mu.expired
+	if l.mu.expiredAt.After(since) {
+		since = l.mu.expiredAt
 	}
-	if l.mu.failed != nil {
+	if l.mu.nodesErr != nil {
 		return true
 	}
 	for _, n := range l.mu.nodes {
-		if n.err == nil && n.complete.Before(since) && n.reread.Before(since) {
+		if n.err == nil && n.completeSince.Before(since) && n.rereadSince.Before(since) {
 			return false
 		}
 	}
@@ -193,28 +193,28 @@ func (l *List) snapshotLocked() Snapshot {
 	now := time.Now()
 	s := Snapshot{At: now, Complete: len(l.mu.nodes) > 0}
 	var failures []error
-	if l.mu.failed != nil {
-		failures = append(failures, l.mu.failed)
+	if l.mu.nodesErr != nil {
+		failures = append(failures, l.mu.nodesErr)
 	}
 	for _, n := range l.mu.nodes {
-		whole := n.complete
+		whole := n.completeSince
 		if whole.IsZero() {
 			whole, s.Complete = n.added, false
 		}
 		s.Age, s.Took = max(s.Age, now.Sub(whole)), max(s.Took, n.took)
-		s.Examined, s.Keys = s.Examined+n.walk.examined, s.Keys+n.walk.keys()
+		s.Examined, s.Keys = s.Examined+n.scan.examined, s.Keys+n.scan.total()
 		s.More += max(n.more, n.moreSoFar)
 		if n.err != nil {
-			failures = append(failures, ofNode(n.walk.node, n.err))
+			failures = append(failures, nodeError(n.scan.node, n.err))
 		}
 	}
 	if !l.mu.running {
 		failures = append(failures, errNotRun)
 	}
-	l.showLocked()
-	s.Entries = l.mu.shown
-	if l.mu.missing != nil {
-		failures = append(failures, l.mu.missing)
+	l.makeEntriesLocked()
+	s.Entries = l.mu.entries
+	if l.mu.entryErr != nil {
+		failures = append(failures, l.mu.entryErr)
 	}
 	if len(failures) > 0 {
 		s.Err = l.failure(errs.Join(failures...))
@@ -223,20 +223,20 @@ func (l *List) snapshotLocked() Snapshot {
 }
 
 // showLocked sorts the names in use. Snapshots share the slice, so it is made anew for each change.
-func (l *List) showLocked() {
-	if l.mu.shown != nil {
+func (l *List) makeEntriesLocked() {
+	if l.mu.entries != nil {
 		return
 	}
 	shown := make([]Entry, 0, len(l.mu.known))
-	l.mu.missing = nil
+	l.mu.entryErr = nil
 	for _, k := range l.mu.known {
-		if k.used {
+		if k.inUse {
 			shown = append(shown, k.entry)
 		}
 		if k.err != nil {
-			l.mu.missing = k.err
+			l.mu.entryErr = k.err
 		}
 	}
 	slices.SortFunc(shown, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind)) })
-	l.mu.shown = shown
+	l.mu.entries = shown
 }

@@ -24,45 +24,45 @@ const (
 
 // native is the library's own layout.
 type native struct {
-	prefix string // of the keys
-	asked  string // what the names begin with
-	limit  int    // of waiters
+	prefix      string // of the keys
+	namePrefix  string // what the names begin with
+	waiterLimit int    // of waiters
 }
 
 // scans implements view.
 func (n native) scans() []wire.Scan {
-	return []wire.Scan{{Match: literal(n.prefix+"{"+names.Encode(whole(n.asked))) + "*"}}
+	return []wire.Scan{{Match: literal(n.prefix+"{"+names.Encode(withoutPartialRune(n.namePrefix))) + "*"}}
 }
 
 // probe implements view.
-func (n native) probe(_ wire.Scan, key string) *probe {
+func (n native) ofKey(_ wire.Scan, key string) *keyInspection {
 	tag, set, parsed := names.Parse(n.prefix, key)
 	if !parsed {
 		return nil
 	}
-	p := &probe{entry: Entry{Key: key, Hashed: names.IsHash(tag)}}
+	p := &keyInspection{entry: Entry{Key: key, Hashed: names.IsHash(tag)}}
 	name, decoded := names.Decode(tag)
 	if p.entry.Name = name; !decoded {
 		p.entry.Name, p.entry.Raw = tag, !p.entry.Hashed
 	}
-	if n.asked != "" && (p.entry.Hashed || !strings.HasPrefix(p.entry.Name, n.asked)) {
+	if n.namePrefix != "" && (p.entry.Hashed || !strings.HasPrefix(p.entry.Name, n.namePrefix)) {
 		return nil // what a digest stands for may begin with anything
 	}
-	return n.begin(p, set)
+	return n.queryKey(p, set)
 }
 
 // begin asks the first questions about the key of p, one of those of set. It returns nil for a key that says nothing
 // alone, as a queue does.
-func (n native) begin(p *probe, set names.Set) *probe {
+func (n native) queryKey(p *keyInspection, set names.Set) *keyInspection {
 	switch p.entry.Key {
 	case set.Holder:
-		n.lock(p, set)
+		n.queryLock(p, set)
 	case set.Permits():
-		n.permits(p, set)
+		n.queryPermits(p, set)
 	case set.Latch():
-		n.latch(p)
+		n.queryLatch(p)
 	case set.Outcome():
-		n.outcome(p)
+		n.queryOutcome(p)
 	default:
 		return nil
 	}
@@ -70,27 +70,27 @@ func (n native) begin(p *probe, set names.Set) *probe {
 }
 
 // all returns the probes for one name.
-func (n native) all(set names.Set, entry Entry) []*probe {
-	var probes []*probe
+func (n native) ofName(set names.Set, entry Entry) []*keyInspection {
+	var probes []*keyInspection
 	for _, key := range []string{set.Holder, set.Permits(), set.Latch(), set.Outcome()} {
-		p := &probe{entry: entry}
+		p := &keyInspection{entry: entry}
 		p.entry.Key = key
-		probes = append(probes, n.begin(p, set))
+		probes = append(probes, n.queryKey(p, set))
 	}
 	return probes
 }
 
-func (n native) lock(p *probe, set names.Set) {
+func (n native) queryLock(p *keyInspection, set names.Set) {
 	var described wire.Reply
-	p.ask(session.Describing(set.Holder), func(reply wire.Reply) { described = reply })
+	p.query(session.Describing(set.Holder), func(reply wire.Reply) { described = reply })
 	queues := wire.Call{Command: "EXISTS", Keys: []string{set.Line(), set.Writers(), set.Readers()}}
-	p.ask(queues, func(reply wire.Reply) { n.described(p, set, described, reply.Int(0) > 0) })
+	p.query(queues, func(reply wire.Reply) { n.readLock(p, set, described, reply.Int(0) > 0) })
 }
 
 // described reads what the holder key says. queued: the name has a queue.
-func (n native) described(p *probe, set names.Set, reply wire.Reply, queued bool) { //nolint:revive // a fact, not a switch
+func (n native) readLock(p *keyInspection, set names.Set, reply wire.Reply, queued bool) { //nolint:revive // a fact, not a switch
 	if reply.Code() < wire.NotDone {
-		p.foreign()
+		p.setForeign()
 		return
 	}
 	h, hold, letter, err := session.ReadHold(reply)
@@ -99,40 +99,40 @@ func (n native) described(p *probe, set names.Set, reply wire.Reply, queued bool
 		return // free
 	case err != nil: // free, and a waiter is about to be granted it
 		p.entry.Kind = Exclusive
-		n.queue(p, lockQueue(set))
-		n.rwQueues(p, set)
+		n.queryQueue(p, lockQueue(set))
+		n.queryRWQueues(p, set)
 		return
 	}
 	p.entry.Kind = h.Kind
 	switch letter {
 	case "w":
-		n.rwlock(p, set)
+		n.queryRWLock(p, set)
 		if queued {
-			n.rwQueues(p, set)
+			n.queryRWQueues(p, set)
 		}
 		return
 	case "f":
-		p.ask(wire.Call{Script: scripts.ElectionRead, Keys: []string{set.Leader()}}, func(reply wire.Reply) {
+		p.query(wire.Call{Script: scripts.ElectionRead, Keys: []string{set.Leader()}}, func(reply wire.Reply) {
 			if reply.Code() == wire.Done && reply.Text(1) == hold {
 				p.entry.Kind, p.entry.Value = Election, reply.Text(2)
 			}
 		})
 	}
-	p.hold(Holder{Label: h.Label, Session: h.Session, Hold: session.HoldID(hold), Since: h.Since, Until: h.Until, Token: h.Token})
+	p.addHolder(Holder{Label: h.Label, Session: h.Session, Hold: session.HoldID(hold), Since: h.Since, Until: h.Until, Token: h.Token})
 	if queued {
-		n.queue(p, lockQueue(set))
+		n.queryQueue(p, lockQueue(set))
 	}
 }
 
 // list returns a script's call that lists the first holds of a key that has several. kind is what a key of its kind has as a
 // member; Redisson's keys have nothing of the sort.
-func list(script *scripts.Script, key, kind string) wire.Call {
-	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, "0", strconv.Itoa(most)}}
+func listHolds(script *scripts.Script, key, kind string) wire.Call {
+	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, "0", strconv.Itoa(maxOfName)}}
 }
 
-func (native) rwlock(p *probe, set names.Set) {
+func (native) queryRWLock(p *keyInspection, set names.Set) {
 	table := layout.Native().RWLock
-	p.ask(list(scripts.HoldsList, set.Holder, "sb1w"), func(reply wire.Reply) {
+	p.query(listHolds(scripts.HoldsList, set.Holder, "sb1w"), func(reply wire.Reply) {
 		floor, writing := reply.Stamp(0), reply.Text(1) == "1"
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			name := reply.Text(i)
@@ -140,65 +140,65 @@ func (native) rwlock(p *probe, set names.Set) {
 			if writing && floor != 0 {
 				h.Since, h.Token = floor.Time(), floor.Token()
 			}
-			p.hold(h)
+			p.addHolder(h)
 		}
 	})
 }
 
-func (n native) rwQueues(p *probe, set names.Set) {
-	n.queue(p, queue{kind: RWLock, line: set.Writers(), lives: set.RWLives(), ticket: rwTicket})
-	n.queue(p, queue{kind: RWLock, line: set.Readers(), lives: set.RWLives(), ticket: rwTicket, shared: true})
+func (n native) queryRWQueues(p *keyInspection, set names.Set) {
+	n.queryQueue(p, ticketQueue{kind: RWLock, key: set.Writers(), heartbeats: set.RWLives(), ticketLength: rwTicket})
+	n.queryQueue(p, ticketQueue{kind: RWLock, key: set.Readers(), heartbeats: set.RWLives(), ticketLength: rwTicket, shared: true})
 }
 
-func (n native) permits(p *probe, set names.Set) {
+func (n native) queryPermits(p *keyInspection, set names.Set) {
 	table := layout.Native().Semaphore
 	key := set.Permits()
 	p.entry.Kind = Semaphore
-	p.ask(list(scripts.HoldsList, key, "sb1s"), func(reply wire.Reply) {
+	p.query(listHolds(scripts.HoldsList, key, "sb1s"), func(reply wire.Reply) {
 		if reply.Code() == wire.Foreign {
-			p.foreign()
+			p.setForeign()
 			return
 		}
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			permits, label, owner := table.Holder("", reply.Text(i))
-			p.hold(Holder{Label: label, Session: owner, Hold: session.HoldID(reply.Text(i)), Permits: permits, Until: reply.Stamp(i + 1).Time()})
+			p.addHolder(Holder{Label: label, Session: owner, Hold: session.HoldID(reply.Text(i)), Permits: permits, Until: reply.Stamp(i + 1).Time()})
 		}
 	})
-	p.ask(wire.Call{Script: table.Available, Keys: []string{key}}, func(reply wire.Reply) {
+	p.query(wire.Call{Script: table.Available, Keys: []string{key}}, func(reply wire.Reply) {
 		if reply.Code() == wire.Done {
 			p.entry.Capacity, p.entry.Held = int(max(reply.Int(1), 0)), int(reply.Int(2))
 		}
 	})
-	p.ask(wire.Call{Command: "EXISTS", Keys: []string{set.PermitsLine()}}, func(reply wire.Reply) {
+	p.query(wire.Call{Command: "EXISTS", Keys: []string{set.PermitsLine()}}, func(reply wire.Reply) {
 		if reply.Int(0) > 0 {
-			n.queue(p, queue{kind: Semaphore, line: set.PermitsLine(), lives: set.PermitsLives(), ticket: permitTicket})
+			n.queryQueue(p, ticketQueue{kind: Semaphore, key: set.PermitsLine(), heartbeats: set.PermitsLives(), ticketLength: permitTicket})
 		}
 	})
 }
 
 // queue is where tickets of a kind wait.
-type queue struct {
-	kind, line, lives string
-	ticket            int // the length of its tickets
-	shared            bool
+type ticketQueue struct {
+	kind, key, heartbeats string
+	ticketLength          int // the length of its tickets
+	shared                bool
 }
 
-func lockQueue(set names.Set) queue {
-	return queue{kind: Exclusive, line: set.Line(), lives: set.Lives(), ticket: lockTicket}
+func lockQueue(set names.Set) ticketQueue {
+	return ticketQueue{kind: Exclusive, key: set.Line(), heartbeats: set.Lives(), ticketLength: lockTicket}
 }
 
 // queue asks for the tickets of a queue. If no session holds the lock, the queue says which kind it is of.
-func (n native) queue(p *probe, q queue) {
-	p.ask(wire.Call{Command: "ZCARD", Keys: []string{q.line}}, func(reply wire.Reply) {
+func (n native) queryQueue(p *keyInspection, q ticketQueue) {
+	p.query(wire.Call{Command: "ZCARD", Keys: []string{q.key}}, func(reply wire.Reply) {
 		if tickets := int(reply.Int(0)); tickets > 0 {
 			if p.entry.HolderCount == 0 {
 				p.entry.Kind = q.kind
 			}
-			p.entry.WaiterCount, p.used = p.entry.WaiterCount+tickets, true
+			p.entry.WaiterCount, p.inUse = p.entry.WaiterCount+tickets, true
 		}
 	})
-	page := wire.Call{Script: scripts.LockWaiters, Keys: []string{q.line, q.lives}, Args: []string{"0", strconv.Itoa(n.limit), strconv.Itoa(q.ticket)}}
-	p.ask(page, func(reply wire.Reply) {
+	page := wire.Call{Script: scripts.LockWaiters, Keys: []string{q.key, q.heartbeats}, Args: []string{"0", strconv.Itoa(n.waiterLimit), strconv.Itoa(q.ticketLength)}}
+	p.query(page, func(reply wire.Reply) {
 		for i := 0; i+3 < reply.Len(); i += 4 {
 			ticket := reply.Text(i)
 			if ticket == "" {
@@ -208,7 +208,7 @@ func (n native) queue(p *probe, q queue) {
 				Label: reply.Text(i + 3), Session: layout.Native().Session(ticket),
 				Since: reply.Stamp(i + 1).Time(), Alive: reply.Int(i+2) == 1, Shared: q.shared,
 			}
-			if q.ticket == permitTicket && len(ticket) > rwTicket {
+			if q.ticketLength == permitTicket && len(ticket) > rwTicket {
 				w.Permits, _ = strconv.Atoi(ticket[rwTicket:]) // 0 if another program wrote it
 			}
 			p.entry.Waiters = append(p.entry.Waiters, w)
@@ -224,18 +224,18 @@ const (
 	counting  = 'c'
 )
 
-func (native) latch(p *probe) {
+func (native) queryLatch(p *keyInspection) {
 	var value string
 	key := []string{p.entry.Key}
-	p.ask(wire.Call{Command: "HGET", Keys: key, Args: []string{"round"}}, func(reply wire.Reply) { value = reply.Text(0) })
-	p.ask(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) {
+	p.query(wire.Call{Command: "HGET", Keys: key, Args: []string{"round"}}, func(reply wire.Reply) { value = reply.Text(0) })
+	p.query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) {
 		size := int(reply.Int(0))
 		switch {
 		case size == 0:
 		case len(value) != roundSize || value[:3] != "sb1":
-			p.foreign()
+			p.setForeign()
 		case value[19] == counting:
-			p.entry.Kind, p.used = Countdown, true
+			p.entry.Kind, p.inUse = Countdown, true
 			p.entry.Since = wire.ParseStamp(value[3:19]).Time()
 			p.entry.Total, _ = strconv.Atoi(value[47:55]) // 0 if another program wrote it
 			p.entry.Left = max(p.entry.Total-(size-2), 0) // all fields but round and past are ids
@@ -246,20 +246,20 @@ func (native) latch(p *probe) {
 // outcomeHead is how an outcome begins: sb1o and a stamp.
 const outcomeHead = 20
 
-func (native) outcome(p *probe) {
+func (native) queryOutcome(p *keyInspection) {
 	key := []string{p.entry.Key}
-	p.ask(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(outcomeHead - 1)}}, func(reply wire.Reply) {
+	p.query(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(outcomeHead - 1)}}, func(reply wire.Reply) {
 		switch head := reply.Text(0); {
 		case head == "":
 		case len(head) != outcomeHead || head[:4] != "sb1o":
-			p.foreign()
+			p.setForeign()
 		default:
-			p.entry.Kind, p.used = Once, true
+			p.entry.Kind, p.inUse = Once, true
 			stamp := wire.ParseStamp(head[4:])
 			p.entry.Since, p.entry.Token = stamp.Time(), stamp.Token()
 		}
 	})
-	p.ask(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
+	p.query(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
 		if ends := reply.Int(0); ends > 0 && p.entry.Kind == Once {
 			p.entry.Until = time.UnixMilli(ends)
 		}

@@ -17,11 +17,11 @@ import (
 )
 
 // perForce is how many permits one script ends: they keep the server busy for less than a millisecond.
-const perForce = 500
+const permitsPerScript = 500
 
 // forcePermits ends the permits that a semaphore in Redisson's layout has now, by their ids. A permit that is gone by
 // then is passed over, so it can be repeated.
-func forcePermits(ctx context.Context, s *session.Session, name string) error {
+func breakRedissonPermits(ctx context.Context, s *session.Session, name string) error {
 	l := layoutOf(s)
 	if l.Semaphore == nil {
 		return fmt.Errorf("%w: %s has no semaphores", errs.ErrBadOption, l.Name)
@@ -31,7 +31,7 @@ func forcePermits(ctx context.Context, s *session.Session, name string) error {
 		return err
 	}
 	keys := l.Semaphore.Keys(set, nil)
-	ids, err := holdsOf(ctx, s, list(scripts.RedissonPermitList, keys.Holder, ""))
+	ids, err := holdsOf(ctx, s, listHolds(scripts.RedissonPermitList, keys.Holder, ""))
 	if err != nil {
 		return err
 	}
@@ -41,12 +41,12 @@ func forcePermits(ctx context.Context, s *session.Session, name string) error {
 	if slices.ContainsFunc(ids, func(id string) bool { return len(id) != layout.RedissonPermitSize }) {
 		return session.WrongKind("?") // before any permit is ended
 	}
-	if ids, err = session.OnlyMeant(ctx, ids, itself); err != nil {
+	if ids, err = session.OnlyMeant(ctx, ids, identity); err != nil {
 		return err
 	}
 	s.FindWays(ctx, keys.Holder)
-	for page := range slices.Chunk(ids, perForce) {
-		if err := forcePage(ctx, s, l, keys, page); err != nil {
+	for page := range slices.Chunk(ids, permitsPerScript) {
+		if err := breakRedissonPage(ctx, s, l, keys, page); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func forcePermits(ctx context.Context, s *session.Session, name string) error {
 }
 
 // forcePage ends some permits, and notifies the sessions of this library that had them.
-func forcePage(ctx context.Context, s *session.Session, l *layout.Layout, keys layout.Keys, page []string) error {
+func breakRedissonPage(ctx context.Context, s *session.Session, l *layout.Layout, keys layout.Keys, page []string) error {
 	var sessions []string
 	for _, id := range page {
 		if alias := l.Semaphore.AliasIn(id); alias != "" {
@@ -79,7 +79,7 @@ func forcePage(ctx context.Context, s *session.Session, l *layout.Layout, keys l
 // requireIDs returns why the permits of a semaphore cannot be ended: their key lists those of an RSemaphore. It
 // returns nil if there is no hold.
 func requireIDs(ctx context.Context, s *session.Session, plain string) error {
-	holds, err := holdsOf(ctx, s, list(scripts.RedissonPermitList, plain, ""))
+	holds, err := holdsOf(ctx, s, listHolds(scripts.RedissonPermitList, plain, ""))
 	if err == nil && len(holds) > 0 {
 		return fmt.Errorf("%w: it is an RSemaphore, whose permits have no ids: they cannot be broken", errs.ErrBadOption)
 	}

@@ -13,68 +13,68 @@ import (
 
 const (
 	// most is how many holders of a name are asked for, and how many waiters of a single one.
-	most = 1000
+	maxOfName = 1000
 	// brief is how many of both an entry of Names has.
-	brief = 10
+	maxShown = 10
 	// pipeline is how many calls are sent together.
-	pipeline = 1000
+	maxPipeline = 1000
 )
 
 // probe finds out how one key is used. It asks in rounds: a reply may lead to further questions, and all probes of a
 // page send those of a round together.
-type probe struct {
+type keyInspection struct {
 	entry Entry
-	used  bool  // the entry is one
+	inUse bool  // the entry is one
 	err   error // the first
 
-	questions []question // of the next round
+	queries []query // of the next round
 }
 
 // question is a call, and what is done with its reply.
-type question struct {
-	call wire.Call
-	hear func(reply wire.Reply)
+type query struct {
+	call    wire.Call
+	onReply func(reply wire.Reply)
 }
 
 // ask puts a question in the next round.
-func (p *probe) ask(call wire.Call, hear func(reply wire.Reply)) {
-	p.questions = append(p.questions, question{call, hear})
+func (p *keyInspection) query(call wire.Call, hear func(reply wire.Reply)) {
+	p.queries = append(p.queries, query{call, hear})
 }
 
 // foreign makes the entry that of another program's key.
-func (p *probe) foreign() { p.entry.Kind, p.used = Foreign, true }
+func (p *keyInspection) setForeign() { p.entry.Kind, p.inUse = Foreign, true }
 
 // hold adds a holder.
-func (p *probe) hold(h Holder) {
-	p.entry.Holders, p.used = append(p.entry.Holders, h), true
+func (p *keyInspection) addHolder(h Holder) {
+	p.entry.Holders, p.inUse = append(p.entry.Holders, h), true
 	p.entry.HolderCount++
 }
 
 // resolve asks until no probe has questions. The keys are those of a node; node is "" if there is one, or if they are few.
-func resolve(ctx context.Context, s *session.Session, node string, probes []*probe) {
+func resolve(ctx context.Context, s *session.Session, node string, probes []*keyInspection) {
 	for {
 		var calls []wire.Call
-		var askers []*probe
+		var askers []*keyInspection
 		var hears []func(wire.Reply)
 		for _, p := range probes {
-			for _, q := range p.questions {
-				calls, askers, hears = append(calls, q.call), append(askers, p), append(hears, q.hear)
+			for _, q := range p.queries {
+				calls, askers, hears = append(calls, q.call), append(askers, p), append(hears, q.onReply)
 			}
-			p.questions = nil
+			p.queries = nil
 		}
 		if len(calls) == 0 {
 			return
 		}
-		for from := 0; from < len(calls); from += pipeline {
-			to := min(from+pipeline, len(calls))
+		for from := 0; from < len(calls); from += maxPipeline {
+			to := min(from+maxPipeline, len(calls))
 			for i, outcome := range s.Runner.RunPaced(ctx, node, calls[from:to]) {
 				p := askers[from+i]
 				switch {
 				case p.err != nil || p.entry.Kind == Foreign:
-				case errors.Is(outcome.Err, errs.ErrWrongKind) && !p.used:
-					p.foreign()
+				case errors.Is(outcome.Err, errs.ErrWrongKind) && !p.inUse:
+					p.setForeign()
 				case outcome.Err != nil:
-					p.err, p.questions = outcome.Err, nil
+					p.err, p.queries = outcome.Err, nil
 				default:
 					hears[from+i](outcome.Reply)
 				}

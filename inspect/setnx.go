@@ -13,36 +13,38 @@ import (
 
 // setnx is the layout of clients that write a lock by SET with NX and PX. Keys are names there, and the values of other
 // clients are random: only those of this library differ from any other text.
-type setnx struct{ asked string }
+type setnx struct{ namePrefix string }
 
 // scans implements view.
-func (s setnx) scans() []wire.Scan { return []wire.Scan{{Match: literal(s.asked) + "*", Type: texts}} }
+func (s setnx) scans() []wire.Scan {
+	return []wire.Scan{{Match: literal(s.namePrefix) + "*", Type: stringType}}
+}
 
 // probe implements view.
-func (s setnx) probe(_ wire.Scan, key string) *probe {
-	p := &probe{entry: Entry{Name: key, Key: key}}
-	s.lock(p, func(holder Holder) bool { return holder.Session != "" })
+func (s setnx) ofKey(_ wire.Scan, key string) *keyInspection {
+	p := &keyInspection{entry: Entry{Name: key, Key: key}}
+	s.queryLock(p, func(holder Holder) bool { return holder.Session != "" })
 	return p
 }
 
 // all implements view. A name that the caller calls a lock is one, whichever client holds it.
-func (s setnx) all(_ names.Set, entry Entry) []*probe {
-	p := &probe{entry: entry}
-	s.lock(p, func(Holder) bool { return true })
-	return []*probe{p}
+func (s setnx) ofName(_ names.Set, entry Entry) []*keyInspection {
+	p := &keyInspection{entry: entry}
+	s.queryLock(p, func(Holder) bool { return true })
+	return []*keyInspection{p}
 }
 
 // labelSize is how much of a value is shown.
 const labelSize = 64
 
 // lock asks what a text is. It is a lock if it is accepted.
-func (setnx) lock(p *probe, accepted func(Holder) bool) {
+func (setnx) queryLock(p *keyInspection, accepted func(Holder) bool) {
 	var value string
 	key := []string{p.entry.Key}
-	p.ask(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(labelSize - 1)}}, func(reply wire.Reply) {
+	p.query(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(labelSize - 1)}}, func(reply wire.Reply) {
 		value = reply.Text(0)
 	})
-	p.ask(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
+	p.query(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
 		holder := Holder{Label: value, Session: layout.SetNX().Session(value)}
 		if holder.Session != "" {
 			holder.Label = holder.Session // the value is the hold's id, with which it can be released
@@ -54,6 +56,6 @@ func (setnx) lock(p *probe, accepted func(Holder) bool) {
 			return
 		}
 		p.entry.Kind = Reentrant
-		p.hold(holder)
+		p.addHolder(holder)
 	})
 }

@@ -13,42 +13,42 @@ import (
 )
 
 // perScan is how many keys the server examines for one page, in a quarter of a millisecond to one.
-const perScan = 500
+const scanCount = 500
 
 // batchPatience is how long the pipelines of a page may take.
-const batchPatience = 5 * time.Second
+const batchTimeout = 5 * time.Second
 
 // walk goes through all keys of one node, a page at a time. One goroutine uses it.
-type walk struct {
+type keyScan struct {
 	node  string
 	scans []wire.Scan
 
-	scan     int         // the index of the one under way
+	current  int         // the index of the one under way
 	cursor   wire.Cursor // how far that has come
 	begun    time.Time
 	examined int64 // keys so far, of all scans
 	size     int64 // how many keys the node had at the beginning; 0 if that is not known
 }
 
-func newWalk(node string, scans []wire.Scan) *walk {
-	return &walk{node: node, scans: scans, begun: time.Now()}
+func newKeyScan(node string, scans []wire.Scan) *keyScan {
+	return &keyScan{node: node, scans: scans, begun: time.Now()}
 }
 
 // over reports whether every key was examined.
-func (w *walk) over() bool { return w.scan == len(w.scans) }
+func (w *keyScan) isDone() bool { return w.current == len(w.scans) }
 
 // keys returns how many keys the walk examines in all; 0 if that is not known.
-func (w *walk) keys() int64 { return w.size * int64(len(w.scans)) }
+func (w *keyScan) total() int64 { return w.size * int64(len(w.scans)) }
 
 // page returns the next page, and the scan that it is of. After an error the same page can be asked for again. If another server
 // replies than before, as after a failover, the walk begins anew.
-func (w *walk) page(ctx context.Context, s *session.Session) (scan wire.Scan, keys []string, err error) {
-	scan = w.scans[w.scan]
-	scan.Count = perScan
+func (w *keyScan) nextPage(ctx context.Context, s *session.Session) (scan wire.Scan, keys []string, err error) {
+	scan = w.scans[w.current]
+	scan.Count = scanCount
 	page, err := s.Runner.Page(ctx, w.node, scan, w.cursor)
 	switch {
 	case errors.Is(err, wire.ErrOtherServer):
-		*w = *newWalk(w.node, w.scans)
+		*w = *newKeyScan(w.node, w.scans)
 		return scan, nil, nil
 	case err != nil:
 		return scan, nil, err
@@ -57,23 +57,23 @@ func (w *walk) page(ctx context.Context, s *session.Session) (scan wire.Scan, ke
 		w.size = page.Size
 	}
 	w.cursor = page.Next
-	if w.examined += perScan; w.cursor.IsStart() {
-		w.scan++
-		w.examined = w.size * int64(w.scan)
+	if w.examined += scanCount; w.cursor.IsStart() {
+		w.current++
+		w.examined = w.size * int64(w.current)
 	}
 	if w.size > 0 {
-		w.examined = min(w.examined, w.size*int64(w.scan+1))
+		w.examined = min(w.examined, w.size*int64(w.current+1))
 	}
 	slices.Sort(page.Keys)
 	return scan, slices.Compact(page.Keys), nil
 }
 
 // next returns the walk whose node has done the least for lists, or nil.
-func next(s *session.Session, walks []*walk) *walk {
-	if len(walks) == 0 {
+func nextScan(s *session.Session, scans []*keyScan) *keyScan {
+	if len(scans) == 0 {
 		return nil
 	}
-	return slices.MinFunc(walks, func(a, b *walk) int {
+	return slices.MinFunc(scans, func(a, b *keyScan) int {
 		return int(s.Runner.Pace(a.node).Pause() - s.Runner.Pace(b.node).Pause())
 	})
 }
