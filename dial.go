@@ -89,7 +89,7 @@ func greet(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	if err = s.Meet(ctx, probe.Holder); err != nil && ctx.Err() != nil {
+	if err = s.Handshake(ctx, probe.Holder); err != nil && ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
 	return err

@@ -115,14 +115,14 @@ const (
 	// is unsafe, but waiters are not woken: waiters in Go poll about once a second, waiters in Java
 	// sleep until the lease would end. Outside a cluster there is only one kind of channel, and
 	// neither option changes it.
-	PlainChannels = redissonVariant(layout.Plain)
+	PlainChannels = redissonVariant(layout.PlainChannels)
 
 	// ShardedChannels is for a cluster in which the Java clients use sharded channels. That is
 	// their default, and the default of this option, too. Together with PlainChannels it is for a
 	// cluster in which some Java clients use them and some do not: Go publishes each release in
 	// both ways, which costs a message to all nodes, and listens to both. Java clients of one sort
 	// do not wake those of the other, whatever Go does.
-	ShardedChannels = redissonVariant(layout.Sharded)
+	ShardedChannels = redissonVariant(layout.ShardedChannels)
 )
 
 // FairLockWaitTimeout is for a fair lock whose Java clients set Config.setFairLockWaitTimeout: pass

@@ -59,7 +59,7 @@ func waitLater(ctx context.Context, r countdown.Round) <-chan error {
 func listening(tb testing.TB, s *signalbox.Session, r countdown.Round) <-chan error {
 	tb.Helper()
 	returned := waitLater(locktest.Context(tb), r)
-	redistest.Await(tb, "a subscription", func() bool { return (*session.Handle)(s).Session().Dispatch.IsLive(key + ":ended") })
+	redistest.Await(tb, "a subscription", func() bool { return (*session.Handle)(s).Session().Dispatch.IsSubscribed(key + ":ended") })
 	return returned
 }
 

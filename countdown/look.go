@@ -69,7 +69,7 @@ func (r *realm) prepare(watches []*watch) []poll {
 // fenceLocked returns a fence for a poll, if a waiter for a nameless round has not heard one: a unique number
 // that Redisson ignores.
 func (w *watch) fenceLocked() (fence string) {
-	if !w.realm.scripts.Nameless || w.ends.IsDeaf() {
+	if !w.realm.scripts.AnonymousRounds || w.ends.IsUnsubscribed() {
 		return ""
 	}
 	for _, a := range w.waits {
@@ -86,9 +86,9 @@ func (w *watch) fenceLocked() (fence string) {
 
 // poll returns the call that asks how a latch stands.
 func (r *realm) poll(k keys, fence string) wire.Call {
-	call := wire.Call{Script: r.scripts.Look, Keys: []string{k.latch}}
-	if r.scripts.Nameless {
-		call.Args = []string{fence, r.session.PublishIn(r.layout), k.ended}
+	call := wire.Call{Script: r.scripts.Poll, Keys: []string{k.latch}}
+	if r.scripts.AnonymousRounds {
+		call.Args = []string{fence, r.session.PublishCommandsIn(r.layout), k.ended}
 	}
 	return call
 }
@@ -137,5 +137,5 @@ func (l poll) replied(outcome wire.Outcome) {
 
 // scheduleLocked schedules the next poll.
 func (w *watch) scheduleLocked() {
-	w.realm.session.Timers.Schedule(&w.next, dispatch.Pause(w.ends.Every(), len(w.realm.mu.watches)))
+	w.realm.session.Timers.Schedule(&w.next, dispatch.JitteredInterval(w.ends.PollInterval(), len(w.realm.mu.watches)))
 }

@@ -32,7 +32,7 @@ type realm struct {
 }
 
 func realmOf(s *session.Session, l *layout.Layout) *realm {
-	return session.PartOf(s, l.Latch.Realm, func() *realm {
+	return session.RegistryOf(s, l.Latch.RegistryName, func() *realm {
 		r := &realm{session: s, layout: l, scripts: l.Latch, refused: make(chan struct{})}
 		r.ctx, r.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 		r.polls = timers.NewCollector(s.Timers, r.pollAll)
@@ -47,7 +47,7 @@ func realmOf(s *session.Session, l *layout.Layout) *realm {
 func (r *realm) join(k keys, round wire.Stamp) (*watch, *awaited, error) {
 	w, a, first, err := r.register(k, round)
 	if first {
-		w.ends.Open(r.session.Dispatch, k.ended, session.WaysOf(r.layout), w)
+		w.ends.Open(r.session.Dispatch, k.ended, session.ChannelTypesOf(r.layout), w)
 		r.polls.Put(w)
 	}
 	return w, a, err
@@ -65,7 +65,7 @@ func (r *realm) register(k keys, round wire.Stamp) (w *watch, a *awaited, first 
 		r.mu.watches[k.latch] = w
 	}
 	what := wish{round: round}
-	if r.scripts.Nameless {
+	if r.scripts.AnonymousRounds {
 		r.mu.turn++
 		what.turn = r.mu.turn
 	}

@@ -57,7 +57,7 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	default:
 		err = foreign()
 	}
-	if b.doubt && !l.realm.scripts.Nameless {
+	if b.doubt && !l.realm.scripts.AnonymousRounds {
 		b.takeBack()
 	}
 	return Round{}, err
@@ -80,13 +80,13 @@ var errLate = errors.New("the server took too long")
 // send sends it once.
 func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 	l, s := b.latch, b.latch.base.Session
-	if err := s.Meet(ctx, l.keys.latch); err != nil {
+	if err := s.Handshake(ctx, l.keys.latch); err != nil {
 		return wire.Reply{}, err
 	}
 	b.notAfter = s.NotAfter(l.keys.slot, clock.Now(), session.MaxPatience)
 	args := []string{b.nonce, fmt.Sprintf("%08d", b.n), fmt.Sprintf("%010d", l.keep.Milliseconds()), b.notAfter.Text()}
-	if l.realm.scripts.Nameless {
-		args = append(args, s.PublishIn(l.base.Layout), l.keys.ended)
+	if l.realm.scripts.AnonymousRounds {
+		args = append(args, s.PublishCommandsIn(l.base.Layout), l.keys.ended)
 	} else {
 		args = append(args, b.first)
 	}
@@ -121,7 +121,7 @@ func (b *beginning) takeBack() {
 		if reply.Code() != wire.NotDone {
 			return 0 // reset, or none of ours
 		}
-		return t.RepeatAfter(session.StillComing(b.notAfter, reply.Stamp(1)), b.latch.keep)
+		return t.RepeatAfter(session.ExecutableFor(b.notAfter, reply.Stamp(1)), b.latch.keep)
 	}
 	b.latch.base.Session.Undoer.Start(t)
 }
@@ -134,11 +134,11 @@ func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (lef
 	if id == "" || len(id) > MaxID {
 		return 0, fmt.Errorf("%w: an id of %d bytes: it must have from 1 to %d", errs.ErrBadOption, len(id), MaxID)
 	}
-	l.base.Session.FindWays(ctx, l.keys.latch)
+	l.base.Session.HandshakeInCluster(ctx, l.keys.latch)
 	call := wire.Call{
 		Script: l.realm.scripts.Count,
 		Keys:   []string{l.keys.latch},
-		Args:   []string{round.Text(), id, l.base.Session.PublishIn(l.base.Layout), l.keys.ended},
+		Args:   []string{round.Text(), id, l.base.Session.PublishCommandsIn(l.base.Layout), l.keys.ended},
 	}
 	var reply wire.Reply
 	doubt := false
@@ -189,10 +189,10 @@ func (l *Latch) reset(ctx context.Context) error {
 	if err != nil || a.newest.state != counting {
 		return err
 	}
-	if !session.Meant(ctx, session.RoundID(a.newest.stamp.Time())) {
-		return session.ErrAnother
+	if !session.IsForceTarget(ctx, session.RoundID(a.newest.stamp.Time())) {
+		return session.ErrOtherHold
 	}
-	l.base.Session.FindWays(ctx, l.keys.latch)
+	l.base.Session.HandshakeInCluster(ctx, l.keys.latch)
 	call := l.resetCall(a.newest.nonce)
 	return l.insist(ctx, func() error {
 		reply, err := l.base.Session.Runner.Run(ctx, call)
@@ -207,7 +207,7 @@ func (l *Latch) resetCall(nonce string) wire.Call {
 	return wire.Call{
 		Script: l.realm.scripts.Reset,
 		Keys:   []string{l.keys.latch},
-		Args:   []string{nonce, l.base.Session.PublishIn(l.base.Layout), l.keys.ended},
+		Args:   []string{nonce, l.base.Session.PublishCommandsIn(l.base.Layout), l.keys.ended},
 	}
 }
 
@@ -226,7 +226,7 @@ func (l *Latch) ask(ctx context.Context) (account, error) {
 // once returns the error of a step of unknown outcome that must not be sent again: rounds are nameless, and it
 // would count another time, or meet another round.
 func (l *Latch) once(err error) error {
-	if err != nil && l.realm.scripts.Nameless && wire.Judge(err) == wire.Unknown {
+	if err != nil && l.realm.scripts.AnonymousRounds && wire.Judge(err) == wire.Unknown {
 		return fmt.Errorf("%w: it may be done or not: %w", errs.ErrUnconfirmed, err)
 	}
 	return err
@@ -238,5 +238,5 @@ func (l *Latch) insist(ctx context.Context, step func() error) error {
 	if err := l.root().Ready(ctx); err != nil {
 		return err
 	}
-	return l.base.Session.Insist(ctx, l.realm.refused, step)
+	return l.base.Session.RepeatUntilReply(ctx, l.realm.refused, step)
 }

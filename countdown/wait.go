@@ -53,7 +53,7 @@ func (l *Latch) wait(ctx context.Context, round wire.Stamp) error {
 	if err := l.base.Ready(ctx); err != nil {
 		return err
 	}
-	l.base.Session.FindWays(ctx, l.keys.latch)
+	l.base.Session.HandshakeInCluster(ctx, l.keys.latch)
 	w, a, err := l.realm.join(l.keys, round)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (w *watch) OnUnsubscribed() {
 func (w *watch) OnMessage(message string) {
 	w.realm.mu.Lock()
 	var over, poll bool
-	if w.realm.scripts.Nameless {
+	if w.realm.scripts.AnonymousRounds {
 		over, poll = w.heardOfNamelessLocked(message)
 	} else {
 		over = w.heardLocked(message)

@@ -53,7 +53,7 @@ func (e *Election) observe(ctx context.Context, yield func(Leader, error) bool) 
 	if err := e.root().Ready(ctx); err != nil {
 		return err
 	}
-	e.base.Session.FindWays(ctx, e.keys.leader)
+	e.base.Session.HandshakeInCluster(ctx, e.keys.leader)
 	w, from, err := e.realm.join(e.keys)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (v view) like(other view) bool {
 // asking returns the calls that ask for the leader, for readAll: first for the value, so that it is not
 // older than the hold that it is compared with. Each has one key, so a slot that moves refuses none.
 func asking(k keys) []wire.Call {
-	return []wire.Call{{Script: scripts.ElectionRead, Keys: []string{k.leader}}, session.Describing(k.holder)}
+	return []wire.Call{{Script: scripts.ElectionRead, Keys: []string{k.leader}}, session.DescribeCall(k.holder)}
 }
 
 // readAll reads the replies to asking. It returns the zero Leader if no process leads.

@@ -35,7 +35,7 @@ type realm struct {
 }
 
 func realmOf(s *session.Session) *realm {
-	return session.PartOf(s, "election", func() *realm {
+	return session.RegistryOf(s, "election", func() *realm {
 		r := &realm{session: s}
 		r.ctx, r.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 		r.polls = timers.NewCollector(s.Timers, r.pollAll)
@@ -90,7 +90,7 @@ func (r *realm) join(k keys) (w *watch, from uint64, err error) {
 	w.users++
 	from = w.sent + 1
 	r.mu.Unlock()
-	w.changes.Open(r.session.Dispatch, k.changed, dispatch.BySlot, w)
+	w.changes.Open(r.session.Dispatch, k.changed, dispatch.ShardedChannel, w)
 	r.polls.Put(w)
 	return w, from, nil
 }

@@ -53,7 +53,7 @@ func (e *Election) run(ctx context.Context, lead func(context.Context, Term) err
 
 // rest pauses before a further try, longer after more that failed.
 func (e *Election) rest(ctx context.Context, fails int) {
-	pause := e.base.Session.Patient(session.RetryPause(fails))
+	pause := e.base.Session.Patient(session.BackOffPause(fails))
 	defer pause.End()
 	select {
 	case <-pause.Done():

@@ -226,7 +226,7 @@ func (t *term) resign() error {
 	t.cancel(errs.ErrReleased) // what is bound ends before the lease is released
 	e.base.Session.Timers.Cancel(&t.entry)
 	e.realm.resigned(t)
-	e.base.Session.Beside() // so that Close waits for clear, too
+	e.base.Session.BeginDetached() // so that Close waits for clear, too
 	defer e.base.Session.End()
 	err := t.lease.Unlock()
 	if err == nil {

@@ -46,7 +46,7 @@ func (t *term) put(value string, number uint64) wire.Call {
 		Keys:   []string{e.keys.holder, e.keys.leader},
 		Args: []string{
 			t.hold, fmt.Sprintf("%016d", number), value, wire.Milliseconds(keepFor * e.base.Terms.Lease),
-			e.base.Session.Publish(), e.keys.changed,
+			e.base.Session.PublishCommand(), e.keys.changed,
 		},
 	}
 }
@@ -79,7 +79,7 @@ func (t *term) setValue(ctx context.Context, value string) error {
 	if err := t.writable(ctx); err != nil {
 		return err
 	}
-	base.Session.FindWays(ctx, t.election.keys.leader)
+	base.Session.HandshakeInCluster(ctx, t.election.keys.leader)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	both := t.bind(ctx)
@@ -97,7 +97,7 @@ func (t *term) setValue(ctx context.Context, value string) error {
 			return err
 		}
 		last = err
-		pause := base.Session.Patient(session.RetryPause(fails))
+		pause := base.Session.Patient(session.BackOffPause(fails))
 		select {
 		case <-pause.Done():
 		case <-both.Done():
@@ -140,7 +140,7 @@ func (r *realm) writeAll(terms []*term) {
 		if t.err() != nil {
 			continue
 		}
-		t.election.base.Session.FindWays(ctx, t.election.keys.leader)
+		t.election.base.Session.HandshakeInCluster(ctx, t.election.keys.leader)
 		t.mu.Lock()
 		value, number := t.mu.value, t.mu.number
 		t.mu.Unlock()
@@ -173,6 +173,6 @@ func (t *term) clear() {
 	_, _ = e.base.Session.Runner.Run(patience, wire.Call{
 		Script: scripts.ElectionClear,
 		Keys:   []string{e.keys.leader},
-		Args:   []string{t.hold, e.base.Session.Publish(), e.keys.changed},
+		Args:   []string{t.hold, e.base.Session.PublishCommand(), e.keys.changed},
 	})
 }

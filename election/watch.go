@@ -160,7 +160,7 @@ func (w *watch) isYoungLocked(token uint64) bool {
 
 // scheduleLocked schedules the next poll.
 func (w *watch) scheduleLocked() {
-	w.realm.session.Timers.Schedule(&w.next, dispatch.Pause(w.changes.Every(), len(w.realm.mu.watches)))
+	w.realm.session.Timers.Schedule(&w.next, dispatch.JitteredInterval(w.changes.PollInterval(), len(w.realm.mu.watches)))
 }
 
 // Subscribed implements dispatch.Hearer: messages before now may be lost.

@@ -36,7 +36,7 @@ import (
 // next holder, whose fencing token is greater.
 func Break(ctx context.Context, s *signalbox.Session, name string, kinds ...string) error {
 	if err := breakName(ctx, s, name, kinds); err != nil {
-		return &signalbox.OpError{Op: "break", Name: (*session.Handle)(s).Session().Shown(name), Err: err}
+		return &signalbox.OpError{Op: "break", Name: (*session.Handle)(s).Session().DisplayName(name), Err: err}
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func BreakSeen(ctx context.Context, s *signalbox.Session, seen Entry) error {
 		ids = []string{session.RoundID(seen.Since)}
 	}
 	if ctx != nil {
-		ctx = session.WithMeant(ctx, ids)
+		ctx = session.WithForceTargets(ctx, ids)
 	}
 	return Break(ctx, s, seen.Name, seen.Kind)
 }
@@ -131,11 +131,11 @@ func breakRedlockPart(ctx context.Context, s *session.Session, name string) erro
 	if err != nil {
 		return err
 	}
-	return s.Force(ctx, session.Forcing{
+	return s.Force(ctx, session.ForceRequest{
 		Layout: layout.Native(), Key: set.Holder, Letters: "q",
 		Call: func(hold, channel string) wire.Call {
 			return wire.Call{
-				Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: []string{hold, s.Publish(), set.Unlocked, channel, floor(s)},
+				Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: []string{hold, s.PublishCommand(), set.Unlocked, channel, floor(s)},
 			}
 		},
 	})
@@ -153,13 +153,13 @@ func breakPermits(ctx context.Context, s *session.Session, name string) error {
 	}
 	holds, err := holdsOf(ctx, s, listHolds(scripts.HoldsList, set.Permits(), "sb1s"))
 	if err == nil {
-		holds, err = session.OnlyMeant(ctx, holds, identity)
+		holds, err = session.FilterForceTargets(ctx, holds, identity)
 	}
 	if err != nil {
 		return err
 	}
-	s.FindWays(ctx, set.Permits())
-	keys := []string{set.Permits(), set.PermitsLine(), set.PermitsLives()}
+	s.HandshakeInCluster(ctx, set.Permits())
+	keys := []string{set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats()}
 	channel := names.Grants(s.Settings.Prefix)
 	if s.Runner.Clustered() {
 		channel = set.Grants()
@@ -168,7 +168,7 @@ func breakPermits(ctx context.Context, s *session.Session, name string) error {
 	for batch := range slices.Chunk(holds, maxOfName) {
 		calls := make([]wire.Call, len(batch))
 		for i, hold := range batch {
-			calls[i] = wire.Call{Script: scripts.SemaphoreLeave, Keys: keys, Args: []string{hold, "", s.Publish(), channel, floor(s), "0"}}
+			calls[i] = wire.Call{Script: scripts.SemaphoreLeave, Keys: keys, Args: []string{hold, "", s.PublishCommand(), channel, floor(s), "0"}}
 			sessions[layout.Native().Session(hold)] = struct{}{}
 		}
 		for _, outcome := range s.Runner.RunMany(ctx, calls) {

@@ -245,7 +245,7 @@ func (l *namesLoop) fail(about Entry, err error) {
 func Name(ctx context.Context, s *signalbox.Session, name string) ([]Entry, error) {
 	entries, err := inspect(ctx, (*session.Handle)(s).Session(), name)
 	if err != nil {
-		return nil, &signalbox.OpError{Op: "inspect", Name: (*session.Handle)(s).Session().Shown(name), Err: err}
+		return nil, &signalbox.OpError{Op: "inspect", Name: (*session.Handle)(s).Session().DisplayName(name), Err: err}
 	}
 	return entries, nil
 }
@@ -261,7 +261,7 @@ func inspect(ctx context.Context, s *session.Session, name string) ([]Entry, err
 	if err != nil {
 		return nil, err
 	}
-	probes := listerOf(s, "", maxOfName).ofName(set, Entry{Name: s.Shown(name), Key: set.Holder, Hashed: s.Settings.Hashed})
+	probes := listerOf(s, "", maxOfName).ofName(set, Entry{Name: s.DisplayName(name), Key: set.Holder, Hashed: s.Settings.Hashed})
 	resolve(ctx, s, "", probes)
 	var entries []Entry
 	for _, p := range probes {

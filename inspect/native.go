@@ -82,8 +82,8 @@ func (n native) ofName(set names.Set, entry Entry) []*keyInspection {
 
 func (n native) queryLock(p *keyInspection, set names.Set) {
 	var described wire.Reply
-	p.query(session.Describing(set.Holder), func(reply wire.Reply) { described = reply })
-	queues := wire.Call{Command: "EXISTS", Keys: []string{set.Line(), set.Writers(), set.Readers()}}
+	p.query(session.DescribeCall(set.Holder), func(reply wire.Reply) { described = reply })
+	queues := wire.Call{Command: "EXISTS", Keys: []string{set.QueueKey(), set.Writers(), set.Readers()}}
 	p.query(queues, func(reply wire.Reply) { n.readLock(p, set, described, reply.Int(0) > 0) })
 }
 
@@ -136,7 +136,7 @@ func (native) queryRWLock(p *keyInspection, set names.Set) {
 		floor, writing := reply.Stamp(0), reply.Text(1) == "1"
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			name := reply.Text(i)
-			h := Holder{Label: table.Label(name), Session: layout.Native().Session(name), Hold: session.HoldID(name), Until: reply.Stamp(i + 1).Time(), Shared: !writing}
+			h := Holder{Label: table.LabelOf(name), Session: layout.Native().Session(name), Hold: session.HoldID(name), Until: reply.Stamp(i + 1).Time(), Shared: !writing}
 			if writing && floor != 0 {
 				h.Since, h.Token = floor.Time(), floor.Token()
 			}
@@ -146,8 +146,8 @@ func (native) queryRWLock(p *keyInspection, set names.Set) {
 }
 
 func (n native) queryRWQueues(p *keyInspection, set names.Set) {
-	n.queryQueue(p, ticketQueue{kind: RWLock, key: set.Writers(), heartbeats: set.RWLives(), ticketLength: rwTicket})
-	n.queryQueue(p, ticketQueue{kind: RWLock, key: set.Readers(), heartbeats: set.RWLives(), ticketLength: rwTicket, shared: true})
+	n.queryQueue(p, ticketQueue{kind: RWLock, key: set.Writers(), heartbeats: set.RWHeartbeats(), ticketLength: rwTicket})
+	n.queryQueue(p, ticketQueue{kind: RWLock, key: set.Readers(), heartbeats: set.RWHeartbeats(), ticketLength: rwTicket, shared: true})
 }
 
 func (n native) queryPermits(p *keyInspection, set names.Set) {
@@ -160,7 +160,7 @@ func (n native) queryPermits(p *keyInspection, set names.Set) {
 			return
 		}
 		for i := 2; i+1 < reply.Len(); i += 2 {
-			permits, label, owner := table.Holder("", reply.Text(i))
+			permits, label, owner := table.ParseHold("", reply.Text(i))
 			p.addHolder(Holder{Label: label, Session: owner, Hold: session.HoldID(reply.Text(i)), Permits: permits, Until: reply.Stamp(i + 1).Time()})
 		}
 	})
@@ -169,9 +169,9 @@ func (n native) queryPermits(p *keyInspection, set names.Set) {
 			p.entry.Capacity, p.entry.Held = int(max(reply.Int(1), 0)), int(reply.Int(2))
 		}
 	})
-	p.query(wire.Call{Command: "EXISTS", Keys: []string{set.PermitsLine()}}, func(reply wire.Reply) {
+	p.query(wire.Call{Command: "EXISTS", Keys: []string{set.PermitsQueue()}}, func(reply wire.Reply) {
 		if reply.Int(0) > 0 {
-			n.queryQueue(p, ticketQueue{kind: Semaphore, key: set.PermitsLine(), heartbeats: set.PermitsLives(), ticketLength: permitTicket})
+			n.queryQueue(p, ticketQueue{kind: Semaphore, key: set.PermitsQueue(), heartbeats: set.PermitsHeartbeats(), ticketLength: permitTicket})
 		}
 	})
 }
@@ -184,7 +184,7 @@ type ticketQueue struct {
 }
 
 func lockQueue(set names.Set) ticketQueue {
-	return ticketQueue{kind: Exclusive, key: set.Line(), heartbeats: set.Lives(), ticketLength: lockTicket}
+	return ticketQueue{kind: Exclusive, key: set.QueueKey(), heartbeats: set.HeartbeatsKey(), ticketLength: lockTicket}
 }
 
 // queue asks for the tickets of a queue. If no session holds the lock, the queue says which kind it is of.

@@ -36,15 +36,15 @@ func breakRedissonPermits(ctx context.Context, s *session.Session, name string) 
 		return err
 	}
 	if len(ids) == 0 {
-		return requireIDs(ctx, s, l.Plain.Keys(set, nil).Holder)
+		return requireIDs(ctx, s, l.PlainSemaphore.Keys(set, nil).Holder)
 	}
 	if slices.ContainsFunc(ids, func(id string) bool { return len(id) != layout.RedissonPermitSize }) {
 		return session.WrongKind("?") // before any permit is ended
 	}
-	if ids, err = session.OnlyMeant(ctx, ids, identity); err != nil {
+	if ids, err = session.FilterForceTargets(ctx, ids, identity); err != nil {
 		return err
 	}
-	s.FindWays(ctx, keys.Holder)
+	s.HandshakeInCluster(ctx, keys.Holder)
 	for page := range slices.Chunk(ids, permitsPerScript) {
 		if err := breakRedissonPage(ctx, s, l, keys, page); err != nil {
 			return err
@@ -57,7 +57,7 @@ func breakRedissonPermits(ctx context.Context, s *session.Session, name string) 
 func breakRedissonPage(ctx context.Context, s *session.Session, l *layout.Layout, keys layout.Keys, page []string) error {
 	var sessions []string
 	for _, id := range page {
-		if alias := l.Semaphore.AliasIn(id); alias != "" {
+		if alias := l.Semaphore.AliasInHold(id); alias != "" {
 			sessions = append(sessions, alias)
 		}
 	}
@@ -67,10 +67,10 @@ func breakRedissonPage(ctx context.Context, s *session.Session, l *layout.Layout
 		Script: scripts.RedissonPermitForce,
 		Keys:   keys.All,
 		Args: []string{
-			s.PublishIn(l), keys.Told, names.Session(s.Settings.Prefix, ""), strings.Join(sessions, " "), strings.Join(page, ""),
+			s.PublishCommandsIn(l), keys.Channel, names.Session(s.Settings.Prefix, ""), strings.Join(sessions, " "), strings.Join(page, ""),
 		},
 	})
-	if slices.Contains(sessions, l.Semaphore.Alias(s.ID())) {
+	if slices.Contains(sessions, l.Semaphore.SessionAlias(s.ID())) {
 		s.Recheck(keys.Holder) // as the message would do, and also if no session listens
 	}
 	return err

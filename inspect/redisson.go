@@ -153,7 +153,7 @@ func (r redisson) queryNumber(p *keyInspection) {
 // permits adds the holders of permits that a list has.
 func addPermits(p *keyInspection, reply wire.Reply) {
 	for i := 2; i+1 < reply.Len(); i += 2 {
-		n, label, _ := layout.Redisson().Semaphore.Holder("", reply.Text(i))
+		n, label, _ := layout.Redisson().Semaphore.ParseHold("", reply.Text(i))
 		h := Holder{Label: label, Hold: session.HoldID(reply.Text(i)), Permits: n}
 		if until := reply.Stamp(i + 1); until > 0 {
 			h.Until = until.Time()

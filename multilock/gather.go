@@ -235,8 +235,8 @@ func (g *memberHolds) tryAcquire(ctx context.Context) error {
 
 // take takes o, and those behind it that are to be had in the same step.
 func (o *orderedMember) acquire(ctx context.Context, following []orderedMember) ([]hold.Lease, error) {
-	if o.position.Gatherer != nil {
-		return o.position.Gatherer.Gather(ctx, multiAcquirers(following))
+	if o.position.Acquirer != nil {
+		return o.position.Acquirer.AcquireMany(ctx, multiAcquirers(following))
 	}
 	lease, err := o.Lock(ctx)
 	return []hold.Lease{hold.Lease(lease)}, err
@@ -244,8 +244,8 @@ func (o *orderedMember) acquire(ctx context.Context, following []orderedMember) 
 
 // try is take without waiting.
 func (o *orderedMember) tryAcquire(ctx context.Context, following []orderedMember) ([]hold.Lease, error) {
-	if o.position.Gatherer != nil {
-		return o.position.Gatherer.TryGather(ctx, multiAcquirers(following))
+	if o.position.Acquirer != nil {
+		return o.position.Acquirer.TryAcquireMany(ctx, multiAcquirers(following))
 	}
 	lease, err := o.TryLock(ctx)
 	return []hold.Lease{hold.Lease(lease)}, err
@@ -253,13 +253,13 @@ func (o *orderedMember) tryAcquire(ctx context.Context, following []orderedMembe
 
 // gatherers returns those that may be taken in one step with the one before them: up to the first that is always
 // taken alone, so that the order is kept.
-func multiAcquirers(following []orderedMember) []session.Gatherer {
-	var together []session.Gatherer
+func multiAcquirers(following []orderedMember) []session.ManyAcquirer {
+	var together []session.ManyAcquirer
 	for i := range following {
-		if following[i].position.Gatherer == nil {
+		if following[i].position.Acquirer == nil {
 			break
 		}
-		together = append(together, following[i].position.Gatherer)
+		together = append(together, following[i].position.Acquirer)
 	}
 	return together
 }

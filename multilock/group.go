@@ -150,20 +150,20 @@ func (g *memberHolds) claimRelease() bool {
 func (g *memberHolds) releaseLeases() error {
 	results := make([]error, len(g.leases))
 	var steps []func()
-	batches := make(map[session.Batch]*releaseBatch)
+	batches := make(map[session.BatchKey]*releaseBatch)
 	for i, lease := range g.leases {
 		owner, err := leaveHold(lease)
 		results[i] = err
-		returner, together := owner.(session.Returner)
+		returner, together := owner.(session.ManyReleaser)
 		switch {
 		case owner == nil:
-		case !together || returner.Batch() == session.Batch{}:
+		case !together || returner.BatchKey() == session.BatchKey{}:
 			steps = append(steps, func() { results[i] = owner.Vacated(clock.Now()) })
 		default:
-			its := batches[returner.Batch()]
+			its := batches[returner.BatchKey()]
 			if its == nil {
-				its = &releaseBatch{holds: make([]session.Returner, 0, len(g.leases)), indexes: make([]int, 0, len(g.leases)), results: results}
-				batches[returner.Batch()] = its
+				its = &releaseBatch{holds: make([]session.ManyReleaser, 0, len(g.leases)), indexes: make([]int, 0, len(g.leases)), results: results}
+				batches[returner.BatchKey()] = its
 				steps = append(steps, its.release)
 			}
 			its.add(i, returner)
@@ -185,17 +185,17 @@ func leaveHold(lease hold.Lease) (hold.Home, error) {
 
 // batch is what is released in one step.
 type releaseBatch struct {
-	holds   []session.Returner
+	holds   []session.ManyReleaser
 	indexes []int // of homes in results
 	results []error
 }
 
-func (l *releaseBatch) add(index int, owner session.Returner) {
+func (l *releaseBatch) add(index int, owner session.ManyReleaser) {
 	l.holds, l.indexes = append(l.holds, owner), append(l.indexes, index)
 }
 
 func (l *releaseBatch) release() {
-	for i, err := range l.holds[0].Return(clock.Now(), l.holds[1:]) {
+	for i, err := range l.holds[0].ReleaseMany(clock.Now(), l.holds[1:]) {
 		l.results[l.indexes[i]] = err
 	}
 }

@@ -77,9 +77,9 @@ func (l *Lock) add(i int, m Member) error {
 		l.memberOf[i] = len(l.members)
 		l.members = append(l.members, orderedMember{m, place, len(l.members)})
 		return nil
-	case place.Side == session.Counted || l.members[known].position.Side == session.Counted:
+	case place.Access == session.PermitAccess || l.members[known].position.Access == session.PermitAccess:
 		return fmt.Errorf("%w: member %q is given twice: ask once for as much as is wanted", errs.ErrBadOption, place.Name)
-	case place.Side == session.Whole && l.members[known].position.Side == session.Shared:
+	case place.Access == session.ExclusiveAccess && l.members[known].position.Access == session.SharedAccess:
 		l.members[known].Member, l.members[known].position = m, place
 	}
 	l.memberOf[i] = known

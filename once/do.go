@@ -102,7 +102,7 @@ func (o *Once) release(lease signalbox.Lease) {
 	if lease.Err() != nil {
 		return // no lease was acquired, or it was lost
 	}
-	o.base.Session.Beside()
+	o.base.Session.BeginDetached()
 	go func() {
 		defer o.base.Session.End()
 		_ = lease.Unlock()
@@ -122,7 +122,7 @@ func (o *Once) take(ctx context.Context) (signalbox.Lease, error) {
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	listener := o.base.Session.Dispatch.Listen(o.stored, dispatch.BySlot, hearer(cancel))
+	listener := o.base.Session.Dispatch.Listen(o.stored, dispatch.ShardedChannel, hearer(cancel))
 	defer listener.Close()
 	lease, err = o.claim.Lock(waiting)
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(waiting), errStored) {

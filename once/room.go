@@ -43,7 +43,7 @@ type flight struct {
 }
 
 func roomOf(s *session.Session) *room {
-	return session.PartOf(s, "once", func() *room {
+	return session.RegistryOf(s, "once", func() *room {
 		r := &room{timers: s.Timers, refused: make(chan struct{})}
 		r.mu.flights = make(map[string]*flight)
 		return r

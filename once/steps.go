@@ -64,7 +64,7 @@ func (o *Once) insist(ctx context.Context, step func() error) error {
 	if err := o.root().Ready(ctx); err != nil {
 		return err
 	}
-	return o.base.Session.Insist(ctx, o.room.refused, step)
+	return o.base.Session.RepeatUntilReply(ctx, o.room.refused, step)
 }
 
 // store stores the value of a run. The server decides whether the hold of lease still has the lock, so
@@ -75,7 +75,7 @@ func (o *Once) store(ctx context.Context, w *work, value string) (other found, e
 	reply, shortfall, err := o.sendStore(ctx, w, wire.Call{
 		Script: scripts.OnceStore,
 		Keys:   []string{o.outcome, o.base.Names.Holder},
-		Args:   []string{wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.Publish(), o.stored},
+		Args:   []string{wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.PublishCommand(), o.stored},
 	})
 	switch {
 	case err != nil:
@@ -127,7 +127,7 @@ func (o *Once) sendStore(ctx context.Context, w *work, call wire.Call) (reply wi
 		}
 		doubt = doubt || wire.MayHaveRun(err)
 		w.troubled(err)
-		pause := s.Patient(session.RetryPause(fails))
+		pause := s.Patient(session.BackOffPause(fails))
 		select {
 		case <-pause.Done():
 		case <-storing.Done():

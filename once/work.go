@@ -52,7 +52,7 @@ func (o *Once) begin(ctx context.Context, f *flight, lease signalbox.Lease, fn F
 	// The values of the call's context are for the function, such as a trace. Its end and its leases are the
 	// call's own: it may leave and unlock them while the function runs.
 	ctx, w.cancel = context.WithCancelCause(hold.WithoutLeases(context.WithoutCancel(ctx)))
-	o.base.Session.Beside() // the hold is counted in until here, so Close cannot have seen the session idle
+	o.base.Session.BeginDetached() // the hold is counted in until here, so Close cannot have seen the session idle
 	o.room.running(f, w)
 	go w.do(ctx, fn)
 	return w

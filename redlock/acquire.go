@@ -103,7 +103,7 @@ func (l *Lock) hold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease, er
 		n.Term.Recheck()
 	}
 	for _, m := range l.members {
-		if err := m.Evicted(); err != nil {
+		if err := m.EvictionError(); err != nil {
 			n.Term.Break(err, false)
 		}
 	}

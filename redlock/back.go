@@ -132,7 +132,7 @@ func (b *ballot) releaseCall(i int) wire.Call {
 	return wire.Call{
 		Script: scripts.RedlockRelease,
 		Keys:   l.keys[:1],
-		Args:   []string{b.hold(i), floor, m.Publish(), l.base.Names.Unlocked, l.base.Floor},
+		Args:   []string{b.hold(i), floor, m.PublishCommand(), l.base.Names.Unlocked, l.base.Floor},
 	}
 }
 
@@ -150,7 +150,7 @@ func (b *ballot) settle(i int, notAfter wire.Stamp) {
 		if reply.Code() == wire.Done {
 			return 0 // it was sent once: gone is gone
 		}
-		return t.RepeatAfter(session.StillComing(notAfter, reply.Stamp(1)), life)
+		return t.RepeatAfter(session.ExecutableFor(notAfter, reply.Stamp(1)), life)
 	}
 	b.lock.members[i].Undoer.Start(t)
 }

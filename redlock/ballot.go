@@ -118,7 +118,7 @@ func (l *Lock) ask(mark bool) *ballot {
 
 // try asks one server; a second time where its clock had to be learnt anew, since a late acquire wrote nothing.
 func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
-	if err := m.Meet(ctx, b.lock.keys[0]); err != nil {
+	if err := m.Handshake(ctx, b.lock.keys[0]); err != nil {
 		return vote{choice: refused, err: err}
 	}
 	if !b.sends(i) {

@@ -46,7 +46,7 @@ type part struct {
 }
 
 func partOf(s *session.Session) *part {
-	return session.PartOf(s, kind, func() *part {
+	return session.RegistryOf(s, kind, func() *part {
 		p := new(part)
 		p.mu.groups = make(map[string]*group)
 		return p
@@ -141,7 +141,7 @@ func (p *part) Close() { p.each((*group).close) }
 // in itself.
 func spread(members []*session.Session, call func(i int, m *session.Session)) {
 	for i, m := range members {
-		m.Beside()
+		m.BeginDetached()
 		go func() {
 			defer m.End()
 			call(i, m)

@@ -49,7 +49,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 
 // opinion is what one server says about the holder.
 type opinion struct {
-	holder session.Holder
+	holder session.HolderInfo
 	hold   string
 	err    error
 }
@@ -93,12 +93,12 @@ func (l *Lock) gather(ctx context.Context, ask func(context.Context, *session.Se
 	return nil
 }
 
-func (l *Lock) holder(ctx context.Context) (session.Holder, error) {
+func (l *Lock) holder(ctx context.Context) (session.HolderInfo, error) {
 	if err := l.root().Made(); err != nil {
-		return session.Holder{}, err
+		return session.HolderInfo{}, err
 	}
 	enough := majority(len(l.members))
-	holders, counts := make(map[string]session.Holder), make(map[string]int)
+	holders, counts := make(map[string]session.HolderInfo), make(map[string]int)
 	free, most, best := 0, 0, ""
 	var failures []error
 	err := l.gather(ctx, func(ctx context.Context, m *session.Session) (o opinion) {
@@ -124,20 +124,20 @@ func (l *Lock) holder(ctx context.Context) (session.Holder, error) {
 	})
 	switch {
 	case err != nil:
-		return session.Holder{}, err
+		return session.HolderInfo{}, err
 	case most >= enough:
 		return holders[best], nil
 	case most+len(failures) < enough:
-		return session.Holder{}, errs.ErrNotHeld
+		return session.HolderInfo{}, errs.ErrNotHeld
 	}
-	return session.Holder{}, errs.Join(failures...)
+	return session.HolderInfo{}, errs.Join(failures...)
 }
 
 // attemptSize is the length of what the servers' holds of one attempt have in common.
 const attemptSize = 19
 
 // merge combines what two servers say about one holder.
-func merge(a, b session.Holder) session.Holder {
+func merge(a, b session.HolderInfo) session.HolderInfo {
 	if a.Kind == "" {
 		return b
 	}
@@ -158,14 +158,14 @@ func (l *Lock) force(ctx context.Context) error {
 	taken := false
 	var failures []error
 	err := l.gather(ctx, func(ctx context.Context, m *session.Session) opinion {
-		return opinion{err: m.Force(ctx, session.Forcing{
+		return opinion{err: m.Force(ctx, session.ForceRequest{
 			Layout: layout.Native(),
 			Key:    l.keys[0], Letters: letter,
 			Call: func(hold, told string) wire.Call {
 				return wire.Call{
 					Script: scripts.HolderForce,
 					Keys:   l.keys[:1],
-					Args:   []string{hold, m.Publish(), l.base.Names.Unlocked, told, l.base.Floor},
+					Args:   []string{hold, m.PublishCommand(), l.base.Names.Unlocked, told, l.base.Floor},
 				}
 			},
 		})}

@@ -65,7 +65,7 @@ func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOp
 // shown returns what errors call name: its digest if any of the sessions hashes names.
 func shown(members []*session.Session, name string) string {
 	for _, m := range members {
-		if digest := m.Shown(name); digest != name {
+		if digest := m.DisplayName(name); digest != name {
 			return digest
 		}
 	}
@@ -80,7 +80,7 @@ func checkMembers(members []*session.Session) error {
 	}
 	seen := make(map[*session.Session]int, n)
 	for i, m := range members {
-		if err := m.Made(); err != nil {
+		if err := m.Valid(); err != nil {
 			return fmt.Errorf("session %d of %d: %w", i+1, n, err)
 		}
 		if first, twice := seen[m]; twice {

@@ -187,10 +187,10 @@ func (c *contention) hear(ctx context.Context) error {
 		if c.waits[i] == nil {
 			m := c.lock.members[i]
 			c.waits[i] = m.Dispatch.Wait(dispatch.Target{
-				Channel: c.lock.base.Names.Unlocked, Key: c.lock.keys[0], Look: scripts.RedlockLook, Mark: m.ID(),
+				Channel: c.lock.base.Names.Unlocked, Key: c.lock.keys[0], Poll: scripts.RedlockLook, WaiterID: m.ID(),
 			})
 		}
-		c.waits[i].Held(v.left)
+		c.waits[i].FoundHeld(v.left)
 	}
 	need := max(majority(len(c.lock.members))-c.last.granted, 1)
 	return c.pause(ctx, longestWait, min(need, len(c.last.held)))

@@ -52,7 +52,7 @@ func TestAForeignKeyEndsAWait(t *testing.T) {
 	server := redistest.Start(t)
 	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	waiting := locktest.Enqueue(t.Context(), t, server, "a", reentrant.New(locktest.SteadySession(t, server), "a").Lock)
-	ticket := fmt.Sprint(server.MustDo(t, "ZRANGE", locktest.Keys("a").Line(), 0, 0).([]any)[0]) //nolint:forcetypeassert // a list of one
+	ticket := fmt.Sprint(server.MustDo(t, "ZRANGE", locktest.Keys("a").QueueKey(), 0, 0).([]any)[0]) //nolint:forcetypeassert // a list of one
 	server.MustDo(t, "SET", locktest.Key("a"), "mine")
 	// A message that names no heartbeat of the session makes it poll, unless it just did.
 	server.MustDo(t, "PUBLISH", names.Grants(names.DefaultPrefix)+ticket[:22], ticket[22:41]+strings.Repeat("1", 36))

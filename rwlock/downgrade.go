@@ -49,7 +49,7 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	call := wire.Call{
 		Script: l.table.Downgrade,
 		Keys:   keys.All,
-		Args:   []string{term.Terms().Hold, s.ID(), s.PublishIn(l.base.Layout), keys.Channel, l.base.Floor},
+		Args:   []string{term.Terms().Hold, s.ID(), s.PublishCommandsIn(l.base.Layout), keys.Channel, l.base.Floor},
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {

@@ -82,7 +82,7 @@ func (l *Lock) holders(ctx context.Context, from int) ([]listedHold, error) {
 	for i := 2; i+1 < reply.Len(); i += 2 {
 		name := reply.Text(i)
 		h := signalbox.Holder{
-			Kind: kind, Session: l.base.Layout.Session(name), Label: l.table.Label(name),
+			Kind: kind, Session: l.base.Layout.Session(name), Label: l.table.LabelOf(name),
 			Until: reply.Stamp(i + 1).Time(), Shared: reply.Text(1) != writing,
 		}
 		if !h.Shared {
@@ -122,7 +122,7 @@ func (l *Lock) force(ctx context.Context) error {
 	if len(found) == 0 {
 		return errs.ErrNotHeld
 	}
-	found, err := session.OnlyMeant(ctx, found, func(h listedHold) string { return h.name })
+	found, err := session.FilterForceTargets(ctx, found, func(h listedHold) string { return h.name })
 	if err != nil {
 		return err
 	}
@@ -144,11 +144,11 @@ func (l *Lock) forceHolds(ctx context.Context, holds []listedHold) error {
 		text.WriteString(h.holder.Session + "\n" + h.name + "\n")
 	}
 	s := l.base.Session
-	s.FindWays(ctx, l.readLock.Keys.Holder)
+	s.HandshakeInCluster(ctx, l.readLock.Keys.Holder)
 	call := wire.Call{
 		Script: l.table.Force,
 		Keys:   l.readLock.Keys.All,
-		Args:   []string{s.PublishIn(l.base.Layout), l.readLock.Keys.Channel, names.Session(s.Settings.Prefix, ""), text.String(), l.base.Floor},
+		Args:   []string{s.PublishCommandsIn(l.base.Layout), l.readLock.Keys.Channel, names.Session(s.Settings.Prefix, ""), text.String(), l.base.Floor},
 	}
 	_, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.Judge(err) == wire.Unknown && ctx.Err() == nil {

@@ -34,18 +34,18 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	l.registry = registryOf(l.base.Session, l.base.Layout)
 	life := l.base.Terms.First()
 	l.writeLock = acquire.Lock{
-		Kind: &l.registry.Kind, Realm: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Ground, nil),
+		Kind: &l.registry.Kind, Realm: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Kind, nil),
 		Request: &queue.Request{
 			Life: life, FloorTTL: l.base.Floor, Args: []string{"w"},
 			// A writer asks also while its session writes: the lock may be taken by force, or the writer downgraded.
-			ShareKey: acquire.Like(&l.table.Ground, local.Request{}, local.Request{Way: local.Own}),
+			ShareKey: acquire.Like(&l.table.Kind, local.Request{}, local.Request{Way: local.Own}),
 		},
 	}
 	l.readLock = l.writeLock
 	l.readLock.Realm = &l.registry.readers
 	l.readLock.Request = &queue.Request{
 		Life: life, FloorTTL: l.base.Floor, Args: []string{"r"}, Shared: true,
-		ShareKey: acquire.Like(&l.table.Ground, l.shareKey(), local.Request{Way: local.Own, Beside: true}),
+		ShareKey: acquire.Like(&l.table.Kind, l.shareKey(), local.Request{Way: local.Own, Beside: true}),
 	}
 	return l
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Place returns the position of the lock, for writing, in the order of all locks; see package multilock.
-func (l *Lock) Place() signalbox.Place { return l.root().Place(kind, session.Whole, nil) }
+func (l *Lock) Place() signalbox.Place { return l.root().Place(kind, session.ExclusiveAccess, nil) }
 
 // Reader is the reading side of a lock with the methods of a lock, for package multilock. The method
 // Reader of a Lock makes one; the zero Reader is of no use.
@@ -29,4 +29,4 @@ func (r Reader) TryLock(ctx context.Context) (signalbox.Lease, error) { return r
 func (r Reader) Check() error { return r.lock.Check() }
 
 // Place returns the position of the lock, for reading, in the order of all locks.
-func (r Reader) Place() signalbox.Place { return r.lock.root().Place(kind, session.Shared, nil) }
+func (r Reader) Place() signalbox.Place { return r.lock.root().Place(kind, session.SharedAccess, nil) }

@@ -20,12 +20,12 @@ type rwRegistry struct {
 }
 
 func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
-	return session.PartOf(s, l.RWLock.Realm, func() *rwRegistry {
+	return session.RegistryOf(s, l.RWLock.RegistryName, func() *rwRegistry {
 		r := &rwRegistry{
-			Kind:    acquire.NewKind(s, l, &l.RWLock.Ground, nil),
+			Kind:    acquire.NewKind(s, l, &l.RWLock.Kind, nil),
 			readers: hold.Realm{Kind: kind}, writers: hold.Realm{Kind: kind},
 		}
-		r.Share = l.RWLock.Door
+		r.Share = l.RWLock.Share
 		return r
 	})
 }

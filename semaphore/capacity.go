@@ -40,7 +40,7 @@ func (m *Semaphore) available(ctx context.Context) (int, error) {
 
 // account asks how many permits there are, and how many of them are out.
 func (m *Semaphore) usage(ctx context.Context) (capacity, used int64, err error) {
-	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{Script: m.table.Available, Keys: m.keys.All[:m.table.Asked]})
+	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{Script: m.table.Available, Keys: m.keys.All[:m.table.AvailableKeys]})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -74,11 +74,11 @@ func (m *Semaphore) setCapacity(ctx context.Context, n int) error {
 	if err == nil {
 		err = checkCapacity(n)
 	}
-	if err == nil && !m.table.Total {
+	if err == nil && !m.table.TotalKnown {
 		err = fmt.Errorf("%w: nobody knows how many permits a plain semaphore has", errs.ErrBadOption)
 	}
 	if err == nil {
-		err = m.base.Session.Meet(ctx, m.keys.Holder)
+		err = m.base.Session.Handshake(ctx, m.keys.Holder)
 	}
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (m *Semaphore) resize(ctx context.Context, n int) error {
 		Script: m.table.Resize,
 		Keys:   m.keys.All,
 		Args: []string{
-			strconv.Itoa(n), s.NotAfter(m.keys.Slot, clock.Now(), session.MaxPatience).Text(), s.PublishIn(m.base.Layout), m.keys.Channel,
+			strconv.Itoa(n), s.NotAfter(m.keys.Slot, clock.Now(), session.MaxPatience).Text(), s.PublishCommandsIn(m.base.Layout), m.keys.Channel,
 			m.base.Floor,
 		},
 	})

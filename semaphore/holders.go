@@ -76,7 +76,7 @@ func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, erro
 // holderOf returns the holder with the hold of that name.
 func (m *Semaphore) holderOf(name string, until wire.Stamp) Holder {
 	var h Holder
-	h.Permits, h.Label, h.Session = m.table.Holder(m.base.Session.ID(), name)
+	h.Permits, h.Label, h.Session = m.table.ParseHold(m.base.Session.ID(), name)
 	if until > 0 {
 		h.Until = until.Time()
 	}

@@ -47,7 +47,9 @@ func (p Permits) Check() error {
 }
 
 // Place returns the position of the semaphore in the order of all locks.
-func (p Permits) Place() signalbox.Place { return p.semaphore.root().Place(kind, session.Counted, nil) }
+func (p Permits) Place() signalbox.Place {
+	return p.semaphore.root().Place(kind, session.PermitAccess, nil)
+}
 
 // enter returns a lease by the one that ctx carries, or why it cannot, and whether that is all.
 func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {

@@ -28,10 +28,10 @@ type permitRegistry struct {
 func (r *permitRegistry) Alias() string { return r.alias }
 
 func registryOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *permitRegistry {
-	return session.PartOf(s, table.Realm, func() *permitRegistry {
-		r := &permitRegistry{Kind: acquire.NewKind(s, l, &table.Ground, refusal), hold: hold.Realm{Kind: kind}}
-		if table.Alias != nil {
-			r.alias = table.Alias(s.ID())
+	return session.RegistryOf(s, table.RegistryName, func() *permitRegistry {
+		r := &permitRegistry{Kind: acquire.NewKind(s, l, &table.Kind, refusal), hold: hold.Realm{Kind: kind}}
+		if table.SessionAlias != nil {
+			r.alias = table.SessionAlias(s.ID())
 		}
 		return r
 	})

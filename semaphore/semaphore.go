@@ -73,7 +73,7 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 		return m
 	}
 	m.registry = registryOf(m.base.Session, m.base.Layout, m.table)
-	m.keys = acquire.KeysOf(&m.base, &m.table.Ground, nil)
+	m.keys = acquire.KeysOf(&m.base, &m.table.Kind, nil)
 	m.single = m.newPermitLock(1)
 	return m
 }
@@ -85,12 +85,12 @@ func tableOf(b *acquire.Base) (*layout.Semaphore, error) {
 	switch {
 	case !b.Plain:
 		return b.Layout.Semaphore, nil
-	case b.Layout.Plain == nil:
+	case b.Layout.PlainSemaphore == nil:
 		return nil, fmt.Errorf("%w: a plain semaphore is one of Redisson's: it needs signalbox.Redisson", errs.ErrBadOption)
 	case b.Exact:
 		return nil, fmt.Errorf("%w: nobody knows how many permits a plain semaphore has, exactly or not", errs.ErrBadOption)
 	}
-	return b.Layout.Plain, nil
+	return b.Layout.PlainSemaphore, nil
 }
 
 func checkCapacity(n int) error {
@@ -191,7 +191,7 @@ func (m *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
 // hopeless returns ErrCapacity if the capacity is below n, else held. A caller that is refused here, because
 // others wait, has not asked the server, and would be refused for as long as any wait.
 func (m *Semaphore) heldOrTooFew(ctx context.Context, n int, held error) error {
-	if !m.table.Total {
+	if !m.table.TotalKnown {
 		return held
 	}
 	if capacity, _, err := m.usage(ctx); err == nil && int64(n) > capacity {
@@ -210,8 +210,8 @@ func (m *Semaphore) permitLock(ctx context.Context, n int) (*acquire.Lock, error
 		return nil, fmt.Errorf("%w: %d permits: it must be 1 or more", errs.ErrBadOption, n)
 	case n > MaxPermits:
 		return nil, fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n)
-	case n > m.table.Most:
-		return nil, fmt.Errorf("%w: %d permits at once: in this layout it must be %d or fewer", errs.ErrBadOption, n, m.table.Most)
+	case n > m.table.MaxPermits:
+		return nil, fmt.Errorf("%w: %d permits at once: in this layout it must be %d or fewer", errs.ErrBadOption, n, m.table.MaxPermits)
 	case n == 1:
 		return &m.single, nil
 	}
@@ -229,7 +229,7 @@ func (m *Semaphore) newPermitLock(n int) acquire.Lock {
 		Kind: &m.registry.Kind, Realm: &m.registry.hold, Base: &m.base, Keys: m.keys,
 		Request: &queue.Request{
 			Life: m.base.Terms.First(), FloorTTL: m.base.Floor, Mode: weight, Shared: true,
-			ShareKey: acquire.Like(&m.table.Ground, m.shareKey(n), local.Request{Way: local.Own, Beside: true}),
+			ShareKey: acquire.Like(&m.table.Kind, m.shareKey(n), local.Request{Way: local.Own, Beside: true}),
 			Args:     append([]string{capacity, exact}, m.table.Args...),
 		},
 	}

@@ -42,8 +42,8 @@ func MakeIn(
 	s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption, has func(*layout.Layout) bool,
 ) Base {
 	b := Base{Session: (*session.Handle)(s).Session()}
-	b.Name = b.Session.Shown(name)
-	if b.Err = b.Session.Made(); b.Err != nil {
+	b.Name = b.Session.DisplayName(name)
+	if b.Err = b.Session.Valid(); b.Err != nil {
 		b.Resolved = new(session.Resolved)
 		return b
 	}
@@ -191,18 +191,18 @@ func (b *Base) Grants() string {
 	if b.Session.Runner.Clustered() {
 		return b.Names.Grants()
 	}
-	return b.Session.Grants()
+	return b.Session.GrantsChannel()
 }
 
 // Place returns the position of the lock in the order of all locks; g acquires it together with others, or is
 // nil. An invalid lock has no position.
-func (b *Base) Place(kind string, side session.Side, g session.Gatherer) signalbox.Place {
+func (b *Base) Place(kind string, side session.Access, g session.ManyAcquirer) signalbox.Place {
 	if b.Made() != nil {
 		return signalbox.Place{}
 	}
 	key := b.Names.Holder
 	return signalbox.Place(session.Place{
-		Session: b.Session, Slot: b.Session.Runner.Slot(key), Key: key, Kind: kind, Name: b.Name, Class: b.Class, Side: side, Gatherer: g,
+		Session: b.Session, Slot: b.Session.Runner.Slot(key), Key: key, Kind: kind, Name: b.Name, Class: b.Class, Access: side, Acquirer: g,
 	}.Handle())
 }
 
@@ -300,9 +300,9 @@ func (b *Base) IsLocked(ctx context.Context) (bool, error) {
 	return err == nil, b.Explain("is locked", err)
 }
 
-func (b *Base) holder(ctx context.Context) (session.Holder, error) {
+func (b *Base) holder(ctx context.Context) (session.HolderInfo, error) {
 	if err := b.Ready(ctx); err != nil {
-		return session.Holder{}, err
+		return session.HolderInfo{}, err
 	}
 	h, err := b.Session.Holder(ctx, b.Layout, b.Names.Holder)
 	return h, CutShort(ctx, err)
@@ -313,7 +313,7 @@ func (b *Base) holder(ctx context.Context) (session.Holder, error) {
 func (b *Base) ForceUnlock(ctx context.Context, letters string, take func(hold, told string) wire.Call) error {
 	err := b.Ready(ctx)
 	if err == nil {
-		err = b.Session.Force(ctx, session.Forcing{Layout: b.Layout, Key: b.Names.Holder, Letters: letters, Call: take})
+		err = b.Session.Force(ctx, session.ForceRequest{Layout: b.Layout, Key: b.Names.Holder, Letters: letters, Call: take})
 	}
 	return b.Explain("force unlock", b.Forced(ctx, CutShort(ctx, err)))
 }

@@ -58,23 +58,23 @@ func (x *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	}
 	table := tableIn(x.Layout)
 	x.table = table
-	r := session.PartOf(x.Session, table.Realm, func() *realm { return x.newRealm(kind) })
+	r := session.RegistryOf(x.Session, table.RegistryName, func() *realm { return x.newRealm(kind) })
 	wish := r.wishes[mode]
 	if x.Resolved != x.Session.Defaults[kind] {
 		wish = wishFor(table, mode, x.Resolved)
 	}
 	x.lock = Lock{
-		Kind: &r.Kind, Realm: &r.hold, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Ground, x.room[:0]), Request: wish,
+		Kind: &r.Kind, Realm: &r.hold, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Kind, x.room[:0]), Request: wish,
 	}
 }
 
 // newRealm makes what the session has of the locks of the layout of x.
 func (x *Exclusive) newRealm(kind session.Kind) *realm {
-	if x.table.Moded {
+	if x.table.ModeInHold {
 		kind = "lock" // both kinds, in the log of the session
 	}
-	r := &realm{Kind: NewKind(x.Session, x.Layout, &x.table.Ground, nil), hold: hold.Realm{Kind: string(kind)}}
-	r.Gather, r.Scatter = x.table.Gather, x.table.Scatter
+	r := &realm{Kind: NewKind(x.Session, x.Layout, &x.table.Kind, nil), hold: hold.Realm{Kind: string(kind)}}
+	r.Gather, r.Scatter = x.table.AcquireMany, x.table.ReleaseMany
 	r.wishes = map[Mode]*queue.Request{
 		Turns:   wishFor(x.table, Turns, x.Session.Defaults[session.Reentrant]),
 		Ordered: wishFor(x.table, Ordered, x.Session.Defaults[session.Fair]),
@@ -86,13 +86,13 @@ func (x *Exclusive) newRealm(kind session.Kind) *realm {
 // handed over.
 func wishFor(table *layout.Exclusive, mode Mode, s *session.Resolved) *queue.Request {
 	w := &queue.Request{Life: s.Terms.First(), FloorTTL: s.Floor}
-	if table.Moded {
+	if table.ModeInHold {
 		w.Mode = string(mode)
 	}
 	if mode == Turns && !s.Terms.Fixed && s.Terms.MaxHold == 0 {
 		w.ShareKey = local.Request{Most: 1, Lease: s.Terms.Lease, First: s.Terms.First(), Replicas: s.Replicas.Small()}
 	}
-	w.ShareKey = Like(&table.Ground, w.ShareKey, local.Request{Way: local.Own, Most: 1})
+	w.ShareKey = Like(&table.Kind, w.ShareKey, local.Request{Way: local.Own, Most: 1})
 	return w
 }
 
@@ -131,11 +131,11 @@ func (x *Exclusive) ForceUnlock(ctx context.Context) error {
 	if err := x.Made(); err != nil {
 		return x.Explain("force unlock", err)
 	}
-	return x.Base.ForceUnlock(ctx, x.table.Letters, func(hold, told string) wire.Call {
+	return x.Base.ForceUnlock(ctx, x.table.CompatibleKinds, func(hold, told string) wire.Call {
 		return wire.Call{
 			Script: x.table.Force,
 			Keys:   x.lock.Keys.All,
-			Args:   []string{hold, x.Session.PublishIn(x.Layout), x.lock.Keys.Channel, told, x.Floor},
+			Args:   []string{hold, x.Session.PublishCommandsIn(x.Layout), x.lock.Keys.Channel, told, x.Floor},
 		}
 	})
 }
@@ -146,11 +146,11 @@ func (x *Exclusive) Place() signalbox.Place {
 	if x.Made() != nil {
 		return signalbox.Place{}
 	}
-	var together session.Gatherer
-	if x.table.Gather != nil {
+	var together session.ManyAcquirer
+	if x.table.AcquireMany != nil {
 		together = (*gatherer)(x)
 	}
-	return x.Base.Place(x.lock.Realm.Kind, session.Whole, together)
+	return x.Base.Place(x.lock.Realm.Kind, session.ExclusiveAccess, together)
 }
 
 const (

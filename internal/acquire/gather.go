@@ -20,7 +20,7 @@ type gatherer Exclusive
 //
 // The caller waits for this lock while it holds none of those behind: they are tried, never waited for. So a waiter holds
 // only what is before it in order.
-func (g *gatherer) Gather(ctx context.Context, behind []session.Gatherer) ([]hold.Lease, error) {
+func (g *gatherer) AcquireMany(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
 	leases, _ := g.together(ctx, behind) // what went wrong is found out by the call for this lock alone
 	if len(leases) > 0 {
 		return leases, nil
@@ -30,7 +30,7 @@ func (g *gatherer) Gather(ctx context.Context, behind []session.Gatherer) ([]hol
 
 // TryGather implements session.Gatherer. It does not repeat a call that may have been executed: the second
 // call could find the lock held by the first one.
-func (g *gatherer) TryGather(ctx context.Context, behind []session.Gatherer) ([]hold.Lease, error) {
+func (g *gatherer) TryAcquireMany(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
 	leases, err := g.together(ctx, behind)
 	switch {
 	case len(leases) > 0:
@@ -42,7 +42,7 @@ func (g *gatherer) TryGather(ctx context.Context, behind []session.Gatherer) ([]
 }
 
 // together acquires the lock, and as many of those behind as one call gets.
-func (g *gatherer) together(ctx context.Context, behind []session.Gatherer) ([]hold.Lease, error) {
+func (g *gatherer) together(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
 	x := (*Exclusive)(g)
 	if batch := x.batch(ctx, behind); len(batch) > 1 {
 		return together(ctx, batch)
@@ -58,7 +58,7 @@ func some(lease hold.Lease, err error) ([]hold.Lease, error) {
 }
 
 // batch returns the lock, and those locks behind it that the same script can acquire.
-func (x *Exclusive) batch(ctx context.Context, behind []session.Gatherer) []*Lock {
+func (x *Exclusive) batch(ctx context.Context, behind []session.ManyAcquirer) []*Lock {
 	if !x.goesTogether(ctx) {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (x *Exclusive) batch(ctx context.Context, behind []session.Gatherer) []*Loc
 	for _, other := range behind {
 		g, is := other.(*gatherer)
 		next := (*Exclusive)(g)
-		if !is || len(batch) == maxTogether || next.lock.Batch() != x.lock.Batch() || !next.goesTogether(ctx) {
+		if !is || len(batch) == maxTogether || next.lock.BatchKey() != x.lock.BatchKey() || !next.goesTogether(ctx) {
 			break
 		}
 		if next.lock.Keys.Slot != x.lock.Keys.Slot && !spans {

@@ -54,7 +54,7 @@ func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
 		if err == nil || l.Base.Replicas.Count == 0 || ctx.Err() != nil || wire.Judge(err) == wire.Final {
 			return lease, err
 		}
-		l.Base.Session.Pause(ctx, fails, nil)
+		l.Base.Session.BackOff(ctx, fails, nil)
 	}
 }
 
@@ -229,7 +229,7 @@ func (l *Lock) start(q queue.Requester, a queue.ServerHold, until clock.Instant,
 	n.Term.Init(l.Base.Session.Keeper, &n.Hold, terms, life, sent)
 	a.Begin(n) // from here on Close finds it
 	n.Term.Start(sent, life)
-	if err := l.Base.Session.Evicted(); err != nil {
+	if err := l.Base.Session.EvictionError(); err != nil {
 		n.Term.Break(err, false)
 	}
 	if n.local != nil {

@@ -57,8 +57,8 @@ func (p *place) join(options ...signalbox.LockOption) *user {
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
 	u := &user{place: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Handle)(u.session).Session()
-	kind := acquire.NewKind(s, layout.Native(), &layout.Native().Semaphore.Ground, nil)
-	session.PartOf(s, "semaphore", func() queue.Granter { return kind.Granter })
+	kind := acquire.NewKind(s, layout.Native(), &layout.Native().Semaphore.Kind, nil)
+	session.RegistryOf(s, "semaphore", func() queue.Granter { return kind.Granter })
 	u.kind = &kind
 	p.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
@@ -74,7 +74,7 @@ func (u *user) wanting(n int) *acquire.Lock {
 	base := acquire.Make(u.session, "a", session.Semaphore, u.options)
 	require.NoError(u.place, base.Check())
 	return &acquire.Lock{
-		Kind: u.kind, Base: &base, Realm: &u.realm, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Ground, nil),
+		Kind: u.kind, Base: &base, Realm: &u.realm, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Kind, nil),
 		Request: &queue.Request{Life: base.Terms.Life(), FloorTTL: base.Floor, Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Shared: true},
 	}
 }

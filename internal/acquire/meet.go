@@ -14,12 +14,12 @@ import (
 // Like returns the request with which goroutines wait for a lock that uses g, if its holds are to be what r
 // says: handed over, shared, or neither if r is zero. Without a queue at the server one goroutine tries at a
 // time, with the request own, unless each has a channel of its own.
-func Like(g *layout.Ground, r, own local.Request) local.Request {
-	c, none := g.Contest, local.Request{}
+func Like(g *layout.Kind, r, own local.Request) local.Request {
+	c, none := g.Retry, local.Request{}
 	switch {
-	case c == nil, r.Way == local.Shared, c.Passes && r != none:
+	case c == nil, r.Way == local.Shared, c.HandsOver && r != none:
 		return r
-	case c.Each:
+	case c.ChannelPerWaiter:
 		return none
 	}
 	return own

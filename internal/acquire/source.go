@@ -20,25 +20,25 @@ import (
 
 // NewKind returns the kind of lock that uses g in a session. refusal turns replies of its scripts that only
 // this kind has into errors; nil means that it has no such replies.
-func NewKind(s *session.Session, l *layout.Layout, g *layout.Ground, refusal func(wire.Reply) error) Kind {
+func NewKind(s *session.Session, l *layout.Layout, g *layout.Kind, refusal func(wire.Reply) error) Kind {
 	if refusal == nil {
 		refusal = unknown
 	}
 	k := Kind{Renew: g.Renew, Named: queue.ServerHold.Name, Queues: local.NewTable(s.Timers), Passing: new(Passing)}
-	if named := g.Named; named != nil {
+	if named := g.RenewalName; named != nil {
 		k.Named = func(a queue.ServerHold) string { return named(a.Grant().Stamp.Text(), a.Name()) }
 	}
-	if g.Contest != nil {
-		k.Granter = retry.New(s, retry.Config{Contest: g.Contest, Layout: l, Refusal: refusal})
+	if g.Retry != nil {
+		k.Granter = retry.New(s, retry.Config{Retry: g.Retry, Layout: l, Refusal: refusal})
 		return k
 	}
-	k.Passing.Yield = g.Line.Yield
-	if g.Line.Requeue != nil {
+	k.Passing.Yield = g.Queue.Yield
+	if g.Queue.Requeue != nil {
 		k.Passing.cost.Store(int64(usualCost))
 	}
 	k.Granter = lines{queue.New(s, queue.Config{
-		Enter: g.Line.Enter, Poll: g.Line.Look, Heartbeat: g.Line.Wait, Leave: g.Line.Leave, Drop: g.Line.Drop, Requeue: g.Line.Requeue,
-		Labelled: g.Line.Labelled, Refusal: refusal,
+		Enter: g.Queue.Enter, Poll: g.Queue.Poll, Heartbeat: g.Queue.Heartbeat, Leave: g.Queue.Leave, Drop: g.Queue.Drop, Requeue: g.Queue.Requeue,
+		Labelled: g.Queue.Labelled, Refusal: refusal,
 	})}
 	return k
 }
@@ -48,9 +48,9 @@ func unknown(reply wire.Reply) error {
 }
 
 // KeysOf returns the keys of a lock that uses g. The keys of its scripts are appended to room.
-func KeysOf(b *Base, g *layout.Ground, room []string) queue.LockKeys {
+func KeysOf(b *Base, g *layout.Kind, room []string) queue.LockKeys {
 	k := g.Keys(b.Names, room)
-	return queue.LockKeys{Holder: k.Holder, All: k.All, Channel: cmp.Or(k.Told, b.Grants()), Slot: b.Session.Runner.Slot(b.Names.Holder)}
+	return queue.LockKeys{Holder: k.Holder, All: k.All, Channel: cmp.Or(k.Channel, b.Grants()), Slot: b.Session.Runner.Slot(b.Names.Holder)}
 }
 
 // lines is a queue.Lines as a queue.Source.

@@ -31,11 +31,11 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 		}
 		b := acquire.MakeIn(s, "a", session.Semaphore, []signalbox.LockOption{option}, func(*layout.Layout) bool { return true })
 		require.NoError(t, b.Err)
-		for _, g := range []*layout.Ground{&l.Fair.Ground, &l.RWLock.Ground} {
+		for _, g := range []*layout.Kind{&l.Fair.Kind, &l.RWLock.Kind} {
 			kind := acquire.NewKind((*session.Handle)(s).Session(), l, g, nil)
 			_, contests := kind.Granter.(*retry.LockRegistry)
-			require.Equal(t, g.Contest != nil, contests, g.Realm)
-			require.Equal(t, g.Line != nil, !contests, g.Realm)
+			require.Equal(t, g.Retry != nil, contests, g.RegistryName)
+			require.Equal(t, g.Queue != nil, !contests, g.RegistryName)
 			require.Same(t, g.Renew, kind.Renew)
 			keys := acquire.KeysOf(&b, g, nil)
 			require.Equal(t, g.Keys(b.Names, nil).Holder, keys.Holder)
@@ -71,7 +71,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
 		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)
 		require.NoError(t, b.Ready(t.Context()))
-		ground := &b.Layout.Lock.Ground
+		ground := &b.Layout.Lock.Kind
 		keys := acquire.KeysOf(&b, ground, nil)
 		kind := acquire.NewKind((*session.Handle)(s).Session(), b.Layout, ground, nil)
 		q := kind.Use(&keys)

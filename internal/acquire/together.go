@@ -16,15 +16,15 @@ import (
 )
 
 // Batch implements session.Returner. It is the zero Batch if holds of the kind are released one by one.
-func (l *Lock) Batch() session.Batch {
+func (l *Lock) BatchKey() session.BatchKey {
 	if l.Kind.Scatter == nil {
-		return session.Batch{}
+		return session.BatchKey{}
 	}
-	return session.Batch{Session: l.Base.Session, Node: l.Base.Session.NodeOf(l.Keys.Slot), Layout: l.Base.Layout}
+	return session.BatchKey{Session: l.Base.Session, Node: l.Base.Session.NodeID(l.Keys.Slot), Layout: l.Base.Layout}
 }
 
 // Batch implements session.Returner.
-func (n *held) Batch() session.Batch { return n.lock.Batch() }
+func (n *held) BatchKey() session.BatchKey { return n.lock.BatchKey() }
 
 // together acquires locks of one kind in order by one call, as far as they are free and no goroutine of this
 // session waits before the caller. If it cannot begin one hold, it keeps neither that one nor those behind.
@@ -67,7 +67,7 @@ type returned struct {
 
 // Return implements session.Returner: holds that goroutines of this process wait for are handed over, and the others are
 // released in one step.
-func (n *held) Return(now clock.Instant, others []session.Returner) []error {
+func (n *held) ReleaseMany(now clock.Instant, others []session.ManyReleaser) []error {
 	results := make([]error, 1+len(others))
 	var spent, given []*returned
 	for i := range results {

@@ -42,7 +42,7 @@ func heldIn(tb testing.TB, c *redistest.Cluster, d *dispatch.Dispatcher, name st
 	target := targetOf(tb, name)
 	hold(tb, c.Owner(tb, c.Slot(tb, target.Key)), target)
 	w := live(tb, d, target)
-	w.Held(time.Hour)
+	w.FoundHeld(time.Hour)
 	return w, target
 }
 
@@ -81,14 +81,14 @@ func TestCluster_OneConnectionForEachNodeWithChannels(t *testing.T) {
 	client := steady(t, c)
 	require.Len(t, client.Nodes(), 6)
 	d := newDispatcher(t, client, io.Discard)
-	require.Equal(t, "SPUBLISH", d.Publish(dispatch.BySlot))
+	require.Equal(t, "SPUBLISH", d.PublishCommands(dispatch.ShardedChannel))
 	waits := make(map[dispatch.Target]*dispatch.Wait)
 	for _, target := range targets {
 		waits[target] = d.Wait(target)
 	}
 	for _, w := range waits {
 		redistest.Receive(t, "the confirmation", w.C)
-		w.Held(time.Hour)
+		w.FoundHeld(time.Hour)
 	}
 	for i, node := range c.Servers() {
 		connections := 1
@@ -188,7 +188,7 @@ func TestCluster_DeniedSubscription_Polls(t *testing.T) {
 	owner := c.Owner(t, c.Slot(t, a.Key))
 	hold(t, owner, a)
 	w := d.Wait(a)
-	w.Held(time.Hour)
+	w.FoundHeld(time.Hour)
 	redistest.Await(t, "a second try to subscribe", func() bool { return denials(t, owner) > 1 })
 	require.False(t, locktest.IsClosed(w.C))
 	owner.MustDo(t, "DEL", a.Key)

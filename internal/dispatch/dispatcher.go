@@ -89,7 +89,7 @@ func (d *Dispatcher) Wait(target Target) *Wait {
 
 // StandBack registers a waiter that leaves the lock alone for pause, or until another session releases it:
 // the lock has just been granted to another waiter, and our own message is for that one.
-func (d *Dispatcher) StandBack(target Target, pause time.Duration) *Wait {
+func (d *Dispatcher) BackOff(target Target, pause time.Duration) *Wait {
 	w := d.register(target)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *Dispatcher) register(target Target) *Wait {
 	if d.polling {
 		return w
 	}
-	for i, at := range d.addresses(target.Channel, target.Ways) {
+	for i, at := range d.addresses(target.Channel, target.ChannelTypes) {
 		if at.name != "" {
 			c := d.channelLocked(at)
 			c.waits = append(c.waits, w)
@@ -123,8 +123,8 @@ func (d *Dispatcher) register(target Target) *Wait {
 
 // WaitIfLive registers a waiter if its channel is subscribed to already, and returns nil otherwise. A waiter
 // for a recently used lock can register before the first try, which then need not be repeated.
-func (d *Dispatcher) WaitIfLive(target Target) *Wait {
-	if !d.isLive(target.Channel, target.Ways) {
+func (d *Dispatcher) WaitIfSubscribed(target Target) *Wait {
+	if !d.isSubscribed(target.Channel, target.ChannelTypes) {
 		return nil
 	}
 	return d.register(target)

@@ -51,7 +51,7 @@ func TestNodeUnknownToTheClientIsFound(t *testing.T) {
 	var log lines
 	d := newDispatcher(t, client, &log)
 	e := newEar()
-	redistest.Receive(t, "the subscription", d.Listen(a.Channel, dispatch.BySlot, e).Live())
+	redistest.Receive(t, "the subscription", d.Listen(a.Channel, dispatch.ShardedChannel, e).Subscribed())
 	require.Positive(t, client.sent.Load())
 	owner.MustDo(t, "SPUBLISH", a.Channel, "1")
 	e.hears(t, "1")
@@ -149,12 +149,12 @@ func TestWaiterFollowsItsSlot(t *testing.T) {
 				}
 				c.MoveSlot(t, slot, to)
 				redistest.Receive(t, "the confirmation by the new owner", w.C)
-				w.Held(time.Hour)
+				w.FoundHeld(time.Hour)
 				require.Equal(t, int64(1), subscribedIn(t, to, target))
 				require.Zero(t, subscribers(t, from))
 				to.MustDo(t, "SPUBLISH", target.Channel, "1")
 				redistest.Receive(t, "the wake-up by a message of the new owner", w.C)
-				w.Held(time.Hour)
+				w.FoundHeld(time.Hour)
 			}
 			require.Empty(t, log.String())
 		})
@@ -193,7 +193,7 @@ func TestWaitersFollowAFailover(t *testing.T) {
 				if owners[i] == old {
 					owners[i] = promoted
 					redistest.Receive(t, "the confirmation by the promoted replica", w.C)
-					w.Held(time.Hour)
+					w.FoundHeld(time.Hour)
 					require.Equal(t, int64(1), subscribedIn(t, promoted, targets[i]))
 				}
 			}

@@ -58,7 +58,7 @@ func (l *link) kindOf(confirmed string) kind {
 func (l *link) message(m rueidis.PubSubMessage) {
 	var listeners []*Listener
 	l.d.mu.Lock()
-	for _, at := range l.d.addresses(m.Channel, BothWays) {
+	for _, at := range l.d.addresses(m.Channel, BothChannels) {
 		c := l.d.mu.channels[at]
 		if c == nil || c.link != l {
 			continue

@@ -33,7 +33,7 @@ type Listener struct {
 
 // Listen registers a listener for the messages that scripts publish in these ways on a channel in the slot of
 // a lock. In BothWays it hears a message twice that is published in both.
-func (d *Dispatcher) Listen(channel string, ways Ways, handler Handler) *Listener {
+func (d *Dispatcher) Listen(channel string, types ChannelTypes, handler Handler) *Listener {
 	l := &Listener{d: d, handler: handler}
 	d.mu.Lock()
 	if d.mu.closed || d.polling {
@@ -41,7 +41,7 @@ func (d *Dispatcher) Listen(channel string, ways Ways, handler Handler) *Listene
 		return l
 	}
 	isLive := false
-	for i, at := range d.addresses(channel, ways) {
+	for i, at := range d.addresses(channel, types) {
 		if at.name != "" {
 			c := d.channelLocked(at)
 			c.listeners = append(slices.Clip(c.listeners), l)
@@ -58,15 +58,17 @@ func (d *Dispatcher) Listen(channel string, ways Ways, handler Handler) *Listene
 
 // IsLive reports whether messages on a channel in the slot of a lock arrive already: a listener that
 // registers now misses none.
-func (d *Dispatcher) IsLive(channel string) bool { return d.isLive(channel, BySlot) }
+func (d *Dispatcher) IsSubscribed(channel string) bool {
+	return d.isSubscribed(channel, ShardedChannel)
+}
 
-func (d *Dispatcher) isLive(channel string, ways Ways) bool {
+func (d *Dispatcher) isSubscribed(channel string, types ChannelTypes) bool {
 	if d.count.Load() == 0 {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, at := range d.addresses(channel, ways) {
+	for _, at := range d.addresses(channel, types) {
 		if c := d.mu.channels[at]; at.name != "" && (c == nil || c.state != live) {
 			return false
 		}
@@ -77,7 +79,7 @@ func (d *Dispatcher) isLive(channel string, ways Ways) bool {
 // Live returns a channel that is closed once messages arrive, and stays closed when they cease: ask again,
 // also if they come in both ways and one of them has begun. If subscriptions are refused it is not closed
 // before they are granted.
-func (l *Listener) Live() <-chan struct{} {
+func (l *Listener) Subscribed() <-chan struct{} {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
 	if l.channels[0] == nil {
@@ -116,9 +118,9 @@ type Subscription struct {
 
 // Open registers the listener, once. Do not call it under a lock that hearer needs: if the channel is live
 // already, Listen calls Subscribed at once. A Close meanwhile either finds the listener, or is found here.
-func (s *Subscription) Open(d *Dispatcher, channel string, ways Ways, handler Handler) {
+func (s *Subscription) Open(d *Dispatcher, channel string, types ChannelTypes, handler Handler) {
 	s.open.Do(func() {
-		l := d.Listen(channel, ways, handler)
+		l := d.Listen(channel, types, handler)
 		s.listener.Store(l)
 		if s.closed.Load() {
 			l.Close()
@@ -135,21 +137,21 @@ func (s *Subscription) Close() {
 }
 
 // Every returns the pause between polls while few names are waited for.
-func (s *Subscription) Every() time.Duration {
-	if s.IsDeaf() {
-		return DeafEvery
+func (s *Subscription) PollInterval() time.Duration {
+	if s.IsUnsubscribed() {
+		return UnsubscribedPollInterval
 	}
-	return PollEvery
+	return PollInterval
 }
 
 // IsDeaf reports whether messages do not arrive, as things are now. One that is not open yet is about to be.
-func (s *Subscription) IsDeaf() bool {
+func (s *Subscription) IsUnsubscribed() bool {
 	l := s.listener.Load()
 	if l == nil {
 		return false
 	}
 	select {
-	case <-l.Live():
+	case <-l.Subscribed():
 		return false
 	default:
 		return true

@@ -33,10 +33,10 @@ func (d *Dispatcher) lookAll(waits []*Wait) {
 	defer cancel()
 	byScript := make(map[*scripts.Script][]*Wait, 1)
 	for _, w := range waits {
-		byScript[w.target.Look] = append(byScript[w.target.Look], w)
+		byScript[w.target.Poll] = append(byScript[w.target.Poll], w)
 	}
 	for script, waits := range byScript {
-		batch := wire.KeyedCall{Script: script, Shared: []string{waits[0].target.Mark}, MaxKeys: maxPolls}
+		batch := wire.KeyedCall{Script: script, Shared: []string{waits[0].target.WaiterID}, MaxKeys: maxPolls}
 		for _, w := range waits {
 			batch.Keys = append(batch.Keys, w.target.Key)
 		}
@@ -52,11 +52,11 @@ func (w *Wait) looked(said wire.KeyedReply) {
 	case said.Err != nil && wire.Judge(said.Err) == wire.Final:
 		w.wake() // its own try returns the reason
 	case said.Err != nil:
-		w.Held(PollCeiling) // no news: again in a while
+		w.FoundHeld(MaxPollInterval) // no news: again in a while
 		w.setLastError(said.Err)
 	case said.Value == -2:
 		w.wake()
 	default:
-		w.Held(time.Duration(said.Value) * time.Millisecond)
+		w.FoundHeld(time.Duration(said.Value) * time.Millisecond)
 	}
 }

@@ -32,7 +32,7 @@ func TestPollWakesAWaiterThatMissedTheMessage(t *testing.T) {
 	server.MustDo(t, "PUBLISH", a.Channel, "1")
 	redistest.Await(t, "the message that vanished", func() bool { return proxy.DroppedPushes() == 1 })
 	require.False(t, locktest.IsClosed(w.C))
-	w.Held(0)
+	w.FoundHeld(0)
 	redistest.Receive(t, "the wake-up of a look", w.C)
 }
 
@@ -42,9 +42,9 @@ func TestLockThatCannotBePolledIsTried(t *testing.T) {
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
-	a.Look = nil
+	a.Poll = nil
 	w := live(t, d, a)
-	w.Held(0)
+	w.FoundHeld(0)
 	redistest.Receive(t, "the wake-up", w.C)
 	require.Zero(t, server.CommandStats()["evalsha"].Calls)
 }
@@ -60,7 +60,7 @@ func TestPollComesWhenTheHoldersKeyEnds(t *testing.T) {
 	const left = 100 * time.Millisecond
 	server.MustDo(t, "PEXPIRE", a.Key, left.Milliseconds())
 	began := time.Now()
-	w.Held(left)
+	w.FoundHeld(left)
 	redistest.Receive(t, "the wake-up of a look", w.C)
 	require.GreaterOrEqual(t, time.Since(began), left)
 	require.Zero(t, server.MustDo(t, "EXISTS", a.Key))
@@ -74,7 +74,7 @@ func TestPollWritesALostMarkAgain(t *testing.T) {
 	a := targetOf(t, "a")
 	hold(t, server, a)
 	w := live(t, d, a)
-	w.Held(0)
+	w.FoundHeld(0)
 	redistest.Await(t, "a mark", func() bool {
 		value, _ := server.MustDo(t, "GET", a.Key).(string)
 		return strings.HasSuffix(value, mark)
@@ -99,8 +99,8 @@ func TestBatchedPollsHaveTheirOwnReplies(t *testing.T) {
 		held = append(held, w)
 	}
 	for i := range free {
-		free[i].Held(0)
-		held[i].Held(0)
+		free[i].FoundHeld(0)
+		held[i].FoundHeld(0)
 	}
 	for _, w := range free {
 		redistest.Receive(t, "the wake-up of a free lock's waiter", w.C)
@@ -132,7 +132,7 @@ func TestDeniedSubscription_PollsAndLogsOnce(t *testing.T) {
 	a := targetOf(t, "a")
 	hold(t, server, a)
 	w := d.Wait(a)
-	w.Held(time.Hour)
+	w.FoundHeld(time.Hour)
 	redistest.Await(t, "a second try to subscribe", func() bool { return denials(t, server) > 1 })
 	require.False(t, locktest.IsClosed(w.C))
 	server.MustDo(t, "DEL", a.Key)
@@ -151,7 +151,7 @@ func TestPollerNeverSubscribes(t *testing.T) {
 	require.False(t, locktest.IsClosed(w.C))
 	began := time.Now()
 	for _, left := range []time.Duration{time.Hour, time.Hour, time.Hour, time.Hour, time.Hour, 0, -time.Millisecond} {
-		w.Held(left)
+		w.FoundHeld(left)
 		redistest.Receive(t, "the next try", w.C)
 	}
 	// 2, 4, 8, 16 and 32 ms, half of each at least, then one that ends at once and one of 128 ms.
@@ -167,14 +167,14 @@ func TestAfterWakesOnceThePauseIsOver(t *testing.T) {
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	w := live(t, d, targetOf(t, "a"))
-	w.Held(time.Hour)
-	w.After(time.Millisecond)
+	w.FoundHeld(time.Hour)
+	w.WakeAfter(time.Millisecond)
 	redistest.Receive(t, "the wake-up", w.C)
 	w.Close()
-	w.After(0)
-	w.Held(0)
+	w.WakeAfter(0)
+	w.FoundHeld(0)
 	probe := live(t, d, targetOf(t, "b"))
-	probe.After(5 * time.Millisecond)
+	probe.WakeAfter(5 * time.Millisecond)
 	redistest.Receive(t, "a later wake-up", probe.C)
 	require.False(t, locktest.IsClosed(w.C))
 }
@@ -203,18 +203,18 @@ func TestRefusedPollIsReportedAndDeniedPollWakes(t *testing.T) {
 		_, err := server.Do("GET", a.Key)
 		return err != nil && strings.HasPrefix(err.Error(), "BUSY")
 	})
-	w.Held(0)
+	w.FoundHeld(0)
 	redistest.Await(t, "a look that is refused", func() bool { return w.LastError() != nil })
 	require.ErrorIs(t, w.LastError(), errs.ErrRefused)
 	require.False(t, locktest.IsClosed(w.C))
 	server.MustDo(t, "SCRIPT", "KILL")
 	<-busy
 	looks := server.CommandStats()["evalsha"].Calls
-	w.Held(0)
+	w.FoundHeld(0)
 	redistest.Await(t, "a poll with a reply", func() bool { return server.CommandStats()["evalsha"].Calls > looks })
 	require.NoError(t, w.LastError())
 	require.False(t, locktest.IsClosed(w.C))
 	server.MustDo(t, "ACL", "SETUSER", "looker", "-pttl")
-	w.Held(0)
+	w.FoundHeld(0)
 	redistest.Receive(t, "the wake-up of a look that is denied", w.C)
 }

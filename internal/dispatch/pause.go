@@ -11,24 +11,24 @@ import (
 // schedule.
 const (
 	// PollEvery is the pause between the polls of one name while a session waits for few names.
-	PollEvery = time.Second
+	PollInterval = time.Second
 	// DeafEvery is the same while messages do not arrive, or not all of them.
-	DeafEvery = 100 * time.Millisecond
+	UnsubscribedPollInterval = 100 * time.Millisecond
 	// PollCost is how much each further name adds to the pause: the budget is a thousand polls a second.
 	PollCost = time.Millisecond
 	// PollCeiling is the longest pause, however many names a session waits for.
-	PollCeiling = 10 * time.Second
+	MaxPollInterval = 10 * time.Second
 )
 
 // Every returns the pause between the polls of one name in a session that waits for so many names. few is the
 // pause while they are few: PollEvery or DeafEvery.
-func Every(few time.Duration, names int) time.Duration {
-	return min(max(few, time.Duration(names)*PollCost), PollCeiling)
+func ScaledInterval(few time.Duration, names int) time.Duration {
+	return min(max(few, time.Duration(names)*PollCost), MaxPollInterval)
 }
 
 // Pause returns the time to the next poll: Every, less up to a fifth of it at random.
-func Pause(few time.Duration, names int) time.Duration {
-	every := Every(few, names)
+func JitteredInterval(few time.Duration, names int) time.Duration {
+	every := ScaledInterval(few, names)
 	return every*4/5 + rand.N(every/5)
 }
 
@@ -38,8 +38,8 @@ const unlimited = -time.Millisecond
 // pauseUntil returns the time to the next poll of a lock that is held for left at the longest. Polls at the end
 // of a holder's key are spread too: a process that dies may have held all of the locks.
 func pauseUntil(left, few time.Duration, names int) time.Duration {
-	if left >= 0 && left < Every(few, names) {
-		return min(left+time.Millisecond+rand.N(time.Duration(names)*PollCost+1), PollCeiling)
+	if left >= 0 && left < ScaledInterval(few, names) {
+		return min(left+time.Millisecond+rand.N(time.Duration(names)*PollCost+1), MaxPollInterval)
 	}
-	return Pause(few, names)
+	return JitteredInterval(few, names)
 }

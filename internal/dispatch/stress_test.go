@@ -36,13 +36,13 @@ func TestNoWaiterIsForgottenInTheTurmoil(t *testing.T) {
 			for {
 				target := targets[rand.N(names)]
 				w := d.Wait(target)
-				w.Held(time.Hour)
-				l := d.Listen(target.Channel, dispatch.BySlot, newEar())
+				w.FoundHeld(time.Hour)
+				l := d.Listen(target.Channel, dispatch.ShardedChannel, newEar())
 				pause := time.NewTimer(rand.N(5 * time.Millisecond))
 				select {
 				case <-stop:
 				case <-pause.C:
-				case <-l.Live():
+				case <-l.Subscribed():
 				}
 				pause.Stop()
 				w.Close()
@@ -69,7 +69,7 @@ func TestNoWaiterIsForgottenInTheTurmoil(t *testing.T) {
 	waits := make([]*dispatch.Wait, names)
 	for i, target := range targets {
 		waits[i] = d.Wait(target)
-		waits[i].Held(time.Hour)
+		waits[i].FoundHeld(time.Hour)
 	}
 	close(stop)
 	turmoil.Wait()

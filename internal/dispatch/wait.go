@@ -18,12 +18,12 @@ const firstPoll, lastPoll = 2 * time.Millisecond, 250 * time.Millisecond
 
 // Target is what a wait is for.
 type Target struct {
-	Channel string          // on which a release is published
-	Key     string          // the lock's key, for polls
-	Look    *scripts.Script // KEYS: locks; ARGV: mark; replies -2 if a try is worth it. nil: only a try finds out
-	Mark    string          // the waiter that wants a message
-	Ways    Ways            // in which a release is published in a cluster
-	Silent  bool            // not every release sends a message
+	Channel      string          // on which a release is published
+	Key          string          // the lock's key, for polls
+	Poll         *scripts.Script // KEYS: locks; ARGV: mark; replies -2 if a try is worth it. nil: only a try finds out
+	WaiterID     string          // the waiter that wants a message
+	ChannelTypes ChannelTypes    // in which a release is published in a cluster
+	Silent       bool            // not every release sends a message
 }
 
 // Wait is one waiter's registration. Its methods are for one goroutine; wake-ups come from
@@ -49,7 +49,7 @@ type Wait struct {
 
 // Held records that the lock was found held, for left at the longest. It schedules the next poll, or a
 // wake-up if there are no polls.
-func (w *Wait) Held(left time.Duration) {
+func (w *Wait) FoundHeld(left time.Duration) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	if w.closed {
@@ -67,16 +67,16 @@ func (w *Wait) Held(left time.Duration) {
 		w.d.timers.Schedule(&w.entry, pause)
 		return
 	}
-	w.look = w.target.Look != nil
+	w.look = w.target.Poll != nil
 	w.scheduleLocked(pauseUntil(left, w.fewLocked(), len(w.d.mu.waits)))
 }
 
 // fewLocked returns the pause between polls while few locks are waited for.
 func (w *Wait) fewLocked() time.Duration {
 	if w.target.Silent || slices.ContainsFunc(w.channels[:], func(c *channel) bool { return c != nil && c.state != live }) {
-		return DeafEvery
+		return UnsubscribedPollInterval
 	}
-	return PollEvery
+	return PollInterval
 }
 
 func (w *Wait) scheduleLocked(pause time.Duration) {
@@ -89,7 +89,7 @@ func (w *Wait) scheduleLocked(pause time.Duration) {
 func (c *channel) hastenLocked() {
 	now := clock.Now().Mono()
 	for _, w := range c.waits {
-		pause := Pause(DeafEvery, len(c.d.mu.waits))
+		pause := JitteredInterval(UnsubscribedPollInterval, len(c.d.mu.waits))
 		if w.look && now+pause < w.due {
 			w.scheduleLocked(pause)
 		}
@@ -110,7 +110,7 @@ func (w *Wait) setLastError(err error) {
 }
 
 // After wakes the waiter after pause, whatever else happens.
-func (w *Wait) After(pause time.Duration) {
+func (w *Wait) WakeAfter(pause time.Duration) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	if w.closed {
@@ -123,7 +123,7 @@ func (w *Wait) After(pause time.Duration) {
 // Fire implements timers.Event.
 func (w *Wait) Fire() {
 	w.d.mu.Lock()
-	look := w.look && !w.closed && w.target.Look != nil
+	look := w.look && !w.closed && w.target.Poll != nil
 	w.aside = false
 	w.d.mu.Unlock()
 	if look {
@@ -137,6 +137,6 @@ func (w *Wait) Fire() {
 func (w *Wait) Close() { w.d.leave(w) }
 
 // own reports whether a message is about a release by the waiter's own session.
-func (w *Wait) own(message string) bool { return strings.HasPrefix(w.target.Mark, message) }
+func (w *Wait) own(message string) bool { return strings.HasPrefix(w.target.WaiterID, message) }
 
 func (w *Wait) wake() { signal(w.C) }

@@ -4,16 +4,16 @@ package dispatch
 
 // Ways are the ways in which events of a lock are published in a cluster, and heard. Elsewhere there is one
 // way, PUBLISH.
-type Ways uint8
+type ChannelTypes uint8
 
 const (
 	// BySlot is a sharded channel: the node that has the slot of the lock publishes.
-	BySlot Ways = iota
+	ShardedChannel ChannelTypes = iota
 	// ByBus is a plain channel: every node publishes.
-	ByBus
+	PlainChannel
 	// BothWays are a sharded channel and a plain one of the same name, for a lock that is shared with
 	// programs that use one or the other.
-	BothWays
+	BothChannels
 )
 
 // kind is the kind of one channel.
@@ -38,17 +38,17 @@ const maxWays = 2
 // first contact with the server, before the first message or wait. Every session of that server
 // finds the same, so that they get each other's messages. A missing right to sharded channels is no
 // reason to call it: other sessions may have the right.
-func (d *Dispatcher) WithoutShards() { d.unsharded.Store(true) }
+func (d *Dispatcher) DisableShardedChannels() { d.unsharded.Store(true) }
 
 // addresses returns where to hear what is published on a channel in these ways; an address without a name is
 // unused. Outside a cluster everything is published by PUBLISH and heard on one channel.
-func (d *Dispatcher) addresses(name string, ways Ways) (all [maxWays]address) {
+func (d *Dispatcher) addresses(name string, types ChannelTypes) (all [maxWays]address) {
 	switch {
 	case !d.clustered:
 		all[0] = address{name, sharded}
-	case ways == ByBus || d.unsharded.Load():
+	case types == PlainChannel || d.unsharded.Load():
 		all[0] = address{name, plain}
-	case ways == BySlot:
+	case types == ShardedChannel:
 		all[0] = address{name, sharded}
 	default:
 		all[0], all[1] = address{name, sharded}, address{name, plain}
@@ -58,11 +58,11 @@ func (d *Dispatcher) addresses(name string, ways Ways) (all [maxWays]address) {
 
 // Publish returns the commands by which scripts publish in these ways, separated by a blank. They reach
 // waiters and listeners in the same ways, and in BothWays those of either.
-func (d *Dispatcher) Publish(ways Ways) string {
+func (d *Dispatcher) PublishCommands(types ChannelTypes) string {
 	switch {
-	case !d.clustered || ways == ByBus || d.unsharded.Load():
+	case !d.clustered || types == PlainChannel || d.unsharded.Load():
 		return "PUBLISH"
-	case ways == BySlot:
+	case types == ShardedChannel:
 		return "SPUBLISH"
 	}
 	return "SPUBLISH PUBLISH"

@@ -23,11 +23,11 @@ func TestWaiterHearsItsWays(t *testing.T) {
 	target := targetOf(t, "a")
 	owner := c.Owner(t, c.Slot(t, target.Key))
 	hold(t, owner, target)
-	waits := make(map[dispatch.Ways]*dispatch.Wait)
-	for _, ways := range []dispatch.Ways{dispatch.BothWays, dispatch.BySlot, dispatch.ByBus} {
+	waits := make(map[dispatch.ChannelTypes]*dispatch.Wait)
+	for _, types := range []dispatch.ChannelTypes{dispatch.BothChannels, dispatch.ShardedChannel, dispatch.PlainChannel} {
 		other := target
-		other.Ways = ways
-		waits[ways] = d.Wait(other)
+		other.ChannelTypes = types
+		waits[types] = d.Wait(other)
 	}
 	require.Equal(t, 2, d.Channels())
 	redistest.Await(t, "both subscriptions", func() bool {
@@ -38,12 +38,12 @@ func TestWaiterHearsItsWays(t *testing.T) {
 		return plain == 1 && subscribedIn(t, owner, target) == 1
 	})
 	quiet := func() {
-		redistest.Await(t, "the confirmations to be taken", func() bool { return d.IsLive(target.Channel) })
-		for ways, w := range waits {
+		redistest.Await(t, "the confirmations to be taken", func() bool { return d.IsSubscribed(target.Channel) })
+		for types, w := range waits {
 			other := target
-			other.Ways = ways
+			other.ChannelTypes = types
 			redistest.Await(t, "the channels to be live", func() bool {
-				again := d.WaitIfLive(other)
+				again := d.WaitIfSubscribed(other)
 				if again == nil {
 					return false
 				}
@@ -51,16 +51,16 @@ func TestWaiterHearsItsWays(t *testing.T) {
 				return true
 			})
 			locktest.IsClosed(w.C)
-			w.Held(time.Hour)
+			w.FoundHeld(time.Hour)
 		}
 	}
 	quiet()
 	owner.MustDo(t, "SPUBLISH", target.Channel, "0")
-	redistest.Receive(t, "a sharded message", waits[dispatch.BothWays].C)
+	redistest.Receive(t, "a sharded message", waits[dispatch.BothChannels].C)
 	quiet()
 	c.Servers()[0].MustDo(t, "PUBLISH", target.Channel, "0")
-	redistest.Receive(t, "a plain message", waits[dispatch.BothWays].C)
-	redistest.Receive(t, "a plain message", waits[dispatch.ByBus].C)
+	redistest.Receive(t, "a plain message", waits[dispatch.BothChannels].C)
+	redistest.Receive(t, "a plain message", waits[dispatch.PlainChannel].C)
 
 	for _, w := range waits {
 		w.Close()
@@ -76,8 +76,8 @@ func TestListenerHearsBothWays(t *testing.T) {
 	d := newDispatcher(t, steady(t, c), io.Discard)
 	target := targetOf(t, "a")
 	e := newEar()
-	l := d.Listen(target.Channel, dispatch.BothWays, e)
-	redistest.Await(t, "the subscriptions", func() bool { return locktest.IsClosed(l.Live()) })
+	l := d.Listen(target.Channel, dispatch.BothChannels, e)
+	redistest.Await(t, "the subscriptions", func() bool { return locktest.IsClosed(l.Subscribed()) })
 	owner := c.Owner(t, c.Slot(t, target.Key))
 	owner.MustDo(t, "SPUBLISH", target.Channel, "by slot")
 	e.hears(t, "by slot")
@@ -93,9 +93,9 @@ func TestNoCluster_EverythingUsesPublish(t *testing.T) {
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	target := targetOf(t, "a")
-	for _, ways := range []dispatch.Ways{dispatch.BySlot, dispatch.ByBus, dispatch.BothWays} {
-		require.Equal(t, "PUBLISH", d.Publish(ways))
-		target.Ways = ways
+	for _, types := range []dispatch.ChannelTypes{dispatch.ShardedChannel, dispatch.PlainChannel, dispatch.BothChannels} {
+		require.Equal(t, "PUBLISH", d.PublishCommands(types))
+		target.ChannelTypes = types
 		defer live(t, d, target).Close()
 	}
 	require.Equal(t, 1, d.Channels())

@@ -9,18 +9,18 @@ import (
 
 // Ground describes the locks of one kind in a layout, and how callers wait for them: in a queue at the server
 // (Line), or by trying (Contest). It has one of the two.
-type Ground struct {
+type Kind struct {
 	// Realm distinguishes its locks from those of other kinds and layouts in a session.
-	Realm string
+	RegistryName string
 	// Keys makes the keys of a lock. Those of the scripts are appended to room.
 	Keys func(n names.Set, room []string) Keys
 	// Renew lengthens the life of holds; see holder/renew.
 	Renew *scripts.Script
 	// Named returns what renewals call a hold that was granted with that stamp; nil is its name alone.
-	Named func(stamp, name string) string
+	RenewalName func(stamp, name string) string
 
-	Line    *Line
-	Contest *Contest
+	Queue *QueueScripts
+	Retry *Retry
 }
 
 // Keys are those of one lock.
@@ -31,12 +31,12 @@ type Keys struct {
 	All []string
 	// Told is the channel that a contest listens on. If each waiter has a channel of its own, Told is its
 	// prefix and the hold its end. A queue has channels that the layout does not know.
-	Told string
+	Channel string
 }
 
 // Line has the scripts of a queue; see queue.Kind.
-type Line struct {
-	Enter, Look, Wait, Leave, Drop, Requeue *scripts.Script
+type QueueScripts struct {
+	Enter, Poll, Heartbeat, Leave, Drop, Requeue *scripts.Script
 	// Yield asks whether a hold may be handed over further inside its process; nil if the layout cannot
 	// say. See queue.Attempt.Yield.
 	Yield *scripts.Script
@@ -66,22 +66,22 @@ type Line struct {
 //	Look     KEYS: Keys.Holder of many. ARGV: mark. {left_ms, ...}, -2 if a try is worth it; see dispatch.Target.
 //
 // verb and channel are how to publish, and Keys.Told.
-type Contest struct {
+type Retry struct {
 	Acquire, Release *scripts.Script
 	// Args are the same for every lock of the layout.
 	Args []string
 	// Hold makes a fresh hold of a session, if the scripts cannot use the layout's own; nil uses those. The
 	// mark of the wish follows it.
-	Hold func(session string) string
+	NewHold func(session string) string
 	// Look is for exclusive waiters, LookBeside for those that may share the lock. If it is nil only a try
 	// finds out, and replaces the poll.
-	Look, LookBeside *scripts.Script
+	Poll, PollShared *scripts.Script
 	// Each says that each waiter has a channel of its own, Keys.Told followed by the hold, and a ticket that
 	// Release removes: it asks for itself. Otherwise one waiter at a time asks for all of a session.
-	Each bool
+	ChannelPerWaiter bool
 	// Passes says that holds are handed over inside the process: each has a block of tokens from its
 	// stamp on, wire.TokenBlock long.
-	Passes bool
+	HandsOver bool
 	// Silent says that other clients release the lock without a message: waiters poll as often as those
 	// without a subscription do.
 	Silent bool
@@ -92,46 +92,46 @@ type Contest struct {
 // of a waiter's arrival it may return another text, which says where the next page begins; and a hold for its
 // session. It is nil if the queue cannot be listed.
 type Exclusive struct {
-	Ground
+	Kind
 
 	// Letters are what Describe calls the kinds that the lock is compatible with.
-	Letters string
+	CompatibleKinds string
 	// Moded says that names of holds say which of the two kinds they are of.
-	Moded bool
+	ModeInHold bool
 
 	Force, Waiters *scripts.Script
 	// Gather acquires several locks in one call, and Scatter releases them; nil if each is acquired alone.
-	Gather, Scatter *scripts.Script
+	AcquireMany, ReleaseMany *scripts.Script
 }
 
 // RWLock is the read-write lock in a layout. The arguments of a wish are r for a reader and w for a writer.
 // Door, Downgrade and Force have the arguments of those of rwlock/, and List has those of holds/list.
 type RWLock struct {
-	Ground
+	Kind
 
-	Door, Downgrade, Force, List *scripts.Script
+	Share, Downgrade, Force, List *scripts.Script
 	// Label returns what the name of a hold says about its holder.
-	Label func(name string) string
+	LabelOf func(name string) string
 }
 
 // Semaphore is the semaphore in a layout. Resize and Available have the arguments of those of semaphore/, and
 // List has those of holds/list. Split is that of a queue or of a contest.
 type Semaphore struct {
-	Ground
+	Kind
 
 	Split, Resize, Available, List *scripts.Script
 	// Asked is how many of Keys.All Available needs.
-	Asked int
+	AvailableKeys int
 	// Most is how many permits one hold can have.
-	Most int
+	MaxPermits int
 	// Args follow the capacity in a wish, and whether it is exact.
 	Args []string
 	// Total says that it is known how many permits there are, free ones and others.
-	Total bool
+	TotalKnown bool
 	// Holder reads the name of a hold, as List returns it to a session: how many permits it has, its holder,
 	// and the session of that, as far as the name says.
-	Holder func(session, name string) (permits int, label, owner string)
+	ParseHold func(session, name string) (permits int, label, owner string)
 	// Alias returns what the names of holds have of their session, if that is not its id; nil otherwise. AliasIn
 	// returns it for the name of a hold, and "" if another client made that.
-	Alias, AliasIn func(text string) string
+	SessionAlias, AliasInHold func(text string) string
 }

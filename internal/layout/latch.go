@@ -10,38 +10,38 @@ import (
 // Latch is the count-down latch in a layout.
 type Latch struct {
 	// Realm distinguishes its latches from those of other layouts in a session.
-	Realm string
+	RegistryName string
 	// Key returns the key of a latch, and Ended the channel on which the end of a round is published.
-	Key, Ended func(n names.Set) string
+	Key, EndedChannel func(n names.Set) string
 
-	Start, Count, Look, Reset *scripts.Script
+	Start, Count, Poll, Reset *scripts.Script
 
 	// Nameless rounds cannot be distinguished at the server: all have the stamp 1. So a step of unknown
 	// outcome is never sent again, and a 0 on the channel does not say which round it is about. Start and
 	// Look also have the publishing command as an argument, and Look a fence, see redisson/latch-look.
-	Nameless bool
+	AnonymousRounds bool
 }
 
 //nolint:gochecknoglobals // a constant table
 var nativeLatch = Latch{
-	Realm: "countdown",
-	Key:   names.Set.Latch,
-	Ended: names.Set.Ended,
-	Start: scripts.CountdownStart,
-	Count: scripts.CountdownCount,
-	Look:  scripts.CountdownLook,
-	Reset: scripts.CountdownReset,
+	RegistryName: "countdown",
+	Key:          names.Set.Latch,
+	EndedChannel: names.Set.Ended,
+	Start:        scripts.CountdownStart,
+	Count:        scripts.CountdownCount,
+	Poll:         scripts.CountdownLook,
+	Reset:        scripts.CountdownReset,
 }
 
-func redissonLatch(realm string) *Latch {
+func redissonLatch(registry string) *Latch {
 	return &Latch{
-		Realm:    realm,
-		Key:      func(n names.Set) string { return n.Holder },
-		Ended:    func(n names.Set) string { return names.RedissonLatch(n.Holder) },
-		Start:    scripts.RedissonLatchStart,
-		Count:    scripts.RedissonLatchCount,
-		Look:     scripts.RedissonLatchLook,
-		Reset:    scripts.RedissonLatchReset,
-		Nameless: true,
+		RegistryName:    registry,
+		Key:             func(n names.Set) string { return n.Holder },
+		EndedChannel:    func(n names.Set) string { return names.RedissonLatch(n.Holder) },
+		Start:           scripts.RedissonLatchStart,
+		Count:           scripts.RedissonLatchCount,
+		Poll:            scripts.RedissonLatchLook,
+		Reset:           scripts.RedissonLatchReset,
+		AnonymousRounds: true,
 	}
 }

@@ -28,23 +28,23 @@ type Layout struct {
 	// Name is what errors call it.
 	Name string
 	// Names makes keys and channels.
-	Names func(in names.Setting, name string) (names.Set, error)
+	Names func(in names.NamingOptions, name string) (names.Set, error)
 	// Hold makes a fresh hold of a session, the serial-th.
 	Hold func(session string, serial uint64) string
 	// Session returns the session of a hold, as far as the hold names it.
 	Session func(hold string) string
 	// Mark is how waiters identify themselves, if all use the same text; "" is their session. Messages that
 	// begin with the mark of a waiter come from its own session, as far as that is known.
-	Mark string
+	WaiterID string
 	// Channels says on which channels releases are reported in a cluster: Plain, Plain|Sharded, or, if 0, Sharded alone.
 	Channels Variant
 	// Describe returns the holder of a lock.
 	Describe *scripts.Script
 	// The kinds of locks that the layout has; nil are those that it has not.
-	Lock      *Exclusive // reentrant
-	Fair      *Exclusive
-	RWLock    *RWLock
-	Semaphore *Semaphore
-	Plain     *Semaphore // without owners, and with leases only for holds of this library
-	Latch     *Latch
+	Lock           *Exclusive // reentrant
+	Fair           *Exclusive
+	RWLock         *RWLock
+	Semaphore      *Semaphore
+	PlainSemaphore *Semaphore // without owners, and with leases only for holds of this library
+	Latch          *Latch
 }

@@ -92,19 +92,19 @@ func TestOnlyReentrantLockHasACounter(t *testing.T) {
 // Locks that publish in different ways do not meet in a session; if the ways are the same, so is the layout.
 func TestVariantIsOneLayout(t *testing.T) {
 	t.Parallel()
-	require.Same(t, layout.Redisson(), layout.Redisson(layout.Sharded))
-	require.Same(t, layout.Redisson(layout.Fenced), layout.Redisson(layout.Sharded, layout.Fenced))
+	require.Same(t, layout.Redisson(), layout.Redisson(layout.ShardedChannels))
+	require.Same(t, layout.Redisson(layout.Fenced), layout.Redisson(layout.ShardedChannels, layout.Fenced))
 	ways := make(map[string]layout.Variant)
 	for _, l := range []*layout.Layout{
-		layout.Redisson(), layout.Redisson(layout.Plain), layout.Redisson(layout.Plain, layout.Sharded),
-		layout.Redisson(layout.Fenced), layout.Redisson(layout.Fenced, layout.Plain), layout.Redisson(layout.Fenced, layout.Plain, layout.Sharded),
+		layout.Redisson(), layout.Redisson(layout.PlainChannels), layout.Redisson(layout.PlainChannels, layout.ShardedChannels),
+		layout.Redisson(layout.Fenced), layout.Redisson(layout.Fenced, layout.PlainChannels), layout.Redisson(layout.Fenced, layout.PlainChannels, layout.ShardedChannels),
 	} {
-		ways[l.Lock.Realm] = l.Channels
+		ways[l.Lock.RegistryName] = l.Channels
 	}
 	require.Len(t, ways, 6)
 	require.Zero(t, layout.Redisson().Channels)
-	require.Equal(t, layout.Plain, layout.Redisson(layout.Plain).Channels)
-	require.Equal(t, layout.Plain|layout.Sharded, layout.Redisson(layout.Plain, layout.Sharded).Channels)
+	require.Equal(t, layout.PlainChannels, layout.Redisson(layout.PlainChannels).Channels)
+	require.Equal(t, layout.PlainChannels|layout.ShardedChannels, layout.Redisson(layout.PlainChannels, layout.ShardedChannels).Channels)
 }
 
 // P1, P9: a hand-off of one kind cannot find the tickets of another, even after the holder key is lost.
@@ -114,13 +114,13 @@ func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	require.NoError(t, err)
 	l := layout.Native()
 	kinds := map[string]string{n.Holder: "the holder key, which all locks share"}
-	for _, g := range []layout.Ground{l.Fair.Ground, l.RWLock.Ground, l.Semaphore.Ground} {
+	for _, g := range []layout.Kind{l.Fair.Kind, l.RWLock.Kind, l.Semaphore.Kind} {
 		keys := g.Keys(n, nil)
-		require.Contains(t, []string{n.Lives(), n.RWLives(), n.PermitsLives()}, keys.All[len(keys.All)-1], "the last one has the lives")
+		require.Contains(t, []string{n.HeartbeatsKey(), n.RWHeartbeats(), n.PermitsHeartbeats()}, keys.All[len(keys.All)-1], "the last one has the lives")
 		for _, key := range keys.All {
 			if key != n.Holder {
-				require.Empty(t, kinds[key], "%s of %s", key, g.Realm)
-				kinds[key] = g.Realm
+				require.Empty(t, kinds[key], "%s of %s", key, g.RegistryName)
+				kinds[key] = g.RegistryName
 			}
 		}
 	}
@@ -130,12 +130,12 @@ func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 // it.
 func TestFairLockHasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
-	usual, short := layout.Redisson(layout.Plain), layout.RedissonFair(4*time.Second, layout.Plain)
-	require.Equal(t, []string{"300000"}, usual.Fair.Contest.Args)
-	require.Equal(t, []string{"4000"}, short.Fair.Contest.Args)
-	require.NotEqual(t, usual.Fair.Realm, short.Fair.Realm)
+	usual, short := layout.Redisson(layout.PlainChannels), layout.RedissonFair(4*time.Second, layout.PlainChannels)
+	require.Equal(t, []string{"300000"}, usual.Fair.Retry.Args)
+	require.Equal(t, []string{"4000"}, short.Fair.Retry.Args)
+	require.NotEqual(t, usual.Fair.RegistryName, short.Fair.RegistryName)
 	require.Equal(t, usual.Channels, short.Channels)
-	require.Same(t, usual.Fair, layout.RedissonFair(layout.FairWait, layout.Plain).Fair)
+	require.Same(t, usual.Fair, layout.RedissonFair(layout.FairWait, layout.PlainChannels).Fair)
 	all := reflect.ValueOf(*short)
 	for i := range all.NumField() {
 		if field := all.Type().Field(i); field.Type.Kind() == reflect.Pointer && field.Name != "Describe" {

@@ -22,29 +22,29 @@ const (
 var native = Layout{
 	Name:     "native",
 	Names:    names.Native,
-	Hold:     nativeNew,
+	Hold:     newNativeHold,
 	Session:  nativeSession,
 	Describe: scripts.HolderDescribe,
 	Lock:     &nativeLock,
 	Fair:     &nativeLock,
 	Latch:    &nativeLatch,
 	RWLock: &RWLock{
-		Ground: Ground{
-			Realm: "rwlock",
-			Keys: func(n names.Set, room []string) Keys {
-				return Keys{Holder: n.Holder, All: append(room, n.Holder, n.Writers(), n.Readers(), n.RWLives())}
+		Kind: Kind{
+			RegistryName: "rwlock",
+			Keys: func(n names.Set, buffer []string) Keys {
+				return Keys{Holder: n.Holder, All: append(buffer, n.Holder, n.Writers(), n.Readers(), n.RWHeartbeats())}
 			},
 			Renew: scripts.HoldsRenew,
-			Line: &Line{
-				Enter: scripts.RWLockEnter, Look: scripts.RWLockLook, Leave: scripts.RWLockLeave, Drop: scripts.HoldsDrop,
+			Queue: &QueueScripts{
+				Enter: scripts.RWLockEnter, Poll: scripts.RWLockLook, Leave: scripts.RWLockLeave, Drop: scripts.HoldsDrop,
 				Labelled: true,
 			},
 		},
-		Door:      scripts.RWLockDoor,
+		Share:     scripts.RWLockDoor,
 		Downgrade: scripts.RWLockDowngrade,
 		Force:     scripts.RWLockForce,
 		List:      scripts.HoldsList,
-		Label:     func(name string) string { return name[min(len(name), nativeHold):] },
+		LabelOf:   func(name string) string { return name[min(len(name), nativeHold):] },
 	},
 	Semaphore: &nativeSemaphore,
 }
@@ -53,23 +53,23 @@ var native = Layout{
 //
 //nolint:gochecknoglobals // a constant table
 var nativeLock = Exclusive{
-	Ground: Ground{
-		Realm: "lock",
-		Keys: func(n names.Set, room []string) Keys {
-			all := n.Queue(room)
+	Kind: Kind{
+		RegistryName: "lock",
+		Keys: func(n names.Set, buffer []string) Keys {
+			all := n.AppendQueueKeys(buffer)
 			return Keys{Holder: all[0], All: all}
 		},
 		Renew: scripts.HolderRenew,
-		Line: &Line{
-			Enter: scripts.LockEnter, Look: scripts.LockPoll, Wait: scripts.LockWait, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
+		Queue: &QueueScripts{
+			Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockWait, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
 		},
 	},
-	Letters: "rf",
-	Moded:   true,
-	Force:   scripts.LockForce,
-	Waiters: scripts.LockWaiters,
-	Gather:  scripts.LockGather,
-	Scatter: scripts.LockScatter,
+	CompatibleKinds: "rf",
+	ModeInHold:      true,
+	Force:           scripts.LockForce,
+	Waiters:         scripts.LockWaiters,
+	AcquireMany:     scripts.LockGather,
+	ReleaseMany:     scripts.LockScatter,
 }
 
 // Native returns the library's own layout; scripts/README.md describes it.
@@ -77,7 +77,7 @@ func Native() *Layout { return &native }
 
 // nativeNew returns the session's id, the number of the attempt, and 64 bits drawn from the system for this
 // attempt, so that two copies of one process, restored from one snapshot, share none. 41 characters.
-func nativeNew(session string, serial uint64) string { return NativeTicket(session, serial, "") }
+func newNativeHold(session string, serial uint64) string { return NativeTicket(session, serial, "") }
 
 // NativeTicket returns a hold of the library's own layout, with a mark behind it.
 func NativeTicket(session string, serial uint64, mark string) string {

@@ -16,37 +16,37 @@ const (
 	// WeightSize is how many digits say how many permits a hold has.
 	WeightSize = 10
 	// greatestWeight is the greatest number that the server's account of a hold has a place for.
-	greatestWeight = 1<<31 - 1
+	maxWeight = 1<<31 - 1
 	// mostPermits bounds the permits of one hold in layouts that store each of them in a set: a thousand keep
 	// the server busy for about a millisecond. Redisson removes all expired permits in one command, and
 	// cannot if there are more than some 7,000.
-	mostPermits = 1000
+	maxPermits = 1000
 	// RedissonPermitSize is the length of the id of a permit in Redisson's layout.
 	RedissonPermitSize = 16
 )
 
 //nolint:gochecknoglobals // a constant table
 var nativeSemaphore = Semaphore{
-	Ground: Ground{
-		Realm: "semaphore",
-		Keys: func(n names.Set, room []string) Keys {
+	Kind: Kind{
+		RegistryName: "semaphore",
+		Keys: func(n names.Set, buffer []string) Keys {
 			holder := n.Permits()
-			return Keys{Holder: holder, All: append(room, holder, n.PermitsLine(), n.PermitsLives())}
+			return Keys{Holder: holder, All: append(buffer, holder, n.PermitsQueue(), n.PermitsHeartbeats())}
 		},
 		Renew: scripts.HoldsRenew,
-		Line: &Line{
-			Enter: scripts.SemaphoreEnter, Look: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
+		Queue: &QueueScripts{
+			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
 			Yield: scripts.SemaphoreYield, Labelled: true,
 		},
 	},
-	Split:     scripts.SemaphoreSplit,
-	Resize:    scripts.SemaphoreResize,
-	Available: scripts.SemaphoreAvailable,
-	List:      scripts.HoldsList,
-	Asked:     1,
-	Most:      greatestWeight,
-	Total:     true,
-	Holder:    nativePermits,
+	Split:         scripts.SemaphoreSplit,
+	Resize:        scripts.SemaphoreResize,
+	Available:     scripts.SemaphoreAvailable,
+	List:          scripts.HoldsList,
+	AvailableKeys: 1,
+	MaxPermits:    maxWeight,
+	TotalKnown:    true,
+	ParseHold:     nativePermits,
 }
 
 // nativePermits reads a hold, its weight, and the label of its session.
@@ -59,43 +59,43 @@ func nativePermits(_, name string) (permits int, label, owner string) {
 }
 
 // redissonSemaphore returns RPermitExpirableSemaphore, whose held permits are in a key with that suffix.
-func redissonSemaphore(realm, timeouts string) *Semaphore {
+func redissonSemaphore(registry, timeouts string) *Semaphore {
 	return &Semaphore{
-		Ground: Ground{
-			Realm: realm,
-			Keys: func(n names.Set, room []string) Keys {
+		Kind: Kind{
+			RegistryName: registry,
+			Keys: func(n names.Set, buffer []string) Keys {
 				holder := names.RedissonSuffixed(n.Holder, timeouts)
-				return Keys{Holder: holder, All: append(room, n.Holder, holder), Told: names.RedissonPrefixed("redisson_sc", n.Holder)}
+				return Keys{Holder: holder, All: append(buffer, n.Holder, holder), Channel: names.RedissonPrefixed("redisson_sc", n.Holder)}
 			},
-			Renew:   scripts.RedissonPermitRenew,
-			Contest: &Contest{Acquire: scripts.RedissonPermitAcquire, Release: scripts.RedissonPermitRelease, Hold: redissonPermits},
+			Renew: scripts.RedissonPermitRenew,
+			Retry: &Retry{Acquire: scripts.RedissonPermitAcquire, Release: scripts.RedissonPermitRelease, NewHold: newRedissonPermits},
 		},
-		Split:     scripts.RedissonPermitSplit,
-		Resize:    scripts.RedissonPermitResize,
-		Available: scripts.RedissonPermitAvailable,
-		List:      scripts.RedissonPermitList,
-		Asked:     2,
-		Most:      mostPermits,
-		Args:      []string{"1"},
-		Total:     true,
-		Holder:    redissonPermit,
-		Alias:     func(session string) string { return hex.EncodeToString([]byte(permitsOf(session))) },
-		AliasIn:   redissonAlias,
+		Split:         scripts.RedissonPermitSplit,
+		Resize:        scripts.RedissonPermitResize,
+		Available:     scripts.RedissonPermitAvailable,
+		List:          scripts.RedissonPermitList,
+		AvailableKeys: 2,
+		MaxPermits:    maxPermits,
+		Args:          []string{"1"},
+		TotalKnown:    true,
+		ParseHold:     redissonPermit,
+		SessionAlias:  func(session string) string { return hex.EncodeToString([]byte(permitsOf(session))) },
+		AliasInHold:   redissonAlias,
 	}
 }
 
 // redissonPlain returns RSemaphore, which is only a number. The permits of this library are also in a key
 // that Redisson does not know: so they can expire, and each step can be sent twice. Those of others are
 // recorded nowhere, so their number is unknown.
-func redissonPlain(realm string) *Semaphore {
-	s := redissonSemaphore(realm, "signalbox")
-	s.Total, s.Args, s.Alias, s.AliasIn = false, []string{"0"}, nil, nil // no process ends these by force
+func redissonPlain(registry string) *Semaphore {
+	s := redissonSemaphore(registry, "signalbox")
+	s.TotalKnown, s.Args, s.SessionAlias, s.AliasInHold = false, []string{"0"}, nil, nil // no process ends these by force
 	return s
 }
 
 // redissonPermits returns what the ids of a hold's permits begin with: 4 bytes of its session, by which that knows them, and 64
 // bits drawn for this attempt. The scripts put a number of 4 bytes behind it for each permit.
-func redissonPermits(session string) string {
+func newRedissonPermits(session string) string {
 	var id [12]byte
 	copy(id[:], permitsOf(session))
 	_, _ = rand.Read(id[4:]) // crypto/rand.Read never fails: it ends the process instead

@@ -21,8 +21,8 @@ const (
 	// redissonHold is the length of a hold: a UUID, a colon, and 19 digits.
 	redissonHold = uuidSize + 1 + 19
 	// leastThread is the least number of 19 digits; the greatest that Java has is above 9 times that.
-	leastThread uint64 = 1_000_000_000_000_000_000
-	threads     uint64 = 8 * leastThread
+	minThread uint64 = 1_000_000_000_000_000_000
+	threads   uint64 = 8 * minThread
 )
 
 // Variant is a setting of Java clients that all sharers of a lock must have alike.
@@ -32,9 +32,9 @@ const (
 	// Fenced has the counter of RFencedLock beside the reentrant lock, and no other kind.
 	Fenced Variant = 1 << iota
 	// Plain publishes on plain channels in a cluster.
-	Plain
+	PlainChannels
 	// Sharded publishes on sharded ones. Together with Plain it publishes in both ways; it is the default.
-	Sharded
+	ShardedChannels
 
 	variants
 )
@@ -42,8 +42,8 @@ const (
 //nolint:gochecknoglobals // a constant table
 var redisson = func() (all [variants]*Layout) {
 	for v := range variants {
-		if all[v] = redissonIn(v); v&(Plain|Sharded) == Sharded {
-			all[v] = all[v&^Sharded]
+		if all[v] = redissonIn(v); v&(PlainChannels|ShardedChannels) == ShardedChannels {
+			all[v] = all[v&^ShardedChannels]
 		}
 	}
 	return all
@@ -67,9 +67,9 @@ func RedissonFair(wait time.Duration, which ...Variant) *Layout {
 	l := *Redisson(which...)
 	l.Name = "RedissonFairLock"
 	if wait != FairWait {
-		l.Fair = redissonFair(fmt.Sprintf("%s, %v", l.Fair.Realm, wait), wait)
+		l.Fair = redissonFair(fmt.Sprintf("%s, %v", l.Fair.RegistryName, wait), wait)
 	}
-	l.Lock, l.RWLock, l.Semaphore, l.Plain, l.Latch = nil, nil, nil, nil, nil
+	l.Lock, l.RWLock, l.Semaphore, l.PlainSemaphore, l.Latch = nil, nil, nil, nil, nil
 	return &l
 }
 
@@ -78,98 +78,98 @@ func redissonIn(v Variant) *Layout {
 	l := &Layout{
 		Name:     "Redisson",
 		Names:    names.Redisson,
-		Hold:     redissonNew,
+		Hold:     newRedissonHold,
 		Session:  redissonSession,
 		Describe: scripts.RedissonDescribe,
 		// The message of every release. It does not name the releasing session, so a waiter that stands back
 		// for a moment takes each for its own.
-		Mark: "0",
+		WaiterID: "0",
 	}
-	if v&Plain != 0 {
-		l.Channels = v & (Plain | Sharded)
+	if v&PlainChannels != 0 {
+		l.Channels = v & (PlainChannels | ShardedChannels)
 	}
-	realm := fmt.Sprintf(" in Redisson's layout, %d", v) // behind those of the kinds
+	registry := fmt.Sprintf(" in Redisson's layout, %d", v) // behind those of the kinds
 	if v&Fenced != 0 {
 		l.Name = "Redisson's RFencedLock"
-		l.Lock = redissonFenced("reentrant" + realm)
+		l.Lock = redissonFenced("reentrant" + registry)
 		return l
 	}
-	l.Lock = redissonLock("reentrant" + realm)
-	l.Fair = redissonFair("fair"+realm, FairWait)
-	l.RWLock = redissonRWLock("rwlock" + realm)
-	l.Semaphore = redissonSemaphore("semaphore"+realm, "timeout")
-	l.Plain = redissonPlain("plain semaphore" + realm)
-	l.Latch = redissonLatch("countdown" + realm)
+	l.Lock = redissonLock("reentrant" + registry)
+	l.Fair = redissonFair("fair"+registry, FairWait)
+	l.RWLock = redissonRWLock("rwlock" + registry)
+	l.Semaphore = redissonSemaphore("semaphore"+registry, "timeout")
+	l.PlainSemaphore = redissonPlain("plain semaphore" + registry)
+	l.Latch = redissonLatch("countdown" + registry)
 	return l
 }
 
 // redissonLock returns RLock.
-func redissonLock(realm string) *Exclusive {
+func redissonLock(registry string) *Exclusive {
 	return &Exclusive{
-		Ground: Ground{
-			Realm: realm,
-			Keys: func(n names.Set, room []string) Keys {
-				return Keys{Holder: n.Holder, All: append(room, n.Holder), Told: n.Unlocked}
+		Kind: Kind{
+			RegistryName: registry,
+			Keys: func(n names.Set, buffer []string) Keys {
+				return Keys{Holder: n.Holder, All: append(buffer, n.Holder), Channel: n.Unlocked}
 			},
 			Renew: scripts.RedissonRenew,
-			Contest: &Contest{
-				Acquire: scripts.RedissonAcquire, Release: scripts.RedissonRelease, Look: scripts.RedissonLook, Passes: true,
+			Retry: &Retry{
+				Acquire: scripts.RedissonAcquire, Release: scripts.RedissonRelease, Poll: scripts.RedissonLook, HandsOver: true,
 			},
 		},
-		Letters: "r",
-		Force:   scripts.RedissonForce,
+		CompatibleKinds: "r",
+		Force:           scripts.RedissonForce,
 	}
 }
 
 // redissonFenced returns RFencedLock. Its tokens are the numbers of a counter, and Java clients count
 // one for each holder. So each goroutine acquires the lock at the server.
-func redissonFenced(realm string) *Exclusive {
-	l := redissonLock(realm)
-	l.Keys = func(n names.Set, room []string) Keys {
-		return Keys{Holder: n.Holder, All: append(room, n.Holder, names.RedissonToken(n.Holder)), Told: n.Unlocked}
+func redissonFenced(registry string) *Exclusive {
+	l := redissonLock(registry)
+	l.Keys = func(n names.Set, buffer []string) Keys {
+		return Keys{Holder: n.Holder, All: append(buffer, n.Holder, names.RedissonToken(n.Holder)), Channel: n.Unlocked}
 	}
-	l.Contest.Acquire, l.Contest.Passes = scripts.RedissonFence, false
+	l.Retry.Acquire, l.Retry.HandsOver = scripts.RedissonFence, false
 	return l
 }
 
-func redissonFair(realm string, wait time.Duration) *Exclusive {
+func redissonFair(registry string, wait time.Duration) *Exclusive {
 	return &Exclusive{
-		Ground: Ground{
-			Realm: realm,
-			Keys: func(n names.Set, room []string) Keys {
-				line, deadlines := names.RedissonPrefixed("redisson_lock_queue", n.Holder), names.RedissonPrefixed("redisson_lock_timeout", n.Holder)
-				return Keys{Holder: n.Holder, All: append(room, n.Holder, line, deadlines), Told: n.Unlocked + ":"}
+		Kind: Kind{
+			RegistryName: registry,
+			Keys: func(n names.Set, buffer []string) Keys {
+				queue, deadlines := names.RedissonPrefixed("redisson_lock_queue", n.Holder), names.RedissonPrefixed("redisson_lock_timeout", n.Holder)
+				return Keys{Holder: n.Holder, All: append(buffer, n.Holder, queue, deadlines), Channel: n.Unlocked + ":"}
 			},
 			Renew: scripts.RedissonRenew,
-			Contest: &Contest{
-				Acquire: scripts.RedissonFairAcquire, Release: scripts.RedissonFairRelease, Each: true,
+			Retry: &Retry{
+				Acquire: scripts.RedissonFairAcquire, Release: scripts.RedissonFairRelease, ChannelPerWaiter: true,
 				Args: []string{strconv.FormatInt(wait.Milliseconds(), 10)},
 			},
 		},
-		Letters: "r", // its hash is an RLock's
-		Force:   scripts.RedissonFairForce,
-		Waiters: scripts.RedissonFairWaiters,
+		CompatibleKinds: "r", // its hash is an RLock's
+		Force:           scripts.RedissonFairForce,
+		Waiters:         scripts.RedissonFairWaiters,
 	}
 }
 
-func redissonRWLock(realm string) *RWLock {
+func redissonRWLock(registry string) *RWLock {
 	return &RWLock{
-		Ground: Ground{
-			Realm: realm,
-			Keys: func(n names.Set, room []string) Keys {
-				return Keys{Holder: n.Holder, All: append(room, n.Holder), Told: names.RedissonPrefixed("redisson_rwlock", n.Holder)}
+		Kind: Kind{
+			RegistryName: registry,
+			Keys: func(n names.Set, buffer []string) Keys {
+				return Keys{Holder: n.Holder, All: append(buffer, n.Holder), Channel: names.RedissonPrefixed("redisson_rwlock", n.Holder)}
 			},
 			Renew: scripts.RedissonRWRenew,
-			Contest: &Contest{
+			Retry: &Retry{
 				Acquire: scripts.RedissonRWAcquire, Release: scripts.RedissonRWRelease,
-				Look: scripts.RedissonLook, LookBeside: scripts.RedissonRWLook,
+				Poll: scripts.RedissonLook, PollShared: scripts.RedissonRWLook,
 			},
 		},
-		Door:      scripts.RedissonRWDoor,
+		Share:     scripts.RedissonRWDoor,
 		Downgrade: scripts.RedissonRWDowngrade,
 		Force:     scripts.RedissonRWForce,
 		List:      scripts.RedissonRWList,
-		Label:     func(name string) string { return name },
+		LabelOf:   func(name string) string { return name },
 	}
 }
 
@@ -177,7 +177,7 @@ func redissonRWLock(realm string) *RWLock {
 // and a number drawn for this attempt. Some 63 bits of it are random, so that no two attempts of a session
 // share one, nor two copies of a process. It always has 19 digits, so that scripts can cut it out of a longer
 // text.
-func redissonNew(session string, _ uint64) string {
+func newRedissonHold(session string, _ uint64) string {
 	var raw [16]byte
 	_, _ = base64.RawURLEncoding.Decode(raw[:], []byte(session)) // made by encoding 16 bytes
 	var id [redissonHold]byte
@@ -185,7 +185,7 @@ func redissonNew(session string, _ uint64) string {
 	id[uuidSize] = ':'
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails: it ends the process instead
-	thread := leastThread + binary.BigEndian.Uint64(random[:])%threads
+	thread := minThread + binary.BigEndian.Uint64(random[:])%threads
 	return string(strconv.AppendUint(id[:uuidSize+1], thread, 10))
 }
 

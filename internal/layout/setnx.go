@@ -13,24 +13,24 @@ import (
 var setnx = Layout{
 	Name:     "SET NX",
 	Names:    names.SetNX,
-	Hold:     nativeNew,
+	Hold:     newNativeHold,
 	Session:  setnxSession,
 	Describe: scripts.SetNXDescribe,
-	Mark:     "0", // as in Redisson's layout: the message of every release
+	WaiterID: "0", // as in Redisson's layout: the message of every release
 	Lock: &Exclusive{
-		Ground: Ground{
-			Realm: "reentrant, SET NX",
-			Keys: func(n names.Set, room []string) Keys {
-				return Keys{Holder: n.Holder, All: append(room, n.Holder), Told: n.Unlocked}
+		Kind: Kind{
+			RegistryName: "reentrant, SET NX",
+			Keys: func(n names.Set, buffer []string) Keys {
+				return Keys{Holder: n.Holder, All: append(buffer, n.Holder), Channel: n.Unlocked}
 			},
 			Renew: scripts.SetNXRenew,
-			Contest: &Contest{
-				Acquire: scripts.SetNXAcquire, Release: scripts.SetNXRelease, Look: scripts.SetNXLook,
-				Passes: true, Silent: true,
+			Retry: &Retry{
+				Acquire: scripts.SetNXAcquire, Release: scripts.SetNXRelease, Poll: scripts.SetNXLook,
+				HandsOver: true, Silent: true,
 			},
 		},
-		Letters: "r",
-		Force:   scripts.SetNXForce,
+		CompatibleKinds: "r",
+		Force:           scripts.SetNXForce,
 	},
 }
 

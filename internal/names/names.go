@@ -37,7 +37,7 @@ const (
 	// permitsSuffix makes the key of a semaphore's permits.
 	permitsSuffix = ":permits"
 	// lineSuffix and livesSuffix make the keys of the queue of a reentrant or fair lock.
-	lineSuffix, livesSuffix = ":line", ":lives"
+	queueSuffix, heartbeatsSuffix = ":line", ":lives"
 	// unlockedSuffix makes the channel of a holder key.
 	unlockedSuffix = ":unlocked"
 )
@@ -56,17 +56,17 @@ type Set struct {
 
 // Line is the key of the waiters of a fair lock. Each kind has queue keys of its own, so that no
 // script of another kind finds its tickets.
-func (s Set) Line() string { return s.base() + lineSuffix }
+func (s Set) QueueKey() string { return s.base() + queueSuffix }
 
 // Lives is the key that says until when the sessions in that queue count as living.
-func (s Set) Lives() string { return s.base() + livesSuffix }
+func (s Set) HeartbeatsKey() string { return s.base() + heartbeatsSuffix }
 
 // Queue appends the keys of a reentrant or fair lock to to, in the order of scripts: Holder, Line and Lives.
-func (s Set) Queue(to []string) []string {
+func (s Set) AppendQueueKeys(to []string) []string {
 	if s.queue == "" {
-		return append(to, s.Holder, s.Line(), s.Lives())
+		return append(to, s.Holder, s.QueueKey(), s.HeartbeatsKey())
 	}
-	end := (len(s.queue)-len(lineSuffix)-len(livesSuffix))/2 + len(lineSuffix)
+	end := (len(s.queue)-len(queueSuffix)-len(heartbeatsSuffix))/2 + len(queueSuffix)
 	return append(to, s.Holder, s.queue[:end], s.queue[end:])
 }
 
@@ -78,7 +78,7 @@ func (s Set) Readers() string { return s.base() + ":readers" }
 
 // RWLives is the key that says until when the sessions of these writers and readers count as
 // living.
-func (s Set) RWLives() string { return s.base() + ":rwlives" }
+func (s Set) RWHeartbeats() string { return s.base() + ":rwlives" }
 
 // Grants is the channel on which a session is notified of its grants, without the session id at the end. It
 // is in the slot of the lock.
@@ -110,10 +110,10 @@ func (s Set) Fence() string { return s.base() + ":fence" }
 func (s Set) Permits() string { return s.base() + permitsSuffix }
 
 // PermitsLine is the key of the queue for permits.
-func (s Set) PermitsLine() string { return s.Permits() + ":line" }
+func (s Set) PermitsQueue() string { return s.Permits() + ":line" }
 
 // PermitsLives is the key with the lives of the sessions in the queue for permits.
-func (s Set) PermitsLives() string { return s.Permits() + ":lives" }
+func (s Set) PermitsHeartbeats() string { return s.Permits() + ":lives" }
 
 // base is what all keys and channels of a name begin with.
 func (s Set) base() string { return strings.TrimSuffix(s.Holder, holderSuffix) }
@@ -123,14 +123,14 @@ func (s Set) base() string { return strings.TrimSuffix(s.Holder, holderSuffix) }
 func Grants(prefix string) string { return prefix + "grants:" }
 
 // Setting is what a session makes names in.
-type Setting struct {
+type NamingOptions struct {
 	Prefix    string
 	Hashed    bool // names stay in the process
 	Clustered bool
 }
 
 // Native is the library's own naming.
-func Native(in Setting, name string) (Set, error) {
+func Native(in NamingOptions, name string) (Set, error) {
 	if in.Hashed {
 		return MakeHashed(in.Prefix, name)
 	}
@@ -176,7 +176,7 @@ func Parse(prefix, key string) (tag string, set Set, parsed bool) {
 
 func build(prefix, tag string) Set {
 	// One string in memory: the key is the beginning of the channel, and behind that are the keys of the queue.
-	all := prefix + "{" + tag + "}" + holderSuffix + unlockedSuffix + prefix + "{" + tag + "}" + lineSuffix + prefix + "{" + tag + "}" + livesSuffix
+	all := prefix + "{" + tag + "}" + holderSuffix + unlockedSuffix + prefix + "{" + tag + "}" + queueSuffix + prefix + "{" + tag + "}" + heartbeatsSuffix
 	holder := len(prefix) + len(tag) + len("{}") + len(holderSuffix)
 	unlocked := holder + len(unlockedSuffix)
 	return Set{Holder: all[:holder], Unlocked: all[:unlocked], queue: all[unlocked:]}

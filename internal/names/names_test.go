@@ -46,8 +46,8 @@ func TestPlainNameIsReadableInItsKeys(t *testing.T) {
 	set, err := names.Make(names.DefaultPrefix, "order/42: größer*?")
 	require.NoError(t, err)
 	require.Equal(t, "sb:{order/42: größer*?}:lock:unlocked", set.Unlocked)
-	require.Equal(t, []string{"sb:{order/42: größer*?}:lock", set.Line(), set.Lives()}, set.Queue(nil))
-	require.Equal(t, "sb:{order/42: größer*?}:line", set.Line())
+	require.Equal(t, []string{"sb:{order/42: größer*?}:lock", set.QueueKey(), set.HeartbeatsKey()}, set.AppendQueueKeys(nil))
+	require.Equal(t, "sb:{order/42: größer*?}:line", set.QueueKey())
 	require.Equal(t, "sb:{order/42: größer*?}:fence", set.Fence())
 }
 

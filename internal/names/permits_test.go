@@ -20,7 +20,7 @@ func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
 		set, err := names.Make(names.DefaultPrefix, name)
 		require.NoError(t, err)
 		for _, key := range []string{
-			set.Holder, set.Unlocked, set.Line(), set.Lives(), set.Writers(), set.Readers(), set.RWLives(), set.Grants(), set.Permits(), set.PermitsLine(), set.PermitsLives(),
+			set.Holder, set.Unlocked, set.QueueKey(), set.HeartbeatsKey(), set.Writers(), set.Readers(), set.RWHeartbeats(), set.Grants(), set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats(),
 		} {
 			require.Empty(t, seen[key], "%s is also a key of %s", key, name)
 			seen[key] = name
@@ -30,6 +30,6 @@ func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
 	set, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(t, err)
 	require.Equal(t, "sb:{a}:permits", set.Permits())
-	require.Equal(t, "sb:{a}:permits:line", set.PermitsLine())
-	require.Equal(t, "sb:{a}:permits:lives", set.PermitsLives())
+	require.Equal(t, "sb:{a}:permits:line", set.PermitsQueue())
+	require.Equal(t, "sb:{a}:permits:lives", set.PermitsHeartbeats())
 }

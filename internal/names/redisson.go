@@ -19,7 +19,7 @@ const (
 // In a cluster key and channel of a name must be in one slot, or the name is refused: braces that make no
 // hash tag, or one brace alone, put them in two. The names are not hashed: the Java client would not find
 // them.
-func Redisson(in Setting, name string) (Set, error) {
+func Redisson(in NamingOptions, name string) (Set, error) {
 	if err := check(name); err != nil {
 		return Set{}, err
 	}

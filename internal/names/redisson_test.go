@@ -19,7 +19,7 @@ func TestRedissonKeyIsTheName(t *testing.T) {
 		"a{b":         "redisson_lock__channel:a{b",
 		"größer *?\n": "redisson_lock__channel:{größer *?\n}",
 	} {
-		set, err := names.Redisson(names.Setting{Prefix: "sb:"}, name)
+		set, err := names.Redisson(names.NamingOptions{Prefix: "sb:"}, name)
 		require.NoError(t, err)
 		require.Equal(t, names.Set{Holder: name, Unlocked: channel}, set)
 	}
@@ -28,7 +28,7 @@ func TestRedissonKeyIsTheName(t *testing.T) {
 func TestRedissonNamesAreValid(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", strings.Repeat("x", names.MaxBytes+1)} {
-		_, err := names.Redisson(names.Setting{}, bad)
+		_, err := names.Redisson(names.NamingOptions{}, bad)
 		require.Error(t, err)
 	}
 }
@@ -41,9 +41,9 @@ func TestCluster_NameThatRedissonSplitsIsRefused(t *testing.T) {
 		"a": true, "{a}": true, "a{b}c": true, "{a}{b}": true, "a{b}c}": true,
 		"a{b": false, "a{}b": false, "a}b": false, "{": false, "}": false, "{}": false, "a{}{b}": false,
 	} {
-		_, err := names.Redisson(names.Setting{}, name)
+		_, err := names.Redisson(names.NamingOptions{}, name)
 		require.NoError(t, err, name)
-		_, err = names.Redisson(names.Setting{Clustered: true}, name)
+		_, err = names.Redisson(names.NamingOptions{Clustered: true}, name)
 		if good {
 			require.NoError(t, err, name)
 		} else {
@@ -58,8 +58,8 @@ func FuzzRedissonsNamesNeverMeet(f *testing.F) {
 	f.Add("a", "{a}")
 	f.Add("a}b", "a")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		setOfA, errOfA := names.Redisson(names.Setting{Clustered: true}, a)
-		setOfB, errOfB := names.Redisson(names.Setting{Clustered: true}, b)
+		setOfA, errOfA := names.Redisson(names.NamingOptions{Clustered: true}, a)
+		setOfB, errOfB := names.Redisson(names.NamingOptions{Clustered: true}, b)
 		if errOfA != nil || errOfB != nil {
 			return
 		}
@@ -70,9 +70,9 @@ func FuzzRedissonsNamesNeverMeet(f *testing.F) {
 
 func TestRedissonChannelMayBeSharedByTwoNames(t *testing.T) {
 	t.Parallel()
-	a, err := names.Redisson(names.Setting{}, "a")
+	a, err := names.Redisson(names.NamingOptions{}, "a")
 	require.NoError(t, err)
-	braced, err := names.Redisson(names.Setting{}, "{a}")
+	braced, err := names.Redisson(names.NamingOptions{}, "{a}")
 	require.NoError(t, err)
 	require.Equal(t, a.Unlocked, braced.Unlocked)
 	require.NotEqual(t, a.Holder, braced.Holder)

@@ -10,7 +10,7 @@ import "fmt"
 //
 // In a cluster key and channel of a name must be in one slot: a name with a closing brace that ends no hash
 // tag is refused.
-func SetNX(in Setting, name string) (Set, error) {
+func SetNX(in NamingOptions, name string) (Set, error) {
 	if err := check(name); err != nil {
 		return Set{}, err
 	}

@@ -15,18 +15,18 @@ func TestSetNXUsesTheNameUnchanged(t *testing.T) {
 	for name, channel := range map[string]string{
 		"order/42": "p:{order/42}:unlocked", "a:{b}:c": "p:{b}:unlocked", "{a": "p:{{a}:unlocked", "a b\x00": "p:{a b\x00}:unlocked",
 	} {
-		set, err := names.SetNX(names.Setting{Prefix: "p:", Clustered: true}, name)
+		set, err := names.SetNX(names.NamingOptions{Prefix: "p:", Clustered: true}, name)
 		require.NoError(t, err, name)
 		require.Equal(t, name, set.Holder)
 		require.Equal(t, channel, set.Unlocked)
 		require.Equal(t, names.Tag(name), names.Tag(set.Unlocked), "one slot")
 	}
 	for _, name := range []string{"a}b", "}{", "{}a"} {
-		_, err := names.SetNX(names.Setting{Prefix: "p:", Clustered: true}, name)
+		_, err := names.SetNX(names.NamingOptions{Prefix: "p:", Clustered: true}, name)
 		require.Error(t, err, name)
-		_, err = names.SetNX(names.Setting{Prefix: "p:"}, name)
+		_, err = names.SetNX(names.NamingOptions{Prefix: "p:"}, name)
 		require.NoError(t, err, name)
 	}
-	_, err := names.SetNX(names.Setting{}, "")
+	_, err := names.SetNX(names.NamingOptions{}, "")
 	require.Error(t, err)
 }

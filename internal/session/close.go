@@ -48,11 +48,11 @@ func (s *Session) Close(ctx context.Context) error {
 
 	// A caller that is counted in and reaches a queue or the dispatcher after this finds closing
 	// set.
-	for _, p := range s.allParts() {
+	for _, p := range s.registries() {
 		p.Refuse(errs.ErrClosed)
 	}
 	s.Dispatch.Refuse()
-	s.meeting.cancel()
+	s.handshakes.cancel()
 	var err error
 	select {
 	case <-drained:
@@ -111,8 +111,8 @@ func whyEnded(ctx context.Context) error {
 // evict ends all holds.
 func (s *Session) evict() {
 	s.evicted.Store(true)
-	for _, p := range s.allParts() {
-		p.Evict(s.Evicted())
+	for _, p := range s.registries() {
+		p.Evict(s.EvictionError())
 	}
 	if more := s.left.Load() - maxLogged; more > 0 {
 		s.say((*slog.Logger).Warn, "signalbox: Close ended further leases", "leases", more)
@@ -146,7 +146,7 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 		defer close(ended)
 		s.Undoer.Stop() // first: until then it tries again, and each try on a dead wire makes a connection
 		s.Keeper.Close()
-		for _, p := range s.allParts() {
+		for _, p := range s.registries() {
 			p.Close()
 		}
 		s.sleeper.silent.Close()

@@ -60,13 +60,13 @@ type attention struct {
 }
 
 // Aliased is a Part whose holds do not contain the id of the session. What ends one by force knows the alias.
-type Aliased interface {
+type AliasedRegistry interface {
 	Alias() string // "" if they contain the id
 }
 
 // nameLocked adds the alias of a part, also if the session listens already.
-func (s *Session) nameLocked(p Part) {
-	part, is := p.(Aliased)
+func (s *Session) nameLocked(p KindRegistry) {
+	part, is := p.(AliasedRegistry)
 	a := &s.mu.attention
 	if !is || part.Alias() == "" || slices.Contains(a.names, part.Alias()) {
 		return
@@ -128,7 +128,7 @@ func (e *ear) Fire() {
 	for _, end := range ends[len(e.channels):] {
 		c := &earChannel{session: s}
 		c.fresh.Store(true)
-		c.listener = s.Dispatch.Listen(names.Session(s.Settings.Prefix, end), dispatch.ByBus, c)
+		c.listener = s.Dispatch.Listen(names.Session(s.Settings.Prefix, end), dispatch.PlainChannel, c)
 		e.channels = append(e.channels, c)
 	}
 }
@@ -145,7 +145,7 @@ func (c *earChannel) OnSubscribed() {
 	if !c.fresh.Swap(false) {
 		return
 	}
-	for _, p := range c.session.allParts() {
+	for _, p := range c.session.registries() {
 		p.RecheckAll()
 	}
 }
@@ -156,7 +156,7 @@ func (*earChannel) OnUnsubscribed() {}
 
 // Recheck asks the server whether the session's hold of key, if it has one, is there still.
 func (s *Session) Recheck(key string) {
-	for _, p := range s.allParts() {
+	for _, p := range s.registries() {
 		p.Recheck(key)
 	}
 }

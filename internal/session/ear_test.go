@@ -14,34 +14,34 @@ import (
 )
 
 // tenant counts how often it is asked to check.
-type tenant chan struct{}
+type holdSpy chan struct{}
 
-func (n tenant) Evict(error) {}
-func (n tenant) Recheck()    { n <- struct{}{} }
+func (n holdSpy) Evict(error) {}
+func (n holdSpy) Recheck()    { n <- struct{}{} }
 
 // held is a part of a session that has tenants, by key.
-type held map[string]tenant
+type describedHold map[string]holdSpy
 
-func (held) Refuse(error) {}
-func (held) Evict(error)  {}
-func (held) Close()       {}
+func (describedHold) Refuse(error) {}
+func (describedHold) Evict(error)  {}
+func (describedHold) Close()       {}
 
-func (h held) Recheck(key string) {
+func (h describedHold) Recheck(key string) {
 	if n, is := h[key]; is {
 		n.Recheck()
 	}
 }
 
-func (h held) RecheckAll() {
+func (h describedHold) RecheckAll() {
 	for _, n := range h {
 		n.Recheck()
 	}
 }
 
 // hold makes tenants hold locks until the test ends.
-func hold(t *testing.T, s *session.Session, tenants held) {
+func hold(t *testing.T, s *session.Session, tenants describedHold) {
 	t.Helper()
-	session.PartOf(s, "held", func() held { return tenants })
+	session.RegistryOf(s, "held", func() describedHold { return tenants })
 	for range tenants {
 		require.NoError(t, s.Begin())
 		t.Cleanup(s.End)
@@ -54,8 +54,8 @@ func TestSessionAsksForHoldsForcedBeforeItListened(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
-	a, b := make(tenant, 8), make(tenant, 8)
-	hold(t, s, held{"a": a, "b": b})
+	a, b := make(holdSpy, 8), make(holdSpy, 8)
+	hold(t, s, describedHold{"a": a, "b": b})
 	redistest.Receive(t, "the question about a", a)
 	redistest.Receive(t, "the question about b", b)
 	channel := names.Session(names.DefaultPrefix, s.ID())
@@ -74,9 +74,9 @@ func TestSessionAsksForHoldsForcedBeforeItListened(t *testing.T) {
 }
 
 // aliased is a part whose holds do not contain the id of the session.
-type aliased struct{ held }
+type aliasedRegistry struct{ describedHold }
 
-func (aliased) Alias() string { return "alias" }
+func (aliasedRegistry) Alias() string { return "alias" }
 
 // P2: a session listens by the alias of a part too, also if the part comes while it listens.
 func TestSessionListensByTheAliasOfAPart(t *testing.T) {
@@ -88,9 +88,9 @@ func TestSessionListensByTheAliasOfAPart(t *testing.T) {
 	defer s.End()
 	redistest.Await(t, "it listens", func() bool { return locktest.Listeners(t, server, own) == 1 })
 	require.Zero(t, locktest.Listeners(t, server, alias))
-	a := make(tenant, 8)
+	a := make(holdSpy, 8)
 	for range 2 {
-		session.PartOf(s, "aliased", func() aliased { return aliased{held{"a": a}} })
+		session.RegistryOf(s, "aliased", func() aliasedRegistry { return aliasedRegistry{describedHold{"a": a}} })
 	}
 	redistest.Receive(t, "the question about what was forced before", a)
 	server.MustDo(t, "PUBLISH", alias, "a")
@@ -105,7 +105,7 @@ func TestSessionThatIsIdleListensByNoName(t *testing.T) {
 	redistest.Slow(t, "a channel lingers for seconds")
 	server := redistest.Start(t)
 	s := newSession(t, server)
-	session.PartOf(s, "aliased", func() aliased { return aliased{} })
+	session.RegistryOf(s, "aliased", func() aliasedRegistry { return aliasedRegistry{} })
 	listeners := func() [2]int {
 		return [2]int{
 			locktest.Listeners(t, server, names.Session(names.DefaultPrefix, s.ID())),

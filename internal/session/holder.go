@@ -16,7 +16,7 @@ import (
 )
 
 // Holder describes the holder of a lock. signalbox.Holder has the same fields, and documents them.
-type Holder struct {
+type HolderInfo struct {
 	Kind           string
 	Shared         bool
 	Label, Session string
@@ -25,8 +25,8 @@ type Holder struct {
 }
 
 // held is a hold that a holder key names.
-type held struct {
-	Holder
+type describedHold struct {
+	HolderInfo
 
 	letter, hold string
 }
@@ -54,47 +54,47 @@ func WrongKind(letter string) error {
 }
 
 // Holder returns the holder of the lock of key, of any kind, or ErrNotHeld. It is one round trip.
-func (s *Session) Holder(ctx context.Context, l *layout.Layout, key string) (Holder, error) {
+func (s *Session) Holder(ctx context.Context, l *layout.Layout, key string) (HolderInfo, error) {
 	h, err := s.describe(ctx, l, key)
-	return h.Holder, err
+	return h.HolderInfo, err
 }
 
 // Hold is Holder in the library's own layout, and the hold's id beside it.
-func (s *Session) Hold(ctx context.Context, key string) (Holder, string, error) {
+func (s *Session) Hold(ctx context.Context, key string) (HolderInfo, string, error) {
 	h, err := s.describe(ctx, layout.Native(), key)
-	return h.Holder, h.hold, err
+	return h.HolderInfo, h.hold, err
 }
 
 // Describing is the call whose reply ReadHold reads, in the library's own layout.
-func Describing(key string) wire.Call { return describing(layout.Native(), key) }
+func DescribeCall(key string) wire.Call { return describeCall(layout.Native(), key) }
 
-func describing(l *layout.Layout, key string) wire.Call {
+func describeCall(l *layout.Layout, key string) wire.Call {
 	return wire.Call{Script: l.Describe, Keys: []string{key}}
 }
 
 // ReadHold returns what the reply to Describing says: the holder, its hold, and the letter of its kind.
-func ReadHold(reply wire.Reply) (holder Holder, hold, letter string, err error) {
+func ReadHold(reply wire.Reply) (holder HolderInfo, hold, letter string, err error) {
 	h, err := readHeld(layout.Native(), reply)
-	return h.Holder, h.hold, h.letter, err
+	return h.HolderInfo, h.hold, h.letter, err
 }
 
-func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (held, error) {
-	reply, err := s.Runner.Run(ctx, describing(l, key))
+func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (describedHold, error) {
+	reply, err := s.Runner.Run(ctx, describeCall(l, key))
 	if err != nil {
-		return held{}, err
+		return describedHold{}, err
 	}
 	return readHeld(l, reply)
 }
 
-func readHeld(l *layout.Layout, reply wire.Reply) (held, error) {
+func readHeld(l *layout.Layout, reply wire.Reply) (describedHold, error) {
 	switch {
 	case reply.Code() == wire.NotDone:
-		return held{}, errs.ErrNotHeld
+		return describedHold{}, errs.ErrNotHeld
 	case reply.Code() < wire.NotDone:
-		return held{}, WrongKind("?")
+		return describedHold{}, WrongKind("?")
 	}
-	h := held{letter: reply.Text(1), hold: reply.Text(3)}
-	h.Holder = Holder{
+	h := describedHold{letter: reply.Text(1), hold: reply.Text(3)}
+	h.HolderInfo = HolderInfo{
 		Kind: KindName(h.letter), Label: reply.Text(4), Session: l.Session(h.hold),
 	}
 	if since := reply.Stamp(2); since != 0 {
@@ -107,7 +107,7 @@ func readHeld(l *layout.Layout, reply wire.Reply) (held, error) {
 }
 
 // Forcing describes how a kind of lock is taken from its holder.
-type Forcing struct {
+type ForceRequest struct {
 	Layout  *layout.Layout
 	Key     string
 	Letters string // of the kinds: another kind's hold is not touched
@@ -122,10 +122,10 @@ const maxForces = 10
 
 // Force takes a lock from its holder: it asks for the hold, and ends that hold and no other. If the holder
 // has changed meanwhile it begins again, unless the call is meant for certain holds; see WithMeant. If the reply is lost it checks whether the hold is gone.
-func (s *Session) Force(ctx context.Context, f Forcing) error {
+func (s *Session) Force(ctx context.Context, f ForceRequest) error {
 	var sent string // the hold whose release was sent, without a reply
 	var lost error
-	s.FindWays(ctx, f.Key)
+	s.HandshakeInCluster(ctx, f.Key)
 	for range maxForces {
 		h, err := s.describe(ctx, f.Layout, f.Key)
 		switch {
@@ -135,8 +135,8 @@ func (s *Session) Force(ctx context.Context, f Forcing) error {
 			return errs.Join(err, lost)
 		case !strings.Contains(f.Letters, h.letter):
 			return WrongKind(h.letter)
-		case !Meant(ctx, HoldID(h.hold)):
-			return ErrAnother
+		case !IsForceTarget(ctx, HoldID(h.hold)):
+			return ErrOtherHold
 		}
 		reply, err := s.Runner.Run(ctx, f.Call(h.hold, names.Session(s.Settings.Prefix, h.Session)))
 		switch {

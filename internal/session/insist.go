@@ -13,7 +13,7 @@ import (
 // Insist repeats a step until the server replies to it, until waiting cannot help, or until ctx or the
 // session ends. refused is closed when the session refuses work: no timer may fire after that. The step must
 // be repeatable, or its error ErrUnconfirmed.
-func (s *Session) Insist(ctx context.Context, refused <-chan struct{}, step func() error) error {
+func (s *Session) RepeatUntilReply(ctx context.Context, refused <-chan struct{}, step func() error) error {
 	var last error // of the step before
 	for fails := 0; ; fails++ {
 		if err := s.Ready(); err != nil {
@@ -34,7 +34,7 @@ func (s *Session) Insist(ctx context.Context, refused <-chan struct{}, step func
 			return err
 		}
 		last = err
-		pause := s.Patient(RetryPause(fails))
+		pause := s.Patient(BackOffPause(fails))
 		select {
 		case <-pause.Done():
 		case <-refused:

@@ -26,28 +26,28 @@ func RoundID(began time.Time) string {
 	return HoldID("round " + strconv.FormatInt(began.UnixMicro(), 10))
 }
 
-type meantKey struct{}
+type forceTargetsKey struct{}
 
 // WithMeant returns a context for calls that end holds by force: they end those with these ids, and no others. It is
 // in the context, as the right to enter is, so that ForceUnlock of every kind needs no second form.
-func WithMeant(ctx context.Context, ids []string) context.Context {
-	return context.WithValue(ctx, meantKey{}, ids)
+func WithForceTargets(ctx context.Context, ids []string) context.Context {
+	return context.WithValue(ctx, forceTargetsKey{}, ids)
 }
 
 // Meant reports whether a call that ends holds by force is meant for the one with this id.
-func Meant(ctx context.Context, id string) bool {
-	ids, limited := ctx.Value(meantKey{}).([]string)
+func IsForceTarget(ctx context.Context, id string) bool {
+	ids, limited := ctx.Value(forceTargetsKey{}).([]string)
 	return !limited || slices.Contains(ids, id)
 }
 
 // OnlyMeant returns the holds that the call is meant for. If there are others alone it returns an error.
-func OnlyMeant[H any](ctx context.Context, holds []H, hold func(H) string) ([]H, error) {
-	meant := slices.DeleteFunc(slices.Clone(holds), func(h H) bool { return !Meant(ctx, HoldID(hold(h))) })
+func FilterForceTargets[H any](ctx context.Context, holds []H, hold func(H) string) ([]H, error) {
+	meant := slices.DeleteFunc(slices.Clone(holds), func(h H) bool { return !IsForceTarget(ctx, HoldID(hold(h))) })
 	if len(meant) == 0 && len(holds) > 0 {
-		return nil, ErrAnother
+		return nil, ErrOtherHold
 	}
 	return meant, nil
 }
 
 // ErrAnother is the error of a call that is meant for a hold which has ended, if another one holds the lock.
-var ErrAnother = fmt.Errorf("%w: another hold than the one that was meant", errs.ErrHeld)
+var ErrOtherHold = fmt.Errorf("%w: another hold than the one that was meant", errs.ErrHeld)

@@ -20,17 +20,17 @@ import (
 // Every caller that comes before the server's time is known joins the same call. The call ends with
 // the session, not with the caller that began it: the others still wait for it. An error is
 // returned to the callers that waited for it, and the next caller makes a new call.
-type meeting struct {
+type handshakes struct {
 	calls  singleflight.Group
 	ctx    context.Context //nolint:containedctx // of the calls; ends at Close
 	cancel context.CancelFunc
 }
 
-func (m *meeting) init() { m.ctx, m.cancel = context.WithCancel(context.Background()) }
+func (m *handshakes) init() { m.ctx, m.cancel = context.WithCancel(context.Background()) }
 
 // Meet makes sure that the server's time is known, and that the server is new enough. One
 // round trip, the first time; key routes it. It returns at once when ctx ends.
-func (s *Session) Meet(ctx context.Context, key string) error {
+func (s *Session) Handshake(ctx context.Context, key string) error {
 	if s.Clock.Known() {
 		return nil
 	}
@@ -38,8 +38,8 @@ func (s *Session) Meet(ctx context.Context, key string) error {
 		return err
 	}
 	// In a cluster each slot has a call of its own: the node of one slot may be away while the others reply.
-	node := strconv.Itoa(int(s.NodeOf(s.Runner.Slot(key))))
-	met := s.meeting.calls.DoChan(node, func() (any, error) { return nil, s.hello(key) })
+	node := strconv.Itoa(int(s.NodeID(s.Runner.Slot(key))))
+	met := s.handshakes.calls.DoChan(node, func() (any, error) { return nil, s.hello(key) })
 	select {
 	case result := <-met:
 		return result.Err
@@ -51,9 +51,9 @@ func (s *Session) Meet(ctx context.Context, key string) error {
 // FindWays makes the first contact if the server is a cluster. That shows with which commands scripts publish
 // there. It is for calls that do not need the first contact otherwise. If it fails, scripts publish as in a
 // cluster of real servers.
-func (s *Session) FindWays(ctx context.Context, key string) {
+func (s *Session) HandshakeInCluster(ctx context.Context, key string) {
 	if s.Runner.Clustered() {
-		_ = s.Meet(ctx, key)
+		_ = s.Handshake(ctx, key)
 	}
 }
 
@@ -62,9 +62,9 @@ func (s *Session) hello(key string) error {
 	if s.Clock.Known() {
 		return nil // a call ended after the caller read the clock and before it joined
 	}
-	reply, err := s.Runner.Run(s.meeting.ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
+	reply, err := s.Runner.Run(s.handshakes.ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
 	switch {
-	case err != nil && s.meeting.ctx.Err() != nil:
+	case err != nil && s.handshakes.ctx.Err() != nil:
 		return errs.ErrClosed
 	case err != nil:
 		return err
@@ -74,7 +74,7 @@ func (s *Session) hello(key string) error {
 		return fmt.Errorf("%w: Redis 7.0 or Valkey 7.2 is the oldest that works", errs.ErrOldServer)
 	}
 	if reply.Int(4) == 0 {
-		s.Dispatch.WithoutShards() // before any caller that waits for this continues
+		s.Dispatch.DisableShardedChannels() // before any caller that waits for this continues
 	}
 	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
 	s.warnOfEviction(reply.Text(2), reply.Text(3))

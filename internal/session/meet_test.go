@@ -28,7 +28,7 @@ func TestManyFirstCallersSendOneHello(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 1_000 {
 			all.Go(func() {
-				if err := s.Meet(t.Context(), fmt.Sprintf("sb:{%d}:lock", i)); err != nil {
+				if err := s.Handshake(t.Context(), fmt.Sprintf("sb:{%d}:lock", i)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -43,7 +43,7 @@ func TestManyFirstCallersSendOneHello(t *testing.T) {
 // meets calls Meet on another goroutine.
 func meets(ctx context.Context, s *session.Session) <-chan error {
 	met := make(chan error, 1)
-	go func() { met <- s.Meet(ctx, "sb:{a}:lock") }()
+	go func() { met <- s.Handshake(ctx, "sb:{a}:lock") }()
 	return met
 }
 
@@ -91,8 +91,8 @@ func TestRefusedHelloIsSentAgain(t *testing.T) {
 	s := newSession(t, server)
 	server.MustDo(t, "ACL", "SETUSER", "default", "-eval", "-evalsha")
 	for range 2 {
-		require.ErrorIs(t, s.Meet(t.Context(), "sb:{a}:lock"), errs.ErrDenied)
+		require.ErrorIs(t, s.Handshake(t.Context(), "sb:{a}:lock"), errs.ErrDenied)
 	}
 	server.MustDo(t, "ACL", "SETUSER", "default", "+eval", "+evalsha")
-	require.NoError(t, s.Meet(t.Context(), "sb:{a}:lock"))
+	require.NoError(t, s.Handshake(t.Context(), "sb:{a}:lock"))
 }

@@ -12,15 +12,15 @@ import (
 )
 
 // Side is which right to a lock is meant.
-type Side uint8
+type Access uint8
 
 const (
 	// Whole is the lock itself, alone.
-	Whole Side = iota
+	ExclusiveAccess Access = iota
 	// Shared is a lock that several can hold at once. Holding the exclusive lock includes it.
-	Shared
+	SharedAccess
 	// Counted is a part of the lock of which one can have several.
-	Counted
+	PermitAccess
 )
 
 // Place is the position of a lock in the order of all locks; signalbox.Place is defined over it. The zero
@@ -32,9 +32,9 @@ type Place struct {
 	Kind    string
 	Name    string // as errors call it
 	Class   string // as WithClass says
-	Side    Side
+	Access  Access
 	// acquires the lock together with others; nil if it is acquired alone
-	Gatherer Gatherer
+	Acquirer ManyAcquirer
 }
 
 // Compare orders places of one session.
@@ -46,27 +46,27 @@ func Compare(a, b Place) int {
 func Same(a, b Place) bool { return a.Session == b.Session && a.Key == b.Key && a.Kind == b.Kind }
 
 // Gatherer is a lock that can be acquired together with others.
-type Gatherer interface {
+type ManyAcquirer interface {
 	// Gather acquires this lock, and waits for it as long as ctx allows. In the same step it acquires,
 	// without waiting, a prefix of behind, the locks that follow it in order. Without an error it returns at
 	// least one lease.
-	Gather(ctx context.Context, behind []Gatherer) ([]hold.Lease, error)
+	AcquireMany(ctx context.Context, behind []ManyAcquirer) ([]hold.Lease, error)
 	// TryGather is Gather, and does not wait for this lock either.
-	TryGather(ctx context.Context, behind []Gatherer) ([]hold.Lease, error)
+	TryAcquireMany(ctx context.Context, behind []ManyAcquirer) ([]hold.Lease, error)
 }
 
 // Batch identifies holds that can be released together: equal batches go in one step.
-type Batch struct {
+type BatchKey struct {
 	Session *Session
 	Node    uint16 // see Session.NodeOf
 	Layout  *layout.Layout
 }
 
 // Returner is a hold that can be released together with others.
-type Returner interface {
+type ManyReleaser interface {
 	hold.Home
 	// Batch returns which others these are, of the same type.
-	Batch() Batch
+	BatchKey() BatchKey
 	// Return is Vacated for this hold and for the others, in one step.
-	Return(now clock.Instant, others []Returner) []error
+	ReleaseMany(now clock.Instant, others []ManyReleaser) []error
 }

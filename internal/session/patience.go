@@ -21,19 +21,19 @@ const firstPause, lastPause = 5 * time.Millisecond, time.Second
 
 // RetryPause returns for how long to wait before the next try after so many that failed in a row. Half of it at random:
 // whom an outage struck together need not come back together.
-func RetryPause(fails int) time.Duration {
+func BackOffPause(fails int) time.Duration {
 	pause := min(firstPause<<min(fails, 10), lastPause)
 	return pause/2 + rand.N(pause/2)
 }
 
 // Pause waits before the next try, after so many that failed in a row. It returns early if wake is sent to or closed, or if
 // ctx ends.
-func (s *Session) Pause(ctx context.Context, fails int, wake <-chan struct{}) {
-	s.Rest(ctx, RetryPause(fails), wake)
+func (s *Session) BackOff(ctx context.Context, fails int, wake <-chan struct{}) {
+	s.Sleep(ctx, BackOffPause(fails), wake)
 }
 
 // Rest waits for d. It returns early if wake is sent to or closed, or if ctx ends.
-func (s *Session) Rest(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+func (s *Session) Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	patience := s.Patient(d)
 	defer patience.End()
 	select {

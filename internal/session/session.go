@@ -53,13 +53,13 @@ type Session struct {
 
 	differed atomic.Bool // the log says that connections lead to different servers
 
-	meeting   meeting
-	sleeper   sleeper
-	patiences sync.Pool // of *Patience
+	handshakes handshakes
+	sleeper    sleeper
+	patiences  sync.Pool // of *Patience
 
 	mu struct {
 		sync.Mutex
-		parts   map[string]Part
+		parts   map[string]KindRegistry
 		busy    int           // calls that want a lock, and holds
 		drained chan struct{} // closed once closing and not busy; nil before Close
 
@@ -70,7 +70,7 @@ type Session struct {
 }
 
 // Part is what one kind of lock keeps in a session, beside what all of them share.
-type Part interface {
+type KindRegistry interface {
 	// Refuse ends all waits with err, now and from now on.
 	Refuse(err error)
 	// Evict ends every hold, those that begin later included.
@@ -84,13 +84,13 @@ type Part interface {
 }
 
 // PartOf returns the part of s of that kind, which create makes the first time.
-func PartOf[P Part](s *Session, kind string, create func() P) P {
+func RegistryOf[P KindRegistry](s *Session, kind string, create func() P) P {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.mu.parts[kind]
 	if p == nil {
 		if s.mu.parts == nil {
-			s.mu.parts = make(map[string]Part)
+			s.mu.parts = make(map[string]KindRegistry)
 		}
 		p = create()
 		s.mu.parts[kind] = p
@@ -100,7 +100,7 @@ func PartOf[P Part](s *Session, kind string, create func() P) P {
 }
 
 // allParts returns every part. One that is made later finds the session closing.
-func (s *Session) allParts() []Part {
+func (s *Session) registries() []KindRegistry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.mu.parts))
@@ -133,7 +133,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 		return s
 	}
 	s.Defaults = ResolveAll(set.Lock)
-	s.meeting.init()
+	s.handshakes.init()
 	s.Timers = timers.New()
 	s.sleeper.init(s)
 	s.Runner = wire.NewRunner(client)
@@ -157,7 +157,7 @@ func (s *Session) ID() string {
 }
 
 // Made returns why s is no session, or nil.
-func (s *Session) Made() error {
+func (s *Session) Valid() error {
 	switch {
 	case s == nil:
 		return fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
@@ -169,7 +169,7 @@ func (s *Session) Made() error {
 
 // Ready returns why nothing can be asked of the session, or nil.
 func (s *Session) Ready() error {
-	if err := s.Made(); err != nil {
+	if err := s.Valid(); err != nil {
 		return err
 	}
 	if s.closing.Load() {
@@ -187,7 +187,7 @@ func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
 		return names.Set{}, fmt.Errorf("%w: %s knows no hashed names", errs.ErrBadOption, l.Name)
 	}
 	clustered := s.Runner != nil && s.Runner.Clustered()
-	set, err := l.Names(names.Setting{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}, name)
+	set, err := l.Names(names.NamingOptions{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}, name)
 	if err != nil {
 		return names.Set{}, fmt.Errorf("%w: %w", errs.ErrBadName, err)
 	}
@@ -195,7 +195,7 @@ func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
 }
 
 // Shown returns what errors and logs call name.
-func (s *Session) Shown(name string) string {
+func (s *Session) DisplayName(name string) string {
 	if s != nil && s.Settings.Hashed {
 		return names.Hash(name)
 	}
@@ -204,7 +204,7 @@ func (s *Session) Shown(name string) string {
 
 // NodeOf returns what stands for the node of a key whose slot that is: the slot if the client knows the nodes of a
 // cluster, where each may be away by itself; and 0 elsewhere.
-func (s *Session) NodeOf(slot uint16) uint16 {
+func (s *Session) NodeID(slot uint16) uint16 {
 	if s.Runner == nil || !s.Runner.Clustered() {
 		return 0
 	}
@@ -212,22 +212,22 @@ func (s *Session) NodeOf(slot uint16) uint16 {
 }
 
 // Publish returns the command by which a script notifies the waiters for a lock of the library's own layout.
-func (s *Session) Publish() string { return s.PublishIn(layout.Native()) }
+func (s *Session) PublishCommand() string { return s.PublishCommandsIn(layout.Native()) }
 
 // PublishIn returns the commands for a layout, with a blank between two.
-func (s *Session) PublishIn(l *layout.Layout) string {
-	return s.Dispatch.Publish(WaysOf(l))
+func (s *Session) PublishCommandsIn(l *layout.Layout) string {
+	return s.Dispatch.PublishCommands(ChannelTypesOf(l))
 }
 
 // WaysOf returns how the releases of locks in a layout are reported in a cluster.
-func WaysOf(l *layout.Layout) dispatch.Ways {
+func ChannelTypesOf(l *layout.Layout) dispatch.ChannelTypes {
 	switch l.Channels {
-	case layout.Plain:
-		return dispatch.ByBus
-	case layout.Plain | layout.Sharded:
-		return dispatch.BothWays
+	case layout.PlainChannels:
+		return dispatch.PlainChannel
+	case layout.PlainChannels | layout.ShardedChannels:
+		return dispatch.BothChannels
 	default:
-		return dispatch.BySlot
+		return dispatch.ShardedChannel
 	}
 }
 
@@ -247,7 +247,7 @@ func (s *Session) Begin() error {
 }
 
 // Beside counts a call in beside one that is counted in, for work that continues when that one is over.
-func (s *Session) Beside() {
+func (s *Session) BeginDetached() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.busy++
@@ -280,7 +280,7 @@ func (s *Session) IsIdle() bool {
 // Evicted returns nil, or, once Close has waited for holders long enough, what their leases end
 // with. A hold that begins asks after it made itself known: then either Close finds
 // it there, or it finds Close here.
-func (s *Session) Evicted() error {
+func (s *Session) EvictionError() error {
 	if s.evicted.Load() {
 		return fmt.Errorf("%w: %w", errs.ErrLost, errs.ErrClosed)
 	}
@@ -296,11 +296,11 @@ func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) w
 
 // MaxApart is how far the clocks of two nodes may differ so that a call of unknown outcome is still taken
 // back, whenever it is executed. Close waits that long at the worst.
-const MaxApart = 5 * time.Minute
+const MaxClockSkew = 5 * time.Minute
 
 // StillComing returns for how long a call that does nothing after notAfter may still be executed, if now is
 // the server's time; 0 is not at all.
-func StillComing(notAfter, now wire.Stamp) time.Duration {
+func ExecutableFor(notAfter, now wire.Stamp) time.Duration {
 	if now > notAfter {
 		return 0
 	}

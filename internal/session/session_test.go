@@ -41,7 +41,7 @@ func TestHoldIDsAreUniqueAndNameTheirSession(t *testing.T) {
 func TestZeroSessionIsAnError(t *testing.T) {
 	t.Parallel()
 	var s session.Session
-	require.ErrorIs(t, s.Made(), errs.ErrBadOption)
+	require.ErrorIs(t, s.Valid(), errs.ErrBadOption)
 	require.ErrorIs(t, s.Ready(), errs.ErrBadOption)
 	require.NoError(t, s.Close(t.Context()))
 }
@@ -65,7 +65,7 @@ func TestServerTimeIsAskedForOnce(t *testing.T) {
 	s := newSession(t, server)
 	require.False(t, s.Clock.Known())
 	for range 3 {
-		require.NoError(t, s.Meet(t.Context(), "sb:{a}:lock"))
+		require.NoError(t, s.Handshake(t.Context(), "sb:{a}:lock"))
 	}
 	require.True(t, s.Clock.Known())
 	require.Equal(t, int64(1), server.CommandStats()["time"].Calls)
@@ -76,7 +76,7 @@ func TestNotAfterIsTheLeaseAndThreeSecondsAtMost(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, redistest.Start(t))
 	began := time.Now()
-	require.NoError(t, s.Meet(t.Context(), "sb:{a}:lock"))
+	require.NoError(t, s.Handshake(t.Context(), "sb:{a}:lock"))
 	took := time.Since(began) // the server's time is known as well as that
 	now := clock.Now()
 	for life, most := range map[time.Duration]time.Duration{
@@ -118,7 +118,7 @@ func TestCloseWaitsForBegunCalls(t *testing.T) {
 	redistest.Await(t, "Close", func() bool { return s.Ready() != nil })
 	require.ErrorIs(t, s.Ready(), errs.ErrClosed)
 	require.ErrorIs(t, s.Begin(), errs.ErrClosed)
-	require.NoError(t, s.Evicted())
+	require.NoError(t, s.EvictionError())
 	for range begun {
 		select {
 		case <-closed:

@@ -48,7 +48,7 @@ type Undo struct {
 // this one before a step, the call may be executed long after the intended patience.
 func (t *Undo) RepeatAfter(left, life time.Duration) time.Duration {
 	if left > 0 {
-		t.Until = clock.Now().Add(min(left, MaxApart) + life)
+		t.Until = clock.Now().Add(min(left, MaxClockSkew) + life)
 	}
 	return left
 }

@@ -84,7 +84,7 @@ func (b *book) note(ctx context.Context, lease signalbox.Lease) (followed int64,
 	keys := locktest.Keys(b.name)
 	for {
 		followed, err = b.client.Do(ctx, b.client.B().Eval().Script(note).Numkeys(4).
-			Key(keys.Holder, keys.Line(), keys.Lives(), b.key()).
+			Key(keys.Holder, keys.QueueKey(), keys.HeartbeatsKey(), b.key()).
 			Arg(wire.StampOf(lease.Token()).Text()).Build()).AsInt64()
 		if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") {
 			break

@@ -113,14 +113,14 @@ func (c *town) movesInSteps(t *testing.T, to *redistest.Server, early bool) { //
 	_, err = c.notes.note(t.Context(), held)
 	require.NoError(t, err)
 	m := c.cluster.BeginMove(t, c.slot, to)
-	m.Keys(t, locktest.Keys(c.notes.name).Line())
+	m.Keys(t, locktest.Keys(c.notes.name).QueueKey())
 	until := time.Now().Add(2 * life)
 	redistest.AwaitFor(t, limit, "longer than a life", func() bool { return time.Now().After(until) })
 	require.NoError(t, held.Err(), "the lease was not renewed")
 	if early {
 		require.NoError(t, held.Unlock())
 	}
-	m.Keys(t, locktest.Keys(c.notes.name).Lives())
+	m.Keys(t, locktest.Keys(c.notes.name).HeartbeatsKey())
 	m.Finish(t)
 	if !early {
 		require.NoError(t, held.Unlock())

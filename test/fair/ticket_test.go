@@ -54,7 +54,7 @@ func TestAQueueHasAnEndFromItsFirstTicketOn(t *testing.T) {
 	const name = "end"
 	held := w.hold(t, name)
 	keys := locktest.Keys(name)
-	w.server.MustDo(t, "EVAL", scripts.LockEnter.Source, 3, keys.Holder, keys.Line(), keys.Lives(),
+	w.server.MustDo(t, "EVAL", scripts.LockEnter.Source, 3, keys.Holder, keys.QueueKey(), keys.HeartbeatsKey(),
 		strings.Repeat("a", 41)+"f", 30_000_000, strings.Repeat("9", 16), 1, 3_000_000, "", "", "PUBLISH", "nobody", 60_000)
 	require.Equal(t, 1, w.view.Waiting(name))
 	w.view.NoImmortals(t)

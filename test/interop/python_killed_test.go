@@ -118,7 +118,7 @@ func (c *commands) polls(t *testing.T, name, session string) (at []int64) {
 	t.Helper()
 	script := regexp.MustCompile(`"EVAL" |"EVALSHA" `)
 	poll := regexp.MustCompile(`"EVAL" "-- lock/poll |"EVALSHA" "` + scripts.LockPoll.SHA1)
-	life := regexp.MustCompile(`"HSET" "` + regexp.QuoteMeta(locktest.Keys(name).Lives()) + `" "` + session + `" "(\d{16})`)
+	life := regexp.MustCompile(`"HSET" "` + regexp.QuoteMeta(locktest.Keys(name).HeartbeatsKey()) + `" "` + session + `" "(\d{16})`)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	polls := false // whether the commands are those of a poll: they follow it

@@ -49,24 +49,24 @@ func kinds() []kind {
 		{
 			Primitive: locktest.Reentrant(), op: "lock", rival: locktest.Reentrant, known: eitherMode, enters: true,
 			enter: scripts.LockEnter, look: scripts.LockPoll,
-			queues: func(keys names.Set) []string { return []string{keys.Line(), keys.Lives()} },
+			queues: func(keys names.Set) []string { return []string{keys.QueueKey(), keys.HeartbeatsKey()} },
 		},
 		{
 			Primitive: locktest.Fair(), op: "lock", rival: locktest.Fair, known: eitherMode, enters: true,
 			enter: scripts.LockEnter, look: scripts.LockPoll,
-			queues: func(keys names.Set) []string { return []string{keys.Line(), keys.Lives()} },
+			queues: func(keys names.Set) []string { return []string{keys.QueueKey(), keys.HeartbeatsKey()} },
 		},
 		{
 			Primitive: locktest.Writer(), op: "lock", rival: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, look: scripts.RWLockLook,
-			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWLives()} },
+			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWHeartbeats()} },
 		},
 		{
 			Primitive: locktest.Reader(), op: "read lock", rival: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, look: scripts.RWLockLook,
-			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWLives()} },
+			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWHeartbeats()} },
 		},
 		{
 			Primitive: locktest.Permit(), op: "acquire", rival: locktest.Permit, enter: scripts.SemaphoreEnter, look: scripts.SemaphoreLook,
-			queues: func(keys names.Set) []string { return []string{keys.PermitsLine(), keys.PermitsLives()} },
+			queues: func(keys names.Set) []string { return []string{keys.PermitsQueue(), keys.PermitsHeartbeats()} },
 		},
 		{
 			Primitive: locktest.RedissonReentrant(), op: "lock", rival: locktest.RedissonReentrant, enters: true, layout: "redisson", key: itself,

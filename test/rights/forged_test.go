@@ -59,7 +59,7 @@ func (g *target) hears(t *testing.T, channel string) bool {
 // grant sends the waiter a grant message that names the heartbeat number.
 func (g *target) grant(t *testing.T, number string) {
 	t.Helper()
-	line := fmt.Sprint(g.server.MustDo(t, "ZRANGE", g.keys.Line(), 0, -1))
+	line := fmt.Sprint(g.server.MustDo(t, "ZRANGE", g.keys.QueueKey(), 0, -1))
 	attempt := strings.TrimPrefix(strings.Trim(line, "[]"), id(g.waiter))[:19] // behind it is the mode
 	g.server.MustDo(t, "PUBLISH", names.Grants(names.DefaultPrefix)+id(g.waiter), attempt+g.forged.Text()+number)
 }
@@ -91,7 +91,7 @@ func TestAClientThatMayPublishAndReadDeceivesAWaiter(t *testing.T) {
 	redistest.Slow(t, later)
 	g := newTarget(t)
 	redistest.Await(t, "a waiter that is deceived", func() bool {
-		life := fmt.Sprint(g.server.MustDo(t, "HGET", g.keys.Lives(), id(g.waiter)))
+		life := fmt.Sprint(g.server.MustDo(t, "HGET", g.keys.HeartbeatsKey(), id(g.waiter)))
 		if len(g.got) == 0 {
 			g.grant(t, life[16:36])
 		}

@@ -46,7 +46,7 @@ func kinds() []kind {
 		{"fair", of(fair.New), deadBeforeAll},
 		{"rwlock", of(locktest.NewWriteLocker), func(t *testing.T, s *site, name string) {
 			t.Helper()
-			deadInQueue(t, s, "", locktest.Keys(name).Writers(), locktest.Keys(name).RWLives())
+			deadInQueue(t, s, "", locktest.Keys(name).Writers(), locktest.Keys(name).RWHeartbeats())
 		}},
 	}
 }
@@ -62,7 +62,7 @@ func of[L locker](make func(*signalbox.Session, string, ...signalbox.LockOption)
 // deadBeforeAll is deadInQueue for an exclusive lock, whose tickets end with a mode.
 func deadBeforeAll(t *testing.T, s *site, name string) {
 	t.Helper()
-	deadInQueue(t, s, "f", locktest.Keys(name).Line(), locktest.Keys(name).Lives())
+	deadInQueue(t, s, "f", locktest.Keys(name).QueueKey(), locktest.Keys(name).HeartbeatsKey())
 }
 
 // deadInQueue puts a session at the head of a queue that is silent and was passed over once, and makes a

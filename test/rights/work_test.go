@@ -175,7 +175,7 @@ func (w *world) stands(t *testing.T) bool {
 	if w.text(t, "TYPE", keys.Holder) == "string" {
 		mark = w.text(t, "GET", keys.Holder)
 	}
-	return strings.Contains(mark+w.text(t, "ZRANGE", keys.Line(), "0", "-1")+w.text(t, "ZRANGE", keys.Writers(), "0", "-1"), id(w.b))
+	return strings.Contains(mark+w.text(t, "ZRANGE", keys.QueueKey(), "0", "-1")+w.text(t, "ZRANGE", keys.Writers(), "0", "-1"), id(w.b))
 }
 
 // take lets the other session take a lock by force.
@@ -221,11 +221,11 @@ func (w *world) clean(t *testing.T) {
 	for _, name := range []string{w.plain(), w.forced(), w.copied(), w.kept()} {
 		redistest.Await(t, "nothing is held", func() bool { return w.view.MustHold(t, name).ID == "" })
 		keys := locktest.Keys(name)
-		for _, line := range []string{keys.Line(), keys.Writers(), keys.Readers()} {
+		for _, line := range []string{keys.QueueKey(), keys.Writers(), keys.Readers()} {
 			require.NotContains(t, w.text(t, "ZRANGE", line, "0", "-1"), id(w.a), "a ticket")
 			require.NotContains(t, w.text(t, "ZRANGE", line, "0", "-1"), id(w.b), "a ticket")
 		}
-		for _, key := range []string{keys.Holder, keys.Line(), keys.Lives(), keys.Writers(), keys.Readers(), keys.RWLives()} {
+		for _, key := range []string{keys.Holder, keys.QueueKey(), keys.HeartbeatsKey(), keys.Writers(), keys.Readers(), keys.RWHeartbeats()} {
 			require.NotEqual(t, "-1", w.text(t, "PTTL", key), "%s has no end", key)
 		}
 	}

@@ -70,7 +70,7 @@ func TestAllUsersContinueWhileTheSlotIsMoved(t *testing.T) {
 	m.Keys(t, keys.Writers())
 	until := time.Now().Add(5 * time.Second)
 	redistest.AwaitFor(t, limit, "longer than a life", func() bool { return time.Now().After(until) })
-	m.Keys(t, keys.RWLives(), keys.Readers(), notes.keys()[1], notes.keys()[2])
+	m.Keys(t, keys.RWHeartbeats(), keys.Readers(), notes.keys()[1], notes.keys()[2])
 	m.Finish(t)
 	continues("moved in steps")
 	end()

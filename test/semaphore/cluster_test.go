@@ -21,8 +21,8 @@ func TestPermitsAreKeptWhileTheSlotIsMoved(t *testing.T) {
 	const name, capacity = "a{b}c", 3
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
 	slot := c.Slot(t, locktest.Keys(name).Permits())
-	require.Equal(t, slot, c.Slot(t, locktest.Keys(name).PermitsLine()))
-	require.Equal(t, slot, c.Slot(t, locktest.Keys(name).PermitsLives()))
+	require.Equal(t, slot, c.Slot(t, locktest.Keys(name).PermitsQueue()))
+	require.Equal(t, slot, c.Slot(t, locktest.Keys(name).PermitsHeartbeats()))
 	here := semaphore.New(locktest.Session(t, c), name, capacity, signalbox.WithRenewedLease(15*time.Second))
 	there := semaphore.New(locktest.Session(t, c), name, capacity)
 	held := take(t, here, 3)

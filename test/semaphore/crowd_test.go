@@ -101,7 +101,7 @@ func TestPermitsOfAKilledHolderComeBackWithItsLease(t *testing.T) {
 	})
 	p.Kill()
 	// Tickets of its waiters end by their heartbeats, see TestPermitTicketOfACrashedWaiterEnds.
-	server.MustDo(t, "DEL", locktest.Keys(children).PermitsLine(), locktest.Keys(children).PermitsLives())
+	server.MustDo(t, "DEL", locktest.Keys(children).PermitsQueue(), locktest.Keys(children).PermitsHeartbeats())
 	waiting := acquireLater(t, sem, capacity)
 	redistest.Await(t, "a ticket", func() bool { return v.waiting(t) > 0 })
 	key := locktest.Keys(children).Permits()

@@ -44,7 +44,7 @@ func newView(tb testing.TB, server *redistest.Server, name string) *view {
 
 func (v *view) ask(ctx context.Context) (out, capacity, waiting int64, err error) {
 	keys := locktest.Keys(v.name)
-	reply, err := v.client.Do(ctx, v.client.B().Eval().Script(state).Numkeys(2).Key(keys.Permits(), keys.PermitsLine()).Build()).AsIntSlice()
+	reply, err := v.client.Do(ctx, v.client.B().Eval().Script(state).Numkeys(2).Key(keys.Permits(), keys.PermitsQueue()).Build()).AsIntSlice()
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("view of %q: %w", v.name, err)
 	}

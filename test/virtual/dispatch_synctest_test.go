@@ -45,7 +45,7 @@ func dispatcherOf(client rueidis.Client) (*dispatch.Dispatcher, func()) {
 func targetOf(name string) dispatch.Target {
 	return dispatch.Target{
 		Channel: locktest.Keys(name).Unlocked, Key: locktest.Key(name),
-		Look: scripts.RedlockLook, Mark: "0123456789012345678901",
+		Poll: scripts.RedlockLook, WaiterID: "0123456789012345678901",
 	}
 }
 
@@ -69,7 +69,7 @@ func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {
 		d, closeAll := dispatcherOf(client)
 		require.NoError(w, client.Do(w.Context(), client.B().Set().Key("a").Value("b").Build()).Error()) // it is connected
 		lines.dead()
-		d.Listen("sb:a", dispatch.BySlot, deaf{})
+		d.Listen("sb:a", dispatch.ShardedChannel, deaf{})
 		time.Sleep(100 * time.Millisecond)
 		require.Zero(w, took(d.Close))
 		lines.heals()
@@ -89,13 +89,13 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 			w := d.Wait(target)
 			defer w.Close()
 			<-w.C
-			return d.IsLive(target.Channel)
+			return d.IsSubscribed(target.Channel)
 		},
 		"Listener": func(d *dispatch.Dispatcher, target dispatch.Target) bool {
-			l := d.Listen(target.Channel, dispatch.BySlot, deaf{})
+			l := d.Listen(target.Channel, dispatch.ShardedChannel, deaf{})
 			defer l.Close()
-			<-l.Live()
-			return d.IsLive(target.Channel)
+			<-l.Subscribed()
+			return d.IsSubscribed(target.Channel)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestPollThatFailsComesAgain(t *testing.T) {
 				defer wait.Close()
 				<-wait.C
 				c.fails(w, lines)
-				wait.Held(0)
+				wait.FoundHeld(0)
 				time.Sleep(10 * time.Second)
 				require.Error(w, wait.LastError())
 				c.mends(w, lines)

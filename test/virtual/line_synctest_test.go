@@ -87,7 +87,7 @@ func atOnce(t *testing.T, mu locktest.Lock) signalbox.Lease {
 
 // queued returns how many tickets the server has, and whether the lock is held.
 func (w *world) queued(name string) (waiting int, isHeld bool) {
-	line, _ := w.redis.ZMembers(locktest.Keys(name).Line())
+	line, _ := w.redis.ZMembers(locktest.Keys(name).QueueKey())
 	return len(line), w.left(name) > 0
 }
 

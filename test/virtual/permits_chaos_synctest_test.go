@@ -139,5 +139,5 @@ func (w *world) crowd(seed uint64, lasts time.Duration) {
 	synctest.Wait()
 	keys, err := names.Make(names.DefaultPrefix, c.name)
 	require.NoError(t, err)
-	require.False(t, w.redis.Exists(keys.PermitsLine()))
+	require.False(t, w.redis.Exists(keys.PermitsQueue()))
 }

@@ -99,5 +99,5 @@ func (w *world) passes(seed uint64, lasts time.Duration) {
 	synctest.Wait()
 	keys, err := names.Make(names.DefaultPrefix, c.name)
 	require.NoError(t, err)
-	require.False(t, w.redis.Exists(keys.PermitsLine()))
+	require.False(t, w.redis.Exists(keys.PermitsQueue()))
 }

@@ -52,7 +52,7 @@ func (w *world) permitsHeld(name string) (sum int) {
 
 // permitsWaited returns how many tickets there are for a semaphore.
 func (w *world) permitsWaited(name string) int {
-	line, _ := w.redis.ZMembers(locktest.Keys(name).PermitsLine())
+	line, _ := w.redis.ZMembers(locktest.Keys(name).PermitsQueue())
 	return len(line)
 }
 

@@ -189,7 +189,7 @@ func TestACallThatEndsATurnMayFail(t *testing.T) {
 				}
 				require.True(w, locktest.IsClosed(fault.fired))
 				time.Sleep(soon)
-				tickets, _ := w.redis.ZMembers(locktest.Keys("a").Line())
+				tickets, _ := w.redis.ZMembers(locktest.Keys("a").QueueKey())
 				require.Empty(w, tickets)
 				require.NoError(w, atOnce(w.T, other).Unlock())
 				requireIdle(w.T, s, users[0].Session)

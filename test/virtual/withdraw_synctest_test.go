@@ -38,7 +38,7 @@ func TestClose_WithTickets_WithdrawsThemFirst(t *testing.T) {
 		defer closeOther()
 		s, lines, closeAll := w.session(w.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
 		defer closeAll()
-		evicts := session.PartOf((*session.Handle)(s).Session(), "evicts", func() *evicted { return &evicted{session: (*session.Handle)(s).Session()} })
+		evicts := session.RegistryOf((*session.Handle)(s).Session(), "evicts", func() *evicted { return &evicted{session: (*session.Handle)(s).Session()} })
 		require.NoError(w, atOnce(w.T, fair.New(s, "a")).Unlock()) // teaches the server the script
 		var own, others []<-chan had
 		for i := range names {

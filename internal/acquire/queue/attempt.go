@@ -261,7 +261,7 @@ func (a *Attempt) rest(ctx context.Context, d time.Duration) {
 	s := a.q.lines.session
 	news, state := a.wakes()
 	if state == entering && s.Ready() == nil { // Close may have come before the channel
-		s.Rest(ctx, d, news)
+		s.Sleep(ctx, d, news)
 	}
 }
 

@@ -23,7 +23,7 @@ type LockRequest struct {
 // first that it cannot acquire. It returns the holds of the acquired locks. After an error it returns no holds.
 func AcquireMany(ctx context.Context, script *scripts.Script, asked []LockRequest) ([]*Attempt, error) {
 	s, first := asked[0].Queue.lines.session, asked[0].Queue
-	if err := s.Meet(ctx, first.keys.Holder); err != nil {
+	if err := s.Handshake(ctx, first.keys.Holder); err != nil {
 		return nil, err
 	}
 	attempts := make([]*Attempt, len(asked))

@@ -85,7 +85,7 @@ func (p *place) joinAs(at dialer, kind Config, keys *LockKeys, set func(*session
 			mod(o)
 		}
 	}), settings, false)
-	ls := session.PartOf(s, "line", func() *Registry { return New(s, kind) })
+	ls := session.RegistryOf(s, "line", func() *Registry { return New(s, kind) })
 	u := &user{Registry: ls, place: p, q: ls.Use(keys)}
 	p.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -93,7 +93,7 @@ func (p *place) joinAs(at dialer, kind Config, keys *LockKeys, set func(*session
 		_ = s.Close(ctx)
 		ls.Done(u.q)
 	})
-	require.NoError(p, s.Meet(context.Background(), u.q.keys.Holder))
+	require.NoError(p, s.Handshake(context.Background(), u.q.keys.Holder))
 	return u
 }
 
@@ -117,7 +117,7 @@ func keysOf(tb testing.TB, name string) *LockKeys {
 	n, err := names.Make(names.DefaultPrefix, name)
 	require.NoError(tb, err)
 	return &LockKeys{
-		Holder: n.Holder, All: []string{n.Holder, n.Line(), n.Lives()}, Channel: names.Grants(names.DefaultPrefix),
+		Holder: n.Holder, All: []string{n.Holder, n.QueueKey(), n.HeartbeatsKey()}, Channel: names.Grants(names.DefaultPrefix),
 	}
 }
 
@@ -188,7 +188,7 @@ func (u *user) waiter() (a *Attempt) {
 func (u *user) hears() {
 	u.place.Helper()
 	await(u.place, "a subscription", func() bool {
-		return u.session.Dispatch.IsLive(u.q.keys.Channel + u.session.ID())
+		return u.session.Dispatch.IsSubscribed(u.q.keys.Channel + u.session.ID())
 	})
 }
 

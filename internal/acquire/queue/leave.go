@@ -106,7 +106,7 @@ const leaveArgs = 7
 // token that was used, 0 if it is not known. It may be called under the lock of the Lines if a is over.
 func (a *Attempt) leaveCall(room []string, used wire.Stamp) wire.Call {
 	ls, keys := a.q.lines, a.q.keys
-	args := append(room, a.Name(), ls.session.ID(), ls.session.Publish(), keys.Channel, a.wish.FloorTTL)
+	args := append(room, a.Name(), ls.session.ID(), ls.session.PublishCommand(), keys.Channel, a.wish.FloorTTL)
 	if ls.kind.isExclusive() {
 		args = append(args, a.floor(used))
 	}
@@ -138,7 +138,7 @@ func (a *Attempt) leaveAgain() { a.leaveUntil(clock.Now().Add(a.ticketLasts())) 
 
 // ticketLasts returns how long a ticket of a, or what it is granted, lasts if the session does not say that it lives.
 func (a *Attempt) ticketLasts() time.Duration {
-	return session.MaxPatience + max(a.wish.Life, lives*dispatch.PollCeiling)
+	return session.MaxPatience + max(a.wish.Life, lives*dispatch.MaxPollInterval)
 }
 
 // leaveUntil repeats the leave off the caller's path until it has a reply, and if the outcome of an enter is
@@ -149,7 +149,7 @@ func (a *Attempt) leaveUntil(until clock.Instant) {
 		a.handed(reply)
 		left := a.copyLeft(reply.Stamp(1))
 		if code := reply.Code(); code == wire.MayQueue || code == wire.NeedsQueue {
-			return max(left, session.RetryPause(0))
+			return max(left, session.BackOffPause(0))
 		}
 		if left == 0 {
 			a.forget()
@@ -167,7 +167,7 @@ func (a *Attempt) copyLeft(server wire.Stamp) time.Duration {
 	if !a.unknown {
 		return 0
 	}
-	return session.StillComing(a.notAfter, server)
+	return session.ExecutableFor(a.notAfter, server)
 }
 
 // arrives returns until when a copy of the entering may still come; zero if none can. For an attempt that is over, of

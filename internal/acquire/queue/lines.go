@@ -82,7 +82,7 @@ type Registry struct {
 
 // New returns the lines of s. It starts nothing.
 func New(s *session.Session, kind Config) *Registry {
-	ls := &Registry{session: s, kind: kind, phase: rand.N(dispatch.PollEvery), drift: rand.Float64() / 100}
+	ls := &Registry{session: s, kind: kind, phase: rand.N(dispatch.PollInterval), drift: rand.Float64() / 100}
 	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	ls.looks = timers.NewCollector(s.Timers, ls.lookAll)
 	ls.mu.queues = make(map[string]*Queue)

@@ -162,7 +162,7 @@ func (l *look) call() wire.Call {
 		Keys:   q.keys.All,
 		Args: []string{
 			s.ID(), micros(l.beat.life), l.beat.number, s.Settings.Label,
-			s.Publish(), q.keys.Channel, attempts.String(), l.floor,
+			s.PublishCommand(), q.keys.Channel, attempts.String(), l.floor,
 		},
 	}
 }
@@ -187,7 +187,7 @@ func (l *look) failed(err error) {
 		l.q.refuseLocked(err)
 	}
 	l.q.last = err
-	l.q.scheduleLocked(dispatch.PollEvery / 4)
+	l.q.scheduleLocked(dispatch.PollInterval / 4)
 }
 
 // refuseLocked ends the attempts of q: waiting does not help them.

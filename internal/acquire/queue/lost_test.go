@@ -32,7 +32,7 @@ func TestPollFindsTheGrantOfALostMessage(t *testing.T) {
 	holder.gives(held)
 	a := within(t, "the lock", waiting).mustHave(t)
 	await(t, "the message that vanished", func() bool { return p.proxy.DroppedPushes() > 0 })
-	require.Equal(t, lives*dispatch.PollEvery, a.Grant().Life)
+	require.Equal(t, lives*dispatch.PollInterval, a.Grant().Life)
 	u.gives(a)
 	p.nothingLeft(holder, u)
 }
@@ -50,7 +50,7 @@ func TestSubscriptionIsFollowedByAPoll(t *testing.T) {
 		u.polls()
 		began := time.Now()
 		u.polls()
-		return time.Since(began) < dispatch.PollEvery/2
+		return time.Since(began) < dispatch.PollInterval/2
 	})
 	holder.gives(held)
 	u.gives(within(t, "the lock", waiting).mustHave(t))
@@ -190,7 +190,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 		hinted()
 		began := time.Now()
 		hinted()
-		return time.Since(began) < dispatch.PollEvery/2
+		return time.Since(began) < dispatch.PollInterval/2
 	})
 
 	u.mu.Lock()

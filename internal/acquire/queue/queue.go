@@ -150,19 +150,19 @@ const lives = 3
 
 // everyLocked returns the current pause between polls.
 func (q *Queue) everyLocked() time.Duration {
-	few := dispatch.PollEvery
+	few := dispatch.PollInterval
 	if q.ear != nil {
-		few = q.ear.Every()
+		few = q.ear.PollInterval()
 	}
-	return dispatch.Every(few, q.lines.mu.waited)
+	return dispatch.ScaledInterval(few, q.lines.mu.waited)
 }
 
 // lifeLocked returns for how long a heartbeat makes the session count as living. It grows in steps, since a heartbeat
 // serves calls for one life alone.
 func (ls *Registry) lifeLocked() time.Duration {
-	const step = dispatch.PollEvery / 4
+	const step = dispatch.PollInterval / 4
 	every := (time.Duration(ls.mu.waited)*dispatch.PollCost + step - 1).Truncate(step)
-	return lives * min(max(dispatch.PollEvery, every), dispatch.PollCeiling)
+	return lives * min(max(dispatch.PollInterval, every), dispatch.MaxPollInterval)
 }
 
 // Fire implements timers.Event: the next poll is due, or no caller has come for a while.
@@ -207,14 +207,14 @@ func (q *Queue) hear() {
 	}
 	e := q.ear
 	ls.mu.Unlock()
-	e.Open(ls.session.Dispatch, e.channel, dispatch.BySlot, e)
+	e.Open(ls.session.Dispatch, e.channel, dispatch.ShardedChannel, e)
 }
 
 // hearAlready starts to listen for grants if that costs nothing: before the first enter, which then need not
 // be followed by a poll.
 func (q *Queue) hearAlready() {
 	s := q.lines.session
-	if s.Dispatch.Channels() > 0 && s.Dispatch.IsLive(q.keys.Channel+s.ID()) {
+	if s.Dispatch.Channels() > 0 && s.Dispatch.IsSubscribed(q.keys.Channel+s.ID()) {
 		q.hear()
 	}
 }

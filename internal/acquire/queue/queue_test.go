@@ -105,6 +105,6 @@ func TestRecentHeartbeatSparesAnother(t *testing.T) {
 	require.False(t, q.beatenLocked(now), "none was returned")
 	q.heardLocked(now)
 	require.True(t, q.beatenLocked(now.Add(100*time.Millisecond)))
-	require.False(t, q.beatenLocked(now.Add(lives*dispatch.PollEvery/8)))
+	require.False(t, q.beatenLocked(now.Add(lives*dispatch.PollInterval/8)))
 	require.False(t, q.beatenLocked(clock.At(now.Mono(), now.Time().Add(time.Hour))), "the host was suspended")
 }

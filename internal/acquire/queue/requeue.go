@@ -66,7 +66,7 @@ func (a *Attempt) requeueCall(old *Attempt, used wire.Stamp) (call wire.Call, se
 		Keys:   q.keys.All,
 		Args: []string{
 			old.Name(), a.ticket(), micros(a.wish.Life), a.notAfter.Text(), micros(b.life), b.number,
-			s.Settings.Label, s.Publish(), q.keys.Channel, a.wish.FloorTTL, old.floor(used), flag(old.isSureLocked()),
+			s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.wish.FloorTTL, old.floor(used), flag(old.isSureLocked()),
 		},
 	}, sent
 }

@@ -15,7 +15,7 @@ import (
 // Source grants the holds of one kind of lock in one session: the server's queue (this package), or a contest
 // (package retry). Package acquire chooses.
 type Granter interface {
-	session.Part
+	session.KindRegistry
 	// Use returns the Asker for the lock with these keys, and counts the caller as its user.
 	Use(keys *LockKeys) Requester
 	// Handed reads the reply to a script that granted the lock, for attempts of this session.

@@ -30,7 +30,7 @@ func permitsKeys(tb testing.TB) *LockKeys {
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)
 	return &LockKeys{
-		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
+		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
 		Channel: names.Grants(names.DefaultPrefix),
 	}
 }

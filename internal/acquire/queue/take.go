@@ -35,7 +35,7 @@ func (q *Queue) Try(ctx context.Context, wish *Request) (*Attempt, error) {
 var errLate = errors.New("the server took longer than the lease lasts")
 
 func (q *Queue) tryOnce(ctx context.Context, wish *Request) (*Attempt, error) {
-	if err := q.lines.session.Meet(ctx, q.keys.Holder); err != nil {
+	if err := q.lines.session.Handshake(ctx, q.keys.Holder); err != nil {
 		return nil, err
 	}
 	a := q.begin(wish)
@@ -110,7 +110,7 @@ func (p *QueuedRequest) Wait(ctx context.Context) error {
 
 // returnsWithin is how long sessions take to queue again, each after a random part of it, once they have lost their tickets
 // and one of them, or another one, has the lock. After a failover all sessions find that out together.
-const returnsWithin = dispatch.PollEvery * 2 / 5
+const returnsWithin = dispatch.PollInterval * 2 / 5
 
 // Ended returns the error for a goroutine whose ctx has ended while another one waited for both with this
 // ticket.
@@ -191,7 +191,7 @@ func (a *Attempt) stand(ctx context.Context, t *wire.LastReply) error {
 // join enters the queue once, and pauses if that had no result.
 func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
 	s := a.q.lines.session
-	err := s.Meet(ctx, a.q.keys.Holder)
+	err := s.Handshake(ctx, a.q.keys.Holder)
 	got := waits
 	if err == nil {
 		got, err = a.enter(ctx)
@@ -247,7 +247,7 @@ func (a *Attempt) enter(ctx context.Context) (result, error) {
 	var room [maxArgs]string // on the stack
 	call.Args = append(room[:0],
 		a.ticket(), times.life, times.notAfter, flag(a.queues),
-		times.living, number, s.Settings.Label, s.Publish(), q.keys.Channel, a.wish.FloorTTL)
+		times.living, number, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.wish.FloorTTL)
 	call.Args = append(call.Args, a.wish.Args...)
 	if !q.lines.kind.isExclusive() {
 		call.Args = append(call.Args, flag(again))
@@ -392,7 +392,7 @@ func (a *Attempt) grantAt(stamp, last wire.Stamp, life time.Duration, sent, read
 func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {
 	fails := t.Failures
 	t.Failures++
-	if a.rest(ctx, session.RetryPause(fails)); ctx.Err() != nil {
+	if a.rest(ctx, session.BackOffPause(fails)); ctx.Err() != nil {
 		return t.Ended(ctx)
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 // keeps the keys, and finds a ticket that was lost though others are there.
 func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
 	at := now.Mono()
-	return q.seen != 0 && at < q.ends && at-q.polled < thorough*q.everyLocked() && q.ear != nil && !q.ear.IsDeaf()
+	return q.seen != 0 && at < q.ends && at-q.polled < thorough*q.everyLocked() && q.ear != nil && !q.ear.IsUnsubscribed()
 }
 
 // waitAll sends the heartbeats in all, for many locks in one call, and returns the polls: those in all, and those of

@@ -24,8 +24,8 @@ func TestPollsOfManyQueuesMeet(t *testing.T) {
 	for n := range 1000 {
 		now := time.Minute + time.Duration(n)*time.Millisecond
 		next := q.nextLocked(now)
-		require.LessOrEqual(t, next-now, dispatch.PollEvery*9/10)
-		require.Greater(t, next-now, dispatch.PollEvery*4/5)
+		require.LessOrEqual(t, next-now, dispatch.PollInterval*9/10)
+		require.Greater(t, next-now, dispatch.PollInterval*4/5)
 		instants[next] = true
 	}
 	require.LessOrEqual(t, len(instants), 11)
@@ -43,7 +43,7 @@ func TestHeartbeatReplacesPollsDuringALongHold(t *testing.T) {
 		"Unchanged":   {func(*Queue) {}, true},
 		"NeverPolled": {func(q *Queue) { q.seen = 0 }, false},
 		"HoldEnds":    {func(q *Queue) { q.ends = now.Mono() }, false},
-		"PolledLong":  {func(q *Queue) { q.polled = now.Mono() - thorough*dispatch.PollEvery }, false},
+		"PolledLong":  {func(q *Queue) { q.polled = now.Mono() - thorough*dispatch.PollInterval }, false},
 		"NoListener":  {func(q *Queue) { q.ear = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 func (u *user) permit() *Queue {
 	tb := u.place
 	tb.Helper()
-	ls := session.PartOf(u.session, "permits", func() *Registry {
+	ls := session.RegistryOf(u.session, "permits", func() *Registry {
 		return New(u.session, Config{
 			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
 			Labelled: true,
@@ -27,7 +27,7 @@ func (u *user) permit() *Queue {
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)
 	q := ls.Use(&LockKeys{
-		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsLine(), n.PermitsLives()},
+		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
 		Channel: names.Grants(names.DefaultPrefix),
 	})
 	tb.Cleanup(func() { ls.Done(q) })

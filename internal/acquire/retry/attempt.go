@@ -38,8 +38,8 @@ type attempt struct {
 func (q *contest) begin(wish *queue.Request) *attempt {
 	c := q.contests
 	hold := ""
-	if c.kind.Hold != nil {
-		hold = c.kind.Hold(c.session.ID())
+	if c.kind.NewHold != nil {
+		hold = c.kind.NewHold(c.session.ID())
 	} else {
 		hold = c.session.NewHoldIn(c.kind.Layout)
 	}
@@ -95,7 +95,7 @@ func (a *attempt) try(ctx context.Context) (result, error) {
 // send runs a script that may give a the lock.
 func (a *attempt) send(ctx context.Context, script *scripts.Script, args []string) (result, error) {
 	s, keys := a.queue.contests.session, a.queue.keys
-	if err := s.Meet(ctx, keys.Holder); err != nil {
+	if err := s.Handshake(ctx, keys.Holder); err != nil {
 		return result{outcome: late}, err
 	}
 	sent := clock.Now()
@@ -172,7 +172,7 @@ func (a *attempt) given(reply wire.Reply, sent, now clock.Instant) queue.Grant {
 	switch {
 	case reply.Len() > 2:
 		grant.Counted, grant.Token = true, uint64(max(reply.Int(2), 0)) //nolint:gosec // not negative
-	case a.queue.contests.kind.Passes:
+	case a.queue.contests.kind.HandsOver:
 		grant.Last = stamp.ReservedEnd()
 	}
 	return grant
@@ -183,7 +183,7 @@ func (a *attempt) waited() {
 	c := a.queue.contests
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.placed = c.kind.Each && a.waits
+	a.placed = c.kind.ChannelPerWaiter && a.waits
 }
 
 // nothingSent notes that a has nothing on the server, unless a copy of a try may still arrive, or a has a
@@ -292,5 +292,5 @@ func (a *attempt) copyLeft(server wire.Stamp) time.Duration {
 	if !a.unknown {
 		return 0
 	}
-	return session.StillComing(a.notAfter, server)
+	return session.ExecutableFor(a.notAfter, server)
 }

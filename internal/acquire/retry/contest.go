@@ -13,7 +13,7 @@ import (
 
 // Kind is a kind of lock without a queue.
 type Config struct {
-	*layout.Contest
+	*layout.Retry
 
 	Layout *layout.Layout
 	// Refusal returns the error for a reply of Acquire below -2.
@@ -42,7 +42,7 @@ func New(s *session.Session, kind Config) *LockRegistry {
 
 // verb returns the commands with which scripts publish. They are known after the first contact with
 // the server.
-func (c *LockRegistry) verb() string { return c.session.PublishIn(c.kind.Layout) }
+func (c *LockRegistry) verb() string { return c.session.PublishCommandsIn(c.kind.Layout) }
 
 // Use implements queue.Source.
 func (c *LockRegistry) Use(keys *queue.LockKeys) queue.Requester {

@@ -74,11 +74,11 @@ type dialer interface {
 // join returns a session at the server or behind the proxy. Nothing of it is left when the test ends.
 func (p *place) join(at dialer, set ...func(*session.Settings)) *user {
 	p.Helper()
-	return p.joinAs(at, layout.Redisson().RWLock.Contest, set...)
+	return p.joinAs(at, layout.Redisson().RWLock.Retry, set...)
 }
 
 // joinAs is join for another kind of lock.
-func (p *place) joinAs(at dialer, kind *layout.Contest, set ...func(*session.Settings)) *user {
+func (p *place) joinAs(at dialer, kind *layout.Retry, set ...func(*session.Settings)) *user {
 	p.Helper()
 	s := session.Defaults()
 	for _, mod := range set {
@@ -89,8 +89,8 @@ func (p *place) joinAs(at dialer, kind *layout.Contest, set ...func(*session.Set
 		tune = locktest.Steady // nothing is to happen to it
 	}
 	u := &user{place: p, session: session.New(at.Client(p, tune), s, false)}
-	u.LockRegistry = session.PartOf(u.session, "contest", func() *retry.LockRegistry {
-		return retry.New(u.session, retry.Config{Contest: kind, Layout: layout.Redisson()})
+	u.LockRegistry = session.RegistryOf(u.session, "contest", func() *retry.LockRegistry {
+		return retry.New(u.session, retry.Config{Retry: kind, Layout: layout.Redisson()})
 	})
 	u.queue = u.Use(&queue.LockKeys{Holder: "a", All: []string{"a"}, Channel: channel})
 	u.table = local.NewTable(u.session.Timers)
@@ -105,7 +105,7 @@ func (p *place) joinAs(at dialer, kind *layout.Contest, set ...func(*session.Set
 		require.Zero(p, queues)
 		require.Zero(p, attempts, "attempts that nobody gave back")
 	})
-	require.NoError(p, u.session.Meet(context.Background(), "a"))
+	require.NoError(p, u.session.Handshake(context.Background(), "a"))
 	return u
 }
 

@@ -25,7 +25,7 @@ var locks = &queue.Request{Life: lease, ShareKey: local.Request{Way: local.Own, 
 func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	u := p.joinAs(p.server, layout.Redisson().Lock.Contest)
+	u := p.joinAs(p.server, layout.Redisson().Lock.Retry)
 	first := u.must(locks)
 	const waiters = 20
 	var waits [waiters]<-chan outcome
@@ -53,7 +53,7 @@ func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
 func TestOwnWaiterTriesAfterAnAbandonedHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	u := p.joinAs(p.server, layout.Redisson().Lock.Contest)
+	u := p.joinAs(p.server, layout.Redisson().Lock.Retry)
 	first := u.must(locks)
 	waits := u.later(t.Context(), locks)
 	first.Abandon()
@@ -65,7 +65,7 @@ func TestOwnWaiterTriesAfterAnAbandonedHold(t *testing.T) {
 func TestSessionStandsBackIfOthersListen(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	u := p.joinAs(p.server, layout.Redisson().Lock.Contest)
+	u := p.joinAs(p.server, layout.Redisson().Lock.Retry)
 	first := u.must(locks)
 	ctx, cancel := context.WithCancel(t.Context())
 	client := p.server.Client(t, signalbox.Tune)
@@ -89,17 +89,17 @@ func TestSessionStandsBackIfOthersListen(t *testing.T) {
 func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	u := p.joinAs(p.server, layout.Redisson().Lock.Contest)
+	u := p.joinAs(p.server, layout.Redisson().Lock.Retry)
 	a := u.must(locks)
 	first, last := a.Grant().Tokens()
 	require.Equal(t, a.Grant().Stamp.Token(), first)
 	require.Equal(t, uint64(1023), last-first, "256 microseconds with four tokens each")
 	p.gives(a)
-	writes := p.joinAs(p.server, layout.Redisson().RWLock.Contest)
+	writes := p.joinAs(p.server, layout.Redisson().RWLock.Retry)
 	a = writes.must(locks)
 	require.Equal(t, a.Grant().Stamp, a.Grant().Last, "it is not handed over")
 	p.gives(a)
-	fenced := retry.New(u.session, retry.Config{Contest: layout.Redisson(layout.Fenced).Lock.Contest, Layout: layout.Redisson(layout.Fenced)})
+	fenced := retry.New(u.session, retry.Config{Retry: layout.Redisson(layout.Fenced).Lock.Retry, Layout: layout.Redisson(layout.Fenced)})
 	q := fenced.Use(&queue.LockKeys{Holder: "a", All: []string{"a", "counter"}, Channel: channel})
 	p.server.MustDo(t, "SET", "counter", "41")
 	b, err := q.Try(t.Context(), locks)

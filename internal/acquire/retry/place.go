@@ -93,9 +93,9 @@ func (p *place) standsBack() bool {
 		return false
 	}
 	if p.wait != nil {
-		p.wait.After(pause)
+		p.wait.WakeAfter(pause)
 	} else {
-		p.follow(p.queue.contests.session.Dispatch.StandBack(p.target(), pause))
+		p.follow(p.queue.contests.session.Dispatch.BackOff(p.target(), pause))
 	}
 	return true
 }
@@ -104,7 +104,7 @@ func (p *place) standsBack() bool {
 func (p *place) try(ctx context.Context) (done bool, err error) {
 	d := p.queue.contests.session.Dispatch
 	if p.wait == nil {
-		p.follow(d.WaitIfLive(p.target()))
+		p.follow(d.WaitIfSubscribed(p.target()))
 	}
 	got, err := p.attempt.try(ctx)
 	key, outages := p.queue.keys.Holder, &p.queue.contests.session.Outages
@@ -119,13 +119,13 @@ func (p *place) try(ctx context.Context) (done bool, err error) {
 		return true, nil
 	case err == nil && got.outcome == held:
 		p.last.RecordHeld()
-		p.register().Held(got.left)
+		p.register().FoundHeld(got.left)
 		return false, nil
 	}
 	if err = p.last.Record(ctx, err); err != nil {
 		return false, err
 	}
-	p.register().After(session.RetryPause(p.last.Failures))
+	p.register().WakeAfter(session.BackOffPause(p.last.Failures))
 	p.last.Failures++
 	return false, nil
 }
@@ -148,12 +148,12 @@ func (p *place) follow(w *dispatch.Wait) {
 func (p *place) target() dispatch.Target {
 	kind, keys := p.queue.contests.kind, p.queue.keys
 	target := dispatch.Target{
-		Channel: keys.Channel, Key: keys.Holder, Look: kind.Look, Mark: kind.Layout.Mark, Ways: session.WaysOf(kind.Layout), Silent: kind.Silent,
+		Channel: keys.Channel, Key: keys.Holder, Poll: kind.Poll, WaiterID: kind.Layout.WaiterID, ChannelTypes: session.ChannelTypesOf(kind.Layout), Silent: kind.Silent,
 	}
 	if p.wish.Shared {
-		target.Look = kind.LookBeside
+		target.Poll = kind.PollShared
 	}
-	if kind.Each {
+	if kind.ChannelPerWaiter {
 		target.Channel += p.attempt.hold
 	}
 	return target

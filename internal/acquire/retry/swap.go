@@ -48,7 +48,7 @@ func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *atte
 			return errs.ErrLostGone
 		}
 		if err == nil {
-			a.queue.contests.session.Pause(ctx, t.Failures, nil)
+			a.queue.contests.session.BackOff(ctx, t.Failures, nil)
 			t.Failures++
 			if ctx.Err() != nil {
 				err = t.Ended(ctx)

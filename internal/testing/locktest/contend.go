@@ -22,7 +22,7 @@ func Enqueue[T any](
 	before := Tickets(tb, server, name)
 	returned := LaterWith(ctx, lock)
 	redistest.Await(tb, "a ticket, and its session listens", func() bool {
-		last, _ := server.MustDo(tb, "ZRANGE", Keys(name).Line(), -1, -1).([]any)
+		last, _ := server.MustDo(tb, "ZRANGE", Keys(name).QueueKey(), -1, -1).([]any)
 		return Tickets(tb, server, name) > before && len(last) == 1 &&
 			Listeners(tb, server, names.Grants(names.DefaultPrefix)+fmt.Sprint(last[0])[:layout.SessionSize]) > 0
 	})
@@ -32,5 +32,5 @@ func Enqueue[T any](
 // Tickets returns how many tickets the queue of a lock has.
 func Tickets(tb testing.TB, server *redistest.Server, name string) int {
 	tb.Helper()
-	return Count(tb, server, "ZCARD", Keys(name).Line())
+	return Count(tb, server, "ZCARD", Keys(name).QueueKey())
 }

@@ -48,24 +48,24 @@ func (p Primitive) Key(name string) string {
 func (p Primitive) Queue(name string) string {
 	switch p.Name {
 	case semaphoreName:
-		return Keys(name).PermitsLine()
+		return Keys(name).PermitsQueue()
 	case writerName:
 		return Keys(name).Writers()
 	case readerName:
 		return Keys(name).Readers()
 	}
-	return Keys(name).Line()
+	return Keys(name).QueueKey()
 }
 
 // Lives returns the key of the lives of the sessions in that queue.
 func (p Primitive) Heartbeats(name string) string {
 	switch p.Name {
 	case semaphoreName:
-		return Keys(name).PermitsLives()
+		return Keys(name).PermitsHeartbeats()
 	case writerName, readerName:
-		return Keys(name).RWLives()
+		return Keys(name).RWHeartbeats()
 	}
-	return Keys(name).Lives()
+	return Keys(name).HeartbeatsKey()
 }
 
 // Ordered reports whether the lock is granted in the order of the requests.

@@ -90,7 +90,7 @@ func (v *View) Hold(name string) (Hold, error) {
 	keys := Keys(name)
 	reply, err := v.client.Do(context.Background(),
 		v.client.B().Eval().Script(state).Numkeys(6).
-			Key(keys.Holder, keys.Line(), keys.Readers(), keys.Permits(), keys.PermitsLine(), keys.Writers()).Build()).ToArray()
+			Key(keys.Holder, keys.QueueKey(), keys.Readers(), keys.Permits(), keys.PermitsQueue(), keys.Writers()).Build()).ToArray()
 	if err != nil {
 		return Hold{}, fmt.Errorf("view of %q: %w", name, err)
 	}

@@ -37,7 +37,7 @@ func KeysOf(s *signalbox.Session, name string, options ...signalbox.LockOption) 
 	return Keys{
 		Holds: []string{all.Holder, all.Permits()},
 		Queues: []string{
-			all.Line(), all.Lives(), all.Writers(), all.Readers(), all.RWLives(), all.PermitsLine(), all.PermitsLives(),
+			all.QueueKey(), all.HeartbeatsKey(), all.Writers(), all.Readers(), all.RWHeartbeats(), all.PermitsQueue(), all.PermitsHeartbeats(),
 		},
 		Stored: []string{all.Latch(), all.Outcome()},
 	}, nil
@@ -47,7 +47,7 @@ func KeysOf(s *signalbox.Session, name string, options ...signalbox.LockOption) 
 func foreign(in *layout.Layout, of names.Set) Keys {
 	keys := Keys{Holds: []string{of.Holder}}
 	if in.Fair != nil {
-		keys.Queues = in.Fair.Ground.Keys(of, nil).All[1:] // without the holder
+		keys.Queues = in.Fair.Kind.Keys(of, nil).All[1:] // without the holder
 	}
 	return keys
 }
