@@ -73,7 +73,7 @@ func (r Round) valid() error {
 	if r.latch == nil {
 		return errs.ErrNoRound
 	}
-	if err := r.latch.base.Made(); err != nil {
+	if err := r.latch.base.CheckArgs(); err != nil {
 		return err
 	}
 	switch {

@@ -154,7 +154,7 @@ func (e *Election) health(ctx context.Context) error {
 // asks no server. For work that needs the lead use the context or the Err of the Term: after Leading
 // returned true the term may end.
 func (e *Election) Leading() bool {
-	if e.root().Made() != nil {
+	if e.root().CheckArgs() != nil {
 		return false
 	}
 	return slices.ContainsFunc(e.realm.held(e.keys.holder), func(t *term) bool { return t.err() == nil })

@@ -70,7 +70,7 @@ func foreign() error { return fmt.Errorf("%w: the key is not an election's", err
 // setValue writes a value until that is confirmed, or the term or ctx ends.
 func (t *term) setValue(ctx context.Context, value string) error {
 	base := &t.election.base
-	if err := base.Valid(ctx); err != nil {
+	if err := base.CheckContext(ctx); err != nil {
 		return err
 	}
 	if err := checkValue(value); err != nil {

@@ -77,7 +77,7 @@ func (o *Once) forClaim(l *session.LockSettings) {
 //
 // This is right as long as no clock is wrong by half a period. The zero time is ErrBadOption.
 func (o *Once) At(tick time.Time) *Once {
-	if o.root().Made() != nil {
+	if o.root().CheckArgs() != nil {
 		return o
 	}
 	at := New(o.session, o.key+"@"+tick.UTC().Format(time.RFC3339Nano), o.options...)

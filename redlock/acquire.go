@@ -14,20 +14,20 @@ import (
 
 // request is what goroutines wait for in the process, whatever the options of their locks: so one at a time asks the
 // servers. A hold is never handed over: it has the terms and the token of the goroutine that asked for it.
-func request() local.Request { return local.Request{Way: local.Own, Most: 1} }
+func request() local.ShareKey { return local.ShareKey{Policy: local.Own, MaxHolds: 1} }
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	return l.acquire(ctx, func(ctx context.Context, q *local.Queue) (hold.Lease, error) {
-		return l.group.queues.Take(ctx, q, request(), &contention{lock: l, queue: q})
+		return l.group.queues.Acquire(ctx, q, request(), &contention{lock: l, queue: q})
 	})
 }
 
 func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 	return l.acquire(ctx, func(ctx context.Context, q *local.Queue) (hold.Lease, error) {
-		if !q.Try(request()) {
+		if !q.BeginTry(request()) {
 			return hold.Lease{}, errs.ErrHeld
 		}
-		defer q.Tried(request())
+		defer q.EndTry(request())
 		b := l.ask(false) //nolint:contextcheck // what is on its way when ctx ends is settled
 		token, err := b.elected(ctx)
 		var lease hold.Lease
@@ -48,7 +48,7 @@ func (l *Lock) acquire(ctx context.Context, take func(context.Context, *local.Qu
 	if carried || err != nil {
 		return lease, err
 	}
-	call := l.base.Ask(ctx)
+	call := l.base.BeginCall(ctx)
 	if err = l.begin(); err != nil {
 		return lease.Observe(call, err)
 	}
@@ -96,7 +96,7 @@ func (l *Lock) hold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease, er
 	}
 	n.Term.Init(l.group.keeper, &n.Hold, terms, set.First(), b.sent)
 	// Before the start: a term that is over already ends at once, and n.Lost counts it out.
-	q.Began(request())
+	q.HoldBegan(request())
 	isDoubtful := l.group.holds.add(n, b.rechecks)
 	n.Term.Start(b.sent, set.First())
 	if isDoubtful {

@@ -44,7 +44,7 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 // After an error it may be done or not. It is safe to repeat, but then ends the hold that exists by
 // that time. Two round trips to all servers at once.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
-	return l.root().Explain("force unlock", l.root().Forced(ctx, l.force(ctx)))
+	return l.root().Explain("force unlock", l.root().ReportForced(ctx, l.force(ctx)))
 }
 
 // opinion is what one server says about the holder.
@@ -57,7 +57,7 @@ type opinion struct {
 // gather asks every server, each for at most longestReply, and hands each reply to hear, until hear returns
 // true, all have replied, or ctx ends.
 func (l *Lock) gather(ctx context.Context, ask func(context.Context, *session.Session) opinion, hear func(opinion) bool) error {
-	err := l.base.Valid(ctx)
+	err := l.base.CheckContext(ctx)
 	if err == nil && ctx.Err() != nil {
 		err = errs.Ended(ctx)
 	}
@@ -94,7 +94,7 @@ func (l *Lock) gather(ctx context.Context, ask func(context.Context, *session.Se
 }
 
 func (l *Lock) holder(ctx context.Context) (session.HolderInfo, error) {
-	if err := l.root().Made(); err != nil {
+	if err := l.root().CheckArgs(); err != nil {
 		return session.HolderInfo{}, err
 	}
 	enough := majority(len(l.members))
@@ -151,7 +151,7 @@ func merge(a, b session.HolderInfo) session.HolderInfo {
 }
 
 func (l *Lock) force(ctx context.Context) error {
-	if err := l.root().Made(); err != nil {
+	if err := l.root().CheckArgs(); err != nil {
 		return err
 	}
 	count := tally{n: len(l.members)}

@@ -106,7 +106,7 @@ func (l *Lock) checkName(name string) error {
 
 // Check returns what is wrong with the sessions, the name or the options, or nil. It sends nothing.
 func (l *Lock) Check() error {
-	err := l.root().Made()
+	err := l.root().CheckArgs()
 	if err == nil {
 		err = l.ready()
 	}
@@ -162,7 +162,7 @@ func (l *Lock) root() *acquire.Base {
 
 // enter returns a lease by the one that ctx carries, if it does, and whether it does.
 func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if err = l.root().Made(); err != nil {
+	if err = l.root().CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
 	}
 	return l.base.Enter(ctx, &l.group.realm)

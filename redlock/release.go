@@ -41,7 +41,7 @@ func (n *tenure) key() string { return n.Term.Terms().Key }
 
 // over counts the hold out: its servers have nothing of it any more, or are not waited for any longer.
 func (n *tenure) over() {
-	n.queue.Ended(request())
+	n.queue.HoldEnded(request())
 	n.lock.leave(n.queue)
 }
 

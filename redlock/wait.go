@@ -66,10 +66,10 @@ type contention struct {
 }
 
 // Ready implements local.Source.
-func (c *contention) Ready(int) error { return c.lock.ready() }
+func (c *contention) Admit(int) error { return c.lock.ready() }
 
 // Ticket implements local.Source.
-func (c *contention) Ticket() (local.Ticket, error) { return c, nil }
+func (c *contention) NewTicket() (local.Ticket, error) { return c, nil }
 
 // Enter implements local.Ticket: one vote.
 func (c *contention) Join(ctx context.Context) (granted bool, err error) {
@@ -103,7 +103,7 @@ func (c *contention) Wait(ctx context.Context) error {
 }
 
 // Begin implements local.Ticket.
-func (c *contention) Begin(_ context.Context, err error) (hold.Lease, error) {
+func (c *contention) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 	defer c.close()
 	if c.won == nil {
 		return hold.Lease{}, err

@@ -15,8 +15,8 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	call := l.base.Ask(ctx)
-	lease, err = l.writeLock.Take(ctx)
+	call := l.base.BeginCall(ctx)
+	lease, err = l.writeLock.Acquire(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -25,8 +25,8 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	call := l.base.Ask(ctx)
-	lease, err = l.writeLock.Try(ctx)
+	call := l.base.BeginCall(ctx)
+	lease, err = l.writeLock.TryAcquire(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -35,8 +35,8 @@ func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	call := l.base.AskShared(ctx)
-	lease, err = l.readLock.Take(ctx)
+	call := l.base.BeginSharedCall(ctx)
+	lease, err = l.readLock.Acquire(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -45,14 +45,14 @@ func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	call := l.base.AskShared(ctx)
-	lease, err = l.readLock.Try(ctx)
+	call := l.base.BeginSharedCall(ctx)
+	lease, err = l.readLock.TryAcquire(ctx)
 	return lease.Observe(call, err)
 }
 
 // enterToWrite returns a lease by the writer's that ctx carries, and ErrUpgrade if it carries a reader's.
 func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if err = l.root().Made(); err != nil {
+	if err = l.root().CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
 	}
 	lease, carried, err = l.base.Enter(ctx, &l.registry.writers)
@@ -68,7 +68,7 @@ func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool
 // enterToRead returns a lease by the one that ctx carries, a writer's or a reader's. It tries the writer's
 // first: if that is downgraded meanwhile, the second try finds it.
 func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if err = l.root().Made(); err != nil {
+	if err = l.root().CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
 	}
 	lease, carried, err = l.base.Enter(ctx, &l.registry.writers)
@@ -80,10 +80,10 @@ func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool,
 
 // shared returns the request of readers that share a hold. It is zero if each counts its time from its own beginning, or
 // waits for replicas to have it.
-func (l *Lock) shareKey() local.Request {
+func (l *Lock) shareKey() local.ShareKey {
 	set := l.base.Terms
 	if set.Fixed || set.MaxHold > 0 || l.base.Replicas.Count > 0 {
-		return local.Request{}
+		return local.ShareKey{}
 	}
-	return local.Request{Way: local.Shared, Beside: true, Lease: set.Lease, First: set.First()}
+	return local.ShareKey{Policy: local.Shared, Concurrent: true, Lease: set.Lease, FirstLease: set.First()}
 }

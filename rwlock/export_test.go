@@ -4,10 +4,10 @@ package rwlock
 
 // Waiting returns how many readers wait in the session, with a ticket or behind one that asks.
 func (l *Lock) Waiting() int {
-	q := l.registry.Queues.Use(l.base.Names.Holder)
-	defer l.registry.Queues.Done(q)
+	q := l.registry.LocalQueues.Use(l.base.Names.Holder)
+	defer l.registry.LocalQueues.Done(q)
 	return q.Waiters(l.readLock.Request.ShareKey)
 }
 
 // InUse returns how many locks the session has readers or waiters of.
-func (l *Lock) InUse() int { return l.registry.Queues.Len() }
+func (l *Lock) InUse() int { return l.registry.LocalQueues.Len() }

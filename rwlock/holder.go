@@ -107,7 +107,7 @@ func (l *Lock) holders(ctx context.Context, from int) ([]listedHold, error) {
 // After an error it may be done, in part, or not. It is safe to repeat, but then ends the holds that
 // exist by that time. Two round trips for 100 holds.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
-	return l.root().Explain("force unlock", l.root().Forced(ctx, l.force(ctx)))
+	return l.root().Explain("force unlock", l.root().ReportForced(ctx, l.force(ctx)))
 }
 
 func (l *Lock) force(ctx context.Context) error {

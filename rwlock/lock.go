@@ -20,7 +20,7 @@ type Lock struct {
 	base                acquire.Base
 	table               *layout.RWLock
 	registry            *rwRegistry
-	readLock, writeLock acquire.Lock
+	readLock, writeLock acquire.Acquirer
 }
 
 // New returns the lock name of the session. It sends nothing and never fails: if the name or an option
@@ -33,19 +33,19 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	l.table = l.base.Layout.RWLock
 	l.registry = registryOf(l.base.Session, l.base.Layout)
 	life := l.base.Terms.First()
-	l.writeLock = acquire.Lock{
-		Kind: &l.registry.Kind, Realm: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Kind, nil),
+	l.writeLock = acquire.Acquirer{
+		Manager: &l.registry.Manager, Realm: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Kind, nil),
 		Request: &queue.Request{
 			Life: life, FloorTTL: l.base.Floor, Args: []string{"w"},
 			// A writer asks also while its session writes: the lock may be taken by force, or the writer downgraded.
-			ShareKey: acquire.Like(&l.table.Kind, local.Request{}, local.Request{Way: local.Own}),
+			ShareKey: acquire.ShareKeyFor(&l.table.Kind, local.ShareKey{}, local.ShareKey{Policy: local.Own}),
 		},
 	}
 	l.readLock = l.writeLock
 	l.readLock.Realm = &l.registry.readers
 	l.readLock.Request = &queue.Request{
 		Life: life, FloorTTL: l.base.Floor, Args: []string{"r"}, Shared: true,
-		ShareKey: acquire.Like(&l.table.Kind, l.shareKey(), local.Request{Way: local.Own, Beside: true}),
+		ShareKey: acquire.ShareKeyFor(&l.table.Kind, l.shareKey(), local.ShareKey{Policy: local.Own, Concurrent: true}),
 	}
 	return l
 }

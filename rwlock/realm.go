@@ -14,7 +14,7 @@ const kind = "rwlock"
 
 // realm is what one session has of the read-write locks of one layout.
 type rwRegistry struct {
-	acquire.Kind
+	acquire.Manager
 
 	readers, writers hold.Realm
 }
@@ -22,7 +22,7 @@ type rwRegistry struct {
 func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
 	return session.RegistryOf(s, l.RWLock.RegistryName, func() *rwRegistry {
 		r := &rwRegistry{
-			Kind:    acquire.NewKind(s, l, &l.RWLock.Kind, nil),
+			Manager: acquire.NewManager(s, l, &l.RWLock.Kind, nil),
 			readers: hold.Realm{Kind: kind}, writers: hold.Realm{Kind: kind},
 		}
 		r.Share = l.RWLock.Share

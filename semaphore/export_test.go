@@ -10,13 +10,13 @@ import (
 
 // Waits reports whether a goroutine of the session waits for one permit, with a ticket or behind one.
 func (m *Semaphore) Waits() bool {
-	queues := m.registry.Queues
+	queues := m.registry.LocalQueues
 	q := queues.Use(m.keys.Holder)
 	defer queues.Done(q)
-	return q.Pass(clock.Now(), m.shareKey(1), refuses{}) == local.Refused
+	return q.HandOver(clock.Now(), m.shareKey(1), refuses{}) == local.Refused
 }
 
 // refuses is a hold that cannot be handed over.
 type refuses struct{}
 
-func (refuses) Give(clock.Instant) (hold.Lease, bool) { return hold.Lease{}, false }
+func (refuses) NextLease(clock.Instant) (hold.Lease, bool) { return hold.Lease{}, false }

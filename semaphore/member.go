@@ -54,7 +54,7 @@ func (p Permits) Place() signalbox.Place {
 // enter returns a lease by the one that ctx carries, or why it cannot, and whether that is all.
 func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	m := p.semaphore
-	if err = m.root().Valid(ctx); err != nil {
+	if err = m.root().CheckContext(ctx); err != nil {
 		return hold.Lease{}, true, err
 	}
 	outer, carried := hold.Carried(ctx, &m.registry.hold, m.keys.Holder)

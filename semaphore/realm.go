@@ -18,7 +18,7 @@ const kind = "semaphore"
 
 // realm holds the state of one session for the semaphores of one layout.
 type permitRegistry struct {
-	acquire.Kind
+	acquire.Manager
 
 	hold  hold.Realm
 	alias string
@@ -29,7 +29,7 @@ func (r *permitRegistry) Alias() string { return r.alias }
 
 func registryOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *permitRegistry {
 	return session.RegistryOf(s, table.RegistryName, func() *permitRegistry {
-		r := &permitRegistry{Kind: acquire.NewKind(s, l, &table.Kind, refusal), hold: hold.Realm{Kind: kind}}
+		r := &permitRegistry{Manager: acquire.NewManager(s, l, &table.Kind, refusal), hold: hold.Realm{Kind: kind}}
 		if table.SessionAlias != nil {
 			r.alias = table.SessionAlias(s.ID())
 		}

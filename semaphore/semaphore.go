@@ -31,7 +31,7 @@ type Semaphore struct {
 	registry *permitRegistry
 	keys     queue.LockKeys
 	capacity int
-	single   acquire.Lock // a wish for one permit, which most are
+	single   acquire.Acquirer // a wish for one permit, which most are
 }
 
 // ExactCapacity makes the calls that ask for permits return ErrCapacity if the server has another
@@ -170,8 +170,8 @@ func (m *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	call := m.base.Ask(ctx)
-	lease, err := lock.Take(ctx)
+	call := m.base.BeginCall(ctx)
+	lease, err := lock.Acquire(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -180,8 +180,8 @@ func (m *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	call := m.base.Ask(ctx)
-	lease, err := lock.Try(ctx)
+	call := m.base.BeginCall(ctx)
+	lease, err := lock.TryAcquire(ctx)
 	if n > m.capacity && errors.Is(err, errs.ErrHeld) {
 		err = m.heldOrTooFew(ctx, n, err)
 	}
@@ -201,7 +201,7 @@ func (m *Semaphore) heldOrTooFew(ctx context.Context, n int, held error) error {
 }
 
 // ask returns the wish for n permits, or what is wrong with it.
-func (m *Semaphore) permitLock(ctx context.Context, n int) (*acquire.Lock, error) {
+func (m *Semaphore) permitLock(ctx context.Context, n int) (*acquire.Acquirer, error) {
 	if err := m.root().Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -220,28 +220,28 @@ func (m *Semaphore) permitLock(ctx context.Context, n int) (*acquire.Lock, error
 }
 
 // wanting returns a wish for n permits.
-func (m *Semaphore) newPermitLock(n int) acquire.Lock {
+func (m *Semaphore) newPermitLock(n int) acquire.Acquirer {
 	weight, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(m.capacity), "0"
 	if m.base.Exact {
 		exact = "1"
 	}
-	return acquire.Lock{
-		Kind: &m.registry.Kind, Realm: &m.registry.hold, Base: &m.base, Keys: m.keys,
+	return acquire.Acquirer{
+		Manager: &m.registry.Manager, Realm: &m.registry.hold, Base: &m.base, Keys: m.keys,
 		Request: &queue.Request{
 			Life: m.base.Terms.First(), FloorTTL: m.base.Floor, Mode: weight, Shared: true,
-			ShareKey: acquire.Like(&m.table.Kind, m.shareKey(n), local.Request{Way: local.Own, Beside: true}),
+			ShareKey: acquire.ShareKeyFor(&m.table.Kind, m.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
 			Args:     append([]string{capacity, exact}, m.table.Args...),
 		},
 	}
 }
 
 // like returns the request of a wish for n permits: zero if their time counts from the grant, and they are not handed over.
-func (m *Semaphore) shareKey(n int) local.Request {
+func (m *Semaphore) shareKey(n int) local.ShareKey {
 	set := m.base.Terms
 	if set.Fixed || set.MaxHold > 0 {
-		return local.Request{}
+		return local.ShareKey{}
 	}
-	r := local.Request{Beside: true, Lease: set.Lease, First: set.First(), Replicas: m.base.Replicas.Small()}
+	r := local.ShareKey{Concurrent: true, Lease: set.Lease, FirstLease: set.First(), Replicas: m.base.Replicas.Small()}
 	r.Permits = int32(n) //nolint:gosec // at most MaxPermits
 	if m.base.Exact {
 		// If the server has another capacity, only an exact semaphore is refused.

@@ -49,7 +49,7 @@ func MakeIn(
 	}
 	b.Resolved = b.Session.Defaults[kind]
 	if len(options) > 0 {
-		b.Resolved = with(b.Session.Settings.Lock, kind, options)
+		b.Resolved = resolveOptions(b.Session.Settings.Lock, kind, options)
 	}
 	b.Names, b.Err = b.Session.Names(b.Layout, name)
 	if b.Err = errs.Join(b.Err, b.Resolved.Err); b.Err == nil && !has(b.Layout) {
@@ -62,14 +62,14 @@ func MakeIn(
 }
 
 // with returns what options come to beside the defaults of the session.
-func with(set session.LockSettings, kind session.Kind, options []signalbox.LockOption) *session.Resolved {
+func resolveOptions(set session.LockSettings, kind session.Kind, options []signalbox.LockOption) *session.Resolved {
 	set.StartFor(kind)
 	session.Apply(&set, options)
 	return set.Resolve(kind)
 }
 
 // Made returns the error in the arguments of New, or that b belongs to a lock that no New made, or nil.
-func (b *Base) Made() error {
+func (b *Base) CheckArgs() error {
 	if b.Err == nil && b.Session == nil {
 		return fmt.Errorf("%w: the lock was not made by New", errs.ErrBadOption)
 	}
@@ -78,7 +78,7 @@ func (b *Base) Made() error {
 
 // Check returns what is wrong with the name, the options or the session, or nil.
 func (b *Base) Check() error {
-	err := b.Made()
+	err := b.CheckArgs()
 	if err == nil {
 		err = b.Session.Ready()
 	}
@@ -86,7 +86,7 @@ func (b *Base) Check() error {
 }
 
 // Ask reports that a call asks for the lock under ctx, which is not nil. It returns nil without an observer.
-func (b *Base) Ask(ctx context.Context) *observe.Call {
+func (b *Base) BeginCall(ctx context.Context) *observe.Call {
 	if o := b.Session.Settings.Observer; o != nil {
 		return o.Begin(ctx, b.labels(), false)
 	}
@@ -94,7 +94,7 @@ func (b *Base) Ask(ctx context.Context) *observe.Call {
 }
 
 // AskShared is Ask for a lock that others can have beside the caller.
-func (b *Base) AskShared(ctx context.Context) *observe.Call {
+func (b *Base) BeginSharedCall(ctx context.Context) *observe.Call {
 	if o := b.Session.Settings.Observer; o != nil {
 		return o.Begin(ctx, b.labels(), true)
 	}
@@ -106,7 +106,7 @@ func (b *Base) labels() observe.Labels {
 }
 
 // Forced returns err, and reports a ForceUnlock if it is nil.
-func (b *Base) Forced(ctx context.Context, err error) error {
+func (b *Base) ReportForced(ctx context.Context, err error) error {
 	if err == nil {
 		b.Session.Settings.Observer.OnForced(ctx, b.labels())
 	}
@@ -135,8 +135,8 @@ func (b *Base) Unconfirmed(keyEnds clock.Instant, err error) error {
 }
 
 // Valid returns what is wrong with the lock or with ctx, or nil.
-func (b *Base) Valid(ctx context.Context) error {
-	err := b.Made()
+func (b *Base) CheckContext(ctx context.Context) error {
+	err := b.CheckArgs()
 	if err == nil && ctx == nil {
 		err = fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
 	}
@@ -145,7 +145,7 @@ func (b *Base) Valid(ctx context.Context) error {
 
 // Ready returns why the server cannot be asked under ctx, or nil.
 func (b *Base) Ready(ctx context.Context) error {
-	if err := b.Valid(ctx); err != nil {
+	if err := b.CheckContext(ctx); err != nil {
 		return err
 	}
 	if err := b.Session.Ready(); err != nil {
@@ -159,7 +159,7 @@ func (b *Base) Ready(ctx context.Context) error {
 
 // Enter returns a lease of realm by the one that ctx carries, if it does, and whether it does.
 func (b *Base) Enter(ctx context.Context, realm *hold.Realm) (lease hold.Lease, carried bool, err error) {
-	if err = b.Valid(ctx); err != nil {
+	if err = b.CheckContext(ctx); err != nil {
 		return hold.Lease{}, false, err
 	}
 	outer, carried := hold.Carried(ctx, realm, b.Names.Holder)
@@ -197,7 +197,7 @@ func (b *Base) Grants() string {
 // Place returns the position of the lock in the order of all locks; g acquires it together with others, or is
 // nil. An invalid lock has no position.
 func (b *Base) Place(kind string, side session.Access, g session.ManyAcquirer) signalbox.Place {
-	if b.Made() != nil {
+	if b.CheckArgs() != nil {
 		return signalbox.Place{}
 	}
 	key := b.Names.Holder
@@ -250,15 +250,15 @@ func Bare(err error) error {
 var ErrNoFunc = fmt.Errorf("%w: the function is nil", errs.ErrBadOption)
 
 // Taker acquires a lock, and waits for it.
-type Taker func(context.Context) (hold.Lease, error)
+type AcquireFunc func(context.Context) (hold.Lease, error)
 
 // Do acquires the lock with take, runs fn and releases the lock, also if fn panics or ends its goroutine.
-func (b *Base) Do(ctx context.Context, take Taker, fn func(context.Context, signalbox.Lease) error) error {
+func (b *Base) Do(ctx context.Context, take AcquireFunc, fn func(context.Context, signalbox.Lease) error) error {
 	return b.DoAs(ctx, "lock", take, fn)
 }
 
 // DoAs is Do with a take that errors call op.
-func (b *Base) DoAs(ctx context.Context, op string, take Taker, fn func(context.Context, signalbox.Lease) error) (err error) {
+func (b *Base) DoAs(ctx context.Context, op string, take AcquireFunc, fn func(context.Context, signalbox.Lease) error) (err error) {
 	if fn == nil {
 		return b.Explain(op, cmp.Or(b.Ready(ctx), ErrNoFunc))
 	}
@@ -271,19 +271,19 @@ func (b *Base) DoAs(ctx context.Context, op string, take Taker, fn func(context.
 }
 
 // Locker returns a sync.Locker that acquires the lock with take.
-func (b *Base) Locker(ctx context.Context, take Taker) *signalbox.Locker {
+func (b *Base) Locker(ctx context.Context, take AcquireFunc) *signalbox.Locker {
 	return b.LockerAs(ctx, "lock", take)
 }
 
 // LockerAs is Locker with a take that errors call op.
-func (b *Base) LockerAs(ctx context.Context, op string, take Taker) *signalbox.Locker {
-	return (*signalbox.Locker)(hold.NewLocker(ctx, b.retried, func(ctx context.Context) (hold.Lease, error) {
+func (b *Base) LockerAs(ctx context.Context, op string, take AcquireFunc) *signalbox.Locker {
+	return (*signalbox.Locker)(hold.NewLocker(ctx, b.logRetried, func(ctx context.Context) (hold.Lease, error) {
 		lease, err := take(ctx)
 		return lease, b.Explain(op, err)
 	}))
 }
 
-func (b *Base) retried(err error) { b.Session.Logs.Retried(b.labels(), err) }
+func (b *Base) logRetried(err error) { b.Session.Logs.Retried(b.labels(), err) }
 
 // Holder asks the server for the holder of the lock. It returns ErrNotHeld if the lock is free.
 func (b *Base) Holder(ctx context.Context) (signalbox.Holder, error) {
@@ -315,7 +315,7 @@ func (b *Base) ForceUnlock(ctx context.Context, letters string, take func(hold, 
 	if err == nil {
 		err = b.Session.Force(ctx, session.ForceRequest{Layout: b.Layout, Key: b.Names.Holder, Letters: letters, Call: take})
 	}
-	return b.Explain("force unlock", b.Forced(ctx, CutShort(ctx, err)))
+	return b.Explain("force unlock", b.ReportForced(ctx, CutShort(ctx, err)))
 }
 
 // CutShort returns err, or the cause of ctx if that ended the call.

@@ -32,18 +32,18 @@ const (
 type Exclusive struct {
 	Base
 
-	table *layout.Exclusive
-	lock  Lock
-	room  [3]string // of the keys in lock
+	table    *layout.Exclusive
+	acquirer Acquirer
+	keyBuf   [3]string // of the keys in lock
 }
 
 // realm holds the state of one session for the exclusive locks of one layout.
-type realm struct {
-	Kind
+type exclusiveRegistry struct {
+	Manager
 
-	hold hold.Realm
+	holds hold.Realm
 	// wishes are those of locks without options of their own. Never written to.
-	wishes map[Mode]*queue.Request
+	requests map[Mode]*queue.Request
 }
 
 // Make makes x the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
@@ -58,41 +58,41 @@ func (x *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	}
 	table := tableIn(x.Layout)
 	x.table = table
-	r := session.RegistryOf(x.Session, table.RegistryName, func() *realm { return x.newRealm(kind) })
-	wish := r.wishes[mode]
+	r := session.RegistryOf(x.Session, table.RegistryName, func() *exclusiveRegistry { return x.newRegistry(kind) })
+	wish := r.requests[mode]
 	if x.Resolved != x.Session.Defaults[kind] {
-		wish = wishFor(table, mode, x.Resolved)
+		wish = newRequest(table, mode, x.Resolved)
 	}
-	x.lock = Lock{
-		Kind: &r.Kind, Realm: &r.hold, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Kind, x.room[:0]), Request: wish,
+	x.acquirer = Acquirer{
+		Manager: &r.Manager, Realm: &r.holds, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Kind, x.keyBuf[:0]), Request: wish,
 	}
 }
 
 // newRealm makes what the session has of the locks of the layout of x.
-func (x *Exclusive) newRealm(kind session.Kind) *realm {
+func (x *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
 	if x.table.ModeInHold {
 		kind = "lock" // both kinds, in the log of the session
 	}
-	r := &realm{Kind: NewKind(x.Session, x.Layout, &x.table.Kind, nil), hold: hold.Realm{Kind: string(kind)}}
-	r.Gather, r.Scatter = x.table.AcquireMany, x.table.ReleaseMany
-	r.wishes = map[Mode]*queue.Request{
-		Turns:   wishFor(x.table, Turns, x.Session.Defaults[session.Reentrant]),
-		Ordered: wishFor(x.table, Ordered, x.Session.Defaults[session.Fair]),
+	r := &exclusiveRegistry{Manager: NewManager(x.Session, x.Layout, &x.table.Kind, nil), holds: hold.Realm{Kind: string(kind)}}
+	r.AcquireMany, r.ReleaseMany = x.table.AcquireMany, x.table.ReleaseMany
+	r.requests = map[Mode]*queue.Request{
+		Turns:   newRequest(x.table, Turns, x.Session.Defaults[session.Reentrant]),
+		Ordered: newRequest(x.table, Ordered, x.Session.Defaults[session.Fair]),
 	}
 	return r
 }
 
 // wishFor returns the request of a lock with those settings. Holds whose time counts from the grant are not
 // handed over.
-func wishFor(table *layout.Exclusive, mode Mode, s *session.Resolved) *queue.Request {
+func newRequest(table *layout.Exclusive, mode Mode, s *session.Resolved) *queue.Request {
 	w := &queue.Request{Life: s.Terms.First(), FloorTTL: s.Floor}
 	if table.ModeInHold {
 		w.Mode = string(mode)
 	}
 	if mode == Turns && !s.Terms.Fixed && s.Terms.MaxHold == 0 {
-		w.ShareKey = local.Request{Most: 1, Lease: s.Terms.Lease, First: s.Terms.First(), Replicas: s.Replicas.Small()}
+		w.ShareKey = local.ShareKey{MaxHolds: 1, Lease: s.Terms.Lease, FirstLease: s.Terms.First(), Replicas: s.Replicas.Small()}
 	}
-	w.ShareKey = Like(&table.Kind, w.ShareKey, local.Request{Way: local.Own, Most: 1})
+	w.ShareKey = ShareKeyFor(&table.Kind, w.ShareKey, local.ShareKey{Policy: local.Own, MaxHolds: 1})
 	return w
 }
 
@@ -102,8 +102,8 @@ func (x *Exclusive) Acquire(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	call := x.Ask(ctx)
-	lease, err = x.lock.Take(ctx)
+	call := x.BeginCall(ctx)
+	lease, err = x.acquirer.Acquire(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -113,29 +113,29 @@ func (x *Exclusive) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	if carried || err != nil {
 		return lease, err
 	}
-	call := x.Ask(ctx)
-	lease, err = x.lock.Try(ctx)
+	call := x.BeginCall(ctx)
+	lease, err = x.acquirer.TryAcquire(ctx)
 	return lease.Observe(call, err)
 }
 
 // enter returns a lease by the one that ctx carries.
 func (x *Exclusive) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if err = x.Made(); err != nil {
+	if err = x.CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	return x.Enter(ctx, x.lock.Realm)
+	return x.Enter(ctx, x.acquirer.Realm)
 }
 
 // ForceUnlock ends the hold that the server names, of whatever process, and hands the lock over.
 func (x *Exclusive) ForceUnlock(ctx context.Context) error {
-	if err := x.Made(); err != nil {
+	if err := x.CheckArgs(); err != nil {
 		return x.Explain("force unlock", err)
 	}
 	return x.Base.ForceUnlock(ctx, x.table.CompatibleKinds, func(hold, told string) wire.Call {
 		return wire.Call{
 			Script: x.table.Force,
-			Keys:   x.lock.Keys.All,
-			Args:   []string{hold, x.Session.PublishCommandsIn(x.Layout), x.lock.Keys.Channel, told, x.Floor},
+			Keys:   x.acquirer.Keys.All,
+			Args:   []string{hold, x.Session.PublishCommandsIn(x.Layout), x.acquirer.Keys.Channel, told, x.Floor},
 		}
 	})
 }
@@ -143,14 +143,14 @@ func (x *Exclusive) ForceUnlock(ctx context.Context) error {
 // Place returns the position of the lock in the order of all locks, for package multilock. Locks with the
 // same name and realm are one lock.
 func (x *Exclusive) Place() signalbox.Place {
-	if x.Made() != nil {
+	if x.CheckArgs() != nil {
 		return signalbox.Place{}
 	}
 	var together session.ManyAcquirer
 	if x.table.AcquireMany != nil {
-		together = (*gatherer)(x)
+		together = (*manyAcquirer)(x)
 	}
-	return x.Base.Place(x.lock.Realm.Kind, session.ExclusiveAccess, together)
+	return x.Base.Place(x.acquirer.Realm.Kind, session.ExclusiveAccess, together)
 }
 
 const (
@@ -196,7 +196,7 @@ func (x *Exclusive) waitersAfter(ctx context.Context, after string) (wire.Reply,
 	}
 	reply, err := x.Session.Runner.Run(ctx, wire.Call{
 		Script: x.table.Waiters,
-		Keys:   x.lock.Keys.All[1:], // without the holder
+		Keys:   x.acquirer.Keys.All[1:], // without the holder
 		Args:   []string{after, strconv.Itoa(waitersPage), ticketSize},
 	})
 	return reply, CutShort(ctx, err)
@@ -221,16 +221,16 @@ func (x *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter
 
 // goroutines returns how many goroutines wait by a ticket of this session, or 0 if that is not known.
 func (x *Exclusive) goroutines(ticket string) int {
-	of, is := x.lock.Kind.Granter.(lines)
+	of, is := x.acquirer.Manager.Granter.(registryAdapter)
 	if !is {
 		return 0
 	}
 	like := of.ShareKeyOf(ticket)
-	if like == (local.Request{}) {
+	if like == (local.ShareKey{}) {
 		return 0
 	}
-	queues := x.lock.Kind.Queues
-	q := queues.Use(x.lock.Keys.Holder)
+	queues := x.acquirer.Manager.LocalQueues
+	q := queues.Use(x.acquirer.Keys.Holder)
 	defer queues.Done(q)
 	return q.Waiters(like)
 }

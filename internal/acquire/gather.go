@@ -11,46 +11,46 @@ import (
 )
 
 // maxTogether bounds how many locks one script acquires: 64 locks keep a server busy for some 0.1 ms.
-const maxTogether = 64
+const maxMany = 64
 
 // gatherer is an Exclusive that is acquired together with others.
-type gatherer Exclusive
+type manyAcquirer Exclusive
 
 // Gather implements session.Gatherer.
 //
 // The caller waits for this lock while it holds none of those behind: they are tried, never waited for. So a waiter holds
 // only what is before it in order.
-func (g *gatherer) AcquireMany(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
-	leases, _ := g.together(ctx, behind) // what went wrong is found out by the call for this lock alone
+func (g *manyAcquirer) AcquireMany(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
+	leases, _ := g.acquireTogether(ctx, behind) // what went wrong is found out by the call for this lock alone
 	if len(leases) > 0 {
 		return leases, nil
 	}
-	return some((*Exclusive)(g).Acquire(ctx))
+	return asList((*Exclusive)(g).Acquire(ctx))
 }
 
 // TryGather implements session.Gatherer. It does not repeat a call that may have been executed: the second
 // call could find the lock held by the first one.
-func (g *gatherer) TryAcquireMany(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
-	leases, err := g.together(ctx, behind)
+func (g *manyAcquirer) TryAcquireMany(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
+	leases, err := g.acquireTogether(ctx, behind)
 	switch {
 	case len(leases) > 0:
 		return leases, nil
 	case err != nil && wire.Judge(err) == wire.Unknown && !wire.CrossSlot(err):
 		return nil, CutShort(ctx, err)
 	}
-	return some((*Exclusive)(g).TryAcquire(ctx))
+	return asList((*Exclusive)(g).TryAcquire(ctx))
 }
 
 // together acquires the lock, and as many of those behind as one call gets.
-func (g *gatherer) together(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
+func (g *manyAcquirer) acquireTogether(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
 	x := (*Exclusive)(g)
 	if batch := x.batch(ctx, behind); len(batch) > 1 {
-		return together(ctx, batch)
+		return acquireTogether(ctx, batch)
 	}
 	return nil, nil
 }
 
-func some(lease hold.Lease, err error) ([]hold.Lease, error) {
+func asList(lease hold.Lease, err error) ([]hold.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -58,34 +58,34 @@ func some(lease hold.Lease, err error) ([]hold.Lease, error) {
 }
 
 // batch returns the lock, and those locks behind it that the same script can acquire.
-func (x *Exclusive) batch(ctx context.Context, behind []session.ManyAcquirer) []*Lock {
-	if !x.goesTogether(ctx) {
+func (x *Exclusive) batch(ctx context.Context, behind []session.ManyAcquirer) []*Acquirer {
+	if !x.joinsMany(ctx) {
 		return nil
 	}
-	batch, spans := []*Lock{&x.lock}, false
+	batch, spans := []*Acquirer{&x.acquirer}, false
 	for _, other := range behind {
-		g, is := other.(*gatherer)
+		g, is := other.(*manyAcquirer)
 		next := (*Exclusive)(g)
-		if !is || len(batch) == maxTogether || next.lock.BatchKey() != x.lock.BatchKey() || !next.goesTogether(ctx) {
+		if !is || len(batch) == maxMany || next.acquirer.BatchKey() != x.acquirer.BatchKey() || !next.joinsMany(ctx) {
 			break
 		}
-		if next.lock.Keys.Slot != x.lock.Keys.Slot && !spans {
+		if next.acquirer.Keys.Slot != x.acquirer.Keys.Slot && !spans {
 			// At the shard of another key the script would acquire a lock that another session may hold.
 			if spans = x.Session.Runner.CertainlySpansSlots(ctx); !spans {
 				break
 			}
 		}
-		batch = append(batch, &next.lock)
+		batch = append(batch, &next.acquirer)
 	}
 	return batch
 }
 
 // goesTogether reports whether one script may acquire the lock with others: it waits for no replicas, and ctx
 // does not carry it.
-func (x *Exclusive) goesTogether(ctx context.Context) bool {
-	if ctx == nil || ctx.Err() != nil || x.Made() != nil || x.Replicas.Count > 0 {
+func (x *Exclusive) joinsMany(ctx context.Context) bool {
+	if ctx == nil || ctx.Err() != nil || x.CheckArgs() != nil || x.Replicas.Count > 0 {
 		return false
 	}
-	_, carried := hold.Carried(ctx, x.lock.Realm, x.Names.Holder)
+	_, carried := hold.Carried(ctx, x.acquirer.Realm, x.Names.Holder)
 	return !carried
 }

@@ -20,61 +20,61 @@ import (
 //
 // Exactly one of Vacated and Lost ends it: Vacated continues only if it stopped the term, and a stopped term
 // does not report its end.
-type held struct {
+type heldLock struct {
 	hold.Hold
 
-	lock    *Lock
-	queue   queue.Requester
-	attempt queue.ServerHold
-	lasts   time.Duration // for how long the server may keep the hold after a renewal, or after the grant
+	acquirer   *Acquirer
+	queue      queue.Requester
+	serverHold queue.ServerHold
+	serverLife time.Duration // for how long the server may keep the hold after a renewal, or after the grant
 
-	local *local.Queue // in which goroutines of the process wait for it; nil if they have tickets of their own
+	localQueue *local.Queue // in which goroutines of the process wait for it; nil if they have tickets of their own
 	// turnEnds is when the hold is handed over no more, on the monotonic clock. Only the goroutine that begins or vacates
 	// the hold writes it; those follow each other, ordered by the lock of the queue.
 	turnEnds time.Duration
 }
 
 // Vacated implements hold.Home: the last lease was unlocked.
-func (n *held) Vacated(now clock.Instant) error {
-	if n.local != nil {
-		switch n.local.Pass(now, n.lock.Request.ShareKey, n) {
-		case local.Passed:
+func (n *heldLock) Vacated(now clock.Instant) error {
+	if n.localQueue != nil {
+		switch n.localQueue.HandOver(now, n.acquirer.Request.ShareKey, n) {
+		case local.HandedOver:
 			return nil
 		case local.Refused:
-			return n.spent(now)
-		case local.Unwanted:
+			return n.endTurn(now)
+		case local.NoWaiter:
 		}
 	}
 	return n.release(now)
 }
 
 // release releases the hold.
-func (n *held) release(now clock.Instant) error {
+func (n *heldLock) release(now clock.Instant) error {
 	patience := n.patience(now)
 	defer patience.End()
 	return n.releaseWithin(patience, now, errs.ErrLostGone)
 }
 
 // used returns the stamp of the last token that was used.
-func (n *held) used() wire.Stamp { return wire.StampOf(n.Token()) }
+func (n *heldLock) lastUsed() wire.Stamp { return wire.StampOf(n.Token()) }
 
 // releaseWithin releases the hold, and waits for the reply as long as patience lasts. It returns gone if the
 // server replies that the hold no longer exists.
-func (n *held) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
+func (n *heldLock) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
 	if err := n.Term.Stop(now); err != nil {
 		return err // it was lost before it could be released; Lost does the rest
 	}
-	defer n.over()
+	defer n.finish()
 	// A renewal may have been executed as late as now: the hold ends after lasts at the latest.
-	had, err := n.attempt.Release(patience, n.used(), n.lasts)
-	return n.released(had, err, gone)
+	had, err := n.serverHold.Release(patience, n.lastUsed(), n.serverLife)
+	return n.releaseError(had, err, gone)
 }
 
 // released returns the error of a release: gone if the server says that the hold had the lock no more.
-func (n *held) released(had bool, err, gone error) error {
+func (n *heldLock) releaseError(had bool, err, gone error) error {
 	switch {
 	case err != nil:
-		return n.lock.Base.Unconfirmed(clock.Now().Add(n.lasts), err)
+		return n.acquirer.Base.Unconfirmed(clock.Now().Add(n.serverLife), err)
 	case !had:
 		return gone
 	}
@@ -82,39 +82,39 @@ func (n *held) released(had bool, err, gone error) error {
 }
 
 // patience returns how long a call about this hold is waited for.
-func (n *held) patience(now clock.Instant) *session.Patience {
-	return n.lock.Base.Session.PatientUnlock(n.Term.Deadline().Until(now))
+func (n *heldLock) patience(now clock.Instant) *session.Patience {
+	return n.acquirer.Base.Session.PatientUnlock(n.Term.Deadline().Until(now))
 }
 
 // Lost implements hold.Home: the term ended under the holder. If the hold may still exist it is released, so
 // that the next waiter need not wait until it expires.
-func (n *held) Lost(end renewal.End) {
-	n.lock.Base.LogLost(end)
-	n.attempt.Abandon()
-	n.over()
+func (n *heldLock) Lost(end renewal.End) {
+	n.acquirer.Base.LogLost(end)
+	n.serverHold.Abandon()
+	n.finish()
 }
 
-func (n *held) over() {
+func (n *heldLock) finish() {
 	n.leaveLocal()
-	n.lock.leave(n.queue)
+	n.acquirer.leave(n.queue)
 }
 
 // leaveLocal counts the hold out of the queue of this process.
-func (n *held) leaveLocal() {
-	if n.local != nil {
-		n.local.Ended(n.lock.Request.ShareKey)
-		n.lock.Kind.Queues.Done(n.local)
+func (n *heldLock) leaveLocal() {
+	if n.localQueue != nil {
+		n.localQueue.HoldEnded(n.acquirer.Request.ShareKey)
+		n.acquirer.Manager.LocalQueues.Done(n.localQueue)
 	}
 }
 
 // Named implements hold.Namer.
-func (n *held) Named(op string, err error) error { return n.lock.Base.Named(op, err) }
+func (n *heldLock) Named(op string, err error) error { return n.acquirer.Base.Named(op, err) }
 
 // Superseded implements queue.Tenant.
-func (n *held) Superseded() { n.Term.Gone() }
+func (n *heldLock) Superseded() { n.Term.Gone() }
 
 // Evict implements queue.Tenant.
-func (n *held) Evict(cause error) { n.lock.Base.Evict(&n.Hold, cause) }
+func (n *heldLock) Evict(cause error) { n.acquirer.Base.Evict(&n.Hold, cause) }
 
 // Recheck implements queue.Tenant.
-func (n *held) Recheck() { n.Term.Recheck() }
+func (n *heldLock) Recheck() { n.Term.Recheck() }

@@ -18,28 +18,28 @@ import (
 )
 
 // Kind is one kind of lock in one session.
-type Kind struct {
+type Manager struct {
 	queue.Granter
 
 	// Renew lengthens the life of holds.
 	Renew *scripts.Script
 	// Named returns what renewals call the hold of an attempt.
-	Named func(a queue.ServerHold) string
+	RenewalName func(a queue.ServerHold) string
 	// Queues hold the goroutines of the process that wait, and count them.
-	Queues *local.Table
+	LocalQueues *local.Table
 	// Passing is how holds are handed over inside the process, if they are.
-	Passing *Passing
+	Turns *TurnPolicy
 	// Share asks whether goroutines may continue to share a hold; nil if none is shared.
 	Share *scripts.Script
 	// Gather acquires locks together, and Scatter releases holds together; see queue.Gather and
 	// queue.Scatter. They are nil if each lock is acquired and released alone.
-	Gather, Scatter *scripts.Script
+	AcquireMany, ReleaseMany *scripts.Script
 }
 
 // Lock is one lock of a kind: the caller's session, the request, and the realm in which the lease counts. It
 // is written once.
-type Lock struct {
-	Kind    *Kind
+type Acquirer struct {
+	Manager *Manager
 	Base    *Base
 	Keys    queue.LockKeys
 	Realm   *hold.Realm
@@ -48,9 +48,9 @@ type Lock struct {
 
 // Take blocks until the caller holds the lock. If the question for replicas had no reply, Take releases the
 // hold and waits again.
-func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
+func (l *Acquirer) Acquire(ctx context.Context) (hold.Lease, error) {
 	for fails := 0; ; fails++ {
-		lease, err := l.take(ctx)
+		lease, err := l.acquireOnce(ctx)
 		if err == nil || l.Base.Replicas.Count == 0 || ctx.Err() != nil || wire.Judge(err) == wire.Final {
 			return lease, err
 		}
@@ -59,21 +59,21 @@ func (l *Lock) Take(ctx context.Context) (hold.Lease, error) {
 }
 
 // take is Take without the repetition.
-func (l *Lock) take(ctx context.Context) (hold.Lease, error) {
+func (l *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 	if err := l.Base.Session.Begin(); err != nil {
 		return hold.Lease{}, err
 	}
 	defer l.Base.Session.End() // what it gets is counted on its own
-	q := l.Kind.Queues.Use(l.Keys.Holder)
-	defer l.Kind.Queues.Done(q)
-	if l.meets() {
-		return l.Kind.Queues.Take(ctx, q, l.Request.ShareKey, l)
+	q := l.Manager.LocalQueues.Use(l.Keys.Holder)
+	defer l.Manager.LocalQueues.Done(q)
+	if l.sharesTickets() {
+		return l.Manager.LocalQueues.Acquire(ctx, q, l.Request.ShareKey, l)
 	}
-	return q.TakeAlone(ctx, l.Request.Shared, l)
+	return q.AcquireAlone(ctx, l.Request.Shared, l)
 }
 
 // Ready implements local.Source.
-func (l *Lock) Ready(waiters int) error {
+func (l *Acquirer) Admit(waiters int) error {
 	if most := l.Base.MaxWaiters; most > 0 && waiters >= most {
 		return fmt.Errorf("%w: %d: WithMaxWaiters allows %d", errs.ErrBusy, waiters, most)
 	}
@@ -81,120 +81,120 @@ func (l *Lock) Ready(waiters int) error {
 }
 
 // Try acquires the lock if it is free and has no earlier waiter, or enters a hold that the session shares.
-func (l *Lock) Try(ctx context.Context) (hold.Lease, error) {
-	if lease, ok := l.share(ctx); ok {
+func (l *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
+	if lease, ok := l.joinShared(ctx); ok {
 		return lease, nil
 	}
-	e, err := l.enter()
+	e, err := l.beginTry()
 	if err != nil {
 		return hold.Lease{}, err
 	}
 	a, err := e.queue.Try(ctx, l.Request)
 	var lease hold.Lease
 	if err == nil {
-		lease, err = l.begin(ctx, e.queue, a, 0)
+		lease, err = l.beginHold(ctx, e.queue, a, 0)
 	}
-	e.left(err == nil)
+	e.end(err == nil)
 	return lease, CutShort(ctx, err)
 }
 
 // entered is a lock that the caller may ask the server for, and does not wait for.
-type entered struct {
-	lock  *Lock
-	local *local.Queue
-	queue queue.Requester
+type tryCall struct {
+	acquirer   *Acquirer
+	localQueue *local.Queue
+	queue      queue.Requester
 }
 
 // enter counts the caller in, unless goroutines of this session are before it.
-func (l *Lock) enter() (e entered, err error) {
-	e = entered{lock: l, local: l.Kind.Queues.Use(l.Keys.Holder)}
-	if !e.local.Try(l.Request.ShareKey) {
-		l.Kind.Queues.Done(e.local)
+func (l *Acquirer) beginTry() (e tryCall, err error) {
+	e = tryCall{acquirer: l, localQueue: l.Manager.LocalQueues.Use(l.Keys.Holder)}
+	if !e.localQueue.BeginTry(l.Request.ShareKey) {
+		l.Manager.LocalQueues.Done(e.localQueue)
 		return e, errs.ErrHeldHere
 	}
 	if err = l.Base.Session.Begin(); err != nil {
-		e.leftLocal()
+		e.leaveLocal()
 		return e, err
 	}
-	e.queue = l.Kind.Use(&l.Keys)
+	e.queue = l.Manager.Use(&l.Keys)
 	return e, nil
 }
 
 // left counts the caller out. What it got is counted on its own.
-func (e entered) left(hasHold bool) { //nolint:revive // a fact, not a switch
+func (e tryCall) end(hasHold bool) { //nolint:revive // a fact, not a switch
 	if !hasHold {
-		e.lock.leave(e.queue)
+		e.acquirer.leave(e.queue)
 	}
-	e.leftLocal()
+	e.leaveLocal()
 }
 
 // leftLocal counts the caller out of the queue of this process.
-func (e entered) leftLocal() {
-	e.local.Tried(e.lock.Request.ShareKey)
-	e.lock.Kind.Queues.Done(e.local)
+func (e tryCall) leaveLocal() {
+	e.localQueue.EndTry(e.acquirer.Request.ShareKey)
+	e.acquirer.Manager.LocalQueues.Done(e.localQueue)
 }
 
 // Candidate waits for the lock. One goroutine at a time uses it; that goroutine waits, and begins the hold or
 // leaves.
-type Candidate struct {
-	lock    *Lock
-	queue   queue.Requester
-	place   queue.WaitingRequest
-	atOnce  bool                // the first reply granted the lock
-	queued  clock.Instant       // when it began to wait; zero if the lock was granted at once
-	undated wire.NoDeadline     // of the first Enter
-	room    queue.QueuedRequest // for place
+type serverTicket struct {
+	acquirer   *Acquirer
+	queue      queue.Requester
+	request    queue.WaitingRequest
+	atOnce     bool                // the first reply granted the lock
+	joinedAt   clock.Instant       // when it began to wait; zero if the lock was granted at once
+	undated    wire.NoDeadline     // of the first Enter
+	requestBuf queue.QueuedRequest // for place
 }
 
 // Stand returns a candidate, or the reason why the session accepts none.
-func (l *Lock) Stand() (*Candidate, error) {
+func (l *Acquirer) newTicket() (*serverTicket, error) {
 	if err := l.Base.Session.Begin(); err != nil {
 		return nil, err
 	}
-	c := &Candidate{lock: l, queue: l.Kind.Use(&l.Keys)}
-	c.place = c.queue.Prepare(l.Request, &c.room)
+	c := &serverTicket{acquirer: l, queue: l.Manager.Use(&l.Keys)}
+	c.request = c.queue.Prepare(l.Request, &c.requestBuf)
 	return c, nil
 }
 
 // Ended returns the error for a goroutine whose ctx has ended while another one waited for both.
-func (c *Candidate) Ended(ctx context.Context) error { return c.place.Ended(ctx) }
+func (c *serverTicket) Ended(ctx context.Context) error { return c.request.Ended(ctx) }
 
 // Wait blocks until the lock is granted, or returns why it is not. Call Begin or Wait after it.
-func (c *Candidate) Wait(ctx context.Context) error { return c.place.Wait(ctx) }
+func (c *serverTicket) Wait(ctx context.Context) error { return c.request.Wait(ctx) }
 
 // Begin leaves the queue with what was granted, even if the grant came in the instant in which waiting failed
 // with err. It returns the first lease, or why it has no lease.
-func (c *Candidate) Begin(ctx context.Context, err error) (hold.Lease, error) {
-	if a := c.place.Leave(); a != nil {
+func (c *serverTicket) BeginHold(ctx context.Context, err error) (hold.Lease, error) {
+	if a := c.request.Leave(); a != nil {
 		var lease hold.Lease
-		if lease, err = c.lock.begin(ctx, c.queue, a, c.waited(a)); err == nil {
+		if lease, err = c.acquirer.beginHold(ctx, c.queue, a, c.waited(a)); err == nil {
 			if !c.atOnce {
 				lease.Queued()
 			}
 			return lease, nil
 		}
 	}
-	c.lock.leave(c.queue)
+	c.acquirer.leave(c.queue)
 	return hold.Lease{}, err
 }
 
 // waited returns how long the candidate waited for its grant.
-func (c *Candidate) waited(a queue.ServerHold) time.Duration {
-	if c.queued.IsZero() {
+func (c *serverTicket) waited(a queue.ServerHold) time.Duration {
+	if c.joinedAt.IsZero() {
 		return 0
 	}
-	return a.Grant().Read.Mono() - c.queued.Mono()
+	return a.Grant().Read.Mono() - c.joinedAt.Mono()
 }
 
 // leave counts a call that failed, or a hold that is over, out of the queue and the session.
-func (l *Lock) leave(q queue.Requester) {
+func (l *Acquirer) leave(q queue.Requester) {
 	q.Done()
 	l.Base.Session.End()
 }
 
 // begin makes the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too few
 // replicas have it, or if the session closed meanwhile.
-func (l *Lock) begin(ctx context.Context, q queue.Requester, a queue.ServerHold, waited time.Duration) (hold.Lease, error) {
+func (l *Acquirer) beginHold(ctx context.Context, q queue.Requester, a queue.ServerHold, waited time.Duration) (hold.Lease, error) {
 	if err := l.replicate(ctx, a); err != nil {
 		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
 		// If ctx ends meanwhile, the release continues in the background.
@@ -205,42 +205,42 @@ func (l *Lock) begin(ctx context.Context, q queue.Requester, a queue.ServerHold,
 		a.Abandon()
 		return hold.Lease{}, err
 	}
-	return l.start(q, a, clock.Instant{}, waited), nil
+	return l.startHold(q, a, clock.Instant{}, waited), nil
 }
 
 // start makes the hold that was granted to a ticket that had waited for so long. It ends by until at the latest, unless
 // until is the zero Instant.
-func (l *Lock) start(q queue.Requester, a queue.ServerHold, until clock.Instant, waited time.Duration) hold.Lease {
-	n := &held{lock: l, queue: q, attempt: a}
+func (l *Acquirer) startHold(q queue.Requester, a queue.ServerHold, until clock.Instant, waited time.Duration) hold.Lease {
+	n := &heldLock{acquirer: l, queue: q, serverHold: a}
 	grant := a.Grant()
-	if l.meets() {
-		n.local, n.turnEnds = l.Kind.Queues.Use(l.Keys.Holder), grant.Read.Mono()+l.Kind.Passing.turn(waited)
-		n.local.Began(l.Request.ShareKey)
+	if l.sharesTickets() {
+		n.localQueue, n.turnEnds = l.Manager.LocalQueues.Use(l.Keys.Holder), grant.Read.Mono()+l.Manager.Turns.length(waited)
+		n.localQueue.HoldBegan(l.Request.ShareKey)
 	}
 	first, last := grant.Tokens()
 	lease := n.Hold.Begin(n, l.Realm, first, lastOf(first, last, waited))
 	terms, life, sent := l.terms(grant)
-	terms.Hold = l.Kind.Named(a)
+	terms.Hold = l.Manager.RenewalName(a)
 	if !until.IsZero() {
 		terms.Until = until
 		terms.Renewed = terms.Renewed && !terms.Fixed // it was given all that is left
 	}
-	n.lasts = max(terms.Life, grant.Life)
+	n.serverLife = max(terms.Life, grant.Life)
 	n.Term.Init(l.Base.Session.Keeper, &n.Hold, terms, life, sent)
 	a.Begin(n) // from here on Close finds it
 	n.Term.Start(sent, life)
 	if err := l.Base.Session.EvictionError(); err != nil {
 		n.Term.Break(err, false)
 	}
-	if n.local != nil {
-		n.local.Open(l.Request.ShareKey, lease)
+	if n.localQueue != nil {
+		n.localQueue.ShareHold(l.Request.ShareKey, lease)
 	}
 	return lease
 }
 
 // replicate waits until enough replicas have the hold, if the options ask for that. The wait takes time
 // from the hold, so replicate renews it in the same round trip.
-func (l *Lock) replicate(ctx context.Context, a queue.ServerHold) error {
+func (l *Acquirer) replicate(ctx context.Context, a queue.ServerHold) error {
 	if l.Base.Replicas.Count == 0 {
 		return nil
 	}
@@ -248,9 +248,9 @@ func (l *Lock) replicate(ctx context.Context, a queue.ServerHold) error {
 	set := &l.Base.Terms
 	sent, life := clock.Now(), min(set.First()+l.Base.Replicas.Wait, set.Life())
 	reply, shortfall, err := l.Base.Session.RunReplicated(ctx, wire.Call{
-		Script: l.Kind.Renew,
+		Script: l.Manager.Renew,
 		Keys:   []string{l.Keys.Holder},
-		Args:   []string{l.Kind.Named(a), wire.Milliseconds(life)},
+		Args:   []string{l.Manager.RenewalName(a), wire.Milliseconds(life)},
 	}, l.Base.Replicas)
 	if err == nil && reply.Code() != wire.Done {
 		err = errs.ErrLostGone
@@ -263,10 +263,10 @@ func (l *Lock) replicate(ctx context.Context, a queue.ServerHold) error {
 }
 
 // terms returns what the hold is to keep, and for how long it has the lock to begin with, from when.
-func (l *Lock) terms(grant queue.Grant) (terms renewal.Terms, life time.Duration, sent clock.Instant) {
+func (l *Acquirer) terms(grant queue.Grant) (terms renewal.Terms, life time.Duration, sent clock.Instant) {
 	set := l.Base.Terms
 	life, sent = grant.Life, grant.Sent
-	terms = renewal.Terms{Script: l.Kind.Renew, Key: l.Keys.Holder, Life: set.Lease, Renewed: true}
+	terms = renewal.Terms{Script: l.Manager.Renew, Key: l.Keys.Holder, Life: set.Lease, Renewed: true}
 	switch {
 	case set.Fixed:
 		// If the grant gives less time than was asked for, one renewal gives the rest, and no more.

@@ -26,16 +26,16 @@ import (
 const patience = 20 * time.Second
 
 // place is a server, and a proxy before it.
-type place struct {
+type requestAdapter struct {
 	*testing.T
 
 	server *redistest.Server
 	proxy  *redistest.Proxy
 }
 
-func newPlace(t *testing.T) *place {
+func newPlace(t *testing.T) *requestAdapter {
 	t.Helper()
-	p := &place{T: t, server: redistest.Start(t)}
+	p := &requestAdapter{T: t, server: redistest.Start(t)}
 	p.proxy = redistest.NewProxy(t, p.server.Addr())
 	redistest.LoadScripts(t, p.server)
 	p.proxy.SetMatch(func(request []string) bool { return len(request) > 1 && request[1] == scripts.SemaphoreSplit.SHA1 })
@@ -44,20 +44,20 @@ func newPlace(t *testing.T) *place {
 
 // user is one session that uses the semaphore "a", of three permits.
 type user struct {
-	place   *place
+	place   *requestAdapter
 	session *signalbox.Session
 	options []signalbox.LockOption
-	kind    *acquire.Kind
+	kind    *acquire.Manager
 	realm   hold.Realm
 }
 
 // join returns a session behind the proxy, whose leases have these options.
-func (p *place) join(options ...signalbox.LockOption) *user {
+func (p *requestAdapter) join(options ...signalbox.LockOption) *user {
 	p.Helper()
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
 	u := &user{place: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Handle)(u.session).Session()
-	kind := acquire.NewKind(s, layout.Native(), &layout.Native().Semaphore.Kind, nil)
+	kind := acquire.NewManager(s, layout.Native(), &layout.Native().Semaphore.Kind, nil)
 	session.RegistryOf(s, "semaphore", func() queue.Granter { return kind.Granter })
 	u.kind = &kind
 	p.Cleanup(func() {
@@ -69,12 +69,12 @@ func (p *place) join(options ...signalbox.LockOption) *user {
 }
 
 // wanting returns a wish for n permits.
-func (u *user) wanting(n int) *acquire.Lock {
+func (u *user) wanting(n int) *acquire.Acquirer {
 	u.place.Helper()
 	base := acquire.Make(u.session, "a", session.Semaphore, u.options)
 	require.NoError(u.place, base.Check())
-	return &acquire.Lock{
-		Kind: u.kind, Base: &base, Realm: &u.realm, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Kind, nil),
+	return &acquire.Acquirer{
+		Manager: u.kind, Base: &base, Realm: &u.realm, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Kind, nil),
 		Request: &queue.Request{Life: base.Terms.Life(), FloorTTL: base.Floor, Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Shared: true},
 	}
 }
@@ -82,7 +82,7 @@ func (u *user) wanting(n int) *acquire.Lock {
 // has acquires all permits.
 func (u *user) has() hold.Lease {
 	u.place.Helper()
-	lease, err := u.wanting(3).Try(u.place.T.Context())
+	lease, err := u.wanting(3).TryAcquire(u.place.T.Context())
 	require.NoError(u.place, err)
 	return lease
 }
@@ -102,7 +102,7 @@ func (u *user) terms(lease hold.Lease) renewal.Terms {
 }
 
 // holds returns how many holds the server has.
-func (p *place) holds() (n int) {
+func (p *requestAdapter) holds() (n int) {
 	p.Helper()
 	list, _ := p.server.MustDo(p, "ZRANGE", "sb:{a}:permits", 0, -1).([]any)
 	for _, member := range list {

@@ -14,10 +14,10 @@ import (
 // Like returns the request with which goroutines wait for a lock that uses g, if its holds are to be what r
 // says: handed over, shared, or neither if r is zero. Without a queue at the server one goroutine tries at a
 // time, with the request own, unless each has a channel of its own.
-func Like(g *layout.Kind, r, own local.Request) local.Request {
-	c, none := g.Retry, local.Request{}
+func ShareKeyFor(g *layout.Kind, r, own local.ShareKey) local.ShareKey {
+	c, none := g.Retry, local.ShareKey{}
 	switch {
-	case c == nil, r.Way == local.Shared, c.HandsOver && r != none:
+	case c == nil, r.Policy == local.Shared, c.HandsOver && r != none:
 		return r
 	case c.ChannelPerWaiter:
 		return none
@@ -26,20 +26,20 @@ func Like(g *layout.Kind, r, own local.Request) local.Request {
 }
 
 // meets reports whether the goroutines that wait for l wait for each other: one of them at a time asks the server.
-func (l *Lock) meets() bool { return l.Request.ShareKey != local.Request{} }
+func (l *Acquirer) sharesTickets() bool { return l.Request.ShareKey != local.ShareKey{} }
 
 // share returns a lease of the hold that the session shares, if there is one that may be shared further.
-func (l *Lock) share(ctx context.Context) (hold.Lease, bool) {
-	if l.Request.ShareKey.Way != local.Shared {
+func (l *Acquirer) joinShared(ctx context.Context) (hold.Lease, bool) {
+	if l.Request.ShareKey.Policy != local.Shared {
 		return hold.Lease{}, false
 	}
-	q := l.Kind.Queues.Use(l.Keys.Holder)
-	defer l.Kind.Queues.Done(q)
-	return q.Share(ctx, l.Request.ShareKey, l)
+	q := l.Manager.LocalQueues.Use(l.Keys.Holder)
+	defer l.Manager.LocalQueues.Done(q)
+	return q.JoinShared(ctx, l.Request.ShareKey, l)
 }
 
 // Share implements local.Sharer.
-func (l *Lock) Share(ctx context.Context, lease hold.Lease) bool {
-	reply, err := l.Base.Session.Runner.Run(ctx, wire.Call{Script: l.Kind.Share, Keys: l.Keys.All, Args: []string{lease.Name()}})
+func (l *Acquirer) MayShare(ctx context.Context, lease hold.Lease) bool {
+	reply, err := l.Base.Session.Runner.Run(ctx, wire.Call{Script: l.Manager.Share, Keys: l.Keys.All, Args: []string{lease.Name()}})
 	return err == nil && reply.Code() == wire.Done
 }

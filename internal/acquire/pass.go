@@ -17,13 +17,13 @@ import (
 )
 
 // Passing is how holds of one kind are handed over inside the process.
-type Passing struct {
+type TurnPolicy struct {
 	// Yield asks whether a hold may be handed over further; see queue.Attempt.Yield. It is nil for kinds that release the hold
 	// instead, and queue again.
 	Yield *scripts.Script
 	// cost is a moving average of how long it takes to hand the lock to another process, in nanoseconds. It is 0 for kinds
 	// that are not queued again in the release: their turns are the longest.
-	cost atomic.Int64
+	handOffCost atomic.Int64
 }
 
 const (
@@ -48,8 +48,8 @@ const (
 // A ticket waits for the turns of all others, so all of them see about the same wait, and shorten their turns alike. The
 // longest turn shrinks with the cube of the wait: N tickets settle where N turns are the wait, at 0.35 s for 100 tickets and
 // 0.63 s for 1,000. It depends on nothing else, so the turns of all sessions are equal, whatever each of them has measured.
-func (p *Passing) turn(waited time.Duration) time.Duration {
-	cost := time.Duration(p.cost.Load())
+func (p *TurnPolicy) length(waited time.Duration) time.Duration {
+	cost := time.Duration(p.handOffCost.Load())
 	if cost == 0 {
 		return longestTurn
 	}
@@ -76,20 +76,20 @@ func lastOf(first, last uint64, waited time.Duration) uint64 {
 }
 
 // took records how long the server needed to hand the lock to another process.
-func (p *Passing) took(d time.Duration) {
-	last := p.cost.Load()
-	p.cost.Store(max(last+(int64(d)-last)/8, 1)) // of two at once one may not count
+func (p *TurnPolicy) recordHandOff(d time.Duration) {
+	last := p.handOffCost.Load()
+	p.handOffCost.Store(max(last+(int64(d)-last)/8, 1)) // of two at once one may not count
 }
 
 // Refuse implements session.Part.
-func (k *Kind) Refuse(err error) {
-	k.Queues.Refuse(err)
+func (k *Manager) Refuse(err error) {
+	k.LocalQueues.Refuse(err)
 	k.Granter.Refuse(err)
 }
 
 // Ticket implements local.Source.
-func (l *Lock) Ticket() (local.Ticket, error) {
-	c, err := l.Stand()
+func (l *Acquirer) NewTicket() (local.Ticket, error) {
+	c, err := l.newTicket()
 	if err != nil {
 		return nil, err
 	}
@@ -97,20 +97,20 @@ func (l *Lock) Ticket() (local.Ticket, error) {
 }
 
 // Enter implements local.Ticket.
-func (c *Candidate) Join(ctx context.Context) (granted bool, err error) {
-	c.atOnce, err = c.place.Join(c.undated.Of(ctx))
-	if !c.atOnce && c.queued.IsZero() {
-		c.queued = clock.Now()
+func (c *serverTicket) Join(ctx context.Context) (granted bool, err error) {
+	c.atOnce, err = c.request.Join(c.undated.Of(ctx))
+	if !c.atOnce && c.joinedAt.IsZero() {
+		c.joinedAt = clock.Now()
 	}
 	return c.atOnce, err
 }
 
 // Leave implements local.Ticket.
-func (c *Candidate) Leave() {
-	if a := c.place.Leave(); a != nil {
+func (c *serverTicket) Leave() {
+	if a := c.request.Leave(); a != nil {
 		a.Abandon()
 	}
-	c.lock.leave(c.queue)
+	c.acquirer.leave(c.queue)
 }
 
 // yielder is a queue.Holder that can be asked about.
@@ -120,19 +120,19 @@ type yielder interface {
 }
 
 // Give implements local.Giver.
-func (n *held) Give(now clock.Instant) (hold.Lease, bool) {
-	if now.Mono() >= n.turnEnds || n.lock.Base.Session.Ready() != nil {
+func (n *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
+	if now.Mono() >= n.turnEnds || n.acquirer.Base.Session.Ready() != nil {
 		return hold.Lease{}, false
 	}
 	return n.Pass(now)
 }
 
 // spent ends a turn: goroutines wait here, and the hold is not handed over to them any more.
-func (n *held) spent(now clock.Instant) error {
-	if a, is := n.attempt.(yielder); is && n.lock.Kind.Passing.Yield != nil {
+func (n *heldLock) endTurn(now clock.Instant) error {
+	if a, is := n.serverHold.(yielder); is && n.acquirer.Manager.Turns.Yield != nil {
 		return n.yield(now, a)
 	}
-	if a, is := n.attempt.(queue.Requeuer); is && n.lock.Base.Session.Begin() == nil {
+	if a, is := n.serverHold.(queue.Requeuer); is && n.acquirer.Base.Session.Begin() == nil {
 		return n.requeue(now, a)
 	}
 	return n.release(now)
@@ -140,35 +140,35 @@ func (n *held) spent(now clock.Instant) error {
 
 // requeue releases the hold and queues the session again, in one call. What that gets, a ticket or the lock, goes to a
 // waiter. The session counts the candidate.
-func (n *held) requeue(now clock.Instant, a queue.Requeuer) error {
-	l := n.lock
+func (n *heldLock) requeue(now clock.Instant, a queue.Requeuer) error {
+	l := n.acquirer
 	if err := n.Term.Stop(now); err != nil {
 		l.Base.Session.End()
 		return err // it was lost before; Lost sees to the rest
 	}
-	defer n.over()
+	defer n.finish()
 	patience := n.patience(now)
 	defer patience.End()
-	place, had, err := a.Requeue(patience, n.used(), n.lasts)
+	place, had, err := a.Requeue(patience, n.lastUsed(), n.serverLife)
 	if err == nil {
-		l.Kind.Passing.took(clock.Now().Mono() - now.Mono())
+		l.Manager.Turns.recordHandOff(clock.Now().Mono() - now.Mono())
 	}
 	if place == nil {
 		l.Base.Session.End()
-	} else if c := (&Candidate{lock: l, queue: l.Kind.Use(&l.Keys), place: place, queued: now}); !n.local.Send(l.Request.ShareKey, c) {
+	} else if c := (&serverTicket{acquirer: l, queue: l.Manager.Use(&l.Keys), request: place, joinedAt: now}); !n.localQueue.AssignTicket(l.Request.ShareKey, c) {
 		c.Leave()
 	}
-	return n.released(had, err, errs.ErrLostGone)
+	return n.releaseError(had, err, errs.ErrLostGone)
 }
 
 // yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
-func (n *held) yield(sent clock.Instant, a yielder) error {
-	l := n.lock
+func (n *heldLock) yield(sent clock.Instant, a yielder) error {
+	l := n.acquirer
 	// Half of the rest: without a reply, the release has to begin before the term ends, which was unlocked in
 	// time.
 	patience := l.Base.Session.PatientUnlock(n.Term.Deadline().Until(sent) / 2)
 	defer patience.End()
-	fate, err := a.Yield(patience, l.Kind.Passing.Yield)
+	fate, err := a.Yield(patience, l.Manager.Turns.Yield)
 	now := clock.Now()
 	switch {
 	case err != nil && wire.Judge(err) == wire.Unknown:
@@ -182,14 +182,14 @@ func (n *held) yield(sent clock.Instant, a yielder) error {
 		return errs.ErrLostGone
 	case fate == queue.YieldReleased:
 		if n.Term.Stop(now) == nil {
-			n.over()
+			n.finish()
 		}
 		return nil // released in time, whatever the clock says by now
 	}
-	if grant := n.attempt.Grant(); n.Term.Extended(grant.Life, grant.Sent) {
+	if grant := n.serverHold.Grant(); n.Term.Extended(grant.Life, grant.Sent) {
 		n.Refill(grant.Tokens())
-		n.turnEnds = grant.Read.Mono() + n.lock.Kind.Passing.turn(0)
-		if n.local.Pass(now, l.Request.ShareKey, n) == local.Passed {
+		n.turnEnds = grant.Read.Mono() + n.acquirer.Manager.Turns.length(0)
+		if n.localQueue.HandOver(now, l.Request.ShareKey, n) == local.HandedOver {
 			return nil
 		}
 	}

@@ -20,23 +20,23 @@ import (
 
 // NewKind returns the kind of lock that uses g in a session. refusal turns replies of its scripts that only
 // this kind has into errors; nil means that it has no such replies.
-func NewKind(s *session.Session, l *layout.Layout, g *layout.Kind, refusal func(wire.Reply) error) Kind {
+func NewManager(s *session.Session, l *layout.Layout, g *layout.Kind, refusal func(wire.Reply) error) Manager {
 	if refusal == nil {
 		refusal = unknown
 	}
-	k := Kind{Renew: g.Renew, Named: queue.ServerHold.Name, Queues: local.NewTable(s.Timers), Passing: new(Passing)}
+	k := Manager{Renew: g.Renew, RenewalName: queue.ServerHold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy)}
 	if named := g.RenewalName; named != nil {
-		k.Named = func(a queue.ServerHold) string { return named(a.Grant().Stamp.Text(), a.Name()) }
+		k.RenewalName = func(a queue.ServerHold) string { return named(a.Grant().Stamp.Text(), a.Name()) }
 	}
 	if g.Retry != nil {
 		k.Granter = retry.New(s, retry.Config{Retry: g.Retry, Layout: l, Refusal: refusal})
 		return k
 	}
-	k.Passing.Yield = g.Queue.Yield
+	k.Turns.Yield = g.Queue.Yield
 	if g.Queue.Requeue != nil {
-		k.Passing.cost.Store(int64(usualCost))
+		k.Turns.handOffCost.Store(int64(usualCost))
 	}
-	k.Granter = lines{queue.New(s, queue.Config{
+	k.Granter = registryAdapter{queue.New(s, queue.Config{
 		Enter: g.Queue.Enter, Poll: g.Queue.Poll, Heartbeat: g.Queue.Heartbeat, Leave: g.Queue.Leave, Drop: g.Queue.Drop, Requeue: g.Queue.Requeue,
 		Labelled: g.Queue.Labelled, Refusal: refusal,
 	})}
@@ -54,50 +54,52 @@ func KeysOf(b *Base, g *layout.Kind, room []string) queue.LockKeys {
 }
 
 // lines is a queue.Lines as a queue.Source.
-type lines struct{ *queue.Registry }
+type registryAdapter struct{ *queue.Registry }
 
-func (s lines) Use(keys *queue.LockKeys) queue.Requester { return waiting{s.Registry.Use(keys)} }
-
-// waiting is a queue.Queue as a queue.Asker.
-type waiting struct{ *queue.Queue }
-
-func (q waiting) Try(ctx context.Context, wish *queue.Request) (queue.ServerHold, error) {
-	return granted(q.Queue.Try(ctx, wish))
+func (s registryAdapter) Use(keys *queue.LockKeys) queue.Requester {
+	return queueAdapter{s.Registry.Use(keys)}
 }
 
-func (q waiting) Prepare(wish *queue.Request, room *queue.QueuedRequest) queue.WaitingRequest {
-	return place{q.Queue.Prepare(wish, room)}
+// waiting is a queue.Queue as a queue.Asker.
+type queueAdapter struct{ *queue.Queue }
+
+func (q queueAdapter) Try(ctx context.Context, wish *queue.Request) (queue.ServerHold, error) {
+	return adaptAttempt(q.Queue.Try(ctx, wish))
+}
+
+func (q queueAdapter) Prepare(wish *queue.Request, room *queue.QueuedRequest) queue.WaitingRequest {
+	return requestAdapter{q.Queue.Prepare(wish, room)}
 }
 
 // place makes a queue.Place a queue.Waiter.
-type place struct{ *queue.QueuedRequest }
+type requestAdapter struct{ *queue.QueuedRequest }
 
-func (p place) Leave() queue.ServerHold {
+func (p requestAdapter) Leave() queue.ServerHold {
 	if a := p.QueuedRequest.Leave(); a != nil {
-		return attempt{a}
+		return attemptAdapter{a}
 	}
 	return nil
 }
 
 // attempt is a queue.Attempt as a queue.Holder.
-type attempt struct{ *queue.Attempt }
+type attemptAdapter struct{ *queue.Attempt }
 
-func (a attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Request) (queue.ServerHold, error) {
-	return granted(a.Attempt.Swap(ctx, script, wish))
+func (a attemptAdapter) Swap(ctx context.Context, script *scripts.Script, wish *queue.Request) (queue.ServerHold, error) {
+	return adaptAttempt(a.Attempt.Swap(ctx, script, wish))
 }
 
 // Requeue implements queue.Requeuer.
-func (a attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (queue.WaitingRequest, bool, error) {
+func (a attemptAdapter) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (queue.WaitingRequest, bool, error) {
 	p, had, err := a.Attempt.Requeue(ctx, used, lasts)
 	if p == nil {
 		return nil, had, err
 	}
-	return place{p}, had, err
+	return requestAdapter{p}, had, err
 }
 
-func granted(a *queue.Attempt, err error) (queue.ServerHold, error) {
+func adaptAttempt(a *queue.Attempt, err error) (queue.ServerHold, error) {
 	if err != nil {
 		return nil, err
 	}
-	return attempt{a}, nil
+	return attemptAdapter{a}, nil
 }

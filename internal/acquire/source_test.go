@@ -32,7 +32,7 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 		b := acquire.MakeIn(s, "a", session.Semaphore, []signalbox.LockOption{option}, func(*layout.Layout) bool { return true })
 		require.NoError(t, b.Err)
 		for _, g := range []*layout.Kind{&l.Fair.Kind, &l.RWLock.Kind} {
-			kind := acquire.NewKind((*session.Handle)(s).Session(), l, g, nil)
+			kind := acquire.NewManager((*session.Handle)(s).Session(), l, g, nil)
 			_, contests := kind.Granter.(*retry.LockRegistry)
 			require.Equal(t, g.Retry != nil, contests, g.RegistryName)
 			require.Equal(t, g.Queue != nil, !contests, g.RegistryName)
@@ -66,14 +66,14 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		wish queue.Request
 	}{
 		"Native":   {signalbox.Native(), queue.Request{Life: time.Hour, FloorTTL: "60000", Mode: "f"}},
-		"Redisson": {signalbox.Redisson(), queue.Request{Life: time.Hour, ShareKey: local.Request{Way: local.Own, Most: 1}}},
+		"Redisson": {signalbox.Redisson(), queue.Request{Life: time.Hour, ShareKey: local.ShareKey{Policy: local.Own, MaxHolds: 1}}},
 	} {
 		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
 		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)
 		require.NoError(t, b.Ready(t.Context()))
 		ground := &b.Layout.Lock.Kind
 		keys := acquire.KeysOf(&b, ground, nil)
-		kind := acquire.NewKind((*session.Handle)(s).Session(), b.Layout, ground, nil)
+		kind := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, ground, nil)
 		q := kind.Use(&keys)
 		for name, c := range map[string]struct {
 			recheck func()

@@ -13,8 +13,8 @@ import (
 // it in one step. The lease must be the only entry of its hold and bound to nothing but an observed call. The new hold
 // has a term of its own, but keeps an end that the old one had. Swap waits as long as the old hold lasts. If
 // it fails, both holds are released in the background.
-func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {
-	n, is := lease.Home().(*held)
+func (l *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {
+	n, is := lease.Home().(*heldLock)
 	if !is {
 		return hold.Lease{}, errs.ErrNotHeld
 	}
@@ -29,16 +29,16 @@ func (l *Lock) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error
 	if !until.IsZero() {
 		wish.Life = min(wish.Life, until.Until(now)) // it is no longer for having been divided
 	}
-	a, err := n.attempt.Swap(patience, script, &wish)
+	a, err := n.serverHold.Swap(patience, script, &wish)
 	if err != nil {
-		n.attempt.Abandon()
-		n.over()
+		n.serverHold.Abandon()
+		n.finish()
 		err = errs.Join(errs.ErrLostGone, err)
 		lease.NotSucceeded(err)
 		return hold.Lease{}, err
 	}
 	n.leaveLocal()
-	next := l.start(n.queue, a, until, 0) // which replaces n in the session and in the queue
+	next := l.startHold(n.queue, a, until, 0) // which replaces n in the session and in the queue
 	next.Succeed(lease)
 	return next, nil
 }

@@ -43,7 +43,7 @@ func TestCloseWaitsForWhatWasSwapped(t *testing.T) {
 	closed, wish := make(chan error, 1), u.wanting(1)
 	go func() { closed <- u.session.Close(t.Context()) }()
 	redistest.Await(t, "a session that closes", func() bool {
-		early, err := wish.Try(t.Context())
+		early, err := wish.TryAcquire(t.Context())
 		if err == nil {
 			require.NoError(t, early.Unlock()) // or Close would wait for that
 		}
@@ -106,10 +106,10 @@ func TestSwapWithLostReplyCountsOnce(t *testing.T) {
 // left. The holder gets a loss.
 func TestFailedSwapIsALossAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(p *place){
-		"Gone":     func(p *place) { p.server.MustDo(p, "DEL", "sb:{a}:permits") },
-		"Silent":   func(p *place) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest}) },
-		"Executed": func(p *place) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowReply}) },
+	for name, spoil := range map[string]func(p *requestAdapter){
+		"Gone":     func(p *requestAdapter) { p.server.MustDo(p, "DEL", "sb:{a}:permits") },
+		"Silent":   func(p *requestAdapter) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest}) },
+		"Executed": func(p *requestAdapter) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowReply}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

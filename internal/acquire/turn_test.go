@@ -25,9 +25,9 @@ func TestTurnShrinksWithTheWaitOfItsTicket(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := new(Passing)
-			p.cost.Store(int64(c.cost))
-			require.Equal(t, c.want, p.turn(c.waited).Round(time.Microsecond))
+			p := new(TurnPolicy)
+			p.handOffCost.Store(int64(c.cost))
+			require.Equal(t, c.want, p.length(c.waited).Round(time.Microsecond))
 		})
 	}
 }
@@ -56,12 +56,12 @@ func TestTurnHasFewerUsesAfterALongWait(t *testing.T) {
 // P6: many tickets settle where their turns are the wait.
 func TestTurnsOfManyTicketsSettle(t *testing.T) {
 	t.Parallel()
-	p := new(Passing)
-	p.cost.Store(int64(100 * time.Microsecond))
+	p := new(TurnPolicy)
+	p.handOffCost.Store(int64(100 * time.Microsecond))
 	for tickets, want := range map[int]time.Duration{100: 100 * time.Millisecond, 1000: 632 * time.Millisecond} {
 		turns, wait := make([]time.Duration, tickets), time.Duration(0)
 		for n := range 20 * tickets { // the oldest turn goes, the newest comes
-			turn := p.turn(wait)
+			turn := p.length(wait)
 			wait += turn - turns[n%tickets]
 			turns[n%tickets] = turn
 		}

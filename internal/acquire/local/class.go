@@ -18,7 +18,7 @@ func (w *waiter) idle() bool { return !w.away && w.call == nil }
 
 // class has the waiters with one request, in the order of their arrival. Its fields are guarded by the lock of its Queue.
 type class struct {
-	request    Request
+	request    ShareKey
 	queue      *Queue // assigned before the first use
 	more       *class // the next of the Queue
 	head, tail *waiter
@@ -36,14 +36,14 @@ func (c *class) isUnused() bool { return c.head == nil && c.held+c.asking+c.seek
 
 // isFull reports whether the session can get no further hold before one ends.
 func (c *class) isFull() bool {
-	return c.request.Most > 0 && c.held+c.asking+c.seeking >= int32(c.request.Most)
+	return c.request.MaxHolds > 0 && c.held+c.asking+c.seeking >= int32(c.request.MaxHolds)
 }
 
 // waitsFirst reports whether waiters wait for what the session has, or asks for, before another one asks the server. A hold
 // that is not handed over is not waited for, but the goroutine that asks is.
 func (c *class) waitsFirst() bool {
 	asks := c.asking+c.seeking > 0
-	if c.request.Way != Handed {
+	if c.request.Policy != HandOver {
 		return asks || c.isFull()
 	}
 	return c.isFull() || c.scarce && (asks || c.held > 0)
@@ -110,7 +110,7 @@ func (c *class) send(t Ticket) bool {
 // sent returns the waiter that is sent to the server next, or nil: the last idle one, or the first one if each of them
 // asks for itself.
 func (c *class) sent() *waiter {
-	if c.request.Way == Own {
+	if c.request.Policy == Own {
 		return c.head // it is idle: a waiter is sent only if no other one asks, and a ticket stays with its waiter
 	}
 	for w := c.tail; w != nil; w = w.prev {

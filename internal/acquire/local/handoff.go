@@ -13,11 +13,11 @@ import (
 )
 
 // Way is what becomes of a hold that a goroutine of the session got.
-type Way uint8
+type SharePolicy uint8
 
 const (
 	// Handed holds go to the next goroutine when they are released.
-	Handed Way = iota
+	HandOver SharePolicy = iota
 	// Own holds go to no other goroutine, and neither do their tickets: each goroutine asks for itself, one at a time. The
 	// first waiter asks next.
 	Own
@@ -28,16 +28,16 @@ const (
 
 // Request is what a goroutine wants. Goroutines with equal requests wait for each other. The zero Request is of goroutines
 // that have tickets of their own from the beginning; see Queue.TakeAlone. It is small, because each lock in use has one.
-type Request struct {
-	Way Way
+type ShareKey struct {
+	Policy SharePolicy
 	// Beside says that several goroutines of the session can have the lock at the same time.
-	Beside bool
+	Concurrent bool
 	// Most is how many holds of it a session can have at once; 0 is any number.
-	Most uint8
+	MaxHolds uint8
 	// Replicas, Lease and First are the terms of the hold: how many replicas had it before it was granted, how long each
 	// renewal lengthens it, and how long it lasts before the first one.
-	Replicas     uint8
-	Lease, First time.Duration
+	Replicas          uint8
+	Lease, FirstLease time.Duration
 	// Permits and Capacity are those of a semaphore; 0 if they do not matter.
 	Permits, Capacity int32
 }
@@ -50,7 +50,7 @@ type Ticket interface {
 	Wait(ctx context.Context) error
 	// Begin ends the ticket and returns a lease of what it was granted. If it was granted nothing, it returns why. Waiting may
 	// have failed with err in the same instant.
-	Begin(ctx context.Context, err error) (hold.Lease, error)
+	BeginHold(ctx context.Context, err error) (hold.Lease, error)
 	// Leave ends the ticket, and releases off the caller's path what it was granted in the same instant.
 	Leave()
 	// Ended returns the error of a waiter whose ctx has ended while another one waited for both.
@@ -58,18 +58,18 @@ type Ticket interface {
 }
 
 // Source makes tickets.
-type Source interface {
+type TicketSource interface {
 	// Ready returns why no goroutine may ask or wait while so many others of the session wait, or nil. It is called under
 	// the lock of the Queue.
-	Ready(waiters int) error
+	Admit(waiters int) error
 	// Ticket returns a new ticket, or why it made no ticket. Nothing is sent.
-	Ticket() (Ticket, error)
+	NewTicket() (Ticket, error)
 }
 
 // Giver is a hold that no goroutine uses any more.
-type Giver interface {
+type IdleHold interface {
 	// Give makes a lease for the next goroutine, or refuses. It is called under the lock of the Queue.
-	Give(now clock.Instant) (hold.Lease, bool)
+	NextLease(now clock.Instant) (hold.Lease, bool)
 }
 
 // sendsAfter is how long waiters wait for what their session has of a scarce thing before one of them asks the server.
@@ -125,46 +125,46 @@ type news struct {
 }
 
 // Verdict is what became of a hold that no goroutine uses any more.
-type Verdict int
+type HandOverResult int
 
 const (
 	// Passed: a waiter has it.
-	Passed Verdict = iota
+	HandedOver HandOverResult = iota
 	// Refused: a waiter wants it, and the hold refuses to be handed over.
 	Refused
 	// Unwanted: no goroutine waits for it.
-	Unwanted
+	NoWaiter
 )
 
 // Pass hands a hold over to the first waiter with the same request.
-func (q *Queue) Pass(now clock.Instant, r Request, from Giver) Verdict {
-	verdict, call := q.pass(now, r, from)
+func (q *Queue) HandOver(now clock.Instant, r ShareKey, from IdleHold) HandOverResult {
+	verdict, call := q.handOver(now, r, from)
 	if call != nil {
 		call()
 	}
 	return verdict
 }
 
-func (q *Queue) pass(now clock.Instant, r Request, from Giver) (Verdict, context.CancelFunc) {
+func (q *Queue) handOver(now clock.Instant, r ShareKey, from IdleHold) (HandOverResult, context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.findLocked(r)
-	if c == nil || r.Way != Handed {
-		return Unwanted, nil
+	if c == nil || r.Policy != HandOver {
+		return NoWaiter, nil
 	}
 	w := c.first(nil)
 	if w == nil {
-		return Unwanted, nil
+		return NoWaiter, nil
 	}
-	lease, ok := from.Give(now)
+	lease, ok := from.NextLease(now)
 	if !ok {
 		return Refused, nil
 	}
-	return Passed, c.serve(w, news{lease: lease})
+	return HandedOver, c.serve(w, news{lease: lease})
 }
 
 // Send sends a waiter to the server with a ticket that no waiter made, and reports whether there is one.
-func (q *Queue) Send(r Request, t Ticket) bool {
+func (q *Queue) AssignTicket(r ShareKey, t Ticket) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.findLocked(r)
@@ -172,7 +172,7 @@ func (q *Queue) Send(r Request, t Ticket) bool {
 }
 
 // Waiters returns how many goroutines wait with this request.
-func (q *Queue) Waiters(r Request) (n int) {
+func (q *Queue) Waiters(r ShareKey) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if c := q.findLocked(r); c != nil {
@@ -184,14 +184,14 @@ func (q *Queue) Waiters(r Request) (n int) {
 }
 
 // Began counts a hold of the session.
-func (q *Queue) Began(r Request) {
+func (q *Queue) HoldBegan(r ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.openLocked(r).held++
 }
 
 // Ended counts a hold out. It is over, or no longer waited for.
-func (q *Queue) Ended(r Request) {
+func (q *Queue) HoldEnded(r ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.openLocked(r)
@@ -205,11 +205,11 @@ func (q *Queue) Ended(r Request) {
 // Try reports whether a goroutine that does not wait may ask the server: the session neither waits for the lock nor has
 // as many holds as it can have. Goroutines that wait for a shared hold count for nothing: they keep no other one out. Tried
 // is to follow.
-func (q *Queue) Try(r Request) bool {
+func (q *Queue) BeginTry(r ShareKey) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for c := &q.mu.class; c != nil; c = c.more {
-		if c.head != nil && c.request.Way != Shared {
+		if c.head != nil && c.request.Policy != Shared {
 			return false
 		}
 	}
@@ -222,7 +222,7 @@ func (q *Queue) Try(r Request) bool {
 }
 
 // Tried ends what Try began. If that got a hold, Began was called before.
-func (q *Queue) Tried(r Request) {
+func (q *Queue) EndTry(r ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.openLocked(r)
@@ -256,7 +256,7 @@ func (q *Queue) aheadLocked(several bool) int {
 }
 
 // findLocked returns the class of a request, or nil if it is not in use.
-func (q *Queue) findLocked(r Request) *class {
+func (q *Queue) findLocked(r ShareKey) *class {
 	for c := &q.mu.class; c != nil; c = c.more {
 		if c.request == r && !c.isUnused() {
 			return c
@@ -267,7 +267,7 @@ func (q *Queue) findLocked(r Request) *class {
 
 // openLocked is findLocked for a caller that is about to use the class. A class that is unused serves for another
 // request: there are as many as requests at one time, however many requests there are.
-func (q *Queue) openLocked(r Request) *class {
+func (q *Queue) openLocked(r ShareKey) *class {
 	if c := q.findLocked(r); c != nil {
 		return c
 	}

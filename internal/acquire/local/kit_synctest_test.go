@@ -21,7 +21,7 @@ import (
 )
 
 // like is the request of these tests, and now the time at which they run.
-var like = Request{Beside: true, Permits: 1}
+var like = ShareKey{Concurrent: true, Permits: 1}
 
 var now = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 
@@ -40,7 +40,7 @@ func leased(token uint64) hold.Lease {
 // handOver is a hold that is handed over with that token; 0 is one that refuses.
 type handOver uint64
 
-func (g handOver) Give(clock.Instant) (hold.Lease, bool) {
+func (g handOver) NextLease(clock.Instant) (hold.Lease, bool) {
 	if g == 0 {
 		return hold.Lease{}, false
 	}
@@ -99,15 +99,15 @@ func (p *fakeTicket) Wait(ctx context.Context) error {
 	}
 }
 
-func (p *fakeTicket) Begin(_ context.Context, err error) (hold.Lease, error) {
+func (p *fakeTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 	p.began <- err
 	if p.token == 0 {
 		return hold.Lease{}, err
 	}
 	lease := leased(p.token)
 	if p.opens != nil {
-		p.opens.Began(shared)
-		p.opens.Open(shared, lease)
+		p.opens.HoldBegan(shared)
+		p.opens.ShareHold(shared, lease)
 	}
 	return lease, nil
 }
@@ -182,7 +182,7 @@ func inRig(t *testing.T, test func(m *rig)) {
 }
 
 // Ready implements Source.
-func (m *rig) Ready(waiters int) error {
+func (m *rig) Admit(waiters int) error {
 	if m.most > 0 && waiters >= m.most {
 		return errMany
 	}
@@ -190,7 +190,7 @@ func (m *rig) Ready(waiters int) error {
 }
 
 // Ticket implements Source.
-func (m *rig) Ticket() (Ticket, error) {
+func (m *rig) NewTicket() (Ticket, error) {
 	m.asks.Lock()
 	defer m.asks.Unlock()
 	if len(m.errs) > 0 {
@@ -235,12 +235,12 @@ func (m *rig) takes() *caller {
 }
 
 // takesThe begins a call of Take with another request.
-func (m *rig) takesThe(like Request) *caller {
+func (m *rig) takesThe(like ShareKey) *caller {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
 	g := &caller{T: m.T, cancel: cancel}
 	go func() {
-		g.lease, g.err = m.table.Take(ctx, m.Queue, like, m)
+		g.lease, g.err = m.table.Acquire(ctx, m.Queue, like, m)
 		cancel()
 		g.over.Store(true)
 	}()
@@ -273,8 +273,8 @@ func (m *rig) enterReturns(err error) {
 }
 
 // passes hands a hold with that token over.
-func (m *rig) passes(token uint64) Verdict {
-	verdict := m.Pass(now, like, handOver(token))
+func (m *rig) passes(token uint64) HandOverResult {
+	verdict := m.HandOver(now, like, handOver(token))
 	synctest.Wait()
 	return verdict
 }

@@ -28,7 +28,7 @@ type desk struct {
 
 	table   *Table
 	queue   *Queue
-	request Request
+	request ShareKey
 	random  *rand.Rand
 	using   atomic.Int64 // goroutines of the session that have a hold
 	served  atomic.Int64
@@ -53,16 +53,16 @@ func (d *desk) below(most time.Duration) time.Duration {
 func (d *desk) oneIn(n int64) bool { return d.below(time.Duration(n)) == 0 }
 
 // Ready implements Source.
-func (d *desk) Ready(int) error { return nil }
+func (d *desk) Admit(int) error { return nil }
 
 // Share implements Sharer.
-func (d *desk) Share(context.Context, hold.Lease) bool {
+func (d *desk) MayShare(context.Context, hold.Lease) bool {
 	d.takes(time.Millisecond)
 	return !d.oneIn(3)
 }
 
 // Ticket implements Source.
-func (d *desk) Ticket() (Ticket, error) {
+func (d *desk) NewTicket() (Ticket, error) {
 	if d.oneIn(50) {
 		return nil, errFalls
 	}
@@ -157,15 +157,15 @@ func (p *seat) Leave() {
 
 func (p *seat) Ended(ctx context.Context) error { return errs.Ended(ctx) }
 
-func (p *seat) Begin(_ context.Context, err error) (hold.Lease, error) {
+func (p *seat) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 	if !p.end() {
 		return hold.Lease{}, err
 	}
-	p.desk.queue.Began(p.desk.request)
+	p.desk.queue.HoldBegan(p.desk.request)
 	h := &turn{desk: p.desk}
 	lease := h.BeginOf(h, nil, nil, 1)
 	h.Refill(2, 1<<40)
-	p.desk.queue.Open(p.desk.request, lease)
+	p.desk.queue.ShareHold(p.desk.request, lease)
 	return lease, nil
 }
 
@@ -178,7 +178,7 @@ type turn struct {
 
 func (h *turn) Lost(renewal.End) {}
 
-func (h *turn) Give(now clock.Instant) (hold.Lease, bool) {
+func (h *turn) NextLease(now clock.Instant) (hold.Lease, bool) {
 	if h.desk.oneIn(4) {
 		return hold.Lease{}, false
 	}
@@ -187,8 +187,8 @@ func (h *turn) Give(now clock.Instant) (hold.Lease, bool) {
 
 func (h *turn) Vacated(now clock.Instant) error {
 	d := h.desk
-	switch verdict := d.queue.Pass(now, d.request, h); {
-	case verdict == Passed:
+	switch verdict := d.queue.HandOver(now, d.request, h); {
+	case verdict == HandedOver:
 		return nil
 	case verdict == Refused && !d.oneIn(4):
 		h.requeue()
@@ -196,7 +196,7 @@ func (h *turn) Vacated(now clock.Instant) error {
 		d.takes(time.Millisecond)
 		d.release()
 	}
-	d.queue.Ended(d.request)
+	d.queue.HoldEnded(d.request)
 	return nil
 }
 
@@ -208,7 +208,7 @@ func (h *turn) requeue() {
 	p.enterLocked()
 	d.mu.Unlock()
 	d.takes(time.Millisecond)
-	if !d.queue.Send(d.request, p) {
+	if !d.queue.AssignTicket(d.request, p) {
 		p.Leave()
 	}
 	d.takes(time.Millisecond)
@@ -218,9 +218,9 @@ func (h *turn) requeue() {
 // zero in the end.
 func TestMost_RandomWalk_IsKept(t *testing.T) {
 	t.Parallel()
-	for _, r := range []Request{{}, {Most: 1}, {Most: 2}, {Way: Own}, {Way: Own, Most: 1}, {Way: Shared}} {
+	for _, r := range []ShareKey{{}, {MaxHolds: 1}, {MaxHolds: 2}, {Policy: Own}, {Policy: Own, MaxHolds: 1}, {Policy: Shared}} {
 		for seed := range uint64(40) {
-			t.Run(fmt.Sprintf("%d/%d/%d", r.Way, r.Most, seed), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d/%d/%d", r.Policy, r.MaxHolds, seed), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) { walk(t, r, seed) })
 			})
@@ -228,12 +228,12 @@ func TestMost_RandomWalk_IsKept(t *testing.T) {
 	}
 }
 
-func walk(t *testing.T, r Request, seed uint64) {
+func walk(t *testing.T, r ShareKey, seed uint64) {
 	t.Helper()
 	table := newTable(t)
 	d := &desk{
 		T: t, table: table, queue: table.Use("a"), request: r,
-		random: rand.New(rand.NewPCG(seed, uint64(r.Most))), //nolint:gosec // a walk that can be repeated
+		random: rand.New(rand.NewPCG(seed, uint64(r.MaxHolds))), //nolint:gosec // a walk that can be repeated
 	}
 	free := 1 + int(seed%3)
 	d.mu.free = free
@@ -283,7 +283,7 @@ func (d *desk) visits() {
 		ctx, cancel = context.WithTimeout(context.Background(), d.below(4*time.Millisecond))
 	}
 	defer cancel()
-	take := func() (hold.Lease, error) { return d.table.Take(ctx, d.queue, d.request, d) }
+	take := func() (hold.Lease, error) { return d.table.Acquire(ctx, d.queue, d.request, d) }
 	if d.oneIn(8) {
 		take = func() (hold.Lease, error) { return d.tries(ctx) }
 	}
@@ -294,7 +294,7 @@ func (d *desk) visits() {
 		}
 		return
 	}
-	if n := d.using.Add(1); d.request.Most > 0 && n > int64(d.request.Most) {
+	if n := d.using.Add(1); d.request.MaxHolds > 0 && n > int64(d.request.MaxHolds) {
 		d.Errorf("the session has %d holds", n)
 	}
 	d.served.Add(1)
@@ -305,14 +305,14 @@ func (d *desk) visits() {
 
 // tries takes a hold if one is free.
 func (d *desk) tries(ctx context.Context) (hold.Lease, error) {
-	if !d.queue.Try(d.request) {
+	if !d.queue.BeginTry(d.request) {
 		return hold.Lease{}, errs.ErrHeld
 	}
-	defer d.queue.Tried(d.request)
+	defer d.queue.EndTry(d.request)
 	p := d.seat()
 	if granted, err := p.Join(ctx); !granted {
 		p.end()
 		return hold.Lease{}, errors.Join(errs.ErrHeld, err)
 	}
-	return p.Begin(ctx, nil)
+	return p.BeginHold(ctx, nil)
 }

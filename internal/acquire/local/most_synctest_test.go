@@ -11,19 +11,19 @@ import (
 )
 
 // one is a request of which a session can have one hold.
-var one = Request{Most: 1}
+var one = ShareKey{MaxHolds: 1}
 
 // holds lets the newest Enter be granted a hold with that token, which the session counts.
 func (m *rig) holds(token uint64) {
 	m.Helper()
-	m.Began(one)
+	m.HoldBegan(one)
 	m.tickets[len(m.tickets)-1].token = token
 	m.enterReturns(nil)
 }
 
 // ends lets a hold end, which the session no longer counts.
 func (m *rig) ends() {
-	m.Ended(one)
+	m.HoldEnded(one)
 	synctest.Wait()
 }
 
@@ -46,7 +46,7 @@ func (m *rig) sends() *fakeTicket {
 	m.Helper()
 	p := newTicket()
 	p.queued.Store(true)
-	require.True(m, m.Send(one, p))
+	require.True(m, m.AssignTicket(one, p))
 	synctest.Wait()
 	return p
 }
@@ -60,7 +60,7 @@ func TestMostOne_OneAsks_OthersWait(t *testing.T) {
 		callers[0].requireHas(1)
 		requireAllWait(callers[1:])
 		require.Len(t, m.tickets, 1, "a waiter asks while the session holds")
-		require.Equal(t, Passed, m.Pass(now, one, handOver(2)))
+		require.Equal(t, HandedOver, m.HandOver(now, one, handOver(2)))
 		synctest.Wait()
 		callers[1].requireHas(2)
 		m.ends()
@@ -106,13 +106,13 @@ func TestMostOne_AskFails_NextWaiterIsSent(t *testing.T) {
 func TestMostOne_Send_TicketGoesToAWaiter(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		require.False(t, m.Send(one, newTicket()), "no goroutine waits")
+		require.False(t, m.AssignTicket(one, newTicket()), "no goroutine waits")
 		callers := m.behindAHold(2)
 		p := m.sends()
 		p.requireKept(t)
 		m.ends()
 		require.Len(t, m.tickets, 1, "another one asks as well")
-		m.Began(one)
+		m.HoldBegan(one)
 		p.grant(7)
 		callers[0].requireHas(7)
 		callers[1].requireWaits()
@@ -149,24 +149,24 @@ func TestMostOne_SentWaiterGivesUp_TicketIsKept(t *testing.T) {
 func TestMostOne_Try_KeepsOthersBack(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		require.True(t, m.Try(one))
-		require.False(t, m.Try(one), "another one tries")
+		require.True(t, m.BeginTry(one))
+		require.False(t, m.BeginTry(one), "another one tries")
 		g := m.takesThe(one)
 		require.Empty(t, m.tickets)
-		require.False(t, m.Try(one), "a goroutine waits")
-		require.False(t, m.Try(Request{}), "it overtakes a waiter with another request")
-		m.Began(one)
-		m.Tried(one)
+		require.False(t, m.BeginTry(one), "a goroutine waits")
+		require.False(t, m.BeginTry(ShareKey{}), "it overtakes a waiter with another request")
+		m.HoldBegan(one)
+		m.EndTry(one)
 		synctest.Wait()
 		require.Empty(t, m.tickets, "the session holds")
 		m.ends()
 		m.holds(2)
 		g.requireHas(2)
-		require.False(t, m.Try(one), "the session holds")
+		require.False(t, m.BeginTry(one), "the session holds")
 		m.ends()
-		require.True(t, m.Try(one))
+		require.True(t, m.BeginTry(one))
 		late := m.takesThe(one)
-		m.Tried(one)
+		m.EndTry(one)
 		synctest.Wait()
 		m.holds(3)
 		late.requireHas(3)
@@ -193,29 +193,29 @@ func TestMostOne_Refuse_EndsAllWaits(t *testing.T) {
 // With two holds a third goroutine waits, and each hold that ends serves one.
 func TestMostTwo_TwoHold_ThirdWaits(t *testing.T) {
 	t.Parallel()
-	two := Request{Most: 2}
+	two := ShareKey{MaxHolds: 2}
 	inRig(t, func(m *rig) {
 		callers := []*caller{m.takesThe(two), m.takesThe(two), m.takesThe(two), m.takesThe(two)}
 		require.Len(t, m.tickets, 2)
 		for i, p := range m.tickets {
-			m.Began(two)
+			m.HoldBegan(two)
 			p.token = uint64(i + 1)
 			p.entered <- nil
 			synctest.Wait()
 			callers[i].requireHas(uint64(i + 1))
 		}
 		require.Len(t, m.tickets, 2)
-		m.Ended(two)
-		m.Ended(two)
+		m.HoldEnded(two)
+		m.HoldEnded(two)
 		synctest.Wait()
 		require.Len(t, m.tickets, 3, "one asks after the other")
 		for i := 2; i < 4; i++ {
-			m.Began(two)
+			m.HoldBegan(two)
 			m.tickets[i].token = uint64(i + 1)
 			m.enterReturns(nil)
 			callers[i].requireHas(uint64(i + 1))
 		}
-		m.Ended(two)
-		m.Ended(two)
+		m.HoldEnded(two)
+		m.HoldEnded(two)
 	})
 }

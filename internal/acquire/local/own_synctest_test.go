@@ -12,22 +12,22 @@ import (
 
 // own is a request for which each goroutine asks for itself, and side is one of which a session can have many holds.
 var (
-	own  = Request{Way: Own, Most: 1}
-	side = Request{Way: Own, Beside: true}
+	own  = ShareKey{Policy: Own, MaxHolds: 1}
+	side = ShareKey{Policy: Own, Concurrent: true}
 )
 
 // grants lets the newest Enter be granted a hold of the request, which the session counts.
-func (m *rig) grants(r Request, token uint64) {
+func (m *rig) grants(r ShareKey, token uint64) {
 	m.Helper()
-	m.Began(r)
+	m.HoldBegan(r)
 	m.tickets[len(m.tickets)-1].token = token
 	m.enterReturns(nil)
 }
 
 // finishes ends a hold of the request, which the session no longer counts.
-func (m *rig) finishes(r Request) {
+func (m *rig) finishes(r ShareKey) {
 	m.Helper()
-	m.Ended(r)
+	m.HoldEnded(r)
 	synctest.Wait()
 }
 
@@ -53,7 +53,7 @@ func TestOwn_GrantGoesToTheTicketsWaiter(t *testing.T) {
 	inRig(t, func(m *rig) {
 		callers := []*caller{m.takesThe(side), m.takesThe(side)}
 		m.enterReturns(errWaits) // to the first one, which becomes a waiter now
-		m.Began(side)
+		m.HoldBegan(side)
 		m.tickets[0].grant(1)
 		callers[0].requireHas(1)
 		callers[1].requireWaits()
@@ -79,7 +79,7 @@ func TestOwn_ManyHolds_OneAsksAtATime(t *testing.T) {
 		callers[1].requireFailed(context.Canceled)
 		require.Len(t, m.tickets, 3)
 		m.enterReturns(errWaits)
-		m.Began(side)
+		m.HoldBegan(side)
 		m.tickets[2].grant(3)
 		callers[2].requireHas(3)
 		m.grants(side, 4)
@@ -99,13 +99,13 @@ func TestOwn_TryIsRefusedByWaitersAlone(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		asks := m.takesThe(side)
-		require.True(t, m.Try(side))
-		m.Tried(side)
+		require.True(t, m.BeginTry(side))
+		m.EndTry(side)
 		m.enterReturns(errWaits)
-		require.False(t, m.Try(side))
-		require.False(t, m.Try(like))
-		require.Equal(t, Unwanted, m.Pass(now, side, handOver(7)))
-		m.Began(side)
+		require.False(t, m.BeginTry(side))
+		require.False(t, m.BeginTry(like))
+		require.Equal(t, NoWaiter, m.HandOver(now, side, handOver(7)))
+		m.HoldBegan(side)
 		m.tickets[0].grant(1)
 		asks.requireHas(1)
 		m.finishes(side)
@@ -158,7 +158,7 @@ func TestOwn_GivesUpWhenGranted_HasIt(t *testing.T) {
 	inRig(t, func(m *rig) {
 		callers := []*caller{m.takesThe(own), m.takesThe(own)}
 		m.enterReturns(errWaits)
-		m.Began(own)
+		m.HoldBegan(own)
 		m.tickets[0].token = 7
 		callers[0].cancel()
 		synctest.Wait()

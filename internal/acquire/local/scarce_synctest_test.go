@@ -16,7 +16,7 @@ func (m *rig) scarce() {
 	m.Helper()
 	g := m.takes()
 	m.enterReturns(errWaits)
-	m.Began(like)
+	m.HoldBegan(like)
 	m.tickets[0].grant(1)
 	g.requireHas(1)
 	require.Len(m, m.tickets, 1)
@@ -44,13 +44,13 @@ func TestScarceHoldIsWaitedForInTheProcess(t *testing.T) {
 		m.scarce()
 		for token := uint64(2); token < 9; token++ {
 			g := m.takes()
-			require.Equal(t, Passed, m.passes(token))
+			require.Equal(t, HandedOver, m.passes(token))
 			g.requireHas(token)
 		}
 		require.Len(t, m.tickets, 1, "one asked the server")
 		m.later()
 		require.Len(t, m.tickets, 1, "no goroutine waits")
-		m.Ended(like)
+		m.HoldEnded(like)
 	})
 }
 
@@ -60,20 +60,20 @@ func TestScarceAskerIsWaitedFor(t *testing.T) {
 	inRig(t, func(m *rig) {
 		m.scarce()
 		g := []*caller{m.takes(), m.takes()}
-		m.Ended(like)
+		m.HoldEnded(like)
 		synctest.Wait()
 		require.Len(t, m.tickets, 2, "one asks when the last hold is over")
 		m.enterReturns(errWaits)
 		late := m.takes()
 		require.Len(t, m.tickets, 2)
-		m.Began(like)
+		m.HoldBegan(like)
 		m.tickets[1].grant(2)
 		g[0].requireHas(2)
-		require.Equal(t, Passed, m.passes(3))
+		require.Equal(t, HandedOver, m.passes(3))
 		g[1].requireHas(3)
-		require.Equal(t, Passed, m.passes(4))
+		require.Equal(t, HandedOver, m.passes(4))
 		late.requireHas(4)
-		m.Ended(like)
+		m.HoldEnded(like)
 	})
 }
 
@@ -88,10 +88,10 @@ func TestScarceHoldThatIsKeptForLongSendsAWaiter(t *testing.T) {
 		m.later()
 		require.Len(t, m.tickets, 2)
 		m.enterReturns(errWaits)
-		require.Equal(t, Passed, m.passes(2))
+		require.Equal(t, HandedOver, m.passes(2))
 		first.requireHas(2)
 		m.tickets[1].requireKept(t)
-		require.Equal(t, Passed, m.passes(3))
+		require.Equal(t, HandedOver, m.passes(3))
 		second.requireHas(3)
 		m.tickets[1].requireLeft(t, errServed)
 		third := m.takes()
@@ -99,9 +99,9 @@ func TestScarceHoldThatIsKeptForLongSendsAWaiter(t *testing.T) {
 		m.later()
 		require.Len(t, m.tickets, 3, "each time")
 		m.enterReturns(errWaits)
-		require.Equal(t, Passed, m.passes(4))
+		require.Equal(t, HandedOver, m.passes(4))
 		third.requireHas(4)
-		m.Ended(like)
+		m.HoldEnded(like)
 	})
 }
 
@@ -112,7 +112,7 @@ func TestGrantAtOnceEndsScarcity(t *testing.T) {
 		m.scarce()
 		g := m.takes()
 		m.later()
-		m.Began(like)
+		m.HoldBegan(like)
 		m.tickets[1].token = 2
 		m.enterReturns(nil)
 		g.requireHas(2)
@@ -124,8 +124,8 @@ func TestGrantAtOnceEndsScarcity(t *testing.T) {
 			synctest.Wait()
 			g.requireHas(uint64(3 + i))
 		}
-		m.Ended(like)
-		m.Ended(like)
+		m.HoldEnded(like)
+		m.HoldEnded(like)
 	})
 }
 
@@ -134,9 +134,9 @@ func TestScarceHoldKeepsNoTryBack(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		require.True(t, m.Try(like))
-		m.Tried(like)
-		m.Ended(like)
+		require.True(t, m.BeginTry(like))
+		m.EndTry(like)
+		m.HoldEnded(like)
 	})
 }
 
@@ -148,7 +148,7 @@ func TestScarceHoldThatIsLostSendsAWaiterAtOnce(t *testing.T) {
 		m.scarce()
 		g := []*caller{m.takes(), m.takes(), m.takes()}
 		require.Len(t, m.tickets, 1)
-		m.Ended(like)
+		m.HoldEnded(like)
 		synctest.Wait()
 		require.Len(t, m.tickets, 2)
 		m.enterReturns(errFalls)
@@ -157,12 +157,12 @@ func TestScarceHoldThatIsLostSendsAWaiterAtOnce(t *testing.T) {
 		g[1].cancel() // on its way to the server
 		synctest.Wait()
 		g[1].requireFailed(context.Canceled)
-		m.Began(like)
+		m.HoldBegan(like)
 		m.tickets[2].token = 2
 		m.tickets[2].entered <- nil
 		synctest.Wait()
 		g[0].requireHas(2)
-		m.Ended(like)
+		m.HoldEnded(like)
 	})
 }
 
@@ -171,11 +171,11 @@ func TestScarceAskerThatFailsSendsAWaiterAtOnce(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		require.True(t, m.Try(like))
-		m.Ended(like)
+		require.True(t, m.BeginTry(like))
+		m.HoldEnded(like)
 		first := m.takes()
 		require.Len(t, m.tickets, 1, "a try asks")
-		m.Tried(like)
+		m.EndTry(like)
 		synctest.Wait()
 		require.Len(t, m.tickets, 2)
 		second := m.takes()
@@ -203,7 +203,7 @@ func TestScarceHoldKeepsNoWaiterThatIsRefused(t *testing.T) {
 		}
 		m.later()
 		require.Len(t, m.tickets, 1)
-		m.Ended(like)
+		m.HoldEnded(like)
 	})
 }
 
@@ -212,12 +212,12 @@ func TestScarceHoldIsNotWaitedForByOtherRequests(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		same, other := m.takes(), m.takesThe(Request{Permits: 2})
+		same, other := m.takes(), m.takesThe(ShareKey{Permits: 2})
 		require.Len(t, m.tickets, 2)
 		m.enterReturns(errWaits)
 		m.tickets[1].grant(2)
 		other.requireHas(2)
-		m.Ended(like)
+		m.HoldEnded(like)
 		synctest.Wait()
 		require.Len(t, m.tickets, 3)
 		m.enterReturns(errWaits)

@@ -20,21 +20,21 @@ type openHold struct {
 }
 
 // Sharer is a Source of holds that goroutines share.
-type Sharer interface {
-	Source
+type SharedSource interface {
+	TicketSource
 	// Share asks the server whether goroutines may continue to enter the hold of lease.
-	Share(ctx context.Context, lease hold.Lease) bool
+	MayShare(ctx context.Context, lease hold.Lease) bool
 }
 
 // Share returns a lease of the hold that the session shares, if it may be entered. The server is asked if it was not for a
 // while. The hold is entered before that, so it lasts while the question is under way.
-func (q *Queue) Share(ctx context.Context, r Request, s Sharer) (hold.Lease, bool) {
+func (q *Queue) JoinShared(ctx context.Context, r ShareKey, s SharedSource) (hold.Lease, bool) {
 	lease, known, ok := q.entered(r)
 	if known || !ok {
 		return lease, ok
 	}
 	sent := clock.Now()
-	if s.Share(ctx, lease) {
+	if s.MayShare(ctx, lease) {
 		q.open(r, lease, sent)
 		return lease, true
 	}
@@ -58,8 +58,8 @@ func leave(ctx context.Context, lease hold.Lease) {
 }
 
 // enter enters the shared hold if the server was asked a moment ago. It may be opened right after that: then Share enters it.
-func (q *Queue) enter(r Request) (hold.Lease, bool) {
-	if r.Way != Shared {
+func (q *Queue) enter(r ShareKey) (hold.Lease, bool) {
+	if r.Policy != Shared {
 		return hold.Lease{}, false
 	}
 	q.mu.Lock()
@@ -71,7 +71,7 @@ func (q *Queue) enter(r Request) (hold.Lease, bool) {
 }
 
 // entered enters the shared hold, and reports whether it is known that goroutines may.
-func (q *Queue) entered(r Request) (lease hold.Lease, known, ok bool) {
+func (q *Queue) entered(r ShareKey) (lease hold.Lease, known, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.findLocked(r)
@@ -85,14 +85,14 @@ func (q *Queue) entered(r Request) (lease hold.Lease, known, ok bool) {
 
 // Open lets all waiters enter the hold of lease, and for a while the goroutines that come. It does nothing if holds of the
 // request are not shared.
-func (q *Queue) Open(r Request, lease hold.Lease) {
-	if r.Way == Shared {
+func (q *Queue) ShareHold(r ShareKey, lease hold.Lease) {
+	if r.Policy == Shared {
 		q.open(r, lease, clock.Now())
 	}
 }
 
 // open is Open of a hold that may be entered since then.
-func (q *Queue) open(r Request, lease hold.Lease, since clock.Instant) {
+func (q *Queue) open(r ShareKey, lease hold.Lease, since clock.Instant) {
 	if call := q.opened(r, lease, since); call != nil {
 		call()
 	}
@@ -100,7 +100,7 @@ func (q *Queue) open(r Request, lease hold.Lease, since clock.Instant) {
 
 // opened returns what to call when the lock is released, or nil: at most one waiter has a ticket. A goroutine on its way to
 // the server is passed over, and gets what it asks for.
-func (q *Queue) opened(r Request, lease hold.Lease, since clock.Instant) (call context.CancelFunc) {
+func (q *Queue) opened(r ShareKey, lease hold.Lease, since clock.Instant) (call context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.openLocked(r)
@@ -118,7 +118,7 @@ func (q *Queue) opened(r Request, lease hold.Lease, since clock.Instant) (call c
 }
 
 // shut lets no goroutine enter the shared hold any more.
-func (q *Queue) shut(r Request) {
+func (q *Queue) shut(r ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.openLocked(r).open = nil
@@ -128,8 +128,8 @@ func (h *openHold) isFresh() bool { return clock.Now().Mono() < h.until.Mono() }
 
 // ticket returns a new ticket.
 func (v *visit) ticket() (Ticket, error) {
-	t, err := v.source.Ticket()
-	if s, is := v.source.(Sharer); is && err == nil && v.request.Way == Shared {
+	t, err := v.source.NewTicket()
+	if s, is := v.source.(SharedSource); is && err == nil && v.request.Policy == Shared {
 		t = &sharing{Ticket: t, queue: v.queue, request: v.request, sharer: s}
 	}
 	return t, err
@@ -140,23 +140,23 @@ type sharing struct {
 	Ticket
 
 	queue   *Queue
-	request Request
-	sharer  Sharer
+	request ShareKey
+	sharer  SharedSource
 	lease   hold.Lease // of the hold that there was
 	shares  bool
 }
 
 func (t *sharing) Join(ctx context.Context) (granted bool, err error) {
-	if t.lease, t.shares = t.queue.Share(ctx, t.request, t.sharer); t.shares {
+	if t.lease, t.shares = t.queue.JoinShared(ctx, t.request, t.sharer); t.shares {
 		return true, nil
 	}
 	return t.Ticket.Join(ctx)
 }
 
-func (t *sharing) Begin(ctx context.Context, err error) (hold.Lease, error) {
+func (t *sharing) BeginHold(ctx context.Context, err error) (hold.Lease, error) {
 	if t.shares {
 		t.Ticket.Leave()
 		return t.lease, nil
 	}
-	return t.Ticket.Begin(ctx, err)
+	return t.Ticket.BeginHold(ctx, err)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // shared is the request of these tests: goroutines enter a hold that one of them got.
-var shared = Request{Way: Shared, Beside: true}
+var shared = ShareKey{Policy: Shared, Concurrent: true}
 
 // inSharedRig is inRig for holds that are shared.
 func inSharedRig(t *testing.T, test func(m *rig)) {
@@ -28,7 +28,7 @@ func inSharedRig(t *testing.T, test func(m *rig)) {
 }
 
 // Share implements Sharer.
-func (m *rig) Share(ctx context.Context, lease hold.Lease) bool {
+func (m *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
 	m.asks.Lock()
 	m.asked++
 	m.beside = lease
@@ -84,7 +84,7 @@ func TestShared_OneAsks_AllEnter(t *testing.T) {
 		m.sleeps(sharesFor - time.Millisecond)
 		m.reads().requireHas(1)
 		require.Zero(t, m.asked)
-		require.Equal(t, Unwanted, m.Pass(now, shared, handOver(7)))
+		require.Equal(t, NoWaiter, m.HandOver(now, shared, handOver(7)))
 		m.finishes(shared)
 	})
 }
@@ -197,20 +197,20 @@ func TestShared_TryGetsAHold_WaitersEnter(t *testing.T) {
 	inSharedRig(t, func(m *rig) {
 		callers := []*caller{m.reads(), m.reads()}
 		m.enterReturns(errWaits)
-		require.True(t, m.Try(shared), "waiters keep no reader out")
-		m.Began(shared)
-		m.Open(shared, leased(9))
-		m.Tried(shared)
+		require.True(t, m.BeginTry(shared), "waiters keep no reader out")
+		m.HoldBegan(shared)
+		m.ShareHold(shared, leased(9))
+		m.EndTry(shared)
 		synctest.Wait()
 		for _, g := range callers {
 			g.requireHas(9)
 		}
 		m.tickets[0].requireLeft(t, errServed)
-		lease, ok := m.Queue.Share(t.Context(), shared, m)
+		lease, ok := m.Queue.JoinShared(t.Context(), shared, m)
 		require.True(t, ok)
 		require.Equal(t, uint64(9), lease.Token())
 		m.finishes(shared)
-		_, ok = m.Queue.Share(t.Context(), shared, m)
+		_, ok = m.Queue.JoinShared(t.Context(), shared, m)
 		require.False(t, ok)
 		require.Zero(t, m.asked)
 	})
@@ -238,7 +238,7 @@ func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
 		asks, waits := m.reads(), m.reads()
 		over := leased(1)
 		require.NoError(t, over.Unlock())
-		m.Open(shared, over)
+		m.ShareHold(shared, over)
 		synctest.Wait()
 		requireAllWait([]*caller{asks, waits})
 		waits.leaves()
@@ -282,8 +282,8 @@ func TestShared_CancelledAsker_DoesNotWaitForTheRelease(t *testing.T) {
 	inSharedRig(t, func(m *rig) {
 		held := &slow{replied: make(chan struct{})}
 		lease := held.BeginOf(held, nil, nil, 1)
-		m.Began(shared)
-		m.Open(shared, lease)
+		m.HoldBegan(shared)
+		m.ShareHold(shared, lease)
 		m.aged()
 		asks := m.reads()
 		require.NoError(t, lease.Unlock(), "the one that asks is in the hold")

@@ -16,7 +16,7 @@ func TestWithoutAWaiterNewcomersAskTheServer(t *testing.T) {
 	inRig(t, func(m *rig) {
 		one, two := m.takes(), m.takes()
 		require.Len(t, m.tickets, 2)
-		require.Equal(t, Unwanted, m.passes(9), "they do not wait yet")
+		require.Equal(t, NoWaiter, m.passes(9), "they do not wait yet")
 		for i, g := range []*caller{one, two} {
 			g.requireWaits()
 			m.tickets[i].token = uint64(i + 1)
@@ -33,12 +33,12 @@ func TestBehindAWaiterNewcomersHaveNoTicket(t *testing.T) {
 		callers := m.queued(3)
 		requireAllWait(callers)
 		for i, g := range callers {
-			require.Equal(t, Passed, m.passes(uint64(i+1)))
+			require.Equal(t, HandedOver, m.passes(uint64(i+1)))
 			g.requireHas(uint64(i + 1))
 			requireAllWait(callers[i+1:])
 		}
 		m.tickets[0].requireLeft(t, errServed)
-		require.Equal(t, Unwanted, m.passes(9))
+		require.Equal(t, NoWaiter, m.passes(9))
 	})
 }
 
@@ -47,7 +47,7 @@ func TestATicketGoesToTheLastIdleWaiter(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.queued(4)
-		require.Equal(t, Passed, m.passes(1))
+		require.Equal(t, HandedOver, m.passes(1))
 		callers[0].requireHas(1)
 		m.tickets[0].requireKept(t)
 		callers[3].cancel() // the ticket is its own: an idle waiter keeps no ticket
@@ -58,7 +58,7 @@ func TestATicketGoesToTheLastIdleWaiter(t *testing.T) {
 		synctest.Wait()
 		callers[1].requireFailed(errEnded)
 		m.tickets[0].requireKept(t)
-		require.Equal(t, Passed, m.passes(2))
+		require.Equal(t, HandedOver, m.passes(2))
 		callers[2].requireHas(2)
 		m.tickets[0].requireLeft(t, errServed)
 	})
@@ -71,7 +71,7 @@ func TestAGrantedTicketServesTheNextWaiter(t *testing.T) {
 		callers := m.queued(2)
 		m.tickets[0].token = 7
 		m.tickets[0].entered <- nil // the reply to its next Enter
-		require.Equal(t, Passed, m.passes(1))
+		require.Equal(t, HandedOver, m.passes(1))
 		callers[0].requireHas(1)
 		callers[1].requireHas(7)
 	})
@@ -83,13 +83,13 @@ func TestAGrantGoesToTheFirstWaiter(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.queued(3)
-		require.Equal(t, Passed, m.passes(1))
+		require.Equal(t, HandedOver, m.passes(1))
 		m.tickets[0].requireKept(t) // by the last
 		m.tickets[0].grant(2)
 		callers[1].requireHas(2)
 		callers[2].requireWaits()
 		require.Len(t, m.tickets, 2)
-		require.Equal(t, Unwanted, m.passes(9), "a goroutine on its way to the server is passed over")
+		require.Equal(t, NoWaiter, m.passes(9), "a goroutine on its way to the server is passed over")
 		m.enterReturns(errWaits)
 		m.tickets[1].requireKept(t)
 		m.tickets[1].grant(3)
@@ -126,14 +126,14 @@ func TestWaitersThatAskedTogetherHaveTicketsOfTheirOwn(t *testing.T) {
 		}
 		callers = append(callers, m.takes())
 		require.Len(t, m.tickets, 2)
-		require.Equal(t, Passed, m.passes(1))
+		require.Equal(t, HandedOver, m.passes(1))
 		callers[0].requireHas(1)
 		m.tickets[0].requireLeft(t, errServed)
 		m.tickets[1].grant(2)
 		callers[1].requireHas(2)
 		require.Len(t, m.tickets, 3, "one asks at all times")
 		m.enterReturns(errWaits)
-		require.Equal(t, Passed, m.passes(3))
+		require.Equal(t, HandedOver, m.passes(3))
 		callers[2].requireHas(3)
 		m.tickets[2].requireLeft(t, errServed)
 	})
@@ -171,7 +171,7 @@ func TestAnotherAsksIfAWaiterGivesUpOnItsWay(t *testing.T) {
 		callers[1].requireWaits()
 		require.Len(t, m.tickets, 2)
 		m.enterReturns(errWaits) // to the other, with the same ticket
-		require.Equal(t, Passed, m.passes(2))
+		require.Equal(t, HandedOver, m.passes(2))
 		callers[1].requireHas(2)
 	})
 }
@@ -190,8 +190,8 @@ func TestAnErrorIsReturnedToTheAskerAlone(t *testing.T) {
 		callers[3].requireFailed(errFalls)
 		m.enterReturns(errWaits)
 		requireAllWait(callers[1:3])
-		require.Equal(t, Passed, m.passes(1))
-		require.Equal(t, Passed, m.passes(2))
+		require.Equal(t, HandedOver, m.passes(1))
+		require.Equal(t, HandedOver, m.passes(2))
 		callers[1].requireHas(1)
 		callers[2].requireHas(2)
 	})
@@ -245,14 +245,14 @@ func TestThereAreAsManyClassesAsRequestsInUse(t *testing.T) {
 	inRig(t, func(m *rig) {
 		callers := m.queued(2)
 		for n := range 100 {
-			sort := Request{Permits: int32(n + 2)}
+			sort := ShareKey{Permits: int32(n + 2)}
 			other := m.takesThe(sort)
 			m.enterReturns(errWaits)
 			also := m.takesThe(sort)
 			other.cancel()
 			synctest.Wait()
 			other.requireFailed(context.Canceled)
-			require.Equal(t, Passed, m.Pass(now, sort, handOver(7)))
+			require.Equal(t, HandedOver, m.HandOver(now, sort, handOver(7)))
 			synctest.Wait()
 			also.requireHas(7)
 			m.tickets[n+1].requireLeft(t, errServed)
@@ -263,8 +263,8 @@ func TestThereAreAsManyClassesAsRequestsInUse(t *testing.T) {
 		}
 		require.Equal(t, 2, queues)
 		requireAllWait(callers)
-		require.Equal(t, Passed, m.passes(1))
-		require.Equal(t, Passed, m.passes(2))
+		require.Equal(t, HandedOver, m.passes(1))
+		require.Equal(t, HandedOver, m.passes(2))
 	})
 }
 
@@ -276,7 +276,7 @@ func TestAHandOverToAWaiterThatGivesUpIsKept(t *testing.T) {
 			callers, passed, had := m.queued(3), 0, 0
 			for _, g := range callers {
 				go g.cancel()
-				if m.Pass(now, like, handOver(1)) == Passed {
+				if m.HandOver(now, like, handOver(1)) == HandedOver {
 					passed++
 				}
 				synctest.Wait()
@@ -314,9 +314,9 @@ func TestAHoldThatRefusesIsNotHandedOver(t *testing.T) {
 		callers := m.queued(2)
 		require.Equal(t, Refused, m.passes(0))
 		requireAllWait(callers)
-		require.Equal(t, Unwanted, m.Pass(now, Request{Permits: 2}, handOver(1)))
-		require.Equal(t, Passed, m.passes(1))
-		require.Equal(t, Passed, m.passes(2))
+		require.Equal(t, NoWaiter, m.HandOver(now, ShareKey{Permits: 2}, handOver(1)))
+		require.Equal(t, HandedOver, m.passes(1))
+		require.Equal(t, HandedOver, m.passes(2))
 		callers[0].requireHas(1)
 		callers[1].requireHas(2)
 	})

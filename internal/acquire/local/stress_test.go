@@ -38,10 +38,10 @@ type market struct {
 }
 
 // Ready implements Source.
-func (m *market) Ready(int) error { return nil }
+func (m *market) Admit(int) error { return nil }
 
 // Ticket implements Source.
-func (m *market) Ticket() (Ticket, error) {
+func (m *market) NewTicket() (Ticket, error) {
 	return &spot{market: m, granted: make(chan struct{})}, nil
 }
 
@@ -92,7 +92,7 @@ func (p *spot) Wait(ctx context.Context) error {
 // Leave ends the ticket as a server's queue does: off the caller's path.
 func (p *spot) Leave() {
 	p.market.leaving.Go(func() {
-		if lease, err := p.Begin(context.Background(), context.Canceled); err == nil {
+		if lease, err := p.BeginHold(context.Background(), context.Canceled); err == nil {
 			_ = lease.Unlock()
 		}
 	})
@@ -100,7 +100,7 @@ func (p *spot) Leave() {
 
 func (p *spot) Ended(ctx context.Context) error { return errs.Ended(ctx) }
 
-func (p *spot) Begin(_ context.Context, err error) (hold.Lease, error) {
+func (p *spot) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 	p.market.mu.Lock()
 	defer p.market.mu.Unlock()
 	if p.isGranted() {
@@ -122,7 +122,7 @@ type permit struct {
 
 func (h *permit) Lost(renewal.End) {}
 
-func (h *permit) Give(now clock.Instant) (hold.Lease, bool) {
+func (h *permit) NextLease(now clock.Instant) (hold.Lease, bool) {
 	if rand.N(8) == 0 {
 		return hold.Lease{}, false
 	}
@@ -130,7 +130,7 @@ func (h *permit) Give(now clock.Instant) (hold.Lease, bool) {
 }
 
 func (h *permit) Vacated(now clock.Instant) error {
-	if h.market.queue.Pass(now, like, h) == Passed {
+	if h.market.queue.HandOver(now, like, h) == HandedOver {
 		return nil
 	}
 	m := h.market
@@ -187,7 +187,7 @@ func (m *market) visit(t *testing.T) error {
 		impatient := time.AfterFunc(rand.N(200*time.Microsecond), cancel) //nolint:forbidigo // a goroutine gives up
 		defer impatient.Stop()
 	}
-	lease, err := m.table.Take(ctx, m.queue, like, m)
+	lease, err := m.table.Acquire(ctx, m.queue, like, m)
 	if err != nil {
 		if !errors.Is(err, context.Canceled) || ctx.Err() == nil {
 			t.Errorf("%v, while its context says %v", err, ctx.Err())

@@ -10,7 +10,7 @@ import (
 )
 
 // Take returns a lease of what is requested, and waits for it.
-func (t *Table) Take(ctx context.Context, q *Queue, r Request, s Source) (hold.Lease, error) {
+func (t *Table) Acquire(ctx context.Context, q *Queue, r ShareKey, s TicketSource) (hold.Lease, error) {
 	if lease, ok := q.enter(r); ok {
 		return lease, nil
 	}
@@ -26,7 +26,7 @@ func (t *Table) Take(ctx context.Context, q *Queue, r Request, s Source) (hold.L
 
 // TakeAlone is Take for a goroutine whose ticket, and the hold that it gets, are its own: it asks the server at once, and only
 // counts as a waiter. If several goroutines of the session can have what it asks for, it counts when it has to wait.
-func (q *Queue) TakeAlone(ctx context.Context, several bool, s Source) (hold.Lease, error) { //nolint:revive // a fact about the lock, not a switch
+func (q *Queue) AcquireAlone(ctx context.Context, several bool, s TicketSource) (hold.Lease, error) { //nolint:revive // a fact about the lock, not a switch
 	var counts int32 = 1
 	if several {
 		counts = 0
@@ -35,7 +35,7 @@ func (q *Queue) TakeAlone(ctx context.Context, several bool, s Source) (hold.Lea
 		return hold.Lease{}, err
 	}
 	defer func() { q.uncount(counts) }()
-	t, err := s.Ticket()
+	t, err := s.NewTicket()
 	if err != nil {
 		return hold.Lease{}, err
 	}
@@ -45,15 +45,15 @@ func (q *Queue) TakeAlone(ctx context.Context, several bool, s Source) (hold.Lea
 		counts = 1
 		err = t.Wait(ctx)
 	}
-	return t.Begin(ctx, err)
+	return t.BeginHold(ctx, err)
 }
 
 // count counts n goroutines as waiters, 1 or 0, or returns why they may not ask the server. They wait with tickets of their
 // own, and uncount is to follow.
-func (q *Queue) count(n int32, s Source) error {
+func (q *Queue) count(n int32, s TicketSource) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	err := s.Ready(q.aheadLocked(n == 0))
+	err := s.Admit(q.aheadLocked(n == 0))
 	if err == nil {
 		q.mu.waiters += n
 	}
@@ -70,8 +70,8 @@ func (q *Queue) uncount(n int32) {
 // visit is one call of Take.
 type visit struct {
 	queue   *Queue
-	request Request
-	source  Source
+	request ShareKey
+	source  TicketSource
 	class   *class // assigned by join; it serves for no other request while the visit uses it
 	atOnce  bool   // the server granted what was asked for, and no goroutine had to wait for it
 	waiter  *waiter
@@ -84,7 +84,7 @@ func (v *visit) join() (joined bool, err error) {
 	defer q.mu.Unlock()
 	v.class = q.openLocked(v.request)
 	// Under the lock: Refuse finds the caller among the waiters, or the caller finds the reason here.
-	if err = v.source.Ready(q.aheadLocked(v.request.Beside)); err != nil {
+	if err = v.source.Admit(q.aheadLocked(v.request.Concurrent)); err != nil {
 		return false, err
 	}
 	if v.class.head == nil && !v.class.waitsFirst() {
@@ -106,7 +106,7 @@ func (v *visit) ask(ctx context.Context) (hold.Lease, error) {
 	granted, err := t.Join(ctx)
 	v.atOnce = granted
 	if granted || err != nil {
-		lease, err := t.Begin(ctx, err)
+		lease, err := t.BeginHold(ctx, err)
 		v.asked()
 		return lease, err
 	}
@@ -155,7 +155,7 @@ func (v *visit) leave(ctx context.Context) (err error, left bool) {
 	}
 	v.class.remove(v.waiter)
 	switch {
-	case v.class.held > 0 && v.request.Way != Shared: // what keeps a shared one out is the server's to say
+	case v.class.held > 0 && v.request.Policy != Shared: // what keeps a shared one out is the server's to say
 		return errs.WhileHeldHere(errs.Ended(ctx)), true
 	case v.class.ticket != nil:
 		return v.class.ticket.Ended(ctx), true
@@ -206,7 +206,7 @@ func (v *visit) stands(t Ticket, call context.CancelFunc) {
 		c.seeking++
 		c.append(w)
 	}
-	w.away, w.call, c.ticket, c.scarce = false, call, t, c.request.Way == Handed
+	w.away, w.call, c.ticket, c.scarce = false, call, t, c.request.Policy == HandOver
 }
 
 // wasServed says that the caller waits with its ticket no more, and reports whether something was handed to it.
@@ -238,7 +238,7 @@ func (v *visit) begin(ctx context.Context, t Ticket, err error) (lease hold.Leas
 	if err != nil && ctx.Err() != nil && v.handOver(t) {
 		return hold.Lease{}, false, err
 	}
-	lease, err = t.Begin(ctx, err)
+	lease, err = t.BeginHold(ctx, err)
 	if err != nil {
 		v.quit()
 		return hold.Lease{}, false, err
@@ -255,7 +255,7 @@ func (v *visit) begin(ctx context.Context, t Ticket, err error) (lease hold.Leas
 
 // handOver ends the wait of the caller and leaves its ticket to another waiter, if there is an idle one that can use it.
 func (v *visit) handOver(t Ticket) bool {
-	if v.request.Way == Own {
+	if v.request.Policy == Own {
 		return false
 	}
 	v.queue.mu.Lock()
@@ -280,7 +280,7 @@ func (v *visit) deliver(lease hold.Lease) (own bool, call context.CancelFunc) {
 	c, w := v.class, v.waiter
 	c.scarce = c.scarce && !v.atOnce
 	first := w
-	if c.request.Way == Handed {
+	if c.request.Policy == HandOver {
 		first = c.first(w)
 	}
 	if own = first == w; own {

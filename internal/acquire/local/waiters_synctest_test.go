@@ -13,7 +13,7 @@ import (
 )
 
 // another is the request for an exclusive lock on other terms than those of one.
-var another = Request{Most: 1, Permits: 2}
+var another = ShareKey{MaxHolds: 1, Permits: 2}
 
 // takesAlone begins a call of TakeAlone.
 func (m *rig) takesAlone(several bool) *caller {
@@ -21,7 +21,7 @@ func (m *rig) takesAlone(several bool) *caller {
 	ctx, cancel := context.WithCancel(m.Context())
 	g := &caller{T: m.T, cancel: cancel}
 	go func() {
-		g.lease, g.err = m.TakeAlone(ctx, several, m)
+		g.lease, g.err = m.AcquireAlone(ctx, several, m)
 		cancel()
 		g.over.Store(true)
 	}()

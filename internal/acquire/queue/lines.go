@@ -50,7 +50,7 @@ type Request struct {
 	// Args are those of Enter that other kinds do not have.
 	Args []string
 	// Like is the request with which goroutines wait for each other in the process; zero if each has a ticket of its own.
-	ShareKey local.Request
+	ShareKey local.ShareKey
 	// Beside says that others of the session may have the lock at the same time.
 	Shared bool
 }
@@ -145,17 +145,17 @@ func (ls *Registry) Len() (queues, attempts, ears int) {
 }
 
 // Like returns the request of a ticket of this session: zero if it is not known, or belongs to one goroutine.
-func (ls *Registry) ShareKeyOf(ticket string) local.Request {
+func (ls *Registry) ShareKeyOf(ticket string) local.ShareKey {
 	attempt, isOurs := strings.CutPrefix(ticket, ls.session.ID())
 	if !isOurs || len(attempt) < attemptSize {
-		return local.Request{}
+		return local.ShareKey{}
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if a := ls.mu.attempts[attempt[:attemptSize]]; a != nil {
 		return a.wish.ShareKey
 	}
-	return local.Request{}
+	return local.ShareKey{}
 }
 
 // Refuse implements session.Part. It withdraws the tickets of the session in one batch, so that those of Close's holds that

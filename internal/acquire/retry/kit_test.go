@@ -34,8 +34,8 @@ const (
 
 // What is wished for: the lock of these tests is the read-write lock of Redisson.
 var (
-	writes = &queue.Request{Life: lease, Args: []string{"w"}, ShareKey: local.Request{Way: local.Own}}
-	reads  = &queue.Request{Life: lease, Args: []string{"r"}, ShareKey: local.Request{Way: local.Own, Beside: true}, Shared: true}
+	writes = &queue.Request{Life: lease, Args: []string{"w"}, ShareKey: local.ShareKey{Policy: local.Own}}
+	reads  = &queue.Request{Life: lease, Args: []string{"r"}, ShareKey: local.ShareKey{Policy: local.Own, Concurrent: true}, Shared: true}
 )
 
 // place is a server, and a proxy before it for those whom something is to happen to.
@@ -126,21 +126,21 @@ type waiter struct {
 }
 
 // Ready implements local.Source.
-func (w *waiter) Ready(int) error {
+func (w *waiter) Admit(int) error {
 	close(w.arrived)
 	return w.user.session.Ready()
 }
 
 // Ticket implements local.Source.
-func (w *waiter) Ticket() (local.Ticket, error) {
+func (w *waiter) NewTicket() (local.Ticket, error) {
 	w.WaitingRequest = w.user.queue.Prepare(w.wish, nil)
 	return w, nil
 }
 
 // Begin implements local.Ticket.
-func (w *waiter) Begin(_ context.Context, err error) (hold.Lease, error) {
+func (w *waiter) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 	if a := w.WaitingRequest.Leave(); a != nil {
-		w.user.local.Began(w.wish.ShareKey)
+		w.user.local.HoldBegan(w.wish.ShareKey)
 		w.got, err = &holder{a, w.user, w.wish.ShareKey}, nil
 	}
 	return hold.Lease{}, err
@@ -154,19 +154,19 @@ type holder struct {
 	queue.ServerHold
 
 	user *user
-	like local.Request
+	like local.ShareKey
 }
 
 // Release implements queue.Holder.
 func (h *holder) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
-	defer h.user.local.Ended(h.like)
+	defer h.user.local.HoldEnded(h.like)
 	return h.ServerHold.Release(ctx, used, lasts)
 }
 
 // Abandon implements queue.Holder.
 func (h *holder) Abandon() {
 	h.ServerHold.Abandon()
-	h.user.local.Ended(h.like)
+	h.user.local.HoldEnded(h.like)
 }
 
 // Swap implements queue.Holder.
@@ -180,7 +180,7 @@ func (u *user) later(ctx context.Context, wish *queue.Request) <-chan outcome {
 	returned := make(chan outcome, 1)
 	w := &waiter{user: u, wish: wish, arrived: make(chan struct{})}
 	go func() {
-		_, err := u.table.Take(ctx, u.local, wish.ShareKey, w)
+		_, err := u.table.Acquire(ctx, u.local, wish.ShareKey, w)
 		returned <- outcome{w.got, err}
 	}()
 	<-w.arrived

@@ -19,7 +19,7 @@ import (
 )
 
 // locks is a wish for the reentrant lock of Redisson.
-var locks = &queue.Request{Life: lease, ShareKey: local.Request{Way: local.Own, Most: 1}}
+var locks = &queue.Request{Life: lease, ShareKey: local.ShareKey{Policy: local.Own, MaxHolds: 1}}
 
 // P7: while a session has the lock its waiters send nothing and need no channel, and get it in their order.
 func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
