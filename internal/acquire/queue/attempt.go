@@ -12,14 +12,14 @@ import (
 )
 
 // state is one of the states of the package doc.
-type state uint8
+type attemptState uint8
 
 const (
-	entering state = iota
+	entering attemptState = iota
 	queued
 	granted
 	begun
-	gone
+	ticketLost
 	over
 )
 
@@ -56,86 +56,86 @@ type LocalHold interface {
 // Attempt is one hold id: a wish for the lock, the place in its line, and the hold that comes of it.
 // An id is not used for a second attempt. The fields are guarded by the lock of its Lines.
 type Attempt struct {
-	q    *Queue
-	name string        // the ticket: the hold id, and the mark of the wish; assigned once
-	wish *Request      // assigned once
-	news chan struct{} // room for one, coalesces; nil until a goroutine waits for it
+	q        *Queue
+	ticketID string        // the ticket: the hold id, and the mark of the wish; assigned once
+	request  *Request      // assigned once
+	woken    chan struct{} // room for one, coalesces; nil until a goroutine waits for it
 
-	told     context.CancelFunc // ends an enter that waits for its reply; nil if no message could replace the reply
-	refusal  error              // why it is over before it began, if the server gave a reason
-	grant    Grant
-	tenant   LocalHold
-	notAfter wire.Stamp // of the newest enter; 0 if none was sent
-	enters   int32      // how many were sent; a requeue for it is one
+	cancelEnter context.CancelFunc // ends an enter that waits for its reply; nil if no message could replace the reply
+	refusal     error              // why it is over before it began, if the server gave a reason
+	grant       Grant
+	localHold   LocalHold
+	notAfter    wire.Stamp // of the newest enter; 0 if none was sent
+	entersSent  int32      // how many were sent; a requeue for it is one
 
-	queues    bool // it waits in the queue, or came to try; assigned once, before it is sent
-	state     state
-	behind    bool // the lock was held when its ticket was found lost
-	urgent    bool // the next poll lists it: it may have been granted
-	atOnce    bool // an enter replied that it has the lock
-	unknown   bool // an enter of it had no reply
-	stood     bool // an enter replied that it has the lock, or a ticket
-	refused   bool // an enter of it was refused; see hasNothing
-	denied    bool // its release was, for lack of a right
-	withdrawn bool // Close ended it, and its leaving has begun
-	doubtful  bool // Recheck was called before Begin: it may have had the lock before that, and no more
-	comes     bool // it enters or waits: its line counts it
-	waits     bool // it is among those that wait in its line
+	mayQueue       bool // it waits in the queue, or came to try; assigned once, before it is sent
+	state          attemptState
+	lockWasHeld    bool // the lock was held when its ticket was found lost
+	pollFirst      bool // the next poll lists it: it may have been granted
+	grantedAtOnce  bool // an enter replied that it has the lock
+	outcomeUnknown bool // an enter of it had no reply
+	joined         bool // an enter replied that it has the lock, or a ticket
+	enterRefused   bool // an enter of it was refused; see hasNothing
+	releaseDenied  bool // its release was, for lack of a right
+	withdrawn      bool // Close ended it, and its leaving has begun
+	needsRecheck   bool // Recheck was called before Begin: it may have had the lock before that, and no more
+	pending        bool // it enters or waits: its line counts it
+	waiting        bool // it is among those that wait in its line
 }
 
 // begin makes an attempt known that comes to try, before anything of it is sent.
-func (q *Queue) begin(wish *Request) *Attempt {
-	a := &Attempt{q: q, name: q.lines.session.NewTicket(wish.Mode), wish: wish}
-	q.lines.mu.Lock()
-	defer q.lines.mu.Unlock()
-	a.beginLocked()
+func (q *Queue) newAttempt(wish *Request) *Attempt {
+	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(wish.Mode), request: wish}
+	q.registry.mu.Lock()
+	defer q.registry.mu.Unlock()
+	a.registerLocked()
 	return a
 }
 
-func (a *Attempt) beginLocked() {
-	a.q.lines.mu.attempts[a.attempt()] = a
+func (a *Attempt) registerLocked() {
+	a.q.registry.mu.attempts[a.attempt()] = a
 	a.q.attempts++
 }
 
 // beginWaiting registers an attempt that is to wait in the queue, where it stays.
-func (q *Queue) beginWaiting(wish *Request) *Attempt {
-	a := &Attempt{q: q, name: q.lines.session.NewTicket(wish.Mode), wish: wish, queues: true, comes: true}
-	q.lines.mu.Lock()
-	defer q.lines.mu.Unlock()
-	a.beginLocked()
-	q.wish = wish
-	if q.comers++; q.comers == 1 {
-		q.lines.mu.waited++
+func (q *Queue) newWaitingAttempt(wish *Request) *Attempt {
+	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(wish.Mode), request: wish, mayQueue: true, pending: true}
+	q.registry.mu.Lock()
+	defer q.registry.mu.Unlock()
+	a.registerLocked()
+	q.newestRequest = wish
+	if q.pending++; q.pending == 1 {
+		q.registry.mu.pendingQueues++
 	}
 	return a
 }
 
 // sendLocked records that an enter of a is about to be sent.
-func (a *Attempt) sendLocked(notAfter wire.Stamp) {
+func (a *Attempt) recordSendLocked(notAfter wire.Stamp) {
 	a.notAfter = notAfter
-	if a.enters++; a.enters == 1 && a.comes {
-		a.q.asked++
+	if a.entersSent++; a.entersSent == 1 && a.pending {
+		a.q.pendingSent++
 	}
 }
 
 // waitLocked puts a among those that wait in its line, unless it has left. An attempt that gets the lock at once never
 // comes there: until the reply to its enter, a message finds it by its name, and a poll by being the session's.
-func (a *Attempt) waitLocked() {
-	if a.q.waitsLocked(); a.comes && !a.waits {
-		a.waits = true
+func (a *Attempt) addToWaitingLocked() {
+	if a.q.initWaitLocked(); a.pending && !a.waiting {
+		a.waiting = true
 		a.q.waiting = append(a.q.waiting, a)
 	}
 }
 
 // forget unregisters a: the server has nothing of it any more, or it ends by itself.
 func (a *Attempt) forget() {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
 	a.forgetLocked()
 }
 
 func (a *Attempt) forgetLocked() {
-	ls, attempt := a.q.lines, a.attempt()
+	ls, attempt := a.q.registry, a.attempt()
 	if ls.mu.attempts[attempt] == a {
 		delete(ls.mu.attempts, attempt)
 		a.q.attempts--
@@ -144,14 +144,14 @@ func (a *Attempt) forgetLocked() {
 
 // leaveLine ends the waiting of a in state. It reports whether a was granted in the same instant: then
 // it is begun instead.
-func (a *Attempt) leaveLine(to state) (isGranted bool) {
-	ls := a.q.lines
+func (a *Attempt) endWaiting(to attemptState) (isGranted bool) {
+	ls := a.q.registry
 	ls.mu.Lock()
 	isGranted = a.state == granted
 	if a.state = to; isGranted {
 		a.state = begun
 	}
-	left := a.goneLocked()
+	left := a.endPendingLocked()
 	ls.mu.Unlock()
 	if left != nil {
 		left.Close()
@@ -160,80 +160,80 @@ func (a *Attempt) leaveLine(to state) (isGranted bool) {
 }
 
 // goneLocked removes a from the attempts that enter or wait. It returns the listener to close, or nil.
-func (a *Attempt) goneLocked() *ear {
+func (a *Attempt) endPendingLocked() *grantListener {
 	q := a.q
-	if !a.comes {
+	if !a.pending {
 		return nil
 	}
-	if a.waits {
+	if a.waiting {
 		q.waiting = slices.DeleteFunc(q.waiting, func(other *Attempt) bool { return other == a })
 	}
-	if a.enters > 0 {
-		q.asked--
+	if a.entersSent > 0 {
+		q.pendingSent--
 	}
-	a.comes, a.waits = false, false
-	if q.comers--; q.comers > 0 {
+	a.pending, a.waiting = false, false
+	if q.pending--; q.pending > 0 {
 		return nil
 	}
-	q.lines.mu.waited--
-	if q.wait != nil {
-		q.lines.session.Timers.Cancel(&q.next)
-		q.planned = false
+	q.registry.mu.pendingQueues--
+	if q.waitState != nil {
+		q.registry.session.Timers.Cancel(&q.timer)
+		q.pollScheduled = false
 	}
-	e := q.ear
-	q.ear = nil
-	if e == nil || !e.leaveLocked() {
+	e := q.listener
+	q.listener = nil
+	if e == nil || !e.removeQueueLocked() {
 		return nil
 	}
 	return e
 }
 
 // grantedLocked records that a has the lock for the life that heartbeat paid for.
-func (a *Attempt) grantedLocked(token wire.Stamp, paid string, now clock.Instant) {
+func (a *Attempt) applyGrantLocked(token wire.Stamp, paid string, now clock.Instant) {
 	switch a.state {
 	case entering, queued:
-		b, ok := a.q.lines.paidLocked(paid, now)
+		b, ok := a.q.registry.findHeartbeatLocked(paid, now)
 		switch {
-		case a.isOlderLocked(token):
+		case a.isSupersededLocked(token):
 			// The session has a newer hold. If the server has not, its next renewal says so, and the next poll after that.
-			a.urgent, a.q.seen = true, 0
-			a.waitLocked()
+			a.pollFirst, a.q.seenStamp = true, 0
+			a.addToWaitingLocked()
 		case ok:
-			a.grant, a.state = a.grantAt(token, token.BlockEnd(), b.life, b.sent, now), granted
+			a.grant, a.state = a.newGrant(token, token.BlockEnd(), b.life, b.sent, now), granted
 			a.wake()
-			if a.told != nil {
-				a.told()
+			if a.cancelEnter != nil {
+				a.cancelEnter()
 			}
-		case a.queues:
+		case a.mayQueue:
 			// This is a hint: that life is over by our clock, or not known. The poll lengthens what there is.
-			a.urgent = true
-			a.waitLocked()
+			a.pollFirst = true
+			a.addToWaitingLocked()
 			a.q.pollLocked()
 		}
 	case over:
-		a.leaveAgain() // the leaving overtook the entering
-	case granted, begun, gone:
+		a.repeatLeave() // the leaving overtook the entering
+	case granted, begun, ticketLost:
 	}
 }
 
 // isSpent reports whether the grant of a is over before it began, because its goroutine did not run for that
 // long. Then a continues to wait, and a poll at once finds out whether it still has the lock, and lengthens
 // the hold.
-func (a *Attempt) isSpent() bool {
-	ls, now := a.q.lines, clock.Now()
+func (a *Attempt) pollIfExpired() bool {
+	ls, now := a.q.registry, clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if a.state != granted || !clock.Deadline(a.grant.Sent, a.grant.Life).Reached(now) {
 		return false
 	}
-	a.askLocked()
+	a.awaitPollLocked()
 	return true
 }
 
 // askLocked has a wait, and polls for it at once: it may have the lock.
-func (a *Attempt) askLocked() {
-	a.state, a.urgent = queued, true
-	a.waitLocked()
+func (a *Attempt) awaitPollLocked() {
+	a.state, a.pollFirst = queued, true
+	a.addToWaitingLocked()
 	a.q.pollLocked()
 }
 
@@ -241,25 +241,25 @@ func (a *Attempt) askLocked() {
 // channel is seen by the goroutine itself.
 func (a *Attempt) wake() {
 	select {
-	case a.news <- struct{}{}:
+	case a.woken <- struct{}{}:
 	default: // one is there already, or no goroutine waits
 	}
 }
 
 // wakes returns the channel on which a goroutine that waits is woken, and the state of a.
-func (a *Attempt) wakes() (<-chan struct{}, state) {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
-	if a.news == nil {
-		a.news = make(chan struct{}, 1)
+func (a *Attempt) wakeChannel() (<-chan struct{}, attemptState) {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	if a.woken == nil {
+		a.woken = make(chan struct{}, 1)
 	}
-	return a.news, a.state
+	return a.woken, a.state
 }
 
 // rest waits for d, or until there is news of a.
-func (a *Attempt) rest(ctx context.Context, d time.Duration) {
-	s := a.q.lines.session
-	news, state := a.wakes()
+func (a *Attempt) sleep(ctx context.Context, d time.Duration) {
+	s := a.q.registry.session
+	news, state := a.wakeChannel()
 	if state == entering && s.Ready() == nil { // Close may have come before the channel
 		s.Sleep(ctx, d, news)
 	}
@@ -267,8 +267,8 @@ func (a *Attempt) rest(ctx context.Context, d time.Duration) {
 
 // Grant returns what the server gave.
 func (a *Attempt) Grant() Grant {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
 	return a.grant
 }
 
@@ -277,7 +277,7 @@ func (a *Attempt) Grant() Grant {
 // after the newer grant. The older one is the one with the smaller token. That can be a itself, if another
 // attempt was granted the lock before the goroutine of a ran.
 func (a *Attempt) Begin(tenant LocalHold) {
-	older, doubtful := a.begin(tenant)
+	older, doubtful := a.setLocalHold(tenant)
 	if older != nil {
 		older.Superseded()
 	}
@@ -286,62 +286,62 @@ func (a *Attempt) Begin(tenant LocalHold) {
 	}
 }
 
-func (a *Attempt) begin(tenant LocalHold) (older LocalHold, doubtful bool) {
+func (a *Attempt) setLocalHold(tenant LocalHold) (older LocalHold, doubtful bool) {
 	q := a.q
-	q.lines.mu.Lock()
-	defer q.lines.mu.Unlock()
-	a.tenant = tenant
+	q.registry.mu.Lock()
+	defer q.registry.mu.Unlock()
+	a.localHold = tenant
 	if tenant == nil {
 		return nil, false
 	}
-	doubtful, a.doubtful = a.doubtful, false
-	if !q.lines.kind.isExclusive() {
+	doubtful, a.needsRecheck = a.needsRecheck, false
+	if !q.registry.config.isExclusive() {
 		return nil, doubtful
 	}
-	if a.isOlderLocked(a.grant.Stamp) {
+	if a.isSupersededLocked(a.grant.Stamp) {
 		return tenant, false
 	}
-	if q.holding != nil && q.holding != a {
-		older = q.holding.tenant
+	if q.newestHold != nil && q.newestHold != a {
+		older = q.newestHold.localHold
 	}
-	q.holding = a
+	q.newestHold = a
 	return older, doubtful
 }
 
 // isOlderLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp has.
 // Such a grant was over before its message arrived: the newer hold is the one at the server.
-func (a *Attempt) isOlderLocked(token wire.Stamp) bool {
-	holding := a.q.holding
+func (a *Attempt) isSupersededLocked(token wire.Stamp) bool {
+	holding := a.q.newestHold
 	return holding != nil && holding != a && holding.grant.Stamp > token
 }
 
 // isSureLocked reports whether a certainly has no ticket: its only enter has a reply. An attempt that was granted
 // at once never had one. If that enter queued a ticket of an exclusive lock, the grant removed it, unless a right
 // was missing.
-func (a *Attempt) isSureLocked() bool {
-	return a.enters == 1 && !a.unknown && (a.atOnce || a.q.lines.kind.isExclusive() && !a.denied)
+func (a *Attempt) hasNoTicketLocked() bool {
+	return a.entersSent == 1 && !a.outcomeUnknown && (a.grantedAtOnce || a.q.registry.config.isExclusive() && !a.releaseDenied)
 }
 
 // Lengthened records that the hold was lengthened by a call that was sent at sent. Call it before Begin.
 func (a *Attempt) Extended(life time.Duration, sent clock.Instant) {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
 	a.grant.Life, a.grant.Sent = life, sent
 }
 
 // Name returns the name under which the server records the hold.
 func (a *Attempt) Name() string {
-	if a.q.lines.kind.Labelled {
-		return a.ticket() + a.q.lines.session.Settings.Label
+	if a.q.registry.config.Labelled {
+		return a.ticket() + a.q.registry.session.Settings.Label
 	}
 	return a.ticket()
 }
 
 // ticket returns what the attempt is called in its line.
-func (a *Attempt) ticket() string { return a.name }
+func (a *Attempt) ticket() string { return a.ticketID }
 
 // attempt returns the part of the hold id that is not the session's.
 func (a *Attempt) attempt() string {
-	end := len(a.name) - len(a.wish.Mode)
-	return a.name[end-attemptSize : end]
+	end := len(a.ticketID) - len(a.request.Mode)
+	return a.ticketID[end-attemptSize : end]
 }

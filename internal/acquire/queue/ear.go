@@ -11,43 +11,43 @@ import (
 )
 
 // ear is one channel on which grants are heard, for all queues that are notified on it.
-type ear struct {
-	lines   *Registry
-	channel string
-	users   int // lines; guarded by the lock of its Lines
+type grantListener struct {
+	registry *Registry
+	channel  string
+	queues   int // lines; guarded by the lock of its Lines
 
 	dispatch.Subscription // guarded by itself
 }
 
 // earLocked returns the listener of a channel and counts a queue in.
-func (ls *Registry) earLocked(channel string) *ear {
-	e := ls.mu.ears[channel]
+func (ls *Registry) listenerLocked(channel string) *grantListener {
+	e := ls.mu.listeners[channel]
 	if e == nil {
-		e = &ear{lines: ls, channel: channel}
-		ls.mu.ears[channel] = e
+		e = &grantListener{registry: ls, channel: channel}
+		ls.mu.listeners[channel] = e
 	}
-	e.users++
+	e.queues++
 	return e
 }
 
 // leaveLocked counts a queue out. It reports whether that was the last one, and e is to be closed.
-func (e *ear) leaveLocked() bool {
-	e.users--
-	if e.users > 0 {
+func (e *grantListener) removeQueueLocked() bool {
+	e.queues--
+	if e.queues > 0 {
 		return false
 	}
-	delete(e.lines.mu.ears, e.channel)
+	delete(e.registry.mu.listeners, e.channel)
 	return true
 }
 
 // Subscribed implements dispatch.Hearer: messages before now may be lost, so each queue is polled in which an attempt
 // may have been granted the lock. If no enter was sent yet, none was.
-func (e *ear) OnSubscribed() {
-	ls := e.lines
+func (e *grantListener) OnSubscribed() {
+	ls := e.registry
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, q := range ls.mu.queues {
-		if q.ear == e && q.asked > 0 {
+		if q.listener == e && q.pendingSent > 0 {
 			q.pollLocked()
 		}
 	}
@@ -55,44 +55,44 @@ func (e *ear) OnSubscribed() {
 
 // Lost implements dispatch.Hearer: it brings the next polls forward, to those of a session that
 // hears no messages.
-func (e *ear) OnUnsubscribed() {
-	ls := e.lines
+func (e *grantListener) OnUnsubscribed() {
+	ls := e.registry
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, q := range ls.mu.queues {
-		if q.ear == e {
-			q.hastenLocked()
+		if q.listener == e {
+			q.hastenPollLocked()
 		}
 	}
 }
 
 // Heard implements dispatch.Hearer: grants.
-func (e *ear) OnMessage(message string) { e.lines.granted(message) }
+func (e *grantListener) OnMessage(message string) { e.registry.applyGrants(message) }
 
 // grant is one grant of a message: the attempt, the stamp of its token, and the number of the heartbeat that
 // paid for it.
-type grant struct {
-	attempt string
-	token   wire.Stamp
-	paid    string
+type grantNotice struct {
+	attempt   string
+	stamp     wire.Stamp
+	heartbeat string
 }
 
 const attemptSize, stampSize, numberSize = 19, 16, 20
 
 // grants returns the grants of a message in order; none if text is no such message.
-func grants(text string) iter.Seq[grant] {
+func parseGrants(text string) iter.Seq[grantNotice] {
 	const size = attemptSize + stampSize + numberSize
-	return func(yield func(grant) bool) {
+	return func(yield func(grantNotice) bool) {
 		if len(text)%size != 0 {
 			return
 		}
 		for ; len(text) >= size; text = text[size:] {
-			t := grant{
-				attempt: text[:attemptSize],
-				token:   wire.ParseStamp(text[attemptSize : attemptSize+stampSize]),
-				paid:    text[attemptSize+stampSize : size],
+			t := grantNotice{
+				attempt:   text[:attemptSize],
+				stamp:     wire.ParseStamp(text[attemptSize : attemptSize+stampSize]),
+				heartbeat: text[attemptSize+stampSize : size],
 			}
-			if t.token != 0 && !yield(t) {
+			if t.stamp != 0 && !yield(t) {
 				return
 			}
 		}
@@ -100,22 +100,22 @@ func grants(text string) iter.Seq[grant] {
 }
 
 // granted handles the message that attempts of this session have the lock.
-func (ls *Registry) granted(text string) {
+func (ls *Registry) applyGrants(text string) {
 	if text == "" {
 		return
 	}
 	now := clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for g := range grants(text) {
-		ls.grantedLocked(g, now)
+	for g := range parseGrants(text) {
+		ls.applyGrantLocked(g, now)
 	}
 }
 
 // grantedLocked handles one grant. An unknown attempt belongs to a copy of this process, restored from a
 // snapshot, or was released while the message was on its way. A hold without an attempt expires.
-func (ls *Registry) grantedLocked(g grant, now clock.Instant) {
+func (ls *Registry) applyGrantLocked(g grantNotice, now clock.Instant) {
 	if a := ls.mu.attempts[g.attempt]; a != nil {
-		a.grantedLocked(g.token, g.paid, now)
+		a.applyGrantLocked(g.stamp, g.heartbeat, now)
 	}
 }

@@ -22,7 +22,7 @@ type LockRequest struct {
 // Gather acquires locks in one call, in order: those that are free and have no queue, and none behind the
 // first that it cannot acquire. It returns the holds of the acquired locks. After an error it returns no holds.
 func AcquireMany(ctx context.Context, script *scripts.Script, asked []LockRequest) ([]*Attempt, error) {
-	s, first := asked[0].Queue.lines.session, asked[0].Queue
+	s, first := asked[0].Queue.registry.session, asked[0].Queue
 	if err := s.Handshake(ctx, first.keys.Holder); err != nil {
 		return nil, err
 	}
@@ -30,23 +30,23 @@ func AcquireMany(ctx context.Context, script *scripts.Script, asked []LockReques
 	call := wire.Call{Script: script, Keys: make([]string, len(asked)), Args: make([]string, 0, 4*len(asked))}
 	sent := clock.Now()
 	for i, one := range asked {
-		a := one.Queue.begin(one.Request)
-		a.toSend(sent)
+		a := one.Queue.newAttempt(one.Request)
+		a.prepareEnter(sent)
 		attempts[i], call.Keys[i] = a, one.Queue.keys.Holder
-		call.Args = append(call.Args, a.ticket(), wire.Milliseconds(a.wish.Life), a.notAfter.Text(), s.Settings.Label)
+		call.Args = append(call.Args, a.ticket(), wire.Milliseconds(a.request.Life), a.notAfter.Text(), s.Settings.Label)
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
 		s.Runner.SpanFailed(err)
 		for _, a := range attempts {
-			a.enterFailed(err)
+			a.handleEnterError(err)
 			a.Abandon()
 		}
 		return nil, err
 	}
 	taken := 0
 	for i, a := range attempts[:min(reply.Len(), len(attempts))] {
-		if a.gathered(reply, i, sent) && i == taken { // each is read: the server may have granted those behind, too
+		if a.acquiredByBatch(reply, i, sent) && i == taken { // each is read: the server may have granted those behind, too
 			taken++
 		}
 	}
@@ -58,23 +58,23 @@ func AcquireMany(ctx context.Context, script *scripts.Script, asked []LockReques
 
 // gathered reports whether a got its lock, by the n-th part of the reply. What went wrong with a lock that it did not get
 // is found out by the call that asks for that lock alone.
-func (a *Attempt) gathered(reply wire.Reply, n int, sent clock.Instant) bool {
+func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent clock.Instant) bool {
 	part, err := reply.Part(n)
 	stamp := wire.Stamp(0)
 	if err == nil {
 		stamp = part.Stamp(0)
 	}
-	ls, now := a.q.lines, clock.Now()
+	ls, now := a.q.registry, clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if stamp == 0 {
 		return false
 	}
-	a.stood = true
-	if clock.Deadline(sent, a.wish.Life).Reached(now) || a.isOlderLocked(stamp) {
+	a.joined = true
+	if clock.Deadline(sent, a.request.Life).Reached(now) || a.isSupersededLocked(stamp) {
 		return false // over before it began
 	}
-	a.grant, a.state = a.grantAt(stamp, stamp, a.wish.Life, sent, now), begun
+	a.grant, a.state = a.newGrant(stamp, stamp, a.request.Life, sent, now), begun
 	return true
 }
 
@@ -90,7 +90,7 @@ type LockRelease struct {
 // Scatter releases the holds of a gathering, and waits for that as long as ctx lasts: those that have no queue in one
 // call, or in one call for each slot; and the others, which hand their locks over, in one pipeline.
 func ReleaseMany(ctx context.Context, script *scripts.Script, all []*LockRelease) {
-	s := all[0].Attempt.q.lines.session
+	s := all[0].Attempt.q.registry.session
 	groups := groupBySlot(s, all)
 	calls := make([]wire.Call, len(groups))
 	for n, group := range groups {
@@ -98,19 +98,19 @@ func ReleaseMany(ctx context.Context, script *scripts.Script, all []*LockRelease
 		for _, r := range group {
 			r.Attempt.Begin(nil) // see Release
 			calls[n].Keys = append(calls[n].Keys, r.Attempt.q.keys.Holder)
-			calls[n].Args = append(calls[n].Args, r.Attempt.Name(), r.Attempt.floor(r.LastUsed), r.Attempt.wish.FloorTTL)
+			calls[n].Args = append(calls[n].Args, r.Attempt.Name(), r.Attempt.floorArg(r.LastUsed), r.Attempt.request.FloorTTL)
 		}
 	}
 	var rest []*LockRelease
 	for n, outcome := range s.Runner.RunMany(ctx, calls) {
 		again := len(groups[n]) > 1 && outcome.Err != nil && s.Runner.SpanFailed(outcome.Err)
 		for i, r := range groups[n] {
-			if r.scattered(&outcome, i, again) {
+			if r.releasedByBatch(&outcome, i, again) {
 				rest = append(rest, r)
 			}
 		}
 	}
-	leaveTogether(ctx, s, rest)
+	releaseOneByOne(ctx, s, rest)
 }
 
 // groupBySlot divides holds into those that one script may release.
@@ -131,7 +131,7 @@ func groupBySlot(s *session.Session, all []*LockRelease) [][]*LockRelease {
 // scattered records the i-th reply of a script that released several holds, and reports whether this one is to be
 // released by a call of its own. That is so if the script said that the hold is gone: it may have been at a shard that
 // is not the key's. again is a refusal that may be due to the slots of the keys.
-func (r *LockRelease) scattered(outcome *wire.Outcome, i int, again bool) bool {
+func (r *LockRelease) releasedByBatch(outcome *wire.Outcome, i int, again bool) bool {
 	part, failure := outcome.Reply, outcome.Err
 	if failure == nil {
 		part, failure = outcome.Reply.Part(i)
@@ -139,36 +139,36 @@ func (r *LockRelease) scattered(outcome *wire.Outcome, i int, again bool) bool {
 	r.Err = failure
 	switch {
 	case failure != nil && wire.Judge(failure) == wire.Unknown && !again:
-		r.over()
+		r.endAttempt()
 		return false
-	case failure != nil || part.Code() != wire.Done || !r.isSure():
+	case failure != nil || part.Code() != wire.Done || !r.hasNoTicket():
 		r.WasHeld = failure == nil && part.Code() == wire.Done
 		return true
 	}
 	r.WasHeld = true
-	r.over()
+	r.endAttempt()
 	return false
 }
 
-func (r *LockRelease) isSure() bool {
-	ls := r.Attempt.q.lines
+func (r *LockRelease) hasNoTicket() bool {
+	ls := r.Attempt.q.registry
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return r.Attempt.isSureLocked()
+	return r.Attempt.hasNoTicketLocked()
 }
 
 // over ends a hold that was released, or may have been.
-func (r *LockRelease) over() {
+func (r *LockRelease) endAttempt() {
 	r.Attempt.end()
 	if r.Err != nil {
-		r.Attempt.releaseFailed(r.Err, r.ExpiresIn)
+		r.Attempt.handleReleaseError(r.Err, r.ExpiresIn)
 		return
 	}
 	r.Attempt.forget()
 }
 
 // leaveTogether releases holds by a call each.
-func leaveTogether(ctx context.Context, s *session.Session, all []*LockRelease) {
+func releaseOneByOne(ctx context.Context, s *session.Session, all []*LockRelease) {
 	if len(all) == 0 {
 		return
 	}
@@ -183,12 +183,12 @@ func leaveTogether(ctx context.Context, s *session.Session, all []*LockRelease) 
 			continue
 		}
 		if r.Err = outcome.Err; r.Err != nil {
-			r.over()
+			r.endAttempt()
 			continue
 		}
 		r.Attempt.end()
-		r.Attempt.handed(outcome.Reply)
-		r.Attempt.released(false)
+		r.Attempt.readGrants(outcome.Reply)
+		r.Attempt.handleReleaseReply(false)
 		r.WasHeld = r.WasHeld || outcome.Reply.Code() == wire.Done
 	}
 }

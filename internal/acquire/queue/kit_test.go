@@ -176,7 +176,7 @@ func (u *user) waiter() (a *Attempt) {
 	await(u.place, "the reply to an enter", func() bool {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		if u.q.wait != nil && len(u.q.waiting) > 0 {
+		if u.q.waitState != nil && len(u.q.waiting) > 0 {
 			a = u.q.waiting[0]
 		}
 		return a != nil
@@ -199,7 +199,7 @@ func (u *user) polls() {
 	u.place.Helper()
 	before := u.place.proxy.Replies()
 	u.mu.Lock()
-	e := u.q.ear
+	e := u.q.listener
 	u.mu.Unlock()
 	if e == nil {
 		return

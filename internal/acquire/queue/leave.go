@@ -20,7 +20,7 @@ func (a *Attempt) Abandon() {
 	switch {
 	case a.isWithdrawn():
 	case a.end():
-		a.leaveAgain()
+		a.repeatLeave()
 	default:
 		a.forget()
 	}
@@ -28,20 +28,20 @@ func (a *Attempt) Abandon() {
 
 // isWithdrawn reports whether Close ended a, and sees to the rest. A withdrawn attempt is over for good.
 func (a *Attempt) isWithdrawn() bool {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
 	return a.withdrawn
 }
 
 // end makes a be over, and reports whether it may have something on the server.
 func (a *Attempt) end() (may bool) {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
-	a.state, a.tenant = over, nil
-	if a.q.holding == a {
-		a.q.holding = nil
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	a.state, a.localHold = over, nil
+	if a.q.newestHold == a {
+		a.q.newestHold = nil
 	}
-	return a.unknown || a.stood || a.refused
+	return a.outcomeUnknown || a.joined || a.enterRefused
 }
 
 // Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
@@ -52,47 +52,47 @@ func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Durat
 	// That could be executed first, and the release would find nothing to release.
 	a.Begin(nil)
 	var room [leaveArgs]string // on the stack
-	runner, call := a.q.lines.session.Runner, a.leaveCall(room[:0], used)
+	runner, call := a.q.registry.session.Runner, a.leaveCall(room[:0], used)
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
-		reply, err = runner.Run(ctx, a.q.alone(call)) // the lock at least can be released
+		reply, err = runner.Run(ctx, a.q.withHolderKeyAlone(call)) // the lock at least can be released
 	}
 	a.end()
 	if err != nil {
-		a.releaseFailed(err, lasts)
+		a.handleReleaseError(err, lasts)
 		return false, err
 	}
-	a.handed(reply)
-	a.released(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
+	a.readGrants(reply)
+	a.handleReleaseReply(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
 	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
 }
 
 // releaseFailed repeats a release until the hold has ended by itself, after lasts at the latest. A script that is denied a right
 // stops in its middle: one that granted a the lock may have left its ticket, so the release is repeated for as
 // long as that ticket lasts, if that is longer.
-func (a *Attempt) releaseFailed(err error, lasts time.Duration) {
-	a.q.lines.mu.Lock()
-	a.denied = errors.Is(err, errs.ErrDenied)
-	mayStand := a.denied && !a.isSureLocked()
-	a.q.lines.mu.Unlock()
+func (a *Attempt) handleReleaseError(err error, lasts time.Duration) {
+	a.q.registry.mu.Lock()
+	a.releaseDenied = errors.Is(err, errs.ErrDenied)
+	mayStand := a.releaseDenied && !a.hasNoTicketLocked()
+	a.q.registry.mu.Unlock()
 	if mayStand {
-		lasts = max(lasts, a.ticketLasts())
+		lasts = max(lasts, a.ticketLife())
 	}
-	a.leaveUntil(clock.Now().Add(lasts))
+	a.repeatLeaveUntil(clock.Now().Add(lasts))
 }
 
 // released ends the leaving, unless something of a may still be at the server, or come there.
-func (a *Attempt) released(mayStand bool) { //nolint:revive // a fact about the reply, not a switch
-	if mayStand || a.copyLeft(0) > 0 {
-		a.leaveAgain()
+func (a *Attempt) handleReleaseReply(mayStand bool) { //nolint:revive // a fact about the reply, not a switch
+	if mayStand || a.copyExecutableFor(0) > 0 {
+		a.repeatLeave()
 	} else {
 		a.forget()
 	}
 }
 
 // alone returns a call that was refused because its slot is being moved as it can be made with the holder key alone.
-func (q *Queue) alone(call wire.Call) wire.Call {
-	if drop := q.lines.kind.Drop; drop != nil {
+func (q *Queue) withHolderKeyAlone(call wire.Call) wire.Call {
+	if drop := q.registry.config.Drop; drop != nil {
 		return wire.Call{Script: drop, Keys: call.Keys[:1], Args: call.Args[:1]}
 	}
 	call.Keys = call.Keys[:1]
@@ -105,18 +105,18 @@ const leaveArgs = 7
 // leaveCall returns the call that ends a, whose arguments are appended to room. used is the stamp of the last
 // token that was used, 0 if it is not known. It may be called under the lock of the Lines if a is over.
 func (a *Attempt) leaveCall(room []string, used wire.Stamp) wire.Call {
-	ls, keys := a.q.lines, a.q.keys
-	args := append(room, a.Name(), ls.session.ID(), ls.session.PublishCommand(), keys.Channel, a.wish.FloorTTL)
-	if ls.kind.isExclusive() {
-		args = append(args, a.floor(used))
+	ls, keys := a.q.registry, a.q.keys
+	args := append(room, a.Name(), ls.session.ID(), ls.session.PublishCommand(), keys.Channel, a.request.FloorTTL)
+	if ls.config.isExclusive() {
+		args = append(args, a.floorArg(used))
 	}
-	return wire.Call{Script: ls.kind.Leave, Keys: keys.All, Args: append(args, flag(a.isSureLocked()))}
+	return wire.Call{Script: ls.config.Leave, Keys: keys.All, Args: append(args, flag(a.hasNoTicketLocked()))}
 }
 
 // floor returns the stamp of the last token that was used as an argument of scripts: "" if it is not known. The scripts know
 // the stamp of the hold, and keep it if the argument is less. If it is known, the caller is the one that releases the hold,
 // whose grant does not change any more.
-func (a *Attempt) floor(used wire.Stamp) string {
+func (a *Attempt) floorArg(used wire.Stamp) string {
 	switch {
 	case used == 0:
 		return ""
@@ -134,37 +134,37 @@ func flag(is bool) string { //nolint:revive // a fact, not a switch
 }
 
 // leaveAgain repeats the leaving for as long as what a may have had can last.
-func (a *Attempt) leaveAgain() { a.leaveUntil(clock.Now().Add(a.ticketLasts())) }
+func (a *Attempt) repeatLeave() { a.repeatLeaveUntil(clock.Now().Add(a.ticketLife())) }
 
 // ticketLasts returns how long a ticket of a, or what it is granted, lasts if the session does not say that it lives.
-func (a *Attempt) ticketLasts() time.Duration {
-	return session.MaxPatience + max(a.wish.Life, lives*dispatch.MaxPollInterval)
+func (a *Attempt) ticketLife() time.Duration {
+	return session.MaxPatience + max(a.request.Life, pollsPerLife*dispatch.MaxPollInterval)
 }
 
 // leaveUntil repeats the leave off the caller's path until it has a reply, and if the outcome of an enter is
 // unknown, until that enter can no longer be executed.
-func (a *Attempt) leaveUntil(until clock.Instant) {
-	t := &session.Undo{Call: a.leaveCall(nil, 0), Until: until, ExecutableUntil: a.arrives(), OnDone: a.givenUp}
+func (a *Attempt) repeatLeaveUntil(until clock.Instant) {
+	t := &session.Undo{Call: a.leaveCall(nil, 0), Until: until, ExecutableUntil: a.copyExecutableUntil(), OnDone: a.handleRepetitionEnd}
 	t.OnReply = func(reply wire.Reply) time.Duration {
-		a.handed(reply)
-		left := a.copyLeft(reply.Stamp(1))
+		a.readGrants(reply)
+		left := a.copyExecutableFor(reply.Stamp(1))
 		if code := reply.Code(); code == wire.MayQueue || code == wire.NeedsQueue {
 			return max(left, session.BackOffPause(0))
 		}
 		if left == 0 {
 			a.forget()
 		}
-		return t.RepeatAfter(left, a.wish.Life)
+		return t.RepeatAfter(left, a.request.Life)
 	}
-	a.q.lines.session.Undoer.Start(t)
+	a.q.registry.session.Undoer.Start(t)
 }
 
 // copyLeft returns for how long a copy of the enter may still be executed, if server is the server's time; 0
 // is not at all.
-func (a *Attempt) copyLeft(server wire.Stamp) time.Duration {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
-	if !a.unknown {
+func (a *Attempt) copyExecutableFor(server wire.Stamp) time.Duration {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	if !a.outcomeUnknown {
 		return 0
 	}
 	return session.ExecutableFor(a.notAfter, server)
@@ -172,8 +172,8 @@ func (a *Attempt) copyLeft(server wire.Stamp) time.Duration {
 
 // arrives returns until when a copy of the entering may still come; zero if none can. For an attempt that is over, of
 // which unknown changes no more: callers may hold the lock of its Lines.
-func (a *Attempt) arrives() clock.Instant {
-	if !a.unknown {
+func (a *Attempt) copyExecutableUntil() clock.Instant {
+	if !a.outcomeUnknown {
 		return clock.Instant{}
 	}
 	return clock.Now().Add(session.MaxPatience)
@@ -182,22 +182,22 @@ func (a *Attempt) arrives() clock.Instant {
 // givenUp ends the repetition, settled or not. If it is not settled and the session still uses that queue,
 // its heartbeats would keep the ticket of a alive, and other waiters would wait behind it: so the repetition
 // continues. If the server has nothing of a, the session sends no heartbeats either.
-func (a *Attempt) givenUp(err error) {
-	ls := a.q.lines
+func (a *Attempt) handleRepetitionEnd(err error) {
+	ls := a.q.registry
 	ls.mu.Lock()
 	isKnown := ls.mu.attempts[a.attempt()] == a
-	goesOn := isKnown && a.q.users > 0 && ls.session.Ready() == nil && !hasNothing(err)
+	goesOn := isKnown && a.q.users > 0 && ls.session.Ready() == nil && !leavesNothing(err)
 	if isKnown && !goesOn {
 		a.forgetLocked()
 	}
 	ls.mu.Unlock()
 	if goesOn {
-		a.leaveAgain()
+		a.repeatLeave()
 	}
 }
 
 // handed reads from the reply to a leave which attempts of this session have the lock next.
-func (a *Attempt) handed(reply wire.Reply) { a.q.lines.ReadGrants(a.q.keys.Holder, reply) }
+func (a *Attempt) readGrants(reply wire.Reply) { a.q.registry.ReadGrants(a.q.keys.Holder, reply) }
 
 // Handed reads the reply to a script that granted the lock, {_, _, grants, more}: the granted attempts of
 // this session, and whether a poll is due. A shorter reply carries neither.
@@ -205,14 +205,14 @@ func (ls *Registry) ReadGrants(holder string, reply wire.Reply) {
 	if reply.Len() < 4 {
 		return
 	}
-	ls.granted(reply.Text(2))
+	ls.applyGrants(reply.Text(2))
 	if reply.Int(3) == 1 {
-		ls.lookAt(holder)
+		ls.pollNow(holder)
 	}
 }
 
 // lookAt polls a queue at once, if an attempt of this session waits in it.
-func (ls *Registry) lookAt(holder string) {
+func (ls *Registry) pollNow(holder string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if q := ls.mu.queues[holder]; q != nil {

@@ -58,8 +58,8 @@ type Request struct {
 // Lines has the queues of one kind of lock in one session.
 type Registry struct {
 	session *session.Session
-	kind    Config
-	looks   *timers.Collector[*Queue]
+	config  Config
+	polls   *timers.Collector[*Queue]
 	ctx     context.Context //nolint:containedctx // ends at Close, for the polls under way
 	cancel  context.CancelFunc
 	// The polls of several lines of the session meet in one call, by its phase. Those of several sessions would too if an
@@ -69,25 +69,25 @@ type Registry struct {
 
 	mu struct {
 		sync.Mutex
-		queues   map[string]*Queue   // by holder key; those in use, those in which an attempt waited a moment ago, and spare ones
-		spare    int                 // of them
-		waited   int                 // those in which an attempt enters or waits
-		attempts map[string]*Attempt // by attempt; those that may have something on the server
-		ears     map[string]*ear     // by channel; those of queues in which an attempt waits
-		number   int64               // of the newest heartbeat
-		beats    []beat              // those whose lives are not over, in the order of sending
-		texts    texts               // of the last enter
+		queues        map[string]*Queue         // by holder key; those in use, those in which an attempt waited a moment ago, and spare ones
+		spare         int                       // of them
+		pendingQueues int                       // those in which an attempt enters or waits
+		attempts      map[string]*Attempt       // by attempt; those that may have something on the server
+		listeners     map[string]*grantListener // by channel; those of queues in which an attempt waits
+		lastNumber    int64                     // of the newest heartbeat
+		heartbeats    []heartbeat               // those whose lives are not over, in the order of sending
+		timeArgs      timeArgsCache             // of the last enter
 	}
 }
 
 // New returns the lines of s. It starts nothing.
 func New(s *session.Session, kind Config) *Registry {
-	ls := &Registry{session: s, kind: kind, phase: rand.N(dispatch.PollInterval), drift: rand.Float64() / 100}
+	ls := &Registry{session: s, config: kind, phase: rand.N(dispatch.PollInterval), drift: rand.Float64() / 100}
 	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
-	ls.looks = timers.NewCollector(s.Timers, ls.lookAll)
+	ls.polls = timers.NewCollector(s.Timers, ls.pollAll)
 	ls.mu.queues = make(map[string]*Queue)
 	ls.mu.attempts = make(map[string]*Attempt)
-	ls.mu.ears = make(map[string]*ear)
+	ls.mu.listeners = make(map[string]*grantListener)
 	return ls
 }
 
@@ -100,7 +100,7 @@ func (ls *Registry) Use(keys *LockKeys) *Queue {
 	defer ls.mu.Unlock()
 	q := ls.mu.queues[keys.Holder]
 	if q == nil {
-		q = &Queue{lines: ls, keys: keys}
+		q = &Queue{registry: ls, keys: keys}
 		ls.mu.queues[keys.Holder] = q
 	}
 	if q.spare {
@@ -119,8 +119,8 @@ func (ls *Registry) Done(q *Queue) {
 	q.users--
 	switch {
 	case q.users > 0:
-	case q.wait != nil:
-		ls.session.Timers.Schedule(&q.next, dispatch.Linger)
+	case q.waitState != nil:
+		ls.session.Timers.Schedule(&q.timer, dispatch.Linger)
 	case q.attempts == 0 && ls.mu.spare < maxSpare: // a newcomer is not behind attempts that are being undone
 		q.spare = true
 		ls.mu.spare++
@@ -141,7 +141,7 @@ func (ls *Registry) dropLocked(q *Queue) {
 func (ls *Registry) Len() (queues, attempts, ears int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return len(ls.mu.queues) - ls.mu.spare, len(ls.mu.attempts), len(ls.mu.ears)
+	return len(ls.mu.queues) - ls.mu.spare, len(ls.mu.attempts), len(ls.mu.listeners)
 }
 
 // Like returns the request of a ticket of this session: zero if it is not known, or belongs to one goroutine.
@@ -153,7 +153,7 @@ func (ls *Registry) ShareKeyOf(ticket string) local.ShareKey {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if a := ls.mu.attempts[attempt[:attemptSize]]; a != nil {
-		return a.wish.ShareKey
+		return a.request.ShareKey
 	}
 	return local.ShareKey{}
 }
@@ -166,7 +166,7 @@ func (ls *Registry) Refuse(err error) {
 	for _, a := range ls.mu.attempts {
 		if a.state == queued {
 			a.state, a.refusal, a.withdrawn = over, err, true
-			a.leaveAgain()
+			a.repeatLeave()
 		}
 		a.wake()
 	}
@@ -174,7 +174,7 @@ func (ls *Registry) Refuse(err error) {
 
 // Evict implements session.Part.
 func (ls *Registry) Evict(cause error) {
-	for _, tenant := range ls.tenants("", false) {
+	for _, tenant := range ls.localHolds("", false) {
 		tenant.Evict(cause)
 	}
 }
@@ -182,7 +182,7 @@ func (ls *Registry) Evict(cause error) {
 // Recheck implements session.Part. An attempt that has not begun may have been granted the lock and not know it: it asks the
 // server when it begins.
 func (ls *Registry) Recheck(key string) {
-	for _, tenant := range ls.tenants(key, true) {
+	for _, tenant := range ls.localHolds(key, true) {
 		tenant.Recheck()
 	}
 }
@@ -194,17 +194,17 @@ func (ls *Registry) RecheckAll() { ls.Recheck("") }
 // meanwhile asks the server when it begins. One that is queued was not granted it before the session began to listen, since
 // the message of the grant would have come first. But the message that its lock was forced may overtake that of the grant:
 // they can come from two nodes.
-func (ls *Registry) tenants(key string, doubts bool) []LocalHold {
+func (ls *Registry) localHolds(key string, doubts bool) []LocalHold {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	var tenants []LocalHold
 	for _, a := range ls.mu.attempts {
 		switch {
 		case key != "" && a.q.keys.Holder != key:
-		case a.tenant != nil:
-			tenants = append(tenants, a.tenant)
+		case a.localHold != nil:
+			tenants = append(tenants, a.localHold)
 		case key != "" || a.state != queued:
-			a.doubtful = a.doubtful || doubts
+			a.needsRecheck = a.needsRecheck || doubts
 		}
 	}
 	return tenants
@@ -213,5 +213,5 @@ func (ls *Registry) tenants(key string, doubts bool) []LocalHold {
 // Close implements session.Part.
 func (ls *Registry) Close() {
 	ls.cancel()
-	ls.looks.Close()
+	ls.polls.Close()
 }

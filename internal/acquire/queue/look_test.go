@@ -20,15 +20,15 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 	u := newPlace(t).plain()
 	u.withoutPolls() // which would move them further
 	for name, c := range map[string]struct {
-		before state
+		before attemptState
 		place  string
 		has    bool   // it is said to have the lock
 		paid   string // "" is not known, else the poll's own heartbeat
-		want   state
+		want   attemptState
 		urgent bool
 	}{
 		"Queued":                {queued, "1", false, "", queued, false},
-		"Gone":                  {queued, "0", false, "", gone, false},
+		"Gone":                  {queued, "0", false, "", ticketLost, false},
 		"Granted":               {queued, "0", true, "its own", granted, false},
 		"GrantedByThisPoll":     {queued, "1", true, "its own", granted, false},
 		"GrantedSomehow":        {queued, "0", true, "", queued, true},
@@ -36,30 +36,30 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 		"EnteringGranted":       {entering, "0", true, "its own", granted, false},
 		"ToldMeanwhile":         {granted, "0", true, "its own", granted, false},
 		"GoneMeanwhile":         {begun, "0", false, "", begun, false},
-		"LostItsPlaceBefore":    {gone, "0", true, "its own", gone, false},
+		"LostItsPlaceBefore":    {ticketLost, "0", true, "its own", ticketLost, false},
 		"OverAndNotYetReleased": {begun, "0", true, "", begun, false},
 	} {
-		a := u.q.beginWaiting(wish)
+		a := u.q.newWaitingAttempt(wish)
 		u.mu.Lock()
 		a.state, a.notAfter = c.before, 1
-		l := look{q: u.q, beat: u.beatLocked(clock.Now()), listed: []*Attempt{a}}
+		l := queuePoll{q: u.q, heartbeat: u.heartbeatLocked(clock.Now()), listed: []*Attempt{a}}
 		u.mu.Unlock()
 		grants, paid := "", strings.Repeat("-", numberSize)
 		if c.paid != "" {
-			paid = l.beat.number
+			paid = l.heartbeat.number
 		}
 		if c.has {
 			grants = a.attempt() + now.Text() + paid
 		}
-		l.replied(redistest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
+		l.handleReply(redistest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
 		u.mu.Lock()
 		require.Equal(t, c.want, a.state, name)
-		require.Equal(t, c.urgent, a.urgent, name)
+		require.Equal(t, c.urgent, a.pollFirst, name)
 		if c.want == granted && c.before != granted {
-			require.Equal(t, Grant{Stamp: now, Last: now + wire.TokenBlock - 1, Life: l.beat.life, Sent: l.beat.sent, Read: a.grant.Read}, a.grant, name)
+			require.Equal(t, Grant{Stamp: now, Last: now + wire.TokenBlock - 1, Life: l.heartbeat.life, Sent: l.heartbeat.sent, Read: a.grant.Read}, a.grant, name)
 		}
 		u.mu.Unlock()
-		a.leaveLine(over)
+		a.endWaiting(over)
 		a.forget()
 	}
 }
@@ -68,11 +68,11 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 func TestMalformedMessageIsNoGrant(t *testing.T) {
 	t.Parallel()
 	u := newPlace(t).plain()
-	a := u.q.beginWaiting(wish)
+	a := u.q.newWaitingAttempt(wish)
 	u.mu.Lock()
-	number := u.beatLocked(clock.Now()).number
+	number := u.heartbeatLocked(clock.Now()).number
 	u.mu.Unlock()
-	e := &ear{lines: u.Registry}
+	e := &grantListener{registry: u.Registry}
 	good := a.attempt() + wire.Stamp(1780000000000000).Text() + number
 	for _, message := range []string{
 		"", "1", good[:len(good)-1], good + "1", a.attempt() + strings.Repeat("x", 16) + number, a.attempt() + strings.Repeat("0", 16) + number,
@@ -87,6 +87,6 @@ func TestMalformedMessageIsNoGrant(t *testing.T) {
 	u.mu.Lock()
 	require.Equal(t, granted, a.state)
 	u.mu.Unlock()
-	require.True(t, a.leaveLine(over))
+	require.True(t, a.endWaiting(over))
 	a.forget()
 }

@@ -32,7 +32,7 @@ func TestPollFindsTheGrantOfALostMessage(t *testing.T) {
 	holder.gives(held)
 	a := within(t, "the lock", waiting).mustHave(t)
 	await(t, "the message that vanished", func() bool { return p.proxy.DroppedPushes() > 0 })
-	require.Equal(t, lives*dispatch.PollInterval, a.Grant().Life)
+	require.Equal(t, pollsPerLife*dispatch.PollInterval, a.Grant().Life)
 	u.gives(a)
 	p.nothingLeft(holder, u)
 }
@@ -147,7 +147,7 @@ func TestUnknownHoldIsLeftAlone(t *testing.T) {
 	u.hears()
 	u.polls()
 	require.Equal(t, copied+"f", p.holder())
-	u.Registry.granted(told(copied[22:], strings.Repeat("-", numberSize)))
+	u.Registry.applyGrants(told(copied[22:], strings.Repeat("-", numberSize)))
 	require.Zero(t, u.session.Undoer.Pending())
 	p.server.MustDo(t, "DEL", keys.Holder)
 	u.polls()
@@ -182,7 +182,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	attempt := p.tickets()[0][22:]
 	hinted := func() {
 		looks := p.proxy.Replies()
-		u.Registry.granted(told(attempt, "000000000001notknown"))
+		u.Registry.applyGrants(told(attempt, "000000000001notknown"))
 		await(t, "a poll", func() bool { return p.proxy.Replies() > looks })
 		require.Empty(t, waiting)
 	}
@@ -196,12 +196,12 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	u.mu.Lock()
 	entered := u.mu.attempts[attempt]
 	entered.state = entering // its reply is on its way: the poll has to list it all the same
-	entered.grantedLocked(1, "000000000001notknown", clock.Now())
-	require.True(t, entered.urgent)
+	entered.applyGrantLocked(1, "000000000001notknown", clock.Now())
+	require.True(t, entered.pollFirst)
 	entered.state = queued
 	tries := &Attempt{q: u.q}
-	tries.grantedLocked(1, "000000000001notknown", clock.Now())
-	require.False(t, tries.urgent, "one that came to try is in no line")
+	tries.applyGrantLocked(1, "000000000001notknown", clock.Now())
+	require.False(t, tries.pollFirst, "one that came to try is in no line")
 	u.mu.Unlock()
 	holder.gives(held)
 	u.gives(within(t, "the lock", waiting).mustHave(t))
@@ -218,7 +218,7 @@ func TestAForcedLockMakesItsWaiterDoubtful(t *testing.T) {
 	waiting := u.waiting(t.Context(), 1)
 	a := u.waiter()
 	u.mu.Lock()
-	a.doubtful = false // the session may have begun to listen while it entered
+	a.needsRecheck = false // the session may have begun to listen while it entered
 	u.mu.Unlock()
 	for _, c := range []struct {
 		recheck  func()
@@ -230,7 +230,7 @@ func TestAForcedLockMakesItsWaiterDoubtful(t *testing.T) {
 	} {
 		c.recheck()
 		u.mu.Lock()
-		isQueued, doubtful := a.state == queued, a.doubtful
+		isQueued, doubtful := a.state == queued, a.needsRecheck
 		u.mu.Unlock()
 		require.True(t, isQueued)
 		require.Equal(t, c.doubtful, doubtful)
@@ -335,7 +335,7 @@ func TestPollDuringReleaseEndsNoHold(t *testing.T) {
 	}()
 	await(t, "the release to begin", func() bool { return p.proxy.Requests() > 0 })
 	u.mu.Lock()
-	a.grantedLocked(a.grant.Stamp, "", a.grant.Read)
+	a.applyGrantLocked(a.grant.Stamp, "", a.grant.Read)
 	u.mu.Unlock()
 	require.Zero(t, u.session.Undoer.Pending())
 	close(arrives)
@@ -372,7 +372,7 @@ func TestCloseEndsAllWaits(t *testing.T) {
 				for _, a := range u.mu.attempts {
 					isSent = isSent || a.notAfter != 0
 				}
-				return u.q.comers == 5 && isSent
+				return u.q.pending == 5 && isSent
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()

@@ -61,7 +61,7 @@ func TestMovingSlot_SecondEnter_ChecksTheQueue(t *testing.T) {
 	u := p.mover()
 	next := u.q.Prepare(wish, new(QueuedRequest))
 	u.mu.Lock()
-	next.attempt.enters++ // its reply was lost
+	next.attempt.entersSent++ // its reply was lost
 	u.mu.Unlock()
 	p.server.MustDo(t, "ZADD", u.q.keys.All[1], 1, next.attempt.ticket())
 	p.moves()

@@ -30,108 +30,108 @@ type LockKeys struct {
 // Queue is the queue of one lock, from the view of one session. The lock of its Lines guards its fields. A
 // session has one Queue for each lock that it holds, so that it is small until an attempt has to wait.
 type Queue struct {
-	lines *Registry
-	keys  *LockKeys // assigned once
-	*wait           // nil until an attempt had to wait
+	registry   *Registry
+	keys       *LockKeys // assigned once
+	*waitState           // nil until an attempt had to wait
 
-	users, attempts int32    // attempts are those that Lines knows
-	comers, asked   int32    // how many of them enter or wait, and for how many of these an enter was sent
-	spare           bool     // kept though no caller uses it
-	wish            *Request // of the newest of them
-	holding         *Attempt // the newest exclusive hold of the session, until its release begins
-	ear             *ear     // hears its grants; nil if no attempt waits, or needs it yet
+	users, attempts      int32          // attempts are those that Lines knows
+	pending, pendingSent int32          // how many of them enter or wait, and for how many of these an enter was sent
+	spare                bool           // kept though no caller uses it
+	newestRequest        *Request       // of the newest of them
+	newestHold           *Attempt       // the newest exclusive hold of the session, until its release begins
+	listener             *grantListener // hears its grants; nil if no attempt waits, or needs it yet
 }
 
 // wait is the waiting in one queue.
-type wait struct {
-	next    timers.Entry  // the next poll; if no caller uses the queue, the time to forget it
-	waiting []*Attempt    // with tickets, in order of arrival
-	turn    int           // which of them the next poll lists
-	heard   clock.Instant // when the newest heartbeat that had a reply was sent
-	last    error         // why the last poll had no reply, or nil
-	planned bool          // a poll is scheduled
-	due     time.Duration // monotonic: when it is due
+type waitState struct {
+	timer         timers.Entry  // the next poll; if no caller uses the queue, the time to forget it
+	waiting       []*Attempt    // with tickets, in order of arrival
+	lastListed    int           // which of them the next poll lists
+	lastHeartbeat clock.Instant // when the newest heartbeat that had a reply was sent
+	pollErr       error         // why the last poll had no reply, or nil
+	pollScheduled bool          // a poll is scheduled
+	pollDue       time.Duration // monotonic: when it is due
 
 	// What the last poll saw. While nothing of it changes, heartbeats alone are sent.
-	seen   wire.Stamp    // of the hold; 0 if there was none, or a poll is due
-	ends   time.Duration // monotonic: that hold lasts at least until then
-	polled time.Duration // monotonic: when that poll was sent
+	seenStamp wire.Stamp    // of the hold; 0 if there was none, or a poll is due
+	holdEnds  time.Duration // monotonic: that hold lasts at least until then
+	polledAt  time.Duration // monotonic: when that poll was sent
 }
 
 // waitsLocked makes sure that the queue has a wait.
-func (q *Queue) waitsLocked() {
-	if q.wait == nil {
-		q.wait = new(wait)
-		q.next.Init(q)
+func (q *Queue) initWaitLocked() {
+	if q.waitState == nil {
+		q.waitState = new(waitState)
+		q.timer.Init(q)
 	}
 }
 
 // heardLocked records that a heartbeat sent at sent had a reply.
-func (q *Queue) heardLocked(sent clock.Instant) {
-	q.waitsLocked()
-	if q.heard.IsZero() || sent.Mono() > q.heard.Mono() {
-		q.heard = sent
+func (q *Queue) recordHeartbeatLocked(sent clock.Instant) {
+	q.initWaitLocked()
+	if q.lastHeartbeat.IsZero() || sent.Mono() > q.lastHeartbeat.Mono() {
+		q.lastHeartbeat = sent
 	}
 }
 
 // repliedLocked records that the server replied.
-func (q *Queue) repliedLocked() {
-	if q.wait != nil {
-		q.last = nil
+func (q *Queue) clearPollErrLocked() {
+	if q.waitState != nil {
+		q.pollErr = nil
 	}
 }
 
 // beat is one heartbeat: the session counts as living for life from its execution, and so for
 // life from its first sending. There is one for each number, and none is ever changed.
-type beat struct {
+type heartbeat struct {
 	number string
 	sent   clock.Instant
 	life   time.Duration
 }
 
 // over is when what b paid for can be trusted no more.
-func (b beat) over() clock.Instant { return clock.Deadline(b.sent, b.life) }
+func (b heartbeat) expires() clock.Instant { return clock.Deadline(b.sent, b.life) }
 
 // Done counts a user out.
-func (q *Queue) Done() { q.lines.Done(q) }
+func (q *Queue) Done() { q.registry.Done(q) }
 
 // beatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a life
 // share one, whatever queue they are for: the grant that it pays for is counted from the first of them, which is never too
 // late.
-func (ls *Registry) beatLocked(now clock.Instant) beat {
-	life, beats := ls.lifeLocked(), ls.mu.beats
+func (ls *Registry) heartbeatLocked(now clock.Instant) heartbeat {
+	life, beats := ls.lifeLocked(), ls.mu.heartbeats
 	if n := len(beats); n > 0 && beats[n-1].life == life && now.Mono()-beats[n-1].sent.Mono() < life/64 {
 		return beats[n-1]
 	}
 	kept := 0
-	for kept < len(beats) && beats[kept].over().Reached(now) {
+	for kept < len(beats) && beats[kept].expires().Reached(now) {
 		kept++
 	}
-	b := beat{number: ls.nextNumberLocked(), sent: now, life: life}
-	ls.mu.beats = append(append(beats[:0], beats[kept:]...), b)
+	b := heartbeat{number: ls.nextNumberLocked(), sent: now, life: life}
+	ls.mu.heartbeats = append(append(beats[:0], beats[kept:]...), b)
 	return b
 }
 
 // paidLocked returns the heartbeat with that number, if it is known and not over.
-func (ls *Registry) paidLocked(number string, now clock.Instant) (beat, bool) {
-	for _, b := range ls.mu.beats {
+func (ls *Registry) findHeartbeatLocked(number string, now clock.Instant) (heartbeat, bool) {
+	for _, b := range ls.mu.heartbeats {
 		if b.number == number {
-			return b, !b.over().Reached(now)
+			return b, !b.expires().Reached(now)
 		}
 	}
-	return beat{}, false
+	return heartbeat{}, false
 }
 
 // beatenLocked reports whether a heartbeat had a reply so recently that another one is not worth it.
-func (q *Queue) beatenLocked(now clock.Instant) bool {
-	return q.wait != nil && !q.heard.IsZero() && !q.heard.Add(q.lines.lifeLocked()/8).Reached(now)
+func (q *Queue) hasRecentHeartbeatLocked(now clock.Instant) bool {
+	return q.waitState != nil && !q.lastHeartbeat.IsZero() && !q.lastHeartbeat.Add(q.registry.lifeLocked()/8).Reached(now)
 }
 
 // nextNumberLocked returns the number of a heartbeat that is about to be sent. Numbers rise over all queues
 // while the session lives. 48 random bits follow the digits: two copies of one process, restored from one
 // snapshot, must not mistake each other's heartbeats for their own.
 func (ls *Registry) nextNumberLocked() string {
-	ls.mu.number++
+	ls.mu.lastNumber++
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails: it ends the process instead
 	const digits = numberSize - 8
@@ -139,82 +139,82 @@ func (ls *Registry) nextNumberLocked() string {
 	for i := range number {
 		number[i] = '0'
 	}
-	count := strconv.FormatInt(ls.mu.number, 10)
+	count := strconv.FormatInt(ls.mu.lastNumber, 10)
 	copy(number[digits-len(count):], count)
 	return string(base64.RawURLEncoding.AppendEncode(number, random[:]))
 }
 
 // lives is how many pauses between polls a waiter's life lasts: two polls may fail. The scripts reject a life of
 // more than lives times dispatch.PollCeiling.
-const lives = 3
+const pollsPerLife = 3
 
 // everyLocked returns the current pause between polls.
-func (q *Queue) everyLocked() time.Duration {
+func (q *Queue) pollPauseLocked() time.Duration {
 	few := dispatch.PollInterval
-	if q.ear != nil {
-		few = q.ear.PollInterval()
+	if q.listener != nil {
+		few = q.listener.PollInterval()
 	}
-	return dispatch.ScaledInterval(few, q.lines.mu.waited)
+	return dispatch.ScaledInterval(few, q.registry.mu.pendingQueues)
 }
 
 // lifeLocked returns for how long a heartbeat makes the session count as living. It grows in steps, since a heartbeat
 // serves calls for one life alone.
 func (ls *Registry) lifeLocked() time.Duration {
 	const step = dispatch.PollInterval / 4
-	every := (time.Duration(ls.mu.waited)*dispatch.PollCost + step - 1).Truncate(step)
-	return lives * min(max(dispatch.PollInterval, every), dispatch.MaxPollInterval)
+	every := (time.Duration(ls.mu.pendingQueues)*dispatch.PollCost + step - 1).Truncate(step)
+	return pollsPerLife * min(max(dispatch.PollInterval, every), dispatch.MaxPollInterval)
 }
 
 // Fire implements timers.Event: the next poll is due, or no caller has come for a while.
-func (q *Queue) Fire() { q.lines.looks.Put(q) }
+func (q *Queue) Fire() { q.registry.polls.Put(q) }
 
 // pollLocked polls at once.
 func (q *Queue) pollLocked() {
-	if q.wait != nil {
-		q.seen = 0
+	if q.waitState != nil {
+		q.seenStamp = 0
 	}
-	q.lines.looks.Put(q)
+	q.registry.polls.Put(q)
 }
 
 // LastError implements wire.Poll.
 func (q *Queue) LastError() error {
-	q.lines.mu.Lock()
-	defer q.lines.mu.Unlock()
-	if q.wait == nil {
+	q.registry.mu.Lock()
+	defer q.registry.mu.Unlock()
+	if q.waitState == nil {
 		return nil
 	}
-	return q.last
+	return q.pollErr
 }
 
 // busy reports whether a caller of this session is before a new one with that request: it holds, requests or
 // releases the lock. If several can hold the lock at once, only a caller that waits in the queue counts, not
 // one that is about to enter.
 func (q *Queue) busy(wish *Request) bool {
-	q.lines.mu.Lock()
-	defer q.lines.mu.Unlock()
+	q.registry.mu.Lock()
+	defer q.registry.mu.Unlock()
 	if !wish.Shared {
 		return q.attempts > 0
 	}
-	return q.wait != nil && slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == queued })
+	return q.waitState != nil && slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == queued })
 }
 
 // hear makes sure that grants are heard, or will be. The caller waits in q.
-func (q *Queue) hear() {
-	ls := q.lines
+func (q *Queue) listen() {
+	ls := q.registry
 	ls.mu.Lock()
-	if q.ear == nil {
-		q.ear = ls.earLocked(q.keys.Channel + ls.session.ID())
+	if q.listener == nil {
+		q.listener = ls.listenerLocked(q.keys.Channel + ls.session.ID())
 	}
-	e := q.ear
+	e := q.listener
 	ls.mu.Unlock()
 	e.Open(ls.session.Dispatch, e.channel, dispatch.ShardedChannel, e)
 }
 
 // hearAlready starts to listen for grants if that costs nothing: before the first enter, which then need not
 // be followed by a poll.
-func (q *Queue) hearAlready() {
-	s := q.lines.session
+func (q *Queue) listenIfSubscribed() {
+	s := q.registry.session
 	if s.Dispatch.Channels() > 0 && s.Dispatch.IsSubscribed(q.keys.Channel+s.ID()) {
-		q.hear()
+		q.listen()
 	}
 }

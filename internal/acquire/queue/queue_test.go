@@ -20,7 +20,7 @@ func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 	for _, n := range []int{1, 3, 4, 5, 15, 16, 17, 31, 32, 33, 64, 100, 128, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			q := &Queue{wait: new(wait)}
+			q := &Queue{waitState: new(waitState)}
 			for range n {
 				q.waiting = append(q.waiting, &Attempt{q: q, state: queued})
 			}
@@ -45,11 +45,11 @@ func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 
 func TestPossiblyGrantedAttemptIsListedFirst(t *testing.T) {
 	t.Parallel()
-	q := &Queue{wait: new(wait)}
+	q := &Queue{waitState: new(waitState)}
 	for range 100 {
 		q.waiting = append(q.waiting, &Attempt{q: q, state: queued})
 	}
-	q.waiting[77].urgent, q.waiting[77].state = true, entering
+	q.waiting[77].pollFirst, q.waiting[77].state = true, entering
 	require.Same(t, q.waiting[77], q.listLocked()[0])
 	require.NotContains(t, q.listLocked()[:1], q.waiting[77])
 }
@@ -59,27 +59,27 @@ func TestHeartbeatPaysForItsOwnLife(t *testing.T) {
 	t.Parallel()
 	ls := &Registry{}
 	now := clock.Now()
-	first := ls.beatLocked(now)
-	second := ls.beatLocked(now.Add(time.Second))
+	first := ls.heartbeatLocked(now)
+	second := ls.heartbeatLocked(now.Add(time.Second))
 	require.Less(t, first.number, second.number)
-	got, ok := ls.paidLocked(first.number, now.Add(2*time.Second))
+	got, ok := ls.findHeartbeatLocked(first.number, now.Add(2*time.Second))
 	require.True(t, ok)
 	require.Equal(t, first, got)
-	end := first.over()
+	end := first.expires()
 	require.Less(t, end.Until(now), first.life)
-	_, ok = ls.paidLocked(first.number, end)
+	_, ok = ls.findHeartbeatLocked(first.number, end)
 	require.False(t, ok, "it is over")
-	_, ok = ls.paidLocked(second.number, end)
+	_, ok = ls.findHeartbeatLocked(second.number, end)
 	require.True(t, ok)
-	_, ok = ls.paidLocked("000000000003abcdefgh", now)
+	_, ok = ls.findHeartbeatLocked("000000000003abcdefgh", now)
 	require.False(t, ok, "it is not known")
 	// The wall clock counts too: the host may have been suspended.
-	_, ok = ls.paidLocked(second.number, clock.At(now.Mono(), now.Time().Add(time.Hour)))
+	_, ok = ls.findHeartbeatLocked(second.number, clock.At(now.Mono(), now.Time().Add(time.Hour)))
 	require.False(t, ok)
 	for n := range 10_000 {
-		ls.beatLocked(now.Add(time.Duration(n) * 100 * time.Millisecond))
+		ls.heartbeatLocked(now.Add(time.Duration(n) * 100 * time.Millisecond))
 	}
-	require.LessOrEqual(t, len(ls.mu.beats), 31)
+	require.LessOrEqual(t, len(ls.mu.heartbeats), 31)
 }
 
 // P7: polls keep to a budget of a thousand a second, and lives to what the scripts accept.
@@ -90,9 +90,9 @@ func TestPollsOfManyQueuesKeepToTheirBudget(t *testing.T) {
 		every time.Duration
 	}{{1, time.Second}, {1000, time.Second}, {3000, 3 * time.Second}, {10_000, 10 * time.Second}, {100_000, 10 * time.Second}} {
 		ls := &Registry{}
-		ls.mu.waited = c.lines
-		q := &Queue{lines: ls}
-		require.Equal(t, c.every, q.everyLocked())
+		ls.mu.pendingQueues = c.lines
+		q := &Queue{registry: ls}
+		require.Equal(t, c.every, q.pollPauseLocked())
 		require.Equal(t, 3*c.every, ls.lifeLocked())
 		require.LessOrEqual(t, ls.lifeLocked(), 30*time.Second)
 	}
@@ -100,11 +100,11 @@ func TestPollsOfManyQueuesKeepToTheirBudget(t *testing.T) {
 
 func TestRecentHeartbeatSparesAnother(t *testing.T) {
 	t.Parallel()
-	q := &Queue{lines: &Registry{}}
+	q := &Queue{registry: &Registry{}}
 	now := clock.Now()
-	require.False(t, q.beatenLocked(now), "none was returned")
-	q.heardLocked(now)
-	require.True(t, q.beatenLocked(now.Add(100*time.Millisecond)))
-	require.False(t, q.beatenLocked(now.Add(lives*dispatch.PollInterval/8)))
-	require.False(t, q.beatenLocked(clock.At(now.Mono(), now.Time().Add(time.Hour))), "the host was suspended")
+	require.False(t, q.hasRecentHeartbeatLocked(now), "none was returned")
+	q.recordHeartbeatLocked(now)
+	require.True(t, q.hasRecentHeartbeatLocked(now.Add(100*time.Millisecond)))
+	require.False(t, q.hasRecentHeartbeatLocked(now.Add(pollsPerLife*dispatch.PollInterval/8)))
+	require.False(t, q.hasRecentHeartbeatLocked(clock.At(now.Mono(), now.Time().Add(time.Hour))), "the host was suspended")
 }

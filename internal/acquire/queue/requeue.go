@@ -17,37 +17,37 @@ import (
 func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next *QueuedRequest, had bool, err error) {
 	a.Begin(nil) // see Release
 	q := a.q
-	q.hearAlready()
-	p := q.Prepare(a.wish, new(QueuedRequest))
+	q.listenIfSubscribed()
+	p := q.Prepare(a.request, new(QueuedRequest))
 	call, sent := p.attempt.requeueCall(a, used)
-	runner := q.lines.session.Runner
+	runner := q.registry.session.Runner
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
-		reply, err = runner.Run(ctx, q.alone(call))
+		reply, err = runner.Run(ctx, q.withHolderKeyAlone(call))
 	}
 	a.end()
 	if err != nil {
-		a.releaseFailed(err, lasts)
-		p.attempt.enterFailed(err)
+		a.handleReleaseError(err, lasts)
+		p.attempt.handleEnterError(err)
 		if wire.Judge(err) != wire.Unknown {
-			p.drop()
+			p.abandon()
 			return nil, false, err
 		}
-		p.attempt.mayBeQueued()
+		p.attempt.handleRequeueUnknown()
 		return p, false, err
 	}
-	r := requeued(reply)
-	isQueued := p.attempt.queued(reply, sent)
-	a.released(!r.looked)
+	r := parseRequeueResult(reply)
+	isQueued := p.attempt.handleRequeueReply(reply, sent)
+	a.handleReleaseReply(!r.nothingLeft)
 	if !isQueued {
-		p.drop()
+		p.abandon()
 		p = nil
 	}
-	return p, r.had, nil
+	return p, r.wasHeld, nil
 }
 
 // drop leaves a ticket with which no goroutine waits.
-func (p *QueuedRequest) drop() {
+func (p *QueuedRequest) abandon() {
 	if a := p.Leave(); a != nil {
 		a.Abandon()
 	}
@@ -55,47 +55,47 @@ func (p *QueuedRequest) drop() {
 
 // requeueCall returns the call that releases old for a, and when it is sent.
 func (a *Attempt) requeueCall(old *Attempt, used wire.Stamp) (call wire.Call, sent clock.Instant) {
-	q, s := a.q, a.q.lines.session
-	q.lines.mu.Lock()
-	defer q.lines.mu.Unlock()
+	q, s := a.q, a.q.registry.session
+	q.registry.mu.Lock()
+	defer q.registry.mu.Unlock()
 	sent = clock.Now()
-	a.sendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
-	b := q.lines.beatLocked(sent)
+	a.recordSendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
+	b := q.registry.heartbeatLocked(sent)
 	return wire.Call{
-		Script: q.lines.kind.Requeue,
+		Script: q.registry.config.Requeue,
 		Keys:   q.keys.All,
 		Args: []string{
-			old.Name(), a.ticket(), micros(a.wish.Life), a.notAfter.Text(), micros(b.life), b.number,
-			s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.wish.FloorTTL, old.floor(used), flag(old.isSureLocked()),
+			old.Name(), a.ticket(), micros(a.request.Life), a.notAfter.Text(), micros(b.life), b.number,
+			s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL, old.floorArg(used), flag(old.hasNoTicketLocked()),
 		},
 	}, sent
 }
 
 // fate is what a requeue says of the hold that it released.
-type fate struct {
-	had    bool // it had the lock
-	looked bool // nothing of it is at the server any more
+type requeueResult struct {
+	wasHeld     bool // it had the lock
+	nothingLeft bool // nothing of it is at the server any more
 }
 
 // requeued reads it: the last two elements of the reply.
-func requeued(reply wire.Reply) fate {
+func parseRequeueResult(reply wire.Reply) requeueResult {
 	n := reply.Len()
 	if n < 4 {
-		return fate{} // with the holder key alone, and that is another's
+		return requeueResult{} // with the holder key alone, and that is another's
 	}
-	return fate{looked: reply.Int(n-2) == 1, had: reply.Int(n-1) == 1}
+	return requeueResult{nothingLeft: reply.Int(n-2) == 1, wasHeld: reply.Int(n-1) == 1}
 }
 
 // queued handles the reply to a requeue. It returns false if a has no ticket.
-func (a *Attempt) queued(reply wire.Reply, sent clock.Instant) bool {
-	ls, q, now := a.q.lines, a.q, clock.Now()
+func (a *Attempt) handleRequeueReply(reply wire.Reply, sent clock.Instant) bool {
+	ls, q, now := a.q.registry, a.q, clock.Now()
 	code := reply.Code()
 	switch code {
 	case wire.Done:
 		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
 	case wire.NotDone:
 		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
-		ls.granted(reply.Text(4))
+		ls.applyGrants(reply.Text(4))
 	case wire.Foreign:
 		return false // another kind of lock has the name: the hold is lost, and the next enter says the rest
 	default:
@@ -103,25 +103,25 @@ func (a *Attempt) queued(reply wire.Reply, sent clock.Instant) bool {
 		return false
 	}
 	if code == wire.NotDone {
-		q.hear()
+		q.listen()
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if code == wire.NotDone {
-		q.heardLocked(sent)
+		q.recordHeartbeatLocked(sent)
 	}
-	if a.stoodLocked(reply, sent, now) == tooSlow {
-		a.askLocked()
+	if a.joinedLocked(reply, sent, now) == enterTooSlow {
+		a.awaitPollLocked()
 	}
 	return true
 }
 
 // mayBeQueued says that the requeue for a has no reply. A poll finds out what a has.
-func (a *Attempt) mayBeQueued() {
-	a.q.hear()
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
+func (a *Attempt) handleRequeueUnknown() {
+	a.q.listen()
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
 	if a.state == entering {
-		a.askLocked()
+		a.awaitPollLocked()
 	}
 }

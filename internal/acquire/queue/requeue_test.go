@@ -117,11 +117,11 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 		call.Args[3] = wire.Stamp(1780000000000000).Text()
 		reply, err := u.session.Runner.Run(t.Context(), call)
 		require.NoError(t, err)
-		require.Equal(t, fate{had: true, looked: true}, requeued(reply))
-		require.False(t, next.attempt.queued(reply, sent))
+		require.Equal(t, requeueResult{wasHeld: true, nothingLeft: true}, parseRequeueResult(reply))
+		require.False(t, next.attempt.handleRequeueReply(reply, sent))
 		require.Nil(t, next.Leave())
 		a.end()
-		a.released(false)
+		a.handleReleaseReply(false)
 		if isMarked {
 			other.gives(within(t, "the lock", waiting).mustHave(t))
 		}
@@ -281,15 +281,15 @@ func TestNewestGrantWins(t *testing.T) {
 	u.withoutPolls()
 	b := u.waiter()
 	u.mu.Lock()
-	paid := u.beatLocked(clock.Now()).number
-	b.grantedLocked(a.grant.Stamp-1, paid, clock.Now())
-	isGranted, isUrgent := b.state == granted, b.urgent
+	paid := u.heartbeatLocked(clock.Now()).number
+	b.applyGrantLocked(a.grant.Stamp-1, paid, clock.Now())
+	isGranted, isUrgent := b.state == granted, b.pollFirst
 	u.mu.Unlock()
 	require.False(t, isGranted, "it is the older one")
 	require.True(t, isUrgent)
 	require.Empty(t, mine)
 
-	u.Registry.granted(b.attempt() + (a.Grant().Stamp + 1).Text() + paid)
+	u.Registry.applyGrants(b.attempt() + (a.Grant().Stamp + 1).Text() + paid)
 	require.Same(t, b, within(t, "the grant", waiting).mustHave(t))
 	newer := newTenant()
 	b.Begin(newer)
@@ -322,10 +322,10 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 	reply, err := u.session.Runner.Run(t.Context(), call)
 	require.NoError(t, err)
 	a.end()
-	a.released(false)
+	a.handleReleaseReply(false)
 	newer.Begin(newTenant())
-	require.True(t, next.attempt.queued(reply, sent))
-	state, _ := next.attempt.now()
+	require.True(t, next.attempt.handleRequeueReply(reply, sent))
+	state, _ := next.attempt.currentState()
 	require.Equal(t, queued, state)
 	newer.end()
 	u.gives(p.gets(next))

@@ -25,7 +25,7 @@ func TestExpiredGrantIsPolledBeforeItBegins(t *testing.T) {
 	waiter.mu.Unlock()
 	a.wake()
 	await(t, "it waits again", func() bool {
-		state, _ := a.now()
+		state, _ := a.currentState()
 		return state == queued
 	})
 	require.Empty(t, got)

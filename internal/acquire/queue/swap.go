@@ -21,14 +21,14 @@ import (
 // that still has the lock.
 func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish *Request) (*Attempt, error) {
 	a.Begin(nil)
-	b := a.q.begin(wish)
-	if err := b.replace(ctx, script, a); err != nil {
+	b := a.q.newAttempt(wish)
+	if err := b.sendSwap(ctx, script, a); err != nil {
 		b.Abandon()
 		return nil, err
 	}
 	a.end()
-	if a.copyLeft(0) > 0 {
-		a.leaveAgain()
+	if a.copyExecutableFor(0) > 0 {
+		a.repeatLeave()
 	} else {
 		a.forget()
 	}
@@ -36,18 +36,18 @@ func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish *Reques
 }
 
 // replace repeats the script until a has what old had.
-func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Attempt) error {
-	ls, q := a.q.lines, a.q
+func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Attempt) error {
+	ls, q := a.q.registry, a.q
 	t := &wire.LastReply{}
 	for {
 		sent := clock.Now()
-		reply, err := ls.session.Runner.Run(ctx, a.replaceCall(script, old, sent))
+		reply, err := ls.session.Runner.Run(ctx, a.swapCall(script, old, sent))
 		switch {
 		case err != nil:
-			a.enterFailed(err)
+			a.handleEnterError(err)
 			err = t.Record(ctx, err)
 		case reply.Code() == wire.Done:
-			a.replaced(reply, sent)
+			a.handleSwapReply(reply, sent)
 			return nil
 		case reply.Code() == wire.NotDone:
 			return errs.ErrLostGone
@@ -63,8 +63,8 @@ func (a *Attempt) replace(ctx context.Context, script *scripts.Script, old *Atte
 	}
 }
 
-func (a *Attempt) replaceCall(script *scripts.Script, old *Attempt, sent clock.Instant) wire.Call {
-	ls, q := a.q.lines, a.q
+func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent clock.Instant) wire.Call {
+	ls, q := a.q.registry, a.q
 	leave := old.leaveCall(nil, 0)
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -72,16 +72,16 @@ func (a *Attempt) replaceCall(script *scripts.Script, old *Attempt, sent clock.I
 	return wire.Call{
 		Script: script,
 		Keys:   q.keys.All,
-		Args:   append([]string{a.ticket(), micros(a.wish.Life), a.notAfter.Text()}, leave.Args...),
+		Args:   append([]string{a.ticket(), micros(a.request.Life), a.notAfter.Text()}, leave.Args...),
 	}
 }
 
 // replaced handles the reply by which a has the lock.
-func (a *Attempt) replaced(reply wire.Reply, sent clock.Instant) {
-	ls, now := a.q.lines, clock.Now()
+func (a *Attempt) handleSwapReply(reply wire.Reply, sent clock.Instant) {
+	ls, now := a.q.registry, clock.Now()
 	ls.mu.Lock()
-	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.wish.Life, Sent: sent, Read: now}
-	a.state, a.stood = begun, true
+	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.request.Life, Sent: sent, Read: now}
+	a.state, a.joined = begun, true
 	ls.mu.Unlock()
-	a.handed(reply)
+	a.readGrants(reply)
 }

@@ -35,28 +35,28 @@ func (q *Queue) Try(ctx context.Context, wish *Request) (*Attempt, error) {
 var errLate = errors.New("the server took longer than the lease lasts")
 
 func (q *Queue) tryOnce(ctx context.Context, wish *Request) (*Attempt, error) {
-	if err := q.lines.session.Handshake(ctx, q.keys.Holder); err != nil {
+	if err := q.registry.session.Handshake(ctx, q.keys.Holder); err != nil {
 		return nil, err
 	}
-	a := q.begin(wish)
-	got, err := a.enter(ctx)
+	a := q.newAttempt(wish)
+	got, err := a.sendEnter(ctx)
 	switch {
 	case err != nil && wire.MayHaveRun(err):
 		a.Abandon()
 		return nil, err
-	case err == nil && got == taken:
-		a.leaveLine(begun)
+	case err == nil && got == enterGranted:
+		a.endWaiting(begun)
 		return a, nil
-	case err == nil && got == tooSlow:
+	case err == nil && got == enterTooSlow:
 		// Release it before another try, which would otherwise find it held.
 		if _, err = a.Release(ctx, 0, wish.Life); err == nil {
 			err = errLate
 		}
 		return nil, err
-	case err == nil && got == older:
+	case err == nil && got == enterSuperseded:
 		a.Abandon()
 		return nil, errs.ErrHeld
-	case err == nil && got == late:
+	case err == nil && got == enterLate:
 		err = errLate
 	case err == nil:
 		err = errs.ErrHeld
@@ -68,57 +68,57 @@ func (q *Queue) tryOnce(ctx context.Context, wish *Request) (*Attempt, error) {
 // Place is a waiter in the queue: an attempt, and a new one when that has lost its ticket. One goroutine at a
 // time waits with it, and may leave the waiting to another.
 type QueuedRequest struct {
-	q       *Queue
-	wish    *Request
-	attempt *Attempt
-	last    wire.LastReply
+	q         *Queue
+	request   *Request
+	attempt   *Attempt
+	lastReply wire.LastReply
 }
 
 // Stand makes p a place in the queue, and returns it. Nothing is sent before Enter.
 func (q *Queue) Prepare(wish *Request, p *QueuedRequest) *QueuedRequest {
-	p.q, p.wish, p.attempt = q, wish, q.beginWaiting(wish)
-	p.last.SetPoller(q)
+	p.q, p.request, p.attempt = q, wish, q.newWaitingAttempt(wish)
+	p.lastReply.SetPoller(q)
 	return p
 }
 
 // Enter enters the queue. It returns when the attempt has a ticket or was granted the lock, or returns why it
 // has neither. The ticket is kept until Leave.
 func (p *QueuedRequest) Join(ctx context.Context) (isGranted bool, err error) {
-	if err = p.attempt.stand(ctx, &p.last); err != nil {
+	if err = p.attempt.join(ctx, &p.lastReply); err != nil {
 		return false, err
 	}
-	state, _ := p.attempt.now()
-	return state == granted && !p.attempt.isSpent(), nil
+	state, _ := p.attempt.currentState()
+	return state == granted && !p.attempt.pollIfExpired(), nil
 }
 
 // Wait blocks until the lock is granted, or returns why it is not. The ticket is kept until Leave.
 func (p *QueuedRequest) Wait(ctx context.Context) error {
 	for {
-		err := p.attempt.wait(ctx, &p.last)
-		if !errors.Is(err, errGone) {
+		err := p.attempt.wait(ctx, &p.lastReply)
+		if !errors.Is(err, errTicketLost) {
 			return err
 		}
-		behind := p.attempt.behind // nothing writes it any more
-		p.attempt.leaveLine(over)
+		behind := p.attempt.lockWasHeld // nothing writes it any more
+		p.attempt.endWaiting(over)
 		p.attempt.Abandon()
-		p.attempt = p.q.beginWaiting(p.wish)
+		p.attempt = p.q.newWaitingAttempt(p.request)
 		if behind {
-			p.attempt.rest(ctx, rand.N(returnsWithin))
+			p.attempt.sleep(ctx, rand.N(rejoinWithin))
 		}
 	}
 }
 
 // returnsWithin is how long sessions take to queue again, each after a random part of it, once they have lost their tickets
 // and one of them, or another one, has the lock. After a failover all sessions find that out together.
-const returnsWithin = dispatch.PollInterval * 2 / 5
+const rejoinWithin = dispatch.PollInterval * 2 / 5
 
 // Ended returns the error for a goroutine whose ctx has ended while another one waited for both with this
 // ticket.
-func (p *QueuedRequest) Ended(ctx context.Context) error { return p.last.Ended(ctx) }
+func (p *QueuedRequest) Ended(ctx context.Context) error { return p.lastReply.Ended(ctx) }
 
 // Leave ends the ticket, and returns what was granted, in the same instant too, or nil.
 func (p *QueuedRequest) Leave() *Attempt {
-	if p.attempt.leaveLine(over) {
+	if p.attempt.endWaiting(over) {
 		return p.attempt
 	}
 	p.attempt.Abandon()
@@ -130,28 +130,28 @@ var errGranted = errors.New("it was granted by a message meanwhile")
 
 // errGone says that an attempt lost its ticket: its session was not heard of for too long, or the
 // server lost what it knew.
-var errGone = errors.New("it stands in line no more")
+var errTicketLost = errors.New("it stands in line no more")
 
 // wait enters the queue and waits until a is granted, or returns why it is not.
 func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
 	for {
-		if err := a.stand(ctx, t); err != nil {
+		if err := a.join(ctx, t); err != nil {
 			return err
 		}
-		state, refusal := a.now()
+		state, refusal := a.currentState()
 		switch state {
 		case granted:
-			if a.isSpent() {
+			if a.pollIfExpired() {
 				continue
 			}
 			return nil
-		case gone:
-			return errGone
+		case ticketLost:
+			return errTicketLost
 		case over:
 			return refusal
 		case queued:
-			news, state := a.wakes()
-			if state != queued || a.q.lines.session.Ready() != nil {
+			news, state := a.wakeChannel()
+			if state != queued || a.q.registry.session.Ready() != nil {
 				continue // Close may have come before the channel
 			}
 			select {
@@ -164,9 +164,9 @@ func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
 }
 
 // stand enters the queue until a is no longer entering, or returns why that cannot be.
-func (a *Attempt) stand(ctx context.Context, t *wire.LastReply) error {
-	s := a.q.lines.session
-	a.q.hearAlready()
+func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
+	s := a.q.registry.session
+	a.q.listenIfSubscribed()
 	for {
 		// Close sets closing and then wakes all waiters. Either it finds a, which was begun, or a finds
 		// closing set.
@@ -176,36 +176,36 @@ func (a *Attempt) stand(ctx context.Context, t *wire.LastReply) error {
 		if ctx.Err() != nil {
 			return t.Ended(ctx)
 		}
-		if state, _ := a.now(); state != entering {
+		if state, _ := a.currentState(); state != entering {
 			if state == queued {
 				t.RecordHeld()
 			}
 			return nil
 		}
-		if err := a.join(ctx, t); err != nil {
+		if err := a.joinOnce(ctx, t); err != nil {
 			return err
 		}
 	}
 }
 
 // join enters the queue once, and pauses if that had no result.
-func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
-	s := a.q.lines.session
+func (a *Attempt) joinOnce(ctx context.Context, t *wire.LastReply) error {
+	s := a.q.registry.session
 	err := s.Handshake(ctx, a.q.keys.Holder)
-	got := waits
+	got := enterQueued
 	if err == nil {
-		got, err = a.enter(ctx)
+		got, err = a.sendEnter(ctx)
 	}
 	switch {
 	case err != nil:
 		if err = t.Record(ctx, err); err != nil {
 			return err
 		}
-	case got == taken:
+	case got == enterGranted:
 		s.Outages.InTime(a.q.keys.Holder)
 		t.Failures = 0
 		return nil
-	case got == waits:
+	case got == enterQueued:
 		s.Outages.InTime(a.q.keys.Holder)
 		t.RecordHeld() // here, since ctx may have ended meanwhile: it is the last reply all the same
 		return nil
@@ -215,63 +215,63 @@ func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
 	return a.pause(ctx, t)
 }
 
-func (a *Attempt) now() (state, error) {
-	ls := a.q.lines
+func (a *Attempt) currentState() (attemptState, error) {
+	ls := a.q.registry
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return a.state, a.refusal
 }
 
 // result is what the reply to an enter says.
-type result int
+type enterResult int
 
 const (
-	taken   result = iota
-	waits          // it waits in the queue; or it came to try, and does not have the lock
-	late           // executed after its not-after, with no effect
-	tooSlow        // it has the lock, but the reply took longer than the hold lasts
-	older          // it had the lock, and the session has a newer hold
+	enterGranted    enterResult = iota
+	enterQueued                 // it waits in the queue; or it came to try, and does not have the lock
+	enterLate                   // executed after its not-after, with no effect
+	enterTooSlow                // it has the lock, but the reply took longer than the hold lasts
+	enterSuperseded             // it had the lock, and the session has a newer hold
 )
 
 // maxArgs is how many arguments an enter has at most: ten, those of the request, and a last one.
 const maxArgs = 14
 
 // enter sends one enter. It grants a if the reply says so, or if a message did meanwhile.
-func (a *Attempt) enter(ctx context.Context) (result, error) {
-	q, s := a.q, a.q.lines.session
-	ctx, stop := a.untilGranted(ctx)
+func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
+	q, s := a.q, a.q.registry.session
+	ctx, stop := a.withCancelOnGrant(ctx)
 	defer stop()
 	sent := clock.Now()
-	number, times, again := a.toSend(sent)
-	call := wire.Call{Script: q.lines.kind.Enter, Keys: q.keys.All}
+	number, times, again := a.prepareEnter(sent)
+	call := wire.Call{Script: q.registry.config.Enter, Keys: q.keys.All}
 	var room [maxArgs]string // on the stack
 	call.Args = append(room[:0],
-		a.ticket(), times.life, times.notAfter, flag(a.queues),
-		times.living, number, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.wish.FloorTTL)
-	call.Args = append(call.Args, a.wish.Args...)
-	if !q.lines.kind.isExclusive() {
+		a.ticket(), times.life, times.notAfter, flag(a.mayQueue),
+		times.heartbeatLife, number, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL)
+	call.Args = append(call.Args, a.request.Args...)
+	if !q.registry.config.isExclusive() {
 		call.Args = append(call.Args, flag(again))
 	}
 	reply, err := s.Runner.Run(ctx, call)
-	if err != nil && wire.TryAgain(err) && q.lines.kind.isExclusive() {
-		reply, err = a.enterAlone(ctx, call, err)
+	if err != nil && wire.TryAgain(err) && q.registry.config.isExclusive() {
+		reply, err = a.enterWithHolderKey(ctx, call, err)
 	}
 	if err != nil {
-		a.enterFailed(err)
-		return waits, err
+		a.handleEnterError(err)
+		return enterQueued, err
 	}
-	if a.queues && reply.Code() == wire.NotDone {
-		q.hear()
+	if a.mayQueue && reply.Code() == wire.NotDone {
+		q.listen()
 	}
-	return a.replied(reply, sent, number)
+	return a.handleEnterReply(reply, sent, number)
 }
 
 // enterAlone repeats an enter that was refused because its slot is being moved, with the holder key alone: that can
 // acquire a free lock without a queue. The two count as one enter: the first did nothing.
-func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
-	reply, err := a.q.lines.session.Runner.Run(ctx, a.q.alone(call))
+func (a *Attempt) enterWithHolderKey(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
+	reply, err := a.q.registry.session.Runner.Run(ctx, a.q.withHolderKeyAlone(call))
 	if err == nil && reply.Code() == wire.NeedsQueue {
-		a.q.lines.session.Clock.Observe(a.q.keys.Slot, reply.Stamp(1), clock.Now())
+		a.q.registry.session.Clock.Observe(a.q.keys.Slot, reply.Stamp(1), clock.Now())
 		return reply, refusal
 	}
 	return reply, err
@@ -279,54 +279,54 @@ func (a *Attempt) enterAlone(ctx context.Context, call wire.Call, refusal error)
 
 // untilGranted returns a context for an enter that ends when a is granted meanwhile: the reply may be lost, and
 // the hold would expire before the loss is known. It is only needed if another caller waits.
-func (a *Attempt) untilGranted(ctx context.Context) (context.Context, context.CancelFunc) {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
-	if a.q.ear == nil {
+func (a *Attempt) withCancelOnGrant(ctx context.Context) (context.Context, context.CancelFunc) {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	if a.q.listener == nil {
 		return ctx, func() {}
 	}
-	ctx, a.told = errs.WithCancel(ctx, errGranted)
-	return ctx, a.told
+	ctx, a.cancelEnter = errs.WithCancel(ctx, errGranted)
+	return ctx, a.cancelEnter
 }
 
 // toSend prepares one enter: its heartbeat, "" if none is needed, its not-after, and how long the heartbeat makes the
 // session live. again reports whether it is not the first.
-func (a *Attempt) toSend(sent clock.Instant) (number string, t times, again bool) {
-	q, s := a.q, a.q.lines.session
-	q.lines.mu.Lock()
-	defer q.lines.mu.Unlock()
-	life := q.lines.lifeLocked()
+func (a *Attempt) prepareEnter(sent clock.Instant) (number string, t timeArgs, again bool) {
+	q, s := a.q, a.q.registry.session
+	q.registry.mu.Lock()
+	defer q.registry.mu.Unlock()
+	life := q.registry.lifeLocked()
 	notAfter := s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
-	a.sendLocked(notAfter - notAfter%notAfterGrain)
-	if a.queues && !q.beatenLocked(sent) {
-		number = q.lines.beatLocked(sent).number
+	a.recordSendLocked(notAfter - notAfter%notAfterGrain)
+	if a.mayQueue && !q.hasRecentHeartbeatLocked(sent) {
+		number = q.registry.heartbeatLocked(sent).number
 	}
-	return number, q.lines.mu.texts.of(a.wish.Life, a.notAfter, life), a.enters > 1
+	return number, q.registry.mu.timeArgs.argsOf(a.request.Life, a.notAfter, life), a.entersSent > 1
 }
 
 // enterFailed handles the error of an enter.
-func (a *Attempt) enterFailed(err error) {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
-	if a.state == granted && a.enters == 1 {
+func (a *Attempt) handleEnterError(err error) {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	if a.state == granted && a.entersSent == 1 {
 		// A message granted the ticket that this enter made: it was executed, and was sent once. So no copy of it can come
 		// later, and Close need not wait for one.
-		a.stood = true
+		a.joined = true
 		return
 	}
-	a.unknown = a.unknown || wire.Judge(err) == wire.Unknown
-	a.refused = a.refused || !hasNothing(err)
+	a.outcomeUnknown = a.outcomeUnknown || wire.Judge(err) == wire.Unknown
+	a.enterRefused = a.enterRefused || !leavesNothing(err)
 }
 
 // hasNothing reports whether a refused call shows that the server has nothing of its attempt, or can be asked no more: the
 // key belongs to another program, or the client was closed.
-func hasNothing(err error) bool {
+func leavesNothing(err error) bool {
 	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrClosed)
 }
 
 // replied handles the reply to an enter.
-func (a *Attempt) replied(reply wire.Reply, sent clock.Instant, number string) (result, error) {
-	ls, q, now := a.q.lines, a.q, clock.Now()
+func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, number string) (enterResult, error) {
+	ls, q, now := a.q.registry, a.q, clock.Now()
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0 && reply.Stamp(2) != 0:
 		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
@@ -334,55 +334,55 @@ func (a *Attempt) replied(reply wire.Reply, sent clock.Instant, number string) (
 		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
 	case code == wire.Late && reply.Stamp(1) != 0:
 		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
-		return late, nil
+		return enterLate, nil
 	case code == wire.Foreign:
-		return waits, session.WrongKind(reply.Text(1))
+		return enterQueued, session.WrongKind(reply.Text(1))
 	case code == wire.TooFew, code == wire.OtherCapacity:
-		return waits, q.lines.kind.Refusal(reply)
+		return enterQueued, q.registry.config.Refusal(reply)
 	default:
-		a.enterFailed(wire.ErrUnreadable)
-		return waits, wire.ErrUnreadable
+		a.handleEnterError(wire.ErrUnreadable)
+		return enterQueued, wire.ErrUnreadable
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if number != "" && reply.Code() == wire.NotDone {
-		q.heardLocked(sent)
+		q.recordHeartbeatLocked(sent)
 	}
-	return a.stoodLocked(reply, sent, now), nil
+	return a.joinedLocked(reply, sent, now), nil
 }
 
 // stoodLocked handles the reply to an enter or a requeue that gave a the lock, or a ticket.
-func (a *Attempt) stoodLocked(reply wire.Reply, sent, now clock.Instant) result {
+func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) enterResult {
 	q := a.q
-	a.stood = true
-	q.repliedLocked()
+	a.joined = true
+	q.clearPollErrLocked()
 	stamp := reply.Stamp(1)
 	switch isDone := reply.Code() == wire.Done; {
 	case a.state != entering:
-		return waits // a message was faster
-	case isDone && a.isOlderLocked(stamp):
-		a.askLocked()
-		return older
-	case isDone && clock.Deadline(sent, a.wish.Life).Reached(now):
-		return tooSlow
+		return enterQueued // a message was faster
+	case isDone && a.isSupersededLocked(stamp):
+		a.awaitPollLocked()
+		return enterSuperseded
+	case isDone && clock.Deadline(sent, a.request.Life).Reached(now):
+		return enterTooSlow
 	case isDone:
-		a.atOnce = true
-		a.grant, a.state = a.grantAt(stamp, stamp, a.wish.Life, sent, now), granted
-		return taken
+		a.grantedAtOnce = true
+		a.grant, a.state = a.newGrant(stamp, stamp, a.request.Life, sent, now), granted
+		return enterGranted
 	}
 	a.state = queued
-	a.waitLocked()
+	a.addToWaitingLocked()
 	if reply.Int(2) == 1 {
 		q.pollLocked()
-	} else if !q.planned {
-		q.scheduleLocked(time.Duration(reply.Int(1)) * time.Microsecond)
+	} else if !q.pollScheduled {
+		q.schedulePollLocked(time.Duration(reply.Int(1)) * time.Microsecond)
 	}
-	return waits
+	return enterQueued
 }
 
 // grantAt returns what the server gave a: the tokens from stamp to last, or of an exclusive lock all that stamp reserves.
-func (a *Attempt) grantAt(stamp, last wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
-	if a.q.lines.kind.isExclusive() {
+func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
+	if a.q.registry.config.isExclusive() {
 		last = stamp.ReservedEnd()
 	}
 	return Grant{Stamp: stamp, Last: last, Life: life, Sent: sent, Read: read}
@@ -392,7 +392,7 @@ func (a *Attempt) grantAt(stamp, last wire.Stamp, life time.Duration, sent, read
 func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {
 	fails := t.Failures
 	t.Failures++
-	if a.rest(ctx, session.BackOffPause(fails)); ctx.Err() != nil {
+	if a.sleep(ctx, session.BackOffPause(fails)); ctx.Err() != nil {
 		return t.Ended(ctx)
 	}
 	return nil

@@ -117,7 +117,7 @@ func (u *user) overtakes(holder *user) time.Duration {
 	holder.gives(held)
 	within(p, "the delay", late.Fired())
 	a := within(p, "the lock", waiting).mustHave(p)
-	require.Equal(p, lives*dispatch.PollInterval, a.Grant().Life)
+	require.Equal(p, pollsPerLife*dispatch.PollInterval, a.Grant().Life)
 	u.gives(a)
 	return a.Grant().Read.Mono() - before.Mono()
 }

@@ -10,22 +10,22 @@ import (
 )
 
 // times are the times of an enter, as arguments of scripts.
-type times struct{ life, notAfter, living string }
+type timeArgs struct{ life, notAfter, heartbeatLife string }
 
 // texts has the times of the last enter. Most enters need the same ones, and no allocation.
-type texts struct {
-	life, living time.Duration
-	notAfter     wire.Stamp
-	last         times
+type timeArgsCache struct {
+	life, heartbeatLife time.Duration
+	notAfter            wire.Stamp
+	last                timeArgs
 }
 
 // of returns these times as texts.
-func (t *texts) of(life time.Duration, notAfter wire.Stamp, living time.Duration) times {
+func (t *timeArgsCache) argsOf(life time.Duration, notAfter wire.Stamp, living time.Duration) timeArgs {
 	if t.last.life == "" || t.life != life {
 		t.life, t.last.life = life, micros(life)
 	}
-	if t.last.living == "" || t.living != living {
-		t.living, t.last.living = living, micros(living)
+	if t.last.heartbeatLife == "" || t.heartbeatLife != living {
+		t.heartbeatLife, t.last.heartbeatLife = living, micros(living)
 	}
 	if t.notAfter != notAfter {
 		t.notAfter, t.last.notAfter = notAfter, notAfter.Text()

@@ -19,11 +19,11 @@ import (
 func TestPollsOfManyQueuesMeet(t *testing.T) {
 	t.Parallel()
 	ls := &Registry{phase: 123 * time.Millisecond, drift: 0.003}
-	ls.mu.waited = 500
-	q, instants := &Queue{lines: ls}, map[time.Duration]bool{}
+	ls.mu.pendingQueues = 500
+	q, instants := &Queue{registry: ls}, map[time.Duration]bool{}
 	for n := range 1000 {
 		now := time.Minute + time.Duration(n)*time.Millisecond
-		next := q.nextLocked(now)
+		next := q.nextPollLocked(now)
 		require.LessOrEqual(t, next-now, dispatch.PollInterval*9/10)
 		require.Greater(t, next-now, dispatch.PollInterval*4/5)
 		instants[next] = true
@@ -35,20 +35,20 @@ func TestPollsOfManyQueuesMeet(t *testing.T) {
 func TestHeartbeatReplacesPollsDuringALongHold(t *testing.T) {
 	t.Parallel()
 	now := clock.Now()
-	hearing := &ear{}
+	hearing := &grantListener{}
 	for name, c := range map[string]struct {
 		change func(q *Queue)
 		want   bool
 	}{
 		"Unchanged":   {func(*Queue) {}, true},
-		"NeverPolled": {func(q *Queue) { q.seen = 0 }, false},
-		"HoldEnds":    {func(q *Queue) { q.ends = now.Mono() }, false},
-		"PolledLong":  {func(q *Queue) { q.polled = now.Mono() - thorough*dispatch.PollInterval }, false},
-		"NoListener":  {func(q *Queue) { q.ear = nil }, false},
+		"NeverPolled": {func(q *Queue) { q.seenStamp = 0 }, false},
+		"HoldEnds":    {func(q *Queue) { q.holdEnds = now.Mono() }, false},
+		"PolledLong":  {func(q *Queue) { q.polledAt = now.Mono() - pollAnywayAfter*dispatch.PollInterval }, false},
+		"NoListener":  {func(q *Queue) { q.listener = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := &Queue{lines: &Registry{}, ear: hearing, wait: &wait{seen: 1, ends: now.Mono() + time.Second, polled: now.Mono()}}
+			q := &Queue{registry: &Registry{}, listener: hearing, waitState: &waitState{seenStamp: 1, holdEnds: now.Mono() + time.Second, polledAt: now.Mono()}}
 			c.change(q)
 			require.Equal(t, c.want, q.isUnchangedLocked(now))
 		})
@@ -60,20 +60,20 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.plain()
-	var waits []look
-	for i := range 2*maxWaits + 1 {
-		waits = append(waits, look{q: &Queue{lines: u.Registry, keys: &LockKeys{Slot: uint16(i % 2)}}, seen: 1})
+	var waits []queuePoll
+	for i := range 2*maxHeartbeats + 1 {
+		waits = append(waits, queuePoll{q: &Queue{registry: u.Registry, keys: &LockKeys{Slot: uint16(i % 2)}}, unchangedStamp: 1})
 	}
 	sizes := func() (sizes []int) {
-		for _, group := range u.group(waits) {
+		for _, group := range u.groupHeartbeats(waits) {
 			sizes = append(sizes, len(group))
 		}
 		return sizes
 	}
-	require.Equal(t, []int{maxWaits, 1, maxWaits}, sizes())
+	require.Equal(t, []int{maxHeartbeats, 1, maxHeartbeats}, sizes())
 	require.True(t, u.session.Runner.CertainlySpansSlots(p.Context()))
-	require.Equal(t, []int{maxWaits, maxWaits, 1}, sizes())
-	require.Empty(t, u.group(nil))
+	require.Equal(t, []int{maxHeartbeats, maxHeartbeats, 1}, sizes())
+	require.Empty(t, u.groupHeartbeats(nil))
 }
 
 // P6: a waiter whose ticket and message are lost, while heartbeats replace polls, has the lock when the
@@ -106,7 +106,7 @@ func TestMovingSlot_Waiter_StaysAlive(t *testing.T) {
 	await(t, "a poll", func() bool {
 		other.mu.Lock()
 		defer other.mu.Unlock()
-		return other.q.seen != 0
+		return other.q.seenStamp != 0
 	})
 	p.moves()
 	said := func() any { return p.server.MustDo(t, "HGET", u.q.keys.All[2], other.session.ID()) }
@@ -128,7 +128,7 @@ func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
 	p.server.MustDo(t, "SET", u.q.keys.Holder, "sb1l"+wire.Stamp(1_780_000_000_000_000).Text()+a.ticket()+"q", "PX", 16_000)
 	p.moves()
 	u.mu.Lock()
-	a.state, a.urgent = queued, true // its grant was made, and not heard
+	a.state, a.pollFirst = queued, true // its grant was made, and not heard
 	u.q.pollLocked()
 	u.mu.Unlock()
 	require.NoError(t, next.Wait(t.Context()))

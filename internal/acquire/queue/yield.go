@@ -30,7 +30,7 @@ const (
 // any more; or 1, the time, and the stamp of new tokens, if the hold continues. After an error the outcome is
 // unknown.
 func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResult, error) {
-	ls := a.q.lines
+	ls := a.q.registry
 	sent := clock.Now()
 	reply, err := ls.session.Runner.Run(ctx, a.yieldCall(script))
 	if err != nil {
@@ -43,13 +43,13 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResul
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
 		stamp := reply.Stamp(2)
-		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.wish.Life, Sent: sent, Read: clock.Now()}
+		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.request.Life, Sent: sent, Read: clock.Now()}
 		return YieldKept, nil
 	default: // it is released only
 		a.end()
-		a.handed(reply)
-		if a.copyLeft(0) > 0 {
-			a.leaveAgain()
+		a.readGrants(reply)
+		if a.copyExecutableFor(0) > 0 {
+			a.repeatLeave()
 		} else {
 			a.forget()
 		}
@@ -62,21 +62,21 @@ func (a *Attempt) yieldCall(script *scripts.Script) wire.Call {
 	return wire.Call{
 		Script: script,
 		Keys:   leave.Keys,
-		Args:   append([]string{leave.Args[0], micros(a.wish.Life), a.alike()}, leave.Args[1:]...),
+		Args:   append([]string{leave.Args[0], micros(a.request.Life), a.waitingWithSameKey()}, leave.Args[1:]...),
 	}
 }
 
 // alike returns the waiting attempts of this session to which the hold of a can be handed over: as many as a
 // poll lists, which is all of them, except for a moment.
-func (a *Attempt) alike() string {
-	a.q.lines.mu.Lock()
-	defer a.q.lines.mu.Unlock()
+func (a *Attempt) waitingWithSameKey() string {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
 	var attempts strings.Builder
-	if a.q.wait == nil {
+	if a.q.waitState == nil {
 		return ""
 	}
 	for _, other := range a.q.waiting[:min(maxListed, len(a.q.waiting))] {
-		if other.state == queued && other.wish.ShareKey == a.wish.ShareKey {
+		if other.state == queued && other.request.ShareKey == a.request.ShareKey {
 			attempts.WriteString(other.attempt())
 		}
 	}

@@ -105,7 +105,7 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	held = first.Leave()
 	require.Greater(t, held.Grant().Stamp, grant.Last)
 	require.Greater(t, held.Grant().Last, held.Grant().Stamp, "who waited has a block of tokens")
-	_, attempts, _ := q.lines.Len()
+	_, attempts, _ := q.registry.Len()
 	require.Equal(t, 2, attempts, "those of the holder and of the other")
 	require.Nil(t, other.Leave())
 
