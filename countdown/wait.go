@@ -17,7 +17,7 @@ import (
 type watch struct {
 	realm *realm
 	keys  keys         // assigned once
-	next  timers.Entry // the next poll
+	next  timers.Timer // the next poll
 
 	waits   map[wish]*awaited // the rounds that are waited for
 	last    error             // of the last poll if the server refused it, or nil

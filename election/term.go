@@ -108,7 +108,7 @@ type term struct {
 	hold     string                  // what the server calls the hold
 	root     context.Context         //nolint:containedctx // ends with the term, and with the lease
 	cancel   context.CancelCauseFunc // of root
-	entry    timers.Entry            // the end of the term, or the next write of the value
+	entry    timers.Timer            // the end of the term, or the next write of the value
 
 	mu struct {
 		sync.Mutex

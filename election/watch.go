@@ -28,7 +28,7 @@ const (
 type watch struct {
 	realm *realm
 	keys  keys         // assigned once
-	next  timers.Entry // the next poll
+	next  timers.Timer // the next poll
 
 	users   int
 	sent    uint64 // polls so far

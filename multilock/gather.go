@@ -169,7 +169,7 @@ func (g *memberHolds) acquireAll(ctx context.Context, first int, patience time.D
 
 // limit ends a round. Where it is nil nothing does.
 type roundTimeout struct {
-	entry    timers.Entry
+	entry    timers.Timer
 	cancel   context.CancelCauseFunc
 	patience time.Duration
 	timers   *timers.Timers

@@ -35,7 +35,7 @@ type flight struct {
 	users  int          // calls
 	asks   int          // requests of leaders that may bring an outcome
 	work   *work        // the function that runs, or nil
-	linger timers.Entry // ends the context of work; not scheduled while a call waits
+	linger timers.Timer // ends the context of work; not scheduled while a call waits
 
 	// Written before done is closed, read after.
 	value string

@@ -90,7 +90,7 @@ func (l *Lock) hold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease, er
 	set := l.base.Terms
 	n := &tenure{lock: l, queue: q, ballot: b}
 	lease := n.Begin(n, &l.group.realm, token.Token(), token.Token())
-	terms := renewal.Terms{Key: l.base.Names.Holder, Hold: b.attempt, Life: set.Lease, Renewed: !set.Fixed}
+	terms := renewal.Config{Key: l.base.Names.Holder, Hold: b.attempt, Life: set.Lease, Renewed: !set.Fixed}
 	if set.MaxHold > 0 {
 		terms.Until = b.sent.Add(set.MaxHold)
 	}

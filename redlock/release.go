@@ -37,7 +37,7 @@ func (n *tenure) Vacated(now clock.Instant) error {
 }
 
 // key returns the key of the lock.
-func (n *tenure) key() string { return n.Term.Terms().Key }
+func (n *tenure) key() string { return n.Term.Config().Key }
 
 // over counts the hold out: its servers have nothing of it any more, or are not waited for any longer.
 func (n *tenure) over() {
@@ -79,7 +79,7 @@ func (n *tenure) release(left time.Duration) error {
 		}
 	}
 	// A renewal may have been executed as late as now.
-	return l.base.Unconfirmed(clock.Now().Add(n.Term.Terms().Life), errs.Join(failures...))
+	return l.base.Unconfirmed(clock.Now().Add(n.Term.Config().Life), errs.Join(failures...))
 }
 
 // releaseAt gives one server's part back. One that was silent until now is asked as well, behind the acquire; see

@@ -35,7 +35,7 @@ const (
 
 // alarm is a wake-up by the session's timers.
 type alarm struct {
-	entry timers.Entry
+	entry timers.Timer
 	c     chan struct{}
 }
 

@@ -49,7 +49,7 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	call := wire.Call{
 		Script: l.table.Downgrade,
 		Keys:   keys.All,
-		Args:   []string{term.Terms().Hold, s.ID(), s.PublishCommandsIn(l.base.Layout), keys.Channel, l.base.Floor},
+		Args:   []string{term.Config().Hold, s.ID(), s.PublishCommandsIn(l.base.Layout), keys.Channel, l.base.Floor},
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *Lock) termOf(lease hold.Lease) (term *renewal.Term, isOurs bool) {
 // may arrive after the release: then the hold that it names is gone.
 func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
 	l.base.Session.Undoer.Start(&session.Undo{
-		Call: call, Until: clock.Now().Add(term.Terms().Life),
+		Call: call, Until: clock.Now().Add(term.Config().Life),
 		OnReply: func(reply wire.Reply) time.Duration {
 			l.downgraded(reply, term)
 			return 0

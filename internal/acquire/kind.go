@@ -263,10 +263,10 @@ func (l *Acquirer) replicate(ctx context.Context, a queue.ServerHold) error {
 }
 
 // terms returns what the hold is to keep, and for how long it has the lock to begin with, from when.
-func (l *Acquirer) terms(grant queue.Grant) (terms renewal.Terms, life time.Duration, sent clock.Instant) {
+func (l *Acquirer) terms(grant queue.Grant) (terms renewal.Config, life time.Duration, sent clock.Instant) {
 	set := l.Base.Terms
 	life, sent = grant.Life, grant.Sent
-	terms = renewal.Terms{Script: l.Manager.Renew, Key: l.Keys.Holder, Life: set.Lease, Renewed: true}
+	terms = renewal.Config{Script: l.Manager.Renew, Key: l.Keys.Holder, Life: set.Lease, Renewed: true}
 	switch {
 	case set.Fixed:
 		// If the grant gives less time than was asked for, one renewal gives the rest, and no more.

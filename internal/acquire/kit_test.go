@@ -94,11 +94,11 @@ func (u *user) swap(lease hold.Lease) (hold.Lease, error) {
 }
 
 // terms returns what the hold of lease is to keep.
-func (u *user) terms(lease hold.Lease) renewal.Terms {
+func (u *user) terms(lease hold.Lease) renewal.Config {
 	u.place.Helper()
 	term, has := lease.Of(&u.realm, "sb:{a}:permits")
 	require.True(u.place, has)
-	return *term.Terms()
+	return *term.Config()
 }
 
 // holds returns how many holds the server has.

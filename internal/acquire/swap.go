@@ -24,7 +24,7 @@ func (l *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, e
 	}
 	patience := l.Base.Session.Patient(n.Term.Deadline().Until(now))
 	defer patience.End()
-	wish, until := *l.Request, n.Term.Terms().Until
+	wish, until := *l.Request, n.Term.Config().Until
 	wish.Life = max(wish.Life, n.Term.Given()) // it is no shorter either, if it was renewed
 	if !until.IsZero() {
 		wish.Life = min(wish.Life, until.Until(now)) // it is no longer for having been divided

@@ -33,7 +33,7 @@ type channel struct {
 	waits     []*Wait
 	listeners []*Listener // replaced, never written to: hooks go through it without the lock
 	alive     chan struct{}
-	linger    timers.Entry
+	linger    timers.Timer
 	dropped   bool
 
 	state state

@@ -35,7 +35,7 @@ type Wait struct {
 	d        *Dispatcher
 	channels [maxWays]*channel // on which it hears; empty when polling
 	target   Target
-	entry    timers.Entry // the next poll or wake-up
+	entry    timers.Timer // the next poll or wake-up
 
 	// The rest is guarded by d.mu.
 	look   bool // entry fires for a poll, else for a wake-up

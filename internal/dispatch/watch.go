@@ -19,7 +19,7 @@ const watchEvery = time.Second
 // live, and no longer receives what is published elsewhere.
 type watch struct {
 	d     *Dispatcher
-	entry timers.Entry
+	entry timers.Timer
 }
 
 // Fire implements timers.Event.

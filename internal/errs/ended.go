@@ -18,7 +18,7 @@ import (
 // Ended returns the error of the caller's context, which has ended. If the context has another
 // cause, the error is joined with it.
 func Ended(ctx context.Context) error {
-	err, cause := Of(ctx), context.Cause(ctx)
+	err, cause := OfContext(ctx), context.Cause(ctx)
 	if cause == nil || errors.Is(cause, err) {
 		return err
 	}
@@ -27,7 +27,7 @@ func Ended(ctx context.Context) error {
 
 // Of returns the error of a context that has ended. It is never nil: some contexts of other packages close Done a moment
 // before Err says why, and without an error a caller would believe that it has what it asked for.
-func Of(ctx context.Context) error {
+func OfContext(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

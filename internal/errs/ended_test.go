@@ -106,6 +106,6 @@ func TestAContextThatHasEndedAlwaysHasAnError(t *testing.T) {
 	t.Parallel()
 	ctx := hasty{context.Background()}
 	require.NoError(t, ctx.Err())
-	require.ErrorIs(t, errs.Of(ctx), context.Canceled)
+	require.ErrorIs(t, errs.OfContext(ctx), context.Canceled)
 	require.ErrorIs(t, errs.Ended(ctx), context.Canceled)
 }

@@ -104,8 +104,8 @@ func begin(tb testing.TB, key string) (*bed, Lease) {
 		b.timers.Close()
 	})
 	lease := b.Begin(&b.home, &realm, firstToken, lastToken)
-	b.Term.Init(b.keeper, &b.Hold, renewal.Terms{Key: key, Hold: "hold", Life: life}, life, clock.Now())
-	b.Term.Start(clock.Now(), b.Term.Terms().Life)
+	b.Term.Init(b.keeper, &b.Hold, renewal.Config{Key: key, Hold: "hold", Life: life}, life, clock.Now())
+	b.Term.Start(clock.Now(), b.Term.Config().Life)
 	return b, lease
 }
 

@@ -123,14 +123,14 @@ func (l Lease) Join() (Lease, bool) {
 }
 
 // Name returns what the server calls the hold of l.
-func (l Lease) Name() string { return l.hold.Term.Terms().Hold }
+func (l Lease) Name() string { return l.hold.Term.Config().Hold }
 
 // Move says that the hold of l counts in another realm from here on: what was a writer's is a reader's.
 func (l Lease) Move(to *Realm) { l.hold.realm.Store(to) }
 
 // Of returns the term of the hold of l if that is one of the lock (realm, key).
 func (l Lease) Of(realm *Realm, key string) (*renewal.Term, bool) {
-	if l.hold == nil || l.hold.realm.Load() != realm || l.hold.Term.Terms().Key != key {
+	if l.hold == nil || l.hold.realm.Load() != realm || l.hold.Term.Config().Key != key {
 		return nil, false
 	}
 	return &l.hold.Term, true

@@ -92,7 +92,7 @@ func (e *ends) observed() *observe.Call {
 func (e *ends) reporting() {
 	for ; e != nil; e = e.next {
 		if e.call != nil {
-			e.call.Ending()
+			e.call.ExpectEnd()
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (c *Call) Ended(cause error, gone bool, left time.Duration) {
 }
 
 // Ending counts a loss that a goroutine of its own reports later, by EndedLater: Await waits for it.
-func (c *Call) Ending() { c.observer.pending.add() }
+func (c *Call) ExpectEnd() { c.observer.pending.add() }
 
 // EndedLater is Ended for a loss that Ending counted.
 func (c *Call) EndedLater(cause error, gone bool, left time.Duration) {

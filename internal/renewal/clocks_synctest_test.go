@@ -14,14 +14,14 @@ import (
 )
 
 // startedBefore begins a term just before the wall clock is set by step.
-func (b *bed) startedBefore(step time.Duration, terms Terms) *owned {
+func (b *bed) startedBefore(step time.Duration, terms Config) *owned {
 	now := clock.Now()
 	before := clock.At(now.Mono(), now.Time().Add(-step))
 	if !terms.Until.IsZero() {
 		terms.Until = before.Add(terms.Until.Mono() - now.Mono())
 	}
 	o := b.makeWith(terms, terms.Life)
-	o.Init(b.Keeper, o, o.terms, terms.Life, before)
+	o.Init(b.Keeper, o, o.config, terms.Life, before)
 	o.Start(before, terms.Life)
 	return o
 }

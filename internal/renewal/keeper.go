@@ -27,13 +27,13 @@ const (
 )
 
 // Server runs renewals; *wire.Runner is one.
-type Server interface {
+type BatchRunner interface {
 	RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply
 }
 
 // Keeper renews the terms of one session.
 type Keeper struct {
-	server   Server
+	runner   BatchRunner
 	timers   *timers.Timers
 	observer *observe.Observer // nil without one
 	due      *timers.Collector[*Term]
@@ -43,8 +43,8 @@ type Keeper struct {
 }
 
 // NewKeeper returns a Keeper that starts nothing by itself. o is notified of renewals, if it is not nil.
-func NewKeeper(server Server, t *timers.Timers, o *observe.Observer) *Keeper {
-	k := &Keeper{server: server, timers: t, observer: o}
+func NewKeeper(server BatchRunner, t *timers.Timers, o *observe.Observer) *Keeper {
+	k := &Keeper{runner: server, timers: t, observer: o}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	k.due = timers.NewCollector(t, k.renewAll)
 	return k
@@ -73,7 +73,7 @@ func (k *Keeper) renewAll(terms []*Term) {
 	wanted := make(map[*scripts.Script][]renewal, 1)
 	for _, t := range terms {
 		if r, ok := t.ask(now); ok {
-			wanted[t.terms.Script] = append(wanted[t.terms.Script], r)
+			wanted[t.config.Script] = append(wanted[t.config.Script], r)
 		}
 	}
 	for script, all := range wanted {
@@ -99,7 +99,7 @@ func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewa
 	defer cancel()
 	var failed error
 	sent := clock.Now()
-	for i, said := range k.server.RunByKey(ctx, batchOf(script, terms)) {
+	for i, said := range k.runner.RunByKey(ctx, batchOf(script, terms)) {
 		switch r := terms[i]; {
 		case said.Err != nil || said.Value < 0:
 			r.term.failed()
@@ -152,8 +152,8 @@ func batchOf(script *scripts.Script, terms []renewal) wire.KeyedCall {
 		Script: script, Keys: make([]string, 0, len(terms)), PerKey: make([]string, 0, 2*len(terms)), MaxKeys: maxKeys, LossValue: gone, HasLoss: true,
 	}
 	for _, r := range terms {
-		b.Keys = append(b.Keys, r.term.terms.Key)
-		b.PerKey = append(b.PerKey, r.term.terms.Hold, wire.Milliseconds(r.life))
+		b.Keys = append(b.Keys, r.term.config.Key)
+		b.PerKey = append(b.PerKey, r.term.config.Hold, wire.Milliseconds(r.life))
 	}
 	return b
 }

@@ -191,21 +191,21 @@ func (m *model) renewals() int {
 func (m *model) steal(o *owned, hold string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.terms.Key].hold = hold
+	m.mu.keys[o.config.Key].hold = hold
 }
 
 // extend lets the key of o live for life from now on.
 func (m *model) extend(o *owned, life time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.terms.Key].ends = time.Now().Add(life)
+	m.mu.keys[o.config.Key].ends = time.Now().Add(life)
 }
 
 // ends returns when the key of o ends without further calls.
 func (m *model) ends(o *owned) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.keys[o.terms.Key].ends
+	return m.mu.keys[o.config.Key].ends
 }
 
 // owned is a term with its owner.
@@ -227,7 +227,7 @@ func (o *owned) TermEnded(end End) {
 	defer o.told.Unlock()
 	o.told.causes, o.told.taken, o.told.at = append(o.told.causes, end.Cause), end.Gone, time.Now()
 	if ends := o.server.ends(o); !end.Gone && !time.Now().Before(ends) {
-		o.server.Errorf("%s ended at %v, and its key at %v", o.terms.Key, time.Now(), ends)
+		o.server.Errorf("%s ended at %v, and its key at %v", o.config.Key, time.Now(), ends)
 	}
 }
 
@@ -263,14 +263,14 @@ func bubble(t *testing.T, test func(b *bed)) {
 }
 
 // take begins a term like an acquire that had its reply at once.
-func (b *bed) take(terms Terms) *owned {
+func (b *bed) take(terms Config) *owned {
 	o := b.make(terms)
-	o.Start(clock.Now(), o.Terms().Life)
+	o.Start(clock.Now(), o.Config().Life)
 	return o
 }
 
 // make makes a term that is not kept yet, with the life that it is to have.
-func (b *bed) make(terms Terms) *owned {
+func (b *bed) make(terms Config) *owned {
 	life := terms.Life
 	if !terms.Until.IsZero() {
 		life = min(life, terms.Until.Until(clock.Now()))
@@ -279,13 +279,13 @@ func (b *bed) make(terms Terms) *owned {
 }
 
 // given begins a term to which the server gave life at first.
-func (b *bed) given(terms Terms, life time.Duration) *owned {
+func (b *bed) given(terms Config, life time.Duration) *owned {
 	o := b.makeWith(terms, life)
 	o.Start(clock.Now(), life)
 	return o
 }
 
-func (b *bed) makeWith(terms Terms, life time.Duration) *owned {
+func (b *bed) makeWith(terms Config, life time.Duration) *owned {
 	b.taken++
 	terms.Key = "key" + strconv.Itoa(b.taken)
 	terms.Hold = "hold" + strconv.Itoa(b.taken)
@@ -298,7 +298,7 @@ func (b *bed) makeWith(terms Terms, life time.Duration) *owned {
 }
 
 // renewed returns the terms of a renewed lease.
-func renewed(life time.Duration) Terms { return Terms{Life: life, Renewed: true} }
+func renewed(life time.Duration) Config { return Config{Life: life, Renewed: true} }
 
 // inState returns the state of a term.
 func (o *owned) inState() state {

@@ -60,9 +60,9 @@ func TestAFixedLeaseIsNeverRenewed(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {
 		for range 100 {
-			b.take(Terms{Life: life})
+			b.take(Config{Life: life})
 		}
-		o := b.take(Terms{Life: time.Hour})
+		o := b.take(Config{Life: time.Hour})
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		require.Zero(b, b.server.requests())

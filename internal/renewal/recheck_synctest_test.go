@@ -17,7 +17,7 @@ import (
 const soon = 10 * time.Millisecond
 
 // kinds are the terms that can be asked about, each of a length that no test waits for.
-var kinds = map[string]Terms{
+var kinds = map[string]Config{
 	"Renewed": {Life: 24 * time.Hour, Renewed: true},
 	"Fixed":   {Life: 24 * time.Hour},
 }
@@ -106,7 +106,7 @@ func TestAHintDuringARenewalIsNotLost(t *testing.T) {
 func TestAHintBeforeAReplyIsHandledAfterIt(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {
-		o := b.take(Terms{Life: 24 * time.Hour, Renewed: true})
+		o := b.take(Config{Life: 24 * time.Hour, Renewed: true})
 		b.server.set(func(int) trouble { return trouble{after: time.Second} })
 		o.Recheck()
 		time.Sleep(soon)
@@ -142,7 +142,7 @@ func TestAHintMayComeBeforeTheStart(t *testing.T) {
 		o := b.make(renewed(life))
 		b.server.steal(o, "somebody else's")
 		o.Recheck()
-		o.Start(clock.Now(), o.Terms().Life)
+		o.Start(clock.Now(), o.Config().Life)
 		time.Sleep(soon)
 		synctest.Wait()
 		require.Equal(b, []error{errs.ErrLost}, o.causes())

@@ -112,7 +112,7 @@ func TestATermEndsWhenTheServerSaysThatItIsGone(t *testing.T) {
 func TestARestingTermEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(b *bed) {
-		o := b.take(Terms{Life: life})
+		o := b.take(Config{Life: life})
 		deadline := o.Deadline().Until(clock.Now())
 		require.Equal(b, life-clock.Allowance(life), deadline)
 		time.Sleep(deadline - time.Millisecond)
@@ -146,7 +146,7 @@ func TestATermThatIsBrokenBeforeItsStartIsNotKept(t *testing.T) {
 	bubble(t, func(b *bed) {
 		o := b.make(renewed(life))
 		o.Break(errs.ErrClosed, false)
-		o.Start(clock.Now(), o.Terms().Life)
+		o.Start(clock.Now(), o.Config().Life)
 		require.Equal(b, []error{errs.ErrClosed}, o.causes())
 		time.Sleep(time.Hour)
 		require.Zero(b, b.server.requests())

@@ -49,7 +49,7 @@ func (e End) Why() error {
 }
 
 // Terms is what a term is asked to keep.
-type Terms struct {
+type Config struct {
 	// Script renews holds of this kind: nil is holder/renew. Its arguments and replies are those of that.
 	Script *scripts.Script
 	Key    string
@@ -93,8 +93,8 @@ const renewAwake = 100 * time.Millisecond
 type Term struct {
 	keeper *Keeper
 	owner  Owner
-	terms  Terms
-	entry  timers.Entry
+	config Config
+	entry  timers.Timer
 	// deadline is written under mu. It is read under mu too, except for a first check.
 	deadline clock.Atomic
 
@@ -110,8 +110,8 @@ type Term struct {
 
 // Init makes the term: the server gave the key life, in reply to a call sent at sent. Call it once, before
 // any other method, and before another goroutine knows the term.
-func (t *Term) Init(k *Keeper, owner Owner, terms Terms, life time.Duration, sent clock.Instant) {
-	t.keeper, t.owner, t.terms = k, owner, terms
+func (t *Term) Init(k *Keeper, owner Owner, terms Config, life time.Duration, sent clock.Instant) {
+	t.keeper, t.owner, t.config = k, owner, terms
 	t.entry.Init(t)
 	t.mu.given = min(terms.Life, life)
 	t.deadline.Store(clock.Deadline(sent, life))
@@ -125,7 +125,7 @@ func (t *Term) Start(sent clock.Instant, life time.Duration) {
 	if t.mu.state == ended {
 		return
 	}
-	if t.terms.Renewed {
+	if t.config.Renewed {
 		t.mu.due = dueAfter(sent, t.mu.given/3, spread(t.mu.given/3))
 	}
 	t.scheduleLocked(sent)
@@ -173,7 +173,7 @@ func (t *Term) IsFresh(now clock.Instant) bool {
 func (t *Term) Overdue(now clock.Instant) bool { return t.deadline.Load().Reached(now) }
 
 // Terms returns what the term was started with.
-func (t *Term) Terms() *Terms { return &t.terms }
+func (t *Term) Config() *Config { return &t.config }
 
 // Alive compares the clock and returns nil while the term can be trusted, else why it ended. It ends the term
 // if it finds it over.
@@ -229,7 +229,7 @@ func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
 	}
 	// What shortens nothing puts off no renewal and brings none forward. But one that is under way is not
 	// listened to any more.
-	if t.terms.Renewed && (isLonger || t.mu.due.IsZero()) {
+	if t.config.Renewed && (isLonger || t.mu.due.IsZero()) {
 		t.mu.due = dueAfter(sent, third, in)
 	}
 }
@@ -325,7 +325,7 @@ func (t *Term) ask(now clock.Instant) (r renewal, wanted bool) {
 	if isDue {
 		t.mu.due = clock.Instant{}
 	}
-	if t.terms.Renewed && (isDue || !inquires) {
+	if t.config.Renewed && (isDue || !inquires) {
 		if r.life = t.lifeLocked(now); r.life > 0 {
 			return r, true
 		}
@@ -338,11 +338,11 @@ func (t *Term) ask(now clock.Instant) (r renewal, wanted bool) {
 
 // lifeLocked returns the life to ask for in a renewal at now, or 0 if a renewal can no longer help.
 func (t *Term) lifeLocked(now clock.Instant) time.Duration {
-	life := t.terms.Life
-	if !t.terms.Until.IsZero() {
-		life = min(life, t.terms.Until.Until(now))
+	life := t.config.Life
+	if !t.config.Until.IsZero() {
+		life = min(life, t.config.Until.Until(now))
 	}
-	if now.Mono()+life-clock.Allowance(t.terms.Life) <= t.Deadline().Mono() {
+	if now.Mono()+life-clock.Allowance(t.config.Life) <= t.Deadline().Mono() {
 		// The life is already as long as it may be, less the allowance for clocks. Only the deadline is left,
 		// and a renewal in the last millisecond would find the key gone. If the wall clock is ahead and trims
 		// the life, that must not shorten the key either. So the monotonic clock decides: a wall clock that
@@ -364,7 +364,7 @@ func (t *Term) failed() {
 	}
 	t.mu.state = resting
 	pause := t.mu.given / 12
-	if t.keeper.timers.JustAwoke(now) {
+	if t.keeper.timers.JustResumed(now) {
 		pause = min(pause, renewAwake)
 	}
 	if t.mu.inquiry == asked {
@@ -410,7 +410,7 @@ func (t *Term) scheduleLocked(now clock.Instant) {
 
 // overdueCauseLocked says why a term has ended that reached its deadline, or whose key is gone.
 func (t *Term) overdueCauseLocked(now clock.Instant) error {
-	if until := t.terms.Until; !until.IsZero() && !t.terms.Fixed && until.Add(-clock.Allowance(t.terms.Life)).Reached(now) {
+	if until := t.config.Until; !until.IsZero() && !t.config.Fixed && until.Add(-clock.Allowance(t.config.Life)).Reached(now) {
 		return errs.ErrMaxHold
 	}
 	return errs.ErrLost
@@ -422,7 +422,7 @@ func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a
 	t.mu.state = ended
 	t.mu.cause = cause
 	now := clock.Now()
-	end := End{Cause: cause, Gone: gone, Fixed: t.terms.Fixed}
+	end := End{Cause: cause, Gone: gone, Fixed: t.config.Fixed}
 	if !gone {
 		end.Left = t.Deadline().Until(now) + clock.Allowance(t.mu.given)
 	}

@@ -34,7 +34,7 @@ const (
 // is not yet: a lock that is acquired and released again and again only reads a flag each time.
 type ear struct {
 	session  *Session
-	entry    timers.Entry
+	entry    timers.Timer
 	channels []*earChannel // Fire's own: those of the first names
 }
 

@@ -52,7 +52,7 @@ type gathering struct {
 	session *Session
 	message string
 	log     level // of an event that says no other
-	entry   timers.Entry
+	entry   timers.Timer
 
 	mu struct {
 		sync.Mutex

@@ -44,7 +44,7 @@ func (s *Session) Handshake(ctx context.Context, key string) error {
 	case result := <-met:
 		return result.Err
 	case <-ctx.Done():
-		return errs.Of(ctx)
+		return errs.OfContext(ctx)
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *Session) Sleep(ctx context.Context, d time.Duration, wake <-chan struct
 // late, and for at most graceAtMost.
 type Patience struct {
 	session *Session
-	entry   timers.Entry
+	entry   timers.Timer
 	limit   time.Duration // that it was made for
 	due     time.Duration // monotonic; written before the entry is scheduled, by the goroutine that schedules it
 	done    chan struct{}

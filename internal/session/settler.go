@@ -38,7 +38,7 @@ type Undo struct {
 	// err is the last refusal of the server, or nil after a reply.
 	OnDone func(err error)
 
-	entry  timers.Entry
+	entry  timers.Timer
 	undoer *Undoer
 	tries  int
 }

@@ -18,7 +18,7 @@ const longSleep = time.Second
 // the idle connections.
 type sleeper struct {
 	session *Session
-	entry   timers.Entry // closes the connections that stay silent
+	entry   timers.Timer // closes the connections that stay silent
 	silent  *timers.Collector[struct{}]
 }
 
@@ -26,11 +26,11 @@ func (s *sleeper) init(of *Session) {
 	s.session = of
 	s.entry.Init(s)
 	s.silent = timers.NewCollector(of.Timers, func([]struct{}) { wire.CloseSilentConnections() })
-	of.Timers.OnSlept(s.slept)
+	of.Timers.OnSuspended(s.slept)
 }
 
 // slept is called on the goroutine of the timers.
-func (s *sleeper) slept(sleep timers.Sleep) {
+func (s *sleeper) slept(sleep timers.Suspension) {
 	if sleep.Lasted < longSleep {
 		return
 	}

@@ -23,14 +23,14 @@ func (t *Timers) compareClocks() {
 		t.slept.Add(int64(min(ahead, maxSleep)))
 		t.wokeUp.Store(int64(now.Mono()))
 		if t.onSlept != nil {
-			t.onSlept(Sleep{Lasted: ahead, Before: before})
+			t.onSlept(Suspension{Lasted: ahead, Before: before})
 		}
 	}
 }
 
 // JustAwoke reports whether the host was suspended until some seconds before now: calls may fail because its connections
 // are gone, or its network is not up yet.
-func (t *Timers) JustAwoke(now clock.Instant) bool {
+func (t *Timers) JustResumed(now clock.Instant) bool {
 	woke := t.wokeUp.Load()
 	return woke != 0 && now.Mono()-time.Duration(woke) < freshlyAwake
 }

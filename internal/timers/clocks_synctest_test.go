@@ -13,21 +13,21 @@ import (
 )
 
 // skewed runs a test that sets the wall clock, in virtual time. It returns when an entry fired, and what was said of sleeps.
-func skewed(t *testing.T, test func(b *bed, fired chan time.Time, slept *[]Sleep)) {
+func skewed(t *testing.T, test func(b *bed, fired chan time.Time, slept *[]Suspension)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		defer clock.Skew(0)
 		b := newBed()
 		defer b.Close()
-		var slept []Sleep
-		b.OnSlept(func(s Sleep) { slept = append(slept, s) })
+		var slept []Suspension
+		b.OnSuspended(func(s Suspension) { slept = append(slept, s) })
 		fired := make(chan time.Time, 10)
 		test(b, fired, &slept)
 	})
 }
 
 func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, slept *[]Sleep) {
+	skewed(t, func(b *bed, fired chan time.Time, slept *[]Suspension) {
 		fire := func() { fired <- time.Now() }
 		due, later := newTimed(fire), newTimed(fire)
 		b.Schedule(&due.Entry, time.Hour)
@@ -50,7 +50,7 @@ func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
 }
 
 func TestSleepThatBeganWhileNothingWasScheduledChangesNothing(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, slept *[]Sleep) {
+	skewed(t, func(b *bed, fired chan time.Time, slept *[]Suspension) {
 		clock.Skew(time.Hour)
 		x := newTimed(func() { fired <- time.Now() })
 		from := time.Now()
@@ -62,7 +62,7 @@ func TestSleepThatBeganWhileNothingWasScheduledChangesNothing(t *testing.T) {
 
 // A wall clock that was set back hides no later sleep.
 func TestSleepAfterTheWallClockWasSetBackCounts(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, slept *[]Sleep) {
+	skewed(t, func(b *bed, fired chan time.Time, slept *[]Suspension) {
 		x := newTimed(func() { fired <- time.Now() })
 		b.Schedule(&x.Entry, time.Minute)
 		synctest.Wait()
@@ -78,7 +78,7 @@ func TestSleepAfterTheWallClockWasSetBackCounts(t *testing.T) {
 
 // Clocks that come apart slowly do so unnoticed until that is worth it, and then all of it counts.
 func TestSlowDriftOfTheClocksAddsUp(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, _ *[]Sleep) {
+	skewed(t, func(b *bed, fired chan time.Time, _ *[]Suspension) {
 		x := newTimed(func() { fired <- time.Now() })
 		from := time.Now()
 		b.Schedule(&x.Entry, time.Minute)
@@ -92,7 +92,7 @@ func TestSlowDriftOfTheClocksAddsUp(t *testing.T) {
 
 // A stream of earlier entries, each of which wakes the goroutine, does not keep it from comparing the clocks.
 func TestClocksAreComparedThoughTheGoroutineIsWokenAllTheTime(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, _ *[]Sleep) {
+	skewed(t, func(b *bed, fired chan time.Time, _ *[]Suspension) {
 		x := newTimed(func() { fired <- time.Now() })
 		b.Schedule(&x.Entry, time.Hour)
 		clock.Skew(2 * time.Hour)
@@ -108,7 +108,7 @@ func TestClocksAreComparedThoughTheGoroutineIsWokenAllTheTime(t *testing.T) {
 }
 
 func TestWallClockOfAnotherCenturyDoesNotOverflow(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, slept *[]Sleep) {
+	skewed(t, func(b *bed, fired chan time.Time, slept *[]Suspension) {
 		x := newTimed(func() { fired <- time.Now() })
 		for n := range 4 {
 			clock.Skew(0)

@@ -17,7 +17,7 @@ import (
 type Collector[T any] struct {
 	timers *Timers
 	work   func([]T)
-	flush  Entry
+	flush  Timer
 	wg     sync.WaitGroup // goroutines in work
 
 	mu struct {

@@ -133,6 +133,6 @@ func (t *Timers) fire(due []*wheel.Entry) {
 		if t.closed.Load() {
 			return
 		}
-		e.Event().Fire()
+		e.Firer().Fire()
 	}
 }

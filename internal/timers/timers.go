@@ -32,10 +32,10 @@ const (
 
 // Entry is one thing that is timed. Embed it by value, and call Init once with what is to be fired; it must not be copied
 // while it is scheduled.
-type Entry = wheel.Entry
+type Timer = wheel.Entry
 
 // Event is what is fired.
-type Event = wheel.Event
+type Firer = wheel.Firer
 
 // Timers fires events after a delay. New makes one; all methods may be called by any
 // goroutine at any time, except that Close must not be called from Fire.
@@ -59,7 +59,7 @@ type Timers struct {
 	// wokeUp says when compareClocks noticed the last sleep, on the monotonic clock of package clock; 0 is never.
 	wokeUp atomic.Int64
 	// onSlept is called by compareClocks; nil without OnSlept.
-	onSlept func(Sleep)
+	onSlept func(Suspension)
 	// awake is what compareClocks saw last. It belongs to the goroutine, and to rouse while none runs.
 	awake struct {
 		lead time.Duration // of the wall clock before the monotonic one
@@ -92,7 +92,7 @@ func New() *Timers {
 }
 
 // Sleep is a time in which the monotonic clock stood still, and the wall clock did not.
-type Sleep struct {
+type Suspension struct {
 	// Lasted is how much further the wall clock went.
 	Lasted time.Duration
 	// Before is when the clocks were last known to go alike, on the monotonic clock of package clock.
@@ -101,12 +101,12 @@ type Sleep struct {
 
 // OnSlept makes t call slept after a time in which the host was suspended, on the goroutine of the Fires, before the
 // Fires that have come due by it. Call it once, before anything is scheduled.
-func (t *Timers) OnSlept(slept func(Sleep)) { t.onSlept = slept }
+func (t *Timers) OnSuspended(slept func(Suspension)) { t.onSlept = slept }
 
 // Schedule makes e fire once, no earlier than in from now, and as soon as possible if
 // in is not positive. It replaces what was scheduled for e before. After Close it does
 // nothing.
-func (t *Timers) Schedule(e *Entry, in time.Duration) {
+func (t *Timers) Schedule(e *Timer, in time.Duration) {
 	if t.closed.Load() {
 		return
 	}
@@ -119,7 +119,7 @@ func (t *Timers) Schedule(e *Entry, in time.Duration) {
 // Cancel makes e not fire. It returns true if Fire will not be called for the
 // scheduling it cancelled, and false if there was none, or its Fire has begun or is
 // about to.
-func (t *Timers) Cancel(e *Entry) bool {
+func (t *Timers) Cancel(e *Timer) bool {
 	return t.wheel.Cancel(e)
 }
 

@@ -109,6 +109,6 @@ func detach[T any](ctx context.Context, all *detachedCalls, run func() T, noRepl
 	case outcome := <-ended:
 		return outcome
 	default:
-		return noReply(errs.Of(ctx))
+		return noReply(errs.OfContext(ctx))
 	}
 }

@@ -53,7 +53,7 @@ func (r *Runner) sendText(ctx context.Context, call Call) rueidis.RedisResult {
 		select {
 		case <-other:
 		case <-ctx.Done(): // the server has refused the call, and nothing was sent since
-			return rueidis.NewResult(rueidis.RedisMessage{}, fmt.Errorf("%w: %w", ErrNotSent, errs.Of(ctx)))
+			return rueidis.NewResult(rueidis.RedisMessage{}, fmt.Errorf("%w: %w", ErrNotSent, errs.OfContext(ctx)))
 		}
 		if result := r.client.Do(ctx, r.byDigest(call)); !noScript(result) {
 			return result

@@ -86,7 +86,7 @@ type Queue struct {
 		sends bool // send is scheduled
 		// waiters counts those of all classes, and the goroutines that wait in TakeAlone.
 		waiters int32
-		send    *timers.Entry // see sendLater; nil until it is needed
+		send    *timers.Timer // see sendLater; nil until it is needed
 		class   class         // the first one; most locks need no other
 	}
 }
@@ -94,7 +94,7 @@ type Queue struct {
 // sendLater lets a waiter ask the server in a while. It is called under the lock of q.
 func (q *Queue) sendLater() {
 	if q.mu.send == nil {
-		q.mu.send = new(timers.Entry)
+		q.mu.send = new(timers.Timer)
 		q.mu.send.Init(q)
 	}
 	if !q.mu.sends {

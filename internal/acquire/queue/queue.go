@@ -44,7 +44,7 @@ type Queue struct {
 
 // wait is the waiting in one queue.
 type waitState struct {
-	timer         timers.Entry  // the next poll; if no caller uses the queue, the time to forget it
+	timer         timers.Timer  // the next poll; if no caller uses the queue, the time to forget it
 	waiting       []*Attempt    // with tickets, in order of arrival
 	lastListed    int           // which of them the next poll lists
 	lastHeartbeat clock.Instant // when the newest heartbeat that had a reply was sent

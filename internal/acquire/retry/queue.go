@@ -23,7 +23,7 @@ type contest struct {
 	living int // attempts that are not over, or whose release has no reply yet
 
 	standBack clock.Instant // until when this session does not try
-	forgotten timers.Entry  // the end of a contest without users, which is kept until then
+	forgotten timers.Timer  // the end of a contest without users, which is kept until then
 }
 
 // Done implements queue.Asker. A contest that stands back is kept for a newcomer.

@@ -42,7 +42,7 @@ type Grant struct {
 func (l *Lock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
 	g := &Grant{released: released}
 	now := clock.Now()
-	g.hold.Term.Init(l.keeper, &g.hold, renewal.Terms{Key: l.name, Hold: l.name, Life: life, Fixed: true}, life, now)
+	g.hold.Term.Init(l.keeper, &g.hold, renewal.Config{Key: l.name, Hold: l.name, Life: life, Fixed: true}, life, now)
 	return g, signalbox.Lease(g.hold.Begin(g, &l.realm, token, token))
 }
 
@@ -60,7 +60,7 @@ func (g *Grant) Vacated(now clock.Instant) error {
 
 // Named implements hold.Namer.
 func (g *Grant) Named(op string, err error) error {
-	base := acquire.Base{Name: g.hold.Term.Terms().Key}
+	base := acquire.Base{Name: g.hold.Term.Config().Key}
 	return base.Named(op, err)
 }
 

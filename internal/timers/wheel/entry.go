@@ -3,7 +3,7 @@
 package wheel
 
 // Event is what an entry stands for.
-type Event interface {
+type Firer interface {
 	// The driver of the wheel calls Fire once the entry was collected. The wheel itself never calls it.
 	Fire()
 }
@@ -29,14 +29,14 @@ type Entry struct {
 	// due is written when the entry is collected and belongs to the driver, not
 	// to the wheel's lock.
 	due int64
-	ev  Event
+	ev  Firer
 }
 
 // Init sets the event of the entry. It is called once, before first use.
-func (e *Entry) Init(ev Event) { e.ev = ev }
+func (e *Entry) Init(ev Firer) { e.ev = ev }
 
 // Event returns what Init was given.
-func (e *Entry) Event() Event { return e.ev }
+func (e *Entry) Firer() Firer { return e.ev }
 
 // Due returns the tick for which Advance last collected the entry. Only the driver may ask, between that
 // Advance and its next one: a Schedule in the meantime does not change the result.

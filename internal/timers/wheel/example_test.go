@@ -27,7 +27,7 @@ func Example() {
 		now, _ := w.Next() // and sleeps until then
 		for _, e := range w.Advance(now, nil) {
 			fmt.Print("at ", e.Due(), ": ")
-			e.Event().Fire()
+			e.Firer().Fire()
 		}
 	}
 	// Output:

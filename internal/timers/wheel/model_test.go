@@ -94,7 +94,7 @@ func (m *model) advance(now int64) {
 	require.LessOrEqual(m.t, len(due), wheel.MaxBatch)
 	last := int64(math.MinInt64)
 	for _, e := range due {
-		id := e.Event().(*timed).id
+		id := e.Firer().(*timed).id
 		tick, was := m.pending[id]
 		require.True(m.t, was, "%d collected but not pending", id)
 		require.Equal(m.t, tick, e.Due())

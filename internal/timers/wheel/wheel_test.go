@@ -16,7 +16,7 @@ import (
 func ids(due []*wheel.Entry) []int {
 	out := []int{}
 	for _, e := range due {
-		out = append(out, e.Event().(*timed).id)
+		out = append(out, e.Firer().(*timed).id)
 	}
 	return out
 }
@@ -146,7 +146,7 @@ func TestRescheduleInsideFireIsNotCollectedTwice(t *testing.T) {
 	w.Schedule(&all[0].Entry, 8)
 	for now = 0; now <= 80; now++ {
 		for _, e := range w.Advance(now, nil) {
-			e.Event().Fire()
+			e.Firer().Fire()
 		}
 	}
 	require.Equal(t, 10, fires)
