@@ -60,7 +60,7 @@ type sample struct {
 	elapsed     time.Duration
 	used        usage
 	waits       *waits
-	cut         *waits // of goroutines that were given up, until then; nil if the work gives up no goroutine
+	cutWaits    *waits // of goroutines that were given up, until then; nil if the work gives up no goroutine
 	least, most int    // operations of the goroutine that had the fewest and the most
 	stuck       int64  // goroutines that were left waiting for a free lock
 	figures     map[string]float64

@@ -101,7 +101,7 @@ func (l *fleetLog) cut(m *member) {
 }
 
 // soon returns the next process that acquires the lock, or other if none does.
-func (l *fleetLog) soon(other *member) *member {
+func (l *fleetLog) nextHolder(other *member) *member {
 	next := make(chan *member, 1)
 	l.mu.Lock()
 	l.mu.next = next

@@ -11,15 +11,15 @@ import (
 )
 
 // pairing is one kind of lock, here and there. One of impl and kind says how it is measured.
-type pairing struct {
+type javaPairing struct {
 	implementation
 
 	kind string // what the Java program calls it; "" for a lock of this project
 }
 
 // pairings are the locks that are compared across the languages: each kind of Redisson's behind its own.
-func pairings() []pairing {
-	return []pairing{
+func pairings() []javaPairing {
+	return []javaPairing{
 		{signalboxLock(), ""},
 		{ours("signalbox in Redisson's layout", func(s *signalbox.Session, name string) ownLock {
 			return reentrant.New(s, name, signalbox.WithLayout(signalbox.Redisson()))
@@ -35,15 +35,15 @@ func pairings() []pairing {
 }
 
 // redisson returns a kind of lock of the Java program. No process of it is started here.
-func redisson(name, kind string) pairing {
-	return pairing{implementation{name: name, excludes: true}, kind}
+func redisson(name, kind string) javaPairing {
+	return javaPairing{implementation{name: name, excludes: true}, kind}
 }
 
 // isReader reports whether others have the lock beside it, so that it is never handed over.
-func (p pairing) isReader() bool { return p.kind == "read" || p.name == ownReader().name }
+func (p javaPairing) isReader() bool { return p.kind == "read" || p.name == ownReader().name }
 
 // implementationsOf returns them as interleave takes them.
-func implementationsOf(all []pairing) []implementation {
+func implementationsOf(all []javaPairing) []implementation {
 	var impls []implementation
 	for _, p := range all {
 		impls = append(impls, p.implementation)
@@ -52,6 +52,6 @@ func implementationsOf(all []pairing) []implementation {
 }
 
 // oneName is a crew of one goroutine that wants one lock.
-func oneName() crew {
-	return crew{1, 1, func(ctx context.Context, p process, _ int) locker { return p.locker(ctx, "again") }}
+func oneName() topology {
+	return topology{1, 1, func(ctx context.Context, p process, _ int) locker { return p.locker(ctx, "again") }}
 }

@@ -22,7 +22,7 @@ const fencedName = "signalbox fenced"
 // quorumImplementations are the locks over several servers, under the names of those over one.
 func quorumImplementations() []implementation {
 	return []implementation{
-		{name: limitName, start: startFan},
+		{name: limitName, start: startFanOut},
 		quorumOf(ownName),
 		quorumOf(fencedName, redlock.Fenced()),
 		{name: "redsync", start: startRedsyncQuorum, excludes: true, sends: []string{"set"}},
@@ -50,14 +50,14 @@ func each[P process](s setup, start func(setup) (process, error)) (all []P, err 
 }
 
 // fan is the limit: the scripts of the limit on one server, sent to all at once, done when a majority has replied.
-type fan struct{ servers []*limitProcess }
+type fanOutProcess struct{ servers []*limitProcess }
 
-func startFan(s setup) (process, error) {
+func startFanOut(s setup) (process, error) {
 	servers, err := each[*limitProcess](s, startLimit)
-	return &fan{servers}, err
+	return &fanOutProcess{servers}, err
 }
 
-func (f *fan) close() error {
+func (f *fanOutProcess) close() error {
 	var errs []error
 	for _, p := range f.servers {
 		errs = append(errs, p.close())
@@ -65,18 +65,18 @@ func (f *fan) close() error {
 	return errors.Join(errs...)
 }
 
-func (f *fan) locker(_ context.Context, name string) locker {
-	l := &fanLocker{}
+func (f *fanOutProcess) locker(_ context.Context, name string) locker {
+	l := &fanOutLocker{}
 	for _, p := range f.servers {
 		l.servers = append(l.servers, &limitLocker{process: p, key: "limit:{" + name + "}"})
 	}
 	return l
 }
 
-type fanLocker struct{ servers []*limitLocker }
+type fanOutLocker struct{ servers []*limitLocker }
 
 // Lock implements locker.
-func (l *fanLocker) Lock(ctx context.Context) (unlock func() error, err error) {
+func (l *fanOutLocker) Lock(ctx context.Context) (unlock func() error, err error) {
 	err = l.ask(func(s *limitLocker) error {
 		_, err := s.Lock(ctx)
 		return err
@@ -84,7 +84,7 @@ func (l *fanLocker) Lock(ctx context.Context) (unlock func() error, err error) {
 	return func() error { return l.ask(func(s *limitLocker) error { return s.release(ctx) }) }, err
 }
 
-func (l *fanLocker) ask(do func(*limitLocker) error) error {
+func (l *fanOutLocker) ask(do func(*limitLocker) error) error {
 	replied := make(chan error, len(l.servers))
 	for _, s := range l.servers {
 		go func() {

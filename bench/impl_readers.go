@@ -23,13 +23,13 @@ func readers() []implementation {
 
 // sharedReader is the reader of this project, whose holds the readers of a session share.
 func sharedReader() implementation {
-	return ours("signalbox rwlock", func(s *signalbox.Session, name string) ownLock { return reading{rwlock.New(s, name)} })
+	return ours("signalbox rwlock", func(s *signalbox.Session, name string) ownLock { return readLocker{rwlock.New(s, name)} })
 }
 
 // ownReader is the reader of this project with a hold for each: a script to take it and one to give it back.
 func ownReader() implementation {
 	return ours("signalbox rwlock, a hold each", func(s *signalbox.Session, name string) ownLock {
-		return reading{rwlock.New(s, name, signalbox.WithMaxHold(time.Hour))}
+		return readLocker{rwlock.New(s, name, signalbox.WithMaxHold(time.Hour))}
 	})
 }
 
@@ -39,10 +39,10 @@ func writer() implementation {
 }
 
 // reading is the reader's side of a lock.
-type reading struct{ lock *rwlock.Lock }
+type readLocker struct{ lock *rwlock.Lock }
 
 // Lock implements ownLock.
-func (r reading) Lock(ctx context.Context) (signalbox.Lease, error) { return r.lock.RLock(ctx) }
+func (r readLocker) Lock(ctx context.Context) (signalbox.Lease, error) { return r.lock.RLock(ctx) }
 
 // counter is what a reader costs at the least where each asks the server: two scripts that count readers in a hash with a
 // mode, through the client that signalbox uses. It is no lock: readers that crash are counted for ever.

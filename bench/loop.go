@@ -14,22 +14,22 @@ import (
 )
 
 // crew says who works: each goroutine of each process locks and unlocks without a pause.
-type crew struct {
+type topology struct {
 	processes, each int
 	// locker returns what goroutine i of all of them uses.
 	locker func(ctx context.Context, p process, i int) locker
 }
 
 // sharing is a crew that wants one lock.
-func sharing(processes, each int) crew {
-	return crew{processes, each, func(ctx context.Context, p process, _ int) locker { return p.locker(ctx, "shared") }}
+func sharing(processes, each int) topology {
+	return topology{processes, each, func(ctx context.Context, p process, _ int) locker { return p.locker(ctx, "shared") }}
 }
 
 // manyProcesses is how many have clients with buffers of the usual size.
 const manyProcesses = 16
 
 // closedLoop measures a crew for a window, after a warm-up.
-func (b *bench) closedLoop(impl implementation, c crew, window time.Duration) (one sample, err error) {
+func (b *bench) closedLoop(impl implementation, c topology, window time.Duration) (one sample, err error) {
 	processes, end, err := b.start(impl, c.processes, setup{lean: c.processes > manyProcesses})
 	if err != nil {
 		return sample{}, err
@@ -50,15 +50,15 @@ func (b *bench) closedLoop(impl implementation, c crew, window time.Duration) (o
 
 // runner is one goroutine of a loop. Its fields are its own until it has ended.
 type runner struct {
-	shift  *shift
-	locker locker
-	ops    int
-	waits  waits
-	cut    time.Duration // how long it had waited when it was given up; 0 if it was not
+	loop    *loopRun
+	locker  locker
+	ops     int
+	waits   waits
+	cutWait time.Duration // how long it had waited when it was given up; 0 if it was not
 }
 
 // shift is a loop.
-type shift struct {
+type loopRun struct {
 	counts, over atomic.Bool // the warm-up is over; the window is
 	runners      []*runner
 	elapsed      time.Duration
@@ -68,12 +68,12 @@ type shift struct {
 
 // loop runs the lockers for a warm-up, and then for a window, which counts. A wait that ends in the window or after it is
 // counted, so that the longest ones are seen; an operation that ends after it is not.
-func (b *bench) loop(ctx context.Context, impl implementation, lockers []locker, window time.Duration) (*shift, error) {
+func (b *bench) loop(ctx context.Context, impl implementation, lockers []locker, window time.Duration) (*loopRun, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	s := &shift{}
+	s := &loopRun{}
 	for _, l := range lockers {
-		s.runners = append(s.runners, &runner{shift: s, locker: l})
+		s.runners = append(s.runners, &runner{loop: s, locker: l})
 	}
 	var running group
 	for _, r := range s.runners {
@@ -95,7 +95,7 @@ func (b *bench) loop(ctx context.Context, impl implementation, lockers []locker,
 }
 
 // count lets the runners count for a window, and measures what is used in it.
-func (s *shift) count(ctx context.Context, server *redistest.Server, impl implementation, window time.Duration) error {
+func (s *loopRun) count(ctx context.Context, server *redistest.Server, impl implementation, window time.Duration) error {
 	defer s.over.Store(true) // whatever fails
 	m, err := begin(server)
 	if err != nil {
@@ -114,11 +114,11 @@ func (s *shift) count(ctx context.Context, server *redistest.Server, impl implem
 const deadline = time.Minute
 
 func (r *runner) run(ctx context.Context) error {
-	for !r.shift.over.Load() {
+	for !r.loop.over.Load() {
 		if err := r.once(ctx); err != nil {
 			return err
 		}
-		if r.shift.counts.Load() && !r.shift.over.Load() {
+		if r.loop.counts.Load() && !r.loop.over.Load() {
 			r.ops++
 		}
 	}
@@ -132,10 +132,10 @@ func (r *runner) once(ctx context.Context) error {
 	asked := time.Now()
 	unlock, err := r.locker.Lock(call)
 	if err != nil {
-		r.cut = time.Since(asked)
+		r.cutWait = time.Since(asked)
 		return over(ctx, fmt.Errorf("lock: %w", err))
 	}
-	if r.shift.counts.Load() {
+	if r.loop.counts.Load() {
 		r.waits.add(time.Since(asked))
 	}
 	if err := unlock(); err != nil {
@@ -145,15 +145,15 @@ func (r *runner) once(ctx context.Context) error {
 }
 
 // sample adds the runners up.
-func (s *shift) sample() sample {
-	one := sample{elapsed: s.elapsed, used: s.used, waits: new(waits), cut: new(waits), stuck: s.stuck}
+func (s *loopRun) sample() sample {
+	one := sample{elapsed: s.elapsed, used: s.used, waits: new(waits), cutWaits: new(waits), stuck: s.stuck}
 	ops := make([]int, len(s.runners))
 	for i, r := range s.runners {
 		ops[i] = r.ops
 		one.ops += r.ops
 		one.waits.merge(&r.waits)
-		if r.cut > 0 {
-			one.cut.add(r.cut)
+		if r.cutWait > 0 {
+			one.cutWaits.add(r.cutWait)
 		}
 	}
 	one.least, one.most = slices.Min(ops), slices.Max(ops)

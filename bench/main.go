@@ -28,7 +28,7 @@ func main() {
 }
 
 // choice is what the command line says.
-type choice struct {
+type options struct {
 	scale      scale
 	works      []work
 	impls      []implementation
@@ -37,7 +37,7 @@ type choice struct {
 }
 
 // choose reads the command line.
-func choose(args []string, usage io.Writer) (choice, error) {
+func parseOptions(args []string, usage io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	quick := flags.Bool("short", false, "run everything in its short form, for CI")
@@ -49,14 +49,14 @@ func choose(args []string, usage io.Writer) (choice, error) {
 	profile := flags.String("cpuprofile", "", "write a CPU profile of this process to a `file`")
 	into := flags.String("into", "", "run nothing; put the tables of a run, read from standard input, into a `page`")
 	if err := flags.Parse(args); err != nil {
-		return choice{}, err
+		return options{}, err
 	}
 	if *server != "" {
 		if err := os.Setenv(redistest.ServerEnv, *server); err != nil {
-			return choice{}, err
+			return options{}, err
 		}
 	}
-	c := choice{scale: full(), cpuProfile: *profile, into: *into}
+	c := options{scale: full(), cpuProfile: *profile, into: *into}
 	if *quick {
 		c.scale = short()
 	}
@@ -76,7 +76,7 @@ func choose(args []string, usage io.Writer) (choice, error) {
 // run does all of what main does.
 func run(args []string, in io.Reader, out, progress io.Writer) (err error) {
 	testing.Init() // testing.Benchmark needs its flags; they are no flags of this program
-	c, err := choose(args, progress)
+	c, err := parseOptions(args, progress)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ func oneProcess(b *bench) ([]table, error) {
 // processes is eight and a hundred processes that want one lock, with few and many goroutines.
 func processes(b *bench) ([]table, error) {
 	var tables []table
-	for _, c := range []crew{sharing(8, 1), sharing(8, 2), sharing(8, 16), sharing(b.scale.crowd, 1), sharing(b.scale.crowd, 16)} {
+	for _, c := range []topology{sharing(8, 1), sharing(8, 2), sharing(8, 16), sharing(b.scale.crowd, 1), sharing(b.scale.crowd, 16)} {
 		all, err := b.contended(c)
 		if err != nil {
 			return nil, err
@@ -24,7 +24,7 @@ func processes(b *bench) ([]table, error) {
 }
 
 // String implements fmt.Stringer.
-func (c crew) String() string {
+func (c topology) String() string {
 	return counted(c.processes, "process", "processes") + " of " + counted(c.each, "goroutine", "goroutines")
 }
 
@@ -36,7 +36,7 @@ func counted(n int, one, many string) string {
 }
 
 // contended measures a crew that wants one lock.
-func (b *bench) contended(c crew) ([]series, error) {
+func (b *bench) contended(c topology) ([]series, error) {
 	return b.interleave(locks(b.chosen), b.scale.contendedRounds, func(impl implementation) (sample, error) {
 		return b.closedLoop(impl, c, b.scale.contended)
 	})

@@ -28,7 +28,7 @@ func crowd(b *bench) ([]table, error) {
 }
 
 // relay has the times at which the processes of a crowd get and release the lock.
-type relay struct {
+type crowdTimes struct {
 	mu struct {
 		sync.Mutex
 		gave    time.Time     // when the last owner called its unlock; zero before the first
@@ -39,7 +39,7 @@ type relay struct {
 }
 
 // enter notes that a process has the lock.
-func (r *relay) enter() {
+func (r *crowdTimes) enter() {
 	at := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *relay) enter() {
 
 // leave notes that its owner is about to unlock, and returns what closes when the next one is
 // in.
-func (r *relay) leave() <-chan struct{} {
+func (r *crowdTimes) leave() <-chan struct{} {
 	entered := make(chan struct{})
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +62,7 @@ func (r *relay) leave() <-chan struct{} {
 }
 
 // count returns what there was since the last call.
-func (r *relay) count() (ops int, w *waits) {
+func (r *crowdTimes) count() (ops int, w *waits) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ops, w = r.mu.ops, r.mu.waits
@@ -77,7 +77,7 @@ func (b *bench) crowded(impl implementation) (one sample, err error) {
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	ctx, stop := context.WithCancelCause(context.Background())
-	r := new(relay)
+	r := new(crowdTimes)
 	r.count()
 	var running sync.WaitGroup
 	for _, p := range processes {
@@ -98,7 +98,7 @@ func (b *bench) crowded(impl implementation) (one sample, err error) {
 
 // watch measures the relay for a window, once it has run for a quarter of one: by then
 // all clients wait.
-func (b *bench) watch(ctx context.Context, impl implementation, r *relay) (one sample, err error) {
+func (b *bench) watch(ctx context.Context, impl implementation, r *crowdTimes) (one sample, err error) {
 	pause(ctx, b.scale.contended/4)
 	m, err := begin(b.server)
 	if err != nil {
@@ -114,7 +114,7 @@ func (b *bench) watch(ctx context.Context, impl implementation, r *relay) (one s
 }
 
 // run queues, enters and leaves until ctx ends.
-func (r *relay) run(ctx context.Context, l locker) error {
+func (r *crowdTimes) run(ctx context.Context, l locker) error {
 	for ctx.Err() == nil {
 		unlock, err := l.Lock(ctx)
 		if err != nil {

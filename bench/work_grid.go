@@ -46,8 +46,8 @@ type gridCell struct {
 }
 
 func (b *bench) gridCell(section time.Duration, processes, each int) (gridCell, error) {
-	c := crew{processes, each, func(ctx context.Context, p process, _ int) locker {
-		return dwelling{p.locker(ctx, "shared"), section}
+	c := topology{processes, each, func(ctx context.Context, p process, _ int) locker {
+		return holdingLocker{p.locker(ctx, "shared"), section}
 	}}
 	cell := gridCell{name: fmt.Sprintf("%v, section %v", c, section)}
 	var err error
@@ -55,7 +55,7 @@ func (b *bench) gridCell(section time.Duration, processes, each int) (gridCell, 
 		one, err := b.closedLoop(impl, c, b.scale.gridWindow)
 		if err != nil {
 			cell.failed += fmt.Sprintf(" %s failed (%s): %v.", impl.name, cell.name, err)
-			return sample{elapsed: b.scale.gridWindow, waits: new(waits), cut: new(waits)}, nil
+			return sample{elapsed: b.scale.gridWindow, waits: new(waits), cutWaits: new(waits)}, nil
 		}
 		return one, nil
 	})
@@ -94,7 +94,7 @@ func (b *bench) gridFigures() []gridFigure {
 // longWait is the p99 of the waits, those included that were cut short.
 func longWait(s sample) float64 {
 	all := *s.waits
-	all.merge(s.cut)
+	all.merge(s.cutWaits)
 	return all.quantile(0.99).Seconds()
 }
 

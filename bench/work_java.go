@@ -73,7 +73,7 @@ func (b *bench) acrossLocks() (t table, err error) {
 }
 
 // warmJava runs all that is measured until the compiler of Java has seen it.
-func (b *bench) warmJava(j *java, all []pairing) error {
+func (b *bench) warmJava(j *java, all []javaPairing) error {
 	for _, p := range all {
 		if p.kind == "" {
 			continue
@@ -165,7 +165,7 @@ func (j *java) javaPass(kind string, window time.Duration) ([]int64, error) {
 
 // acrossHeld measures what it costs to hold many locks, once: it is long enough in itself. Readers are left out: those of
 // a process share a hold here, and none there.
-func (b *bench) acrossHeld(all []pairing) (kept []series, err error) {
+func (b *bench) acrossHeld(all []javaPairing) (kept []series, err error) {
 	j, err := startJava(b.server.Addr(), b.scale.javaLease)
 	if err != nil {
 		return nil, err
@@ -266,13 +266,13 @@ func (b *bench) javaReleaseBeside(j *java, n int) (each float64, err error) {
 	return scriptTime(before, b.server.CommandStats()).Seconds() / float64(b.scale.releases), nil
 }
 
-func pairingOf(all []pairing, impl implementation) pairing {
+func pairingOf(all []javaPairing, impl implementation) javaPairing {
 	for _, p := range all {
 		if p.name == impl.name {
 			return p
 		}
 	}
-	return pairing{implementation: impl}
+	return javaPairing{implementation: impl}
 }
 
-func kindOf(all []pairing, impl implementation) string { return pairingOf(all, impl).kind }
+func kindOf(all []javaPairing, impl implementation) string { return pairingOf(all, impl).kind }

@@ -40,13 +40,13 @@ func latch(b *bench) ([]table, error) {
 }
 
 // opened is one opening.
-type opened struct {
+type latchOpening struct {
 	first, last time.Duration
 	requests    float64
 }
 
 // openLatch lets n goroutines wait, and opens their round.
-func (b *bench) openLatch(n int) (one opened, err error) {
+func (b *bench) openLatch(n int) (one latchOpening, err error) {
 	if err := b.clear(); err != nil {
 		return one, err
 	}

@@ -38,34 +38,34 @@ const permitsHeld = 5 * time.Millisecond
 
 func (b *bench) wantPermits(processes, each int, held time.Duration) ([]series, error) {
 	return b.interleave(permitImplementations(processes), b.scale.contendedRounds, func(impl implementation) (sample, error) {
-		c := crew{processes, each, func(ctx context.Context, p process, i int) locker {
-			return dwelling{p.locker(ctx, slot(impl, i)), held}
+		c := topology{processes, each, func(ctx context.Context, p process, i int) locker {
+			return holdingLocker{p.locker(ctx, slot(impl, i)), held}
 		}}
 		return b.closedLoop(impl, c, b.scale.contended)
 	})
 }
 
 // dwelling is a locker whose holder keeps the lock for a while.
-type dwelling struct {
+type holdingLocker struct {
 	locker
 
 	held time.Duration
 }
 
 // Lock implements locker.
-func (d dwelling) Lock(ctx context.Context) (func() error, error) {
+func (d holdingLocker) Lock(ctx context.Context) (func() error, error) {
 	unlock, err := d.locker.Lock(ctx)
 	if err != nil || d.held == 0 {
 		return unlock, err
 	}
 	return func() error {
-		d.dwell(ctx)
+		d.hold(ctx)
 		return unlock()
 	}, nil
 }
 
 // dwell computes for less than a millisecond, for which timers are too coarse, and sleeps for more.
-func (d dwelling) dwell(ctx context.Context) {
+func (d holdingLocker) hold(ctx context.Context) {
 	if d.held >= time.Millisecond {
 		pause(ctx, d.held)
 		return

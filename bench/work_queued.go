@@ -24,7 +24,7 @@ func queued(b *bench) ([]table, error) {
 	}
 	var first float64
 	for _, n := range []int{b.scale.fewQueued, b.scale.manyQueued} {
-		ops, each, err := b.handOffsBehind(n)
+		ops, each, err := b.handOffsWithQueue(n)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func queued(b *bench) ([]table, error) {
 
 // handOffsBehind measures hand-offs for a window while n wait, and returns the server's seconds for
 // each.
-func (b *bench) handOffsBehind(n int) (ops int, each float64, err error) {
+func (b *bench) handOffsWithQueue(n int) (ops int, each float64, err error) {
 	if err := b.clear(); err != nil {
 		return 0, 0, err
 	}
@@ -59,9 +59,9 @@ func (b *bench) handOffsBehind(n int) (ops int, each float64, err error) {
 	passed := make(chan error, n)
 	for i := range n {
 		l := processes[i%2].locker(ctx, "queued")
-		running.Go(func() { stand(ctx, l, passed) })
+		running.Go(func() { queueAgainAndAgain(ctx, l, passed) })
 	}
-	if err := b.standing("sb:{queued}:line", n); err != nil {
+	if err := b.awaitTickets("sb:{queued}:line", n); err != nil {
 		return 0, 0, err
 	}
 	before := b.server.CommandStats()
@@ -77,7 +77,7 @@ func (b *bench) handOffsBehind(n int) (ops int, each float64, err error) {
 }
 
 // stand queues again and again.
-func stand(ctx context.Context, l locker, passed chan<- error) {
+func queueAgainAndAgain(ctx context.Context, l locker, passed chan<- error) {
 	for ctx.Err() == nil {
 		unlock, err := l.Lock(ctx)
 		if err == nil {
@@ -93,7 +93,7 @@ func stand(ctx context.Context, l locker, passed chan<- error) {
 }
 
 // standing waits until n tickets are in a queue.
-func (b *bench) standing(line string, n int) error {
+func (b *bench) awaitTickets(line string, n int) error {
 	deadline := time.Now().Add(time.Minute)
 	for {
 		reply, err := b.server.Do("ZCARD", line)

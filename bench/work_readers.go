@@ -134,7 +134,7 @@ func (b *bench) drainReaders(n int) (took, inScripts time.Duration, err error) {
 			errs[i] = err
 		})
 	}
-	if err := b.standing("sb:{drain}:readers", n); err != nil {
+	if err := b.awaitTickets("sb:{drain}:readers", n); err != nil {
 		cancel()
 		running.Wait()
 		return 0, 0, err

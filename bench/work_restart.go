@@ -73,7 +73,7 @@ func (f *fleet) roll(every time.Duration) error {
 	for i, old := range f.members {
 		<-next.C
 		if i == middle {
-			old = f.log.soon(old)
+			old = f.log.nextHolder(old)
 		}
 		if i%2 == 1 {
 			if err := old.terminate(); err != nil {

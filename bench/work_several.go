@@ -72,7 +72,7 @@ func (b *bench) several(set []string) ([]series, error) {
 		impls[i].name = name
 	}
 	return b.interleave(impls, b.scale.rounds, func(impl implementation) (sample, error) {
-		return b.closedLoop(impl, crew{1, 1, func(_ context.Context, p process, _ int) locker {
+		return b.closedLoop(impl, topology{1, 1, func(_ context.Context, p process, _ int) locker {
 			return ways[impl.name](p.(*signalboxProcess)) //nolint:errcheck,forcetypeassert // all of them are ours
 		}}, b.scale.window)
 	})

@@ -9,13 +9,13 @@ import (
 
 // uncontended is one goroutine that locks and unlocks, without others.
 func uncontended(b *bench) ([]table, error) {
-	again, err := b.sideBySide(crew{1, 1, func(ctx context.Context, p process, _ int) locker {
+	again, err := b.sideBySide(topology{1, 1, func(ctx context.Context, p process, _ int) locker {
 		return p.locker(ctx, "again")
 	}})
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := b.sideBySide(crew{1, 1, func(_ context.Context, p process, _ int) locker {
+	fresh, err := b.sideBySide(topology{1, 1, func(_ context.Context, p process, _ int) locker {
 		return &freshNames{process: p}
 	}})
 	if err != nil {
@@ -28,7 +28,7 @@ func uncontended(b *bench) ([]table, error) {
 }
 
 // sideBySide measures a crew whose goroutines do not meet.
-func (b *bench) sideBySide(c crew) ([]series, error) {
+func (b *bench) sideBySide(c topology) ([]series, error) {
 	return b.interleave(b.chosen, b.scale.rounds, func(impl implementation) (sample, error) {
 		return b.closedLoop(impl, c, b.scale.window)
 	})

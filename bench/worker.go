@@ -51,7 +51,7 @@ func worker(stdin io.Reader, stdout io.Writer) error {
 		_, _ = io.Copy(io.Discard, stdin)
 		last.Store(true)
 	}()
-	l := dwelling{p.locker(context.Background(), "restart"), restartSection}
+	l := holdingLocker{p.locker(context.Background(), "restart"), restartSection}
 	for ctx.Err() == nil && !last.Load() {
 		if _, err := fmt.Fprintln(stdout); err != nil {
 			return err

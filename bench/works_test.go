@@ -120,7 +120,7 @@ func TestHeldLocksAreNotLost(t *testing.T) {
 
 func TestTheCommandLineNamesWhatThereIs(t *testing.T) {
 	t.Parallel()
-	c, err := choose([]string{"-short", "-works", "held,remote", "-impl", "limit", "-rounds", "7", "-held", "9"}, io.Discard)
+	c, err := parseOptions([]string{"-short", "-works", "held,remote", "-impl", "limit", "-rounds", "7", "-held", "9"}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, "held", c.works[0].name)
 	require.Equal(t, "remote", c.works[1].name)
@@ -129,8 +129,8 @@ func TestTheCommandLineNamesWhatThereIs(t *testing.T) {
 	require.Equal(t, 9, c.scale.held)
 	require.Equal(t, short().window, c.scale.window)
 
-	_, err = choose([]string{"-works", "nothing"}, io.Discard)
+	_, err = parseOptions([]string{"-works", "nothing"}, io.Discard)
 	require.ErrorContains(t, err, "nothing")
-	_, err = choose([]string{"-impl", "nobody"}, io.Discard)
+	_, err = parseOptions([]string{"-impl", "nobody"}, io.Discard)
 	require.ErrorContains(t, err, "nobody")
 }

@@ -15,21 +15,21 @@ import (
 )
 
 // patience is how long IsLeader waits for the server: a scheduler waits for it at every tick.
-const patience = time.Second
+const leaderTimeout = time.Second
 
 // Elector makes one process run all jobs: the one that has acquired the lock of the name. So all schedulers of the name
 // must have the same jobs: one that only another scheduler has never runs. It is safe for concurrent use.
 type Elector struct {
 	lock *fair.Lock
 
-	mu     sync.Mutex
-	lease  signalbox.Lease // guarded by mu; the zero Lease if this process does not lead
-	asking *asking         // guarded by mu; nil unless the server is asked
+	mu      sync.Mutex
+	lease   signalbox.Lease // guarded by mu; the zero Lease if this process does not lead
+	request *leaderRequest  // guarded by mu; nil unless the server is asked
 }
 
 // asking is a request for the lock, for all calls that wait for it.
-type asking struct {
-	over     chan struct{} // closed when the server has replied
+type leaderRequest struct {
+	replied  chan struct{} // closed when the server has replied
 	err      error         // written before over is closed
 	resigned bool          // guarded by mu of the Elector: a lease that it brings is released
 }
@@ -53,38 +53,38 @@ func (e *Elector) IsLeader(ctx context.Context) error {
 	if a == nil {
 		return nil
 	}
-	timeout := time.NewTimer(patience)
+	timeout := time.NewTimer(leaderTimeout)
 	defer timeout.Stop()
 	select {
-	case <-a.over:
+	case <-a.replied:
 		return a.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-timeout.C:
-		return fmt.Errorf("signalbox: is leader: %w after %v", signalbox.ErrNoReply, patience)
+		return fmt.Errorf("signalbox: is leader: %w after %v", signalbox.ErrNoReply, leaderTimeout)
 	}
 }
 
 // ask returns the request that is under way, a new one, or nil if this process leads. The request belongs to no call: it
 // ends when the server replies, or the client gives up. The session counts it, so Close waits for it.
-func (e *Elector) ask(ctx context.Context) *asking {
+func (e *Elector) ask(ctx context.Context) *leaderRequest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.lease.Err() == nil {
 		return nil
 	}
-	if e.asking != nil {
-		return e.asking
+	if e.request != nil {
+		return e.request
 	}
-	a := &asking{over: make(chan struct{})}
-	e.asking = a
+	a := &leaderRequest{replied: make(chan struct{})}
+	e.request = a
 	go func() {
-		defer close(a.over)
+		defer close(a.replied)
 		lease, err := e.lock.TryLock(context.WithoutCancel(ctx))
 		e.mu.Lock()
 		resigned := a.resigned
-		if e.asking == a {
-			e.asking = nil
+		if e.request == a {
+			e.request = nil
 		}
 		if err == nil && !resigned {
 			e.lease = lease
@@ -109,9 +109,9 @@ func (e *Elector) Resign() error {
 	e.mu.Lock()
 	lease := e.lease
 	e.lease = signalbox.Lease{}
-	if e.asking != nil {
-		e.asking.resigned = true
-		e.asking = nil
+	if e.request != nil {
+		e.request.resigned = true
+		e.request = nil
 	}
 	e.mu.Unlock()
 	if lease.Err() == nil {

@@ -22,7 +22,7 @@ var ErrRan = errors.New("signalbox: another scheduler runs or ran this tick of t
 const maxEarly = 500 * time.Millisecond
 
 // orderAgain is the pause before a scheduler that was busy is asked again to run a tick.
-const orderAgain = time.Second
+const requestAgain = time.Second
 
 // Locker makes each tick of a job run in one process. It is safe for concurrent use.
 type Locker struct {
@@ -33,9 +33,9 @@ type Locker struct {
 	now     func() time.Time
 
 	mu        sync.Mutex
-	scheduler gocron.Scheduler  // guarded by mu; nil if none is attached
-	pending   map[string][]*run // guarded by mu: ticks that were taken over and wait for a call of Lock, by job
-	ordered   map[string]int    // guarded by mu: calls of Lock that RunNow was asked for, by job
+	scheduler gocron.Scheduler      // guarded by mu; nil if none is attached
+	pending   map[string][]*tickRun // guarded by mu: ticks that were taken over and wait for a call of Lock, by job
+	requested map[string]int        // guarded by mu: calls of Lock that RunNow was asked for, by job
 }
 
 var _ gocron.Locker = (*Locker)(nil)
@@ -58,7 +58,7 @@ var _ gocron.Locker = (*Locker)(nil)
 func NewLocker(s *signalbox.Session, period time.Duration, options ...signalbox.LockOption) *Locker {
 	return &Locker{
 		session: s, period: period, options: options, now: time.Now,
-		pending: make(map[string][]*run), ordered: make(map[string]int),
+		pending: make(map[string][]*tickRun), requested: make(map[string]int),
 	}
 }
 
@@ -102,19 +102,19 @@ func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 		return nil, fmt.Errorf("signalbox: lock job %q: %w", job, err)
 	}
 	now := l.now()
-	if r := l.takeOrdered(job); r != nil {
+	if r := l.takeRequested(job); r != nil {
 		// If this is the call of the scheduler for a tick, and not that of RunNow, the tick must not be lost.
-		l.begin(ctx, job, now.Truncate(period), period).leave()
+		l.begin(ctx, job, now.Truncate(period), period).callerReturned()
 		return r, nil
 	}
 	r := l.begin(ctx, job, now.Add(min(period/4, maxEarly)).Truncate(period), period)
 	err = r.await(ctx, period/2)
 	switch {
 	case err == nil:
-		r.also = l.takeAll(job) // this run is after their time, too
+		r.merged = l.takeAllPending(job) // this run is after their time, too
 		return r, nil
 	case errors.Is(err, ErrRan):
-		if other := l.take(job); other != nil {
+		if other := l.takePending(job); other != nil {
 			return other, nil
 		}
 	}
@@ -185,43 +185,43 @@ func periodOf(j gocron.Job, period time.Duration) (time.Duration, error) {
 }
 
 // takeOrdered returns a tick that RunNow was asked for, or nil.
-func (l *Locker) takeOrdered(job string) *run {
+func (l *Locker) takeRequested(job string) *tickRun {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ordered[job] == 0 {
+	if l.requested[job] == 0 {
 		return nil
 	}
-	return l.takeLocked(job)
+	return l.takePendingLocked(job)
 }
 
 // take returns the first tick that was taken over and waits for a call, or nil.
-func (l *Locker) take(job string) *run {
+func (l *Locker) takePending(job string) *tickRun {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.takeLocked(job)
+	return l.takePendingLocked(job)
 }
 
-func (l *Locker) takeLocked(job string) *run {
+func (l *Locker) takePendingLocked(job string) *tickRun {
 	for len(l.pending[job]) > 0 {
 		r := l.pending[job][0]
 		l.pending[job] = l.pending[job][1:]
-		l.ordered[job] = max(l.ordered[job]-1, 0)
+		l.requested[job] = max(l.requested[job]-1, 0)
 		if r.state == pending {
 			r.state = running
 			return r
 		}
 	}
 	delete(l.pending, job)
-	delete(l.ordered, job)
+	delete(l.requested, job)
 	return nil
 }
 
 // takeAll returns all ticks that wait for a call. It leaves them to the attached scheduler, if there is one.
-func (l *Locker) takeAll(job string) (all []*run) {
+func (l *Locker) takeAllPending(job string) (all []*tickRun) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.scheduler == nil {
-		r := l.takeLocked(job)
+		r := l.takePendingLocked(job)
 		if r == nil {
 			break
 		}
@@ -232,7 +232,7 @@ func (l *Locker) takeAll(job string) (all []*run) {
 
 // order asks the attached scheduler to run the job for a tick that was taken over, until a call of Lock has taken it. The
 // goroutine that calls it ends with the tick at the latest.
-func (l *Locker) order(r *run) {
+func (l *Locker) requestRun(r *tickRun) {
 	for {
 		j := l.find(r.job)
 		if j == nil {
@@ -241,20 +241,20 @@ func (l *Locker) order(r *run) {
 		l.mu.Lock()
 		waits := r.state == pending
 		if waits {
-			l.ordered[r.job]++ // before RunNow: its Lock may come before RunNow returns
+			l.requested[r.job]++ // before RunNow: its Lock may come before RunNow returns
 		}
 		l.mu.Unlock()
 		if !waits || j.RunNow() == nil {
 			return
 		}
 		l.mu.Lock()
-		l.ordered[r.job] = max(l.ordered[r.job]-1, 0)
+		l.requested[r.job] = max(l.requested[r.job]-1, 0)
 		l.mu.Unlock()
-		again := time.NewTimer(orderAgain) // the scheduler was busy
+		again := time.NewTimer(requestAgain) // the scheduler was busy
 		select {
 		case <-again.C:
-		case <-r.over:
-		case <-r.ended:
+		case <-r.unlocked:
+		case <-r.doEnded:
 		}
 		again.Stop()
 	}

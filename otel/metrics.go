@@ -20,7 +20,7 @@ type metrics struct {
 	unconfirmed, forced        metric.Int64Counter
 
 	mu   sync.RWMutex
-	sets map[labels]*set
+	sets map[labels]*attributeSet
 }
 
 // labels are what the attributes of a measurement are made of: few values each.
@@ -31,13 +31,13 @@ type labels struct {
 }
 
 // set is attributes that are made once, as the instruments take them.
-type set struct {
+type attributeSet struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
 }
 
 func newMetrics(meter metric.Meter, s settings) (*metrics, error) {
-	m := &metrics{sets: make(map[labels]*set)}
+	m := &metrics{sets: make(map[labels]*attributeSet)}
 	var errs [9]error
 	m.waits, errs[0] = meter.Float64Histogram("signalbox.lock.wait.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long calls waited for a lock."), metric.WithExplicitBucketBoundaries(s.waits...))
@@ -71,24 +71,24 @@ func newMetrics(meter metric.Meter, s settings) (*metrics, error) {
 func (m *metrics) observer() signalbox.Observer {
 	return signalbox.Observer{
 		Waiting: func(ctx context.Context, e signalbox.Event) context.Context {
-			m.waiting.Add(ctx, 1, m.of(e, "").add...)
+			m.waiting.Add(ctx, 1, m.withOutcome(e, "").add...)
 			return ctx
 		},
 		Acquired: func(ctx context.Context, e signalbox.Event) context.Context {
-			lock := m.of(e, "").add
+			lock := m.withOutcome(e, "").add
 			m.waiting.Add(ctx, -1, lock...)
 			m.held.Add(ctx, 1, lock...)
-			m.waits.Record(ctx, e.Waited.Seconds(), m.from(e).record...)
+			m.waits.Record(ctx, e.Waited.Seconds(), m.withSource(e).record...)
 			return ctx
 		},
 		Refused: func(ctx context.Context, e signalbox.Event) {
-			m.waiting.Add(ctx, -1, m.of(e, "").add...)
-			m.waits.Record(ctx, e.Waited.Seconds(), m.of(e, e.Outcome).record...)
+			m.waiting.Add(ctx, -1, m.withOutcome(e, "").add...)
+			m.waits.Record(ctx, e.Waited.Seconds(), m.withOutcome(e, e.Outcome).record...)
 		},
 		Released:    func(ctx context.Context, e signalbox.Event) { m.ended(ctx, e, "released") },
 		Lost:        func(ctx context.Context, e signalbox.Event) { m.ended(ctx, e, e.Outcome) },
-		Unconfirmed: func(ctx context.Context, e signalbox.Event) { m.unconfirmed.Add(ctx, 1, m.of(e, "").add...) },
-		Forced:      func(ctx context.Context, e signalbox.Event) { m.forced.Add(ctx, 1, m.of(e, "").add...) },
+		Unconfirmed: func(ctx context.Context, e signalbox.Event) { m.unconfirmed.Add(ctx, 1, m.withOutcome(e, "").add...) },
+		Forced:      func(ctx context.Context, e signalbox.Event) { m.forced.Add(ctx, 1, m.withOutcome(e, "").add...) },
 		Renewed: func(ctx context.Context, e signalbox.Event) {
 			outcome := e.Outcome
 			if e.Err == nil {
@@ -105,21 +105,21 @@ func (m *metrics) observer() signalbox.Observer {
 
 // ended measures the end of a lease.
 func (m *metrics) ended(ctx context.Context, e signalbox.Event, outcome string) {
-	m.held.Add(ctx, -1, m.of(e, "").add...)
-	m.holds.Record(ctx, e.Held.Seconds(), m.of(e, outcome).record...)
+	m.held.Add(ctx, -1, m.withOutcome(e, "").add...)
+	m.holds.Record(ctx, e.Held.Seconds(), m.withOutcome(e, outcome).record...)
 }
 
 // of returns the attributes of a lock and an outcome. A gauge is raised and lowered with the same: its outcome is "".
-func (m *metrics) of(e signalbox.Event, outcome string) *set {
+func (m *metrics) withOutcome(e signalbox.Event, outcome string) *attributeSet {
 	return m.get(labels{kind: e.Kind, class: e.Class, shared: e.Shared, outcome: outcome})
 }
 
 // from returns the attributes of a wait that got the lock.
-func (m *metrics) from(e signalbox.Event) *set {
+func (m *metrics) withSource(e signalbox.Event) *attributeSet {
 	return m.get(labels{kind: e.Kind, class: e.Class, shared: e.Shared, outcome: "acquired", source: e.Source})
 }
 
-func (m *metrics) get(l labels) *set {
+func (m *metrics) get(l labels) *attributeSet {
 	m.mu.RLock()
 	s := m.sets[l]
 	m.mu.RUnlock()
@@ -130,7 +130,7 @@ func (m *metrics) get(l labels) *set {
 	defer m.mu.Unlock()
 	if s = m.sets[l]; s == nil {
 		with := metric.WithAttributeSet(attribute.NewSet(l.attributes()...))
-		s = &set{add: []metric.AddOption{with}, record: []metric.RecordOption{with}}
+		s = &attributeSet{add: []metric.AddOption{with}, record: []metric.RecordOption{with}}
 		m.sets[l] = s
 	}
 	return s

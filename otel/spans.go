@@ -21,24 +21,24 @@ type spans struct {
 	tracer trace.Tracer
 	names  bool // the spans have the names of locks
 
-	mu   sync.Mutex
-	last map[lock]trace.Link // to the last hold of a lock in this process
+	mu       sync.Mutex
+	lastHold map[lockID]trace.Link // to the last hold of a lock in this process
 }
 
 // lock is which lock of the process an event is about.
-type lock struct{ kind, name string }
+type lockID struct{ kind, name string }
 
 // visit is one call and its lease. The hooks of one call follow each other, so nothing guards it.
-type visit struct {
+type callSpans struct {
 	parent context.Context //nolint:containedctx // of both spans
 	wait   trace.Span
 	hold   trace.Span
 }
 
-type visitKey struct{}
+type callSpansKey struct{}
 
 func newSpans(tracer trace.Tracer, names bool) *spans {
-	return &spans{tracer: tracer, names: names, last: make(map[lock]trace.Link)}
+	return &spans{tracer: tracer, names: names, lastHold: make(map[lockID]trace.Link)}
 }
 
 // observer returns the hooks. They need the names of locks to know which hold was before, whether or not spans show them.
@@ -50,19 +50,19 @@ func (s *spans) observer() signalbox.Observer {
 }
 
 func (s *spans) waiting(ctx context.Context, e signalbox.Event) context.Context {
-	v := &visit{parent: ctx}
+	v := &callSpans{parent: ctx}
 	_, v.wait = s.tracer.Start(ctx, e.Kind+" wait", trace.WithAttributes(s.attributes(e)...))
-	return context.WithValue(ctx, visitKey{}, v)
+	return context.WithValue(ctx, callSpansKey{}, v)
 }
 
 func (s *spans) acquired(ctx context.Context, e signalbox.Event) context.Context {
-	v := visitOf(ctx)
+	v := callSpansOf(ctx)
 	if v == nil {
 		return ctx
 	}
 	v.wait.SetAttributes(attribute.String("signalbox.outcome", "acquired"), attribute.String("signalbox.lock.source", e.Source))
 	_, v.hold = s.tracer.Start(v.parent, e.Kind+" hold", trace.WithAttributes(append(s.attributes(e), token(e))...))
-	if before := s.follow(v.hold, e); before.SpanContext.IsValid() {
+	if before := s.linkPrevious(v.hold, e); before.SpanContext.IsValid() {
 		v.wait.AddLink(before)
 	}
 	v.wait.End()
@@ -70,31 +70,31 @@ func (s *spans) acquired(ctx context.Context, e signalbox.Event) context.Context
 }
 
 func (s *spans) refused(ctx context.Context, e signalbox.Event) {
-	if v := visitOf(ctx); v != nil {
+	if v := callSpansOf(ctx); v != nil {
 		end(v.wait, e.Outcome, e.Outcome != "held" && e.Outcome != "canceled")
 	}
 }
 
 func (s *spans) released(ctx context.Context, _ signalbox.Event) {
-	if v := visitOf(ctx); v != nil && v.hold != nil {
+	if v := callSpansOf(ctx); v != nil && v.hold != nil {
 		end(v.hold, "released", false)
 	}
 }
 
 func (s *spans) lost(ctx context.Context, e signalbox.Event) {
-	if v := visitOf(ctx); v != nil && v.hold != nil {
+	if v := callSpansOf(ctx); v != nil && v.hold != nil {
 		end(v.hold, e.Outcome, true)
 	}
 }
 
 func (s *spans) unconfirmed(ctx context.Context, e signalbox.Event) {
-	if v := visitOf(ctx); v != nil && v.hold != nil {
+	if v := callSpansOf(ctx); v != nil && v.hold != nil {
 		v.hold.AddEvent("unconfirmed", trace.WithAttributes(attribute.String("signalbox.outcome", e.Outcome)))
 	}
 }
 
-func visitOf(ctx context.Context) *visit {
-	v, _ := ctx.Value(visitKey{}).(*visit)
+func callSpansOf(ctx context.Context) *callSpans {
+	v, _ := ctx.Value(callSpansKey{}).(*callSpans)
 	return v
 }
 
@@ -110,15 +110,15 @@ func end(span trace.Span, outcome string, failed bool) { //nolint:revive // a fa
 
 // follow makes hold the last one of its lock, and returns a link to the one before. When too many are remembered, all are
 // forgotten.
-func (s *spans) follow(hold trace.Span, e signalbox.Event) (before trace.Link) {
-	at := lock{e.Kind, e.Name}
+func (s *spans) linkPrevious(hold trace.Span, e signalbox.Event) (before trace.Link) {
+	at := lockID{e.Kind, e.Name}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before = s.last[at]
-	if len(s.last) >= maxHolders {
-		clear(s.last)
+	before = s.lastHold[at]
+	if len(s.lastHold) >= maxHolders {
+		clear(s.lastHold)
 	}
-	s.last[at] = trace.Link{SpanContext: hold.SpanContext(), Attributes: []attribute.KeyValue{token(e)}}
+	s.lastHold[at] = trace.Link{SpanContext: hold.SpanContext(), Attributes: []attribute.KeyValue{token(e)}}
 	return before
 }
 

@@ -33,7 +33,7 @@ type breakFlags struct {
 	kinds []string
 }
 
-func newBreak(s *server) *cobra.Command {
+func newBreak(s *serverFlags) *cobra.Command {
 	f := new(breakFlags)
 	cmd := &cobra.Command{
 		Use:     "break [flags] NAME",
@@ -76,7 +76,7 @@ func (f *breakFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 		return err
 	}
 	if !agreed {
-		return &exit{codeNotHeld, errors.New("nothing was broken")}
+		return &exitError{codeNotHeld, errors.New("nothing was broken")}
 	}
 	for _, e := range busy {
 		e.Name = name // that of the entry may be a digest
@@ -94,7 +94,7 @@ func broken(name string, err error) error {
 }
 
 func notHeld(name string) error {
-	return &exit{codeNotHeld, fmt.Errorf("break %q: no process holds it", name)}
+	return &exitError{codeNotHeld, fmt.Errorf("break %q: no process holds it", name)}
 }
 
 // ask reports whether the reply to the question is yes. The goroutine that reads ends with the process,

@@ -244,7 +244,7 @@ func (c *child) gone() bool {
 func (c *child) survivors() (all []survivor) {
 	running, _, _ := c.family.survey()
 	for _, p := range running {
-		all = append(all, survivor{pid: p.pid, name: p.name, denied: isDenied(p.pid), waits: p.state == 'D'})
+		all = append(all, survivor{pid: p.pid, name: p.name, denied: isDenied(p.pid), uninterruptible: p.state == 'D'})
 	}
 	if len(all) == 0 && !c.gone() { // the list cannot be read, or hides it
 		all = append(all, survivor{pid: c.pid, denied: isDenied(-c.pid)})

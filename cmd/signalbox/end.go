@@ -14,10 +14,10 @@ import (
 
 // survivor is a process of the program that still runs.
 type survivor struct {
-	pid    int
-	name   string // "" if it is not known
-	denied bool   // this user may not signal it
-	waits  bool   // in the kernel, where no signal ends it
+	pid             int
+	name            string // "" if it is not known
+	denied          bool   // this user may not signal it
+	uninterruptible bool   // in the kernel, where no signal ends it
 }
 
 func anyDenied(left []survivor) bool {
@@ -25,12 +25,12 @@ func anyDenied(left []survivor) bool {
 }
 
 // mostListed is how many processes a line names.
-const mostListed = 10
+const maxListed = 10
 
 // listed returns the processes for a line, each with what keeps it alive.
 func listed(left []survivor) string {
 	var words []string
-	for _, s := range left[:min(len(left), mostListed)] {
+	for _, s := range left[:min(len(left), maxListed)] {
 		text := strconv.Itoa(s.pid)
 		if s.name != "" {
 			text += " " + shown(s.name)
@@ -38,12 +38,12 @@ func listed(left []survivor) string {
 		switch {
 		case s.denied:
 			text += " (of another user)"
-		case s.waits:
+		case s.uninterruptible:
 			text += " (waits in the kernel, as for a disk or NFS)"
 		}
 		words = append(words, text)
 	}
-	if more := len(left) - mostListed; more > 0 {
+	if more := len(left) - maxListed; more > 0 {
 		words = append(words, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(words, ", ")
@@ -52,7 +52,7 @@ func listed(left []survivor) string {
 // How often the end of a program is looked for, and how often a survivor is reported.
 const (
 	pollEnd      = 10 * time.Millisecond
-	killPatience = 3 * time.Second // what SIGKILL ends has ended by then
+	killTimeout  = 3 * time.Second // what SIGKILL ends has ended by then
 	remindAfter  = time.Minute
 	recoverPause = time.Second // between two attempts to acquire the lock again
 )
@@ -60,8 +60,8 @@ const (
 // settle waits for the rest of the group of a program that has ended at a forwarded signal: a shell ends at once, and what it
 // has started may still close its files. It waits for --grace at most; for processes that may not be signalled it waits until
 // they have ended. It returns why the rest must be ended, if the lock is lost meanwhile.
-func (j *job) settle(c program, signals <-chan os.Signal) (lost error) {
-	e := newEnding(j, c)
+func (j *job) awaitGroup(c program, signals <-chan os.Signal) (lost error) {
+	e := newTermination(j, c)
 	defer e.stop()
 	e.remind.Reset(j.grace)
 	check := time.NewTimer(0)
@@ -96,14 +96,14 @@ func (j *job) settle(c program, signals <-chan os.Signal) (lost error) {
 // end terminates the program and what it has started, and kills what is left of that when the grace is over. It returns when
 // no process of the program runs: the lock is not released before that. If the lock was lost, and the program cannot be ended,
 // the lock is acquired again as soon as it is free: the next holder but one does not run beside the program.
-func (j *job) end(ctx context.Context, c program, signals <-chan os.Signal) {
+func (j *job) terminate(ctx context.Context, c program, signals <-chan os.Signal) {
 	grace := j.grace
 	if j.lease.Err() == nil {
-		grace = min(j.limit, time.Until(j.lease.Deadline()))
+		grace = min(j.reserve, time.Until(j.lease.Deadline()))
 	}
 	over := time.NewTimer(grace)
 	defer over.Stop()
-	e := newEnding(j, c)
+	e := newTermination(j, c)
 	defer e.stop()
 	c.terminate()
 	if anyDenied(c.survivors()) {
@@ -115,7 +115,7 @@ func (j *job) end(ctx context.Context, c program, signals <-chan os.Signal) {
 			c.kill()
 			e.killed = true
 			if !e.stuck {
-				e.remind.Reset(killPatience)
+				e.remind.Reset(killTimeout)
 			}
 		case <-e.remind.C:
 			if e.killed {
@@ -137,26 +137,26 @@ func (j *job) end(ctx context.Context, c program, signals <-chan os.Signal) {
 }
 
 // ending is a program that is to end.
-type ending struct {
-	job    *job
-	c      program
-	poll   *time.Ticker
-	remind *time.Timer // when survivors are reported
-	stuck  bool        // some were: the program cannot be ended
-	killed bool        // the grace is over
+type termination struct {
+	job     *job
+	program program
+	poll    *time.Ticker
+	remind  *time.Timer // when survivors are reported
+	stuck   bool        // some were: the program cannot be ended
+	killed  bool        // the grace is over
 
 	recovered chan lease // of the goroutine that acquires the lock again; nil if it does not run
 	cancel    context.CancelFunc
 }
 
-func newEnding(j *job, c program) *ending {
-	e := &ending{job: j, c: c, poll: time.NewTicker(pollEnd), remind: time.NewTimer(remindAfter)}
+func newTermination(j *job, c program) *termination {
+	e := &termination{job: j, program: c, poll: time.NewTicker(pollEnd), remind: time.NewTimer(remindAfter)}
 	e.remind.Stop()
 	return e
 }
 
 // report says which processes cannot be ended, now and once a minute.
-func (e *ending) report(left []survivor) {
+func (e *termination) report(left []survivor) {
 	e.stuck = true
 	e.poll.Reset(tick)
 	e.remind.Reset(remindAfter)
@@ -175,7 +175,7 @@ func (e *ending) report(left []survivor) {
 }
 
 // recover acquires a lost lock again for a program that cannot be ended.
-func (e *ending) recover(ctx context.Context) {
+func (e *termination) recover(ctx context.Context) {
 	if !e.stuck || e.recovered != nil || e.job.lease.Err() == nil {
 		return
 	}
@@ -187,7 +187,7 @@ func (e *ending) recover(ctx context.Context) {
 		pause := time.NewTimer(0)
 		defer pause.Stop()
 		for ctx.Err() == nil {
-			lease, err := e.job.again(ctx)
+			lease, err := e.job.reacquire(ctx)
 			if err == nil {
 				recovered <- lease
 				return
@@ -202,7 +202,7 @@ func (e *ending) recover(ctx context.Context) {
 }
 
 // adopt makes the job release the lease that recover acquired.
-func (e *ending) adopt(lease lease) {
+func (e *termination) adopt(lease lease) {
 	e.cancel()
 	e.recovered = nil
 	if lease != nil {
@@ -212,7 +212,7 @@ func (e *ending) adopt(lease lease) {
 }
 
 // stop ends the timers, and the goroutine of recover.
-func (e *ending) stop() {
+func (e *termination) stop() {
 	e.poll.Stop()
 	e.remind.Stop()
 	if e.recovered == nil {

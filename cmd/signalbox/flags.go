@@ -61,7 +61,7 @@ func plainFlagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		return badUsage("unknown flag %s; %s --help lists the flags", dashed(unknown.GetSpecifiedName()), cmd.CommandPath())
 	default:
-		return &exit{codeUsage, err}
+		return &exitError{codeUsage, err}
 	}
 }
 

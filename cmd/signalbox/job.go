@@ -29,19 +29,19 @@ import (
 // One goroutine, the command's, goes through them. The waiter of the child (see child), and the one that acquires a lost
 // lock again (see ending), report to it by channels.
 type job struct {
-	name     string
-	path     string // of the program
-	command  []string
-	lease    lease
-	again    func(ctx context.Context) (lease, error) // acquires the lock once more
-	acquired time.Time
-	min      time.Duration
-	grace    time.Duration
-	stderr   io.Writer
+	name      string
+	path      string // of the program
+	command   []string
+	lease     lease
+	reacquire func(ctx context.Context) (lease, error) // acquires the lock once more
+	acquired  time.Time
+	min       time.Duration
+	grace     time.Duration
+	stderr    io.Writer
 
-	limit  time.Duration // how much the lease must have left; see left
-	asked  bool          // a signal that asks the program to end was forwarded
-	warned bool          // that the program may not be signalled
+	reserve      time.Duration // how much the lease must have left; see left
+	endRequested bool          // a signal that asks the program to end was forwarded
+	warned       bool          // that the program may not be signalled
 }
 
 // lease is what a job needs of a signalbox.Lease.
@@ -98,24 +98,24 @@ func (j *job) run(ctx context.Context) error {
 
 // supervise returns when the program has ended and the lock was released.
 func (j *job) supervise(ctx context.Context, c program, signals <-chan os.Signal) error {
-	lost := j.watch(c, signals)
-	if lost == nil && j.asked {
-		lost = j.settle(c, signals)
+	lost := j.awaitEnd(c, signals)
+	if lost == nil && j.endRequested {
+		lost = j.awaitGroup(c, signals)
 	}
 	if lost != nil {
-		j.end(ctx, c, signals)
+		j.terminate(ctx, c, signals)
 	}
 	c.closeTerminal() // before hold: a signal of the terminal ends that
 	if lost == nil {
 		if lost = j.lease.Err(); lost == nil {
-			j.hold(signals)
+			j.holdMinimum(signals)
 		}
 	}
 	return j.release(c.code(), lost)
 }
 
 // watch returns when the program has ended, or why it must be ended.
-func (j *job) watch(c program, signals <-chan os.Signal) (lost error) {
+func (j *job) awaitEnd(c program, signals <-chan os.Signal) (lost error) {
 	check := time.NewTimer(0)
 	defer check.Stop()
 	for {
@@ -149,7 +149,7 @@ func (j *job) check() (next time.Duration, lost error) {
 	if err := j.lease.Err(); err != nil {
 		return 0, err
 	}
-	left := j.left()
+	left := j.timeLeft()
 	if left <= 0 {
 		return 0, errLate
 	}
@@ -158,7 +158,7 @@ func (j *job) check() (next time.Duration, lost error) {
 
 // forward forwards a signal to the program.
 func (j *job) forward(c program, s os.Signal) {
-	j.asked = j.asked || ends(s)
+	j.endRequested = j.endRequested || ends(s)
 	if err := c.forward(s); err != nil {
 		j.warn(fmt.Sprintf("%v: the program did not get the signal: %v; the lock is held until it ends", s, err))
 	}
@@ -175,14 +175,14 @@ func (j *job) warnOfDenial(c program) {
 
 // left returns how long the program may run on if no renewal succeeds. It ends --grace before the
 // lease. A lease that was granted to a waiter is short until its first renewal: then half of it is kept.
-func (j *job) left() time.Duration {
+func (j *job) timeLeft() time.Duration {
 	remaining := time.Until(j.lease.Deadline())
-	j.limit = max(j.limit, min(j.grace, remaining/2))
-	return remaining - j.limit
+	j.reserve = max(j.reserve, min(j.grace, remaining/2))
+	return remaining - j.reserve
 }
 
 // hold waits until the lock was held for --min, or for a signal.
-func (j *job) hold(signals <-chan os.Signal) {
+func (j *job) holdMinimum(signals <-chan os.Signal) {
 	left := time.Until(j.acquired.Add(j.min))
 	if left <= 0 {
 		return
@@ -208,12 +208,12 @@ func (j *job) hold(signals <-chan os.Signal) {
 func (j *job) release(code int, lost error) error {
 	err := j.lease.Unlock()
 	if lost != nil {
-		return &exit{codeLost, fmt.Errorf("run %q: %w; the program ended with exit code %d", j.name, bare(lost), code)}
+		return &exitError{codeLost, fmt.Errorf("run %q: %w; the program ended with exit code %d", j.name, withoutOp(lost), code)}
 	}
 	if err != nil && !errors.Is(err, signalbox.ErrLost) { // a loss after the program's end harms nothing, and hold reported it
-		j.warn(bare(err).Error())
+		j.warn(withoutOp(err).Error())
 	}
-	return &exit{code, nil}
+	return &exitError{code, nil}
 }
 
 func (j *job) warn(text string) {

@@ -168,7 +168,7 @@ func supervise(t *testing.T, first *fakeLease, again func(context.Context) (leas
 		T: t, program: &fakeProgram{exited: make(chan struct{})}, signals: make(chan os.Signal), said: new(lines), end: make(chan error, 1),
 	}
 	s.program.mu.left = left
-	s.job = &job{name: "a", lease: first, again: again, grace: 5 * time.Second, stderr: s.said}
+	s.job = &job{name: "a", lease: first, reacquire: again, grace: 5 * time.Second, stderr: s.said}
 	go func() { s.end <- s.job.supervise(t.Context(), s.program, s.signals) }()
 	synctest.Wait()
 	return s
@@ -187,7 +187,7 @@ func (s *supervised) code() int {
 	s.program.mu.left = nil
 	s.program.mu.Unlock()
 	close(s.program.exited)
-	var decided *exit
+	var decided *exitError
 	require.ErrorAs(s, <-s.end, &decided)
 	return decided.code
 }
@@ -208,11 +208,11 @@ func TestProgramThatCannotBeEndedIsReportedOnceAMinute(t *testing.T) {
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
-		}, survivor{pid: 7, name: "c\x1bp", waits: true})
+		}, survivor{pid: 7, name: "c\x1bp", uninterruptible: true})
 		first.lose()
 		require.Empty(t, s.after(5*time.Second-1), "the grace")
 		require.Zero(t, s.program.kills())
-		require.Empty(t, s.after(killPatience))
+		require.Empty(t, s.after(killTimeout))
 		require.Equal(t, 1, s.program.kills())
 		said := s.after(1)
 		require.Contains(t, said, `cannot be ended: 7 "c\x1bp" (waits in the kernel, as for a disk or NFS); the lock is lost`)

@@ -34,7 +34,7 @@ In a cluster a node that fails does not end the list: its error is the last line
 
 Exit codes: 0, also if no name is in use; 69 if the list is not complete; otherwise those of run.`
 
-func newLs(s *server) *cobra.Command {
+func newLs(s *serverFlags) *cobra.Command {
 	var asJSON, fullSpeed bool
 	cmd := &cobra.Command{
 		Use:     "ls [flags] [PREFIX]",

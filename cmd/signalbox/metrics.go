@@ -12,7 +12,7 @@ import (
 )
 
 // metrics collects what a list says, by kind: names would be labels without a bound.
-type metrics struct{ list *snapshot }
+type metrics struct{ list *sharedList }
 
 func describeMetric(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("signalbox_"+name, help, labels, nil)
@@ -43,7 +43,7 @@ func (*metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
-	now := m.list.now(context.Background())
+	now := m.list.read(context.Background())
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
@@ -69,7 +69,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 }
 
 // total is the sum of the entries of a kind.
-type total struct {
+type kindTotals struct {
 	names, holders, waiters int
 	longest                 time.Duration
 }
@@ -82,10 +82,10 @@ var kinds = []string{
 	inspect.Exclusive, inspect.Foreign, inspect.Number,
 }
 
-func totals(now state) map[string]total {
-	all := make(map[string]total)
+func totals(now listState) map[string]kindTotals {
+	all := make(map[string]kindTotals)
 	for _, kind := range kinds {
-		all[kind] = total{}
+		all[kind] = kindTotals{}
 	}
 	for _, e := range now.entries {
 		t := all[e.Kind]

@@ -30,13 +30,13 @@ const (
 )
 
 // exit is the error of a command that decides its exit code itself.
-type exit struct {
+type exitError struct {
 	code int
 	err  error // nil: no line is printed
 }
 
 // Error implements error.
-func (e *exit) Error() string {
+func (e *exitError) Error() string {
 	if e.err == nil {
 		return fmt.Sprintf("exit code %d", e.code)
 	}
@@ -44,15 +44,15 @@ func (e *exit) Error() string {
 }
 
 // Unwrap returns what went wrong.
-func (e *exit) Unwrap() error { return e.err }
+func (e *exitError) Unwrap() error { return e.err }
 
 func badUsage(format string, args ...any) error {
-	return &exit{codeUsage, fmt.Errorf(format, args...)}
+	return &exitError{codeUsage, fmt.Errorf(format, args...)}
 }
 
 // outcome returns the exit code for the error of a command, and the line to print.
 func outcome(ctx context.Context, err error) (code int, line string) {
-	var decided *exit
+	var decided *exitError
 	switch {
 	case err == nil:
 		return 0, ""
@@ -72,10 +72,10 @@ func outcome(ctx context.Context, err error) (code int, line string) {
 
 // failed is an error that a session's call returned. An error without it is cobra's, about the
 // command line.
-type failed struct{ error }
+type sessionError struct{ error }
 
 // Unwrap returns the error of the call.
-func (f failed) Unwrap() error { return f.error }
+func (f sessionError) Unwrap() error { return f.error }
 
 // codeOf returns the exit code for an error that does not decide it.
 func codeOf(err error) int {
@@ -98,14 +98,14 @@ func codeOf(err error) int {
 	if path := new(fs.PathError); errors.As(err, &path) {
 		return codeFailed // of our own output, such as a full disk: a server is no file
 	}
-	if errors.As(err, new(failed)) {
+	if errors.As(err, new(sessionError)) {
 		return codeUnavailable
 	}
 	return codeUsage
 }
 
 // bare returns err without the operation and the name, which the caller adds itself.
-func bare(err error) error {
+func withoutOp(err error) error {
 	if of, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost one alone
 		return of.Err
 	}

@@ -8,13 +8,13 @@ import (
 )
 
 // patience is the value of --wait: a duration, or seconds as flock(1) has them.
-type patience struct {
+type waitLimit struct {
 	d   time.Duration
 	set bool // else without a limit
 }
 
 // String implements pflag.Value.
-func (p *patience) String() string {
+func (p *waitLimit) String() string {
 	if !p.set {
 		return ""
 	}
@@ -22,7 +22,7 @@ func (p *patience) String() string {
 }
 
 // Set implements pflag.Value.
-func (p *patience) Set(text string) error {
+func (p *waitLimit) Set(text string) error {
 	d, err := parseDuration(text)
 	if err != nil || d < 0 {
 		return errors.New("it must be a duration such as 5s, or a number of seconds, of 0 or more")
@@ -32,4 +32,4 @@ func (p *patience) Set(text string) error {
 }
 
 // Type implements pflag.Value.
-func (p *patience) Type() string { return "duration" }
+func (p *waitLimit) Type() string { return "duration" }

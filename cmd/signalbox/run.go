@@ -59,7 +59,7 @@ const (
 
 // runFlags are the flags of run.
 type runFlags struct {
-	wait      patience
+	wait      waitLimit
 	conflict  uint8
 	quiet     bool
 	permits   int
@@ -76,7 +76,7 @@ type runFlags struct {
 	command []string
 }
 
-func newRun(s *server) *cobra.Command {
+func newRun(s *serverFlags) *cobra.Command {
 	f := new(runFlags)
 	cmd := &cobra.Command{
 		Use:     "run [flags] NAME [--] COMMAND [ARGUMENT...]",
@@ -103,7 +103,7 @@ func newRun(s *server) *cobra.Command {
 }
 
 // check reports what is wrong with the command line.
-func (f *runFlags) check(cmd *cobra.Command, args []string, s *server) error {
+func (f *runFlags) check(cmd *cobra.Command, args []string, s *serverFlags) error {
 	flags := cmd.Flags()
 	if err := f.split(cmd, args); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, _ []strin
 	lock, _ := f.calls(session, name)
 	j := &job{
 		name: name, path: path, command: command, lease: lease, acquired: time.Now(),
-		again: lock.again, min: f.min, grace: f.grace, stderr: cmd.ErrOrStderr(),
+		reacquire: lock.reacquire, min: f.min, grace: f.grace, stderr: cmd.ErrOrStderr(),
 	}
 	return j.run(cmd.Context())
 }
@@ -177,7 +177,7 @@ func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, _ []strin
 // refused is the error of a run that another holder kept from the lock for all of --wait.
 func (f *runFlags) refused(ctx context.Context, session *signalbox.Session, name string) error {
 	if f.quiet {
-		return &exit{int(f.conflict), nil}
+		return &exitError{int(f.conflict), nil}
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -185,7 +185,7 @@ func (f *runFlags) refused(ctx context.Context, session *signalbox.Session, name
 	if busy, err := holdersOf(ctx, session, name); err == nil && len(busy) > 0 {
 		holders = describe(busy[0])
 	}
-	return &exit{int(f.conflict), fmt.Errorf("run %q: %w %s", name, signalbox.ErrHeld, holders)}
+	return &exitError{int(f.conflict), fmt.Errorf("run %q: %w %s", name, signalbox.ErrHeld, holders)}
 }
 
 // lookUp finds the program before anything is acquired for it.
@@ -195,9 +195,9 @@ func lookUp(program string) (string, error) {
 	case err == nil:
 		return path, nil
 	case isMissing(err):
-		return "", &exit{codeNotFound, fmt.Errorf("%q: command not found", program)}
+		return "", &exitError{codeNotFound, fmt.Errorf("%q: command not found", program)}
 	default:
-		return "", &exit{codeCannotRun, err}
+		return "", &exitError{codeCannotRun, err}
 	}
 }
 
@@ -209,9 +209,9 @@ func isMissing(err error) bool {
 // a program for another system, cannot be run. If the system is short of something, as processes, it can be run later.
 func cannotStart(err error) error {
 	if isBusy(err) {
-		return &exit{codeFailed, err}
+		return &exitError{codeFailed, err}
 	}
-	return &exit{codeCannotRun, err}
+	return &exitError{codeCannotRun, err}
 }
 
 // acquire waits for the lock as --wait says.
@@ -229,13 +229,13 @@ func (f *runFlags) acquire(ctx context.Context, s *signalbox.Session, name strin
 }
 
 // call acquires something.
-type call func(context.Context) (signalbox.Lease, error)
+type acquireFunc func(context.Context) (signalbox.Lease, error)
 
 // again is the call as a job needs it.
-func (c call) again(ctx context.Context) (lease, error) { return c(ctx) }
+func (c acquireFunc) reacquire(ctx context.Context) (lease, error) { return c(ctx) }
 
 // calls returns the call that waits for what the flags ask for, and the one that does not wait.
-func (f *runFlags) calls(s *signalbox.Session, name string) (lock, try call) {
+func (f *runFlags) calls(s *signalbox.Session, name string) (lock, try acquireFunc) {
 	options := []signalbox.LockOption{signalbox.WithRenewedLease(f.lease)}
 	if !f.redisson { // there, a hold has its whole lease from the start
 		options = append(options, signalbox.WithFirstLease(f.lease))

@@ -41,13 +41,13 @@ const (
 
 // The limits of a connection.
 const (
-	headerPatience   = 5 * time.Second
-	readPatience     = 10 * time.Second
-	writePatience    = 30 * time.Second
-	idlePatience     = time.Minute
-	shutdownPatience = 3 * time.Second
-	largestHeader    = 16 << 10
-	largestForm      = 4 << 10
+	headerTimeout   = 5 * time.Second
+	readTimeout     = 10 * time.Second
+	writeTimeout    = 30 * time.Second
+	idleTimeout     = time.Minute
+	shutdownTimeout = 3 * time.Second
+	largestHeader   = 16 << 10
+	largestForm     = 4 << 10
 )
 
 // serveFlags are the flags of serve.
@@ -58,7 +58,7 @@ type serveFlags struct {
 	tokenFile  string
 }
 
-func newServe(s *server) *cobra.Command {
+func newServe(s *serverFlags) *cobra.Command {
 	f := new(serveFlags)
 	cmd := &cobra.Command{
 		Use:     "serve [flags] [PREFIX]",
@@ -93,14 +93,14 @@ func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 	defer stop()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
-		return &exit{listenCode(err), err}
+		return &exitError{listenCode(err), err}
 	}
 	site := &site{
-		list:   &snapshot{names.Snapshot, names.Expire},
+		list:   &sharedList{names.Snapshot, names.Expire},
 		reload: f.every, secret: secret,
-		loopback: isLoopback(listener.Addr().String()),
-		take:     func(ctx context.Context, seen inspect.Entry) error { return inspect.BreakSeen(ctx, session, seen) },
-		pages:    make(chan struct{}, mostPages),
+		loopback:  isLoopback(listener.Addr().String()),
+		breakSeen: func(ctx context.Context, seen inspect.Entry) error { return inspect.BreakSeen(ctx, session, seen) },
+		pages:     make(chan struct{}, maxPages),
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "signalbox: serving http://%s/\n", listener.Addr())
 	return serveUntil(ctx, listener, site.handler())
@@ -127,8 +127,8 @@ func breakToken(file string) (string, error) {
 // serveUntil serves until ctx ends, and then waits a moment for the requests under way.
 func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	web := &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerPatience, ReadTimeout: readPatience, WriteTimeout: writePatience,
-		IdleTimeout: idlePatience, MaxHeaderBytes: largestHeader, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelWarn),
+		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: largestHeader, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }() // ends with Shutdown or Close
@@ -137,7 +137,7 @@ func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler
 		return err
 	case <-ctx.Done():
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := web.Shutdown(last); err != nil {
 		_ = web.Close() // the requests that are left are cut off

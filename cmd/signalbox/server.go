@@ -20,7 +20,7 @@ import (
 )
 
 // server is what the flags and the environment say about the server, and about the keys of the locks.
-type server struct {
+type serverFlags struct {
 	url           string
 	user          string
 	passwordFile  string
@@ -52,8 +52,8 @@ const (
 const closeGrace = time.Second
 
 // addServerFlags adds the flags that every command has which asks a server.
-func addServerFlags(flags *pflag.FlagSet) *server {
-	s := new(server)
+func addServerFlags(flags *pflag.FlagSet) *serverFlags {
+	s := new(serverFlags)
 	flags.StringVar(&s.url, "redis", os.Getenv(envURL), "`URL` of the server; better in $"+envURL+" if it has a password")
 	flags.StringVar(&s.user, "user", os.Getenv(envUser), "`name` of the ACL user ($"+envUser+")")
 	flags.StringVar(&s.passwordFile, "password-file", os.Getenv(envPasswordFile), "`file` with the password, if it is not in $"+envPassword+" ($"+envPasswordFile+")")
@@ -83,22 +83,22 @@ func hideDefaults(flags *pflag.FlagSet) {
 }
 
 // with returns the RunE of a command that does something with a session.
-func (s *server) with(do func(cmd *cobra.Command, session *signalbox.Session, args []string) error) func(*cobra.Command, []string) error {
+func (s *serverFlags) with(do func(cmd *cobra.Command, session *signalbox.Session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		session, err := s.dial(cmd.Context())
 		if err != nil {
-			return failed{err}
+			return sessionError{err}
 		}
 		defer func() { _ = session.Close(context.WithoutCancel(cmd.Context())) }() // the command has reported what matters
 		if err := do(cmd, session, args); err != nil {
-			return failed{err}
+			return sessionError{err}
 		}
 		return nil
 	}
 }
 
 // dial connects to the server.
-func (s *server) dial(ctx context.Context) (*signalbox.Session, error) {
+func (s *serverFlags) dial(ctx context.Context) (*signalbox.Session, error) {
 	address, err := s.address()
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (s *server) dial(ctx context.Context) (*signalbox.Session, error) {
 }
 
 // options returns what the flags say about keys and names.
-func (s *server) options() []signalbox.SessionOption {
+func (s *serverFlags) options() []signalbox.SessionOption {
 	// What the log would say, the command says in one line.
 	silent := slog.New(slog.DiscardHandler)
 	options := []signalbox.SessionOption{signalbox.WithCloseGrace(closeGrace), signalbox.WithLogger(silent)}
@@ -126,7 +126,7 @@ func (s *server) options() []signalbox.SessionOption {
 // address returns the URL for signalbox.Dial, with what the flags and the environment add to it. No
 // server is assumed: cron starts programs with an empty environment, and locks at a server that
 // another host does not use exclude nothing there.
-func (s *server) address() (string, error) {
+func (s *serverFlags) address() (string, error) {
 	if s.url == "" {
 		return "", badUsage("no server: set %s or --redis, such as redis://localhost:6379", envURL)
 	}
@@ -184,7 +184,7 @@ func secret(file, variable string) (string, error) {
 		if path := new(fs.PathError); errors.As(err, &path) {
 			err = path.Err
 		}
-		return "", &exit{codeUsage, fmt.Errorf("password file %q: %w", file, err)}
+		return "", &exitError{codeUsage, fmt.Errorf("password file %q: %w", file, err)}
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimSuffix(line, "\r"), nil

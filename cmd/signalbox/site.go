@@ -25,12 +25,12 @@ import (
 
 // site is what serve serves.
 type site struct {
-	list     *snapshot
-	reload   time.Duration
-	secret   string // what breaking takes; "" if nothing can be broken
-	loopback bool
-	take     func(ctx context.Context, seen inspect.Entry) error
-	pages    chan struct{} // has an element for each page that is being written
+	list      *sharedList
+	reload    time.Duration
+	secret    string // what breaking takes; "" if nothing can be broken
+	loopback  bool
+	breakSeen func(ctx context.Context, seen inspect.Entry) error
+	pages     chan struct{} // has an element for each page that is being written
 }
 
 //go:embed page.html
@@ -46,11 +46,11 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 
 const (
 	// mostRows is how many entries a page has.
-	mostRows = 1000
+	maxRows = 1000
 	// mostPages is how many pages are written at once. A page is not kept in memory, but each costs time.
-	mostPages = 32
+	maxPages = 32
 	// pagePatience is how long a request waits for its turn.
-	pagePatience = 5 * time.Second
+	pageTimeout = 5 * time.Second
 )
 
 // handler returns all pages.
@@ -93,7 +93,7 @@ func (s *site) guard(next http.Handler) http.Handler {
 // inTurn bounds how many pages are made at once.
 func (s *site) inTurn(page http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		patience := time.NewTimer(pagePatience)
+		patience := time.NewTimer(pageTimeout)
 		defer patience.Stop()
 		select {
 		case s.pages <- struct{}{}:
@@ -129,7 +129,7 @@ func (p listPage) IsOpen(key string) bool { return slices.Contains(p.Open, key) 
 func (p listPage) Toggle(key string) string {
 	open := slices.DeleteFunc(slices.Clone(p.Open), func(other string) bool { return other == key })
 	if len(open) == len(p.Open) {
-		open = append(open[max(len(open)-mostOpen+1, 0):], key)
+		open = append(open[max(len(open)-maxOpen+1, 0):], key)
 	}
 	query := url.Values{"open": open}
 	if p.Prefix != "" {
@@ -139,10 +139,10 @@ func (p listPage) Toggle(key string) string {
 }
 
 // mostOpen bounds the length of an address.
-const mostOpen = 8
+const maxOpen = 8
 
 func (s *site) index(w http.ResponseWriter, r *http.Request) {
-	now := s.list.now(r.Context())
+	now := s.list.read(r.Context())
 	page := listPage{
 		Prefix: r.FormValue("prefix"), Open: r.Form["open"], At: now.at, Reload: max(int(math.Ceil(s.reload.Seconds())), 1), CanBreak: s.secret != "",
 	}
@@ -152,7 +152,7 @@ func (s *site) index(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		page.Names, page.Holders, page.Waiters = page.Names+1, page.Holders+e.HolderCount, page.Waiters+e.WaiterCount
-		if len(page.Entries) < mostRows {
+		if len(page.Entries) < maxRows {
 			page.Entries = append(page.Entries, e)
 		}
 	}
@@ -190,7 +190,7 @@ func (s *site) form(w http.ResponseWriter, r *http.Request) {
 
 // find returns the entry that can be broken, or nil.
 func (s *site) find(ctx context.Context, key, kind string) *inspect.Entry {
-	entries := s.list.now(ctx).entries
+	entries := s.list.read(ctx).entries
 	i := slices.IndexFunc(entries, func(e inspect.Entry) bool { return e.Key == key && e.Kind == kind && breakable(e) })
 	if i < 0 {
 		return nil
@@ -211,10 +211,10 @@ func (s *site) breakName(w http.ResponseWriter, r *http.Request) {
 	case page.Entry == nil:
 		page.Failed, status = "The list does not have it any more. Nothing was broken.", http.StatusConflict
 	default:
-		ctx, cancel := context.WithTimeout(r.Context(), pollPatience)
+		ctx, cancel := context.WithTimeout(r.Context(), pollTimeout)
 		defer cancel()
-		err := s.take(ctx, seen(*page.Entry, r.PostForm))
-		s.list.forget()
+		err := s.breakSeen(ctx, seen(*page.Entry, r.PostForm))
+		s.list.expireAll()
 		switch {
 		case err == nil:
 			page.Done = "It was broken."

@@ -42,13 +42,13 @@ type testSite struct {
 
 func newTestSite(entries ...inspect.Entry) *testSite {
 	s := &testSite{entries: entries}
-	s.list = &snapshot{read: func(context.Context) inspect.Snapshot {
+	s.list = &sharedList{snapshot: func(context.Context) inspect.Snapshot {
 		s.reads.Add(1)
 		return inspect.Snapshot{Entries: s.entries, Err: s.err, At: time.Now(), Complete: true, Age: 7 * time.Second, Keys: 9}
 	}, expire: func() { s.expired.Add(1) }}
 	s.loopback, s.reload, s.secret = true, 1500*time.Millisecond, testToken
 	s.pages = make(chan struct{}, 2)
-	s.take = func(_ context.Context, seen inspect.Entry) error {
+	s.breakSeen = func(_ context.Context, seen inspect.Entry) error {
 		s.taken = append(s.taken, seen.Name+" "+seen.Kind+" "+seen.Holders[0].Hold)
 		return s.refusal
 	}
@@ -104,12 +104,12 @@ func TestPageEscapesAndSetsHeaders(t *testing.T) {
 func TestPageOfManyNamesIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newTestSite()
-	for i := range 3 * mostRows {
+	for i := range 3 * maxRows {
 		s.entries = append(s.entries, entry(fmt.Sprint(i)))
 	}
 	text := s.ask("GET", "/", nil).Body.String()
-	require.Equal(t, mostRows, strings.Count(text, "<summary>"))
-	require.Contains(t, text, fmt.Sprintf("And %d more", 2*mostRows))
+	require.Equal(t, maxRows, strings.Count(text, "<summary>"))
+	require.Contains(t, text, fmt.Sprintf("And %d more", 2*maxRows))
 }
 
 // The address says what is open, so that a reload keeps it.
@@ -137,7 +137,7 @@ func TestPagesInFlightAreBounded(t *testing.T) {
 		begun := time.Now()
 		w := s.ask("GET", "/", nil)
 		require.Equal(t, http.StatusServiceUnavailable, w.Code)
-		require.Equal(t, pagePatience, time.Since(begun))
+		require.Equal(t, pageTimeout, time.Since(begun))
 		require.NotEmpty(t, w.Header().Get("Retry-After"))
 		require.Equal(t, http.StatusOK, s.ask("GET", "/metrics", nil).Code)
 		<-s.pages
@@ -230,7 +230,7 @@ func TestPageSaysHowLateTheListIs(t *testing.T) {
 		"names that are new since 2m0s may be missing: 5 of 20 keys examined": {Complete: true, Age: 2 * time.Minute, Keys: 20, Examined: 5},
 		"And 3 more.": {Complete: true, More: 3},
 	} {
-		s.list.read = func(context.Context) inspect.Snapshot { return now }
+		s.list.snapshot = func(context.Context) inspect.Snapshot { return now }
 		require.Contains(t, s.ask("GET", "/", nil).Body.String(), text)
 	}
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // snapshot is the list that all requests share. So any number of readers cost the server no more than one.
-type snapshot struct {
-	read   func(ctx context.Context) inspect.Snapshot
-	expire func() // nil if nothing can be broken
+type sharedList struct {
+	snapshot func(ctx context.Context) inspect.Snapshot
+	expire   func() // nil if nothing can be broken
 }
 
 // state is a list, and how it was read. It is never written to.
-type state struct {
+type listState struct {
 	inspect.Snapshot
 
 	entries []inspect.Entry
@@ -26,13 +26,13 @@ type state struct {
 }
 
 // now returns the list, as fresh as the server allows.
-func (s *snapshot) now(ctx context.Context) state {
-	now := s.read(ctx)
-	return state{now, now.Entries, now.Err, now.At}
+func (s *sharedList) read(ctx context.Context) listState {
+	now := s.snapshot(ctx)
+	return listState{now, now.Entries, now.Err, now.At}
 }
 
 // forget makes the next request wait until the names are read anew.
-func (s *snapshot) forget() {
+func (s *sharedList) expireAll() {
 	if s.expire != nil {
 		s.expire()
 	}

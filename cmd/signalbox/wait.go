@@ -42,8 +42,8 @@ func pauseAfter(waited time.Duration) time.Duration {
 	return min(max(waited/pauseShare, firstPause), lastPause)
 }
 
-func newWait(s *server) *cobra.Command {
-	var limit patience
+func newWait(s *serverFlags) *cobra.Command {
+	var limit waitLimit
 	cmd := &cobra.Command{
 		Use:     "wait [flags] NAME",
 		GroupID: groupLock,
@@ -60,7 +60,7 @@ func newWait(s *server) *cobra.Command {
 }
 
 // awaitFree polls until the name is free. It continues while the server is away.
-func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit patience) error {
+func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit waitLimit) error {
 	bounded, first := ctx, ctx
 	if limit.set && limit.d > 0 {
 		var cancel, cancelFirst context.CancelFunc
@@ -84,7 +84,7 @@ func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit pat
 			return nil
 		case err == nil:
 			last = fmt.Errorf("wait %q: %w %s", name, signalbox.ErrHeld, describe(busy[0]))
-		case codeOf(failed{err}) != codeUnavailable:
+		case codeOf(sessionError{err}) != codeUnavailable:
 			return err
 		case last == nil || bounded.Err() == nil:
 			last = err

@@ -35,9 +35,9 @@ const (
 )
 
 // pollPatience is how long a poll, or a break, may take.
-const pollPatience = 10 * time.Second
+const pollTimeout = 10 * time.Second
 
-func newWatch(s *server) *cobra.Command {
+func newWatch(s *serverFlags) *cobra.Command {
 	every := time.Second
 	cmd := &cobra.Command{
 		Use:     "watch [flags] [PREFIX]",
@@ -67,7 +67,7 @@ func newWatch(s *server) *cobra.Command {
 }
 
 // polled is what a poll found.
-type polled struct {
+type listMsg struct {
 	entries []inspect.Entry
 	err     error
 	at      time.Time
@@ -77,15 +77,15 @@ type polled struct {
 // poller returns the command that reads the list. The screen sorts the entries in its own way.
 func poller(ctx context.Context, names *inspect.List) tea.Cmd {
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(ctx, pollPatience)
+		ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 		defer cancel()
 		now := names.Snapshot(ctx)
-		return polled{slices.Clone(now.Entries), now.Err, now.At, note(now)}
+		return listMsg{slices.Clone(now.Entries), now.Err, now.At, note(now)}
 	}
 }
 
 // due says that it is time for the next poll.
-type due struct{}
+type pollDueMsg struct{}
 
 // screen is the live view. The program calls it from one goroutine; a poll runs on one of its own, and no second
 // one begins before it has ended.
@@ -98,11 +98,11 @@ type screen struct {
 	top           int  // the first row that is visible
 	byName        bool // else by waiters
 
-	now   time.Time // at the last tick
-	asked time.Time // when the poll that is under way began; zero between two polls
-	last  polled    // the last list: of a poll that failed, the one before it
-	err   error     // of the last poll
-	rates map[string]rate
+	now       time.Time // at the last tick
+	pollBegun time.Time // when the poll that is under way began; zero between two polls
+	last      listMsg   // the last list: of a poll that failed, the one before it
+	err       error     // of the last poll
+	rates     map[string]rate
 }
 
 // rate is how often a name changes hands.
@@ -120,15 +120,15 @@ func newScreen(prefix string, every time.Duration, poll tea.Cmd) *screen {
 
 // Init implements tea.Model.
 func (m *screen) Init() tea.Cmd {
-	m.asked = time.Now()
+	m.pollBegun = time.Now()
 	return tea.Batch(m.poll, nextSecond())
 }
 
 // ticked says that a second has passed.
-type ticked time.Time
+type secondMsg time.Time
 
 func nextSecond() tea.Cmd {
-	return tea.Tick(time.Second, func(at time.Time) tea.Msg { return ticked(at) })
+	return tea.Tick(time.Second, func(at time.Time) tea.Msg { return secondMsg(at) })
 }
 
 // Update implements tea.Model.
@@ -137,16 +137,16 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 		m.scroll(0)
-	case ticked:
+	case secondMsg:
 		m.now = time.Time(msg)
 		return m, nextSecond()
-	case due:
-		m.asked = time.Now()
+	case pollDueMsg:
+		m.pollBegun = time.Now()
 		return m, m.poll
-	case polled:
-		m.asked = time.Time{}
-		m.take(msg)
-		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return due{} })
+	case listMsg:
+		m.pollBegun = time.Time{}
+		m.update(msg)
+		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return pollDueMsg{} })
 	case tea.KeyPressMsg:
 		return m, m.press(msg.String())
 	}
@@ -177,7 +177,7 @@ func (m *screen) press(key string) tea.Cmd {
 }
 
 // take keeps what a poll found. A list that is not complete is shown with its error.
-func (m *screen) take(p polled) {
+func (m *screen) update(p listMsg) {
 	m.err = p.err
 	if p.err != nil && len(p.entries) == 0 {
 		return
@@ -215,10 +215,10 @@ func (m *screen) sort() {
 }
 
 // chrome is how many lines are not rows: the first one, the head of the table, and the last one.
-const chrome = 3
+const fixedLines = 3
 
 // rows is for how many entries there is room.
-func (m *screen) rows() int { return max(m.height-chrome, 1) }
+func (m *screen) rows() int { return max(m.height-fixedLines, 1) }
 
 func (m *screen) scroll(by int) {
 	m.top = max(min(m.top+by, len(m.last.entries)-m.rows()), 0)
@@ -233,7 +233,7 @@ var columns = []struct {
 }{{"NAME", 0}, {"WAITING", 7}, {"HELD", 24}, {"FOR", 8}, {"CHANGES/S", 9}, {"KIND", 17}}
 
 // least is how wide the first column is at the least; what does not fit then is cut at the right.
-const least = 16
+const leastNameWidth = 16
 
 // View implements tea.Model.
 func (m *screen) View() tea.View {
@@ -244,7 +244,7 @@ func (m *screen) View() tea.View {
 
 // text is what the window shows.
 func (m *screen) text() string {
-	if m.height < chrome+1 || m.width < 1 {
+	if m.height < fixedLines+1 || m.width < 1 {
 		return ""
 	}
 	lines := []string{m.title()}
@@ -282,11 +282,11 @@ func (m *screen) title() string {
 	if !m.last.at.IsZero() {
 		asOf = "list of " + m.last.at.Format(time.TimeOnly)
 	}
-	silent := m.now.Sub(m.asked)
+	silent := m.now.Sub(m.pollBegun)
 	switch {
 	case m.err != nil:
 		return asOf + "; " + strings.TrimPrefix(oneLine(m.err), "signalbox: ")
-	case !m.asked.IsZero() && silent > time.Second:
+	case !m.pollBegun.IsZero() && silent > time.Second:
 		return fmt.Sprintf("%s; no reply for %v", asOf, silent.Round(time.Second))
 	case m.last.at.IsZero():
 		return asOf
@@ -306,7 +306,7 @@ func (m *screen) row(cells []string) string {
 	}
 	var text strings.Builder
 	for i, cell := range cells {
-		width := cmp.Or(columns[i].width, max(first, least))
+		width := cmp.Or(columns[i].width, max(first, leastNameWidth))
 		cell = ansi.Truncate(cell, width, "…")
 		text.WriteString(cell + strings.Repeat(" ", width-ansi.StringWidth(cell)+2))
 	}

@@ -21,7 +21,7 @@ func watched(width, height int, entries ...inspect.Entry) *screen {
 	m := newScreen("", time.Second, func() tea.Msg { return nil })
 	m.Init()
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
-	m.Update(polled{entries: entries, at: time.Unix(100, 0)})
+	m.Update(listMsg{entries: entries, at: time.Unix(100, 0)})
 	return m
 }
 
@@ -78,7 +78,7 @@ func TestWatchSortsAndScrolls(t *testing.T) {
 	press(m, "G")
 	require.Equal(t, "n20", first())
 	require.Contains(t, m.text(), "21 to 30 of 30, by name")
-	m.Update(polled{entries: entries[:5], at: time.Unix(101, 0)})
+	m.Update(listMsg{entries: entries[:5], at: time.Unix(101, 0)})
 	require.Equal(t, "n00", first(), "there is less to scroll")
 	press(m, "up")
 	require.Equal(t, "n00", first())
@@ -92,19 +92,19 @@ func TestWatchOfAServerThatStops(t *testing.T) {
 	m := newScreen("a", time.Second, func() tea.Msg { return nil })
 	m.Update(tea.WindowSizeMsg{Width: 120, Height: 10})
 	require.Contains(t, m.text(), "no list yet")
-	m.Update(polled{err: errors.New("signalbox: no server"), at: time.Unix(99, 0)})
+	m.Update(listMsg{err: errors.New("signalbox: no server"), at: time.Unix(99, 0)})
 	require.Contains(t, m.text(), "no list yet; no server")
 
-	m.Update(polled{entries: []inspect.Entry{entry("a")}, at: time.Unix(100, 0)})
+	m.Update(listMsg{entries: []inspect.Entry{entry("a")}, at: time.Unix(100, 0)})
 	require.Contains(t, m.text(), "1 names, 1 holders, 1 waiters")
-	m.Update(due{})
-	m.Update(ticked(time.Now().Add(5 * time.Second)))
+	m.Update(pollDueMsg{})
+	m.Update(secondMsg(time.Now().Add(5 * time.Second)))
 	require.Contains(t, m.text(), "; no reply for 5s")
-	m.Update(polled{err: errors.New("signalbox: no reply"), at: time.Unix(110, 0)})
+	m.Update(listMsg{err: errors.New("signalbox: no reply"), at: time.Unix(110, 0)})
 	require.Contains(t, m.text(), "list of "+time.Unix(100, 0).Format(time.TimeOnly)+"; no reply")
 	require.Contains(t, m.text(), "\na ", "the last list stays")
 
-	_, next := m.Update(polled{entries: []inspect.Entry{entry("b")}, err: errors.New("a node is away"), at: time.Unix(111, 0)})
+	_, next := m.Update(listMsg{entries: []inspect.Entry{entry("b")}, err: errors.New("a node is away"), at: time.Unix(111, 0)})
 	require.NotNil(t, next, "the next poll comes after each")
 	require.Contains(t, m.text(), "\nb ", "a list that is not complete is shown")
 	require.Contains(t, m.text(), "a node is away")
@@ -114,7 +114,7 @@ func TestWatchSaysHowLateTheListIs(t *testing.T) {
 	t.Parallel()
 	m := watched(160, 10, entry("a"))
 	require.NotContains(t, m.text(), "examined")
-	m.Update(polled{at: time.Unix(101, 0), note: note(inspect.Snapshot{Examined: 5, Keys: 20})})
+	m.Update(listMsg{at: time.Unix(101, 0), note: note(inspect.Snapshot{Examined: 5, Keys: 20})})
 	require.Contains(t, m.text(), "by waiters; not all names are found yet: 5 of 20 keys examined   q quits")
 }
 
@@ -140,11 +140,11 @@ func TestWatchCountsChanges(t *testing.T) {
 	require.Contains(t, m.text(), " 0.0 ")
 	for i := range 50 { // another hold each second
 		e.Token++
-		m.Update(polled{entries: []inspect.Entry{e}, at: time.Unix(int64(101+i), 0)})
+		m.Update(listMsg{entries: []inspect.Entry{e}, at: time.Unix(int64(101+i), 0)})
 	}
 	require.Contains(t, m.text(), " 1.0 ")
 	for i := range 50 {
-		m.Update(polled{entries: []inspect.Entry{e}, at: time.Unix(int64(151+i), 0)})
+		m.Update(listMsg{entries: []inspect.Entry{e}, at: time.Unix(int64(151+i), 0)})
 	}
 	require.Contains(t, m.text(), " 0.0 ")
 }

@@ -20,7 +20,7 @@ to 1,000 holders and waiters.
 
 Exit codes: 0 if a process holds NAME, 1 if none does, otherwise those of run.`
 
-func newWho(s *server) *cobra.Command {
+func newWho(s *serverFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "who [flags] NAME",
@@ -41,7 +41,7 @@ func newWho(s *server) *cobra.Command {
 			err = printWho(cmd.OutOrStdout(), args[0], entries)
 		}
 		if err == nil && !anyHeld(entries) {
-			return &exit{code: codeNotHeld}
+			return &exitError{code: codeNotHeld}
 		}
 		return err
 	})
