@@ -104,5 +104,5 @@ func TestAnUpgradeInsideTheWholeIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrUpgrade)
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Unlock())
-	awaitFree(t, []lock{writer{a}, b}, s)
+	awaitFree(t, []forcibleLock{writerLock{a}, b}, s)
 }

@@ -26,7 +26,7 @@ func TestTheLossOfOneIsTheLossOfAll(t *testing.T) {
 	s := locktest.SteadySession(t, server)
 	others, mine := allKinds(locktest.SteadySession(t, server)), allKinds(s)
 	for i := range mine {
-		if _, counted := mine[i].(permits); counted {
+		if _, counted := mine[i].(permitsLock); counted {
 			continue // they cannot be taken away
 		}
 		lease := mustLock(t, all(mine))
@@ -49,8 +49,8 @@ func TestCancelledAtEachMemberNothingIsLeft(t *testing.T) {
 	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	mine, others := allKinds(s), allKinds(other)
 	for i := range mine {
-		if r, reads := others[i].(reader); reads {
-			others[i] = writer{r.whole}
+		if r, reads := others[i].(readerLock); reads {
+			others[i] = writerLock{r.whole}
 		}
 		theirs := mustLock(t, others[i])
 		ctx, cancel := context.WithCancel(t.Context())
@@ -69,13 +69,13 @@ func TestClosedSessionEndsTheWhole(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	one, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
-	mine := []lock{reentrant.New(one, "a"), fair.New(other, "b")}
+	mine := []forcibleLock{reentrant.New(one, "a"), fair.New(other, "b")}
 	lease := mustLock(t, all(mine))
 	require.Error(t, one.Close(locktest.Ended()))
 	redistest.Receive(t, "the end of the lease", lease.Done())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 	require.ErrorIs(t, lease.Err(), signalbox.ErrClosed)
-	awaitFree(t, []lock{reentrant.New(other, "a"), mine[1]}, other)
+	awaitFree(t, []forcibleLock{reentrant.New(other, "a"), mine[1]}, other)
 	_, err := all(mine).Lock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrClosed)
 	awaitFree(t, mine[1:], other)

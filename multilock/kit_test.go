@@ -33,28 +33,30 @@ func mustLock(tb testing.TB, mu locker) signalbox.Lease {
 }
 
 // lock is a member that can be asked whether anybody has it, and taken away.
-type lock interface {
+type forcibleLock interface {
 	multilock.Member
 	IsLocked(ctx context.Context) (bool, error)
 	ForceUnlock(ctx context.Context) error
 }
 
 // reader is the reading side of a lock as a lock.
-type reader struct {
+type readerLock struct {
 	rwlock.Reader
 
 	whole *rwlock.Lock
 }
 
-func (r reader) IsLocked(ctx context.Context) (bool, error) { return writer{r.whole}.IsLocked(ctx) }
-func (r reader) ForceUnlock(ctx context.Context) error      { return r.whole.ForceUnlock(ctx) }
+func (r readerLock) IsLocked(ctx context.Context) (bool, error) {
+	return writerLock{r.whole}.IsLocked(ctx)
+}
+func (r readerLock) ForceUnlock(ctx context.Context) error { return r.whole.ForceUnlock(ctx) }
 
-type rw = rwlock.Lock // a name that no method has
+type rwLock = rwlock.Lock // a name that no method has
 
 // writer is a read-write lock that finds out by trying.
-type writer struct{ *rw }
+type writerLock struct{ *rwLock }
 
-func (w writer) IsLocked(ctx context.Context) (bool, error) {
+func (w writerLock) IsLocked(ctx context.Context) (bool, error) {
 	lease, err := w.TryLock(ctx)
 	if errors.Is(err, signalbox.ErrHeld) {
 		return true, nil
@@ -64,20 +66,20 @@ func (w writer) IsLocked(ctx context.Context) (bool, error) {
 
 // allKinds returns a lock of each kind and side, and permits, named a to f, in the order in which they are acquired; the
 // reentrant ones are a and b.
-func allKinds(s *signalbox.Session) []lock {
+func allKinds(s *signalbox.Session) []forcibleLock {
 	shared := rwlock.New(s, "e")
 	pool := semaphore.New(s, "f", pooled)
-	return inOrder([]lock{
+	return inOrder([]forcibleLock{
 		reentrant.New(s, "a"), reentrant.New(s, "b"), fair.New(s, "c"),
-		writer{rwlock.New(s, "d")},
-		reader{shared.Reader(), shared},
-		permits{pool.Permits(wanted), pool},
+		writerLock{rwlock.New(s, "d")},
+		readerLock{shared.Reader(), shared},
+		permitsLock{pool.Permits(wanted), pool},
 	})
 }
 
 // named returns reentrant locks of these names, in the order in which they are acquired.
-func named(s *signalbox.Session, names ...string) []lock {
-	all := make([]lock, len(names))
+func named(s *signalbox.Session, names ...string) []forcibleLock {
+	all := make([]forcibleLock, len(names))
 	for i, name := range names {
 		all[i] = reentrant.New(s, name)
 	}
@@ -85,15 +87,15 @@ func named(s *signalbox.Session, names ...string) []lock {
 }
 
 // inOrder sorts locks of one session as they are taken.
-func inOrder(locks []lock) []lock {
-	slices.SortFunc(locks, func(a, b lock) int {
+func inOrder(locks []forcibleLock) []forcibleLock {
+	slices.SortFunc(locks, func(a, b forcibleLock) int {
 		return session.Compare(session.PlaceHandle(a.Place()).Place(), session.PlaceHandle(b.Place()).Place())
 	})
 	return locks
 }
 
 // all makes one lock of them.
-func all(locks []lock) *multilock.Lock {
+func all(locks []forcibleLock) *multilock.Lock {
 	members := make([]multilock.Member, len(locks))
 	for i, l := range locks {
 		members[i] = l
@@ -102,7 +104,7 @@ func all(locks []lock) *multilock.Lock {
 }
 
 // held returns which of the locks have a holder.
-func held(tb testing.TB, locks []lock) []int {
+func held(tb testing.TB, locks []forcibleLock) []int {
 	tb.Helper()
 	var answer []int
 	for i, l := range locks {
@@ -116,7 +118,7 @@ func held(tb testing.TB, locks []lock) []int {
 }
 
 // awaitFree waits until the locks have no holder, and nothing is under way in the sessions.
-func awaitFree(tb testing.TB, locks []lock, sessions ...*signalbox.Session) {
+func awaitFree(tb testing.TB, locks []forcibleLock, sessions ...*signalbox.Session) {
 	tb.Helper()
 	redistest.Await(tb, "free locks", func() bool { return len(held(tb, locks)) == 0 })
 	for _, s := range sessions {
@@ -136,22 +138,22 @@ func scriptsRun(server *redistest.Server, do func()) int64 {
 }
 
 // nameOf returns the name of a lock.
-func nameOf(l lock) string { return session.PlaceHandle(l.Place()).Place().Name }
+func nameOf(l forcibleLock) string { return session.PlaceHandle(l.Place()).Place().Name }
 
 // pooled is how many permits there are of a semaphore, and wanted how many a member takes: two do not get theirs at the same time.
 const pooled, wanted = 3, 2
 
 // permits is some permits as a lock that has a holder while they are held.
-type permits struct {
+type permitsLock struct {
 	semaphore.Permits
 
 	pool *semaphore.Semaphore
 }
 
-func (p permits) IsLocked(ctx context.Context) (bool, error) {
+func (p permitsLock) IsLocked(ctx context.Context) (bool, error) {
 	free, err := p.pool.Available(ctx)
 	return free < pooled, err
 }
 
 // ForceUnlock implements lock: permits cannot be taken away.
-func (p permits) ForceUnlock(context.Context) error { return errors.ErrUnsupported }
+func (p permitsLock) ForceUnlock(context.Context) error { return errors.ErrUnsupported }

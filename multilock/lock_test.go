@@ -30,7 +30,7 @@ func TestAllMembersAreHeldAndReleased(t *testing.T) {
 	require.NoError(t, lease.Err())
 	require.Len(t, held(t, mine), len(mine))
 	for i, other := range others {
-		if _, reads := other.(reader); reads {
+		if _, reads := other.(readerLock); reads {
 			continue // beside a reader
 		}
 		_, err := other.TryLock(t.Context())
@@ -49,8 +49,8 @@ func TestTryLockTakesAllOrNothing(t *testing.T) {
 	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	mine, others := allKinds(s), allKinds(other)
 	for i := range others {
-		if r, reads := others[i].(reader); reads {
-			others[i] = writer{r.whole} // who reads is in the way of no reader
+		if r, reads := others[i].(readerLock); reads {
+			others[i] = writerLock{r.whole} // who reads is in the way of no reader
 		}
 		theirs := mustLock(t, others[i])
 		_, err := all(mine).TryLock(locktest.Context(t))
@@ -149,7 +149,7 @@ func TestLockPassedTwiceCountsOnce(t *testing.T) {
 	_, err := rwlock.New(locktest.SteadySession(t, server), "b").TryRLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld, "a writer has it")
 	require.NoError(t, lease.Unlock())
-	require.Empty(t, held(t, []lock{a, writer{b}}))
+	require.Empty(t, held(t, []forcibleLock{a, writerLock{b}}))
 }
 
 // P4, P9: a member whose name another kind of lock has fails the whole, and nothing stays taken.
@@ -158,7 +158,7 @@ func TestMemberOfAWrongKindReleasesAll(t *testing.T) {
 	server := redistest.Start(t)
 	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	for _, wrong := range []string{"a", "b", "c"} {
-		theirs := mustLock(t, writer{rwlock.New(other, wrong)})
+		theirs := mustLock(t, writerLock{rwlock.New(other, wrong)})
 		mine := named(s, "a", "b", "c")
 		for _, take := range []func(context.Context) (signalbox.Lease, error){all(mine).Lock, all(mine).TryLock} {
 			_, err := take(locktest.Context(t))
@@ -178,7 +178,7 @@ func TestTokensRise(t *testing.T) {
 	one, other := allKinds(locktest.SteadySession(t, server)), allKinds(locktest.SteadySession(t, server))
 	var last signalbox.Lease
 	for i := range 4 {
-		lease := mustLock(t, all([][]lock{one, other}[i%2]))
+		lease := mustLock(t, all([][]forcibleLock{one, other}[i%2]))
 		require.Greater(t, lease.Token(), last.Token())
 		was := multilock.Tokens(last)
 		for n, token := range multilock.Tokens(lease) {

@@ -18,14 +18,14 @@ import (
 // on the server is shown for all kinds of lock in test/kinds.
 func TestCallsThatFailLeaveNothingInUse(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	s := w.session()
 	mu, short := rwlock.New(s, w.name), rwlock.New(s, w.name, signalbox.WithReplicas(1, time.Millisecond))
 	require.Panics(t, func() {
 		_ = mu.RDo(t.Context(), func(context.Context, signalbox.Lease) error { panic("no funds") })
 	})
 	require.Zero(t, mu.InUse())
-	for _, take := range []side{tryWrite, write, tryRead, read} {
+	for _, take := range []lockMethod{tryWrite, write, tryRead, read} {
 		require.ErrorIs(t, locktest.MustFail(t, later(t.Context(), short, take)), signalbox.ErrNotReplicated)
 		require.Zero(t, mu.InUse())
 	}

@@ -24,7 +24,7 @@ func TestALockWithoutWaitersCostsTenCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := alone(t)
+			w := ownFixture(t)
 			mu := w.lock()
 			take := mu.RLock
 			if c.writes {

@@ -21,7 +21,7 @@ import (
 // P3: the token stays, and with it the lease.
 func TestADowngradedLeaseKeepsItsToken(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
 	lease := must(t, mu, write)
 	token, bound, done := lease.Token(), lease.Bind(t.Context()), lease.Done()
@@ -45,7 +45,7 @@ func TestADowngradedLeaseKeepsItsToken(t *testing.T) {
 // them to a poll.
 func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
 	t.Parallel()
-	w := alone(t)
+	w := ownFixture(t)
 	proxy := w.proxy()
 	mus := append([]*rwlock.Lock{w.lockAt(proxy), w.lockAt(proxy)}, w.locks(2)...)
 	rounds, quick := 0, 0
@@ -91,7 +91,7 @@ func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			w := here(t)
+			w := sharedFixture(t)
 			proxy := w.proxy()
 			mu := w.lockAt(proxy)
 			lease := must(t, mu, write)
@@ -122,7 +122,7 @@ func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
 // other hold.
 func TestALateDowngradeChangesNoOtherHold(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	proxy := w.proxy()
 	mu := w.lockAt(proxy)
 	lease := must(t, mu, write)
@@ -141,7 +141,7 @@ func TestALateDowngradeChangesNoOtherHold(t *testing.T) {
 // P2: of a lease that has ended it says why, at once, and the lease is over.
 func TestDowngradeOfALostLeaseIsItsError(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
 	lease := must(t, mu, write)
 	bound := lease.Bind(t.Context())
@@ -163,7 +163,7 @@ func TestDowngradeOfALostLeaseIsItsError(t *testing.T) {
 // P8: a lease of another lock, session or name is not changed; nor is one that writes already, for which nothing is sent.
 func TestDowngradeOfAForeignLeaseIsErrNotHeld(t *testing.T) {
 	t.Parallel()
-	w := alone(t)
+	w := ownFixture(t)
 	s := w.poller()
 	mu, name, elsewhere := rwlock.New(s, w.name, signalbox.WithRenewedLease(time.Hour)), rwlock.New(s, "b"), w.lock()
 	lease := must(t, mu, write)
@@ -185,7 +185,7 @@ func TestDowngradeOfAForeignLeaseIsErrNotHeld(t *testing.T) {
 // downgraded.
 func TestDowngradeOfAReadersLeaseAdmitsNoReader(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mus := w.locks(3)
 	plain := must(t, mus[0], read)
 	lease := must(t, mus[1], write2(plain))
@@ -203,7 +203,7 @@ func TestDowngradeOfAReadersLeaseAdmitsNoReader(t *testing.T) {
 }
 
 // write2 releases a reader's lease, writes, and downgrades.
-func write2(before signalbox.Lease) side {
+func write2(before signalbox.Lease) lockMethod {
 	return func(mu *rwlock.Lock, ctx context.Context) (signalbox.Lease, error) {
 		if err := before.Unlock(); err != nil {
 			return signalbox.Lease{}, err
@@ -219,7 +219,7 @@ func write2(before signalbox.Lease) side {
 // All entries of a hold read once it is downgraded, by whichever of its leases.
 func TestDowngradeIsThatOfAllEntries(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
 	lease := must(t, mu, write)
 	ctx := lease.Enter(t.Context())
@@ -245,7 +245,7 @@ func TestDowngradeIsThatOfAllEntries(t *testing.T) {
 // leaves nothing.
 func TestDowngradeRacesWithTheEndOfItsLease(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mus := w.locks(2)
 	ends := map[string]func(lease signalbox.Lease) error{
 		"Unlock":      func(lease signalbox.Lease) error { return lease.Unlock() },

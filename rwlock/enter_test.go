@@ -19,9 +19,9 @@ import (
 // wait for the other.
 func TestEnteringAgainDoesNotQueue(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
-	for _, side := range []side{write, read} {
+	for _, side := range []lockMethod{write, read} {
 		lease := must(t, mu, side)
 		waiting := w.queue(t.Context(), w.lock(), write, 1)
 		aged()
@@ -41,7 +41,7 @@ func TestEnteringAgainDoesNotQueue(t *testing.T) {
 // other for ever.
 func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	proxy := w.proxy()
 	mus := []*rwlock.Lock{w.lockAt(proxy), w.lockAt(proxy)}
 	leases := []signalbox.Lease{must(t, mus[0], read), must(t, mus[1], read)}
@@ -52,7 +52,7 @@ func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 	for n, mu := range mus {
 		ctx := leases[n].Enter(t.Context())
 		for _, ctx := range []context.Context{ctx, context.WithoutCancel(ctx)} {
-			for _, ask := range []side{write, tryWrite} {
+			for _, ask := range []lockMethod{write, tryWrite} {
 				lease, err := ask(mu, ctx)
 				require.ErrorIs(t, err, signalbox.ErrUpgrade)
 				require.Equal(t, signalbox.Lease{}, lease)
@@ -74,7 +74,7 @@ func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 // Readers that release their leases may ask to write, and two of them write one after the other.
 func TestTwoReadersThatReleaseWriteOneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mus := w.locks(2)
 	done := make(chan result, 2)
 	for _, mu := range mus {

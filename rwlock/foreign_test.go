@@ -14,7 +14,7 @@ import (
 // P9: what other programs put into the key is no hold, and removes no hold.
 func TestStrangeMembersOfTheKeyAreNoHolds(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
 	lease := must(t, mu, write)
 	w.server.MustDo(t, "ZADD", w.key(), 1, "x", 2, "", -7, strings.Repeat("y", 60))

@@ -37,7 +37,7 @@ func isLocked(t *testing.T, mu *rwlock.Lock) bool {
 
 func TestAWriterIsTheOnlyHolder(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := rwlock.New(w.session(signalbox.WithLabel("worker 7")), w.name)
 	watcher := w.lock()
 	require.Empty(t, holders(t, watcher))
@@ -65,7 +65,7 @@ func TestAWriterIsTheOnlyHolder(t *testing.T) {
 // that was downgraded.
 func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	one := rwlock.New(w.session(signalbox.WithLabel("one")), w.name)
 	other := rwlock.New(w.session(signalbox.WithLabel("other")), w.name, signalbox.WithFixedLease(time.Hour))
 	lease := must(t, one, write)
@@ -92,7 +92,7 @@ func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 // P6: many readers are listed in pages, all of them, and the caller may stop between pages.
 func TestManyReadersAreListedInPages(t *testing.T) {
 	t.Parallel()
-	w := alone(t)
+	w := ownFixture(t)
 	proxy := w.proxy()
 	proxy.SetMatch(locktest.RunsScript(scripts.HoldsList))
 	asked := func(do func()) int {
@@ -121,7 +121,7 @@ func TestManyReadersAreListedInPages(t *testing.T) {
 
 func TestAnErrorEndsTheHolders(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	w.server.MustDo(t, "RPUSH", w.key(), "x")
 	n := 0
 	for h, err := range w.lock().Holders(t.Context()) {
@@ -136,7 +136,7 @@ func TestAnErrorEndsTheHolders(t *testing.T) {
 // ForceUnlock of a writer ends its phase: the waiting readers enter before the next writer.
 func TestForceUnlockOfAWriterLetsTheReadersInFirst(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mus := w.locks(4)
 	must(t, mus[0], write)
 	writer := w.queue(t.Context(), mus[1], write, 1)
@@ -154,7 +154,7 @@ func TestForceUnlockOfAWriterLetsTheReadersInFirst(t *testing.T) {
 // P6: many holds are taken in portions.
 func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	t.Parallel()
-	w := alone(t)
+	w := ownFixture(t)
 	proxy := w.proxy()
 	mu := w.lock(signalbox.WithFixedLease(time.Hour))
 	var leases []signalbox.Lease
@@ -178,7 +178,7 @@ func TestAForceUnlockWithoutAReplyIsRepeated(t *testing.T) {
 	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			w := here(t)
+			w := sharedFixture(t)
 			proxy := w.proxy()
 			mu := w.lockAt(proxy)
 			require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)

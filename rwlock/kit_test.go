@@ -19,7 +19,7 @@ import (
 )
 
 // site is the lock of one test: the server, and the lock's name there.
-type site struct {
+type fixture struct {
 	testing.TB
 
 	server *redistest.Server
@@ -27,46 +27,46 @@ type site struct {
 }
 
 // here returns the site of a test on the server that all of them share.
-func here(t *testing.T) site {
+func sharedFixture(t *testing.T) fixture {
 	t.Helper()
-	return site{t, common, fmt.Sprint(t.Name(), "/", made.Add(1))}
+	return fixture{t, common, fmt.Sprint(t.Name(), "/", fixtures.Add(1))}
 }
 
 // made counts the sites, so that a test that is run again has a new name.
-var made atomic.Int64
+var fixtures atomic.Int64
 
 // alone returns the site of a test with its own server: it counts commands or channels, or does something to the server.
-func alone(t *testing.T) site {
+func ownFixture(t *testing.T) fixture {
 	t.Helper()
-	return site{t, redistest.Start(t), "a"}
+	return fixture{t, redistest.Start(t), "a"}
 }
 
 // of returns the site of another lock of the test.
-func (w site) of(part string) site {
+func (w fixture) of(part string) fixture {
 	w.name += "/" + part
 	return w
 }
 
 // lock returns the lock in a session of its own.
-func (w site) lock(options ...signalbox.LockOption) *rwlock.Lock {
+func (w fixture) lock(options ...signalbox.LockOption) *rwlock.Lock {
 	w.Helper()
 	return rwlock.New(w.session(), w.name, options...)
 }
 
 // lockAt is lock by way of a proxy.
-func (w site) lockAt(proxy *redistest.Proxy, options ...signalbox.LockOption) *rwlock.Lock {
+func (w fixture) lockAt(proxy *redistest.Proxy, options ...signalbox.LockOption) *rwlock.Lock {
 	w.Helper()
 	return rwlock.New(locktest.Session(w, proxy), w.name, options...)
 }
 
 // session returns a session to which nothing is to happen: it bears with a server that is silent on a busy machine.
-func (w site) session(options ...signalbox.SessionOption) *signalbox.Session {
+func (w fixture) session(options ...signalbox.SessionOption) *signalbox.Session {
 	w.Helper()
 	return locktest.SessionOf(w, w.server.Client(w, locktest.Steady), options...)
 }
 
 // locks returns the lock in n sessions.
-func (w site) locks(n int) []*rwlock.Lock {
+func (w fixture) locks(n int) []*rwlock.Lock {
 	w.Helper()
 	mus := make([]*rwlock.Lock, n)
 	for i := range mus {
@@ -76,19 +76,19 @@ func (w site) locks(n int) []*rwlock.Lock {
 }
 
 // proxy returns a proxy before the server.
-func (w site) proxy() *redistest.Proxy {
+func (w fixture) proxy() *redistest.Proxy {
 	w.Helper()
 	return redistest.NewProxy(w, w.server.Addr())
 }
 
 // poller returns a session that sends nothing by itself, so that what it is asked for can be counted.
-func (w site) poller() *signalbox.Session {
+func (w fixture) poller() *signalbox.Session {
 	w.Helper()
 	return w.session(signalbox.WithPolling())
 }
 
 // patient returns a session whose client waits for every reply, for wires on which one is kept back.
-func (w site) patient(at *redistest.Proxy) *signalbox.Session {
+func (w fixture) patient(at *redistest.Proxy) *signalbox.Session {
 	w.Helper()
 	return locktest.SessionOf(w, at.Client(w, func(o *rueidis.ClientOption) {
 		o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Hour, time.Hour
@@ -97,10 +97,10 @@ func (w site) patient(at *redistest.Proxy) *signalbox.Session {
 }
 
 // key returns the key of the lock's holds.
-func (w site) key() string { return locktest.Key(w.name) }
+func (w fixture) key() string { return locktest.Key(w.name) }
 
 // holds returns when each hold expires, by the server's account.
-func (w site) holds() map[string]time.Time {
+func (w fixture) holds() map[string]time.Time {
 	w.Helper()
 	reply, _ := w.server.MustDo(w, "EVAL", `
 if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then return {} end
@@ -116,39 +116,39 @@ return redis.call('ZRANGE', KEYS[1], '(' .. time[1] .. string.sub('00000' .. tim
 }
 
 // isHeld reports whether the lock is held, by the server's account.
-func (w site) isHeld() bool {
+func (w fixture) isHeld() bool {
 	w.Helper()
 	return len(w.holds()) > 0
 }
 
 // queued returns how many readers and writers wait in the queues of the server.
-func (w site) queued() int {
+func (w fixture) queued() int {
 	w.Helper()
 	keys := locktest.Keys(w.name)
 	return locktest.Count(w, w.server, "ZCARD", keys.Writers()) + locktest.Count(w, w.server, "ZCARD", keys.Readers())
 }
 
 // awaitFree waits until the lock is neither held nor waited for.
-func (w site) awaitFree() {
+func (w fixture) awaitFree() {
 	w.Helper()
 	redistest.Await(w, "a free lock and empty queues", func() bool { return !w.isHeld() && w.queued() == 0 })
 }
 
 // channels returns how many channels of a kind the sessions subscribe to: session, or grants.
-func (w site) channels(kind string) int {
+func (w fixture) channels(kind string) int {
 	w.Helper()
 	channels, _ := w.server.MustDo(w, "PUBSUB", "CHANNELS", "sb:"+kind+":*").([]any)
 	return len(channels)
 }
 
 // awaitChannels waits until the sessions subscribe to n channels of a kind.
-func (w site) awaitChannels(kind string, n int) {
+func (w fixture) awaitChannels(kind string, n int) {
 	w.Helper()
 	redistest.Await(w, "subscriptions", func() bool { return w.channels(kind) == n })
 }
 
 // queue calls a method on another goroutine, and returns when that waits as the n-th in the queues of the server.
-func (w site) queue(ctx context.Context, mu *rwlock.Lock, take side, n int) <-chan result {
+func (w fixture) queue(ctx context.Context, mu *rwlock.Lock, take lockMethod, n int) <-chan result {
 	w.Helper()
 	got := later(ctx, mu, take)
 	redistest.Await(w, "a ticket in a queue", func() bool { return w.queued() == n })
@@ -156,24 +156,24 @@ func (w site) queue(ctx context.Context, mu *rwlock.Lock, take side, n int) <-ch
 }
 
 // side is a method of a lock that takes it.
-type side func(*rwlock.Lock, context.Context) (signalbox.Lease, error)
+type lockMethod func(*rwlock.Lock, context.Context) (signalbox.Lease, error)
 
 // The sides of a lock.
 var (
-	write    side = (*rwlock.Lock).Lock
-	read     side = (*rwlock.Lock).RLock
-	tryWrite side = (*rwlock.Lock).TryLock
-	tryRead  side = (*rwlock.Lock).TryRLock
+	write    lockMethod = (*rwlock.Lock).Lock
+	read     lockMethod = (*rwlock.Lock).RLock
+	tryWrite lockMethod = (*rwlock.Lock).TryLock
+	tryRead  lockMethod = (*rwlock.Lock).TryRLock
 )
 
 // sides are the methods that wait, by name.
-func sides() map[string]side { return map[string]side{"Write": write, "Read": read} }
+func lockMethods() map[string]lockMethod { return map[string]lockMethod{"Write": write, "Read": read} }
 
 // result is what a call returned that takes a lock.
 type result = locktest.Result[signalbox.Lease]
 
 // later takes a lock on another goroutine.
-func later(ctx context.Context, mu *rwlock.Lock, take side) <-chan result {
+func later(ctx context.Context, mu *rwlock.Lock, take lockMethod) <-chan result {
 	return locktest.Later(func() (signalbox.Lease, error) { return take(mu, ctx) })
 }
 
@@ -187,7 +187,7 @@ func follow(ctx context.Context, tb testing.TB, mu *rwlock.Lock, n int) <-chan r
 }
 
 // must takes a lock that can be had.
-func must(tb testing.TB, mu *rwlock.Lock, take side) signalbox.Lease {
+func must(tb testing.TB, mu *rwlock.Lock, take lockMethod) signalbox.Lease {
 	tb.Helper()
 	lease, err := take(mu, locktest.Context(tb))
 	require.NoError(tb, err)

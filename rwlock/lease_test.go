@@ -14,7 +14,7 @@ import (
 // P8: what hangs on one reader's lease ends with that, and with no other of its hold.
 func TestUnlockOfAReaderEndsNothingOfThoseBesideIt(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
 	lease, beside := must(t, mu, read), must(t, mu, read)
 	bound, besides := lease.Bind(t.Context()), beside.Bind(t.Context())

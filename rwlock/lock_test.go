@@ -17,7 +17,7 @@ import (
 // Readers are beside each other, in one session and in several.
 func TestReadersAreBesideEachOther(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	one, other := w.lock(), w.lock()
 	var leases []signalbox.Lease
 	for _, mu := range []*rwlock.Lock{one, one, other, other, one} {
@@ -36,7 +36,7 @@ func TestReadersAreBesideEachOther(t *testing.T) {
 // that share a hold share a token.
 func TestTokensRiseWithEveryWriter(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	one, other := w.lock(), w.lock()
 	var last uint64
 	for range 5 {
@@ -58,7 +58,7 @@ func TestTokensRiseWithEveryWriter(t *testing.T) {
 // Order: writers have the lock in the order in which they asked for it.
 func TestWritersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mus := []*rwlock.Lock{w.lock(), w.lock(), w.lock()}
 	lease := must(t, mus[0], write)
 	var waiting []<-chan result
@@ -78,7 +78,7 @@ func TestWritersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 // P10: every error says what was asked of which lock.
 func TestErrorsNameTheOperationAndTheLock(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	holder := must(t, w.lock(), write)
 	mu := w.lock()
 	var none signalbox.Lease

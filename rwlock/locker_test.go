@@ -15,7 +15,7 @@ import (
 // Goroutines that share an RLocker exclude each other, those with one each read beside each other.
 func TestAnRLockerReadsBesideOthersButNotBesideItself(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
 	one, other := mu.RLocker(t.Context()), mu.RLocker(t.Context())
 	one.Lock()
@@ -37,7 +37,7 @@ func TestAnRLockerReadsBesideOthersButNotBesideItself(t *testing.T) {
 // A Locker leaves carried leases aside: it waits, also for the reader or writer that its context names.
 func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
 	lease := must(t, mu, read)
 	locker := mu.Locker(lease.Enter(t.Context()))

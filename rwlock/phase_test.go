@@ -17,7 +17,7 @@ import (
 // Order: a writer waits for the readers that were there before it, and for no others.
 func TestAWriterWaitsForOnePhaseOfReaders(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mus := w.locks(5)
 	readers := []signalbox.Lease{must(t, mus[0], read), must(t, mus[1], read)}
 	writer := w.queue(t.Context(), mus[2], write, 1)
@@ -39,7 +39,7 @@ func TestAWriterWaitsForOnePhaseOfReaders(t *testing.T) {
 // Order: readers wait for one writer: all that wait when it is done enter together, before the next writer.
 func TestWaitingReadersEnterTogetherBeforeTheNextWriter(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mus := w.locks(6)
 	lease := must(t, mus[0], write)
 	for range 3 {
@@ -72,7 +72,7 @@ func TestWaitingReadersEnterTogetherBeforeTheNextWriter(t *testing.T) {
 // the lock, and elsewhere.
 func TestALateReaderDoesNotPassAWriterThatWaits(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mus := w.locks(3)
 	reader := must(t, mus[0], read)
 	writer := w.queue(t.Context(), mus[1], write, 1)
@@ -98,7 +98,7 @@ func TestALateReaderDoesNotPassAWriterThatWaits(t *testing.T) {
 // lock.
 func TestReadersEnterWhenTheWaitingWriterGivesUp(t *testing.T) {
 	t.Parallel()
-	w := alone(t)
+	w := ownFixture(t)
 	proxy := w.proxy()
 	holder, writer, mu := w.lock(), w.lock(), w.lockAt(proxy)
 	proxy.SetMatch(locktest.RunsScript(scripts.RWLockLook))
@@ -124,7 +124,7 @@ func TestReadersEnterWhenTheWaitingWriterGivesUp(t *testing.T) {
 // Order: a writer that does not wait closes nothing, and leaves no ticket.
 func TestATryLockThatFailsClosesNothing(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mus := w.locks(6)
 	leases := []signalbox.Lease{must(t, mus[0], read)}
 	for _, mu := range mus[1:] {

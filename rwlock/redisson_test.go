@@ -19,19 +19,19 @@ import (
 // the other side.
 
 // shared returns the lock in Redisson's layout, in a session of its own.
-func (w site) shared(options ...signalbox.LockOption) *rwlock.Lock {
+func (w fixture) shared(options ...signalbox.LockOption) *rwlock.Lock {
 	w.Helper()
 	return w.lock(append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 }
 
 // size returns how many fields the hash of the lock has: the mode, and one for each hold.
-func (w site) size() int {
+func (w fixture) size() int {
 	w.Helper()
 	return locktest.Count(w, w.server, "HLEN", w.name)
 }
 
 // awaitGone waits until the lock has no key.
-func (w site) awaitGone() {
+func (w fixture) awaitGone() {
 	w.Helper()
 	redistest.Await(w, "no key is left", func() bool {
 		return len(w.server.Keys("{"+w.name+"}*"))+locktest.Count(w, w.server, "EXISTS", w.name) == 0
@@ -39,7 +39,7 @@ func (w site) awaitGone() {
 }
 
 // awaitHeard waits until n sessions listen to the lock.
-func (w site) awaitHeard(n int) {
+func (w fixture) awaitHeard(n int) {
 	w.Helper()
 	redistest.Await(w, "listeners", func() bool { return locktest.Listeners(w, w.server, "redisson_rwlock:{"+w.name+"}") == n })
 }
@@ -47,7 +47,7 @@ func (w site) awaitHeard(n int) {
 // P7: readers of a session share a hold, and those of another have one of their own; who counts its own time has its own.
 func TestSharedReadersOfASessionShareAHold(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	one, other := w.shared(), w.shared()
 	leases := []signalbox.Lease{must(t, one, read), must(t, one, read), must(t, one, tryRead), must(t, other, read)}
 	require.Equal(t, 3, w.size(), "two holds, and the mode")
@@ -75,7 +75,7 @@ func TestSharedReadersOfASessionShareAHold(t *testing.T) {
 // P7: readers of a session share one hold when a writer is done, however many wait.
 func TestSharedReadersComeInTogether(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	one, other := w.shared(), w.shared()
 	lease := must(t, one, write)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -99,7 +99,7 @@ func TestSharedReadersComeInTogether(t *testing.T) {
 // A writer becomes a reader in one step, and readers enter.
 func TestASharedWriterIsDowngraded(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	one, other := w.shared(), w.shared()
 	lease := must(t, one, write)
 	reader := later(t.Context(), other, read)
@@ -120,10 +120,10 @@ func TestASharedWriterIsDowngraded(t *testing.T) {
 // listed.
 func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	one, other := w.shared(), w.shared()
 	require.ErrorIs(t, other.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
-	for _, take := range []side{read, write} {
+	for _, take := range []lockMethod{read, write} {
 		lease := must(t, one, take)
 		isLocked, err := other.IsLocked(t.Context())
 		require.NoError(t, err)
@@ -146,10 +146,10 @@ func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 // P9: a lock of another kind, or a key that is no lock, is reported.
 func TestASharedLockOfAnotherKindIsReported(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.shared()
 	w.server.MustDo(t, "HSET", w.name, "00010203-0405-0607-0809-0a0b0c0d0e0f:1", "1")
-	for _, take := range []side{read, write, tryRead, tryWrite} {
+	for _, take := range []lockMethod{read, write, tryRead, tryWrite} {
 		_, err := take(mu, t.Context())
 		require.ErrorIs(t, err, signalbox.ErrWrongKind)
 		require.ErrorContains(t, err, "reentrant")
@@ -160,7 +160,7 @@ func TestASharedLockOfAnotherKindIsReported(t *testing.T) {
 // P10, P6: the same if the session polls.
 func TestASharedReadWriteLockIsWaitedForByPolling(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	lease := must(t, w.shared(), write)
 	poller := rwlock.New(w.poller(), w.name, signalbox.WithLayout(signalbox.Redisson()))
 	reader, writer := later(t.Context(), poller, read), later(t.Context(), poller, write)
@@ -182,7 +182,7 @@ func TestASharedReadWriteLockIsWaitedForByPolling(t *testing.T) {
 // P4: Close releases what is held, and refuses the waiters.
 func TestASessionThatClosesReleasesSharedLocks(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	s := w.session()
 	mu, other := rwlock.New(s, w.name, signalbox.WithLayout(signalbox.Redisson())), w.shared()
 	lease := must(t, mu, read)
@@ -203,15 +203,15 @@ func TestASessionThatClosesReleasesSharedLocks(t *testing.T) {
 // P4: a shortfall of replicas leaves nothing, and a hold that they have is given.
 func TestASharedHoldIsOneThatReplicasHave(t *testing.T) {
 	t.Parallel()
-	w := alone(t)
+	w := ownFixture(t)
 	short := w.shared(signalbox.WithReplicas(1, time.Millisecond))
-	for _, take := range []side{tryWrite, write, tryRead, read} {
+	for _, take := range []lockMethod{tryWrite, write, tryRead, read} {
 		require.ErrorIs(t, locktest.MustFail(t, later(t.Context(), short, take)), signalbox.ErrNotReplicated)
 		w.awaitGone()
 	}
-	replica := site{t, locktest.StartReplica(t, w.server), w.name}
+	replica := fixture{t, locktest.StartReplica(t, w.server), w.name}
 	mu := w.shared(signalbox.WithReplicas(1, redistest.Patience))
-	for _, take := range sides() {
+	for _, take := range lockMethods() {
 		lease := must(t, mu, take)
 		require.Equal(t, 2, replica.size())
 		require.NoError(t, lease.Unlock())

@@ -20,7 +20,7 @@ import (
 // led: readers that arrive while one asks for all wait for it, and enter its hold without a command.
 func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	proxy := w.proxy()
 	mu := rwlock.New(w.patient(proxy), w.name)
 	require.NoError(t, must(t, mu, read).Unlock())
@@ -74,10 +74,10 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 // open -> led -> open: after a while the server is asked whether a writer waits, and the hold is shared on.
 func TestAReaderThatAskedSharesThePresentHold(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
 	leases := []signalbox.Lease{must(t, mu, read)}
-	for _, take := range []side{read, tryRead} {
+	for _, take := range []lockMethod{read, tryRead} {
 		aged()
 		leases = append(leases, must(t, mu, take))
 		require.Len(t, w.holds(), 1)
@@ -93,7 +93,7 @@ func TestAReaderThatAskedSharesThePresentHold(t *testing.T) {
 // new one with one ticket.
 func TestReadersQueueIfAHoldMayNotBeShared(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
 	old := []signalbox.Lease{must(t, mu, read), must(t, mu, read)}
 	writer := w.queue(t.Context(), w.lock(), write, 1)
@@ -126,7 +126,7 @@ func TestReadersQueueIfAHoldMayNotBeShared(t *testing.T) {
 // waiter removes it from the queue.
 func TestALeaderThatLeavesHandsItsTicketToTheNext(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	proxy := w.proxy()
 	mu := w.lockAt(proxy)
 	holder := must(t, w.lock(), write)
@@ -171,7 +171,7 @@ func TestALeaderThatLeavesHandsItsTicketToTheNext(t *testing.T) {
 // Terms: readers whose holds are not renewed alike have holds of their own.
 func TestReadersOfOtherTermsHaveHoldsOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	s := w.session()
 	var leases []signalbox.Lease
 	for n, options := range [][]signalbox.LockOption{
@@ -183,7 +183,7 @@ func TestReadersOfOtherTermsHaveHoldsOfTheirOwn(t *testing.T) {
 		{signalbox.WithMaxHold(time.Minute)},
 		{signalbox.WithMaxHold(time.Minute)},
 	} {
-		leases = append(leases, must(t, rwlock.New(s, w.name, options...), []side{read, tryRead}[n%2]))
+		leases = append(leases, must(t, rwlock.New(s, w.name, options...), []lockMethod{read, tryRead}[n%2]))
 		require.Len(t, w.holds(), n+1)
 	}
 	again := must(t, rwlock.New(s, w.name, signalbox.WithRenewedLease(time.Minute)), read)
@@ -203,7 +203,7 @@ func TestReadersOfOtherTermsHaveHoldsOfTheirOwn(t *testing.T) {
 //
 //nolint:paralleltest // goroutines are counted
 func TestReadersThatWaitCostNoGoroutineAndOneTicket(t *testing.T) {
-	w := alone(t)
+	w := ownFixture(t)
 	mu := w.lock()
 	holder := must(t, w.lock(), write)
 	waiting := []<-chan result{w.queue(t.Context(), mu, read, 1), follow(t.Context(), t, mu, 2)}

@@ -18,7 +18,7 @@ import (
 // led --refused--> the leader's error; the next leads, and hears its own.
 func TestARefusalReachesEveryReader(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	proxy := w.proxy()
 	mu := w.lockAt(proxy)
 	require.NoError(t, must(t, mu, read).Unlock())
@@ -44,7 +44,7 @@ func TestARefusalReachesEveryReader(t *testing.T) {
 // P6: Close refuses all waiting readers, the leader too, and waits for the readers that hold the lock.
 func TestCloseRefusesAllReaders(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	s := w.session(signalbox.WithCloseGrace(redistest.Patience))
 	mu := rwlock.New(s, w.name)
 	old := must(t, mu, read)
@@ -71,7 +71,7 @@ func TestCloseRefusesAllReaders(t *testing.T) {
 // open -> empty: a reader that joins as the last one leaves has the lock, of that hold or of another.
 func TestAReaderThatComesAsTheLastLeavesHasTheLock(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mu := w.lock()
 	var all sync.WaitGroup
 	for range 3 {
@@ -100,10 +100,10 @@ func TestAReaderThatComesAsTheLastLeavesHasTheLock(t *testing.T) {
 func TestALostShareRequestKeepsNoReaderOut(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
-		for name, take := range map[string]side{"RLock": read, "TryRLock": tryRead} {
+		for name, take := range map[string]lockMethod{"RLock": read, "TryRLock": tryRead} {
 			t.Run(name+kind.String(), func(t *testing.T) {
 				t.Parallel()
-				w := here(t)
+				w := sharedFixture(t)
 				proxy := w.proxy()
 				mu := w.lockAt(proxy)
 				old := must(t, mu, read)

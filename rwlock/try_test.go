@@ -19,7 +19,7 @@ import (
 // The Try forms acquire what is free: a reader beside readers, a writer if the lock is free.
 func TestTryTakesWhatIsFree(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	one, other := w.lock(), w.lock()
 	for range 3 {
 		lease := must(t, one, tryWrite)
@@ -42,9 +42,9 @@ func TestTryTakesWhatIsFree(t *testing.T) {
 // P7: a writer's TryLock is not sent while the session has the lock or wants it.
 func TestTryLockFailsWithoutACommandIfTheSessionKnows(t *testing.T) {
 	t.Parallel()
-	w := alone(t)
+	w := ownFixture(t)
 	holder := rwlock.New(w.poller(), w.name, signalbox.WithRenewedLease(time.Hour))
-	for _, take := range []side{write, read} {
+	for _, take := range []lockMethod{write, read} {
 		lease := must(t, holder, take)
 		require.Empty(t, w.server.SentBy(func() {
 			require.ErrorIs(t, second(holder.TryLock(t.Context())), signalbox.ErrHeld)
@@ -71,7 +71,7 @@ func TestTryLockFailsWithoutACommandIfTheSessionKnows(t *testing.T) {
 // TryRLock returns ErrHeld for a writer, and never because another reader is about to enter.
 func TestTryRLockIsNeverRefusedForAReader(t *testing.T) {
 	t.Parallel()
-	w := here(t)
+	w := sharedFixture(t)
 	mus := w.locks(2)
 	for round := range 5 {
 		var all sync.WaitGroup

@@ -21,7 +21,7 @@ func TestATryForMoreThanThereAreIsErrCapacityThoughOthersWait(t *testing.T) {
 	s := newSession(t, server)
 	sem := semaphore.New(s, "a", 3)
 	held := mustAcquire(t, sem, 3)
-	waiting := stand(t.Context(), t, server, sem)
+	waiting := queueFirst(t.Context(), t, server, sem)
 	_, err := sem.TryAcquire(t.Context(), 4)
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
 	require.NotErrorIs(t, err, signalbox.ErrHeld)

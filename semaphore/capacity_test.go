@@ -57,7 +57,7 @@ func TestMorePermitsAreGrantedAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	sem := semaphore.New(newSession(t, server), "a", 1)
 	lease := mustAcquire(t, sem, 1)
-	waiting := []returned{queue(t.Context(), t, server, sem, 1, 1), queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 1), 1, 2)}
+	waiting := []pendingAcquire{queue(t.Context(), t, server, sem, 1, 1), queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 1), 1, 2)}
 	require.NoError(t, semaphore.New(newSession(t, server), "a", 1).SetCapacity(t.Context(), 3))
 	for _, w := range waiting {
 		require.NoError(t, locktest.MustHave(t, w).Unlock())
@@ -75,10 +75,10 @@ func TestFewerPermitsTakeNothingAway(t *testing.T) {
 	require.NoError(t, one.Err())
 	require.NoError(t, three.Err())
 	require.Zero(t, available(t, sem), "not less")
-	require.Equal(t, 4, out(t, server))
+	require.Equal(t, 4, heldPermits(t, server))
 	waiting := queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 4), 1, 1)
 	require.NoError(t, one.Unlock())
-	require.Equal(t, 3, out(t, server))
+	require.Equal(t, 3, heldPermits(t, server))
 	require.False(t, locktest.IsClosed(waiting))
 	require.NoError(t, three.Unlock())
 	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
@@ -96,14 +96,14 @@ func TestWaiterAboveTheCapacityFailsAndBlocksNoOther(t *testing.T) {
 	alsoHopeless := queue(t.Context(), t, server, other, 3, 3)
 	require.NoError(t, other.SetCapacity(t.Context(), 2))
 	require.NoError(t, locktest.MustHave(t, behind).Unlock())
-	for _, w := range []returned{hopeless, alsoHopeless} {
+	for _, w := range []pendingAcquire{hopeless, alsoHopeless} {
 		got := redistest.Receive(t, "a result", w)
 		require.ErrorIs(t, got.Err, signalbox.ErrCapacity)
 		require.ErrorContains(t, got.Err, "there are 2 permits")
 	}
 	require.NoError(t, lease.Unlock())
 	require.Zero(t, tickets(t, server))
-	require.Zero(t, out(t, server))
+	require.Zero(t, heldPermits(t, server))
 }
 
 // ExactCapacity refuses any capacity but that of New; nothing else does.

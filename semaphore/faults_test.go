@@ -52,7 +52,7 @@ redis.call('PEXPIRE', KEYS[1], 600000)`, 1, permitsKey, n, seconds)
 	_, err := semaphore.New(newSession(t, server), "a", n).TryAcquire(t.Context(), 1)
 	require.ErrorIs(t, err, signalbox.ErrHeld, "they are for who waits, who is served now rather than at its next poll")
 	lease := locktest.MustHave(t, all)
-	require.Equal(t, n, out(t, server))
+	require.Equal(t, n, heldPermits(t, server))
 	require.NoError(t, lease.Unlock())
 	require.Equal(t, n, available(t, sem))
 }

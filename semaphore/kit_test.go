@@ -15,10 +15,10 @@ import (
 )
 
 // The keys of the semaphore "a".
-const permitsKey, lineKey = "sb:{a}:permits", "sb:{a}:permits:line"
+const permitsKey, queueKey = "sb:{a}:permits", "sb:{a}:permits:line"
 
 // returned is what a call of Acquire on another goroutine returns.
-type returned = <-chan locktest.Result[signalbox.Lease]
+type pendingAcquire = <-chan locktest.Result[signalbox.Lease]
 
 // newSession returns a session of its own, as another process would have it. Its wires are good, so it tolerates a server
 // that is silent on a busy machine.
@@ -28,27 +28,27 @@ func newSession(tb testing.TB, at redistest.Dialer, options ...signalbox.Session
 }
 
 // of returns Acquire of n permits, for locktest.
-func of(sem *semaphore.Semaphore, n int) func(ctx context.Context) (signalbox.Lease, error) {
+func acquireFunc(sem *semaphore.Semaphore, n int) func(ctx context.Context) (signalbox.Lease, error) {
 	return func(ctx context.Context) (signalbox.Lease, error) { return sem.Acquire(ctx, n) }
 }
 
 // mustAcquire acquires permits that are free, or will be soon.
 func mustAcquire(tb testing.TB, sem *semaphore.Semaphore, n int) signalbox.Lease {
 	tb.Helper()
-	return locktest.Must(tb, of(sem, n))
+	return locktest.Must(tb, acquireFunc(sem, n))
 }
 
 // queue acquires on another goroutine, and returns when that is the at-th in the queue of the server.
-func queue(ctx context.Context, tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore, n, at int) returned {
+func queue(ctx context.Context, tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore, n, at int) pendingAcquire {
 	tb.Helper()
-	waiting := locktest.LaterWith(ctx, of(sem, n))
+	waiting := locktest.LaterWith(ctx, acquireFunc(sem, n))
 	redistest.Await(tb, "a ticket", func() bool { return tickets(tb, server) == at })
 	return waiting
 }
 
 // stand acquires on another goroutine, and returns when that is the first in the queue of the server, and all
 // of its session queue behind it.
-func stand(ctx context.Context, tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore) returned {
+func queueFirst(ctx context.Context, tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore) pendingAcquire {
 	tb.Helper()
 	redistest.Await(tb, "an empty queue", func() bool { return tickets(tb, server) == 0 })
 	waiting := queue(ctx, tb, server, sem, 1, 1)
@@ -57,17 +57,17 @@ func stand(ctx context.Context, tb testing.TB, server *redistest.Server, sem *se
 }
 
 // crowd acquires on n goroutines, of which the first is in the queue of the server and the others wait behind it.
-func crowd(tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore, n int) []returned {
+func crowd(tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore, n int) []pendingAcquire {
 	tb.Helper()
-	waiting := []returned{stand(tb.Context(), tb, server, sem)}
+	waiting := []pendingAcquire{queueFirst(tb.Context(), tb, server, sem)}
 	for range n - 1 {
-		waiting = append(waiting, locktest.Queue(tb.Context(), tb, of(sem, 1)))
+		waiting = append(waiting, locktest.Queue(tb.Context(), tb, acquireFunc(sem, 1)))
 	}
 	return waiting
 }
 
 // out returns the sum of all permits that are held on the server, which counts them itself.
-func out(tb testing.TB, server *redistest.Server) int {
+func heldPermits(tb testing.TB, server *redistest.Server) int {
 	tb.Helper()
 	return locktest.Count(tb, server, "EVAL", `
 local time, used = redis.call('TIME'), 0
@@ -81,13 +81,13 @@ return used`, 1, permitsKey)
 // tickets returns how many tickets there are on the server.
 func tickets(tb testing.TB, server *redistest.Server) int {
 	tb.Helper()
-	return locktest.Count(tb, server, "ZCARD", lineKey)
+	return locktest.Count(tb, server, "ZCARD", queueKey)
 }
 
 // awaitNothing waits until there are neither holders nor waiters.
 func awaitNothing(tb testing.TB, server *redistest.Server) {
 	tb.Helper()
-	redistest.Await(tb, "that nothing is left", func() bool { return out(tb, server) == 0 && tickets(tb, server) == 0 })
+	redistest.Await(tb, "that nothing is left", func() bool { return heldPermits(tb, server) == 0 && tickets(tb, server) == 0 })
 }
 
 // available returns how many permits are free.

@@ -29,16 +29,16 @@ func TestAcquireUnderALeaseTakesFurtherPermits(t *testing.T) {
 	second, err := sem.Acquire(ctx, 1)
 	require.NoError(t, err)
 	require.Greater(t, second.Token(), first.Token())
-	require.Equal(t, 2, out(t, server))
+	require.Equal(t, 2, heldPermits(t, server))
 	third, err := sem.TryAcquire(ctx, 1)
 	require.NoError(t, err)
-	require.Equal(t, 3, out(t, server))
+	require.Equal(t, 3, heldPermits(t, server))
 	require.NoError(t, first.Unlock())
 	require.ErrorIs(t, context.Cause(ctx), signalbox.ErrReleased)
 	require.NoError(t, second.Err())
 	require.NoError(t, second.Unlock())
 	require.NoError(t, third.Unlock())
-	require.Zero(t, out(t, server))
+	require.Zero(t, heldPermits(t, server))
 }
 
 // P4: Do releases the permits whatever its function does.
@@ -50,14 +50,14 @@ func TestDoReleasesPermitsWhateverItsFunctionDoes(t *testing.T) {
 	require.ErrorIs(t, sem.Do(t.Context(), 2, func(ctx context.Context, lease signalbox.Lease) error {
 		require.NoError(t, ctx.Err())
 		require.NoError(t, lease.Err())
-		require.Equal(t, 2, out(t, server))
+		require.Equal(t, 2, heldPermits(t, server))
 		return failed
 	}), failed)
-	require.Zero(t, out(t, server))
+	require.Zero(t, heldPermits(t, server))
 	require.PanicsWithValue(t, "no paper", func() {
 		_ = sem.Do(t.Context(), 3, func(context.Context, signalbox.Lease) error { panic("no paper") })
 	})
-	require.Zero(t, out(t, server))
+	require.Zero(t, heldPermits(t, server))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -67,7 +67,7 @@ func TestDoReleasesPermitsWhateverItsFunctionDoes(t *testing.T) {
 		})
 	}()
 	redistest.Receive(t, "the end of the goroutine", ended)
-	require.Zero(t, out(t, server))
+	require.Zero(t, heldPermits(t, server))
 	err := sem.Do(t.Context(), 4, func(context.Context, signalbox.Lease) error { return nil })
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
 }
@@ -175,7 +175,7 @@ func TestCloseUnderLoadLeavesNoPermits(t *testing.T) {
 		}
 		_ = s.Close(ctx)
 		if ctx.Err() == nil || time.Since(began) < time.Second {
-			require.Zero(t, out(t, server))
+			require.Zero(t, heldPermits(t, server))
 			require.Zero(t, tickets(t, server))
 		}
 		awaitNothing(t, server)

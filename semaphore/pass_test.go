@@ -34,7 +34,7 @@ func TestPermitsAreHandedOverInOrder(t *testing.T) {
 			for _, later := range waiting[i+1:] {
 				require.False(t, locktest.IsClosed(later), "out of order")
 			}
-			require.Equal(t, 1, out(t, server))
+			require.Equal(t, 1, heldPermits(t, server))
 			require.NoError(t, lease.Unlock())
 		}
 	}
@@ -49,7 +49,7 @@ func TestOneTicketForTheSameRequestOfASession(t *testing.T) {
 	held := mustAcquire(t, sem, 3)
 	waiting := crowd(t, server, sem, 10)
 	require.Equal(t, 1, tickets(t, server))
-	here := locktest.Queue(t.Context(), t, of(sem, 1))
+	here := locktest.Queue(t.Context(), t, acquireFunc(sem, 1))
 	large := queue(t.Context(), t, server, sem, 2, 2)
 	other := queue(t.Context(), t, server, semaphore.New(s, "a", 3, signalbox.WithRenewedLease(time.Minute)), 1, 3)
 	_, err := sem.TryAcquire(t.Context(), 1)
@@ -129,7 +129,7 @@ func TestBoundContextsEndBeforeTheNextHasThePermits(t *testing.T) {
 	server := redistest.Start(t)
 	sem := semaphore.New(newSession(t, server), "a", 1)
 	lease := mustAcquire(t, sem, 1)
-	standing := stand(t.Context(), t, server, sem)
+	standing := queueFirst(t.Context(), t, server, sem)
 	for range 20 {
 		bound, done := lease.Bind(t.Context()), lease.Done()
 		next := locktest.Queue(t.Context(), t, func(ctx context.Context) (signalbox.Lease, error) {
@@ -145,7 +145,7 @@ func TestBoundContextsEndBeforeTheNextHasThePermits(t *testing.T) {
 		require.ErrorIs(t, context.Cause(bound), signalbox.ErrReleased)
 		require.NoError(t, locktest.MustHave(t, standing).Unlock())
 		lease = locktest.MustHave(t, next)
-		standing = stand(t.Context(), t, server, sem)
+		standing = queueFirst(t.Context(), t, server, sem)
 	}
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, locktest.MustHave(t, standing).Unlock())
@@ -160,11 +160,11 @@ func TestCancelDuringHandOverLosesNoPermits(t *testing.T) {
 	for n := range 60 {
 		lease := mustAcquire(t, sem, 1)
 		ctx, cancel := context.WithCancel(t.Context())
-		var hasty, patient returned
+		var hasty, patient pendingAcquire
 		if n%2 == 0 {
-			hasty, patient = stand(ctx, t, server, sem), locktest.Queue(t.Context(), t, of(sem, 1))
+			hasty, patient = queueFirst(ctx, t, server, sem), locktest.Queue(t.Context(), t, acquireFunc(sem, 1))
 		} else {
-			patient, hasty = stand(t.Context(), t, server, sem), locktest.Queue(ctx, t, of(sem, 1))
+			patient, hasty = queueFirst(t.Context(), t, server, sem), locktest.Queue(ctx, t, acquireFunc(sem, 1))
 		}
 		go cancel()
 		require.NoError(t, lease.Unlock())

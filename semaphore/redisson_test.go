@@ -32,7 +32,7 @@ var sharedKinds = map[string]struct {
 }
 
 // sharing is one kind in one test: semaphores "a" of three permits.
-type sharing struct {
+type redissonFixture struct {
 	*testing.T
 
 	server   *redistest.Server
@@ -40,35 +40,35 @@ type sharing struct {
 	timeouts string
 }
 
-func eachShared(t *testing.T, run func(s *sharing)) {
+func eachShared(t *testing.T, run func(s *redissonFixture)) {
 	t.Helper()
 	for name, kind := range sharedKinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(&sharing{t, redistest.Start(t), kind.options, kind.timeouts})
+			run(&redissonFixture{t, redistest.Start(t), kind.options, kind.timeouts})
 		})
 	}
 }
 
 // of returns the semaphore of a session of its own.
-func (s *sharing) of(at redistest.Dialer, options ...signalbox.LockOption) *semaphore.Semaphore {
+func (s *redissonFixture) of(at redistest.Dialer, options ...signalbox.LockOption) *semaphore.Semaphore {
 	s.Helper()
 	return semaphore.New(newSession(s, at), "a", 3, append(options, s.options...)...)
 }
 
 // free returns how many permits are free by the number, and out how many are out by the key beside it.
-func (s *sharing) free() any {
+func (s *redissonFixture) free() any {
 	s.Helper()
 	return s.server.MustDo(s, "GET", "a")
 }
 
-func (s *sharing) out() int {
+func (s *redissonFixture) out() int {
 	s.Helper()
 	return locktest.Count(s, s.server, "ZCARD", s.timeouts)
 }
 
 // awaitListener waits until a session listens.
-func (s *sharing) awaitListener() {
+func (s *redissonFixture) awaitListener() {
 	s.Helper()
 	redistest.Await(s, "a listener", func() bool { return locktest.Listeners(s, s.server, "redisson_sc:{a}") == 1 })
 }
@@ -76,7 +76,7 @@ func (s *sharing) awaitListener() {
 // P1, P6: all or none, and waiters are woken.
 func TestSharedPermitsAreHandedOffBetweenSessions(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *sharing) {
+	eachShared(t, func(s *redissonFixture) {
 		sem, other := s.of(s.server), s.of(s.server)
 		lease := mustAcquire(s, sem, 2)
 		require.Equal(s, []any{"1", 2}, []any{s.free(), s.out()})
@@ -85,7 +85,7 @@ func TestSharedPermitsAreHandedOffBetweenSessions(t *testing.T) {
 		require.ErrorIs(s, err, signalbox.ErrHeld)
 		one, err := other.TryAcquire(s.Context(), 1)
 		require.NoError(s, err)
-		waiting := locktest.LaterWith(s.Context(), of(other, 3))
+		waiting := locktest.LaterWith(s.Context(), acquireFunc(other, 3))
 		s.awaitListener()
 		require.NoError(s, one.Unlock())
 		require.Equal(s, 1, available(s, other))
@@ -106,12 +106,12 @@ func TestSharedPermitsAreHandedOffBetweenSessions(t *testing.T) {
 // overtakes none of them.
 func TestSharedPermitsAreWaitedForInOrderInsideTheSession(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *sharing) {
+	eachShared(t, func(s *redissonFixture) {
 		sem := s.of(s.server)
 		lease := mustAcquire(s, s.of(s.server), 2)
-		many := locktest.LaterWith(s.Context(), of(sem, 3))
+		many := locktest.LaterWith(s.Context(), acquireFunc(sem, 3))
 		s.awaitListener()
-		few := locktest.LaterWith(s.Context(), of(sem, 1))
+		few := locktest.LaterWith(s.Context(), acquireFunc(sem, 1))
 		_, err := sem.TryAcquire(s.Context(), 1)
 		require.ErrorIs(s, err, signalbox.ErrHeld)
 		require.False(s, locktest.IsClosed(few))
@@ -126,7 +126,7 @@ func TestSharedPermitsAreWaitedForInOrderInsideTheSession(t *testing.T) {
 // P1: however many want them, there are never more out than there are.
 func TestSharedPermitsAreNeverMoreThanThereAre(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *sharing) {
+	eachShared(t, func(s *redissonFixture) {
 		var inside atomic.Int64
 		done := make(chan error)
 		for range 3 {
@@ -159,11 +159,11 @@ func TestSharedPermitsAreNeverMoreThanThereAre(t *testing.T) {
 // A part of what was acquired at once comes back by itself.
 func TestSharedPermitsAreReleasedInParts(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *sharing) {
+	eachShared(t, func(s *redissonFixture) {
 		w := s.of(s.server).Weighted(s.Context())
 		w.OnLost(func(err error) { s.Error(err) })
 		require.NoError(s, w.Acquire(s.Context(), 3))
-		waiting := locktest.LaterWith(s.Context(), of(s.of(s.server), 1))
+		waiting := locktest.LaterWith(s.Context(), acquireFunc(s.of(s.server), 1))
 		s.awaitListener()
 		w.Release(1)
 		require.NoError(s, locktest.MustHave(s, waiting).Unlock())
@@ -191,7 +191,7 @@ func TestSharedCapacityIsOnTheServer(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
 	_, err = exact.Available(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
-	waiting := locktest.LaterWith(t.Context(), of(sem, 1))
+	waiting := locktest.LaterWith(t.Context(), acquireFunc(sem, 1))
 	require.NoError(t, sem.SetCapacity(t.Context(), 3))
 	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 	require.NoError(t, lease.Unlock())
@@ -225,7 +225,7 @@ func TestAPlainSemaphoreHasNoCapacity(t *testing.T) {
 	require.ErrorIs(t, semaphore.New(s, "a", 3, signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain(), semaphore.ExactCapacity()).Check(), signalbox.ErrBadOption)
 	sem := semaphore.New(s, "a", 3, signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain())
 	require.ErrorIs(t, sem.SetCapacity(t.Context(), 5), signalbox.ErrBadOption)
-	waiting := locktest.LaterWith(t.Context(), of(sem, 5))
+	waiting := locktest.LaterWith(t.Context(), acquireFunc(sem, 5))
 	redistest.Await(t, "a try", func() bool { return server.MustDo(t, "GET", "a") == "3" })
 	server.MustDo(t, "INCRBY", "a", "2") // as Java's addPermits
 	server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "5")
@@ -236,7 +236,7 @@ func TestAPlainSemaphoreHasNoCapacity(t *testing.T) {
 // Each permit is listed by itself, as Redisson knows it; a session recognises its own.
 func TestHoldersOfSharedPermitsAreListed(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *sharing) {
+	eachShared(t, func(s *redissonFixture) {
 		session := newSession(s, s.server)
 		sem := semaphore.New(session, "a", 3, s.options...)
 		lease := mustAcquire(s, sem, 2)
@@ -263,7 +263,7 @@ func TestHoldersOfSharedPermitsAreListed(t *testing.T) {
 // P9: a key that is no semaphore of Redisson's is left alone, and the library's own of the name is another.
 func TestWhatIsNoSemaphoreOfRedissonsIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *sharing) {
+	eachShared(t, func(s *redissonFixture) {
 		sem := s.of(s.server)
 		for name, set := range map[string][]any{"Text": {"SET", "a", "a text"}, "Hash": {"HSET", "a", "mode", "read"}} {
 			s.server.MustDo(s, set...)
@@ -285,17 +285,17 @@ func TestWhatIsNoSemaphoreOfRedissonsIsLeftAlone(t *testing.T) {
 // P10: the caller gets the error that ends the wait.
 func TestWaitingForSharedPermitsEnds(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *sharing) {
+	eachShared(t, func(s *redissonFixture) {
 		lease := mustAcquire(s, s.of(s.server), 3)
 		session := newSession(s, s.server)
 		sem := semaphore.New(session, "a", 3, s.options...)
 		ctx, cancel := context.WithCancel(s.Context())
-		waiting := locktest.LaterWith(ctx, of(sem, 1))
+		waiting := locktest.LaterWith(ctx, acquireFunc(sem, 1))
 		s.awaitListener()
 		cancel()
 		err := locktest.MustFail(s, waiting)
 		require.True(s, errors.Is(err, context.Canceled) && errors.Is(err, signalbox.ErrHeld), "%v", err)
-		waiting = locktest.LaterWith(s.Context(), of(sem, 1))
+		waiting = locktest.LaterWith(s.Context(), acquireFunc(sem, 1))
 		closed := make(chan error, 1)
 		go func() { closed <- session.Close(context.Background()) }()
 		require.ErrorIs(s, locktest.MustFail(s, waiting), signalbox.ErrClosed)

@@ -23,7 +23,7 @@ func TestAcquireAndUnlockAreOneRoundTripEach(t *testing.T) {
 	require.NoError(t, mustAcquire(t, sem, 2).Unlock())
 	sent := server.SentBy(func() { require.NoError(t, mustAcquire(t, sem, 2).Unlock()) })
 	require.Equal(t, int64(2), sent["evalsha"])
-	require.Zero(t, out(t, server))
+	require.Zero(t, heldPermits(t, server))
 	require.Equal(t, 3, available(t, sem))
 }
 
@@ -37,7 +37,7 @@ func TestPermitsAreGrantedInOrderAsTheyComeBack(t *testing.T) {
 	large := queue(t.Context(), t, server, here, 3, 1)
 	small := queue(t.Context(), t, server, elsewhere, 1, 2)
 	require.NoError(t, one.Unlock())
-	require.Equal(t, 2, out(t, server), "the large one waits, and the small one behind it")
+	require.Equal(t, 2, heldPermits(t, server), "the large one waits, and the small one behind it")
 	require.Equal(t, 2, tickets(t, server))
 	_, err := here.TryAcquire(t.Context(), 1)
 	require.ErrorIs(t, err, signalbox.ErrHeld)
@@ -49,7 +49,7 @@ func TestPermitsAreGrantedInOrderAsTheyComeBack(t *testing.T) {
 	require.False(t, locktest.IsClosed(small))
 	require.NoError(t, three.Unlock())
 	require.NoError(t, locktest.MustHave(t, small).Unlock())
-	require.Zero(t, out(t, server))
+	require.Zero(t, heldPermits(t, server))
 }
 
 // P8: only the lease releases its permits, once; a second release raises nothing.
@@ -61,7 +61,7 @@ func TestPermitsAreReleasedByTheirLeaseOnce(t *testing.T) {
 	one, two := mustAcquire(t, sem, 1), mustAcquire(t, sem, 2)
 	require.NoError(t, one.Unlock())
 	require.ErrorIs(t, one.Unlock(), signalbox.ErrNotHeld)
-	require.Equal(t, 2, out(t, server))
+	require.Equal(t, 2, heldPermits(t, server))
 	require.NoError(t, two.Err())
 	require.Equal(t, 1, available(t, semaphore.New(newSession(t, server), "a", 3)))
 	require.NoError(t, two.Unlock())

@@ -27,7 +27,7 @@ func TestWeightedPartsAreReleasedAtOnce(t *testing.T) {
 		users.Go(func() { w.Release(2) })
 	}
 	users.Wait()
-	require.Zero(t, out(t, server))
+	require.Zero(t, heldPermits(t, server))
 	require.Equal(t, 64, available(t, sem))
 	require.Panics(t, func() { w.Release(1) })
 }
@@ -42,10 +42,10 @@ func TestReleasedPartIsGrantedToAWaiter(t *testing.T) {
 	here := queue(t.Context(), t, server, sem, 1, 1)
 	elsewhere := queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 4), 1, 2)
 	w.Release(2)
-	require.Equal(t, 4, out(t, server))
+	require.Equal(t, 4, heldPermits(t, server))
 	require.NoError(t, locktest.MustHave(t, here).Unlock())
 	require.NoError(t, locktest.MustHave(t, elsewhere).Unlock())
-	require.Equal(t, 2, out(t, server))
+	require.Equal(t, 2, heldPermits(t, server))
 	w.Release(2)
-	require.Zero(t, out(t, server))
+	require.Zero(t, heldPermits(t, server))
 }

@@ -16,14 +16,14 @@ import (
 )
 
 // speaking makes clients of a topology in one version of the protocol.
-type speaking struct {
+type protocolDialer struct {
 	redistest.Topology
 
 	protocol redistest.Protocol
 }
 
 // Client shadows that of the topology.
-func (s speaking) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (s protocolDialer) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return s.Topology.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
@@ -44,7 +44,7 @@ func TestALatchWorksEverywhere(t *testing.T) {
 			t.Cleanup(top.Close)
 			for _, protocol := range redistest.Protocols() {
 				t.Run(protocol.Name, func(t *testing.T) {
-					at := speaking{top, protocol}
+					at := protocolDialer{top, protocol}
 					one, other := locktest.Session(t, at), locktest.Session(t, at)
 					for _, name := range []string{"plain", "{tag}rest", "a{b}c", "{", "}{", "{}", "a}"} {
 						playRounds(t, one, other, protocol.Name+name)

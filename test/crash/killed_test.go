@@ -114,7 +114,7 @@ func work(i int) (kind, prefix string) {
 
 // killSome runs n workers and kills each after some steps, one just after it was granted a lock, another on
 // its way to one.
-func (w *world) killSome(t *testing.T, n int) {
+func (w *fixture) killSome(t *testing.T, n int) {
 	t.Helper()
 	locktest.Together(t, n, func(i int) error {
 		kind, prefix := work(i)
@@ -132,7 +132,7 @@ func (w *world) killSome(t *testing.T, n int) {
 // nothingLeft waits until the locks of n workers have no holder, and fails the test if anything is left that
 // keeps a new caller from the lock. A dead worker that was heard of recently may still be in the queue, and
 // be granted the lock before the new caller, which therefore waits.
-func (w *world) nothingLeft(t *testing.T, n int) {
+func (w *fixture) nothingLeft(t *testing.T, n int) {
 	t.Helper()
 	locks := map[string]locktest.Primitive{}
 	for i := range n * names {

@@ -34,7 +34,7 @@ func TestSoakFirstCheckAfterAPauseReportsTheLoss(t *testing.T) { //nolint:parall
 
 // pauseAll stops the children until their keys have ended and others have the locks, and asks them. The
 // question is there before they continue.
-func (w *world) pauseAll(t *testing.T, holders []*process) {
+func (w *fixture) pauseAll(t *testing.T, holders []*childHolder) {
 	t.Helper()
 	for _, h := range holders {
 		h.Send("look")
@@ -59,7 +59,7 @@ func (w *world) pauseAll(t *testing.T, holders []*process) {
 }
 
 // process is a child with the lock that it holds.
-type process struct {
+type childHolder struct {
 	*redistest.Process
 
 	name  string
@@ -70,9 +70,9 @@ type process struct {
 func stopped() []locktest.Primitive { return append(locktest.Primitives(), locktest.Reader()) }
 
 // holders starts n children, as many of each kind, and waits until each holds its lock.
-func (w *world) holders(t *testing.T, n int) []*process {
+func (w *fixture) holders(t *testing.T, n int) []*childHolder {
 	t.Helper()
-	all := make([]*process, n)
+	all := make([]*childHolder, n)
 	for i := range all {
 		w.serial++
 		kind := stopped()[i%len(stopped())]
@@ -80,7 +80,7 @@ func (w *world) holders(t *testing.T, n int) []*process {
 		if kind.Name == locktest.Reader().Name {
 			rival = locktest.Writer() // which it keeps out
 		}
-		all[i] = &process{start(t, "holder", w.server, kind.Name, name, 4*time.Second), name, rival}
+		all[i] = &childHolder{start(t, "holder", w.server, kind.Name, name, 4*time.Second), name, rival}
 	}
 	for _, h := range all {
 		says(t, h.Process, "held")

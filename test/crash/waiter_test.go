@@ -85,14 +85,14 @@ func TestKilledWaitersDelayNoOther(t *testing.T) {
 }
 
 // list returns the reply to a command that has a list.
-func (w *world) list(t *testing.T, command ...any) []any {
+func (w *fixture) list(t *testing.T, command ...any) []any {
 	t.Helper()
 	all, _ := w.server.MustDo(t, command...).([]any)
 	return all
 }
 
 // heard returns for how many sessions the server has noted a listener in lives.
-func (w *world) heard(t *testing.T, lives string) int {
+func (w *fixture) heard(t *testing.T, lives string) int {
 	t.Helper()
 	n := 0
 	for _, said := range w.list(t, "HVALS", lives) {

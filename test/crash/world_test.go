@@ -11,15 +11,15 @@ import (
 )
 
 // world is a server with a client that does not crash.
-type world struct {
+type fixture struct {
 	server  *redistest.Server
 	session *signalbox.Session
 	view    *locktest.View
 	serial  int // of names
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *fixture {
 	t.Helper()
 	server := redistest.Start(t)
-	return &world{server: server, session: locktest.Session(t, server), view: locktest.NewView(t, server)}
+	return &fixture{server: server, session: locktest.Session(t, server), view: locktest.NewView(t, server)}
 }

@@ -55,9 +55,9 @@ func followAll(leases []signalbox.Lease, life time.Duration) (told []<-chan outc
 
 // mustEnd gives a lease back after a failover, if that did not end it. In time, both are right, and so is an end after the first
 // renewal, on a machine that stands still for as long as a lease.
-func (w *world) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server) {
+func (w *fixture) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server) {
 	w.Helper()
-	defer w.book.leave(lease)
+	defer w.holders.leave(lease)
 	if o.lost == nil && !w.held(now) {
 		o.lost = lease.Err()
 		require.Error(w, o.lost, "%s: the lease is live without a hold", w.kind.Name)
@@ -72,8 +72,8 @@ func (w *world) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server)
 }
 
 // waiter is one Lock call.
-type waiter struct {
-	w    *world
+type lockCall struct {
+	w    *fixture
 	done chan struct{}
 	over chan error // of handOff
 
@@ -84,18 +84,18 @@ type waiter struct {
 }
 
 // wait begins to wait for the lock, in a session of its own, and returns when the server knows of it.
-func (w *world) wait(ctx context.Context) *waiter {
+func (w *fixture) wait(ctx context.Context) *lockCall {
 	w.Helper()
 	s := w.session()
-	w.ear = s
-	q := &waiter{w: w, done: make(chan struct{}), over: make(chan error, 1)}
+	w.subscriber = s
+	q := &lockCall{w: w, done: make(chan struct{}), over: make(chan error, 1)}
 	go func() {
 		defer close(q.done)
-		before := w.book.last()
+		before := w.holders.last()
 		q.lease, q.err = w.lock(s, signalbox.WithRenewedLease(life)).Lock(ctx)
 		q.at = time.Now()
 		if q.err == nil {
-			w.book.enter(q.lease, before)
+			w.holders.enter(q.lease, before)
 		}
 	}()
 	redistest.Await(w, w.kind.Name+": a waiter", func() bool {
@@ -105,21 +105,21 @@ func (w *world) wait(ctx context.Context) *waiter {
 }
 
 // mustGet waits until the waiter has the lock.
-func (q *waiter) mustGet() {
+func (q *lockCall) mustGet() {
 	q.w.Helper()
 	redistest.ReceiveFor(q.w, 2*redistest.Patience, q.w.kind.Name+": a grant", q.done)
 	require.NoError(q.w, q.err, q.w.kind.Name)
 }
 
 // handOff releases the lock, and returns when the waiter has it.
-func (q *waiter) handOff() {
+func (q *lockCall) handOff() {
 	go func() {
 		<-q.done
 		if q.err != nil {
 			q.over <- q.err
 			return
 		}
-		q.w.book.leave(q.lease)
+		q.w.holders.leave(q.lease)
 		err := locktest.IgnoreUnconfirmed(q.lease.Unlock())
 		if errors.Is(err, signalbox.ErrLost) {
 			err = nil // a grant lasts for three seconds, which a busy machine lets pass; the book compares
@@ -129,7 +129,7 @@ func (q *waiter) handOff() {
 }
 
 // mustHandOn waits until handOff has done so.
-func (q *waiter) mustHandOn() {
+func (q *lockCall) mustHandOn() {
 	q.w.Helper()
 	q.mustGet()
 	require.NoError(q.w, <-q.over, q.w.kind.Name)
@@ -140,7 +140,7 @@ func (q *waiter) mustHandOn() {
 const turnLife = 3 * time.Second
 
 // crowd is goroutines that take the lock in turn, for some milliseconds each.
-type crowd struct {
+type workload struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -148,17 +148,17 @@ type crowd struct {
 // load starts two sessions whose goroutines take turns and hand the lock over. If two servers may grant at
 // one time, each turn is requested from the server: a hold that is handed over has tokens from before the
 // other server's grants.
-func (w *world) load() *crowd {
+func (w *fixture) load() *workload {
 	w.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	c := &crowd{stop: stop}
+	c := &workload{stop: stop}
 	sessions, goroutines := 2, 2
 	if !w.strict {
 		sessions, goroutines = 4, 1
 	}
 	for range sessions {
 		s := w.session()
-		w.ear = s
+		w.subscriber = s
 		for range goroutines {
 			c.running.Go(func() {
 				for ctx.Err() == nil {
@@ -168,48 +168,48 @@ func (w *world) load() *crowd {
 		}
 	}
 	w.Cleanup(c.end)
-	redistest.Await(w, w.kind.Name+": turns", func() bool { return w.book.len() > 10 })
+	redistest.Await(w, w.kind.Name+": turns", func() bool { return w.holders.len() > 10 })
 	return c
 }
 
 // end waits until the last turn is over.
-func (c *crowd) end() {
+func (c *workload) end() {
 	c.stop()
 	c.running.Wait()
 }
 
 // turn is one of them.
-func (w *world) turn(ctx context.Context, l locktest.Lock) {
-	before := w.book.last()
+func (w *fixture) turn(ctx context.Context, l locktest.Lock) {
+	before := w.holders.last()
 	lease, err := l.Lock(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.book.wrong("Lock gave up: %v", err)
+			w.holders.violations("Lock gave up: %v", err)
 		}
 		return
 	}
-	w.book.enter(lease, before)
+	w.holders.enter(lease, before)
 	moment := time.NewTimer(3 * time.Millisecond)
 	select {
 	case <-moment.C:
 	case <-lease.Done():
 		moment.Stop()
 	}
-	w.book.leave(lease)
+	w.holders.leave(lease)
 	deadline := lease.Deadline()
 	err = lease.Unlock()
 	lost := errors.Is(err, signalbox.ErrLost)
 	early := time.Now().Before(deadline) // after that a lease is over, on a machine that stood still for long
 	if lost && w.strict && early || err != nil && !lost && !errors.Is(err, signalbox.ErrUnconfirmed) {
-		w.book.wrong("Unlock failed: %v", err)
+		w.holders.violations("Unlock failed: %v", err)
 	}
 }
 
 // awaitTurns waits until many turns were taken after all that were taken by now.
-func (w *world) awaitTurns(n int) {
+func (w *fixture) awaitTurns(n int) {
 	w.Helper()
-	begun := w.book.len()
-	redistest.AwaitFor(w, 2*redistest.Patience, w.kind.Name+": more turns", func() bool { return w.book.len() >= begun+n })
+	begun := w.holders.len()
+	redistest.AwaitFor(w, 2*redistest.Patience, w.kind.Name+": more turns", func() bool { return w.holders.len() >= begun+n })
 }
 
 // takeOver lets a replica take over as its operators ask. One that does not get there within some seconds gives up, or says that it

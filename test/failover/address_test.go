@@ -21,15 +21,15 @@ import (
 
 // address is one address that means a primary, and means its replica after a failover. Connections that were made
 // before it stay where they are.
-type address struct {
+type movingAddress struct {
 	*redistest.Proxy
 
 	old, next *redistest.Server
 }
 
-func startAddress(t *testing.T) *address {
+func startAddress(t *testing.T) *movingAddress {
 	t.Helper()
-	a := &address{old: redistest.Start(t), next: redistest.Start(t)}
+	a := &movingAddress{old: redistest.Start(t), next: redistest.Start(t)}
 	replicate(t, a.next, a.old)
 	a.Proxy = redistest.NewProxy(t, a.old.Addr())
 	return a
@@ -48,7 +48,7 @@ func replicate(t *testing.T, replica, primary *redistest.Server) {
 }
 
 // failOver promotes the replica, and lets the former primary serve as before.
-func (a *address) failOver(t *testing.T) {
+func (a *movingAddress) failOver(t *testing.T) {
 	t.Helper()
 	a.old.AwaitCopied(t, a.next)
 	a.next.MustDo(t, "REPLICAOF", "NO", "ONE")
@@ -56,7 +56,7 @@ func (a *address) failOver(t *testing.T) {
 }
 
 // demote makes the former primary follow the promoted replica.
-func (a *address) demote(t *testing.T) {
+func (a *movingAddress) demote(t *testing.T) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(a.next.Addr())
 	require.NoError(t, err)

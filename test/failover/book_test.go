@@ -15,7 +15,7 @@ import (
 )
 
 // book is what every holder of a lock writes down while it has it.
-type book struct {
+type holderLog struct {
 	mu struct {
 		sync.Mutex
 		inside   map[uint64]signalbox.Lease // by token
@@ -27,15 +27,15 @@ type book struct {
 	}
 }
 
-func newBook() *book {
-	b := &book{}
+func newHolderLog() *holderLog {
+	b := &holderLog{}
 	b.mu.inside = make(map[uint64]signalbox.Lease)
 	return b
 }
 
 // last returns the greatest token of all that have entered. A caller that starts to ask for the lock now gets
 // a greater one.
-func (b *book) last() uint64 {
+func (b *holderLog) last() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.last
@@ -44,7 +44,7 @@ func (b *book) last() uint64 {
 // enter takes note that a lease begins, which was asked for when the greatest token was before. Another that is trusted still
 // overlaps with it. Where two servers grant, or a grant can be lost, who had it may come here behind the next: then the order
 // in which they come is not that of their tokens, unless one asked when the other had come.
-func (b *book) enter(lease signalbox.Lease, before uint64) {
+func (b *holderLog) enter(lease signalbox.Lease, before uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	token, alone := lease.Token(), true
@@ -72,21 +72,21 @@ func (b *book) enter(lease signalbox.Lease, before uint64) {
 }
 
 // leave takes note that its holder works under a lease no more.
-func (b *book) leave(lease signalbox.Lease) {
+func (b *holderLog) leave(lease signalbox.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.mu.inside, lease.Token())
 }
 
 // wrong takes note of what must not be.
-func (b *book) wrong(format string, args ...any) {
+func (b *holderLog) violations(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.faults = append(b.mu.faults, fmt.Sprintf(format, args...))
 }
 
 // mustBeTrue requires that no two leases overlapped and that tokens grew.
-func (b *book) mustBeTrue(t *testing.T) {
+func (b *holderLog) mustBeTrue(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +96,7 @@ func (b *book) mustBeTrue(t *testing.T) {
 }
 
 // mustShowLater requires that tokens show the later of two leases that overlapped.
-func (b *book) mustShowLater(t *testing.T) (overlaps int) {
+func (b *holderLog) mustShowLater(t *testing.T) (overlaps int) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +106,7 @@ func (b *book) mustShowLater(t *testing.T) (overlaps int) {
 
 // pause returns the longest time without a grant that ended after since, and how many grants there were
 // after it.
-func (b *book) pause(since time.Time) (longest time.Duration, after int) {
+func (b *holderLog) pause(since time.Time) (longest time.Duration, after int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	grants := slices.Clone(b.mu.grants)
@@ -119,7 +119,7 @@ func (b *book) pause(since time.Time) (longest time.Duration, after int) {
 }
 
 // len returns how many grants there were.
-func (b *book) len() int {
+func (b *holderLog) len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.mu.grants)

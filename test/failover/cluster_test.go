@@ -53,11 +53,11 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 	c := cluster(t)
 	node, good := firstNode(t, c)
 	replica := c.Replica(t, 0)
-	all := worlds(t, c, good)
-	held, waiters := make([]signalbox.Lease, len(all)), make([][]*waiter, len(all))
+	all := fixtures(t, c, good)
+	held, waiters := make([]signalbox.Lease, len(all)), make([][]*lockCall, len(all))
 	for i, w := range all {
 		held[i] = w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life)))
-		waiters[i] = []*waiter{w.wait(ended(t, wait)), w.wait(ended(t, wait))}
+		waiters[i] = []*lockCall{w.wait(ended(t, wait)), w.wait(ended(t, wait))}
 	}
 	node.AwaitCopied(t, replica)
 
@@ -81,8 +81,8 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 	}
 	for _, w := range all {
 		w.stopped = node
-		w.mustHear()
-		w.book.mustBeTrue(t)
+		w.mustReceive()
+		w.holders.mustBeTrue(t)
 	}
 	mend(node)
 	c.AwaitReady(t)
@@ -97,8 +97,8 @@ func TestTurnsContinueWhenTheirNodeDies(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
 	node, good := firstNode(t, c)
-	all := worlds(t, c, good)
-	var crowds []*crowd
+	all := fixtures(t, c, good)
+	var crowds []*workload
 	for _, w := range all {
 		crowds = append(crowds, w.load())
 	}
@@ -109,11 +109,11 @@ func TestTurnsContinueWhenTheirNodeDies(t *testing.T) {
 	for i, w := range all {
 		w.awaitTurns(50)
 		crowds[i].end()
-		longest, after := w.book.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, w.book.mustShowLater(t))
+		longest, after := w.holders.pause(fault)
+		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, w.holders.mustShowLater(t))
 	}
 	for _, w := range all {
-		w.mustHear()
+		w.mustReceive()
 	}
 	for _, w := range all {
 		w.mustRest()
@@ -126,10 +126,10 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	c := cluster(t, redistest.WithFailoverAfter(time.Minute))
 	node, good := firstNode(t, c)
 	replica := c.Replica(t, 0)
-	all, busy := worlds(t, c, good), worlds(t, c, good)
+	all, busy := fixtures(t, c, good), fixtures(t, c, good)
 	var held []signalbox.Lease
-	var waiters []*waiter
-	var crowds []*crowd
+	var waiters []*lockCall
+	var crowds []*workload
 	for i, w := range all {
 		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life))))
 		waiters = append(waiters, w.wait(ended(t, wait)))
@@ -148,16 +148,16 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 		t.Logf("%s: renewals continue after %v", w.kind.Name, o.took)
 		busy[i].awaitTurns(50)
 		crowds[i].end()
-		longest, after := busy[i].book.pause(fault)
+		longest, after := busy[i].holders.pause(fault)
 		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
 		gaveUp := time.Now()
 		w.mustUnlock(held[i])
 		waiters[i].mustGet()
 		t.Logf("%s: a waiter has it %v after the release", w.kind.Name, waiters[i].at.Sub(gaveUp))
 		w.mustUnlock(waiters[i].lease)
-		w.book.mustBeTrue(t)
-		busy[i].book.mustBeTrue(t)
-		w.mustHear()
+		w.holders.mustBeTrue(t)
+		busy[i].holders.mustBeTrue(t)
+		w.mustReceive()
 	}
 	for i, w := range all {
 		w.mustRest()
@@ -172,7 +172,7 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	c := cluster(t)
 	node, near := firstNode(t, c)
 	replica := c.Replica(t, 0)
-	all := worlds(t, c, func(key string) bool { return !near(key) })
+	all := fixtures(t, c, func(key string) bool { return !near(key) })
 	const long = 5 * time.Minute
 	var held []signalbox.Lease
 	var sessions []*signalbox.Session
@@ -201,7 +201,7 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 			return err
 		}
 		waiting[i] = make(chan outcome, 1)
-		w.book.leave(held[i])
+		w.holders.leave(held[i])
 		if err := held[i].Unlock(); !errors.Is(err, signalbox.ErrUnconfirmed) {
 			return fmt.Errorf("%s: Unlock: %w", w.kind.Name, err)
 		}
@@ -218,11 +218,11 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 		o := <-waiting[i]
 		require.NoError(t, o.lost, w.kind.Name)
 		t.Logf("%s: granted %v after the node came back", w.kind.Name, o.took-back)
-		w.book.mustBeTrue(t)
+		w.holders.mustBeTrue(t)
 	}
 	c.AwaitReady(t)
 	for _, w := range all {
-		w.mustHear()
+		w.mustReceive()
 	}
 	for _, w := range all { // their channels linger together
 		w.mustRest()

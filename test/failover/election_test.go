@@ -20,7 +20,7 @@ import (
 )
 
 // candidates are processes that campaign again and again. Each resigns after some terms' worth of work, or loses its term.
-type candidates struct {
+type campaigners struct {
 	*testing.T
 
 	name   string
@@ -34,13 +34,13 @@ type candidates struct {
 }
 
 // campaign starts n processes.
-func campaign(t *testing.T, top redistest.Topology, name string, n int, options ...signalbox.LockOption) *candidates {
+func campaign(t *testing.T, top redistest.Topology, name string, n int, options ...signalbox.LockOption) *campaigners {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &candidates{T: t, name: name, cancel: cancel}
+	c := &campaigners{T: t, name: name, cancel: cancel}
 	options = append(options, signalbox.WithRenewedLease(life))
 	for range n {
-		s := locktest.Session(t, asTuned{top})
+		s := locktest.Session(t, tunedTopology{top})
 		c.ran.Go(func() {
 			for ctx.Err() == nil {
 				if err := election.New(s, name, options...).Run(ctx, c.lead); err != nil && ctx.Err() == nil {
@@ -53,7 +53,7 @@ func campaign(t *testing.T, top redistest.Topology, name string, n int, options 
 }
 
 // lead is a term: no other candidate leads in it, and its token is the greatest so far.
-func (c *candidates) lead(ctx context.Context, term election.Term) error {
+func (c *campaigners) lead(ctx context.Context, term election.Term) error {
 	if n := c.leads.Add(1); n != 1 && ctx.Err() == nil {
 		c.Errorf("%d lead", n)
 	}
@@ -72,13 +72,13 @@ func (c *candidates) lead(ctx context.Context, term election.Term) error {
 }
 
 // mustLead waits until there were so many terms more.
-func (c *candidates) mustLead(n int64) {
+func (c *campaigners) mustLead(n int64) {
 	c.Helper()
 	from := c.terms.Load()
 	redistest.AwaitFor(c, 2*redistest.Patience, "terms", func() bool { return c.terms.Load() >= from+n })
 }
 
-func (c *candidates) end() {
+func (c *campaigners) end() {
 	c.cancel()
 	c.ran.Wait()
 }
@@ -109,7 +109,7 @@ func TestElectionOutlivesItsPrimary(t *testing.T) {
 	s := sentinels(t)
 	primary := s.Primary(t)
 	c := campaign(t, s, t.Name(), 3, signalbox.WithReplicas(1, time.Second))
-	seen := observe(t, locktest.Session(t, asTuned{s}), c.name)
+	seen := observe(t, locktest.Session(t, tunedTopology{s}), c.name)
 	c.mustLead(20)
 	primary.AwaitCopied(t, s.Replica(t))
 	primary.Kill()
@@ -128,7 +128,7 @@ func TestElectionFollowsItsSlot(t *testing.T) {
 	c := cluster(t, redistest.WithFailoverAfter(time.Minute))
 	slot := slotOf(t, c)
 	voters := campaign(t, c, t.Name(), 3)
-	seen := observe(t, locktest.Session(t, asTuned{c}), voters.name)
+	seen := observe(t, locktest.Session(t, tunedTopology{c}), voters.name)
 	voters.mustLead(20)
 	of := slot("sb:{" + voters.name + "}:lock")
 	to := c.Owner(t, (of+redistest.Slots/2)%redistest.Slots)
@@ -171,7 +171,7 @@ func outcomes(t *testing.T, top redistest.Topology, options []signalbox.LockOpti
 	var stored atomic.Pointer[string]
 	running, proceed := make(chan struct{}, 1), make(chan struct{})
 	do := func(name string) <-chan locktest.Result[[]byte] {
-		s := locktest.Session(t, asTuned{top})
+		s := locktest.Session(t, tunedTopology{top})
 		return locktest.Later(func() ([]byte, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*redistest.Patience)
 			defer cancel()

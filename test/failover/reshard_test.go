@@ -21,15 +21,15 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 	whole := []signalbox.LockOption{signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life)}
 	c := cluster(t, redistest.WithFailoverAfter(time.Minute))
 	slot := slotOf(t, c)
-	all := worlds(t, c, anyKey)
+	all := fixtures(t, c, anyKey)
 	moved := slot(all[0].key())
 	inSlot := func(key string) bool { return slot(key) == moved }
-	all, busy, lines := worlds(t, c, inSlot), worlds(t, c, inSlot), worlds(t, c, inSlot)
+	all, busy, lines := fixtures(t, c, inSlot), fixtures(t, c, inSlot), fixtures(t, c, inSlot)
 	from := c.Owner(t, moved)
 	to := c.Owner(t, (moved+redistest.Slots/2)%redistest.Slots)
 
 	var held, first []signalbox.Lease
-	waiters := make([][]*waiter, len(all))
+	waiters := make([][]*lockCall, len(all))
 	for i, w := range all {
 		held = append(held, w.mustLock(w.lock(w.session(), whole...)))
 		busy[i].rename("busy", inSlot)
@@ -42,7 +42,7 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 			waiters[i] = append(waiters[i], q)
 		}
 	}
-	var crowds []*crowd
+	var crowds []*workload
 	for i := range all {
 		crowds = append(crowds, busy[i].load())
 	}
@@ -83,20 +83,20 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 			last = q.at
 		}
 		t.Logf("%s: the last of three waiters had it %v after the release", w.kind.Name, last.Sub(gaveUp))
-		w.mustHear()
+		w.mustReceive()
 		busy[i].awaitTurns(50)
 		crowds[i].end()
-		longest, after := busy[i].book.pause(began)
+		longest, after := busy[i].holders.pause(began)
 		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
 	}
 	for i, w := range all {
 		redistest.Await(t, w.kind.Name+": no subscribers at the old node", func() bool { return len(w.listenersAt(from)) == 0 })
-		for _, each := range []*world{w, busy[i], lines[i]} {
-			each.book.mustBeTrue(t)
+		for _, each := range []*fixture{w, busy[i], lines[i]} {
+			each.holders.mustBeTrue(t)
 		}
 	}
 	for i := range all {
-		for _, each := range []*world{all[i], busy[i], lines[i]} {
+		for _, each := range []*fixture{all[i], busy[i], lines[i]} {
 			each.mustRest()
 		}
 	}

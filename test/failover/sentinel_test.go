@@ -23,7 +23,7 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	primary := s.Primary(t)
-	all := worlds(t, s, anyKey)
+	all := fixtures(t, s, anyKey)
 	var held []signalbox.Lease
 	for _, w := range all {
 		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
@@ -39,8 +39,8 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 		o := <-told[i]
 		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, promoted)
-		w.mustHear()
-		w.book.mustBeTrue(t)
+		w.mustReceive()
+		w.holders.mustBeTrue(t)
 	}
 	for _, w := range all {
 		w.mustRest()
@@ -52,7 +52,7 @@ func TestAHoldThatTheReplicaNeverHadIsReportedLost(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	primary := s.Primary(t)
-	all := worlds(t, s, anyKey)
+	all := fixtures(t, s, anyKey)
 	for _, w := range all { // the floor of the tokens, which the replica has
 		w.mustUnlock(w.mustLock(w.lock(w.session())))
 	}
@@ -73,9 +73,9 @@ func TestAHoldThatTheReplicaNeverHadIsReportedLost(t *testing.T) {
 		o := <-told[i]
 		t.Logf("%s: the loss is reported after %v", w.kind.Name, o.took)
 		require.ErrorIs(t, o.lost, signalbox.ErrLost)
-		w.book.leave(held[i])
+		w.holders.leave(held[i])
 		w.mustUnlock(w.mustLock(w.lock(w.session())))
-		w.book.mustBeTrue(t)
+		w.holders.mustBeTrue(t)
 	}
 	for _, w := range all {
 		w.mustRest()
@@ -88,8 +88,8 @@ func TestWaitersOutliveTheirPrimary(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	primary := s.Primary(t)
-	all := worlds(t, s, anyKey)
-	var crowds []*crowd
+	all := fixtures(t, s, anyKey)
+	var crowds []*workload
 	for _, w := range all {
 		crowds = append(crowds, w.load())
 	}
@@ -102,10 +102,10 @@ func TestWaitersOutliveTheirPrimary(t *testing.T) {
 	}
 	for i, w := range all {
 		crowds[i].end()
-		longest, after := w.book.pause(fault)
+		longest, after := w.holders.pause(fault)
 		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
-		t.Logf("%s: %d overlaps", w.kind.Name, w.book.mustShowLater(t))
-		w.mustHear()
+		t.Logf("%s: %d overlaps", w.kind.Name, w.holders.mustShowLater(t))
+		w.mustReceive()
 	}
 	for _, w := range all {
 		w.mustRest()
@@ -119,20 +119,20 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 	const long = time.Minute
 	s := sentinels(t)
 	primary := s.Primary(t)
-	all := worlds(t, s, anyKey)
+	all := fixtures(t, s, anyKey)
 	var held []signalbox.Lease
 	for _, w := range all {
 		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(long), signalbox.WithFirstLease(long))))
 	}
 	primary.AwaitCopied(t, s.Replica(t))
-	var waiters []*waiter
+	var waiters []*lockCall
 	for _, w := range all {
 		waiters = append(waiters, w.wait(ended(t, long)))
 	}
 	fault := time.Now()
 	primary.Freeze()
 	locktest.Together(t, len(all), func(i int) error {
-		all[i].book.leave(held[i])
+		all[i].holders.leave(held[i])
 		err := held[i].Unlock()
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 		t.Logf("%s: after %v: %v", all[i].kind.Name, time.Since(fault), err)
@@ -145,7 +145,7 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 		waiters[i].mustGet()
 		t.Logf("%s: a waiter has it after %v", w.kind.Name, waiters[i].at.Sub(fault))
 		w.mustUnlock(waiters[i].lease)
-		w.book.mustBeTrue(t)
+		w.holders.mustBeTrue(t)
 	}
 	for _, w := range all {
 		w.mustRest()
@@ -158,11 +158,11 @@ func TestEveryClientLeavesAStoppedPrimary(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	old := s.Primary(t)
-	all := worlds(t, s, anyKey)
+	all := fixtures(t, s, anyKey)
 	var held []signalbox.Lease
-	var waiters []*waiter
-	var crowds []*crowd
-	busy := worlds(t, s, anyKey)
+	var waiters []*lockCall
+	var crowds []*workload
+	busy := fixtures(t, s, anyKey)
 	for i, w := range all {
 		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
 		waiters = append(waiters, w.wait(ended(t, wait)))
@@ -190,7 +190,7 @@ func TestEveryClientLeavesAStoppedPrimary(t *testing.T) {
 	for i, w := range all {
 		busy[i].awaitTurns(100)
 		redistest.Await(t, "no subscribers at the old primary", func() bool { return len(w.listenersAt(old)) == 0 })
-		w.book.leave(held[i])
+		w.holders.leave(held[i])
 		_ = held[i].Unlock()
 		waiters[i].mustGet()
 		w.mustUnlock(waiters[i].lease)
@@ -199,11 +199,11 @@ func TestEveryClientLeavesAStoppedPrimary(t *testing.T) {
 	t.Logf("the old primary is a replica %v after it went on", time.Since(thawed))
 	for i, w := range all {
 		crowds[i].end()
-		longest, after := busy[i].book.pause(fault)
+		longest, after := busy[i].holders.pause(fault)
 		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
-		t.Logf("%s: %d overlaps", w.kind.Name, busy[i].book.mustShowLater(t))
-		w.book.mustBeTrue(t)
-		w.mustHear()
+		t.Logf("%s: %d overlaps", w.kind.Name, busy[i].holders.mustShowLater(t))
+		w.holders.mustBeTrue(t)
+		w.mustReceive()
 	}
 	for i, w := range all {
 		w.mustRest()
@@ -217,7 +217,7 @@ func TestALostSwitchIsFoundOut(t *testing.T) {
 	s := sentinels(t)
 	primary := s.Primary(t)
 	deaf := redistest.NewProxy(t, s.Sentinels()[0].Addr())
-	all := worlds(t, behind{s, deaf}, anyKey)
+	all := fixtures(t, proxiedSentinels{s, deaf}, anyKey)
 	for _, w := range all {
 		w.mustUnlock(w.mustLock(w.lock(w.session())))
 	}
@@ -228,19 +228,19 @@ func TestALostSwitchIsFoundOut(t *testing.T) {
 	for _, w := range all {
 		require.NoError(t, w.pass(ended(t, wait), w.lock(w.sessions[0])))
 		t.Logf("%s: a grant %v after the failover", w.kind.Name, time.Since(fault))
-		w.book.mustBeTrue(t)
+		w.holders.mustBeTrue(t)
 	}
 }
 
 // behind is sentinels of which clients know one, through a proxy.
-type behind struct {
+type proxiedSentinels struct {
 	*redistest.Sentinel
 
 	proxy *redistest.Proxy
 }
 
 // Client implements redistest.Topology.
-func (b behind) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (b proxiedSentinels) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return b.Sentinel.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
@@ -254,9 +254,9 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	old := s.Primary(t)
-	all, busy := worlds(t, s, anyKey), worlds(t, s, anyKey)
+	all, busy := fixtures(t, s, anyKey), fixtures(t, s, anyKey)
 	var held []signalbox.Lease
-	var crowds []*crowd
+	var crowds []*workload
 	for i, w := range all {
 		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life))))
 		busy[i].rename("busy", anyKey)
@@ -272,14 +272,14 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 		o := <-told[i]
 		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, now)
-		w.book.mustBeTrue(t)
+		w.holders.mustBeTrue(t)
 		busy[i].awaitTurns(50)
 		crowds[i].end()
-		longest, after := busy[i].book.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, busy[i].book.mustShowLater(t))
+		longest, after := busy[i].holders.pause(fault)
+		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, busy[i].holders.mustShowLater(t))
 	}
 	for _, w := range all {
-		w.mustHear()
+		w.mustReceive()
 	}
 	for i, w := range all {
 		w.mustRest()
@@ -293,11 +293,11 @@ func TestWhatAnOldPrimaryGrantsIsReportedLost(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	old := s.Primary(t)
-	all := worlds(t, s, anyKey)
+	all := fixtures(t, s, anyKey)
 	var strays []*signalbox.Session
 	for _, w := range all {
 		w.mustUnlock(w.mustLock(w.lock(w.session())))
-		strays = append(strays, locktest.Session(t, asTuned{old}))
+		strays = append(strays, locktest.Session(t, tunedTopology{old}))
 	}
 	old.Freeze()
 	s.AwaitFailover(t, old)
@@ -308,14 +308,14 @@ func TestWhatAnOldPrimaryGrantsIsReportedLost(t *testing.T) {
 	old.Thaw()
 	locktest.Together(t, len(all), func(i int) error {
 		w := all[i]
-		before := w.book.last()
+		before := w.holders.last()
 		lease, err := w.lock(strays[i], signalbox.WithRenewedLease(life)).TryLock(locktest.Context(t))
 		if err != nil {
 			t.Logf("%s: the old primary: %v", w.kind.Name, err)
 			return nil
 		}
-		w.book.enter(lease, before)
-		defer w.book.leave(lease)
+		w.holders.enter(lease, before)
+		defer w.holders.leave(lease)
 		granted := time.Now()
 		redistest.PollUntil(life+redistest.Patience, func() bool { return lease.Err() != nil }) // renewed until the old one knows
 		if !errors.Is(lease.Err(), signalbox.ErrLost) {
@@ -328,7 +328,7 @@ func TestWhatAnOldPrimaryGrantsIsReportedLost(t *testing.T) {
 	for i, w := range all {
 		w.mustUnlock(held[i])
 		w.mustUnlock(w.mustLock(w.lock(w.sessions[0])))
-		t.Logf("%s: %d overlaps", w.kind.Name, w.book.mustShowLater(t))
+		t.Logf("%s: %d overlaps", w.kind.Name, w.holders.mustShowLater(t))
 	}
 	for _, w := range all {
 		w.mustRest()
@@ -342,11 +342,11 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	s := sentinels(t,
 		redistest.WithArgs("--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"))
 	old := s.Primary(t)
-	all := worlds(t, s, anyKey)
+	all := fixtures(t, s, anyKey)
 	var strays []*signalbox.Session
 	for _, w := range all {
 		w.mustUnlock(w.mustLock(w.lock(w.session())))
-		strays = append(strays, locktest.Session(t, asTuned{old}))
+		strays = append(strays, locktest.Session(t, tunedTopology{old}))
 	}
 	fault := time.Now()
 	old.Freeze()
@@ -374,12 +374,12 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	old.Thaw()
 	locktest.Together(t, len(all), func(i int) error {
 		w := all[i]
-		before := w.book.last()
+		before := w.holders.last()
 		lease, err := w.lock(strays[i]).TryLock(locktest.Context(t))
 		t.Logf("%s: the old primary: %v", w.kind.Name, err)
 		if err == nil {
-			w.book.enter(lease, before)
-			w.book.leave(lease)
+			w.holders.enter(lease, before)
+			w.holders.leave(lease)
 			_ = lease.Unlock()
 		}
 		return nil
@@ -387,7 +387,7 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	for i, w := range all {
 		require.NoError(t, <-waiting[i])
 		t.Logf("%s: granted again %v after the old primary went on", w.kind.Name, time.Since(thawed))
-		w.book.mustBeTrue(t)
+		w.holders.mustBeTrue(t)
 	}
 	for _, w := range all {
 		w.mustRest()

@@ -18,7 +18,7 @@ func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 	more := locktest.Soak(t)
 	c := cluster(t)
 	slot := slotOf(t, c)
-	all := worlds(t, c, anyKey)
+	all := fixtures(t, c, anyKey)
 	crowds := loadAll(all)
 	for more() {
 		moved := slot(all[rand.IntN(len(all))].key())
@@ -54,7 +54,7 @@ func TestSoakSentinelsThatSwitchAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	more := locktest.Soak(t)
 	s := sentinels(t)
-	all := worlds(t, s, anyKey)
+	all := fixtures(t, s, anyKey)
 	crowds := loadAll(all)
 	for more() {
 		primary := s.Primary(t)
@@ -76,7 +76,7 @@ func TestSoakSentinelsThatSwitchAgainAndAgain(t *testing.T) {
 	mustEndWell(all, crowds)
 }
 
-func loadAll(all []*world) (crowds []*crowd) {
+func loadAll(all []*fixture) (crowds []*workload) {
 	for _, w := range all {
 		crowds = append(crowds, w.load())
 	}
@@ -84,19 +84,19 @@ func loadAll(all []*world) (crowds []*crowd) {
 }
 
 // mustContinue requires that clients make progress, and that no token was too small.
-func mustContinue(all []*world) {
+func mustContinue(all []*fixture) {
 	for _, w := range all {
 		w.awaitTurns(50)
-		w.book.mustShowLater(w.T)
+		w.holders.mustShowLater(w.T)
 	}
 }
 
 // mustEndWell ends the crowds, and requires that all is well and nothing is left.
-func mustEndWell(all []*world, crowds []*crowd) {
+func mustEndWell(all []*fixture, crowds []*workload) {
 	for i, w := range all {
 		crowds[i].end()
-		w.Logf("%s: %d turns, %d overlaps", w.kind.Name, w.book.len(), w.book.mustShowLater(w.T))
-		w.mustHear()
+		w.Logf("%s: %d turns, %d overlaps", w.kind.Name, w.holders.len(), w.holders.mustShowLater(w.T))
+		w.mustReceive()
 	}
 	for _, w := range all {
 		w.mustRest()

@@ -48,10 +48,10 @@ func sentinels(t *testing.T, opts ...redistest.Option) *redistest.Sentinel {
 }
 
 // asTuned gives clients of a topology what Tune sets, and nothing else.
-type asTuned struct{ redistest.Topology }
+type tunedTopology struct{ redistest.Topology }
 
 // Client implements what locktest.Session asks for.
-func (a asTuned) Client(tb testing.TB, _ func(*rueidis.ClientOption)) rueidis.Client {
+func (a tunedTopology) Client(tb testing.TB, _ func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return a.Topology.Client(tb, func(o *rueidis.ClientOption) {
 		o.Sentinel.TopologyRefreshInterval = 0
@@ -60,25 +60,25 @@ func (a asTuned) Client(tb testing.TB, _ func(*rueidis.ClientOption)) rueidis.Cl
 }
 
 // world is one primitive, and one of its locks, while servers fail.
-type world struct {
+type fixture struct {
 	*testing.T
 
-	topology redistest.Topology
-	kind     locktest.Primitive
-	name     string
-	book     *book
-	strict   bool              // nothing can be lost
-	stopped  *redistest.Server // it is frozen, and must not be asked; nil where none is
-	sessions []*signalbox.Session
-	ear      *signalbox.Session // one that listened through the fault; nil where none did
+	topology   redistest.Topology
+	kind       locktest.Primitive
+	name       string
+	holders    *holderLog
+	strict     bool              // nothing can be lost
+	stopped    *redistest.Server // it is frozen, and must not be asked; nil where none is
+	sessions   []*signalbox.Session
+	subscriber *signalbox.Session // one that listened through the fault; nil where none did
 }
 
 // worlds returns one for every primitive. Their names are those among many that good likes.
-func worlds(t *testing.T, top redistest.Topology, good func(key string) bool) []*world {
+func fixtures(t *testing.T, top redistest.Topology, good func(key string) bool) []*fixture {
 	t.Helper()
-	var all []*world
+	var all []*fixture
 	for _, kind := range locktest.Primitives() {
-		w := &world{T: t, topology: top, kind: kind, book: newBook()}
+		w := &fixture{T: t, topology: top, kind: kind, holders: newHolderLog()}
 		for n := 0; w.name == "" || !good(w.key()); n++ {
 			w.name = fmt.Sprint(t.Name(), " ", kind.Name, " ", n)
 		}
@@ -91,7 +91,7 @@ func worlds(t *testing.T, top redistest.Topology, good func(key string) bool) []
 func anyKey(string) bool { return true }
 
 // rename gives the world a lock of another name that good likes.
-func (w *world) rename(name string, good func(key string) bool) {
+func (w *fixture) rename(name string, good func(key string) bool) {
 	base := w.name
 	for n := 0; w.name == base || !good(w.key()); n++ {
 		w.name = fmt.Sprint(base, " ", name, " ", n)
@@ -99,41 +99,41 @@ func (w *world) rename(name string, good func(key string) bool) {
 }
 
 // key returns the key that names the holder of the world's lock.
-func (w *world) key() string { return w.kind.Key(w.name) }
+func (w *fixture) key() string { return w.kind.Key(w.name) }
 
 // session returns a session with a client of its own, as another process would have it.
-func (w *world) session() *signalbox.Session {
+func (w *fixture) session() *signalbox.Session {
 	w.Helper()
-	s := locktest.Session(w.T, asTuned{w.topology})
+	s := locktest.Session(w.T, tunedTopology{w.topology})
 	w.sessions = append(w.sessions, s)
 	return s
 }
 
 // lock returns the world's lock, as a session sees it.
-func (w *world) lock(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
+func (w *fixture) lock(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
 	return w.kind.New(s, w.name, options...)
 }
 
 // mustLock locks, and fails the test if that does not succeed.
-func (w *world) mustLock(l locktest.Lock) signalbox.Lease {
+func (w *fixture) mustLock(l locktest.Lock) signalbox.Lease {
 	w.Helper()
-	before := w.book.last()
+	before := w.holders.last()
 	lease, err := l.Lock(locktest.Context(w))
 	require.NoError(w, err, w.kind.Name)
-	w.book.enter(lease, before)
+	w.holders.enter(lease, before)
 	return lease
 }
 
 // mustUnlock gives a lease back that nothing was to take away.
-func (w *world) mustUnlock(lease signalbox.Lease) {
+func (w *fixture) mustUnlock(lease signalbox.Lease) {
 	w.Helper()
-	w.book.leave(lease)
+	w.holders.leave(lease)
 	w.mustRelease(lease)
 }
 
 // mustRelease unlocks a lease, and fails the test if the lease has ended. An Unlock without a reply within
 // its second continues in the background, and a waiter, or mustRest, finds out whether it succeeded.
-func (w *world) mustRelease(lease signalbox.Lease) {
+func (w *fixture) mustRelease(lease signalbox.Lease) {
 	w.Helper()
 	require.NoError(w, release(lease), w.kind.Name)
 }
@@ -150,19 +150,19 @@ func release(lease signalbox.Lease) error {
 }
 
 // pass waits for the lock and gives it back at once.
-func (w *world) pass(ctx context.Context, l locktest.Lock) error {
-	before := w.book.last()
+func (w *fixture) pass(ctx context.Context, l locktest.Lock) error {
+	before := w.holders.last()
 	lease, err := l.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	w.book.enter(lease, before)
-	w.book.leave(lease)
+	w.holders.enter(lease, before)
+	w.holders.leave(lease)
 	return release(lease)
 }
 
 // alive returns the servers that have data and reply.
-func (w *world) alive() (alive []*redistest.Server) {
+func (w *fixture) alive() (alive []*redistest.Server) {
 	for _, s := range w.topology.Servers() {
 		if s == w.stopped {
 			continue
@@ -177,13 +177,13 @@ func (w *world) alive() (alive []*redistest.Server) {
 }
 
 // pattern matches the keys and channels of the world's lock.
-func (w *world) pattern() string {
+func (w *fixture) pattern() string {
 	base := strings.TrimSuffix(locktest.Key(w.name), "lock")
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(base) + "*"
 }
 
 // knows reports whether a session is in a key of the lock, on any server that replies.
-func (w *world) knows(s *signalbox.Session) bool {
+func (w *fixture) knows(s *signalbox.Session) bool {
 	id := (*session.Handle)(s).Session().ID()
 	for _, server := range w.alive() {
 		keys, _ := server.Do("KEYS", w.pattern())
@@ -199,7 +199,7 @@ func (w *world) knows(s *signalbox.Session) bool {
 
 // held reports whether a server says that the lock is held: by a value, or by a member with an end for each
 // hold.
-func (w *world) held(s *redistest.Server) bool {
+func (w *fixture) held(s *redistest.Server) bool {
 	value, err := s.Do("GET", w.key())
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
 		holds, err := s.Do("ZCOUNT", w.key(), fmt.Sprintf("(%d", time.Now().UnixMicro()), "+inf")
@@ -210,7 +210,7 @@ func (w *world) held(s *redistest.Server) bool {
 }
 
 // immortal returns the keys of the lock that have no end, on any server that replies.
-func (w *world) immortal() (left []string) {
+func (w *fixture) immortal() (left []string) {
 	for _, server := range w.alive() {
 		keys, _ := server.Do("KEYS", w.pattern())
 		list, _ := keys.([]any)
@@ -224,7 +224,7 @@ func (w *world) immortal() (left []string) {
 }
 
 // listeners returns the channels of the lock that have a listener, by server.
-func (w *world) listeners() (all []string) {
+func (w *fixture) listeners() (all []string) {
 	for _, server := range w.alive() {
 		all = append(all, w.listenersAt(server)...)
 	}
@@ -232,7 +232,7 @@ func (w *world) listeners() (all []string) {
 }
 
 // listenersAt returns the channels of the lock that have a listener at a server.
-func (w *world) listenersAt(server *redistest.Server) (all []string) {
+func (w *fixture) listenersAt(server *redistest.Server) (all []string) {
 	for _, ask := range []string{"CHANNELS", "SHARDCHANNELS"} {
 		for _, pattern := range []string{w.pattern(), names.DefaultPrefix + "grants:*"} {
 			reply, _ := server.Do("PUBSUB", ask, pattern)
@@ -247,7 +247,7 @@ func (w *world) listenersAt(server *redistest.Server) (all []string) {
 
 // mustRest requires that everything is released and given up in the end: by the sessions and on the servers.
 // P4, P7.
-func (w *world) mustRest() {
+func (w *fixture) mustRest() {
 	w.Helper()
 	for i, s := range w.sessions {
 		redistest.Await(w, fmt.Sprint(w.kind.Name, ": rest in session ", i), func() bool {
@@ -272,10 +272,10 @@ func (w *world) mustRest() {
 // mustHear requires that waiters are woken by messages: a poll wakes them as well, but only after most of a second. A stall of
 // the machine makes a round slow, and messages that are lost make most of them slow. Best soon after others waited: a session that
 // listened through a fault is asked to wait while its channel lingers, and does not subscribe anew. P6.
-func (w *world) mustHear() {
+func (w *fixture) mustReceive() {
 	w.Helper()
 	const rounds = 8 // that are quick, before as many are slow
-	mine, theirs := w.session(), w.ear
+	mine, theirs := w.session(), w.subscriber
 	if theirs == nil {
 		theirs = w.session()
 	}
@@ -286,7 +286,7 @@ func (w *world) mustHear() {
 		go func() { woken <- w.pass(ctx, w.lock(theirs)) }()
 		redistest.Await(w, w.kind.Name+": a waiter that the server knows of", func() bool { return w.knows(theirs) })
 		released := time.Now()
-		w.book.leave(held)
+		w.holders.leave(held)
 		require.NoError(w, release(held), w.kind.Name)
 		require.NoError(w, <-woken, "%s: after %v", w.kind.Name, time.Since(released))
 		if time.Since(released) < time.Second/2 {

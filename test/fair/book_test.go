@@ -18,7 +18,7 @@ import (
 )
 
 // book has the notes of the holders of a lock.
-type book struct {
+type holderLog struct {
 	client rueidis.Client
 	name   string // of the lock
 }
@@ -76,11 +76,11 @@ end
 redis.call('HINCRBY', book, 'notes', 1)
 return tonumber(redis.call('HGET', book, 'followed') or 0)`
 
-func (b *book) key() string { return "book:" + locktest.Key(b.name) }
+func (b *holderLog) key() string { return "book:" + locktest.Key(b.name) }
 
 // note makes the holder's note. It is an error if the caller does not hold the lock although its lease is
 // still good after the note. What the server cannot do at the moment is repeated until ctx ends.
-func (b *book) note(ctx context.Context, lease signalbox.Lease) (followed int64, err error) {
+func (b *holderLog) note(ctx context.Context, lease signalbox.Lease) (followed int64, err error) {
 	keys := locktest.Keys(b.name)
 	for {
 		followed, err = b.client.Do(ctx, b.client.B().Eval().Script(note).Numkeys(4).
@@ -97,11 +97,11 @@ func (b *book) note(ctx context.Context, lease signalbox.Lease) (followed int64,
 }
 
 // account is what a book has counted.
-type account struct {
-	notes, followed, passed, left, stalled, fallen, sunk, intruders int64
+type tally struct {
+	notes, followed, passed, left, stalled, fallenTokens, sunkTokens, intruders int64
 }
 
-func (b *book) account(tb testing.TB) account {
+func (b *holderLog) tally(tb testing.TB) tally {
 	tb.Helper()
 	counts, err := b.client.Do(context.Background(), b.client.B().Hgetall().Key(b.key()).Build()).AsStrMap()
 	require.NoError(tb, err)
@@ -109,26 +109,26 @@ func (b *book) account(tb testing.TB) account {
 		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 if it was never counted
 		return n
 	}
-	return account{
+	return tally{
 		of("notes"), of("followed"), of("passed"), of("left"), of("stalled"), of("fallen"), of("sunk"), of("intruders"),
 	}
 }
 
 // inOrder fails the test if a living waiter was passed over, and if fewer than enough notes say anything
 // because the queue was not empty.
-func (b *book) inOrder(tb testing.TB, enough int64) account {
+func (b *holderLog) inOrder(tb testing.TB, enough int64) tally {
 	tb.Helper()
-	a := b.account(tb)
+	a := b.tally(tb)
 	tb.Logf("%s: %+v", b.name, a)
 	require.Zero(tb, a.passed, "a living waiter was passed over: %+v", a)
-	require.Zero(tb, a.fallen, "a token fell: %+v", a)
-	require.Zero(tb, a.sunk, "a ticket came before the head of the queue: %+v", a)
+	require.Zero(tb, a.fallenTokens, "a token fell: %+v", a)
+	require.Zero(tb, a.sunkTokens, "a ticket came before the head of the queue: %+v", a)
 	require.GreaterOrEqual(tb, a.followed, enough, "too few were queued: %+v", a)
 	return a
 }
 
 // faultless is inOrder for a run without faults: no waiter and no holder was lost in any way.
-func (b *book) faultless(tb testing.TB, enough int64) account {
+func (b *holderLog) faultless(tb testing.TB, enough int64) tally {
 	tb.Helper()
 	a := b.inOrder(tb, enough)
 	require.Zero(tb, a.left, "a waiter lost its ticket: %+v", a)

@@ -19,23 +19,23 @@ func TestCrowdContinuesThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are stopped and killed, and others wait for what the server keeps for them")
 	left := 4
-	newWorld(t).strikes(t, func() bool { left--; return left >= 0 })
+	newFixture(t).strikes(t, func() bool { left--; return left >= 0 })
 }
 
 func TestSoakCrowdContinuesThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	more := locktest.Soak(t)
-	newWorld(t).strikes(t, more)
+	newFixture(t).strikes(t, more)
 }
 
 // strikes stops or kills one process of a crowd after the other, and requires that the others continue.
-func (w *world) strikes(t *testing.T, more func() bool) {
+func (w *fixture) strikes(t *testing.T, more func() bool) {
 	t.Helper()
 	// A process that is killed mostly has a hold of one life. If it found the lock free, or its hold was
 	// renewed, it has the hold for a lease, and that must not last longer than others may have to wait.
 	const name, processes, endless, leased = "struck", 4, 1 << 40, 2 * life
-	notes := w.book(t, name)
+	notes := w.openLog(t, name)
 	begin := func() *redistest.Process {
-		p := w.start(t, "crowd", order{name: name, sessions: 2, users: 4, goal: endless, lease: leased})
+		p := w.start(t, "crowd", workOrder{name: name, sessions: 2, users: 4, goal: endless, lease: leased})
 		says(t, p, redistest.Patience, "began") // a process that is stopped during its Dial fails
 		return p
 	}
@@ -47,8 +47,8 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 	}
 	var slowest time.Duration
 	continues := func() {
-		before, begun := notes.account(t).notes, time.Now()
-		redistest.AwaitFor(t, bound, "the others continue", func() bool { return notes.account(t).notes >= before+100 })
+		before, begun := notes.tally(t).notes, time.Now()
+		redistest.AwaitFor(t, bound, "the others continue", func() bool { return notes.tally(t).notes >= before+100 })
 		slowest = max(slowest, time.Since(begun))
 	}
 	continues()
@@ -71,14 +71,14 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 		continues()
 		stops++
 	}
-	a := notes.account(t)
+	a := notes.tally(t)
 	for _, p := range all {
 		p.Kill()
 		require.Empty(t, p.Failures())
 	}
 	t.Logf("%d killed, %d stopped, the others had the lock 100 times after %v at most: %+v",
 		kills, stops, slowest.Round(time.Millisecond), a)
-	require.Zero(t, a.fallen)
-	require.Zero(t, a.sunk)
+	require.Zero(t, a.fallenTokens)
+	require.Zero(t, a.sunkTokens)
 	w.view.NoImmortals(t)
 }

@@ -36,7 +36,7 @@ const (
 )
 
 // order is what a child is asked to do.
-type order struct {
+type workOrder struct {
 	name            string // of the lock
 	sessions, users int
 	goal            int64
@@ -45,7 +45,7 @@ type order struct {
 }
 
 // start runs a child that uses the server.
-func (w *world) start(t *testing.T, child string, o order) *redistest.Process {
+func (w *fixture) start(t *testing.T, child string, o workOrder) *redistest.Process {
 	t.Helper()
 	const patient = "?dial_timeout=20s&write_timeout=20s" // a server may be silent on a busy machine
 	return redistest.Child(t, child, urlEnv+"="+w.server.URL()+patient, nameEnv+"="+o.name,
@@ -95,13 +95,13 @@ func open() []*signalbox.Session {
 }
 
 // openBook opens the book of a child.
-func openBook() *book {
+func openHolderLog() *holderLog {
 	options, err := rueidis.ParseURL(os.Getenv(urlEnv))
 	must(err)
 	locktest.Steady(&options)
 	client, err := rueidis.NewClient(options)
 	must(err)
-	return &book{client, os.Getenv(nameEnv)}
+	return &holderLog{client, os.Getenv(nameEnv)}
 }
 
 // together runs the users of each session and waits for them.
@@ -121,7 +121,7 @@ func together(sessions []*signalbox.Session, use func(user int, lock *fair.Lock)
 // runCrowd acquires the lock, makes a note and releases the lock, again and again, until the first in the
 // queue was next as often as asked. It reports its begin and its end.
 func runCrowd(_ io.Reader, stdout io.Writer) {
-	sessions, notes, goal := open(), openBook(), int64(number(goalEnv))
+	sessions, notes, goal := open(), openHolderLog(), int64(number(goalEnv))
 	defer notes.client.Close()
 	fmt.Fprintln(stdout, "began")
 	together(sessions, func(_ int, lock *fair.Lock) {
@@ -131,7 +131,7 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 }
 
 // fill makes one note after the other until the first in the queue was next goal times.
-func (b *book) fill(ctx context.Context, lock *fair.Lock, goal int64) error {
+func (b *holderLog) fill(ctx context.Context, lock *fair.Lock, goal int64) error {
 	for {
 		n, err := b.turn(ctx, lock)
 		if err != nil || n >= goal {
@@ -141,7 +141,7 @@ func (b *book) fill(ctx context.Context, lock *fair.Lock, goal int64) error {
 }
 
 // turn has the lock once.
-func (b *book) turn(ctx context.Context, lock *fair.Lock) (followed int64, err error) {
+func (b *holderLog) turn(ctx context.Context, lock *fair.Lock) (followed int64, err error) {
 	lease, err := lock.Lock(ctx)
 	if err != nil {
 		return 0, err

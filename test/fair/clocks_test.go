@@ -14,12 +14,12 @@ import (
 func TestWrongWallClocksChangeNothing(t *testing.T) {
 	t.Parallel()
 	const name, goal = "clocks", 200
-	w := newWorld(t)
+	w := newFixture(t)
 	var crowd []*redistest.Process
 	for _, skew := range []time.Duration{-20 * time.Minute, 0, 20 * time.Minute} {
-		crowd = append(crowd, w.start(t, "crowd", order{name: name, sessions: 1, users: 4, goal: goal, skew: skew}))
+		crowd = append(crowd, w.start(t, "crowd", workOrder{name: name, sessions: 1, users: 4, goal: goal, skew: skew}))
 	}
 	w.ended(t, crowd, limit)
-	w.book(t, name).faultless(t, goal)
+	w.openLog(t, name).faultless(t, goal)
 	w.nothingLeft(t)
 }

@@ -35,22 +35,22 @@ func TestSoakOrderIsKeptWhileTheSlotIsMoved(t *testing.T) { //nolint:paralleltes
 }
 
 // town is a cluster and one lock in it.
-type town struct {
+type clusterLock struct {
 	cluster *redistest.Cluster
-	notes   *book
+	notes   *holderLog
 	slot    int
 }
 
-func newCluster(t *testing.T) *town {
+func newCluster(t *testing.T) *clusterLock {
 	t.Helper()
 	const name = "moved"
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	return &town{c, &book{c.Client(t, locktest.Steady), name}, c.Slot(t, locktest.Key(name))}
+	return &clusterLock{c, &holderLog{c.Client(t, locktest.Steady), name}, c.Slot(t, locktest.Key(name))}
 }
 
 // moves makes many goroutines use the lock while its slot is moved, in one step and in many, with the keys
 // apart for a while.
-func (c *town) moves(t *testing.T, more func() bool) {
+func (c *clusterLock) moves(t *testing.T, more func() bool) {
 	t.Helper()
 	over, end := context.WithCancel(context.Background())
 	const sessions, users = 4, 4
@@ -106,7 +106,7 @@ func (c *town) moves(t *testing.T, more func() bool) {
 // movesInSteps moves the slot so that the keys are on two nodes for longer than a life lasts without a
 // heartbeat, and a lease without a renewal. The holder keeps its lease meanwhile. It releases the lock
 // while the keys are apart, or later.
-func (c *town) movesInSteps(t *testing.T, to *redistest.Server, early bool) { //nolint:revive // a case, no mode
+func (c *clusterLock) movesInSteps(t *testing.T, to *redistest.Server, early bool) { //nolint:revive // a case, no mode
 	t.Helper()
 	held, err := fair.New(locktest.Session(t, c.cluster), c.notes.name, signalbox.WithRenewedLease(2*life-time.Second)).Lock(locktest.Context(t))
 	require.NoError(t, err)
@@ -128,7 +128,7 @@ func (c *town) movesInSteps(t *testing.T, to *redistest.Server, early bool) { //
 }
 
 // elsewhere returns a primary that does not have the slot.
-func (c *town) elsewhere(t *testing.T) *redistest.Server {
+func (c *clusterLock) elsewhere(t *testing.T) *redistest.Server {
 	t.Helper()
 	owner := c.cluster.Owner(t, c.slot)
 	for _, node := range c.cluster.Servers()[:3] {

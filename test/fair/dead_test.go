@@ -26,18 +26,18 @@ func granted(lease signalbox.Lease) time.Time {
 func TestKilledWaitersDelayTheNextByOneLifeTogether(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are killed that count as living for three seconds")
-	newWorld(t).killWaiters(t, 20)
+	newFixture(t).killWaiters(t, 20)
 }
 
 // killWaiters queues k sessions before one that lives, kills them, and releases the lock.
-func (w *world) killWaiters(t *testing.T, k int) {
+func (w *fixture) killWaiters(t *testing.T, k int) {
 	t.Helper()
 	const name = "killed"
 	held := w.hold(t, name)
 	var doomed []*redistest.Process
 	for left := k; left > 0; {
 		n := min(left, max(k/4, 1))
-		doomed = append(doomed, w.start(t, "queue", order{name: name, sessions: n, users: 1}))
+		doomed = append(doomed, w.start(t, "queue", workOrder{name: name, sessions: n, users: 1}))
 		left -= n
 	}
 	w.waiting(t, name, k)
@@ -66,9 +66,9 @@ func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 	for name, late := range map[string]bool{"ComesBackSoon": false, "ComesBackLate": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			held := w.hold(t, name)
-			p := w.start(t, "queue", order{name: name, sessions: 1, users: 1})
+			p := w.start(t, "queue", workOrder{name: name, sessions: 1, users: 1})
 			w.waiting(t, name, 1)
 			p.Freeze()
 			w.awaitFirst(t, name, dead)
@@ -121,7 +121,7 @@ func childGets(t *testing.T, p *redistest.Process) (token uint64) {
 }
 
 // awaitFirst waits until the first in the queue counts as living, or as dead.
-func (w *world) awaitFirst(t *testing.T, name, what string) {
+func (w *fixture) awaitFirst(t *testing.T, name, what string) {
 	t.Helper()
 	lock := fair.New(w.waiter, name)
 	redistest.Await(t, "the head of the queue counts as "+what, func() bool {
@@ -137,7 +137,7 @@ func (w *world) awaitFirst(t *testing.T, name, what string) {
 const living, dead = "living", "dead"
 
 // awaitLost waits until a dead waiter has lost its ticket, which another session has to remove.
-func (w *world) awaitLost(t *testing.T, name string) {
+func (w *fixture) awaitLost(t *testing.T, name string) {
 	t.Helper()
 	lock := fair.New(w.waiter, name)
 	redistest.AwaitFor(t, limit, "the dead waiter has lost its ticket", func() bool {
@@ -153,10 +153,10 @@ func (w *world) awaitLost(t *testing.T, name string) {
 func TestWaiterThatWasStoppedAsItWasGrantedGetsTheLockLater(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process that is stopped outlasts what the server keeps for it")
-	w := newWorld(t)
+	w := newFixture(t)
 	const name = "stopped"
 	held := w.hold(t, name)
-	p := w.start(t, "queue", order{name: name, sessions: 1, users: 1})
+	p := w.start(t, "queue", workOrder{name: name, sessions: 1, users: 1})
 	w.waiting(t, name, 1)
 	other := w.asks(t, w.waiter, name, 2)
 	p.Freeze()
@@ -177,10 +177,10 @@ func TestWaiterThatWasStoppedAsItWasGrantedGetsTheLockLater(t *testing.T) {
 func TestAStoppedHolderLearnsOfItsLossAndSparesTheNext(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process that is stopped outlasts what the server keeps for it")
-	w := newWorld(t)
+	w := newFixture(t)
 	const name = "paused"
 	held := w.hold(t, name)
-	p := w.start(t, "queue", order{name: name, sessions: 1, users: 1})
+	p := w.start(t, "queue", workOrder{name: name, sessions: 1, users: 1})
 	w.waiting(t, name, 1)
 	require.NoError(t, held.Unlock())
 	says(t, p, redistest.Patience, "began")

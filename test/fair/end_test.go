@@ -18,17 +18,17 @@ import (
 // then, and whatever ended it; the next holder is left alone.
 func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, w *world){
+	for name, end := range map[string]func(t *testing.T, w *fixture){
 		"Expired": nil,
-		"Deleted": func(t *testing.T, w *world) {
+		"Deleted": func(t *testing.T, w *fixture) {
 			t.Helper()
 			w.server.MustDo(t, "DEL", locktest.Key("Deleted"))
 		},
-		"Flushed": func(t *testing.T, w *world) {
+		"Flushed": func(t *testing.T, w *fixture) {
 			t.Helper()
 			w.server.MustDo(t, "FLUSHALL")
 		},
-		"Restarted": func(t *testing.T, w *world) {
+		"Restarted": func(t *testing.T, w *fixture) {
 			t.Helper()
 			w.server.Restart()
 			redistest.Await(t, "a new connection", func() bool {
@@ -39,7 +39,7 @@ func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			option := signalbox.WithRenewedLease(6 * time.Second)
 			if end == nil {
 				option = signalbox.WithFixedLease(100 * time.Millisecond)
@@ -60,7 +60,7 @@ func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 // P8: only the lease unlocks, once.
 func TestUnlockOfWhatIsNotHeldIsErrNotHeld(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const name = "mine"
 	lease := w.hold(t, name)
 	require.NoError(t, lease.Unlock())

@@ -16,16 +16,16 @@ import (
 // then, and no later one.
 func TestLostGrantIsFoundByAPoll(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(t *testing.T, w *world, p *redistest.Proxy){
-		"SubscriptionKilled": func(t *testing.T, w *world, _ *redistest.Proxy) {
+	for name, lose := range map[string]func(t *testing.T, w *fixture, p *redistest.Proxy){
+		"SubscriptionKilled": func(t *testing.T, w *fixture, _ *redistest.Proxy) {
 			t.Helper()
 			w.server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		},
-		"ConnectionsCut": func(_ *testing.T, _ *world, p *redistest.Proxy) { p.CutAll() },
+		"ConnectionsCut": func(_ *testing.T, _ *fixture, p *redistest.Proxy) { p.CutAll() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			proxy := redistest.NewProxy(t, w.server.Addr())
 			proxy.SetMatch(locktest.RunsScript(scripts.LockPoll))
 			held := w.hold(t, name)

@@ -15,7 +15,7 @@ import (
 // Order: over many processes and goroutines the lock goes to the first in the queue, every time.
 func TestLockIsGrantedInTheOrderOfTheQueue(t *testing.T) {
 	t.Parallel()
-	newWorld(t).drawsCrowd(t, "order", 1_000)
+	newFixture(t).drawsCrowd(t, "order", 1_000)
 }
 
 func TestSoakLockIsGrantedInTheOrderOfTheQueue(t *testing.T) { //nolint:paralleltest // has the machine to itself
@@ -23,7 +23,7 @@ func TestSoakLockIsGrantedInTheOrderOfTheQueue(t *testing.T) { //nolint:parallel
 	const goal = 10_000
 	begun, all := time.Now(), int64(0)
 	for more() {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.drawsCrowd(t, "order", goal)
 		all += goal
 	}
@@ -32,22 +32,22 @@ func TestSoakLockIsGrantedInTheOrderOfTheQueue(t *testing.T) { //nolint:parallel
 
 // drawsCrowd makes three processes with two sessions each use a lock until it was granted goal times to the
 // head of the queue. It fails the test if the lock was once granted out of order.
-func (w *world) drawsCrowd(t *testing.T, name string, goal int64) {
+func (w *fixture) drawsCrowd(t *testing.T, name string, goal int64) {
 	t.Helper()
 	begun := time.Now()
 	crowd := make([]*redistest.Process, 3)
 	for i := range crowd {
-		crowd[i] = w.start(t, "crowd", order{name: name, sessions: 2, users: 8, goal: goal})
+		crowd[i] = w.start(t, "crowd", workOrder{name: name, sessions: 2, users: 8, goal: goal})
 	}
 	w.ended(t, crowd, time.Duration(goal)*10*time.Millisecond+limit)
 	took := time.Since(begun)
 	t.Logf("%d grants in %v, %.0f a second", goal, took.Round(time.Millisecond), float64(goal)/took.Seconds())
-	w.book(t, name).faultless(t, goal)
+	w.openLog(t, name).faultless(t, goal)
 	w.nothingLeft(t)
 }
 
 // ended waits until a crowd is done.
-func (w *world) ended(t *testing.T, crowd []*redistest.Process, within time.Duration) {
+func (w *fixture) ended(t *testing.T, crowd []*redistest.Process, within time.Duration) {
 	t.Helper()
 	for _, p := range crowd {
 		says(t, p, within, "began")
@@ -59,24 +59,24 @@ func (w *world) ended(t *testing.T, crowd []*redistest.Process, within time.Dura
 // Order: the tickets of one moment, however many, drain in order.
 func TestManyWaitersDrainInOrder(t *testing.T) {
 	t.Parallel()
-	newWorld(t).drains(t, 3, 100)
+	newFixture(t).drains(t, 3, 100)
 }
 
 func TestSoakManyWaitersDrainInOrder(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	for more := locktest.Soak(t); more(); {
-		newWorld(t).drains(t, 10, 1000)
+		newFixture(t).drains(t, 10, 1000)
 	}
 }
 
 // drains makes processes with so many goroutines each queue for one lock, which is held until all wait, and
 // then hold it once.
-func (w *world) drains(t *testing.T, processes, users int) {
+func (w *fixture) drains(t *testing.T, processes, users int) {
 	t.Helper()
 	const name = "drain"
-	held, notes := w.hold(t, name), w.book(t, name)
+	held, notes := w.hold(t, name), w.openLog(t, name)
 	crowd := make([]*redistest.Process, processes)
 	for i := range crowd {
-		crowd[i] = w.start(t, "crowd", order{name: name, sessions: 1, users: users})
+		crowd[i] = w.start(t, "crowd", workOrder{name: name, sessions: 1, users: users})
 	}
 	redistest.AwaitFor(t, limit, "all are queued", func() bool { return w.view.Waiting(name) == processes*users })
 	_, err := notes.note(t.Context(), held) // says who is first

@@ -20,7 +20,7 @@ import (
 // away for longer than a lease is in TestServerThatComesBackEmptyServesAllFairWaiters, in virtual time.
 func TestRestartedServerServesAllWaiters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const name = "restarted"
 	const sessions, waiters = 5, 25
 	held := w.hold(t, name, signalbox.WithRenewedLease(6*time.Second))
@@ -70,9 +70,9 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 
 // disturbed makes six sessions use a lock, goal times in the order of the queue, while disturb runs again
 // and again. It fails the test if a living waiter was passed over.
-func (w *world) disturbed(t *testing.T, name string, goal int64, disturb func() error) account {
+func (w *fixture) disturbed(t *testing.T, name string, goal int64, disturb func() error) tally {
 	t.Helper()
-	notes := w.book(t, name)
+	notes := w.openLog(t, name)
 	ctx, cancel := context.WithCancel(long(t))
 	defer cancel()
 	var disturber sync.WaitGroup
@@ -109,7 +109,7 @@ func (w *world) disturbed(t *testing.T, name string, goal int64, disturb func() 
 // P6, P10: a server that forgets its scripts again and again keeps the order and every hold.
 func TestOrderIsKeptThoughTheScriptsAreForgotten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	client := w.server.Client(t, locktest.Steady)
 	a := w.disturbed(t, "forgotten", 50, func() error {
 		return client.Do(context.Background(), client.B().ScriptFlush().Build()).Error()

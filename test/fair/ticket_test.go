@@ -21,7 +21,7 @@ const enterArgs = 6
 // sign of life.
 func TestTicketComesWithASignOfLife(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const name = "sign"
 	held := w.hold(t, name)
 	proxy := redistest.NewProxy(t, w.server.Addr())
@@ -50,7 +50,7 @@ func TestTicketComesWithASignOfLife(t *testing.T) {
 // sent a moment ago.
 func TestAQueueHasAnEndFromItsFirstTicketOn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const name = "end"
 	held := w.hold(t, name)
 	keys := locktest.Keys(name)

@@ -27,27 +27,27 @@ const (
 )
 
 // world is a server with sessions without faults.
-type world struct {
+type fixture struct {
 	server *redistest.Server
 	holder *signalbox.Session
 	waiter *signalbox.Session
 	view   *locktest.View
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	server := redistest.Start(t)
 	redistest.LoadScripts(t, server)
-	return &world{server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
+	return &fixture{server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
 }
 
-func (w *world) book(t *testing.T, name string) *book {
+func (w *fixture) openLog(t *testing.T, name string) *holderLog {
 	t.Helper()
-	return &book{w.server.Client(t, locktest.Steady), name}
+	return &holderLog{w.server.Client(t, locktest.Steady), name}
 }
 
 // hold acquires a lock for the holder.
-func (w *world) hold(t *testing.T, name string, options ...signalbox.LockOption) signalbox.Lease {
+func (w *fixture) hold(t *testing.T, name string, options ...signalbox.LockOption) signalbox.Lease {
 	t.Helper()
 	lease, err := fair.New(w.holder, name, options...).Lock(locktest.Context(t))
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func (w *world) hold(t *testing.T, name string, options ...signalbox.LockOption)
 }
 
 // asks makes a session wait for a lock. It returns when the session has a ticket and there are n.
-func (w *world) asks(t *testing.T, s *signalbox.Session, name string, n int) <-chan locktest.Result[signalbox.Lease] {
+func (w *fixture) asks(t *testing.T, s *signalbox.Session, name string, n int) <-chan locktest.Result[signalbox.Lease] {
 	t.Helper()
 	got := begins(t, s, name)
 	w.waiting(t, name, n)
@@ -69,7 +69,7 @@ func begins(t *testing.T, s *signalbox.Session, name string) <-chan locktest.Res
 }
 
 // hear waits until n sessions listen for their grants.
-func (w *world) hear(t *testing.T, n int) {
+func (w *fixture) hear(t *testing.T, n int) {
 	t.Helper()
 	redistest.Await(t, "they hear of grants", func() bool {
 		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
@@ -78,13 +78,13 @@ func (w *world) hear(t *testing.T, n int) {
 }
 
 // waiting waits until there are n tickets.
-func (w *world) waiting(t *testing.T, name string, n int) {
+func (w *fixture) waiting(t *testing.T, name string, n int) {
 	t.Helper()
 	redistest.AwaitFor(t, limit, "they are queued", func() bool { return w.view.Waiting(name) == n })
 }
 
 // nothingLeft fails the test if the lock still has a holder or a waiter after a while.
-func (w *world) nothingLeft(t *testing.T) {
+func (w *fixture) nothingLeft(t *testing.T) {
 	t.Helper()
 	view := locktest.NewView(t, w.server) // a connection that no restart has broken
 	redistest.AwaitFor(t, bound, "no holds and no tickets", func() bool {

@@ -17,7 +17,7 @@ import (
 )
 
 // closing is a session in full use that is closed.
-type closing struct {
+type closingSession struct {
 	session *signalbox.Session
 	began   chan struct{} // one of each user, once it has had a lock
 	ended   chan error
@@ -26,9 +26,9 @@ type closing struct {
 
 const closeUsers = 16
 
-func (w *world) closing(t *testing.T, of *signalbox.Session) *closing {
+func (w *fixture) closing(t *testing.T, of *signalbox.Session) *closingSession {
 	t.Helper()
-	c := &closing{of, make(chan struct{}, closeUsers), make(chan error, closeUsers), make([]signalbox.Lease, closeUsers)}
+	c := &closingSession{of, make(chan struct{}, closeUsers), make(chan error, closeUsers), make([]signalbox.Lease, closeUsers)}
 	// What a Close cannot release in time, on a machine that stalls, expires while the test waits for that.
 	life := signalbox.WithRenewedLease(redistest.Patience / 2)
 	for i := range closeUsers {
@@ -41,7 +41,7 @@ func (w *world) closing(t *testing.T, of *signalbox.Session) *closing {
 }
 
 // use acquires and releases the lock until it gets ErrClosed.
-func (c *closing) use(i int, lock locktest.Lock) error {
+func (c *closingSession) use(i int, lock locktest.Lock) error {
 	for n := 0; ; n++ {
 		lease, err := lock.Lock(context.Background())
 		if errors.Is(err, signalbox.ErrClosed) {
@@ -62,7 +62,7 @@ func (c *closing) use(i int, lock locktest.Lock) error {
 }
 
 // over waits until every user has ended, within limit, and says what their leases must not.
-func (c *closing) over(t *testing.T, limit time.Duration) {
+func (c *closingSession) over(t *testing.T, limit time.Duration) {
 	t.Helper()
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -85,7 +85,7 @@ func TestCloseInFullUseLeavesNothing(t *testing.T) {
 	each(t, closeInFullUse)
 }
 
-func closeInFullUse(t *testing.T, w *world) {
+func closeInFullUse(t *testing.T, w *fixture) {
 	t.Helper()
 	for _, ended := range []bool{false, true} {
 		t.Run(fmt.Sprint("ContextEnded=", ended), func(t *testing.T) {

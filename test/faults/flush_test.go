@@ -20,7 +20,7 @@ import (
 func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	const users, times = 8, 50
-	w := newWorld(t)
+	w := newFixture(t)
 	client := w.server.Client(t, nil)
 	done, flushes := make(chan struct{}), 0
 	var flusher sync.WaitGroup

@@ -21,7 +21,7 @@ func TestWaiterOfAFrozenServerGoesInItsOwnTime(t *testing.T) {
 	each(t, waitFrozen)
 }
 
-func waitFrozen(t *testing.T, w *world) {
+func waitFrozen(t *testing.T, w *fixture) {
 	t.Helper()
 	w.server.Freeze()
 	locktest.Together(t, 8, func(i int) error {

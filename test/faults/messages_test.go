@@ -17,18 +17,18 @@ import (
 )
 
 // queue is one lock with a holder and a waiter elsewhere.
-type queue struct {
+type contendedLock struct {
 	name string
 	held signalbox.Lease
 	got  <-chan locktest.Result[signalbox.Lease]
 }
 
 // queues makes locks that the world's holder holds and the session waits for.
-func (w *world) queues(t *testing.T, waiter *signalbox.Session, options ...signalbox.LockOption) []*queue {
+func (w *fixture) queues(t *testing.T, waiter *signalbox.Session, options ...signalbox.LockOption) []*contendedLock {
 	t.Helper()
-	queues := make([]*queue, 16)
+	queues := make([]*contendedLock, 16)
 	for i := range queues {
-		q := &queue{name: fmt.Sprint("queue/", i)}
+		q := &contendedLock{name: fmt.Sprint("queue/", i)}
 		q.held = locktest.Must(t, reentrant.New(w.holder, q.name, options...).Lock)
 		q.got = locktest.LaterWith(t.Context(), reentrant.New(waiter, q.name).Lock)
 		queues[i] = q
@@ -38,7 +38,7 @@ func (w *world) queues(t *testing.T, waiter *signalbox.Session, options ...signa
 }
 
 // served fails the test if a waiter does not get its lock. A waiter that waited for the end of the key would not.
-func served(t *testing.T, queues []*queue) {
+func served(t *testing.T, queues []*contendedLock) {
 	t.Helper()
 	for _, q := range queues {
 		lease := locktest.MustHave(t, q.got)
@@ -48,7 +48,7 @@ func served(t *testing.T, queues []*queue) {
 }
 
 // listening waits until the waiter of each lock has a ticket, and hears of its grant: on the one channel of its session.
-func (w *world) listening(t *testing.T, queues []*queue) {
+func (w *fixture) listening(t *testing.T, queues []*contendedLock) {
 	t.Helper()
 	redistest.Await(t, "all sessions listen", func() bool {
 		for _, q := range queues {
@@ -65,21 +65,21 @@ func TestWaiterOutlivesItsSubscription(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		client func(*rueidis.ClientOption)
-		breaks func(*testing.T, *world, link)
+		breaks func(*testing.T, *fixture, faultySession)
 	}{
-		"KilledByTheServer": {locktest.Steady, func(t *testing.T, w *world, _ link) {
+		"KilledByTheServer": {locktest.Steady, func(t *testing.T, w *fixture, _ faultySession) {
 			t.Helper()
 			w.server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}},
-		"Cut":      {locktest.Steady, func(_ *testing.T, _ *world, l link) { l.proxy.CutAll() }},
-		"HalfOpen": {impatient, func(_ *testing.T, _ *world, l link) { l.proxy.HalfOpenAll() }},
+		"Cut":      {locktest.Steady, func(_ *testing.T, _ *fixture, l faultySession) { l.proxy.CutAll() }},
+		"HalfOpen": {impatient, func(_ *testing.T, _ *fixture, l faultySession) { l.proxy.HalfOpenAll() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if name != "KilledByTheServer" {
 				redistest.Slow(t, "a connection that broke is made anew after a pause, and one that is silent found after a second")
 			}
-			w := newWorld(t)
+			w := newFixture(t)
 			link := w.link(t, redistest.Commands("SUBSCRIBE"), c.client)
 			queues := w.queues(t, link.session)
 			c.breaks(t, w, link)

@@ -18,7 +18,7 @@ import (
 func TestEmptyServerReportsLossesAndServesWaiters(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a holder learns of the restart by its next renewal, and its lease must outlast the restart")
-	w := newWorld(t)
+	w := newFixture(t)
 	const life = 2 * redistest.Patience // long enough for a server that takes its time to start
 	queues := w.queues(t, w.other, signalbox.WithRenewedLease(life))
 	begun := time.Now()
@@ -39,7 +39,7 @@ func TestWaitersOutliveAnOutage(t *testing.T) {
 	each(t, outlive)
 }
 
-func outlive(t *testing.T, w *world) {
+func outlive(t *testing.T, w *fixture) {
 	t.Helper()
 	w.server.Kill()
 	got := make(chan error, 1)

@@ -19,7 +19,7 @@ func TestADeletedKeyIsReportedAtTheNextRenewal(t *testing.T) {
 	each(t, takeKeys)
 }
 
-func takeKeys(t *testing.T, w *world) {
+func takeKeys(t *testing.T, w *fixture) {
 	t.Helper()
 	const life = 3 * redistest.Patience // which is renewed after a third of it
 	told := func(t *testing.T, c <-chan struct{}) {
@@ -35,7 +35,7 @@ func takeKeys(t *testing.T, w *world) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			first, err := k.New(w.holder, "taken", signalbox.WithRenewedLease(life)).Lock(locktest.Context(t))
 			require.NoError(t, err)
 			bound := first.Bind(t.Context())

@@ -20,7 +20,7 @@ import (
 func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 	t.Parallel()
 	const locals, turns = 64, 60
-	w := newWorld(t)
+	w := newFixture(t)
 	ctx, cancel := context.WithCancel(locktest.Context(t))
 	defer cancel()
 	taken := make([]int, locals)

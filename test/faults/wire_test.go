@@ -30,8 +30,8 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 			case redistest.CutBeforeRequest:
 				redistest.Slow(t, "the client gives a silent connection up after a second, and a request may come late for three")
 			}
-			w := newWorld(t)
-			w.strike(t, fault, w.link(t, locktest.RunsScript(scripts.LockEnter), client), func(l link, struck <-chan struct{}) uint64 {
+			w := newFixture(t)
+			w.strike(t, fault, w.link(t, locktest.RunsScript(scripts.LockEnter), client), func(l faultySession, struck <-chan struct{}) uint64 {
 				ctx, cancel := context.WithCancel(locktest.Context(t))
 				defer cancel()
 				acquired := locktest.LaterWith(ctx, reentrant.New(l.session, "a").Lock)
@@ -45,7 +45,7 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 				require.NoError(t, locktest.IgnoreUnconfirmed(got.Value.Unlock()))
 				return got.Value.Token()
 			})
-			w.strike(t, fault, w.link(t, locktest.RunsScript(scripts.LockLeave), client), func(l link, struck <-chan struct{}) uint64 {
+			w.strike(t, fault, w.link(t, locktest.RunsScript(scripts.LockLeave), client), func(l faultySession, struck <-chan struct{}) uint64 {
 				lease := locktest.Must(t, reentrant.New(l.session, "a").Lock)
 				require.NoError(t, locktest.IgnoreUnconfirmed(lease.Unlock()))
 				redistest.Receive(t, "the fault strikes", struck)
@@ -58,7 +58,7 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 
 // strike runs a call while a fault strikes a request of its wire, and checks that nothing is left of it. The call returns the last
 // token that it had.
-func (w *world) strike(t *testing.T, fault redistest.FaultKind, through link, call func(l link, struck <-chan struct{}) uint64) {
+func (w *fixture) strike(t *testing.T, fault redistest.FaultKind, through faultySession, call func(l faultySession, struck <-chan struct{}) uint64) {
 	t.Helper()
 	last := call(through, through.proxy.Arm(redistest.Fault{Kind: fault, Delay: 30 * time.Millisecond}).Fired())
 	redistest.Await(t, "nothing is left", func() bool { return locktest.Undoing(through.session) == 0 && w.view.Free("a") })

@@ -15,40 +15,40 @@ import (
 )
 
 // kind is a kind of lock, with the kind that excludes it.
-type kind struct {
+type lockKind struct {
 	locktest.Primitive
 
 	rival locktest.Primitive
 }
 
 // world is a server, sessions whose wire is good, and a view.
-type world struct {
-	kind   kind
+type fixture struct {
+	kind   lockKind
 	server *redistest.Server
 	holder *signalbox.Session
 	other  *signalbox.Session
 	view   *locktest.View
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	server := redistest.Start(t)
 	redistest.LoadScripts(t, server) // so that each is one request from the start
 	holder, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
-	return &world{kind{locktest.Reentrant(), locktest.Reentrant()}, server, holder, other, locktest.NewView(t, server)}
+	return &fixture{lockKind{locktest.Reentrant(), locktest.Reentrant()}, server, holder, other, locktest.NewView(t, server)}
 }
 
 // each runs a test of each kind of lock in a world of its own.
-func each(t *testing.T, run func(t *testing.T, w *world)) {
+func each(t *testing.T, run func(t *testing.T, w *fixture)) {
 	t.Helper()
-	kinds := []kind{{locktest.Reader(), locktest.Writer()}}
+	kinds := []lockKind{{locktest.Reader(), locktest.Writer()}}
 	for _, p := range locktest.Primitives() {
-		kinds = append(kinds, kind{p, p})
+		kinds = append(kinds, lockKind{p, p})
 	}
 	for _, k := range kinds {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newFixture(t)
 			w.kind = k
 			run(t, w)
 		})
@@ -56,7 +56,7 @@ func each(t *testing.T, run func(t *testing.T, w *world)) {
 }
 
 // link is a session with a wire of its own that can fail.
-type link struct {
+type faultySession struct {
 	proxy   *redistest.Proxy
 	session *signalbox.Session
 }
@@ -68,11 +68,11 @@ func impatient(o *rueidis.ClientOption) {
 }
 
 // link returns a session whose wire counts what match names. mod changes the options of its client.
-func (w *world) link(t *testing.T, match redistest.Match, mod func(*rueidis.ClientOption)) link {
+func (w *fixture) link(t *testing.T, match redistest.Match, mod func(*rueidis.ClientOption)) faultySession {
 	t.Helper()
 	proxy := redistest.NewProxy(t, w.server.Addr())
 	proxy.SetMatch(match)
-	return link{proxy, locktest.SessionOf(t, proxy.Client(t, mod))}
+	return faultySession{proxy, locktest.SessionOf(t, proxy.Client(t, mod))}
 }
 
 // shortly returns a context that ends soon.

@@ -18,20 +18,20 @@ import (
 )
 
 // world is a server for the lock and one for what it protects.
-type world struct {
+type fixture struct {
 	kind          locktest.Primitive
 	locks, stores *redistest.Server
 	store         *store
 }
 
-func newWorld(t *testing.T, kind locktest.Primitive) *world {
+func newWorld(t *testing.T, kind locktest.Primitive) *fixture {
 	t.Helper()
-	w := &world{kind: kind, locks: redistest.Start(t), stores: redistest.Start(t)}
+	w := &fixture{kind: kind, locks: redistest.Start(t), stores: redistest.Start(t)}
 	w.store = &store{w.stores.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })}
 	return w
 }
 
-func (w *world) lock(t *testing.T) locktest.Lock {
+func (w *fixture) lock(t *testing.T) locktest.Lock {
 	t.Helper()
 	return w.kind.New(locktest.Session(t, w.locks, signalbox.WithDefaults(signalbox.WithRenewedLease(life))), lockName)
 }
@@ -66,7 +66,7 @@ func TestSoakNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) { //nolint:pa
 // underFire lets clients add, here and in children. In each round it stops a child that has read and not
 // yet written, and stops or kills another one wherever it is. It returns how often the store refused the
 // first.
-func (w *world) underFire(t *testing.T, more func() bool) (stale int) {
+func (w *fixture) underFire(t *testing.T, more func() bool) (stale int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var adders sync.WaitGroup
@@ -110,7 +110,7 @@ func (w *world) underFire(t *testing.T, more func() bool) (stale int) {
 	return stale
 }
 
-func (w *world) adder(t *testing.T, paced string) *redistest.Process {
+func (w *fixture) adder(t *testing.T, paced string) *redistest.Process {
 	t.Helper()
 	p := redistest.Child(t, "adder", lockEnv+"="+w.locks.URL(), kindEnv+"="+w.kind.Name, storeEnv+"="+w.stores.URL(), pacedEnv+"="+paced)
 	says(t, p, "began") // who is stopped in the midst of a Dial fails
@@ -149,7 +149,7 @@ func heard(t *testing.T, p *redistest.Process) {
 
 // continues waits until others have added something. They do so at once, or when the lease of the stopped
 // child has ended.
-func (w *world) continues(t *testing.T) {
+func (w *fixture) continues(t *testing.T) {
 	t.Helper()
 	before := w.store.size()
 	redistest.Await(t, "others add", func() bool { return w.store.size() >= before+20 })

@@ -19,11 +19,11 @@ import (
 // P6: Close refuses waiters and waits for holders. A waiter of another session gets the lock then.
 func TestCloseRefusesWaitersAndWaitsForHolders(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		session := s.session(signalbox.WithCloseGrace(redistest.Patience))
-		rival, mu := of(s.rival(), session, s.name), s.in(session)
+		rival, mu := of(s.excludedBy(), session, s.name), s.in(session)
 		lease := s.must(rival)
-		waits := []waiting{locktest.Queue(s.Context(), s, mu.Lock), locktest.Queue(s.Context(), s, rival.Lock)}
+		waits := []pendingLock{locktest.Queue(s.Context(), s, mu.Lock), locktest.Queue(s.Context(), s, rival.Lock)}
 		if s.queues != nil && s.Ordered() { // a session that holds a reentrant lock has no ticket
 			redistest.Await(s, "a ticket", func() bool { return s.tickets() > 0 })
 		}
@@ -53,11 +53,11 @@ const soon = redistest.Patience / 2
 // P4: Close ends the leases of holders for which it does not wait, and the lock goes to the next waiter.
 func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		session := s.session()
 		mu := s.in(session, signalbox.WithRenewedLease(soon))
 		leases := []signalbox.Lease{s.must(mu)}
-		if !exclusive(s.kind) {
+		if !exclusive(s.lockKind) {
 			leases = append(leases, s.must(mu))
 		}
 		waiting := s.wait(s.Context(), s.against(), 1)
@@ -76,12 +76,12 @@ func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 // semaphore has a test of its own, with several permits.
 func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *site) {
+	each(t, reentrant, func(s *fixture) {
 		for round := range 3 {
 			closing, other := s.session(), s.session()
 			var users sync.WaitGroup
 			begun := make(chan struct{}, 1000)
-			use := func(mu mutex) {
+			use := func(mu anyLock) {
 				for {
 					lease, err := mu.Lock(s.Context())
 					if err != nil {
@@ -100,7 +100,7 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 					}
 				}
 			}
-			part := func(n int) *site {
+			part := func(n int) *fixture {
 				other := *s
 				other.name = fmt.Sprint(s.name, "/", round, "/", n%3)
 				return &other
@@ -108,7 +108,7 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 			for n := range 10 {
 				p := s.Primitive
 				if n%5 < 2 {
-					p = s.rival()
+					p = s.excludedBy()
 				}
 				users.Go(func() { use(of(p, closing, part(n).name, signalbox.WithRenewedLease(soon))) })
 				users.Go(func() { use(of(p, other, part(n).name)) })

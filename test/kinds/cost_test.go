@@ -16,7 +16,7 @@ import (
 )
 
 // bounded reports whether the cost of a kind is bounded here: that of the locks that most programs use.
-func bounded(k kind) bool {
+func bounded(k lockKind) bool {
 	return k.Name == locktest.Reentrant().Name || k.Name == locktest.Fair().Name
 }
 
@@ -25,7 +25,7 @@ func TestUncontendedPair_FreshObject_Allocations(t *testing.T) {
 	if isRace {
 		t.Skip("the race detector makes pools drop what they keep")
 	}
-	alone(t, bounded, func(s *site) {
+	alone(t, bounded, func(s *fixture) {
 		session := s.session(signalbox.WithPolling())
 		pair := func() {
 			ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
@@ -44,7 +44,7 @@ func TestUncontendedPair_FreshObject_Allocations(t *testing.T) {
 // reentrant hold takes 1,391 to 1,407 bytes from run to run, a fair one 1,292 to 1,297.
 func TestHeldLock_Uncontended_Memory(t *testing.T) { //nolint:paralleltest // memory is counted
 	const held, most = 2000, 1500
-	alone(t, bounded, func(s *site) {
+	alone(t, bounded, func(s *fixture) {
 		session := s.session(signalbox.WithPolling())
 		require.NoError(s, s.must(s.in(session)).Unlock())
 		leases := make([]signalbox.Lease, held)

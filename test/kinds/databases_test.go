@@ -16,9 +16,9 @@ import (
 // grants a lock, ends a hold or a wait.
 func TestLocksOfOneNameInTwoDatabasesAreTwo(t *testing.T) {
 	t.Parallel()
-	each(t, exclusive, func(s *site) {
+	each(t, exclusive, func(s *fixture) {
 		ctx := locktest.Context(s)
-		elsewhere := func() mutex {
+		elsewhere := func() anyLock {
 			session, err := signalbox.Dial(ctx, s.server.URL()+"/1")
 			require.NoError(s, err)
 			s.Cleanup(func() { _ = session.Close(ctx) })
@@ -35,7 +35,7 @@ func TestLocksOfOneNameInTwoDatabasesAreTwo(t *testing.T) {
 		next := locktest.LaterWith(ctx, elsewhere().Lock)
 		require.NoError(s, locktest.IgnoreUnconfirmed(theirs.Unlock()))
 		granted := locktest.MustHave(s, next)
-		if mu, has := there.(forcers); has {
+		if mu, has := there.(forceUnlocker); has {
 			require.NoError(s, mu.ForceUnlock(ctx))
 			redistest.Receive(s, "the loss there", granted.Done())
 		} else {

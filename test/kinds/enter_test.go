@@ -25,16 +25,16 @@ func deeper(ctx context.Context, depth int) context.Context {
 }
 
 // takes returns the methods that acquire mu, or enter it again.
-func (s *site) takes(mu mutex) []func(context.Context) (signalbox.Lease, error) {
+func (s *fixture) takes(mu anyLock) []func(context.Context) (signalbox.Lease, error) {
 	return []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock}
 }
 
 // P7: entering again makes no round trip and allocates nothing, ten contexts deep. A writer may also read.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
-	alone(t, reentrant, func(s *site) {
+	alone(t, reentrant, func(s *fixture) {
 		session := s.session(signalbox.WithPolling())
 		mu := s.in(session, signalbox.WithRenewedLease(longest))
-		for _, outer := range []locktest.Primitive{s.Primitive, s.rival()} {
+		for _, outer := range []locktest.Primitive{s.Primitive, s.excludedBy()} {
 			lease := s.must(of(outer, session, s.name, signalbox.WithRenewedLease(longest)))
 			ctx := deeper(lease.Enter(s.Context()), 10)
 			for n, enter := range s.takes(mu) {
@@ -60,7 +60,7 @@ func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 // Order: a holder enters again past every waiter: else each would wait for the other.
 func TestEnteringAgainDoesNotQueue(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *site) {
+	each(t, reentrant, func(s *fixture) {
 		mu := s.lock()
 		lease := s.must(mu)
 		waiting := s.wait(s.Context(), s.against(), 1)
@@ -79,10 +79,10 @@ func TestEnteringAgainDoesNotQueue(t *testing.T) {
 // P8: the hold goes to the next holder with the last of its leases, whichever that is.
 func TestTheHoldLastsUntilTheLastOfItsLeasesEnds(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *site) {
+	each(t, reentrant, func(s *fixture) {
 		session := s.session()
 		mu := s.in(session)
-		for _, outer := range []locktest.Primitive{s.Primitive, s.rival()} {
+		for _, outer := range []locktest.Primitive{s.Primitive, s.excludedBy()} {
 			for _, outerFirst := range []bool{true, false} {
 				lease := s.must(of(outer, session, s.name))
 				inner := s.again(mu, lease)
@@ -106,7 +106,7 @@ func TestTheHoldLastsUntilTheLastOfItsLeasesEnds(t *testing.T) {
 
 // P1: a carried lease that was released is an error, never a new acquire, also if the context itself lives on.
 func TestACarriedLeaseThatWasReleasedNeverAcquires(t *testing.T) { //nolint:paralleltest // commands are counted
-	alone(t, reentrant, func(s *site) {
+	alone(t, reentrant, func(s *fixture) {
 		mu := s.in(s.session(signalbox.WithPolling()))
 		lease := s.must(mu)
 		entered := lease.Enter(s.Context())
@@ -118,11 +118,11 @@ func TestACarriedLeaseThatWasReleasedNeverAcquires(t *testing.T) { //nolint:para
 // P1: so it is if the lease was lost.
 func TestACarriedLeaseThatWasLostNeverAcquires(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *site) {
+	each(t, reentrant, func(s *fixture) {
 		mu := s.lock()
 		lease := s.must(mu)
 		entered := lease.Enter(s.Context())
-		forced, _ := mu.(forcers)
+		forced, _ := mu.(forceUnlocker)
 		require.NoError(s, forced.ForceUnlock(s.Context()))
 		redistest.Receive(s, "the end of the lease", lease.Done())
 		s.neverAcquires(entered, mu, lease, signalbox.ErrLost)
@@ -131,7 +131,7 @@ func TestACarriedLeaseThatWasLostNeverAcquires(t *testing.T) {
 }
 
 // neverAcquires checks that contexts that carry an ended lease acquire nothing.
-func (s *site) neverAcquires(entered context.Context, mu mutex, lease signalbox.Lease, want error) {
+func (s *fixture) neverAcquires(entered context.Context, mu anyLock, lease signalbox.Lease, want error) {
 	s.Helper()
 	for _, ctx := range []context.Context{entered, lease.Enter(s.Context()), context.WithoutCancel(entered), deeper(entered, 3)} {
 		for _, take := range s.takes(mu) {
@@ -148,10 +148,10 @@ func (s *site) neverAcquires(entered context.Context, mu mutex, lease signalbox.
 // carried lease.
 func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *site) {
+	each(t, reentrant, func(s *fixture) {
 		session := s.session()
 		mu, elsewhere := s.in(session), s.lock()
-		lease := s.must(of(s.rival(), session, s.name))
+		lease := s.must(of(s.excludedBy(), session, s.name))
 		other := of(s.Primitive, session, s.name+"/b")
 		for n, take := range s.takes(other) {
 			require.ErrorIs(s, second(elsewhere.TryLock(lease.Enter(s.Context()))), signalbox.ErrHeld)
@@ -163,7 +163,7 @@ func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 			require.NoError(s, err, n)
 			require.NotEqual(s, lease.Token(), inner.Token())
 			both := inner.Enter(lease.Enter(s.Context()))
-			for mu, lease := range map[mutex]signalbox.Lease{mu: lease, other: inner} {
+			for mu, lease := range map[anyLock]signalbox.Lease{mu: lease, other: inner} {
 				again, err := mu.TryLock(both)
 				require.NoError(s, err)
 				require.Equal(s, lease.Token(), again.Token())
@@ -183,9 +183,9 @@ func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 // shortens a renewed one.
 func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *site) {
+	each(t, reentrant, func(s *fixture) {
 		session := s.session()
-		for _, outer := range []locktest.Primitive{s.Primitive, s.rival()} {
+		for _, outer := range []locktest.Primitive{s.Primitive, s.excludedBy()} {
 			for _, terms := range []signalbox.LockOption{signalbox.WithFixedLease(time.Hour), signalbox.WithRenewedLease(longest)} {
 				lease := s.must(of(outer, session, s.name, terms))
 				ends := s.view.MustHold(s, s.name).Ends

@@ -19,16 +19,16 @@ import (
 
 // P9: a bad name, option or session is the error of every call, and sends nothing.
 func TestABadLockIsTheErrorOfEveryCall(t *testing.T) { //nolint:paralleltest // commands are counted
-	alone(t, everyKind, func(s *site) {
+	alone(t, everyKind, func(s *fixture) {
 		session := s.session()
 		closed := signalbox.NewSession(s.server.Client(s, signalbox.Tune))
 		require.NoError(s, closed.Close(s.Context()))
-		with := func(options ...signalbox.LockOption) mutex { return s.in(session, options...) }
-		of := func(session *signalbox.Session, name string, options ...signalbox.LockOption) mutex {
+		with := func(options ...signalbox.LockOption) anyLock { return s.in(session, options...) }
+		of := func(session *signalbox.Session, name string, options ...signalbox.LockOption) anyLock {
 			return of(s.Primitive, session, name, options...)
 		}
 		for name, bad := range map[string]struct {
-			mu   mutex
+			mu   anyLock
 			want error
 		}{
 			"NoName":              {of(session, ""), signalbox.ErrBadName},
@@ -80,7 +80,7 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) { //nolint:paralleltest // 
 
 // P7: Check examines the arguments of New, and sends nothing.
 func TestCheckOfAGoodLockReturnsNilAndSendsNothing(t *testing.T) { //nolint:paralleltest // commands are counted
-	alone(t, everyKind, func(s *site) {
+	alone(t, everyKind, func(s *fixture) {
 		mu := s.lock()
 		require.Empty(s, s.server.SentBy(func() { require.NoError(s, mu.Check()) }))
 	})
@@ -89,7 +89,7 @@ func TestCheckOfAGoodLockReturnsNilAndSendsNothing(t *testing.T) { //nolint:para
 // P10: contexts are checked like everything else, also if another reader could enter.
 func TestANilContextIsAnError(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		mu := s.lock()
 		held := s.must(mu)
 		var none context.Context
@@ -104,7 +104,7 @@ func TestANilContextIsAnError(t *testing.T) {
 // P9: every name up to 512 bytes is a lock of its own, with a queue and messages of its own.
 func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	each(t, native, func(s *site) {
+	each(t, native, func(s *fixture) {
 		prefix := fmt.Sprint("strange", made.Add(1), ":")
 		one, other, third := s.session(signalbox.WithPrefix(prefix)), s.session(signalbox.WithPrefix(prefix)), s.session(signalbox.WithPrefix(prefix))
 		all := []string{
@@ -115,17 +115,17 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 			"a:line", "a:lives", "a:grants:", "a}:line", "a:writers", "a:readers", "a:rwlives", "a}:readers", "a:permits", "a:permits:line",
 		}
 		leases := make([]signalbox.Lease, len(all))
-		waits, rivals := make([]waiting, len(all)), make([]waiting, len(all))
+		waits, rivals := make([]pendingLock, len(all)), make([]pendingLock, len(all))
 		for i, name := range all {
 			var err error
-			leases[i], err = of(s.rival(), one, name).TryLock(s.Context())
+			leases[i], err = of(s.excludedBy(), one, name).TryLock(s.Context())
 			require.NoError(s, err, "%q is held with another name", name)
 			require.ErrorIs(s, second(of(s.Primitive, third, name).TryLock(s.Context())), signalbox.ErrHeld, "%q", name)
 			waits[i] = locktest.LaterWith(s.Context(), of(s.Primitive, other, name).Lock)
-			rivals[i] = locktest.LaterWith(s.Context(), of(s.rival(), other, name).Lock)
+			rivals[i] = locktest.LaterWith(s.Context(), of(s.excludedBy(), other, name).Lock)
 		}
 		keys := len(all)
-		if s.rival().Name == s.kind.Name {
+		if s.excludedBy().Name == s.lockKind.Name {
 			keys *= 3 // the lock, a queue, and the lives of those in it
 		} else {
 			keys *= 4 // two queues
@@ -149,7 +149,7 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 }
 
 // foreign returns keys that are no lock of the kind. A name in parentheses is a lock of another kind.
-func foreign(k kind) map[string][]any {
+func foreign(k lockKind) map[string][]any {
 	const stamp, id = "1780000000000000", "0123456789012345678901234567890123456789x"
 	keys := map[string][]any{
 		"string": {"SET", "x"}, "empty": {"SET", ""}, "number": {"SET", 42}, "prefix": {"SET", "sb1"}, "released": {"SET", "sb1-"},
@@ -177,9 +177,9 @@ func foreign(k kind) map[string][]any {
 // P9: a key of another program or another kind is an error at once, and does not change.
 func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
-	each(t, native, func(s *site) {
+	each(t, native, func(s *fixture) {
 		session, base := s.session(), s.name
-		for name, set := range foreign(s.kind) {
+		for name, set := range foreign(s.lockKind) {
 			s.name = base + name
 			s.server.MustDo(s, append([]any{set[0], s.key()}, set[1:]...)...)
 			before := s.server.MustDo(s, "DUMP", s.key())
@@ -205,7 +205,7 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 }
 
 // ticketsOf counts tickets without reading the lock's key.
-func (s *site) ticketsOf() int {
+func (s *fixture) ticketsOf() int {
 	s.Helper()
 	if s.queues == nil {
 		return 0
@@ -216,7 +216,7 @@ func (s *site) ticketsOf() int {
 // P9: foreign keys under the names of the queues are found before anything is written, and do not change.
 func TestAForeignQueueIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
-	each(t, func(k kind) bool { return k.queues != nil }, func(s *site) {
+	each(t, func(k lockKind) bool { return k.queues != nil }, func(s *fixture) {
 		base := s.name
 		for n := range s.queues(locktest.Keys(base)) {
 			s.name = fmt.Sprint(base, n)
@@ -235,8 +235,8 @@ func TestAForeignQueueIsErrWrongKindAndUntouched(t *testing.T) {
 // P9: locks of different kinds keep each other out while one is held, and the tokens of a name rise over all kinds.
 func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
 	t.Parallel()
-	locks := func(k kind) bool { return native(k) && k.enters }
-	each(t, locks, func(s *site) {
+	locks := func(k lockKind) bool { return native(k) && k.enters }
+	each(t, locks, func(s *fixture) {
 		for _, k := range kinds() {
 			if !locks(k) || k.known == s.known {
 				continue
@@ -250,7 +250,7 @@ func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
 					require.ErrorIs(s, err, signalbox.ErrWrongKind)
 					require.ErrorContains(s, err, "("+k.known+")")
 				}
-				forced, _ := mu.(forcers)
+				forced, _ := mu.(forceUnlocker)
 				require.ErrorIs(s, forced.ForceUnlock(s.Context()), signalbox.ErrWrongKind)
 				require.Zero(s, s.tickets())
 				require.NoError(s, lease.Err())
@@ -264,7 +264,7 @@ func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
 }
 
 // sessionAs returns a session of a user with these rules.
-func (s *site) sessionAs(rules ...any) *signalbox.Session {
+func (s *fixture) sessionAs(rules ...any) *signalbox.Session {
 	s.Helper()
 	user := fmt.Sprint("user", made.Add(1))
 	s.server.MustDo(s, append([]any{"ACL", "SETUSER", user, "on", ">secret"}, rules...)...)
@@ -274,7 +274,7 @@ func (s *site) sessionAs(rules ...any) *signalbox.Session {
 // P10: a missing right is an error at once, with the server's words, and leaves nothing.
 func TestAMissingRightIsErrDenied(t *testing.T) {
 	t.Parallel()
-	each(t, native, func(s *site) {
+	each(t, native, func(s *fixture) {
 		for name, rules := range map[string][]any{
 			"NoScripts": {"~*", "&*", "+@all", "-@scripting"},
 			"NoKeys":    {"~other:*", "&*", "+@all"},
@@ -296,7 +296,7 @@ func TestAMissingRightIsErrDenied(t *testing.T) {
 // P6: if subscribing is denied the lock is waited for all the same.
 func TestALockIsWaitedForWithoutSubscriptions(t *testing.T) {
 	t.Parallel()
-	each(t, func(k kind) bool { return k.queues != nil }, func(s *site) {
+	each(t, func(k lockKind) bool { return k.queues != nil }, func(s *fixture) {
 		mu := s.in(s.sessionAs("~*", "&*", "+@all", "-subscribe"))
 		for range 3 {
 			holder := s.must(s.against())

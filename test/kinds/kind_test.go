@@ -25,64 +25,64 @@ import (
 const longest = 24 * time.Hour
 
 // kind is a kind of lock, and how it differs from the others.
-type kind struct {
+type lockKind struct {
 	locktest.Primitive
 
-	op     string                        // what errors call Lock; TryLock has "try " before it
-	rival  func() locktest.Primitive     // the kind whose holders keep it out, itself but for readers
-	known  string                        // what the errors of other kinds call it
-	enters bool                          // a holder enters it again
-	enter  *scripts.Script               // takes the lock, or joins its queue
-	look   *scripts.Script               // polls the server from its queue
-	queues func(keys names.Set) []string // the keys of its queues, and of the waiters' lives
-	queued func(s *site, n int) bool     // n wait at the server; nil counts the tickets of the library's own layout
-	key    func(name string) string      // the key of the holder; nil is the library's own
-	layout string                        // "redisson", "setnx", or the library's own
+	op         string                        // what errors call Lock; TryLock has "try " before it
+	excludedBy func() locktest.Primitive     // the kind whose holders keep it out, itself but for readers
+	known      string                        // what the errors of other kinds call it
+	enters     bool                          // a holder enters it again
+	enter      *scripts.Script               // takes the lock, or joins its queue
+	poll       *scripts.Script               // polls the server from its queue
+	queues     func(keys names.Set) []string // the keys of its queues, and of the waiters' lives
+	queued     func(s *fixture, n int) bool  // n wait at the server; nil counts the tickets of the library's own layout
+	key        func(name string) string      // the key of the holder; nil is the library's own
+	layout     string                        // "redisson", "setnx", or the library's own
 }
 
 // eitherMode is what errors call an exclusive lock, whichever package made its hold.
 const eitherMode = "reentrant or fair"
 
 // kinds returns all of them.
-func kinds() []kind {
-	return []kind{
+func kinds() []lockKind {
+	return []lockKind{
 		{
-			Primitive: locktest.Reentrant(), op: "lock", rival: locktest.Reentrant, known: eitherMode, enters: true,
-			enter: scripts.LockEnter, look: scripts.LockPoll,
+			Primitive: locktest.Reentrant(), op: "lock", excludedBy: locktest.Reentrant, known: eitherMode, enters: true,
+			enter: scripts.LockEnter, poll: scripts.LockPoll,
 			queues: func(keys names.Set) []string { return []string{keys.QueueKey(), keys.HeartbeatsKey()} },
 		},
 		{
-			Primitive: locktest.Fair(), op: "lock", rival: locktest.Fair, known: eitherMode, enters: true,
-			enter: scripts.LockEnter, look: scripts.LockPoll,
+			Primitive: locktest.Fair(), op: "lock", excludedBy: locktest.Fair, known: eitherMode, enters: true,
+			enter: scripts.LockEnter, poll: scripts.LockPoll,
 			queues: func(keys names.Set) []string { return []string{keys.QueueKey(), keys.HeartbeatsKey()} },
 		},
 		{
-			Primitive: locktest.Writer(), op: "lock", rival: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, look: scripts.RWLockLook,
+			Primitive: locktest.Writer(), op: "lock", excludedBy: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, poll: scripts.RWLockLook,
 			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWHeartbeats()} },
 		},
 		{
-			Primitive: locktest.Reader(), op: "read lock", rival: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, look: scripts.RWLockLook,
+			Primitive: locktest.Reader(), op: "read lock", excludedBy: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, poll: scripts.RWLockLook,
 			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWHeartbeats()} },
 		},
 		{
-			Primitive: locktest.Permit(), op: "acquire", rival: locktest.Permit, enter: scripts.SemaphoreEnter, look: scripts.SemaphoreLook,
+			Primitive: locktest.Permit(), op: "acquire", excludedBy: locktest.Permit, enter: scripts.SemaphoreEnter, poll: scripts.SemaphoreLook,
 			queues: func(keys names.Set) []string { return []string{keys.PermitsQueue(), keys.PermitsHeartbeats()} },
 		},
 		{
-			Primitive: locktest.RedissonReentrant(), op: "lock", rival: locktest.RedissonReentrant, enters: true, layout: "redisson", key: itself,
-			queued: func(s *site, n int) bool {
+			Primitive: locktest.RedissonReentrant(), op: "lock", excludedBy: locktest.RedissonReentrant, enters: true, layout: "redisson", key: itself,
+			queued: func(s *fixture, n int) bool {
 				return locktest.Listeners(s, s.server, "redisson_lock__channel:{"+s.name+"}") >= n
 			},
 		},
 		{
-			Primitive: locktest.RedissonFair(), op: "lock", rival: locktest.RedissonFair, enters: true, layout: "redisson", key: itself,
-			queued: func(s *site, n int) bool {
+			Primitive: locktest.RedissonFair(), op: "lock", excludedBy: locktest.RedissonFair, enters: true, layout: "redisson", key: itself,
+			queued: func(s *fixture, n int) bool {
 				return locktest.Count(s, s.server, "LLEN", "redisson_lock_queue:{"+s.name+"}") == n
 			},
 		},
 		{
-			Primitive: locktest.SetNX(), op: "lock", rival: locktest.SetNX, enters: true, layout: "setnx", key: itself,
-			queued: func(s *site, n int) bool {
+			Primitive: locktest.SetNX(), op: "lock", excludedBy: locktest.SetNX, enters: true, layout: "setnx", key: itself,
+			queued: func(s *fixture, n int) bool {
 				return locktest.Listeners(s, s.server, "sb:{"+s.name+"}:unlocked") >= n
 			},
 		},
@@ -92,54 +92,54 @@ func kinds() []kind {
 func itself(name string) string { return name }
 
 // hasLocker reports whether the kind has a sync.Locker.
-func (k kind) hasLocker() bool {
-	_, has := k.New(nil, "").(lockers)
+func (k lockKind) hasLocker() bool {
+	_, has := k.New(nil, "").(hasLocker)
 	return has
 }
 
 // canBeForced reports whether the kind has ForceUnlock.
-func (k kind) canBeForced() bool {
-	_, has := k.New(nil, "").(forcers)
+func (k lockKind) canBeForced() bool {
+	_, has := k.New(nil, "").(forceUnlocker)
 	return has
 }
 
 // The kinds that a behaviour is asked of.
 var (
-	everyKind = func(kind) bool { return true }
-	reentrant = func(k kind) bool { return k.enters }
-	exclusive = func(k kind) bool { return k.Name != locktest.Reader().Name }
-	native    = func(k kind) bool { return k.layout == "" }
-	lockered  = kind.hasLocker
-	forcible  = kind.canBeForced
+	everyKind = func(lockKind) bool { return true }
+	reentrant = func(k lockKind) bool { return k.enters }
+	exclusive = func(k lockKind) bool { return k.Name != locktest.Reader().Name }
+	native    = func(k lockKind) bool { return k.layout == "" }
+	lockered  = lockKind.hasLocker
+	forcible  = lockKind.canBeForced
 )
 
 // mutex is what every kind has.
-type mutex interface {
+type anyLock interface {
 	locktest.Lock
 	Check() error
 }
 
 // What some kinds have.
 type (
-	lockers interface {
+	hasLocker interface {
 		Locker(ctx context.Context) *signalbox.Locker
 	}
-	forcers interface {
+	forceUnlocker interface {
 		ForceUnlock(ctx context.Context) error
 		IsLocked(ctx context.Context) (bool, error)
 	}
-	holder interface {
+	reportsHolder interface {
 		Holder(ctx context.Context) (signalbox.Holder, error)
 	}
-	holders interface {
+	listsHolders interface {
 		Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error]
 	}
-	permits interface {
+	hasPermits interface {
 		Available(ctx context.Context) (int, error)
 		SetCapacity(ctx context.Context, n int) error
 		Holders(ctx context.Context) iter.Seq2[semaphore.Holder, error]
 	}
-	waiters interface {
+	countsWaiters interface {
 		Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error]
 	}
 	downgrader interface {
@@ -148,7 +148,7 @@ type (
 )
 
 // refusals returns the errors of the calls of mu that have a context, by name. None of them may do anything.
-func refusals(t *testing.T, mu mutex, ctx context.Context, held signalbox.Lease) map[string]error { //nolint:revive // the test comes first
+func refusals(t *testing.T, mu anyLock, ctx context.Context, held signalbox.Lease) map[string]error { //nolint:revive // the test comes first
 	t.Helper()
 	errs := make(map[string]error)
 	lease, err := mu.Lock(ctx)
@@ -161,13 +161,13 @@ func refusals(t *testing.T, mu mutex, ctx context.Context, held signalbox.Lease)
 		t.Error("it is held")
 		return nil
 	})
-	if mu, has := mu.(lockers); has {
+	if mu, has := mu.(hasLocker); has {
 		errs["Locker"] = locktest.PanicOf(mu.Locker(ctx).Lock)
 	}
 	if mu, has := mu.(downgrader); has {
 		errs["Downgrade"] = mu.Downgrade(ctx, held)
 	}
-	if mu, has := mu.(waiters); has {
+	if mu, has := mu.(countsWaiters); has {
 		for w, err := range mu.Waiters(ctx) {
 			require.Zero(t, w)
 			errs["Waiters"] = err
@@ -178,27 +178,27 @@ func refusals(t *testing.T, mu mutex, ctx context.Context, held signalbox.Lease)
 }
 
 // questions returns the errors of the calls of mu that neither take it nor need a lease, by name.
-func questions(t *testing.T, mu mutex, ctx context.Context) map[string]error { //nolint:revive // the test comes first
+func questions(t *testing.T, mu anyLock, ctx context.Context) map[string]error { //nolint:revive // the test comes first
 	t.Helper()
 	errs := make(map[string]error)
-	if mu, has := mu.(forcers); has {
+	if mu, has := mu.(forceUnlocker); has {
 		errs["ForceUnlock"] = mu.ForceUnlock(ctx)
 		locked, err := mu.IsLocked(ctx)
 		require.False(t, locked)
 		errs["IsLocked"] = err
 	}
-	if mu, has := mu.(holder); has {
+	if mu, has := mu.(reportsHolder); has {
 		h, err := mu.Holder(ctx)
 		require.Zero(t, h)
 		errs["Holder"] = err
 	}
-	if mu, has := mu.(holders); has {
+	if mu, has := mu.(listsHolders); has {
 		for h, err := range mu.Holders(ctx) {
 			require.Zero(t, h)
 			errs["Holders"] = err
 		}
 	}
-	if mu, has := mu.(permits); has {
+	if mu, has := mu.(hasPermits); has {
 		_, errs["Available"] = mu.Available(ctx)
 		errs["SetCapacity"] = mu.SetCapacity(ctx, 1)
 		for h, err := range mu.Holders(ctx) {
@@ -210,9 +210,9 @@ func questions(t *testing.T, mu mutex, ctx context.Context) map[string]error { /
 }
 
 // site is the lock of one test, of one kind: the server, and the lock's name there.
-type site struct {
+type fixture struct {
 	*testing.T
-	kind
+	lockKind
 
 	server *redistest.Server
 	name   string
@@ -220,104 +220,104 @@ type site struct {
 }
 
 // Name implements testing.TB: of the two names that s embeds it is the test's.
-func (s *site) Name() string { return s.T.Name() }
+func (s *fixture) Name() string { return s.T.Name() }
 
 // made counts the sites, so that a test that is run again has a new name.
 var made atomic.Int64
 
-func newSite(t *testing.T, k kind, server *redistest.Server) *site {
+func newFixture(t *testing.T, k lockKind, server *redistest.Server) *fixture {
 	t.Helper()
-	return &site{t, k, server, fmt.Sprint(t.Name(), "/", made.Add(1)), locktest.NewView(t, server)}
+	return &fixture{t, k, server, fmt.Sprint(t.Name(), "/", made.Add(1)), locktest.NewView(t, server)}
 }
 
 // each runs a test of the chosen kinds, all of them at the same time.
-func each(t *testing.T, chosen func(kind) bool, run func(s *site)) {
+func each(t *testing.T, chosen func(lockKind) bool, run func(s *fixture)) {
 	t.Helper()
 	for _, k := range kinds() {
 		if chosen(k) {
 			t.Run(k.Name, func(t *testing.T) {
 				t.Parallel()
-				run(newSite(t, k, common))
+				run(newFixture(t, k, common))
 			})
 		}
 	}
 }
 
 // alone runs a test of the chosen kinds, one after the other and beside no other test.
-func alone(t *testing.T, chosen func(kind) bool, run func(s *site)) {
+func alone(t *testing.T, chosen func(lockKind) bool, run func(s *fixture)) {
 	t.Helper()
 	for _, k := range kinds() {
 		if chosen(k) {
-			t.Run(k.Name, func(t *testing.T) { run(newSite(t, k, common)) })
+			t.Run(k.Name, func(t *testing.T) { run(newFixture(t, k, common)) })
 		}
 	}
 }
 
 // session returns a session to which nothing is to happen.
-func (s *site) session(options ...signalbox.SessionOption) *signalbox.Session {
+func (s *fixture) session(options ...signalbox.SessionOption) *signalbox.Session {
 	s.Helper()
 	return locktest.SteadySession(s, s.server, options...)
 }
 
 // in returns the lock in a session.
-func (s *site) in(session *signalbox.Session, options ...signalbox.LockOption) mutex {
+func (s *fixture) in(session *signalbox.Session, options ...signalbox.LockOption) anyLock {
 	return of(s.Primitive, session, s.name, options...)
 }
 
 // lock returns the lock in a session of its own.
-func (s *site) lock(options ...signalbox.LockOption) mutex {
+func (s *fixture) lock(options ...signalbox.LockOption) anyLock {
 	s.Helper()
 	return s.in(s.session(), options...)
 }
 
 // against returns what keeps the lock out, in a session of its own.
-func (s *site) against() mutex {
+func (s *fixture) against() anyLock {
 	s.Helper()
-	return of(s.rival(), s.session(), s.name)
+	return of(s.excludedBy(), s.session(), s.name)
 }
 
 // of returns the lock of a name.
-func of(p locktest.Primitive, session *signalbox.Session, name string, options ...signalbox.LockOption) mutex {
-	mu, _ := p.New(session, name, options...).(mutex)
+func of(p locktest.Primitive, session *signalbox.Session, name string, options ...signalbox.LockOption) anyLock {
+	mu, _ := p.New(session, name, options...).(anyLock)
 	return mu
 }
 
 // key returns the key of the holder.
-func (s *site) key() string {
-	if s.kind.key != nil {
-		return s.kind.key(s.name)
+func (s *fixture) key() string {
+	if s.lockKind.key != nil {
+		return s.lockKind.key(s.name)
 	}
 	return s.Key(s.name)
 }
 
 // isHeld reports whether the lock is held, according to the server.
-func (s *site) isHeld() bool {
+func (s *fixture) isHeld() bool {
 	s.Helper()
-	if !native(s.kind) {
+	if !native(s.lockKind) {
 		return locktest.Count(s, s.server, "EXISTS", s.key()) == 1
 	}
 	return s.view.MustHold(s, s.name).Holds > 0
 }
 
 // tickets returns how many tickets the queues of the lock have.
-func (s *site) tickets() int {
+func (s *fixture) tickets() int {
 	s.Helper()
-	if !native(s.kind) {
+	if !native(s.lockKind) {
 		return locktest.Count(s, s.server, "EXISTS", "redisson_lock_queue:{"+s.name+"}")
 	}
 	return s.view.MustHold(s, s.name).Waiting
 }
 
 // awaitFree waits until the lock is neither held nor waited for.
-func (s *site) awaitFree() {
+func (s *fixture) awaitFree() {
 	s.Helper()
 	redistest.Await(s, "a free lock and empty queues", func() bool { return !s.isHeld() && s.tickets() == 0 })
 }
 
-type waiting = <-chan locktest.Result[signalbox.Lease]
+type pendingLock = <-chan locktest.Result[signalbox.Lease]
 
 // wait calls Lock in a session that does not hold the lock, and returns when it waits at the server, as the n-th.
-func (s *site) wait(ctx context.Context, mu mutex, n int) waiting {
+func (s *fixture) wait(ctx context.Context, mu anyLock, n int) pendingLock {
 	s.Helper()
 	returned := locktest.LaterWith(ctx, mu.Lock)
 	redistest.Await(s, "a ticket in the queue", func() bool { return s.waits(n) })
@@ -325,7 +325,7 @@ func (s *site) wait(ctx context.Context, mu mutex, n int) waiting {
 }
 
 // waits reports whether n sessions wait at the server.
-func (s *site) waits(n int) bool {
+func (s *fixture) waits(n int) bool {
 	s.Helper()
 	if s.queued != nil {
 		return s.queued(s, n)
@@ -334,13 +334,13 @@ func (s *site) waits(n int) bool {
 }
 
 // must takes a lock that can be had.
-func (s *site) must(mu mutex) signalbox.Lease {
+func (s *fixture) must(mu anyLock) signalbox.Lease {
 	s.Helper()
 	return locktest.Must(s, mu.Lock)
 }
 
 // again enters a lock that lease holds.
-func (s *site) again(mu mutex, lease signalbox.Lease) signalbox.Lease {
+func (s *fixture) again(mu anyLock, lease signalbox.Lease) signalbox.Lease {
 	s.Helper()
 	lease, err := mu.Lock(lease.Enter(s.Context()))
 	require.NoError(s, err)

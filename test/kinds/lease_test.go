@@ -17,7 +17,7 @@ import (
 // whether the lock was free, or was granted to a waiter.
 func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		mu := s.lock()
 		before := s.must(s.against())
 		waiting := s.wait(s.Context(), mu, 1)
@@ -53,7 +53,7 @@ func TestUnlockEndsWhatHangsOnTheLease(t *testing.T) {
 // P8: the zero Lease holds nothing and ends nothing.
 func TestZeroLeaseHoldsNothing(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		mu := s.lock()
 		held := s.must(mu)
 		var lease signalbox.Lease
@@ -74,7 +74,7 @@ func TestZeroLeaseHoldsNothing(t *testing.T) {
 // P3, P8: a release after another program has deleted the key is ErrLost, and leaves the next holder alone.
 func TestUnlockAfterADeletedKeyIsErrLostAndSparesTheNextHolder(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		lost := s.must(s.lock())
 		s.server.MustDo(s, "DEL", s.key())
 		next := s.must(s.against())
@@ -90,7 +90,7 @@ func TestUnlockAfterADeletedKeyIsErrLostAndSparesTheNextHolder(t *testing.T) {
 // P4: the request for which a lock was held may be over when the lock is released.
 func TestUnlockWorksAfterTheEndOfTheRequest(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		ctx, cancel := context.WithCancel(s.Context())
 		lease, err := s.lock().Lock(ctx)
 		require.NoError(s, err)
@@ -105,11 +105,11 @@ func TestUnlockWorksAfterTheEndOfTheRequest(t *testing.T) {
 // token.
 func TestForceUnlockNotifiesTheHolderAndServesTheWaiter(t *testing.T) {
 	t.Parallel()
-	each(t, forcible, func(s *site) {
-		forced, _ := s.lock().(forcers)
+	each(t, forcible, func(s *fixture) {
+		forced, _ := s.lock().(forceUnlocker)
 		require.ErrorIs(s, forced.ForceUnlock(s.Context()), signalbox.ErrNotHeld)
-		holders := []mutex{s.lock(signalbox.WithRenewedLease(longest))}
-		if !exclusive(s.kind) {
+		holders := []anyLock{s.lock(signalbox.WithRenewedLease(longest))}
+		if !exclusive(s.lockKind) {
 			holders = append(holders, s.lock(signalbox.WithRenewedLease(longest)), s.lock(signalbox.WithRenewedLease(longest)))
 		}
 		leases, bound := make([]signalbox.Lease, len(holders)), make([]context.Context, len(holders))
@@ -118,7 +118,7 @@ func TestForceUnlockNotifiesTheHolderAndServesTheWaiter(t *testing.T) {
 			bound[n] = leases[n].Bind(s.Context())
 		}
 		waiting := s.wait(s.Context(), s.against(), 1)
-		if mu, has := holders[0].(holder); has && !native(s.kind) {
+		if mu, has := holders[0].(reportsHolder); has && !native(s.lockKind) {
 			h, err := mu.Holder(s.Context())
 			require.NoError(s, err)
 			require.Regexp(s, `^([0-9a-f-]{36}:[0-9]{19}|[\w-]{41})$`, h.Label)

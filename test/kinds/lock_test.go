@@ -21,7 +21,7 @@ import (
 // P1, P3: a holder is alone, and has a greater token than every holder before.
 func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 	t.Parallel()
-	each(t, exclusive, func(s *site) {
+	each(t, exclusive, func(s *fixture) {
 		const sessions, goroutines, rounds = 4, 4, 20
 		var inside atomic.Int32
 		var last uint64 // guarded by the lock under test
@@ -56,7 +56,7 @@ func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 		for _, key := range keys {
 			require.Positive(s, locktest.Integer(s, s.server.MustDo(s, "PTTL", key)), "%s has no end", key)
 		}
-		if !native(s.kind) {
+		if !native(s.lockKind) {
 			require.Empty(s, keys)
 		}
 	})
@@ -65,10 +65,10 @@ func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 // P6: a release notifies the next waiter of another session, long before it would poll.
 func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		proxy := redistest.NewProxy(s, s.server.Addr())
-		if s.look != nil {
-			proxy.SetMatch(locktest.RunsScript(s.look))
+		if s.poll != nil {
+			proxy.SetMatch(locktest.RunsScript(s.poll))
 		}
 		session := locktest.Session(s, proxy)
 		holder, mu := s.against(), s.in(session)
@@ -76,7 +76,7 @@ func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 			lease := s.must(holder)
 			require.ErrorIs(s, second(mu.TryLock(s.Context())), signalbox.ErrHeld)
 			waiting := s.wait(s.Context(), mu, 1)
-			if s.look != nil {
+			if s.poll != nil {
 				redistest.Await(s, "a subscription", func() bool {
 					return locktest.Listeners(s, s.server, names.Grants(names.DefaultPrefix)+session.ID()) == 1
 				})
@@ -86,7 +86,7 @@ func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 			next := locktest.MustHave(s, waiting)
 			require.Greater(s, next.Token(), lease.Token())
 			require.NoError(s, next.Unlock())
-			return s.look == nil || proxy.Requests() == before
+			return s.poll == nil || proxy.Requests() == before
 		})
 	})
 }
@@ -94,11 +94,11 @@ func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 // P1: locks of one name in one session are the same lock.
 func TestLocksOfOneNameInOneSessionAreOneLock(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *site) {
+	each(t, reentrant, func(s *fixture) {
 		session := s.session()
 		one, other := s.in(session), s.in(session)
 		lease := s.must(one)
-		if exclusive(s.kind) {
+		if exclusive(s.lockKind) {
 			require.ErrorIs(s, second(other.TryLock(s.Context())), signalbox.ErrHeld)
 		}
 		again := s.again(other, lease)
@@ -111,7 +111,7 @@ func TestLocksOfOneNameInOneSessionAreOneLock(t *testing.T) {
 // P10: an error says what was asked of which lock.
 func TestTryLockReturnsErrHeldWithTheNameAndTheOperation(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		holder := s.must(s.against())
 		lease, err := s.lock().TryLock(s.Context())
 		require.ErrorIs(s, err, signalbox.ErrHeld)
@@ -127,7 +127,7 @@ func TestTryLockReturnsErrHeldWithTheNameAndTheOperation(t *testing.T) {
 
 func TestTryLockTakesAFreeLock(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		mu := s.lock()
 		for range 3 {
 			lease, err := mu.TryLock(s.Context())
@@ -141,7 +141,7 @@ func TestTryLockTakesAFreeLock(t *testing.T) {
 
 // P7: TryLock sends nothing while its session holds the lock, or waits for it.
 func TestTryLockSendsNothingWhileItsSessionHoldsOrWaits(t *testing.T) { //nolint:paralleltest // commands are counted
-	alone(t, exclusive, func(s *site) {
+	alone(t, exclusive, func(s *fixture) {
 		holder := s.in(s.session(signalbox.WithPolling()), signalbox.WithRenewedLease(longest))
 		lease := s.must(holder)
 		if s.enters { // a semaphore has to ask whether there are more permits
@@ -149,7 +149,7 @@ func TestTryLockSendsNothingWhileItsSessionHoldsOrWaits(t *testing.T) { //nolint
 				require.ErrorIs(s, second(holder.TryLock(s.Context())), signalbox.ErrHeld)
 			}))
 		}
-		if s.look != nil {
+		if s.poll != nil {
 			proxy := redistest.NewProxy(s, s.server.Addr())
 			mu := s.in(locktest.Session(s, proxy))
 			waiting := s.wait(s.Context(), mu, 1)
@@ -168,14 +168,14 @@ func TestTryLockSendsNothingWhileItsSessionHoldsOrWaits(t *testing.T) { //nolint
 // P4: an ended context acquires nothing and sends nothing. So it is for readers that could enter without the server, and
 // for a holder that would enter again.
 func TestAnEndedContextAcquiresNothingAndSendsNothing(t *testing.T) { //nolint:paralleltest // commands are counted
-	alone(t, everyKind, func(s *site) {
+	alone(t, everyKind, func(s *fixture) {
 		mu := s.in(s.session(signalbox.WithPolling()), signalbox.WithRenewedLease(longest))
 		require.NoError(s, s.must(mu).Unlock())
 		held := s.must(mu)
 		stopped := errors.New("the request was dropped")
 		free := of(s.Primitive, s.session(signalbox.WithPolling()), s.name+"/free")
 		for _, c := range []struct {
-			mu     mutex
+			mu     anyLock
 			parent context.Context
 		}{{mu, s.Context()}, {mu, held.Enter(s.Context())}, {free, s.Context()}} {
 			ctx, cancel := context.WithCancelCause(c.parent)

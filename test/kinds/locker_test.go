@@ -17,9 +17,9 @@ import (
 )
 
 // locker returns a Locker of a lock that has one.
-func (s *site) locker(ctx context.Context, mu mutex) *signalbox.Locker {
+func (s *fixture) locker(ctx context.Context, mu anyLock) *signalbox.Locker {
 	s.Helper()
-	has, _ := mu.(lockers)
+	has, _ := mu.(hasLocker)
 	return has.Locker(ctx)
 }
 
@@ -27,7 +27,7 @@ func (s *site) locker(ctx context.Context, mu mutex) *signalbox.Locker {
 // reader's Locker keeps writers out.
 func TestALockerExcludesGoroutines(t *testing.T) {
 	t.Parallel()
-	each(t, lockered, func(s *site) {
+	each(t, lockered, func(s *fixture) {
 		shared, elsewhere := s.locker(s.Context(), s.against()), s.locker(s.Context(), s.against())
 		count, seen := 0, 0
 		var goroutines sync.WaitGroup
@@ -65,7 +65,7 @@ func TestALockerExcludesGoroutines(t *testing.T) {
 // P2: the error of Unlock goes to OnLost.
 func TestALockerReportsALoss(t *testing.T) {
 	t.Parallel()
-	each(t, lockered, func(s *site) {
+	each(t, lockered, func(s *fixture) {
 		locker := s.locker(s.Context(), s.lock())
 		var lost error
 		locker.OnLost(func(err error) { lost = err })
@@ -79,7 +79,7 @@ func TestALockerReportsALoss(t *testing.T) {
 // P8: a Locker that cannot lock, or that is not locked, panics.
 func TestALockerPanicsForMisuse(t *testing.T) {
 	t.Parallel()
-	each(t, lockered, func(s *site) {
+	each(t, lockered, func(s *fixture) {
 		session := s.session()
 		locker := s.locker(s.Context(), s.in(session))
 		require.ErrorIs(s, locktest.PanicOf(locker.Unlock), signalbox.ErrNotHeld)
@@ -119,7 +119,7 @@ func TestALockerPanicsForMisuse(t *testing.T) {
 // P8: a sync.Locker has no owner, so it never enters again.
 func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 	t.Parallel()
-	each(t, func(k kind) bool { return lockered(k) && exclusive(k) }, func(s *site) {
+	each(t, func(k lockKind) bool { return lockered(k) && exclusive(k) }, func(s *fixture) {
 		mu := s.lock()
 		lease := s.must(mu)
 		ctx := locktest.Watch(context.WithoutCancel(lease.Enter(s.Context())))
@@ -143,7 +143,7 @@ func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 // function's alone.
 func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		mu := s.lock()
 		failed := errors.New("no funds")
 		var inside context.Context
@@ -153,7 +153,7 @@ func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 			require.NoError(s, lease.Err())
 			require.NotZero(s, lease.Token())
 			require.True(s, s.isHeld())
-			if exclusive(s.kind) {
+			if exclusive(s.lockKind) {
 				require.ErrorIs(s, second(mu.TryLock(s.Context())), signalbox.ErrHeld)
 			}
 			if s.enters {
@@ -175,9 +175,9 @@ func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 // P4: a panic of its function, or the end of its goroutine, gives the lock to the next waiter. The panic continues.
 func TestDoReleasesTheLockWhateverItsFunctionDoes(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		mu, other := s.lock(), s.against()
-		var waiting waiting
+		var waiting pendingLock
 		require.PanicsWithValue(s, "no funds", func() {
 			_ = mu.Do(s.Context(), func(context.Context, signalbox.Lease) error {
 				waiting = s.wait(s.Context(), other, 1)
@@ -203,10 +203,10 @@ func TestDoReleasesTheLockWhateverItsFunctionDoes(t *testing.T) {
 // P4: a function that does not get the lock does not run.
 func TestDoRunsNothingWithoutTheLock(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		lease := s.must(s.against())
 		ctx, cancel := context.WithCancel(s.Context())
-		done := s.wait(ctx, doer{s.lock(), func() { s.Error("the function ran without the lock") }}, 1)
+		done := s.wait(ctx, doLocker{s.lock(), func() { s.Error("the function ran without the lock") }}, 1)
 		cancel()
 		require.ErrorIs(s, locktest.MustFail(s, done), context.Canceled)
 		require.NoError(s, lease.Unlock())
@@ -214,14 +214,14 @@ func TestDoRunsNothingWithoutTheLock(t *testing.T) {
 }
 
 // doer is a lock whose Lock is Do.
-type doer struct {
-	mutex
+type doLocker struct {
+	anyLock
 
 	run func()
 }
 
 // Lock is Do.
-func (d doer) Lock(ctx context.Context) (signalbox.Lease, error) {
+func (d doLocker) Lock(ctx context.Context) (signalbox.Lease, error) {
 	return signalbox.Lease{}, d.Do(ctx, func(context.Context, signalbox.Lease) error {
 		d.run()
 		return nil
@@ -231,7 +231,7 @@ func (d doer) Lock(ctx context.Context) (signalbox.Lease, error) {
 // P8: a lease that the function unlocked itself is ErrNotHeld at the end, which hides nothing.
 func TestDoReportsALeaseThatItsFunctionUnlocked(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) {
+	each(t, everyKind, func(s *fixture) {
 		err := s.lock().Do(s.Context(), func(_ context.Context, lease signalbox.Lease) error { return lease.Unlock() })
 		require.ErrorIs(s, err, signalbox.ErrNotHeld)
 		require.False(s, s.isHeld())
@@ -241,9 +241,9 @@ func TestDoReportsALeaseThatItsFunctionUnlocked(t *testing.T) {
 // P2: Do returns the loss of its lease, joined with the error of its function.
 func TestDoJoinsTheLossOfItsLease(t *testing.T) {
 	t.Parallel()
-	each(t, forcible, func(s *site) {
+	each(t, forcible, func(s *fixture) {
 		mu := s.lock()
-		forced, _ := mu.(forcers)
+		forced, _ := mu.(forceUnlocker)
 		failed := errors.New("no funds")
 		for _, own := range []error{nil, failed} {
 			err := mu.Do(s.Context(), func(ctx context.Context, _ signalbox.Lease) error {

@@ -22,7 +22,7 @@ const joins = "a replica connects to its primary a second after REPLICAOF"
 // once. A waiter that gets the error passes the lock to the next one.
 func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *site) { s.falls(1, "0 of 1 said so") })
+	each(t, everyKind, func(s *fixture) { s.falls(1, "0 of 1 said so") })
 }
 
 // P4: so it is if some replicas have the lock, or one does not reply.
@@ -32,16 +32,16 @@ func TestAShortfallOfSomeReplicasLeavesNothing(t *testing.T) {
 	primary := redistest.Start(t)
 	replica := locktest.StartReplica(t, primary)
 	for _, k := range kinds() {
-		newSite(t, k, primary).falls(2, " of 2 said so")
+		newFixture(t, k, primary).falls(2, " of 2 said so")
 	}
 	replica.Freeze()
 	for _, k := range kinds() {
-		newSite(t, k, primary).falls(1, "0 of 1 said so")
+		newFixture(t, k, primary).falls(1, "0 of 1 said so")
 	}
 }
 
 // falls takes the lock in each way, though fewer than n replicas will have it.
-func (s *site) falls(n int, answered string) {
+func (s *fixture) falls(n int, answered string) {
 	s.Helper()
 	mu := s.lock(signalbox.WithReplicas(n, 20*time.Millisecond))
 	before := s.server.CommandStats()["wait"].Calls
@@ -79,9 +79,9 @@ func TestALockThatItsReplicaHasOutlivesAFailover(t *testing.T) {
 	redistest.Slow(t, joins)
 	primary := redistest.Start(t)
 	replica := locktest.StartReplica(t, primary)
-	sites, leases := make(map[*site]mutex), make(map[*site]signalbox.Lease)
+	sites, leases := make(map[*fixture]anyLock), make(map[*fixture]signalbox.Lease)
 	for _, k := range kinds() {
-		free, waited := newSite(t, k, primary), newSite(t, k, primary)
+		free, waited := newFixture(t, k, primary), newFixture(t, k, primary)
 		option := signalbox.WithReplicas(1, 10*time.Second)
 		leases[free] = free.must(free.lock(option))
 		holder := waited.must(waited.against())
@@ -90,16 +90,16 @@ func TestALockThatItsReplicaHasOutlivesAFailover(t *testing.T) {
 		leases[waited] = locktest.MustHave(t, waiting)
 	}
 	for s := range leases {
-		sites[s] = of(s.rival(), locktest.SteadySession(t, replica), s.name)
+		sites[s] = of(s.excludedBy(), locktest.SteadySession(t, replica), s.name)
 	}
 	for s, lease := range leases { // a new hold lasts for three seconds, which a slow machine may need for what follows
-		redistest.Await(t, s.kind.Name+": its whole lease", func() bool { return time.Until(lease.Deadline()) > redistest.Patience })
+		redistest.Await(t, s.lockKind.Name+": its whole lease", func() bool { return time.Until(lease.Deadline()) > redistest.Patience })
 	}
 	primary.AwaitCopied(t, replica)
 	primary.Kill()
 	replica.MustDo(t, "REPLICAOF", "NO", "ONE")
 	for s, mu := range sites {
-		require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld, s.kind.Name)
+		require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld, s.lockKind.Name)
 		require.NoError(t, leases[s].Err())
 	}
 	primary.Restart() // else closing the sessions waits for it

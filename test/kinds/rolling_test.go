@@ -23,7 +23,7 @@ func TestReentrantAndFairAreOneLock(t *testing.T) {
 	for _, modes := range [][2]locktest.Primitive{{locktest.Reentrant(), locktest.Fair()}, {locktest.Fair(), locktest.Reentrant()}} {
 		t.Run(modes[0].Name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, kind{Primitive: modes[0], enters: true}, common)
+			s := newFixture(t, lockKind{Primitive: modes[0], enters: true}, common)
 			one, other := modes[0], modes[1]
 			session := s.session()
 			held := s.must(of(one, session, s.name))
@@ -32,7 +32,7 @@ func TestReentrantAndFairAreOneLock(t *testing.T) {
 			}
 			again := s.again(of(other, session, s.name), held)
 			require.Equal(t, held.Token(), again.Token())
-			h, err := of(other, s.session(), s.name).(holder).Holder(t.Context())
+			h, err := of(other, s.session(), s.name).(reportsHolder).Holder(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, one.Name, h.Kind, "the mode of the hold, for any caller")
 			waiting := s.wait(t.Context(), of(other, s.session(), s.name), 1)
@@ -48,11 +48,11 @@ func TestReentrantAndFairAreOneLock(t *testing.T) {
 }
 
 // rolling is a service of several processes that change from one mode of a lock to the other while they use it.
-type rolling struct {
-	*site
+type rollingService struct {
+	*fixture
 
-	visits int // how often each goroutine of a process takes the lock before the process may change
-	made   atomic.Int64
+	uses int // how often each goroutine of a process takes the lock before the process may change
+	made atomic.Int64
 
 	// These are guarded by the lock under test alone: the race detector sees a second holder.
 	count int64
@@ -60,32 +60,32 @@ type rolling struct {
 }
 
 // process is one process of the service.
-type process struct {
-	service *rolling
-	session *signalbox.Session
-	lock    mutex
-	stop    chan struct{}
-	settled sync.WaitGroup // all goroutines have taken the lock often enough
-	group   sync.WaitGroup
-	failed  atomic.Pointer[error]
+type serviceProcess struct {
+	service   *rollingService
+	session   *signalbox.Session
+	lock      anyLock
+	stop      chan struct{}
+	allUndone sync.WaitGroup // all goroutines have taken the lock often enough
+	group     sync.WaitGroup
+	failed    atomic.Pointer[error]
 }
 
 // start begins a process that uses the lock in one mode.
-func (r *rolling) start(mode locktest.Primitive, goroutines int) *process {
+func (r *rollingService) start(mode locktest.Primitive, goroutines int) *serviceProcess {
 	r.Helper()
 	session := r.session()
-	p := &process{service: r, session: session, lock: of(mode, session, r.name), stop: make(chan struct{})}
-	p.settled.Add(goroutines)
+	p := &serviceProcess{service: r, session: session, lock: of(mode, session, r.name), stop: make(chan struct{})}
+	p.allUndone.Add(goroutines)
 	for range goroutines {
 		p.group.Go(func() {
-			settle := sync.OnceFunc(p.settled.Done)
+			settle := sync.OnceFunc(p.allUndone.Done)
 			defer settle()
 			for n := 1; !locktest.IsClosed(p.stop); n++ {
-				if err := p.visit(); err != nil {
+				if err := p.use(); err != nil {
 					p.failed.CompareAndSwap(nil, &err)
 					return
 				}
-				if n == r.visits {
+				if n == r.uses {
 					settle()
 				}
 			}
@@ -95,7 +95,7 @@ func (r *rolling) start(mode locktest.Primitive, goroutines int) *process {
 }
 
 // visit takes the lock once and counts.
-func (p *process) visit() error {
+func (p *serviceProcess) use() error {
 	r := p.service
 	return p.lock.Do(r.Context(), func(_ context.Context, lease signalbox.Lease) error {
 		if lease.Token() <= r.token {
@@ -109,7 +109,7 @@ func (p *process) visit() error {
 }
 
 // end stops a process.
-func (p *process) end() {
+func (p *serviceProcess) end() {
 	p.service.Helper()
 	close(p.stop)
 	p.group.Wait()
@@ -124,16 +124,16 @@ func (p *process) end() {
 func TestRollingChangeOfTheModeLosesNothing(t *testing.T) {
 	t.Parallel()
 	const goroutines = 4
-	r := &rolling{site: newSite(t, kind{Primitive: locktest.Reentrant(), enters: true}, common), visits: redistest.Rounds(10, 100)}
-	processes := make([]*process, 4)
+	r := &rollingService{fixture: newFixture(t, lockKind{Primitive: locktest.Reentrant(), enters: true}, common), uses: redistest.Rounds(10, 100)}
+	processes := make([]*serviceProcess, 4)
 	for i := range processes {
 		processes[i] = r.start(locktest.Reentrant(), goroutines)
 	}
 	for _, mode := range []locktest.Primitive{locktest.Fair(), locktest.Reentrant()} {
 		for i, old := range processes {
-			old.settled.Wait()
+			old.allUndone.Wait()
 			processes[i] = r.start(mode, goroutines)
-			processes[i].settled.Wait()
+			processes[i].allUndone.Wait()
 			old.end()
 		}
 	}

@@ -44,21 +44,21 @@ func TestSoakAllKindsAtOnce(t *testing.T) { //nolint:paralleltest // has the mac
 const callers, desks = 32, 3
 
 // desk is where callers find a session, which is closed and replaced now and then.
-type desk struct {
+type sessionProvider struct {
 	server  *redistest.Server
-	session atomic.Pointer[open]
+	session atomic.Pointer[providedSession]
 }
 
 // open is a session, and whether it is about to be closed.
-type open struct {
+type providedSession struct {
 	*signalbox.Session
 
 	closing atomic.Bool
 }
 
-func (d *desk) replace(t *testing.T) error {
+func (d *sessionProvider) replace(t *testing.T) error {
 	t.Helper()
-	old := d.session.Swap(&open{Session: locktest.SteadySession(t, d.server)})
+	old := d.session.Swap(&providedSession{Session: locktest.SteadySession(t, d.server)})
 	if old == nil {
 		return nil
 	}
@@ -68,8 +68,8 @@ func (d *desk) replace(t *testing.T) error {
 
 func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 	t.Helper()
-	w := newWorld()
-	var all [desks]desk
+	w := newFixture()
+	var all [desks]sessionProvider
 	for i := range all {
 		all[i].server = server
 		require.NoError(t, all[i].replace(t))
@@ -84,8 +84,8 @@ func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 				}
 			}
 			at := d.session.Load()
-			want := w.wish(at.Session)
-			err := want.visit(at)
+			want := w.choose(at.Session)
+			err := want.use(at)
 			switch {
 			case err == nil:
 				taken.Add(1)
@@ -118,7 +118,7 @@ func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 var errImpatient = errors.New("it gave up")
 
 // visit takes what is wished for, is inside for a moment, and gives it back.
-func (want wish) visit(at *open) error {
+func (want acquisition) use(at *providedSession) error {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	var impatient atomic.Bool
@@ -140,15 +140,15 @@ func (want wish) visit(at *open) error {
 		}
 		return err
 	}
-	for i, s := range want.things {
-		if err := s.enter(lease, want.room); err != nil {
+	for i, s := range want.resources {
+		if err := s.enter(lease, want.capacity); err != nil {
 			return fmt.Errorf("thing %d: %w", i, err)
 		}
 	}
 	for range rand.N(20) {
 		runtime.Gosched()
 	}
-	for _, s := range want.things {
+	for _, s := range want.resources {
 		s.leave(lease)
 	}
 	if err := lease.Unlock(); err != nil {

@@ -17,23 +17,23 @@ import (
 )
 
 // thing is what a lock protects: it has room for so many at a time, and knows who is inside.
-type thing struct {
-	room int
-	mu   struct {
+type resource struct {
+	capacity int
+	mu       struct {
 		sync.Mutex
 		inside map[signalbox.Lease]int // how much room each takes
 	}
 }
 
-func newThing(room int) *thing {
-	s := &thing{room: room}
+func newResource(room int) *resource {
+	s := &resource{capacity: room}
 	s.mu.inside = make(map[signalbox.Lease]int)
 	return s
 }
 
 // enter records that the lease's holder is inside, and returns why it must not be. Holders whose leases
 // have ended were notified.
-func (s *thing) enter(lease signalbox.Lease, room int) error {
+func (s *resource) enter(lease signalbox.Lease, room int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	used := room
@@ -43,23 +43,23 @@ func (s *thing) enter(lease signalbox.Lease, room int) error {
 		}
 	}
 	s.mu.inside[lease] = room
-	if used > s.room && lease.Err() == nil {
-		return fmt.Errorf("%d are inside, and there is room for %d", used, s.room)
+	if used > s.capacity && lease.Err() == nil {
+		return fmt.Errorf("%d are inside, and there is room for %d", used, s.capacity)
 	}
 	return nil
 }
 
-func (s *thing) leave(lease signalbox.Lease) {
+func (s *resource) leave(lease signalbox.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.inside, lease)
 }
 
 // kind is a way to have things.
-type kind int
+type resourceKind int
 
 const (
-	reentrants kind = iota
+	reentrants resourceKind = iota
 	redissons
 	fairs
 	writers
@@ -69,7 +69,7 @@ const (
 	kinds
 )
 
-func (k kind) String() string {
+func (k resourceKind) String() string {
 	return [...]string{"reentrant", "redisson", "fair", "writer", "reader", "permits", "several"}[k]
 }
 
@@ -80,55 +80,55 @@ const (
 )
 
 // world is all things: those that a lock of one kind and one name protects.
-type world struct {
+type fixture struct {
 	// A reentrant and a fair lock of one name protect the same thing.
-	lock, redisson, rwlock, semaphore [names]*thing
+	lock, redisson, rwlock, semaphore [names]*resource
 }
 
-func newWorld() *world {
-	w := &world{}
+func newFixture() *fixture {
+	w := &fixture{}
 	for i := range names {
-		w.lock[i], w.redisson[i] = newThing(1), newThing(1)
-		w.rwlock[i], w.semaphore[i] = newThing(readable), newThing(capacity)
+		w.lock[i], w.redisson[i] = newResource(1), newResource(1)
+		w.rwlock[i], w.semaphore[i] = newResource(readable), newResource(capacity)
 	}
 	return w
 }
 
 // wish is what a caller wants once: one lock, or several, and what it protects.
-type wish struct {
-	kind    kind
-	things  []*thing
-	room    int
-	lock    func(ctx context.Context) (signalbox.Lease, error)
-	tryLock func(ctx context.Context) (signalbox.Lease, error)
+type acquisition struct {
+	kind      resourceKind
+	resources []*resource
+	capacity  int
+	lock      func(ctx context.Context) (signalbox.Lease, error)
+	tryLock   func(ctx context.Context) (signalbox.Lease, error)
 }
 
-func (w *world) wish(s *signalbox.Session) wish {
-	k, i := kind(rand.N(int(kinds))), rand.N(names)
+func (w *fixture) choose(s *signalbox.Session) acquisition {
+	k, i := resourceKind(rand.N(int(kinds))), rand.N(names)
 	name := fmt.Sprintf("mixed/%v/%d", k, i)
 	switch k {
 	case redissons:
 		l := reentrant.New(s, name, signalbox.WithLayout(signalbox.Redisson()))
-		return wish{k, []*thing{w.redisson[i]}, 1, l.Lock, l.TryLock}
+		return acquisition{k, []*resource{w.redisson[i]}, 1, l.Lock, l.TryLock}
 	case fairs:
 		l := fair.New(s, fmt.Sprint("mixed/lock/", i))
-		return wish{k, []*thing{w.lock[i]}, 1, l.Lock, l.TryLock}
+		return acquisition{k, []*resource{w.lock[i]}, 1, l.Lock, l.TryLock}
 	case writers:
 		l := rwlock.New(s, fmt.Sprint("mixed/rwlock/", i))
-		return wish{k, []*thing{w.rwlock[i]}, readable, l.Lock, l.TryLock}
+		return acquisition{k, []*resource{w.rwlock[i]}, readable, l.Lock, l.TryLock}
 	case readers:
 		l := rwlock.New(s, fmt.Sprint("mixed/rwlock/", i))
-		return wish{k, []*thing{w.rwlock[i]}, 1, l.RLock, l.TryRLock}
+		return acquisition{k, []*resource{w.rwlock[i]}, 1, l.RLock, l.TryRLock}
 	case permits:
 		n := 1 + rand.N(capacity)
 		p := semaphore.New(s, name, capacity).Permits(n)
-		return wish{k, []*thing{w.semaphore[i]}, n, p.Lock, p.TryLock}
+		return acquisition{k, []*resource{w.semaphore[i]}, n, p.Lock, p.TryLock}
 	case several:
 		j := (i + 1 + rand.N(names-1)) % names
 		l := multilock.New(reentrant.New(s, fmt.Sprint("mixed/lock/", i)), fair.New(s, fmt.Sprint("mixed/lock/", j)))
-		return wish{k, []*thing{w.lock[i], w.lock[j]}, 1, l.Lock, l.TryLock}
+		return acquisition{k, []*resource{w.lock[i], w.lock[j]}, 1, l.Lock, l.TryLock}
 	default:
 		l := reentrant.New(s, fmt.Sprint("mixed/lock/", i))
-		return wish{k, []*thing{w.lock[i]}, 1, l.Lock, l.TryLock}
+		return acquisition{k, []*resource{w.lock[i]}, 1, l.Lock, l.TryLock}
 	}
 }

@@ -19,16 +19,16 @@ import (
 )
 
 // town is a cluster, and a name in each of its three parts, in the order of slots.
-type town struct {
+type clusterNames struct {
 	*redistest.Cluster
 
 	names [3]string
 	slots [3]int
 }
 
-func newTown(t *testing.T, options ...redistest.Option) *town {
+func newTown(t *testing.T, options ...redistest.Option) *clusterNames {
 	t.Helper()
-	c := &town{Cluster: redistest.StartCluster(t, options...)}
+	c := &clusterNames{Cluster: redistest.StartCluster(t, options...)}
 	for found, i := 0, 0; found < len(c.names); i++ {
 		name := fmt.Sprint("n", i)
 		slot := c.Slot(t, locktest.Key(name))
@@ -40,7 +40,7 @@ func newTown(t *testing.T, options ...redistest.Option) *town {
 	return c
 }
 
-func (c *town) members(s *signalbox.Session) []multilock.Member {
+func (c *clusterNames) members(s *signalbox.Session) []multilock.Member {
 	return []multilock.Member{reentrant.New(s, c.names[2]), fair.New(s, c.names[1]), reentrant.New(s, c.names[0])}
 }
 
@@ -160,7 +160,7 @@ func locked(t *testing.T, l *reentrant.Lock) bool {
 }
 
 // free waits until the members of these parts are free, for less than a lease: by then they end by themselves.
-func (c *town) free(t *testing.T, parts ...int) {
+func (c *clusterNames) free(t *testing.T, parts ...int) {
 	t.Helper()
 	s := locktest.Session(t, c)
 	for _, i := range parts {

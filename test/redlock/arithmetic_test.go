@@ -15,7 +15,7 @@ import (
 func sizes(t *rapid.T) int { return 2*rapid.IntRange(1, 10).Draw(t, "half") + 1 }
 
 // server is the model of one: when its key of a hold ends, by the process's monotonic clock.
-type server struct {
+type serverModel struct {
 	keyEnds time.Duration
 	// pace is how long a millisecond of its clock is, in microseconds.
 	pace int
@@ -28,7 +28,7 @@ func TestALeaseIsGoodForNoLongerThanItsKeysLive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := sizes(t)
 		life := time.Duration(rapid.IntRange(100, 86_400_000).Draw(t, "life ms")) * time.Millisecond
-		servers := make([]server, n)
+		servers := make([]serverModel, n)
 		for i := range servers {
 			servers[i].pace = rapid.IntRange(985, 1015).Draw(t, "pace")
 		}
@@ -63,7 +63,7 @@ func TestALeaseIsGoodForNoLongerThanItsKeysLive(t *testing.T) {
 				break // too late: no lease, or none any more
 			}
 			good, deadline = true, sent+life-clock.Allowance(life)
-			if alive := living(servers, deadline); alive <= n/2 {
+			if alive := keysLeft(servers, deadline); alive <= n/2 {
 				t.Fatalf("good until %v, when %d of %d keys live", deadline, alive, n)
 			}
 			now += time.Duration(rapid.Int64Range(0, int64(life/3)).Draw(t, "rest"))
@@ -72,7 +72,7 @@ func TestALeaseIsGoodForNoLongerThanItsKeysLive(t *testing.T) {
 }
 
 // living returns how many keys live at an instant.
-func living(servers []server, at time.Duration) int {
+func keysLeft(servers []serverModel, at time.Duration) int {
 	n := 0
 	for _, s := range servers {
 		if s.keyEnds > at {

@@ -28,7 +28,7 @@ import (
 func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process is stopped for longer than its lease")
-	w := newWorld(t)
+	w := newFixture(t)
 	var wires []*redistest.Proxy
 	var urls []string
 	for _, s := range w.servers {

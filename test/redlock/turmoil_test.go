@@ -32,41 +32,41 @@ const (
 )
 
 // span is a time in which a caller had the lock for certain.
-type span struct {
+type heldTime struct {
 	who      int
 	token    uint64
 	from, to time.Duration
 }
 
 // book has the spans.
-type book struct {
+type heldTimes struct {
 	begun time.Time
 
 	mu struct {
 		sync.Mutex
-		spans []span
+		spans []heldTime
 	}
 }
 
-func (b *book) now() time.Duration { return time.Since(b.begun) }
+func (b *heldTimes) now() time.Duration { return time.Since(b.begun) }
 
-func (b *book) size() int {
+func (b *heldTimes) size() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.mu.spans)
 }
 
-func (b *book) add(s span) {
+func (b *heldTimes) add(s heldTime) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.spans = append(b.mu.spans, s)
 }
 
 // judge fails the test where two had the lock at once, or a later one a smaller token.
-func (b *book) judge(t *testing.T) {
+func (b *heldTimes) judge(t *testing.T) {
 	t.Helper()
 	spans := slices.Clone(b.mu.spans)
-	slices.SortFunc(spans, func(x, y span) int { return int(x.from - y.from) })
+	slices.SortFunc(spans, func(x, y heldTime) int { return int(x.from - y.from) })
 	for i := 1; i < len(spans); i++ {
 		require.GreaterOrEqual(t, spans[i].from, spans[i-1].to, "two at once: %+v and %+v", spans[i-1], spans[i])
 		require.Greater(t, spans[i].token, spans[i-1].token, "an older token: %+v after %+v", spans[i], spans[i-1])
@@ -77,9 +77,9 @@ func (b *book) judge(t *testing.T) {
 // The judge finds what it is there for.
 func TestPlantedMistakesAreFound(t *testing.T) {
 	t.Parallel()
-	for _, wrong := range []span{{1, 30, 5, 15}, {1, 5, 20, 30}} {
-		b := &book{}
-		b.add(span{0, 10, 0, 10})
+	for _, wrong := range []heldTime{{1, 30, 5, 15}, {1, 5, 20, 30}} {
+		b := &heldTimes{}
+		b.add(heldTime{0, 10, 0, 10})
 		b.add(wrong)
 		// A testing.T of its own, which may fail, on a goroutine of its own, which that ends.
 		inner, ended := new(testing.T), make(chan struct{})
@@ -90,9 +90,9 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		<-ended
 		require.True(t, inner.Failed())
 	}
-	b := &book{}
-	b.add(span{0, 10, 0, 10})
-	b.add(span{1, 11, 10, 20})
+	b := &heldTimes{}
+	b.add(heldTime{0, 10, 0, 10})
+	b.add(heldTime{1, 11, 10, 20})
 	b.judge(t) // and nothing else
 }
 
@@ -101,21 +101,21 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 func TestNoTwoHaveTheLockWhileServersFail(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "servers are stopped, restarted and emptied under load, one after the other")
-	storm(t)
+	runFaults(t)
 }
 
 func TestSoakNoTwoHaveTheLockWhileServersFail(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	more := locktest.Soak(t)
 	for n := 0; more(); n++ {
-		t.Run(fmt.Sprint(n), storm)
+		t.Run(fmt.Sprint(n), runFaults)
 	}
 }
 
 // storm lets processes work while servers fail, on servers of its own.
-func storm(t *testing.T) {
+func runFaults(t *testing.T) {
 	t.Helper()
-	w := newWorld(t)
-	b := &book{begun: time.Now()}
+	w := newFixture(t)
+	b := &heldTimes{begun: time.Now()}
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	var group sync.WaitGroup
@@ -143,7 +143,7 @@ func storm(t *testing.T) {
 }
 
 // turn takes the lock once, and adds for how long that was certain.
-func (b *book) turn(ctx context.Context, who int, mu *redlock.Lock) error {
+func (b *heldTimes) turn(ctx context.Context, who int, mu *redlock.Lock) error {
 	lease, err := mu.Lock(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -151,7 +151,7 @@ func (b *book) turn(ctx context.Context, who int, mu *redlock.Lock) error {
 		}
 		return nil
 	}
-	s := span{who: who, token: lease.Token(), from: b.now()}
+	s := heldTime{who: who, token: lease.Token(), from: b.now()}
 	s.to = s.from
 	for range rand.N(3) {
 		pause(ctx, rand.N(100*time.Millisecond))
@@ -179,16 +179,16 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // world is the servers, and the wires of each process to each of them.
-type world struct {
+type fixture struct {
 	*testing.T
 
 	servers []*redistest.Server
 	wires   [][]*redistest.Proxy // by process and server
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{T: t}
+	w := &fixture{T: t}
 	for range servers {
 		s := redistest.Start(t)
 		require.NoError(t, locktest.Establish(s))
@@ -198,7 +198,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // process returns the sessions of one.
-func (w *world) process() (sessions []*signalbox.Session) {
+func (w *fixture) process() (sessions []*signalbox.Session) {
 	w.Helper()
 	var wires []*redistest.Proxy
 	for _, s := range w.servers {
@@ -211,7 +211,7 @@ func (w *world) process() (sessions []*signalbox.Session) {
 }
 
 // strike lets one server fail, and all wires lose something, and returns when the server has its vote again.
-func (w *world) strike(ctx context.Context, i int) {
+func (w *fixture) strike(ctx context.Context, i int) {
 	server := w.servers[i%servers]
 	for _, wires := range w.wires {
 		for _, wire := range wires {

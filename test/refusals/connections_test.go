@@ -16,7 +16,7 @@ import (
 )
 
 // connections returns how many connections the server has been asked for since its start.
-func (w *world) connections(t *testing.T) int {
+func (w *fixture) connections(t *testing.T) int {
 	t.Helper()
 	reply := w.do(t, "INFO", "stats")
 	text, err := reply.ToString()
@@ -45,12 +45,12 @@ func TestRefusedConnectionsAreNotAskedForInAHotLoop(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, teller)
+			w := newFixture(t, teller)
 			for i := range held {
 				w.lock(t, w.holder, fmt.Sprint("held/", i), 3*time.Second)
 			}
 			last := w.lock(t, w.holder, "last", 3*time.Second)
-			waiting := make([]<-chan got, wanted)
+			waiting := make([]<-chan lockOutcome, wanted)
 			for i := range waiting {
 				name := fmt.Sprint("wanted/", i)
 				w.lock(t, w.other, name, long)

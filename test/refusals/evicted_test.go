@@ -20,7 +20,7 @@ import (
 func TestAnEvictedKeyIsReportedAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 3 * redistest.Patience // which is renewed after a third of it
-	w := newWorld(t, teller, redistest.WithArgs("--maxmemory-policy", "volatile-lru"))
+	w := newFixture(t, teller, redistest.WithArgs("--maxmemory-policy", "volatile-lru"))
 	lease := w.lock(t, w.holder, "evicted", life)
 	w.set(t, "maxmemory", "1")
 	_, err := w.server.Do("SET", "somebody's", "value")
@@ -54,7 +54,7 @@ func TestEvictionIsWarnedOfOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, teller, redistest.WithArgs("--maxmemory", c.limit, "--maxmemory-policy", c.policy))
+			w := newFixture(t, teller, redistest.WithArgs("--maxmemory", c.limit, "--maxmemory-policy", c.policy))
 			if c.denied {
 				w.do(t, "ACL", "SETUSER", teller, "-info")
 			}

@@ -44,7 +44,7 @@ func TestARefusalIsReportedAndEnds(t *testing.T) {
 	}
 }
 
-func (r refusal) play(t *testing.T, kind locktest.Primitive) {
+func (r refusalCase) play(t *testing.T, kind locktest.Primitive) {
 	t.Helper()
 	if r.user == "" {
 		r.user = teller
@@ -52,7 +52,7 @@ func (r refusal) play(t *testing.T, kind locktest.Primitive) {
 	if r.options == nil {
 		r.options = noOptions
 	}
-	w := newWorld(t, r.user, r.options(t)...)
+	w := newFixture(t, r.user, r.options(t)...)
 	w.kind = kind
 	kept, given := w.lock(t, w.holder, "kept", long), w.lock(t, w.holder, "given", long)
 	spare := make([]signalbox.Lease, spares)
@@ -97,7 +97,7 @@ func (r refusal) play(t *testing.T, kind locktest.Primitive) {
 }
 
 // callers checks what the callers see that want a free lock.
-func (r refusal) callers(t *testing.T, w *world) {
+func (r refusalCase) callers(t *testing.T, w *fixture) {
 	t.Helper()
 	r.reports(t, "TryLock", func() error {
 		err := w.try(w.other, "free")
@@ -122,7 +122,7 @@ func (r refusal) callers(t *testing.T, w *world) {
 // reports waits until a call returns the refusal in the server's words, or succeeds because its script is
 // not refused. Connections may have been cut a moment ago, and not know yet; and a server that closes a
 // connection as it refuses may close it before its words are read.
-func (r refusal) reports(t *testing.T, what string, call func() error) {
+func (r refusalCase) reports(t *testing.T, what string, call func() error) {
 	t.Helper()
 	redistest.AwaitFor(t, 2*redistest.Patience, what+" reports the refusal", func() bool {
 		err := call()
@@ -136,7 +136,7 @@ const spares = 5
 
 // holders checks what the holders of locks see. It unlocks the leases in given until one Unlock returns the
 // refusal: a busy machine may need the whole second of an Unlock to make a connection.
-func (r refusal) holders(t *testing.T, w *world, kept, short signalbox.Lease, given []signalbox.Lease) {
+func (r refusalCase) holders(t *testing.T, w *fixture, kept, short signalbox.Lease, given []signalbox.Lease) {
 	t.Helper()
 	if r.passes {
 		if before := short.Deadline(); !testing.Short() { // which comes in two seconds

@@ -16,11 +16,11 @@ import (
 )
 
 // refusal is one way in which a server refuses.
-type refusal struct {
+type refusalCase struct {
 	user     string // whose sessions are struck; teller's if it is empty
 	options  func(t *testing.T) []redistest.Option
-	begin    func(t *testing.T, w *world)
-	end      func(t *testing.T, w *world)
+	begin    func(t *testing.T, w *fixture)
+	end      func(t *testing.T, w *fixture)
 	sentinel error
 	words    string // the text in every refused call's error
 	dial     string // that of Dial, if it has another
@@ -33,18 +33,18 @@ type refusal struct {
 // dump is the file in which a server saves; a folder of this name prevents that.
 const dump = "dump.rdb"
 
-func refusals() map[string]refusal {
-	return map[string]refusal{
+func refusals() map[string]refusalCase {
+	return map[string]refusalCase{
 		"OOM": {
-			begin:    func(t *testing.T, w *world) { w.set(t, "maxmemory", "1") },
-			end:      func(t *testing.T, w *world) { w.set(t, "maxmemory", "0") },
+			begin:    func(t *testing.T, w *fixture) { w.set(t, "maxmemory", "1") },
+			end:      func(t *testing.T, w *fixture) { w.set(t, "maxmemory", "0") },
 			sentinel: signalbox.ErrRefused, words: "OOM command not allowed", passes: true,
 		},
 		"MISCONF": {
 			options: func(t *testing.T) []redistest.Option {
 				return []redistest.Option{redistest.WithArgs("--dir", t.TempDir(), "--dbfilename", dump, "--save", "36000 1000000")}
 			},
-			begin: func(t *testing.T, w *world) {
+			begin: func(t *testing.T, w *fixture) {
 				reply := w.do(t, "CONFIG", "GET", "dir")
 				setting, err := reply.AsStrMap()
 				require.NoError(t, err)
@@ -55,27 +55,27 @@ func refusals() map[string]refusal {
 					return err == nil && strings.Contains(fmt.Sprint(info), "rdb_last_bgsave_status:err")
 				})
 			},
-			end:      func(t *testing.T, w *world) { w.set(t, "stop-writes-on-bgsave-error", "no") },
+			end:      func(t *testing.T, w *fixture) { w.set(t, "stop-writes-on-bgsave-error", "no") },
 			sentinel: signalbox.ErrRefused, words: "MISCONF",
 		},
 		"NOREPLICAS": {
-			begin:    func(t *testing.T, w *world) { w.set(t, "min-replicas-to-write", "1") },
-			end:      func(t *testing.T, w *world) { w.set(t, "min-replicas-to-write", "0") },
+			begin:    func(t *testing.T, w *fixture) { w.set(t, "min-replicas-to-write", "1") },
+			end:      func(t *testing.T, w *fixture) { w.set(t, "min-replicas-to-write", "0") },
 			sentinel: signalbox.ErrRefused, words: "NOREPLICAS Not enough good replicas",
 		},
 		"READONLY": {
-			begin:    func(t *testing.T, w *world) { w.do(t, "REPLICAOF", "127.0.0.1", "1") },
-			end:      func(t *testing.T, w *world) { w.do(t, "REPLICAOF", "NO", "ONE") },
+			begin:    func(t *testing.T, w *fixture) { w.do(t, "REPLICAOF", "127.0.0.1", "1") },
+			end:      func(t *testing.T, w *fixture) { w.do(t, "REPLICAOF", "NO", "ONE") },
 			sentinel: signalbox.ErrRefused, words: "READONLY You can't write", dial: "it is a replica",
 		},
 		"LOADING": {
 			begin: load,
 			// The rest is loaded at once.
-			end:      func(t *testing.T, w *world) { w.set(t, "key-load-delay", "0") },
+			end:      func(t *testing.T, w *fixture) { w.set(t, "key-load-delay", "0") },
 			sentinel: signalbox.ErrRefused, words: "LOADING", blind: true,
 		},
 		"BUSY": {
-			begin: func(t *testing.T, w *world) {
+			begin: func(t *testing.T, w *fixture) {
 				w.set(t, "busy-reply-threshold", "20")
 				inTheBackground(t, w, "EVAL", "while true do end", 0)
 				redistest.Await(t, "a busy server", func() bool {
@@ -83,37 +83,37 @@ func refusals() map[string]refusal {
 					return err != nil && strings.HasPrefix(err.Error(), "BUSY")
 				})
 			},
-			end:      func(t *testing.T, w *world) { w.do(t, "SCRIPT", "KILL") },
+			end:      func(t *testing.T, w *fixture) { w.do(t, "SCRIPT", "KILL") },
 			sentinel: signalbox.ErrRefused, words: "BUSY", blind: true,
 		},
 		"MaxClients": {
-			begin: func(t *testing.T, w *world) {
+			begin: func(t *testing.T, w *fixture) {
 				w.set(t, "maxclients", "1")
 				w.cut(t)
 			},
-			end:      func(t *testing.T, w *world) { w.set(t, "maxclients", "1000") },
+			end:      func(t *testing.T, w *fixture) { w.set(t, "maxclients", "1000") },
 			sentinel: signalbox.ErrRefused, words: "max number of clients reached",
 		},
 		"NOAUTH": {
 			user: "default",
-			begin: func(t *testing.T, w *world) {
+			begin: func(t *testing.T, w *fixture) {
 				w.set(t, "requirepass", "a password that no client knows")
 				w.cut(t)
 			},
-			end:      func(t *testing.T, w *world) { w.set(t, "requirepass", "") },
+			end:      func(t *testing.T, w *fixture) { w.set(t, "requirepass", "") },
 			sentinel: signalbox.ErrDenied, words: "NOAUTH",
 		},
 		"PasswordRotated": {
-			begin: func(t *testing.T, w *world) {
+			begin: func(t *testing.T, w *fixture) {
 				w.do(t, "ACL", "SETUSER", teller, "resetpass", ">another password")
 				w.cut(t)
 			},
-			end:      func(t *testing.T, w *world) { w.do(t, "ACL", "SETUSER", teller, ">"+password) },
+			end:      func(t *testing.T, w *fixture) { w.do(t, "ACL", "SETUSER", teller, ">"+password) },
 			sentinel: signalbox.ErrDenied, words: "WRONGPASS",
 		},
 		"ScriptsDenied": {
-			begin:    func(t *testing.T, w *world) { w.do(t, "ACL", "SETUSER", teller, "-eval", "-evalsha") },
-			end:      func(t *testing.T, w *world) { w.do(t, "ACL", "SETUSER", teller, "+eval", "+evalsha") },
+			begin:    func(t *testing.T, w *fixture) { w.do(t, "ACL", "SETUSER", teller, "-eval", "-evalsha") },
+			end:      func(t *testing.T, w *fixture) { w.do(t, "ACL", "SETUSER", teller, "+eval", "+evalsha") },
 			sentinel: signalbox.ErrDenied, words: "'evalsha' command (grant +evalsha)",
 		},
 	}
@@ -122,7 +122,7 @@ func refusals() map[string]refusal {
 func noOptions(*testing.T) []redistest.Option { return nil }
 
 // load makes the server load its keys, slowly: three hundred a second at most, for longer than all that is tried meanwhile.
-func load(t *testing.T, w *world) {
+func load(t *testing.T, w *fixture) {
 	t.Helper()
 	w.do(t, "DEBUG", "POPULATE", "30000", "filler", "100")
 	w.set(t, "loading-process-events-interval-bytes", "1024", "key-load-delay", "3000")
@@ -134,7 +134,7 @@ func load(t *testing.T, w *world) {
 }
 
 // inTheBackground sends a command whose reply comes after the refusal has ended.
-func inTheBackground(t *testing.T, w *world, words ...any) {
+func inTheBackground(t *testing.T, w *fixture, words ...any) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {

@@ -34,7 +34,7 @@ const (
 
 // world is a server with an operator, whose connections stand before anything is refused, and
 // with the sessions of a user, which can be struck apart from them.
-type world struct {
+type fixture struct {
 	kind                  locktest.Primitive // of the locks
 	server                *redistest.Server
 	admin                 rueidis.Client
@@ -45,9 +45,9 @@ type world struct {
 }
 
 // newWorld returns a world whose sessions are those of user.
-func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
+func newFixture(t *testing.T, user string, options ...redistest.Option) *fixture {
 	t.Helper()
-	w := &world{kind: locktest.Reentrant(), server: redistest.Start(t, options...), user: user, secrets: locktest.NewSecrets(t)}
+	w := &fixture{kind: locktest.Reentrant(), server: redistest.Start(t, options...), user: user, secrets: locktest.NewSecrets(t)}
 	w.secrets.Add(password)
 	const operator = "the-operator's-password"
 	w.server.MustDo(t, "ACL", "SETUSER", "operator", "on", ">"+operator, "~*", "&*", "+@all")
@@ -61,7 +61,7 @@ func newWorld(t *testing.T, user string, options ...redistest.Option) *world {
 }
 
 // session returns a session of the world's user.
-func (w *world) session(t *testing.T) *signalbox.Session {
+func (w *fixture) session(t *testing.T) *signalbox.Session {
 	t.Helper()
 	at := locktest.User{Server: w.server, Name: w.user, Password: password}
 	if w.user == "default" {
@@ -75,7 +75,7 @@ func (w *world) session(t *testing.T) *signalbox.Session {
 }
 
 // dial opens and closes a session of the world's user.
-func (w *world) dial() error {
+func (w *fixture) dial() error {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	at := url.URL{Scheme: "redis", Host: w.server.Addr()}
@@ -90,7 +90,7 @@ func (w *world) dial() error {
 }
 
 // do sends a command of the operator's.
-func (w *world) do(t *testing.T, words ...string) rueidis.RedisMessage {
+func (w *fixture) do(t *testing.T, words ...string) rueidis.RedisMessage {
 	t.Helper()
 	reply, err := w.admin.Do(context.Background(), w.admin.B().Arbitrary(words...).Build()).ToMessage()
 	require.NoError(t, err, "%q", words)
@@ -98,19 +98,19 @@ func (w *world) do(t *testing.T, words ...string) rueidis.RedisMessage {
 }
 
 // set changes the server's configuration.
-func (w *world) set(t *testing.T, words ...string) {
+func (w *fixture) set(t *testing.T, words ...string) {
 	t.Helper()
 	w.do(t, append([]string{"CONFIG", "SET"}, words...)...)
 }
 
 // cut ends the connections of the sessions, so that they have to come back.
-func (w *world) cut(t *testing.T) {
+func (w *fixture) cut(t *testing.T) {
 	t.Helper()
 	w.do(t, "CLIENT", "KILL", "USER", w.user)
 }
 
 // lock takes a lock, and makes a secret of its hold.
-func (w *world) lock(t *testing.T, s *signalbox.Session, name string, life time.Duration) signalbox.Lease {
+func (w *fixture) lock(t *testing.T, s *signalbox.Session, name string, life time.Duration) signalbox.Lease {
 	t.Helper()
 	lease, err := w.kind.New(s, name, signalbox.WithRenewedLease(life)).Lock(locktest.Context(t))
 	require.NoError(t, w.secrets.RecordError(err))
@@ -119,27 +119,27 @@ func (w *world) lock(t *testing.T, s *signalbox.Session, name string, life time.
 }
 
 // try is TryLock that is refused.
-func (w *world) try(s *signalbox.Session, name string) error {
+func (w *fixture) try(s *signalbox.Session, name string) error {
 	_, err := w.kind.New(s, name).TryLock(context.Background())
 	return w.secrets.RecordError(err)
 }
 
 // got is what a Lock ended with.
-type got struct {
+type lockOutcome struct {
 	lease signalbox.Lease
 	err   error
 }
 
 // wait locks on another goroutine, and returns when the server knows of it. The lock is held, for longer
 // than all other steps of the test may take.
-func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got {
+func (w *fixture) wait(t *testing.T, s *signalbox.Session, name string) <-chan lockOutcome {
 	t.Helper()
-	ended := make(chan got, 1)
+	ended := make(chan lockOutcome, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), long)
 	t.Cleanup(cancel)
 	go func() {
 		lease, err := w.kind.New(s, name, signalbox.WithRenewedLease(long)).Lock(ctx)
-		ended <- got{lease, w.secrets.RecordError(err)}
+		ended <- lockOutcome{lease, w.secrets.RecordError(err)}
 	}()
 	channel := names.Grants(names.DefaultPrefix) + (*session.Handle)(s).Session().ID()
 	redistest.Await(t, "a waiter's subscription", func() bool {
@@ -150,7 +150,7 @@ func (w *world) wait(t *testing.T, s *signalbox.Session, name string) <-chan got
 }
 
 // receive waits for what must come.
-func receive(t *testing.T, what string, c <-chan got) got {
+func receive(t *testing.T, what string, c <-chan lockOutcome) lockOutcome {
 	t.Helper()
 	late := time.NewTimer(redistest.Patience)
 	defer late.Stop()
@@ -159,12 +159,12 @@ func receive(t *testing.T, what string, c <-chan got) got {
 		return g
 	case <-late.C:
 		t.Fatal("never: " + what)
-		return got{}
+		return lockOutcome{}
 	}
 }
 
 // waits reports whether a wait continues.
-func waits(c <-chan got) bool {
+func waits(c <-chan lockOutcome) bool {
 	select {
 	case <-c:
 		return false
@@ -175,7 +175,7 @@ func waits(c <-chan got) bool {
 
 // serves waits until the session is served again. A connection that was being made as the refusal ended may
 // still be refused, with the calls that wait for it.
-func (w *world) serves(t *testing.T, s *signalbox.Session) {
+func (w *fixture) serves(t *testing.T, s *signalbox.Session) {
 	t.Helper()
 	var lease signalbox.Lease
 	redistest.Await(t, "a lock that is served", func() bool {
@@ -187,7 +187,7 @@ func (w *world) serves(t *testing.T, s *signalbox.Session) {
 }
 
 // clean demands that nothing is held, settled or without an end.
-func (w *world) clean(t *testing.T) {
+func (w *fixture) clean(t *testing.T) {
 	t.Helper()
 	redistest.Await(t, "nothing is held or settled", func() bool {
 		_, held, err := w.view.Leaks()

@@ -24,7 +24,7 @@ var (
 )
 
 // usual returns the error of a step if nothing is denied.
-func (w *world) usual(s step) error {
+func (w *fixture) usual(s workStep) error {
 	switch {
 	case s == try:
 		return signalbox.ErrHeld
@@ -37,10 +37,10 @@ func (w *world) usual(s step) error {
 }
 
 // everything demands that all steps were taken and ended as usual.
-func (w *world) everything(t *testing.T) {
+func (w *fixture) everything(t *testing.T) {
 	t.Helper()
-	steps := []step{lock, enter, try, holder, isLocked, renew, unlock, wait, leave, force, told, copies}
-	if _, ok := w.kind.make(w.a, w.plain()).(liner); ok {
+	steps := []workStep{lock, enter, try, holder, isLocked, renew, unlock, wait, leave, force, told, copies}
+	if _, ok := w.kind.newLock(w.a, w.plain()).(queuedLock); ok {
 		steps = append(steps, waiters)
 	}
 	ended := w.work(t)
@@ -57,7 +57,7 @@ func (w *world) everything(t *testing.T) {
 
 // ends demands that a step ended with a certain error, or with none. What a busy machine has not confirmed within a second,
 // though nothing was denied, is done in the background: clean demands that.
-func ends(t *testing.T, s step, err, want error) {
+func ends(t *testing.T, s workStep, err, want error) {
 	t.Helper()
 	late := (s == unlock || s == leave) && errors.Is(err, signalbox.ErrUnconfirmed) && !errors.Is(err, signalbox.ErrDenied)
 	switch {
@@ -75,13 +75,13 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 	redistest.Slow(t, later)
 	t.Run("OneServer", func(t *testing.T) {
 		t.Parallel()
-		s := newSite(t, redistest.Start(t))
+		s := newServers(t, redistest.Start(t))
 		s.areEnough(t, append(users(t)[oneServer], forCopies...), func() {})
 	})
 	t.Run("BehindSentinels", func(t *testing.T) {
 		t.Parallel()
 		behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(settled))
-		s := newSite(t, behind)
+		s := newServers(t, behind)
 		s.areEnough(t, append(users(t)[behindSentinels], forCopies...), func() {
 			first := behind.Primary(t)
 			behind.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
@@ -92,7 +92,7 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 	t.Run("Cluster", func(t *testing.T) {
 		t.Parallel()
 		nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
-		s := newSite(t, nodes)
+		s := newServers(t, nodes)
 		s.areEnough(t, append(users(t)[cluster], forCopiesInACluster...), func() {
 			slot := nodes.Slot(t, locktest.Key("reentrant plain"))
 			first := nodes.Owner(t, slot)
@@ -104,13 +104,13 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 }
 
 // areEnough works with locks of every kind under these rights, before and after another server takes over.
-func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
+func (s *servers) areEnough(t *testing.T, rights []string, failOver func()) {
 	t.Helper()
-	var worlds []*world
+	var worlds []*fixture
 	for _, k := range kinds() {
 		worlds = append(worlds, s.newWorld(t, k, k.name, rights))
 	}
-	each := func(name string, run func(t *testing.T, w *world)) {
+	each := func(name string, run func(t *testing.T, w *fixture)) {
 		t.Run(name, func(t *testing.T) {
 			for _, w := range worlds {
 				t.Run(w.kind.name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
 			}
 		})
 	}
-	each("AtFirst", func(t *testing.T, w *world) {
+	each("AtFirst", func(t *testing.T, w *fixture) {
 		w.everything(t)
 		for line := range strings.Lines(w.secrets.Recorded()) {
 			if strings.Contains(line, "level=") {
@@ -132,7 +132,7 @@ func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
 	for _, w := range worlds {
 		w.follow(t)
 	}
-	each("AfterAFailover", func(t *testing.T, w *world) {
+	each("AfterAFailover", func(t *testing.T, w *fixture) {
 		w.everything(t)
 		require.NoError(t, w.close())
 		w.clean(t)
@@ -141,10 +141,10 @@ func (s *site) areEnough(t *testing.T, rights []string, failOver func()) {
 }
 
 // follow waits until both sessions have found the new primary: a TryLock does not wait for that.
-func (w *world) follow(t *testing.T) {
+func (w *fixture) follow(t *testing.T) {
 	t.Helper()
 	for _, s := range []*signalbox.Session{w.a, w.b} {
-		lock := w.kind.make(s, w.kept(), signalbox.WithRenewedLease(life))
+		lock := w.kind.newLock(s, w.kept(), signalbox.WithRenewedLease(life))
 		redistest.AwaitFor(t, 3*redistest.Patience, "a server that grants", func() bool {
 			lease, err := lock.TryLock(locktest.Context(t))
 			return w.secrets.RecordError(err) == nil && w.secrets.RecordError(lease.Unlock()) == nil
@@ -158,19 +158,19 @@ func TestASlotOnTheMoveTakesTheRightToAsk(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
 	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
-	s, all := newSite(t, nodes), users(t)[cluster]
+	s, all := newServers(t, nodes), users(t)[cluster]
 	for _, k := range kinds() {
 		with := s.newWorld(t, k, k.name, all)
 		without := s.newWorld(t, k, k.name+"-without", slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == "+asking" }))
 		slot := nodes.Slot(t, locktest.Key(with.plain()))
 		move := nodes.BeginMove(t, slot, nodes.Owner(t, (slot+redistest.Slots/2)%redistest.Slots))
 
-		_, err := k.make(with.a, with.plain()).Holder(locktest.Context(t))
+		_, err := k.newLock(with.a, with.plain()).Holder(locktest.Context(t))
 		require.ErrorIs(t, with.secrets.RecordError(err), signalbox.ErrNotHeld)
 		waited := make(chan error, 1)
 		ctx := locktest.Context(t)
 		go func() {
-			_, err := k.make(without.a, with.plain()).Holder(ctx)
+			_, err := k.newLock(without.a, with.plain()).Holder(ctx)
 			waited <- without.secrets.RecordError(err)
 		}()
 		redistest.Await(t, "a denial", func() bool { return len(without.denials(t, without.name)) > 0 })
@@ -187,7 +187,7 @@ func TestARoleThatMayNotBeAskedIsNoConnection(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "sentinels find each other by messages that they send at intervals")
 	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(settled))
-	s := newSite(t, behind)
+	s := newServers(t, behind)
 	s.allow(t, "roleless", users(t)[oneServer])
 	option := rueidis.ClientOption{
 		InitAddress: []string{behind.Sentinels()[0].Addr()},

@@ -19,7 +19,7 @@ import (
 )
 
 // target is a fair lock that one session holds and another waits for; the waiter may get forged messages.
-type target struct {
+type forgedTarget struct {
 	server         *redistest.Server
 	view           *locktest.View
 	keys           names.Set
@@ -29,10 +29,10 @@ type target struct {
 	forged         wire.Stamp // an hour ahead: no true token is
 }
 
-func newTarget(t *testing.T) *target {
+func newTarget(t *testing.T) *forgedTarget {
 	t.Helper()
 	const name = "forged"
-	g := &target{server: redistest.Start(t), keys: locktest.Keys(name), got: make(chan signalbox.Lease, 1)}
+	g := &forgedTarget{server: redistest.Start(t), keys: locktest.Keys(name), got: make(chan signalbox.Lease, 1)}
 	g.view, g.holder, g.waiter = locktest.NewView(t, g.server), locktest.Session(t, g.server), locktest.Session(t, g.server)
 	g.forged = wire.ParseStamp(fmt.Sprintf("%016d", time.Now().Add(time.Hour).UnixMicro()))
 	var err error
@@ -45,19 +45,19 @@ func newTarget(t *testing.T) *target {
 		}
 	}()
 	redistest.Await(t, "a waiter that listens, and a holder that does", func() bool {
-		return g.hears(t, names.Grants(names.DefaultPrefix)+id(g.waiter)) && g.hears(t, names.Session(names.DefaultPrefix, id(g.holder)))
+		return g.receives(t, names.Grants(names.DefaultPrefix)+id(g.waiter)) && g.receives(t, names.Session(names.DefaultPrefix, id(g.holder)))
 	})
 	return g
 }
 
 // hears reports whether a channel has a subscriber.
-func (g *target) hears(t *testing.T, channel string) bool {
+func (g *forgedTarget) receives(t *testing.T, channel string) bool {
 	t.Helper()
 	return fmt.Sprint(g.server.MustDo(t, "PUBSUB", "NUMSUB", channel)) == fmt.Sprint([]any{channel, 1})
 }
 
 // grant sends the waiter a grant message that names the heartbeat number.
-func (g *target) grant(t *testing.T, number string) {
+func (g *forgedTarget) grant(t *testing.T, number string) {
 	t.Helper()
 	line := fmt.Sprint(g.server.MustDo(t, "ZRANGE", g.keys.QueueKey(), 0, -1))
 	attempt := strings.TrimPrefix(strings.Trim(line, "[]"), id(g.waiter))[:19] // behind it is the mode

@@ -33,7 +33,7 @@ func reader(t *testing.T) []string {
 }
 
 // occupy leaves a name of each kind in use, with waiters. It returns the kinds by name.
-func occupy(t *testing.T, s *site) map[string]string {
+func occupy(t *testing.T, s *servers) map[string]string {
 	t.Helper()
 	ctx, a, b := locktest.Context(t), locktest.SteadySession(t, s), locktest.SteadySession(t, s)
 	waits := func(name string, call func(ctx context.Context) (signalbox.Lease, error)) {
@@ -99,7 +99,7 @@ func TestTheRightsOfThePageAreEnoughToInspect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, start(t))
+			s := newServers(t, start(t))
 			want := occupy(t, s)
 			s.allow(t, "reader", reader(t))
 			session := locktest.Session(t, s.as("reader"))
@@ -120,7 +120,7 @@ func TestTheRightsOfThePageAreEnoughToInspect(t *testing.T) {
 // P10: without a right the error says so, and the names that do not need it are listed.
 func TestEachRightThatAnInspectorLacksIsReported(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, redistest.Start(t))
+	s := newServers(t, redistest.Start(t))
 	want := occupy(t, s)
 	all := reader(t)
 	for without, missing := range map[string]string{

@@ -19,7 +19,7 @@ import (
 )
 
 // locker is what the work asks of a kind of lock.
-type locker interface {
+type testedLock interface {
 	locktest.Lock
 	Holder(ctx context.Context) (signalbox.Holder, error)
 	IsLocked(ctx context.Context) (bool, error)
@@ -27,24 +27,24 @@ type locker interface {
 }
 
 // liner is a kind of lock whose line can be seen.
-type liner interface {
+type queuedLock interface {
 	Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error]
 }
 
 // kind is one kind of lock.
-type kind struct {
-	name string
-	make func(s *signalbox.Session, name string, options ...signalbox.LockOption) locker
+type lockKind struct {
+	name    string
+	newLock func(s *signalbox.Session, name string, options ...signalbox.LockOption) testedLock
 	// crowd leaves behind what other sessions might leave, so that a waiter needs every right there is.
-	crowd func(t *testing.T, s *site, name string)
+	crowd func(t *testing.T, s *servers, name string)
 }
 
 // kinds are those that the suite runs with.
-func kinds() []kind {
-	return []kind{
+func kinds() []lockKind {
+	return []lockKind{
 		{"reentrant", of(reentrant.New), deadBeforeAll},
 		{"fair", of(fair.New), deadBeforeAll},
-		{"rwlock", of(locktest.NewWriteLocker), func(t *testing.T, s *site, name string) {
+		{"rwlock", of(locktest.NewWriteLocker), func(t *testing.T, s *servers, name string) {
 			t.Helper()
 			deadInQueue(t, s, "", locktest.Keys(name).Writers(), locktest.Keys(name).RWHeartbeats())
 		}},
@@ -52,22 +52,22 @@ func kinds() []kind {
 }
 
 // of makes one function of every kind's New.
-func of[L locker](make func(*signalbox.Session, string, ...signalbox.LockOption) L) func(
-	*signalbox.Session, string, ...signalbox.LockOption) locker {
-	return func(s *signalbox.Session, name string, options ...signalbox.LockOption) locker {
+func of[L testedLock](make func(*signalbox.Session, string, ...signalbox.LockOption) L) func(
+	*signalbox.Session, string, ...signalbox.LockOption) testedLock {
+	return func(s *signalbox.Session, name string, options ...signalbox.LockOption) testedLock {
 		return make(s, name, options...)
 	}
 }
 
 // deadBeforeAll is deadInQueue for an exclusive lock, whose tickets end with a mode.
-func deadBeforeAll(t *testing.T, s *site, name string) {
+func deadBeforeAll(t *testing.T, s *servers, name string) {
 	t.Helper()
 	deadInQueue(t, s, "f", locktest.Keys(name).QueueKey(), locktest.Keys(name).HeartbeatsKey())
 }
 
 // deadInQueue puts a session at the head of a queue that is silent and was passed over once, and makes a
 // hundred sessions known that have left for good. scripts/README.md explains the keys.
-func deadInQueue(t *testing.T, s *site, mode, line, known string) {
+func deadInQueue(t *testing.T, s *servers, mode, line, known string) {
 	t.Helper()
 	const minutes = 5
 	at := func(d time.Duration) string { return fmt.Sprintf("%016d", time.Now().Add(d).UnixMicro()) }

@@ -17,9 +17,9 @@ import (
 )
 
 // effect is what the lack of rights does to locks of one kind.
-type effect struct {
+type lackEffect struct {
 	// errs are what steps end with; as usual for those that are not named.
-	errs map[step]error
+	errs map[workStep]error
 	// unasked: locks of this kind do not need the rights.
 	unasked bool
 	// late: only a wait of more than about a second needs the rights, and this one may be shorter.
@@ -33,19 +33,19 @@ type effect struct {
 var (
 	denied = signalbox.ErrDenied
 	// With nothing no call works, not even a question. With noHolder questions still work.
-	nothing  = effect{errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied, isLocked: denied}}
-	noHolder = effect{errs: map[step]error{lock: denied, try: denied, copies: denied, holder: signalbox.ErrNotHeld}}
-	vain     = effect{errs: map[step]error{wait: denied}}
-	stuck    = effect{errs: map[step]error{wait: denied, unlock: denied}}
+	nothing    = lackEffect{errs: map[workStep]error{lock: denied, try: denied, copies: denied, holder: denied, isLocked: denied}}
+	noHolder   = lackEffect{errs: map[workStep]error{lock: denied, try: denied, copies: denied, holder: signalbox.ErrNotHeld}}
+	waitDenied = lackEffect{errs: map[workStep]error{wait: denied}}
+	stuck      = lackEffect{errs: map[workStep]error{wait: denied, unlock: denied}}
 )
 
 // lacks returns, for each kind, the effect of the lack of each right of one server. Rights whose lack has
 // the same effect share an entry.
-func lacks() map[string]map[string]effect {
-	both := map[string]effect{
+func lacks() map[string]map[string]lackEffect {
+	both := map[string]lackEffect{
 		"+evalsha": nothing, "~sb:*": nothing, "+time": noHolder, "+set": noHolder,
-		"+pexpiretime": {errs: map[step]error{holder: denied, isLocked: denied, force: denied}},
-		"+wait":        {errs: map[step]error{copies: denied}},
+		"+pexpiretime": {errs: map[workStep]error{holder: denied, isLocked: denied, force: denied}},
+		"+wait":        {errs: map[workStep]error{copies: denied}},
 		"+publish":     {},
 		"+subscribe":   {logged: "ab"},
 		"&sb:*":        {logged: "ab"},
@@ -55,44 +55,44 @@ func lacks() map[string]map[string]effect {
 		// Older servers are asked for slots, newer ones for shards.
 		"+cluster|slots +cluster|shards": {},
 	}
-	of := map[string]map[string]effect{
+	of := map[string]map[string]lackEffect{
 		"exclusive": {
 			"+get": {errs: nothing.errs, heals: true},
 			// Del is called if memory is full, zscore by a session that queues again, zrank behind many sessions that died.
 			"+del +unlink +zcard +zscore +zrank": {unasked: true},
 			"+mget":                              {late: true}, // heartbeats instead of polls
-			"+exists":                            {errs: map[step]error{leave: denied}, heals: true},
-			"+pttl":                              {errs: map[step]error{try: denied, wait: denied, copies: denied}},
-			"+pexpire":                           {errs: map[step]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied, copies: denied}},
-			"+hget":                              {errs: map[step]error{waiters: denied, wait: denied, unlock: denied}, heals: true},
-			"+hmget":                             vain, "+hset": vain, "+hlen": vain, "+hrandfield": vain, "+hdel": vain,
-			"+setrange": vain, "+zadd": {errs: stuck.errs, heals: true}, "+zmscore": vain,
-			"+zrange":  {errs: map[step]error{waiters: denied, wait: denied}},
-			"+zrem":    {errs: map[step]error{unlock: denied, leave: denied}, heals: true},
+			"+exists":                            {errs: map[workStep]error{leave: denied}, heals: true},
+			"+pttl":                              {errs: map[workStep]error{try: denied, wait: denied, copies: denied}},
+			"+pexpire":                           {errs: map[workStep]error{renew: signalbox.ErrLost, unlock: signalbox.ErrLost, wait: denied, copies: denied}},
+			"+hget":                              {errs: map[workStep]error{waiters: denied, wait: denied, unlock: denied}, heals: true},
+			"+hmget":                             waitDenied, "+hset": waitDenied, "+hlen": waitDenied, "+hrandfield": waitDenied, "+hdel": waitDenied,
+			"+setrange": waitDenied, "+zadd": {errs: stuck.errs, heals: true}, "+zmscore": waitDenied,
+			"+zrange":  {errs: map[workStep]error{waiters: denied, wait: denied}},
+			"+zrem":    {errs: map[workStep]error{unlock: denied, leave: denied}, heals: true},
 			"+pubsub":  {},
-			"+zpopmin": {errs: map[step]error{unlock: denied, leave: denied}, heals: true},
+			"+zpopmin": {errs: map[workStep]error{unlock: denied, leave: denied}, heals: true},
 		},
 		"rwlock": {
-			"+get":                 {errs: map[step]error{isLocked: denied}, heals: true},
+			"+get":                 {errs: map[workStep]error{isLocked: denied}, heals: true},
 			"+set":                 {},
-			"+time":                {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}},
-			"+del":                 {errs: map[step]error{force: denied}},
-			"+exists":              {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
-			"+pttl":                {errs: map[step]error{copies: denied}},
+			"+time":                {errs: map[workStep]error{lock: denied, try: denied, copies: denied, holder: denied}},
+			"+del":                 {errs: map[workStep]error{force: denied}},
+			"+exists":              {errs: map[workStep]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
+			"+pttl":                {errs: map[workStep]error{copies: denied}},
 			"+pexpiretime +unlink": {unasked: true},
-			"+zcard":               {errs: map[step]error{wait: denied, force: denied}, heals: true},
+			"+zcard":               {errs: map[workStep]error{wait: denied, force: denied}, heals: true},
 			"+pexpire":             noHolder,
 			"+hget":                {errs: stuck.errs, heals: true},
-			"+hmget":               vain, "+hset": vain, "+hrandfield": vain, "+hdel": vain,
+			"+hmget":               waitDenied, "+hset": waitDenied, "+hrandfield": waitDenied, "+hdel": waitDenied,
 			"+zadd":   noHolder,
 			"+hlen":   {errs: stuck.errs, heals: true},
 			"+zscore": {errs: stuck.errs, heals: true},
-			"+zrange": {errs: map[step]error{
+			"+zrange": {errs: map[workStep]error{
 				try: denied, isLocked: denied, holder: denied, wait: denied, force: denied,
 			}},
-			"+zrank":             {errs: map[step]error{leave: denied}},
-			"+zrem":              {errs: map[step]error{wait: denied, unlock: denied, force: denied}, heals: true},
-			"+zmscore":           {errs: map[step]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
+			"+zrank":             {errs: map[workStep]error{leave: denied}},
+			"+zrem":              {errs: map[workStep]error{wait: denied, unlock: denied, force: denied}, heals: true},
+			"+zmscore":           {errs: map[workStep]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
 			"+setrange +zpopmin": {unasked: true},
 			"+pubsub":            {},
 		},
@@ -110,8 +110,8 @@ func lacks() map[string]map[string]effect {
 
 // lacksInACluster has the rights that one server does not need. A session's own channel is published to by
 // PUBLISH also in a cluster.
-func lacksInACluster() map[string]effect {
-	return map[string]effect{
+func lacksInACluster() map[string]lackEffect {
+	return map[string]lackEffect{
 		"+spublish":   {},
 		"+ssubscribe": {logged: "b"},
 		"+discard +unsubscribe +punsubscribe +sunsubscribe": {},
@@ -124,7 +124,7 @@ func TestEachMissingRightIsReportedOrNotNeeded(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, later)
 	all := append(users(t)[oneServer], forCopies...)
-	s := newSite(t, redistest.Start(t))
+	s := newServers(t, redistest.Start(t))
 	for _, k := range kinds() {
 		effects := lacks()[k.name]
 		for without, want := range effects {
@@ -136,7 +136,7 @@ func TestEachMissingRightIsReportedOrNotNeeded(t *testing.T) {
 		t.Run(k.name+"/eval", func(t *testing.T) {
 			t.Parallel()
 			// A server that knows the scripts is not sent their texts.
-			newSite(t, redistest.Start(t)).lacks(t, k, all, "+eval", nothing)
+			newServers(t, redistest.Start(t)).lacks(t, k, all, "+eval", nothing)
 		})
 		for _, right := range all {
 			if !strings.HasPrefix(right, "reset") && !strings.HasPrefix(right, "-") && right != "+eval" {
@@ -152,7 +152,7 @@ func TestEachRightThatIsMissingInAClusterIsDoneWithout(t *testing.T) {
 	redistest.Slow(t, later)
 	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
 	all := append(users(t)[cluster], forCopiesInACluster...)
-	s := newSite(t, nodes)
+	s := newServers(t, nodes)
 	for _, k := range kinds() {
 		for without, want := range lacksInACluster() {
 			t.Run(k.name+"/"+title(without), func(t *testing.T) {
@@ -169,7 +169,7 @@ func title(rights string) string {
 }
 
 // lacks works under all rights but those.
-func (s *site) lacks(t *testing.T, k kind, all []string, without string, want effect) {
+func (s *servers) lacks(t *testing.T, k lockKind, all []string, without string, want lackEffect) {
 	t.Helper()
 	left := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return slices.Contains(strings.Fields(without), r) })
 	require.Less(t, len(left), len(all))
@@ -216,7 +216,7 @@ func (s *site) lacks(t *testing.T, k kind, all []string, without string, want ef
 }
 
 // logged returns how often a session has said that there are no messages.
-func (w *world) logged(session string) (lines int) {
+func (w *fixture) logged(session string) (lines int) {
 	for line := range strings.Lines(w.secrets.Recorded()) {
 		if strings.Contains(line, "no unlock messages") && strings.Contains(line, "session="+session) {
 			lines++

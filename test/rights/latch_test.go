@@ -17,12 +17,12 @@ import (
 )
 
 // rounds is what a program does with a latch, and what each of it ended with.
-type rounds struct {
-	start, join, count, look, wait, reset, again error
+type latchRounds struct {
+	start, join, count, poll, wait, reset, again error
 }
 
 // playRounds takes all that a latch can do, as far as it goes. Where it may not start, the operator does.
-func playRounds(t *testing.T, one, other *signalbox.Session, operator *signalbox.Session, name string) (r rounds) {
+func playRounds(t *testing.T, one, other *signalbox.Session, operator *signalbox.Session, name string) (r latchRounds) {
 	t.Helper()
 	ctx := long(t)
 	mine, theirs := countdown.New(one, name), countdown.New(other, name)
@@ -37,7 +37,7 @@ func playRounds(t *testing.T, one, other *signalbox.Session, operator *signalbox
 	redistest.Await(t, "a waiter, or its refusal, since an open latch may be read with less", func() bool {
 		return len(waited) > 0 || r.join == nil && locktest.Channels(other) > 0
 	})
-	_, r.look = theirs.RoundOf(round.ID()).Count(ctx)
+	_, r.poll = theirs.RoundOf(round.ID()).Count(ctx)
 	for i, id := range []string{"x", "y"} {
 		if _, r.count = mine.RoundOf(round.ID()).CountDown(ctx, id); r.count != nil {
 			left, err := countdown.New(operator, name).RoundOf(round.ID()).CountDown(ctx, id)
@@ -71,7 +71,7 @@ func TestTheRightsOfThePageAreEnoughForALatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, c.start(t))
+			s := newServers(t, c.start(t))
 			s.allow(t, "latches", users(t)[c.user])
 			secrets := locktest.NewSecrets(t)
 			secrets.Add(password)
@@ -79,7 +79,7 @@ func TestTheRightsOfThePageAreEnoughForALatch(t *testing.T) {
 				return locktest.Session(t, s.as("latches"), signalbox.WithLogger(secrets.Logger()))
 			}
 			one, other := session(), session()
-			require.Equal(t, rounds{}, playRounds(t, one, other, locktest.Session(t, s), "{a} latch"))
+			require.Equal(t, latchRounds{}, playRounds(t, one, other, locktest.Session(t, s), "{a} latch"))
 			redistest.Await(t, "the end of the linger", func() bool { return locktest.Channels(other) == 0 })
 			require.Empty(t, s.denials(t, "latches"))
 			require.NoError(t, one.Close(t.Context()), "which writes what was logged")
@@ -95,13 +95,13 @@ func TestEachMissingRightOfALatchIsReportedOrNotNeeded(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, later)
 	all := users(t)[oneServer]
-	everything := rounds{denied, denied, denied, denied, denied, denied, denied}
-	looking := rounds{join: denied, look: denied, wait: denied, reset: denied}
-	for without, want := range map[string]rounds{
+	everything := latchRounds{denied, denied, denied, denied, denied, denied, denied}
+	looking := latchRounds{join: denied, poll: denied, wait: denied, reset: denied}
+	for without, want := range map[string]latchRounds{
 		"+evalsha": everything, "~sb:*": everything, "+hget": everything,
 		"+time":    {start: denied, again: denied, reset: denied},
 		"+hset":    {start: denied, count: denied, again: denied, reset: denied},
-		"+hlen":    {join: denied, look: denied, wait: denied, count: denied, again: denied, reset: denied},
+		"+hlen":    {join: denied, poll: denied, wait: denied, count: denied, again: denied, reset: denied},
 		"+pttl":    looking,
 		"+exists":  {start: denied},
 		"+pexpire": {start: denied, count: denied, again: denied, reset: denied},
@@ -109,7 +109,7 @@ func TestEachMissingRightOfALatchIsReportedOrNotNeeded(t *testing.T) {
 	} {
 		t.Run(title(without), func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, redistest.Start(t))
+			s := newServers(t, redistest.Start(t))
 			require.Contains(t, all, without)
 			s.allow(t, "latches", slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == without }))
 			redistest.LoadScripts(t, s.data[0])
@@ -117,7 +117,7 @@ func TestEachMissingRightOfALatchIsReportedOrNotNeeded(t *testing.T) {
 			got := playRounds(t, one, other, locktest.Session(t, s), "a latch")
 			for step, ended := range map[string][2]error{
 				"start": {got.start, want.start}, "join": {got.join, want.join}, "count": {got.count, want.count},
-				"look": {got.look, want.look}, "wait": {got.wait, want.wait}, "again": {got.again, want.again}, "reset": {got.reset, want.reset},
+				"look": {got.poll, want.poll}, "wait": {got.wait, want.wait}, "again": {got.again, want.again}, "reset": {got.reset, want.reset},
 			} {
 				if ended[1] == nil {
 					require.NoError(t, ended[0], step)

@@ -15,7 +15,7 @@ import (
 )
 
 // permits uses a semaphore in every way there is.
-func (s *site) permits(t *testing.T, user string) {
+func (s *servers) permits(t *testing.T, user string) {
 	t.Helper()
 	const name = "permits"
 	one, other := locktest.Session(t, s.as(user), whole()), locktest.Session(t, s.as(user))
@@ -69,7 +69,7 @@ func TestTheRightsOfThePageAreEnoughForPermits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, c.start(t))
+			s := newServers(t, c.start(t))
 			s.allow(t, "permits", users(t)[c.user])
 			s.permits(t, "permits")
 			require.Empty(t, s.denials(t, "permits"))
@@ -80,7 +80,7 @@ func TestTheRightsOfThePageAreEnoughForPermits(t *testing.T) {
 // P10: without a right that a semaphore needs its calls are ErrDenied.
 func TestAMissingRightOfASemaphoreIsReported(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, redistest.Start(t))
+	s := newServers(t, redistest.Start(t))
 	all := users(t)[oneServer]
 	for _, without := range []string{"+time", "+zmscore", "+zadd", "+pexpire"} {
 		t.Run(without[1:], func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestAMissingRightOfASemaphoreIsReported(t *testing.T) {
 // ErrDenied.
 func TestWithoutZcardPermitsCannotBeWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, redistest.Start(t))
+	s := newServers(t, redistest.Start(t))
 	s.allow(t, "zcard", append(append([]string{}, users(t)[oneServer]...), "-zcard"))
 	sem := semaphore.New(locktest.Session(t, s.as("zcard"), whole()), "a", 1)
 	lease, err := sem.Acquire(locktest.Context(t), 1)

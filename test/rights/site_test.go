@@ -27,16 +27,16 @@ const (
 )
 
 // site is servers that a client sees as one, and their operator.
-type site struct {
+type servers struct {
 	redistest.Topology
 
 	data, watch []*redistest.Server
 	admin       rueidis.Client
 }
 
-func newSite(t *testing.T, topology redistest.Topology) *site {
+func newServers(t *testing.T, topology redistest.Topology) *servers {
 	t.Helper()
-	s := &site{Topology: topology, data: topology.Servers()}
+	s := &servers{Topology: topology, data: topology.Servers()}
 	if behind, ok := topology.(*redistest.Sentinel); ok {
 		s.watch = behind.Sentinels()
 		s.data = slices.DeleteFunc(s.data, func(d *redistest.Server) bool { return slices.Contains(s.watch, d) })
@@ -52,15 +52,15 @@ func newSite(t *testing.T, topology redistest.Topology) *site {
 }
 
 // as returns the site as a program sees it: by the user of that name, and by watcher of its sentinels.
-func (s *site) as(user string) account {
-	return account{locktest.User{Server: s, Name: user, Password: password}}
+func (s *servers) as(user string) serversUser {
+	return serversUser{locktest.User{Server: s, Name: user, Password: password}}
 }
 
 // account is a site as a program sees it.
-type account struct{ locktest.User }
+type serversUser struct{ locktest.User }
 
 // Client shadows that of locktest.As.
-func (a account) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (a serversUser) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return a.User.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
@@ -80,7 +80,7 @@ func allow(t *testing.T, server *redistest.Server, user string, rights []string)
 }
 
 // allow gives a user its rights on all servers with data.
-func (s *site) allow(t *testing.T, user string, rights []string) {
+func (s *servers) allow(t *testing.T, user string, rights []string) {
 	t.Helper()
 	for _, server := range s.data {
 		allow(t, server, user, rights)
@@ -88,7 +88,7 @@ func (s *site) allow(t *testing.T, user string, rights []string) {
 }
 
 // denials returns what the servers have noted that the user, or watcher, was denied.
-func (s *site) denials(t *testing.T, user string) (noted []string) {
+func (s *servers) denials(t *testing.T, user string) (noted []string) {
 	t.Helper()
 	for _, server := range s.data {
 		noted = append(noted, denials(t, server, user)...)
@@ -116,18 +116,18 @@ func denials(t *testing.T, server *redistest.Server, user string) (noted []strin
 }
 
 // ask sends a command of the operator's on a key, wherever that is.
-func (s *site) ask(command, key string, args ...string) rueidis.RedisResult {
+func (s *servers) ask(command, key string, args ...string) rueidis.RedisResult {
 	return s.admin.Do(context.Background(), s.admin.B().Arbitrary(command).Keys(key).Args(args...).Build())
 }
 
 // do is ask, and fails the test if the server refuses.
-func (s *site) do(t *testing.T, command, key string, args ...string) {
+func (s *servers) do(t *testing.T, command, key string, args ...string) {
 	t.Helper()
 	require.NoError(t, s.ask(command, key, args...).Error(), "%s %s", command, key)
 }
 
 // text returns what a command on a key returns, all of it in one text, or "" if there is nothing.
-func (s *site) text(t *testing.T, command, key string, args ...string) string {
+func (s *servers) text(t *testing.T, command, key string, args ...string) string {
 	t.Helper()
 	reply, err := s.ask(command, key, args...).ToAny()
 	if rueidis.IsRedisNil(err) {
@@ -138,7 +138,7 @@ func (s *site) text(t *testing.T, command, key string, args ...string) string {
 }
 
 // channels returns the channels that have subscribers and any of these texts in their names.
-func (s *site) channels(t *testing.T, texts ...string) (found []string) {
+func (s *servers) channels(t *testing.T, texts ...string) (found []string) {
 	t.Helper()
 	for _, server := range s.data {
 		for _, which := range []string{"CHANNELS", "SHARDCHANNELS"} {

@@ -38,30 +38,30 @@ func long(t *testing.T) context.Context {
 }
 
 // world is a user with certain rights, two sessions of that user, and locks of one kind that no other world has.
-type world struct {
-	*site
+type fixture struct {
+	*servers
 
-	kind    kind
+	kind    lockKind
 	name    string // of the user, and what the names of its locks begin with
 	secrets *locktest.Secrets
 	view    *locktest.View
 	a, b    *signalbox.Session
-	ended   map[step]error
+	ended   map[workStep]error
 	vain    bool   // the waiter is to give up: nothing is unlocked before it has
 	last    string // the label of the last waiter in the queue, as Waiters returned it
 }
 
 // newWorld makes the user, and names it.
-func (s *site) newWorld(t *testing.T, k kind, name string, rights []string) *world {
+func (s *servers) newWorld(t *testing.T, k lockKind, name string, rights []string) *fixture {
 	t.Helper()
-	w := &world{site: s, kind: k, name: name, secrets: locktest.NewSecrets(t), view: locktest.NewView(t, s)}
+	w := &fixture{servers: s, kind: k, name: name, secrets: locktest.NewSecrets(t), view: locktest.NewView(t, s)}
 	s.allow(t, name, rights)
 	w.secrets.Add(password)
 	w.a, w.b = w.session(t, "a"), w.session(t, "b")
 	return w
 }
 
-func (w *world) session(t *testing.T, name string) *signalbox.Session {
+func (w *fixture) session(t *testing.T, name string) *signalbox.Session {
 	t.Helper()
 	s := locktest.Session(t, w.as(w.name), whole(), signalbox.WithLabel(name), signalbox.WithLogger(w.secrets.Logger().With("session", name)))
 	w.secrets.AddSession(s)
@@ -69,57 +69,57 @@ func (w *world) session(t *testing.T, name string) *signalbox.Session {
 }
 
 // The names of the locks that a world works with.
-func (w *world) plain() string  { return w.name + " plain" }
-func (w *world) forced() string { return w.name + " forced" }
-func (w *world) copied() string { return w.name + " copied" }
-func (w *world) kept() string   { return w.name + " kept" }
+func (w *fixture) plain() string  { return w.name + " plain" }
+func (w *fixture) forced() string { return w.name + " forced" }
+func (w *fixture) copied() string { return w.name + " copied" }
+func (w *fixture) kept() string   { return w.name + " kept" }
 
 func id(s *signalbox.Session) string { return (*session.Handle)(s).Session().ID() }
 
 // step is one thing that a program does with a lock.
-type step string
+type workStep string
 
 const (
-	lock     step = "Lock"
-	enter    step = "Lock again"
-	try      step = "TryLock of a held lock"
-	holder   step = "Holder"
-	isLocked step = "IsLocked"
-	waiters  step = "Waiters" // of kinds that have it
-	renew    step = "renewal"
-	unlock   step = "Unlock while another waits"
-	wait     step = "Lock of a held lock"
-	leave    step = "Unlock without a waiter"
-	force    step = "ForceUnlock"
-	told     step = "the error of the lease after ForceUnlock"
-	copies   step = "Lock with WithReplicas"
+	lock     workStep = "Lock"
+	enter    workStep = "Lock again"
+	try      workStep = "TryLock of a held lock"
+	holder   workStep = "Holder"
+	isLocked workStep = "IsLocked"
+	waiters  workStep = "Waiters" // of kinds that have it
+	renew    workStep = "renewal"
+	unlock   workStep = "Unlock while another waits"
+	wait     workStep = "Lock of a held lock"
+	leave    workStep = "Unlock without a waiter"
+	force    workStep = "ForceUnlock"
+	told     workStep = "the error of the lease after ForceUnlock"
+	copies   workStep = "Lock with WithReplicas"
 )
 
-func (w *world) hear(s step, err error) error {
+func (w *fixture) receive(s workStep, err error) error {
 	w.ended[s] = w.secrets.RecordError(err)
 	return err
 }
 
 // work does everything but to close, as far as it can, and returns what each step ended with.
-func (w *world) work(t *testing.T) map[step]error {
+func (w *fixture) work(t *testing.T) map[workStep]error {
 	t.Helper()
-	w.ended = make(map[step]error)
-	mine, theirs := w.kind.make(w.a, w.plain(), signalbox.WithRenewedLease(life)), w.kind.make(w.b, w.plain(), signalbox.WithRenewedLease(life))
+	w.ended = make(map[workStep]error)
+	mine, theirs := w.kind.newLock(w.a, w.plain(), signalbox.WithRenewedLease(life)), w.kind.newLock(w.b, w.plain(), signalbox.WithRenewedLease(life))
 	ctx := long(t)
 	lease, err := mine.Lock(ctx)
-	if w.hear(lock, err) == nil {
+	if w.receive(lock, err) == nil {
 		again, err := mine.Lock(lease.Enter(ctx))
-		require.NoError(t, w.hear(enter, err))
+		require.NoError(t, w.receive(enter, err))
 		require.NoError(t, again.Unlock())
 	}
 	_, err = theirs.TryLock(ctx)
-	_ = w.hear(try, err)
+	_ = w.receive(try, err)
 	who, err := theirs.Holder(ctx)
-	if w.hear(holder, err) == nil {
+	if w.receive(holder, err) == nil {
 		require.Equal(t, "a", who.Label)
 	}
 	_, err = theirs.IsLocked(ctx)
-	_ = w.hear(isLocked, err)
+	_ = w.receive(isLocked, err)
 	if lease.Err() == nil {
 		w.handOver(t, lease, theirs)
 	}
@@ -129,9 +129,9 @@ func (w *world) work(t *testing.T) map[step]error {
 }
 
 // handOver makes the other session wait for a lock until it is released.
-func (w *world) handOver(t *testing.T, lease signalbox.Lease, theirs locker) {
+func (w *fixture) handOver(t *testing.T, lease signalbox.Lease, theirs testedLock) {
 	t.Helper()
-	w.kind.crowd(t, w.site, w.plain())
+	w.kind.crowd(t, w.servers, w.plain())
 	waited := make(chan [2]error, 1)
 	ctx := long(t)
 	go func() {
@@ -142,14 +142,14 @@ func (w *world) handOver(t *testing.T, lease signalbox.Lease, theirs locker) {
 		}
 		waited <- both
 	}()
-	redistest.Await(t, "a waiter", func() bool { return w.stands(t) || len(waited) > 0 })
-	if line, ok := theirs.(liner); ok {
+	redistest.Await(t, "a waiter", func() bool { return w.queued(t) || len(waited) > 0 })
+	if line, ok := theirs.(queuedLock); ok {
 		var last signalbox.Waiter
 		var failed error
 		for waiter, err := range line.Waiters(ctx) {
 			last, failed = waiter, err
 		}
-		_ = w.hear(waiters, failed)
+		_ = w.receive(waiters, failed)
 		w.last = last.Label
 	}
 	// A session that is busy for long listens on a channel of its own, beside the channel of a lock that it
@@ -159,16 +159,16 @@ func (w *world) handOver(t *testing.T, lease signalbox.Lease, theirs locker) {
 	})
 	before := lease.Deadline()
 	redistest.Await(t, "a renewal", func() bool { return lease.Err() != nil || lease.Deadline().Sub(before) > life/20 })
-	_ = w.hear(renew, lease.Err())
-	_ = w.hear(unlock, lease.Unlock())
+	_ = w.receive(renew, lease.Err())
+	_ = w.receive(unlock, lease.Unlock())
 	both := <-waited
-	if w.hear(wait, both[0]) == nil {
-		_ = w.hear(leave, both[1])
+	if w.receive(wait, both[0]) == nil {
+		_ = w.receive(leave, both[1])
 	}
 }
 
 // stands reports whether the server knows that the second session waits.
-func (w *world) stands(t *testing.T) bool {
+func (w *fixture) queued(t *testing.T) bool {
 	t.Helper()
 	keys := locktest.Keys(w.plain())
 	mark := ""
@@ -179,43 +179,43 @@ func (w *world) stands(t *testing.T) bool {
 }
 
 // take lets the other session take a lock by force.
-func (w *world) take(t *testing.T) {
+func (w *fixture) take(t *testing.T) {
 	t.Helper()
 	ctx := long(t)
-	lease, err := w.kind.make(w.a, w.forced(), signalbox.WithRenewedLease(life)).Lock(ctx)
+	lease, err := w.kind.newLock(w.a, w.forced(), signalbox.WithRenewedLease(life)).Lock(ctx)
 	if w.secrets.RecordError(err) != nil {
 		return
 	}
-	if w.hear(force, w.kind.make(w.b, w.forced()).ForceUnlock(ctx)) != nil {
+	if w.receive(force, w.kind.newLock(w.b, w.forced()).ForceUnlock(ctx)) != nil {
 		_ = w.secrets.RecordError(lease.Unlock())
 		return
 	}
 	redistest.Receive(t, "the end of a lease that was taken", lease.Done())
-	_ = w.hear(told, lease.Err())
+	_ = w.receive(told, lease.Err())
 }
 
 // copy waits for a replica. Without replicas that takes no time.
-func (w *world) copy(t *testing.T) {
+func (w *fixture) copy(t *testing.T) {
 	t.Helper()
 	lasts, patience := life, time.Millisecond
 	if len(w.data) > 1 {
 		lasts, patience = 2*redistest.Patience, redistest.Patience
 	}
-	lease, err := w.kind.make(w.a, w.copied(), signalbox.WithRenewedLease(lasts), signalbox.WithReplicas(1, patience)).Lock(locktest.Context(t))
-	if w.hear(copies, err) == nil {
+	lease, err := w.kind.newLock(w.a, w.copied(), signalbox.WithRenewedLease(lasts), signalbox.WithReplicas(1, patience)).Lock(locktest.Context(t))
+	if w.receive(copies, err) == nil {
 		_ = w.secrets.RecordError(lease.Unlock())
 	}
 }
 
 // close closes the sessions.
-func (w *world) close() error {
+func (w *fixture) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	return w.secrets.RecordError(errors.Join(w.a.Close(ctx), w.b.Close(ctx)))
 }
 
 // clean demands that nothing is held, waited for, settled, listened to or without an end.
-func (w *world) clean(t *testing.T) {
+func (w *fixture) clean(t *testing.T) {
 	t.Helper()
 	redistest.Await(t, "nothing is settled", func() bool { return locktest.Undoing(w.a)+locktest.Undoing(w.b) == 0 })
 	for _, name := range []string{w.plain(), w.forced(), w.copied(), w.kept()} {

@@ -20,7 +20,7 @@ import (
 )
 
 // book is where those who have a lock make their notes.
-type book struct {
+type holderLog struct {
 	client rueidis.Client
 	name   string // of the lock
 }
@@ -62,13 +62,13 @@ redis.call('HSET', inside, session .. user, mode)
 count(mode == 'w' and 'writes' or 'reads')
 return redis.call('HINCRBY', book, 'notes', 1)`
 
-func (b *book) keys() []string {
+func (b *holderLog) keys() []string {
 	key := locktest.Key(b.name)
 	return []string{key, "book:" + key, "inside:" + key}
 }
 
 // user is one who uses the lock.
-type user struct {
+type lockUser struct {
 	session *signalbox.Session
 	name    string
 	mode    string // r or w
@@ -76,7 +76,7 @@ type user struct {
 
 // enters makes the note of a user that has acquired the lock. It is an error if the user has no hold
 // although its lease is still good after the note. What the server cannot do at the moment is repeated.
-func (b *book) enters(ctx context.Context, u user, lease signalbox.Lease) (notes int64, err error) {
+func (b *holderLog) enters(ctx context.Context, u lockUser, lease signalbox.Lease) (notes int64, err error) {
 	for {
 		notes, err = b.client.Do(ctx, b.client.B().Eval().Script(enter).Numkeys(3).Key(b.keys()...).
 			Arg(id(u.session), u.name, u.mode, wire.StampOf(lease.Token()).Text()).Build()).AsInt64()
@@ -91,12 +91,12 @@ func (b *book) enters(ctx context.Context, u user, lease signalbox.Lease) (notes
 }
 
 // leaves strikes the note out.
-func (b *book) leaves(ctx context.Context, u user) error {
+func (b *holderLog) leaves(ctx context.Context, u lockUser) error {
 	return b.client.Do(ctx, b.client.B().Hdel().Key(b.keys()[2]).Field(id(u.session)+u.name).Build()).Error()
 }
 
 // turn has the lock once.
-func (b *book) turn(ctx context.Context, u user, lock locktest.Lock) (notes int64, err error) {
+func (b *holderLog) turn(ctx context.Context, u lockUser, lock locktest.Lock) (notes int64, err error) {
 	lease, err := lock.Lock(ctx)
 	if err != nil {
 		return 0, err
@@ -116,11 +116,11 @@ func forgive(err error) error {
 }
 
 // account is what a book has counted.
-type account struct {
+type tally struct {
 	notes, writes, reads, intruders, overlaps, fallen int64
 }
 
-func (b *book) account(tb testing.TB) account {
+func (b *holderLog) tally(tb testing.TB) tally {
 	tb.Helper()
 	counts, err := b.client.Do(context.Background(), b.client.B().Hgetall().Key(b.keys()[1]).Build()).AsStrMap()
 	require.NoError(tb, err)
@@ -128,13 +128,13 @@ func (b *book) account(tb testing.TB) account {
 		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 if it was never counted
 		return n
 	}
-	return account{of("notes"), of("writes"), of("reads"), of("intruders"), of("overlaps"), of("fallen")}
+	return tally{of("notes"), of("writes"), of("reads"), of("intruders"), of("overlaps"), of("fallen")}
 }
 
 // mustBeTrue fails the test if two users overlapped of which one had to exclude the other.
-func (b *book) mustBeTrue(tb testing.TB) account {
+func (b *holderLog) mustBeTrue(tb testing.TB) tally {
 	tb.Helper()
-	a := b.account(tb)
+	a := b.tally(tb)
 	tb.Logf("%s: %+v", b.name, a)
 	require.Zero(tb, a.overlaps, "a writer was not alone: %+v", a)
 	require.Zero(tb, a.fallen, "a token fell: %+v", a)
@@ -143,20 +143,20 @@ func (b *book) mustBeTrue(tb testing.TB) account {
 	return a
 }
 
-func (w *world) book(t *testing.T, name string) *book {
+func (w *fixture) openLog(t *testing.T, name string) *holderLog {
 	t.Helper()
-	return &book{w.server.Client(t, locktest.Steady), name}
+	return &holderLog{w.server.Client(t, locktest.Steady), name}
 }
 
 // The book finds what it is there for: a user beside a writer, a token that falls, and a user without a
 // hold.
 func TestTheBookFindsAWriterThatIsNotAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	const name = "forged"
-	notes := w.book(t, name)
+	notes := w.openLog(t, name)
 	first := locktest.Must(t, locktest.Writer().New(w.holder, name).Lock)
-	writer, reader := user{w.holder, "", "w"}, user{w.other, "", "r"}
+	writer, reader := lockUser{w.holder, "", "w"}, lockUser{w.other, "", "r"}
 	_, err := notes.enters(t.Context(), writer, first)
 	require.NoError(t, err)
 
@@ -166,7 +166,7 @@ func TestTheBookFindsAWriterThatIsNotAlone(t *testing.T) {
 	w.server.MustDo(t, "ZADD", locktest.Key(name), ends, id(w.other)+strings.Repeat("f", 19))
 	_, err = notes.enters(t.Context(), reader, first)
 	require.NoError(t, err)
-	a := notes.account(t)
+	a := notes.tally(t)
 	require.EqualValues(t, 1, a.intruders)
 	require.EqualValues(t, 1, a.overlaps)
 	require.EqualValues(t, 1, a.fallen)

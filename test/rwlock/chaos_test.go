@@ -19,20 +19,20 @@ func TestCrowdContinuesThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "real processes are stopped and killed at any instruction, and others wait for their leases")
 	strikes := 0
-	newWorld(t).strikes(t, func() bool { strikes++; return strikes <= 2 })
+	newFixture(t).strikes(t, func() bool { strikes++; return strikes <= 2 })
 }
 
 func TestSoakCrowdContinuesThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	more := locktest.Soak(t)
-	newWorld(t).strikes(t, more)
+	newFixture(t).strikes(t, more)
 }
 
 // strikes stops or kills one process of a crowd after the other, and requires that the others continue:
 // readers and writers.
-func (w *world) strikes(t *testing.T, more func() bool) {
+func (w *fixture) strikes(t *testing.T, more func() bool) {
 	t.Helper()
 	const name, processes, life = "struck", 3, time.Second
-	notes := w.book(t, name)
+	notes := w.openLog(t, name)
 	begin := func() *redistest.Process {
 		p := w.start(t, "crowd", locktest.Writer(), name, life)
 		says(t, p, "began")
@@ -44,9 +44,9 @@ func (w *world) strikes(t *testing.T, more func() bool) {
 	}
 	var slowest time.Duration
 	continues := func() {
-		before, begun := notes.account(t), time.Now()
+		before, begun := notes.tally(t), time.Now()
 		redistest.AwaitFor(t, limit, "the others continue", func() bool {
-			a := notes.account(t)
+			a := notes.tally(t)
 			return a.writes >= before.writes+20 && a.reads >= before.reads+20
 		})
 		slowest = max(slowest, time.Since(begun))

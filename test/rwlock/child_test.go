@@ -31,7 +31,7 @@ const (
 )
 
 // start runs a child that uses the server.
-func (w *world) start(t *testing.T, child string, side locktest.Primitive, name string, life time.Duration) *redistest.Process {
+func (w *fixture) start(t *testing.T, child string, side locktest.Primitive, name string, life time.Duration) *redistest.Process {
 	t.Helper()
 	return redistest.Child(t, child, urlEnv+"="+w.server.URL(), nameEnv+"="+name, sideEnv+"="+side.Name, lifeEnv+"="+life.String())
 }
@@ -84,7 +84,7 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 	locktest.Steady(&options)
 	client, err := rueidis.NewClient(options)
 	must(err)
-	notes := &book{client, os.Getenv(nameEnv)}
+	notes := &holderLog{client, os.Getenv(nameEnv)}
 	modes := []string{"w", "r", "r", "r", "shared"}
 	sessions := make([]*signalbox.Session, len(modes))
 	for i := range sessions {
@@ -94,14 +94,14 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 	var group sync.WaitGroup
 	for i, mode := range modes {
 		for j := range map[string]int{"w": 1, "r": 1, "shared": 3}[mode] {
-			group.Go(func() { must(notes.endless(user{sessions[i], fmt.Sprint(i, ".", j), mode[:1]}, mode)) })
+			group.Go(func() { must(notes.endless(lockUser{sessions[i], fmt.Sprint(i, ".", j), mode[:1]}, mode)) })
 		}
 	}
 	group.Wait()
 }
 
 // endless has turns of one user, with a moment's pause now and then, and gives some of them up.
-func (b *book) endless(u user, mode string) error {
+func (b *holderLog) endless(u lockUser, mode string) error {
 	for {
 		side, options := locktest.Reader(), []signalbox.LockOption{own()}
 		switch mode {

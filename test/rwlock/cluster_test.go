@@ -23,7 +23,7 @@ func TestAllUsersContinueWhileTheSlotIsMoved(t *testing.T) {
 	const name, sessions = "moved", 6
 	// Nothing here is about failovers: a node may be silent for longer than any machine is busy.
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
-	notes, slot := &book{c.Client(t, locktest.Steady), name}, c.Slot(t, locktest.Key(name))
+	notes, slot := &holderLog{c.Client(t, locktest.Steady), name}, c.Slot(t, locktest.Key(name))
 	over, end := context.WithCancel(context.Background())
 	var served [2]atomic.Int64 // readers, writers
 	all := make([]*signalbox.Session, sessions)
@@ -34,7 +34,7 @@ func TestAllUsersContinueWhileTheSlotIsMoved(t *testing.T) {
 	go func() {
 		defer close(done)
 		locktest.Together(t, sessions, func(i int) error {
-			u := user{all[i], "", "r"}
+			u := lockUser{all[i], "", "r"}
 			if i%3 == 0 {
 				u.mode = "w"
 			}

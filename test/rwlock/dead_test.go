@@ -23,7 +23,7 @@ func TestAStoppedHolderOfAHalfSparesTheNext(t *testing.T) {
 		t.Run(side.Name, func(t *testing.T) {
 			t.Parallel()
 			redistest.Slow(t, "a process is stopped until its lease has expired")
-			w := newWorld(t)
+			w := newFixture(t)
 			p := w.start(t, "side", side, side.Name, time.Second)
 			says(t, p, "began")
 			says(t, p, "held")

@@ -21,10 +21,10 @@ import (
 func TestRestartedServerServesAllWaiters(t *testing.T) {
 	t.Parallel()
 	const name, sessions, each = "restarted", 6, 4
-	w := newWorld(t)
+	w := newFixture(t)
 	held, err := locktest.Writer().New(w.holder, name).Lock(long(t))
 	require.NoError(t, err)
-	notes := w.book(t, name)
+	notes := w.openLog(t, name)
 	served := make(chan error, sessions*each)
 	for i := range sessions {
 		s := locktest.Session(t, w.server)
@@ -33,7 +33,7 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 			side, mode = locktest.Reader(), "r"
 		}
 		for j := range each {
-			u := user{s, strconv.Itoa(j), mode}
+			u := lockUser{s, strconv.Itoa(j), mode}
 			go func() {
 				_, err := notes.turn(long(t), u, side.New(s, name, own()))
 				served <- err
@@ -58,8 +58,8 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 func TestAllAreServedThoughScriptsAreForgotten(t *testing.T) {
 	t.Parallel()
 	const name, users, turns = "forgotten", 6, 10
-	w := newWorld(t)
-	notes, client := w.book(t, name), w.server.Client(t, locktest.Steady)
+	w := newFixture(t)
+	notes, client := w.openLog(t, name), w.server.Client(t, locktest.Steady)
 	ctx, cancel := context.WithCancel(long(t))
 	var disturber sync.WaitGroup
 	disturber.Go(func() {
@@ -73,9 +73,9 @@ func TestAllAreServedThoughScriptsAreForgotten(t *testing.T) {
 			<-again.C
 		}
 	})
-	all := make([]user, users)
+	all := make([]lockUser, users)
 	for i := range all {
-		all[i] = user{locktest.Session(t, w.server), "", map[bool]string{true: "w", false: "r"}[i%3 == 0]}
+		all[i] = lockUser{locktest.Session(t, w.server), "", map[bool]string{true: "w", false: "r"}[i%3 == 0]}
 	}
 	locktest.Together(t, users, func(i int) error {
 		lock := sideOf(all[i].mode).New(all[i].session, name)

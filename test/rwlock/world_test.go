@@ -19,24 +19,24 @@ import (
 const limit = 3 * time.Minute
 
 // world is a server with sessions that nothing happens to.
-type world struct {
+type fixture struct {
 	server        *redistest.Server
 	holder, other *signalbox.Session
 	view          *locktest.View
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	server := redistest.Start(t)
 	redistest.LoadScripts(t, server)
-	return &world{server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
+	return &fixture{server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
 }
 
 // own makes a reader have a hold of its own, which is not shared.
 func own() signalbox.LockOption { return signalbox.WithMaxHold(time.Hour) }
 
 // nothingLeft fails the test if a lock is still held or waited for after a while.
-func (w *world) nothingLeft(t *testing.T) {
+func (w *fixture) nothingLeft(t *testing.T) {
 	t.Helper()
 	view := locktest.NewView(t, w.server) // a connection that no restart has broken
 	redistest.Await(t, "no lock is held or waited for", func() bool {

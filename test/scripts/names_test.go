@@ -25,15 +25,15 @@ const folder = "../../scripts/"
 var builtIn = strings.Fields("ARGV KEYS assert ipairs math pairs pcall redis select string table tonumber type unpack")
 
 // names is a set of Lua names.
-type names map[string]bool
+type nameSet map[string]bool
 
 // read returns the names that a text uses without defining them, and those that it defines for the
 // text behind it.
-func read(t *testing.T, name, text string) (free, defined names) {
+func read(t *testing.T, name, text string) (free, defined nameSet) {
 	t.Helper()
 	chunk, err := parse.Parse(strings.NewReader(text), name)
 	require.NoError(t, err)
-	free, defined = make(names), make(names)
+	free, defined = make(nameSet), make(nameSet)
 	for _, statement := range chunk {
 		if local, isLocal := statement.(*ast.LocalAssignStmt); isLocal {
 			for _, name := range local.Names {
@@ -48,7 +48,7 @@ func read(t *testing.T, name, text string) (free, defined names) {
 }
 
 // addGlobals adds the names that a function takes for global ones.
-func addGlobals(free names, function *lua.FunctionProto) {
+func addGlobals(free nameSet, function *lua.FunctionProto) {
 	const (
 		codeShift = 26
 		constants = 1<<18 - 1
@@ -87,22 +87,22 @@ var (
 )
 
 // part is the file of a part.
-type part struct {
+type scriptPart struct {
 	text          string
 	includes      []string
-	free, defined names
+	free, defined nameSet
 }
 
-func readParts(t *testing.T) map[string]*part {
+func readParts(t *testing.T) map[string]*scriptPart {
 	t.Helper()
 	files, err := filepath.Glob(folder + "parts/*/*.lua")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	parts := make(map[string]*part)
+	parts := make(map[string]*scriptPart)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		p := &part{text: string(text), includes: included(string(text))}
+		p := &scriptPart{text: string(text), includes: included(string(text))}
 		p.free, p.defined = read(t, file, p.text)
 		parts[strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(file), folder+"parts/"), ".lua")] = p
 	}
@@ -118,7 +118,7 @@ func included(text string) []string {
 }
 
 // visible adds what the parts define, and what the parts define that they include.
-func visible(parts map[string]*part, include []string, found names) {
+func visible(parts map[string]*scriptPart, include []string, found nameSet) {
 	for _, name := range include {
 		maps.Copy(found, parts[name].defined)
 		visible(parts, parts[name].includes, found)
@@ -130,7 +130,7 @@ func TestAPartSaysWhatItUsesAndDefines(t *testing.T) {
 	parts := readParts(t)
 	for name, p := range parts {
 		require.Equal(t, listed(t, defines, p.text), slices.Sorted(maps.Keys(p.defined)), "%s defines", name)
-		given := make(names)
+		given := make(nameSet)
 		visible(parts, p.includes, given)
 		own := maps.Clone(p.free)
 		maps.DeleteFunc(own, func(name string, _ bool) bool { return given[name] })
@@ -165,7 +165,7 @@ func listed(t *testing.T, line *regexp.Regexp, text string) []string {
 }
 
 // requireUsed checks that each part that a text includes defines a name that the text uses.
-func requireUsed(t *testing.T, parts map[string]*part, name string, include []string, free names) {
+func requireUsed(t *testing.T, parts map[string]*scriptPart, name string, include []string, free nameSet) {
 	t.Helper()
 	for _, i := range include {
 		require.Contains(t, parts, i, name)

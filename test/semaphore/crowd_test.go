@@ -93,7 +93,7 @@ func TestPermitsOfAKilledHolderComeBackWithItsLease(t *testing.T) {
 	p := start(t, server, capacity, lease)
 	redistest.Await(t, "that it is stopped while it has permits", func() bool {
 		p.Freeze()
-		has := v.out(t) > 0
+		has := v.held(t) > 0
 		if !has {
 			p.Thaw()
 		}

@@ -15,7 +15,7 @@ import (
 // meanwhile.
 func TestWeightedAcquireThatGivesUpDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	eachWeighted(t, 10, func(t *testing.T, sem weighted) {
+	eachWeighted(t, 10, func(t *testing.T, sem weightedSemaphore) {
 		require.NoError(t, sem.Acquire(t.Context(), 1))
 		for range 20 { // whichever of the two is first: the one behind, or the giving up
 			ctx, cancel := context.WithCancel(t.Context())

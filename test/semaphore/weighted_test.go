@@ -19,19 +19,19 @@ import (
 )
 
 // weighted is the surface of the original, which Weighted is to have.
-type weighted interface {
+type weightedSemaphore interface {
 	Acquire(ctx context.Context, n int64) error
 	TryAcquire(n int64) bool
 	Release(n int64)
 }
 
 var (
-	_ weighted = (*semaphore.Weighted)(nil)
-	_ weighted = (*original.Weighted)(nil)
+	_ weightedSemaphore = (*semaphore.Weighted)(nil)
+	_ weightedSemaphore = (*original.Weighted)(nil)
 )
 
 // eachWeighted runs a test of the original and of ours: what the one promises the other keeps.
-func eachWeighted(t *testing.T, size int, test func(t *testing.T, sem weighted)) {
+func eachWeighted(t *testing.T, size int, test func(t *testing.T, sem weightedSemaphore)) {
 	t.Helper()
 	t.Run("Original", func(t *testing.T) {
 		t.Parallel()
@@ -47,7 +47,7 @@ func eachWeighted(t *testing.T, size int, test func(t *testing.T, sem weighted))
 
 func TestWeightedGivesNoMoreThanItsSize(t *testing.T) {
 	t.Parallel()
-	eachWeighted(t, 7, func(t *testing.T, sem weighted) {
+	eachWeighted(t, 7, func(t *testing.T, sem weightedSemaphore) {
 		var used atomic.Int64
 		var users sync.WaitGroup
 		for range 6 {
@@ -74,7 +74,7 @@ func TestWeightedGivesNoMoreThanItsSize(t *testing.T) {
 
 func TestWeightedTryAcquireReturnsAtOnce(t *testing.T) {
 	t.Parallel()
-	eachWeighted(t, 3, func(t *testing.T, sem weighted) {
+	eachWeighted(t, 3, func(t *testing.T, sem weightedSemaphore) {
 		require.True(t, sem.TryAcquire(2))
 		require.False(t, sem.TryAcquire(2))
 		require.True(t, sem.TryAcquire(1))
@@ -90,7 +90,7 @@ func TestWeightedTryAcquireReturnsAtOnce(t *testing.T) {
 // What was acquired at once may be released in parts, and what was acquired in parts at once.
 func TestWeightedReleasesInWhateverParts(t *testing.T) {
 	t.Parallel()
-	eachWeighted(t, 10, func(t *testing.T, sem weighted) {
+	eachWeighted(t, 10, func(t *testing.T, sem weightedSemaphore) {
 		require.NoError(t, sem.Acquire(t.Context(), 10))
 		free := 0
 		for range 10 {
@@ -116,10 +116,10 @@ func TestWeightedReleasesInWhateverParts(t *testing.T) {
 
 func TestWeightedReleaseOfMoreThanHeldPanics(t *testing.T) {
 	t.Parallel()
-	eachWeighted(t, 3, func(t *testing.T, sem weighted) {
+	eachWeighted(t, 3, func(t *testing.T, sem weightedSemaphore) {
 		require.Panics(t, func() { sem.Release(1) })
 	})
-	eachWeighted(t, 3, func(t *testing.T, sem weighted) {
+	eachWeighted(t, 3, func(t *testing.T, sem weightedSemaphore) {
 		require.True(t, sem.TryAcquire(2))
 		require.Panics(t, func() { sem.Release(3) })
 	})
@@ -127,7 +127,7 @@ func TestWeightedReleaseOfMoreThanHeldPanics(t *testing.T) {
 
 func TestWeightedAcquireOfMoreThanThereAreWaitsForItsContext(t *testing.T) {
 	t.Parallel()
-	eachWeighted(t, 2, func(t *testing.T, sem weighted) {
+	eachWeighted(t, 2, func(t *testing.T, sem weightedSemaphore) {
 		ctx, cancel := context.WithCancel(t.Context())
 		doomed := make(chan error, 1)
 		go func() { doomed <- sem.Acquire(ctx, 3) }()
@@ -145,7 +145,7 @@ func TestWeightedAcquireOfMoreThanThereAreWaitsForItsContext(t *testing.T) {
 
 func TestWeightedAcquireEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	eachWeighted(t, 2, func(t *testing.T, sem weighted) {
+	eachWeighted(t, 2, func(t *testing.T, sem weightedSemaphore) {
 		require.NoError(t, sem.Acquire(t.Context(), 2))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
@@ -160,7 +160,7 @@ func TestWeightedAcquireEndsWithItsContext(t *testing.T) {
 // A request for all permits is served although there are always requests for one.
 func TestWeightedLargeAcquireIsNotStarved(t *testing.T) {
 	t.Parallel()
-	eachWeighted(t, 4, func(t *testing.T, sem weighted) {
+	eachWeighted(t, 4, func(t *testing.T, sem weightedSemaphore) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var users sync.WaitGroup

@@ -32,17 +32,17 @@ end
 return {out, tonumber(redis.call('ZSCORE', KEYS[1], 'capacity') or -1), redis.call('ZCARD', KEYS[2])}`
 
 // view reads the state of a semaphore, over a connection that no fault strikes.
-type view struct {
+type permitView struct {
 	client rueidis.Client
 	name   string
 }
 
-func newView(tb testing.TB, server *redistest.Server, name string) *view {
+func newView(tb testing.TB, server *redistest.Server, name string) *permitView {
 	tb.Helper()
-	return &view{server.Client(tb, func(o *rueidis.ClientOption) { o.DisableCache = true }), name}
+	return &permitView{server.Client(tb, func(o *rueidis.ClientOption) { o.DisableCache = true }), name}
 }
 
-func (v *view) ask(ctx context.Context) (out, capacity, waiting int64, err error) {
+func (v *permitView) eval(ctx context.Context) (out, capacity, waiting int64, err error) {
 	keys := locktest.Keys(v.name)
 	reply, err := v.client.Do(ctx, v.client.B().Eval().Script(state).Numkeys(2).Key(keys.Permits(), keys.PermitsQueue()).Build()).AsIntSlice()
 	if err != nil {
@@ -51,30 +51,30 @@ func (v *view) ask(ctx context.Context) (out, capacity, waiting int64, err error
 	return reply[0], reply[1], reply[2], nil
 }
 
-func (v *view) out(tb testing.TB) int64 {
+func (v *permitView) held(tb testing.TB) int64 {
 	tb.Helper()
-	out, _, _, err := v.ask(context.Background())
+	out, _, _, err := v.eval(context.Background())
 	require.NoError(tb, err)
 	return out
 }
 
-func (v *view) waiting(tb testing.TB) int64 {
+func (v *permitView) waiting(tb testing.TB) int64 {
 	tb.Helper()
-	_, _, waiting, err := v.ask(context.Background())
+	_, _, waiting, err := v.eval(context.Background())
 	require.NoError(tb, err)
 	return waiting
 }
 
 // check reads the state repeatedly until stop is called, which returns the greatest number held and how
 // often it was read.
-func (v *view) check(tb testing.TB, capacity int64) (stop func() (most, looks int64)) {
+func (v *permitView) check(tb testing.TB, capacity int64) (stop func() (most, looks int64)) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	var most, looks int64
 	done.Go(func() {
 		for ctx.Err() == nil {
-			out, _, _, err := v.ask(ctx)
+			out, _, _, err := v.eval(ctx)
 			if err != nil {
 				continue // the server is away, or the check is over
 			}

@@ -16,7 +16,7 @@ import (
 )
 
 // endpoint is one address with shards behind it.
-type endpoint struct {
+type shardedEndpoint struct {
 	testing.TB
 
 	to     redistest.Dialer
@@ -24,9 +24,9 @@ type endpoint struct {
 }
 
 // everywhere runs a test at every kind of endpoint.
-func everywhere(t *testing.T, test func(e *endpoint)) {
+func everywhere(t *testing.T, test func(e *shardedEndpoint)) {
 	t.Helper()
-	run := func(name string, make func(t *testing.T) *endpoint) {
+	run := func(name string, make func(t *testing.T) *shardedEndpoint) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(make(t))
@@ -41,7 +41,7 @@ func everywhere(t *testing.T, test func(e *endpoint)) {
 }
 
 // oneNode is a node with all slots of a cluster, for clients that take it for a single server.
-func oneNode(t *testing.T) *endpoint {
+func oneNode(t *testing.T) *shardedEndpoint {
 	t.Helper()
 	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
 	s := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes"))
@@ -50,14 +50,14 @@ func oneNode(t *testing.T) *endpoint {
 		info, _ := s.MustDo(t, "CLUSTER", "INFO").(string)
 		return strings.Contains(info, "cluster_state:ok")
 	})
-	return &endpoint{t, single{s}, []*redistest.Server{s}}
+	return &shardedEndpoint{t, plainServer{s}, []*redistest.Server{s}}
 }
 
 // single makes clients that do not ask whether there is a cluster.
-type single struct{ *redistest.Server }
+type plainServer struct{ *redistest.Server }
 
 // Client implements redistest.Dialer.
-func (s single) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (s plainServer) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return s.Server.Client(tb, func(o *rueidis.ClientOption) {
 		o.ForceSingleClient = true
@@ -66,10 +66,10 @@ func (s single) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.C
 }
 
 // routed is a router in front of so many servers.
-func routed(routing redistest.Routing, n int) func(t *testing.T) *endpoint {
-	return func(t *testing.T) *endpoint {
+func routed(routing redistest.Routing, n int) func(t *testing.T) *shardedEndpoint {
+	return func(t *testing.T) *shardedEndpoint {
 		t.Helper()
-		e := &endpoint{TB: t}
+		e := &shardedEndpoint{TB: t}
 		for range n {
 			e.shards = append(e.shards, redistest.Start(t))
 		}
@@ -78,13 +78,13 @@ func routed(routing redistest.Routing, n int) func(t *testing.T) *endpoint {
 	}
 }
 
-func (e *endpoint) session(options ...signalbox.SessionOption) *signalbox.Session {
+func (e *shardedEndpoint) session(options ...signalbox.SessionOption) *signalbox.Session {
 	e.Helper()
 	return locktest.SteadySession(e, e.to, options...)
 }
 
 // tickets returns how many tickets there are for the first n locks.
-func (e *endpoint) tickets(n int) (tickets int) {
+func (e *shardedEndpoint) tickets(n int) (tickets int) {
 	e.Helper()
 	for i := range n {
 		for _, shard := range e.shards {
@@ -95,10 +95,10 @@ func (e *endpoint) tickets(n int) (tickets int) {
 }
 
 // nothingLeft waits until no shard has a hold or a ticket.
-func (e *endpoint) nothingLeft() {
+func (e *shardedEndpoint) nothingLeft() {
 	e.Helper()
 	for _, shard := range e.shards {
-		view := locktest.NewView(e, single{shard})
+		view := locktest.NewView(e, plainServer{shard})
 		redistest.Await(e, "the end of every hold and ticket", func() bool {
 			immortal, held, err := view.Leaks()
 			require.NoError(e, err)

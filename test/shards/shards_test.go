@@ -24,7 +24,7 @@ import (
 )
 
 // take acquires n locks.
-func take(e *endpoint, s *signalbox.Session, n int, options ...signalbox.LockOption) []signalbox.Lease {
+func take(e *shardedEndpoint, s *signalbox.Session, n int, options ...signalbox.LockOption) []signalbox.Lease {
 	e.Helper()
 	leases := make([]signalbox.Lease, n)
 	for i := range leases {
@@ -41,7 +41,7 @@ func TestManyLeasesAreKeptBehindOneEndpoint(t *testing.T) {
 	redistest.Slow(t, "keys end by the clocks of real servers")
 	const life = 5 * time.Second // a machine may stall for some seconds
 	const n = 20
-	everywhere(t, func(e *endpoint) {
+	everywhere(t, func(e *shardedEndpoint) {
 		s := e.session()
 		leases := take(e, s, n, signalbox.WithRenewedLease(life))
 		until := time.Now().Add(3 * life)
@@ -89,7 +89,7 @@ func TestSoakOfManyLeasesBehindOneEndpoint(t *testing.T) {
 func TestWaitersAreServedBehindOneEndpoint(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a router loses messages, and a poll comes a second later")
-	everywhere(t, func(e *endpoint) {
+	everywhere(t, func(e *shardedEndpoint) {
 		one, other := e.session(), e.session()
 		var waiting []<-chan locktest.Result[signalbox.Lease]
 		var held []signalbox.Lease
@@ -114,7 +114,7 @@ func TestWaitersAreServedBehindOneEndpoint(t *testing.T) {
 func TestMembersExcludeEachOtherBehindOneEndpoint(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a router loses messages, and a poll comes a second later")
-	everywhere(t, func(e *endpoint) {
+	everywhere(t, func(e *shardedEndpoint) {
 		var inside [6]atomic.Int32
 		ctx, cancel := context.WithTimeout(e.Context(), 3*redistest.Patience)
 		defer cancel()
@@ -154,7 +154,7 @@ func TestMembersExcludeEachOtherBehindOneEndpoint(t *testing.T) {
 // P1, P4: TryLock acquires free members in different slots and no member that is held, and its Unlock releases all.
 func TestMembersAreTriedBehindOneEndpoint(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(e *endpoint) {
+	everywhere(t, func(e *shardedEndpoint) {
 		one, other := e.session(), e.session()
 		members := func(s *signalbox.Session) []multilock.Member {
 			return []multilock.Member{reentrant.New(s, "a"), reentrant.New(s, "b"), fair.New(s, "c"), fair.New(s, "d"), reentrant.New(s, "e")}
@@ -183,7 +183,7 @@ func TestMembersAreTriedBehindOneEndpoint(t *testing.T) {
 // P4: Close withdraws all tickets and releases all holds, at every shard.
 func TestCloseLeavesNothingBehindOneEndpoint(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(e *endpoint) {
+	everywhere(t, func(e *shardedEndpoint) {
 		holder, waiter := e.session(), e.session()
 		leases := take(e, holder, 12)
 		ctx, cancel := context.WithCancel(e.Context())
@@ -241,7 +241,7 @@ func TestShardsWithClocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	redistest.NeedClocks(t)
 	ahead := redistest.Start(t, redistest.WithClockAhead(time.Minute))
-	e := &endpoint{TB: t, shards: []*redistest.Server{ahead, redistest.Start(t)}}
+	e := &shardedEndpoint{TB: t, shards: []*redistest.Server{ahead, redistest.Start(t)}}
 	e.to = redistest.NewRouter(t, redistest.FirstKey, e.shards...)
 	s := e.session()
 	take(e, s, 20)
@@ -311,7 +311,7 @@ func TestInventedErrorsLoseNoLease(t *testing.T) {
 func TestWaitersStayAliveBehindOneEndpoint(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a waiter counts as dead three seconds after its last heartbeat")
-	everywhere(t, func(e *endpoint) {
+	everywhere(t, func(e *shardedEndpoint) {
 		const n = 10
 		holder, first, second := e.session(), e.session(), e.session()
 		leases := take(e, holder, n)

@@ -16,7 +16,7 @@ import (
 // Every session can ask for the holder of a lock.
 func TestAHolderIsKnownToOthers(t *testing.T) {
 	t.Parallel()
-	everywhereOf(t, locktest.Locks(), func(w *world) {
+	everywhereOf(t, locktest.Locks(), func(w *fixture) {
 		name := w.name()
 		other := w.told(name)
 		_, err := other.Holder(locktest.Context(w))
@@ -46,7 +46,7 @@ func TestAHolderIsKnownToOthers(t *testing.T) {
 // next holder has a greater token.
 func TestAForcedHolderIsNotifiedByMessage(t *testing.T) {
 	t.Parallel()
-	everywhereOf(t, locktest.Locks(), func(w *world) {
+	everywhereOf(t, locktest.Locks(), func(w *fixture) {
 		name := w.name()
 		mine, other := w.lock(name, signalbox.WithRenewedLease(24*time.Hour)), w.told(name)
 		require.ErrorIs(w, other.ForceUnlock(locktest.Context(w)), signalbox.ErrNotHeld)

@@ -18,7 +18,7 @@ import (
 // P2: the next renewal reports a hold that was removed.
 func TestADeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *fixture) {
 		name := w.name()
 		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.WithRenewedLease(500*time.Millisecond)))
 		bound := lease.Bind(context.Background())
@@ -40,7 +40,7 @@ func TestARenewedLeaseLivesPastItsLife(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "keys end by the clocks of real servers")
 	const life = 5 * time.Second
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *fixture) {
 		name := w.name()
 		other := w.lock(name)
 		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.WithRenewedLease(life)))
@@ -58,7 +58,7 @@ func TestARenewedLeaseLivesPastItsLife(t *testing.T) {
 // P2: a lease ends here before the hold ends on the server, and that ends when it should.
 func TestLeaseEndsBeforeItsKey(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *fixture) {
 		name, life := w.name(), time.Hour
 		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.WithFixedLease(life)))
 		hold := locktest.NewView(w, w).MustHold(w, name)
@@ -77,7 +77,7 @@ var crowds = make(chan struct{}, 4)
 func TestManyNamesAreHeldAtOnce(t *testing.T) {
 	t.Parallel()
 	const many = 64
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *fixture) {
 		crowds <- struct{}{}
 		defer func() { <-crowds }()
 		name := w.name()
@@ -118,7 +118,7 @@ func TestManyNamesAreHeldAtOnce(t *testing.T) {
 // P4: when all is released and given up, and the sessions are closed, nothing stays that does not end by itself.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *fixture) {
 		name := w.name()
 		sessions := []*signalbox.Session{w.session(), w.session(), w.session()}
 		held := w.mustLock(locktest.Context(w), w.kind.New(sessions[0], name))

@@ -19,7 +19,7 @@ import (
 // P1, P3: a held lock is held for every session, and the next holder has a greater token.
 func TestALockIsAcquiredTriedAndReleased(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *fixture) {
 		name := w.name()
 		one, other := w.lock(name), w.lock(name)
 
@@ -44,7 +44,7 @@ func TestALockIsAcquiredTriedAndReleased(t *testing.T) {
 func TestTwoSessionsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	const goroutines, rounds = 4, 4
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *fixture) {
 		name := w.name()
 		lockers := []locktest.Lock{w.lock(name), w.lock(name)}
 		var inside atomic.Int32
@@ -76,7 +76,7 @@ func TestTwoSessionsExcludeEachOther(t *testing.T) {
 func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 	t.Parallel()
 	const firstPoll = 800 * time.Millisecond
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *fixture) {
 		name := w.name()
 		mine, theirs := w.lock(name), w.session()
 		round := 0
@@ -99,7 +99,7 @@ func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 // P3: a holder enters its lock again by the context of its lease.
 func TestAHolderEntersAgain(t *testing.T) {
 	t.Parallel()
-	everywhereOf(t, locktest.Locks(), func(w *world) {
+	everywhereOf(t, locktest.Locks(), func(w *fixture) {
 		name := w.name()
 		mine, other := w.lock(name), w.lock(name)
 		err := mine.Do(locktest.Context(w), func(ctx context.Context, outer signalbox.Lease) error {
@@ -121,7 +121,7 @@ func TestAHolderEntersAgain(t *testing.T) {
 // P9: a key that is no lock's is refused, and stays as it is.
 func TestAForeignKeyIsRefusedAndUntouched(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *world) {
+	everywhere(t, func(w *fixture) {
 		name := w.name()
 		l := w.lock(name)
 		require.NoError(w, w.ask(name, "SET", "mine").Error())

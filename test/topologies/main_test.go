@@ -17,15 +17,15 @@ import (
 const patience = 5 * time.Minute
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.WithParallelism(12, besideTopologies{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
+	goleak.VerifyTestMain(redistest.WithParallelism(12, testsWithTopologies{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay))
 }
 
 // besideTopologies runs the tests while the shared topologies run.
-type besideTopologies struct{ tests *testing.M }
+type testsWithTopologies struct{ tests *testing.M }
 
 // Run implements goleak.TestingM.
-func (b besideTopologies) Run() int {
+func (b testsWithTopologies) Run() int {
 	defer func() {
 		for _, s := range shared {
 			s.close()

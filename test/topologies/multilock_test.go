@@ -17,7 +17,7 @@ import (
 // opposite orders.
 func TestMembersOfAMultilockAreHeldTogether(t *testing.T) {
 	t.Parallel()
-	everywhereOf(t, locktest.Locks(), func(w *world) {
+	everywhereOf(t, locktest.Locks(), func(w *fixture) {
 		name, sessions := w.name(), []int{0, 1}
 		all := make([][]multilock.Member, len(sessions))
 		for i := range sessions {

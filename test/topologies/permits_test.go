@@ -18,7 +18,7 @@ import (
 func TestPermitsAreSharedUpToTheCapacity(t *testing.T) {
 	t.Parallel()
 	const capacity = 3
-	everywhereOf(t, []locktest.Primitive{locktest.Permit()}, func(w *world) {
+	everywhereOf(t, []locktest.Primitive{locktest.Permit()}, func(w *fixture) {
 		name, theirs := w.name(), w.session()
 		mine, other := semaphore.New(w.session(), name, capacity), semaphore.New(theirs, name, capacity)
 		one, err := mine.Acquire(locktest.Context(w), 1)

@@ -20,7 +20,7 @@ import (
 )
 
 // world is where one test runs: a primitive, on a topology, in a version of the protocol.
-type world struct {
+type fixture struct {
 	*testing.T
 
 	topology redistest.Topology
@@ -30,14 +30,14 @@ type world struct {
 }
 
 // everywhere runs a test of each kind of lock in every world.
-func everywhere(t *testing.T, test func(w *world)) {
+func everywhere(t *testing.T, test func(w *fixture)) {
 	t.Helper()
 	everywhereOf(t, locktest.Primitives(), test)
 }
 
 // everywhereOf runs a test of some kinds in every world: under -short on every topology by one version of the protocol, in
 // turn, and in a cluster by both.
-func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *world)) {
+func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *fixture)) {
 	t.Helper()
 	for i, s := range shared {
 		for n, protocol := range redistest.Protocols() {
@@ -50,7 +50,7 @@ func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *world))
 					redistest.NeedServer(t)
 					top, err := s.get()
 					require.NoError(t, err)
-					w := &world{T: t, topology: top, protocol: protocol, kind: kind}
+					w := &fixture{T: t, topology: top, protocol: protocol, kind: kind}
 					w.admin = w.Client(t, locktest.Tuned)
 					test(w)
 				})
@@ -60,7 +60,7 @@ func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *world))
 }
 
 // Client returns a client of the topology that speaks the world's protocol.
-func (w *world) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (w *fixture) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return w.topology.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
@@ -70,19 +70,19 @@ func (w *world) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.C
 }
 
 // session returns a session with a client of its own, as another process would have it.
-func (w *world) session() *signalbox.Session {
+func (w *fixture) session() *signalbox.Session {
 	w.Helper()
 	return locktest.Session(w.T, w)
 }
 
 // lock returns a lock of the world's kind, in a session of its own.
-func (w *world) lock(name string, options ...signalbox.LockOption) locktest.Lock {
+func (w *fixture) lock(name string, options ...signalbox.LockOption) locktest.Lock {
 	w.Helper()
 	return w.kind.New(w.session(), name, options...)
 }
 
 // told is lock for the kinds that report their holder.
-func (w *world) told(name string) locktest.Forcible {
+func (w *fixture) told(name string) locktest.Forcible {
 	w.Helper()
 	told, ok := w.lock(name).(locktest.Forcible)
 	require.True(w, ok, "a lock that does not tell")
@@ -92,16 +92,16 @@ func (w *world) told(name string) locktest.Forcible {
 // names counts names, so that no two tests meet on one, however often they are repeated.
 var names atomic.Int64
 
-func (w *world) name() string { return fmt.Sprintf("%s %d", w.Name(), names.Add(1)) }
+func (w *fixture) name() string { return fmt.Sprintf("%s %d", w.Name(), names.Add(1)) }
 
 // ask runs a command on the key of a lock, wherever that is.
-func (w *world) ask(name, command string, args ...string) rueidis.RedisResult {
+func (w *fixture) ask(name, command string, args ...string) rueidis.RedisResult {
 	w.Helper()
 	return w.admin.Do(locktest.Context(w), w.admin.B().Arbitrary(command).Keys(w.kind.Key(name)).Args(args...).Build())
 }
 
 // value returns the value of a lock's key, "" if there is no key.
-func (w *world) value(name string) string {
+func (w *fixture) value(name string) string {
 	w.Helper()
 	value, err := w.ask(name, "GET").ToString()
 	if !rueidis.IsRedisNil(err) {
@@ -111,7 +111,7 @@ func (w *world) value(name string) string {
 }
 
 // isFree reports whether the lock is free, by the server's account.
-func (w *world) isFree(name string) bool {
+func (w *fixture) isFree(name string) bool {
 	w.Helper()
 	kind, err := w.ask(name, "TYPE").ToString()
 	require.NoError(w, err)
@@ -125,7 +125,7 @@ func (w *world) isFree(name string) bool {
 }
 
 // eachKey visits every key of a lock's name, on every server that writes.
-func (w *world) eachKey(name string, visit func(c rueidis.Client, key string)) {
+func (w *fixture) eachKey(name string, visit func(c rueidis.Client, key string)) {
 	w.Helper()
 	w.eachServer(func(c rueidis.Client) {
 		keys, err := c.Do(locktest.Context(w), c.B().Keys().Pattern(pattern(name)).Build()).AsStrSlice()
@@ -137,7 +137,7 @@ func (w *world) eachKey(name string, visit func(c rueidis.Client, key string)) {
 }
 
 // immortal returns the keys of a lock's name that have no end.
-func (w *world) immortal(name string) (left []string) {
+func (w *fixture) immortal(name string) (left []string) {
 	w.Helper()
 	w.eachKey(name, func(c rueidis.Client, key string) {
 		ms, err := c.Do(locktest.Context(w), c.B().Pttl().Key(key).Build()).AsInt64()
@@ -150,7 +150,7 @@ func (w *world) immortal(name string) (left []string) {
 }
 
 // knows reports whether a session stands in a key of a lock's name, as its holder or as one that waits.
-func (w *world) knows(name string, s *signalbox.Session) (found bool) {
+func (w *fixture) knows(name string, s *signalbox.Session) (found bool) {
 	w.Helper()
 	id := (*session.Handle)(s).Session().ID()
 	w.eachKey(name, func(c rueidis.Client, key string) {
@@ -164,7 +164,7 @@ func (w *world) knows(name string, s *signalbox.Session) (found bool) {
 }
 
 // listeners returns how many channels of a lock's name have subscribers.
-func (w *world) listeners(name string) (count int) {
+func (w *fixture) listeners(name string) (count int) {
 	w.Helper()
 	w.eachServer(func(c rueidis.Client) {
 		for _, ask := range []rueidis.Completed{
@@ -180,7 +180,7 @@ func (w *world) listeners(name string) (count int) {
 }
 
 // eachServer visits every server that writes.
-func (w *world) eachServer(visit func(rueidis.Client)) {
+func (w *fixture) eachServer(visit func(rueidis.Client)) {
 	w.Helper()
 	for _, c := range w.admin.Nodes() {
 		role, err := c.Do(locktest.Context(w), c.B().Role().Build()).ToArray()
@@ -198,7 +198,7 @@ func pattern(name string) string {
 }
 
 // mustLock locks, and fails the test if that does not succeed.
-func (w *world) mustLock(ctx context.Context, l locktest.Lock) signalbox.Lease {
+func (w *fixture) mustLock(ctx context.Context, l locktest.Lock) signalbox.Lease {
 	w.Helper()
 	lease, err := l.Lock(ctx)
 	require.NoError(w, err)
@@ -206,7 +206,7 @@ func (w *world) mustLock(ctx context.Context, l locktest.Lock) signalbox.Lease {
 }
 
 // mustBeHeld requires that another holder has the lock.
-func (w *world) mustBeHeld(l locktest.Lock) {
+func (w *fixture) mustBeHeld(l locktest.Lock) {
 	w.Helper()
 	lease, err := l.TryLock(locktest.Context(w))
 	require.ErrorIs(w, err, signalbox.ErrHeld)
