@@ -19,41 +19,41 @@ import (
 // attempt is one hold id: a request for the lock, and the hold that results. The lock of its Contests
 // guards its fields, except those that say otherwise.
 type attempt struct {
-	queue *contest
-	hold  string         // assigned once
-	wish  *queue.Request // assigned once
-	waits bool           // it waits, or came to try; assigned once, before any other goroutine knows it
+	lock    *retriedLock
+	holdID  string         // assigned once
+	request *queue.Request // assigned once
+	waiting bool           // it waits, or came to try; assigned once, before any other goroutine knows it
 
-	granted  bool // it has the lock, or had it
-	grant    queue.Grant
-	tenant   queue.LocalHold
-	sent     bool       // a try was sent that may have left something
-	doubtful bool       // Recheck was called before Begin: it may have had the lock before that, and no more
-	unknown  bool       // a try had no reply
-	placed   bool       // the reply to a try says that it has a ticket there
-	notAfter wire.Stamp // of the newest try that had no reply, or is on its way
+	granted        bool // it has the lock, or had it
+	grant          queue.Grant
+	localHold      queue.LocalHold
+	mayHaveHold    bool       // a try was sent that may have left something
+	needsRecheck   bool       // Recheck was called before Begin: it may have had the lock before that, and no more
+	outcomeUnknown bool       // a try had no reply
+	hasTicket      bool       // the reply to a try says that it has a ticket there
+	notAfter       wire.Stamp // of the newest try that had no reply, or is on its way
 }
 
 // begin makes an attempt known, before anything of it is sent.
-func (q *contest) begin(wish *queue.Request) *attempt {
-	c := q.contests
+func (q *retriedLock) newAttempt(wish *queue.Request) *attempt {
+	c := q.registry
 	hold := ""
-	if c.kind.NewHold != nil {
-		hold = c.kind.NewHold(c.session.ID())
+	if c.config.NewHold != nil {
+		hold = c.config.NewHold(c.session.ID())
 	} else {
-		hold = c.session.NewHoldIn(c.kind.Layout)
+		hold = c.session.NewHoldIn(c.config.Layout)
 	}
-	a := &attempt{queue: q, hold: hold + wish.Mode, wish: wish}
+	a := &attempt{lock: q, holdID: hold + wish.Mode, request: wish}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.attempts[a] = struct{}{}
-	q.living++
+	q.unfinished++
 	return a
 }
 
 // forget removes a: the server has nothing of it any more, or what it has ends by itself.
 func (a *attempt) forget() {
-	c := a.queue.contests
+	c := a.lock.registry
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.mu.attempts, a)
@@ -61,164 +61,164 @@ func (a *attempt) forget() {
 
 // end makes a be over, and reports whether it may have something on the server. vacate follows.
 func (a *attempt) end() (may bool) {
-	a.queue.contests.mu.Lock()
-	defer a.queue.contests.mu.Unlock()
-	a.tenant = nil
-	return a.sent
+	a.lock.registry.mu.Lock()
+	defer a.lock.registry.mu.Unlock()
+	a.localHold = nil
+	return a.mayHaveHold
 }
 
 // outcome is the result of a try.
-type outcome int
+type tryOutcome int
 
 const (
-	taken outcome = iota
-	held
-	late // executed after its not-after, or the reply took longer than the lease lasts
+	tryGranted tryOutcome = iota
+	tryHeld
+	tryLate // executed after its not-after, or the reply took longer than the lease lasts
 )
 
 // result is what the reply to a try says.
-type result struct {
-	outcome outcome
-	left    time.Duration // how long the lock is held at most
+type tryResult struct {
+	outcome tryOutcome
+	heldFor time.Duration // how long the lock is held at most
 }
 
 // try sends one acquire.
-func (a *attempt) try(ctx context.Context) (result, error) {
-	c := a.queue.contests
+func (a *attempt) try(ctx context.Context) (tryResult, error) {
+	c := a.lock.registry
 	waits := "0"
-	if a.waits {
+	if a.waiting {
 		waits = "1"
 	}
-	return a.send(ctx, c.kind.Acquire, slices.Concat([]string{c.verb(), a.queue.keys.Channel, waits}, c.kind.Args, a.wish.Args))
+	return a.send(ctx, c.config.Acquire, slices.Concat([]string{c.verb(), a.lock.keys.Channel, waits}, c.config.Args, a.request.Args))
 }
 
 // send runs a script that may give a the lock.
-func (a *attempt) send(ctx context.Context, script *scripts.Script, args []string) (result, error) {
-	s, keys := a.queue.contests.session, a.queue.keys
+func (a *attempt) send(ctx context.Context, script *scripts.Script, args []string) (tryResult, error) {
+	s, keys := a.lock.registry.session, a.lock.keys
 	if err := s.Handshake(ctx, keys.Holder); err != nil {
-		return result{outcome: late}, err
+		return tryResult{outcome: tryLate}, err
 	}
 	sent := clock.Now()
 	reply, err := s.Runner.Run(ctx, wire.Call{
 		Script: script,
 		Keys:   keys.All,
-		Args:   append([]string{a.hold, wire.Milliseconds(a.wish.Life), a.toSend(sent).Text()}, args...),
+		Args:   append([]string{a.holdID, wire.Milliseconds(a.request.Life), a.prepareTry(sent).Text()}, args...),
 	})
 	if err != nil {
-		a.failed(err)
-		return result{outcome: late}, err
+		a.handleTryError(err)
+		return tryResult{outcome: tryLate}, err
 	}
-	return a.replied(reply, sent)
+	return a.handleTryReply(reply, sent)
 }
 
 // toSend prepares one try, and returns its not-after.
-func (a *attempt) toSend(sent clock.Instant) wire.Stamp {
-	c := a.queue.contests
-	notAfter := c.session.NotAfter(a.queue.keys.Slot, sent, a.wish.Life)
+func (a *attempt) prepareTry(sent clock.Instant) wire.Stamp {
+	c := a.lock.registry
+	notAfter := c.session.NotAfter(a.lock.keys.Slot, sent, a.request.Life)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.sent, a.notAfter = true, max(a.notAfter, notAfter)
+	a.mayHaveHold, a.notAfter = true, max(a.notAfter, notAfter)
 	return notAfter
 }
 
 // failed handles the error of a try. A key of another program has nothing of a.
-func (a *attempt) failed(err error) {
-	a.queue.contests.mu.Lock()
-	defer a.queue.contests.mu.Unlock()
-	a.unknown = a.unknown || wire.Judge(err) == wire.Unknown
-	a.sent = a.unknown || a.placed || !errors.Is(err, errs.ErrWrongKind)
+func (a *attempt) handleTryError(err error) {
+	a.lock.registry.mu.Lock()
+	defer a.lock.registry.mu.Unlock()
+	a.outcomeUnknown = a.outcomeUnknown || wire.Judge(err) == wire.Unknown
+	a.mayHaveHold = a.outcomeUnknown || a.hasTicket || !errors.Is(err, errs.ErrWrongKind)
 }
 
 // replied handles the reply to a try.
-func (a *attempt) replied(reply wire.Reply, sent clock.Instant) (result, error) {
-	c, now := a.queue.contests, clock.Now()
-	slot := a.queue.keys.Slot
+func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (tryResult, error) {
+	c, now := a.lock.registry, clock.Now()
+	slot := a.lock.keys.Slot
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0:
 		c.session.Clock.Observe(slot, reply.Stamp(1), now)
-		if clock.Deadline(sent, a.wish.Life).Reached(now) {
-			return result{outcome: late}, nil // over before it began; the next try lengthens it
+		if clock.Deadline(sent, a.request.Life).Reached(now) {
+			return tryResult{outcome: tryLate}, nil // over before it began; the next try lengthens it
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		a.granted = true
-		a.grant = a.given(reply, sent, now)
-		return result{outcome: taken}, nil
+		a.grant = a.newGrant(reply, sent, now)
+		return tryResult{outcome: tryGranted}, nil
 	case code == wire.NotDone && reply.Stamp(2) != 0:
 		c.session.Clock.Observe(slot, reply.Stamp(2), now)
-		a.waited()
-		a.nothingSent()
-		return result{held, time.Duration(reply.Int(1)) * time.Millisecond}, nil
+		a.recordTicket()
+		a.recordNothing()
+		return tryResult{tryHeld, time.Duration(reply.Int(1)) * time.Millisecond}, nil
 	case code == wire.Late && reply.Stamp(1) != 0:
 		c.session.Clock.Observe(slot, reply.Stamp(1), now)
-		a.nothingSent()
-		return result{outcome: late}, nil
+		a.recordNothing()
+		return tryResult{outcome: tryLate}, nil
 	case code == wire.Foreign:
-		a.nothingSent()
-		return result{outcome: held}, session.WrongKind(reply.Text(1))
+		a.recordNothing()
+		return tryResult{outcome: tryHeld}, session.WrongKind(reply.Text(1))
 	case code == wire.TooFew, code == wire.OtherCapacity:
-		a.nothingSent()
-		return result{outcome: held}, c.kind.Refusal(reply)
+		a.recordNothing()
+		return tryResult{outcome: tryHeld}, c.config.Refusal(reply)
 	default:
-		a.failed(wire.ErrUnreadable)
-		return result{outcome: late}, wire.ErrUnreadable
+		a.handleTryError(wire.ErrUnreadable)
+		return tryResult{outcome: tryLate}, wire.ErrUnreadable
 	}
 }
 
 // given returns what a reply to a try grants.
-func (a *attempt) given(reply wire.Reply, sent, now clock.Instant) queue.Grant {
+func (a *attempt) newGrant(reply wire.Reply, sent, now clock.Instant) queue.Grant {
 	stamp := reply.Stamp(1)
-	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.wish.Life, Sent: sent, Read: now}
+	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.request.Life, Sent: sent, Read: now}
 	switch {
 	case reply.Len() > 2:
 		grant.Counted, grant.Token = true, uint64(max(reply.Int(2), 0)) //nolint:gosec // not negative
-	case a.queue.contests.kind.HandsOver:
+	case a.lock.registry.config.HandsOver:
 		grant.Last = stamp.ReservedEnd()
 	}
 	return grant
 }
 
 // waited notes that a has a ticket on the server, if each waiter has one.
-func (a *attempt) waited() {
-	c := a.queue.contests
+func (a *attempt) recordTicket() {
+	c := a.lock.registry
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.placed = c.kind.ChannelPerWaiter && a.waits
+	a.hasTicket = c.config.ChannelPerWaiter && a.waiting
 }
 
 // nothingSent notes that a has nothing on the server, unless a copy of a try may still arrive, or a has a
 // ticket there.
-func (a *attempt) nothingSent() {
-	c := a.queue.contests
+func (a *attempt) recordNothing() {
+	c := a.lock.registry
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.sent = a.unknown || a.placed
+	a.mayHaveHold = a.outcomeUnknown || a.hasTicket
 }
 
 // hasLock reports whether a was granted the lock.
 func (a *attempt) hasLock() bool {
-	a.queue.contests.mu.Lock()
-	defer a.queue.contests.mu.Unlock()
+	a.lock.registry.mu.Lock()
+	defer a.lock.registry.mu.Unlock()
 	return a.granted
 }
 
 // Grant implements queue.Holder.
 func (a *attempt) Grant() queue.Grant {
-	a.queue.contests.mu.Lock()
-	defer a.queue.contests.mu.Unlock()
+	a.lock.registry.mu.Lock()
+	defer a.lock.registry.mu.Unlock()
 	return a.grant
 }
 
 // Name implements queue.Holder.
-func (a *attempt) Name() string { return a.hold }
+func (a *attempt) Name() string { return a.holdID }
 
 // Begin implements queue.Holder.
 func (a *attempt) Begin(tenant queue.LocalHold) {
-	a.queue.contests.mu.Lock()
-	a.tenant = tenant
-	doubtful := a.doubtful && tenant != nil
-	a.doubtful = a.doubtful && tenant == nil
-	a.queue.contests.mu.Unlock()
+	a.lock.registry.mu.Lock()
+	a.localHold = tenant
+	doubtful := a.needsRecheck && tenant != nil
+	a.needsRecheck = a.needsRecheck && tenant == nil
+	a.lock.registry.mu.Unlock()
 	if doubtful {
 		tenant.Recheck()
 	}
@@ -226,17 +226,17 @@ func (a *attempt) Begin(tenant queue.LocalHold) {
 
 // Lengthened implements queue.Holder.
 func (a *attempt) Extended(life time.Duration, sent clock.Instant) {
-	a.queue.contests.mu.Lock()
-	defer a.queue.contests.mu.Unlock()
+	a.lock.registry.mu.Lock()
+	defer a.lock.registry.mu.Unlock()
 	a.grant.Life, a.grant.Sent = life, sent
 }
 
 // Abandon implements queue.Holder.
 func (a *attempt) Abandon() {
 	mayHave := a.end()
-	a.vacate(false)
+	a.finish(false)
 	if mayHave {
-		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
+		a.repeatReleaseUntil(clock.Now().Add(session.MaxPatience + a.request.Life))
 	} else {
 		a.forget()
 	}
@@ -245,15 +245,15 @@ func (a *attempt) Abandon() {
 // Release implements queue.Holder.
 func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration) (had bool, err error) {
 	a.end()
-	reply, err := a.queue.contests.session.Runner.Run(ctx, a.releaseCall())
+	reply, err := a.lock.registry.session.Runner.Run(ctx, a.releaseCall())
 	if err != nil {
-		a.vacate(false)
-		a.releaseUntil(clock.Now().Add(lasts))
+		a.finish(false)
+		a.repeatReleaseUntil(clock.Now().Add(lasts))
 		return false, err
 	}
-	a.vacate(reply.Int(2) == 1)
-	if a.copyLeft(reply.Stamp(1)) > 0 {
-		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
+	a.finish(reply.Int(2) == 1)
+	if a.copyExecutableFor(reply.Stamp(1)) > 0 {
+		a.repeatReleaseUntil(clock.Now().Add(session.MaxPatience + a.request.Life))
 	} else {
 		a.forget()
 	}
@@ -261,35 +261,35 @@ func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration
 }
 
 func (a *attempt) releaseCall() wire.Call {
-	c, keys := a.queue.contests, a.queue.keys
-	return wire.Call{Script: c.kind.Release, Keys: keys.All, Args: append([]string{a.hold, c.verb(), keys.Channel}, c.kind.Args...)}
+	c, keys := a.lock.registry, a.lock.keys
+	return wire.Call{Script: c.config.Release, Keys: keys.All, Args: append([]string{a.holdID, c.verb(), keys.Channel}, c.config.Args...)}
 }
 
 // releaseUntil repeats the release off the caller's path until it has a reply, and, if a try has an unknown
 // outcome, until no copy of that try can arrive any more.
-func (a *attempt) releaseUntil(until clock.Instant) {
-	t := &session.Undo{Call: a.releaseCall(), Until: until, ExecutableUntil: a.arrives(), OnDone: func(error) { a.forget() }}
+func (a *attempt) repeatReleaseUntil(until clock.Instant) {
+	t := &session.Undo{Call: a.releaseCall(), Until: until, ExecutableUntil: a.copyExecutableUntil(), OnDone: func(error) { a.forget() }}
 	t.OnReply = func(reply wire.Reply) time.Duration {
-		return t.RepeatAfter(a.copyLeft(reply.Stamp(1)), a.wish.Life)
+		return t.RepeatAfter(a.copyExecutableFor(reply.Stamp(1)), a.request.Life)
 	}
-	a.queue.contests.session.Undoer.Start(t)
+	a.lock.registry.session.Undoer.Start(t)
 }
 
 // arrives returns until when a copy of a try may still arrive; zero if none can.
-func (a *attempt) arrives() clock.Instant {
-	a.queue.contests.mu.Lock()
-	defer a.queue.contests.mu.Unlock()
-	if !a.unknown {
+func (a *attempt) copyExecutableUntil() clock.Instant {
+	a.lock.registry.mu.Lock()
+	defer a.lock.registry.mu.Unlock()
+	if !a.outcomeUnknown {
 		return clock.Instant{}
 	}
 	return clock.Now().Add(session.MaxPatience)
 }
 
 // copyLeft returns how long after the server's time a copy of a try may still arrive; 0 if none can.
-func (a *attempt) copyLeft(server wire.Stamp) time.Duration {
-	a.queue.contests.mu.Lock()
-	defer a.queue.contests.mu.Unlock()
-	if !a.unknown {
+func (a *attempt) copyExecutableFor(server wire.Stamp) time.Duration {
+	a.lock.registry.mu.Lock()
+	defer a.lock.registry.mu.Unlock()
+	if !a.outcomeUnknown {
 		return 0
 	}
 	return session.ExecutableFor(a.notAfter, server)

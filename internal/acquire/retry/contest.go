@@ -23,39 +23,39 @@ type Config struct {
 // Contests has the contests of one kind of lock in one session. It is a queue.Source.
 type LockRegistry struct {
 	session *session.Session
-	kind    Config
+	config  Config
 
 	mu struct {
 		sync.Mutex
-		queues   map[string]*contest   // by holder key; those in use
-		attempts map[*attempt]struct{} // those that may have something on the server
+		locks    map[string]*retriedLock // by holder key; those in use
+		attempts map[*attempt]struct{}   // those that may have something on the server
 	}
 }
 
 // New returns the contests of s. It starts nothing.
 func New(s *session.Session, kind Config) *LockRegistry {
-	c := &LockRegistry{session: s, kind: kind}
-	c.mu.queues = make(map[string]*contest)
+	c := &LockRegistry{session: s, config: kind}
+	c.mu.locks = make(map[string]*retriedLock)
 	c.mu.attempts = make(map[*attempt]struct{})
 	return c
 }
 
 // verb returns the commands with which scripts publish. They are known after the first contact with
 // the server.
-func (c *LockRegistry) verb() string { return c.session.PublishCommandsIn(c.kind.Layout) }
+func (c *LockRegistry) verb() string { return c.session.PublishCommandsIn(c.config.Layout) }
 
 // Use implements queue.Source.
 func (c *LockRegistry) Use(keys *queue.LockKeys) queue.Requester {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q := c.mu.queues[keys.Holder]
+	q := c.mu.locks[keys.Holder]
 	if q == nil {
-		q = &contest{contests: c, keys: *keys}
-		q.forgotten.Init(q)
-		c.mu.queues[keys.Holder] = q
+		q = &retriedLock{registry: c, keys: *keys}
+		q.expiry.Init(q)
+		c.mu.locks[keys.Holder] = q
 	}
 	q.users++
-	c.session.Timers.Cancel(&q.forgotten)
+	c.session.Timers.Cancel(&q.expiry)
 	return q
 }
 
@@ -66,7 +66,7 @@ func (*LockRegistry) ReadGrants(string, wire.Reply) {}
 func (c *LockRegistry) Len() (queues, attempts int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.mu.queues), len(c.mu.attempts)
+	return len(c.mu.locks), len(c.mu.attempts)
 }
 
 // Refuse implements session.Part. The dispatcher wakes all waiters, which find that the session is not ready.
@@ -74,7 +74,7 @@ func (*LockRegistry) Refuse(error) {}
 
 // Evict implements session.Part.
 func (c *LockRegistry) Evict(cause error) {
-	for _, tenant := range c.tenants("", false) {
+	for _, tenant := range c.localHolds("", false) {
 		tenant.Evict(cause)
 	}
 }
@@ -82,7 +82,7 @@ func (c *LockRegistry) Evict(cause error) {
 // Recheck implements session.Part. An attempt that has not begun may have been granted the lock and
 // not know it: it asks the server when it begins.
 func (c *LockRegistry) Recheck(key string) {
-	for _, tenant := range c.tenants(key, true) {
+	for _, tenant := range c.localHolds(key, true) {
 		tenant.Recheck()
 	}
 }
@@ -95,17 +95,17 @@ func (*LockRegistry) Close() {}
 
 // tenants returns the tenants of key, or all tenants if key is "". With doubts, an attempt that may have
 // been granted the lock meanwhile asks the server when it begins.
-func (c *LockRegistry) tenants(key string, doubts bool) []queue.LocalHold {
+func (c *LockRegistry) localHolds(key string, doubts bool) []queue.LocalHold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var tenants []queue.LocalHold
 	for a := range c.mu.attempts {
 		switch {
-		case key != "" && a.queue.keys.Holder != key:
-		case a.tenant != nil:
-			tenants = append(tenants, a.tenant)
+		case key != "" && a.lock.keys.Holder != key:
+		case a.localHold != nil:
+			tenants = append(tenants, a.localHold)
 		default:
-			a.doubtful = a.doubtful || doubts && a.sent
+			a.needsRecheck = a.needsRecheck || doubts && a.mayHaveHold
 		}
 	}
 	return tenants

@@ -19,7 +19,7 @@ import (
 )
 
 // sent returns how often a script ran while do did.
-func (p *place) sent(do func()) int64 {
+func (p *retriedRequest) sent(do func()) int64 {
 	p.Helper()
 	before := p.server.CommandStats()["evalsha"].Calls
 	do()
@@ -51,7 +51,7 @@ func TestWritersOfASessionTryOneAtATimeInOrder(t *testing.T) {
 	u, other := p.join(p.server), p.join(p.server)
 	first := other.must(writes)
 	const waiters = 20
-	var waits [waiters]<-chan outcome
+	var waits [waiters]<-chan tryOutcome
 	for n := range waits {
 		waits[n] = u.later(t.Context(), writes)
 	}
@@ -81,7 +81,7 @@ func TestOneMessageAdmitsAllReaders(t *testing.T) {
 	u, other := p.join(p.server), p.join(p.server)
 	first := other.must(writes)
 	writer := u.later(t.Context(), writes)
-	var waits [10]<-chan outcome
+	var waits [10]<-chan tryOutcome
 	for n := range waits {
 		waits[n] = u.later(t.Context(), reads)
 	}
@@ -171,7 +171,7 @@ func TestAWaiterThatGivesUpReturnsErrHeld(t *testing.T) {
 	one, writer, reader := p.join(p.server), p.join(p.server), p.join(p.server)
 	first := one.must(writes)
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := []<-chan outcome{writer.later(ctx, writes), reader.later(ctx, reads)}
+	gone := []<-chan tryOutcome{writer.later(ctx, writes), reader.later(ctx, reads)}
 	behind := writer.later(ctx, writes)
 	p.heardBy(2) // by then both know that it is held
 	cancel()
@@ -235,7 +235,7 @@ func TestCloseRefusesAllWaiters(t *testing.T) {
 	p := newPlace(t)
 	one, other := p.join(p.server), p.join(p.server)
 	first := one.must(writes)
-	waits := []<-chan outcome{other.later(t.Context(), writes), other.later(t.Context(), writes), other.later(t.Context(), reads)}
+	waits := []<-chan tryOutcome{other.later(t.Context(), writes), other.later(t.Context(), writes), other.later(t.Context(), reads)}
 	p.heardBy(1)
 	require.NoError(t, other.session.Close(t.Context()))
 	for _, w := range waits {

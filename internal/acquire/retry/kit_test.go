@@ -39,16 +39,16 @@ var (
 )
 
 // place is a server, and a proxy before it for those whom something is to happen to.
-type place struct {
+type retriedRequest struct {
 	*testing.T
 
 	server *redistest.Server
 	proxy  *redistest.Proxy
 }
 
-func newPlace(t *testing.T) *place {
+func newPlace(t *testing.T) *retriedRequest {
 	t.Helper()
-	p := &place{T: t, server: redistest.Start(t)}
+	p := &retriedRequest{T: t, server: redistest.Start(t)}
 	p.proxy = redistest.NewProxy(t, p.server.Addr())
 	redistest.LoadScripts(t, p.server)
 	p.proxy.SetMatch(redistest.Commands("EVALSHA"))
@@ -59,7 +59,7 @@ func newPlace(t *testing.T) *place {
 type user struct {
 	*retry.LockRegistry
 
-	place   *place
+	place   *retriedRequest
 	session *session.Session
 	queue   queue.Requester
 	table   *local.Table
@@ -72,13 +72,13 @@ type dialer interface {
 }
 
 // join returns a session at the server or behind the proxy. Nothing of it is left when the test ends.
-func (p *place) join(at dialer, set ...func(*session.Settings)) *user {
+func (p *retriedRequest) join(at dialer, set ...func(*session.Settings)) *user {
 	p.Helper()
 	return p.joinAs(at, layout.Redisson().RWLock.Retry, set...)
 }
 
 // joinAs is join for another kind of lock.
-func (p *place) joinAs(at dialer, kind *layout.Retry, set ...func(*session.Settings)) *user {
+func (p *retriedRequest) joinAs(at dialer, kind *layout.Retry, set ...func(*session.Settings)) *user {
 	p.Helper()
 	s := session.Defaults()
 	for _, mod := range set {
@@ -110,7 +110,7 @@ func (p *place) joinAs(at dialer, kind *layout.Retry, set ...func(*session.Setti
 }
 
 // outcome is what a wait came to.
-type outcome struct {
+type tryOutcome struct {
 	attempt queue.ServerHold
 	err     error
 }
@@ -176,12 +176,12 @@ func (h *holder) Swap(ctx context.Context, script *scripts.Script, wish *queue.R
 }
 
 // later waits on another goroutine, behind those that wait already.
-func (u *user) later(ctx context.Context, wish *queue.Request) <-chan outcome {
-	returned := make(chan outcome, 1)
+func (u *user) later(ctx context.Context, wish *queue.Request) <-chan tryOutcome {
+	returned := make(chan tryOutcome, 1)
 	w := &waiter{user: u, wish: wish, arrived: make(chan struct{})}
 	go func() {
 		_, err := u.table.Acquire(ctx, u.local, wish.ShareKey, w)
-		returned <- outcome{w.got, err}
+		returned <- tryOutcome{w.got, err}
 	}()
 	<-w.arrived
 	return returned
@@ -194,7 +194,7 @@ func (u *user) must(wish *queue.Request) queue.ServerHold {
 }
 
 // has returns what was waited for.
-func (p *place) has(returned <-chan outcome) queue.ServerHold {
+func (p *retriedRequest) has(returned <-chan tryOutcome) queue.ServerHold {
 	p.Helper()
 	got := within(p, returned)
 	require.NoError(p, got.err)
@@ -203,7 +203,7 @@ func (p *place) has(returned <-chan outcome) queue.ServerHold {
 }
 
 // gives lets a lock go, which it has.
-func (p *place) gives(a queue.ServerHold) {
+func (p *retriedRequest) gives(a queue.ServerHold) {
 	p.Helper()
 	had, err := a.Release(p.Context(), 0, lease)
 	require.NoError(p, err)
@@ -211,13 +211,13 @@ func (p *place) gives(a queue.ServerHold) {
 }
 
 // free waits until nothing is left at the server.
-func (p *place) free() {
+func (p *retriedRequest) free() {
 	p.Helper()
 	p.await("nothing left", func() bool { return p.server.MustDo(p, "DBSIZE") == int64(0) })
 }
 
 // heardBy waits until so many sessions listen for the lock.
-func (p *place) heardBy(n int64) {
+func (p *retriedRequest) heardBy(n int64) {
 	p.Helper()
 	p.await("listeners", func() bool {
 		reply, _ := p.server.MustDo(p, "PUBSUB", "NUMSUB", channel).([]any)
@@ -225,7 +225,7 @@ func (p *place) heardBy(n int64) {
 	})
 }
 
-func (p *place) await(what string, done func() bool) {
+func (p *retriedRequest) await(what string, done func() bool) {
 	p.Helper()
 	deadline := time.Now().Add(patience)
 	pause := time.NewTicker(2 * time.Millisecond)

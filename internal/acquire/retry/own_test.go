@@ -28,7 +28,7 @@ func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
 	u := p.joinAs(p.server, layout.Redisson().Lock.Retry)
 	first := u.must(locks)
 	const waiters = 20
-	var waits [waiters]<-chan outcome
+	var waits [waiters]<-chan tryOutcome
 	sent := p.sent(func() {
 		for n := range waits {
 			waits[n] = u.later(t.Context(), locks)

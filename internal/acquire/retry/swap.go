@@ -18,15 +18,15 @@ import (
 // not know whether a still has the lock.
 func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Request) (queue.ServerHold, error) {
 	a.Begin(nil)
-	b := a.queue.begin(wish)
-	if err := b.replace(ctx, script, a); err != nil {
+	b := a.lock.newAttempt(wish)
+	if err := b.sendSwap(ctx, script, a); err != nil {
 		b.Abandon()
 		return nil, err
 	}
 	a.end()
-	a.vacate(false)
-	if a.copyLeft(0) > 0 {
-		a.releaseUntil(clock.Now().Add(session.MaxPatience + a.wish.Life))
+	a.finish(false)
+	if a.copyExecutableFor(0) > 0 {
+		a.repeatReleaseUntil(clock.Now().Add(session.MaxPatience + a.request.Life))
 	} else {
 		a.forget()
 	}
@@ -34,21 +34,21 @@ func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.
 }
 
 // replace repeats the script until it has replaced old by a.
-func (a *attempt) replace(ctx context.Context, script *scripts.Script, old *attempt) error {
-	args := append([]string{old.hold, a.queue.contests.verb(), a.queue.keys.Channel}, a.wish.Args...)
+func (a *attempt) sendSwap(ctx context.Context, script *scripts.Script, old *attempt) error {
+	args := append([]string{old.holdID, a.lock.registry.verb(), a.lock.keys.Channel}, a.request.Args...)
 	var t wire.LastReply
 	for {
 		got, err := a.send(ctx, script, args)
 		switch {
 		case err != nil:
 			err = t.Record(ctx, err)
-		case got.outcome == taken:
+		case got.outcome == tryGranted:
 			return nil
-		case got.outcome == held:
+		case got.outcome == tryHeld:
 			return errs.ErrLostGone
 		}
 		if err == nil {
-			a.queue.contests.session.BackOff(ctx, t.Failures, nil)
+			a.lock.registry.session.BackOff(ctx, t.Failures, nil)
 			t.Failures++
 			if ctx.Err() != nil {
 				err = t.Ended(ctx)
