@@ -88,7 +88,7 @@ steady: redis ## find tests that fail now and then: each package of PACKAGES in 
 	.ci/steady $(REPEAT) $(PACKAGES)
 
 # What make cover measures: the packages of the library, without the kits that only tests import.
-covered = $(shell GOWORK=off go list ./... | grep -vE '/internal/testing/' | paste -sd,)
+covered = $(shell GOWORK=off go list ./... | grep -vE '/(redistest|locktest)$$' | paste -sd,)
 
 .PHONY: cover
 cover: MODULES := $(filter-out tools/%,$(MODULES))
@@ -126,6 +126,13 @@ screens: ## install tmux and a headless Chromium, in which tests see the command
 .PHONY: prometheus
 prometheus: ## check the alert rules and the dashboard of examples/observed with promtool, unpacked into .bin
 	.ci/prometheus
+
+# The modules that users build, for what their services run on beside Linux on amd64: a word of 32 bits, and other systems.
+PLATFORMS ?= windows/amd64 darwin/arm64 linux/386 linux/arm
+.PHONY: platforms
+platforms: ## build what users build for other PLATFORMS
+	@$(foreach platform,$(PLATFORMS),echo "=== $(platform)"; export GOOS=$(word 1,$(subst /, ,$(platform))) GOARCH=$(word 2,$(subst /, ,$(platform))) CGO_ENABLED=0; \
+		$(call in,. cmd/signalbox gocron otel signalboxtest,go build ./...);)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
