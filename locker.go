@@ -12,7 +12,7 @@ import (
 // Goroutines that share a Locker exclude each other as with a sync.Mutex, and the whole excludes
 // every other holder of the name. It never enters again: a sync.Locker knows no owner, and a
 // goroutine that locks twice waits for itself. The zero Locker is of no use.
-type Locker hold.Locker
+type Locker hold.SyncLocker
 
 var _ sync.Locker = (*Locker)(nil)
 
@@ -23,13 +23,13 @@ var _ sync.Locker = (*Locker)(nil)
 // If waiting cannot help, Lock panics. The error wraps ErrBadName, ErrBadOption, ErrClosed,
 // ErrWrongKind, ErrDenied, ErrOldServer or ErrCapacity, or the error of the context if that has
 // ended. Otherwise it has the server's own words.
-func (k *Locker) Lock() { (*hold.Locker)(k).Lock() }
+func (k *Locker) Lock() { (*hold.SyncLocker)(k).Lock() }
 
 // Unlock releases the lock. It panics if the Locker is not locked. It has no result: OnLost is
 // called if the lease was lost, or if the server did not confirm the release.
-func (k *Locker) Unlock() { (*hold.Locker)(k).Unlock() }
+func (k *Locker) Unlock() { (*hold.SyncLocker)(k).Unlock() }
 
 // OnLost sets the function that Unlock calls if the lease was lost while the Locker was locked, or
 // if its release was not confirmed. It runs on the goroutine that unlocks. By default, and after
 // OnLost(nil), no function is called.
-func (k *Locker) OnLost(lost func(error)) { (*hold.Locker)(k).OnLost(lost) }
+func (k *Locker) OnLost(lost func(error)) { (*hold.SyncLocker)(k).OnLost(lost) }

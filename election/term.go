@@ -125,7 +125,7 @@ const holdSize = 41
 
 // begin makes the term of a lease that was granted.
 func (e *Election) begin(lease signalbox.Lease) *term {
-	t := &term{election: e, lease: lease, hold: hold.Lease(lease).Name()[:holdSize]}
+	t := &term{election: e, lease: lease, hold: hold.Lease(lease).ID()[:holdSize]}
 	t.root, t.cancel = context.WithCancelCause(lease.Bind(context.Background()))
 	t.entry.Init(t)
 	if set := &e.base.Terms; set.First() == set.Lease {

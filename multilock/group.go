@@ -47,7 +47,7 @@ func (g *memberHolds) add(members []orderedMember, leases []hold.Lease) []ordere
 	for i, lease := range leases {
 		m := &members[i]
 		g.leases[m.index] = lease
-		lease.Watch(func(cause error) { g.ended(m, cause) })
+		lease.OnEnd(func(cause error) { g.ended(m, cause) })
 	}
 	return members[len(leases):]
 }
@@ -76,7 +76,7 @@ func (g *memberHolds) begin() (hold.Lease, error) {
 	for _, lease := range g.leases {
 		token = max(token, lease.Token())
 	}
-	lease := g.BeginOf(g, g.lock.members[0].position.Session.Keeper, g.leases, token)
+	lease := g.BeginComposite(g, g.lock.members[0].position.Session.Keeper, g.leases, token)
 	g.mu.Lock()
 	lost := g.mu.lost
 	g.mu.begun = lost == nil
@@ -89,7 +89,7 @@ func (g *memberHolds) begin() (hold.Lease, error) {
 }
 
 // Vacated implements hold.Home: the lease was unlocked.
-func (g *memberHolds) Vacated(now clock.Instant) error {
+func (g *memberHolds) OnRelease(now clock.Instant) error {
 	if err := g.Term.Stop(now); err != nil {
 		return err // a part was lost in the same instant; Lost sees to the rest
 	}
@@ -109,7 +109,7 @@ func (g *memberHolds) Named(op string, err error) error {
 }
 
 // Lost implements hold.Home: a part was lost, and the others go back.
-func (g *memberHolds) Lost(renewal.End) { g.release() }
+func (g *memberHolds) OnLost(renewal.End) { g.release() }
 
 // release releases what was acquired, off the caller's path, and returns a channel that is closed when that
 // is done. The goroutine ends when the servers have replied, or have not for a second; until then the members
@@ -158,7 +158,7 @@ func (g *memberHolds) releaseLeases() error {
 		switch {
 		case owner == nil:
 		case !together || returner.BatchKey() == session.BatchKey{}:
-			steps = append(steps, func() { results[i] = owner.Vacated(clock.Now()) })
+			steps = append(steps, func() { results[i] = owner.OnRelease(clock.Now()) })
 		default:
 			its := batches[returner.BatchKey()]
 			if its == nil {
@@ -176,7 +176,7 @@ func (g *memberHolds) releaseLeases() error {
 	return errs.Join(results...)
 }
 
-func leaveHold(lease hold.Lease) (hold.Home, error) {
+func leaveHold(lease hold.Lease) (hold.Owner, error) {
 	if lease == (hold.Lease{}) {
 		return nil, nil //nolint:nilnil // it was never acquired: there is no home to notify, and no error
 	}

@@ -193,7 +193,7 @@ func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 	if l != nil && len(l.members) > 0 {
 		s = l.members[0].position.Session
 	}
-	return (*signalbox.Locker)(hold.NewLocker(ctx, func(err error) { s.Logs.Retried(observe.Labels{}, err) }, l.lock))
+	return (*signalbox.Locker)(hold.NewSyncLocker(ctx, func(err error) { s.Logs.Retried(observe.Labels{}, err) }, l.lock))
 }
 
 // ready returns why nothing can be taken, or nil.
@@ -208,7 +208,7 @@ func (l *Lock) validate(ctx context.Context) error {
 // Tokens returns the fencing token of each member, in the order of the arguments of New. It returns nil
 // for a lease that is not of a multilock.
 func Tokens(lease signalbox.Lease) []uint64 {
-	g, ok := hold.Lease(lease).Home().(*memberHolds)
+	g, ok := hold.Lease(lease).Owner().(*memberHolds)
 	if !ok {
 		return nil
 	}

@@ -22,7 +22,7 @@ const kind = "redlock"
 // group is several sessions with all that the locks over them share: a queue for each name in this process, and
 // the keeping of leases. The closing of any of its sessions is the end of it.
 type group struct {
-	realm  hold.Realm
+	realm  hold.Scope
 	queues *local.Table
 	holds  holds
 
@@ -81,7 +81,7 @@ func groupOf(members []*session.Session) *group {
 
 func newGroup(name string, members []*session.Session) *group {
 	g := &group{
-		realm: hold.Realm{Kind: kind}, queues: local.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
+		realm: hold.Scope{Kind: kind}, queues: local.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
 	}
 	g.ctx, g.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	g.keeper = renewal.NewKeeper(electorate{g}, members[0].Timers, members[0].Settings.Observer)

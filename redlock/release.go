@@ -27,7 +27,7 @@ type tenure struct {
 }
 
 // Vacated implements hold.Home: the last lease was unlocked.
-func (n *tenure) Vacated(now clock.Instant) error {
+func (n *tenure) OnRelease(now clock.Instant) error {
 	if err := n.Term.Stop(now); err != nil {
 		return err // it was lost before it could be released; Lost does the rest
 	}
@@ -113,7 +113,7 @@ func (n *tenure) Named(op string, err error) error { return n.lock.base.Named(op
 
 // Lost implements hold.Home: the term ended under the holder. Some servers may still have the hold, also if a
 // quorum does not: it is released, so that others need not wait until it expires.
-func (n *tenure) Lost(end renewal.End) {
+func (n *tenure) OnLost(end renewal.End) {
 	n.lock.base.LogLost(end)
 	n.ballot.end()
 	n.lock.group.holds.remove(n)

@@ -110,7 +110,7 @@ func (c *contention) BeginHold(_ context.Context, err error) (hold.Lease, error)
 	}
 	lease, err := c.lock.hold(c.queue, c.won, c.token)
 	if err == nil && c.waited {
-		lease.Queued()
+		lease.SetQueued()
 	}
 	return lease, err
 }

@@ -44,7 +44,7 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 		return err
 	}
 	// It writes no more from here on: readers may enter before the reply arrives.
-	lease.Move(&l.registry.readers)
+	lease.SetScope(&l.registry.readers)
 	s, keys := l.base.Session, l.readLock.Keys
 	call := wire.Call{
 		Script: l.table.Downgrade,
@@ -64,10 +64,10 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 
 // termOf returns the term of a lease that is one of this lock.
 func (l *Lock) termOf(lease hold.Lease) (term *renewal.Term, isOurs bool) {
-	if term, isOurs = lease.Of(&l.registry.writers, l.base.Names.Holder); isOurs {
+	if term, isOurs = lease.TermFor(&l.registry.writers, l.base.Names.Holder); isOurs {
 		return term, true
 	}
-	return lease.Of(&l.registry.readers, l.base.Names.Holder)
+	return lease.TermFor(&l.registry.readers, l.base.Names.Holder)
 }
 
 // downgradeLater repeats a call of unknown outcome until it has a reply, because readers wait for it. It

@@ -16,14 +16,14 @@ const kind = "rwlock"
 type rwRegistry struct {
 	acquire.Manager
 
-	readers, writers hold.Realm
+	readers, writers hold.Scope
 }
 
 func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
 	return session.RegistryOf(s, l.RWLock.RegistryName, func() *rwRegistry {
 		r := &rwRegistry{
 			Manager: acquire.NewManager(s, l, &l.RWLock.Kind, nil),
-			readers: hold.Realm{Kind: kind}, writers: hold.Realm{Kind: kind},
+			readers: hold.Scope{Kind: kind}, writers: hold.Scope{Kind: kind},
 		}
 		r.Share = l.RWLock.Share
 		return r

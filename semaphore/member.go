@@ -61,6 +61,6 @@ func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err
 	if !carried {
 		return hold.Lease{}, false, nil
 	}
-	lease, err = outer.Again()
+	lease, err = outer.Reenter()
 	return lease, true, err
 }

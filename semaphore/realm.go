@@ -20,7 +20,7 @@ const kind = "semaphore"
 type permitRegistry struct {
 	acquire.Manager
 
-	hold  hold.Realm
+	hold  hold.Scope
 	alias string
 }
 
@@ -29,7 +29,7 @@ func (r *permitRegistry) Alias() string { return r.alias }
 
 func registryOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *permitRegistry {
 	return session.RegistryOf(s, table.RegistryName, func() *permitRegistry {
-		r := &permitRegistry{Manager: acquire.NewManager(s, l, &table.Kind, refusal), hold: hold.Realm{Kind: kind}}
+		r := &permitRegistry{Manager: acquire.NewManager(s, l, &table.Kind, refusal), hold: hold.Scope{Kind: kind}}
 		if table.SessionAlias != nil {
 			r.alias = table.SessionAlias(s.ID())
 		}

@@ -158,7 +158,7 @@ func (b *Base) Ready(ctx context.Context) error {
 }
 
 // Enter returns a lease of realm by the one that ctx carries, if it does, and whether it does.
-func (b *Base) Enter(ctx context.Context, realm *hold.Realm) (lease hold.Lease, carried bool, err error) {
+func (b *Base) Enter(ctx context.Context, realm *hold.Scope) (lease hold.Lease, carried bool, err error) {
 	if err = b.CheckContext(ctx); err != nil {
 		return hold.Lease{}, false, err
 	}
@@ -166,7 +166,7 @@ func (b *Base) Enter(ctx context.Context, realm *hold.Realm) (lease hold.Lease, 
 	if !carried {
 		return hold.Lease{}, false, b.Ready(ctx)
 	}
-	lease, err = outer.Again()
+	lease, err = outer.Reenter()
 	if err == nil && isDone(ctx) {
 		_ = lease.Unlock() // beside the outer one: no more than a count
 		return hold.Lease{}, true, errs.Ended(ctx)
@@ -277,7 +277,7 @@ func (b *Base) Locker(ctx context.Context, take AcquireFunc) *signalbox.Locker {
 
 // LockerAs is Locker with a take that errors call op.
 func (b *Base) LockerAs(ctx context.Context, op string, take AcquireFunc) *signalbox.Locker {
-	return (*signalbox.Locker)(hold.NewLocker(ctx, b.logRetried, func(ctx context.Context) (hold.Lease, error) {
+	return (*signalbox.Locker)(hold.NewSyncLocker(ctx, b.logRetried, func(ctx context.Context) (hold.Lease, error) {
 		lease, err := take(ctx)
 		return lease, b.Explain(op, err)
 	}))

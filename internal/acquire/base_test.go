@@ -93,7 +93,7 @@ func TestInvalidBaseFailsEveryCall(t *testing.T) {
 		require.Equal(t, "check", op.Op)
 		require.Equal(t, c.base.Name, op.Name)
 		require.ErrorIs(t, op, c.want)
-		_, carried, err := c.base.Enter(t.Context(), &hold.Realm{})
+		_, carried, err := c.base.Enter(t.Context(), &hold.Scope{})
 		require.False(t, carried)
 		require.ErrorIs(t, err, c.want, name)
 	}
@@ -102,15 +102,15 @@ func TestInvalidBaseFailsEveryCall(t *testing.T) {
 func TestEnteringNeedsALiveContext(t *testing.T) {
 	t.Parallel()
 	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
-	_, _, err := b.Enter(nil, &hold.Realm{}) //nolint:staticcheck // the nil context is what is tested
+	_, _, err := b.Enter(nil, &hold.Scope{}) //nolint:staticcheck // the nil context is what is tested
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errRefused)
-	_, carried, err := b.Enter(ctx, &hold.Realm{})
+	_, carried, err := b.Enter(ctx, &hold.Scope{})
 	require.False(t, carried)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, errRefused)
-	_, carried, err = b.Enter(t.Context(), &hold.Realm{})
+	_, carried, err = b.Enter(t.Context(), &hold.Scope{})
 	require.False(t, carried)
 	require.NoError(t, err)
 }

@@ -41,7 +41,7 @@ type Exclusive struct {
 type exclusiveRegistry struct {
 	Manager
 
-	holds hold.Realm
+	holds hold.Scope
 	// wishes are those of locks without options of their own. Never written to.
 	requests map[Mode]*queue.Request
 }
@@ -73,7 +73,7 @@ func (x *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
 	if x.table.ModeInHold {
 		kind = "lock" // both kinds, in the log of the session
 	}
-	r := &exclusiveRegistry{Manager: NewManager(x.Session, x.Layout, &x.table.Kind, nil), holds: hold.Realm{Kind: string(kind)}}
+	r := &exclusiveRegistry{Manager: NewManager(x.Session, x.Layout, &x.table.Kind, nil), holds: hold.Scope{Kind: string(kind)}}
 	r.AcquireMany, r.ReleaseMany = x.table.AcquireMany, x.table.ReleaseMany
 	r.requests = map[Mode]*queue.Request{
 		Turns:   newRequest(x.table, Turns, x.Session.Defaults[session.Reentrant]),

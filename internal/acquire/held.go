@@ -35,7 +35,7 @@ type heldLock struct {
 }
 
 // Vacated implements hold.Home: the last lease was unlocked.
-func (n *heldLock) Vacated(now clock.Instant) error {
+func (n *heldLock) OnRelease(now clock.Instant) error {
 	if n.localQueue != nil {
 		switch n.localQueue.HandOver(now, n.acquirer.Request.ShareKey, n) {
 		case local.HandedOver:
@@ -88,7 +88,7 @@ func (n *heldLock) patience(now clock.Instant) *session.Patience {
 
 // Lost implements hold.Home: the term ended under the holder. If the hold may still exist it is released, so
 // that the next waiter need not wait until it expires.
-func (n *heldLock) Lost(end renewal.End) {
+func (n *heldLock) OnLost(end renewal.End) {
 	n.acquirer.Base.LogLost(end)
 	n.serverHold.Abandon()
 	n.finish()

@@ -42,7 +42,7 @@ type Acquirer struct {
 	Manager *Manager
 	Base    *Base
 	Keys    queue.LockKeys
-	Realm   *hold.Realm
+	Realm   *hold.Scope
 	Request *queue.Request
 }
 
@@ -169,7 +169,7 @@ func (c *serverTicket) BeginHold(ctx context.Context, err error) (hold.Lease, er
 		var lease hold.Lease
 		if lease, err = c.acquirer.beginHold(ctx, c.queue, a, c.waited(a)); err == nil {
 			if !c.atOnce {
-				lease.Queued()
+				lease.SetQueued()
 			}
 			return lease, nil
 		}

@@ -48,7 +48,7 @@ type user struct {
 	session *signalbox.Session
 	options []signalbox.LockOption
 	kind    *acquire.Manager
-	realm   hold.Realm
+	realm   hold.Scope
 }
 
 // join returns a session behind the proxy, whose leases have these options.
@@ -96,7 +96,7 @@ func (u *user) swap(lease hold.Lease) (hold.Lease, error) {
 // terms returns what the hold of lease is to keep.
 func (u *user) terms(lease hold.Lease) renewal.Config {
 	u.place.Helper()
-	term, has := lease.Of(&u.realm, "sb:{a}:permits")
+	term, has := lease.TermFor(&u.realm, "sb:{a}:permits")
 	require.True(u.place, has)
 	return *term.Config()
 }

@@ -40,6 +40,6 @@ func (l *Acquirer) joinShared(ctx context.Context) (hold.Lease, bool) {
 
 // Share implements local.Sharer.
 func (l *Acquirer) MayShare(ctx context.Context, lease hold.Lease) bool {
-	reply, err := l.Base.Session.Runner.Run(ctx, wire.Call{Script: l.Manager.Share, Keys: l.Keys.All, Args: []string{lease.Name()}})
+	reply, err := l.Base.Session.Runner.Run(ctx, wire.Call{Script: l.Manager.Share, Keys: l.Keys.All, Args: []string{lease.ID()}})
 	return err == nil && reply.Code() == wire.Done
 }

@@ -124,7 +124,7 @@ func (n *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
 	if now.Mono() >= n.turnEnds || n.acquirer.Base.Session.Ready() != nil {
 		return hold.Lease{}, false
 	}
-	return n.Pass(now)
+	return n.HandOver(now)
 }
 
 // spent ends a turn: goroutines wait here, and the hold is not handed over to them any more.

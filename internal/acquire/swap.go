@@ -14,7 +14,7 @@ import (
 // has a term of its own, but keeps an end that the old one had. Swap waits as long as the old hold lasts. If
 // it fails, both holds are released in the background.
 func (l *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {
-	n, is := lease.Home().(*heldLock)
+	n, is := lease.Owner().(*heldLock)
 	if !is {
 		return hold.Lease{}, errs.ErrNotHeld
 	}
@@ -34,11 +34,11 @@ func (l *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, e
 		n.serverHold.Abandon()
 		n.finish()
 		err = errs.Join(errs.ErrLostGone, err)
-		lease.NotSucceeded(err)
+		lease.ReplaceFailed(err)
 		return hold.Lease{}, err
 	}
 	n.leaveLocal()
 	next := l.startHold(n.queue, a, until, 0) // which replaces n in the session and in the queue
-	next.Succeed(lease)
+	next.Replace(lease)
 	return next, nil
 }

@@ -292,7 +292,7 @@ func TestContextCarriesTheLeasesItEntered(t *testing.T) {
 		}
 		_, carried := Carried(ctx, &realm, "c")
 		require.False(t, carried)
-		_, carried = Carried(ctx, &Realm{Kind: "test"}, "a")
+		_, carried = Carried(ctx, &Scope{Kind: "test"}, "a")
 		require.False(t, carried, "realms are compared by address")
 		_, carried = Carried(a.Bind(t.Context()), &realm, "a")
 		require.False(t, carried, "Bind gives no right to enter")
@@ -323,13 +323,13 @@ func TestEndedCarriedLeaseEntersNothing(t *testing.T) {
 		lost, b := begin(t, "b")
 		ctx := b.Enter(a.Enter(t.Context()))
 		require.NoError(t, a.Unlock())
-		_, ok := released.Pass(clock.Now())
+		_, ok := released.HandOver(clock.Now())
 		require.True(t, ok, "somebody else of this process has it now")
 		lost.Term.Break(errs.ErrLost, true)
 		for name, want := range map[string]error{"a": errs.ErrReleased, "b": errs.ErrLostGone} {
 			l, carried := Carried(ctx, &realm, name)
 			require.True(t, carried)
-			_, err := l.Again()
+			_, err := l.Reenter()
 			require.Equal(t, want, err)
 		}
 	})

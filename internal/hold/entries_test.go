@@ -16,7 +16,7 @@ import (
 
 func again(t *testing.T, l Lease) Lease {
 	t.Helper()
-	l, err := l.Again()
+	l, err := l.Reenter()
 	require.NoError(t, err)
 	return l
 }
@@ -52,14 +52,14 @@ func TestHoldEnteredTooOftenIsReleased(t *testing.T) {
 	b.mu.serial = maxSerial - 1
 	last := again(t, first)
 	require.NoError(t, last.Err())
-	_, err := last.Again()
+	_, err := last.Reenter()
 	require.ErrorIs(t, err, errs.ErrHeld)
 	_, ok := last.Join()
 	require.False(t, ok)
 	require.NoError(t, first.Unlock())
 	require.NoError(t, last.Unlock())
 	token := b.Token()
-	_, ok = b.Pass(clock.Now())
+	_, ok = b.HandOver(clock.Now())
 	require.False(t, ok)
 	require.Equal(t, token, b.Token())
 }
@@ -163,7 +163,7 @@ func TestPassBeginsATenureWithTheNextToken(t *testing.T) {
 	for token := firstToken; token < lastToken; token++ {
 		require.Equal(t, token, b.Token())
 		require.NoError(t, l.Unlock())
-		next, ok := b.Pass(clock.Now())
+		next, ok := b.HandOver(clock.Now())
 		require.True(t, ok)
 		require.Equal(t, token+1, next.Token())
 		require.NoError(t, next.Err())
@@ -172,17 +172,17 @@ func TestPassBeginsATenureWithTheNextToken(t *testing.T) {
 		l = next
 	}
 	require.NoError(t, l.Unlock())
-	_, ok := b.Pass(clock.Now())
+	_, ok := b.HandOver(clock.Now())
 	require.False(t, ok, "no token is left")
 	require.Equal(t, lastToken, b.Token())
 	b.Refill(5000, 5001)
 	for _, token := range []uint64{5000, 5001} {
-		l, ok = b.Pass(clock.Now())
+		l, ok = b.HandOver(clock.Now())
 		require.True(t, ok)
 		require.Equal(t, token, l.Token())
 		require.NoError(t, l.Unlock())
 	}
-	_, ok = b.Pass(clock.Now())
+	_, ok = b.HandOver(clock.Now())
 	require.False(t, ok)
 }
 
@@ -191,9 +191,9 @@ func TestHoldWithLittleLifeIsNotHandedOver(t *testing.T) {
 	b, l := begin(t, "key")
 	require.NoError(t, l.Unlock())
 	half := b.Term.Deadline().Add(-life / 2)
-	_, ok := b.Pass(half.Add(1))
+	_, ok := b.HandOver(half.Add(1))
 	require.False(t, ok)
-	_, ok = b.Pass(half)
+	_, ok = b.HandOver(half)
 	require.True(t, ok)
 }
 
@@ -202,7 +202,7 @@ func TestLostHoldIsNotHandedOver(t *testing.T) {
 	b, l := begin(t, "key")
 	require.NoError(t, l.Unlock())
 	b.Term.Break(errs.ErrLost, true)
-	_, ok := b.Pass(clock.Now())
+	_, ok := b.HandOver(clock.Now())
 	require.False(t, ok)
 }
 
@@ -212,7 +212,7 @@ func TestEnteringAgainAllocatesNothing(t *testing.T) {
 	warm := again(t, first)
 	require.NoError(t, warm.Unlock())
 	require.Zero(t, testing.AllocsPerRun(1_000, func() {
-		l, err := first.Again()
+		l, err := first.Reenter()
 		if err != nil || l.Err() != nil || l.Unlock() != nil {
 			t.Fail()
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // Realm is the scope of a lock's name: one kind of lock in one session. Realms are compared by address.
-type Realm struct {
+type Scope struct {
 	Kind string
 	// parts are the holds that the one hold of this realm consists of, see BeginOf; empty otherwise. Assigned
 	// once. They are here so that other holds need no space for them.
@@ -24,12 +24,12 @@ type Realm struct {
 }
 
 // Home is the primitive that a hold came from.
-type Home interface {
+type Owner interface {
 	// Vacated is called when the last entry was released: hand the hold over or release it. Unlock returns
 	// its result.
-	Vacated(now clock.Instant) error
+	OnRelease(now clock.Instant) error
 	// Lost is called when the hold was lost.
-	Lost(end renewal.End)
+	OnLost(end renewal.End)
 }
 
 // Namer is a Home that names its lock in the errors of leases.
@@ -50,8 +50,8 @@ var errTooMany = fmt.Errorf("%w: the hold was entered too often", errs.ErrHeld)
 // copied once it began.
 type Hold struct {
 	Term  renewal.Term
-	home  Home
-	realm atomic.Pointer[Realm] // the scope of its name; see Lease.Move
+	home  Owner
+	realm atomic.Pointer[Scope] // the scope of its name; see Lease.Move
 	mu    struct {
 		sync.Mutex
 		token  uint64        // of the present tenure
@@ -75,7 +75,7 @@ type loss struct {
 
 // Begin makes the hold that the server granted with the tokens token to last, and returns the
 // lease of its first entry. The term is started apart.
-func (h *Hold) Begin(home Home, realm *Realm, token, last uint64) Lease {
+func (h *Hold) Begin(home Owner, realm *Scope, token, last uint64) Lease {
 	h.home = home
 	h.realm.Store(realm)
 	h.mu.Lock()
@@ -127,7 +127,7 @@ func (h *Hold) Refill(token, last uint64) {
 // Pass begins a new tenure with the next token, for another waiter of this process. It returns false, and
 // changes nothing, if the hold is lost, has less than half of its time left, or has no token or entry left.
 // Call it only between Vacated and whatever else ends the hold.
-func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
+func (h *Hold) HandOver(now clock.Instant) (Lease, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mu.lost != nil || h.mu.token >= h.mu.last || !h.Term.IsFresh(now) {
@@ -145,7 +145,7 @@ func (h *Hold) Pass(now clock.Instant) (Lease, bool) {
 // TermEnded implements renewal.Owner: it ends what depends on the hold, and then notifies its home.
 // Contexts end, and observers are notified, on a goroutine of their own: the caller has other leases
 // to handle, and one lease may have hundreds of thousands of contexts.
-func (h *Hold) TermEnded(end renewal.End) {
+func (h *Hold) OnTermEnd(end renewal.End) {
 	if len(h.parts()) > 0 {
 		end.Gone, end.Left = true, 0 // a part is; its own end says more
 	}
@@ -157,13 +157,13 @@ func (h *Hold) TermEnded(end renewal.End) {
 	over := h.takeAllEndsLocked()
 	h.mu.Unlock()
 	if !over.notify(end.Cause) {
-		h.home.Lost(end)
+		h.home.OnLost(end)
 		return
 	}
 	over.reporting()
 	go func() {
 		over.cancel(named)
-		h.home.Lost(end)
+		h.home.OnLost(end)
 		over.report(end)
 	}()
 }
@@ -232,7 +232,7 @@ func (h *Hold) aliveNamed(now clock.Instant) error {
 func (h *Hold) unlock(entry uint64) error {
 	now, last, call, err := h.leave(entry)
 	if last {
-		err = h.home.Vacated(now)
+		err = h.home.OnRelease(now)
 	}
 	call.Unlocked(err)
 	return h.named("unlock", err)

@@ -80,31 +80,31 @@ func TestJoinDuringTheLastUnlockIsAtomic(t *testing.T) {
 
 func TestMovedHoldCountsInItsNewRealmOnly(t *testing.T) {
 	t.Parallel()
-	other := Realm{Kind: "test"}
+	other := Scope{Kind: "test"}
 	b, first := begin(t, "key")
 	again := again(t, first)
 	ctx := first.Enter(t.Context())
 	for _, l := range []Lease{first, again} {
-		term, is := l.Of(&realm, "key")
+		term, is := l.TermFor(&realm, "key")
 		require.True(t, is)
 		require.Same(t, &b.Term, term)
-		_, is = l.Of(&realm, "another key")
+		_, is = l.TermFor(&realm, "another key")
 		require.False(t, is)
-		_, is = l.Of(&other, "key")
+		_, is = l.TermFor(&other, "key")
 		require.False(t, is)
 	}
-	first.Move(&other)
+	first.SetScope(&other)
 	for _, l := range []Lease{first, again} {
-		_, is := l.Of(&realm, "key")
+		_, is := l.TermFor(&realm, "key")
 		require.False(t, is)
-		_, is = l.Of(&other, "key")
+		_, is = l.TermFor(&other, "key")
 		require.True(t, is)
 	}
 	_, carried := Carried(ctx, &realm, "key")
 	require.False(t, carried)
 	_, carried = Carried(ctx, &other, "key")
 	require.True(t, carried)
-	_, is := Lease{}.Of(&realm, "key")
+	_, is := Lease{}.TermFor(&realm, "key")
 	require.False(t, is)
 }
 

@@ -37,7 +37,7 @@ type home struct {
 	}
 }
 
-func (m *home) Vacated(clock.Instant) error {
+func (m *home) OnRelease(clock.Instant) error {
 	m.ending()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,7 +45,7 @@ func (m *home) Vacated(clock.Instant) error {
 	return m.vacated
 }
 
-func (m *home) Lost(end renewal.End) {
+func (m *home) OnLost(end renewal.End) {
 	m.ending()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,7 @@ type bed struct {
 }
 
 // realm is that of the beds.
-var realm = Realm{Kind: "test"}
+var realm = Scope{Kind: "test"}
 
 // begin returns a hold of key with its first lease.
 func begin(tb testing.TB, key string) (*bed, Lease) {

@@ -100,7 +100,7 @@ func (l Lease) bind(ctx context.Context) boundContext {
 
 // Carried returns the lease of the lock (realm, key) that ctx carries, and whether it
 // carries one. The innermost wins.
-func Carried(ctx context.Context, realm *Realm, key string) (Lease, bool) {
+func Carried(ctx context.Context, realm *Scope, key string) (Lease, bool) {
 	entered, _ := ctx.Value(carriedKey{}).(*enteredContext)
 	for ; entered != nil; entered = entered.outer {
 		if lease, is := entered.lease.among(realm, key); is {
@@ -111,7 +111,7 @@ func Carried(ctx context.Context, realm *Realm, key string) (Lease, bool) {
 }
 
 // Again enters the hold of l once more.
-func (l Lease) Again() (Lease, error) { return l.hold.again(l) }
+func (l Lease) Reenter() (Lease, error) { return l.hold.again(l) }
 
 // Join enters the hold of l for another goroutine, while any entry is live, l or another: for holds that
 // several goroutines share. It returns false if the hold is over, or being released.
@@ -123,13 +123,13 @@ func (l Lease) Join() (Lease, bool) {
 }
 
 // Name returns what the server calls the hold of l.
-func (l Lease) Name() string { return l.hold.Term.Config().Hold }
+func (l Lease) ID() string { return l.hold.Term.Config().Hold }
 
 // Move says that the hold of l counts in another realm from here on: what was a writer's is a reader's.
-func (l Lease) Move(to *Realm) { l.hold.realm.Store(to) }
+func (l Lease) SetScope(to *Scope) { l.hold.realm.Store(to) }
 
 // Of returns the term of the hold of l if that is one of the lock (realm, key).
-func (l Lease) Of(realm *Realm, key string) (*renewal.Term, bool) {
+func (l Lease) TermFor(realm *Scope, key string) (*renewal.Term, bool) {
 	if l.hold == nil || l.hold.realm.Load() != realm || l.hold.Term.Config().Key != key {
 		return nil, false
 	}

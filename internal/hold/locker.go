@@ -15,7 +15,7 @@ import (
 )
 
 // Locker makes a sync.Locker of a lock of any kind. signalbox.Locker is defined over it and says what is promised.
-type Locker struct {
+type SyncLocker struct {
 	take func(context.Context) (Lease, error)
 	ctx  context.Context //nolint:containedctx // sync.Locker's methods have no context
 	warn func(error)
@@ -36,17 +36,17 @@ type Locker struct {
 
 // NewLocker returns a Locker that acquires the lock with take, and calls warn with why it tries again. It
 // ignores leases that ctx carries.
-func NewLocker(ctx context.Context, warn func(error), take func(context.Context) (Lease, error)) *Locker {
+func NewSyncLocker(ctx context.Context, warn func(error), take func(context.Context) (Lease, error)) *SyncLocker {
 	if ctx != nil {
 		ctx = WithoutLeases(ctx)
 	}
-	return &Locker{take: take, ctx: ctx, warn: warn}
+	return &SyncLocker{take: take, ctx: ctx, warn: warn}
 }
 
 // OnLost sets the function that Unlock calls if the lease was lost while the Locker was locked, or
 // if its release was not confirmed. It runs on the goroutine that unlocks. By default, and after
 // OnLost(nil), no function is called.
-func (k *Locker) OnLost(lost func(error)) {
+func (k *SyncLocker) OnLost(lost func(error)) {
 	if k == nil {
 		return // its Lock panics
 	}
@@ -56,7 +56,7 @@ func (k *Locker) OnLost(lost func(error)) {
 }
 
 // Lock implements sync.Locker.
-func (k *Locker) Lock() {
+func (k *SyncLocker) Lock() {
 	if k == nil || k.take == nil {
 		panic(fmt.Errorf("signalbox: a Locker cannot lock: %w: no lock has made it", errs.ErrBadOption))
 	}
@@ -84,7 +84,7 @@ const pause = 250 * time.Millisecond
 
 // mayPass reports whether another try can succeed after err. If not, Lock panics: a sync.Locker has
 // no other way to report an error, and would wait for ever.
-func (k *Locker) mayPass(err error) bool {
+func (k *SyncLocker) mayPass(err error) bool {
 	is := func(sentinel error) bool { return errors.Is(err, sentinel) }
 	switch {
 	case k.ctx == nil || k.ctx.Err() != nil:
@@ -115,7 +115,7 @@ var (
 )
 
 // Unlock implements sync.Locker.
-func (k *Locker) Unlock() {
+func (k *SyncLocker) Unlock() {
 	lease, locked, onLost := k.taken()
 	if !locked {
 		panic(fmt.Errorf("signalbox: unlock of a Locker that is not locked: %w", errs.ErrNotHeld))
@@ -129,7 +129,7 @@ func (k *Locker) Unlock() {
 
 // taken returns the lease that Unlock is to end, and the function of OnLost. locked reports whether there is
 // such a lease.
-func (k *Locker) taken() (lease Lease, locked bool, onLost func(error)) {
+func (k *SyncLocker) taken() (lease Lease, locked bool, onLost func(error)) {
 	if k == nil {
 		return Lease{}, false, nil
 	}

@@ -28,7 +28,7 @@ func TestLockerRetriesTransientErrors(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			f := &fake{refusals: []error{refusal, refusal, fmt.Errorf("a few words: %w", refusal)}}
-			k := hold.NewLocker(t.Context(), func(err error) { fmt.Fprintln(&log, err) }, f.take)
+			k := hold.NewSyncLocker(t.Context(), func(err error) { fmt.Fprintln(&log, err) }, f.take)
 			began := time.Now()
 			k.Lock()
 			require.Len(t, f.asked, 4)

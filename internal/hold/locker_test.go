@@ -46,7 +46,7 @@ func panicOf(do func()) (err error) {
 // P1: goroutines that share it exclude each other, whatever becomes of their leases.
 func TestGoroutinesOfALockerExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	k := hold.NewLocker(t.Context(), func(error) {}, new(fake).take)
+	k := hold.NewSyncLocker(t.Context(), func(error) {}, new(fake).take)
 	count := 0
 	var all sync.WaitGroup
 	for range 8 {
@@ -133,7 +133,7 @@ func TestLockerPanicsOnPermanentErrors(t *testing.T) {
 	}
 	for _, refusal := range refusals {
 		f := &fake{refusals: []error{fmt.Errorf("a few words: %w", refusal)}}
-		k := hold.NewLocker(t.Context(), func(error) {}, f.take)
+		k := hold.NewSyncLocker(t.Context(), func(error) {}, f.take)
 		require.ErrorIs(t, panicOf(k.Lock), refusal)
 		require.ErrorIs(t, panicOf(k.Unlock), errs.ErrNotHeld)
 		require.NoError(t, panicOf(k.Lock))
@@ -147,16 +147,16 @@ func TestLockerPanicsIfItsContextHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f := &fake{refusals: []error{errFull, errFull}}
-	require.ErrorIs(t, panicOf(hold.NewLocker(ctx, func(error) {}, f.take).Lock), errFull)
+	require.ErrorIs(t, panicOf(hold.NewSyncLocker(ctx, func(error) {}, f.take).Lock), errFull)
 	require.Len(t, f.asked, 1)
 	f = &fake{refusals: []error{errFull}}
-	require.ErrorIs(t, panicOf(hold.NewLocker(nil, func(error) {}, f.take).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
+	require.ErrorIs(t, panicOf(hold.NewSyncLocker(nil, func(error) {}, f.take).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
 }
 
 // P2: the logger gets what Unlock cannot return; a fake lease is one that holds nothing.
 func TestLockerReportsTheErrorOfUnlock(t *testing.T) {
 	t.Parallel()
-	k := hold.NewLocker(t.Context(), func(error) {}, new(fake).take)
+	k := hold.NewSyncLocker(t.Context(), func(error) {}, new(fake).take)
 	k.Lock()
 	require.NoError(t, panicOf(k.Unlock), "nobody is told")
 	var told []error

@@ -25,7 +25,7 @@ func TestLostHoldEndsAllItsEntries(t *testing.T) {
 			for _, l := range []Lease{first, second} {
 				require.Equal(t, errs.ErrMaxHold, l.Err())
 				require.Equal(t, errs.ErrMaxHold, l.Unlock(), "also the second time")
-				_, err := l.Again()
+				_, err := l.Reenter()
 				require.Equal(t, errs.ErrMaxHold, err)
 				require.True(t, isClosed(l.Done()))
 				require.Equal(t, errs.ErrMaxHold, context.Cause(l.Bind(t.Context())))
@@ -106,7 +106,7 @@ func TestFirstCheckFindsTheLossWithoutTimers(t *testing.T) {
 		"Err":    func(_ *testing.T, l Lease, _ context.Context) error { return l.Err() },
 		"Unlock": func(_ *testing.T, l Lease, _ context.Context) error { return l.Unlock() },
 		"Again": func(_ *testing.T, l Lease, _ context.Context) error {
-			_, err := l.Again()
+			_, err := l.Reenter()
 			return err
 		},
 		"Done": func(t *testing.T, l Lease, _ context.Context) error {
@@ -214,7 +214,7 @@ func TestHomeMayPassTheHoldAtOnce(t *testing.T) {
 		b, l := begin(t, "key")
 		bound := l.Bind(t.Context())
 		var next Lease
-		b.home.onEnd(func() { next, _ = b.Pass(b.Term.Deadline().Add(-life)) })
+		b.home.onEnd(func() { next, _ = b.HandOver(b.Term.Deadline().Add(-life)) })
 		require.NoError(t, l.Unlock())
 		require.Equal(t, errs.ErrReleased, context.Cause(bound))
 		require.NoError(t, next.Err())

@@ -19,14 +19,14 @@ func (l Lease) Observe(call *observe.Call, err error) (Lease, error) {
 }
 
 // Succeed makes l the lease of the call that acquired old, whose hold is replaced by that of l: the end of l is reported instead.
-func (l Lease) Succeed(old Lease) {
+func (l Lease) Replace(old Lease) {
 	if call := old.unobserved(); call != nil {
 		l.hold.observe(l.entry, call)
 	}
 }
 
 // NotSucceeded reports that the hold of l was to be replaced, and ended with err.
-func (l Lease) NotSucceeded(err error) { l.unobserved().Unlocked(err) }
+func (l Lease) ReplaceFailed(err error) { l.unobserved().Unlocked(err) }
 
 // unobserved returns the call that acquired l, which reports no end of l any more; nil without an observer.
 func (l Lease) unobserved() (call *observe.Call) {
@@ -40,7 +40,7 @@ func (l Lease) unobserved() (call *observe.Call) {
 }
 
 // Queued says that the hold of l was granted after a wait at the server.
-func (l Lease) Queued() {
+func (l Lease) SetQueued() {
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
 	l.hold.mu.queued = true

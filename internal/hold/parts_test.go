@@ -30,9 +30,9 @@ func beginWhole(tb testing.TB) *whole {
 	for i := range w.parts {
 		w.parts[i], leases[i] = begin(tb, string(rune('a'+i)))
 	}
-	w.lease = w.BeginOf(&w.home, w.parts[0].keeper, leases, lastToken)
+	w.lease = w.BeginComposite(&w.home, w.parts[0].keeper, leases, lastToken)
 	for _, l := range leases {
-		l.Watch(func(cause error) { w.Term.Break(cause, false) })
+		l.OnEnd(func(cause error) { w.Term.Break(cause, false) })
 	}
 	return w
 }
@@ -92,14 +92,14 @@ func TestContextCarriesThePartsOfAHold(t *testing.T) {
 		require.True(t, carried)
 		further := again(t, part)
 		require.NoError(t, further.Unlock())
-		require.Equal(t, &w.parts[i].home, further.Home())
+		require.Equal(t, &w.parts[i].home, further.Owner())
 	}
 	_, carried := Carried(ctx, &realm, "c")
 	require.False(t, carried)
 	require.NoError(t, w.lease.Unlock())
 	ended, carried := Carried(ctx, &realm, "a")
 	require.True(t, carried, "what has ended is no reason to take it anew")
-	_, err := ended.Again()
+	_, err := ended.Reenter()
 	require.ErrorIs(t, err, errs.ErrReleased, "though the part lives")
 }
 
@@ -108,7 +108,7 @@ func TestLeaveReturnsTheHomeToNotify(t *testing.T) {
 	b, first := begin(t, "key")
 	second := again(t, first)
 	told := make(chan error, 1)
-	first.Watch(func(cause error) { told <- cause })
+	first.OnEnd(func(cause error) { told <- cause })
 	left, err := first.Leave()
 	require.NoError(t, err)
 	require.Nil(t, left, "there is another")
@@ -121,6 +121,6 @@ func TestLeaveReturnsTheHomeToNotify(t *testing.T) {
 	require.Nil(t, left)
 	vacated, lost := b.home.told()
 	require.Zero(t, vacated+lost)
-	second.Watch(func(cause error) { told <- cause })
+	second.OnEnd(func(cause error) { told <- cause })
 	require.ErrorIs(t, <-told, errs.ErrReleased, "at once")
 }

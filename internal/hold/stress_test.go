@@ -23,7 +23,7 @@ func user(t *testing.T, r *rand.Rand, l Lease) {
 		bound, done := l.Enter(t.Context()), l.Done()
 		request, cancel := context.WithCancel(bound)
 		own := l.Bind(request)
-		inner, err := l.Again()
+		inner, err := l.Reenter()
 		if err != nil {
 			cancel()
 			break
@@ -64,7 +64,7 @@ func crowd(t *testing.T, round uint64) {
 	b, first := begin(t, "key")
 	var users sync.WaitGroup
 	for u := range uint64(6) {
-		l, err := first.Again()
+		l, err := first.Reenter()
 		require.NoError(t, err)
 		users.Go(func() { user(t, rand.New(rand.NewPCG(round, u)), l) })
 	}

@@ -222,7 +222,7 @@ type owned struct {
 }
 
 // TermEnded implements Owner, and holds the term to P2: it ends before its key does.
-func (o *owned) TermEnded(end End) {
+func (o *owned) OnTermEnd(end End) {
 	o.told.Lock()
 	defer o.told.Unlock()
 	o.told.causes, o.told.taken, o.told.at = append(o.told.causes, end.Cause), end.Gone, time.Now()

@@ -18,7 +18,7 @@ import (
 type Owner interface {
 	// TermEnded is called once, never under a lock of this package, on a goroutine that it
 	// must not block.
-	TermEnded(end End)
+	OnTermEnd(end End)
 }
 
 // End is how a term ended by itself.
@@ -431,6 +431,6 @@ func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a
 	}
 	t.keeper.timers.Cancel(&t.entry)
 	t.mu.Unlock()
-	t.owner.TermEnded(end)
+	t.owner.OnTermEnd(end)
 	return cause
 }

@@ -64,7 +64,7 @@ type BatchKey struct {
 
 // Returner is a hold that can be released together with others.
 type ManyReleaser interface {
-	hold.Home
+	hold.Owner
 	// Batch returns which others these are, of the same type.
 	BatchKey() BatchKey
 	// Return is Vacated for this hold and for the others, in one step.

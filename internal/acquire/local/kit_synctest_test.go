@@ -28,13 +28,13 @@ var now = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 // fake is a hold that is never released.
 type fake struct{ hold.Hold }
 
-func (f *fake) Vacated(clock.Instant) error { return nil }
-func (f *fake) Lost(renewal.End)            {}
+func (f *fake) OnRelease(clock.Instant) error { return nil }
+func (f *fake) OnLost(renewal.End)            {}
 
 // leased returns the lease of a hold with that token.
 func leased(token uint64) hold.Lease {
 	f := &fake{}
-	return f.BeginOf(f, nil, nil, token)
+	return f.BeginComposite(f, nil, nil, token)
 }
 
 // handOver is a hold that is handed over with that token; 0 is one that refuses.

@@ -163,7 +163,7 @@ func (p *seat) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 	}
 	p.desk.queue.HoldBegan(p.desk.request)
 	h := &turn{desk: p.desk}
-	lease := h.BeginOf(h, nil, nil, 1)
+	lease := h.BeginComposite(h, nil, nil, 1)
 	h.Refill(2, 1<<40)
 	p.desk.queue.ShareHold(p.desk.request, lease)
 	return lease, nil
@@ -176,16 +176,16 @@ type turn struct {
 	desk *desk
 }
 
-func (h *turn) Lost(renewal.End) {}
+func (h *turn) OnLost(renewal.End) {}
 
 func (h *turn) NextLease(now clock.Instant) (hold.Lease, bool) {
 	if h.desk.oneIn(4) {
 		return hold.Lease{}, false
 	}
-	return h.Pass(now)
+	return h.HandOver(now)
 }
 
-func (h *turn) Vacated(now clock.Instant) error {
+func (h *turn) OnRelease(now clock.Instant) error {
 	d := h.desk
 	switch verdict := d.queue.HandOver(now, d.request, h); {
 	case verdict == HandedOver:

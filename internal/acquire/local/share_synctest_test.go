@@ -271,7 +271,7 @@ type slow struct {
 	replied chan struct{}
 }
 
-func (s *slow) Vacated(clock.Instant) error {
+func (s *slow) OnRelease(clock.Instant) error {
 	<-s.replied
 	return nil
 }
@@ -281,7 +281,7 @@ func TestShared_CancelledAsker_DoesNotWaitForTheRelease(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
 		held := &slow{replied: make(chan struct{})}
-		lease := held.BeginOf(held, nil, nil, 1)
+		lease := held.BeginComposite(held, nil, nil, 1)
 		m.HoldBegan(shared)
 		m.ShareHold(shared, lease)
 		m.aged()

@@ -105,7 +105,7 @@ func (p *spot) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 	defer p.market.mu.Unlock()
 	if p.isGranted() {
 		h := &permit{market: p.market}
-		lease := h.BeginOf(h, nil, nil, 1)
+		lease := h.BeginComposite(h, nil, nil, 1)
 		h.Refill(2, 1<<40)
 		return lease, nil
 	}
@@ -120,16 +120,16 @@ type permit struct {
 	market *market
 }
 
-func (h *permit) Lost(renewal.End) {}
+func (h *permit) OnLost(renewal.End) {}
 
 func (h *permit) NextLease(now clock.Instant) (hold.Lease, bool) {
 	if rand.N(8) == 0 {
 		return hold.Lease{}, false
 	}
-	return h.Pass(now)
+	return h.HandOver(now)
 }
 
-func (h *permit) Vacated(now clock.Instant) error {
+func (h *permit) OnRelease(now clock.Instant) error {
 	if h.market.queue.HandOver(now, like, h) == HandedOver {
 		return nil
 	}

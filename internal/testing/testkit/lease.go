@@ -22,13 +22,13 @@ const life = 50 * 365 * 24 * time.Hour
 // It is safe for concurrent use.
 type Lock struct {
 	name   string
-	realm  hold.Realm      // compared by address
+	realm  hold.Scope      // compared by address
 	keeper *renewal.Keeper // never starts anything: no term of it is started
 }
 
 // NewLock returns the lock name. It starts nothing and needs no Close.
 func NewLock(name string) *Lock {
-	return &Lock{name: name, realm: hold.Realm{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New(), nil)}
+	return &Lock{name: name, realm: hold.Scope{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New(), nil)}
 }
 
 // Grant is one hold of a Lock.
@@ -50,7 +50,7 @@ func (l *Lock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
 func (g *Grant) Lose() bool { return g.hold.Term.Break(errs.ErrLost, true) }
 
 // Vacated implements hold.Home. The term ends once: here or in Lose.
-func (g *Grant) Vacated(now clock.Instant) error {
+func (g *Grant) OnRelease(now clock.Instant) error {
 	if err := g.hold.Term.Stop(now); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (g *Grant) Named(op string, err error) error {
 }
 
 // Lost implements hold.Home.
-func (*Grant) Lost(renewal.End) {}
+func (*Grant) OnLost(renewal.End) {}
 
 // Enter returns a further lease if ctx carries one of this lock, and reports whether it does.
 func (l *Lock) Enter(ctx context.Context) (lease signalbox.Lease, carried bool, err error) {
@@ -73,7 +73,7 @@ func (l *Lock) Enter(ctx context.Context) (lease signalbox.Lease, carried bool, 
 	if !carried {
 		return signalbox.Lease{}, false, nil
 	}
-	inner, err := outer.Again()
+	inner, err := outer.Reenter()
 	return signalbox.Lease(inner), true, err
 }
 
