@@ -14,7 +14,7 @@ import (
 // Layout is how a lock is stored on the server: Native, Redisson or SetNX; see WithLayout. All
 // processes that share a lock must agree on its layout. The zero value is Native.
 type Layout struct {
-	option session.Option // 0 is Native
+	option session.OptionID // 0 is Native
 	in     *layout.Layout
 	err    error // of Redisson's options
 }

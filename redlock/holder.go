@@ -160,7 +160,7 @@ func (l *Lock) force(ctx context.Context) error {
 	err := l.gather(ctx, func(ctx context.Context, m *session.Session) opinion {
 		return opinion{err: m.Force(ctx, session.ForceRequest{
 			Layout: layout.Native(),
-			Key:    l.keys[0], Letters: letter,
+			Key:    l.keys[0], CompatibleKinds: letter,
 			Call: func(hold, told string) wire.Call {
 				return wire.Call{
 					Script: scripts.HolderForce,

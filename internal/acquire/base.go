@@ -313,7 +313,7 @@ func (b *Base) holder(ctx context.Context) (session.HolderInfo, error) {
 func (b *Base) ForceUnlock(ctx context.Context, letters string, take func(hold, told string) wire.Call) error {
 	err := b.Ready(ctx)
 	if err == nil {
-		err = b.Session.Force(ctx, session.ForceRequest{Layout: b.Layout, Key: b.Names.Holder, Letters: letters, Call: take})
+		err = b.Session.Force(ctx, session.ForceRequest{Layout: b.Layout, Key: b.Names.Holder, CompatibleKinds: letters, Call: take})
 	}
 	return b.Explain("force unlock", b.ReportForced(ctx, CutShort(ctx, err)))
 }

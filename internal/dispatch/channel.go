@@ -13,55 +13,55 @@ import (
 const Linger = 3 * time.Second
 
 // state is the state of a channel. See the package for the table.
-type state int
+type channelState int
 
 const (
-	homeless state = iota // it has no link: the placer sees to it
-	wanted                // its link is to subscribe to it
-	sent                  // SUBSCRIBE is under way
-	live                  // confirmed: messages arrive
+	unassigned  channelState = iota // it has no link: the placer sees to it
+	assigned                        // its link is to subscribe to it
+	subscribing                     // SUBSCRIBE is under way
+	subscribed                      // confirmed: messages arrive
 )
 
 // channel is one address subscribed to. Guarded by the dispatcher's lock; address and slot do not
 // change.
 type channel struct {
-	address
+	channelAddress
 
 	d    *Dispatcher
 	slot uint16 // in a cluster
 
 	waits     []*Wait
 	listeners []*Listener // replaced, never written to: hooks go through it without the lock
-	alive     chan struct{}
+	confirmed chan struct{}
 	linger    timers.Timer
 	dropped   bool
 
-	state state
-	link  *link     // nil while homeless
-	fails int       // moves and refusals since it was last confirmed
-	again time.Time // not to be placed before
+	state     channelState
+	conn      *nodeConn // nil while homeless
+	fails     int       // moves and refusals since it was last confirmed
+	notBefore time.Time // not to be placed before
 }
 
 // channelLocked returns the channel of an address, for one user more.
-func (d *Dispatcher) channelLocked(at address) *channel {
+func (d *Dispatcher) channelLocked(at channelAddress) *channel {
 	c := d.mu.channels[at]
 	if c != nil {
 		d.timers.Cancel(&c.linger)
 		return c
 	}
-	c = &channel{d: d, address: at}
+	c = &channel{d: d, channelAddress: at}
 	c.linger.Init(c)
 	if d.clustered {
 		c.slot = d.server.Slot(at.name)
 	}
 	d.mu.channels[at] = c
 	d.count.Add(1)
-	d.homeLocked(c)
+	d.assignLocked(c)
 	return c
 }
 
 // leftLocked records that a user has left.
-func (c *channel) leftLocked() {
+func (c *channel) lingerIfUnusedLocked() {
 	if len(c.waits)+len(c.listeners) == 0 && !c.d.mu.closed {
 		c.d.timers.Schedule(&c.linger, Linger)
 	}
@@ -76,33 +76,33 @@ func (c *channel) Fire() {
 	if len(c.waits)+len(c.listeners) > 0 || c.dropped || d.mu.closed {
 		return // a new user came meanwhile
 	}
-	delete(d.mu.channels, c.address)
-	delete(d.mu.hearing.deaf, c) // which is no news: no message has arrived
+	delete(d.mu.channels, c.channelAddress)
+	delete(d.mu.messages.unsubscribed, c) // which is no news: no message has arrived
 	d.count.Add(-1)
 	c.dropped = true
 	if len(d.mu.channels) == 0 {
-		clear(d.mu.rests)
+		clear(d.mu.backOffs)
 	}
-	if c.link == nil {
-		d.wakePlacerLocked() // it may have slept for this one alone
+	if c.conn == nil {
+		d.wakeAssignerLocked() // it may have slept for this one alone
 		return
 	}
-	if c.state != wanted {
-		c.link.dropLocked(c)
+	if c.state != assigned {
+		c.conn.dropLocked(c)
 	}
-	c.link.partLocked(c)
+	c.conn.removeLocked(c)
 }
 
 // liveLocked records that the subscription is confirmed. The waiters poll again, since messages before this
 // moment did not reach us.
-func (c *channel) liveLocked() []*Listener {
-	c.state, c.fails = live, 0
-	c.hearsLocked()
-	if c.alive != nil {
-		close(c.alive)
+func (c *channel) confirmedLocked() []*Listener {
+	c.state, c.fails = subscribed, 0
+	c.reportSubscribedLocked()
+	if c.confirmed != nil {
+		close(c.confirmed)
 	}
 	for _, w := range c.waits {
-		if !w.aside {
+		if !w.backedOff {
 			w.wake()
 		}
 	}
@@ -110,18 +110,18 @@ func (c *channel) liveLocked() []*Listener {
 }
 
 // aliveLocked returns what is closed once the subscription holds.
-func (c *channel) aliveLocked() <-chan struct{} {
-	if c.alive == nil {
-		c.alive = make(chan struct{})
-		if c.state == live {
-			close(c.alive)
+func (c *channel) subscribedLocked() <-chan struct{} {
+	if c.confirmed == nil {
+		c.confirmed = make(chan struct{})
+		if c.state == subscribed {
+			close(c.confirmed)
 		}
 	}
-	return c.alive
+	return c.confirmed
 }
 
 // deafenLocked removes a listener.
-func (c *channel) deafenLocked(l *Listener) {
+func (c *channel) removeListenerLocked(l *Listener) {
 	others := make([]*Listener, 0, len(c.listeners)-1)
 	for _, other := range c.listeners {
 		if other != l {
@@ -129,13 +129,13 @@ func (c *channel) deafenLocked(l *Listener) {
 		}
 	}
 	c.listeners = others
-	c.leftLocked()
+	c.lingerIfUnusedLocked()
 }
 
 // lostLocked records that the channel is no longer subscribed to: it has no link any more.
-func (c *channel) lostLocked() {
-	if c.state == live {
-		c.alive = nil // closed; later callers wait for the next confirmation
+func (c *channel) unassignLocked() {
+	if c.state == subscribed {
+		c.confirmed = nil // closed; later callers wait for the next confirmation
 	}
-	c.state, c.link = homeless, nil
+	c.state, c.conn = unassigned, nil
 }

@@ -26,7 +26,7 @@ func calm(tb testing.TB) *redistest.Cluster {
 }
 
 // speaking returns a client as sessions have it, with a protocol.
-func speaking(tb testing.TB, c *redistest.Cluster, protocol redistest.Protocol) rueidis.Client {
+func publishing(tb testing.TB, c *redistest.Cluster, protocol redistest.Protocol) rueidis.Client {
 	tb.Helper()
 	return c.Client(tb, func(o *rueidis.ClientOption) {
 		signalbox.Tune(o)
@@ -41,7 +41,7 @@ func heldIn(tb testing.TB, c *redistest.Cluster, d *dispatch.Dispatcher, name st
 	tb.Helper()
 	target := targetOf(tb, name)
 	hold(tb, c.Owner(tb, c.Slot(tb, target.Key)), target)
-	w := live(tb, d, target)
+	w := subscribed(tb, d, target)
 	w.FoundHeld(time.Hour)
 	return w, target
 }
@@ -121,7 +121,7 @@ func TestCluster_ChannelsEndAlone(t *testing.T) {
 		t.Run(protocol.Name, func(t *testing.T) {
 			t.Parallel()
 			c := calm(t)
-			d := newDispatcher(t, speaking(t, c, protocol), io.Discard)
+			d := newDispatcher(t, publishing(t, c, protocol), io.Discard)
 			stays, target := heldIn(t, c, d, "{a}stays")
 			slot := c.Slot(t, target.Key)
 			owner := c.Owner(t, slot)
@@ -133,7 +133,7 @@ func TestCluster_ChannelsEndAlone(t *testing.T) {
 				}
 			}
 			for _, other := range gone {
-				live(t, d, other).Close()
+				subscribed(t, d, other).Close()
 				require.Equal(t, int64(1), subscribedIn(t, owner, other))
 			}
 			for _, other := range gone {
@@ -141,7 +141,7 @@ func TestCluster_ChannelsEndAlone(t *testing.T) {
 			}
 			redistest.Receive(t, "the confirmation on another connection", stays.C)
 			require.Equal(t, int64(1), subscribedIn(t, owner, target))
-			again := live(t, d, gone[0])
+			again := subscribed(t, d, gone[0])
 			owner.MustDo(t, "SPUBLISH", gone[0].Channel, "1")
 			redistest.Receive(t, "the wake-up by a message", again.C)
 			owner.MustDo(t, "SPUBLISH", target.Channel, "1")
@@ -167,7 +167,7 @@ func TestCluster_BrokenSubscriptionIsRenewed(t *testing.T) {
 }
 
 // user is a client of a cluster with rights of its own.
-func user(tb testing.TB, c *redistest.Cluster, rights ...any) rueidis.Client {
+func aclClient(tb testing.TB, c *redistest.Cluster, rights ...any) rueidis.Client {
 	tb.Helper()
 	for _, node := range c.Servers() {
 		node.MustDo(tb, append([]any{"ACL", "SETUSER", "user", "on", ">pw"}, rights...)...)
@@ -182,8 +182,8 @@ func user(tb testing.TB, c *redistest.Cluster, rights ...any) rueidis.Client {
 func TestCluster_DeniedSubscription_Polls(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
-	var log lines
-	d := newDispatcher(t, user(t, c, "~*", "&*", "+@all", "-ssubscribe"), &log)
+	var log syncLog
+	d := newDispatcher(t, aclClient(t, c, "~*", "&*", "+@all", "-ssubscribe"), &log)
 	a := targetOf(t, "a")
 	owner := c.Owner(t, c.Slot(t, a.Key))
 	hold(t, owner, a)
@@ -202,7 +202,7 @@ func TestCluster_WaitingNeedsNoFurtherRights(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	for name, keys := range map[string]string{"KeysWithThePrefix": "~sb:*", "LocksOnly": "~sb:*:lock"} {
-		client := user(t, c, "reset", "on", ">pw", keys, "&sb:*", "+evalsha", "+eval", "+time", "+get", "+set", "+pttl",
+		client := aclClient(t, c, "reset", "on", ">pw", keys, "&sb:*", "+evalsha", "+eval", "+time", "+get", "+set", "+pttl",
 			"+ssubscribe", "+sunsubscribe", "+ping", "+cluster|slots", "+cluster|shards", "+asking")
 		d := newDispatcher(t, client, io.Discard)
 		for i := range 6 {

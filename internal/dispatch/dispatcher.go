@@ -15,33 +15,33 @@ import (
 
 // Dispatcher wakes the waiters of one session, and calls its listeners.
 type Dispatcher struct {
-	client    rueidis.Client
-	server    Server
-	timers    *timers.Timers
-	looks     *timers.Collector[*Wait]
-	monitor   Monitor
-	polling   bool
-	clustered bool
-	unsharded atomic.Bool     // a cluster without sharded channels; see WithoutShards
-	ctx       context.Context //nolint:containedctx // ends at Close, for calls under way
-	cancel    context.CancelFunc
-	running   sync.WaitGroup // the goroutines of the links, and the placer
-	homeless  chan struct{}  // room for one: the placer has something to do; coalesces
-	watch     watch
-	count     atomic.Int64 // channels, to be read without the lock
+	client     rueidis.Client
+	server     ScriptRunner
+	timers     *timers.Timers
+	polls      *timers.Collector[*Wait]
+	monitor    Monitor
+	polling    bool
+	clustered  bool
+	unsharded  atomic.Bool     // a cluster without sharded channels; see WithoutShards
+	ctx        context.Context //nolint:containedctx // ends at Close, for calls under way
+	cancel     context.CancelFunc
+	running    sync.WaitGroup // the goroutines of the links, and the placer
+	unassigned chan struct{}  // room for one: the placer has something to do; coalesces
+	follower   clientFollower
+	count      atomic.Int64 // channels, to be read without the lock
 
 	mu struct {
 		sync.Mutex
-		channels map[address]*channel
-		waits    map[*Wait]struct{}
-		links    map[string]*link // by node
-		homeless []*channel       // those without a link
-		placing  bool             // there is a placer, which will check homeless again
-		rests    map[string]*rest // by node; empty when there is no channel
-		slots    map[uint16]string
-		closed   bool
-		hearing  hearing
-		together togetherness
+		channels    map[channelAddress]*channel
+		waits       map[*Wait]struct{}
+		conns       map[string]*nodeConn    // by node
+		unassigned  []*channel              // those without a link
+		assigning   bool                    // there is a placer, which will check homeless again
+		backOffs    map[string]*nodeBackOff // by node; empty when there is no channel
+		slots       map[uint16]string
+		closed      bool
+		messages    messageReport
+		serverCheck serverCheck
 	}
 }
 
@@ -56,19 +56,19 @@ type Monitor interface {
 }
 
 // New returns a Dispatcher that starts nothing by itself. A polling one never subscribes.
-func New(client rueidis.Client, server Server, t *timers.Timers, monitor Monitor, polling bool) *Dispatcher {
+func New(client rueidis.Client, server ScriptRunner, t *timers.Timers, monitor Monitor, polling bool) *Dispatcher {
 	d := &Dispatcher{
 		client: client, server: server, timers: t, monitor: monitor, polling: polling,
-		clustered: server.Clustered(), homeless: make(chan struct{}, 1),
+		clustered: server.Clustered(), unassigned: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.looks = timers.NewCollector(t, d.lookAll)
-	d.watch.d = d
-	d.watch.entry.Init(&d.watch)
-	d.mu.channels = make(map[address]*channel)
+	d.polls = timers.NewCollector(t, d.pollAll)
+	d.follower.d = d
+	d.follower.entry.Init(&d.follower)
+	d.mu.channels = make(map[channelAddress]*channel)
 	d.mu.waits = make(map[*Wait]struct{})
-	d.mu.links = make(map[string]*link)
-	d.mu.rests = make(map[string]*rest)
+	d.mu.conns = make(map[string]*nodeConn)
+	d.mu.backOffs = make(map[string]*nodeBackOff)
 	d.mu.slots = make(map[uint16]string)
 	return d
 }
@@ -80,7 +80,7 @@ func (d *Dispatcher) Wait(target Target) *Wait {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range w.channels {
-		if c != nil && c.state == live {
+		if c != nil && c.state == subscribed {
 			w.wake()
 		}
 	}
@@ -93,7 +93,7 @@ func (d *Dispatcher) BackOff(target Target, pause time.Duration) *Wait {
 	w := d.register(target)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w.aside = true
+	w.backedOff = true
 	d.timers.Schedule(&w.entry, pause)
 	return w
 }
@@ -150,7 +150,7 @@ func (d *Dispatcher) leave(w *Wait) {
 				break
 			}
 		}
-		c.leftLocked()
+		c.lingerIfUnusedLocked()
 	}
 }
 
@@ -164,7 +164,7 @@ func (d *Dispatcher) Refuse() {
 	for _, c := range d.mu.channels {
 		d.timers.Cancel(&c.linger)
 	}
-	d.timers.Cancel(&d.watch.entry)
+	d.timers.Cancel(&d.follower.entry)
 	for w := range d.mu.waits {
 		w.wake()
 	}
@@ -175,6 +175,6 @@ func (d *Dispatcher) Refuse() {
 // Close is Refuse, and waits for what is under way.
 func (d *Dispatcher) Close() {
 	d.Refuse()
-	d.looks.Close()
+	d.polls.Close()
 	d.running.Wait()
 }

@@ -28,12 +28,12 @@ func TestLostConnectionCostsMemoryByItsChannels(t *testing.T) { //nolint:paralle
 	ticks := timers.New()
 	defer ticks.Close()
 	d := &Dispatcher{timers: ticks}
-	d.mu.rests = make(map[string]*rest)
+	d.mu.backOffs = make(map[string]*nodeBackOff)
 	d.mu.closed = true // no goroutine places them anew
-	l := &link{d: d, began: time.Now(), channels: make(map[*channel]struct{})}
+	l := &nodeConn{d: d, madeAt: time.Now(), channels: make(map[*channel]struct{})}
 	told := new(lossCounter)
 	for range channels {
-		c := &channel{d: d, state: live, link: l}
+		c := &channel{d: d, state: subscribed, conn: l}
 		c.listeners = []*Listener{{d: d, handler: told}}
 		l.channels[c] = struct{}{}
 	}

@@ -6,12 +6,12 @@ package dispatch
 func (d *Dispatcher) Running() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := len(d.mu.links)
-	if d.mu.placing {
+	n := len(d.mu.conns)
+	if d.mu.assigning {
 		n++
 	}
 	return n
 }
 
 // Send is send.
-var Send = send
+var SendCommands = send

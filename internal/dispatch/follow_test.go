@@ -48,13 +48,13 @@ func TestNodeUnknownToTheClientIsFound(t *testing.T) {
 	a := targetOf(t, "a")
 	owner := c.Owner(t, c.Slot(t, a.Key))
 	client := &forgetful{Client: steady(t, c), stranger: owner.Addr()}
-	var log lines
+	var log syncLog
 	d := newDispatcher(t, client, &log)
-	e := newEar()
+	e := newHandlerSpy()
 	redistest.Receive(t, "the subscription", d.Listen(a.Channel, dispatch.ShardedChannel, e).Subscribed())
 	require.Positive(t, client.sent.Load())
 	owner.MustDo(t, "SPUBLISH", a.Channel, "1")
-	e.hears(t, "1")
+	e.receives(t, "1")
 	require.Empty(t, log.String())
 }
 
@@ -78,10 +78,10 @@ func TestSubscriptionsFollowTheClient(t *testing.T) {
 	before, after := steady(t, old), steady(t, next)
 	client := &switching{Client: before}
 	client.at.Store(&before)
-	var log lines
+	var log syncLog
 	d := newDispatcher(t, client, &log)
 	a := targetOf(t, "a")
-	w := live(t, d, a)
+	w := subscribed(t, d, a)
 	client.at.Store(&after)
 	redistest.Receive(t, "the confirmation by the other server", w.C)
 	require.Equal(t, 1, locktest.Listeners(t, next, a.Channel))
@@ -111,7 +111,7 @@ func TestWaitersFollowTheSentinels(t *testing.T) {
 			a := targetOf(t, "a")
 			var waits []*dispatch.Wait
 			for range 2 {
-				waits = append(waits, live(t, d, a))
+				waits = append(waits, subscribed(t, d, a))
 			}
 			old := s.Primary(t)
 			leave(t, s)
@@ -137,8 +137,8 @@ func TestWaiterFollowsItsSlot(t *testing.T) {
 		t.Run(protocol.Name, func(t *testing.T) {
 			t.Parallel()
 			c := calm(t)
-			var log lines
-			d := newDispatcher(t, speaking(t, c, protocol), &log)
+			var log syncLog
+			d := newDispatcher(t, publishing(t, c, protocol), &log)
 			w, target := heldIn(t, c, d, "a")
 			slot := c.Slot(t, target.Key)
 			for range 3 {

@@ -17,25 +17,25 @@ import (
 // says after it was given up changes nothing.
 
 // subscription is the client's hook: a subscription holds, or holds no more.
-func (l *link) subscription(s rueidis.PubSubSubscription) {
+func (l *nodeConn) subscription(s rueidis.PubSubSubscription) {
 	var listeners []*Listener
 	l.d.mu.Lock()
-	if c := l.d.mu.channels[address{s.Channel, l.kindOf(s.Kind)}]; c != nil && c.link == l {
+	if c := l.d.mu.channels[channelAddress{s.Channel, l.typeOf(s.Kind)}]; c != nil && c.conn == l {
 		switch s.Kind {
 		case "subscribe", "ssubscribe":
 			// In another state than sent it confirms for a channel of that name that was dropped.
-			if c.state == sent {
+			if c.state == subscribing {
 				if l.confirmed.IsZero() {
 					l.confirmed = time.Now()
 				}
-				listeners = c.liveLocked()
+				listeners = c.confirmedLocked()
 			}
 		case "sunsubscribe":
 			// One that is live has not been dropped: its slot has left the node.
-			if c.state == live {
+			if c.state == subscribed {
 				delete(l.d.mu.slots, c.slot)
-				l.partLocked(c)
-				l.d.homeLocked(c)
+				l.removeLocked(c)
+				l.d.assignLocked(c)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func (l *link) subscription(s rueidis.PubSubSubscription) {
 }
 
 // kindOf returns the kind of the channel that a confirmation of that kind is about.
-func (l *link) kindOf(confirmed string) kind {
+func (l *nodeConn) typeOf(confirmed string) channelType {
 	if l.d.clustered && (confirmed == "subscribe" || confirmed == "unsubscribe") {
 		return plain
 	}
@@ -55,20 +55,20 @@ func (l *link) kindOf(confirmed string) kind {
 
 // message is the client's hook for a message. The hook does not say which kind of channel it came from. So if
 // one connection has both kinds of a name, all users of both get it.
-func (l *link) message(m rueidis.PubSubMessage) {
+func (l *nodeConn) message(m rueidis.PubSubMessage) {
 	var listeners []*Listener
 	l.d.mu.Lock()
 	for _, at := range l.d.addresses(m.Channel, BothChannels) {
 		c := l.d.mu.channels[at]
-		if c == nil || c.link != l {
+		if c == nil || c.conn != l {
 			continue
 		}
 		for _, w := range c.waits {
-			if !w.aside || !w.own(m.Message) {
+			if !w.backedOff || !w.isOwn(m.Message) {
 				w.wake()
 			}
 		}
-		listeners = together(listeners, c.listeners)
+		listeners = union(listeners, c.listeners)
 	}
 	l.d.mu.Unlock()
 	for _, listener := range listeners {
@@ -77,7 +77,7 @@ func (l *link) message(m rueidis.PubSubMessage) {
 }
 
 // together returns the listeners of both, each of them once, and writes to neither.
-func together(some, others []*Listener) []*Listener {
+func union(some, others []*Listener) []*Listener {
 	if len(some) == 0 {
 		return others
 	}
@@ -92,7 +92,7 @@ func together(some, others []*Listener) []*Listener {
 
 // refused handles refused subscriptions: channels that belong to another node move, and the others are asked
 // for again after a pause.
-func (l *link) refused(channels []*channel, refusals map[int]*rueidis.RedisError) {
+func (l *nodeConn) refused(channels []*channel, refusals map[int]*rueidis.RedisError) {
 	d := l.d
 	var later []*channel
 	nodes := d.client.Nodes()
@@ -100,58 +100,58 @@ func (l *link) refused(channels []*channel, refusals map[int]*rueidis.RedisError
 	for i, refusal := range refusals {
 		c := channels[i]
 		node, moved := refusal.IsMoved()
-		if c.link != l {
+		if c.conn != l {
 			continue // dropped meanwhile
 		}
 		if !moved {
-			c.deafLocked(refusal)
+			c.reportUnsubscribedLocked(refusal)
 		}
-		l.partLocked(c)
+		l.removeLocked(c)
 		switch {
 		case moved && c.fails < freeMoves:
 			c.fails++
 			d.mu.slots[c.slot] = wire.KnownAs(node, l.node, nodes)
-			d.homeLocked(c)
+			d.assignLocked(c)
 		default:
 			delete(d.mu.slots, c.slot)
 			later = append(later, c)
 		}
 	}
 	if !d.mu.closed {
-		d.laterLocked(later)
+		d.retryLaterLocked(later)
 	}
 	d.mu.Unlock()
 }
 
 // ended records that the connection has ended. Its channels are wanted again when the node has rested, on
 // whichever node they are by then.
-func (l *link) ended(err error) {
+func (l *nodeConn) ended(err error) {
 	d := l.d
 	d.mu.Lock()
-	delete(d.mu.links, l.node)
+	delete(d.mu.conns, l.node)
 	for slot, node := range d.mu.slots {
 		if node == l.node {
 			delete(d.mu.slots, slot)
 		}
 	}
 	var again time.Time
-	if !errors.Is(err, errGone) {
-		again = d.tiredLocked(l)
+	if !errors.Is(err, errReplaced) {
+		again = d.backOffLocked(l)
 	}
 	var listeners []*Listener
 	for c := range l.channels {
-		if c.state == live {
+		if c.state == subscribed {
 			listeners = append(listeners, c.listeners...) // one that has two channels may be there twice
-			c.hastenLocked()
+			c.pollSoonerLocked()
 		}
-		c.lostLocked()
-		if !errors.Is(err, errGone) {
-			c.deafLocked(err)
+		c.unassignLocked()
+		if !errors.Is(err, errReplaced) {
+			c.reportUnsubscribedLocked(err)
 		}
-		c.again = again
-		d.mu.homeless = append(d.mu.homeless, c)
+		c.notBefore = again
+		d.mu.unassigned = append(d.mu.unassigned, c)
 	}
-	d.wakePlacerLocked()
+	d.wakeAssignerLocked()
 	d.mu.Unlock()
 	for _, listener := range listeners {
 		listener.handler.OnUnsubscribed()

@@ -23,7 +23,7 @@ import (
 )
 
 // mark is the session of the dispatchers here.
-const mark = "0123456789012345678901"
+const waiterID = "0123456789012345678901"
 
 // newDispatcher returns a dispatcher that is closed when the test ends.
 func newDispatcher(tb testing.TB, client rueidis.Client, log io.Writer) *dispatch.Dispatcher {
@@ -64,7 +64,7 @@ func targetOf(tb testing.TB, name string) dispatch.Target {
 	tb.Helper()
 	set, err := names.Make(names.DefaultPrefix, name)
 	require.NoError(tb, err)
-	return dispatch.Target{Channel: set.Unlocked, Key: set.Holder, Poll: scripts.RedlockLook, WaiterID: mark}
+	return dispatch.Target{Channel: set.Unlocked, Key: set.Holder, Poll: scripts.RedlockLook, WaiterID: waiterID}
 }
 
 // hold makes another process hold the lock of a target for an hour.
@@ -86,7 +86,7 @@ func denials(tb testing.TB, server *redistest.Server) (n int) {
 
 // live registers a waiter, and returns when its channel is subscribed to and it has received the wake-up of
 // the confirmation.
-func live(tb testing.TB, d *dispatch.Dispatcher, target dispatch.Target) *dispatch.Wait {
+func subscribed(tb testing.TB, d *dispatch.Dispatcher, target dispatch.Target) *dispatch.Wait {
 	tb.Helper()
 	w := d.Wait(target)
 	redistest.Receive(tb, "the confirmation", w.C)
@@ -110,20 +110,20 @@ func (m monitor) MessagesBack() { fmt.Fprintln(m.log, "back") }
 func (m monitor) ServersDiffer() { fmt.Fprintln(m.log, "differ") }
 
 // lines is a log that may be read while it is written.
-type lines struct {
+type syncLog struct {
 	mu struct {
 		sync.Mutex
 		text strings.Builder
 	}
 }
 
-func (l *lines) Write(line []byte) (int, error) {
+func (l *syncLog) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.text.Write(line)
 }
 
-func (l *lines) String() string {
+func (l *syncLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.text.String()

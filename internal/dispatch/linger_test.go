@@ -28,10 +28,10 @@ func TestChannelsEndAlone(t *testing.T) {
 				signalbox.Tune(o)
 				protocol.Set(o)
 			}), io.Discard)
-			stays := live(t, d, targetOf(t, "stays"))
+			stays := subscribed(t, d, targetOf(t, "stays"))
 			var waits []*dispatch.Wait
 			for i := range 20 {
-				waits = append(waits, live(t, d, targetOf(t, fmt.Sprint(i))))
+				waits = append(waits, subscribed(t, d, targetOf(t, fmt.Sprint(i))))
 			}
 			for _, w := range waits {
 				w.Close()
@@ -40,7 +40,7 @@ func TestChannelsEndAlone(t *testing.T) {
 				redistest.Await(t, "the end of a subscription", func() bool { return locktest.Listeners(t, server, targetOf(t, fmt.Sprint(i)).Channel) == 0 })
 			}
 			redistest.Receive(t, "the confirmation on another connection", stays.C)
-			again := live(t, d, targetOf(t, "0"))
+			again := subscribed(t, d, targetOf(t, "0"))
 			for name, w := range map[string]*dispatch.Wait{"stays": stays, "0": again} {
 				require.False(t, locktest.IsClosed(w.C))
 				server.MustDo(t, "PUBLISH", targetOf(t, name).Channel, "1")

@@ -18,30 +18,30 @@ const subscribePatience = 5 * time.Second
 
 // The messages of dropped channels arrive until their link is replaced: after staleFor, or at maxStale of them.
 const (
-	staleFor = 10 * time.Second
-	maxStale = 1000
+	droppedFor = 10 * time.Second
+	maxDropped = 1000
 )
 
 var (
-	errBroken = errors.New("the subscription connection broke")
-	errGone   = errors.New("the subscription connection is replaced")
+	errBroken   = errors.New("the subscription connection broke")
+	errReplaced = errors.New("the subscription connection is replaced")
 )
 
 // link is one connection to one node, and the goroutine that owns it. It ends with the connection,
 // or when it has no channel left; what comes for its node after that gets another.
-type link struct {
+type nodeConn struct {
 	d       *Dispatcher
 	node    string
-	began   time.Time
+	madeAt  time.Time
 	changed chan struct{} // room for one: wanted was added to, or the last channel left; coalesces
-	gone    chan struct{} // room for one: the link is to be replaced
+	replace chan struct{} // room for one: the link is to be replaced
 
 	// The rest is guarded by d.mu.
-	channels map[*channel]struct{}
-	wanted   []*channel           // to be subscribed to; those that have gone meanwhile among them
-	stale    map[address]struct{} // dropped channels that the connection is still subscribed to
-	since    time.Time            // when stale got the first of them
-	known    map[string]struct{}  // the client's nodes when the connection was made
+	channels     map[*channel]struct{}
+	wanted       []*channel                  // to be subscribed to; those that have gone meanwhile among them
+	dropped      map[channelAddress]struct{} // dropped channels that the connection is still subscribed to
+	firstDropped time.Time                   // when stale got the first of them
+	clientNodes  map[string]struct{}         // the client's nodes when the connection was made
 	// departed is how many connections for calls had ended when the link was last known to be at the server of the calls.
 	departed uint64
 	// confirmed is when the server first confirmed a subscription; the zero time before that.
@@ -49,15 +49,15 @@ type link struct {
 }
 
 // linkLocked starts a link to a node.
-func (d *Dispatcher) linkLocked(node string) *link {
-	l := &link{
-		d: d, node: node, began: time.Now(), changed: make(chan struct{}, 1), gone: make(chan struct{}, 1),
-		channels: make(map[*channel]struct{}), stale: make(map[address]struct{}),
+func (d *Dispatcher) connLocked(node string) *nodeConn {
+	l := &nodeConn{
+		d: d, node: node, madeAt: time.Now(), changed: make(chan struct{}, 1), replace: make(chan struct{}, 1),
+		channels: make(map[*channel]struct{}), dropped: make(map[channelAddress]struct{}),
 	}
-	if len(d.mu.links) == 0 {
-		d.timers.Schedule(&d.watch.entry, watchEvery)
+	if len(d.mu.conns) == 0 {
+		d.timers.Schedule(&d.follower.entry, followInterval)
 	}
-	d.mu.links[node] = l
+	d.mu.conns[node] = l
 	d.running.Go(func() {
 		pprof.SetGoroutineLabels(d.ctx)
 		if err := l.serve(d.ctx); err != nil {
@@ -70,11 +70,11 @@ func (d *Dispatcher) linkLocked(node string) *link {
 // waiting runs wait with the profiler label of the goroutines of this package. They have the label
 // only while they wait: what the client starts for a connection inherits the labels of its caller,
 // and keeps them.
-func waiting(ctx context.Context, wait func()) {
+func labelled(ctx context.Context, wait func()) {
 	pprof.Do(ctx, pprof.Labels("signalbox", "dispatch"), func(context.Context) { wait() })
 }
 
-func (l *link) kick() { signal(l.changed) }
+func (l *nodeConn) notify() { signal(l.changed) }
 
 // signal sends into a channel with room for one.
 func signal(to chan<- struct{}) {
@@ -85,15 +85,15 @@ func signal(to chan<- struct{}) {
 }
 
 // partLocked removes a channel from the link.
-func (l *link) partLocked(c *channel) {
+func (l *nodeConn) removeLocked(c *channel) {
 	delete(l.channels, c)
-	c.lostLocked()
-	l.kick()
+	c.unassignLocked()
+	l.notify()
 }
 
 // serve keeps the subscriptions of the connection as they are wanted. It returns nil when there is nothing
 // left to subscribe to. That is final: the link has ended.
-func (l *link) serve(ctx context.Context) error {
+func (l *nodeConn) serve(ctx context.Context) error {
 	client, err := l.open()
 	if err != nil {
 		return err
@@ -113,13 +113,13 @@ func (l *link) serve(ctx context.Context) error {
 		if len(add) > 0 {
 			continue // there may be more than one pipeline's worth, and changes since
 		}
-		waiting(ctx, func() {
+		labelled(ctx, func() {
 			select {
 			case <-l.changed:
 			case err = <-broken:
 				err = errs.Join(errBroken, err)
-			case <-l.gone:
-				err = errGone
+			case <-l.replace:
+				err = errReplaced
 			case <-ctx.Done():
 				err = ctx.Err()
 			}
@@ -131,13 +131,13 @@ func (l *link) serve(ctx context.Context) error {
 }
 
 // open makes the connection. The client does not check a context meanwhile.
-func (l *link) open() (rueidis.DedicatedClient, error) {
+func (l *nodeConn) open() (rueidis.DedicatedClient, error) {
 	d := l.d
 	nodes := d.client.Nodes() // before the connection is made: a change while it is made counts as one
 	client := d.client
 	if d.clustered {
 		if client = nodes[l.node]; client == nil {
-			return nil, errGone
+			return nil, errReplaced
 		}
 	}
 	known := make(map[string]struct{}, len(nodes))
@@ -146,7 +146,7 @@ func (l *link) open() (rueidis.DedicatedClient, error) {
 	}
 	departed := d.departures(nodes)
 	d.mu.Lock()
-	l.known, l.departed = known, departed
+	l.clientNodes, l.departed = known, departed
 	d.mu.Unlock()
 	dedicated, _ := client.Dedicate()
 	return dedicated, nil
@@ -154,19 +154,19 @@ func (l *link) open() (rueidis.DedicatedClient, error) {
 
 // changes returns which channels to subscribe to, and records that this is done. idle: there is no channel at
 // all, and the link has ended. Later users get another link.
-func (l *link) changes() (add []*channel, idle bool) {
+func (l *nodeConn) changes() (add []*channel, idle bool) {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
 	if len(l.channels) == 0 {
-		delete(l.d.mu.links, l.node)
+		delete(l.d.mu.conns, l.node)
 		return nil, true
 	}
 	for len(l.wanted) > 0 && len(add) < maxChannels {
 		c := l.wanted[0]
 		l.wanted = l.wanted[1:]
-		if c.link == l && c.state == wanted {
-			c.state = sent
-			delete(l.stale, c.address)
+		if c.conn == l && c.state == assigned {
+			c.state = subscribing
+			delete(l.dropped, c.channelAddress)
 			add = append(add, c)
 		}
 	}
@@ -176,10 +176,10 @@ func (l *link) changes() (add []*channel, idle bool) {
 // subscribe sends a command for each channel, in one pipeline. In a cluster channels of different slots do
 // not fit in one command, and the server replies for each channel separately. If a slot moved in the middle
 // of a reply for many, the client would read the message as a part of it.
-func (l *link) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
+func (l *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
 	commands := make([]rueidis.Completed, len(channels))
 	for i, c := range channels {
-		if l.d.clustered && c.kind == sharded {
+		if l.d.clustered && c.channelType == sharded {
 			commands[i] = client.B().Ssubscribe().Channel(c.name).Build()
 		} else {
 			commands[i] = client.B().Subscribe().Channel(c.name).Build()
@@ -196,16 +196,16 @@ func (l *link) subscribe(ctx context.Context, client rueidis.DedicatedClient, ch
 // replaced for it later; UNSUBSCRIBE is never sent. The client sends a PING behind each, to know when the reply is
 // complete. It panics if the server refuses that: because a save has failed, a script runs for long, or a replica has
 // lost its primary.
-func (l *link) dropLocked(c *channel) {
-	if len(l.stale) == 0 {
-		l.since = time.Now()
+func (l *nodeConn) dropLocked(c *channel) {
+	if len(l.dropped) == 0 {
+		l.firstDropped = time.Now()
 	}
-	l.stale[c.address] = struct{}{}
+	l.dropped[c.channelAddress] = struct{}{}
 }
 
 // isStaleLocked reports whether the link is to be replaced by one without the dropped channels.
-func (l *link) isStaleLocked(now time.Time) bool {
-	return len(l.stale) > maxStale || len(l.stale) > 0 && now.Sub(l.since) > staleFor
+func (l *nodeConn) hasManyDroppedLocked(now time.Time) bool {
+	return len(l.dropped) > maxDropped || len(l.dropped) > 0 && now.Sub(l.firstDropped) > droppedFor
 }
 
 // send returns the server's refusals, by command.

@@ -27,8 +27,8 @@ type Handler interface {
 type Listener struct {
 	d        *Dispatcher
 	handler  Handler
-	channels [maxWays]*channel // empty if nothing will be heard: the dispatcher polls or is closed
-	closed   bool              // guarded by d.mu
+	channels [maxChannelsOfName]*channel // empty if nothing will be heard: the dispatcher polls or is closed
+	closed   bool                        // guarded by d.mu
 }
 
 // Listen registers a listener for the messages that scripts publish in these ways on a channel in the slot of
@@ -46,7 +46,7 @@ func (d *Dispatcher) Listen(channel string, types ChannelTypes, handler Handler)
 			c := d.channelLocked(at)
 			c.listeners = append(slices.Clip(c.listeners), l)
 			l.channels[i] = c
-			isLive = isLive || c.state == live
+			isLive = isLive || c.state == subscribed
 		}
 	}
 	d.mu.Unlock()
@@ -69,7 +69,7 @@ func (d *Dispatcher) isSubscribed(channel string, types ChannelTypes) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, at := range d.addresses(channel, types) {
-		if c := d.mu.channels[at]; at.name != "" && (c == nil || c.state != live) {
+		if c := d.mu.channels[at]; at.name != "" && (c == nil || c.state != subscribed) {
 			return false
 		}
 	}
@@ -86,11 +86,11 @@ func (l *Listener) Subscribed() <-chan struct{} {
 		return make(chan struct{})
 	}
 	for _, c := range l.channels[1:] {
-		if c != nil && c.state != live {
-			return c.aliveLocked()
+		if c != nil && c.state != subscribed {
+			return c.subscribedLocked()
 		}
 	}
-	return l.channels[0].aliveLocked()
+	return l.channels[0].subscribedLocked()
 }
 
 // Close ends the registration. What is being heard at that moment may still reach the hearer.
@@ -103,7 +103,7 @@ func (l *Listener) Close() {
 	l.closed = true
 	for _, c := range l.channels {
 		if c != nil {
-			c.deafenLocked(l)
+			c.removeListenerLocked(l)
 		}
 	}
 }

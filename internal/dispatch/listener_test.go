@@ -20,7 +20,7 @@ type handlerSpy struct {
 	subscriptions chan struct{}
 }
 
-func newEar() *handlerSpy {
+func newHandlerSpy() *handlerSpy {
 	return &handlerSpy{messages: make(chan string, 1000), subscriptions: make(chan struct{}, 1000)}
 }
 
@@ -31,7 +31,7 @@ func (e *handlerSpy) OnMessage(message string) { e.messages <- message }
 func (e *handlerSpy) OnSubscribed() { e.subscriptions <- struct{}{} }
 
 // hears receives the next message, which must be this one.
-func (e *handlerSpy) hears(tb testing.TB, message string) {
+func (e *handlerSpy) receives(tb testing.TB, message string) {
 	tb.Helper()
 	require.Equal(tb, message, redistest.Receive(tb, "the message "+message, e.messages))
 }
@@ -44,13 +44,13 @@ func TestListenerHearsTheMessagesOfItsChannel(t *testing.T) {
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	require.Equal(t, "PUBLISH", d.PublishCommands(dispatch.ShardedChannel))
 	a := targetOf(t, "a")
-	first, second, elsewhere := newEar(), newEar(), newEar()
+	first, second, elsewhere := newHandlerSpy(), newHandlerSpy(), newHandlerSpy()
 	l := d.Listen(a.Channel, dispatch.ShardedChannel, first)
 	d.Listen("sb:elsewhere", dispatch.PlainChannel, elsewhere)
 	redistest.Receive(t, "the subscription", l.Subscribed())
 	redistest.Receive(t, "the word of it", first.subscriptions)
 	redistest.Receive(t, "the word of the other", elsewhere.subscriptions)
-	w := live(t, d, a)
+	w := subscribed(t, d, a)
 	other := d.Listen(a.Channel, dispatch.ShardedChannel, second)
 	require.True(t, locktest.IsClosed(other.Subscribed()))
 	redistest.Receive(t, "the word to who came late", second.subscriptions)
@@ -58,17 +58,17 @@ func TestListenerHearsTheMessagesOfItsChannel(t *testing.T) {
 		server.MustDo(t, "PUBLISH", a.Channel, fmt.Sprint(i))
 	}
 	for i := range 100 {
-		first.hears(t, fmt.Sprint(i))
-		second.hears(t, fmt.Sprint(i))
+		first.receives(t, fmt.Sprint(i))
+		second.receives(t, fmt.Sprint(i))
 	}
 	redistest.Receive(t, "the wake-up of who waits beside them", w.C)
 
 	other.Close()
 	other.Close() // twice is fine
 	server.MustDo(t, "PUBLISH", a.Channel, "last")
-	first.hears(t, "last")
+	first.receives(t, "last")
 	server.MustDo(t, "PUBLISH", "sb:elsewhere", "for the other")
-	elsewhere.hears(t, "for the other")
+	elsewhere.receives(t, "for the other")
 	require.Empty(t, second.messages)
 	require.Empty(t, first.subscriptions)
 	require.Equal(t, int64(2), server.CommandStats()["subscribe"].Calls, "one a channel")
@@ -80,7 +80,7 @@ func TestListenerLearnsOfEveryRenewedSubscription(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	d := newDispatcher(t, steady(t, proxy), io.Discard)
-	e := newEar()
+	e := newHandlerSpy()
 	l := d.Listen("sb:a", dispatch.PlainChannel, e)
 	redistest.Receive(t, "the subscription", e.subscriptions)
 	for range 3 {
@@ -94,7 +94,7 @@ func TestListenerLearnsOfEveryRenewedSubscription(t *testing.T) {
 		redistest.Receive(t, "the subscription", after)
 		redistest.Receive(t, "the word of it", e.subscriptions)
 		server.MustDo(t, "PUBLISH", "sb:a", "1")
-		e.hears(t, "1")
+		e.receives(t, "1")
 	}
 	require.Empty(t, e.subscriptions)
 }
@@ -106,7 +106,7 @@ func TestListenerOfAPollerIsNeverLive(t *testing.T) {
 	poller, closed := newPoller(t, steady(t, server)), newDispatcher(t, steady(t, server), io.Discard)
 	closed.Close()
 	for _, d := range []*dispatch.Dispatcher{poller, closed} {
-		l := d.Listen("sb:a", dispatch.ShardedChannel, newEar())
+		l := d.Listen("sb:a", dispatch.ShardedChannel, newHandlerSpy())
 		require.False(t, locktest.IsClosed(l.Subscribed()))
 		require.Zero(t, d.Running())
 		l.Close()
@@ -121,12 +121,12 @@ func TestSubscriptionThatIsClosedBeforeItOpensEnds(t *testing.T) {
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	var s dispatch.Subscription
 	s.Close()
-	closed, open := newEar(), newEar()
+	closed, open := newHandlerSpy(), newHandlerSpy()
 	s.Open(d, "sb:a", dispatch.ShardedChannel, closed)
 	redistest.Receive(t, "the subscription of another one", d.Listen("sb:b", dispatch.ShardedChannel, open).Subscribed())
 	server.MustDo(t, "PUBLISH", "sb:a", "1")
 	server.MustDo(t, "PUBLISH", "sb:b", "2")
-	open.hears(t, "2")
+	open.receives(t, "2")
 	require.Empty(t, closed.messages)
 }
 
@@ -138,7 +138,7 @@ func TestCluster_ListenersHearLocksAndPlainChannels(t *testing.T) {
 	c := redistest.StartCluster(t)
 	d := newDispatcher(t, tuned(t, c), io.Discard)
 	a := targetOf(t, "a")
-	lock, everywhere := newEar(), newEar()
+	lock, everywhere := newHandlerSpy(), newHandlerSpy()
 	l := d.Listen(a.Channel, dispatch.ShardedChannel, lock)
 	redistest.Receive(t, "the lock's subscription", l.Subscribed())
 	redistest.Receive(t, "the plain channel's subscription", d.Listen("sb:plain", dispatch.PlainChannel, everywhere).Subscribed())
@@ -148,21 +148,21 @@ func TestCluster_ListenersHearLocksAndPlainChannels(t *testing.T) {
 	tell := func() {
 		t.Helper()
 		c.Owner(t, c.Slot(t, a.Channel)).MustDo(t, "SPUBLISH", a.Channel, "grant")
-		lock.hears(t, "grant")
+		lock.receives(t, "grant")
 		for i, node := range c.Servers() {
 			if _, err := node.Do("PUBLISH", "sb:plain", fmt.Sprint(i)); err == nil {
-				everywhere.hears(t, fmt.Sprint(i))
+				everywhere.receives(t, fmt.Sprint(i))
 			}
 		}
 	}
 	tell()
 
 	// The two kinds of a name are two channels. On one connection the listeners of both hear what either gets.
-	byBus := newEar()
+	byBus := newHandlerSpy()
 	beside := d.Listen(a.Channel, dispatch.PlainChannel, byBus)
 	redistest.Receive(t, "the plain channel of the lock's name", beside.Subscribed())
 	tell()
-	byBus.hears(t, "grant")
+	byBus.receives(t, "grant")
 	beside.Close()
 
 	old := c.Owner(t, c.Slot(t, a.Channel))

@@ -33,7 +33,7 @@ func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*c
 	nodes := d.client.Nodes()
 	var failures []error
 	for _, node := range d.inOrder(nodes) {
-		err := d.ask(ctx, node, nodes, channels, found)
+		err := d.locate(ctx, node, nodes, channels, found)
 		if err == nil {
 			failures = nil
 			break
@@ -43,7 +43,7 @@ func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*c
 			break
 		}
 	}
-	d.introduce(ctx, found, nodes)
+	d.makeKnown(ctx, found, nodes)
 	return found, errs.Join(failures...)
 }
 
@@ -53,22 +53,22 @@ func (d *Dispatcher) inOrder(nodes map[string]rueidis.Client) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	var linked, others, resting []string
+	var linked, others, backingOff []string
 	for node := range nodes {
 		switch {
-		case !d.restLocked(node, now).IsZero():
-			resting = append(resting, node)
-		case d.mu.links[node] != nil:
+		case !d.backOffUntilLocked(node, now).IsZero():
+			backingOff = append(backingOff, node)
+		case d.mu.conns[node] != nil:
 			linked = append(linked, node)
 		default:
 			others = append(others, node)
 		}
 	}
-	return append(append(linked, others...), resting...)
+	return append(append(linked, others...), backingOff...)
 }
 
 // ask asks one node. It fails if the node does not know: it is away, starts, or is cut off.
-func (d *Dispatcher) ask(ctx context.Context, node string, nodes map[string]rueidis.Client, channels []*channel, found map[*channel]string) error {
+func (d *Dispatcher) locate(ctx context.Context, node string, nodes map[string]rueidis.Client, channels []*channel, found map[*channel]string) error {
 	client := nodes[node]
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
@@ -102,21 +102,21 @@ func (d *Dispatcher) ask(ctx context.Context, node string, nodes map[string]ruei
 
 // introduce removes the nodes that the client does not know, after making the client call them with a keyed
 // script whose redirection it follows. The client knows them at the next question.
-func (d *Dispatcher) introduce(ctx context.Context, found map[*channel]string, nodes map[string]rueidis.Client) {
-	strangers := make(map[string]wire.Call)
+func (d *Dispatcher) makeKnown(ctx context.Context, found map[*channel]string, nodes map[string]rueidis.Client) {
+	unknownNodes := make(map[string]wire.Call)
 	for c, node := range found {
 		if nodes[node] == nil {
-			strangers[node] = wire.Call{Script: scripts.SessionHello, Keys: []string{c.name}}
+			unknownNodes[node] = wire.Call{Script: scripts.SessionHello, Keys: []string{c.name}}
 			delete(found, c)
 		}
 	}
-	if len(strangers) == 0 {
+	if len(unknownNodes) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	calls := make([]wire.Call, 0, len(strangers))
-	for _, call := range strangers {
+	calls := make([]wire.Call, 0, len(unknownNodes))
+	for _, call := range unknownNodes {
 		calls = append(calls, call)
 	}
 	d.server.RunMany(ctx, calls)

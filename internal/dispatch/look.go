@@ -16,11 +16,11 @@ const (
 	maxPolls = 100
 	// lookPatience is how long a batch of polls waits for its reply; then they count as failed and are
 	// repeated.
-	lookPatience = 2 * time.Second
+	pollPatience = 2 * time.Second
 )
 
 // Server runs polls, and knows about slots; *wire.Runner is one.
-type Server interface {
+type ScriptRunner interface {
 	RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome
 	RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply
 	Clustered() bool
@@ -28,8 +28,8 @@ type Server interface {
 }
 
 // lookAll polls the locks that are due in one tick, and wakes the waiters for which a try is worth it.
-func (d *Dispatcher) lookAll(waits []*Wait) {
-	ctx, cancel := errs.WithTimeout(d.ctx, lookPatience)
+func (d *Dispatcher) pollAll(waits []*Wait) {
+	ctx, cancel := errs.WithTimeout(d.ctx, pollPatience)
 	defer cancel()
 	byScript := make(map[*scripts.Script][]*Wait, 1)
 	for _, w := range waits {
@@ -41,13 +41,13 @@ func (d *Dispatcher) lookAll(waits []*Wait) {
 			batch.Keys = append(batch.Keys, w.target.Key)
 		}
 		for i, said := range d.server.RunByKey(ctx, batch) {
-			waits[i].looked(said)
+			waits[i].onPollReply(said)
 		}
 	}
 }
 
 // looked handles the reply to a poll.
-func (w *Wait) looked(said wire.KeyedReply) {
+func (w *Wait) onPollReply(said wire.KeyedReply) {
 	switch {
 	case said.Err != nil && wire.Judge(said.Err) == wire.Final:
 		w.wake() // its own try returns the reason

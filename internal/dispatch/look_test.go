@@ -26,7 +26,7 @@ func TestPollWakesAWaiterThatMissedTheMessage(t *testing.T) {
 	d := newDispatcher(t, steady(t, proxy), io.Discard)
 	a := targetOf(t, "a")
 	hold(t, server, a)
-	w := live(t, d, a)
+	w := subscribed(t, d, a)
 	proxy.DropPushes(true)
 	server.MustDo(t, "DEL", a.Key)
 	server.MustDo(t, "PUBLISH", a.Channel, "1")
@@ -43,7 +43,7 @@ func TestLockThatCannotBePolledIsTried(t *testing.T) {
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	a.Poll = nil
-	w := live(t, d, a)
+	w := subscribed(t, d, a)
 	w.FoundHeld(0)
 	redistest.Receive(t, "the wake-up", w.C)
 	require.Zero(t, server.CommandStats()["evalsha"].Calls)
@@ -56,7 +56,7 @@ func TestPollComesWhenTheHoldersKeyEnds(t *testing.T) {
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	hold(t, server, a)
-	w := live(t, d, a)
+	w := subscribed(t, d, a)
 	const left = 100 * time.Millisecond
 	server.MustDo(t, "PEXPIRE", a.Key, left.Milliseconds())
 	began := time.Now()
@@ -73,11 +73,11 @@ func TestPollWritesALostMarkAgain(t *testing.T) {
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	hold(t, server, a)
-	w := live(t, d, a)
+	w := subscribed(t, d, a)
 	w.FoundHeld(0)
 	redistest.Await(t, "a mark", func() bool {
 		value, _ := server.MustDo(t, "GET", a.Key).(string)
-		return strings.HasSuffix(value, mark)
+		return strings.HasSuffix(value, waiterID)
 	})
 	require.False(t, locktest.IsClosed(w.C), "the lock is held still")
 }
@@ -90,7 +90,7 @@ func TestBatchedPollsHaveTheirOwnReplies(t *testing.T) {
 	var free, held []*dispatch.Wait
 	for i := range 250 {
 		target := targetOf(t, fmt.Sprint(i))
-		w := live(t, d, target)
+		w := subscribed(t, d, target)
 		if i%2 == 0 {
 			free = append(free, w)
 			continue
@@ -108,7 +108,7 @@ func TestBatchedPollsHaveTheirOwnReplies(t *testing.T) {
 	redistest.Await(t, "a look at every lock that is held", func() bool {
 		marked := 0
 		for i := 1; i < 250; i += 2 {
-			if value, _ := server.MustDo(t, "GET", targetOf(t, fmt.Sprint(i)).Key).(string); strings.HasSuffix(value, mark) {
+			if value, _ := server.MustDo(t, "GET", targetOf(t, fmt.Sprint(i)).Key).(string); strings.HasSuffix(value, waiterID) {
 				marked++
 			}
 		}
@@ -124,7 +124,7 @@ func TestDeniedSubscription_PollsAndLogsOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all")
-	var log lines
+	var log syncLog
 	d := newDispatcher(t, server.Client(t, func(o *rueidis.ClientOption) {
 		locktest.Steady(o)
 		o.Username, o.Password = "deaf", "pw"
@@ -166,14 +166,14 @@ func TestAfterWakesOnceThePauseIsOver(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
-	w := live(t, d, targetOf(t, "a"))
+	w := subscribed(t, d, targetOf(t, "a"))
 	w.FoundHeld(time.Hour)
 	w.WakeAfter(time.Millisecond)
 	redistest.Receive(t, "the wake-up", w.C)
 	w.Close()
 	w.WakeAfter(0)
 	w.FoundHeld(0)
-	probe := live(t, d, targetOf(t, "b"))
+	probe := subscribed(t, d, targetOf(t, "b"))
 	probe.WakeAfter(5 * time.Millisecond)
 	redistest.Receive(t, "a later wake-up", probe.C)
 	require.False(t, locktest.IsClosed(w.C))
@@ -185,14 +185,14 @@ func TestRefusedPollIsReportedAndDeniedPollWakes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "ACL", "SETUSER", "looker", "on", ">pw", "~*", "&*", "+@all")
-	var log lines
+	var log syncLog
 	d := newDispatcher(t, server.Client(t, func(o *rueidis.ClientOption) {
 		locktest.Steady(o)
 		o.Username, o.Password = "looker", "pw"
 	}), &log)
 	a := targetOf(t, "a")
 	hold(t, server, a)
-	w := live(t, d, a)
+	w := subscribed(t, d, a)
 	server.MustDo(t, "CONFIG", "SET", "busy-reply-threshold", "20")
 	busy := make(chan struct{})
 	go func() {

@@ -21,8 +21,8 @@ func TestMessageWakesTheWaitersOfItsChannel(t *testing.T) {
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
-	first, other := live(t, d, a), live(t, d, targetOf(t, "b"))
-	second := live(t, d, a) // woken at once: the channel is live already
+	first, other := subscribed(t, d, a), subscribed(t, d, targetOf(t, "b"))
+	second := subscribed(t, d, a) // woken at once: the channel is live already
 	server.MustDo(t, "PUBLISH", a.Channel, "1")
 	redistest.Receive(t, "the first waiter's wake-up", first.C)
 	redistest.Receive(t, "the second waiter's wake-up", second.C)
@@ -63,9 +63,9 @@ func isScript(command string) bool { return command == "EVAL" || command == "EVA
 func TestRenewedSubscriptionWakesAllWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	var log lines
+	var log syncLog
 	d := newDispatcher(t, steady(t, server), &log)
-	waits := []*dispatch.Wait{live(t, d, targetOf(t, "a")), live(t, d, targetOf(t, "b")), live(t, d, targetOf(t, "b"))}
+	waits := []*dispatch.Wait{subscribed(t, d, targetOf(t, "a")), subscribed(t, d, targetOf(t, "b")), subscribed(t, d, targetOf(t, "b"))}
 	for range 2 {
 		server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		for _, w := range waits {
@@ -84,7 +84,7 @@ func TestWaitersSurviveARestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
-	w := live(t, d, targetOf(t, "a"))
+	w := subscribed(t, d, targetOf(t, "a"))
 	server.Restart()
 	redistest.Receive(t, "a wake-up after the restart", w.C)
 	redistest.Await(t, "a subscription", func() bool { return locktest.Listeners(t, server, targetOf(t, "a").Channel) == 1 })
@@ -96,7 +96,7 @@ func TestSlowWaiterBlocksNoOther(t *testing.T) {
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
-	slow, fast, elsewhere := live(t, d, a), live(t, d, a), live(t, d, targetOf(t, "b"))
+	slow, fast, elsewhere := subscribed(t, d, a), subscribed(t, d, a), subscribed(t, d, targetOf(t, "b"))
 	for range 100 {
 		server.MustDo(t, "PUBLISH", a.Channel, "1")
 		redistest.Receive(t, "the fast waiter's wake-up", fast.C)
@@ -115,7 +115,7 @@ func TestWaitIfLiveRegistersOnALiveChannel(t *testing.T) {
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	require.Nil(t, d.WaitIfSubscribed(a))
-	first := live(t, d, a)
+	first := subscribed(t, d, a)
 	require.Nil(t, d.WaitIfSubscribed(targetOf(t, "b")))
 	second := d.WaitIfSubscribed(a)
 	require.NotNil(t, second)

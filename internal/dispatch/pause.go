@@ -22,13 +22,13 @@ const (
 
 // Every returns the pause between the polls of one name in a session that waits for so many names. few is the
 // pause while they are few: PollEvery or DeafEvery.
-func ScaledInterval(few time.Duration, names int) time.Duration {
-	return min(max(few, time.Duration(names)*PollCost), MaxPollInterval)
+func ScaledInterval(base time.Duration, names int) time.Duration {
+	return min(max(base, time.Duration(names)*PollCost), MaxPollInterval)
 }
 
 // Pause returns the time to the next poll: Every, less up to a fifth of it at random.
-func JitteredInterval(few time.Duration, names int) time.Duration {
-	every := ScaledInterval(few, names)
+func JitteredInterval(base time.Duration, names int) time.Duration {
+	every := ScaledInterval(base, names)
 	return every*4/5 + rand.N(every/5)
 }
 
@@ -37,9 +37,9 @@ const unlimited = -time.Millisecond
 
 // pauseUntil returns the time to the next poll of a lock that is held for left at the longest. Polls at the end
 // of a holder's key are spread too: a process that dies may have held all of the locks.
-func pauseUntil(left, few time.Duration, names int) time.Duration {
-	if left >= 0 && left < ScaledInterval(few, names) {
+func nextPoll(left, base time.Duration, names int) time.Duration {
+	if left >= 0 && left < ScaledInterval(base, names) {
 		return min(left+time.Millisecond+rand.N(time.Duration(names)*PollCost+1), MaxPollInterval)
 	}
-	return JitteredInterval(few, names)
+	return JitteredInterval(base, names)
 }

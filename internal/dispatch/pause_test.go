@@ -25,7 +25,7 @@ func TestPollsKeepToTheirBudget(t *testing.T) {
 		var sum time.Duration
 		const samples = 2_000
 		for range samples {
-			pause := pauseUntil(time.Hour, PollInterval, c.waits)
+			pause := nextPoll(time.Hour, PollInterval, c.waits)
 			require.LessOrEqual(t, pause, c.every)
 			require.GreaterOrEqual(t, pause, c.every*4/5)
 			sum += pause
@@ -39,7 +39,7 @@ func TestPollsKeepToTheirBudget(t *testing.T) {
 func TestLockWithoutAnEndIsPolled(t *testing.T) {
 	t.Parallel()
 	for range 1_000 {
-		pause := pauseUntil(unlimited, PollInterval, 1)
+		pause := nextPoll(unlimited, PollInterval, 1)
 		require.LessOrEqual(t, pause, time.Second)
 		require.GreaterOrEqual(t, pause, 4*time.Second/5)
 	}
@@ -62,7 +62,7 @@ func TestPollsAfterAHoldersEndAreSpread(t *testing.T) {
 		const samples, parts = 4_000, 4
 		var spread [parts]int
 		for range samples {
-			pause := pauseUntil(left, PollInterval, c.waits)
+			pause := nextPoll(left, PollInterval, c.waits)
 			require.Greater(t, pause, left)
 			require.LessOrEqual(t, pause, left+c.width+2*time.Millisecond)
 			require.LessOrEqual(t, pause, 10*time.Second)

@@ -20,25 +20,25 @@ const (
 	// while a slot moves are asked again after pauses.
 	freeMoves = 3
 	// doubtful is how many failures in a row to place a channel are worth a line in the log.
-	doubtful = 6
+	failsToReport = 6
 )
 
 // rest is what a node is left alone for after its connection broke or could not be had.
-type rest struct {
+type nodeBackOff struct {
 	pause time.Duration // the next
 	until time.Time
 }
 
 // homeLocked gives a channel to the link of its node if that is known, and to the placer otherwise.
-func (d *Dispatcher) homeLocked(c *channel) {
+func (d *Dispatcher) assignLocked(c *channel) {
 	node, known := d.nodeLocked(c)
 	now := time.Now()
-	if known && !now.Before(c.again) && d.restLocked(node, now).IsZero() {
-		d.joinLocked(c, node)
+	if known && !now.Before(c.notBefore) && d.backOffUntilLocked(node, now).IsZero() {
+		d.assignToLocked(c, node)
 		return
 	}
-	d.mu.homeless = append(d.mu.homeless, c)
-	d.wakePlacerLocked()
+	d.mu.unassigned = append(d.mu.unassigned, c)
+	d.wakeAssignerLocked()
 }
 
 // nodeLocked returns which node a channel belongs to, as far as that is known without asking.
@@ -47,8 +47,8 @@ func (d *Dispatcher) nodeLocked(c *channel) (node string, known bool) {
 	if !d.clustered {
 		return "", true
 	}
-	if c.kind == plain {
-		for node = range d.mu.links { // any will do, and one that is there costs no connection
+	if c.channelType == plain {
+		for node = range d.mu.conns { // any will do, and one that is there costs no connection
 			return node, true
 		}
 	}
@@ -57,8 +57,8 @@ func (d *Dispatcher) nodeLocked(c *channel) (node string, known bool) {
 }
 
 // restLocked returns until when a node is left alone, or the zero time.
-func (d *Dispatcher) restLocked(node string, now time.Time) time.Time {
-	if r := d.mu.rests[node]; r != nil && now.Before(r.until) {
+func (d *Dispatcher) backOffUntilLocked(node string, now time.Time) time.Time {
+	if r := d.mu.backOffs[node]; r != nil && now.Before(r.until) {
 		return r.until
 	}
 	return time.Time{}
@@ -69,17 +69,17 @@ func (d *Dispatcher) restLocked(node string, now time.Time) time.Time {
 // it, the rests start over. Otherwise the rest is a quarter of the time that the link lasted, if
 // that is long enough for a rest. So a node that accepts subscriptions leaves its waiters without
 // messages for at most a fifth of the time, however often the connection breaks.
-func (d *Dispatcher) tiredLocked(l *link) time.Time {
+func (d *Dispatcher) backOffLocked(l *nodeConn) time.Time {
 	now := time.Now()
 	lasted := time.Duration(0)
 	if !l.confirmed.IsZero() {
 		lasted = now.Sub(l.confirmed)
 	}
-	r := d.mu.rests[l.node]
+	r := d.mu.backOffs[l.node]
 	switch {
-	case r == nil || lasted >= 4*r.pause || now.Sub(l.began) > lastPause:
-		r = &rest{pause: firstPause}
-		d.mu.rests[l.node] = r
+	case r == nil || lasted >= 4*r.pause || now.Sub(l.madeAt) > lastPause:
+		r = &nodeBackOff{pause: firstPause}
+		d.mu.backOffs[l.node] = r
 	case lasted >= 4*firstPause:
 		r.pause = lasted / 4
 	}
@@ -91,50 +91,50 @@ func (d *Dispatcher) tiredLocked(l *link) time.Time {
 func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause) }
 
 // joinLocked gives a channel to the link of a node, which is made if necessary.
-func (d *Dispatcher) joinLocked(c *channel, node string) {
-	l := d.mu.links[node]
+func (d *Dispatcher) assignToLocked(c *channel, node string) {
+	l := d.mu.conns[node]
 	if l == nil {
-		l = d.linkLocked(node)
+		l = d.connLocked(node)
 	}
-	c.link, c.state = l, wanted
+	c.conn, c.state = l, assigned
 	l.channels[c] = struct{}{}
 	l.wanted = append(l.wanted, c)
-	l.kick()
+	l.notify()
 }
 
 // wakePlacerLocked makes sure that a placer handles the channels without a link: the running one, or a new
 // one. The placer ends under the same lock hold under which it finds no such channel left, so each channel is
 // either seen by it or starts the next placer.
-func (d *Dispatcher) wakePlacerLocked() {
+func (d *Dispatcher) wakeAssignerLocked() {
 	switch {
 	case d.mu.closed:
-	case d.mu.placing:
-		signal(d.homeless)
-	case len(d.mu.homeless) > 0:
-		d.mu.placing = true
+	case d.mu.assigning:
+		signal(d.unassigned)
+	case len(d.mu.unassigned) > 0:
+		d.mu.assigning = true
 		d.running.Go(func() {
 			pprof.SetGoroutineLabels(d.ctx)
-			d.place(d.ctx)
+			d.assign(d.ctx)
 		})
 	}
 }
 
 // place is the placer: it finds links for the channels without one, and ends when all have one.
-func (d *Dispatcher) place(ctx context.Context) {
+func (d *Dispatcher) assign(ctx context.Context) {
 	for {
 		due, pause, idle := d.due()
 		switch {
 		case idle:
 			return
 		case len(due) > 0:
-			d.placeAll(ctx, due)
+			d.assignAll(ctx, due)
 			continue
 		}
 		timer := time.NewTimer(pause)
-		waiting(ctx, func() {
+		labelled(ctx, func() {
 			select {
 			case <-timer.C:
-			case <-d.homeless:
+			case <-d.unassigned:
 			case <-ctx.Done():
 			}
 		})
@@ -152,9 +152,9 @@ func (d *Dispatcher) due() (due []*channel, pause time.Duration, idle bool) {
 	defer d.mu.Unlock()
 	now := time.Now()
 	pause = 2 * lastPause
-	left := d.mu.homeless[:0]
-	for _, c := range d.mu.homeless {
-		switch wait := c.again.Sub(now); {
+	left := d.mu.unassigned[:0]
+	for _, c := range d.mu.unassigned {
+		switch wait := c.notBefore.Sub(now); {
 		case c.dropped:
 		case wait > 0:
 			pause = min(pause, wait)
@@ -165,23 +165,23 @@ func (d *Dispatcher) due() (due []*channel, pause time.Duration, idle bool) {
 			due = append(due, c)
 		}
 	}
-	clear(d.mu.homeless[len(left):])
-	d.mu.homeless = left
+	clear(d.mu.unassigned[len(left):])
+	d.mu.unassigned = left
 	if len(due)+len(left) == 0 {
-		d.mu.placing = false
-		d.mu.homeless = nil
+		d.mu.assigning = false
+		d.mu.unassigned = nil
 		return nil, 0, true
 	}
 	return due, pause, false
 }
 
 // placeAll gives channels to links. Those whose node rests, or is not known, are left for later.
-func (d *Dispatcher) placeAll(ctx context.Context, channels []*channel) {
+func (d *Dispatcher) assignAll(ctx context.Context, channels []*channel) {
 	nodes, err := d.locateAll(ctx, channels)
 	if ctx.Err() != nil {
 		return
 	}
-	d.placed(channels, nodes, errs.Join(errNoNode, err))
+	d.recordNodes(channels, nodes, errs.Join(errNoNode, err))
 }
 
 // errNoNode says that the node of a channel is not known, or is not one of the client's.
@@ -189,7 +189,7 @@ var errNoNode = errors.New("the nodes of the locks are not known")
 
 // placed records the nodes that channels were found to belong to. Those without a node in spite of many
 // tries hear no messages, because of why.
-func (d *Dispatcher) placed(channels []*channel, nodes map[*channel]string, why error) {
+func (d *Dispatcher) recordNodes(channels []*channel, nodes map[*channel]string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.mu.closed {
@@ -204,27 +204,27 @@ func (d *Dispatcher) placed(channels []*channel, nodes map[*channel]string, why 
 		case !found:
 			lost = append(lost, c)
 		default:
-			if c.again = d.restLocked(node, now); !c.again.IsZero() {
-				d.mu.homeless = append(d.mu.homeless, c)
+			if c.notBefore = d.backOffUntilLocked(node, now); !c.notBefore.IsZero() {
+				d.mu.unassigned = append(d.mu.unassigned, c)
 				continue
 			}
-			if d.clustered && c.kind == sharded {
+			if d.clustered && c.channelType == sharded {
 				d.mu.slots[c.slot] = node
 			}
-			d.joinLocked(c, node)
+			d.assignToLocked(c, node)
 		}
 	}
-	d.laterLocked(lost)
+	d.retryLaterLocked(lost)
 	for _, c := range lost {
-		if c.fails >= doubtful {
-			c.deafLocked(why)
+		if c.fails >= failsToReport {
+			c.reportUnsubscribedLocked(why)
 		}
 	}
 }
 
 // laterLocked leaves channels without a link for a pause, longer each time, and all of them for the
 // same, so that they go together again.
-func (d *Dispatcher) laterLocked(channels []*channel) {
+func (d *Dispatcher) retryLaterLocked(channels []*channel) {
 	if len(channels) == 0 {
 		return
 	}
@@ -235,8 +235,8 @@ func (d *Dispatcher) laterLocked(channels []*channel) {
 	}
 	again := time.Now().Add(jittered(min(firstPause<<min(fails-1, 10), lastPause)))
 	for _, c := range channels {
-		c.again = again
-		d.mu.homeless = append(d.mu.homeless, c)
+		c.notBefore = again
+		d.mu.unassigned = append(d.mu.unassigned, c)
 	}
-	d.wakePlacerLocked()
+	d.wakeAssignerLocked()
 }

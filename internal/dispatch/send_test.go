@@ -19,7 +19,7 @@ func TestSubscribeCommandIsNotReused(t *testing.T) {
 	client, release := steady(t, redistest.Start(t)).Dedicate()
 	t.Cleanup(release)
 	both := []rueidis.Completed{client.B().Subscribe().Channel("a").Build(), client.B().Subscribe().Channel("b").Build()}
-	_, err := dispatch.Send(t.Context(), client, both)
+	_, err := dispatch.SendCommands(t.Context(), client, both)
 	require.NoError(t, err)
 	for i, channel := range []string{"a", "b"} {
 		require.Equal(t, []string{"SUBSCRIBE", channel}, both[i].Commands())
@@ -34,7 +34,7 @@ func TestSubscribeFailsIfItsConnectionBreaks(t *testing.T) {
 	for n := range 20 {
 		armed := proxy.Arm(redistest.Fault{Kind: redistest.CutAfterReply})
 		client, release := steady(t, proxy).Dedicate()
-		_, err := dispatch.Send(t.Context(), client, []rueidis.Completed{
+		_, err := dispatch.SendCommands(t.Context(), client, []rueidis.Completed{
 			client.B().Subscribe().Channel("a").Build(), client.B().Subscribe().Channel("b").Build(),
 		})
 		require.Error(t, err, n)

@@ -37,7 +37,7 @@ func TestNoWaiterIsForgottenInTheTurmoil(t *testing.T) {
 				target := targets[rand.N(names)]
 				w := d.Wait(target)
 				w.FoundHeld(time.Hour)
-				l := d.Listen(target.Channel, dispatch.ShardedChannel, newEar())
+				l := d.Listen(target.Channel, dispatch.ShardedChannel, newHandlerSpy())
 				pause := time.NewTimer(rand.N(5 * time.Millisecond))
 				select {
 				case <-stop:

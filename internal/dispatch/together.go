@@ -19,13 +19,13 @@ import (
 
 const (
 	// maxNamed bounds how many subscriptions are asked for.
-	maxNamed = 10
+	maxCheckedNames = 10
 	// linkLife is how long a connection lasts that a server does not let us ask about.
-	linkLife = 10 * time.Second
+	connLife = 10 * time.Second
 )
 
 // togetherness is what is known of the link outside a cluster. The lock of the dispatcher guards it.
-type togetherness struct {
+type serverCheck struct {
 	asking  bool
 	refused bool // the server does not say what is subscribed to
 }
@@ -39,8 +39,8 @@ func (d *Dispatcher) departures(nodes map[string]rueidis.Client) (n uint64) {
 }
 
 // askTogetherLocked asks the server of the calls for the subscriptions, if connections ended since it was asked.
-func (d *Dispatcher) askTogetherLocked(nodes map[string]rueidis.Client) {
-	t, l := &d.mu.together, d.mu.links[""]
+func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
+	t, l := &d.mu.serverCheck, d.mu.conns[""]
 	if d.clustered || l == nil || t.asking || d.mu.closed {
 		return
 	}
@@ -49,53 +49,53 @@ func (d *Dispatcher) askTogetherLocked(nodes map[string]rueidis.Client) {
 		return
 	}
 	if t.refused {
-		if time.Since(l.began) > linkLife {
-			signal(l.gone)
+		if time.Since(l.madeAt) > connLife {
+			signal(l.replace)
 		}
 		return
 	}
-	names := l.liveLocked()
+	names := l.subscribedLocked()
 	if len(names) == 0 {
 		return // its confirmation will come, or its end
 	}
 	t.asking = true
-	d.running.Go(func() { d.askTogether(l, names, departed) })
+	d.running.Go(func() { d.checkServer(l, names, departed) })
 }
 
 // liveLocked returns names of channels that are subscribed to.
-func (l *link) liveLocked() (names []string) {
+func (l *nodeConn) subscribedLocked() (names []string) {
 	for c := range l.channels {
-		if c.state == live && len(names) < maxNamed {
+		if c.state == subscribed && len(names) < maxCheckedNames {
 			names = append(names, c.name)
 		}
 	}
 	return names
 }
 
-func (d *Dispatcher) askTogether(l *link, names []string, departed uint64) {
+func (d *Dispatcher) checkServer(l *nodeConn, names []string, departed uint64) {
 	ctx, cancel := errs.WithTimeout(d.ctx, askPatience)
 	defer cancel()
 	outcome := d.server.RunMany(ctx, []wire.Call{{Command: "PUBSUB", Args: append([]string{"NUMSUB"}, names...)}})[0]
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t := &d.mu.together
+	t := &d.mu.serverCheck
 	t.asking = false
 	switch {
 	case outcome.Err != nil:
 		_, replied := rueidis.IsRedisErr(outcome.Err)
 		t.refused = errors.Is(outcome.Err, errs.ErrDenied) || replied && wire.Judge(outcome.Err) != wire.Temporary
 		return
-	case d.mu.links[""] != l:
+	case d.mu.conns[""] != l:
 		return
 	}
 	l.departed = departed
 	still := make(map[string]bool)
 	for c := range l.channels {
-		still[c.name] = c.state == live
+		still[c.name] = c.state == subscribed
 	}
 	for i, name := range names {
 		if outcome.Reply.Int(2*i+1) == 0 && still[name] {
-			signal(l.gone)
+			signal(l.replace)
 			d.running.Go(func() { d.monitor.ServersDiffer() })
 			return
 		}

@@ -33,18 +33,18 @@ type Wait struct {
 	C chan struct{}
 
 	d        *Dispatcher
-	channels [maxWays]*channel // on which it hears; empty when polling
+	channels [maxChannelsOfName]*channel // on which it hears; empty when polling
 	target   Target
 	entry    timers.Timer // the next poll or wake-up
 
 	// The rest is guarded by d.mu.
-	look   bool // entry fires for a poll, else for a wake-up
-	aside  bool // stands back: until entry fires, only the releases of other sessions wake it
-	closed bool
-	polls  int
-	due    time.Duration // monotonic: when the poll is due
+	isPoll    bool // entry fires for a poll, else for a wake-up
+	backedOff bool // stands back: until entry fires, only the releases of other sessions wake it
+	closed    bool
+	pauses    int
+	due       time.Duration // monotonic: when the poll is due
 	// last is the error of the last poll, nil after a reply.
-	last error
+	lastErr error
 }
 
 // Held records that the lock was found held, for left at the longest. It schedules the next poll, or a
@@ -55,25 +55,25 @@ func (w *Wait) FoundHeld(left time.Duration) {
 	if w.closed {
 		return
 	}
-	w.aside, w.last = false, nil
+	w.backedOff, w.lastErr = false, nil
 	if w.channels[0] == nil {
-		w.look = false
-		pause := min(firstPoll<<min(w.polls, 10), lastPoll)
+		w.isPoll = false
+		pause := min(firstPoll<<min(w.pauses, 10), lastPoll)
 		pause = pause/2 + rand.N(pause/2)
-		w.polls++
+		w.pauses++
 		if left >= 0 { // a key without an end is not one of ours, and has a smaller value
 			pause = min(pause, left+time.Millisecond)
 		}
 		w.d.timers.Schedule(&w.entry, pause)
 		return
 	}
-	w.look = w.target.Poll != nil
-	w.scheduleLocked(pauseUntil(left, w.fewLocked(), len(w.d.mu.waits)))
+	w.isPoll = w.target.Poll != nil
+	w.scheduleLocked(nextPoll(left, w.baseIntervalLocked(), len(w.d.mu.waits)))
 }
 
 // fewLocked returns the pause between polls while few locks are waited for.
-func (w *Wait) fewLocked() time.Duration {
-	if w.target.Silent || slices.ContainsFunc(w.channels[:], func(c *channel) bool { return c != nil && c.state != live }) {
+func (w *Wait) baseIntervalLocked() time.Duration {
+	if w.target.Silent || slices.ContainsFunc(w.channels[:], func(c *channel) bool { return c != nil && c.state != subscribed }) {
 		return UnsubscribedPollInterval
 	}
 	return PollInterval
@@ -86,11 +86,11 @@ func (w *Wait) scheduleLocked(pause time.Duration) {
 
 // hastenLocked brings the polls of waiters forward that wait for messages of a channel which is
 // being lost. The budget holds: with more than a thousand locks to poll, no poll comes earlier.
-func (c *channel) hastenLocked() {
+func (c *channel) pollSoonerLocked() {
 	now := clock.Now().Mono()
 	for _, w := range c.waits {
 		pause := JitteredInterval(UnsubscribedPollInterval, len(c.d.mu.waits))
-		if w.look && now+pause < w.due {
+		if w.isPoll && now+pause < w.due {
 			w.scheduleLocked(pause)
 		}
 	}
@@ -100,13 +100,13 @@ func (c *channel) hastenLocked() {
 func (w *Wait) LastError() error {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	return w.last
+	return w.lastErr
 }
 
 func (w *Wait) setLastError(err error) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	w.last = err
+	w.lastErr = err
 }
 
 // After wakes the waiter after pause, whatever else happens.
@@ -116,18 +116,18 @@ func (w *Wait) WakeAfter(pause time.Duration) {
 	if w.closed {
 		return
 	}
-	w.look, w.aside, w.last = false, false, nil
+	w.isPoll, w.backedOff, w.lastErr = false, false, nil
 	w.d.timers.Schedule(&w.entry, pause)
 }
 
 // Fire implements timers.Event.
 func (w *Wait) Fire() {
 	w.d.mu.Lock()
-	look := w.look && !w.closed && w.target.Poll != nil
-	w.aside = false
+	look := w.isPoll && !w.closed && w.target.Poll != nil
+	w.backedOff = false
 	w.d.mu.Unlock()
 	if look {
-		w.d.looks.Put(w)
+		w.d.polls.Put(w)
 		return
 	}
 	w.wake()
@@ -137,6 +137,6 @@ func (w *Wait) Fire() {
 func (w *Wait) Close() { w.d.leave(w) }
 
 // own reports whether a message is about a release by the waiter's own session.
-func (w *Wait) own(message string) bool { return strings.HasPrefix(w.target.WaiterID, message) }
+func (w *Wait) isOwn(message string) bool { return strings.HasPrefix(w.target.WaiterID, message) }
 
 func (w *Wait) wake() { signal(w.C) }

@@ -12,38 +12,38 @@ import (
 )
 
 // watchEvery is the pause between two comparisons with the client's servers. They cost no call.
-const watchEvery = time.Second
+const followInterval = time.Second
 
 // watch makes links follow the client, while there are links. A server that the client has left need not end
 // our connection: a primary that sentinels have replaced, or a node that was removed from the cluster, may
 // live, and no longer receives what is published elsewhere.
-type watch struct {
+type clientFollower struct {
 	d     *Dispatcher
 	entry timers.Timer
 }
 
 // Fire implements timers.Event.
-func (w *watch) Fire() {
+func (w *clientFollower) Fire() {
 	d := w.d
 	nodes, now := d.client.Nodes(), time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, l := range d.mu.links {
-		if l.known != nil && !d.standsLocked(l, nodes) || l.isStaleLocked(now) {
-			signal(l.gone)
+	for _, l := range d.mu.conns {
+		if l.clientNodes != nil && !d.isCurrentLocked(l, nodes) || l.hasManyDroppedLocked(now) {
+			signal(l.replace)
 		}
 	}
-	d.askTogetherLocked(nodes)
-	if len(d.mu.links) > 0 && !d.mu.closed {
-		d.timers.Schedule(&w.entry, watchEvery)
+	d.checkServerLocked(nodes)
+	if len(d.mu.conns) > 0 && !d.mu.closed {
+		d.timers.Schedule(&w.entry, followInterval)
 	}
 }
 
 // standsLocked reports whether the client still talks to the server of a link: in a cluster to that node,
 // otherwise to the server that it used when the connection was made.
-func (d *Dispatcher) standsLocked(l *link, nodes map[string]rueidis.Client) bool {
+func (d *Dispatcher) isCurrentLocked(l *nodeConn, nodes map[string]rueidis.Client) bool {
 	if d.clustered {
 		return nodes[l.node] != nil
 	}
-	return maps.EqualFunc(l.known, nodes, func(struct{}, rueidis.Client) bool { return true })
+	return maps.EqualFunc(l.clientNodes, nodes, func(struct{}, rueidis.Client) bool { return true })
 }

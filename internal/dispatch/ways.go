@@ -17,21 +17,21 @@ const (
 )
 
 // kind is the kind of one channel.
-type kind uint8
+type channelType uint8
 
 const (
-	sharded kind = iota
+	sharded channelType = iota
 	plain
 )
 
 // address identifies a channel: the two kinds of one name are two channels.
-type address struct {
-	name string
-	kind kind
+type channelAddress struct {
+	name        string
+	channelType channelType
 }
 
 // maxWays is how many channels there are for one name.
-const maxWays = 2
+const maxChannelsOfName = 2
 
 // WithoutShards says that the server is a cluster without sharded channels, as an embedded server
 // may be. Then every message is sent by PUBLISH and received on a plain channel. Call it at the
@@ -42,16 +42,16 @@ func (d *Dispatcher) DisableShardedChannels() { d.unsharded.Store(true) }
 
 // addresses returns where to hear what is published on a channel in these ways; an address without a name is
 // unused. Outside a cluster everything is published by PUBLISH and heard on one channel.
-func (d *Dispatcher) addresses(name string, types ChannelTypes) (all [maxWays]address) {
+func (d *Dispatcher) addresses(name string, types ChannelTypes) (all [maxChannelsOfName]channelAddress) {
 	switch {
 	case !d.clustered:
-		all[0] = address{name, sharded}
+		all[0] = channelAddress{name, sharded}
 	case types == PlainChannel || d.unsharded.Load():
-		all[0] = address{name, plain}
+		all[0] = channelAddress{name, plain}
 	case types == ShardedChannel:
-		all[0] = address{name, sharded}
+		all[0] = channelAddress{name, sharded}
 	default:
-		all[0], all[1] = address{name, sharded}, address{name, plain}
+		all[0], all[1] = channelAddress{name, sharded}, channelAddress{name, plain}
 	}
 	return all
 }

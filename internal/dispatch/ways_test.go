@@ -75,14 +75,14 @@ func TestListenerHearsBothWays(t *testing.T) {
 	c := calm(t)
 	d := newDispatcher(t, steady(t, c), io.Discard)
 	target := targetOf(t, "a")
-	e := newEar()
+	e := newHandlerSpy()
 	l := d.Listen(target.Channel, dispatch.BothChannels, e)
 	redistest.Await(t, "the subscriptions", func() bool { return locktest.IsClosed(l.Subscribed()) })
 	owner := c.Owner(t, c.Slot(t, target.Key))
 	owner.MustDo(t, "SPUBLISH", target.Channel, "by slot")
-	e.hears(t, "by slot")
+	e.receives(t, "by slot")
 	c.Servers()[0].MustDo(t, "PUBLISH", target.Channel, "by bus")
-	e.hears(t, "by bus")
+	e.receives(t, "by bus")
 	l.Close()
 	redistest.Await(t, "the end of the channels", func() bool { return d.Channels() == 0 })
 }
@@ -96,7 +96,7 @@ func TestNoCluster_EverythingUsesPublish(t *testing.T) {
 	for _, types := range []dispatch.ChannelTypes{dispatch.ShardedChannel, dispatch.PlainChannel, dispatch.BothChannels} {
 		require.Equal(t, "PUBLISH", d.PublishCommands(types))
 		target.ChannelTypes = types
-		defer live(t, d, target).Close()
+		defer subscribed(t, d, target).Close()
 	}
 	require.Equal(t, 1, d.Channels())
 	require.Equal(t, 1, locktest.Listeners(t, server, target.Channel))

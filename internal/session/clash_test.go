@@ -14,7 +14,7 @@ import (
 // Two options that contradict each other are an error that names both. A default that a lock replaces is no error.
 func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, pair := range [][2]session.Option{
+	for _, pair := range [][2]session.OptionID{
 		{session.RenewedLease, session.FixedLease}, {session.MaxHold, session.FixedLease}, {session.Redisson, session.SetNX},
 	} {
 		l := session.Defaults().Lock

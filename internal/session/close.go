@@ -48,7 +48,7 @@ func (s *Session) Close(ctx context.Context) error {
 
 	// A caller that is counted in and reaches a queue or the dispatcher after this finds closing
 	// set.
-	for _, p := range s.registries() {
+	for _, p := range s.allRegistries() {
 		p.Refuse(errs.ErrClosed)
 	}
 	s.Dispatch.Refuse()
@@ -111,18 +111,18 @@ func whyEnded(ctx context.Context) error {
 // evict ends all holds.
 func (s *Session) evict() {
 	s.evicted.Store(true)
-	for _, p := range s.registries() {
+	for _, p := range s.allRegistries() {
 		p.Evict(s.EvictionError())
 	}
-	if more := s.left.Load() - maxLogged; more > 0 {
-		s.say((*slog.Logger).Warn, "signalbox: Close ended further leases", "leases", more)
+	if more := s.leftHolds.Load() - maxLogged; more > 0 {
+		s.log((*slog.Logger).Warn, "signalbox: Close ended further leases", "leases", more)
 	}
 }
 
 // LogLeft logs a hold that Close ended.
 func (s *Session) LogLeft(of observe.Labels, held time.Duration) {
-	if s.left.Add(1) <= maxLogged {
-		s.say((*slog.Logger).Warn, "signalbox: Close ended a lease that was not unlocked yet", append(attributesOf(of), "held", held)...)
+	if s.leftHolds.Add(1) <= maxLogged {
+		s.log((*slog.Logger).Warn, "signalbox: Close ended a lease that was not unlocked yet", append(attributesOf(of), "held", held)...)
 	}
 }
 
@@ -146,10 +146,10 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 		defer close(ended)
 		s.Undoer.Stop() // first: until then it tries again, and each try on a dead wire makes a connection
 		s.Keeper.Close()
-		for _, p := range s.registries() {
+		for _, p := range s.allRegistries() {
 			p.Close()
 		}
-		s.sleeper.silent.Close()
+		s.sleepRecovery.silent.Close()
 		s.Dispatch.Close() // needs a second on a dead connection
 		s.Runner.Close()   // lasts as long as the client connects
 		s.Timers.Close()
@@ -163,5 +163,5 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 	case <-ctx.Done():
 	}
 	s.Settings.Observer.Await(ctx) // after the releases: a slow hook delays none of them
-	s.lines.await(ctx)
+	s.logWriter.await(ctx)
 }

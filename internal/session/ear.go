@@ -17,7 +17,7 @@ const (
 	// before an operator forces it, and pays for no subscription.
 	listenAfter = 100 * time.Millisecond
 	// listenOn is how long it listens on when it is idle. The channel lingers after that.
-	listenOn = time.Second
+	listenIdle = time.Second
 )
 
 // ear listens on the session's own channels for holds of the session that another process ended by force. A
@@ -32,31 +32,31 @@ const (
 //
 // One entry on the wheel serves both changes, and an alias that is new while the session listens. It is scheduled if it
 // is not yet: a lock that is acquired and released again and again only reads a flag each time.
-type ear struct {
+type forceListener struct {
 	session  *Session
 	entry    timers.Timer
-	channels []*earChannel // Fire's own: those of the first names
+	channels []*forceChannel // Fire's own: those of the first names
 }
 
 // earChannel is a channel on which an ear listens.
-type earChannel struct {
+type forceChannel struct {
 	session  *Session
 	listener *dispatch.Listener // the ear's own
 	// fresh is set before listening begins and cleared by the first subscription: no message reported holds
 	// that were forced between the acquire and that. After a break of the connection the renewals find out.
-	fresh atomic.Bool
+	unconfirmed atomic.Bool
 }
 
 // attention is the state of the session's ear.
-type attention struct {
-	deaf      bool // always: the session polls
-	listening bool
-	armed     bool   // the entry is scheduled
-	idles     uint64 // how often the session became idle
-	since     uint64 // idles when the entry was scheduled
+type listenState struct {
+	never          bool // always: the session polls
+	listening      bool
+	scheduled      bool   // the entry is scheduled
+	idles          uint64 // how often the session became idle
+	scheduledIdles uint64 // idles when the entry was scheduled
 	// names end the channels. Names are appended and never changed, so Fire reads those that it saw without
 	// the lock.
-	names []string
+	channelEnds []string
 }
 
 // Aliased is a Part whose holds do not contain the id of the session. What ends one by force knows the alias.
@@ -65,58 +65,58 @@ type AliasedRegistry interface {
 }
 
 // nameLocked adds the alias of a part, also if the session listens already.
-func (s *Session) nameLocked(p KindRegistry) {
+func (s *Session) addAliasLocked(p KindRegistry) {
 	part, is := p.(AliasedRegistry)
-	a := &s.mu.attention
-	if !is || part.Alias() == "" || slices.Contains(a.names, part.Alias()) {
+	a := &s.mu.forceListening
+	if !is || part.Alias() == "" || slices.Contains(a.channelEnds, part.Alias()) {
 		return
 	}
-	a.names = append(a.names, part.Alias())
-	if a.listening && !a.armed {
-		s.armLocked(listenAfter)
+	a.channelEnds = append(a.channelEnds, part.Alias())
+	if a.listening && !a.scheduled {
+		s.scheduleListenerLocked(listenAfter)
 	}
 }
 
 // busyLocked records that the session has a hold to listen for.
 func (s *Session) busyLocked() {
-	if a := &s.mu.attention; !a.listening && !a.armed && !a.deaf {
-		s.armLocked(listenAfter)
+	if a := &s.mu.forceListening; !a.listening && !a.scheduled && !a.never {
+		s.scheduleListenerLocked(listenAfter)
 	}
 }
 
 // idleLocked records that the session has no hold to listen for.
 func (s *Session) idleLocked() {
-	a := &s.mu.attention
+	a := &s.mu.forceListening
 	a.idles++
-	if a.listening && !a.armed {
-		s.armLocked(listenOn)
+	if a.listening && !a.scheduled {
+		s.scheduleListenerLocked(listenIdle)
 	}
 }
 
-func (s *Session) armLocked(in time.Duration) {
-	a := &s.mu.attention
-	a.armed, a.since = true, a.idles
-	s.Timers.Schedule(&s.ear.entry, in)
+func (s *Session) scheduleListenerLocked(in time.Duration) {
+	a := &s.mu.forceListening
+	a.scheduled, a.scheduledIdles = true, a.idles
+	s.Timers.Schedule(&s.forceListener.entry, in)
 }
 
 // Fire implements timers.Event: the session may have been busy, or idle, for long enough. It is run
 // by one goroutine at a time.
-func (e *ear) Fire() {
+func (e *forceListener) Fire() {
 	s := e.session
 	s.mu.Lock()
-	a := &s.mu.attention
-	a.armed = false
-	busy, steady := s.mu.busy > 0, a.idles == a.since
+	a := &s.mu.forceListening
+	a.scheduled = false
+	busy, steady := s.mu.busy > 0, a.idles == a.scheduledIdles
 	turns := busy != a.listening
 	switch {
 	case turns && !steady && busy:
-		s.armLocked(listenAfter)
+		s.scheduleListenerLocked(listenAfter)
 	case turns && !steady:
-		s.armLocked(listenOn)
+		s.scheduleListenerLocked(listenIdle)
 	case turns:
 		a.listening = busy
 	}
-	listening, ends := a.listening, a.names
+	listening, ends := a.listening, a.channelEnds
 	s.mu.Unlock()
 	if !listening {
 		for _, c := range e.channels {
@@ -126,37 +126,37 @@ func (e *ear) Fire() {
 		return
 	}
 	for _, end := range ends[len(e.channels):] {
-		c := &earChannel{session: s}
-		c.fresh.Store(true)
+		c := &forceChannel{session: s}
+		c.unconfirmed.Store(true)
 		c.listener = s.Dispatch.Listen(names.Session(s.Settings.Prefix, end), dispatch.PlainChannel, c)
 		e.channels = append(e.channels, c)
 	}
 }
 
 // Heard implements dispatch.Hearer: a message says that the hold of a key was ended by force. An empty one names no key.
-func (c *earChannel) OnMessage(key string) {
+func (c *forceChannel) OnMessage(key string) {
 	if key != "" {
 		c.session.Recheck(key)
 	}
 }
 
 // Subscribed implements dispatch.Hearer.
-func (c *earChannel) OnSubscribed() {
-	if !c.fresh.Swap(false) {
+func (c *forceChannel) OnSubscribed() {
+	if !c.unconfirmed.Swap(false) {
 		return
 	}
-	for _, p := range c.session.registries() {
+	for _, p := range c.session.allRegistries() {
 		p.RecheckAll()
 	}
 }
 
 // Lost implements dispatch.Hearer. It does nothing: renewals find out what a lost message would
 // say.
-func (*earChannel) OnUnsubscribed() {}
+func (*forceChannel) OnUnsubscribed() {}
 
 // Recheck asks the server whether the session's hold of key, if it has one, is there still.
 func (s *Session) Recheck(key string) {
-	for _, p := range s.registries() {
+	for _, p := range s.allRegistries() {
 		p.Recheck(key)
 	}
 }

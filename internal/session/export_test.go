@@ -10,7 +10,7 @@ import (
 
 // FireLate lets a patience end, by the session's timers, that was due so long before.
 func (s *Session) FireLate(by time.Duration) *Patience {
-	p := s.patiences.Get().(*Patience) //nolint:forcetypeassert // nothing else is ever put
+	p := s.patiencePool.Get().(*Patience) //nolint:forcetypeassert // nothing else is ever put
 	p.due = clock.Now().Mono() - by
 	s.Timers.Schedule(&p.entry, 0)
 	return p

@@ -108,9 +108,9 @@ func readHeld(l *layout.Layout, reply wire.Reply) (describedHold, error) {
 
 // Forcing describes how a kind of lock is taken from its holder.
 type ForceRequest struct {
-	Layout  *layout.Layout
-	Key     string
-	Letters string // of the kinds: another kind's hold is not touched
+	Layout          *layout.Layout
+	Key             string
+	CompatibleKinds string // of the kinds: another kind's hold is not touched
 	// Call makes the call that takes the lock from hold, and from no other, and publishes that to the hold's
 	// session on the channel told. It returns 0 if the hold had gone before, else 1.
 	Call func(hold, told string) wire.Call
@@ -133,7 +133,7 @@ func (s *Session) Force(ctx context.Context, f ForceRequest) error {
 			return nil // gone, by that or by itself
 		case err != nil:
 			return errs.Join(err, lost)
-		case !strings.Contains(f.Letters, h.letter):
+		case !strings.Contains(f.CompatibleKinds, h.letter):
 			return WrongKind(h.letter)
 		case !IsForceTarget(ctx, HoldID(h.hold)):
 			return ErrOtherHold

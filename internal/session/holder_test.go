@@ -43,7 +43,7 @@ func TestHolderIsTheOneThatExpiresLast(t *testing.T) {
 	require.Equal(t, ends.UnixMilli(), h.Until.UnixMilli())
 
 	before := server.MustDo(t, "DUMP", key)
-	err = s.Force(t.Context(), session.ForceRequest{Layout: layout.Native(), Key: key, Letters: "rf", Call: func(string, string) wire.Call {
+	err = s.Force(t.Context(), session.ForceRequest{Layout: layout.Native(), Key: key, CompatibleKinds: "rf", Call: func(string, string) wire.Call {
 		require.Fail(t, "it is not the kind that was asked for")
 		return wire.Call{}
 	}})

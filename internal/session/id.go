@@ -19,7 +19,7 @@ func newID() (string, error) {
 
 // Grants returns the channel on which this session and others are notified of grants, without the id of the session that
 // it ends with: one for all locks, if there are no slots.
-func (s *Session) GrantsChannel() string { return s.grants }
+func (s *Session) GrantsChannel() string { return s.grantsChannel }
 
 // NewHold returns a hold of the library's own layout that was never used before.
 func (s *Session) NewHold() string { return s.NewHoldIn(layout.Native()) }

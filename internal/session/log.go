@@ -26,44 +26,44 @@ func (s *Session) Logger() *slog.Logger {
 // maxmemory and policy its maxmemory-policy, both "" if they are not available. Every policy but noeviction
 // does, since keys of locks have a TTL.
 func (s *Session) warnOfEviction(limit, policy string) {
-	if limit == "" || limit == "0" || policy == "" || policy == "noeviction" || s.warned.Swap(true) {
+	if limit == "" || limit == "0" || policy == "" || policy == "noeviction" || s.warnedOfEviction.Swap(true) {
 		return
 	}
-	s.say((*slog.Logger).Warn, "the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
+	s.log((*slog.Logger).Warn, "the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
 		"set maxmemory-policy to noeviction, or keep locks on a server of their own",
 		"maxmemory", limit, "maxmemory-policy", policy)
 }
 
 // gatherFor is how long events of one sort are gathered for one line of the log.
-const gatherFor = time.Second
+const logInterval = time.Second
 
 // Logs writes a line for what may happen a thousand times at once: one for each sort of event and second, with the number of
 // events and the first of them. The line is written at the end of that second, or by Close.
 type Logs struct {
-	lost, unconfirmed, refused, slept, failed, panicked gathering
-	hooks, retried, polling, subscribed                 gathering
+	lost, unconfirmed, refused, slept, failed, panicked eventBatch
+	hooks, retried, polling, subscribed                 eventBatch
 }
 
 // level is the method of a logger for one level.
-type level = func(l *slog.Logger, message string, attributes ...any)
+type logLevel = func(l *slog.Logger, message string, attributes ...any)
 
 // gathering is the events of one sort that are not logged yet.
-type gathering struct {
+type eventBatch struct {
 	session *Session
 	message string
-	log     level // of an event that says no other
+	log     logLevel // of an event that says no other
 	entry   timers.Timer
 
 	mu struct {
 		sync.Mutex
 		events int
-		log    level // of the first event
-		first  []any // its attributes
+		log    logLevel // of the first event
+		first  []any    // its attributes
 	}
 }
 
 func (l *Logs) init(s *Session) {
-	for g, message := range map[*gathering]string{
+	for g, message := range map[*eventBatch]string{
 		&l.lost:        "signalbox: a lease was lost before it was unlocked",
 		&l.unconfirmed: "signalbox: the server did not confirm a release; it is repeated in the background until the key ends",
 		&l.refused:     "signalbox: the server refused a call",
@@ -107,7 +107,7 @@ func (l *Logs) Retried(of observe.Labels, err error) { l.retried.add(of, "error"
 
 // flush logs what was gathered. It is called when the timers are closed.
 func (l *Logs) flush() {
-	for _, g := range []*gathering{
+	for _, g := range []*eventBatch{
 		&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.polling, &l.subscribed,
 	} {
 		g.write()
@@ -115,12 +115,12 @@ func (l *Logs) flush() {
 }
 
 // add counts an event of the usual level.
-func (g *gathering) add(of observe.Labels, attributes ...any) {
+func (g *eventBatch) add(of observe.Labels, attributes ...any) {
 	g.addAt(g.log, of, attributes...)
 }
 
 // addAt counts an event. The first one schedules the line.
-func (g *gathering) addAt(log level, of observe.Labels, attributes ...any) {
+func (g *eventBatch) addAt(log logLevel, of observe.Labels, attributes ...any) {
 	g.mu.Lock()
 	g.mu.events++
 	first := g.mu.events == 1
@@ -129,7 +129,7 @@ func (g *gathering) addAt(log level, of observe.Labels, attributes ...any) {
 	}
 	g.mu.Unlock()
 	if first {
-		g.session.Timers.Schedule(&g.entry, gatherFor)
+		g.session.Timers.Schedule(&g.entry, logInterval)
 	}
 }
 
@@ -145,11 +145,11 @@ func attributesOf(of observe.Labels) []any {
 }
 
 // Fire implements timers.Event: the line is due.
-func (g *gathering) Fire() { g.write() }
+func (g *eventBatch) Fire() { g.write() }
 
 // write writes the line, and counts in it what happens until then: while a line is waiting behind another there is no second.
-func (g *gathering) write() {
-	g.session.lines.add(func() {
+func (g *eventBatch) write() {
+	g.session.logWriter.add(func() {
 		g.mu.Lock()
 		events, log, first := g.mu.events, g.mu.log, g.mu.first
 		g.mu.events, g.mu.first = 0, nil
@@ -178,8 +178,8 @@ func (s *Session) MessagesBack() {
 
 // ServersDiffer implements dispatch.Monitor. The log says it once: until the address means one server, it happens again.
 func (s *Session) ServersDiffer() {
-	if !s.differed.Swap(true) {
-		s.say((*slog.Logger).Warn, "signalbox: two connections of the session lead to different servers, as after a failover behind one address; "+
+	if !s.serversDiffer.Swap(true) {
+		s.log((*slog.Logger).Warn, "signalbox: two connections of the session lead to different servers, as after a failover behind one address; "+
 			"the one for messages is made anew")
 	}
 }
@@ -190,6 +190,6 @@ func (s *Session) panicked(cause any, stack []byte) {
 }
 
 // say writes a line that belongs to no call.
-func (s *Session) say(log level, message string, attributes ...any) {
-	s.lines.add(func() { log(s.Logger(), message, attributes...) })
+func (s *Session) log(log logLevel, message string, attributes ...any) {
+	s.logWriter.add(func() { log(s.Logger(), message, attributes...) })
 }

@@ -39,9 +39,9 @@ func (s *Session) Handshake(ctx context.Context, key string) error {
 	}
 	// In a cluster each slot has a call of its own: the node of one slot may be away while the others reply.
 	node := strconv.Itoa(int(s.NodeID(s.Runner.Slot(key))))
-	met := s.handshakes.calls.DoChan(node, func() (any, error) { return nil, s.hello(key) })
+	done := s.handshakes.calls.DoChan(node, func() (any, error) { return nil, s.hello(key) })
 	select {
-	case result := <-met:
+	case result := <-done:
 		return result.Err
 	case <-ctx.Done():
 		return errs.OfContext(ctx)

@@ -41,10 +41,10 @@ func TestManyFirstCallersSendOneHello(t *testing.T) {
 }
 
 // meets calls Meet on another goroutine.
-func meets(ctx context.Context, s *session.Session) <-chan error {
-	met := make(chan error, 1)
-	go func() { met <- s.Handshake(ctx, "sb:{a}:lock") }()
-	return met
+func handshakes(ctx context.Context, s *session.Session) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- s.Handshake(ctx, "sb:{a}:lock") }()
+	return done
 }
 
 // frozen returns a session whose only connection is made, and freezes its server.
@@ -65,9 +65,9 @@ func TestHelloOutlivesTheCallerThatSentIt(t *testing.T) {
 	t.Parallel()
 	server, proxy, s := frozen(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	first := meets(ctx, s)
+	first := handshakes(ctx, s)
 	redistest.Await(t, "the hello", func() bool { return proxy.Requests() == 1 })
-	second := meets(t.Context(), s)
+	second := handshakes(t.Context(), s)
 	cancel()
 	require.ErrorIs(t, redistest.Receive(t, "the first caller", first), context.Canceled)
 	server.Thaw()
@@ -78,7 +78,7 @@ func TestHelloOutlivesTheCallerThatSentIt(t *testing.T) {
 func TestCloseEndsTheHello(t *testing.T) {
 	t.Parallel()
 	server, proxy, s := frozen(t)
-	waits := meets(t.Context(), s)
+	waits := handshakes(t.Context(), s)
 	redistest.Await(t, "the hello", func() bool { return proxy.Requests() == 1 })
 	_ = s.Close(locktest.Ended())
 	require.ErrorIs(t, redistest.Receive(t, "the caller", waits), errs.ErrClosed)

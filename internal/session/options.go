@@ -26,11 +26,11 @@ const (
 )
 
 // Option names an option of locks, so that a lock knows which it was given.
-type Option uint32
+type OptionID uint32
 
 // The options. Each has a row in the table below.
 const (
-	RenewedLease Option = 1 << iota
+	RenewedLease OptionID = 1 << iota
 	FixedLease
 	MaxHold
 	WaitReplicas
@@ -54,8 +54,8 @@ const (
 
 // row says which kinds have an option, and how a lock of another kind drops a default of it. drop
 // is nil if such a lock ignores what the option sets.
-type row struct {
-	option Option
+type optionRow struct {
+	option OptionID
 	name   string
 	kinds  []Kind
 	drop   func(*LockSettings)
@@ -64,7 +64,7 @@ type row struct {
 // table is all options.
 //
 //nolint:gochecknoglobals // a constant table
-var table = []row{
+var optionTable = []optionRow{
 	{RenewedLease, "WithRenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
 	{FixedLease, "WithFixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.Fixed = false }},
 	{MaxHold, "WithMaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.MaxHold = 0 }},
@@ -89,7 +89,7 @@ var table = []row{
 }
 
 // Give records that the lock was given an option, valid or not.
-func (l *LockSettings) Give(o Option) { l.Given |= o }
+func (l *LockSettings) Give(o OptionID) { l.Given |= o }
 
 // StartFor turns l, a copy of the session's defaults, into the settings that a lock of kind starts
 // from: it drops the options that the kind does not have. An election's term and the function of a once
@@ -99,7 +99,7 @@ func (l *LockSettings) StartFor(kind Kind) {
 	if l.Given&FirstLease == 0 && (kind == Election || kind == Once) {
 		l.FirstLease = MaxLease
 	}
-	for _, r := range table {
+	for _, r := range optionTable {
 		if l.Given&r.option != 0 && r.drop != nil && !slices.Contains(r.kinds, kind) {
 			r.drop(l)
 		}
@@ -111,7 +111,7 @@ func (l *LockSettings) StartFor(kind Kind) {
 // default of the session is no error.
 func (l *LockSettings) Unsupported(layout string) error {
 	for _, o := range []struct {
-		option Option
+		option OptionID
 		name   string
 	}{{Keep, "Keep"}, {TokenFloor, "WithTokenFloor"}, {FirstLease, "WithFirstLease"}} {
 		if l.Given&o.option != 0 {
@@ -124,7 +124,7 @@ func (l *LockSettings) Unsupported(layout string) error {
 // clashes are options that say different things about one lease, or about one layout.
 //
 //nolint:gochecknoglobals // a constant table
-var contradictions = [][2]Option{{RenewedLease, FixedLease}, {MaxHold, FixedLease}, {Redisson, SetNX}, {Redisson, Native}, {SetNX, Native}}
+var contradictions = [][2]OptionID{{RenewedLease, FixedLease}, {MaxHold, FixedLease}, {Redisson, SetNX}, {Redisson, Native}, {SetNX, Native}}
 
 // Clash returns an error if two of the options given contradict each other: the lock cannot have both, and must not
 // choose in silence.
@@ -137,13 +137,13 @@ func (l *LockSettings) Contradiction() error {
 	return nil
 }
 
-func nameOf(o Option) string {
-	return table[slices.IndexFunc(table, func(r row) bool { return r.option == o })].name
+func nameOf(o OptionID) string {
+	return optionTable[slices.IndexFunc(optionTable, func(r optionRow) bool { return r.option == o })].name
 }
 
 // misfit returns an error if the lock was given an option that its kind does not have.
 func (l *LockSettings) checkKind(kind Kind) error {
-	for _, r := range table {
+	for _, r := range optionTable {
 		if l.Given&r.option == 0 || slices.Contains(r.kinds, kind) {
 			continue
 		}

@@ -18,31 +18,31 @@ const (
 	// silentFor is how long calls fail before the log says so.
 	silentFor = 5 * time.Second
 	// sayAgain is how often the log repeats that a right is missing which was there before.
-	sayAgain = time.Minute
+	logAgain = time.Minute
 	// forgetAfter is how long after its last failure an outage counts as another one: its call was not made again.
 	forgetAfter = 15 * time.Minute
 	// standsFor is how long a call without a failure stands for the others of an outage.
-	standsFor = 10 * time.Second
+	sampleFor = 10 * time.Second
 	// leastCut is how long a call has waited at least that its caller's context ended, if that says anything about the server.
-	leastCut = 100 * time.Millisecond
+	minWait = 100 * time.Millisecond
 )
 
 // cause is why calls fail, and are tried again.
-type cause int
+type outageCause int
 
 const (
-	away    cause = iota // there is no connection, or no reply
-	refused              // the server, or a proxy, refuses
-	denied               // a right is missing
-	late                 // requests arrive too late, by the server's clock
-	causes
+	unreachable outageCause = iota // there is no connection, or no reply
+	refused                        // the server, or a proxy, refuses
+	denied                         // a right is missing
+	late                           // requests arrive too late, by the server's clock
+	outageCauses
 )
 
 // lines are what the log says of each cause: when it has lasted for a while, what to do, and when it is over.
 //
 //nolint:gochecknoglobals // a constant table
-var lines = [causes]struct{ begins, advice, ends string }{
-	away: {
+var outageMessages = [outageCauses]struct{ begins, advice, ends string }{
+	unreachable: {
 		"signalbox: the server cannot be reached; calls are tried again, and leases that are not renewed are lost",
 		"check that the server runs, and the network, address and TLS settings of this client",
 		"signalbox: the server can be reached again",
@@ -77,23 +77,23 @@ type outages struct {
 
 	mu struct {
 		sync.Mutex
-		of   [causes]outage
-		back setBack
+		byCause [outageCauses]outage
+		clock   clockStep
 	}
 }
 
 // outage is one cause for which calls fail. The zero outage is over.
 type outage struct {
-	calls  int           // that failed
-	since  time.Duration // when the first of them began, on the monotonic clock, as all times here
-	last   time.Duration // when the last of them failed
-	said   bool          // it was logged
-	logged time.Duration // when it was logged last
+	calls    int           // that failed
+	since    time.Duration // when the first of them began, on the monotonic clock, as all times here
+	last     time.Duration // when the last of them failed
+	logged   bool          // it was logged
+	loggedAt time.Duration // when it was logged last
 
 	// The call that stands for the others, and when it failed last.
-	script string
-	key    string
-	stands time.Duration
+	script  string
+	key     string
+	sampled time.Duration
 }
 
 // Failed implements wire.Watcher. The call began at began, and its caller does not want it any more if ended is true.
@@ -102,17 +102,17 @@ func (o *outages) Failed( //nolint:revive // ended is a fact, not a switch
 ) {
 	now := clock.Now().Mono()
 	why, counts := causeOf(err)
-	if !counts || ended && why == away && now-began < leastCut {
+	if !counts || ended && why == unreachable && now-began < minWait {
 		return
 	}
-	if ended && why == away {
+	if ended && why == unreachable {
 		err = errs.NoReply(now - began) // and not the end of a context that is no reader's
 	}
 	o.failed(why, script, key, began, now, err)
 }
 
 // causeOf returns why a call failed. counts is false if the log has nothing to say about it.
-func causeOf(err error) (why cause, counts bool) {
+func causeOf(err error) (why outageCause, counts bool) {
 	switch {
 	case errors.Is(err, errs.ErrClosed), errors.Is(err, wire.ErrNotSent):
 		return 0, false
@@ -123,36 +123,36 @@ func causeOf(err error) (why cause, counts bool) {
 	case wire.IsReplyError(err), errors.Is(err, wire.ErrUnreadable):
 		return refused, true
 	}
-	return away, true
+	return unreachable, true
 }
 
-func (o *outages) failed(why cause, script string, key string, began, now time.Duration, err error) {
+func (o *outages) failed(why outageCause, script string, key string, began, now time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.open.Store(true)
-	at := &o.mu.of[why]
+	at := &o.mu.byCause[why]
 	if at.calls > 0 && now-at.last > forgetAfter {
 		*at = outage{}
 	}
 	if at.calls == 0 {
 		at.since = began
 	}
-	if gone := &o.mu.of[away]; why != away && gone.calls > 0 && o.concernsLocked(away, script, key) {
-		if at.calls == 0 && !gone.said {
+	if gone := &o.mu.byCause[unreachable]; why != unreachable && gone.calls > 0 && o.concernsLocked(unreachable, script, key) {
+		if at.calls == 0 && !gone.logged {
 			at.since = gone.since // a server that comes back refuses at first: it is one wait
 		}
-		o.overLocked(away, now)
+		o.endLocked(unreachable, now)
 	}
 	at.calls++
 	at.last = now
-	if at.calls == 1 || at.script == script && at.key == key || now-at.stands > standsFor {
-		at.script, at.key, at.stands = script, key, now
+	if at.calls == 1 || at.script == script && at.key == key || now-at.sampled > sampleFor {
+		at.script, at.key, at.sampled = script, key, now
 	}
 	lapsed := why == denied && wire.Judge(err) == wire.Temporary
 	switch {
-	case !at.said && (lapsed || now-at.since >= silentFor), lapsed && now-at.logged >= sayAgain:
-		at.said, at.logged = true, now
-		o.warn(lines[why].begins, "error", err, "do", lines[why].advice, "for", (now - at.since).Round(time.Millisecond), "events", at.calls)
+	case !at.logged && (lapsed || now-at.since >= silentFor), lapsed && now-at.loggedAt >= logAgain:
+		at.logged, at.loggedAt = true, now
+		o.warn(outageMessages[why].begins, "error", err, "do", outageMessages[why].advice, "for", (now - at.since).Round(time.Millisecond), "events", at.calls)
 	}
 }
 
@@ -164,20 +164,20 @@ func (o *outages) Replied(script string, key string) {
 	now := clock.Now().Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for why := range causes {
-		if why != late && o.mu.of[why].calls > 0 && o.concernsLocked(why, script, key) {
-			o.overLocked(why, now)
+	for why := range outageCauses {
+		if why != late && o.mu.byCause[why].calls > 0 && o.concernsLocked(why, script, key) {
+			o.endLocked(why, now)
 		}
 	}
 }
 
 // concernsLocked reports whether the reply to a call shows that an outage is over.
-func (o *outages) concernsLocked(why cause, script string, key string) bool {
-	at, r := &o.mu.of[why], o.session.Runner
+func (o *outages) concernsLocked(why outageCause, script string, key string) bool {
+	at, r := &o.mu.byCause[why], o.session.Runner
 	switch {
 	case r.Clustered() && r.Slot(at.key) != r.Slot(key):
 		return false
-	case why == away:
+	case why == unreachable:
 		return true
 	case why == refused:
 		return at.script == script
@@ -185,18 +185,18 @@ func (o *outages) concernsLocked(why cause, script string, key string) bool {
 	return at.script == script && at.key == key
 }
 
-func (o *outages) overLocked(why cause, now time.Duration) {
-	if at := &o.mu.of[why]; at.said {
-		o.note(lines[why].ends, "after", (now - at.since).Round(time.Millisecond), "events", at.calls)
+func (o *outages) endLocked(why outageCause, now time.Duration) {
+	if at := &o.mu.byCause[why]; at.logged {
+		o.note(outageMessages[why].ends, "after", (now - at.since).Round(time.Millisecond), "events", at.calls)
 	}
-	o.mu.of[why] = outage{}
-	o.settleLocked()
+	o.mu.byCause[why] = outage{}
+	o.updateOpenLocked()
 }
 
-func (o *outages) settleLocked() {
-	open := o.mu.back.known
-	for why := range causes {
-		open = open || o.mu.of[why].calls > 0
+func (o *outages) updateOpenLocked() {
+	open := o.mu.clock.known
+	for why := range outageCauses {
+		open = open || o.mu.byCause[why].calls > 0
 	}
 	o.open.Store(open)
 }
@@ -215,16 +215,16 @@ func (o *outages) InTime(key string) {
 	now := clock.Now().Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if at := &o.mu.of[late]; at.calls > 0 && at.key == key {
-		o.overLocked(late, now)
+	if at := &o.mu.byCause[late]; at.calls > 0 && at.key == key {
+		o.endLocked(late, now)
 	}
 }
 
 // setBack is a server's clock that was set back. It is over when the clock shows again what it would show otherwise, or has
 // come to where it stood before.
-type setBack struct {
+type clockStep struct {
 	known  bool
-	said   bool
+	logged bool
 	slot   uint16
 	offset time.Duration // what it had before, from this host's monotonic clock
 	since  time.Duration
@@ -235,10 +235,10 @@ type setBack struct {
 func (o *outages) Moved(slot uint16, before, offset, now time.Duration) (watches bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	b := &o.mu.back
+	b := &o.mu.clock
 	switch {
 	case !b.known:
-		*b = setBack{known: true, slot: slot, offset: before, since: now}
+		*b = clockStep{known: true, slot: slot, offset: before, since: now}
 		o.open.Store(true)
 	case b.slot != slot:
 		return true
@@ -246,14 +246,14 @@ func (o *outages) Moved(slot uint16, before, offset, now time.Duration) (watches
 	b.by = max(b.by, b.offset-offset)
 	switch behind := b.offset - offset; {
 	case behind < wire.ClockMoved || now-b.since >= behind:
-		if b.said {
+		if b.logged {
 			o.note("signalbox: the server's clock shows again what it showed before it was set back", "after", now-b.since)
 		}
-		*b = setBack{}
-		o.settleLocked()
+		*b = clockStep{}
+		o.updateOpenLocked()
 		return false
-	case !b.said && now-b.since >= silentFor:
-		b.said = true
+	case !b.logged && now-b.since >= silentFor:
+		b.logged = true
 		o.warn("signalbox: the server's clock was set back; a lock whose holder has crashed stays held for longer by that",
 			"by", behind.Round(time.Millisecond), "do", "ForceUnlock, or the command signalbox break, frees such a lock")
 	}
@@ -262,9 +262,9 @@ func (o *outages) Moved(slot uint16, before, offset, now time.Duration) (watches
 
 // warn writes a line that holds up no call and no renewal. note does the same.
 func (o *outages) warn(message string, attributes ...any) {
-	o.session.say((*slog.Logger).Warn, message, attributes...)
+	o.session.log((*slog.Logger).Warn, message, attributes...)
 }
 
 func (o *outages) note(message string, attributes ...any) {
-	o.session.say((*slog.Logger).Info, message, attributes...)
+	o.session.log((*slog.Logger).Info, message, attributes...)
 }

@@ -59,7 +59,7 @@ type Patience struct {
 }
 
 // What is late by no more than lateAtMost is not late: a busy machine is.
-const lateAtMost, graceAtMost = 50 * time.Millisecond, time.Second
+const maxLateness, maxGrace = 50 * time.Millisecond, time.Second
 
 func newPatience(s *Session) *Patience {
 	p := &Patience{session: s, done: make(chan struct{})}
@@ -69,7 +69,7 @@ func newPatience(s *Session) *Patience {
 
 // Patient returns a context that ends after d. End it with End.
 func (s *Session) Patient(d time.Duration) *Patience {
-	p := s.patiences.Get().(*Patience) //nolint:errcheck,forcetypeassert // nothing else is ever put
+	p := s.patiencePool.Get().(*Patience) //nolint:errcheck,forcetypeassert // nothing else is ever put
 	p.limit = d
 	p.wait(clock.Now(), d)
 	return p
@@ -90,7 +90,7 @@ func (p *Patience) wait(now clock.Instant, d time.Duration) {
 // about to, is not used again.
 func (p *Patience) End() {
 	if p.session.Timers.Cancel(&p.entry) {
-		p.session.patiences.Put(p)
+		p.session.patiencePool.Put(p)
 	}
 }
 
@@ -98,8 +98,8 @@ func (p *Patience) End() {
 func (p *Patience) Fire() {
 	now := clock.Now()
 	switch late := now.Mono() - p.due; {
-	case late > lateAtMost:
-		p.wait(now, min(late, graceAtMost))
+	case late > maxLateness:
+		p.wait(now, min(late, maxGrace))
 		return
 	case late < 0: // the timers count the time in which the host was suspended
 		p.wait(now, -late)

@@ -39,34 +39,34 @@ type Session struct {
 	// Defaults are what locks of each kind share that have no options of their own. Never written to after New.
 	Defaults map[Kind]*Resolved
 
-	client  rueidis.Client
-	owned   bool // Close closes the client
-	bad     error
-	id      string
-	grants  string        // see Grants
-	serial  atomic.Uint64 // attempts so far
-	closing atomic.Bool   // set under mu; no work is begun after it
-	evicted atomic.Bool   // set before Close evicts; a hold that begins after that evicts itself
-	closed  chan struct{} // closed when Close is done
-	left    atomic.Int64  // holds that Close ended
-	warned  atomic.Bool   // of keys that may be evicted
+	client           rueidis.Client
+	owned            bool // Close closes the client
+	err              error
+	id               string
+	grantsChannel    string        // see Grants
+	serial           atomic.Uint64 // attempts so far
+	closing          atomic.Bool   // set under mu; no work is begun after it
+	evicted          atomic.Bool   // set before Close evicts; a hold that begins after that evicts itself
+	closed           chan struct{} // closed when Close is done
+	leftHolds        atomic.Int64  // holds that Close ended
+	warnedOfEviction atomic.Bool   // of keys that may be evicted
 
-	differed atomic.Bool // the log says that connections lead to different servers
+	serversDiffer atomic.Bool // the log says that connections lead to different servers
 
-	handshakes handshakes
-	sleeper    sleeper
-	patiences  sync.Pool // of *Patience
+	handshakes    handshakes
+	sleepRecovery sleepRecovery
+	patiencePool  sync.Pool // of *Patience
 
 	mu struct {
 		sync.Mutex
-		parts   map[string]KindRegistry
-		busy    int           // calls that want a lock, and holds
-		drained chan struct{} // closed once closing and not busy; nil before Close
+		registries map[string]KindRegistry
+		busy       int           // calls that want a lock, and holds
+		drained    chan struct{} // closed once closing and not busy; nil before Close
 
-		attention attention
+		forceListening listenState
 	}
-	ear   ear
-	lines writer
+	forceListener forceListener
+	logWriter     logWriter
 }
 
 // Part is what one kind of lock keeps in a session, beside what all of them share.
@@ -87,55 +87,55 @@ type KindRegistry interface {
 func RegistryOf[P KindRegistry](s *Session, kind string, create func() P) P {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.mu.parts[kind]
+	p := s.mu.registries[kind]
 	if p == nil {
-		if s.mu.parts == nil {
-			s.mu.parts = make(map[string]KindRegistry)
+		if s.mu.registries == nil {
+			s.mu.registries = make(map[string]KindRegistry)
 		}
 		p = create()
-		s.mu.parts[kind] = p
-		s.nameLocked(p)
+		s.mu.registries[kind] = p
+		s.addAliasLocked(p)
 	}
 	return p.(P) //nolint:errcheck,forcetypeassert // a kind has one create
 }
 
 // allParts returns every part. One that is made later finds the session closing.
-func (s *Session) registries() []KindRegistry {
+func (s *Session) allRegistries() []KindRegistry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.mu.parts))
+	return slices.Collect(maps.Values(s.mu.registries))
 }
 
 // New returns a Session on client. It sends nothing and starts nothing.
 func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s := &Session{
 		client: client, owned: owned, Settings: set, UnlockPatience: UnlockPatience, closed: make(chan struct{}),
-		bad: errs.Join(set.Err, set.Lock.Err),
+		err: errs.Join(set.Err, set.Lock.Err),
 	}
 	if client == nil {
-		s.bad = errs.Join(s.bad, fmt.Errorf("%w: the client is nil", errs.ErrBadOption))
+		s.err = errs.Join(s.err, fmt.Errorf("%w: the client is nil", errs.ErrBadOption))
 	}
 	id, err := newID()
 	if err != nil {
-		s.bad = errs.Join(s.bad, err)
+		s.err = errs.Join(s.err, err)
 	}
 	s.id = id
-	s.grants = names.Grants(set.Prefix)
-	s.patiences.New = func() any { return newPatience(s) }
+	s.grantsChannel = names.Grants(set.Prefix)
+	s.patiencePool.New = func() any { return newPatience(s) }
 	s.Logs.init(s)
 	if set.Observer != nil {
 		s.Settings.Observer = set.Observer.With(s.panicked)
 	}
-	s.ear.session = s
-	s.ear.entry.Init(&s.ear)
-	s.mu.attention.deaf, s.mu.attention.names = set.Polling, []string{id}
-	if s.bad != nil {
+	s.forceListener.session = s
+	s.forceListener.entry.Init(&s.forceListener)
+	s.mu.forceListening.never, s.mu.forceListening.channelEnds = set.Polling, []string{id}
+	if s.err != nil {
 		return s
 	}
 	s.Defaults = ResolveAll(set.Lock)
 	s.handshakes.init()
 	s.Timers = timers.New()
-	s.sleeper.init(s)
+	s.sleepRecovery.init(s)
 	s.Runner = wire.NewRunner(client)
 	s.Runner.SetProbePrefix(set.Prefix)
 	s.Clock = wire.NewServerClock(s.Runner)
@@ -161,10 +161,10 @@ func (s *Session) Valid() error {
 	switch {
 	case s == nil:
 		return fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
-	case s.bad == nil && s.Timers == nil:
+	case s.err == nil && s.Timers == nil:
 		return fmt.Errorf("%w: the session was made by neither Dial nor NewSession", errs.ErrBadOption)
 	}
-	return s.bad
+	return s.err
 }
 
 // Ready returns why nothing can be asked of the session, or nil.

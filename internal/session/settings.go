@@ -105,7 +105,7 @@ type LockSettings struct {
 	// Part is the kind whose part the lock is, as of an election, or "".
 	ParentKind Kind
 	// Given are the options that the lock was given.
-	Given Option
+	Given OptionID
 	// Err is the first bad option.
 	Err error
 }

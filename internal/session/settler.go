@@ -67,8 +67,8 @@ type Undoer struct {
 
 	mu struct {
 		sync.Mutex
-		open    map[*Undo]struct{}
-		settled chan struct{} // closed when open is empty; nil unless Close waits
+		open map[*Undo]struct{}
+		done chan struct{} // closed when open is empty; nil unless Close waits
 	}
 }
 
@@ -149,9 +149,9 @@ func (s *Undoer) finish(t *Undo, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.open, t)
-	if len(s.mu.open) == 0 && s.mu.settled != nil {
-		close(s.mu.settled)
-		s.mu.settled = nil
+	if len(s.mu.open) == 0 && s.mu.done != nil {
+		close(s.mu.done)
+		s.mu.done = nil
 	}
 }
 
@@ -163,7 +163,7 @@ func (s *Undoer) Close(ctx context.Context) {
 	if len(s.mu.open) == 0 {
 		close(settled)
 	} else {
-		s.mu.settled = settled
+		s.mu.done = settled
 	}
 	s.mu.Unlock()
 	select {

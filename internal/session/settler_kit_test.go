@@ -18,7 +18,7 @@ import (
 )
 
 // newSettler returns a Settler at a server, or at a proxy before one. It is closed when the test ends.
-func newSettler(tb testing.TB, at redistest.Dialer) *session.Undoer {
+func newUndoer(tb testing.TB, at redistest.Dialer) *session.Undoer {
 	tb.Helper()
 	t := timers.New()
 	s := session.NewUndoer(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
@@ -31,7 +31,7 @@ func newSettler(tb testing.TB, at redistest.Dialer) *session.Undoer {
 }
 
 // asking returns a settlement that asks the server for its time, and counts the replies.
-func asking(answers *atomic.Int64, until time.Duration, again ...time.Duration) *session.Undo {
+func countingUndo(answers *atomic.Int64, until time.Duration, again ...time.Duration) *session.Undo {
 	return &session.Undo{
 		Call:  wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}},
 		Until: clock.Now().Add(until),

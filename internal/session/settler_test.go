@@ -18,9 +18,9 @@ import (
 // P5: a call of unknown outcome is asked for as often as the replies say, and no more.
 func TestSettlementIsRepeatedUntilSettled(t *testing.T) {
 	t.Parallel()
-	s := newSettler(t, redistest.Start(t))
+	s := newUndoer(t, redistest.Start(t))
 	var answers, over atomic.Int64
-	settlement := asking(&answers, time.Hour, time.Millisecond, 20*time.Millisecond)
+	settlement := countingUndo(&answers, time.Hour, time.Millisecond, 20*time.Millisecond)
 	settlement.OnDone = func(error) { over.Add(1) }
 	s.Start(settlement)
 	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
@@ -33,10 +33,10 @@ func TestSettlementSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s := newSettler(t, proxy)
+	s := newUndoer(t, proxy)
 	cut := proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
 	var answers atomic.Int64
-	s.Start(asking(&answers, time.Hour))
+	s.Start(countingUndo(&answers, time.Hour))
 	redistest.Receive(t, "a try that fails", cut.Fired())
 	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
 	require.Equal(t, int64(1), answers.Load())
@@ -47,9 +47,9 @@ func TestSettlementSurvivesRefusals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "ACL", "SETUSER", "default", "-time")
-	s := newSettler(t, server)
+	s := newUndoer(t, server)
 	var answers atomic.Int64
-	s.Start(asking(&answers, time.Hour))
+	s.Start(countingUndo(&answers, time.Hour))
 	redistest.Await(t, "a few tries", func() bool { return server.CommandStats()["evalsha"].Calls >= 3 })
 	require.Zero(t, answers.Load())
 	server.MustDo(t, "ACL", "SETUSER", "default", "+time")
@@ -62,11 +62,11 @@ func TestSettlementIsGivenUpWhenTheKeyExpires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s := newSettler(t, proxy)
+	s := newUndoer(t, proxy)
 	proxy.Refuse()
 	proxy.CutAll()
 	var answers, over atomic.Int64
-	settlement := asking(&answers, 50*time.Millisecond)
+	settlement := countingUndo(&answers, 50*time.Millisecond)
 	settlement.OnDone = func(error) { over.Add(1) }
 	s.Start(settlement)
 	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
@@ -77,9 +77,9 @@ func TestSettlementIsGivenUpWhenTheKeyExpires(t *testing.T) {
 // P4: a reply may say that it is worth continuing for longer.
 func TestReplyMayExtendASettlement(t *testing.T) {
 	t.Parallel()
-	s := newSettler(t, redistest.Start(t))
+	s := newUndoer(t, redistest.Start(t))
 	var answers atomic.Int64
-	settlement := asking(&answers, 0)
+	settlement := countingUndo(&answers, 0)
 	settlement.OnReply = func(wire.Reply) time.Duration {
 		if answers.Add(1) == 3 {
 			return 0
@@ -95,10 +95,10 @@ func TestReplyMayExtendASettlement(t *testing.T) {
 // P4: Close waits until everything is settled.
 func TestCloseWaitsForSettlements(t *testing.T) {
 	t.Parallel()
-	s := newSettler(t, redistest.Start(t))
+	s := newUndoer(t, redistest.Start(t))
 	var answers atomic.Int64
 	for range 300 { // more than one pipeline
-		s.Start(asking(&answers, time.Hour))
+		s.Start(countingUndo(&answers, time.Hour))
 	}
 	s.Close(t.Context())
 	require.Zero(t, s.Pending())
@@ -109,12 +109,12 @@ func TestCloseWaitsForSettlements(t *testing.T) {
 func TestCloseGivesSettlementsUpIfTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSettler(t, server)
+	s := newUndoer(t, server)
 	var answers atomic.Int64
-	s.Start(asking(&answers, time.Hour))
+	s.Start(countingUndo(&answers, time.Hour))
 	redistest.Await(t, "a connection", func() bool { return s.Pending() == 0 })
 	server.Freeze()
-	s.Start(asking(&answers, time.Hour))
+	s.Start(countingUndo(&answers, time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	s.Close(ctx)

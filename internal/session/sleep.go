@@ -16,13 +16,13 @@ const longSleep = time.Second
 // sleeper does what a session has to do after its host was suspended, beside what the timers do by themselves: leases
 // that are over end, and those that are due are renewed. A wall clock that was set forward seems the same, and costs
 // the idle connections.
-type sleeper struct {
+type sleepRecovery struct {
 	session *Session
 	entry   timers.Timer // closes the connections that stay silent
 	silent  *timers.Collector[struct{}]
 }
 
-func (s *sleeper) init(of *Session) {
+func (s *sleepRecovery) init(of *Session) {
 	s.session = of
 	s.entry.Init(s)
 	s.silent = timers.NewCollector(of.Timers, func([]struct{}) { wire.CloseSilentConnections() })
@@ -30,7 +30,7 @@ func (s *sleeper) init(of *Session) {
 }
 
 // slept is called on the goroutine of the timers.
-func (s *sleeper) slept(sleep timers.Suspension) {
+func (s *sleepRecovery) slept(sleep timers.Suspension) {
 	if sleep.Lasted < longSleep {
 		return
 	}
@@ -40,4 +40,4 @@ func (s *sleeper) slept(sleep timers.Suspension) {
 }
 
 // Fire implements timers.Event. Closing a connection may block, and has a goroutine of its own.
-func (s *sleeper) Fire() { s.silent.Put(struct{}{}) }
+func (s *sleepRecovery) Fire() { s.silent.Put(struct{}{}) }

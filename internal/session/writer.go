@@ -10,7 +10,7 @@ import (
 // writer writes lines of the log, one after the other, on a goroutine that runs while there are some. The handler of a logger
 // is the program's own code: one that blocks holds up nothing but later lines, and Close no longer than its context; one that
 // calls the session waits for nothing that waits for it; and a panic in it loses its line, not the program.
-type writer struct {
+type logWriter struct {
 	mu struct {
 		sync.Mutex
 		waiting []func()
@@ -19,7 +19,7 @@ type writer struct {
 }
 
 // add lets write be called after the lines before it.
-func (l *writer) add(write func()) {
+func (l *logWriter) add(write func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.waiting = append(l.mu.waiting, write)
@@ -29,7 +29,7 @@ func (l *writer) add(write func()) {
 	}
 }
 
-func (l *writer) writeAll() {
+func (l *logWriter) writeAll() {
 	for {
 		l.mu.Lock()
 		if len(l.mu.waiting) == 0 {
@@ -41,18 +41,18 @@ func (l *writer) writeAll() {
 		write := l.mu.waiting[0]
 		l.mu.waiting = l.mu.waiting[1:]
 		l.mu.Unlock()
-		attempt(write)
+		recovered(write)
 	}
 }
 
 // attempt calls write, and ends a panic in it.
-func attempt(write func()) {
+func recovered(write func()) {
 	defer func() { _ = recover() }()
 	write()
 }
 
 // await blocks until the lines that were added are written, or until ctx ends.
-func (l *writer) await(ctx context.Context) {
+func (l *logWriter) await(ctx context.Context) {
 	l.mu.Lock()
 	written := l.mu.written
 	l.mu.Unlock()
