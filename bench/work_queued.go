@@ -61,7 +61,7 @@ func (b *bench) handOffsWithQueue(n int) (ops int, each float64, err error) {
 		l := processes[i%2].locker(ctx, "queued")
 		running.Go(func() { queueAgainAndAgain(ctx, l, passed) })
 	}
-	if err := b.awaitTickets("sb:{queued}:line", n); err != nil {
+	if err := b.awaitTickets("sb:{queued}:queue", n); err != nil {
 		return 0, 0, err
 	}
 	before := b.server.CommandStats()

@@ -165,7 +165,7 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	proxy.SetMatch(locktest.RunsScript(scripts.RedissonLatchLook))
+	proxy.SetMatch(locktest.RunsScript(scripts.RedissonLatchRead))
 	var passes, passed, known, asks atomic.Bool
 	passes.Store(true)
 	proxy.OnRequest(func(_ int, request []string) {

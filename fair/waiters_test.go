@@ -62,7 +62,7 @@ func TestALongQueueIsListedInPages(t *testing.T) {
 	}
 	for _, n := range []int{99, 100, 101, 250} {
 		server.MustDo(t, "EVAL", `redis.call('DEL', KEYS[1])
-for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 1780000000000000 + i, string.format('%022d%019df', i, i)) end`, 1, "sb:{a}:line", n)
+for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 1780000000000000 + i, string.format('%022d%019df', i, i)) end`, 1, "sb:{a}:queue", n)
 		told := 0
 		sent := server.SentBy(func() {
 			for w, err := range mu.Waiters(t.Context()) {
@@ -79,7 +79,7 @@ for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 1780000000000000 + i, string.f
 			break // it is not asked for the rest
 		}
 	}
-	server.MustDo(t, "DEL", "sb:{a}:line")
+	server.MustDo(t, "DEL", "sb:{a}:queue")
 }
 
 // Tickets of another kind are passed over, however many of them are in a page.
@@ -89,7 +89,7 @@ func TestTicketsOfAnotherKindEndNoPage(t *testing.T) {
 	server.MustDo(t, "EVAL", `for i = 1, 250 do
 local ticket = string.format('%022d%019d', i, i)
 if i % 125 == 0 then ticket = ticket .. 'f' end
-redis.call('ZADD', KEYS[1], 1780000000000000 + i, ticket) end`, 1, "sb:{a}:line")
+redis.call('ZADD', KEYS[1], 1780000000000000 + i, ticket) end`, 1, "sb:{a}:queue")
 	var arrivals []int64
 	for w, err := range fair.New(locktest.SteadySession(t, server), "a").Waiters(t.Context()) {
 		require.NoError(t, err)
@@ -101,7 +101,7 @@ redis.call('ZADD', KEYS[1], 1780000000000000 + i, ticket) end`, 1, "sb:{a}:line"
 func TestAnErrorEndsTheWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	server.MustDo(t, "SET", "sb:{a}:line", "x")
+	server.MustDo(t, "SET", "sb:{a}:queue", "x")
 	n := 0
 	for w, err := range fair.New(locktest.SteadySession(t, server), "a").Waiters(t.Context()) {
 		require.ErrorIs(t, err, signalbox.ErrWrongKind)

@@ -58,9 +58,9 @@ func TestReleasedMembersAreHandedOverToTheirWaiters(t *testing.T) {
 	}
 	sent := make(chan string, 100)
 	proxy.OnRequest(func(_ int, request []string) { sent <- locktest.CommandName(request) })
-	proxy.SetMatch(locktest.RunsScript(scripts.LockScatter, scripts.LockLeave, scripts.LockRequeue, scripts.LockEnter, scripts.LockGather))
+	proxy.SetMatch(locktest.RunsScript(scripts.LockReleaseMany, scripts.LockLeave, scripts.LockRequeue, scripts.LockEnter, scripts.LockAcquireMany))
 	require.NoError(t, lease.Unlock())
-	for _, script := range []string{"lock/scatter", "lock/leave", "lock/leave"} {
+	for _, script := range []string{"lock/release-many", "lock/leave", "lock/leave"} {
 		require.Equal(t, script, redistest.Receive(t, "a request", sent))
 	}
 	for _, w := range waiting {

@@ -29,7 +29,7 @@ func foreign() error { return fmt.Errorf("%w: the key is not an outcome's", errs
 // look asks for the outcome until the server replies, or ctx ends.
 func (o *Once) look(ctx context.Context) (at found, err error) {
 	err = o.insist(ctx, func() error {
-		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceLook, Keys: []string{o.outcome}})
+		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceRead, Keys: []string{o.outcome}})
 		switch {
 		case err != nil:
 			return err

@@ -187,7 +187,7 @@ func (c *contention) hear(ctx context.Context) error {
 		if c.waits[i] == nil {
 			m := c.lock.members[i]
 			c.waits[i] = m.Dispatch.Wait(dispatch.Target{
-				Channel: c.lock.base.Names.Unlocked, Key: c.lock.keys[0], Poll: scripts.RedlockLook, WaiterID: m.ID(),
+				Channel: c.lock.base.Names.Unlocked, Key: c.lock.keys[0], Poll: scripts.RedlockPoll, WaiterID: m.ID(),
 			})
 		}
 		c.waits[i].FoundHeld(v.left)

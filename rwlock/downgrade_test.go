@@ -56,7 +56,7 @@ func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
 		readers = append(readers, w.queue(t.Context(), mus[1], read, 3), follow(t.Context(), t, mus[1], 2))
 		readers = append(readers, w.queue(t.Context(), mus[2], read, 4))
 		w.awaitChannels("grants", 4)
-		proxy.SetMatch(locktest.RunsScript(scripts.RWLockLook))
+		proxy.SetMatch(locktest.RunsScript(scripts.RWLockPoll))
 		before := proxy.Requests()
 		require.NoError(t, mus[0].Downgrade(t.Context(), lease))
 		var leases []signalbox.Lease

@@ -101,7 +101,7 @@ func TestReadersEnterWhenTheWaitingWriterGivesUp(t *testing.T) {
 	w := ownFixture(t)
 	proxy := w.proxy()
 	holder, writer, mu := w.lock(), w.lock(), w.lockAt(proxy)
-	proxy.SetMatch(locktest.RunsScript(scripts.RWLockLook))
+	proxy.SetMatch(locktest.RunsScript(scripts.RWLockPoll))
 	reader := must(t, holder, read)
 	redistest.Await(t, "a shared hold that a message announced, and no poll", func() bool {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -24,9 +24,9 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 	proxy := w.proxy()
 	mu := rwlock.New(w.patient(proxy), w.name)
 	require.NoError(t, must(t, mu, read).Unlock())
-	for _, asks := range []*scripts.Script{scripts.RWLockEnter, scripts.RWLockDoor} {
+	for _, asks := range []*scripts.Script{scripts.RWLockEnter, scripts.RWLockMayShare} {
 		var before signalbox.Lease
-		if asks == scripts.RWLockDoor {
+		if asks == scripts.RWLockMayShare {
 			before = must(t, mu, read)
 			require.NoError(t, must(t, mu, read).Unlock())
 			aged()
@@ -63,7 +63,7 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 		}
 		require.Len(t, w.holds(), 1)
 		require.NoError(t, lease.Unlock())
-		if asks == scripts.RWLockDoor {
+		if asks == scripts.RWLockMayShare {
 			require.Equal(t, lease.Token(), before.Token())
 			require.NoError(t, before.Unlock())
 		}
@@ -130,7 +130,7 @@ func TestALeaderThatLeavesHandsItsTicketToTheNext(t *testing.T) {
 	proxy := w.proxy()
 	mu := w.lockAt(proxy)
 	holder := must(t, w.lock(), write)
-	proxy.SetMatch(locktest.RunsScript(scripts.RWLockLook))
+	proxy.SetMatch(locktest.RunsScript(scripts.RWLockPoll))
 	ticket := func() any { return w.server.MustDo(t, "ZRANGE", locktest.Keys(w.name).Readers(), 0, -1, "WITHSCORES") }
 	var leave []context.CancelFunc
 	var waiting []<-chan result

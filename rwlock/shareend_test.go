@@ -108,7 +108,7 @@ func TestALostShareRequestKeepsNoReaderOut(t *testing.T) {
 				mu := w.lockAt(proxy)
 				old := must(t, mu, read)
 				aged()
-				proxy.SetMatch(locktest.RunsScript(scripts.RWLockDoor))
+				proxy.SetMatch(locktest.RunsScript(scripts.RWLockMayShare))
 				proxy.ResetCount()
 				fault := proxy.Arm(redistest.Fault{Kind: kind})
 				next := must(t, mu, take)

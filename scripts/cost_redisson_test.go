@@ -18,7 +18,7 @@ func redissonCosts() []costRow {
 		{script: scripts.RedissonAcquire, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with(gos, lease, later, "PUBLISH", "c", "1")},
 		{script: scripts.RedissonFence, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock", "token"), args: with(gos, lease, later, "PUBLISH", "c", "1")},
 		{script: scripts.RedissonRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, "PUBLISH", "c")},
-		{script: scripts.RedissonLook, crowd: "Batch", each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: with("")},
+		{script: scripts.RedissonPoll, crowd: "Batch", each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: with("")},
 		{script: scripts.RedissonRenew, crowd: "Batch", each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: each(gos, lease)},
 		{script: scripts.RedissonForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, "PUBLISH", "c", "t")},
 	}
@@ -71,8 +71,8 @@ func redissonRWCosts() []costRow {
 		{script: scripts.RedissonRWRelease, crowd: "Readers", base: 60, each: 6, fill: fill, keys: key, args: with(first, "PUBLISH", "c")},
 		{script: scripts.RedissonRWRenew, crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first, lease)},
 		{script: scripts.RedissonRWRenew, crowd: "Batch", each: 30, sizes: batches(), fill: fill, keys: many("lock"), args: each(first, lease)},
-		{script: scripts.RedissonRWLook, crowd: "Readers", base: 60, fill: fill, keys: key, args: with("")},
-		{script: scripts.RedissonRWDoor, crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first)},
+		{script: scripts.RedissonRWPoll, crowd: "Readers", base: 60, fill: fill, keys: key, args: with("")},
+		{script: scripts.RedissonRWMayShare, crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first)},
 		{script: scripts.RedissonRWDowngrade, crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first, "", "PUBLISH", "c")},
 		{script: scripts.RedissonRWList, crowd: "Readers", base: 400, each: 6, fill: fill, keys: key, args: with("", 0, 100)},
 		{script: scripts.RedissonRWForce, crowd: "Readers", base: 60, fill: fill, keys: key, args: with("PUBLISH", "c", "t", we+"\n"+first+"\n")},
@@ -105,7 +105,7 @@ func redissonPermitCosts() (rows []costRow) {
 	return append(rows,
 		costRow{script: scripts.RedissonLatchStart, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("latch"), args: with("", 5, "", later, "PUBLISH", "c")},
 		costRow{script: scripts.RedissonLatchCount, crowd: "Nothing", base: 40, sizes: []int{1}, fill: count, keys: on("latch"), args: with("", "", "PUBLISH", "c")},
-		costRow{script: scripts.RedissonLatchLook, crowd: "Nothing", base: 40, sizes: []int{1}, fill: count, keys: on("latch"), args: with("7", "PUBLISH", "c")},
+		costRow{script: scripts.RedissonLatchRead, crowd: "Nothing", base: 40, sizes: []int{1}, fill: count, keys: on("latch"), args: with("7", "PUBLISH", "c")},
 		costRow{script: scripts.RedissonLatchReset, crowd: "Nothing", base: 40, sizes: []int{1}, fill: count, keys: on("latch"), args: with("", "PUBLISH", "c")},
 	)
 }

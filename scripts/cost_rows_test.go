@@ -47,7 +47,7 @@ func plainCosts() []costRow {
 	return []costRow{
 		{script: scripts.SessionHello, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with()},
 		{script: scripts.SessionRewrite, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with()},
-		{script: scripts.SessionTogether, crowd: "Batch", base: 10, each: 2, sizes: batches(), fill: voted, keys: many("lock"), args: with()},
+		{script: scripts.SessionProbeSlots, crowd: "Batch", base: 10, each: 2, sizes: batches(), fill: voted, keys: many("lock"), args: with()},
 		{script: scripts.HolderDescribe, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with()},
 		{script: scripts.HolderForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, "PUBLISH", "c", "t", keepMS)},
 		{script: scripts.HolderRenew, crowd: "Batch", each: 10, sizes: batches(), fill: voted, keys: many("lock"), args: each(ours, lease)},
@@ -60,14 +60,14 @@ func plainCosts() []costRow {
 			args: with(writtenFor(ours), lease, later, "", greatest),
 		},
 		{script: scripts.RedlockRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, digits(noon), "PUBLISH", "c", keepMS)},
-		{script: scripts.RedlockLook, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: voted, keys: many("lock"), args: with(they)},
+		{script: scripts.RedlockPoll, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: voted, keys: many("lock"), args: with(they)},
 		{script: scripts.RedlockFence, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock", "fence"), args: with(ours, digits(noon))},
 	}
 }
 
 // rwCosts are those of a read-write lock.
 func rwCosts() (rows []costRow) {
-	keys := on("lock", "writers", "readers", "rwlives")
+	keys := on("lock", "writers", "readers", "rwheartbeats")
 	fills := map[string]func(m *measured, n int){
 		"Readers":      readers(alive),
 		"EndedReaders": readers(died),
@@ -75,7 +75,7 @@ func rwCosts() (rows []costRow) {
 	for crowd, said := range crowds() {
 		for _, line := range []string{"writers", "readers"} {
 			fills[crowd+line] = func(m *measured, n int) {
-				m.queueOf(n, line, "rwlives", "", said)
+				m.queueOf(n, line, "rwheartbeats", "", said)
 				m.server.MustDo(m, "ZADD", m.key, -noon+hour, "sb1w", 1, "phase", alive, ours+label)
 				m.server.MustDo(m, "PEXPIRE", m.key, 60_000)
 			}
@@ -87,7 +87,7 @@ func rwCosts() (rows []costRow) {
 			costRow{script: scripts.RWLockEnter, crowd: crowd + "Read", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), reads)...)},
 			costRow{script: scripts.RWLockEnter, crowd: crowd + "Write", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), writes)...)},
 			costRow{
-				script: scripts.RWLockLook, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				script: scripts.RWLockPoll, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
 				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs), keepMS),
 			},
 			costRow{script: scripts.RWLockLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g", keepMS)},
@@ -96,7 +96,7 @@ func rwCosts() (rows []costRow) {
 				script: scripts.RWLockForce, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
 				args: with("PUBLISH", "g", "t", we+"\n"+ours+label+"\n", keepMS),
 			},
-			costRow{script: scripts.RWLockDoor, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours + label)},
+			costRow{script: scripts.RWLockMayShare, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours + label)},
 		)
 	}
 	return rows
@@ -105,7 +105,7 @@ func rwCosts() (rows []costRow) {
 // permitCosts are those of a semaphore, with crowds that have permits and that wait for them.
 func permitCosts() (rows []costRow) {
 	const some, none = "0000000001", 0
-	keys := on("permits", "permits:line", "permits:lives")
+	keys := on("permits", "permits:queue", "permits:heartbeats")
 	holds := func(until int64) func(m *measured, n int) {
 		return func(m *measured, n int) {
 			m.heldBy(n, "permits", some, until, "sb1s", n+4, "used", n+5, "capacity", alive, ours+"0000000004"+label)
@@ -113,7 +113,7 @@ func permitCosts() (rows []costRow) {
 	}
 	waits := func(said string) func(m *measured, n int) {
 		return func(m *measured, n int) {
-			m.queueOf(n, "permits:line", "permits:lives", some, said)
+			m.queueOf(n, "permits:queue", "permits:heartbeats", some, said)
 			m.server.MustDo(m, "ZADD", m.name+"permits", -noon+hour, "sb1s", 4, "used", 2*n, "capacity", alive, ours+"0000000004"+label)
 			m.server.MustDo(m, "PEXPIRE", m.name+"permits", 60_000)
 		}
@@ -128,7 +128,7 @@ func permitCosts() (rows []costRow) {
 		rows = append(rows,
 			costRow{script: scripts.SemaphoreEnter, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(enter...)},
 			costRow{
-				script: scripts.SemaphoreLook, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				script: scripts.SemaphorePoll, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
 				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs)+"0000000002", keepMS),
 			},
 			costRow{script: scripts.SemaphoreLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(name, we, "PUBLISH", "g", keepMS)},
@@ -161,7 +161,7 @@ func latchCosts() []costRow {
 	return []costRow{
 		{script: scripts.CountdownStart, crowd: "Ids", base: 60, fill: ended, keys: key, args: with(nonceB, "00000001", kept, later, "")},
 		{script: scripts.CountdownCount, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(digits(noon), "new", "PUBLISH", "c")},
-		{script: scripts.CountdownLook, crowd: "Ids", base: 60, fill: fill, keys: key, args: with()},
+		{script: scripts.CountdownRead, crowd: "Ids", base: 60, fill: fill, keys: key, args: with()},
 		{script: scripts.CountdownReset, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(nonceA, "PUBLISH", "c")},
 	}
 }
@@ -169,7 +169,7 @@ func latchCosts() []costRow {
 // electionCosts are those of an election beside a crowd of candidates.
 func electionCosts() []costRow {
 	fill := func(m *measured, n int) {
-		m.queue(n, "line", "lives", fairMode, alive)
+		m.queue(n, "queue", "heartbeats", fairMode, alive)
 		m.set(lockSays(ours+fairMode, noon, "q"), time.Minute)
 		m.server.MustDo(m, "SET", m.name+"leader", "sb1e"+ours+digits(1)+"x")
 	}
@@ -183,7 +183,7 @@ func electionCosts() []costRow {
 // onceCosts are those of an outcome, beside a crowd that waits for its lock.
 func onceCosts() []costRow {
 	fill := func(m *measured, n int) {
-		m.queue(n, "line", "lives", "r", alive)
+		m.queue(n, "queue", "heartbeats", "r", alive)
 		m.set(lockSays(ours+"f", noon, "q"), time.Minute)
 	}
 	stored := func(m *measured, n int) {
@@ -192,7 +192,7 @@ func onceCosts() []costRow {
 	}
 	keys := on("once", "lock")
 	return []costRow{
-		{script: scripts.OnceLook, crowd: "Living", base: 20, fill: stored, keys: on("once"), args: with()},
+		{script: scripts.OnceRead, crowd: "Living", base: 20, fill: stored, keys: on("once"), args: with()},
 		{script: scripts.OnceStore, crowd: "Living", base: 20, fill: fill, keys: keys, args: with(digits(noon), keepMS, "x", "PUBLISH", "c")},
 		{script: scripts.OnceForget, crowd: "Living", base: 20, fill: stored, keys: on("once"), args: with(digits(noon))},
 	}

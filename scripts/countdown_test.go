@@ -37,7 +37,7 @@ func (p *place) reset(nonce string) []any {
 
 func (p *place) lookAtLatch() []any {
 	p.Helper()
-	return p.run(scripts.CountdownLook).([]any)
+	return p.run(scripts.CountdownRead).([]any)
 }
 
 // latchSays is what the key says of its newest round.
@@ -241,7 +241,7 @@ func TestAForeignKeyIsNoLatch(t *testing.T) {
 		"count": func(p *place) (any, error) {
 			return p.try(scripts.CountdownCount, digits(noon), "x", "PUBLISH", p.channel)
 		},
-		"look":  func(p *place) (any, error) { return p.try(scripts.CountdownLook) },
+		"look":  func(p *place) (any, error) { return p.try(scripts.CountdownRead) },
 		"reset": func(p *place) (any, error) { return p.try(scripts.CountdownReset, nonceA, "PUBLISH", p.channel) },
 	}
 	good := latchSays(noon, "c", nonceA, noon, 1)

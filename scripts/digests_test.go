@@ -81,12 +81,12 @@ func TestAllHasTheScriptsInUse(t *testing.T) {
 	all, err := scripts.All()
 	require.NoError(t, err)
 	for _, s := range []*scripts.Script{
-		scripts.SessionHello, scripts.SessionRewrite, scripts.SessionTogether, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
-		scripts.QueueBeat, scripts.LockEnter, scripts.LockPoll, scripts.LockLeave, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
-		scripts.CountdownStart, scripts.CountdownCount, scripts.CountdownLook, scripts.CountdownReset,
+		scripts.SessionHello, scripts.SessionRewrite, scripts.SessionProbeSlots, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
+		scripts.QueueHeartbeat, scripts.LockEnter, scripts.LockPoll, scripts.LockLeave, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
+		scripts.CountdownStart, scripts.CountdownCount, scripts.CountdownRead, scripts.CountdownReset,
 		scripts.ElectionPut, scripts.ElectionClear, scripts.ElectionRead,
-		scripts.OnceLook, scripts.OnceStore, scripts.OnceForget,
-		scripts.RWLockEnter, scripts.RWLockLook, scripts.RWLockLeave, scripts.RWLockForce, scripts.RWLockDowngrade, scripts.RWLockDoor,
+		scripts.OnceRead, scripts.OnceStore, scripts.OnceForget,
+		scripts.RWLockEnter, scripts.RWLockPoll, scripts.RWLockLeave, scripts.RWLockForce, scripts.RWLockDowngrade, scripts.RWLockMayShare,
 	} {
 		require.Contains(t, all, s)
 	}

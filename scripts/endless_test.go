@@ -49,7 +49,7 @@ func TestDeniedExpiryLeavesNoEndlessKey(t *testing.T) {
 		},
 		"Beats": func(p *place) (*scripts.Script, []string, []any) {
 			l := lineOf(p)
-			return scripts.QueueBeat, []string{l.lives}, []any{we, life, l.next(), label}
+			return scripts.QueueHeartbeat, []string{l.lives}, []any{we, life, l.next(), label}
 		},
 		"Reads": func(p *place) (*scripts.Script, []string, []any) {
 			l := rwlockOf(p)

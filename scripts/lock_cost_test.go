@@ -16,10 +16,10 @@ import (
 
 // lockCosts are the rows of an exclusive lock, with crowds that wait and have died.
 func lockCosts() (rows []costRow) {
-	keys := on("lock", "line", "lives")
+	keys := on("lock", "queue", "heartbeats")
 	queued := func(said, value string) func(m *measured, n int) {
 		return func(m *measured, n int) {
-			m.queueOf(n, "line", "lives", turnMode, said)
+			m.queueOf(n, "queue", "heartbeats", turnMode, said)
 			m.set(value, time.Minute)
 		}
 	}
@@ -32,7 +32,7 @@ func lockCosts() (rows []costRow) {
 	listed := func(said, value string) func(m *measured, n int) {
 		return func(m *measured, n int) {
 			queued(said, value)(m, n)
-			m.server.MustDo(m, "ZADD", m.name+"line", noon, other)
+			m.server.MustDo(m, "ZADD", m.name+"queue", noon, other)
 		}
 	}
 	for crowd, said := range crowds() {
@@ -63,22 +63,22 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 	}
 	poll := []any{they, life, beatNumber(2), label, "PUBLISH", "g", attempts.String(), keepMS}
 	foreign := func(m *measured, n int) {
-		m.queue(n, "line", "lives", "", alive) // tickets of a kind that has no mode
+		m.queue(n, "queue", "heartbeats", "", alive) // tickets of a kind that has no mode
 		m.set(lockSays(ours+turnMode, noon, "q"), time.Minute)
 	}
-	forgotten := func(m *measured, n int) { m.queue(n, "line", "lives", turnMode, noon-hour) }
+	forgotten := func(m *measured, n int) { m.queue(n, "queue", "heartbeats", turnMode, noon-hour) }
 	return []costRow{
 		{script: scripts.LockPoll, crowd: "Attempts", base: 200, each: 5, most: 1000, fill: fill, keys: keys, args: with(poll...), sizes: []int{1000}},
-		{script: scripts.QueueBeat, crowd: "Living", base: 160, fill: fill, keys: on("lives"), args: with(they, life, beatNumber(2), label)},
-		{script: scripts.QueueBeat, crowd: "Gone", base: 160, fill: forgotten, keys: on("lives"), args: with(they, life, beatNumber(2), label)},
-		{script: scripts.LockWaiters, crowd: "Living", base: 1000, fill: fill, keys: on("line", "lives"), args: with(0, 100, 42)},
+		{script: scripts.QueueHeartbeat, crowd: "Living", base: 160, fill: fill, keys: on("heartbeats"), args: with(they, life, beatNumber(2), label)},
+		{script: scripts.QueueHeartbeat, crowd: "Gone", base: 160, fill: forgotten, keys: on("heartbeats"), args: with(they, life, beatNumber(2), label)},
+		{script: scripts.LockWaiters, crowd: "Living", base: 1000, fill: fill, keys: on("queue", "heartbeats"), args: with(0, 100, 42)},
 		{
-			script: scripts.LockWait, crowd: "Batch", base: 10, each: 25, sizes: batches(),
+			script: scripts.LockHeartbeat, crowd: "Batch", base: 10, each: 25, sizes: batches(),
 			fill: func(m *measured, n int) {
 				fill(m, n)
-				m.server.MustDo(m, "HSET", m.name+"lives", they, lived(noon+1, 1))
+				m.server.MustDo(m, "HSET", m.name+"heartbeats", they, lived(noon+1, 1))
 			},
-			keys: func(m *measured, n int) []string { return slices.Repeat(m.at("lock", "line", "lives"), n) },
+			keys: func(m *measured, n int) []string { return slices.Repeat(m.at("lock", "queue", "heartbeats"), n) },
 			args: func(_ *measured, n int) []any {
 				return []any{they, life, beatNumber(2), strings.Repeat(digits(noon), n)}
 			},
@@ -88,11 +88,11 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 			args: with(ours+turnMode, we, "PUBLISH", "g", keepMS, "", "1"),
 		},
 		{
-			script: scripts.LockGather, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
+			script: scripts.LockAcquireMany, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
 			args: each(ours+turnMode, lease, later, label),
 		},
 		{
-			script: scripts.LockScatter, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
+			script: scripts.LockReleaseMany, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
 			fill: setTo(lockSays(ours+turnMode, noon, "-")), args: each(ours+turnMode, digits(noon), keepMS),
 		},
 	}
@@ -170,7 +170,7 @@ func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
 		},
 		"Wait": {
 			func(q *queued) { q.has(theirs); q.queues(ours) },
-			func(q *queued) any { return q.commands(scripts.LockWait, q.waitKeys(), q.waitArgs(we, noon)...) }, "TIME MGET EXISTS HMGET HSET",
+			func(q *queued) any { return q.commands(scripts.LockHeartbeat, q.waitKeys(), q.waitArgs(we, noon)...) }, "TIME MGET EXISTS HMGET HSET",
 		},
 		"Renew": {func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any {
 			return q.commands(scripts.HolderRenew, q.all[:1], ours+turnMode, 2*lease)

@@ -19,7 +19,7 @@ func (q *queued) gathers(keys ...string) []any {
 	for n := range keys {
 		args = append(args, nth("a", n)+turnMode, lease, digits(q.clock), label)
 	}
-	return q.ask(scripts.LockGather, keys, args...)
+	return q.ask(scripts.LockAcquireMany, keys, args...)
 }
 
 // scatters releases them.
@@ -29,7 +29,7 @@ func (q *queued) scatters(keys ...string) []any {
 	for n := range keys {
 		args = append(args, nth("a", n)+turnMode, digits(0), keepMS)
 	}
-	return q.ask(scripts.LockScatter, keys, args...)
+	return q.ask(scripts.LockReleaseMany, keys, args...)
 }
 
 func (q *queued) moreKeys(ends ...string) []string {
@@ -98,7 +98,7 @@ func TestGatherStopsAtWhatItCannotTake(t *testing.T) {
 func TestLateGatherTakesNothing(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
-	reply := q.ask(scripts.LockGather, q.all[:1], ours+turnMode, lease, digits(noon-1), label)
+	reply := q.ask(scripts.LockAcquireMany, q.all[:1], ours+turnMode, lease, digits(noon-1), label)
 	require.Equal(t, []any{[]any{int64(-1), digits(noon)}}, reply)
 	require.Empty(t, q.value())
 }
@@ -124,13 +124,13 @@ func TestGatherAndScatterWhenRefused(t *testing.T) {
 	q.server.MustDo(t, "RPUSH", keys[1], "x")
 	q.gathers(keys[:1]...)
 	args := []any{nth("a", 0) + turnMode, digits(0), keepMS, ours + turnMode, digits(0), keepMS, theirs + turnMode, "", keepMS}
-	reply := q.ask(scripts.LockScatter, keys, args...)
+	reply := q.ask(scripts.LockReleaseMany, keys, args...)
 	require.Equal(t, int64(1), reply[0])
 	require.ErrorContains(t, reply[1].(error), "WRONGTYPE")
 	require.Equal(t, int64(0), reply[2])
 
 	q.gathers(keys[:1]...)
-	require.NoError(t, q.without("set", scripts.LockScatter, keys[:1], args[:3]))
+	require.NoError(t, q.without("set", scripts.LockReleaseMany, keys[:1], args[:3]))
 	require.Empty(t, q.value(), "without its floor")
 	q.gathers(keys[:1]...)
 	q.fill()

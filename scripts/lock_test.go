@@ -189,7 +189,7 @@ func TestTokensContinueBehindTheBlockOfALostHold(t *testing.T) {
 			q.ask(q.leave, q.all, args...)
 		},
 		"Scattered": func(q *queued) {
-			require.Equal(q, []any{int64(1)}, q.ask(scripts.LockScatter, q.all[:1], theirs+turnMode, "", keepMS))
+			require.Equal(q, []any{int64(1)}, q.ask(scripts.LockReleaseMany, q.all[:1], theirs+turnMode, "", keepMS))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,15 +13,15 @@ import (
 
 func (q *queued) waitKeys() []string { return q.all }
 
-// waitArgs are those of a lock/wait that saw a hold with that stamp.
+// waitArgs are those of a lock/heartbeat that saw a hold with that stamp.
 func (q *queued) waitArgs(session string, seen int64) []any {
 	return []any{session, life, q.next(), digits(seen)}
 }
 
-// waits reports whether a lock/wait of a session that saw a hold with that stamp was its heartbeat.
+// waits reports whether a lock/heartbeat of a session that saw a hold with that stamp was its heartbeat.
 func (q *queued) waits(session string, seen int64) bool {
 	q.Helper()
-	reply := q.ask(scripts.LockWait, q.waitKeys(), q.waitArgs(session, seen)...)
+	reply := q.ask(scripts.LockHeartbeat, q.waitKeys(), q.waitArgs(session, seen)...)
 	require.Equal(q, digits(q.clock), reply[0])
 	return reply[1] == int64(1)
 }
@@ -95,7 +95,7 @@ func TestWaitIsForManyLocks(t *testing.T) {
 	}
 	b.leaves(theirs)
 	keys := append(append(a.waitKeys(), b.waitKeys()...), a.waitKeys()...)
-	reply := a.ask(scripts.LockWait, keys, we, life, beatNumber(9), strings.Repeat(digits(noon), 3))
+	reply := a.ask(scripts.LockHeartbeat, keys, we, life, beatNumber(9), strings.Repeat(digits(noon), 3))
 	require.Equal(t, []any{digits(noon), int64(1), int64(0), int64(1)}, reply)
 }
 
@@ -108,6 +108,6 @@ func TestWaitShortensNoLife(t *testing.T) {
 	late := q.waitArgs(we, q.polled())
 	q.beat(we, longestLife, q.next())
 	said := q.said(we)
-	require.Equal(t, int64(1), q.ask(scripts.LockWait, q.waitKeys(), late...)[1])
+	require.Equal(t, int64(1), q.ask(scripts.LockHeartbeat, q.waitKeys(), late...)[1])
 	require.Equal(t, said, q.said(we))
 }

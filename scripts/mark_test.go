@@ -29,7 +29,7 @@ func eachMarkedLock(t *testing.T, test func(l *markedLock)) {
 		t.Parallel()
 		p := newPermitsAt(t, 1)
 		test(&markedLock{
-			line: p.line, keys: p.keys(), enter: scripts.SemaphoreEnter, leave: scripts.SemaphoreLeave, look: scripts.SemaphoreLook,
+			line: p.line, keys: p.keys(), enter: scripts.SemaphoreEnter, leave: scripts.SemaphoreLeave, look: scripts.SemaphorePoll,
 			enterArgs: func(hold, queues, again string) []any {
 				args := p.enterArgs(wish(hold, 1), queues, p.next())
 				args[len(args)-1] = again
@@ -47,7 +47,7 @@ func eachMarkedLock(t *testing.T, test func(l *markedLock)) {
 		t.Parallel()
 		p := newRWLockAt(t)
 		test(&markedLock{
-			line: p.line, keys: p.keys(), enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, look: scripts.RWLockLook,
+			line: p.line, keys: p.keys(), enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, look: scripts.RWLockPoll,
 			enterArgs: func(hold, queues, again string) []any {
 				args := p.enterArgs(hold, writes, queues, p.next())
 				args[len(args)-1] = again

@@ -24,7 +24,7 @@ var (
 
 // releases have durations that matter for the floor alone. A release is done whatever they say.
 var releases = []string{
-	"holder/force", "lock/force", "lock/leave", "lock/scatter", "redlock/release", "rwlock/downgrade", "rwlock/force", "rwlock/leave", "semaphore/leave",
+	"holder/force", "lock/force", "lock/leave", "lock/release-many", "redlock/release", "rwlock/downgrade", "rwlock/force", "rwlock/leave", "semaphore/leave",
 }
 
 // numbersOf returns the places of a script's durations among its arguments.
@@ -127,11 +127,11 @@ func TestReleasesIgnoreBadStamps(t *testing.T) {
 		for name, run := range map[string]func(p *place) (any, error){
 			"Leave": func(p *place) (any, error) {
 				p.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
-				return p.tryKeys(scripts.LockLeave, []string{p.key, p.key + ":line", p.key + ":lives"}, ours+turnMode, we, "PUBLISH", "g", keepMS, bad, "1")
+				return p.tryKeys(scripts.LockLeave, []string{p.key, p.key + ":queue", p.key + ":heartbeats"}, ours+turnMode, we, "PUBLISH", "g", keepMS, bad, "1")
 			},
 			"Scatter": func(p *place) (any, error) {
 				p.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
-				return p.tryKeys(scripts.LockScatter, []string{p.key}, ours+turnMode, bad, keepMS)
+				return p.tryKeys(scripts.LockReleaseMany, []string{p.key}, ours+turnMode, bad, keepMS)
 			},
 			"Quorum": func(p *place) (any, error) {
 				p.set(votedFor(ours, noon, ""), time.Minute)

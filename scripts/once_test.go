@@ -21,7 +21,7 @@ func (p *place) outcome() string { return strings.TrimSuffix(p.key, "lock") + "o
 // onceLook returns what is stored.
 func (p *place) onceLook() any {
 	p.Helper()
-	reply, err := p.tryKeys(scripts.OnceLook, []string{p.outcome()})
+	reply, err := p.tryKeys(scripts.OnceRead, []string{p.outcome()})
 	require.NoError(p, err)
 	return reply
 }
@@ -112,7 +112,7 @@ func TestAForeignOutcomeIsLeftAlone(t *testing.T) {
 			keys   []string
 			args   []any
 		}{
-			{scripts.OnceLook, []string{p.outcome()}, nil},
+			{scripts.OnceRead, []string{p.outcome()}, nil},
 			{scripts.OnceStore, []string{p.outcome(), p.key}, []any{digits(noon), "1000", "x", "PUBLISH", p.channel}},
 			{scripts.OnceForget, []string{p.outcome()}, []any{digits(noon)}},
 		} {

@@ -37,7 +37,7 @@ func queuedCalls(q *queued) map[string]func() (any, error) {
 	case q.rw != nil:
 		calls["Force"] = call(scripts.RWLockForce, q.all, q.rw.forceArgs(ours, theirs)...)
 		calls["Downgrade"] = call(scripts.RWLockDowngrade, q.all, q.leaveArgs(ours)...)
-		calls["Door"] = call(scripts.RWLockDoor, q.all, q.member(ours))
+		calls["Door"] = call(scripts.RWLockMayShare, q.all, q.member(ours))
 	case q.permits != nil:
 		p, mine := q.permits, wish(ours, 1)
 		calls["Resize"] = call(scripts.SemaphoreResize, q.all, p.resizeArgs(5)...)

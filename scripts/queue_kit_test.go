@@ -41,7 +41,7 @@ func newLine(tb testing.TB) *line {
 
 func lineOf(p *place) *line {
 	name := strings.TrimSuffix(p.key, "lock")
-	return &line{place: p, tickets: name + "line", lives: name + "lives", grants: name + "grants:"}
+	return &line{place: p, tickets: name + "queue", lives: name + "heartbeats", grants: name + "grants:"}
 }
 
 func (p *line) keys() []string { return []string{p.key, p.tickets, p.lives} }
@@ -91,7 +91,7 @@ func (p *line) lookArgs(session string, holds ...string) []any {
 // beat sends a heartbeat alone.
 func (p *line) beat(session string, lw int64, number string) {
 	p.Helper()
-	require.Equal(p, []any{int64(1)}, p.ask(scripts.QueueBeat, []string{p.lives}, session, lw, number, label))
+	require.Equal(p, []any{int64(1)}, p.ask(scripts.QueueHeartbeat, []string{p.lives}, session, lw, number, label))
 }
 
 // inQueue returns the holds of the tickets, in order.

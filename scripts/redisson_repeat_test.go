@@ -66,7 +66,7 @@ var (
 		return map[string]step{
 			"acquire":  {scripts.RedissonAcquire, alone(p), []any{gos, minute, later, pub, p.channel, "1"}},
 			"release":  {scripts.RedissonRelease, alone(p), []any{gos, pub, p.channel}},
-			"look":     {scripts.RedissonLook, alone(p), []any{""}},
+			"look":     {scripts.RedissonPoll, alone(p), []any{""}},
 			"renew":    {scripts.RedissonRenew, alone(p), []any{gos, minute}},
 			"describe": {scripts.RedissonDescribe, alone(p), nil},
 			"force":    {scripts.RedissonForce, alone(p), []any{javas, pub, p.channel, "told"}},
@@ -76,7 +76,7 @@ var (
 		return map[string]step{
 			"acquire":  {scripts.SetNXAcquire, alone(p), []any{natives, minute, later, pub, p.channel, "1"}},
 			"release":  {scripts.SetNXRelease, alone(p), []any{natives, pub, p.channel}},
-			"look":     {scripts.SetNXLook, alone(p), []any{""}},
+			"look":     {scripts.SetNXPoll, alone(p), []any{""}},
 			"renew":    {scripts.SetNXRenew, alone(p), []any{natives, minute}},
 			"describe": {scripts.SetNXDescribe, alone(p), nil},
 			"force":    {scripts.SetNXForce, alone(p), []any{foreigns, pub, p.channel, "told"}},
@@ -119,8 +119,8 @@ var (
 			"acquire writes": enter(writer),
 			"release":        {scripts.RedissonRWRelease, alone(p), []any{gos, pub, p.channel}},
 			"renew":          {scripts.RedissonRWRenew, alone(p), []any{gos, minute}},
-			"look":           {scripts.RedissonRWLook, alone(p), []any{""}},
-			"door":           {scripts.RedissonRWDoor, alone(p), []any{gos}},
+			"look":           {scripts.RedissonRWPoll, alone(p), []any{""}},
+			"door":           {scripts.RedissonRWMayShare, alone(p), []any{gos}},
 			"downgrade":      {scripts.RedissonRWDowngrade, alone(p), []any{gos, "", pub, p.channel}},
 			"list":           {scripts.RedissonRWList, alone(p), []any{"", 0, 10}},
 			"force":          {scripts.RedissonRWForce, alone(p), []any{pub, p.channel, "told:", "session\n" + gos + "\n"}},
@@ -150,7 +150,7 @@ var (
 		return map[string]step{
 			"start": {scripts.RedissonLatchStart, alone(p), []any{"", 3, 0, later, pub, p.channel}},
 			"count": {scripts.RedissonLatchCount, alone(p), []any{"", "", pub, p.channel}},
-			"look":  {scripts.RedissonLatchLook, alone(p), []any{"", pub, p.channel}},
+			"look":  {scripts.RedissonLatchRead, alone(p), []any{"", pub, p.channel}},
 			"reset": {scripts.RedissonLatchReset, alone(p), []any{"", pub, p.channel}},
 		}
 	}}

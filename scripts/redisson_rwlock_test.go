@@ -158,8 +158,8 @@ func TestWhatIsNoSharedReadWriteLockIsLeftAlone(t *testing.T) {
 		require.Equal(t, wrong, l.run(scripts.RedissonRWList, "", 0, 10))
 		require.Equal(t, int64(0), l.leave(gos))
 		require.Equal(t, int64(0), l.run(scripts.RedissonRWRenew, gos, 60_000))
-		require.Equal(t, int64(0), l.run(scripts.RedissonRWDoor, gos))
-		require.Equal(t, int64(-2), l.run(scripts.RedissonRWLook, "0"), "the try tells")
+		require.Equal(t, int64(0), l.run(scripts.RedissonRWMayShare, gos))
+		require.Equal(t, int64(-2), l.run(scripts.RedissonRWPoll, "0"), "the try tells")
 		require.Equal(t, []any{int64(0), digits(noon)}, l.run(scripts.RedissonRWDowngrade, gos, "", "PUBLISH", l.channel))
 		untouched()
 	}
@@ -245,7 +245,7 @@ func TestASharedReadWriteLockIsRenewedForItsHold(t *testing.T) {
 func TestReadersOfASharedLockLook(t *testing.T) {
 	t.Parallel()
 	l := newJavaRW(t)
-	look := func() any { return l.run(scripts.RedissonRWLook, "0") }
+	look := func() any { return l.run(scripts.RedissonRWPoll, "0") }
 	require.Equal(t, int64(-2), look(), "free")
 	l.writes(javas, time.Hour)
 	require.InDelta(t, time.Hour.Milliseconds(), look(), float64(patience.Milliseconds()))
@@ -257,11 +257,11 @@ func TestReadersOfASharedLockLook(t *testing.T) {
 func TestASharedReaderSharesWhileItHasTheLock(t *testing.T) {
 	t.Parallel()
 	l := newJavaRW(t)
-	require.Equal(t, int64(0), l.run(scripts.RedissonRWDoor, gos))
+	require.Equal(t, int64(0), l.run(scripts.RedissonRWMayShare, gos))
 	l.reads(javas, 1, time.Hour)
-	require.Equal(t, int64(0), l.run(scripts.RedissonRWDoor, gos))
+	require.Equal(t, int64(0), l.run(scripts.RedissonRWMayShare, gos))
 	l.enters(gos, reader, time.Minute)
-	require.Equal(t, int64(1), l.run(scripts.RedissonRWDoor, gos))
+	require.Equal(t, int64(1), l.run(scripts.RedissonRWMayShare, gos))
 }
 
 // P5: a writer becomes a reader for the rest of its lease, and readers are notified. Sent again it is a reader.

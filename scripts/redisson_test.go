@@ -156,11 +156,11 @@ func TestTokensOfASharedLockRiseWithTheClock(t *testing.T) {
 func TestASharedLockIsLookedAt(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	require.Equal(t, int64(-2), p.run(scripts.RedissonLook, "0"), "free")
+	require.Equal(t, int64(-2), p.run(scripts.RedissonPoll, "0"), "free")
 	p.has(javas, "1", time.Hour)
-	require.InDelta(t, time.Hour.Milliseconds(), p.run(scripts.RedissonLook, "0"), float64(patience.Milliseconds()))
+	require.InDelta(t, time.Hour.Milliseconds(), p.run(scripts.RedissonPoll, "0"), float64(patience.Milliseconds()))
 	p.server.MustDo(t, "PERSIST", p.key)
-	require.Equal(t, int64(-1), p.run(scripts.RedissonLook, "0"))
+	require.Equal(t, int64(-1), p.run(scripts.RedissonPoll, "0"))
 }
 
 // P2: a renewal lengthens the life of its own hold, and makes nothing.

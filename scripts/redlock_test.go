@@ -336,7 +336,7 @@ func TestAFenceIsKeptBeyondTheHold(t *testing.T) {
 func TestALookAtAVoteLeavesAMark(t *testing.T) {
 	t.Parallel()
 	v := newVoter(t)
-	look := func() any { return v.run(scripts.RedlockLook, we) }
+	look := func() any { return v.run(scripts.RedlockPoll, we) }
 	require.Equal(t, int64(-2), look())
 	v.set(released(noon), time.Hour)
 	require.Equal(t, int64(-2), look())

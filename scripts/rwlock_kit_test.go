@@ -81,7 +81,7 @@ func (p *rwlock) leaves(hold string) []any {
 
 func (p *rwlock) looks(session string, holds ...string) []any {
 	p.Helper()
-	return p.ask(scripts.RWLockLook, p.keys(), p.lookArgs(session, holds...)...)
+	return p.ask(scripts.RWLockPoll, p.keys(), p.lookArgs(session, holds...)...)
 }
 
 func (p *rwlock) downgrades(hold string) []any {
@@ -108,7 +108,7 @@ func (p *rwlock) forces(holds ...string) any {
 // isOpen asks for the door, as a reader that has the lock.
 func (p *rwlock) isOpen(hold string) bool {
 	p.Helper()
-	reply := p.ask(scripts.RWLockDoor, p.keys(), hold+label)[0]
+	reply := p.ask(scripts.RWLockMayShare, p.keys(), hold+label)[0]
 	require.Contains(p, []any{int64(0), int64(1)}, reply)
 	return reply == int64(1)
 }

@@ -37,7 +37,7 @@ func permitsOf(p *place, capacity int) *permits {
 	name := strings.TrimSuffix(p.key, "lock")
 	p.key = name + "permits"
 	return &permits{
-		line: &line{place: p, tickets: name + "permits:line", lives: name + "permits:lives", grants: name + "grants:"}, capacity: capacity,
+		line: &line{place: p, tickets: name + "permits:queue", lives: name + "permits:heartbeats", grants: name + "grants:"}, capacity: capacity,
 	}
 }
 
@@ -74,7 +74,7 @@ func (p *permits) leaves(wish string) []any {
 
 func (p *permits) looks(session string, wishes ...string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreLook, p.keys(), p.lookArgs(session, wishes...)...)
+	return p.ask(scripts.SemaphorePoll, p.keys(), p.lookArgs(session, wishes...)...)
 }
 
 func (p *permits) resizeArgs(n int) []any {

@@ -22,7 +22,7 @@ func setnxCosts() []costRow {
 	return []costRow{
 		{script: scripts.SetNXAcquire, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with(natives, lease, later, "PUBLISH", "c", "1")},
 		{script: scripts.SetNXRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with(natives, "PUBLISH", "c")},
-		{script: scripts.SetNXLook, crowd: "Batch", each: 20, sizes: batches(), fill: held, keys: many("lock"), args: with("")},
+		{script: scripts.SetNXPoll, crowd: "Batch", each: 20, sizes: batches(), fill: held, keys: many("lock"), args: with("")},
 		{script: scripts.SetNXRenew, crowd: "Batch", each: 20, sizes: batches(), fill: held, keys: many("lock"), args: each(natives, lease)},
 		{script: scripts.SetNXDescribe, crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with()},
 		{script: scripts.SetNXForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with(natives, "PUBLISH", "c", "t")},
@@ -55,7 +55,7 @@ func TestStrangeKeysAreLeftAlone(t *testing.T) {
 	acquire := []any{natives, "1000", later, "PUBLISH", p.channel, "1"}
 	p.server.MustDo(t, "SET", p.key, "")
 	require.Equal(t, []any{int64(0), int64(-1)}, p.run(scripts.SetNXAcquire, acquire...).([]any)[:2])
-	require.Equal(t, int64(-1), p.run(scripts.SetNXLook, ""))
+	require.Equal(t, int64(-1), p.run(scripts.SetNXPoll, ""))
 	p.server.MustDo(t, "DEL", p.key)
 	p.server.MustDo(t, "HSET", p.key, "a", "b")
 	require.Equal(t, []any{int64(-2), "?"}, p.run(scripts.SetNXAcquire, acquire...))

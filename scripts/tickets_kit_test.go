@@ -41,7 +41,7 @@ func queuedOf(p *place, kind string) *queued {
 		l.suffix = wish("", 1)
 		return &queued{
 			line: l.line, kind: kind, all: l.keys(), permits: l, more: []any{1, "0"},
-			enter: scripts.SemaphoreEnter, leave: scripts.SemaphoreLeave, look: scripts.SemaphoreLook,
+			enter: scripts.SemaphoreEnter, leave: scripts.SemaphoreLeave, look: scripts.SemaphorePoll,
 		}
 	default:
 		l := rwlockOf(p)
@@ -51,7 +51,7 @@ func queuedOf(p *place, kind string) *queued {
 		}
 		return &queued{
 			line: &at, kind: kind, all: l.keys(), rw: l, more: []any{mode},
-			enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, look: scripts.RWLockLook,
+			enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, look: scripts.RWLockPoll,
 		}
 	}
 }

@@ -29,7 +29,7 @@ type vectors struct {
 		Hashed           string
 		Holder           string
 		Queue            string
-		Lives            string
+		Heartbeats       string
 		Grants           string
 		GrantsInACluster string `json:"grants_in_a_cluster"`
 		SessionChannel   string `json:"session_channel"`
@@ -112,7 +112,7 @@ func TestVectorsOfNames(t *testing.T) {
 		require.Equal(t, n.Hashed, names.Hash(name))
 		set, err := names.Make(n.Prefix, name)
 		require.NoError(t, err)
-		require.Equal(t, []string{n.Holder, n.Queue, n.Lives}, set.AppendQueueKeys(nil))
+		require.Equal(t, []string{n.Holder, n.Queue, n.Heartbeats}, set.AppendQueueKeys(nil))
 		require.Equal(t, n.Grants, names.Grants(n.Prefix)+id)
 		require.Equal(t, n.GrantsInACluster, set.Grants()+id)
 		require.Equal(t, n.SessionChannel, names.Session(n.Prefix, id))

@@ -15,7 +15,7 @@ import (
 )
 
 // The keys of the semaphore "a".
-const permitsKey, queueKey = "sb:{a}:permits", "sb:{a}:permits:line"
+const permitsKey, queueKey = "sb:{a}:permits", "sb:{a}:permits:queue"
 
 // returned is what a call of Acquire on another goroutine returns.
 type pendingAcquire = <-chan locktest.Result[signalbox.Lease]

@@ -83,7 +83,7 @@ func TestASemaphoreAndALockShareANameWithoutTouchingEachOther(t *testing.T) {
 	require.NoError(t, err)
 	waitsForPermit := queue(t.Context(), t, server, semaphore.New(other, "a", 1), 1, 1)
 	waitsForLock := locktest.LaterWith(t.Context(), fair.New(other, "a").Lock)
-	redistest.Await(t, "a ticket in the other queue", func() bool { return locktest.Count(t, server, "ZCARD", "sb:{a}:line") == 1 })
+	redistest.Await(t, "a ticket in the other queue", func() bool { return locktest.Count(t, server, "ZCARD", "sb:{a}:queue") == 1 })
 	require.NoError(t, permit.Unlock())
 	require.NoError(t, locktest.MustHave(t, waitsForPermit).Unlock())
 	require.False(t, locktest.IsClosed(waitsForLock))

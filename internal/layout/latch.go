@@ -18,7 +18,7 @@ type Latch struct {
 
 	// Nameless rounds cannot be distinguished at the server: all have the stamp 1. So a step of unknown
 	// outcome is never sent again, and a 0 on the channel does not say which round it is about. Start and
-	// Look also have the publishing command as an argument, and Look a fence, see redisson/latch-look.
+	// Look also have the publishing command as an argument, and Look a fence, see redisson/latch-read.
 	AnonymousRounds bool
 }
 
@@ -29,7 +29,7 @@ var nativeLatch = Latch{
 	EndedChannel: names.Set.Ended,
 	Start:        scripts.CountdownStart,
 	Count:        scripts.CountdownCount,
-	Poll:         scripts.CountdownLook,
+	Poll:         scripts.CountdownRead,
 	Reset:        scripts.CountdownReset,
 }
 
@@ -40,7 +40,7 @@ func redissonLatch(registry string) *Latch {
 		EndedChannel:    func(n names.Set) string { return names.RedissonLatch(n.Holder) },
 		Start:           scripts.RedissonLatchStart,
 		Count:           scripts.RedissonLatchCount,
-		Poll:            scripts.RedissonLatchLook,
+		Poll:            scripts.RedissonLatchRead,
 		Reset:           scripts.RedissonLatchReset,
 		AnonymousRounds: true,
 	}

@@ -36,11 +36,11 @@ var native = Layout{
 			},
 			Renew: scripts.HoldsRenew,
 			Queue: &QueueScripts{
-				Enter: scripts.RWLockEnter, Poll: scripts.RWLockLook, Leave: scripts.RWLockLeave, Drop: scripts.HoldsDrop,
+				Enter: scripts.RWLockEnter, Poll: scripts.RWLockPoll, Leave: scripts.RWLockLeave, Drop: scripts.HoldsDrop,
 				Labelled: true,
 			},
 		},
-		Share:     scripts.RWLockDoor,
+		Share:     scripts.RWLockMayShare,
 		Downgrade: scripts.RWLockDowngrade,
 		Force:     scripts.RWLockForce,
 		List:      scripts.HoldsList,
@@ -61,15 +61,15 @@ var nativeLock = Exclusive{
 		},
 		Renew: scripts.HolderRenew,
 		Queue: &QueueScripts{
-			Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockWait, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
+			Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
 		},
 	},
 	CompatibleKinds: "rf",
 	ModeInHold:      true,
 	Force:           scripts.LockForce,
 	Waiters:         scripts.LockWaiters,
-	AcquireMany:     scripts.LockGather,
-	ReleaseMany:     scripts.LockScatter,
+	AcquireMany:     scripts.LockAcquireMany,
+	ReleaseMany:     scripts.LockReleaseMany,
 }
 
 // Native returns the library's own layout; scripts/README.md describes it.

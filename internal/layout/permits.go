@@ -35,7 +35,7 @@ var nativeSemaphore = Semaphore{
 		},
 		Renew: scripts.HoldsRenew,
 		Queue: &QueueScripts{
-			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
+			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
 			Yield: scripts.SemaphoreYield, Labelled: true,
 		},
 	},

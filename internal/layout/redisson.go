@@ -113,7 +113,7 @@ func redissonLock(registry string) *Exclusive {
 			},
 			Renew: scripts.RedissonRenew,
 			Retry: &Retry{
-				Acquire: scripts.RedissonAcquire, Release: scripts.RedissonRelease, Poll: scripts.RedissonLook, HandsOver: true,
+				Acquire: scripts.RedissonAcquire, Release: scripts.RedissonRelease, Poll: scripts.RedissonPoll, HandsOver: true,
 			},
 		},
 		CompatibleKinds: "r",
@@ -162,10 +162,10 @@ func redissonRWLock(registry string) *RWLock {
 			Renew: scripts.RedissonRWRenew,
 			Retry: &Retry{
 				Acquire: scripts.RedissonRWAcquire, Release: scripts.RedissonRWRelease,
-				Poll: scripts.RedissonLook, PollShared: scripts.RedissonRWLook,
+				Poll: scripts.RedissonPoll, PollShared: scripts.RedissonRWPoll,
 			},
 		},
-		Share:     scripts.RedissonRWDoor,
+		Share:     scripts.RedissonRWMayShare,
 		Downgrade: scripts.RedissonRWDowngrade,
 		Force:     scripts.RedissonRWForce,
 		List:      scripts.RedissonRWList,

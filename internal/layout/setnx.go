@@ -25,7 +25,7 @@ var setnx = Layout{
 			},
 			Renew: scripts.SetNXRenew,
 			Retry: &Retry{
-				Acquire: scripts.SetNXAcquire, Release: scripts.SetNXRelease, Poll: scripts.SetNXLook,
+				Acquire: scripts.SetNXAcquire, Release: scripts.SetNXRelease, Poll: scripts.SetNXPoll,
 				HandsOver: true, Silent: true,
 			},
 		},

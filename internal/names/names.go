@@ -36,8 +36,8 @@ const (
 	holderSuffix = ":lock"
 	// permitsSuffix makes the key of a semaphore's permits.
 	permitsSuffix = ":permits"
-	// lineSuffix and livesSuffix make the keys of the queue of a reentrant or fair lock.
-	queueSuffix, heartbeatsSuffix = ":line", ":lives"
+	// queueSuffix and heartbeatsSuffix make the keys of the queue of a reentrant or fair lock.
+	queueSuffix, heartbeatsSuffix = ":queue", ":heartbeats"
 	// unlockedSuffix makes the channel of a holder key.
 	unlockedSuffix = ":unlocked"
 )
@@ -51,23 +51,24 @@ type Set struct {
 	// Unlocked is the channel on which a release is published.
 	Unlocked string
 
-	queue string // Line and Lives, one behind the other; "" if each is to be made
+	queueAndHeartbeats string // QueueKey and HeartbeatsKey, one behind the other; "" if each is to be made
 }
 
-// Line is the key of the waiters of a fair lock. Each kind has queue keys of its own, so that no
+// QueueKey is the key of the queue of a reentrant or fair lock. Each kind has queue keys of its own, so that no
 // script of another kind finds its tickets.
 func (s Set) QueueKey() string { return s.base() + queueSuffix }
 
-// Lives is the key that says until when the sessions in that queue count as living.
+// HeartbeatsKey is the key that says until when the sessions in that queue count as alive.
 func (s Set) HeartbeatsKey() string { return s.base() + heartbeatsSuffix }
 
-// Queue appends the keys of a reentrant or fair lock to to, in the order of scripts: Holder, Line and Lives.
+// QueueKeys appends the keys of a reentrant or fair lock to to, in the order of
+// scripts: Holder, QueueKey and HeartbeatsKey.
 func (s Set) AppendQueueKeys(to []string) []string {
-	if s.queue == "" {
+	if s.queueAndHeartbeats == "" {
 		return append(to, s.Holder, s.QueueKey(), s.HeartbeatsKey())
 	}
-	end := (len(s.queue)-len(queueSuffix)-len(heartbeatsSuffix))/2 + len(queueSuffix)
-	return append(to, s.Holder, s.queue[:end], s.queue[end:])
+	end := (len(s.queueAndHeartbeats)-len(queueSuffix)-len(heartbeatsSuffix))/2 + len(queueSuffix)
+	return append(to, s.Holder, s.queueAndHeartbeats[:end], s.queueAndHeartbeats[end:])
 }
 
 // Writers is the key of the waiting writers of a read-write lock.
@@ -76,9 +77,9 @@ func (s Set) Writers() string { return s.base() + ":writers" }
 // Readers is the key of the waiting readers of a read-write lock.
 func (s Set) Readers() string { return s.base() + ":readers" }
 
-// RWLives is the key that says until when the sessions of these writers and readers count as
-// living.
-func (s Set) RWHeartbeats() string { return s.base() + ":rwlives" }
+// RWHeartbeats is the key that says until when the sessions of these writers and readers count as
+// alive.
+func (s Set) RWHeartbeats() string { return s.base() + ":rwheartbeats" }
 
 // Grants is the channel on which a session is notified of its grants, without the session id at the end. It
 // is in the slot of the lock.
@@ -109,11 +110,11 @@ func (s Set) Fence() string { return s.base() + ":fence" }
 // the same name exists beside it.
 func (s Set) Permits() string { return s.base() + permitsSuffix }
 
-// PermitsLine is the key of the queue for permits.
-func (s Set) PermitsQueue() string { return s.Permits() + ":line" }
+// PermitsQueue is the key of the queue for permits.
+func (s Set) PermitsQueue() string { return s.Permits() + ":queue" }
 
-// PermitsLives is the key with the lives of the sessions in the queue for permits.
-func (s Set) PermitsHeartbeats() string { return s.Permits() + ":lives" }
+// PermitsHeartbeats is the key with the heartbeats of the sessions in the queue for permits.
+func (s Set) PermitsHeartbeats() string { return s.Permits() + ":heartbeats" }
 
 // base is what all keys and channels of a name begin with.
 func (s Set) base() string { return strings.TrimSuffix(s.Holder, holderSuffix) }
@@ -179,7 +180,7 @@ func build(prefix, tag string) Set {
 	all := prefix + "{" + tag + "}" + holderSuffix + unlockedSuffix + prefix + "{" + tag + "}" + queueSuffix + prefix + "{" + tag + "}" + heartbeatsSuffix
 	holder := len(prefix) + len(tag) + len("{}") + len(holderSuffix)
 	unlocked := holder + len(unlockedSuffix)
-	return Set{Holder: all[:holder], Unlocked: all[:unlocked], queue: all[unlocked:]}
+	return Set{Holder: all[:holder], Unlocked: all[:unlocked], queueAndHeartbeats: all[unlocked:]}
 }
 
 // Hash returns the digest of a hashed name: 160 bits, so that it needs some 2^80 tries to find two names that

@@ -47,7 +47,7 @@ func TestPlainNameIsReadableInItsKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "sb:{order/42: größer*?}:lock:unlocked", set.Unlocked)
 	require.Equal(t, []string{"sb:{order/42: größer*?}:lock", set.QueueKey(), set.HeartbeatsKey()}, set.AppendQueueKeys(nil))
-	require.Equal(t, "sb:{order/42: größer*?}:line", set.QueueKey())
+	require.Equal(t, "sb:{order/42: größer*?}:queue", set.QueueKey())
 	require.Equal(t, "sb:{order/42: größer*?}:fence", set.Fence())
 }
 

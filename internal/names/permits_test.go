@@ -15,7 +15,7 @@ func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]string)
 	for _, name := range []string{
-		"a", "a:permits", "a:permits:line", "a}:permits", "{a}", "a{", "a:lock", "a:line", ":permits", "permits:lives",
+		"a", "a:permits", "a:permits:queue", "a}:permits", "{a}", "a{", "a:lock", "a:queue", ":permits", "permits:heartbeats",
 	} {
 		set, err := names.Make(names.DefaultPrefix, name)
 		require.NoError(t, err)
@@ -30,6 +30,6 @@ func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
 	set, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(t, err)
 	require.Equal(t, "sb:{a}:permits", set.Permits())
-	require.Equal(t, "sb:{a}:permits:line", set.PermitsQueue())
-	require.Equal(t, "sb:{a}:permits:lives", set.PermitsHeartbeats())
+	require.Equal(t, "sb:{a}:permits:queue", set.PermitsQueue())
+	require.Equal(t, "sb:{a}:permits:heartbeats", set.PermitsHeartbeats())
 }

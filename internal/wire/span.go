@@ -186,7 +186,7 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 	for _, key := range keys {
 		calls = append(calls, Call{Command: "SET", Keys: []string{key}, Args: []string{"1", "PX", Milliseconds(probeTimeout)}})
 	}
-	calls = append(calls, Call{Script: scripts.SessionTogether, Keys: keys})
+	calls = append(calls, Call{Script: scripts.SessionProbeSlots, Keys: keys})
 	outcomes := r.RunMany(ctx, calls)
 	last := &outcomes[len(keys)]
 	if last.Err == nil && last.Reply.Int(0) == probeKeys {

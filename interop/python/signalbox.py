@@ -5,9 +5,9 @@
         async with session.lock("order/42", timeout=10) as hold:
             ...  # send hold.token with every write, and stop when hold.held() is False
 
-It is for one server. It leaves out clusters (SPUBLISH, one key after TRYAGAIN, queue/beat), hashed
-names, lock/wait (one heartbeat for many locks: here each attempt polls for its own), lock/requeue
-(an attempt never hands its hold to another one), and the other kinds of lock.
+It is for one server. It leaves out clusters (SPUBLISH, one key after TRYAGAIN, queue/heartbeat),
+hashed names, lock/heartbeat (one heartbeat for many locks: here each attempt polls for its own),
+lock/requeue (an attempt never hands its hold to another one), and the other kinds of lock.
 
 The folder has lock/enter.lua and so on, as go run ./scripts/print lock/enter prints them. Timeouts
 and leases are seconds, all other times microseconds. A blocked event loop blocks the renewals.
@@ -41,7 +41,7 @@ def encode(name):
 
 
 def keys_of(prefix, name):
-    return [prefix + "{" + encode(name) + "}:" + part for part in ("lock", "line", "lives")]
+    return [prefix + "{" + encode(name) + "}:" + part for part in ("lock", "queue", "heartbeats")]
 
 
 def b64(raw):

@@ -28,7 +28,7 @@ class Vectors(unittest.TestCase):
             self.assertEqual(signalbox.encode(name), v["encoded"])
             self.assertEqual("%sha256-" + hashlib.sha256(name).hexdigest()[:40], v["hashed"])
             self.assertEqual(signalbox.keys_of(v["prefix"], name),
-                             [v["holder"], v["queue"], v["lives"]])
+                             [v["holder"], v["queue"], v["heartbeats"]])
             self.assertEqual(v["prefix"] + "grants:" + session, v["grants"])
             self.assertEqual(v["prefix"] + "session:" + session, v["session_channel"])
 

@@ -9,7 +9,7 @@
 -- ARGV[4]  channel  on which waiters listen
 -- returns  {1, left}         counted, and left more open it
 --          {0, value, past}  there is nothing to count: a later round has opened, in the words of
---            countdown/look
+--            countdown/read
 --          {-2}              the key is not a latch's
 -- effects  writes KEYS[1]; publishes 0 if it opens
 -- cost     O(1): GET, INCRBY; the last one: DEL, and the message

@@ -79,7 +79,7 @@ func TestADemotedPrimaryIsLeft(t *testing.T) {
 		}
 		got <- err
 	}()
-	redistest.Await(t, "a ticket", func() bool { return len(a.old.Keys("sb:*:line")) > 0 })
+	redistest.Await(t, "a ticket", func() bool { return len(a.old.Keys("sb:*:queue")) > 0 })
 	a.failOver(t)
 	a.demote(t)
 	begun := time.Now()

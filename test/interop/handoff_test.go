@@ -27,7 +27,7 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(locktest.RunsScript(scripts.RedissonLook))
+		proxy.SetMatch(locktest.RunsScript(scripts.RedissonPoll))
 		p, other := newPeer(t, line, server), newPeer(t, line, server)
 		sides := map[string][2]side{ // as holder, as waiter: a side waits in another process than it holds in
 			"java": {javaSide{p, "holder"}, javaSide{other, "waiter"}},

@@ -82,7 +82,7 @@ func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 	})
 }
 
-// awaitFence returns when a waiter in Go has found a latch running; see scripts/redisson/latch-look.
+// awaitFence returns when a waiter in Go has found a latch running; see scripts/redisson/latch-read.
 func awaitFence(t *testing.T, told <-chan string) {
 	t.Helper()
 	for {

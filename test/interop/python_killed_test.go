@@ -43,7 +43,7 @@ func TestKilledPythonWaitersDelayNoOther(t *testing.T) {
 		waiters[i] = startPython(t, server.Addr(), folder, "hold", "a", "30")
 	}
 	redistest.AwaitFor(t, time.Minute, "Python waits", func() bool { return locktest.Tickets(t, server, "a") == len(waiters) })
-	dead := sessionsOf(t, server, "sb:{a}:line")
+	dead := sessionsOf(t, server, "sb:{a}:queue")
 	session := locktest.Session(t, server)
 	taken := locktest.Queue(locktest.Context(t), t, fair.New(session, "a").Lock)
 	redistest.Await(t, "Go waits behind them", func() bool { return locktest.Tickets(t, server, "a") == len(waiters)+1 })

@@ -74,7 +74,7 @@ func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
 	eachLine(t, func(t *testing.T, line string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(locktest.RunsScript(scripts.RedissonLook, scripts.RedissonRWLook))
+		proxy.SetMatch(locktest.RunsScript(scripts.RedissonPoll, scripts.RedissonRWPoll))
 		p, other := newPeer(t, line, server), newPeer(t, line, server)
 		from, to := halvesOf(t, p, "holder", server), halvesOf(t, other, "waiter", proxy)
 		for holder := range from {

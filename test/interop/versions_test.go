@@ -51,7 +51,7 @@ func upgrade() {
 // lockScripts are those that a client of the default lock runs.
 func lockScripts() []*scripts.Script {
 	return []*scripts.Script{
-		scripts.SessionHello, scripts.LockEnter, scripts.LockPoll, scripts.LockWait, scripts.LockLeave, scripts.LockRequeue,
+		scripts.SessionHello, scripts.LockEnter, scripts.LockPoll, scripts.LockHeartbeat, scripts.LockLeave, scripts.LockRequeue,
 		scripts.LockForce, scripts.LockWaiters, scripts.HolderRenew,
 	}
 }
@@ -152,7 +152,7 @@ func TestNewScriptsOnAServerThatHasTheOldOnes(t *testing.T) {
 		redistest.LoadScripts(t, server)
 	}
 	enter, leave := nextScript(scripts.LockEnter), nextScript(scripts.LockLeave)
-	poll, heartbeat := nextScript(scripts.LockPoll), nextScript(scripts.LockWait) // beside a hold that has not changed
+	poll, heartbeat := nextScript(scripts.LockPoll), nextScript(scripts.LockHeartbeat) // beside a hold that has not changed
 	onlyOld()
 	session, next := locktest.Session(t, server), startTaker(t, server)
 	lease := locktest.Must(t, fair.New(session, "a").Lock)

@@ -112,7 +112,7 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 			"\x00", "a\x00", "\x00a", "a\x00b", "a\nb", "\r\n", "\x7f", "*", "?", "[a]", "a*", "\xff*",
 			"\xff", "\xfe", "\xc3\x28", "a\x80", "\uFFFD", "\xef\xbf", "é", "e\u0301",
 			"sb:{a}:lock", "a:unlocked", "日本", strings.Repeat("x", 512), strings.Repeat("{", 512), strings.Repeat("\xff", 512),
-			"a:line", "a:lives", "a:grants:", "a}:line", "a:writers", "a:readers", "a:rwlives", "a}:readers", "a:permits", "a:permits:line",
+			"a:queue", "a:heartbeats", "a:grants:", "a}:queue", "a:writers", "a:readers", "a:rwheartbeats", "a}:readers", "a:permits", "a:permits:queue",
 		}
 		leases := make([]signalbox.Lease, len(all))
 		waits, rivals := make([]pendingLock, len(all)), make([]pendingLock, len(all))

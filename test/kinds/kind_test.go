@@ -57,15 +57,15 @@ func kinds() []lockKind {
 			queues: func(keys names.Set) []string { return []string{keys.QueueKey(), keys.HeartbeatsKey()} },
 		},
 		{
-			Primitive: locktest.Writer(), op: "lock", excludedBy: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, poll: scripts.RWLockLook,
+			Primitive: locktest.Writer(), op: "lock", excludedBy: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, poll: scripts.RWLockPoll,
 			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWHeartbeats()} },
 		},
 		{
-			Primitive: locktest.Reader(), op: "read lock", excludedBy: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, poll: scripts.RWLockLook,
+			Primitive: locktest.Reader(), op: "read lock", excludedBy: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, poll: scripts.RWLockPoll,
 			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWHeartbeats()} },
 		},
 		{
-			Primitive: locktest.Permit(), op: "acquire", excludedBy: locktest.Permit, enter: scripts.SemaphoreEnter, poll: scripts.SemaphoreLook,
+			Primitive: locktest.Permit(), op: "acquire", excludedBy: locktest.Permit, enter: scripts.SemaphoreEnter, poll: scripts.SemaphorePoll,
 			queues: func(keys names.Set) []string { return []string{keys.PermitsQueue(), keys.PermitsHeartbeats()} },
 		},
 		{

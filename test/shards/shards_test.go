@@ -342,7 +342,7 @@ func TestWaitersStayAliveBehindOneEndpoint(t *testing.T) {
 // P4, P5: an error that a proxy invents for a script with keys of several slots leaves no member held.
 func TestInventedErrorsLeaveNoMember(t *testing.T) {
 	t.Parallel()
-	for _, script := range []*scripts.Script{scripts.LockGather, scripts.LockScatter} {
+	for _, script := range []*scripts.Script{scripts.LockAcquireMany, scripts.LockReleaseMany} {
 		t.Run(script.Name, func(t *testing.T) {
 			t.Parallel()
 			e := routed(redistest.OneShard, 1)(t)

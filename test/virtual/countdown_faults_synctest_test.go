@@ -288,7 +288,7 @@ func TestOneMessageWakesAllWaitersWithoutAPoll(t *testing.T) {
 func TestOldReplySaysNothingOfANewRound(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *world) {
-		s, calm := w.struck(locktest.RunsScript(scripts.CountdownLook)), countdown.New(w.user().Session, "a")
+		s, calm := w.struck(locktest.RunsScript(scripts.CountdownRead)), countdown.New(w.user().Session, "a")
 		first := mustStart(w, calm, 1)
 		mine := countdown.New(s.Session, "a")
 		early := waitsFor(w, mine.RoundOf(first.ID()))

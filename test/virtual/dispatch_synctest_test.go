@@ -45,7 +45,7 @@ func dispatcherOf(client rueidis.Client) (*dispatch.Dispatcher, func()) {
 func targetOf(name string) dispatch.Target {
 	return dispatch.Target{
 		Channel: locktest.Keys(name).Unlocked, Key: locktest.Key(name),
-		Poll: scripts.RedlockLook, WaiterID: "0123456789012345678901",
+		Poll: scripts.RedlockPoll, WaiterID: "0123456789012345678901",
 	}
 }
 

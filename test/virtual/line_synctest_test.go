@@ -186,7 +186,7 @@ func TestWaitingCostsAHeartbeatASecondHoweverManyWait(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Second)
-		waits := w.counts(scripts.LockWait)
+		waits := w.counts(scripts.LockHeartbeat)
 		time.Sleep(time.Duration(minutes) * time.Minute)
 		require.Greater(t, waits.Load(), int64(minutes*60*9/10)) // the others are polls
 		require.Less(t, waits.Load(), int64(locks*minutes*60*5/4+10))
@@ -344,12 +344,12 @@ func TestALostQueueIsSoonFormedAnew(t *testing.T) {
 			})
 		}
 		time.Sleep(3 * time.Second)
-		before, err := w.redis.ZMembers("sb:{anew}:line")
+		before, err := w.redis.ZMembers("sb:{anew}:queue")
 		require.NoError(t, err)
 		require.Len(t, before, waiters)
-		w.redis.Del("sb:{anew}:line")
+		w.redis.Del("sb:{anew}:queue")
 		time.Sleep(1500 * time.Millisecond)
-		after, err := w.redis.ZMembers("sb:{anew}:line")
+		after, err := w.redis.ZMembers("sb:{anew}:queue")
 		require.NoError(t, err)
 		require.Len(t, after, waiters)
 		for _, hold := range after {

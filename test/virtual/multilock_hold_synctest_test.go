@@ -263,7 +263,7 @@ func TestMultilock_LostRelease_IsSettled(t *testing.T) {
 		}
 		all := multilock.New(members...)
 		lease := locktest.Must(w, all.Lock)
-		fault.arm(1, scripts.LockScatter)
+		fault.arm(1, scripts.LockReleaseMany)
 		err := lease.Unlock()
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 		for _, name := range names {

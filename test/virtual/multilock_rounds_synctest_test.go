@@ -33,7 +33,7 @@ func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 				theirs := locktest.Must(c, c.other(1).Lock)
 				ctx, cancel := context.WithCancelCause(c.Context())
 				defer cancel(nil)
-				c.strikes[0].arm(1, scripts.LockScatter)
+				c.strikes[0].arm(1, scripts.LockReleaseMany)
 				if !answered {
 					c.strikes[1].arm(2, scripts.LockEnter) // the first is the try
 				}
@@ -78,7 +78,7 @@ func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
 	t.Parallel()
 	crossingBubble(t, [2]redistest.FaultKind{0, redistest.SwallowRequest}, func(c *crossing) {
 		lease := locktest.Must(c, c.both().Lock)
-		c.strikes[1].arm(1, scripts.LockScatter)
+		c.strikes[1].arm(1, scripts.LockReleaseMany)
 		err := lease.Unlock()
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 		require.ErrorContains(t, err, `"b"`)

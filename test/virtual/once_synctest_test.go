@@ -266,7 +266,7 @@ func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 		struck, _, closeStruck := w.struckSession(s)
 		defer closeStruck()
 		require.True(w, doOnce(w.Context(), once.New(struck, "warm"), "", 0).ran)
-		s.arm(2, scripts.OnceLook) // behind the grant
+		s.arm(2, scripts.OnceRead) // behind the grant
 		go func() {
 			<-s.fired
 			w.redis.SetError("BUSY Redis is busy running a script")

@@ -92,7 +92,7 @@ func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity = 7, 4
 	eachKind(t, func(w *world, kind redistest.FaultKind) {
-		s := w.struck(locktest.RunsScript(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreSplit))
+		s := w.struck(locktest.RunsScript(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreSplit))
 		calm := w.user().Session
 		for at := 1; at <= steps; at++ {
 			name := fmt.Sprint(at)
@@ -124,7 +124,7 @@ func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity, uses = 12, 2, 4
 	eachKind(t, func(w *world, kind redistest.FaultKind) {
-		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphoreLook, scripts.SemaphoreLeave, scripts.SemaphoreYield))
+		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreYield))
 		calm := w.user().Session
 		var struck int
 		for at := 1; at <= steps; at += 1 + at/4 {

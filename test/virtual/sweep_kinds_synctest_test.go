@@ -83,12 +83,12 @@ func sweptSide(side locktest.Primitive, scenarios ...scenario) swept {
 }
 
 func sweptWriter() swept {
-	const enter, poll = "rwlock/enter", "rwlock/look"
+	const enter, poll = "rwlock/enter", "rwlock/poll"
 	return sweptSide(locktest.Writer(),
 		scenario{name: "LockOfAFreeLock", steps: []string{hello, enter}},
 		scenario{
 			name: "LockThatIsFoundByAPoll", held: true, after: 2, deaf: true,
-			match: locktest.RunsScript(scripts.RWLockLook), steps: []string{poll, poll, poll},
+			match: locktest.RunsScript(scripts.RWLockPoll), steps: []string{poll, poll, poll},
 		})
 }
 

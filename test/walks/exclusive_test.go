@@ -22,7 +22,7 @@ func (k *exclusiveKind) letter() string { return "l" }
 func (k *exclusiveKind) grants() string { return k.name + "grants:" }
 
 func (k *exclusiveKind) keys() []string {
-	return []string{k.name + "lock", k.name + "line", k.name + "lives"}
+	return []string{k.name + "lock", k.name + "queue", k.name + "heartbeats"}
 }
 
 // reach returns the keys that a request declares: the holder alone if the slot is being moved.
@@ -55,7 +55,7 @@ func (k *exclusiveKind) ask(v verb, a *attempt) *request {
 	case enters:
 		return k.request(v, a, acquired, scripts.LockEnter, k.reach(), k.enterArgs(a.hold, life, "1")...).gives(life)
 	case gathers:
-		return k.request(v, a, k.gathered, scripts.LockGather, k.keys()[:1], a.hold, life/1000, k.notAfter(), label).gives(life)
+		return k.request(v, a, k.gathered, scripts.LockAcquireMany, k.keys()[:1], a.hold, life/1000, k.notAfter(), label).gives(life)
 	case polls:
 		listed, args := k.pollArgs(k, a.session)
 		return k.request(v, nil, k.polled(a.session, listed), scripts.LockPoll, k.reach(), args...)
@@ -68,11 +68,11 @@ func (k *exclusiveKind) ask(v verb, a *attempt) *request {
 			k.released(used, list[0] == int64(1))
 			return outcome{}
 		}
-		return k.request(v, a, read, scripts.LockScatter, k.keys()[:1], a.hold, used, k.keep())
+		return k.request(v, a, read, scripts.LockReleaseMany, k.keys()[:1], a.hold, used, k.keep())
 	case forces:
 		return k.request(v, a, forced, scripts.LockForce, k.reach(), a.hold[:41], "PUBLISH", k.grants(), k.name+"told", k.keep())
 	case beats:
-		return k.request(v, nil, nothing, scripts.QueueBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
+		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
 	case renews:
 		if !a.ended && a.stamp != "" {
 			return k.request(v, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, life/1000).gives(life)

@@ -138,7 +138,7 @@ func (w *latchWalk) look() *request {
 		w.expect("how many are missing", list[3], int64(left))
 		return outcome{}
 	}
-	return w.request(polls, nil, read, scripts.CountdownLook, w.key())
+	return w.request(polls, nil, read, scripts.CountdownRead, w.key())
 }
 
 func (w *latchWalk) expect(what string, got, want any) {

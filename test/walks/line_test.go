@@ -46,7 +46,7 @@ type rwKind struct{ *walk }
 func (k *rwKind) letter() string { return "w" }
 
 func (k *rwKind) keys() []string {
-	return []string{k.name + "lock", k.name + "writers", k.name + "readers", k.name + "rwlives"}
+	return []string{k.name + "lock", k.name + "writers", k.name + "readers", k.name + "rwheartbeats"}
 }
 
 func (k *rwKind) verbs() []verb {
@@ -81,7 +81,7 @@ func (k *rwKind) ask(v verb, a *attempt) *request {
 		return k.request(v, a, acquired, scripts.RWLockEnter, k.keys(), append(k.enterArgs(a.hold, life, "1"), mode)...).gives(life)
 	case polls:
 		listed, args := k.pollArgs(k, a.session)
-		return k.request(v, nil, k.polled(a.session, listed), scripts.RWLockLook, k.keys(), args...)
+		return k.request(v, nil, k.polled(a.session, listed), scripts.RWLockPoll, k.keys(), args...)
 	case leaves, withdraws:
 		return k.request(v, a, k.left, scripts.RWLockLeave, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
 	case drops:
@@ -89,9 +89,9 @@ func (k *rwKind) ask(v verb, a *attempt) *request {
 	case forces:
 		return k.request(v, a, forced, scripts.RWLockForce, k.keys(), "PUBLISH", grants, k.name+"told:", a.session+"\n"+name+"\n", k.keep())
 	case beats:
-		return k.request(v, nil, nothing, scripts.QueueBeat, k.keys()[3:], a.session, waitingLife, k.beat(), label)
+		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[3:], a.session, waitingLife, k.beat(), label)
 	case shares:
-		return k.request(v, a, nothing, scripts.RWLockDoor, k.keys(), name)
+		return k.request(v, a, nothing, scripts.RWLockMayShare, k.keys(), name)
 	}
 	if a.ended || a.stamp == "" {
 		return nil

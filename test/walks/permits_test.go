@@ -18,7 +18,7 @@ type permitKind struct{ *walk }
 func (k *permitKind) letter() string { return "s" }
 
 func (k *permitKind) keys() []string {
-	return []string{k.name + "permits", k.name + "permits:line", k.name + "permits:lives"}
+	return []string{k.name + "permits", k.name + "permits:queue", k.name + "permits:heartbeats"}
 }
 
 func (k *permitKind) verbs() []verb {
@@ -50,13 +50,13 @@ func (k *permitKind) ask(v verb, a *attempt) *request {
 		return k.request(v, a, acquired, scripts.SemaphoreEnter, k.keys(), append(k.enterArgs(a.hold, life, "1"), capacity, "0")...).gives(life)
 	case polls:
 		listed, args := k.pollArgs(k, a.session)
-		return k.request(v, nil, k.polled(a.session, listed), scripts.SemaphoreLook, k.keys(), args...)
+		return k.request(v, nil, k.polled(a.session, listed), scripts.SemaphorePoll, k.keys(), args...)
 	case leaves, withdraws:
 		return k.request(v, a, k.left, scripts.SemaphoreLeave, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
 	case drops:
 		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
 	case beats:
-		return k.request(v, nil, nothing, scripts.QueueBeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
+		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
 	case resizes:
 		n := 1 + k.IntN(6)
 		return k.request(v, nil, k.sized(n), scripts.SemaphoreResize, k.keys(), n, k.notAfter(), "PUBLISH", grants, k.keep())

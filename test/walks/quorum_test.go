@@ -55,7 +55,7 @@ func (k *quorumKind) ask(v verb, a *attempt) *request {
 		}
 		return k.request(v, a, acquired, scripts.RedlockAcquire, k.keys(), a.hold+unmarked+label, life/1000, k.notAfter(), mark, longestLease).gives(life)
 	case polls:
-		return k.request(v, nil, nothing, scripts.RedlockLook, k.keys()[:1], a.session)
+		return k.request(v, nil, nothing, scripts.RedlockPoll, k.keys()[:1], a.session)
 	case leaves, withdraws:
 		floor := digits(0)
 		if v == leaves && a.stamp != "" {

@@ -57,7 +57,7 @@ func (k *sharedKind) ask(v verb, a *attempt) *request {
 		}
 		return k.request(v, a, unstamped, scripts.RedissonAcquire, key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0").gives(life)
 	case polls:
-		return k.request(v, nil, nothing, scripts.RedissonLook, key, "")
+		return k.request(v, nil, nothing, scripts.RedissonPoll, key, "")
 	case leaves, withdraws:
 		return k.request(v, a, nothing, scripts.RedissonRelease, key, a.hold, "PUBLISH", k.channel())
 	case forces:
@@ -176,13 +176,13 @@ func (k *javaRWKind) ask(v verb, a *attempt) *request {
 	case tries, enters:
 		return k.request(v, a, unstamped, scripts.RedissonRWAcquire, key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0", side).gives(life)
 	case polls:
-		return k.request(v, nil, nothing, scripts.RedissonRWLook, key, "")
+		return k.request(v, nil, nothing, scripts.RedissonRWPoll, key, "")
 	case leaves, withdraws:
 		return k.request(v, a, nothing, scripts.RedissonRWRelease, key, a.hold, "PUBLISH", k.channel())
 	case forces:
 		return k.request(v, a, forced, scripts.RedissonRWForce, key, "PUBLISH", k.channel(), k.name+"told:", a.session+"\n"+a.hold+"\n")
 	case shares:
-		return k.request(v, a, nothing, scripts.RedissonRWDoor, key, a.hold)
+		return k.request(v, a, nothing, scripts.RedissonRWMayShare, key, a.hold)
 	}
 	if a.ended || a.issued == 0 && v == downgrades {
 		return nil

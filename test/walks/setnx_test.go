@@ -27,7 +27,7 @@ func (k *valueKind) ask(v verb, a *attempt) *request {
 	case tries, enters:
 		return k.request(v, a, unstamped, scripts.SetNXAcquire, key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0").gives(life)
 	case polls:
-		return k.request(v, nil, nothing, scripts.SetNXLook, key, "")
+		return k.request(v, nil, nothing, scripts.SetNXPoll, key, "")
 	case leaves, withdraws:
 		return k.request(v, a, nothing, scripts.SetNXRelease, key, a.hold, "PUBLISH", k.channel())
 	case forces:

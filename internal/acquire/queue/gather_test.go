@@ -26,7 +26,7 @@ func (u *user) asks(names ...string) []LockRequest {
 // gathers acquires locks, and checks how many it got.
 func (u *user) gathers(n int, asked []LockRequest) []*Attempt {
 	u.place.Helper()
-	got, err := AcquireMany(u.place.Context(), scripts.LockGather, asked)
+	got, err := AcquireMany(u.place.Context(), scripts.LockAcquireMany, asked)
 	require.NoError(u.place, err)
 	require.Len(u.place, got, n)
 	return got
@@ -39,7 +39,7 @@ func (u *user) scatters(all []*Attempt) {
 	for i, a := range all {
 		returned[i] = &LockRelease{Attempt: a, ExpiresIn: lease}
 	}
-	ReleaseMany(u.place.Context(), scripts.LockScatter, returned)
+	ReleaseMany(u.place.Context(), scripts.LockReleaseMany, returned)
 	for _, r := range returned {
 		require.NoError(u.place, r.Err)
 		require.True(u.place, r.WasHeld)

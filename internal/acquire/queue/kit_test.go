@@ -35,7 +35,7 @@ const (
 var wish = &Request{Life: lease, FloorTTL: "60000", Mode: "f"}
 
 var lockKind = Config{
-	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockWait, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
+	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
 }
 
 // place is a server, and a proxy before it for those whom something is to happen to.
@@ -131,7 +131,7 @@ func (p *place) only(these ...*scripts.Script) {
 }
 
 // onlyPolls lets the proxy count polls, and the heartbeats that replace them beside a hold that has not changed.
-func (p *place) onlyPolls() { p.only(scripts.LockPoll, scripts.LockWait) }
+func (p *place) onlyPolls() { p.only(scripts.LockPoll, scripts.LockHeartbeat) }
 
 // takes returns the attempt that has the lock, which must be granted.
 func (u *user) takes() *Attempt {

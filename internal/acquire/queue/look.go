@@ -170,7 +170,7 @@ func (l *queuePoll) call() wire.Call {
 func (l *queuePoll) heartbeatCall() wire.Call {
 	s := l.q.registry.session
 	return wire.Call{
-		Script: scripts.QueueBeat,
+		Script: scripts.QueueHeartbeat,
 		Keys:   []string{l.q.keys.All[len(l.q.keys.All)-1]},
 		Args:   []string{s.ID(), micros(l.heartbeat.life), l.heartbeat.number, s.Settings.Label},
 	}

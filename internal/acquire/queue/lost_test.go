@@ -275,7 +275,7 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 		},
 		"Scatter": func(ctx context.Context, a *Attempt) error {
 			r := &LockRelease{Attempt: a}
-			ReleaseMany(ctx, scripts.LockScatter, []*LockRelease{r})
+			ReleaseMany(ctx, scripts.LockReleaseMany, []*LockRelease{r})
 			return r.Err
 		},
 	} {

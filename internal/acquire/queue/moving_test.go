@@ -24,7 +24,7 @@ func moving(script *scripts.Script) *scripts.Script {
 func (p *place) mover() *user {
 	p.Helper()
 	kind := Config{
-		Enter: moving(scripts.LockEnter), Poll: moving(scripts.LockPoll), Heartbeat: moving(scripts.LockWait), Leave: moving(scripts.LockLeave),
+		Enter: moving(scripts.LockEnter), Poll: moving(scripts.LockPoll), Heartbeat: moving(scripts.LockHeartbeat), Leave: moving(scripts.LockLeave),
 		Requeue: moving(scripts.LockRequeue),
 	}
 	return p.joinAs(p.server, kind, keysOf(p, "a"), nil, steady)

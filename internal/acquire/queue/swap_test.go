@@ -21,7 +21,7 @@ import (
 )
 
 var permitsKind = Config{
-	Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
+	Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
 }
 
 // permitsKeys returns the keys of the semaphore of the tests, which has three permits.

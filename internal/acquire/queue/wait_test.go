@@ -82,7 +82,7 @@ func TestWaiterBesideALongHoldFindsALostTicket(t *testing.T) {
 	redistest.Slow(t, "a waiter sends a heartbeat a second")
 	t.Parallel()
 	p := newPlace(t)
-	p.only(scripts.LockWait)
+	p.only(scripts.LockHeartbeat)
 	holder, u := p.plain(), p.join(p.proxy, nil, steady)
 	a := holder.takes()
 	waiting := u.waiting(t.Context(), 1)

@@ -20,7 +20,7 @@ func (u *user) permit() *Queue {
 	tb.Helper()
 	ls := session.RegistryOf(u.session, "permits", func() *Registry {
 		return New(u.session, Config{
-			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphoreLook, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
+			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
 			Labelled: true,
 		})
 	})

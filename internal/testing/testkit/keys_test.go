@@ -20,7 +20,7 @@ func TestKeysAreThoseOfTheSession(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"shop:{a}:lock", "shop:{a}:permits"}, keys.Holds)
 	require.Equal(t, []string{"shop:{a}:latch", "shop:{a}:once"}, keys.Stored)
-	require.Contains(t, keys.Queues, "shop:{a}:line")
+	require.Contains(t, keys.Queues, "shop:{a}:queue")
 	_, err = testkit.KeysOf(s, "")
 	require.ErrorIs(t, err, signalbox.ErrBadName)
 

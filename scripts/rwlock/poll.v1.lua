@@ -1,4 +1,4 @@
--- rwlock/look v1
+-- rwlock/poll v1
 -- A heartbeat of a session that waits: it grants the lock if it can, and returns what became of the
 -- session's attempts.
 --

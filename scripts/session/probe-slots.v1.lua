@@ -1,4 +1,4 @@
--- session/together v1
+-- session/probe-slots v1
 -- Deletes the keys of a probe, and says how many there were. The caller has just written them one
 -- by one. If one script may have keys of several slots, all of them are here.
 --

@@ -1,4 +1,4 @@
--- once/look v1
+-- once/read v1
 -- Returns the outcome that is stored for a key.
 --
 -- KEYS[1]  outcome  string: 'sb1o', stamp (16), the value; see README.md

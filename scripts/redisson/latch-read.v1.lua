@@ -1,5 +1,5 @@
--- redisson/latch-look v1
--- Returns the state of a latch, as Redisson's RCountDownLatch has it, as countdown/look does: all
+-- redisson/latch-read v1
+-- Returns the state of a latch, as Redisson's RCountDownLatch has it, as countdown/read does: all
 -- rounds are one, with the stamp 1, and a latch without a key is open.
 --
 -- KEYS[1]  latch  text: see redisson/latch-start v1
@@ -7,7 +7,7 @@
 --          behind it knows that it has opened since
 -- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  on which waiters listen
--- returns  {1, value, past, left}  as countdown/look has it
+-- returns  {1, value, past, left}  as countdown/read has it
 --          {-2}                    the key is not a latch's
 -- effects  publishes fence
 -- cost     O(1): GET, and the message

@@ -1,4 +1,4 @@
--- redisson/rwlock-door v1
+-- redisson/rwlock-may-share v1
 -- Asks whether a reader that has a lock, as Redisson's RReadWriteLock has it, may share it with
 -- further readers of its session. Redisson's readers join readers also while a writer waits.
 --

@@ -1,4 +1,4 @@
--- redisson/look v1
+-- redisson/poll v1
 -- Checks whether locks are free, as Redisson's RLock has them, for a session that waits for them.
 --
 -- KEYS[n]  lock   hash: see redisson/acquire v1; one of every lock that is checked

@@ -1,4 +1,4 @@
--- setnx/look v1
+-- setnx/poll v1
 -- Checks whether locks are free, as SET with NX makes them, for a session that waits for them.
 --
 -- KEYS[n]  lock   string: see setnx/acquire v1; one of every lock looked at

@@ -1,4 +1,4 @@
--- lock/gather v1
+-- lock/acquire-many v1
 -- Takes locks one after the other, for a caller that wants all of them, and none behind the first
 -- that it cannot take. A lock for which a queue may exist is not taken. Sent again for the same
 -- tickets it returns the stamps of their holds.

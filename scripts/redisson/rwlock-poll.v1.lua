@@ -1,4 +1,4 @@
--- redisson/rwlock-look v1
+-- redisson/rwlock-poll v1
 -- Checks whether readers may enter, as Redisson's RReadWriteLock has it, for a session whose
 -- readers wait.
 --

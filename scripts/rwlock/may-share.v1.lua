@@ -1,4 +1,4 @@
--- rwlock/door v1
+-- rwlock/may-share v1
 -- Asks whether a reader that has the lock may share it with further readers of its session: not
 -- while a writer waits that lives.
 --

@@ -1,4 +1,4 @@
--- lock/scatter v1
+-- lock/release-many v1
 -- Releases several locks for which no queue can exist. Any number of times.
 --
 -- KEYS[n]  holder   string: see lock/enter v1

@@ -1,4 +1,4 @@
--- semaphore/look v1
+-- semaphore/poll v1
 -- A heartbeat of a session that waits: it grants what is free, and returns what became of the
 -- session's attempts.
 --

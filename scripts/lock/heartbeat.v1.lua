@@ -1,4 +1,4 @@
--- lock/wait v1
+-- lock/heartbeat v1
 -- A session says of many locks that it waits for them. It is a heartbeat and no poll: it touches no
 -- queue, and hands nothing over. If there is more to do at a lock, it does nothing there and says
 -- so.

@@ -1,4 +1,4 @@
--- queue/beat v1
+-- queue/heartbeat v1
 -- A heartbeat alone of a session that waits. It has one key, so that it works while the slot is
 -- moved to another node of a cluster.
 --

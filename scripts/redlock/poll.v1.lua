@@ -1,4 +1,4 @@
--- redlock/look v1
+-- redlock/poll v1
 -- Checks whether one server's parts of locks are free, for a session that waits for them, and
 -- leaves its mark if there is no other.
 --

@@ -1,4 +1,4 @@
--- countdown/look v1
+-- countdown/read v1
 -- Returns the state of a latch, and keeps its key.
 --
 -- KEYS[1]  latch  hash: round, past, and ':' and an id for each that was counted; see README.md
