@@ -20,7 +20,7 @@ import (
 
 // contend lets each user take and release a lock again and again until the context ends, and sends
 // the time of each grant to a channel with room for them.
-func contend(ctx context.Context, t *testing.T, locks []locktest.Lock) (grants chan time.Time, ended *sync.WaitGroup) {
+func contendedLock(ctx context.Context, t *testing.T, locks []locktest.Lock) (grants chan time.Time, ended *sync.WaitGroup) {
 	t.Helper()
 	grants, ended = make(chan time.Time, 100_000), new(sync.WaitGroup)
 	for _, mu := range locks {
@@ -57,16 +57,16 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 	const latency, every = time.Millisecond, 250 * time.Millisecond
 	for name, lock := range locksOf("broken") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
-				users, closeAll := w.lineUsers(t, 3, latency)
+				users, closeAll := w.queueUsers(t, 3, latency)
 				defer closeAll()
 				var locks []locktest.Lock
 				for _, u := range users {
 					locks = append(locks, lock(u.Session))
 				}
 				ctx, cancel := context.WithCancel(t.Context())
-				grants, ended := contend(ctx, t, locks)
+				grants, ended := contendedLock(ctx, t, locks)
 				for second := range redistest.Rounds(1, 5) {
 					before := len(grants)
 					for range time.Second / every {
@@ -96,7 +96,7 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 }
 
 // refusesSubscriptions lets the world refuse every SUBSCRIBE from now on.
-func (w *world) refusesSubscriptions() {
+func (w *fixture) refusesSubscriptions() {
 	w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 		if command != "SUBSCRIBE" {
 			return false
@@ -114,9 +114,9 @@ func TestLostSubscriptionBringsPollsForward(t *testing.T) {
 	for name, lock := range locksOf("lost") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
 			for _, after := range []time.Duration{10 * time.Millisecond, 120 * time.Millisecond, 3 * time.Second} {
-				bubble(t, func(w *world) {
+				bubble(t, func(w *fixture) {
 					t := w.T
-					users, closeAll := w.lineUsers(t, 2, latency)
+					users, closeAll := w.queueUsers(t, 2, latency)
 					defer closeAll()
 					lease := atOnce(t, lock(users[0].Session))
 					next := queuedAndListening(t.Context(), lock(users[1].Session))

@@ -9,16 +9,16 @@ import (
 )
 
 // newElection returns the election of a scene, by which another process leads if the fault is held.
-func newElection(e *scene) *election.Election { return election.New(e.session(), "a") }
+func newElection(e *callFixture) *election.Election { return election.New(e.session(), "a") }
 
-func leadsElsewhere(e *scene) {
+func leadsElsewhere(e *callFixture) {
 	_, err := election.New(e.other[0], "a").Campaign(context.Background())
 	e.must(err)
 }
 
 // leading makes a call of a term.
-func leading(do func(term election.Term, ctx context.Context) error) ready {
-	return func(e *scene) made {
+func leading(do func(term election.Term, ctx context.Context) error) prepareCall {
+	return func(e *callFixture) preparedCall {
 		term, err := newElection(e).Campaign(context.Background())
 		e.must(err)
 		return func(ctx context.Context) error { return do(term, ctx) }
@@ -26,25 +26,25 @@ func leading(do func(term election.Term, ctx context.Context) error) ready {
 }
 
 // elections returns the calls of an election and its terms.
-func elections() []call {
+func elections() []testedCall {
 	lead := func(context.Context, election.Term) error { return nil }
-	return []call{
-		{name: "election.Election.Campaign", class: waits, hold: leadsElsewhere, ready: func(e *scene) made {
+	return []testedCall{
+		{name: "election.Election.Campaign", class: waits, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return no(newElection(e).Campaign(ctx)) }
 		}},
-		{name: "election.Election.Run", class: waits, hold: leadsElsewhere, ready: func(e *scene) made {
+		{name: "election.Election.Run", class: waits, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return newElection(e).Run(ctx, lead) }
 		}},
-		{name: "election.Election.RunCallbacks", class: listens, ready: func(e *scene) made {
+		{name: "election.Election.RunCallbacks", class: listens, ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error {
 				return newElection(e).RunCallbacks(ctx, election.Callbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}})
 			}
 		}},
-		{name: "election.Election.Leader", class: asks, hold: leadsElsewhere, free: "ErrNotHeld", ready: func(e *scene) made {
+		{name: "election.Election.Leader", class: asks, holds: leadsElsewhere, free: "ErrNotHeld", ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return no(newElection(e).Leader(ctx)) }
 		}},
-		{name: "election.Election.Health", class: asks, hold: leadsElsewhere, ready: func(e *scene) made { return newElection(e).Health }},
-		{name: "election.Election.Observe", class: listens, hold: leadsElsewhere, ready: func(e *scene) made {
+		{name: "election.Election.Health", class: asks, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall { return newElection(e).Health }},
+		{name: "election.Election.Observe", class: listens, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) (last error) {
 				for _, last = range newElection(e).Observe(ctx) { // the last error says how it ends
 				}

@@ -10,27 +10,27 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-func locksElsewhere(e *scene) {
+func locksElsewhere(e *callFixture) {
 	_, err := reentrant.New(e.other[0], "a").Lock(context.Background())
 	e.must(err)
 }
 
 // inspections returns the calls of package inspect.
-func inspections() []call {
+func inspections() []testedCall {
 	var seen sync.Map // the entry that was seen, by its scene
-	return []call{
-		{name: "inspect.Name", class: asks, hold: locksElsewhere, ready: func(e *scene) made {
+	return []testedCall{
+		{name: "inspect.Name", class: asks, holds: locksElsewhere, ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return no(inspect.Name(ctx, e.session(), "a")) }
 		}},
-		{name: "inspect.Break", class: asks, hold: locksElsewhere, free: "ErrNotHeld", ready: func(e *scene) made {
+		{name: "inspect.Break", class: asks, holds: locksElsewhere, free: "ErrNotHeld", ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return inspect.Break(ctx, e.session(), "a") }
 		}},
-		{name: "inspect.BreakSeen", class: asks, free: "ErrNotHeld", hold: func(e *scene) {
+		{name: "inspect.BreakSeen", class: asks, free: "ErrNotHeld", holds: func(e *callFixture) {
 			locksElsewhere(e)
 			entries, err := inspect.Name(context.Background(), e.other[0], "a")
 			e.must(err)
 			seen.Store(e, entries[0])
-		}, ready: func(e *scene) made {
+		}, ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error {
 				entry, held := seen.Load(e)
 				if !held {

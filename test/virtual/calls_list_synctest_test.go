@@ -23,51 +23,51 @@ import (
 )
 
 // call is one call of the library that asks a server.
-type call struct {
+type testedCall struct {
 	name  string // as "go doc" has it, and what else distinguishes it from others
-	class class
+	class callClass
 	// ready prepares the call, on servers that are healthy, and returns it.
-	ready ready
+	ready prepareCall
 	// hold makes another process hold what the call asks for; nil if nothing of the kind can be
 	// held.
-	hold   func(e *scene)
+	holds  func(e *callFixture)
 	free   string // what it returns if the lock is free; "nil" if empty
 	quorum bool   // asks three servers
 	inside bool   // the fault strikes in the midst of the call, which does that itself
 }
 
 // made is a call that is ready to be made.
-type made = func(ctx context.Context) error
+type preparedCall = func(ctx context.Context) error
 
 // ready prepares a call.
-type ready = func(e *scene) made
+type prepareCall = func(e *callFixture) preparedCall
 
 // lockable is what all locks have in common.
-type lockable interface {
+type anyLock interface {
 	Lock(ctx context.Context) (signalbox.Lease, error)
 	TryLock(ctx context.Context) (signalbox.Lease, error)
 }
 
 // doer is a lock that runs a function.
-type doer interface {
-	lockable
+type doLock interface {
+	anyLock
 	Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error
 	Locker(ctx context.Context) *signalbox.Locker
 }
 
 // told is a lock that reports its holder.
-type told interface {
+type holderReporter interface {
 	IsLocked(ctx context.Context) (bool, error)
 	ForceUnlock(ctx context.Context) error
 }
 
 // holderOf is a lock with one holder.
-type holderOf interface {
+type singleHolderLock interface {
 	Holder(ctx context.Context) (signalbox.Holder, error)
 }
 
 // of is what makes a lock for a process.
-type of func(e *scene, s []*signalbox.Session) any
+type makeLock func(e *callFixture, s []*signalbox.Session) any
 
 func idle(context.Context, signalbox.Lease) error { return nil }
 
@@ -94,22 +94,22 @@ func panics(do func()) (err error) {
 	return nil
 }
 
-func (e *scene) must(err error) {
+func (e *callFixture) must(err error) {
 	e.Helper()
 	require.NoError(e.T, err)
 }
 
 // on makes a call of a lock of the session under test.
-func on[L any](make of, do func(e *scene, lock L, ctx context.Context) error) ready {
-	return func(e *scene) made {
+func on[L any](make makeLock, do func(e *callFixture, lock L, ctx context.Context) error) prepareCall {
+	return func(e *callFixture) preparedCall {
 		lock := make(e, e.s).(L)
 		return func(ctx context.Context) error { return do(e, lock, ctx) }
 	}
 }
 
 // leased makes a call that begins with a lease.
-func leased[L lockable](make of, do func(e *scene, lock L, lease signalbox.Lease, ctx context.Context) error) ready {
-	return func(e *scene) made {
+func leased[L anyLock](make makeLock, do func(e *callFixture, lock L, lease signalbox.Lease, ctx context.Context) error) prepareCall {
+	return func(e *callFixture) preparedCall {
 		lock := make(e, e.s).(L)
 		lease, err := lock.Lock(context.Background())
 		e.must(err)
@@ -121,69 +121,69 @@ func leased[L lockable](make of, do func(e *scene, lock L, lease signalbox.Lease
 
 // locks returns the calls that every kind of lock has: those of Lock and TryLock, and the Unlock of
 // their leases.
-func locks(kind string, make of) []call { return sides(kind, make, heldBy(make)) }
+func locks(kind string, make makeLock) []testedCall { return sides(kind, make, heldBy(make)) }
 
 // heldBy returns what makes another process hold a lock.
-func heldBy(make of) func(*scene) {
-	return func(e *scene) {
-		_, err := make(e, e.other).(lockable).Lock(context.Background())
+func heldBy(make makeLock) func(*callFixture) {
+	return func(e *callFixture) {
+		_, err := make(e, e.other).(anyLock).Lock(context.Background())
 		e.must(err)
 	}
 }
 
 // sides is locks for a side of a lock that hold excludes.
-func sides(kind string, make of, hold func(*scene)) []call {
-	return []call{
+func sides(kind string, make makeLock, hold func(*callFixture)) []testedCall {
+	return []testedCall{
 		{
-			name: kind + ".Lock", class: waits, hold: hold,
-			ready: on(make, func(_ *scene, l lockable, ctx context.Context) error {
+			name: kind + ".Lock", class: waits, holds: hold,
+			ready: on(make, func(_ *callFixture, l anyLock, ctx context.Context) error {
 				return no(l.Lock(ctx))
 			}),
 		},
 		{
-			name: kind + ".TryLock", class: tries, hold: hold,
-			ready: on(make, func(_ *scene, l lockable, ctx context.Context) error {
+			name: kind + ".TryLock", class: tries, holds: hold,
+			ready: on(make, func(_ *callFixture, l anyLock, ctx context.Context) error {
 				return no(l.TryLock(ctx))
 			}),
 		},
 		{
 			name: "signalbox.Lease.Unlock of " + kind, class: unlocks,
-			ready: leased(make, func(_ *scene, _ lockable, lease signalbox.Lease, _ context.Context) error { return lease.Unlock() }),
+			ready: leased(make, func(_ *callFixture, _ anyLock, lease signalbox.Lease, _ context.Context) error { return lease.Unlock() }),
 		},
 	}
 }
 
 // dos returns the calls of a lock that runs functions and makes Lockers.
-func dos(kind string, make of) []call {
+func doLocks(kind string, make makeLock) []testedCall {
 	all := locks(kind, make)
 	return append(all,
-		call{
-			name: kind + ".Do", class: waits, hold: all[0].hold,
-			ready: on(make, func(_ *scene, l doer, ctx context.Context) error {
+		testedCall{
+			name: kind + ".Do", class: waits, holds: all[0].holds,
+			ready: on(make, func(_ *callFixture, l doLock, ctx context.Context) error {
 				return l.Do(ctx, idle)
 			}),
 		},
-		call{
+		testedCall{
 			name: kind + ".Do while fn runs", class: unlocks, inside: true,
-			ready: on(make, func(e *scene, l doer, ctx context.Context) error {
+			ready: on(make, func(e *callFixture, l doLock, ctx context.Context) error {
 				return l.Do(ctx, func(context.Context, signalbox.Lease) error {
 					e.strike()
 					return nil
 				})
 			}),
 		},
-		call{name: "signalbox.Lease.Unlock beside another of " + kind, class: inner, ready: func(e *scene) made {
-			l := make(e, e.s).(doer)
+		testedCall{name: "signalbox.Lease.Unlock beside another of " + kind, class: inner, ready: func(e *callFixture) preparedCall {
+			l := make(e, e.s).(doLock)
 			first, err := l.Lock(context.Background())
 			e.must(err)
 			second, err := l.Lock(first.Enter(context.Background()))
 			e.must(err)
 			return func(context.Context) error { return second.Unlock() }
 		}},
-		call{
+		testedCall{
 			name: kind + ".Do beside another lease, while fn runs", class: inner, inside: true,
 			ready: leased(make, func(
-				e *scene, l doer, lease signalbox.Lease, _ context.Context,
+				e *callFixture, l doLock, lease signalbox.Lease, _ context.Context,
 			) error {
 				return l.Do(lease.Enter(context.Background()), func(
 					context.Context, signalbox.Lease,
@@ -193,14 +193,14 @@ func dos(kind string, make of) []call {
 				})
 			}),
 		},
-		call{
-			name: "signalbox.Locker.Lock by " + kind + ".Locker", class: waits, hold: all[0].hold,
-			ready: on(make, func(_ *scene, l doer, ctx context.Context) error {
+		testedCall{
+			name: "signalbox.Locker.Lock by " + kind + ".Locker", class: waits, holds: all[0].holds,
+			ready: on(make, func(_ *callFixture, l doLock, ctx context.Context) error {
 				return panics(l.Locker(ctx).Lock)
 			}),
 		},
-		call{name: "signalbox.Locker.Unlock by " + kind + ".Locker", class: unlocks, ready: func(e *scene) made {
-			k := make(e, e.s).(doer).Locker(context.Background())
+		testedCall{name: "signalbox.Locker.Unlock by " + kind + ".Locker", class: unlocks, ready: func(e *callFixture) preparedCall {
+			k := make(e, e.s).(doLock).Locker(context.Background())
 			var lost error
 			k.OnLost(func(err error) { lost = err })
 			k.Lock()
@@ -213,17 +213,17 @@ func dos(kind string, make of) []call {
 }
 
 // tolds returns the calls that ask for the holder of a lock.
-func tolds(kind string, make of, hold func(*scene)) []call {
-	all := []call{
+func holderReporters(kind string, make makeLock, hold func(*callFixture)) []testedCall {
+	all := []testedCall{
 		{
-			name: kind + ".IsLocked", class: asks, hold: hold,
-			ready: on(make, func(_ *scene, l told, ctx context.Context) error {
+			name: kind + ".IsLocked", class: asks, holds: hold,
+			ready: on(make, func(_ *callFixture, l holderReporter, ctx context.Context) error {
 				return no(l.IsLocked(ctx))
 			}),
 		},
 		{
-			name: kind + ".ForceUnlock", class: asks, hold: hold, free: "ErrNotHeld",
-			ready: on(make, func(_ *scene, l told, ctx context.Context) error {
+			name: kind + ".ForceUnlock", class: asks, holds: hold, free: "ErrNotHeld",
+			ready: on(make, func(_ *callFixture, l holderReporter, ctx context.Context) error {
 				return l.ForceUnlock(ctx)
 			}),
 		},
@@ -231,41 +231,43 @@ func tolds(kind string, make of, hold func(*scene)) []call {
 	return all
 }
 
-func holders(kind string, make of, hold func(*scene)) []call {
-	return append(tolds(kind, make, hold), call{
-		name: kind + ".Holder", class: asks, hold: hold, free: "ErrNotHeld",
-		ready: on(make, func(_ *scene, l holderOf, ctx context.Context) error { return no(l.Holder(ctx)) }),
+func holders(kind string, make makeLock, hold func(*callFixture)) []testedCall {
+	return append(holderReporters(kind, make, hold), testedCall{
+		name: kind + ".Holder", class: asks, holds: hold, free: "ErrNotHeld",
+		ready: on(make, func(_ *callFixture, l singleHolderLock, ctx context.Context) error { return no(l.Holder(ctx)) }),
 	})
 }
 
-func newReentrant(_ *scene, s []*signalbox.Session) any { return reentrant.New(s[0], "a") }
-func newFair(_ *scene, s []*signalbox.Session) any      { return fair.New(s[0], "a") }
-func newRWLock(_ *scene, s []*signalbox.Session) any    { return rwlock.New(s[0], "a") }
-func newReader(_ *scene, s []*signalbox.Session) any    { return rwlock.New(s[0], "a").Reader() }
-func newPermits(_ *scene, s []*signalbox.Session) any   { return semaphore.New(s[0], "a", 2).Permits(2) }
-func newRedlock(_ *scene, s []*signalbox.Session) any   { return redlock.New(s, "a") }
+func newReentrant(_ *callFixture, s []*signalbox.Session) any { return reentrant.New(s[0], "a") }
+func newFair(_ *callFixture, s []*signalbox.Session) any      { return fair.New(s[0], "a") }
+func newRWLock(_ *callFixture, s []*signalbox.Session) any    { return rwlock.New(s[0], "a") }
+func newReader(_ *callFixture, s []*signalbox.Session) any    { return rwlock.New(s[0], "a").Reader() }
+func newPermits(_ *callFixture, s []*signalbox.Session) any {
+	return semaphore.New(s[0], "a", 2).Permits(2)
+}
+func newRedlock(_ *callFixture, s []*signalbox.Session) any { return redlock.New(s, "a") }
 
-func newMultilock(_ *scene, s []*signalbox.Session) any {
+func newMultilock(_ *callFixture, s []*signalbox.Session) any {
 	locktest.LearnSlots(s[0])
 	return multilock.New(reentrant.New(s[0], "a"), fair.New(s[0], "b"))
 }
 
 // calls returns all of them.
-func calls() []call {
+func calls() []testedCall {
 	all := slices.Concat(
-		dos("reentrant.Lock", newReentrant), dos("fair.Lock", newFair), dos("rwlock.Lock", newRWLock), dos("multilock.Lock", newMultilock),
+		doLocks("reentrant.Lock", newReentrant), doLocks("fair.Lock", newFair), doLocks("rwlock.Lock", newRWLock), doLocks("multilock.Lock", newMultilock),
 		sides("rwlock.Reader", newReader, heldBy(newRWLock)), locks("semaphore.Permits", newPermits),
 	)
 	all = append(all, holders("reentrant.Lock", newReentrant, heldBy(newReentrant))...)
 	all = append(all, holders("fair.Lock", newFair, heldBy(newFair))...)
-	all = append(all, tolds("rwlock.Lock", newRWLock, heldBy(newRWLock))...)
-	all = append(all, call{name: "fair.Lock.Waiters", class: asks, hold: heldBy(newFair), ready: on(newFair, func(
-		_ *scene, l *fair.Lock, ctx context.Context,
+	all = append(all, holderReporters("rwlock.Lock", newRWLock, heldBy(newRWLock))...)
+	all = append(all, testedCall{name: "fair.Lock.Waiters", class: asks, holds: heldBy(newFair), ready: on(newFair, func(
+		_ *callFixture, l *fair.Lock, ctx context.Context,
 	) error {
 		return drain(l.Waiters(ctx))
 	})})
-	all = append(all, call{name: "reentrant.Lock.Waiters", class: asks, hold: heldBy(newReentrant), ready: on(newReentrant, func(
-		_ *scene, l *reentrant.Lock, ctx context.Context,
+	all = append(all, testedCall{name: "reentrant.Lock.Waiters", class: asks, holds: heldBy(newReentrant), ready: on(newReentrant, func(
+		_ *callFixture, l *reentrant.Lock, ctx context.Context,
 	) error {
 		return drain(l.Waiters(ctx))
 	})})
@@ -275,12 +277,12 @@ func calls() []call {
 	all = append(all, elections()...)
 	all = append(all, inspections()...)
 	all = append(all, onces()...)
-	for _, c := range slices.Concat(dos("redlock.Lock", newRedlock), holders("redlock.Lock", newRedlock, heldBy(newRedlock))) {
+	for _, c := range slices.Concat(doLocks("redlock.Lock", newRedlock), holders("redlock.Lock", newRedlock, heldBy(newRedlock))) {
 		c.quorum = true
 		all = append(all, c)
 	}
-	all = append(all, call{name: "signalbox.Session.Close", class: leaves, ready: leased(newReentrant, func(
-		e *scene, _ lockable, _ signalbox.Lease, ctx context.Context,
+	all = append(all, testedCall{name: "signalbox.Session.Close", class: leaves, ready: leased(newReentrant, func(
+		e *callFixture, _ anyLock, _ signalbox.Lease, ctx context.Context,
 	) error {
 		return e.session().Close(ctx)
 	})})
@@ -292,30 +294,30 @@ func calls() []call {
 	return all
 }
 
-func rwlocks() []call {
+func rwlocks() []testedCall {
 	hold := heldBy(newRWLock)
-	return []call{
+	return []testedCall{
 		{
-			name: "rwlock.Lock.RLock", class: waits, hold: hold,
-			ready: on(newRWLock, func(_ *scene, l *rwlock.Lock, ctx context.Context) error {
+			name: "rwlock.Lock.RLock", class: waits, holds: hold,
+			ready: on(newRWLock, func(_ *callFixture, l *rwlock.Lock, ctx context.Context) error {
 				return no(l.RLock(ctx))
 			}),
 		},
 		{
-			name: "rwlock.Lock.TryRLock", class: tries, hold: hold,
-			ready: on(newRWLock, func(_ *scene, l *rwlock.Lock, ctx context.Context) error {
+			name: "rwlock.Lock.TryRLock", class: tries, holds: hold,
+			ready: on(newRWLock, func(_ *callFixture, l *rwlock.Lock, ctx context.Context) error {
 				return no(l.TryRLock(ctx))
 			}),
 		},
 		{
-			name: "rwlock.Lock.RDo", class: waits, hold: hold,
-			ready: on(newRWLock, func(_ *scene, l *rwlock.Lock, ctx context.Context) error {
+			name: "rwlock.Lock.RDo", class: waits, holds: hold,
+			ready: on(newRWLock, func(_ *callFixture, l *rwlock.Lock, ctx context.Context) error {
 				return l.RDo(ctx, idle)
 			}),
 		},
 		{
 			name: "rwlock.Lock.RDo while fn runs", class: unlocks, inside: true,
-			ready: on(newRWLock, func(e *scene, l *rwlock.Lock, ctx context.Context) error {
+			ready: on(newRWLock, func(e *callFixture, l *rwlock.Lock, ctx context.Context) error {
 				return l.RDo(ctx, func(context.Context, signalbox.Lease) error {
 					e.strike()
 					return nil
@@ -323,55 +325,55 @@ func rwlocks() []call {
 			}),
 		},
 		{
-			name: "signalbox.Locker.Lock by rwlock.Lock.RLocker", class: waits, hold: hold,
-			ready: on(newRWLock, func(_ *scene, l *rwlock.Lock, ctx context.Context) error {
+			name: "signalbox.Locker.Lock by rwlock.Lock.RLocker", class: waits, holds: hold,
+			ready: on(newRWLock, func(_ *callFixture, l *rwlock.Lock, ctx context.Context) error {
 				return panics(l.RLocker(ctx).Lock)
 			}),
 		},
 		{
 			name: "rwlock.Lock.Downgrade", class: asks,
 			ready: leased(newRWLock, func(
-				_ *scene, l *rwlock.Lock, lease signalbox.Lease, ctx context.Context,
+				_ *callFixture, l *rwlock.Lock, lease signalbox.Lease, ctx context.Context,
 			) error {
 				return l.Downgrade(ctx, lease)
 			}),
 		},
 		{
-			name: "rwlock.Lock.Holders", class: asks, hold: hold,
-			ready: on(newRWLock, func(_ *scene, l *rwlock.Lock, ctx context.Context) error {
+			name: "rwlock.Lock.Holders", class: asks, holds: hold,
+			ready: on(newRWLock, func(_ *callFixture, l *rwlock.Lock, ctx context.Context) error {
 				return drain(l.Holders(ctx))
 			}),
 		},
 	}
 }
 
-func newSemaphore(_ *scene, s []*signalbox.Session) any { return semaphore.New(s[0], "a", 2) }
+func newSemaphore(_ *callFixture, s []*signalbox.Session) any { return semaphore.New(s[0], "a", 2) }
 
 var errFalse = errors.New("it returned false")
 
-func semaphores() []call {
+func semaphores() []testedCall {
 	hold := heldBy(newPermits)
-	return []call{
+	return []testedCall{
 		{
-			name: "semaphore.Semaphore.Acquire", class: waits, hold: hold,
+			name: "semaphore.Semaphore.Acquire", class: waits, holds: hold,
 			ready: on(newSemaphore, func(
-				_ *scene, m *semaphore.Semaphore, ctx context.Context,
+				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				return no(m.Acquire(ctx, 1))
 			}),
 		},
 		{
-			name: "semaphore.Semaphore.TryAcquire", class: tries, hold: hold,
+			name: "semaphore.Semaphore.TryAcquire", class: tries, holds: hold,
 			ready: on(newSemaphore, func(
-				_ *scene, m *semaphore.Semaphore, ctx context.Context,
+				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				return no(m.TryAcquire(ctx, 1))
 			}),
 		},
 		{
-			name: "semaphore.Semaphore.Do", class: waits, hold: hold,
+			name: "semaphore.Semaphore.Do", class: waits, holds: hold,
 			ready: on(newSemaphore, func(
-				_ *scene, m *semaphore.Semaphore, ctx context.Context,
+				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				return m.Do(ctx, 1, idle)
 			}),
@@ -379,7 +381,7 @@ func semaphores() []call {
 		{
 			name: "semaphore.Semaphore.Do while fn runs", class: unlocks, inside: true,
 			ready: on(newSemaphore, func(
-				e *scene, m *semaphore.Semaphore, ctx context.Context,
+				e *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				return m.Do(ctx, 1, func(context.Context, signalbox.Lease) error {
 					e.strike()
@@ -388,41 +390,41 @@ func semaphores() []call {
 			}),
 		},
 		{
-			name: "semaphore.Semaphore.Available", class: asks, hold: hold,
+			name: "semaphore.Semaphore.Available", class: asks, holds: hold,
 			ready: on(newSemaphore, func(
-				_ *scene, m *semaphore.Semaphore, ctx context.Context,
+				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				return no(m.Available(ctx))
 			}),
 		},
 		{
-			name: "semaphore.Semaphore.SetCapacity", class: asks, hold: hold,
+			name: "semaphore.Semaphore.SetCapacity", class: asks, holds: hold,
 			ready: on(newSemaphore, func(
-				_ *scene, m *semaphore.Semaphore, ctx context.Context,
+				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				return m.SetCapacity(ctx, 3)
 			}),
 		},
 		{
-			name: "semaphore.Semaphore.Holders", class: asks, hold: hold,
+			name: "semaphore.Semaphore.Holders", class: asks, holds: hold,
 			ready: on(newSemaphore, func(
-				_ *scene, m *semaphore.Semaphore, ctx context.Context,
+				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				return drain(m.Holders(ctx))
 			}),
 		},
 		{
-			name: "semaphore.Weighted.Acquire", class: waits, hold: hold,
+			name: "semaphore.Weighted.Acquire", class: waits, holds: hold,
 			ready: on(newSemaphore, func(
-				_ *scene, m *semaphore.Semaphore, ctx context.Context,
+				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				return m.Weighted(ctx).Acquire(ctx, 1)
 			}),
 		},
 		{
-			name: "semaphore.Weighted.TryAcquire", class: guesses, hold: hold,
+			name: "semaphore.Weighted.TryAcquire", class: guesses, holds: hold,
 			ready: on(newSemaphore, func(
-				_ *scene, m *semaphore.Semaphore, ctx context.Context,
+				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				if !m.Weighted(ctx).TryAcquire(1) {
 					return errFalse
@@ -430,7 +432,7 @@ func semaphores() []call {
 				return nil
 			}),
 		},
-		{name: "semaphore.Weighted.Release", class: unlocks, ready: func(e *scene) made {
+		{name: "semaphore.Weighted.Release", class: unlocks, ready: func(e *callFixture) preparedCall {
 			w := semaphore.New(e.session(), "a", 2).Weighted(context.Background())
 			var lost error
 			w.OnLost(func(err error) { lost = err })
@@ -444,30 +446,30 @@ func semaphores() []call {
 }
 
 // started returns a round of the latch of the call, of which n ids are missing.
-func started(e *scene, n int) countdown.Round {
+func started(e *callFixture, n int) countdown.Round {
 	r, err := countdown.New(e.session(), "a").Start(context.Background(), n)
 	e.must(err)
 	return r
 }
 
-func latches() []call {
-	round := func(do func(r countdown.Round, ctx context.Context) error) ready {
-		return func(e *scene) made {
+func latches() []testedCall {
+	round := func(do func(r countdown.Round, ctx context.Context) error) prepareCall {
+		return func(e *callFixture) preparedCall {
 			r := started(e, 2)
 			return func(ctx context.Context) error { return do(r, ctx) }
 		}
 	}
-	return []call{
-		{name: "countdown.Latch.Start", class: insists, ready: func(e *scene) made {
+	return []testedCall{
+		{name: "countdown.Latch.Start", class: insists, ready: func(e *callFixture) preparedCall {
 			l := countdown.New(e.session(), "a")
 			return func(ctx context.Context) error { return no(l.Start(ctx, 2)) }
 		}},
-		{name: "countdown.Latch.Reset", class: insists, ready: func(e *scene) made {
+		{name: "countdown.Latch.Reset", class: insists, ready: func(e *callFixture) preparedCall {
 			started(e, 2)
 			l := countdown.New(e.session(), "a")
 			return l.Reset
 		}},
-		{name: "countdown.Latch.Round", class: asks, ready: func(e *scene) made {
+		{name: "countdown.Latch.Round", class: asks, ready: func(e *callFixture) preparedCall {
 			started(e, 2)
 			l := countdown.New(e.session(), "a")
 			return func(ctx context.Context) error { return no(l.Round(ctx)) }

@@ -9,11 +9,11 @@ import (
 	"github.com/signalbox-go/signalbox/once"
 )
 
-func newOnce(e *scene) *once.Once { return once.New(e.session(), "a") }
+func newOnce(e *callFixture) *once.Once { return once.New(e.session(), "a") }
 
 // stored makes a call of a key that has an outcome.
-func stored(do func(ctx context.Context, o *once.Once) error) ready {
-	return func(e *scene) made {
+func stored(do func(ctx context.Context, o *once.Once) error) prepareCall {
+	return func(e *callFixture) preparedCall {
 		e.must(doOnce(context.Background(), once.New(e.other[0], "a"), "x", 0).err)
 		return func(ctx context.Context) error { return do(ctx, newOnce(e)) }
 	}
@@ -36,12 +36,12 @@ func get(ctx context.Context, o *once.Once) error {
 func forget(ctx context.Context, o *once.Once) error { return o.Forget(ctx) }
 
 // onces returns the calls of a once.
-func onces() []call {
-	return []call{
-		{name: "once.Once.Do", class: waits, hold: heldBy(newFair), ready: func(e *scene) made {
+func onces() []testedCall {
+	return []testedCall{
+		{name: "once.Once.Do", class: waits, holds: heldBy(newFair), ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return doing(ctx, newOnce(e), func() {}) }
 		}},
-		{name: "once.Once.Do while fn runs", class: stores, inside: true, ready: func(e *scene) made {
+		{name: "once.Once.Do while fn runs", class: stores, inside: true, ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return doing(ctx, newOnce(e), e.strike) }
 		}},
 		{name: "once.Once.Do of a stored outcome", class: insists, ready: stored(func(ctx context.Context, o *once.Once) error {

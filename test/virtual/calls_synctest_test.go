@@ -70,12 +70,12 @@ const (
 var quiet = signalbox.WithLogger(slog.New(slog.DiscardHandler))
 
 // scene is a call, the servers that it asks, and what happens to them.
-type scene struct {
-	*quorum
+type callFixture struct {
+	*redlockServers
 
 	s, other []*signalbox.Session // of the call, and of another process
 	wires    []*wire              // of s
-	fault    fault
+	fault    callFault
 	inside   bool            // the function of a once brings the fault about
 	lease    signalbox.Lease // that the call began with
 
@@ -86,21 +86,21 @@ type scene struct {
 }
 
 // session returns the session of a call that asks one server.
-func (e *scene) session() *signalbox.Session { return e.s[0] }
+func (e *callFixture) session() *signalbox.Session { return e.s[0] }
 
 // play makes a call, and returns how it ended and when.
-func (c call) play(t *testing.T, fault fault, limited limit) (ended string, took time.Duration) {
+func (c testedCall) play(t *testing.T, fault callFault, limited contextLimit) (ended string, took time.Duration) {
 	t.Helper()
 	servers := 1
 	if c.quorum {
 		servers = 3
 	}
-	bubbleOf(t, servers, func(q *quorum) {
-		e := newScene(q, fault)
+	bubbleOf(t, servers, func(q *redlockServers) {
+		e := newCallFixture(q, fault)
 		e.inside = c.inside
 		run := c.ready(e)
 		if fault == held {
-			c.hold(e)
+			c.holds(e)
 		}
 		synctest.Wait()
 		ctx, cancel := limited(context.Background())
@@ -131,10 +131,10 @@ func (c call) play(t *testing.T, fault fault, limited limit) (ended string, took
 	return ended, took
 }
 
-func newScene(q *quorum, fault fault) *scene {
-	e := &scene{quorum: q, fault: fault}
-	q.settle()
-	for _, w := range q.worlds {
+func newCallFixture(q *redlockServers, fault callFault) *callFixture {
+	e := &callFixture{redlockServers: q, fault: fault}
+	q.makeReady()
+	for _, w := range q.servers {
 		w.probe = time.Second
 		w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 			e.mu.Lock()
@@ -161,7 +161,7 @@ func newScene(q *quorum, fault fault) *scene {
 }
 
 // strike brings the fault about, on a majority of the servers.
-func (e *scene) strike() {
+func (e *callFixture) strike() {
 	e.begins()
 	struck := e.wires[:len(e.wires)/2+1]
 	say := func(words string) {
@@ -217,19 +217,19 @@ func (e *scene) strike() {
 }
 
 // begins starts the time in which the call is to end.
-func (e *scene) begins() {
+func (e *callFixture) begins() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.began = time.Now()
 }
 
-func (e *scene) since() time.Duration {
+func (e *callFixture) since() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return time.Since(e.began)
 }
 
-func (e *scene) close() {
+func (e *callFixture) close() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, s := range e.s {
@@ -244,7 +244,7 @@ func each(wires []*wire, do func(*wire)) {
 }
 
 // heal ends the fault, and every call.
-func (e *scene) heal() {
+func (e *callFixture) heal() {
 	e.mu.Lock()
 	e.words = ""
 	e.mu.Unlock()
@@ -272,11 +272,11 @@ func found(err error) string {
 }
 
 // limit makes a context of a call.
-type limit = func(context.Context) (context.Context, context.CancelFunc)
+type contextLimit = func(context.Context) (context.Context, context.CancelFunc)
 
 // limits are how the context of a call ends, and what "ended" is then.
 var limits = map[string]struct {
-	limit limit
+	limit contextLimit
 	ended string
 }{
 	"Never": {func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -293,12 +293,12 @@ var limits = map[string]struct {
 }
 
 // meets reports whether a fault can happen to the call.
-func (c call) meets(f fault) bool {
-	return (f != held || c.hold != nil) && (f != minority || c.quorum)
+func (c testedCall) connects(f callFault) bool {
+	return (f != held || c.holds != nil) && (f != minority || c.quorum)
 }
 
 // read returns what a cell of the table demands.
-func (c call) read(t *testing.T, cell, ended string) (is string, within time.Duration) {
+func (c testedCall) read(t *testing.T, cell, ended string) (is string, within time.Duration) {
 	t.Helper()
 	text, at, timed := strings.Cut(cell, " in ")
 	if timed {
@@ -324,7 +324,7 @@ func TestEveryCallEndsAsTheTableSays(t *testing.T) {
 			t.Parallel()
 			cells, every := 0, redistest.Rounds(3, 1)
 			for j, r := range endings {
-				if r.class != c.class || !c.meets(r.fault) {
+				if r.class != c.class || !c.connects(r.fault) {
 					continue
 				}
 				for name, l := range limits {
@@ -373,8 +373,8 @@ func TestEveryCallRefusesAnEndedContext(t *testing.T) {
 }
 
 // faultsOf returns the faults that the table has for each class.
-func faultsOf() map[class][]fault {
-	all := make(map[class][]fault)
+func faultsOf() map[callClass][]callFault {
+	all := make(map[callClass][]callFault)
 	for _, r := range endings {
 		all[r.class] = append(all[r.class], r.fault)
 	}
@@ -385,7 +385,7 @@ func faultsOf() map[class][]fault {
 func TestTheTableHasARowForEveryFault(t *testing.T) {
 	t.Parallel()
 	for class, faults := range faultsOf() {
-		for _, f := range []fault{healthy, frozen, connecting, refusing, loading, denied} {
+		for _, f := range []callFault{healthy, frozen, connecting, refusing, loading, denied} {
 			require.Contains(t, faults, f, "class %d", class)
 		}
 		require.Len(t, slices.Compact(slices.Sorted(slices.Values(faults))), len(faults))

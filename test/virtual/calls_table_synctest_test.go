@@ -3,40 +3,40 @@
 package virtual_test
 
 // class is what calls have in common that end alike.
-type class int
+type callClass int
 
 const (
-	tries   class = iota // TryLock and similar calls: one try
-	guesses              // a TryAcquire that returns false for every error
-	waits                // Lock and similar calls: until the context ends
-	asks                 // one question or change, without another try
-	insists              // steps of a latch, which are repeated
-	listens              // the wait for a round that does not open, and other calls that only their context ends
-	writes               // a term's value, until the term is lost
-	stores               // the outcome of a once, until the lease is lost or the context has ended
-	unlocks              // after the lease began, with no context
-	inner                // the same of a lease beside another one of its hold, which sends nothing
-	leaves               // Close of a session that has a lease left
+	tries   callClass = iota // TryLock and similar calls: one try
+	guesses                  // a TryAcquire that returns false for every error
+	waits                    // Lock and similar calls: until the context ends
+	asks                     // one question or change, without another try
+	insists                  // steps of a latch, which are repeated
+	listens                  // the wait for a round that does not open, and other calls that only their context ends
+	writes                   // a term's value, until the term is lost
+	stores                   // the outcome of a once, until the lease is lost or the context has ended
+	unlocks                  // after the lease began, with no context
+	inner                    // the same of a lease beside another one of its hold, which sends nothing
+	leaves                   // Close of a session that has a lease left
 )
 
 // fault is what happens to the server, or to the session, before or in the midst of a call.
-type fault string
+type callFault string
 
 const (
-	healthy    fault = "Healthy"
-	held       fault = "Held"       // by another session
-	frozen     fault = "Frozen"     // takes connections, and says nothing
-	connecting fault = "Connecting" // the same, and the connection broke
-	refusing   fault = "Refusing"   // connections
-	cut        fault = "Cut"        // the connection breaks when the reply is due, and the next one works
-	proxied    fault = "Proxied"    // the reply is lost, says a proxy in words of its own, and the next one is not
-	closed     fault = "Closed"     // the session
-	loading    fault = "Loading"    // the words of a server that refuses for now
-	full       fault = "Full"       // so are these
-	denied     fault = "Denied"     // the words of a right that is missing
-	expired    fault = "Expired"    // the credentials, for 3 s; they were right before
-	over       fault = "Over"       // frozen for longer than the lease lasts
-	minority   fault = "Minority"   // one of three servers of a redlock is frozen
+	healthy    callFault = "Healthy"
+	held       callFault = "Held"       // by another session
+	frozen     callFault = "Frozen"     // takes connections, and says nothing
+	connecting callFault = "Connecting" // the same, and the connection broke
+	refusing   callFault = "Refusing"   // connections
+	cut        callFault = "Cut"        // the connection breaks when the reply is due, and the next one works
+	proxied    callFault = "Proxied"    // the reply is lost, says a proxy in words of its own, and the next one is not
+	closed     callFault = "Closed"     // the session
+	loading    callFault = "Loading"    // the words of a server that refuses for now
+	full       callFault = "Full"       // so are these
+	denied     callFault = "Denied"     // the words of a right that is missing
+	expired    callFault = "Expired"    // the credentials, for 3 s; they were right before
+	over       callFault = "Over"       // frozen for longer than the lease lasts
+	minority   callFault = "Minority"   // one of three servers of a redlock is frozen
 )
 
 // row is how the calls of a class end after a fault: without a context that ends, and with one that
@@ -46,13 +46,13 @@ const (
 // context export. "ended" stands for the error of the caller's context and its cause, "free" for
 // what the call returns if the lock is free, "error" for any other error, "blocks" for a call that
 // has not returned after half a minute. A call ends at once unless the cell has a time.
-type row struct {
-	class       class
-	fault       fault
+type expectedEnds struct {
+	class       callClass
+	fault       callFault
 	never, ends string
 }
 
-var endings = []row{
+var endings = []expectedEnds{
 	{tries, healthy, "nil", "nil"},
 	{tries, held, "ErrHeld", "ErrHeld"},
 	{tries, frozen, "ErrNoReply in 4s", "ended in 100ms"},

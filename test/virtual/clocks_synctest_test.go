@@ -22,19 +22,19 @@ import (
 
 // pair is a client of a cluster of two nodes, as far as locks without waiters need one. The clock of the
 // second node, which has the odd slots, is ahead of the first's.
-type pair struct {
+type nodePair struct {
 	rueidis.Client
 
 	nodes    [2]rueidis.Client
-	worlds   [2]*world
+	servers  [2]*fixture
 	ahead    time.Duration
 	acquires [2]int        // sent
 	delay    time.Duration // of the next acquire, which gets no reply
 }
 
-func (p *pair) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
+func (p *nodePair) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 
-func (p *pair) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+func (p *nodePair) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	node := command.Slot() % 2
 	p.tick()
 	if command.Commands()[1] == scripts.LockEnter.SHA1 {
@@ -51,7 +51,7 @@ func (p *pair) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisR
 	return p.nodes[node].Do(ctx, command)
 }
 
-func (p *pair) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+func (p *nodePair) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
 	results := make([]rueidis.RedisResult, 0, len(commands))
 	for _, command := range commands {
 		results = append(results, p.Do(ctx, command))
@@ -60,21 +60,21 @@ func (p *pair) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rue
 }
 
 // tick sets the clocks of the nodes.
-func (p *pair) tick() {
-	p.worlds[0].redis.SetTime(time.Now())
-	p.worlds[1].redis.SetTime(time.Now().Add(p.ahead))
+func (p *nodePair) tick() {
+	p.servers[0].redis.SetTime(time.Now())
+	p.servers[1].redis.SetTime(time.Now().Add(p.ahead))
 }
 
 // bubbleOfTwo runs a test in virtual time, with a session on a cluster of two nodes.
-func bubbleOfTwo(t *testing.T, ahead time.Duration, test func(*testing.T, *pair, *signalbox.Session)) {
+func bubbleOfTwo(t *testing.T, ahead time.Duration, test func(*testing.T, *nodePair, *signalbox.Session)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
-		p := &pair{ahead: ahead}
+		p := &nodePair{ahead: ahead}
 		for i := range p.nodes {
-			w := &world{T: t, redis: miniredis.NewMiniRedis()}
+			w := &fixture{T: t, redis: miniredis.NewMiniRedis()}
 			w.redis.ClockTTL(true)
-			p.worlds[i] = w
+			p.servers[i] = w
 			p.nodes[i], _ = w.client(t)
 			defer w.redis.Close()
 			defer p.nodes[i].Close()
@@ -90,7 +90,7 @@ func bubbleOfTwo(t *testing.T, ahead time.Duration, test func(*testing.T, *pair,
 // however the tries at the two nodes alternate.
 func TestNodesWhoseClocksDifferAreDistinguished(t *testing.T) {
 	t.Parallel()
-	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *pair, s *signalbox.Session) {
+	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *nodePair, s *signalbox.Session) {
 		const locks, rounds = 20, 5
 		for range rounds {
 			for i := range locks {
@@ -112,7 +112,7 @@ func TestNodesWhoseClocksDifferAreDistinguished(t *testing.T) {
 // passed what it was given.
 func TestAnAcquireWithAnotherNodesTimeIsUndone(t *testing.T) {
 	t.Parallel()
-	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *pair, s *signalbox.Session) {
+	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *nodePair, s *signalbox.Session) {
 		var names [2][]string // locks by node
 		for i := range 20 {
 			command := p.B().Get().Key(locktest.Key(fmt.Sprint(i))).Build()
@@ -130,8 +130,8 @@ func TestAnAcquireWithAnotherNodesTimeIsUndone(t *testing.T) {
 		_, err := reentrant.New(s, name).TryLock(t.Context())
 		require.ErrorContains(t, err, "the connection broke")
 		time.Sleep(55 * time.Second)
-		require.Positive(t, p.worlds[0].left(name), "the acquire did not come late")
+		require.Positive(t, p.servers[0].left(name), "the acquire did not come late")
 		time.Sleep(10 * time.Second)
-		require.Zero(t, p.worlds[0].left(name))
+		require.Zero(t, p.servers[0].left(name))
 	})
 }

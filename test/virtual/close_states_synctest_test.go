@@ -81,7 +81,7 @@ func (l *logLines) String() string {
 }
 
 // owned returns a session whose Close also closes its client, as Dial makes it.
-func (w *world) owned(options ...signalbox.SessionOption) (*signalbox.Session, *wire) {
+func (w *fixture) owned(options ...signalbox.SessionOption) (*signalbox.Session, *wire) {
 	c, lines := w.client(w.T)
 	set := session.Defaults()
 	for _, option := range options {
@@ -105,7 +105,7 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 			"Grace":    {0, 2 * time.Minute, []signalbox.SessionOption{signalbox.WithCloseGrace(2 * time.Minute)}},
 			"Deadline": {time.Minute, time.Minute, []signalbox.SessionOption{signalbox.WithCloseGrace(time.Second)}},
 		} {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				logger, lines := logged()
 				s, _ := w.owned(append(c.option, signalbox.WithLogger(logger))...)
 				lease, err := take(w.Context(), s)
@@ -132,7 +132,7 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 }
 
 // nothingHeld checks that every lock of the world can be had at once.
-func (w *world) nothingHeld() {
+func (w *fixture) nothingHeld() {
 	w.Helper()
 	s, _, end := w.session(w.T)
 	defer end()
@@ -149,7 +149,7 @@ func (w *world) nothingHeld() {
 // A grace that is over is not the caller's deadline.
 func TestTheCloseGraceIsNoDeadlineOfTheCaller(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _ := w.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
 		_, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
@@ -167,7 +167,7 @@ func TestCloseLogsTheLeasesItEnds(t *testing.T) { //nolint:paralleltest // sets 
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	slog.SetDefault(logger)
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _ := w.owned(signalbox.WithHashedNames())
 		for i := range leases {
 			_, err := reentrant.New(s, fmt.Sprint("secret/", i)).Lock(w.Context())
@@ -184,7 +184,7 @@ func TestCloseLogsTheLeasesItEnds(t *testing.T) { //nolint:paralleltest // sets 
 // second, or the grace and a second, and every waiter returns.
 func TestCloseReturnsInTimeInEveryState(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range closeStates() {
+	for name, prepare := range closeCases() {
 		for limit, end := range map[time.Duration]func(s *signalbox.Session) error{
 			0: func(s *signalbox.Session) error { return s.Close(endedContext()) },
 			300 * time.Millisecond: func(s *signalbox.Session) error {
@@ -194,7 +194,7 @@ func TestCloseReturnsInTimeInEveryState(t *testing.T) {
 			},
 			session.DefaultCloseGrace: func(s *signalbox.Session) error { return s.Close(context.Background()) },
 		} {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, lines := w.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
 				waiting := prepare(w, s, lines)
 				lasted := took(func() { _ = end(s) })
@@ -215,12 +215,12 @@ func TestCloseReturnsInTimeInEveryState(t *testing.T) {
 }
 
 // closeState prepares a state, and returns what calls that wait in it are to end with.
-type closeState func(w *world, s *signalbox.Session, lines *wire) []<-chan error
+type closeCase func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error
 
-func closeStates() map[string]closeState {
-	states := map[string]closeState{
-		"Nothing": func(*world, *signalbox.Session, *wire) []<-chan error { return nil },
-		"RoundStartUnanswered": func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+func closeCases() map[string]closeCase {
+	states := map[string]closeCase{
+		"Nothing": func(*fixture, *signalbox.Session, *wire) []<-chan error { return nil },
+		"RoundStartUnanswered": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			rounds := 0
 			w.unanswered(s, lines, func(ctx context.Context) error {
 				rounds++
@@ -229,7 +229,7 @@ func closeStates() map[string]closeState {
 			})
 			return nil
 		},
-		"RoundStartOnItsWay": func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+		"RoundStartOnItsWay": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			lines.dead()
 			return []<-chan error{w.later(func() error {
 				_, err := countdown.New(s, "a").Start(context.Background(), 1)
@@ -237,14 +237,14 @@ func closeStates() map[string]closeState {
 			})}
 		},
 		"RoundAwaited": roundAwaited,
-		"RoundAwaitedFrozen": func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+		"RoundAwaitedFrozen": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			defer lines.dead()
 			return roundAwaited(w, s, lines)
 		},
 	}
 	maps.Copy(states, electionStates())
 	for line, take := range takes() {
-		states["Unanswered "+line] = func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+		states["Unanswered "+line] = func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			w.unanswered(s, lines, func(ctx context.Context) error {
 				lease, err := take(ctx, s)
 				_ = lease.Unlock()
@@ -252,13 +252,13 @@ func closeStates() map[string]closeState {
 			})
 			return nil
 		}
-		states["Frozen "+line] = func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+		states["Frozen "+line] = func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			_, err := take(w.Context(), s)
 			require.NoError(w, err)
 			lines.dead()
 			return nil
 		}
-		states["Unreachable "+line] = func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+		states["Unreachable "+line] = func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			_, err := take(w.Context(), s)
 			require.NoError(w, err)
 			lines.refuses.Store(true)
@@ -271,7 +271,7 @@ func closeStates() map[string]closeState {
 		if line == "kind=rwlock name=r" {
 			continue // readers do not wait for each other
 		}
-		states["FrozenWaiter "+line] = func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+		states["FrozenWaiter "+line] = func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			other, _, end := w.session(w.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
 			w.ends = append(w.ends, end)
 			_, err := take(w.Context(), other)
@@ -282,7 +282,7 @@ func closeStates() map[string]closeState {
 				return err
 			})}
 		}
-		states["Waiters "+line] = func(w *world, s *signalbox.Session, _ *wire) []<-chan error {
+		states["Waiters "+line] = func(w *fixture, s *signalbox.Session, _ *wire) []<-chan error {
 			_, err := take(w.Context(), s)
 			require.NoError(w, err)
 			var waiting []<-chan error
@@ -298,7 +298,7 @@ func closeStates() map[string]closeState {
 	return states
 }
 
-func roundAwaited(w *world, s *signalbox.Session, _ *wire) []<-chan error {
+func roundAwaited(w *fixture, s *signalbox.Session, _ *wire) []<-chan error {
 	round, err := countdown.New(s, "a").Start(w.Context(), 1)
 	require.NoError(w, err)
 	return []<-chan error{w.later(func() error { return round.Wait(context.Background()) })}
@@ -306,7 +306,7 @@ func roundAwaited(w *world, s *signalbox.Session, _ *wire) []<-chan error {
 
 // unanswered makes a call whose request arrives and whose reply does not, and that gives up before
 // it is settled.
-func (w *world) unanswered(s *signalbox.Session, lines *wire, call func(ctx context.Context) error) {
+func (w *fixture) unanswered(s *signalbox.Session, lines *wire, call func(ctx context.Context) error) {
 	w.Helper()
 	require.NoError(w, call(w.Context())) // so that the server knows the scripts, and the session the time
 	synctest.Wait()
@@ -319,7 +319,7 @@ func (w *world) unanswered(s *signalbox.Session, lines *wire, call func(ctx cont
 }
 
 // later makes a call that waits.
-func (w *world) later(call func() error) <-chan error {
+func (w *fixture) later(call func() error) <-chan error {
 	end := make(chan error, 1)
 	go func() { end <- call() }()
 	time.Sleep(100 * time.Millisecond)
@@ -329,7 +329,7 @@ func (w *world) later(call func() error) <-chan error {
 // A second Close blocks until the first is done, within its own context.
 func TestASecondCloseWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _ := w.owned(signalbox.WithCloseGrace(time.Minute))
 		lease, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
@@ -356,8 +356,8 @@ func TestASecondCloseWaitsForTheFirst(t *testing.T) {
 // A lock over several sessions is logged by one of them, once.
 func TestCloseLogsALeaseOfAQuorumOnce(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(q *quorum) {
-		q.settle()
+	bubbleOf(t, 3, func(q *redlockServers) {
+		q.makeReady()
 		logger, lines := logged()
 		sessions, _ := q.process(signalbox.WithLogger(logger))
 		lease := q.mustLock(redlock.New(sessions, "a"))

@@ -19,13 +19,13 @@ import (
 )
 
 // user is a goroutine that acquires and releases a lock until it is stopped.
-type user struct {
+type lockUser struct {
 	lock  *reentrant.Lock
 	lease signalbox.Lease // the last one
 	err   error           // what it was sent away with
 }
 
-func (u *user) run(ctx context.Context) {
+func (u *lockUser) run(ctx context.Context) {
 	for {
 		lease, err := u.lock.Lock(ctx)
 		if err != nil {
@@ -51,7 +51,7 @@ func TestCloseAtAnyInstantLeavesNothing(t *testing.T) {
 	const instants, latency = 120, 7 * time.Millisecond
 	every := redistest.Rounds(3, 1)
 	for _, ended := range []bool{false, true} {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			t := w.T
 			for at := 0; at < instants; at += every {
 				w.closeAt(t, fmt.Sprint("close/", at, "/"), time.Duration(at)*time.Millisecond, latency, ended)
@@ -62,13 +62,13 @@ func TestCloseAtAnyInstantLeavesNothing(t *testing.T) {
 	}
 }
 
-func (w *world) closeAt(t *testing.T, name string, at, latency time.Duration, ended bool) { //nolint:revive // a case of the test
+func (w *fixture) closeAt(t *testing.T, name string, at, latency time.Duration, ended bool) { //nolint:revive // a case of the test
 	t.Helper()
 	c, lines := w.client(t)
 	defer c.Close()
 	lines.latency.Store(int64(latency))
 	s := signalbox.NewSession(c)
-	users := make([]user, 6)
+	users := make([]lockUser, 6)
 	var running sync.WaitGroup
 	for i := range users {
 		users[i].lock = reentrant.New(s, fmt.Sprint(name, i%4))
@@ -110,7 +110,7 @@ func (w *world) closeAt(t *testing.T, name string, at, latency time.Duration, en
 // Close waits for the holders of locks, as long as its context lets it.
 func TestCloseWaitsForHolders(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, closeAll := w.session(t)
 		defer closeAll()
@@ -129,11 +129,11 @@ func TestCloseWaitsForHolders(t *testing.T) {
 // P2: a Close while the wire is dead ends in about a second, and the leases with it.
 func TestCloseOnADeadWireEndsSoon(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		c, lines := w.client(t)
 		s := signalbox.NewSession(c)
-		users := make([]user, 12)
+		users := make([]lockUser, 12)
 		var running sync.WaitGroup
 		for i := range users {
 			users[i].lock = reentrant.New(s, fmt.Sprint("dead/", i%6))

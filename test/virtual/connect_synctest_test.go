@@ -19,7 +19,7 @@ import (
 // still ends with its context, and so do those that wait for the same connection.
 func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, lines, closeSession := w.session(t, quiet)
 		defer closeSession()
@@ -55,7 +55,7 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 	for _, kind := range locktest.Primitives() {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
 				other, _, closeOther := w.session(t, quiet)
 				defer closeOther()
@@ -87,7 +87,7 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 // Close closes the client when that call has ended.
 func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, lines := w.owned(quiet)
 		require.NoError(t, locked(t.Context(), s))

@@ -54,7 +54,7 @@ func TestEveryCallHeedsAContextOfAnotherPackage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range endings {
-				if r.class != c.class || !c.meets(r.fault) || r.fault != held && r.fault != frozen {
+				if r.class != c.class || !c.connects(r.fault) || r.fault != held && r.fault != frozen {
 					continue
 				}
 				is, within := c.read(t, r.ends, "own")

@@ -19,18 +19,18 @@ import (
 )
 
 // eachKind runs a test in a bubble with each fault that a wire can have.
-func eachKind(t *testing.T, test func(w *world, kind redistest.FaultKind)) {
+func eachKind(t *testing.T, test func(w *fixture, kind redistest.FaultKind)) {
 	t.Helper()
 	for _, kind := range redistest.FaultKinds() {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *world) { test(w, kind) })
+			bubbleOfUsers(t, func(w *fixture) { test(w, kind) })
 		})
 	}
 }
 
 // mustStart starts a round.
-func mustStart(w *world, l *countdown.Latch, n int) countdown.Round {
+func mustStart(w *fixture, l *countdown.Latch, n int) countdown.Round {
 	w.Helper()
 	r, err := l.Start(w.Context(), n)
 	require.NoError(w, err)
@@ -38,7 +38,7 @@ func mustStart(w *world, l *countdown.Latch, n int) countdown.Round {
 }
 
 // mustCount counts an id down, after which so many are left.
-func mustCount(w *world, r countdown.Round, left int, id string) {
+func mustCount(w *fixture, r countdown.Round, left int, id string) {
 	w.Helper()
 	n, err := r.CountDown(w.Context(), id)
 	require.NoError(w, err)
@@ -46,12 +46,12 @@ func mustCount(w *world, r countdown.Round, left int, id string) {
 }
 
 // waitsFor waits for a round on another goroutine, and returns when the session listens.
-func waitsFor(w *world, r countdown.Round) <-chan error {
+func waitsFor(w *fixture, r countdown.Round) <-chan error {
 	return w.later(func() error { return r.Wait(w.Context()) })
 }
 
 // opens fails the test if a wait ends otherwise than by the opening of its round.
-func opens(w *world, waiting <-chan error) {
+func opens(w *fixture, waiting <-chan error) {
 	w.Helper()
 	require.NoError(w, redistest.Receive(w, "the opening", waiting))
 }
@@ -62,7 +62,7 @@ func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 	t.Parallel()
 	// session/hello, start, count twice, poll, SUBSCRIBE, poll, and a poll a second later.
 	const steps = 8
-	eachKind(t, func(w *world, kind redistest.FaultKind) {
+	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
 		calm := w.user()
 		s := w.struck(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
 		for at := 1; at <= steps; at++ {
@@ -93,7 +93,7 @@ func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 // P5: a count-down whose reply is lost counts once, and opens nothing early, however it is lost.
 func TestCountDownWithALostReplyCountsOnce(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(w *world, kind redistest.FaultKind) {
+	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
 		s := w.struck(locktest.RunsScript(scripts.CountdownCount))
 		r := mustStart(w, countdown.New(w.user().Session, "a"), 3)
 		mine := countdown.New(s.Session, "a").RoundOf(r.ID())
@@ -113,7 +113,7 @@ func TestCountDownWithALostReplyCountsOnce(t *testing.T) {
 // it is sent again.
 func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s, calm := w.struck(locktest.RunsScript(scripts.CountdownCount)), countdown.New(w.user().Session, "a")
 		r := mustStart(w, calm, 1)
 		s.arm(redistest.CutAfterRequest, 1)
@@ -131,7 +131,7 @@ func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 // P5: a start whose round is forgotten when it is sent again begins no second one.
 func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s, calm := w.struck(locktest.RunsScript(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
 		mustCount(w, mustStart(w, calm, 1), 0, "x")
 		s.arm(redistest.CutAfterRequest, 1)
@@ -160,7 +160,7 @@ func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
 // P5: a reset whose reply is lost resets no round that was started since.
 func TestLostResetResetsNoOtherRound(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s, calm := w.struck(locktest.RunsScript(scripts.CountdownReset)), countdown.New(w.user().Session, "a")
 		first := mustStart(w, calm, 1)
 		s.arm(redistest.CutAfterRequest, 1)
@@ -180,7 +180,7 @@ func TestLostResetResetsNoOtherRound(t *testing.T) {
 // P4: a start that failed leaves no round behind, also if the server executes it late.
 func TestFailedStartLeavesNoRound(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(w *world, kind redistest.FaultKind) {
+	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
 		s, calm := w.struck(locktest.RunsScript(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
 		mustCount(w, mustStart(w, calm, 1), 0, "x")
 		l := countdown.New(s.Session, "a")
@@ -203,7 +203,7 @@ func TestFailedStartLeavesNoRound(t *testing.T) {
 // P6, P10: a wait outlasts a server that does not reply, and its context ends it without an error of the polls.
 func TestWaitOutlastsAServerThatDoesNotReply(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s, calm := w.user(), w.user()
 		r := mustStart(w, countdown.New(s.Session, "a"), 1)
 		waiting := waitsFor(w, r)
@@ -225,7 +225,7 @@ func TestWaitOutlastsAServerThatDoesNotReply(t *testing.T) {
 // P6: Close ends a count-down that waits for the server.
 func TestCloseEndsACountDownThatWaitsForTheServer(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s := w.user()
 		r := mustStart(w, countdown.New(s.Session, "a"), 1)
 		s.refuses.Store(true)
@@ -243,7 +243,7 @@ func TestCloseEndsACountDownThatWaitsForTheServer(t *testing.T) {
 // P6: a message opens nothing by itself: it must have what only a reader of the key knows.
 func TestForgedMessageOpensNothing(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		r := mustStart(w, countdown.New(w.user().Session, "a"), 1)
 		waiting := waitsFor(w, r)
 		for _, forged := range []string{
@@ -261,7 +261,7 @@ func TestForgedMessageOpensNothing(t *testing.T) {
 // P6, P7: one message wakes the waiters of all sessions, without a poll.
 func TestOneMessageWakesAllWaitersWithoutAPoll(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		const latency = 5 * time.Millisecond
 		r := mustStart(w, countdown.New(w.user().Session, "a"), 1)
 		returned := make(chan time.Time, 20)
@@ -287,7 +287,7 @@ func TestOneMessageWakesAllWaitersWithoutAPoll(t *testing.T) {
 // A reply that is older than a round says nothing of it: its waiters are not told that it is lost.
 func TestOldReplySaysNothingOfANewRound(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s, calm := w.struck(locktest.RunsScript(scripts.CountdownRead)), countdown.New(w.user().Session, "a")
 		first := mustStart(w, calm, 1)
 		mine := countdown.New(s.Session, "a")
@@ -309,19 +309,19 @@ func TestOldReplySaysNothingOfANewRound(t *testing.T) {
 // layout of Redisson, of a key that was deleted.
 func TestWaiterFindsALostMessageByAPoll(t *testing.T) {
 	t.Parallel()
-	open := func(_ *world, _ *countdown.Latch, r countdown.Round) error {
+	open := func(_ *fixture, _ *countdown.Latch, r countdown.Round) error {
 		_, err := r.CountDown(context.Background(), "x")
 		return err
 	}
-	reset := func(_ *world, l *countdown.Latch, _ countdown.Round) error { return l.Reset(context.Background()) }
-	remove := func(w *world, _ *countdown.Latch, _ countdown.Round) error {
+	reset := func(_ *fixture, l *countdown.Latch, _ countdown.Round) error { return l.Reset(context.Background()) }
+	remove := func(w *fixture, _ *countdown.Latch, _ countdown.Round) error {
 		w.redis.Del("a")
 		return nil
 	}
 	shared := []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}
 	for name, c := range map[string]struct {
 		options []signalbox.LockOption
-		end     func(w *world, l *countdown.Latch, r countdown.Round) error
+		end     func(w *fixture, l *countdown.Latch, r countdown.Round) error
 		want    error
 	}{
 		"Open": {nil, open, nil}, "Reset": {nil, reset, signalbox.ErrReset},
@@ -329,7 +329,7 @@ func TestWaiterFindsALostMessageByAPoll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *world) {
+			bubbleOfUsers(t, func(w *fixture) {
 				l, s := countdown.New(w.user().Session, "a", c.options...), w.user()
 				r := l.RoundOf(1)
 				if c.options == nil {
@@ -373,7 +373,7 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 		} {
 			t.Run(name+kind.String(), func(t *testing.T) {
 				t.Parallel()
-				bubbleOfUsers(t, func(w *world) {
+				bubbleOfUsers(t, func(w *fixture) {
 					s := w.struck(locktest.RunsScript(c.script))
 					if c.before != "" {
 						require.NoError(w, w.redis.Set("a", c.before))
@@ -395,7 +395,7 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 // is open.
 func TestNothingRemainsOfWaitsThatEnded(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s := w.user()
 		r := mustStart(w, countdown.New(s.Session, "a"), 1)
 		ctx, cancel := context.WithCancel(w.Context())

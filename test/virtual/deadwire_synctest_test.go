@@ -19,7 +19,7 @@ import (
 func TestLeaseOfADeadWireEndsBeforeItsKey(t *testing.T) {
 	t.Parallel()
 	const phases = 12 // of a life, at which the wire goes dead
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		var holders sync.WaitGroup
 		for i, life := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, time.Second, 2500 * time.Millisecond, 30 * time.Second, 5 * time.Minute} {
 			for phase := range phases {
@@ -33,7 +33,7 @@ func TestLeaseOfADeadWireEndsBeforeItsKey(t *testing.T) {
 }
 
 // hold acquires a lock, lets its wire go dead after some time, and requires that the lease ends in time.
-func (w *world) hold(name string, life, after time.Duration, repliesOnly bool) {
+func (w *fixture) hold(name string, life, after time.Duration, repliesOnly bool) {
 	t := w.T
 	s, lines, closeAll := w.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(life)))
 	defer closeAll()
@@ -61,7 +61,7 @@ func (w *world) hold(name string, life, after time.Duration, repliesOnly bool) {
 // P2: a fixed lease and a WithMaxHold end when they say, and their keys after them.
 func TestLeasesThatAreNotRenewedEndBeforeTheirKeys(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, closeAll := w.session(t)
 		defer closeAll()

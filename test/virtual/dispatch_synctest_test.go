@@ -25,7 +25,7 @@ func (noMonitor) MessagesBack()      {}
 func (noMonitor) ServersDiffer()     {}
 
 // dispatcher returns a dispatcher with a wire of its own, and what closes both.
-func (w *world) dispatcher() (*dispatch.Dispatcher, *wire, func()) {
+func (w *fixture) dispatcher() (*dispatch.Dispatcher, *wire, func()) {
 	client, lines := w.client(w.T)
 	d, closeAll := dispatcherOf(client)
 	return d, lines, closeAll
@@ -50,26 +50,26 @@ func targetOf(name string) dispatch.Target {
 }
 
 // subscribed returns how many connections subscribe to the channel of a target.
-func (w *world) subscribed(target dispatch.Target) int {
+func (w *fixture) subscribed(target dispatch.Target) int {
 	return w.redis.PubSubNumSub(target.Channel)[target.Channel]
 }
 
 // deaf hears nothing.
-type deaf struct{}
+type noHandler struct{}
 
-func (deaf) OnMessage(string) {}
-func (deaf) OnUnsubscribed()  {}
-func (deaf) OnSubscribed()    {}
+func (noHandler) OnMessage(string) {}
+func (noHandler) OnUnsubscribed()  {}
+func (noHandler) OnSubscribed()    {}
 
 // P4: a dispatcher that is closed while it asks a silent cluster for a node waits for no reply.
 func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		client, lines := w.clusterClient()
 		d, closeAll := dispatcherOf(client)
 		require.NoError(w, client.Do(w.Context(), client.B().Set().Key("a").Value("b").Build()).Error()) // it is connected
 		lines.dead()
-		d.Listen("sb:a", dispatch.ShardedChannel, deaf{})
+		d.Listen("sb:a", dispatch.ShardedChannel, noHandler{})
 		time.Sleep(100 * time.Millisecond)
 		require.Zero(w, took(d.Close))
 		lines.heals()
@@ -92,14 +92,14 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 			return d.IsSubscribed(target.Channel)
 		},
 		"Listener": func(d *dispatch.Dispatcher, target dispatch.Target) bool {
-			l := d.Listen(target.Channel, dispatch.ShardedChannel, deaf{})
+			l := d.Listen(target.Channel, dispatch.ShardedChannel, noHandler{})
 			defer l.Close()
 			<-l.Subscribed()
 			return d.IsSubscribed(target.Channel)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				d, _, closeAll := w.dispatcher()
 				defer closeAll()
 				connections := w.redis.CurrentConnectionCount()
@@ -132,18 +132,18 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 // P6: a poll without a reply, or one that is refused, is repeated.
 func TestPollThatFailsComesAgain(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ fails, mends func(w *world, lines *wire) }{ //nolint:paralleltest // as above
+	for name, c := range map[string]struct{ fails, mends func(w *fixture, lines *wire) }{ //nolint:paralleltest // as above
 		"Refused": {
-			func(w *world, _ *wire) { w.redis.SetError("LOADING the data set") },
-			func(w *world, _ *wire) { w.redis.SetError("") },
+			func(w *fixture, _ *wire) { w.redis.SetError("LOADING the data set") },
+			func(w *fixture, _ *wire) { w.redis.SetError("") },
 		},
 		"Swallowed": {
-			func(_ *world, lines *wire) { lines.swallowsReplies.Store(true) },
-			func(_ *world, lines *wire) { lines.heals() },
+			func(_ *fixture, lines *wire) { lines.swallowsReplies.Store(true) },
+			func(_ *fixture, lines *wire) { lines.heals() },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				d, lines, closeAll := w.dispatcher()
 				defer closeAll()
 				wait := d.Wait(targetOf("a"))

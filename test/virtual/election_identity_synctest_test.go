@@ -22,7 +22,7 @@ import (
 )
 
 // callbacks runs a candidate until the returned function is called, and counts the leaders that it hears of.
-func (w *world) callbacks(s *signalbox.Session, heard *[]string, mu *sync.Mutex) (e *election.Election, stop func()) {
+func (w *fixture) callbacks(s *signalbox.Session, heard *[]string, mu *sync.Mutex) (e *election.Election, stop func()) {
 	e = election.New(s, "a")
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan struct{})
@@ -48,7 +48,7 @@ func (w *world) callbacks(s *signalbox.Session, heard *[]string, mu *sync.Mutex)
 func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
 	t.Parallel()
 	for _, same := range []bool{false, true} {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			const candidates = 4
 			var mu sync.Mutex
 			heard := make([][]string, candidates)
@@ -87,7 +87,7 @@ func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
 // A zero Election, a closed session and a lost term lead nothing.
 func TestLeadingEndsWithTheTerm(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		require.False(w, (*election.Election)(nil).Leading())
 		require.False(w, new(election.Election).Leading())
 		s, lines, closeAll := w.session(w.T)
@@ -114,7 +114,7 @@ func TestLeadingEndsWithTheTerm(t *testing.T) {
 // A leader whose right is taken away for a moment hears of the next leaders.
 func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		var denied atomic.Bool
 		w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 			if denied.Load() && strings.HasPrefix(command, "EVAL") {
@@ -161,7 +161,7 @@ func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
 func TestObserversSeeALeaderWithItsValue(t *testing.T) {
 	t.Parallel()
 	for _, latency := range []time.Duration{0, 3 * time.Millisecond, 200 * time.Millisecond} {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			const candidates = 10
 			ctx, cancel := context.WithCancel(w.Context())
 			var seen []string
@@ -209,7 +209,7 @@ func TestObserversSeeALeaderWithItsValue(t *testing.T) {
 // A leader whose value was lost is seen all the same, a poll later.
 func TestObserversSeeALeaderWhoseValueWasLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		observer, _, closeObserver := w.session(w.T)

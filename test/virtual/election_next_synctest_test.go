@@ -17,9 +17,9 @@ import (
 func TestNextLeaderComesOneMessageAfterResign(t *testing.T) {
 	t.Parallel()
 	const latency = 20 * time.Millisecond
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		first, second, observer := w.user(), w.user(), w.user()
-		for _, user := range []lineUser{first, second, observer} {
+		for _, user := range []queueUser{first, second, observer} {
 			user.wire.latency.Store(int64(latency))
 		}
 		elections := []*election.Election{
@@ -58,7 +58,7 @@ func TestNextLeaderComesOneMessageAfterResign(t *testing.T) {
 // P7: Run pauses longer after each term that is lost young, up to a second, and hardly after one that lasted.
 func TestRunPausesLongerAfterEachLoss(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		mu := fair.New(w.user().Session, "a")
 		ctx, cancel := context.WithCancel(w.Context())
 		terms := make(chan election.Term)

@@ -20,7 +20,7 @@ import (
 func valueOf(name string) string { return "sb:{" + name + "}:leader" }
 
 // leads campaigns, and returns the term.
-func leads(w *world, e *election.Election) election.Term {
+func leads(w *fixture, e *election.Election) election.Term {
 	w.Helper()
 	term, err := e.Campaign(w.Context())
 	require.NoError(w, err)
@@ -28,7 +28,7 @@ func leads(w *world, e *election.Election) election.Term {
 }
 
 // candidate campaigns on another goroutine, and says when it leads.
-func candidate(w *world, e *election.Election) <-chan election.Term {
+func candidate(w *fixture, e *election.Election) <-chan election.Term {
 	led := make(chan election.Term, 1)
 	go func() {
 		term, err := e.Campaign(w.Context())
@@ -41,7 +41,7 @@ func candidate(w *world, e *election.Election) <-chan election.Term {
 }
 
 // sighting is something that an observer saw.
-type sighting struct {
+type leaderChange struct {
 	election.Leader
 
 	err error
@@ -49,12 +49,12 @@ type sighting struct {
 }
 
 // observing observes until the context ends.
-func observing(ctx context.Context, e *election.Election) <-chan sighting {
-	seen := make(chan sighting, 1000)
+func observing(ctx context.Context, e *election.Election) <-chan leaderChange {
+	seen := make(chan leaderChange, 1000)
 	go func() {
 		defer close(seen)
 		for l, err := range e.Observe(ctx) {
-			seen <- sighting{l, err, time.Now()}
+			seen <- leaderChange{l, err, time.Now()}
 		}
 	}()
 	return seen
@@ -75,7 +75,7 @@ func TestLeaderStepsDownBeforeItsLeaseCanEnd(t *testing.T) {
 		"Minute":  {[]signalbox.LockOption{signalbox.WithRenewedLease(time.Minute)}, time.Minute, 20 * time.Second},
 	} {
 		for _, queued := range []bool{false, true} {
-			bubbleOfUsers(t, func(w *world) {
+			bubbleOfUsers(t, func(w *fixture) {
 				user, other := w.user(), w.user()
 				if queued { // its lease is short at first
 					first := leads(w, election.New(other.Session, "a"))
@@ -91,7 +91,7 @@ func TestLeaderStepsDownBeforeItsLeaseCanEnd(t *testing.T) {
 }
 
 // steps cuts a leader off after a while, and requires that its term ends in time.
-func (w *world) steps(user lineUser, term election.Term, lease, before time.Duration, name string) {
+func (w *fixture) steps(user queueUser, term election.Term, lease, before time.Duration, name string) {
 	w.Helper()
 	ctx := term.Bind(w.Context())
 	time.Sleep(10*lease + lease/7)
@@ -115,7 +115,7 @@ func (w *world) steps(user lineUser, term election.Term, lease, before time.Dura
 // ended. Then Run resigns, and campaigns again behind the others.
 func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		user, other := w.user(), w.user()
 		e := election.New(user.Session, "a")
 		terms, stops, mayStop := make(chan election.Term, 10), make(chan struct{}, 10), make(chan struct{})
@@ -158,7 +158,7 @@ func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
 func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{3 * time.Second, election.DefaultLease, time.Minute} {
-		bubbleOfUsers(t, func(w *world) {
+		bubbleOfUsers(t, func(w *fixture) {
 			option := signalbox.WithRenewedLease(lease)
 			crashed, observer := w.user(), w.user()
 			term := leads(w, election.New(crashed.Session, "a", option, election.Value("crashed")))
@@ -190,7 +190,7 @@ func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
 // ended.
 func TestObserverLearnsOfACrashWithoutACandidate(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		crashed := w.user()
 		leads(w, election.New(crashed.Session, "a", election.Value("x")))
 		time.Sleep(100 * time.Millisecond) // its value is written just after Campaign has returned
@@ -211,7 +211,7 @@ func TestObserverLearnsOfACrashWithoutACandidate(t *testing.T) {
 // P6: observers find each change by a poll if all messages are lost, within a second.
 func TestObserverFindsALostMessageByAPoll(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		deaf := w.user()
 		seen := observing(w.Context(), election.New(deaf.Session, "a"))
 		require.Zero(w, (<-seen).Token)
@@ -236,7 +236,7 @@ func TestObserverFindsALostMessageByAPoll(t *testing.T) {
 // P10: an observer whose server is silent says so after 15 s, and continues when the server is back.
 func TestObserverSaysThatTheServerIsSilent(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		term := leads(w, election.New(w.user().Session, "a", election.Value("x")))
 		time.Sleep(100 * time.Millisecond) // its value is written just after Campaign has returned
 		user := w.user()
@@ -267,7 +267,7 @@ func TestObserverSaysThatTheServerIsSilent(t *testing.T) {
 // poll a second. No goroutine waits for a term.
 func TestHoursOfLeadingCostRenewalsAndOneWriteALease(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		const lease = election.DefaultLease
 		term := leads(w, election.New(w.user().Session, "a", election.Value("x")))
 		time.Sleep(time.Minute)
@@ -293,7 +293,7 @@ func TestHoursOfLeadingCostRenewalsAndOneWriteALease(t *testing.T) {
 // P5: a value that was lost with its key is back within a lease, and keeps its number.
 func TestLostValueComesBackWithinALease(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		e := election.New(w.user().Session, "a", election.Value("first"))
 		term := leads(w, e)
 		require.NoError(w, term.SetValue(w.Context(), "second"))
@@ -318,7 +318,7 @@ func TestTermSurvivesAFaultAtEveryRequest(t *testing.T) {
 	t.Parallel()
 	// session/hello, enter, put twice or three times, SUBSCRIBE, read and describe twice or three times, leave, clear.
 	const steps = 14
-	eachKind(t, func(w *world, kind redistest.FaultKind) {
+	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
 		calm := w.user()
 		s := w.struck(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
 		for at := 1; at <= steps; at++ {
@@ -363,7 +363,7 @@ func TestTermSurvivesAFaultAtEveryRequest(t *testing.T) {
 }
 
 // resigns ends a term early. That the server did not confirm it is no error: it is repeated.
-func (w *world) resigns(term election.Term) error {
+func (w *fixture) resigns(term election.Term) error {
 	if err := term.Resign(); !errors.Is(err, signalbox.ErrUnconfirmed) {
 		return err
 	}
@@ -371,15 +371,15 @@ func (w *world) resigns(term election.Term) error {
 }
 
 // electionStates are the states in which a session may be closed that has a candidate, a leader or an observer.
-func electionStates() map[string]closeState {
-	observes := func(w *world, s *signalbox.Session) <-chan error {
+func electionStates() map[string]closeCase {
+	observes := func(w *fixture, s *signalbox.Session) <-chan error {
 		return w.later(func() (last error) {
 			for _, last = range election.New(s, "a").Observe(context.Background()) { // the last error says how it ends
 			}
 			return last
 		})
 	}
-	runs := func(w *world, s *signalbox.Session) <-chan error {
+	runs := func(w *fixture, s *signalbox.Session) <-chan error {
 		return w.later(func() error {
 			return election.New(s, "a").Run(context.Background(), func(ctx context.Context, _ election.Term) error {
 				<-ctx.Done()
@@ -387,21 +387,21 @@ func electionStates() map[string]closeState {
 			})
 		})
 	}
-	return map[string]closeState{
-		"Leads": func(w *world, s *signalbox.Session, _ *wire) []<-chan error {
+	return map[string]closeCase{
+		"Leads": func(w *fixture, s *signalbox.Session, _ *wire) []<-chan error {
 			return []<-chan error{runs(w, s), runs(w, s), observes(w, s)}
 		},
-		"LeadsFrozen": func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+		"LeadsFrozen": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			defer lines.dead()
 			return []<-chan error{runs(w, s), runs(w, s), observes(w, s)}
 		},
-		"SteppedDown": func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+		"SteppedDown": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			all := []<-chan error{runs(w, s), observes(w, s)}
 			lines.dead()
 			time.Sleep(11 * time.Second)
 			return all
 		},
-		"ValueOnItsWay": func(w *world, s *signalbox.Session, lines *wire) []<-chan error {
+		"ValueOnItsWay": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			term := leads(w, election.New(s, "a"))
 			lines.dead()
 			return []<-chan error{w.later(func() error { return term.SetValue(context.Background(), "x") })}

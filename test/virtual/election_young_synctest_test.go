@@ -37,7 +37,7 @@ func TestYoungTermStepsDownBeforeItsLeaseCanEnd(t *testing.T) {
 	} {
 		for _, age := range []time.Duration{0, 10 * latency, 300 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second} {
 			for _, queued := range []bool{false, true} {
-				bubbleOfUsers(t, func(w *world) {
+				bubbleOfUsers(t, func(w *fixture) {
 					what := fmt.Sprint(name, age, queued)
 					user, other := w.user(), w.user()
 					user.wire.latency.Store(int64(latency))

@@ -29,7 +29,7 @@ func runs(script *scripts.Script, command string, args []string) bool {
 }
 
 // knowsScripts teaches the server the scripts of a fair lock, so that each call sends one command.
-func knowsScripts(w *world, s *signalbox.Session) {
+func knowsScripts(w *fixture, s *signalbox.Session) {
 	mu := fair.New(s, "known")
 	lease := atOnce(w.T, mu)
 	ctx, cancel := context.WithCancel(w.Context())
@@ -43,7 +43,7 @@ func knowsScripts(w *world, s *signalbox.Session) {
 }
 
 // losesReply lets the server execute the next run of a script, and loses its reply: the connections of the wire are cut.
-func (w *world) losesReply(script *scripts.Script, of *wire) (lost <-chan struct{}) {
+func (w *fixture) losesReply(script *scripts.Script, of *wire) (lost <-chan struct{}) {
 	struck := make(chan struct{})
 	var once sync.Once
 	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
@@ -61,8 +61,8 @@ func (w *world) losesReply(script *scripts.Script, of *wire) (lost <-chan struct
 // P5: a call whose reply is lost is sent again, and counts once: it gets one hold, one ticket, and gives one hold back.
 func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 3, time.Millisecond)
 		defer closeAll()
 		knowsScripts(w, users[0].Session)
 		holder, mu, behind := fair.New(users[1].Session, "a"), fair.New(users[0].Session, "a"), fair.New(users[2].Session, "a")
@@ -87,7 +87,7 @@ func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) {
 		tickets, _ := w.queued("a")
 		require.Equal(w, 2, tickets)
 		require.NoError(w, got.lease.Unlock())
-		for _, next := range []<-chan had{waiting, last} {
+		for _, next := range []<-chan lockResult{waiting, last} {
 			got := <-next
 			require.NoError(w, got.err, "in the order of the queue")
 			require.NoError(w, got.lease.Unlock())
@@ -108,8 +108,8 @@ func TestFairTryWithoutAReplyLeavesNothing(t *testing.T) {
 		"Late":        func(lines *wire) { lines.latency.Store(int64(1500 * time.Millisecond)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+			bubble(t, func(w *fixture) {
+				users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 				defer closeAll()
 				knowsScripts(w, users[0].Session)
 				strike(users[0].wire)
@@ -136,8 +136,8 @@ func TestFairTryWithoutAReplyLeavesNothing(t *testing.T) {
 // P4: a TryLock whose reply comes when the lease is over is undone before the next attempt, which finds the lock free.
 func TestFairTryThatTookTooLongDoesNotBlockTheNext(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 1, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 1, time.Millisecond)
 		defer closeAll()
 		knowsScripts(w, users[0].Session)
 		users[0].latency.Store(int64(1500 * time.Millisecond))
@@ -155,8 +155,8 @@ func TestFairTryThatTookTooLongDoesNotBlockTheNext(t *testing.T) {
 // failed if the server is away.
 func TestFairWaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 1, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 1, time.Millisecond)
 		defer closeAll()
 		mu := fair.New(users[0].Session, "a")
 		lease := atOnce(w.T, mu)
@@ -196,8 +196,8 @@ func TestFairWaitEndsWithItsContext(t *testing.T) {
 func TestFairLockWaitsUntilTheServerRefusesNoMore(t *testing.T) {
 	t.Parallel()
 	const words = "OOM command not allowed when used memory > 'maxmemory'."
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 1, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 1, time.Millisecond)
 		defer closeAll()
 		mu := fair.New(users[0].Session, "a")
 		var refuses atomic.Bool
@@ -231,18 +231,18 @@ func TestFairLockWaitsUntilTheServerRefusesNoMore(t *testing.T) {
 }
 
 // stray is a request of a waiter that gave up and has left the queue: it has not reached the server yet.
-type stray struct {
-	*world
+type lateRequest struct {
+	*fixture
 
 	request atomic.Pointer[[]string]
 	client  rueidis.Client
 }
 
 // strayEnter lets a session wait for a lock, holds its request back, and returns when the session has given up and left.
-func (w *world) strayEnter(u lineUser, name string) *stray {
+func (w *fixture) strayEnter(u queueUser, name string) *lateRequest {
 	w.Helper()
 	knowsScripts(w, u.Session)
-	s := &stray{world: w}
+	s := &lateRequest{fixture: w}
 	s.client, _ = w.client(w.T)
 	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		if !runs(scripts.LockEnter, command, args) {
@@ -269,7 +269,7 @@ func (w *world) strayEnter(u lineUser, name string) *stray {
 }
 
 // arrives executes the request, and returns the first value of the reply.
-func (s *stray) arrives() int64 {
+func (s *lateRequest) arrives() int64 {
 	s.Helper()
 	reply, err := s.client.Do(s.Context(), s.client.B().Arbitrary(*s.request.Load()...).Build()).ToArray()
 	require.NoError(s, err)
@@ -282,8 +282,8 @@ func (s *stray) arrives() int64 {
 // nothing.
 func TestLateFairRequestLeavesNoTicket(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
 		late := w.strayEnter(users[0], "b")
 		defer late.client.Close()
@@ -304,8 +304,8 @@ func TestLateFairRequestLeavesNoTicket(t *testing.T) {
 // P6: such a request may be granted the lock. The next waiter has it three seconds and a poll later.
 func TestFairGrantToATicketOfNoWaiterGoesToTheNext(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 3, time.Millisecond)
 		defer closeAll()
 		late := w.strayEnter(users[0], "b")
 		defer late.client.Close()
@@ -336,8 +336,8 @@ func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) {
 		"Lock":    func(ctx context.Context, mu *fair.Lock) (signalbox.Lease, error) { return mu.Lock(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
+			bubble(t, func(w *fixture) {
+				users, closeAll := w.queueUsers(w.T, 3, time.Millisecond)
 				defer closeAll()
 				knowsScripts(w, users[2].Session)
 				crashed := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(5*time.Second)))
@@ -368,8 +368,8 @@ func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) {
 // P6: a waiter has the lock when the message of its grant arrives, also if the reply to its request is delayed.
 func TestFairGrantCountsBeforeTheReplyToTheRequest(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 1, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 1, time.Millisecond)
 		defer closeAll()
 		replies := newDelayedReplies()
 		client, _ := w.client(w.T, replies.tap)
@@ -384,7 +384,7 @@ func TestFairGrantCountsBeforeTheReplyToTheRequest(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		require.Len(w, waiting, 1)
 		replies.pass()
-		for _, next := range []<-chan had{waiting, other} {
+		for _, next := range []<-chan lockResult{waiting, other} {
 			got := <-next
 			require.NoError(w, got.err)
 			require.NoError(w, got.lease.Unlock())

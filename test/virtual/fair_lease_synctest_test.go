@@ -23,8 +23,8 @@ import (
 const prepaid = 3 * time.Second
 
 // fairHold is a lease of the fair lock "a", in a world of its own.
-type fairHold struct {
-	*world
+type fairLease struct {
+	*fixture
 	signalbox.Lease
 
 	wire    *wire
@@ -34,14 +34,14 @@ type fairHold struct {
 }
 
 // eachFairHold runs a test for a lease that was free, and for one that was granted to a waiter.
-func eachFairHold(t *testing.T, options []signalbox.LockOption, test func(h *fairHold)) {
+func eachFairLease(t *testing.T, options []signalbox.LockOption, test func(h *fairLease)) {
 	t.Helper()
 	for _, waited := range []bool{false, true} {
-		bubble(t, func(w *world) {
-			users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+		bubble(t, func(w *fixture) {
+			users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 			defer closeAll()
 			mu, before := fair.New(users[0].Session, "a", options...), fair.New(users[1].Session, "a")
-			h := &fairHold{world: w, wire: users[0].wire, waited: waited, another: users[1].Session}
+			h := &fairLease{fixture: w, wire: users[0].wire, waited: waited, another: users[1].Session}
 			if waited {
 				first := atOnce(w.T, before)
 				next := queuedAndListening(w.Context(), mu)
@@ -62,7 +62,7 @@ func eachFairHold(t *testing.T, options []signalbox.LockOption, test func(h *fai
 }
 
 // fairEnds returns when the hold of a fair lock ends on the server, or the zero time if there is no hold.
-func (w *world) fairEnds(name string) time.Time {
+func (w *fixture) fairEnds(name string) time.Time {
 	left := w.left(name)
 	if left == 0 {
 		return time.Time{}
@@ -71,7 +71,7 @@ func (w *world) fairEnds(name string) time.Time {
 }
 
 // fairHeld reports whether a fair lock is held, according to the server.
-func (w *world) fairHeld(name string) bool {
+func (w *fixture) fairHeld(name string) bool {
 	_, isHeld := w.queued(name)
 	return isHeld
 }
@@ -81,7 +81,7 @@ func (w *world) fairHeld(name string) bool {
 func TestFairLeaseEndsBeforeItsHold(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{300 * time.Millisecond, 6 * time.Second, 30 * time.Second} {
-		eachFairHold(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairHold) {
+		eachFairLease(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairLease) {
 			for n := range 150 {
 				deadline := h.Deadline()
 				require.True(h, deadline.Before(h.fairEnds("a")))
@@ -117,7 +117,7 @@ func TestFairLeaseWithAnEndEndsInTime(t *testing.T) {
 		"MaxHoldLong":  {[]signalbox.LockOption{renewed, signalbox.WithMaxHold(long)}, long, signalbox.ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachFairHold(t, c.options, func(h *fairHold) {
+			eachFairLease(t, c.options, func(h *fairLease) {
 				bound := h.Bind(h.Context())
 				<-h.Done()
 				synctest.Wait()
@@ -139,7 +139,7 @@ func TestFairLeaseWithAnEndEndsInTime(t *testing.T) {
 func TestFixedFairLeaseIsRenewedNoMoreThanItNeeds(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{200 * time.Millisecond, prepaid + time.Second/2} {
-		eachFairHold(t, []signalbox.LockOption{signalbox.WithFixedLease(life)}, func(h *fairHold) {
+		eachFairLease(t, []signalbox.LockOption{signalbox.WithFixedLease(life)}, func(h *fairLease) {
 			var renewals atomic.Int64
 			h.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 				// The last argument is the time that is asked for; "0" asks whether the hold is there.
@@ -159,7 +159,7 @@ func TestFixedFairLeaseIsRenewedNoMoreThanItNeeds(t *testing.T) {
 func TestFairHolderLearnsOfADeletedKeyAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second
-	eachFairHold(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairHold) {
+	eachFairLease(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairLease) {
 		time.Sleep(life)
 		h.redis.Del(locktest.Key("a"))
 		deleted := time.Now()
@@ -175,7 +175,7 @@ func TestFairRenewalExtendsItsOwnHoldOnly(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second
 	for _, taken := range []bool{false, true} {
-		eachFairHold(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairHold) {
+		eachFairLease(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairLease) {
 			time.Sleep(life)
 			h.redis.Del(locktest.Key("a"))
 			var ends time.Time
@@ -201,8 +201,8 @@ func TestFairRenewalExtendsItsOwnHoldOnly(t *testing.T) {
 func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) {
 	t.Parallel()
 	const life = 6 * time.Second
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
 		lease := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(life)))
 		waiting := queuedAndListening(w.Context(), fair.New(users[1].Session, "a"))
@@ -232,7 +232,7 @@ func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) {
 func TestUnconfirmedFairUnlockIsFinishedLater(t *testing.T) {
 	t.Parallel()
 	const life = 20 * time.Second
-	eachFairHold(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairHold) {
+	eachFairLease(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairLease) {
 		time.Sleep(2 * prepaid)
 		h.wire.dead()
 		began, ends := time.Now(), h.fairEnds("a")
@@ -254,8 +254,8 @@ func TestUnconfirmedFairUnlockIsFinishedLater(t *testing.T) {
 // P3: tokens rise over holders that unlock, expire, lose the lock by force, or come after a pause.
 func TestFairTokensRise(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
 		last := uint64(0)
 		for n, end := range []func(lease signalbox.Lease, mu *fair.Lock){
@@ -284,8 +284,8 @@ func TestFairTokensRise(t *testing.T) {
 // of their locks expire.
 func TestIdleSessionOfFairLocksCostsNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
 		for n := range 20 {
 			one, other := fair.New(users[0].Session, fmt.Sprint(n)), fair.New(users[1].Session, fmt.Sprint(n))
@@ -312,8 +312,8 @@ func TestFairLeasesOfTheShortestAndLongestTerms(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
 		for _, option := range []signalbox.LockOption{signalbox.WithRenewedLease(life), signalbox.WithFixedLease(life), signalbox.WithMaxHold(life)} {
-			bubble(t, func(w *world) {
-				users, closeAll := w.lineUsers(w.T, 1, 0)
+			bubble(t, func(w *fixture) {
+				users, closeAll := w.queueUsers(w.T, 1, 0)
 				defer closeAll()
 				lease := atOnce(w.T, fair.New(users[0].Session, "a", option, nil))
 				require.LessOrEqual(w, time.Until(lease.Deadline()), life)

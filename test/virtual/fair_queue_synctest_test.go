@@ -23,7 +23,7 @@ import (
 func TestFairGrantAtAnyInstantIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
 	const latency, instants, step = 20 * time.Millisecond, 40, 7 * time.Millisecond
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		holder, _, closeHolder := w.session(w.T)
 		defer closeHolder()
 		for i := range instants {
@@ -49,11 +49,11 @@ func TestFairGrantAtAnyInstantIsNoticedAtOnce(t *testing.T) {
 func TestFairOrderIsKeptThoughEveryMessageIsLost(t *testing.T) {
 	t.Parallel()
 	const waiters = 8
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, waiters+1, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, waiters+1, time.Millisecond)
 		defer closeAll()
 		lease := atOnce(w.T, fair.New(users[waiters].Session, "deaf"))
-		var queue []<-chan had
+		var queue []<-chan lockResult
 		for _, u := range users[:waiters] {
 			u.losesMessages.Store(true)
 			queue = append(queue, queuedAndListening(w.Context(), fair.New(u.Session, "deaf")))
@@ -77,8 +77,8 @@ func TestFairOrderIsKeptThoughEveryMessageIsLost(t *testing.T) {
 // Order: TryLock overtakes no waiter, however often it is called while the lock is handed from one to the next.
 func TestFairTryLockNeverOvertakesAWaiter(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 3, time.Millisecond)
 		defer closeAll()
 		lease := atOnce(w.T, fair.New(users[1].Session, "a"))
 		ctx, cancel := context.WithCancel(w.Context())
@@ -112,11 +112,11 @@ func TestServerThatComesBackEmptyServesAllFairWaiters(t *testing.T) {
 	t.Parallel()
 	const sessions, each, life = 5, 10, 6 * time.Second
 	for _, away := range []time.Duration{10 * time.Millisecond, 4 * time.Second, time.Minute} {
-		bubble(t, func(w *world) {
-			users, closeAll := w.lineUsers(w.T, sessions+1, time.Millisecond)
+		bubble(t, func(w *fixture) {
+			users, closeAll := w.queueUsers(w.T, sessions+1, time.Millisecond)
 			defer closeAll()
 			held := atOnce(w.T, fair.New(users[sessions].Session, "a", signalbox.WithRenewedLease(life)))
-			c := &chaos{T: w.T, name: "a"}
+			c := &chaosLock{T: w.T, name: "a"}
 			c.enters(held)
 			var all sync.WaitGroup
 			for _, u := range users[:sessions] {
@@ -165,8 +165,8 @@ func TestTokensKeepALateHolderFromOverwriting(t *testing.T) {
 	for _, kind := range locktest.Primitives() { //nolint:paralleltest // as above
 		for _, fenced := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/Fenced=%v", kind.Name, fenced), func(t *testing.T) {
-				bubble(t, func(w *world) {
-					users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+				bubble(t, func(w *fixture) {
+					users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 					defer closeAll()
 					store := &fencedCounter{fenced: fenced}
 					late, other := kind.New(users[0].Session, "counter"), kind.New(users[1].Session, "counter")
@@ -209,7 +209,7 @@ func (s *fencedCounter) access(token uint64, write *int) (value int, ok bool) {
 }
 
 // add adds one under a lease, and unlocks that.
-func (s *fencedCounter) add(w *world, lease signalbox.Lease) {
+func (s *fencedCounter) add(w *fixture, lease signalbox.Lease) {
 	w.Helper()
 	value, ok := s.access(lease.Token(), nil)
 	require.True(w, ok)
@@ -227,10 +227,10 @@ func TestRedissonFairWaiterThatLostItsTicketComesAgain(t *testing.T) {
 		"Message": {"a"}, "Tickets": {"a", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				users, closeAll := w.lineUsers(w.T, 3, time.Millisecond)
+			bubble(t, func(w *fixture) {
+				users, closeAll := w.queueUsers(w.T, 3, time.Millisecond)
 				defer closeAll()
-				lock := func(u lineUser) *fair.Lock {
+				lock := func(u queueUser) *fair.Lock {
 					return fair.New(u.Session, "a", signalbox.WithLayout(signalbox.Redisson()))
 				}
 				lease := atOnce(w.T, lock(users[0]))
@@ -240,7 +240,7 @@ func TestRedissonFairWaiterThatLostItsTicketComesAgain(t *testing.T) {
 				}
 				deleted := time.Now()
 				for n := range 2 {
-					var got had
+					var got lockResult
 					select {
 					case got = <-first:
 						first = nil
@@ -262,8 +262,8 @@ func TestRedissonFairWaiterThatLostItsTicketComesAgain(t *testing.T) {
 // P4, P5: in Redisson's layout a call whose reply is lost is repeated or undone: it leaves neither hold nor ticket.
 func TestRedissonFairCallWithoutAReplyLeavesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
 		mu, other := fair.New(users[0].Session, "a", signalbox.WithLayout(signalbox.Redisson())), fair.New(users[1].Session, "a", signalbox.WithLayout(signalbox.Redisson()))
 		require.NoError(w, atOnce(w.T, mu).Unlock())

@@ -32,7 +32,7 @@ func inEachLayout() map[string]func(s *signalbox.Session, options ...signalbox.L
 
 // usurp replaces the keys of the lock "a" with lists of another program. Scripts in the library's own layout are refused in
 // the words of a real server.
-func (w *world) usurp() {
+func (w *fixture) takeOver() {
 	w.Helper()
 	own := []string{locktest.Key("a"), locktest.Keys("a").Permits()}
 	for _, key := range append(own, "a") {
@@ -54,12 +54,12 @@ func (w *world) usurp() {
 func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, _, closeAll := w.session(w.T)
 				defer closeAll()
 				mu := lock(s)
 				require.NoError(w, atOnce(w.T, mu).Unlock()) // the session knows the server
-				w.usurp()
+				w.takeOver()
 				for range 2 {
 					_, err := mu.Lock(w.Context())
 					require.ErrorIs(w, err, signalbox.ErrWrongKind)
@@ -79,7 +79,7 @@ func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralle
 func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, lines, closeAll := w.session(w.T)
 				defer closeAll()
 				mu := lock(s)
@@ -89,7 +89,7 @@ func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:parallel
 				defer cancel()
 				_, err := mu.TryLock(ctx)
 				require.ErrorIs(w, err, context.DeadlineExceeded)
-				w.usurp()
+				w.takeOver()
 				lines.heals()
 				time.Sleep(5 * time.Second) // three until it is too late, and a retry
 				require.Zero(w, locktest.Undoing(s))
@@ -105,12 +105,12 @@ func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:parallel
 func TestHolderOfAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for _, kind := range append(locktest.Primitives(), locktest.Reader()) { //nolint:paralleltest // as above
 		t.Run(kind.Name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, _, closeAll := w.session(w.T)
 				defer closeAll()
 				mu := kind.New(s, "a")
 				lease := atOnce(w.T, mu)
-				w.usurp()
+				w.takeOver()
 				<-lease.Done()
 				time.Sleep(time.Second)
 				require.Zero(w, locktest.Undoing(s))

@@ -16,7 +16,7 @@ import (
 // A wait for a lock that its own session holds says so, and how the holder enters it again.
 func TestAWaitForALockOfItsOwnSessionSaysSo(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, end := w.session(w.T)
 		defer end()
 		mu := reentrant.New(s, "a")

@@ -16,15 +16,15 @@ import (
 )
 
 // executions is when the server executed scripts, counted from a moment.
-type executions struct {
+type scriptTimes struct {
 	mu   sync.Mutex
 	from time.Time
 	at   map[*scripts.Script][]time.Duration
 }
 
 // executed records the executions of these scripts.
-func (w *world) executed(which ...*scripts.Script) *executions {
-	e := &executions{at: make(map[*scripts.Script][]time.Duration)}
+func (w *fixture) executed(which ...*scripts.Script) *scriptTimes {
+	e := &scriptTimes{at: make(map[*scripts.Script][]time.Duration)}
 	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		for _, s := range which {
 			if command == "EVALSHA" && args[0] == s.SHA1 || command == "EVAL" && args[0] == s.Source {
@@ -39,7 +39,7 @@ func (w *world) executed(which ...*scripts.Script) *executions {
 }
 
 // begin forgets what was executed.
-func (e *executions) begin() {
+func (e *scriptTimes) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.from = time.Now()
@@ -47,7 +47,7 @@ func (e *executions) begin() {
 }
 
 // within returns how often a script was executed in a part of the time since begin.
-func (e *executions) within(s *scripts.Script, from, to time.Duration) (n int) {
+func (e *scriptTimes) within(s *scripts.Script, from, to time.Duration) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, at := range e.at[s] {
@@ -65,11 +65,11 @@ func TestSessionsThatLostTheirTicketsComeBackOneByOne(t *testing.T) {
 	const sessions, window, most = 100, 100 * time.Millisecond, 60
 	for _, event := range []struct {
 		name    string
-		happens func(w *world, users []lineUser)
+		happens func(w *fixture, users []queueUser)
 		first   time.Duration // grant after it
 	}{
-		{"Flush", func(*world, []lineUser) {}, 300 * time.Millisecond},
-		{"Restart", func(_ *world, users []lineUser) {
+		{"Flush", func(*fixture, []queueUser) {}, 300 * time.Millisecond},
+		{"Restart", func(_ *fixture, users []queueUser) {
 			for _, u := range users {
 				u.wire.cut()
 			}
@@ -78,8 +78,8 @@ func TestSessionsThatLostTheirTicketsComeBackOneByOne(t *testing.T) {
 		for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Fair()} {
 			t.Run(event.name+kind.Name, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(w *world) {
-					users, closeAll := w.lineUsers(w.T, sessions+1, 0)
+				bubble(t, func(w *fixture) {
+					users, closeAll := w.queueUsers(w.T, sessions+1, 0)
 					defer closeAll()
 					for i, u := range users {
 						u.wire.latency.Store(int64(time.Duration(500+10*i) * time.Microsecond))

@@ -25,7 +25,7 @@ import (
 )
 
 // hostile makes replies of every shape, also those that no server sends.
-type hostile struct {
+type hostileReplies struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	ended  bool
@@ -44,7 +44,7 @@ var words = []string{
 	"NOSCRIPT No matching script.", "ERR", "", "WRONGTYPE", "NOPERM", "MOVED 1 nowhere:1", "MOVED", "ASK", "LOADING", "BUSY", "x", "READONLY", "NOSCRIPT",
 }
 
-func (h *hostile) reply(depth int) string {
+func (h *hostileReplies) reply(depth int) string {
 	r := h.random
 	switch n := r.IntN(12); {
 	case n < 3:
@@ -84,10 +84,10 @@ func (h *hostile) reply(depth int) string {
 	return all.String()
 }
 
-func (h *hostile) text() string { return texts[h.random.IntN(len(texts))] }
+func (h *hostileReplies) text() string { return texts[h.random.IntN(len(texts))] }
 
 // hook replies to all that a session asks, apart from what keeps its connections.
-func (h *hostile) hook(peer *server.Peer, command string, _ ...string) bool {
+func (h *hostileReplies) hook(peer *server.Peer, command string, _ ...string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended {
@@ -111,7 +111,7 @@ func (h *hostile) hook(peer *server.Peer, command string, _ ...string) bool {
 }
 
 // say publishes on every channel that is subscribed to.
-func (h *hostile) say(w *world) {
+func (h *hostileReplies) say(w *fixture) {
 	h.mu.Lock()
 	message := h.text() + h.text()
 	h.mu.Unlock()
@@ -141,12 +141,12 @@ func TestNoReplyMakesACallPanic(t *testing.T) {
 }
 
 // hostileCalls are all calls, and those that tables of faults leave out.
-func hostileCalls() []call {
+func hostileCalls() []testedCall {
 	return append(calls(),
-		call{name: "inspect.Names", ready: func(e *scene) made {
+		testedCall{name: "inspect.Names", ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return drain(inspect.Names(ctx, e.session(), "")) }
 		}},
-		call{name: "inspect.List", ready: func(e *scene) made {
+		testedCall{name: "inspect.List", ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error {
 				l := inspect.NewList(e.session(), "", time.Second)
 				snapshots := make(chan struct{})
@@ -161,8 +161,8 @@ func hostileCalls() []call {
 				return l.Run(ctx)
 			}
 		}},
-		call{name: "Redisson", ready: func(e *scene) made {
-			c, _ := e.worlds[0].client(e.T)
+		testedCall{name: "Redisson", ready: func(e *callFixture) preparedCall {
+			c, _ := e.servers[0].client(e.T)
 			s := signalbox.NewSession(c, quiet, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 			return func(ctx context.Context) error {
 				defer c.Close()
@@ -174,24 +174,24 @@ func hostileCalls() []call {
 }
 
 // end closes a session at once.
-func (*scene) end(s *signalbox.Session) {
+func (*callFixture) end(s *signalbox.Session) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = s.Close(ended)
 }
 
 // hostile makes a call of a hostile server. A panic on another goroutine ends the tests.
-func (c call) hostile(t *testing.T, seed uint64) {
+func (c testedCall) hostile(t *testing.T, seed uint64) {
 	t.Helper()
 	servers := 1
 	if c.quorum {
 		servers = 3
 	}
-	bubbleOf(t, servers, func(q *quorum) {
-		e := newScene(q, healthy)
+	bubbleOf(t, servers, func(q *redlockServers) {
+		e := newCallFixture(q, healthy)
 		run := c.ready(e)
-		h := &hostile{random: rand.New(rand.NewPCG(seed, uint64(len(c.name))))} //nolint:gosec // it is to be repeated
-		for _, w := range q.worlds {
+		h := &hostileReplies{random: rand.New(rand.NewPCG(seed, uint64(len(c.name))))} //nolint:gosec // it is to be repeated
+		for _, w := range q.servers {
 			w.redis.Server().SetPreHook(h.hook)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
@@ -200,7 +200,7 @@ func (c call) hostile(t *testing.T, seed uint64) {
 		go func() { done <- run(ctx) }()
 		for range 30 {
 			time.Sleep(100 * time.Millisecond)
-			for _, w := range q.worlds {
+			for _, w := range q.servers {
 				h.say(w)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 // its end.
 func TestLeaseIsRenewedForTenHours(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		const life = 30 * time.Second
 		hours := redistest.Rounds(2, 10)
@@ -50,7 +50,7 @@ func TestLeaseIsRenewedForTenHours(t *testing.T) {
 // P6: a waiter has the lock of a crashed holder as soon as its key has ended.
 func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		for i := range 20 {
 			name := fmt.Sprint("crash/", i)
@@ -77,7 +77,7 @@ func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) {
 // and each waiter is a goroutine that was there before.
 func TestWaitersOfOneProcessPollOnceASecondTogether(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		holder, _, closeHolder := w.session(t)
 		defer closeHolder()
@@ -113,7 +113,7 @@ func TestWaitersOfOneProcessPollOnceASecondTogether(t *testing.T) {
 // once the linger is over.
 func TestIdleSessionCostsNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		a, _, closeA := w.session(t)
 		defer closeA()

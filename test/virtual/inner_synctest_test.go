@@ -27,7 +27,7 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 		{signalbox.WithMaxHold(10 * time.Second), time.Minute, signalbox.ErrMaxHold},
 	} {
 		for _, kind := range append(locktest.Locks(), locktest.RedissonReentrant()) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				defer clock.Skew(0)
 				s, _, closeAll := w.session(w.T)
 				defer closeAll()
@@ -50,7 +50,7 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 
 // P2: so does the Unlock of a reader that shares its hold with others.
 func TestAReaderBesideOthersReportsALostLease(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		defer clock.Skew(0)
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()

@@ -21,7 +21,7 @@ import (
 func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Primitives() {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			holder, lines, closeHolder := w.session(w.T)
 			defer closeHolder()
 			waiter, others, closeWaiter := w.session(w.T)

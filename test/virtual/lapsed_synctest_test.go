@@ -31,7 +31,7 @@ var lapses = []string{
 func TestAFleetWaitsForItsCredentials(t *testing.T) {
 	t.Parallel()
 	for _, words := range lapses {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			var ends []func()
 			open := func() *signalbox.Session {
 				s, _, end := w.session(w.T, quiet)
@@ -63,7 +63,7 @@ func TestAFleetWaitsForItsCredentials(t *testing.T) {
 			go func() { waited <- no(fair.New(open(), "busy").Lock(ctx)) }()
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
-			server := w.saying(false)
+			server := w.scriptReplies(false)
 			server.say(words, -1)
 			if words != lapses[3] { // a key that was never used may be one that the user has no right to
 				go func() { late <- no(reentrant.New(s, "new").Lock(ctx)) }()
@@ -94,10 +94,10 @@ func TestAFleetWaitsForItsCredentials(t *testing.T) {
 // A right that a session never had is reported at once: first credentials, and a name beyond the keys that are granted.
 func TestARightThatWasNeverThereIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, end := w.session(w.T, quiet)
 		defer end()
-		server := w.saying(false)
+		server := w.scriptReplies(false)
 		for _, words := range lapses {
 			server.say(words, -1)
 			began := time.Now()
@@ -127,10 +127,10 @@ func TestARightThatWasNeverThereIsReportedAtOnce(t *testing.T) {
 func TestAFunctionRunsOnceWhateverIsDenied(t *testing.T) {
 	t.Parallel()
 	for _, words := range append([]string{"ERR ACL failure in script: User locks has no permissions to run the 'set' command"}, lapses...) {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			s, _, end := w.session(w.T, quiet)
 			defer end()
-			server, runs := w.saying(false), 0
+			server, runs := w.scriptReplies(false), 0
 			for range 2 {
 				value, _, err := once.New(s, "charge").Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
 					runs++

@@ -17,23 +17,23 @@ import (
 func TestARoundIsKeptAfterEachUse(t *testing.T) {
 	t.Parallel()
 	const keep = time.Hour
-	uses := map[string]func(l *countdown.Latch, r countdown.Round, w *world) error{
-		"CountDown": func(_ *countdown.Latch, r countdown.Round, w *world) error {
+	uses := map[string]func(l *countdown.Latch, r countdown.Round, w *fixture) error{
+		"CountDown": func(_ *countdown.Latch, r countdown.Round, w *fixture) error {
 			_, err := r.CountDown(w.T.Context(), "x")
 			return err
 		},
-		"Count": func(_ *countdown.Latch, r countdown.Round, w *world) error {
+		"Count": func(_ *countdown.Latch, r countdown.Round, w *fixture) error {
 			_, err := r.Count(w.T.Context())
 			return err
 		},
-		"Round": func(l *countdown.Latch, _ countdown.Round, w *world) error {
+		"Round": func(l *countdown.Latch, _ countdown.Round, w *fixture) error {
 			_, err := l.Round(w.T.Context())
 			return err
 		},
 	}
 	for name, use := range uses {
 		for _, open := range []bool{false, true} {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
 				s, _, closeSession := w.session(t)
 				defer closeSession()

@@ -19,7 +19,7 @@ import (
 
 // openSilently opens the round of a latch as its last count-down does, but publishes nothing: the message
 // is lost.
-func (w *world) openSilently(name string) {
+func (w *fixture) openSilently(name string) {
 	key := locktest.Keys(name).Latch()
 	value := w.redis.HGet(key, "round")
 	w.redis.HSet(key, "round", value[:19]+"o"+value[20:])
@@ -32,7 +32,7 @@ func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) {
 	const spare = 50 * time.Millisecond // of the batch, and of the ticks of the timers
 	for _, latches := range []int{1, 1500}[:redistest.Rounds(1, 2)] {
 		bound := max(time.Second, time.Duration(latches)*time.Millisecond)
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			t := w.T
 			starter, _, closeStarter := w.session(t)
 			defer closeStarter()
@@ -72,7 +72,7 @@ func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) {
 // A round is kept while it has a waiter, and no longer than its time to be kept.
 func TestARoundIsKeptWhileItHasAWaiter(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, closeSession := w.session(t)
 		defer closeSession()
@@ -95,7 +95,7 @@ func TestARoundIsKeptWhileItHasAWaiter(t *testing.T) {
 // a batch.
 func TestHoursOfWaitingCostAPollASecond(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, closeSession := w.session(t)
 		defer closeSession()
@@ -125,7 +125,7 @@ func TestHoursOfWaitingCostAPollASecond(t *testing.T) {
 func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 	t.Parallel()
 	const latency, instants, step = 5 * time.Millisecond, 60, 2 * time.Millisecond // without messages polls come after 80 ms
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		starter, _, closeStarter := w.session(t)
 		defer closeStarter()
@@ -152,7 +152,7 @@ func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 // yet. It is not believed, but it is not forgotten.
 func TestAMessageBeforeTheFirstReplyLeadsToAPoll(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		starter, _, closeStarter := w.session(t)
 		defer closeStarter()

@@ -21,7 +21,7 @@ import (
 )
 
 // chaos is a lock whose users have bad wires, bad manners and little patience.
-type chaos struct {
+type chaosLock struct {
 	*testing.T
 
 	name  string
@@ -37,7 +37,7 @@ type chaos struct {
 }
 
 // enters checks that the previous holder has released the lock, or knows that it has lost it.
-func (c *chaos) enters(lease signalbox.Lease) {
+func (c *chaosLock) enters(lease signalbox.Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.in && c.mu.last.Err() == nil {
@@ -50,7 +50,7 @@ func (c *chaos) enters(lease signalbox.Lease) {
 	c.mu.took++
 }
 
-func (c *chaos) leaves(lease signalbox.Lease) {
+func (c *chaosLock) leaves(lease signalbox.Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.last == lease {
@@ -59,17 +59,17 @@ func (c *chaos) leaves(lease signalbox.Lease) {
 }
 
 // below returns a random time.
-func (c *chaos) below(d time.Duration) time.Duration {
+func (c *chaosLock) below(d time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Duration(c.Int64N(int64(d)))
 }
 
 // one of n, as often as not.
-func (c *chaos) oneIn(n int) bool { return c.below(time.Duration(n)) == 0 }
+func (c *chaosLock) oneIn(n int) bool { return c.below(time.Duration(n)) == 0 }
 
 // use takes the lock and gives it back until the game ends.
-func (c *chaos) use(s *signalbox.Session) {
+func (c *chaosLock) use(s *signalbox.Session) {
 	terms := []signalbox.LockOption{
 		signalbox.WithRenewedLease(30 * time.Second), signalbox.WithRenewedLease(time.Second),
 		signalbox.WithFixedLease(2 * time.Second), signalbox.WithMaxHold(5 * time.Second),
@@ -105,7 +105,7 @@ func (c *chaos) use(s *signalbox.Session) {
 }
 
 // works keeps a lease for a while, or until it ends.
-func (c *chaos) works(lease signalbox.Lease, most time.Duration) {
+func (c *chaosLock) works(lease signalbox.Lease, most time.Duration) {
 	select {
 	case <-lease.Done():
 	case <-time.After(c.below(most)):
@@ -113,7 +113,7 @@ func (c *chaos) works(lease signalbox.Lease, most time.Duration) {
 }
 
 // spoil does something to a wire now and then.
-func (c *chaos) spoil(w *wire) {
+func (c *chaosLock) disturb(w *wire) {
 	for c.ended.Err() == nil {
 		time.Sleep(c.below(3 * time.Second))
 		switch {
@@ -141,36 +141,36 @@ func (c *chaos) spoil(w *wire) {
 func TestChaosInAQueueLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 3)) {
-		bubble(t, func(w *world) { w.chaos(seed, time.Duration(redistest.Rounds(2, 5))*time.Minute) })
+		bubble(t, func(w *fixture) { w.chaos(seed, time.Duration(redistest.Rounds(2, 5))*time.Minute) })
 	}
 }
 
 // soak plays games of chaos one after the other, each from a seed of its own, which it says.
-func soak(t *testing.T, play func(w *world, seed uint64)) {
+func soak(t *testing.T, play func(w *fixture, seed uint64)) {
 	t.Helper()
 	for more := locktest.Soak(t); more(); {
 		seed := rand.Uint64()
 		t.Log("seed", seed)
-		bubble(t, func(w *world) { play(w, seed) })
+		bubble(t, func(w *fixture) { play(w, seed) })
 	}
 }
 
 // P1, P3, P4, P6: the same, for as long as it is asked for.
 func TestSoakOfChaosInAQueue(t *testing.T) {
 	t.Parallel()
-	soak(t, func(w *world, seed uint64) { w.chaos(seed, 10*time.Minute) })
+	soak(t, func(w *fixture, seed uint64) { w.chaos(seed, 10*time.Minute) })
 }
 
-func (w *world) chaos(seed uint64, lasts time.Duration) {
+func (w *fixture) chaos(seed uint64, lasts time.Duration) {
 	t := w.T
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
-	c := &chaos{T: t, name: fmt.Sprint("chaos/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 2))}
-	users, closeAll := w.lineUsers(t, 4, time.Millisecond)
+	c := &chaosLock{T: t, name: fmt.Sprint("chaos/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 2))}
+	users, closeAll := w.queueUsers(t, 4, time.Millisecond)
 	defer closeAll()
 	var all sync.WaitGroup
 	for _, u := range users {
-		all.Go(func() { c.spoil(u.wire) })
+		all.Go(func() { c.disturb(u.wire) })
 		for range 3 {
 			all.Go(func() { c.use(u.Session) })
 		}

@@ -23,20 +23,20 @@ import (
 )
 
 // lineUser is a session that waits in lines, and its wire.
-type lineUser struct {
+type queueUser struct {
 	*signalbox.Session
 	*wire
 }
 
 // lineUsers returns n sessions with a latency, and what closes them.
-func (w *world) lineUsers(t *testing.T, n int, latency time.Duration) ([]lineUser, func()) {
+func (w *fixture) queueUsers(t *testing.T, n int, latency time.Duration) ([]queueUser, func()) {
 	t.Helper()
-	var users []lineUser
+	var users []queueUser
 	var closes []func()
 	for range n {
 		s, lines, closeAll := w.session(t)
 		lines.latency.Store(int64(latency))
-		users = append(users, lineUser{s, lines})
+		users = append(users, queueUser{s, lines})
 		closes = append(closes, closeAll)
 	}
 	return users, func() {
@@ -47,7 +47,7 @@ func (w *world) lineUsers(t *testing.T, n int, latency time.Duration) ([]lineUse
 }
 
 // counts lets the world count the executions of a script.
-func (w *world) counts(script *scripts.Script) *atomic.Int64 {
+func (w *fixture) counts(script *scripts.Script) *atomic.Int64 {
 	var n atomic.Int64
 	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		if command == "EVALSHA" && args[0] == script.SHA1 || command == "EVAL" && args[0] == script.Source {
@@ -59,7 +59,7 @@ func (w *world) counts(script *scripts.Script) *atomic.Int64 {
 }
 
 // had is what a call of Lock returned, and when.
-type had struct {
+type lockResult struct {
 	lease signalbox.Lease
 	err   error
 	at    time.Time
@@ -67,11 +67,11 @@ type had struct {
 
 // queuedAndListening locks on another goroutine, and returns when that goroutine waits in the queue and listens for its
 // grant.
-func queuedAndListening(ctx context.Context, mu locktest.Lock) <-chan had {
-	answered := make(chan had, 1)
+func queuedAndListening(ctx context.Context, mu locktest.Lock) <-chan lockResult {
+	answered := make(chan lockResult, 1)
 	go func() {
 		lease, err := mu.Lock(ctx)
-		answered <- had{lease, err, time.Now()}
+		answered <- lockResult{lease, err, time.Now()}
 	}()
 	time.Sleep(500 * time.Millisecond)
 	return answered
@@ -86,7 +86,7 @@ func atOnce(t *testing.T, mu locktest.Lock) signalbox.Lease {
 }
 
 // queued returns how many tickets the server has, and whether the lock is held.
-func (w *world) queued(name string) (waiting int, isHeld bool) {
+func (w *fixture) queued(name string) (waiting int, isHeld bool) {
 	line, _ := w.redis.ZMembers(locktest.Keys(name).QueueKey())
 	return len(line), w.left(name) > 0
 }
@@ -95,9 +95,9 @@ func (w *world) queued(name string) (waiting int, isHeld bool) {
 func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) {
 	t.Parallel()
 	const latency = 10 * time.Millisecond
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 2, latency)
+		users, closeAll := w.queueUsers(t, 2, latency)
 		defer closeAll()
 		require.NoError(t, atOnce(t, fair.New(users[0].Session, "near")).Unlock()) // teaches the server the script
 		for n := range 20 {
@@ -118,9 +118,9 @@ func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) {
 // message is lost.
 func TestAPollFindsALostGrant(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		for n := range 50 {
 			lease := atOnce(t, fair.New(users[0].Session, "lost"))
@@ -142,9 +142,9 @@ func TestAPollFindsALostGrant(t *testing.T) {
 // P6: a waiter that cannot listen for grants polls ten times a second.
 func TestAWaiterWithoutMessagesPollsMoreOften(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 1, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 1, time.Millisecond)
 		defer closeAll()
 		deaf, _, closeDeaf := w.session(t, signalbox.WithPolling())
 		defer closeDeaf()
@@ -166,9 +166,9 @@ func TestAWaiterWithoutMessagesPollsMoreOften(t *testing.T) {
 // while nothing changes.
 func TestWaitingCostsAHeartbeatASecondHoweverManyWait(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		const locks, waiters = 3, 20
 		minutes := redistest.Rounds(5, 20)
@@ -205,9 +205,9 @@ func TestWaitingCostsAHeartbeatASecondHoweverManyWait(t *testing.T) {
 // P7: a session that listens for grants already sends no poll when it waits: a hand-off costs two scripts.
 func TestWaitingAgainSendsNoPoll(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		polls := w.counts(scripts.LockPoll)
 		for n := range 20 {
@@ -229,11 +229,11 @@ func TestWaitingAgainSendsNoPoll(t *testing.T) {
 // P6: a crashed holder's lock goes to the head of the queue when its hold ends.
 func TestACrashedHoldersFairLockIsGrantedAsItsHoldEnds(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		for n := range 20 {
 			name := fmt.Sprint("crash/", n)
-			users, closeAll := w.lineUsers(t, 3, 0)
+			users, closeAll := w.queueUsers(t, 3, 0)
 			lease := atOnce(t, fair.New(users[0].Session, name, signalbox.WithRenewedLease(10*time.Second)))
 			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
 			first := queuedAndListening(t.Context(), fair.New(users[1].Session, name))
@@ -257,11 +257,11 @@ func TestACrashedHoldersFairLockIsGrantedAsItsHoldEnds(t *testing.T) {
 // living, and a poll.
 func TestDeadWaitersDelayOthersByOneLife(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		for _, at := range []time.Duration{0, time.Second, 2900 * time.Millisecond, 4 * time.Second} {
 			name := fmt.Sprint("dead/", at)
-			users, closeAll := w.lineUsers(t, 3, time.Millisecond)
+			users, closeAll := w.queueUsers(t, 3, time.Millisecond)
 			lease := atOnce(t, fair.New(users[0].Session, name))
 			ctx, cancel := context.WithCancel(t.Context())
 			var dying sync.WaitGroup
@@ -289,11 +289,11 @@ func TestDeadWaitersDelayOthersByOneLife(t *testing.T) {
 // off for longer queues at the end. Both get the lock.
 func TestASessionThatWasCutOffGetsTheLock(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		for off, keeps := range map[time.Duration]bool{2 * time.Second: true, 8 * time.Second: true, 30 * time.Second: false} {
 			name := fmt.Sprint("off/", off)
-			users, closeAll := w.lineUsers(t, 4, time.Millisecond)
+			users, closeAll := w.queueUsers(t, 4, time.Millisecond)
 			lease := atOnce(t, fair.New(users[0].Session, name))
 			cut := queuedAndListening(t.Context(), fair.New(users[1].Session, name))
 			second := queuedAndListening(t.Context(), fair.New(users[2].Session, name))
@@ -309,9 +309,9 @@ func TestASessionThatWasCutOffGetsTheLock(t *testing.T) {
 			users[1].heals()
 			time.Sleep(5 * time.Second)
 			require.NoError(t, lease.Unlock())
-			order := []<-chan had{cut, second, third}
+			order := []<-chan lockResult{cut, second, third}
 			if !keeps {
-				order = []<-chan had{third, cut}
+				order = []<-chan lockResult{third, cut}
 			}
 			for _, next := range order {
 				if next == nil {
@@ -329,10 +329,10 @@ func TestASessionThatWasCutOffGetsTheLock(t *testing.T) {
 // P6: a queue that the server lost is formed anew within about a second, however many waiters it had.
 func TestALostQueueIsSoonFormedAnew(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		const waiters = 200
-		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		lease := atOnce(t, fair.New(users[0].Session, "anew"))
 		var all sync.WaitGroup
@@ -364,9 +364,9 @@ func TestALostQueueIsSoonFormedAnew(t *testing.T) {
 // waits in that queue, so its heartbeats would keep them alive.
 func TestTicketsOfALongOutageAreRemovedAfterIt(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 3, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 3, time.Millisecond)
 		defer closeAll()
 		lease := atOnce(t, fair.New(users[0].Session, "ghosts"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -405,20 +405,20 @@ func TestTicketsOfALongOutageAreRemovedAfterIt(t *testing.T) {
 // another waiter has it at once: the lock is never lost, and never held twice.
 func TestAGrantAroundACancelIsNeverLostAndNeverDoubled(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) { w.cancelAroundGrants(redistest.Rounds(300, 1_000)) })
+	bubble(t, func(w *fixture) { w.cancelAroundGrants(redistest.Rounds(300, 1_000)) })
 }
 
 func TestSoakOfCancelsAroundGrants(t *testing.T) {
 	t.Parallel()
 	for more := locktest.Soak(t); more(); {
-		bubble(t, func(w *world) { w.cancelAroundGrants(2_000) })
+		bubble(t, func(w *fixture) { w.cancelAroundGrants(2_000) })
 	}
 }
 
-func (w *world) cancelAroundGrants(rounds int) {
+func (w *fixture) cancelAroundGrants(rounds int) {
 	const latency = time.Millisecond
 	t := w.T
-	users, closeAll := w.lineUsers(t, 3, latency)
+	users, closeAll := w.queueUsers(t, 3, latency)
 	defer closeAll()
 	var inside atomic.Int32
 	enter := func(lease signalbox.Lease) {

@@ -24,7 +24,7 @@ import (
 const perKey = 2 * time.Microsecond
 
 // crowded is a server with many keys of other programs, seen through SCAN.
-type crowded struct {
+type crowdedServer struct {
 	keys int
 
 	mu    sync.Mutex
@@ -36,7 +36,7 @@ type crowded struct {
 }
 
 // hook replies as the large server does to what lists ask.
-func (l *crowded) hook(peer *server.Peer, command string, words ...string) bool {
+func (l *crowdedServer) hook(peer *server.Peer, command string, words ...string) bool {
 	switch command {
 	case "SCAN":
 		at, _ := strconv.Atoi(words[0])
@@ -55,7 +55,7 @@ func (l *crowded) hook(peer *server.Peer, command string, words ...string) bool 
 	return true
 }
 
-func (l *crowded) page(peer *server.Peer, at, count int) {
+func (l *crowdedServer) page(peer *server.Peer, at, count int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.busy += time.Duration(count) * perKey
@@ -81,15 +81,15 @@ func (l *crowded) page(peer *server.Peer, at, count int) {
 }
 
 // worked returns how long the server has worked for lists.
-func (l *crowded) worked() time.Duration {
+func (l *crowdedServer) worked() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.busy
 }
 
 // beside makes the server of w a large one, on which these names may be in use.
-func (w *world) beside(keys int, names ...string) *crowded {
-	l := &crowded{keys: keys, life: "one"}
+func (w *fixture) beside(keys int, names ...string) *crowdedServer {
+	l := &crowdedServer{keys: keys, life: "one"}
 	for _, name := range names {
 		l.found = append(l.found, locktest.Key(name))
 	}
@@ -103,7 +103,7 @@ func tenth(of time.Duration) time.Duration { return of/10 + 52*time.Millisecond 
 // P10: a list takes at most a tenth of the server's time, however many keys there are; and about that, so that it ends.
 func TestNamesTakesATenthOfALargeServer(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, end := w.session(t)
 		defer end()
@@ -147,7 +147,7 @@ func TestNamesTakesATenthOfALargeServer(t *testing.T) {
 // P10: a round lasts minutes, and Snapshot returns at once: with the holders of the moment, and the age of what is known.
 func TestListOfALargeServerIsFreshAndSaysItsAge(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, end := w.session(t, signalbox.WithLabel("first"))
 		defer end()
@@ -200,7 +200,7 @@ func TestListOfALargeServerIsFreshAndSaysItsAge(t *testing.T) {
 }
 
 // listed returns a list that runs, and what ends it.
-func listed(w *world, s *signalbox.Session) (l *inspect.List, stop func()) {
+func listed(w *fixture, s *signalbox.Session) (l *inspect.List, stop func()) {
 	l = inspect.NewList(s, "n/", 5*time.Second)
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
@@ -215,7 +215,7 @@ func listed(w *world, s *signalbox.Session) (l *inspect.List, stop func()) {
 // A cursor means nothing to another server: the walk begins anew, and yields what that server has.
 func TestListBeginsAnewAtAnotherServer(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, end := w.session(t)
 		defer end()

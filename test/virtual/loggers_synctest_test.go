@@ -16,15 +16,15 @@ import (
 )
 
 // handler is the handler of a program's logger: do is its own code.
-type handler struct {
+type logHandler struct {
 	slog.Handler
 
 	do func()
 }
 
-func (handler) Enabled(context.Context, slog.Level) bool { return true }
+func (logHandler) Enabled(context.Context, slog.Level) bool { return true }
 
-func (h handler) Handle(context.Context, slog.Record) error {
+func (h logHandler) Handle(context.Context, slog.Record) error {
 	h.do()
 	return nil
 }
@@ -45,12 +45,12 @@ func TestAnyHandlerOfTheLogHoldsUpNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
 				c, _ := w.client(t)
 				block, called := make(chan struct{}), 0
 				var s *signalbox.Session
-				s = signalbox.NewSession(c, signalbox.WithCloseGrace(time.Second), signalbox.WithLogger(slog.New(handler{do: func() {
+				s = signalbox.NewSession(c, signalbox.WithCloseGrace(time.Second), signalbox.WithLogger(slog.New(logHandler{do: func() {
 					if called++; name != "Closes" || called == 10 {
 						do(s, block)
 					}

@@ -19,7 +19,7 @@ import (
 // A hundred leases that are lost within a second make one line, with their number and the first of them.
 func TestAHundredLossesMakeOneLine(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		logger, lines := logged()
 		s, dead, end := w.session(w.T, signalbox.WithLogger(logger), signalbox.WithDefaults(signalbox.WithClass("orders")))
 		defer end()
@@ -41,7 +41,7 @@ func TestAHundredLossesMakeOneLine(t *testing.T) {
 // What was gathered when the session closes is logged by then. A lease that Close ends has its line already.
 func TestCloseLogsWhatWasGathered(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		logger, lines := logged()
 		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
 		defer end()
@@ -63,7 +63,7 @@ func TestCloseLogsWhatWasGathered(t *testing.T) {
 // Releases without a reply, and calls that the server refuses, have lines of their own. A held lock is not logged.
 func TestUnconfirmedAndRefusedCallsAreLogged(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		logger, lines := logged()
 		s, dead, end := w.session(w.T, signalbox.WithLogger(logger))
 		defer end()
@@ -96,7 +96,7 @@ func TestUnconfirmedAndRefusedCallsAreLogged(t *testing.T) {
 // The change to polling and back is logged, below the level of warnings.
 func TestPollingIsLoggedAsInformation(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		logger, lines := logged()
 		s, wire, end := w.session(w.T, signalbox.WithLogger(logger))
 		defer end()
@@ -125,7 +125,7 @@ func matching(log, text string) (found []string) {
 // Hooks that panic at every call cost one line a second.
 func TestHooksThatPanicAreOneLineASecond(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		logger, lines := logged()
 		s, _, end := w.session(w.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
 			Released: func(context.Context, signalbox.Event) { panic("a bug") },

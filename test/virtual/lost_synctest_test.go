@@ -20,7 +20,7 @@ import (
 func TestLostMessageCostsAWaiterASecond(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.RedissonReentrant(), locktest.Permit()} {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			holder, _, closeHolder := w.session(w.T)
 			defer closeHolder()
 			waiter, lines, closeWaiter := w.session(w.T)
@@ -47,7 +47,7 @@ func TestForcedHolderLearnsOfItWithoutTheMessage(t *testing.T) {
 	t.Parallel()
 	const life = 15 * time.Second
 	for _, kind := range append(locktest.Locks(), locktest.Reader(), locktest.RedissonReentrant()) {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			holder, lines, closeHolder := w.session(w.T)
 			defer closeHolder()
 			other, _, closeOther := w.session(w.T)
@@ -74,7 +74,7 @@ func TestWaiterThatGivesUpReturnsTheRefusal(t *testing.T) {
 	t.Parallel()
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				holder, _, closeHolder := w.session(w.T)
 				defer closeHolder()
 				waiter, _, closeWaiter := w.session(w.T)

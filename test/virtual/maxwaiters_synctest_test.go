@@ -27,13 +27,13 @@ func TestMaxWaiters_Reached_ErrBusyAtOnce(t *testing.T) {
 		for term, options := range terms {
 			t.Run(kind.Name+term, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(w *world) { w.reachesMaxWaiters(w.T, kind, options) })
+				bubble(t, func(w *fixture) { w.reachesMaxWaiters(w.T, kind, options) })
 			})
 		}
 	}
 }
 
-func (w *world) reachesMaxWaiters(t *testing.T, kind locktest.Primitive, options []signalbox.LockOption) {
+func (w *fixture) reachesMaxWaiters(t *testing.T, kind locktest.Primitive, options []signalbox.LockOption) {
 	t.Helper()
 	var defaults []signalbox.SessionOption
 	if len(options) > 0 {
@@ -70,7 +70,7 @@ func (w *world) reachesMaxWaiters(t *testing.T, kind locktest.Primitive, options
 	time.Sleep(100 * time.Millisecond)
 	requireBusy()
 	require.NoError(t, held.Unlock())
-	for _, waiter := range []<-chan had{second, third} {
+	for _, waiter := range []<-chan lockResult{second, third} {
 		require.NoError(t, granted(t, waiter).Unlock())
 	}
 	require.NoError(t, atOnce(t, lock).Unlock())
@@ -79,14 +79,14 @@ func (w *world) reachesMaxWaiters(t *testing.T, kind locktest.Primitive, options
 // The session's own tickets say for how many goroutines they stand, and other sessions' do not.
 func TestWaiters_OwnSession_CountsGoroutines(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		holding, _, closeHolding := w.session(w.T)
 		defer closeHolding()
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		held := atOnce(w.T, reentrant.New(holding, "a"))
 		ctx, cancel := context.WithCancel(w.Context())
-		var waiting []<-chan had
+		var waiting []<-chan lockResult
 		for _, lock := range []locktest.Lock{
 			reentrant.New(s, "a"), reentrant.New(s, "a"), reentrant.New(s, "a"), // one ticket
 			fair.New(s, "a"), fair.New(s, "a"), // one each

@@ -17,7 +17,7 @@ import (
 func TestReleaseAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 	t.Parallel()
 	const latency, instants, step = 20 * time.Millisecond, 40, 7 * time.Millisecond
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		holder, _, closeHolder := w.session(t)
 		defer closeHolder()

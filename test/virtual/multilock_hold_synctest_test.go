@@ -33,7 +33,7 @@ func TestMultilock_OneMemberEnds_LeaseEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, _, end := w.session(w.T)
 				defer end()
 				long, short := reentrant.New(s, "long"), fair.New(s, "short", c.option)
@@ -57,7 +57,7 @@ func TestMultilock_OneMemberEnds_LeaseEnds(t *testing.T) {
 // P2: a member whose key is lost ends the lease by the next renewal, and the error names it.
 func TestMultilock_LostPermits_LeaseIsLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, end := w.session(w.T)
 		defer end()
 		life := signalbox.WithRenewedLease(6 * time.Second)
@@ -77,7 +77,7 @@ func TestMultilock_LostPermits_LeaseIsLost(t *testing.T) {
 // P8: a lease that lost a member neither lengthens nor ends the hold of the member's next holder.
 func TestMultilock_LostMember_LeavesTheNextHold(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, lines, end := w.session(w.T)
 		defer end()
 		other, _, endOther := w.session(w.T)
@@ -108,7 +108,7 @@ func TestMultilock_WaitForTheLast_KeepsOrRenewsTheFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, _, end := w.session(w.T)
 				defer end()
 				other, _, endOther := w.session(w.T)
@@ -138,7 +138,7 @@ func TestMultilock_WaitForTheLast_KeepsOrRenewsTheFirst(t *testing.T) {
 }
 
 // tardy is a member that, the first time, is acquired only when it is not waited for any more.
-type tardy struct {
+type tardyMember struct {
 	multilock.Member
 
 	once sync.Once
@@ -146,7 +146,7 @@ type tardy struct {
 }
 
 // Lock implements multilock.Member.
-func (l *tardy) Lock(ctx context.Context) (signalbox.Lease, error) {
+func (l *tardyMember) Lock(ctx context.Context) (signalbox.Lease, error) {
 	var err error
 	first := false
 	l.once.Do(func() {
@@ -163,13 +163,13 @@ func (l *tardy) Lock(ctx context.Context) (signalbox.Lease, error) {
 // P2: if a member ends in the instant in which the last one comes, both are acquired anew.
 func TestMultilock_MemberEndsAsTheLastComes_AllAreAcquiredAnew(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, end := w.session(w.T)
 		defer end()
 		short := signalbox.WithFixedLease(time.Second)
 		byName := map[string]multilock.Member{"a": fair.New(s, "a", short), "b": fair.New(s, "b", short)}
 		order := multilock.New(byName["a"], byName["b"]).Order()
-		last := &tardy{Member: byName[order[1]]}
+		last := &tardyMember{Member: byName[order[1]]}
 		lease := locktest.Must(w, multilock.New(byName[order[0]], last).Lock)
 		require.NoError(t, lease.Err())
 		require.Greater(t, multilock.Tokens(lease)[1], last.took.Token(), "the lease of a round that had lost a member")
@@ -186,7 +186,7 @@ func TestMultilock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				viewer, _, end := w.session(w.T)
 				defer end()
 				requireFree(w.T, allKinds(viewer)) // the scripts are known
@@ -211,10 +211,10 @@ func TestMultilock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 const certain = 4
 
 // faultAt acquires and releases a multilock while the at-th script fails.
-func (w *world) faultAt(kind redistest.FaultKind, at int, how string, of func(*signalbox.Session) *multilock.Lock, view *multilock.Lock) {
+func (w *fixture) faultAt(kind redistest.FaultKind, at int, how string, of func(*signalbox.Session) *multilock.Lock, view *multilock.Lock) {
 	w.Helper()
 	what := fmt.Sprint(kind, " at ", at, " ", how)
-	fault := newStrike(kind)
+	fault := newRequestFault(kind)
 	s, _, end := w.struckSession(fault)
 	defer end()
 	all := of(s)
@@ -252,8 +252,8 @@ func (w *world) faultAt(kind redistest.FaultKind, at int, how string, of func(*s
 // P4: a release without a reply is repeated in the background, and the error names every member of it.
 func TestMultilock_LostRelease_IsSettled(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		fault := newStrike(redistest.SwallowRequest)
+	bubble(t, func(w *fixture) {
+		fault := newRequestFault(redistest.SwallowRequest)
 		s, _, end := w.struckSession(fault)
 		defer end()
 		names := []string{"a", "b", "c"}

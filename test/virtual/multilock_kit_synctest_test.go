@@ -24,22 +24,22 @@ func allKinds(s *signalbox.Session) *multilock.Lock {
 }
 
 // crossing is the locks "a" of one server and "b" of another as one: the sessions of the servers come in this order.
-type crossing struct {
-	*quorum
+type crossServerLock struct {
+	*redlockServers
 
-	strikes  [2]*strike
+	strikes  [2]*requestFault
 	sessions [2]*signalbox.Session
 }
 
 // crossingBubble runs a test in virtual time, with a kind of fault before each of the servers, and scripts and time known.
-func crossingBubble(t *testing.T, kinds [2]redistest.FaultKind, test func(c *crossing)) {
+func crossServerBubble(t *testing.T, kinds [2]redistest.FaultKind, test func(c *crossServerLock)) {
 	t.Helper()
-	bubbleOf(t, 2, func(q *quorum) {
-		c := &crossing{quorum: q}
+	bubbleOf(t, 2, func(q *redlockServers) {
+		c := &crossServerLock{redlockServers: q}
 		for c.sessions[0] == nil || c.sessions[0].ID() > c.sessions[1].ID() { // sessions are taken in the order of their ids
 			for i := range c.sessions {
-				c.strikes[i] = newStrike(kinds[i])
-				s, _, end := q.worlds[i].struckSession(c.strikes[i])
+				c.strikes[i] = newRequestFault(kinds[i])
+				s, _, end := q.servers[i].struckSession(c.strikes[i])
 				q.ends, c.sessions[i] = append(q.ends, end), s
 			}
 		}
@@ -49,19 +49,19 @@ func crossingBubble(t *testing.T, kinds [2]redistest.FaultKind, test func(c *cro
 }
 
 // both returns the two locks as one.
-func (c *crossing) both() *multilock.Lock {
+func (c *crossServerLock) both() *multilock.Lock {
 	return multilock.New(reentrant.New(c.sessions[0], "a"), reentrant.New(c.sessions[1], "b"))
 }
 
 // other returns the lock of one of the servers, as another process has it.
-func (c *crossing) other(server int) *reentrant.Lock {
-	s, _, end := c.worlds[server].session(c.T)
+func (c *crossServerLock) other(server int) *reentrant.Lock {
+	s, _, end := c.servers[server].session(c.T)
 	c.ends = append(c.ends, end)
 	return reentrant.New(s, []string{"a", "b"}[server])
 }
 
 // mustRelease acquires a multilock that is free, and releases it.
-func (q *quorum) mustRelease(l *multilock.Lock) {
+func (q *redlockServers) mustRelease(l *multilock.Lock) {
 	q.Helper()
 	lease, err := l.Lock(q.Context())
 	require.NoError(q, err)

@@ -29,7 +29,7 @@ func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 	for name, answered := range map[string]bool{"Answered": true, "NotAnswered": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			crossingBubble(t, [2]redistest.FaultKind{redistest.SwallowReply, redistest.SwallowRequest}, func(c *crossing) {
+			crossServerBubble(t, [2]redistest.FaultKind{redistest.SwallowReply, redistest.SwallowRequest}, func(c *crossServerLock) {
 				theirs := locktest.Must(c, c.other(1).Lock)
 				ctx, cancel := context.WithCancelCause(c.Context())
 				defer cancel(nil)
@@ -58,13 +58,13 @@ func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 // holds nothing while it waits for them.
 func TestMultilock_MemberIsHeld_NextRoundBeginsWithIt(t *testing.T) {
 	t.Parallel()
-	crossingBubble(t, [2]redistest.FaultKind{}, func(c *crossing) {
+	crossServerBubble(t, [2]redistest.FaultKind{}, func(c *crossServerLock) {
 		theirs := locktest.Must(c, c.other(1).Lock)
 		waiting := locktest.LaterWith(c.Context(), c.both().Lock)
 		time.Sleep(time.Second)
-		first := c.worlds[0].commands.Load()
+		first := c.servers[0].commands.Load()
 		time.Sleep(time.Minute)
-		require.Equal(t, first, c.worlds[0].commands.Load(), "it was taken again, while the other could not be had")
+		require.Equal(t, first, c.servers[0].commands.Load(), "it was taken again, while the other could not be had")
 		require.NoError(t, locktest.Must(c, c.other(0).Lock).Unlock())
 		require.NoError(t, theirs.Unlock())
 		got := <-waiting
@@ -76,7 +76,7 @@ func TestMultilock_MemberIsHeld_NextRoundBeginsWithIt(t *testing.T) {
 // P4: a server that sends no replies keeps no members of the other servers.
 func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
 	t.Parallel()
-	crossingBubble(t, [2]redistest.FaultKind{0, redistest.SwallowRequest}, func(c *crossing) {
+	crossServerBubble(t, [2]redistest.FaultKind{0, redistest.SwallowRequest}, func(c *crossServerLock) {
 		lease := locktest.Must(c, c.both().Lock)
 		c.strikes[1].arm(1, scripts.LockReleaseMany)
 		err := lease.Unlock()
@@ -96,7 +96,7 @@ func TestMultilock_MemberIsHeld_ErrorSaysSo(t *testing.T) {
 	for held := range 2 {
 		t.Run(fmt.Sprint("Server=", held), func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 2, func(q *quorum) {
+			bubbleOf(t, 2, func(q *redlockServers) {
 				mine, wires := q.process()
 				others, _ := q.process()
 				for _, w := range wires {
@@ -119,7 +119,7 @@ func TestMultilock_MemberIsHeld_ErrorSaysSo(t *testing.T) {
 // P10: the context may end before the reply to a wait. The error says what the try before it found.
 func TestMultilock_ContextEndsBeforeTheReply_ErrorSaysHeld(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 2, func(q *quorum) {
+	bubbleOf(t, 2, func(q *redlockServers) {
 		mine, wires := q.process()
 		others, _ := q.process()
 		members := map[string]int{"a": 0, "b": 1} // to their servers
@@ -143,7 +143,7 @@ func TestMultilock_ContextEndsBeforeTheReply_ErrorSaysHeld(t *testing.T) {
 // than any round waits for a member that is held.
 func TestMultilock_FarServers_FreeMembersAreAcquired(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 2, func(q *quorum) {
+	bubbleOf(t, 2, func(q *redlockServers) {
 		sessions, wires := q.process()
 		var members []multilock.Member
 		for i, s := range sessions {
@@ -164,7 +164,7 @@ func TestMultilock_FarServers_FreeMembersAreAcquired(t *testing.T) {
 // P6: processes that want the members of two servers in opposite orders all get them.
 func TestMultilock_TwoServersInOppositeOrders_AllGetTurns(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 2, func(q *quorum) {
+	bubbleOf(t, 2, func(q *redlockServers) {
 		ended := make(chan error, 4)
 		for i := range cap(ended) {
 			s, wires := q.process()
@@ -203,7 +203,7 @@ func TestMultilock_LostMessage_CostsASecond(t *testing.T) {
 	}{"Message": {false, 1200 * time.Millisecond}, "Holder": {true, 11 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, lines, end := w.session(w.T)
 				defer end()
 				other, theirs, endOther := w.session(w.T)
@@ -226,7 +226,7 @@ func TestMultilock_LostMessage_CostsASecond(t *testing.T) {
 // P10: a server that refuses a member for now is waited for, and TryLock returns its words.
 func TestMultilock_FullServer_IsWaitedFor(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, end := w.session(w.T)
 		defer end()
 		both := multilock.New(reentrant.New(s, "a"), fair.New(s, "c"))

@@ -36,19 +36,19 @@ func membersOf(s *signalbox.Session) []multilock.Member {
 }
 
 // room is what a member guards.
-type room struct {
+type resource struct {
 	inside, readers int
 	last            uint64 // the token of the last holder that was alone
 }
 
 // rooms are those of all members, but for the reading side, whose room is that of the writing side.
-type rooms struct {
+type memberResources struct {
 	sync.Mutex
-	of [7]room
+	of [7]resource
 }
 
 // enter counts the holders of these members in, and returns what is wrong with that.
-func (r *rooms) enter(members []int, tokens []uint64) error {
+func (r *memberResources) enter(members []int, tokens []uint64) error {
 	r.Lock()
 	defer r.Unlock()
 	var wrong []string
@@ -80,7 +80,7 @@ func (r *rooms) enter(members []int, tokens []uint64) error {
 }
 
 // leave counts them out.
-func (r *rooms) leave(members []int) {
+func (r *memberResources) leave(members []int) {
 	r.Lock()
 	defer r.Unlock()
 	for _, i := range r.withoutReader(members) {
@@ -94,7 +94,7 @@ func (r *rooms) leave(members []int) {
 
 // withoutReader returns the members by their positions in a set, without the reading side if the set has
 // the writing one.
-func (r *rooms) withoutReader(members []int) map[int]int {
+func (r *memberResources) withoutReader(members []int) map[int]int {
 	in := make(map[int]int)
 	writes := false
 	for n, i := range members {
@@ -114,8 +114,8 @@ func (r *rooms) withoutReader(members []int) map[int]int {
 // nothing is left.
 func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		var r rooms
+	bubble(t, func(w *fixture) {
+		var r memberResources
 		var users sync.WaitGroup
 		var sessions []*signalbox.Session
 		for n := range uint64(4) {
@@ -142,7 +142,7 @@ func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
 }
 
 // takeSet acquires some of all, in any order and in one of three ways, and enters their rooms.
-func (r *rooms) takeSet(ctx context.Context, dice *rand.Rand, all []multilock.Member) error {
+func (r *memberResources) takeSet(ctx context.Context, dice *rand.Rand, all []multilock.Member) error {
 	places := dice.Perm(len(all))[:1+dice.IntN(4)]
 	members := make([]multilock.Member, len(places))
 	for n, i := range places {

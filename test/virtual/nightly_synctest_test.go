@@ -19,7 +19,7 @@ import (
 )
 
 // nights is a table with a unique key.
-type nights struct {
+type nightlyTable struct {
 	mu       sync.Mutex
 	recorded map[string]uint64 // the tokens, by night
 	begun    map[string]int    // how often the job began
@@ -27,13 +27,13 @@ type nights struct {
 
 var errRecorded = errors.New("the key exists")
 
-func (n *nights) begin(night string) {
+func (n *nightlyTable) begin(night string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.begun[night]++
 }
 
-func (n *nights) insert(ctx context.Context, night string, token uint64) error {
+func (n *nightlyTable) insert(ctx context.Context, night string, token uint64) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if ctx.Err() != nil {
@@ -48,7 +48,7 @@ func (n *nights) insert(ctx context.Context, night string, token uint64) error {
 
 // nightly is a job that runs once a night, which takes as long as work. It also records the night in a
 // table, whose tokens rise.
-func nightly(ctx context.Context, s *signalbox.Session, table *nights, night string, work time.Duration) error {
+func nightly(ctx context.Context, s *signalbox.Session, table *nightlyTable, night string, work time.Duration) error {
 	job := once.New(s, "clean-up/"+night, signalbox.WithRenewedLease(10*time.Second))
 	_, _, err := job.Do(ctx, func(ctx context.Context, lease signalbox.Lease) ([]byte, error) {
 		table.begin(night)
@@ -68,8 +68,8 @@ func TestANightlyJobRunsOnceANight(t *testing.T) {
 	t.Parallel()
 	const processes, ticks, apart = 5, 8, 5 * time.Minute // the nights, which are quiet
 	for _, spread := range []time.Duration{100 * time.Millisecond, time.Minute, 0, 3 * time.Second}[:redistest.Rounds(2, 4)] {
-		bubble(t, func(w *world) {
-			table := &nights{recorded: make(map[string]uint64), begun: make(map[string]int)}
+		bubble(t, func(w *fixture) {
+			table := &nightlyTable{recorded: make(map[string]uint64), begun: make(map[string]int)}
 			var all sync.WaitGroup
 			for range processes {
 				s, _, closeAll := w.session(w.T)
@@ -107,8 +107,8 @@ func TestANightlyJobOutlivesItsProcess(t *testing.T) {
 		"CutOff": func(_ *signalbox.Session, lines *wire) { lines.dead() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				table := &nights{recorded: make(map[string]uint64), begun: make(map[string]int)}
+			bubble(t, func(w *fixture) {
+				table := &nightlyTable{recorded: make(map[string]uint64), begun: make(map[string]int)}
 				first, lines, closeFirst := w.session(w.T)
 				defer closeFirst()
 				ends := make(chan error, 1)

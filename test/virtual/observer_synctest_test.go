@@ -28,7 +28,7 @@ import (
 )
 
 // record is what an observer was notified of.
-type record struct {
+type recordedEvents struct {
 	mu     sync.Mutex
 	hooks  []string
 	events []signalbox.Event
@@ -37,7 +37,7 @@ type record struct {
 type stepKey struct{}
 
 // observer returns an observer with all hooks. Those about a lease check that they get the context of the hooks before.
-func (r *record) observer(t *testing.T) signalbox.Observer {
+func (r *recordedEvents) observer(t *testing.T) signalbox.Observer {
 	t.Helper()
 	hook := func(name, after string) func(context.Context, signalbox.Event) {
 		return func(ctx context.Context, e signalbox.Event) {
@@ -64,7 +64,7 @@ func (r *record) observer(t *testing.T) signalbox.Observer {
 }
 
 // took returns what was recorded, and forgets it.
-func (r *record) took() (hooks string, events []signalbox.Event) {
+func (r *recordedEvents) took() (hooks string, events []signalbox.Event) {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,14 +74,14 @@ func (r *record) took() (hooks string, events []signalbox.Event) {
 }
 
 // observed returns a session with an observer.
-func (w *world) observed(options ...signalbox.SessionOption) (*signalbox.Session, *record, func()) {
-	r := new(record)
+func (w *fixture) observed(options ...signalbox.SessionOption) (*signalbox.Session, *recordedEvents, func()) {
+	r := new(recordedEvents)
 	s, _, end := w.session(w.T, append(options, signalbox.WithObserver(r.observer(w.T)))...)
 	return s, r, end
 }
 
 // classed returns the calls of all kinds, by kind, on locks of the class "orders".
-func classed() map[string]func(ctx context.Context, s *signalbox.Session) (unlock func() error, err error) {
+func ofClass() map[string]func(ctx context.Context, s *signalbox.Session) (unlock func() error, err error) {
 	class := signalbox.WithClass("orders")
 	of := func(lease signalbox.Lease, err error) (func() error, error) { return lease.Unlock, err }
 	return map[string]func(context.Context, *signalbox.Session) (func() error, error){
@@ -117,10 +117,10 @@ func classed() map[string]func(ctx context.Context, s *signalbox.Session) (unloc
 // Every kind reports one wait, one acquire and one release for each call, with its own kind and class, and no name.
 func TestEveryKindReportsItsCalls(t *testing.T) {
 	t.Parallel()
-	for kind, call := range classed() {
+	for kind, call := range ofClass() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, r, end := w.observed()
 				defer end()
 				unlock, err := call(w.Context(), s)
@@ -144,7 +144,7 @@ func TestEveryKindReportsItsCalls(t *testing.T) {
 // Permits that are released in parts are reported as released with the last of them.
 func TestDividedPermitsAreReleasedOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, r, end := w.observed()
 		defer end()
 		permits := semaphore.New(s, "a", 3).Weighted(w.Context())
@@ -164,7 +164,7 @@ func TestDividedPermitsAreReleasedOnce(t *testing.T) {
 // A multilock of a session with an observer and one without is reported as one lock, whichever comes first in its order.
 func TestMultilockOfOneObservedSessionReportsOneCall(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, r, end := w.observed()
 		defer end()
 		for range 5 { // the order is that of the sessions' random IDs
@@ -186,8 +186,8 @@ func TestMultilockOfOneObservedSessionReportsOneCall(t *testing.T) {
 // A multilock has the class that all its members have, and their names if the observer asks for names.
 func TestMultilockReportsTheClassOfAllItsMembers(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		r := new(record)
+	bubble(t, func(w *fixture) {
+		r := new(recordedEvents)
 		observer := r.observer(w.T)
 		observer.Names = true
 		s, _, end := w.session(w.T, signalbox.WithObserver(observer))
@@ -210,12 +210,12 @@ func TestMultilockReportsTheClassOfAllItsMembers(t *testing.T) {
 // A redlock reports one call for all its servers, to the observer of the first session.
 func TestRedlockReportsOneCallForAllServers(t *testing.T) {
 	t.Parallel()
-	records := make([]*record, 3)
-	bubbleOf(t, 3, func(q *quorum) {
+	records := make([]*recordedEvents, 3)
+	bubbleOf(t, 3, func(q *redlockServers) {
 		sessions := make([]*signalbox.Session, 3)
 		for i := range sessions {
-			records[i] = new(record)
-			s, _, end := q.worlds[i].session(q.T, signalbox.WithObserver(records[i].observer(q.T)))
+			records[i] = new(recordedEvents)
+			s, _, end := q.servers[i].session(q.T, signalbox.WithObserver(records[i].observer(q.T)))
 			defer end()
 			sessions[i] = s
 		}
@@ -236,7 +236,7 @@ func TestRedlockReportsOneCallForAllServers(t *testing.T) {
 func TestEventsSayHowALockWasGrantedAndHowLongItTook(t *testing.T) {
 	t.Parallel()
 	const use = 200 * time.Microsecond
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, r, end := w.observed()
 		defer end()
 		elsewhere, _, endElsewhere := w.session(w.T)
@@ -282,7 +282,7 @@ func TestEventsSayHowALockWasGrantedAndHowLongItTook(t *testing.T) {
 // A call that gets no lock is refused, with why in one word.
 func TestAFailedCallIsRefusedWithItsOutcome(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, r, end := w.observed()
 		defer end()
 		elsewhere, _, endElsewhere := w.session(w.T)
@@ -319,19 +319,19 @@ func TestAFailedCallIsRefusedWithItsOutcome(t *testing.T) {
 // A loss is reported once, with its cause and with how long the key could still live.
 func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
 	t.Parallel()
-	for outcome, lose := range map[string]func(w *world, s *signalbox.Session, lines *wire){
-		"expired": func(_ *world, _ *signalbox.Session, lines *wire) { lines.dead(); time.Sleep(4 * time.Second) },
-		"gone": func(w *world, s *signalbox.Session, _ *wire) {
+	for outcome, lose := range map[string]func(w *fixture, s *signalbox.Session, lines *wire){
+		"expired": func(_ *fixture, _ *signalbox.Session, lines *wire) { lines.dead(); time.Sleep(4 * time.Second) },
+		"gone": func(w *fixture, s *signalbox.Session, _ *wire) {
 			require.NoError(w, reentrant.New(s, "a").ForceUnlock(w.Context()))
 			time.Sleep(time.Second)
 		},
-		"max_hold": func(*world, *signalbox.Session, *wire) { time.Sleep(time.Minute) },
-		"closed":   func(w *world, s *signalbox.Session, _ *wire) { _ = s.Close(endedContext()) },
+		"max_hold": func(*fixture, *signalbox.Session, *wire) { time.Sleep(time.Minute) },
+		"closed":   func(w *fixture, s *signalbox.Session, _ *wire) { _ = s.Close(endedContext()) },
 	} {
 		t.Run(outcome, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
-				r := new(record)
+			bubble(t, func(w *fixture) {
+				r := new(recordedEvents)
 				s, lines, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
 				defer end()
 				var options []signalbox.LockOption
@@ -364,8 +364,8 @@ func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
 // A release without a reply is reported as such, and the lease as released.
 func TestAnUnconfirmedReleaseIsReported(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		r := new(record)
+	bubble(t, func(w *fixture) {
+		r := new(recordedEvents)
 		s, lines, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
 		defer end()
 		lease, err := reentrant.New(s, "a").Lock(w.Context())
@@ -381,8 +381,8 @@ func TestAnUnconfirmedReleaseIsReported(t *testing.T) {
 // Renewals in time report no delay. Those to a server that is away report a growing delay.
 func TestRenewalsReportHowLateTheyAre(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		r := new(record)
+	bubble(t, func(w *fixture) {
+		r := new(recordedEvents)
 		s, lines, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
 		defer end()
 		_, err := reentrant.New(s, "a").Lock(w.Context())
@@ -417,8 +417,8 @@ func TestRenewalsReportHowLateTheyAre(t *testing.T) {
 // A subscription that is lost is reported once, and so is that it is back.
 func TestPollingIsReportedUntilMessagesArriveAgain(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		r := new(record)
+	bubble(t, func(w *fixture) {
+		r := new(recordedEvents)
 		s, lines, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
 		defer end()
 		_, err := reentrant.New(s, "a").Lock(w.Context())
@@ -437,7 +437,7 @@ func TestPollingIsReportedUntilMessagesArriveAgain(t *testing.T) {
 // A hook that blocks delays its own call, and neither renewals nor other calls.
 func TestABlockedHookDelaysNoOtherCall(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		blocked := make(chan struct{})
 		defer close(blocked)
 		block := func(_ context.Context, e signalbox.Event) {
@@ -483,7 +483,7 @@ func TestCloseWaitsForTheHooksOfLosses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				var over atomic.Bool
 				s, _, end := w.session(w.T, quiet, signalbox.WithObserver(signalbox.Observer{Lost: func(context.Context, signalbox.Event) {
 					time.Sleep(c.hook)
@@ -512,7 +512,7 @@ func TestCloseWaitsForTheHooksOfLosses(t *testing.T) {
 // A panic in a hook neither reaches the caller nor leaves a lock behind.
 func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		logger, lines := logged()
 		starts := func(context.Context, signalbox.Event) context.Context { panic("a bug") }
 		ends := func(context.Context, signalbox.Event) { panic(errors.New("a bug")) }
@@ -546,8 +546,8 @@ func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 // Observers that are merged keep all hooks, each with its own contexts, and names only if they are asked for.
 func TestMergedObserversKeepAllHooks(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		var first, second record
+	bubble(t, func(w *fixture) {
+		var first, second recordedEvents
 		named := second.observer(w.T)
 		named.Names = true
 		s, _, end := w.session(w.T, quiet, signalbox.WithObserver(signalbox.Observers(

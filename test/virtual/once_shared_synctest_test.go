@@ -32,7 +32,7 @@ func TestOnceWorkOutlivesItsCallers(t *testing.T) {
 		"VeryShort":  {20 * time.Millisecond, 990 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				var runs, early, failed, late atomic.Int64
 				began := time.Now()
 				var all sync.WaitGroup
@@ -86,8 +86,8 @@ func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 	const patience = 700 * time.Millisecond
 	for name, at := range map[string]int{"Look": 1, "Claim": 2, "LookAgain": 3, "Run": 0, "Store": 4} { //nolint:paralleltest // one bubble after the other
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				s := newStrike(redistest.SwallowRequest)
+			bubble(t, func(w *fixture) {
+				s := newRequestFault(redistest.SwallowRequest)
 				struck, lines, closeStruck := w.struckSession(s)
 				defer closeStruck()
 				require.True(w, doOnce(w.Context(), once.New(struck, "warm"), "", 0).ran)
@@ -121,7 +121,7 @@ func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 }
 
 // bounded is a function that runs until its context ends, and says when and why that was.
-type bounded struct {
+type untilCancelled struct {
 	began chan struct{}
 	ended chan time.Time
 	cause error // written before ended is sent
@@ -130,11 +130,11 @@ type bounded struct {
 
 type contextKey struct{}
 
-func newBounded() *bounded {
-	return &bounded{began: make(chan struct{}), ended: make(chan time.Time, 1)}
+func newUntilCancelled() *untilCancelled {
+	return &untilCancelled{began: make(chan struct{}), ended: make(chan time.Time, 1)}
 }
 
-func (b *bounded) run(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+func (b *untilCancelled) run(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
 	b.value = ctx.Value(contextKey{})
 	close(b.began)
 	<-ctx.Done()
@@ -155,11 +155,11 @@ func TestOnceFunctionEndsAfterLinger(t *testing.T) {
 		"Zero":    {[]signalbox.LockOption{once.Linger(0)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, _, closeAll := w.session(w.T)
 				defer closeAll()
 				o := once.New(s, "a", c.options...)
-				b := newBounded()
+				b := newUntilCancelled()
 				ctx, leave := context.WithCancel(context.WithValue(w.Context(), contextKey{}, "trace"))
 				first := make(chan error, 1)
 				go func() {
@@ -194,11 +194,11 @@ func TestOnceFunctionEndsAfterLinger(t *testing.T) {
 // The function ends with its lease, however many call: at MaxHold, and when the lock is taken away.
 func TestOnceFunctionEndsWithItsLease(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		o := once.New(s, "a", signalbox.WithMaxHold(time.Minute))
-		b := newBounded()
+		b := newUntilCancelled()
 		began := time.Now()
 		_, ran, err := o.Do(w.Context(), b.run)
 		require.ErrorIs(w, err, context.Canceled)
@@ -206,7 +206,7 @@ func TestOnceFunctionEndsWithItsLease(t *testing.T) {
 		require.ErrorIs(w, b.cause, signalbox.ErrMaxHold)
 		require.LessOrEqual(w, (<-b.ended).Sub(began), time.Minute)
 
-		b = newBounded()
+		b = newUntilCancelled()
 		ctx, leave := context.WithTimeout(w.Context(), time.Second)
 		defer leave()
 		_, _, err = o.Do(ctx, b.run)
@@ -223,7 +223,7 @@ func TestOnceCloseEndsAFunctionWithoutCallers(t *testing.T) {
 	t.Parallel()
 	for name, stays := range map[string]bool{"Gone": false, "LeavesDuringClose": true} { //nolint:paralleltest // one bubble after the other
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, _, closeAll := w.session(w.T)
 				defer closeAll()
 				ctx, leave := context.WithTimeout(w.Context(), time.Minute)
@@ -274,13 +274,13 @@ func TestOnceFailureWithoutACallerIsLogged(t *testing.T) {
 		"Panic": {func() error { panic("broken") }, []string{"a function panicked", "panic=broken", "once_shared_synctest_test.go"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				logger, lines := logged()
 				s, _, closeAll := w.session(w.T, signalbox.WithLogger(logger))
 				defer closeAll()
 				ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 				defer cancel()
-				waiting := make(chan did, 1)
+				waiting := make(chan doResult, 1)
 				go func() {
 					time.Sleep(500 * time.Millisecond)
 					waiting <- doOnce(w.Context(), once.New(s, "a"), "next", 0)
@@ -292,7 +292,7 @@ func TestOnceFailureWithoutACallerIsLogged(t *testing.T) {
 				require.ErrorIs(w, err, context.DeadlineExceeded)
 				require.True(w, ran)
 				next := <-waiting
-				require.Equal(w, did{"next", true, nil, next.at}, next)
+				require.Equal(w, doResult{"next", true, nil, next.at}, next)
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				found := matching(lines.String(), c.logs[0])
@@ -309,7 +309,7 @@ func TestOnceFailureWithoutACallerIsLogged(t *testing.T) {
 // the caller has unlocked them.
 func TestOnceFunctionEntersNoLeaseOfItsCaller(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		lock := reentrant.New(s, "of the caller")
@@ -327,7 +327,7 @@ func TestOnceFunctionEntersNoLeaseOfItsCaller(t *testing.T) {
 // P7: a Do that runs its function has one goroutine of the library's beside the caller, and leaves none.
 func TestOnceLeavesNoGoroutine(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		for range 20 {

@@ -23,7 +23,7 @@ import (
 )
 
 // did is what a Do returned, and when.
-type did struct {
+type doResult struct {
 	value string
 	ran   bool
 	err   error
@@ -31,7 +31,7 @@ type did struct {
 }
 
 // doOnce calls Do with a function that takes that long.
-func doOnce(ctx context.Context, o *once.Once, value string, work time.Duration) did {
+func doOnce(ctx context.Context, o *once.Once, value string, work time.Duration) doResult {
 	got, ran, err := o.Do(ctx, func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
 		select {
 		case <-time.After(work):
@@ -40,12 +40,12 @@ func doOnce(ctx context.Context, o *once.Once, value string, work time.Duration)
 			return nil, context.Cause(ctx)
 		}
 	})
-	return did{string(got), ran, err, time.Now()}
+	return doResult{string(got), ran, err, time.Now()}
 }
 
 // laterOnce is doOnce on another goroutine. It returns when that waits or runs.
-func laterOnce(ctx context.Context, o *once.Once, value string, work time.Duration) <-chan did {
-	returned := make(chan did, 1)
+func laterOnce(ctx context.Context, o *once.Once, value string, work time.Duration) <-chan doResult {
+	returned := make(chan doResult, 1)
 	go func() { returned <- doOnce(ctx, o, value, work) }()
 	synctest.Wait()
 	return returned
@@ -60,11 +60,11 @@ func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 		bound time.Duration
 	}{"Heard": {false, 10 * time.Millisecond}, "Lost": {true, 4 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				runner, _, closeRunner := w.session(w.T)
 				defer closeRunner()
 				running := laterOnce(w.Context(), once.New(runner, "a"), "x", 5*time.Second)
-				var waiting []<-chan did
+				var waiting []<-chan doResult
 				sessions := []*signalbox.Session{runner}
 				for range 4 {
 					s, lines, closeAll := w.session(w.T)
@@ -76,10 +76,10 @@ func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 					}
 				}
 				stored := <-running
-				require.Equal(w, did{"x", true, nil, stored.at}, stored)
+				require.Equal(w, doResult{"x", true, nil, stored.at}, stored)
 				for _, one := range waiting {
 					r := <-one
-					require.Equal(w, did{"x", false, nil, r.at}, r)
+					require.Equal(w, doResult{"x", false, nil, r.at}, r)
 					require.LessOrEqual(w, r.at.Sub(stored.at), c.bound)
 				}
 				time.Sleep(time.Minute)
@@ -98,7 +98,7 @@ func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		options := []signalbox.LockOption{signalbox.WithRenewedLease(lease), once.Keep(30 * 24 * time.Hour)}
 		runner, lines, closeRunner := w.session(w.T)
 		defer closeRunner()
@@ -110,7 +110,7 @@ func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 		lines.dead()
 		died := time.Now()
 		r := <-waiting
-		require.Equal(w, did{"y", true, nil, r.at}, r)
+		require.Equal(w, doResult{"y", true, nil, r.at}, r)
 		require.LessOrEqual(w, r.at.Sub(died), lease+3*time.Second)
 		late := <-running // its context ended with the lease
 		require.ErrorIs(w, late.err, signalbox.ErrLost)
@@ -124,7 +124,7 @@ func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 // continues, and the others have its outcome.
 func TestOnceCallersGiveUpAlone(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		runner, _, closeRunner := w.session(w.T)
 		defer closeRunner()
 		waiters, _, closeWaiters := w.session(w.T)
@@ -133,7 +133,7 @@ func TestOnceCallersGiveUpAlone(t *testing.T) {
 		running := laterOnce(ctx, once.New(runner, "a"), "x", time.Hour)
 		impatient, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		var gone, stay []<-chan did
+		var gone, stay []<-chan doResult
 		for range 3 {
 			for _, s := range []*signalbox.Session{runner, waiters} {
 				gone = append(gone, laterOnce(impatient, once.New(s, "a"), "y", 0))
@@ -152,7 +152,7 @@ func TestOnceCallersGiveUpAlone(t *testing.T) {
 		require.True(w, r.ran)
 		for _, one := range stay {
 			r := <-one
-			require.Equal(w, did{"x", false, nil, r.at}, r)
+			require.Equal(w, doResult{"x", false, nil, r.at}, r)
 		}
 	})
 }
@@ -160,7 +160,7 @@ func TestOnceCallersGiveUpAlone(t *testing.T) {
 // An outcome ends after Keep, and then the next call runs its function.
 func TestOnceForgetsAfterKeep(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		o := once.New(s, "a", once.Keep(time.Minute))
@@ -177,11 +177,11 @@ func TestOnceForgetsAfterKeep(t *testing.T) {
 // A run that lasts longer than Keep, and than many leases, stores its outcome.
 func TestOnceRunsForLongerThanKeep(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		r := doOnce(w.Context(), once.New(s, "a", once.Keep(time.Second)), "x", 10*time.Minute)
-		require.Equal(w, did{"x", true, nil, r.at}, r)
+		require.Equal(w, doResult{"x", true, nil, r.at}, r)
 		require.Equal(w, "x", doOnce(w.Context(), once.New(s, "a"), "y", 0).value)
 	})
 }
@@ -196,8 +196,8 @@ func TestOnceUnderEveryFault(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		for at := 1; at <= 6; at++ {
-			bubble(t, func(w *world) {
-				s := newStrike(kind)
+			bubble(t, func(w *fixture) {
+				s := newRequestFault(kind)
 				struck, _, closeStruck := w.struckSession(s)
 				defer closeStruck()
 				other, _, closeOther := w.session(w.T)
@@ -224,8 +224,8 @@ func TestOnceUnderEveryFault(t *testing.T) {
 // A store without a reply is given up when the lease ends.
 func TestOnceStoreWithoutAReplyIsUnconfirmed(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		s := newStrike(redistest.SwallowReply)
+	bubble(t, func(w *fixture) {
+		s := newRequestFault(redistest.SwallowReply)
 		struck, lines, closeStruck := w.struckSession(s)
 		defer closeStruck()
 		began := time.Now()
@@ -244,7 +244,7 @@ func TestOnceStoreWithoutAReplyIsUnconfirmed(t *testing.T) {
 // P10: a store that the server refuses for now is repeated, also for longer than the refusal of a lock.
 func TestOnceStoreIsRepeatedWhileTheServerRefuses(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		_, ran, err := once.New(s, "a").Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
@@ -261,8 +261,8 @@ func TestOnceStoreIsRepeatedWhileTheServerRefuses(t *testing.T) {
 // P2: a lease that was lost before the function began runs no function: another one is acquired.
 func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		s := newStrike(redistest.DelayRequest)
+	bubble(t, func(w *fixture) {
+		s := newRequestFault(redistest.DelayRequest)
 		struck, _, closeStruck := w.struckSession(s)
 		defer closeStruck()
 		require.True(w, doOnce(w.Context(), once.New(struck, "warm"), "", 0).ran)
@@ -275,7 +275,7 @@ func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 		}()
 		began := time.Now()
 		r := doOnce(w.Context(), once.New(struck, "a", signalbox.WithRenewedLease(10*time.Second)), "x", time.Second)
-		require.Equal(w, did{"x", true, nil, r.at}, r)
+		require.Equal(w, doResult{"x", true, nil, r.at}, r)
 		require.Greater(w, r.at.Sub(began), 15*time.Second)
 	})
 }
@@ -283,7 +283,7 @@ func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 // Close in every state: callers that wait get ErrClosed at once, and a run ends with the grace.
 func TestOnceAndClose(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		runner, _, closeRunner := w.session(w.T)
 		defer closeRunner()
 		other, _, closeOther := w.session(w.T)
@@ -315,7 +315,7 @@ func TestOnceAndClose(t *testing.T) {
 // A run whose session was closed while it ran, and that pays no heed, stores nothing.
 func TestOnceRunBeyondCloseStoresNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		other, _, closeOther := w.session(w.T)
@@ -344,7 +344,7 @@ func TestOnceRunBeyondCloseStoresNothing(t *testing.T) {
 func TestOnceGetsNothingFromBeforeForget(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(10, 100)) {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			var all sync.WaitGroup
 			var number, forgotten atomic.Int64 // values rise; those up to forgotten were forgotten
@@ -400,7 +400,7 @@ func TestOnceGetsNothingFromBeforeForget(t *testing.T) {
 func TestOnceRunsEachTickOnceThoughClocksDiffer(t *testing.T) {
 	t.Parallel()
 	const processes, ticks, period = 5, 100, time.Second
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		var mu sync.Mutex
 		runs := make(map[time.Time]int)
 		start := time.Now().Truncate(period).Add(period)
@@ -438,13 +438,13 @@ func TestOnceRunsEachTickOnceThoughClocksDiffer(t *testing.T) {
 // P7: a call that waits has no goroutine of the library's, however many wait.
 func TestOnceWaitersHaveNoGoroutines(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		runner, _, closeRunner := w.session(w.T)
 		defer closeRunner()
 		waiters, _, closeWaiters := w.session(w.T)
 		defer closeWaiters()
 		running := laterOnce(w.Context(), once.New(runner, "a"), "x", 3*time.Minute)
-		var waiting []<-chan did
+		var waiting []<-chan doResult
 		for range 100 {
 			waiting = append(waiting, laterOnce(w.Context(), once.New(waiters, "a"), "y", 0))
 		}

@@ -17,23 +17,23 @@ import (
 
 // outage is what happens to a server for a while, and what the log says of it.
 type outage struct {
-	begin, end   func(lines *wire, server *saying)
+	begin, end   func(lines *wire, server *scriptedServer)
 	begins, ends string // what the lines of the log contain
 }
 
 func outages() map[string]outage {
-	say := func(words string) func(*wire, *saying) {
-		return func(_ *wire, server *saying) { server.say(words, -1) }
+	say := func(words string) func(*wire, *scriptedServer) {
+		return func(_ *wire, server *scriptedServer) { server.say(words, -1) }
 	}
-	quiet := func(_ *wire, server *saying) { server.say("", 0) }
+	quiet := func(_ *wire, server *scriptedServer) { server.say("", 0) }
 	refused := func(words string) outage {
 		return outage{say(words), quiet, "the server refuses calls", "the server accepts calls again"}
 	}
 	unreachable := outage{begins: "the server cannot be reached", ends: "the server can be reached again"}
 	gone, dead := unreachable, unreachable
-	gone.begin = func(lines *wire, _ *saying) { lines.refuses.Store(true); lines.cut() }
-	dead.begin = func(lines *wire, _ *saying) { lines.dead() }
-	gone.end = func(lines *wire, _ *saying) { lines.heals() }
+	gone.begin = func(lines *wire, _ *scriptedServer) { lines.refuses.Store(true); lines.cut() }
+	dead.begin = func(lines *wire, _ *scriptedServer) { lines.dead() }
+	gone.end = func(lines *wire, _ *scriptedServer) { lines.heals() }
 	dead.end = gone.end
 	return map[string]outage{
 		"Gone":     gone,
@@ -67,12 +67,12 @@ func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(w *world) {
+				bubble(t, func(w *fixture) {
 					w.probe = time.Second // as clients that are tuned do
 					logger, log := logged()
 					s, lines, end := w.session(w.T, signalbox.WithLogger(logger))
 					defer end()
-					server := w.saying(false)
+					server := w.scriptReplies(false)
 					_, err := reentrant.New(s, "before").Lock(w.Context())
 					require.NoError(w, err)
 					time.Sleep(10 * time.Second) // it has its whole lease
@@ -106,11 +106,11 @@ func TestAShortOutageIsNotLogged(t *testing.T) {
 		if name == "Password" {
 			continue // which is logged at once
 		}
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			logger, log := logged()
 			s, lines, end := w.session(w.T, signalbox.WithLogger(logger))
 			defer end()
-			server := w.saying(false)
+			server := w.scriptReplies(false)
 			for i := range 4 {
 				if i == 2 {
 					o.begin(lines, server)
@@ -131,11 +131,11 @@ func TestAShortOutageIsNotLogged(t *testing.T) {
 // A right that is missing again is logged once a minute, however many calls wait for it.
 func TestAMissingRightIsLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		logger, log := logged()
 		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
 		defer end()
-		server := w.saying(false)
+		server := w.scriptReplies(false)
 		lease, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
 		require.NoError(w, lease.Unlock())
@@ -158,14 +158,14 @@ func TestAMissingRightIsLoggedOnceAMinute(t *testing.T) {
 // While one name is refused, the others do not hide it.
 func TestOneNameThatIsRefusedIsLogged(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		logger, log := logged()
 		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
 		defer end()
 		lease, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
 		require.NoError(w, lease.Unlock())
-		server := w.saying(false)
+		server := w.scriptReplies(false)
 		server.about = "{a}"
 		server.say("NOPERM No permissions to access a key", -1)
 		go func() { _, _ = reentrant.New(s, "a").Lock(w.Context()) }()
@@ -188,7 +188,7 @@ func TestOneNameThatIsRefusedIsLogged(t *testing.T) {
 // A server's clock that is set back is logged, and when it has caught up: a lock whose holder has crashed stays held until then.
 func TestAClockThatIsSetBackIsLogged(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		logger, log := logged()
 		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
 		defer end()

@@ -24,8 +24,8 @@ import (
 const permits = 3
 
 // crowd is those users, and what they believe to have.
-type crowd struct {
-	*chaos
+type permitUsers struct {
+	*chaosLock
 
 	has struct {
 		sync.Mutex
@@ -35,7 +35,7 @@ type crowd struct {
 }
 
 // enters counts a lease in, and checks that those that are trusted have no more together than there are.
-func (c *crowd) enters(lease signalbox.Lease, n int) {
+func (c *permitUsers) enters(lease signalbox.Lease, n int) {
 	c.has.Lock()
 	defer c.has.Unlock()
 	c.has.leases[lease] = n
@@ -51,14 +51,14 @@ func (c *crowd) enters(lease signalbox.Lease, n int) {
 	}
 }
 
-func (c *crowd) leaves(lease signalbox.Lease) {
+func (c *permitUsers) leaves(lease signalbox.Lease) {
 	c.has.Lock()
 	defer c.has.Unlock()
 	delete(c.has.leases, lease)
 }
 
 // use takes permits and gives them back until the game ends.
-func (c *crowd) use(s *signalbox.Session) {
+func (c *permitUsers) use(s *signalbox.Session) {
 	terms := []signalbox.LockOption{
 		signalbox.WithRenewedLease(30 * time.Second), signalbox.WithRenewedLease(time.Second),
 		signalbox.WithFixedLease(2 * time.Second), signalbox.WithMaxHold(5 * time.Second),
@@ -99,27 +99,27 @@ func (c *crowd) use(s *signalbox.Session) {
 func TestChaosAroundPermitsLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 3)) {
-		bubble(t, func(w *world) { w.crowd(seed, time.Duration(redistest.Rounds(2, 5))*time.Minute) })
+		bubble(t, func(w *fixture) { w.crowd(seed, time.Duration(redistest.Rounds(2, 5))*time.Minute) })
 	}
 }
 
 // P1, P4, P6: the same, for as long as it is asked for.
 func TestSoakOfChaosAroundPermits(t *testing.T) {
 	t.Parallel()
-	soak(t, func(w *world, seed uint64) { w.crowd(seed, 10*time.Minute) })
+	soak(t, func(w *fixture, seed uint64) { w.crowd(seed, 10*time.Minute) })
 }
 
-func (w *world) crowd(seed uint64, lasts time.Duration) {
+func (w *fixture) crowd(seed uint64, lasts time.Duration) {
 	t := w.T
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
-	c := &crowd{chaos: &chaos{T: t, name: fmt.Sprint("crowd/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 3))}}
+	c := &permitUsers{chaosLock: &chaosLock{T: t, name: fmt.Sprint("crowd/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 3))}}
 	c.has.leases = make(map[signalbox.Lease]int)
-	users, closeAll := w.lineUsers(t, 4, time.Millisecond)
+	users, closeAll := w.queueUsers(t, 4, time.Millisecond)
 	defer closeAll()
 	var all sync.WaitGroup
 	for _, u := range users {
-		all.Go(func() { c.spoil(u.wire) })
+		all.Go(func() { c.disturb(u.wire) })
 		for range 3 {
 			all.Go(func() { c.use(u.Session) })
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // firstEnd returns when the first of all holds of a semaphore ends, by the server's account.
-func (w *world) firstEnd(name string) (first time.Time) {
+func (w *fixture) firstEnd(name string) (first time.Time) {
 	key := locktest.Keys(name).Permits()
 	members, err := w.redis.ZMembers(key)
 	require.NoError(w.T, err)
@@ -40,11 +40,11 @@ func (w *world) firstEnd(name string) (first time.Time) {
 func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
 	t.Parallel()
 	const capacity, life = 5, 10 * time.Second
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		for n := range 12 {
 			name, had := fmt.Sprint("crash/", n), 1+n%4
-			users, closeAll := w.lineUsers(t, 3, 0)
+			users, closeAll := w.queueUsers(t, 3, 0)
 			beside, err := semaphore.New(users[1].Session, name, capacity).Acquire(t.Context(), capacity-had)
 			require.NoError(t, err)
 			time.Sleep(time.Second) // so that it has been renewed, and does not end first
@@ -77,9 +77,9 @@ func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
 func TestPermitsThatEndedAreFreeWithoutACall(t *testing.T) {
 	t.Parallel()
 	const capacity, life = 4, 10 * time.Second
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 2, 0)
+		users, closeAll := w.queueUsers(t, 2, 0)
 		defer closeAll()
 		sem := semaphore.New(users[1].Session, "a", capacity)
 		free := func() int {
@@ -119,9 +119,9 @@ func TestNoWaiterStarvesAmongHundredsOfSemaphores(t *testing.T) {
 	const processes, each, uses = 2, 2, 2
 	names := redistest.Rounds(100, 200)
 	const latency, used = time.Millisecond, 15 * time.Millisecond
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, processes, latency)
+		users, closeAll := w.queueUsers(t, processes, latency)
 		defer closeAll()
 		var all sync.WaitGroup
 		var mu sync.Mutex

@@ -23,9 +23,9 @@ func TestPermitsAreHandedOverForTheBudgetAndNoLonger(t *testing.T) {
 	t.Parallel()
 	const latency = time.Millisecond
 	for _, held := range []time.Duration{budget - time.Millisecond, budget + 5*time.Millisecond} { // the next waiter asks meanwhile
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			t := w.T
-			users, closeAll := w.lineUsers(t, 2, latency)
+			users, closeAll := w.queueUsers(t, 2, latency)
 			defer closeAll()
 			here, there := semaphore.New(users[0].Session, "a", 1).Permits(1), semaphore.New(users[1].Session, "a", 1).Permits(1)
 			lease, err := here.Lock(t.Context())
@@ -63,14 +63,14 @@ func TestPermitsAreHandedOverForTheBudgetAndNoLonger(t *testing.T) {
 func TestPermitsThatAreHandedOverCostNothing(t *testing.T) {
 	t.Parallel()
 	const latency = time.Millisecond
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 2, latency)
+		users, closeAll := w.queueUsers(t, 2, latency)
 		defer closeAll()
 		here, there := semaphore.New(users[0].Session, "a", 1).Permits(1), semaphore.New(users[1].Session, "a", 1).Permits(1)
 		held, err := there.Lock(t.Context())
 		require.NoError(t, err)
-		var waiting []<-chan had
+		var waiting []<-chan lockResult
 		for range 5 {
 			waiting = append(waiting, queuedForPermits(t.Context(), here))
 		}
@@ -99,11 +99,11 @@ func TestPermitsThatAreHandedOverCostNothing(t *testing.T) {
 }
 
 // queuedForPermits is queuedAndListening for permits.
-func queuedForPermits(ctx context.Context, p semaphore.Permits) <-chan had {
-	answered := make(chan had, 1)
+func queuedForPermits(ctx context.Context, p semaphore.Permits) <-chan lockResult {
+	answered := make(chan lockResult, 1)
 	go func() {
 		lease, err := p.Lock(ctx)
-		answered <- had{lease, err, time.Now()}
+		answered <- lockResult{lease, err, time.Now()}
 	}()
 	time.Sleep(500 * time.Millisecond)
 	return answered
@@ -114,9 +114,9 @@ func queuedForPermits(ctx context.Context, p semaphore.Permits) <-chan had {
 func TestHandOversInAProcessStarveNoOther(t *testing.T) {
 	t.Parallel()
 	const capacity, latency, used = 3, time.Millisecond, 2 * time.Millisecond
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 2, latency)
+		users, closeAll := w.queueUsers(t, 2, latency)
 		defer closeAll()
 		small := semaphore.New(users[0].Session, "a", capacity)
 		asked := w.counts(scripts.SemaphoreLeave)

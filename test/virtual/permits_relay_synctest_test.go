@@ -21,7 +21,7 @@ import (
 )
 
 // pass takes the one permit for a moment and gives it back, to others of its session mostly, until the game ends.
-func (c *chaos) pass(s *signalbox.Session, terms ...signalbox.LockOption) {
+func (c *chaosLock) pass(s *signalbox.Session, terms ...signalbox.LockOption) {
 	sem := semaphore.New(s, c.name, 1, terms...)
 	for c.ended.Err() == nil {
 		patience := 20 * time.Second
@@ -56,26 +56,26 @@ func (c *chaos) pass(s *signalbox.Session, terms ...signalbox.LockOption) {
 func TestChaosWithHandOversLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 2)) {
-		bubble(t, func(w *world) { w.passes(seed, time.Minute) })
+		bubble(t, func(w *fixture) { w.passes(seed, time.Minute) })
 	}
 }
 
 // P1, P3, P4, P6: the same, for as long as it is asked for.
 func TestSoakOfChaosWithHandOvers(t *testing.T) {
 	t.Parallel()
-	soak(t, func(w *world, seed uint64) { w.passes(seed, 3*time.Minute) })
+	soak(t, func(w *fixture, seed uint64) { w.passes(seed, 3*time.Minute) })
 }
 
-func (w *world) passes(seed uint64, lasts time.Duration) {
+func (w *fixture) passes(seed uint64, lasts time.Duration) {
 	t := w.T
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
-	c := &chaos{T: t, name: fmt.Sprint("passes/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 4))}
-	users, closeAll := w.lineUsers(t, 3, time.Millisecond)
+	c := &chaosLock{T: t, name: fmt.Sprint("passes/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 4))}
+	users, closeAll := w.queueUsers(t, 3, time.Millisecond)
 	defer closeAll()
 	var all sync.WaitGroup
 	for _, u := range users {
-		all.Go(func() { c.spoil(u.wire) })
+		all.Go(func() { c.disturb(u.wire) })
 		for range 6 {
 			all.Go(func() { c.pass(u.Session, signalbox.WithRenewedLease(2*time.Second)) })
 		}

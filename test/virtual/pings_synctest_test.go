@@ -25,7 +25,7 @@ func TestARefusedPingEndsNoProgram(t *testing.T) {
 	} {
 		t.Run(words[:8], func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
 				s, _, closeSession := w.session(t)
 				defer closeSession()

@@ -24,23 +24,23 @@ import (
 const hop = 5 * time.Millisecond
 
 // quorum is servers that know nothing of each other, each with a clock of its own, in one bubble.
-type quorum struct {
+type redlockServers struct {
 	*testing.T
 
-	worlds []*world
-	ahead  []time.Duration // of each clock
-	ends   []func()        // what closes the sessions
+	servers []*fixture
+	ahead   []time.Duration // of each clock
+	ends    []func()        // what closes the sessions
 }
 
 // bubbleOf runs a test in virtual time, with so many servers that are new.
-func bubbleOf(t *testing.T, n int, test func(q *quorum)) {
+func bubbleOf(t *testing.T, n int, test func(q *redlockServers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
-		q := &quorum{T: t, ahead: make([]time.Duration, n)}
+		q := &redlockServers{T: t, ahead: make([]time.Duration, n)}
 		defer arrive()
 		for i := range n {
-			w := &world{T: t, redis: miniredis.NewMiniRedis()}
+			w := &fixture{T: t, redis: miniredis.NewMiniRedis()}
 			w.redis.ClockTTL(true)
 			first, err := w.redis.Dial() // which makes the server
 			require.NoError(t, err)
@@ -53,7 +53,7 @@ func bubbleOf(t *testing.T, n int, test func(q *quorum)) {
 				return false
 			})
 			defer w.redis.Close()
-			q.worlds = append(q.worlds, w)
+			q.servers = append(q.servers, w)
 		}
 		defer func() {
 			for _, end := range q.ends {
@@ -65,8 +65,8 @@ func bubbleOf(t *testing.T, n int, test func(q *quorum)) {
 }
 
 // settle lets the servers be known for long enough to grant.
-func (q *quorum) settle() {
-	for i, w := range q.worlds {
+func (q *redlockServers) makeReady() {
+	for i, w := range q.servers {
 		since := time.Now().Add(q.ahead[i] - time.Hour).UnixMicro()
 		require.NoError(q, w.redis.Set("sb:epoch", fmt.Sprintf("sb1e%016d%016d", since, since)))
 		w.redis.SetTTL("sb:epoch", 7*24*time.Hour)
@@ -74,8 +74,8 @@ func (q *quorum) settle() {
 }
 
 // process returns sessions as a process of its own would have them, with their wires.
-func (q *quorum) process(options ...signalbox.SessionOption) (sessions []*signalbox.Session, wires []*wire) {
-	for _, w := range q.worlds {
+func (q *redlockServers) process(options ...signalbox.SessionOption) (sessions []*signalbox.Session, wires []*wire) {
+	for _, w := range q.servers {
 		s, lines, end := w.session(q.T, options...)
 		q.ends = append(q.ends, end)
 		sessions, wires = append(sessions, s), append(wires, lines)
@@ -90,7 +90,7 @@ func took(what func()) time.Duration {
 	return time.Since(began)
 }
 
-func (q *quorum) mustLock(mu *redlock.Lock) (lease signalbox.Lease) {
+func (q *redlockServers) mustLock(mu *redlock.Lock) (lease signalbox.Lease) {
 	lease, err := mu.Lock(q.Context())
 	require.NoError(q, err)
 	return lease
@@ -123,8 +123,8 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 5, func(q *quorum) {
-				q.settle()
+			bubbleOf(t, 5, func(q *redlockServers) {
+				q.makeReady()
 				sessions, wires := q.process()
 				mu := redlock.New(sessions, "a", c.options...)
 				warm := q.mustLock(mu) // so that scripts and clocks are known
@@ -152,7 +152,7 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 // P1, H19: servers that are new to the lock grant it after one lease, not before.
 func TestTheFirstLockOverNewServersTakesALease(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(q *quorum) {
+	bubbleOf(t, 3, func(q *redlockServers) {
 		sessions, _ := q.process()
 		mu := redlock.New(sessions, "a", signalbox.WithRenewedLease(10*time.Second))
 		_, err := mu.TryLock(q.Context())
@@ -167,9 +167,9 @@ func TestTheFirstLockOverNewServersTakesALease(t *testing.T) {
 // P1, P3: a server whose clock is a minute off keeps other callers out for as long as the others do.
 func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 5, func(q *quorum) {
+	bubbleOf(t, 5, func(q *redlockServers) {
 		q.ahead[0], q.ahead[3] = time.Minute, -time.Minute
-		q.settle()
+		q.makeReady()
 		one, wires := q.process()
 		other, otherWires := q.process()
 		life := signalbox.WithRenewedLease(10 * time.Second)
@@ -197,8 +197,8 @@ func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 // P2: a vote that took longer than the lease lasts is no lease: it is counted from before the sending.
 func TestAVoteThatTookTooLongIsReleased(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(q *quorum) {
-		q.settle()
+	bubbleOf(t, 3, func(q *redlockServers) {
+		q.makeReady()
 		sessions, wires := q.process()
 		mu := redlock.New(sessions, "a", signalbox.WithFixedLease(time.Second))
 		require.NoError(t, q.mustLock(mu).Unlock())
@@ -208,7 +208,7 @@ func TestAVoteThatTookTooLongIsReleased(t *testing.T) {
 		_, err := mu.TryLock(q.Context())
 		require.Error(t, err)
 		time.Sleep(500 * time.Millisecond)
-		for _, w := range q.worlds {
+		for _, w := range q.servers {
 			value, err := w.redis.Get(locktest.Key("a"))
 			require.True(t, err != nil || value[3] == '-', "it is left: %s", value)
 		}
@@ -218,8 +218,8 @@ func TestAVoteThatTookTooLongIsReleased(t *testing.T) {
 // P7: locks that are held cost no goroutine each, and are renewed together, at each server.
 func TestLocksThatAreHeldAreRenewedTogether(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(q *quorum) {
-		q.settle()
+	bubbleOf(t, 3, func(q *redlockServers) {
+		q.makeReady()
 		sessions, _ := q.process()
 		require.NoError(t, q.mustLock(redlock.New(sessions, "a")).Unlock())
 		const locks = 150
@@ -230,10 +230,10 @@ func TestLocksThatAreHeldAreRenewedTogether(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Less(t, goroutines(), 30)
-		before := q.worlds[0].commands.Load()
+		before := q.servers[0].commands.Load()
 		time.Sleep(5 * time.Minute)
 		// A renewal of each in ten seconds would be 4,500.
-		require.Less(t, q.worlds[0].commands.Load()-before, int64(4_500/3))
+		require.Less(t, q.servers[0].commands.Load()-before, int64(4_500/3))
 		for _, lease := range leases {
 			require.NoError(t, lease.Unlock())
 		}
@@ -244,8 +244,8 @@ func TestLocksThatAreHeldAreRenewedTogether(t *testing.T) {
 // parts them is chance alone, in how long each pauses: their steps are of the same length, and would be for ever.
 func TestFiveWithAVoteEachArePartedByChance(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 5, func(q *quorum) {
-		q.settle()
+	bubbleOf(t, 5, func(q *redlockServers) {
+		q.makeReady()
 		var locks []*redlock.Lock
 		var ways [][]*wire
 		for range 5 {
@@ -283,7 +283,7 @@ func TestFiveWithAVoteEachArePartedByChance(t *testing.T) {
 }
 
 // trySplit lets all try at once, and checks that none of them has a quorum.
-func (q *quorum) trySplit(locks []*redlock.Lock) {
+func (q *redlockServers) trySplit(locks []*redlock.Lock) {
 	answers := make(chan error, len(locks))
 	for _, mu := range locks {
 		go func() {
@@ -307,8 +307,8 @@ func TestAReleaseOfAQuorumGoesToTheNext(t *testing.T) {
 	}{"All": {0, 4 * hop}, "TwoDied": {2, 4*hop + 30*time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 5, func(q *quorum) {
-				q.settle()
+			bubbleOf(t, 5, func(q *redlockServers) {
+				q.makeReady()
 				one, wires := q.process()
 				other, otherWires := q.process()
 				warm := q.mustLock(redlock.New(one, "a")) // so that the servers know the scripts

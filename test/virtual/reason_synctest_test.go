@@ -25,7 +25,7 @@ import (
 // noticed. Close ended none.
 func TestAHoldThatANewerOneReplacedIsReportedAsGone(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		var lost []signalbox.Event
 		logger, log := logged()
 		s, _, end := w.session(w.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
@@ -54,7 +54,7 @@ func TestAHoldThatANewerOneReplacedIsReportedAsGone(t *testing.T) {
 // A lease that is lost before the hook Acquired returns is reported with its reason, too.
 func TestAHoldThatIsLostWhileAcquiredRunsIsReportedAsGone(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		other, _, endOther := w.session(w.T)
 		defer endOther()
 		var lost []signalbox.Event
@@ -81,7 +81,7 @@ func TestAHoldThatIsLostWhileAcquiredRunsIsReportedAsGone(t *testing.T) {
 // Every error of a lease names the lock and the reason, and so does the cause of a context that ends with it.
 func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, lines, end := w.session(w.T)
 		defer end()
 		ctx := w.Context()
@@ -130,7 +130,7 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 // The error of a release without a reply is a plain sentence.
 func TestAReleaseWithoutAReplyIsOnePlainSentence(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, lines, end := w.session(w.T)
 		defer end()
 		lease, err := reentrant.New(s, "a").Lock(w.Context())

@@ -41,10 +41,10 @@ func TestSoakRedlock_ServersFail_NoTwoHoldAtOnce(t *testing.T) { //nolint:parall
 func redlockChaos(t *testing.T, seed uint64, strikes int) {
 	t.Helper()
 	const life = 4 * time.Second
-	settledBubble(t, 5, func(q *quorum) {
+	readyBubble(t, 5, func(q *redlockServers) {
 		ctx, end := context.WithCancel(q.Context())
 		defer end()
-		c := &chaos{T: q.T, name: "a", ended: ctx, Rand: rand.New(rand.NewPCG(seed, 5))}
+		c := &chaosLock{T: q.T, name: "a", ended: ctx, Rand: rand.New(rand.NewPCG(seed, 5))}
 		var users sync.WaitGroup
 		var wires [][]*wire
 		var sessions []*signalbox.Session
@@ -78,11 +78,11 @@ func redlockChaos(t *testing.T, seed uint64, strikes int) {
 }
 
 // strikeServer lets one server fail, or what one process has of the servers.
-func (c *chaos) strikeServer(q *quorum, i int, wires [][]*wire, life time.Duration) {
-	server, process := i%len(q.worlds), int(c.below(time.Duration(len(wires))))
+func (c *chaosLock) strikeServer(q *redlockServers, i int, wires [][]*wire, life time.Duration) {
+	server, process := i%len(q.servers), int(c.below(time.Duration(len(wires))))
 	switch i % 4 {
 	case 0:
-		q.worlds[server].redis.FlushAll()
+		q.servers[server].redis.FlushAll()
 	case 1:
 		for _, its := range wires {
 			its[server].dead()

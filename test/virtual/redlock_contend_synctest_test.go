@@ -25,7 +25,7 @@ import (
 // that rise.
 func TestRedlock_FiveProcesses_TakeTurns(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 5, func(q *quorum) {
+	readyBubble(t, 5, func(q *redlockServers) {
 		const processes, turns = 5, 6
 		var inside, last atomic.Int64
 		done := make(chan error, processes)
@@ -70,7 +70,7 @@ func TestRedlock_CrashedHolders_AreOutlived(t *testing.T) {
 	for name, attempts := range map[string]string{"One": "1111", "TwoWithAPartEach": "1122"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			settledBubble(t, 5, func(q *quorum) {
+			readyBubble(t, 5, func(q *redlockServers) {
 				mu, _ := q.lock()
 				for i, digit := range attempts {
 					q.foreign(i, string(digit), 6*time.Second)
@@ -88,7 +88,7 @@ func TestRedlock_CrashedHolders_AreOutlived(t *testing.T) {
 // P6, P10: a wait ends with its context, and the error says that the lock was held.
 func TestRedlock_ContextEnds_ErrorSaysHeld(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 3, func(q *quorum) {
+	readyBubble(t, 3, func(q *redlockServers) {
 		mu, _ := q.lock()
 		lease := q.mustLock(mu)
 		sessions, _ := q.process()
@@ -109,7 +109,7 @@ func TestRedlock_CancelAtAnyInstant_LeavesNothing(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		t.Run(fmt.Sprint("Held=", held), func(t *testing.T) {
 			t.Parallel()
-			settledBubble(t, 3, func(q *quorum) {
+			readyBubble(t, 3, func(q *redlockServers) {
 				holder, _ := q.lock(signalbox.WithRenewedLease(time.Minute))
 				q.warm(holder)
 				for at := time.Duration(0); at < 45*time.Millisecond; at += 3 * time.Millisecond {
@@ -152,7 +152,7 @@ func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 	} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
-			settledBubble(t, 3, func(q *quorum) {
+			readyBubble(t, 3, func(q *redlockServers) {
 				next, _ := q.lock(redlock.Fenced())
 				q.warm(next)
 				for _, kind := range []redistest.FaultKind{
@@ -169,14 +169,14 @@ func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 }
 
 // strike uses the lock while so many servers fail at one step.
-func (q *quorum) strike(next *redlock.Lock, script *scripts.Script, kind redistest.FaultKind, struck int) {
+func (q *redlockServers) strike(next *redlock.Lock, script *scripts.Script, kind redistest.FaultKind, struck int) {
 	q.Helper()
 	const life = time.Minute
 	what := fmt.Sprint(kind, " on ", struck)
 	var sessions []*signalbox.Session
-	var strikes []*strike
-	for i, w := range q.worlds {
-		fault := newStrike(kind)
+	var strikes []*requestFault
+	for i, w := range q.servers {
+		fault := newRequestFault(kind)
 		s, lines, end := w.struckSession(fault)
 		defer end()
 		sessions = append(sessions, s)
@@ -221,7 +221,7 @@ func TestRedlock_MinorityAwayAtStart_VotesWhenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			settledBubble(t, 3, func(q *quorum) {
+			readyBubble(t, 3, func(q *redlockServers) {
 				sessions, gone := q.processWithout(1, away)
 				mu := redlock.New(sessions, "a")
 				require.NoError(t, mu.Check())
@@ -239,7 +239,7 @@ func TestRedlock_MinorityAwayAtStart_VotesWhenBack(t *testing.T) {
 // P6, P10: servers that are away are waited for, and TryLock names them.
 func TestRedlock_QuorumAway_IsWaitedFor(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 3, func(q *quorum) {
+	readyBubble(t, 3, func(q *redlockServers) {
 		mu, wires := q.lock()
 		q.warm(mu)
 		for _, w := range wires[1:] {
@@ -267,7 +267,7 @@ func TestRedlock_QuorumAway_IsWaitedFor(t *testing.T) {
 // it is released once.
 func TestRedlock_SlowServersVote_IsReleasedOnce(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 3, func(q *quorum) {
+	readyBubble(t, 3, func(q *redlockServers) {
 		count := q.counted(2)
 		sessions, wires := q.process()
 		mu := redlock.New(sessions, "a")
@@ -295,7 +295,7 @@ func TestRedlock_SlowServersVote_IsReleasedOnce(t *testing.T) {
 // that server took longer.
 func TestRedlock_ReleasedBeforeServerIsAsked_IsNotAsked(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 3, func(q *quorum) {
+	readyBubble(t, 3, func(q *redlockServers) {
 		count := q.counted(2)
 		sessions, wires := q.process()
 		oneIsSlow(wires, 2, 150*time.Millisecond)
@@ -310,7 +310,7 @@ func TestRedlock_ReleasedBeforeServerIsAsked_IsNotAsked(t *testing.T) {
 // P4: what a minority granted is released, also what a server grants after the call has returned.
 func TestRedlock_MinoritysGrants_AreReleased(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 5, func(q *quorum) {
+	readyBubble(t, 5, func(q *redlockServers) {
 		sessions, wires := q.process()
 		q.warm(redlock.New(sessions, "a"))
 		for i := range 3 {
@@ -330,10 +330,10 @@ func TestRedlock_MinoritysGrants_AreReleased(t *testing.T) {
 // P1, H18: a server has one vote, however many sessions go to it.
 func TestRedlock_ServerListedTwice_VotesOnce(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 2, func(q *quorum) {
+	readyBubble(t, 2, func(q *redlockServers) {
 		to := func(servers ...int) (sessions []*signalbox.Session, wires []*wire) {
 			for n, i := range servers {
-				s, lines, end := q.worlds[i].session(q.T)
+				s, lines, end := q.servers[i].session(q.T)
 				lines.latency.Store(int64(time.Duration(n+1) * hop))
 				q.ends = append(q.ends, end)
 				sessions, wires = append(sessions, s), append(wires, lines)
@@ -370,25 +370,25 @@ func TestRedlock_ServerListedTwice_VotesOnce(t *testing.T) {
 // any caller has for the name. It would be the second of three servers that has nothing of the hold.
 func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 	t.Parallel()
-	keysLost := func(w *world) { w.redis.Del("sb:epoch"); w.redis.Del(locktest.Key("a")) }
+	keysLost := func(w *fixture) { w.redis.Del("sb:epoch"); w.redis.Del(locktest.Key("a")) }
 	for name, c := range map[string]struct {
 		ahead time.Duration
-		loses func(w *world)
+		loses func(w *fixture)
 	}{
-		"Flushed": {0, func(w *world) { w.redis.FlushAll() }}, "KeysLost": {0, keysLost},
+		"Flushed": {0, func(w *fixture) { w.redis.FlushAll() }}, "KeysLost": {0, keysLost},
 		"ClockAhead": {time.Minute, keysLost}, "ClockBehind": {-time.Minute, keysLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 3, func(q *quorum) {
+			bubbleOf(t, 3, func(q *redlockServers) {
 				q.ahead[2] = c.ahead
-				q.settle()
+				q.makeReady()
 				fixed := signalbox.WithFixedLease(8 * time.Second)
 				sessions, _ := q.process(signalbox.WithPolling()) // it does not learn that its hold is no quorum's any more
 				q.foreign(0, "1", time.Minute)                    // so the hold is a bare quorum
 				lease := q.mustLock(redlock.New(sessions, "a", fixed))
 				synctest.Wait() // until the first server has seen its request too
-				c.loses(q.worlds[2])
+				c.loses(q.servers[2])
 				q.remove(0) // the other hold ends
 				other, _ := q.lock(fixed)
 				_, err := other.TryLock(q.Context())
@@ -410,7 +410,7 @@ func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 // P6: messages that are lost cost a waiter about a second.
 func TestRedlock_LostMessages_CostASecond(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 5, func(q *quorum) {
+	readyBubble(t, 5, func(q *redlockServers) {
 		mu, _ := q.lock()
 		other, wires := q.lock()
 		lease := q.mustLock(mu)

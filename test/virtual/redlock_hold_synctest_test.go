@@ -20,13 +20,13 @@ import (
 // gets the lock meanwhile.
 func TestRedlock_MinorityDies_LeaseIsRenewed(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 5, func(q *quorum) {
+	readyBubble(t, 5, func(q *redlockServers) {
 		mu, wires := q.lock(signalbox.WithRenewedLease(6 * time.Second))
 		other, theirs := q.lock()
 		q.warm(mu)
 		lease := q.mustLock(mu)
 		time.Sleep(time.Second)
-		die([]int{0, 3}, wires, theirs)
+		stopRenewing([]int{0, 3}, wires, theirs)
 		for range 10 {
 			time.Sleep(7 * time.Second)
 			require.NoError(t, lease.Err())
@@ -53,13 +53,13 @@ func TestRedlock_LeaseEndsBeforeItsKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			settledBubble(t, 5, func(q *quorum) {
+			readyBubble(t, 5, func(q *redlockServers) {
 				mu, wires := q.lock(c.option)
 				q.warm(mu)
 				began := time.Now()
 				lease := q.mustLock(mu)
 				time.Sleep(time.Second)
-				die(c.dies, wires)
+				stopRenewing(c.dies, wires)
 				for lease.Err() == nil {
 					require.GreaterOrEqual(t, q.holds(), 3, "a key ended before the lease")
 					time.Sleep(time.Millisecond)
@@ -79,7 +79,7 @@ func TestRedlock_LeaseEndsBeforeItsKeys(t *testing.T) {
 // the next renewal, which gives the rest back.
 func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 3, func(q *quorum) {
+	readyBubble(t, 3, func(q *redlockServers) {
 		mu, _ := q.lock(signalbox.WithRenewedLease(6 * time.Second))
 		q.warm(mu)
 		lease := q.mustLock(mu)
@@ -100,13 +100,13 @@ func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
 // neither lengthens nor ends the hold of that one.
 func TestRedlock_LostLease_LeavesTheNextHold(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 3, func(q *quorum) {
+	readyBubble(t, 3, func(q *redlockServers) {
 		mu, wires := q.lock(signalbox.WithRenewedLease(6 * time.Second))
 		other, _ := q.lock(signalbox.WithFixedLease(time.Minute))
 		q.warm(mu)
 		lease := q.mustLock(mu)
 		time.Sleep(time.Second)
-		die([]int{0, 1, 2}, wires)
+		stopRenewing([]int{0, 1, 2}, wires)
 		var next signalbox.Lease
 		require.Less(t, took(func() { next = q.mustLock(other) }), 8*time.Second)
 		ends := time.Now().Add(time.Minute)
@@ -127,16 +127,16 @@ func TestRedlock_LostLease_LeavesTheNextHold(t *testing.T) {
 func TestRedlock_UnlockReturnsWhatAQuorumSays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		spoil func(q *quorum, wires []*wire)
+		spoil func(q *redlockServers, wires []*wire)
 		want  error
 	}{
-		"MinorityLost": {func(q *quorum, _ []*wire) { q.remove(0) }, nil},
-		"QuorumLost":   {func(q *quorum, _ []*wire) { q.remove(0); q.remove(1) }, signalbox.ErrLost},
-		"QuorumSilent": {func(_ *quorum, wires []*wire) { die([]int{0, 1}, wires) }, signalbox.ErrUnconfirmed},
+		"MinorityLost": {func(q *redlockServers, _ []*wire) { q.remove(0) }, nil},
+		"QuorumLost":   {func(q *redlockServers, _ []*wire) { q.remove(0); q.remove(1) }, signalbox.ErrLost},
+		"QuorumSilent": {func(_ *redlockServers, wires []*wire) { stopRenewing([]int{0, 1}, wires) }, signalbox.ErrUnconfirmed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			settledBubble(t, 3, func(q *quorum) {
+			readyBubble(t, 3, func(q *redlockServers) {
 				sessions, wires := q.process(signalbox.WithPolling()) // one that hears of nothing
 				mu := redlock.New(sessions, "a", signalbox.WithFixedLease(time.Minute))
 				q.warm(mu)
@@ -168,16 +168,16 @@ func TestRedlock_Fenced_TokensRiseWhateverTheClocksSay(t *testing.T) {
 	}{"Fenced": {[]signalbox.LockOption{redlock.Fenced()}, true}, "Bare": {nil, false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 3, func(q *quorum) {
+			bubbleOf(t, 3, func(q *redlockServers) {
 				q.ahead[0] = 10 * time.Minute
-				q.settle()
+				q.makeReady()
 				mu, wires := q.lock(c.options...)
 				other, theirs := q.lock(c.options...)
 				q.warm(other)
-				die([]int{2}, wires)
+				stopRenewing([]int{2}, wires)
 				lease := q.mustLock(mu)
-				die([]int{0, 1}, wires) // it crashes
-				die([]int{0}, theirs)   // server 1 is all that the two quorums share
+				stopRenewing([]int{0, 1}, wires) // it crashes
+				stopRenewing([]int{0}, theirs)   // server 1 is all that the two quorums share
 				next := q.mustLock(other)
 				require.Equal(t, c.rises, next.Token() > lease.Token())
 				require.NoError(t, next.Unlock())
@@ -191,7 +191,7 @@ func TestRedlock_Fenced_TokensRiseWhateverTheClocksSay(t *testing.T) {
 func TestRedlock_CloseOfAnySession_EndsTheLock(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
-		settledBubble(t, 3, func(q *quorum) {
+		readyBubble(t, 3, func(q *redlockServers) {
 			sessions, _ := q.process(signalbox.WithCloseGrace(time.Minute))
 			holding, _ := q.process()
 			mu := redlock.New(sessions, "a")
@@ -230,7 +230,7 @@ func TestRedlock_CloseOfAnySession_EndsTheLock(t *testing.T) {
 // P4, P7: after use sessions send nothing, and no subscription is left.
 func TestRedlock_AfterUse_NothingIsSent(t *testing.T) {
 	t.Parallel()
-	settledBubble(t, 3, func(q *quorum) {
+	readyBubble(t, 3, func(q *redlockServers) {
 		one, _ := q.process()
 		other, _ := q.process()
 		for range 3 {
@@ -246,7 +246,7 @@ func TestRedlock_AfterUse_NothingIsSent(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		q.requireNothing(append(one, other...)...)
 		var sent atomic.Int64
-		for _, w := range q.worlds {
+		for _, w := range q.servers {
 			require.Empty(t, w.redis.PubSubChannels(""))
 			w.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 				if command != "PING" { // what clients keep their connections alive with

@@ -21,22 +21,22 @@ import (
 )
 
 // settledBubble runs a test in virtual time, with so many servers that grant at once.
-func settledBubble(t *testing.T, n int, test func(q *quorum)) {
+func readyBubble(t *testing.T, n int, test func(q *redlockServers)) {
 	t.Helper()
-	bubbleOf(t, n, func(q *quorum) {
-		q.settle()
+	bubbleOf(t, n, func(q *redlockServers) {
+		q.makeReady()
 		test(q)
 	})
 }
 
 // lock returns the lock "a" of a process of its own, and its wires.
-func (q *quorum) lock(options ...signalbox.LockOption) (*redlock.Lock, []*wire) {
+func (q *redlockServers) lock(options ...signalbox.LockOption) (*redlock.Lock, []*wire) {
 	sessions, wires := q.process()
 	return redlock.New(sessions, "a", options...), wires
 }
 
 // warm acquires and releases a lock, so that all servers know the scripts, and its sessions the time.
-func (q *quorum) warm(mu *redlock.Lock) {
+func (q *redlockServers) warm(mu *redlock.Lock) {
 	q.Helper()
 	lease := q.mustLock(mu)
 	time.Sleep(time.Second)
@@ -45,8 +45,8 @@ func (q *quorum) warm(mu *redlock.Lock) {
 }
 
 // value returns what a server has of the lock "a", "" if that is nothing.
-func (q *quorum) value(i int) string {
-	w := q.worlds[i]
+func (q *redlockServers) value(i int) string {
+	w := q.servers[i]
 	w.redis.SetTime(time.Now().Add(q.ahead[i]))
 	value, err := w.redis.Get(locktest.Key("a"))
 	if err != nil {
@@ -56,8 +56,8 @@ func (q *quorum) value(i int) string {
 }
 
 // holds returns how many servers have a hold of the lock "a".
-func (q *quorum) holds() (n int) {
-	for i := range q.worlds {
+func (q *redlockServers) holds() (n int) {
+	for i := range q.servers {
 		if strings.HasPrefix(q.value(i), "sb1q") {
 			n++
 		}
@@ -66,9 +66,9 @@ func (q *quorum) holds() (n int) {
 }
 
 // foreign puts the hold of another process on a server. Holds with the same digit are of one attempt.
-func (q *quorum) foreign(i int, digit string, life time.Duration) {
+func (q *redlockServers) foreign(i int, digit string, life time.Duration) {
 	q.Helper()
-	w := q.worlds[i]
+	w := q.servers[i]
 	w.redis.SetTime(time.Now().Add(q.ahead[i]))
 	value := "sb1q" + "1780000000000000" + strings.Repeat("f", 22) + strings.Repeat(digit, 19) + strings.Repeat("-", 22)
 	require.NoError(q, w.redis.Set(locktest.Key("a"), value))
@@ -76,17 +76,17 @@ func (q *quorum) foreign(i int, digit string, life time.Duration) {
 }
 
 // remove deletes the key of the lock "a" on a server.
-func (q *quorum) remove(i int) { q.worlds[i].redis.Del(locktest.Key("a")) }
+func (q *redlockServers) remove(i int) { q.servers[i].redis.Del(locktest.Key("a")) }
 
 // requireNothing fails the test if a server has a hold of the lock "a", or a session is busy.
-func (q *quorum) requireNothing(sessions ...*signalbox.Session) {
+func (q *redlockServers) requireNothing(sessions ...*signalbox.Session) {
 	q.Helper()
 	require.Zero(q, q.holds())
 	requireIdle(q.T, sessions...)
 }
 
 // die lets servers vanish for these processes.
-func die(servers []int, processes ...[]*wire) {
+func stopRenewing(servers []int, processes ...[]*wire) {
 	for _, wires := range processes {
 		for _, i := range servers {
 			wires[i].dead()
@@ -106,14 +106,14 @@ func oneIsSlow(wires []*wire, slow int, latency time.Duration) {
 }
 
 // asked is how often a server was asked for the lock and for its release. Reading it takes an idle server.
-type asked struct{ acquires, releases int }
+type serverCounts struct{ acquires, releases int }
 
 // counted returns the count of the calls that a server has from now on.
-func (q *quorum) counted(i int) *asked {
-	count := &asked{}
-	q.worlds[i].redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+func (q *redlockServers) counted(i int) *serverCounts {
+	count := &serverCounts{}
+	q.servers[i].redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		if command == "EVALSHA" {
-			q.worlds[i].redis.SetTime(time.Now())
+			q.servers[i].redis.SetTime(time.Now())
 			switch args[0] {
 			case scripts.RedlockAcquire.SHA1:
 				count.acquires++
@@ -127,9 +127,9 @@ func (q *quorum) counted(i int) *asked {
 }
 
 // processWithout is process for one whose clients are made while a server is away.
-func (q *quorum) processWithout(server int, away func(w *wire)) (sessions []*signalbox.Session, gone *wire) {
+func (q *redlockServers) processWithout(server int, away func(w *wire)) (sessions []*signalbox.Session, gone *wire) {
 	q.Helper()
-	for i, w := range q.worlds {
+	for i, w := range q.servers {
 		lines := &wire{}
 		if i == server {
 			away(lines)

@@ -18,7 +18,7 @@ import (
 // P2: a fixed lease sends nothing after its acquire, and ends before its key.
 func TestFixedLeaseIsNeverRenewed(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T, signalbox.WithPolling()) // it has no channel of its own
 		defer closeAll()
 		const life = 10 * time.Second
@@ -46,7 +46,7 @@ func TestFixedLeaseIsNeverRenewed(t *testing.T) {
 func TestMaxHoldEndsTheKeyThoughTheReleaseIsLost(t *testing.T) {
 	t.Parallel()
 	const life, maxHold = 6 * time.Second, 8 * time.Second
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, lines, closeAll := w.session(w.T)
 		defer closeAll()
 		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.WithRenewedLease(life), signalbox.WithMaxHold(maxHold)))
@@ -74,16 +74,16 @@ func TestMaxHoldEndsTheKeyThoughTheReleaseIsLost(t *testing.T) {
 func TestRenewalReportsALossAndSparesTheNextHolder(t *testing.T) {
 	t.Parallel()
 	const life = 30 * time.Second
-	for name, take := range map[string]func(w *world, other *signalbox.Session){
-		"Deleted": func(w *world, _ *signalbox.Session) { w.redis.Del(locktest.Key("a")) },
-		"Flushed": func(w *world, _ *signalbox.Session) { w.redis.FlushAll() },
-		"Forced": func(w *world, other *signalbox.Session) {
+	for name, take := range map[string]func(w *fixture, other *signalbox.Session){
+		"Deleted": func(w *fixture, _ *signalbox.Session) { w.redis.Del(locktest.Key("a")) },
+		"Flushed": func(w *fixture, _ *signalbox.Session) { w.redis.FlushAll() },
+		"Forced": func(w *fixture, other *signalbox.Session) {
 			require.NoError(w, reentrant.New(other, "a").ForceUnlock(w.Context()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, _, closeAll := w.session(w.T, signalbox.WithPolling())
 				defer closeAll()
 				other, _, closeOther := w.session(w.T, signalbox.WithPolling())
@@ -114,7 +114,7 @@ func TestRenewalReportsALossAndSparesTheNextHolder(t *testing.T) {
 // P2: the same in Redisson's layout, where a Java client may take the key without a message.
 func TestRenewalReportsThatJavaTookTheLock(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(30*time.Second)))
@@ -138,12 +138,12 @@ func TestRenewalReportsThatJavaTookTheLock(t *testing.T) {
 func TestUnconfirmedUnlockTakesASecondAndIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, awaited := range []bool{false, true} {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			s, lines, closeAll := w.session(w.T)
 			defer closeAll()
 			mu := reentrant.New(s, "a")
 			lease := atOnce(w.T, mu)
-			next := make(<-chan had)
+			next := make(<-chan lockResult)
 			if awaited {
 				next = queuedAndListening(w.Context(), mu)
 			}

@@ -37,7 +37,7 @@ func TestLockIsHandedOverInOrderWithoutTheServer(t *testing.T) {
 	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, _, closeAll := w.session(w.T, signalbox.WithPolling()) // it has no channel of its own
 				defer closeAll()
 				mu := reentrant.New(s, "a", layout.options...)
@@ -94,8 +94,8 @@ func TestLockInRedissonsLayoutIsReleasedAfterTheBudget(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
-				users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+			bubble(t, func(w *fixture) {
+				users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 				defer closeAll()
 				mu := reentrant.New(users[0].Session, "a", layout.options...)
 				other := reentrant.New(users[1].Session, "a", layout.options...)
@@ -106,7 +106,7 @@ func TestLockInRedissonsLayoutIsReleasedAfterTheBudget(t *testing.T) {
 				require.NoError(w, lease.Unlock())
 				last := lease.Token()
 				for range 2 {
-					var got had
+					var got lockResult
 					select {
 					case got = <-here:
 					case got = <-elsewhere:
@@ -128,7 +128,7 @@ func TestLockInRedissonsLayoutIsReleasedAfterTheBudget(t *testing.T) {
 // clock, however often the lock is taken in no time.
 func TestReservedTokensStayNearTheClock(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		mu := reentrant.New(s, "a")

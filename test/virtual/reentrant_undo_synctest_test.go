@@ -25,7 +25,7 @@ func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, "/", lost), func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(w *world) {
+				bubble(t, func(w *fixture) {
 					var tries sync.WaitGroup
 					for i := range instants {
 						s, lines, closeAll := w.session(w.T)
@@ -63,7 +63,7 @@ func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 // P10: a release that is denied is repeated for as long as the hold lasts: the lock is free soon after the right is given.
 func TestDeniedReleaseIsRepeatedForAsLongAsTheLeaseLasts(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		first, _, closeFirst := w.session(w.T)
 		defer closeFirst()
 		second, _, closeSecond := w.session(w.T)

@@ -28,8 +28,8 @@ const aPoll = 1500 * time.Millisecond
 func TestReleaseWhileTheSubscriptionIsBrokenIsFound(t *testing.T) {
 	t.Parallel()
 	const latency, instants = 20 * time.Millisecond, 20
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 2, latency)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 2, latency)
 		defer closeAll()
 		for i := range instants {
 			name := fmt.Sprint("broken/", i)
@@ -65,7 +65,7 @@ func TestPollFindsTheLockWithoutAMessage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				holding, _, closeHolding := w.session(w.T, signalbox.WithPolling())
 				defer closeHolding()
 				s, lines, closeAll := w.session(w.T, c.session...)
@@ -88,7 +88,7 @@ func TestPollFindsTheLockWithoutAMessage(t *testing.T) {
 // P6: the next in the queue of a session has a lock that was lost before its key would have ended.
 func TestLostLockGoesToTheNextInTheQueue(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		lost := atOnce(w.T, reentrant.New(s, "a", signalbox.WithFixedLease(10*time.Second)))
@@ -108,19 +108,19 @@ func TestLostLockGoesToTheNextInTheQueue(t *testing.T) {
 // beside them asks nothing.
 func TestWaitersOfASessionAreOneToTheServer(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 		defer closeAll()
 		held := atOnce(w.T, reentrant.New(users[0].Session, "a"))
 		mu := reentrant.New(users[1].Session, "a")
 		ctx, cancel := context.WithCancel(w.Context())
-		waiting := []<-chan had{queuedAndListening(ctx, mu)}
+		waiting := []<-chan lockResult{queuedAndListening(ctx, mu)}
 		before := w.commands.Load()
 		for range 50 {
-			answered := make(chan had, 1)
+			answered := make(chan lockResult, 1)
 			go func() {
 				_, err := mu.Lock(ctx)
-				answered <- had{err: err}
+				answered <- lockResult{err: err}
 			}()
 			waiting = append(waiting, answered)
 		}
@@ -143,28 +143,28 @@ func TestWaitersOfASessionAreOneToTheServer(t *testing.T) {
 func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 	t.Parallel()
 	const waits = 6 * time.Second // half of it is longer than the pause between polls, and the time that a poll waits for its reply
-	heldBy := func(w *world, s *signalbox.Session) { atOnce(w.T, reentrant.New(s, "a")) }
-	waitsIn := func(w *world, s *signalbox.Session) { queuedAndListening(w.Context(), reentrant.New(s, "a")) }
+	heldBy := func(w *fixture, s *signalbox.Session) { atOnce(w.T, reentrant.New(s, "a")) }
+	waitsIn := func(w *fixture, s *signalbox.Session) { queuedAndListening(w.Context(), reentrant.New(s, "a")) }
 	for name, c := range map[string]struct {
-		prepare func(w *world, s, other *signalbox.Session)
+		prepare func(w *fixture, s, other *signalbox.Session)
 		fault   func(lines *wire) // in the midst of the wait
 		held    bool
 		refused bool // the error says that no server listens
 		// unanswered says that the wait ends after a poll that had no reply.
 		unanswered bool
 	}{
-		"OtherSessionHolds": {prepare: func(w *world, _, other *signalbox.Session) { heldBy(w, other) }, held: true},
-		"OwnSessionHolds":   {prepare: func(w *world, s, _ *signalbox.Session) { heldBy(w, s) }, held: true},
-		"BehindAWaiter": {prepare: func(w *world, s, other *signalbox.Session) {
+		"OtherSessionHolds": {prepare: func(w *fixture, _, other *signalbox.Session) { heldBy(w, other) }, held: true},
+		"OwnSessionHolds":   {prepare: func(w *fixture, s, _ *signalbox.Session) { heldBy(w, s) }, held: true},
+		"BehindAWaiter": {prepare: func(w *fixture, s, other *signalbox.Session) {
 			heldBy(w, other)
 			waitsIn(w, s)
 		}, held: true},
 		"PollUnanswered": {
-			prepare: func(w *world, _, other *signalbox.Session) { heldBy(w, other) },
+			prepare: func(w *fixture, _, other *signalbox.Session) { heldBy(w, other) },
 			fault:   (*wire).dead, unanswered: true,
 		},
 		"Unreachable":               {refused: true},
-		"BehindAnUnreachableWaiter": {prepare: func(w *world, s, _ *signalbox.Session) { waitsIn(w, s) }},
+		"BehindAnUnreachableWaiter": {prepare: func(w *fixture, s, _ *signalbox.Session) { waitsIn(w, s) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +178,7 @@ func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 					return ctx, func() { cancel(nil) }
 				},
 			} {
-				bubble(t, func(w *world) {
+				bubble(t, func(w *fixture) {
 					other, _, closeOther := w.session(w.T, quiet)
 					defer closeOther()
 					s, lines, closeAll := w.session(w.T, quiet)
@@ -218,7 +218,7 @@ func TestRefusalIsWaitedForAndReportedInTheServersWords(t *testing.T) {
 	for _, words := range []string{
 		"LOADING Redis is loading the dataset in memory", "OOM command not allowed when used memory > 'maxmemory'.",
 	} {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			s, _, closeAll := w.session(w.T)
 			defer closeAll()
 			mu := reentrant.New(s, "a")

@@ -17,7 +17,7 @@ import (
 // P5: a Lock whose request is sent again, because no reply came, counts once: it has one hold, and one Unlock ends it.
 func TestRWRepeatedLockHasOneHold(t *testing.T) {
 	t.Parallel()
-	eachRWSide(t, 2, func(t *testing.T, w *world, users []lineUser, side locktest.Primitive) {
+	eachRWSide(t, 2, func(t *testing.T, w *fixture, users []queueUser, side locktest.Primitive) {
 		for _, layout := range [][]signalbox.LockOption{nil, {signalbox.WithLayout(signalbox.Redisson())}} {
 			mine, other := side.New(users[0].Session, "a", layout...), locktest.Writer().New(users[1].Session, "a", layout...)
 			require.NoError(t, atOnce(t, mine).Unlock())
@@ -47,7 +47,7 @@ func TestRWRepeatedLockHasOneHold(t *testing.T) {
 // P7: a lock that is held costs no goroutine and no subscription, on either side.
 func TestRWHeldLocksCostNoGoroutine(t *testing.T) {
 	t.Parallel()
-	eachRWSide(t, 1, func(t *testing.T, w *world, users []lineUser, side locktest.Primitive) {
+	eachRWSide(t, 1, func(t *testing.T, w *fixture, users []queueUser, side locktest.Primitive) {
 		lock := func(n int) locktest.Lock {
 			return side.New(users[0].Session, fmt.Sprint("held/", n), signalbox.WithRenewedLease(rwLife))
 		}
@@ -72,7 +72,7 @@ func TestRWHeldLocksCostNoGoroutine(t *testing.T) {
 // P8: only the lease unlocks, once, and what was unlocked does not end the hold of a reader beside it or of the next holder.
 func TestRWOnlyTheLeaseUnlocks(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, nil, func(t *testing.T, h rwHolder) {
+	eachRWContention(t, nil, func(t *testing.T, h rwContention) {
 		var beside signalbox.Lease
 		if !h.writes() {
 			beside = atOnce(t, h.reader)

@@ -19,14 +19,14 @@ import (
 )
 
 // yard is what the lock under test protects: it notes holders that overlap.
-type yard struct {
+type protectedState struct {
 	readers, writers atomic.Int32
 	writes, reads    atomic.Int64
 	last             uint64        // token of the last writer; guarded by the lock under test
 	lastRead         atomic.Uint64 // greatest token of a reader
 }
 
-func (y *yard) write(_ context.Context, lease signalbox.Lease) error {
+func (y *protectedState) write(_ context.Context, lease signalbox.Lease) error {
 	defer y.writers.Add(-1)
 	if y.writers.Add(1) != 1 || y.readers.Load() != 0 {
 		return errors.New("a writer is not alone")
@@ -41,7 +41,7 @@ func (y *yard) write(_ context.Context, lease signalbox.Lease) error {
 }
 
 // writeAndRead writes, and then reads by a downgrade.
-func (y *yard) writeAndRead(mu *rwlock.Lock) func(context.Context, signalbox.Lease) error {
+func (y *protectedState) writeAndRead(mu *rwlock.Lock) func(context.Context, signalbox.Lease) error {
 	return func(ctx context.Context, lease signalbox.Lease) error {
 		if err := y.write(ctx, lease); err != nil {
 			return err
@@ -59,7 +59,7 @@ func (y *yard) writeAndRead(mu *rwlock.Lock) func(context.Context, signalbox.Lea
 	}
 }
 
-func (y *yard) read(_ context.Context, lease signalbox.Lease) error {
+func (y *protectedState) read(_ context.Context, lease signalbox.Lease) error {
 	defer y.readers.Add(-1)
 	if y.readers.Add(1); y.writers.Load() != 0 {
 		return errors.New("a reader beside a writer")
@@ -84,11 +84,11 @@ func TestRWWriterIsAloneAndTokensRise(t *testing.T) {
 	} {
 		for suffix, patience := range map[string]time.Duration{"": time.Hour, "WhereverContextsEnd": 15 * time.Millisecond} {
 			t.Run(name+suffix, func(t *testing.T) {
-				bubble(t, func(w *world) {
+				bubble(t, func(w *fixture) {
 					t := w.T
-					users, closeAll := w.lineUsers(t, 3, time.Millisecond)
+					users, closeAll := w.queueUsers(t, 3, time.Millisecond)
 					defer closeAll()
-					var place yard
+					var place protectedState
 					var all sync.WaitGroup
 					for _, u := range users {
 						mu := rwlock.New(u.Session, "a", options...)

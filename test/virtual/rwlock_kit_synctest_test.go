@@ -18,7 +18,7 @@ import (
 
 // rwEnds returns when each hold of a read-write lock expires on the server, by hold. In Redisson's layout it returns when
 // the key expires.
-func (w *world) rwEnds(name string) map[string]time.Time {
+func (w *fixture) rwEnds(name string) map[string]time.Time {
 	ends := make(map[string]time.Time)
 	if left := w.redis.TTL(name); left > 0 {
 		ends[name] = time.Now().Add(left)
@@ -34,21 +34,21 @@ func (w *world) rwEnds(name string) map[string]time.Time {
 }
 
 // rwWaiting returns how many readers and writers wait in the queues of a read-write lock.
-func (w *world) rwWaiting(name string) int {
+func (w *fixture) rwWaiting(name string) int {
 	writers, _ := w.redis.ZMembers(locktest.Keys(name).Writers())
 	readers, _ := w.redis.ZMembers(locktest.Keys(name).Readers())
 	return len(writers) + len(readers)
 }
 
 // rwFree fails the test if the lock "a" is held, or waited for.
-func (w *world) rwFree(t *testing.T) {
+func (w *fixture) rwFree(t *testing.T) {
 	t.Helper()
 	require.Empty(t, w.rwEnds("a"))
 	require.Zero(t, w.rwWaiting("a"))
 }
 
 // keysEnd fails the test if there is a key that never expires.
-func (w *world) keysEnd(t *testing.T) {
+func (w *fixture) keysEnd(t *testing.T) {
 	t.Helper()
 	for _, key := range w.redis.Keys() {
 		require.Positive(t, w.redis.TTL(key), "%s never expires", key)
@@ -56,18 +56,18 @@ func (w *world) keysEnd(t *testing.T) {
 }
 
 // queued calls Lock on another goroutine, and returns when that waits.
-func queued(ctx context.Context, lock locktest.Lock) <-chan had {
-	got := make(chan had, 1)
+func queued(ctx context.Context, lock locktest.Lock) <-chan lockResult {
+	got := make(chan lockResult, 1)
 	go func() {
 		lease, err := lock.Lock(ctx)
-		got <- had{lease, err, time.Now()}
+		got <- lockResult{lease, err, time.Now()}
 	}()
 	synctest.Wait()
 	return got
 }
 
 // granted receives the lease of a lock that was waited for.
-func granted(t *testing.T, got <-chan had) signalbox.Lease {
+func granted(t *testing.T, got <-chan lockResult) signalbox.Lease {
 	t.Helper()
 	h := <-got
 	require.NoError(t, h.err)
@@ -75,14 +75,14 @@ func granted(t *testing.T, got <-chan had) signalbox.Lease {
 }
 
 // rwHolder is the holder of the lock "a", and the waiters behind it.
-type rwHolder struct {
-	*world
+type rwContention struct {
+	*fixture
 
 	way           string // to the lease
 	lock          locktest.Lock
 	lease         signalbox.Lease
 	asked         time.Time     // when the lease began, at the earliest
-	user          lineUser      // the holder
+	user          queueUser     // the holder
 	beside        locktest.Lock // reads in its session
 	reader        locktest.Lock
 	writer, other locktest.Lock // all of sessions of their own
@@ -90,7 +90,7 @@ type rwHolder struct {
 
 // eachRWHolder runs a test in a bubble for every way to a lease: a writer's and a reader's, at once and by a grant to a waiter,
 // and a downgraded one; in the library's own layout and in Redisson's.
-func eachRWHolder(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, h rwHolder)) {
+func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, h rwContention)) {
 	t.Helper()
 	for _, redisson := range []bool{false, true} {
 		var layout []signalbox.LockOption
@@ -103,16 +103,16 @@ func eachRWHolder(t *testing.T, options []signalbox.LockOption, test func(t *tes
 				name += "Redisson"
 			}
 			t.Run(name, func(t *testing.T) {
-				bubble(t, func(w *world) {
+				bubble(t, func(w *fixture) {
 					t := w.T
-					users, closeAll := w.lineUsers(t, 4, time.Millisecond)
+					users, closeAll := w.queueUsers(t, 4, time.Millisecond)
 					defer closeAll()
 					side := locktest.Writer()
 					if strings.HasPrefix(way, "Reader") {
 						side = locktest.Reader()
 					}
-					h := rwHolder{
-						world: w, way: name, user: users[0], asked: time.Now(),
+					h := rwContention{
+						fixture: w, way: name, user: users[0], asked: time.Now(),
 						lock:   side.New(users[0].Session, "a", append(options, layout...)...),
 						beside: locktest.Reader().New(users[0].Session, "a", append(options, layout...)...),
 						reader: locktest.Reader().New(users[1].Session, "a", layout...),
@@ -140,4 +140,4 @@ func eachRWHolder(t *testing.T, options []signalbox.LockOption, test func(t *tes
 }
 
 // writes reports whether the lease excludes readers.
-func (h rwHolder) writes() bool { return strings.HasPrefix(h.way, "Writer") }
+func (h rwContention) writes() bool { return strings.HasPrefix(h.way, "Writer") }

@@ -21,7 +21,7 @@ const rwLife = 6 * time.Second
 // P2: at every moment a lease expires before its hold on the server, while renewals lengthen both.
 func TestRWLeaseExpiresBeforeItsHold(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwContention) {
 		for range 200 {
 			require.NoError(t, h.lease.Err())
 			require.Positive(t, time.Until(h.lease.Deadline()))
@@ -51,7 +51,7 @@ func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) {
 		"MaxHold":         {[]signalbox.LockOption{signalbox.WithRenewedLease(rwLife), signalbox.WithMaxHold(500 * time.Millisecond)}, 500 * time.Millisecond, signalbox.ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachRWHolder(t, c.options, func(t *testing.T, h rwHolder) {
+			eachRWContention(t, c.options, func(t *testing.T, h rwContention) {
 				bound := h.lease.Bind(t.Context())
 				<-h.lease.Done()
 				require.WithinRange(t, time.Now(), h.asked.Add(c.lasts*9/10-10*time.Millisecond), h.asked.Add(c.lasts+10*time.Millisecond))
@@ -69,9 +69,9 @@ func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) {
 // P2: a short lease of one reader shortens no other hold, neither of its session nor of another, and not the key.
 func TestRWShortReaderShortensNoOtherHold(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		var long []signalbox.Lease
 		for _, u := range users {
@@ -99,7 +99,7 @@ func TestRWShortReaderShortensNoOtherHold(t *testing.T) {
 // P2: the shortest and the longest terms are kept by both sides.
 func TestRWShortestAndLongestTermsWork(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, closeAll := w.session(t)
 		defer closeAll()
@@ -119,7 +119,7 @@ func TestRWShortestAndLongestTermsWork(t *testing.T) {
 // P2: a holder whose key was deleted is notified by the next renewal, and the next holder is left alone.
 func TestRWDeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwContention) {
 		time.Sleep(2 * rwLife)
 		h.redis.FlushAll()
 		deleted := time.Now()
@@ -138,9 +138,9 @@ func TestRWDeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
 // P7, P8: nothing is renewed that was released, re-entries and shared holds included, and an idle session sends nothing.
 func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		lock := rwlock.New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife))
 		for _, side := range []locktest.Lock{lock, locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife))} {
@@ -159,7 +159,7 @@ func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 				for _, lease := range leases {
 					require.NoError(t, lease.Unlock())
 				}
-				for _, got := range []<-chan had{reader, writer} {
+				for _, got := range []<-chan lockResult{reader, writer} {
 					h := <-got
 					require.NoError(t, h.err)
 					require.NoError(t, h.lease.Unlock())
@@ -180,7 +180,7 @@ func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 // beside each other.
 func TestRWLostHoldIsHandedOverWhenItExpires(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwContention) {
 		time.Sleep(2 * rwLife)
 		died := time.Now()
 		h.user.dead()
@@ -203,13 +203,13 @@ func TestRWLostHoldIsHandedOverWhenItExpires(t *testing.T) {
 // P6: a writer that is cut off lets in all readers that wait when its hold expires, before the next writer.
 func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 5, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 5, time.Millisecond)
 		defer closeAll()
 		lost := atOnce(t, locktest.Writer().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife)))
 		writer := queuedAndListening(t.Context(), locktest.Writer().New(users[1].Session, "a"))
-		var readers []<-chan had
+		var readers []<-chan lockResult
 		for _, u := range users[2:] {
 			readers = append(readers, queuedAndListening(t.Context(), locktest.Reader().New(u.Session, "a")))
 		}
@@ -231,7 +231,7 @@ func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) {
 // P4, P5: an Unlock without a reply says until when the lock may be held, and is repeated in the background.
 func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwHolder) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwContention) {
 		time.Sleep(2 * rwLife)
 		h.user.dead()
 		began := time.Now()
@@ -253,7 +253,7 @@ func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) {
 // P2: Do reports that its lease was lost, beside the error of its function.
 func TestRWDoJoinsTheLossOfItsLease(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, closeAll := w.session(t)
 		defer closeAll()
@@ -276,7 +276,7 @@ func TestRWDoJoinsTheLossOfItsLease(t *testing.T) {
 // P1: a context whose lease has ended is an error for those who enter by it, never a new acquire.
 func TestRWCarriedLeaseThatEndedNeverAcquires(t *testing.T) {
 	t.Parallel()
-	eachRWHolder(t, []signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, func(t *testing.T, h rwHolder) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, func(t *testing.T, h rwContention) {
 		lost := h.lease.Enter(t.Context())
 		<-h.lease.Done()
 		released := atOnce(t, h.lock)

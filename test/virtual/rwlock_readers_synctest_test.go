@@ -22,7 +22,7 @@ import (
 // and all but the last one leave without a command.
 func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, closeAll := w.session(t, signalbox.WithPolling()) // which sends nothing by itself
 		defer closeAll()
@@ -54,9 +54,9 @@ func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) {
 func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{25 * time.Millisecond, rwLife} {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			t := w.T
-			users, closeAll := w.lineUsers(t, 1, time.Millisecond)
+			users, closeAll := w.queueUsers(t, 1, time.Millisecond)
 			defer closeAll()
 			lock := locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife))
 			lost := []signalbox.Lease{atOnce(t, lock), atOnce(t, lock)}
@@ -78,15 +78,15 @@ func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) {
 // P6: a reader that gives up before the reply to its call leaves the attempt to the next reader of its session.
 func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) {
 	t.Parallel()
-	for name, strike := range map[string]func(u lineUser){ //nolint:paralleltest // as above
-		"RequestLost": func(u lineUser) { u.dead() },
-		"ReplyLost":   func(u lineUser) { u.swallowsReplies.Store(true) },
-		"Late":        func(u lineUser) { u.latency.Store(int64(1500 * time.Millisecond)) },
+	for name, strike := range map[string]func(u queueUser){ //nolint:paralleltest // as above
+		"RequestLost": func(u queueUser) { u.dead() },
+		"ReplyLost":   func(u queueUser) { u.swallowsReplies.Store(true) },
+		"Late":        func(u queueUser) { u.latency.Store(int64(1500 * time.Millisecond)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
-				users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+				users, closeAll := w.queueUsers(t, 2, time.Millisecond)
 				defer closeAll()
 				lock := locktest.Reader().New(users[0].Session, "a")
 				require.NoError(t, atOnce(t, lock).Unlock())
@@ -116,9 +116,9 @@ func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) {
 // P6: Close takes a second at most if the call of a leader gets no reply, and wakes the readers that wait for it at once.
 func TestRWCloseDoesNotWaitForALeaderWithoutAReply(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 1, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 1, time.Millisecond)
 		defer closeAll()
 		lock := locktest.Reader().New(users[0].Session, "a")
 		require.NoError(t, atOnce(t, lock).Unlock())
@@ -127,7 +127,7 @@ func TestRWCloseDoesNotWaitForALeaderWithoutAReply(t *testing.T) {
 		leader, one, other := queued(t.Context(), lock), queued(t.Context(), lock), queued(t.Context(), lock)
 		require.Error(t, users[0].Close(locktest.Ended()))
 		require.LessOrEqual(t, time.Since(began), time.Second)
-		for _, got := range []<-chan had{one, other} {
+		for _, got := range []<-chan lockResult{one, other} {
 			h := <-got
 			require.ErrorIs(t, h.err, signalbox.ErrClosed)
 			require.Equal(t, began, h.at, "at once")
@@ -138,7 +138,7 @@ func TestRWCloseDoesNotWaitForALeaderWithoutAReply(t *testing.T) {
 
 // rwCrowd is users of one side in a closed loop, the number of their leases, and the tokens of their holds: readers of a
 // session may share one hold for as long as no writer waits.
-type rwCrowd struct {
+type rwUsers struct {
 	stop   context.CancelFunc
 	users  sync.WaitGroup
 	mu     sync.Mutex
@@ -147,10 +147,10 @@ type rwCrowd struct {
 }
 
 // rwCircles lets n users of one side, in sessions of theirs, have the lock "a" again and again until the crowd is stopped.
-func rwCircles(t *testing.T, sessions []lineUser, side locktest.Primitive, n int, options ...signalbox.LockOption) *rwCrowd {
+func rwCircles(t *testing.T, sessions []queueUser, side locktest.Primitive, n int, options ...signalbox.LockOption) *rwUsers {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	c := &rwCrowd{stop: stop, tokens: make(map[uint64]bool)}
+	c := &rwUsers{stop: stop, tokens: make(map[uint64]bool)}
 	for i := range n {
 		lock := side.New(sessions[i%len(sessions)].Session, "a", options...)
 		c.users.Go(func() {
@@ -174,27 +174,27 @@ func rwCircles(t *testing.T, sessions []lineUser, side locktest.Primitive, n int
 }
 
 // holds returns how many holds the crowd has had.
-func (c *rwCrowd) holds() int {
+func (c *rwUsers) holds() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.tokens)
 }
 
 // acquired returns how many leases the crowd has had.
-func (c *rwCrowd) acquired() int {
+func (c *rwUsers) acquired() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.leases
 }
 
-func (c *rwCrowd) ends() {
+func (c *rwUsers) ends() {
 	c.stop()
 	c.users.Wait()
 }
 
 // meets lets a user have the lock n times, and fails the test if more than most holds of a crowd began while it waited. The
 // wire takes no time here, so whatever the server granted has arrived when nothing runs.
-func (c *rwCrowd) meets(t *testing.T, lock locktest.Lock, n, most int) {
+func (c *rwUsers) overlaps(t *testing.T, lock locktest.Lock, n, most int) {
 	t.Helper()
 	for range n {
 		time.Sleep(rand.N(5 * time.Millisecond))
@@ -227,21 +227,21 @@ func TestRWNeitherSideStarves(t *testing.T) {
 		"AmongBoth":                  {readers: 8, writers: 3, options: []signalbox.LockOption{own}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
-				users, closeAll := w.lineUsers(t, 5, 0)
+				users, closeAll := w.queueUsers(t, 5, 0)
 				defer closeAll()
 				readers := rwCircles(t, users[:4], locktest.Reader(), c.readers, c.options...)
 				writers := rwCircles(t, users[:4], locktest.Writer(), c.writers)
 				writer, reader := rwlock.New(users[4].Session, "a"), locktest.Reader().New(users[4].Session, "a", own)
 				uses := redistest.Rounds(4, 10)
 				if c.writers == 0 {
-					readers.meets(t, writer, uses, 0)
+					readers.overlaps(t, writer, uses, 0)
 				} else {
-					writers.meets(t, reader, uses, 1)
-					writers.meets(t, writer, uses, c.writers)
+					writers.overlaps(t, reader, uses, 1)
+					writers.overlaps(t, writer, uses, c.writers)
 				}
-				for _, crowd := range []*rwCrowd{readers, writers} {
+				for _, crowd := range []*rwUsers{readers, writers} {
 					before := crowd.acquired()
 					time.Sleep(50 * time.Millisecond)
 					if crowd == readers && c.readers > 0 || crowd == writers && c.writers > 0 {
@@ -260,9 +260,9 @@ func TestRWNeitherSideStarves(t *testing.T) {
 // Order: TryLock never takes the lock before a waiter, whether that is a writer or a reader of the next phase.
 func TestRWTryLockNeverPassesAWaiter(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 4, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 4, time.Millisecond)
 		defer closeAll()
 		lease := atOnce(t, rwlock.New(users[0].Session, "a"))
 		jumper := rwlock.New(users[3].Session, "a")

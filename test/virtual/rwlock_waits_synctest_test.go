@@ -24,12 +24,12 @@ func bothSides() []locktest.Primitive {
 }
 
 // eachRWSide runs a test in a bubble for each side, with the lock "a" of n sessions.
-func eachRWSide(t *testing.T, n int, test func(t *testing.T, w *world, users []lineUser, side locktest.Primitive)) {
+func eachRWSide(t *testing.T, n int, test func(t *testing.T, w *fixture, users []queueUser, side locktest.Primitive)) {
 	t.Helper()
 	for _, side := range bothSides() {
 		t.Run(side.Name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				users, closeAll := w.lineUsers(w.T, n, time.Millisecond)
+			bubble(t, func(w *fixture) {
+				users, closeAll := w.queueUsers(w.T, n, time.Millisecond)
 				defer closeAll()
 				test(w.T, w, users, side)
 			})
@@ -40,12 +40,12 @@ func eachRWSide(t *testing.T, n int, test func(t *testing.T, w *world, users []l
 // P6: if every message is lost, readers that wait together enter together, and writers in their turn.
 func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 5, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 5, time.Millisecond)
 		defer closeAll()
 		held := atOnce(t, rwlock.New(users[0].Session, "a"))
-		var waiting []<-chan had
+		var waiting []<-chan lockResult
 		for n, u := range users[1:] {
 			u.losesMessages.Store(true)
 			waiting = append(waiting, queuedAndListening(t.Context(), bothSides()[n%2].New(u.Session, "a")))
@@ -67,14 +67,14 @@ func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) {
 // instant do some of them wait still.
 func TestRWWriterThatGivesUpLetsAllReadersEnter(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
-		users, closeAll := w.lineUsers(t, 5, time.Millisecond)
+		users, closeAll := w.queueUsers(t, 5, time.Millisecond)
 		defer closeAll()
 		inside := atOnce(t, locktest.Reader().New(users[0].Session, "a"))
 		ctx, giveUp := context.WithCancel(t.Context())
 		writer := queuedAndListening(ctx, rwlock.New(users[1].Session, "a"))
-		var readers []<-chan had
+		var readers []<-chan lockResult
 		for _, u := range users[2:] {
 			readers = append(readers, queuedAndListening(t.Context(), locktest.Reader().New(u.Session, "a")))
 		}
@@ -103,18 +103,18 @@ func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]time.Duration{"AtOnce": 0, "Away": 15 * time.Second} { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
-				users, closeAll := w.lineUsers(t, 5, time.Millisecond)
+				users, closeAll := w.queueUsers(t, 5, time.Millisecond)
 				defer closeAll()
 				lost := atOnce(t, locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife)))
-				var waiting []<-chan had
+				var waiting []<-chan lockResult
 				var readers, writers atomic.Int32
 				for n, u := range users[1:] {
 					for range 3 {
 						side := bothSides()[n%2]
 						got := queuedAndListening(t.Context(), side.New(u.Session, "a"))
-						served := make(chan had, 1)
+						served := make(chan lockResult, 1)
 						waiting = append(waiting, served)
 						mine, most := &writers, int32(1)
 						if side.Name == locktest.Reader().Name {
@@ -165,11 +165,11 @@ func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) {
 func TestRWErrorOfAWaitSaysThatTheLockIsHeld(t *testing.T) {
 	t.Parallel()
 	stopped := errors.New("the request was dropped")
-	eachRWSide(t, 2, func(t *testing.T, w *world, users []lineUser, side locktest.Primitive) {
+	eachRWSide(t, 2, func(t *testing.T, w *fixture, users []queueUser, side locktest.Primitive) {
 		holder := atOnce(t, rwlock.New(users[0].Session, "a"))
 		for _, want := range []error{context.Canceled, stopped} {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			waiting := []<-chan had{queuedAndListening(ctx, side.New(users[1].Session, "a")), queuedAndListening(ctx, side.New(users[1].Session, "a"))}
+			waiting := []<-chan lockResult{queuedAndListening(ctx, side.New(users[1].Session, "a")), queuedAndListening(ctx, side.New(users[1].Session, "a"))}
 			cancel(want)
 			for _, got := range waiting {
 				h := <-got
@@ -187,7 +187,7 @@ func TestRWErrorOfAWaitSaysThatTheLockIsHeld(t *testing.T) {
 // P10: a server that is away is waited for within the context, and named in the error. No reply said that the lock is held.
 func TestRWUnreachableServerIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	eachRWSide(t, 1, func(t *testing.T, _ *world, users []lineUser, side locktest.Primitive) {
+	eachRWSide(t, 1, func(t *testing.T, _ *fixture, users []queueUser, side locktest.Primitive) {
 		lock := side.New(users[0].Session, "a")
 		require.NoError(t, atOnce(t, lock).Unlock())
 		users[0].refuses.Store(true)
@@ -209,7 +209,7 @@ func TestRWUnreachableServerIsWaitedFor(t *testing.T) {
 // P4: a call whose reply was lost, or whose request comes late, is undone within 3 s of the server's return, in both layouts.
 func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
 	t.Parallel()
-	eachRWSide(t, 2, func(t *testing.T, w *world, users []lineUser, side locktest.Primitive) {
+	eachRWSide(t, 2, func(t *testing.T, w *fixture, users []queueUser, side locktest.Primitive) {
 		for name, strike := range map[string]func(){
 			"RequestLost": users[0].dead,
 			"ReplyLost":   func() { users[0].swallowsReplies.Store(true) },
@@ -243,15 +243,15 @@ func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
 // P5: a downgrade whose reply is lost is repeated in the background, and lets readers enter while the holder stays.
 func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) {
 	t.Parallel()
-	for name, strike := range map[string]func(u lineUser){ //nolint:paralleltest // as above
-		"RequestLost": func(u lineUser) { u.dead() },
-		"ReplyLost":   func(u lineUser) { u.swallowsReplies.Store(true) },
-		"Refused":     func(u lineUser) { u.refuses.Store(true); u.cut() },
+	for name, strike := range map[string]func(u queueUser){ //nolint:paralleltest // as above
+		"RequestLost": func(u queueUser) { u.dead() },
+		"ReplyLost":   func(u queueUser) { u.swallowsReplies.Store(true) },
+		"Refused":     func(u queueUser) { u.refuses.Store(true); u.cut() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
-				users, closeAll := w.lineUsers(t, 2, time.Millisecond)
+				users, closeAll := w.queueUsers(t, 2, time.Millisecond)
 				defer closeAll()
 				lock := rwlock.New(users[0].Session, "a")
 				lease := atOnce(t, lock)
@@ -277,7 +277,7 @@ func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) {
 // P2: a downgrade of a lease that has expired returns why.
 func TestRWDowngradeOfAnExpiredLeaseSaysWhy(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, _, closeAll := w.session(t)
 		defer closeAll()

@@ -20,7 +20,7 @@ import (
 // there is no other waiter.
 func TestServerIsAskedWhenTheBudgetIsUsedUp(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		sem, asked := semaphore.New(w.user().Session, "a", 1), w.counts(scripts.SemaphoreYield)
 		lease := mustAcquire(w, sem, 1)
 		var waiting []<-chan locktest.Result[signalbox.Lease]
@@ -53,7 +53,7 @@ func TestWaiterByOtherTermsIsServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *world) {
+			bubbleOfUsers(t, func(w *fixture) {
 				s := w.user()
 				sem := semaphore.New(s.Session, "a", 1)
 				lease := mustAcquire(w, sem, 1)
@@ -78,7 +78,7 @@ func TestLostPermitsAreNotHandedOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *world) {
+			bubbleOfUsers(t, func(w *fixture) {
 				sem := semaphore.New(w.user().Session, "a", 1)
 				lease := mustAcquire(w, sem, 1)
 				waiting := []<-chan locktest.Result[signalbox.Lease]{acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)}
@@ -96,7 +96,7 @@ func TestLostPermitsAreNotHandedOver(t *testing.T) {
 // P1: if the capacity is lower by now, permits above it are handed over for no longer than the budget.
 func TestPermitsAboveTheCapacityAreNotHandedOver(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		sem := semaphore.New(w.user().Session, "a", 2)
 		one, two := mustAcquire(w, sem, 1), mustAcquire(w, sem, 1)
 		waiting := []<-chan locktest.Result[signalbox.Lease]{acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)}
@@ -118,7 +118,7 @@ func TestPermitsAboveTheCapacityAreNotHandedOver(t *testing.T) {
 func TestTwoGoroutinesOfAProcessSendLittle(t *testing.T) {
 	t.Parallel()
 	const clients, uses, section = 2, 100, time.Millisecond
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		asked := w.counts(scripts.SemaphoreEnter)
 		var all sync.WaitGroup
 		for range clients {

@@ -27,18 +27,18 @@ var permitLayouts = map[string][]signalbox.LockOption{
 }
 
 // eachLayout runs a test in a bubble with the semaphores of each layout.
-func eachLayout(t *testing.T, test func(w *world, options []signalbox.LockOption)) {
+func eachLayout(t *testing.T, test func(w *fixture, options []signalbox.LockOption)) {
 	t.Helper()
 	for name, options := range permitLayouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *world) { test(w, options) })
+			bubbleOfUsers(t, func(w *fixture) { test(w, options) })
 		})
 	}
 }
 
 // permitsHeld returns how many permits of a semaphore are held, by the server's account.
-func (w *world) permitsHeld(name string) (sum int) {
+func (w *fixture) permitsHeld(name string) (sum int) {
 	holds, _ := w.redis.SortedSet(locktest.Keys(name).Permits())
 	for member, ends := range holds {
 		if len(member) > 41 && int64(ends) > time.Now().UnixMicro() {
@@ -51,13 +51,13 @@ func (w *world) permitsHeld(name string) (sum int) {
 }
 
 // permitsWaited returns how many tickets there are for a semaphore.
-func (w *world) permitsWaited(name string) int {
+func (w *fixture) permitsWaited(name string) int {
 	line, _ := w.redis.ZMembers(locktest.Keys(name).PermitsQueue())
 	return len(line)
 }
 
 // neverAbove fails the test if a script grants more permits than there are. What was held before there were fewer stays.
-func (s *struck) neverAbove(name string) {
+func (s *faultySession) neverAbove(name string) {
 	s.one.Lock()
 	defer s.one.Unlock()
 	last := 0
@@ -74,7 +74,7 @@ func (s *struck) neverAbove(name string) {
 }
 
 // mustAcquire acquires permits.
-func mustAcquire(w *world, sem *semaphore.Semaphore, n int) signalbox.Lease {
+func mustAcquire(w *fixture, sem *semaphore.Semaphore, n int) signalbox.Lease {
 	w.Helper()
 	return locktest.Must(w, func(ctx context.Context) (signalbox.Lease, error) { return sem.Acquire(ctx, n) })
 }
@@ -91,7 +91,7 @@ func acquiring(ctx context.Context, sem *semaphore.Semaphore, n int) <-chan lock
 func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity = 7, 4
-	eachKind(t, func(w *world, kind redistest.FaultKind) {
+	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
 		s := w.struck(locktest.RunsScript(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreSplit))
 		calm := w.user().Session
 		for at := 1; at <= steps; at++ {
@@ -123,7 +123,7 @@ func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity, uses = 12, 2, 4
-	eachKind(t, func(w *world, kind redistest.FaultKind) {
+	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
 		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreYield))
 		calm := w.user().Session
 		var struck int
@@ -171,7 +171,7 @@ func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 // P4: a TryAcquire that is given up leaves nothing behind, whatever becomes of its request.
 func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(w *world, options []signalbox.LockOption) {
+	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
 		s, calm := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.RedissonPermitAcquire)), w.user().Session
 		for _, kind := range redistest.FaultKinds() {
 			sem := semaphore.New(s.Session, "a", 3, options...)
@@ -197,7 +197,7 @@ func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 // P5: a call whose reply is lost is sent again, and counts once: an Acquire, the release of a part, and that of the rest.
 func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(w *world, options []signalbox.LockOption) {
+	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
 		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
 			scripts.RedissonPermitAcquire, scripts.RedissonPermitSplit, scripts.RedissonPermitRelease))
 		there := semaphore.New(w.user().Session, "a", 5, options...)
@@ -232,7 +232,7 @@ func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 // than its not-after, even though its session continues and keeps it alive, and a holder renews.
 func TestALateTicketDelaysOthersByItsNotAfter(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter))
 		other, sem := semaphore.New(w.user().Session, "a", 3), semaphore.New(s.Session, "a", 3)
 		held := mustAcquire(w, other, 1)
@@ -257,8 +257,8 @@ func TestALateTicketDelaysOthersByItsNotAfter(t *testing.T) {
 // P2, P6: a server that comes back empty serves all waiters, and its holder learns of the loss.
 func TestEmptyServerServesAllWaitersForPermits(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
-		users := []lineUser{w.user(), w.user(), w.user()}
+	bubbleOfUsers(t, func(w *fixture) {
+		users := []queueUser{w.user(), w.user(), w.user()}
 		held := mustAcquire(w, semaphore.New(users[0].Session, "a", 4), 4)
 		var waiting []<-chan locktest.Result[signalbox.Lease]
 		for n := range 20 {
@@ -292,7 +292,7 @@ func TestEmptyServerServesAllWaitersForPermits(t *testing.T) {
 // P6: Close ends the waits of those that only wait for another of their session, though the call of that gets no reply.
 func TestCloseEndsWaitsBehindAPermitCallWithoutReply(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter))
 		sem := semaphore.New(s.Session, "a", 1)
 		held := mustAcquire(w, semaphore.New(w.user().Session, "a", 1), 1)
@@ -314,9 +314,9 @@ func TestCloseEndsWaitsBehindAPermitCallWithoutReply(t *testing.T) {
 func TestPermitsAreNeverAboveACapacityThatChanges(t *testing.T) {
 	t.Parallel()
 	const greatest, uses = 9, 300
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s := w.struck(locktest.RunsScript(scripts.SemaphoreResize))
-		users := []lineUser{w.user(), w.user(), w.user()}
+		users := []queueUser{w.user(), w.user(), w.user()}
 		for i, u := range users {
 			u.latency.Store(int64(time.Duration(i) * time.Millisecond))
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // permitsFree returns how many permits are free, by the server's account.
-func permitsFree(w *world, sem *semaphore.Semaphore) int {
+func permitsFree(w *fixture, sem *semaphore.Semaphore) int {
 	w.Helper()
 	n, err := sem.Available(w.Context())
 	require.NoError(w, err)
@@ -26,7 +26,7 @@ func permitsFree(w *world, sem *semaphore.Semaphore) int {
 // P2: permits are renewed as long as they are held, and the lease never outlasts them on the server.
 func TestPermitsAreRenewedAsLongAsTheyAreHeld(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(w *world, options []signalbox.LockOption) {
+	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
 		there := semaphore.New(w.user().Session, "a", 2, options...)
 		lease := mustAcquire(w, semaphore.New(w.user().Session, "a", 2, append(options, signalbox.WithRenewedLease(6*time.Second))...), 2)
 		for range 600 {
@@ -47,7 +47,7 @@ func TestPermitsAreRenewedAsLongAsTheyAreHeld(t *testing.T) {
 func TestPermitsThatAreNotRenewedComeBackAfterTheirLease(t *testing.T) {
 	t.Parallel()
 	const life = 10 * time.Second
-	eachLayout(t, func(w *world, options []signalbox.LockOption) {
+	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
 		holder, there := w.user(), semaphore.New(w.user().Session, "a", 2, options...)
 		for _, c := range []struct {
 			options []signalbox.LockOption
@@ -90,7 +90,7 @@ func TestPermitsThatAreNotRenewedComeBackAfterTheirLease(t *testing.T) {
 func TestLostPermitsAreReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second
-	eachLayout(t, func(w *world, options []signalbox.LockOption) {
+	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
 		sem := semaphore.New(w.user().Session, "a", 3, append(options, signalbox.WithRenewedLease(life))...)
 		lease, parts := mustAcquire(w, sem, 1), sem.Weighted(w.Context())
 		var told []error
@@ -120,7 +120,7 @@ func TestPermitsThatAreKeptLastNoLonger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *world) {
+			bubbleOfUsers(t, func(w *fixture) {
 				sem := semaphore.New(w.user().Session, "a", 2, option)
 				parts := sem.Weighted(w.Context())
 				require.NoError(w, parts.Acquire(w.Context(), 2))
@@ -138,8 +138,8 @@ func TestPermitsThatAreKeptLastNoLonger(t *testing.T) {
 // later.
 func TestWaiterFindsPermitsByAPoll(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(w *world, options []signalbox.LockOption) {
-		for _, deaf := range []lineUser{w.user(), w.user(signalbox.WithPolling())} {
+	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
+		for _, deaf := range []queueUser{w.user(), w.user(signalbox.WithPolling())} {
 			held := mustAcquire(w, semaphore.New(w.user().Session, "a", 3, options...), 3)
 			waiting := acquiring(w.Context(), semaphore.New(deaf.Session, "a", 3, options...), 1)
 			time.Sleep(5 * time.Second)
@@ -156,7 +156,7 @@ func TestWaiterFindsPermitsByAPoll(t *testing.T) {
 // P6: the ticket of a waiter that crashed keeps those behind it out until its heartbeats are missed, for seconds.
 func TestPermitTicketOfACrashedWaiterEnds(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		crashes := w.user()
 		held := mustAcquire(w, semaphore.New(w.user().Session, "a", 2), 2)
 		_ = acquiring(w.Context(), semaphore.New(crashes.Session, "a", 2), 2)
@@ -173,7 +173,7 @@ func TestPermitTicketOfACrashedWaiterEnds(t *testing.T) {
 // P6: Close ends a wait for more permits than there are.
 func TestCloseEndsAWeightedWaitForMoreThanThereAre(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		s := w.user()
 		parts := semaphore.New(s.Session, "a", 2).Weighted(w.Context())
 		doomed := w.later(func() error { return parts.Acquire(context.Background(), 3) })
@@ -189,7 +189,7 @@ func TestCloseEndsAWeightedWaitForMoreThanThereAre(t *testing.T) {
 // second together; when all are back a session does nothing.
 func TestManyPermitsCostWhatOneDoes(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *world) {
+	bubbleOfUsers(t, func(w *fixture) {
 		const many = 100
 		s, other := w.user(), w.user()
 		sem := semaphore.New(s.Session, "a", many)

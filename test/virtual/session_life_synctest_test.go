@@ -22,7 +22,7 @@ import (
 
 // listening returns how many connections subscribe to the channel on which a session hears of holds
 // that were forced.
-func (w *world) listening(s *signalbox.Session) int {
+func (w *fixture) listening(s *signalbox.Session) int {
 	synctest.Wait()
 	channel := names.Session(names.DefaultPrefix, s.ID())
 	return w.redis.PubSubNumSub(channel)[channel]
@@ -32,7 +32,7 @@ func (w *world) listening(s *signalbox.Session) int {
 // some seconds after its last release. Then the connection of the subscription is closed too.
 func TestSessionListensWhileItHoldsALock(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		mu := reentrant.New(s, "a")
@@ -61,7 +61,7 @@ func TestSessionListensWhileItHoldsALock(t *testing.T) {
 // lock of a session that polls.
 func TestSessionThatNeedsNoMessageDoesNotListen(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		polls, _, closePolls := w.session(w.T, signalbox.WithPolling())
@@ -81,7 +81,7 @@ func TestSessionThatNeedsNoMessageDoesNotListen(t *testing.T) {
 // P2: Close waits for a holder no longer than its lease lasts, and for one that is lost not at all.
 func TestCloseWaitsForNoLeaseThatIsLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, closeAll := w.session(w.T)
 		defer closeAll()
 		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.WithFixedLease(2*time.Second)))
@@ -100,7 +100,7 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 	for name, tune := range map[string]func(*rueidis.ClientOption){"Tuned": signalbox.Tune, "Untuned": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				lines := new(wire)
 				o := rueidis.ClientOption{
 					InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true,
@@ -132,14 +132,14 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 // P3: an idle name is kept for as long as WithTokenFloor says on a quorum of servers.
 func TestIdleNameIsKeptForTheTokenFloorByAQuorum(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(q *quorum) {
-		q.settle()
+	bubbleOf(t, 3, func(q *redlockServers) {
+		q.makeReady()
 		sessions, _ := q.process()
 		lease := q.mustLock(redlock.New(sessions, "a", signalbox.WithTokenFloor(time.Hour)))
 		require.NoError(q, lease.Unlock())
 		time.Sleep(time.Second)
 		kept := 0
-		for _, w := range q.worlds {
+		for _, w := range q.servers {
 			if left := w.redis.TTL(locktest.Key("a")); left > time.Hour-2*time.Second {
 				require.LessOrEqual(q, left, time.Hour)
 				kept++

@@ -31,7 +31,7 @@ func slotsOf(nodes ...string) string {
 }
 
 // slotsAre lets the server reply to CLUSTER SLOTS from now on.
-func (w *world) slotsAre(reply string) {
+func (w *fixture) slotsAre(reply string) {
 	w.redis.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
 		if command == "CLUSTER" {
 			peer.WriteRaw(reply)
@@ -60,7 +60,7 @@ func TestListOfAClusterAsksTheNodesThatTheServersName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
 				s, node, end := w.clusterSession()
 				defer end()
@@ -86,7 +86,7 @@ func TestListOfAClusterAsksTheNodesThatTheServersName(t *testing.T) {
 }
 
 // clusterSession returns a session of a client that takes the server for a cluster of one node, and the address of that.
-func (w *world) clusterSession() (s *signalbox.Session, node string, end func()) {
+func (w *fixture) clusterSession() (s *signalbox.Session, node string, end func()) {
 	c, _ := w.clusterClient()
 	nodes := slices.Collect(maps.Keys(c.Nodes()))
 	require.Len(w, nodes, 1)
@@ -101,7 +101,7 @@ func (w *world) clusterSession() (s *signalbox.Session, node string, end func())
 // A list that is left early asks no further node.
 func TestListOfAClusterEndsWithItsLoop(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		s, node, end := w.clusterSession()
 		defer end()
@@ -119,7 +119,7 @@ func TestListOfAClusterEndsWithItsLoop(t *testing.T) {
 }
 
 // listOf returns what a list yields.
-func listOf(w *world, s *signalbox.Session) (entries []inspect.Entry, failures []error) {
+func listOf(w *fixture, s *signalbox.Session) (entries []inspect.Entry, failures []error) {
 	for e, err := range inspect.Names(w.Context(), s, "n/") {
 		if err != nil {
 			failures = append(failures, err)

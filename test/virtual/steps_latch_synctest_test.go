@@ -18,7 +18,7 @@ func TestALatchOpensOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest // se
 	const latency = 100 * time.Millisecond
 	for _, step := range []time.Duration{-100 * time.Second, -time.Second, time.Second, 100 * time.Second} {
 		for _, lost := range []bool{false, true} {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				defer clock.Skew(0)
 				starter, _, closeStarter := w.session(w.T)
 				defer closeStarter()

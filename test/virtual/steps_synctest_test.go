@@ -22,37 +22,37 @@ import (
 const steppedLife = 10 * time.Second
 
 // parties are two processes that want the same lock, on hosts whose wall clocks are set alike.
-type parties struct {
+type twoProcesses struct {
 	*testing.T
 
-	mine, theirs locktest.Lock // they exclude each other
-	wires        []*wire       // mine
-	others       []*wire
-	scripts      func() int64
-	servers      int64 // that each renewal goes to
+	first, second locktest.Lock // they exclude each other
+	wires         []*wire       // mine
+	others        []*wire
+	scripts       func() int64
+	servers       int64 // that each renewal goes to
 }
 
 // set sets the wall clock by so many leases. The monotonic clock and those of the servers stay.
-func (p *parties) set(leases float64) {
+func (p *twoProcesses) set(leases float64) {
 	clock.Skew(time.Duration(leases * float64(steppedLife)))
 }
 
 // untilAsked returns when the next script has been executed.
-func (p *parties) untilAsked() {
+func (p *twoProcesses) untilAsked() {
 	for before := p.scripts(); p.scripts() == before; {
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // cutOff lets nothing pass between my process and the servers any more.
-func (p *parties) cutOff() {
+func (p *twoProcesses) cutOff() {
 	for _, w := range p.wires {
 		w.dead()
 	}
 }
 
 // must returns the lease of a Lock that has to succeed, within two leases.
-func (p *parties) must(mu locktest.Lock) signalbox.Lease {
+func (p *twoProcesses) must(mu locktest.Lock) signalbox.Lease {
 	p.Helper()
 	began := time.Now()
 	lease, err := mu.Lock(p.Context())
@@ -63,7 +63,7 @@ func (p *parties) must(mu locktest.Lock) signalbox.Lease {
 
 // lasts checks that a lease is renewed at its pace, and that no other session has the lock
 // meanwhile.
-func (p *parties) lasts(lease signalbox.Lease) {
+func (p *twoProcesses) lasts(lease signalbox.Lease) {
 	p.Helper()
 	before := p.scripts()
 	for range 40 {
@@ -74,31 +74,31 @@ func (p *parties) lasts(lease signalbox.Lease) {
 	renewals := (p.scripts() - before) / p.servers
 	require.GreaterOrEqual(p, renewals, int64(29))
 	require.LessOrEqual(p, renewals, int64(64), "a multilock renews two keys, and once more at first")
-	_, err := p.theirs.TryLock(p.Context())
+	_, err := p.second.TryLock(p.Context())
 	require.ErrorIs(p, err, signalbox.ErrHeld)
 }
 
 // stepped is a kind of lock in a world of its own.
 type stepped struct {
 	name string
-	run  func(t *testing.T, options []signalbox.LockOption, test func(p *parties))
+	run  func(t *testing.T, options []signalbox.LockOption, test func(p *twoProcesses))
 }
 
 // steppedKinds returns every kind of lock that has leases.
 func steppedKinds() []stepped {
-	one := func(of func(s *signalbox.Session, options []signalbox.LockOption) (mine, theirs locktest.Lock)) func(*testing.T, []signalbox.LockOption, func(*parties)) {
-		return func(t *testing.T, options []signalbox.LockOption, test func(p *parties)) {
+	one := func(of func(s *signalbox.Session, options []signalbox.LockOption) (mine, theirs locktest.Lock)) func(*testing.T, []signalbox.LockOption, func(*twoProcesses)) {
+		return func(t *testing.T, options []signalbox.LockOption, test func(p *twoProcesses)) {
 			t.Helper()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, mine, closeMine := w.session(w.T)
 				defer closeMine()
 				other, theirs, closeTheirs := w.session(w.T)
 				defer closeTheirs()
 				mine.latency.Store(int64(steppedLife / 100))
 				theirs.latency.Store(int64(steppedLife / 100))
-				p := &parties{T: w.T, wires: []*wire{mine}, others: []*wire{theirs}, scripts: w.scripts.Load, servers: 1}
-				p.mine, _ = of(s, options)
-				_, p.theirs = of(other, options)
+				p := &twoProcesses{T: w.T, wires: []*wire{mine}, others: []*wire{theirs}, scripts: w.scripts.Load, servers: 1}
+				p.first, _ = of(s, options)
+				_, p.second = of(other, options)
 				p.start(test)
 			})
 		}
@@ -122,31 +122,31 @@ func steppedKinds() []stepped {
 	return kinds
 }
 
-func steppedQuorum(t *testing.T, options []signalbox.LockOption, test func(p *parties)) {
+func steppedQuorum(t *testing.T, options []signalbox.LockOption, test func(p *twoProcesses)) {
 	t.Helper()
-	bubbleOf(t, 3, func(q *quorum) {
-		q.settle()
+	bubbleOf(t, 3, func(q *redlockServers) {
+		q.makeReady()
 		mine, wires := q.process()
 		theirs, others := q.process()
 		for _, w := range append(others, wires...) {
 			w.latency.Store(int64(steppedLife / 100))
 		}
-		p := &parties{T: q.T, wires: wires, others: others, servers: 3}
+		p := &twoProcesses{T: q.T, wires: wires, others: others, servers: 3}
 		p.scripts = func() (n int64) {
-			for _, w := range q.worlds {
+			for _, w := range q.servers {
 				n += w.commands.Load()
 			}
 			return n
 		}
-		p.mine, p.theirs = redlock.New(mine, "a", options...), redlock.New(theirs, "a", options...)
+		p.first, p.second = redlock.New(mine, "a", options...), redlock.New(theirs, "a", options...)
 		p.start(test)
 	})
 }
 
 // start runs a test between two processes that have met the server.
-func (p *parties) start(test func(p *parties)) {
+func (p *twoProcesses) start(test func(p *twoProcesses)) {
 	defer clock.Skew(0)
-	for _, mu := range []locktest.Lock{p.mine, p.theirs} {
+	for _, mu := range []locktest.Lock{p.first, p.second} {
 		require.NoError(p, p.must(mu).Unlock())
 		time.Sleep(time.Second)
 	}
@@ -154,7 +154,7 @@ func (p *parties) start(test func(p *parties)) {
 }
 
 // eachStep runs a test of every kind for every one of these steps, which are in leases.
-func eachStep(t *testing.T, steps []float64, test func(p *parties, leases float64), options ...signalbox.LockOption) {
+func eachStep(t *testing.T, steps []float64, test func(p *twoProcesses, leases float64), options ...signalbox.LockOption) {
 	t.Helper()
 	if len(options) == 0 {
 		options = []signalbox.LockOption{signalbox.WithRenewedLease(steppedLife)}
@@ -166,7 +166,7 @@ func eachStep(t *testing.T, steps []float64, test func(p *parties, leases float6
 				continue
 			}
 			t.Run(fmt.Sprint(kind.name, "/", leases), func(t *testing.T) {
-				kind.run(t, options, func(p *parties) { test(p, leases) })
+				kind.run(t, options, func(p *twoProcesses) { test(p, leases) })
 			})
 		}
 	}
@@ -182,20 +182,20 @@ func large() []float64 { return []float64{1, 10} }
 // P2: a holder keeps its lease when the wall clock is set back, and when it is set forward by less
 // than the lease.
 func TestAHolderKeepsItsLeaseOverAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	eachStep(t, small(), func(p *parties, leases float64) {
-		lease := p.must(p.mine)
+	eachStep(t, small(), func(p *twoProcesses, leases float64) {
+		lease := p.must(p.first)
 		time.Sleep(steppedLife / 2)
 		p.set(leases)
 		p.lasts(lease)
 		require.NoError(p, lease.Unlock())
-		require.NoError(p, p.must(p.theirs).Unlock())
+		require.NoError(p, p.must(p.second).Unlock())
 	})
 }
 
 // P2: the same if the step comes while a renewal is under way.
 func TestARenewalSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	eachStep(t, small(), func(p *parties, leases float64) {
-		lease := p.must(p.mine)
+	eachStep(t, small(), func(p *twoProcesses, leases float64) {
+		lease := p.must(p.first)
 		time.Sleep(steppedLife / 3) // it has its whole lease
 		p.untilAsked()
 		p.set(leases)
@@ -206,9 +206,9 @@ func TestARenewalSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets the
 
 // P2: the same if it comes while the acquire is under way.
 func TestAnAcquireSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
+	eachStep(t, append(small(), large()...), func(p *twoProcesses, leases float64) {
 		time.AfterFunc(steppedLife/100+time.Millisecond, func() { p.set(leases) })
-		lease := p.must(p.mine)
+		lease := p.must(p.first)
 		p.lasts(lease)
 		require.NoError(p, lease.Unlock())
 	})
@@ -217,14 +217,14 @@ func TestAnAcquireSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets th
 // P2: a lease ends at once by a wall clock that is set forward by more than it has left, and the
 // next one is as good as ever.
 func TestALeaseEndsByAWallClockSetForward(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	eachStep(t, large(), func(p *parties, leases float64) {
-		lease := p.must(p.mine)
+	eachStep(t, large(), func(p *twoProcesses, leases float64) {
+		lease := p.must(p.first)
 		time.Sleep(steppedLife / 2)
 		p.set(leases)
 		require.ErrorIs(p, lease.Err(), signalbox.ErrLost)
 		require.ErrorIs(p, lease.Unlock(), signalbox.ErrLost)
-		require.NoError(p, p.must(p.theirs).Unlock())
-		lease = p.must(p.mine)
+		require.NoError(p, p.must(p.second).Unlock())
+		lease = p.must(p.first)
 		p.lasts(lease)
 		require.NoError(p, lease.Unlock())
 	})
@@ -236,9 +236,9 @@ func TestAWaiterIsGrantedOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest 
 	// Four round trips: a multilock asks for several locks at once, learns that one has a queue, and
 	// releases them by a script that the server may not know yet; then the waiter acquires the others.
 	const onTime = 4 * 2 * steppedLife / 100
-	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
-		held := p.must(p.theirs)
-		waiter := queuedAndListening(p.Context(), p.mine)
+	eachStep(t, append(small(), large()...), func(p *twoProcesses, leases float64) {
+		held := p.must(p.second)
+		waiter := queuedAndListening(p.Context(), p.first)
 		time.Sleep(steppedLife)
 		p.set(leases)
 		if leases < 1 {
@@ -265,9 +265,9 @@ func TestAWaiterIsGrantedOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest 
 // P6: a waiter has the lock of a holder that died when its lease has ended, whatever was done to
 // the wall clock.
 func TestAWaiterOutlivesADeadHolderOverAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
-		lease := p.must(p.mine)
-		waiter := queuedAndListening(p.Context(), p.theirs)
+	eachStep(t, append(small(), large()...), func(p *twoProcesses, leases float64) {
+		lease := p.must(p.first)
+		waiter := queuedAndListening(p.Context(), p.second)
 		time.Sleep(steppedLife)
 		p.cutOff()
 		died := time.Now()
@@ -283,16 +283,16 @@ func TestAWaiterOutlivesADeadHolderOverAStep(t *testing.T) { //nolint:parallelte
 // P1, P2: a lease that was waited for over a step is not trusted for longer than the server keeps
 // it.
 func TestALeaseIsNotTrustedTooLongAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	eachStep(t, append(small(), large()...), func(p *parties, leases float64) {
-		held := p.must(p.theirs)
-		waiter := queuedAndListening(p.Context(), p.mine)
+	eachStep(t, append(small(), large()...), func(p *twoProcesses, leases float64) {
+		held := p.must(p.second)
+		waiter := queuedAndListening(p.Context(), p.first)
 		p.set(leases)
 		_ = held.Unlock()
 		got := <-waiter
 		require.NoError(p, got.err)
 		p.cutOff()
 		for {
-			lease, err := p.theirs.TryLock(p.Context())
+			lease, err := p.second.TryLock(p.Context())
 			if err == nil {
 				require.ErrorIs(p, got.lease.Err(), signalbox.ErrLost, "two hold it")
 				require.NoError(p, lease.Unlock())
@@ -308,13 +308,13 @@ func TestALeaseIsNotTrustedTooLongAfterAStep(t *testing.T) { //nolint:parallelte
 // P4: what a call of unknown outcome left is undone, even if the wall clock was set forward
 // meanwhile.
 func TestACallIsUndoneAfterAStep(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	eachStep(t, large(), func(p *parties, leases float64) {
+	eachStep(t, large(), func(p *twoProcesses, leases float64) {
 		for _, w := range p.wires {
 			w.swallowsReplies.Store(true)
 		}
 		ctx, cancel := context.WithTimeout(p.Context(), time.Second/2)
 		defer cancel()
-		_, err := p.mine.TryLock(ctx)
+		_, err := p.first.TryLock(ctx)
 		require.ErrorIs(p, err, context.DeadlineExceeded)
 		p.set(leases)
 		time.Sleep(time.Second)
@@ -322,7 +322,7 @@ func TestACallIsUndoneAfterAStep(t *testing.T) { //nolint:paralleltest // sets t
 			w.heals()
 		}
 		healed := time.Now()
-		require.NoError(p, p.must(p.theirs).Unlock())
+		require.NoError(p, p.must(p.second).Unlock())
 		require.LessOrEqual(p, time.Since(healed), 3*time.Second)
 	})
 }
@@ -341,16 +341,16 @@ func TestAnEndIsKeptOverAStep(t *testing.T) { //nolint:paralleltest // sets the 
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachStep(t, []float64{-10, -1, -0.4, -0.1}, func(p *parties, leases float64) {
+			eachStep(t, []float64{-10, -1, -0.4, -0.1}, func(p *twoProcesses, leases float64) {
 				began := time.Now()
-				lease := p.must(p.mine)
+				lease := p.must(p.first)
 				time.Sleep(steppedLife / 4)
 				p.set(leases)
 				time.Sleep(c.lasts - time.Since(began) - steppedLife/20)
 				require.NoError(p, lease.Err())
 				time.Sleep(steppedLife / 10)
 				require.ErrorIs(p, lease.Err(), c.cause)
-				require.NoError(p, p.must(p.theirs).Unlock())
+				require.NoError(p, p.must(p.second).Unlock())
 			}, c.options...)
 		})
 	}

@@ -25,7 +25,7 @@ import (
 
 // strike is a fault that strikes one request of a client, as redistest.Fault does on a real wire. What a connection
 // swallows once it swallows until it is closed.
-type strike struct {
+type requestFault struct {
 	kind  redistest.FaultKind
 	delay time.Duration
 
@@ -37,20 +37,20 @@ type strike struct {
 	fired chan struct{} // closed when it struck
 }
 
-func newStrike(kind redistest.FaultKind) *strike {
-	return &strike{kind: kind, delay: 50 * time.Millisecond, fired: make(chan struct{})}
+func newRequestFault(kind redistest.FaultKind) *requestFault {
+	return &requestFault{kind: kind, delay: 50 * time.Millisecond, fired: make(chan struct{})}
 }
 
 // arm makes it strike the at-th request from now on that runs one of the scripts, or any script if scripts
 // is empty.
-func (s *strike) arm(at int, matches ...*scripts.Script) {
+func (s *requestFault) arm(at int, matches ...*scripts.Script) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.left, s.mu.matches = at, matches
 }
 
 // hits reports whether this is the request. Several that are sent together count as one.
-func (s *strike) hits(request []byte) bool {
+func (s *requestFault) hits(request []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.left == 0 || !s.matchesLocked(request) {
@@ -63,7 +63,7 @@ func (s *strike) hits(request []byte) bool {
 	return s.mu.left == 0
 }
 
-func (s *strike) matchesLocked(request []byte) bool {
+func (s *requestFault) matchesLocked(request []byte) bool {
 	for _, script := range s.mu.matches {
 		if bytes.Contains(request, []byte(script.SHA1)) || bytes.Contains(request, []byte(script.Source)) {
 			return true
@@ -73,36 +73,36 @@ func (s *strike) matchesLocked(request []byte) bool {
 }
 
 // on puts the strike on the connections of a client.
-func (s *strike) on(o *rueidis.ClientOption) {
+func (s *requestFault) on(o *rueidis.ClientOption) {
 	dial := o.DialCtxFn
 	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
 		conn, err := dial(ctx, addr, d, c)
 		if err != nil {
 			return nil, err
 		}
-		return &struckConn{Conn: conn, strike: s}, nil
+		return &faultyConn{Conn: conn, strike: s}, nil
 	}
 }
 
 // struckConn is the client's end of a connection.
-type struckConn struct {
+type faultyConn struct {
 	net.Conn
 
-	strike               *strike
-	deaf, mute, cutAfter atomic.Bool // swallows requests, or replies; is closed after the next reply
-	closed               atomic.Bool
-	delay                atomic.Int64
+	strike                       *requestFault
+	unsubscribed, mute, cutAfter atomic.Bool // swallows requests, or replies; is closed after the next reply
+	closed                       atomic.Bool
+	delay                        atomic.Int64
 }
 
 // Close implements net.Conn.
-func (c *struckConn) Close() error {
+func (c *faultyConn) Close() error {
 	c.closed.Store(true)
 	return c.Conn.Close()
 }
 
 // Write implements net.Conn.
-func (c *struckConn) Write(b []byte) (int, error) {
-	if !c.deaf.Load() && c.strike.hits(b) {
+func (c *faultyConn) Write(b []byte) (int, error) {
+	if !c.unsubscribed.Load() && c.strike.hits(b) {
 		switch c.strike.kind {
 		case redistest.CutBeforeRequest:
 			_ = c.Close()
@@ -117,19 +117,19 @@ func (c *struckConn) Write(b []byte) (int, error) {
 		case redistest.DelayReply:
 			c.delay.Store(int64(c.strike.delay))
 		case redistest.SwallowRequest:
-			c.deaf.Store(true)
+			c.unsubscribed.Store(true)
 		default: // SwallowReply
 			c.mute.Store(true)
 		}
 	}
-	if c.deaf.Load() && !c.closed.Load() {
+	if c.unsubscribed.Load() && !c.closed.Load() {
 		return len(b), nil
 	}
 	return c.Conn.Write(b)
 }
 
 // Read implements net.Conn.
-func (c *struckConn) Read(b []byte) (int, error) {
+func (c *faultyConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	for err == nil && c.mute.Load() {
 		n, err = c.Conn.Read(b)
@@ -142,7 +142,7 @@ func (c *struckConn) Read(b []byte) (int, error) {
 }
 
 // struckSession is world.session with a strike that may hit the session's requests.
-func (w *world) struckSession(s *strike, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
+func (w *fixture) struckSession(s *requestFault, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
 	w.Helper()
 	c, lines := w.client(w.T, s.on, func(o *rueidis.ClientOption) { o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Second, time.Second })
 	of := signalbox.NewSession(c, options...)

@@ -30,11 +30,11 @@ const struckName = "struck"
 
 // struck is a session whose requests can be struck one by one, as redistest.Proxy does it on a real server. There is one
 // in a world.
-type struck struct {
+type faultySession struct {
 	*signalbox.Session
 	*wire
 
-	w     *world
+	w     *fixture
 	match redistest.Match // which requests count
 	delay atomic.Int64    // of what is delayed, unless its fault has a delay of its own
 	close func()          // closes the session and its client
@@ -55,9 +55,9 @@ type struck struct {
 }
 
 // bubbleOfUsers is bubble for a test that opens sessions by user and struck, which are closed when it ends.
-func bubbleOfUsers(t *testing.T, test func(w *world)) {
+func bubbleOfUsers(t *testing.T, test func(w *fixture)) {
 	t.Helper()
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		defer func() {
 			for _, end := range slices.Backward(w.ends) {
 				end()
@@ -68,17 +68,17 @@ func bubbleOfUsers(t *testing.T, test func(w *world)) {
 }
 
 // user opens a session.
-func (w *world) user(options ...signalbox.SessionOption) lineUser {
+func (w *fixture) user(options ...signalbox.SessionOption) queueUser {
 	w.T.Helper()
 	s, lines, end := w.session(w.T, options...)
 	w.ends = append(w.ends, end)
-	return lineUser{s, lines}
+	return queueUser{s, lines}
 }
 
 // struck opens a session. The server knows each script when it is first asked for it, so that each call is one request.
-func (w *world) struck(match redistest.Match, options ...signalbox.SessionOption) *struck {
+func (w *fixture) struck(match redistest.Match, options ...signalbox.SessionOption) *faultySession {
 	w.T.Helper()
-	s := &struck{w: w, match: match, silent: make(map[*server.Peer]redistest.FaultKind), loaded: make(map[string]bool)}
+	s := &faultySession{w: w, match: match, silent: make(map[*server.Peer]redistest.FaultKind), loaded: make(map[string]bool)}
 	s.delay.Store(int64(1500 * time.Millisecond)) // it is given up before
 	w.redis.Server().SetPreHook(s.strike)
 	s.reopen(options...)
@@ -87,7 +87,7 @@ func (w *world) struck(match redistest.Match, options ...signalbox.SessionOption
 }
 
 // reopen opens another session, which knows nothing of the server, instead of the last one.
-func (s *struck) reopen(options ...signalbox.SessionOption) {
+func (s *faultySession) reopen(options ...signalbox.SessionOption) {
 	if s.close != nil {
 		s.close()
 	}
@@ -104,7 +104,7 @@ func (s *struck) reopen(options ...signalbox.SessionOption) {
 }
 
 // run executes a request, and returns the reply, which no connection has received.
-func (s *struck) run(request []string) string {
+func (s *faultySession) run(request []string) string {
 	s.one.Lock()
 	defer s.one.Unlock()
 	reply := run(s.w.redis.Server(), request)
@@ -125,7 +125,7 @@ func run(on *server.Server, request []string) string {
 }
 
 // load sends the server the script that a request is about to run, unless the server knows it.
-func (s *struck) load(request []string) {
+func (s *faultySession) load(request []string) {
 	script := locktest.Script(request)
 	if script == nil {
 		return
@@ -138,7 +138,7 @@ func (s *struck) load(request []string) {
 }
 
 // next returns what strikes a request.
-func (s *struck) next(peer *server.Peer, request []string) (f redistest.Fault) {
+func (s *faultySession) next(peer *server.Peer, request []string) (f redistest.Fault) {
 	s.mu.Lock()
 	if kind := s.silent[peer]; kind != 0 || !s.match(request) {
 		s.mu.Unlock()
@@ -163,10 +163,12 @@ func (s *struck) next(peer *server.Peer, request []string) (f redistest.Fault) {
 }
 
 // arm lets a fault strike the at-th request that counts from now on.
-func (s *struck) arm(kind redistest.FaultKind, at int) { s.armAll(redistest.Fault{Kind: kind, At: at}) }
+func (s *faultySession) arm(kind redistest.FaultKind, at int) {
+	s.armAll(redistest.Fault{Kind: kind, At: at})
+}
 
 // armAll lets faults strike the requests that count from now on.
-func (s *struck) armAll(faults ...redistest.Fault) {
+func (s *faultySession) armAll(faults ...redistest.Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen, s.fired, s.faults = nil, 0, faults
@@ -174,7 +176,7 @@ func (s *struck) armAll(faults ...redistest.Fault) {
 
 // onStrike lets do be called when a fault strikes the k-th request that counts: if it strikes the reply, after the request
 // was executed.
-func (s *struck) onStrike(k int, do func()) {
+func (s *faultySession) onStrike(k int, do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.struck = func(at int) {
@@ -185,7 +187,7 @@ func (s *struck) onStrike(k int, do func()) {
 }
 
 // strikes says that a fault strikes now.
-func (s *struck) strikes(f redistest.Fault) {
+func (s *faultySession) strikes(f redistest.Fault) {
 	s.mu.Lock()
 	struck := s.struck
 	s.mu.Unlock()
@@ -195,14 +197,14 @@ func (s *struck) strikes(f redistest.Fault) {
 }
 
 // on lets do be called with its number before each request that counts.
-func (s *struck) on(do func(k int)) {
+func (s *faultySession) on(do func(k int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before = do
 }
 
 // then lets do be called before the k-th request that counts.
-func (s *struck) then(k int, do func()) {
+func (s *faultySession) then(k int, do func()) {
 	s.on(func(asked int) {
 		if asked == k {
 			do()
@@ -211,14 +213,14 @@ func (s *struck) then(k int, do func()) {
 }
 
 // hasFired reports whether all faults have struck.
-func (s *struck) hasFired() bool {
+func (s *faultySession) hasFired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fired == len(s.faults)
 }
 
 // awaitFault returns when the fault has struck.
-func (s *struck) awaitFault() {
+func (s *faultySession) awaitFault() {
 	s.w.T.Helper()
 	for range 600 {
 		if s.hasFired() {
@@ -230,17 +232,17 @@ func (s *struck) awaitFault() {
 }
 
 // asked returns how many requests counted.
-func (s *struck) asked() int { return len(s.requests()) }
+func (s *faultySession) asked() int { return len(s.requests()) }
 
 // requests returns the requests that counted, by name.
-func (s *struck) requests() []string {
+func (s *faultySession) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.seen)
 }
 
 // strike is the server's hook. It reports whether the request is done.
-func (s *struck) strike(peer *server.Peer, command string, args ...string) bool {
+func (s *faultySession) strike(peer *server.Peer, command string, args ...string) bool {
 	if peer.ClientName == runName {
 		return false
 	}
@@ -293,7 +295,7 @@ func (s *struck) strike(peer *server.Peer, command string, args ...string) bool 
 }
 
 // strikeSubscription is strike for a request that cannot be run on another connection.
-func (s *struck) strikeSubscription(peer *server.Peer, kind redistest.FaultKind, delay time.Duration) (done bool) {
+func (s *faultySession) strikeSubscription(peer *server.Peer, kind redistest.FaultKind, delay time.Duration) (done bool) {
 	switch kind {
 	case redistest.CutBeforeRequest, redistest.CutAfterRequest:
 		peer.Close()

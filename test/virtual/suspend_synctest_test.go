@@ -32,10 +32,10 @@ func suspendedFor(d time.Duration) (resumed time.Time) {
 const withinASleep = 600 * time.Millisecond
 
 // watches is what a test waits for: channels that close, by name.
-type watches map[string]<-chan struct{}
+type closingChannels map[string]<-chan struct{}
 
 // lease watches everything that ends with a lease.
-func (w watches) lease(name string, lease signalbox.Lease, err error) {
+func (w closingChannels) lease(name string, lease signalbox.Lease, err error) {
 	if err != nil {
 		panic(name + ": " + err.Error()) // a test's own mistake
 	}
@@ -48,7 +48,7 @@ func (w watches) lease(name string, lease signalbox.Lease, err error) {
 }
 
 // endBy requires that everything has ended by at.
-func (w watches) endBy(t *testing.T, at time.Time) {
+func (w closingChannels) endBy(t *testing.T, at time.Time) {
 	t.Helper()
 	late := time.After(time.Until(at))
 	for name, done := range w {
@@ -66,9 +66,9 @@ func (w watches) endBy(t *testing.T, at time.Time) {
 }
 
 // holdOfEachKind acquires one of each kind, and returns what ends with them.
-func holdOfEachKind(t *testing.T, s *signalbox.Session) watches {
+func holdOfEachKind(t *testing.T, s *signalbox.Session) closingChannels {
 	t.Helper()
-	ctx, all := t.Context(), make(watches)
+	ctx, all := t.Context(), make(closingChannels)
 	hold := func(name string, options ...signalbox.LockOption) {
 		lease, err := reentrant.New(s, name, options...).Lock(ctx)
 		all.lease(name, lease, err)
@@ -120,9 +120,9 @@ func holdOfEachKind(t *testing.T, s *signalbox.Session) watches {
 func TestASuspendedHostEndsWhatIsOver(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	for name, held := range map[string]time.Duration{"young": 100 * time.Millisecond, "renewed": time.Minute} { //nolint:paralleltest // sets the clock of the process
 		t.Run(name, func(t *testing.T) {
-			bubbleOf(t, 3, func(q *quorum) {
+			bubbleOf(t, 3, func(q *redlockServers) {
 				defer clock.Skew(0)
-				q.settle()
+				q.makeReady()
 				sessions, _ := q.process()
 				all := holdOfEachKind(q.T, sessions[0])
 				lease, err := redlock.New(sessions, "quorum").Lock(q.Context())
@@ -137,7 +137,7 @@ func TestASuspendedHostEndsWhatIsOver(t *testing.T) { //nolint:paralleltest // s
 // P2: a host that was suspended for less than a lease has left renews it at once, on a new connection if the old one was
 // forgotten meanwhile, and the lease lasts.
 func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		defer clock.Skew(0)
 		s, lines, end := w.session(w.T)
 		defer end()
@@ -162,7 +162,7 @@ func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // s
 
 // A connection that works survives: a wall clock that was set forward seems to be a suspended host.
 func TestACallUnderWaySurvivesAWallClockSetForward(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		defer clock.Skew(0)
 		s, lines, end := w.session(w.T)
 		defer end()
@@ -181,7 +181,7 @@ func TestACallUnderWaySurvivesAWallClockSetForward(t *testing.T) { //nolint:para
 
 // P7: what compares the clocks costs the server nothing, and no goroutine when nothing is held.
 func TestComparingTheClocksCostsTheServerNothing(t *testing.T) { //nolint:paralleltest // counts goroutines
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		s, _, end := w.session(w.T)
 		defer end()
 		lease, err := reentrant.New(s, "a", signalbox.WithFixedLease(time.Hour)).Lock(w.Context())

@@ -18,7 +18,7 @@ import (
 )
 
 // eachStrike runs a test of every kind of lock that runs any of the scripts, which can fail, with each kind of fault.
-func eachStrike(t *testing.T, of func(k swept) []*scripts.Script, test func(s *sweep, fault redistest.FaultKind)) {
+func eachStrike(t *testing.T, of func(k sweptLock) []*scripts.Script, test func(s *faultSweep, fault redistest.FaultKind)) {
 	t.Helper()
 	for _, kind := range sweptKinds() {
 		these := of(kind)
@@ -27,7 +27,7 @@ func eachStrike(t *testing.T, of func(k swept) []*scripts.Script, test func(s *s
 		}
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			sweepBubble(t, kind, locktest.RunsScript(these...), func(s *sweep) {
+			sweepBubble(t, kind, locktest.RunsScript(these...), func(s *faultSweep) {
 				for _, fault := range redistest.FaultKinds() {
 					s.reopen()
 					test(s, fault)
@@ -41,7 +41,7 @@ func eachStrike(t *testing.T, of func(k swept) []*scripts.Script, test func(s *s
 // P4, P5: an Unlock whose request or reply is lost returns ErrUnconfirmed, and the lock is free soon after.
 func TestReleaseThatFailsIsUnconfirmedAndDone(t *testing.T) {
 	t.Parallel()
-	eachStrike(t, func(k swept) []*scripts.Script { return []*scripts.Script{k.release} }, func(s *sweep, fault redistest.FaultKind) {
+	eachStrike(t, func(k sweptLock) []*scripts.Script { return []*scripts.Script{k.release} }, func(s *faultSweep, fault redistest.FaultKind) {
 		name := fault.String()
 		lease := locktest.Must(s.w, s.New(locktest.Impatient(s.Session), name).Lock)
 		s.arm(fault, 1)
@@ -67,8 +67,8 @@ func TestReleaseThatFailsIsUnconfirmedAndDone(t *testing.T) {
 func TestLeaseOutlivesARenewalThatFails(t *testing.T) {
 	t.Parallel()
 	const life = 6 * time.Second
-	renews := func(swept) []*scripts.Script { return []*scripts.Script{scripts.HolderRenew, scripts.HoldsRenew} }
-	eachStrike(t, renews, func(s *sweep, fault redistest.FaultKind) {
+	renews := func(sweptLock) []*scripts.Script { return []*scripts.Script{scripts.HolderRenew, scripts.HoldsRenew} }
+	eachStrike(t, renews, func(s *faultSweep, fault redistest.FaultKind) {
 		name := fault.String()
 		lease := locktest.Must(s.w, s.New(s.Session, name, signalbox.WithRenewedLease(life)).Lock)
 		if fault == redistest.SwallowRequest || fault == redistest.SwallowReply || fault == redistest.HalfOpen {
@@ -90,7 +90,7 @@ func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
 	for _, kind := range sweptKinds() {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			sweepBubble(t, kind, locktest.RunsScript(kind.acquire), func(s *sweep) {
+			sweepBubble(t, kind, locktest.RunsScript(kind.acquire), func(s *faultSweep) {
 				rival, lock := s.rival.New(s.holder, "a"), s.New(s.Session, "a")
 				waitsFor := func() <-chan locktest.Result[signalbox.Lease] {
 					held := locktest.Must(s.w, rival.Lock)
@@ -119,13 +119,13 @@ func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
 // each waiter gets the lock once, tokens rise, and no Unlock reports a loss.
 func TestYieldThatFailsIsNoLoss(t *testing.T) {
 	t.Parallel()
-	yields := func(k swept) (these []*scripts.Script) {
+	yields := func(k sweptLock) (these []*scripts.Script) {
 		if k.yield != nil {
 			these = append(these, k.yield)
 		}
 		return these
 	}
-	eachStrike(t, yields, func(s *sweep, fault redistest.FaultKind) {
+	eachStrike(t, yields, func(s *faultSweep, fault redistest.FaultKind) {
 		for _, elsewhere := range []bool{false, true} { // another process waits as well
 			name := fmt.Sprint(fault, elsewhere)
 			s.reopen()
@@ -164,7 +164,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 // takes the lock fails, it asks whether that was executed, and returns nil.
 func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	eachStrike(t, func(k swept) []*scripts.Script { return k.force }, func(s *sweep, fault redistest.FaultKind) {
+	eachStrike(t, func(k sweptLock) []*scripts.Script { return k.force }, func(s *faultSweep, fault redistest.FaultKind) {
 		for step, script := range s.force {
 			for _, cancelled := range []bool{false, true} {
 				s.reopen()
@@ -174,7 +174,7 @@ func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 	})
 }
 
-func (s *sweep) forceFails(fault redistest.FaultKind, step int, cancelled bool, what string) { //nolint:revive // a case of the test
+func (s *faultSweep) forceFails(fault redistest.FaultKind, step int, cancelled bool, what string) { //nolint:revive // a case of the test
 	s.w.Helper()
 	force := func(ctx context.Context, of *signalbox.Session) error {
 		return s.New(of, what).(interface {

@@ -18,44 +18,44 @@ const (
 )
 
 // swept is a kind of lock of which every request is struck, with the scripts that it runs.
-type swept struct {
+type sweptLock struct {
 	locktest.Primitive
 
 	rival                  locktest.Primitive // the kind that excludes it
 	acquire, release, undo *scripts.Script
 	yield                  *scripts.Script   // ends a turn while goroutines of the process wait, or asks for another; nil if nothing does
 	force                  []*scripts.Script // of a ForceUnlock; nil if the kind has no ForceUnlock
-	retold                 bool              // an acquire that is repeated returns a later token of the same hold
-	scenarios              []scenario
+	repeated               bool              // an acquire that is repeated returns a later token of the same hold
+	scenarios              []acquireScenario
 }
 
 // scenario is one way to acquire a lock, and the requests that it takes if nothing fails.
-type scenario struct {
-	name  string
-	held  bool            // another session holds the lock, and releases it
-	after int             // when it does: after this request
-	try   bool            // by TryLock
-	cut   int             // the request after whose reply its connection is cut, in every trial; 0 for none
-	deaf  bool            // messages are lost
-	match redistest.Match // which requests count; nil for those of an acquire
-	steps []string
+type acquireScenario struct {
+	name         string
+	held         bool            // another session holds the lock, and releases it
+	after        int             // when it does: after this request
+	try          bool            // by TryLock
+	cut          int             // the request after whose reply its connection is cut, in every trial; 0 for none
+	unsubscribed bool            // messages are lost
+	match        redistest.Match // which requests count; nil for those of an acquire
+	steps        []string
 }
 
 // sweptExclusive is a reentrant or a fair lock: one kind at the server.
-func sweptExclusive(p locktest.Primitive) swept {
+func sweptExclusive(p locktest.Primitive) sweptLock {
 	const enter, poll = "lock/enter", "lock/poll"
-	return swept{
+	return sweptLock{
 		Primitive: p, rival: p,
 		acquire: scripts.LockEnter, release: scripts.LockLeave, undo: scripts.LockLeave,
 		force: []*scripts.Script{scripts.HolderDescribe, scripts.LockForce},
-		scenarios: []scenario{
+		scenarios: []acquireScenario{
 			{name: "LockOfAFreeLock", steps: []string{hello, enter}},
 			{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, enter, subscribe}},
 			{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, enter}},
 			{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
 			{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}},
 			{
-				name: "LockThatIsFoundByAPoll", held: true, after: 2, deaf: true,
+				name: "LockThatIsFoundByAPoll", held: true, after: 2, unsubscribed: true,
 				match: locktest.RunsScript(scripts.LockPoll), steps: []string{poll, poll, poll},
 			},
 		},
@@ -63,50 +63,50 @@ func sweptExclusive(p locktest.Primitive) swept {
 }
 
 // sweptReentrant releases and queues again in one request at the end of a turn.
-func sweptReentrant() swept {
+func sweptReentrant() sweptLock {
 	k := sweptExclusive(locktest.Reentrant())
 	k.yield = scripts.LockRequeue
 	return k
 }
 
-func sweptFair() swept { return sweptExclusive(locktest.Fair()) }
+func sweptFair() sweptLock { return sweptExclusive(locktest.Fair()) }
 
 // sweptSide is one side of a read-write lock. Both wait as a fair lock does, so each way to acquire is struck on one side.
-func sweptSide(side locktest.Primitive, scenarios ...scenario) swept {
-	return swept{
+func sweptSide(side locktest.Primitive, scenarios ...acquireScenario) sweptLock {
+	return sweptLock{
 		Primitive: side, rival: locktest.Writer(),
 		acquire: scripts.RWLockEnter, release: scripts.RWLockLeave, undo: scripts.RWLockLeave,
 		force: []*scripts.Script{scripts.HoldsList, scripts.RWLockForce},
 		scenarios: append(scenarios,
-			scenario{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, "rwlock/enter", subscribe}}),
+			acquireScenario{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, "rwlock/enter", subscribe}}),
 	}
 }
 
-func sweptWriter() swept {
+func sweptWriter() sweptLock {
 	const enter, poll = "rwlock/enter", "rwlock/poll"
 	return sweptSide(locktest.Writer(),
-		scenario{name: "LockOfAFreeLock", steps: []string{hello, enter}},
-		scenario{
-			name: "LockThatIsFoundByAPoll", held: true, after: 2, deaf: true,
+		acquireScenario{name: "LockOfAFreeLock", steps: []string{hello, enter}},
+		acquireScenario{
+			name: "LockThatIsFoundByAPoll", held: true, after: 2, unsubscribed: true,
 			match: locktest.RunsScript(scripts.RWLockPoll), steps: []string{poll, poll, poll},
 		})
 }
 
-func sweptReader() swept {
+func sweptReader() sweptLock {
 	const enter = "rwlock/enter"
 	return sweptSide(locktest.Reader(),
-		scenario{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, enter}},
-		scenario{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
-		scenario{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}})
+		acquireScenario{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, enter}},
+		acquireScenario{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
+		acquireScenario{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}})
 }
 
 // sweptPermit is a semaphore of one.
-func sweptPermit() swept {
+func sweptPermit() sweptLock {
 	const enter = "semaphore/enter"
-	return swept{
-		Primitive: locktest.Permit(), rival: locktest.Permit(), retold: true, acquire: scripts.SemaphoreEnter,
+	return sweptLock{
+		Primitive: locktest.Permit(), rival: locktest.Permit(), repeated: true, acquire: scripts.SemaphoreEnter,
 		release: scripts.SemaphoreLeave, undo: scripts.SemaphoreLeave, yield: scripts.SemaphoreYield,
-		scenarios: []scenario{
+		scenarios: []acquireScenario{
 			{name: "LockOfAFreeLock", steps: []string{hello, enter}},
 			{name: "LockThatWaits", held: true, after: 3, steps: []string{hello, enter, subscribe}},
 			{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
@@ -114,12 +114,12 @@ func sweptPermit() swept {
 	}
 }
 
-func sweptKinds() []swept {
-	return []swept{sweptReentrant(), sweptFair(), sweptWriter(), sweptReader(), sweptPermit()}
+func sweptKinds() []sweptLock {
+	return []sweptLock{sweptReentrant(), sweptFair(), sweptWriter(), sweptReader(), sweptPermit()}
 }
 
 // counts matches the requests of a scenario: those of an acquire and of what undoes it, unless it says otherwise.
-func (k swept) counts(of scenario) redistest.Match {
+func (k sweptLock) counts(of acquireScenario) redistest.Match {
 	if of.match != nil {
 		return of.match
 	}

@@ -35,25 +35,25 @@ const (
 )
 
 // moment is when the context of a trial ends.
-type moment int
+type trialEnd int
 
 const (
-	never    moment = iota
-	before          // as the request arrives at the server
-	atStrike        // when the fault strikes: if it strikes a reply, after the request was executed
+	never    trialEnd = iota
+	before            // as the request arrives at the server
+	atStrike          // when the fault strikes: if it strikes a reply, after the request was executed
 )
 
 // trial is an acquire of which some requests fail.
-type trial struct {
-	scenario
+type sweepTrial struct {
+	acquireScenario
 
 	step   int // the request at which it is cancelled, which is the first that fails, from 1
 	term   time.Duration
 	faults []redistest.Fault
-	cancel moment
+	cancel trialEnd
 }
 
-func (t trial) String() string {
+func (t sweepTrial) String() string {
 	return fmt.Sprintf("%s, lease of %v, request %d, %v, cancelled %d", t.name, t.term, t.step, t.faults, t.cancel)
 }
 
@@ -78,20 +78,20 @@ func strikesOf(step int, term time.Duration) (faults []redistest.Fault) {
 
 // trials returns every trial of a scenario, with leases of either term: each fault of each request with each moment of
 // cancelling, cancelling without a fault, and faults that strike the undoing as well.
-func (k swept) trials(of scenario) []trial {
+func (k sweptLock) trials(of acquireScenario) []sweepTrial {
 	return append(k.trialsOf(of, longTerm), k.trialsOf(of, shortTerm)...)
 }
 
-func (k swept) trialsOf(of scenario, term time.Duration) (all []trial) {
+func (k sweptLock) trialsOf(of acquireScenario, term time.Duration) (all []sweepTrial) {
 	first := 1
 	if of.cut > 0 {
 		first = of.cut + 1 // another scenario has what comes before
 	}
 	for step := first; step <= len(of.steps); step++ {
-		all = append(all, trial{of, step, term, nil, before})
+		all = append(all, sweepTrial{of, step, term, nil, before})
 		for _, f := range strikesOf(step, term) {
-			for _, when := range []moment{never, before, atStrike} {
-				all = append(all, trial{of, step, term, []redistest.Fault{f}, when})
+			for _, when := range []trialEnd{never, before, atStrike} {
+				all = append(all, sweepTrial{of, step, term, []redistest.Fault{f}, when})
 			}
 		}
 		if of.steps[step-1] != k.acquire.Name {
@@ -100,7 +100,7 @@ func (k swept) trialsOf(of scenario, term time.Duration) (all []trial) {
 		// It is not known what became of the acquire, and the next request, which undoes it, fails as well.
 		lost := redistest.Fault{Kind: redistest.CutAfterRequest, At: step}
 		for _, f := range strikesOf(step+1, term) {
-			all = append(all, trial{of, step, term, []redistest.Fault{lost, f}, atStrike})
+			all = append(all, sweepTrial{of, step, term, []redistest.Fault{lost, f}, atStrike})
 		}
 	}
 	return all
@@ -109,8 +109,8 @@ func (k swept) trialsOf(of scenario, term time.Duration) (all []trial) {
 // sample returns a part of the trials that has every scenario, request and kind of fault in it. Of those with short leases it
 // has what needs them: an acquire that comes too late. Permits for which nothing is cancelled are left to
 // TestPermitsComeBackWhicheverRequestFails.
-func (k swept) sample(all []trial) []trial {
-	return slices.DeleteFunc(all, func(t trial) bool {
+func (k sweptLock) sample(all []sweepTrial) []sweepTrial {
+	return slices.DeleteFunc(all, func(t sweepTrial) bool {
 		switch {
 		case len(t.faults) == 0:
 			return t.term == shortTerm
@@ -126,9 +126,9 @@ func (k swept) sample(all []trial) []trial {
 }
 
 // sweep is a world in which requests of one kind of lock fail.
-type sweep struct {
-	*struck
-	swept
+type faultSweep struct {
+	*faultySession
+	sweptLock
 
 	holder, other *signalbox.Session // of which no request fails
 	view          *locktest.View
@@ -136,31 +136,31 @@ type sweep struct {
 }
 
 // sweepBubble runs a test in virtual time in which the requests that match can fail.
-func sweepBubble(t *testing.T, kind swept, match redistest.Match, test func(s *sweep)) {
+func sweepBubble(t *testing.T, kind sweptLock, match redistest.Match, test func(s *faultSweep)) {
 	t.Helper()
-	bubbleOfUsers(t, func(w *world) {
-		s := &sweep{w.struck(match), kind, w.user().Session, w.user().Session, nil, nil}
+	bubbleOfUsers(t, func(w *fixture) {
+		s := &faultSweep{w.struck(match), kind, w.user().Session, w.user().Session, nil, nil}
 		s.view = locktest.NewView(w.T, s)
 		test(s)
 	})
 }
 
 // Client implements redistest.Dialer.
-func (s *sweep) Client(_ testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (s *faultSweep) Client(_ testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	c, _ := s.w.client(s.w.T, mod)
 	s.w.ends = append(s.w.ends, c.Close)
 	return c
 }
 
 // acquires makes the call of a trial beside a holder that releases the lock in time.
-func (s *sweep) acquires(name string, tr trial) (lease signalbox.Lease, err error) {
+func (s *faultSweep) acquires(name string, tr sweepTrial) (lease signalbox.Lease, err error) {
 	ctx, cancel := context.WithTimeout(s.w.Context(), time.Minute)
 	defer cancel()
 	release := func() error { return nil }
 	if tr.held {
 		release = sync.OnceValue(locktest.Must(s.w, s.rival.New(s.holder, name).Lock).Unlock)
 	}
-	s.losesMessages.Store(tr.deaf)
+	s.losesMessages.Store(tr.unsubscribed)
 	s.onStrike(0, nil)
 	s.on(func(k int) {
 		if k == tr.step && tr.cancel == before {
@@ -187,7 +187,7 @@ func (s *sweep) acquires(name string, tr trial) (lease signalbox.Lease, err erro
 }
 
 // mayReturn reports whether the call of a trial may return an error.
-func (t trial) mayReturn(err error) bool {
+func (t sweepTrial) mayReturn(err error) bool {
 	switch {
 	case err == nil:
 		return !t.try || !t.held
@@ -199,7 +199,7 @@ func (t trial) mayReturn(err error) bool {
 
 // play runs a trial on a lock of its own, and returns what is wrong with what it left. It reports whether the lock was
 // acquired.
-func (s *sweep) play(name string, tr trial) (acquired bool, err error) {
+func (s *faultSweep) play(name string, tr sweepTrial) (acquired bool, err error) {
 	s.reopen()
 	lease, err := s.acquires(name, tr)
 	if !tr.mayReturn(err) {
@@ -220,7 +220,7 @@ func (s *sweep) play(name string, tr trial) (acquired bool, err error) {
 
 // isDone returns what is wrong if the lock is not free soon, or is taken by a request that comes late, or does not go to another
 // session with a greater token than the last one.
-func (s *sweep) isDone(name string, last uint64) error {
+func (s *faultSweep) isDone(name string, last uint64) error {
 	if err := s.becomesFree(name); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (s *sweep) isDone(name string, last uint64) error {
 	return s.Close(s.w.Context())
 }
 
-func (s *sweep) becomesFree(name string) error {
+func (s *faultSweep) becomesFree(name string) error {
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		if locktest.Undoing(s.Session) == 0 && s.view.Free(name) {
 			return nil
@@ -254,14 +254,14 @@ func (s *sweep) becomesFree(name string) error {
 }
 
 // valid returns what is wrong with a lease that was just acquired.
-func (s *sweep) valid(name string, lease signalbox.Lease) error {
+func (s *faultSweep) valid(name string, lease signalbox.Lease) error {
 	hold, err := s.view.Hold(name)
 	switch {
 	case err != nil:
 		return err
 	case lease.Err() != nil:
 		return fmt.Errorf("a lease that is over: %w", lease.Err())
-	case hold.ID == "" || hold.Token != lease.Token() && (!s.retold || hold.Token < lease.Token()):
+	case hold.ID == "" || hold.Token != lease.Token() && (!s.repeated || hold.Token < lease.Token()):
 		return fmt.Errorf("the server does not know token %d: %+v", lease.Token(), hold)
 	case lease.Deadline().After(hold.Ends):
 		return fmt.Errorf("the lease ends at %v, its key before", lease.Deadline())
@@ -270,7 +270,7 @@ func (s *sweep) valid(name string, lease signalbox.Lease) error {
 }
 
 // playAll runs trials, each of which must be struck unless it was cancelled before.
-func (s *sweep) playAll(trials []trial) {
+func (s *faultSweep) playAll(trials []sweepTrial) {
 	s.w.Helper()
 	acquired, missed := 0, 0
 	for i, tr := range trials {
@@ -296,10 +296,10 @@ func (s *sweep) playAll(trials []trial) {
 // returned a lease has a hold. Its context may end at the same moment, and what undoes it may fail as well.
 func TestAcquireThatFailsAtAnyStepLeavesNothing(t *testing.T) {
 	t.Parallel()
-	eachScenario(t, func(s *sweep, of scenario) {
-		s.playAll([]trial{{scenario: of, term: longTerm}})
+	eachScenario(t, func(s *faultSweep, of acquireScenario) {
+		s.playAll([]sweepTrial{{acquireScenario: of, term: longTerm}})
 		require.Equal(s.w, of.steps, s.taken, "the requests if none fails")
-		var some []trial
+		var some []sweepTrial
 		for i, tr := range s.sample(s.trials(of)) {
 			if i%redistest.Rounds(8, 1) == 0 {
 				some = append(some, tr)
@@ -312,7 +312,7 @@ func TestAcquireThatFailsAtAnyStepLeavesNothing(t *testing.T) {
 func TestSoakOfAcquiresThatFailAtAnyStep(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	for more := locktest.Soak(t); more(); {
 		t.Run("Round", func(t *testing.T) {
-			eachScenario(t, func(s *sweep, of scenario) {
+			eachScenario(t, func(s *faultSweep, of acquireScenario) {
 				all := s.trials(of)
 				rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 				s.playAll(all[:min(len(all), 30)])
@@ -322,13 +322,13 @@ func TestSoakOfAcquiresThatFailAtAnyStep(t *testing.T) { //nolint:paralleltest /
 }
 
 // eachScenario runs a test in a bubble of its own for each way to acquire each kind of lock.
-func eachScenario(t *testing.T, test func(s *sweep, of scenario)) {
+func eachScenario(t *testing.T, test func(s *faultSweep, of acquireScenario)) {
 	t.Helper()
 	for _, kind := range sweptKinds() {
 		for _, of := range kind.scenarios {
 			t.Run(fmt.Sprint(kind.Name, "/", of.name), func(t *testing.T) {
 				t.Parallel()
-				sweepBubble(t, kind, kind.counts(of), func(s *sweep) { test(s, of) })
+				sweepBubble(t, kind, kind.counts(of), func(s *faultSweep) { test(s, of) })
 			})
 		}
 	}

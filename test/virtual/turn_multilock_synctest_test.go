@@ -17,12 +17,12 @@ import (
 func TestReleasedMembersReachTheirWaitersByMessage(t *testing.T) {
 	t.Parallel()
 	const latency = time.Millisecond
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 2, latency)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 2, latency)
 		defer closeAll()
 		mine, theirs := users[0].Session, users[1].Session
 		lease := atOnce(w.T, multilock.New(reentrant.New(mine, "a"), fair.New(mine, "b"), reentrant.New(mine, "c")))
-		waiting := []<-chan had{
+		waiting := []<-chan lockResult{
 			queuedAndListening(w.Context(), fair.New(theirs, "a")), queuedAndListening(w.Context(), reentrant.New(theirs, "b")),
 		}
 		released := time.Now()

@@ -27,8 +27,8 @@ const longestTurn = 20 * time.Millisecond
 func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 	t.Parallel()
 	const latency, use, visits = time.Millisecond, time.Millisecond, 20
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 2, latency)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 2, latency)
 		defer closeAll()
 		busy := reentrant.New(users[0].Session, "a")
 		var served atomic.Bool
@@ -72,8 +72,8 @@ func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 func TestATurnInRedissonsLayoutEndsWhileGoroutinesKeepComing(t *testing.T) {
 	t.Parallel()
 	const latency, use, locals, visits = time.Millisecond, time.Millisecond, 4, 20
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, 2, latency)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, 2, latency)
 		defer closeAll()
 		layout := signalbox.WithLayout(signalbox.Redisson())
 		busy, other := reentrant.New(users[0].Session, "a", layout), reentrant.New(users[1].Session, "a", layout)
@@ -114,8 +114,8 @@ func TestTurnsOfManyProcessesAreShortAndAlike(t *testing.T) {
 		latency, use    = 500 * time.Microsecond, 500 * time.Microsecond
 		lasts, longest  = 4 * time.Second, 400 * time.Millisecond
 	)
-	bubble(t, func(w *world) {
-		users, closeAll := w.lineUsers(w.T, processes, latency)
+	bubble(t, func(w *fixture) {
+		users, closeAll := w.queueUsers(w.T, processes, latency)
 		defer closeAll()
 		var ( // guarded by the lock under test
 			served [processes]int
@@ -159,11 +159,11 @@ func TestACallThatEndsATurnMayFail(t *testing.T) {
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
-				fault := newStrike(kind)
+			bubble(t, func(w *fixture) {
+				fault := newRequestFault(kind)
 				s, _, closeAll := w.struckSession(fault)
 				defer closeAll()
-				users, closeOthers := w.lineUsers(w.T, 1, time.Millisecond)
+				users, closeOthers := w.queueUsers(w.T, 1, time.Millisecond)
 				defer closeOthers()
 				mu, other := reentrant.New(s, "a"), reentrant.New(users[0].Session, "a")
 				for _, isStruck := range []bool{false, true} { // the server knows the scripts from the first round
@@ -175,7 +175,7 @@ func TestACallThatEndsATurnMayFail(t *testing.T) {
 					released, last := time.Now(), lease.Token()
 					require.NoError(w, locktest.IgnoreUnconfirmed(lease.Unlock()))
 					for range 2 {
-						var got had
+						var got lockResult
 						select {
 						case got = <-here:
 						case got = <-there:

@@ -15,7 +15,7 @@ import (
 )
 
 // clusterClient returns a client that takes the embedded server for what it says it is: a cluster.
-func (w *world) clusterClient() (rueidis.Client, *wire) {
+func (w *fixture) clusterClient() (rueidis.Client, *wire) {
 	c, lines := w.client(w.T, func(o *rueidis.ClientOption) {
 		o.InitAddress, o.ForceSingleClient = []string{"embedded:6379"}, false
 	})
@@ -24,14 +24,14 @@ func (w *world) clusterClient() (rueidis.Client, *wire) {
 }
 
 // clusterUsers returns n sessions at a cluster, which has no sharded channels.
-func (w *world) clusterUsers(n int, latency time.Duration) ([]lineUser, func()) {
-	var users []lineUser
+func (w *fixture) clusterUsers(n int, latency time.Duration) ([]queueUser, func()) {
+	var users []queueUser
 	var closes []func()
 	for range n {
 		c, lines := w.clusterClient()
 		lines.latency.Store(int64(latency))
 		s := signalbox.NewSession(c)
-		users = append(users, lineUser{s, lines})
+		users = append(users, queueUser{s, lines})
 		closes = append(closes, func() {
 			ended, cancel := context.WithCancel(context.Background())
 			cancel()
@@ -54,7 +54,7 @@ func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) {
 	const latency = 5 * time.Millisecond
 	for name, lock := range locksOf("unsharded") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				t := w.T
 				users, closeAll := w.clusterUsers(2, latency)
 				defer closeAll()
@@ -80,7 +80,7 @@ func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) {
 func TestLatchWithoutShardsOpensByMessage(t *testing.T) {
 	t.Parallel()
 	const latency = 5 * time.Millisecond
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		t := w.T
 		users, closeAll := w.clusterUsers(3, latency)
 		defer closeAll()

@@ -44,7 +44,7 @@ func (w *wire) dial(redis *miniredis.Miniredis) (net.Conn, error) {
 	w.mu.open = append(w.mu.open, outer)
 	forgotten := new(atomic.Bool)
 	w.mu.forgotten = append(w.mu.forgotten, forgotten)
-	go w.pump(&noticed{Conn: outer, wire: w}, inner, &w.swallowsRequests, forgotten)
+	go w.pump(&noticedConn{Conn: outer, wire: w}, inner, &w.swallowsRequests, forgotten)
 	go w.pump(inner, outer, &w.swallowsReplies, forgotten)
 	return client, nil
 }
@@ -100,7 +100,7 @@ func (w *wire) breakSubscriptions() {
 }
 
 // noticed is a connection of a client, which is noticed once the client subscribes on it.
-type noticed struct {
+type noticedConn struct {
 	net.Conn
 
 	wire       *wire
@@ -108,7 +108,7 @@ type noticed struct {
 }
 
 // Read implements net.Conn.
-func (n *noticed) Read(b []byte) (int, error) {
+func (n *noticedConn) Read(b []byte) (int, error) {
 	size, err := n.Conn.Read(b)
 	if !n.subscribed && bytes.Contains(b[:size], []byte("SUBSCRIBE")) {
 		n.subscribed = true
@@ -120,21 +120,21 @@ func (n *noticed) Read(b []byte) (int, error) {
 }
 
 // parcel is something that arrives when it is due.
-type parcel struct {
+type delayedPacket struct {
 	data []byte
 	due  time.Time
 }
 
 // mail is parcels on their way, in the order in which they were sent. A channel with room for all of them would be most of the
 // memory of a connection.
-type mail struct {
+type delayLine struct {
 	mu      sync.Mutex
-	parcels []parcel
+	packets []delayedPacket
 	over    bool
 	changed chan struct{} // has a value if something changed since receive looked
 }
 
-func (m *mail) change(do func()) {
+func (m *delayLine) change(do func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	do()
@@ -144,16 +144,16 @@ func (m *mail) change(do func()) {
 	}
 }
 
-func (m *mail) send(p parcel) { m.change(func() { m.parcels = append(m.parcels, p) }) }
+func (m *delayLine) send(p delayedPacket) { m.change(func() { m.packets = append(m.packets, p) }) }
 
-func (m *mail) close() { m.change(func() { m.over = true }) }
+func (m *delayLine) close() { m.change(func() { m.over = true }) }
 
 // receive returns what was sent since the last call. It waits until that is something, and returns nothing if mail is over.
-func (m *mail) receive() (parcels []parcel) {
+func (m *delayLine) receive() (parcels []delayedPacket) {
 	for {
 		m.mu.Lock()
 		over := m.over
-		parcels, m.parcels = m.parcels, nil
+		parcels, m.packets = m.packets, nil
 		m.mu.Unlock()
 		if len(parcels) > 0 || over {
 			return parcels
@@ -164,7 +164,7 @@ func (m *mail) receive() (parcels []parcel) {
 
 // pump forwards what it reads, until either end is closed, and then closes both.
 func (w *wire) pump(from, to net.Conn, swallows, forgotten *atomic.Bool) {
-	under := &mail{changed: make(chan struct{}, 1)}
+	under := &delayLine{changed: make(chan struct{}, 1)}
 	go func() {
 		defer from.Close()
 		defer to.Close()
@@ -187,6 +187,6 @@ func (w *wire) pump(from, to net.Conn, swallows, forgotten *atomic.Bool) {
 		if err != nil {
 			return
 		}
-		under.send(parcel{append([]byte(nil), buffer[:n]...), time.Now().Add(time.Duration(w.latency.Load()))})
+		under.send(delayedPacket{append([]byte(nil), buffer[:n]...), time.Now().Add(time.Duration(w.latency.Load()))})
 	}
 }

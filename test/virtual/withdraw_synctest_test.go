@@ -18,29 +18,29 @@ import (
 
 // evicted is a part of a session that counts, when Close begins to end holds, how many calls that take something back were
 // queued before.
-type evicted struct {
+type evictionSpy struct {
 	session *session.Session
 	open    int
 }
 
-func (*evicted) Refuse(error)   {}
-func (e *evicted) Evict(error)  { e.open = e.session.Undoer.Pending() }
-func (*evicted) Recheck(string) {}
-func (*evicted) RecheckAll()    {}
-func (*evicted) Close()         {}
+func (*evictionSpy) Refuse(error)   {}
+func (e *evictionSpy) Evict(error)  { e.open = e.session.Undoer.Pending() }
+func (*evictionSpy) Recheck(string) {}
+func (*evictionSpy) RecheckAll()    {}
+func (*evictionSpy) Close()         {}
 
 // A session that closes withdraws its tickets in one batch, before its holds are released: they go to other sessions.
 func TestClose_WithTickets_WithdrawsThemFirst(t *testing.T) {
 	t.Parallel()
 	const names, tickets, latency = 20, 3, 5 * time.Millisecond
-	bubble(t, func(w *world) {
+	bubble(t, func(w *fixture) {
 		other, _, closeOther := w.session(w.T)
 		defer closeOther()
 		s, lines, closeAll := w.session(w.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
 		defer closeAll()
-		evicts := session.RegistryOf((*session.Handle)(s).Session(), "evicts", func() *evicted { return &evicted{session: (*session.Handle)(s).Session()} })
+		evicts := session.RegistryOf((*session.Handle)(s).Session(), "evicts", func() *evictionSpy { return &evictionSpy{session: (*session.Handle)(s).Session()} })
 		require.NoError(w, atOnce(w.T, fair.New(s, "a")).Unlock()) // teaches the server the script
-		var own, others []<-chan had
+		var own, others []<-chan lockResult
 		for i := range names {
 			name := fmt.Sprint("a/", i)
 			atOnce(w.T, fair.New(s, name))

@@ -21,7 +21,7 @@ import (
 )
 
 // saying is a server that replies to scripts in words that are not its own.
-type saying struct {
+type scriptedServer struct {
 	mu    sync.Mutex
 	words string // "" for its own
 	runs  bool   // it executes the scripts all the same
@@ -30,14 +30,14 @@ type saying struct {
 }
 
 // say makes a server reply to the next n scripts with words, or with -1 to all of them until words are "".
-func (s *saying) say(words string, n int) {
+func (s *scriptedServer) say(words string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.words, s.left = words, n
 }
 
 // next returns the words for a script, or "".
-func (s *saying) next(client string, args []string) (words string, runs bool) {
+func (s *scriptedServer) next(client string, args []string) (words string, runs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left == 0 || client == runName || !strings.Contains(strings.Join(args, " "), s.about) {
@@ -48,8 +48,8 @@ func (s *saying) next(client string, args []string) (words string, runs bool) {
 }
 
 // saying makes the server of a world one that can say other words. runs says that it executes the scripts all the same.
-func (w *world) saying(runs bool) *saying { //nolint:revive // a fact, not a switch
-	s := &saying{runs: runs}
+func (w *fixture) scriptReplies(runs bool) *scriptedServer { //nolint:revive // a fact, not a switch
+	s := &scriptedServer{runs: runs}
 	w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 		if !strings.HasPrefix(command, "EVAL") {
 			return false
@@ -78,13 +78,13 @@ var strange = []string{
 func TestStrangeWordsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	for _, words := range strange {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			s, _, end := w.session(w.T, quiet)
 			defer end()
 			lease, err := reentrant.New(s, "warm").TryLock(w.Context())
 			require.NoError(w, err)
 			require.NoError(w, lease.Unlock())
-			proxy := w.saying(true)
+			proxy := w.scriptReplies(true)
 			for name, try := range map[string]func(lock string) error{
 				"TryLock": func(lock string) error { return no(reentrant.New(s, lock).TryLock(w.Context())) },
 				"Kept": func(lock string) error {
@@ -111,7 +111,7 @@ func TestStrangeWordsLeaveNothingBehind(t *testing.T) {
 func TestWaitersContinueThroughStrangeWords(t *testing.T) {
 	t.Parallel()
 	for _, words := range strange {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			a, _, endA := w.session(w.T, quiet)
 			defer endA()
 			b, _, endB := w.session(w.T, quiet)
@@ -131,7 +131,7 @@ func TestWaitersContinueThroughStrangeWords(t *testing.T) {
 			}()
 			<-leads
 			time.Sleep(2 * time.Second) // the leases are as long as they will be
-			proxy := w.saying(false)
+			proxy := w.scriptReplies(false)
 			proxy.say(words, -1)
 			go func() {
 				k := reentrant.New(b, "locker").Locker(ctx)
@@ -157,10 +157,10 @@ func TestWaitersContinueThroughStrangeWords(t *testing.T) {
 func TestAFunctionRunsOnceWhateverAProxySays(t *testing.T) {
 	t.Parallel()
 	for _, executed := range []bool{false, true} {
-		bubble(t, func(w *world) {
+		bubble(t, func(w *fixture) {
 			s, _, end := w.session(w.T, quiet)
 			defer end()
-			proxy, runs := w.saying(executed), 0
+			proxy, runs := w.scriptReplies(executed), 0
 			do := func() (string, error) {
 				value, _, err := once.New(s, "charge").Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
 					runs++

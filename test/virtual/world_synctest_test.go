@@ -25,7 +25,7 @@ import (
 )
 
 // world is an embedded server in a bubble, and what it was asked.
-type world struct {
+type fixture struct {
 	*testing.T // of the bubble
 
 	probe    time.Duration // of idle connections, 10 s if 0
@@ -36,11 +36,11 @@ type world struct {
 }
 
 // bubble runs a test in virtual time, which begins after the time that tokens count from.
-func bubble(t *testing.T, test func(w *world)) {
+func bubble(t *testing.T, test func(w *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
-		w := &world{T: t, redis: miniredis.NewMiniRedis()}
+		w := &fixture{T: t, redis: miniredis.NewMiniRedis()}
 		w.redis.ClockTTL(true)
 		first, err := w.redis.Dial() // which makes the server
 		require.NoError(t, err)
@@ -68,7 +68,7 @@ func arrive() { time.Sleep(10 * time.Second) }
 var worlds atomic.Int64
 
 // client returns a client with a wire of its own. mods change its options.
-func (w *world) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
+func (w *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
 	t.Helper()
 	lines := &wire{}
 	o := rueidis.ClientOption{
@@ -89,7 +89,7 @@ func (w *world) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueid
 }
 
 // session returns a session on a wire of its own, and what closes both.
-func (w *world) session(t *testing.T, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
+func (w *fixture) session(t *testing.T, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
 	t.Helper()
 	c, lines := w.client(t)
 	s := signalbox.NewSession(c, options...)
@@ -102,7 +102,7 @@ func (w *world) session(t *testing.T, options ...signalbox.SessionOption) (*sign
 }
 
 // left returns how long the hold of the lock lasts, 0 if no session holds it. A key with a mark outlives its hold.
-func (w *world) left(name string) time.Duration {
+func (w *fixture) left(name string) time.Duration {
 	const mark, outlives = 62, 15 * time.Second
 	value, err := w.redis.Get(locktest.Key(name))
 	if err != nil || !locktest.IsHeld(value) {

@@ -20,22 +20,22 @@ import (
 const mayTake = 200 * time.Millisecond
 
 // near moves both processes to within a millisecond of the servers.
-func (p *parties) near() {
+func (p *twoProcesses) near() {
 	for _, w := range append(p.others, p.wires...) {
 		w.latency.Store(int64(time.Millisecond / 2))
 	}
 }
 
 // dies takes the lock, cuts its holder off after age, and returns how long after the acquire the other process had it.
-func (p *parties) dies(age time.Duration) time.Duration {
+func (p *twoProcesses) dies(age time.Duration) time.Duration {
 	p.Helper()
 	p.near()
-	lease := p.must(p.mine)
+	lease := p.must(p.first)
 	began := time.Now()
-	waits := make(chan had, 1)
+	waits := make(chan lockResult, 1)
 	go func() {
-		lease, err := p.theirs.Lock(p.Context())
-		waits <- had{lease: lease, err: err, at: time.Now()}
+		lease, err := p.second.Lock(p.Context())
+		waits <- lockResult{lease: lease, err: err, at: time.Now()}
 	}()
 	time.Sleep(age)
 	p.cutOff()
@@ -71,7 +71,7 @@ func TestAHolderThatDiesYoungDelaysTheOthersLittle(t *testing.T) { //nolint:para
 				continue
 			}
 			t.Run(name+"/"+kind.name, func(t *testing.T) {
-				kind.run(t, c.options, func(p *parties) {
+				kind.run(t, c.options, func(p *twoProcesses) {
 					delay := p.dies(c.age)
 					require.Less(p, delay, lasts+mayTake)
 					require.Greater(p, delay, lasts-mayTake)
@@ -85,7 +85,7 @@ func TestAHolderThatDiesYoungDelaysTheOthersLittle(t *testing.T) { //nolint:para
 func TestAHoldHasItsWholeLeaseAfterASecond(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	for _, kind := range steppedKinds() { //nolint:paralleltest // see above
 		t.Run(kind.name, func(t *testing.T) {
-			kind.run(t, nil, func(p *parties) {
+			kind.run(t, nil, func(p *twoProcesses) {
 				p.grows()
 				delay := p.dies(1500 * time.Millisecond)
 				require.Greater(p, delay, 30*time.Second)
@@ -96,10 +96,10 @@ func TestAHoldHasItsWholeLeaseAfterASecond(t *testing.T) { //nolint:paralleltest
 }
 
 // grows checks that a young hold outlives a server that is silent for a second and a half.
-func (p *parties) grows() {
+func (p *twoProcesses) grows() {
 	p.Helper()
 	p.near()
-	lease := p.must(p.mine)
+	lease := p.must(p.first)
 	time.Sleep(400 * time.Millisecond) // it was not renewed yet
 	for _, w := range p.wires {
 		w.dead()
@@ -136,7 +136,7 @@ func TestAnOutageEndsAYoungHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, lines, closeAll := w.session(w.T)
 				defer closeAll()
 				lease := atOnce(w.T, reentrant.New(s, "a", c.options...))
@@ -162,7 +162,7 @@ func TestAnOutageEndsAYoungHold(t *testing.T) {
 }
 
 // eachYoung runs a test with sessions and options that choose no first lease, and with those that choose 3 s.
-func eachYoung(t *testing.T, test func(w *world, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool)) {
+func eachYoung(t *testing.T, test func(w *fixture, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool)) {
 	t.Helper()
 	short := []signalbox.LockOption{signalbox.WithFirstLease(3 * time.Second)}
 	for name, c := range map[string]struct{ defaults, options []signalbox.LockOption }{
@@ -170,7 +170,7 @@ func eachYoung(t *testing.T, test func(w *world, s *signalbox.Session, lines *wi
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world) {
+			bubble(t, func(w *fixture) {
 				s, lines, closeAll := w.session(w.T, signalbox.WithDefaults(c.defaults...))
 				defer closeAll()
 				test(w, s, lines, c.options, name == "NotSet")
@@ -183,7 +183,7 @@ func eachYoung(t *testing.T, test func(w *world, s *signalbox.Session, lines *wi
 // end it, unless the caller chose a first lease.
 func TestAnOutageEndsNoYoungTerm(t *testing.T) {
 	t.Parallel()
-	eachYoung(t, func(w *world, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool) {
+	eachYoung(t, func(w *fixture, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool) {
 		term := leads(w, election.New(s, "a", options...))
 		lines.dead()
 		time.Sleep(4 * time.Second)
@@ -203,7 +203,7 @@ func TestAnOutageEndsNoYoungTerm(t *testing.T) {
 // hold does not let it run twice, unless the caller chose a first lease.
 func TestAnOutageEndsNoYoungRunOfOnce(t *testing.T) {
 	t.Parallel()
-	eachYoung(t, func(w *world, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool) {
+	eachYoung(t, func(w *fixture, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool) {
 		_, _, err := once.New(s, "a", options...).Do(w.Context(), func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
 			lines.dead()
 			time.Sleep(10 * time.Second)
