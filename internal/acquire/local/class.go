@@ -6,80 +6,82 @@ import "context"
 
 // waiter is a goroutine that waits. Its fields are guarded by the lock of its Queue.
 type waiter struct {
-	news       chan news          // room for one: it gets one piece of news at a time
+	events     chan event         // room for one: it gets one piece of news at a time
 	queued     bool               // it is not served yet
-	away       bool               // it was sent to the server, and has no ticket yet, or none any more
-	call       context.CancelFunc // ends its wait for its ticket; nil without a ticket
+	fetching   bool               // it was sent to the server, and has no ticket yet, or none any more
+	cancelWait context.CancelFunc // ends its wait for its ticket; nil without a ticket
 	next, prev *waiter
 }
 
 // idle reports whether w does nothing but wait.
-func (w *waiter) idle() bool { return !w.away && w.call == nil }
+func (w *waiter) isIdle() bool { return !w.fetching && w.cancelWait == nil }
 
 // class has the waiters with one request, in the order of their arrival. Its fields are guarded by the lock of its Queue.
-type class struct {
-	request    ShareKey
-	queue      *Queue // assigned before the first use
-	more       *class // the next of the Queue
+type waitlist struct {
+	key        ShareKey
+	queue      *Queue    // assigned before the first use
+	next       *waitlist // the next of the Queue
 	head, tail *waiter
 	// held counts the holds of the session. asking counts the goroutines that ask the server and are no waiters. seeking
 	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
-	held, asking, seeking int32
+	holds, requesters, fetchers int32
 	// scarce says that holds are handed over, and that the server made the last goroutine that asked wait.
-	scarce bool
-	ticket Ticket    // the newest one
-	open   *openHold // the newest shared one; nil if goroutines may enter none
+	scarce       bool
+	newestTicket Ticket      // the newest one
+	shared       *sharedHold // the newest shared one; nil if goroutines may enter none
 }
 
 // isUnused reports whether c has no waiter and counts nothing.
-func (c *class) isUnused() bool { return c.head == nil && c.held+c.asking+c.seeking == 0 }
+func (list *waitlist) isUnused() bool {
+	return list.head == nil && list.holds+list.requesters+list.fetchers == 0
+}
 
 // isFull reports whether the session can get no further hold before one ends.
-func (c *class) isFull() bool {
-	return c.request.MaxHolds > 0 && c.held+c.asking+c.seeking >= int32(c.request.MaxHolds)
+func (list *waitlist) isFull() bool {
+	return list.key.MaxHolds > 0 && list.holds+list.requesters+list.fetchers >= int32(list.key.MaxHolds)
 }
 
 // waitsFirst reports whether waiters wait for what the session has, or asks for, before another one asks the server. A hold
 // that is not handed over is not waited for, but the goroutine that asks is.
-func (c *class) waitsFirst() bool {
-	asks := c.asking+c.seeking > 0
-	if c.request.Policy != HandOver {
-		return asks || c.isFull()
+func (list *waitlist) mustWait() bool {
+	asks := list.requesters+list.fetchers > 0
+	if list.key.Policy != HandOver {
+		return asks || list.isFull()
 	}
-	return c.isFull() || c.scarce && (asks || c.held > 0)
+	return list.isFull() || list.scarce && (asks || list.holds > 0)
 }
 
-func (c *class) append(w *waiter) {
+func (list *waitlist) append(w *waiter) {
 	w.queued = true
-	w.prev, w.next = c.tail, nil
-	if c.tail != nil {
-		c.tail.next = w
+	w.prev, w.next = list.tail, nil
+	if list.tail != nil {
+		list.tail.next = w
 	} else {
-		c.head = w
+		list.head = w
 	}
-	c.tail = w
-	c.queue.mu.waiters++
+	list.tail = w
+	list.queue.mu.waiters++
 }
 
-func (c *class) remove(w *waiter) {
+func (list *waitlist) remove(w *waiter) {
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {
-		c.head = w.next
+		list.head = w.next
 	}
 	if w.next != nil {
 		w.next.prev = w.prev
 	} else {
-		c.tail = w.prev
+		list.tail = w.prev
 	}
 	w.next, w.prev, w.queued = nil, nil, false
-	c.queue.mu.waiters--
+	list.queue.mu.waiters--
 }
 
 // first returns the waiter that is served next, or nil: the first one that is not away. self counts though it is away.
-func (c *class) first(self *waiter) *waiter {
-	for w := c.head; w != nil; w = w.next {
-		if !w.away || w == self {
+func (list *waitlist) nextToServe(self *waiter) *waiter {
+	for w := list.head; w != nil; w = w.next {
+		if !w.fetching || w == self {
 			return w
 		}
 	}
@@ -88,33 +90,33 @@ func (c *class) first(self *waiter) *waiter {
 
 // serve gives w what it waited for, and returns what to call when the lock is released, or nil. An idle waiter may wait
 // at another Queue as soon as it has the news, so w is read before.
-func (c *class) serve(w *waiter, n news) context.CancelFunc {
-	c.remove(w)
-	call := w.call
-	w.news <- n
-	return call
+func (list *waitlist) serve(w *waiter, e event) context.CancelFunc {
+	list.remove(w)
+	cancel := w.cancelWait
+	w.events <- e
+	return cancel
 }
 
 // send sends an idle waiter to the server, with a ticket or for one, and reports whether there is one.
-func (c *class) send(t Ticket) bool {
-	w := c.sent()
+func (list *waitlist) startFetch(t Ticket) bool {
+	w := list.nextFetcher()
 	if w == nil {
 		return false
 	}
-	w.away = true
-	c.seeking++
-	w.news <- news{seeks: true, ticket: t}
+	w.fetching = true
+	list.fetchers++
+	w.events <- event{fetch: true, ticket: t}
 	return true
 }
 
 // sent returns the waiter that is sent to the server next, or nil: the last idle one, or the first one if each of them
 // asks for itself.
-func (c *class) sent() *waiter {
-	if c.request.Policy == Own {
-		return c.head // it is idle: a waiter is sent only if no other one asks, and a ticket stays with its waiter
+func (list *waitlist) nextFetcher() *waiter {
+	if list.key.Policy == Own {
+		return list.head // it is idle: a waiter is sent only if no other one asks, and a ticket stays with its waiter
 	}
-	for w := c.tail; w != nil; w = w.prev {
-		if w.idle() {
+	for w := list.tail; w != nil; w = w.prev {
+		if w.isIdle() {
 			return w
 		}
 	}
@@ -123,23 +125,23 @@ func (c *class) sent() *waiter {
 
 // wanted sends a waiter to the server if none is there and the session can have a further hold: at once, or after a while
 // if waiters wait for what the session has. It is called after whatever may have changed that.
-func (c *class) wanted() {
+func (list *waitlist) fetchIfNeeded() {
 	switch {
-	case c.head == nil || c.asking+c.seeking > 0 || c.isFull():
-	case c.waitsFirst():
-		c.queue.sendLater()
+	case list.head == nil || list.requesters+list.fetchers > 0 || list.isFull():
+	case list.mustWait():
+		list.queue.fetchLater()
 	default:
-		c.send(nil)
+		list.startFetch(nil)
 	}
 }
 
 // give ends the task of a seeking waiter. Its ticket, if it has one, goes to another waiter if that may wait at the
 // server; give reports whether it did.
-func (c *class) give(t Ticket) bool {
-	c.seeking--
-	if t != nil && c.seeking == 0 && !c.isFull() && c.send(t) {
+func (list *waitlist) endFetch(t Ticket) bool {
+	list.fetchers--
+	if t != nil && list.fetchers == 0 && !list.isFull() && list.startFetch(t) {
 		return true
 	}
-	c.wanted()
+	list.fetchIfNeeded()
 	return false
 }

@@ -15,16 +15,16 @@ func TestAServedWaiterMayWaitElsewhereAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 1000 {
 		var (
-			q         = class{queue: new(Queue)}
+			q         = waitlist{queue: new(Queue)}
 			elsewhere sync.WaitGroup
 		)
-		w := &waiter{news: make(chan news)} // without a buffer, so that it continues before serve does
+		w := &waiter{events: make(chan event)} // without a buffer, so that it continues before serve does
 		q.append(w)
 		elsewhere.Go(func() {
-			<-w.news
-			w.call = func() {}
+			<-w.events
+			w.cancelWait = func() {}
 		})
-		call := q.serve(w, news{})
+		call := q.serve(w, event{})
 		elsewhere.Wait()
 		require.Nil(t, call, "it ends the wait elsewhere")
 	}

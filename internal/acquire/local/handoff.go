@@ -73,33 +73,33 @@ type IdleHold interface {
 }
 
 // sendsAfter is how long waiters wait for what their session has of a scarce thing before one of them asks the server.
-const sendsAfter = 20 * time.Millisecond
+const fetchDelay = 20 * time.Millisecond
 
 // Queue is where the goroutines of one session wait for one lock. A Table makes it.
 type Queue struct {
-	key    string
-	timers *timers.Timers
-	users  int // guarded by the lock of its shard
+	lockKey string
+	timers  *timers.Timers
+	users   int // guarded by the lock of its shard
 
 	mu struct {
 		sync.Mutex
-		sends bool // send is scheduled
+		fetchScheduled bool // send is scheduled
 		// waiters counts those of all classes, and the goroutines that wait in TakeAlone.
-		waiters int32
-		send    *timers.Timer // see sendLater; nil until it is needed
-		class   class         // the first one; most locks need no other
+		waiters    int32
+		fetchTimer *timers.Timer // see sendLater; nil until it is needed
+		first      waitlist      // the first one; most locks need no other
 	}
 }
 
 // sendLater lets a waiter ask the server in a while. It is called under the lock of q.
-func (q *Queue) sendLater() {
-	if q.mu.send == nil {
-		q.mu.send = new(timers.Timer)
-		q.mu.send.Init(q)
+func (q *Queue) fetchLater() {
+	if q.mu.fetchTimer == nil {
+		q.mu.fetchTimer = new(timers.Timer)
+		q.mu.fetchTimer.Init(q)
 	}
-	if !q.mu.sends {
-		q.mu.sends = true
-		q.timers.Schedule(q.mu.send, sendsAfter)
+	if !q.mu.fetchScheduled {
+		q.mu.fetchScheduled = true
+		q.timers.Schedule(q.mu.fetchTimer, fetchDelay)
 	}
 }
 
@@ -107,20 +107,20 @@ func (q *Queue) sendLater() {
 func (q *Queue) Fire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.mu.sends = false
-	for c := &q.mu.class; c != nil; c = c.more {
-		if c.asking+c.seeking == 0 && !c.isFull() {
-			c.send(nil)
+	q.mu.fetchScheduled = false
+	for list := &q.mu.first; list != nil; list = list.next {
+		if list.requesters+list.fetchers == 0 && !list.isFull() {
+			list.startFetch(nil)
 		}
 	}
 }
 
 // news is what a waiter is notified of: the lease that it has, or why it gets none, or that it is sent to the server, with
 // the ticket of another one, or, if that is nil, for one of its own.
-type news struct {
+type event struct {
 	lease  hold.Lease
 	err    error
-	seeks  bool
+	fetch  bool
 	ticket Ticket
 }
 
@@ -137,22 +137,22 @@ const (
 )
 
 // Pass hands a hold over to the first waiter with the same request.
-func (q *Queue) HandOver(now clock.Instant, r ShareKey, from IdleHold) HandOverResult {
-	verdict, call := q.handOver(now, r, from)
-	if call != nil {
-		call()
+func (q *Queue) HandOver(now clock.Instant, key ShareKey, from IdleHold) HandOverResult {
+	verdict, cancel := q.handOver(now, key, from)
+	if cancel != nil {
+		cancel()
 	}
 	return verdict
 }
 
-func (q *Queue) handOver(now clock.Instant, r ShareKey, from IdleHold) (HandOverResult, context.CancelFunc) {
+func (q *Queue) handOver(now clock.Instant, key ShareKey, from IdleHold) (HandOverResult, context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := q.findLocked(r)
-	if c == nil || r.Policy != HandOver {
+	list := q.findLocked(key)
+	if list == nil || key.Policy != HandOver {
 		return NoWaiter, nil
 	}
-	w := c.first(nil)
+	w := list.nextToServe(nil)
 	if w == nil {
 		return NoWaiter, nil
 	}
@@ -160,23 +160,23 @@ func (q *Queue) handOver(now clock.Instant, r ShareKey, from IdleHold) (HandOver
 	if !ok {
 		return Refused, nil
 	}
-	return HandedOver, c.serve(w, news{lease: lease})
+	return HandedOver, list.serve(w, event{lease: lease})
 }
 
 // Send sends a waiter to the server with a ticket that no waiter made, and reports whether there is one.
-func (q *Queue) AssignTicket(r ShareKey, t Ticket) bool {
+func (q *Queue) AssignTicket(key ShareKey, t Ticket) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := q.findLocked(r)
-	return c != nil && c.send(t)
+	list := q.findLocked(key)
+	return list != nil && list.startFetch(t)
 }
 
 // Waiters returns how many goroutines wait with this request.
-func (q *Queue) Waiters(r ShareKey) (n int) {
+func (q *Queue) Waiters(key ShareKey) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c := q.findLocked(r); c != nil {
-		for w := c.head; w != nil; w = w.next {
+	if list := q.findLocked(key); list != nil {
+		for w := list.head; w != nil; w = w.next {
 			n++
 		}
 	}
@@ -184,61 +184,61 @@ func (q *Queue) Waiters(r ShareKey) (n int) {
 }
 
 // Began counts a hold of the session.
-func (q *Queue) HoldBegan(r ShareKey) {
+func (q *Queue) HoldBegan(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.openLocked(r).held++
+	q.findOrAddLocked(key).holds++
 }
 
 // Ended counts a hold out. It is over, or no longer waited for.
-func (q *Queue) HoldEnded(r ShareKey) {
+func (q *Queue) HoldEnded(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := q.openLocked(r)
-	c.held--
-	if c.held == 0 {
-		c.open = nil
+	list := q.findOrAddLocked(key)
+	list.holds--
+	if list.holds == 0 {
+		list.shared = nil
 	}
-	c.wanted()
+	list.fetchIfNeeded()
 }
 
 // Try reports whether a goroutine that does not wait may ask the server: the session neither waits for the lock nor has
 // as many holds as it can have. Goroutines that wait for a shared hold count for nothing: they keep no other one out. Tried
 // is to follow.
-func (q *Queue) BeginTry(r ShareKey) bool {
+func (q *Queue) BeginTry(key ShareKey) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for c := &q.mu.class; c != nil; c = c.more {
-		if c.head != nil && c.request.Policy != Shared {
+	for list := &q.mu.first; list != nil; list = list.next {
+		if list.head != nil && list.key.Policy != Shared {
 			return false
 		}
 	}
-	c := q.openLocked(r)
-	if c.isFull() {
+	list := q.findOrAddLocked(key)
+	if list.isFull() {
 		return false
 	}
-	c.asking++
+	list.requesters++
 	return true
 }
 
 // Tried ends what Try began. If that got a hold, Began was called before.
-func (q *Queue) EndTry(r ShareKey) {
+func (q *Queue) EndTry(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := q.openLocked(r)
-	c.asking--
-	c.wanted()
+	list := q.findOrAddLocked(key)
+	list.requesters--
+	list.fetchIfNeeded()
 }
 
 // refuse ends the wait of all waiters that do nothing but wait.
 func (q *Queue) refuse(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for c := &q.mu.class; c != nil; c = c.more {
-		for w := c.head; w != nil; {
+	for list := &q.mu.first; list != nil; list = list.next {
+		for w := list.head; w != nil; {
 			next := w.next
-			if w.idle() {
-				c.serve(w, news{err: err})
+			if w.isIdle() {
+				list.serve(w, event{err: err})
 			}
 			w = next
 		}
@@ -247,19 +247,19 @@ func (q *Queue) refuse(err error) {
 
 // aheadLocked returns how many goroutines wait. Those that ask the server are among them unless several goroutines of the
 // session can have what they ask for: of two that ask for an exclusive lock one will wait.
-func (q *Queue) aheadLocked(several bool) int {
+func (q *Queue) waitersAheadLocked(several bool) int {
 	n := q.mu.waiters
-	for c := &q.mu.class; c != nil && !several; c = c.more {
-		n += c.asking
+	for list := &q.mu.first; list != nil && !several; list = list.next {
+		n += list.requesters
 	}
 	return int(n)
 }
 
 // findLocked returns the class of a request, or nil if it is not in use.
-func (q *Queue) findLocked(r ShareKey) *class {
-	for c := &q.mu.class; c != nil; c = c.more {
-		if c.request == r && !c.isUnused() {
-			return c
+func (q *Queue) findLocked(key ShareKey) *waitlist {
+	for list := &q.mu.first; list != nil; list = list.next {
+		if list.key == key && !list.isUnused() {
+			return list
 		}
 	}
 	return nil
@@ -267,17 +267,17 @@ func (q *Queue) findLocked(r ShareKey) *class {
 
 // openLocked is findLocked for a caller that is about to use the class. A class that is unused serves for another
 // request: there are as many as requests at one time, however many requests there are.
-func (q *Queue) openLocked(r ShareKey) *class {
-	if c := q.findLocked(r); c != nil {
-		return c
+func (q *Queue) findOrAddLocked(key ShareKey) *waitlist {
+	if list := q.findLocked(key); list != nil {
+		return list
 	}
-	c := &q.mu.class
-	for !c.isUnused() {
-		if c.more == nil {
-			c.more = &class{queue: q}
+	list := &q.mu.first
+	for !list.isUnused() {
+		if list.next == nil {
+			list.next = &waitlist{queue: q}
 		}
-		c = c.more
+		list = list.next
 	}
-	c.request, c.ticket, c.scarce, c.open = r, nil, false, nil
-	return c
+	list.key, list.newestTicket, list.scarce, list.shared = key, nil, false, nil
+	return list
 }

@@ -21,9 +21,9 @@ import (
 )
 
 // like is the request of these tests, and now the time at which they run.
-var like = ShareKey{Concurrent: true, Permits: 1}
+var permitKey = ShareKey{Concurrent: true, Permits: 1}
 
-var now = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
+var testTime = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 
 // fake is a hold that is never released.
 type fake struct{ hold.Hold }
@@ -49,13 +49,13 @@ func (g handOver) NextLease(clock.Instant) (hold.Lease, bool) {
 
 // fakeTicket is a ticket at a server that does what a test says.
 type fakeTicket struct {
-	entering, waiting atomic.Int32 // callers
-	entered           chan error   // what Enter returns: errWaits is that it is queued, nil that it was granted
-	queued            atomic.Bool  // once Enter said so
-	granted           chan error   // what Wait returns
-	token             uint64       // of what was granted; 0 is nothing
-	opens             *rig         // if what it is granted is shared; else nil
-	began             chan error   // how Begin was called, or errServed for Leave
+	joining, waiting atomic.Int32 // callers
+	joinResult       chan error   // what Enter returns: errWaits is that it is queued, nil that it was granted
+	queued           atomic.Bool  // once Enter said so
+	granted          chan error   // what Wait returns
+	token            uint64       // of what was granted; 0 is nothing
+	sharesWith       *rig         // if what it is granted is shared; else nil
+	begun            chan error   // how Begin was called, or errServed for Leave
 }
 
 var (
@@ -69,13 +69,13 @@ var (
 )
 
 func (p *fakeTicket) Join(ctx context.Context) (bool, error) {
-	p.entering.Add(1)
-	defer p.entering.Add(-1)
-	if p.queued.Load() && len(p.entered) == 0 {
+	p.joining.Add(1)
+	defer p.joining.Add(-1)
+	if p.queued.Load() && len(p.joinResult) == 0 {
 		return false, ctx.Err()
 	}
 	select {
-	case err := <-p.entered:
+	case err := <-p.joinResult:
 		if errors.Is(err, errWaits) {
 			p.queued.Store(true)
 			return false, nil
@@ -100,19 +100,19 @@ func (p *fakeTicket) Wait(ctx context.Context) error {
 }
 
 func (p *fakeTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
-	p.began <- err
+	p.begun <- err
 	if p.token == 0 {
 		return hold.Lease{}, err
 	}
 	lease := leased(p.token)
-	if p.opens != nil {
-		p.opens.HoldBegan(shared)
-		p.opens.ShareHold(shared, lease)
+	if p.sharesWith != nil {
+		p.sharesWith.HoldBegan(sharedKey)
+		p.sharesWith.ShareHold(sharedKey, lease)
 	}
 	return lease, nil
 }
 
-func (p *fakeTicket) Leave() { p.began <- errServed }
+func (p *fakeTicket) Leave() { p.begun <- errServed }
 
 func (p *fakeTicket) Ended(context.Context) error { return errEnded }
 
@@ -127,7 +127,7 @@ func (p *fakeTicket) grant(token uint64) {
 func (p *fakeTicket) requireLeft(t *testing.T, cause error) {
 	t.Helper()
 	select {
-	case err := <-p.began:
+	case err := <-p.begun:
 		require.ErrorIs(t, err, cause)
 	default:
 		t.Error("the ticket was not left")
@@ -138,7 +138,7 @@ func (p *fakeTicket) requireLeft(t *testing.T, cause error) {
 func (p *fakeTicket) requireKept(t *testing.T) {
 	t.Helper()
 	require.Equal(t, int32(1), p.waiting.Load(), "no goroutine waits with it")
-	require.Empty(t, p.began)
+	require.Empty(t, p.begun)
 }
 
 // rig is a queue, its source, and the tickets that the source made.
@@ -148,16 +148,16 @@ type rig struct {
 
 	table *Table
 
-	asks    sync.Mutex // before tickets: a goroutine may ask while the test sleeps
-	tickets []*fakeTicket
-	errs    []error // with which tickets are refused, in that order
-	closed  error   // why waiting is refused
-	most    int     // waiters; 0 is any number
+	ticketsMu  sync.Mutex // before tickets: a goroutine may ask while the test sleeps
+	tickets    []*fakeTicket
+	errs       []error // with which tickets are refused, in that order
+	closed     error   // why waiting is refused
+	maxWaiters int     // waiters; 0 is any number
 
-	shares bool       // what is granted is shared
-	asked  int        // how often the server was asked whether it may be shared further
-	may    chan bool  // its reply; nil if it may not
-	beside hold.Lease // with which that was asked
+	sharing    bool       // what is granted is shared
+	questions  int        // how often the server was asked whether it may be shared further
+	mayShare   chan bool  // its reply; nil if it may not
+	askedLease hold.Lease // with which that was asked
 }
 
 // inRig runs a test in which nothing happens by itself.
@@ -168,12 +168,12 @@ func inRig(t *testing.T, test func(m *rig)) {
 		m := &rig{T: t, Queue: table.Use("a"), table: table}
 		test(m)
 		synctest.Wait()
-		for q := &m.mu.class; q != nil; q = q.more {
+		for q := &m.mu.first; q != nil; q = q.next {
 			require.Nil(t, q.head, "a goroutine still waits")
 			require.Nil(t, q.tail)
-			require.Zero(t, q.seeking, "a goroutine still asks")
-			require.Zero(t, q.asking)
-			require.Zero(t, q.held)
+			require.Zero(t, q.fetchers, "a goroutine still asks")
+			require.Zero(t, q.requesters)
+			require.Zero(t, q.holds)
 		}
 		require.Zero(t, m.mu.waiters)
 		table.Done(m.Queue)
@@ -183,7 +183,7 @@ func inRig(t *testing.T, test func(m *rig)) {
 
 // Ready implements Source.
 func (m *rig) Admit(waiters int) error {
-	if m.most > 0 && waiters >= m.most {
+	if m.maxWaiters > 0 && waiters >= m.maxWaiters {
 		return errMany
 	}
 	return m.closed
@@ -191,23 +191,23 @@ func (m *rig) Admit(waiters int) error {
 
 // Ticket implements Source.
 func (m *rig) NewTicket() (Ticket, error) {
-	m.asks.Lock()
-	defer m.asks.Unlock()
+	m.ticketsMu.Lock()
+	defer m.ticketsMu.Unlock()
 	if len(m.errs) > 0 {
 		err := m.errs[0]
 		m.errs = m.errs[1:]
 		return nil, err
 	}
 	p := newTicket()
-	if m.shares {
-		p.opens = m
+	if m.sharing {
+		p.sharesWith = m
 	}
 	m.tickets = append(m.tickets, p)
 	return p, nil
 }
 
 func newTicket() *fakeTicket {
-	return &fakeTicket{entered: make(chan error, 1), granted: make(chan error, 1), began: make(chan error, 1)}
+	return &fakeTicket{joinResult: make(chan error, 1), granted: make(chan error, 1), begun: make(chan error, 1)}
 }
 
 // caller is one call of Take.
@@ -229,13 +229,13 @@ func newTable(t *testing.T) *Table {
 }
 
 // takes begins a call of Take with the request like.
-func (m *rig) takes() *caller {
+func (m *rig) acquires() *caller {
 	m.Helper()
-	return m.takesThe(like)
+	return m.acquiresWith(permitKey)
 }
 
 // takesThe begins a call of Take with another request.
-func (m *rig) takesThe(like ShareKey) *caller {
+func (m *rig) acquiresWith(like ShareKey) *caller {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
 	g := &caller{T: m.T, cancel: cancel}
@@ -253,9 +253,9 @@ func (m *rig) queued(n int) []*caller {
 	m.Helper()
 	var callers []*caller
 	for i := range n {
-		callers = append(callers, m.takes())
+		callers = append(callers, m.acquires())
 		if i == 0 {
-			m.enterReturns(errWaits)
+			m.joinReturns(errWaits)
 		}
 	}
 	require.Len(m, m.tickets, 1, "others have tickets as well")
@@ -264,17 +264,17 @@ func (m *rig) queued(n int) []*caller {
 }
 
 // enterReturns makes the newest Enter return.
-func (m *rig) enterReturns(err error) {
+func (m *rig) joinReturns(err error) {
 	m.Helper()
 	p := m.tickets[len(m.tickets)-1]
-	require.Equal(m, int32(1), p.entering.Load(), "no Enter is under way")
-	p.entered <- err
+	require.Equal(m, int32(1), p.joining.Load(), "no Enter is under way")
+	p.joinResult <- err
 	synctest.Wait()
 }
 
 // passes hands a hold with that token over.
-func (m *rig) passes(token uint64) HandOverResult {
-	verdict := m.HandOver(now, like, handOver(token))
+func (m *rig) handsOver(token uint64) HandOverResult {
+	verdict := m.HandOver(testTime, permitKey, handOver(token))
 	synctest.Wait()
 	return verdict
 }

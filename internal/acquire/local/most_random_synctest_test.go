@@ -23,12 +23,12 @@ import (
 )
 
 // desk is a server with a few holds, and a queue. Other sessions use it as well.
-type desk struct {
+type walkServer struct {
 	*testing.T
 
 	table   *Table
 	queue   *Queue
-	request ShareKey
+	key     ShareKey
 	random  *rand.Rand
 	using   atomic.Int64 // goroutines of the session that have a hold
 	served  atomic.Int64
@@ -36,49 +36,51 @@ type desk struct {
 
 	mu struct {
 		sync.Mutex
-		free int
-		line []*seat
+		free    int
+		waiting []*walkTicket
 	}
 }
 
 // takes lasts as long as a call, or a use, does: in virtual time.
-func (d *desk) takes(most time.Duration) { time.Sleep(d.below(most)) }
+func (d *walkServer) takes(most time.Duration) { time.Sleep(d.below(most)) }
 
-func (d *desk) below(most time.Duration) time.Duration {
+func (d *walkServer) below(most time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Duration(d.random.Int64N(int64(most)))
 }
 
-func (d *desk) oneIn(n int64) bool { return d.below(time.Duration(n)) == 0 }
+func (d *walkServer) oneIn(n int64) bool { return d.below(time.Duration(n)) == 0 }
 
 // Ready implements Source.
-func (d *desk) Admit(int) error { return nil }
+func (d *walkServer) Admit(int) error { return nil }
 
 // Share implements Sharer.
-func (d *desk) MayShare(context.Context, hold.Lease) bool {
+func (d *walkServer) MayShare(context.Context, hold.Lease) bool {
 	d.takes(time.Millisecond)
 	return !d.oneIn(3)
 }
 
 // Ticket implements Source.
-func (d *desk) NewTicket() (Ticket, error) {
+func (d *walkServer) NewTicket() (Ticket, error) {
 	if d.oneIn(50) {
 		return nil, errFalls
 	}
-	return d.seat(), nil
+	return d.newTicket(), nil
 }
 
-func (d *desk) seat() *seat { return &seat{desk: d, granted: make(chan struct{})} }
+func (d *walkServer) newTicket() *walkTicket {
+	return &walkTicket{server: d, granted: make(chan struct{})}
+}
 
 // seat is a ticket in the queue of a desk.
-type seat struct {
-	desk    *desk
-	entered bool
+type walkTicket struct {
+	server  *walkServer
+	joined  bool
 	granted chan struct{} // closed when it is
 }
 
-func (p *seat) isGranted() bool {
+func (p *walkTicket) isGranted() bool {
 	select {
 	case <-p.granted:
 		return true
@@ -87,47 +89,47 @@ func (p *seat) isGranted() bool {
 	}
 }
 
-func (p *seat) enterLocked() {
-	d := p.desk
+func (p *walkTicket) joinLocked() {
+	d := p.server
 	switch {
-	case p.entered:
+	case p.joined:
 	case d.mu.free > 0:
 		d.mu.free--
 		close(p.granted)
 	default:
-		d.mu.line = append(d.mu.line, p)
+		d.mu.waiting = append(d.mu.waiting, p)
 	}
-	p.entered = true
+	p.joined = true
 }
 
 // release grants one hold to the first in the queue.
-func (d *desk) release() {
+func (d *walkServer) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.releaseLocked()
 }
 
-func (d *desk) releaseLocked() {
-	if len(d.mu.line) == 0 {
+func (d *walkServer) releaseLocked() {
+	if len(d.mu.waiting) == 0 {
 		d.mu.free++
 		return
 	}
-	close(d.mu.line[0].granted)
-	d.mu.line = d.mu.line[1:]
+	close(d.mu.waiting[0].granted)
+	d.mu.waiting = d.mu.waiting[1:]
 }
 
-func (p *seat) Join(ctx context.Context) (bool, error) {
-	p.desk.takes(time.Millisecond)
+func (p *walkTicket) Join(ctx context.Context) (bool, error) {
+	p.server.takes(time.Millisecond)
 	if ctx.Err() != nil {
 		return false, errs.Ended(ctx)
 	}
-	p.desk.mu.Lock()
-	defer p.desk.mu.Unlock()
-	p.enterLocked()
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	p.joinLocked()
 	return p.isGranted(), nil
 }
 
-func (p *seat) Wait(ctx context.Context) error {
+func (p *walkTicket) Wait(ctx context.Context) error {
 	select {
 	case <-p.granted:
 		return nil
@@ -137,57 +139,57 @@ func (p *seat) Wait(ctx context.Context) error {
 }
 
 // end ends the seat, and reports whether it was granted a hold.
-func (p *seat) end() bool {
-	d := p.desk
+func (p *walkTicket) end() bool {
+	d := p.server
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mu.line = slices.DeleteFunc(d.mu.line, func(other *seat) bool { return other == p })
-	p.entered = true
+	d.mu.waiting = slices.DeleteFunc(d.mu.waiting, func(other *walkTicket) bool { return other == p })
+	p.joined = true
 	return p.isGranted()
 }
 
-func (p *seat) Leave() {
-	p.desk.leaving.Go(func() {
-		p.desk.takes(time.Millisecond)
+func (p *walkTicket) Leave() {
+	p.server.leaving.Go(func() {
+		p.server.takes(time.Millisecond)
 		if p.end() {
-			p.desk.release()
+			p.server.release()
 		}
 	})
 }
 
-func (p *seat) Ended(ctx context.Context) error { return errs.Ended(ctx) }
+func (p *walkTicket) Ended(ctx context.Context) error { return errs.Ended(ctx) }
 
-func (p *seat) BeginHold(_ context.Context, err error) (hold.Lease, error) {
+func (p *walkTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 	if !p.end() {
 		return hold.Lease{}, err
 	}
-	p.desk.queue.HoldBegan(p.desk.request)
-	h := &turn{desk: p.desk}
+	p.server.queue.HoldBegan(p.server.key)
+	h := &walkHold{server: p.server}
 	lease := h.BeginComposite(h, nil, nil, 1)
 	h.Refill(2, 1<<40)
-	p.desk.queue.ShareHold(p.desk.request, lease)
+	p.server.queue.ShareHold(p.server.key, lease)
 	return lease, nil
 }
 
 // turn is a hold that is handed over a few times, and requeued then, or released.
-type turn struct {
+type walkHold struct {
 	hold.Hold
 
-	desk *desk
+	server *walkServer
 }
 
-func (h *turn) OnLost(renewal.End) {}
+func (h *walkHold) OnLost(renewal.End) {}
 
-func (h *turn) NextLease(now clock.Instant) (hold.Lease, bool) {
-	if h.desk.oneIn(4) {
+func (h *walkHold) NextLease(now clock.Instant) (hold.Lease, bool) {
+	if h.server.oneIn(4) {
 		return hold.Lease{}, false
 	}
 	return h.HandOver(now)
 }
 
-func (h *turn) OnRelease(now clock.Instant) error {
-	d := h.desk
-	switch verdict := d.queue.HandOver(now, d.request, h); {
+func (h *walkHold) OnRelease(now clock.Instant) error {
+	d := h.server
+	switch verdict := d.queue.HandOver(now, d.key, h); {
 	case verdict == HandedOver:
 		return nil
 	case verdict == Refused && !d.oneIn(4):
@@ -196,19 +198,19 @@ func (h *turn) OnRelease(now clock.Instant) error {
 		d.takes(time.Millisecond)
 		d.release()
 	}
-	d.queue.HoldEnded(d.request)
+	d.queue.HoldEnded(d.key)
 	return nil
 }
 
-func (h *turn) requeue() {
-	d, p := h.desk, h.desk.seat()
+func (h *walkHold) requeue() {
+	d, p := h.server, h.server.newTicket()
 	d.takes(time.Millisecond)
 	d.mu.Lock()
 	d.releaseLocked()
-	p.enterLocked()
+	p.joinLocked()
 	d.mu.Unlock()
 	d.takes(time.Millisecond)
-	if !d.queue.AssignTicket(d.request, p) {
+	if !d.queue.AssignTicket(d.key, p) {
 		p.Leave()
 	}
 	d.takes(time.Millisecond)
@@ -231,8 +233,8 @@ func TestMost_RandomWalk_IsKept(t *testing.T) {
 func walk(t *testing.T, r ShareKey, seed uint64) {
 	t.Helper()
 	table := newTable(t)
-	d := &desk{
-		T: t, table: table, queue: table.Use("a"), request: r,
+	d := &walkServer{
+		T: t, table: table, queue: table.Use("a"), key: r,
 		random: rand.New(rand.NewPCG(seed, uint64(r.MaxHolds))), //nolint:gosec // a walk that can be repeated
 	}
 	free := 1 + int(seed%3)
@@ -241,7 +243,7 @@ func walk(t *testing.T, r ShareKey, seed uint64) {
 	for range 12 {
 		all.Go(func() {
 			for range 40 {
-				d.visits()
+				d.useOnce()
 			}
 		})
 	}
@@ -250,11 +252,11 @@ func walk(t *testing.T, r ShareKey, seed uint64) {
 	d.leaving.Wait()
 	require.Positive(t, d.served.Load())
 	require.Equal(t, free, d.mu.free, "all were released")
-	require.Empty(t, d.mu.line)
-	for c := &d.queue.mu.class; c != nil; c = c.more {
-		require.Zero(t, c.held)
-		require.Zero(t, c.asking)
-		require.Zero(t, c.seeking)
+	require.Empty(t, d.mu.waiting)
+	for c := &d.queue.mu.first; c != nil; c = c.next {
+		require.Zero(t, c.holds)
+		require.Zero(t, c.requesters)
+		require.Zero(t, c.fetchers)
 		require.True(t, c.isUnused())
 	}
 	table.Done(d.queue)
@@ -262,9 +264,9 @@ func walk(t *testing.T, r ShareKey, seed uint64) {
 }
 
 // others are the other sessions.
-func (d *desk) others() {
+func (d *walkServer) others() {
 	for range 100 {
-		p := d.seat()
+		p := d.newTicket()
 		if _, err := p.Join(context.Background()); err == nil {
 			_ = p.Wait(context.Background())
 		}
@@ -276,14 +278,14 @@ func (d *desk) others() {
 }
 
 // visits uses a hold, if the goroutine does not give up before.
-func (d *desk) visits() {
+func (d *walkServer) useOnce() {
 	d.takes(10 * time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())
 	if d.oneIn(4) {
 		ctx, cancel = context.WithTimeout(context.Background(), d.below(4*time.Millisecond))
 	}
 	defer cancel()
-	take := func() (hold.Lease, error) { return d.table.Acquire(ctx, d.queue, d.request, d) }
+	take := func() (hold.Lease, error) { return d.table.Acquire(ctx, d.queue, d.key, d) }
 	if d.oneIn(8) {
 		take = func() (hold.Lease, error) { return d.tries(ctx) }
 	}
@@ -294,7 +296,7 @@ func (d *desk) visits() {
 		}
 		return
 	}
-	if n := d.using.Add(1); d.request.MaxHolds > 0 && n > int64(d.request.MaxHolds) {
+	if n := d.using.Add(1); d.key.MaxHolds > 0 && n > int64(d.key.MaxHolds) {
 		d.Errorf("the session has %d holds", n)
 	}
 	d.served.Add(1)
@@ -304,12 +306,12 @@ func (d *desk) visits() {
 }
 
 // tries takes a hold if one is free.
-func (d *desk) tries(ctx context.Context) (hold.Lease, error) {
-	if !d.queue.BeginTry(d.request) {
+func (d *walkServer) tries(ctx context.Context) (hold.Lease, error) {
+	if !d.queue.BeginTry(d.key) {
 		return hold.Lease{}, errs.ErrHeld
 	}
-	defer d.queue.EndTry(d.request)
-	p := d.seat()
+	defer d.queue.EndTry(d.key)
+	p := d.newTicket()
 	if granted, err := p.Join(ctx); !granted {
 		p.end()
 		return hold.Lease{}, errors.Join(errs.ErrHeld, err)

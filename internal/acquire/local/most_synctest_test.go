@@ -11,42 +11,42 @@ import (
 )
 
 // one is a request of which a session can have one hold.
-var one = ShareKey{MaxHolds: 1}
+var exclusiveKey = ShareKey{MaxHolds: 1}
 
 // holds lets the newest Enter be granted a hold with that token, which the session counts.
 func (m *rig) holds(token uint64) {
 	m.Helper()
-	m.HoldBegan(one)
+	m.HoldBegan(exclusiveKey)
 	m.tickets[len(m.tickets)-1].token = token
-	m.enterReturns(nil)
+	m.joinReturns(nil)
 }
 
 // ends lets a hold end, which the session no longer counts.
 func (m *rig) ends() {
-	m.HoldEnded(one)
+	m.HoldEnded(exclusiveKey)
 	synctest.Wait()
 }
 
 // behindAHold begins n calls that wait while the session holds.
 func (m *rig) behindAHold(n int) []*caller {
 	m.Helper()
-	holder := m.takesThe(one)
+	holder := m.acquiresWith(exclusiveKey)
 	m.holds(1)
 	holder.requireHas(1)
 	var callers []*caller
 	for range n {
-		callers = append(callers, m.takesThe(one))
+		callers = append(callers, m.acquiresWith(exclusiveKey))
 	}
 	require.Len(m, m.tickets, 1, "a waiter asks the server while the session holds")
 	return callers
 }
 
 // sends gives a waiter a ticket that is in the server's queue.
-func (m *rig) sends() *fakeTicket {
+func (m *rig) assignsTicket() *fakeTicket {
 	m.Helper()
 	p := newTicket()
 	p.queued.Store(true)
-	require.True(m, m.AssignTicket(one, p))
+	require.True(m, m.AssignTicket(exclusiveKey, p))
 	synctest.Wait()
 	return p
 }
@@ -54,13 +54,13 @@ func (m *rig) sends() *fakeTicket {
 func TestMostOne_OneAsks_OthersWait(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takesThe(one), m.takesThe(one), m.takesThe(one)}
+		callers := []*caller{m.acquiresWith(exclusiveKey), m.acquiresWith(exclusiveKey), m.acquiresWith(exclusiveKey)}
 		require.Len(t, m.tickets, 1, "two ask the server")
 		m.holds(1)
 		callers[0].requireHas(1)
 		requireAllWait(callers[1:])
 		require.Len(t, m.tickets, 1, "a waiter asks while the session holds")
-		require.Equal(t, HandedOver, m.HandOver(now, one, handOver(2)))
+		require.Equal(t, HandedOver, m.HandOver(testTime, exclusiveKey, handOver(2)))
 		synctest.Wait()
 		callers[1].requireHas(2)
 		m.ends()
@@ -91,12 +91,12 @@ func TestMostOne_HoldEnds_NextWaiterIsSent(t *testing.T) {
 func TestMostOne_AskFails_NextWaiterIsSent(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takesThe(one), m.takesThe(one), m.takesThe(one)}
-		m.enterReturns(errFalls)
+		callers := []*caller{m.acquiresWith(exclusiveKey), m.acquiresWith(exclusiveKey), m.acquiresWith(exclusiveKey)}
+		m.joinReturns(errFalls)
 		callers[0].requireFailed(errFalls)
 		require.Len(t, m.tickets, 2)
 		m.errs = []error{errFalls}
-		m.enterReturns(errFalls)
+		m.joinReturns(errFalls)
 		callers[2].requireFailed(errFalls)
 		callers[1].requireFailed(errFalls) // it could not make a ticket
 	})
@@ -106,13 +106,13 @@ func TestMostOne_AskFails_NextWaiterIsSent(t *testing.T) {
 func TestMostOne_Send_TicketGoesToAWaiter(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		require.False(t, m.AssignTicket(one, newTicket()), "no goroutine waits")
+		require.False(t, m.AssignTicket(exclusiveKey, newTicket()), "no goroutine waits")
 		callers := m.behindAHold(2)
-		p := m.sends()
+		p := m.assignsTicket()
 		p.requireKept(t)
 		m.ends()
 		require.Len(t, m.tickets, 1, "another one asks as well")
-		m.HoldBegan(one)
+		m.HoldBegan(exclusiveKey)
 		p.grant(7)
 		callers[0].requireHas(7)
 		callers[1].requireWaits()
@@ -130,7 +130,7 @@ func TestMostOne_SentWaiterGivesUp_TicketIsKept(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.behindAHold(3)
-		p := m.sends()
+		p := m.assignsTicket()
 		callers[2].cancel()
 		synctest.Wait()
 		callers[2].requireFailed(context.Canceled)
@@ -149,24 +149,24 @@ func TestMostOne_SentWaiterGivesUp_TicketIsKept(t *testing.T) {
 func TestMostOne_Try_KeepsOthersBack(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		require.True(t, m.BeginTry(one))
-		require.False(t, m.BeginTry(one), "another one tries")
-		g := m.takesThe(one)
+		require.True(t, m.BeginTry(exclusiveKey))
+		require.False(t, m.BeginTry(exclusiveKey), "another one tries")
+		g := m.acquiresWith(exclusiveKey)
 		require.Empty(t, m.tickets)
-		require.False(t, m.BeginTry(one), "a goroutine waits")
+		require.False(t, m.BeginTry(exclusiveKey), "a goroutine waits")
 		require.False(t, m.BeginTry(ShareKey{}), "it overtakes a waiter with another request")
-		m.HoldBegan(one)
-		m.EndTry(one)
+		m.HoldBegan(exclusiveKey)
+		m.EndTry(exclusiveKey)
 		synctest.Wait()
 		require.Empty(t, m.tickets, "the session holds")
 		m.ends()
 		m.holds(2)
 		g.requireHas(2)
-		require.False(t, m.BeginTry(one), "the session holds")
+		require.False(t, m.BeginTry(exclusiveKey), "the session holds")
 		m.ends()
-		require.True(t, m.BeginTry(one))
-		late := m.takesThe(one)
-		m.EndTry(one)
+		require.True(t, m.BeginTry(exclusiveKey))
+		late := m.acquiresWith(exclusiveKey)
+		m.EndTry(exclusiveKey)
 		synctest.Wait()
 		m.holds(3)
 		late.requireHas(3)
@@ -182,7 +182,7 @@ func TestMostOne_Refuse_EndsAllWaits(t *testing.T) {
 		m.closed = errFalls
 		m.table.Refuse(errFalls)
 		synctest.Wait()
-		for _, g := range append(callers, m.takesThe(one)) {
+		for _, g := range append(callers, m.acquiresWith(exclusiveKey)) {
 			g.requireFailed(errFalls)
 		}
 		m.ends()
@@ -195,12 +195,12 @@ func TestMostTwo_TwoHold_ThirdWaits(t *testing.T) {
 	t.Parallel()
 	two := ShareKey{MaxHolds: 2}
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takesThe(two), m.takesThe(two), m.takesThe(two), m.takesThe(two)}
+		callers := []*caller{m.acquiresWith(two), m.acquiresWith(two), m.acquiresWith(two), m.acquiresWith(two)}
 		require.Len(t, m.tickets, 2)
 		for i, p := range m.tickets {
 			m.HoldBegan(two)
 			p.token = uint64(i + 1)
-			p.entered <- nil
+			p.joinResult <- nil
 			synctest.Wait()
 			callers[i].requireHas(uint64(i + 1))
 		}
@@ -212,7 +212,7 @@ func TestMostTwo_TwoHold_ThirdWaits(t *testing.T) {
 		for i := 2; i < 4; i++ {
 			m.HoldBegan(two)
 			m.tickets[i].token = uint64(i + 1)
-			m.enterReturns(nil)
+			m.joinReturns(nil)
 			callers[i].requireHas(uint64(i + 1))
 		}
 		m.HoldEnded(two)

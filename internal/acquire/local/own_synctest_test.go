@@ -12,8 +12,8 @@ import (
 
 // own is a request for which each goroutine asks for itself, and side is one of which a session can have many holds.
 var (
-	own  = ShareKey{Policy: Own, MaxHolds: 1}
-	side = ShareKey{Policy: Own, Concurrent: true}
+	ownKey           = ShareKey{Policy: Own, MaxHolds: 1}
+	ownConcurrentKey = ShareKey{Policy: Own, Concurrent: true}
 )
 
 // grants lets the newest Enter be granted a hold of the request, which the session counts.
@@ -21,7 +21,7 @@ func (m *rig) grants(r ShareKey, token uint64) {
 	m.Helper()
 	m.HoldBegan(r)
 	m.tickets[len(m.tickets)-1].token = token
-	m.enterReturns(nil)
+	m.joinReturns(nil)
 }
 
 // finishes ends a hold of the request, which the session no longer counts.
@@ -35,13 +35,13 @@ func (m *rig) finishes(r ShareKey) {
 func TestOwn_HoldEnds_FirstWaiterAsksForItself(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
+		callers := []*caller{m.acquiresWith(ownKey), m.acquiresWith(ownKey), m.acquiresWith(ownKey)}
 		for i, g := range callers {
 			require.Len(t, m.tickets, i+1, "one asks at a time")
-			m.grants(own, uint64(i+1))
+			m.grants(ownKey, uint64(i+1))
 			g.requireHas(uint64(i + 1))
 			requireAllWait(callers[i+1:])
-			m.finishes(own)
+			m.finishes(ownKey)
 		}
 	})
 }
@@ -51,16 +51,16 @@ func TestOwn_HoldEnds_FirstWaiterAsksForItself(t *testing.T) {
 func TestOwn_GrantGoesToTheTicketsWaiter(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takesThe(side), m.takesThe(side)}
-		m.enterReturns(errWaits) // to the first one, which becomes a waiter now
-		m.HoldBegan(side)
+		callers := []*caller{m.acquiresWith(ownConcurrentKey), m.acquiresWith(ownConcurrentKey)}
+		m.joinReturns(errWaits) // to the first one, which becomes a waiter now
+		m.HoldBegan(ownConcurrentKey)
 		m.tickets[0].grant(1)
 		callers[0].requireHas(1)
 		callers[1].requireWaits()
-		m.grants(side, 2)
+		m.grants(ownConcurrentKey, 2)
 		callers[1].requireHas(2)
-		m.finishes(side)
-		m.finishes(side)
+		m.finishes(ownConcurrentKey)
+		m.finishes(ownConcurrentKey)
 	})
 }
 
@@ -68,28 +68,28 @@ func TestOwn_GrantGoesToTheTicketsWaiter(t *testing.T) {
 func TestOwn_ManyHolds_OneAsksAtATime(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takesThe(side), m.takesThe(side), m.takesThe(side), m.takesThe(side)}
-		m.grants(side, 1)
+		callers := []*caller{m.acquiresWith(ownConcurrentKey), m.acquiresWith(ownConcurrentKey), m.acquiresWith(ownConcurrentKey), m.acquiresWith(ownConcurrentKey)}
+		m.grants(ownConcurrentKey, 1)
 		callers[0].requireHas(1)
 		require.Len(t, m.tickets, 2)
-		m.enterReturns(errWaits)
+		m.joinReturns(errWaits)
 		require.Len(t, m.tickets, 2, "another one asks for the same message")
 		callers[1].cancel()
 		synctest.Wait()
 		callers[1].requireFailed(context.Canceled)
 		require.Len(t, m.tickets, 3)
-		m.enterReturns(errWaits)
-		m.HoldBegan(side)
+		m.joinReturns(errWaits)
+		m.HoldBegan(ownConcurrentKey)
 		m.tickets[2].grant(3)
 		callers[2].requireHas(3)
-		m.grants(side, 4)
+		m.grants(ownConcurrentKey, 4)
 		callers[3].requireHas(4)
-		late := m.takesThe(side)
+		late := m.acquiresWith(ownConcurrentKey)
 		require.Len(t, m.tickets, 5, "it waits for no hold")
-		m.grants(side, 5)
+		m.grants(ownConcurrentKey, 5)
 		late.requireHas(5)
 		for range 4 {
-			m.finishes(side)
+			m.finishes(ownConcurrentKey)
 		}
 	})
 }
@@ -98,17 +98,17 @@ func TestOwn_ManyHolds_OneAsksAtATime(t *testing.T) {
 func TestOwn_TryIsRefusedByWaitersAlone(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		asks := m.takesThe(side)
-		require.True(t, m.BeginTry(side))
-		m.EndTry(side)
-		m.enterReturns(errWaits)
-		require.False(t, m.BeginTry(side))
-		require.False(t, m.BeginTry(like))
-		require.Equal(t, NoWaiter, m.HandOver(now, side, handOver(7)))
-		m.HoldBegan(side)
+		asks := m.acquiresWith(ownConcurrentKey)
+		require.True(t, m.BeginTry(ownConcurrentKey))
+		m.EndTry(ownConcurrentKey)
+		m.joinReturns(errWaits)
+		require.False(t, m.BeginTry(ownConcurrentKey))
+		require.False(t, m.BeginTry(permitKey))
+		require.Equal(t, NoWaiter, m.HandOver(testTime, ownConcurrentKey, handOver(7)))
+		m.HoldBegan(ownConcurrentKey)
 		m.tickets[0].grant(1)
 		asks.requireHas(1)
-		m.finishes(side)
+		m.finishes(ownConcurrentKey)
 	})
 }
 
@@ -116,14 +116,14 @@ func TestOwn_TryIsRefusedByWaitersAlone(t *testing.T) {
 func TestOwn_AskFails_NextWaiterAsks(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own), m.takesThe(own)}
-		m.enterReturns(errFalls)
+		callers := []*caller{m.acquiresWith(ownKey), m.acquiresWith(ownKey), m.acquiresWith(ownKey), m.acquiresWith(ownKey)}
+		m.joinReturns(errFalls)
 		callers[0].requireFailed(errFalls)
 		m.tickets[0].requireLeft(t, errFalls)
-		m.enterReturns(errFalls)
+		m.joinReturns(errFalls)
 		callers[1].requireFailed(errFalls)
 		m.errs = []error{errFalls}
-		m.enterReturns(errFalls)
+		m.joinReturns(errFalls)
 		callers[2].requireFailed(errFalls)
 		callers[3].requireFailed(errFalls) // it could not make a ticket
 		require.Len(t, m.tickets, 3)
@@ -134,8 +134,8 @@ func TestOwn_AskFails_NextWaiterAsks(t *testing.T) {
 func TestOwn_WaiterGivesUp_TicketIsLeft(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
-		m.enterReturns(errWaits)
+		callers := []*caller{m.acquiresWith(ownKey), m.acquiresWith(ownKey), m.acquiresWith(ownKey)}
+		m.joinReturns(errWaits)
 		callers[0].cancel()
 		synctest.Wait()
 		callers[0].requireFailed(context.Canceled)
@@ -146,9 +146,9 @@ func TestOwn_WaiterGivesUp_TicketIsLeft(t *testing.T) {
 		callers[1].requireFailed(context.Canceled)
 		m.tickets[1].requireLeft(t, context.Canceled)
 		require.Len(t, m.tickets, 3)
-		m.grants(own, 3)
+		m.grants(ownKey, 3)
 		callers[2].requireHas(3)
-		m.finishes(own)
+		m.finishes(ownKey)
 	})
 }
 
@@ -156,18 +156,18 @@ func TestOwn_WaiterGivesUp_TicketIsLeft(t *testing.T) {
 func TestOwn_GivesUpWhenGranted_HasIt(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takesThe(own), m.takesThe(own)}
-		m.enterReturns(errWaits)
-		m.HoldBegan(own)
+		callers := []*caller{m.acquiresWith(ownKey), m.acquiresWith(ownKey)}
+		m.joinReturns(errWaits)
+		m.HoldBegan(ownKey)
 		m.tickets[0].token = 7
 		callers[0].cancel()
 		synctest.Wait()
 		callers[0].requireHas(7)
 		callers[1].requireWaits()
-		m.finishes(own)
-		m.grants(own, 8)
+		m.finishes(ownKey)
+		m.grants(ownKey, 8)
 		callers[1].requireHas(8)
-		m.finishes(own)
+		m.finishes(ownKey)
 	})
 }
 
@@ -175,7 +175,7 @@ func TestOwn_GivesUpWhenGranted_HasIt(t *testing.T) {
 func TestOwn_IdleWaiters_AreRefusedOrGiveUp(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takesThe(own), m.takesThe(own), m.takesThe(own)}
+		callers := []*caller{m.acquiresWith(ownKey), m.acquiresWith(ownKey), m.acquiresWith(ownKey)}
 		callers[1].cancel()
 		synctest.Wait()
 		callers[1].requireFailed(context.Canceled)
@@ -183,9 +183,9 @@ func TestOwn_IdleWaiters_AreRefusedOrGiveUp(t *testing.T) {
 		synctest.Wait()
 		callers[2].requireFailed(errFalls)
 		callers[0].requireWaits()
-		m.grants(own, 1)
+		m.grants(ownKey, 1)
 		callers[0].requireHas(1)
-		m.finishes(own)
+		m.finishes(ownKey)
 		require.Len(t, m.tickets, 1)
 	})
 }

@@ -14,9 +14,9 @@ import (
 // scarce gives the session a hold that a goroutine waited for at the server.
 func (m *rig) scarce() {
 	m.Helper()
-	g := m.takes()
-	m.enterReturns(errWaits)
-	m.HoldBegan(like)
+	g := m.acquires()
+	m.joinReturns(errWaits)
+	m.HoldBegan(permitKey)
 	m.tickets[0].grant(1)
 	g.requireHas(1)
 	require.Len(m, m.tickets, 1)
@@ -25,8 +25,8 @@ func (m *rig) scarce() {
 // sleeps lets time pass.
 func (m *rig) sleeps(d time.Duration) {
 	m.Helper()
-	m.asks.Lock()
-	m.asks.Unlock() //nolint:staticcheck // what the test read is read
+	m.ticketsMu.Lock()
+	m.ticketsMu.Unlock() //nolint:staticcheck // what the test read is read
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -34,7 +34,7 @@ func (m *rig) sleeps(d time.Duration) {
 // later lets a while pass, after which a waiter asks the server.
 func (m *rig) later() {
 	m.Helper()
-	m.sleeps(sendsAfter)
+	m.sleeps(fetchDelay)
 }
 
 // T1: two goroutines hand a hold of what is scarce back and forth, and send nothing.
@@ -43,14 +43,14 @@ func TestScarceHoldIsWaitedForInTheProcess(t *testing.T) {
 	inRig(t, func(m *rig) {
 		m.scarce()
 		for token := uint64(2); token < 9; token++ {
-			g := m.takes()
-			require.Equal(t, HandedOver, m.passes(token))
+			g := m.acquires()
+			require.Equal(t, HandedOver, m.handsOver(token))
 			g.requireHas(token)
 		}
 		require.Len(t, m.tickets, 1, "one asked the server")
 		m.later()
 		require.Len(t, m.tickets, 1, "no goroutine waits")
-		m.HoldEnded(like)
+		m.HoldEnded(permitKey)
 	})
 }
 
@@ -59,21 +59,21 @@ func TestScarceAskerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		g := []*caller{m.takes(), m.takes()}
-		m.HoldEnded(like)
+		g := []*caller{m.acquires(), m.acquires()}
+		m.HoldEnded(permitKey)
 		synctest.Wait()
 		require.Len(t, m.tickets, 2, "one asks when the last hold is over")
-		m.enterReturns(errWaits)
-		late := m.takes()
+		m.joinReturns(errWaits)
+		late := m.acquires()
 		require.Len(t, m.tickets, 2)
-		m.HoldBegan(like)
+		m.HoldBegan(permitKey)
 		m.tickets[1].grant(2)
 		g[0].requireHas(2)
-		require.Equal(t, HandedOver, m.passes(3))
+		require.Equal(t, HandedOver, m.handsOver(3))
 		g[1].requireHas(3)
-		require.Equal(t, HandedOver, m.passes(4))
+		require.Equal(t, HandedOver, m.handsOver(4))
 		late.requireHas(4)
-		m.HoldEnded(like)
+		m.HoldEnded(permitKey)
 	})
 }
 
@@ -82,26 +82,26 @@ func TestScarceHoldThatIsKeptForLongSendsAWaiter(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		first, second := m.takes(), m.takes()
-		m.sleeps(sendsAfter - time.Millisecond)
+		first, second := m.acquires(), m.acquires()
+		m.sleeps(fetchDelay - time.Millisecond)
 		require.Len(t, m.tickets, 1)
 		m.later()
 		require.Len(t, m.tickets, 2)
-		m.enterReturns(errWaits)
-		require.Equal(t, HandedOver, m.passes(2))
+		m.joinReturns(errWaits)
+		require.Equal(t, HandedOver, m.handsOver(2))
 		first.requireHas(2)
 		m.tickets[1].requireKept(t)
-		require.Equal(t, HandedOver, m.passes(3))
+		require.Equal(t, HandedOver, m.handsOver(3))
 		second.requireHas(3)
 		m.tickets[1].requireLeft(t, errServed)
-		third := m.takes()
+		third := m.acquires()
 		require.Len(t, m.tickets, 2)
 		m.later()
 		require.Len(t, m.tickets, 3, "each time")
-		m.enterReturns(errWaits)
-		require.Equal(t, HandedOver, m.passes(4))
+		m.joinReturns(errWaits)
+		require.Equal(t, HandedOver, m.handsOver(4))
 		third.requireHas(4)
-		m.HoldEnded(like)
+		m.HoldEnded(permitKey)
 	})
 }
 
@@ -110,22 +110,22 @@ func TestGrantAtOnceEndsScarcity(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		g := m.takes()
+		g := m.acquires()
 		m.later()
-		m.HoldBegan(like)
+		m.HoldBegan(permitKey)
 		m.tickets[1].token = 2
-		m.enterReturns(nil)
+		m.joinReturns(nil)
 		g.requireHas(2)
-		both := []*caller{m.takes(), m.takes()}
+		both := []*caller{m.acquires(), m.acquires()}
 		require.Len(t, m.tickets, 4)
 		for i, g := range both {
 			m.tickets[2+i].token = uint64(3 + i)
-			m.tickets[2+i].entered <- nil
+			m.tickets[2+i].joinResult <- nil
 			synctest.Wait()
 			g.requireHas(uint64(3 + i))
 		}
-		m.HoldEnded(like)
-		m.HoldEnded(like)
+		m.HoldEnded(permitKey)
+		m.HoldEnded(permitKey)
 	})
 }
 
@@ -134,9 +134,9 @@ func TestScarceHoldKeepsNoTryBack(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		require.True(t, m.BeginTry(like))
-		m.EndTry(like)
-		m.HoldEnded(like)
+		require.True(t, m.BeginTry(permitKey))
+		m.EndTry(permitKey)
+		m.HoldEnded(permitKey)
 	})
 }
 
@@ -146,23 +146,23 @@ func TestScarceHoldThatIsLostSendsAWaiterAtOnce(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		g := []*caller{m.takes(), m.takes(), m.takes()}
+		g := []*caller{m.acquires(), m.acquires(), m.acquires()}
 		require.Len(t, m.tickets, 1)
-		m.HoldEnded(like)
+		m.HoldEnded(permitKey)
 		synctest.Wait()
 		require.Len(t, m.tickets, 2)
-		m.enterReturns(errFalls)
+		m.joinReturns(errFalls)
 		g[2].requireFailed(errFalls)
 		require.Len(t, m.tickets, 3)
 		g[1].cancel() // on its way to the server
 		synctest.Wait()
 		g[1].requireFailed(context.Canceled)
-		m.HoldBegan(like)
+		m.HoldBegan(permitKey)
 		m.tickets[2].token = 2
-		m.tickets[2].entered <- nil
+		m.tickets[2].joinResult <- nil
 		synctest.Wait()
 		g[0].requireHas(2)
-		m.HoldEnded(like)
+		m.HoldEnded(permitKey)
 	})
 }
 
@@ -171,14 +171,14 @@ func TestScarceAskerThatFailsSendsAWaiterAtOnce(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		require.True(t, m.BeginTry(like))
-		m.HoldEnded(like)
-		first := m.takes()
+		require.True(t, m.BeginTry(permitKey))
+		m.HoldEnded(permitKey)
+		first := m.acquires()
 		require.Len(t, m.tickets, 1, "a try asks")
-		m.EndTry(like)
+		m.EndTry(permitKey)
 		synctest.Wait()
 		require.Len(t, m.tickets, 2)
-		second := m.takes()
+		second := m.acquires()
 		first.cancel()
 		synctest.Wait()
 		first.requireFailed(context.Canceled)
@@ -194,16 +194,16 @@ func TestScarceHoldKeepsNoWaiterThatIsRefused(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		g := []*caller{m.takes(), m.takes()}
+		g := []*caller{m.acquires(), m.acquires()}
 		m.closed = errFalls
 		m.table.Refuse(errFalls)
 		synctest.Wait()
-		for _, g := range append(g, m.takes()) {
+		for _, g := range append(g, m.acquires()) {
 			g.requireFailed(errFalls)
 		}
 		m.later()
 		require.Len(t, m.tickets, 1)
-		m.HoldEnded(like)
+		m.HoldEnded(permitKey)
 	})
 }
 
@@ -212,15 +212,15 @@ func TestScarceHoldIsNotWaitedForByOtherRequests(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
-		same, other := m.takes(), m.takesThe(ShareKey{Permits: 2})
+		same, other := m.acquires(), m.acquiresWith(ShareKey{Permits: 2})
 		require.Len(t, m.tickets, 2)
-		m.enterReturns(errWaits)
+		m.joinReturns(errWaits)
 		m.tickets[1].grant(2)
 		other.requireHas(2)
-		m.HoldEnded(like)
+		m.HoldEnded(permitKey)
 		synctest.Wait()
 		require.Len(t, m.tickets, 3)
-		m.enterReturns(errWaits)
+		m.joinReturns(errWaits)
 		m.tickets[2].grant(3)
 		same.requireHas(3)
 	})

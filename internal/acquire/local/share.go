@@ -11,12 +11,12 @@ import (
 )
 
 // sharesFor is for how long goroutines enter a shared hold before the server is asked again.
-const sharesFor = 20 * time.Millisecond
+const freshFor = 20 * time.Millisecond
 
 // openHold is a hold that goroutines may enter, and until when they do so without a question to the server.
-type openHold struct {
-	lease hold.Lease
-	until clock.Instant
+type sharedHold struct {
+	lease      hold.Lease
+	freshUntil clock.Instant
 }
 
 // Sharer is a Source of holds that goroutines share.
@@ -28,24 +28,24 @@ type SharedSource interface {
 
 // Share returns a lease of the hold that the session shares, if it may be entered. The server is asked if it was not for a
 // while. The hold is entered before that, so it lasts while the question is under way.
-func (q *Queue) JoinShared(ctx context.Context, r ShareKey, s SharedSource) (hold.Lease, bool) {
-	lease, known, ok := q.entered(r)
+func (q *Queue) JoinShared(ctx context.Context, key ShareKey, source SharedSource) (hold.Lease, bool) {
+	lease, known, ok := q.joinOpen(key)
 	if known || !ok {
 		return lease, ok
 	}
 	sent := clock.Now()
-	if s.MayShare(ctx, lease) {
-		q.open(r, lease, sent)
+	if source.MayShare(ctx, lease) {
+		q.shareSince(key, lease, sent)
 		return lease, true
 	}
-	q.shut(r)
-	leave(ctx, lease)
+	q.stopSharing(key)
+	leaveShared(ctx, lease)
 	return hold.Lease{}, false
 }
 
 // leave ends an entry of a shared hold, which stays with the goroutines that are in it. If none is left the hold is released,
 // and leave waits for that as long as ctx lasts. The goroutine ends with the release, for which the session's Close waits.
-func leave(ctx context.Context, lease hold.Lease) {
+func leaveShared(ctx context.Context, lease hold.Lease) {
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -58,103 +58,103 @@ func leave(ctx context.Context, lease hold.Lease) {
 }
 
 // enter enters the shared hold if the server was asked a moment ago. It may be opened right after that: then Share enters it.
-func (q *Queue) enter(r ShareKey) (hold.Lease, bool) {
-	if r.Policy != Shared {
+func (q *Queue) joinFresh(key ShareKey) (hold.Lease, bool) {
+	if key.Policy != Shared {
 		return hold.Lease{}, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c := q.findLocked(r); c != nil && c.open != nil && c.open.isFresh() {
-		return c.open.lease.Join()
+	if c := q.findLocked(key); c != nil && c.shared != nil && c.shared.isFresh() {
+		return c.shared.lease.Join()
 	}
 	return hold.Lease{}, false
 }
 
 // entered enters the shared hold, and reports whether it is known that goroutines may.
-func (q *Queue) entered(r ShareKey) (lease hold.Lease, known, ok bool) {
+func (q *Queue) joinOpen(key ShareKey) (lease hold.Lease, known, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := q.findLocked(r)
-	if c == nil || c.open == nil {
+	list := q.findLocked(key)
+	if list == nil || list.shared == nil {
 		return hold.Lease{}, false, false
 	}
-	known = c.open.isFresh()
-	lease, ok = c.open.lease.Join()
+	known = list.shared.isFresh()
+	lease, ok = list.shared.lease.Join()
 	return lease, known, ok
 }
 
 // Open lets all waiters enter the hold of lease, and for a while the goroutines that come. It does nothing if holds of the
 // request are not shared.
-func (q *Queue) ShareHold(r ShareKey, lease hold.Lease) {
-	if r.Policy == Shared {
-		q.open(r, lease, clock.Now())
+func (q *Queue) ShareHold(key ShareKey, lease hold.Lease) {
+	if key.Policy == Shared {
+		q.shareSince(key, lease, clock.Now())
 	}
 }
 
 // open is Open of a hold that may be entered since then.
-func (q *Queue) open(r ShareKey, lease hold.Lease, since clock.Instant) {
-	if call := q.opened(r, lease, since); call != nil {
-		call()
+func (q *Queue) shareSince(key ShareKey, lease hold.Lease, since clock.Instant) {
+	if cancel := q.startSharing(key, lease, since); cancel != nil {
+		cancel()
 	}
 }
 
 // opened returns what to call when the lock is released, or nil: at most one waiter has a ticket. A goroutine on its way to
 // the server is passed over, and gets what it asks for.
-func (q *Queue) opened(r ShareKey, lease hold.Lease, since clock.Instant) (call context.CancelFunc) {
+func (q *Queue) startSharing(key ShareKey, lease hold.Lease, since clock.Instant) (cancel context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := q.openLocked(r)
-	c.open = &openHold{lease, since.Add(sharesFor)}
-	for w := c.first(nil); w != nil; w = c.first(nil) {
+	list := q.findOrAddLocked(key)
+	list.shared = &sharedHold{lease, since.Add(freshFor)}
+	for w := list.nextToServe(nil); w != nil; w = list.nextToServe(nil) {
 		beside, ok := lease.Join()
 		if !ok {
 			break // it is over: the goroutine that ends its asking sends a waiter
 		}
-		if ends := c.serve(w, news{lease: beside}); ends != nil {
-			call = ends
+		if ends := list.serve(w, event{lease: beside}); ends != nil {
+			cancel = ends
 		}
 	}
-	return call
+	return cancel
 }
 
 // shut lets no goroutine enter the shared hold any more.
-func (q *Queue) shut(r ShareKey) {
+func (q *Queue) stopSharing(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.openLocked(r).open = nil
+	q.findOrAddLocked(key).shared = nil
 }
 
-func (h *openHold) isFresh() bool { return clock.Now().Mono() < h.until.Mono() }
+func (h *sharedHold) isFresh() bool { return clock.Now().Mono() < h.freshUntil.Mono() }
 
 // ticket returns a new ticket.
-func (v *visit) ticket() (Ticket, error) {
-	t, err := v.source.NewTicket()
-	if s, is := v.source.(SharedSource); is && err == nil && v.request.Policy == Shared {
-		t = &sharing{Ticket: t, queue: v.queue, request: v.request, sharer: s}
+func (a *acquisition) newTicket() (Ticket, error) {
+	t, err := a.source.NewTicket()
+	if s, is := a.source.(SharedSource); is && err == nil && a.key.Policy == Shared {
+		t = &sharedTicket{Ticket: t, queue: a.queue, key: a.key, source: s}
 	}
 	return t, err
 }
 
 // sharing is a ticket of goroutines that share a hold. Nothing is sent for it if they may enter the hold that there is.
-type sharing struct {
+type sharedTicket struct {
 	Ticket
 
-	queue   *Queue
-	request ShareKey
-	sharer  SharedSource
-	lease   hold.Lease // of the hold that there was
-	shares  bool
+	queue  *Queue
+	key    ShareKey
+	source SharedSource
+	lease  hold.Lease // of the hold that there was
+	joined bool
 }
 
-func (t *sharing) Join(ctx context.Context) (granted bool, err error) {
-	if t.lease, t.shares = t.queue.JoinShared(ctx, t.request, t.sharer); t.shares {
+func (t *sharedTicket) Join(ctx context.Context) (granted bool, err error) {
+	if t.lease, t.joined = t.queue.JoinShared(ctx, t.key, t.source); t.joined {
 		return true, nil
 	}
 	return t.Ticket.Join(ctx)
 }
 
-func (t *sharing) BeginHold(ctx context.Context, err error) (hold.Lease, error) {
-	if t.shares {
+func (t *sharedTicket) BeginHold(ctx context.Context, err error) (hold.Lease, error) {
+	if t.joined {
 		t.Ticket.Leave()
 		return t.lease, nil
 	}

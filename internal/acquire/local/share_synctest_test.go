@@ -16,25 +16,25 @@ import (
 )
 
 // shared is the request of these tests: goroutines enter a hold that one of them got.
-var shared = ShareKey{Policy: Shared, Concurrent: true}
+var sharedKey = ShareKey{Policy: Shared, Concurrent: true}
 
 // inSharedRig is inRig for holds that are shared.
 func inSharedRig(t *testing.T, test func(m *rig)) {
 	t.Helper()
 	inRig(t, func(m *rig) {
-		m.shares, m.may = true, make(chan bool, 1)
+		m.sharing, m.mayShare = true, make(chan bool, 1)
 		test(m)
 	})
 }
 
 // Share implements Sharer.
 func (m *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
-	m.asks.Lock()
-	m.asked++
-	m.beside = lease
-	m.asks.Unlock()
+	m.ticketsMu.Lock()
+	m.questions++
+	m.askedLease = lease
+	m.ticketsMu.Unlock()
 	select {
-	case may := <-m.may:
+	case may := <-m.mayShare:
 		return may
 	case <-ctx.Done():
 		return false
@@ -42,21 +42,21 @@ func (m *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
 }
 
 // reads begins a call that shares.
-func (m *rig) reads() *caller {
+func (m *rig) acquiresShared() *caller {
 	m.Helper()
-	return m.takesThe(shared)
+	return m.acquiresWith(sharedKey)
 }
 
 // opened begins n calls, which share the hold with that token.
-func (m *rig) opened(n int, token uint64) (callers []*caller) {
+func (m *rig) acquireTogether(n int, token uint64) (callers []*caller) {
 	m.Helper()
 	tickets := len(m.tickets)
 	for range n {
-		callers = append(callers, m.reads())
+		callers = append(callers, m.acquiresShared())
 	}
 	require.Len(m, m.tickets, tickets+1, "one asks for all")
 	m.tickets[tickets].token = token
-	m.enterReturns(nil)
+	m.joinReturns(nil)
 	for _, g := range callers {
 		g.requireHas(token)
 	}
@@ -66,13 +66,13 @@ func (m *rig) opened(n int, token uint64) (callers []*caller) {
 // aged waits until the next goroutine has to ask the server before it enters.
 func (m *rig) aged() {
 	m.Helper()
-	m.sleeps(sharesFor)
+	m.sleeps(freshFor)
 }
 
 // replies is the server's reply to the question whether the hold may be shared further.
 func (m *rig) replies(may bool) {
 	m.Helper()
-	m.may <- may
+	m.mayShare <- may
 	synctest.Wait()
 }
 
@@ -80,12 +80,12 @@ func (m *rig) replies(may bool) {
 func TestShared_OneAsks_AllEnter(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
-		m.opened(5, 1)
-		m.sleeps(sharesFor - time.Millisecond)
-		m.reads().requireHas(1)
-		require.Zero(t, m.asked)
-		require.Equal(t, NoWaiter, m.HandOver(now, shared, handOver(7)))
-		m.finishes(shared)
+		m.acquireTogether(5, 1)
+		m.sleeps(freshFor - time.Millisecond)
+		m.acquiresShared().requireHas(1)
+		require.Zero(t, m.questions)
+		require.Equal(t, NoWaiter, m.HandOver(testTime, sharedKey, handOver(7)))
+		m.finishes(sharedKey)
 	})
 }
 
@@ -93,10 +93,10 @@ func TestShared_OneAsks_AllEnter(t *testing.T) {
 func TestShared_MayBeSharedFurther_AllEnterTheSameHold(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
-		m.opened(1, 1)
+		m.acquireTogether(1, 1)
 		m.aged()
-		callers := []*caller{m.reads(), m.reads(), m.reads()}
-		gone := m.reads()
+		callers := []*caller{m.acquiresShared(), m.acquiresShared(), m.acquiresShared()}
+		gone := m.acquiresShared()
 		gone.cancel()
 		synctest.Wait()
 		gone.requireFailed(context.Canceled)
@@ -107,16 +107,16 @@ func TestShared_MayBeSharedFurther_AllEnterTheSameHold(t *testing.T) {
 		for _, g := range callers {
 			g.requireHas(1)
 		}
-		require.Equal(t, 1, m.asked)
+		require.Equal(t, 1, m.questions)
 		m.tickets[1].requireLeft(t, errServed)
-		m.sleeps(sharesFor - 6*time.Millisecond)
-		m.reads().requireHas(1)
+		m.sleeps(freshFor - 6*time.Millisecond)
+		m.acquiresShared().requireHas(1)
 		m.sleeps(time.Millisecond) // counted from the question, not from the reply
-		late := m.reads()
-		require.Equal(t, 2, m.asked)
+		late := m.acquiresShared()
+		require.Equal(t, 2, m.questions)
 		m.replies(true)
 		late.requireHas(1)
-		m.finishes(shared)
+		m.finishes(sharedKey)
 	})
 }
 
@@ -124,23 +124,23 @@ func TestShared_MayBeSharedFurther_AllEnterTheSameHold(t *testing.T) {
 func TestShared_MayNotBeSharedFurther_OneQueuesForAll(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
-		old := m.opened(1, 1)[0]
+		old := m.acquireTogether(1, 1)[0]
 		m.aged()
-		callers := []*caller{m.reads(), m.reads()}
+		callers := []*caller{m.acquiresShared(), m.acquiresShared()}
 		m.replies(false)
-		m.enterReturns(errWaits)
-		callers = append(callers, m.reads())
-		require.Equal(t, 1, m.asked)
+		m.joinReturns(errWaits)
+		callers = append(callers, m.acquiresShared())
+		require.Equal(t, 1, m.questions)
 		require.Len(t, m.tickets, 2)
 		require.NoError(t, old.lease.Err())
-		require.Error(t, m.beside.Err(), "the one that asked has left the hold")
-		m.finishes(shared) // the old one
+		require.Error(t, m.askedLease.Err(), "the one that asked has left the hold")
+		m.finishes(sharedKey) // the old one
 		m.tickets[1].grant(2)
 		for _, g := range callers {
 			g.requireHas(2)
 		}
-		m.reads().requireHas(2)
-		m.finishes(shared)
+		m.acquiresShared().requireHas(2)
+		m.finishes(sharedKey)
 	})
 }
 
@@ -148,8 +148,8 @@ func TestShared_MayNotBeSharedFurther_OneQueuesForAll(t *testing.T) {
 func TestShared_TheOneThatAsksGivesUp_AnotherKeepsTheTicket(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
-		callers := []*caller{m.reads(), m.reads(), m.reads()}
-		m.enterReturns(errWaits)
+		callers := []*caller{m.acquiresShared(), m.acquiresShared(), m.acquiresShared()}
+		m.joinReturns(errWaits)
 		for _, n := range []int{0, 2} {
 			callers[n].cancel()
 			synctest.Wait()
@@ -160,13 +160,13 @@ func TestShared_TheOneThatAsksGivesUp_AnotherKeepsTheTicket(t *testing.T) {
 		synctest.Wait()
 		callers[1].requireFailed(errFalls)
 		m.tickets[0].requireLeft(t, errFalls)
-		callers = []*caller{m.reads(), m.reads()}
-		m.enterReturns(errFalls)
+		callers = []*caller{m.acquiresShared(), m.acquiresShared()}
+		m.joinReturns(errFalls)
 		callers[0].requireFailed(errFalls)
 		m.tickets[2].token = 3
-		m.enterReturns(nil)
+		m.joinReturns(nil)
 		callers[1].requireHas(3)
-		m.finishes(shared)
+		m.finishes(sharedKey)
 	})
 }
 
@@ -175,19 +175,19 @@ func TestShared_TheOneThatAsksGivesUp_AnotherKeepsTheTicket(t *testing.T) {
 func TestShared_TheQuestionHasNoReply_AnotherOneQueues(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
-		m.opened(1, 1)
+		m.acquireTogether(1, 1)
 		m.aged()
-		callers := []*caller{m.reads(), m.reads()}
+		callers := []*caller{m.acquiresShared(), m.acquiresShared()}
 		callers[0].cancel()
 		synctest.Wait()
 		callers[0].requireFailed(context.Canceled)
 		m.tickets[1].requireLeft(t, context.Canceled)
-		m.enterReturns(errWaits)
+		m.joinReturns(errWaits)
 		m.tickets[2].grant(2)
 		callers[1].requireHas(2)
-		require.Equal(t, 1, m.asked)
-		m.finishes(shared)
-		m.finishes(shared)
+		require.Equal(t, 1, m.questions)
+		m.finishes(sharedKey)
+		m.finishes(sharedKey)
 	})
 }
 
@@ -195,24 +195,24 @@ func TestShared_TheQuestionHasNoReply_AnotherOneQueues(t *testing.T) {
 func TestShared_TryGetsAHold_WaitersEnter(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
-		callers := []*caller{m.reads(), m.reads()}
-		m.enterReturns(errWaits)
-		require.True(t, m.BeginTry(shared), "waiters keep no reader out")
-		m.HoldBegan(shared)
-		m.ShareHold(shared, leased(9))
-		m.EndTry(shared)
+		callers := []*caller{m.acquiresShared(), m.acquiresShared()}
+		m.joinReturns(errWaits)
+		require.True(t, m.BeginTry(sharedKey), "waiters keep no reader out")
+		m.HoldBegan(sharedKey)
+		m.ShareHold(sharedKey, leased(9))
+		m.EndTry(sharedKey)
 		synctest.Wait()
 		for _, g := range callers {
 			g.requireHas(9)
 		}
 		m.tickets[0].requireLeft(t, errServed)
-		lease, ok := m.Queue.JoinShared(t.Context(), shared, m)
+		lease, ok := m.Queue.JoinShared(t.Context(), sharedKey, m)
 		require.True(t, ok)
 		require.Equal(t, uint64(9), lease.Token())
-		m.finishes(shared)
-		_, ok = m.Queue.JoinShared(t.Context(), shared, m)
+		m.finishes(sharedKey)
+		_, ok = m.Queue.JoinShared(t.Context(), sharedKey, m)
 		require.False(t, ok)
-		require.Zero(t, m.asked)
+		require.Zero(t, m.questions)
 	})
 }
 
@@ -220,14 +220,14 @@ func TestShared_TryGetsAHold_WaitersEnter(t *testing.T) {
 func TestShared_HoldIsOver_AnotherOneIsAskedFor(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
-		for _, g := range m.opened(2, 1) {
+		for _, g := range m.acquireTogether(2, 1) {
 			require.NoError(t, g.lease.Unlock())
 		}
 		// Its release is under way: it is counted still.
-		m.opened(2, 2)
-		m.finishes(shared)
-		m.finishes(shared)
-		require.Zero(t, m.asked)
+		m.acquireTogether(2, 2)
+		m.finishes(sharedKey)
+		m.finishes(sharedKey)
+		require.Zero(t, m.questions)
 	})
 }
 
@@ -235,10 +235,10 @@ func TestShared_HoldIsOver_AnotherOneIsAskedFor(t *testing.T) {
 func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
-		asks, waits := m.reads(), m.reads()
+		asks, waits := m.acquiresShared(), m.acquiresShared()
 		over := leased(1)
 		require.NoError(t, over.Unlock())
-		m.ShareHold(shared, over)
+		m.ShareHold(sharedKey, over)
 		synctest.Wait()
 		requireAllWait([]*caller{asks, waits})
 		waits.leaves()
@@ -250,17 +250,17 @@ func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
 func TestShared_WaitersAreRefused(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
-		asks, waits := m.reads(), m.reads()
+		asks, waits := m.acquiresShared(), m.acquiresShared()
 		m.closed = errFalls
 		m.table.Refuse(errFalls)
 		synctest.Wait()
 		waits.requireFailed(errFalls)
 		asks.requireWaits()
-		m.reads().requireFailed(errFalls)
+		m.acquiresShared().requireFailed(errFalls)
 		m.tickets[0].token = 1
-		m.enterReturns(nil)
+		m.joinReturns(nil)
 		asks.requireHas(1)
-		m.finishes(shared)
+		m.finishes(sharedKey)
 	})
 }
 
@@ -282,17 +282,17 @@ func TestShared_CancelledAsker_DoesNotWaitForTheRelease(t *testing.T) {
 	inSharedRig(t, func(m *rig) {
 		held := &slow{replied: make(chan struct{})}
 		lease := held.BeginComposite(held, nil, nil, 1)
-		m.HoldBegan(shared)
-		m.ShareHold(shared, lease)
+		m.HoldBegan(sharedKey)
+		m.ShareHold(sharedKey, lease)
 		m.aged()
-		asks := m.reads()
+		asks := m.acquiresShared()
 		require.NoError(t, lease.Unlock(), "the one that asks is in the hold")
 		asks.cancel()
 		synctest.Wait()
 		asks.requireFailed(context.Canceled)
 		close(held.replied)
 		synctest.Wait()
-		require.ErrorIs(t, m.beside.Err(), errs.ErrReleased)
-		m.finishes(shared)
+		require.ErrorIs(t, m.askedLease.Err(), errs.ErrReleased)
+		m.finishes(sharedKey)
 	})
 }

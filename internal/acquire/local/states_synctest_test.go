@@ -14,13 +14,13 @@ import (
 func TestWithoutAWaiterNewcomersAskTheServer(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		one, two := m.takes(), m.takes()
+		one, two := m.acquires(), m.acquires()
 		require.Len(t, m.tickets, 2)
-		require.Equal(t, NoWaiter, m.passes(9), "they do not wait yet")
+		require.Equal(t, NoWaiter, m.handsOver(9), "they do not wait yet")
 		for i, g := range []*caller{one, two} {
 			g.requireWaits()
 			m.tickets[i].token = uint64(i + 1)
-			m.tickets[i].entered <- nil
+			m.tickets[i].joinResult <- nil
 			synctest.Wait()
 			g.requireHas(uint64(i + 1))
 		}
@@ -33,12 +33,12 @@ func TestBehindAWaiterNewcomersHaveNoTicket(t *testing.T) {
 		callers := m.queued(3)
 		requireAllWait(callers)
 		for i, g := range callers {
-			require.Equal(t, HandedOver, m.passes(uint64(i+1)))
+			require.Equal(t, HandedOver, m.handsOver(uint64(i+1)))
 			g.requireHas(uint64(i + 1))
 			requireAllWait(callers[i+1:])
 		}
 		m.tickets[0].requireLeft(t, errServed)
-		require.Equal(t, NoWaiter, m.passes(9))
+		require.Equal(t, NoWaiter, m.handsOver(9))
 	})
 }
 
@@ -47,7 +47,7 @@ func TestATicketGoesToTheLastIdleWaiter(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.queued(4)
-		require.Equal(t, HandedOver, m.passes(1))
+		require.Equal(t, HandedOver, m.handsOver(1))
 		callers[0].requireHas(1)
 		m.tickets[0].requireKept(t)
 		callers[3].cancel() // the ticket is its own: an idle waiter keeps no ticket
@@ -58,7 +58,7 @@ func TestATicketGoesToTheLastIdleWaiter(t *testing.T) {
 		synctest.Wait()
 		callers[1].requireFailed(errEnded)
 		m.tickets[0].requireKept(t)
-		require.Equal(t, HandedOver, m.passes(2))
+		require.Equal(t, HandedOver, m.handsOver(2))
 		callers[2].requireHas(2)
 		m.tickets[0].requireLeft(t, errServed)
 	})
@@ -70,8 +70,8 @@ func TestAGrantedTicketServesTheNextWaiter(t *testing.T) {
 	inRig(t, func(m *rig) {
 		callers := m.queued(2)
 		m.tickets[0].token = 7
-		m.tickets[0].entered <- nil // the reply to its next Enter
-		require.Equal(t, HandedOver, m.passes(1))
+		m.tickets[0].joinResult <- nil // the reply to its next Enter
+		require.Equal(t, HandedOver, m.handsOver(1))
 		callers[0].requireHas(1)
 		callers[1].requireHas(7)
 	})
@@ -83,14 +83,14 @@ func TestAGrantGoesToTheFirstWaiter(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.queued(3)
-		require.Equal(t, HandedOver, m.passes(1))
+		require.Equal(t, HandedOver, m.handsOver(1))
 		m.tickets[0].requireKept(t) // by the last
 		m.tickets[0].grant(2)
 		callers[1].requireHas(2)
 		callers[2].requireWaits()
 		require.Len(t, m.tickets, 2)
-		require.Equal(t, NoWaiter, m.passes(9), "a goroutine on its way to the server is passed over")
-		m.enterReturns(errWaits)
+		require.Equal(t, NoWaiter, m.handsOver(9), "a goroutine on its way to the server is passed over")
+		m.joinReturns(errWaits)
 		m.tickets[1].requireKept(t)
 		m.tickets[1].grant(3)
 		callers[2].requireHas(3)
@@ -107,7 +107,7 @@ func TestOneAfterTheOtherGathersAllThatIsFree(t *testing.T) {
 		for n := 2; n <= 4; n++ {
 			require.Len(t, m.tickets, n)
 			m.tickets[n-1].token = uint64(n)
-			m.enterReturns(nil)
+			m.joinReturns(nil)
 		}
 		for i, g := range callers {
 			g.requireHas(uint64(i + 1))
@@ -119,21 +119,21 @@ func TestOneAfterTheOtherGathersAllThatIsFree(t *testing.T) {
 func TestWaitersThatAskedTogetherHaveTicketsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		callers := []*caller{m.takes(), m.takes()}
+		callers := []*caller{m.acquires(), m.acquires()}
 		for _, p := range m.tickets {
-			p.entered <- errWaits
+			p.joinResult <- errWaits
 			synctest.Wait()
 		}
-		callers = append(callers, m.takes())
+		callers = append(callers, m.acquires())
 		require.Len(t, m.tickets, 2)
-		require.Equal(t, HandedOver, m.passes(1))
+		require.Equal(t, HandedOver, m.handsOver(1))
 		callers[0].requireHas(1)
 		m.tickets[0].requireLeft(t, errServed)
 		m.tickets[1].grant(2)
 		callers[1].requireHas(2)
 		require.Len(t, m.tickets, 3, "one asks at all times")
-		m.enterReturns(errWaits)
-		require.Equal(t, HandedOver, m.passes(3))
+		m.joinReturns(errWaits)
+		require.Equal(t, HandedOver, m.handsOver(3))
 		callers[2].requireHas(3)
 		m.tickets[2].requireLeft(t, errServed)
 	})
@@ -149,8 +149,8 @@ func TestAWaiterThatGivesUpLeavesItsTicket(t *testing.T) {
 		synctest.Wait()
 		callers[0].requireFailed(context.Canceled)
 		m.tickets[0].requireLeft(t, context.Canceled)
-		callers = append(callers, m.takes())
-		m.enterReturns(errWaits)
+		callers = append(callers, m.acquires())
+		m.joinReturns(errWaits)
 		m.tickets[1].token = 5
 		callers[1].cancel()
 		synctest.Wait()
@@ -170,8 +170,8 @@ func TestAnotherAsksIfAWaiterGivesUpOnItsWay(t *testing.T) {
 		callers[2].requireFailed(context.Canceled)
 		callers[1].requireWaits()
 		require.Len(t, m.tickets, 2)
-		m.enterReturns(errWaits) // to the other, with the same ticket
-		require.Equal(t, HandedOver, m.passes(2))
+		m.joinReturns(errWaits) // to the other, with the same ticket
+		require.Equal(t, HandedOver, m.handsOver(2))
 		callers[1].requireHas(2)
 	})
 }
@@ -186,12 +186,12 @@ func TestAnErrorIsReturnedToTheAskerAlone(t *testing.T) {
 		callers[0].requireFailed(errFalls)
 		m.tickets[0].requireLeft(t, errFalls)
 		require.Len(t, m.tickets, 2)
-		m.enterReturns(errFalls)
+		m.joinReturns(errFalls)
 		callers[3].requireFailed(errFalls)
-		m.enterReturns(errWaits)
+		m.joinReturns(errWaits)
 		requireAllWait(callers[1:3])
-		require.Equal(t, HandedOver, m.passes(1))
-		require.Equal(t, HandedOver, m.passes(2))
+		require.Equal(t, HandedOver, m.handsOver(1))
+		require.Equal(t, HandedOver, m.handsOver(2))
 		callers[1].requireHas(1)
 		callers[2].requireHas(2)
 	})
@@ -219,18 +219,18 @@ func TestWaitersForOthersAreRefusedAtOnce(t *testing.T) {
 		callers := m.queued(3)
 		m.tickets[0].grant(1)
 		callers[0].requireHas(1)
-		require.Equal(t, int32(1), m.tickets[1].entering.Load(), "the last one asks")
-		callers = append(callers, m.takes())
+		require.Equal(t, int32(1), m.tickets[1].joining.Load(), "the last one asks")
+		callers = append(callers, m.acquires())
 		m.closed = errFalls
 		m.table.Refuse(errFalls)
 		synctest.Wait()
 		callers[1].requireFailed(errFalls)
 		callers[3].requireFailed(errFalls)
 		callers[2].requireWaits()
-		late := m.takes()
+		late := m.acquires()
 		late.requireFailed(errFalls)
 		require.Len(t, m.tickets, 2, "it does not ask")
-		m.enterReturns(errWaits)
+		m.joinReturns(errWaits)
 		m.table.Refuse(errFalls) // a queued waiter learns of it from the queue
 		callers[2].requireWaits()
 		m.tickets[1].granted <- errFalls
@@ -246,25 +246,25 @@ func TestThereAreAsManyClassesAsRequestsInUse(t *testing.T) {
 		callers := m.queued(2)
 		for n := range 100 {
 			sort := ShareKey{Permits: int32(n + 2)}
-			other := m.takesThe(sort)
-			m.enterReturns(errWaits)
-			also := m.takesThe(sort)
+			other := m.acquiresWith(sort)
+			m.joinReturns(errWaits)
+			also := m.acquiresWith(sort)
 			other.cancel()
 			synctest.Wait()
 			other.requireFailed(context.Canceled)
-			require.Equal(t, HandedOver, m.HandOver(now, sort, handOver(7)))
+			require.Equal(t, HandedOver, m.HandOver(testTime, sort, handOver(7)))
 			synctest.Wait()
 			also.requireHas(7)
 			m.tickets[n+1].requireLeft(t, errServed)
 		}
 		queues := 0
-		for q := &m.mu.class; q != nil; q = q.more {
+		for q := &m.mu.first; q != nil; q = q.next {
 			queues++
 		}
 		require.Equal(t, 2, queues)
 		requireAllWait(callers)
-		require.Equal(t, HandedOver, m.passes(1))
-		require.Equal(t, HandedOver, m.passes(2))
+		require.Equal(t, HandedOver, m.handsOver(1))
+		require.Equal(t, HandedOver, m.handsOver(2))
 	})
 }
 
@@ -276,7 +276,7 @@ func TestAHandOverToAWaiterThatGivesUpIsKept(t *testing.T) {
 			callers, passed, had := m.queued(3), 0, 0
 			for _, g := range callers {
 				go g.cancel()
-				if m.HandOver(now, like, handOver(1)) == HandedOver {
+				if m.HandOver(testTime, permitKey, handOver(1)) == HandedOver {
 					passed++
 				}
 				synctest.Wait()
@@ -297,14 +297,14 @@ func TestAWaiterThatWasSentDoesNotLeaveUnread(t *testing.T) {
 	t.Parallel()
 	table := newTable(t)
 	q := table.Use("a")
-	s := visit{queue: q, class: q.openLocked(like), waiter: table.waiter()}
-	s.class.append(s.waiter)
-	s.class.wanted()
+	s := acquisition{queue: q, waitlist: q.findOrAddLocked(permitKey), waiter: table.getWaiter()}
+	s.waitlist.append(s.waiter)
+	s.waitlist.fetchIfNeeded()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, left := s.leave(ended)
 	require.False(t, left)
-	require.True(t, (<-s.waiter.news).seeks)
+	require.True(t, (<-s.waiter.events).fetch)
 }
 
 // A hold that refuses is not handed over, and no waiter loses its ticket for that.
@@ -312,11 +312,11 @@ func TestAHoldThatRefusesIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.queued(2)
-		require.Equal(t, Refused, m.passes(0))
+		require.Equal(t, Refused, m.handsOver(0))
 		requireAllWait(callers)
-		require.Equal(t, NoWaiter, m.HandOver(now, ShareKey{Permits: 2}, handOver(1)))
-		require.Equal(t, HandedOver, m.passes(1))
-		require.Equal(t, HandedOver, m.passes(2))
+		require.Equal(t, NoWaiter, m.HandOver(testTime, ShareKey{Permits: 2}, handOver(1)))
+		require.Equal(t, HandedOver, m.handsOver(1))
+		require.Equal(t, HandedOver, m.handsOver(2))
 		callers[0].requireHas(1)
 		callers[1].requireHas(2)
 	})

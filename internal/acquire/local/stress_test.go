@@ -22,37 +22,37 @@ import (
 )
 
 // market is a server with some permits, and a queue of those that wait for one.
-type market struct {
-	table *Table
-	queue *Queue
-	most  int64
-	used  atomic.Int64 // by goroutines that believe to have one
+type stressServer struct {
+	table    *Table
+	queue    *Queue
+	maxHolds int64
+	used     atomic.Int64 // by goroutines that believe to have one
 
 	leaving sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
 		free    int
-		waiting []*spot
+		waiting []*stressTicket
 	}
 }
 
 // Ready implements Source.
-func (m *market) Admit(int) error { return nil }
+func (m *stressServer) Admit(int) error { return nil }
 
 // Ticket implements Source.
-func (m *market) NewTicket() (Ticket, error) {
-	return &spot{market: m, granted: make(chan struct{})}, nil
+func (m *stressServer) NewTicket() (Ticket, error) {
+	return &stressTicket{server: m, granted: make(chan struct{})}, nil
 }
 
 // spot is a ticket in that queue.
-type spot struct {
-	market  *market
-	entered bool
+type stressTicket struct {
+	server  *stressServer
+	joined  bool
 	granted chan struct{} // closed when it is
 }
 
-func (p *spot) isGranted() bool {
+func (p *stressTicket) isGranted() bool {
 	select {
 	case <-p.granted:
 		return true
@@ -61,26 +61,26 @@ func (p *spot) isGranted() bool {
 	}
 }
 
-func (p *spot) Join(ctx context.Context) (bool, error) {
+func (p *stressTicket) Join(ctx context.Context) (bool, error) {
 	runtime.Gosched()
 	if ctx.Err() != nil {
 		return false, errs.Ended(ctx)
 	}
-	p.market.mu.Lock()
-	defer p.market.mu.Unlock()
-	if !p.entered {
-		p.entered = true
-		if p.market.mu.free > 0 {
-			p.market.mu.free--
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	if !p.joined {
+		p.joined = true
+		if p.server.mu.free > 0 {
+			p.server.mu.free--
 			close(p.granted)
 		} else {
-			p.market.mu.waiting = append(p.market.mu.waiting, p)
+			p.server.mu.waiting = append(p.server.mu.waiting, p)
 		}
 	}
 	return p.isGranted(), nil
 }
 
-func (p *spot) Wait(ctx context.Context) error {
+func (p *stressTicket) Wait(ctx context.Context) error {
 	select {
 	case <-p.granted:
 		return nil
@@ -90,50 +90,50 @@ func (p *spot) Wait(ctx context.Context) error {
 }
 
 // Leave ends the ticket as a server's queue does: off the caller's path.
-func (p *spot) Leave() {
-	p.market.leaving.Go(func() {
+func (p *stressTicket) Leave() {
+	p.server.leaving.Go(func() {
 		if lease, err := p.BeginHold(context.Background(), context.Canceled); err == nil {
 			_ = lease.Unlock()
 		}
 	})
 }
 
-func (p *spot) Ended(ctx context.Context) error { return errs.Ended(ctx) }
+func (p *stressTicket) Ended(ctx context.Context) error { return errs.Ended(ctx) }
 
-func (p *spot) BeginHold(_ context.Context, err error) (hold.Lease, error) {
-	p.market.mu.Lock()
-	defer p.market.mu.Unlock()
+func (p *stressTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
 	if p.isGranted() {
-		h := &permit{market: p.market}
+		h := &stressHold{server: p.server}
 		lease := h.BeginComposite(h, nil, nil, 1)
 		h.Refill(2, 1<<40)
 		return lease, nil
 	}
-	p.market.mu.waiting = slices.DeleteFunc(p.market.mu.waiting, func(other *spot) bool { return other == p })
+	p.server.mu.waiting = slices.DeleteFunc(p.server.mu.waiting, func(other *stressTicket) bool { return other == p })
 	return hold.Lease{}, err
 }
 
 // permit is a hold that is mostly handed over.
-type permit struct {
+type stressHold struct {
 	hold.Hold
 
-	market *market
+	server *stressServer
 }
 
-func (h *permit) OnLost(renewal.End) {}
+func (h *stressHold) OnLost(renewal.End) {}
 
-func (h *permit) NextLease(now clock.Instant) (hold.Lease, bool) {
+func (h *stressHold) NextLease(now clock.Instant) (hold.Lease, bool) {
 	if rand.N(8) == 0 {
 		return hold.Lease{}, false
 	}
 	return h.HandOver(now)
 }
 
-func (h *permit) OnRelease(now clock.Instant) error {
-	if h.market.queue.HandOver(now, like, h) == HandedOver {
+func (h *stressHold) OnRelease(now clock.Instant) error {
+	if h.server.queue.HandOver(now, permitKey, h) == HandedOver {
 		return nil
 	}
-	m := h.market
+	m := h.server
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.mu.waiting) == 0 {
@@ -151,14 +151,14 @@ func TestNoPermitIsLostAndNoWaiterForgotten(t *testing.T) {
 	t.Parallel()
 	const permits, callers, rounds = 3, 24, 400
 	table := newTable(t)
-	m := &market{table: table, queue: table.Use("a"), most: permits}
+	m := &stressServer{table: table, queue: table.Use("a"), maxHolds: permits}
 	m.mu.free = permits
 	var all sync.WaitGroup
 	var served, gone atomic.Int64
 	for range callers {
 		all.Go(func() {
 			for range rounds {
-				if err := m.visit(t); err == nil {
+				if err := m.useOnce(t); err == nil {
 					served.Add(1)
 				} else {
 					gone.Add(1)
@@ -172,14 +172,14 @@ func TestNoPermitIsLostAndNoWaiterForgotten(t *testing.T) {
 	require.Positive(t, gone.Load())
 	require.Equal(t, permits, m.mu.free, "all came back")
 	require.Empty(t, m.mu.waiting)
-	require.True(t, m.queue.mu.class.isUnused())
-	require.Zero(t, m.queue.mu.class.seeking)
+	require.True(t, m.queue.mu.first.isUnused())
+	require.Zero(t, m.queue.mu.first.fetchers)
 	table.Done(m.queue)
 	require.Zero(t, table.Len())
 }
 
 // visit uses a permit for a moment, and may give up.
-func (m *market) visit(t *testing.T) error {
+func (m *stressServer) useOnce(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -187,15 +187,15 @@ func (m *market) visit(t *testing.T) error {
 		impatient := time.AfterFunc(rand.N(200*time.Microsecond), cancel) //nolint:forbidigo // a goroutine gives up
 		defer impatient.Stop()
 	}
-	lease, err := m.table.Acquire(ctx, m.queue, like, m)
+	lease, err := m.table.Acquire(ctx, m.queue, permitKey, m)
 	if err != nil {
 		if !errors.Is(err, context.Canceled) || ctx.Err() == nil {
 			t.Errorf("%v, while its context says %v", err, ctx.Err())
 		}
 		return err
 	}
-	if n := m.used.Add(1); n > m.most {
-		t.Errorf("%d of %d are used", n, m.most)
+	if n := m.used.Add(1); n > m.maxHolds {
+		t.Errorf("%d of %d are used", n, m.maxHolds)
 	}
 	for range rand.N(3) {
 		runtime.Gosched()

@@ -13,9 +13,9 @@ import (
 
 const (
 	// shards keeps goroutines on different locks out of each other's way.
-	shards = 64
+	shardCount = 64
 	// spare is how many unused queues a shard keeps, so that a lock that is taken again finds its queue: 1,024 in all.
-	spare = 16
+	maxUnused = 16
 )
 
 // Table has the queues of one kind of lock in one session, by key.
@@ -23,20 +23,20 @@ type Table struct {
 	timers  *timers.Timers
 	waiters sync.Pool // those that no goroutine uses
 	seed    maphash.Seed
-	shards  [shards]shard
+	shards  [shardCount]shard
 }
 
 type shard struct {
 	sync.Mutex
-	queues map[string]*Queue
-	unused int // of them
+	queues       map[string]*Queue
+	unusedQueues int // of them
 }
 
 // NewTable returns an empty table.
 func NewTable(ts *timers.Timers) *Table {
 	t := &Table{
 		timers:  ts,
-		waiters: sync.Pool{New: func() any { return &waiter{news: make(chan news, 1)} }},
+		waiters: sync.Pool{New: func() any { return &waiter{events: make(chan event, 1)} }},
 		seed:    maphash.MakeSeed(),
 	}
 	for i := range t.shards {
@@ -52,13 +52,13 @@ func (t *Table) Use(key string) *Queue {
 	defer s.Unlock()
 	q := s.queues[key]
 	if q == nil {
-		q = &Queue{key: key, timers: t.timers}
-		q.mu.class.queue = q
+		q = &Queue{lockKey: key, timers: t.timers}
+		q.mu.first.queue = q
 		s.queues[key] = q
-		s.unused++
+		s.unusedQueues++
 	}
 	if q.users == 0 {
-		s.unused--
+		s.unusedQueues--
 	}
 	q.users++
 	return q
@@ -66,17 +66,17 @@ func (t *Table) Use(key string) *Queue {
 
 // Done counts a user out.
 func (t *Table) Done(q *Queue) {
-	s := t.shard(q.key)
+	s := t.shard(q.lockKey)
 	s.Lock()
 	defer s.Unlock()
 	if q.users--; q.users > 0 {
 		return
 	}
-	if s.unused == spare {
-		delete(s.queues, q.key)
+	if s.unusedQueues == maxUnused {
+		delete(s.queues, q.lockKey)
 		return
 	}
-	s.unused++
+	s.unusedQueues++
 }
 
 // Refuse ends the wait of all waiters that only wait for other goroutines. A goroutine that is on its way to the server, or
@@ -99,19 +99,19 @@ func (t *Table) Len() int {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.Lock()
-		n += len(s.queues) - s.unused
+		n += len(s.queues) - s.unusedQueues
 		s.Unlock()
 	}
 	return n
 }
 
-func (t *Table) shard(key string) *shard { return &t.shards[maphash.String(t.seed, key)%shards] }
+func (t *Table) shard(key string) *shard { return &t.shards[maphash.String(t.seed, key)%shardCount] }
 
 // waiter returns one that is in no class.
-func (t *Table) waiter() *waiter { return t.waiters.Get().(*waiter) } //nolint:errcheck // nothing else is in there
+func (t *Table) getWaiter() *waiter { return t.waiters.Get().(*waiter) } //nolint:errcheck // nothing else is in there
 
 // waited takes one back that is in no class, and has read its news.
-func (t *Table) waited(w *waiter) {
-	w.away = false
+func (t *Table) putWaiter(w *waiter) {
+	w.fetching = false
 	t.waiters.Put(w)
 }

@@ -13,10 +13,10 @@ import (
 )
 
 // another is the request for an exclusive lock on other terms than those of one.
-var another = ShareKey{MaxHolds: 1, Permits: 2}
+var otherKey = ShareKey{MaxHolds: 1, Permits: 2}
 
 // takesAlone begins a call of TakeAlone.
-func (m *rig) takesAlone(several bool) *caller {
+func (m *rig) acquiresAlone(several bool) *caller {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
 	g := &caller{T: m.T, cancel: cancel}
@@ -43,21 +43,21 @@ func (g *caller) leaves() {
 func TestMost_ExclusiveLock_AskersCount(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		m.most = 2
+		m.maxWaiters = 2
 		requireMany := func() {
-			m.takesThe(one).requireFailed(errMany)
-			m.takesThe(another).requireFailed(errMany)
-			m.takesAlone(false).requireFailed(errMany)
+			m.acquiresWith(exclusiveKey).requireFailed(errMany)
+			m.acquiresWith(otherKey).requireFailed(errMany)
+			m.acquiresAlone(false).requireFailed(errMany)
 		}
-		asks, waits := m.takesThe(one), m.takesThe(one)
+		asks, waits := m.acquiresWith(exclusiveKey), m.acquiresWith(exclusiveKey)
 		requireMany()
-		m.enterReturns(errWaits)
+		m.joinReturns(errWaits)
 		requireMany()
 		require.Len(t, m.tickets, 1, "others asked the server")
-		require.Equal(t, 2, m.Waiters(one))
-		require.Zero(t, m.Waiters(another))
+		require.Equal(t, 2, m.Waiters(exclusiveKey))
+		require.Zero(t, m.Waiters(otherKey))
 		waits.leaves()
-		alone := m.takesAlone(false)
+		alone := m.acquiresAlone(false)
 		requireMany()
 		alone.leaves()
 		asks.leaves()
@@ -68,19 +68,19 @@ func TestMost_ExclusiveLock_AskersCount(t *testing.T) {
 func TestMost_SeveralHolds_OnlyWaitersCount(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
-		m.most = 1
-		callers := []*caller{m.takesAlone(true), m.takesAlone(true), m.takesThe(like)}
+		m.maxWaiters = 1
+		callers := []*caller{m.acquiresAlone(true), m.acquiresAlone(true), m.acquiresWith(permitKey)}
 		requireAllWait(callers)
 		for _, p := range m.tickets {
-			p.entered <- errWaits
+			p.joinResult <- errWaits
 		}
 		synctest.Wait()
-		m.takesAlone(true).requireFailed(errMany)
-		m.takesThe(like).requireFailed(errMany)
+		m.acquiresAlone(true).requireFailed(errMany)
+		m.acquiresWith(permitKey).requireFailed(errMany)
 		for _, g := range callers {
 			g.leaves()
 		}
-		m.takesAlone(true).leaves()
+		m.acquiresAlone(true).leaves()
 	})
 }
 
@@ -89,7 +89,7 @@ func TestTakeAlone_NoTicket_IsTheError(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.errs = []error{errFalls}
-		m.takesAlone(false).requireFailed(errFalls)
-		require.Zero(t, m.Waiters(one))
+		m.acquiresAlone(false).requireFailed(errFalls)
+		require.Zero(t, m.Waiters(exclusiveKey))
 	})
 }
