@@ -61,13 +61,13 @@ type locker interface {
 }
 
 // told is a lock that reports its holder.
-type told interface {
+type holderReporter interface {
 	IsLocked(ctx context.Context) (bool, error)
 	ForceUnlock(ctx context.Context) error
 }
 
 // only returns the error of a call that returns two values.
-func only[T any](call func(context.Context) (T, error)) func(context.Context) error {
+func errorOf[T any](call func(context.Context) (T, error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := call(ctx)
 		return err
@@ -77,25 +77,25 @@ func only[T any](call func(context.Context) (T, error)) func(context.Context) er
 func ofLock(l locker) []func(context.Context) error {
 	calls := []func(context.Context) error{
 		func(context.Context) error { return l.Check() },
-		only(l.Lock),
-		only(l.TryLock),
+		errorOf(l.Lock),
+		errorOf(l.TryLock),
 		func(ctx context.Context) error {
 			return l.Do(ctx, func(context.Context, signalbox.Lease) error { return nil })
 		},
 	}
-	if l, is := l.(told); is {
-		calls = append(calls, only(l.IsLocked), l.ForceUnlock)
+	if l, is := l.(holderReporter); is {
+		calls = append(calls, errorOf(l.IsLocked), l.ForceUnlock)
 	}
 	if l, is := l.(interface {
 		Holder(ctx context.Context) (signalbox.Holder, error)
 	}); is {
-		calls = append(calls, only(l.Holder))
+		calls = append(calls, errorOf(l.Holder))
 	}
 	return calls
 }
 
 func ofReadWrite(l *rwlock.Lock) []func(context.Context) error {
-	return append(ofLock(l), only(l.RLock), only(l.TryRLock), only(l.Reader().Lock), func(ctx context.Context) error {
+	return append(ofLock(l), errorOf(l.RLock), errorOf(l.TryRLock), errorOf(l.Reader().Lock), func(ctx context.Context) error {
 		for _, err := range l.Holders(ctx) {
 			return err
 		}
@@ -115,8 +115,8 @@ func ofSemaphore(m *semaphore.Semaphore) []func(context.Context) error {
 			return err
 		},
 		func(ctx context.Context) error { return m.SetCapacity(ctx, 1) },
-		only(m.Available),
-		only(m.Permits(1).Lock),
+		errorOf(m.Available),
+		errorOf(m.Permits(1).Lock),
 		func(ctx context.Context) error { return m.Weighted(ctx).Acquire(ctx, 1) },
 		func(ctx context.Context) error {
 			for _, err := range m.Holders(ctx) {
@@ -134,7 +134,7 @@ func ofLatch(l *countdown.Latch) []func(context.Context) error {
 			_, err := l.Start(ctx, 1)
 			return err
 		},
-		only(l.Round),
+		errorOf(l.Round),
 		l.Reset,
 	}
 }
@@ -142,8 +142,8 @@ func ofLatch(l *countdown.Latch) []func(context.Context) error {
 func ofElection(e *election.Election) []func(context.Context) error {
 	return []func(context.Context) error{
 		func(context.Context) error { return e.Check() },
-		only(e.Campaign),
-		only(e.Leader),
+		errorOf(e.Campaign),
+		errorOf(e.Leader),
 		e.Health,
 		func(ctx context.Context) error {
 			return e.Run(ctx, func(context.Context, election.Term) error { return nil })

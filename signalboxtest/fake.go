@@ -27,7 +27,7 @@ type Fake struct {
 	held  bool           // by a caller or by another process; guarded by mu
 	grant *testkit.Grant // of the caller that holds the lock, else nil; guarded by mu
 	token uint64         // the last one; guarded by mu
-	fails error          // guarded by mu
+	err   error          // guarded by mu
 }
 
 // NewFake returns a free lock. Errors call it name.
@@ -68,7 +68,7 @@ func (f *Fake) Hold() *Holding {
 	if !f.free.TryAcquire(1) {
 		f.tb.Fatalf("signalboxtest: Hold of %q: it is held already", f.name)
 	}
-	return f.another()
+	return f.otherHolder()
 }
 
 // Lose takes the lock from its holder, whose lease ends with ErrLost, and gives it to another process, which holds it
@@ -81,7 +81,7 @@ func (f *Fake) Lose() *Holding {
 	if grant == nil || !grant.Lose() {
 		f.tb.Fatalf("signalboxtest: Lose of %q: no caller holds it", f.name)
 	}
-	return f.another() // a lost grant is not released, so its unit is the other process's now
+	return f.otherHolder() // a lost grant is not released, so its unit is the other process's now
 }
 
 // Fail makes Lock, TryLock and Do return err from now on, such as signalbox.ErrDenied. Fail(nil) ends that. It does not
@@ -89,7 +89,7 @@ func (f *Fake) Lose() *Holding {
 func (f *Fake) Fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fails = err
+	f.err = err
 }
 
 // IsHeld reports whether a caller, or the other process of Hold and Lose, has the lock.
@@ -125,7 +125,7 @@ func (f *Fake) enter(ctx context.Context) (lease signalbox.Lease, carried bool, 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return signalbox.Lease{}, false, f.fails
+	return signalbox.Lease{}, false, f.err
 }
 
 // begin makes the lease of the caller that has acquired the unit.
@@ -139,7 +139,7 @@ func (f *Fake) begin() signalbox.Lease {
 }
 
 // another makes the other process that has acquired the unit.
-func (f *Fake) another() *Holding {
+func (f *Fake) otherHolder() *Holding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.token++

@@ -51,7 +51,7 @@ func TestAFakeBehavesAsALock(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l, hold, lose := open(t)
-				held(t, l)
+				kitHold(t, l)
 				busy(t, l, hold)
 				lost(t, l, lose)
 			})
@@ -59,7 +59,7 @@ func TestAFakeBehavesAsALock(t *testing.T) {
 	}
 }
 
-func held(t *testing.T, l lock) {
+func kitHold(t *testing.T, l lock) {
 	t.Helper()
 	lease, err := l.Lock(t.Context())
 	require.NoError(t, err)

@@ -22,13 +22,13 @@ import (
 // lease (signalbox.WithRenewedLease). Heal ends it.
 func (k *Kit) Partition(s *signalbox.Session) {
 	k.tb.Helper()
-	k.userOf("Partition", s).wire.swallow()
+	k.clientOf("Partition", s).network.partition()
 }
 
 // Heal ends a Partition. The session connects anew.
 func (k *Kit) Heal(s *signalbox.Session) {
 	k.tb.Helper()
-	k.userOf("Heal", s).wire.hear()
+	k.clientOf("Heal", s).network.heal()
 }
 
 // Pause makes a session stand still, as SIGSTOP, a suspended host or a long garbage collection does to a process: its timers
@@ -40,21 +40,21 @@ func (k *Kit) Heal(s *signalbox.Session) {
 // compare the clock.
 func (k *Kit) Pause(s *signalbox.Session) {
 	k.tb.Helper()
-	k.userOf("Pause", s).wire.pause()
+	k.clientOf("Pause", s).network.pause()
 	testkit.Pause(s)
 }
 
 // Resume ends a Pause. What was due meanwhile happens now: leases that are over end, and what the server sent arrives.
 func (k *Kit) Resume(s *signalbox.Session) {
 	k.tb.Helper()
-	u := k.userOf("Resume", s)
+	u := k.clientOf("Resume", s)
 	testkit.Resume(s)
-	u.wire.resume()
+	u.network.resume()
 }
 
-func (k *Kit) userOf(call string, s *signalbox.Session) *user {
+func (k *Kit) clientOf(call string, s *signalbox.Session) *kitClient {
 	k.tb.Helper()
-	for _, u := range k.all() {
+	for _, u := range k.allClients() {
 		if s != nil && u.session == s {
 			return u
 		}
@@ -71,11 +71,11 @@ func (k *Kit) Stop() {
 	k.mu.Lock()
 	k.stopped = true
 	k.mu.Unlock()
-	for _, u := range k.all() {
-		u.wire.refuse()
+	for _, u := range k.allClients() {
+		u.network.stop()
 	}
 	k.run("SCRIPT", "FLUSH")
-	if k.forgets {
+	if k.losesData {
 		k.server.FlushAll()
 	}
 }
@@ -90,11 +90,11 @@ func (k *Kit) Start() {
 	if started {
 		k.tb.Fatal("signalboxtest: Start: the server is running; call Stop first")
 	}
-	for _, u := range k.all() {
-		u.wire.accept()
+	for _, u := range k.allClients() {
+		u.network.start()
 	}
 	k.reconnect()
-	if k.forgets {
+	if k.losesData {
 		k.forgetAll()
 	}
 }
@@ -117,7 +117,7 @@ func (k *Kit) reconnect() {
 	const tries = 10
 	var err error
 	for range tries {
-		client := k.all()[0].client
+		client := k.allClients()[0].client
 		if err = client.Do(context.Background(), client.B().Ping().Build()).Error(); err == nil {
 			return
 		}

@@ -45,22 +45,24 @@ func (h *Holding) Release() {
 }
 
 // HoldOption says how Hold holds a name.
-type HoldOption func(*want)
+type HoldOption func(*holdRequest)
 
 // want is what the kit takes of a name.
-type want struct {
+type holdRequest struct {
 	kind              string // that of a Holder, or "permits"
 	permits, capacity int
 }
 
 // Writing makes Hold hold a lock of package rwlock to write.
-func Writing() HoldOption { return func(w *want) { w.kind = "rwlock" } }
+func Writing() HoldOption { return func(w *holdRequest) { w.kind = "rwlock" } }
 
 // Reading makes Hold hold a lock of package rwlock to read.
-func Reading() HoldOption { return func(w *want) { w.kind = "read" } }
+func Reading() HoldOption { return func(w *holdRequest) { w.kind = "read" } }
 
 // Permits makes Hold hold n permits of a semaphore with that capacity.
-func Permits(n, capacity int) HoldOption { return func(w *want) { *w = want{"permits", n, capacity} } }
+func Permits(n, capacity int) HoldOption {
+	return func(w *holdRequest) { *w = holdRequest{"permits", n, capacity} }
+}
 
 // Hold lets another process acquire the lock name, and hold it until Release. Without an option it is the lock of package
 // reentrant, which is also that of fair, of an election, and of the claim of a once. If the name is held already, the
@@ -69,11 +71,11 @@ func (k *Kit) Hold(name string, options ...HoldOption) *Holding {
 	k.tb.Helper()
 	k.mustRun("Hold")
 	keys := k.keys("Hold", name)
-	w := want{kind: "reentrant"}
+	w := holdRequest{kind: "reentrant"}
 	for _, option := range options {
 		option(&w)
 	}
-	lease, err := k.take(name, w)
+	lease, err := k.tryAcquire(name, w)
 	if err != nil {
 		k.tb.Fatalf("signalboxtest: Hold(%q): %v", name, err)
 	}
@@ -88,18 +90,18 @@ func (k *Kit) Hold(name string, options ...HoldOption) *Holding {
 // no process. If the name is not held, or Hold or Lose holds it already, the test fails.
 func (k *Kit) Lose(name string) *Holding {
 	k.tb.Helper()
-	keys, grips := k.mustHold("Lose", name)
-	for _, g := range grips {
+	keys, holders := k.mustHold("Lose", name)
+	for _, g := range holders {
 		if slices.Contains(g.sessions, k.own.ID()) {
 			k.tb.Fatalf("signalboxtest: Lose(%q): the kit itself holds it; call Release first", name)
 		}
 	}
 	pause(tokenGap)
 	var leases []signalbox.Lease
-	for _, g := range grips {
+	for _, g := range holders {
 		leases = append(leases, k.seize(name, keys, g)...)
 	}
-	for _, u := range k.all() {
+	for _, u := range k.allClients() {
 		if u.session != nil {
 			testkit.Recheck(u.session, keys)
 		}
@@ -109,7 +111,7 @@ func (k *Kit) Lose(name string) *Holding {
 
 // seize takes a name from its holders. A waiter whose request arrives between the two steps may get it first, and loses
 // it then as well.
-func (k *Kit) seize(name string, keys testkit.Keys, g grip) []signalbox.Lease {
+func (k *Kit) seize(name string, keys testkit.Keys, g nameHolders) []signalbox.Lease {
 	k.tb.Helper()
 	const tries = 100
 	var err error
@@ -120,7 +122,7 @@ func (k *Kit) seize(name string, keys testkit.Keys, g grip) []signalbox.Lease {
 			return nil
 		}
 		var lease signalbox.Lease
-		if lease, err = k.take(name, g.want); err == nil {
+		if lease, err = k.tryAcquire(name, g.holdRequest); err == nil {
 			return []signalbox.Lease{lease}
 		}
 	}
@@ -137,11 +139,11 @@ func (k *Kit) Expire(name string) {
 	k.mustRun("Expire")
 	keys := k.keys("Expire", name)
 	pause(tokenGap)
-	grips := k.grips("Expire", name, keys)
-	for _, g := range grips {
+	holders := k.holders("Expire", name, keys)
+	for _, g := range holders {
 		k.delete(g.key)
 	}
-	if !k.delete(keys.Stored...) && len(grips) == 0 {
+	if !k.delete(keys.Stored...) && len(holders) == 0 {
 		k.notHeld("Expire", name)
 	}
 	k.forget(keys.Holds[0])
@@ -151,14 +153,14 @@ func (k *Kit) Expire(name string) {
 func (k *Kit) IsHeld(name string) bool {
 	k.tb.Helper()
 	k.mustRun("IsHeld")
-	return len(k.grips("IsHeld", name, k.keys("IsHeld", name))) > 0
+	return len(k.holders("IsHeld", name, k.keys("IsHeld", name))) > 0
 }
 
 // HeldBy reports whether a session holds the lock, or permits of the semaphore, of that name, alone or beside others.
 func (k *Kit) HeldBy(name string, s *signalbox.Session) bool {
 	k.tb.Helper()
 	k.mustRun("HeldBy")
-	for _, g := range k.grips("HeldBy", name, k.keys("HeldBy", name)) {
+	for _, g := range k.holders("HeldBy", name, k.keys("HeldBy", name)) {
 		if slices.Contains(g.sessions, s.ID()) {
 			return true
 		}
@@ -167,7 +169,7 @@ func (k *Kit) HeldBy(name string, s *signalbox.Session) bool {
 }
 
 // take lets the kit's own session acquire a name, without waiting.
-func (k *Kit) take(name string, w want) (signalbox.Lease, error) {
+func (k *Kit) tryAcquire(name string, w holdRequest) (signalbox.Lease, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	switch w.kind {
@@ -183,7 +185,7 @@ func (k *Kit) take(name string, w want) (signalbox.Lease, error) {
 
 func (k *Kit) holding(name string, keys testkit.Keys, leases ...signalbox.Lease) *Holding {
 	k.mu.Lock()
-	k.held[keys.Holds[0]] = held{keys, append(k.held[keys.Holds[0]].leases, leases...)}
+	k.held[keys.Holds[0]] = kitHold{keys, append(k.held[keys.Holds[0]].leases, leases...)}
 	k.mu.Unlock()
 	h := &Holding{failed: func(err error) {
 		k.tb.Helper()
@@ -226,31 +228,31 @@ func (k *Kit) forget(key string) {
 }
 
 // grip is what sessions hold of a name: a lock, or permits.
-type grip struct {
-	want
+type nameHolders struct {
+	holdRequest
 
 	key      string
 	sessions []string
 }
 
 // mustHold returns what is held of a name, or fails the test.
-func (k *Kit) mustHold(call, name string) (testkit.Keys, []grip) {
+func (k *Kit) mustHold(call, name string) (testkit.Keys, []nameHolders) {
 	k.tb.Helper()
 	k.mustRun(call)
 	keys := k.keys(call, name)
-	grips := k.grips(call, name, keys)
-	if len(grips) == 0 {
+	holders := k.holders(call, name, keys)
+	if len(holders) == 0 {
 		k.notHeld(call, name)
 	}
-	return keys, grips
+	return keys, holders
 }
 
 // grips returns what is held of a name, as the server says.
-func (k *Kit) grips(call, name string, keys testkit.Keys) (all []grip) {
+func (k *Kit) holders(call, name string, keys testkit.Keys) (all []nameHolders) {
 	k.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	readers := []func(context.Context, string) (grip, error){k.lockGrip, k.permitsGrip}
+	readers := []func(context.Context, string) (nameHolders, error){k.lockHolders, k.permitHolders}
 	for i, key := range keys.Holds {
 		g, err := readers[i](ctx, name)
 		if err != nil {
@@ -265,12 +267,12 @@ func (k *Kit) grips(call, name string, keys testkit.Keys) (all []grip) {
 }
 
 // lockGrip returns the sessions that hold the lock of a name, of whatever kind.
-func (k *Kit) lockGrip(ctx context.Context, name string) (g grip, err error) {
+func (k *Kit) lockHolders(ctx context.Context, name string) (g nameHolders, err error) {
 	h, err := reentrant.New(k.own, name, k.layout...).Holder(ctx)
 	if errors.Is(err, signalbox.ErrNotHeld) {
-		return grip{}, nil
+		return nameHolders{}, nil
 	}
-	g = grip{want: want{kind: h.Kind}, sessions: []string{h.Session}}
+	g = nameHolders{holdRequest: holdRequest{kind: h.Kind}, sessions: []string{h.Session}}
 	if err == nil && h.Kind == "rwlock" {
 		for h, err := range rwlock.New(k.own, name, k.layout...).Holders(ctx) {
 			if err != nil {
@@ -283,7 +285,7 @@ func (k *Kit) lockGrip(ctx context.Context, name string) (g grip, err error) {
 }
 
 // permitsGrip returns the sessions that hold permits of a name.
-func (k *Kit) permitsGrip(ctx context.Context, name string) (g grip, err error) {
+func (k *Kit) permitHolders(ctx context.Context, name string) (g nameHolders, err error) {
 	limit := semaphore.New(k.own, name, 1)
 	g.kind = "permits"
 	for h, err := range limit.Holders(ctx) {
@@ -316,7 +318,7 @@ func (k *Kit) notHeld(call, name string) {
 		if !found || err != nil {
 			continue
 		}
-		if shown := strconv.Quote(other); !slices.Contains(held, shown) && len(k.grips(call, other, k.keys(call, other))) > 0 {
+		if shown := strconv.Quote(other); !slices.Contains(held, shown) && len(k.holders(call, other, k.keys(call, other))) > 0 {
 			held = append(held, shown)
 		}
 	}

@@ -27,7 +27,7 @@ import (
 const name = "order/42"
 
 // had is what an acquire of any kind returned.
-type had struct {
+type acquired struct {
 	token   uint64
 	done    <-chan struct{}
 	err     func() error
@@ -35,13 +35,13 @@ type had struct {
 }
 
 // acquirer acquires what one kind has under the name, and waits for it.
-type acquirer func(ctx context.Context) (had, error)
+type acquirer func(ctx context.Context) (acquired, error)
 
 // lockOf returns the acquirer of a call that returns a lease.
 func lockOf(acquire func(context.Context) (signalbox.Lease, error)) acquirer {
-	return func(ctx context.Context) (had, error) {
+	return func(ctx context.Context) (acquired, error) {
 		lease, err := acquire(ctx)
-		return had{lease.Token(), lease.Done(), lease.Err, lease.Unlock}, err
+		return acquired{lease.Token(), lease.Done(), lease.Err, lease.Unlock}, err
 	}
 }
 
@@ -55,30 +55,30 @@ func process(kits []*signalboxtest.Kit) []*signalbox.Session {
 }
 
 // kind is one kind of lock. The second of two processes waits for the first.
-type kind struct {
+type kindCase struct {
 	servers       int
 	first, second func(s []*signalbox.Session) acquirer
 }
 
 // same is a kind on one server, of which the second process does what the first does.
-func same(open func(s *signalbox.Session) acquirer) kind {
+func kindOnOneServer(open func(s *signalbox.Session) acquirer) kindCase {
 	all := func(s []*signalbox.Session) acquirer { return open(s[0]) }
-	return kind{servers: 1, first: all, second: all}
+	return kindCase{servers: 1, first: all, second: all}
 }
 
 var errAgain = errors.New("the function failed")
 
 // claim acquires the claim of a once: its function runs until release, and fails, so that the next caller runs it.
 func claim(s *signalbox.Session) acquirer {
-	return func(ctx context.Context) (had, error) {
+	return func(ctx context.Context) (acquired, error) {
 		type claimed struct {
-			had
+			acquired
 			err error
 		}
 		begun, release, ended := make(chan claimed, 1), make(chan struct{}), make(chan error, 1)
 		go func() {
 			_, _, err := once.New(s, name).Do(ctx, func(_ context.Context, l signalbox.Lease) ([]byte, error) {
-				begun <- claimed{had{l.Token(), l.Done(), l.Err, nil}, nil}
+				begun <- claimed{acquired{l.Token(), l.Done(), l.Err, nil}, nil}
 				select {
 				case <-release:
 				case <-ctx.Done(): // of a test that failed
@@ -96,35 +96,35 @@ func claim(s *signalbox.Session) acquirer {
 			}
 			return nil
 		}
-		return c.had, c.err
+		return c.acquired, c.err
 	}
 }
 
-func kinds() map[string]kind {
+func kinds() map[string]kindCase {
 	quorum := func(s []*signalbox.Session) acquirer { return lockOf(redlock.New(s, name).Lock) }
-	return map[string]kind{
-		"reentrant": same(func(s *signalbox.Session) acquirer { return lockOf(reentrant.New(s, name).Lock) }),
-		"fair":      same(func(s *signalbox.Session) acquirer { return lockOf(fair.New(s, name).Lock) }),
-		"writer":    same(func(s *signalbox.Session) acquirer { return lockOf(rwlock.New(s, name).Lock) }),
+	return map[string]kindCase{
+		"reentrant": kindOnOneServer(func(s *signalbox.Session) acquirer { return lockOf(reentrant.New(s, name).Lock) }),
+		"fair":      kindOnOneServer(func(s *signalbox.Session) acquirer { return lockOf(fair.New(s, name).Lock) }),
+		"writer":    kindOnOneServer(func(s *signalbox.Session) acquirer { return lockOf(rwlock.New(s, name).Lock) }),
 		"reader": {
 			servers: 1,
 			first:   func(s []*signalbox.Session) acquirer { return lockOf(rwlock.New(s[0], name).RLock) },
 			second:  func(s []*signalbox.Session) acquirer { return lockOf(rwlock.New(s[0], name).Lock) },
 		},
-		"semaphore": same(func(s *signalbox.Session) acquirer {
+		"semaphore": kindOnOneServer(func(s *signalbox.Session) acquirer {
 			return lockOf(func(ctx context.Context) (signalbox.Lease, error) { return semaphore.New(s, name, 3).Acquire(ctx, 2) })
 		}),
-		"multilock": same(func(s *signalbox.Session) acquirer {
+		"multilock": kindOnOneServer(func(s *signalbox.Session) acquirer {
 			return lockOf(multilock.New(reentrant.New(s, name), fair.New(s, "of/"+s.ID())).Lock) // contends by one member
 		}),
 		"redlock": {servers: 3, first: quorum, second: quorum},
-		"election": same(func(s *signalbox.Session) acquirer {
-			return func(ctx context.Context) (had, error) {
+		"election": kindOnOneServer(func(s *signalbox.Session) acquirer {
+			return func(ctx context.Context) (acquired, error) {
 				term, err := election.New(s, name).Campaign(ctx)
-				return had{term.Token(), term.Done(), term.Err, term.Resign}, err
+				return acquired{term.Token(), term.Done(), term.Err, term.Resign}, err
 			}
 		}),
-		"once": same(claim),
+		"once": kindOnOneServer(claim),
 	}
 }
 
@@ -147,21 +147,21 @@ func eachKind(t *testing.T, test func(t *testing.T, kits []*signalboxtest.Kit, f
 }
 
 // grant is what an acquire returned, and when.
-type grant struct {
-	had
+type timedAcquire struct {
+	acquired
 	at time.Time
 }
 
 // waits acquires on another goroutine.
-func waits(t *testing.T, acquire acquirer) <-chan grant {
+func acquireLater(t *testing.T, acquire acquirer) <-chan timedAcquire {
 	t.Helper()
-	got := make(chan grant, 1)
+	got := make(chan timedAcquire, 1)
 	go func() {
 		h, err := acquire(t.Context())
 		if err != nil {
 			t.Error(err)
 		}
-		got <- grant{h, time.Now()}
+		got <- timedAcquire{h, time.Now()}
 	}()
 	return got
 }
@@ -175,7 +175,7 @@ func TestEveryKindIsHandedOffAtOnce(t *testing.T) {
 		kits[0].Advance(time.Millisecond) // a redlock does not wait for its last server
 		require.True(t, kits[0].IsHeld(name))
 		require.True(t, kits[0].HeldBy(name, first[0]))
-		next := waits(t, two)
+		next := acquireLater(t, two)
 		kits[0].Advance(500 * time.Millisecond)
 		released := time.Now()
 		require.NoError(t, holder.release())
@@ -197,7 +197,7 @@ func TestEveryKindIsLost(t *testing.T) {
 		holder, err := one(t.Context())
 		require.NoError(t, err)
 		kits[0].Advance(time.Millisecond)
-		next := waits(t, two)
+		next := acquireLater(t, two)
 		kits[0].Advance(500 * time.Millisecond)
 		var others []*signalboxtest.Holding
 		for _, k := range kits[:len(kits)/2+1] {
@@ -231,7 +231,7 @@ func TestEveryKindExpires(t *testing.T) {
 		holder, err := one(t.Context())
 		require.NoError(t, err)
 		kits[0].Advance(1200 * time.Millisecond) // behind the first renewal
-		next := waits(t, two)
+		next := acquireLater(t, two)
 		kits[0].Advance(300 * time.Millisecond) // 2.5 s after the grant the next renewal may come
 		for _, k := range kits {
 			k.Expire(name)
@@ -256,7 +256,7 @@ func TestEveryKindSurvivesAPartition(t *testing.T) {
 		holder, err := one(t.Context())
 		require.NoError(t, err)
 		kits[0].Advance(2 * time.Second)
-		next := waits(t, two)
+		next := acquireLater(t, two)
 		kits[0].Advance(2 * time.Second)
 		for i, k := range kits {
 			k.Partition(first[i])
@@ -270,7 +270,7 @@ func TestEveryKindSurvivesAPartition(t *testing.T) {
 		for i, k := range kits {
 			k.Heal(first[i])
 		}
-		again := waits(t, one)
+		again := acquireLater(t, one)
 		kits[0].Advance(5 * time.Second)
 		require.Empty(t, again)
 		require.NoError(t, got.release())

@@ -22,34 +22,34 @@ import (
 // Kit is a server in memory, with sessions on it. New makes one. It is safe for concurrent use. As with testing.T.FailNow,
 // a call that fails the test must be made on the test's own goroutine.
 type Kit struct {
-	*core
+	*kitState
 
 	layout []signalbox.LockOption // of In; none is the default of the sessions
 }
 
 // core is what all views of a kit share.
-type core struct {
-	tb       testing.TB
-	server   *miniredis.Miniredis
-	defaults []signalbox.SessionOption
-	forgets  bool
-	own      *signalbox.Session // another process, which Hold and Lose give the lock to
+type kitState struct {
+	tb        testing.TB
+	server    *miniredis.Miniredis
+	defaults  []signalbox.SessionOption
+	losesData bool
+	own       *signalbox.Session // another process, which Hold and Lose give the lock to
 
 	mu      sync.Mutex
-	stopped bool            // guarded by mu
-	users   []*user         // guarded by mu; the first is the kit's own
-	held    map[string]held // by Hold and Lose, under the holder key, until the server loses it; guarded by mu
+	stopped bool               // guarded by mu
+	clients []*kitClient       // guarded by mu; the first is the kit's own
+	held    map[string]kitHold // by Hold and Lose, under the holder key, until the server loses it; guarded by mu
 }
 
 // held is what the kit itself has of a name.
-type held struct {
+type kitHold struct {
 	keys   testkit.Keys
 	leases []signalbox.Lease
 }
 
 // user is a client with a wire of its own, and the session on it.
-type user struct {
-	wire    *wire
+type kitClient struct {
+	network *network
 	client  rueidis.Client
 	session *signalbox.Session // nil for a client alone
 }
@@ -64,7 +64,7 @@ func SessionDefaults(options ...signalbox.SessionOption) Option {
 }
 
 // LoseData makes Stop lose all data, as a server without persistence does. Without it the data is kept.
-func LoseData() Option { return func(k *Kit) { k.forgets = true } }
+func LoseData() Option { return func(k *Kit) { k.losesData = true } }
 
 // New starts a server in memory. It is closed when the test ends, with every session of the kit. In a bubble of
 // testing/synctest, tb must be the bubble's.
@@ -74,7 +74,7 @@ func New(tb testing.TB, options ...Option) *Kit {
 	if d := time.Until(tokens); d > 0 {
 		pause(d) // only a bubble is so early
 	}
-	k := &Kit{core: &core{tb: tb, server: miniredis.NewMiniRedis(), held: make(map[string]held)}}
+	k := &Kit{kitState: &kitState{tb: tb, server: miniredis.NewMiniRedis(), held: make(map[string]kitHold)}}
 	for _, option := range options {
 		option(k)
 	}
@@ -82,7 +82,7 @@ func New(tb testing.TB, options ...Option) *Kit {
 	tb.Cleanup(k.close)
 	// What it holds is the test's doing, and no leak.
 	k.own = k.open(signalbox.WithLabel("signalboxtest"), signalbox.WithLogger(slog.New(slog.DiscardHandler))).session
-	k.settle()
+	k.ageServer()
 	return k
 }
 
@@ -91,11 +91,11 @@ func New(tb testing.TB, options ...Option) *Kit {
 // read-write locks there, and no permits. Tokens are the server's clock there: in a bubble, let time pass between two
 // grants.
 func (k *Kit) In(l signalbox.Layout) *Kit {
-	return &Kit{k.core, []signalbox.LockOption{signalbox.WithLayout(l)}}
+	return &Kit{k.kitState, []signalbox.LockOption{signalbox.WithLayout(l)}}
 }
 
 // settle makes the server one that has had its data for long, since a redlock gets no vote of a new one.
-func (k *Kit) settle() {
+func (k *Kit) ageServer() {
 	k.tb.Helper()
 	epoch := testkit.EpochOf(k.own, time.Now())
 	if err := k.server.Set(epoch.Key, epoch.Value); err != nil {
@@ -124,7 +124,7 @@ func (k *Kit) Client() rueidis.Client {
 }
 
 // open opens a session. Options that come later count.
-func (k *Kit) open(options ...signalbox.SessionOption) *user {
+func (k *Kit) open(options ...signalbox.SessionOption) *kitClient {
 	k.tb.Helper()
 	u := k.dial()
 	logger := signalbox.WithLogger(slog.New(slog.NewTextHandler(k.tb.Output(), nil)))
@@ -133,17 +133,17 @@ func (k *Kit) open(options ...signalbox.SessionOption) *user {
 }
 
 // dial opens a client.
-func (k *Kit) dial() *user {
+func (k *Kit) dial() *kitClient {
 	k.tb.Helper()
 	k.mustRun("Session")
-	u := &user{wire: &wire{server: k.server}}
+	u := &kitClient{network: &network{server: k.server}}
 	o := rueidis.ClientOption{
 		// The embedded server knows no client-side caching, and says that it is a cluster.
 		InitAddress: []string{"signalboxtest"}, ForceSingleClient: true, AlwaysRESP2: true,
 		// A connection's memory is a megabyte by default, which took longer than most tests.
 		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7,
 		DialCtxFn: func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return u.wire.dial(ctx)
+			return u.network.dial(ctx)
 		},
 		ConnLifetime: -1, // there is one server, and an hour in a bubble would have a thousand connections
 	}
@@ -158,28 +158,28 @@ func (k *Kit) dial() *user {
 }
 
 // add makes a user known, which is never written to after that. If Stop came meanwhile, it applies to this user, too.
-func (k *Kit) add(u *user) *user {
+func (k *Kit) add(u *kitClient) *kitClient {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.users = append(k.users, u)
+	k.clients = append(k.clients, u)
 	if k.stopped {
-		u.wire.refuse()
+		u.network.stop()
 	}
 	return u
 }
 
 // all returns the users at the moment.
-func (k *Kit) all() []*user {
+func (k *Kit) allClients() []*kitClient {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.Clone(k.users)
+	return slices.Clone(k.clients)
 }
 
 // close ends everything. The server is back before, and paused processes run, so that leases that are left are released at
 // once. Sessions wait for no lease: their context has ended.
 func (k *Kit) close() {
-	for _, u := range k.all() {
-		u.wire.restore()
+	for _, u := range k.allClients() {
+		u.network.restore()
 		if u.session != nil {
 			testkit.Resume(u.session)
 		}
@@ -187,7 +187,7 @@ func (k *Kit) close() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	var closing sync.WaitGroup
-	for _, u := range k.all() {
+	for _, u := range k.allClients() {
 		closing.Go(func() {
 			if u.session != nil {
 				_ = u.session.Close(ended) // it has logged what was left

@@ -23,7 +23,7 @@ func TestEveryKindFindsOutAfterAPause(t *testing.T) {
 		holder, err := one(t.Context())
 		require.NoError(t, err)
 		kits[0].Advance(2 * time.Second)
-		next := waits(t, two)
+		next := acquireLater(t, two)
 		for i, k := range kits {
 			k.Pause(first[i])
 		}

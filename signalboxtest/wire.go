@@ -19,26 +19,26 @@ const (
 )
 
 // wire is the connections of one client.
-type wire struct {
+type network struct {
 	server *miniredis.Miniredis
 
-	mu     sync.Mutex
-	away   bool               // connections are refused; guarded by mu
-	silent bool               // what is sent is swallowed, in both directions; guarded by mu
-	paused chan struct{}      // closed when the process runs again, nil while it runs; guarded by mu
-	links  map[*link]struct{} // those that are open; guarded by mu
+	mu          sync.Mutex
+	stopped     bool                    // connections are refused; guarded by mu
+	partitioned bool                    // what is sent is swallowed, in both directions; guarded by mu
+	paused      chan struct{}           // closed when the process runs again, nil while it runs; guarded by mu
+	conns       map[*pipedConn]struct{} // those that are open; guarded by mu
 }
 
 // link is one connection. It is two pipes, so that a bubble can wait for it, and that the deadlines which a client sets
 // work as ever. Three goroutines carry what passes; they end when either end is closed.
-type link struct {
-	wire            *wire
+type pipedConn struct {
+	network         *network
 	client, process net.Conn // the two ends of the client's pipe
 	host            net.Conn // the end of the server's pipe
 }
 
 // dial opens a connection. A process that is paused does so when it runs again.
-func (w *wire) dial(ctx context.Context) (net.Conn, error) {
+func (w *network) dial(ctx context.Context) (net.Conn, error) {
 	select {
 	case <-w.running():
 	case <-ctx.Done():
@@ -46,19 +46,19 @@ func (w *wire) dial(ctx context.Context) (net.Conn, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.away {
+	if w.stopped {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
 	host, err := w.server.Dial()
 	if err != nil {
 		return nil, err
 	}
-	l := &link{wire: w, host: host}
+	l := &pipedConn{network: w, host: host}
 	l.client, l.process = net.Pipe()
-	if w.links == nil {
-		w.links = make(map[*link]struct{})
+	if w.conns == nil {
+		w.conns = make(map[*pipedConn]struct{})
 	}
-	w.links[l] = struct{}{}
+	w.conns[l] = struct{}{}
 	arrived := make(chan []byte, backlog)
 	go l.send()
 	go l.receive(arrived)
@@ -67,40 +67,40 @@ func (w *wire) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // refuse cuts the connections, and refuses new ones.
-func (w *wire) refuse() {
+func (w *network) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.away = true
+	w.stopped = true
 	w.cutLocked()
 }
 
 // swallow makes the connections silent, and new ones too.
-func (w *wire) swallow() {
+func (w *network) partition() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.silent = true
+	w.partitioned = true
 }
 
 // accept ends refuse.
-func (w *wire) accept() {
+func (w *network) start() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.away = false
+	w.stopped = false
 }
 
 // hear ends swallow. Connections that may have swallowed something are cut: they are of no use. A new one is made
 // under mu, so it is either cut here or not silent.
-func (w *wire) hear() {
+func (w *network) heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.silent {
-		w.silent = false
+	if w.partitioned {
+		w.partitioned = false
 		w.cutLocked()
 	}
 }
 
 // pause holds up the process: it sends nothing, and what it is sent waits for it.
-func (w *wire) pause() {
+func (w *network) pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.paused == nil {
@@ -109,7 +109,7 @@ func (w *wire) pause() {
 }
 
 // resume ends pause.
-func (w *wire) resume() {
+func (w *network) resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.paused != nil {
@@ -119,14 +119,14 @@ func (w *wire) resume() {
 }
 
 // restore ends refuse, swallow and pause.
-func (w *wire) restore() {
-	w.accept()
-	w.hear()
+func (w *network) restore() {
+	w.start()
+	w.heal()
 	w.resume()
 }
 
 // running returns a channel that is closed as soon as the process runs.
-func (w *wire) running() <-chan struct{} {
+func (w *network) running() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.paused != nil {
@@ -137,27 +137,27 @@ func (w *wire) running() <-chan struct{} {
 	return runs
 }
 
-func (w *wire) isSilent() bool {
+func (w *network) isPartitioned() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.silent
+	return w.partitioned
 }
 
-func (w *wire) cutLocked() {
-	for l := range w.links {
+func (w *network) cutLocked() {
+	for l := range w.conns {
 		l.closeEnds()
 	}
-	clear(w.links)
+	clear(w.conns)
 }
 
 // send carries what the client sends. A paused process closes no connection either.
-func (l *link) send() {
+func (l *pipedConn) send() {
 	defer l.close()
 	buffer := make([]byte, chunk)
 	for {
 		n, err := l.process.Read(buffer)
-		<-l.wire.running()
-		if n > 0 && !l.wire.isSilent() {
+		<-l.network.running()
+		if n > 0 && !l.network.isPartitioned() {
 			if _, err := l.host.Write(buffer[:n]); err != nil {
 				return
 			}
@@ -169,12 +169,12 @@ func (l *link) send() {
 }
 
 // receive takes in what the server sends, also for a paused process.
-func (l *link) receive(arrived chan<- []byte) {
+func (l *pipedConn) receive(arrived chan<- []byte) {
 	defer close(arrived)
 	for {
 		buffer := make([]byte, chunk)
 		n, err := l.host.Read(buffer)
-		if n > 0 && !l.wire.isSilent() {
+		if n > 0 && !l.network.isPartitioned() {
 			arrived <- buffer[:n]
 		}
 		if err != nil {
@@ -184,27 +184,27 @@ func (l *link) receive(arrived chan<- []byte) {
 }
 
 // deliver hands the client what has arrived. It ends after receive, which it never keeps waiting when the link is closed.
-func (l *link) deliver(arrived <-chan []byte) {
+func (l *pipedConn) deliver(arrived <-chan []byte) {
 	for data := range arrived {
-		<-l.wire.running()
+		<-l.network.running()
 		if _, err := l.process.Write(data); err != nil {
 			l.close()
 		}
 	}
-	<-l.wire.running()
+	<-l.network.running()
 	l.close()
 }
 
 // close closes the link, which may be closed already.
-func (l *link) close() {
-	l.wire.mu.Lock()
-	defer l.wire.mu.Unlock()
-	delete(l.wire.links, l)
+func (l *pipedConn) close() {
+	l.network.mu.Lock()
+	defer l.network.mu.Unlock()
+	delete(l.network.conns, l)
 	l.closeEnds()
 }
 
 // closeEnds closes both pipes, whose Close returns no error.
-func (l *link) closeEnds() {
+func (l *pipedConn) closeEnds() {
 	_ = l.process.Close()
 	_ = l.host.Close()
 }

@@ -17,37 +17,37 @@ import (
 // says after it was given up changes nothing.
 
 // subscription is the client's hook: a subscription holds, or holds no more.
-func (l *nodeConn) subscription(s rueidis.PubSubSubscription) {
+func (conn *nodeConn) subscription(s rueidis.PubSubSubscription) {
 	var listeners []*Listener
-	l.d.mu.Lock()
-	if c := l.d.mu.channels[channelAddress{s.Channel, l.typeOf(s.Kind)}]; c != nil && c.conn == l {
+	conn.d.mu.Lock()
+	if c := conn.d.mu.channels[channelAddress{s.Channel, conn.typeOf(s.Kind)}]; c != nil && c.conn == conn {
 		switch s.Kind {
 		case "subscribe", "ssubscribe":
 			// In another state than sent it confirms for a channel of that name that was dropped.
 			if c.state == subscribing {
-				if l.confirmed.IsZero() {
-					l.confirmed = time.Now()
+				if conn.confirmed.IsZero() {
+					conn.confirmed = time.Now()
 				}
 				listeners = c.confirmedLocked()
 			}
 		case "sunsubscribe":
 			// One that is live has not been dropped: its slot has left the node.
 			if c.state == subscribed {
-				delete(l.d.mu.slots, c.slot)
-				l.removeLocked(c)
-				l.d.assignLocked(c)
+				delete(conn.d.mu.slots, c.slot)
+				conn.removeLocked(c)
+				conn.d.assignLocked(c)
 			}
 		}
 	}
-	l.d.mu.Unlock()
+	conn.d.mu.Unlock()
 	for _, listener := range listeners {
 		listener.handler.OnSubscribed()
 	}
 }
 
 // kindOf returns the kind of the channel that a confirmation of that kind is about.
-func (l *nodeConn) typeOf(confirmed string) channelType {
-	if l.d.clustered && (confirmed == "subscribe" || confirmed == "unsubscribe") {
+func (conn *nodeConn) typeOf(confirmed string) channelType {
+	if conn.d.clustered && (confirmed == "subscribe" || confirmed == "unsubscribe") {
 		return plain
 	}
 	return sharded
@@ -55,12 +55,12 @@ func (l *nodeConn) typeOf(confirmed string) channelType {
 
 // message is the client's hook for a message. The hook does not say which kind of channel it came from. So if
 // one connection has both kinds of a name, all users of both get it.
-func (l *nodeConn) message(m rueidis.PubSubMessage) {
+func (conn *nodeConn) message(m rueidis.PubSubMessage) {
 	var listeners []*Listener
-	l.d.mu.Lock()
-	for _, at := range l.d.addresses(m.Channel, BothChannels) {
-		c := l.d.mu.channels[at]
-		if c == nil || c.conn != l {
+	conn.d.mu.Lock()
+	for _, at := range conn.d.addresses(m.Channel, BothChannels) {
+		c := conn.d.mu.channels[at]
+		if c == nil || c.conn != conn {
 			continue
 		}
 		for _, w := range c.waits {
@@ -70,7 +70,7 @@ func (l *nodeConn) message(m rueidis.PubSubMessage) {
 		}
 		listeners = union(listeners, c.listeners)
 	}
-	l.d.mu.Unlock()
+	conn.d.mu.Unlock()
 	for _, listener := range listeners {
 		listener.handler.OnMessage(m.Message)
 	}
@@ -92,25 +92,25 @@ func union(some, others []*Listener) []*Listener {
 
 // refused handles refused subscriptions: channels that belong to another node move, and the others are asked
 // for again after a pause.
-func (l *nodeConn) refused(channels []*channel, refusals map[int]*rueidis.RedisError) {
-	d := l.d
+func (conn *nodeConn) refused(channels []*channel, refusals map[int]*rueidis.RedisError) {
+	d := conn.d
 	var later []*channel
 	nodes := d.client.Nodes()
 	d.mu.Lock()
 	for i, refusal := range refusals {
 		c := channels[i]
 		node, moved := refusal.IsMoved()
-		if c.conn != l {
+		if c.conn != conn {
 			continue // dropped meanwhile
 		}
 		if !moved {
 			c.reportUnsubscribedLocked(refusal)
 		}
-		l.removeLocked(c)
+		conn.removeLocked(c)
 		switch {
 		case moved && c.fails < freeMoves:
 			c.fails++
-			d.mu.slots[c.slot] = wire.KnownAs(node, l.node, nodes)
+			d.mu.slots[c.slot] = wire.KnownAs(node, conn.node, nodes)
 			d.assignLocked(c)
 		default:
 			delete(d.mu.slots, c.slot)
@@ -125,21 +125,21 @@ func (l *nodeConn) refused(channels []*channel, refusals map[int]*rueidis.RedisE
 
 // ended records that the connection has ended. Its channels are wanted again when the node has rested, on
 // whichever node they are by then.
-func (l *nodeConn) ended(err error) {
-	d := l.d
+func (conn *nodeConn) ended(err error) {
+	d := conn.d
 	d.mu.Lock()
-	delete(d.mu.conns, l.node)
+	delete(d.mu.conns, conn.node)
 	for slot, node := range d.mu.slots {
-		if node == l.node {
+		if node == conn.node {
 			delete(d.mu.slots, slot)
 		}
 	}
 	var again time.Time
 	if !errors.Is(err, errReplaced) {
-		again = d.backOffLocked(l)
+		again = d.backOffLocked(conn)
 	}
 	var listeners []*Listener
-	for c := range l.channels {
+	for c := range conn.channels {
 		if c.state == subscribed {
 			listeners = append(listeners, c.listeners...) // one that has two channels may be there twice
 			c.pollSoonerLocked()

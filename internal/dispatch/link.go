@@ -50,21 +50,21 @@ type nodeConn struct {
 
 // linkLocked starts a link to a node.
 func (d *Dispatcher) connLocked(node string) *nodeConn {
-	l := &nodeConn{
+	conn := &nodeConn{
 		d: d, node: node, madeAt: time.Now(), changed: make(chan struct{}, 1), replace: make(chan struct{}, 1),
 		channels: make(map[*channel]struct{}), dropped: make(map[channelAddress]struct{}),
 	}
 	if len(d.mu.conns) == 0 {
 		d.timers.Schedule(&d.follower.entry, followInterval)
 	}
-	d.mu.conns[node] = l
+	d.mu.conns[node] = conn
 	d.running.Go(func() {
 		pprof.SetGoroutineLabels(d.ctx)
-		if err := l.serve(d.ctx); err != nil {
-			l.ended(err)
+		if err := conn.serve(d.ctx); err != nil {
+			conn.ended(err)
 		}
 	})
-	return l
+	return conn
 }
 
 // waiting runs wait with the profiler label of the goroutines of this package. They have the label
@@ -74,7 +74,7 @@ func labelled(ctx context.Context, wait func()) {
 	pprof.Do(ctx, pprof.Labels("signalbox", "dispatch"), func(context.Context) { wait() })
 }
 
-func (l *nodeConn) notify() { signal(l.changed) }
+func (conn *nodeConn) notify() { signal(conn.changed) }
 
 // signal sends into a channel with room for one.
 func signal(to chan<- struct{}) {
@@ -85,29 +85,29 @@ func signal(to chan<- struct{}) {
 }
 
 // partLocked removes a channel from the link.
-func (l *nodeConn) removeLocked(c *channel) {
-	delete(l.channels, c)
+func (conn *nodeConn) removeLocked(c *channel) {
+	delete(conn.channels, c)
 	c.unassignLocked()
-	l.notify()
+	conn.notify()
 }
 
 // serve keeps the subscriptions of the connection as they are wanted. It returns nil when there is nothing
 // left to subscribe to. That is final: the link has ended.
-func (l *nodeConn) serve(ctx context.Context) error {
-	client, err := l.open()
+func (conn *nodeConn) serve(ctx context.Context) error {
+	client, err := conn.open()
 	if err != nil {
 		return err
 	}
 	// Close, not a return into the client's pool: that would clean up with commands to which a frozen server
 	// does not reply, and keep the connection alive for ever.
 	defer client.Close()
-	broken := client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: l.message, OnSubscription: l.subscription})
+	broken := client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: conn.message, OnSubscription: conn.subscription})
 	for {
-		add, idle := l.changes()
+		add, idle := conn.changes()
 		if idle {
 			return nil
 		}
-		if err := l.subscribe(ctx, client, add); err != nil {
+		if err := conn.subscribe(ctx, client, add); err != nil {
 			return err
 		}
 		if len(add) > 0 {
@@ -115,10 +115,10 @@ func (l *nodeConn) serve(ctx context.Context) error {
 		}
 		labelled(ctx, func() {
 			select {
-			case <-l.changed:
+			case <-conn.changed:
 			case err = <-broken:
 				err = errs.Join(errBroken, err)
-			case <-l.replace:
+			case <-conn.replace:
 				err = errReplaced
 			case <-ctx.Done():
 				err = ctx.Err()
@@ -131,12 +131,12 @@ func (l *nodeConn) serve(ctx context.Context) error {
 }
 
 // open makes the connection. The client does not check a context meanwhile.
-func (l *nodeConn) open() (rueidis.DedicatedClient, error) {
-	d := l.d
+func (conn *nodeConn) open() (rueidis.DedicatedClient, error) {
+	d := conn.d
 	nodes := d.client.Nodes() // before the connection is made: a change while it is made counts as one
 	client := d.client
 	if d.clustered {
-		if client = nodes[l.node]; client == nil {
+		if client = nodes[conn.node]; client == nil {
 			return nil, errReplaced
 		}
 	}
@@ -146,7 +146,7 @@ func (l *nodeConn) open() (rueidis.DedicatedClient, error) {
 	}
 	departed := d.departures(nodes)
 	d.mu.Lock()
-	l.clientNodes, l.departed = known, departed
+	conn.clientNodes, conn.departed = known, departed
 	d.mu.Unlock()
 	dedicated, _ := client.Dedicate()
 	return dedicated, nil
@@ -154,19 +154,19 @@ func (l *nodeConn) open() (rueidis.DedicatedClient, error) {
 
 // changes returns which channels to subscribe to, and records that this is done. idle: there is no channel at
 // all, and the link has ended. Later users get another link.
-func (l *nodeConn) changes() (add []*channel, idle bool) {
-	l.d.mu.Lock()
-	defer l.d.mu.Unlock()
-	if len(l.channels) == 0 {
-		delete(l.d.mu.conns, l.node)
+func (conn *nodeConn) changes() (add []*channel, idle bool) {
+	conn.d.mu.Lock()
+	defer conn.d.mu.Unlock()
+	if len(conn.channels) == 0 {
+		delete(conn.d.mu.conns, conn.node)
 		return nil, true
 	}
-	for len(l.wanted) > 0 && len(add) < maxChannels {
-		c := l.wanted[0]
-		l.wanted = l.wanted[1:]
-		if c.conn == l && c.state == assigned {
+	for len(conn.wanted) > 0 && len(add) < maxChannels {
+		c := conn.wanted[0]
+		conn.wanted = conn.wanted[1:]
+		if c.conn == conn && c.state == assigned {
 			c.state = subscribing
-			delete(l.dropped, c.channelAddress)
+			delete(conn.dropped, c.channelAddress)
 			add = append(add, c)
 		}
 	}
@@ -176,10 +176,10 @@ func (l *nodeConn) changes() (add []*channel, idle bool) {
 // subscribe sends a command for each channel, in one pipeline. In a cluster channels of different slots do
 // not fit in one command, and the server replies for each channel separately. If a slot moved in the middle
 // of a reply for many, the client would read the message as a part of it.
-func (l *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
+func (conn *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
 	commands := make([]rueidis.Completed, len(channels))
 	for i, c := range channels {
-		if l.d.clustered && c.channelType == sharded {
+		if conn.d.clustered && c.channelType == sharded {
 			commands[i] = client.B().Ssubscribe().Channel(c.name).Build()
 		} else {
 			commands[i] = client.B().Subscribe().Channel(c.name).Build()
@@ -187,7 +187,7 @@ func (l *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedClient
 	}
 	refusals, err := send(ctx, client, commands)
 	if len(refusals) > 0 {
-		l.refused(channels, refusals)
+		conn.refused(channels, refusals)
 	}
 	return err
 }
@@ -196,16 +196,16 @@ func (l *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedClient
 // replaced for it later; UNSUBSCRIBE is never sent. The client sends a PING behind each, to know when the reply is
 // complete. It panics if the server refuses that: because a save has failed, a script runs for long, or a replica has
 // lost its primary.
-func (l *nodeConn) dropLocked(c *channel) {
-	if len(l.dropped) == 0 {
-		l.firstDropped = time.Now()
+func (conn *nodeConn) dropLocked(c *channel) {
+	if len(conn.dropped) == 0 {
+		conn.firstDropped = time.Now()
 	}
-	l.dropped[c.channelAddress] = struct{}{}
+	conn.dropped[c.channelAddress] = struct{}{}
 }
 
 // isStaleLocked reports whether the link is to be replaced by one without the dropped channels.
-func (l *nodeConn) hasManyDroppedLocked(now time.Time) bool {
-	return len(l.dropped) > maxDropped || len(l.dropped) > 0 && now.Sub(l.firstDropped) > droppedFor
+func (conn *nodeConn) hasManyDroppedLocked(now time.Time) bool {
+	return len(conn.dropped) > maxDropped || len(conn.dropped) > 0 && now.Sub(conn.firstDropped) > droppedFor
 }
 
 // send returns the server's refusals, by command.

@@ -69,17 +69,17 @@ func (d *Dispatcher) backOffUntilLocked(node string, now time.Time) time.Time {
 // it, the rests start over. Otherwise the rest is a quarter of the time that the link lasted, if
 // that is long enough for a rest. So a node that accepts subscriptions leaves its waiters without
 // messages for at most a fifth of the time, however often the connection breaks.
-func (d *Dispatcher) backOffLocked(l *nodeConn) time.Time {
+func (d *Dispatcher) backOffLocked(conn *nodeConn) time.Time {
 	now := time.Now()
 	lasted := time.Duration(0)
-	if !l.confirmed.IsZero() {
-		lasted = now.Sub(l.confirmed)
+	if !conn.confirmed.IsZero() {
+		lasted = now.Sub(conn.confirmed)
 	}
-	r := d.mu.backOffs[l.node]
+	r := d.mu.backOffs[conn.node]
 	switch {
-	case r == nil || lasted >= 4*r.pause || now.Sub(l.madeAt) > lastPause:
+	case r == nil || lasted >= 4*r.pause || now.Sub(conn.madeAt) > lastPause:
 		r = &nodeBackOff{pause: firstPause}
-		d.mu.backOffs[l.node] = r
+		d.mu.backOffs[conn.node] = r
 	case lasted >= 4*firstPause:
 		r.pause = lasted / 4
 	}
@@ -92,14 +92,14 @@ func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause
 
 // joinLocked gives a channel to the link of a node, which is made if necessary.
 func (d *Dispatcher) assignToLocked(c *channel, node string) {
-	l := d.mu.conns[node]
-	if l == nil {
-		l = d.connLocked(node)
+	conn := d.mu.conns[node]
+	if conn == nil {
+		conn = d.connLocked(node)
 	}
-	c.conn, c.state = l, assigned
-	l.channels[c] = struct{}{}
-	l.wanted = append(l.wanted, c)
-	l.notify()
+	c.conn, c.state = conn, assigned
+	conn.channels[c] = struct{}{}
+	conn.wanted = append(conn.wanted, c)
+	conn.notify()
 }
 
 // wakePlacerLocked makes sure that a placer handles the channels without a link: the running one, or a new

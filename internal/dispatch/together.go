@@ -40,31 +40,31 @@ func (d *Dispatcher) departures(nodes map[string]rueidis.Client) (n uint64) {
 
 // askTogetherLocked asks the server of the calls for the subscriptions, if connections ended since it was asked.
 func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
-	t, l := &d.mu.serverCheck, d.mu.conns[""]
-	if d.clustered || l == nil || t.asking || d.mu.closed {
+	t, conn := &d.mu.serverCheck, d.mu.conns[""]
+	if d.clustered || conn == nil || t.asking || d.mu.closed {
 		return
 	}
 	departed := d.departures(nodes)
-	if departed == l.departed {
+	if departed == conn.departed {
 		return
 	}
 	if t.refused {
-		if time.Since(l.madeAt) > connLife {
-			signal(l.replace)
+		if time.Since(conn.madeAt) > connLife {
+			signal(conn.replace)
 		}
 		return
 	}
-	names := l.subscribedLocked()
+	names := conn.subscribedLocked()
 	if len(names) == 0 {
 		return // its confirmation will come, or its end
 	}
 	t.asking = true
-	d.running.Go(func() { d.checkServer(l, names, departed) })
+	d.running.Go(func() { d.checkServer(conn, names, departed) })
 }
 
 // liveLocked returns names of channels that are subscribed to.
-func (l *nodeConn) subscribedLocked() (names []string) {
-	for c := range l.channels {
+func (conn *nodeConn) subscribedLocked() (names []string) {
+	for c := range conn.channels {
 		if c.state == subscribed && len(names) < maxCheckedNames {
 			names = append(names, c.name)
 		}
@@ -72,7 +72,7 @@ func (l *nodeConn) subscribedLocked() (names []string) {
 	return names
 }
 
-func (d *Dispatcher) checkServer(l *nodeConn, names []string, departed uint64) {
+func (d *Dispatcher) checkServer(conn *nodeConn, names []string, departed uint64) {
 	ctx, cancel := errs.WithTimeout(d.ctx, askPatience)
 	defer cancel()
 	outcome := d.server.RunMany(ctx, []wire.Call{{Command: "PUBSUB", Args: append([]string{"NUMSUB"}, names...)}})[0]
@@ -85,17 +85,17 @@ func (d *Dispatcher) checkServer(l *nodeConn, names []string, departed uint64) {
 		_, replied := rueidis.IsRedisErr(outcome.Err)
 		t.refused = errors.Is(outcome.Err, errs.ErrDenied) || replied && wire.Judge(outcome.Err) != wire.Temporary
 		return
-	case d.mu.conns[""] != l:
+	case d.mu.conns[""] != conn:
 		return
 	}
-	l.departed = departed
+	conn.departed = departed
 	still := make(map[string]bool)
-	for c := range l.channels {
+	for c := range conn.channels {
 		still[c.name] = c.state == subscribed
 	}
 	for i, name := range names {
 		if outcome.Reply.Int(2*i+1) == 0 && still[name] {
-			signal(l.replace)
+			signal(conn.replace)
 			d.running.Go(func() { d.monitor.ServersDiffer() })
 			return
 		}

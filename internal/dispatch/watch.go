@@ -28,9 +28,9 @@ func (w *clientFollower) Fire() {
 	nodes, now := d.client.Nodes(), time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, l := range d.mu.conns {
-		if l.clientNodes != nil && !d.isCurrentLocked(l, nodes) || l.hasManyDroppedLocked(now) {
-			signal(l.replace)
+	for _, conn := range d.mu.conns {
+		if conn.clientNodes != nil && !d.isCurrentLocked(conn, nodes) || conn.hasManyDroppedLocked(now) {
+			signal(conn.replace)
 		}
 	}
 	d.checkServerLocked(nodes)
@@ -41,9 +41,9 @@ func (w *clientFollower) Fire() {
 
 // standsLocked reports whether the client still talks to the server of a link: in a cluster to that node,
 // otherwise to the server that it used when the connection was made.
-func (d *Dispatcher) isCurrentLocked(l *nodeConn, nodes map[string]rueidis.Client) bool {
+func (d *Dispatcher) isCurrentLocked(conn *nodeConn, nodes map[string]rueidis.Client) bool {
 	if d.clustered {
-		return nodes[l.node] != nil
+		return nodes[conn.node] != nil
 	}
-	return maps.EqualFunc(l.clientNodes, nodes, func(struct{}, rueidis.Client) bool { return true })
+	return maps.EqualFunc(conn.clientNodes, nodes, func(struct{}, rueidis.Client) bool { return true })
 }

@@ -28,7 +28,7 @@ type HolderInfo struct {
 type describedHold struct {
 	HolderInfo
 
-	letter, hold string
+	kind, hold string
 }
 
 // kinds are the kinds of locks by their letters.
@@ -75,7 +75,7 @@ func describeCall(l *layout.Layout, key string) wire.Call {
 // ReadHold returns what the reply to Describing says: the holder, its hold, and the letter of its kind.
 func ReadHold(reply wire.Reply) (holder HolderInfo, hold, letter string, err error) {
 	h, err := readHeld(layout.Native(), reply)
-	return h.HolderInfo, h.hold, h.letter, err
+	return h.HolderInfo, h.hold, h.kind, err
 }
 
 func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (describedHold, error) {
@@ -93,9 +93,9 @@ func readHeld(l *layout.Layout, reply wire.Reply) (describedHold, error) {
 	case reply.Code() < wire.NotDone:
 		return describedHold{}, WrongKind("?")
 	}
-	h := describedHold{letter: reply.Text(1), hold: reply.Text(3)}
+	h := describedHold{kind: reply.Text(1), hold: reply.Text(3)}
 	h.HolderInfo = HolderInfo{
-		Kind: KindName(h.letter), Label: reply.Text(4), Session: l.Session(h.hold),
+		Kind: KindName(h.kind), Label: reply.Text(4), Session: l.Session(h.hold),
 	}
 	if since := reply.Stamp(2); since != 0 {
 		h.Since, h.Token = since.Time(), since.Token()
@@ -133,8 +133,8 @@ func (s *Session) Force(ctx context.Context, f ForceRequest) error {
 			return nil // gone, by that or by itself
 		case err != nil:
 			return errs.Join(err, lost)
-		case !strings.Contains(f.CompatibleKinds, h.letter):
-			return WrongKind(h.letter)
+		case !strings.Contains(f.CompatibleKinds, h.kind):
+			return WrongKind(h.kind)
 		case !IsForceTarget(ctx, HoldID(h.hold)):
 			return ErrOtherHold
 		}

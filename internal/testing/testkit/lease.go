@@ -22,13 +22,13 @@ const life = 50 * 365 * 24 * time.Hour
 // It is safe for concurrent use.
 type Lock struct {
 	name   string
-	realm  hold.Scope      // compared by address
+	scope  hold.Scope      // compared by address
 	keeper *renewal.Keeper // never starts anything: no term of it is started
 }
 
 // NewLock returns the lock name. It starts nothing and needs no Close.
 func NewLock(name string) *Lock {
-	return &Lock{name: name, realm: hold.Scope{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New(), nil)}
+	return &Lock{name: name, scope: hold.Scope{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New(), nil)}
 }
 
 // Grant is one hold of a Lock.
@@ -43,7 +43,7 @@ func (l *Lock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
 	g := &Grant{released: released}
 	now := clock.Now()
 	g.hold.Term.Init(l.keeper, &g.hold, renewal.Config{Key: l.name, Hold: l.name, Life: life, Fixed: true}, life, now)
-	return g, signalbox.Lease(g.hold.Begin(g, &l.realm, token, token))
+	return g, signalbox.Lease(g.hold.Begin(g, &l.scope, token, token))
 }
 
 // Lose ends the hold with ErrLost. It reports false if the hold had ended before.
@@ -69,7 +69,7 @@ func (*Grant) OnLost(renewal.End) {}
 
 // Enter returns a further lease if ctx carries one of this lock, and reports whether it does.
 func (l *Lock) Enter(ctx context.Context) (lease signalbox.Lease, carried bool, err error) {
-	outer, carried := hold.Carried(ctx, &l.realm, l.name)
+	outer, carried := hold.Carried(ctx, &l.scope, l.name)
 	if !carried {
 		return signalbox.Lease{}, false, nil
 	}
