@@ -40,19 +40,19 @@ func NoReply(limit time.Duration) error {
 }
 
 // ownError is the cause of a context that the library itself ended.
-type ownError struct{ error }
+type libraryError struct{ error }
 
 // WithTimeout is context.WithTimeout for a time limit of the library's own: a call that it ends has
 // the error NoReply.
 func WithTimeout(parent context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(parent, limit, ownError{NoReply(limit)})
+	return context.WithTimeoutCause(parent, limit, libraryError{NoReply(limit)})
 }
 
 // WithCancel is context.WithCancel for a reason of the library's own: a call that cancel ends has
 // the error reason.
 func WithCancel(parent context.Context, reason error) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
-	return ctx, func() { end(ownError{reason}) }
+	return ctx, func() { end(libraryError{reason}) }
 }
 
 // OfCall returns the error for the caller of a call of the client that ended with err under ctx. If
@@ -69,9 +69,9 @@ func OfCall(ctx context.Context, err error) error {
 	case !late && !cancelled && !errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case ended == nil, late && cancelled, !errors.Is(err, ended):
-		return &cutError{err}
+		return &noReplyError{err}
 	}
-	var ours ownError
+	var ours libraryError
 	if errors.As(context.Cause(ctx), &ours) {
 		return ours.error
 	}
@@ -80,13 +80,13 @@ func OfCall(ctx context.Context, err error) error {
 
 // cutError is an error that matches ErrNoReply. It matches no context's error, though its text may
 // name one. Only errors.As finds its parts.
-type cutError struct{ err error }
+type noReplyError struct{ err error }
 
 // Error implements error.
-func (e *cutError) Error() string { return ErrNoReply.Error() + ": " + e.err.Error() }
+func (e *noReplyError) Error() string { return ErrNoReply.Error() + ": " + e.err.Error() }
 
 // Is makes errors.Is(err, ErrNoReply) hold.
-func (e *cutError) Is(target error) bool { return target == ErrNoReply }
+func (e *noReplyError) Is(target error) bool { return target == ErrNoReply }
 
 // As makes errors.As search what Is hides from errors.Is.
-func (e *cutError) As(target any) bool { return errors.As(e.err, target) }
+func (e *noReplyError) As(target any) bool { return errors.As(e.err, target) }

@@ -93,9 +93,9 @@ func TestTimeLimitOfTheClientIsNoDeadlineOfTheCaller(t *testing.T) {
 }
 
 // hasty is a context whose Done is closed before Err says why.
-type hasty struct{ context.Context }
+type earlyDoneContext struct{ context.Context }
 
-func (hasty) Done() <-chan struct{} {
+func (earlyDoneContext) Done() <-chan struct{} {
 	done := make(chan struct{})
 	close(done)
 	return done
@@ -104,7 +104,7 @@ func (hasty) Done() <-chan struct{} {
 // A caller that got no error would believe that it has the lock.
 func TestAContextThatHasEndedAlwaysHasAnError(t *testing.T) {
 	t.Parallel()
-	ctx := hasty{context.Background()}
+	ctx := earlyDoneContext{context.Background()}
 	require.NoError(t, ctx.Err())
 	require.ErrorIs(t, errs.OfContext(ctx), context.Canceled)
 	require.ErrorIs(t, errs.Ended(ctx), context.Canceled)

@@ -63,13 +63,13 @@ func whileHeld(held, err error) error {
 	if errors.Is(err, ErrHeld) {
 		return err
 	}
-	return &heldError{held, err}
+	return &whileHeldError{held, err}
 }
 
-type heldError struct{ held, err error }
+type whileHeldError struct{ held, err error }
 
 // Error implements error.
-func (e *heldError) Error() string { return e.held.Error() + ": " + OneLine(e.err.Error()) }
+func (e *whileHeldError) Error() string { return e.held.Error() + ": " + OneLine(e.err.Error()) }
 
 // Unwrap makes errors.Is and errors.As search both.
-func (e *heldError) Unwrap() []error { return []error{ErrHeld, e.err} }
+func (e *whileHeldError) Unwrap() []error { return []error{ErrHeld, e.err} }

@@ -7,89 +7,89 @@ package hold
 // others in a slice beside it.
 
 const (
-	placeBits = 24
-	maxPlaces = 1 << placeBits // entries of one hold at a time
+	slotBits = 24
+	maxSlots = 1 << slotBits // entries of one hold at a time
 	// maxSerial is how many entries a hold has in all. A hold that is handed over a million times a second
 	// reaches that in twelve days, and is released then.
-	maxSerial = 1<<(64-placeBits) - 1
+	maxSerial = 1<<(64-slotBits) - 1
 )
 
 // place holds an entry, and what ends with it.
-type place struct {
-	entry uint64 // 0 is empty
-	ends  *ends  // nil if nothing ends with it
+type entrySlot struct {
+	entry      uint64      // 0 is empty
+	dependents *dependents // nil if nothing ends with it
 }
 
 // furtherPlaces are those beside the ones in the hold.
-type furtherPlaces struct {
-	places []place
-	free   []uint64 // those that are empty, by their numbers
+type overflowSlots struct {
+	slots []entrySlot
+	free  []uint64 // those that are empty, by their numbers
 }
 
 // addLocked returns a new entry, or 0 if there are too many, or were.
-func (h *Hold) addLocked() uint64 {
+func (h *Hold) addEntryLocked() uint64 {
 	if h.mu.serial == maxSerial {
 		return 0
 	}
-	place := h.freePlaceLocked()
-	if place == maxPlaces {
+	slot := h.freeSlotLocked()
+	if slot == maxSlots {
 		return 0
 	}
 	h.mu.serial++
 	h.mu.count++
-	entry := h.mu.serial<<placeBits | place
-	h.atLocked(place).entry = entry
+	entry := h.mu.serial<<slotBits | slot
+	h.slotLocked(slot).entry = entry
 	return entry
 }
 
 // freePlaceLocked returns a place that is empty, and may be the next one behind all others.
-func (h *Hold) freePlaceLocked() uint64 {
-	for i := range h.mu.places {
-		if h.mu.places[i].entry == 0 {
+func (h *Hold) freeSlotLocked() uint64 {
+	for i := range h.mu.slots {
+		if h.mu.slots[i].entry == 0 {
 			return uint64(i)
 		}
 	}
-	if h.mu.more == nil {
-		h.mu.more = new(furtherPlaces) // a pointer: of the holds that there are few need it
+	if h.mu.overflow == nil {
+		h.mu.overflow = new(overflowSlots) // a pointer: of the holds that there are few need it
 	}
-	more := h.mu.more
-	if n := len(more.free); n > 0 {
-		place := more.free[n-1]
-		more.free = more.free[:n-1]
-		return place
+	overflow := h.mu.overflow
+	if n := len(overflow.free); n > 0 {
+		slot := overflow.free[n-1]
+		overflow.free = overflow.free[:n-1]
+		return slot
 	}
-	next := uint64(inlineEntries + len(more.places))
-	if next < maxPlaces {
-		more.places = append(more.places, place{})
+	next := uint64(inlineEntries + len(overflow.slots))
+	if next < maxSlots {
+		overflow.slots = append(overflow.slots, entrySlot{})
 	}
 	return next
 }
 
 // atLocked returns a place that there is.
-func (h *Hold) atLocked(place uint64) *place {
-	if place < inlineEntries {
-		return &h.mu.places[place]
+func (h *Hold) slotLocked(slot uint64) *entrySlot {
+	if slot < inlineEntries {
+		return &h.mu.slots[slot]
 	}
-	return &h.mu.more.places[place-inlineEntries]
+	return &h.mu.overflow.slots[slot-inlineEntries]
 }
 
 func (h *Hold) liveLocked(entry uint64) bool {
-	place := entry & (maxPlaces - 1)
-	if entry == 0 || place >= inlineEntries && (h.mu.more == nil || place >= uint64(inlineEntries+len(h.mu.more.places))) {
+	slot := entry & (maxSlots - 1)
+	if entry == 0 || slot >= inlineEntries && (h.mu.overflow == nil || slot >= uint64(inlineEntries+len(h.mu.overflow.slots))) {
 		return false
 	}
-	return h.atLocked(place).entry == entry
+	return h.slotLocked(slot).entry == entry
 }
 
 // removeLocked removes a live entry, and returns what must end with it.
-func (h *Hold) removeLocked(entry uint64) *ends {
-	place := entry & (maxPlaces - 1)
-	at := h.atLocked(place)
-	over := at.takeEndsLocked(nil)
+func (h *Hold) removeEntryLocked(entry uint64) *dependents {
+	slot := entry & (maxSlots - 1)
+	at := h.slotLocked(slot)
+	deps := at.takeDependentsLocked(nil)
 	at.entry = 0
-	if place >= inlineEntries {
-		h.mu.more.free = append(h.mu.more.free, place)
+	if slot >= inlineEntries {
+		h.mu.overflow.free = append(h.mu.overflow.free, slot)
 	}
 	h.mu.count--
-	return over
+	return deps
 }

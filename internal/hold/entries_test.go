@@ -32,14 +32,14 @@ func TestHoldEndsWithItsLastEntryInAnyOrder(t *testing.T) {
 			}
 			rand.Shuffle(n, func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
 			for i, l := range leases {
-				vacated, _ := b.home.told()
-				require.Zero(t, vacated, "after %d of %d", i, n)
+				released, _ := b.owner.counts()
+				require.Zero(t, released, "after %d of %d", i, n)
 				require.NoError(t, l.Err())
 				require.NoError(t, l.Unlock())
 				require.ErrorIs(t, l.Err(), errs.ErrReleased)
 			}
-			vacated, lost := b.home.told()
-			require.Equal(t, 1, vacated)
+			released, lost := b.owner.counts()
+			require.Equal(t, 1, released)
 			require.Zero(t, lost)
 		}
 	}
@@ -77,8 +77,8 @@ func TestSecondUnlockEndsNoOtherEntry(t *testing.T) {
 	require.NoError(t, second.Unlock())
 	require.NoError(t, third.Unlock())
 	require.Equal(t, errs.ErrNotHeld, third.Unlock())
-	vacated, _ := b.home.told()
-	require.Equal(t, 1, vacated)
+	released, _ := b.owner.counts()
+	require.Equal(t, 1, released)
 }
 
 func TestEntryNumberIsNeverUsedTwice(t *testing.T) {
@@ -109,7 +109,7 @@ func TestSlotsOfEndedEntriesAreUsedAgain(t *testing.T) {
 		require.NoError(t, m.Unlock())
 		require.NoError(t, n.Unlock())
 	}
-	require.LessOrEqual(t, cap(b.Hold.mu.more.places), 4, "a hold grows with its entries")
+	require.LessOrEqual(t, cap(b.Hold.mu.overflow.slots), 4, "a hold grows with its entries")
 }
 
 func TestEnteringAgainKeepsTheToken(t *testing.T) {
@@ -131,10 +131,10 @@ func TestCopyIsTheSameLease(t *testing.T) {
 func TestUnlockReturnsTheResultOfTheRelease(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
-	b.home.vacated = errors.New("not confirmed")
+	b.owner.released = errors.New("not confirmed")
 	second := again(t, first)
 	require.NoError(t, second.Unlock(), "another entry is left")
-	require.Equal(t, b.home.vacated, first.Unlock())
+	require.Equal(t, b.owner.released, first.Unlock())
 }
 
 func TestZeroLeaseHoldsNothing(t *testing.T) {

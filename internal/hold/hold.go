@@ -50,38 +50,38 @@ var errTooMany = fmt.Errorf("%w: the hold was entered too often", errs.ErrHeld)
 // copied once it began.
 type Hold struct {
 	Term  renewal.Term
-	home  Owner
-	realm atomic.Pointer[Scope] // the scope of its name; see Lease.Move
+	owner Owner
+	scope atomic.Pointer[Scope] // the scope of its name; see Lease.Move
 	mu    struct {
 		sync.Mutex
-		token  uint64        // of the present tenure
-		last   uint64        // the last token reserved
-		since  time.Duration // monotonic: when the present tenure began
-		serial uint64        // the number of the newest entry
-		count  int32         // live entries
-		queued bool          // it was granted after a wait at the server
-		places [inlineEntries]place
-		more   *furtherPlaces
-		lost   *loss // nil while the hold is not lost
+		token    uint64        // of the present tenure
+		last     uint64        // the last token reserved
+		since    time.Duration // monotonic: when the present tenure began
+		serial   uint64        // the number of the newest entry
+		count    int32         // live entries
+		queued   bool          // it was granted after a wait at the server
+		slots    [inlineEntries]entrySlot
+		overflow *overflowSlots
+		lost     *namedEnd // nil while the hold is not lost
 	}
 }
 
 // loss is how a hold was lost.
-type loss struct {
+type namedEnd struct {
 	renewal.End
 
-	named error // the cause, as leases return it
+	err error // the cause, as leases return it
 }
 
 // Begin makes the hold that the server granted with the tokens token to last, and returns the
 // lease of its first entry. The term is started apart.
-func (h *Hold) Begin(home Owner, realm *Scope, token, last uint64) Lease {
-	h.home = home
-	h.realm.Store(realm)
+func (h *Hold) Begin(owner Owner, scope *Scope, token, last uint64) Lease {
+	h.owner = owner
+	h.scope.Store(scope)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.token, h.mu.last, h.mu.since = token, last, clock.Now().Mono()
-	return Lease{hold: h, entry: h.addLocked(), token: token}
+	return Lease{hold: h, entry: h.addEntryLocked(), token: token}
 }
 
 // Token returns the token of the present tenure.
@@ -101,8 +101,8 @@ func (h *Hold) Evict(cause error) (lasted time.Duration, evicted bool) {
 }
 
 // named returns err with the name of the lock; see Namer.
-func (h *Hold) named(op string, err error) error {
-	if namer, is := h.home.(Namer); is && err != nil {
+func (h *Hold) withName(op string, err error) error {
+	if namer, is := h.owner.(Namer); is && err != nil {
 		return namer.Named(op, err)
 	}
 	return err
@@ -113,7 +113,7 @@ func (h *Hold) causeLocked() error {
 	if h.mu.lost == nil {
 		return nil
 	}
-	return h.mu.lost.named
+	return h.mu.lost.err
 }
 
 // Refill gives the hold a new block of tokens.
@@ -133,7 +133,7 @@ func (h *Hold) HandOver(now clock.Instant) (Lease, bool) {
 	if h.mu.lost != nil || h.mu.token >= h.mu.last || !h.Term.IsFresh(now) {
 		return Lease{}, false
 	}
-	entry := h.addLocked()
+	entry := h.addEntryLocked()
 	if entry == 0 {
 		return Lease{}, false
 	}
@@ -150,21 +150,21 @@ func (h *Hold) OnTermEnd(end renewal.End) {
 		end.Gone, end.Left = true, 0 // a part is; its own end says more
 	}
 	end.Cause = end.Why()
-	named := h.named("", end.Cause)
+	named := h.withName("", end.Cause)
 	h.mu.Lock()
 	end.Leased = h.mu.count > 0
-	h.mu.lost = &loss{end, named}
-	over := h.takeAllEndsLocked()
+	h.mu.lost = &namedEnd{end, named}
+	deps := h.takeAllDependentsLocked()
 	h.mu.Unlock()
-	if !over.notify(end.Cause) {
-		h.home.OnLost(end)
+	if !deps.notify(end.Cause) {
+		h.owner.OnLost(end)
 		return
 	}
-	over.reporting()
+	deps.expectReports()
 	go func() {
-		over.cancel(named)
-		h.home.OnLost(end)
-		over.report(end)
+		deps.cancel(named)
+		h.owner.OnLost(end)
+		deps.report(end)
 	}()
 }
 
@@ -176,17 +176,17 @@ func (h *Hold) join() (Lease, bool) {
 	if h.mu.count == 0 || h.mu.lost != nil || h.overdue(now) {
 		return Lease{}, false
 	}
-	entry := h.addLocked()
+	entry := h.addEntryLocked()
 	return Lease{hold: h, entry: entry, token: h.mu.token}, entry != 0
 }
 
 // again makes a further entry beside one that is live.
-func (h *Hold) again(beside Lease) (Lease, error) {
+func (h *Hold) reenter(beside Lease) (Lease, error) {
 	now := clock.Now()
 	h.mu.Lock()
 	if h.liveLocked(beside.entry) && h.mu.lost == nil && !h.overdue(now) {
 		defer h.mu.Unlock()
-		entry := h.addLocked()
+		entry := h.addEntryLocked()
 		if entry == 0 {
 			return Lease{}, errTooMany
 		}
@@ -196,7 +196,7 @@ func (h *Hold) again(beside Lease) (Lease, error) {
 	if err := h.err(beside.entry); err != nil {
 		return Lease{}, err
 	}
-	return h.again(beside) // renewed in the same instant
+	return h.reenter(beside) // renewed in the same instant
 }
 
 // err returns nil while entry is live and the term can be trusted.
@@ -207,17 +207,17 @@ func (h *Hold) err(entry uint64) error {
 	h.mu.Unlock()
 	switch {
 	case !live:
-		return h.named("", errs.ErrReleased)
+		return h.withName("", errs.ErrReleased)
 	case cause != nil:
 		return cause
 	case h.overdue(now):
-		return h.aliveNamed(now)
+		return h.checkAlive(now)
 	}
 	return nil
 }
 
 // aliveNamed is alive, with the error as leases return it.
-func (h *Hold) aliveNamed(now clock.Instant) error {
+func (h *Hold) checkAlive(now clock.Instant) error {
 	err := h.alive(now)
 	if err == nil {
 		return nil
@@ -225,17 +225,17 @@ func (h *Hold) aliveNamed(now clock.Instant) error {
 	h.mu.Lock()
 	cause := h.causeLocked()
 	h.mu.Unlock()
-	return cmp.Or(cause, h.named("", err)) // another goroutine may be about to say why
+	return cmp.Or(cause, h.withName("", err)) // another goroutine may be about to say why
 }
 
 // unlock ends one entry, and with the last one the hold.
 func (h *Hold) unlock(entry uint64) error {
 	now, last, call, err := h.leave(entry)
 	if last {
-		err = h.home.OnRelease(now)
+		err = h.owner.OnRelease(now)
 	}
 	call.Unlocked(err)
-	return h.named("unlock", err)
+	return h.withName("unlock", err)
 }
 
 // leave ends one entry, and returns when, and whether it was the last one: then home must be
@@ -255,16 +255,16 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, call *observe.
 	if h.overdue(now) {
 		h.mu.Unlock()
 		// Ends through TermEnded, which acquires the lock. Renewed in the same instant: once more.
-		if err := h.aliveNamed(now); err != nil {
+		if err := h.checkAlive(now); err != nil {
 			return now, false, nil, err
 		}
 		return h.leave(entry)
 	}
-	over := h.removeLocked(entry)
+	deps := h.removeEntryLocked(entry)
 	last = h.mu.count == 0
 	h.mu.Unlock()
 	// After the last one no caller can enter: entering needs a live entry.
-	over.notify(errs.ErrReleased)
-	over.cancel(errs.ErrReleased)
-	return now, last, over.observed(), nil
+	deps.notify(errs.ErrReleased)
+	deps.cancel(errs.ErrReleased)
+	return now, last, deps.observed(), nil
 }

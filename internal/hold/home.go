@@ -7,5 +7,5 @@ func (l Lease) Owner() Owner {
 	if l.hold == nil {
 		return nil
 	}
-	return l.hold.home
+	return l.hold.owner
 }

@@ -29,11 +29,11 @@ func TestJoinReturnsALeaseOfItsOwn(t *testing.T) {
 	require.NoError(t, second.Unlock())
 	require.ErrorIs(t, second.Err(), errs.ErrReleased)
 	require.NoError(t, third.Err())
-	vacated, _ := b.home.told()
-	require.Zero(t, vacated)
+	released, _ := b.owner.counts()
+	require.Zero(t, released)
 	require.NoError(t, third.Unlock())
-	vacated, _ = b.home.told()
-	require.Equal(t, 1, vacated)
+	released, _ = b.owner.counts()
+	require.Equal(t, 1, released)
 }
 
 func TestJoin_HoldOver_ReturnsFalse(t *testing.T) {
@@ -42,7 +42,7 @@ func TestJoin_HoldOver_ReturnsFalse(t *testing.T) {
 	require.False(t, ok)
 
 	b, released := begin(t, "key")
-	b.home.onEnd(func() {
+	b.owner.onEnd(func() {
 		_, ok := released.Join()
 		require.False(t, ok, "while it is given back")
 	})
@@ -67,14 +67,14 @@ func TestJoinDuringTheLastUnlockIsAtomic(t *testing.T) {
 		both.Go(func() { joined, ok = first.Join() })
 		both.Go(func() { _ = first.Unlock() })
 		both.Wait()
-		vacated, _ := b.home.told()
-		require.Equal(t, ok, vacated == 0)
+		released, _ := b.owner.counts()
+		require.Equal(t, ok, released == 0)
 		if ok {
 			require.NoError(t, joined.Err())
 			require.NoError(t, joined.Unlock())
 		}
-		vacated, _ = b.home.told()
-		require.Equal(t, 1, vacated)
+		released, _ = b.owner.counts()
+		require.Equal(t, 1, released)
 	}
 }
 
@@ -154,13 +154,13 @@ func TestEntriesEndSeparately(t *testing.T) {
 func TestEntryWithoutASlotIsNotLive(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
-	for _, place := range []uint64{inlineEntries - 1, inlineEntries, inlineEntries + 1, maxPlaces - 1} {
-		stray := Lease{hold: &b.Hold, entry: 1<<placeBits | place}
+	for _, slot := range []uint64{inlineEntries - 1, inlineEntries, inlineEntries + 1, maxSlots - 1} {
+		stray := Lease{hold: &b.Hold, entry: 1<<slotBits | slot}
 		require.Equal(t, errs.ErrNotHeld, stray.Unlock())
 	}
 	for range 2 * inlineEntries {
 		_ = join(t, first)
 	}
-	stray := Lease{hold: &b.Hold, entry: 1<<placeBits | (3*inlineEntries + 7)}
+	stray := Lease{hold: &b.Hold, entry: 1<<slotBits | (3*inlineEntries + 7)}
 	require.ErrorIs(t, stray.Err(), errs.ErrReleased)
 }

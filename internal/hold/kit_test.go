@@ -22,45 +22,45 @@ const life = 30 * time.Second
 const firstToken, lastToken uint64 = 1000, 1003
 
 // home is a primitive from the view of a hold.
-type home struct {
+type ownerRecorder struct {
 	// vacated is the result of Vacated.
-	vacated error
+	released error
 
 	mu struct {
 		sync.Mutex
 		// atEnd is called at the end of each tenure, before it is counted.
-		atEnd   func()
-		vacated int
-		lost    []error
-		taken   bool
-		leased  bool
+		onEnd    func()
+		released int
+		lost     []error
+		taken    bool
+		leased   bool
 	}
 }
 
-func (m *home) OnRelease(clock.Instant) error {
+func (m *ownerRecorder) OnRelease(clock.Instant) error {
 	m.ending()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.vacated++
-	return m.vacated
+	m.mu.released++
+	return m.released
 }
 
-func (m *home) OnLost(end renewal.End) {
+func (m *ownerRecorder) OnLost(end renewal.End) {
 	m.ending()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.lost, m.mu.taken, m.mu.leased = append(m.mu.lost, end.Cause), end.Gone, end.Leased
 }
 
-func (m *home) onEnd(do func()) {
+func (m *ownerRecorder) onEnd(do func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.atEnd = do
+	m.mu.onEnd = do
 }
 
-func (m *home) ending() {
+func (m *ownerRecorder) ending() {
 	m.mu.Lock()
-	do := m.mu.atEnd
+	do := m.mu.onEnd
 	m.mu.Unlock()
 	if do != nil {
 		do()
@@ -68,10 +68,10 @@ func (m *home) ending() {
 }
 
 // told returns how many tenures ended in which way.
-func (m *home) told() (vacated, lost int) {
+func (m *ownerRecorder) counts() (released, lost int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.vacated, len(m.mu.lost)
+	return m.mu.released, len(m.mu.lost)
 }
 
 // noServer gets no calls: the leases are not renewed.
@@ -83,10 +83,10 @@ func (s noServer) RunByKey(context.Context, wire.KeyedCall) []wire.KeyedReply {
 }
 
 // bed is a hold and all that it needs.
-type bed struct {
+type fixture struct {
 	Hold
 
-	home   home
+	owner  ownerRecorder
 	timers *timers.Timers
 	keeper *renewal.Keeper
 }
@@ -95,15 +95,15 @@ type bed struct {
 var realm = Scope{Kind: "test"}
 
 // begin returns a hold of key with its first lease.
-func begin(tb testing.TB, key string) (*bed, Lease) {
+func begin(tb testing.TB, key string) (*fixture, Lease) {
 	tb.Helper()
-	b := &bed{timers: timers.New()}
+	b := &fixture{timers: timers.New()}
 	b.keeper = renewal.NewKeeper(noServer{tb}, b.timers, nil)
 	tb.Cleanup(func() {
 		b.keeper.Close()
 		b.timers.Close()
 	})
-	lease := b.Begin(&b.home, &realm, firstToken, lastToken)
+	lease := b.Begin(&b.owner, &realm, firstToken, lastToken)
 	b.Term.Init(b.keeper, &b.Hold, renewal.Config{Key: key, Hold: "hold", Life: life}, life, clock.Now())
 	b.Term.Start(clock.Now(), b.Term.Config().Life)
 	return b, lease
@@ -113,20 +113,20 @@ func begin(tb testing.TB, key string) (*bed, Lease) {
 func (h *Hold) watchers() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	places := h.mu.places[:]
-	if h.mu.more != nil {
-		places = append(slices.Clone(places), h.mu.more.places...)
+	places := h.mu.slots[:]
+	if h.mu.overflow != nil {
+		places = append(slices.Clone(places), h.mu.overflow.slots...)
 	}
 	n := 0
 	for _, p := range places {
-		if p.ends == nil {
+		if p.dependents == nil {
 			continue
 		}
-		n += len(p.ends.watches) + len(p.ends.bonds)
-		if p.ends.first != nil {
+		n += len(p.dependents.callbacks) + len(p.dependents.otherBonds)
+		if p.dependents.firstBond != nil {
 			n++
 		}
-		if p.ends.done != nil {
+		if p.dependents.done != nil {
 			n++
 		}
 	}

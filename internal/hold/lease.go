@@ -100,10 +100,10 @@ func (l Lease) bind(ctx context.Context) boundContext {
 
 // Carried returns the lease of the lock (realm, key) that ctx carries, and whether it
 // carries one. The innermost wins.
-func Carried(ctx context.Context, realm *Scope, key string) (Lease, bool) {
+func Carried(ctx context.Context, scope *Scope, key string) (Lease, bool) {
 	entered, _ := ctx.Value(carriedKey{}).(*enteredContext)
 	for ; entered != nil; entered = entered.outer {
-		if lease, is := entered.lease.among(realm, key); is {
+		if lease, is := entered.lease.leaseFor(scope, key); is {
 			return lease, true
 		}
 	}
@@ -111,7 +111,7 @@ func Carried(ctx context.Context, realm *Scope, key string) (Lease, bool) {
 }
 
 // Again enters the hold of l once more.
-func (l Lease) Reenter() (Lease, error) { return l.hold.again(l) }
+func (l Lease) Reenter() (Lease, error) { return l.hold.reenter(l) }
 
 // Join enters the hold of l for another goroutine, while any entry is live, l or another: for holds that
 // several goroutines share. It returns false if the hold is over, or being released.
@@ -126,11 +126,11 @@ func (l Lease) Join() (Lease, bool) {
 func (l Lease) ID() string { return l.hold.Term.Config().Hold }
 
 // Move says that the hold of l counts in another realm from here on: what was a writer's is a reader's.
-func (l Lease) SetScope(to *Scope) { l.hold.realm.Store(to) }
+func (l Lease) SetScope(to *Scope) { l.hold.scope.Store(to) }
 
 // Of returns the term of the hold of l if that is one of the lock (realm, key).
-func (l Lease) TermFor(realm *Scope, key string) (*renewal.Term, bool) {
-	if l.hold == nil || l.hold.realm.Load() != realm || l.hold.Term.Config().Key != key {
+func (l Lease) TermFor(scope *Scope, key string) (*renewal.Term, bool) {
+	if l.hold == nil || l.hold.scope.Load() != scope || l.hold.Term.Config().Key != key {
 		return nil, false
 	}
 	return &l.hold.Term, true

@@ -16,15 +16,15 @@ import (
 
 // Locker makes a sync.Locker of a lock of any kind. signalbox.Locker is defined over it and says what is promised.
 type SyncLocker struct {
-	take func(context.Context) (Lease, error)
-	ctx  context.Context //nolint:containedctx // sync.Locker's methods have no context
-	warn func(error)
+	acquire func(context.Context) (Lease, error)
+	ctx     context.Context //nolint:containedctx // sync.Locker's methods have no context
+	warn    func(error)
 
 	// local is locked from Lock to Unlock, so that the Locker's goroutines exclude each other
 	// even if a lease is lost in between. It comes before everything else.
 	local sync.Mutex
 
-	worked bool // it has acquired the lock before; guarded by local
+	acquiredBefore bool // it has acquired the lock before; guarded by local
 
 	mu struct {
 		sync.Mutex
@@ -36,11 +36,11 @@ type SyncLocker struct {
 
 // NewLocker returns a Locker that acquires the lock with take, and calls warn with why it tries again. It
 // ignores leases that ctx carries.
-func NewSyncLocker(ctx context.Context, warn func(error), take func(context.Context) (Lease, error)) *SyncLocker {
+func NewSyncLocker(ctx context.Context, warn func(error), acquire func(context.Context) (Lease, error)) *SyncLocker {
 	if ctx != nil {
 		ctx = WithoutLeases(ctx)
 	}
-	return &SyncLocker{take: take, ctx: ctx, warn: warn}
+	return &SyncLocker{acquire: acquire, ctx: ctx, warn: warn}
 }
 
 // OnLost sets the function that Unlock calls if the lease was lost while the Locker was locked, or
@@ -57,45 +57,45 @@ func (k *SyncLocker) OnLost(lost func(error)) {
 
 // Lock implements sync.Locker.
 func (k *SyncLocker) Lock() {
-	if k == nil || k.take == nil {
+	if k == nil || k.acquire == nil {
 		panic(fmt.Errorf("signalbox: a Locker cannot lock: %w: no lock has made it", errs.ErrBadOption))
 	}
 	k.local.Lock()
-	lease, err := k.take(k.ctx)
-	if err != nil && k.mayPass(err) {
+	lease, err := k.acquire(k.ctx)
+	if err != nil && k.mayRetry(err) {
 		k.warn(err)
 	}
-	for err != nil && k.mayPass(err) {
-		time.Sleep(pause) //nolint:forbidigo // sync.Locker has nothing that could end the wait
-		lease, err = k.take(k.ctx)
+	for err != nil && k.mayRetry(err) {
+		time.Sleep(retryPause) //nolint:forbidigo // sync.Locker has nothing that could end the wait
+		lease, err = k.acquire(k.ctx)
 	}
 	if err != nil {
 		k.local.Unlock()
 		panic(fmt.Errorf("signalbox: a Locker cannot lock: %w", err))
 	}
-	k.worked = true
+	k.acquiredBefore = true
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mu.lease, k.mu.locked = lease, true
 }
 
 // pause is how long a Locker waits before it tries again.
-const pause = 250 * time.Millisecond
+const retryPause = 250 * time.Millisecond
 
 // mayPass reports whether another try can succeed after err. If not, Lock panics: a sync.Locker has
 // no other way to report an error, and would wait for ever.
-func (k *SyncLocker) mayPass(err error) bool {
+func (k *SyncLocker) mayRetry(err error) bool {
 	is := func(sentinel error) bool { return errors.Is(err, sentinel) }
 	switch {
 	case k.ctx == nil || k.ctx.Err() != nil:
 		return false
 	case slices.ContainsFunc(final, is):
 		return false
-	case slices.ContainsFunc(passing, is):
+	case slices.ContainsFunc(retryable, is):
 		return true
 	}
 	// All other errors of the server or the network. A right that was there before may come back.
-	return wire.Judge(err) != wire.Final || k.worked && is(errs.ErrDenied)
+	return wire.Judge(err) != wire.Final || k.acquiredBefore && is(errs.ErrDenied)
 }
 
 //nolint:gochecknoglobals // constant tables
@@ -109,14 +109,14 @@ var (
 		errs.ErrStale, errs.ErrTooLarge,
 	}
 	// passing are the errors after which another try may succeed.
-	passing = []error{
+	retryable = []error{
 		errs.ErrRefused, errs.ErrHeld, errs.ErrLost, errs.ErrNotReplicated, errs.ErrUnconfirmed, errs.ErrNoReply, errs.ErrBusy,
 	}
 )
 
 // Unlock implements sync.Locker.
 func (k *SyncLocker) Unlock() {
-	lease, locked, onLost := k.taken()
+	lease, locked, onLost := k.takeLease()
 	if !locked {
 		panic(fmt.Errorf("signalbox: unlock of a Locker that is not locked: %w", errs.ErrNotHeld))
 	}
@@ -129,7 +129,7 @@ func (k *SyncLocker) Unlock() {
 
 // taken returns the lease that Unlock is to end, and the function of OnLost. locked reports whether there is
 // such a lease.
-func (k *SyncLocker) taken() (lease Lease, locked bool, onLost func(error)) {
+func (k *SyncLocker) takeLease() (lease Lease, locked bool, onLost func(error)) {
 	if k == nil {
 		return Lease{}, false, nil
 	}

@@ -27,11 +27,11 @@ func TestLockerRetriesTransientErrors(t *testing.T) {
 	for _, refusal := range refusals {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
-			f := &fake{refusals: []error{refusal, refusal, fmt.Errorf("a few words: %w", refusal)}}
-			k := hold.NewSyncLocker(t.Context(), func(err error) { fmt.Fprintln(&log, err) }, f.take)
+			f := &fakeAcquirer{refusals: []error{refusal, refusal, fmt.Errorf("a few words: %w", refusal)}}
+			k := hold.NewSyncLocker(t.Context(), func(err error) { fmt.Fprintln(&log, err) }, f.acquire)
 			began := time.Now()
 			k.Lock()
-			require.Len(t, f.asked, 4)
+			require.Len(t, f.calls, 4)
 			require.Equal(t, 750*time.Millisecond, time.Since(began))
 			require.Equal(t, 1, strings.Count(log.String(), "\n"))
 			require.Contains(t, log.String(), refusal.Error())

@@ -23,15 +23,15 @@ import (
 var errFull = errors.New("out of memory")
 
 // fake returns one error after the other, and then leases that hold nothing.
-type fake struct {
+type fakeAcquirer struct {
 	refusals []error
-	asked    []context.Context
+	calls    []context.Context
 }
 
-func (f *fake) take(ctx context.Context) (hold.Lease, error) {
-	f.asked = append(f.asked, ctx)
-	if len(f.asked) <= len(f.refusals) {
-		return hold.Lease{}, f.refusals[len(f.asked)-1]
+func (f *fakeAcquirer) acquire(ctx context.Context) (hold.Lease, error) {
+	f.calls = append(f.calls, ctx)
+	if len(f.calls) <= len(f.refusals) {
+		return hold.Lease{}, f.refusals[len(f.calls)-1]
 	}
 	return hold.Lease{}, nil
 }
@@ -46,7 +46,7 @@ func panicOf(do func()) (err error) {
 // P1: goroutines that share it exclude each other, whatever becomes of their leases.
 func TestGoroutinesOfALockerExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	k := hold.NewSyncLocker(t.Context(), func(error) {}, new(fake).take)
+	k := hold.NewSyncLocker(t.Context(), func(error) {}, new(fakeAcquirer).acquire)
 	count := 0
 	var all sync.WaitGroup
 	for range 8 {
@@ -132,8 +132,8 @@ func TestLockerPanicsOnPermanentErrors(t *testing.T) {
 		}
 	}
 	for _, refusal := range refusals {
-		f := &fake{refusals: []error{fmt.Errorf("a few words: %w", refusal)}}
-		k := hold.NewSyncLocker(t.Context(), func(error) {}, f.take)
+		f := &fakeAcquirer{refusals: []error{fmt.Errorf("a few words: %w", refusal)}}
+		k := hold.NewSyncLocker(t.Context(), func(error) {}, f.acquire)
 		require.ErrorIs(t, panicOf(k.Lock), refusal)
 		require.ErrorIs(t, panicOf(k.Unlock), errs.ErrNotHeld)
 		require.NoError(t, panicOf(k.Lock))
@@ -146,17 +146,17 @@ func TestLockerPanicsIfItsContextHasEnded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	f := &fake{refusals: []error{errFull, errFull}}
-	require.ErrorIs(t, panicOf(hold.NewSyncLocker(ctx, func(error) {}, f.take).Lock), errFull)
-	require.Len(t, f.asked, 1)
-	f = &fake{refusals: []error{errFull}}
-	require.ErrorIs(t, panicOf(hold.NewSyncLocker(nil, func(error) {}, f.take).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
+	f := &fakeAcquirer{refusals: []error{errFull, errFull}}
+	require.ErrorIs(t, panicOf(hold.NewSyncLocker(ctx, func(error) {}, f.acquire).Lock), errFull)
+	require.Len(t, f.calls, 1)
+	f = &fakeAcquirer{refusals: []error{errFull}}
+	require.ErrorIs(t, panicOf(hold.NewSyncLocker(nil, func(error) {}, f.acquire).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
 }
 
 // P2: the logger gets what Unlock cannot return; a fake lease is one that holds nothing.
 func TestLockerReportsTheErrorOfUnlock(t *testing.T) {
 	t.Parallel()
-	k := hold.NewSyncLocker(t.Context(), func(error) {}, new(fake).take)
+	k := hold.NewSyncLocker(t.Context(), func(error) {}, new(fakeAcquirer).acquire)
 	k.Lock()
 	require.NoError(t, panicOf(k.Unlock), "nobody is told")
 	var told []error

@@ -33,10 +33,10 @@ func TestLostHoldEndsAllItsEntries(t *testing.T) {
 			require.Equal(t, errs.ErrReleased, gone.Err(), "it had ended before")
 			require.Equal(t, errs.ErrNotHeld, gone.Unlock())
 		}
-		require.Equal(t, []error{errs.ErrMaxHold}, b.home.mu.lost, "told once")
-		require.True(t, b.home.mu.taken)
-		require.True(t, b.home.mu.leased)
-		require.Zero(t, b.home.mu.vacated)
+		require.Equal(t, []error{errs.ErrMaxHold}, b.owner.mu.lost, "told once")
+		require.True(t, b.owner.mu.taken)
+		require.True(t, b.owner.mu.leased)
+		require.Zero(t, b.owner.mu.released)
 	})
 }
 
@@ -45,14 +45,14 @@ func TestHoldWithoutALeaseIsNotLostByACaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, l := begin(t, "key")
-		b.home.mu.leased = true
-		b.home.onEnd(func() {
-			b.home.onEnd(nil)
+		b.owner.mu.leased = true
+		b.owner.onEnd(func() {
+			b.owner.onEnd(nil)
 			b.Term.Gone()
 		})
 		require.NoError(t, l.Unlock())
-		require.Equal(t, []error{errs.ErrLostGone}, b.home.mu.lost)
-		require.False(t, b.home.mu.leased)
+		require.Equal(t, []error{errs.ErrLostGone}, b.owner.mu.lost)
+		require.False(t, b.owner.mu.leased)
 	})
 }
 
@@ -69,14 +69,14 @@ func TestEvictEndsNoLeaseOfAHoldThatIsReleased(t *testing.T) {
 		require.Equal(t, errs.ErrClosed, l.Unlock())
 
 		b, l = begin(t, "key")
-		b.home.onEnd(func() {
-			b.home.onEnd(nil)
+		b.owner.onEnd(func() {
+			b.owner.onEnd(nil)
 			_, evicted = b.Evict(errs.ErrClosed)
 		})
 		evicted = true
 		require.NoError(t, l.Unlock())
 		require.False(t, evicted)
-		require.Equal(t, []error{errs.ErrClosed}, b.home.mu.lost, "it ends all the same")
+		require.Equal(t, []error{errs.ErrClosed}, b.owner.mu.lost, "it ends all the same")
 	})
 }
 
@@ -94,8 +94,8 @@ func TestHoldIsLostAtItsDeadline(t *testing.T) {
 		synctest.Wait()
 		require.True(t, isClosed(done), "nobody looked: the timers tell")
 		require.Equal(t, errs.ErrLostLate, context.Cause(bound))
-		require.Equal(t, []error{errs.ErrLostLate}, b.home.mu.lost)
-		require.False(t, b.home.mu.taken)
+		require.Equal(t, []error{errs.ErrLostLate}, b.owner.mu.lost)
+		require.False(t, b.owner.mu.taken)
 	})
 }
 
@@ -130,10 +130,10 @@ func TestFirstCheckFindsTheLossWithoutTimers(t *testing.T) {
 				defer cancel()
 				time.Sleep(life)
 				synctest.Wait()
-				require.Empty(t, b.home.mu.lost, "nobody looked yet")
+				require.Empty(t, b.owner.mu.lost, "nobody looked yet")
 				require.Equal(t, errs.ErrLostLate, look(t, l, bound))
 				synctest.Wait()
-				require.Equal(t, []error{errs.ErrLostLate}, b.home.mu.lost)
+				require.Equal(t, []error{errs.ErrLostLate}, b.owner.mu.lost)
 				require.Equal(t, context.Canceled, child.Err())
 				require.Equal(t, errs.ErrLostLate, context.Cause(child))
 			})
@@ -155,7 +155,7 @@ func TestUnlockOfAnInnerEntryComparesTheClock(t *testing.T) {
 				require.Equal(t, errs.ErrLostLate, inner.Unlock())
 				require.Equal(t, errs.ErrLostLate, inner.Err(), "it was not unlocked")
 				require.Equal(t, errs.ErrLostLate, outer.Unlock())
-				require.Equal(t, []error{errs.ErrLostLate}, b.home.mu.lost)
+				require.Equal(t, []error{errs.ErrLostLate}, b.owner.mu.lost)
 			})
 		})
 	}
@@ -163,10 +163,10 @@ func TestUnlockOfAnInnerEntryComparesTheClock(t *testing.T) {
 
 func TestBoundContextsEndBeforeTheHomeIsNotified(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(b *bed, l Lease){
-		"Vacated": func(_ *bed, l Lease) { _ = l.Unlock() },
-		"Lost":    func(b *bed, _ Lease) { b.Term.Break(errs.ErrLost, false) },
-		"Expired": func(*bed, Lease) { time.Sleep(life) },
+	for name, end := range map[string]func(b *fixture, l Lease){
+		"Vacated": func(_ *fixture, l Lease) { _ = l.Unlock() },
+		"Lost":    func(b *fixture, _ Lease) { b.Term.Break(errs.ErrLost, false) },
+		"Expired": func(*fixture, Lease) { time.Sleep(life) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -176,7 +176,7 @@ func TestBoundContextsEndBeforeTheHomeIsNotified(t *testing.T) {
 				child, cancel := context.WithTimeout(bound, time.Hour)
 				defer cancel()
 				told := make(chan bool, 1)
-				b.home.onEnd(func() {
+				b.owner.onEnd(func() {
 					told <- isClosed(bound.Done()) && isClosed(done) && isClosed(child.Done()) && bound.Err() != nil && child.Err() != nil
 				})
 				end(b, l)
@@ -195,14 +195,14 @@ func TestContextsEndOffTheGoroutineOfTheTimers(t *testing.T) {
 		_ = l.Bind(t.Context())
 		done := l.Done()
 		goOn := make(chan struct{})
-		b.home.onEnd(func() { <-goOn })
+		b.owner.onEnd(func() { <-goOn })
 		b.Term.Break(errs.ErrLost, false) // as the timers do
 		require.True(t, isClosed(done), "a goroutine that waits for that is woken at once")
-		_, lost := b.home.told()
+		_, lost := b.owner.counts()
 		require.Zero(t, lost)
 		close(goOn)
 		synctest.Wait()
-		_, lost = b.home.told()
+		_, lost = b.owner.counts()
 		require.Equal(t, 1, lost)
 	})
 }
@@ -214,7 +214,7 @@ func TestHomeMayPassTheHoldAtOnce(t *testing.T) {
 		b, l := begin(t, "key")
 		bound := l.Bind(t.Context())
 		var next Lease
-		b.home.onEnd(func() { next, _ = b.HandOver(b.Term.Deadline().Add(-life)) })
+		b.owner.onEnd(func() { next, _ = b.HandOver(b.Term.Deadline().Add(-life)) })
 		require.NoError(t, l.Unlock())
 		require.Equal(t, errs.ErrReleased, context.Cause(bound))
 		require.NoError(t, next.Err())

@@ -16,27 +16,27 @@ import (
 )
 
 // twin is a context that is bound to leases, or a child of one, and the same made by package context alone.
-type twin struct{ bound, plain context.Context }
+type contextPair struct{ bound, plain context.Context }
 
 // family is a tree of twins, and how to end parts of it.
-type family struct {
+type contextTree struct {
 	*rand.Rand
 
-	twins  []twin
+	pairs  []contextPair
 	leases []Lease
 	ends   []context.CancelCauseFunc // of what is bound to the lease of that number, in the plain tree
 	cancel []func(cause error)
 }
 
 // grow adds a child of one of the twins.
-func (f *family) grow(n int) {
-	p := f.twins[f.IntN(len(f.twins))]
+func (f *contextTree) grow(n int) {
+	p := f.pairs[f.IntN(len(f.pairs))]
 	why := fmt.Errorf("cause %d", n)
-	var c twin
+	var c contextPair
 	var stop [2]context.CancelFunc
 	switch in := time.Duration(f.Int64N(int64(20 * time.Second))); f.IntN(7) {
 	case 0:
-		c = twin{context.WithValue(p.bound, key{}, n), context.WithValue(p.plain, key{}, n)}
+		c = contextPair{context.WithValue(p.bound, key{}, n), context.WithValue(p.plain, key{}, n)}
 	case 1:
 		var end [2]context.CancelCauseFunc
 		c.bound, end[0] = context.WithCancelCause(p.bound)
@@ -47,7 +47,7 @@ func (f *family) grow(n int) {
 		c.plain, stop[1] = context.WithTimeoutCause(p.plain, in, why)
 		f.cancel = append(f.cancel, func(error) { stop[0](); stop[1]() })
 	case 3:
-		c = twin{context.WithoutCancel(p.bound), context.WithoutCancel(p.plain)}
+		c = contextPair{context.WithoutCancel(p.bound), context.WithoutCancel(p.plain)}
 	default:
 		i := f.IntN(len(f.leases))
 		bind := []func(Lease, context.Context) context.Context{Lease.Bind, Lease.Enter}[f.IntN(2)]
@@ -60,11 +60,11 @@ func (f *family) grow(n int) {
 			end(err)
 		}
 	}
-	f.twins = append(f.twins, c)
+	f.pairs = append(f.pairs, c)
 }
 
 // end ends a lease, or a context that can be.
-func (f *family) end(n int) {
+func (f *contextTree) end(n int) {
 	switch i := f.IntN(len(f.leases)); {
 	case f.IntN(2) == 0 && len(f.cancel) > 0:
 		f.cancel[f.IntN(len(f.cancel))](fmt.Errorf("end %d", n))
@@ -80,9 +80,9 @@ func (f *family) end(n int) {
 }
 
 // same compares the twins.
-func (f *family) same(t *testing.T) {
+func (f *contextTree) same(t *testing.T) {
 	t.Helper()
-	for i, c := range f.twins {
+	for i, c := range f.pairs {
 		require.Equal(t, c.plain.Err(), c.bound.Err(), i)
 		require.Equal(t, context.Cause(c.plain), context.Cause(c.bound), i)
 		require.Equal(t, c.plain.Value(key{}), c.bound.Value(key{}), i)
@@ -101,8 +101,8 @@ func TestBoundContextIsLikeOneOfPackageContext(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
-			f := &family{Rand: rand.New(rand.NewPCG(seed, 0)), twins: []twin{{context.Background(), context.Background()}}}
-			var beds []*bed
+			f := &contextTree{Rand: rand.New(rand.NewPCG(seed, 0)), pairs: []contextPair{{context.Background(), context.Background()}}}
+			var beds []*fixture
 			for range 3 {
 				b, l := begin(t, "key")
 				beds = append(beds, b)

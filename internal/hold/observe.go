@@ -33,7 +33,7 @@ func (l Lease) unobserved() (call *observe.Call) {
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
 	if l.hold.liveLocked(l.entry) {
-		e := l.hold.endsLocked(l.entry)
+		e := l.hold.dependentsLocked(l.entry)
 		call, e.call = e.call, nil
 	}
 	return call
@@ -51,7 +51,7 @@ func (l Lease) source() string {
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
 	switch {
-	case l.entry>>placeBits > 1:
+	case l.entry>>slotBits > 1:
 		return observe.FromProcess
 	case l.hold.mu.queued:
 		return observe.FromQueue
@@ -65,7 +65,7 @@ func (h *Hold) observe(entry uint64, call *observe.Call) {
 	h.mu.Lock()
 	lost := h.mu.lost
 	if lost == nil && h.liveLocked(entry) {
-		h.endsLocked(entry).call = call
+		h.dependentsLocked(entry).call = call
 	}
 	h.mu.Unlock()
 	if lost != nil {

@@ -16,15 +16,15 @@ const forever = 100 * 365 * 24 * time.Hour
 // until the earliest of their deadlines; its own term has no deadline and no renewals. The caller watches the
 // parts and breaks the term when one ends. From here on the hold owns the leases in parts, which stay as they
 // are.
-func (h *Hold) BeginComposite(home Owner, keeper *renewal.Keeper, parts []Lease, token uint64) Lease {
+func (h *Hold) BeginComposite(owner Owner, keeper *renewal.Keeper, parts []Lease, token uint64) Lease {
 	h.Term.Init(keeper, h, renewal.Config{}, forever, clock.Now())
-	return h.Begin(home, &Scope{parts: parts}, token, token)
+	return h.Begin(owner, &Scope{parts: parts}, token, token)
 }
 
 // parts returns the leases that the hold is made of.
 func (h *Hold) parts() []Lease {
-	if realm := h.realm.Load(); realm != nil {
-		return realm.parts
+	if scope := h.scope.Load(); scope != nil {
+		return scope.parts
 	}
 	return nil
 }
@@ -65,15 +65,15 @@ func (h *Hold) left(now clock.Instant) time.Duration {
 
 // among returns l if it belongs to the lock (realm, key), or its part that does. If l has ended it returns l,
 // whatever the state of the part.
-func (l Lease) among(realm *Scope, key string) (Lease, bool) {
-	if _, is := l.TermFor(realm, key); is {
+func (l Lease) leaseFor(scope *Scope, key string) (Lease, bool) {
+	if _, is := l.TermFor(scope, key); is {
 		return l, true
 	}
 	if l.hold == nil {
 		return Lease{}, false
 	}
 	for _, part := range l.hold.parts() {
-		if _, is := part.TermFor(realm, key); !is {
+		if _, is := part.TermFor(scope, key); !is {
 			continue
 		}
 		if l.Err() != nil {
@@ -86,7 +86,7 @@ func (l Lease) among(realm *Scope, key string) (Lease, bool) {
 
 // Watch calls ended once, with the cause, when the lease ends, or at once if it has ended. It holds
 // no lock. ended must return quickly: it may run on a goroutine that other leases wait for.
-func (l Lease) OnEnd(ended func(cause error)) { l.hold.watch(l.entry, ended) }
+func (l Lease) OnEnd(ended func(cause error)) { l.hold.onEnd(l.entry, ended) }
 
 // Leave is Unlock, but does not notify the home. If this was the last lease of the hold, it returns the home
 // that the caller has to notify, and nil otherwise.
@@ -95,5 +95,5 @@ func (l Lease) Leave() (Owner, error) {
 	if !last {
 		return nil, err
 	}
-	return l.hold.home, nil
+	return l.hold.owner, nil
 }

@@ -15,22 +15,22 @@ import (
 )
 
 // whole is a hold made of two others, and its home.
-type whole struct {
+type composite struct {
 	Hold
 
-	home  home
-	parts [2]*bed
+	owner ownerRecorder
+	parts [2]*fixture
 	lease Lease
 }
 
-func beginWhole(tb testing.TB) *whole {
+func beginComposite(tb testing.TB) *composite {
 	tb.Helper()
-	w := new(whole)
+	w := new(composite)
 	leases := make([]Lease, len(w.parts))
 	for i := range w.parts {
 		w.parts[i], leases[i] = begin(tb, string(rune('a'+i)))
 	}
-	w.lease = w.BeginComposite(&w.home, w.parts[0].keeper, leases, lastToken)
+	w.lease = w.BeginComposite(&w.owner, w.parts[0].keeper, leases, lastToken)
 	for _, l := range leases {
 		l.OnEnd(func(cause error) { w.Term.Break(cause, false) })
 	}
@@ -40,7 +40,7 @@ func beginWhole(tb testing.TB) *whole {
 func TestCombinedHoldEndsWithItsFirstPart(t *testing.T) {
 	t.Parallel()
 	for i := range 2 {
-		w := beginWhole(t)
+		w := beginComposite(t)
 		require.NoError(t, w.lease.Err())
 		require.Equal(t, lastToken, w.lease.Token())
 		done, cause := w.lease.Done(), errors.New("a cause")
@@ -49,50 +49,50 @@ func TestCombinedHoldEndsWithItsFirstPart(t *testing.T) {
 		require.True(t, isClosed(done))
 		require.ErrorIs(t, w.lease.Err(), cause)
 		require.ErrorIs(t, w.lease.Unlock(), cause)
-		vacated, lost := w.home.told()
-		require.Zero(t, vacated)
+		released, lost := w.owner.counts()
+		require.Zero(t, released)
 		require.Equal(t, 1, lost)
-		require.NoError(t, w.parts[1-i].home.vacated)
+		require.NoError(t, w.parts[1-i].owner.released)
 	}
 }
 
 // P2: the clock check reaches the parts, though no timer has reported yet that one is over.
 func TestCombinedHoldChecksTheClocksOfItsParts(t *testing.T) {
 	t.Parallel()
-	w := beginWhole(t)
+	w := beginComposite(t)
 	w.parts[1].Term.Init(w.parts[1].keeper, &w.parts[1].Hold, renewal.Config{Key: "b", Life: life}, life, clock.Now().Add(-life))
 	require.False(t, w.lease.Deadline().After(time.Now()))
 	require.ErrorIs(t, w.lease.Err(), errs.ErrLost)
-	_, lost := w.home.told()
+	_, lost := w.owner.counts()
 	require.Equal(t, 1, lost)
 }
 
 func TestCombinedHoldLeavesItsPartsToItsHome(t *testing.T) {
 	t.Parallel()
-	w := beginWhole(t)
+	w := beginComposite(t)
 	bound := w.lease.Bind(t.Context())
-	w.home.onEnd(func() { require.Error(t, bound.Err(), "what is bound ends first") })
+	w.owner.onEnd(func() { require.Error(t, bound.Err(), "what is bound ends first") })
 	require.NoError(t, w.lease.Unlock())
 	require.ErrorIs(t, w.lease.Unlock(), errs.ErrNotHeld)
-	vacated, lost := w.home.told()
-	require.Equal(t, 1, vacated)
+	released, lost := w.owner.counts()
+	require.Equal(t, 1, released)
 	require.Zero(t, lost)
 	for _, part := range w.parts {
-		vacated, lost = part.home.told()
-		require.Zero(t, vacated+lost)
+		released, lost = part.owner.counts()
+		require.Zero(t, released+lost)
 	}
 }
 
 func TestContextCarriesThePartsOfAHold(t *testing.T) {
 	t.Parallel()
-	w := beginWhole(t)
+	w := beginComposite(t)
 	ctx := w.lease.Enter(t.Context())
 	for i, key := range []string{"a", "b"} {
 		part, carried := Carried(ctx, &realm, key)
 		require.True(t, carried)
 		further := again(t, part)
 		require.NoError(t, further.Unlock())
-		require.Equal(t, &w.parts[i].home, further.Owner())
+		require.Equal(t, &w.parts[i].owner, further.Owner())
 	}
 	_, carried := Carried(ctx, &realm, "c")
 	require.False(t, carried)
@@ -115,12 +115,12 @@ func TestLeaveReturnsTheHomeToNotify(t *testing.T) {
 	require.ErrorIs(t, <-told, errs.ErrReleased)
 	left, err = second.Leave()
 	require.NoError(t, err)
-	require.Equal(t, &b.home, left)
+	require.Equal(t, &b.owner, left)
 	left, err = second.Leave()
 	require.ErrorIs(t, err, errs.ErrNotHeld)
 	require.Nil(t, left)
-	vacated, lost := b.home.told()
-	require.Zero(t, vacated+lost)
+	released, lost := b.owner.counts()
+	require.Zero(t, released+lost)
 	second.OnEnd(func(cause error) { told <- cause })
 	require.ErrorIs(t, <-told, errs.ErrReleased, "at once")
 }

@@ -13,14 +13,14 @@ import (
 // ends is what ends with an entry: the channel of Done, callbacks, and contexts. An entry has one
 // as soon as something depends on it. The lock of the hold guards the fields until over is set.
 // After that they belong to the goroutine that set it.
-type ends struct {
-	over    bool
-	done    chan struct{}             // of Done; nil until it is asked for
-	watches []func(error)             // of Watch
-	first   *bond                     // most entries have one bond at most, and need no map
-	bonds   map[<-chan struct{}]*bond // the others, by the Done of their parents
-	call    *observe.Call             // that acquired the entry; nil without an observer
-	next    *ends                     // of another entry that ended with this one
+type dependents struct {
+	ended      bool
+	done       chan struct{}             // of Done; nil until it is asked for
+	callbacks  []func(error)             // of Watch
+	firstBond  *bond                     // most entries have one bond at most, and need no map
+	otherBonds map[<-chan struct{}]*bond // the others, by the Done of their parents
+	call       *observe.Call             // that acquired the entry; nil without an observer
+	next       *dependents               // of another entry that ended with this one
 }
 
 // bond is a context that ends with an entry, or with a parent. All contexts that are bound to the entry and
@@ -29,10 +29,10 @@ type ends struct {
 type bond struct {
 	context.Context //nolint:containedctx // one that package context made
 
-	cancel context.CancelCauseFunc
-	ends   *ends
-	parent <-chan struct{} // nil if it never ends
-	stop   func() bool     // cancels the callback at the parent's end
+	cancel     context.CancelCauseFunc
+	dependents *dependents
+	parent     <-chan struct{} // nil if it never ends
+	stop       func() bool     // cancels the callback at the parent's end
 }
 
 // newBond returns a context that ends with parent. If parent never ends, newBond does not keep it,
@@ -54,33 +54,33 @@ func (b *bond) ended(cause error) *bond {
 
 // notify closes the channels of Done and calls the callbacks, which are quick. It reports whether
 // cancel has contexts to end, or report an observer to notify.
-func (e *ends) notify(cause error) (more bool) {
+func (e *dependents) notify(cause error) (overflow bool) {
 	for ; e != nil; e = e.next {
 		if e.done != nil {
 			close(e.done)
 		}
-		for _, ended := range e.watches {
+		for _, ended := range e.callbacks {
 			ended(cause)
 		}
-		more = more || e.first != nil || len(e.bonds) > 0 || e.call != nil
+		overflow = overflow || e.firstBond != nil || len(e.otherBonds) > 0 || e.call != nil
 	}
-	return more
+	return overflow
 }
 
 // cancel ends the contexts. That lasts a microsecond for each of them and each of their children. The caller
 // holds no lock: contexts run callers' code.
-func (e *ends) cancel(cause error) {
+func (e *dependents) cancel(cause error) {
 	for ; e != nil; e = e.next {
-		e.first.end(cause)
-		for _, b := range e.bonds {
+		e.firstBond.end(cause)
+		for _, b := range e.otherBonds {
 			b.end(cause)
 		}
-		e.first, e.bonds = nil, nil // a context that the caller keeps must not keep the other parents
+		e.firstBond, e.otherBonds = nil, nil // a context that the caller keeps must not keep the other parents
 	}
 }
 
 // observed returns the call that acquired the entry, if that is observed.
-func (e *ends) observed() *observe.Call {
+func (e *dependents) observed() *observe.Call {
 	if e == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (e *ends) observed() *observe.Call {
 
 // reporting counts what report will report, so that Close of the session waits for it. It is called before the hold is
 // counted out of the session.
-func (e *ends) reporting() {
+func (e *dependents) expectReports() {
 	for ; e != nil; e = e.next {
 		if e.call != nil {
 			e.call.ExpectEnd()
@@ -98,7 +98,7 @@ func (e *ends) reporting() {
 }
 
 // report reports to observers that the entries were lost. The caller holds no lock: hooks are callers' code.
-func (e *ends) report(end renewal.End) {
+func (e *dependents) report(end renewal.End) {
 	for ; e != nil; e = e.next {
 		if e.call != nil {
 			e.call.EndedLater(end.Cause, end.Gone, end.Left)
@@ -117,42 +117,42 @@ func (b *bond) end(cause error) {
 }
 
 // endsLocked returns what ends with an entry that is live.
-func (h *Hold) endsLocked(entry uint64) *ends {
-	at := h.atLocked(entry & (maxPlaces - 1))
-	if at.ends == nil {
-		at.ends = new(ends)
+func (h *Hold) dependentsLocked(entry uint64) *dependents {
+	at := h.slotLocked(entry & (maxSlots - 1))
+	if at.dependents == nil {
+		at.dependents = new(dependents)
 	}
-	return at.ends
+	return at.dependents
 }
 
 // takeEndsLocked removes what ends with a place, and puts it before taken.
-func (p *place) takeEndsLocked(taken *ends) *ends {
-	e := p.ends
+func (p *entrySlot) takeDependentsLocked(taken *dependents) *dependents {
+	e := p.dependents
 	if e == nil {
 		return taken
 	}
-	e.over, e.next, p.ends = true, taken, nil
+	e.ended, e.next, p.dependents = true, taken, nil
 	return e
 }
 
 // takeAllEndsLocked removes what ends with any entry of the hold.
-func (h *Hold) takeAllEndsLocked() *ends {
-	var taken *ends
-	for i := range h.mu.places {
-		taken = h.mu.places[i].takeEndsLocked(taken)
+func (h *Hold) takeAllDependentsLocked() *dependents {
+	var taken *dependents
+	for i := range h.mu.slots {
+		taken = h.mu.slots[i].takeDependentsLocked(taken)
 	}
-	if h.mu.more != nil {
-		for i := range h.mu.more.places {
-			taken = h.mu.more.places[i].takeEndsLocked(taken)
+	if h.mu.overflow != nil {
+		for i := range h.mu.overflow.slots {
+			taken = h.mu.overflow.slots[i].takeDependentsLocked(taken)
 		}
 	}
 	return taken
 }
 
 // overLocked returns why entry is over, or nil.
-func (h *Hold) overLocked(entry uint64) error {
+func (h *Hold) entryErrLocked(entry uint64) error {
 	if h.mu.lost == nil && !h.liveLocked(entry) {
-		return h.named("", errs.ErrReleased)
+		return h.withName("", errs.ErrReleased)
 	}
 	return h.causeLocked()
 }
@@ -164,10 +164,10 @@ func (h *Hold) done(entry uint64) <-chan struct{} {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.overLocked(entry) != nil {
+	if h.entryErrLocked(entry) != nil {
 		return closedChannel()
 	}
-	e := h.endsLocked(entry)
+	e := h.dependentsLocked(entry)
 	if e.done == nil {
 		e.done = make(chan struct{})
 	}
@@ -175,13 +175,13 @@ func (h *Hold) done(entry uint64) <-chan struct{} {
 }
 
 // watch calls ended when entry ends, or at once if it has ended.
-func (h *Hold) watch(entry uint64, ended func(error)) {
+func (h *Hold) onEnd(entry uint64, ended func(error)) {
 	cause := h.err(entry)
 	if cause == nil {
 		h.mu.Lock()
-		if cause = h.overLocked(entry); cause == nil {
-			e := h.endsLocked(entry)
-			e.watches = append(e.watches, ended)
+		if cause = h.entryErrLocked(entry); cause == nil {
+			e := h.dependentsLocked(entry)
+			e.callbacks = append(e.callbacks, ended)
 		}
 		h.mu.Unlock()
 	}
@@ -221,12 +221,12 @@ func (h *Hold) bind(parent context.Context, entry uint64) *bond {
 	// No goroutine: the context calls back when it ends, on a goroutine of its own.
 	stop := context.AfterFunc(parent, func() { h.forget(b) })
 	h.mu.Lock()
-	over := b.ends.over
-	if !over {
+	ended := b.dependents.ended
+	if !ended {
 		b.stop = stop
 	}
 	h.mu.Unlock()
-	if over {
+	if ended {
 		stop()
 	}
 	return b
@@ -235,28 +235,28 @@ func (h *Hold) bind(parent context.Context, entry uint64) *bond {
 // bondLocked returns the bond of entry for a parent with that Done. Without one, it adds and returns
 // fresh, which may be nil. If the entry is over it returns why.
 func (h *Hold) bondLocked(entry uint64, parent <-chan struct{}, fresh *bond) (*bond, error) {
-	if err := h.overLocked(entry); err != nil {
+	if err := h.entryErrLocked(entry); err != nil {
 		return nil, err
 	}
-	e := h.endsLocked(entry)
-	if e.first != nil && e.first.parent == parent {
-		return e.first, nil
+	e := h.dependentsLocked(entry)
+	if e.firstBond != nil && e.firstBond.parent == parent {
+		return e.firstBond, nil
 	}
-	if b := e.bonds[parent]; b != nil {
+	if b := e.otherBonds[parent]; b != nil {
 		return b, nil
 	}
 	switch {
 	case fresh == nil:
 		return nil, nil
-	case e.first == nil:
-		e.first = fresh
-	case e.bonds == nil:
-		e.bonds = make(map[<-chan struct{}]*bond)
+	case e.firstBond == nil:
+		e.firstBond = fresh
+	case e.otherBonds == nil:
+		e.otherBonds = make(map[<-chan struct{}]*bond)
 		fallthrough
 	default:
-		e.bonds[parent] = fresh
+		e.otherBonds[parent] = fresh
 	}
-	fresh.ends = e
+	fresh.dependents = e
 	return fresh, nil
 }
 
@@ -264,13 +264,13 @@ func (h *Hold) bondLocked(entry uint64, parent <-chan struct{}, fresh *bond) (*b
 func (h *Hold) forget(b *bond) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch e := b.ends; {
-	case e.over:
-	case e.first == b:
-		e.first = nil
+	switch e := b.dependents; {
+	case e.ended:
+	case e.firstBond == b:
+		e.firstBond = nil
 	default:
-		if delete(e.bonds, b.parent); len(e.bonds) == 0 {
-			e.bonds = nil // a map keeps what it grew to
+		if delete(e.otherBonds, b.parent); len(e.otherBonds) == 0 {
+			e.otherBonds = nil // a map keeps what it grew to
 		}
 	}
 }

@@ -55,13 +55,13 @@ type Observer struct {
 	Names                                        bool
 
 	panicked func(cause any, stack []byte)
-	pending  *pending
+	pending  *pendingReports
 }
 
 // With returns an Observer with the hooks of o that calls panicked with what a hook panicked with.
 func (o *Observer) With(panicked func(cause any, stack []byte)) *Observer {
 	with := *o
-	with.panicked, with.pending = panicked, new(pending)
+	with.panicked, with.pending = panicked, new(pendingReports)
 	return &with
 }
 

@@ -9,40 +9,40 @@ import (
 
 // pending counts what is not reported yet. A sync.WaitGroup would not do: Close may wait while a loss is counted, and waits no
 // longer than its context.
-type pending struct {
-	mu   sync.Mutex
-	open int
-	none chan struct{} // closed when open is 0; nil while no goroutine waits for that
+type pendingReports struct {
+	mu      sync.Mutex
+	count   int
+	drained chan struct{} // closed when open is 0; nil while no goroutine waits for that
 }
 
-func (p *pending) add() {
+func (p *pendingReports) add() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open++
+	p.count++
 }
 
-func (p *pending) done() {
+func (p *pendingReports) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open--; p.open == 0 && p.none != nil {
-		close(p.none)
-		p.none = nil
+	if p.count--; p.count == 0 && p.drained != nil {
+		close(p.drained)
+		p.drained = nil
 	}
 }
 
 // await blocks until nothing is pending, or until ctx ends.
-func (p *pending) await(ctx context.Context) {
+func (p *pendingReports) await(ctx context.Context) {
 	p.mu.Lock()
-	if p.open > 0 && p.none == nil {
-		p.none = make(chan struct{})
+	if p.count > 0 && p.drained == nil {
+		p.drained = make(chan struct{})
 	}
-	none := p.none
+	drained := p.drained
 	p.mu.Unlock()
-	if none == nil {
+	if drained == nil {
 		return
 	}
 	select {
-	case <-none:
+	case <-drained:
 	case <-ctx.Done():
 	}
 }

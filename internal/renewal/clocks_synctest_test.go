@@ -14,7 +14,7 @@ import (
 )
 
 // startedBefore begins a term just before the wall clock is set by step.
-func (b *bed) startedBefore(step time.Duration, terms Config) *owned {
+func (b *fixture) startedBefore(step time.Duration, terms Config) *ownedTerm {
 	now := clock.Now()
 	before := clock.At(now.Mono(), now.Time().Add(-step))
 	if !terms.Until.IsZero() {
@@ -32,7 +32,7 @@ func TestRenewalsContinueWhenTheWallClockIsSetBack(t *testing.T) {
 	for _, back := range []time.Duration{0, life / 10, life / 3, life / 2, life, 10 * life} {
 		t.Run(fmt.Sprint(back), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *bed) {
+			bubble(t, func(b *fixture) {
 				o := b.startedBefore(-back, renewed(life))
 				time.Sleep(10 * life)
 				require.NoError(b, o.Alive(clock.Now()))
@@ -47,7 +47,7 @@ func TestRenewalsContinueWhenTheWallClockIsSetBack(t *testing.T) {
 func TestAnEndIsKeptWhenTheWallClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	for _, back := range []time.Duration{life / 2, 10 * life} {
-		bubble(t, func(b *bed) {
+		bubble(t, func(b *fixture) {
 			terms := renewed(life)
 			terms.Until = clock.Now().Add(3 * life)
 			o := b.startedBefore(-back, terms)
@@ -63,7 +63,7 @@ func TestAnEndIsKeptWhenTheWallClockIsSetBack(t *testing.T) {
 // life.
 func TestATermEndsByAWallClockSetForward(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		o := b.startedBefore(life, renewed(life))
 		require.ErrorIs(b, o.Alive(clock.Now()), errs.ErrLost)
 		o = b.startedBefore(life/2, renewed(life))

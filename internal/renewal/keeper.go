@@ -72,7 +72,7 @@ func (k *Keeper) renewAll(terms []*Term) {
 	now := clock.Now()
 	wanted := make(map[*scripts.Script][]renewal, 1)
 	for _, t := range terms {
-		if r, ok := t.ask(now); ok {
+		if r, ok := t.nextRequest(now); ok {
 			wanted[t.config.Script] = append(wanted[t.config.Script], r)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // trouble is the fate of one request.
-type trouble struct {
+type fault struct {
 	lost    bool          // it does not reach the server
 	after   time.Duration // when it is executed, whether or not its sender waits
 	silent  bool          // it is executed, and its reply is lost
@@ -41,12 +41,12 @@ type model struct {
 	mu struct {
 		sync.Mutex
 		keys     map[string]*key
-		trouble  func(request int) trouble // of the n-th request, from 1
+		fault    func(request int) fault // of the n-th request, from 1
 		requests int
 		renewed  int
 		largest  int                   // keys of one script
 		ticks    map[time.Duration]int // renewals by the millisecond
-		asked    []time.Duration       // the lives asked for, while there are few
+		lives    []time.Duration       // the lives asked for, while there are few
 		at       []time.Time           // when
 	}
 }
@@ -70,7 +70,7 @@ func (m *model) RunByKey(ctx context.Context, b wire.KeyedCall) []wire.KeyedRepl
 
 // RunMany sends calls.
 func (m *model) RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome {
-	t := m.arrived(calls)
+	t := m.count(calls)
 	done := make(chan []wire.Outcome, 1)
 	if !t.lost && !t.mute && t.refusal == "" {
 		m.executing.Go(func() {
@@ -119,7 +119,7 @@ func mute(calls []wire.Call) []wire.Outcome {
 }
 
 // arrived counts a request and returns its fate.
-func (m *model) arrived(calls []wire.Call) trouble {
+func (m *model) count(calls []wire.Call) fault {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.requests++
@@ -129,14 +129,14 @@ func (m *model) arrived(calls []wire.Call) trouble {
 		m.mu.largest = max(m.mu.largest, len(call.Keys))
 		m.mu.renewed += len(call.Keys)
 		m.mu.ticks[clock.Now().Mono().Truncate(time.Millisecond)] += len(call.Keys)
-		if len(m.mu.asked) < 1000 {
-			m.mu.asked, m.mu.at = append(m.mu.asked, millis(m, call.Args[1])), append(m.mu.at, time.Now())
+		if len(m.mu.lives) < 1000 {
+			m.mu.lives, m.mu.at = append(m.mu.lives, millis(m, call.Args[1])), append(m.mu.at, time.Now())
 		}
 	}
-	if m.mu.trouble == nil {
-		return trouble{}
+	if m.mu.fault == nil {
+		return fault{}
 	}
-	return m.mu.trouble(m.mu.requests)
+	return m.mu.fault(m.mu.requests)
 }
 
 // execute is the script.
@@ -169,10 +169,10 @@ func millis(tb testing.TB, text string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-func (m *model) set(t func(request int) trouble) {
+func (m *model) set(t func(request int) fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.trouble = t
+	m.mu.fault = t
 }
 
 func (m *model) requests() int {
@@ -188,73 +188,73 @@ func (m *model) renewals() int {
 }
 
 // steal gives the key of o to another client; "" makes it a key of the wrong type.
-func (m *model) steal(o *owned, hold string) {
+func (m *model) steal(o *ownedTerm, hold string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.keys[o.config.Key].hold = hold
 }
 
 // extend lets the key of o live for life from now on.
-func (m *model) extend(o *owned, life time.Duration) {
+func (m *model) extend(o *ownedTerm, life time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.keys[o.config.Key].ends = time.Now().Add(life)
 }
 
 // ends returns when the key of o ends without further calls.
-func (m *model) ends(o *owned) time.Time {
+func (m *model) ends(o *ownedTerm) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mu.keys[o.config.Key].ends
 }
 
 // owned is a term with its owner.
-type owned struct {
+type ownedTerm struct {
 	Term
 
 	server *model
-	told   struct {
+	ended  struct {
 		sync.Mutex
 		causes []error
-		taken  bool
+		gone   bool
 		at     time.Time
 	}
 }
 
 // TermEnded implements Owner, and holds the term to P2: it ends before its key does.
-func (o *owned) OnTermEnd(end End) {
-	o.told.Lock()
-	defer o.told.Unlock()
-	o.told.causes, o.told.taken, o.told.at = append(o.told.causes, end.Cause), end.Gone, time.Now()
+func (o *ownedTerm) OnTermEnd(end End) {
+	o.ended.Lock()
+	defer o.ended.Unlock()
+	o.ended.causes, o.ended.gone, o.ended.at = append(o.ended.causes, end.Cause), end.Gone, time.Now()
 	if ends := o.server.ends(o); !end.Gone && !time.Now().Before(ends) {
 		o.server.Errorf("%s ended at %v, and its key at %v", o.config.Key, time.Now(), ends)
 	}
 }
 
 // causes returns why the term ended, as often as its owner was notified.
-func (o *owned) causes() []error {
-	o.told.Lock()
-	defer o.told.Unlock()
-	return o.told.causes
+func (o *ownedTerm) causes() []error {
+	o.ended.Lock()
+	defer o.ended.Unlock()
+	return o.ended.causes
 }
 
 // bed is a keeper with its server.
-type bed struct {
+type fixture struct {
 	testing.TB
 	*Keeper
 
 	server *model
-	taken  int
+	made   int
 }
 
 // bubble runs a test with a bed in virtual time.
-func bubble(t *testing.T, test func(b *bed)) {
+func bubble(t *testing.T, test func(b *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := &model{TB: t}
 		server.mu.keys = make(map[string]*key)
 		server.mu.ticks = make(map[time.Duration]int)
-		b := &bed{TB: t, Keeper: NewKeeper(server, timers.New(), nil), server: server}
+		b := &fixture{TB: t, Keeper: NewKeeper(server, timers.New(), nil), server: server}
 		defer server.executing.Wait()
 		defer b.timers.Close()
 		defer b.Keeper.Close()
@@ -263,14 +263,14 @@ func bubble(t *testing.T, test func(b *bed)) {
 }
 
 // take begins a term like an acquire that had its reply at once.
-func (b *bed) take(terms Config) *owned {
+func (b *fixture) start(terms Config) *ownedTerm {
 	o := b.make(terms)
 	o.Start(clock.Now(), o.Config().Life)
 	return o
 }
 
 // make makes a term that is not kept yet, with the life that it is to have.
-func (b *bed) make(terms Config) *owned {
+func (b *fixture) make(terms Config) *ownedTerm {
 	life := terms.Life
 	if !terms.Until.IsZero() {
 		life = min(life, terms.Until.Until(clock.Now()))
@@ -279,17 +279,17 @@ func (b *bed) make(terms Config) *owned {
 }
 
 // given begins a term to which the server gave life at first.
-func (b *bed) given(terms Config, life time.Duration) *owned {
+func (b *fixture) startGiven(terms Config, life time.Duration) *ownedTerm {
 	o := b.makeWith(terms, life)
 	o.Start(clock.Now(), life)
 	return o
 }
 
-func (b *bed) makeWith(terms Config, life time.Duration) *owned {
-	b.taken++
-	terms.Key = "key" + strconv.Itoa(b.taken)
-	terms.Hold = "hold" + strconv.Itoa(b.taken)
-	o := &owned{server: b.server}
+func (b *fixture) makeWith(terms Config, life time.Duration) *ownedTerm {
+	b.made++
+	terms.Key = "key" + strconv.Itoa(b.made)
+	terms.Hold = "hold" + strconv.Itoa(b.made)
+	o := &ownedTerm{server: b.server}
 	b.server.mu.Lock()
 	b.server.mu.keys[terms.Key] = &key{hold: terms.Hold, ends: time.Now().Add(life)}
 	b.server.mu.Unlock()
@@ -301,15 +301,15 @@ func (b *bed) makeWith(terms Config, life time.Duration) *owned {
 func renewed(life time.Duration) Config { return Config{Life: life, Renewed: true} }
 
 // inState returns the state of a term.
-func (o *owned) inState() state {
+func (o *ownedTerm) currentState() termState {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.mu.state
 }
 
 // until sleeps until a renewal of o is on its way.
-func (o *owned) untilRenewing() {
-	for o.inState() != renewing {
+func (o *ownedTerm) untilRenewing() {
+	for o.currentState() != renewing {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(2 * time.Millisecond) // the batch's tick

@@ -15,15 +15,15 @@ import (
 
 func TestTenHoursLoseNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		const hours = 10 * time.Hour
-		var terms []*owned
+		var terms []*ownedTerm
 		renewals, requests := 0, 0 // at most
 		for life, n := range map[time.Duration]int{
 			life: 2, 2 * time.Minute: 8, 10 * time.Minute: 90, time.Hour: 150, 24 * time.Hour: 50,
 		} {
 			for range n {
-				terms = append(terms, b.take(renewed(life)))
+				terms = append(terms, b.start(renewed(life)))
 			}
 			third := life/3 - life/3/50 - time.Millisecond // rounded down
 			renewals += n * int(hours/third+1)
@@ -45,9 +45,9 @@ func TestTenHoursLoseNothing(t *testing.T) {
 // A thousand locks are renewed by some forty requests a third of their life.
 func TestLocksOfOneLifeAreRenewedTogether(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		for range 1_000 {
-			b.take(renewed(life))
+			b.start(renewed(life))
 			time.Sleep(7 * time.Millisecond)
 		}
 		time.Sleep(life)
@@ -61,10 +61,10 @@ func TestLocksOfOneLifeAreRenewedTogether(t *testing.T) {
 
 func TestLocksTakenAtOnceAreNotRenewedAtOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		const n, share = 10_000, 20 // no tick renews more than one in so many
 		for range n {
-			b.take(renewed(life))
+			b.start(renewed(life))
 		}
 		time.Sleep(3 * life / 3)
 		synctest.Wait()
@@ -78,11 +78,11 @@ func TestLocksTakenAtOnceAreNotRenewedAtOnce(t *testing.T) {
 
 func TestABatchTakesAsManyScriptsAsItNeeds(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		const n = 2*maxKeys + 1
 		terms := make([]*Term, n)
 		for i := range terms {
-			terms[i] = &b.take(renewed(life)).Term
+			terms[i] = &b.start(renewed(life)).Term
 		}
 		time.Sleep(life / 15) // before the first is due
 		for _, term := range terms {
@@ -94,17 +94,17 @@ func TestABatchTakesAsManyScriptsAsItNeeds(t *testing.T) {
 		require.Equal(b, n, b.server.mu.renewed)
 		require.Equal(b, maxKeys, b.server.mu.largest)
 		for _, term := range terms {
-			require.Equal(b, resting, term.mu.state)
+			require.Equal(b, idle, term.mu.state)
 		}
 	})
 }
 
 func TestOneBadKeySpoilsNoBatch(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		var terms []*owned
+	bubble(t, func(b *fixture) {
+		var terms []*ownedTerm
 		for range 100 {
-			terms = append(terms, b.take(renewed(life)))
+			terms = append(terms, b.start(renewed(life)))
 		}
 		for i, o := range terms {
 			switch i % 10 {
@@ -119,7 +119,7 @@ func TestOneBadKeySpoilsNoBatch(t *testing.T) {
 		for i, o := range terms {
 			if i%10 == 3 || i%10 == 7 {
 				require.Equal(b, []error{errs.ErrLost}, o.causes())
-				require.True(b, o.told.taken)
+				require.True(b, o.ended.gone)
 				continue
 			}
 			require.Empty(b, o.causes())
@@ -131,10 +131,10 @@ func TestOneBadKeySpoilsNoBatch(t *testing.T) {
 // Young holds are renewed in batches, too, between a sixth and a third of what they were given, and spread anew by that.
 func TestYoungLocksAreRenewedTogetherAndSpread(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		const n, share, first = 10_000, 20, 3 * time.Second
 		for range n {
-			b.given(renewed(life), first)
+			b.startGiven(renewed(life), first)
 		}
 		time.Sleep(first/6 - first/150 - time.Millisecond) // rounded down
 		require.Zero(b, b.server.renewals())
@@ -155,8 +155,8 @@ func TestYoungLocksAreRenewedTogetherAndSpread(t *testing.T) {
 // P7: a term that was given less than its life can be renewed at once; one that has its life is not.
 func TestHastenRenewsAShortTermAtOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		short, whole := b.given(renewed(life), life/10), b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		short, whole := b.startGiven(renewed(life), life/10), b.start(renewed(life))
 		short.Hasten(life)
 		whole.Hasten(life)
 		time.Sleep(10 * time.Millisecond)

@@ -21,20 +21,20 @@ func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
 	} {
 		t.Run(hold.String(), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *bed) {
+			bubble(t, func(b *fixture) {
 				terms := renewed(life)
 				terms.Until = clock.Now().Add(hold)
 				until := time.Now().Add(hold)
-				o := b.take(terms)
+				o := b.start(terms)
 				time.Sleep(hold + time.Second)
 				synctest.Wait()
 				require.Equal(b, []error{errs.ErrMaxHold}, o.causes())
 				require.Equal(b, errs.ErrMaxHold, o.Alive(clock.Now()))
-				require.False(b, o.told.at.After(until), "held for longer")
-				require.WithinDuration(b, until, o.told.at, clock.Allowance(life)+2*time.Millisecond)
-				if !o.told.taken {
+				require.False(b, o.ended.at.After(until), "held for longer")
+				require.WithinDuration(b, until, o.ended.at, clock.Allowance(life)+2*time.Millisecond)
+				if !o.ended.gone {
 					ends := b.server.ends(o)
-					require.False(b, ends.Before(o.told.at))
+					require.False(b, ends.Before(o.ended.at))
 					require.WithinDuration(b, until, ends, clock.Allowance(life)+2*time.Millisecond, "the key ends just after")
 				}
 				require.LessOrEqual(b, b.server.requests(), int(hold/(life/3))+4)
@@ -45,10 +45,10 @@ func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
 
 func TestALeaseThatIsLostBeforeItsGreatestHoldIsLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		terms := renewed(life)
 		terms.Until = clock.Now().Add(10 * life)
-		o := b.take(terms)
+		o := b.start(terms)
 		b.server.set(never)
 		time.Sleep(life)
 		synctest.Wait()
@@ -58,24 +58,24 @@ func TestALeaseThatIsLostBeforeItsGreatestHoldIsLost(t *testing.T) {
 
 func TestAFixedLeaseIsNeverRenewed(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		for range 100 {
-			b.take(Config{Life: life})
+			b.start(Config{Life: life})
 		}
-		o := b.take(Config{Life: time.Hour})
+		o := b.start(Config{Life: time.Hour})
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		require.Zero(b, b.server.requests())
 		require.Equal(b, []error{errs.ErrLost}, o.causes())
-		require.Equal(b, time.Hour-clock.Allowance(time.Hour), o.told.at.Sub(b.server.ends(o).Add(-time.Hour)).Truncate(2*time.Millisecond))
+		require.Equal(b, time.Hour-clock.Allowance(time.Hour), o.ended.at.Sub(b.server.ends(o).Add(-time.Hour)).Truncate(2*time.Millisecond))
 	})
 }
 
 func TestCloseEndsTheBatchesInFlight(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		b.server.set(never)
-		o := b.take(renewed(life))
+		o := b.start(renewed(life))
 		o.untilRenewing()
 		require.Equal(b, 1, b.server.requests())
 		before := time.Now()
@@ -90,8 +90,8 @@ func TestCloseEndsTheBatchesInFlight(t *testing.T) {
 
 func TestAKeeperThatKeepsNothingRunsNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		require.NoError(b, o.Stop(clock.Now()))
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -102,8 +102,8 @@ func TestAKeeperThatKeepsNothingRunsNothing(t *testing.T) {
 // A term is fresh for the first half of what the server gave it last, which may be less than a renewal gives.
 func TestATermIsFreshForHalfOfWhatItWasGiven(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		require.True(b, o.IsFresh(clock.Now()))
 		require.True(b, o.IsFresh(clock.Now().Add(life/2-clock.Allowance(life))))
 		require.False(b, o.IsFresh(clock.Now().Add(life/2+time.Millisecond)))

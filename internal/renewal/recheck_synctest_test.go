@@ -27,14 +27,14 @@ func TestAQuestionFindsThatAHoldIsGone(t *testing.T) {
 	for name, terms := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *bed) {
-				o := b.take(terms)
+			bubble(t, func(b *fixture) {
+				o := b.start(terms)
 				b.server.steal(o, "somebody else's")
 				o.Recheck()
 				time.Sleep(soon)
 				synctest.Wait()
 				require.Equal(b, []error{errs.ErrLost}, o.causes())
-				require.True(b, o.told.taken)
+				require.True(b, o.ended.gone)
 				o.Recheck()
 				time.Sleep(time.Hour)
 				require.Equal(b, 1, b.server.requests(), "it was asked after its end")
@@ -49,8 +49,8 @@ func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 	for name, terms := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *bed) {
-				o := b.take(terms)
+			bubble(t, func(b *fixture) {
+				o := b.start(terms)
 				deadline, ends, due := o.Deadline(), b.server.ends(o), o.mu.due
 				for range 3 {
 					time.Sleep(time.Minute)
@@ -59,11 +59,11 @@ func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 					synctest.Wait()
 				}
 				require.Equal(b, 3, b.server.requests())
-				require.Equal(b, []time.Duration{0, 0, 0}, b.server.mu.asked)
+				require.Equal(b, []time.Duration{0, 0, 0}, b.server.mu.lives)
 				require.Equal(b, deadline, o.Deadline())
 				require.Equal(b, ends, b.server.ends(o), "the key's life was changed")
 				require.Equal(b, due, o.mu.due, "the next renewal was moved")
-				require.Equal(b, resting, o.inState())
+				require.Equal(b, idle, o.currentState())
 				require.Empty(b, o.causes())
 			})
 		})
@@ -72,12 +72,12 @@ func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 
 func TestAQuestionDoesNotKeepARenewalFromItsTime(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		o.Recheck()
 		time.Sleep(life/3 + soon)
 		synctest.Wait()
-		require.Equal(b, []time.Duration{0, life}, b.server.mu.asked)
+		require.Equal(b, []time.Duration{0, life}, b.server.mu.lives)
 		require.NoError(b, o.Alive(clock.Now()))
 	})
 }
@@ -85,13 +85,13 @@ func TestAQuestionDoesNotKeepARenewalFromItsTime(t *testing.T) {
 // The renewal was executed, then the hold was taken by force, then the hint came, then the reply.
 func TestAHintDuringARenewalIsNotLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
-		b.server.set(func(n int) trouble {
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
+		b.server.set(func(n int) fault {
 			if n == 1 {
-				return trouble{silent: true} // its sender waits for the reply until its patience ends
+				return fault{silent: true} // its sender waits for the reply until its patience ends
 			}
-			return trouble{}
+			return fault{}
 		})
 		o.untilRenewing()
 		b.server.steal(o, "somebody else's")
@@ -99,21 +99,21 @@ func TestAHintDuringARenewalIsNotLost(t *testing.T) {
 		time.Sleep(maxPatience + soon)
 		synctest.Wait()
 		require.Equal(b, []error{errs.ErrLost}, o.causes())
-		require.Equal(b, []time.Duration{life, 0}, b.server.mu.asked)
+		require.Equal(b, []time.Duration{life, 0}, b.server.mu.lives)
 	})
 }
 
 func TestAHintBeforeAReplyIsHandledAfterIt(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(Config{Life: 24 * time.Hour, Renewed: true})
-		b.server.set(func(int) trouble { return trouble{after: time.Second} })
+	bubble(t, func(b *fixture) {
+		o := b.start(Config{Life: 24 * time.Hour, Renewed: true})
+		b.server.set(func(int) fault { return fault{after: time.Second} })
 		o.Recheck()
 		time.Sleep(soon)
 		o.Recheck() // while the first question is on its way
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		require.Equal(b, []time.Duration{0, 0}, b.server.mu.asked)
+		require.Equal(b, []time.Duration{0, 0}, b.server.mu.lives)
 	})
 }
 
@@ -122,12 +122,12 @@ func TestAQuestionWithoutAReplyIsAskedAgain(t *testing.T) {
 	for name, terms := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *bed) {
-				o := b.take(terms)
-				b.server.set(func(n int) trouble { return trouble{cut: n < 5, refusal: map[bool]string{true: "LOADING"}[n == 3]} })
+			bubble(t, func(b *fixture) {
+				o := b.start(terms)
+				b.server.set(func(n int) fault { return fault{cut: n < 5, refusal: map[bool]string{true: "LOADING"}[n == 3]} })
 				b.server.steal(o, "somebody else's")
 				o.Recheck()
-				time.Sleep(4*inquireAgain + soon)
+				time.Sleep(4*recheckPause + soon)
 				synctest.Wait()
 				require.Equal(b, 5, b.server.requests())
 				require.Equal(b, []error{errs.ErrLost}, o.causes())
@@ -138,7 +138,7 @@ func TestAQuestionWithoutAReplyIsAskedAgain(t *testing.T) {
 
 func TestAHintMayComeBeforeTheStart(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		o := b.make(renewed(life))
 		b.server.steal(o, "somebody else's")
 		o.Recheck()

@@ -16,22 +16,22 @@ import (
 const life = 30 * time.Second
 
 // never loses every request.
-func never(int) trouble { return trouble{lost: true} }
+func never(int) fault { return fault{lost: true} }
 
 // One test for each edge of the package doc.
 
 func TestARenewalWithAReplyMovesTheDeadline(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		first := o.Deadline()
-		b.server.set(func(int) trouble { return trouble{after: 50 * time.Millisecond} })
-		require.Equal(b, resting, o.inState())
+		b.server.set(func(int) fault { return fault{after: 50 * time.Millisecond} })
+		require.Equal(b, idle, o.currentState())
 		o.untilRenewing()
-		require.Equal(b, renewing, o.inState())
+		require.Equal(b, renewing, o.currentState())
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		require.Equal(b, resting, o.inState())
+		require.Equal(b, idle, o.currentState())
 		require.Equal(b, b.server.mu.at[0].Add(life-clock.Allowance(life)).UnixNano(), o.Deadline().Time().UnixNano(),
 			"it counts from the sending, not from the answer")
 		require.Positive(b, o.Deadline().Until(first))
@@ -42,11 +42,11 @@ func TestARenewalWithAReplyMovesTheDeadline(t *testing.T) {
 // The timers may fire just as another goroutine schedules the term anew, or ends it.
 func TestATermThatFiresTooEarlyOrTooLateDoesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		o.Fire()
 		synctest.Wait()
-		require.Equal(b, resting, o.inState())
+		require.Equal(b, idle, o.currentState())
 		require.Zero(b, b.server.requests())
 		time.Sleep(life/2 - time.Second)
 		synctest.Wait()
@@ -63,31 +63,31 @@ func TestATermThatFiresTooEarlyOrTooLateDoesNothing(t *testing.T) {
 func TestARenewalThatFailedIsRepeatedAfterATwelfthOfTheLife(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		first trouble
+		first fault
 		waits time.Duration // for the reply
 	}{
-		"Refused":    {trouble{refusal: "LOADING the data"}, 0},
-		"NotSaid":    {trouble{mute: true}, 0},
-		"Cut":        {trouble{cut: true}, 0},
-		"Lost":       {trouble{lost: true}, maxPatience},
-		"AnswerLost": {trouble{silent: true}, maxPatience},
+		"Refused":    {fault{refusal: "LOADING the data"}, 0},
+		"NotSaid":    {fault{mute: true}, 0},
+		"Cut":        {fault{cut: true}, 0},
+		"Lost":       {fault{lost: true}, maxPatience},
+		"AnswerLost": {fault{silent: true}, maxPatience},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *bed) {
-				o := b.take(renewed(life))
-				b.server.set(func(n int) trouble {
+			bubble(t, func(b *fixture) {
+				o := b.start(renewed(life))
+				b.server.set(func(n int) fault {
 					if n == 1 {
 						return c.first
 					}
-					return trouble{}
+					return fault{}
 				})
 				time.Sleep(life/3 + c.waits + life/12 + 10*time.Millisecond)
 				synctest.Wait()
 				require.Equal(b, 2, b.server.requests())
 				between := b.server.mu.at[1].Sub(b.server.mu.at[0])
 				require.InDelta(b, c.waits+life/12, between, float64(5*time.Millisecond))
-				require.Equal(b, resting, o.inState())
+				require.Equal(b, idle, o.currentState())
 				require.Empty(b, o.causes())
 			})
 		})
@@ -96,13 +96,13 @@ func TestARenewalThatFailedIsRepeatedAfterATwelfthOfTheLife(t *testing.T) {
 
 func TestATermEndsWhenTheServerSaysThatItIsGone(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		b.server.steal(o, "somebody else's")
 		time.Sleep(life/3 + 10*time.Millisecond)
 		synctest.Wait()
 		require.Equal(b, []error{errs.ErrLost}, o.causes())
-		require.True(b, o.told.taken)
+		require.True(b, o.ended.gone)
 		require.Equal(b, errs.ErrLost, o.Alive(clock.Now()))
 		time.Sleep(time.Hour)
 		require.Equal(b, 1, b.server.requests(), "it was renewed after its end")
@@ -111,8 +111,8 @@ func TestATermEndsWhenTheServerSaysThatItIsGone(t *testing.T) {
 
 func TestARestingTermEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(Config{Life: life})
+	bubble(t, func(b *fixture) {
+		o := b.start(Config{Life: life})
 		deadline := o.Deadline().Until(clock.Now())
 		require.Equal(b, life-clock.Allowance(life), deadline)
 		time.Sleep(deadline - time.Millisecond)
@@ -121,21 +121,21 @@ func TestARestingTermEndsAtItsDeadline(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(b, []error{errs.ErrLost}, o.causes())
-		require.False(b, o.told.taken, "the key may be there still")
+		require.False(b, o.ended.gone, "the key may be there still")
 	})
 }
 
 func TestARenewingTermEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		b.server.set(func(int) trouble { return trouble{after: time.Hour, stuck: true} })
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		b.server.set(func(int) fault { return fault{after: time.Hour, stuck: true} })
+		o := b.start(renewed(life))
 		time.Sleep(o.Deadline().Until(clock.Now()) - time.Millisecond)
 		synctest.Wait()
-		require.Equal(b, renewing, o.inState())
+		require.Equal(b, renewing, o.currentState())
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		require.Equal(b, ended, o.inState())
+		require.Equal(b, ended, o.currentState())
 		require.Equal(b, []error{errs.ErrLost}, o.causes())
 	})
 }
@@ -143,7 +143,7 @@ func TestARenewingTermEndsAtItsDeadline(t *testing.T) {
 // Close of a session may come between the two.
 func TestATermThatIsBrokenBeforeItsStartIsNotKept(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		o := b.make(renewed(life))
 		o.Break(errs.ErrClosed, false)
 		o.Start(clock.Now(), o.Config().Life)
@@ -156,8 +156,8 @@ func TestATermThatIsBrokenBeforeItsStartIsNotKept(t *testing.T) {
 
 func TestAStoppedTermIsNotRenewed(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		time.Sleep(life)
 		sent := b.server.requests()
 		require.NoError(b, o.Stop(clock.Now()))
@@ -171,9 +171,9 @@ func TestAStoppedTermIsNotRenewed(t *testing.T) {
 
 func TestATermThatIsStoppedInFlightStaysStopped(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		b.server.set(func(int) trouble { return trouble{after: time.Second} })
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		b.server.set(func(int) fault { return fault{after: time.Second} })
+		o := b.start(renewed(life))
 		o.untilRenewing()
 		deadline := o.Deadline()
 		require.NoError(b, o.Stop(clock.Now()))
@@ -187,9 +187,9 @@ func TestATermThatIsStoppedInFlightStaysStopped(t *testing.T) {
 
 func TestATermThatIsDueButStoppedInTheSameTickIsNotSent(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
-		for o.inState() != renewing { // put into the batch, which is not sent yet
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
+		for o.currentState() != renewing { // put into the batch, which is not sent yet
 			time.Sleep(100 * time.Microsecond)
 		}
 		if b.server.requests() == 0 {
@@ -202,8 +202,8 @@ func TestATermThatIsDueButStoppedInTheSameTickIsNotSent(t *testing.T) {
 
 func TestABrokenTermEndsOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		o.Break(errs.ErrClosed, true)
 		o.Break(errs.ErrLost, false)
 		o.Gone()
@@ -212,7 +212,7 @@ func TestABrokenTermEndsOnce(t *testing.T) {
 		require.False(b, o.Extended(life, clock.Now()))
 		time.Sleep(time.Hour)
 		require.Equal(b, []error{errs.ErrClosed}, o.causes())
-		require.True(b, o.told.taken)
+		require.True(b, o.ended.gone)
 		require.Zero(b, b.server.requests())
 	})
 }
@@ -220,8 +220,8 @@ func TestABrokenTermEndsOnce(t *testing.T) {
 // A yield lengthens the life on its own.
 func TestAnExtensionPutsOffTheNextRenewal(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		for range 20 {
 			time.Sleep(2 * time.Second) // before the first renewal may be due
 			b.server.extend(o, life)
@@ -237,8 +237,8 @@ func TestAnExtensionPutsOffTheNextRenewal(t *testing.T) {
 // An extension that gives less than the term has left, as the yield of a young hold may, changes nothing.
 func TestAShorterExtensionChangesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		deadline := o.Deadline()
 		time.Sleep(time.Second)
 		require.True(b, o.Extended(3*time.Second, clock.Now()))
@@ -254,9 +254,9 @@ func TestAShorterExtensionChangesNothing(t *testing.T) {
 // The same while a renewal is under way whose reply is lost.
 func TestAShorterExtensionKeepsARenewalComing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		b.server.set(every(1, trouble{lost: true}))
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		b.server.set(every(1, fault{lost: true}))
+		o := b.start(renewed(life))
 		o.untilRenewing()
 		b.server.set(nil)
 		require.True(b, o.Extended(3*time.Second, clock.Now()))

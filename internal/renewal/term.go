@@ -64,29 +64,29 @@ type Config struct {
 }
 
 // state is one of the states of the package doc.
-type state uint8
+type termState uint8
 
 const (
-	resting state = iota
+	idle termState = iota
 	renewing
 	ended
 )
 
 // inquiry is how far the question has come whether the hold is there still; see Recheck.
-type inquiry uint8
+type recheckState uint8
 
 const (
-	unasked inquiry = iota
-	urgent          // to be asked at once
-	asked           // on its way
-	again           // had no reply: to be asked when the term is due
+	recheckNone  recheckState = iota
+	recheckDue                // to be asked at once
+	recheckSent               // on its way
+	recheckRetry              // had no reply: to be asked when the term is due
 )
 
 // inquireAgain is the longest pause before a question without a reply is asked again.
-const inquireAgain = time.Second
+const recheckPause = time.Second
 
 // renewAwake is the longest pause before a renewal is tried again while the host has just been suspended.
-const renewAwake = 100 * time.Millisecond
+const resumedPause = 100 * time.Millisecond
 
 // Term is one lease on the server, as far as time goes. Embed it by value; it must not be
 // copied once started.
@@ -94,14 +94,14 @@ type Term struct {
 	keeper *Keeper
 	owner  Owner
 	config Config
-	entry  timers.Timer
+	timer  timers.Timer
 	// deadline is written under mu. It is read under mu too, except for a first check.
 	deadline clock.Atomic
 
 	mu struct {
 		sync.Mutex
-		state   state
-		inquiry inquiry
+		state   termState
+		recheck recheckState
 		due     clock.Instant // the next renewal, by the clock that says sooner; zero if no renewal is scheduled
 		given   time.Duration // what the server gave last; a grant gives less than the renewals ask for
 		cause   error         // why it ended; nil when stopped
@@ -112,7 +112,7 @@ type Term struct {
 // any other method, and before another goroutine knows the term.
 func (t *Term) Init(k *Keeper, owner Owner, terms Config, life time.Duration, sent clock.Instant) {
 	t.keeper, t.owner, t.config = k, owner, terms
-	t.entry.Init(t)
+	t.timer.Init(t)
 	t.mu.given = min(terms.Life, life)
 	t.deadline.Store(clock.Deadline(sent, life))
 }
@@ -126,7 +126,7 @@ func (t *Term) Start(sent clock.Instant, life time.Duration) {
 		return
 	}
 	if t.config.Renewed {
-		t.mu.due = dueAfter(sent, t.mu.given/3, spread(t.mu.given/3))
+		t.mu.due = dueAfter(sent, t.mu.given/3, jitter(t.mu.given/3))
 	}
 	t.scheduleLocked(sent)
 }
@@ -151,7 +151,7 @@ func (t *Term) Hasten(life time.Duration) {
 	now := clock.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.state == resting && !t.mu.due.IsZero() && t.mu.given < life {
+	if t.mu.state == idle && !t.mu.due.IsZero() && t.mu.given < life {
 		t.mu.due = now
 		t.scheduleLocked(now)
 	}
@@ -202,9 +202,9 @@ func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
 	if t.mu.state == ended || t.Overdue(now) {
 		return false // final: the timer or the next check notifies the owner
 	}
-	t.mu.state = resting
-	if t.mu.inquiry == asked {
-		t.mu.inquiry = unasked
+	t.mu.state = idle
+	if t.mu.recheck == recheckSent {
+		t.mu.recheck = recheckNone
 	}
 	if life > 0 {
 		t.extendLocked(life, sent)
@@ -217,7 +217,7 @@ func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
 	third := life / 3
 	in := third
 	if life > t.mu.given {
-		in = spread(third) // those that were young together do not stay together
+		in = jitter(third) // those that were young together do not stay together
 	}
 	// By the monotonic clock: if the wall clock was set back since the last renewal, the new
 	// deadline is earlier by it, and is the right one all the same.
@@ -243,7 +243,7 @@ func (t *Term) Recheck() {
 	if t.mu.state == ended {
 		return
 	}
-	t.mu.inquiry = urgent
+	t.mu.recheck = recheckDue
 	t.scheduleLocked(clock.Now())
 }
 
@@ -262,7 +262,7 @@ func (t *Term) Stop(now clock.Instant) error {
 		return t.mu.cause
 	}
 	t.mu.state = ended
-	t.keeper.timers.Cancel(&t.entry)
+	t.keeper.timers.Cancel(&t.timer)
 	return nil
 }
 
@@ -297,7 +297,7 @@ func (t *Term) Fire() {
 		t.mu.Unlock()
 	case t.Overdue(now):
 		_ = t.endAndUnlock(t.overdueCauseLocked(now), false)
-	case t.mu.state == resting && (t.mu.inquiry == urgent || t.isDueLocked(now)):
+	case t.mu.state == idle && (t.mu.recheck == recheckDue || t.isDueLocked(now)):
 		t.mu.state = renewing
 		t.scheduleLocked(now)
 		t.mu.Unlock()
@@ -310,30 +310,30 @@ func (t *Term) Fire() {
 
 // ask returns what to send at now: the life of a renewal that is due, trimmed to the term's end, or
 // 0 for a question alone; or false when the term ended meanwhile or needs no more of it.
-func (t *Term) ask(now clock.Instant) (r renewal, wanted bool) {
+func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.state != renewing || t.Overdue(now) {
 		return renewal{}, false
 	}
 	r = renewal{term: t, given: t.mu.given, left: t.Deadline().Until(now)}
-	inquires := t.mu.inquiry != unasked
-	if inquires {
-		t.mu.inquiry = asked // a renewal is a reply, too
+	rechecks := t.mu.recheck != recheckNone
+	if rechecks {
+		t.mu.recheck = recheckSent // a renewal is a reply, too
 	}
 	isDue := t.isDueLocked(now)
 	if isDue {
 		t.mu.due = clock.Instant{}
 	}
-	if t.config.Renewed && (isDue || !inquires) {
+	if t.config.Renewed && (isDue || !rechecks) {
 		if r.life = t.lifeLocked(now); r.life > 0 {
 			return r, true
 		}
 	}
-	if !inquires {
-		t.mu.state = resting
+	if !rechecks {
+		t.mu.state = idle
 	}
-	return r, inquires
+	return r, rechecks
 }
 
 // lifeLocked returns the life to ask for in a renewal at now, or 0 if a renewal can no longer help.
@@ -362,14 +362,14 @@ func (t *Term) failed() {
 	if t.mu.state != renewing {
 		return
 	}
-	t.mu.state = resting
+	t.mu.state = idle
 	pause := t.mu.given / 12
 	if t.keeper.timers.JustResumed(now) {
-		pause = min(pause, renewAwake)
+		pause = min(pause, resumedPause)
 	}
-	if t.mu.inquiry == asked {
-		t.mu.inquiry = again
-		pause = min(pause, inquireAgain)
+	if t.mu.recheck == recheckSent {
+		t.mu.recheck = recheckRetry
+		pause = min(pause, recheckPause)
 	}
 	if due := now.Add(pause); t.mu.due.IsZero() || due.Mono() < t.mu.due.Mono() {
 		t.mu.due = due
@@ -383,7 +383,7 @@ func (t *Term) isDueLocked(now clock.Instant) bool {
 
 // spread returns a time in the last half of third, at random, so that locks which were acquired at once are
 // not renewed at once.
-func spread(third time.Duration) time.Duration { return third/2 + rand.N(third-third/2) }
+func jitter(third time.Duration) time.Duration { return third/2 + rand.N(third-third/2) }
 
 // dueAfter returns when a renewal is due, in after sent: rounded down to a fiftieth of a third of the life,
 // so that terms of one life meet in batches.
@@ -399,13 +399,13 @@ func dueAfter(sent clock.Instant, third, in time.Duration) clock.Instant {
 func (t *Term) scheduleLocked(now clock.Instant) {
 	in := t.Deadline().Until(now)
 	switch { // while renewing the reply comes first, or the deadline
-	case t.mu.state != resting:
-	case t.mu.inquiry == urgent:
+	case t.mu.state != idle:
+	case t.mu.recheck == recheckDue:
 		in = 0
 	case !t.mu.due.IsZero():
 		in = min(in, t.mu.due.Until(now))
 	}
-	t.keeper.timers.Schedule(&t.entry, in)
+	t.keeper.timers.Schedule(&t.timer, in)
 }
 
 // overdueCauseLocked says why a term has ended that reached its deadline, or whose key is gone.
@@ -429,7 +429,7 @@ func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a
 	if !t.Overdue(now) {
 		t.deadline.Store(now) // it was taken by force before
 	}
-	t.keeper.timers.Cancel(&t.entry)
+	t.keeper.timers.Cancel(&t.timer)
 	t.mu.Unlock()
 	t.owner.OnTermEnd(end)
 	return cause

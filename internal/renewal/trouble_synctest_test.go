@@ -15,18 +15,18 @@ import (
 )
 
 // every returns a server on which each n-th request meets t.
-func every(n int, t trouble) func(int) trouble {
-	return func(request int) trouble {
+func every(n int, t fault) func(int) fault {
+	return func(request int) fault {
 		if request%n == 0 {
 			return t
 		}
-		return trouble{}
+		return fault{}
 	}
 }
 
 func TestLostRepliesLoseNoLease(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]trouble{
+	for name, c := range map[string]fault{
 		"RequestsLost": {lost: true},
 		"AnswersLost":  {silent: true},
 		"Cut":          {cut: true},
@@ -36,8 +36,8 @@ func TestLostRepliesLoseNoLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, life := range []time.Duration{100 * time.Millisecond, 3 * time.Second, life, time.Hour} {
-				bubble(t, func(b *bed) {
-					o := b.take(renewed(life))
+				bubble(t, func(b *fixture) {
+					o := b.start(renewed(life))
 					b.server.set(every(2, c))
 					time.Sleep(20 * life)
 					synctest.Wait()
@@ -55,22 +55,22 @@ func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		times int
-		trouble
+		fault
 	}{
-		"Refused": {6, trouble{refusal: "LOADING the data"}},
-		"Lost":    {1, trouble{lost: true}}, // which lasts as long as a reply is waited for
+		"Refused": {6, fault{refusal: "LOADING the data"}},
+		"Lost":    {1, fault{lost: true}}, // which lasts as long as a reply is waited for
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const given = 2 * time.Second
 			for range 20 { // the first renewal comes at random
-				bubble(t, func(b *bed) {
-					o := b.given(renewed(life), given)
-					b.server.set(func(request int) trouble {
+				bubble(t, func(b *fixture) {
+					o := b.startGiven(renewed(life), given)
+					b.server.set(func(request int) fault {
 						if request > c.times {
-							return trouble{}
+							return fault{}
 						}
-						return c.trouble
+						return c.fault
 					})
 					time.Sleep(3 * life)
 					synctest.Wait()
@@ -84,17 +84,17 @@ func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
 // The server comes back at 7/8 of the life, and that is soon enough.
 func TestARefusedRenewalIsRepeatedWellBeforeTheDeadline(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		var terms []*owned
+	bubble(t, func(b *fixture) {
+		var terms []*ownedTerm
 		for range 300 {
-			terms = append(terms, b.take(renewed(life)))
+			terms = append(terms, b.start(renewed(life)))
 		}
 		back := time.Now().Add(life * 7 / 8)
-		b.server.set(func(int) trouble {
+		b.server.set(func(int) fault {
 			if time.Now().Before(back) {
-				return trouble{refusal: "LOADING the data"}
+				return fault{refusal: "LOADING the data"}
 			}
-			return trouble{}
+			return fault{}
 		})
 		time.Sleep(2 * life)
 		synctest.Wait()
@@ -106,9 +106,9 @@ func TestARefusedRenewalIsRepeatedWellBeforeTheDeadline(t *testing.T) {
 
 func TestTheTriesOfOneRenewalAreAsManyAsTheyShouldBe(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		b.server.set(func(int) trouble { return trouble{refusal: "LOADING the data"} })
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		b.server.set(func(int) fault { return fault{refusal: "LOADING the data"} })
+		o := b.start(renewed(life))
 		time.Sleep(life)
 		synctest.Wait()
 		require.Equal(b, []error{errs.ErrLost}, o.causes())
@@ -120,25 +120,25 @@ func TestTheTriesOfOneRenewalAreAsManyAsTheyShouldBe(t *testing.T) {
 // P2, in every case: TermEnded itself compares the key's end with the time.
 func TestAFrozenServerEndsEveryTermBeforeItsKey(t *testing.T) {
 	t.Parallel()
-	for name, frozen := range map[string]trouble{
+	for name, frozen := range map[string]fault{
 		"NothingArrives":    {lost: true},
 		"NothingIsAnswered": {silent: true},
 		"Refused":           {refusal: "BUSY somebody's script"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *bed) {
-				var terms []*owned
+			bubble(t, func(b *fixture) {
+				var terms []*ownedTerm
 				for _, life := range []time.Duration{
 					100 * time.Millisecond, 101 * time.Millisecond, 333 * time.Millisecond, time.Second, 7 * time.Second, life, time.Hour, 24 * time.Hour,
 				} {
 					for range 25 {
-						terms = append(terms, b.take(renewed(life)))
+						terms = append(terms, b.start(renewed(life)))
 						time.Sleep(rand.N(3 * time.Millisecond))
 					}
 				}
 				time.Sleep(2 * time.Second)
-				b.server.set(func(int) trouble { return frozen })
+				b.server.set(func(int) fault { return frozen })
 				time.Sleep(24 * time.Hour)
 				synctest.Wait()
 				for _, o := range terms {
@@ -153,15 +153,15 @@ func TestAFrozenServerEndsEveryTermBeforeItsKey(t *testing.T) {
 // The same, of a server that is slow beyond all patience and now and then in time.
 func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		for _, life := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, time.Second, 7 * time.Second} {
 			for range 20 {
-				b.take(renewed(life))
+				b.start(renewed(life))
 				time.Sleep(rand.N(3 * time.Millisecond))
 			}
 		}
-		b.server.set(func(int) trouble {
-			late := trouble{after: rand.N(time.Second)}
+		b.server.set(func(int) fault {
+			late := fault{after: rand.N(time.Second)}
 			switch rand.IntN(3) {
 			case 0:
 				late.stuck = true
@@ -177,9 +177,9 @@ func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
 
 func TestAReplyAfterTheDeadlineRevivesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		b.server.set(func(int) trouble { return trouble{after: life, stuck: true} })
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		b.server.set(func(int) fault { return fault{after: life, stuck: true} })
+		o := b.start(renewed(life))
 		b.server.extend(o, 2*life) // so that the reply is "alive"
 		deadline := o.Deadline()
 		time.Sleep(3 * life)
@@ -194,8 +194,8 @@ func TestAReplyAfterTheDeadlineRevivesNothing(t *testing.T) {
 // A process that was stopped finds the reply and the deadline at the same time. The clock wins.
 func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
-		o := b.take(renewed(life))
+	bubble(t, func(b *fixture) {
+		o := b.start(renewed(life))
 		b.server.extend(o, 2*life) // it was executed late
 		b.timers.Close()           // nothing fires
 		time.Sleep(life)
@@ -208,9 +208,9 @@ func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 
 func TestTheFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 	t.Parallel()
-	for name, look := range map[string]func(o *owned, now clock.Instant) error{
-		"Alive": func(o *owned, now clock.Instant) error { return o.Alive(now) },
-		"Stop":  func(o *owned, now clock.Instant) error { return o.Stop(now) },
+	for name, look := range map[string]func(o *ownedTerm, now clock.Instant) error{
+		"Alive": func(o *ownedTerm, now clock.Instant) error { return o.Alive(now) },
+		"Stop":  func(o *ownedTerm, now clock.Instant) error { return o.Stop(now) },
 	} {
 		for clocks, jump := range map[string]struct{ mono, wall time.Duration }{
 			"ProcessStopped": {life, life},
@@ -219,8 +219,8 @@ func TestTheFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 		} {
 			t.Run(name+"/"+clocks, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(b *bed) {
-					o := b.take(renewed(life))
+				bubble(t, func(b *fixture) {
+					o := b.start(renewed(life))
 					now := clock.Now()
 					require.NoError(b, o.Alive(clock.At(now.Mono()+time.Second, now.Time().Add(time.Second))))
 					later := clock.At(now.Mono()+jump.mono, now.Time().Add(jump.wall))
@@ -237,14 +237,14 @@ func TestTheFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 // one clock trims is not sent if the other clock knows better.
 func TestARenewalNeverShortensALife(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *bed) {
+	bubble(t, func(b *fixture) {
 		terms := renewed(life)
 		start := clock.Now()
 		terms.Until = start.Add(35 * time.Second)
-		o := b.take(terms)
+		o := b.start(terms)
 		o.mu.state = renewing
 		now := clock.At(start.Mono()+10*time.Second, start.Time().Add(20*time.Second))
-		if r, wanted := o.ask(now); wanted {
+		if r, wanted := o.nextRequest(now); wanted {
 			ends := start.Mono() + 10*time.Second + r.life
 			require.GreaterOrEqual(b, ends, o.Deadline().Mono(), "the key would end before the term")
 		}

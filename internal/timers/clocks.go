@@ -13,17 +13,17 @@ import (
 // much earlier. A wall clock that was set back changes nothing.
 func (t *Timers) compareClocks() {
 	now := readClocks()
-	ahead, before := now.Lead()-t.awake.lead, t.awake.at
-	t.awake.at = now.Mono()
+	ahead, before := now.Lead()-t.compared.lead, t.compared.at
+	t.compared.at = now.Mono()
 	switch {
 	case ahead < 0:
-		t.awake.lead = now.Lead()
-	case ahead >= noise:
-		t.awake.lead = now.Lead()
-		t.slept.Add(int64(min(ahead, maxSleep)))
-		t.wokeUp.Store(int64(now.Mono()))
-		if t.onSlept != nil {
-			t.onSlept(Suspension{Lasted: ahead, Before: before})
+		t.compared.lead = now.Lead()
+	case ahead >= clockNoise:
+		t.compared.lead = now.Lead()
+		t.suspended.Add(int64(min(ahead, maxSuspension)))
+		t.resumedAt.Store(int64(now.Mono()))
+		if t.onSuspended != nil {
+			t.onSuspended(Suspension{Lasted: ahead, Before: before})
 		}
 	}
 }
@@ -31,12 +31,14 @@ func (t *Timers) compareClocks() {
 // JustAwoke reports whether the host was suspended until some seconds before now: calls may fail because its connections
 // are gone, or its network is not up yet.
 func (t *Timers) JustResumed(now clock.Instant) bool {
-	woke := t.wokeUp.Load()
-	return woke != 0 && now.Mono()-time.Duration(woke) < freshlyAwake
+	woke := t.resumedAt.Load()
+	return woke != 0 && now.Mono()-time.Duration(woke) < resumeGrace
 }
 
 // awakeNow says that the clocks go alike as of now.
-func (t *Timers) awakeNow(now clock.Instant) { t.awake.lead, t.awake.at = now.Lead(), now.Mono() }
+func (t *Timers) resetComparison(now clock.Instant) {
+	t.compared.lead, t.compared.at = now.Lead(), now.Mono()
+}
 
 // readClocks reads both clocks. The wall clock is read first: a goroutine that loses its processor between the two sees
 // the wall clock lag, and would see a sleep the next time. So it reads twice, and takes what lags less.

@@ -13,11 +13,11 @@ import (
 )
 
 // skewed runs a test that sets the wall clock, in virtual time. It returns when an entry fired, and what was said of sleeps.
-func skewed(t *testing.T, test func(b *bed, fired chan time.Time, slept *[]Suspension)) {
+func skewed(t *testing.T, test func(b *fixture, fired chan time.Time, slept *[]Suspension)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		defer clock.Skew(0)
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
 		var slept []Suspension
 		b.OnSuspended(func(s Suspension) { slept = append(slept, s) })
@@ -27,9 +27,9 @@ func skewed(t *testing.T, test func(b *bed, fired chan time.Time, slept *[]Suspe
 }
 
 func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, slept *[]Suspension) {
+	skewed(t, func(b *fixture, fired chan time.Time, slept *[]Suspension) {
 		fire := func() { fired <- time.Now() }
-		due, later := newTimed(fire), newTimed(fire)
+		due, later := newTestTimer(fire), newTestTimer(fire)
 		b.Schedule(&due.Entry, time.Hour)
 		b.Schedule(&later.Entry, time.Hour+2*time.Second)
 		time.Sleep(time.Second)
@@ -41,18 +41,18 @@ func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
 		require.Equal(t, time.Second, (<-fired).Sub(resumed), "what is left counts on from there")
 		require.Equal(t, 2, b.fired.get())
 		require.Zero(t, b.idle.get())
-		fresh := newTimed(fire)
+		fresh := newTestTimer(fire)
 		b.Schedule(&fresh.Entry, time.Second)
 		from := time.Now()
 		require.Equal(t, time.Second, (<-fired).Sub(from), "a sleep counts once")
-		require.Equal(t, time.Hour, time.Duration(b.slept.Load()))
+		require.Equal(t, time.Hour, time.Duration(b.suspended.Load()))
 	})
 }
 
 func TestSleepThatBeganWhileNothingWasScheduledChangesNothing(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, slept *[]Suspension) {
+	skewed(t, func(b *fixture, fired chan time.Time, slept *[]Suspension) {
 		clock.Skew(time.Hour)
-		x := newTimed(func() { fired <- time.Now() })
+		x := newTestTimer(func() { fired <- time.Now() })
 		from := time.Now()
 		b.Schedule(&x.Entry, time.Minute)
 		require.Equal(t, time.Minute, (<-fired).Sub(from))
@@ -62,8 +62,8 @@ func TestSleepThatBeganWhileNothingWasScheduledChangesNothing(t *testing.T) {
 
 // A wall clock that was set back hides no later sleep.
 func TestSleepAfterTheWallClockWasSetBackCounts(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, slept *[]Suspension) {
-		x := newTimed(func() { fired <- time.Now() })
+	skewed(t, func(b *fixture, fired chan time.Time, slept *[]Suspension) {
+		x := newTestTimer(func() { fired <- time.Now() })
 		b.Schedule(&x.Entry, time.Minute)
 		synctest.Wait()
 		clock.Skew(-time.Hour)
@@ -78,27 +78,27 @@ func TestSleepAfterTheWallClockWasSetBackCounts(t *testing.T) {
 
 // Clocks that come apart slowly do so unnoticed until that is worth it, and then all of it counts.
 func TestSlowDriftOfTheClocksAddsUp(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, _ *[]Suspension) {
-		x := newTimed(func() { fired <- time.Now() })
+	skewed(t, func(b *fixture, fired chan time.Time, _ *[]Suspension) {
+		x := newTestTimer(func() { fired <- time.Now() })
 		from := time.Now()
 		b.Schedule(&x.Entry, time.Minute)
 		for drift := time.Duration(0); drift < 100*time.Millisecond; drift += time.Millisecond {
 			time.Sleep(compareEvery)
 			clock.Skew(drift)
 		}
-		require.InDelta(t, time.Minute-100*time.Millisecond, (<-fired).Sub(from), float64(noise))
+		require.InDelta(t, time.Minute-100*time.Millisecond, (<-fired).Sub(from), float64(clockNoise))
 	})
 }
 
 // A stream of earlier entries, each of which wakes the goroutine, does not keep it from comparing the clocks.
 func TestClocksAreComparedThoughTheGoroutineIsWokenAllTheTime(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, _ *[]Suspension) {
-		x := newTimed(func() { fired <- time.Now() })
+	skewed(t, func(b *fixture, fired chan time.Time, _ *[]Suspension) {
+		x := newTestTimer(func() { fired <- time.Now() })
 		b.Schedule(&x.Entry, time.Hour)
 		clock.Skew(2 * time.Hour)
 		resumed := time.Now()
 		for range 10 {
-			soon := newTimed(func() {})
+			soon := newTestTimer(func() {})
 			b.Schedule(&soon.Entry, compareEvery/4)
 			time.Sleep(compareEvery / 10)
 			b.Cancel(&soon.Entry)
@@ -108,8 +108,8 @@ func TestClocksAreComparedThoughTheGoroutineIsWokenAllTheTime(t *testing.T) {
 }
 
 func TestWallClockOfAnotherCenturyDoesNotOverflow(t *testing.T) {
-	skewed(t, func(b *bed, fired chan time.Time, slept *[]Suspension) {
-		x := newTimed(func() { fired <- time.Now() })
+	skewed(t, func(b *fixture, fired chan time.Time, slept *[]Suspension) {
+		x := newTestTimer(func() { fired <- time.Now() })
 		for n := range 4 {
 			clock.Skew(0)
 			b.Schedule(&x.Entry, time.Hour)
@@ -118,6 +118,6 @@ func TestWallClockOfAnotherCenturyDoesNotOverflow(t *testing.T) {
 			<-fired
 			require.Len(t, *slept, n+1)
 		}
-		require.Equal(t, 4*maxSleep, time.Duration(b.slept.Load()))
+		require.Equal(t, 4*maxSuspension, time.Duration(b.suspended.Load()))
 	})
 }

@@ -13,8 +13,8 @@ import (
 func TestCloseEndsTheGoroutineAndNothingFiresAfterIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
-		x := newTimed(func() { t.Error("fired") })
+		b := newFixture()
+		x := newTestTimer(func() { t.Error("fired") })
 		b.Schedule(&x.Entry, time.Second)
 		synctest.Wait()
 		b.Close()
@@ -29,9 +29,9 @@ func TestCloseEndsTheGoroutineAndNothingFiresAfterIt(t *testing.T) {
 func TestCloseBeforeFirstUseReturns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		b.Close()
-		x := newTimed(func() { t.Error("fired") })
+		x := newTestTimer(func() { t.Error("fired") })
 		b.Schedule(&x.Entry, 0)
 		require.False(t, b.Cancel(&x.Entry))
 		time.Sleep(time.Hour)
@@ -41,13 +41,13 @@ func TestCloseBeforeFirstUseReturns(t *testing.T) {
 func TestEveryCloseWaitsForTheRunningFire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
-		var done count
-		slow := newTimed(func() {
+		b := newFixture()
+		var done counter
+		slow := newTestTimer(func() {
 			time.Sleep(time.Minute)
 			done.add()
 		})
-		next := newTimed(func() { t.Error("fired after Close") })
+		next := newTestTimer(func() { t.Error("fired after Close") })
 		b.Schedule(&slow.Entry, time.Second)
 		b.Schedule(&next.Entry, time.Second+tick)
 		time.Sleep(2 * time.Second)
@@ -67,10 +67,10 @@ func TestEveryCloseWaitsForTheRunningFire(t *testing.T) {
 func TestCloseInTheMiddleOfABatchDropsTheRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
-		var fires count
+		b := newFixture()
+		var fires counter
 		for range 10 {
-			x := newTimed(func() {
+			x := newTestTimer(func() {
 				fires.add()
 				time.Sleep(time.Second)
 			})
@@ -88,9 +88,9 @@ func TestCloseInTheMiddleOfABatchDropsTheRest(t *testing.T) {
 func TestNothingFiresInAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
-		var fired count
-		x, y, z := newTimed(fired.add), newTimed(fired.add), newTimed(fired.add)
+		b := newFixture()
+		var fired counter
+		x, y, z := newTestTimer(fired.add), newTestTimer(fired.add), newTestTimer(fired.add)
 		b.Schedule(&x.Entry, time.Second)
 		b.Schedule(&y.Entry, time.Hour)
 		b.Pause()

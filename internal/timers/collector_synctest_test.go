@@ -12,38 +12,38 @@ import (
 )
 
 // hauls keeps what a work function was given.
-type hauls struct {
+type batches struct {
 	mu struct {
 		sync.Mutex
 		all [][]int
 	}
 }
 
-func (h *hauls) work(haul []int) {
+func (h *batches) work(batch []int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.all = append(h.mu.all, haul)
+	h.mu.all = append(h.mu.all, batch)
 }
 
-func (h *hauls) get() [][]int {
+func (h *batches) get() [][]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.mu.all
 }
 
 // gathered is a Collector with what it gathered.
-type gathered struct {
+type collectorFixture struct {
 	testing.TB
 	*Collector[int]
-	hauls
+	batches
 }
 
 // collects runs a test with a Collector in virtual time.
-func collects(t *testing.T, test func(c *gathered)) {
+func collects(t *testing.T, test func(c *collectorFixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		ticks, c := New(), &gathered{TB: t}
-		c.Collector = NewCollector(ticks, c.hauls.work)
+		ticks, c := New(), &collectorFixture{TB: t}
+		c.Collector = NewCollector(ticks, c.batches.work)
 		defer ticks.Close()
 		defer c.Close()
 		test(c)
@@ -52,7 +52,7 @@ func collects(t *testing.T, test func(c *gathered)) {
 
 func TestEntriesOfOneTickAreOneBatch(t *testing.T) {
 	t.Parallel()
-	collects(t, func(c *gathered) {
+	collects(t, func(c *collectorFixture) {
 		c.Put(1)
 		c.Put(2, 3)
 		require.Empty(c, c.get(), "Put does no work")
@@ -70,7 +70,7 @@ func TestEntriesOfOneTickAreOneBatch(t *testing.T) {
 
 func TestNoEntryIsNoWork(t *testing.T) {
 	t.Parallel()
-	collects(t, func(c *gathered) {
+	collects(t, func(c *collectorFixture) {
 		c.Put()
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -84,8 +84,8 @@ func TestTwoBatchesRunAtTheSameTime(t *testing.T) {
 		ticks := New()
 		defer ticks.Close()
 		both := make(chan int) // unbuffered: each sender waits for the other
-		c := NewCollector(ticks, func(haul []int) {
-			if haul[0] == 1 {
+		c := NewCollector(ticks, func(batch []int) {
+			if batch[0] == 1 {
 				both <- 1
 				return
 			}
@@ -124,7 +124,7 @@ func TestCloseWaitsForTheWorkUnderWay(t *testing.T) {
 
 func TestNothingRunsAfterClose(t *testing.T) {
 	t.Parallel()
-	collects(t, func(c *gathered) {
+	collects(t, func(c *collectorFixture) {
 		c.Put(1)
 		c.Close()
 		c.Put(2)

@@ -18,8 +18,8 @@ func TestEveryConcurrentPutRunsOnce(t *testing.T) {
 	var seen [putters * each]atomic.Int32
 	var left sync.WaitGroup
 	left.Add(len(seen))
-	c := NewCollector(ticks, func(haul []int) {
-		for _, n := range haul {
+	c := NewCollector(ticks, func(batch []int) {
+		for _, n := range batch {
 			seen[n].Add(1)
 			left.Done()
 		}

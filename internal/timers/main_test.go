@@ -13,15 +13,15 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // timed is a thing with an entry, as users have it.
-type timed struct {
+type testTimer struct {
 	wheel.Entry
 	fire func()
 }
 
-func (x *timed) Fire() { x.fire() }
+func (x *testTimer) Fire() { x.fire() }
 
-func newTimed(fire func()) *timed {
-	x := &timed{fire: fire}
+func newTestTimer(fire func()) *testTimer {
+	x := &testTimer{fire: fire}
 	x.Init(x)
 	return x
 }

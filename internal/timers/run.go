@@ -22,7 +22,7 @@ import (
 //
 // The wheel reports only the first of several schedulings that are no earlier than each other. The others
 // rely on the reporter: it is about to call rouse.
-func (t *Timers) rouse(due int64) {
+func (t *Timers) wakeFor(due int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -30,7 +30,7 @@ func (t *Timers) rouse(due int64) {
 	case !t.mu.running:
 		t.mu.running = true
 		t.mu.target = due
-		t.awakeNow(readClocks())
+		t.resetComparison(readClocks())
 		t.goroutine.Go(t.run)
 	case due < t.mu.target:
 		t.mu.target = due
@@ -64,32 +64,32 @@ func (t *Timers) run() {
 		if in := t.until(target); in > 0 {
 			sleep.Reset(min(in, compareEvery))
 			pprof.SetGoroutineLabels(labelled)
-			isRoused := false
+			isEarly := false
 			select {
 			case <-sleep.C:
 			case <-t.wake: // for an earlier target, or to end
-				isRoused = true
+				isEarly = true
 			}
 			pprof.SetGoroutineLabels(unlabelled)
-			if isRoused {
-				t.woke(roused)
+			if isEarly {
+				t.reportWake(wokenEarly)
 			}
-			if isRoused || in > compareEvery {
+			if isEarly || in > compareEvery {
 				continue
 			}
 		}
-		if t.stoodStill() {
+		if t.waitWhilePaused() {
 			continue
 		}
 		due = t.wheel.Advance(t.nowTick(), due[:0])
-		t.woke(len(due))
+		t.reportWake(len(due))
 		t.fire(due)
 		clear(due) // what was fired must not be kept alive by the buffer
 	}
 }
 
 // stoodStill waits for the end of a Pause, or for a wake-up, and reports whether it had to wait.
-func (t *Timers) stoodStill() bool {
+func (t *Timers) waitWhilePaused() bool {
 	t.mu.Lock()
 	paused := t.mu.paused
 	t.mu.Unlock()
@@ -119,9 +119,9 @@ func (t *Timers) next() (target int64, ok bool) {
 }
 
 // roused is what the test hook gets for a wake-up by rouse or Close.
-const roused = -1
+const wokenEarly = -1
 
-func (t *Timers) woke(fires int) {
+func (t *Timers) reportWake(fires int) {
 	if t.onWake != nil {
 		t.onWake(fires)
 	}

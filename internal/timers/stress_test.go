@@ -24,7 +24,7 @@ func TestNothingIsMissedWhileTheGoroutineEndsAndStarts(t *testing.T) {
 		work.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(user), 0))
 			fired := make(chan time.Time, 1)
-			x := newTimed(func() { fired <- time.Now() })
+			x := newTestTimer(func() { fired <- time.Now() })
 			for range rounds {
 				in := time.Duration(random.Int64N(int64(3 * time.Millisecond)))
 				from := time.Now()
@@ -51,7 +51,7 @@ func TestConcurrentUseWithCloseIsSafe(t *testing.T) {
 		for user := range 3 {
 			work.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(user), uint64(round)))
-				x := newTimed(func() {
+				x := newTestTimer(func() {
 					if closed.Load() {
 						t.Error("fired after Close")
 					}
@@ -77,7 +77,7 @@ func TestConcurrentUseWithCloseIsSafe(t *testing.T) {
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	timers := New()
 	defer timers.Close()
-	x, first := newTimed(func() {}), newTimed(func() {})
+	x, first := newTestTimer(func() {}), newTestTimer(func() {})
 	timers.Schedule(&first.Entry, time.Hour)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		timers.Schedule(&x.Entry, 2*time.Hour)

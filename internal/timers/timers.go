@@ -22,12 +22,12 @@ const (
 	// after a suspended host resumes.
 	compareEvery = 400 * time.Millisecond
 	// noise is by how much the clocks may come apart before that counts: they are read one after the other.
-	noise = 20 * time.Millisecond
+	clockNoise = 20 * time.Millisecond
 	// freshlyAwake is how long a host counts as just awake. Its network may need some seconds.
-	freshlyAwake = 5 * time.Second
+	resumeGrace = 5 * time.Second
 	// maxSleep is what one sleep counts as, at most. It is longer than any delay, and a wall clock that is set by
 	// centuries must not overflow.
-	maxSleep = 30 * 24 * time.Hour
+	maxSuspension = 30 * 24 * time.Hour
 )
 
 // Entry is one thing that is timed. Embed it by value, and call Init once with what is to be fired; it must not be copied
@@ -55,13 +55,13 @@ type Timers struct {
 	goroutine sync.WaitGroup
 
 	// slept is how long the host was suspended in all, as far as compareClocks noticed; nanoseconds.
-	slept atomic.Int64
+	suspended atomic.Int64
 	// wokeUp says when compareClocks noticed the last sleep, on the monotonic clock of package clock; 0 is never.
-	wokeUp atomic.Int64
+	resumedAt atomic.Int64
 	// onSlept is called by compareClocks; nil without OnSlept.
-	onSlept func(Suspension)
+	onSuspended func(Suspension)
 	// awake is what compareClocks saw last. It belongs to the goroutine, and to rouse while none runs.
-	awake struct {
+	compared struct {
 		lead time.Duration // of the wall clock before the monotonic one
 		at   time.Duration // monotonic
 	}
@@ -101,7 +101,7 @@ type Suspension struct {
 
 // OnSlept makes t call slept after a time in which the host was suspended, on the goroutine of the Fires, before the
 // Fires that have come due by it. Call it once, before anything is scheduled.
-func (t *Timers) OnSuspended(slept func(Suspension)) { t.onSlept = slept }
+func (t *Timers) OnSuspended(suspended func(Suspension)) { t.onSuspended = suspended }
 
 // Schedule makes e fire once, no earlier than in from now, and as soon as possible if
 // in is not positive. It replaces what was scheduled for e before. After Close it does
@@ -112,7 +112,7 @@ func (t *Timers) Schedule(e *Timer, in time.Duration) {
 	}
 	due := t.dueTick(in)
 	if t.wheel.Schedule(e, due) {
-		t.rouse(due)
+		t.wakeFor(due)
 	}
 }
 
@@ -173,7 +173,9 @@ func (t *Timers) dueTick(in time.Duration) int64 {
 }
 
 // elapsed returns the time since New, with that in which the host was suspended.
-func (t *Timers) elapsed() time.Duration { return time.Since(t.base) + time.Duration(t.slept.Load()) }
+func (t *Timers) elapsed() time.Duration {
+	return time.Since(t.base) + time.Duration(t.suspended.Load())
+}
 
 // nowTick returns the last tick that has passed.
 func (t *Timers) nowTick() int64 { return int64(t.elapsed() / tick) }

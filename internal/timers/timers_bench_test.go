@@ -12,7 +12,7 @@ func BenchmarkScheduleCancel(b *testing.B) {
 	b.Run("impl=timers", func(b *testing.B) {
 		timers := New()
 		defer timers.Close()
-		x := newTimed(func() {})
+		x := newTestTimer(func() {})
 		b.ReportAllocs()
 		for b.Loop() {
 			timers.Schedule(&x.Entry, time.Hour)
@@ -34,7 +34,7 @@ func BenchmarkReschedule(b *testing.B) {
 	b.Run("impl=timers", func(b *testing.B) {
 		timers := New()
 		defer timers.Close()
-		x := newTimed(func() {})
+		x := newTestTimer(func() {})
 		b.ReportAllocs()
 		for b.Loop() {
 			timers.Schedule(&x.Entry, time.Hour)

@@ -18,23 +18,23 @@ import (
 
 // bed is a Timers in a bubble, with its wake-ups counted: those that fired something,
 // those that did not, and those by rouse or Close.
-type bed struct {
+type fixture struct {
 	*Timers
 	start                  time.Time
-	fired, idle, disturbed count
+	fired, idle, disturbed counter
 }
 
 // count is atomic, as virtual time passing does not order a read before a later write.
-type count struct{ n atomic.Int64 }
+type counter struct{ n atomic.Int64 }
 
-func (c *count) add()     { c.n.Add(1) }
-func (c *count) get() int { return int(c.n.Load()) }
+func (c *counter) add()     { c.n.Add(1) }
+func (c *counter) get() int { return int(c.n.Load()) }
 
-func newBed() *bed {
-	b := &bed{Timers: New(), start: time.Now()}
+func newFixture() *fixture {
+	b := &fixture{Timers: New(), start: time.Now()}
 	b.onWake = func(fires int) {
 		switch {
-		case fires == roused:
+		case fires == wokenEarly:
 			b.disturbed.add()
 		case fires == 0:
 			b.idle.add()
@@ -45,7 +45,7 @@ func newBed() *bed {
 	return b
 }
 
-func (b *bed) isRunning() bool {
+func (b *fixture) isRunning() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.running
@@ -54,7 +54,7 @@ func (b *bed) isRunning() bool {
 func TestFireComesAtTheFirstTickAfterTheDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
 		time.Sleep(300 * time.Microsecond) // between two ticks
 		from := time.Now()
@@ -64,7 +64,7 @@ func TestFireComesAtTheFirstTickAfterTheDelay(t *testing.T) {
 			time.Nanosecond, 700 * time.Microsecond, 701 * time.Microsecond,
 			time.Millisecond, 90 * time.Second, 25 * time.Hour,
 		} {
-			x := newTimed(func() { shots <- shot{in, time.Since(from), time.Since(b.start)} })
+			x := newTestTimer(func() { shots <- shot{in, time.Since(from), time.Since(b.start)} })
 			b.Schedule(&x.Entry, in)
 		}
 		for range cap(shots) {
@@ -82,11 +82,11 @@ func TestFireComesAtTheFirstTickAfterTheDelay(t *testing.T) {
 func TestDelayThatIsNotPositiveFiresWithoutTimePassing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
 		for _, in := range []time.Duration{0, -time.Hour, math.MinInt64} {
 			fired := make(chan time.Duration, 1)
-			x := newTimed(func() { fired <- time.Since(b.start) })
+			x := newTestTimer(func() { fired <- time.Since(b.start) })
 			b.Schedule(&x.Entry, in)
 			require.Zero(t, <-fired)
 		}
@@ -96,9 +96,9 @@ func TestDelayThatIsNotPositiveFiresWithoutTimePassing(t *testing.T) {
 func TestEndlessDelayNeverFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
-		x := newTimed(func() { t.Error("fired") })
+		x := newTestTimer(func() { t.Error("fired") })
 		time.Sleep(time.Second) // present and delay together exceed an int64
 		b.Schedule(&x.Entry, math.MaxInt64)
 		time.Sleep(24 * time.Hour)
@@ -111,11 +111,11 @@ func TestEndlessDelayNeverFires(t *testing.T) {
 func TestHoursPassWithoutASpuriousWakeUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
-		var fires count
-		var beat *timed
-		beat = newTimed(func() {
+		var fires counter
+		var beat *testTimer
+		beat = newTestTimer(func() {
 			if fires.add(); fires.get() < 20 {
 				b.Schedule(&beat.Entry, 30*time.Minute)
 			}
@@ -134,9 +134,9 @@ func TestHoursPassWithoutASpuriousWakeUp(t *testing.T) {
 func TestLaterScheduleAndCancelDoNotWakeTheGoroutine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
-		x := newTimed(func() { t.Error("fired") })
+		x := newTestTimer(func() { t.Error("fired") })
 		b.Schedule(&x.Entry, 10*time.Second)
 		synctest.Wait()
 		for range 100_000 {
@@ -157,11 +157,11 @@ func TestLaterScheduleAndCancelDoNotWakeTheGoroutine(t *testing.T) {
 func TestEarlierScheduleWakesTheGoroutineOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
 		at := make(chan time.Duration, 3)
 		fire := func() { at <- time.Since(b.start) }
-		late, soon, between := newTimed(fire), newTimed(fire), newTimed(fire)
+		late, soon, between := newTestTimer(fire), newTestTimer(fire), newTestTimer(fire)
 		b.Schedule(&late.Entry, time.Hour)
 		synctest.Wait()
 		b.Schedule(&soon.Entry, time.Second)
@@ -180,12 +180,12 @@ func TestEarlierScheduleWakesTheGoroutineOnce(t *testing.T) {
 func TestWakeUpThatCameTooLateDoesNotDisturbTheNextSleep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
 		b.mu.Lock()
 		b.wakeLocked() // as if sent while the sleep ended by itself
 		b.mu.Unlock()
-		x := newTimed(func() {})
+		x := newTestTimer(func() {})
 		b.Schedule(&x.Entry, time.Hour)
 		synctest.Wait()
 		require.Zero(t, b.disturbed.get())
@@ -195,9 +195,9 @@ func TestWakeUpThatCameTooLateDoesNotDisturbTheNextSleep(t *testing.T) {
 func TestGoroutineBearsALabel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
-		x := newTimed(func() {})
+		x := newTestTimer(func() {})
 		b.Schedule(&x.Entry, time.Hour)
 		synctest.Wait()
 		var profile strings.Builder
@@ -209,10 +209,10 @@ func TestGoroutineBearsALabel(t *testing.T) {
 func TestGoroutineEndsWhenNothingIsLeftAndStartsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
-		var fires count
-		x := newTimed(fires.add)
+		var fires counter
+		x := newTestTimer(fires.add)
 		require.False(t, b.isRunning(), "New starts nothing")
 		for round := range 3 {
 			b.Schedule(&x.Entry, time.Second)
@@ -230,10 +230,10 @@ func TestGoroutineEndsWhenNothingIsLeftAndStartsAgain(t *testing.T) {
 func TestCancelledEntryDoesNotFire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
-		var fires count
-		x := newTimed(fires.add)
+		var fires counter
+		x := newTestTimer(fires.add)
 		b.Schedule(&x.Entry, time.Second)
 		require.True(t, b.Cancel(&x.Entry))
 		require.False(t, b.Cancel(&x.Entry))
@@ -253,18 +253,18 @@ func TestCancelledEntryDoesNotFire(t *testing.T) {
 func TestPausedProcessFiresEverythingOldestFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed()
+		b := newFixture()
 		defer b.Close()
 		const n, pause = 1000, 3 * time.Second
-		pauser := newTimed(func() { time.Sleep(pause) })
+		pauser := newTestTimer(func() { time.Sleep(pause) })
 		b.Schedule(&pauser.Entry, time.Millisecond)
 		order := make(chan int, n)
 		for i := range n {
-			x := newTimed(func() { order <- i })
+			x := newTestTimer(func() { order <- i })
 			b.Schedule(&x.Entry, time.Duration(2+i)*time.Millisecond)
 		}
 		future := make(chan time.Duration, 1)
-		x := newTimed(func() { future <- time.Since(b.start) })
+		x := newTestTimer(func() { future <- time.Since(b.start) })
 		b.Schedule(&x.Entry, time.Minute)
 
 		time.Sleep(pause + time.Millisecond)

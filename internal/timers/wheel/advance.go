@@ -14,7 +14,7 @@ const (
 	MaxBatch = 256
 	// maxLook is the greatest number of entries that one call of Advance or Next visits. With a cache miss of
 	// 100 ns for each visit that is some 100 us, the longest that a Schedule has to wait for the lock.
-	maxLook = 1024
+	maxVisits = 1024
 )
 
 // Advance appends to due the entries that are due at or before now, at most MaxBatch of them, and makes them
@@ -25,8 +25,8 @@ const (
 func (w *Wheel) Advance(now int64, due []*Entry) []*Entry {
 	before := len(due)
 	w.mu.Lock()
-	w.turnLocked(min(now, lastTick))
-	for looks := 0; looks < maxLook && len(due)-before < MaxBatch; looks++ {
+	w.setNowLocked(min(now, lastTick))
+	for visits := 0; visits < maxVisits && len(due)-before < MaxBatch; visits++ {
 		if w.mu.sweep == nil && !w.takeSlotLocked() {
 			break
 		}
@@ -47,7 +47,7 @@ func (w *Wheel) Advance(now int64, due []*Entry) []*Entry {
 
 // turnLocked moves now forward. Slots that come twice between cursor and now are visited once, the last time:
 // everything in them that is due by now is collected then.
-func (w *Wheel) turnLocked(now int64) {
+func (w *Wheel) setNowLocked(now int64) {
 	if now <= w.mu.now {
 		return
 	}
@@ -65,7 +65,7 @@ func (w *Wheel) turnLocked(now int64) {
 // under now and found by the next call.
 func (w *Wheel) takeSlotLocked() bool {
 	for {
-		distance, ok := w.occupiedLocked(w.mu.cursor)
+		distance, ok := w.nextOccupiedLocked(w.mu.cursor)
 		if !ok || distance > w.mu.now-w.mu.cursor {
 			w.mu.cursor = w.mu.now
 			return false
@@ -75,9 +75,9 @@ func (w *Wheel) takeSlotLocked() bool {
 		s := &w.mu.slots[i]
 		switch {
 		case s.head == nil:
-			w.vacateLocked(i)
-		case s.least <= w.mu.now:
-			w.vacateLocked(i)
+			w.clearOccupiedLocked(i)
+		case s.bound <= w.mu.now:
+			w.clearOccupiedLocked(i)
 			moveAll(&w.mu.sweep, &s.head)
 			return true
 		case w.mu.cursor == w.mu.now:

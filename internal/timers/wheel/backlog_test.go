@@ -23,7 +23,7 @@ func batches(w *wheel.Wheel, now int64) (due []*wheel.Entry, calls int) {
 
 func TestPauseWithinATurnIsCaughtUpOldestFirst(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(1024), newTimed(2000)
+	w, all := wheel.New(1024), newTestTimer(2000)
 	w.Advance(0, nil)
 	for i, x := range all {
 		w.Schedule(&x.Entry, 1+int64(i*7919%1000))
@@ -38,7 +38,7 @@ func TestPauseWithinATurnIsCaughtUpOldestFirst(t *testing.T) {
 func TestPauseOfAnHourIsCaughtUpInBoundedBatches(t *testing.T) {
 	t.Parallel()
 	const hour = 3_600_000
-	w, all := wheel.New(1024), newTimed(5000)
+	w, all := wheel.New(1024), newTestTimer(5000)
 	w.Advance(0, nil)
 	for i, x := range all {
 		w.Schedule(&x.Entry, 1+int64(i*7919%hour))
@@ -61,7 +61,7 @@ func TestPauseOfAnHourIsCaughtUpInBoundedBatches(t *testing.T) {
 
 func TestSlotWithManyEntriesIsScannedInParts(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(8), newTimed(10_000)
+	w, all := wheel.New(8), newTestTimer(10_000)
 	w.Advance(0, nil)
 	for _, x := range all[1:] {
 		w.Schedule(&x.Entry, 808) // slot 0, much later
@@ -81,7 +81,7 @@ func TestSlotWithManyEntriesIsScannedInParts(t *testing.T) {
 
 func TestEntriesThatKeepComingDueDoNotStarveOthers(t *testing.T) {
 	t.Parallel()
-	w, busy, quiet := wheel.New(8), newTimed(3*wheel.MaxBatch), newTimed(100)
+	w, busy, quiet := wheel.New(8), newTestTimer(3*wheel.MaxBatch), newTestTimer(100)
 	w.Advance(0, nil)
 	for _, x := range busy {
 		w.Schedule(&x.Entry, 0)
@@ -109,7 +109,7 @@ func TestEntriesThatKeepComingDueDoNotStarveOthers(t *testing.T) {
 func TestCancelledEntriesCostFewWakeUps(t *testing.T) {
 	t.Parallel()
 	const slots = 1024
-	w, early, late := wheel.New(slots), newTimed(slots), newTimed(slots)
+	w, early, late := wheel.New(slots), newTestTimer(slots), newTestTimer(slots)
 	w.Advance(0, nil)
 	for i := range slots {
 		w.Schedule(&early[i].Entry, int64(i+1))

@@ -23,20 +23,20 @@ type Entry struct {
 
 	// home is the tick under which the entry is linked: slot home&mask. home <= max(tick, Wheel.now) always
 	// holds, so the wheel visits the entry no later than it is due.
-	home int64
-	tick int64
+	linkTick int64
+	tick     int64
 
 	// due is written when the entry is collected and belongs to the driver, not
 	// to the wheel's lock.
-	due int64
-	ev  Firer
+	due   int64
+	firer Firer
 }
 
 // Init sets the event of the entry. It is called once, before first use.
-func (e *Entry) Init(ev Firer) { e.ev = ev }
+func (e *Entry) Init(firer Firer) { e.firer = firer }
 
 // Event returns what Init was given.
-func (e *Entry) Firer() Firer { return e.ev }
+func (e *Entry) Firer() Firer { return e.firer }
 
 // Due returns the tick for which Advance last collected the entry. Only the driver may ask, between that
 // Advance and its next one: a Schedule in the meantime does not change the result.

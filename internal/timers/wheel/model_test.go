@@ -12,22 +12,22 @@ import (
 )
 
 // timed is a thing with an entry, as users of the wheel have it.
-type timed struct {
+type testTimer struct {
 	wheel.Entry
 	id    int
 	fired func()
 }
 
-func (x *timed) Fire() {
+func (x *testTimer) Fire() {
 	if x.fired != nil {
 		x.fired()
 	}
 }
 
-func newTimed(n int) []*timed {
-	all := make([]*timed, n)
+func newTestTimer(n int) []*testTimer {
+	all := make([]*testTimer, n)
 	for i := range all {
-		all[i] = &timed{id: i}
+		all[i] = &testTimer{id: i}
 		all[i].Init(all[i])
 	}
 	return all
@@ -35,18 +35,18 @@ func newTimed(n int) []*timed {
 
 // model does what the wheel promises in the most naive way, and plays both.
 type model struct {
-	t       *testing.T
-	wheel   *wheel.Wheel
-	all     []*timed
-	pending map[int]int64 // id to tick
-	now     int64
-	told    int64
+	t        *testing.T
+	wheel    *wheel.Wheel
+	all      []*testTimer
+	pending  map[int]int64 // id to tick
+	now      int64
+	reported int64
 }
 
 func newModel(t *testing.T, slots, entries int) *model {
 	return &model{
-		t: t, wheel: wheel.New(slots), all: newTimed(entries),
-		pending: map[int]int64{}, now: math.MinInt64, told: math.MaxInt64,
+		t: t, wheel: wheel.New(slots), all: newTestTimer(entries),
+		pending: map[int]int64{}, now: math.MinInt64, reported: math.MaxInt64,
 	}
 }
 
@@ -54,8 +54,8 @@ func (m *model) schedule(id int, tick int64) {
 	m.t.Helper()
 	m.pending[id] = min(tick, math.MaxInt64-1)
 	due := max(m.pending[id], m.now)
-	require.Equal(m.t, due < m.told, m.wheel.Schedule(&m.all[id].Entry, tick), "earliest of tick %d", tick)
-	m.told = min(m.told, due)
+	require.Equal(m.t, due < m.reported, m.wheel.Schedule(&m.all[id].Entry, tick), "earliest of tick %d", tick)
+	m.reported = min(m.reported, due)
 }
 
 func (m *model) cancel(id int) {
@@ -71,8 +71,8 @@ func (m *model) next() int64 {
 	tick, ok := m.wheel.Next()
 	require.Equal(m.t, len(m.pending) > 0, ok)
 	if !ok {
-		m.told = math.MaxInt64
-		return m.told
+		m.reported = math.MaxInt64
+		return m.reported
 	}
 	earliest := int64(math.MaxInt64)
 	for _, at := range m.pending {
@@ -82,7 +82,7 @@ func (m *model) next() int64 {
 	if tick > m.now {
 		require.Equal(m.t, earliest, tick, "Next not exact")
 	}
-	m.told = tick
+	m.reported = tick
 	return tick
 }
 
@@ -94,7 +94,7 @@ func (m *model) advance(now int64) {
 	require.LessOrEqual(m.t, len(due), wheel.MaxBatch)
 	last := int64(math.MinInt64)
 	for _, e := range due {
-		id := e.Firer().(*timed).id
+		id := e.Firer().(*testTimer).id
 		tick, was := m.pending[id]
 		require.True(m.t, was, "%d collected but not pending", id)
 		require.Equal(m.t, tick, e.Due())

@@ -7,7 +7,7 @@ import "math/bits"
 // maxSettle is the greatest number of slots one Next makes exact. Each may cost a visit to all slots, which
 // lasts some 10 us if all 4096 have entries and none in this turn: 160 us at worst, of the order of what
 // maxLook allows.
-const maxSettle = 16
+const maxExact = 16
 
 // Next returns the earliest pending tick, and false if nothing is pending. An entry whose tick has passed
 // counts as due at the last now of Advance.
@@ -22,31 +22,31 @@ func (w *Wheel) Next() (tick int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.len == 0 {
-		w.mu.told = none
+		w.mu.reported = none
 		return 0, false
 	}
-	w.mu.told = w.earliestLocked()
-	return w.mu.told, true
+	w.mu.reported = w.earliestLocked()
+	return w.mu.reported, true
 }
 
 func (w *Wheel) earliestLocked() int64 {
 	if w.mu.sweep != nil {
 		return w.mu.now // its entries were not visited
 	}
-	looks := maxLook
-	s := w.boundLocked()
-	for i := 0; i < maxSettle && looks > 0; i++ {
-		if s.least <= w.mu.now || w.settleLocked(s, &looks) {
+	visits := maxVisits
+	s := w.earliestSlotLocked()
+	for i := 0; i < maxExact && visits > 0; i++ {
+		if s.bound <= w.mu.now || w.makeExactLocked(s, &visits) {
 			break
 		}
-		s = w.boundLocked()
+		s = w.earliestSlotLocked()
 	}
-	return s.least
+	return s.bound
 }
 
 // boundLocked returns the slot with the earliest bound. At least one entry must be
 // pending, outside of sweep.
-func (w *Wheel) boundLocked() *slot {
+func (w *Wheel) earliestSlotLocked() *slot {
 	var best *slot
 	from := w.mu.cursor & w.mask
 	words := int64(len(w.mu.occupied))
@@ -61,15 +61,15 @@ func (w *Wheel) boundLocked() *slot {
 			i := j<<6 + int64(bits.TrailingZeros64(word))
 			s := &w.mu.slots[i]
 			if s.head == nil {
-				w.vacateLocked(i)
+				w.clearOccupiedLocked(i)
 				continue
 			}
-			if best == nil || s.least < best.least {
+			if best == nil || s.bound < best.bound {
 				best = s
 			}
 			// No home is before the cursor, so those of the slots further on are
 			// later than the tick this slot has in this turn.
-			if best.least <= w.mu.cursor+(i-from)&w.mask {
+			if best.bound <= w.mu.cursor+(i-from)&w.mask {
 				return best
 			}
 		}
@@ -80,25 +80,25 @@ func (w *Wheel) boundLocked() *slot {
 // settleLocked returns true if the bound of s is the tick of an entry. If not, it moves the postponed entries
 // of s to where they belong and makes the bound exact. It visits at most left entries, and counts them down;
 // at 0 it gives up and returns false.
-func (w *Wheel) settleLocked(s *slot, left *int) bool {
-	least := int64(none)
-	for e := s.head; e != nil; *left-- {
-		if *left <= 0 {
+func (w *Wheel) makeExactLocked(s *slot, visits *int) bool {
+	bound := int64(none)
+	for e := s.head; e != nil; *visits-- {
+		if *visits <= 0 {
 			return false
 		}
-		next, home := e.next, max(e.tick, w.mu.now)
-		if home == s.least {
+		next, linkTick := e.next, max(e.tick, w.mu.now)
+		if linkTick == s.bound {
 			return true
 		}
-		if home != e.home {
+		if linkTick != e.linkTick {
 			unlink(e)
-			w.linkLocked(e, home)
+			w.linkLocked(e, linkTick)
 		}
-		if &w.mu.slots[home&w.mask] == s {
-			least = min(least, home)
+		if &w.mu.slots[linkTick&w.mask] == s {
+			bound = min(bound, linkTick)
 		}
 		e = next
 	}
-	s.least = least
+	s.bound = bound
 	return false
 }

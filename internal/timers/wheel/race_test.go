@@ -38,7 +38,7 @@ func TestConcurrentUseLosesAndDoublesNothing(t *testing.T) {
 	for user := range users {
 		work.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(user), 0))
-			all := newTimed(50)
+			all := newTestTimer(50)
 			for range rounds {
 				e := &all[random.IntN(len(all))].Entry
 				if w.Cancel(e) {
@@ -63,7 +63,7 @@ func TestConcurrentUseLosesAndDoublesNothing(t *testing.T) {
 // Many goroutines move the same entries, so that Schedule meets Schedule.
 func TestConcurrentScheduleOfOneEntryIsSafe(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(16), newTimed(3)
+	w, all := wheel.New(16), newTestTimer(3)
 	var work sync.WaitGroup
 	for user := range 4 {
 		work.Go(func() {

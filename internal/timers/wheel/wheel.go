@@ -30,7 +30,7 @@ type Wheel struct {
 
 		// told is the last result of Next, or an earlier tick that Schedule has reported since; none if Next
 		// found nothing.
-		told int64
+		reported int64
 		// now is the greatest now that Advance was given.
 		now int64
 		// len counts the pending entries.
@@ -55,7 +55,7 @@ type slot struct {
 	head *Entry
 	// least is no later than the earliest home in the slot; meaningless while the
 	// slot is empty. Unlinking the earliest leaves it too early, see Next.
-	least int64
+	bound int64
 }
 
 // New returns an empty wheel. It panics unless slots is a power of two.
@@ -65,7 +65,7 @@ func New(slots int) *Wheel {
 		panic(fmt.Sprintf("wheel: %d slots, want a power of two", slots))
 	}
 	w := &Wheel{mask: int64(slots) - 1}
-	w.mu.told = none
+	w.mu.reported = none
 	w.mu.now, w.mu.cursor = math.MinInt64, math.MinInt64
 	w.mu.slots = make([]slot, slots)
 	w.mu.occupied = make([]uint64, (slots+63)/64)
@@ -81,14 +81,14 @@ func New(slots int) *Wheel {
 func (w *Wheel) Schedule(e *Entry, tick int64) (earliest bool) {
 	w.mu.Lock()
 	tick = min(tick, lastTick)
-	home := max(tick, w.mu.now)
+	linkTick := max(tick, w.mu.now)
 	e.tick = tick
 	// A pending entry that is linked early enough stays there, see the package doc.
-	if !e.pending() || home < e.home {
-		w.moveLocked(e, home)
+	if !e.pending() || linkTick < e.linkTick {
+		w.moveLocked(e, linkTick)
 	}
-	if home < w.mu.told {
-		w.mu.told, earliest = home, true
+	if linkTick < w.mu.reported {
+		w.mu.reported, earliest = linkTick, true
 	}
 	w.mu.Unlock()
 	return earliest
@@ -115,31 +115,31 @@ func (w *Wheel) Len() int {
 }
 
 // moveLocked links e under home, and unlinks it first if it is pending.
-func (w *Wheel) moveLocked(e *Entry, home int64) {
+func (w *Wheel) moveLocked(e *Entry, linkTick int64) {
 	if e.pending() {
 		unlink(e)
 	} else {
 		w.mu.len++
 	}
-	w.linkLocked(e, home)
+	w.linkLocked(e, linkTick)
 }
 
-func (w *Wheel) linkLocked(e *Entry, home int64) {
-	i := home & w.mask
+func (w *Wheel) linkLocked(e *Entry, linkTick int64) {
+	i := linkTick & w.mask
 	s := &w.mu.slots[i]
 	if s.head == nil {
-		s.least = home
+		s.bound = linkTick
 		w.mu.occupied[i>>6] |= 1 << (i & 63)
-	} else if home < s.least {
-		s.least = home
+	} else if linkTick < s.bound {
+		s.bound = linkTick
 	}
-	e.home = home
+	e.linkTick = linkTick
 	push(&s.head, e)
 }
 
 // occupiedLocked returns how many slots after that of tick the first one with
 // its bit set is, 0 if it is that slot itself, and false if none has.
-func (w *Wheel) occupiedLocked(tick int64) (distance int64, ok bool) {
+func (w *Wheel) nextOccupiedLocked(tick int64) (distance int64, ok bool) {
 	from := tick & w.mask
 	words := int64(len(w.mu.occupied))
 	word := w.mu.occupied[from>>6] >> (from & 63) << (from & 63)
@@ -158,6 +158,6 @@ func (w *Wheel) occupiedLocked(tick int64) (distance int64, ok bool) {
 }
 
 // vacateLocked clears the bit of slot i.
-func (w *Wheel) vacateLocked(i int64) {
+func (w *Wheel) clearOccupiedLocked(i int64) {
 	w.mu.occupied[i>>6] &^= 1 << (i & 63)
 }

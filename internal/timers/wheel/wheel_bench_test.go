@@ -28,11 +28,11 @@ type rival interface {
 
 type wheelRival struct {
 	w   *wheel.Wheel
-	all []timed
+	all []testTimer
 }
 
 func newWheelRival(pending int) rival {
-	r := &wheelRival{w: wheel.New(4096), all: make([]timed, pending)}
+	r := &wheelRival{w: wheel.New(4096), all: make([]testTimer, pending)}
 	r.w.Advance(0, nil)
 	for i := range r.all {
 		r.all[i].Init(&r.all[i])

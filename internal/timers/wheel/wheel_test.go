@@ -16,7 +16,7 @@ import (
 func ids(due []*wheel.Entry) []int {
 	out := []int{}
 	for _, e := range due {
-		out = append(out, e.Firer().(*timed).id)
+		out = append(out, e.Firer().(*testTimer).id)
 	}
 	return out
 }
@@ -36,7 +36,7 @@ func TestNewPanicsUnlessSlotsIsAPowerOfTwo(t *testing.T) {
 
 func TestEntryIsSkippedUntilItsTurn(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(8), newTimed(3)
+	w, all := wheel.New(8), newTestTimer(3)
 	w.Advance(0, nil)
 	for i, x := range all {
 		w.Schedule(&x.Entry, int64(5+i*8)) // one slot, three turns
@@ -53,7 +53,7 @@ func TestEntryIsSkippedUntilItsTurn(t *testing.T) {
 
 func TestTickAlreadyPassedIsDueAtOnce(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(8), newTimed(3)
+	w, all := wheel.New(8), newTestTimer(3)
 	w.Advance(100, nil)
 	require.True(t, w.Schedule(&all[0].Entry, 100))
 	require.False(t, w.Schedule(&all[1].Entry, 40), "no earlier than at once, which was reported")
@@ -67,7 +67,7 @@ func TestTickAlreadyPassedIsDueAtOnce(t *testing.T) {
 
 func TestNegativeTicksAreTicks(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(8), newTimed(2)
+	w, all := wheel.New(8), newTestTimer(2)
 	w.Schedule(&all[0].Entry, -3)
 	w.Schedule(&all[1].Entry, -30)
 	next, _ := w.Next()
@@ -79,7 +79,7 @@ func TestNegativeTicksAreTicks(t *testing.T) {
 
 func TestGreatestTickIsNeverReachedButPending(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(8), newTimed(1)
+	w, all := wheel.New(8), newTestTimer(1)
 	require.True(t, w.Schedule(&all[0].Entry, math.MaxInt64))
 	require.Empty(t, w.Advance(1<<62, nil))
 	next, ok := w.Next()
@@ -90,7 +90,7 @@ func TestGreatestTickIsNeverReachedButPending(t *testing.T) {
 
 func TestNowThatGoesBackCountsAsTheEarlierOne(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(8), newTimed(1)
+	w, all := wheel.New(8), newTestTimer(1)
 	w.Advance(50, nil)
 	w.Schedule(&all[0].Entry, 45)
 	require.Equal(t, []int{0}, ids(w.Advance(10, nil)))
@@ -98,7 +98,7 @@ func TestNowThatGoesBackCountsAsTheEarlierOne(t *testing.T) {
 
 func TestLastScheduleCounts(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(8), newTimed(1)
+	w, all := wheel.New(8), newTestTimer(1)
 	w.Advance(0, nil)
 	for _, tick := range []int64{10, 3, 90, 7} {
 		w.Schedule(&all[0].Entry, tick)
@@ -111,7 +111,7 @@ func TestLastScheduleCounts(t *testing.T) {
 
 func TestScheduleReportsOnlyEarlierEntries(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(8), newTimed(3)
+	w, all := wheel.New(8), newTestTimer(3)
 	w.Advance(0, nil)
 	require.True(t, w.Schedule(&all[0].Entry, 20), "the wheel was empty")
 	require.False(t, w.Schedule(&all[1].Entry, 20), "reported before")
@@ -125,7 +125,7 @@ func TestScheduleReportsOnlyEarlierEntries(t *testing.T) {
 
 func TestCancelReturnsFalseOnceCollected(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(8), newTimed(2)
+	w, all := wheel.New(8), newTestTimer(2)
 	require.False(t, w.Cancel(&all[0].Entry), "never scheduled")
 	w.Schedule(&all[0].Entry, 1)
 	w.Schedule(&all[1].Entry, 1)
@@ -137,7 +137,7 @@ func TestCancelReturnsFalseOnceCollected(t *testing.T) {
 
 func TestRescheduleInsideFireIsNotCollectedTwice(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(8), newTimed(1)
+	w, all := wheel.New(8), newTestTimer(1)
 	now, fires := int64(0), 0
 	all[0].fired = func() {
 		fires++
@@ -154,7 +154,7 @@ func TestRescheduleInsideFireIsNotCollectedTwice(t *testing.T) {
 }
 
 func TestOperationsDoNotAllocate(t *testing.T) {
-	w, all := wheel.New(64), newTimed(1000)
+	w, all := wheel.New(64), newTestTimer(1000)
 	due := make([]*wheel.Entry, 0, wheel.MaxBatch)
 	now := int64(0)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
