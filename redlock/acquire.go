@@ -18,7 +18,7 @@ func request() local.ShareKey { return local.ShareKey{Policy: local.Own, MaxHold
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	return l.acquire(ctx, func(ctx context.Context, q *local.Queue) (hold.Lease, error) {
-		return l.group.queues.Acquire(ctx, q, request(), &contention{lock: l, queue: q})
+		return l.group.queues.Acquire(ctx, q, request(), &retryTicket{lock: l, queue: q})
 	})
 }
 
@@ -28,11 +28,11 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 			return hold.Lease{}, errs.ErrHeld
 		}
 		defer q.EndTry(request())
-		b := l.ask(false) //nolint:contextcheck // what is on its way when ctx ends is settled
-		token, err := b.elected(ctx)
+		b := l.startBallot(false) //nolint:contextcheck // what is on its way when ctx ends is settled
+		token, err := b.awaitOutcome(ctx)
 		var lease hold.Lease
 		if err == nil {
-			lease, err = l.hold(q, b, token)
+			lease, err = l.makeHold(q, b, token)
 		}
 		if err != nil {
 			return hold.Lease{}, b.summary("").explain(ctx, err)
@@ -43,25 +43,25 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 
 // acquire enters again, or counts the caller in and out again where take fails; the hold takes its place
 // otherwise.
-func (l *Lock) acquire(ctx context.Context, take func(context.Context, *local.Queue) (hold.Lease, error)) (hold.Lease, error) {
+func (l *Lock) acquire(ctx context.Context, acquire func(context.Context, *local.Queue) (hold.Lease, error)) (hold.Lease, error) {
 	lease, carried, err := l.enter(ctx)
 	if carried || err != nil {
 		return lease, err
 	}
 	call := l.base.BeginCall(ctx)
-	if err = l.begin(); err != nil {
+	if err = l.beginAll(); err != nil {
 		return lease.Observe(call, err)
 	}
 	q := l.group.queues.Use(l.base.Names.Holder)
-	lease, err = take(ctx, q)
+	lease, err = acquire(ctx, q)
 	if err != nil {
-		l.leave(q)
+		l.endAll(q)
 	}
 	return lease.Observe(call, err)
 }
 
 // begin counts a call in, at every session or at none.
-func (l *Lock) begin() error {
+func (l *Lock) beginAll() error {
 	for i, m := range l.members {
 		if err := m.Begin(); err != nil {
 			for _, begun := range l.members[:i] {
@@ -74,7 +74,7 @@ func (l *Lock) begin() error {
 }
 
 // leave counts a call that failed, or a hold that is over, out of the queue and the sessions.
-func (l *Lock) leave(q *local.Queue) {
+func (l *Lock) endAll(q *local.Queue) {
 	l.group.queues.Done(q)
 	for _, m := range l.members {
 		m.End()
@@ -82,29 +82,29 @@ func (l *Lock) leave(q *local.Queue) {
 }
 
 // hold makes the hold that a ballot gave, or releases it if the session closed meanwhile.
-func (l *Lock) hold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease, error) {
+func (l *Lock) makeHold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease, error) {
 	if err := l.ready(); err != nil {
-		b.end()
+		b.abandon()
 		return hold.Lease{}, err
 	}
 	set := l.base.Terms
-	n := &tenure{lock: l, queue: q, ballot: b}
-	lease := n.Begin(n, &l.group.realm, token.Token(), token.Token())
+	h := &quorumHold{lock: l, queue: q, ballot: b}
+	lease := h.Begin(h, &l.group.scope, token.Token(), token.Token())
 	terms := renewal.Config{Key: l.base.Names.Holder, Hold: b.attempt, Life: set.Lease, Renewed: !set.Fixed}
 	if set.MaxHold > 0 {
 		terms.Until = b.sent.Add(set.MaxHold)
 	}
-	n.Term.Init(l.group.keeper, &n.Hold, terms, set.First(), b.sent)
+	h.Term.Init(l.group.keeper, &h.Hold, terms, set.First(), b.sent)
 	// Before the start: a term that is over already ends at once, and n.Lost counts it out.
 	q.HoldBegan(request())
-	isDoubtful := l.group.holds.add(n, b.rechecks)
-	n.Term.Start(b.sent, set.First())
-	if isDoubtful {
-		n.Term.Recheck()
+	needsRecheck := l.group.holds.add(h, b.rechecks)
+	h.Term.Start(b.sent, set.First())
+	if needsRecheck {
+		h.Term.Recheck()
 	}
 	for _, m := range l.members {
 		if err := m.EvictionError(); err != nil {
-			n.Term.Break(err, false)
+			h.Term.Break(err, false)
 		}
 	}
 	return lease, nil

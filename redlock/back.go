@@ -14,28 +14,28 @@ import (
 )
 
 // errBefore says that it is not known whether an earlier hold of this process on a server was released there.
-var errBefore = errors.New("what this process had there before is not known to be given back")
+var errNotReleased = errors.New("what this process had there before is not known to be given back")
 
 // isGone waits until nothing of a ballot that is over is left on one server, and reports whether that is so.
 // An Unlock returns when a quorum has released: the next ballot would find the hold on the other servers, and
 // lose their votes to it.
-func (b *ballot) isGone(ctx context.Context, i int) bool {
+func (b *ballot) awaitGone(ctx context.Context, i int) bool {
 	if b == nil {
 		return true
 	}
 	b.mu.Lock()
-	at := &b.mu.seats[i]
-	if !b.mu.over || at.sure { // not over: it has a hold, and no ballot asks before that ends
+	at := &b.mu.servers[i]
+	if !b.mu.closed || at.gone { // not over: it has a hold, and no ballot asks before that ends
 		b.mu.Unlock()
 		return true
 	}
-	if at.surely == nil {
-		at.surely = make(chan struct{})
+	if at.whenGone == nil {
+		at.whenGone = make(chan struct{})
 	}
-	surely := at.surely
+	whenGone := at.whenGone
 	b.mu.Unlock()
 	select {
-	case <-surely:
+	case <-whenGone:
 		return true
 	case <-ctx.Done():
 		return false
@@ -44,52 +44,52 @@ func (b *ballot) isGone(ctx context.Context, i int) bool {
 
 // gone records that nothing of the ballot, which is over, is left on one server. It may be called more than
 // once.
-func (b *ballot) gone(i int) {
+func (b *ballot) setGone(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.goneLocked(i)
+	b.setGoneLocked(i)
 }
 
-func (b *ballot) goneLocked(i int) {
-	at := &b.mu.seats[i]
-	if !at.sure && at.surely != nil {
-		close(at.surely)
+func (b *ballot) setGoneLocked(i int) {
+	at := &b.mu.servers[i]
+	if !at.gone && at.whenGone != nil {
+		close(at.whenGone)
 	}
-	at.sure = true
+	at.gone = true
 }
 
 // release ends the voting for a release, which asks every server that may have something.
-func (b *ballot) release() {
+func (b *ballot) closeForRelease() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.over = true
-	for i := range b.mu.seats {
-		at := &b.mu.seats[i]
-		at.asked = at.choice == silent && at.sent
+	b.mu.closed = true
+	for i := range b.mu.servers {
+		at := &b.mu.servers[i]
+		at.releasing = at.result == silent && at.sent
 	}
 }
 
 // isAsked reports whether the release is to ask a server that is silent.
-func (b *ballot) isAsked(i int) bool {
+func (b *ballot) isReleasing(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.mu.seats[i].asked
+	return b.mu.servers[i].releasing
 }
 
 // released records the result of the release at a server that was silent when it was sent. If the release
 // ended the hold, nothing is left to do: an acquire is executed once. Otherwise the later of the release and
 // the reply to the acquire releases what the server granted.
-func (b *ballot) released(i int, had bool) { //nolint:revive // what was found, not a switch
+func (b *ballot) recordRelease(i int, wasHeld bool) { //nolint:revive // what was found, not a switch
 	b.mu.Lock()
-	at := &b.mu.seats[i]
-	at.asked, at.given = false, had
-	late := at.late
-	if had {
-		b.goneLocked(i)
+	at := &b.mu.servers[i]
+	at.releasing, at.released = false, wasHeld
+	late := at.lateVote
+	if wasHeld {
+		b.setGoneLocked(i)
 	}
 	b.mu.Unlock()
-	if !had && late.choice != silent {
-		b.takeBack(i, late)
+	if !wasHeld && late.result != silent {
+		b.undoVote(i, late)
 	}
 }
 
@@ -97,30 +97,30 @@ func (b *ballot) released(i int, had bool) { //nolint:revive // what was found, 
 func (b *ballot) close() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	wasOpen := !b.mu.over
-	b.mu.over = true
+	wasOpen := !b.mu.closed
+	b.mu.closed = true
 	return wasOpen
 }
 
 // end releases what servers have of the attempt, in the background, and lets late replies do so themselves.
-func (b *ballot) end() {
+func (b *ballot) abandon() {
 	if !b.close() {
 		return
 	}
-	for i := range b.claims {
-		if v := b.vote(i); v.choice != silent { // as it stood when the voting ended
-			b.takeBack(i, v)
+	for i := range b.holderValues {
+		if v := b.vote(i); v.result != silent { // as it stood when the voting ended
+			b.undoVote(i, v)
 		}
 	}
 }
 
 // takeBack releases what one server has of the attempt, or may have, in the background.
-func (b *ballot) takeBack(i int, v vote) {
-	if v.choice == granted || v.choice == doubtful {
-		b.settle(i, v.notAfter)
+func (b *ballot) undoVote(i int, v vote) {
+	if v.result == granted || v.result == uncertain {
+		b.undo(i, v.notAfter)
 		return
 	}
-	b.gone(i)
+	b.setGone(i)
 }
 
 // releaseCall is the call that releases one server's part.
@@ -138,15 +138,15 @@ func (b *ballot) releaseCall(i int) wire.Call {
 
 // settle gives one server's part back until it is known to be: at once, and where that finds nothing because the
 // acquire may still be on its way, once more when its not-after is over.
-func (b *ballot) settle(i int, notAfter wire.Stamp) {
+func (b *ballot) undo(i int, notAfter wire.Stamp) {
 	life := b.lock.base.Terms.Lease
 	t := &session.Undo{Call: b.releaseCall(i), Until: clock.Now().Add(session.MaxPatience + life)}
 	if notAfter != 0 {
 		t.ExecutableUntil = clock.Now().Add(session.MaxPatience)
 	}
-	t.OnDone = func(error) { b.gone(i) }
+	t.OnDone = func(error) { b.setGone(i) }
 	t.OnReply = func(reply wire.Reply) time.Duration {
-		b.gone(i) // a later execution makes another hold than the next ballot's, and is released
+		b.setGone(i) // a later execution makes another hold than the next ballot's, and is released
 		if reply.Code() == wire.Done {
 			return 0 // it was sent once: gone is gone
 		}

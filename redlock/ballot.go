@@ -24,22 +24,22 @@ const longestReply = time.Second
 func replyWithin(life time.Duration) time.Duration { return min(life/10, longestReply) }
 
 // errLost says that no quorum granted. The votes say why.
-var errLost = errors.New("no quorum granted the lock")
+var errNoQuorum = errors.New("no quorum granted the lock")
 
 // choice is what one server replied to an acquire.
-type choice int
+type voteResult int
 
 const (
-	silent   choice = iota // nothing yet
-	granted                // the hold has it there
-	held                   // another hold has it there
-	refused                // it did not, and will not, grant this attempt: err says why
-	doubtful               // it granted or did not: err says why that is not known
+	silent    voteResult = iota // nothing yet
+	granted                     // the hold has it there
+	held                        // another hold has it there
+	refused                     // it did not, and will not, grant this attempt: err says why
+	uncertain                   // it granted or did not: err says why that is not known
 )
 
 // vote is what one server has to do with an attempt.
 type vote struct {
-	choice   choice
+	result   voteResult
 	stamp    wire.Stamp    // granted
 	left     time.Duration // held: until its key ends
 	rival    string        // held: the attempt that has it
@@ -48,14 +48,14 @@ type vote struct {
 }
 
 // seat is what a ballot has of one server.
-type seat struct {
-	vote                 // not written once the ballot is over
-	sent   bool          // the acquire was, or is about to be
-	late   vote          // what came then, while the release was under way; the release sees to it
-	asked  bool          // the release is under way to a server that was silent until then
-	given  bool          // the release ended the hold there: nothing is left to do, whatever the reply to the acquire will be
-	sure   bool          // once the ballot is over: nothing of it is there any more
-	surely chan struct{} // closed then; nil if no ballot waits for it
+type serverState struct {
+	vote                    // not written once the ballot is over
+	sent      bool          // the acquire was, or is about to be
+	lateVote  vote          // what came then, while the release was under way; the release sees to it
+	releasing bool          // the release is under way to a server that was silent until then
+	released  bool          // the release ended the hold there: nothing is left to do, whatever the reply to the acquire will be
+	gone      bool          // once the ballot is over: nothing of it is there any more
+	whenGone  chan struct{} // closed then; nil if no ballot waits for it
 }
 
 // ballot is one attempt to acquire a lock, at all servers at once. Each server's hold is the id of its own
@@ -70,21 +70,21 @@ type seat struct {
 // Once it is over, what servers have of it is released: what was known then by the goroutine that ended it,
 // what comes later by the goroutine that gets the reply. Both check under the lock, so one of them sees it.
 type ballot struct {
-	lock    *Lock
-	attempt string
-	claims  []string      // by server: the hold there, and what stands behind it in its key
-	mark    bool          // waiters want messages
-	sent    clock.Instant // before anything was
+	lock         *Lock
+	attempt      string
+	holderValues []string      // by server: the hold there, and what stands behind it in its key
+	wantsMessage bool          // waiters want messages
+	sent         clock.Instant // before anything was
 	// rechecks is how often the holds of the group had been rechecked before that.
 	rechecks uint64
 	decided  chan struct{} // closed when a quorum granted, or none can any more
 
 	mu struct {
 		sync.Mutex
-		seats []seat // by server
-		tally tally
-		over  bool
-		floor string // a stamp, not before the token that the hold's leases have; zeros if they have no token
+		servers []serverState // by server
+		tally   tally
+		closed  bool
+		floor   string // a stamp, not before the token that the hold's leases have; zeros if they have no token
 	}
 }
 
@@ -92,26 +92,26 @@ type ballot struct {
 const noFloor = "0000000000000000"
 
 // unmarked stands behind the hold in the holder key, before the label, if no session waits for a message of its release.
-const unmarked = "----------------------"
+const noWaiterID = "----------------------"
 
 // ask begins an attempt. The caller is counted in at every session.
-func (l *Lock) ask(mark bool) *ballot {
-	b := &ballot{lock: l, attempt: l.base.Session.NewAttempt(), mark: mark, decided: make(chan struct{})}
-	b.rechecks, b.sent = l.group.holds.asked(), clock.Now()
+func (l *Lock) startBallot(wantsMessage bool) *ballot {
+	b := &ballot{lock: l, attempt: l.base.Session.NewAttempt(), wantsMessage: wantsMessage, decided: make(chan struct{})}
+	b.rechecks, b.sent = l.group.holds.recheckCount(), clock.Now()
 	b.mu.tally.n, b.mu.floor = len(l.members), noFloor
-	b.mu.seats, b.claims = make([]seat, len(l.members)), make([]string, len(l.members))
+	b.mu.servers, b.holderValues = make([]serverState, len(l.members)), make([]string, len(l.members))
 	for i, m := range l.members {
-		b.claims[i] = m.ID() + b.attempt + unmarked + m.Settings.Label
+		b.holderValues[i] = m.ID() + b.attempt + noWaiterID + m.Settings.Label
 	}
-	before := l.last.Swap(b)
-	spread(l.members, func(i int, m *session.Session) {
+	previous := l.last.Swap(b)
+	runAll(l.members, func(i int, m *session.Session) {
 		patience := m.Patient(replyWithin(l.base.Terms.Life()))
-		v := vote{choice: refused, err: errBefore}
-		if before.isGone(patience, i) {
+		v := vote{result: refused, err: errNotReleased}
+		if previous.awaitGone(patience, i) {
 			v = b.try(patience, i, m)
 		}
 		patience.End()
-		b.count(i, v)
+		b.record(i, v)
 	})
 	return b
 }
@@ -119,13 +119,13 @@ func (l *Lock) ask(mark bool) *ballot {
 // try asks one server; a second time where its clock had to be learnt anew, since a late acquire wrote nothing.
 func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
 	if err := m.Handshake(ctx, b.lock.keys[0]); err != nil {
-		return vote{choice: refused, err: err}
+		return vote{result: refused, err: err}
 	}
-	if !b.sends(i) {
-		return vote{choice: refused, err: errLost} // the ballot is over, and nothing was sent
+	if !b.markSent(i) {
+		return vote{result: refused, err: errNoQuorum} // the ballot is over, and nothing was sent
 	}
 	v := b.tryOnce(ctx, i, m)
-	if v.choice == refused && errors.Is(v.err, errLate) {
+	if v.result == refused && errors.Is(v.err, errLate) {
 		v = b.tryOnce(ctx, i, m)
 	}
 	return v
@@ -135,21 +135,21 @@ func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
 const holdSize = 41
 
 // hold returns the hold on one server.
-func (b *ballot) hold(i int) string { return b.claims[i][:holdSize] }
+func (b *ballot) hold(i int) string { return b.holderValues[i][:holdSize] }
 
 // vote returns what one server has said until now.
 func (b *ballot) vote(i int) vote {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.mu.seats[i].vote
+	return b.mu.servers[i].vote
 }
 
 // sends reports whether the acquire is to be sent to a server still, and takes note that it is.
-func (b *ballot) sends(i int) bool {
+func (b *ballot) markSent(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.seats[i].sent = !b.mu.over
-	return !b.mu.over
+	b.mu.servers[i].sent = !b.mu.closed
+	return !b.mu.closed
 }
 
 // errLate says that a server would have granted later than it may.
@@ -158,24 +158,24 @@ var errLate = errors.New("the server took longer than the lease lasts")
 func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	l := b.lock
 	notAfter := m.NotAfter(0, clock.Now(), l.base.Terms.First())
-	mark := ""
-	if b.mark {
-		mark = m.ID()
+	waiterID := ""
+	if b.wantsMessage {
+		waiterID = m.ID()
 	}
 	reply, err := m.Runner.Run(ctx, wire.Call{
 		Script: scripts.RedlockAcquire,
 		Keys:   l.keys,
-		Args:   []string{b.claims[i], l.lifeMS, notAfter.Text(), mark, l.greatestUS},
+		Args:   []string{b.holderValues[i], l.lifeMS, notAfter.Text(), waiterID, l.greatestUS},
 	})
 	switch {
 	case wire.CrossSlot(err):
-		return vote{choice: refused, err: fmt.Errorf("%w: several shards stand behind its address: a quorum is made of single servers: %w", errs.ErrBadOption, err)}
+		return vote{result: refused, err: fmt.Errorf("%w: several shards stand behind its address: a quorum is made of single servers: %w", errs.ErrBadOption, err)}
 	case err != nil && wire.MayHaveRun(err):
-		return vote{choice: doubtful, err: err, notAfter: notAfter}
+		return vote{result: uncertain, err: err, notAfter: notAfter}
 	case err != nil:
-		return vote{choice: refused, err: err}
+		return vote{result: refused, err: err}
 	}
-	v, now := read(reply)
+	v, now := parseReply(reply)
 	v.notAfter = notAfter // for one that cannot be read
 	if now != 0 {
 		m.Clock.Observe(0, now, clock.Now())
@@ -184,66 +184,66 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 }
 
 // read returns what a reply says, and the server's time.
-func read(reply wire.Reply) (v vote, now wire.Stamp) {
+func parseReply(reply wire.Reply) (v vote, now wire.Stamp) {
 	if now = reply.Stamp(0); now != 0 {
-		return vote{choice: granted, stamp: now}, now
+		return vote{result: granted, stamp: now}, now
 	}
 	switch reply.Code() {
 	case wire.Done:
-		return vote{choice: granted, stamp: reply.Stamp(1)}, reply.Stamp(2)
+		return vote{result: granted, stamp: reply.Stamp(1)}, reply.Stamp(2)
 	case wire.NotDone:
 		left := time.Duration(reply.Int(1)) * time.Millisecond
-		return vote{choice: held, left: left, rival: reply.Text(3)}, reply.Stamp(2)
+		return vote{result: held, left: left, rival: reply.Text(3)}, reply.Stamp(2)
 	case wire.Late:
-		return vote{choice: refused, err: errLate}, reply.Stamp(1)
+		return vote{result: refused, err: errLate}, reply.Stamp(1)
 	case wire.TooYoung:
 		left := time.Duration(reply.Int(1)) * time.Microsecond
 		err := fmt.Errorf("%w: it is new, or lost its data lately, and may have forgotten a hold: it grants nothing for %v more",
 			errs.ErrRefused, left.Round(time.Millisecond))
-		return vote{choice: refused, err: err, left: left}, reply.Stamp(2)
+		return vote{result: refused, err: err, left: left}, reply.Stamp(2)
 	case wire.Foreign:
-		return vote{choice: refused, err: session.WrongKind(reply.Text(1))}, 0
+		return vote{result: refused, err: session.WrongKind(reply.Text(1))}, 0
 	default:
-		return vote{choice: doubtful, err: wire.ErrUnreadable}, 0
+		return vote{result: uncertain, err: wire.ErrUnreadable}, 0
 	}
 }
 
 // count adds one server's vote, or releases what it granted if the ballot is over.
-func (b *ballot) count(i int, v vote) {
+func (b *ballot) record(i int, v vote) {
 	b.mu.Lock()
-	at, over := &b.mu.seats[i], b.mu.over
+	at, over := &b.mu.servers[i], b.mu.closed
 	switch {
 	case !over:
 		at.vote = v
-	case at.asked:
-		at.late = v
+	case at.releasing:
+		at.lateVote = v
 	}
-	isOurs := over && !at.asked && !at.given
-	if b.mu.tally.add(v.choice == granted) {
+	isOurs := over && !at.releasing && !at.released
+	if b.mu.tally.add(v.result == granted) {
 		close(b.decided)
 	}
 	b.mu.Unlock()
 	if isOurs {
-		b.takeBack(i, v)
+		b.undoVote(i, v)
 	}
 }
 
 // elected waits for the outcome and returns the stamp of the token, or the reason why there is no token:
 // then the ballot is over.
-func (b *ballot) elected(ctx context.Context) (wire.Stamp, error) {
+func (b *ballot) awaitOutcome(ctx context.Context) (wire.Stamp, error) {
 	select {
 	case <-b.decided:
 	case <-ctx.Done():
-		b.end()
+		b.abandon()
 		return 0, errs.Ended(ctx)
 	}
 	b.mu.Lock()
 	verdict, token := b.mu.tally.verdict(), wire.Stamp(0)
-	for i := range b.mu.seats {
-		token = max(token, b.mu.seats[i].stamp)
+	for i := range b.mu.servers {
+		token = max(token, b.mu.servers[i].stamp)
 	}
 	b.mu.Unlock()
-	err := errLost
+	err := errNoQuorum
 	if verdict == carried {
 		token, err = b.fence(ctx, token)
 	}
@@ -252,7 +252,7 @@ func (b *ballot) elected(ctx context.Context) (wire.Stamp, error) {
 		err = errLate
 	}
 	if err != nil {
-		b.end()
+		b.abandon()
 		return 0, err
 	}
 	b.mu.Lock()

@@ -20,7 +20,7 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 	}
 	token := last + 1
 	kept := make(chan error, len(l.members))
-	spread(l.members, func(i int, m *session.Session) { //nolint:contextcheck // its time is its own
+	runAll(l.members, func(i int, m *session.Session) { //nolint:contextcheck // its time is its own
 		patience := m.Patient(replyWithin(l.base.Terms.Life()))
 		defer patience.End()
 		reply, err := m.Runner.Run(patience, wire.Call{
@@ -29,9 +29,9 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 			Args:   []string{b.hold(i), token.Text()},
 		})
 		if err == nil && reply.Code() == wire.NotDone {
-			err = errLost
+			err = errNoQuorum
 		}
-		kept <- l.number(i, err)
+		kept <- l.withNumber(i, err)
 	})
 	count := tally{n: len(l.members)}
 	var failures []error
@@ -39,7 +39,7 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 		select {
 		case err := <-kept:
 			count.add(err == nil)
-			if err != nil && !errors.Is(err, errLost) {
+			if err != nil && !errors.Is(err, errNoQuorum) {
 				failures = append(failures, err)
 			}
 		case <-ctx.Done():
@@ -47,7 +47,7 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 		}
 	}
 	if count.verdict() == failed {
-		return 0, errs.Join(append(failures, errLost)...)
+		return 0, errs.Join(append(failures, errNoQuorum)...)
 	}
 	return token, nil
 }

@@ -21,10 +21,10 @@ const kind = "redlock"
 
 // group is several sessions with all that the locks over them share: a queue for each name in this process, and
 // the keeping of leases. The closing of any of its sessions is the end of it.
-type group struct {
-	realm  hold.Scope
+type sessionGroup struct {
+	scope  hold.Scope
 	queues *local.Table
-	holds  holds
+	holds  holdTable
 
 	name    string             // its ids, joined
 	members []*session.Session // by id
@@ -38,31 +38,31 @@ type group struct {
 }
 
 // part is what one session has of these locks: the groups that it is in.
-type part struct {
+type groupRegistry struct {
 	mu struct {
 		sync.Mutex
-		groups map[string]*group
+		groups map[string]*sessionGroup
 	}
 }
 
-func partOf(s *session.Session) *part {
-	return session.RegistryOf(s, kind, func() *part {
-		p := new(part)
-		p.mu.groups = make(map[string]*group)
+func registryOf(s *session.Session) *groupRegistry {
+	return session.RegistryOf(s, kind, func() *groupRegistry {
+		p := new(groupRegistry)
+		p.mu.groups = make(map[string]*sessionGroup)
 		return p
 	})
 }
 
 // groupOf returns the group of these sessions, in whatever order they come. Locks of parts are taken in the
 // order of their sessions' ids.
-func groupOf(members []*session.Session) *group {
+func groupOf(members []*session.Session) *sessionGroup {
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b *session.Session) int { return cmp.Compare(a.ID(), b.ID()) })
 	var name strings.Builder
 	for _, m := range members {
 		name.WriteString(m.ID())
 	}
-	first := partOf(members[0])
+	first := registryOf(members[0])
 	first.mu.Lock()
 	defer first.mu.Unlock()
 	if g := first.mu.groups[name.String()]; g != nil {
@@ -71,7 +71,7 @@ func groupOf(members []*session.Session) *group {
 	g := newGroup(name.String(), members)
 	first.mu.groups[g.name] = g
 	for _, m := range members[1:] {
-		p := partOf(m)
+		p := registryOf(m)
 		p.mu.Lock()
 		p.mu.groups[g.name] = g
 		p.mu.Unlock()
@@ -79,23 +79,23 @@ func groupOf(members []*session.Session) *group {
 	return g
 }
 
-func newGroup(name string, members []*session.Session) *group {
-	g := &group{
-		realm: hold.Scope{Kind: kind}, queues: local.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
+func newGroup(name string, members []*session.Session) *sessionGroup {
+	g := &sessionGroup{
+		scope: hold.Scope{Kind: kind}, queues: local.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
 	}
 	g.ctx, g.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
-	g.keeper = renewal.NewKeeper(electorate{g}, members[0].Timers, members[0].Settings.Observer)
+	g.keeper = renewal.NewKeeper(quorumRunner{g}, members[0].Timers, members[0].Settings.Observer)
 	return g
 }
 
 // close ends what is under way, waits for it, and forgets the group.
-func (g *group) close() {
+func (g *sessionGroup) close() {
 	g.closed.Do(func() {
 		g.cancel()
 		g.keeper.Close()
 		g.late.Wait()
 		for _, m := range g.members {
-			p := partOf(m)
+			p := registryOf(m)
 			p.mu.Lock()
 			delete(p.mu.groups, g.name)
 			p.mu.Unlock()
@@ -104,9 +104,9 @@ func (g *group) close() {
 }
 
 // each calls visit for every group, under no lock.
-func (p *part) each(visit func(*group)) {
+func (p *groupRegistry) each(visit func(*sessionGroup)) {
 	p.mu.Lock()
-	groups := make([]*group, 0, len(p.mu.groups))
+	groups := make([]*sessionGroup, 0, len(p.mu.groups))
 	for _, g := range p.mu.groups {
 		groups = append(groups, g)
 	}
@@ -117,29 +117,29 @@ func (p *part) each(visit func(*group)) {
 }
 
 // Refuse implements session.Part.
-func (p *part) Refuse(err error) {
-	p.each(func(g *group) {
+func (p *groupRegistry) Refuse(err error) {
+	p.each(func(g *sessionGroup) {
 		g.refused.Do(func() { close(g.closing) })
 		g.queues.Refuse(err)
 	})
 }
 
 // Evict implements session.Part.
-func (p *part) Evict(cause error) { p.each(func(g *group) { g.holds.evict(cause) }) }
+func (p *groupRegistry) Evict(cause error) { p.each(func(g *sessionGroup) { g.holds.evict(cause) }) }
 
 // Recheck implements session.Part.
-func (p *part) Recheck(key string) { p.each(func(g *group) { g.holds.recheck(key) }) }
+func (p *groupRegistry) Recheck(key string) { p.each(func(g *sessionGroup) { g.holds.recheck(key) }) }
 
 // RecheckAll implements session.Part.
-func (p *part) RecheckAll() { p.each(func(g *group) { g.holds.recheckAll() }) }
+func (p *groupRegistry) RecheckAll() { p.each(func(g *sessionGroup) { g.holds.recheckAll() }) }
 
 // Close implements session.Part.
-func (p *part) Close() { p.each((*group).close) }
+func (p *groupRegistry) Close() { p.each((*sessionGroup).close) }
 
 // spread runs a call for each of members at once, each on a goroutine of its own that ends with the call. Sessions
 // count it, so that they do not close before what it still has to settle is begun. The caller must be counted
 // in itself.
-func spread(members []*session.Session, call func(i int, m *session.Session)) {
+func runAll(members []*session.Session, call func(i int, m *session.Session)) {
 	for i, m := range members {
 		m.BeginDetached()
 		go func() {

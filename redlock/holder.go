@@ -15,7 +15,7 @@ import (
 )
 
 // letter is the kind of this lock in holder keys.
-const letter = "q"
+const kindLetter = "q"
 
 // Holder returns the holder of the lock, by a majority of the servers, or ErrNotHeld if no holder has a
 // majority. Its Session is that of one of the servers, its Token the greatest that a server returned, and
@@ -48,7 +48,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 }
 
 // opinion is what one server says about the holder.
-type opinion struct {
+type holderReport struct {
 	holder session.HolderInfo
 	hold   string
 	err    error
@@ -56,34 +56,34 @@ type opinion struct {
 
 // gather asks every server, each for at most longestReply, and hands each reply to hear, until hear returns
 // true, all have replied, or ctx ends.
-func (l *Lock) gather(ctx context.Context, ask func(context.Context, *session.Session) opinion, hear func(opinion) bool) error {
+func (l *Lock) queryAll(ctx context.Context, query func(context.Context, *session.Session) holderReport, handle func(holderReport) bool) error {
 	err := l.base.CheckContext(ctx)
 	if err == nil && ctx.Err() != nil {
 		err = errs.Ended(ctx)
 	}
 	if err == nil {
-		err = l.begin()
+		err = l.beginAll()
 	}
 	if err != nil {
 		return err
 	}
-	said := make(chan opinion, len(l.members))
+	reports := make(chan holderReport, len(l.members))
 	for i, m := range l.members {
 		go func() { //nolint:contextcheck // a server that is late continues when ctx ends
 			defer m.End()
 			patience := m.Patient(longestReply)
 			defer patience.End()
-			o := ask(patience, m)
+			o := query(patience, m)
 			if !errors.Is(o.err, errs.ErrNotHeld) {
-				o.err = l.number(i, o.err)
+				o.err = l.withNumber(i, o.err)
 			}
-			said <- o
+			reports <- o
 		}()
 	}
 	for range l.members {
 		select {
-		case o := <-said:
-			if hear(o) {
+		case o := <-reports:
+			if handle(o) {
 				return nil
 			}
 		case <-ctx.Done():
@@ -101,10 +101,10 @@ func (l *Lock) holder(ctx context.Context) (session.HolderInfo, error) {
 	holders, counts := make(map[string]session.HolderInfo), make(map[string]int)
 	free, most, best := 0, 0, ""
 	var failures []error
-	err := l.gather(ctx, func(ctx context.Context, m *session.Session) (o opinion) {
+	err := l.queryAll(ctx, func(ctx context.Context, m *session.Session) (o holderReport) {
 		o.holder, o.hold, o.err = m.Hold(ctx, l.keys[0])
 		return o
-	}, func(o opinion) bool {
+	}, func(o holderReport) bool {
 		switch {
 		case errors.Is(o.err, errs.ErrNotHeld):
 			free++
@@ -115,7 +115,7 @@ func (l *Lock) holder(ctx context.Context) (session.HolderInfo, error) {
 			if key == kind {
 				key = o.hold[max(len(o.hold)-attemptSize, 0):]
 			}
-			holders[key] = merge(holders[key], o.holder)
+			holders[key] = mergeHolders(holders[key], o.holder)
 			if counts[key]++; counts[key] > most {
 				most, best = counts[key], key
 			}
@@ -137,7 +137,7 @@ func (l *Lock) holder(ctx context.Context) (session.HolderInfo, error) {
 const attemptSize = 19
 
 // merge combines what two servers say about one holder.
-func merge(a, b session.HolderInfo) session.HolderInfo {
+func mergeHolders(a, b session.HolderInfo) session.HolderInfo {
 	if a.Kind == "" {
 		return b
 	}
@@ -157,10 +157,10 @@ func (l *Lock) force(ctx context.Context) error {
 	count := tally{n: len(l.members)}
 	taken := false
 	var failures []error
-	err := l.gather(ctx, func(ctx context.Context, m *session.Session) opinion {
-		return opinion{err: m.Force(ctx, session.ForceRequest{
+	err := l.queryAll(ctx, func(ctx context.Context, m *session.Session) holderReport {
+		return holderReport{err: m.Force(ctx, session.ForceRequest{
 			Layout: layout.Native(),
-			Key:    l.keys[0], CompatibleKinds: letter,
+			Key:    l.keys[0], CompatibleKinds: kindLetter,
 			Call: func(hold, told string) wire.Call {
 				return wire.Call{
 					Script: scripts.HolderForce,
@@ -169,7 +169,7 @@ func (l *Lock) force(ctx context.Context) error {
 				}
 			},
 		})}
-	}, func(o opinion) bool {
+	}, func(o holderReport) bool {
 		isFree := o.err == nil || errors.Is(o.err, errs.ErrNotHeld)
 		count.add(isFree)
 		if !isFree {

@@ -9,16 +9,16 @@ import (
 )
 
 // holds are the holds of a group, by key, for Close and ForceUnlock to find. A hold that is being released is not there.
-type holds struct {
+type holdTable struct {
 	mu struct {
 		sync.Mutex
-		tenures  map[string]*tenure
+		byKey    map[string]*quorumHold
 		rechecks uint64 // calls of recheck and recheckAll so far
 	}
 }
 
 // asked returns how often holds were rechecked so far. A ballot notes it before it asks for a hold.
-func (h *holds) asked() uint64 {
+func (h *holdTable) recheckCount() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.mu.rechecks
@@ -26,54 +26,54 @@ func (h *holds) asked() uint64 {
 
 // add puts n into the table. It reports whether holds were rechecked since asked returned since: the server may have
 // granted n before that, so it is to be rechecked too.
-func (h *holds) add(n *tenure, since uint64) (isDoubtful bool) {
+func (h *holdTable) add(hold *quorumHold, since uint64) (needsRecheck bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.tenures == nil {
-		h.mu.tenures = make(map[string]*tenure)
+	if h.mu.byKey == nil {
+		h.mu.byKey = make(map[string]*quorumHold)
 	}
-	h.mu.tenures[n.key()] = n
+	h.mu.byKey[hold.key()] = hold
 	return h.mu.rechecks != since
 }
 
 // remove takes n out of the table.
-func (h *holds) remove(n *tenure) {
+func (h *holdTable) remove(hold *quorumHold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.tenures[n.key()] == n {
-		delete(h.mu.tenures, n.key())
+	if h.mu.byKey[hold.key()] == hold {
+		delete(h.mu.byKey, hold.key())
 	}
 }
 
 // evict ends all holds.
-func (h *holds) evict(cause error) {
+func (h *holdTable) evict(cause error) {
 	h.mu.Lock()
-	all := slices.Collect(maps.Values(h.mu.tenures))
+	all := slices.Collect(maps.Values(h.mu.byKey))
 	h.mu.Unlock()
-	for _, n := range all {
-		n.lock.base.Evict(&n.Hold, cause) // which comes back through Lost
+	for _, hold := range all {
+		hold.lock.base.Evict(&hold.Hold, cause) // which comes back through Lost
 	}
 }
 
 // recheck asks the servers whether the hold of key, if there is one, still exists. It does not wait for the
 // replies.
-func (h *holds) recheck(key string) {
+func (h *holdTable) recheck(key string) {
 	h.mu.Lock()
 	h.mu.rechecks++
-	n := h.mu.tenures[key]
+	hold := h.mu.byKey[key]
 	h.mu.Unlock()
-	if n != nil {
-		n.Term.Recheck()
+	if hold != nil {
+		hold.Term.Recheck()
 	}
 }
 
 // recheckAll is recheck for all holds.
-func (h *holds) recheckAll() {
+func (h *holdTable) recheckAll() {
 	h.mu.Lock()
 	h.mu.rechecks++
-	all := slices.Collect(maps.Values(h.mu.tenures))
+	all := slices.Collect(maps.Values(h.mu.byKey))
 	h.mu.Unlock()
-	for _, n := range all {
-		n.Term.Recheck()
+	for _, hold := range all {
+		hold.Term.Recheck()
 	}
 }

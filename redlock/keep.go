@@ -14,50 +14,50 @@ import (
 // electorate is the servers of a group, to which renewals go as if to one. For each hold it returns what a
 // quorum says: that the hold exists, or that it is gone. The deadline of a term counts from before the
 // renewal was sent to the first server, so it is before the end of each key of that quorum.
-type electorate struct{ *group }
+type quorumRunner struct{ *sessionGroup }
 
 // The numbers that holder/renew returns, by hold.
 const (
-	gone   int64 = 0
-	alive  int64 = 1
-	unsaid int64 = -1
+	gone      int64 = 0
+	alive     int64 = 1
+	undecided int64 = -1
 )
 
 // returns is the reply of one server.
-type returns struct {
-	member int
-	said   []wire.KeyedReply
+type memberReplies struct {
+	member  int
+	replies []wire.KeyedReply
 }
 
 // RunByKey implements renewal.Server. It returns when every hold is decided, or all servers have replied, or
 // ctx ends. Servers that have not replied by then continue until ctx would have ended: their part of a hold
 // has to be renewed, too.
-func (e electorate) RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply {
-	count := newCount(len(e.members), len(batch.Keys))
-	back := make(chan returns, len(e.members))
+func (e quorumRunner) RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply {
+	tallies := newBatchTally(len(e.members), len(batch.Keys))
+	replies := make(chan memberReplies, len(e.members))
 	for i, m := range e.members {
 		e.late.Go(func() {
 			patience, cancel := e.patience(ctx)
 			defer cancel()
-			back <- returns{i, m.Runner.RunByKey(patience, named(m, batch))}
+			replies <- memberReplies{i, m.Runner.RunByKey(patience, forMember(m, batch))}
 		})
 	}
 	for range e.members {
 		select {
-		case r := <-back:
-			count.add(r.said)
-			if count.undecided == 0 {
-				return count.said()
+		case r := <-replies:
+			tallies.add(r.replies)
+			if tallies.undecided == 0 {
+				return tallies.replies()
 			}
 		case <-ctx.Done():
-			return count.said()
+			return tallies.replies()
 		}
 	}
-	return count.said()
+	return tallies.replies()
 }
 
 // patience returns a context that ends when ctx would by itself, or the group closes.
-func (e electorate) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+func (e quorumRunner) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, dated := ctx.Deadline()
 	if !dated {
 		deadline = time.Now().Add(time.Second)
@@ -66,7 +66,7 @@ func (e electorate) patience(ctx context.Context) (context.Context, context.Canc
 }
 
 // named returns the batch as one member takes it: the holds that terms name by their attempt begin with its id.
-func named(m *session.Session, batch wire.KeyedCall) wire.KeyedCall {
+func forMember(m *session.Session, batch wire.KeyedCall) wire.KeyedCall {
 	batch.PerKey = slices.Clone(batch.PerKey)
 	for i := 0; i < len(batch.PerKey); i += 2 {
 		batch.PerKey[i] = m.ID() + batch.PerKey[i]
@@ -75,13 +75,13 @@ func named(m *session.Session, batch wire.KeyedCall) wire.KeyedCall {
 }
 
 // count counts what the servers say of each hold.
-type count struct {
+type batchTally struct {
 	tallies   []tally // by key
 	undecided int
 }
 
-func newCount(members, keys int) *count {
-	c := &count{tallies: make([]tally, keys), undecided: keys}
+func newBatchTally(members, keys int) *batchTally {
+	c := &batchTally{tallies: make([]tally, keys), undecided: keys}
 	for i := range c.tallies {
 		c.tallies[i].n = members
 	}
@@ -89,8 +89,8 @@ func newCount(members, keys int) *count {
 }
 
 // add counts the reply of one server. An error is no reply, and neither is a refusal.
-func (c *count) add(said []wire.KeyedReply) {
-	for i, s := range said {
+func (c *batchTally) add(replies []wire.KeyedReply) {
+	for i, s := range replies {
 		if s.Err == nil && s.Value >= 0 && c.tallies[i].add(s.Value == alive) {
 			c.undecided--
 		}
@@ -98,7 +98,7 @@ func (c *count) add(said []wire.KeyedReply) {
 }
 
 // said returns what the count comes to, as one server would say it.
-func (c *count) said() []wire.KeyedReply {
+func (c *batchTally) replies() []wire.KeyedReply {
 	all := make([]wire.KeyedReply, len(c.tallies))
 	for i, t := range c.tallies {
 		switch t.verdict() {
@@ -107,7 +107,7 @@ func (c *count) said() []wire.KeyedReply {
 		case failed:
 			all[i].Value = gone
 		case open:
-			all[i].Value = unsaid
+			all[i].Value = undecided
 		}
 	}
 	return all

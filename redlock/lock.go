@@ -23,7 +23,7 @@ import (
 // use. New makes one; the zero Lock is of no use.
 type Lock struct {
 	base       acquire.Base
-	group      *group
+	group      *sessionGroup
 	members    []*session.Session // in the order of New, by which errors number them
 	keys       []string           // of an acquire
 	lifeMS     string             // of the first acquire
@@ -44,12 +44,12 @@ func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOp
 		l.members[i] = (*session.Handle)(s).Session()
 	}
 	if err := checkMembers(l.members); err != nil {
-		l.base.Name, l.base.Err = shown(l.members, name), err
+		l.base.Name, l.base.Err = displayName(l.members, name), err
 		return l
 	}
 	l.base = acquire.Make(sessions[0], name, session.Redlock, options)
-	l.base.Name = shown(l.members, name)
-	longest, err := greatest(l.base.Terms, l.base.Quorum)
+	l.base.Name = displayName(l.members, name)
+	longest, err := greatestLease(l.base.Terms, l.base.Quorum)
 	if l.base.Err = errs.Join(l.base.Err, err); l.base.Err == nil {
 		l.base.Err = l.checkName(name)
 	}
@@ -63,7 +63,7 @@ func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOp
 }
 
 // shown returns what errors call name: its digest if any of the sessions hashes names.
-func shown(members []*session.Session, name string) string {
+func displayName(members []*session.Session, name string) string {
 	for _, m := range members {
 		if digest := m.DisplayName(name); digest != name {
 			return digest
@@ -165,7 +165,7 @@ func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err e
 	if err = l.root().CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	return l.base.Enter(ctx, &l.group.realm)
+	return l.base.Enter(ctx, &l.group.scope)
 }
 
 // ready returns why nothing can be asked of the sessions, or nil.
@@ -179,7 +179,7 @@ func (l *Lock) ready() error {
 }
 
 // number gives an error the number of its server.
-func (l *Lock) number(i int, err error) error {
+func (l *Lock) withNumber(i int, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -36,7 +36,7 @@ func GreatestLease(d time.Duration) signalbox.LockOption {
 }
 
 // greatest returns the longest lease that anybody has for a name, by the options of one lock.
-func greatest(set session.LeaseTerms, q session.QuorumSettings) (time.Duration, error) {
+func greatestLease(set session.LeaseTerms, q session.QuorumSettings) (time.Duration, error) {
 	switch {
 	case q.Greatest == 0:
 		return set.Lease, nil
