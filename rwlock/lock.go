@@ -34,7 +34,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	l.registry = registryOf(l.base.Session, l.base.Layout)
 	life := l.base.Terms.First()
 	l.writeLock = acquire.Acquirer{
-		Manager: &l.registry.Manager, Realm: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Kind, nil),
+		Manager: &l.registry.Manager, Scope: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Kind, nil),
 		Request: &queue.Request{
 			Life: life, FloorTTL: l.base.Floor, Args: []string{"w"},
 			// A writer asks also while its session writes: the lock may be taken by force, or the writer downgraded.
@@ -42,7 +42,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 		},
 	}
 	l.readLock = l.writeLock
-	l.readLock.Realm = &l.registry.readers
+	l.readLock.Scope = &l.registry.readers
 	l.readLock.Request = &queue.Request{
 		Life: life, FloorTTL: l.base.Floor, Args: []string{"r"}, Shared: true,
 		ShareKey: acquire.ShareKeyFor(&l.table.Kind, l.shareKey(), local.ShareKey{Policy: local.Own, Concurrent: true}),

@@ -226,7 +226,7 @@ func (m *Semaphore) newPermitLock(n int) acquire.Acquirer {
 		exact = "1"
 	}
 	return acquire.Acquirer{
-		Manager: &m.registry.Manager, Realm: &m.registry.hold, Base: &m.base, Keys: m.keys,
+		Manager: &m.registry.Manager, Scope: &m.registry.hold, Base: &m.base, Keys: m.keys,
 		Request: &queue.Request{
 			Life: m.base.Terms.First(), FloorTTL: m.base.Floor, Mode: weight, Shared: true,
 			ShareKey: acquire.ShareKeyFor(&m.table.Kind, m.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),

@@ -41,7 +41,7 @@ type Exclusive struct {
 type exclusiveRegistry struct {
 	Manager
 
-	holds hold.Scope
+	scope hold.Scope
 	// wishes are those of locks without options of their own. Never written to.
 	requests map[Mode]*queue.Request
 }
@@ -59,12 +59,12 @@ func (x *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	table := tableIn(x.Layout)
 	x.table = table
 	r := session.RegistryOf(x.Session, table.RegistryName, func() *exclusiveRegistry { return x.newRegistry(kind) })
-	wish := r.requests[mode]
+	request := r.requests[mode]
 	if x.Resolved != x.Session.Defaults[kind] {
-		wish = newRequest(table, mode, x.Resolved)
+		request = newRequest(table, mode, x.Resolved)
 	}
 	x.acquirer = Acquirer{
-		Manager: &r.Manager, Realm: &r.holds, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Kind, x.keyBuf[:0]), Request: wish,
+		Manager: &r.Manager, Scope: &r.scope, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Kind, x.keyBuf[:0]), Request: request,
 	}
 }
 
@@ -73,7 +73,7 @@ func (x *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
 	if x.table.ModeInHold {
 		kind = "lock" // both kinds, in the log of the session
 	}
-	r := &exclusiveRegistry{Manager: NewManager(x.Session, x.Layout, &x.table.Kind, nil), holds: hold.Scope{Kind: string(kind)}}
+	r := &exclusiveRegistry{Manager: NewManager(x.Session, x.Layout, &x.table.Kind, nil), scope: hold.Scope{Kind: string(kind)}}
 	r.AcquireMany, r.ReleaseMany = x.table.AcquireMany, x.table.ReleaseMany
 	r.requests = map[Mode]*queue.Request{
 		Turns:   newRequest(x.table, Turns, x.Session.Defaults[session.Reentrant]),
@@ -123,7 +123,7 @@ func (x *Exclusive) enter(ctx context.Context) (lease hold.Lease, carried bool, 
 	if err = x.CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	return x.Enter(ctx, x.acquirer.Realm)
+	return x.Enter(ctx, x.acquirer.Scope)
 }
 
 // ForceUnlock ends the hold that the server names, of whatever process, and hands the lock over.
@@ -150,7 +150,7 @@ func (x *Exclusive) Place() signalbox.Place {
 	if x.table.AcquireMany != nil {
 		together = (*manyAcquirer)(x)
 	}
-	return x.Base.Place(x.acquirer.Realm.Kind, session.ExclusiveAccess, together)
+	return x.Base.Place(x.acquirer.Scope.Kind, session.ExclusiveAccess, together)
 }
 
 const (
@@ -221,16 +221,16 @@ func (x *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter
 
 // goroutines returns how many goroutines wait by a ticket of this session, or 0 if that is not known.
 func (x *Exclusive) goroutines(ticket string) int {
-	of, is := x.acquirer.Manager.Granter.(registryAdapter)
+	adapter, is := x.acquirer.Manager.Granter.(registryAdapter)
 	if !is {
 		return 0
 	}
-	like := of.ShareKeyOf(ticket)
-	if like == (local.ShareKey{}) {
+	key := adapter.ShareKeyOf(ticket)
+	if key == (local.ShareKey{}) {
 		return 0
 	}
 	queues := x.acquirer.Manager.LocalQueues
 	q := queues.Use(x.acquirer.Keys.Holder)
 	defer queues.Done(q)
-	return q.Waiters(like)
+	return q.Waiters(key)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // maxTogether bounds how many locks one script acquires: 64 locks keep a server busy for some 0.1 ms.
-const maxMany = 64
+const maxBatch = 64
 
 // gatherer is an Exclusive that is acquired together with others.
 type manyAcquirer Exclusive
@@ -20,32 +20,32 @@ type manyAcquirer Exclusive
 //
 // The caller waits for this lock while it holds none of those behind: they are tried, never waited for. So a waiter holds
 // only what is before it in order.
-func (g *manyAcquirer) AcquireMany(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
-	leases, _ := g.acquireTogether(ctx, behind) // what went wrong is found out by the call for this lock alone
+func (m *manyAcquirer) AcquireMany(ctx context.Context, following []session.ManyAcquirer) ([]hold.Lease, error) {
+	leases, _ := m.acquireTogether(ctx, following) // what went wrong is found out by the call for this lock alone
 	if len(leases) > 0 {
 		return leases, nil
 	}
-	return asList((*Exclusive)(g).Acquire(ctx))
+	return asList((*Exclusive)(m).Acquire(ctx))
 }
 
 // TryGather implements session.Gatherer. It does not repeat a call that may have been executed: the second
 // call could find the lock held by the first one.
-func (g *manyAcquirer) TryAcquireMany(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
-	leases, err := g.acquireTogether(ctx, behind)
+func (m *manyAcquirer) TryAcquireMany(ctx context.Context, following []session.ManyAcquirer) ([]hold.Lease, error) {
+	leases, err := m.acquireTogether(ctx, following)
 	switch {
 	case len(leases) > 0:
 		return leases, nil
 	case err != nil && wire.Judge(err) == wire.Unknown && !wire.CrossSlot(err):
 		return nil, CutShort(ctx, err)
 	}
-	return asList((*Exclusive)(g).TryAcquire(ctx))
+	return asList((*Exclusive)(m).TryAcquire(ctx))
 }
 
 // together acquires the lock, and as many of those behind as one call gets.
-func (g *manyAcquirer) acquireTogether(ctx context.Context, behind []session.ManyAcquirer) ([]hold.Lease, error) {
-	x := (*Exclusive)(g)
-	if batch := x.batch(ctx, behind); len(batch) > 1 {
-		return acquireTogether(ctx, batch)
+func (m *manyAcquirer) acquireTogether(ctx context.Context, following []session.ManyAcquirer) ([]hold.Lease, error) {
+	x := (*Exclusive)(m)
+	if batch := x.batch(ctx, following); len(batch) > 1 {
+		return acquireBatch(ctx, batch)
 	}
 	return nil, nil
 }
@@ -58,15 +58,15 @@ func asList(lease hold.Lease, err error) ([]hold.Lease, error) {
 }
 
 // batch returns the lock, and those locks behind it that the same script can acquire.
-func (x *Exclusive) batch(ctx context.Context, behind []session.ManyAcquirer) []*Acquirer {
-	if !x.joinsMany(ctx) {
+func (x *Exclusive) batch(ctx context.Context, following []session.ManyAcquirer) []*Acquirer {
+	if !x.mayJoinBatch(ctx) {
 		return nil
 	}
 	batch, spans := []*Acquirer{&x.acquirer}, false
-	for _, other := range behind {
+	for _, other := range following {
 		g, is := other.(*manyAcquirer)
 		next := (*Exclusive)(g)
-		if !is || len(batch) == maxMany || next.acquirer.BatchKey() != x.acquirer.BatchKey() || !next.joinsMany(ctx) {
+		if !is || len(batch) == maxBatch || next.acquirer.BatchKey() != x.acquirer.BatchKey() || !next.mayJoinBatch(ctx) {
 			break
 		}
 		if next.acquirer.Keys.Slot != x.acquirer.Keys.Slot && !spans {
@@ -82,10 +82,10 @@ func (x *Exclusive) batch(ctx context.Context, behind []session.ManyAcquirer) []
 
 // goesTogether reports whether one script may acquire the lock with others: it waits for no replicas, and ctx
 // does not carry it.
-func (x *Exclusive) joinsMany(ctx context.Context) bool {
+func (x *Exclusive) mayJoinBatch(ctx context.Context) bool {
 	if ctx == nil || ctx.Err() != nil || x.CheckArgs() != nil || x.Replicas.Count > 0 {
 		return false
 	}
-	_, carried := hold.Carried(ctx, x.acquirer.Realm, x.Names.Holder)
+	_, carried := hold.Carried(ctx, x.acquirer.Scope, x.Names.Holder)
 	return !carried
 }

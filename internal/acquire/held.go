@@ -35,86 +35,86 @@ type heldLock struct {
 }
 
 // Vacated implements hold.Home: the last lease was unlocked.
-func (n *heldLock) OnRelease(now clock.Instant) error {
-	if n.localQueue != nil {
-		switch n.localQueue.HandOver(now, n.acquirer.Request.ShareKey, n) {
+func (h *heldLock) OnRelease(now clock.Instant) error {
+	if h.localQueue != nil {
+		switch h.localQueue.HandOver(now, h.acquirer.Request.ShareKey, h) {
 		case local.HandedOver:
 			return nil
 		case local.Refused:
-			return n.endTurn(now)
+			return h.endTurn(now)
 		case local.NoWaiter:
 		}
 	}
-	return n.release(now)
+	return h.release(now)
 }
 
 // release releases the hold.
-func (n *heldLock) release(now clock.Instant) error {
-	patience := n.patience(now)
+func (h *heldLock) release(now clock.Instant) error {
+	patience := h.patience(now)
 	defer patience.End()
-	return n.releaseWithin(patience, now, errs.ErrLostGone)
+	return h.releaseWithin(patience, now, errs.ErrLostGone)
 }
 
 // used returns the stamp of the last token that was used.
-func (n *heldLock) lastUsed() wire.Stamp { return wire.StampOf(n.Token()) }
+func (h *heldLock) lastUsed() wire.Stamp { return wire.StampOf(h.Token()) }
 
 // releaseWithin releases the hold, and waits for the reply as long as patience lasts. It returns gone if the
 // server replies that the hold no longer exists.
-func (n *heldLock) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
-	if err := n.Term.Stop(now); err != nil {
+func (h *heldLock) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
+	if err := h.Term.Stop(now); err != nil {
 		return err // it was lost before it could be released; Lost does the rest
 	}
-	defer n.finish()
+	defer h.finish()
 	// A renewal may have been executed as late as now: the hold ends after lasts at the latest.
-	had, err := n.serverHold.Release(patience, n.lastUsed(), n.serverLife)
-	return n.releaseError(had, err, gone)
+	wasHeld, err := h.serverHold.Release(patience, h.lastUsed(), h.serverLife)
+	return h.releaseError(wasHeld, err, gone)
 }
 
 // released returns the error of a release: gone if the server says that the hold had the lock no more.
-func (n *heldLock) releaseError(had bool, err, gone error) error {
+func (h *heldLock) releaseError(wasHeld bool, err, gone error) error {
 	switch {
 	case err != nil:
-		return n.acquirer.Base.Unconfirmed(clock.Now().Add(n.serverLife), err)
-	case !had:
+		return h.acquirer.Base.Unconfirmed(clock.Now().Add(h.serverLife), err)
+	case !wasHeld:
 		return gone
 	}
 	return nil
 }
 
 // patience returns how long a call about this hold is waited for.
-func (n *heldLock) patience(now clock.Instant) *session.Patience {
-	return n.acquirer.Base.Session.PatientUnlock(n.Term.Deadline().Until(now))
+func (h *heldLock) patience(now clock.Instant) *session.Patience {
+	return h.acquirer.Base.Session.PatientUnlock(h.Term.Deadline().Until(now))
 }
 
 // Lost implements hold.Home: the term ended under the holder. If the hold may still exist it is released, so
 // that the next waiter need not wait until it expires.
-func (n *heldLock) OnLost(end renewal.End) {
-	n.acquirer.Base.LogLost(end)
-	n.serverHold.Abandon()
-	n.finish()
+func (h *heldLock) OnLost(end renewal.End) {
+	h.acquirer.Base.LogLost(end)
+	h.serverHold.Abandon()
+	h.finish()
 }
 
-func (n *heldLock) finish() {
-	n.leaveLocal()
-	n.acquirer.leave(n.queue)
+func (h *heldLock) finish() {
+	h.leaveLocal()
+	h.acquirer.leave(h.queue)
 }
 
 // leaveLocal counts the hold out of the queue of this process.
-func (n *heldLock) leaveLocal() {
-	if n.localQueue != nil {
-		n.localQueue.HoldEnded(n.acquirer.Request.ShareKey)
-		n.acquirer.Manager.LocalQueues.Done(n.localQueue)
+func (h *heldLock) leaveLocal() {
+	if h.localQueue != nil {
+		h.localQueue.HoldEnded(h.acquirer.Request.ShareKey)
+		h.acquirer.Manager.LocalQueues.Done(h.localQueue)
 	}
 }
 
 // Named implements hold.Namer.
-func (n *heldLock) Named(op string, err error) error { return n.acquirer.Base.Named(op, err) }
+func (h *heldLock) Named(op string, err error) error { return h.acquirer.Base.Named(op, err) }
 
 // Superseded implements queue.Tenant.
-func (n *heldLock) Superseded() { n.Term.Gone() }
+func (h *heldLock) Superseded() { h.Term.Gone() }
 
 // Evict implements queue.Tenant.
-func (n *heldLock) Evict(cause error) { n.acquirer.Base.Evict(&n.Hold, cause) }
+func (h *heldLock) Evict(cause error) { h.acquirer.Base.Evict(&h.Hold, cause) }
 
 // Recheck implements queue.Tenant.
-func (n *heldLock) Recheck() { n.Term.Recheck() }
+func (h *heldLock) Recheck() { h.Term.Recheck() }

@@ -42,7 +42,7 @@ type Acquirer struct {
 	Manager *Manager
 	Base    *Base
 	Keys    queue.LockKeys
-	Realm   *hold.Scope
+	Scope   *hold.Scope
 	Request *queue.Request
 }
 
@@ -106,48 +106,48 @@ type tryCall struct {
 }
 
 // enter counts the caller in, unless goroutines of this session are before it.
-func (l *Acquirer) beginTry() (e tryCall, err error) {
-	e = tryCall{acquirer: l, localQueue: l.Manager.LocalQueues.Use(l.Keys.Holder)}
-	if !e.localQueue.BeginTry(l.Request.ShareKey) {
-		l.Manager.LocalQueues.Done(e.localQueue)
-		return e, errs.ErrHeldHere
+func (l *Acquirer) beginTry() (c tryCall, err error) {
+	c = tryCall{acquirer: l, localQueue: l.Manager.LocalQueues.Use(l.Keys.Holder)}
+	if !c.localQueue.BeginTry(l.Request.ShareKey) {
+		l.Manager.LocalQueues.Done(c.localQueue)
+		return c, errs.ErrHeldHere
 	}
 	if err = l.Base.Session.Begin(); err != nil {
-		e.leaveLocal()
-		return e, err
+		c.leaveLocal()
+		return c, err
 	}
-	e.queue = l.Manager.Use(&l.Keys)
-	return e, nil
+	c.queue = l.Manager.Use(&l.Keys)
+	return c, nil
 }
 
 // left counts the caller out. What it got is counted on its own.
-func (e tryCall) end(hasHold bool) { //nolint:revive // a fact, not a switch
+func (c tryCall) end(hasHold bool) { //nolint:revive // a fact, not a switch
 	if !hasHold {
-		e.acquirer.leave(e.queue)
+		c.acquirer.leave(c.queue)
 	}
-	e.leaveLocal()
+	c.leaveLocal()
 }
 
 // leftLocal counts the caller out of the queue of this process.
-func (e tryCall) leaveLocal() {
-	e.localQueue.EndTry(e.acquirer.Request.ShareKey)
-	e.acquirer.Manager.LocalQueues.Done(e.localQueue)
+func (c tryCall) leaveLocal() {
+	c.localQueue.EndTry(c.acquirer.Request.ShareKey)
+	c.acquirer.Manager.LocalQueues.Done(c.localQueue)
 }
 
 // Candidate waits for the lock. One goroutine at a time uses it; that goroutine waits, and begins the hold or
 // leaves.
 type serverTicket struct {
-	acquirer   *Acquirer
-	queue      queue.Requester
-	request    queue.WaitingRequest
-	atOnce     bool                // the first reply granted the lock
-	joinedAt   clock.Instant       // when it began to wait; zero if the lock was granted at once
-	undated    wire.NoDeadline     // of the first Enter
-	requestBuf queue.QueuedRequest // for place
+	acquirer      *Acquirer
+	queue         queue.Requester
+	request       queue.WaitingRequest
+	grantedAtOnce bool                // the first reply granted the lock
+	joinedAt      clock.Instant       // when it began to wait; zero if the lock was granted at once
+	firstCtx      wire.NoDeadline     // of the first Enter
+	requestBuf    queue.QueuedRequest // for place
 }
 
 // Stand returns a candidate, or the reason why the session accepts none.
-func (l *Acquirer) newTicket() (*serverTicket, error) {
+func (l *Acquirer) newServerTicket() (*serverTicket, error) {
 	if err := l.Base.Session.Begin(); err != nil {
 		return nil, err
 	}
@@ -157,33 +157,33 @@ func (l *Acquirer) newTicket() (*serverTicket, error) {
 }
 
 // Ended returns the error for a goroutine whose ctx has ended while another one waited for both.
-func (c *serverTicket) Ended(ctx context.Context) error { return c.request.Ended(ctx) }
+func (t *serverTicket) Ended(ctx context.Context) error { return t.request.Ended(ctx) }
 
 // Wait blocks until the lock is granted, or returns why it is not. Call Begin or Wait after it.
-func (c *serverTicket) Wait(ctx context.Context) error { return c.request.Wait(ctx) }
+func (t *serverTicket) Wait(ctx context.Context) error { return t.request.Wait(ctx) }
 
 // Begin leaves the queue with what was granted, even if the grant came in the instant in which waiting failed
 // with err. It returns the first lease, or why it has no lease.
-func (c *serverTicket) BeginHold(ctx context.Context, err error) (hold.Lease, error) {
-	if a := c.request.Leave(); a != nil {
+func (t *serverTicket) BeginHold(ctx context.Context, err error) (hold.Lease, error) {
+	if sh := t.request.Leave(); sh != nil {
 		var lease hold.Lease
-		if lease, err = c.acquirer.beginHold(ctx, c.queue, a, c.waited(a)); err == nil {
-			if !c.atOnce {
+		if lease, err = t.acquirer.beginHold(ctx, t.queue, sh, t.waited(sh)); err == nil {
+			if !t.grantedAtOnce {
 				lease.SetQueued()
 			}
 			return lease, nil
 		}
 	}
-	c.acquirer.leave(c.queue)
+	t.acquirer.leave(t.queue)
 	return hold.Lease{}, err
 }
 
 // waited returns how long the candidate waited for its grant.
-func (c *serverTicket) waited(a queue.ServerHold) time.Duration {
-	if c.joinedAt.IsZero() {
+func (t *serverTicket) waited(sh queue.ServerHold) time.Duration {
+	if t.joinedAt.IsZero() {
 		return 0
 	}
-	return a.Grant().Read.Mono() - c.joinedAt.Mono()
+	return sh.Grant().Read.Mono() - t.joinedAt.Mono()
 }
 
 // leave counts a call that failed, or a hold that is over, out of the queue and the session.
@@ -194,53 +194,53 @@ func (l *Acquirer) leave(q queue.Requester) {
 
 // begin makes the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too few
 // replicas have it, or if the session closed meanwhile.
-func (l *Acquirer) beginHold(ctx context.Context, q queue.Requester, a queue.ServerHold, waited time.Duration) (hold.Lease, error) {
-	if err := l.replicate(ctx, a); err != nil {
+func (l *Acquirer) beginHold(ctx context.Context, q queue.Requester, sh queue.ServerHold, waited time.Duration) (hold.Lease, error) {
+	if err := l.replicate(ctx, sh); err != nil {
 		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
 		// If ctx ends meanwhile, the release continues in the background.
-		_, _ = a.Release(ctx, 0, max(l.Base.Terms.Life(), a.Grant().Life))
+		_, _ = sh.Release(ctx, 0, max(l.Base.Terms.Life(), sh.Grant().Life))
 		return hold.Lease{}, err
 	}
 	if err := l.Base.Session.Ready(); err != nil {
-		a.Abandon()
+		sh.Abandon()
 		return hold.Lease{}, err
 	}
-	return l.startHold(q, a, clock.Instant{}, waited), nil
+	return l.startHold(q, sh, clock.Instant{}, waited), nil
 }
 
 // start makes the hold that was granted to a ticket that had waited for so long. It ends by until at the latest, unless
 // until is the zero Instant.
-func (l *Acquirer) startHold(q queue.Requester, a queue.ServerHold, until clock.Instant, waited time.Duration) hold.Lease {
-	n := &heldLock{acquirer: l, queue: q, serverHold: a}
-	grant := a.Grant()
+func (l *Acquirer) startHold(q queue.Requester, sh queue.ServerHold, until clock.Instant, waited time.Duration) hold.Lease {
+	h := &heldLock{acquirer: l, queue: q, serverHold: sh}
+	grant := sh.Grant()
 	if l.sharesTickets() {
-		n.localQueue, n.turnEnds = l.Manager.LocalQueues.Use(l.Keys.Holder), grant.Read.Mono()+l.Manager.Turns.length(waited)
-		n.localQueue.HoldBegan(l.Request.ShareKey)
+		h.localQueue, h.turnEnds = l.Manager.LocalQueues.Use(l.Keys.Holder), grant.Read.Mono()+l.Manager.Turns.length(waited)
+		h.localQueue.HoldBegan(l.Request.ShareKey)
 	}
 	first, last := grant.Tokens()
-	lease := n.Hold.Begin(n, l.Realm, first, lastOf(first, last, waited))
-	terms, life, sent := l.terms(grant)
-	terms.Hold = l.Manager.RenewalName(a)
+	lease := h.Hold.Begin(h, l.Scope, first, lastToken(first, last, waited))
+	config, life, sent := l.renewalConfig(grant)
+	config.Hold = l.Manager.RenewalName(sh)
 	if !until.IsZero() {
-		terms.Until = until
-		terms.Renewed = terms.Renewed && !terms.Fixed // it was given all that is left
+		config.Until = until
+		config.Renewed = config.Renewed && !config.Fixed // it was given all that is left
 	}
-	n.serverLife = max(terms.Life, grant.Life)
-	n.Term.Init(l.Base.Session.Keeper, &n.Hold, terms, life, sent)
-	a.Begin(n) // from here on Close finds it
-	n.Term.Start(sent, life)
+	h.serverLife = max(config.Life, grant.Life)
+	h.Term.Init(l.Base.Session.Keeper, &h.Hold, config, life, sent)
+	sh.Begin(h) // from here on Close finds it
+	h.Term.Start(sent, life)
 	if err := l.Base.Session.EvictionError(); err != nil {
-		n.Term.Break(err, false)
+		h.Term.Break(err, false)
 	}
-	if n.localQueue != nil {
-		n.localQueue.ShareHold(l.Request.ShareKey, lease)
+	if h.localQueue != nil {
+		h.localQueue.ShareHold(l.Request.ShareKey, lease)
 	}
 	return lease
 }
 
 // replicate waits until enough replicas have the hold, if the options ask for that. The wait takes time
 // from the hold, so replicate renews it in the same round trip.
-func (l *Acquirer) replicate(ctx context.Context, a queue.ServerHold) error {
+func (l *Acquirer) replicate(ctx context.Context, sh queue.ServerHold) error {
 	if l.Base.Replicas.Count == 0 {
 		return nil
 	}
@@ -250,7 +250,7 @@ func (l *Acquirer) replicate(ctx context.Context, a queue.ServerHold) error {
 	reply, shortfall, err := l.Base.Session.RunReplicated(ctx, wire.Call{
 		Script: l.Manager.Renew,
 		Keys:   []string{l.Keys.Holder},
-		Args:   []string{l.Manager.RenewalName(a), wire.Milliseconds(life)},
+		Args:   []string{l.Manager.RenewalName(sh), wire.Milliseconds(life)},
 	}, l.Base.Replicas)
 	if err == nil && reply.Code() != wire.Done {
 		err = errs.ErrLostGone
@@ -258,25 +258,25 @@ func (l *Acquirer) replicate(ctx context.Context, a queue.ServerHold) error {
 	if err = errs.Join(err, shortfall); err != nil {
 		return CutShort(ctx, err)
 	}
-	a.Extended(life, sent)
+	sh.Extended(life, sent)
 	return nil
 }
 
 // terms returns what the hold is to keep, and for how long it has the lock to begin with, from when.
-func (l *Acquirer) terms(grant queue.Grant) (terms renewal.Config, life time.Duration, sent clock.Instant) {
+func (l *Acquirer) renewalConfig(grant queue.Grant) (config renewal.Config, life time.Duration, sent clock.Instant) {
 	set := l.Base.Terms
 	life, sent = grant.Life, grant.Sent
-	terms = renewal.Config{Script: l.Manager.Renew, Key: l.Keys.Holder, Life: set.Lease, Renewed: true}
+	config = renewal.Config{Script: l.Manager.Renew, Key: l.Keys.Holder, Life: set.Lease, Renewed: true}
 	switch {
 	case set.Fixed:
 		// If the grant gives less time than was asked for, one renewal gives the rest, and no more.
-		terms.Until, terms.Fixed, terms.Renewed = grant.Read.Add(set.Lease), true, life < set.Lease
+		config.Until, config.Fixed, config.Renewed = grant.Read.Add(set.Lease), true, life < set.Lease
 	case set.MaxHold > 0:
-		terms.Until = grant.Read.Add(set.MaxHold)
+		config.Until = grant.Read.Add(set.MaxHold)
 	}
 	// By the monotonic clock: the wall clock may have been set back between the two.
-	if asked := grant.Read.Add(set.Life()); asked.Mono() < sent.Add(life).Mono() {
+	if requested := grant.Read.Add(set.Life()); requested.Mono() < sent.Add(life).Mono() {
 		life, sent = set.Life(), grant.Read // the grant is longer than the request
 	}
-	return terms, life, sent
+	return config, life, sent
 }

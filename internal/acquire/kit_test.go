@@ -44,22 +44,22 @@ func newPlace(t *testing.T) *requestAdapter {
 
 // user is one session that uses the semaphore "a", of three permits.
 type user struct {
-	place   *requestAdapter
+	server  *requestAdapter
 	session *signalbox.Session
 	options []signalbox.LockOption
-	kind    *acquire.Manager
-	realm   hold.Scope
+	manager *acquire.Manager
+	scope   hold.Scope
 }
 
 // join returns a session behind the proxy, whose leases have these options.
 func (p *requestAdapter) join(options ...signalbox.LockOption) *user {
 	p.Helper()
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
-	u := &user{place: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
+	u := &user{server: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Handle)(u.session).Session()
 	kind := acquire.NewManager(s, layout.Native(), &layout.Native().Semaphore.Kind, nil)
 	session.RegistryOf(s, "semaphore", func() queue.Granter { return kind.Granter })
-	u.kind = &kind
+	u.manager = &kind
 	p.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -69,35 +69,35 @@ func (p *requestAdapter) join(options ...signalbox.LockOption) *user {
 }
 
 // wanting returns a wish for n permits.
-func (u *user) wanting(n int) *acquire.Acquirer {
-	u.place.Helper()
+func (u *user) acquirer(n int) *acquire.Acquirer {
+	u.server.Helper()
 	base := acquire.Make(u.session, "a", session.Semaphore, u.options)
-	require.NoError(u.place, base.Check())
+	require.NoError(u.server, base.Check())
 	return &acquire.Acquirer{
-		Manager: u.kind, Base: &base, Realm: &u.realm, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Kind, nil),
+		Manager: u.manager, Base: &base, Scope: &u.scope, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Kind, nil),
 		Request: &queue.Request{Life: base.Terms.Life(), FloorTTL: base.Floor, Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Shared: true},
 	}
 }
 
 // has acquires all permits.
-func (u *user) has() hold.Lease {
-	u.place.Helper()
-	lease, err := u.wanting(3).TryAcquire(u.place.T.Context())
-	require.NoError(u.place, err)
+func (u *user) acquireAll() hold.Lease {
+	u.server.Helper()
+	lease, err := u.acquirer(3).TryAcquire(u.server.T.Context())
+	require.NoError(u.server, err)
 	return lease
 }
 
 // swap keeps one permit of those that lease has.
 func (u *user) swap(lease hold.Lease) (hold.Lease, error) {
-	u.place.Helper()
-	return u.wanting(1).Swap(lease, scripts.SemaphoreSplit)
+	u.server.Helper()
+	return u.acquirer(1).Swap(lease, scripts.SemaphoreSplit)
 }
 
 // terms returns what the hold of lease is to keep.
-func (u *user) terms(lease hold.Lease) renewal.Config {
-	u.place.Helper()
-	term, has := lease.TermFor(&u.realm, "sb:{a}:permits")
-	require.True(u.place, has)
+func (u *user) config(lease hold.Lease) renewal.Config {
+	u.server.Helper()
+	term, has := lease.TermFor(&u.scope, "sb:{a}:permits")
+	require.True(u.server, has)
 	return *term.Config()
 }
 
@@ -114,14 +114,14 @@ func (p *requestAdapter) holds() (n int) {
 }
 
 // rests waits until neither the session nor the server know of anything, and nothing is counted in.
-func (u *user) rests() {
-	u.place.Helper()
+func (u *user) awaitIdle() {
+	u.server.Helper()
 	s := (*session.Handle)(u.session).Session()
-	redistest.Await(u.place, "rest", func() bool {
-		queues, attempts, _ := u.kind.Granter.(interface {
+	redistest.Await(u.server, "rest", func() bool {
+		queues, attempts, _ := u.manager.Granter.(interface {
 			Len() (queues, attempts, ears int)
 		}).Len()
-		return queues == 0 && attempts == 0 && s.Undoer.Pending() == 0 && u.place.holds() == 0
+		return queues == 0 && attempts == 0 && s.Undoer.Pending() == 0 && u.server.holds() == 0
 	})
-	require.NoError(u.place, u.session.Close(u.place.T.Context()), "nobody is counted in")
+	require.NoError(u.server, u.session.Close(u.server.T.Context()), "nobody is counted in")
 }

@@ -14,12 +14,12 @@ import (
 // Like returns the request with which goroutines wait for a lock that uses g, if its holds are to be what r
 // says: handed over, shared, or neither if r is zero. Without a queue at the server one goroutine tries at a
 // time, with the request own, unless each has a channel of its own.
-func ShareKeyFor(g *layout.Kind, r, own local.ShareKey) local.ShareKey {
-	c, none := g.Retry, local.ShareKey{}
+func ShareKeyFor(kind *layout.Kind, key, own local.ShareKey) local.ShareKey {
+	retry, none := kind.Retry, local.ShareKey{}
 	switch {
-	case c == nil, r.Policy == local.Shared, c.HandsOver && r != none:
-		return r
-	case c.ChannelPerWaiter:
+	case retry == nil, key.Policy == local.Shared, retry.HandsOver && key != none:
+		return key
+	case retry.ChannelPerWaiter:
 		return none
 	}
 	return own

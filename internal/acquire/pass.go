@@ -29,17 +29,17 @@ type TurnPolicy struct {
 const (
 	// turns is how many times as long as the hand-off to another process a turn of this process lasts: so little is lost to
 	// hand-offs.
-	turns = 10
+	turnFactor = 10
 	// shortTurns is the same for a turn that is shortened because many tickets wait.
-	shortTurns = 2
+	shortTurnFactor = 2
 	// usualCost is how long a hand-off takes until it is measured: about what it takes on a local network.
-	usualCost = 250 * time.Microsecond
+	initialHandOffCost = 250 * time.Microsecond
 	// longestTurn bounds a turn if the server is far.
-	longestTurn = 20 * time.Millisecond
+	maxTurn = 20 * time.Millisecond
 	// longQueue is how long a ticket waits before its turn is shortened.
-	longQueue = 200 * time.Millisecond
+	longWait = 200 * time.Millisecond
 	// crowdedQueue is how long it waits before its turn has fewer uses.
-	crowdedQueue = 100 * time.Millisecond
+	longWaitForUses = 100 * time.Millisecond
 )
 
 // turn returns for how long a hold is handed over inside the process, from its grant on, while others may wait. The
@@ -51,13 +51,13 @@ const (
 func (p *TurnPolicy) length(waited time.Duration) time.Duration {
 	cost := time.Duration(p.handOffCost.Load())
 	if cost == 0 {
-		return longestTurn
+		return maxTurn
 	}
-	turn := min(turns*cost, longestTurn)
-	if waited > longQueue {
-		share := float64(longQueue) / float64(waited)
-		shortened := time.Duration(share * share * share * float64(longestTurn))
-		turn = min(turn, max(shortened, shortTurns*cost))
+	turn := min(turnFactor*cost, maxTurn)
+	if waited > longWait {
+		share := float64(longWait) / float64(waited)
+		shortened := time.Duration(share * share * share * float64(maxTurn))
+		turn = min(turn, max(shortened, shortTurnFactor*cost))
 	}
 	return turn
 }
@@ -67,11 +67,11 @@ func (p *TurnPolicy) length(waited time.Duration) time.Duration {
 //
 // If uses are short, their number ends the turn, and not the time. Then all sessions have equally many, however the
 // processes share the processors. 100 tickets with uses of 3.5 µs settle at a wait of 0.2 s and turns of 500 uses.
-func lastOf(first, last uint64, waited time.Duration) uint64 {
-	if waited <= crowdedQueue {
+func lastToken(first, last uint64, waited time.Duration) uint64 {
+	if waited <= longWaitForUses {
 		return last
 	}
-	share := float64(crowdedQueue) / float64(waited)
+	share := float64(longWaitForUses) / float64(waited)
 	return first + uint64(share*float64(last-first))
 }
 
@@ -82,35 +82,35 @@ func (p *TurnPolicy) recordHandOff(d time.Duration) {
 }
 
 // Refuse implements session.Part.
-func (k *Manager) Refuse(err error) {
-	k.LocalQueues.Refuse(err)
-	k.Granter.Refuse(err)
+func (m *Manager) Refuse(err error) {
+	m.LocalQueues.Refuse(err)
+	m.Granter.Refuse(err)
 }
 
 // Ticket implements local.Source.
 func (l *Acquirer) NewTicket() (local.Ticket, error) {
-	c, err := l.newTicket()
+	t, err := l.newServerTicket()
 	if err != nil {
 		return nil, err
 	}
-	return c, nil
+	return t, nil
 }
 
 // Enter implements local.Ticket.
-func (c *serverTicket) Join(ctx context.Context) (granted bool, err error) {
-	c.atOnce, err = c.request.Join(c.undated.Of(ctx))
-	if !c.atOnce && c.joinedAt.IsZero() {
-		c.joinedAt = clock.Now()
+func (t *serverTicket) Join(ctx context.Context) (granted bool, err error) {
+	t.grantedAtOnce, err = t.request.Join(t.firstCtx.Of(ctx))
+	if !t.grantedAtOnce && t.joinedAt.IsZero() {
+		t.joinedAt = clock.Now()
 	}
-	return c.atOnce, err
+	return t.grantedAtOnce, err
 }
 
 // Leave implements local.Ticket.
-func (c *serverTicket) Leave() {
-	if a := c.request.Leave(); a != nil {
-		a.Abandon()
+func (t *serverTicket) Leave() {
+	if sh := t.request.Leave(); sh != nil {
+		sh.Abandon()
 	}
-	c.acquirer.leave(c.queue)
+	t.acquirer.leave(t.queue)
 }
 
 // yielder is a queue.Holder that can be asked about.
@@ -120,80 +120,80 @@ type yielder interface {
 }
 
 // Give implements local.Giver.
-func (n *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
-	if now.Mono() >= n.turnEnds || n.acquirer.Base.Session.Ready() != nil {
+func (h *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
+	if now.Mono() >= h.turnEnds || h.acquirer.Base.Session.Ready() != nil {
 		return hold.Lease{}, false
 	}
-	return n.HandOver(now)
+	return h.HandOver(now)
 }
 
 // spent ends a turn: goroutines wait here, and the hold is not handed over to them any more.
-func (n *heldLock) endTurn(now clock.Instant) error {
-	if a, is := n.serverHold.(yielder); is && n.acquirer.Manager.Turns.Yield != nil {
-		return n.yield(now, a)
+func (h *heldLock) endTurn(now clock.Instant) error {
+	if sh, is := h.serverHold.(yielder); is && h.acquirer.Manager.Turns.Yield != nil {
+		return h.yield(now, sh)
 	}
-	if a, is := n.serverHold.(queue.Requeuer); is && n.acquirer.Base.Session.Begin() == nil {
-		return n.requeue(now, a)
+	if sh, is := h.serverHold.(queue.Requeuer); is && h.acquirer.Base.Session.Begin() == nil {
+		return h.requeue(now, sh)
 	}
-	return n.release(now)
+	return h.release(now)
 }
 
 // requeue releases the hold and queues the session again, in one call. What that gets, a ticket or the lock, goes to a
 // waiter. The session counts the candidate.
-func (n *heldLock) requeue(now clock.Instant, a queue.Requeuer) error {
-	l := n.acquirer
-	if err := n.Term.Stop(now); err != nil {
+func (h *heldLock) requeue(now clock.Instant, sh queue.Requeuer) error {
+	l := h.acquirer
+	if err := h.Term.Stop(now); err != nil {
 		l.Base.Session.End()
 		return err // it was lost before; Lost sees to the rest
 	}
-	defer n.finish()
-	patience := n.patience(now)
+	defer h.finish()
+	patience := h.patience(now)
 	defer patience.End()
-	place, had, err := a.Requeue(patience, n.lastUsed(), n.serverLife)
+	next, wasHeld, err := sh.Requeue(patience, h.lastUsed(), h.serverLife)
 	if err == nil {
 		l.Manager.Turns.recordHandOff(clock.Now().Mono() - now.Mono())
 	}
-	if place == nil {
+	if next == nil {
 		l.Base.Session.End()
-	} else if c := (&serverTicket{acquirer: l, queue: l.Manager.Use(&l.Keys), request: place, joinedAt: now}); !n.localQueue.AssignTicket(l.Request.ShareKey, c) {
+	} else if c := (&serverTicket{acquirer: l, queue: l.Manager.Use(&l.Keys), request: next, joinedAt: now}); !h.localQueue.AssignTicket(l.Request.ShareKey, c) {
 		c.Leave()
 	}
-	return n.releaseError(had, err, errs.ErrLostGone)
+	return h.releaseError(wasHeld, err, errs.ErrLostGone)
 }
 
 // yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
-func (n *heldLock) yield(sent clock.Instant, a yielder) error {
-	l := n.acquirer
+func (h *heldLock) yield(sent clock.Instant, sh yielder) error {
+	l := h.acquirer
 	// Half of the rest: without a reply, the release has to begin before the term ends, which was unlocked in
 	// time.
-	patience := l.Base.Session.PatientUnlock(n.Term.Deadline().Until(sent) / 2)
+	patience := l.Base.Session.PatientUnlock(h.Term.Deadline().Until(sent) / 2)
 	defer patience.End()
-	fate, err := a.Yield(patience, l.Manager.Turns.Yield)
+	result, err := sh.Yield(patience, l.Manager.Turns.Yield)
 	now := clock.Now()
 	switch {
 	case err != nil && wire.Judge(err) == wire.Unknown:
 		// The lease was unlocked in time. If the hold is gone, this question released it, and only the reply
 		// was lost.
-		return n.releaseWithin(patience, now, nil)
+		return h.releaseWithin(patience, now, nil)
 	case err != nil:
-		return n.releaseWithin(patience, now, errs.ErrLostGone)
-	case fate == queue.YieldGone:
-		n.Term.Gone()
+		return h.releaseWithin(patience, now, errs.ErrLostGone)
+	case result == queue.YieldGone:
+		h.Term.Gone()
 		return errs.ErrLostGone
-	case fate == queue.YieldReleased:
-		if n.Term.Stop(now) == nil {
-			n.finish()
+	case result == queue.YieldReleased:
+		if h.Term.Stop(now) == nil {
+			h.finish()
 		}
 		return nil // released in time, whatever the clock says by now
 	}
-	if grant := n.serverHold.Grant(); n.Term.Extended(grant.Life, grant.Sent) {
-		n.Refill(grant.Tokens())
-		n.turnEnds = grant.Read.Mono() + n.acquirer.Manager.Turns.length(0)
-		if n.localQueue.HandOver(now, l.Request.ShareKey, n) == local.HandedOver {
+	if grant := h.serverHold.Grant(); h.Term.Extended(grant.Life, grant.Sent) {
+		h.Refill(grant.Tokens())
+		h.turnEnds = grant.Read.Mono() + h.acquirer.Manager.Turns.length(0)
+		if h.localQueue.HandOver(now, l.Request.ShareKey, h) == local.HandedOver {
 			return nil
 		}
 	}
 	// There is no waiter any more, or the term ended while the question was on its way, and Lost handles
 	// that.
-	return n.releaseWithin(patience, now, errs.ErrLostGone)
+	return h.releaseWithin(patience, now, errs.ErrLostGone)
 }

@@ -20,37 +20,37 @@ import (
 
 // NewKind returns the kind of lock that uses g in a session. refusal turns replies of its scripts that only
 // this kind has into errors; nil means that it has no such replies.
-func NewManager(s *session.Session, l *layout.Layout, g *layout.Kind, refusal func(wire.Reply) error) Manager {
+func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal func(wire.Reply) error) Manager {
 	if refusal == nil {
-		refusal = unknown
+		refusal = unknownReply
 	}
-	k := Manager{Renew: g.Renew, RenewalName: queue.ServerHold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy)}
-	if named := g.RenewalName; named != nil {
-		k.RenewalName = func(a queue.ServerHold) string { return named(a.Grant().Stamp.Text(), a.Name()) }
+	m := Manager{Renew: kind.Renew, RenewalName: queue.ServerHold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy)}
+	if named := kind.RenewalName; named != nil {
+		m.RenewalName = func(a queue.ServerHold) string { return named(a.Grant().Stamp.Text(), a.Name()) }
 	}
-	if g.Retry != nil {
-		k.Granter = retry.New(s, retry.Config{Retry: g.Retry, Layout: l, Refusal: refusal})
-		return k
+	if kind.Retry != nil {
+		m.Granter = retry.New(s, retry.Config{Retry: kind.Retry, Layout: l, Refusal: refusal})
+		return m
 	}
-	k.Turns.Yield = g.Queue.Yield
-	if g.Queue.Requeue != nil {
-		k.Turns.handOffCost.Store(int64(usualCost))
+	m.Turns.Yield = kind.Queue.Yield
+	if kind.Queue.Requeue != nil {
+		m.Turns.handOffCost.Store(int64(initialHandOffCost))
 	}
-	k.Granter = registryAdapter{queue.New(s, queue.Config{
-		Enter: g.Queue.Enter, Poll: g.Queue.Poll, Heartbeat: g.Queue.Heartbeat, Leave: g.Queue.Leave, Drop: g.Queue.Drop, Requeue: g.Queue.Requeue,
-		Labelled: g.Queue.Labelled, Refusal: refusal,
+	m.Granter = registryAdapter{queue.New(s, queue.Config{
+		Enter: kind.Queue.Enter, Poll: kind.Queue.Poll, Heartbeat: kind.Queue.Heartbeat, Leave: kind.Queue.Leave, Drop: kind.Queue.Drop, Requeue: kind.Queue.Requeue,
+		Labelled: kind.Queue.Labelled, Refusal: refusal,
 	})}
-	return k
+	return m
 }
 
-func unknown(reply wire.Reply) error {
+func unknownReply(reply wire.Reply) error {
 	return fmt.Errorf("%w: it replied %d", errs.ErrRefused, reply.Code())
 }
 
 // KeysOf returns the keys of a lock that uses g. The keys of its scripts are appended to room.
-func KeysOf(b *Base, g *layout.Kind, room []string) queue.LockKeys {
-	k := g.Keys(b.Names, room)
-	return queue.LockKeys{Holder: k.Holder, All: k.All, Channel: cmp.Or(k.Channel, b.Grants()), Slot: b.Session.Runner.Slot(b.Names.Holder)}
+func KeysOf(b *Base, kind *layout.Kind, buf []string) queue.LockKeys {
+	keys := kind.Keys(b.Names, buf)
+	return queue.LockKeys{Holder: keys.Holder, All: keys.All, Channel: cmp.Or(keys.Channel, b.Grants()), Slot: b.Session.Runner.Slot(b.Names.Holder)}
 }
 
 // lines is a queue.Lines as a queue.Source.
@@ -63,12 +63,12 @@ func (s registryAdapter) Use(keys *queue.LockKeys) queue.Requester {
 // waiting is a queue.Queue as a queue.Asker.
 type queueAdapter struct{ *queue.Queue }
 
-func (q queueAdapter) Try(ctx context.Context, wish *queue.Request) (queue.ServerHold, error) {
-	return adaptAttempt(q.Queue.Try(ctx, wish))
+func (q queueAdapter) Try(ctx context.Context, request *queue.Request) (queue.ServerHold, error) {
+	return adaptAttempt(q.Queue.Try(ctx, request))
 }
 
-func (q queueAdapter) Prepare(wish *queue.Request, room *queue.QueuedRequest) queue.WaitingRequest {
-	return requestAdapter{q.Queue.Prepare(wish, room)}
+func (q queueAdapter) Prepare(request *queue.Request, buf *queue.QueuedRequest) queue.WaitingRequest {
+	return requestAdapter{q.Queue.Prepare(request, buf)}
 }
 
 // place makes a queue.Place a queue.Waiter.
@@ -84,8 +84,8 @@ func (p requestAdapter) Leave() queue.ServerHold {
 // attempt is a queue.Attempt as a queue.Holder.
 type attemptAdapter struct{ *queue.Attempt }
 
-func (a attemptAdapter) Swap(ctx context.Context, script *scripts.Script, wish *queue.Request) (queue.ServerHold, error) {
-	return adaptAttempt(a.Attempt.Swap(ctx, script, wish))
+func (a attemptAdapter) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.ServerHold, error) {
+	return adaptAttempt(a.Attempt.Swap(ctx, script, request))
 }
 
 // Requeue implements queue.Requeuer.

@@ -48,13 +48,13 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 }
 
 // asked is a tenant that counts how often it is to ask the server.
-type asked int
+type recheckCounter int
 
-func (*asked) Evict(error) {}
+func (*recheckCounter) Evict(error) {}
 
 // Superseded implements queue.Tenant.
-func (*asked) Superseded() {}
-func (n *asked) Recheck()  { *n++ }
+func (*recheckCounter) Superseded() {}
+func (n *recheckCounter) Recheck()  { *n++ }
 
 // P2: a forced release that comes between the grant and the beginning of a hold is not missed. The session may have begun to
 // listen before the reply to its request arrived.
@@ -63,7 +63,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 	s := newSession(t)
 	for of, l := range map[string]struct {
 		signalbox.Layout
-		wish queue.Request
+		request queue.Request
 	}{
 		"Native":   {signalbox.Native(), queue.Request{Life: time.Hour, FloorTTL: "60000", Mode: "f"}},
 		"Redisson": {signalbox.Redisson(), queue.Request{Life: time.Hour, ShareKey: local.ShareKey{Policy: local.Own, MaxHolds: 1}}},
@@ -71,22 +71,22 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
 		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)
 		require.NoError(t, b.Ready(t.Context()))
-		ground := &b.Layout.Lock.Kind
-		keys := acquire.KeysOf(&b, ground, nil)
-		kind := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, ground, nil)
+		layoutKind := &b.Layout.Lock.Kind
+		keys := acquire.KeysOf(&b, layoutKind, nil)
+		kind := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, layoutKind, nil)
 		q := kind.Use(&keys)
 		for name, c := range map[string]struct {
 			recheck func()
-			asks    asked
+			asks    recheckCounter
 		}{
 			"Forced":     {func() { kind.Recheck(keys.Holder) }, 1},
 			"Subscribed": {kind.RecheckAll, 1},
 			"Another":    {func() { kind.Recheck("another") }, 0},
 		} {
-			a, err := q.Try(t.Context(), &l.wish)
+			a, err := q.Try(t.Context(), &l.request)
 			require.NoError(t, err, of)
 			c.recheck()
-			var n asked
+			var n recheckCounter
 			a.Begin(&n)
 			require.Equal(t, c.asks, n, "%s: %s", of, name)
 			kind.RecheckAll()

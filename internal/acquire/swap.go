@@ -14,31 +14,31 @@ import (
 // has a term of its own, but keeps an end that the old one had. Swap waits as long as the old hold lasts. If
 // it fails, both holds are released in the background.
 func (l *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {
-	n, is := lease.Owner().(*heldLock)
+	h, is := lease.Owner().(*heldLock)
 	if !is {
 		return hold.Lease{}, errs.ErrNotHeld
 	}
 	now := clock.Now()
-	if err := n.Term.Stop(now); err != nil {
+	if err := h.Term.Stop(now); err != nil {
 		return hold.Lease{}, err // it was lost before; Lost does the rest
 	}
-	patience := l.Base.Session.Patient(n.Term.Deadline().Until(now))
+	patience := l.Base.Session.Patient(h.Term.Deadline().Until(now))
 	defer patience.End()
-	wish, until := *l.Request, n.Term.Config().Until
-	wish.Life = max(wish.Life, n.Term.Given()) // it is no shorter either, if it was renewed
+	request, until := *l.Request, h.Term.Config().Until
+	request.Life = max(request.Life, h.Term.Given()) // it is no shorter either, if it was renewed
 	if !until.IsZero() {
-		wish.Life = min(wish.Life, until.Until(now)) // it is no longer for having been divided
+		request.Life = min(request.Life, until.Until(now)) // it is no longer for having been divided
 	}
-	a, err := n.serverHold.Swap(patience, script, &wish)
+	a, err := h.serverHold.Swap(patience, script, &request)
 	if err != nil {
-		n.serverHold.Abandon()
-		n.finish()
+		h.serverHold.Abandon()
+		h.finish()
 		err = errs.Join(errs.ErrLostGone, err)
 		lease.ReplaceFailed(err)
 		return hold.Lease{}, err
 	}
-	n.leaveLocal()
-	next := l.startHold(n.queue, a, until, 0) // which replaces n in the session and in the queue
+	h.leaveLocal()
+	next := l.startHold(h.queue, a, until, 0) // which replaces n in the session and in the queue
 	next.Replace(lease)
 	return next, nil
 }

@@ -21,7 +21,7 @@ func TestSwapEndsOneLeaseAndBeginsAnother(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.join()
-	old := u.has()
+	old := u.acquireAll()
 	lease, err := u.swap(old)
 	require.NoError(t, err)
 	require.NoError(t, lease.Err())
@@ -30,7 +30,7 @@ func TestSwapEndsOneLeaseAndBeginsAnother(t *testing.T) {
 	require.Error(t, old.Unlock())
 	require.Equal(t, 1, p.holds(), "the old lease gives nothing back")
 	require.NoError(t, lease.Unlock())
-	u.rests()
+	u.awaitIdle()
 }
 
 // Close waits for what came in the place of a hold as it would have waited for that.
@@ -38,12 +38,12 @@ func TestCloseWaitsForWhatWasSwapped(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.join()
-	lease, err := u.swap(u.has())
+	lease, err := u.swap(u.acquireAll())
 	require.NoError(t, err)
-	closed, wish := make(chan error, 1), u.wanting(1)
+	closed, request := make(chan error, 1), u.acquirer(1)
 	go func() { closed <- u.session.Close(t.Context()) }()
 	redistest.Await(t, "a session that closes", func() bool {
-		early, err := wish.TryAcquire(t.Context())
+		early, err := request.TryAcquire(t.Context())
 		if err == nil {
 			require.NoError(t, early.Unlock()) // or Close would wait for that
 		}
@@ -71,17 +71,17 @@ func TestSwapKeepsTheEnd(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
 			u := p.join(option)
-			old := u.has()
-			before := u.terms(old)
+			old := u.acquireAll()
+			before := u.config(old)
 			lease, err := u.swap(old)
 			require.NoError(t, err)
-			after := u.terms(lease)
+			after := u.config(lease)
 			require.NotEqual(t, before.Hold, after.Hold)
 			before.Hold = after.Hold
 			require.Equal(t, before, after)
 			require.Equal(t, name == "Renewed", after.Until.IsZero())
 			require.NoError(t, lease.Unlock())
-			u.rests()
+			u.awaitIdle()
 		})
 	}
 }
@@ -92,14 +92,14 @@ func TestSwapWithLostReplyCountsOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	u := p.join()
-	old := u.has()
+	old := u.acquireAll()
 	struck := p.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
 	lease, err := u.swap(old)
 	require.NoError(t, err)
 	require.True(t, struck.HasFired())
 	require.Equal(t, 1, p.holds())
 	require.NoError(t, lease.Unlock())
-	u.rests()
+	u.awaitIdle()
 }
 
 // P2, P4: if the server no longer has the hold, or does not reply while it lasts, no hold is kept and none is
@@ -120,13 +120,13 @@ func TestFailedSwapIsALossAndLeavesNothing(t *testing.T) {
 			}
 			p := newPlace(t)
 			u := p.join(option)
-			old := u.has()
+			old := u.acquireAll()
 			spoil(p)
 			lease, err := u.swap(old)
 			require.ErrorIs(t, err, errs.ErrLost)
 			require.Equal(t, hold.Lease{}, lease)
 			require.Error(t, old.Unlock())
-			u.rests()
+			u.awaitIdle()
 		})
 	}
 }
@@ -138,17 +138,17 @@ func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
 	u := p.join()
 	_, err := u.swap(hold.Lease{})
 	require.ErrorIs(t, err, errs.ErrNotHeld)
-	released := u.has()
+	released := u.acquireAll()
 	require.NoError(t, released.Unlock())
 	_, err = u.swap(released)
 	require.ErrorIs(t, err, errs.ErrReleased)
 	u.options = []signalbox.LockOption{signalbox.WithFixedLease(100 * time.Millisecond)}
-	over := u.has()
+	over := u.acquireAll()
 	redistest.Receive(t, "the end of the lease", over.Done())
 	_, err = u.swap(over)
 	require.ErrorIs(t, err, errs.ErrLost)
 	require.Zero(t, p.proxy.Requests())
-	u.rests()
+	u.awaitIdle()
 }
 
 // A hold that is swapped while the session closes, when it no longer waits for holders, is lost like any
@@ -166,7 +166,7 @@ func closesOverASwap(t *testing.T) time.Duration {
 	t.Helper()
 	p := newPlace(t)
 	u := p.join()
-	old := u.has()
+	old := u.acquireAll()
 	delayed := p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 300 * time.Millisecond})
 	type outcome struct {
 		lease hold.Lease

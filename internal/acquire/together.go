@@ -24,35 +24,35 @@ func (l *Acquirer) BatchKey() session.BatchKey {
 }
 
 // Batch implements session.Returner.
-func (n *heldLock) BatchKey() session.BatchKey { return n.acquirer.BatchKey() }
+func (h *heldLock) BatchKey() session.BatchKey { return h.acquirer.BatchKey() }
 
 // together acquires locks of one kind in order by one call, as far as they are free and no goroutine of this
 // session waits before the caller. If it cannot begin one hold, it keeps neither that one nor those behind.
 // The error is that of the call.
-func acquireTogether(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, err error) {
-	all, asked := make([]tryCall, 0, len(batch)), make([]queue.LockRequest, 0, len(batch))
+func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, err error) {
+	calls, requests := make([]tryCall, 0, len(batch)), make([]queue.LockRequest, 0, len(batch))
 	for _, l := range batch {
-		e, err := l.beginTry()
+		c, err := l.beginTry()
 		if err != nil {
 			break
 		}
-		of := e.queue.(queueAdapter).Queue //nolint:errcheck,forcetypeassert // a kind with Gather has a queue at the server
-		all, asked = append(all, e), append(asked, queue.LockRequest{Queue: of, Request: l.Request})
+		serverQueue := c.queue.(queueAdapter).Queue //nolint:errcheck,forcetypeassert // a kind with Gather has a queue at the server
+		calls, requests = append(calls, c), append(requests, queue.LockRequest{Queue: serverQueue, Request: l.Request})
 	}
 	var attempts []*queue.Attempt
-	if len(all) > 1 {
-		attempts, err = queue.AcquireMany(ctx, batch[0].Manager.AcquireMany, asked)
+	if len(calls) > 1 {
+		attempts, err = queue.AcquireMany(ctx, batch[0].Manager.AcquireMany, requests)
 	}
-	for i, e := range all {
+	for i, c := range calls {
 		hasHold := false
 		if i < len(attempts) {
 			if len(leases) < i {
 				attempts[i].Abandon()
-			} else if lease, err := e.acquirer.beginHold(ctx, e.queue, attemptAdapter{attempts[i]}, 0); err == nil {
+			} else if lease, err := c.acquirer.beginHold(ctx, c.queue, attemptAdapter{attempts[i]}, 0); err == nil {
 				leases, hasHold = append(leases, lease), true
 			}
 		}
-		e.end(hasHold)
+		c.end(hasHold)
 	}
 	return leases, err
 }
@@ -67,53 +67,53 @@ type manyRelease struct {
 
 // Return implements session.Returner: holds that goroutines of this process wait for are handed over, and the others are
 // released in one step.
-func (n *heldLock) ReleaseMany(now clock.Instant, others []session.ManyReleaser) []error {
+func (h *heldLock) ReleaseMany(now clock.Instant, others []session.ManyReleaser) []error {
 	results := make([]error, 1+len(others))
-	var spent, given []*manyRelease
+	var turnsOver, releases []*manyRelease
 	for i := range results {
-		m := n
+		lock := h
 		if i > 0 {
-			m = others[i-1].(*heldLock) //nolint:errcheck,forcetypeassert // those of one batch have one type
+			lock = others[i-1].(*heldLock) //nolint:errcheck,forcetypeassert // those of one batch have one type
 		}
-		r := &manyRelease{lock: m, result: &results[i]}
-		verdict := local.NoWaiter
-		if m.localQueue != nil {
-			verdict = m.localQueue.HandOver(now, m.acquirer.Request.ShareKey, m)
+		r := &manyRelease{lock: lock, result: &results[i]}
+		result := local.NoWaiter
+		if lock.localQueue != nil {
+			result = lock.localQueue.HandOver(now, lock.acquirer.Request.ShareKey, lock)
 		}
-		switch verdict {
+		switch result {
 		case local.HandedOver:
 		case local.Refused:
-			spent = append(spent, r)
+			turnsOver = append(turnsOver, r)
 		case local.NoWaiter:
-			if results[i] = m.Term.Stop(now); results[i] == nil {
-				given = append(given, r)
+			if results[i] = lock.Term.Stop(now); results[i] == nil {
+				releases = append(releases, r)
 			}
 		}
 	}
-	n.releaseTogether(now, given)
-	for _, r := range spent {
+	h.releaseTogether(now, releases)
+	for _, r := range turnsOver {
 		*r.result = r.lock.endTurn(now)
 	}
 	return results
 }
 
 // scatter releases holds whose terms have stopped.
-func (n *heldLock) releaseTogether(now clock.Instant, given []*manyRelease) {
-	if len(given) == 0 {
+func (h *heldLock) releaseTogether(now clock.Instant, releases []*manyRelease) {
+	if len(releases) == 0 {
 		return
 	}
-	left, all := time.Duration(math.MaxInt64), make([]*queue.LockRelease, len(given))
-	for i, r := range given {
-		m := r.lock
-		left = min(left, m.Term.Deadline().Until(now))
-		of := m.serverHold.(attemptAdapter).Attempt //nolint:errcheck,forcetypeassert // a kind with Scatter has a queue at the server
-		r.LockRelease = queue.LockRelease{Attempt: of, LastUsed: m.lastUsed(), ExpiresIn: m.serverLife}
+	left, all := time.Duration(math.MaxInt64), make([]*queue.LockRelease, len(releases))
+	for i, r := range releases {
+		lock := r.lock
+		left = min(left, lock.Term.Deadline().Until(now))
+		serverAttempt := lock.serverHold.(attemptAdapter).Attempt //nolint:errcheck,forcetypeassert // a kind with Scatter has a queue at the server
+		r.LockRelease = queue.LockRelease{Attempt: serverAttempt, LastUsed: lock.lastUsed(), ExpiresIn: lock.serverLife}
 		all[i] = &r.LockRelease
 	}
-	patience := n.acquirer.Base.Session.PatientUnlock(left)
+	patience := h.acquirer.Base.Session.PatientUnlock(left)
 	defer patience.End()
-	queue.ReleaseMany(patience, n.acquirer.Manager.ReleaseMany, all)
-	for _, r := range given {
+	queue.ReleaseMany(patience, h.acquirer.Manager.ReleaseMany, all)
+	for _, r := range releases {
 		*r.result = r.lock.releaseError(r.WasHeld, r.Err, errs.ErrLostGone)
 		r.lock.finish()
 	}

@@ -14,14 +14,14 @@ func TestTurnShrinksWithTheWaitOfItsTicket(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	for name, c := range map[string]struct{ cost, waited, want time.Duration }{
-		"NotMeasured":    {0, time.Minute, longestTurn},
+		"NotMeasured":    {0, time.Minute, maxTurn},
 		"Near":           {ms / 4, 0, 10 * ms / 4},
-		"Far":            {5 * ms, 0, longestTurn},
-		"WaitedABit":     {5 * ms, longQueue, longestTurn},
-		"WaitedLong":     {ms, 2 * longQueue, longestTurn / 8},
-		"NearWaitedLong": {ms / 5, 2 * longQueue, 2 * ms},
+		"Far":            {5 * ms, 0, maxTurn},
+		"WaitedABit":     {5 * ms, longWait, maxTurn},
+		"WaitedLong":     {ms, 2 * longWait, maxTurn / 8},
+		"NearWaitedLong": {ms / 5, 2 * longWait, 2 * ms},
 		"WaitedForever":  {ms, time.Minute, 2 * ms},
-		"FarWaited":      {15 * ms, time.Minute, longestTurn},
+		"FarWaited":      {15 * ms, time.Minute, maxTurn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,14 +41,14 @@ func TestTurnHasFewerUsesAfterALongWait(t *testing.T) {
 		want   uint64
 	}{
 		"AtOnce":        {0, block},
-		"WaitedABit":    {crowdedQueue, block},
-		"WaitedLong":    {2 * crowdedQueue, block / 2},
+		"WaitedABit":    {longWaitForUses, block},
+		"WaitedLong":    {2 * longWaitForUses, block / 2},
 		"WaitedForever": {time.Hour, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.want, lastOf(first, first+block, c.waited)-first)
-			require.EqualValues(t, first, lastOf(first, first, c.waited))
+			require.Equal(t, c.want, lastToken(first, first+block, c.waited)-first)
+			require.EqualValues(t, first, lastToken(first, first, c.waited))
 		})
 	}
 }
