@@ -44,7 +44,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	l.readLock = l.writeLock
 	l.readLock.Scope = &l.registry.readers
 	l.readLock.Request = &queue.Request{
-		Life: life, FloorTTL: l.base.Floor, Args: []string{"r"}, Shared: true,
+		Life: life, FloorTTL: l.base.Floor, Args: []string{"r"}, Concurrent: true,
 		ShareKey: acquire.ShareKeyFor(&l.table.Kind, l.shareKey(), local.ShareKey{Policy: local.Own, Concurrent: true}),
 	}
 	return l

@@ -228,7 +228,7 @@ func (m *Semaphore) newPermitLock(n int) acquire.Acquirer {
 	return acquire.Acquirer{
 		Manager: &m.registry.Manager, Scope: &m.registry.hold, Base: &m.base, Keys: m.keys,
 		Request: &queue.Request{
-			Life: m.base.Terms.First(), FloorTTL: m.base.Floor, Mode: weight, Shared: true,
+			Life: m.base.Terms.First(), FloorTTL: m.base.Floor, Mode: weight, Concurrent: true,
 			ShareKey: acquire.ShareKeyFor(&m.table.Kind, m.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
 			Args:     append([]string{capacity, exact}, m.table.Args...),
 		},

@@ -69,7 +69,7 @@ func (l *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 	if l.sharesTickets() {
 		return l.Manager.LocalQueues.Acquire(ctx, q, l.Request.ShareKey, l)
 	}
-	return q.AcquireAlone(ctx, l.Request.Shared, l)
+	return q.AcquireAlone(ctx, l.Request.Concurrent, l)
 }
 
 // Ready implements local.Source.

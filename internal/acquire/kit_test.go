@@ -75,7 +75,7 @@ func (u *user) acquirer(n int) *acquire.Acquirer {
 	require.NoError(u.server, base.Check())
 	return &acquire.Acquirer{
 		Manager: u.manager, Base: &base, Scope: &u.scope, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Kind, nil),
-		Request: &queue.Request{Life: base.Terms.Life(), FloorTTL: base.Floor, Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Shared: true},
+		Request: &queue.Request{Life: base.Terms.Life(), FloorTTL: base.Floor, Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Concurrent: true},
 	}
 }
 

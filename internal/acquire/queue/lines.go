@@ -52,7 +52,7 @@ type Request struct {
 	// Like is the request with which goroutines wait for each other in the process; zero if each has a ticket of its own.
 	ShareKey local.ShareKey
 	// Beside says that others of the session may have the lock at the same time.
-	Shared bool
+	Concurrent bool
 }
 
 // Lines has the queues of one kind of lock in one session.

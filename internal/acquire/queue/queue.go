@@ -192,7 +192,7 @@ func (q *Queue) LastError() error {
 func (q *Queue) busy(wish *Request) bool {
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
-	if !wish.Shared {
+	if !wish.Concurrent {
 		return q.attempts > 0
 	}
 	return q.waitState != nil && slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == queued })

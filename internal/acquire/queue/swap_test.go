@@ -37,7 +37,7 @@ func permitsKeys(tb testing.TB) *LockKeys {
 
 // permits returns a wish for n of them.
 func permits(n int) *Request {
-	return &Request{Life: lease, FloorTTL: "60000", Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Shared: true}
+	return &Request{Life: lease, FloorTTL: "60000", Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Concurrent: true}
 }
 
 // sharer returns a session that uses the semaphore.

@@ -36,7 +36,7 @@ func (u *user) permit() *Queue {
 
 // alike is a wish for the permit, with the same request as others.
 func alike(like int) *Request {
-	return &Request{Life: lease, FloorTTL: "60000", Mode: "0000000001", ShareKey: local.ShareKey{Concurrent: true, Permits: int32(like)}, Args: []string{"1", "0"}, Shared: true}
+	return &Request{Life: lease, FloorTTL: "60000", Mode: "0000000001", ShareKey: local.ShareKey{Concurrent: true, Permits: int32(like)}, Args: []string{"1", "0"}, Concurrent: true}
 }
 
 // stands returns a place with a ticket.

@@ -35,7 +35,7 @@ const (
 // What is wished for: the lock of these tests is the read-write lock of Redisson.
 var (
 	writes = &queue.Request{Life: lease, Args: []string{"w"}, ShareKey: local.ShareKey{Policy: local.Own}}
-	reads  = &queue.Request{Life: lease, Args: []string{"r"}, ShareKey: local.ShareKey{Policy: local.Own, Concurrent: true}, Shared: true}
+	reads  = &queue.Request{Life: lease, Args: []string{"r"}, ShareKey: local.ShareKey{Policy: local.Own, Concurrent: true}, Concurrent: true}
 )
 
 // place is a server, and a proxy before it for those whom something is to happen to.

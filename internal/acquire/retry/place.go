@@ -150,7 +150,7 @@ func (p *retriedRequest) target() dispatch.Target {
 	target := dispatch.Target{
 		Channel: keys.Channel, Key: keys.Holder, Poll: kind.Poll, WaiterID: kind.Layout.WaiterID, ChannelTypes: session.ChannelTypesOf(kind.Layout), Silent: kind.Silent,
 	}
-	if p.request.Shared {
+	if p.request.Concurrent {
 		target.Poll = kind.PollShared
 	}
 	if kind.ChannelPerWaiter {

@@ -56,7 +56,7 @@ func (q *retriedLock) Fire() {
 func (q *retriedLock) busy(wish *queue.Request) bool {
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
-	return !wish.Shared && q.unfinished > 0
+	return !wish.Concurrent && q.unfinished > 0
 }
 
 // vacate says that a no longer has the lock. heard says that others were notified of that: they are to try
