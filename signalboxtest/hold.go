@@ -45,23 +45,23 @@ func (h *Holding) Release() {
 }
 
 // HoldOption says how Hold holds a name.
-type HoldOption func(*holdRequest)
+type HoldOption func(*want)
 
 // want is what the kit takes of a name.
-type holdRequest struct {
+type want struct {
 	kind              string // that of a Holder, or "permits"
 	permits, capacity int
 }
 
 // Writing makes Hold hold a lock of package rwlock to write.
-func Writing() HoldOption { return func(w *holdRequest) { w.kind = "rwlock" } }
+func Writing() HoldOption { return func(w *want) { w.kind = "rwlock" } }
 
 // Reading makes Hold hold a lock of package rwlock to read.
-func Reading() HoldOption { return func(w *holdRequest) { w.kind = "read" } }
+func Reading() HoldOption { return func(w *want) { w.kind = "read" } }
 
 // Permits makes Hold hold n permits of a semaphore with that capacity.
 func Permits(n, capacity int) HoldOption {
-	return func(w *holdRequest) { *w = holdRequest{"permits", n, capacity} }
+	return func(w *want) { *w = want{"permits", n, capacity} }
 }
 
 // Hold lets another process acquire the lock name, and hold it until Release. Without an option it is the lock of package
@@ -71,7 +71,7 @@ func (k *Kit) Hold(name string, options ...HoldOption) *Holding {
 	k.tb.Helper()
 	k.mustRun("Hold")
 	keys := k.keys("Hold", name)
-	w := holdRequest{kind: "reentrant"}
+	w := want{kind: "reentrant"}
 	for _, option := range options {
 		option(&w)
 	}
@@ -122,7 +122,7 @@ func (k *Kit) seize(name string, keys testkit.Keys, g nameHolders) []signalbox.L
 			return nil
 		}
 		var lease signalbox.Lease
-		if lease, err = k.tryAcquire(name, g.holdRequest); err == nil {
+		if lease, err = k.tryAcquire(name, g.want); err == nil {
 			return []signalbox.Lease{lease}
 		}
 	}
@@ -169,7 +169,7 @@ func (k *Kit) HeldBy(name string, s *signalbox.Session) bool {
 }
 
 // take lets the kit's own session acquire a name, without waiting.
-func (k *Kit) tryAcquire(name string, w holdRequest) (signalbox.Lease, error) {
+func (k *Kit) tryAcquire(name string, w want) (signalbox.Lease, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	switch w.kind {
@@ -229,7 +229,7 @@ func (k *Kit) forget(key string) {
 
 // grip is what sessions hold of a name: a lock, or permits.
 type nameHolders struct {
-	holdRequest
+	want
 
 	key      string
 	sessions []string
@@ -272,7 +272,7 @@ func (k *Kit) lockHolders(ctx context.Context, name string) (g nameHolders, err 
 	if errors.Is(err, signalbox.ErrNotHeld) {
 		return nameHolders{}, nil
 	}
-	g = nameHolders{holdRequest: holdRequest{kind: h.Kind}, sessions: []string{h.Session}}
+	g = nameHolders{want: want{kind: h.Kind}, sessions: []string{h.Session}}
 	if err == nil && h.Kind == "rwlock" {
 		for h, err := range rwlock.New(k.own, name, k.layout...).Holders(ctx) {
 			if err != nil {
