@@ -32,14 +32,14 @@ func mustLock(tb testing.TB, mu locker) signalbox.Lease {
 	return locktest.Must(tb, mu.Lock)
 }
 
-// lock is a member that can be asked whether anybody has it, and taken away.
+// forcibleLock is a member that can be asked whether anybody has it, and taken away.
 type forcibleLock interface {
 	multilock.Member
 	IsLocked(ctx context.Context) (bool, error)
 	ForceUnlock(ctx context.Context) error
 }
 
-// reader is the reading side of a lock as a lock.
+// readerLock is the reading side of a lock as a lock.
 type readerLock struct {
 	rwlock.Reader
 
@@ -53,7 +53,7 @@ func (r readerLock) ForceUnlock(ctx context.Context) error { return r.whole.Forc
 
 type rwLock = rwlock.Lock // a name that no method has
 
-// writer is a read-write lock that finds out by trying.
+// writerLock is a read-write lock that finds out by trying.
 type writerLock struct{ *rwLock }
 
 func (w writerLock) IsLocked(ctx context.Context) (bool, error) {
@@ -143,7 +143,7 @@ func nameOf(l forcibleLock) string { return session.PlaceHandle(l.Place()).Place
 // pooled is how many permits there are of a semaphore, and wanted how many a member takes: two do not get theirs at the same time.
 const pooled, wanted = 3, 2
 
-// permits is some permits as a lock that has a holder while they are held.
+// permitsLock is some permits as a lock that has a holder while they are held.
 type permitsLock struct {
 	semaphore.Permits
 

@@ -30,19 +30,19 @@ type Member interface {
 // Lock is several locks as one: all of them, or none. It holds nothing itself: the lease does. It is
 // safe for concurrent use. New makes one; the zero Lock is of no use.
 type Lock struct {
-	members   []orderedMember   // each lock once; by session, and in the order of their places
-	bySession [][]orderedMember // the same, cut where the session changes
-	memberOf  []int             // for each argument of New, which of members it is
-	arguments []Member          // as New was
-	err       error             // they make no lock; the error of every call
+	members   []orderedMember   // each lock once, by session, and in the order of all locks
+	bySession [][]orderedMember // the members of each session
+	memberOf  []int             // the index in members of each argument of New
+	arguments []Member          // the arguments of New
+	err       error             // why the members make no lock; the error of every call
 }
 
-// one is a member in its place.
+// orderedMember is a member and its position in the order of all locks.
 type orderedMember struct {
 	Member
 
 	position session.Place
-	index    int // in members
+	index    int // the member's index in members
 }
 
 // New returns all members as one lock. It sends nothing and never fails: if a member is not valid,
@@ -62,32 +62,32 @@ func New(members ...Member) *Lock {
 	return l
 }
 
-// add takes in the argument i of New.
+// add adds argument i of New to the members.
 func (l *Lock) add(i int, m Member) error {
 	if m == nil {
 		return fmt.Errorf("%w: member %d is nil", errs.ErrBadOption, i)
 	}
-	place := session.PlaceHandle(m.Place()).Place()
-	if place.Session == nil {
+	position := session.PlaceHandle(m.Place()).Place()
+	if position.Session == nil {
 		return cmp.Or(m.Check(), fmt.Errorf("%w: member %d has no place", errs.ErrBadOption, i))
 	}
-	known := slices.IndexFunc(l.members, func(o orderedMember) bool { return session.Same(o.position, place) })
+	known := slices.IndexFunc(l.members, func(o orderedMember) bool { return session.Same(o.position, position) })
 	switch {
 	case known < 0:
 		l.memberOf[i] = len(l.members)
-		l.members = append(l.members, orderedMember{m, place, len(l.members)})
+		l.members = append(l.members, orderedMember{m, position, len(l.members)})
 		return nil
-	case place.Access == session.PermitAccess || l.members[known].position.Access == session.PermitAccess:
-		return fmt.Errorf("%w: member %q is given twice: ask once for as much as is wanted", errs.ErrBadOption, place.Name)
-	case place.Access == session.ExclusiveAccess && l.members[known].position.Access == session.SharedAccess:
-		l.members[known].Member, l.members[known].position = m, place
+	case position.Access == session.PermitAccess || l.members[known].position.Access == session.PermitAccess:
+		return fmt.Errorf("%w: member %q is given twice: ask once for as much as is wanted", errs.ErrBadOption, position.Name)
+	case position.Access == session.ExclusiveAccess && l.members[known].position.Access == session.SharedAccess:
+		l.members[known].Member, l.members[known].position = m, position
 	}
 	l.memberOf[i] = known
 	return nil
 }
 
-// order puts the members in the order in which they are taken. Sessions stand by their ids: that is an order for the
-// goroutines of this process alone, since no other knows the ids.
+// sortMembers puts the members in the order in which they are acquired. Sessions are ordered by their ids, which only this
+// process knows, so that order holds for its goroutines alone.
 func (l *Lock) sortMembers() {
 	slices.SortFunc(l.members, func(a, b orderedMember) int {
 		if a.position.Session != b.position.Session {
@@ -111,7 +111,7 @@ func (l *Lock) sortMembers() {
 	}
 }
 
-// made returns why there is no such lock, or nil.
+// validMembers returns why the members make no lock, or nil.
 func (l *Lock) validMembers() error {
 	if l == nil || len(l.arguments) == 0 {
 		return fmt.Errorf("%w: no members", errs.ErrBadOption)
@@ -196,7 +196,7 @@ func (l *Lock) Locker(ctx context.Context) *signalbox.Locker {
 	return (*signalbox.Locker)(hold.NewSyncLocker(ctx, func(err error) { s.Logs.Retried(observe.Labels{}, err) }, l.lock))
 }
 
-// ready returns why nothing can be taken, or nil.
+// validate returns why nothing can be acquired, or nil.
 func (l *Lock) validate(ctx context.Context) error {
 	err := l.validMembers()
 	if err == nil && ctx == nil {
@@ -208,13 +208,13 @@ func (l *Lock) validate(ctx context.Context) error {
 // Tokens returns the fencing token of each member, in the order of the arguments of New. It returns nil
 // for a lease that is not of a multilock.
 func Tokens(lease signalbox.Lease) []uint64 {
-	g, ok := hold.Lease(lease).Owner().(*memberHolds)
+	h, ok := hold.Lease(lease).Owner().(*memberHolds)
 	if !ok {
 		return nil
 	}
-	tokens := make([]uint64, len(g.lock.memberOf))
-	for i, at := range g.lock.memberOf {
-		tokens[i] = g.leases[at].Token()
+	tokens := make([]uint64, len(h.lock.memberOf))
+	for i, at := range h.lock.memberOf {
+		tokens[i] = h.leases[at].Token()
 	}
 	return tokens
 }

@@ -74,7 +74,7 @@ func TestOppositeOrdersInOneProcessDoNotDeadlock(t *testing.T) {
 	oppose(t, s, s)
 }
 
-// P6: the same of two processes, which meet at the server alone.
+// P6: the same of two processes, which share only the server.
 func TestOppositeOrdersInTwoProcessesDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

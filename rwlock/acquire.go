@@ -16,7 +16,7 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 		return lease, err
 	}
 	call := l.base.BeginCall(ctx)
-	lease, err = l.writeLock.Acquire(ctx)
+	lease, err = l.writeAcquirer.Acquire(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -26,7 +26,7 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 		return lease, err
 	}
 	call := l.base.BeginCall(ctx)
-	lease, err = l.writeLock.TryAcquire(ctx)
+	lease, err = l.writeAcquirer.TryAcquire(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -36,7 +36,7 @@ func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
 		return lease, err
 	}
 	call := l.base.BeginSharedCall(ctx)
-	lease, err = l.readLock.Acquire(ctx)
+	lease, err = l.readAcquirer.Acquire(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -46,11 +46,11 @@ func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
 		return lease, err
 	}
 	call := l.base.BeginSharedCall(ctx)
-	lease, err = l.readLock.TryAcquire(ctx)
+	lease, err = l.readAcquirer.TryAcquire(ctx)
 	return lease.Observe(call, err)
 }
 
-// enterToWrite returns a lease by the writer's that ctx carries, and ErrUpgrade if it carries a reader's.
+// enterToWrite enters the writer's lease that ctx carries. It returns ErrUpgrade if ctx carries a reader's.
 func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	if err = l.root().CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
@@ -65,8 +65,8 @@ func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool
 	return hold.Lease{}, false, nil
 }
 
-// enterToRead returns a lease by the one that ctx carries, a writer's or a reader's. It tries the writer's
-// first: if that is downgraded meanwhile, the second try finds it.
+// enterToRead enters the lease that ctx carries, a writer's or a reader's. It tries the writer's first: if that
+// is downgraded meanwhile, the second try finds it.
 func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	if err = l.root().CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
@@ -78,12 +78,12 @@ func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool,
 	return l.base.Enter(ctx, &l.registry.readers)
 }
 
-// shared returns the request of readers that share a hold. It is zero if each counts its time from its own beginning, or
-// waits for replicas to have it.
+// shareKey returns the terms by which readers share a hold. It is zero if the time of each reader counts from its own beginning, or
+// if each waits for replicas.
 func (l *Lock) shareKey() local.ShareKey {
-	set := l.base.Terms
-	if set.Fixed || set.MaxHold > 0 || l.base.Replicas.Count > 0 {
+	terms := l.base.Terms
+	if terms.Fixed || terms.MaxHold > 0 || l.base.Replicas.Count > 0 {
 		return local.ShareKey{}
 	}
-	return local.ShareKey{Policy: local.Shared, Concurrent: true, Lease: set.Lease, FirstLease: set.First()}
+	return local.ShareKey{Policy: local.Shared, Concurrent: true, Lease: terms.Lease, FirstLease: terms.First()}
 }

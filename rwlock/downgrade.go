@@ -45,7 +45,7 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	}
 	// It writes no more from here on: readers may enter before the reply arrives.
 	lease.SetScope(&l.registry.readers)
-	s, keys := l.base.Session, l.readLock.Keys
+	s, keys := l.base.Session, l.readAcquirer.Keys
 	call := wire.Call{
 		Script: l.table.Downgrade,
 		Keys:   keys.All,
@@ -88,5 +88,5 @@ func (l *Lock) downgraded(reply wire.Reply, term *renewal.Term) {
 		term.Gone()
 		return
 	}
-	l.registry.ReadGrants(l.readLock.Keys.Holder, reply)
+	l.registry.ReadGrants(l.readAcquirer.Keys.Holder, reply)
 }

@@ -35,7 +35,7 @@ func Example() {
 	_ = one.Unlock()
 	_ = other.Unlock()
 
-	writer, err := mu.Lock(ctx) // waits for those who read
+	writer, err := mu.Lock(ctx) // waits for those that read
 	if err != nil {
 		log.Fatal(err)
 	}

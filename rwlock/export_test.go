@@ -6,7 +6,7 @@ package rwlock
 func (l *Lock) Waiting() int {
 	q := l.registry.LocalQueues.Use(l.base.Names.Holder)
 	defer l.registry.LocalQueues.Done(q)
-	return q.Waiters(l.readLock.Request.ShareKey)
+	return q.Waiters(l.readAcquirer.Request.ShareKey)
 }
 
 // InUse returns how many locks the session has readers or waiters of.

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// mark is what the holder key of a read-write lock has as a member.
+	// kindMember is the member by which the key of a read-write lock says its kind.
 	kindMember = "sb1w"
-	// writing is the phase of a lock that a writer has.
+	// writing is the phase of a lock that a writer holds.
 	writing = "1"
 	// holdersPage is how many holders one script returns.
 	holdersPage = 100
@@ -57,7 +57,7 @@ func (l *Lock) Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error] {
 	}
 }
 
-// holding is one hold, by the server's account.
+// listedHold is one hold, as the server lists it.
 type listedHold struct {
 	name   string
 	holder signalbox.Holder
@@ -136,7 +136,7 @@ func (l *Lock) force(ctx context.Context) error {
 	return nil
 }
 
-// take removes those of the holds that still exist. If the reply is lost it sends the script once more: the
+// forceHolds removes the holds that still exist. If the reply is lost it sends the script once more: the
 // holds that the first one removed are gone then.
 func (l *Lock) forceHolds(ctx context.Context, holds []listedHold) error {
 	var text strings.Builder
@@ -144,11 +144,11 @@ func (l *Lock) forceHolds(ctx context.Context, holds []listedHold) error {
 		text.WriteString(h.holder.Session + "\n" + h.name + "\n")
 	}
 	s := l.base.Session
-	s.HandshakeInCluster(ctx, l.readLock.Keys.Holder)
+	s.HandshakeInCluster(ctx, l.readAcquirer.Keys.Holder)
 	call := wire.Call{
 		Script: l.table.Force,
-		Keys:   l.readLock.Keys.All,
-		Args:   []string{s.PublishCommandsIn(l.base.Layout), l.readLock.Keys.Channel, names.Session(s.Settings.Prefix, ""), text.String(), l.base.Floor},
+		Keys:   l.readAcquirer.Keys.All,
+		Args:   []string{s.PublishCommandsIn(l.base.Layout), l.readAcquirer.Keys.Channel, names.Session(s.Settings.Prefix, ""), text.String(), l.base.Floor},
 	}
 	_, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.Judge(err) == wire.Unknown && ctx.Err() == nil {

@@ -44,7 +44,7 @@ func TestAWriterIsTheOnlyHolder(t *testing.T) {
 	require.False(t, isLocked(t, watcher))
 	began := time.Now()
 	lease := must(t, mu, write)
-	deadline := lease.Deadline() // before the look at the hold, whose end only moves forward
+	deadline := lease.Deadline() // before the hold is read, whose end only moves forward
 	all := holders(t, watcher)
 	require.Len(t, all, 1)
 	h := all[0]

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// site is the lock of one test: the server, and the lock's name there.
+// fixture is the lock of one test: the server, and the lock's name there.
 type fixture struct {
 	testing.TB
 
@@ -26,22 +26,22 @@ type fixture struct {
 	name   string
 }
 
-// here returns the site of a test on the server that all of them share.
+// sharedFixture returns the fixture of a test on the server that all of them share.
 func sharedFixture(t *testing.T) fixture {
 	t.Helper()
 	return fixture{t, common, fmt.Sprint(t.Name(), "/", fixtures.Add(1))}
 }
 
-// made counts the sites, so that a test that is run again has a new name.
+// fixtures counts the sites, so that a test that is run again has a new name.
 var fixtures atomic.Int64
 
-// alone returns the site of a test with its own server: it counts commands or channels, or does something to the server.
+// ownFixture returns the fixture of a test with its own server: it counts commands or channels, or does something to the server.
 func ownFixture(t *testing.T) fixture {
 	t.Helper()
 	return fixture{t, redistest.Start(t), "a"}
 }
 
-// of returns the site of another lock of the test.
+// of returns the fixture of another lock of the test.
 func (w fixture) of(part string) fixture {
 	w.name += "/" + part
 	return w
@@ -155,7 +155,7 @@ func (w fixture) queue(ctx context.Context, mu *rwlock.Lock, take lockMethod, n 
 	return got
 }
 
-// side is a method of a lock that takes it.
+// lockMethod is a method of a lock that takes it.
 type lockMethod func(*rwlock.Lock, context.Context) (signalbox.Lease, error)
 
 // The sides of a lock.
@@ -166,7 +166,7 @@ var (
 	tryRead  lockMethod = (*rwlock.Lock).TryRLock
 )
 
-// sides are the methods that wait, by name.
+// lockMethods are the methods that wait, by name.
 func lockMethods() map[string]lockMethod { return map[string]lockMethod{"Write": write, "Read": read} }
 
 // result is what a call returned that takes a lock.

@@ -17,10 +17,10 @@ import (
 // lease. Locks of one name in one session are the same lock. It is safe for concurrent use. New
 // makes one; the zero Lock is of no use.
 type Lock struct {
-	base                acquire.Base
-	table               *layout.RWLock
-	registry            *rwRegistry
-	readLock, writeLock acquire.Acquirer
+	base                        acquire.Base
+	table                       *layout.RWLock
+	registry                    *rwRegistry
+	readAcquirer, writeAcquirer acquire.Acquirer
 }
 
 // New returns the lock name of the session. It sends nothing and never fails: if the name or an option
@@ -33,17 +33,17 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	l.table = l.base.Layout.RWLock
 	l.registry = registryOf(l.base.Session, l.base.Layout)
 	life := l.base.Terms.First()
-	l.writeLock = acquire.Acquirer{
+	l.writeAcquirer = acquire.Acquirer{
 		Manager: &l.registry.Manager, Scope: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Kind, nil),
 		Request: &queue.Request{
 			Life: life, FloorTTL: l.base.Floor, Args: []string{"w"},
-			// A writer asks also while its session writes: the lock may be taken by force, or the writer downgraded.
+			// A writer requests the lock also while its session writes: the lock may be taken by force, or the writer downgraded.
 			ShareKey: acquire.ShareKeyFor(&l.table.Kind, local.ShareKey{}, local.ShareKey{Policy: local.Own}),
 		},
 	}
-	l.readLock = l.writeLock
-	l.readLock.Scope = &l.registry.readers
-	l.readLock.Request = &queue.Request{
+	l.readAcquirer = l.writeAcquirer
+	l.readAcquirer.Scope = &l.registry.readers
+	l.readAcquirer.Request = &queue.Request{
 		Life: life, FloorTTL: l.base.Floor, Args: []string{"r"}, Concurrent: true,
 		ShareKey: acquire.ShareKeyFor(&l.table.Kind, l.shareKey(), local.ShareKey{Policy: local.Own, Concurrent: true}),
 	}

@@ -34,7 +34,7 @@ func TestAnRLockerReadsBesideOthersButNotBesideItself(t *testing.T) {
 	require.False(t, w.isHeld())
 }
 
-// A Locker leaves carried leases aside: it waits, also for the reader or writer that its context names.
+// A Locker ignores carried leases: it waits, also for the reader or writer that its context names.
 func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 	t.Parallel()
 	w := sharedFixture(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// led --refused--> the leader's error; the next leads, and hears its own.
+// led --refused--> the leader's error; the next leads, and gets an error of its own.
 func TestARefusalReachesEveryReader(t *testing.T) {
 	t.Parallel()
 	w := sharedFixture(t)

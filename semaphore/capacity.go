@@ -38,7 +38,7 @@ func (m *Semaphore) available(ctx context.Context) (int, error) {
 	return int(max(capacity-used, 0)), nil
 }
 
-// account asks how many permits there are, and how many of them are out.
+// usage asks the server for the capacity, and for how many permits are held.
 func (m *Semaphore) usage(ctx context.Context) (capacity, used int64, err error) {
 	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{Script: m.table.Available, Keys: m.keys.All[:m.table.AvailableKeys]})
 	if err != nil {

@@ -31,7 +31,7 @@ func TestMoreThanThereAreIsErrCapacityWithoutWaiting(t *testing.T) {
 	require.Zero(t, tickets(t, server))
 }
 
-// The capacity of SetCapacity overrides that of New, in every process, as long as the key lives.
+// The capacity of SetCapacity overrides that of New, in every process, as long as the key exists.
 func TestSetCapacityOverridesNew(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

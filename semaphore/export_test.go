@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
-// Waits reports whether a goroutine of the session waits for one permit, with a ticket or behind one.
+// Waits reports whether a goroutine of the session waits for one permit, with a ticket or behind another goroutine's.
 func (m *Semaphore) Waits() bool {
 	queues := m.registry.LocalQueues
 	q := queues.Use(m.keys.Holder)
@@ -16,7 +16,7 @@ func (m *Semaphore) Waits() bool {
 	return q.HandOver(clock.Now(), m.shareKey(1), refusingGiver{}) == local.Refused
 }
 
-// refuses is a hold that cannot be handed over.
+// refusingGiver is a hold that cannot be handed over.
 type refusingGiver struct{}
 
 func (refusingGiver) NextLease(clock.Instant) (hold.Lease, bool) { return hold.Lease{}, false }

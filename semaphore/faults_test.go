@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// P10: when memory is full a release works and hands on, and a wish is refused with the server's words.
+// P10: when memory is full a release works and hands on, and a request is refused with the server's words.
 func TestAReleaseWorksWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

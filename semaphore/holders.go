@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// letters is what the key of a semaphore has as a member.
+// kindMember is the member by which the key of a semaphore says its kind.
 const kindMember = "sb1s"
 
 // holdersPage is how many holders one script returns.

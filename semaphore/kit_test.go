@@ -17,7 +17,7 @@ import (
 // The keys of the semaphore "a".
 const permitsKey, queueKey = "sb:{a}:permits", "sb:{a}:permits:queue"
 
-// returned is what a call of Acquire on another goroutine returns.
+// pendingAcquire is what a call of Acquire on another goroutine returns.
 type pendingAcquire = <-chan locktest.Result[signalbox.Lease]
 
 // newSession returns a session of its own, as another process would have it. Its wires are good, so it tolerates a server
@@ -27,7 +27,7 @@ func newSession(tb testing.TB, at redistest.Dialer, options ...signalbox.Session
 	return locktest.SessionOf(tb, at.Client(tb, locktest.Steady), options...)
 }
 
-// of returns Acquire of n permits, for locktest.
+// acquireFunc returns Acquire of n permits, for locktest.
 func acquireFunc(sem *semaphore.Semaphore, n int) func(ctx context.Context) (signalbox.Lease, error) {
 	return func(ctx context.Context) (signalbox.Lease, error) { return sem.Acquire(ctx, n) }
 }
@@ -46,7 +46,7 @@ func queue(ctx context.Context, tb testing.TB, server *redistest.Server, sem *se
 	return waiting
 }
 
-// stand acquires on another goroutine, and returns when that is the first in the queue of the server, and all
+// queueFirst acquires on another goroutine, and returns when that is the first in the queue of the server, and all
 // of its session queue behind it.
 func queueFirst(ctx context.Context, tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore) pendingAcquire {
 	tb.Helper()
@@ -66,7 +66,7 @@ func crowd(tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore, n 
 	return waiting
 }
 
-// out returns the sum of all permits that are held on the server, which counts them itself.
+// heldPermits returns the sum of all permits that are held on the server, which counts them itself.
 func heldPermits(tb testing.TB, server *redistest.Server) int {
 	tb.Helper()
 	return locktest.Count(tb, server, "EVAL", `

@@ -136,7 +136,7 @@ func TestHoldersAreListedWithTheirPermits(t *testing.T) {
 
 // P4, P6: Close under load ends all waits, waits for holders, also of permits that are handed over, and
 // leaves nothing, whether its context has ended or not. With an ended one it has a second: what it left on a
-// machine that stood still for longer ends with the leases.
+// machine that was suspended for longer ends with the leases.
 func TestCloseUnderLoadLeavesNoPermits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

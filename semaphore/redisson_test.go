@@ -31,7 +31,7 @@ var sharedKinds = map[string]struct {
 	"Plain":     {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain()}, "{a}:signalbox"},
 }
 
-// sharing is one kind in one test: semaphores "a" of three permits.
+// redissonFixture is one kind in one test: semaphores "a" of three permits.
 type redissonFixture struct {
 	*testing.T
 

@@ -31,7 +31,7 @@ type Semaphore struct {
 	registry *permitRegistry
 	keys     queue.LockKeys
 	capacity int
-	single   acquire.Acquirer // a wish for one permit, which most are
+	single   acquire.Acquirer // acquires one permit, as most calls do
 }
 
 // ExactCapacity makes the calls that ask for permits return ErrCapacity if the server has another
@@ -74,7 +74,7 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 	}
 	m.registry = registryOf(m.base.Session, m.base.Layout, m.table)
 	m.keys = acquire.KeysOf(&m.base, &m.table.Kind, nil)
-	m.single = m.newPermitLock(1)
+	m.single = m.newAcquirer(1)
 	return m
 }
 
@@ -166,30 +166,30 @@ func (m *Semaphore) root() *acquire.Base {
 }
 
 func (m *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
-	lock, err := m.permitLock(ctx, n)
+	acquirer, err := m.acquirerFor(ctx, n)
 	if err != nil {
 		return hold.Lease{}, err
 	}
 	call := m.base.BeginCall(ctx)
-	lease, err := lock.Acquire(ctx)
+	lease, err := acquirer.Acquire(ctx)
 	return lease.Observe(call, err)
 }
 
 func (m *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
-	lock, err := m.permitLock(ctx, n)
+	acquirer, err := m.acquirerFor(ctx, n)
 	if err != nil {
 		return hold.Lease{}, err
 	}
 	call := m.base.BeginCall(ctx)
-	lease, err := lock.TryAcquire(ctx)
+	lease, err := acquirer.TryAcquire(ctx)
 	if n > m.capacity && errors.Is(err, errs.ErrHeld) {
 		err = m.heldOrTooFew(ctx, n, err)
 	}
 	return lease.Observe(call, err)
 }
 
-// hopeless returns ErrCapacity if the capacity is below n, else held. A caller that is refused here, because
-// others wait, has not asked the server, and would be refused for as long as any wait.
+// heldOrTooFew returns ErrCapacity if the capacity is below n, else held. A caller that is refused in this process, because
+// other goroutines wait, has sent nothing to the server, and would be refused for as long as any goroutine waits.
 func (m *Semaphore) heldOrTooFew(ctx context.Context, n int, held error) error {
 	if !m.table.TotalKnown {
 		return held
@@ -200,8 +200,8 @@ func (m *Semaphore) heldOrTooFew(ctx context.Context, n int, held error) error {
 	return held
 }
 
-// ask returns the wish for n permits, or what is wrong with it.
-func (m *Semaphore) permitLock(ctx context.Context, n int) (*acquire.Acquirer, error) {
+// acquirerFor returns the acquirer of n permits, or why n permits cannot be acquired.
+func (m *Semaphore) acquirerFor(ctx context.Context, n int) (*acquire.Acquirer, error) {
 	if err := m.root().Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -215,18 +215,18 @@ func (m *Semaphore) permitLock(ctx context.Context, n int) (*acquire.Acquirer, e
 	case n == 1:
 		return &m.single, nil
 	}
-	lock := m.newPermitLock(n)
-	return &lock, nil
+	acquirer := m.newAcquirer(n)
+	return &acquirer, nil
 }
 
-// wanting returns a wish for n permits.
-func (m *Semaphore) newPermitLock(n int) acquire.Acquirer {
+// newAcquirer makes the acquirer of n permits.
+func (m *Semaphore) newAcquirer(n int) acquire.Acquirer {
 	weight, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(m.capacity), "0"
 	if m.base.Exact {
 		exact = "1"
 	}
 	return acquire.Acquirer{
-		Manager: &m.registry.Manager, Scope: &m.registry.hold, Base: &m.base, Keys: m.keys,
+		Manager: &m.registry.Manager, Scope: &m.registry.scope, Base: &m.base, Keys: m.keys,
 		Request: &queue.Request{
 			Life: m.base.Terms.First(), FloorTTL: m.base.Floor, Mode: weight, Concurrent: true,
 			ShareKey: acquire.ShareKeyFor(&m.table.Kind, m.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
@@ -235,17 +235,18 @@ func (m *Semaphore) newPermitLock(n int) acquire.Acquirer {
 	}
 }
 
-// like returns the request of a wish for n permits: zero if their time counts from the grant, and they are not handed over.
+// shareKey returns the terms by which requests for n permits share a ticket. It is zero if the time of the permits counts from the
+// grant, because such permits are not handed over.
 func (m *Semaphore) shareKey(n int) local.ShareKey {
-	set := m.base.Terms
-	if set.Fixed || set.MaxHold > 0 {
+	terms := m.base.Terms
+	if terms.Fixed || terms.MaxHold > 0 {
 		return local.ShareKey{}
 	}
-	r := local.ShareKey{Concurrent: true, Lease: set.Lease, FirstLease: set.First(), Replicas: m.base.Replicas.Small()}
-	r.Permits = int32(n) //nolint:gosec // at most MaxPermits
+	key := local.ShareKey{Concurrent: true, Lease: terms.Lease, FirstLease: terms.First(), Replicas: m.base.Replicas.Small()}
+	key.Permits = int32(n) //nolint:gosec // at most MaxPermits
 	if m.base.Exact {
 		// If the server has another capacity, only an exact semaphore is refused.
-		r.Capacity = int32(m.capacity) //nolint:gosec // at most MaxPermits
+		key.Capacity = int32(m.capacity) //nolint:gosec // at most MaxPermits
 	}
-	return r
+	return key
 }

@@ -26,22 +26,22 @@ type Weighted struct {
 
 	mu struct {
 		sync.Mutex
-		pieces  map[int64][]permitLease // by permits; no slice is empty
-		held    int64                   // permits: those of the pieces, and those that are pending
-		pending int64                   // kept permits of pieces that are being split
+		leases  map[int64][]permitLease // the leases by their permits; no slice is empty
+		held    int64                   // the permits of all leases, including the pending ones
+		pending int64                   // the permits that are kept of leases that are being split
 		onLost  func(error)
 	}
-	splitDone sync.Cond // pending has become less
+	splitDone sync.Cond // signals that pending has become less
 }
 
-// piece is what was acquired at once, or the rest of that.
+// permitLease is the lease of permits that were acquired at once, or of the rest of them.
 type permitLease struct {
 	permits int64
 	lease   hold.Lease
 	lost    error // why there is no lease
 }
 
-// capacityPause is how long an Acquire for more than there are waits before it asks again.
+// capacityPause is how long an Acquire that exceeds the capacity waits before it asks again.
 const capacityPause = time.Second
 
 // Weighted returns the semaphore with the methods of golang.org/x/sync/semaphore. ctx bounds
@@ -49,11 +49,11 @@ const capacityPause = time.Second
 func (m *Semaphore) Weighted(ctx context.Context) *Weighted {
 	w := &Weighted{sem: m, ctx: ctx}
 	w.splitDone.L = &w.mu
-	w.mu.pieces = make(map[int64][]permitLease)
+	w.mu.leases = make(map[int64][]permitLease)
 	return w
 }
 
-// made returns w, or the zero Weighted if w is nil.
+// orZero returns w, or the zero Weighted if w is nil.
 func (w *Weighted) orZero() *Weighted {
 	if w == nil {
 		return new(Weighted)
@@ -99,7 +99,7 @@ func (w *Weighted) TryAcquire(n int64) bool {
 	return w.record(lease, n, "try acquire", err) == nil
 }
 
-// take asks for n permits.
+// acquirePermits acquires n permits by acquire.
 func (w *Weighted) acquirePermits(ctx context.Context, n int64, acquire func(context.Context, int) (hold.Lease, error)) (hold.Lease, error) {
 	switch {
 	case n == 0:
@@ -112,7 +112,7 @@ func (w *Weighted) acquirePermits(ctx context.Context, n int64, acquire func(con
 	return acquire(ctx, int(n))
 }
 
-// took records what was acquired.
+// record keeps a lease that was acquired.
 func (w *Weighted) record(lease hold.Lease, n int64, op string, err error) error {
 	if err != nil || n == 0 {
 		return w.sem.root().Explain(op, err)
@@ -144,7 +144,7 @@ func report(onLost func(error), err error) {
 	}
 }
 
-// release gives p back.
+// release releases p.
 func (p permitLease) release(m *Semaphore) error {
 	err := p.lost
 	if err == nil {
@@ -153,69 +153,69 @@ func (p permitLease) release(m *Semaphore) error {
 	return m.base.Explain("release", err)
 }
 
-// division is a piece of which some permits are kept.
+// splitLease is a lease of which some permits are kept.
 type splitLease struct {
 	permitLease
 
 	kept int64
 }
 
-// choose removes pieces that make n permits together, and one to be divided if none do.
+// pickLeases removes leases that have n permits together. If no leases do, partial is a lease to be split.
 func (w *Weighted) pickLeases(n int64) (whole []permitLease, partial splitLease, onLost func(error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for n <= w.mu.held && n > w.mu.held-w.mu.pending {
-		w.splitDone.Wait() // the missing permits belong to a piece that is being split
+		w.splitDone.Wait() // the missing permits belong to a lease that is being split
 	}
 	if n < 0 || n > w.mu.held {
 		panic(fmt.Errorf("signalbox: release of %d permits, while %d are held: %w", n, w.mu.held, errs.ErrNotHeld))
 	}
 	w.mu.held -= n
 	for _, permits := range w.sizesUpToLocked(n) {
-		for n >= permits && len(w.mu.pieces[permits]) > 0 {
+		for n >= permits && len(w.mu.leases[permits]) > 0 {
 			whole = append(whole, w.popLocked(permits))
 			n -= permits
 		}
 	}
 	if n > 0 {
-		// There is one: all that are left are larger than n, and together they are not less than it.
-		larger := slices.Min(slices.Collect(maps.Keys(w.mu.pieces)))
+		// There is a larger one: each lease that is left has more than n permits, and together they have no fewer.
+		larger := slices.Min(slices.Collect(maps.Keys(w.mu.leases)))
 		partial = splitLease{w.popLocked(larger), larger - n}
 		w.mu.pending += partial.kept
 	}
 	return whole, partial, w.mu.onLost
 }
 
-// downFromLocked returns the sizes of the pieces with at most n permits: n itself if there is one, else all,
+// sizesUpToLocked returns the sizes of the leases with at most n permits: n alone if there is such a lease, else all,
 // the largest first.
 func (w *Weighted) sizesUpToLocked(n int64) []int64 {
-	if len(w.mu.pieces[n]) > 0 {
+	if len(w.mu.leases[n]) > 0 {
 		return []int64{n}
 	}
-	sizes := slices.Sorted(maps.Keys(w.mu.pieces))
+	sizes := slices.Sorted(maps.Keys(w.mu.leases))
 	slices.Reverse(sizes)
 	return slices.DeleteFunc(sizes, func(permits int64) bool { return permits > n })
 }
 
 func (w *Weighted) popLocked(permits int64) permitLease {
-	pieces := w.mu.pieces[permits]
-	last := len(pieces) - 1
-	p := pieces[last]
-	if w.mu.pieces[permits] = pieces[:last]; last == 0 {
-		delete(w.mu.pieces, permits)
+	leases := w.mu.leases[permits]
+	last := len(leases) - 1
+	p := leases[last]
+	if w.mu.leases[permits] = leases[:last]; last == 0 {
+		delete(w.mu.leases, permits)
 	}
 	return p
 }
 
 func (w *Weighted) pushLocked(p permitLease) {
-	w.mu.pieces[p.permits] = append(w.mu.pieces[p.permits], p)
+	w.mu.leases[p.permits] = append(w.mu.leases[p.permits], p)
 }
 
-// split releases the part of a piece that is not kept.
+// split releases the permits of a lease that are not kept.
 func (w *Weighted) split(d splitLease) error {
 	kept := permitLease{permits: d.kept, lost: d.lost}
 	if kept.lost == nil {
-		lock := w.sem.newPermitLock(int(d.kept))
+		lock := w.sem.newAcquirer(int(d.kept))
 		kept.lease, kept.lost = lock.Swap(d.lease, w.sem.table.Split)
 	}
 	w.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// Parts of one piece are released from many goroutines at once, and the sums match.
+// Parts of one acquisition are released from many goroutines at once, and the sums match.
 func TestWeightedPartsAreReleasedAtOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -35,7 +35,7 @@ func patienceOf(round int) time.Duration {
 	return p/2 + rand.N(p/2)
 }
 
-// errAgain ends the waiting of a round that gives others their chance, or has lost a member.
+// errNextRound ends the waiting of a round that lets other callers go first, or has lost a member.
 var errNextRound = errors.New("another round is due")
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
@@ -47,8 +47,8 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	return lease.Observe(call, err)
 }
 
-// ask reports that a call asks for the lock, and returns the context for its members, whose calls are parts of it: no observer
-// is notified of those. The lock has the observer of its first member whose session has one.
+// beginCall reports to the observer that a call requests the lock, and returns the context for the calls of the members, which
+// no observer is notified of. The observer is that of the first member whose session has one.
 func (l *Lock) beginCall(ctx context.Context) (*observe.Call, context.Context) {
 	i := slices.IndexFunc(l.members, func(m orderedMember) bool { return m.position.Session.Settings.Observer != nil })
 	if i < 0 {
@@ -67,7 +67,7 @@ func (l *Lock) beginCall(ctx context.Context) (*observe.Call, context.Context) {
 	return o.Begin(ctx, labels, false), observe.Quiet(ctx)
 }
 
-// rounds takes the members, in as many rounds as it needs.
+// acquireInRounds acquires the members, in as many rounds as it needs.
 func (l *Lock) acquireInRounds(ctx context.Context) (hold.Lease, error) {
 	first := 0
 	for n := 0; ; n++ {
@@ -95,29 +95,29 @@ func endedAfter(ctx context.Context, last error) error {
 	return &signalbox.OpError{Op: "lock", Name: name, Err: err}
 }
 
-// round is what came of taking the members once.
+// roundResult is the result of one round: of acquiring the members once.
 type roundResult struct {
 	lease   hold.Lease
 	err     error
-	retry   bool // nothing but the round has failed
-	blocked int  // which session it came to
+	retry   bool // another round may succeed: nothing but this one has failed
+	blocked int  // the session, by its index, whose members the round acquired last
 }
 
-// round acquires the members, and releases what it acquired if it cannot have all.
+// acquireOnce acquires the members, and releases what it acquired if it cannot have all.
 func (l *Lock) acquireOnce(ctx context.Context, first int, patience time.Duration) (r roundResult) {
-	g := newMemberHolds(l)
+	h := newMemberHolds(l)
 	until, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	g.mu.stop = stop
-	if r.blocked, r.err = g.acquireAll(until, first, patience); r.err == nil {
-		if r.lease, r.err = g.begin(); r.err == nil {
+	h.mu.stop = stop
+	if r.blocked, r.err = h.acquireAll(until, first, patience); r.err == nil {
+		if r.lease, r.err = h.begin(); r.err == nil {
 			return r
 		}
-		r.retry = true // a member was lost, and is to be had again
+		r.retry = true // a member was lost, and is acquired again
 	}
 	r.retry = r.retry || errors.Is(context.Cause(until), errNextRound)
 	r.lease = hold.Lease{}
-	g.releaseWithin(ctx)
+	h.releaseWithin(ctx)
 	return r
 }
 
@@ -130,36 +130,36 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 	return lease.Observe(call, err)
 }
 
-// tryMembers takes the members without waiting.
+// tryAcquireAll acquires the members without waiting.
 func (l *Lock) tryAcquireAll(ctx context.Context) (hold.Lease, error) {
-	g := newMemberHolds(l)
-	err := g.tryAcquire(ctx)
+	h := newMemberHolds(l)
+	err := h.tryAcquire(ctx)
 	if err == nil {
 		var lease hold.Lease
-		if lease, err = g.begin(); err == nil {
+		if lease, err = h.begin(); err == nil {
 			return lease, nil
 		}
 	}
-	g.releaseWithin(ctx)
+	h.releaseWithin(ctx)
 	return hold.Lease{}, err
 }
 
-// gather acquires the members, those of the first session first. It waits for these as long as ctx allows,
-// since it holds none of another session then, and for the others only for a limited time. It returns the
-// session that it came to.
-func (g *memberHolds) acquireAll(ctx context.Context, first int, patience time.Duration) (blocked int, err error) {
-	sessions := g.lock.bySession
-	if err = g.acquireOfSession(ctx, sessions[first], nil); err != nil {
+// acquireAll acquires the members, those of the first session first. It waits for these as long as ctx allows,
+// since it holds no member of another session then, and for the others only for a limited time. It returns the
+// session whose members it acquired last.
+func (h *memberHolds) acquireAll(ctx context.Context, first int, patience time.Duration) (blocked int, err error) {
+	sessions := h.lock.bySession
+	if err = h.acquireOfSession(ctx, sessions[first], nil); err != nil {
 		return first, err
 	}
 	for i, members := range sessions {
 		if i == first {
 			continue
 		}
-		limit := &roundTimeout{cancel: g.mu.stop, patience: patience, timers: members[0].position.Session.Timers}
-		limit.entry.Init(limit)
-		err = g.acquireOfSession(ctx, members, limit)
-		limit.timers.Cancel(&limit.entry)
+		timeout := &roundTimeout{cancel: h.mu.stop, patience: patience, timers: members[0].position.Session.Timers}
+		timeout.timer.Init(timeout)
+		err = h.acquireOfSession(ctx, members, timeout)
+		timeout.timers.Cancel(&timeout.timer)
 		if err != nil {
 			return i, err
 		}
@@ -167,29 +167,29 @@ func (g *memberHolds) acquireAll(ctx context.Context, first int, patience time.D
 	return first, nil
 }
 
-// limit ends a round. Where it is nil nothing does.
+// roundTimeout ends a round. If it is nil, the round has no time limit.
 type roundTimeout struct {
-	entry    timers.Timer
+	timer    timers.Timer
 	cancel   context.CancelCauseFunc
 	patience time.Duration
 	timers   *timers.Timers
 }
 
-// Fire implements timers.Event.
+// Fire ends the round. The timer calls it.
 func (t *roundTimeout) Fire() { t.cancel(errNextRound) }
 
-// take takes o and those behind it if they are free, and waits for o, with patience, if it is not: a way that is longer than the
-// patience must not end every round.
+// acquire acquires o and the members after it if they are free, and waits for o, with patience, if it is not. The reply whether o
+// is free has a limit of its own: a round trip that is longer than the patience must not end every round.
 func (t *roundTimeout) acquire(ctx context.Context, o *orderedMember, following []orderedMember) ([]hold.Lease, error) {
 	if t == nil {
 		return o.acquire(ctx, following)
 	}
-	t.timers.Schedule(&t.entry, longestReply)
+	t.timers.Schedule(&t.timer, longestReply)
 	leases, tried := o.tryAcquire(ctx, following)
 	if tried == nil {
 		return leases, nil
 	}
-	t.timers.Schedule(&t.entry, t.patience)
+	t.timers.Schedule(&t.timer, t.patience)
 	leases, err := o.acquire(ctx, following)
 	if err != nil && ctx.Err() != nil && errors.Is(tried, errs.ErrHeld) {
 		err = whileHeld(err)
@@ -197,7 +197,7 @@ func (t *roundTimeout) acquire(ctx context.Context, o *orderedMember, following 
 	return leases, err
 }
 
-// stillHeld adds to the error of a wait, which may have ended before a reply, the reply to the try before it.
+// whileHeld adds to the error of a wait, which may have ended before a reply, the reply to the attempt before it.
 func whileHeld(err error) error {
 	if errors.Is(err, errs.ErrHeld) {
 		return err
@@ -208,32 +208,32 @@ func whileHeld(err error) error {
 	return errs.WhileHeld(err)
 }
 
-// gatherParty acquires members of one session, in order: while it waits for one it holds only earlier members
+// acquireOfSession acquires members of one session, in order: while it waits for one it holds only earlier members
 // of this session.
-func (g *memberHolds) acquireOfSession(ctx context.Context, members []orderedMember, limit *roundTimeout) error {
+func (h *memberHolds) acquireOfSession(ctx context.Context, members []orderedMember, timeout *roundTimeout) error {
 	for len(members) > 0 {
-		leases, err := limit.acquire(ctx, &members[0], members[1:])
+		leases, err := timeout.acquire(ctx, &members[0], members[1:])
 		if err != nil {
 			return explainFor("lock", members[0].position.Name, err)
 		}
-		members = g.add(members, leases)
+		members = h.add(members, leases)
 	}
 	return nil
 }
 
-// try takes the members without waiting, in order.
-func (g *memberHolds) tryAcquire(ctx context.Context) error {
-	for rest := g.lock.members; len(rest) > 0; {
+// tryAcquire acquires the members without waiting, in order.
+func (h *memberHolds) tryAcquire(ctx context.Context) error {
+	for rest := h.lock.members; len(rest) > 0; {
 		leases, err := rest[0].tryAcquire(ctx, rest[1:])
 		if err != nil {
 			return explainFor("try lock", rest[0].position.Name, err)
 		}
-		rest = g.add(rest, leases)
+		rest = h.add(rest, leases)
 	}
 	return nil
 }
 
-// take takes o, and those behind it that are to be had in the same step.
+// acquire acquires o, and the members after it that can be acquired by the same script.
 func (o *orderedMember) acquire(ctx context.Context, following []orderedMember) ([]hold.Lease, error) {
 	if o.position.Acquirer != nil {
 		return o.position.Acquirer.AcquireMany(ctx, multiAcquirers(following))
@@ -242,7 +242,7 @@ func (o *orderedMember) acquire(ctx context.Context, following []orderedMember) 
 	return []hold.Lease{hold.Lease(lease)}, err
 }
 
-// try is take without waiting.
+// tryAcquire is acquire without waiting.
 func (o *orderedMember) tryAcquire(ctx context.Context, following []orderedMember) ([]hold.Lease, error) {
 	if o.position.Acquirer != nil {
 		return o.position.Acquirer.TryAcquireMany(ctx, multiAcquirers(following))
@@ -251,8 +251,8 @@ func (o *orderedMember) tryAcquire(ctx context.Context, following []orderedMembe
 	return []hold.Lease{hold.Lease(lease)}, err
 }
 
-// gatherers returns those that may be taken in one step with the one before them: up to the first that is always
-// taken alone, so that the order is kept.
+// multiAcquirers returns the members that one script may acquire together with the one before them: up to the first that is always
+// acquired alone, so that the order is kept.
 func multiAcquirers(following []orderedMember) []session.ManyAcquirer {
 	var together []session.ManyAcquirer
 	for i := range following {

@@ -16,11 +16,11 @@ import (
 // kind is what the session knows semaphores as.
 const kind = "semaphore"
 
-// realm holds the state of one session for the semaphores of one layout.
+// permitRegistry is what one session keeps for the semaphores of one layout.
 type permitRegistry struct {
 	acquire.Manager
 
-	hold  hold.Scope
+	scope hold.Scope
 	alias string
 }
 
@@ -29,7 +29,7 @@ func (r *permitRegistry) Alias() string { return r.alias }
 
 func registryOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *permitRegistry {
 	return session.RegistryOf(s, table.RegistryName, func() *permitRegistry {
-		r := &permitRegistry{Manager: acquire.NewManager(s, l, &table.Kind, refusal), hold: hold.Scope{Kind: kind}}
+		r := &permitRegistry{Manager: acquire.NewManager(s, l, &table.Kind, refusal), scope: hold.Scope{Kind: kind}}
 		if table.SessionAlias != nil {
 			r.alias = table.SessionAlias(s.ID())
 		}
@@ -37,7 +37,7 @@ func registryOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *
 	})
 }
 
-// refusal returns why the server grants nothing, however long one waits.
+// refusal returns the error of a reply that no waiting can change.
 func refusal(reply wire.Reply) error {
 	switch reply.Code() {
 	case wire.TooFew:

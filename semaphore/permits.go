@@ -51,13 +51,13 @@ func (p Permits) Place() signalbox.Place {
 	return p.semaphore.root().Place(kind, session.PermitAccess, nil)
 }
 
-// enter returns a lease by the one that ctx carries, or why it cannot, and whether that is all.
+// enter enters the lease that ctx carries, if it carries one of the semaphore, which carried reports.
 func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	m := p.semaphore
 	if err = m.root().CheckContext(ctx); err != nil {
 		return hold.Lease{}, true, err
 	}
-	outer, carried := hold.Carried(ctx, &m.registry.hold, m.keys.Holder)
+	outer, carried := hold.Carried(ctx, &m.registry.scope, m.keys.Holder)
 	if !carried {
 		return hold.Lease{}, false, nil
 	}

@@ -12,7 +12,7 @@ import (
 // kind is what the session knows read-write locks as.
 const kind = "rwlock"
 
-// realm is what one session has of the read-write locks of one layout.
+// rwRegistry is what one session keeps for the read-write locks of one layout.
 type rwRegistry struct {
 	acquire.Manager
 
