@@ -21,10 +21,10 @@ import (
 // Latches of one name in one session are the same latch. It is safe for concurrent use. New makes one; the zero Latch
 // is of no use.
 type Latch struct {
-	base  acquire.Base
-	realm *realm
-	keys  keys
-	keep  time.Duration
+	base     acquire.Base
+	registry *latchRegistry
+	keys     keys
+	keep     time.Duration
 }
 
 // keys are what a latch has on the server.
@@ -51,7 +51,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *La
 		l.base.Err = fmt.Errorf("%w: the latch %q and its channel stand in two slots of the cluster: it must have no braces", errs.ErrBadName, l.base.Name)
 		return l
 	}
-	l.realm = realmOf(l.base.Session, l.base.Layout)
+	l.registry = registryOf(l.base.Session, l.base.Layout)
 	return l
 }
 

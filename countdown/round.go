@@ -79,7 +79,7 @@ func (r Round) valid() error {
 	switch {
 	case r.stamp <= 0 || r.stamp > maxStamp:
 		return fmt.Errorf("%w: %d is the ID of no round", errs.ErrBadOption, r.stamp)
-	case r.latch.realm.scripts.AnonymousRounds && r.stamp != namelessStamp:
+	case r.latch.registry.scripts.AnonymousRounds && r.stamp != namelessStamp:
 		return fmt.Errorf("%w: %d is the ID of no round: in Redisson's layout all have %d", errs.ErrBadOption, r.stamp, namelessStamp)
 	}
 	return nil

@@ -57,7 +57,7 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	default:
 		err = foreign()
 	}
-	if b.doubt && !l.realm.scripts.AnonymousRounds {
+	if b.doubt && !l.registry.scripts.AnonymousRounds {
 		b.takeBack()
 	}
 	return Round{}, err
@@ -85,12 +85,12 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 	}
 	b.notAfter = s.NotAfter(l.keys.slot, clock.Now(), session.MaxPatience)
 	args := []string{b.nonce, fmt.Sprintf("%08d", b.n), fmt.Sprintf("%010d", l.keep.Milliseconds()), b.notAfter.Text()}
-	if l.realm.scripts.AnonymousRounds {
+	if l.registry.scripts.AnonymousRounds {
 		args = append(args, s.PublishCommandsIn(l.base.Layout), l.keys.ended)
 	} else {
 		args = append(args, b.first)
 	}
-	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.realm.scripts.Start, Keys: []string{l.keys.latch}, Args: args})
+	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.registry.scripts.Start, Keys: []string{l.keys.latch}, Args: args})
 	if err != nil {
 		if !b.doubt && wire.Judge(err) == wire.Unknown {
 			b.doubt, b.first = true, (b.notAfter - wire.Stamp(session.MaxPatience.Microseconds())).Text()
@@ -136,7 +136,7 @@ func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (lef
 	}
 	l.base.Session.HandshakeInCluster(ctx, l.keys.latch)
 	call := wire.Call{
-		Script: l.realm.scripts.Count,
+		Script: l.registry.scripts.Count,
 		Keys:   []string{l.keys.latch},
 		Args:   []string{round.Text(), id, l.base.Session.PublishCommandsIn(l.base.Layout), l.keys.ended},
 	}
@@ -205,7 +205,7 @@ func (l *Latch) reset(ctx context.Context) error {
 
 func (l *Latch) resetCall(nonce string) wire.Call {
 	return wire.Call{
-		Script: l.realm.scripts.Reset,
+		Script: l.registry.scripts.Reset,
 		Keys:   []string{l.keys.latch},
 		Args:   []string{nonce, l.base.Session.PublishCommandsIn(l.base.Layout), l.keys.ended},
 	}
@@ -216,7 +216,7 @@ func (l *Latch) ask(ctx context.Context) (account, error) {
 	if err := l.root().Ready(ctx); err != nil {
 		return account{}, err
 	}
-	reply, err := l.base.Session.Runner.Run(ctx, l.realm.poll(l.keys, ""))
+	reply, err := l.base.Session.Runner.Run(ctx, l.registry.poll(l.keys, ""))
 	if err != nil {
 		return account{}, acquire.CutShort(ctx, err)
 	}
@@ -226,7 +226,7 @@ func (l *Latch) ask(ctx context.Context) (account, error) {
 // once returns the error of a step of unknown outcome that must not be sent again: rounds are nameless, and it
 // would count another time, or meet another round.
 func (l *Latch) once(err error) error {
-	if err != nil && l.realm.scripts.AnonymousRounds && wire.Judge(err) == wire.Unknown {
+	if err != nil && l.registry.scripts.AnonymousRounds && wire.Judge(err) == wire.Unknown {
 		return fmt.Errorf("%w: it may be done or not: %w", errs.ErrUnconfirmed, err)
 	}
 	return err
@@ -238,5 +238,5 @@ func (l *Latch) insist(ctx context.Context, step func() error) error {
 	if err := l.root().Ready(ctx); err != nil {
 		return err
 	}
-	return l.base.Session.RepeatUntilReply(ctx, l.realm.refused, step)
+	return l.base.Session.RepeatUntilReply(ctx, l.registry.Refused(), step)
 }

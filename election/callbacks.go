@@ -62,7 +62,7 @@ func (e *Election) runCallbacks(ctx context.Context, c Callbacks) error {
 // right, is begun anew: the candidate may still lead.
 func (e *Election) report(ctx context.Context, onNewLeader func(identity string)) {
 	last := "" // the ID of a session: labels may be equal
-	for fails := 0; ctx.Err() == nil && e.realm.ctx.Err() == nil; fails++ {
+	for fails := 0; ctx.Err() == nil && e.registry.Context().Err() == nil; fails++ {
 		for l, err := range e.Observe(ctx) {
 			switch {
 			case errors.Is(err, errs.ErrClosed):

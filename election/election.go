@@ -23,7 +23,7 @@ type Election struct {
 	base     acquire.Base
 	keys     keys
 	lock     *fair.Lock // its holder leads
-	realm    *realm
+	registry *electionRegistry
 	stepDown time.Duration
 	value    string // with which each term begins
 }
@@ -50,7 +50,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *El
 	e.stepDown, e.value = set.Election.StepDown, set.Election.Value
 	n := e.base.Names
 	e.keys = keys{holder: n.Holder, leader: n.Leader(), changed: n.Changed()}
-	e.realm = realmOf(e.base.Session)
+	e.registry = registryOf(e.base.Session)
 	return e
 }
 
@@ -111,7 +111,7 @@ func (e *Election) ask(ctx context.Context) (l Leader, held string, err error) {
 	if err := e.root().Ready(ctx); err != nil {
 		return Leader{}, "", err
 	}
-	l, held, err = readAll(e.base.Session.Runner.RunMany(ctx, asking(e.keys)))
+	l, held, err = readAll(e.base.Session.Runner.RunMany(ctx, appendCalls(nil, e.keys)))
 	return l, held, acquire.CutShort(ctx, err)
 }
 
@@ -132,7 +132,7 @@ func (e *Election) health(ctx context.Context) error {
 	if err := e.root().Ready(ctx); err != nil {
 		return err
 	}
-	terms := e.realm.held(e.keys.holder) // before the server is asked: it knows them, unless they are over
+	terms := e.registry.held(e.keys.holder) // before the server is asked: it knows them, unless they are over
 	_, leads, err := e.ask(ctx)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (e *Election) Leading() bool {
 	if e.root().CheckArgs() != nil {
 		return false
 	}
-	return slices.ContainsFunc(e.realm.held(e.keys.holder), func(t *term) bool { return t.err() == nil })
+	return slices.ContainsFunc(e.registry.held(e.keys.holder), func(t *term) bool { return t.err() == nil })
 }
 
 // root returns the base of the election. A nil Election has an empty one, whose calls return

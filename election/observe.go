@@ -4,6 +4,7 @@ package election
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -54,11 +55,11 @@ func (e *Election) observe(ctx context.Context, yield func(Leader, error) bool) 
 		return err
 	}
 	e.base.Session.HandshakeInCluster(ctx, e.keys.leader)
-	w, from, err := e.realm.join(e.keys)
+	w, from, err := e.registry.join(e.keys)
 	if err != nil {
 		return err
 	}
-	defer e.realm.leave(w)
+	defer w.subject.Leave()
 	var shown view
 	for first := true; ; {
 		now, changed := w.now(from)
@@ -75,34 +76,18 @@ func (e *Election) observe(ctx context.Context, yield func(Leader, error) bool) 
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return errs.Join(errs.Ended(ctx), w.refusal())
+			return errs.Join(errs.Ended(ctx), w.subject.Refusal())
 		}
 	}
 }
 
-// view is what a watch knows.
-type view struct {
-	leader Leader // the zero Leader if no process leads, or if err is not nil
-	err    error  // why the leader is not known
-	final  bool   // no poll changes that
-	poll   uint64 // the number of the poll that said so; 0 if none did
-}
-
-// known reports whether there is anything to yield.
-func (v view) known() bool { return v.poll > 0 }
-
-// like reports whether v says the same as other.
-func (v view) like(other view) bool {
-	return v.leader == other.leader && (v.err == nil) == (other.err == nil)
-}
-
-// asking returns the calls that ask for the leader, for readAll: first for the value, so that it is not
+// appendCalls appends the calls that ask for the leader, for readAll: first for the value, so that it is not
 // older than the hold that it is compared with. Each has one key, so a slot that moves refuses none.
-func asking(k keys) []wire.Call {
-	return []wire.Call{{Script: scripts.ElectionRead, Keys: []string{k.leader}}, session.DescribeCall(k.holder)}
+func appendCalls(calls []wire.Call, k keys) []wire.Call {
+	return append(calls, wire.Call{Script: scripts.ElectionRead, Keys: []string{k.leader}}, session.DescribeCall(k.holder))
 }
 
-// readAll reads the replies to asking. It returns the zero Leader if no process leads.
+// readAll reads the replies to appendCalls. It returns the zero Leader if no process leads.
 func readAll(replies []wire.Outcome) (l Leader, held string, err error) {
 	for _, outcome := range replies {
 		if outcome.Err != nil {
@@ -115,7 +100,7 @@ func readAll(replies []wire.Outcome) (l Leader, held string, err error) {
 	}
 	holder, held, letter, err := session.ReadHold(replies[1].Reply)
 	switch {
-	case isFree(err):
+	case errors.Is(err, errs.ErrNotHeld):
 		return Leader{}, "", nil
 	case err != nil:
 		return Leader{}, "", err

@@ -57,7 +57,7 @@ func (e *Election) rest(ctx context.Context, fails int) {
 	defer pause.End()
 	select {
 	case <-pause.Done():
-	case <-e.realm.ctx.Done(): // after which no timer fires
+	case <-e.registry.Context().Done(): // after which no timer fires
 	case <-ctx.Done():
 	}
 }

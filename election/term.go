@@ -131,7 +131,7 @@ func (e *Election) begin(lease signalbox.Lease) *term {
 	if set := &e.base.Terms; set.First() == set.Lease {
 		hold.Lease(lease).Hasten(set.Lease) // it may have what was left of a waiter's life
 	}
-	e.realm.began(t)
+	e.registry.began(t)
 	t.mu.value, t.mu.number, t.mu.due = e.value, 1, clock.Now().Mono()
 	t.Fire() // no other goroutine knows t yet, so this Fire is alone
 	return t
@@ -183,7 +183,7 @@ func (t *term) lose() {
 	_ = t.err() // which cancels
 }
 
-// Fire implements timers.Event: the term is over, or its value is to be written.
+// Fire implements timers.Firer: the term is over, or its value is to be written.
 func (t *term) Fire() {
 	if t.err() != nil {
 		return
@@ -197,7 +197,7 @@ func (t *term) Fire() {
 	t.scheduleLocked(now)
 	t.mu.Unlock()
 	if isDue {
-		t.election.realm.writes.Put(t)
+		t.election.registry.writes.Put(t)
 	}
 }
 
@@ -225,7 +225,7 @@ func (t *term) resign() error {
 	e := t.election
 	t.cancel(errs.ErrReleased) // what is bound ends before the lease is released
 	e.base.Session.Timers.Cancel(&t.entry)
-	e.realm.resigned(t)
+	e.registry.resigned(t)
 	e.base.Session.BeginDetached() // so that Close waits for clear, too
 	defer e.base.Session.End()
 	err := t.lease.Unlock()

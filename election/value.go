@@ -131,8 +131,8 @@ func (t *term) number(value string) uint64 {
 }
 
 // writeAll writes the values of terms that begin, or whose values have not been written for a lease.
-func (r *realm) writeAll(terms []*term) {
-	ctx, cancel := errs.WithTimeout(r.ctx, writePatience)
+func (r *electionRegistry) writeAll(terms []*term) {
+	ctx, cancel := errs.WithTimeout(r.Context(), writePatience)
 	defer cancel()
 	calls := make([]wire.Call, 0, len(terms))
 	live := terms[:0]

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package countdown
+
+import (
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/watch"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// latchRegistry holds the state of one session for the count-down latches of one layout: those with waiters.
+type latchRegistry struct {
+	watch.Registry
+
+	session *session.Session
+	layout  *layout.Layout
+	scripts *layout.Latch
+	types   dispatch.ChannelTypes
+	waits   uint64 // the number of waits for nameless rounds that have begun; guarded by the lock of the registry
+}
+
+func registryOf(s *session.Session, l *layout.Layout) *latchRegistry {
+	return session.RegistryOf(s, l.Latch.RegistryName, func() *latchRegistry {
+		r := &latchRegistry{session: s, layout: l, scripts: l.Latch, types: session.ChannelTypesOf(l)}
+		r.Init(s.Timers, s.Dispatch, s.Runner)
+		return r
+	})
+}
+
+// join adds a waiter. The first waiter of a round makes sure that its end is noticed; messages and polls
+// from then on count for the later waiters too. If rounds are nameless every waiter is a first one: what
+// was polled before it came may have been another round.
+func (r *latchRegistry) join(k keys, round wire.Stamp) (w *watchedLatch, a *awaitedRound, err error) {
+	w, err = watch.Join(&r.Registry, k.latch, watch.Channel{Name: k.ended, Types: r.types}, func() *watchedLatch {
+		return &watchedLatch{registry: r, keys: k, rounds: make(map[roundKey]*awaitedRound)}
+	}, func(w *watchedLatch) (poll bool) {
+		a, poll = w.awaitLocked(round)
+		return poll
+	})
+	return w, a, err
+}
+
+// leave removes a waiter.
+func (r *latchRegistry) leave(w *watchedLatch, a *awaitedRound) {
+	r.Lock()
+	a.users--
+	if a.users == 0 && w.rounds[a.key] == a {
+		delete(w.rounds, a.key)
+	}
+	r.Unlock()
+	w.subject.Leave()
+}
+
+// poll returns the call that asks how a latch stands.
+func (r *latchRegistry) poll(k keys, fence string) wire.Call {
+	call := wire.Call{Script: r.scripts.Poll, Keys: []string{k.latch}}
+	if r.scripts.AnonymousRounds {
+		call.Args = []string{fence, r.session.PublishCommandsIn(r.layout), k.ended}
+	}
+	return call
+}

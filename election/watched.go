@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/watch"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// silence is how long the server may be silent before observers get the error.
+const silence = DefaultLease
+
+// watchedElection is one election that goroutines of this session observe. The lock of its registry guards the fields
+// from view on.
+type watchedElection struct {
+	subject  watch.Subject
+	registry *electionRegistry
+	keys     keys
+
+	view    view
+	changed chan struct{} // closed when view changes, and replaced
+	heard   clock.Instant // when the last poll was sent that had a reply
+	young   uint64        // the token of a leader that a poll found before its value; 0 if none did
+}
+
+// view is what a session knows of the leader.
+type view struct {
+	leader Leader // the zero Leader if no process leads, or if err is not nil
+	err    error  // why the leader is not known
+	final  bool   // no poll changes that
+	poll   uint64 // the number of the poll that said so; 0 if none did
+}
+
+// known reports whether there is anything to yield.
+func (v view) known() bool { return v.poll > 0 }
+
+// like reports whether v says the same as other.
+func (v view) like(other view) bool {
+	return v.leader == other.leader && (v.err == nil) == (other.err == nil)
+}
+
+// now returns what the session knows, if a poll with that number or a later one said so, and a channel
+// that is closed when that changes.
+func (w *watchedElection) now(from uint64) (view, <-chan struct{}) {
+	w.registry.Lock()
+	defer w.registry.Unlock()
+	if w.view.poll < from && !w.view.final {
+		return view{}, w.changed
+	}
+	return w.view, w.changed
+}
+
+// showLocked makes v the present view, and wakes the observers.
+func (w *watchedElection) showLocked(v view) {
+	w.view = v
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// Subject implements watch.Watched.
+func (w *watchedElection) Subject() *watch.Subject { return &w.subject }
+
+// AppendPoll implements watch.Watched.
+func (w *watchedElection) AppendPoll(calls []wire.Call) []wire.Call {
+	if w.view.final {
+		return calls
+	}
+	return appendCalls(calls, w.keys)
+}
+
+// OnReply implements watch.Watched. If a later poll had its replies before, these say nothing new.
+func (w *watchedElection) OnReply(p watch.Poll, replies []wire.Outcome) (again bool, err error) {
+	leader, held, err := readAll(replies)
+	if err != nil {
+		return false, err
+	}
+	w.heard = p.Sent
+	if replies[0].Reply.Text(1) == held || !w.isYoungLocked(leader.Token) {
+		w.updateLocked(view{leader: leader, poll: p.Number})
+	}
+	return false, nil
+}
+
+// OnFailure implements watch.Watched. What was known before may still be so until the server is silent for long.
+func (w *watchedElection) OnFailure(p watch.Poll, f watch.Failure) {
+	if f.Final || -w.heard.Until(clock.Now()) >= silence {
+		w.updateLocked(view{err: f.Err, final: f.Final, poll: p.Number})
+	}
+}
+
+// updateLocked shows what a poll said, unless a later one did or the view is final.
+func (w *watchedElection) updateLocked(v view) {
+	if v.poll > w.view.poll && !w.view.final {
+		w.showLocked(v)
+	}
+}
+
+// isYoungLocked reports whether a leader whose value is missing has just begun, so that its value is not written yet.
+// Observers get it with the next poll, with its value: the message about the value brings that forward. If there is
+// no value then, it was lost, and they get the leader without it.
+func (w *watchedElection) isYoungLocked(token uint64) bool {
+	if token == 0 || token == w.view.leader.Token || token == w.young {
+		return false
+	}
+	w.young = token
+	return true
+}
+
+// OnMessage implements watch.Watched. A message is a hint: the server is asked.
+func (*watchedElection) OnMessage(string) (poll bool) { return true }
+
+// OnClose implements watch.Watched.
+func (w *watchedElection) OnClose(err error) { w.showLocked(view{err: err, final: true}) }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package watch
+
+// Len returns how many names are observed.
+func (r *Registry) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.mu.subjects)
+}
+
+// Pipelines returns how many calls each pipeline has, for polls of so many calls each.
+func Pipelines(calls ...int) (pipelines []int) {
+	polls := make([]sentPoll, len(calls))
+	for i := range polls {
+		polls[i].calls = calls[i]
+	}
+	for len(polls) > 0 {
+		n, size := pipeline(polls)
+		pipelines, polls = append(pipelines, size), polls[n:]
+	}
+	return pipelines
+}
