@@ -74,8 +74,8 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 		client.Close()
 		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))
 	}
-	if said := wire.SentinelDisagreement(ctx, o); said != "" { // now: explain would take its attempts for the client's
-		s.Logger().Warn("signalbox: the sentinels name different primaries, and the client believes the first that replies", "primaries", said)
+	if disagreement := wire.SentinelDisagreement(ctx, o); disagreement != "" { // now: explain would take its attempts for the client's
+		s.Logger().Warn("signalbox: the sentinels name different primaries, and the client believes the first that replies", "primaries", disagreement)
 	}
 	return (*Session)(s.Handle()), nil
 }

@@ -54,9 +54,9 @@ func (k *Kit) Resume(s *signalbox.Session) {
 
 func (k *Kit) clientOf(call string, s *signalbox.Session) *kitClient {
 	k.tb.Helper()
-	for _, u := range k.allClients() {
-		if s != nil && u.session == s {
-			return u
+	for _, client := range k.allClients() {
+		if s != nil && client.session == s {
+			return client
 		}
 	}
 	k.tb.Fatalf("signalboxtest: %s: the session is not one of Kit.Session", call)

@@ -54,14 +54,14 @@ type want struct {
 }
 
 // Writing makes Hold hold a lock of package rwlock to write.
-func Writing() HoldOption { return func(w *want) { w.kind = "rwlock" } }
+func Writing() HoldOption { return func(request *want) { request.kind = "rwlock" } }
 
 // Reading makes Hold hold a lock of package rwlock to read.
-func Reading() HoldOption { return func(w *want) { w.kind = "read" } }
+func Reading() HoldOption { return func(request *want) { request.kind = "read" } }
 
 // Permits makes Hold hold n permits of a semaphore with that capacity.
 func Permits(n, capacity int) HoldOption {
-	return func(w *want) { *w = want{"permits", n, capacity} }
+	return func(request *want) { *request = want{"permits", n, capacity} }
 }
 
 // Hold lets another process acquire the lock name, and hold it until Release. Without an option it is the lock of package
@@ -71,11 +71,11 @@ func (k *Kit) Hold(name string, options ...HoldOption) *Holding {
 	k.tb.Helper()
 	k.mustRun("Hold")
 	keys := k.keys("Hold", name)
-	w := want{kind: "reentrant"}
+	request := want{kind: "reentrant"}
 	for _, option := range options {
-		option(&w)
+		option(&request)
 	}
-	lease, err := k.tryAcquire(name, w)
+	lease, err := k.tryAcquire(name, request)
 	if err != nil {
 		k.tb.Fatalf("signalboxtest: Hold(%q): %v", name, err)
 	}
@@ -91,15 +91,15 @@ func (k *Kit) Hold(name string, options ...HoldOption) *Holding {
 func (k *Kit) Lose(name string) *Holding {
 	k.tb.Helper()
 	keys, holders := k.mustHold("Lose", name)
-	for _, g := range holders {
-		if slices.Contains(g.sessions, k.own.ID()) {
+	for _, group := range holders {
+		if slices.Contains(group.sessions, k.own.ID()) {
 			k.tb.Fatalf("signalboxtest: Lose(%q): the kit itself holds it; call Release first", name)
 		}
 	}
 	pause(tokenGap)
 	var leases []signalbox.Lease
-	for _, g := range holders {
-		leases = append(leases, k.seize(name, keys, g)...)
+	for _, group := range holders {
+		leases = append(leases, k.seize(name, keys, group)...)
 	}
 	for _, u := range k.allClients() {
 		if u.session != nil {
@@ -111,18 +111,18 @@ func (k *Kit) Lose(name string) *Holding {
 
 // seize takes a name from its holders. A waiter whose request arrives between the two steps may get it first, and loses
 // it then as well.
-func (k *Kit) seize(name string, keys testkit.Keys, g nameHolders) []signalbox.Lease {
+func (k *Kit) seize(name string, keys testkit.Keys, holders nameHolders) []signalbox.Lease {
 	k.tb.Helper()
 	const tries = 100
 	var err error
 	for range tries {
 		k.delete(keys.Queues...)
-		k.delete(g.key)
-		if g.kind == "redlock" {
+		k.delete(holders.key)
+		if holders.kind == "redlock" {
 			return nil
 		}
 		var lease signalbox.Lease
-		if lease, err = k.tryAcquire(name, g.want); err == nil {
+		if lease, err = k.tryAcquire(name, holders.want); err == nil {
 			return []signalbox.Lease{lease}
 		}
 	}
@@ -140,8 +140,8 @@ func (k *Kit) Expire(name string) {
 	keys := k.keys("Expire", name)
 	pause(tokenGap)
 	holders := k.holders("Expire", name, keys)
-	for _, g := range holders {
-		k.delete(g.key)
+	for _, group := range holders {
+		k.delete(group.key)
 	}
 	if !k.delete(keys.Stored...) && len(holders) == 0 {
 		k.notHeld("Expire", name)
@@ -169,16 +169,16 @@ func (k *Kit) HeldBy(name string, s *signalbox.Session) bool {
 }
 
 // take lets the kit's own session acquire a name, without waiting.
-func (k *Kit) tryAcquire(name string, w want) (signalbox.Lease, error) {
+func (k *Kit) tryAcquire(name string, request want) (signalbox.Lease, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	switch w.kind {
+	switch request.kind {
 	case "rwlock":
 		return rwlock.New(k.own, name, k.layout...).TryLock(ctx)
 	case "read":
 		return rwlock.New(k.own, name, k.layout...).TryRLock(ctx)
 	case "permits":
-		return semaphore.New(k.own, name, w.capacity, k.layout...).TryAcquire(ctx, w.permits)
+		return semaphore.New(k.own, name, request.capacity, k.layout...).TryAcquire(ctx, request.permits)
 	}
 	return reentrant.New(k.own, name, k.layout...).TryLock(ctx)
 }
@@ -267,40 +267,40 @@ func (k *Kit) holders(call, name string, keys testkit.Keys) (all []nameHolders) 
 }
 
 // lockGrip returns the sessions that hold the lock of a name, of whatever kind.
-func (k *Kit) lockHolders(ctx context.Context, name string) (g nameHolders, err error) {
+func (k *Kit) lockHolders(ctx context.Context, name string) (holders nameHolders, err error) {
 	h, err := reentrant.New(k.own, name, k.layout...).Holder(ctx)
 	if errors.Is(err, signalbox.ErrNotHeld) {
 		return nameHolders{}, nil
 	}
-	g = nameHolders{want: want{kind: h.Kind}, sessions: []string{h.Session}}
+	holders = nameHolders{want: want{kind: h.Kind}, sessions: []string{h.Session}}
 	if err == nil && h.Kind == "rwlock" {
 		for h, err := range rwlock.New(k.own, name, k.layout...).Holders(ctx) {
 			if err != nil {
-				return g, err
+				return holders, err
 			}
-			g.sessions = append(g.sessions, h.Session)
+			holders.sessions = append(holders.sessions, h.Session)
 		}
 	}
-	return g, err
+	return holders, err
 }
 
 // permitsGrip returns the sessions that hold permits of a name.
-func (k *Kit) permitHolders(ctx context.Context, name string) (g nameHolders, err error) {
+func (k *Kit) permitHolders(ctx context.Context, name string) (holders nameHolders, err error) {
 	limit := semaphore.New(k.own, name, 1)
-	g.kind = "permits"
+	holders.kind = "permits"
 	for h, err := range limit.Holders(ctx) {
 		if err != nil {
-			return g, err
+			return holders, err
 		}
-		g.permits += h.Permits
-		g.sessions = append(g.sessions, h.Session)
+		holders.permits += h.Permits
+		holders.sessions = append(holders.sessions, h.Session)
 	}
-	if g.sessions == nil {
-		return g, nil
+	if holders.sessions == nil {
+		return holders, nil
 	}
 	free, err := limit.Available(ctx)
-	g.capacity = g.permits + max(free, 0)
-	return g, err
+	holders.capacity = holders.permits + max(free, 0)
+	return holders, err
 }
 
 // notHeld fails the test for a name that is not held. It lists those that are; in a layout of other clients any string may

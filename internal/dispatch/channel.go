@@ -43,18 +43,18 @@ type channel struct {
 }
 
 // channelLocked returns the channel of an address, for one user more.
-func (d *Dispatcher) channelLocked(at channelAddress) *channel {
-	c := d.mu.channels[at]
+func (d *Dispatcher) channelLocked(address channelAddress) *channel {
+	c := d.mu.channels[address]
 	if c != nil {
 		d.timers.Cancel(&c.linger)
 		return c
 	}
-	c = &channel{d: d, channelAddress: at}
+	c = &channel{d: d, channelAddress: address}
 	c.linger.Init(c)
 	if d.clustered {
-		c.slot = d.server.Slot(at.name)
+		c.slot = d.server.Slot(address.name)
 	}
-	d.mu.channels[at] = c
+	d.mu.channels[address] = c
 	d.count.Add(1)
 	d.assignLocked(c)
 	return c

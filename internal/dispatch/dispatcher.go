@@ -111,9 +111,9 @@ func (d *Dispatcher) register(target Target) *Wait {
 	if d.polling {
 		return w
 	}
-	for i, at := range d.addresses(target.Channel, target.ChannelTypes) {
-		if at.name != "" {
-			c := d.channelLocked(at)
+	for i, address := range d.addresses(target.Channel, target.ChannelTypes) {
+		if address.name != "" {
+			c := d.channelLocked(address)
 			c.waits = append(c.waits, w)
 			w.channels[i] = c
 		}

@@ -58,8 +58,8 @@ func (conn *nodeConn) typeOf(confirmed string) channelType {
 func (conn *nodeConn) message(m rueidis.PubSubMessage) {
 	var listeners []*Listener
 	conn.d.mu.Lock()
-	for _, at := range conn.d.addresses(m.Channel, BothChannels) {
-		c := conn.d.mu.channels[at]
+	for _, address := range conn.d.addresses(m.Channel, BothChannels) {
+		c := conn.d.mu.channels[address]
 		if c == nil || c.conn != conn {
 			continue
 		}

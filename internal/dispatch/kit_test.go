@@ -49,15 +49,15 @@ func startDispatcher(tb testing.TB, client rueidis.Client, log io.Writer, pollin
 }
 
 // tuned returns a client as sessions have it, which gives up a server that is silent.
-func tuned(tb testing.TB, at redistest.Dialer) rueidis.Client {
+func tuned(tb testing.TB, address redistest.Dialer) rueidis.Client {
 	tb.Helper()
-	return at.Client(tb, signalbox.Tune)
+	return address.Client(tb, signalbox.Tune)
 }
 
 // steady returns a client that tolerates a server that is silent on a busy machine.
-func steady(tb testing.TB, at redistest.Dialer) rueidis.Client {
+func steady(tb testing.TB, address redistest.Dialer) rueidis.Client {
 	tb.Helper()
-	return at.Client(tb, locktest.Steady)
+	return address.Client(tb, locktest.Steady)
 }
 
 func targetOf(tb testing.TB, name string) dispatch.Target {

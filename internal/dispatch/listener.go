@@ -41,9 +41,9 @@ func (d *Dispatcher) Listen(channel string, types ChannelTypes, handler Handler)
 		return l
 	}
 	isLive := false
-	for i, at := range d.addresses(channel, types) {
-		if at.name != "" {
-			c := d.channelLocked(at)
+	for i, address := range d.addresses(channel, types) {
+		if address.name != "" {
+			c := d.channelLocked(address)
 			c.listeners = append(slices.Clip(c.listeners), l)
 			l.channels[i] = c
 			isLive = isLive || c.state == subscribed
@@ -68,8 +68,8 @@ func (d *Dispatcher) isSubscribed(channel string, types ChannelTypes) bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, at := range d.addresses(channel, types) {
-		if c := d.mu.channels[at]; at.name != "" && (c == nil || c.state != subscribed) {
+	for _, address := range d.addresses(channel, types) {
+		if c := d.mu.channels[address]; address.name != "" && (c == nil || c.state != subscribed) {
 			return false
 		}
 	}

@@ -40,23 +40,23 @@ func (d *Dispatcher) pollAll(waits []*Wait) {
 		for _, w := range waits {
 			batch.Keys = append(batch.Keys, w.target.Key)
 		}
-		for i, said := range d.server.RunByKey(ctx, batch) {
-			waits[i].onPollReply(said)
+		for i, result := range d.server.RunByKey(ctx, batch) {
+			waits[i].onPollReply(result)
 		}
 	}
 }
 
 // looked handles the reply to a poll.
-func (w *Wait) onPollReply(said wire.KeyedReply) {
+func (w *Wait) onPollReply(result wire.KeyedReply) {
 	switch {
-	case said.Err != nil && wire.Judge(said.Err) == wire.Final:
+	case result.Err != nil && wire.Judge(result.Err) == wire.Final:
 		w.wake() // its own try returns the reason
-	case said.Err != nil:
+	case result.Err != nil:
 		w.FoundHeld(MaxPollInterval) // no news: again in a while
-		w.setLastError(said.Err)
-	case said.Value == -2:
+		w.setLastError(result.Err)
+	case result.Value == -2:
 		w.wake()
 	default:
-		w.FoundHeld(time.Duration(said.Value) * time.Millisecond)
+		w.FoundHeld(time.Duration(result.Value) * time.Millisecond)
 	}
 }

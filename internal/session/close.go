@@ -120,9 +120,9 @@ func (s *Session) evict() {
 }
 
 // LogLeft logs a hold that Close ended.
-func (s *Session) LogLeft(of observe.Labels, held time.Duration) {
+func (s *Session) LogLeft(labels observe.Labels, held time.Duration) {
 	if s.leftHolds.Add(1) <= maxLogged {
-		s.log((*slog.Logger).Warn, "signalbox: Close ended a lease that was not unlocked yet", append(attributesOf(of), "held", held)...)
+		s.log((*slog.Logger).Warn, "signalbox: Close ended a lease that was not unlocked yet", append(attributesFor(labels), "held", held)...)
 	}
 }
 

@@ -82,28 +82,28 @@ func (l *Logs) init(s *Session) {
 }
 
 // Lost logs that a lease ended under its holder.
-func (l *Logs) Lost(of observe.Labels, end renewal.End) {
-	l.lost.add(of, "error", end.Cause, "gone", end.Gone, "left", end.Left)
+func (l *Logs) Lost(labels observe.Labels, end renewal.End) {
+	l.lost.add(labels, "error", end.Cause, "gone", end.Gone, "left", end.Left)
 }
 
 // Unconfirmed logs that a release had no reply.
-func (l *Logs) Unconfirmed(of observe.Labels, err error) { l.unconfirmed.add(of, "error", err) }
+func (l *Logs) Unconfirmed(labels observe.Labels, err error) { l.unconfirmed.add(labels, "error", err) }
 
 // Refused logs that the server refused the operation op, for now or for want of a right.
-func (l *Logs) Refused(of observe.Labels, op string, err error) {
-	l.refused.add(of, "op", op, "error", err)
+func (l *Logs) Refused(labels observe.Labels, op string, err error) {
+	l.refused.add(labels, "op", op, "error", err)
 }
 
 // Failed logs the error of a function whose caller has left.
-func (l *Logs) Failed(of observe.Labels, err error) { l.failed.add(of, "error", err) }
+func (l *Logs) Failed(labels observe.Labels, err error) { l.failed.add(labels, "error", err) }
 
 // Panicked logs the panic of a function that runs on a goroutine of the library.
-func (l *Logs) Panicked(of observe.Labels, cause any, stack []byte) {
-	l.panicked.add(of, "panic", cause, "stack", string(stack))
+func (l *Logs) Panicked(labels observe.Labels, cause any, stack []byte) {
+	l.panicked.add(labels, "panic", cause, "stack", string(stack))
 }
 
 // Retried logs why a Locker tries again.
-func (l *Logs) Retried(of observe.Labels, err error) { l.retried.add(of, "error", err) }
+func (l *Logs) Retried(labels observe.Labels, err error) { l.retried.add(labels, "error", err) }
 
 // flush logs what was gathered. It is called when the timers are closed.
 func (l *Logs) flush() {
@@ -115,17 +115,17 @@ func (l *Logs) flush() {
 }
 
 // add counts an event of the usual level.
-func (g *eventBatch) add(of observe.Labels, attributes ...any) {
-	g.addAt(g.log, of, attributes...)
+func (g *eventBatch) add(labels observe.Labels, attributes ...any) {
+	g.addAt(g.log, labels, attributes...)
 }
 
 // addAt counts an event. The first one schedules the line.
-func (g *eventBatch) addAt(log logLevel, of observe.Labels, attributes ...any) {
+func (g *eventBatch) addAt(log logLevel, labels observe.Labels, attributes ...any) {
 	g.mu.Lock()
 	g.mu.events++
 	first := g.mu.events == 1
 	if first {
-		g.mu.log, g.mu.first = log, append(attributesOf(of), attributes...)
+		g.mu.log, g.mu.first = log, append(attributesFor(labels), attributes...)
 	}
 	g.mu.Unlock()
 	if first {
@@ -134,14 +134,14 @@ func (g *eventBatch) addAt(log logLevel, of observe.Labels, attributes ...any) {
 }
 
 // attributesOf returns what a line says about a lock. Most locks have no class, and some lines are about no lock.
-func attributesOf(of observe.Labels) []any {
+func attributesFor(labels observe.Labels) []any {
 	switch {
-	case of == (observe.Labels{}):
+	case labels == (observe.Labels{}):
 		return nil
-	case of.Class == "":
-		return []any{"kind", of.Kind, "name", of.Name}
+	case labels.Class == "":
+		return []any{"kind", labels.Kind, "name", labels.Name}
 	}
-	return []any{"kind", of.Kind, "class", of.Class, "name", of.Name}
+	return []any{"kind", labels.Kind, "class", labels.Class, "name", labels.Name}
 }
 
 // Fire implements timers.Event: the line is due.

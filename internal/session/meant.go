@@ -42,11 +42,11 @@ func IsForceTarget(ctx context.Context, id string) bool {
 
 // OnlyMeant returns the holds that the call is meant for. If there are others alone it returns an error.
 func FilterForceTargets[H any](ctx context.Context, holds []H, hold func(H) string) ([]H, error) {
-	meant := slices.DeleteFunc(slices.Clone(holds), func(h H) bool { return !IsForceTarget(ctx, HoldID(hold(h))) })
-	if len(meant) == 0 && len(holds) > 0 {
+	targets := slices.DeleteFunc(slices.Clone(holds), func(h H) bool { return !IsForceTarget(ctx, HoldID(hold(h))) })
+	if len(targets) == 0 && len(holds) > 0 {
 		return nil, ErrOtherHold
 	}
-	return meant, nil
+	return targets, nil
 }
 
 // ErrAnother is the error of a call that is meant for a hold which has ended, if another one holds the lock.

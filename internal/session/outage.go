@@ -101,18 +101,18 @@ func (o *outages) Failed( //nolint:revive // ended is a fact, not a switch
 	script string, key string, began time.Duration, err error, ended bool,
 ) {
 	now := clock.Now().Mono()
-	why, counts := causeOf(err)
-	if !counts || ended && why == unreachable && now-began < minWait {
+	cause, isOutage := causeOf(err)
+	if !isOutage || ended && cause == unreachable && now-began < minWait {
 		return
 	}
-	if ended && why == unreachable {
+	if ended && cause == unreachable {
 		err = errs.NoReply(now - began) // and not the end of a context that is no reader's
 	}
-	o.failed(why, script, key, began, now, err)
+	o.failed(cause, script, key, began, now, err)
 }
 
 // causeOf returns why a call failed. counts is false if the log has nothing to say about it.
-func causeOf(err error) (why outageCause, counts bool) {
+func causeOf(err error) (cause outageCause, isOutage bool) {
 	switch {
 	case errors.Is(err, errs.ErrClosed), errors.Is(err, wire.ErrNotSent):
 		return 0, false
@@ -126,33 +126,33 @@ func causeOf(err error) (why outageCause, counts bool) {
 	return unreachable, true
 }
 
-func (o *outages) failed(why outageCause, script string, key string, began, now time.Duration, err error) {
+func (o *outages) failed(cause outageCause, script string, key string, began, now time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.open.Store(true)
-	at := &o.mu.byCause[why]
-	if at.calls > 0 && now-at.last > forgetAfter {
-		*at = outage{}
+	current := &o.mu.byCause[cause]
+	if current.calls > 0 && now-current.last > forgetAfter {
+		*current = outage{}
 	}
-	if at.calls == 0 {
-		at.since = began
+	if current.calls == 0 {
+		current.since = began
 	}
-	if gone := &o.mu.byCause[unreachable]; why != unreachable && gone.calls > 0 && o.concernsLocked(unreachable, script, key) {
-		if at.calls == 0 && !gone.logged {
-			at.since = gone.since // a server that comes back refuses at first: it is one wait
+	if gone := &o.mu.byCause[unreachable]; cause != unreachable && gone.calls > 0 && o.concernsLocked(unreachable, script, key) {
+		if current.calls == 0 && !gone.logged {
+			current.since = gone.since // a server that comes back refuses at first: it is one wait
 		}
 		o.endLocked(unreachable, now)
 	}
-	at.calls++
-	at.last = now
-	if at.calls == 1 || at.script == script && at.key == key || now-at.sampled > sampleFor {
-		at.script, at.key, at.sampled = script, key, now
+	current.calls++
+	current.last = now
+	if current.calls == 1 || current.script == script && current.key == key || now-current.sampled > sampleFor {
+		current.script, current.key, current.sampled = script, key, now
 	}
-	lapsed := why == denied && wire.Judge(err) == wire.Temporary
+	lapsed := cause == denied && wire.Judge(err) == wire.Temporary
 	switch {
-	case !at.logged && (lapsed || now-at.since >= silentFor), lapsed && now-at.loggedAt >= logAgain:
-		at.logged, at.loggedAt = true, now
-		o.warn(outageMessages[why].begins, "error", err, "do", outageMessages[why].advice, "for", (now - at.since).Round(time.Millisecond), "events", at.calls)
+	case !current.logged && (lapsed || now-current.since >= silentFor), lapsed && now-current.loggedAt >= logAgain:
+		current.logged, current.loggedAt = true, now
+		o.warn(outageMessages[cause].begins, "error", err, "do", outageMessages[cause].advice, "for", (now - current.since).Round(time.Millisecond), "events", current.calls)
 	}
 }
 
@@ -164,39 +164,39 @@ func (o *outages) Replied(script string, key string) {
 	now := clock.Now().Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for why := range outageCauses {
-		if why != late && o.mu.byCause[why].calls > 0 && o.concernsLocked(why, script, key) {
-			o.endLocked(why, now)
+	for cause := range outageCauses {
+		if cause != late && o.mu.byCause[cause].calls > 0 && o.concernsLocked(cause, script, key) {
+			o.endLocked(cause, now)
 		}
 	}
 }
 
 // concernsLocked reports whether the reply to a call shows that an outage is over.
-func (o *outages) concernsLocked(why outageCause, script string, key string) bool {
-	at, r := &o.mu.byCause[why], o.session.Runner
+func (o *outages) concernsLocked(cause outageCause, script string, key string) bool {
+	current, r := &o.mu.byCause[cause], o.session.Runner
 	switch {
-	case r.Clustered() && r.Slot(at.key) != r.Slot(key):
+	case r.Clustered() && r.Slot(current.key) != r.Slot(key):
 		return false
-	case why == unreachable:
+	case cause == unreachable:
 		return true
-	case why == refused:
-		return at.script == script
+	case cause == refused:
+		return current.script == script
 	}
-	return at.script == script && at.key == key
+	return current.script == script && current.key == key
 }
 
-func (o *outages) endLocked(why outageCause, now time.Duration) {
-	if at := &o.mu.byCause[why]; at.logged {
-		o.note(outageMessages[why].ends, "after", (now - at.since).Round(time.Millisecond), "events", at.calls)
+func (o *outages) endLocked(cause outageCause, now time.Duration) {
+	if current := &o.mu.byCause[cause]; current.logged {
+		o.note(outageMessages[cause].ends, "after", (now - current.since).Round(time.Millisecond), "events", current.calls)
 	}
-	o.mu.byCause[why] = outage{}
+	o.mu.byCause[cause] = outage{}
 	o.updateOpenLocked()
 }
 
 func (o *outages) updateOpenLocked() {
 	open := o.mu.clock.known
-	for why := range outageCauses {
-		open = open || o.mu.byCause[why].calls > 0
+	for cause := range outageCauses {
+		open = open || o.mu.byCause[cause].calls > 0
 	}
 	o.open.Store(open)
 }
@@ -215,7 +215,7 @@ func (o *outages) InTime(key string) {
 	now := clock.Now().Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if at := &o.mu.byCause[late]; at.calls > 0 && at.key == key {
+	if current := &o.mu.byCause[late]; current.calls > 0 && current.key == key {
 		o.endLocked(late, now)
 	}
 }
@@ -235,25 +235,25 @@ type clockStep struct {
 func (o *outages) Moved(slot uint16, before, offset, now time.Duration) (watches bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	b := &o.mu.clock
+	step := &o.mu.clock
 	switch {
-	case !b.known:
-		*b = clockStep{known: true, slot: slot, offset: before, since: now}
+	case !step.known:
+		*step = clockStep{known: true, slot: slot, offset: before, since: now}
 		o.open.Store(true)
-	case b.slot != slot:
+	case step.slot != slot:
 		return true
 	}
-	b.by = max(b.by, b.offset-offset)
-	switch behind := b.offset - offset; {
-	case behind < wire.ClockMoved || now-b.since >= behind:
-		if b.logged {
-			o.note("signalbox: the server's clock shows again what it showed before it was set back", "after", now-b.since)
+	step.by = max(step.by, step.offset-offset)
+	switch behind := step.offset - offset; {
+	case behind < wire.ClockMoved || now-step.since >= behind:
+		if step.logged {
+			o.note("signalbox: the server's clock shows again what it showed before it was set back", "after", now-step.since)
 		}
-		*b = clockStep{}
+		*step = clockStep{}
 		o.updateOpenLocked()
 		return false
-	case !b.logged && now-b.since >= silentFor:
-		b.logged = true
+	case !step.logged && now-step.since >= silentFor:
+		step.logged = true
 		o.warn("signalbox: the server's clock was set back; a lock whose holder has crashed stays held for longer by that",
 			"by", behind.Round(time.Millisecond), "do", "ForceUnlock, or the command signalbox break, frees such a lock")
 	}

@@ -22,11 +22,11 @@ type sleepRecovery struct {
 	silent  *timers.Collector[struct{}]
 }
 
-func (s *sleepRecovery) init(of *Session) {
-	s.session = of
+func (s *sleepRecovery) init(session *Session) {
+	s.session = session
 	s.entry.Init(s)
-	s.silent = timers.NewCollector(of.Timers, func([]struct{}) { wire.CloseSilentConnections() })
-	of.Timers.OnSuspended(s.slept)
+	s.silent = timers.NewCollector(session.Timers, func([]struct{}) { wire.CloseSilentConnections() })
+	session.Timers.OnSuspended(s.slept)
 }
 
 // slept is called on the goroutine of the timers.
