@@ -10,66 +10,66 @@ import (
 )
 
 // state is how a round stands, as the server says it.
-type state byte
+type roundState byte
 
 const (
-	counting state = 'c'
-	opened   state = 'o'
-	wasReset state = 'x'
+	counting roundState = 'c'
+	opened   roundState = 'o'
+	wasReset roundState = 'x'
 	// passed: opened, and another round was started since. The server writes it down of none.
-	passed state = 'p'
+	passed roundState = 'p'
 	// unknown: the server knows nothing of the round.
-	unknown state = '?'
+	unknown roundState = '?'
 )
 
 const (
-	entrySize = 16 + 1 + nonceSize
-	valueSize = 3 + entrySize + 16 + 8 + 10
+	recordSize = 16 + 1 + nonceSize
+	valueSize  = 3 + recordSize + 16 + 8 + 10
 )
 
 // entry is a round as keys and messages have it: its stamp, how it stands, and its nonce.
-type entry struct {
+type roundRecord struct {
 	stamp wire.Stamp
-	state state
+	state roundState
 	nonce string
 }
 
 // readEntry reads one. ok: it is one.
-func readEntry(text string) (e entry, ok bool) {
-	if len(text) != entrySize {
-		return entry{}, false
+func parseRecord(text string) (e roundRecord, ok bool) {
+	if len(text) != recordSize {
+		return roundRecord{}, false
 	}
-	e = entry{stamp: wire.ParseStamp(text[:16]), state: state(text[16]), nonce: text[17:]}
+	e = roundRecord{stamp: wire.ParseStamp(text[:16]), state: roundState(text[16]), nonce: text[17:]}
 	return e, e.stamp > 0 && (e.state == counting || e.state == opened || e.state == wasReset)
 }
 
 // account is what a latch says of its rounds; the zero account if it has no key.
-type account struct {
-	newest entry
+type roundHistory struct {
+	newest roundRecord
 	since  wire.Stamp // of rounds before it nothing is known
 	past   string     // entries of those before the newest, the last ended first
 	left   int        // of the newest, while it counts
 }
 
 // readAccount reads both fields of the key, as scripts return them.
-func readAccount(value, past string, left int64) (account, error) {
+func parseHistory(value, past string, left int64) (roundHistory, error) {
 	if value == "" {
-		return account{}, nil
+		return roundHistory{}, nil
 	}
 	if len(value) == valueSize {
-		if newest, ok := readEntry(value[3 : 3+entrySize]); ok {
-			return account{newest, wire.ParseStamp(value[3+entrySize : 3+entrySize+16]), past, int(left)}, nil
+		if newest, ok := parseRecord(value[3 : 3+recordSize]); ok {
+			return roundHistory{newest, wire.ParseStamp(value[3+recordSize : 3+recordSize+16]), past, int(left)}, nil
 		}
 	}
-	return account{}, foreign()
+	return roundHistory{}, foreign()
 }
 
 // readLook reads the reply to a poll.
-func readLook(reply wire.Reply) (account, error) {
+func parsePollReply(reply wire.Reply) (roundHistory, error) {
 	if reply.Code() < wire.NotDone {
-		return account{}, foreign()
+		return roundHistory{}, foreign()
 	}
-	return readAccount(reply.Text(1), reply.Text(2), reply.Int(3))
+	return parseHistory(reply.Text(1), reply.Text(2), reply.Int(3))
 }
 
 // foreign returns the error for a key that is no latch's.
@@ -77,15 +77,15 @@ func foreign() error { return fmt.Errorf("%w: the key is not a latch's", errs.Er
 
 // of returns how a round stands. A round can be followed by another only when it is over, and the resets are
 // all written down, as far back as since: one between that and the newest has opened.
-func (a *account) of(round wire.Stamp) state {
+func (a *roundHistory) stateOf(round wire.Stamp) roundState {
 	switch {
 	case round == a.newest.stamp:
 		return a.newest.state
 	case round > a.newest.stamp || round < a.since:
 		return unknown
 	}
-	for past := a.past; len(past) >= entrySize; past = past[entrySize:] {
-		if e, ok := readEntry(past[:entrySize]); ok && e.stamp == round && e.state == wasReset {
+	for past := a.past; len(past) >= recordSize; past = past[recordSize:] {
+		if e, ok := parseRecord(past[:recordSize]); ok && e.stamp == round && e.state == wasReset {
 			return wasReset
 		}
 	}
@@ -93,7 +93,7 @@ func (a *account) of(round wire.Stamp) state {
 }
 
 // outcome returns what a round that stands so ended with: nil is that it has opened.
-func (s state) outcome() error {
+func (s roundState) waitError() error {
 	switch s {
 	case wasReset:
 		return errs.ErrReset

@@ -38,7 +38,7 @@ func (w *watchedLatch) fenceLocked() (fence string) {
 // fence, and messages of a channel keep their order. So a fence behind the end of a round says that a new round has begun, if a
 // start was reported between, and else that the end was another's. Fences of others are worth no poll: they would cause each
 // other.
-func (w *watchedLatch) onNamelessLocked(message string) (poll bool) {
+func (w *watchedLatch) onAnonymousLocked(message string) (poll bool) {
 	switch message {
 	case messageOpened:
 		for _, r := range w.rounds {

@@ -23,12 +23,12 @@ import (
 type Latch struct {
 	base     acquire.Base
 	registry *latchRegistry
-	keys     keys
+	keys     latchKeys
 	keep     time.Duration
 }
 
 // keys are what a latch has on the server.
-type keys struct {
+type latchKeys struct {
 	latch, ended string
 	slot         uint16
 }
@@ -46,7 +46,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *La
 	}
 	l.keep = cmp.Or(l.base.Keep, DefaultKeep)
 	n, kind := l.base.Names, l.base.Layout.Latch
-	l.keys = keys{latch: kind.Key(n), ended: kind.EndedChannel(n), slot: l.base.Session.Runner.Slot(l.base.Names.Holder)}
+	l.keys = latchKeys{latch: kind.Key(n), ended: kind.EndedChannel(n), slot: l.base.Session.Runner.Slot(l.base.Names.Holder)}
 	if l.base.Session.Runner.Clustered() && names.Tag(l.keys.latch) != names.Tag(l.keys.ended) {
 		l.base.Err = fmt.Errorf("%w: the latch %q and its channel stand in two slots of the cluster: it must have no braces", errs.ErrBadName, l.base.Name)
 		return l
@@ -103,7 +103,7 @@ func (l *Latch) root() *acquire.Base {
 }
 
 func (l *Latch) newest(ctx context.Context) (Round, error) {
-	a, err := l.ask(ctx)
+	a, err := l.fetchHistory(ctx)
 	if err != nil {
 		return Round{}, err
 	}

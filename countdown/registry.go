@@ -32,7 +32,7 @@ func registryOf(s *session.Session, l *layout.Layout) *latchRegistry {
 // join adds a waiter. The first waiter of a round makes sure that its end is noticed; messages and polls
 // from then on count for the later waiters too. If rounds are nameless every waiter is a first one: what
 // was polled before it came may have been another round.
-func (r *latchRegistry) join(k keys, round wire.Stamp) (w *watchedLatch, a *awaitedRound, err error) {
+func (r *latchRegistry) join(k latchKeys, round wire.Stamp) (w *watchedLatch, a *awaitedRound, err error) {
 	w, err = watch.Join(&r.Registry, k.latch, watch.Channel{Name: k.ended, Types: r.types}, func() *watchedLatch {
 		return &watchedLatch{registry: r, keys: k, rounds: make(map[roundKey]*awaitedRound)}
 	}, func(w *watchedLatch) (poll bool) {
@@ -54,7 +54,7 @@ func (r *latchRegistry) leave(w *watchedLatch, a *awaitedRound) {
 }
 
 // poll returns the call that asks how a latch stands.
-func (r *latchRegistry) poll(k keys, fence string) wire.Call {
+func (r *latchRegistry) pollCall(k latchKeys, fence string) wire.Call {
 	call := wire.Call{Script: r.scripts.Poll, Keys: []string{k.latch}}
 	if r.scripts.AnonymousRounds {
 		call.Args = []string{fence, r.session.PublishCommandsIn(r.layout), k.ended}

@@ -14,7 +14,7 @@ import (
 const maxStamp = 9_999_999_999_999_999
 
 // namelessStamp is the stamp of all rounds if they are nameless; see layout.Latch.
-const namelessStamp = 1
+const anonymousStamp = 1
 
 // Round is one count of a latch, from its Start until it opens or is reset. It is a small value, free to
 // copy, and safe for concurrent use. Calls of the zero Round return ErrNoRound.
@@ -79,8 +79,8 @@ func (r Round) valid() error {
 	switch {
 	case r.stamp <= 0 || r.stamp > maxStamp:
 		return fmt.Errorf("%w: %d is the ID of no round", errs.ErrBadOption, r.stamp)
-	case r.latch.registry.scripts.AnonymousRounds && r.stamp != namelessStamp:
-		return fmt.Errorf("%w: %d is the ID of no round: in Redisson's layout all have %d", errs.ErrBadOption, r.stamp, namelessStamp)
+	case r.latch.registry.scripts.AnonymousRounds && r.stamp != anonymousStamp:
+		return fmt.Errorf("%w: %d is the ID of no round: in Redisson's layout all have %d", errs.ErrBadOption, r.stamp, anonymousStamp)
 	}
 	return nil
 }

@@ -40,9 +40,9 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 		return Round{}, err
 	}
 	defer s.End()
-	b := &beginning{latch: l, nonce: newNonce(), n: n}
+	b := &startRequest{latch: l, nonce: newNonce(), n: n}
 	var reply wire.Reply
-	err = l.insist(ctx, func() (err error) {
+	err = l.repeatUntilReply(ctx, func() (err error) {
 		reply, err = b.send(ctx)
 		return err
 	})
@@ -57,20 +57,20 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	default:
 		err = foreign()
 	}
-	if b.doubt && !l.registry.scripts.AnonymousRounds {
-		b.takeBack()
+	if b.uncertain && !l.registry.scripts.AnonymousRounds {
+		b.undo()
 	}
 	return Round{}, err
 }
 
 // beginning is a start that is on its way.
-type beginning struct {
-	latch    *Latch
-	nonce    string
-	n        int
-	notAfter wire.Stamp // of the last that was sent
-	doubt    bool       // one that was sent has no known outcome
-	first    string     // the server's time before the first call of unknown outcome; "" before such a call
+type startRequest struct {
+	latch     *Latch
+	nonce     string
+	n         int
+	notAfter  wire.Stamp // of the last that was sent
+	uncertain bool       // one that was sent has no known outcome
+	first     string     // the server's time before the first call of unknown outcome; "" before such a call
 }
 
 // errLate says that the server executed a start after its not-after, and began nothing. What time it is there is
@@ -78,7 +78,7 @@ type beginning struct {
 var errLate = errors.New("the server took too long")
 
 // send sends it once.
-func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
+func (b *startRequest) send(ctx context.Context) (wire.Reply, error) {
 	l, s := b.latch, b.latch.base.Session
 	if err := s.Handshake(ctx, l.keys.latch); err != nil {
 		return wire.Reply{}, err
@@ -92,10 +92,10 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 	}
 	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.registry.scripts.Start, Keys: []string{l.keys.latch}, Args: args})
 	if err != nil {
-		if !b.doubt && wire.Judge(err) == wire.Unknown {
-			b.doubt, b.first = true, (b.notAfter - wire.Stamp(session.MaxPatience.Microseconds())).Text()
+		if !b.uncertain && wire.Judge(err) == wire.Unknown {
+			b.uncertain, b.first = true, (b.notAfter - wire.Stamp(session.MaxPatience.Microseconds())).Text()
 		}
-		return reply, l.once(err)
+		return reply, l.unconfirmed(err)
 	}
 	switch reply.Code() {
 	case wire.Done:
@@ -112,7 +112,7 @@ func (b *beginning) send(ctx context.Context) (wire.Reply, error) {
 
 // takeBack resets the round that it may have begun, off the caller's path: at once, and, if a start may still be on its
 // way, once more after its not-after.
-func (b *beginning) takeBack() {
+func (b *startRequest) undo() {
 	now := clock.Now()
 	t := &session.Undo{
 		Call: b.latch.resetCall(b.nonce), Until: now.Add(b.latch.keep), ExecutableUntil: now.Add(session.MaxPatience),
@@ -141,11 +141,11 @@ func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (lef
 		Args:   []string{round.Text(), id, l.base.Session.PublishCommandsIn(l.base.Layout), l.keys.ended},
 	}
 	var reply wire.Reply
-	doubt := false
-	err = l.insist(ctx, func() (err error) {
+	uncertain := false
+	err = l.repeatUntilReply(ctx, func() (err error) {
 		reply, err = l.base.Session.Runner.Run(ctx, call)
-		doubt = doubt || err != nil && wire.Judge(err) == wire.Unknown
-		return l.once(err)
+		uncertain = uncertain || err != nil && wire.Judge(err) == wire.Unknown
+		return l.unconfirmed(err)
 	})
 	switch {
 	case err != nil:
@@ -155,35 +155,35 @@ func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (lef
 	case reply.Code() < wire.NotDone:
 		return 0, foreign()
 	}
-	a, err := readAccount(reply.Text(1), reply.Text(2), 0)
+	a, err := parseHistory(reply.Text(1), reply.Text(2), 0)
 	if err != nil {
 		return 0, err
 	}
-	stands := a.of(round)
-	if stands == passed && !doubt { // the lost reply may have said that it is open
+	stands := a.stateOf(round)
+	if stands == passed && !uncertain { // the lost reply may have said that it is open
 		return 0, errs.ErrRoundOver
 	}
-	return 0, stands.outcome()
+	return 0, stands.waitError()
 }
 
 // count asks how many ids open a round still.
 func (l *Latch) count(ctx context.Context, round wire.Stamp) (left int, err error) {
-	a, err := l.ask(ctx)
+	a, err := l.fetchHistory(ctx)
 	if err != nil {
 		return 0, err
 	}
-	stands := a.of(round)
+	stands := a.stateOf(round)
 	if stands == counting {
 		return a.left, nil
 	}
-	return 0, stands.outcome()
+	return 0, stands.waitError()
 }
 
 // reset ends the round that is running.
 func (l *Latch) reset(ctx context.Context) error {
-	var a account
-	err := l.insist(ctx, func() (err error) {
-		a, err = l.ask(ctx)
+	var a roundHistory
+	err := l.repeatUntilReply(ctx, func() (err error) {
+		a, err = l.fetchHistory(ctx)
 		return err
 	})
 	if err != nil || a.newest.state != counting {
@@ -194,12 +194,12 @@ func (l *Latch) reset(ctx context.Context) error {
 	}
 	l.base.Session.HandshakeInCluster(ctx, l.keys.latch)
 	call := l.resetCall(a.newest.nonce)
-	return l.insist(ctx, func() error {
+	return l.repeatUntilReply(ctx, func() error {
 		reply, err := l.base.Session.Runner.Run(ctx, call)
 		if err == nil && reply.Code() < wire.NotDone {
 			err = foreign()
 		}
-		return l.once(err)
+		return l.unconfirmed(err)
 	})
 }
 
@@ -212,20 +212,20 @@ func (l *Latch) resetCall(nonce string) wire.Call {
 }
 
 // ask asks once how the latch stands.
-func (l *Latch) ask(ctx context.Context) (account, error) {
+func (l *Latch) fetchHistory(ctx context.Context) (roundHistory, error) {
 	if err := l.root().Ready(ctx); err != nil {
-		return account{}, err
+		return roundHistory{}, err
 	}
-	reply, err := l.base.Session.Runner.Run(ctx, l.registry.poll(l.keys, ""))
+	reply, err := l.base.Session.Runner.Run(ctx, l.registry.pollCall(l.keys, ""))
 	if err != nil {
-		return account{}, acquire.CutShort(ctx, err)
+		return roundHistory{}, acquire.CutShort(ctx, err)
 	}
-	return readLook(reply)
+	return parsePollReply(reply)
 }
 
 // once returns the error of a step of unknown outcome that must not be sent again: rounds are nameless, and it
 // would count another time, or meet another round.
-func (l *Latch) once(err error) error {
+func (l *Latch) unconfirmed(err error) error {
 	if err != nil && l.registry.scripts.AnonymousRounds && wire.Judge(err) == wire.Unknown {
 		return fmt.Errorf("%w: it may be done or not: %w", errs.ErrUnconfirmed, err)
 	}
@@ -234,7 +234,7 @@ func (l *Latch) once(err error) error {
 
 // insist repeats a step until it has a reply, until waiting cannot help, or until ctx ends. The step must be
 // repeatable, or its error ErrUnconfirmed.
-func (l *Latch) insist(ctx context.Context, step func() error) error {
+func (l *Latch) repeatUntilReply(ctx context.Context, step func() error) error {
 	if err := l.root().Ready(ctx); err != nil {
 		return err
 	}

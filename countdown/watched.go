@@ -12,7 +12,7 @@ import (
 type watchedLatch struct {
 	subject  watch.Subject
 	registry *latchRegistry
-	keys     keys
+	keys     latchKeys
 	rounds   map[roundKey]*awaitedRound // the rounds that are waited for
 }
 
@@ -69,7 +69,7 @@ func (w *watchedLatch) AppendPoll(calls []wire.Call) []wire.Call {
 	if len(w.rounds) == 0 {
 		return calls // the waiters are about to leave
 	}
-	return append(calls, w.registry.poll(w.keys, w.fenceLocked()))
+	return append(calls, w.registry.pollCall(w.keys, w.fenceLocked()))
 }
 
 // OnReply implements watch.Watched.
@@ -77,15 +77,15 @@ func (w *watchedLatch) OnReply(p watch.Poll, replies []wire.Outcome) (again bool
 	if err := replies[0].Err; err != nil {
 		return false, err
 	}
-	a, err := readLook(replies[0].Reply)
+	a, err := parsePollReply(replies[0].Reply)
 	if err != nil {
 		return false, err
 	}
 	for key, r := range w.rounds {
-		switch stands := a.of(key.round); {
+		switch stands := a.stateOf(key.round); {
 		case r.since > p.Number:
 		case stands != counting:
-			w.endLocked(r, stands.outcome())
+			w.endLocked(r, stands.waitError())
 		default:
 			again = again || r.nonce == "" && r.reported
 			r.nonce = a.newest.nonce
@@ -113,9 +113,9 @@ func (w *watchedLatch) OnClose(err error) {
 // OnMessage implements watch.Watched: a message says that a round is over. It is believed if it has the nonce of the round.
 func (w *watchedLatch) OnMessage(message string) (poll bool) {
 	if w.registry.scripts.AnonymousRounds {
-		return w.onNamelessLocked(message)
+		return w.onAnonymousLocked(message)
 	}
-	e, ok := readEntry(message)
+	e, ok := parseRecord(message)
 	if !ok || e.state == counting {
 		return false
 	}
@@ -125,7 +125,7 @@ func (w *watchedLatch) OnMessage(message string) (poll bool) {
 	case r.nonce == "":
 		r.reported = true // the reply to the poll under way may be older
 	case r.nonce == e.nonce:
-		w.endLocked(r, e.state.outcome())
+		w.endLocked(r, e.state.waitError())
 	}
 	return false
 }

@@ -75,6 +75,6 @@ func (e *Election) report(ctx context.Context, onNewLeader func(identity string)
 				onNewLeader(cmp.Or(l.Label, l.Session))
 			}
 		}
-		e.rest(ctx, fails)
+		e.pause(ctx, fails)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // election. It is safe for concurrent use. New makes one; the zero Election is of no use.
 type Election struct {
 	base     acquire.Base
-	keys     keys
+	keys     electionKeys
 	lock     *fair.Lock // its holder leads
 	registry *electionRegistry
 	stepDown time.Duration
@@ -29,7 +29,7 @@ type Election struct {
 }
 
 // keys are the keys and the channel of an election.
-type keys struct{ holder, leader, changed string }
+type electionKeys struct{ holder, leader, changed string }
 
 // New returns the election name of the session. It sends nothing and never fails: if the name or an
 // option is not valid, every call returns the error, and so does Check. Its options are StepDown,
@@ -49,7 +49,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *El
 	e.lock = fair.New(s, name, func(l *session.LockSettings) { *l = set })
 	e.stepDown, e.value = set.Election.StepDown, set.Election.Value
 	n := e.base.Names
-	e.keys = keys{holder: n.Holder, leader: n.Leader(), changed: n.Changed()}
+	e.keys = electionKeys{holder: n.Holder, leader: n.Leader(), changed: n.Changed()}
 	e.registry = registryOf(e.base.Session)
 	return e
 }
@@ -102,12 +102,12 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 }
 
 func (e *Election) leader(ctx context.Context) (Leader, error) {
-	l, _, err := e.ask(ctx)
+	l, _, err := e.fetchLeader(ctx)
 	return l, err
 }
 
 // ask asks for the leader, and for its hold.
-func (e *Election) ask(ctx context.Context) (l Leader, held string, err error) {
+func (e *Election) fetchLeader(ctx context.Context) (l Leader, held string, err error) {
 	if err := e.root().Ready(ctx); err != nil {
 		return Leader{}, "", err
 	}
@@ -132,8 +132,8 @@ func (e *Election) health(ctx context.Context) error {
 	if err := e.root().Ready(ctx); err != nil {
 		return err
 	}
-	terms := e.registry.held(e.keys.holder) // before the server is asked: it knows them, unless they are over
-	_, leads, err := e.ask(ctx)
+	terms := e.registry.termsOf(e.keys.holder) // before the server is asked: it knows them, unless they are over
+	_, leads, err := e.fetchLeader(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (e *Election) Leading() bool {
 	if e.root().CheckArgs() != nil {
 		return false
 	}
-	return slices.ContainsFunc(e.registry.held(e.keys.holder), func(t *term) bool { return t.err() == nil })
+	return slices.ContainsFunc(e.registry.termsOf(e.keys.holder), func(t *term) bool { return t.err() == nil })
 }
 
 // root returns the base of the election. A nil Election has an empty one, whose calls return

@@ -60,13 +60,13 @@ func (e *Election) observe(ctx context.Context, yield func(Leader, error) bool) 
 		return err
 	}
 	defer w.subject.Leave()
-	var shown view
+	var shown observation
 	for first := true; ; {
-		now, changed := w.now(from)
+		now, changed := w.observe(from)
 		switch {
 		case now.final:
 			return now.err
-		case now.known() && (first || !now.like(shown)):
+		case now.known() && (first || !now.sameAs(shown)):
 			shown, first = now, false
 			if !yield(now.leader, e.base.Explain("observe", now.err)) {
 				return nil
@@ -83,7 +83,7 @@ func (e *Election) observe(ctx context.Context, yield func(Leader, error) bool) 
 
 // appendCalls appends the calls that ask for the leader, for readAll: first for the value, so that it is not
 // older than the hold that it is compared with. Each has one key, so a slot that moves refuses none.
-func appendCalls(calls []wire.Call, k keys) []wire.Call {
+func appendCalls(calls []wire.Call, k electionKeys) []wire.Call {
 	return append(calls, wire.Call{Script: scripts.ElectionRead, Keys: []string{k.leader}}, session.DescribeCall(k.holder))
 }
 

@@ -38,7 +38,7 @@ func registryOf(s *session.Session) *electionRegistry {
 }
 
 // began remembers a term until it is resigned.
-func (r *electionRegistry) began(t *term) {
+func (r *electionRegistry) addTerm(t *term) {
 	key := t.election.keys.holder
 	r.terms.Lock()
 	defer r.terms.Unlock()
@@ -49,7 +49,7 @@ func (r *electionRegistry) began(t *term) {
 }
 
 // resigned forgets a term.
-func (r *electionRegistry) resigned(t *term) {
+func (r *electionRegistry) removeTerm(t *term) {
 	key := t.election.keys.holder
 	r.terms.Lock()
 	defer r.terms.Unlock()
@@ -60,16 +60,16 @@ func (r *electionRegistry) resigned(t *term) {
 }
 
 // held returns the terms of an election that were not resigned, whichever Election of the session began them.
-func (r *electionRegistry) held(key string) []*term {
+func (r *electionRegistry) termsOf(key string) []*term {
 	r.terms.Lock()
 	defer r.terms.Unlock()
 	return slices.Collect(maps.Keys(r.terms.of[key]))
 }
 
 // join adds an observer, and returns the number of the first poll that is sent after this call.
-func (r *electionRegistry) join(k keys) (w *watchedElection, from uint64, err error) {
+func (r *electionRegistry) join(k electionKeys) (w *watchedElection, from uint64, err error) {
 	w, err = watch.Join(&r.Registry, k.holder, watch.Channel{Name: k.changed, Types: dispatch.ShardedChannel}, func() *watchedElection {
-		return &watchedElection{registry: r, keys: k, changed: make(chan struct{}), heard: clock.Now()}
+		return &watchedElection{registry: r, keys: k, changed: make(chan struct{}), lastReply: clock.Now()}
 	}, func(w *watchedElection) (poll bool) {
 		from = w.subject.NextPollLocked()
 		return true

@@ -40,19 +40,19 @@ func (e *Election) run(ctx context.Context, lead func(context.Context, Term) err
 	led := false
 	for fails := 0; ; fails++ {
 		began := time.Now()
-		again, err := e.once(ctx, lead, &led)
+		again, err := e.leadOnce(ctx, lead, &led)
 		if !again {
 			return err
 		}
 		if time.Since(began) > e.base.Terms.Lease {
 			fails = 0
 		}
-		e.rest(ctx, fails)
+		e.pause(ctx, fails)
 	}
 }
 
 // rest pauses before a further try, longer after more that failed.
-func (e *Election) rest(ctx context.Context, fails int) {
+func (e *Election) pause(ctx context.Context, fails int) {
 	pause := e.base.Session.Patient(session.BackOffPause(fails))
 	defer pause.End()
 	select {
@@ -64,7 +64,7 @@ func (e *Election) rest(ctx context.Context, fails int) {
 
 // once campaigns and leads for one term. It reports whether to campaign again: also if a right is missing that an earlier
 // term had. led says that there was one.
-func (e *Election) once(ctx context.Context, lead func(context.Context, Term) error, led *bool) (again bool, err error) {
+func (e *Election) leadOnce(ctx context.Context, lead func(context.Context, Term) error, led *bool) (again bool, err error) {
 	t, err := e.campaign(ctx)
 	if err != nil {
 		again = errors.Is(err, errs.ErrNotReplicated) || wire.Judge(err) != wire.Final || *led && errors.Is(err, errs.ErrDenied)

@@ -108,15 +108,15 @@ type term struct {
 	hold     string                  // what the server calls the hold
 	root     context.Context         //nolint:containedctx // ends with the term, and with the lease
 	cancel   context.CancelCauseFunc // of root
-	entry    timers.Timer            // the end of the term, or the next write of the value
+	timer    timers.Timer            // the end of the term, or the next write of the value
 
 	mu struct {
 		sync.Mutex
-		cause    error // why it ended; nil while it lasts
-		resigned bool
-		value    string
-		number   uint64        // of value
-		due      time.Duration // monotonic: when the value is to be written
+		cause        error // why it ended; nil while it lasts
+		resigned     bool
+		value        string
+		assignNumber uint64        // of value
+		due          time.Duration // monotonic: when the value is to be written
 	}
 }
 
@@ -127,12 +127,12 @@ const holdSize = 41
 func (e *Election) begin(lease signalbox.Lease) *term {
 	t := &term{election: e, lease: lease, hold: hold.Lease(lease).ID()[:holdSize]}
 	t.root, t.cancel = context.WithCancelCause(lease.Bind(context.Background()))
-	t.entry.Init(t)
+	t.timer.Init(t)
 	if set := &e.base.Terms; set.First() == set.Lease {
 		hold.Lease(lease).Hasten(set.Lease) // it may have what was left of a waiter's life
 	}
-	e.registry.began(t)
-	t.mu.value, t.mu.number, t.mu.due = e.value, 1, clock.Now().Mono()
+	e.registry.addTerm(t)
+	t.mu.value, t.mu.assignNumber, t.mu.due = e.value, 1, clock.Now().Mono()
 	t.Fire() // no other goroutine knows t yet, so this Fire is alone
 	return t
 }
@@ -205,7 +205,7 @@ func (t *term) Fire() {
 // goroutines the later one knows what the other has changed, and none schedules after resign.
 func (t *term) scheduleLocked(now time.Duration) {
 	if t.mu.cause == nil {
-		t.election.base.Session.Timers.Schedule(&t.entry, min(t.left(), t.mu.due-now))
+		t.election.base.Session.Timers.Schedule(&t.timer, min(t.left(), t.mu.due-now))
 	}
 }
 
@@ -224,8 +224,8 @@ func (t *term) resign() error {
 	t.mu.Unlock()
 	e := t.election
 	t.cancel(errs.ErrReleased) // what is bound ends before the lease is released
-	e.base.Session.Timers.Cancel(&t.entry)
-	e.registry.resigned(t)
+	e.base.Session.Timers.Cancel(&t.timer)
+	e.registry.removeTerm(t)
 	e.base.Session.BeginDetached() // so that Close waits for clear, too
 	defer e.base.Session.End()
 	err := t.lease.Unlock()
@@ -251,11 +251,11 @@ func (t *term) bind(ctx context.Context) context.Context {
 	// No goroutine: the root calls back when it ends. If ctx ends first, the root forgets the child.
 	forget := context.AfterFunc(t.root, func() { cancel(context.Cause(t.root)) })
 	context.AfterFunc(child, func() { forget() })
-	return &bound{child, t, cancel}
+	return &termContext{child, t, cancel}
 }
 
 // bound is a context that ends with a term. Its Err compares the clock.
-type bound struct {
+type termContext struct {
 	context.Context //nolint:containedctx // a context that wraps one
 
 	term   *term
@@ -263,7 +263,7 @@ type bound struct {
 }
 
 // Err implements context.Context.
-func (c *bound) Err() error {
+func (c *termContext) Err() error {
 	if c.Context.Err() == nil {
 		if err := c.term.err(); err != nil {
 			c.cancel(err)

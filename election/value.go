@@ -39,7 +39,7 @@ const writePause = time.Second
 const writePatience = time.Second
 
 // put returns the call that writes a value.
-func (t *term) put(value string, number uint64) wire.Call {
+func (t *term) putCall(value string, number uint64) wire.Call {
 	e := t.election
 	return wire.Call{
 		Script: scripts.ElectionPut,
@@ -83,7 +83,7 @@ func (t *term) setValue(ctx context.Context, value string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	both := t.bind(ctx)
-	call := t.put(value, t.number(value))
+	call := t.putCall(value, t.assignNumber(value))
 	var last error // why the last try failed
 	for fails := 0; ; fails++ {
 		reply, err := base.Session.Runner.Run(both, call)
@@ -122,12 +122,12 @@ func (t *term) writable(ctx context.Context) error {
 
 // number makes value that of the term, and returns its number. From here on the background writes it
 // as well.
-func (t *term) number(value string) uint64 {
+func (t *term) assignNumber(value string) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.value = value
-	t.mu.number++
-	return t.mu.number
+	t.mu.assignNumber++
+	return t.mu.assignNumber
 }
 
 // writeAll writes the values of terms that begin, or whose values have not been written for a lease.
@@ -142,9 +142,9 @@ func (r *electionRegistry) writeAll(terms []*term) {
 		}
 		t.election.base.Session.HandshakeInCluster(ctx, t.election.keys.leader)
 		t.mu.Lock()
-		value, number := t.mu.value, t.mu.number
+		value, number := t.mu.value, t.mu.assignNumber
 		t.mu.Unlock()
-		live, calls = append(live, t), append(calls, t.put(value, number))
+		live, calls = append(live, t), append(calls, t.putCall(value, number))
 	}
 	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err == nil {

@@ -16,16 +16,16 @@ const silence = DefaultLease
 type watchedElection struct {
 	subject  watch.Subject
 	registry *electionRegistry
-	keys     keys
+	keys     electionKeys
 
-	view    view
-	changed chan struct{} // closed when view changes, and replaced
-	heard   clock.Instant // when the last poll was sent that had a reply
-	young   uint64        // the token of a leader that a poll found before its value; 0 if none did
+	latest    observation
+	changed   chan struct{} // closed when view changes, and replaced
+	lastReply clock.Instant // when the last poll was sent that had a reply
+	young     uint64        // the token of a leader that a poll found before its value; 0 if none did
 }
 
 // view is what a session knows of the leader.
-type view struct {
+type observation struct {
 	leader Leader // the zero Leader if no process leads, or if err is not nil
 	err    error  // why the leader is not known
 	final  bool   // no poll changes that
@@ -33,27 +33,27 @@ type view struct {
 }
 
 // known reports whether there is anything to yield.
-func (v view) known() bool { return v.poll > 0 }
+func (v observation) known() bool { return v.poll > 0 }
 
 // like reports whether v says the same as other.
-func (v view) like(other view) bool {
+func (v observation) sameAs(other observation) bool {
 	return v.leader == other.leader && (v.err == nil) == (other.err == nil)
 }
 
 // now returns what the session knows, if a poll with that number or a later one said so, and a channel
 // that is closed when that changes.
-func (w *watchedElection) now(from uint64) (view, <-chan struct{}) {
+func (w *watchedElection) observe(from uint64) (observation, <-chan struct{}) {
 	w.registry.Lock()
 	defer w.registry.Unlock()
-	if w.view.poll < from && !w.view.final {
-		return view{}, w.changed
+	if w.latest.poll < from && !w.latest.final {
+		return observation{}, w.changed
 	}
-	return w.view, w.changed
+	return w.latest, w.changed
 }
 
 // showLocked makes v the present view, and wakes the observers.
-func (w *watchedElection) showLocked(v view) {
-	w.view = v
+func (w *watchedElection) showLocked(v observation) {
+	w.latest = v
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
@@ -63,7 +63,7 @@ func (w *watchedElection) Subject() *watch.Subject { return &w.subject }
 
 // AppendPoll implements watch.Watched.
 func (w *watchedElection) AppendPoll(calls []wire.Call) []wire.Call {
-	if w.view.final {
+	if w.latest.final {
 		return calls
 	}
 	return appendCalls(calls, w.keys)
@@ -75,23 +75,23 @@ func (w *watchedElection) OnReply(p watch.Poll, replies []wire.Outcome) (again b
 	if err != nil {
 		return false, err
 	}
-	w.heard = p.Sent
+	w.lastReply = p.Sent
 	if replies[0].Reply.Text(1) == held || !w.isYoungLocked(leader.Token) {
-		w.updateLocked(view{leader: leader, poll: p.Number})
+		w.updateLocked(observation{leader: leader, poll: p.Number})
 	}
 	return false, nil
 }
 
 // OnFailure implements watch.Watched. What was known before may still be so until the server is silent for long.
 func (w *watchedElection) OnFailure(p watch.Poll, f watch.Failure) {
-	if f.Final || -w.heard.Until(clock.Now()) >= silence {
-		w.updateLocked(view{err: f.Err, final: f.Final, poll: p.Number})
+	if f.Final || -w.lastReply.Until(clock.Now()) >= silence {
+		w.updateLocked(observation{err: f.Err, final: f.Final, poll: p.Number})
 	}
 }
 
 // updateLocked shows what a poll said, unless a later one did or the view is final.
-func (w *watchedElection) updateLocked(v view) {
-	if v.poll > w.view.poll && !w.view.final {
+func (w *watchedElection) updateLocked(v observation) {
+	if v.poll > w.latest.poll && !w.latest.final {
 		w.showLocked(v)
 	}
 }
@@ -100,7 +100,7 @@ func (w *watchedElection) updateLocked(v view) {
 // Observers get it with the next poll, with its value: the message about the value brings that forward. If there is
 // no value then, it was lost, and they get the leader without it.
 func (w *watchedElection) isYoungLocked(token uint64) bool {
-	if token == 0 || token == w.view.leader.Token || token == w.young {
+	if token == 0 || token == w.latest.leader.Token || token == w.young {
 		return false
 	}
 	w.young = token
@@ -111,4 +111,4 @@ func (w *watchedElection) isYoungLocked(token uint64) bool {
 func (*watchedElection) OnMessage(string) (poll bool) { return true }
 
 // OnClose implements watch.Watched.
-func (w *watchedElection) OnClose(err error) { w.showLocked(view{err: err, final: true}) }
+func (w *watchedElection) OnClose(err error) { w.showLocked(observation{err: err, final: true}) }

@@ -16,34 +16,34 @@ import (
 )
 
 // result is what a call returns.
-type result struct {
+type callResult struct {
 	value  []byte
 	ran    bool // it ran its function
 	failed bool // the error is that of its function
 }
 
 // of returns the result of a call that ran no function.
-func of(stored string) result { return result{value: []byte(stored)} }
+func storedResult(stored string) callResult { return callResult{value: []byte(stored)} }
 
-func (o *Once) do(ctx context.Context, fn Func) (result, error) {
+func (o *Once) do(ctx context.Context, fn Func) (callResult, error) {
 	if err := o.root().Ready(ctx); err != nil {
-		return result{}, err
+		return callResult{}, err
 	}
 	if fn == nil {
-		return result{}, acquire.ErrNoFunc
+		return callResult{}, acquire.ErrNoFunc
 	}
 	if o.runsIn(ctx) {
-		return result{}, fmt.Errorf("%w: by the function that makes this call", errs.ErrHeld)
+		return callResult{}, fmt.Errorf("%w: by the function that makes this call", errs.ErrHeld)
 	}
 	for {
-		found, err := o.look(ctx)
+		found, err := o.fetchOutcome(ctx)
 		if err != nil {
-			return result{}, err
+			return callResult{}, err
 		}
 		if found.stored {
-			return of(found.value), nil
+			return storedResult(found.value), nil
 		}
-		r, again, err := o.together(ctx, fn)
+		r, again, err := o.joinFlight(ctx, fn)
 		if !again {
 			return r, err
 		}
@@ -52,45 +52,45 @@ func (o *Once) do(ctx context.Context, fn Func) (result, error) {
 
 // together waits with the other calls of the session for an outcome, and leads if it is this call's
 // turn. again: the outcome that came may be older than what this call knows.
-func (o *Once) together(ctx context.Context, fn Func) (r result, again bool, err error) {
-	f, since := o.room.join(o.outcome)
-	defer o.room.leave(f)
-	leads, err := o.room.wait(ctx, f)
+func (o *Once) joinFlight(ctx context.Context, fn Func) (r callResult, again bool, err error) {
+	f, since := o.registry.join(o.outcomeKey)
+	defer o.registry.leave(f)
+	leads, err := o.registry.wait(ctx, f)
 	if err != nil {
-		return result{}, false, err
+		return callResult{}, false, err
 	}
 	if !leads {
-		return of(f.value), f.ask <= since, nil
+		return storedResult(f.value), f.request <= since, nil
 	}
-	lease, r, err := o.lead(ctx, f)
+	lease, r, err := o.acquireClaim(ctx, f)
 	if lease == (signalbox.Lease{}) {
-		f.end()
+		f.endTurn()
 		return r, false, err
 	}
-	r, err = o.begin(ctx, f, lease, fn).wait(ctx)
+	r, err = o.execute(ctx, f, lease, fn).wait(ctx)
 	return r, false, err
 }
 
 // lead acquires the lock, or learns that another session stored an outcome. It returns a lease if no outcome
 // is stored. It returns as soon as ctx ends: a claim that is not used is released in the background.
-func (o *Once) lead(ctx context.Context, f *flight) (signalbox.Lease, result, error) {
+func (o *Once) acquireClaim(ctx context.Context, f *flight) (signalbox.Lease, callResult, error) {
 	for {
-		lease, err := o.take(ctx)
+		lease, err := o.lockClaim(ctx)
 		if err != nil && !errors.Is(err, errStored) {
-			return signalbox.Lease{}, result{}, err
+			return signalbox.Lease{}, callResult{}, err
 		}
-		ask := o.room.asking(f)
-		found, err := o.look(ctx)
+		ask := o.registry.nextRequest(f)
+		found, err := o.fetchOutcome(ctx)
 		if err == nil && !found.stored && lease.Err() == nil {
-			return lease, result{}, nil
+			return lease, callResult{}, nil
 		}
-		o.release(lease)
+		o.releaseClaim(lease)
 		switch {
 		case found.stored:
-			o.room.land(f, ask, found.value)
-			return signalbox.Lease{}, of(found.value), nil
+			o.registry.deliver(f, ask, found.value)
+			return signalbox.Lease{}, storedResult(found.value), nil
 		case err != nil:
-			return signalbox.Lease{}, result{}, err
+			return signalbox.Lease{}, callResult{}, err
 		}
 		// The call has no lease, or lost it meanwhile.
 	}
@@ -98,7 +98,7 @@ func (o *Once) lead(ctx context.Context, f *flight) (signalbox.Lease, result, er
 
 // release releases a claim under which nothing was done. The session counts the goroutine as a call, so Close waits
 // for it.
-func (o *Once) release(lease signalbox.Lease) {
+func (o *Once) releaseClaim(lease signalbox.Lease) {
 	if lease.Err() != nil {
 		return // no lease was acquired, or it was lost
 	}
@@ -114,7 +114,7 @@ var errStored = errors.New("an outcome was stored")
 
 // take acquires the lock. It returns errStored if a message says that an outcome was stored. Leases
 // that ctx carries do not count: entering one again would let two functions run at the same time.
-func (o *Once) take(ctx context.Context) (signalbox.Lease, error) {
+func (o *Once) lockClaim(ctx context.Context) (signalbox.Lease, error) {
 	ctx = hold.WithoutLeases(ctx)
 	lease, err := o.claim.TryLock(ctx)
 	if err == nil || wire.Judge(err) == wire.Final {
@@ -122,7 +122,7 @@ func (o *Once) take(ctx context.Context) (signalbox.Lease, error) {
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	listener := o.base.Session.Dispatch.Listen(o.stored, dispatch.ShardedChannel, hearer(cancel))
+	listener := o.base.Session.Dispatch.Listen(o.storedChannel, dispatch.ShardedChannel, storedListener(cancel))
 	defer listener.Close()
 	lease, err = o.claim.Lock(waiting)
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(waiting), errStored) {
@@ -132,35 +132,35 @@ func (o *Once) take(ctx context.Context) (signalbox.Lease, error) {
 }
 
 // hearer hears that an outcome was stored.
-type hearer context.CancelCauseFunc
+type storedListener context.CancelCauseFunc
 
 // Heard implements dispatch.Hearer. The message is a hint: the call asks the server.
-func (h hearer) OnMessage(string) { h(errStored) }
+func (h storedListener) OnMessage(string) { h(errStored) }
 
 // Subscribed implements dispatch.Hearer. If the message was sent before, the lock is granted soon.
-func (hearer) OnSubscribed() {}
+func (storedListener) OnSubscribed() {}
 
 // Lost implements dispatch.Hearer.
-func (hearer) OnUnsubscribed() {}
+func (storedListener) OnUnsubscribed() {}
 
 // run is a function that runs, as its context carries it.
-type run struct {
+type activeRun struct {
 	once  *Once
-	outer *run // in whose function it runs, or nil
+	outer *activeRun // in whose function it runs, or nil
 }
 
-type runKey struct{}
+type activeRunKey struct{}
 
 // running returns ctx for a function that runs for the key of o.
 func (o *Once) running(ctx context.Context) context.Context {
-	outer, _ := ctx.Value(runKey{}).(*run)
-	return context.WithValue(ctx, runKey{}, &run{o, outer})
+	outer, _ := ctx.Value(activeRunKey{}).(*activeRun)
+	return context.WithValue(ctx, activeRunKey{}, &activeRun{o, outer})
 }
 
 // runsIn reports whether ctx is that of a function which runs for the key of o.
 func (o *Once) runsIn(ctx context.Context) bool {
-	r, _ := ctx.Value(runKey{}).(*run)
-	for r != nil && (r.once.room != o.room || r.once.outcome != o.outcome) {
+	r, _ := ctx.Value(activeRunKey{}).(*activeRun)
+	for r != nil && (r.once.registry != o.registry || r.once.outcomeKey != o.outcomeKey) {
 		r = r.outer
 	}
 	return r != nil

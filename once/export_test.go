@@ -9,7 +9,7 @@ import (
 
 // Flights returns for how many keys calls of the session wait.
 func Flights(s *signalbox.Session) int {
-	r := roomOf((*session.Handle)(s).Session())
+	r := runRegistryOf((*session.Handle)(s).Session())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.mu.flights)

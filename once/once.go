@@ -28,12 +28,12 @@ type Func func(ctx context.Context, lease signalbox.Lease) (value []byte, err er
 // Once is one key, as one session sees it. Values with the same key in one session are the same. It
 // is safe for concurrent use. New makes one; the zero Once is of no use.
 type Once struct {
-	base  acquire.Base
-	claim *fair.Lock // held by the call that runs the function
-	room  *room
+	base     acquire.Base
+	claim    *fair.Lock // held by the call that runs the function
+	registry *runRegistry
 
-	outcome, stored string // the key, and the channel on which a store is announced
-	keep            string // in milliseconds
+	outcomeKey, storedChannel string // the key, and the channel on which a store is announced
+	keep                      string // in milliseconds
 
 	session *signalbox.Session // as New was given them, for At
 	key     string
@@ -55,8 +55,8 @@ func New(s *signalbox.Session, key string, options ...signalbox.LockOption) *Onc
 		return o
 	}
 	o.claim = fair.New(s, key, o.forClaim)
-	o.room = roomOf(o.base.Session)
-	o.outcome, o.stored = o.base.Names.Outcome(), o.base.Names.Stored()
+	o.registry = runRegistryOf(o.base.Session)
+	o.outcomeKey, o.storedChannel = o.base.Names.Outcome(), o.base.Names.Stored()
 	o.keep = wire.Milliseconds(cmp.Or(o.base.Outcome, DefaultKeep))
 	return o
 }
@@ -121,7 +121,7 @@ func (o *Once) Do(ctx context.Context, fn Func) (value []byte, ran bool, err err
 // Get returns the stored outcome, and whether there is one. It waits for a server that is away, and
 // for nothing else. One round trip.
 func (o *Once) Get(ctx context.Context) (value []byte, stored bool, err error) {
-	found, err := o.look(ctx)
+	found, err := o.fetchOutcome(ctx)
 	if err != nil || !found.stored {
 		return nil, false, o.root().Explain("get", err)
 	}
@@ -137,7 +137,7 @@ func (o *Once) Forget(ctx context.Context) error {
 }
 
 // explain gives an error the operation and the key, unless it is that of the function.
-func (o *Once) explain(op string, r result, err error) error {
+func (o *Once) explain(op string, r callResult, err error) error {
 	if r.failed {
 		return err
 	}

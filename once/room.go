@@ -13,7 +13,7 @@ import (
 
 // room has the calls of one session that wait for outcomes. Of the calls for one key one asks the
 // server, and the others wait for it here, first in, first out.
-type room struct {
+type runRegistry struct {
 	timers  *timers.Timers
 	refused chan struct{} // closed when the session closes; no timer may fire after that
 
@@ -26,25 +26,25 @@ type room struct {
 
 // flight is the calls for one key that wait for one outcome.
 type flight struct {
-	room *room
-	key  string
-	turn chan struct{} // holds an element while a call leads, the one that asks the server, or its function runs
-	done chan struct{} // closed when a leader has learned the outcome
+	registry *runRegistry
+	key      string
+	turn     chan struct{} // holds an element while a call leads, the one that asks the server, or its function runs
+	done     chan struct{} // closed when a leader has learned the outcome
 
 	// Guarded by the lock of the room.
-	users  int          // calls
-	asks   int          // requests of leaders that may bring an outcome
-	work   *work        // the function that runs, or nil
-	linger timers.Timer // ends the context of work; not scheduled while a call waits
+	calls     int          // calls
+	requests  int          // requests of leaders that may bring an outcome
+	execution *execution   // the function that runs, or nil
+	linger    timers.Timer // ends the context of work; not scheduled while a call waits
 
 	// Written before done is closed, read after.
-	value string
-	ask   int // the number of the call that brought it
+	value   string
+	request int // the number of the call that brought it
 }
 
-func roomOf(s *session.Session) *room {
-	return session.RegistryOf(s, "once", func() *room {
-		r := &room{timers: s.Timers, refused: make(chan struct{})}
+func runRegistryOf(s *session.Session) *runRegistry {
+	return session.RegistryOf(s, "once", func() *runRegistry {
+		r := &runRegistry{timers: s.Timers, refused: make(chan struct{})}
 		r.mu.flights = make(map[string]*flight)
 		return r
 	})
@@ -52,96 +52,96 @@ func roomOf(s *session.Session) *room {
 
 // join adds a call. since is the number of the last request of a leader that was sent before: its
 // reply may be older than what the caller knows.
-func (r *room) join(key string) (f *flight, since int) {
+func (r *runRegistry) join(key string) (f *flight, since int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f = r.mu.flights[key]
 	if f == nil {
-		f = &flight{room: r, key: key, turn: make(chan struct{}, 1), done: make(chan struct{})}
+		f = &flight{registry: r, key: key, turn: make(chan struct{}, 1), done: make(chan struct{})}
 		f.linger.Init(f)
 		r.mu.flights[key] = f
 	}
-	f.users++
-	if f.users == 1 && f.work != nil {
+	f.calls++
+	if f.calls == 1 && f.execution != nil {
 		r.timers.Cancel(&f.linger) // if it fires at this moment, Fire finds the call
 	}
-	return f, f.asks
+	return f, f.requests
 }
 
 // leave removes a call. After the last one the function may run for as long as its Linger says.
-func (r *room) leave(f *flight) {
+func (r *runRegistry) leave(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f.users--
+	f.calls--
 	switch {
-	case f.users > 0:
-	case f.work == nil:
+	case f.calls > 0:
+	case f.execution == nil:
 		r.endLocked(f)
 	case r.mu.closed:
-		f.work.cancel(errs.ErrClosed)
-	case f.work.once.base.Linger == 0:
-		f.work.cancel(errNoCaller)
+		f.execution.cancel(errs.ErrClosed)
+	case f.execution.once.base.Linger == 0:
+		f.execution.cancel(errNoCaller)
 	default:
-		r.timers.Schedule(&f.linger, f.work.once.base.Linger)
+		r.timers.Schedule(&f.linger, f.execution.once.base.Linger)
 	}
 }
 
 // Fire implements timers.Event: no call has waited for the function for as long as Linger says. Nothing of the
 // caller's runs under the lock: what waits for a context runs on goroutines of its own.
 func (f *flight) Fire() {
-	f.room.mu.Lock()
-	defer f.room.mu.Unlock()
-	if f.users == 0 && f.work != nil {
-		f.work.cancel(errNoCaller)
+	f.registry.mu.Lock()
+	defer f.registry.mu.Unlock()
+	if f.calls == 0 && f.execution != nil {
+		f.execution.cancel(errNoCaller)
 	}
 }
 
 // running says that w runs for the calls of f. The call that leads says so, so f has a user.
-func (r *room) running(f *flight, w *work) {
+func (r *runRegistry) setExecution(f *flight, w *execution) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f.work = w
+	f.execution = w
 }
 
 // ended says that no function runs for the calls of f any more.
-func (r *room) ended(f *flight) {
+func (r *runRegistry) executionEnded(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f.work = nil
+	f.execution = nil
 	r.timers.Cancel(&f.linger)
-	if f.users == 0 {
+	if f.calls == 0 {
 		r.endLocked(f)
 	}
 }
 
 // asking returns the number of a request that the leader is about to send, and that may bring an
 // outcome.
-func (r *room) asking(f *flight) (ask int) {
+func (r *runRegistry) nextRequest(f *flight) (ask int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f.asks++
-	return f.asks
+	f.requests++
+	return f.requests
 }
 
 // land hands the outcome that a request brought to all waiting calls. Later calls ask the server
 // themselves. Only the leader calls it, or its function's goroutine, and the turn ends after that. So done is
 // closed once: the next leader finds it closed.
-func (r *room) land(f *flight, ask int, value string) {
-	f.value, f.ask = value, ask
+func (r *runRegistry) deliver(f *flight, ask int, value string) {
+	f.value, f.request = value, ask
 	close(f.done)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.endLocked(f)
 }
 
-func (r *room) endLocked(f *flight) {
+func (r *runRegistry) endLocked(f *flight) {
 	if r.mu.flights[f.key] == f {
 		delete(r.mu.flights, f.key)
 	}
 }
 
 // wait waits for the outcome, or until it is the caller's turn to lead.
-func (r *room) wait(ctx context.Context, f *flight) (leads bool, err error) {
+func (r *runRegistry) wait(ctx context.Context, f *flight) (leads bool, err error) {
 	select {
 	case <-f.done:
 		return false, nil
@@ -153,7 +153,7 @@ func (r *room) wait(ctx context.Context, f *flight) (leads bool, err error) {
 	}
 	select {
 	case <-f.done: // at the same time
-		f.end()
+		f.endTurn()
 		return false, nil
 	default:
 		return true, nil
@@ -161,10 +161,10 @@ func (r *room) wait(ctx context.Context, f *flight) (leads bool, err error) {
 }
 
 // end ends the turn of the leader.
-func (f *flight) end() { <-f.turn }
+func (f *flight) endTurn() { <-f.turn }
 
 // Refuse implements session.Part.
-func (r *room) Refuse(error) {
+func (r *runRegistry) Refuse(error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mu.closed {
@@ -173,20 +173,20 @@ func (r *room) Refuse(error) {
 	r.mu.closed = true
 	close(r.refused)
 	for _, f := range r.mu.flights {
-		if f.users == 0 && f.work != nil {
-			f.work.cancel(errs.ErrClosed)
+		if f.calls == 0 && f.execution != nil {
+			f.execution.cancel(errs.ErrClosed)
 		}
 	}
 }
 
 // Evict implements session.Part: the lock's part ends the leases.
-func (*room) Evict(error) {}
+func (*runRegistry) Evict(error) {}
 
 // Recheck implements session.Part.
-func (*room) Recheck(string) {}
+func (*runRegistry) Recheck(string) {}
 
 // RecheckAll implements session.Part.
-func (*room) RecheckAll() {}
+func (*runRegistry) RecheckAll() {}
 
 // Close implements session.Part.
-func (*room) Close() {}
+func (*runRegistry) Close() {}

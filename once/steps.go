@@ -17,7 +17,7 @@ import (
 )
 
 // found is what the server has for the key.
-type found struct {
+type storedOutcome struct {
 	stored bool
 	stamp  string
 	value  string
@@ -27,16 +27,16 @@ type found struct {
 func foreign() error { return fmt.Errorf("%w: the key is not an outcome's", errs.ErrWrongKind) }
 
 // look asks for the outcome until the server replies, or ctx ends.
-func (o *Once) look(ctx context.Context) (at found, err error) {
-	err = o.insist(ctx, func() error {
-		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceRead, Keys: []string{o.outcome}})
+func (o *Once) fetchOutcome(ctx context.Context) (at storedOutcome, err error) {
+	err = o.repeatUntilReply(ctx, func() error {
+		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceRead, Keys: []string{o.outcomeKey}})
 		switch {
 		case err != nil:
 			return err
 		case reply.Code() == wire.Foreign:
 			return foreign()
 		}
-		at = found{stored: reply.Code() == wire.Done, stamp: reply.Text(1), value: reply.Text(2)}
+		at = storedOutcome{stored: reply.Code() == wire.Done, stamp: reply.Text(1), value: reply.Text(2)}
 		return nil
 	})
 	return at, err
@@ -44,13 +44,13 @@ func (o *Once) look(ctx context.Context) (at found, err error) {
 
 // forget deletes the outcome that it finds.
 func (o *Once) forget(ctx context.Context) error {
-	at, err := o.look(ctx)
+	at, err := o.fetchOutcome(ctx)
 	if err != nil || !at.stored {
 		return err
 	}
-	return o.insist(ctx, func() error {
+	return o.repeatUntilReply(ctx, func() error {
 		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{
-			Script: scripts.OnceForget, Keys: []string{o.outcome}, Args: []string{at.stamp},
+			Script: scripts.OnceForget, Keys: []string{o.outcomeKey}, Args: []string{at.stamp},
 		})
 		if err == nil && reply.Code() == wire.Foreign {
 			err = foreign()
@@ -60,37 +60,37 @@ func (o *Once) forget(ctx context.Context) error {
 }
 
 // insist takes a step that can be repeated, until the server replies or ctx ends.
-func (o *Once) insist(ctx context.Context, step func() error) error {
+func (o *Once) repeatUntilReply(ctx context.Context, step func() error) error {
 	if err := o.root().Ready(ctx); err != nil {
 		return err
 	}
-	return o.base.Session.RepeatUntilReply(ctx, o.room.refused, step)
+	return o.base.Session.RepeatUntilReply(ctx, o.registry.refused, step)
 }
 
 // store stores the value of a run. The server decides whether the hold of lease still has the lock, so
 // it is asked also if the lease has ended here. other is the outcome of another run, if that is stored.
-func (o *Once) store(ctx context.Context, w *work, value string) (other found, err error) {
+func (o *Once) store(ctx context.Context, w *execution, value string) (other storedOutcome, err error) {
 	f, lease := w.flight, w.lease
-	ask := o.room.asking(f)
+	ask := o.registry.nextRequest(f)
 	reply, shortfall, err := o.sendStore(ctx, w, wire.Call{
 		Script: scripts.OnceStore,
-		Keys:   []string{o.outcome, o.base.Names.Holder},
-		Args:   []string{wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.PublishCommand(), o.stored},
+		Keys:   []string{o.outcomeKey, o.base.Names.Holder},
+		Args:   []string{wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.PublishCommand(), o.storedChannel},
 	})
 	switch {
 	case err != nil:
-		return found{}, err
+		return storedOutcome{}, err
 	case reply.Code() == wire.Done:
-		o.room.land(f, ask, value)
-		return found{}, shortfall
+		o.registry.deliver(f, ask, value)
+		return storedOutcome{}, shortfall
 	case reply.Code() == wire.NotDone && reply.Len() > 1:
-		other = found{stored: true, value: reply.Text(1)}
-		o.room.land(f, ask, other.value)
+		other = storedOutcome{stored: true, value: reply.Text(1)}
+		o.registry.deliver(f, ask, other.value)
 		return other, stale(lease)
 	case reply.Code() == wire.NotDone:
-		return found{}, stale(lease)
+		return storedOutcome{}, stale(lease)
 	}
-	return found{}, foreign()
+	return storedOutcome{}, foreign()
 }
 
 // stale is the error of a store under a hold that had ended.
@@ -100,7 +100,7 @@ func stale(lease signalbox.Lease) error {
 
 // sendStore sends a store until the server replies, until waiting cannot help, or until the lease has been
 // over for as long as Unlock waits. ctx does not end. shortfall: too few replicas have what it wrote.
-func (o *Once) sendStore(ctx context.Context, w *work, call wire.Call) (reply wire.Reply, shortfall, err error) {
+func (o *Once) sendStore(ctx context.Context, w *execution, call wire.Call) (reply wire.Reply, shortfall, err error) {
 	s := o.base.Session
 	storing, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -111,7 +111,7 @@ func (o *Once) sendStore(ctx context.Context, w *work, call wire.Call) (reply wi
 		cancel(context.Cause(last))
 	})
 	defer stop()
-	doubt := false // a call that was sent has no known outcome
+	uncertain := false // a call that was sent has no known outcome
 	for fails := 0; ; fails++ {
 		if o.base.Replicas.Count > 0 {
 			reply, shortfall, err = s.RunReplicated(storing, call, o.base.Replicas)
@@ -123,10 +123,10 @@ func (o *Once) sendStore(ctx context.Context, w *work, call wire.Call) (reply wi
 		}
 		// Also after a denial: the function would run again if its outcome were not stored.
 		if wire.Judge(err) == wire.Final && !errors.Is(err, errs.ErrDenied) {
-			return wire.Reply{}, nil, inDoubt(doubt, err)
+			return wire.Reply{}, nil, withUncertainty(uncertain, err)
 		}
-		doubt = doubt || wire.MayHaveRun(err)
-		w.troubled(err)
+		uncertain = uncertain || wire.MayHaveRun(err)
+		w.storeFailed(err)
 		pause := s.Patient(session.BackOffPause(fails))
 		select {
 		case <-pause.Done():
@@ -136,14 +136,14 @@ func (o *Once) sendStore(ctx context.Context, w *work, call wire.Call) (reply wi
 		if storing.Err() == nil {
 			continue
 		}
-		err = inDoubt(doubt, err)
+		err = withUncertainty(uncertain, err)
 		return wire.Reply{}, nil, err
 	}
 }
 
 // inDoubt returns err, and says so if the store may have been done.
-func inDoubt(doubt bool, err error) error { //nolint:revive // a fact, not a switch
-	if !doubt {
+func withUncertainty(uncertain bool, err error) error { //nolint:revive // a fact, not a switch
+	if !uncertain {
 		return err
 	}
 	return fmt.Errorf("%w: the outcome may be stored or not: %w", errs.ErrUnconfirmed, err)

@@ -26,18 +26,18 @@ var errNoCaller = errors.New("signalbox: no call waits for this function any mor
 // session counts it as a call (Beside), so Close waits for it. Its context ends with the lease, which Close
 // ends after its grace; when no call has waited for as long as Linger says; and at once if no call waits
 // while the session closes. The room ends it in the last two cases.
-type work struct {
-	once   *Once
-	flight *flight
-	lease  signalbox.Lease
-	cancel context.CancelCauseFunc // of the function's context
-	over   chan struct{}           // closed when the claim was released, and the turn is over
+type execution struct {
+	once     *Once
+	flight   *flight
+	lease    signalbox.Lease
+	cancel   context.CancelCauseFunc // of the function's context
+	finished chan struct{}           // closed when the claim was released, and the turn is over
 
 	mu struct {
 		sync.Mutex
 		known  bool // how the function ended, and what became of its value
 		gone   bool // the call that began it has left before that was known
-		result result
+		result callResult
 		err    error
 		cause  any   // the value with which the function panicked, or nil
 		exited bool  // the function ended its goroutine
@@ -47,24 +47,24 @@ type work struct {
 
 // begin runs fn on a goroutine of its own, under a lease that was just acquired. The call keeps its turn,
 // and the work ends it.
-func (o *Once) begin(ctx context.Context, f *flight, lease signalbox.Lease, fn Func) *work {
-	w := &work{once: o, flight: f, lease: lease, over: make(chan struct{})}
+func (o *Once) execute(ctx context.Context, f *flight, lease signalbox.Lease, fn Func) *execution {
+	w := &execution{once: o, flight: f, lease: lease, finished: make(chan struct{})}
 	// The values of the call's context are for the function, such as a trace. Its end and its leases are the
 	// call's own: it may leave and unlock them while the function runs.
 	ctx, w.cancel = context.WithCancelCause(hold.WithoutLeases(context.WithoutCancel(ctx)))
 	o.base.Session.BeginDetached() // the hold is counted in until here, so Close cannot have seen the session idle
-	o.room.running(f, w)
-	go w.do(ctx, fn)
+	o.registry.setExecution(f, w)
+	go w.run(ctx, fn)
 	return w
 }
 
 // do calls the function, stores its value, and releases the claim, also if the function panics or ends the
 // goroutine.
-func (w *work) do(ctx context.Context, fn Func) {
-	defer w.end()
-	defer w.settle(ctx)
+func (w *execution) run(ctx context.Context, fn Func) {
+	defer w.finish()
+	defer w.recordEnd(ctx)
 	value, err := fn(w.once.running(w.lease.Enter(ctx)), w.lease)
-	r := result{ran: true}
+	r := callResult{ran: true}
 	if err != nil {
 		r.failed = true
 	} else {
@@ -76,7 +76,7 @@ func (w *work) do(ctx context.Context, fn Func) {
 }
 
 // store stores the value of the function. It returns what the call that began the function returns.
-func (w *work) store(ctx context.Context, value []byte) ([]byte, error) {
+func (w *execution) store(ctx context.Context, value []byte) ([]byte, error) {
 	if len(value) > MaxValue {
 		return value, fmt.Errorf("%w: it has %d bytes, and %d are allowed", errs.ErrTooLarge, len(value), MaxValue)
 	}
@@ -91,7 +91,7 @@ func (w *work) store(ctx context.Context, value []byte) ([]byte, error) {
 }
 
 // troubled remembers why the value is not stored yet, for a call that leaves.
-func (w *work) troubled(err error) {
+func (w *execution) storeFailed(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.last = err
@@ -99,7 +99,7 @@ func (w *work) troubled(err error) {
 
 // settle is deferred: it notices a function that panicked or ended its goroutine, and logs what no call
 // returns. ctx is the function's: that Close ended it is no news, nor that its call left if Linger is 0.
-func (w *work) settle(ctx context.Context) {
+func (w *execution) recordEnd(ctx context.Context) {
 	cause := recover()
 	var stack []byte
 	if cause != nil {
@@ -108,7 +108,7 @@ func (w *work) settle(ctx context.Context) {
 	w.mu.Lock()
 	if !w.mu.known { // or the panic is not the function's
 		w.mu.known, w.mu.cause, w.mu.exited = true, cause, cause == nil
-		w.mu.result = result{ran: true, failed: true}
+		w.mu.result = callResult{ran: true, failed: true}
 	}
 	gone, err := w.mu.gone, w.mu.err
 	w.mu.Unlock()
@@ -123,7 +123,7 @@ func (w *work) settle(ctx context.Context) {
 }
 
 // end releases the claim and ends the turn: the next call leads if no outcome was handed over.
-func (w *work) end() {
+func (w *execution) finish() {
 	unlocked := w.lease.Unlock()
 	w.mu.Lock()
 	if w.mu.result.failed && w.mu.err != nil {
@@ -131,17 +131,17 @@ func (w *work) end() {
 	}
 	w.mu.Unlock()
 	w.cancel(nil)
-	w.once.room.ended(w.flight)
-	w.flight.end()
-	close(w.over)
+	w.once.registry.executionEnded(w.flight)
+	w.flight.endTurn()
+	close(w.finished)
 	w.once.base.Session.End()
 }
 
 // wait returns what the call that began the function returns. A panic of the function continues here, and so
 // does the end of its goroutine. If ctx ends before the result is known, wait returns at once.
-func (w *work) wait(ctx context.Context) (result, error) {
+func (w *execution) wait(ctx context.Context) (callResult, error) {
 	select {
-	case <-w.over:
+	case <-w.finished:
 	case <-ctx.Done():
 	}
 	w.mu.Lock()
@@ -152,7 +152,7 @@ func (w *work) wait(ctx context.Context) (result, error) {
 	w.mu.Unlock()
 	switch {
 	case gone:
-		return result{ran: true}, errs.Join(errs.Ended(ctx), last)
+		return callResult{ran: true}, errs.Join(errs.Ended(ctx), last)
 	case cause != nil:
 		panic(cause) //nolint:forbidigo // the panic of the caller's function continues in the caller
 	case exited:
