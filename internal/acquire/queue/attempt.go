@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// state is one of the states of the package doc.
+// attemptState is one of the states of the package doc.
 type attemptState uint8
 
 const (
@@ -43,7 +43,7 @@ func (g Grant) Tokens() (first, last uint64) {
 	return g.Stamp.Token(), g.Last.LastToken()
 }
 
-// Tenant is the hold in this process that has the lock.
+// LocalHold is the hold in this process that has the lock.
 type LocalHold interface {
 	// Evict ends the hold for cause.
 	Evict(cause error)
@@ -83,9 +83,9 @@ type Attempt struct {
 	waiting        bool // it is among those that wait in its line
 }
 
-// begin makes an attempt known that comes to try, before anything of it is sent.
-func (q *Queue) newAttempt(wish *Request) *Attempt {
-	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(wish.Mode), request: wish}
+// newAttempt makes an attempt known that comes to try, before anything of it is sent.
+func (q *Queue) newAttempt(request *Request) *Attempt {
+	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(request.Mode), request: request}
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	a.registerLocked()
@@ -97,20 +97,20 @@ func (a *Attempt) registerLocked() {
 	a.q.attempts++
 }
 
-// beginWaiting registers an attempt that is to wait in the queue, where it stays.
-func (q *Queue) newWaitingAttempt(wish *Request) *Attempt {
-	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(wish.Mode), request: wish, mayQueue: true, pending: true}
+// newWaitingAttempt registers an attempt that is to wait in the queue, where it stays.
+func (q *Queue) newWaitingAttempt(request *Request) *Attempt {
+	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(request.Mode), request: request, mayQueue: true, pending: true}
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	a.registerLocked()
-	q.newestRequest = wish
+	q.newestRequest = request
 	if q.pending++; q.pending == 1 {
 		q.registry.mu.pendingQueues++
 	}
 	return a
 }
 
-// sendLocked records that an enter of a is about to be sent.
+// recordSendLocked records that an enter of a is about to be sent.
 func (a *Attempt) recordSendLocked(notAfter wire.Stamp) {
 	a.notAfter = notAfter
 	if a.entersSent++; a.entersSent == 1 && a.pending {
@@ -118,7 +118,7 @@ func (a *Attempt) recordSendLocked(notAfter wire.Stamp) {
 	}
 }
 
-// waitLocked puts a among those that wait in its line, unless it has left. An attempt that gets the lock at once never
+// addToWaitingLocked puts a among those that wait in its line, unless it has left. An attempt that gets the lock at once never
 // comes there: until the reply to its enter, a message finds it by its name, and a poll by being the session's.
 func (a *Attempt) addToWaitingLocked() {
 	if a.q.initWaitLocked(); a.pending && !a.waiting {
@@ -135,31 +135,31 @@ func (a *Attempt) forget() {
 }
 
 func (a *Attempt) forgetLocked() {
-	ls, attempt := a.q.registry, a.attempt()
-	if ls.mu.attempts[attempt] == a {
-		delete(ls.mu.attempts, attempt)
+	registry, attempt := a.q.registry, a.attempt()
+	if registry.mu.attempts[attempt] == a {
+		delete(registry.mu.attempts, attempt)
 		a.q.attempts--
 	}
 }
 
-// leaveLine ends the waiting of a in state. It reports whether a was granted in the same instant: then
+// endWaiting ends the waiting of a in state. It reports whether a was granted in the same instant: then
 // it is begun instead.
 func (a *Attempt) endWaiting(to attemptState) (isGranted bool) {
-	ls := a.q.registry
-	ls.mu.Lock()
+	registry := a.q.registry
+	registry.mu.Lock()
 	isGranted = a.state == granted
 	if a.state = to; isGranted {
 		a.state = begun
 	}
-	left := a.endPendingLocked()
-	ls.mu.Unlock()
-	if left != nil {
-		left.Close()
+	unused := a.endPendingLocked()
+	registry.mu.Unlock()
+	if unused != nil {
+		unused.Close()
 	}
 	return isGranted
 }
 
-// goneLocked removes a from the attempts that enter or wait. It returns the listener to close, or nil.
+// endPendingLocked removes a from the attempts that enter or wait. It returns the listener to close, or nil.
 func (a *Attempt) endPendingLocked() *grantListener {
 	q := a.q
 	if !a.pending {
@@ -180,19 +180,19 @@ func (a *Attempt) endPendingLocked() *grantListener {
 		q.registry.session.Timers.Cancel(&q.timer)
 		q.pollScheduled = false
 	}
-	e := q.listener
+	listener := q.listener
 	q.listener = nil
-	if e == nil || !e.removeQueueLocked() {
+	if listener == nil || !listener.removeQueueLocked() {
 		return nil
 	}
-	return e
+	return listener
 }
 
-// grantedLocked records that a has the lock for the life that heartbeat paid for.
-func (a *Attempt) applyGrantLocked(token wire.Stamp, paid string, now clock.Instant) {
+// applyGrantLocked records that a has the lock for the life that heartbeat paid for.
+func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.Instant) {
 	switch a.state {
 	case entering, queued:
-		b, ok := a.q.registry.findHeartbeatLocked(paid, now)
+		b, ok := a.q.registry.findHeartbeatLocked(number, now)
 		switch {
 		case a.isSupersededLocked(token):
 			// The session has a newer hold. If the server has not, its next renewal says so, and the next poll after that.
@@ -216,13 +216,13 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, paid string, now clock.Inst
 	}
 }
 
-// isSpent reports whether the grant of a is over before it began, because its goroutine did not run for that
+// pollIfExpired reports whether the grant of a is over before it began, because its goroutine did not run for that
 // long. Then a continues to wait, and a poll at once finds out whether it still has the lock, and lengthens
 // the hold.
 func (a *Attempt) pollIfExpired() bool {
-	ls, now := a.q.registry, clock.Now()
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	registry, now := a.q.registry, clock.Now()
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
 	if a.state != granted || !clock.Deadline(a.grant.Sent, a.grant.Life).Reached(now) {
 		return false
 	}
@@ -230,7 +230,7 @@ func (a *Attempt) pollIfExpired() bool {
 	return true
 }
 
-// askLocked has a wait, and polls for it at once: it may have the lock.
+// awaitPollLocked has a wait, and polls for it at once: it may have the lock.
 func (a *Attempt) awaitPollLocked() {
 	a.state, a.pollFirst = queued, true
 	a.addToWaitingLocked()
@@ -246,7 +246,7 @@ func (a *Attempt) wake() {
 	}
 }
 
-// wakes returns the channel on which a goroutine that waits is woken, and the state of a.
+// wakeChannel returns the channel on which a goroutine that waits is woken, and the state of a.
 func (a *Attempt) wakeChannel() (<-chan struct{}, attemptState) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
@@ -256,12 +256,12 @@ func (a *Attempt) wakeChannel() (<-chan struct{}, attemptState) {
 	return a.woken, a.state
 }
 
-// rest waits for d, or until there is news of a.
+// sleep waits for d, or until there is news of a.
 func (a *Attempt) sleep(ctx context.Context, d time.Duration) {
 	s := a.q.registry.session
-	news, state := a.wakeChannel()
+	woken, state := a.wakeChannel()
 	if state == entering && s.Ready() == nil { // Close may have come before the channel
-		s.Sleep(ctx, d, news)
+		s.Sleep(ctx, d, woken)
 	}
 }
 
@@ -276,53 +276,53 @@ func (a *Attempt) Grant() Grant {
 // ends the older hold that the session may have: the message that a force unlock ended that one may arrive
 // after the newer grant. The older one is the one with the smaller token. That can be a itself, if another
 // attempt was granted the lock before the goroutine of a ran.
-func (a *Attempt) Begin(tenant LocalHold) {
-	older, doubtful := a.setLocalHold(tenant)
+func (a *Attempt) Begin(localHold LocalHold) {
+	older, needsRecheck := a.setLocalHold(localHold)
 	if older != nil {
 		older.Superseded()
 	}
-	if doubtful {
-		tenant.Recheck()
+	if needsRecheck {
+		localHold.Recheck()
 	}
 }
 
-func (a *Attempt) setLocalHold(tenant LocalHold) (older LocalHold, doubtful bool) {
+func (a *Attempt) setLocalHold(localHold LocalHold) (older LocalHold, needsRecheck bool) {
 	q := a.q
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
-	a.localHold = tenant
-	if tenant == nil {
+	a.localHold = localHold
+	if localHold == nil {
 		return nil, false
 	}
-	doubtful, a.needsRecheck = a.needsRecheck, false
+	needsRecheck, a.needsRecheck = a.needsRecheck, false
 	if !q.registry.config.isExclusive() {
-		return nil, doubtful
+		return nil, needsRecheck
 	}
 	if a.isSupersededLocked(a.grant.Stamp) {
-		return tenant, false
+		return localHold, false
 	}
 	if q.newestHold != nil && q.newestHold != a {
 		older = q.newestHold.localHold
 	}
 	q.newestHold = a
-	return older, doubtful
+	return older, needsRecheck
 }
 
-// isOlderLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp has.
+// isSupersededLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp has.
 // Such a grant was over before its message arrived: the newer hold is the one at the server.
 func (a *Attempt) isSupersededLocked(token wire.Stamp) bool {
 	holding := a.q.newestHold
 	return holding != nil && holding != a && holding.grant.Stamp > token
 }
 
-// isSureLocked reports whether a certainly has no ticket: its only enter has a reply. An attempt that was granted
+// hasNoTicketLocked reports whether a certainly has no ticket: its only enter has a reply. An attempt that was granted
 // at once never had one. If that enter queued a ticket of an exclusive lock, the grant removed it, unless a right
 // was missing.
 func (a *Attempt) hasNoTicketLocked() bool {
 	return a.entersSent == 1 && !a.outcomeUnknown && (a.grantedAtOnce || a.q.registry.config.isExclusive() && !a.releaseDenied)
 }
 
-// Lengthened records that the hold was lengthened by a call that was sent at sent. Call it before Begin.
+// Extended records that the hold was lengthened by a call that was sent at sent. Call it before Begin.
 func (a *Attempt) Extended(life time.Duration, sent clock.Instant) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()

@@ -31,27 +31,27 @@ const (
 	delay = 1500 * time.Millisecond
 )
 
-// wish is one for a hold that is longer than any test.
-var wish = &Request{Life: lease, FloorTTL: "60000", Mode: "f"}
+// lockRequest is one for a hold that is longer than any test.
+var lockRequest = &Request{Life: lease, FloorTTL: "60000", Mode: "f"}
 
 var lockKind = Config{
 	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
 }
 
-// place is a server, and a proxy before it for those whom something is to happen to.
-type place struct {
+// fixture is a server, and a proxy before it for those whom something is to happen to.
+type fixture struct {
 	*testing.T
 
 	server *redistest.Server
 	proxy  *redistest.Proxy
 }
 
-func newPlace(t *testing.T) *place {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	p := &place{T: t, server: redistest.Start(t)}
-	p.proxy = redistest.NewProxy(t, p.server.Addr())
-	redistest.LoadScripts(t, p.server)
-	return p
+	f := &fixture{T: t, server: redistest.Start(t)}
+	f.proxy = redistest.NewProxy(t, f.server.Addr())
+	redistest.LoadScripts(t, f.server)
+	return f
 }
 
 // dialer is a server, or a proxy before one.
@@ -61,55 +61,55 @@ type dialer = redistest.Dialer
 type user struct {
 	*Registry
 
-	place *place
-	q     *Queue
+	fixture *fixture
+	q       *Queue
 }
 
 // join returns a session at the server or behind the proxy. Nothing of it is left when the test ends.
-func (p *place) join(at dialer, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
-	p.Helper()
-	return p.joinAs(at, lockKind, keysOf(p, "a"), set, client...)
+func (f *fixture) join(at dialer, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
+	f.Helper()
+	return f.joinAs(at, lockKind, keysOf(f, "a"), set, client...)
 }
 
 // joinAs is join for a lock of another kind.
-func (p *place) joinAs(at dialer, kind Config, keys *LockKeys, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
-	p.Helper()
+func (f *fixture) joinAs(at dialer, config Config, keys *LockKeys, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
+	f.Helper()
 	settings := session.Defaults()
 	if set != nil {
 		set(&settings)
 	}
-	s := session.New(at.Client(p, func(o *rueidis.ClientOption) {
+	s := session.New(at.Client(f, func(o *rueidis.ClientOption) {
 		signalbox.Tune(o)
 		o.PipelineMultiplex = -1
 		for _, mod := range client {
 			mod(o)
 		}
 	}), settings, false)
-	ls := session.RegistryOf(s, "line", func() *Registry { return New(s, kind) })
-	u := &user{Registry: ls, place: p, q: ls.Use(keys)}
-	p.Cleanup(func() {
+	registry := session.RegistryOf(s, "queue", func() *Registry { return New(s, config) })
+	u := &user{Registry: registry, fixture: f, q: registry.Use(keys)}
+	f.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = s.Close(ctx)
-		ls.Done(u.q)
+		registry.Done(u.q)
 	})
-	require.NoError(p, s.Handshake(context.Background(), u.q.keys.Holder))
+	require.NoError(f, s.Handshake(context.Background(), u.q.keys.Holder))
 	return u
 }
 
-// plain returns a session of which nothing is special. It tolerates a server that is silent on a busy machine.
-func (p *place) plain() *user {
-	p.Helper()
-	return p.join(p.server, nil, steady)
+// direct returns a session of which nothing is special. It tolerates a server that is silent on a busy machine.
+func (f *fixture) direct() *user {
+	f.Helper()
+	return f.join(f.server, nil, steady)
 }
 
 // steady makes a client that tolerates a server that is silent for as long as a test does.
 func steady(o *rueidis.ClientOption) { o.ConnWriteTimeout = patience }
 
-// behind returns a session behind the proxy.
-func (p *place) behind() *user {
-	p.Helper()
-	return p.join(p.proxy, nil)
+// proxied returns a session behind the proxy.
+func (f *fixture) proxied() *user {
+	f.Helper()
+	return f.join(f.proxy, nil)
 }
 
 func keysOf(tb testing.TB, name string) *LockKeys {
@@ -121,22 +121,22 @@ func keysOf(tb testing.TB, name string) *LockKeys {
 	}
 }
 
-// only lets the proxy count the requests that run one of the scripts.
-func (p *place) only(these ...*scripts.Script) {
-	p.proxy.SetMatch(func(request []string) bool {
+// match lets the proxy count the requests that run one of the scripts.
+func (f *fixture) match(these ...*scripts.Script) {
+	f.proxy.SetMatch(func(request []string) bool {
 		return len(request) > 1 && slices.ContainsFunc(these, func(s *scripts.Script) bool {
 			return request[1] == s.SHA1 || request[1] == s.Source
 		})
 	})
 }
 
-// onlyPolls lets the proxy count polls, and the heartbeats that replace them beside a hold that has not changed.
-func (p *place) onlyPolls() { p.only(scripts.LockPoll, scripts.LockHeartbeat) }
+// matchPolls lets the proxy count polls, and the heartbeats that replace them beside a hold that has not changed.
+func (f *fixture) matchPolls() { f.match(scripts.LockPoll, scripts.LockHeartbeat) }
 
-// takes returns the attempt that has the lock, which must be granted.
-func (u *user) takes() *Attempt {
-	u.place.Helper()
-	return within(u.place, "the lock", u.taking(u.place.T.Context())).mustHave(u.place)
+// acquire returns the attempt that has the lock, which must be granted.
+func (u *user) acquire() *Attempt {
+	u.fixture.Helper()
+	return within(u.fixture, "the lock", u.startAcquire(u.fixture.T.Context())).mustHave(u.fixture)
 }
 
 // outcome is what Take returned.
@@ -152,28 +152,28 @@ func (o outcome) mustHave(tb testing.TB) *Attempt {
 	return o.Attempt
 }
 
-// taking acquires the lock on another goroutine.
-func (u *user) taking(ctx context.Context) <-chan outcome {
+// startAcquire acquires the lock on another goroutine.
+func (u *user) startAcquire(ctx context.Context) <-chan outcome {
 	returned := make(chan outcome, 1)
 	go func() {
-		a, err := u.q.Take(ctx, wish)
+		a, err := u.q.Take(ctx, lockRequest)
 		returned <- outcome{a, err}
 	}()
 	return returned
 }
 
-// waiting is taking, and returns when the server knows of so many waiters.
-func (u *user) waiting(ctx context.Context, n int) <-chan outcome {
-	u.place.Helper()
-	returned := u.taking(ctx)
-	await(u.place, "a ticket in the queue", func() bool { return len(u.place.tickets()) == n })
+// startWaiting is taking, and returns when the server knows of so many waiters.
+func (u *user) startWaiting(ctx context.Context, n int) <-chan outcome {
+	u.fixture.Helper()
+	returned := u.startAcquire(ctx)
+	await(u.fixture, "a ticket in the queue", func() bool { return len(u.fixture.tickets()) == n })
 	return returned
 }
 
-// waiter returns the attempt of the session that waits, when its enter has its reply.
-func (u *user) waiter() (a *Attempt) {
-	u.place.Helper()
-	await(u.place, "the reply to an enter", func() bool {
+// awaitWaiting returns the attempt of the session that waits, when its enter has its reply.
+func (u *user) awaitWaiting() (a *Attempt) {
+	u.fixture.Helper()
+	await(u.fixture, "the reply to an enter", func() bool {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		if u.q.waitState != nil && len(u.q.waiting) > 0 {
@@ -184,48 +184,48 @@ func (u *user) waiter() (a *Attempt) {
 	return a
 }
 
-// hears waits until grants are heard.
-func (u *user) hears() {
-	u.place.Helper()
-	await(u.place, "a subscription", func() bool {
+// awaitSubscription waits until grants are heard.
+func (u *user) awaitSubscription() {
+	u.fixture.Helper()
+	await(u.fixture, "a subscription", func() bool {
 		return u.session.Dispatch.IsSubscribed(u.q.keys.Channel + u.session.ID())
 	})
 }
 
-// polls makes the session poll, as it does after a subscription was confirmed, and waits for the reply. The
+// forcePoll makes the session poll, as it does after a subscription was confirmed, and waits for the reply. The
 // proxy counts polls alone. If a poll of the session's own has already acquired the lock, there is nothing to
 // poll for.
-func (u *user) polls() {
-	u.place.Helper()
-	before := u.place.proxy.Replies()
+func (u *user) forcePoll() {
+	u.fixture.Helper()
+	before := u.fixture.proxy.Replies()
 	u.mu.Lock()
-	e := u.q.listener
+	listener := u.q.listener
 	u.mu.Unlock()
-	if e == nil {
+	if listener == nil {
 		return
 	}
-	e.OnSubscribed()
-	await(u.place, "a poll", func() bool { return u.place.proxy.Replies() > before })
+	listener.OnSubscribed()
+	await(u.fixture, "a poll", func() bool { return u.fixture.proxy.Replies() > before })
 }
 
-// gives releases the lock, which must be held. A hold that was granted from the queue lasts for a heartbeat's
+// release releases the lock, which must be held. A hold that was granted from the queue lasts for a heartbeat's
 // life, which a machine that stalls can exceed.
-func (u *user) gives(a *Attempt) {
-	u.place.Helper()
+func (u *user) release(a *Attempt) {
+	u.fixture.Helper()
 	grant := a.Grant()
-	had, err := a.Release(u.place.T.Context(), 0, lease)
-	require.NoError(u.place, err)
-	require.True(u.place, had || clock.Deadline(grant.Sent, grant.Life).Reached(clock.Now()), "it was taken away")
+	wasHeld, err := a.Release(u.fixture.T.Context(), 0, lease)
+	require.NoError(u.fixture, err)
+	require.True(u.fixture, wasHeld || clock.Deadline(grant.Sent, grant.Life).Reached(clock.Now()), "it was taken away")
 }
 
-// withoutPolls stops the timers of the session: from here on nothing happens by itself.
-func (u *user) withoutPolls() { u.session.Timers.Close() }
+// stopTimers stops the timers of the session: from here on nothing happens by itself.
+func (u *user) stopTimers() { u.session.Timers.Close() }
 
 // tickets returns the tickets in the queue.
-func (p *place) tickets() []string {
-	p.Helper()
+func (f *fixture) tickets() []string {
+	f.Helper()
 	var holds []string
-	list, _ := p.server.MustDo(p, "ZRANGE", keysOf(p, "a").All[1], 0, -1).([]any)
+	list, _ := f.server.MustDo(f, "ZRANGE", keysOf(f, "a").All[1], 0, -1).([]any)
 	for _, hold := range list {
 		holds = append(holds, fmt.Sprint(hold)[:41])
 	}
@@ -233,28 +233,28 @@ func (p *place) tickets() []string {
 }
 
 // holder returns the hold that has the lock, by the server's account, or "".
-func (p *place) holder() string {
-	p.Helper()
-	value, _ := p.server.MustDo(p, "GET", keysOf(p, "a").Holder).(string)
+func (f *fixture) holder() string {
+	f.Helper()
+	value, _ := f.server.MustDo(f, "GET", keysOf(f, "a").Holder).(string)
 	if !strings.HasPrefix(value, "sb1l") || strings.HasPrefix(value[20:], "---") {
 		return ""
 	}
 	return value[20:62]
 }
 
-// nothingLeft waits until neither the sessions nor the server know of any attempt.
-func (p *place) nothingLeft(users ...*user) {
-	p.Helper()
-	await(p, "the end of everything", func() bool {
+// awaitNothingLeft waits until neither the sessions nor the server know of any attempt.
+func (f *fixture) awaitNothingLeft(users ...*user) {
+	f.Helper()
+	await(f, "the end of everything", func() bool {
 		for _, u := range users {
-			if _, attempts, ears := u.Len(); attempts > 0 || ears > 0 {
+			if _, attempts, listeners := u.Len(); attempts > 0 || listeners > 0 {
 				return false
 			}
 		}
-		return p.holder() == "" && len(p.tickets()) == 0
+		return f.holder() == "" && len(f.tickets()) == 0
 	})
-	for _, key := range p.server.Keys("*") {
-		require.NotEqual(p, int64(-1), p.server.MustDo(p, "PTTL", key), "%s has no end", key)
+	for _, key := range f.server.Keys("*") {
+		require.NotEqual(f, int64(-1), f.server.MustDo(f, "PTTL", key), "%s has no end", key)
 	}
 }
 
@@ -268,12 +268,12 @@ func within[T any](tb testing.TB, what string, c <-chan T) T {
 	return redistest.Receive(tb, what, c)
 }
 
-// told is the message of a grant to an attempt, which the heartbeat with that number paid for.
-func told(attempt, paid string) string { return attempt + "1780000000000000" + paid }
+// grantMessage is the message of a grant to an attempt, which the heartbeat with that number paid for.
+func grantMessage(attempt, number string) string { return attempt + "1780000000000000" + number }
 
 // Take waits in the queue until the caller holds the lock, in one step.
-func (q *Queue) Take(ctx context.Context, wish *Request) (*Attempt, error) {
-	p := q.Prepare(wish, new(QueuedRequest))
+func (q *Queue) Take(ctx context.Context, request *Request) (*Attempt, error) {
+	p := q.Prepare(request, new(QueuedRequest))
 	err := p.Wait(ctx)
 	if a := p.Leave(); a != nil {
 		return a, nil

@@ -34,7 +34,7 @@ func (a *Attempt) isWithdrawn() bool {
 }
 
 // end makes a be over, and reports whether it may have something on the server.
-func (a *Attempt) end() (may bool) {
+func (a *Attempt) end() (mayHave bool) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	a.state, a.localHold = over, nil
@@ -47,19 +47,19 @@ func (a *Attempt) end() (may bool) {
 // Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
 // It returns false if the hold had the lock no more. After an error the release is repeated in the background: see
 // releaseFailed.
-func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
+func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error) {
 	// It is begun until the server replies. Otherwise a poll that still lists it would cause another leave.
 	// That could be executed first, and the release would find nothing to release.
 	a.Begin(nil)
 	var room [leaveArgs]string // on the stack
-	runner, call := a.q.registry.session.Runner, a.leaveCall(room[:0], used)
+	runner, call := a.q.registry.session.Runner, a.leaveCall(room[:0], lastUsed)
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
 		reply, err = runner.Run(ctx, a.q.withHolderKeyAlone(call)) // the lock at least can be released
 	}
 	a.end()
 	if err != nil {
-		a.handleReleaseError(err, lasts)
+		a.handleReleaseError(err, expiresIn)
 		return false, err
 	}
 	a.readGrants(reply)
@@ -67,30 +67,30 @@ func (a *Attempt) Release(ctx context.Context, used wire.Stamp, lasts time.Durat
 	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
 }
 
-// releaseFailed repeats a release until the hold has ended by itself, after lasts at the latest. A script that is denied a right
+// handleReleaseError repeats a release until the hold has ended by itself, after lasts at the latest. A script that is denied a right
 // stops in its middle: one that granted a the lock may have left its ticket, so the release is repeated for as
 // long as that ticket lasts, if that is longer.
-func (a *Attempt) handleReleaseError(err error, lasts time.Duration) {
+func (a *Attempt) handleReleaseError(err error, expiresIn time.Duration) {
 	a.q.registry.mu.Lock()
 	a.releaseDenied = errors.Is(err, errs.ErrDenied)
-	mayStand := a.releaseDenied && !a.hasNoTicketLocked()
+	mayHaveTicket := a.releaseDenied && !a.hasNoTicketLocked()
 	a.q.registry.mu.Unlock()
-	if mayStand {
-		lasts = max(lasts, a.ticketLife())
+	if mayHaveTicket {
+		expiresIn = max(expiresIn, a.ticketLife())
 	}
-	a.repeatLeaveUntil(clock.Now().Add(lasts))
+	a.repeatLeaveUntil(clock.Now().Add(expiresIn))
 }
 
-// released ends the leaving, unless something of a may still be at the server, or come there.
-func (a *Attempt) handleReleaseReply(mayStand bool) { //nolint:revive // a fact about the reply, not a switch
-	if mayStand || a.copyExecutableFor(0) > 0 {
+// handleReleaseReply ends the leaving, unless something of a may still be at the server, or come there.
+func (a *Attempt) handleReleaseReply(mayHaveTicket bool) { //nolint:revive // a fact about the reply, not a switch
+	if mayHaveTicket || a.copyExecutableFor(0) > 0 {
 		a.repeatLeave()
 	} else {
 		a.forget()
 	}
 }
 
-// alone returns a call that was refused because its slot is being moved as it can be made with the holder key alone.
+// withHolderKeyAlone returns a call that was refused because its slot is being moved as it can be made with the holder key alone.
 func (q *Queue) withHolderKeyAlone(call wire.Call) wire.Call {
 	if drop := q.registry.config.Drop; drop != nil {
 		return wire.Call{Script: drop, Keys: call.Keys[:1], Args: call.Args[:1]}
@@ -104,26 +104,26 @@ const leaveArgs = 7
 
 // leaveCall returns the call that ends a, whose arguments are appended to room. used is the stamp of the last
 // token that was used, 0 if it is not known. It may be called under the lock of the Lines if a is over.
-func (a *Attempt) leaveCall(room []string, used wire.Stamp) wire.Call {
-	ls, keys := a.q.registry, a.q.keys
-	args := append(room, a.Name(), ls.session.ID(), ls.session.PublishCommand(), keys.Channel, a.request.FloorTTL)
-	if ls.config.isExclusive() {
-		args = append(args, a.floorArg(used))
+func (a *Attempt) leaveCall(room []string, lastUsed wire.Stamp) wire.Call {
+	registry, keys := a.q.registry, a.q.keys
+	args := append(room, a.Name(), registry.session.ID(), registry.session.PublishCommand(), keys.Channel, a.request.FloorTTL)
+	if registry.config.isExclusive() {
+		args = append(args, a.floorArg(lastUsed))
 	}
-	return wire.Call{Script: ls.config.Leave, Keys: keys.All, Args: append(args, flag(a.hasNoTicketLocked()))}
+	return wire.Call{Script: registry.config.Leave, Keys: keys.All, Args: append(args, flag(a.hasNoTicketLocked()))}
 }
 
-// floor returns the stamp of the last token that was used as an argument of scripts: "" if it is not known. The scripts know
+// floorArg returns the stamp of the last token that was used as an argument of scripts: "" if it is not known. The scripts know
 // the stamp of the hold, and keep it if the argument is less. If it is known, the caller is the one that releases the hold,
 // whose grant does not change any more.
-func (a *Attempt) floorArg(used wire.Stamp) string {
+func (a *Attempt) floorArg(lastUsed wire.Stamp) string {
 	switch {
-	case used == 0:
+	case lastUsed == 0:
 		return ""
-	case used <= a.grant.Stamp:
+	case lastUsed <= a.grant.Stamp:
 		return "0"
 	}
-	return used.Text()
+	return lastUsed.Text()
 }
 
 func flag(is bool) string { //nolint:revive // a fact, not a switch
@@ -133,19 +133,19 @@ func flag(is bool) string { //nolint:revive // a fact, not a switch
 	return "0"
 }
 
-// leaveAgain repeats the leaving for as long as what a may have had can last.
+// repeatLeave repeats the leaving for as long as what a may have had can last.
 func (a *Attempt) repeatLeave() { a.repeatLeaveUntil(clock.Now().Add(a.ticketLife())) }
 
-// ticketLasts returns how long a ticket of a, or what it is granted, lasts if the session does not say that it lives.
+// ticketLife returns how long a ticket of a, or what it is granted, lasts if the session does not say that it lives.
 func (a *Attempt) ticketLife() time.Duration {
 	return session.MaxPatience + max(a.request.Life, pollsPerLife*dispatch.MaxPollInterval)
 }
 
-// leaveUntil repeats the leave off the caller's path until it has a reply, and if the outcome of an enter is
+// repeatLeaveUntil repeats the leave off the caller's path until it has a reply, and if the outcome of an enter is
 // unknown, until that enter can no longer be executed.
 func (a *Attempt) repeatLeaveUntil(until clock.Instant) {
-	t := &session.Undo{Call: a.leaveCall(nil, 0), Until: until, ExecutableUntil: a.copyExecutableUntil(), OnDone: a.handleRepetitionEnd}
-	t.OnReply = func(reply wire.Reply) time.Duration {
+	undo := &session.Undo{Call: a.leaveCall(nil, 0), Until: until, ExecutableUntil: a.copyExecutableUntil(), OnDone: a.handleRepetitionEnd}
+	undo.OnReply = func(reply wire.Reply) time.Duration {
 		a.readGrants(reply)
 		left := a.copyExecutableFor(reply.Stamp(1))
 		if code := reply.Code(); code == wire.MayQueue || code == wire.NeedsQueue {
@@ -154,12 +154,12 @@ func (a *Attempt) repeatLeaveUntil(until clock.Instant) {
 		if left == 0 {
 			a.forget()
 		}
-		return t.RepeatAfter(left, a.request.Life)
+		return undo.RepeatAfter(left, a.request.Life)
 	}
-	a.q.registry.session.Undoer.Start(t)
+	a.q.registry.session.Undoer.Start(undo)
 }
 
-// copyLeft returns for how long a copy of the enter may still be executed, if server is the server's time; 0
+// copyExecutableFor returns for how long a copy of the enter may still be executed, if server is the server's time; 0
 // is not at all.
 func (a *Attempt) copyExecutableFor(server wire.Stamp) time.Duration {
 	a.q.registry.mu.Lock()
@@ -170,7 +170,7 @@ func (a *Attempt) copyExecutableFor(server wire.Stamp) time.Duration {
 	return session.ExecutableFor(a.notAfter, server)
 }
 
-// arrives returns until when a copy of the entering may still come; zero if none can. For an attempt that is over, of
+// copyExecutableUntil returns until when a copy of the entering may still come; zero if none can. For an attempt that is over, of
 // which unknown changes no more: callers may hold the lock of its Lines.
 func (a *Attempt) copyExecutableUntil() clock.Instant {
 	if !a.outcomeUnknown {
@@ -179,43 +179,43 @@ func (a *Attempt) copyExecutableUntil() clock.Instant {
 	return clock.Now().Add(session.MaxPatience)
 }
 
-// givenUp ends the repetition, settled or not. If it is not settled and the session still uses that queue,
+// handleRepetitionEnd ends the repetition, settled or not. If it is not settled and the session still uses that queue,
 // its heartbeats would keep the ticket of a alive, and other waiters would wait behind it: so the repetition
 // continues. If the server has nothing of a, the session sends no heartbeats either.
 func (a *Attempt) handleRepetitionEnd(err error) {
-	ls := a.q.registry
-	ls.mu.Lock()
-	isKnown := ls.mu.attempts[a.attempt()] == a
-	goesOn := isKnown && a.q.users > 0 && ls.session.Ready() == nil && !leavesNothing(err)
-	if isKnown && !goesOn {
+	registry := a.q.registry
+	registry.mu.Lock()
+	isKnown := registry.mu.attempts[a.attempt()] == a
+	continues := isKnown && a.q.users > 0 && registry.session.Ready() == nil && !leavesNothing(err)
+	if isKnown && !continues {
 		a.forgetLocked()
 	}
-	ls.mu.Unlock()
-	if goesOn {
+	registry.mu.Unlock()
+	if continues {
 		a.repeatLeave()
 	}
 }
 
-// handed reads from the reply to a leave which attempts of this session have the lock next.
+// readGrants reads from the reply to a leave which attempts of this session have the lock next.
 func (a *Attempt) readGrants(reply wire.Reply) { a.q.registry.ReadGrants(a.q.keys.Holder, reply) }
 
-// Handed reads the reply to a script that granted the lock, {_, _, grants, more}: the granted attempts of
+// ReadGrants reads the reply to a script that granted the lock, {_, _, grants, more}: the granted attempts of
 // this session, and whether a poll is due. A shorter reply carries neither.
-func (ls *Registry) ReadGrants(holder string, reply wire.Reply) {
+func (r *Registry) ReadGrants(holder string, reply wire.Reply) {
 	if reply.Len() < 4 {
 		return
 	}
-	ls.applyGrants(reply.Text(2))
+	r.applyGrants(reply.Text(2))
 	if reply.Int(3) == 1 {
-		ls.pollNow(holder)
+		r.pollNow(holder)
 	}
 }
 
-// lookAt polls a queue at once, if an attempt of this session waits in it.
-func (ls *Registry) pollNow(holder string) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if q := ls.mu.queues[holder]; q != nil {
+// pollNow polls a queue at once, if an attempt of this session waits in it.
+func (r *Registry) pollNow(holder string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q := r.mu.queues[holder]; q != nil {
 		q.pollLocked()
 	}
 }

@@ -23,94 +23,94 @@ import (
 func TestPollFindsTheGrantOfALostMessage(t *testing.T) {
 	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
-	p := newPlace(t)
-	holder, u := p.plain(), p.behind()
-	held := holder.takes()
-	waiting := u.waiting(t.Context(), 1)
-	u.hears()
-	p.proxy.DropPushes(true)
-	holder.gives(held)
+	f := newFixture(t)
+	holder, u := f.direct(), f.proxied()
+	held := holder.acquire()
+	waiting := u.startWaiting(t.Context(), 1)
+	u.awaitSubscription()
+	f.proxy.DropPushes(true)
+	holder.release(held)
 	a := within(t, "the lock", waiting).mustHave(t)
-	await(t, "the message that vanished", func() bool { return p.proxy.DroppedPushes() > 0 })
+	await(t, "the message that vanished", func() bool { return f.proxy.DroppedPushes() > 0 })
 	require.Equal(t, pollsPerLife*dispatch.PollInterval, a.Grant().Life)
-	u.gives(a)
-	p.nothingLeft(holder, u)
+	u.release(a)
+	f.awaitNothingLeft(holder, u)
 }
 
 // P6: messages before a subscription was confirmed are lost, so all waiters poll.
 func TestSubscriptionIsFollowedByAPoll(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	holder, u := p.plain(), p.behind()
-	held := holder.takes()
-	waiting := u.waiting(t.Context(), 1)
-	u.hears()
-	p.onlyPolls()
+	f := newFixture(t)
+	holder, u := f.direct(), f.proxied()
+	held := holder.acquire()
+	waiting := u.startWaiting(t.Context(), 1)
+	u.awaitSubscription()
+	f.matchPolls()
 	await(t, "a look long before the next one is due", func() bool { // each is asked for right after another
-		u.polls()
+		u.forcePoll()
 		began := time.Now()
-		u.polls()
+		u.forcePoll()
 		return time.Since(began) < dispatch.PollInterval/2
 	})
-	holder.gives(held)
-	u.gives(within(t, "the lock", waiting).mustHave(t))
-	p.nothingLeft(holder, u)
+	holder.release(held)
+	u.release(within(t, "the lock", waiting).mustHave(t))
+	f.awaitNothingLeft(holder, u)
 }
 
 // P6: a failed poll is not the last.
 func TestFailedPollIsRepeated(t *testing.T) {
 	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
-	p := newPlace(t)
-	holder, u := p.plain(), p.behind()
-	held := holder.takes()
-	waiting := u.waiting(t.Context(), 1)
-	u.hears()
-	p.proxy.DropPushes(true)
-	p.onlyPolls()
-	failed := p.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
+	f := newFixture(t)
+	holder, u := f.direct(), f.proxied()
+	held := holder.acquire()
+	waiting := u.startWaiting(t.Context(), 1)
+	u.awaitSubscription()
+	f.proxy.DropPushes(true)
+	f.matchPolls()
+	failed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
 	within(t, "a look that fails", failed.Fired())
-	holder.gives(held)
-	u.gives(within(t, "the lock", waiting).mustHave(t))
-	p.nothingLeft(holder, u)
+	holder.release(held)
+	u.release(within(t, "the lock", waiting).mustHave(t))
+	f.awaitNothingLeft(holder, u)
 }
 
 // P6: the server loses the queue, and all waiters form a new one, however many they are.
 func TestWaitersSurviveTheLossOfTheQueue(t *testing.T) {
 	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
-	for name, lose := range map[string]func(p *place){
-		"TheLine":    func(p *place) { p.server.MustDo(p, "DEL", keysOf(p, "a").All[1]) },
-		"Everything": func(p *place) { p.server.MustDo(p, "FLUSHALL") },
-		"Restart":    func(p *place) { p.server.Restart() },
+	for name, lose := range map[string]func(f *fixture){
+		"TheLine":    func(f *fixture) { f.server.MustDo(f, "DEL", keysOf(f, "a").All[1]) },
+		"Everything": func(f *fixture) { f.server.MustDo(f, "FLUSHALL") },
+		"Restart":    func(f *fixture) { f.server.Restart() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
-			holder, u := p.plain(), p.plain()
-			held := holder.takes()
+			f := newFixture(t)
+			holder, u := f.direct(), f.direct()
+			held := holder.acquire()
 			var waiting []<-chan outcome
 			const n = 64 // four times what a poll lists
 			for i := range n {
-				waiting = append(waiting, u.waiting(t.Context(), i+1))
+				waiting = append(waiting, u.startWaiting(t.Context(), i+1))
 			}
-			before := p.tickets()
-			lose(p)
+			before := f.tickets()
+			lose(f)
 			if name == "TheLine" {
-				await(t, "all of them", func() bool { return len(p.tickets()) == n })
-				for _, hold := range p.tickets() {
+				await(t, "all of them", func() bool { return len(f.tickets()) == n })
+				for _, hold := range f.tickets() {
 					require.NotContains(t, before, hold, "an id is used once")
 				}
-				holder.gives(held)
+				holder.release(held)
 			}
 			for range n {
 				a := takeAny(t, waiting)
-				u.gives(a)
+				u.release(a)
 			}
 			if name != "TheLine" {
 				_, _ = held.Release(t.Context(), 0, time.Second)
 			}
-			p.nothingLeft(holder, u)
+			f.awaitNothingLeft(holder, u)
 		})
 	}
 }
@@ -136,30 +136,30 @@ func takeAny(t *testing.T, waiting []<-chan outcome) (a *Attempt) {
 // the other holds.
 func TestUnknownHoldIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.behind()
+	f := newFixture(t)
+	u := f.proxied()
 	copied := u.session.NewHold()
 	keys := u.q.keys
-	p.server.MustDo(t, "SET", keys.Holder, "sb1l1780000000000000"+copied+"f-", "PX", 3_600_000)
-	p.onlyPolls()
-	p.proxy.ResetCount()
-	waiting := u.waiting(t.Context(), 1)
-	u.hears()
-	u.polls()
-	require.Equal(t, copied+"f", p.holder())
-	u.Registry.applyGrants(told(copied[22:], strings.Repeat("-", numberSize)))
+	f.server.MustDo(t, "SET", keys.Holder, "sb1l1780000000000000"+copied+"f-", "PX", 3_600_000)
+	f.matchPolls()
+	f.proxy.ResetCount()
+	waiting := u.startWaiting(t.Context(), 1)
+	u.awaitSubscription()
+	u.forcePoll()
+	require.Equal(t, copied+"f", f.holder())
+	u.Registry.applyGrants(grantMessage(copied[22:], strings.Repeat("-", numberSize)))
 	require.Zero(t, u.session.Undoer.Pending())
-	p.server.MustDo(t, "DEL", keys.Holder)
-	u.polls()
-	u.gives(within(t, "the lock, once that has ended", waiting).mustHave(t))
-	p.nothingLeft(u)
+	f.server.MustDo(t, "DEL", keys.Holder)
+	u.forcePoll()
+	u.release(within(t, "the lock, once that has ended", waiting).mustHave(t))
+	f.awaitNothingLeft(u)
 }
 
 // P2: nor are its heartbeats.
 func TestGrantPaidByACopyIsAHint(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u, other := p.plain(), p.plain()
+	f := newFixture(t)
+	u, other := f.direct(), f.direct()
 	u.mu.Lock()
 	other.mu.Lock()
 	mine, copied := u.nextNumberLocked(), other.nextNumberLocked()
@@ -173,23 +173,23 @@ func TestGrantPaidByACopyIsAHint(t *testing.T) {
 // States: entering or waiting, and a message whose heartbeat is not known, or over: it polls at once.
 func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	holder, u := p.plain(), p.behind()
-	held := holder.takes()
-	waiting := u.waiting(t.Context(), 1)
-	u.hears()
-	p.onlyPolls()
-	attempt := p.tickets()[0][22:]
-	hinted := func() {
-		looks := p.proxy.Replies()
-		u.Registry.applyGrants(told(attempt, "000000000001notknown"))
-		await(t, "a poll", func() bool { return p.proxy.Replies() > looks })
+	f := newFixture(t)
+	holder, u := f.direct(), f.proxied()
+	held := holder.acquire()
+	waiting := u.startWaiting(t.Context(), 1)
+	u.awaitSubscription()
+	f.matchPolls()
+	attempt := f.tickets()[0][22:]
+	hint := func() {
+		polls := f.proxy.Replies()
+		u.Registry.applyGrants(grantMessage(attempt, "000000000001notknown"))
+		await(t, "a poll", func() bool { return f.proxy.Replies() > polls })
 		require.Empty(t, waiting)
 	}
 	await(t, "a look long before the next one is due", func() bool { // each is asked for right after another
-		hinted()
+		hint()
 		began := time.Now()
-		hinted()
+		hint()
 		return time.Since(began) < dispatch.PollInterval/2
 	})
 
@@ -203,26 +203,26 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	tries.applyGrantLocked(1, "000000000001notknown", clock.Now())
 	require.False(t, tries.pollFirst, "one that came to try is in no line")
 	u.mu.Unlock()
-	holder.gives(held)
-	u.gives(within(t, "the lock", waiting).mustHave(t))
-	p.nothingLeft(holder, u)
+	holder.release(held)
+	u.release(within(t, "the lock", waiting).mustHave(t))
+	f.awaitNothingLeft(holder, u)
 }
 
 // P2: the message that a lock was forced may overtake the grant of a waiter, and a session that begins to listen has
 // missed no grant.
 func TestAForcedLockMakesItsWaiterDoubtful(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	holder, u := p.plain(), p.plain()
-	held := holder.takes()
-	waiting := u.waiting(t.Context(), 1)
-	a := u.waiter()
+	f := newFixture(t)
+	holder, u := f.direct(), f.direct()
+	held := holder.acquire()
+	waiting := u.startWaiting(t.Context(), 1)
+	a := u.awaitWaiting()
 	u.mu.Lock()
 	a.needsRecheck = false // the session may have begun to listen while it entered
 	u.mu.Unlock()
 	for _, c := range []struct {
-		recheck  func()
-		doubtful bool
+		recheck      func()
+		needsRecheck bool
 	}{
 		{u.RecheckAll, false},
 		{func() { u.Recheck("another") }, false},
@@ -230,33 +230,33 @@ func TestAForcedLockMakesItsWaiterDoubtful(t *testing.T) {
 	} {
 		c.recheck()
 		u.mu.Lock()
-		isQueued, doubtful := a.state == queued, a.needsRecheck
+		isQueued, needsRecheck := a.state == queued, a.needsRecheck
 		u.mu.Unlock()
 		require.True(t, isQueued)
-		require.Equal(t, c.doubtful, doubtful)
+		require.Equal(t, c.needsRecheck, needsRecheck)
 	}
-	holder.gives(held)
-	u.gives(within(t, "the lock", waiting).mustHave(t))
-	p.nothingLeft(holder, u)
+	holder.release(held)
+	u.release(within(t, "the lock", waiting).mustHave(t))
+	f.awaitNothingLeft(holder, u)
 }
 
 // States: begun, and the release gets no reply. It is repeated.
 func TestRelease_NoReply_IsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []redistest.FaultKind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
-		p := newPlace(t)
-		u, other := p.behind(), p.plain()
-		a := u.takes()
-		waiting := other.waiting(t.Context(), 1)
-		p.only(scripts.LockLeave)
-		struck := p.proxy.Arm(redistest.Fault{Kind: kind})
+		f := newFixture(t)
+		u, other := f.proxied(), f.direct()
+		a := u.acquire()
+		waiting := other.startWaiting(t.Context(), 1)
+		f.match(scripts.LockLeave)
+		fault := f.proxy.Arm(redistest.Fault{Kind: kind})
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { <-struck.Fired(); cancel() }()
+		go func() { <-fault.Fired(); cancel() }()
 		_, err := a.Release(ctx, 0, lease)
 		require.Error(t, err)
-		p.proxy.CutAll()
-		other.gives(within(t, "the lock", waiting).mustHave(t))
-		p.nothingLeft(u, other)
+		f.proxy.CutAll()
+		other.release(within(t, "the lock", waiting).mustHave(t))
+		f.awaitNothingLeft(u, other)
 	}
 }
 
@@ -281,22 +281,22 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
-			holder, u := p.plain(), p.plain()
-			held := holder.takes()
-			waiting := u.waiting(t.Context(), 1)
-			holder.gives(held)
+			f := newFixture(t)
+			holder, u := f.direct(), f.direct()
+			held := holder.acquire()
+			waiting := u.startWaiting(t.Context(), 1)
+			holder.release(held)
 			a := within(t, "the lock", waiting).mustHave(t)
-			p.server.MustDo(t, "ZADD", u.q.keys.All[1], "1", a.Name())
-			p.server.MustDo(t, "ACL", "SETUSER", "default", "-zrem", "-zpopmin")
+			f.server.MustDo(t, "ZADD", u.q.keys.All[1], "1", a.Name())
+			f.server.MustDo(t, "ACL", "SETUSER", "default", "-zrem", "-zpopmin")
 			u.Done(u.q) // a session that still uses the lock repeats the release anyway
 			require.ErrorIs(t, releases(t.Context(), a), errs.ErrDenied)
-			before := p.server.CommandStats()["evalsha"].Calls
-			await(t, "a few repetitions", func() bool { return p.server.CommandStats()["evalsha"].Calls >= before+3 })
-			p.server.MustDo(t, "HSET", u.q.keys.All[2], u.session.ID(), // silent for a second: no hand-off removes its ticket
+			before := f.server.CommandStats()["evalsha"].Calls
+			await(t, "a few repetitions", func() bool { return f.server.CommandStats()["evalsha"].Calls >= before+3 })
+			f.server.MustDo(t, "HSET", u.q.keys.All[2], u.session.ID(), // silent for a second: no hand-off removes its ticket
 				wire.Stamp(time.Now().Add(-time.Second).UnixMicro()).Text()+strings.Repeat("0", 20))
-			p.server.MustDo(t, "ACL", "SETUSER", "default", "+zrem", "+zpopmin")
-			p.nothingLeft(holder, u)
+			f.server.MustDo(t, "ACL", "SETUSER", "default", "+zrem", "+zpopmin")
+			f.awaitNothingLeft(holder, u)
 			u.q = u.Use(u.q.keys)
 		})
 	}
@@ -305,65 +305,65 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 // P10: an attempt that was granted the lock at once has no ticket. Its repeated release asks for no right that only a ticket needs.
 func TestDeniedReleaseAsksForNoFurtherRight(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.plain()
-	a := u.takes()
-	p.server.MustDo(t, "ACL", "SETUSER", "default", "-set", "-del", "-zrem")
+	f := newFixture(t)
+	u := f.direct()
+	a := u.acquire()
+	f.server.MustDo(t, "ACL", "SETUSER", "default", "-set", "-del", "-zrem")
 	_, err := a.Release(t.Context(), 0, lease)
 	require.ErrorIs(t, err, errs.ErrDenied)
-	p.server.MustDo(t, "ACL", "SETUSER", "default", "+set")
-	p.nothingLeft(u)
+	f.server.MustDo(t, "ACL", "SETUSER", "default", "+set")
+	f.awaitNothingLeft(u)
 }
 
 // P5: a poll that says that the session has the lock, during its release, must not cause a second release:
 // the first one could find nothing to release.
 func TestPollDuringReleaseEndsNoHold(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.behind()
-	a := u.takes()
-	waiting := u.waiting(t.Context(), 1)
-	u.hears()
-	p.only(scripts.LockLeave)
-	p.proxy.ResetCount()
+	f := newFixture(t)
+	u := f.proxied()
+	a := u.acquire()
+	waiting := u.startWaiting(t.Context(), 1)
+	u.awaitSubscription()
+	f.match(scripts.LockLeave)
+	f.proxy.ResetCount()
 	arrives := make(chan struct{})
-	p.proxy.OnRequest(func(int, []string) { <-arrives })
+	f.proxy.OnRequest(func(int, []string) { <-arrives })
 	released := make(chan bool, 1)
 	go func() {
-		had, err := a.Release(t.Context(), 0, lease)
-		released <- had && err == nil
+		wasHeld, err := a.Release(t.Context(), 0, lease)
+		released <- wasHeld && err == nil
 	}()
-	await(t, "the release to begin", func() bool { return p.proxy.Requests() > 0 })
+	await(t, "the release to begin", func() bool { return f.proxy.Requests() > 0 })
 	u.mu.Lock()
 	a.applyGrantLocked(a.grant.Stamp, "", a.grant.Read)
 	u.mu.Unlock()
 	require.Zero(t, u.session.Undoer.Pending())
 	close(arrives)
 	require.True(t, within(t, "the release", released))
-	u.gives(within(t, "the lock", waiting).mustHave(t))
-	p.nothingLeft(u)
+	u.release(within(t, "the lock", waiting).mustHave(t))
+	f.awaitNothingLeft(u)
 }
 
 // P6: Close ends all waits, whatever they are for.
 func TestCloseEndsAllWaits(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(p *place){
-		"InLine": func(*place) {},
-		"Away":   func(p *place) { p.proxy.Refuse(); p.proxy.CutAll() },
-		"Answering": func(p *place) {
-			p.only(scripts.LockEnter)
-			p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 150 * time.Millisecond})
+	for name, prepare := range map[string]func(f *fixture){
+		"InLine": func(*fixture) {},
+		"Away":   func(f *fixture) { f.proxy.Refuse(); f.proxy.CutAll() },
+		"Answering": func(f *fixture) {
+			f.match(scripts.LockEnter)
+			f.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 150 * time.Millisecond})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
-			holder, u := p.plain(), p.behind()
-			held := holder.takes()
-			prepare(p)
+			f := newFixture(t)
+			holder, u := f.direct(), f.proxied()
+			held := holder.acquire()
+			prepare(f)
 			var waiting []<-chan outcome
 			for range 5 {
-				waiting = append(waiting, u.taking(t.Context()))
+				waiting = append(waiting, u.startAcquire(t.Context()))
 			}
 			await(t, "five who wait", func() bool {
 				u.mu.Lock()
@@ -381,7 +381,7 @@ func TestCloseEndsAllWaits(t *testing.T) {
 				err := within(t, "the end of a wait", w).err
 				require.True(t, errors.Is(err, errs.ErrClosed), err)
 			}
-			holder.gives(held)
+			holder.release(held)
 		})
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Keys are those of one lock, and the channel of its grants.
+// LockKeys are those of one lock, and the channel of its grants.
 type LockKeys struct {
 	// Holder is the key that names the holder.
 	Holder string
 	// All are the keys of Enter, Look and Leave, in their order. The last one has the lives of the waiting sessions.
 	All []string
-	// Grants is the channel without the session that it ends with, or, for a lock without a queue, the channel of its messages.
+	// Channel is the channel without the session that it ends with, or, for a lock without a queue, the channel of its messages.
 	Channel string
 	// Slot is that of the keys, in a cluster.
 	Slot uint16
@@ -42,7 +42,7 @@ type Queue struct {
 	listener             *grantListener // hears its grants; nil if no attempt waits, or needs it yet
 }
 
-// wait is the waiting in one queue.
+// waitState is the waiting in one queue.
 type waitState struct {
 	timer         timers.Timer  // the next poll; if no caller uses the queue, the time to forget it
 	waiting       []*Attempt    // with tickets, in order of arrival
@@ -58,7 +58,7 @@ type waitState struct {
 	polledAt  time.Duration // monotonic: when that poll was sent
 }
 
-// waitsLocked makes sure that the queue has a wait.
+// initWaitLocked makes sure that the queue has a wait.
 func (q *Queue) initWaitLocked() {
 	if q.waitState == nil {
 		q.waitState = new(waitState)
@@ -66,7 +66,7 @@ func (q *Queue) initWaitLocked() {
 	}
 }
 
-// heardLocked records that a heartbeat sent at sent had a reply.
+// recordHeartbeatLocked records that a heartbeat sent at sent had a reply.
 func (q *Queue) recordHeartbeatLocked(sent clock.Instant) {
 	q.initWaitLocked()
 	if q.lastHeartbeat.IsZero() || sent.Mono() > q.lastHeartbeat.Mono() {
@@ -74,14 +74,14 @@ func (q *Queue) recordHeartbeatLocked(sent clock.Instant) {
 	}
 }
 
-// repliedLocked records that the server replied.
+// clearPollErrLocked records that the server replied.
 func (q *Queue) clearPollErrLocked() {
 	if q.waitState != nil {
 		q.pollErr = nil
 	}
 }
 
-// beat is one heartbeat: the session counts as living for life from its execution, and so for
+// heartbeat is one heartbeat: the session counts as living for life from its execution, and so for
 // life from its first sending. There is one for each number, and none is ever changed.
 type heartbeat struct {
 	number string
@@ -89,32 +89,32 @@ type heartbeat struct {
 	life   time.Duration
 }
 
-// over is when what b paid for can be trusted no more.
+// expires is when what b paid for can be trusted no more.
 func (b heartbeat) expires() clock.Instant { return clock.Deadline(b.sent, b.life) }
 
 // Done counts a user out.
 func (q *Queue) Done() { q.registry.Done(q) }
 
-// beatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a life
+// heartbeatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a life
 // share one, whatever queue they are for: the grant that it pays for is counted from the first of them, which is never too
 // late.
-func (ls *Registry) heartbeatLocked(now clock.Instant) heartbeat {
-	life, beats := ls.lifeLocked(), ls.mu.heartbeats
-	if n := len(beats); n > 0 && beats[n-1].life == life && now.Mono()-beats[n-1].sent.Mono() < life/64 {
-		return beats[n-1]
+func (r *Registry) heartbeatLocked(now clock.Instant) heartbeat {
+	life, heartbeats := r.lifeLocked(), r.mu.heartbeats
+	if n := len(heartbeats); n > 0 && heartbeats[n-1].life == life && now.Mono()-heartbeats[n-1].sent.Mono() < life/64 {
+		return heartbeats[n-1]
 	}
 	kept := 0
-	for kept < len(beats) && beats[kept].expires().Reached(now) {
+	for kept < len(heartbeats) && heartbeats[kept].expires().Reached(now) {
 		kept++
 	}
-	b := heartbeat{number: ls.nextNumberLocked(), sent: now, life: life}
-	ls.mu.heartbeats = append(append(beats[:0], beats[kept:]...), b)
+	b := heartbeat{number: r.nextNumberLocked(), sent: now, life: life}
+	r.mu.heartbeats = append(append(heartbeats[:0], heartbeats[kept:]...), b)
 	return b
 }
 
-// paidLocked returns the heartbeat with that number, if it is known and not over.
-func (ls *Registry) findHeartbeatLocked(number string, now clock.Instant) (heartbeat, bool) {
-	for _, b := range ls.mu.heartbeats {
+// findHeartbeatLocked returns the heartbeat with that number, if it is known and not over.
+func (r *Registry) findHeartbeatLocked(number string, now clock.Instant) (heartbeat, bool) {
+	for _, b := range r.mu.heartbeats {
 		if b.number == number {
 			return b, !b.expires().Reached(now)
 		}
@@ -122,7 +122,7 @@ func (ls *Registry) findHeartbeatLocked(number string, now clock.Instant) (heart
 	return heartbeat{}, false
 }
 
-// beatenLocked reports whether a heartbeat had a reply so recently that another one is not worth it.
+// hasRecentHeartbeatLocked reports whether a heartbeat had a reply so recently that another one is not worth it.
 func (q *Queue) hasRecentHeartbeatLocked(now clock.Instant) bool {
 	return q.waitState != nil && !q.lastHeartbeat.IsZero() && !q.lastHeartbeat.Add(q.registry.lifeLocked()/8).Reached(now)
 }
@@ -130,8 +130,8 @@ func (q *Queue) hasRecentHeartbeatLocked(now clock.Instant) bool {
 // nextNumberLocked returns the number of a heartbeat that is about to be sent. Numbers rise over all queues
 // while the session lives. 48 random bits follow the digits: two copies of one process, restored from one
 // snapshot, must not mistake each other's heartbeats for their own.
-func (ls *Registry) nextNumberLocked() string {
-	ls.mu.lastNumber++
+func (r *Registry) nextNumberLocked() string {
+	r.mu.lastNumber++
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails: it ends the process instead
 	const digits = numberSize - 8
@@ -139,29 +139,29 @@ func (ls *Registry) nextNumberLocked() string {
 	for i := range number {
 		number[i] = '0'
 	}
-	count := strconv.FormatInt(ls.mu.lastNumber, 10)
+	count := strconv.FormatInt(r.mu.lastNumber, 10)
 	copy(number[digits-len(count):], count)
 	return string(base64.RawURLEncoding.AppendEncode(number, random[:]))
 }
 
-// lives is how many pauses between polls a waiter's life lasts: two polls may fail. The scripts reject a life of
+// pollsPerLife is how many pauses between polls a waiter's life lasts: two polls may fail. The scripts reject a life of
 // more than lives times dispatch.PollCeiling.
 const pollsPerLife = 3
 
-// everyLocked returns the current pause between polls.
+// pollPauseLocked returns the current pause between polls.
 func (q *Queue) pollPauseLocked() time.Duration {
-	few := dispatch.PollInterval
+	pause := dispatch.PollInterval
 	if q.listener != nil {
-		few = q.listener.PollInterval()
+		pause = q.listener.PollInterval()
 	}
-	return dispatch.ScaledInterval(few, q.registry.mu.pendingQueues)
+	return dispatch.ScaledInterval(pause, q.registry.mu.pendingQueues)
 }
 
 // lifeLocked returns for how long a heartbeat makes the session count as living. It grows in steps, since a heartbeat
 // serves calls for one life alone.
-func (ls *Registry) lifeLocked() time.Duration {
+func (r *Registry) lifeLocked() time.Duration {
 	const step = dispatch.PollInterval / 4
-	every := (time.Duration(ls.mu.pendingQueues)*dispatch.PollCost + step - 1).Truncate(step)
+	every := (time.Duration(r.mu.pendingQueues)*dispatch.PollCost + step - 1).Truncate(step)
 	return pollsPerLife * min(max(dispatch.PollInterval, every), dispatch.MaxPollInterval)
 }
 
@@ -189,28 +189,28 @@ func (q *Queue) LastError() error {
 // busy reports whether a caller of this session is before a new one with that request: it holds, requests or
 // releases the lock. If several can hold the lock at once, only a caller that waits in the queue counts, not
 // one that is about to enter.
-func (q *Queue) busy(wish *Request) bool {
+func (q *Queue) busy(request *Request) bool {
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
-	if !wish.Concurrent {
+	if !request.Concurrent {
 		return q.attempts > 0
 	}
 	return q.waitState != nil && slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == queued })
 }
 
-// hear makes sure that grants are heard, or will be. The caller waits in q.
+// listen makes sure that grants are heard, or will be. The caller waits in q.
 func (q *Queue) listen() {
-	ls := q.registry
-	ls.mu.Lock()
+	registry := q.registry
+	registry.mu.Lock()
 	if q.listener == nil {
-		q.listener = ls.listenerLocked(q.keys.Channel + ls.session.ID())
+		q.listener = registry.listenerLocked(q.keys.Channel + registry.session.ID())
 	}
-	e := q.listener
-	ls.mu.Unlock()
-	e.Open(ls.session.Dispatch, e.channel, dispatch.ShardedChannel, e)
+	listener := q.listener
+	registry.mu.Unlock()
+	listener.Open(registry.session.Dispatch, listener.channel, dispatch.ShardedChannel, listener)
 }
 
-// hearAlready starts to listen for grants if that costs nothing: before the first enter, which then need not
+// listenIfSubscribed starts to listen for grants if that costs nothing: before the first enter, which then need not
 // be followed by a poll.
 func (q *Queue) listenIfSubscribed() {
 	s := q.registry.session

@@ -57,44 +57,44 @@ func TestPossiblyGrantedAttemptIsListedFirst(t *testing.T) {
 // P2: a heartbeat is known until its life is over by our clocks, and is never changed.
 func TestHeartbeatPaysForItsOwnLife(t *testing.T) {
 	t.Parallel()
-	ls := &Registry{}
+	registry := &Registry{}
 	now := clock.Now()
-	first := ls.heartbeatLocked(now)
-	second := ls.heartbeatLocked(now.Add(time.Second))
+	first := registry.heartbeatLocked(now)
+	second := registry.heartbeatLocked(now.Add(time.Second))
 	require.Less(t, first.number, second.number)
-	got, ok := ls.findHeartbeatLocked(first.number, now.Add(2*time.Second))
+	got, ok := registry.findHeartbeatLocked(first.number, now.Add(2*time.Second))
 	require.True(t, ok)
 	require.Equal(t, first, got)
 	end := first.expires()
 	require.Less(t, end.Until(now), first.life)
-	_, ok = ls.findHeartbeatLocked(first.number, end)
+	_, ok = registry.findHeartbeatLocked(first.number, end)
 	require.False(t, ok, "it is over")
-	_, ok = ls.findHeartbeatLocked(second.number, end)
+	_, ok = registry.findHeartbeatLocked(second.number, end)
 	require.True(t, ok)
-	_, ok = ls.findHeartbeatLocked("000000000003abcdefgh", now)
+	_, ok = registry.findHeartbeatLocked("000000000003abcdefgh", now)
 	require.False(t, ok, "it is not known")
 	// The wall clock counts too: the host may have been suspended.
-	_, ok = ls.findHeartbeatLocked(second.number, clock.At(now.Mono(), now.Time().Add(time.Hour)))
+	_, ok = registry.findHeartbeatLocked(second.number, clock.At(now.Mono(), now.Time().Add(time.Hour)))
 	require.False(t, ok)
 	for n := range 10_000 {
-		ls.heartbeatLocked(now.Add(time.Duration(n) * 100 * time.Millisecond))
+		registry.heartbeatLocked(now.Add(time.Duration(n) * 100 * time.Millisecond))
 	}
-	require.LessOrEqual(t, len(ls.mu.heartbeats), 31)
+	require.LessOrEqual(t, len(registry.mu.heartbeats), 31)
 }
 
 // P7: polls keep to a budget of a thousand a second, and lives to what the scripts accept.
 func TestPollsOfManyQueuesKeepToTheirBudget(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		lines int
-		every time.Duration
+		queues int
+		every  time.Duration
 	}{{1, time.Second}, {1000, time.Second}, {3000, 3 * time.Second}, {10_000, 10 * time.Second}, {100_000, 10 * time.Second}} {
-		ls := &Registry{}
-		ls.mu.pendingQueues = c.lines
-		q := &Queue{registry: ls}
+		registry := &Registry{}
+		registry.mu.pendingQueues = c.queues
+		q := &Queue{registry: registry}
 		require.Equal(t, c.every, q.pollPauseLocked())
-		require.Equal(t, 3*c.every, ls.lifeLocked())
-		require.LessOrEqual(t, ls.lifeLocked(), 30*time.Second)
+		require.Equal(t, 3*c.every, registry.lifeLocked())
+		require.LessOrEqual(t, registry.lifeLocked(), 30*time.Second)
 	}
 }
 

@@ -14,12 +14,12 @@ import (
 // Requeue releases the hold of a and queues the session again with the same request, in one call, and waits for that as long as
 // ctx lasts. used, lasts and had are those of Release. next may be granted already. It is nil if the server made no
 // ticket. After an error the release is repeated in the background, and next may have a ticket.
-func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next *QueuedRequest, had bool, err error) {
+func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next *QueuedRequest, wasHeld bool, err error) {
 	a.Begin(nil) // see Release
 	q := a.q
 	q.listenIfSubscribed()
 	p := q.Prepare(a.request, new(QueuedRequest))
-	call, sent := p.attempt.requeueCall(a, used)
+	call, sent := p.attempt.requeueCall(a, lastUsed)
 	runner := q.registry.session.Runner
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
@@ -27,7 +27,7 @@ func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Durat
 	}
 	a.end()
 	if err != nil {
-		a.handleReleaseError(err, lasts)
+		a.handleReleaseError(err, expiresIn)
 		p.attempt.handleEnterError(err)
 		if wire.Judge(err) != wire.Unknown {
 			p.abandon()
@@ -36,17 +36,17 @@ func (a *Attempt) Requeue(ctx context.Context, used wire.Stamp, lasts time.Durat
 		p.attempt.handleRequeueUnknown()
 		return p, false, err
 	}
-	r := parseRequeueResult(reply)
+	result := parseRequeueResult(reply)
 	isQueued := p.attempt.handleRequeueReply(reply, sent)
-	a.handleReleaseReply(!r.nothingLeft)
+	a.handleReleaseReply(!result.nothingLeft)
 	if !isQueued {
 		p.abandon()
 		p = nil
 	}
-	return p, r.wasHeld, nil
+	return p, result.wasHeld, nil
 }
 
-// drop leaves a ticket with which no goroutine waits.
+// abandon leaves a ticket with which no goroutine waits.
 func (p *QueuedRequest) abandon() {
 	if a := p.Leave(); a != nil {
 		a.Abandon()
@@ -54,7 +54,7 @@ func (p *QueuedRequest) abandon() {
 }
 
 // requeueCall returns the call that releases old for a, and when it is sent.
-func (a *Attempt) requeueCall(old *Attempt, used wire.Stamp) (call wire.Call, sent clock.Instant) {
+func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call, sent clock.Instant) {
 	q, s := a.q, a.q.registry.session
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
@@ -66,18 +66,18 @@ func (a *Attempt) requeueCall(old *Attempt, used wire.Stamp) (call wire.Call, se
 		Keys:   q.keys.All,
 		Args: []string{
 			old.Name(), a.ticket(), micros(a.request.Life), a.notAfter.Text(), micros(b.life), b.number,
-			s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL, old.floorArg(used), flag(old.hasNoTicketLocked()),
+			s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL, old.floorArg(lastUsed), flag(old.hasNoTicketLocked()),
 		},
 	}, sent
 }
 
-// fate is what a requeue says of the hold that it released.
+// requeueResult is what a requeue says of the hold that it released.
 type requeueResult struct {
 	wasHeld     bool // it had the lock
 	nothingLeft bool // nothing of it is at the server any more
 }
 
-// requeued reads it: the last two elements of the reply.
+// parseRequeueResult reads it: the last two elements of the reply.
 func parseRequeueResult(reply wire.Reply) requeueResult {
 	n := reply.Len()
 	if n < 4 {
@@ -86,27 +86,27 @@ func parseRequeueResult(reply wire.Reply) requeueResult {
 	return requeueResult{nothingLeft: reply.Int(n-2) == 1, wasHeld: reply.Int(n-1) == 1}
 }
 
-// queued handles the reply to a requeue. It returns false if a has no ticket.
+// handleRequeueReply handles the reply to a requeue. It returns false if a has no ticket.
 func (a *Attempt) handleRequeueReply(reply wire.Reply, sent clock.Instant) bool {
-	ls, q, now := a.q.registry, a.q, clock.Now()
+	registry, q, now := a.q.registry, a.q, clock.Now()
 	code := reply.Code()
 	switch code {
 	case wire.Done:
-		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
+		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
 	case wire.NotDone:
-		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
-		ls.applyGrants(reply.Text(4))
+		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
+		registry.applyGrants(reply.Text(4))
 	case wire.Foreign:
 		return false // another kind of lock has the name: the hold is lost, and the next enter says the rest
 	default:
-		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
+		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
 		return false
 	}
 	if code == wire.NotDone {
 		q.listen()
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
 	if code == wire.NotDone {
 		q.recordHeartbeatLocked(sent)
 	}
@@ -116,7 +116,7 @@ func (a *Attempt) handleRequeueReply(reply wire.Reply, sent clock.Instant) bool 
 	return true
 }
 
-// mayBeQueued says that the requeue for a has no reply. A poll finds out what a has.
+// handleRequeueUnknown says that the requeue for a has no reply. A poll finds out what a has.
 func (a *Attempt) handleRequeueUnknown() {
 	a.q.listen()
 	a.q.registry.mu.Lock()

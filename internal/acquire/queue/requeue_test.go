@@ -16,103 +16,103 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// requeues releases a, which must have the lock, and queues its session again.
-func (u *user) requeues(a *Attempt) *QueuedRequest {
-	u.place.Helper()
-	next, had, err := a.Requeue(u.place.Context(), 0, lease)
-	require.NoError(u.place, err)
-	require.True(u.place, had, "it was taken away")
-	require.NotNil(u.place, next, "it has no ticket")
+// requeue releases a, which must have the lock, and queues its session again.
+func (u *user) requeue(a *Attempt) *QueuedRequest {
+	u.fixture.Helper()
+	next, wasHeld, err := a.Requeue(u.fixture.Context(), 0, lease)
+	require.NoError(u.fixture, err)
+	require.True(u.fixture, wasHeld, "it was taken away")
+	require.NotNil(u.fixture, next, "it has no ticket")
 	return next
 }
 
-// gets waits until the place is granted the lock.
-func (p *place) gets(next *QueuedRequest) *Attempt {
-	p.Helper()
+// awaitGrant waits until the place is granted the lock.
+func (f *fixture) awaitGrant(next *QueuedRequest) *Attempt {
+	f.Helper()
 	granted := make(chan error, 1)
-	go func() { granted <- next.Wait(p.Context()) }()
-	require.NoError(p, within(p, "the lock", granted))
+	go func() { granted <- next.Wait(f.Context()) }()
+	require.NoError(f, within(f, "the lock", granted))
 	a := next.Leave()
-	require.NotNil(p, a)
+	require.NotNil(f, a)
 	return a
 }
 
 // P7: without a waiter elsewhere the new attempt holds at once, by one script.
 func TestRequeue_NoWaiter_HoldsAtOnce(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.behind()
-	a := u.takes()
-	p.proxy.ResetCount()
-	next := u.requeues(a)
+	f := newFixture(t)
+	u := f.proxied()
+	a := u.acquire()
+	f.proxy.ResetCount()
+	next := u.requeue(a)
 	isGranted, err := next.Join(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
-	b := p.gets(next)
-	require.Equal(t, 1, p.proxy.Requests())
-	require.Equal(t, b.ticket(), p.holder())
+	b := f.awaitGrant(next)
+	require.Equal(t, 1, f.proxy.Requests())
+	require.Equal(t, b.ticket(), f.holder())
 	require.NotEqual(t, a.ticket(), b.ticket())
 	require.Greater(t, b.Grant().Stamp, a.Grant().Last, "the token in use is not known")
 	require.Equal(t, lease, b.Grant().Life)
 	_, attempts, _ := u.Len()
 	require.Equal(t, 1, attempts, "the old one is forgotten")
-	u.gives(b)
-	p.nothingLeft(u)
+	u.release(b)
+	f.awaitNothingLeft(u)
 }
 
 // Order: the waiter of another session is served first, and the new ticket is behind it.
 func TestRequeue_Waiter_QueuesBehindIt(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u, other := p.behind(), p.plain()
-	a := u.takes()
-	waiting := other.waiting(t.Context(), 1)
-	next := u.requeues(a)
+	f := newFixture(t)
+	u, other := f.proxied(), f.direct()
+	a := u.acquire()
+	waiting := other.startWaiting(t.Context(), 1)
+	next := u.requeue(a)
 	isGranted, err := next.Join(t.Context())
 	require.NoError(t, err)
 	require.False(t, isGranted)
 	held := within(t, "the lock", waiting).mustHave(t)
-	require.Equal(t, []string{next.attempt.ticket()[:41]}, p.tickets())
-	require.NotNil(t, p.server.MustDo(t, "HGET", u.q.keys.All[2], u.session.ID()), "a requeue is a heartbeat")
-	other.gives(held)
-	b := p.gets(next)
+	require.Equal(t, []string{next.attempt.ticket()[:41]}, f.tickets())
+	require.NotNil(t, f.server.MustDo(t, "HGET", u.q.keys.All[2], u.session.ID()), "a requeue is a heartbeat")
+	other.release(held)
+	b := f.awaitGrant(next)
 	require.Greater(t, b.Grant().Stamp, held.Grant().Stamp)
-	u.gives(b)
-	p.nothingLeft(u, other)
+	u.release(b)
+	f.awaitNothingLeft(u, other)
 }
 
 // P6: another attempt of the session learns of its grant from the reply.
 func TestRequeue_OtherAttemptOfSession_IsGranted(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.behind()
-	a := u.takes()
-	waiting := u.waiting(t.Context(), 1)
-	u.hears()
-	u.withoutPolls()
-	p.proxy.DropPushes(true)
-	next := u.requeues(a)
+	f := newFixture(t)
+	u := f.proxied()
+	a := u.acquire()
+	waiting := u.startWaiting(t.Context(), 1)
+	u.awaitSubscription()
+	u.stopTimers()
+	f.proxy.DropPushes(true)
+	next := u.requeue(a)
 	held := within(t, "the lock", waiting).mustHave(t)
-	require.Equal(t, held.ticket(), p.holder())
-	had, err := held.Release(t.Context(), 0, lease)
+	require.Equal(t, held.ticket(), f.holder())
+	wasHeld, err := held.Release(t.Context(), 0, lease)
 	require.NoError(t, err)
-	require.True(t, had)
-	u.gives(p.gets(next)) // by the reply to the release
-	p.nothingLeft(u)
+	require.True(t, wasHeld)
+	u.release(f.awaitGrant(next)) // by the reply to the release
+	f.awaitNothingLeft(u)
 }
 
 // P4: the server executes the call after its not-after. The hold is over, and there is no new ticket.
 func TestRequeue_Late_OnlyReleases(t *testing.T) {
 	t.Parallel()
 	for _, isMarked := range []bool{false, true} {
-		p := newPlace(t)
-		u, other := p.behind(), p.plain()
-		a := u.takes()
+		f := newFixture(t)
+		u, other := f.proxied(), f.direct()
+		a := u.acquire()
 		var waiting <-chan outcome
 		if isMarked {
-			waiting = other.waiting(t.Context(), 1)
+			waiting = other.startWaiting(t.Context(), 1)
 		}
-		next := u.q.Prepare(wish, new(QueuedRequest))
+		next := u.q.Prepare(lockRequest, new(QueuedRequest))
 		call, sent := next.attempt.requeueCall(a, 0)
 		call.Args[3] = wire.Stamp(1780000000000000).Text()
 		reply, err := u.session.Runner.Run(t.Context(), call)
@@ -123,9 +123,9 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 		a.end()
 		a.handleReleaseReply(false)
 		if isMarked {
-			other.gives(within(t, "the lock", waiting).mustHave(t))
+			other.release(within(t, "the lock", waiting).mustHave(t))
 		}
-		p.nothingLeft(u, other)
+		f.awaitNothingLeft(u, other)
 	}
 }
 
@@ -137,28 +137,28 @@ func TestRequeue_NoReply_ReleasesAndWaits(t *testing.T) {
 		for name, isQueued := range map[string]bool{"Alone": false, "WithAWaiter": true} {
 			t.Run(kind.String()+name, func(t *testing.T) {
 				t.Parallel()
-				p := newPlace(t)
-				u, other := p.behind(), p.plain()
-				a := u.takes()
+				f := newFixture(t)
+				u, other := f.proxied(), f.direct()
+				a := u.acquire()
 				var waiting <-chan outcome
 				if isQueued {
-					waiting = other.waiting(t.Context(), 1)
+					waiting = other.startWaiting(t.Context(), 1)
 				}
-				p.only(scripts.LockRequeue)
-				struck := p.proxy.Arm(redistest.Fault{Kind: kind})
+				f.match(scripts.LockRequeue)
+				fault := f.proxy.Arm(redistest.Fault{Kind: kind})
 				ctx, cancel := context.WithCancel(t.Context())
-				go func() { <-struck.Fired(); cancel() }()
+				go func() { <-fault.Fired(); cancel() }()
 				next, _, err := a.Requeue(ctx, 0, lease)
 				require.Error(t, err)
 				require.NotNil(t, next, "it may have a ticket")
-				p.proxy.CutAll()
+				f.proxy.CutAll()
 				if isQueued {
-					other.gives(within(t, "the lock", waiting).mustHave(t))
+					other.release(within(t, "the lock", waiting).mustHave(t))
 				}
-				b := p.gets(next)
+				b := f.awaitGrant(next)
 				require.NotEqual(t, a.ticket(), b.ticket())
-				u.gives(b)
-				p.nothingLeft(u, other)
+				u.release(b)
+				f.awaitNothingLeft(u, other)
 			})
 		}
 	}
@@ -168,35 +168,35 @@ func TestRequeue_NoReply_ReleasesAndWaits(t *testing.T) {
 func TestRequeue_NoReplyAndGivenUp_LeavesNothing(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
-	p := newPlace(t)
-	u := p.behind()
-	a := u.takes()
-	p.only(scripts.LockRequeue)
-	struck := p.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
+	f := newFixture(t)
+	u := f.proxied()
+	a := u.acquire()
+	f.match(scripts.LockRequeue)
+	fault := f.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
 	next, _, err := a.Requeue(t.Context(), 0, lease)
 	require.Error(t, err)
-	within(t, "the fault", struck.Fired())
+	within(t, "the fault", fault.Fired())
 	if b := next.Leave(); b != nil {
 		b.Abandon()
 	}
-	p.nothingLeft(u)
+	f.awaitNothingLeft(u)
 }
 
 // P9: the server refuses the call, since the key belongs to another program. There is no new ticket.
 func TestRequeue_Refused_QueuesNothing(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.plain()
-	a := u.takes()
-	p.server.MustDo(t, "DEL", u.q.keys.Holder)
-	p.server.MustDo(t, "RPUSH", u.q.keys.Holder, "mine")
-	next, had, err := a.Requeue(t.Context(), 0, lease)
+	f := newFixture(t)
+	u := f.direct()
+	a := u.acquire()
+	f.server.MustDo(t, "DEL", u.q.keys.Holder)
+	f.server.MustDo(t, "RPUSH", u.q.keys.Holder, "mine")
+	next, wasHeld, err := a.Requeue(t.Context(), 0, lease)
 	require.ErrorIs(t, err, errs.ErrWrongKind)
-	require.False(t, had)
+	require.False(t, wasHeld)
 	require.Nil(t, next)
-	require.Empty(t, p.tickets())
-	p.server.MustDo(t, "DEL", u.q.keys.Holder)
-	p.nothingLeft(u)
+	require.Empty(t, f.tickets())
+	f.server.MustDo(t, "DEL", u.q.keys.Holder)
+	f.awaitNothingLeft(u)
 }
 
 // P2, P9: the hold is over. The caller gets that error, and the session queues only if a queue may exist.
@@ -206,35 +206,35 @@ func TestRequeue_HoldIsLost_IsReported(t *testing.T) {
 		lose     func(u *user, a *Attempt)
 		isQueued bool
 	}{
-		"KeyLost": {func(u *user, _ *Attempt) { u.place.server.MustDo(u.place, "DEL", u.q.keys.Holder) }, false},
+		"KeyLost": {func(u *user, _ *Attempt) { u.fixture.server.MustDo(u.fixture, "DEL", u.q.keys.Holder) }, false},
 		"OtherKind": {func(u *user, _ *Attempt) {
-			u.place.server.MustDo(u.place, "SET", u.q.keys.Holder, "sb1q1780000000000000")
+			u.fixture.server.MustDo(u.fixture, "SET", u.q.keys.Holder, "sb1q1780000000000000")
 		}, false},
 		"Forced": {func(u *user, a *Attempt) {
-			u.place.server.MustDo(u.place, "EVAL", scripts.LockForce.Source, 3, u.q.keys.All[0], u.q.keys.All[1], u.q.keys.All[2],
+			u.fixture.server.MustDo(u.fixture, "EVAL", scripts.LockForce.Source, 3, u.q.keys.All[0], u.q.keys.All[1], u.q.keys.All[2],
 				a.ticket()[:41], "PUBLISH", u.q.keys.Channel, "", "60000")
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
-			u, other := p.plain(), p.plain()
-			a := u.takes()
+			f := newFixture(t)
+			u, other := f.direct(), f.direct()
+			a := u.acquire()
 			var waiting <-chan outcome
 			if c.isQueued {
-				waiting = other.waiting(t.Context(), 1)
+				waiting = other.startWaiting(t.Context(), 1)
 			}
 			c.lose(u, a)
-			next, had, err := a.Requeue(t.Context(), 0, lease)
+			next, wasHeld, err := a.Requeue(t.Context(), 0, lease)
 			require.NoError(t, err)
-			require.False(t, had)
+			require.False(t, wasHeld)
 			require.Equal(t, c.isQueued, next != nil)
 			if c.isQueued {
-				other.gives(within(t, "the lock", waiting).mustHave(t))
-				u.gives(p.gets(next))
+				other.release(within(t, "the lock", waiting).mustHave(t))
+				u.release(f.awaitGrant(next))
 			}
-			p.server.MustDo(t, "DEL", u.q.keys.Holder)
-			p.nothingLeft(u, other)
+			f.server.MustDo(t, "DEL", u.q.keys.Holder)
+			f.awaitNothingLeft(u, other)
 		})
 	}
 }
@@ -242,56 +242,56 @@ func TestRequeue_HoldIsLost_IsReported(t *testing.T) {
 // T6: the tokens of the next hold are behind the last one used, and need not be behind the whole block.
 func TestRequeue_BringsTheFloor(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.plain()
-	a := u.takes()
+	f := newFixture(t)
+	u := f.direct()
+	a := u.acquire()
 	future := a.Grant().Stamp + wire.Stamp(time.Hour.Microseconds())
-	value, _ := p.server.MustDo(t, "GET", u.q.keys.Holder).(string)
-	p.server.MustDo(t, "SET", u.q.keys.Holder, value[:4]+future.Text()+value[20:], "KEEPTTL") // the server's clock is set back
-	next, had, err := a.Requeue(t.Context(), future+7, lease)
+	value, _ := f.server.MustDo(t, "GET", u.q.keys.Holder).(string)
+	f.server.MustDo(t, "SET", u.q.keys.Holder, value[:4]+future.Text()+value[20:], "KEEPTTL") // the server's clock is set back
+	next, wasHeld, err := a.Requeue(t.Context(), future+7, lease)
 	require.NoError(t, err)
-	require.True(t, had)
-	b := p.gets(next)
+	require.True(t, wasHeld)
+	b := f.awaitGrant(next)
 	require.Equal(t, future+8, b.Grant().Stamp)
 	require.Equal(t, future+8+wire.TokenBlock-1, b.Grant().Last)
-	u.gives(b)
-	p.nothingLeft(u)
+	u.release(b)
+	f.awaitNothingLeft(u)
 }
 
-// tenant is a Tenant that notes why it was evicted.
-type tenant chan error
+// localHoldSpy is a Tenant that notes why it was evicted.
+type localHoldSpy chan error
 
-func (n tenant) Evict(cause error) { n <- cause }
+func (n localHoldSpy) Evict(cause error) { n <- cause }
 
-func (n tenant) Superseded() { n <- errs.ErrLostGone }
-func (tenant) Recheck()      {}
+func (n localHoldSpy) Superseded() { n <- errs.ErrLostGone }
+func (localHoldSpy) Recheck()      {}
 
-func newTenant() tenant { return make(tenant, 1) }
+func newLocalHoldSpy() localHoldSpy { return make(localHoldSpy, 1) }
 
 // P1: the hold with the greatest token is the one at the server. It ends the others of its session, in whatever order they
 // are heard of.
 func TestNewestGrantWins(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.plain()
-	a := u.takes()
-	mine := newTenant()
+	f := newFixture(t)
+	u := f.direct()
+	a := u.acquire()
+	mine := newLocalHoldSpy()
 	a.Begin(mine)
-	waiting := u.waiting(t.Context(), 1)
-	u.withoutPolls()
-	b := u.waiter()
+	waiting := u.startWaiting(t.Context(), 1)
+	u.stopTimers()
+	b := u.awaitWaiting()
 	u.mu.Lock()
-	paid := u.heartbeatLocked(clock.Now()).number
-	b.applyGrantLocked(a.grant.Stamp-1, paid, clock.Now())
-	isGranted, isUrgent := b.state == granted, b.pollFirst
+	number := u.heartbeatLocked(clock.Now()).number
+	b.applyGrantLocked(a.grant.Stamp-1, number, clock.Now())
+	isGranted, pollFirst := b.state == granted, b.pollFirst
 	u.mu.Unlock()
 	require.False(t, isGranted, "it is the older one")
-	require.True(t, isUrgent)
+	require.True(t, pollFirst)
 	require.Empty(t, mine)
 
-	u.Registry.applyGrants(b.attempt() + (a.Grant().Stamp + 1).Text() + paid)
+	u.Registry.applyGrants(b.attempt() + (a.Grant().Stamp + 1).Text() + number)
 	require.Same(t, b, within(t, "the grant", waiting).mustHave(t))
-	newer := newTenant()
+	newer := newLocalHoldSpy()
 	b.Begin(newer)
 	require.ErrorIs(t, within(t, "the end of the older hold", mine), errs.ErrLost)
 	a.Begin(mine) // its goroutine ran late
@@ -299,35 +299,35 @@ func TestNewestGrantWins(t *testing.T) {
 	require.Empty(t, newer)
 	_, err := b.Release(t.Context(), 0, lease) // it has a ticket at the server
 	require.NoError(t, err)
-	u.gives(a)
-	p.nothingLeft(u)
+	u.release(a)
+	f.awaitNothingLeft(u)
 }
 
 // P1: nor is a reply delivered that says of a hold that it is older than another one of the session. The attempt polls, and
 // has the lock when the other hold is over.
 func TestOlderReply_IsNotDelivered(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.plain()
+	f := newFixture(t)
+	u := f.direct()
 	newer := &Attempt{q: u.q, grant: Grant{Stamp: 1 << 60}}
-	newer.Begin(newTenant())
-	_, err := u.q.Try(t.Context(), wish)
+	newer.Begin(newLocalHoldSpy())
+	_, err := u.q.Try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld)
-	p.nothingLeft(u)
+	f.awaitNothingLeft(u)
 
 	newer.end()
-	a := u.takes()
-	next := u.q.Prepare(wish, new(QueuedRequest))
+	a := u.acquire()
+	next := u.q.Prepare(lockRequest, new(QueuedRequest))
 	call, sent := next.attempt.requeueCall(a, 0)
 	reply, err := u.session.Runner.Run(t.Context(), call)
 	require.NoError(t, err)
 	a.end()
 	a.handleReleaseReply(false)
-	newer.Begin(newTenant())
+	newer.Begin(newLocalHoldSpy())
 	require.True(t, next.attempt.handleRequeueReply(reply, sent))
 	state, _ := next.attempt.currentState()
 	require.Equal(t, queued, state)
 	newer.end()
-	u.gives(p.gets(next))
-	p.nothingLeft(u)
+	u.release(f.awaitGrant(next))
+	f.awaitNothingLeft(u)
 }

@@ -19,9 +19,9 @@ import (
 //
 // If Swap fails, the new hold is released in the background. The caller keeps a, and does not know whether
 // that still has the lock.
-func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish *Request) (*Attempt, error) {
+func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, request *Request) (*Attempt, error) {
 	a.Begin(nil)
-	b := a.q.newAttempt(wish)
+	b := a.q.newAttempt(request)
 	if err := b.sendSwap(ctx, script, a); err != nil {
 		b.Abandon()
 		return nil, err
@@ -35,27 +35,27 @@ func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, wish *Reques
 	return b, nil
 }
 
-// replace repeats the script until a has what old had.
+// sendSwap repeats the script until a has what old had.
 func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Attempt) error {
-	ls, q := a.q.registry, a.q
-	t := &wire.LastReply{}
+	registry, q := a.q.registry, a.q
+	last := &wire.LastReply{}
 	for {
 		sent := clock.Now()
-		reply, err := ls.session.Runner.Run(ctx, a.swapCall(script, old, sent))
+		reply, err := registry.session.Runner.Run(ctx, a.swapCall(script, old, sent))
 		switch {
 		case err != nil:
 			a.handleEnterError(err)
-			err = t.Record(ctx, err)
+			err = last.Record(ctx, err)
 		case reply.Code() == wire.Done:
 			a.handleSwapReply(reply, sent)
 			return nil
 		case reply.Code() == wire.NotDone:
 			return errs.ErrLostGone
 		default:
-			ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), clock.Now())
+			registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), clock.Now())
 		}
 		if err == nil {
-			err = a.pause(ctx, t)
+			err = a.pause(ctx, last)
 		}
 		if err != nil {
 			return err
@@ -64,11 +64,11 @@ func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Att
 }
 
 func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent clock.Instant) wire.Call {
-	ls, q := a.q.registry, a.q
+	registry, q := a.q.registry, a.q
 	leave := old.leaveCall(nil, 0)
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	a.notAfter = ls.session.NotAfter(q.keys.Slot, sent, session.MaxPatience)
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	a.notAfter = registry.session.NotAfter(q.keys.Slot, sent, session.MaxPatience)
 	return wire.Call{
 		Script: script,
 		Keys:   q.keys.All,
@@ -76,12 +76,12 @@ func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent clock.Inst
 	}
 }
 
-// replaced handles the reply by which a has the lock.
+// handleSwapReply handles the reply by which a has the lock.
 func (a *Attempt) handleSwapReply(reply wire.Reply, sent clock.Instant) {
-	ls, now := a.q.registry, clock.Now()
-	ls.mu.Lock()
+	registry, now := a.q.registry, clock.Now()
+	registry.mu.Lock()
 	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.request.Life, Sent: sent, Read: now}
 	a.state, a.joined = begun, true
-	ls.mu.Unlock()
+	registry.mu.Unlock()
 	a.readGrants(reply)
 }

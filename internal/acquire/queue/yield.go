@@ -11,15 +11,15 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Fate is the outcome of a Yield.
+// YieldResult is the outcome of a Yield.
 type YieldResult int
 
 const (
-	// Gone is a hold that no longer has the lock.
+	// YieldGone is a hold that no longer has the lock.
 	YieldGone YieldResult = iota
-	// Kept is a hold that continues, with a new grant.
+	// YieldKept is a hold that continues, with a new grant.
 	YieldKept
-	// Released is a hold that was released for other waiters in the queue.
+	// YieldReleased is a hold that was released for other waiters in the queue.
 	YieldReleased
 )
 
@@ -30,9 +30,9 @@ const (
 // any more; or 1, the time, and the stamp of new tokens, if the hold continues. After an error the outcome is
 // unknown.
 func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResult, error) {
-	ls := a.q.registry
+	registry := a.q.registry
 	sent := clock.Now()
-	reply, err := ls.session.Runner.Run(ctx, a.yieldCall(script))
+	reply, err := registry.session.Runner.Run(ctx, a.yieldCall(script))
 	if err != nil {
 		return YieldGone, err
 	}
@@ -40,8 +40,8 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResul
 	case wire.NotDone:
 		return YieldGone, nil
 	case wire.Done:
-		ls.mu.Lock()
-		defer ls.mu.Unlock()
+		registry.mu.Lock()
+		defer registry.mu.Unlock()
 		stamp := reply.Stamp(2)
 		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.request.Life, Sent: sent, Read: clock.Now()}
 		return YieldKept, nil
@@ -66,19 +66,19 @@ func (a *Attempt) yieldCall(script *scripts.Script) wire.Call {
 	}
 }
 
-// alike returns the waiting attempts of this session to which the hold of a can be handed over: as many as a
+// waitingWithSameKey returns the waiting attempts of this session to which the hold of a can be handed over: as many as a
 // poll lists, which is all of them, except for a moment.
 func (a *Attempt) waitingWithSameKey() string {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
-	var attempts strings.Builder
+	var ids strings.Builder
 	if a.q.waitState == nil {
 		return ""
 	}
 	for _, other := range a.q.waiting[:min(maxListed, len(a.q.waiting))] {
 		if other.state == queued && other.request.ShareKey == a.request.ShareKey {
-			attempts.WriteString(other.attempt())
+			ids.WriteString(other.attempt())
 		}
 	}
-	return attempts.String()
+	return ids.String()
 }

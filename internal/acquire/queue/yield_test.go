@@ -14,11 +14,11 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// permit returns the queue of a semaphore of one permit, from the view of u's session.
-func (u *user) permit() *Queue {
-	tb := u.place
+// permitQueue returns the queue of a semaphore of one permit, from the view of u's session.
+func (u *user) permitQueue() *Queue {
+	tb := u.fixture
 	tb.Helper()
-	ls := session.RegistryOf(u.session, "permits", func() *Registry {
+	registry := session.RegistryOf(u.session, "permits", func() *Registry {
 		return New(u.session, Config{
 			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
 			Labelled: true,
@@ -26,23 +26,23 @@ func (u *user) permit() *Queue {
 	})
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)
-	q := ls.Use(&LockKeys{
+	q := registry.Use(&LockKeys{
 		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
 		Channel: names.Grants(names.DefaultPrefix),
 	})
-	tb.Cleanup(func() { ls.Done(q) })
+	tb.Cleanup(func() { registry.Done(q) })
 	return q
 }
 
-// alike is a wish for the permit, with the same request as others.
-func alike(like int) *Request {
-	return &Request{Life: lease, FloorTTL: "60000", Mode: "0000000001", ShareKey: local.ShareKey{Concurrent: true, Permits: int32(like)}, Args: []string{"1", "0"}, Concurrent: true}
+// permitWithKey is a wish for the permit, with the same request as others.
+func permitWithKey(key int) *Request {
+	return &Request{Life: lease, FloorTTL: "60000", Mode: "0000000001", ShareKey: local.ShareKey{Concurrent: true, Permits: int32(key)}, Args: []string{"1", "0"}, Concurrent: true}
 }
 
-// stands returns a place with a ticket.
-func (q *Queue) stands(t *testing.T, like int) *QueuedRequest {
+// joinWaiting returns a place with a ticket.
+func (q *Queue) joinWaiting(t *testing.T, key int) *QueuedRequest {
 	t.Helper()
-	p := q.Prepare(alike(like), new(QueuedRequest))
+	p := q.Prepare(permitWithKey(key), new(QueuedRequest))
 	isGranted, err := p.Join(t.Context())
 	require.NoError(t, err)
 	require.False(t, isGranted)
@@ -53,43 +53,43 @@ func (q *Queue) stands(t *testing.T, like int) *QueuedRequest {
 // place.
 func TestEnterAndWaitAreSeparate(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	q := p.plain().permit()
-	free := q.Prepare(alike(1), new(QueuedRequest))
+	f := newFixture(t)
+	q := f.direct().permitQueue()
+	free := q.Prepare(permitWithKey(1), new(QueuedRequest))
 	isGranted, err := free.Join(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
 	held := free.Leave()
-	second := q.stands(t, 1)
+	second := q.joinWaiting(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, second.Wait(ctx), context.Canceled)
 	isGranted, err = second.Join(t.Context())
 	require.NoError(t, err)
 	require.False(t, isGranted, "it stands where it stood")
-	had, err := held.Release(t.Context(), 0, lease)
+	wasHeld, err := held.Release(t.Context(), 0, lease)
 	require.NoError(t, err)
-	require.True(t, had)
+	require.True(t, wasHeld)
 	require.NoError(t, second.Wait(t.Context()))
 	isGranted, err = second.Join(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
 	second.Leave().Abandon()
-	p.nothingLeft()
+	f.awaitNothingLeft()
 }
 
 // A hold continues, with later tokens, if only waiters with the same request are in the queue; a different
 // request makes it pass through the queue.
 func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	q := p.plain().permit()
-	held, err := q.Take(t.Context(), alike(1))
+	f := newFixture(t)
+	q := f.direct().permitQueue()
+	held, err := q.Take(t.Context(), permitWithKey(1))
 	require.NoError(t, err)
-	first, before := q.stands(t, 1), held.Grant()
-	fate, err := held.Yield(t.Context(), scripts.SemaphoreYield)
+	first, before := q.joinWaiting(t, 1), held.Grant()
+	result, err := held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
-	require.Equal(t, YieldKept, fate)
+	require.Equal(t, YieldKept, result)
 	grant := held.Grant()
 	require.Greater(t, grant.Stamp, before.Stamp)
 	require.Equal(t, grant.Stamp.BlockEnd(), grant.Last)
@@ -97,10 +97,10 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	require.Equal(t, lease, grant.Life)
 	require.Positive(t, grant.Sent.Until(before.Sent))
 
-	other := q.stands(t, 2)
-	fate, err = held.Yield(t.Context(), scripts.SemaphoreYield)
+	other := q.joinWaiting(t, 2)
+	result, err = held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
-	require.Equal(t, YieldReleased, fate)
+	require.Equal(t, YieldReleased, result)
 	require.NoError(t, first.Wait(t.Context()), "who was first has it")
 	held = first.Leave()
 	require.Greater(t, held.Grant().Stamp, grant.Last)
@@ -109,9 +109,9 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	require.Equal(t, 2, attempts, "those of the holder and of the other")
 	require.Nil(t, other.Leave())
 
-	p.server.MustDo(t, "DEL", q.keys.Holder)
-	fate, err = held.Yield(t.Context(), scripts.SemaphoreYield)
+	f.server.MustDo(t, "DEL", q.keys.Holder)
+	result, err = held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
-	require.Equal(t, YieldGone, fate)
+	require.Equal(t, YieldGone, result)
 	held.Abandon()
 }

@@ -34,40 +34,40 @@ type attempt struct {
 	notAfter       wire.Stamp // of the newest try that had no reply, or is on its way
 }
 
-// begin makes an attempt known, before anything of it is sent.
-func (q *retriedLock) newAttempt(wish *queue.Request) *attempt {
-	c := q.registry
+// newAttempt makes an attempt known, before anything of it is sent.
+func (l *retriedLock) newAttempt(request *queue.Request) *attempt {
+	registry := l.registry
 	hold := ""
-	if c.config.NewHold != nil {
-		hold = c.config.NewHold(c.session.ID())
+	if registry.config.NewHold != nil {
+		hold = registry.config.NewHold(registry.session.ID())
 	} else {
-		hold = c.session.NewHoldIn(c.config.Layout)
+		hold = registry.session.NewHoldIn(registry.config.Layout)
 	}
-	a := &attempt{lock: q, holdID: hold + wish.Mode, request: wish}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.attempts[a] = struct{}{}
-	q.unfinished++
+	a := &attempt{lock: l, holdID: hold + request.Mode, request: request}
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	registry.mu.attempts[a] = struct{}{}
+	l.unfinished++
 	return a
 }
 
 // forget removes a: the server has nothing of it any more, or what it has ends by itself.
 func (a *attempt) forget() {
-	c := a.lock.registry
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.mu.attempts, a)
+	registry := a.lock.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	delete(registry.mu.attempts, a)
 }
 
 // end makes a be over, and reports whether it may have something on the server. vacate follows.
-func (a *attempt) end() (may bool) {
+func (a *attempt) end() (mayHave bool) {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
 	a.localHold = nil
 	return a.mayHaveHold
 }
 
-// outcome is the result of a try.
+// tryOutcome is the result of a try.
 type tryOutcome int
 
 const (
@@ -76,7 +76,7 @@ const (
 	tryLate // executed after its not-after, or the reply took longer than the lease lasts
 )
 
-// result is what the reply to a try says.
+// tryResult is what the reply to a try says.
 type tryResult struct {
 	outcome tryOutcome
 	heldFor time.Duration // how long the lock is held at most
@@ -84,12 +84,12 @@ type tryResult struct {
 
 // try sends one acquire.
 func (a *attempt) try(ctx context.Context) (tryResult, error) {
-	c := a.lock.registry
-	waits := "0"
+	registry := a.lock.registry
+	waiting := "0"
 	if a.waiting {
-		waits = "1"
+		waiting = "1"
 	}
-	return a.send(ctx, c.config.Acquire, slices.Concat([]string{c.verb(), a.lock.keys.Channel, waits}, c.config.Args, a.request.Args))
+	return a.send(ctx, registry.config.Acquire, slices.Concat([]string{registry.verb(), a.lock.keys.Channel, waiting}, registry.config.Args, a.request.Args))
 }
 
 // send runs a script that may give a the lock.
@@ -111,17 +111,17 @@ func (a *attempt) send(ctx context.Context, script *scripts.Script, args []strin
 	return a.handleTryReply(reply, sent)
 }
 
-// toSend prepares one try, and returns its not-after.
+// prepareTry prepares one try, and returns its not-after.
 func (a *attempt) prepareTry(sent clock.Instant) wire.Stamp {
-	c := a.lock.registry
-	notAfter := c.session.NotAfter(a.lock.keys.Slot, sent, a.request.Life)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	registry := a.lock.registry
+	notAfter := registry.session.NotAfter(a.lock.keys.Slot, sent, a.request.Life)
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
 	a.mayHaveHold, a.notAfter = true, max(a.notAfter, notAfter)
 	return notAfter
 }
 
-// failed handles the error of a try. A key of another program has nothing of a.
+// handleTryError handles the error of a try. A key of another program has nothing of a.
 func (a *attempt) handleTryError(err error) {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
@@ -129,28 +129,28 @@ func (a *attempt) handleTryError(err error) {
 	a.mayHaveHold = a.outcomeUnknown || a.hasTicket || !errors.Is(err, errs.ErrWrongKind)
 }
 
-// replied handles the reply to a try.
+// handleTryReply handles the reply to a try.
 func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (tryResult, error) {
-	c, now := a.lock.registry, clock.Now()
+	registry, now := a.lock.registry, clock.Now()
 	slot := a.lock.keys.Slot
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0:
-		c.session.Clock.Observe(slot, reply.Stamp(1), now)
+		registry.session.Clock.Observe(slot, reply.Stamp(1), now)
 		if clock.Deadline(sent, a.request.Life).Reached(now) {
 			return tryResult{outcome: tryLate}, nil // over before it began; the next try lengthens it
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		registry.mu.Lock()
+		defer registry.mu.Unlock()
 		a.granted = true
 		a.grant = a.newGrant(reply, sent, now)
 		return tryResult{outcome: tryGranted}, nil
 	case code == wire.NotDone && reply.Stamp(2) != 0:
-		c.session.Clock.Observe(slot, reply.Stamp(2), now)
+		registry.session.Clock.Observe(slot, reply.Stamp(2), now)
 		a.recordTicket()
 		a.recordNothing()
 		return tryResult{tryHeld, time.Duration(reply.Int(1)) * time.Millisecond}, nil
 	case code == wire.Late && reply.Stamp(1) != 0:
-		c.session.Clock.Observe(slot, reply.Stamp(1), now)
+		registry.session.Clock.Observe(slot, reply.Stamp(1), now)
 		a.recordNothing()
 		return tryResult{outcome: tryLate}, nil
 	case code == wire.Foreign:
@@ -158,14 +158,14 @@ func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (tryResul
 		return tryResult{outcome: tryHeld}, session.WrongKind(reply.Text(1))
 	case code == wire.TooFew, code == wire.OtherCapacity:
 		a.recordNothing()
-		return tryResult{outcome: tryHeld}, c.config.Refusal(reply)
+		return tryResult{outcome: tryHeld}, registry.config.Refusal(reply)
 	default:
 		a.handleTryError(wire.ErrUnreadable)
 		return tryResult{outcome: tryLate}, wire.ErrUnreadable
 	}
 }
 
-// given returns what a reply to a try grants.
+// newGrant returns what a reply to a try grants.
 func (a *attempt) newGrant(reply wire.Reply, sent, now clock.Instant) queue.Grant {
 	stamp := reply.Stamp(1)
 	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.request.Life, Sent: sent, Read: now}
@@ -178,20 +178,20 @@ func (a *attempt) newGrant(reply wire.Reply, sent, now clock.Instant) queue.Gran
 	return grant
 }
 
-// waited notes that a has a ticket on the server, if each waiter has one.
+// recordTicket notes that a has a ticket on the server, if each waiter has one.
 func (a *attempt) recordTicket() {
-	c := a.lock.registry
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a.hasTicket = c.config.ChannelPerWaiter && a.waiting
+	registry := a.lock.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	a.hasTicket = registry.config.ChannelPerWaiter && a.waiting
 }
 
-// nothingSent notes that a has nothing on the server, unless a copy of a try may still arrive, or a has a
+// recordNothing notes that a has nothing on the server, unless a copy of a try may still arrive, or a has a
 // ticket there.
 func (a *attempt) recordNothing() {
-	c := a.lock.registry
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	registry := a.lock.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
 	a.mayHaveHold = a.outcomeUnknown || a.hasTicket
 }
 
@@ -213,18 +213,18 @@ func (a *attempt) Grant() queue.Grant {
 func (a *attempt) Name() string { return a.holdID }
 
 // Begin implements queue.Holder.
-func (a *attempt) Begin(tenant queue.LocalHold) {
+func (a *attempt) Begin(localHold queue.LocalHold) {
 	a.lock.registry.mu.Lock()
-	a.localHold = tenant
-	doubtful := a.needsRecheck && tenant != nil
-	a.needsRecheck = a.needsRecheck && tenant == nil
+	a.localHold = localHold
+	needsRecheck := a.needsRecheck && localHold != nil
+	a.needsRecheck = a.needsRecheck && localHold == nil
 	a.lock.registry.mu.Unlock()
-	if doubtful {
-		tenant.Recheck()
+	if needsRecheck {
+		localHold.Recheck()
 	}
 }
 
-// Lengthened implements queue.Holder.
+// Extended implements queue.Holder.
 func (a *attempt) Extended(life time.Duration, sent clock.Instant) {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
@@ -243,12 +243,12 @@ func (a *attempt) Abandon() {
 }
 
 // Release implements queue.Holder.
-func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration) (had bool, err error) {
+func (a *attempt) Release(ctx context.Context, _ wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error) {
 	a.end()
 	reply, err := a.lock.registry.session.Runner.Run(ctx, a.releaseCall())
 	if err != nil {
 		a.finish(false)
-		a.repeatReleaseUntil(clock.Now().Add(lasts))
+		a.repeatReleaseUntil(clock.Now().Add(expiresIn))
 		return false, err
 	}
 	a.finish(reply.Int(2) == 1)
@@ -261,21 +261,21 @@ func (a *attempt) Release(ctx context.Context, _ wire.Stamp, lasts time.Duration
 }
 
 func (a *attempt) releaseCall() wire.Call {
-	c, keys := a.lock.registry, a.lock.keys
-	return wire.Call{Script: c.config.Release, Keys: keys.All, Args: append([]string{a.holdID, c.verb(), keys.Channel}, c.config.Args...)}
+	registry, keys := a.lock.registry, a.lock.keys
+	return wire.Call{Script: registry.config.Release, Keys: keys.All, Args: append([]string{a.holdID, registry.verb(), keys.Channel}, registry.config.Args...)}
 }
 
-// releaseUntil repeats the release off the caller's path until it has a reply, and, if a try has an unknown
+// repeatReleaseUntil repeats the release off the caller's path until it has a reply, and, if a try has an unknown
 // outcome, until no copy of that try can arrive any more.
 func (a *attempt) repeatReleaseUntil(until clock.Instant) {
-	t := &session.Undo{Call: a.releaseCall(), Until: until, ExecutableUntil: a.copyExecutableUntil(), OnDone: func(error) { a.forget() }}
-	t.OnReply = func(reply wire.Reply) time.Duration {
-		return t.RepeatAfter(a.copyExecutableFor(reply.Stamp(1)), a.request.Life)
+	undo := &session.Undo{Call: a.releaseCall(), Until: until, ExecutableUntil: a.copyExecutableUntil(), OnDone: func(error) { a.forget() }}
+	undo.OnReply = func(reply wire.Reply) time.Duration {
+		return undo.RepeatAfter(a.copyExecutableFor(reply.Stamp(1)), a.request.Life)
 	}
-	a.lock.registry.session.Undoer.Start(t)
+	a.lock.registry.session.Undoer.Start(undo)
 }
 
-// arrives returns until when a copy of a try may still arrive; zero if none can.
+// copyExecutableUntil returns until when a copy of a try may still arrive; zero if none can.
 func (a *attempt) copyExecutableUntil() clock.Instant {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
@@ -285,7 +285,7 @@ func (a *attempt) copyExecutableUntil() clock.Instant {
 	return clock.Now().Add(session.MaxPatience)
 }
 
-// copyLeft returns how long after the server's time a copy of a try may still arrive; 0 if none can.
+// copyExecutableFor returns how long after the server's time a copy of a try may still arrive; 0 if none can.
 func (a *attempt) copyExecutableFor(server wire.Stamp) time.Duration {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()

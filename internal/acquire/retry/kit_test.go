@@ -38,28 +38,28 @@ var (
 	reads  = &queue.Request{Life: lease, Args: []string{"r"}, ShareKey: local.ShareKey{Policy: local.Own, Concurrent: true}, Concurrent: true}
 )
 
-// place is a server, and a proxy before it for those whom something is to happen to.
-type retriedRequest struct {
+// fixture is a server, and a proxy before it for those whom something is to happen to.
+type fixture struct {
 	*testing.T
 
 	server *redistest.Server
 	proxy  *redistest.Proxy
 }
 
-func newPlace(t *testing.T) *retriedRequest {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	p := &retriedRequest{T: t, server: redistest.Start(t)}
-	p.proxy = redistest.NewProxy(t, p.server.Addr())
-	redistest.LoadScripts(t, p.server)
-	p.proxy.SetMatch(redistest.Commands("EVALSHA"))
-	return p
+	f := &fixture{T: t, server: redistest.Start(t)}
+	f.proxy = redistest.NewProxy(t, f.server.Addr())
+	redistest.LoadScripts(t, f.server)
+	f.proxy.SetMatch(redistest.Commands("EVALSHA"))
+	return f
 }
 
 // user is one session that contends for the lock of the test.
 type user struct {
 	*retry.LockRegistry
 
-	place   *retriedRequest
+	fixture *fixture
 	session *session.Session
 	queue   queue.Requester
 	table   *local.Table
@@ -72,45 +72,45 @@ type dialer interface {
 }
 
 // join returns a session at the server or behind the proxy. Nothing of it is left when the test ends.
-func (p *retriedRequest) join(at dialer, set ...func(*session.Settings)) *user {
-	p.Helper()
-	return p.joinAs(at, layout.Redisson().RWLock.Retry, set...)
+func (f *fixture) join(at dialer, set ...func(*session.Settings)) *user {
+	f.Helper()
+	return f.joinAs(at, layout.Redisson().RWLock.Retry, set...)
 }
 
 // joinAs is join for another kind of lock.
-func (p *retriedRequest) joinAs(at dialer, kind *layout.Retry, set ...func(*session.Settings)) *user {
-	p.Helper()
+func (f *fixture) joinAs(at dialer, kind *layout.Retry, set ...func(*session.Settings)) *user {
+	f.Helper()
 	s := session.Defaults()
 	for _, mod := range set {
 		mod(&s)
 	}
 	tune := signalbox.Tune
-	if at == dialer(p.server) {
+	if at == dialer(f.server) {
 		tune = locktest.Steady // nothing is to happen to it
 	}
-	u := &user{place: p, session: session.New(at.Client(p, tune), s, false)}
-	u.LockRegistry = session.RegistryOf(u.session, "contest", func() *retry.LockRegistry {
+	u := &user{fixture: f, session: session.New(at.Client(f, tune), s, false)}
+	u.LockRegistry = session.RegistryOf(u.session, "retry", func() *retry.LockRegistry {
 		return retry.New(u.session, retry.Config{Retry: kind, Layout: layout.Redisson()})
 	})
 	u.queue = u.Use(&queue.LockKeys{Holder: "a", All: []string{"a"}, Channel: channel})
 	u.table = local.NewTable(u.session.Timers)
 	u.local = u.table.Use("a")
-	p.Cleanup(func() {
+	f.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = u.session.Close(ctx)
 		u.queue.Done()
 		u.table.Done(u.local)
 		queues, attempts := u.Len()
-		require.Zero(p, queues)
-		require.Zero(p, attempts, "attempts that nobody gave back")
+		require.Zero(f, queues)
+		require.Zero(f, attempts, "attempts that nobody gave back")
 	})
-	require.NoError(p, u.session.Handshake(context.Background(), "a"))
+	require.NoError(f, u.session.Handshake(context.Background(), "a"))
 	return u
 }
 
 // outcome is what a wait came to.
-type tryOutcome struct {
+type outcome struct {
 	attempt queue.ServerHold
 	err     error
 }
@@ -125,19 +125,19 @@ type waiter struct {
 	got     queue.ServerHold
 }
 
-// Ready implements local.Source.
+// Admit implements local.Source.
 func (w *waiter) Admit(int) error {
 	close(w.arrived)
 	return w.user.session.Ready()
 }
 
-// Ticket implements local.Source.
+// NewTicket implements local.Source.
 func (w *waiter) NewTicket() (local.Ticket, error) {
 	w.WaitingRequest = w.user.queue.Prepare(w.wish, nil)
 	return w, nil
 }
 
-// Begin implements local.Ticket.
+// BeginHold implements local.Ticket.
 func (w *waiter) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 	if a := w.WaitingRequest.Leave(); a != nil {
 		w.user.local.HoldBegan(w.wish.ShareKey)
@@ -147,104 +147,104 @@ func (w *waiter) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 }
 
 // Leave implements local.Ticket.
-func (w *waiter) Leave() { require.Fail(w.user.place, "its ticket is its own") }
+func (w *waiter) Leave() { require.Fail(w.user.fixture, "its ticket is its own") }
 
 // holder is a hold that the session counts.
 type holder struct {
 	queue.ServerHold
 
 	user *user
-	like local.ShareKey
+	key  local.ShareKey
 }
 
 // Release implements queue.Holder.
-func (h *holder) Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error) {
-	defer h.user.local.HoldEnded(h.like)
-	return h.ServerHold.Release(ctx, used, lasts)
+func (h *holder) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error) {
+	defer h.user.local.HoldEnded(h.key)
+	return h.ServerHold.Release(ctx, lastUsed, expiresIn)
 }
 
 // Abandon implements queue.Holder.
 func (h *holder) Abandon() {
 	h.ServerHold.Abandon()
-	h.user.local.HoldEnded(h.like)
+	h.user.local.HoldEnded(h.key)
 }
 
 // Swap implements queue.Holder.
-func (h *holder) Swap(ctx context.Context, script *scripts.Script, wish *queue.Request) (queue.ServerHold, error) {
-	a, err := h.ServerHold.Swap(ctx, script, wish)
-	return &holder{a, h.user, h.like}, err
+func (h *holder) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.ServerHold, error) {
+	a, err := h.ServerHold.Swap(ctx, script, request)
+	return &holder{a, h.user, h.key}, err
 }
 
-// later waits on another goroutine, behind those that wait already.
-func (u *user) later(ctx context.Context, wish *queue.Request) <-chan tryOutcome {
-	returned := make(chan tryOutcome, 1)
-	w := &waiter{user: u, wish: wish, arrived: make(chan struct{})}
+// startAcquire waits on another goroutine, behind those that wait already.
+func (u *user) startAcquire(ctx context.Context, request *queue.Request) <-chan outcome {
+	returned := make(chan outcome, 1)
+	w := &waiter{user: u, wish: request, arrived: make(chan struct{})}
 	go func() {
-		_, err := u.table.Acquire(ctx, u.local, wish.ShareKey, w)
-		returned <- tryOutcome{w.got, err}
+		_, err := u.table.Acquire(ctx, u.local, request.ShareKey, w)
+		returned <- outcome{w.got, err}
 	}()
 	<-w.arrived
 	return returned
 }
 
-// must takes the lock, which can be had.
-func (u *user) must(wish *queue.Request) queue.ServerHold {
-	u.place.Helper()
-	return u.place.has(u.later(u.place.Context(), wish))
+// acquire takes the lock, which can be had.
+func (u *user) acquire(request *queue.Request) queue.ServerHold {
+	u.fixture.Helper()
+	return u.fixture.receiveHold(u.startAcquire(u.fixture.Context(), request))
 }
 
-// has returns what was waited for.
-func (p *retriedRequest) has(returned <-chan tryOutcome) queue.ServerHold {
-	p.Helper()
-	got := within(p, returned)
-	require.NoError(p, got.err)
-	require.NotNil(p, got.attempt)
+// receiveHold returns what was waited for.
+func (f *fixture) receiveHold(returned <-chan outcome) queue.ServerHold {
+	f.Helper()
+	got := within(f, returned)
+	require.NoError(f, got.err)
+	require.NotNil(f, got.attempt)
 	return got.attempt
 }
 
-// gives lets a lock go, which it has.
-func (p *retriedRequest) gives(a queue.ServerHold) {
-	p.Helper()
-	had, err := a.Release(p.Context(), 0, lease)
-	require.NoError(p, err)
-	require.True(p, had)
+// release lets a lock go, which it has.
+func (f *fixture) release(a queue.ServerHold) {
+	f.Helper()
+	wasHeld, err := a.Release(f.Context(), 0, lease)
+	require.NoError(f, err)
+	require.True(f, wasHeld)
 }
 
-// free waits until nothing is left at the server.
-func (p *retriedRequest) free() {
-	p.Helper()
-	p.await("nothing left", func() bool { return p.server.MustDo(p, "DBSIZE") == int64(0) })
+// awaitFree waits until nothing is left at the server.
+func (f *fixture) awaitFree() {
+	f.Helper()
+	f.await("nothing left", func() bool { return f.server.MustDo(f, "DBSIZE") == int64(0) })
 }
 
-// heardBy waits until so many sessions listen for the lock.
-func (p *retriedRequest) heardBy(n int64) {
-	p.Helper()
-	p.await("listeners", func() bool {
-		reply, _ := p.server.MustDo(p, "PUBSUB", "NUMSUB", channel).([]any)
+// awaitListeners waits until so many sessions listen for the lock.
+func (f *fixture) awaitListeners(n int64) {
+	f.Helper()
+	f.await("listeners", func() bool {
+		reply, _ := f.server.MustDo(f, "PUBSUB", "NUMSUB", channel).([]any)
 		return reply[1] == n
 	})
 }
 
-func (p *retriedRequest) await(what string, done func() bool) {
-	p.Helper()
+func (f *fixture) await(what string, done func() bool) {
+	f.Helper()
 	deadline := time.Now().Add(patience)
 	pause := time.NewTicker(2 * time.Millisecond)
 	defer pause.Stop()
 	for !done() {
 		if time.Now().After(deadline) {
-			p.Fatalf("not within %v: %s", patience, what)
+			f.Fatalf("not within %v: %s", patience, what)
 		}
 		<-pause.C
 	}
 }
 
 // within receives what must come.
-func within[T any](tb testing.TB, c <-chan T) T {
+func within[T any](tb testing.TB, registry <-chan T) T {
 	tb.Helper()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case v := <-c:
+	case v := <-registry:
 		return v
 	case <-timer.C:
 		tb.Fatal("not within", patience)

@@ -16,9 +16,9 @@ import (
 // Swap implements queue.Holder; see layout.Contest for the script. It is repeated until it has a reply or
 // ctx ends. If it fails, the new hold is released in the background, and a is left to the caller, who does
 // not know whether a still has the lock.
-func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.Request) (queue.ServerHold, error) {
+func (a *attempt) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.ServerHold, error) {
 	a.Begin(nil)
-	b := a.lock.newAttempt(wish)
+	b := a.lock.newAttempt(request)
 	if err := b.sendSwap(ctx, script, a); err != nil {
 		b.Abandon()
 		return nil, err
@@ -33,25 +33,25 @@ func (a *attempt) Swap(ctx context.Context, script *scripts.Script, wish *queue.
 	return b, nil
 }
 
-// replace repeats the script until it has replaced old by a.
+// sendSwap repeats the script until it has replaced old by a.
 func (a *attempt) sendSwap(ctx context.Context, script *scripts.Script, old *attempt) error {
 	args := append([]string{old.holdID, a.lock.registry.verb(), a.lock.keys.Channel}, a.request.Args...)
-	var t wire.LastReply
+	var last wire.LastReply
 	for {
-		got, err := a.send(ctx, script, args)
+		result, err := a.send(ctx, script, args)
 		switch {
 		case err != nil:
-			err = t.Record(ctx, err)
-		case got.outcome == tryGranted:
+			err = last.Record(ctx, err)
+		case result.outcome == tryGranted:
 			return nil
-		case got.outcome == tryHeld:
+		case result.outcome == tryHeld:
 			return errs.ErrLostGone
 		}
 		if err == nil {
-			a.lock.registry.session.BackOff(ctx, t.Failures, nil)
-			t.Failures++
+			a.lock.registry.session.BackOff(ctx, last.Failures, nil)
+			last.Failures++
 			if ctx.Err() != nil {
-				err = t.Ended(ctx)
+				err = last.Ended(ctx)
 			}
 		}
 		if err != nil {

@@ -18,113 +18,113 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// sent returns how often a script ran while do did.
-func (p *retriedRequest) sent(do func()) int64 {
-	p.Helper()
-	before := p.server.CommandStats()["evalsha"].Calls
+// scriptsDuring returns how often a script ran while do did.
+func (f *fixture) scriptsDuring(do func()) int64 {
+	f.Helper()
+	before := f.server.CommandStats()["evalsha"].Calls
 	do()
-	return p.server.CommandStats()["evalsha"].Calls - before
+	return f.server.CommandStats()["evalsha"].Calls - before
 }
 
 // P6: a waiter elsewhere is woken by the message.
 func TestTheLockIsHandedOffBetweenSessions(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	one, other := p.join(p.server), p.join(p.server)
-	first := one.must(writes)
+	f := newFixture(t)
+	one, other := f.join(f.server), f.join(f.server)
+	first := one.acquire(writes)
 	_, err := other.queue.Try(t.Context(), writes)
 	require.ErrorIs(t, err, errs.ErrHeld)
-	waits := other.later(t.Context(), writes)
-	p.heardBy(1)
-	p.gives(first)
-	second := p.has(waits)
+	waits := other.startAcquire(t.Context(), writes)
+	f.awaitListeners(1)
+	f.release(first)
+	second := f.receiveHold(waits)
 	require.Greater(t, second.Grant().Stamp, first.Grant().Stamp) // P3
-	p.gives(second)
-	p.free()
+	f.release(second)
+	f.awaitFree()
 }
 
 // P7: writers of a session try one at a time, in their order: two scripts for each hand-off, however many
 // wait.
 func TestWritersOfASessionTryOneAtATimeInOrder(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u, other := p.join(p.server), p.join(p.server)
-	first := other.must(writes)
+	f := newFixture(t)
+	u, other := f.join(f.server), f.join(f.server)
+	first := other.acquire(writes)
 	const waiters = 20
-	var waits [waiters]<-chan tryOutcome
+	var waits [waiters]<-chan outcome
 	for n := range waits {
-		waits[n] = u.later(t.Context(), writes)
+		waits[n] = u.startAcquire(t.Context(), writes)
 	}
-	p.heardBy(1)
+	f.awaitListeners(1)
 	began := time.Now()
-	scripts := p.sent(func() {
-		p.gives(first)
+	scripts := f.scriptsDuring(func() {
+		f.release(first)
 		for n := range waits {
-			a := p.has(waits[n])
+			a := f.receiveHold(waits[n])
 			for _, later := range waits[n+1:] {
 				require.Empty(t, later, "before its turn")
 			}
-			p.gives(a)
+			f.release(a)
 		}
 	})
-	looks := 2 + 2*int64(time.Since(began)/time.Second)
+	polls := 2 + 2*int64(time.Since(began)/time.Second)
 	const early = waiters // those whose turn came before the release was sent, and that asked before it was executed
-	require.LessOrEqual(t, scripts, 2*waiters+1+early+looks, "an acquire and a release each, and a look now and then")
-	p.free()
+	require.LessOrEqual(t, scripts, 2*waiters+1+early+polls, "an acquire and a release each, and a look now and then")
+	f.awaitFree()
 }
 
 // P6: one message admits all readers, also those of one session, and readers do not wait for writers of
 // their session.
 func TestOneMessageAdmitsAllReaders(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u, other := p.join(p.server), p.join(p.server)
-	first := other.must(writes)
-	writer := u.later(t.Context(), writes)
-	var waits [10]<-chan tryOutcome
+	f := newFixture(t)
+	u, other := f.join(f.server), f.join(f.server)
+	first := other.acquire(writes)
+	writer := u.startAcquire(t.Context(), writes)
+	var waits [10]<-chan outcome
 	for n := range waits {
-		waits[n] = u.later(t.Context(), reads)
+		waits[n] = u.startAcquire(t.Context(), reads)
 	}
-	p.heardBy(1)
-	p.server.MustDo(t, "EVAL", scripts.RedissonRWDowngrade.Source, 1, "a", first.Name(), "", "PUBLISH", channel)
+	f.awaitListeners(1)
+	f.server.MustDo(t, "EVAL", scripts.RedissonRWDowngrade.Source, 1, "a", first.Name(), "", "PUBLISH", channel)
 	readers := make([]interface {
 		Release(context.Context, wire.Stamp, time.Duration) (bool, error)
 	}, len(waits))
 	for n := range waits {
-		readers[n] = p.has(waits[n])
+		readers[n] = f.receiveHold(waits[n])
 	}
 	require.Empty(t, writer)
 	for _, r := range readers {
 		_, err := r.Release(t.Context(), 0, lease)
 		require.NoError(t, err)
 	}
-	p.gives(first)
-	p.gives(p.has(writer))
-	p.free()
+	f.release(first)
+	f.release(f.receiveHold(writer))
+	f.awaitFree()
 }
 
 // P4, P5: a try whose reply was lost is repeated under the same hold, which has the lock then.
 func TestALostReplyIsFoundByTheNextTry(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
-	for name, wish := range map[string]struct{ try bool }{"Wait": {false}, "Try": {true}} {
+	for name, request := range map[string]struct{ try bool }{"Wait": {false}, "Try": {true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
-			u := p.join(p.proxy)
-			armed := p.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-			if wish.try {
+			f := newFixture(t)
+			u := f.join(f.proxy)
+			armed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
+			if request.try {
 				_, err := u.queue.Try(t.Context(), writes)
 				require.Error(t, err)
 			} else {
-				a := u.must(writes)
-				fields, _ := p.server.MustDo(t, "HKEYS", "a").([]any)
+				a := u.acquire(writes)
+				fields, _ := f.server.MustDo(t, "HKEYS", "a").([]any)
 				require.Contains(t, fields, a.Name()+":write")
 				require.Len(t, fields, 2, "one hold, and the mode")
-				p.gives(a)
+				f.release(a)
 			}
 			within(t, armed.Fired())
-			p.free()
+			f.awaitFree()
 		})
 	}
 }
@@ -134,46 +134,46 @@ func TestALostReplyIsFoundByTheNextTry(t *testing.T) {
 func TestAWaiterThatGivesUpLeavesNothing(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
-	p := newPlace(t)
-	u := p.join(p.proxy)
+	f := newFixture(t)
+	u := f.join(f.proxy)
 	// It has three seconds to arrive, which a machine that stalls can use up.
-	p.await("a try that comes in time", func() bool { return u.triesLate() })
-	p.free()
-	p.await("that no copy can come", func() bool { _, attempts := u.Len(); return attempts == 0 })
+	f.await("a try that comes in time", func() bool { return u.tryArrivesLate() })
+	f.awaitFree()
+	f.await("that no copy can come", func() bool { _, attempts := u.Len(); return attempts == 0 })
 }
 
-// triesLate makes a try arrive after it was undone, and reports whether it had the lock then.
-func (u *user) triesLate() bool {
-	p := u.place
-	p.Helper()
+// tryArrivesLate makes a try arrive after it was undone, and reports whether it had the lock then.
+func (u *user) tryArrivesLate() bool {
+	f := u.fixture
+	f.Helper()
 	var try atomic.Pointer[[]string]
-	p.proxy.SetMatch(func(request []string) bool {
+	f.proxy.SetMatch(func(request []string) bool {
 		return request[0] == "EVALSHA" && request[1] == scripts.RedissonRWAcquire.SHA1 && try.CompareAndSwap(nil, &request)
 	})
-	armed := p.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
-	before := p.server.CommandStats()["evalsha"].Calls // without the try, which is not executed
-	_, err := u.queue.Try(p.Context(), writes)
-	require.Error(p, err)
-	within(p, armed.Fired())
-	p.await("a release", func() bool { return p.server.CommandStats()["evalsha"].Calls > before })
+	armed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
+	before := f.server.CommandStats()["evalsha"].Calls // without the try, which is not executed
+	_, err := u.queue.Try(f.Context(), writes)
+	require.Error(f, err)
+	within(f, armed.Fired())
+	f.await("a release", func() bool { return f.server.CommandStats()["evalsha"].Calls > before })
 	late := make([]any, len(*try.Load()))
 	for n, word := range *try.Load() {
 		late[n] = word
 	}
-	reply, _ := p.server.MustDo(p, late...).([]any)
+	reply, _ := f.server.MustDo(f, late...).([]any)
 	return reply[0] == int64(1)
 }
 
 // A waiter that gives up returns what it knows: that the lock is held.
 func TestAWaiterThatGivesUpReturnsErrHeld(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	one, writer, reader := p.join(p.server), p.join(p.server), p.join(p.server)
-	first := one.must(writes)
+	f := newFixture(t)
+	one, writer, reader := f.join(f.server), f.join(f.server), f.join(f.server)
+	first := one.acquire(writes)
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := []<-chan tryOutcome{writer.later(ctx, writes), reader.later(ctx, reads)}
-	behind := writer.later(ctx, writes)
-	p.heardBy(2) // by then both know that it is held
+	gone := []<-chan outcome{writer.startAcquire(ctx, writes), reader.startAcquire(ctx, reads)}
+	behind := writer.startAcquire(ctx, writes)
+	f.awaitListeners(2) // by then both know that it is held
 	cancel()
 	for _, w := range gone {
 		err := within(t, w).err
@@ -181,23 +181,23 @@ func TestAWaiterThatGivesUpReturnsErrHeld(t *testing.T) {
 		require.ErrorIs(t, err, errs.ErrHeld)
 	}
 	require.ErrorIs(t, within(t, behind).err, context.Canceled)
-	p.gives(first)
-	p.free()
+	f.release(first)
+	f.awaitFree()
 }
 
 // P6: the turn of a waiter that gives up goes to the next.
 func TestTheTurnOfAWaiterThatGivesUpGoesToTheNext(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	one, other := p.join(p.server), p.join(p.server)
-	first := one.must(writes)
+	f := newFixture(t)
+	one, other := f.join(f.server), f.join(f.server)
+	first := one.acquire(writes)
 	ctx, cancel := context.WithCancel(t.Context())
-	gone, next := other.later(ctx, writes), other.later(t.Context(), writes)
-	p.heardBy(1)
+	gone, next := other.startAcquire(ctx, writes), other.startAcquire(t.Context(), writes)
+	f.awaitListeners(1)
 	cancel()
 	require.Error(t, within(t, gone).err)
-	p.gives(first)
-	p.gives(p.has(next))
+	f.release(first)
+	f.release(f.receiveHold(next))
 }
 
 // P6: without a message a poll finds the free lock, also without channels.
@@ -207,23 +207,23 @@ func TestAFreeLockIsFoundWithoutAMessage(t *testing.T) {
 		"Look": func(*session.Settings) {},
 		"Poll": func(s *session.Settings) { s.Polling = true },
 	} {
-		for side, wish := range map[string]*queue.Request{"Reader": reads, "Writer": writes} {
+		for side, request := range map[string]*queue.Request{"Reader": reads, "Writer": writes} {
 			t.Run(name+side, func(t *testing.T) {
 				t.Parallel()
 				if name == "Look" {
 					redistest.Slow(t, "a waiter that no message reaches polls after a second")
 				}
-				p := newPlace(t)
-				one, other := p.join(p.server), p.join(p.server, set)
-				first := one.must(writes)
-				waits := other.later(t.Context(), wish)
-				tries := p.server.CommandStats()["evalsha"].Calls
-				p.await("a try", func() bool { return p.server.CommandStats()["evalsha"].Calls > tries })
-				p.server.MustDo(t, "DEL", "a")
-				p.gives(p.has(waits))
-				had, err := first.Release(t.Context(), 0, lease)
+				f := newFixture(t)
+				one, other := f.join(f.server), f.join(f.server, set)
+				first := one.acquire(writes)
+				waits := other.startAcquire(t.Context(), request)
+				tries := f.server.CommandStats()["evalsha"].Calls
+				f.await("a try", func() bool { return f.server.CommandStats()["evalsha"].Calls > tries })
+				f.server.MustDo(t, "DEL", "a")
+				f.release(f.receiveHold(waits))
+				wasHeld, err := first.Release(t.Context(), 0, lease)
 				require.NoError(t, err)
-				require.False(t, had)
+				require.False(t, wasHeld)
 			})
 		}
 	}
@@ -232,25 +232,25 @@ func TestAFreeLockIsFoundWithoutAMessage(t *testing.T) {
 // P7: Close wakes waiters for the message, and waiters for their turn.
 func TestCloseRefusesAllWaiters(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	one, other := p.join(p.server), p.join(p.server)
-	first := one.must(writes)
-	waits := []<-chan tryOutcome{other.later(t.Context(), writes), other.later(t.Context(), writes), other.later(t.Context(), reads)}
-	p.heardBy(1)
+	f := newFixture(t)
+	one, other := f.join(f.server), f.join(f.server)
+	first := one.acquire(writes)
+	waits := []<-chan outcome{other.startAcquire(t.Context(), writes), other.startAcquire(t.Context(), writes), other.startAcquire(t.Context(), reads)}
+	f.awaitListeners(1)
 	require.NoError(t, other.session.Close(t.Context()))
 	for _, w := range waits {
 		require.ErrorIs(t, within(t, w).err, errs.ErrClosed)
 	}
-	p.gives(first)
+	f.release(first)
 }
 
 // A key that is no lock of the kind is reported at once.
 func TestAnotherKindIsErrWrongKind(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.join(p.server)
-	p.server.MustDo(t, "HSET", "a", "somebody:1", "1")
-	require.ErrorIs(t, within(t, u.later(t.Context(), writes)).err, errs.ErrWrongKind)
+	f := newFixture(t)
+	u := f.join(f.server)
+	f.server.MustDo(t, "HSET", "a", "somebody:1", "1")
+	require.ErrorIs(t, within(t, u.startAcquire(t.Context(), writes)).err, errs.ErrWrongKind)
 	_, err := u.queue.Try(t.Context(), reads)
 	require.ErrorIs(t, err, errs.ErrWrongKind)
 }
@@ -259,17 +259,17 @@ func TestAnotherKindIsErrWrongKind(t *testing.T) {
 func TestASwapIsRepeatedUntilItHasAReply(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
-	p := newPlace(t)
-	u := p.join(p.proxy)
-	first := u.must(reads)
-	armed := p.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
+	f := newFixture(t)
+	u := f.join(f.proxy)
+	first := u.acquire(reads)
+	armed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
 	// Redisson has no lock that is divided: this script acquires a lock beside the old one, which the test
 	// removes.
 	second, err := first.Swap(t.Context(), scripts.RedissonRWAcquire, reads)
 	require.NoError(t, err)
 	within(t, armed.Fired())
-	p.server.MustDo(t, "HDEL", "a", first.Name())
-	require.Equal(t, int64(2), p.server.MustDo(t, "HLEN", "a"), "one hold, and the mode")
-	p.gives(second)
-	p.await("that no copy can come", func() bool { _, attempts := u.Len(); return attempts == 0 })
+	f.server.MustDo(t, "HDEL", "a", first.Name())
+	require.Equal(t, int64(2), f.server.MustDo(t, "HLEN", "a"), "one hold, and the mode")
+	f.release(second)
+	f.await("that no copy can come", func() bool { _, attempts := u.Len(); return attempts == 0 })
 }

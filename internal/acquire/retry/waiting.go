@@ -18,17 +18,17 @@ var errLate = errors.New("the server took longer than the lease lasts")
 
 // Try implements queue.Asker. It fails without a round trip while another call of this session is ahead of
 // the caller.
-func (q *retriedLock) Try(ctx context.Context, wish *queue.Request) (queue.ServerHold, error) {
-	if q.busy(wish) {
+func (l *retriedLock) Try(ctx context.Context, request *queue.Request) (queue.ServerHold, error) {
+	if l.busy(request) {
 		return nil, errs.ErrHeld
 	}
-	a := q.newAttempt(wish)
+	a := l.newAttempt(request)
 	for range 2 { // the second try if the server's clock had to be read anew
-		got, err := a.try(ctx)
+		result, err := a.try(ctx)
 		switch {
-		case err == nil && got.outcome == tryLate:
+		case err == nil && result.outcome == tryLate:
 			continue
-		case err == nil && got.outcome == tryGranted:
+		case err == nil && result.outcome == tryGranted:
 			return a, nil
 		case err == nil:
 			err = errs.ErrHeld
@@ -40,7 +40,7 @@ func (q *retriedLock) Try(ctx context.Context, wish *queue.Request) (queue.Serve
 	return nil, errLate
 }
 
-// place is an attempt that waits, and tries repeatedly.
+// retriedRequest is an attempt that waits, and tries repeatedly.
 type retriedRequest struct {
 	lock      *retriedLock
 	request   *queue.Request
@@ -49,14 +49,14 @@ type retriedRequest struct {
 	wait      *dispatch.Wait // nil until there is something to wait for; only the waiter uses it
 }
 
-// Stand implements queue.Asker.
-func (q *retriedLock) Prepare(wish *queue.Request, _ *queue.QueuedRequest) queue.WaitingRequest {
-	p := &retriedRequest{lock: q, request: wish, attempt: q.newAttempt(wish)}
+// Prepare implements queue.Asker.
+func (l *retriedLock) Prepare(request *queue.Request, _ *queue.QueuedRequest) queue.WaitingRequest {
+	p := &retriedRequest{lock: l, request: request, attempt: l.newAttempt(request)}
 	p.attempt.waiting = true
 	return p
 }
 
-// Enter tries once, unless this session stands back, and reports whether the lock was granted. Otherwise Wait continues.
+// Join tries once, unless this session stands back, and reports whether the lock was granted. Otherwise Wait continues.
 func (p *retriedRequest) Join(ctx context.Context) (isGranted bool, err error) {
 	// Close sets closing, and then wakes all registered waiters, also those that register later: it wakes
 	// p, or p finds it set.
@@ -86,7 +86,7 @@ func (p *retriedRequest) Wait(ctx context.Context) error {
 	}
 }
 
-// standsBack reports whether p is to try later, and is woken then.
+// backsOff reports whether p is to try later, and is woken then.
 func (p *retriedRequest) backsOff() bool {
 	pause := p.lock.backOffLeft()
 	if pause <= 0 {
@@ -106,20 +106,20 @@ func (p *retriedRequest) try(ctx context.Context) (done bool, err error) {
 	if p.wait == nil {
 		p.setWait(d.WaitIfSubscribed(p.target()))
 	}
-	got, err := p.attempt.try(ctx)
+	result, err := p.attempt.try(ctx)
 	key, outages := p.lock.keys.Holder, &p.lock.registry.session.Outages
 	switch {
-	case err == nil && got.outcome == tryLate:
+	case err == nil && result.outcome == tryLate:
 		outages.Late(key, errLate)
 	case err == nil:
 		outages.InTime(key)
 	}
 	switch {
-	case err == nil && got.outcome == tryGranted:
+	case err == nil && result.outcome == tryGranted:
 		return true, nil
-	case err == nil && got.outcome == tryHeld:
+	case err == nil && result.outcome == tryHeld:
 		p.lastReply.RecordHeld()
-		p.registerWait().FoundHeld(got.heldFor)
+		p.registerWait().FoundHeld(result.heldFor)
 		return false, nil
 	}
 	if err = p.lastReply.Record(ctx, err); err != nil {
@@ -137,7 +137,7 @@ func (p *retriedRequest) registerWait() *dispatch.Wait {
 	return p.wait
 }
 
-// follow registers p with w, if there is one.
+// setWait registers p with w, if there is one.
 func (p *retriedRequest) setWait(w *dispatch.Wait) {
 	if p.wait = w; w != nil {
 		p.lastReply.SetPoller(w)

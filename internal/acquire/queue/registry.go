@@ -18,11 +18,11 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Kind describes how one kind of lock uses the queue. The arguments and replies of its steps are those of
+// Config describes how one kind of lock uses the queue. The arguments and replies of its steps are those of
 // package scripts; Enter has those of the Wish behind them.
 type Config struct {
 	Enter, Poll, Leave *scripts.Script
-	// Wait announces for many locks that the session waits for them. It is a heartbeat; those locks whose
+	// Heartbeat announces for many locks that the session waits for them. It is a heartbeat; those locks whose
 	// holder has changed are polled next. A kind without Wait is polled each time.
 	Heartbeat *scripts.Script
 	// Drop ends a hold with the holder key alone, while a slot moves. A kind whose other scripts also need
@@ -38,24 +38,24 @@ type Config struct {
 // isExclusive reports whether one hold at a time has a lock of the kind.
 func (k *Config) isExclusive() bool { return k.Requeue != nil }
 
-// Wish is what an attempt asks for.
+// Request is what an attempt asks for.
 type Request struct {
 	Life time.Duration // of the hold, if it is granted at once
-	// Floor is how long the floor of the tokens is kept when the lock is idle, in milliseconds, as an
+	// FloorTTL is how long the floor of the tokens is kept when the lock is idle, in milliseconds, as an
 	// argument of scripts.
 	FloorTTL string
-	// Mark follows the hold id in the ticket and in the name of the hold: what scripts have to know of each.
+	// Mode follows the hold id in the ticket and in the name of the hold: what scripts have to know of each.
 	// All marks of a kind have the same length.
 	Mode string
 	// Args are those of Enter that other kinds do not have.
 	Args []string
-	// Like is the request with which goroutines wait for each other in the process; zero if each has a ticket of its own.
+	// ShareKey is the request with which goroutines wait for each other in the process; zero if each has a ticket of its own.
 	ShareKey local.ShareKey
-	// Beside says that others of the session may have the lock at the same time.
+	// Concurrent says that others of the session may have the lock at the same time.
 	Concurrent bool
 }
 
-// Lines has the queues of one kind of lock in one session.
+// Registry has the queues of one kind of lock in one session.
 type Registry struct {
 	session *session.Session
 	config  Config
@@ -81,31 +81,31 @@ type Registry struct {
 }
 
 // New returns the lines of s. It starts nothing.
-func New(s *session.Session, kind Config) *Registry {
-	ls := &Registry{session: s, config: kind, phase: rand.N(dispatch.PollInterval), drift: rand.Float64() / 100}
-	ls.ctx, ls.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
-	ls.polls = timers.NewCollector(s.Timers, ls.pollAll)
-	ls.mu.queues = make(map[string]*Queue)
-	ls.mu.attempts = make(map[string]*Attempt)
-	ls.mu.listeners = make(map[string]*grantListener)
-	return ls
+func New(s *session.Session, config Config) *Registry {
+	registry := &Registry{session: s, config: config, phase: rand.N(dispatch.PollInterval), drift: rand.Float64() / 100}
+	registry.ctx, registry.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
+	registry.polls = timers.NewCollector(s.Timers, registry.pollAll)
+	registry.mu.queues = make(map[string]*Queue)
+	registry.mu.attempts = make(map[string]*Attempt)
+	registry.mu.listeners = make(map[string]*grantListener)
+	return registry
 }
 
 // maxSpare is how many unused queues are kept, so that a lock that is acquired again finds its queue.
 const maxSpare = 256
 
 // Use returns the queue with these keys, which must not change, and counts the caller as its user.
-func (ls *Registry) Use(keys *LockKeys) *Queue {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	q := ls.mu.queues[keys.Holder]
+func (r *Registry) Use(keys *LockKeys) *Queue {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.mu.queues[keys.Holder]
 	if q == nil {
-		q = &Queue{registry: ls, keys: keys}
-		ls.mu.queues[keys.Holder] = q
+		q = &Queue{registry: r, keys: keys}
+		r.mu.queues[keys.Holder] = q
 	}
 	if q.spare {
 		q.spare = false
-		ls.mu.spare--
+		r.mu.spare--
 	}
 	q.users++
 	return q
@@ -113,46 +113,46 @@ func (ls *Registry) Use(keys *LockKeys) *Queue {
 
 // Done counts a user out. A queue that was waited in is remembered for a while: the server knows that the
 // session lives.
-func (ls *Registry) Done(q *Queue) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (r *Registry) Done(q *Queue) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	q.users--
 	switch {
 	case q.users > 0:
 	case q.waitState != nil:
-		ls.session.Timers.Schedule(&q.timer, dispatch.Linger)
-	case q.attempts == 0 && ls.mu.spare < maxSpare: // a newcomer is not behind attempts that are being undone
+		r.session.Timers.Schedule(&q.timer, dispatch.Linger)
+	case q.attempts == 0 && r.mu.spare < maxSpare: // a newcomer is not behind attempts that are being undone
 		q.spare = true
-		ls.mu.spare++
+		r.mu.spare++
 	default:
-		ls.dropLocked(q)
+		r.dropLocked(q)
 	}
 }
 
 // dropLocked forgets a queue that has no user.
-func (ls *Registry) dropLocked(q *Queue) {
-	if q.users == 0 && !q.spare && ls.mu.queues[q.keys.Holder] == q {
-		delete(ls.mu.queues, q.keys.Holder)
+func (r *Registry) dropLocked(q *Queue) {
+	if q.users == 0 && !q.spare && r.mu.queues[q.keys.Holder] == q {
+		delete(r.mu.queues, q.keys.Holder)
 	}
 }
 
 // Len returns how many lines are in use or remembered, how many attempts may have something on the server, and on how
 // many channels grants are heard.
-func (ls *Registry) Len() (queues, attempts, ears int) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return len(ls.mu.queues) - ls.mu.spare, len(ls.mu.attempts), len(ls.mu.listeners)
+func (r *Registry) Len() (queues, attempts, listeners int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.mu.queues) - r.mu.spare, len(r.mu.attempts), len(r.mu.listeners)
 }
 
-// Like returns the request of a ticket of this session: zero if it is not known, or belongs to one goroutine.
-func (ls *Registry) ShareKeyOf(ticket string) local.ShareKey {
-	attempt, isOurs := strings.CutPrefix(ticket, ls.session.ID())
+// ShareKeyOf returns the request of a ticket of this session: zero if it is not known, or belongs to one goroutine.
+func (r *Registry) ShareKeyOf(ticket string) local.ShareKey {
+	attempt, isOurs := strings.CutPrefix(ticket, r.session.ID())
 	if !isOurs || len(attempt) < attemptSize {
 		return local.ShareKey{}
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if a := ls.mu.attempts[attempt[:attemptSize]]; a != nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.mu.attempts[attempt[:attemptSize]]; a != nil {
 		return a.request.ShareKey
 	}
 	return local.ShareKey{}
@@ -160,10 +160,10 @@ func (ls *Registry) ShareKeyOf(ticket string) local.ShareKey {
 
 // Refuse implements session.Part. It withdraws the tickets of the session in one batch, so that those of Close's holds that
 // are released after it are granted to other sessions. A waiter finds its attempt over, or the session not ready.
-func (ls *Registry) Refuse(err error) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, a := range ls.mu.attempts {
+func (r *Registry) Refuse(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.mu.attempts {
 		if a.state == queued {
 			a.state, a.refusal, a.withdrawn = over, err, true
 			a.repeatLeave()
@@ -173,45 +173,45 @@ func (ls *Registry) Refuse(err error) {
 }
 
 // Evict implements session.Part.
-func (ls *Registry) Evict(cause error) {
-	for _, tenant := range ls.localHolds("", false) {
-		tenant.Evict(cause)
+func (r *Registry) Evict(cause error) {
+	for _, localHold := range r.localHolds("", false) {
+		localHold.Evict(cause)
 	}
 }
 
 // Recheck implements session.Part. An attempt that has not begun may have been granted the lock and not know it: it asks the
 // server when it begins.
-func (ls *Registry) Recheck(key string) {
-	for _, tenant := range ls.localHolds(key, true) {
-		tenant.Recheck()
+func (r *Registry) Recheck(key string) {
+	for _, localHold := range r.localHolds(key, true) {
+		localHold.Recheck()
 	}
 }
 
 // RecheckAll implements session.Part.
-func (ls *Registry) RecheckAll() { ls.Recheck("") }
+func (r *Registry) RecheckAll() { r.Recheck("") }
 
-// tenants returns the tenants of key, or all tenants if key is "". With doubts, an attempt that may have been granted the lock
+// localHolds returns the tenants of key, or all tenants if key is "". With doubts, an attempt that may have been granted the lock
 // meanwhile asks the server when it begins. One that is queued was not granted it before the session began to listen, since
 // the message of the grant would have come first. But the message that its lock was forced may overtake that of the grant:
 // they can come from two nodes.
-func (ls *Registry) localHolds(key string, doubts bool) []LocalHold {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	var tenants []LocalHold
-	for _, a := range ls.mu.attempts {
+func (r *Registry) localHolds(key string, mayNeedRecheck bool) []LocalHold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var holds []LocalHold
+	for _, a := range r.mu.attempts {
 		switch {
 		case key != "" && a.q.keys.Holder != key:
 		case a.localHold != nil:
-			tenants = append(tenants, a.localHold)
+			holds = append(holds, a.localHold)
 		case key != "" || a.state != queued:
-			a.needsRecheck = a.needsRecheck || doubts
+			a.needsRecheck = a.needsRecheck || mayNeedRecheck
 		}
 	}
-	return tenants
+	return holds
 }
 
 // Close implements session.Part.
-func (ls *Registry) Close() {
-	ls.cancel()
-	ls.polls.Close()
+func (r *Registry) Close() {
+	r.cancel()
+	r.polls.Close()
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// times are the times of an enter, as arguments of scripts.
+// timeArgs are the times of an enter, as arguments of scripts.
 type timeArgs struct{ life, notAfter, heartbeatLife string }
 
-// texts has the times of the last enter. Most enters need the same ones, and no allocation.
+// timeArgsCache has the times of the last enter. Most enters need the same ones, and no allocation.
 type timeArgsCache struct {
 	life, heartbeatLife time.Duration
 	notAfter            wire.Stamp
 	last                timeArgs
 }
 
-// of returns these times as texts.
+// argsOf returns these times as texts.
 func (t *timeArgsCache) argsOf(life time.Duration, notAfter wire.Stamp, living time.Duration) timeArgs {
 	if t.last.life == "" || t.life != life {
 		t.life, t.last.life = life, micros(life)

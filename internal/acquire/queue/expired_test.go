@@ -14,11 +14,11 @@ import (
 // P2: a grant that is over before its goroutine runs begins no hold. A poll finds what there is.
 func TestExpiredGrantIsPolledBeforeItBegins(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	holder, waiter := p.plain(), p.plain()
-	held := holder.takes()
-	got := waiter.waiting(t.Context(), 1)
-	a := waiter.waiter()
+	f := newFixture(t)
+	holder, waiter := f.direct(), f.direct()
+	held := holder.acquire()
+	got := waiter.startWaiting(t.Context(), 1)
+	a := waiter.awaitWaiting()
 	waiter.mu.Lock()
 	a.state = granted
 	a.grant = Grant{Stamp: 1, Life: time.Second, Sent: clock.Now().Add(-2 * time.Second)}
@@ -29,10 +29,10 @@ func TestExpiredGrantIsPolledBeforeItBegins(t *testing.T) {
 		return state == queued
 	})
 	require.Empty(t, got)
-	holder.gives(held)
+	holder.release(held)
 	b := within(t, "the lock", got).mustHave(t)
 	require.Same(t, a, b)
-	require.Equal(t, a.ticket(), p.holder())
-	waiter.gives(b)
-	p.nothingLeft(holder, waiter)
+	require.Equal(t, a.ticket(), f.holder())
+	waiter.release(b)
+	f.awaitNothingLeft(holder, waiter)
 }

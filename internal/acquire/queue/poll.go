@@ -21,15 +21,15 @@ const (
 	// maxListed is how many attempts a poll lists: the first ones, which may have been granted, and some of
 	// the others in turn, which may have lost their tickets.
 	maxListed, maxFirst = 16, 4
-	// lookPatience is how long a batch of polls waits for its reply.
+	// pollPatience is how long a batch of polls waits for its reply.
 	pollPatience = time.Second
 	// maxPolls bounds a pipeline, and maxWaits the locks of one call in it.
 	maxPolls, maxHeartbeats = 200, 100
-	// thorough is how many pauses there are between two polls though nothing has changed.
+	// pollAnywayAfter is how many pauses there are between two polls though nothing has changed.
 	pollAnywayAfter = 16
 )
 
-// look is one poll of a queue, or a heartbeat alone.
+// queuePoll is one poll of a queue, or a heartbeat alone.
 type queuePoll struct {
 	q              *Queue
 	heartbeat      heartbeat
@@ -38,44 +38,44 @@ type queuePoll struct {
 	floorTTL       string // see Wish
 }
 
-// lookAll polls the queues that are due in one tick.
-func (ls *Registry) pollAll(queues []*Queue) {
-	ctx, cancel := errs.WithTimeout(ls.ctx, pollPatience)
+// pollAll polls the queues that are due in one tick.
+func (r *Registry) pollAll(queues []*Queue) {
+	ctx, cancel := errs.WithTimeout(r.ctx, pollPatience)
 	defer cancel()
-	looks := make([]queuePoll, 0, len(queues))
-	asked := make(map[*Queue]bool, len(queues))
+	polls := make([]queuePoll, 0, len(queues))
+	added := make(map[*Queue]bool, len(queues))
 	for _, q := range queues {
-		if !asked[q] {
-			asked[q] = true
-			looks = ls.appendPoll(looks, q)
+		if !added[q] {
+			added[q] = true
+			polls = r.appendPoll(polls, q)
 		}
 	}
-	looks = ls.sendHeartbeats(ctx, looks)
-	for len(looks) > 0 {
-		n := min(len(looks), maxPolls)
-		ls.sendPolls(ctx, looks[:n])
-		looks = looks[n:]
+	polls = r.sendHeartbeats(ctx, polls)
+	for len(polls) > 0 {
+		n := min(len(polls), maxPolls)
+		r.sendPolls(ctx, polls[:n])
+		polls = polls[n:]
 	}
 }
 
-// prepare adds a poll of q, unless no attempt enters or waits there, and none has for a while.
-func (ls *Registry) appendPoll(looks []queuePoll, q *Queue) []queuePoll {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// appendPoll adds a poll of q, unless no attempt enters or waits there, and none has for a while.
+func (r *Registry) appendPoll(polls []queuePoll, q *Queue) []queuePoll {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if q.pending == 0 {
-		ls.dropLocked(q)
-		return looks
+		r.dropLocked(q)
+		return polls
 	}
 	q.initWaitLocked()
 	q.pollScheduled = false
 	now := clock.Now()
-	l := queuePoll{q: q, heartbeat: ls.heartbeatLocked(now)}
+	p := queuePoll{q: q, heartbeat: r.heartbeatLocked(now)}
 	if q.isUnchangedLocked(now) {
-		l.unchangedStamp = q.seenStamp
+		p.unchangedStamp = q.seenStamp
 	} else {
-		l.listed, l.floorTTL = q.listLocked(), q.newestRequest.FloorTTL
+		p.listed, p.floorTTL = q.listLocked(), q.newestRequest.FloorTTL
 	}
-	return append(looks, l)
+	return append(polls, p)
 }
 
 // listLocked chooses the attempts that a poll lists, among those whose enter had a reply: the urgent ones,
@@ -108,52 +108,52 @@ func (q *Queue) listLocked() []*Attempt {
 	return listed
 }
 
-// lookTogether sends polls in one pipeline, and heartbeats alone for the queues that refuse them because
+// sendPolls sends polls in one pipeline, and heartbeats alone for the queues that refuse them because
 // their slot is being moved.
-func (ls *Registry) sendPolls(ctx context.Context, looks []queuePoll) {
-	calls := make([]wire.Call, len(looks))
-	for i, l := range looks {
+func (r *Registry) sendPolls(ctx context.Context, polls []queuePoll) {
+	calls := make([]wire.Call, len(polls))
+	for i, l := range polls {
 		calls[i] = l.call()
 	}
 	var refused []wire.Call
 	var alone []queuePoll
-	for i, outcome := range ls.session.Runner.RunMany(ctx, calls) {
+	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err != nil {
 			if wire.TryAgain(outcome.Err) {
-				refused = append(refused, looks[i].heartbeatCall())
-				alone = append(alone, looks[i])
+				refused = append(refused, polls[i].heartbeatCall())
+				alone = append(alone, polls[i])
 			}
-			looks[i].recordFailure(outcome.Err)
+			polls[i].recordFailure(outcome.Err)
 			continue
 		}
-		looks[i].handleReply(outcome.Reply)
+		polls[i].handleReply(outcome.Reply)
 	}
 	if len(refused) > 0 {
-		ls.pollWithHolderKey(ctx, alone, refused)
+		r.pollWithHolderKey(ctx, alone, refused)
 	}
 }
 
-// lookAlone sends heartbeats for polls that were refused because their slot is being moved, and polls with
+// pollWithHolderKey sends heartbeats for polls that were refused because their slot is being moved, and polls with
 // the holder key alone, which lengthen the hold of an attempt that has the lock.
-func (ls *Registry) pollWithHolderKey(ctx context.Context, looks []queuePoll, calls []wire.Call) {
-	if !ls.config.isExclusive() {
-		ls.session.Runner.RunMany(ctx, calls)
+func (r *Registry) pollWithHolderKey(ctx context.Context, polls []queuePoll, calls []wire.Call) {
+	if !r.config.isExclusive() {
+		r.session.Runner.RunMany(ctx, calls)
 		return
 	}
-	for i := range looks {
-		calls = append(calls, looks[i].q.withHolderKeyAlone(looks[i].call()))
+	for i := range polls {
+		calls = append(calls, polls[i].q.withHolderKeyAlone(polls[i].call()))
 	}
-	for i, outcome := range ls.session.Runner.RunMany(ctx, calls)[len(looks):] {
+	for i, outcome := range r.session.Runner.RunMany(ctx, calls)[len(polls):] {
 		if outcome.Err == nil {
-			looks[i].handleReply(outcome.Reply)
+			polls[i].handleReply(outcome.Reply)
 		}
 	}
 }
 
-func (l *queuePoll) call() wire.Call {
-	q, s := l.q, l.q.registry.session
+func (p *queuePoll) call() wire.Call {
+	q, s := p.q, p.q.registry.session
 	var attempts strings.Builder
-	for _, a := range l.listed {
+	for _, a := range p.listed {
 		attempts.WriteString(a.attempt())
 		attempts.WriteString(a.request.Mode)
 	}
@@ -161,33 +161,33 @@ func (l *queuePoll) call() wire.Call {
 		Script: q.registry.config.Poll,
 		Keys:   q.keys.All,
 		Args: []string{
-			s.ID(), micros(l.heartbeat.life), l.heartbeat.number, s.Settings.Label,
-			s.PublishCommand(), q.keys.Channel, attempts.String(), l.floorTTL,
+			s.ID(), micros(p.heartbeat.life), p.heartbeat.number, s.Settings.Label,
+			s.PublishCommand(), q.keys.Channel, attempts.String(), p.floorTTL,
 		},
 	}
 }
 
-func (l *queuePoll) heartbeatCall() wire.Call {
-	s := l.q.registry.session
+func (p *queuePoll) heartbeatCall() wire.Call {
+	s := p.q.registry.session
 	return wire.Call{
 		Script: scripts.QueueHeartbeat,
-		Keys:   []string{l.q.keys.All[len(l.q.keys.All)-1]},
-		Args:   []string{s.ID(), micros(l.heartbeat.life), l.heartbeat.number, s.Settings.Label},
+		Keys:   []string{p.q.keys.All[len(p.q.keys.All)-1]},
+		Args:   []string{s.ID(), micros(p.heartbeat.life), p.heartbeat.number, s.Settings.Label},
 	}
 }
 
-// failed handles a poll that had no reply, or was refused: the next one comes early, because the life
+// recordFailure handles a poll that had no reply, or was refused: the next one comes early, because the life
 // continues to run down.
-func (l *queuePoll) recordFailure(err error) {
-	ls := l.q.registry
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	hadRight := l.q.polledAt != 0 && errors.Is(err, errs.ErrDenied) // for the poll before
+func (p *queuePoll) recordFailure(err error) {
+	registry := p.q.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	hadRight := p.q.polledAt != 0 && errors.Is(err, errs.ErrDenied) // for the poll before
 	if wire.Judge(err) == wire.Final && !hadRight {
-		l.q.refuseLocked(err)
+		p.q.refuseLocked(err)
 	}
-	l.q.pollErr = err
-	l.q.schedulePollLocked(dispatch.PollInterval / 4)
+	p.q.pollErr = err
+	p.q.schedulePollLocked(dispatch.PollInterval / 4)
 }
 
 // refuseLocked ends the attempts of q: waiting does not help them.
@@ -200,36 +200,36 @@ func (q *Queue) refuseLocked(err error) {
 	}
 }
 
-// replied handles the reply to a poll.
-func (l *queuePoll) handleReply(reply wire.Reply) {
-	ls, q, now := l.q.registry, l.q, clock.Now()
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// handleReply handles the reply to a poll.
+func (p *queuePoll) handleReply(reply wire.Reply) {
+	registry, q, now := p.q.registry, p.q, clock.Now()
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
 	if reply.Code() != wire.Done {
 		q.refuseLocked(session.WrongKind(reply.Text(1)))
 		return
 	}
-	ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(5), now)
+	registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(5), now)
 	q.clearPollErrLocked()
-	q.recordHeartbeatLocked(l.heartbeat.sent)
+	q.recordHeartbeatLocked(p.heartbeat.sent)
 	left := time.Duration(reply.Int(1)) * time.Microsecond
-	q.seenStamp, q.polledAt, q.holdEnds = 0, l.heartbeat.sent.Mono(), l.heartbeat.sent.Mono()+left
-	if ls.config.Heartbeat != nil && left > 0 {
+	q.seenStamp, q.polledAt, q.holdEnds = 0, p.heartbeat.sent.Mono(), p.heartbeat.sent.Mono()+left
+	if registry.config.Heartbeat != nil && left > 0 {
 		q.seenStamp = reply.Stamp(6)
 	}
 	has := make(map[string]bool) // by attempt
 	for g := range parseGrants(reply.Text(3)) {
 		has[g.attempt] = true
-		ls.applyGrantLocked(g, now)
+		registry.applyGrantLocked(g, now)
 	}
 	more := reply.Int(2) == 1
-	places := reply.Text(4)
-	for i, a := range l.listed {
-		if a.state == queued && i < len(places) && places[i] == '0' && !has[a.attempt()] {
+	tickets := reply.Text(4)
+	for i, a := range p.listed {
+		if a.state == queued && i < len(tickets) && tickets[i] == '0' && !has[a.attempt()] {
 			a.state, a.lockWasHeld = ticketLost, left > 0
 			a.wake()
 			q.lastHeartbeat = clock.Instant{}             // the life may be lost too: the next enter is a heartbeat
-			more = more || len(q.waiting) > len(l.listed) // those that are not listed have lost theirs too
+			more = more || len(q.waiting) > len(p.listed) // those that are not listed have lost theirs too
 		}
 	}
 	if more {
@@ -239,7 +239,7 @@ func (l *queuePoll) handleReply(reply wire.Reply) {
 	q.schedulePollLocked(left)
 }
 
-// scheduleLocked schedules the next poll: after a pause, or when the hold of another session ends, which
+// schedulePollLocked schedules the next poll: after a pause, or when the hold of another session ends, which
 // lasts for left at most.
 func (q *Queue) schedulePollLocked(left time.Duration) {
 	if q.pending == 0 {
@@ -248,13 +248,13 @@ func (q *Queue) schedulePollLocked(left time.Duration) {
 	now := clock.Now().Mono()
 	q.pollScheduled, q.pollDue = true, q.nextPollLocked(now)
 	if in := q.pollDue - now; left > 0 && left < in {
-		turn := time.Duration(q.registry.mu.pendingQueues) * dispatch.PollCost
-		q.pollDue = now + min(left+time.Millisecond+rand.N(turn+1), in)
+		spread := time.Duration(q.registry.mu.pendingQueues) * dispatch.PollCost
+		q.pollDue = now + min(left+time.Millisecond+rand.N(spread+1), in)
 	}
 	q.registry.session.Timers.Schedule(&q.timer, q.pollDue-now)
 }
 
-// nextLocked returns when the next poll is due: after eight to nine tenths of a pause. The polls of all queues of the
+// nextPollLocked returns when the next poll is due: after eight to nine tenths of a pause. The polls of all queues of the
 // session fall on the same instants, so that many fit in one call. Those of several sessions drift apart.
 func (q *Queue) nextPollLocked(now time.Duration) time.Duration {
 	every := q.pollPauseLocked()
@@ -262,7 +262,7 @@ func (q *Queue) nextPollLocked(now time.Duration) time.Duration {
 	return next - (next+q.registry.phase)%grid
 }
 
-// hastenLocked brings the next poll forward if one that is planned now comes earlier.
+// hastenPollLocked brings the next poll forward if one that is planned now comes earlier.
 func (q *Queue) hastenPollLocked() {
 	if q.waitState != nil && q.pollScheduled && q.nextPollLocked(clock.Now().Mono()) < q.pollDue {
 		q.schedulePollLocked(0)

@@ -20,113 +20,113 @@ func moving(script *scripts.Script) *scripts.Script {
 	return &scripts.Script{Name: script.Name, Version: script.Version, Source: source, SHA1: hex.EncodeToString(sum[:])}
 }
 
-// mover returns a session whose lock is in a slot that can be moved.
-func (p *place) mover() *user {
-	p.Helper()
-	kind := Config{
+// joinMoving returns a session whose lock is in a slot that can be moved.
+func (f *fixture) joinMoving() *user {
+	f.Helper()
+	config := Config{
 		Enter: moving(scripts.LockEnter), Poll: moving(scripts.LockPoll), Heartbeat: moving(scripts.LockHeartbeat), Leave: moving(scripts.LockLeave),
 		Requeue: moving(scripts.LockRequeue),
 	}
-	return p.joinAs(p.server, kind, keysOf(p, "a"), nil, steady)
+	return f.joinAs(f.server, config, keysOf(f, "a"), nil, steady)
 }
 
-// moves begins to move the slot, and arrives ends that.
-func (p *place) moves()   { p.server.MustDo(p, "SET", "moving", 1, "PX", 600_000) }
-func (p *place) arrives() { p.server.MustDo(p, "DEL", "moving") }
+// startMove begins to move the slot, and arrives ends that.
+func (f *fixture) startMove() { f.server.MustDo(f, "SET", "moving", 1, "PX", 600_000) }
+func (f *fixture) endMove()   { f.server.MustDo(f, "DEL", "moving") }
 
 // P6: while its slot moves, a free lock without a queue can be acquired and released, by the holder key alone.
 func TestMovingSlot_FreeLock_IsAcquiredAndReleased(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u, other := p.mover(), p.mover()
-	p.moves()
+	f := newFixture(t)
+	u, other := f.joinMoving(), f.joinMoving()
+	f.startMove()
 	for _, take := range []func() (*Attempt, error){
-		func() (*Attempt, error) { return u.q.Take(t.Context(), wish) },
-		func() (*Attempt, error) { return u.q.Try(t.Context(), wish) },
+		func() (*Attempt, error) { return u.q.Take(t.Context(), lockRequest) },
+		func() (*Attempt, error) { return u.q.Try(t.Context(), lockRequest) },
 	} {
 		a, err := take()
 		require.NoError(t, err)
-		require.Equal(t, a.ticket(), p.holder())
-		_, err = other.q.Try(t.Context(), wish)
+		require.Equal(t, a.ticket(), f.holder())
+		_, err = other.q.Try(t.Context(), lockRequest)
 		require.ErrorIs(t, err, errs.ErrHeld)
-		u.gives(a)
-		p.nothingLeft(u, other) // by one release, which does not need the queue
+		u.release(a)
+		f.awaitNothingLeft(u, other) // by one release, which does not need the queue
 	}
 }
 
 // P4: a hold that may have a ticket, because of an earlier enter, is over only when the queue was checked.
 func TestMovingSlot_SecondEnter_ChecksTheQueue(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.mover()
-	next := u.q.Prepare(wish, new(QueuedRequest))
+	f := newFixture(t)
+	u := f.joinMoving()
+	next := u.q.Prepare(lockRequest, new(QueuedRequest))
 	u.mu.Lock()
 	next.attempt.entersSent++ // its reply was lost
 	u.mu.Unlock()
-	p.server.MustDo(t, "ZADD", u.q.keys.All[1], 1, next.attempt.ticket())
-	p.moves()
-	u.gives(p.gets(next))
-	require.Empty(t, p.holder())
-	require.Len(t, p.tickets(), 1)
-	p.arrives()
-	p.nothingLeft(u)
+	f.server.MustDo(t, "ZADD", u.q.keys.All[1], 1, next.attempt.ticket())
+	f.startMove()
+	u.release(f.awaitGrant(next))
+	require.Empty(t, f.holder())
+	require.Len(t, f.tickets(), 1)
+	f.endMove()
+	f.awaitNothingLeft(u)
 }
 
 // P6: a release leaves the lock to the queue, which no caller overtakes, and a poll grants it when the slot
 // has arrived.
 func TestMovingSlot_Release_LeavesTheLockToTheQueue(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u, other := p.mover(), p.mover()
-	a := u.takes()
-	waiting := other.waiting(t.Context(), 1)
-	p.moves()
-	u.gives(a)
-	require.Empty(t, p.holder())
-	_, err := u.q.Try(t.Context(), wish)
+	f := newFixture(t)
+	u, other := f.joinMoving(), f.joinMoving()
+	a := u.acquire()
+	waiting := other.startWaiting(t.Context(), 1)
+	f.startMove()
+	u.release(a)
+	require.Empty(t, f.holder())
+	_, err := u.q.Try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld, "it overtakes a waiter")
 	require.Empty(t, waiting)
-	p.arrives()
-	other.gives(within(t, "the lock", waiting).mustHave(t))
-	p.nothingLeft(u, other)
+	f.endMove()
+	other.release(within(t, "the lock", waiting).mustHave(t))
+	f.awaitNothingLeft(u, other)
 }
 
 // T4: a requeue holds at once if there is no queue; else it releases, and there is no ticket.
 func TestMovingSlot_Requeue_UsesTheHolderKey(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u, other := p.mover(), p.mover()
-	a := u.takes()
-	p.moves()
-	b := p.gets(u.requeues(a))
-	require.Equal(t, b.ticket(), p.holder())
-	p.arrives()
-	waiting := other.waiting(t.Context(), 1)
-	p.moves()
-	next, had, err := b.Requeue(t.Context(), 0, lease)
+	f := newFixture(t)
+	u, other := f.joinMoving(), f.joinMoving()
+	a := u.acquire()
+	f.startMove()
+	b := f.awaitGrant(u.requeue(a))
+	require.Equal(t, b.ticket(), f.holder())
+	f.endMove()
+	waiting := other.startWaiting(t.Context(), 1)
+	f.startMove()
+	next, wasHeld, err := b.Requeue(t.Context(), 0, lease)
 	require.NoError(t, err)
-	require.True(t, had)
+	require.True(t, wasHeld)
 	require.Nil(t, next)
-	require.Empty(t, p.holder())
-	p.arrives()
-	other.gives(within(t, "the lock", waiting).mustHave(t))
-	p.nothingLeft(u, other)
+	require.Empty(t, f.holder())
+	f.endMove()
+	other.release(within(t, "the lock", waiting).mustHave(t))
+	f.awaitNothingLeft(u, other)
 }
 
 // T4: nor is anything left of a hold that was lost before.
 func TestMovingSlot_RequeueOfALostHold_LeavesNothing(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.mover()
-	a := u.takes()
-	p.server.MustDo(t, "DEL", u.q.keys.Holder)
-	p.moves()
-	next, had, err := a.Requeue(t.Context(), 0, lease)
+	f := newFixture(t)
+	u := f.joinMoving()
+	a := u.acquire()
+	f.server.MustDo(t, "DEL", u.q.keys.Holder)
+	f.startMove()
+	next, wasHeld, err := a.Requeue(t.Context(), 0, lease)
 	require.NoError(t, err)
-	require.False(t, had)
+	require.False(t, wasHeld)
 	require.Nil(t, next)
 	_, attempts, _ := u.Len()
 	require.Equal(t, 1, attempts, "the queue was not looked at")
-	p.arrives()
-	p.nothingLeft(u)
+	f.endMove()
+	f.awaitNothingLeft(u)
 }

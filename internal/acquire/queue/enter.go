@@ -17,14 +17,14 @@ import (
 
 // Try acquires the lock if it is free and has no earlier waiter. It fails without a round trip while another
 // caller of this session is before it.
-func (q *Queue) Try(ctx context.Context, wish *Request) (*Attempt, error) {
-	if q.busy(wish) {
+func (q *Queue) Try(ctx context.Context, request *Request) (*Attempt, error) {
+	if q.busy(request) {
 		return nil, errs.ErrHeld
 	}
 	var err error
 	for range 2 { // the second if the server's clock had to be learnt again
 		var a *Attempt
-		if a, err = q.tryOnce(ctx, wish); !errors.Is(err, errLate) {
+		if a, err = q.tryOnce(ctx, request); !errors.Is(err, errLate) {
 			return a, err
 		}
 	}
@@ -34,29 +34,29 @@ func (q *Queue) Try(ctx context.Context, wish *Request) (*Attempt, error) {
 // errLate is the error of a try that the server executed after its not-after.
 var errLate = errors.New("the server took longer than the lease lasts")
 
-func (q *Queue) tryOnce(ctx context.Context, wish *Request) (*Attempt, error) {
+func (q *Queue) tryOnce(ctx context.Context, request *Request) (*Attempt, error) {
 	if err := q.registry.session.Handshake(ctx, q.keys.Holder); err != nil {
 		return nil, err
 	}
-	a := q.newAttempt(wish)
-	got, err := a.sendEnter(ctx)
+	a := q.newAttempt(request)
+	result, err := a.sendEnter(ctx)
 	switch {
 	case err != nil && wire.MayHaveRun(err):
 		a.Abandon()
 		return nil, err
-	case err == nil && got == enterGranted:
+	case err == nil && result == enterGranted:
 		a.endWaiting(begun)
 		return a, nil
-	case err == nil && got == enterTooSlow:
+	case err == nil && result == enterTooSlow:
 		// Release it before another try, which would otherwise find it held.
-		if _, err = a.Release(ctx, 0, wish.Life); err == nil {
+		if _, err = a.Release(ctx, 0, request.Life); err == nil {
 			err = errLate
 		}
 		return nil, err
-	case err == nil && got == enterSuperseded:
+	case err == nil && result == enterSuperseded:
 		a.Abandon()
 		return nil, errs.ErrHeld
-	case err == nil && got == enterLate:
+	case err == nil && result == enterLate:
 		err = errLate
 	case err == nil:
 		err = errs.ErrHeld
@@ -65,7 +65,7 @@ func (q *Queue) tryOnce(ctx context.Context, wish *Request) (*Attempt, error) {
 	return nil, err
 }
 
-// Place is a waiter in the queue: an attempt, and a new one when that has lost its ticket. One goroutine at a
+// QueuedRequest is a waiter in the queue: an attempt, and a new one when that has lost its ticket. One goroutine at a
 // time waits with it, and may leave the waiting to another.
 type QueuedRequest struct {
 	q         *Queue
@@ -74,14 +74,14 @@ type QueuedRequest struct {
 	lastReply wire.LastReply
 }
 
-// Stand makes p a place in the queue, and returns it. Nothing is sent before Enter.
-func (q *Queue) Prepare(wish *Request, p *QueuedRequest) *QueuedRequest {
-	p.q, p.request, p.attempt = q, wish, q.newWaitingAttempt(wish)
+// Prepare makes p a place in the queue, and returns it. Nothing is sent before Enter.
+func (q *Queue) Prepare(request *Request, p *QueuedRequest) *QueuedRequest {
+	p.q, p.request, p.attempt = q, request, q.newWaitingAttempt(request)
 	p.lastReply.SetPoller(q)
 	return p
 }
 
-// Enter enters the queue. It returns when the attempt has a ticket or was granted the lock, or returns why it
+// Join enters the queue. It returns when the attempt has a ticket or was granted the lock, or returns why it
 // has neither. The ticket is kept until Leave.
 func (p *QueuedRequest) Join(ctx context.Context) (isGranted bool, err error) {
 	if err = p.attempt.join(ctx, &p.lastReply); err != nil {
@@ -108,7 +108,7 @@ func (p *QueuedRequest) Wait(ctx context.Context) error {
 	}
 }
 
-// returnsWithin is how long sessions take to queue again, each after a random part of it, once they have lost their tickets
+// rejoinWithin is how long sessions take to queue again, each after a random part of it, once they have lost their tickets
 // and one of them, or another one, has the lock. After a failover all sessions find that out together.
 const rejoinWithin = dispatch.PollInterval * 2 / 5
 
@@ -128,14 +128,14 @@ func (p *QueuedRequest) Leave() *Attempt {
 // errGranted says that a message granted an attempt before the reply to its enter.
 var errGranted = errors.New("it was granted by a message meanwhile")
 
-// errGone says that an attempt lost its ticket: its session was not heard of for too long, or the
+// errTicketLost says that an attempt lost its ticket: its session was not heard of for too long, or the
 // server lost what it knew.
 var errTicketLost = errors.New("it stands in line no more")
 
 // wait enters the queue and waits until a is granted, or returns why it is not.
-func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
+func (a *Attempt) wait(ctx context.Context, last *wire.LastReply) error {
 	for {
-		if err := a.join(ctx, t); err != nil {
+		if err := a.join(ctx, last); err != nil {
 			return err
 		}
 		state, refusal := a.currentState()
@@ -150,12 +150,12 @@ func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
 		case over:
 			return refusal
 		case queued:
-			news, state := a.wakeChannel()
+			woken, state := a.wakeChannel()
 			if state != queued || a.q.registry.session.Ready() != nil {
 				continue // Close may have come before the channel
 			}
 			select {
-			case <-news:
+			case <-woken:
 			case <-ctx.Done():
 			}
 		case entering, begun:
@@ -163,8 +163,8 @@ func (a *Attempt) wait(ctx context.Context, t *wire.LastReply) error {
 	}
 }
 
-// stand enters the queue until a is no longer entering, or returns why that cannot be.
-func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
+// join enters the queue until a is no longer entering, or returns why that cannot be.
+func (a *Attempt) join(ctx context.Context, last *wire.LastReply) error {
 	s := a.q.registry.session
 	a.q.listenIfSubscribed()
 	for {
@@ -174,55 +174,55 @@ func (a *Attempt) join(ctx context.Context, t *wire.LastReply) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return t.Ended(ctx)
+			return last.Ended(ctx)
 		}
 		if state, _ := a.currentState(); state != entering {
 			if state == queued {
-				t.RecordHeld()
+				last.RecordHeld()
 			}
 			return nil
 		}
-		if err := a.joinOnce(ctx, t); err != nil {
+		if err := a.joinOnce(ctx, last); err != nil {
 			return err
 		}
 	}
 }
 
-// join enters the queue once, and pauses if that had no result.
-func (a *Attempt) joinOnce(ctx context.Context, t *wire.LastReply) error {
+// joinOnce enters the queue once, and pauses if that had no result.
+func (a *Attempt) joinOnce(ctx context.Context, last *wire.LastReply) error {
 	s := a.q.registry.session
 	err := s.Handshake(ctx, a.q.keys.Holder)
-	got := enterQueued
+	result := enterQueued
 	if err == nil {
-		got, err = a.sendEnter(ctx)
+		result, err = a.sendEnter(ctx)
 	}
 	switch {
 	case err != nil:
-		if err = t.Record(ctx, err); err != nil {
+		if err = last.Record(ctx, err); err != nil {
 			return err
 		}
-	case got == enterGranted:
+	case result == enterGranted:
 		s.Outages.InTime(a.q.keys.Holder)
-		t.Failures = 0
+		last.Failures = 0
 		return nil
-	case got == enterQueued:
+	case result == enterQueued:
 		s.Outages.InTime(a.q.keys.Holder)
-		t.RecordHeld() // here, since ctx may have ended meanwhile: it is the last reply all the same
+		last.RecordHeld() // here, since ctx may have ended meanwhile: it is the last reply all the same
 		return nil
 	default:
 		s.Outages.Late(a.q.keys.Holder, errLate)
 	}
-	return a.pause(ctx, t)
+	return a.pause(ctx, last)
 }
 
 func (a *Attempt) currentState() (attemptState, error) {
-	ls := a.q.registry
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	registry := a.q.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
 	return a.state, a.refusal
 }
 
-// result is what the reply to an enter says.
+// enterResult is what the reply to an enter says.
 type enterResult int
 
 const (
@@ -236,7 +236,7 @@ const (
 // maxArgs is how many arguments an enter has at most: ten, those of the request, and a last one.
 const maxArgs = 14
 
-// enter sends one enter. It grants a if the reply says so, or if a message did meanwhile.
+// sendEnter sends one enter. It grants a if the reply says so, or if a message did meanwhile.
 func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
 	q, s := a.q, a.q.registry.session
 	ctx, stop := a.withCancelOnGrant(ctx)
@@ -266,7 +266,7 @@ func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
 	return a.handleEnterReply(reply, sent, number)
 }
 
-// enterAlone repeats an enter that was refused because its slot is being moved, with the holder key alone: that can
+// enterWithHolderKey repeats an enter that was refused because its slot is being moved, with the holder key alone: that can
 // acquire a free lock without a queue. The two count as one enter: the first did nothing.
 func (a *Attempt) enterWithHolderKey(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
 	reply, err := a.q.registry.session.Runner.Run(ctx, a.q.withHolderKeyAlone(call))
@@ -277,7 +277,7 @@ func (a *Attempt) enterWithHolderKey(ctx context.Context, call wire.Call, refusa
 	return reply, err
 }
 
-// untilGranted returns a context for an enter that ends when a is granted meanwhile: the reply may be lost, and
+// withCancelOnGrant returns a context for an enter that ends when a is granted meanwhile: the reply may be lost, and
 // the hold would expire before the loss is known. It is only needed if another caller waits.
 func (a *Attempt) withCancelOnGrant(ctx context.Context) (context.Context, context.CancelFunc) {
 	a.q.registry.mu.Lock()
@@ -289,7 +289,7 @@ func (a *Attempt) withCancelOnGrant(ctx context.Context) (context.Context, conte
 	return ctx, a.cancelEnter
 }
 
-// toSend prepares one enter: its heartbeat, "" if none is needed, its not-after, and how long the heartbeat makes the
+// prepareEnter prepares one enter: its heartbeat, "" if none is needed, its not-after, and how long the heartbeat makes the
 // session live. again reports whether it is not the first.
 func (a *Attempt) prepareEnter(sent clock.Instant) (number string, t timeArgs, again bool) {
 	q, s := a.q, a.q.registry.session
@@ -304,7 +304,7 @@ func (a *Attempt) prepareEnter(sent clock.Instant) (number string, t timeArgs, a
 	return number, q.registry.mu.timeArgs.argsOf(a.request.Life, a.notAfter, life), a.entersSent > 1
 }
 
-// enterFailed handles the error of an enter.
+// handleEnterError handles the error of an enter.
 func (a *Attempt) handleEnterError(err error) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
@@ -318,22 +318,22 @@ func (a *Attempt) handleEnterError(err error) {
 	a.enterRefused = a.enterRefused || !leavesNothing(err)
 }
 
-// hasNothing reports whether a refused call shows that the server has nothing of its attempt, or can be asked no more: the
+// leavesNothing reports whether a refused call shows that the server has nothing of its attempt, or can be asked no more: the
 // key belongs to another program, or the client was closed.
 func leavesNothing(err error) bool {
 	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrClosed)
 }
 
-// replied handles the reply to an enter.
+// handleEnterReply handles the reply to an enter.
 func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, number string) (enterResult, error) {
-	ls, q, now := a.q.registry, a.q, clock.Now()
+	registry, q, now := a.q.registry, a.q, clock.Now()
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0 && reply.Stamp(2) != 0:
-		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
+		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
 	case code == wire.NotDone && reply.Stamp(3) != 0:
-		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
+		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
 	case code == wire.Late && reply.Stamp(1) != 0:
-		ls.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
+		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
 		return enterLate, nil
 	case code == wire.Foreign:
 		return enterQueued, session.WrongKind(reply.Text(1))
@@ -343,15 +343,15 @@ func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, number 
 		a.handleEnterError(wire.ErrUnreadable)
 		return enterQueued, wire.ErrUnreadable
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
 	if number != "" && reply.Code() == wire.NotDone {
 		q.recordHeartbeatLocked(sent)
 	}
 	return a.joinedLocked(reply, sent, now), nil
 }
 
-// stoodLocked handles the reply to an enter or a requeue that gave a the lock, or a ticket.
+// joinedLocked handles the reply to an enter or a requeue that gave a the lock, or a ticket.
 func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) enterResult {
 	q := a.q
 	a.joined = true
@@ -380,7 +380,7 @@ func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) enterR
 	return enterQueued
 }
 
-// grantAt returns what the server gave a: the tokens from stamp to last, or of an exclusive lock all that stamp reserves.
+// newGrant returns what the server gave a: the tokens from stamp to last, or of an exclusive lock all that stamp reserves.
 func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
 	if a.q.registry.config.isExclusive() {
 		last = stamp.ReservedEnd()
@@ -389,11 +389,11 @@ func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, rea
 }
 
 // pause waits before the next try of a, or until there is news of it.
-func (a *Attempt) pause(ctx context.Context, t *wire.LastReply) error {
-	fails := t.Failures
-	t.Failures++
+func (a *Attempt) pause(ctx context.Context, last *wire.LastReply) error {
+	fails := last.Failures
+	last.Failures++
 	if a.sleep(ctx, session.BackOffPause(fails)); ctx.Err() != nil {
-		return t.Ended(ctx)
+		return last.Ended(ctx)
 	}
 	return nil
 }

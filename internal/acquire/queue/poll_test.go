@@ -17,13 +17,13 @@ import (
 func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 	t.Parallel()
 	const now = wire.Stamp(1780000000000000)
-	u := newPlace(t).plain()
-	u.withoutPolls() // which would move them further
+	u := newFixture(t).direct()
+	u.stopTimers() // which would move them further
 	for name, c := range map[string]struct {
 		before attemptState
 		place  string
 		has    bool   // it is said to have the lock
-		paid   string // "" is not known, else the poll's own heartbeat
+		number string // "" is not known, else the poll's own heartbeat
 		want   attemptState
 		urgent bool
 	}{
@@ -39,24 +39,24 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 		"LostItsPlaceBefore":    {ticketLost, "0", true, "its own", ticketLost, false},
 		"OverAndNotYetReleased": {begun, "0", true, "", begun, false},
 	} {
-		a := u.q.newWaitingAttempt(wish)
+		a := u.q.newWaitingAttempt(lockRequest)
 		u.mu.Lock()
 		a.state, a.notAfter = c.before, 1
-		l := queuePoll{q: u.q, heartbeat: u.heartbeatLocked(clock.Now()), listed: []*Attempt{a}}
+		p := queuePoll{q: u.q, heartbeat: u.heartbeatLocked(clock.Now()), listed: []*Attempt{a}}
 		u.mu.Unlock()
-		grants, paid := "", strings.Repeat("-", numberSize)
-		if c.paid != "" {
-			paid = l.heartbeat.number
+		grants, number := "", strings.Repeat("-", numberSize)
+		if c.number != "" {
+			number = p.heartbeat.number
 		}
 		if c.has {
-			grants = a.attempt() + now.Text() + paid
+			grants = a.attempt() + now.Text() + number
 		}
-		l.handleReply(redistest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
+		p.handleReply(redistest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
 		u.mu.Lock()
 		require.Equal(t, c.want, a.state, name)
 		require.Equal(t, c.urgent, a.pollFirst, name)
 		if c.want == granted && c.before != granted {
-			require.Equal(t, Grant{Stamp: now, Last: now + wire.TokenBlock - 1, Life: l.heartbeat.life, Sent: l.heartbeat.sent, Read: a.grant.Read}, a.grant, name)
+			require.Equal(t, Grant{Stamp: now, Last: now + wire.TokenBlock - 1, Life: p.heartbeat.life, Sent: p.heartbeat.sent, Read: a.grant.Read}, a.grant, name)
 		}
 		u.mu.Unlock()
 		a.endWaiting(over)
@@ -67,23 +67,23 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 // P2: a message that is no grant has no effect.
 func TestMalformedMessageIsNoGrant(t *testing.T) {
 	t.Parallel()
-	u := newPlace(t).plain()
-	a := u.q.newWaitingAttempt(wish)
+	u := newFixture(t).direct()
+	a := u.q.newWaitingAttempt(lockRequest)
 	u.mu.Lock()
 	number := u.heartbeatLocked(clock.Now()).number
 	u.mu.Unlock()
-	e := &grantListener{registry: u.Registry}
+	listener := &grantListener{registry: u.Registry}
 	good := a.attempt() + wire.Stamp(1780000000000000).Text() + number
 	for _, message := range []string{
 		"", "1", good[:len(good)-1], good + "1", a.attempt() + strings.Repeat("x", 16) + number, a.attempt() + strings.Repeat("0", 16) + number,
 		strings.Repeat("x", len(good)),
 	} {
-		e.OnMessage(message)
+		listener.OnMessage(message)
 		u.mu.Lock()
 		require.Equal(t, entering, a.state, message)
 		u.mu.Unlock()
 	}
-	e.OnMessage(good)
+	listener.OnMessage(good)
 	u.mu.Lock()
 	require.Equal(t, granted, a.state)
 	u.mu.Unlock()

@@ -18,94 +18,94 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 )
 
-// locks is a wish for the reentrant lock of Redisson.
-var locks = &queue.Request{Life: lease, ShareKey: local.ShareKey{Policy: local.Own, MaxHolds: 1}}
+// exclusive is a wish for the reentrant lock of Redisson.
+var exclusive = &queue.Request{Life: lease, ShareKey: local.ShareKey{Policy: local.Own, MaxHolds: 1}}
 
 // P7: while a session has the lock its waiters send nothing and need no channel, and get it in their order.
 func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.joinAs(p.server, layout.Redisson().Lock.Retry)
-	first := u.must(locks)
+	f := newFixture(t)
+	u := f.joinAs(f.server, layout.Redisson().Lock.Retry)
+	first := u.acquire(exclusive)
 	const waiters = 20
-	var waits [waiters]<-chan tryOutcome
-	sent := p.sent(func() {
+	var waits [waiters]<-chan outcome
+	sent := f.scriptsDuring(func() {
 		for n := range waits {
-			waits[n] = u.later(t.Context(), locks)
+			waits[n] = u.startAcquire(t.Context(), exclusive)
 		}
-		_, err := u.queue.Try(t.Context(), locks)
+		_, err := u.queue.Try(t.Context(), exclusive)
 		require.ErrorIs(t, err, errs.ErrHeld)
-		p.gives(first)
+		f.release(first)
 		for n := range waits {
-			a := p.has(waits[n])
+			a := f.receiveHold(waits[n])
 			for _, later := range waits[n+1:] {
 				require.Empty(t, later, "before its turn")
 			}
-			p.gives(a)
+			f.release(a)
 		}
 	})
 	require.Equal(t, int64(1+2*waiters), sent, "a release, and an acquire and a release each")
-	p.heardBy(0)
-	p.free()
+	f.awaitListeners(0)
+	f.awaitFree()
 }
 
 // P6: a waiter of the session tries at once if a hold of the session is given up without a reply.
 func TestOwnWaiterTriesAfterAnAbandonedHold(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.joinAs(p.server, layout.Redisson().Lock.Retry)
-	first := u.must(locks)
-	waits := u.later(t.Context(), locks)
+	f := newFixture(t)
+	u := f.joinAs(f.server, layout.Redisson().Lock.Retry)
+	first := u.acquire(exclusive)
+	waits := u.startAcquire(t.Context(), exclusive)
 	first.Abandon()
-	p.gives(p.has(waits))
-	p.free()
+	f.release(f.receiveHold(waits))
+	f.awaitFree()
 }
 
 // A session whose release others were notified of does not try before they could. It does not wait if there are no others.
 func TestSessionStandsBackIfOthersListen(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.joinAs(p.server, layout.Redisson().Lock.Retry)
-	first := u.must(locks)
+	f := newFixture(t)
+	u := f.joinAs(f.server, layout.Redisson().Lock.Retry)
+	first := u.acquire(exclusive)
 	ctx, cancel := context.WithCancel(t.Context())
-	client := p.server.Client(t, signalbox.Tune)
+	client := f.server.Client(t, signalbox.Tune)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- client.Receive(ctx, client.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) {})
 	}()
-	p.heardBy(1)
-	waits, released := u.later(t.Context(), locks), time.Now()
-	p.gives(first)
-	second := p.has(waits)
+	f.awaitListeners(1)
+	waits, released := u.startAcquire(t.Context(), exclusive), time.Now()
+	f.release(first)
+	second := f.receiveHold(waits)
 	require.GreaterOrEqual(t, time.Since(released), retry.BackOff)
 	cancel()
 	require.Error(t, within(t, ended))
 	client.Close()
-	p.gives(second)
-	p.free()
+	f.release(second)
+	f.awaitFree()
 }
 
 // P3: the tokens of a lock that is handed over inside the process are a block, and those of a fenced lock are counted.
 func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.joinAs(p.server, layout.Redisson().Lock.Retry)
-	a := u.must(locks)
+	f := newFixture(t)
+	u := f.joinAs(f.server, layout.Redisson().Lock.Retry)
+	a := u.acquire(exclusive)
 	first, last := a.Grant().Tokens()
 	require.Equal(t, a.Grant().Stamp.Token(), first)
 	require.Equal(t, uint64(1023), last-first, "256 microseconds with four tokens each")
-	p.gives(a)
-	writes := p.joinAs(p.server, layout.Redisson().RWLock.Retry)
-	a = writes.must(locks)
+	f.release(a)
+	writes := f.joinAs(f.server, layout.Redisson().RWLock.Retry)
+	a = writes.acquire(exclusive)
 	require.Equal(t, a.Grant().Stamp, a.Grant().Last, "it is not handed over")
-	p.gives(a)
+	f.release(a)
 	fenced := retry.New(u.session, retry.Config{Retry: layout.Redisson(layout.Fenced).Lock.Retry, Layout: layout.Redisson(layout.Fenced)})
 	q := fenced.Use(&queue.LockKeys{Holder: "a", All: []string{"a", "counter"}, Channel: channel})
-	p.server.MustDo(t, "SET", "counter", "41")
-	b, err := q.Try(t.Context(), locks)
+	f.server.MustDo(t, "SET", "counter", "41")
+	b, err := q.Try(t.Context(), exclusive)
 	require.NoError(t, err)
 	first, last = b.Grant().Tokens()
 	require.Equal(t, []uint64{42, 42}, []uint64{first, last})
-	p.gives(b)
+	f.release(b)
 	q.Done()
 }

@@ -12,30 +12,30 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Source grants the holds of one kind of lock in one session: the server's queue (this package), or a contest
+// Granter grants the holds of one kind of lock in one session: the server's queue (this package), or a contest
 // (package retry). Package acquire chooses.
 type Granter interface {
 	session.KindRegistry
 	// Use returns the Asker for the lock with these keys, and counts the caller as its user.
 	Use(keys *LockKeys) Requester
-	// Handed reads the reply to a script that granted the lock, for attempts of this session.
+	// ReadGrants reads the reply to a script that granted the lock, for attempts of this session.
 	ReadGrants(holder string, reply wire.Reply)
 }
 
-// Asker makes requests for one lock.
+// Requester makes requests for one lock.
 type Requester interface {
 	// Done counts a user out.
 	Done()
 	// Try acquires the lock if that is possible at once.
 	Try(ctx context.Context, wish *Request) (ServerHold, error)
-	// Stand returns a Waiter, which may be made in room. Nothing is sent before its Enter.
+	// Prepare returns a Waiter, which may be made in room. Nothing is sent before its Enter.
 	Prepare(wish *Request, room *QueuedRequest) WaitingRequest
 }
 
-// Waiter is one request that waits. One goroutine at a time waits with it, and may leave the waiting to
+// WaitingRequest is one request that waits. One goroutine at a time waits with it, and may leave the waiting to
 // another.
 type WaitingRequest interface {
-	// Enter returns when the session is in the queue, has tried, or was granted the lock; otherwise it
+	// Join returns when the session is in the queue, has tried, or was granted the lock; otherwise it
 	// returns an error.
 	Join(ctx context.Context) (isGranted bool, err error)
 	// Wait waits, after Enter, until the lock is granted, or returns why it is not. The ticket is kept until Leave.
@@ -53,7 +53,7 @@ type Requeuer interface {
 	Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next WaitingRequest, had bool, err error)
 }
 
-// Holder is one hold id, and the hold that comes of it.
+// ServerHold is one hold id, and the hold that comes of it.
 type ServerHold interface {
 	// Grant returns what the server gave.
 	Grant() Grant
@@ -61,7 +61,7 @@ type ServerHold interface {
 	Name() string
 	// Begin registers the tenant that has the lock; from here on it can be evicted.
 	Begin(tenant LocalHold)
-	// Lengthened records, before Begin, that the hold was lengthened by a call that was sent at sent.
+	// Extended records, before Begin, that the hold was lengthened by a call that was sent at sent.
 	Extended(life time.Duration, sent clock.Instant)
 	// Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
 	// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until the

@@ -20,29 +20,29 @@ func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
 	return q.seenStamp != 0 && at < q.holdEnds && at-q.polledAt < pollAnywayAfter*q.pollPauseLocked() && q.listener != nil && !q.listener.IsUnsubscribed()
 }
 
-// waitAll sends the heartbeats in all, for many locks in one call, and returns the polls: those in all, and those of
+// sendHeartbeats sends the heartbeats in all, for many locks in one call, and returns the polls: those in all, and those of
 // locks that have changed.
-func (ls *Registry) sendHeartbeats(ctx context.Context, all []queuePoll) []queuePoll {
+func (r *Registry) sendHeartbeats(ctx context.Context, all []queuePoll) []queuePoll {
 	isPoll := func(l queuePoll) bool { return l.unchangedStamp == 0 }
 	if !slices.ContainsFunc(all, func(l queuePoll) bool { return !isPoll(l) }) {
 		return all
 	}
-	var waits, polls []queuePoll
+	var heartbeats, polls []queuePoll
 	for _, l := range all {
 		if isPoll(l) {
 			polls = append(polls, l)
 		} else {
-			waits = append(waits, l)
+			heartbeats = append(heartbeats, l)
 		}
 	}
-	groups := ls.groupHeartbeats(waits)
+	groups := r.groupHeartbeats(heartbeats)
 	calls := make([]wire.Call, len(groups))
 	for i, group := range groups {
-		calls[i] = ls.heartbeatsCall(group)
+		calls[i] = r.heartbeatsCall(group)
 	}
-	for i, outcome := range ls.session.Runner.RunMany(ctx, calls) {
+	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err != nil && len(groups[i]) > 1 {
-			ls.session.Runner.SpanFailed(outcome.Err)
+			r.session.Runner.SpanFailed(outcome.Err)
 		}
 		for n, l := range groups[i] {
 			if outcome.Err == nil && outcome.Reply.Int(n+1) == 1 {
@@ -50,28 +50,28 @@ func (ls *Registry) sendHeartbeats(ctx context.Context, all []queuePoll) []queue
 				continue
 			}
 			l.q.forgetSeen()
-			polls = ls.appendPoll(polls, l.q)
+			polls = r.appendPoll(polls, l.q)
 		}
 	}
 	return polls
 }
 
-// group divides heartbeats into calls: a limited number each, and those of one slot unless scripts may span slots.
-func (ls *Registry) groupHeartbeats(waits []queuePoll) [][]queuePoll {
-	spans := len(waits) < 2 || ls.session.Runner.SpansSlots()
+// groupHeartbeats divides heartbeats into calls: a limited number each, and those of one slot unless scripts may span slots.
+func (r *Registry) groupHeartbeats(heartbeats []queuePoll) [][]queuePoll {
+	spans := len(heartbeats) < 2 || r.session.Runner.SpansSlots()
 	if !spans {
-		slices.SortStableFunc(waits, func(a, b queuePoll) int { return int(a.q.keys.Slot) - int(b.q.keys.Slot) })
+		slices.SortStableFunc(heartbeats, func(a, b queuePoll) int { return int(a.q.keys.Slot) - int(b.q.keys.Slot) })
 	}
 	var groups [][]queuePoll
-	for from, i := 0, 1; i <= len(waits); i++ {
-		if i == len(waits) || i-from == maxHeartbeats || waits[i].heartbeat != waits[from].heartbeat || !spans && waits[i].q.keys.Slot != waits[from].q.keys.Slot {
-			groups, from = append(groups, waits[from:i]), i
+	for from, i := 0, 1; i <= len(heartbeats); i++ {
+		if i == len(heartbeats) || i-from == maxHeartbeats || heartbeats[i].heartbeat != heartbeats[from].heartbeat || !spans && heartbeats[i].q.keys.Slot != heartbeats[from].q.keys.Slot {
+			groups, from = append(groups, heartbeats[from:i]), i
 		}
 	}
 	return groups
 }
 
-func (ls *Registry) heartbeatsCall(group []queuePoll) wire.Call {
+func (r *Registry) heartbeatsCall(group []queuePoll) wire.Call {
 	var stamps strings.Builder
 	keys := make([]string, 0, 3*len(group))
 	for _, l := range group {
@@ -79,21 +79,21 @@ func (ls *Registry) heartbeatsCall(group []queuePoll) wire.Call {
 		stamps.WriteString(l.unchangedStamp.Text())
 	}
 	b := group[0].heartbeat
-	return wire.Call{Script: ls.config.Heartbeat, Keys: keys, Args: []string{ls.session.ID(), micros(b.life), b.number, stamps.String()}}
+	return wire.Call{Script: r.config.Heartbeat, Keys: keys, Args: []string{r.session.ID(), micros(b.life), b.number, stamps.String()}}
 }
 
-// waited handles the reply that nothing has changed, at server time.
-func (l *queuePoll) handleUnchanged(server wire.Stamp) {
-	ls, q, now := l.q.registry, l.q, clock.Now()
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.session.Clock.Observe(q.keys.Slot, server, now)
+// handleUnchanged handles the reply that nothing has changed, at server time.
+func (p *queuePoll) handleUnchanged(server wire.Stamp) {
+	registry, q, now := p.q.registry, p.q, clock.Now()
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	registry.session.Clock.Observe(q.keys.Slot, server, now)
 	q.clearPollErrLocked()
-	q.recordHeartbeatLocked(l.heartbeat.sent)
+	q.recordHeartbeatLocked(p.heartbeat.sent)
 	q.schedulePollLocked(max(q.holdEnds-now.Mono(), time.Microsecond))
 }
 
-// changed says that what the last poll saw is no longer so.
+// forgetSeen says that what the last poll saw is no longer so.
 func (q *Queue) forgetSeen() {
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()

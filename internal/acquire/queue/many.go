@@ -13,26 +13,26 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Asked is a lock that is asked for together with others, exclusive as they are.
+// LockRequest is a lock that is asked for together with others, exclusive as they are.
 type LockRequest struct {
 	Queue   *Queue
 	Request *Request
 }
 
-// Gather acquires locks in one call, in order: those that are free and have no queue, and none behind the
+// AcquireMany acquires locks in one call, in order: those that are free and have no queue, and none behind the
 // first that it cannot acquire. It returns the holds of the acquired locks. After an error it returns no holds.
-func AcquireMany(ctx context.Context, script *scripts.Script, asked []LockRequest) ([]*Attempt, error) {
-	s, first := asked[0].Queue.registry.session, asked[0].Queue
+func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockRequest) ([]*Attempt, error) {
+	s, first := requests[0].Queue.registry.session, requests[0].Queue
 	if err := s.Handshake(ctx, first.keys.Holder); err != nil {
 		return nil, err
 	}
-	attempts := make([]*Attempt, len(asked))
-	call := wire.Call{Script: script, Keys: make([]string, len(asked)), Args: make([]string, 0, 4*len(asked))}
+	attempts := make([]*Attempt, len(requests))
+	call := wire.Call{Script: script, Keys: make([]string, len(requests)), Args: make([]string, 0, 4*len(requests))}
 	sent := clock.Now()
-	for i, one := range asked {
-		a := one.Queue.newAttempt(one.Request)
+	for i, request := range requests {
+		a := request.Queue.newAttempt(request.Request)
 		a.prepareEnter(sent)
-		attempts[i], call.Keys[i] = a, one.Queue.keys.Holder
+		attempts[i], call.Keys[i] = a, request.Queue.keys.Holder
 		call.Args = append(call.Args, a.ticket(), wire.Milliseconds(a.request.Life), a.notAfter.Text(), s.Settings.Label)
 	}
 	reply, err := s.Runner.Run(ctx, call)
@@ -44,19 +44,19 @@ func AcquireMany(ctx context.Context, script *scripts.Script, asked []LockReques
 		}
 		return nil, err
 	}
-	taken := 0
+	acquired := 0
 	for i, a := range attempts[:min(reply.Len(), len(attempts))] {
-		if a.acquiredByBatch(reply, i, sent) && i == taken { // each is read: the server may have granted those behind, too
-			taken++
+		if a.acquiredByBatch(reply, i, sent) && i == acquired { // each is read: the server may have granted those behind, too
+			acquired++
 		}
 	}
-	for _, a := range attempts[taken:] {
+	for _, a := range attempts[acquired:] {
 		a.Abandon()
 	}
-	return attempts[:taken], nil
+	return attempts[:acquired], nil
 }
 
-// gathered reports whether a got its lock, by the n-th part of the reply. What went wrong with a lock that it did not get
+// acquiredByBatch reports whether a got its lock, by the n-th part of the reply. What went wrong with a lock that it did not get
 // is found out by the call that asks for that lock alone.
 func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent clock.Instant) bool {
 	part, err := reply.Part(n)
@@ -64,9 +64,9 @@ func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent clock.Instant) b
 	if err == nil {
 		stamp = part.Stamp(0)
 	}
-	ls, now := a.q.registry, clock.Now()
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	registry, now := a.q.registry, clock.Now()
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
 	if stamp == 0 {
 		return false
 	}
@@ -78,7 +78,7 @@ func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent clock.Instant) b
 	return true
 }
 
-// Returned is a hold that is released together with others, and what became of that.
+// LockRelease is a hold that is released together with others, and what became of that.
 type LockRelease struct {
 	Attempt   *Attempt
 	LastUsed  wire.Stamp    // see Attempt.Release
@@ -87,11 +87,11 @@ type LockRelease struct {
 	Err       error
 }
 
-// Scatter releases the holds of a gathering, and waits for that as long as ctx lasts: those that have no queue in one
+// ReleaseMany releases the holds of a gathering, and waits for that as long as ctx lasts: those that have no queue in one
 // call, or in one call for each slot; and the others, which hand their locks over, in one pipeline.
-func ReleaseMany(ctx context.Context, script *scripts.Script, all []*LockRelease) {
-	s := all[0].Attempt.q.registry.session
-	groups := groupBySlot(s, all)
+func ReleaseMany(ctx context.Context, script *scripts.Script, releases []*LockRelease) {
+	s := releases[0].Attempt.q.registry.session
+	groups := groupBySlot(s, releases)
 	calls := make([]wire.Call, len(groups))
 	for n, group := range groups {
 		calls[n].Script = script
@@ -114,21 +114,21 @@ func ReleaseMany(ctx context.Context, script *scripts.Script, all []*LockRelease
 }
 
 // groupBySlot divides holds into those that one script may release.
-func groupBySlot(s *session.Session, all []*LockRelease) [][]*LockRelease {
-	if len(all) < 2 || s.Runner.SpansSlots() {
-		return [][]*LockRelease{all}
+func groupBySlot(s *session.Session, releases []*LockRelease) [][]*LockRelease {
+	if len(releases) < 2 || s.Runner.SpansSlots() {
+		return [][]*LockRelease{releases}
 	}
-	slices.SortStableFunc(all, func(a, b *LockRelease) int { return int(a.Attempt.q.keys.Slot) - int(b.Attempt.q.keys.Slot) })
+	slices.SortStableFunc(releases, func(a, b *LockRelease) int { return int(a.Attempt.q.keys.Slot) - int(b.Attempt.q.keys.Slot) })
 	var groups [][]*LockRelease
-	for from, i := 0, 1; i <= len(all); i++ {
-		if i == len(all) || all[i].Attempt.q.keys.Slot != all[from].Attempt.q.keys.Slot {
-			groups, from = append(groups, all[from:i]), i
+	for from, i := 0, 1; i <= len(releases); i++ {
+		if i == len(releases) || releases[i].Attempt.q.keys.Slot != releases[from].Attempt.q.keys.Slot {
+			groups, from = append(groups, releases[from:i]), i
 		}
 	}
 	return groups
 }
 
-// scattered records the i-th reply of a script that released several holds, and reports whether this one is to be
+// releasedByBatch records the i-th reply of a script that released several holds, and reports whether this one is to be
 // released by a call of its own. That is so if the script said that the hold is gone: it may have been at a shard that
 // is not the key's. again is a refusal that may be due to the slots of the keys.
 func (r *LockRelease) releasedByBatch(outcome *wire.Outcome, i int, again bool) bool {
@@ -151,13 +151,13 @@ func (r *LockRelease) releasedByBatch(outcome *wire.Outcome, i int, again bool) 
 }
 
 func (r *LockRelease) hasNoTicket() bool {
-	ls := r.Attempt.q.registry
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	registry := r.Attempt.q.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
 	return r.Attempt.hasNoTicketLocked()
 }
 
-// over ends a hold that was released, or may have been.
+// endAttempt ends a hold that was released, or may have been.
 func (r *LockRelease) endAttempt() {
 	r.Attempt.end()
 	if r.Err != nil {
@@ -167,17 +167,17 @@ func (r *LockRelease) endAttempt() {
 	r.Attempt.forget()
 }
 
-// leaveTogether releases holds by a call each.
-func releaseOneByOne(ctx context.Context, s *session.Session, all []*LockRelease) {
-	if len(all) == 0 {
+// releaseOneByOne releases holds by a call each.
+func releaseOneByOne(ctx context.Context, s *session.Session, releases []*LockRelease) {
+	if len(releases) == 0 {
 		return
 	}
-	calls := make([]wire.Call, len(all))
-	for i, r := range all {
+	calls := make([]wire.Call, len(releases))
+	for i, r := range releases {
 		calls[i] = r.Attempt.leaveCall(nil, r.LastUsed)
 	}
 	for i, outcome := range s.Runner.RunMany(ctx, calls) {
-		r := all[i]
+		r := releases[i]
 		if wire.TryAgain(outcome.Err) {
 			r.WasHeld, r.Err = r.Attempt.Release(ctx, r.LastUsed, r.ExpiresIn)
 			continue

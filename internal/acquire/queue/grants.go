@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"iter"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// grantListener is one channel on which grants are heard, for all queues that are notified on it.
+type grantListener struct {
+	registry *Registry
+	channel  string
+	queues   int // lines; guarded by the lock of its Lines
+
+	dispatch.Subscription // guarded by itself
+}
+
+// listenerLocked returns the listener of a channel and counts a queue in.
+func (r *Registry) listenerLocked(channel string) *grantListener {
+	listener := r.mu.listeners[channel]
+	if listener == nil {
+		listener = &grantListener{registry: r, channel: channel}
+		r.mu.listeners[channel] = listener
+	}
+	listener.queues++
+	return listener
+}
+
+// removeQueueLocked counts a queue out. It reports whether that was the last one, and e is to be closed.
+func (l *grantListener) removeQueueLocked() bool {
+	l.queues--
+	if l.queues > 0 {
+		return false
+	}
+	delete(l.registry.mu.listeners, l.channel)
+	return true
+}
+
+// OnSubscribed implements dispatch.Hearer: messages before now may be lost, so each queue is polled in which an attempt
+// may have been granted the lock. If no enter was sent yet, none was.
+func (l *grantListener) OnSubscribed() {
+	registry := l.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	for _, q := range registry.mu.queues {
+		if q.listener == l && q.pendingSent > 0 {
+			q.pollLocked()
+		}
+	}
+}
+
+// OnUnsubscribed implements dispatch.Hearer: it brings the next polls forward, to those of a session that
+// hears no messages.
+func (l *grantListener) OnUnsubscribed() {
+	registry := l.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	for _, q := range registry.mu.queues {
+		if q.listener == l {
+			q.hastenPollLocked()
+		}
+	}
+}
+
+// OnMessage implements dispatch.Hearer: grants.
+func (l *grantListener) OnMessage(message string) { l.registry.applyGrants(message) }
+
+// grantNotice is one grant of a message: the attempt, the stamp of its token, and the number of the heartbeat that
+// paid for it.
+type grantNotice struct {
+	attempt   string
+	stamp     wire.Stamp
+	heartbeat string
+}
+
+const attemptSize, stampSize, numberSize = 19, 16, 20
+
+// parseGrants returns the grants of a message in order; none if text is no such message.
+func parseGrants(text string) iter.Seq[grantNotice] {
+	const size = attemptSize + stampSize + numberSize
+	return func(yield func(grantNotice) bool) {
+		if len(text)%size != 0 {
+			return
+		}
+		for ; len(text) >= size; text = text[size:] {
+			notice := grantNotice{
+				attempt:   text[:attemptSize],
+				stamp:     wire.ParseStamp(text[attemptSize : attemptSize+stampSize]),
+				heartbeat: text[attemptSize+stampSize : size],
+			}
+			if notice.stamp != 0 && !yield(notice) {
+				return
+			}
+		}
+	}
+}
+
+// applyGrants handles the message that attempts of this session have the lock.
+func (r *Registry) applyGrants(text string) {
+	if text == "" {
+		return
+	}
+	now := clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for g := range parseGrants(text) {
+		r.applyGrantLocked(g, now)
+	}
+}
+
+// applyGrantLocked handles one grant. An unknown attempt belongs to a copy of this process, restored from a
+// snapshot, or was released while the message was on its way. A hold without an attempt expires.
+func (r *Registry) applyGrantLocked(g grantNotice, now clock.Instant) {
+	if a := r.mu.attempts[g.attempt]; a != nil {
+		a.applyGrantLocked(g.stamp, g.heartbeat, now)
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// requests returns the locks with these names, to be acquired together.
+func (u *user) requests(names ...string) []LockRequest {
+	u.fixture.Helper()
+	requests := make([]LockRequest, len(names))
+	for i, name := range names {
+		q := u.Use(keysOf(u.fixture, name))
+		u.fixture.Cleanup(func() { u.Done(q) })
+		requests[i] = LockRequest{q, lockRequest}
+	}
+	return requests
+}
+
+// acquireMany acquires locks, and checks how many it got.
+func (u *user) acquireMany(n int, requests []LockRequest) []*Attempt {
+	u.fixture.Helper()
+	got, err := AcquireMany(u.fixture.Context(), scripts.LockAcquireMany, requests)
+	require.NoError(u.fixture, err)
+	require.Len(u.fixture, got, n)
+	return got
+}
+
+// releaseMany releases holds, which must be there.
+func (u *user) releaseMany(all []*Attempt) {
+	u.fixture.Helper()
+	returned := make([]*LockRelease, len(all))
+	for i, a := range all {
+		returned[i] = &LockRelease{Attempt: a, ExpiresIn: lease}
+	}
+	ReleaseMany(u.fixture.Context(), scripts.LockReleaseMany, returned)
+	for _, r := range returned {
+		require.NoError(u.fixture, r.Err)
+		require.True(u.fixture, r.WasHeld)
+	}
+}
+
+// awaitUnheld waits until the session knows of no attempt and none of the locks is held.
+func (u *user) awaitUnheld(requests []LockRequest) {
+	u.fixture.Helper()
+	await(u.fixture, "the end of everything", func() bool {
+		_, attempts, _ := u.Len()
+		for _, one := range requests {
+			value, _ := u.fixture.server.MustDo(u.fixture, "GET", one.Queue.keys.Holder).(string)
+			attempts += len(value) / 60 // with a hold
+		}
+		return attempts == 0
+	})
+}
+
+// P7: free locks cost one script, and so does their release.
+func TestGather_FreeLocks_OneScript(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u := f.proxied()
+	requests := u.requests("a", "b", "c")
+	require.True(t, u.session.Runner.CertainlySpansSlots(f.Context()))
+	f.proxy.ResetCount()
+	all := u.acquireMany(3, requests)
+	require.Equal(t, 1, f.proxy.Requests())
+	for i, a := range all {
+		value, _ := f.server.MustDo(t, "GET", requests[i].Queue.keys.Holder).(string)
+		require.Equal(t, a.ticket(), value[20:62])
+		require.Equal(t, a.Grant().Stamp+wire.TokenBlock-1, a.Grant().Last)
+	}
+	u.releaseMany(all)
+	require.Equal(t, 2, f.proxy.Requests())
+	u.awaitUnheld(requests)
+}
+
+// Order: none behind the first that is held, or that has a queue.
+func TestGather_HeldLock_StopsThere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u, other := f.direct(), f.direct()
+	requests := u.requests("c", "a", "b")
+	held := other.acquire()
+	all := u.acquireMany(1, requests)
+	u.releaseMany(all)
+	other.release(held)
+	u.awaitUnheld(requests)
+}
+
+// P6: a lock that has a queue by now is handed over.
+func TestScatter_Waiter_IsGrantedTheLock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u, other := f.direct(), f.direct()
+	requests := u.requests("a", "b")
+	all := u.acquireMany(2, requests)
+	waiting := other.startWaiting(t.Context(), 1)
+	u.releaseMany(all)
+	other.release(within(t, "the lock", waiting).mustHave(t))
+	u.awaitUnheld(requests)
+	f.awaitNothingLeft(u, other)
+}
+
+// P1, P4: a grant that is older than a hold of the session is not delivered, and those behind it are released as well.
+func TestGather_OlderGrant_LeavesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u := f.direct()
+	requests := u.requests("a", "b")
+	newer := &Attempt{q: u.q, grant: Grant{Stamp: 1 << 60}}
+	newer.Begin(newLocalHoldSpy())
+	u.acquireMany(0, requests)
+	newer.end()
+	u.awaitUnheld(requests)
+}
+
+// T6: a release that names no token continues behind the whole block.
+func TestScatter_UnknownToken_EndsTheBlock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u := f.direct()
+	requests := u.requests("a", "b")
+	all := u.acquireMany(2, requests)
+	u.releaseMany(all)
+	for i, a := range all {
+		floor := f.server.MustDo(t, "GET", requests[i].Queue.keys.Holder)
+		require.Equal(t, "sb1-"+a.Grant().Last.Text(), floor)
+	}
+	u.awaitUnheld(requests)
+}

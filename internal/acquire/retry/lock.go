@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package retry
+
+import (
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
+)
+
+// BackOff is how long a session does not try after a release that others were notified of. Otherwise it
+// would be granted the lock again before the message arrives.
+const BackOff = 2 * time.Millisecond
+
+// retriedLock is one lock for which a session tries. The lock of its Contests guards its fields.
+type retriedLock struct {
+	registry *LockRegistry
+	keys     queue.LockKeys // assigned once
+
+	users      int
+	unfinished int // attempts that are not over, or whose release has no reply yet
+
+	backOffUntil clock.Instant // until when this session does not try
+	expiry       timers.Timer  // the end of a contest without users, which is kept until then
+}
+
+// Done implements queue.Asker. A contest that stands back is kept for a newcomer.
+func (l *retriedLock) Done() {
+	registry := l.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	if l.users--; l.users > 0 {
+		return
+	}
+	if left := l.backOffLeftLocked(); left > 0 && registry.session.Ready() == nil {
+		registry.session.Timers.Schedule(&l.expiry, left)
+		return
+	}
+	delete(registry.mu.locks, l.keys.Holder)
+}
+
+// Fire implements timers.Event.
+func (l *retriedLock) Fire() {
+	registry := l.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	if l.users == 0 && registry.mu.locks[l.keys.Holder] == l {
+		delete(registry.mu.locks, l.keys.Holder)
+	}
+}
+
+// busy reports whether another call of this session has, wants or releases the lock. If several can have
+// the lock at once, such a call does not matter.
+func (l *retriedLock) busy(request *queue.Request) bool {
+	l.registry.mu.Lock()
+	defer l.registry.mu.Unlock()
+	return !request.Concurrent && l.unfinished > 0
+}
+
+// finish says that a no longer has the lock. heard says that others were notified of that: they are to try
+// first.
+func (a *attempt) finish(othersNotified bool) { //nolint:revive // a fact about the release, not a switch
+	q := a.lock
+	q.registry.mu.Lock()
+	defer q.registry.mu.Unlock()
+	q.unfinished--
+	if othersNotified {
+		q.backOffUntil = clock.Now().Add(BackOff)
+	}
+}
+
+// backOffLeft returns how long this session is not to try.
+func (l *retriedLock) backOffLeft() time.Duration {
+	l.registry.mu.Lock()
+	defer l.registry.mu.Unlock()
+	return l.backOffLeftLocked()
+}
+
+func (l *retriedLock) backOffLeftLocked() time.Duration {
+	if l.backOffUntil.IsZero() {
+		return 0
+	}
+	return l.backOffUntil.Mono() - clock.Now().Mono()
+}
