@@ -100,7 +100,7 @@ func (l *fleetLog) cut(m *member) {
 	l.mu.waits.add(time.Since(m.asked))
 }
 
-// soon returns the next process that acquires the lock, or other if none does.
+// nextHolder returns the next process that acquires the lock, or other if none does.
 func (l *fleetLog) nextHolder(other *member) *member {
 	next := make(chan *member, 1)
 	l.mu.Lock()

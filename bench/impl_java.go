@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// pairing is one kind of lock, here and there. One of impl and kind says how it is measured.
+// javaPairing is one kind of lock, here and there. One of impl and kind says how it is measured.
 type javaPairing struct {
 	implementation
 

@@ -49,7 +49,7 @@ func each[P process](s setup, start func(setup) (process, error)) (all []P, err 
 	return all, nil
 }
 
-// fan is the limit: the scripts of the limit on one server, sent to all at once, done when a majority has replied.
+// fanOutProcess is the limit: the scripts of the limit on one server, sent to all at once, done when a majority has replied.
 type fanOutProcess struct{ servers []*limitProcess }
 
 func startFanOut(s setup) (process, error) {

@@ -38,7 +38,7 @@ func writer() implementation {
 	return ours("signalbox rwlock, writing", func(s *signalbox.Session, name string) ownLock { return rwlock.New(s, name) })
 }
 
-// reading is the reader's side of a lock.
+// readLocker is the reader's side of a lock.
 type readLocker struct{ lock *rwlock.Lock }
 
 // Lock implements ownLock.

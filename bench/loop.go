@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// crew says who works: each goroutine of each process locks and unlocks without a pause.
+// topology says who works: each goroutine of each process locks and unlocks without a pause.
 type topology struct {
 	processes, each int
 	// locker returns what goroutine i of all of them uses.
@@ -57,7 +57,7 @@ type runner struct {
 	cutWait time.Duration // how long it had waited when it was given up; 0 if it was not
 }
 
-// shift is a loop.
+// loopRun is a loop.
 type loopRun struct {
 	counts, over atomic.Bool // the warm-up is over; the window is
 	runners      []*runner

@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// choice is what the command line says.
+// options is what the command line says.
 type options struct {
 	scale      scale
 	works      []work
@@ -36,7 +36,7 @@ type options struct {
 	into       string
 }
 
-// choose reads the command line.
+// parseOptions reads the command line.
 func parseOptions(args []string, usage io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)

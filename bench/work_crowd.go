@@ -27,7 +27,7 @@ func crowd(b *bench) ([]table, error) {
 	return []table{tabulate(title, note, all, columns)}, err
 }
 
-// relay has the times at which the processes of a crowd get and release the lock.
+// crowdTimes has the times at which the processes of a crowd get and release the lock.
 type crowdTimes struct {
 	mu struct {
 		sync.Mutex

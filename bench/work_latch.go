@@ -39,7 +39,7 @@ func latch(b *bench) ([]table, error) {
 	return []table{opening, counting}, err
 }
 
-// opened is one opening.
+// latchOpening is one opening.
 type latchOpening struct {
 	first, last time.Duration
 	requests    float64

@@ -45,7 +45,7 @@ func (b *bench) wantPermits(processes, each int, held time.Duration) ([]series, 
 	})
 }
 
-// dwelling is a locker whose holder keeps the lock for a while.
+// holdingLocker is a locker whose holder keeps the lock for a while.
 type holdingLocker struct {
 	locker
 
@@ -64,7 +64,7 @@ func (d holdingLocker) Lock(ctx context.Context) (func() error, error) {
 	}, nil
 }
 
-// dwell computes for less than a millisecond, for which timers are too coarse, and sleeps for more.
+// hold computes for less than a millisecond, for which timers are too coarse, and sleeps for more.
 func (d holdingLocker) hold(ctx context.Context) {
 	if d.held >= time.Millisecond {
 		pause(ctx, d.held)

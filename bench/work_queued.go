@@ -36,7 +36,7 @@ func queued(b *bench) ([]table, error) {
 	return []table{t}, nil
 }
 
-// handOffsBehind measures hand-offs for a window while n wait, and returns the server's seconds for
+// handOffsWithQueue measures hand-offs for a window while n wait, and returns the server's seconds for
 // each.
 func (b *bench) handOffsWithQueue(n int) (ops int, each float64, err error) {
 	if err := b.clear(); err != nil {
@@ -76,7 +76,7 @@ func (b *bench) handOffsWithQueue(n int) (ops int, each float64, err error) {
 	return ops, scriptTime(before, b.server.CommandStats()).Seconds() / float64(ops), nil
 }
 
-// stand queues again and again.
+// queueAgainAndAgain queues again and again.
 func queueAgainAndAgain(ctx context.Context, l locker, passed chan<- error) {
 	for ctx.Err() == nil {
 		unlock, err := l.Lock(ctx)
@@ -92,7 +92,7 @@ func queueAgainAndAgain(ctx context.Context, l locker, passed chan<- error) {
 	}
 }
 
-// standing waits until n tickets are in a queue.
+// awaitTickets waits until n tickets are in a queue.
 func (b *bench) awaitTickets(line string, n int) error {
 	deadline := time.Now().Add(time.Minute)
 	for {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 )
 
-// patience is how long IsLeader waits for the server: a scheduler waits for it at every tick.
+// leaderTimeout is how long IsLeader waits for the server: a scheduler waits for it at every tick.
 const leaderTimeout = time.Second
 
 // Elector makes one process run all jobs: the one that has acquired the lock of the name. So all schedulers of the name
@@ -27,7 +27,7 @@ type Elector struct {
 	request *leaderRequest  // guarded by mu; nil unless the server is asked
 }
 
-// asking is a request for the lock, for all calls that wait for it.
+// leaderRequest is a request for the lock, for all calls that wait for it.
 type leaderRequest struct {
 	replied  chan struct{} // closed when the server has replied
 	err      error         // written before over is closed

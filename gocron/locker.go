@@ -21,7 +21,7 @@ var ErrRan = errors.New("signalbox: another scheduler runs or ran this tick of t
 // maxEarly is how long before its time a run may begin.
 const maxEarly = 500 * time.Millisecond
 
-// orderAgain is the pause before a scheduler that was busy is asked again to run a tick.
+// requestAgain is the pause before a scheduler that was busy is asked again to run a tick.
 const requestAgain = time.Second
 
 // Locker makes each tick of a job run in one process. It is safe for concurrent use.
@@ -184,7 +184,7 @@ func periodOf(j gocron.Job, period time.Duration) (time.Duration, error) {
 	return period, nil
 }
 
-// takeOrdered returns a tick that RunNow was asked for, or nil.
+// takeRequested returns a tick that RunNow was asked for, or nil.
 func (l *Locker) takeRequested(job string) *tickRun {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +194,7 @@ func (l *Locker) takeRequested(job string) *tickRun {
 	return l.takePendingLocked(job)
 }
 
-// take returns the first tick that was taken over and waits for a call, or nil.
+// takePending returns the first tick that was taken over and waits for a call, or nil.
 func (l *Locker) takePending(job string) *tickRun {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +216,7 @@ func (l *Locker) takePendingLocked(job string) *tickRun {
 	return nil
 }
 
-// takeAll returns all ticks that wait for a call. It leaves them to the attached scheduler, if there is one.
+// takeAllPending returns all ticks that wait for a call. It leaves them to the attached scheduler, if there is one.
 func (l *Locker) takeAllPending(job string) (all []*tickRun) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,7 +230,7 @@ func (l *Locker) takeAllPending(job string) (all []*tickRun) {
 	return all
 }
 
-// order asks the attached scheduler to run the job for a tick that was taken over, until a call of Lock has taken it. The
+// requestRun asks the attached scheduler to run the job for a tick that was taken over, until a call of Lock has taken it. The
 // goroutine that calls it ends with the tick at the latest.
 func (l *Locker) requestRun(r *tickRun) {
 	for {

@@ -14,13 +14,13 @@ import (
 	"github.com/signalbox-go/signalbox/once"
 )
 
-// firstLook is when a call of Lock asks for the first time whether another scheduler has the tick.
+// firstPoll is when a call of Lock asks for the first time whether another scheduler has the tick.
 const firstPoll = 10 * time.Millisecond
 
 // errNotRun ends the claim of a tick that does not run here: it is not stored.
 var errNotRun = errors.New("signalbox: the job ended before this tick was run")
 
-// state is what a run is at.
+// runState is what a run is at.
 type runState int
 
 const (
@@ -31,7 +31,7 @@ const (
 	dropped                 // nothing is to run here
 )
 
-// run is a tick of a job, as this scheduler sees it. Its goroutine is in Do until the tick has run, here or elsewhere.
+// tickRun is a tick of a job, as this scheduler sees it. Its goroutine is in Do until the tick has run, here or elsewhere.
 //
 // It ends when the tick is stored, when Do returns an error, when gocron ends the context of the job and the tick does
 // not run here, or in Unlock. The session ends it in Close.
@@ -122,7 +122,7 @@ func (r *tickRun) abandon() {
 	}
 }
 
-// leave says that no call waits for the claim any more. If it is here already, it waits for the next call.
+// callerReturned says that no call waits for the claim any more. If it is here already, it waits for the next call.
 func (r *tickRun) callerReturned() {
 	l := r.locker
 	l.mu.Lock()
@@ -194,7 +194,7 @@ func (r *tickRun) accept() error {
 	return nil
 }
 
-// lost leaves the tick to the scheduler that has it.
+// leaveToOther leaves the tick to the scheduler that has it.
 func (r *tickRun) leaveToOther() error {
 	r.locker.mu.Lock()
 	select {

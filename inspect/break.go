@@ -61,7 +61,7 @@ func BreakSeen(ctx context.Context, s *signalbox.Session, seen Entry) error {
 	return Break(ctx, s, seen.Name, seen.Kind)
 }
 
-// itself is how a hold names itself.
+// identity is how a hold names itself.
 func identity(hold string) string { return hold }
 
 func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []string) error {
@@ -114,7 +114,7 @@ func breakKind(ctx context.Context, s *signalbox.Session, name, kind string) err
 	}
 }
 
-// bare returns an error without the operation and the name, which Break adds.
+// withoutOp returns an error without the operation and the name, which Break adds.
 func withoutOp(err error) error {
 	if op, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost alone
 		return op.Err
@@ -125,7 +125,7 @@ func withoutOp(err error) error {
 // floor is how long the server remembers the tokens of what was broken, as a release of the session does.
 func floor(s *session.Session) string { return wire.Milliseconds(s.Settings.Lock.Floor) }
 
-// takePart takes this server's part of a lock that a quorum gives.
+// breakRedlockPart takes this server's part of a lock that a quorum gives.
 func breakRedlockPart(ctx context.Context, s *session.Session, name string) error {
 	set, err := s.Names(layout.Native(), name)
 	if err != nil {
@@ -141,7 +141,7 @@ func breakRedlockPart(ctx context.Context, s *session.Session, name string) erro
 	})
 }
 
-// takePermits ends the holds that a semaphore has now: it releases each in its holder's place, and notifies the holder's
+// breakPermits ends the holds that a semaphore has now: it releases each in its holder's place, and notifies the holder's
 // session. A hold that is gone by then is passed over, so it can be repeated.
 func breakPermits(ctx context.Context, s *session.Session, name string) error {
 	if layoutOf(s) != layout.Native() {

@@ -100,7 +100,7 @@ type Waiter struct {
 	Permits int `json:"permits,omitempty"`
 }
 
-// keep cuts the lists to n, and sets the times from the first holder.
+// truncate cuts the lists to n, and sets the times from the first holder.
 func (e *Entry) truncate(n int) {
 	if len(e.Holders) > 0 {
 		first := e.Holders[0]

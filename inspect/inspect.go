@@ -42,17 +42,17 @@ func (e *NodeError) Unwrap() error {
 	return e.Err
 }
 
-// view is a layout, as far as it can be listed.
+// lister is a layout, as far as it can be listed.
 type lister interface {
 	// scans returns what has to be scanned.
 	scans() []wire.Scan
-	// probe returns a probe of a key that a scan found, or nil if the key says nothing.
+	// ofKey returns a probe of a key that a scan found, or nil if the key says nothing.
 	ofKey(scan wire.Scan, key string) *keyInspection
-	// all returns the probes of one name; entry has its name and holder key.
+	// ofName returns the probes of one name; entry has its name and holder key.
 	ofName(set names.Set, entry Entry) []*keyInspection
 }
 
-// viewOf returns the layout that locks of the session have by default.
+// listerOf returns the layout that locks of the session have by default.
 func listerOf(s *session.Session, namePrefix string, limit int) lister {
 	switch layoutOf(s) {
 	case layout.Native():
@@ -133,7 +133,7 @@ func checkList(s *session.Session, prefix string) error {
 
 var errNilContext = fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
 
-// listing is one loop of Names.
+// namesLoop is one loop of Names.
 type namesLoop struct {
 	settings namesSettings
 
@@ -188,7 +188,7 @@ func (l *namesLoop) reportProgress(walks []*keyScan) {
 	l.settings.progress(examined, keys)
 }
 
-// page yields the entries of a page of keys.
+// yieldPage yields the entries of a page of keys.
 func (l *namesLoop) yieldPage(scan wire.Scan, node string, keys []string) {
 	var probes []*keyInspection
 	for _, key := range keys {
@@ -283,7 +283,7 @@ func literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(text)
 }
 
-// whole returns text without the beginning of a character at its end: as a part of a name that is encoded otherwise.
+// withoutPartialRune returns text without the beginning of a character at its end: as a part of a name that is encoded otherwise.
 func withoutPartialRune(text string) string {
 	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
 		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {

@@ -17,11 +17,11 @@ import (
 
 // The limits of a List.
 const (
-	// mostKept is how many names a List keeps: some 100 MB.
+	// maxKept is how many names a List keeps: some 100 MB.
 	maxKept = 100_000
-	// interest is how long a List keeps looking for names after it was last asked.
+	// idleAfter is how long a List keeps looking for names after it was last asked.
 	idleAfter = 5 * time.Minute
-	// snapshotPatience is how long Snapshot waits for a list that is fresh.
+	// snapshotTimeout is how long Snapshot waits for a list that is fresh.
 	snapshotTimeout = 2 * time.Second
 )
 
@@ -161,7 +161,7 @@ func (l *List) Expire() {
 	l.wakeRun()
 }
 
-// poke lets Run check what is due.
+// wakeRun lets Run check what is due.
 func (l *List) wakeRun() {
 	select {
 	case l.wake <- struct{}{}:
@@ -222,7 +222,7 @@ func (l *List) snapshotLocked() Snapshot {
 	return s
 }
 
-// showLocked sorts the names in use. Snapshots share the slice, so it is made anew for each change.
+// makeEntriesLocked sorts the names in use. Snapshots share the slice, so it is made anew for each change.
 func (l *List) makeEntriesLocked() {
 	if l.mu.entries != nil {
 		return

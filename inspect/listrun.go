@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// reread is how many known names are read together.
+	// rereadBatch is how many known names are read together.
 	rereadBatch = 200
 	// nodePause is how long a node that failed is left alone.
 	nodePause = time.Second
-	// nodesFor is how long a list of the nodes of a cluster is believed.
+	// nodesValidFor is how long a list of the nodes of a cluster is believed.
 	nodesValidFor = 10 * time.Second
 )
 
-// listedNode is what a List knows of a node. Run alone changes it, what Snapshot reads with the lock held; so Run reads it
+// nodeProgress is what a List knows of a node. Run alone changes it, what Snapshot reads with the lock held; so Run reads it
 // without.
 type nodeProgress struct {
 	scan          *keyScan
@@ -161,7 +161,7 @@ func (l *List) step(ctx context.Context) time.Duration {
 	return 0
 }
 
-// due begins the walk and the pass of a node if it is time. It returns how long there is nothing to do for the node.
+// beginDue begins the walk and the pass of a node if it is time. It returns how long there is nothing to do for the node.
 func (l *List) beginDue(n *nodeProgress, now, asked, expired time.Time) time.Duration {
 	if wait := n.retryAt.Sub(now); wait > 0 {
 		return wait
@@ -180,7 +180,7 @@ func (l *List) beginDue(n *nodeProgress, now, asked, expired time.Time) time.Dur
 	return max(l.session.Runner.Pace(n.scan.node).Pause(), 0)
 }
 
-// beginPass lets all known names of a node be read anew.
+// beginReread lets all known names of a node be read anew.
 func (l *List) beginReread(n *nodeProgress, now time.Time) {
 	l.update(func() {
 		for key, k := range l.mu.known {
@@ -194,7 +194,7 @@ func (l *List) beginReread(n *nodeProgress, now time.Time) {
 	})
 }
 
-// settle records the result of a page. The names of a node that fails are not shown.
+// recordResult records the result of a page. The names of a node that fails are not shown.
 func (l *List) recordResult(n *nodeProgress, err error) {
 	if err == nil && n.err == nil {
 		return
@@ -213,7 +213,7 @@ func (l *List) recordResult(n *nodeProgress, err error) {
 	})
 }
 
-// readAgain reads the next names of a pass.
+// rereadNext reads the next names of a pass.
 func (l *List) rereadNext(ctx context.Context, n *nodeProgress) {
 	keys := n.toReread[:min(rereadBatch, len(n.toReread))]
 	var probes []*keyInspection
@@ -238,7 +238,7 @@ func (l *List) rereadNext(ctx context.Context, n *nodeProgress) {
 	})
 }
 
-// walkOn reads the next page of a walk.
+// scanNext reads the next page of a walk.
 func (l *List) scanNext(ctx context.Context, n *nodeProgress) error {
 	w := *n.scan // snapshots read the other one
 	at := w.current
@@ -265,20 +265,20 @@ func (l *List) scanNext(ctx context.Context, n *nodeProgress) error {
 	return nil
 }
 
-// ask resolves probes, in bounded time.
+// resolve resolves probes, in bounded time.
 func (l *List) resolve(ctx context.Context, n *nodeProgress, probes []*keyInspection) {
 	ctx, cancel := errs.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	resolve(ctx, l.session, n.scan.node, probes)
 }
 
-// take notes how a name was found at a reading.
+// update notes how a name was found at a reading.
 func (k *knownName) update(p *keyInspection) {
 	p.entry.truncate(maxShown)
 	k.entry, k.inUse, k.err = p.entry, p.inUse && p.err == nil, p.err
 }
 
-// keepLocked keeps what a walk has found. A name that could not be read is kept too: the next pass reads it.
+// storeLocked keeps what a walk has found. A name that could not be read is kept too: the next pass reads it.
 func (l *List) storeLocked(n *nodeProgress, scan int, p *keyInspection) {
 	if !p.inUse && p.err == nil {
 		return
@@ -296,7 +296,7 @@ func (l *List) storeLocked(n *nodeProgress, scan int, p *keyInspection) {
 	k.node, k.scan, k.found, l.mu.entries = n.scan.node, scan, n.scan.begun, nil
 }
 
-// endLocked ends a walk. It forgets the names that the walk has not found, unless a pass has read them in use since it began.
+// endScanLocked ends a walk. It forgets the names that the walk has not found, unless a pass has read them in use since it began.
 func (l *List) endScanLocked(n *nodeProgress) {
 	n.scanning, n.completeSince, n.took = false, n.scan.begun, time.Since(n.scan.begun)
 	n.more, n.moreSoFar = n.moreSoFar, 0

@@ -34,7 +34,7 @@ func (n native) scans() []wire.Scan {
 	return []wire.Scan{{Match: literal(n.prefix+"{"+names.Encode(withoutPartialRune(n.namePrefix))) + "*"}}
 }
 
-// probe implements view.
+// ofKey implements view.
 func (n native) ofKey(_ wire.Scan, key string) *keyInspection {
 	tag, set, parsed := names.Parse(n.prefix, key)
 	if !parsed {
@@ -51,7 +51,7 @@ func (n native) ofKey(_ wire.Scan, key string) *keyInspection {
 	return n.queryKey(p, set)
 }
 
-// begin asks the first questions about the key of p, one of those of set. It returns nil for a key that says nothing
+// queryKey asks the first questions about the key of p, one of those of set. It returns nil for a key that says nothing
 // alone, as a queue does.
 func (n native) queryKey(p *keyInspection, set names.Set) *keyInspection {
 	switch p.entry.Key {
@@ -69,7 +69,7 @@ func (n native) queryKey(p *keyInspection, set names.Set) *keyInspection {
 	return p
 }
 
-// all returns the probes for one name.
+// ofName returns the probes for one name.
 func (n native) ofName(set names.Set, entry Entry) []*keyInspection {
 	var probes []*keyInspection
 	for _, key := range []string{set.Holder, set.Permits(), set.Latch(), set.Outcome()} {
@@ -87,7 +87,7 @@ func (n native) queryLock(p *keyInspection, set names.Set) {
 	p.query(queues, func(reply wire.Reply) { n.readLock(p, set, described, reply.Int(0) > 0) })
 }
 
-// described reads what the holder key says. queued: the name has a queue.
+// readLock reads what the holder key says. queued: the name has a queue.
 func (n native) readLock(p *keyInspection, set names.Set, reply wire.Reply, queued bool) { //nolint:revive // a fact, not a switch
 	if reply.Code() < wire.NotDone {
 		p.setForeign()
@@ -124,7 +124,7 @@ func (n native) readLock(p *keyInspection, set names.Set, reply wire.Reply, queu
 	}
 }
 
-// list returns a script's call that lists the first holds of a key that has several. kind is what a key of its kind has as a
+// listHolds returns a script's call that lists the first holds of a key that has several. kind is what a key of its kind has as a
 // member; Redisson's keys have nothing of the sort.
 func listHolds(script *scripts.Script, key, kind string) wire.Call {
 	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, "0", strconv.Itoa(maxOfName)}}
@@ -176,7 +176,7 @@ func (n native) queryPermits(p *keyInspection, set names.Set) {
 	})
 }
 
-// queue is where tickets of a kind wait.
+// ticketQueue is where tickets of a kind wait.
 type ticketQueue struct {
 	kind, key, heartbeats string
 	ticketLength          int // the length of its tickets
@@ -187,7 +187,7 @@ func lockQueue(set names.Set) ticketQueue {
 	return ticketQueue{kind: Exclusive, key: set.QueueKey(), heartbeats: set.HeartbeatsKey(), ticketLength: lockTicket}
 }
 
-// queue asks for the tickets of a queue. If no session holds the lock, the queue says which kind it is of.
+// queryQueue asks for the tickets of a queue. If no session holds the lock, the queue says which kind it is of.
 func (n native) queryQueue(p *keyInspection, q ticketQueue) {
 	p.query(wire.Call{Command: "ZCARD", Keys: []string{q.key}}, func(reply wire.Reply) {
 		if tickets := int(reply.Int(0)); tickets > 0 {

@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// perForce is how many permits one script ends: they keep the server busy for less than a millisecond.
+// permitsPerScript is how many permits one script ends: they keep the server busy for less than a millisecond.
 const permitsPerScript = 500
 
-// forcePermits ends the permits that a semaphore in Redisson's layout has now, by their ids. A permit that is gone by
+// breakRedissonPermits ends the permits that a semaphore in Redisson's layout has now, by their ids. A permit that is gone by
 // then is passed over, so it can be repeated.
 func breakRedissonPermits(ctx context.Context, s *session.Session, name string) error {
 	l := layoutOf(s)
@@ -53,7 +53,7 @@ func breakRedissonPermits(ctx context.Context, s *session.Session, name string) 
 	return nil
 }
 
-// forcePage ends some permits, and notifies the sessions of this library that had them.
+// breakRedissonPage ends some permits, and notifies the sessions of this library that had them.
 func breakRedissonPage(ctx context.Context, s *session.Session, l *layout.Layout, keys layout.Keys, page []string) error {
 	var sessions []string
 	for _, id := range page {

@@ -38,7 +38,7 @@ func (r redisson) scans() []wire.Scan {
 	return []wire.Scan{{Match: match, Type: hashType}, {Match: match, Type: stringType}}
 }
 
-// probe implements view.
+// ofKey implements view.
 func (r redisson) ofKey(scan wire.Scan, key string) *keyInspection {
 	p := &keyInspection{entry: Entry{Name: key, Key: key}}
 	switch {
@@ -52,7 +52,7 @@ func (r redisson) ofKey(scan wire.Scan, key string) *keyInspection {
 	return p
 }
 
-// all returns the probes for one name: which type its key has is not known.
+// ofName returns the probes for one name: which type its key has is not known.
 func (r redisson) ofName(_ names.Set, entry Entry) []*keyInspection {
 	p := &keyInspection{entry: entry}
 	p.query(wire.Call{Script: scripts.RedissonDescribe, Keys: []string{entry.Key}}, func(reply wire.Reply) {
@@ -67,7 +67,7 @@ func (r redisson) ofName(_ names.Set, entry Entry) []*keyInspection {
 	return []*keyInspection{p}
 }
 
-// lock asks what a hash is.
+// queryHash asks what a hash is.
 func (r redisson) queryHash(p *keyInspection) {
 	key := []string{p.entry.Key}
 	var mode string
@@ -110,7 +110,7 @@ func (redisson) queryRWLock(p *keyInspection) {
 	})
 }
 
-// fairQueue asks for the queue that only a fair lock has.
+// queryFairQueue asks for the queue that only a fair lock has.
 func (r redisson) queryFairQueue(p *keyInspection) {
 	name := p.entry.Key
 	page := wire.Call{
@@ -132,7 +132,7 @@ func (r redisson) queryFairQueue(p *keyInspection) {
 // numberSize is more than the longest number has.
 const numberSize = 24
 
-// number asks what a text is. If it is a number, the permits beside it say that it is a semaphore. Other texts, such as those of a
+// queryNumber asks what a text is. If it is a number, the permits beside it say that it is a semaphore. Other texts, such as those of a
 // cache, cost one short call each.
 func (r redisson) queryNumber(p *keyInspection) {
 	key := p.entry.Key
@@ -150,7 +150,7 @@ func (r redisson) queryNumber(p *keyInspection) {
 	})
 }
 
-// permits adds the holders of permits that a list has.
+// addPermits adds the holders of permits that a list has.
 func addPermits(p *keyInspection, reply wire.Reply) {
 	for i := 2; i+1 < reply.Len(); i += 2 {
 		n, label, _ := layout.Redisson().Semaphore.ParseHold("", reply.Text(i))
@@ -162,7 +162,7 @@ func addPermits(p *keyInspection, reply wire.Reply) {
 	}
 }
 
-// counted says what the number is, as far as the permits beside it say. total: they are all permits that are held.
+// setPermits says what the number is, as far as the permits beside it say. total: they are all permits that are held.
 func (redisson) setPermits(p *keyInspection, free string, total bool) { //nolint:revive // a fact, not a switch
 	p.inUse = true
 	if p.entry.HolderCount == 0 {

@@ -20,14 +20,14 @@ func (s setnx) scans() []wire.Scan {
 	return []wire.Scan{{Match: literal(s.namePrefix) + "*", Type: stringType}}
 }
 
-// probe implements view.
+// ofKey implements view.
 func (s setnx) ofKey(_ wire.Scan, key string) *keyInspection {
 	p := &keyInspection{entry: Entry{Name: key, Key: key}}
 	s.queryLock(p, func(holder Holder) bool { return holder.Session != "" })
 	return p
 }
 
-// all implements view. A name that the caller calls a lock is one, whichever client holds it.
+// ofName implements view. A name that the caller calls a lock is one, whichever client holds it.
 func (s setnx) ofName(_ names.Set, entry Entry) []*keyInspection {
 	p := &keyInspection{entry: entry}
 	s.queryLock(p, func(Holder) bool { return true })
@@ -37,7 +37,7 @@ func (s setnx) ofName(_ names.Set, entry Entry) []*keyInspection {
 // labelSize is how much of a value is shown.
 const labelSize = 64
 
-// lock asks what a text is. It is a lock if it is accepted.
+// queryLock asks what a text is. It is a lock if it is accepted.
 func (setnx) queryLock(p *keyInspection, accepted func(Holder) bool) {
 	var value string
 	key := []string{p.entry.Key}

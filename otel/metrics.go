@@ -30,7 +30,7 @@ type labels struct {
 	outcome, source string
 }
 
-// set is attributes that are made once, as the instruments take them.
+// attributeSet is attributes that are made once, as the instruments take them.
 type attributeSet struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -109,12 +109,12 @@ func (m *metrics) ended(ctx context.Context, e signalbox.Event, outcome string) 
 	m.holds.Record(ctx, e.Held.Seconds(), m.withOutcome(e, outcome).record...)
 }
 
-// of returns the attributes of a lock and an outcome. A gauge is raised and lowered with the same: its outcome is "".
+// withOutcome returns the attributes of a lock and an outcome. A gauge is raised and lowered with the same: its outcome is "".
 func (m *metrics) withOutcome(e signalbox.Event, outcome string) *attributeSet {
 	return m.get(labels{kind: e.Kind, class: e.Class, shared: e.Shared, outcome: outcome})
 }
 
-// from returns the attributes of a wait that got the lock.
+// withSource returns the attributes of a wait that got the lock.
 func (m *metrics) withSource(e signalbox.Event) *attributeSet {
 	return m.get(labels{kind: e.Kind, class: e.Class, shared: e.Shared, outcome: "acquired", source: e.Source})
 }

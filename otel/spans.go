@@ -25,10 +25,10 @@ type spans struct {
 	lastHold map[lockID]trace.Link // to the last hold of a lock in this process
 }
 
-// lock is which lock of the process an event is about.
+// lockID is which lock of the process an event is about.
 type lockID struct{ kind, name string }
 
-// visit is one call and its lease. The hooks of one call follow each other, so nothing guards it.
+// callSpans is one call and its lease. The hooks of one call follow each other, so nothing guards it.
 type callSpans struct {
 	parent context.Context //nolint:containedctx // of both spans
 	wait   trace.Span
@@ -108,7 +108,7 @@ func end(span trace.Span, outcome string, failed bool) { //nolint:revive // a fa
 	span.End()
 }
 
-// follow makes hold the last one of its lock, and returns a link to the one before. When too many are remembered, all are
+// linkPrevious makes hold the last one of its lock, and returns a link to the one before. When too many are remembered, all are
 // forgotten.
 func (s *spans) linkPrevious(hold trace.Span, e signalbox.Event) (before trace.Link) {
 	at := lockID{e.Kind, e.Name}

@@ -114,7 +114,7 @@ func (j *job) supervise(ctx context.Context, c program, signals <-chan os.Signal
 	return j.release(c.code(), lost)
 }
 
-// watch returns when the program has ended, or why it must be ended.
+// awaitEnd returns when the program has ended, or why it must be ended.
 func (j *job) awaitEnd(c program, signals <-chan os.Signal) (lost error) {
 	check := time.NewTimer(0)
 	defer check.Stop()
@@ -173,7 +173,7 @@ func (j *job) warnOfDenial(c program) {
 	}
 }
 
-// left returns how long the program may run on if no renewal succeeds. It ends --grace before the
+// timeLeft returns how long the program may run on if no renewal succeeds. It ends --grace before the
 // lease. A lease that was granted to a waiter is short until its first renewal: then half of it is kept.
 func (j *job) timeLeft() time.Duration {
 	remaining := time.Until(j.lease.Deadline())
@@ -181,7 +181,7 @@ func (j *job) timeLeft() time.Duration {
 	return remaining - j.reserve
 }
 
-// hold waits until the lock was held for --min, or for a signal.
+// holdMinimum waits until the lock was held for --min, or for a signal.
 func (j *job) holdMinimum(signals <-chan os.Signal) {
 	left := time.Until(j.acquired.Add(j.min))
 	if left <= 0 {

@@ -68,7 +68,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// total is the sum of the entries of a kind.
+// kindTotals is the sum of the entries of a kind.
 type kindTotals struct {
 	names, holders, waiters int
 	longest                 time.Duration

@@ -29,7 +29,7 @@ const (
 	codeSignal      = 128 // and the number of the signal
 )
 
-// exit is the error of a command that decides its exit code itself.
+// exitError is the error of a command that decides its exit code itself.
 type exitError struct {
 	code int
 	err  error // nil: no line is printed
@@ -70,7 +70,7 @@ func outcome(ctx context.Context, err error) (code int, line string) {
 	}
 }
 
-// failed is an error that a session's call returned. An error without it is cobra's, about the
+// sessionError is an error that a session's call returned. An error without it is cobra's, about the
 // command line.
 type sessionError struct{ error }
 
@@ -104,7 +104,7 @@ func codeOf(err error) int {
 	return codeUsage
 }
 
-// bare returns err without the operation and the name, which the caller adds itself.
+// withoutOp returns err without the operation and the name, which the caller adds itself.
 func withoutOp(err error) error {
 	if of, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost one alone
 		return of.Err

@@ -228,10 +228,10 @@ func (f *runFlags) acquire(ctx context.Context, s *signalbox.Session, name strin
 	return lock(ctx)
 }
 
-// call acquires something.
+// acquireFunc acquires something.
 type acquireFunc func(context.Context) (signalbox.Lease, error)
 
-// again is the call as a job needs it.
+// reacquire is the call as a job needs it.
 func (c acquireFunc) reacquire(ctx context.Context) (lease, error) { return c(ctx) }
 
 // calls returns the call that waits for what the flags ask for, and the one that does not wait.

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 )
 
-// server is what the flags and the environment say about the server, and about the keys of the locks.
+// serverFlags is what the flags and the environment say about the server, and about the keys of the locks.
 type serverFlags struct {
 	url           string
 	user          string

@@ -45,11 +45,11 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 }).Parse(pageText))
 
 const (
-	// mostRows is how many entries a page has.
+	// maxRows is how many entries a page has.
 	maxRows = 1000
-	// mostPages is how many pages are written at once. A page is not kept in memory, but each costs time.
+	// maxPages is how many pages are written at once. A page is not kept in memory, but each costs time.
 	maxPages = 32
-	// pagePatience is how long a request waits for its turn.
+	// pageTimeout is how long a request waits for its turn.
 	pageTimeout = 5 * time.Second
 )
 
@@ -138,7 +138,7 @@ func (p listPage) Toggle(key string) string {
 	return "/?" + query.Encode()
 }
 
-// mostOpen bounds the length of an address.
+// maxOpen bounds the length of an address.
 const maxOpen = 8
 
 func (s *site) index(w http.ResponseWriter, r *http.Request) {

@@ -34,7 +34,7 @@ const (
 	longestPoll  = time.Hour
 )
 
-// pollPatience is how long a poll, or a break, may take.
+// pollTimeout is how long a poll, or a break, may take.
 const pollTimeout = 10 * time.Second
 
 func newWatch(s *serverFlags) *cobra.Command {
@@ -66,7 +66,7 @@ func newWatch(s *serverFlags) *cobra.Command {
 	return cmd
 }
 
-// polled is what a poll found.
+// listMsg is what a poll found.
 type listMsg struct {
 	entries []inspect.Entry
 	err     error
@@ -84,7 +84,7 @@ func poller(ctx context.Context, names *inspect.List) tea.Cmd {
 	}
 }
 
-// due says that it is time for the next poll.
+// pollDueMsg says that it is time for the next poll.
 type pollDueMsg struct{}
 
 // screen is the live view. The program calls it from one goroutine; a poll runs on one of its own, and no second
@@ -124,7 +124,7 @@ func (m *screen) Init() tea.Cmd {
 	return tea.Batch(m.poll, nextSecond())
 }
 
-// ticked says that a second has passed.
+// secondMsg says that a second has passed.
 type secondMsg time.Time
 
 func nextSecond() tea.Cmd {
@@ -176,7 +176,7 @@ func (m *screen) press(key string) tea.Cmd {
 	return nil
 }
 
-// take keeps what a poll found. A list that is not complete is shown with its error.
+// update keeps what a poll found. A list that is not complete is shown with its error.
 func (m *screen) update(p listMsg) {
 	m.err = p.err
 	if p.err != nil && len(p.entries) == 0 {
@@ -214,7 +214,7 @@ func (m *screen) sort() {
 	})
 }
 
-// chrome is how many lines are not rows: the first one, the head of the table, and the last one.
+// fixedLines is how many lines are not rows: the first one, the head of the table, and the last one.
 const fixedLines = 3
 
 // rows is for how many entries there is room.
@@ -232,7 +232,7 @@ var columns = []struct {
 	width int
 }{{"NAME", 0}, {"WAITING", 7}, {"HELD", 24}, {"FOR", 8}, {"CHANGES/S", 9}, {"KIND", 17}}
 
-// least is how wide the first column is at the least; what does not fit then is cut at the right.
+// leastNameWidth is how wide the first column is at the least; what does not fit then is cut at the right.
 const leastNameWidth = 16
 
 // View implements tea.Model.

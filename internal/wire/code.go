@@ -10,7 +10,7 @@ type Code int64
 const (
 	// Done: the call did what it is for.
 	Done Code = 1
-	// Undone: the lock is another's, or what the call is for is not there.
+	// NotDone: the lock is another's, or what the call is for is not there.
 	NotDone Code = 0
 	// HadTicket: the attempt had a ticket, which is removed.
 	HadTicket Code = 2

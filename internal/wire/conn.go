@@ -16,7 +16,7 @@ import (
 // and can be sent again.
 var errUnsent = errors.New("its connection was given up before the request was sent")
 
-// drainFor is how long a connection that is being given up waits for the replies to what was sent.
+// drainTimeout is how long a connection that is being given up waits for the replies to what was sent.
 const drainTimeout = time.Second
 
 // conn is a connection of a Connector. It counts requests and replies as they pass. So it can be given up between
@@ -79,7 +79,7 @@ func newConn(inner net.Conn, e *endpoint, made dialSettings) *conn {
 	return c
 }
 
-// timeLocked makes tick be called, and replaces the last time.
+// setTimerLocked makes tick be called, and replaces the last time.
 func (c *conn) setTimerLocked(in time.Duration) {
 	if c.mu.timer == nil {
 		c.mu.timer = time.AfterFunc(in, c.onTimer) //nolint:forbidigo // stopped by end and Close
@@ -88,7 +88,7 @@ func (c *conn) setTimerLocked(in time.Duration) {
 	c.mu.timer.Reset(in)
 }
 
-// tick ends the connection's age, or its drain.
+// onTimer ends the connection's age, or its drain.
 func (c *conn) onTimer() {
 	c.mu.Lock()
 	draining := c.mu.draining
@@ -125,7 +125,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return inner.Write(b)
 }
 
-// countLocked counts the requests that begin in b.
+// countRequestsLocked counts the requests that begin in b.
 func (c *conn) countRequestsLocked(b []byte) {
 	f := &c.mu.requests
 	for len(b) > 0 && !f.unreadable {
@@ -140,7 +140,7 @@ func (c *conn) countRequestsLocked(b []byte) {
 	}
 }
 
-// requestLocked records a request that says something of the connection, by its first word.
+// noteRequestLocked records a request that says something of the connection, by its first word.
 func (c *conn) noteRequestLocked(word []byte) {
 	is := func(known string) bool { return len(word) == len(known) && strings.EqualFold(string(word), known) }
 	if !is("PING") {
@@ -202,7 +202,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// hearLocked counts the replies that end in b, and returns why the server is not the one that is wanted, or "".
+// countRepliesLocked counts the replies that end in b, and returns why the server is not the one that is wanted, or "".
 func (c *conn) countRepliesLocked(b []byte) (found string) {
 	f := &c.mu.replies
 	for len(b) > 0 {
@@ -238,7 +238,7 @@ func (c *conn) acceptLocked() {
 	}
 }
 
-// helloLocked reads what the server says of itself. A replica is left when it says so later than at first: what a
+// readHelloLocked reads what the server says of itself. A replica is left when it says so later than at first: what a
 // program reads there is old, and no refusal says so.
 func (c *conn) readHelloLocked(found string) string {
 	said := c.mu.replies.text
@@ -258,7 +258,7 @@ func saysReplica(said []byte) bool {
 	return bytes.Contains(said, []byte("role\r\n$7\r\nreplica")) || bytes.Contains(said, []byte("role\r\n$5\r\nslave"))
 }
 
-// refusesLocked reports whether the connection is to be left after a refusal.
+// isRejectionLocked reports whether the connection is to be left after a refusal.
 func (c *conn) isRejectionLocked(words string) bool {
 	if !c.mu.accepted {
 		c.mu.refusal = words
@@ -282,7 +282,7 @@ func (c *conn) isRejectionLocked(words string) bool {
 	return false
 }
 
-// isHereLocked reports whether a redirection leads to this very connection, which the client would follow for ever.
+// leadsHereLocked reports whether a redirection leads to this very connection, which the client would follow for ever.
 // A server that is no member of a cluster, or whose client follows no redirection, can only mean: not here.
 func (c *conn) leadsHereLocked(to string) bool {
 	if c.endpoint.connector.options.SingleServer || !c.mu.clusterMember {
@@ -332,7 +332,7 @@ func (c *conn) drained() {
 	}
 }
 
-// late ends a drain whose replies have not come.
+// drainTimedOut ends a drain whose replies have not come.
 func (c *conn) drainTimedOut() {
 	c.mu.Lock()
 	leaving := c.mu.leaving
@@ -369,7 +369,7 @@ func (c *conn) end(why error) {
 	_ = c.close()
 }
 
-// departLocked records that the connection ends, and that the client did not close it.
+// countEndLocked records that the connection ends, and that the client did not close it.
 func (c *conn) countEndLocked() {
 	if c.mu.accepted && !c.mu.subscribed && !c.mu.endCounted {
 		c.mu.endCounted = true

@@ -19,11 +19,11 @@ import (
 // DialFunc makes a connection for a client.
 type DialFunc func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error)
 
-// Terms are what a Connector knows of its client.
+// ConnectorOptions are what a Connector knows of its client.
 type ConnectorOptions struct {
-	// Life is how long a connection is used; 0 or less is without end.
+	// MaxAge is how long a connection is used; 0 or less is without end.
 	MaxAge time.Duration
-	// Single: the client does not follow redirections.
+	// SingleServer: the client does not follow redirections.
 	SingleServer bool
 	// Sentinels: the client asks sentinels for its server. All their addresses and its own share the limit of attempts.
 	Sentinels bool
@@ -34,9 +34,9 @@ type ConnectorOptions struct {
 const firstPause, longestPause = 10 * time.Millisecond, 125 * time.Millisecond
 
 const (
-	// settled is how long a connection lives that was no failure: the next one is made at once.
+	// stableAfter is how long a connection lives that was no failure: the next one is made at once.
 	stableAfter = time.Second
-	// perSecond bounds the attempts in any second while they fail, with those that found out.
+	// maxPerSecond bounds the attempts in any second while they fail, with those that found out.
 	maxPerSecond = 20
 )
 
@@ -87,7 +87,7 @@ type connectError struct{ err error }
 func (e *connectError) Error() string { return e.err.Error() }
 func (e *connectError) Unwrap() error { return e.err }
 
-// Unconnected marks err as the reason why there is no connection, as a function for credentials returns it.
+// AsConnectError marks err as the reason why there is no connection, as a function for credentials returns it.
 func AsConnectError(err error) error {
 	if err == nil {
 		return nil
@@ -95,7 +95,7 @@ func AsConnectError(err error) error {
 	return &connectError{err}
 }
 
-// isUnconnected reports whether err says that a call had no connection to be sent on.
+// isConnectError reports whether err says that a call had no connection to be sent on.
 func isConnectError(err error) bool {
 	var network *net.OpError
 	var connecting *connectError
@@ -134,7 +134,7 @@ func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 	return c, nil
 }
 
-// life returns how long one connection is used: clients that began together do not end together.
+// maxAge returns how long one connection is used: clients that began together do not end together.
 func (k *Connector) maxAge() time.Duration {
 	life := k.options.MaxAge
 	if life <= 0 {
@@ -157,7 +157,7 @@ func (k *Connector) endpoint(addr string) *endpoint {
 	return e
 }
 
-// departures has, by address, how many connections for calls ended there that their client did not close: by their age,
+// endedConnections has, by address, how many connections for calls ended there that their client did not close: by their age,
 // by a refusal, or by the server. It is for the whole process, since a client does not say how it connects. It has an
 // entry for each address that was ever dialled.
 //
@@ -169,7 +169,7 @@ func endedAt(addr string) *atomic.Uint64 {
 	return n.(*atomic.Uint64) //nolint:errcheck,forcetypeassert // it has nothing else
 }
 
-// Departures returns how often a connection for calls to an address of a client ended that the client did not close. So
+// EndedConnections returns how often a connection for calls to an address of a client ended that the client did not close. So
 // the next call uses another one, which may lead to another server.
 func EndedConnections(addr string) uint64 {
 	if n, known := endedConnections.Load(addr); known {
@@ -178,7 +178,7 @@ func EndedConnections(addr string) uint64 {
 	return 0
 }
 
-// pace bounds how many attempts there are in a second.
+// attemptLimit bounds how many attempts there are in a second.
 type attemptLimit struct {
 	attempts [maxPerSecond - 3]time.Time // some more are made before a failure is known
 	next     int
@@ -199,7 +199,7 @@ type endpoint struct {
 	lastErr     error     // the last failure
 }
 
-// wait blocks until an attempt to connect may be made. If others wait already, it returns the last failure.
+// awaitAttempt blocks until an attempt to connect may be made. If others wait already, it returns the last failure.
 func (e *endpoint) awaitAttempt() error {
 	k := e.connector
 	k.mu.Lock()
@@ -229,7 +229,7 @@ func (e *endpoint) pauseLocked() time.Duration {
 	return pause - rand.N(pause*2/5)
 }
 
-// failed records that an attempt has failed, or that a connection did not last.
+// recordFailure records that an attempt has failed, or that a connection did not last.
 func (e *endpoint) recordFailure(err error) {
 	e.connector.mu.Lock()
 	defer e.connector.mu.Unlock()
@@ -246,7 +246,7 @@ func (e *endpoint) recordFailureLocked(err error) {
 	e.acceptedAt, e.lastErr = time.Time{}, err
 }
 
-// settleLocked forgets failures before a connection that has lasted, unless others failed since.
+// forgetFailuresLocked forgets failures before a connection that has lasted, unless others failed since.
 func (e *endpoint) forgetFailuresLocked(now time.Time) {
 	if !e.acceptedAt.IsZero() && now.Sub(e.acceptedAt) >= stableAfter {
 		e.failures = 0
@@ -261,7 +261,7 @@ func (e *endpoint) add(c *conn) {
 	e.remoteHost, _ = canonical(addressOf(c.mu.inner), "") // no other goroutine has it yet
 }
 
-// accepted records that the server accepts the client: more connections may be made at once.
+// recordAccepted records that the server accepts the client: more connections may be made at once.
 func (e *endpoint) recordAccepted() {
 	k := e.connector
 	k.mu.Lock()
@@ -269,7 +269,7 @@ func (e *endpoint) recordAccepted() {
 	e.acceptedAt, e.nextAttempt = time.Now(), time.Time{}
 }
 
-// leave gives up the connections to the address, since the server there is not the one that is wanted.
+// giveUpAll gives up the connections to the address, since the server there is not the one that is wanted.
 func (e *endpoint) giveUpAll(by *conn, why string) {
 	k := e.connector
 	k.mu.Lock()
@@ -289,7 +289,7 @@ func (e *endpoint) giveUpAll(by *conn, why string) {
 	}
 }
 
-// broke records that the server or the network ended a connection.
+// recordBroken records that the server or the network ended a connection.
 func (e *endpoint) recordBroken(c *conn, why error) {
 	k := e.connector
 	k.mu.Lock()
@@ -300,10 +300,10 @@ func (e *endpoint) recordBroken(c *conn, why error) {
 	}
 }
 
-// errUnaccepted is the failure of a connection that the client closed before the server accepted it.
+// errNotAccepted is the failure of a connection that the client closed before the server accepted it.
 var errNotAccepted = errors.New("the server did not accept the connection")
 
-// ended records that a connection was closed.
+// recordClosed records that a connection was closed.
 func (e *endpoint) recordClosed(c *conn) {
 	c.mu.Lock()
 	good, refusal := c.mu.accepted, c.mu.refusal

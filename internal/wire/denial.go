@@ -10,13 +10,13 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// denied lists the words of refusals that end when an operator grants a right. The server says them before it executes a
+// denials lists the words of refusals that end when an operator grants a right. The server says them before it executes a
 // script: it checks the user, the command that sends the script, and the keys that the call names.
 //
 //nolint:gochecknoglobals // a constant table
 var denials = []string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}
 
-// midway lists the words with which a command inside a script is denied: those of Redis 7.0, and those of Redis 7.2 and Valkey;
+// denialsInScript lists the words with which a command inside a script is denied: those of Redis 7.0, and those of Redis 7.2 and Valkey;
 // and those of a server whose configuration renames or removes the command.
 // What the script wrote before that stays, so callers undo it.
 //

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// KnowHello returns a DialFunc whose connections translate one refusal. The client opens a connection with HELLO, and
+// TranslateHello returns a DialFunc whose connections translate one refusal. The client opens a connection with HELLO, and
 // does without it if the server calls it an unknown command. Proxies have words of their own for that, which the
 // client takes for a failure. next makes the connections; nil is the client's own dialer.
 func TranslateHello(next DialFunc) DialFunc {
@@ -27,7 +27,7 @@ func TranslateHello(next DialFunc) DialFunc {
 	}
 }
 
-// translated is a connection of KnowHello. The handshake is over when the client writes something without a HELLO.
+// translatedConn is a connection of KnowHello. The handshake is over when the client writes something without a HELLO.
 type translatedConn struct {
 	net.Conn
 

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// share is how many times as long as it works a list lets pass: it has a tenth of the server's time.
+	// paceShare is how many times as long as it works a list lets pass: it has a tenth of the server's time.
 	paceShare = 10
-	// burst is how long a list may work before it pauses: a small server is listed without pauses.
+	// paceBurst is how long a list may work before it pauses: a small server is listed without pauses.
 	paceBurst = 50 * time.Millisecond
 	// fixedWork is what a round trip costs the server beside the work that it measures: reading and writing.
 	fixedWork = 50 * time.Microsecond
-	// mostWork bounds what is counted for one round trip, and so the pause behind it.
+	// maxWork bounds what is counted for one round trip, and so the pause behind it.
 	maxWork = 100 * time.Millisecond
-	// mostDebt bounds the pause behind work that did not wait.
+	// maxPause bounds the pause behind work that did not wait.
 	maxPause = 2 * time.Second
 )
 
@@ -82,7 +82,7 @@ func Sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
 	}
 }
 
-// page counts a page, for which the server was busy; busy is 0 if that is not known.
+// countPage counts a page, for which the server was busy; busy is 0 if that is not known.
 func (p *Pace) countPage(now, begun, busy time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *Pace) countPage(now, begun, busy time.Duration) {
 	p.countLocked(now, busy)
 }
 
-// calls counts a pipeline of calls.
+// countCalls counts a pipeline of calls.
 func (p *Pace) countCalls(now, begun time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,10 +19,10 @@ import (
 //
 // A connection that is not used is not made anew before it is used again.
 
-// probeFor bounds an attempt to make the second connection.
+// connectNextTimeout bounds an attempt to make the second connection.
 const connectNextTimeout = 2 * time.Second
 
-// dialed is how a connection was made.
+// dialSettings is how a connection was made.
 type dialSettings struct {
 	dialer *net.Dialer
 	config *tls.Config
@@ -37,7 +37,7 @@ type replacement struct {
 	next             net.Conn // the second connection, or nil
 }
 
-// usedLocked records a request.
+// noteUseLocked records a request.
 func (c *conn) noteUseLocked() {
 	c.mu.used = true
 	if c.mu.awaitsUse {
@@ -46,7 +46,7 @@ func (c *conn) noteUseLocked() {
 	}
 }
 
-// aged is called when the connection is of age, on a goroutine of its timer. One call is under way at a time: the next
+// reachedMaxAge is called when the connection is of age, on a goroutine of its timer. One call is under way at a time: the next
 // one is scheduled at its end.
 func (c *conn) reachedMaxAge() {
 	c.mu.Lock()
@@ -67,7 +67,7 @@ func (c *conn) reachedMaxAge() {
 	c.restartAgeLocked()
 }
 
-// keepLocked lets the inner connection live for one life more.
+// restartAgeLocked lets the inner connection live for one life more.
 func (c *conn) restartAgeLocked() {
 	if next := c.mu.next; next != nil {
 		c.mu.next = nil
@@ -78,7 +78,7 @@ func (c *conn) restartAgeLocked() {
 	}
 }
 
-// prepare makes the second connection, and reports whether the server there accepts it.
+// connectNext makes the second connection, and reports whether the server there accepts it.
 func (c *conn) connectNext() bool {
 	e := c.endpoint
 	if e.isFailing() {
@@ -166,7 +166,7 @@ func (e *endpoint) isFailing() bool {
 	return e.failures > 0
 }
 
-// leads records the host that the address leads to.
+// setRemote records the host that the address leads to.
 func (e *endpoint) setRemote(to net.Conn) {
 	e.connector.mu.Lock()
 	defer e.connector.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// silence is how long the reply to a wait for replicas may be overdue. The client sets no limit of its own
+// waitTimeout is how long the reply to a wait for replicas may be overdue. The client sets no limit of its own
 // for commands that may block.
 const waitTimeout = 3 * time.Second
 
@@ -51,7 +51,7 @@ func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait t
 	return both.script, both.replicated
 }
 
-// withReplicas has the reply to a script, and how many replicas have what it wrote.
+// replicatedOutcome has the reply to a script, and how many replicas have what it wrote.
 type replicatedOutcome struct {
 	script, replicated Outcome
 	noScript           bool

@@ -100,7 +100,7 @@ func (r *Reply) Stamp(i int) Stamp {
 	return ParseStamp(r.Text(i))
 }
 
-// lone returns the stamp that is the whole reply, an integer and no text, or 0. It stands for {1, stamp, stamp}, and saves the
+// onlyStamp returns the stamp that is the whole reply, an integer and no text, or 0. It stands for {1, stamp, stamp}, and saves the
 // objects that the client makes of an array.
 func (r *Reply) onlyStamp() Stamp {
 	if r.array != nil {
@@ -112,5 +112,5 @@ func (r *Reply) onlyStamp() Stamp {
 	return 0
 }
 
-// leastLone is less than any server's time, and greater than any code or count.
+// leastOnlyStamp is less than any server's time, and greater than any code or count.
 const leastOnlyStamp = 1 << 40

@@ -92,7 +92,7 @@ func (r *Runner) runOnce(ctx context.Context, call Call) (reply Reply, err error
 	return reply, err
 }
 
-// runAside works on copies, since the call may outlive its caller: so the arguments of all other calls can be on the stack.
+// runDetached works on copies, since the call may outlive its caller: so the arguments of all other calls can be on the stack.
 func (r *Runner) runDetached(ctx context.Context, command rueidis.Completed, call Call) (Reply, error) {
 	script := *call.Script
 	kept := Call{Script: &script, Keys: slices.Clone(call.Keys), Args: slices.Clone(call.Args)}
@@ -117,7 +117,7 @@ func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) 
 	return reply, errs.OfCall(ctx, err)
 }
 
-// heard reports the result of a call to the door. A call that failed after its context ended says nothing
+// recordOutcome reports the result of a call to the door. A call that failed after its context ended says nothing
 // about the server.
 func (r *Runner) recordOutcome(ctx context.Context, err error) {
 	if err == nil || ctx.Err() == nil && !r.Clustered() {
@@ -193,7 +193,7 @@ func (r *Runner) runManyOnce(ctx context.Context, calls []Call) []Outcome {
 	return outcomes
 }
 
-// failed returns the outcomes of n calls that failed with the same error.
+// allFailed returns the outcomes of n calls that failed with the same error.
 func allFailed(n int, err error) []Outcome {
 	outcomes := make([]Outcome, n)
 	for i := range outcomes {
@@ -258,7 +258,7 @@ func noScript(result rueidis.RedisResult) bool {
 	return ok && refusal.IsNoScript()
 }
 
-// Undated hides the deadline of a context and keeps its end. If the client sees a deadline, it sets it on the connection and
+// NoDeadline hides the deadline of a context and keeps its end. If the client sees a deadline, it sets it on the connection and
 // does not check the context before that. Run hides it by itself. A caller that has room for an Undated saves it the
 // allocation.
 type NoDeadline struct{ context.Context } //nolint:containedctx // a context that wraps one

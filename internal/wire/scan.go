@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// scanPatience is how long one node may take for one page of keys.
+// scanTimeout is how long one node may take for one page of keys.
 const scanTimeout = 2 * time.Second
 
 // Scan asks which keys there are.
@@ -35,7 +35,7 @@ type Cursor struct {
 	runID string // run_id of the process that gave it; "" if it is not known
 }
 
-// Begins reports whether c is the beginning of a walk, or its end.
+// IsStart reports whether c is the beginning of a walk, or its end.
 func (c Cursor) IsStart() bool { return c.at == 0 }
 
 // ErrOtherServer says that another process replies than the one that gave a cursor, which means nothing to it.
@@ -92,7 +92,7 @@ func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) 
 	return read.Page, nil
 }
 
-// errReplica says that the server is a replica. It refuses no SCAN, and what it has may be old.
+// errReadsReplica says that the server is a replica. It refuses no SCAN, and what it has may be old.
 var errReadsReplica = fmt.Errorf("%w: READONLY the server is a replica, and what it lists may be old", errs.ErrRefused)
 
 // pageCommands returns SCAN between two TIMEs, which say how long the server worked, INFO, which says who the server is, and
@@ -166,7 +166,7 @@ func serverTime(result rueidis.RedisResult) time.Duration {
 	return time.Duration(seconds)*time.Second + time.Duration(micros)*time.Microsecond
 }
 
-// RunCounted is RunMany for keys of one node; the time that it takes is counted on Pace(node).
+// RunPaced is RunMany for keys of one node; the time that it takes is counted on Pace(node).
 func (r *Runner) RunPaced(ctx context.Context, node string, calls []Call) []Outcome {
 	begun := clock.Now().Mono()
 	outcomes := r.RunMany(ctx, calls)
@@ -174,7 +174,7 @@ func (r *Runner) RunPaced(ctx context.Context, node string, calls []Call) []Outc
 	return outcomes
 }
 
-// asking sends commands without keys. It returns when ctx ends, also while the client connects.
+// doDetached sends commands without keys. It returns when ctx ends, also while the client connects.
 func (r *Runner) doDetached(ctx context.Context, client rueidis.Client, commands ...rueidis.Completed) []rueidis.RedisResult {
 	n := len(commands)
 	return detach(ctx, &r.detached, func() []rueidis.RedisResult {
@@ -213,7 +213,7 @@ func (r *Runner) primaries(ctx context.Context, nodes map[string]rueidis.Client)
 // errSlots is the error of a node whose reply cannot be read.
 var errSlots = errors.New("the reply to CLUSTER SLOTS cannot be read")
 
-// primariesBy asks one node which nodes have slots.
+// primariesNamedBy asks one node which nodes have slots.
 func (r *Runner) primariesNamedBy(ctx context.Context, node string, client rueidis.Client) ([]string, error) {
 	ctx, cancel := errs.WithTimeout(ctx, scanTimeout)
 	defer cancel()

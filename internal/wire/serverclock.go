@@ -31,7 +31,7 @@ type ServerClock struct {
 
 // An offset is server time less monotonic time, in microseconds; 0 is unknown.
 
-// apart is by how many microseconds two offsets differ if they are taken for those of two clocks. Replies of one
+// sameClock is by how many microseconds two offsets differ if they are taken for those of two clocks. Replies of one
 // server differ by the times that they were on their way. If those differ by more, the memory is wasted, and nothing
 // else.
 const sameClock = 10_000
@@ -70,7 +70,7 @@ func (c *ServerClock) watch(slot uint16, before, offset int64, now clock.Instant
 // Known reports whether a reply has contained the time.
 func (c *ServerClock) Known() bool { return c.lastOffset.Load() != 0 }
 
-// Told records a server time from a reply for a key of slot, read just now.
+// Observe records a server time from a reply for a key of slot, read just now.
 func (c *ServerClock) Observe(slot uint16, server Stamp, now clock.Instant) {
 	offset := int64(server) - now.Mono().Microseconds()
 	last, of := c.lastOffset.Swap(offset), c.lastSlot.Swap(int32(slot))

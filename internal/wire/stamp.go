@@ -16,7 +16,7 @@ import (
 type Stamp int64
 
 const (
-	// digits is the length of a stamp on the wire.
+	// stampDigits is the length of a stamp on the wire.
 	stampDigits = 16
 	// epoch is 2025-01-01 UTC.
 	epoch Stamp = 1735689600000000
@@ -24,7 +24,7 @@ const (
 	perMicrosecond = 4
 	// TokenBlock is for how many microseconds an acquire reserves tokens; the scripts say the same.
 	TokenBlock = 256
-	// longest is the length of the longest block that a stamp begins; the scripts say the same.
+	// longestBlock is the length of the longest block that a stamp begins; the scripts say the same.
 	longestBlock Stamp = 1024
 )
 

@@ -19,13 +19,13 @@ const (
 	// not listed below, of words that no server of ours says above all: a proxy may have lost the reply, and say
 	// so in words of its own.
 	Unknown Verdict = iota
-	// Wait: it was not executed, and may be when it is sent again in a while.
+	// Temporary: it was not executed, and may be when it is sent again in a while.
 	Temporary
 	// Final: waiting mends nothing. It was not executed, unless MayHaveRun says so.
 	Final
 )
 
-// waiting lists the words of refusals that end by themselves, or when an operator has removed their cause:
+// temporaryRefusals lists the words of refusals that end by themselves, or when an operator has removed their cause:
 // a server that loads its data, a failover, a slot that is being moved, a long-running script, missing
 // replicas, a full disk or memory, a script that the server has lost. The server says them before it executes
 // the script, or as the reply to its first write: it refuses all writes for these reasons, and no write of a
@@ -38,20 +38,20 @@ var temporaryRefusals = []string{
 	"LOADING Redis is loading", "LOADING Valkey is loading", "BUSY Redis is busy", "BUSY Valkey is busy", "OOM command not allowed",
 }
 
-// halfway lists the words of refusals that end by themselves, but that a script may meet after its first
+// temporaryInScript lists the words of refusals that end by themselves, but that a script may meet after its first
 // write: a slot that is being moved, some of whose keys are away and not among the script's KEYS, such as
 // those that Redisson keeps for readers.
 //
 //nolint:gochecknoglobals // a constant table
 var temporaryInScript = []string{"Script attempted to access a non local key"}
 
-// impossible lists the words of refusals that come before the script is executed, and that waiting does not mend. Those for
+// permanentRefusals lists the words of refusals that come before the script is executed, and that waiting does not mend. Those for
 // want of a right are in denied.
 //
 //nolint:gochecknoglobals // a constant table
 var permanentRefusals = []string{"CROSSSLOT", wrongType}
 
-// foreign lists the words with which a command that counts refuses a value that another program wrote. Waiting does not mend it.
+// foreignValues lists the words with which a command that counts refuses a value that another program wrote. Waiting does not mend it.
 // The script may have written to other keys before.
 //
 //nolint:gochecknoglobals // a constant table
@@ -61,7 +61,7 @@ var foreignValues = []string{"value is not an integer", "hash value is not an in
 // reads its keys before it writes to them.
 const wrongType = "WRONGTYPE"
 
-// finals lists what is wrong for good, and known to be: no server's words among them.
+// finalErrors lists what is wrong for good, and known to be: no server's words among them.
 //
 //nolint:gochecknoglobals // a constant table
 var finalErrors = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, errs.ErrBusy, ErrNotSent}
@@ -112,7 +112,7 @@ func MayHaveRun(err error) bool {
 		errors.As(err, &refusal) && (begins(refusal.Error(), denialsInScript) || begins(refusal.Error(), foreignValues))
 }
 
-// HasWords reports whether err is the reply of a server, or of a proxy before it.
+// IsReplyError reports whether err is the reply of a server, or of a proxy before it.
 func IsReplyError(err error) bool {
 	var refusal *rueidis.RedisError
 	return errors.As(err, &refusal)

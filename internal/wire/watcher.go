@@ -22,7 +22,7 @@ type Watcher interface {
 // Watch makes w the watcher of r. Call it once, before any call.
 func (r *Runner) Watch(w Watcher) { r.watcher = w }
 
-// ended notifies the watcher of the outcome of a call with these keys, and returns its error. It does not take the call, whose
+// notifyWatcher notifies the watcher of the outcome of a call with these keys, and returns its error. It does not take the call, whose
 // arguments would be on the heap then.
 func (r *Runner) notifyWatcher(ctx context.Context, script string, keys []string, began clock.Instant, err error) error {
 	switch {

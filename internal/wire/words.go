@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// english lists the codes of servers that are English words as well, with which a proxy may begin a sentence of its own: "Moved
+// englishCodes lists the codes of servers that are English words as well, with which a proxy may begin a sentence of its own: "Moved
 // to another pool", "Busy". They count as a server's only in capital letters.
 //
 //nolint:gochecknoglobals // a constant table
@@ -28,7 +28,7 @@ func begins(words string, texts []string) bool {
 	return false
 }
 
-// plain returns the words without the general code in front of them. The client removes it as servers write it.
+// withoutGeneralCode returns the words without the general code in front of them. The client removes it as servers write it.
 func withoutGeneralCode(words string) string {
 	const general = "ERR "
 	for words = strings.TrimLeft(words, "- "); len(words) > len(general) && strings.EqualFold(words[:len(general)], general); {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// patience is the value of --wait: a duration, or seconds as flock(1) has them.
+// waitLimit is the value of --wait: a duration, or seconds as flock(1) has them.
 type waitLimit struct {
 	d   time.Duration
 	set bool // else without a limit

@@ -37,16 +37,16 @@ const (
 	// probeKeys is how many keys a probe has. Two shards of equal size escape it once in 2^31 probes, whatever they
 	// do with slots; a shard with a range of 1/32 of the slots never does.
 	probeKeys = 32
-	// probePatience is how long a probe waits for its replies, and how long a key of it lives at the most.
+	// probeTimeout is how long a probe waits for its replies, and how long a key of it lives at the most.
 	probeTimeout = time.Second
 	// The pause before the next probe, after one that has not shown that scripts may span slots. It doubles, up to
 	// lastSilent without a reply and lastRefused with one.
 	firstProbePause, longestSilentPause, longestRefusedPause = time.Second, time.Minute, 10 * time.Minute
-	// provenFor is how long CertainlySpansSlots relies on one probe.
+	// certainFor is how long CertainlySpansSlots relies on one probe.
 	certainFor = time.Minute
 )
 
-// span is what a Runner knows of SpansSlots.
+// slotSpan is what a Runner knows of SpansSlots.
 type slotSpan struct {
 	prefix string // of the keys of probes; "" if there are no probes
 	shown  atomic.Bool
@@ -64,7 +64,7 @@ type slotSpan struct {
 
 func (s *slotSpan) init() { s.ctx, s.cancel = context.WithCancel(context.Background()) }
 
-// ProbeUnder lets the Runner find out whether scripts may span slots, by short-lived keys that begin with prefix.
+// SetProbePrefix lets the Runner find out whether scripts may span slots, by short-lived keys that begin with prefix.
 // Call it before the first call. Without it SpansSlots is false.
 func (r *Runner) SetProbePrefix(prefix string) { r.span.prefix = prefix + "shards:" }
 
@@ -118,7 +118,7 @@ func (r *Runner) SpanFailed(err error) (again bool) {
 	return again
 }
 
-// doubtSpan records that a script with keys of several slots failed, or missed a key. From now on keys of different
+// spanUncertain records that a script with keys of several slots failed, or missed a key. From now on keys of different
 // slots go in different scripts, until another probe.
 func (r *Runner) spanUncertain() {
 	s := &r.span
@@ -134,7 +134,7 @@ func (r *Runner) spanUncertain() {
 	s.postponeProbeLocked(now, longestSilentPause)
 }
 
-// failedLocked puts off the next probe.
+// postponeProbeLocked puts off the next probe.
 func (s *slotSpan) postponeProbeLocked(now, most time.Duration) {
 	s.mu.pause = max(s.mu.pause, min(max(2*s.mu.pause, firstProbePause), most))
 	s.mu.nextProbe = now + s.mu.pause
@@ -206,7 +206,7 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 	return false, true
 }
 
-// probeIn returns the keys of a probe, one in each of probeKeys equal parts of the slots.
+// probeKeysIn returns the keys of a probe, one in each of probeKeys equal parts of the slots.
 func probeKeysIn(prefix string) []string {
 	keys := make([]string, probeKeys)
 	for n, left := 0, probeKeys; left > 0; n++ {
@@ -219,14 +219,14 @@ func probeKeysIn(prefix string) []string {
 	return keys
 }
 
-// isOfSlots reports whether the refusal of a script with keys of several slots may be due to that. If so, the script
+// mayBeOfSlots reports whether the refusal of a script with keys of several slots may be due to that. If so, the script
 // is worth sending again for one key at a time. A refusal that any key would meet is not.
 func mayBeOfSlots(err error) bool {
 	var refusal *rueidis.RedisError
 	return errors.As(err, &refusal) && !begins(refusal.Error(), keyIndependent)
 }
 
-// anyKey lists the prefixes of refusals that do not depend on the keys.
+// keyIndependent lists the prefixes of refusals that do not depend on the keys.
 //
 //nolint:gochecknoglobals // a constant table
 var keyIndependent = []string{

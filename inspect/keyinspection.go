@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// most is how many holders of a name are asked for, and how many waiters of a single one.
+	// maxOfName is how many holders of a name are asked for, and how many waiters of a single one.
 	maxOfName = 1000
-	// brief is how many of both an entry of Names has.
+	// maxShown is how many of both an entry of Names has.
 	maxShown = 10
-	// pipeline is how many calls are sent together.
+	// maxPipeline is how many calls are sent together.
 	maxPipeline = 1000
 )
 
-// probe finds out how one key is used. It asks in rounds: a reply may lead to further questions, and all probes of a
+// keyInspection finds out how one key is used. It asks in rounds: a reply may lead to further questions, and all probes of a
 // page send those of a round together.
 type keyInspection struct {
 	entry Entry
@@ -30,21 +30,21 @@ type keyInspection struct {
 	queries []query // of the next round
 }
 
-// question is a call, and what is done with its reply.
+// query is a call, and what is done with its reply.
 type query struct {
 	call    wire.Call
 	onReply func(reply wire.Reply)
 }
 
-// ask puts a question in the next round.
+// query puts a question in the next round.
 func (p *keyInspection) query(call wire.Call, hear func(reply wire.Reply)) {
 	p.queries = append(p.queries, query{call, hear})
 }
 
-// foreign makes the entry that of another program's key.
+// setForeign makes the entry that of another program's key.
 func (p *keyInspection) setForeign() { p.entry.Kind, p.inUse = Foreign, true }
 
-// hold adds a holder.
+// addHolder adds a holder.
 func (p *keyInspection) addHolder(h Holder) {
 	p.entry.Holders, p.inUse = append(p.entry.Holders, h), true
 	p.entry.HolderCount++

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
-// door limits the calls to a server that refuses connections: no server listens, too many clients, wrong
+// breaker limits the calls to a server that refuses connections: no server listens, too many clients, wrong
 // password. For a while after such a try all calls get the error of that try.
 type breaker struct {
 	open atomic.Bool // mu.fails is not 0, to be read without the lock
@@ -27,7 +27,7 @@ type breaker struct {
 	}
 }
 
-// knock returns nil if the caller may try, or the error of the last try.
+// allow returns nil if the caller may try, or the error of the last try.
 func (d *breaker) allow() error {
 	if !d.open.Load() {
 		return nil
@@ -41,7 +41,7 @@ func (d *breaker) allow() error {
 	return d.mu.err
 }
 
-// returned records the result of a call. Calls that share one try to connect fail at the same time, and
+// record records the result of a call. Calls that share one try to connect fail at the same time, and
 // count once.
 func (d *breaker) record(err error) {
 	if err == nil && !d.open.Load() {
@@ -68,7 +68,7 @@ func (d *breaker) record(err error) {
 	d.open.Store(d.mu.failures > 0)
 }
 
-// isOutside reports whether err says that there is no connection to be had.
+// isConnectRefusal reports whether err says that there is no connection to be had.
 func isConnectRefusal(err error) bool {
 	if isConnectError(err) {
 		return true
@@ -77,7 +77,7 @@ func isConnectRefusal(err error) bool {
 	return errors.As(err, &refusal) && begins(refusal.Error(), connectRefusals)
 }
 
-// outside lists how the refusals begin that meet a new connection.
+// connectRefusals lists how the refusals begin that meet a new connection.
 //
 //nolint:gochecknoglobals // a constant table
 var connectRefusals = []string{"max number of clients", "NOAUTH", "WRONGPASS", "DENIED"}

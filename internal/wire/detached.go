@@ -25,16 +25,16 @@ import (
 // is for the whole process, because a connection does not know its client. The price is a goroutine
 // for one call after each closing.
 
-// closings is how many connections of a Connector were closed in this process.
+// closedConns is how many connections of a Connector were closed in this process.
 //
 //nolint:gochecknoglobals // a connection is made before the Runner whose calls it serves
 var closedConns atomic.Uint64
 
-// upSince is the value of closings, plus one, at the beginning of a call that got a reply. It is 0
+// connectedSince is the value of closings, plus one, at the beginning of a call that got a reply. It is 0
 // if no call got one since a call failed.
 type connectedSince = atomic.Uint64
 
-// newUps returns the marks of a Runner: one, or one for each slot in a cluster, where nodes have
+// newConnectedSince returns the marks of a Runner: one, or one for each slot in a cluster, where nodes have
 // connections of their own.
 func newConnectedSince(clustered bool) []connectedSince { //nolint:revive // a fact about the client, not a switch
 	if clustered {
@@ -47,7 +47,7 @@ func (r *Runner) connectedFor(command rueidis.Completed) *connectedSince {
 	return &r.connected[int(command.Slot()%slots)%len(r.connected)]
 }
 
-// areUp reports whether the connections for all these commands are up.
+// areConnected reports whether the connections for all these commands are up.
 func (r *Runner) areConnected(commands []rueidis.Completed, since uint64) bool {
 	for _, command := range commands {
 		if r.connectedFor(command).Load() != since {
@@ -57,7 +57,7 @@ func (r *Runner) areConnected(commands []rueidis.Completed, since uint64) bool {
 	return true
 }
 
-// note records how a call that began at since ended.
+// noteConnected records how a call that began at since ended.
 func noteConnected(connected *connectedSince, since uint64, err error) {
 	switch {
 	case err != nil && !IsReplyError(err):
@@ -67,7 +67,7 @@ func noteConnected(connected *connectedSince, since uint64, err error) {
 	}
 }
 
-// asides counts the calls that run on goroutines of their own, until Close.
+// detachedCalls counts the calls that run on goroutines of their own, until Close.
 type detachedCalls struct {
 	mu      sync.Mutex
 	closed  bool
@@ -95,7 +95,7 @@ func (r *Runner) Close() {
 	r.detached.running.Wait()
 }
 
-// aside runs a call on a goroutine of its own, and leaves it there when ctx ends. It returns a
+// detach runs a call on a goroutine of its own, and leaves it there when ctx ends. It returns a
 // reply that has come by then.
 func detach[T any](ctx context.Context, all *detachedCalls, run func() T, noReply func(err error) T) T {
 	ended := make(chan T, 1)

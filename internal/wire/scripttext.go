@@ -12,11 +12,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// maxTurns is how often a call waits for another call to send the text. In a cluster each node
+// maxTextWaits is how often a call waits for another call to send the text. In a cluster each node
 // learns the script by itself.
 const maxTextWaits = 8
 
-// texts are the texts under way: for each script, by its digest, the end of the call that sent it last.
+// textsInFlight are the texts under way: for each script, by its digest, the end of the call that sent it last.
 type textsInFlight struct {
 	mu    sync.Mutex
 	ended map[string]chan struct{}

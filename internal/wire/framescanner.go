@@ -7,7 +7,7 @@ import "bytes"
 // maxText bounds what is kept of one value: the reply to HELLO has some 200 bytes, an error fewer.
 const maxText = 1 << 10
 
-// frames finds where the values of a RESP stream end, in pieces as they come. It allocates nothing for a value
+// frameScanner finds where the values of a RESP stream end, in pieces as they come. It allocates nothing for a value
 // that it does not keep. If it cannot read the stream it says so by lost, and finds nothing more.
 type frameScanner struct {
 	kind       byte   // the first byte of the value
@@ -22,7 +22,7 @@ type frameScanner struct {
 	line       []byte
 }
 
-// within reports whether a value has begun and not ended.
+// insideValue reports whether a value has begun and not ended.
 func (f *frameScanner) insideValue() bool {
 	return f.valuesLeft > 0 || f.bytesLeft > 0 || len(f.line) > 0
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// Contact records how the attempts of a client to connect ended. The client's own error often does not name
+// DialRecorder records how the attempts of a client to connect ended. The client's own error often does not name
 // the host, and says what the client could not read instead of what the host is. Explain says both.
 type DialRecorder struct {
 	options *rueidis.ClientOption
@@ -30,7 +30,7 @@ type DialRecorder struct {
 	}
 }
 
-// attempt is one connection, as far as the client got with it.
+// dialAttempt is one connection, as far as the client got with it.
 type dialAttempt struct {
 	address string
 	err     error // why there is no connection
@@ -45,7 +45,7 @@ type dialAttempt struct {
 // maxFirst is enough to recognise a protocol. maxAttempts bounds what a client that tries for long is recorded of.
 const maxFirst, maxAttempts = 64, 64
 
-// NewContact makes o record the attempts of the client that is made of it. Call it before Tune. It keeps o.
+// NewDialRecorder makes o record the attempts of the client that is made of it. Call it before Tune. It keeps o.
 func NewDialRecorder(o *rueidis.ClientOption) *DialRecorder {
 	c := &DialRecorder{options: o}
 	next := o.DialCtxFn
@@ -73,7 +73,7 @@ func (c *DialRecorder) add(a *dialAttempt) {
 	}
 }
 
-// recorded is a connection whose first bytes are recorded. One goroutine of the client reads from it.
+// recordedConn is a connection whose first bytes are recorded. One goroutine of the client reads from it.
 type recordedConn struct {
 	net.Conn
 
@@ -95,14 +95,14 @@ func (c *recordedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// said returns what the host said first, and why reading ended, if it did.
+// greeting returns what the host said first, and why reading ended, if it did.
 func (a *dialAttempt) greeting() (first string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return string(a.mu.first), a.mu.err
 }
 
-// where names the host of an attempt: in front of sentinels a sentinel and a server can fail alike.
+// hostOf names the host of an attempt: in front of sentinels a sentinel and a server can fail alike.
 func (c *DialRecorder) hostOf(a *dialAttempt) string {
 	if c.options.Sentinel.MasterSet != "" && slices.Contains(c.options.InitAddress, a.address) {
 		return "the sentinel " + a.address
@@ -198,7 +198,7 @@ func (c *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
 		"not know HELLO, or to a server that accepts no client"}
 }
 
-// plain reports whether connections have no TLS.
+// isPlain reports whether connections have no TLS.
 func (c *DialRecorder) isPlain() bool {
 	return c.options.TLSConfig == nil && c.options.Sentinel.TLSConfig == nil
 }
@@ -244,7 +244,7 @@ const (
 	tlsAlert = "\x15\x03" // how an alert of TLS begins
 )
 
-// others are how the words of other programs begin.
+// otherPrograms are how the words of other programs begin.
 //
 //nolint:gochecknoglobals // a constant table
 var otherPrograms = []struct{ begins, is string }{
@@ -268,7 +268,7 @@ func otherProgram(first string) fault {
 	return fault{kind: errs.ErrBadOption, says: fmt.Sprintf("this is %s, and not a Redis or Valkey server: its first words are %q", is, line)}
 }
 
-// KnowsNoCluster reports whether the client of o could not be made because the server, a proxy it seems, refused the
+// RefusesClusterCommands reports whether the client of o could not be made because the server, a proxy it seems, refused the
 // question for the cluster's nodes in words that the client does not know. It then serves as a single server.
 func RefusesClusterCommands(o rueidis.ClientOption, err error) bool {
 	var refusal *rueidis.RedisError

@@ -12,13 +12,13 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// perScan is how many keys the server examines for one page, in a quarter of a millisecond to one.
+// scanCount is how many keys the server examines for one page, in a quarter of a millisecond to one.
 const scanCount = 500
 
-// batchPatience is how long the pipelines of a page may take.
+// batchTimeout is how long the pipelines of a page may take.
 const batchTimeout = 5 * time.Second
 
-// walk goes through all keys of one node, a page at a time. One goroutine uses it.
+// keyScan goes through all keys of one node, a page at a time. One goroutine uses it.
 type keyScan struct {
 	node  string
 	scans []wire.Scan
@@ -34,13 +34,13 @@ func newKeyScan(node string, scans []wire.Scan) *keyScan {
 	return &keyScan{node: node, scans: scans, begun: time.Now()}
 }
 
-// over reports whether every key was examined.
+// isDone reports whether every key was examined.
 func (w *keyScan) isDone() bool { return w.current == len(w.scans) }
 
-// keys returns how many keys the walk examines in all; 0 if that is not known.
+// total returns how many keys the walk examines in all; 0 if that is not known.
 func (w *keyScan) total() int64 { return w.size * int64(len(w.scans)) }
 
-// page returns the next page, and the scan that it is of. After an error the same page can be asked for again. If another server
+// nextPage returns the next page, and the scan that it is of. After an error the same page can be asked for again. If another server
 // replies than before, as after a failover, the walk begins anew.
 func (w *keyScan) nextPage(ctx context.Context, s *session.Session) (scan wire.Scan, keys []string, err error) {
 	scan = w.scans[w.current]
@@ -68,7 +68,7 @@ func (w *keyScan) nextPage(ctx context.Context, s *session.Session) (scan wire.S
 	return scan, slices.Compact(page.Keys), nil
 }
 
-// next returns the walk whose node has done the least for lists, or nil.
+// nextScan returns the walk whose node has done the least for lists, or nil.
 func nextScan(s *session.Session, scans []*keyScan) *keyScan {
 	if len(scans) == 0 {
 		return nil

@@ -14,20 +14,20 @@ import (
 type suspicion int
 
 const (
-	// sure: the refusal says nothing against the server.
+	// unsuspicious: the refusal says nothing against the server.
 	unsuspicious suspicion = iota
-	// lasting: the server is the wrong one if it refuses for some seconds: a primary that its replicas have left,
+	// suspectServer: the server is the wrong one if it refuses for some seconds: a primary that its replicas have left,
 	// or one that starts again where another has taken over.
 	suspectServer
-	// wrong: the server is not the one that the client wants.
+	// wrongServer: the server is not the one that the client wants.
 	wrongServer
 )
 
-// doubtsAfter is how long refusals last before a connection is left for them; doubtsApart is how far apart two of
+// suspectFor is how long refusals last before a connection is left for them; doubtsApart is how far apart two of
 // them are one after the other.
 const suspectFor, suspectGap = 3 * time.Second, 10 * time.Second
 
-// doubts are the words by which refusals are known, as a proxy or a script may repeat them: anywhere, in any case.
+// suspiciousCodes are the words by which refusals are known, as a proxy or a script may repeat them: anywhere, in any case.
 //
 //nolint:gochecknoglobals // a constant table
 var suspiciousCodes = map[string]suspicion{
@@ -35,12 +35,12 @@ var suspiciousCodes = map[string]suspicion{
 	"NOREPLICAS": suspectServer, "LOADING": suspectServer, "CLUSTERDOWN": suspectServer, "NOMASTERLINK": suspectServer,
 }
 
-// phrases are those of servers that send them without a code, in lower case.
+// wrongServerPhrases are those of servers that send them without a code, in lower case.
 //
 //nolint:gochecknoglobals // a constant table
 var wrongServerPhrases = []string{"read only replica", "read-only replica", "read only slave", "instance state changed (master -> replica"}
 
-// doubtOf returns what a refusal says of its server. Refusals that repeat a part of the request say nothing.
+// suspicionOf returns what a refusal says of its server. Refusals that repeat a part of the request say nothing.
 func suspicionOf(words string) suspicion {
 	upper := strings.ToUpper(words)
 	for _, repeats := range []string{"NOPERM", "ERR UNKNOWN ", "WRONGPASS", "ERR WRONG NUMBER"} {

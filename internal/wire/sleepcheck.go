@@ -29,13 +29,13 @@ var openConns struct {
 	conns map[*conn]struct{}
 }
 
-// asleep is what a connection knows of sleeps. Times are monotonic; 0 is never.
+// sleepCheck is what a connection knows of sleeps. Times are monotonic; 0 is never.
 type sleepCheck struct {
 	provenAt    atomic.Int64 // when it was made, or when it last proved itself
 	suspectedAt atomic.Int64 // since when it has to prove itself
 }
 
-// heard says that the connection received something. Mostly that costs a read of a flag.
+// received says that the connection received something. Mostly that costs a read of a flag.
 func (a *sleepCheck) received() {
 	if a.suspectedAt.Load() != 0 {
 		a.provenAt.Store(int64(clock.Now().Mono()))
@@ -59,7 +59,7 @@ func unregister(c *conn) {
 	delete(openConns.conns, c)
 }
 
-// DoubtConnections doubts the connections that were made before, a time of the monotonic clock at which the host was not
+// SuspectConnections doubts the connections that were made before, a time of the monotonic clock at which the host was not
 // suspended yet. Call CloseSilent after ReplyAfterSleep.
 func SuspectConnections(before time.Duration) {
 	now := cmp.Or(int64(clock.Now().Mono()), 1)
@@ -72,7 +72,7 @@ func SuspectConnections(before time.Duration) {
 	}
 }
 
-// CloseSilent closes the connections that were doubted for ReplyAfterSleep and received nothing since. It blocks as long
+// CloseSilentConnections closes the connections that were doubted for ReplyAfterSleep and received nothing since. It blocks as long
 // as closing does.
 func CloseSilentConnections() {
 	since := int64(clock.Now().Mono() - ReplyAfterSleep)

@@ -10,13 +10,13 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 )
 
-// snapshot is the list that all requests share. So any number of readers cost the server no more than one.
+// sharedList is the list that all requests share. So any number of readers cost the server no more than one.
 type sharedList struct {
 	snapshot func(ctx context.Context) inspect.Snapshot
 	expire   func() // nil if nothing can be broken
 }
 
-// state is a list, and how it was read. It is never written to.
+// listState is a list, and how it was read. It is never written to.
 type listState struct {
 	inspect.Snapshot
 
@@ -25,13 +25,13 @@ type listState struct {
 	at      time.Time
 }
 
-// now returns the list, as fresh as the server allows.
+// read returns the list, as fresh as the server allows.
 func (s *sharedList) read(ctx context.Context) listState {
 	now := s.snapshot(ctx)
 	return listState{now, now.Entries, now.Err, now.At}
 }
 
-// forget makes the next request wait until the names are read anew.
+// expireAll makes the next request wait until the names are read anew.
 func (s *sharedList) expireAll() {
 	if s.expire != nil {
 		s.expire()

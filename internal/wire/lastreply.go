@@ -13,7 +13,7 @@ import (
 // LastReply remembers the last reply that a waiter got for its lock, and turns it into the error when the wait ends.
 // The waiter writes it; others may call Ended.
 type LastReply struct {
-	// Fails is how many tries failed in a row. Only the waiter uses it.
+	// Failures is how many tries failed in a row. Only the waiter uses it.
 	Failures int
 
 	replied bool // the server replied to the waiter before; only the waiter uses it
@@ -26,20 +26,20 @@ type LastReply struct {
 	}
 }
 
-// Poll asks the server again on behalf of a waiter whose lock was held.
+// Poller asks the server again on behalf of a waiter whose lock was held.
 type Poller interface {
 	// LastError returns why the last poll had no reply, or nil.
 	LastError() error
 }
 
-// Follow names what polls for the waiter from now on. It knows more than the last reply.
+// SetPoller names what polls for the waiter from now on. It knows more than the last reply.
 func (l *LastReply) SetPoller(p Poller) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.poll = p
 }
 
-// Held notes the reply that another session holds the lock.
+// RecordHeld notes the reply that another session holds the lock.
 func (l *LastReply) RecordHeld() {
 	l.Failures, l.replied = 0, true
 	l.note(true, nil)
@@ -51,7 +51,7 @@ func (l *LastReply) note(held bool, last error) {
 	l.mu.held, l.mu.last = held, last
 }
 
-// Take records how a call ended. It returns the error with which the waiter has to give up, or nil.
+// Record records how a call ended. It returns the error with which the waiter has to give up, or nil.
 func (l *LastReply) Record(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errs.ErrHeld):

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// SpareSentinels makes the credentials function of o serve the servers alone. The client calls it for every
+// HideCredentialsFromSentinels makes the credentials function of o serve the servers alone. The client calls it for every
 // connection, and would log in at the sentinels as the user of the servers. With it, as with Username and Password,
 // sentinels get Sentinel.Username and Sentinel.Password. It needs a DialCtxFn.
 func HideCredentialsFromSentinels(o *rueidis.ClientOption) {
@@ -41,7 +41,7 @@ func HideCredentialsFromSentinels(o *rueidis.ClientOption) {
 	}
 }
 
-// toSentinel is a connection to a sentinel.
+// sentinelConn is a connection to a sentinel.
 type sentinelConn struct{ net.Conn }
 
 // RemoteAddr implements net.Conn. The client passes the address to the credentials function.

@@ -24,7 +24,7 @@ func anyDenied(left []survivor) bool {
 	return slices.ContainsFunc(left, func(s survivor) bool { return s.denied })
 }
 
-// mostListed is how many processes a line names.
+// maxListed is how many processes a line names.
 const maxListed = 10
 
 // listed returns the processes for a line, each with what keeps it alive.
@@ -57,7 +57,7 @@ const (
 	recoverPause = time.Second // between two attempts to acquire the lock again
 )
 
-// settle waits for the rest of the group of a program that has ended at a forwarded signal: a shell ends at once, and what it
+// awaitGroup waits for the rest of the group of a program that has ended at a forwarded signal: a shell ends at once, and what it
 // has started may still close its files. It waits for --grace at most; for processes that may not be signalled it waits until
 // they have ended. It returns why the rest must be ended, if the lock is lost meanwhile.
 func (j *job) awaitGroup(c program, signals <-chan os.Signal) (lost error) {
@@ -93,7 +93,7 @@ func (j *job) awaitGroup(c program, signals <-chan os.Signal) (lost error) {
 	return nil
 }
 
-// end terminates the program and what it has started, and kills what is left of that when the grace is over. It returns when
+// terminate terminates the program and what it has started, and kills what is left of that when the grace is over. It returns when
 // no process of the program runs: the lock is not released before that. If the lock was lost, and the program cannot be ended,
 // the lock is acquired again as soon as it is free: the next holder but one does not run beside the program.
 func (j *job) terminate(ctx context.Context, c program, signals <-chan os.Signal) {
@@ -136,7 +136,7 @@ func (j *job) terminate(ctx context.Context, c program, signals <-chan os.Signal
 	}
 }
 
-// ending is a program that is to end.
+// termination is a program that is to end.
 type termination struct {
 	job     *job
 	program program

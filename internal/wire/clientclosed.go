@@ -11,11 +11,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// errLeft says that the client gave a connection up while a call was under way there, which was executed
+// errConnClosed says that the client gave a connection up while a call was under way there, which was executed
 // or not.
 var errConnClosed = errors.New("the client left the server that was asked")
 
-// closed reports whether the client was closed, after an error said so. The client returns the same error for
+// isClosed reports whether the client was closed, after an error said so. The client returns the same error for
 // a connection that it closed itself, to a primary that was replaced or a node that was removed. A closed
 // client returns it for every request.
 func (r *Runner) isClosed(ctx context.Context) bool {
@@ -24,7 +24,7 @@ func (r *Runner) isClosed(ctx context.Context) bool {
 	return errors.Is(ping.NonRedisError(), rueidis.ErrClosing)
 }
 
-// leave replaces the outcomes that say that the client was closed, if it was not.
+// replaceClosed replaces the outcomes that say that the client was closed, if it was not.
 func (r *Runner) replaceClosed(ctx context.Context, outcomes []Outcome) {
 	var closed []*Outcome
 	for i := range outcomes {

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// ByKey is a script that does the same for each of many keys, which may be in different slots. It treats each key as
+// KeyedCall is a script that does the same for each of many keys, which may be in different slots. It treats each key as
 // if that was the only one, and returns a number for each.
 type KeyedCall struct {
 	Script  *scripts.Script
@@ -17,13 +17,13 @@ type KeyedCall struct {
 	Shared  []string // the first arguments
 	PerKey  []string // the others: those of the first key, then those of the second, and so on
 	MaxKeys int      // how many keys one script may have
-	// Lost is the number for a key that the server does not have, if that is a loss for the caller. A shard that is
+	// LossValue is the number for a key that the server does not have, if that is a loss for the caller. A shard that is
 	// not the key's says so too. So the server is asked again, for that key alone.
 	LossValue int64
 	HasLoss   bool
 }
 
-// Said is what a script returned for one key, or why it is not known.
+// KeyedReply is what a script returned for one key, or why it is not known.
 type KeyedReply struct {
 	Value int64
 	Err   error
@@ -67,7 +67,7 @@ func (r *Runner) RunByKey(ctx context.Context, b KeyedCall) []KeyedReply {
 	return said
 }
 
-// isDoubtful reports whether what a script with keys of several slots returned for one of them has to be confirmed.
+// needsConfirmation reports whether what a script with keys of several slots returned for one of them has to be confirmed.
 func (b *KeyedCall) needsConfirmation(s KeyedReply) bool {
 	if s.Err != nil {
 		return mayBeOfSlots(s.Err)

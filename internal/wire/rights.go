@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// allowed remembers what a server has let a session do, so that the denial of it is known for one that passes: a password that
+// rights remembers what a server has let a session do, so that the denial of it is known for one that passes: a password that
 // is being replaced, or rights that are being rewritten. A denial of what was never allowed is a mistake in the configuration,
 // and is final.
 type rights struct {
@@ -23,13 +23,13 @@ type rights struct {
 	keys [maxRememberedKeys]atomic.Uint64
 }
 
-// maxAllowed is how many keys are remembered. Those that are waited for or held are used again and again.
+// maxRememberedKeys is how many keys are remembered. Those that are waited for or held are used again and again.
 const maxRememberedKeys = 1024
 
 //nolint:gochecknoglobals // written once
 var seed = maphash.MakeSeed()
 
-// note records that a script with these keys was executed.
+// remember records that a script with these keys was executed.
 func (a *rights) remember(keys []string) {
 	if !a.ranScript.Load() {
 		a.ranScript.Store(true)
@@ -53,7 +53,7 @@ func (a *rights) hasAll(keys []string) bool {
 	return true
 }
 
-// lapsed is the denial of what the session was allowed before. It is ErrDenied, and its verdict is Wait.
+// revokedError is the denial of what the session was allowed before. It is ErrDenied, and its verdict is Wait.
 type revokedError struct{ err error }
 
 // Error implements error.

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// Disagreement asks every sentinel in the tuned options for the primary. It returns "" if those that reply name one
+// SentinelDisagreement asks every sentinel in the tuned options for the primary. It returns "" if those that reply name one
 // primary, and otherwise who names which. The client believes the first sentinel that replies, and finds out nothing.
 // It waits for each of them for the dial timeout at most.
 func SentinelDisagreement(ctx context.Context, o rueidis.ClientOption) string {
@@ -60,7 +60,7 @@ func SentinelDisagreement(ctx context.Context, o rueidis.ClientOption) string {
 	return strings.Join(words, "; ")
 }
 
-// primaryBy returns the primary that a sentinel names, "" if it does not reply.
+// primaryNamedBy returns the primary that a sentinel names, "" if it does not reply.
 func primaryNamedBy(ctx context.Context, o rueidis.ClientOption, sentinel string) string {
 	name := o.Sentinel.MasterSet
 	o.InitAddress, o.ForceSingleClient, o.SelectDB = []string{sentinel}, true, 0
