@@ -17,55 +17,55 @@ import (
 // breaker limits the calls to a server that refuses connections: no server listens, too many clients, wrong
 // password. For a while after such a try all calls get the error of that try.
 type breaker struct {
-	open atomic.Bool // mu.fails is not 0, to be read without the lock
+	open atomic.Bool // reports that mu.failures is not 0, without the lock
 
 	mu struct {
 		sync.Mutex
 		failures int
-		retryAt  time.Duration // monotonic: when the next try is allowed
-		err      error         // the error of the last try
+		retryAt  time.Duration // the monotonic time of the next allowed try
+		err      error         // the error of the last failed try
 	}
 }
 
 // allow returns nil if the caller may try, or the error of the last try.
-func (d *breaker) allow() error {
-	if !d.open.Load() {
+func (b *breaker) allow() error {
+	if !b.open.Load() {
 		return nil
 	}
 	now := clock.Now().Mono()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.mu.failures == 0 || now >= d.mu.retryAt {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.failures == 0 || now >= b.mu.retryAt {
 		return nil
 	}
-	return d.mu.err
+	return b.mu.err
 }
 
 // record records the result of a call. Calls that share one try to connect fail at the same time, and
 // count once.
-func (d *breaker) record(err error) {
-	if err == nil && !d.open.Load() {
+func (b *breaker) record(err error) {
+	if err == nil && !b.open.Load() {
 		return
 	}
 	refused := isConnectRefusal(err)
-	if !refused && !d.open.Load() {
+	if !refused && !b.open.Load() {
 		return
 	}
 	now := clock.Now().Mono()
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	switch {
 	case !refused && err != nil && !IsReplyError(err):
 		return // says nothing about connections
 	case !refused:
-		d.mu.failures, d.mu.err = 0, nil
-	case d.mu.failures == 0 || now >= d.mu.retryAt:
-		pause := min(firstPause<<min(d.mu.failures, 10), longestPause)
-		d.mu.retryAt = now + pause/2 + rand.N(pause/2)
-		d.mu.failures++
-		d.mu.err = err
+		b.mu.failures, b.mu.err = 0, nil
+	case b.mu.failures == 0 || now >= b.mu.retryAt:
+		pause := min(firstPause<<min(b.mu.failures, 10), longestPause)
+		b.mu.retryAt = now + pause/2 + rand.N(pause/2)
+		b.mu.failures++
+		b.mu.err = err
 	}
-	d.open.Store(d.mu.failures > 0)
+	b.open.Store(b.mu.failures > 0)
 }
 
 // isConnectRefusal reports whether err says that there is no connection to be had.
@@ -77,7 +77,7 @@ func isConnectRefusal(err error) bool {
 	return errors.As(err, &refusal) && begins(refusal.Error(), connectRefusals)
 }
 
-// connectRefusals lists how the refusals begin that meet a new connection.
+// connectRefusals lists the beginnings of the refusals that a new connection gets.
 //
 //nolint:gochecknoglobals // a constant table
 var connectRefusals = []string{"max number of clients", "NOAUTH", "WRONGPASS", "DENIED"}

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// errConnClosed says that the client gave a connection up while a call was under way there, which was executed
-// or not.
+// errConnClosed says that the client gave a connection up while it waited there for the reply to a call. Whether the call was
+// executed is unknown.
 var errConnClosed = errors.New("the client left the server that was asked")
 
 // isClosed reports whether the client was closed, after an error said so. The client returns the same error for
@@ -24,7 +24,7 @@ func (r *Runner) isClosed(ctx context.Context) bool {
 	return errors.Is(ping.NonRedisError(), rueidis.ErrClosing)
 }
 
-// replaceClosed replaces the outcomes that say that the client was closed, if it was not.
+// replaceClosed replaces outcomes that say that the client was closed by errConnClosed, if the client is open.
 func (r *Runner) replaceClosed(ctx context.Context, outcomes []Outcome) {
 	var closed []*Outcome
 	for i := range outcomes {

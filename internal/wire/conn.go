@@ -3,10 +3,8 @@
 package wire
 
 import (
-	"bytes"
 	"errors"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +28,7 @@ const drainTimeout = time.Second
 //
 // While it drains, Write blocks. After a refusal Write fails with errUnsent then, and so does Read: the client has
 // nothing to wait for on it, and connects anew for what it has not sent. If replies are late, it closes all the same, with
-// errLeft. See replace.go for its age.
+// errConnClosed. See replace.go for its age.
 //
 // One goroutine reads and one writes, as of every net.Conn of the client. mu guards what both use. It is acquired
 // before the Connector's lock, and not held during a call of the inner connection.
@@ -49,23 +47,23 @@ type conn struct {
 		sync.Mutex
 		requests, replies         frameScanner
 		sent, received            uint64
-		helloAt                   uint64 // which request is the last HELLO
+		helloAt                   uint64 // the number of the last HELLO among the requests
 		accepted                  bool   // the server has replied something other than a refusal
 		unused                    bool   // the client gave it up before its first request
 		clusterMember             bool   // the server is a member of a cluster, where addresses mean one server each
-		pinned                    bool   // it has a state at the server: age does not end it
-		subscribed                bool   // it has subscriptions: requests and replies do not pair
-		endCounted                bool   // it is among the departures
+		pinned                    bool   // the connection has a state at the server: age does not end it
+		subscribed                bool   // the connection has subscriptions: requests and replies do not pair
+		endCounted                bool   // the end is counted among endedConnections
 		draining                  bool
-		leaving                   bool          // it drains because of a refusal
-		drainEnded                chan struct{} // closed when it does not drain any more; nil if it does not
-		refusal                   string        // the last reply before it was good
-		endErr                    error         // why it is given up
-		suspectSince, lastSuspect time.Time     // when lasting refusals began, and the last of them
-		timer                     *time.Timer   // its age, or the end of its drain
+		leaving                   bool          // the drain is due to a refusal
+		drainEnded                chan struct{} // closed at the end of the drain; nil if there is no drain
+		refusal                   string        // the last refusal before the server accepted the client
+		endErr                    error         // the reason for which the connection ends
+		suspectSince, lastSuspect time.Time     // the times of the first and the last of several suspicious refusals
+		timer                     *time.Timer   // the end of the age, or of the drain
 
-		inner    net.Conn
-		deadline time.Time // of inner
+		inner    net.Conn  // the connection that carries the bytes
+		deadline time.Time // the deadline of inner
 		replacement
 	}
 }
@@ -73,13 +71,13 @@ type conn struct {
 func newConn(inner net.Conn, e *endpoint, made dialSettings) *conn {
 	c := &conn{dialSettings: made, endpoint: e, born: time.Now(), wrote: make(chan struct{})}
 	c.mu.inner, c.mu.requests.keepWord = inner, true
-	if life := e.connector.maxAge(); life > 0 {
-		c.setTimerLocked(life) // no other goroutine has it yet
+	if age := e.connector.maxAge(); age > 0 {
+		c.setTimerLocked(age) // no other goroutine has it yet
 	}
 	return c
 }
 
-// setTimerLocked makes tick be called, and replaces the last time.
+// setTimerLocked schedules onTimer, and replaces an earlier schedule.
 func (c *conn) setTimerLocked(in time.Duration) {
 	if c.mu.timer == nil {
 		c.mu.timer = time.AfterFunc(in, c.onTimer) //nolint:forbidigo // stopped by end and Close
@@ -88,7 +86,7 @@ func (c *conn) setTimerLocked(in time.Duration) {
 	c.mu.timer.Reset(in)
 }
 
-// onTimer ends the connection's age, or its drain.
+// onTimer is called at the end of the connection's age, or of its drain.
 func (c *conn) onTimer() {
 	c.mu.Lock()
 	draining := c.mu.draining
@@ -100,6 +98,7 @@ func (c *conn) onTimer() {
 	}
 }
 
+// markWritten lets Read return.
 func (c *conn) markWritten() { c.writeOnce.Do(func() { close(c.wrote) }) }
 
 // Write implements net.Conn. The client has registered the request before it writes, so the reply finds it.
@@ -125,42 +124,6 @@ func (c *conn) Write(b []byte) (int, error) {
 	return inner.Write(b)
 }
 
-// countRequestsLocked counts the requests that begin in b.
-func (c *conn) countRequestsLocked(b []byte) {
-	f := &c.mu.requests
-	for len(b) > 0 && !f.unreadable {
-		if !f.insideValue() {
-			c.mu.sent++
-		}
-		var ended bool
-		if b, ended = f.next(b); !ended {
-			return
-		}
-		c.noteRequestLocked(bytes.TrimSpace(f.text))
-	}
-}
-
-// noteRequestLocked records a request that says something of the connection, by its first word.
-func (c *conn) noteRequestLocked(word []byte) {
-	is := func(known string) bool { return len(word) == len(known) && strings.EqualFold(string(word), known) }
-	if !is("PING") {
-		c.noteUseLocked()
-	}
-	switch {
-	case is("EVALSHA"):
-	case is("HELLO"):
-		c.mu.helloAt = c.mu.sent
-		c.mu.replies.keepWhole = c.mu.helloAt == c.mu.received+1 && !c.mu.replies.insideValue()
-	case is("SUBSCRIBE"), is("PSUBSCRIBE"), is("SSUBSCRIBE"), is("MONITOR"):
-		c.mu.subscribed, c.mu.pinned = true, true
-	case is("WATCH"), is("MULTI"):
-		c.mu.pinned = true
-	case is("PING"):
-		// The client asks so before it closes a connection, also one that it never used.
-		c.mu.unused = c.mu.unused || c.mu.sent == 1
-	}
-}
-
 // Read implements net.Conn. It reads at once, since the error of the first Write to a closed connection may
 // discard what the server had sent. It returns after that Write, or after Close.
 func (c *conn) Read(b []byte) (int, error) {
@@ -176,7 +139,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	<-c.wrote
 	c.mu.Lock()
 	found := c.countRepliesLocked(b[:n])
-	endErr, good := c.mu.endErr, c.mu.accepted
+	endErr, accepted := c.mu.endErr, c.mu.accepted
 	finished := c.mu.draining && endErr == nil && c.idleLocked()
 	if err != nil && endErr == nil {
 		c.countEndLocked()
@@ -193,7 +156,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		return n, nil
 	case endErr != nil:
 		return 0, endErr
-	case err != nil && !good:
+	case err != nil && !accepted:
 		err = &connectError{err}
 	}
 	if err != nil {
@@ -202,101 +165,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// countRepliesLocked counts the replies that end in b, and returns why the server is not the one that is wanted, or "".
-func (c *conn) countRepliesLocked(b []byte) (found string) {
-	f := &c.mu.replies
-	for len(b) > 0 {
-		var ended bool
-		if b, ended = f.next(b); !ended {
-			break
-		}
-		if f.kind != '>' { // which is a message
-			c.mu.received++
-			switch {
-			case f.kind == '-' || f.kind == '!':
-				if words := string(bytes.TrimSpace(f.text)); c.isRejectionLocked(words) {
-					found = words
-				}
-			case f.keepWhole:
-				found = c.readHelloLocked(found)
-			default:
-				c.acceptLocked()
-			}
-		}
-		f.keepWhole = c.mu.helloAt == c.mu.received+1
-	}
-	if c.mu.leaving {
-		return "" // it is known
-	}
-	return found
-}
-
-func (c *conn) acceptLocked() {
-	if !c.mu.accepted && !c.mu.unused {
-		c.mu.accepted, c.mu.greetingRequests = true, c.mu.sent // the client writes nothing else before the first reply
-		c.endpoint.recordAccepted()
-	}
-}
-
-// readHelloLocked reads what the server says of itself. A replica is left when it says so later than at first: what a
-// program reads there is old, and no refusal says so.
-func (c *conn) readHelloLocked(found string) string {
-	said := c.mu.replies.text
-	first := !c.mu.accepted
-	c.acceptLocked()
-	if bytes.Contains(said, []byte("mode\r\n$7\r\ncluster")) {
-		c.mu.clusterMember = true
-	}
-	if !first && saysReplica(said) {
-		return "READONLY the server is a replica"
-	}
-	return found
-}
-
-// saysReplica reports whether a reply to HELLO is that of a replica.
-func saysReplica(said []byte) bool {
-	return bytes.Contains(said, []byte("role\r\n$7\r\nreplica")) || bytes.Contains(said, []byte("role\r\n$5\r\nslave"))
-}
-
-// isRejectionLocked reports whether the connection is to be left after a refusal.
-func (c *conn) isRejectionLocked(words string) bool {
-	if !c.mu.accepted {
-		c.mu.refusal = words
-		return false // the client gives it up, or has another way to begin
-	}
-	if to := movedTo(words); to != "" {
-		return c.leadsHereLocked(to)
-	}
-	now := time.Now()
-	switch suspicionOf(words) {
-	case wrongServer:
-		return true
-	case suspectServer:
-		if now.Sub(c.mu.lastSuspect) > suspectGap {
-			c.mu.suspectSince = now
-		}
-		c.mu.lastSuspect = now
-		return now.Sub(c.mu.suspectSince) >= suspectFor
-	case unsuspicious:
-	}
-	return false
-}
-
-// leadsHereLocked reports whether a redirection leads to this very connection, which the client would follow for ever.
-// A server that is no member of a cluster, or whose client follows no redirection, can only mean: not here.
-func (c *conn) leadsHereLocked(to string) bool {
-	if c.endpoint.connector.options.SingleServer || !c.mu.clusterMember {
-		return true
-	}
-	return c.endpoint.isAt(to, addressOf(c.mu.inner))
-}
-
-// idleLocked reports whether nothing that was sent waits for a reply.
-func (c *conn) idleLocked() bool {
-	return !c.mu.requests.unreadable && !c.mu.replies.unreadable && !c.mu.requests.insideValue() && c.mu.received >= c.mu.sent
-}
-
-// drain begins to give the connection up. leaving: at all events.
+// drain begins to give the connection up. With leaving it ends even if another connection cannot be made.
 func (c *conn) drain(leaving bool) { //nolint:revive // one state of both
 	c.mu.Lock()
 	if c.mu.endErr != nil || c.mu.leaving || c.mu.draining && !leaving {
@@ -347,6 +216,7 @@ func (c *conn) drainTimedOut() {
 	}
 }
 
+// unblockWritesLocked ends the wait of Write for the end of a drain.
 func (c *conn) unblockWritesLocked() {
 	if c.mu.drainEnded != nil {
 		close(c.mu.drainEnded)
@@ -377,6 +247,7 @@ func (c *conn) countEndLocked() {
 	}
 }
 
+// close closes the inner connection, and the next one if there is one.
 func (c *conn) close() error {
 	if !c.closed.Swap(true) {
 		closedConns.Add(1) // before the client picks another connection

@@ -19,34 +19,33 @@ import (
 // DialFunc makes a connection for a client.
 type DialFunc func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error)
 
-// ConnectorOptions are what a Connector knows of its client.
+// ConnectorOptions are the properties of a Connector's client.
 type ConnectorOptions struct {
-	// MaxAge is how long a connection is used; 0 or less is without end.
+	// MaxAge is how long a connection is used; 0 or less means without limit.
 	MaxAge time.Duration
-	// SingleServer: the client does not follow redirections.
+	// SingleServer says that the client does not follow redirections.
 	SingleServer bool
-	// Sentinels: the client asks sentinels for its server. All their addresses and its own share the limit of attempts.
+	// Sentinels says that the client asks sentinels for its server. All their addresses and its own share the limit of attempts.
 	Sentinels bool
 }
 
-// The pause after a failed attempt to connect is at most 2/5 shorter than these. It doubles from the first to the
-// last.
+// The pause after a failed attempt to connect doubles from firstPause to longestPause. It is at most 2/5 shorter, at random.
 const firstPause, longestPause = 10 * time.Millisecond, 125 * time.Millisecond
 
 const (
-	// stableAfter is how long a connection lives that was no failure: the next one is made at once.
+	// stableAfter is the age from which a connection counts as a success: the next one is made at once.
 	stableAfter = time.Second
-	// maxPerSecond bounds the attempts in any second while they fail, with those that found out.
+	// maxPerSecond bounds the attempts in any second while they fail, those that discovered the failure included.
 	maxPerSecond = 20
 )
 
 // Connector makes the connections of one client, and ends those that no longer lead to the right server.
 //
 //  1. A connection whose server says that it is the wrong one is left, with all others to the same address.
-//  2. A connection is used for Life at most, and not while a reply is due. So a client follows its address, also if
+//  2. A connection is used for MaxAge at most, and not while a reply is due. So a client follows its address, also if
 //     the old server lives.
 //  3. After a failure, attempts to connect to an address come after pauses, whatever failed: connecting, TLS, the
-//     credentials, the first reply, or a connection that lasted less than a second. No more than perSecond are made
+//     credentials, the first reply, or a connection that lasted less than a second. No more than maxPerSecond are made
 //     in a second. The first after a connection that lasted is made at once.
 //  4. What a connection reads is returned after the first write. A server that accepts no client says so before a
 //     request, and the client panics at a reply without a request.
@@ -55,7 +54,7 @@ const (
 type Connector struct {
 	next          DialFunc
 	options       ConnectorOptions
-	sentinelLimit attemptLimit // of all endpoints, if there are sentinels
+	sentinelLimit attemptLimit // the limit of all endpoints together, if there are sentinels
 
 	mu struct {
 		sync.Mutex
@@ -81,13 +80,13 @@ func dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Conf
 	return secure.DialContext(ctx, "tcp", addr)
 }
 
-// connectError is why there is no connection. Nothing was sent but what makes one.
+// connectError is the reason why a connection could not be made. Nothing was sent except to make it.
 type connectError struct{ err error }
 
 func (e *connectError) Error() string { return e.err.Error() }
 func (e *connectError) Unwrap() error { return e.err }
 
-// AsConnectError marks err as the reason why there is no connection, as a function for credentials returns it.
+// AsConnectError marks the error of a function for credentials as the reason why a connection could not be made.
 func AsConnectError(err error) error {
 	if err == nil {
 		return nil
@@ -134,15 +133,16 @@ func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 	return c, nil
 }
 
-// maxAge returns how long one connection is used: clients that began together do not end together.
+// maxAge returns how long one connection is used. It is random, so that connections of the same age do not end together.
 func (k *Connector) maxAge() time.Duration {
-	life := k.options.MaxAge
-	if life <= 0 {
+	age := k.options.MaxAge
+	if age <= 0 {
 		return 0
 	}
-	return life - rand.N(life/5+1)
+	return age - rand.N(age/5+1)
 }
 
+// endpoint returns the endpoint of an address.
 func (k *Connector) endpoint(addr string) *endpoint {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -157,19 +157,20 @@ func (k *Connector) endpoint(addr string) *endpoint {
 	return e
 }
 
-// endedConnections has, by address, how many connections for calls ended there that their client did not close: by their age,
-// by a refusal, or by the server. It is for the whole process, since a client does not say how it connects. It has an
+// endedConnections counts, for each address, the connections for calls that ended without their client closing them: by their
+// age, by a refusal, or by the server. It is for the whole process, since a client does not say how it connects. It has an
 // entry for each address that was ever dialled.
 //
 //nolint:gochecknoglobals // see above
 var endedConnections sync.Map
 
+// endedAt returns the counter of an address.
 func endedAt(addr string) *atomic.Uint64 {
 	n, _ := endedConnections.LoadOrStore(addr, new(atomic.Uint64))
 	return n.(*atomic.Uint64) //nolint:errcheck,forcetypeassert // it has nothing else
 }
 
-// EndedConnections returns how often a connection for calls to an address of a client ended that the client did not close. So
+// EndedConnections returns how many connections for calls to an address ended without their client closing them. So
 // the next call uses another one, which may lead to another server.
 func EndedConnections(addr string) uint64 {
 	if n, known := endedConnections.Load(addr); known {
@@ -178,24 +179,24 @@ func EndedConnections(addr string) uint64 {
 	return 0
 }
 
-// attemptLimit bounds how many attempts there are in a second.
+// attemptLimit bounds the attempts to connect in a second.
 type attemptLimit struct {
 	attempts [maxPerSecond - 3]time.Time // some more are made before a failure is known
 	next     int
 }
 
-// endpoint is what a Connector knows of one address. The Connector's lock guards it.
+// endpoint is the state of one address of a Connector. The Connector's lock guards it.
 type endpoint struct {
 	connector  *Connector
 	addr       string
-	conns      map[*conn]struct{} // those that are open
+	conns      map[*conn]struct{} // the open connections
 	limit      *attemptLimit
 	endedCount *atomic.Uint64
-	remoteHost string // the host that the address led to last
+	remoteHost string // the host to which the address led last
 
-	acceptedAt  time.Time // when a connection was accepted last; zero if an attempt has failed since
-	failures    int       // failures since a connection lasted
-	nextAttempt time.Time // when the next attempt may be made
+	acceptedAt  time.Time // the time of the last accepted connection; zero if an attempt has failed since
+	failures    int       // the failures since a stable connection
+	nextAttempt time.Time // the time from which the next attempt may be made
 	lastErr     error     // the last failure
 }
 
@@ -220,16 +221,17 @@ func (e *endpoint) awaitAttempt() error {
 	e.limit.next = (e.limit.next + 1) % len(e.limit.attempts)
 	e.nextAttempt = at.Add(e.pauseLocked())
 	k.mu.Unlock()
-	time.Sleep(pause) //nolint:forbidigo // at most 2*lastKnock, which nothing can shorten
+	time.Sleep(pause) //nolint:forbidigo // at most 2*longestPause, which nothing can shorten
 	return nil
 }
 
+// pauseLocked returns the pause before the next attempt.
 func (e *endpoint) pauseLocked() time.Duration {
 	pause := min(firstPause<<min(max(e.failures-1, 0), 10), longestPause)
 	return pause - rand.N(pause*2/5)
 }
 
-// recordFailure records that an attempt has failed, or that a connection did not last.
+// recordFailure records that an attempt has failed, or that a connection was not stable.
 func (e *endpoint) recordFailure(err error) {
 	e.connector.mu.Lock()
 	defer e.connector.mu.Unlock()
@@ -240,19 +242,20 @@ func (e *endpoint) recordFailureLocked(err error) {
 	now := time.Now()
 	e.forgetFailuresLocked(now)
 	e.failures++
-	if until := now.Add(e.pauseLocked()); until.After(e.nextAttempt) {
-		e.nextAttempt = until
+	if next := now.Add(e.pauseLocked()); next.After(e.nextAttempt) {
+		e.nextAttempt = next
 	}
 	e.acceptedAt, e.lastErr = time.Time{}, err
 }
 
-// forgetFailuresLocked forgets failures before a connection that has lasted, unless others failed since.
+// forgetFailuresLocked forgets the failures before a stable connection, unless others failed since.
 func (e *endpoint) forgetFailuresLocked(now time.Time) {
 	if !e.acceptedAt.IsZero() && now.Sub(e.acceptedAt) >= stableAfter {
 		e.failures = 0
 	}
 }
 
+// add records an open connection.
 func (e *endpoint) add(c *conn) {
 	k := e.connector
 	k.mu.Lock()
@@ -269,7 +272,7 @@ func (e *endpoint) recordAccepted() {
 	e.acceptedAt, e.nextAttempt = time.Now(), time.Time{}
 }
 
-// giveUpAll gives up the connections to the address, since the server there is not the one that is wanted.
+// giveUpAll gives up all connections to the address, since its server is not the right one. by is the connection that found out.
 func (e *endpoint) giveUpAll(by *conn, why string) {
 	k := e.connector
 	k.mu.Lock()
@@ -300,13 +303,13 @@ func (e *endpoint) recordBroken(c *conn, why error) {
 	}
 }
 
-// errNotAccepted is the failure of a connection that the client closed before the server accepted it.
+// errNotAccepted is the failure of a connection that the client closed before the server accepted the client.
 var errNotAccepted = errors.New("the server did not accept the connection")
 
 // recordClosed records that a connection was closed.
 func (e *endpoint) recordClosed(c *conn) {
 	c.mu.Lock()
-	good, refusal := c.mu.accepted, c.mu.refusal
+	accepted, refusal := c.mu.accepted, c.mu.refusal
 	c.mu.Unlock()
 	k := e.connector
 	k.mu.Lock()
@@ -314,7 +317,7 @@ func (e *endpoint) recordClosed(c *conn) {
 	_, open := e.conns[c]
 	delete(e.conns, c)
 	switch {
-	case !open || good:
+	case !open || accepted:
 	case refusal != "":
 		e.recordFailureLocked(fmt.Errorf("%w: %s", errNotAccepted, refusal))
 	default:
@@ -322,7 +325,7 @@ func (e *endpoint) recordClosed(c *conn) {
 	}
 }
 
-// addressOf returns where a connection leads to, "" if it does not say.
+// addressOf returns the remote address of a connection, or "".
 func addressOf(c net.Conn) string {
 	if remote := c.RemoteAddr(); remote != nil {
 		return remote.String()

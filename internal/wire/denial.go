@@ -16,9 +16,9 @@ import (
 //nolint:gochecknoglobals // a constant table
 var denials = []string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}
 
-// denialsInScript lists the words with which a command inside a script is denied: those of Redis 7.0, and those of Redis 7.2 and Valkey;
-// and those of a server whose configuration renames or removes the command.
-// What the script wrote before that stays, so callers undo it.
+// denialsInScript lists the words with which a command inside a script is denied: those of Redis 7.0, and those of
+// Redis 7.2 and Valkey; and those of a server whose configuration renames or removes the command. What the script
+// wrote before that stays, so callers undo it.
 //
 //nolint:gochecknoglobals // a constant table
 var denialsInScript = []string{"The user executing the script", "ACL failure in script", renamedInside}
@@ -26,17 +26,17 @@ var denialsInScript = []string{"The user executing the script", "ACL failure in 
 const (
 	unknownCommand = "unknown command"
 	renamedInside  = "Unknown Redis command called from script"
-	// repeated is the point from which the error for an unknown command repeats its arguments. Hold ids are
-	// among ours, and the password among those of AUTH.
-	repeated = ", with args beginning with"
-	// allRights says where the rights are listed.
-	allRights = "ACL LOG on the server names what was denied, docs/security.md of signalbox lists what is needed"
+	// repeatedArgs is the text after which the error for an unknown command repeats the arguments. Some arguments are hold
+	// ids, and one of AUTH is the password.
+	repeatedArgs = ", with args beginning with"
+	// listedRights says where the rights are listed.
+	listedRights = "ACL LOG on the server names what was denied, docs/security.md of signalbox lists what is needed"
 )
 
 // denial explains a refusal for lack of a right.
 func denial(err error, words string) error {
-	if shown, _, found := strings.Cut(words, repeated); found {
-		err = errors.New(shown) // not wrapped: errors.Unwrap must not return the arguments
+	if start, _, found := strings.Cut(words, repeatedArgs); found {
+		err = errors.New(start) // not wrapped: errors.Unwrap must not return the arguments
 	}
 	return fmt.Errorf("%w: %w (%s)", errs.ErrDenied, err, advice(words))
 }
@@ -65,7 +65,7 @@ func advice(words string) string {
 	case command != "":
 		return "grant +" + strings.ToLower(command)
 	}
-	return allRights
+	return listedRights
 }
 
 // quoted returns the first word of a text between single quotes, or "".

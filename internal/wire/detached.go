@@ -19,23 +19,23 @@ import (
 // without a reply. The client checks the context before it sends: a call that its caller has left
 // sends nothing any more.
 //
-// A call whose connection is up runs on its caller's goroutine, and the client itself watches the
-// context. A connection is up if a call got a reply since the last one was closed. Connections of
-// a Connector are counted when they are closed, before the client picks another one. The count
+// A call that finds its connection established runs on its caller's goroutine, and the client itself watches the
+// context. A connection counts as established if a call got a reply since the last connection was
+// closed. Connections of a Connector are counted when they are closed, before the client picks another one. The count
 // is for the whole process, because a connection does not know its client. The price is a goroutine
-// for one call after each closing.
+// for one call after each closed connection.
 
 // closedConns is how many connections of a Connector were closed in this process.
 //
 //nolint:gochecknoglobals // a connection is made before the Runner whose calls it serves
 var closedConns atomic.Uint64
 
-// connectedSince is the value of closings, plus one, at the beginning of a call that got a reply. It is 0
+// connectedSince is the value of closedConns, plus one, at the beginning of a call that got a reply. It is 0
 // if no call got one since a call failed.
 type connectedSince = atomic.Uint64
 
-// newConnectedSince returns the marks of a Runner: one, or one for each slot in a cluster, where nodes have
-// connections of their own.
+// newConnectedSince returns the values of a Runner: one, or one for each slot in a cluster, where each node
+// has its own connections.
 func newConnectedSince(clustered bool) []connectedSince { //nolint:revive // a fact about the client, not a switch
 	if clustered {
 		return make([]connectedSince, slots)
@@ -43,11 +43,12 @@ func newConnectedSince(clustered bool) []connectedSince { //nolint:revive // a f
 	return make([]connectedSince, 1)
 }
 
+// connectedFor returns the value for the connection of a command.
 func (r *Runner) connectedFor(command rueidis.Completed) *connectedSince {
 	return &r.connected[int(command.Slot()%slots)%len(r.connected)]
 }
 
-// areConnected reports whether the connections for all these commands are up.
+// areConnected reports whether the connections for all these commands are established.
 func (r *Runner) areConnected(commands []rueidis.Completed, since uint64) bool {
 	for _, command := range commands {
 		if r.connectedFor(command).Load() != since {
@@ -57,7 +58,7 @@ func (r *Runner) areConnected(commands []rueidis.Completed, since uint64) bool {
 	return true
 }
 
-// noteConnected records how a call that began at since ended.
+// noteConnected records how a call ended that began when closedConns, plus one, was since.
 func noteConnected(connected *connectedSince, since uint64, err error) {
 	switch {
 	case err != nil && !IsReplyError(err):
@@ -67,22 +68,22 @@ func noteConnected(connected *connectedSince, since uint64, err error) {
 	}
 }
 
-// detachedCalls counts the calls that run on goroutines of their own, until Close.
+// detachedCalls counts the calls that run detached from their callers, until Close.
 type detachedCalls struct {
 	mu      sync.Mutex
 	closed  bool
 	running sync.WaitGroup
 }
 
-// start runs a call on a goroutine of its own. Close does not wait for calls that start after it.
-func (a *detachedCalls) start(run func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
+// start runs a call on a new goroutine. Close does not wait for calls that start after it.
+func (d *detachedCalls) start(run func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
 		go run()
 		return
 	}
-	a.running.Go(run)
+	d.running.Go(run)
 }
 
 // Close waits for the calls whose callers have left them. A connection that the client makes while
@@ -95,7 +96,7 @@ func (r *Runner) Close() {
 	r.detached.running.Wait()
 }
 
-// detach runs a call on a goroutine of its own, and leaves it there when ctx ends. It returns a
+// detach runs a call on a new goroutine, and returns when ctx ends, even if the call has not. It returns a
 // reply that has come by then.
 func detach[T any](ctx context.Context, all *detachedCalls, run func() T, noReply func(err error) T) T {
 	ended := make(chan T, 1)

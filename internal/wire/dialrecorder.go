@@ -30,24 +30,24 @@ type DialRecorder struct {
 	}
 }
 
-// dialAttempt is one connection, as far as the client got with it.
+// dialAttempt is one attempt to connect.
 type dialAttempt struct {
 	address string
-	err     error // why there is no connection
+	err     error // the reason why the attempt failed, or nil
 
 	mu struct {
 		sync.Mutex
-		first []byte // what the host said first, maxFirst bytes at most
-		err   error  // why reading ended
+		first []byte // the first bytes that the host sent, maxFirst at most
+		err   error  // the error that ended reading, or nil
 	}
 }
 
-// maxFirst is enough to recognise a protocol. maxAttempts bounds what a client that tries for long is recorded of.
+// maxFirst bytes are enough to recognise a protocol. maxAttempts bounds the record of a client that tries for long.
 const maxFirst, maxAttempts = 64, 64
 
-// NewDialRecorder makes o record the attempts of the client that is made of it. Call it before Tune. It keeps o.
+// NewDialRecorder makes o record the attempts to connect of the client that is made from o. Call it before Tune. It keeps o.
 func NewDialRecorder(o *rueidis.ClientOption) *DialRecorder {
-	c := &DialRecorder{options: o}
+	r := &DialRecorder{options: o}
 	next := o.DialCtxFn
 	if next == nil {
 		next = dial
@@ -56,20 +56,21 @@ func NewDialRecorder(o *rueidis.ClientOption) *DialRecorder {
 		a := &dialAttempt{address: address}
 		conn, err := next(ctx, address, dialer, config)
 		a.err = err
-		c.add(a)
+		r.add(a)
 		if err != nil {
 			return nil, err
 		}
 		return &recordedConn{Conn: conn, attempt: a}, nil
 	}
-	return c
+	return r
 }
 
-func (c *DialRecorder) add(a *dialAttempt) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.mu.attempts) < maxAttempts {
-		c.mu.attempts = append(c.mu.attempts, a)
+// add records an attempt.
+func (r *DialRecorder) add(a *dialAttempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.mu.attempts) < maxAttempts {
+		r.mu.attempts = append(r.mu.attempts, a)
 	}
 }
 
@@ -78,7 +79,7 @@ type recordedConn struct {
 	net.Conn
 
 	attempt *dialAttempt
-	full    bool // only the reader uses it
+	full    bool // nothing more is recorded; only the reader uses it
 }
 
 // Read implements net.Conn.
@@ -95,7 +96,7 @@ func (c *recordedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// greeting returns what the host said first, and why reading ended, if it did.
+// greeting returns the first bytes that the host sent, and the error that ended reading, or nil.
 func (a *dialAttempt) greeting() (first string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,19 +104,19 @@ func (a *dialAttempt) greeting() (first string, err error) {
 }
 
 // hostOf names the host of an attempt: in front of sentinels a sentinel and a server can fail alike.
-func (c *DialRecorder) hostOf(a *dialAttempt) string {
-	if c.options.Sentinel.MasterSet != "" && slices.Contains(c.options.InitAddress, a.address) {
+func (r *DialRecorder) hostOf(a *dialAttempt) string {
+	if r.options.Sentinel.MasterSet != "" && slices.Contains(r.options.InitAddress, a.address) {
 		return "the sentinel " + a.address
 	}
 	return "the server " + a.address
 }
 
 // Explain returns an error that says which host is meant, what is wrong, and what to do, for an error of the first
-// contact. It may connect once more, to find out whether a port speaks TLS.
-func (c *DialRecorder) Explain(ctx context.Context, err error) error {
-	c.mu.Lock()
-	attempts := slices.Clone(c.mu.attempts)
-	c.mu.Unlock()
+// attempts. It may connect once more, to find out whether a port speaks TLS.
+func (r *DialRecorder) Explain(ctx context.Context, err error) error {
+	r.mu.Lock()
+	attempts := slices.Clone(r.mu.attempts)
+	r.mu.Unlock()
 	var network *net.OpError
 	switch {
 	case errors.Is(err, rueidis.ErrNoSlot):
@@ -123,20 +124,20 @@ func (c *DialRecorder) Explain(ctx context.Context, err error) error {
 	case len(attempts) == 0, errors.As(err, &network) && network.Op == "dial":
 		return Explain(err) // its text has the address
 	}
-	where := c.hostOf(attempts[len(attempts)-1])
-	if refusal := c.refusal(where, err); refusal != nil {
+	host := r.hostOf(attempts[len(attempts)-1])
+	if refusal := r.refusal(host, err); refusal != nil {
 		return refusal
 	}
 	for _, a := range attempts {
-		if found := c.fault(ctx, a); found.says != "" {
-			return found.of(c.hostOf(a))
+		if fault := r.fault(ctx, a); fault.says != "" {
+			return fault.of(r.hostOf(a))
 		}
 	}
-	return fmt.Errorf("%s: %w", where, Explain(err))
+	return fmt.Errorf("%s: %w", host, Explain(err))
 }
 
 // refusal explains what a server of the protocol replied. It returns nil if err is no reply.
-func (c *DialRecorder) refusal(where string, err error) error {
+func (r *DialRecorder) refusal(host string, err error) error {
 	var refusal *rueidis.RedisError
 	if !errors.As(err, &refusal) {
 		return nil
@@ -144,28 +145,28 @@ func (c *DialRecorder) refusal(where string, err error) error {
 	words := strings.ToLower(refusal.Error())
 	switch {
 	case strings.Contains(words, "no such master"):
-		return fault{kind: errs.ErrBadOption, says: "it watches no primary under the name in master_set"}.of(where)
+		return fault{kind: errs.ErrBadOption, says: "it watches no primary under the name in master_set"}.of(host)
 	case strings.Contains(words, "unknown command 'sentinel"):
-		return fault{kind: errs.ErrBadOption, says: "the server is not a sentinel, and master_set is for sentinels"}.of(where)
-	case strings.Contains(words, "cluster support disabled") && len(c.options.InitAddress) > 1:
+		return fault{kind: errs.ErrBadOption, says: "the server is not a sentinel, and master_set is for sentinels"}.of(host)
+	case strings.Contains(words, "cluster support disabled") && len(r.options.InitAddress) > 1:
 		return fault{kind: errs.ErrBadOption, says: "several addresses are those of a cluster, and this server is not in one: name one " +
-			"address, or add master_set if these are sentinels"}.of(where)
+			"address, or add master_set if these are sentinels"}.of(host)
 	case strings.Contains(words, "db index is out of range"), strings.Contains(words, "select is not allowed"):
-		return fault{kind: errs.ErrBadOption, says: fmt.Sprint("it has no database ", c.options.SelectDB), cause: err}.of(where)
+		return fault{kind: errs.ErrBadOption, says: fmt.Sprint("it has no database ", r.options.SelectDB), cause: err}.of(host)
 	}
-	return fmt.Errorf("%s: %w", where, Explain(err))
+	return fmt.Errorf("%s: %w", host, Explain(err))
 }
 
 // fault is what is wrong with a host, and what to do. Without says nothing is wrong.
 type fault struct {
-	kind  error // a sentinel, or nil
-	says  string
-	cause error // or nil
+	kind  error  // a sentinel, or nil
+	says  string // the description of the fault
+	cause error  // may be nil
 }
 
 // of returns the error for a host.
-func (f fault) of(where string) error {
-	err := errors.New(where + ": " + f.says)
+func (f fault) of(host string) error {
+	err := errors.New(host + ": " + f.says)
 	if f.cause != nil {
 		err = fmt.Errorf("%w: %w", err, f.cause)
 	}
@@ -176,9 +177,9 @@ func (f fault) of(where string) error {
 }
 
 // fault returns what an attempt shows of its host.
-func (c *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
+func (r *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
 	if a.err != nil {
-		return c.handshakeFault(a.err)
+		return r.handshakeFault(a.err)
 	}
 	first, err := a.greeting()
 	switch {
@@ -188,10 +189,10 @@ func (c *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
 		return otherProgram(first)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fault{kind: errs.ErrNoReply, says: "it accepts connections and says nothing", cause: err}
-	case !c.isPlain():
+	case !r.isPlain():
 		return fault{says: "the connection was closed behind the TLS handshake: if the server asks for a certificate of the client, " +
 			"name its files by the parameters cert and key"}
-	case c.speaksTLS(ctx, a.address):
+	case r.speaksTLS(ctx, a.address):
 		return fault{kind: errs.ErrBadOption, says: useTLS}
 	}
 	return fault{says: "the connection was closed before a reply: the port belongs to another program, to a proxy that does " +
@@ -199,18 +200,18 @@ func (c *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
 }
 
 // isPlain reports whether connections have no TLS.
-func (c *DialRecorder) isPlain() bool {
-	return c.options.TLSConfig == nil && c.options.Sentinel.TLSConfig == nil
+func (r *DialRecorder) isPlain() bool {
+	return r.options.TLSConfig == nil && r.options.Sentinel.TLSConfig == nil
 }
 
 // handshakeFault explains why TLS could not be had.
-func (c *DialRecorder) handshakeFault(err error) fault {
+func (r *DialRecorder) handshakeFault(err error) fault {
 	var network *net.OpError
 	var record tls.RecordHeaderError
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	switch {
-	case c.isPlain(), errors.As(err, &network) && network.Op == "dial":
+	case r.isPlain(), errors.As(err, &network) && network.Op == "dial":
 		return fault{} // not about TLS
 	case errors.As(err, &record):
 		return fault{errs.ErrBadOption, "the port does not speak TLS: write redis:// instead of rediss://", err}
@@ -220,16 +221,16 @@ func (c *DialRecorder) handshakeFault(err error) fault {
 		return fault{says: "its certificate is for another name: say which by the parameter server_name", cause: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault{kind: errs.ErrNoReply, says: fmt.Sprintf("to the TLS handshake within %v: if the port does not speak TLS, "+
-			"write redis:// instead of rediss://", c.options.Dialer.Timeout)}
+			"write redis:// instead of rediss://", r.options.Dialer.Timeout)}
 	}
 	return fault{says: "the TLS handshake failed", cause: err}
 }
 
 // speaksTLS reports whether a host accepts a TLS handshake. It sends nothing but the handshake, and believes no certificate.
-func (c *DialRecorder) speaksTLS(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Dialer.Timeout)
+func (r *DialRecorder) speaksTLS(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Dialer.Timeout)
 	defer cancel()
-	dialer := tls.Dialer{NetDialer: &c.options.Dialer, Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // to find out, not to trust
+	dialer := tls.Dialer{NetDialer: &r.options.Dialer, Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // to find out, not to trust
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	var alert tls.AlertError
 	if err != nil {

@@ -25,10 +25,10 @@ const (
 	sentinels
 )
 
-// parameter is one that a URL can have.
+// parameter is a parameter that a URL can have.
 type parameter struct {
-	scope scope
-	many  bool // it may be there more than once
+	scope scope // the URLs in which the parameter has an effect
+	many  bool  // reports whether a URL may have the parameter more than once
 	// set parses the value into o. rueidis.ParseURL has parsed its own parameters before, loosely.
 	set func(o *rueidis.ClientOption, value string) error
 }

@@ -7,19 +7,19 @@ import "bytes"
 // maxText bounds what is kept of one value: the reply to HELLO has some 200 bytes, an error fewer.
 const maxText = 1 << 10
 
-// frameScanner finds where the values of a RESP stream end, in pieces as they come. It allocates nothing for a value
-// that it does not keep. If it cannot read the stream it says so by lost, and finds nothing more.
+// frameScanner finds the ends of the values in a RESP stream, which comes in pieces. It allocates nothing for a value
+// that it does not keep. If it cannot read the stream it sets unreadable, and finds nothing more.
 type frameScanner struct {
 	kind       byte   // the first byte of the value
 	text       []byte // the words of an error, the first word of a request, or the whole value; at most maxText
-	keepWord   bool   // the first word of each value is kept
-	keepWhole  bool   // the next value is kept whole
+	keepWord   bool   // reports whether the first word of each value is kept
+	keepWhole  bool   // reports whether the next value is kept whole
 	unreadable bool
 
-	valuesLeft int64 // values still to come in this one, without the bulk string that skip is about
-	bytesLeft  int64 // bytes still to come of a bulk string, its line end included
-	keeping    bool  // these bytes are kept
-	line       []byte
+	valuesLeft int64  // the values still to come inside the current value, without a bulk string that has begun
+	bytesLeft  int64  // the bytes still to come of a bulk string, with its line end
+	keeping    bool   // reports whether the bytes of the bulk string are kept
+	line       []byte // the beginning of a line whose end has not come
 }
 
 // insideValue reports whether a value has begun and not ended.
@@ -113,6 +113,7 @@ func (f *frameScanner) number(line []byte) (n int64) {
 	return -1
 }
 
+// keep appends bytes to the text of the value.
 func (f *frameScanner) keep(b []byte) {
 	f.text = append(f.text, b[:min(len(b), maxText-len(f.text))]...)
 }

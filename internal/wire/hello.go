@@ -27,18 +27,18 @@ func TranslateHello(next DialFunc) DialFunc {
 	}
 }
 
-// translatedConn is a connection of KnowHello. The handshake is over when the client writes something without a HELLO.
+// translatedConn is a connection of TranslateHello. The handshake is over when the client writes something without a HELLO.
 type translatedConn struct {
 	net.Conn
 
 	handshakeOver atomic.Bool
 
-	// Only the reader uses these.
-	unreturned []byte // what was read and not returned yet
-	insideLine bool   // the next byte that is read is inside a line
+	// Only the reader uses the following fields.
+	unreturned []byte // the bytes that were read and not returned yet
+	insideLine bool   // reports whether the next byte is inside a line
 }
 
-// maxRefusal is how long the text of an error may be that is read to its end.
+// maxRefusal is the length up to which the text of an error is read to its end.
 const maxRefusal = 4096
 
 const (
@@ -46,8 +46,8 @@ const (
 	helloUnknown = "-ERR unknown command 'HELLO'\r\n"
 )
 
-// helloRefused is an error that is about HELLO. Those with another code, such as NOAUTH, WRONGPASS, NOPERM and NOPROTO, say
-// something else than that the command is unknown.
+// helloRefused matches an error about HELLO. Errors with another code, such as NOAUTH, WRONGPASS, NOPERM and NOPROTO, do not
+// mean that the command is unknown.
 var helloRefused = regexp.MustCompile(`(?im)^-ERR [^\r\n]*\bhello\b[^\r\n]*\r\n`)
 
 // Write implements net.Conn.

@@ -9,21 +9,21 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// KeyedCall is a script that does the same for each of many keys, which may be in different slots. It treats each key as
-// if that was the only one, and returns a number for each.
+// KeyedCall is a call of a script that does the same for each of many keys, which may be in different slots. It
+// treats each key as if that was the only one, and returns a number for each.
 type KeyedCall struct {
 	Script  *scripts.Script
 	Keys    []string
-	Shared  []string // the first arguments
-	PerKey  []string // the others: those of the first key, then those of the second, and so on
-	MaxKeys int      // how many keys one script may have
-	// LossValue is the number for a key that the server does not have, if that is a loss for the caller. A shard that is
-	// not the key's says so too. So the server is asked again, for that key alone.
+	Shared  []string // the first arguments of the script, for all keys
+	PerKey  []string // the arguments of the first key, then of the second, and so on
+	MaxKeys int      // the most keys that one script may have
+	// LossValue is the number for a key that the server does not have, if HasLoss says that this is a loss for the
+	// caller. A shard that does not have the key's slot returns it too, so the call is repeated for that key alone.
 	LossValue int64
 	HasLoss   bool
 }
 
-// KeyedReply is what a script returned for one key, or why it is not known.
+// KeyedReply is the number that a script returned for one key, or the error if it is not known.
 type KeyedReply struct {
 	Value int64
 	Err   error
@@ -36,48 +36,48 @@ type KeyedReply struct {
 // No reply to a script with keys of several slots is trusted if it is bad for a key. If the script is refused, or
 // says that a key is lost, the server is asked again at once, for each such key alone.
 func (r *Runner) RunByKey(ctx context.Context, b KeyedCall) []KeyedReply {
-	said := make([]KeyedReply, len(b.Keys))
+	replies := make([]KeyedReply, len(b.Keys))
 	all := make([]int, len(b.Keys))
 	for i := range all {
 		all[i] = i
 	}
 	if len(all) < 2 || !r.SpansSlots() {
-		r.runParts(ctx, &b, all, 1, said)
-		return said
+		r.runParts(ctx, &b, all, 1, replies)
+		return replies
 	}
-	r.runParts(ctx, &b, all, b.MaxKeys, said)
-	again := slices.DeleteFunc(all, func(i int) bool { return !b.needsConfirmation(said[i]) })
-	for _, s := range said {
-		if s.Err != nil {
-			r.SpanFailed(s.Err)
+	r.runParts(ctx, &b, all, b.MaxKeys, replies)
+	again := slices.DeleteFunc(all, func(i int) bool { return !b.needsConfirmation(replies[i]) })
+	for _, reply := range replies {
+		if reply.Err != nil {
+			r.SpanFailed(reply.Err)
 			break
 		}
 	}
 	if len(again) == 0 {
-		return said
+		return replies
 	}
-	before := slices.Clone(said)
-	r.runParts(ctx, &b, again, 1, said)
+	before := slices.Clone(replies)
+	r.runParts(ctx, &b, again, 1, replies)
 	for _, i := range again {
-		if before[i].Err == nil && said[i].Err == nil && said[i].Value != b.LossValue {
-			r.spanUncertain() // the script was at a shard that is not the key's
+		if before[i].Err == nil && replies[i].Err == nil && replies[i].Value != b.LossValue {
+			r.spanUncertain() // the script ran at a shard that does not have the key
 			break
 		}
 	}
-	return said
+	return replies
 }
 
 // needsConfirmation reports whether what a script with keys of several slots returned for one of them has to be confirmed.
-func (b *KeyedCall) needsConfirmation(s KeyedReply) bool {
-	if s.Err != nil {
-		return mayBeOfSlots(s.Err)
+func (b *KeyedCall) needsConfirmation(reply KeyedReply) bool {
+	if reply.Err != nil {
+		return mayBeOfSlots(reply.Err)
 	}
-	return b.HasLoss && s.Value == b.LossValue
+	return b.HasLoss && reply.Value == b.LossValue
 }
 
-// runParts sends the script for those keys that which lists, size of them at a time, and records in said what the
-// server returns for each.
-func (r *Runner) runParts(ctx context.Context, b *KeyedCall, which []int, size int, said []KeyedReply) {
+// runParts sends the script for those keys that which lists, size of them at a time, and records in replies what
+// the server returns for each.
+func (r *Runner) runParts(ctx context.Context, b *KeyedCall, which []int, size int, replies []KeyedReply) {
 	parts := slices.Collect(slices.Chunk(which, size))
 	calls := make([]Call, len(parts))
 	for n, part := range parts {
@@ -87,11 +87,11 @@ func (r *Runner) runParts(ctx context.Context, b *KeyedCall, which []int, size i
 		for i, key := range parts[n] {
 			switch {
 			case outcome.Err != nil:
-				said[key] = KeyedReply{Err: outcome.Err}
+				replies[key] = KeyedReply{Err: outcome.Err}
 			case i >= outcome.Reply.Len():
-				said[key] = KeyedReply{Err: ErrUnreadable}
+				replies[key] = KeyedReply{Err: ErrUnreadable}
 			default:
-				said[key] = KeyedReply{Value: outcome.Reply.Int(i)}
+				replies[key] = KeyedReply{Value: outcome.Reply.Int(i)}
 			}
 		}
 	}

@@ -13,16 +13,16 @@ import (
 // LastReply remembers the last reply that a waiter got for its lock, and turns it into the error when the wait ends.
 // The waiter writes it; others may call Ended.
 type LastReply struct {
-	// Failures is how many tries failed in a row. Only the waiter uses it.
+	// Failures counts the tries that failed in a row. Only the waiter uses it.
 	Failures int
 
-	replied bool // the server replied to the waiter before; only the waiter uses it
+	replied bool // reports that the server has replied to the waiter; only the waiter uses it
 
 	mu struct {
 		sync.Mutex
-		held bool   // the last reply was that another session holds the lock
-		last error  // the last refusal or failure, nil after a reply
-		poll Poller // nil until there is one
+		held   bool   // reports that, by the last reply, another session holds the lock
+		last   error  // the last refusal or failure, nil after a reply
+		poller Poller // nil until SetPoller
 	}
 }
 
@@ -32,20 +32,21 @@ type Poller interface {
 	LastError() error
 }
 
-// SetPoller names what polls for the waiter from now on. It knows more than the last reply.
+// SetPoller sets what polls for the waiter from now on. Its last error is newer than the last reply.
 func (l *LastReply) SetPoller(p Poller) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.poll = p
+	l.mu.poller = p
 }
 
-// RecordHeld notes the reply that another session holds the lock.
+// RecordHeld records the reply that another session holds the lock.
 func (l *LastReply) RecordHeld() {
 	l.Failures, l.replied = 0, true
-	l.note(true, nil)
+	l.record(true, nil)
 }
 
-func (l *LastReply) note(held bool, last error) {
+// record replaces the last reply.
+func (l *LastReply) record(held bool, last error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.held, l.mu.last = held, last
@@ -58,11 +59,11 @@ func (l *LastReply) Record(ctx context.Context, err error) error {
 		l.RecordHeld()
 		return nil
 	case ctx.Err() != nil:
-		return l.Ended(ctx) // cut short: what was known before it still is
+		return l.Ended(ctx) // the call was cut short: the reply before it is still the last one
 	case err != nil && Judge(err) == Final && !(l.replied && errors.Is(err, errs.ErrDenied)):
 		return err // a right that the waiter had before may come back
 	}
-	l.note(false, err)
+	l.record(false, err)
 	return nil
 }
 
@@ -70,10 +71,10 @@ func (l *LastReply) Record(ctx context.Context, err error) error {
 func (l *LastReply) Ended(ctx context.Context) error {
 	err := errs.Ended(ctx)
 	l.mu.Lock()
-	held, last, poll := l.mu.held, l.mu.last, l.mu.poll
+	held, last, poller := l.mu.held, l.mu.last, l.mu.poller
 	l.mu.Unlock()
-	if held && poll != nil {
-		last = poll.LastError() // a later failure, or no reply at all
+	if held && poller != nil {
+		last = poller.LastError() // a later failure, or no reply at all
 	}
 	switch {
 	case last != nil:

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// paceShare is how many times as long as it works a list lets pass: it has a tenth of the server's time.
+	// paceShare is how many times the server's work for a list must pass: a list gets a tenth of the server's time.
 	paceShare = 10
-	// paceBurst is how long a list may work before it pauses: a small server is listed without pauses.
+	// paceBurst is how long the server may work for a list before the first pause: a small server is listed without pauses.
 	paceBurst = 50 * time.Millisecond
-	// fixedWork is what a round trip costs the server beside the work that it measures: reading and writing.
+	// fixedWork is the server's time for a round trip that no measurement contains: reading and writing.
 	fixedWork = 50 * time.Microsecond
-	// maxWork bounds what is counted for one round trip, and so the pause behind it.
+	// maxWork bounds the work that is counted for one round trip, and so the pause after it.
 	maxWork = 100 * time.Millisecond
-	// maxPause bounds the pause behind work that did not wait.
+	// maxPause bounds the pause after work that did not wait.
 	maxPause = 2 * time.Second
 )
 
@@ -28,11 +28,11 @@ const (
 // lists that wait is at most T/10 and a burst.
 //
 // What counts as work is how long the server worked for SCAN, by its own clock, and how long pipelines took beyond the shortest
-// way to the server and back. Both grow if the server is busy with others: then lists pause for longer.
+// round trip. Both grow if the server is busy with others: then lists pause for longer.
 type Pace struct {
 	mu      sync.Mutex
-	paid    time.Duration // monotonic: at that time the work so far is a tenth of all time; 0 if there was no work
-	fastest time.Duration // the shortest way to the server and back; 0 if it is not known
+	paid    time.Duration // the monotonic time at which the work so far will be a tenth of all time; 0 if there was no work
+	fastest time.Duration // the shortest round trip; 0 if it is not known
 }
 
 // Pace returns the pace of a node, "" for a server that is alone.
@@ -91,8 +91,8 @@ func (p *Pace) countPage(now, begun, busy time.Duration) {
 		p.countLocked(now, took)
 		return
 	}
-	if way := max(took-busy, 1); p.fastest == 0 || way < p.fastest {
-		p.fastest = way
+	if trip := max(took-busy, 1); p.fastest == 0 || trip < p.fastest {
+		p.fastest = trip
 	}
 	p.countLocked(now, busy)
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
-// An address may lead to another server while the old one still lives, and refuses nothing. So a connection that is
-// used is made anew when it is of age. The client does not notice: a second inner connection is made and greeted as the
+// An address may lead to another server while the old one still runs, and refuses nothing. So a connection that is
+// used is replaced when it has reached its age. The client does not notice: a second inner connection is made and greeted as the
 // first one was, and takes its place when no reply is due. Until then the first one serves, and it stays if the second
 // one cannot be had. A request is sent on one of them, once.
 //
-// A connection that is not used is not made anew before it is used again.
+// A connection that is not used is not replaced before it is used again.
 
 // connectNextTimeout bounds an attempt to make the second connection.
 const connectNextTimeout = 2 * time.Second
 
-// dialSettings is how a connection was made.
+// dialSettings are the arguments with which a connection was made.
 type dialSettings struct {
 	dialer *net.Dialer
 	config *tls.Config
 }
 
-// replacement is what a connection knows of the next one. The connection's lock guards it.
+// replacement is the state of a connection's replacement by the next one. The connection's lock guards it.
 type replacement struct {
-	greeting         []byte   // what the client wrote before the first reply
-	greetingRequests uint64   // how many requests that is
-	used             bool     // a request was sent since the connection was made, beside pings
-	awaitsUse        bool     // it is of age, and waits to be used
+	greeting         []byte   // the bytes that the client wrote before the first reply
+	greetingRequests uint64   // the number of requests in greeting
+	used             bool     // a request was sent since the connection was made, except pings
+	awaitsUse        bool     // the connection has reached its age, and is replaced when it is used
 	next             net.Conn // the second connection, or nil
 }
 
@@ -46,16 +46,16 @@ func (c *conn) noteUseLocked() {
 	}
 }
 
-// reachedMaxAge is called when the connection is of age, on a goroutine of its timer. One call is under way at a time: the next
-// one is scheduled at its end.
+// reachedMaxAge is called when the connection has reached its age, on a goroutine of its timer. One call runs at a time:
+// the next one is scheduled at its end.
 func (c *conn) reachedMaxAge() {
 	c.mu.Lock()
-	stays := c.mu.endErr != nil || c.mu.pinned || c.mu.clusterMember || c.mu.requests.unreadable || c.mu.replies.unreadable || !c.mu.accepted
-	if !stays && !c.mu.used {
-		stays, c.mu.awaitsUse = true, true
+	keeps := c.mu.endErr != nil || c.mu.pinned || c.mu.clusterMember || c.mu.requests.unreadable || c.mu.replies.unreadable || !c.mu.accepted
+	if !keeps && !c.mu.used {
+		keeps, c.mu.awaitsUse = true, true
 	}
 	c.mu.Unlock()
-	if stays {
+	if keeps {
 		return
 	}
 	if c.connectNext() {
@@ -67,7 +67,7 @@ func (c *conn) reachedMaxAge() {
 	c.restartAgeLocked()
 }
 
-// restartAgeLocked lets the inner connection live for one life more.
+// restartAgeLocked keeps the inner connection for another age.
 func (c *conn) restartAgeLocked() {
 	if next := c.mu.next; next != nil {
 		c.mu.next = nil
@@ -78,7 +78,7 @@ func (c *conn) restartAgeLocked() {
 	}
 }
 
-// connectNext makes the second connection, and reports whether the server there accepts it.
+// connectNext makes the second connection, and reports whether its server accepts the client.
 func (c *conn) connectNext() bool {
 	e := c.endpoint
 	if e.isFailing() {
@@ -93,7 +93,7 @@ func (c *conn) connectNext() bool {
 	c.mu.Lock()
 	ended := c.mu.endErr != nil
 	if !ended {
-		c.mu.next = next // from here on close ends it
+		c.mu.next = next // close ends it from now on
 	}
 	greeting, greets := slices.Clone(c.mu.greeting), c.mu.greetingRequests
 	c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *conn) connectNext() bool {
 	return accepted
 }
 
-// greet sends what the client began with. It reports whether the server accepts all of it, and with which words it does not.
+// greet sends the greeting of the first connection. It reports whether the server accepts it, and returns the refusal if not.
 func greet(next net.Conn, greeting []byte, greets uint64) (accepted bool, refusal string) {
 	_ = next.SetDeadline(time.Now().Add(connectNextTimeout)) // without one, greet ends with the connection
 	if _, err := next.Write(greeting); err != nil {
@@ -124,7 +124,7 @@ func greet(next net.Conn, greeting []byte, greets uint64) (accepted bool, refusa
 			if f.kind == '-' || f.kind == '!' {
 				return false, string(f.text)
 			}
-			if saysReplica(f.text) {
+			if isReplica(f.text) {
 				return false, ""
 			}
 		}
@@ -135,13 +135,13 @@ func greet(next net.Conn, greeting []byte, greets uint64) (accepted bool, refusa
 	return next.SetDeadline(time.Time{}) == nil, ""
 }
 
-// replace lets the second connection take the place of the first. No reply is due, and Write is blocked. So the client has no
+// replace replaces the first connection by the second. No reply is due, and Write is blocked. So the client has no
 // request on the first one, and the error that its end gives to Read is not for the client.
 func (c *conn) replace() {
 	c.mu.Lock()
 	if c.mu.endErr != nil || c.mu.leaving || !c.mu.draining || c.mu.next == nil {
 		c.mu.Unlock()
-		return // it ends, or was replaced at this moment
+		return // the connection ends, or was just replaced
 	}
 	old := c.mu.inner
 	c.mu.inner, c.mu.next = c.mu.next, nil
@@ -159,6 +159,7 @@ func (c *conn) replace() {
 	_ = old.Close()
 }
 
+// isFailing reports whether the last attempt to connect to the address failed.
 func (e *endpoint) isFailing() bool {
 	e.connector.mu.Lock()
 	defer e.connector.mu.Unlock()
@@ -166,7 +167,7 @@ func (e *endpoint) isFailing() bool {
 	return e.failures > 0
 }
 
-// setRemote records the host that the address leads to.
+// setRemote records the host to which the address leads.
 func (e *endpoint) setRemote(to net.Conn) {
 	e.connector.mu.Lock()
 	defer e.connector.mu.Unlock()

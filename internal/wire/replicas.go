@@ -44,14 +44,14 @@ func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait t
 		}
 		return both
 	}, func(err error) replicatedOutcome {
-		unanswered := Outcome{Err: errs.OfCall(ctx, err)}
-		return replicatedOutcome{script: unanswered, replicated: unanswered}
+		noReply := Outcome{Err: errs.OfCall(ctx, err)}
+		return replicatedOutcome{script: noReply, replicated: noReply}
 	})
 	both.script.Err = r.notifyWatcher(ctx, call.digest(), call.Keys, began, r.rights.outcome(&call, both.script.Err))
 	return both.script, both.replicated
 }
 
-// replicatedOutcome has the reply to a script, and how many replicas have what it wrote.
+// replicatedOutcome is the outcome of a script, and the reply to WAIT: how many replicas have its writes.
 type replicatedOutcome struct {
 	script, replicated Outcome
 	noScript           bool
@@ -63,8 +63,8 @@ func (r *Runner) sendReplicated(
 	ctx, cancel := errs.WithTimeout(ctx, wait+waitTimeout)
 	defer cancel()
 	rewrite := built(Call{Script: scripts.SessionRewrite, Keys: call.Keys[:1]})
-	question := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()
-	results := r.doTogether(withoutDeadline(ctx), built(call), rewrite, question)
+	waitCommand := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()
+	results := r.doTogether(withoutDeadline(ctx), built(call), rewrite, waitCommand)
 	both.noScript = noScript(results[0]) || noScript(results[1])
 	both.script.Reply, both.script.Err = ofScript(results[0])
 	both.replicated.Reply, both.replicated.Err = ofScript(results[1])

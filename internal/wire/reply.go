@@ -100,8 +100,8 @@ func (r *Reply) Stamp(i int) Stamp {
 	return ParseStamp(r.Text(i))
 }
 
-// onlyStamp returns the stamp that is the whole reply, an integer and no text, or 0. It stands for {1, stamp, stamp}, and saves the
-// objects that the client makes of an array.
+// onlyStamp returns the stamp that is the whole reply, an integer and no text, or 0. It stands for {1, stamp, stamp},
+// and saves the objects that the client makes of an array.
 func (r *Reply) onlyStamp() Stamp {
 	if r.array != nil {
 		return 0

@@ -17,9 +17,9 @@ import (
 // is being replaced, or rights that are being rewritten. A denial of what was never allowed is a mistake in the configuration,
 // and is final.
 type rights struct {
-	ranScript atomic.Bool // a script was executed: the credentials are right, and may run scripts
-	// keys has the hashes of keys that scripts used, each in one place: a newer key with the same place replaces an older one,
-	// whose denial is final then.
+	ranScript atomic.Bool // reports that a script was executed: the credentials are valid and may run scripts
+	// keys has the hashes of keys that scripts used. Each hash has one index: a newer key with the same index replaces an
+	// older one, and a denial of the older one is final then.
 	keys [maxRememberedKeys]atomic.Uint64
 }
 
@@ -30,45 +30,45 @@ const maxRememberedKeys = 1024
 var seed = maphash.MakeSeed()
 
 // remember records that a script with these keys was executed.
-func (a *rights) remember(keys []string) {
-	if !a.ranScript.Load() {
-		a.ranScript.Store(true)
+func (r *rights) remember(keys []string) {
+	if !r.ranScript.Load() {
+		r.ranScript.Store(true)
 	}
 	for _, key := range keys {
 		hash := maphash.String(seed, key)
-		if entry := &a.keys[hash%maxRememberedKeys]; entry.Load() != hash {
+		if entry := &r.keys[hash%maxRememberedKeys]; entry.Load() != hash {
 			entry.Store(hash)
 		}
 	}
 }
 
 // hasAll reports whether scripts used the keys, as far as that is remembered.
-func (a *rights) hasAll(keys []string) bool {
+func (r *rights) hasAll(keys []string) bool {
 	for _, key := range keys {
 		hash := maphash.String(seed, key)
-		if a.keys[hash%maxRememberedKeys].Load() != hash {
+		if r.keys[hash%maxRememberedKeys].Load() != hash {
 			return false
 		}
 	}
 	return true
 }
 
-// revokedError is the denial of what the session was allowed before. It is ErrDenied, and its verdict is Wait.
+// revokedError is the denial of something that the session was allowed before. It is ErrDenied, and its verdict is Temporary.
 type revokedError struct{ err error }
 
 // Error implements error.
-func (l *revokedError) Error() string { return l.err.Error() }
+func (e *revokedError) Error() string { return e.err.Error() }
 
 // Unwrap returns the denial.
-func (l *revokedError) Unwrap() error { return l.err }
+func (e *revokedError) Unwrap() error { return e.err }
 
 // outcome returns the error of a call, and remembers what it shows.
-func (a *rights) outcome(call *Call, err error) error {
+func (r *rights) outcome(call *Call, err error) error {
 	switch {
 	case err == nil && call.Script != nil:
-		a.remember(call.Keys)
+		r.remember(call.Keys)
 		return nil
-	case err == nil, !errors.Is(err, errs.ErrDenied), !a.ranScript.Load():
+	case err == nil, !errors.Is(err, errs.ErrDenied), !r.ranScript.Load():
 		return err
 	}
 	var refusal *rueidis.RedisError
@@ -81,7 +81,7 @@ func (a *rights) outcome(call *Call, err error) error {
 		return err // which commands a script calls depends on what it finds: whether it called this one before is not known
 	case !begins(words, []string{"NOPERM"}), isRun(quoted(words)):
 		return &revokedError{err} // the credentials, or the right to run scripts
-	case strings.Contains(words, " key") && a.hasAll(call.Keys):
+	case strings.Contains(words, " key") && r.hasAll(call.Keys):
 		return &revokedError{err}
 	}
 	return err

@@ -31,19 +31,19 @@ type Call struct {
 // Runner runs scripts through one client.
 type Runner struct {
 	client    rueidis.Client
-	breaker   breaker // not in a cluster, where nodes refuse connections separately
+	breaker   breaker // records no failures in a cluster, where nodes refuse connections separately
 	connected []connectedSince
 	detached  detachedCalls
 	rights    rights
 
-	watcher Watcher // nil for none
+	watcher Watcher // may be nil
 
-	replicatedTexts sync.Map // of *scripts.Script: those that RunReplicated has sent by their text
+	replicatedTexts sync.Map // each *scripts.Script whose text RunReplicated has sent
 	span            slotSpan
 
-	paces sync.Map // of *Pace by node: see Pace
+	paces sync.Map // a *Pace for each node: see Pace
 
-	inFlight textsInFlight // that Run sends
+	inFlight textsInFlight // the texts that Run sends
 }
 
 // NewRunner returns a Runner on client. It sends nothing.
@@ -53,7 +53,7 @@ func NewRunner(client rueidis.Client) *Runner {
 	return r
 }
 
-// slots is how many slots a cluster has. The client keeps a mark of its own above them.
+// slots is how many slots a cluster has. The client keeps a value of its own above them.
 const slots = names.Slots
 
 // Slot returns the slot of a key, in a cluster or not.
@@ -64,7 +64,7 @@ func (r *Runner) Slot(key string) uint16 { return names.Slot(key) }
 func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 	began := clock.Now()
 	if err := r.breaker.allow(); err != nil {
-		return Reply{}, r.notifyWatcher(ctx, call.digest(), call.Keys, began, errs.OfCall(ctx, err)) // a call under another context may have caused err
+		return Reply{}, r.notifyWatcher(ctx, call.digest(), call.Keys, began, errs.OfCall(ctx, err)) // the call that caused err may have had another context
 	}
 	ctx = withoutDeadline(ctx)
 	reply, err := r.runOnce(ctx, call)
@@ -92,7 +92,8 @@ func (r *Runner) runOnce(ctx context.Context, call Call) (reply Reply, err error
 	return reply, err
 }
 
-// runDetached works on copies, since the call may outlive its caller: so the arguments of all other calls can be on the stack.
+// runDetached runs a call detached from its caller. It works on copies, since the call may outlive its caller: so the
+// arguments of all other calls can be on the stack.
 func (r *Runner) runDetached(ctx context.Context, command rueidis.Completed, call Call) (Reply, error) {
 	script := *call.Script
 	kept := Call{Script: &script, Keys: slices.Clone(call.Keys), Args: slices.Clone(call.Args)}
@@ -117,7 +118,7 @@ func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) 
 	return reply, errs.OfCall(ctx, err)
 }
 
-// recordOutcome reports the result of a call to the door. A call that failed after its context ended says nothing
+// recordOutcome reports the result of a call to the breaker. A call that failed after its context ended says nothing
 // about the server.
 func (r *Runner) recordOutcome(ctx context.Context, err error) {
 	if err == nil || ctx.Err() == nil && !r.Clustered() {
@@ -258,9 +259,9 @@ func noScript(result rueidis.RedisResult) bool {
 	return ok && refusal.IsNoScript()
 }
 
-// NoDeadline hides the deadline of a context and keeps its end. If the client sees a deadline, it sets it on the connection and
-// does not check the context before that. Run hides it by itself. A caller that has room for an Undated saves it the
-// allocation.
+// NoDeadline hides the deadline of a context, which still ends. If the client sees a deadline, it sets it on the connection and
+// does not check the context before that. Run hides it by itself. A caller that has room for a NoDeadline saves
+// the allocation.
 type NoDeadline struct{ context.Context } //nolint:containedctx // a context that wraps one
 
 // Deadline implements context.Context.
@@ -268,7 +269,7 @@ func (*NoDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Of returns ctx without its deadline. u serves one context, so its callers may keep the result.
 func (u *NoDeadline) Of(ctx context.Context) context.Context {
-	if _, dated := ctx.Deadline(); !dated {
+	if _, has := ctx.Deadline(); !has {
 		return ctx
 	}
 	if u.Context != nil {
@@ -279,7 +280,7 @@ func (u *NoDeadline) Of(ctx context.Context) context.Context {
 }
 
 func withoutDeadline(ctx context.Context) context.Context {
-	if _, dated := ctx.Deadline(); !dated {
+	if _, has := ctx.Deadline(); !has {
 		return ctx
 	}
 	return &NoDeadline{ctx}

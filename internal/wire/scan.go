@@ -22,30 +22,30 @@ import (
 // scanTimeout is how long one node may take for one page of keys.
 const scanTimeout = 2 * time.Second
 
-// Scan asks which keys there are.
+// Scan is a request for the keys that match.
 type Scan struct {
 	Match string // a glob pattern
-	Type  string // of the keys; "" is any
-	Count int    // how many keys the server examines for a page
+	Type  string // the type of the keys; "" means any
+	Count int    // the number of keys that the server examines for a page
 }
 
-// Cursor is how far a walk over the keys of one server has come. The zero Cursor is its beginning.
+// Cursor is the position of a scan over the keys of one server. The zero Cursor is the start.
 type Cursor struct {
-	at    uint64
-	runID string // run_id of the process that gave it; "" if it is not known
+	at    uint64 // the cursor of SCAN
+	runID string // the run_id of the server's process; "" if it is not known
 }
 
-// IsStart reports whether c is the beginning of a walk, or its end.
+// IsStart reports whether c is the start of a scan. The cursor after the last page is the start too.
 func (c Cursor) IsStart() bool { return c.at == 0 }
 
-// ErrOtherServer says that another process replies than the one that gave a cursor, which means nothing to it.
+// ErrOtherServer says that the server was restarted or replaced since it returned a cursor, which is not valid any more.
 var ErrOtherServer = fmt.Errorf("%w: the server was restarted or replaced", errs.ErrRefused)
 
 // Page is the reply to one SCAN.
 type Page struct {
 	Keys []string
 	Next Cursor
-	Size int64 // how many keys the server has; 0 if it is not known, or the page is not the first one
+	Size int64 // the number of keys of the server; 0 if it is not known, or the page is not the first one
 }
 
 // Nodes returns the nodes whose keys Page reads: each primary of a cluster, or "" for a server that is alone.
@@ -60,7 +60,7 @@ func (r *Runner) Nodes(ctx context.Context) ([]string, error) {
 var errUnknownNode = fmt.Errorf("%w: the client does not reach this node", errs.ErrRefused)
 
 // Page returns the keys of a node that match, from a cursor on. The server examines about Count keys, and serves others between
-// two pages. A key that is there from the first page of a walk to its last is in one of them at least. It is one round
+// two pages. A key that exists from the first page of a scan to the last one is in at least one page. It is one round
 // trip, which is counted on Pace(node).
 func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) (Page, error) {
 	client := r.client
@@ -69,7 +69,7 @@ func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) 
 			return Page{}, errUnknownNode
 		}
 	}
-	callers := ctx
+	callerCtx := ctx
 	ctx, cancel := errs.WithTimeout(ctx, scanTimeout)
 	defer cancel()
 	var read pageReply
@@ -82,8 +82,8 @@ func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) 
 		}
 	}
 	switch {
-	case read.err != nil && callers.Err() != nil:
-		return Page{}, errs.Ended(callers)
+	case read.err != nil && callerCtx.Err() != nil:
+		return Page{}, errs.Ended(callerCtx)
 	case read.err != nil:
 		return Page{}, errs.OfCall(ctx, Explain(read.err))
 	case from.at != 0 && from.runID != "" && read.Next.runID != "" && from.runID != read.Next.runID:
@@ -114,15 +114,15 @@ func pageCommands(client rueidis.Client, scan Scan, from Cursor) []rueidis.Compl
 	return commands
 }
 
-// pageReply is what the replies to pageCommands say.
+// pageReply is the content of the replies to pageCommands.
 type pageReply struct {
 	Page
 
-	busy time.Duration // how long the server worked; 0 if it is not known
+	busy time.Duration // the time for which the server worked; 0 if it is not known
 	err  error
 }
 
-// readPage reads the replies to pageCommands. All but that to SCAN may be missing: a right, or a server that lacks a command.
+// readPage reads the replies to pageCommands. All except that of SCAN may be missing, because a right or a command is missing.
 func readPage(results []rueidis.RedisResult) (read pageReply) {
 	if len(results) < 5 {
 		return pageReply{err: ErrUnreadable}

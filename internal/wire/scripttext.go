@@ -12,11 +12,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// maxTextWaits is how often a call waits for another call to send the text. In a cluster each node
+// maxTextWaits is the number of times that a call waits for another call to send the text. In a cluster each node
 // learns the script by itself.
 const maxTextWaits = 8
 
-// textsInFlight are the texts under way: for each script, by its digest, the end of the call that sent it last.
+// textsInFlight records the calls that send texts: for each script, by its digest, the end of the last call that sent it.
 type textsInFlight struct {
 	mu    sync.Mutex
 	ended map[string]chan struct{}

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// HideCredentialsFromSentinels makes the credentials function of o serve the servers alone. The client calls it for every
+// HideCredentialsFromSentinels restricts the credentials function of o to the servers. The client calls it for every
 // connection, and would log in at the sentinels as the user of the servers. With it, as with Username and Password,
 // sentinels get Sentinel.Username and Sentinel.Password. It needs a DialCtxFn.
 func HideCredentialsFromSentinels(o *rueidis.ClientOption) {
@@ -20,14 +20,14 @@ func HideCredentialsFromSentinels(o *rueidis.ClientOption) {
 	}
 	// The client dials sentinels by a copy of Sentinel.Dialer, and nothing else shows which they are: they may be found
 	// later, at the host of a server. So that dialer gets a resolver by which it is recognised.
-	mark := &net.Resolver{}
+	sentinelResolver := &net.Resolver{}
 	if own := o.Sentinel.Dialer.Resolver; own != nil {
-		mark.PreferGo, mark.StrictErrors, mark.Dial = own.PreferGo, own.StrictErrors, own.Dial
+		sentinelResolver.PreferGo, sentinelResolver.StrictErrors, sentinelResolver.Dial = own.PreferGo, own.StrictErrors, own.Dial
 	}
-	o.Sentinel.Dialer.Resolver = mark
+	o.Sentinel.Dialer.Resolver = sentinelResolver
 	o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 		conn, err := next(ctx, addr, dialer, config)
-		if err != nil || dialer.Resolver != mark {
+		if err != nil || dialer.Resolver != sentinelResolver {
 			return conn, err
 		}
 		return sentinelConn{conn}, nil

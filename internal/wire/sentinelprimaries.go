@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// SentinelDisagreement asks every sentinel in the tuned options for the primary. It returns "" if those that reply name one
-// primary, and otherwise who names which. The client believes the first sentinel that replies, and finds out nothing.
-// It waits for each of them for the dial timeout at most.
+// SentinelDisagreement asks every sentinel in the tuned options for the primary. It returns "" if those that reply
+// name one primary, and otherwise the primary that each of them names. The client trusts the first sentinel that
+// replies, and does not notice. SentinelDisagreement waits for each sentinel for the dial timeout at most.
 func SentinelDisagreement(ctx context.Context, o rueidis.ClientOption) string {
 	if o.Sentinel.MasterSet == "" || len(o.InitAddress) < 2 {
 		return ""
@@ -26,22 +26,22 @@ func SentinelDisagreement(ctx context.Context, o rueidis.ClientOption) string {
 	ctx, cancel := errs.WithTimeout(ctx, o.Sentinel.Dialer.Timeout)
 	defer cancel()
 	var mu sync.Mutex
-	said := make(map[string][]string) // sentinels by the primary that they name
-	var asked sync.WaitGroup
+	sentinels := make(map[string][]string) // by the primary that they name
+	var requests sync.WaitGroup
 	for _, sentinel := range slices.Compact(slices.Sorted(slices.Values(o.InitAddress))) {
-		asked.Go(func() {
+		requests.Go(func() {
 			primary := primaryNamedBy(ctx, o, sentinel)
 			if primary == "" {
 				return
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			said[primary] = append(said[primary], sentinel)
+			sentinels[primary] = append(sentinels[primary], sentinel)
 		})
 	}
 	all := make(chan struct{})
 	go func() { // ends by the time limits of the client
-		asked.Wait()
+		requests.Wait()
 		close(all)
 	}()
 	select {
@@ -50,12 +50,12 @@ func SentinelDisagreement(ctx context.Context, o rueidis.ClientOption) string {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(said) < 2 {
+	if len(sentinels) < 2 {
 		return ""
 	}
 	var words []string
-	for _, primary := range slices.Sorted(maps.Keys(said)) {
-		words = append(words, fmt.Sprintf("%s by %s", primary, strings.Join(slices.Sorted(slices.Values(said[primary])), ", ")))
+	for _, primary := range slices.Sorted(maps.Keys(sentinels)) {
+		words = append(words, fmt.Sprintf("%s by %s", primary, strings.Join(slices.Sorted(slices.Values(sentinels[primary])), ", ")))
 	}
 	return strings.Join(words, "; ")
 }

@@ -21,19 +21,18 @@ import (
 // the others.
 type ServerClock struct {
 	runner  *Runner
-	watcher ClockWatcher // nil for none
-	watched atomic.Bool  // the clock of some slot was set back
+	watcher ClockWatcher // may be nil
+	watched atomic.Bool  // reports that the clock of some slot was set back
 
-	lastOffset atomic.Int64                        // an offset, of any slot
-	lastSlot   atomic.Int32                        // the slot whose reply last came from
-	offsets    atomic.Pointer[[slots]atomic.Int64] // offsets by slot; nil while one clock is enough
+	lastOffset atomic.Int64                        // the offset of the last reply
+	lastSlot   atomic.Int32                        // the slot of the last reply
+	offsets    atomic.Pointer[[slots]atomic.Int64] // the offset of each slot; nil while one clock is enough
 }
 
 // An offset is server time less monotonic time, in microseconds; 0 is unknown.
 
-// sameClock is by how many microseconds two offsets differ if they are taken for those of two clocks. Replies of one
-// server differ by the times that they were on their way. If those differ by more, the memory is wasted, and nothing
-// else.
+// sameClock is the greatest difference, in microseconds, between two offsets that count as those of one clock. Replies of
+// one server differ by their times in transit. If these differ by more, memory is wasted, and nothing else.
 const sameClock = 10_000
 
 // NewServerClock returns the clock of a runner's server, which knows nothing yet. By slot it needs 128 KiB.
@@ -52,7 +51,7 @@ type ClockWatcher interface {
 	Moved(slot uint16, before, offset, now time.Duration) (watches bool)
 }
 
-// ClockMoved is by how much a server's clock goes back at least that is worth a word.
+// ClockMoved is the least step back of a server's clock that a ClockWatcher is notified of.
 const ClockMoved = time.Second
 
 // Watch makes w the watcher of c. Call it once, before any reply.
@@ -73,14 +72,14 @@ func (c *ServerClock) Known() bool { return c.lastOffset.Load() != 0 }
 // Observe records a server time from a reply for a key of slot, read just now.
 func (c *ServerClock) Observe(slot uint16, server Stamp, now clock.Instant) {
 	offset := int64(server) - now.Mono().Microseconds()
-	last, of := c.lastOffset.Swap(offset), c.lastSlot.Swap(int32(slot))
+	last, lastSlot := c.lastOffset.Swap(offset), c.lastSlot.Swap(int32(slot))
 	bySlot := c.offsets.Load()
 	if bySlot == nil && last != 0 && max(offset-last, last-offset) > sameClock {
 		c.offsets.CompareAndSwap(nil, new([slots]atomic.Int64))
 		bySlot = c.offsets.Load()
 	}
-	before := int64(0) // of this slot; the last reply may be another's
-	if of == int32(slot) {
+	before := int64(0) // the offset of this slot; the last reply may be of another slot
+	if lastSlot == int32(slot) {
 		before = last
 	}
 	if bySlot != nil {

@@ -20,26 +20,28 @@ import (
 // not know its client. Several sessions notice one sleep, one after the other. So a connection that was made, or
 // received something, after the sleep is left alone.
 
-// ReplyAfterSleep is how long a connection has to prove itself after the host was suspended.
+// ReplyAfterSleep is how long a connection has to receive something after the host was suspended.
 const ReplyAfterSleep = 250 * time.Millisecond
 
+// openConns are the open connections of all Connectors.
+//
 //nolint:gochecknoglobals // see above; guarded by its lock
 var openConns struct {
 	sync.Mutex
 	conns map[*conn]struct{}
 }
 
-// sleepCheck is what a connection knows of sleeps. Times are monotonic; 0 is never.
+// sleepCheck records whether a connection works after the host was suspended. Times are monotonic; 0 is never.
 type sleepCheck struct {
-	provenAt    atomic.Int64 // when it was made, or when it last proved itself
-	suspectedAt atomic.Int64 // since when it has to prove itself
+	provenAt    atomic.Int64 // the time at which the connection was made, or received something after a suspicion
+	suspectedAt atomic.Int64 // the time since which the connection has to receive something
 }
 
-// received says that the connection received something. Mostly that costs a read of a flag.
-func (a *sleepCheck) received() {
-	if a.suspectedAt.Load() != 0 {
-		a.provenAt.Store(int64(clock.Now().Mono()))
-		a.suspectedAt.Store(0)
+// received records that the connection received something. Mostly that costs a read of a flag.
+func (s *sleepCheck) received() {
+	if s.suspectedAt.Load() != 0 {
+		s.provenAt.Store(int64(clock.Now().Mono()))
+		s.suspectedAt.Store(0)
 	}
 }
 
@@ -59,8 +61,8 @@ func unregister(c *conn) {
 	delete(openConns.conns, c)
 }
 
-// SuspectConnections doubts the connections that were made before, a time of the monotonic clock at which the host was not
-// suspended yet. Call CloseSilent after ReplyAfterSleep.
+// SuspectConnections suspects the connections that were made before, a time of the monotonic clock at which the host was not
+// suspended yet. Call CloseSilentConnections after ReplyAfterSleep.
 func SuspectConnections(before time.Duration) {
 	now := cmp.Or(int64(clock.Now().Mono()), 1)
 	openConns.Lock()
@@ -72,14 +74,14 @@ func SuspectConnections(before time.Duration) {
 	}
 }
 
-// CloseSilentConnections closes the connections that were doubted for ReplyAfterSleep and received nothing since. It blocks as long
-// as closing does.
+// CloseSilentConnections closes the connections that were suspected for ReplyAfterSleep and received nothing since.
+// It blocks as long as closing does.
 func CloseSilentConnections() {
 	since := int64(clock.Now().Mono() - ReplyAfterSleep)
 	var silent []*conn
 	openConns.Lock()
 	for c := range openConns.conns {
-		if doubted := c.sleepCheck.suspectedAt.Load(); doubted != 0 && doubted <= since {
+		if suspected := c.sleepCheck.suspectedAt.Load(); suspected != 0 && suspected <= since {
 			silent = append(silent, c)
 		}
 	}

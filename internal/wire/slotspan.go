@@ -40,25 +40,25 @@ const (
 	// probeTimeout is how long a probe waits for its replies, and how long a key of it lives at the most.
 	probeTimeout = time.Second
 	// The pause before the next probe, after one that has not shown that scripts may span slots. It doubles, up to
-	// lastSilent without a reply and lastRefused with one.
+	// longestSilentPause without a reply and longestRefusedPause with one.
 	firstProbePause, longestSilentPause, longestRefusedPause = time.Second, time.Minute, 10 * time.Minute
 	// certainFor is how long CertainlySpansSlots relies on one probe.
 	certainFor = time.Minute
 )
 
-// slotSpan is what a Runner knows of SpansSlots.
+// slotSpan is the state of a Runner's probes for SpansSlots.
 type slotSpan struct {
-	prefix string // of the keys of probes; "" if there are no probes
+	prefix string // the prefix of the keys of probes; "" if there are no probes
 	shown  atomic.Bool
-	ctx    context.Context //nolint:containedctx // of the probes; ends at Close
+	ctx    context.Context //nolint:containedctx // the context of the probes, which ends at Close
 	cancel context.CancelFunc
 
 	mu struct {
 		sync.Mutex
 		running   chan struct{} // closed when the probe that runs has ended; nil if none runs
-		shownAt   time.Duration // monotonic: when the last probe that showed it was sent
-		nextProbe time.Duration // monotonic: no probe before
-		pause     time.Duration // between the last probe that failed and the next one; 0 if none has failed
+		shownAt   time.Duration // the monotonic time at which the last successful probe was sent
+		nextProbe time.Duration // the monotonic time from which the next probe may be sent
+		pause     time.Duration // the pause after the last probe that failed; 0 if none has failed
 	}
 }
 
@@ -81,7 +81,7 @@ func (r *Runner) SpansSlots() bool {
 
 // CertainlySpansSlots is SpansSlots for scripts that would do harm at the wrong shard. It relies only on a probe
 // of the last minute: what stands behind an address may change. Otherwise it waits for a probe, as long as ctx lasts
-// and for probePatience at most.
+// and for probeTimeout at most.
 func (r *Runner) CertainlySpansSlots(ctx context.Context) bool {
 	if r.isSpanCertain() {
 		return true
@@ -129,7 +129,7 @@ func (r *Runner) spanUncertain() {
 	}
 	now := clock.Now().Mono()
 	if now-s.mu.shownAt > longestRefusedPause {
-		s.mu.pause = 0 // it was true for long
+		s.mu.pause = 0 // the last success was long ago
 	}
 	s.postponeProbeLocked(now, longestSilentPause)
 }

@@ -61,7 +61,7 @@ func (s Stamp) Time() time.Time { return time.UnixMicro(int64(s)) }
 func (s Stamp) ReservedEnd() Stamp { return s + TokenBlock - 1 }
 
 // BlockEnd returns the last stamp of the block that s begins, if s belongs to a hold that can be handed over.
-// The greatest power of four that divides s is the length of the block, up to longest.
+// The greatest power of four that divides s is the length of the block, up to longestBlock.
 func (s Stamp) BlockEnd() Stamp {
 	length := longestBlock
 	for s%length != 0 {

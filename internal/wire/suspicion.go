@@ -8,26 +8,27 @@ import (
 	"unicode"
 )
 
-// What a refusal says of the server that sent it. A server that was demoted keeps its connections, and an address
-// that meant it, such as a name, a Service or a balancer, may mean another server by now. Only a new connection
+// suspicion says how likely a refusal comes from the wrong server. A server that was demoted keeps its connections, and an
+// address that led to it, such as a name, a Service or a balancer, may lead to another server by now. Only a new connection
 // finds out.
 type suspicion int
 
 const (
-	// unsuspicious: the refusal says nothing against the server.
+	// unsuspicious means that the refusal says nothing against the server.
 	unsuspicious suspicion = iota
-	// suspectServer: the server is the wrong one if it refuses for some seconds: a primary that its replicas have left,
-	// or one that starts again where another has taken over.
+	// suspectServer means that the server is the wrong one if it refuses for some seconds: a primary that its replicas have left,
+	// or one that restarts after another has taken over.
 	suspectServer
-	// wrongServer: the server is not the one that the client wants.
+	// wrongServer means that the client must connect to another server.
 	wrongServer
 )
 
-// suspectFor is how long refusals last before a connection is left for them; doubtsApart is how far apart two of
-// them are one after the other.
+// suspectFor is how long refusals last before a connection is left for them; suspectGap is the greatest
+// time between two refusals that count as one series.
 const suspectFor, suspectGap = 3 * time.Second, 10 * time.Second
 
-// suspiciousCodes are the words by which refusals are known, as a proxy or a script may repeat them: anywhere, in any case.
+// suspiciousCodes are the words that raise suspicion, wherever they stand in a refusal and in any case: a proxy or a script may
+// repeat them.
 //
 //nolint:gochecknoglobals // a constant table
 var suspiciousCodes = map[string]suspicion{
@@ -35,12 +36,12 @@ var suspiciousCodes = map[string]suspicion{
 	"NOREPLICAS": suspectServer, "LOADING": suspectServer, "CLUSTERDOWN": suspectServer, "NOMASTERLINK": suspectServer,
 }
 
-// wrongServerPhrases are those of servers that send them without a code, in lower case.
+// wrongServerPhrases are the refusals of servers that send no code, in lower case.
 //
 //nolint:gochecknoglobals // a constant table
 var wrongServerPhrases = []string{"read only replica", "read-only replica", "read only slave", "instance state changed (master -> replica"}
 
-// suspicionOf returns what a refusal says of its server. Refusals that repeat a part of the request say nothing.
+// suspicionOf returns the suspicion that a refusal raises. Refusals that repeat a part of the request raise none.
 func suspicionOf(words string) suspicion {
 	upper := strings.ToUpper(words)
 	for _, repeats := range []string{"NOPERM", "ERR UNKNOWN ", "WRONGPASS", "ERR WRONG NUMBER"} {

@@ -15,13 +15,13 @@ import (
 type Verdict int
 
 const (
-	// Unknown: the script was executed or not. Repeat it or undo it. This is the verdict of every error that is
-	// not listed below, of words that no server of ours says above all: a proxy may have lost the reply, and say
-	// so in words of its own.
+	// Unknown means that the script may have been executed or not. Repeat it or undo it. This is the verdict of every
+	// error that is not listed below, of words that no server of ours says above all: a proxy may have lost the
+	// reply, and say so in words of its own.
 	Unknown Verdict = iota
-	// Temporary: it was not executed, and may be when it is sent again in a while.
+	// Temporary means that the script was not executed, and may succeed when it is sent again later.
 	Temporary
-	// Final: waiting mends nothing. It was not executed, unless MayHaveRun says so.
+	// Final means that waiting does not help. The script was not executed, unless MayHaveRun says so.
 	Final
 )
 
@@ -38,21 +38,21 @@ var temporaryRefusals = []string{
 	"LOADING Redis is loading", "LOADING Valkey is loading", "BUSY Redis is busy", "BUSY Valkey is busy", "OOM command not allowed",
 }
 
-// temporaryInScript lists the words of refusals that end by themselves, but that a script may meet after its first
-// write: a slot that is being moved, some of whose keys are away and not among the script's KEYS, such as
+// temporaryInScript lists the words of refusals that end by themselves, but that may come after the first write of a
+// script: a slot that is being moved, some of whose keys are away and not among the script's KEYS, such as
 // those that Redisson keeps for readers.
 //
 //nolint:gochecknoglobals // a constant table
 var temporaryInScript = []string{"Script attempted to access a non local key"}
 
-// permanentRefusals lists the words of refusals that come before the script is executed, and that waiting does not mend. Those for
-// want of a right are in denied.
+// permanentRefusals lists the words of refusals that come before the script is executed, and that waiting does not help. Refusals
+// for lack of a right are in denials.
 //
 //nolint:gochecknoglobals // a constant table
 var permanentRefusals = []string{"CROSSSLOT", wrongType}
 
-// foreignValues lists the words with which a command that counts refuses a value that another program wrote. Waiting does not mend it.
-// The script may have written to other keys before.
+// foreignValues lists the words with which a command that counts refuses a value that another program wrote. Waiting
+// does not help. The script may have written to other keys before.
 //
 //nolint:gochecknoglobals // a constant table
 var foreignValues = []string{"value is not an integer", "hash value is not an integer"}
@@ -61,7 +61,7 @@ var foreignValues = []string{"value is not an integer", "hash value is not an in
 // reads its keys before it writes to them.
 const wrongType = "WRONGTYPE"
 
-// finalErrors lists what is wrong for good, and known to be: no server's words among them.
+// finalErrors lists the errors that are known to be permanent. None is a server's refusal.
 //
 //nolint:gochecknoglobals // a constant table
 var finalErrors = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, errs.ErrBusy, ErrNotSent}
@@ -75,8 +75,8 @@ var ErrNotSent = errors.New("it was not sent")
 
 // Judge returns what err means for the script that it belongs to.
 func Judge(err error) Verdict {
-	var before *revokedError
-	if errors.As(err, &before) {
+	var revoked *revokedError
+	if errors.As(err, &revoked) {
 		return Temporary
 	}
 	var refusal *rueidis.RedisError

@@ -22,8 +22,8 @@ type Watcher interface {
 // Watch makes w the watcher of r. Call it once, before any call.
 func (r *Runner) Watch(w Watcher) { r.watcher = w }
 
-// notifyWatcher notifies the watcher of the outcome of a call with these keys, and returns its error. It does not take the call, whose
-// arguments would be on the heap then.
+// notifyWatcher notifies the watcher of the outcome of a call with these keys, and returns its error. It does not
+// take the call, whose arguments would be on the heap then.
 func (r *Runner) notifyWatcher(ctx context.Context, script string, keys []string, began clock.Instant, err error) error {
 	switch {
 	case r.watcher == nil || script == "" || len(keys) == 0:

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// englishCodes lists the codes of servers that are English words as well, with which a proxy may begin a sentence of its own: "Moved
-// to another pool", "Busy". They count as a server's only in capital letters.
+// englishCodes lists the codes of servers that are English words as well, with which a proxy may begin a sentence of
+// its own: "Moved to another pool", "Busy". They count as a server's only in capital letters.
 //
 //nolint:gochecknoglobals // a constant table
 var englishCodes = []string{"LOADING", "BUSY", "OOM", "MOVED", "ASK", "DENIED"}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"bytes"
+	"strings"
+	"time"
+)
+
+// countRequestsLocked counts the requests that begin in b.
+func (c *conn) countRequestsLocked(b []byte) {
+	f := &c.mu.requests
+	for len(b) > 0 && !f.unreadable {
+		if !f.insideValue() {
+			c.mu.sent++
+		}
+		var ended bool
+		if b, ended = f.next(b); !ended {
+			return
+		}
+		c.noteRequestLocked(bytes.TrimSpace(f.text))
+	}
+}
+
+// noteRequestLocked records what the first word of a request says about the connection.
+func (c *conn) noteRequestLocked(word []byte) {
+	is := func(known string) bool { return len(word) == len(known) && strings.EqualFold(string(word), known) }
+	if !is("PING") {
+		c.noteUseLocked()
+	}
+	switch {
+	case is("EVALSHA"):
+	case is("HELLO"):
+		c.mu.helloAt = c.mu.sent
+		c.mu.replies.keepWhole = c.mu.helloAt == c.mu.received+1 && !c.mu.replies.insideValue()
+	case is("SUBSCRIBE"), is("PSUBSCRIBE"), is("SSUBSCRIBE"), is("MONITOR"):
+		c.mu.subscribed, c.mu.pinned = true, true
+	case is("WATCH"), is("MULTI"):
+		c.mu.pinned = true
+	case is("PING"):
+		// The client asks so before it closes a connection, also one that it never used.
+		c.mu.unused = c.mu.unused || c.mu.sent == 1
+	}
+}
+
+// countRepliesLocked counts the replies that end in b, and returns why the server is not the one that is wanted, or "".
+func (c *conn) countRepliesLocked(b []byte) (found string) {
+	f := &c.mu.replies
+	for len(b) > 0 {
+		var ended bool
+		if b, ended = f.next(b); !ended {
+			break
+		}
+		if f.kind != '>' { // a message is no reply
+			c.mu.received++
+			switch {
+			case f.kind == '-' || f.kind == '!':
+				if words := string(bytes.TrimSpace(f.text)); c.isRejectionLocked(words) {
+					found = words
+				}
+			case f.keepWhole:
+				found = c.readHelloLocked(found)
+			default:
+				c.acceptLocked()
+			}
+		}
+		f.keepWhole = c.mu.helloAt == c.mu.received+1
+	}
+	if c.mu.leaving {
+		return "" // it is known
+	}
+	return found
+}
+
+// acceptLocked records that the server accepts the client.
+func (c *conn) acceptLocked() {
+	if !c.mu.accepted && !c.mu.unused {
+		c.mu.accepted, c.mu.greetingRequests = true, c.mu.sent // the client writes nothing else before the first reply
+		c.endpoint.recordAccepted()
+	}
+}
+
+// readHelloLocked reads the reply to HELLO. If a server becomes a replica later, the connection is left: data that a
+// program reads there is old, and no refusal says so.
+func (c *conn) readHelloLocked(found string) string {
+	reply := c.mu.replies.text
+	first := !c.mu.accepted
+	c.acceptLocked()
+	if bytes.Contains(reply, []byte("mode\r\n$7\r\ncluster")) {
+		c.mu.clusterMember = true
+	}
+	if !first && isReplica(reply) {
+		return "READONLY the server is a replica"
+	}
+	return found
+}
+
+// isReplica reports whether a reply to HELLO is that of a replica.
+func isReplica(reply []byte) bool {
+	return bytes.Contains(reply, []byte("role\r\n$7\r\nreplica")) || bytes.Contains(reply, []byte("role\r\n$5\r\nslave"))
+}
+
+// isRejectionLocked reports whether the connection must be left after a refusal.
+func (c *conn) isRejectionLocked(words string) bool {
+	if !c.mu.accepted {
+		c.mu.refusal = words
+		return false // the client gives it up, or has another way to begin
+	}
+	if to := movedTo(words); to != "" {
+		return c.leadsHereLocked(to)
+	}
+	now := time.Now()
+	switch suspicionOf(words) {
+	case wrongServer:
+		return true
+	case suspectServer:
+		if now.Sub(c.mu.lastSuspect) > suspectGap {
+			c.mu.suspectSince = now
+		}
+		c.mu.lastSuspect = now
+		return now.Sub(c.mu.suspectSince) >= suspectFor
+	case unsuspicious:
+	}
+	return false
+}
+
+// leadsHereLocked reports whether a redirection leads to this very connection, which the client would follow for ever.
+// A server that is no member of a cluster, or whose client follows no redirection, can only mean: not here.
+func (c *conn) leadsHereLocked(to string) bool {
+	if c.endpoint.connector.options.SingleServer || !c.mu.clusterMember {
+		return true
+	}
+	return c.endpoint.isAt(to, addressOf(c.mu.inner))
+}
+
+// idleLocked reports whether nothing that was sent waits for a reply.
+func (c *conn) idleLocked() bool {
+	return !c.mu.requests.unreadable && !c.mu.replies.unreadable && !c.mu.requests.insideValue() && c.mu.received >= c.mu.sent
+}
