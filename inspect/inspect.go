@@ -177,12 +177,12 @@ func (l *namesLoop) run() {
 	}
 }
 
-func (l *namesLoop) reportProgress(walks []*keyScan) {
+func (l *namesLoop) reportProgress(scans []*keyScan) {
 	if l.settings.progress == nil || l.stopped {
 		return
 	}
 	var examined, keys int64
-	for _, w := range walks {
+	for _, w := range scans {
 		examined, keys = examined+w.examined, keys+w.total()
 	}
 	l.settings.progress(examined, keys)
@@ -190,17 +190,17 @@ func (l *namesLoop) reportProgress(walks []*keyScan) {
 
 // yieldPage yields the entries of a page of keys.
 func (l *namesLoop) yieldPage(scan wire.Scan, node string, keys []string) {
-	var probes []*keyInspection
+	var inspections []*keyInspection
 	for _, key := range keys {
 		if _, seen := l.yielded[key]; seen {
 			continue
 		}
 		if p := l.lister.ofKey(scan, key); p != nil {
-			probes = append(probes, p)
+			inspections = append(inspections, p)
 		}
 	}
-	resolve(l.ctx, l.session, node, probes)
-	for _, p := range probes {
+	resolve(l.ctx, l.session, node, inspections)
+	for _, p := range inspections {
 		switch {
 		case l.stopped:
 			return
@@ -261,10 +261,10 @@ func inspect(ctx context.Context, s *session.Session, name string) ([]Entry, err
 	if err != nil {
 		return nil, err
 	}
-	probes := listerOf(s, "", maxOfName).ofName(set, Entry{Name: s.DisplayName(name), Key: set.Holder, Hashed: s.Settings.Hashed})
-	resolve(ctx, s, "", probes)
+	inspections := listerOf(s, "", maxOfName).ofName(set, Entry{Name: s.DisplayName(name), Key: set.Holder, Hashed: s.Settings.Hashed})
+	resolve(ctx, s, "", inspections)
 	var entries []Entry
-	for _, p := range probes {
+	for _, p := range inspections {
 		switch {
 		case ctx.Err() != nil:
 			return nil, errs.Ended(ctx)

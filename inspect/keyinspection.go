@@ -51,14 +51,14 @@ func (p *keyInspection) addHolder(h Holder) {
 }
 
 // resolve asks until no probe has questions. The keys are those of a node; node is "" if there is one, or if they are few.
-func resolve(ctx context.Context, s *session.Session, node string, probes []*keyInspection) {
+func resolve(ctx context.Context, s *session.Session, node string, inspections []*keyInspection) {
 	for {
 		var calls []wire.Call
-		var askers []*keyInspection
-		var hears []func(wire.Reply)
-		for _, p := range probes {
+		var owners []*keyInspection
+		var handlers []func(wire.Reply)
+		for _, p := range inspections {
 			for _, q := range p.queries {
-				calls, askers, hears = append(calls, q.call), append(askers, p), append(hears, q.onReply)
+				calls, owners, handlers = append(calls, q.call), append(owners, p), append(handlers, q.onReply)
 			}
 			p.queries = nil
 		}
@@ -68,7 +68,7 @@ func resolve(ctx context.Context, s *session.Session, node string, probes []*key
 		for from := 0; from < len(calls); from += maxPipeline {
 			to := min(from+maxPipeline, len(calls))
 			for i, outcome := range s.Runner.RunPaced(ctx, node, calls[from:to]) {
-				p := askers[from+i]
+				p := owners[from+i]
 				switch {
 				case p.err != nil || p.entry.Kind == Foreign:
 				case errors.Is(outcome.Err, errs.ErrWrongKind) && !p.inUse:
@@ -76,7 +76,7 @@ func resolve(ctx context.Context, s *session.Session, node string, probes []*key
 				case outcome.Err != nil:
 					p.err, p.queries = outcome.Err, nil
 				default:
-					hears[from+i](outcome.Reply)
+					handlers[from+i](outcome.Reply)
 				}
 			}
 		}

@@ -126,23 +126,23 @@ func (l *List) Snapshot(ctx context.Context) Snapshot {
 		return Snapshot{At: time.Now(), Err: l.failure(l.badOption)}
 	}
 	asked := time.Now()
-	late := time.NewTimer(snapshotTimeout)
-	defer late.Stop()
-	for waits := true; waits; {
+	timeout := time.NewTimer(snapshotTimeout)
+	defer timeout.Stop()
+	for waiting := true; waiting; {
 		l.mu.Lock()
 		l.mu.askedAt = asked
-		news, fresh := l.mu.changed, l.freshLocked(asked.Add(-l.every)) || l.mu.ended
+		changed, fresh := l.mu.changed, l.freshLocked(asked.Add(-l.every)) || l.mu.ended
 		l.mu.Unlock()
 		if fresh {
 			break
 		}
 		l.wakeRun()
 		select {
-		case <-news:
-		case <-late.C:
-			waits = false
+		case <-changed:
+		case <-timeout.C:
+			waiting = false
 		case <-ctx.Done():
-			waits = false
+			waiting = false
 		}
 	}
 	l.mu.Lock()

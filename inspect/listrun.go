@@ -216,7 +216,7 @@ func (l *List) recordResult(n *nodeProgress, err error) {
 // rereadNext reads the next names of a pass.
 func (l *List) rereadNext(ctx context.Context, n *nodeProgress) {
 	keys := n.toReread[:min(rereadBatch, len(n.toReread))]
-	var probes []*keyInspection
+	var inspections []*keyInspection
 	var known []*knownName
 	for _, key := range keys {
 		k := l.mu.known[key]
@@ -224,12 +224,12 @@ func (l *List) rereadNext(ctx context.Context, n *nodeProgress) {
 			continue
 		}
 		if p := l.lister.ofKey(n.scan.scans[k.scan], key); p != nil {
-			probes, known = append(probes, p), append(known, k)
+			inspections, known = append(inspections, p), append(known, k)
 		}
 	}
-	l.resolve(ctx, n, probes)
+	l.resolve(ctx, n, inspections)
 	l.update(func() {
-		for i, p := range probes {
+		for i, p := range inspections {
 			known[i].update(p)
 		}
 		if n.toReread, l.mu.entries = n.toReread[len(keys):], nil; len(n.toReread) == 0 {
@@ -246,16 +246,16 @@ func (l *List) scanNext(ctx context.Context, n *nodeProgress) error {
 	if err != nil {
 		return err
 	}
-	var probes []*keyInspection
+	var inspections []*keyInspection
 	for _, key := range keys {
 		if p := l.lister.ofKey(scan, key); p != nil {
-			probes = append(probes, p)
+			inspections = append(inspections, p)
 		}
 	}
-	l.resolve(ctx, n, probes)
+	l.resolve(ctx, n, inspections)
 	l.update(func() {
 		*n.scan = w
-		for _, p := range probes {
+		for _, p := range inspections {
 			l.storeLocked(n, at, p)
 		}
 		if w.isDone() {
@@ -266,10 +266,10 @@ func (l *List) scanNext(ctx context.Context, n *nodeProgress) error {
 }
 
 // resolve resolves probes, in bounded time.
-func (l *List) resolve(ctx context.Context, n *nodeProgress, probes []*keyInspection) {
+func (l *List) resolve(ctx context.Context, n *nodeProgress, inspections []*keyInspection) {
 	ctx, cancel := errs.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	resolve(ctx, l.session, n.scan.node, probes)
+	resolve(ctx, l.session, n.scan.node, inspections)
 }
 
 // update notes how a name was found at a reading.

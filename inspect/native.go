@@ -71,13 +71,13 @@ func (n native) queryKey(p *keyInspection, set names.Set) *keyInspection {
 
 // ofName returns the probes for one name.
 func (n native) ofName(set names.Set, entry Entry) []*keyInspection {
-	var probes []*keyInspection
+	var inspections []*keyInspection
 	for _, key := range []string{set.Holder, set.Permits(), set.Latch(), set.Outcome()} {
 		p := &keyInspection{entry: entry}
 		p.entry.Key = key
-		probes = append(probes, n.queryKey(p, set))
+		inspections = append(inspections, n.queryKey(p, set))
 	}
-	return probes
+	return inspections
 }
 
 func (n native) queryLock(p *keyInspection, set names.Set) {

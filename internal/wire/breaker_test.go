@@ -53,7 +53,7 @@ func TestRefusedConnectionIsSharedByAllCalls(t *testing.T) {
 		_, err := r.Run(t.Context(), hello("key"))
 		return err == nil
 	})
-	for range 100 { // the door stays open
+	for range 100 { // the breaker stays closed
 		_, err := r.Run(t.Context(), hello("key"))
 		require.NoError(t, err)
 	}

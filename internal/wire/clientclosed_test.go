@@ -16,16 +16,16 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// mover is a client that gives its connection up while the first scripts are under way, as one does that
+// movingClient is a client that gives its connection up while the first scripts are under way, as one does that
 // follows sentinels.
-type mover struct {
+type movingClient struct {
 	rueidis.Client
 
 	moved bool
 }
 
 // Do implements rueidis.Client.
-func (m *mover) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+func (m *movingClient) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	if !m.moved {
 		m.moved = true
 		return rueidis.NewErrorResult(rueidis.ErrClosing)
@@ -34,7 +34,7 @@ func (m *mover) Do(ctx context.Context, command rueidis.Completed) rueidis.Redis
 }
 
 // DoMulti implements rueidis.Client.
-func (m *mover) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+func (m *movingClient) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
 	results := m.Client.DoMulti(ctx, commands...)
 	if !m.moved {
 		m.moved = true
@@ -61,7 +61,7 @@ func TestCallOnAClosedConnectionIsUnknown(t *testing.T) {
 		},
 	} {
 		client := server.Client(t, signalbox.Tune)
-		r := wire.NewRunner(&mover{Client: client})
+		r := wire.NewRunner(&movingClient{Client: client})
 		err := run(r)
 		require.Error(t, err, name)
 		require.NotErrorIs(t, err, errs.ErrClosed, name)

@@ -4,9 +4,7 @@ package wire_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -17,108 +15,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
-
-// far is a server in virtual time. Its fields are set before a client connects, or with its lock.
-type far struct {
-	mu      sync.Mutex
-	dials   []time.Time
-	fails   error                       // of making a connection
-	accepts func(request string) string // the reply to a request; "" ends the connection
-	takes   time.Duration               // until a reply
-}
-
-func (f *far) set(fails error, accepts func(string) string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fails, f.accepts = fails, accepts
-}
-
-func (f *far) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.dials = append(f.dials, time.Now())
-	if f.fails != nil {
-		return nil, f.fails
-	}
-	near, end := net.Pipe()
-	go f.serve(end)
-	return near, nil
-}
-
-// serve replies to the requests that came in one piece.
-func (f *far) serve(end net.Conn) {
-	defer end.Close()
-	request := make([]byte, 1<<20)
-	for {
-		n, err := end.Read(request)
-		if err != nil {
-			return
-		}
-		f.mu.Lock()
-		accepts, takes := f.accepts, f.takes
-		f.mu.Unlock()
-		time.Sleep(takes)
-		reply := accepts(string(request[:n]))
-		if reply == "" {
-			return
-		}
-		requests := strings.Count(string(request[:n]), "*")
-		if _, err := io.WriteString(end, strings.Repeat(reply, requests)); err != nil {
-			return
-		}
-	}
-}
-
-const greeting = "%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
-
-// welcomes replies to HELLO, PING and scripts.
-func welcomes(request string) string {
-	switch {
-	case strings.Contains(request, "HELLO"):
-		return greeting
-	case strings.Contains(request, "PING"):
-		return "+PONG\r\n"
-	}
-	return ":1\r\n"
-}
-
-func (f *far) client(t *testing.T, mods ...func(*rueidis.ClientOption)) rueidis.Client {
-	t.Helper()
-	o := rueidis.ClientOption{InitAddress: []string{"far:1"}, ForceSingleClient: true, DialCtxFn: f.dial}
-	for _, mod := range mods {
-		mod(&o)
-	}
-	signalbox.Tune(&o)
-	c, err := rueidis.NewClient(o)
-	require.NoError(t, err)
-	return c
-}
-
-// made returns how many connections were dialled.
-func (f *far) made() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.dials)
-}
-
-// most returns how many dials there were in any second.
-func (f *far) most() (most int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i, first := range f.dials {
-		n := 0
-		for _, later := range f.dials[i:] {
-			if later.Sub(first) < time.Second {
-				n++
-			}
-		}
-		most = max(most, n)
-	}
-	return most
-}
 
 // P10: whatever fails, a client tries to connect at most twenty times a second, however many calls there are, and as
 // soon as it works again.
@@ -153,7 +51,7 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var f far
+				var f fakeServer
 				f.set(nil, welcomes)
 				denied := false
 				client := f.client(t, func(o *rueidis.ClientOption) {
@@ -178,7 +76,7 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 				require.Error(t, err)
 				f.mu.Lock()
 				if c.accepts != nil {
-					f.accepts = c.accepts
+					f.reply = c.accepts
 				}
 				denied, f.dials = c.denied, nil
 				f.mu.Unlock()
@@ -196,9 +94,9 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 					})
 				}
 				callers.Wait()
-				t.Logf("at most %d in a second, %d in all", f.most(), f.made())
-				require.LessOrEqual(t, f.most(), 20)
-				require.Greater(t, f.made(), 20)
+				t.Logf("at most %d in a second, %d in all", f.maxDialsPerSecond(), f.dialCount())
+				require.LessOrEqual(t, f.maxDialsPerSecond(), 20)
+				require.Greater(t, f.dialCount(), 20)
 
 				f.mu.Lock()
 				denied = false
@@ -218,7 +116,7 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 func TestConnectionsEndByTheirAgeBetweenRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var f far
+		var f fakeServer
 		served := 0
 		f.set(nil, func(request string) string {
 			if strings.Contains(request, "HELLO") {
@@ -229,7 +127,7 @@ func TestConnectionsEndByTheirAgeBetweenRequests(t *testing.T) {
 			served += strings.Count(request, "EVALSHA")
 			return welcomes(request)
 		})
-		f.takes = time.Millisecond
+		f.latency = time.Millisecond
 		client := f.client(t)
 		defer client.Close()
 		r := wire.NewRunner(client)
@@ -273,13 +171,13 @@ func TestConnectionsEndByTheirAgeBetweenRequests(t *testing.T) {
 		}
 		callers.Wait()
 		require.Equal(t, calls, served)
-		dials := f.made()
+		dials := f.dialCount()
 		require.GreaterOrEqual(t, dials, 5) // each lasts 4 to 5 s
 		require.LessOrEqual(t, dials, 6)
 		time.Sleep(10 * time.Second)
-		dials = f.made()
+		dials = f.dialCount()
 		time.Sleep(time.Hour)
-		require.Equal(t, dials, f.made(), "no connection is made for nobody")
+		require.Equal(t, dials, f.dialCount(), "no connection is made for nobody")
 	})
 }
 
@@ -287,7 +185,7 @@ func TestConnectionsEndByTheirAgeBetweenRequests(t *testing.T) {
 func TestConnectionOutlivesItsAgeForAReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var f far
+		var f fakeServer
 		served := 0
 		f.set(nil, func(request string) string {
 			if strings.Contains(request, "EVALSHA") {
@@ -320,7 +218,7 @@ func TestConnectionOutlivesItsAgeIfNoOtherCanBeMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var f far
+				var f fakeServer
 				f.set(nil, welcomes)
 				client := f.client(t)
 				defer client.Close()
@@ -355,7 +253,7 @@ func TestRefusalsEndTheirConnection(t *testing.T) {
 		t.Run(words, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var f far
+				var f fakeServer
 				f.set(nil, func(request string) string {
 					if strings.Contains(request, "EVALSHA") {
 						return "-" + words + "\r\n"
@@ -395,18 +293,18 @@ func TestConnectionFollowsItsAddressAfterARefusalThatPasses(t *testing.T) {
 		t.Run(words, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var f far
+				var f fakeServer
 				f.set(nil, welcomes)
 				client := f.client(t)
 				defer client.Close()
 				r := wire.NewRunner(client)
 				used := func(d time.Duration) (dials int) {
-					before := f.made()
+					before := f.dialCount()
 					for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
 						_, err := r.Run(t.Context(), hello("key"))
 						require.NoError(t, err)
 					}
-					return f.made() - before
+					return f.dialCount() - before
 				}
 				f.set(nil, func(request string) string {
 					if strings.Contains(request, "HELLO") {
@@ -426,19 +324,19 @@ func TestConnectionFollowsItsAddressAfterARefusalThatPasses(t *testing.T) {
 func TestIdleConnectionIsReplacedWhenItIsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var f far
+		var f fakeServer
 		f.set(nil, welcomes)
 		client := f.client(t)
 		defer client.Close()
 		r := wire.NewRunner(client)
 		_, err := r.Run(t.Context(), hello("key"))
 		require.NoError(t, err)
-		time.Sleep(time.Hour + 300*time.Millisecond) // between two pings: far replies alike to what comes in one piece
-		before := f.made()
+		time.Sleep(time.Hour + 300*time.Millisecond) // between two pings: the fake server replies alike to what comes in one piece
+		before := f.dialCount()
 		_, err = r.Run(t.Context(), hello("key"))
 		require.NoError(t, err)
 		time.Sleep(400 * time.Millisecond)
-		require.Equal(t, before+1, f.made())
+		require.Equal(t, before+1, f.dialCount())
 		_, err = r.Run(t.Context(), hello("key"))
 		require.NoError(t, err)
 	})

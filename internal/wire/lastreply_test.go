@@ -15,10 +15,10 @@ import (
 
 var errAway = errors.New("the server is away")
 
-// poll is one whose last reply is known.
-type poll struct{ last error }
+// fixedPoller always returns the same last error.
+type fixedPoller struct{ last error }
 
-func (p poll) LastError() error { return p.last }
+func (p fixedPoller) LastError() error { return p.last }
 
 // The error of an ended context is joined with the last known reply.
 func TestEndedWaitReturnsTheLastReply(t *testing.T) {
@@ -38,11 +38,11 @@ func TestEndedWaitReturnsTheLastReply(t *testing.T) {
 			require.NoError(t, k.Record(live, errAway))
 		}, errAway, errs.ErrHeld},
 		"PollRefused": {func(_ *testing.T, k *wire.LastReply) {
-			k.SetPoller(poll{errAway})
+			k.SetPoller(fixedPoller{errAway})
 			k.RecordHeld()
 		}, errAway, errs.ErrHeld},
 		"PollAnswered": {func(_ *testing.T, k *wire.LastReply) {
-			k.SetPoller(poll{})
+			k.SetPoller(fixedPoller{})
 			k.RecordHeld()
 		}, errs.ErrHeld, errAway},
 		"AnsweredSince": {func(t *testing.T, k *wire.LastReply) {

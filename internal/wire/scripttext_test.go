@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// hellos runs n scripts at once, each for a key of its own.
-func hellos(t *testing.T, r *wire.Runner, n int) *sync.WaitGroup {
+// sendHellos runs n scripts at once, each for a key of its own.
+func sendHellos(t *testing.T, r *wire.Runner, n int) *sync.WaitGroup {
 	t.Helper()
 	var all sync.WaitGroup
 	for i := range n {
@@ -41,7 +41,7 @@ func TestCallsThatAreRefusedTogetherSendOneText(t *testing.T) {
 	for range 2 { // the second time after the server has forgotten the script
 		sent := server.SentBy(func() {
 			server.Freeze()
-			all := hellos(t, r, calls)
+			all := sendHellos(t, r, calls)
 			redistest.Await(t, "the calls", func() bool { return proxy.Requests() == calls })
 			server.Thaw()
 			all.Wait()

@@ -32,8 +32,8 @@ func TestSentinelsThatDisagreeAreNamed(t *testing.T) {
 			o.Sentinel.MasterSet = "main"
 			o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 				host := hosts[addr[1]-'0']
-				var f far
-				f.accepts = func(request string) string {
+				var f fakeServer
+				f.reply = func(request string) string {
 					switch {
 					case host == "silent":
 						time.Sleep(time.Minute)

@@ -35,8 +35,8 @@ func piped(t *testing.T) (client, server net.Conn) {
 	return client, there
 }
 
-// speaks reports whether the other side of a connection still reads.
-func speaks(server net.Conn) bool {
+// replies reports whether the other side of a connection still reads.
+func replies(server net.Conn) bool {
 	_, err := server.Write([]byte("!"))
 	return err == nil
 }
@@ -51,21 +51,21 @@ func TestConnectionThatStaysSilentAfterASleepIsClosed(t *testing.T) {
 		_, fresh := piped(t)
 		SuspectConnections(before)
 		time.Sleep(ReplyAfterSleep / 2)
-		require.True(t, speaks(speaking))
+		require.True(t, replies(speaking))
 		synctest.Wait()
 		CloseSilentConnections()
 		require.Len(t, openConns.conns, 3, "it has some time left")
 		time.Sleep(ReplyAfterSleep / 2)
 		CloseSilentConnections()
-		require.False(t, speaks(silent))
-		require.True(t, speaks(speaking))
-		require.True(t, speaks(fresh))
+		require.False(t, replies(silent))
+		require.True(t, replies(speaking))
+		require.True(t, replies(fresh))
 
 		SuspectConnections(before) // another session noticed the same sleep
 		time.Sleep(ReplyAfterSleep)
 		CloseSilentConnections()
-		require.True(t, speaks(speaking), "it has proved itself since")
-		require.True(t, speaks(fresh))
+		require.True(t, replies(speaking), "it has proved itself since")
+		require.True(t, replies(fresh))
 		_, _ = speaking.Close(), fresh.Close()
 		synctest.Wait()
 		require.Empty(t, openConns.conns)

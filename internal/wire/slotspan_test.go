@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// held are holds of keys in different slots, and what renews them.
-type held struct {
+// heldLocks are holds of keys in different slots, and the keeper that renews them.
+type heldLocks struct {
 	testing.TB
 
 	runner *wire.Runner
@@ -27,11 +27,11 @@ type held struct {
 	shards []*redistest.Server
 }
 
-// hold writes n holds through a client of an endpoint.
-func hold(tb testing.TB, to redistest.Dialer, n int, shards ...*redistest.Server) *held {
+// acquireMany writes n holds through a client of an endpoint.
+func acquireMany(tb testing.TB, to redistest.Dialer, n int, shards ...*redistest.Server) *heldLocks {
 	tb.Helper()
 	client := to.Client(tb, signalbox.Tune)
-	h := &held{TB: tb, runner: wire.NewRunner(client), shards: shards}
+	h := &heldLocks{TB: tb, runner: wire.NewRunner(client), shards: shards}
 	h.runner.SetProbePrefix("sb:")
 	tb.Cleanup(h.runner.Close)
 	h.batch = wire.KeyedCall{Script: scripts.HolderRenew, MaxKeys: 256, HasLoss: true}
@@ -45,7 +45,7 @@ func hold(tb testing.TB, to redistest.Dialer, n int, shards ...*redistest.Server
 }
 
 // awaitRenewal renews all holds until each is renewed in one go. None is ever gone.
-func (h *held) awaitRenewal() {
+func (h *heldLocks) awaitRenewal() {
 	h.Helper()
 	redistest.Await(h, "a renewal of every hold", func() bool {
 		broken := false
@@ -59,7 +59,7 @@ func (h *held) awaitRenewal() {
 }
 
 // renew renews all holds, and requires that each is there.
-func (h *held) renew() {
+func (h *heldLocks) renew() {
 	h.Helper()
 	for i, said := range h.runner.RunByKey(h.Context(), h.batch) {
 		require.Equal(h, wire.KeyedReply{Value: 1}, said, h.batch.Keys[i])
@@ -76,10 +76,10 @@ func shards(tb testing.TB, n int, opts ...redistest.Option) []*redistest.Server 
 	return all
 }
 
-// one is a cluster-enabled server with all slots, behind a client that knows of no cluster.
-type one struct{ *redistest.Server }
+// singleNode is a cluster-enabled server with all slots, behind a client that knows of no cluster.
+type singleNode struct{ *redistest.Server }
 
-func (o one) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (o singleNode) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return o.Server.Client(tb, func(opt *rueidis.ClientOption) {
 		opt.ForceSingleClient = true
@@ -87,7 +87,7 @@ func (o one) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Clie
 	})
 }
 
-func oneNode(tb testing.TB) one {
+func oneNode(tb testing.TB) singleNode {
 	tb.Helper()
 	redistest.Slow(tb, "the nodes of a cluster serve two seconds after their start")
 	s := redistest.Start(tb, redistest.WithArgs("--cluster-enabled", "yes"))
@@ -96,13 +96,13 @@ func oneNode(tb testing.TB) one {
 		info, _ := s.MustDo(tb, "CLUSTER", "INFO").(string)
 		return strings.Contains(info, "cluster_state:ok")
 	})
-	return one{s}
+	return singleNode{s}
 }
 
 func TestOneServerIsFoundToServeScriptsOverSlots(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	h := hold(t, server, 300)
+	h := acquireMany(t, server, 300)
 	require.False(t, h.runner.SpansSlots(), "it is not assumed")
 	require.True(t, h.runner.CertainlySpansSlots(t.Context()))
 	require.True(t, h.runner.SpansSlots())
@@ -123,7 +123,7 @@ func TestShardsBehindOneEndpointAreFound(t *testing.T) {
 			t.Parallel()
 			for _, n := range []int{2, 3} {
 				all := shards(t, n)
-				h := hold(t, redistest.NewRouter(t, routing, all...), 40, all...)
+				h := acquireMany(t, redistest.NewRouter(t, routing, all...), 40, all...)
 				require.False(t, h.runner.CertainlySpansSlots(t.Context()))
 				h.renew()
 				require.False(t, h.runner.SpansSlots())
@@ -140,7 +140,7 @@ func TestShardsBehindOneEndpointAreFound(t *testing.T) {
 	}
 	t.Run("OneNode", func(t *testing.T) {
 		t.Parallel()
-		h := hold(t, oneNode(t), 40)
+		h := acquireMany(t, oneNode(t), 40)
 		require.False(t, h.runner.CertainlySpansSlots(t.Context()))
 		h.renew()
 	})
@@ -156,11 +156,11 @@ func TestAChangeBehindTheEndpointLosesNoHold(t *testing.T) {
 			t.Parallel()
 			all := shards(t, 2)
 			router := redistest.NewRouter(t, redistest.OneShard, all...)
-			h := hold(t, router, 40)
+			h := acquireMany(t, router, 40)
 			require.True(t, h.runner.CertainlySpansSlots(t.Context()))
 			h.renew()
 			router.Route(routing)
-			moved := hold(t, router, 40) // each to its own shard
+			moved := acquireMany(t, router, 40) // each to its own shard
 			if routing.Hangup {
 				for _, said := range h.runner.RunByKey(t.Context(), h.batch) {
 					require.Error(t, said.Err, "the connection broke")
@@ -180,7 +180,7 @@ func TestAChangeBehindTheEndpointLosesNoHold(t *testing.T) {
 func TestARefusalOfEveryKeyIsNotRepeatedKeyByKey(t *testing.T) {
 	t.Parallel()
 	router := redistest.NewRouter(t, redistest.OneShard, shards(t, 1)...)
-	h := hold(t, router, 40)
+	h := acquireMany(t, router, 40)
 	require.True(t, h.runner.CertainlySpansSlots(t.Context()))
 	h.renew()
 	var sent atomic.Int64
@@ -199,7 +199,7 @@ func TestALostHoldIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := shards(t, 2)
-			h := hold(t, redistest.NewRouter(t, routing, all...), 10)
+			h := acquireMany(t, redistest.NewRouter(t, routing, all...), 10)
 			spans := h.runner.CertainlySpansSlots(t.Context())
 			for _, s := range all {
 				s.MustDo(t, "DEL", h.batch.Keys[3])
@@ -208,14 +208,14 @@ func TestALostHoldIsReported(t *testing.T) {
 				require.NoError(t, said.Err)
 				require.Equal(t, i != 3, said.Value == 1)
 			}
-			require.Equal(t, spans, h.runner.SpansSlots(), "a loss is no doubt")
+			require.Equal(t, spans, h.runner.SpansSlots(), "a loss says nothing against the span")
 		})
 	}
 }
 
 func TestAClosedRunnerProbesNothing(t *testing.T) {
 	t.Parallel()
-	h := hold(t, redistest.Start(t), 1)
+	h := acquireMany(t, redistest.Start(t), 1)
 	h.runner.Close()
 	require.False(t, h.runner.CertainlySpansSlots(t.Context()))
 	ended, cancel := context.WithCancel(t.Context())

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+// fakeServer is a server in virtual time. The fields are set before a client connects, or with its lock.
+type fakeServer struct {
+	mu      sync.Mutex
+	dials   []time.Time
+	dialErr error                       // the error of the next attempts to connect, or nil
+	reply   func(request string) string // the reply to a request; "" ends the connection
+	latency time.Duration               // the time until a reply
+}
+
+func (f *fakeServer) set(dialErr error, reply func(string) string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dialErr, f.reply = dialErr, reply
+}
+
+func (f *fakeServer) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dials = append(f.dials, time.Now())
+	if f.dialErr != nil {
+		return nil, f.dialErr
+	}
+	near, end := net.Pipe()
+	go f.serve(end)
+	return near, nil
+}
+
+// serve replies to the requests that came in one piece.
+func (f *fakeServer) serve(end net.Conn) {
+	defer end.Close()
+	request := make([]byte, 1<<20)
+	for {
+		n, err := end.Read(request)
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		replyTo, latency := f.reply, f.latency
+		f.mu.Unlock()
+		time.Sleep(latency)
+		reply := replyTo(string(request[:n]))
+		if reply == "" {
+			return
+		}
+		requests := strings.Count(string(request[:n]), "*")
+		if _, err := io.WriteString(end, strings.Repeat(reply, requests)); err != nil {
+			return
+		}
+	}
+}
+
+const greeting = "%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
+
+// welcomes replies to HELLO, PING and scripts.
+func welcomes(request string) string {
+	switch {
+	case strings.Contains(request, "HELLO"):
+		return greeting
+	case strings.Contains(request, "PING"):
+		return "+PONG\r\n"
+	}
+	return ":1\r\n"
+}
+
+// client returns a client of the server.
+func (f *fakeServer) client(t *testing.T, mods ...func(*rueidis.ClientOption)) rueidis.Client {
+	t.Helper()
+	o := rueidis.ClientOption{InitAddress: []string{"far:1"}, ForceSingleClient: true, DialCtxFn: f.dial}
+	for _, mod := range mods {
+		mod(&o)
+	}
+	signalbox.Tune(&o)
+	c, err := rueidis.NewClient(o)
+	require.NoError(t, err)
+	return c
+}
+
+// dialCount returns how many connections were dialled.
+func (f *fakeServer) dialCount() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.dials)
+}
+
+// maxDialsPerSecond returns the most dials in any second.
+func (f *fakeServer) maxDialsPerSecond() (most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, first := range f.dials {
+		n := 0
+		for _, later := range f.dials[i:] {
+			if later.Sub(first) < time.Second {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
