@@ -61,7 +61,7 @@ func BreakSeen(ctx context.Context, s *signalbox.Session, seen Entry) error {
 	return Break(ctx, s, seen.Name, seen.Kind)
 }
 
-// identity is how a hold names itself.
+// identity returns hold: here the name of a hold is the hold itself.
 func identity(hold string) string { return hold }
 
 func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []string) error {
@@ -125,7 +125,7 @@ func withoutOp(err error) error {
 // floor is how long the server remembers the tokens of what was broken, as a release of the session does.
 func floor(s *session.Session) string { return wire.Milliseconds(s.Settings.Lock.Floor) }
 
-// breakRedlockPart takes this server's part of a lock that a quorum gives.
+// breakRedlockPart ends this server's part of the hold of a redlock.
 func breakRedlockPart(ctx context.Context, s *session.Session, name string) error {
 	set, err := s.Names(layout.Native(), name)
 	if err != nil {
@@ -179,7 +179,7 @@ func breakPermits(ctx context.Context, s *session.Session, name string) error {
 	}
 	for owner := range sessions {
 		message := wire.Call{Command: "PUBLISH", Args: []string{names.Session(s.Settings.Prefix, owner), set.Permits()}}
-		s.Runner.RunMany(ctx, []wire.Call{message}) // a session that does not hear it finds out by a renewal
+		s.Runner.RunMany(ctx, []wire.Call{message}) // a session that does not receive it finds out by a renewal
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ const (
 
 	// Exclusive is a reentrant or a fair lock, if the server does not know which.
 	Exclusive = "reentrant or fair"
-	// Foreign is a key that has the place of a lock's, and is another program's: calls on that name return
+	// Foreign is a key of another program where a lock would have its key: calls on that name return
 	// signalbox.ErrWrongKind.
 	Foreign = "foreign"
 	// Number is a number in Redisson's layout: a latch, a semaphore whose permits are free, or a counter of another
@@ -92,7 +92,7 @@ type Waiter struct {
 	Session string `json:"session,omitempty"`
 	// Since is when the ticket came; zero if the server does not know it.
 	Since time.Time `json:"since,omitzero"`
-	// Alive reports whether the session was heard of lately. Otherwise it is passed over.
+	// Alive reports whether the session sent a heartbeat lately. Otherwise the ticket is passed over.
 	Alive bool `json:"alive"`
 	// Shared reports a reader of a read-write lock.
 	Shared bool `json:"shared,omitempty"`
@@ -100,7 +100,7 @@ type Waiter struct {
 	Permits int `json:"permits,omitempty"`
 }
 
-// truncate cuts the lists to n, and sets the times from the first holder.
+// truncate shortens the lists to n, and sets the times from the first holder.
 func (e *Entry) truncate(n int) {
 	if len(e.Holders) > 0 {
 		first := e.Holders[0]

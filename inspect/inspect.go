@@ -22,7 +22,7 @@ import (
 
 // NodeError is the error of one node of a cluster.
 type NodeError struct {
-	Node string // its address
+	Node string // the address of the node
 	Err  error
 }
 
@@ -42,13 +42,13 @@ func (e *NodeError) Unwrap() error {
 	return e.Err
 }
 
-// lister is a layout, as far as it can be listed.
+// lister finds and inspects the keys of a layout.
 type lister interface {
 	// scans returns what has to be scanned.
 	scans() []wire.Scan
-	// ofKey returns a probe of a key that a scan found, or nil if the key says nothing.
+	// ofKey returns the inspection of a key that a scan found, or nil if the key says nothing.
 	ofKey(scan wire.Scan, key string) *keyInspection
-	// ofName returns the probes of one name; entry has its name and holder key.
+	// ofName returns the inspections of one name; entry has its name and holder key.
 	ofName(set names.Set, entry Entry) []*keyInspection
 }
 
@@ -137,14 +137,14 @@ var errNilContext = fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
 type namesLoop struct {
 	settings namesSettings
 
-	ctx     context.Context //nolint:containedctx // of one call, which it ends with
+	ctx     context.Context //nolint:containedctx // the loop ends with the call
 	session *session.Session
 	lister  lister
 	prefix  string
 	yield   func(Entry, error) bool
 
 	yielded  map[string]struct{} // the keys of the entries that were yielded
-	reported map[string]struct{} // the errors that were, with the node
+	reported map[string]struct{} // the texts of the errors that were yielded
 	stopped  bool
 }
 
@@ -159,31 +159,32 @@ func (l *namesLoop) run() {
 	for _, node := range nodes {
 		all = append(all, newKeyScan(node, l.lister.scans()))
 	}
-	under := slices.Clone(all)
-	for w := nextScan(l.session, under); w != nil && !l.stopped; w = nextScan(l.session, under) {
+	running := slices.Clone(all)
+	for k := nextScan(l.session, running); k != nil && !l.stopped; k = nextScan(l.session, running) {
 		if !l.settings.fullSpeed {
-			_ = l.session.Runner.Pace(w.node).Wait(l.ctx) // the page reports the end of ctx
+			_ = l.session.Runner.Pace(k.node).Wait(l.ctx) // the page reports the end of ctx
 		}
-		scan, keys, err := w.nextPage(l.ctx, l.session)
+		scan, keys, err := k.nextPage(l.ctx, l.session)
 		if err != nil {
-			l.fail(Entry{}, nodeError(w.node, err))
+			l.fail(Entry{}, nodeError(k.node, err))
 		} else {
-			l.yieldPage(scan, w.node, keys)
+			l.yieldPage(scan, k.node, keys)
 		}
-		if err != nil || w.isDone() {
-			under = slices.DeleteFunc(under, func(other *keyScan) bool { return other == w })
+		if err != nil || k.isDone() {
+			running = slices.DeleteFunc(running, func(other *keyScan) bool { return other == k })
 		}
 		l.reportProgress(all)
 	}
 }
 
+// reportProgress calls the function of Progress.
 func (l *namesLoop) reportProgress(scans []*keyScan) {
 	if l.settings.progress == nil || l.stopped {
 		return
 	}
 	var examined, keys int64
-	for _, w := range scans {
-		examined, keys = examined+w.examined, keys+w.total()
+	for _, k := range scans {
+		examined, keys = examined+k.examined, keys+k.total()
 	}
 	l.settings.progress(examined, keys)
 }
@@ -214,6 +215,7 @@ func (l *namesLoop) yieldPage(scan wire.Scan, node string, keys []string) {
 	}
 }
 
+// nodeError returns err as the error of a node, if there are several.
 func nodeError(node string, err error) error {
 	if node == "" {
 		return err
@@ -231,7 +233,7 @@ func (l *namesLoop) fail(about Entry, err error) {
 		err = errs.Ended(l.ctx)
 	}
 	text := err.Error()
-	if _, said := l.reported[text]; !said {
+	if _, reported := l.reported[text]; !reported {
 		if l.reported != nil {
 			l.reported[text] = struct{}{}
 		}

@@ -12,55 +12,56 @@ import (
 )
 
 const (
-	// maxOfName is how many holders of a name are asked for, and how many waiters of a single one.
+	// maxOfName is how many holders of a name are read, and how many waiters if one name is inspected.
 	maxOfName = 1000
-	// maxShown is how many of both an entry of Names has.
+	// maxShown is how many holders, and how many waiters, an entry of Names has.
 	maxShown = 10
 	// maxPipeline is how many calls are sent together.
 	maxPipeline = 1000
 )
 
-// keyInspection finds out how one key is used. It asks in rounds: a reply may lead to further questions, and all probes of a
-// page send those of a round together.
+// keyInspection finds out how one key is used. It sends queries in rounds: a reply may lead to further queries, and all
+// inspections of a page send the queries of a round together.
 type keyInspection struct {
 	entry Entry
-	inUse bool  // the entry is one
-	err   error // the first
+	inUse bool  // reports that the key is in use, so that entry is valid
+	err   error // the first error, or nil
 
-	queries []query // of the next round
+	queries []query // the queries of the next round
 }
 
-// query is a call, and what is done with its reply.
+// query is a call, and the function that handles the reply.
 type query struct {
 	call    wire.Call
 	onReply func(reply wire.Reply)
 }
 
-// query puts a question in the next round.
-func (p *keyInspection) query(call wire.Call, hear func(reply wire.Reply)) {
-	p.queries = append(p.queries, query{call, hear})
+// query adds a query to the next round.
+func (k *keyInspection) query(call wire.Call, onReply func(reply wire.Reply)) {
+	k.queries = append(k.queries, query{call, onReply})
 }
 
 // setForeign makes the entry that of another program's key.
-func (p *keyInspection) setForeign() { p.entry.Kind, p.inUse = Foreign, true }
+func (k *keyInspection) setForeign() { k.entry.Kind, k.inUse = Foreign, true }
 
 // addHolder adds a holder.
-func (p *keyInspection) addHolder(h Holder) {
-	p.entry.Holders, p.inUse = append(p.entry.Holders, h), true
-	p.entry.HolderCount++
+func (k *keyInspection) addHolder(h Holder) {
+	k.entry.Holders, k.inUse = append(k.entry.Holders, h), true
+	k.entry.HolderCount++
 }
 
-// resolve asks until no probe has questions. The keys are those of a node; node is "" if there is one, or if they are few.
+// resolve sends queries until no inspection has any. The keys are those of a node; node is "" if there is one, or if
+// they are few.
 func resolve(ctx context.Context, s *session.Session, node string, inspections []*keyInspection) {
 	for {
 		var calls []wire.Call
 		var owners []*keyInspection
 		var handlers []func(wire.Reply)
-		for _, p := range inspections {
-			for _, q := range p.queries {
-				calls, owners, handlers = append(calls, q.call), append(owners, p), append(handlers, q.onReply)
+		for _, k := range inspections {
+			for _, q := range k.queries {
+				calls, owners, handlers = append(calls, q.call), append(owners, k), append(handlers, q.onReply)
 			}
-			p.queries = nil
+			k.queries = nil
 		}
 		if len(calls) == 0 {
 			return
@@ -68,13 +69,13 @@ func resolve(ctx context.Context, s *session.Session, node string, inspections [
 		for from := 0; from < len(calls); from += maxPipeline {
 			to := min(from+maxPipeline, len(calls))
 			for i, outcome := range s.Runner.RunPaced(ctx, node, calls[from:to]) {
-				p := owners[from+i]
+				k := owners[from+i]
 				switch {
-				case p.err != nil || p.entry.Kind == Foreign:
-				case errors.Is(outcome.Err, errs.ErrWrongKind) && !p.inUse:
-					p.setForeign()
+				case k.err != nil || k.entry.Kind == Foreign:
+				case errors.Is(outcome.Err, errs.ErrWrongKind) && !k.inUse:
+					k.setForeign()
 				case outcome.Err != nil:
-					p.err, p.queries = outcome.Err, nil
+					k.err, k.queries = outcome.Err, nil
 				default:
 					handlers[from+i](outcome.Reply)
 				}

@@ -23,11 +23,11 @@ type keyScan struct {
 	node  string
 	scans []wire.Scan
 
-	current  int         // the index of the one under way
-	cursor   wire.Cursor // how far that has come
+	current  int         // the index of the element of scans under way
+	cursor   wire.Cursor // the position of that scan
 	begun    time.Time
-	examined int64 // keys so far, of all scans
-	size     int64 // how many keys the node had at the beginning; 0 if that is not known
+	examined int64 // the keys examined so far, by all scans
+	size     int64 // the number of keys at the start; 0 if it is not known
 }
 
 func newKeyScan(node string, scans []wire.Scan) *keyScan {
@@ -35,40 +35,40 @@ func newKeyScan(node string, scans []wire.Scan) *keyScan {
 }
 
 // isDone reports whether every key was examined.
-func (w *keyScan) isDone() bool { return w.current == len(w.scans) }
+func (k *keyScan) isDone() bool { return k.current == len(k.scans) }
 
-// total returns how many keys the walk examines in all; 0 if that is not known.
-func (w *keyScan) total() int64 { return w.size * int64(len(w.scans)) }
+// total returns how many keys the scan examines in all; 0 if that is not known.
+func (k *keyScan) total() int64 { return k.size * int64(len(k.scans)) }
 
-// nextPage returns the next page, and the scan that it is of. After an error the same page can be asked for again. If another server
-// replies than before, as after a failover, the walk begins anew.
-func (w *keyScan) nextPage(ctx context.Context, s *session.Session) (scan wire.Scan, keys []string, err error) {
-	scan = w.scans[w.current]
+// nextPage returns the next page, and the wire.Scan that found it. After an error the same page can be requested again. If
+// another server replies than before, as after a failover, the scan restarts.
+func (k *keyScan) nextPage(ctx context.Context, s *session.Session) (scan wire.Scan, keys []string, err error) {
+	scan = k.scans[k.current]
 	scan.Count = scanCount
-	page, err := s.Runner.Page(ctx, w.node, scan, w.cursor)
+	page, err := s.Runner.Page(ctx, k.node, scan, k.cursor)
 	switch {
 	case errors.Is(err, wire.ErrOtherServer):
-		*w = *newKeyScan(w.node, w.scans)
+		*k = *newKeyScan(k.node, k.scans)
 		return scan, nil, nil
 	case err != nil:
 		return scan, nil, err
 	}
 	if page.Size > 0 {
-		w.size = page.Size
+		k.size = page.Size
 	}
-	w.cursor = page.Next
-	if w.examined += scanCount; w.cursor.IsStart() {
-		w.current++
-		w.examined = w.size * int64(w.current)
+	k.cursor = page.Next
+	if k.examined += scanCount; k.cursor.IsStart() {
+		k.current++
+		k.examined = k.size * int64(k.current)
 	}
-	if w.size > 0 {
-		w.examined = min(w.examined, w.size*int64(w.current+1))
+	if k.size > 0 {
+		k.examined = min(k.examined, k.size*int64(k.current+1))
 	}
 	slices.Sort(page.Keys)
 	return scan, slices.Compact(page.Keys), nil
 }
 
-// nextScan returns the walk whose node has done the least for lists, or nil.
+// nextScan returns the scan whose node has done the least work for lists, or nil.
 func nextScan(s *session.Session, scans []*keyScan) *keyScan {
 	if len(scans) == 0 {
 		return nil

@@ -38,22 +38,22 @@ type List struct {
 	prefix    string
 	every     time.Duration
 	lister    lister
-	badOption error
+	badOption error // the error of NewList, or nil
 
-	wake chan struct{} // has a value if Run has to check what is due
+	wake chan struct{} // wakes Run, so that it checks what is due
 
 	mu struct {
 		sync.Mutex
 		running   bool
-		ended     bool      // Run has ended; Snapshot waits for a Run that has not begun
-		askedAt   time.Time // by the last Snapshot
-		expiredAt time.Time // by the last Expire
-		changed   chan struct{}
-		nodes     []*nodeProgress // Run alone changes them
-		nodesErr  error           // why the nodes could not be found
+		ended     bool            // reports that Run has ended; Snapshot waits for a Run that has not begun
+		askedAt   time.Time       // the time of the last Snapshot
+		expiredAt time.Time       // the time of the last Expire
+		changed   chan struct{}   // closed at the next change
+		nodes     []*nodeProgress // only Run changes them
+		nodesErr  error           // the reason why the nodes could not be listed, or nil
 		known     map[string]*knownName
-		entries   []Entry // what is known and in use, sorted; nil if it is to be made anew
-		entryErr  error   // why a name is not among shown; of the same moment
+		entries   []Entry // the known names in use, sorted; nil after a change
+		entryErr  error   // the reason why a name is not among entries, or nil; updated with entries
 	}
 }
 
@@ -61,10 +61,10 @@ type List struct {
 type knownName struct {
 	entry Entry
 	node  string
-	scan  int       // the index of the scan that found it
-	found time.Time // when the walk began that found it last
-	inUse bool      // at its last reading
-	err   error     // of that reading
+	scan  int       // the index of the scan that found the name
+	found time.Time // the start of the last scan that found the name
+	inUse bool      // reports that the name was in use when it was last read
+	err   error     // the error of the last read, or nil
 }
 
 // Snapshot is what a List knew at one moment.

@@ -17,28 +17,28 @@ const (
 	rereadBatch = 200
 	// nodePause is how long a node that failed is left alone.
 	nodePause = time.Second
-	// nodesValidFor is how long a list of the nodes of a cluster is believed.
+	// nodesValidFor is how long a list of a cluster's nodes is used before the nodes are listed again.
 	nodesValidFor = 10 * time.Second
 )
 
-// nodeProgress is what a List knows of a node. Run alone changes it, what Snapshot reads with the lock held; so Run reads it
-// without.
+// nodeProgress is the state of a List for one node. Only Run changes it, and holds the lock for what Snapshot reads. So Run
+// reads it without the lock.
 type nodeProgress struct {
-	scan          *keyScan
-	scanning      bool
+	scan          *keyScan // the scan under way, or the last one
+	scanning      bool     // reports that scan is under way
 	added         time.Time
-	completeSince time.Time // when the newest walk began that has ended; zero if none has
+	completeSince time.Time // the start of the last complete scan; zero if there was none
 	took          time.Duration
-	more          int // names beyond mostKept: of the last walk that has ended
-	moreSoFar     int // and of the walk under way
+	more          int // the names beyond maxKept in the last complete scan
+	moreSoFar     int // the names beyond maxKept in the scan under way
 
-	toReread    []string  // the keys that are still to be read anew
-	rereadBegun time.Time // when that pass began
-	rereadSince time.Time // when the newest pass began that has ended
-	rereadsNext bool      // the pass is next, not the walk
-	recovered   bool      // the node is back: a pass is due
+	toReread    []string  // the keys that are still to be read again
+	rereadBegun time.Time // the start of the reread under way, or of the last one
+	rereadSince time.Time // the start of the last complete reread
+	rereadsNext bool      // reports that the reread has the next turn, and not the scan
+	recovered   bool      // reports that the node replies again, so a reread is due
 
-	err     error // why names are missing; nil after a success
+	err     error // the reason why names are missing; nil after a success
 	retryAt time.Time
 }
 
@@ -161,7 +161,7 @@ func (l *List) step(ctx context.Context) time.Duration {
 	return 0
 }
 
-// beginDue begins the walk and the pass of a node if it is time. It returns how long there is nothing to do for the node.
+// beginDue begins the scan and the reread of a node if they are due. It returns how long there is nothing to do for the node.
 func (l *List) beginDue(n *nodeProgress, now, asked, expired time.Time) time.Duration {
 	if wait := n.retryAt.Sub(now); wait > 0 {
 		return wait
@@ -169,7 +169,7 @@ func (l *List) beginDue(n *nodeProgress, now, asked, expired time.Time) time.Dur
 	if !n.scanning && (n.completeSince.IsZero() || asked.Sub(n.scan.begun) >= l.every) {
 		l.update(func() { n.scan, n.scanning, n.moreSoFar = newKeyScan(n.scan.node, n.scan.scans), true, 0 })
 	}
-	// A walk that is shorter than every reads all names itself.
+	// A scan that takes less time than every reads all names itself.
 	long := n.scanning && (now.Sub(n.scan.begun) >= l.every || n.took >= l.every)
 	if len(n.toReread) == 0 && (long && asked.Sub(n.rereadBegun) >= l.every || n.rereadBegun.Before(expired) || n.recovered) {
 		l.beginReread(n, now)
@@ -238,7 +238,7 @@ func (l *List) rereadNext(ctx context.Context, n *nodeProgress) {
 	})
 }
 
-// scanNext reads the next page of a walk.
+// scanNext reads the next page of a scan.
 func (l *List) scanNext(ctx context.Context, n *nodeProgress) error {
 	w := *n.scan // snapshots read the other one
 	at := w.current
@@ -265,7 +265,7 @@ func (l *List) scanNext(ctx context.Context, n *nodeProgress) error {
 	return nil
 }
 
-// resolve resolves probes, in bounded time.
+// resolve resolves inspections, in bounded time.
 func (l *List) resolve(ctx context.Context, n *nodeProgress, inspections []*keyInspection) {
 	ctx, cancel := errs.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -278,7 +278,7 @@ func (k *knownName) update(p *keyInspection) {
 	k.entry, k.inUse, k.err = p.entry, p.inUse && p.err == nil, p.err
 }
 
-// storeLocked keeps what a walk has found. A name that could not be read is kept too: the next pass reads it.
+// storeLocked keeps a name that a scan has found. A name that could not be read is kept too: the next reread reads it.
 func (l *List) storeLocked(n *nodeProgress, scan int, p *keyInspection) {
 	if !p.inUse && p.err == nil {
 		return
@@ -296,7 +296,8 @@ func (l *List) storeLocked(n *nodeProgress, scan int, p *keyInspection) {
 	k.node, k.scan, k.found, l.mu.entries = n.scan.node, scan, n.scan.begun, nil
 }
 
-// endScanLocked ends a walk. It forgets the names that the walk has not found, unless a pass has read them in use since it began.
+// endScanLocked ends a scan. It forgets the names that the scan has not found, unless a reread has read them in use
+// since it began.
 func (l *List) endScanLocked(n *nodeProgress) {
 	n.scanning, n.completeSince, n.took = false, n.scan.begun, time.Since(n.scan.begun)
 	n.more, n.moreSoFar = n.moreSoFar, 0

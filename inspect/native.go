@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// The lengths of tickets, by which a queue's own are known.
+// The lengths of tickets, by which the tickets of each kind of queue are recognised.
 const (
 	rwTicket     = 41
 	lockTicket   = rwTicket + 1 // the mode
@@ -24,17 +24,17 @@ const (
 
 // native is the library's own layout.
 type native struct {
-	prefix      string // of the keys
-	namePrefix  string // what the names begin with
-	waiterLimit int    // of waiters
+	prefix      string // the prefix of the keys
+	namePrefix  string // the beginning of the names to list
+	waiterLimit int    // the most waiters to read
 }
 
-// scans implements view.
+// scans implements lister.
 func (n native) scans() []wire.Scan {
 	return []wire.Scan{{Match: literal(n.prefix+"{"+names.Encode(withoutPartialRune(n.namePrefix))) + "*"}}
 }
 
-// ofKey implements view.
+// ofKey implements lister.
 func (n native) ofKey(_ wire.Scan, key string) *keyInspection {
 	tag, set, parsed := names.Parse(n.prefix, key)
 	if !parsed {
@@ -51,8 +51,8 @@ func (n native) ofKey(_ wire.Scan, key string) *keyInspection {
 	return n.queryKey(p, set)
 }
 
-// queryKey asks the first questions about the key of p, one of those of set. It returns nil for a key that says nothing
-// alone, as a queue does.
+// queryKey adds the first queries for the key of p, one of the keys of set. It returns nil for a key that says nothing by
+// itself, such as a queue.
 func (n native) queryKey(p *keyInspection, set names.Set) *keyInspection {
 	switch p.entry.Key {
 	case set.Holder:
@@ -69,7 +69,7 @@ func (n native) queryKey(p *keyInspection, set names.Set) *keyInspection {
 	return p
 }
 
-// ofName returns the probes for one name.
+// ofName returns the inspections of one name.
 func (n native) ofName(set names.Set, entry Entry) []*keyInspection {
 	var inspections []*keyInspection
 	for _, key := range []string{set.Holder, set.Permits(), set.Latch(), set.Outcome()} {
@@ -80,6 +80,7 @@ func (n native) ofName(set names.Set, entry Entry) []*keyInspection {
 	return inspections
 }
 
+// queryLock queries the holder key and the existence of queues.
 func (n native) queryLock(p *keyInspection, set names.Set) {
 	var described wire.Reply
 	p.query(session.DescribeCall(set.Holder), func(reply wire.Reply) { described = reply })
@@ -87,7 +88,7 @@ func (n native) queryLock(p *keyInspection, set names.Set) {
 	p.query(queues, func(reply wire.Reply) { n.readLock(p, set, described, reply.Int(0) > 0) })
 }
 
-// readLock reads what the holder key says. queued: the name has a queue.
+// readLock reads the description of the holder key. queued says that the name has a queue.
 func (n native) readLock(p *keyInspection, set names.Set, reply wire.Reply, queued bool) { //nolint:revive // a fact, not a switch
 	if reply.Code() < wire.NotDone {
 		p.setForeign()
@@ -176,10 +177,10 @@ func (n native) queryPermits(p *keyInspection, set names.Set) {
 	})
 }
 
-// ticketQueue is where tickets of a kind wait.
+// ticketQueue is a queue of tickets at the server.
 type ticketQueue struct {
 	kind, key, heartbeats string
-	ticketLength          int // the length of its tickets
+	ticketLength          int // the length of the queue's tickets
 	shared                bool
 }
 
@@ -187,7 +188,7 @@ func lockQueue(set names.Set) ticketQueue {
 	return ticketQueue{kind: Exclusive, key: set.QueueKey(), heartbeats: set.HeartbeatsKey(), ticketLength: lockTicket}
 }
 
-// queryQueue asks for the tickets of a queue. If no session holds the lock, the queue says which kind it is of.
+// queryQueue queries the tickets of a queue. If no session holds the lock, the queue says which kind it is of.
 func (n native) queryQueue(p *keyInspection, q ticketQueue) {
 	p.query(wire.Call{Command: "ZCARD", Keys: []string{q.key}}, func(reply wire.Reply) {
 		if tickets := int(reply.Int(0)); tickets > 0 {

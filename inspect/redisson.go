@@ -25,20 +25,20 @@ const (
 	stringType = "string"
 )
 
-// The forms of what Redisson writes: an owner of a lock, a number, and the keys of its own that are numbers as well.
+// The forms of values and keys that Redisson writes: an owner of a lock, a number, and the auxiliary keys that are numbers, too.
 var (
 	ownerForm    = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+$`)
 	numberForm   = regexp.MustCompile(`^-?[0-9]{1,20}$`)
 	auxiliaryKey = regexp.MustCompile(`^redisson_lock_token:|:rwlock_timeout:[0-9]+$`)
 )
 
-// scans implements view.
+// scans implements lister.
 func (r redisson) scans() []wire.Scan {
 	match := literal(r.namePrefix) + "*"
 	return []wire.Scan{{Match: match, Type: hashType}, {Match: match, Type: stringType}}
 }
 
-// ofKey implements view.
+// ofKey implements lister.
 func (r redisson) ofKey(scan wire.Scan, key string) *keyInspection {
 	p := &keyInspection{entry: Entry{Name: key, Key: key}}
 	switch {
@@ -52,7 +52,7 @@ func (r redisson) ofKey(scan wire.Scan, key string) *keyInspection {
 	return p
 }
 
-// ofName returns the probes for one name: which type its key has is not known.
+// ofName returns the inspection of one name. The type of the key is not known yet.
 func (r redisson) ofName(_ names.Set, entry Entry) []*keyInspection {
 	p := &keyInspection{entry: entry}
 	p.query(wire.Call{Script: scripts.RedissonDescribe, Keys: []string{entry.Key}}, func(reply wire.Reply) {
@@ -67,7 +67,7 @@ func (r redisson) ofName(_ names.Set, entry Entry) []*keyInspection {
 	return []*keyInspection{p}
 }
 
-// queryHash asks what a hash is.
+// queryHash queries what a hash is.
 func (r redisson) queryHash(p *keyInspection) {
 	key := []string{p.entry.Key}
 	var mode string
@@ -110,7 +110,7 @@ func (redisson) queryRWLock(p *keyInspection) {
 	})
 }
 
-// queryFairQueue asks for the queue that only a fair lock has.
+// queryFairQueue queries the queue that only a fair lock has.
 func (r redisson) queryFairQueue(p *keyInspection) {
 	name := p.entry.Key
 	page := wire.Call{
@@ -132,8 +132,8 @@ func (r redisson) queryFairQueue(p *keyInspection) {
 // numberSize is more than the longest number has.
 const numberSize = 24
 
-// queryNumber asks what a text is. If it is a number, the permits beside it say that it is a semaphore. Other texts, such as those of a
-// cache, cost one short call each.
+// queryNumber queries what a string is. If it is a number, the permits beside it say that it is a semaphore. Other
+// strings, such as those of a cache, cost one short call each.
 func (r redisson) queryNumber(p *keyInspection) {
 	key := p.entry.Key
 	p.query(wire.Call{Command: "GETRANGE", Keys: []string{key}, Args: []string{"0", strconv.Itoa(numberSize - 1)}}, func(reply wire.Reply) {
@@ -162,7 +162,7 @@ func addPermits(p *keyInspection, reply wire.Reply) {
 	}
 }
 
-// setPermits says what the number is, as far as the permits beside it say. total: they are all permits that are held.
+// setPermits sets the kind of a number by the permits beside it. total says that they are all permits that are held.
 func (redisson) setPermits(p *keyInspection, free string, total bool) { //nolint:revive // a fact, not a switch
 	p.inUse = true
 	if p.entry.HolderCount == 0 {

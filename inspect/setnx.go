@@ -12,22 +12,22 @@ import (
 )
 
 // setnx is the layout of clients that write a lock by SET with NX and PX. Keys are names there, and the values of other
-// clients are random: only those of this library differ from any other text.
+// clients are random: only those of this library differ from any other string.
 type setnx struct{ namePrefix string }
 
-// scans implements view.
+// scans implements lister.
 func (s setnx) scans() []wire.Scan {
 	return []wire.Scan{{Match: literal(s.namePrefix) + "*", Type: stringType}}
 }
 
-// ofKey implements view.
+// ofKey implements lister.
 func (s setnx) ofKey(_ wire.Scan, key string) *keyInspection {
 	p := &keyInspection{entry: Entry{Name: key, Key: key}}
 	s.queryLock(p, func(holder Holder) bool { return holder.Session != "" })
 	return p
 }
 
-// ofName implements view. A name that the caller calls a lock is one, whichever client holds it.
+// ofName implements lister. A name that the caller calls a lock is one, whichever client holds it.
 func (s setnx) ofName(_ names.Set, entry Entry) []*keyInspection {
 	p := &keyInspection{entry: entry}
 	s.queryLock(p, func(Holder) bool { return true })
@@ -37,7 +37,7 @@ func (s setnx) ofName(_ names.Set, entry Entry) []*keyInspection {
 // labelSize is how much of a value is shown.
 const labelSize = 64
 
-// queryLock asks what a text is. It is a lock if it is accepted.
+// queryLock queries what a string is. It is a lock if accepted returns true for its holder.
 func (setnx) queryLock(p *keyInspection, accepted func(Holder) bool) {
 	var value string
 	key := []string{p.entry.Key}
