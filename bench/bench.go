@@ -17,7 +17,7 @@ type bench struct {
 	server *redistest.Server
 	scale  scale
 	chosen []implementation
-	addrs  []string     // of several servers, for locks over a quorum
+	addrs  []string     // the addresses of several servers, for locks over a quorum
 	empty  func() error // empties them; nil if there is one
 }
 
@@ -60,7 +60,7 @@ type sample struct {
 	elapsed     time.Duration
 	used        usage
 	waits       *waits
-	cutWaits    *waits // of goroutines that were given up, until then; nil if the work gives up no goroutine
+	cutWaits    *waits // the waits of goroutines that were given up, until then; nil if the work gives up no goroutine
 	least, most int    // operations of the goroutine that had the fewest and the most
 	stuck       int64  // goroutines that were left waiting for a free lock
 	figures     map[string]float64

@@ -30,8 +30,8 @@ type Elector struct {
 // leaderRequest is a request for the lock, for all calls that wait for it.
 type leaderRequest struct {
 	replied  chan struct{} // closed when the server has replied
-	err      error         // written before over is closed
-	resigned bool          // guarded by mu of the Elector: a lease that it brings is released
+	err      error         // written before replied is closed
+	resigned bool          // guarded by mu of the Elector: if the request acquires a lease, the lease is released
 }
 
 var _ gocron.Elector = (*Elector)(nil)

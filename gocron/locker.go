@@ -28,14 +28,14 @@ const requestAgain = time.Second
 type Locker struct {
 	session *signalbox.Session
 	period  time.Duration
-	periods map[string]time.Duration // of jobs that have one of their own
+	periods map[string]time.Duration // the periods of jobs for which PeriodOf was called
 	options []signalbox.LockOption
 	now     func() time.Time
 
 	mu        sync.Mutex
 	scheduler gocron.Scheduler      // guarded by mu; nil if none is attached
-	pending   map[string][]*tickRun // guarded by mu: ticks that were taken over and wait for a call of Lock, by job
-	requested map[string]int        // guarded by mu: calls of Lock that RunNow was asked for, by job
+	pending   map[string][]*tickRun // guarded by mu: the ticks that were taken over and wait for a call of Lock, by job
+	requested map[string]int        // guarded by mu: the requested calls of RunNow whose Lock has not come, by job
 }
 
 var _ gocron.Locker = (*Locker)(nil)
@@ -184,7 +184,7 @@ func periodOf(j gocron.Job, period time.Duration) (time.Duration, error) {
 	return period, nil
 }
 
-// takeRequested returns a tick that RunNow was asked for, or nil.
+// takeRequested returns a tick for which RunNow was called, or nil.
 func (l *Locker) takeRequested(job string) *tickRun {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,12 +250,12 @@ func (l *Locker) requestRun(r *tickRun) {
 		l.mu.Lock()
 		l.requested[r.job] = max(l.requested[r.job]-1, 0)
 		l.mu.Unlock()
-		again := time.NewTimer(requestAgain) // the scheduler was busy
+		retry := time.NewTimer(requestAgain) // the scheduler was busy
 		select {
-		case <-again.C:
+		case <-retry.C:
 		case <-r.unlocked:
 		case <-r.doEnded:
 		}
-		again.Stop()
+		retry.Stop()
 	}
 }

@@ -20,13 +20,13 @@ const firstPoll = 10 * time.Millisecond
 // errNotRun ends the claim of a tick that does not run here: it is not stored.
 var errNotRun = errors.New("signalbox: the job ended before this tick was run")
 
-// runState is what a run is at.
+// runState is the state of a tickRun.
 type runState int
 
 const (
 	waiting runState = iota // a call of Lock waits for the claim
 	watched                 // that call has returned ErrRan: the claim means that the other scheduler died
-	pending                 // it has the claim, and waits for a call of Lock
+	pending                 // the run has the claim, and waits for a call of Lock
 	running                 // a call of Lock has returned it
 	dropped                 // nothing is to run here
 )
@@ -38,11 +38,11 @@ const (
 type tickRun struct {
 	locker      *Locker
 	job         string
-	name        string             // of the tick
+	name        string             // the name of the tick
 	claimedHere chan struct{}      // closed when this scheduler has the claim
 	doEnded     chan struct{}      // closed when Do has returned
-	err         error              // of Do; written before ended is closed
-	cancel      context.CancelFunc // of Do
+	err         error              // the error of Do; written before doEnded is closed
+	cancel      context.CancelFunc // ends the context of Do
 	merged      []*tickRun         // ticks that this run counts for; written before Unlock can be called
 
 	state runState // guarded by the lock of locker
@@ -81,7 +81,7 @@ func (r *tickRun) claimed(ctx context.Context, _ signalbox.Lease) ([]byte, error
 		r.state = pending
 		l.pending[r.job] = append(l.pending[r.job], r)
 	}
-	close(r.claimedHere) // under the lock: lost and leave find either this or the state that they set
+	close(r.claimedHere) // under the lock: leaveToOther and callerReturned find either this or the state that they set
 	l.mu.Unlock()
 	if adopted {
 		go l.requestRun(r) // it asks the scheduler, which may be busy for a moment
@@ -133,7 +133,7 @@ func (r *tickRun) callerReturned() {
 	r.state = watched
 	adopted := false
 	select {
-	case <-r.claimedHere: // claimed found the state called
+	case <-r.claimedHere: // claimed found the state waiting
 		r.state, adopted = pending, true
 		l.pending[r.job] = append(l.pending[r.job], r)
 	default:

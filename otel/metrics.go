@@ -23,14 +23,14 @@ type metrics struct {
 	sets map[labels]*attributeSet
 }
 
-// labels are what the attributes of a measurement are made of: few values each.
+// labels are the values from which the attributes of a measurement are made. Each has few values.
 type labels struct {
 	kind, class     string
 	shared          bool
 	outcome, source string
 }
 
-// attributeSet is attributes that are made once, as the instruments take them.
+// attributeSet is a set of attributes that is made once, in the form of options of the instruments.
 type attributeSet struct {
 	add    []metric.AddOption
 	record []metric.RecordOption

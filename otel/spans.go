@@ -13,24 +13,24 @@ import (
 	"github.com/signalbox-go/signalbox"
 )
 
-// maxHolders bounds how many locks the last hold is remembered of.
+// maxHolders bounds the number of locks whose last hold is remembered.
 const maxHolders = 1024
 
 // spans makes spans.
 type spans struct {
 	tracer trace.Tracer
-	names  bool // the spans have the names of locks
+	names  bool // reports whether spans have the names of locks
 
 	mu       sync.Mutex
-	lastHold map[lockID]trace.Link // to the last hold of a lock in this process
+	lastHold map[lockID]trace.Link // a link to the last hold of each lock in this process
 }
 
-// lockID is which lock of the process an event is about.
+// lockID identifies a lock of the process.
 type lockID struct{ kind, name string }
 
-// callSpans is one call and its lease. The hooks of one call follow each other, so nothing guards it.
+// callSpans are the spans of one call and its lease. The hooks of one call follow each other, so nothing guards it.
 type callSpans struct {
-	parent context.Context //nolint:containedctx // of both spans
+	parent context.Context //nolint:containedctx // the parent of both spans
 	wait   trace.Span
 	hold   trace.Span
 }

@@ -98,38 +98,38 @@ func processes() (map[int]process, bool) {
 	return all, true
 }
 
-// family is what a program has started: its group, and its descendants in other groups as far as a chain of parents leads to
-// them. A program that put itself into the background belongs to no chain.
-type family struct {
-	leader int            // of the group
-	strays map[int]string // when the processes in other groups began, by their numbers
+// processTree is the group of a program, and its descendants in other groups, as far as a chain of parents leads to them. A program that put itself into the background belongs to no chain.
+type processTree struct {
+	leader       int            // the number of the group, and of its first process
+	outsideGroup map[int]string // the start times of the processes in other groups, by their numbers
 }
 
-// survey returns the processes of the family that run, and whether a zombie is left in the group. known is false if there is
-// no list of processes. It keeps the strays: their parents may end before the next survey.
-func (f *family) survey() (running []process, zombies, known bool) {
+// refresh reads the list of processes. It returns the running processes of the tree, and whether a zombie is left in the
+// group. known is false if there is no list. It remembers the processes outside the group: their parents may end before the
+// next refresh.
+func (t *processTree) refresh() (running []process, zombies, known bool) {
 	all, known := processes()
 	if !known {
 		return nil, false, false
 	}
-	for pid, began := range f.strays {
+	for pid, began := range t.outsideGroup {
 		if p, there := all[pid]; !there || p.began != began || p.zombie() {
-			delete(f.strays, pid)
+			delete(t.outsideGroup, pid)
 		}
 	}
 	for grown := true; grown; { // a child may come before its parent
 		grown = false
 		for pid, p := range all {
-			if !f.has(p) && !p.zombie() && f.has(all[p.parent]) {
-				f.strays[pid], grown = p.began, true
+			if !t.has(p) && !p.zombie() && t.has(all[p.parent]) {
+				t.outsideGroup[pid], grown = p.began, true
 			}
 		}
 	}
 	for _, p := range all {
 		switch {
-		case !f.has(p):
+		case !t.has(p):
 		case p.zombie():
-			zombies = zombies || p.group == f.leader
+			zombies = zombies || p.group == t.leader
 		default:
 			running = append(running, p)
 		}
@@ -137,16 +137,16 @@ func (f *family) survey() (running []process, zombies, known bool) {
 	return running, zombies, true
 }
 
-// has reports whether a process is known to belong to the family.
-func (f *family) has(p process) bool {
-	began, stray := f.strays[p.pid]
-	return p.pid != 0 && (p.group == f.leader || stray && began == p.began)
+// has reports whether a process is known to belong to the tree.
+func (t *processTree) has(p process) bool {
+	began, outside := t.outsideGroup[p.pid]
+	return p.pid != 0 && (p.group == t.leader || outside && began == p.began)
 }
 
-// sendStrays sends a signal to the processes of other groups. A descriptor of a process names no other process that has its
+// signalOutsideGroup sends a signal to the processes of other groups. A descriptor of a process names no other process that has its
 // number later.
-func (f *family) sendStrays(s syscall.Signal) {
-	for pid, began := range f.strays {
+func (t *processTree) signalOutsideGroup(s syscall.Signal) {
+	for pid, began := range t.outsideGroup {
 		descriptor, failed := unix.PidfdOpen(pid, 0)
 		if p, err := readProcess(pid); err == nil && p.began == began {
 			if failed == nil {

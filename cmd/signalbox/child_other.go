@@ -20,12 +20,12 @@ type process struct {
 	state byte
 }
 
-// family is the group of a program.
-type family struct {
-	leader int
-	strays map[int]string
+// processTree is the group of a program.
+type processTree struct {
+	leader       int
+	outsideGroup map[int]string
 }
 
-func (*family) survey() (running []process, zombies, known bool) { return nil, false, false }
+func (*processTree) refresh() (running []process, zombies, known bool) { return nil, false, false }
 
-func (*family) sendStrays(syscall.Signal) {}
+func (*processTree) signalOutsideGroup(syscall.Signal) {}

@@ -24,15 +24,15 @@ import (
 //
 // A process is signalled only if this user may signal it. A setuid program, such as sudo, may be none of these.
 type child struct {
-	pid      int
-	exited   chan struct{}       // closed when the program was waited for
-	stopped  chan syscall.Signal // what stopped it
-	status   syscall.WaitStatus  // written before exited is closed
-	children chan os.Signal      // SIGCHLD, for reap
-	released chan struct{}       // closed by close: reap ends
-	terminal *terminal           // nil until the child wanted it
-	family   family
-	surveyed time.Time // when gone last read the list of processes
+	pid         int
+	exited      chan struct{}       // closed when the program was waited for
+	stopped     chan syscall.Signal // receives the signal that stopped the program
+	status      syscall.WaitStatus  // written before exited is closed
+	children    chan os.Signal      // SIGCHLD, for reap
+	released    chan struct{}       // closed by close: reap ends
+	terminal    *terminal           // nil until the child wanted it
+	tree        processTree
+	refreshedAt time.Time // the time at which gone last read the list of processes
 }
 
 // startChild starts the program. The thread is locked: on Linux the program is killed if the thread
@@ -59,7 +59,7 @@ func startChild(path string, command, env []string) (*child, error) {
 	// The child has started with its default. This process writes to its terminal from the background, and takes it back.
 	signal.Ignore(syscall.SIGTTOU)
 	c.pid = cmd.Process.Pid
-	c.family = family{leader: c.pid, strays: make(map[int]string)}
+	c.tree = processTree{leader: c.pid, outsideGroup: make(map[int]string)}
 	_ = cmd.Process.Release() // reap waits for it, since os.Process reports no stops
 	go c.reap()
 	return c, nil
@@ -198,38 +198,38 @@ func (c *child) stopSelf() {
 // terminate asks the program to end: its group, and what its processes have started in other groups, as timeout(1) does. What
 // is stopped is continued for that.
 func (c *child) terminate() {
-	c.family.survey()
+	c.tree.refresh()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
 		_ = c.send(s) // survivors says which processes may not be signalled
-		c.family.sendStrays(s)
+		c.tree.signalOutsideGroup(s)
 	}
 }
 
 // kill ends what terminate asks.
 func (c *child) kill() {
-	c.family.survey()
+	c.tree.refresh()
 	_ = c.send(syscall.SIGKILL) // as in terminate
-	c.family.sendStrays(syscall.SIGKILL)
+	c.tree.signalOutsideGroup(syscall.SIGKILL)
 }
 
-// surveyPause is how long gone does not read the list of processes again: a host may have thousands.
-const surveyPause = 100 * time.Millisecond
+// refreshPause is how long gone does not read the list of processes again: a host may have thousands.
+const refreshPause = 100 * time.Millisecond
 
-// gone reports whether the program was waited for and no process of its family runs. A zombie does not run: it is there
+// gone reports whether the program was waited for and no process of its tree runs. A zombie does not run: it is there
 // until its parent waits for it, which may never be. The number of a group is not used again while it has a process.
 func (c *child) gone() bool {
 	if !c.ended() {
 		return false
 	}
 	group := syscall.Kill(-c.pid, 0)
-	if errors.Is(group, syscall.ESRCH) && len(c.family.strays) == 0 {
+	if errors.Is(group, syscall.ESRCH) && len(c.tree.outsideGroup) == 0 {
 		return true
 	}
-	if time.Since(c.surveyed) < surveyPause {
+	if time.Since(c.refreshedAt) < refreshPause {
 		return false
 	}
-	c.surveyed = time.Now()
-	running, zombies, known := c.family.survey()
+	c.refreshedAt = time.Now()
+	running, zombies, known := c.tree.refresh()
 	switch {
 	case !known || len(running) > 0:
 		return false
@@ -242,7 +242,7 @@ func (c *child) gone() bool {
 
 // survivors returns the processes of the program that run.
 func (c *child) survivors() (all []survivor) {
-	running, _, _ := c.family.survey()
+	running, _, _ := c.tree.refresh()
 	for _, p := range running {
 		all = append(all, survivor{pid: p.pid, name: p.name, denied: isDenied(p.pid), uninterruptible: p.state == 'D'})
 	}

@@ -27,21 +27,21 @@ import (
 //	   '-- the lease is lost, or ends in --grace --> ending -- no process of the program is left ------'
 //
 // One goroutine, the command's, goes through them. The waiter of the child (see child), and the one that acquires a lost
-// lock again (see ending), report to it by channels.
+// lock again (see termination), report to it by channels.
 type job struct {
 	name      string
-	path      string // of the program
+	path      string // the path of the program
 	command   []string
 	lease     lease
-	reacquire func(ctx context.Context) (lease, error) // acquires the lock once more
+	reacquire func(ctx context.Context) (lease, error) // acquires the lock again
 	acquired  time.Time
 	min       time.Duration
 	grace     time.Duration
 	stderr    io.Writer
 
-	reserve      time.Duration // how much the lease must have left; see left
-	endRequested bool          // a signal that asks the program to end was forwarded
-	warned       bool          // that the program may not be signalled
+	reserve      time.Duration // the time that the lease must have left; see timeLeft
+	endRequested bool          // reports that a signal that asks the program to end was forwarded
+	warned       bool          // reports that warnOfDenial has warned
 }
 
 // lease is what a job needs of a signalbox.Lease.
@@ -105,7 +105,7 @@ func (j *job) supervise(ctx context.Context, c program, signals <-chan os.Signal
 	if lost != nil {
 		j.terminate(ctx, c, signals)
 	}
-	c.closeTerminal() // before hold: a signal of the terminal ends that
+	c.closeTerminal() // before holdMinimum: a signal of the terminal ends that
 	if lost == nil {
 		if lost = j.lease.Err(); lost == nil {
 			j.holdMinimum(signals)
@@ -210,7 +210,7 @@ func (j *job) release(code int, lost error) error {
 	if lost != nil {
 		return &exitError{codeLost, fmt.Errorf("run %q: %w; the program ended with exit code %d", j.name, withoutOp(lost), code)}
 	}
-	if err != nil && !errors.Is(err, signalbox.ErrLost) { // a loss after the program's end harms nothing, and hold reported it
+	if err != nil && !errors.Is(err, signalbox.ErrLost) { // a loss after the program's end harms nothing, and holdMinimum reported it
 		j.warn(withoutOp(err).Error())
 	}
 	return &exitError{code, nil}

@@ -10,18 +10,18 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 )
 
-// sharedList is the list that all requests share. So any number of readers cost the server no more than one.
+// sharedList is the list that all requests share, so that any number of readers cost the server no more than one.
 type sharedList struct {
 	snapshot func(ctx context.Context) inspect.Snapshot
 	expire   func() // nil if nothing can be broken
 }
 
-// listState is a list, and how it was read. It is never written to.
+// listState is the content of a list at one moment. It is not changed.
 type listState struct {
 	inspect.Snapshot
 
 	entries []inspect.Entry
-	err     error // why some are missing, or all
+	err     error // the reason why entries are missing, or nil
 	at      time.Time
 }
 

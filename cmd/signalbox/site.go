@@ -27,7 +27,7 @@ import (
 type site struct {
 	list      *sharedList
 	reload    time.Duration
-	secret    string // what breaking takes; "" if nothing can be broken
+	secret    string // the token that breaking requires; "" if nothing can be broken
 	loopback  bool
 	breakSeen func(ctx context.Context, seen inspect.Entry) error
 	pages     chan struct{} // has an element for each page that is being written

@@ -15,9 +15,9 @@ import (
 // survivor is a process of the program that still runs.
 type survivor struct {
 	pid             int
-	name            string // "" if it is not known
-	denied          bool   // this user may not signal it
-	uninterruptible bool   // in the kernel, where no signal ends it
+	name            string // "" if the name is not known
+	denied          bool   // reports that this user may not signal the process
+	uninterruptible bool   // reports that the process waits in the kernel, where no signal ends it
 }
 
 func anyDenied(left []survivor) bool {
@@ -27,7 +27,7 @@ func anyDenied(left []survivor) bool {
 // maxListed is how many processes a line names.
 const maxListed = 10
 
-// listed returns the processes for a line, each with what keeps it alive.
+// listed returns the processes for a line, each with the reason why it still runs.
 func listed(left []survivor) string {
 	var words []string
 	for _, s := range left[:min(len(left), maxListed)] {
@@ -52,7 +52,7 @@ func listed(left []survivor) string {
 // How often the end of a program is looked for, and how often a survivor is reported.
 const (
 	pollEnd      = 10 * time.Millisecond
-	killTimeout  = 3 * time.Second // what SIGKILL ends has ended by then
+	killTimeout  = 3 * time.Second // the time in which SIGKILL ends a process that it can end
 	remindAfter  = time.Minute
 	recoverPause = time.Second // between two attempts to acquire the lock again
 )
@@ -61,14 +61,14 @@ const (
 // has started may still close its files. It waits for --grace at most; for processes that may not be signalled it waits until
 // they have ended. It returns why the rest must be ended, if the lock is lost meanwhile.
 func (j *job) awaitGroup(c program, signals <-chan os.Signal) (lost error) {
-	e := newTermination(j, c)
-	defer e.stop()
-	e.remind.Reset(j.grace)
+	t := newTermination(j, c)
+	defer t.stop()
+	t.remind.Reset(j.grace)
 	check := time.NewTimer(0)
 	defer check.Stop()
 	for !c.gone() {
 		select {
-		case <-e.poll.C:
+		case <-t.poll.C:
 		case <-c.stops():
 		case s := <-signals:
 			j.forward(c, s)
@@ -78,10 +78,10 @@ func (j *job) awaitGroup(c program, signals <-chan os.Signal) (lost error) {
 				return err
 			}
 			check.Reset(next)
-		case <-e.remind.C:
+		case <-t.remind.C:
 			left := c.survivors()
 			if anyDenied(left) {
-				e.report(left)
+				t.report(left)
 				continue
 			}
 			if len(left) > 0 {
@@ -103,91 +103,91 @@ func (j *job) terminate(ctx context.Context, c program, signals <-chan os.Signal
 	}
 	over := time.NewTimer(grace)
 	defer over.Stop()
-	e := newTermination(j, c)
-	defer e.stop()
+	t := newTermination(j, c)
+	defer t.stop()
 	c.terminate()
 	if anyDenied(c.survivors()) {
-		e.remind.Reset(0) // no grace ends these
+		t.remind.Reset(0) // no grace ends these
 	}
 	for !c.gone() {
 		select {
 		case <-over.C:
 			c.kill()
-			e.killed = true
-			if !e.stuck {
-				e.remind.Reset(killTimeout)
+			t.killed = true
+			if !t.stuck {
+				t.remind.Reset(killTimeout)
 			}
-		case <-e.remind.C:
-			if e.killed {
+		case <-t.remind.C:
+			if t.killed {
 				c.kill() // the rights of a process may have changed
 			}
-			e.report(c.survivors())
-			e.recover(ctx)
-		case lease := <-e.recovered:
-			e.adopt(lease)
-		case <-e.poll.C:
-			e.recover(ctx)
+			t.report(c.survivors())
+			t.recover(ctx)
+		case lease := <-t.recovered:
+			t.adopt(lease)
+		case <-t.poll.C:
+			t.recover(ctx)
 		case <-c.stops(): // it was continued, or is killed soon
 		case s := <-signals: // it was asked to end before
-			if e.stuck && ends(s) {
-				e.remind.Reset(0)
+			if t.stuck && ends(s) {
+				t.remind.Reset(0)
 			}
 		}
 	}
 }
 
-// termination is a program that is to end.
+// termination is the end of a program, while processes of it run.
 type termination struct {
 	job     *job
 	program program
 	poll    *time.Ticker
-	remind  *time.Timer // when survivors are reported
-	stuck   bool        // some were: the program cannot be ended
-	killed  bool        // the grace is over
+	remind  *time.Timer // fires when survivors are to be reported
+	stuck   bool        // reports that survivors were reported: the program cannot be ended
+	killed  bool        // reports that the grace is over
 
-	recovered chan lease // of the goroutine that acquires the lock again; nil if it does not run
+	recovered chan lease // receives the lock that recover acquires again; nil if recover does not run
 	cancel    context.CancelFunc
 }
 
-func newTermination(j *job, c program) *termination {
-	e := &termination{job: j, program: c, poll: time.NewTicker(pollEnd), remind: time.NewTimer(remindAfter)}
-	e.remind.Stop()
-	return e
+func newTermination(j *job, p program) *termination {
+	t := &termination{job: j, program: p, poll: time.NewTicker(pollEnd), remind: time.NewTimer(remindAfter)}
+	t.remind.Stop()
+	return t
 }
 
 // report says which processes cannot be ended, now and once a minute.
-func (e *termination) report(left []survivor) {
-	e.stuck = true
-	e.poll.Reset(tick)
-	e.remind.Reset(remindAfter)
+func (t *termination) report(left []survivor) {
+	t.stuck = true
+	t.poll.Reset(tick)
+	t.remind.Reset(remindAfter)
 	if len(left) == 0 {
 		return // they have just ended
 	}
 	state := "the lock is held until they end"
-	if e.job.lease.Err() != nil {
+	if t.job.lease.Err() != nil {
 		state = "the lock is lost, another process may hold it; it is acquired again when it is free"
 	}
 	text := "these processes of the program cannot be ended: " + listed(left) + "; " + state
 	if anyDenied(left) {
 		text += "; a user that may signal them can end them with kill -KILL"
 	}
-	e.job.warn(text)
+	t.job.warn(text)
 }
 
 // recover acquires a lost lock again for a program that cannot be ended.
-func (e *termination) recover(ctx context.Context) {
-	if !e.stuck || e.recovered != nil || e.job.lease.Err() == nil {
+func (t *termination) recover(ctx context.Context) {
+	if !t.stuck || t.recovered != nil || t.job.lease.Err() == nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	recovered := make(chan lease, 1)
-	e.recovered, e.cancel = recovered, cancel
+	t.recovered, t.cancel = recovered, cancel
 	go func() { // ends with ctx, or when it has the lock; stop waits for it
 		defer close(recovered)
 		pause := time.NewTimer(0)
 		defer pause.Stop()
 		for ctx.Err() == nil {
-			lease, err := e.job.reacquire(ctx)
+			lease, err := t.job.reacquire(ctx)
 			if err == nil {
 				recovered <- lease
 				return
@@ -202,24 +202,24 @@ func (e *termination) recover(ctx context.Context) {
 }
 
 // adopt makes the job release the lease that recover acquired.
-func (e *termination) adopt(lease lease) {
-	e.cancel()
-	e.recovered = nil
+func (t *termination) adopt(lease lease) {
+	t.cancel()
+	t.recovered = nil
 	if lease != nil {
-		e.job.lease = lease
-		e.job.warn("the lock is held again, until the program ends")
+		t.job.lease = lease
+		t.job.warn("the lock is held again, until the program ends")
 	}
 }
 
 // stop ends the timers, and the goroutine of recover.
-func (e *termination) stop() {
-	e.poll.Stop()
-	e.remind.Stop()
-	if e.recovered == nil {
+func (t *termination) stop() {
+	t.poll.Stop()
+	t.remind.Stop()
+	if t.recovered == nil {
 		return
 	}
-	e.cancel()
-	if lease := <-e.recovered; lease != nil {
+	t.cancel()
+	if lease := <-t.recovered; lease != nil {
 		_ = lease.Unlock() // the program has ended meanwhile
 	}
 }

@@ -101,13 +101,13 @@ type screen struct {
 	now       time.Time // at the last tick
 	pollBegun time.Time // when the poll that is under way began; zero between two polls
 	last      listMsg   // the last list: of a poll that failed, the one before it
-	err       error     // of the last poll
+	err       error     // the error of the last poll, or nil
 	rates     map[string]rate
 }
 
 // rate is how often a name changes hands.
 type rate struct {
-	hold   string // what two holds differ in
+	hold   string // identifies a hold: another hold has another text
 	second float64
 }
 
