@@ -61,14 +61,14 @@ func MakeIn(
 	return b
 }
 
-// with returns what options come to beside the defaults of the session.
+// resolveOptions returns what options come to beside the defaults of the session.
 func resolveOptions(set session.LockSettings, kind session.Kind, options []signalbox.LockOption) *session.Resolved {
 	set.StartFor(kind)
 	session.Apply(&set, options)
 	return set.Resolve(kind)
 }
 
-// Made returns the error in the arguments of New, or that b belongs to a lock that no New made, or nil.
+// CheckArgs returns the error in the arguments of New, or that b belongs to a lock that no New made, or nil.
 func (b *Base) CheckArgs() error {
 	if b.Err == nil && b.Session == nil {
 		return fmt.Errorf("%w: the lock was not made by New", errs.ErrBadOption)
@@ -85,7 +85,7 @@ func (b *Base) Check() error {
 	return b.Explain("check", err)
 }
 
-// Ask reports that a call asks for the lock under ctx, which is not nil. It returns nil without an observer.
+// BeginCall reports that a call asks for the lock under ctx, which is not nil. It returns nil without an observer.
 func (b *Base) BeginCall(ctx context.Context) *observe.Call {
 	if o := b.Session.Settings.Observer; o != nil {
 		return o.Begin(ctx, b.labels(), false)
@@ -93,7 +93,7 @@ func (b *Base) BeginCall(ctx context.Context) *observe.Call {
 	return nil
 }
 
-// AskShared is Ask for a lock that others can have beside the caller.
+// BeginSharedCall is BeginCall for a lock that others can have beside the caller.
 func (b *Base) BeginSharedCall(ctx context.Context) *observe.Call {
 	if o := b.Session.Settings.Observer; o != nil {
 		return o.Begin(ctx, b.labels(), true)
@@ -105,7 +105,7 @@ func (b *Base) labels() observe.Labels {
 	return observe.Labels{Kind: string(b.Kind), Class: b.Class, Name: b.Name}
 }
 
-// Forced returns err, and reports a ForceUnlock if it is nil.
+// ReportForced returns err, and reports a ForceUnlock if it is nil.
 func (b *Base) ReportForced(ctx context.Context, err error) error {
 	if err == nil {
 		b.Session.Settings.Observer.OnForced(ctx, b.labels())
@@ -134,7 +134,7 @@ func (b *Base) Unconfirmed(keyEnds clock.Instant, err error) error {
 	return &signalbox.UnconfirmedError{KeyEnds: keyEnds.Time(), Err: err}
 }
 
-// Valid returns what is wrong with the lock or with ctx, or nil.
+// CheckContext returns what is wrong with the lock or with ctx, or nil.
 func (b *Base) CheckContext(ctx context.Context) error {
 	err := b.CheckArgs()
 	if err == nil && ctx == nil {
@@ -157,12 +157,12 @@ func (b *Base) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Enter returns a lease of realm by the one that ctx carries, if it does, and whether it does.
-func (b *Base) Enter(ctx context.Context, realm *hold.Scope) (lease hold.Lease, carried bool, err error) {
+// Enter returns a lease of scope by the one that ctx carries, if it does, and whether it does.
+func (b *Base) Enter(ctx context.Context, scope *hold.Scope) (lease hold.Lease, carried bool, err error) {
 	if err = b.CheckContext(ctx); err != nil {
 		return hold.Lease{}, false, err
 	}
-	outer, carried := hold.Carried(ctx, realm, b.Names.Holder)
+	outer, carried := hold.Carried(ctx, scope, b.Names.Holder)
 	if !carried {
 		return hold.Lease{}, false, b.Ready(ctx)
 	}
@@ -226,7 +226,7 @@ func (b *Base) Explain(op string, err error) error {
 	return &signalbox.OpError{Op: op, Name: b.Name, Err: Bare(err)}
 }
 
-// Named is hold.Namer for the homes of the holds of the lock. Without an operation the error says what has ended: a lock,
+// Named implements hold.Namer for the owners of the lock's holds. Without an operation the error says what has ended: a lock,
 // or else the kind.
 func (b *Base) Named(op string, err error) error {
 	if op == "" {
@@ -249,20 +249,20 @@ func Bare(err error) error {
 // ErrNoFunc is the error of a Do that has nothing to run.
 var ErrNoFunc = fmt.Errorf("%w: the function is nil", errs.ErrBadOption)
 
-// Taker acquires a lock, and waits for it.
-type AcquireFunc func(context.Context) (hold.Lease, error)
+// LockFunc acquires a lock, and waits for it.
+type LockFunc func(context.Context) (hold.Lease, error)
 
-// Do acquires the lock with take, runs fn and releases the lock, also if fn panics or ends its goroutine.
-func (b *Base) Do(ctx context.Context, take AcquireFunc, fn func(context.Context, signalbox.Lease) error) error {
-	return b.DoAs(ctx, "lock", take, fn)
+// Do acquires the lock with acquire, runs fn and releases the lock, also if fn panics or ends its goroutine.
+func (b *Base) Do(ctx context.Context, acquire LockFunc, fn func(context.Context, signalbox.Lease) error) error {
+	return b.DoAs(ctx, "lock", acquire, fn)
 }
 
-// DoAs is Do with a take that errors call op.
-func (b *Base) DoAs(ctx context.Context, op string, take AcquireFunc, fn func(context.Context, signalbox.Lease) error) (err error) {
+// DoAs is Do with an acquire function that errors call op.
+func (b *Base) DoAs(ctx context.Context, op string, acquire LockFunc, fn func(context.Context, signalbox.Lease) error) (err error) {
 	if fn == nil {
 		return b.Explain(op, cmp.Or(b.Ready(ctx), ErrNoFunc))
 	}
-	lease, err := take(ctx)
+	lease, err := acquire(ctx)
 	if err != nil {
 		return b.Explain(op, err)
 	}
@@ -270,15 +270,15 @@ func (b *Base) DoAs(ctx context.Context, op string, take AcquireFunc, fn func(co
 	return fn(lease.Enter(ctx), signalbox.Lease(lease))
 }
 
-// Locker returns a sync.Locker that acquires the lock with take.
-func (b *Base) Locker(ctx context.Context, take AcquireFunc) *signalbox.Locker {
-	return b.LockerAs(ctx, "lock", take)
+// Locker returns a sync.Locker that acquires the lock with acquire.
+func (b *Base) Locker(ctx context.Context, acquire LockFunc) *signalbox.Locker {
+	return b.LockerAs(ctx, "lock", acquire)
 }
 
-// LockerAs is Locker with a take that errors call op.
-func (b *Base) LockerAs(ctx context.Context, op string, take AcquireFunc) *signalbox.Locker {
+// LockerAs is Locker with an acquire function that errors call op.
+func (b *Base) LockerAs(ctx context.Context, op string, acquire LockFunc) *signalbox.Locker {
 	return (*signalbox.Locker)(hold.NewSyncLocker(ctx, b.logRetried, func(ctx context.Context) (hold.Lease, error) {
-		lease, err := take(ctx)
+		lease, err := acquire(ctx)
 		return lease, b.Explain(op, err)
 	}))
 }
@@ -308,12 +308,12 @@ func (b *Base) holder(ctx context.Context) (session.HolderInfo, error) {
 	return h, CutShort(ctx, err)
 }
 
-// ForceUnlock takes the lock from its holder, if that is of one of the kinds that letters stand for. take
-// makes the call for the hold.
-func (b *Base) ForceUnlock(ctx context.Context, letters string, take func(hold, told string) wire.Call) error {
+// ForceUnlock takes the lock from its holder, if the hold is of one of these kinds. newCall
+// returns the call that takes the hold and reports it on the channel.
+func (b *Base) ForceUnlock(ctx context.Context, kinds string, newCall func(hold, channel string) wire.Call) error {
 	err := b.Ready(ctx)
 	if err == nil {
-		err = b.Session.Force(ctx, session.ForceRequest{Layout: b.Layout, Key: b.Names.Holder, CompatibleKinds: letters, Call: take})
+		err = b.Session.Force(ctx, session.ForceRequest{Layout: b.Layout, Key: b.Names.Holder, CompatibleKinds: kinds, Call: newCall})
 	}
 	return b.Explain("force unlock", b.ReportForced(ctx, CutShort(ctx, err)))
 }

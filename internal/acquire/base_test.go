@@ -138,15 +138,15 @@ func TestDoRunsNothingWithoutALease(t *testing.T) {
 func TestDoReleasesTheLease(t *testing.T) {
 	t.Parallel()
 	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
-	take := func(context.Context) (hold.Lease, error) { return hold.Lease{}, nil } // one that holds nothing
-	err := b.Do(t.Context(), take, func(ctx context.Context, _ signalbox.Lease) error {
+	acquireNothing := func(context.Context) (hold.Lease, error) { return hold.Lease{}, nil } // one that holds nothing
+	err := b.Do(t.Context(), acquireNothing, func(ctx context.Context, _ signalbox.Lease) error {
 		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrNotHeld, "it is bound to the lease")
 		return errRefused
 	})
 	require.ErrorIs(t, err, errRefused)
 	require.ErrorIs(t, err, signalbox.ErrNotHeld)
 	require.PanicsWithValue(t, "no funds", func() {
-		_ = b.Do(t.Context(), take, func(context.Context, signalbox.Lease) error { panic("no funds") })
+		_ = b.Do(t.Context(), acquireNothing, func(context.Context, signalbox.Lease) error { panic("no funds") })
 	})
 }
 

@@ -2,21 +2,24 @@
 
 // Package acquire implements a lock from the request to the release, once for every kind of lock.
 //
-// A Source does the waiting: the server's queue (package queue), or retries without a queue (package
-// retry). A primitive chooses its Source with the table of its kind in package layout, and otherwise does
-// not see the difference.
+// A Manager has what a session keeps for one kind of lock. It makes its requests to a queue.Granter: the server's queue
+// (package queue), or retries without a queue (package retry). A primitive chooses between the two with the table of
+// its kind in package layout, and otherwise does not see the difference.
+//
+// The package stands above the root package signalbox, and imports it: what primitives share takes the public sessions
+// and options, and returns the public leases and errors, so the conversions are written once, here.
 //
 // # States
 //
 //	                                        the last lease is unlocked, and a local goroutine waits
-//	                                        +--------+ for the same request: handed over (pass.go)
+//	                                        +--------+ with the same share key: handed over (turn.go)
 //	                                        v        |
-//	(none) --Take, Try, Candidate.Begin--> held --the last lease is unlocked--> released, or handed over
+//	(none) --Acquire, TryAcquire---------> held --the last lease is unlocked--> released, or handed over
 //	                                        |
 //	                                        | deadline, WithMaxHold, gone at the server, Close
 //	                                        v
 //	                                       lost: released off the caller's path
 //
-// A call is counted in the session (Session.Begin) and in its queue (Source.Use) when it begins. Whatever
+// A call is counted in the session (Session.Begin) and in its queue (Granter.Use) when it begins. Whatever
 // ends it uncounts it: the failure of the call, the release, or the loss.
 package acquire

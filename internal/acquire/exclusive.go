@@ -34,15 +34,15 @@ type Exclusive struct {
 
 	table    *layout.Exclusive
 	acquirer Acquirer
-	keyBuf   [3]string // of the keys in lock
+	keyBuf   [3]string // the memory of the keys in acquirer
 }
 
-// realm holds the state of one session for the exclusive locks of one layout.
+// exclusiveRegistry holds the state of one session for the exclusive locks of one layout.
 type exclusiveRegistry struct {
 	Manager
 
 	scope hold.Scope
-	// wishes are those of locks without options of their own. Never written to.
+	// requests has the requests of locks without options of their own. It is only read.
 	requests map[Mode]*queue.Request
 }
 
@@ -68,7 +68,7 @@ func (x *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	}
 }
 
-// newRealm makes what the session has of the locks of the layout of x.
+// newRegistry makes the registry of the session for the locks of the layout of x.
 func (x *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
 	if x.table.ModeInHold {
 		kind = "lock" // both kinds, in the log of the session
@@ -82,7 +82,7 @@ func (x *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
 	return r
 }
 
-// wishFor returns the request of a lock with those settings. Holds whose time counts from the grant are not
+// newRequest returns the request of a lock with those settings. Holds whose time counts from the grant are not
 // handed over.
 func newRequest(table *layout.Exclusive, mode Mode, s *session.Resolved) *queue.Request {
 	w := &queue.Request{Life: s.Terms.First(), FloorTTL: s.Floor}
@@ -131,17 +131,17 @@ func (x *Exclusive) ForceUnlock(ctx context.Context) error {
 	if err := x.CheckArgs(); err != nil {
 		return x.Explain("force unlock", err)
 	}
-	return x.Base.ForceUnlock(ctx, x.table.CompatibleKinds, func(hold, told string) wire.Call {
+	return x.Base.ForceUnlock(ctx, x.table.CompatibleKinds, func(hold, channel string) wire.Call {
 		return wire.Call{
 			Script: x.table.Force,
 			Keys:   x.acquirer.Keys.All,
-			Args:   []string{hold, x.Session.PublishCommandsIn(x.Layout), x.acquirer.Keys.Channel, told, x.Floor},
+			Args:   []string{hold, x.Session.PublishCommandsIn(x.Layout), x.acquirer.Keys.Channel, channel, x.Floor},
 		}
 	})
 }
 
 // Place returns the position of the lock in the order of all locks, for package multilock. Locks with the
-// same name and realm are one lock.
+// same name and scope are one lock.
 func (x *Exclusive) Place() signalbox.Place {
 	if x.CheckArgs() != nil {
 		return signalbox.Place{}

@@ -25,17 +25,17 @@ import (
 // patience is how long a test waits for what must happen. It is reached by failing tests only.
 const patience = 20 * time.Second
 
-// place is a server, and a proxy before it.
-type requestAdapter struct {
+// proxiedServer is a server, and a proxy before it.
+type proxiedServer struct {
 	*testing.T
 
 	server *redistest.Server
 	proxy  *redistest.Proxy
 }
 
-func newPlace(t *testing.T) *requestAdapter {
+func newServer(t *testing.T) *proxiedServer {
 	t.Helper()
-	p := &requestAdapter{T: t, server: redistest.Start(t)}
+	p := &proxiedServer{T: t, server: redistest.Start(t)}
 	p.proxy = redistest.NewProxy(t, p.server.Addr())
 	redistest.LoadScripts(t, p.server)
 	p.proxy.SetMatch(func(request []string) bool { return len(request) > 1 && request[1] == scripts.SemaphoreSplit.SHA1 })
@@ -44,15 +44,15 @@ func newPlace(t *testing.T) *requestAdapter {
 
 // user is one session that uses the semaphore "a", of three permits.
 type user struct {
-	server  *requestAdapter
+	server  *proxiedServer
 	session *signalbox.Session
 	options []signalbox.LockOption
 	manager *acquire.Manager
 	scope   hold.Scope
 }
 
-// join returns a session behind the proxy, whose leases have these options.
-func (p *requestAdapter) join(options ...signalbox.LockOption) *user {
+// newUser returns a session behind the proxy, whose leases have these options.
+func (p *proxiedServer) newUser(options ...signalbox.LockOption) *user {
 	p.Helper()
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
 	u := &user{server: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
@@ -63,13 +63,13 @@ func (p *requestAdapter) join(options ...signalbox.LockOption) *user {
 	p.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = u.session.Close(ended) // says that leases were left, which the test knows
+		_ = u.session.Close(ended) // reports that leases were left, which the test knows
 	})
 	return u
 }
 
-// wanting returns a wish for n permits.
-func (u *user) acquirer(n int) *acquire.Acquirer {
+// acquirerOf returns an Acquirer of n permits.
+func (u *user) acquirerOf(n int) *acquire.Acquirer {
 	u.server.Helper()
 	base := acquire.Make(u.session, "a", session.Semaphore, u.options)
 	require.NoError(u.server, base.Check())
@@ -79,10 +79,10 @@ func (u *user) acquirer(n int) *acquire.Acquirer {
 	}
 }
 
-// has acquires all permits.
+// acquireAll acquires all permits.
 func (u *user) acquireAll() hold.Lease {
 	u.server.Helper()
-	lease, err := u.acquirer(3).TryAcquire(u.server.T.Context())
+	lease, err := u.acquirerOf(3).TryAcquire(u.server.T.Context())
 	require.NoError(u.server, err)
 	return lease
 }
@@ -90,10 +90,10 @@ func (u *user) acquireAll() hold.Lease {
 // swap keeps one permit of those that lease has.
 func (u *user) swap(lease hold.Lease) (hold.Lease, error) {
 	u.server.Helper()
-	return u.acquirer(1).Swap(lease, scripts.SemaphoreSplit)
+	return u.acquirerOf(1).Swap(lease, scripts.SemaphoreSplit)
 }
 
-// terms returns what the hold of lease is to keep.
+// config returns how the hold of lease is renewed.
 func (u *user) config(lease hold.Lease) renewal.Config {
 	u.server.Helper()
 	term, has := lease.TermFor(&u.scope, "sb:{a}:permits")
@@ -102,7 +102,7 @@ func (u *user) config(lease hold.Lease) renewal.Config {
 }
 
 // holds returns how many holds the server has.
-func (p *requestAdapter) holds() (n int) {
+func (p *proxiedServer) holds() (n int) {
 	p.Helper()
 	list, _ := p.server.MustDo(p, "ZRANGE", "sb:{a}:permits", 0, -1).([]any)
 	for _, member := range list {
@@ -113,15 +113,15 @@ func (p *requestAdapter) holds() (n int) {
 	return n
 }
 
-// rests waits until neither the session nor the server know of anything, and nothing is counted in.
+// awaitIdle waits until neither the session nor the server know of anything, and nothing is counted in.
 func (u *user) awaitIdle() {
 	u.server.Helper()
 	s := (*session.Handle)(u.session).Session()
 	redistest.Await(u.server, "rest", func() bool {
 		queues, attempts, _ := u.manager.Granter.(interface {
-			Len() (queues, attempts, ears int)
+			Len() (queues, attempts, listeners int)
 		}).Len()
 		return queues == 0 && attempts == 0 && s.Undoer.Pending() == 0 && u.server.holds() == 0
 	})
-	require.NoError(u.server, u.session.Close(u.server.T.Context()), "nobody is counted in")
+	require.NoError(u.server, u.session.Close(u.server.T.Context()), "no call is counted")
 }

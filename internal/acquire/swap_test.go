@@ -19,8 +19,8 @@ import (
 // P3, P8: a swap ends one lease and returns another with a later token, and only that one is left to release.
 func TestSwapEndsOneLeaseAndBeginsAnother(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.join()
+	p := newServer(t)
+	u := p.newUser()
 	old := u.acquireAll()
 	lease, err := u.swap(old)
 	require.NoError(t, err)
@@ -33,17 +33,17 @@ func TestSwapEndsOneLeaseAndBeginsAnother(t *testing.T) {
 	u.awaitIdle()
 }
 
-// Close waits for what came in the place of a hold as it would have waited for that.
+// Close waits for what replaced a hold as it would have waited for that.
 func TestCloseWaitsForWhatWasSwapped(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.join()
+	p := newServer(t)
+	u := p.newUser()
 	lease, err := u.swap(u.acquireAll())
 	require.NoError(t, err)
-	closed, request := make(chan error, 1), u.acquirer(1)
+	closed, acquirer := make(chan error, 1), u.acquirerOf(1)
 	go func() { closed <- u.session.Close(t.Context()) }()
 	redistest.Await(t, "a session that closes", func() bool {
-		early, err := request.TryAcquire(t.Context())
+		early, err := acquirer.TryAcquire(t.Context())
 		if err == nil {
 			require.NoError(t, early.Unlock()) // or Close would wait for that
 		}
@@ -69,8 +69,8 @@ func TestSwapKeepsTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
-			u := p.join(option)
+			p := newServer(t)
+			u := p.newUser(option)
 			old := u.acquireAll()
 			before := u.config(old)
 			lease, err := u.swap(old)
@@ -90,8 +90,8 @@ func TestSwapKeepsTheEnd(t *testing.T) {
 func TestSwapWithLostReplyCountsOnce(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
-	p := newPlace(t)
-	u := p.join()
+	p := newServer(t)
+	u := p.newUser()
 	old := u.acquireAll()
 	struck := p.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
 	lease, err := u.swap(old)
@@ -106,10 +106,10 @@ func TestSwapWithLostReplyCountsOnce(t *testing.T) {
 // left. The holder gets a loss.
 func TestFailedSwapIsALossAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(p *requestAdapter){
-		"Gone":     func(p *requestAdapter) { p.server.MustDo(p, "DEL", "sb:{a}:permits") },
-		"Silent":   func(p *requestAdapter) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest}) },
-		"Executed": func(p *requestAdapter) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowReply}) },
+	for name, spoil := range map[string]func(p *proxiedServer){
+		"Gone":     func(p *proxiedServer) { p.server.MustDo(p, "DEL", "sb:{a}:permits") },
+		"Silent":   func(p *proxiedServer) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest}) },
+		"Executed": func(p *proxiedServer) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowReply}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,8 +118,8 @@ func TestFailedSwapIsALossAndLeavesNothing(t *testing.T) {
 				redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 				option = signalbox.WithFixedLease(time.Second) // over before a silent wire is given up
 			}
-			p := newPlace(t)
-			u := p.join(option)
+			p := newServer(t)
+			u := p.newUser(option)
 			old := u.acquireAll()
 			spoil(p)
 			lease, err := u.swap(old)
@@ -134,8 +134,8 @@ func TestFailedSwapIsALossAndLeavesNothing(t *testing.T) {
 // A lease that is over, or has no hold of a lock, is not swapped, and nothing is sent.
 func TestASwapOfWhatIsNotHeldSendsNothing(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	u := p.join()
+	p := newServer(t)
+	u := p.newUser()
 	_, err := u.swap(hold.Lease{})
 	require.ErrorIs(t, err, errs.ErrNotHeld)
 	released := u.acquireAll()
@@ -164,8 +164,8 @@ func TestSwapIsEvictedWithItsSession(t *testing.T) {
 // closesOverASwap closes a session while a swap is under way, and returns how long that took.
 func closesOverASwap(t *testing.T) time.Duration {
 	t.Helper()
-	p := newPlace(t)
-	u := p.join()
+	p := newServer(t)
+	u := p.newUser()
 	old := u.acquireAll()
 	delayed := p.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 300 * time.Millisecond})
 	type outcome struct {

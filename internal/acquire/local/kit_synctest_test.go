@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// like is the request of these tests, and now the time at which they run.
+// permitKey is the share key of these tests, and testTime the time at which they run.
 var permitKey = ShareKey{Concurrent: true, Permits: 1}
 
 var testTime = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
@@ -49,13 +49,13 @@ func (g handOver) NextLease(clock.Instant) (hold.Lease, bool) {
 
 // fakeTicket is a ticket at a server that does what a test says.
 type fakeTicket struct {
-	joining, waiting atomic.Int32 // callers
-	joinResult       chan error   // what Enter returns: errWaits is that it is queued, nil that it was granted
-	queued           atomic.Bool  // once Enter said so
+	joining, waiting atomic.Int32 // count callers
+	joinResult       chan error   // what Join returns: errWaits says that the ticket is queued, nil that it was granted
+	queued           atomic.Bool  // set when Join has returned errWaits
 	granted          chan error   // what Wait returns
-	token            uint64       // of what was granted; 0 is nothing
-	sharesWith       *rig         // if what it is granted is shared; else nil
-	begun            chan error   // how Begin was called, or errServed for Leave
+	token            uint64       // the token of the hold; 0 without a hold
+	sharesWith       *rig         // the rig whose holds are shared; else nil
+	begun            chan error   // the error that BeginHold was called with, or errServed for Leave
 }
 
 var (
@@ -116,7 +116,7 @@ func (p *fakeTicket) Leave() { p.begun <- errServed }
 
 func (p *fakeTicket) Ended(context.Context) error { return errEnded }
 
-// grant grants the ticket something with that token.
+// grant grants the ticket a hold with that token.
 func (p *fakeTicket) grant(token uint64) {
 	p.token = token
 	p.granted <- nil
@@ -148,16 +148,16 @@ type rig struct {
 
 	table *Table
 
-	ticketsMu  sync.Mutex // before tickets: a goroutine may ask while the test sleeps
+	ticketsMu  sync.Mutex // guards tickets: a goroutine may ask while the test sleeps
 	tickets    []*fakeTicket
-	errs       []error // with which tickets are refused, in that order
-	closed     error   // why waiting is refused
-	maxWaiters int     // waiters; 0 is any number
+	errs       []error // the errors with which tickets are refused, in that order
+	closed     error   // the reason why waiting is refused
+	maxWaiters int     // the limit of waiters; 0 is any number
 
-	sharing    bool       // what is granted is shared
-	questions  int        // how often the server was asked whether it may be shared further
-	mayShare   chan bool  // its reply; nil if it may not
-	askedLease hold.Lease // with which that was asked
+	sharing    bool       // granted holds are shared
+	questions  int        // counts the questions whether a hold may be shared further
+	mayShare   chan bool  // the server's reply; nil if the hold may not be shared
+	askedLease hold.Lease // the lease of the last question
 }
 
 // inRig runs a test in which nothing happens by itself.
@@ -168,12 +168,12 @@ func inRig(t *testing.T, test func(m *rig)) {
 		m := &rig{T: t, Queue: table.Use("a"), table: table}
 		test(m)
 		synctest.Wait()
-		for q := &m.mu.first; q != nil; q = q.next {
-			require.Nil(t, q.head, "a goroutine still waits")
-			require.Nil(t, q.tail)
-			require.Zero(t, q.fetchers, "a goroutine still asks")
-			require.Zero(t, q.requesters)
-			require.Zero(t, q.holds)
+		for list := &m.mu.first; list != nil; list = list.next {
+			require.Nil(t, list.head, "a goroutine still waits")
+			require.Nil(t, list.tail)
+			require.Zero(t, list.fetchers, "a goroutine still asks")
+			require.Zero(t, list.requesters)
+			require.Zero(t, list.holds)
 		}
 		require.Zero(t, m.mu.waiters)
 		table.Done(m.Queue)
@@ -181,7 +181,7 @@ func inRig(t *testing.T, test func(m *rig)) {
 	})
 }
 
-// Ready implements Source.
+// Admit implements TicketSource.
 func (m *rig) Admit(waiters int) error {
 	if m.maxWaiters > 0 && waiters >= m.maxWaiters {
 		return errMany
@@ -189,7 +189,7 @@ func (m *rig) Admit(waiters int) error {
 	return m.closed
 }
 
-// Ticket implements Source.
+// NewTicket implements TicketSource.
 func (m *rig) NewTicket() (Ticket, error) {
 	m.ticketsMu.Lock()
 	defer m.ticketsMu.Unlock()
@@ -210,7 +210,7 @@ func newTicket() *fakeTicket {
 	return &fakeTicket{joinResult: make(chan error, 1), granted: make(chan error, 1), begun: make(chan error, 1)}
 }
 
-// caller is one call of Take.
+// caller is one call of Acquire.
 type caller struct {
 	*testing.T
 
@@ -228,19 +228,19 @@ func newTable(t *testing.T) *Table {
 	return NewTable(ts)
 }
 
-// takes begins a call of Take with the request like.
+// acquires begins a call of Acquire with permitKey.
 func (m *rig) acquires() *caller {
 	m.Helper()
 	return m.acquiresWith(permitKey)
 }
 
-// takesThe begins a call of Take with another request.
-func (m *rig) acquiresWith(like ShareKey) *caller {
+// acquiresWith begins a call of Acquire with another key.
+func (m *rig) acquiresWith(key ShareKey) *caller {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
 	g := &caller{T: m.T, cancel: cancel}
 	go func() {
-		g.lease, g.err = m.table.Acquire(ctx, m.Queue, like, m)
+		g.lease, g.err = m.table.Acquire(ctx, m.Queue, key, m)
 		cancel()
 		g.over.Store(true)
 	}()
@@ -263,16 +263,16 @@ func (m *rig) queued(n int) []*caller {
 	return callers
 }
 
-// enterReturns makes the newest Enter return.
+// joinReturns makes the newest Join return.
 func (m *rig) joinReturns(err error) {
 	m.Helper()
 	p := m.tickets[len(m.tickets)-1]
-	require.Equal(m, int32(1), p.joining.Load(), "no Enter is under way")
+	require.Equal(m, int32(1), p.joining.Load(), "no Join is under way")
 	p.joinResult <- err
 	synctest.Wait()
 }
 
-// passes hands a hold with that token over.
+// handsOver hands a hold with that token over.
 func (m *rig) handsOver(token uint64) HandOverResult {
 	verdict := m.HandOver(testTime, permitKey, handOver(token))
 	synctest.Wait()

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// own is a request for which each goroutine asks for itself, and side is one of which a session can have many holds.
+// With ownKey each goroutine asks for itself. With ownConcurrentKey a session can also have many holds.
 var (
 	ownKey           = ShareKey{Policy: Own, MaxHolds: 1}
 	ownConcurrentKey = ShareKey{Policy: Own, Concurrent: true}
 )
 
-// grants lets the newest Enter be granted a hold of the request, which the session counts.
+// grants lets the newest Join be granted a hold with that key, which the session counts.
 func (m *rig) grants(r ShareKey, token uint64) {
 	m.Helper()
 	m.HoldBegan(r)
@@ -24,14 +24,14 @@ func (m *rig) grants(r ShareKey, token uint64) {
 	m.joinReturns(nil)
 }
 
-// finishes ends a hold of the request, which the session no longer counts.
+// finishes ends a hold with that key, which the session no longer counts.
 func (m *rig) finishes(r ShareKey) {
 	m.Helper()
 	m.HoldEnded(r)
 	synctest.Wait()
 }
 
-// idle -> away -> served: the first waiter asks next, with a ticket of its own, and has what that is granted.
+// idle -> fetching -> served: the first waiter asks next, with a ticket of its own, and has what that is granted.
 func TestOwn_HoldEnds_FirstWaiterAsksForItself(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
@@ -46,7 +46,7 @@ func TestOwn_HoldEnds_FirstWaiterAsksForItself(t *testing.T) {
 	})
 }
 
-// standing -> served: what a ticket is granted goes to the goroutine that waits with it, also if another one is before it in
+// joined -> served: what a ticket is granted goes to the goroutine that waits with it, also if another one is before it in
 // the queue.
 func TestOwn_GrantGoesToTheTicketsWaiter(t *testing.T) {
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestOwn_TryIsRefusedByWaitersAlone(t *testing.T) {
 	})
 }
 
-// away -> gone: the first waiter that fails sends the next one, which makes a ticket of its own.
+// fetching -> gone: the first waiter that fails sends the next one, which makes a ticket of its own.
 func TestOwn_AskFails_NextWaiterAsks(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
@@ -130,7 +130,7 @@ func TestOwn_AskFails_NextWaiterAsks(t *testing.T) {
 	})
 }
 
-// standing -> gone, away -> gone: a ticket is left to no other goroutine.
+// joined -> gone, fetching -> gone: a ticket is left to no other goroutine.
 func TestOwn_WaiterGivesUp_TicketIsLeft(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
@@ -152,7 +152,7 @@ func TestOwn_WaiterGivesUp_TicketIsLeft(t *testing.T) {
 	})
 }
 
-// standing -> gone: what is granted in the instant in which the waiter gives up is its own.
+// joined -> gone: what is granted in the instant in which the waiter gives up is its own.
 func TestOwn_GivesUpWhenGranted_HasIt(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {

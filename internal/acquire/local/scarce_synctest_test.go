@@ -55,7 +55,7 @@ func TestScarceHoldIsWaitedForInTheProcess(t *testing.T) {
 }
 
 // T1: while a goroutine asks for what is scarce, another one waits for what it gets.
-func TestScarceAskerIsWaitedFor(t *testing.T) {
+func TestScarceRequesterIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
@@ -167,7 +167,7 @@ func TestScarceHoldThatIsLostSendsAWaiterAtOnce(t *testing.T) {
 }
 
 // P6: a goroutine that asks at the side of no waiter fails, or tries in vain, and the one that came meanwhile asks at once.
-func TestScarceAskerThatFailsSendsAWaiterAtOnce(t *testing.T) {
+func TestScarceRequesterThatFailsSendsAWaiterAtOnce(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()
@@ -207,8 +207,8 @@ func TestScarceHoldKeepsNoWaiterThatIsRefused(t *testing.T) {
 	})
 }
 
-// P6: a hold is waited for by those with the same request alone. Others ask the server, since it is not handed over to them.
-func TestScarceHoldIsNotWaitedForByOtherRequests(t *testing.T) {
+// P6: a hold is waited for by those with the same key alone. Others ask the server, since it is not handed over to them.
+func TestScarceHoldIsNotWaitedForWithOtherKeys(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.scarce()

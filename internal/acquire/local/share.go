@@ -10,24 +10,24 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
-// sharesFor is for how long goroutines enter a shared hold before the server is asked again.
+// freshFor is for how long goroutines join a shared hold before the server is asked again.
 const freshFor = 20 * time.Millisecond
 
-// openHold is a hold that goroutines may enter, and until when they do so without a question to the server.
+// sharedHold is a hold that goroutines may join. Until freshUntil they do so without asking the server.
 type sharedHold struct {
 	lease      hold.Lease
 	freshUntil clock.Instant
 }
 
-// Sharer is a Source of holds that goroutines share.
+// SharedSource is a TicketSource of holds that goroutines share.
 type SharedSource interface {
 	TicketSource
-	// Share asks the server whether goroutines may continue to enter the hold of lease.
+	// MayShare asks the server whether goroutines may continue to join the hold of lease.
 	MayShare(ctx context.Context, lease hold.Lease) bool
 }
 
-// Share returns a lease of the hold that the session shares, if it may be entered. The server is asked if it was not for a
-// while. The hold is entered before that, so it lasts while the question is under way.
+// JoinShared returns a lease of the hold that the session shares, if it may be joined. The server is asked if it was not for a
+// while. The caller joins the hold before that, so it lasts while the question is under way.
 func (q *Queue) JoinShared(ctx context.Context, key ShareKey, source SharedSource) (hold.Lease, bool) {
 	lease, known, ok := q.joinOpen(key)
 	if known || !ok {
@@ -43,8 +43,8 @@ func (q *Queue) JoinShared(ctx context.Context, key ShareKey, source SharedSourc
 	return hold.Lease{}, false
 }
 
-// leave ends an entry of a shared hold, which stays with the goroutines that are in it. If none is left the hold is released,
-// and leave waits for that as long as ctx lasts. The goroutine ends with the release, for which the session's Close waits.
+// leaveShared ends an entry of a shared hold, which stays with the goroutines that are in it. If none is left the hold is released,
+// and leaveShared waits for that as long as ctx lasts. The goroutine ends with the release, for which the session's Close waits.
 func leaveShared(ctx context.Context, lease hold.Lease) {
 	left := make(chan struct{})
 	go func() {
@@ -57,20 +57,21 @@ func leaveShared(ctx context.Context, lease hold.Lease) {
 	}
 }
 
-// enter enters the shared hold if the server was asked a moment ago. It may be opened right after that: then Share enters it.
+// joinFresh joins the shared hold if the server was asked a moment ago. A hold that is shared right after that is joined by
+// JoinShared.
 func (q *Queue) joinFresh(key ShareKey) (hold.Lease, bool) {
 	if key.Policy != Shared {
 		return hold.Lease{}, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c := q.findLocked(key); c != nil && c.shared != nil && c.shared.isFresh() {
-		return c.shared.lease.Join()
+	if list := q.findLocked(key); list != nil && list.shared != nil && list.shared.isFresh() {
+		return list.shared.lease.Join()
 	}
 	return hold.Lease{}, false
 }
 
-// entered enters the shared hold, and reports whether it is known that goroutines may.
+// joinOpen joins the shared hold, and reports whether it is known that goroutines may.
 func (q *Queue) joinOpen(key ShareKey) (lease hold.Lease, known, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -83,22 +84,22 @@ func (q *Queue) joinOpen(key ShareKey) (lease hold.Lease, known, ok bool) {
 	return lease, known, ok
 }
 
-// Open lets all waiters enter the hold of lease, and for a while the goroutines that come. It does nothing if holds of the
-// request are not shared.
+// ShareHold lets all waiters join the hold of lease, and for a while newcomers too. It does nothing if holds with this key are
+// not shared.
 func (q *Queue) ShareHold(key ShareKey, lease hold.Lease) {
 	if key.Policy == Shared {
 		q.shareSince(key, lease, clock.Now())
 	}
 }
 
-// open is Open of a hold that may be entered since then.
+// shareSince is ShareHold for a hold that may be joined since then.
 func (q *Queue) shareSince(key ShareKey, lease hold.Lease, since clock.Instant) {
 	if cancel := q.startSharing(key, lease, since); cancel != nil {
 		cancel()
 	}
 }
 
-// opened returns what to call when the lock is released, or nil: at most one waiter has a ticket. A goroutine on its way to
+// startSharing returns the cancel function to call when the lock is released, or nil: at most one waiter has a ticket. A goroutine on its way to
 // the server is passed over, and gets what it asks for.
 func (q *Queue) startSharing(key ShareKey, lease hold.Lease, since clock.Instant) (cancel context.CancelFunc) {
 	q.mu.Lock()
@@ -108,7 +109,7 @@ func (q *Queue) startSharing(key ShareKey, lease hold.Lease, since clock.Instant
 	for w := list.nextToServe(nil); w != nil; w = list.nextToServe(nil) {
 		beside, ok := lease.Join()
 		if !ok {
-			break // it is over: the goroutine that ends its asking sends a waiter
+			break // it is over: the goroutine whose request ends sends a waiter
 		}
 		if ends := list.serve(w, event{lease: beside}); ends != nil {
 			cancel = ends
@@ -117,7 +118,7 @@ func (q *Queue) startSharing(key ShareKey, lease hold.Lease, since clock.Instant
 	return cancel
 }
 
-// shut lets no goroutine enter the shared hold any more.
+// stopSharing lets no goroutine join the shared hold any more.
 func (q *Queue) stopSharing(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -126,7 +127,7 @@ func (q *Queue) stopSharing(key ShareKey) {
 
 func (h *sharedHold) isFresh() bool { return clock.Now().Mono() < h.freshUntil.Mono() }
 
-// ticket returns a new ticket.
+// newTicket returns a new ticket.
 func (a *acquisition) newTicket() (Ticket, error) {
 	t, err := a.source.NewTicket()
 	if s, is := a.source.(SharedSource); is && err == nil && a.key.Policy == Shared {
@@ -135,14 +136,14 @@ func (a *acquisition) newTicket() (Ticket, error) {
 	return t, err
 }
 
-// sharing is a ticket of goroutines that share a hold. Nothing is sent for it if they may enter the hold that there is.
+// sharedTicket is a ticket of goroutines that share a hold. Nothing is sent for it if they may join the hold that the session has.
 type sharedTicket struct {
 	Ticket
 
 	queue  *Queue
 	key    ShareKey
 	source SharedSource
-	lease  hold.Lease // of the hold that there was
+	lease  hold.Lease // the caller's lease of the hold that the session had
 	joined bool
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
-// shared is the request of these tests: goroutines enter a hold that one of them got.
+// sharedKey is the key of these tests: goroutines join a hold that one of them got.
 var sharedKey = ShareKey{Policy: Shared, Concurrent: true}
 
 // inSharedRig is inRig for holds that are shared.
@@ -27,7 +27,7 @@ func inSharedRig(t *testing.T, test func(m *rig)) {
 	})
 }
 
-// Share implements Sharer.
+// MayShare implements SharedSource.
 func (m *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
 	m.ticketsMu.Lock()
 	m.questions++
@@ -41,13 +41,13 @@ func (m *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
 	}
 }
 
-// reads begins a call that shares.
+// acquiresShared begins a call that shares.
 func (m *rig) acquiresShared() *caller {
 	m.Helper()
 	return m.acquiresWith(sharedKey)
 }
 
-// opened begins n calls, which share the hold with that token.
+// acquireTogether begins n calls, which share the hold with that token.
 func (m *rig) acquireTogether(n int, token uint64) (callers []*caller) {
 	m.Helper()
 	tickets := len(m.tickets)
@@ -63,7 +63,7 @@ func (m *rig) acquireTogether(n int, token uint64) (callers []*caller) {
 	return callers
 }
 
-// aged waits until the next goroutine has to ask the server before it enters.
+// aged waits until the next goroutine has to ask the server before it joins.
 func (m *rig) aged() {
 	m.Helper()
 	m.sleeps(freshFor)
@@ -76,8 +76,8 @@ func (m *rig) replies(may bool) {
 	synctest.Wait()
 }
 
-// idle -> served: one asks for all, and those that come in the next 20 ms enter without the server.
-func TestShared_OneAsks_AllEnter(t *testing.T) {
+// idle -> served: one asks for all, and those that come in the next 20 ms join without the server.
+func TestShared_OneAsks_AllJoin(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
 		m.acquireTogether(5, 1)
@@ -89,8 +89,8 @@ func TestShared_OneAsks_AllEnter(t *testing.T) {
 	})
 }
 
-// After a while one asks whether the hold may be shared further, the others wait for the reply, and all enter.
-func TestShared_MayBeSharedFurther_AllEnterTheSameHold(t *testing.T) {
+// After a while one asks whether the hold may be shared further, the others wait for the reply, and all join.
+func TestShared_MayBeSharedFurther_AllJoinTheSameHold(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
 		m.acquireTogether(1, 1)
@@ -144,7 +144,7 @@ func TestShared_MayNotBeSharedFurther_OneQueuesForAll(t *testing.T) {
 	})
 }
 
-// standing -> gone: a ticket goes to another waiter, and is left with the last one. What fails for one is said of it alone.
+// joined -> gone: a ticket goes to another waiter, and is left with the last one. What fails for one is said of it alone.
 func TestShared_TheOneThatAsksGivesUp_AnotherKeepsTheTicket(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
@@ -191,8 +191,8 @@ func TestShared_TheQuestionHasNoReply_AnotherOneQueues(t *testing.T) {
 	})
 }
 
-// standing -> served: a goroutine that does not wait gets a hold, and all waiters enter it. The ticket is left.
-func TestShared_TryGetsAHold_WaitersEnter(t *testing.T) {
+// joined -> served: a goroutine that does not wait gets a hold, and all waiters join it. The ticket is left.
+func TestShared_TryGetsAHold_WaitersJoin(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
 		callers := []*caller{m.acquiresShared(), m.acquiresShared()}
@@ -216,7 +216,7 @@ func TestShared_TryGetsAHold_WaitersEnter(t *testing.T) {
 	})
 }
 
-// A hold that is over is entered by no goroutine: one of them asks for another one.
+// A hold that is over is joined by no goroutine: one of them asks for another one.
 func TestShared_HoldIsOver_AnotherOneIsAskedFor(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
@@ -231,7 +231,7 @@ func TestShared_HoldIsOver_AnotherOneIsAskedFor(t *testing.T) {
 	})
 }
 
-// A hold that ended before it was opened is entered by no waiter.
+// A hold that ended before it was shared is joined by no waiter.
 func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
@@ -246,7 +246,7 @@ func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
 	})
 }
 
-// P6: waiters that only wait are refused, the one that asks is not, and a goroutine that comes may enter what is open.
+// P6: waiters that only wait are refused, the one that asks is not, and a goroutine that comes may join a shared hold.
 func TestShared_WaitersAreRefused(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
@@ -277,7 +277,7 @@ func (s *slow) OnRelease(clock.Instant) error {
 }
 
 // A caller whose context ends while it asks is the last one in the hold: it does not wait for the release.
-func TestShared_CancelledAsker_DoesNotWaitForTheRelease(t *testing.T) {
+func TestShared_CancelledRequester_DoesNotWaitForTheRelease(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(m *rig) {
 		held := &slow{replied: make(chan struct{})}

@@ -42,7 +42,7 @@ func TestBehindAWaiterNewcomersHaveNoTicket(t *testing.T) {
 	})
 }
 
-// standing -> served: the ticket goes to the last idle waiter.
+// joined -> served: the ticket goes to the last idle waiter.
 func TestATicketGoesToTheLastIdleWaiter(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
@@ -64,13 +64,13 @@ func TestATicketGoesToTheLastIdleWaiter(t *testing.T) {
 	})
 }
 
-// standing -> served, if the next waiter that asks finds that the ticket was granted something.
+// joined -> served, if the next waiter that asks finds that the ticket was granted something.
 func TestAGrantedTicketServesTheNextWaiter(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.queued(2)
 		m.tickets[0].token = 7
-		m.tickets[0].joinResult <- nil // the reply to its next Enter
+		m.tickets[0].joinResult <- nil // the reply to its next Join
 		require.Equal(t, HandedOver, m.handsOver(1))
 		callers[0].requireHas(1)
 		callers[1].requireHas(7)
@@ -97,8 +97,8 @@ func TestAGrantGoesToTheFirstWaiter(t *testing.T) {
 	})
 }
 
-// away -> served: one ticket after the other, and all that is free is gathered.
-func TestOneAfterTheOtherGathersAllThatIsFree(t *testing.T) {
+// fetching -> served: one ticket after the other, and all that is free is acquired.
+func TestOneAfterTheOtherAcquiresAllThatIsFree(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.queued(4)
@@ -139,7 +139,7 @@ func TestWaitersThatAskedTogetherHaveTicketsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// standing -> gone: without an idle waiter the ticket is left, and what was granted in that instant belongs
+// joined -> gone: without an idle waiter the ticket is left, and what was granted in that instant belongs
 // to the caller.
 func TestAWaiterThatGivesUpLeavesItsTicket(t *testing.T) {
 	t.Parallel()
@@ -158,7 +158,7 @@ func TestAWaiterThatGivesUpLeavesItsTicket(t *testing.T) {
 	})
 }
 
-// away -> gone: if a goroutine gives up on its way to the server, another one asks.
+// fetching -> gone: if a goroutine gives up on its way to the server, another one asks.
 func TestAnotherAsksIfAWaiterGivesUpOnItsWay(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
@@ -176,8 +176,8 @@ func TestAnotherAsksIfAWaiterGivesUpOnItsWay(t *testing.T) {
 	})
 }
 
-// standing -> gone, away -> gone: the error of one goroutine is not returned to the others.
-func TestAnErrorIsReturnedToTheAskerAlone(t *testing.T) {
+// joined -> gone, fetching -> gone: the error of one goroutine is not returned to the others.
+func TestAnErrorIsReturnedToTheRequesterAlone(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.queued(4)
@@ -239,29 +239,29 @@ func TestWaitersForOthersAreRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// P7: requests without a waiter leave nothing behind, however many different ones there were.
-func TestThereAreAsManyClassesAsRequestsInUse(t *testing.T) {
+// P7: keys without a waiter leave nothing behind, however many different ones there were.
+func TestThereAreAsManyWaitlistsAsKeysInUse(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.queued(2)
 		for n := range 100 {
-			sort := ShareKey{Permits: int32(n + 2)}
-			other := m.acquiresWith(sort)
+			key := ShareKey{Permits: int32(n + 2)}
+			other := m.acquiresWith(key)
 			m.joinReturns(errWaits)
-			also := m.acquiresWith(sort)
+			also := m.acquiresWith(key)
 			other.cancel()
 			synctest.Wait()
 			other.requireFailed(context.Canceled)
-			require.Equal(t, HandedOver, m.HandOver(testTime, sort, handOver(7)))
+			require.Equal(t, HandedOver, m.HandOver(testTime, key, handOver(7)))
 			synctest.Wait()
 			also.requireHas(7)
 			m.tickets[n+1].requireLeft(t, errServed)
 		}
-		queues := 0
-		for q := &m.mu.first; q != nil; q = q.next {
-			queues++
+		waitlists := 0
+		for list := &m.mu.first; list != nil; list = list.next {
+			waitlists++
 		}
-		require.Equal(t, 2, queues)
+		require.Equal(t, 2, waitlists)
 		requireAllWait(callers)
 		require.Equal(t, HandedOver, m.handsOver(1))
 		require.Equal(t, HandedOver, m.handsOver(2))
@@ -292,7 +292,7 @@ func TestAHandOverToAWaiterThatGivesUpIsKept(t *testing.T) {
 	}
 }
 
-// away: a waiter that is sent in the instant in which it gives up does not leave before it has read that.
+// fetching: a waiter that is sent in the instant in which it gives up does not leave before it has read that.
 func TestAWaiterThatWasSentDoesNotLeaveUnread(t *testing.T) {
 	t.Parallel()
 	table := newTable(t)

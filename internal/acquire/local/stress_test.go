@@ -21,12 +21,12 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
-// market is a server with some permits, and a queue of those that wait for one.
+// stressServer is a server with some permits, and a queue of those that wait for one.
 type stressServer struct {
 	table    *Table
 	queue    *Queue
 	maxHolds int64
-	used     atomic.Int64 // by goroutines that believe to have one
+	used     atomic.Int64 // counts the goroutines that believe to have a permit
 
 	leaving sync.WaitGroup
 
@@ -37,19 +37,19 @@ type stressServer struct {
 	}
 }
 
-// Ready implements Source.
+// Admit implements TicketSource.
 func (m *stressServer) Admit(int) error { return nil }
 
-// Ticket implements Source.
+// NewTicket implements TicketSource.
 func (m *stressServer) NewTicket() (Ticket, error) {
 	return &stressTicket{server: m, granted: make(chan struct{})}, nil
 }
 
-// spot is a ticket in that queue.
+// stressTicket is a ticket in that queue.
 type stressTicket struct {
 	server  *stressServer
 	joined  bool
-	granted chan struct{} // closed when it is
+	granted chan struct{} // closed when the ticket is granted
 }
 
 func (p *stressTicket) isGranted() bool {
@@ -113,7 +113,7 @@ func (p *stressTicket) BeginHold(_ context.Context, err error) (hold.Lease, erro
 	return hold.Lease{}, err
 }
 
-// permit is a hold that is mostly handed over.
+// stressHold is a hold that is mostly handed over.
 type stressHold struct {
 	hold.Hold
 
@@ -178,7 +178,7 @@ func TestNoPermitIsLostAndNoWaiterForgotten(t *testing.T) {
 	require.Zero(t, table.Len())
 }
 
-// visit uses a permit for a moment, and may give up.
+// useOnce uses a permit for a moment, and may give up.
 func (m *stressServer) useOnce(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// shards keeps goroutines on different locks out of each other's way.
+	// shardCount keeps goroutines on different locks out of each other's way.
 	shardCount = 64
-	// spare is how many unused queues a shard keeps, so that a lock that is taken again finds its queue: 1,024 in all.
+	// maxUnused is how many unused queues a shard keeps, so that a lock that is acquired again finds its queue: 1,024 in all.
 	maxUnused = 16
 )
 
 // Table has the queues of one kind of lock in one session, by key.
 type Table struct {
 	timers  *timers.Timers
-	waiters sync.Pool // those that no goroutine uses
+	waiters sync.Pool // the waiters that no goroutine uses
 	seed    maphash.Seed
 	shards  [shardCount]shard
 }
@@ -29,7 +29,7 @@ type Table struct {
 type shard struct {
 	sync.Mutex
 	queues       map[string]*Queue
-	unusedQueues int // of them
+	unusedQueues int // counts the queues without a user
 }
 
 // NewTable returns an empty table.
@@ -80,7 +80,7 @@ func (t *Table) Done(q *Queue) {
 }
 
 // Refuse ends the wait of all waiters that only wait for other goroutines. A goroutine that is on its way to the server, or
-// waits with a ticket, finds out by itself, as does one that comes later by Source.Ready.
+// waits with a ticket, finds out by itself, as does one that comes later by TicketSource.Admit.
 func (t *Table) Refuse(err error) {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -107,10 +107,10 @@ func (t *Table) Len() int {
 
 func (t *Table) shard(key string) *shard { return &t.shards[maphash.String(t.seed, key)%shardCount] }
 
-// waiter returns one that is in no class.
+// getWaiter returns a waiter that is in no waitlist.
 func (t *Table) getWaiter() *waiter { return t.waiters.Get().(*waiter) } //nolint:errcheck // nothing else is in there
 
-// waited takes one back that is in no class, and has read its news.
+// putWaiter takes a waiter back that is in no waitlist, and has read its event.
 func (t *Table) putWaiter(w *waiter) {
 	w.fetching = false
 	t.waiters.Put(w)

@@ -12,10 +12,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
-// another is the request for an exclusive lock on other terms than those of one.
+// otherKey is the key of an exclusive lock on other terms than those of exclusiveKey.
 var otherKey = ShareKey{MaxHolds: 1, Permits: 2}
 
-// takesAlone begins a call of TakeAlone.
+// acquiresAlone begins a call of AcquireAlone.
 func (m *rig) acquiresAlone(several bool) *caller {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
@@ -39,8 +39,8 @@ func (g *caller) leaves() {
 	require.Equal(g, hold.Lease{}, g.lease)
 }
 
-// A goroutine that asks the server counts, also for those with another request, or with a ticket of their own.
-func TestMost_ExclusiveLock_AskersCount(t *testing.T) {
+// A goroutine that asks the server counts, also for those with another key, or with a ticket of their own.
+func TestMaxHolds_ExclusiveLock_RequestersCount(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.maxWaiters = 2
@@ -65,7 +65,7 @@ func TestMost_ExclusiveLock_AskersCount(t *testing.T) {
 }
 
 // Goroutines that can all have what they ask for count when they have to wait.
-func TestMost_SeveralHolds_OnlyWaitersCount(t *testing.T) {
+func TestMaxHolds_SeveralHolds_OnlyWaitersCount(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.maxWaiters = 1
@@ -85,7 +85,7 @@ func TestMost_SeveralHolds_OnlyWaitersCount(t *testing.T) {
 }
 
 // A goroutine that gets no ticket has the reason, and counts no more.
-func TestTakeAlone_NoTicket_IsTheError(t *testing.T) {
+func TestAcquireAlone_NoTicket_IsTheError(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		m.errs = []error{errFalls}

@@ -16,33 +16,33 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Passing is how holds of one kind are handed over inside the process.
+// TurnPolicy says for how long holds of one kind are handed over inside the process.
 type TurnPolicy struct {
 	// Yield asks whether a hold may be handed over further; see queue.Attempt.Yield. It is nil for kinds that release the hold
 	// instead, and queue again.
 	Yield *scripts.Script
-	// cost is a moving average of how long it takes to hand the lock to another process, in nanoseconds. It is 0 for kinds
+	// handOffCost is a moving average of how long it takes to hand the lock to another process, in nanoseconds. It is 0 for kinds
 	// that are not queued again in the release: their turns are the longest.
 	handOffCost atomic.Int64
 }
 
 const (
-	// turns is how many times as long as the hand-off to another process a turn of this process lasts: so little is lost to
+	// turnFactor is how many times as long as the hand-off to another process a turn of this process lasts: so little is lost to
 	// hand-offs.
 	turnFactor = 10
-	// shortTurns is the same for a turn that is shortened because many tickets wait.
+	// shortTurnFactor is the same for a turn that is shortened because many tickets wait.
 	shortTurnFactor = 2
-	// usualCost is how long a hand-off takes until it is measured: about what it takes on a local network.
+	// initialHandOffCost is how long a hand-off takes until it is measured: about what it takes on a local network.
 	initialHandOffCost = 250 * time.Microsecond
-	// longestTurn bounds a turn if the server is far.
+	// maxTurn bounds a turn if the server is far.
 	maxTurn = 20 * time.Millisecond
-	// longQueue is how long a ticket waits before its turn is shortened.
+	// longWait is how long a ticket waits before its turn is shortened.
 	longWait = 200 * time.Millisecond
-	// crowdedQueue is how long it waits before its turn has fewer uses.
+	// longWaitForUses is how long a ticket waits before its turn has fewer uses.
 	longWaitForUses = 100 * time.Millisecond
 )
 
-// turn returns for how long a hold is handed over inside the process, from its grant on, while others may wait. The
+// length returns for how long a hold is handed over inside the process, from its grant on, while others may wait. The
 // other bound is its number of uses. waited is how long its ticket was in the queue.
 //
 // A ticket waits for the turns of all others, so all of them see about the same wait, and shorten their turns alike. The
@@ -62,7 +62,7 @@ func (p *TurnPolicy) length(waited time.Duration) time.Duration {
 	return turn
 }
 
-// lastOf returns the last token of a turn, of the block from first to last. A ticket that waited for long gets a part of
+// lastToken returns the last token of a turn, of the block from first to last. A ticket that waited for long gets a part of
 // the block.
 //
 // If uses are short, their number ends the turn, and not the time. Then all sessions have equally many, however the
@@ -75,28 +75,28 @@ func lastToken(first, last uint64, waited time.Duration) uint64 {
 	return first + uint64(share*float64(last-first))
 }
 
-// took records how long the server needed to hand the lock to another process.
+// recordHandOff records how long the server needed to hand the lock to another process.
 func (p *TurnPolicy) recordHandOff(d time.Duration) {
 	last := p.handOffCost.Load()
 	p.handOffCost.Store(max(last+(int64(d)-last)/8, 1)) // of two at once one may not count
 }
 
-// Refuse implements session.Part.
+// Refuse implements session.KindRegistry.
 func (m *Manager) Refuse(err error) {
 	m.LocalQueues.Refuse(err)
 	m.Granter.Refuse(err)
 }
 
-// Ticket implements local.Source.
-func (l *Acquirer) NewTicket() (local.Ticket, error) {
-	t, err := l.newServerTicket()
+// NewTicket implements local.TicketSource.
+func (a *Acquirer) NewTicket() (local.Ticket, error) {
+	t, err := a.newServerTicket()
 	if err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// Enter implements local.Ticket.
+// Join implements local.Ticket.
 func (t *serverTicket) Join(ctx context.Context) (granted bool, err error) {
 	t.grantedAtOnce, err = t.request.Join(t.firstCtx.Of(ctx))
 	if !t.grantedAtOnce && t.joinedAt.IsZero() {
@@ -113,13 +113,13 @@ func (t *serverTicket) Leave() {
 	t.acquirer.leave(t.queue)
 }
 
-// yielder is a queue.Holder that can be asked about.
+// yielder is a queue.ServerHold whose server can be asked whether other sessions wait for the lock.
 type yielder interface {
 	// Yield asks with script whether the hold may continue; see queue.Attempt.Yield.
 	Yield(ctx context.Context, script *scripts.Script) (queue.YieldResult, error)
 }
 
-// Give implements local.Giver.
+// NextLease implements local.IdleHold.
 func (h *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
 	if now.Mono() >= h.turnEnds || h.acquirer.Base.Session.Ready() != nil {
 		return hold.Lease{}, false
@@ -127,7 +127,7 @@ func (h *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
 	return h.HandOver(now)
 }
 
-// spent ends a turn: goroutines wait here, and the hold is not handed over to them any more.
+// endTurn ends a turn: goroutines wait here, and the hold is not handed over to them any more.
 func (h *heldLock) endTurn(now clock.Instant) error {
 	if sh, is := h.serverHold.(yielder); is && h.acquirer.Manager.Turns.Yield != nil {
 		return h.yield(now, sh)
@@ -139,23 +139,23 @@ func (h *heldLock) endTurn(now clock.Instant) error {
 }
 
 // requeue releases the hold and queues the session again, in one call. What that gets, a ticket or the lock, goes to a
-// waiter. The session counts the candidate.
+// waiter. The session counts the new ticket.
 func (h *heldLock) requeue(now clock.Instant, sh queue.Requeuer) error {
-	l := h.acquirer
+	a := h.acquirer
 	if err := h.Term.Stop(now); err != nil {
-		l.Base.Session.End()
-		return err // it was lost before; Lost sees to the rest
+		a.Base.Session.End()
+		return err // it was lost before; OnLost does the rest
 	}
 	defer h.finish()
 	patience := h.patience(now)
 	defer patience.End()
 	next, wasHeld, err := sh.Requeue(patience, h.lastUsed(), h.serverLife)
 	if err == nil {
-		l.Manager.Turns.recordHandOff(clock.Now().Mono() - now.Mono())
+		a.Manager.Turns.recordHandOff(clock.Now().Mono() - now.Mono())
 	}
 	if next == nil {
-		l.Base.Session.End()
-	} else if c := (&serverTicket{acquirer: l, queue: l.Manager.Use(&l.Keys), request: next, joinedAt: now}); !h.localQueue.AssignTicket(l.Request.ShareKey, c) {
+		a.Base.Session.End()
+	} else if c := (&serverTicket{acquirer: a, queue: a.Manager.Use(&a.Keys), request: next, joinedAt: now}); !h.localQueue.AssignTicket(a.Request.ShareKey, c) {
 		c.Leave()
 	}
 	return h.releaseError(wasHeld, err, errs.ErrLostGone)
@@ -163,12 +163,12 @@ func (h *heldLock) requeue(now clock.Instant, sh queue.Requeuer) error {
 
 // yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
 func (h *heldLock) yield(sent clock.Instant, sh yielder) error {
-	l := h.acquirer
+	a := h.acquirer
 	// Half of the rest: without a reply, the release has to begin before the term ends, which was unlocked in
 	// time.
-	patience := l.Base.Session.PatientUnlock(h.Term.Deadline().Until(sent) / 2)
+	patience := a.Base.Session.PatientUnlock(h.Term.Deadline().Until(sent) / 2)
 	defer patience.End()
-	result, err := sh.Yield(patience, l.Manager.Turns.Yield)
+	result, err := sh.Yield(patience, a.Manager.Turns.Yield)
 	now := clock.Now()
 	switch {
 	case err != nil && wire.Judge(err) == wire.Unknown:
@@ -189,11 +189,11 @@ func (h *heldLock) yield(sent clock.Instant, sh yielder) error {
 	if grant := h.serverHold.Grant(); h.Term.Extended(grant.Life, grant.Sent) {
 		h.Refill(grant.Tokens())
 		h.turnEnds = grant.Read.Mono() + h.acquirer.Manager.Turns.length(0)
-		if h.localQueue.HandOver(now, l.Request.ShareKey, h) == local.HandedOver {
+		if h.localQueue.HandOver(now, a.Request.ShareKey, h) == local.HandedOver {
 			return nil
 		}
 	}
-	// There is no waiter any more, or the term ended while the question was on its way, and Lost handles
-	// that.
+	// There is no waiter any more, or the term ended while the question was on its way, and OnLost
+	// handles that.
 	return h.releaseWithin(patience, now, errs.ErrLostGone)
 }

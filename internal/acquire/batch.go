@@ -15,29 +15,29 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Batch implements session.Returner. It is the zero Batch if holds of the kind are released one by one.
-func (l *Acquirer) BatchKey() session.BatchKey {
-	if l.Manager.ReleaseMany == nil {
+// BatchKey implements session.ManyReleaser. It returns the zero BatchKey if holds of the kind are released one by one.
+func (a *Acquirer) BatchKey() session.BatchKey {
+	if a.Manager.ReleaseMany == nil {
 		return session.BatchKey{}
 	}
-	return session.BatchKey{Session: l.Base.Session, Node: l.Base.Session.NodeID(l.Keys.Slot), Layout: l.Base.Layout}
+	return session.BatchKey{Session: a.Base.Session, Node: a.Base.Session.NodeID(a.Keys.Slot), Layout: a.Base.Layout}
 }
 
-// Batch implements session.Returner.
+// BatchKey implements session.ManyReleaser.
 func (h *heldLock) BatchKey() session.BatchKey { return h.acquirer.BatchKey() }
 
-// together acquires locks of one kind in order by one call, as far as they are free and no goroutine of this
-// session waits before the caller. If it cannot begin one hold, it keeps neither that one nor those behind.
+// acquireBatch acquires locks of one kind in order by one call, as far as they are free and no goroutine of this
+// session waits before the caller. If it cannot begin one hold, it keeps neither that one nor those that follow.
 // The error is that of the call.
 func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, err error) {
 	calls, requests := make([]tryCall, 0, len(batch)), make([]queue.LockRequest, 0, len(batch))
-	for _, l := range batch {
-		c, err := l.beginTry()
+	for _, a := range batch {
+		c, err := a.beginTry()
 		if err != nil {
 			break
 		}
-		serverQueue := c.queue.(queueAdapter).Queue //nolint:errcheck,forcetypeassert // a kind with Gather has a queue at the server
-		calls, requests = append(calls, c), append(requests, queue.LockRequest{Queue: serverQueue, Request: l.Request})
+		serverQueue := c.queue.(queueAdapter).Queue //nolint:errcheck,forcetypeassert // a kind with AcquireMany has a queue at the server
+		calls, requests = append(calls, c), append(requests, queue.LockRequest{Queue: serverQueue, Request: a.Request})
 	}
 	var attempts []*queue.Attempt
 	if len(calls) > 1 {
@@ -57,7 +57,7 @@ func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, 
 	return leases, err
 }
 
-// returned is a hold that is released together with others, and the destination of its error.
+// manyRelease is a hold that is released together with others, and the destination of its error.
 type manyRelease struct {
 	queue.LockRelease
 
@@ -65,7 +65,7 @@ type manyRelease struct {
 	result *error
 }
 
-// Return implements session.Returner: holds that goroutines of this process wait for are handed over, and the others are
+// ReleaseMany implements session.ManyReleaser: holds that goroutines of this process wait for are handed over, and the others are
 // released in one step.
 func (h *heldLock) ReleaseMany(now clock.Instant, others []session.ManyReleaser) []error {
 	results := make([]error, 1+len(others))
@@ -73,7 +73,7 @@ func (h *heldLock) ReleaseMany(now clock.Instant, others []session.ManyReleaser)
 	for i := range results {
 		lock := h
 		if i > 0 {
-			lock = others[i-1].(*heldLock) //nolint:errcheck,forcetypeassert // those of one batch have one type
+			lock = others[i-1].(*heldLock) //nolint:errcheck,forcetypeassert // all holds of one batch have one type
 		}
 		r := &manyRelease{lock: lock, result: &results[i]}
 		result := local.NoWaiter
@@ -97,7 +97,7 @@ func (h *heldLock) ReleaseMany(now clock.Instant, others []session.ManyReleaser)
 	return results
 }
 
-// scatter releases holds whose terms have stopped.
+// releaseTogether releases holds whose terms have stopped.
 func (h *heldLock) releaseTogether(now clock.Instant, releases []*manyRelease) {
 	if len(releases) == 0 {
 		return
@@ -106,7 +106,7 @@ func (h *heldLock) releaseTogether(now clock.Instant, releases []*manyRelease) {
 	for i, r := range releases {
 		lock := r.lock
 		left = min(left, lock.Term.Deadline().Until(now))
-		serverAttempt := lock.serverHold.(attemptAdapter).Attempt //nolint:errcheck,forcetypeassert // a kind with Scatter has a queue at the server
+		serverAttempt := lock.serverHold.(attemptAdapter).Attempt //nolint:errcheck,forcetypeassert // a kind with ReleaseMany has a queue at the server
 		r.LockRelease = queue.LockRelease{Attempt: serverAttempt, LastUsed: lock.lastUsed(), ExpiresIn: lock.serverLife}
 		all[i] = &r.LockRelease
 	}

@@ -12,86 +12,87 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// Way is what becomes of a hold that a goroutine of the session got.
+// SharePolicy is what becomes of a hold that a goroutine of the session got.
 type SharePolicy uint8
 
 const (
-	// Handed holds go to the next goroutine when they are released.
+	// HandOver says that holds go to the next goroutine when they are released.
 	HandOver SharePolicy = iota
-	// Own holds go to no other goroutine, and neither do their tickets: each goroutine asks for itself, one at a time. The
-	// first waiter asks next.
+	// Own says that holds go to no other goroutine, and neither do tickets: each goroutine asks for itself, one at a time.
+	// The first waiter asks next.
 	Own
-	// Shared holds are entered by other goroutines, those that wait and, for a while, those that come. One goroutine at a
-	// time asks for all. See Sharer.
+	// Shared says that holds are joined by other goroutines: by all waiters and, for a while, by newcomers. One goroutine at
+	// a time asks for all. See SharedSource.
 	Shared
 )
 
-// Request is what a goroutine wants. Goroutines with equal requests wait for each other. The zero Request is of goroutines
-// that have tickets of their own from the beginning; see Queue.TakeAlone. It is small, because each lock in use has one.
+// ShareKey has the terms on which a goroutine acquires. Goroutines with equal keys share a ticket. The zero ShareKey is for
+// goroutines that have tickets of their own from the beginning; see Queue.AcquireAlone. It is small, because each lock in
+// use has one.
 type ShareKey struct {
 	Policy SharePolicy
-	// Beside says that several goroutines of the session can have the lock at the same time.
+	// Concurrent says that several goroutines of the session can have the lock at the same time.
 	Concurrent bool
-	// Most is how many holds of it a session can have at once; 0 is any number.
+	// MaxHolds is how many holds a session can have at once; 0 is any number.
 	MaxHolds uint8
-	// Replicas, Lease and First are the terms of the hold: how many replicas had it before it was granted, how long each
-	// renewal lengthens it, and how long it lasts before the first one.
+	// Replicas, Lease and FirstLease are the terms of the hold: how many replicas must have it before the call returns, how
+	// long each renewal lengthens it, and how long it lasts before the first renewal.
 	Replicas          uint8
 	Lease, FirstLease time.Duration
-	// Permits and Capacity are those of a semaphore; 0 if they do not matter.
+	// Permits and Capacity are those of a semaphore's request; 0 if they do not matter.
 	Permits, Capacity int32
 }
 
-// Ticket is a place in the server's queue. One goroutine at a time waits with it, and may leave it to another.
+// Ticket is an entry in the server's queue. One goroutine at a time waits with it, and may leave it to another.
 type Ticket interface {
-	// Enter returns when the ticket is in the queue or was granted, or why it is neither.
+	// Join returns when the ticket is in the queue or was granted, or why it is neither.
 	Join(ctx context.Context) (granted bool, err error)
 	// Wait waits until the ticket is granted, or returns why it is not.
 	Wait(ctx context.Context) error
-	// Begin ends the ticket and returns a lease of what it was granted. If it was granted nothing, it returns why. Waiting may
+	// BeginHold ends the ticket and returns a lease of the hold that it was granted. Without a hold it returns why. Waiting may
 	// have failed with err in the same instant.
 	BeginHold(ctx context.Context, err error) (hold.Lease, error)
-	// Leave ends the ticket, and releases off the caller's path what it was granted in the same instant.
+	// Leave ends the ticket, and releases a hold that was granted in the same instant off the caller's path.
 	Leave()
 	// Ended returns the error of a waiter whose ctx has ended while another one waited for both.
 	Ended(ctx context.Context) error
 }
 
-// Source makes tickets.
+// TicketSource makes tickets.
 type TicketSource interface {
-	// Ready returns why no goroutine may ask or wait while so many others of the session wait, or nil. It is called under
+	// Admit returns why no goroutine may ask or wait while so many others of the session wait, or nil. It is called under
 	// the lock of the Queue.
 	Admit(waiters int) error
-	// Ticket returns a new ticket, or why it made no ticket. Nothing is sent.
+	// NewTicket returns a new ticket, or why it made no ticket. Nothing is sent.
 	NewTicket() (Ticket, error)
 }
 
-// Giver is a hold that no goroutine uses any more.
+// IdleHold is a hold that no goroutine uses any more.
 type IdleHold interface {
-	// Give makes a lease for the next goroutine, or refuses. It is called under the lock of the Queue.
+	// NextLease makes a lease for the next goroutine, or refuses. It is called under the lock of the Queue.
 	NextLease(now clock.Instant) (hold.Lease, bool)
 }
 
-// sendsAfter is how long waiters wait for what their session has of a scarce thing before one of them asks the server.
+// fetchDelay is how long waiters wait for a scarce hold of their session before one of them asks the server.
 const fetchDelay = 20 * time.Millisecond
 
 // Queue is where the goroutines of one session wait for one lock. A Table makes it.
 type Queue struct {
 	lockKey string
 	timers  *timers.Timers
-	users   int // guarded by the lock of its shard
+	users   int // counts the goroutines between Use and Done; guarded by the lock of the shard
 
 	mu struct {
 		sync.Mutex
-		fetchScheduled bool // send is scheduled
-		// waiters counts those of all classes, and the goroutines that wait in TakeAlone.
+		fetchScheduled bool // fetchTimer is scheduled
+		// waiters counts the waiters of all waitlists, and the goroutines that wait in AcquireAlone.
 		waiters    int32
-		fetchTimer *timers.Timer // see sendLater; nil until it is needed
-		first      waitlist      // the first one; most locks need no other
+		fetchTimer *timers.Timer // see fetchLater; nil until it is needed
+		first      waitlist      // the first waitlist; most locks need no other
 	}
 }
 
-// sendLater lets a waiter ask the server in a while. It is called under the lock of q.
+// fetchLater lets a waiter ask the server in a while. It is called under the lock of q.
 func (q *Queue) fetchLater() {
 	if q.mu.fetchTimer == nil {
 		q.mu.fetchTimer = new(timers.Timer)
@@ -103,7 +104,7 @@ func (q *Queue) fetchLater() {
 	}
 }
 
-// Fire implements timers.Event: what the session has did not reach all waiters in a while.
+// Fire implements timers.Firer: the holds of the session did not reach all waiters in a while.
 func (q *Queue) Fire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,8 +116,8 @@ func (q *Queue) Fire() {
 	}
 }
 
-// news is what a waiter is notified of: the lease that it has, or why it gets none, or that it is sent to the server, with
-// the ticket of another one, or, if that is nil, for one of its own.
+// event ends the idle wait of a waiter: it has a lease, or gets none because of err, or is to fetch a hold from the server,
+// with the ticket of another waiter, or, if ticket is nil, with a new one.
 type event struct {
 	lease  hold.Lease
 	err    error
@@ -124,25 +125,25 @@ type event struct {
 	ticket Ticket
 }
 
-// Verdict is what became of a hold that no goroutine uses any more.
+// HandOverResult is what became of a hold that no goroutine uses any more.
 type HandOverResult int
 
 const (
-	// Passed: a waiter has it.
+	// HandedOver says that a waiter has it.
 	HandedOver HandOverResult = iota
-	// Refused: a waiter wants it, and the hold refuses to be handed over.
+	// Refused says that a waiter wants it, and that the hold refuses to be handed over.
 	Refused
-	// Unwanted: no goroutine waits for it.
+	// NoWaiter says that no goroutine waits for it.
 	NoWaiter
 )
 
-// Pass hands a hold over to the first waiter with the same request.
+// HandOver hands a hold over to the first waiter with the same key.
 func (q *Queue) HandOver(now clock.Instant, key ShareKey, from IdleHold) HandOverResult {
-	verdict, cancel := q.handOver(now, key, from)
+	result, cancel := q.handOver(now, key, from)
 	if cancel != nil {
 		cancel()
 	}
-	return verdict
+	return result
 }
 
 func (q *Queue) handOver(now clock.Instant, key ShareKey, from IdleHold) (HandOverResult, context.CancelFunc) {
@@ -163,7 +164,7 @@ func (q *Queue) handOver(now clock.Instant, key ShareKey, from IdleHold) (HandOv
 	return HandedOver, list.serve(w, event{lease: lease})
 }
 
-// Send sends a waiter to the server with a ticket that no waiter made, and reports whether there is one.
+// AssignTicket sends a waiter to the server with a ticket that no waiter made, and reports whether there is one.
 func (q *Queue) AssignTicket(key ShareKey, t Ticket) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -171,7 +172,7 @@ func (q *Queue) AssignTicket(key ShareKey, t Ticket) bool {
 	return list != nil && list.startFetch(t)
 }
 
-// Waiters returns how many goroutines wait with this request.
+// Waiters returns how many goroutines wait with this key.
 func (q *Queue) Waiters(key ShareKey) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -183,14 +184,14 @@ func (q *Queue) Waiters(key ShareKey) (n int) {
 	return n
 }
 
-// Began counts a hold of the session.
+// HoldBegan counts a hold of the session.
 func (q *Queue) HoldBegan(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.findOrAddLocked(key).holds++
 }
 
-// Ended counts a hold out. It is over, or no longer waited for.
+// HoldEnded counts a hold out. It is over, or no longer waited for.
 func (q *Queue) HoldEnded(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -202,9 +203,9 @@ func (q *Queue) HoldEnded(key ShareKey) {
 	list.fetchIfNeeded()
 }
 
-// Try reports whether a goroutine that does not wait may ask the server: the session neither waits for the lock nor has
-// as many holds as it can have. Goroutines that wait for a shared hold count for nothing: they keep no other one out. Tried
-// is to follow.
+// BeginTry reports whether a goroutine that does not wait may ask the server: the session neither waits for the lock nor has
+// as many holds as it can have. Goroutines that wait for a shared hold do not count: they keep no other one out. Call EndTry
+// after it.
 func (q *Queue) BeginTry(key ShareKey) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -221,7 +222,7 @@ func (q *Queue) BeginTry(key ShareKey) bool {
 	return true
 }
 
-// Tried ends what Try began. If that got a hold, Began was called before.
+// EndTry ends the try that BeginTry counted. If it got a hold, HoldBegan was called before.
 func (q *Queue) EndTry(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -245,7 +246,7 @@ func (q *Queue) refuse(err error) {
 	}
 }
 
-// aheadLocked returns how many goroutines wait. Those that ask the server are among them unless several goroutines of the
+// waitersAheadLocked returns how many goroutines wait. Those that ask the server are among them unless several goroutines of the
 // session can have what they ask for: of two that ask for an exclusive lock one will wait.
 func (q *Queue) waitersAheadLocked(several bool) int {
 	n := q.mu.waiters
@@ -255,7 +256,7 @@ func (q *Queue) waitersAheadLocked(several bool) int {
 	return int(n)
 }
 
-// findLocked returns the class of a request, or nil if it is not in use.
+// findLocked returns the waitlist of key, or nil if it is not in use.
 func (q *Queue) findLocked(key ShareKey) *waitlist {
 	for list := &q.mu.first; list != nil; list = list.next {
 		if list.key == key && !list.isUnused() {
@@ -265,8 +266,8 @@ func (q *Queue) findLocked(key ShareKey) *waitlist {
 	return nil
 }
 
-// openLocked is findLocked for a caller that is about to use the class. A class that is unused serves for another
-// request: there are as many as requests at one time, however many requests there are.
+// findOrAddLocked is findLocked for a caller that is about to use the waitlist. An unused waitlist is reused for another key:
+// a Queue has as many waitlists as it had keys in use at one time, however many keys there are in all.
 func (q *Queue) findOrAddLocked(key ShareKey) *waitlist {
 	if list := q.findLocked(key); list != nil {
 		return list

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// one is a request of which a session can have one hold.
+// exclusiveKey is a key with which a session can have one hold.
 var exclusiveKey = ShareKey{MaxHolds: 1}
 
-// holds lets the newest Enter be granted a hold with that token, which the session counts.
+// holds lets the newest Join be granted a hold with that token, which the session counts.
 func (m *rig) holds(token uint64) {
 	m.Helper()
 	m.HoldBegan(exclusiveKey)
@@ -41,7 +41,7 @@ func (m *rig) behindAHold(n int) []*caller {
 	return callers
 }
 
-// sends gives a waiter a ticket that is in the server's queue.
+// assignsTicket gives a waiter a ticket that is in the server's queue.
 func (m *rig) assignsTicket() *fakeTicket {
 	m.Helper()
 	p := newTicket()
@@ -51,7 +51,7 @@ func (m *rig) assignsTicket() *fakeTicket {
 	return p
 }
 
-func TestMostOne_OneAsks_OthersWait(t *testing.T) {
+func TestMaxHoldsOne_OneAsks_OthersWait(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := []*caller{m.acquiresWith(exclusiveKey), m.acquiresWith(exclusiveKey), m.acquiresWith(exclusiveKey)}
@@ -72,7 +72,7 @@ func TestMostOne_OneAsks_OthersWait(t *testing.T) {
 }
 
 // The end of a hold sends one waiter, and what that gets goes to the first one.
-func TestMostOne_HoldEnds_NextWaiterIsSent(t *testing.T) {
+func TestMaxHoldsOne_HoldEnds_NextWaiterIsSent(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.behindAHold(3)
@@ -88,7 +88,7 @@ func TestMostOne_HoldEnds_NextWaiterIsSent(t *testing.T) {
 }
 
 // A goroutine that fails at the server sends the next one.
-func TestMostOne_AskFails_NextWaiterIsSent(t *testing.T) {
+func TestMaxHoldsOne_AskFails_NextWaiterIsSent(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := []*caller{m.acquiresWith(exclusiveKey), m.acquiresWith(exclusiveKey), m.acquiresWith(exclusiveKey)}
@@ -103,7 +103,7 @@ func TestMostOne_AskFails_NextWaiterIsSent(t *testing.T) {
 }
 
 // T4: a requeued ticket goes to a waiter, and the end of the old hold sends no other one.
-func TestMostOne_Send_TicketGoesToAWaiter(t *testing.T) {
+func TestMaxHoldsOne_AssignTicket_AWaiterHasIt(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		require.False(t, m.AssignTicket(exclusiveKey, newTicket()), "no goroutine waits")
@@ -126,7 +126,7 @@ func TestMostOne_Send_TicketGoesToAWaiter(t *testing.T) {
 
 // T7: another waiter keeps the ticket if the one that has it gives up, even if the session still counts the
 // old hold.
-func TestMostOne_SentWaiterGivesUp_TicketIsKept(t *testing.T) {
+func TestMaxHoldsOne_SentWaiterGivesUp_TicketIsKept(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.behindAHold(3)
@@ -146,7 +146,7 @@ func TestMostOne_SentWaiterGivesUp_TicketIsKept(t *testing.T) {
 	})
 }
 
-func TestMostOne_Try_KeepsOthersBack(t *testing.T) {
+func TestMaxHoldsOne_Try_KeepsOthersBack(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		require.True(t, m.BeginTry(exclusiveKey))
@@ -154,7 +154,7 @@ func TestMostOne_Try_KeepsOthersBack(t *testing.T) {
 		g := m.acquiresWith(exclusiveKey)
 		require.Empty(t, m.tickets)
 		require.False(t, m.BeginTry(exclusiveKey), "a goroutine waits")
-		require.False(t, m.BeginTry(ShareKey{}), "it overtakes a waiter with another request")
+		require.False(t, m.BeginTry(ShareKey{}), "it overtakes a waiter with another key")
 		m.HoldBegan(exclusiveKey)
 		m.EndTry(exclusiveKey)
 		synctest.Wait()
@@ -175,7 +175,7 @@ func TestMostOne_Try_KeepsOthersBack(t *testing.T) {
 }
 
 // P6: waiters behind a hold are refused at once, and a late one is not queued.
-func TestMostOne_Refuse_EndsAllWaits(t *testing.T) {
+func TestMaxHoldsOne_Refuse_EndsAllWaits(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(m *rig) {
 		callers := m.behindAHold(3)
@@ -191,7 +191,7 @@ func TestMostOne_Refuse_EndsAllWaits(t *testing.T) {
 }
 
 // With two holds a third goroutine waits, and each hold that ends serves one.
-func TestMostTwo_TwoHold_ThirdWaits(t *testing.T) {
+func TestMaxHoldsTwo_TwoHold_ThirdWaits(t *testing.T) {
 	t.Parallel()
 	two := ShareKey{MaxHolds: 2}
 	inRig(t, func(m *rig) {

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// A kind uses the source that its layout names, and the keys of that.
-func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
+// A manager uses the granter that its layout names, and the keys of that.
+func TestManagerUsesTheGranterOfItsLayout(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson()} {
@@ -33,9 +33,9 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 		require.NoError(t, b.Err)
 		for _, g := range []*layout.Kind{&l.Fair.Kind, &l.RWLock.Kind} {
 			kind := acquire.NewManager((*session.Handle)(s).Session(), l, g, nil)
-			_, contests := kind.Granter.(*retry.LockRegistry)
-			require.Equal(t, g.Retry != nil, contests, g.RegistryName)
-			require.Equal(t, g.Queue != nil, !contests, g.RegistryName)
+			_, retries := kind.Granter.(*retry.LockRegistry)
+			require.Equal(t, g.Retry != nil, retries, g.RegistryName)
+			require.Equal(t, g.Queue != nil, !retries, g.RegistryName)
 			require.Same(t, g.Renew, kind.Renew)
 			keys := acquire.KeysOf(&b, g, nil)
 			require.Equal(t, g.Keys(b.Names, nil).Holder, keys.Holder)
@@ -47,12 +47,12 @@ func TestKindUsesTheSourceOfItsLayout(t *testing.T) {
 	}
 }
 
-// asked is a tenant that counts how often it is to ask the server.
+// recheckCounter is a queue.LocalHold that counts how often it is to ask the server.
 type recheckCounter int
 
 func (*recheckCounter) Evict(error) {}
 
-// Superseded implements queue.Tenant.
+// Superseded implements queue.LocalHold.
 func (*recheckCounter) Superseded() {}
 func (n *recheckCounter) Recheck()  { *n++ }
 
@@ -76,8 +76,8 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		kind := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, layoutKind, nil)
 		q := kind.Use(&keys)
 		for name, c := range map[string]struct {
-			recheck func()
-			asks    recheckCounter
+			recheck  func()
+			rechecks recheckCounter
 		}{
 			"Forced":     {func() { kind.Recheck(keys.Holder) }, 1},
 			"Subscribed": {kind.RecheckAll, 1},
@@ -88,9 +88,9 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 			c.recheck()
 			var n recheckCounter
 			a.Begin(&n)
-			require.Equal(t, c.asks, n, "%s: %s", of, name)
+			require.Equal(t, c.rechecks, n, "%s: %s", of, name)
 			kind.RecheckAll()
-			require.Equal(t, c.asks+1, n, "%s: %s", of, name)
+			require.Equal(t, c.rechecks+1, n, "%s: %s", of, name)
 			_, err = a.Release(t.Context(), 0, 0)
 			require.NoError(t, err, of)
 		}

@@ -6,32 +6,32 @@ import "context"
 
 // waiter is a goroutine that waits. Its fields are guarded by the lock of its Queue.
 type waiter struct {
-	events     chan event         // room for one: it gets one piece of news at a time
-	queued     bool               // it is not served yet
-	fetching   bool               // it was sent to the server, and has no ticket yet, or none any more
-	cancelWait context.CancelFunc // ends its wait for its ticket; nil without a ticket
+	events     chan event         // has a buffer of one: a waiter gets one event at a time
+	queued     bool               // the waiter is in the waitlist: it is not served yet
+	fetching   bool               // the waiter was sent to the server, and has no ticket yet, or none any more
+	cancelWait context.CancelFunc // ends the wait with a ticket; nil without a ticket
 	next, prev *waiter
 }
 
-// idle reports whether w does nothing but wait.
+// isIdle reports whether w does nothing but wait.
 func (w *waiter) isIdle() bool { return !w.fetching && w.cancelWait == nil }
 
-// class has the waiters with one request, in the order of their arrival. Its fields are guarded by the lock of its Queue.
+// waitlist has the waiters with one key, in the order of their arrival. Its fields are guarded by the lock of its Queue.
 type waitlist struct {
 	key        ShareKey
 	queue      *Queue    // assigned before the first use
-	next       *waitlist // the next of the Queue
+	next       *waitlist // the next waitlist of the Queue
 	head, tail *waiter
-	// held counts the holds of the session. asking counts the goroutines that ask the server and are no waiters. seeking
+	// holds counts the holds of the session. requesters counts the goroutines that ask the server and are no waiters. fetchers
 	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
 	holds, requesters, fetchers int32
 	// scarce says that holds are handed over, and that the server made the last goroutine that asked wait.
 	scarce       bool
-	newestTicket Ticket      // the newest one
-	shared       *sharedHold // the newest shared one; nil if goroutines may enter none
+	newestTicket Ticket      // the ticket with which a goroutine began to wait last
+	shared       *sharedHold // the hold that was shared last; nil if goroutines may join none
 }
 
-// isUnused reports whether c has no waiter and counts nothing.
+// isUnused reports whether list has no waiter and counts nothing.
 func (list *waitlist) isUnused() bool {
 	return list.head == nil && list.holds+list.requesters+list.fetchers == 0
 }
@@ -41,7 +41,7 @@ func (list *waitlist) isFull() bool {
 	return list.key.MaxHolds > 0 && list.holds+list.requesters+list.fetchers >= int32(list.key.MaxHolds)
 }
 
-// waitsFirst reports whether waiters wait for what the session has, or asks for, before another one asks the server. A hold
+// mustWait reports whether waiters wait for what the session has, or asks for, before another one asks the server. A hold
 // that is not handed over is not waited for, but the goroutine that asks is.
 func (list *waitlist) mustWait() bool {
 	asks := list.requesters+list.fetchers > 0
@@ -78,7 +78,7 @@ func (list *waitlist) remove(w *waiter) {
 	list.queue.mu.waiters--
 }
 
-// first returns the waiter that is served next, or nil: the first one that is not away. self counts though it is away.
+// nextToServe returns the waiter that is served next, or nil: the first one that is not fetching. self counts though it is fetching.
 func (list *waitlist) nextToServe(self *waiter) *waiter {
 	for w := list.head; w != nil; w = w.next {
 		if !w.fetching || w == self {
@@ -88,8 +88,8 @@ func (list *waitlist) nextToServe(self *waiter) *waiter {
 	return nil
 }
 
-// serve gives w what it waited for, and returns what to call when the lock is released, or nil. An idle waiter may wait
-// at another Queue as soon as it has the news, so w is read before.
+// serve sends w the event that it waits for, and returns the cancel function to call when the lock is released, or nil. An idle waiter may wait
+// at another Queue as soon as it has the event, so w is read before.
 func (list *waitlist) serve(w *waiter, e event) context.CancelFunc {
 	list.remove(w)
 	cancel := w.cancelWait
@@ -97,7 +97,7 @@ func (list *waitlist) serve(w *waiter, e event) context.CancelFunc {
 	return cancel
 }
 
-// send sends an idle waiter to the server, with a ticket or for one, and reports whether there is one.
+// startFetch sends an idle waiter to the server, with a ticket or for one, and reports whether there is one.
 func (list *waitlist) startFetch(t Ticket) bool {
 	w := list.nextFetcher()
 	if w == nil {
@@ -109,7 +109,7 @@ func (list *waitlist) startFetch(t Ticket) bool {
 	return true
 }
 
-// sent returns the waiter that is sent to the server next, or nil: the last idle one, or the first one if each of them
+// nextFetcher returns the waiter that is sent to the server next, or nil: the last idle one, or the first one if each of them
 // asks for itself.
 func (list *waitlist) nextFetcher() *waiter {
 	if list.key.Policy == Own {
@@ -123,7 +123,7 @@ func (list *waitlist) nextFetcher() *waiter {
 	return nil
 }
 
-// wanted sends a waiter to the server if none is there and the session can have a further hold: at once, or after a while
+// fetchIfNeeded sends a waiter to the server if no goroutine asks it and the session can have a further hold: at once, or after a while
 // if waiters wait for what the session has. It is called after whatever may have changed that.
 func (list *waitlist) fetchIfNeeded() {
 	switch {
@@ -135,8 +135,8 @@ func (list *waitlist) fetchIfNeeded() {
 	}
 }
 
-// give ends the task of a seeking waiter. Its ticket, if it has one, goes to another waiter if that may wait at the
-// server; give reports whether it did.
+// endFetch ends the task of a fetching waiter. Its ticket, if it has one, goes to another waiter if that may wait at the
+// server; endFetch reports whether it did.
 func (list *waitlist) endFetch(t Ticket) bool {
 	list.fetchers--
 	if t != nil && list.fetchers == 0 && !list.isFull() && list.startFetch(t) {

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// NewKind returns the kind of lock that uses g in a session. refusal turns replies of its scripts that only
-// this kind has into errors; nil means that it has no such replies.
+// NewManager returns the Manager of the locks of kind in a session. refusal turns replies that only the scripts of this
+// kind have into errors; nil means that there are no such replies.
 func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal func(wire.Reply) error) Manager {
 	if refusal == nil {
 		refusal = unknownReply
@@ -47,20 +47,20 @@ func unknownReply(reply wire.Reply) error {
 	return fmt.Errorf("%w: it replied %d", errs.ErrRefused, reply.Code())
 }
 
-// KeysOf returns the keys of a lock that uses g. The keys of its scripts are appended to room.
+// KeysOf returns the keys of the lock of b, if it is of that kind. The keys of its scripts are appended to buf.
 func KeysOf(b *Base, kind *layout.Kind, buf []string) queue.LockKeys {
 	keys := kind.Keys(b.Names, buf)
 	return queue.LockKeys{Holder: keys.Holder, All: keys.All, Channel: cmp.Or(keys.Channel, b.Grants()), Slot: b.Session.Runner.Slot(b.Names.Holder)}
 }
 
-// lines is a queue.Lines as a queue.Source.
+// registryAdapter makes a queue.Registry a queue.Granter: it only converts types, as do the adapters below.
 type registryAdapter struct{ *queue.Registry }
 
 func (s registryAdapter) Use(keys *queue.LockKeys) queue.Requester {
 	return queueAdapter{s.Registry.Use(keys)}
 }
 
-// waiting is a queue.Queue as a queue.Asker.
+// queueAdapter makes a queue.Queue a queue.Requester.
 type queueAdapter struct{ *queue.Queue }
 
 func (q queueAdapter) Try(ctx context.Context, request *queue.Request) (queue.ServerHold, error) {
@@ -71,7 +71,7 @@ func (q queueAdapter) Prepare(request *queue.Request, buf *queue.QueuedRequest) 
 	return requestAdapter{q.Queue.Prepare(request, buf)}
 }
 
-// place makes a queue.Place a queue.Waiter.
+// requestAdapter makes a queue.QueuedRequest a queue.WaitingRequest.
 type requestAdapter struct{ *queue.QueuedRequest }
 
 func (p requestAdapter) Leave() queue.ServerHold {
@@ -81,7 +81,7 @@ func (p requestAdapter) Leave() queue.ServerHold {
 	return nil
 }
 
-// attempt is a queue.Attempt as a queue.Holder.
+// attemptAdapter makes a queue.Attempt a queue.ServerHold.
 type attemptAdapter struct{ *queue.Attempt }
 
 func (a attemptAdapter) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.ServerHold, error) {

@@ -10,15 +10,15 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// maxTogether bounds how many locks one script acquires: 64 locks keep a server busy for some 0.1 ms.
+// maxBatch bounds how many locks one script acquires: 64 locks keep a server busy for some 0.1 ms.
 const maxBatch = 64
 
-// gatherer is an Exclusive that is acquired together with others.
+// manyAcquirer is an Exclusive that is acquired together with others.
 type manyAcquirer Exclusive
 
-// Gather implements session.Gatherer.
+// AcquireMany implements session.ManyAcquirer.
 //
-// The caller waits for this lock while it holds none of those behind: they are tried, never waited for. So a waiter holds
+// The caller waits for this lock while it holds none of the locks that follow: they are tried, never waited for. So a waiter holds
 // only what is before it in order.
 func (m *manyAcquirer) AcquireMany(ctx context.Context, following []session.ManyAcquirer) ([]hold.Lease, error) {
 	leases, _ := m.acquireTogether(ctx, following) // what went wrong is found out by the call for this lock alone
@@ -28,7 +28,7 @@ func (m *manyAcquirer) AcquireMany(ctx context.Context, following []session.Many
 	return asList((*Exclusive)(m).Acquire(ctx))
 }
 
-// TryGather implements session.Gatherer. It does not repeat a call that may have been executed: the second
+// TryAcquireMany implements session.ManyAcquirer. It does not repeat a call that may have been executed: the second
 // call could find the lock held by the first one.
 func (m *manyAcquirer) TryAcquireMany(ctx context.Context, following []session.ManyAcquirer) ([]hold.Lease, error) {
 	leases, err := m.acquireTogether(ctx, following)
@@ -41,7 +41,7 @@ func (m *manyAcquirer) TryAcquireMany(ctx context.Context, following []session.M
 	return asList((*Exclusive)(m).TryAcquire(ctx))
 }
 
-// together acquires the lock, and as many of those behind as one call gets.
+// acquireTogether acquires the lock, and as many of the following ones as one call gets.
 func (m *manyAcquirer) acquireTogether(ctx context.Context, following []session.ManyAcquirer) ([]hold.Lease, error) {
 	x := (*Exclusive)(m)
 	if batch := x.batch(ctx, following); len(batch) > 1 {
@@ -57,7 +57,7 @@ func asList(lease hold.Lease, err error) ([]hold.Lease, error) {
 	return []hold.Lease{lease}, nil
 }
 
-// batch returns the lock, and those locks behind it that the same script can acquire.
+// batch returns the lock, and those of the following locks that the same script can acquire.
 func (x *Exclusive) batch(ctx context.Context, following []session.ManyAcquirer) []*Acquirer {
 	if !x.mayJoinBatch(ctx) {
 		return nil
@@ -80,7 +80,7 @@ func (x *Exclusive) batch(ctx context.Context, following []session.ManyAcquirer)
 	return batch
 }
 
-// goesTogether reports whether one script may acquire the lock with others: it waits for no replicas, and ctx
+// mayJoinBatch reports whether one script may acquire the lock with others: it waits for no replicas, and ctx
 // does not carry it.
 func (x *Exclusive) mayJoinBatch(ctx context.Context) bool {
 	if ctx == nil || ctx.Err() != nil || x.CheckArgs() != nil || x.Replicas.Count > 0 {

@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// held is the lock held by this process, from the grant to the release. It implements hold.Home.
+// heldLock is the lock held by this process, from the grant to the release. It implements hold.Owner.
 //
-// Exactly one of Vacated and Lost ends it: Vacated continues only if it stopped the term, and a stopped term
+// Exactly one of OnRelease and OnLost ends it: OnRelease continues only if it stopped the term, and a stopped term
 // does not report its end.
 type heldLock struct {
 	hold.Hold
@@ -26,15 +26,15 @@ type heldLock struct {
 	acquirer   *Acquirer
 	queue      queue.Requester
 	serverHold queue.ServerHold
-	serverLife time.Duration // for how long the server may keep the hold after a renewal, or after the grant
+	serverLife time.Duration // how long the server may keep the hold after a renewal, or after the grant
 
-	localQueue *local.Queue // in which goroutines of the process wait for it; nil if they have tickets of their own
-	// turnEnds is when the hold is handed over no more, on the monotonic clock. Only the goroutine that begins or vacates
-	// the hold writes it; those follow each other, ordered by the lock of the queue.
+	localQueue *local.Queue // the queue of the goroutines of the process; nil if they have tickets of their own
+	// turnEnds is when the hold is handed over no more, on the monotonic clock. Only the goroutine that begins or releases
+	// the hold writes it; these goroutines follow each other, ordered by the lock of the queue.
 	turnEnds time.Duration
 }
 
-// Vacated implements hold.Home: the last lease was unlocked.
+// OnRelease implements hold.Owner: the last lease was unlocked.
 func (h *heldLock) OnRelease(now clock.Instant) error {
 	if h.localQueue != nil {
 		switch h.localQueue.HandOver(now, h.acquirer.Request.ShareKey, h) {
@@ -55,22 +55,22 @@ func (h *heldLock) release(now clock.Instant) error {
 	return h.releaseWithin(patience, now, errs.ErrLostGone)
 }
 
-// used returns the stamp of the last token that was used.
+// lastUsed returns the stamp of the last token that was used.
 func (h *heldLock) lastUsed() wire.Stamp { return wire.StampOf(h.Token()) }
 
 // releaseWithin releases the hold, and waits for the reply as long as patience lasts. It returns gone if the
 // server replies that the hold no longer exists.
 func (h *heldLock) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
 	if err := h.Term.Stop(now); err != nil {
-		return err // it was lost before it could be released; Lost does the rest
+		return err // it was lost before it could be released; OnLost does the rest
 	}
 	defer h.finish()
-	// A renewal may have been executed as late as now: the hold ends after lasts at the latest.
+	// A renewal may have been executed as late as now: the hold ends after serverLife at the latest.
 	wasHeld, err := h.serverHold.Release(patience, h.lastUsed(), h.serverLife)
 	return h.releaseError(wasHeld, err, gone)
 }
 
-// released returns the error of a release: gone if the server says that the hold had the lock no more.
+// releaseError returns the error of a release: gone if the server says that the hold had the lock no more.
 func (h *heldLock) releaseError(wasHeld bool, err, gone error) error {
 	switch {
 	case err != nil:
@@ -86,7 +86,7 @@ func (h *heldLock) patience(now clock.Instant) *session.Patience {
 	return h.acquirer.Base.Session.PatientUnlock(h.Term.Deadline().Until(now))
 }
 
-// Lost implements hold.Home: the term ended under the holder. If the hold may still exist it is released, so
+// OnLost implements hold.Owner: the term ended under the holder. If the hold may still exist it is released, so
 // that the next waiter need not wait until it expires.
 func (h *heldLock) OnLost(end renewal.End) {
 	h.acquirer.Base.LogLost(end)
@@ -110,11 +110,11 @@ func (h *heldLock) leaveLocal() {
 // Named implements hold.Namer.
 func (h *heldLock) Named(op string, err error) error { return h.acquirer.Base.Named(op, err) }
 
-// Superseded implements queue.Tenant.
+// Superseded implements queue.LocalHold.
 func (h *heldLock) Superseded() { h.Term.Gone() }
 
-// Evict implements queue.Tenant.
+// Evict implements queue.LocalHold.
 func (h *heldLock) Evict(cause error) { h.acquirer.Base.Evict(&h.Hold, cause) }
 
-// Recheck implements queue.Tenant.
+// Recheck implements queue.LocalHold.
 func (h *heldLock) Recheck() { h.Term.Recheck() }

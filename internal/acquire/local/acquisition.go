@@ -9,22 +9,22 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
-// Take returns a lease of what is requested, and waits for it.
+// Acquire waits until the caller has a hold, and returns a lease of it. Goroutines with the same key wait for each other.
 func (t *Table) Acquire(ctx context.Context, q *Queue, key ShareKey, source TicketSource) (hold.Lease, error) {
 	if lease, ok := q.joinFresh(key); ok {
 		return lease, nil
 	}
-	v := acquisition{queue: q, key: key, source: source, waiter: t.getWaiter()}
-	defer t.putWaiter(v.waiter) // it is in no class on return, and has read its news
-	if joined, err := v.joinWaitlist(); err != nil {
+	a := acquisition{queue: q, key: key, source: source, waiter: t.getWaiter()}
+	defer t.putWaiter(a.waiter) // it is in no waitlist on return, and has read its event
+	if joined, err := a.joinWaitlist(); err != nil {
 		return hold.Lease{}, err
 	} else if joined {
-		return v.wait(ctx)
+		return a.wait(ctx)
 	}
-	return v.requestDirectly(ctx)
+	return a.requestDirectly(ctx)
 }
 
-// TakeAlone is Take for a goroutine whose ticket, and the hold that it gets, are its own: it asks the server at once, and only
+// AcquireAlone is Acquire for a goroutine whose ticket, and the hold that it gets, are its own: it asks the server at once, and only
 // counts as a waiter. If several goroutines of the session can have what it asks for, it counts when it has to wait.
 func (q *Queue) AcquireAlone(ctx context.Context, several bool, source TicketSource) (hold.Lease, error) { //nolint:revive // a fact about the lock, not a switch
 	var counts int32 = 1
@@ -49,7 +49,7 @@ func (q *Queue) AcquireAlone(ctx context.Context, several bool, source TicketSou
 }
 
 // count counts n goroutines as waiters, 1 or 0, or returns why they may not ask the server. They wait with tickets of their
-// own, and uncount is to follow.
+// own. Call uncount after it.
 func (q *Queue) count(n int32, source TicketSource) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,17 +67,17 @@ func (q *Queue) uncount(n int32) {
 	q.mu.waiters -= n
 }
 
-// visit is one call of Take.
+// acquisition is one call of Acquire.
 type acquisition struct {
 	queue    *Queue
 	key      ShareKey
 	source   TicketSource
-	waitlist *waitlist // assigned by join; it serves for no other request while the visit uses it
-	atOnce   bool      // the server granted what was asked for, and no goroutine had to wait for it
+	waitlist *waitlist // assigned by joinWaitlist; reused for no other key while the acquisition uses it
+	atOnce   bool      // the server granted the hold at once, and no goroutine had to wait for it
 	waiter   *waiter
 }
 
-// join makes the caller a waiter if it may not ask the server, and reports whether it did, or returns why it may do neither.
+// joinWaitlist makes the caller a waiter if it may not ask the server, and reports whether it did, or returns why it may do neither.
 func (a *acquisition) joinWaitlist() (joined bool, err error) {
 	q := a.queue
 	q.mu.Lock()
@@ -96,7 +96,7 @@ func (a *acquisition) joinWaitlist() (joined bool, err error) {
 	return true, nil
 }
 
-// ask asks the server as a goroutine that is no waiter. If the server does not grant at once, the caller becomes one.
+// requestDirectly asks the server as a goroutine that is no waiter. If the server does not grant at once, the caller becomes one.
 func (a *acquisition) requestDirectly(ctx context.Context) (hold.Lease, error) {
 	t, err := a.newTicket()
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *acquisition) requestDirectly(ctx context.Context) (hold.Lease, error) {
 	return a.wait(ctx)
 }
 
-// asked ends the asking of the caller.
+// endRequest ends the request of a caller that is no waiter.
 func (a *acquisition) endRequest() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
@@ -135,7 +135,7 @@ func (a *acquisition) wait(ctx context.Context) (hold.Lease, error) {
 			if err, left := a.leave(ctx); left {
 				return hold.Lease{}, err
 			}
-			e = <-a.waiter.events // in the same instant: what it was given is its own
+			e = <-a.waiter.events // an event of the same instant is the caller's own
 		}
 		if !e.fetch {
 			return e.lease, e.err
@@ -146,7 +146,7 @@ func (a *acquisition) wait(ctx context.Context) (hold.Lease, error) {
 	}
 }
 
-// leave ends the wait of the caller and returns its error, unless it has news already.
+// leave ends the wait of the caller and returns its error, unless an event was sent to it.
 func (a *acquisition) leave(ctx context.Context) (err error, left bool) {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
@@ -155,7 +155,7 @@ func (a *acquisition) leave(ctx context.Context) (err error, left bool) {
 	}
 	a.waitlist.remove(a.waiter)
 	switch {
-	case a.waitlist.holds > 0 && a.key.Policy != Shared: // what keeps a shared one out is the server's to say
+	case a.waitlist.holds > 0 && a.key.Policy != Shared: // only the server knows what keeps a shared one out
 		return errs.WhileHeldHere(errs.Ended(ctx)), true
 	case a.waitlist.newestTicket != nil:
 		return a.waitlist.newestTicket.Ended(ctx), true
@@ -163,7 +163,7 @@ func (a *acquisition) leave(ctx context.Context) (err error, left bool) {
 	return errs.Ended(ctx), true // another goroutine asks, and has no reply yet
 }
 
-// seek gets something at the server for the first waiter, with ticket t or one of the caller's own. It returns the
+// fetch gets a hold from the server for the first waiter, with ticket t or one of the caller's own. It returns the
 // caller's lease, why it has no lease, or that the caller waits further.
 func (a *acquisition) fetch(ctx context.Context, t Ticket) (lease hold.Lease, waits bool, err error) {
 	if t == nil {
@@ -180,7 +180,7 @@ func (a *acquisition) fetch(ctx context.Context, t Ticket) (lease hold.Lease, wa
 	return a.waitWithTicket(ctx, t)
 }
 
-// stand waits with a ticket that is in the server's queue.
+// waitWithTicket waits with a ticket that is in the server's queue.
 func (a *acquisition) waitWithTicket(ctx context.Context, t Ticket) (lease hold.Lease, waits bool, err error) {
 	called, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -195,7 +195,7 @@ func (a *acquisition) waitWithTicket(ctx context.Context, t Ticket) (lease hold.
 	return a.beginHold(ctx, t, err)
 }
 
-// stands says that the caller waits with ticket t, until something is handed to it: then call ends that. A caller that
+// registerTicket records that the caller waits with ticket t, until a hold is handed to it: then cancel ends the wait. A caller that
 // asked the server itself becomes a waiter by that, in one step: it is the first to get what is handed over from then on.
 func (a *acquisition) registerTicket(t Ticket, cancel context.CancelFunc) {
 	a.queue.mu.Lock()
@@ -209,7 +209,7 @@ func (a *acquisition) registerTicket(t Ticket, cancel context.CancelFunc) {
 	w.fetching, w.cancelWait, list.newestTicket, list.scarce = false, cancel, t, list.key.Policy == HandOver
 }
 
-// wasServed says that the caller waits with its ticket no more, and reports whether something was handed to it.
+// endTicketWait records that the caller waits with its ticket no more, and reports whether a hold was handed to it.
 func (a *acquisition) endTicketWait() bool {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
@@ -217,7 +217,7 @@ func (a *acquisition) endTicketWait() bool {
 	return !a.waiter.queued
 }
 
-// give leaves the ticket of a caller that was served otherwise to another waiter, and reports whether one took it.
+// passTicket leaves the ticket of a caller that was served otherwise to another waiter, and reports whether one took it.
 func (a *acquisition) passTicket(t Ticket) bool {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
@@ -232,7 +232,7 @@ func (a *acquisition) quit() {
 	a.waitlist.endFetch(nil)
 }
 
-// begin ends the caller's task: what ticket t was granted goes to the first waiter, which may be the caller. If the
+// beginHold ends the caller's task: what ticket t was granted goes to the first waiter, which may be the caller. If the
 // caller's context has ended, another waiter waits further with its ticket.
 func (a *acquisition) beginHold(ctx context.Context, t Ticket, err error) (lease hold.Lease, waits bool, _ error) {
 	if err != nil && ctx.Err() != nil && a.handOverTicket(t) {
@@ -253,22 +253,22 @@ func (a *acquisition) beginHold(ctx context.Context, t Ticket, err error) (lease
 	return hold.Lease{}, true, nil
 }
 
-// handOver ends the wait of the caller and leaves its ticket to another waiter, if there is an idle one that can use it.
+// handOverTicket ends the wait of the caller and leaves its ticket to another waiter, if there is an idle one that can use it.
 func (a *acquisition) handOverTicket(t Ticket) bool {
 	if a.key.Policy == Own {
 		return false
 	}
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
-	c := a.waitlist
-	c.fetchers--
-	c.remove(a.waiter)
+	list := a.waitlist
+	list.fetchers--
+	list.remove(a.waiter)
 	// The session may have all its holds, while one that was requeued is not counted out yet: the ticket is kept all the same.
-	if c.fetchers == 0 && c.startFetch(t) {
+	if list.fetchers == 0 && list.startFetch(t) {
 		return true
 	}
-	c.fetchers++ // it is the caller's to end
-	c.append(a.waiter)
+	list.fetchers++ // the caller ends the fetch
+	list.append(a.waiter)
 	return false
 }
 

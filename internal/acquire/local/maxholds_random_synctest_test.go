@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
-// desk is a server with a few holds, and a queue. Other sessions use it as well.
+// walkServer is a server with a few holds, and a queue. Other sessions use it as well.
 type walkServer struct {
 	*testing.T
 
@@ -30,7 +30,7 @@ type walkServer struct {
 	queue   *Queue
 	key     ShareKey
 	random  *rand.Rand
-	using   atomic.Int64 // goroutines of the session that have a hold
+	using   atomic.Int64 // counts the goroutines of the session that have a hold
 	served  atomic.Int64
 	leaving sync.WaitGroup
 
@@ -42,26 +42,26 @@ type walkServer struct {
 }
 
 // takes lasts as long as a call, or a use, does: in virtual time.
-func (d *walkServer) takes(most time.Duration) { time.Sleep(d.below(most)) }
+func (d *walkServer) takes(limit time.Duration) { time.Sleep(d.below(limit)) }
 
-func (d *walkServer) below(most time.Duration) time.Duration {
+func (d *walkServer) below(limit time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return time.Duration(d.random.Int64N(int64(most)))
+	return time.Duration(d.random.Int64N(int64(limit)))
 }
 
 func (d *walkServer) oneIn(n int64) bool { return d.below(time.Duration(n)) == 0 }
 
-// Ready implements Source.
+// Admit implements TicketSource.
 func (d *walkServer) Admit(int) error { return nil }
 
-// Share implements Sharer.
+// MayShare implements SharedSource.
 func (d *walkServer) MayShare(context.Context, hold.Lease) bool {
 	d.takes(time.Millisecond)
 	return !d.oneIn(3)
 }
 
-// Ticket implements Source.
+// NewTicket implements TicketSource.
 func (d *walkServer) NewTicket() (Ticket, error) {
 	if d.oneIn(50) {
 		return nil, errFalls
@@ -73,11 +73,11 @@ func (d *walkServer) newTicket() *walkTicket {
 	return &walkTicket{server: d, granted: make(chan struct{})}
 }
 
-// seat is a ticket in the queue of a desk.
+// walkTicket is a ticket in the queue of a walkServer.
 type walkTicket struct {
 	server  *walkServer
 	joined  bool
-	granted chan struct{} // closed when it is
+	granted chan struct{} // closed when the ticket is granted
 }
 
 func (p *walkTicket) isGranted() bool {
@@ -138,7 +138,7 @@ func (p *walkTicket) Wait(ctx context.Context) error {
 	}
 }
 
-// end ends the seat, and reports whether it was granted a hold.
+// end ends the ticket, and reports whether it was granted a hold.
 func (p *walkTicket) end() bool {
 	d := p.server
 	d.mu.Lock()
@@ -171,7 +171,7 @@ func (p *walkTicket) BeginHold(_ context.Context, err error) (hold.Lease, error)
 	return lease, nil
 }
 
-// turn is a hold that is handed over a few times, and requeued then, or released.
+// walkHold is a hold that is handed over a few times, and requeued then, or released.
 type walkHold struct {
 	hold.Hold
 
@@ -218,7 +218,7 @@ func (h *walkHold) requeue() {
 
 // P1, P4, P6: a session has no more holds than it can have, every waiter is served or gives up, and all that is counted is
 // zero in the end.
-func TestMost_RandomWalk_IsKept(t *testing.T) {
+func TestMaxHolds_RandomWalk_IsKept(t *testing.T) {
 	t.Parallel()
 	for _, r := range []ShareKey{{}, {MaxHolds: 1}, {MaxHolds: 2}, {Policy: Own}, {Policy: Own, MaxHolds: 1}, {Policy: Shared}} {
 		for seed := range uint64(40) {
@@ -277,7 +277,7 @@ func (d *walkServer) others() {
 	}
 }
 
-// visits uses a hold, if the goroutine does not give up before.
+// useOnce uses a hold, if the goroutine does not give up before.
 func (d *walkServer) useOnce() {
 	d.takes(10 * time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -285,11 +285,11 @@ func (d *walkServer) useOnce() {
 		ctx, cancel = context.WithTimeout(context.Background(), d.below(4*time.Millisecond))
 	}
 	defer cancel()
-	take := func() (hold.Lease, error) { return d.table.Acquire(ctx, d.queue, d.key, d) }
+	acquire := func() (hold.Lease, error) { return d.table.Acquire(ctx, d.queue, d.key, d) }
 	if d.oneIn(8) {
-		take = func() (hold.Lease, error) { return d.tries(ctx) }
+		acquire = func() (hold.Lease, error) { return d.tries(ctx) }
 	}
-	lease, err := take()
+	lease, err := acquire()
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, errFalls) && !errors.Is(err, errs.ErrHeld) {
 			d.Errorf("it gave up: %v", err)
@@ -305,7 +305,7 @@ func (d *walkServer) useOnce() {
 	_ = lease.Unlock()
 }
 
-// tries takes a hold if one is free.
+// tries acquires a hold if one is free.
 func (d *walkServer) tries(ctx context.Context) (hold.Lease, error) {
 	if !d.queue.BeginTry(d.key) {
 		return hold.Lease{}, errs.ErrHeld

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Manager grants and releases the locks of one kind in one session.
+type Manager struct {
+	queue.Granter
+
+	// Renew lengthens the life of holds.
+	Renew *scripts.Script
+	// RenewalName returns what renewals call the hold of an attempt.
+	RenewalName func(a queue.ServerHold) string
+	// LocalQueues has the queues in which goroutines of the process wait, and counts the users of each.
+	LocalQueues *local.Table
+	// Turns says for how long holds are handed over inside the process, if the kind hands them over.
+	Turns *TurnPolicy
+	// Share asks whether goroutines may continue to share a hold; nil if none is shared.
+	Share *scripts.Script
+	// AcquireMany acquires locks together, and ReleaseMany releases holds together; see the functions of these names in
+	// package queue. Both are nil if each lock is acquired and released alone.
+	AcquireMany, ReleaseMany *scripts.Script
+}
+
+// Acquirer acquires one lock with one request. Scope is where its leases can be entered again. An Acquirer is written once.
+type Acquirer struct {
+	Manager *Manager
+	Base    *Base
+	Keys    queue.LockKeys
+	Scope   *hold.Scope
+	Request *queue.Request
+}
+
+// Acquire blocks until the caller holds the lock. If the question for replicas had no reply, Acquire releases the
+// hold and waits again.
+func (a *Acquirer) Acquire(ctx context.Context) (hold.Lease, error) {
+	for fails := 0; ; fails++ {
+		lease, err := a.acquireOnce(ctx)
+		if err == nil || a.Base.Replicas.Count == 0 || ctx.Err() != nil || wire.Judge(err) == wire.Final {
+			return lease, err
+		}
+		a.Base.Session.BackOff(ctx, fails, nil)
+	}
+}
+
+// acquireOnce is Acquire without the repetition.
+func (a *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
+	if err := a.Base.Session.Begin(); err != nil {
+		return hold.Lease{}, err
+	}
+	defer a.Base.Session.End() // a hold is counted on its own
+	q := a.Manager.LocalQueues.Use(a.Keys.Holder)
+	defer a.Manager.LocalQueues.Done(q)
+	if a.sharesTickets() {
+		return a.Manager.LocalQueues.Acquire(ctx, q, a.Request.ShareKey, a)
+	}
+	return q.AcquireAlone(ctx, a.Request.Concurrent, a)
+}
+
+// Admit implements local.TicketSource.
+func (a *Acquirer) Admit(waiters int) error {
+	if most := a.Base.MaxWaiters; most > 0 && waiters >= most {
+		return fmt.Errorf("%w: %d: WithMaxWaiters allows %d", errs.ErrBusy, waiters, most)
+	}
+	return a.Base.Session.Ready()
+}
+
+// TryAcquire acquires the lock if it is free and has no earlier waiter, or enters a hold that the session shares.
+func (a *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
+	if lease, ok := a.joinShared(ctx); ok {
+		return lease, nil
+	}
+	e, err := a.beginTry()
+	if err != nil {
+		return hold.Lease{}, err
+	}
+	sh, err := e.queue.Try(ctx, a.Request)
+	var lease hold.Lease
+	if err == nil {
+		lease, err = a.beginHold(ctx, e.queue, sh, 0)
+	}
+	e.end(err == nil)
+	return lease, CutShort(ctx, err)
+}
+
+// tryCall is a call that asks the server for the lock and does not wait.
+type tryCall struct {
+	acquirer   *Acquirer
+	localQueue *local.Queue
+	queue      queue.Requester
+}
+
+// beginTry counts the caller in, unless goroutines of this session are before it.
+func (a *Acquirer) beginTry() (c tryCall, err error) {
+	c = tryCall{acquirer: a, localQueue: a.Manager.LocalQueues.Use(a.Keys.Holder)}
+	if !c.localQueue.BeginTry(a.Request.ShareKey) {
+		a.Manager.LocalQueues.Done(c.localQueue)
+		return c, errs.ErrHeldHere
+	}
+	if err = a.Base.Session.Begin(); err != nil {
+		c.leaveLocal()
+		return c, err
+	}
+	c.queue = a.Manager.Use(&a.Keys)
+	return c, nil
+}
+
+// end counts the caller out. A hold that it got is counted on its own.
+func (c tryCall) end(hasHold bool) { //nolint:revive // a fact, not a switch
+	if !hasHold {
+		c.acquirer.leave(c.queue)
+	}
+	c.leaveLocal()
+}
+
+// leaveLocal counts the caller out of the queue of this process.
+func (c tryCall) leaveLocal() {
+	c.localQueue.EndTry(c.acquirer.Request.ShareKey)
+	c.acquirer.Manager.LocalQueues.Done(c.localQueue)
+}
+
+// serverTicket is a ticket in the server's queue, or a place among the retries of a lock without a queue. It implements
+// local.Ticket. One goroutine at a time uses it; that goroutine waits, and begins the hold or leaves.
+type serverTicket struct {
+	acquirer      *Acquirer
+	queue         queue.Requester
+	request       queue.WaitingRequest
+	grantedAtOnce bool                // the first reply granted the lock
+	joinedAt      clock.Instant       // the time at which the wait began; zero if the lock was granted at once
+	firstCtx      wire.NoDeadline     // the context of the first Join
+	requestBuf    queue.QueuedRequest // the memory of request
+}
+
+// newServerTicket returns a ticket, or the reason why the session accepts none.
+func (a *Acquirer) newServerTicket() (*serverTicket, error) {
+	if err := a.Base.Session.Begin(); err != nil {
+		return nil, err
+	}
+	c := &serverTicket{acquirer: a, queue: a.Manager.Use(&a.Keys)}
+	c.request = c.queue.Prepare(a.Request, &c.requestBuf)
+	return c, nil
+}
+
+// Ended returns the error for a goroutine whose ctx has ended while another one waited for both.
+func (t *serverTicket) Ended(ctx context.Context) error { return t.request.Ended(ctx) }
+
+// Wait blocks until the lock is granted, or returns why it is not. Call BeginHold or Wait after it.
+func (t *serverTicket) Wait(ctx context.Context) error { return t.request.Wait(ctx) }
+
+// BeginHold leaves the queue with what was granted, even if the grant came in the instant in which waiting failed
+// with err. It returns the first lease, or why it has no lease.
+func (t *serverTicket) BeginHold(ctx context.Context, err error) (hold.Lease, error) {
+	if sh := t.request.Leave(); sh != nil {
+		var lease hold.Lease
+		if lease, err = t.acquirer.beginHold(ctx, t.queue, sh, t.waited(sh)); err == nil {
+			if !t.grantedAtOnce {
+				lease.SetQueued()
+			}
+			return lease, nil
+		}
+	}
+	t.acquirer.leave(t.queue)
+	return hold.Lease{}, err
+}
+
+// waited returns how long the session waited for the grant sh.
+func (t *serverTicket) waited(sh queue.ServerHold) time.Duration {
+	if t.joinedAt.IsZero() {
+		return 0
+	}
+	return sh.Grant().Read.Mono() - t.joinedAt.Mono()
+}
+
+// leave counts a call that failed, or a hold that is over, out of the queue and the session.
+func (a *Acquirer) leave(q queue.Requester) {
+	q.Done()
+	a.Base.Session.End()
+}
+
+// beginHold makes the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too few
+// replicas have it, or if the session closed meanwhile.
+func (a *Acquirer) beginHold(ctx context.Context, q queue.Requester, sh queue.ServerHold, waited time.Duration) (hold.Lease, error) {
+	if err := a.replicate(ctx, sh); err != nil {
+		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
+		// If ctx ends meanwhile, the release continues in the background.
+		_, _ = sh.Release(ctx, 0, max(a.Base.Terms.Life(), sh.Grant().Life))
+		return hold.Lease{}, err
+	}
+	if err := a.Base.Session.Ready(); err != nil {
+		sh.Abandon()
+		return hold.Lease{}, err
+	}
+	return a.startHold(q, sh, clock.Instant{}, waited), nil
+}
+
+// startHold makes the hold that was granted to a ticket that had waited for so long. It ends by until at the latest, unless
+// until is the zero Instant.
+func (a *Acquirer) startHold(q queue.Requester, sh queue.ServerHold, until clock.Instant, waited time.Duration) hold.Lease {
+	h := &heldLock{acquirer: a, queue: q, serverHold: sh}
+	grant := sh.Grant()
+	if a.sharesTickets() {
+		h.localQueue, h.turnEnds = a.Manager.LocalQueues.Use(a.Keys.Holder), grant.Read.Mono()+a.Manager.Turns.length(waited)
+		h.localQueue.HoldBegan(a.Request.ShareKey)
+	}
+	first, last := grant.Tokens()
+	lease := h.Hold.Begin(h, a.Scope, first, lastToken(first, last, waited))
+	config, life, sent := a.renewalConfig(grant)
+	config.Hold = a.Manager.RenewalName(sh)
+	if !until.IsZero() {
+		config.Until = until
+		config.Renewed = config.Renewed && !config.Fixed // the grant has all that is left
+	}
+	h.serverLife = max(config.Life, grant.Life)
+	h.Term.Init(a.Base.Session.Keeper, &h.Hold, config, life, sent)
+	sh.Begin(h) // from here on Close finds it
+	h.Term.Start(sent, life)
+	if err := a.Base.Session.EvictionError(); err != nil {
+		h.Term.Break(err, false)
+	}
+	if h.localQueue != nil {
+		h.localQueue.ShareHold(a.Request.ShareKey, lease)
+	}
+	return lease
+}
+
+// replicate waits until enough replicas have the hold, if the options ask for that. The wait takes time
+// from the hold, so replicate renews it in the same round trip.
+func (a *Acquirer) replicate(ctx context.Context, sh queue.ServerHold) error {
+	if a.Base.Replicas.Count == 0 {
+		return nil
+	}
+	// The extension includes the wait.
+	set := &a.Base.Terms
+	sent, life := clock.Now(), min(set.First()+a.Base.Replicas.Wait, set.Life())
+	reply, shortfall, err := a.Base.Session.RunReplicated(ctx, wire.Call{
+		Script: a.Manager.Renew,
+		Keys:   []string{a.Keys.Holder},
+		Args:   []string{a.Manager.RenewalName(sh), wire.Milliseconds(life)},
+	}, a.Base.Replicas)
+	if err == nil && reply.Code() != wire.Done {
+		err = errs.ErrLostGone
+	}
+	if err = errs.Join(err, shortfall); err != nil {
+		return CutShort(ctx, err)
+	}
+	sh.Extended(life, sent)
+	return nil
+}
+
+// renewalConfig returns how the hold is renewed, for how long it has the lock to begin with, and from when that counts.
+func (a *Acquirer) renewalConfig(grant queue.Grant) (config renewal.Config, life time.Duration, sent clock.Instant) {
+	set := a.Base.Terms
+	life, sent = grant.Life, grant.Sent
+	config = renewal.Config{Script: a.Manager.Renew, Key: a.Keys.Holder, Life: set.Lease, Renewed: true}
+	switch {
+	case set.Fixed:
+		// If the grant gives less time than was asked for, one renewal gives the rest, and no more.
+		config.Until, config.Fixed, config.Renewed = grant.Read.Add(set.Lease), true, life < set.Lease
+	case set.MaxHold > 0:
+		config.Until = grant.Read.Add(set.MaxHold)
+	}
+	// By the monotonic clock: the wall clock may have been set back between the two.
+	if requested := grant.Read.Add(set.Life()); requested.Mono() < sent.Add(life).Mono() {
+		life, sent = set.Life(), grant.Read // the grant is longer than the request
+	}
+	return config, life, sent
+}
