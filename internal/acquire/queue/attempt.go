@@ -295,7 +295,7 @@ func (a *Attempt) setLocalHold(localHold LocalHold) (older LocalHold, needsReche
 		return nil, false
 	}
 	needsRecheck, a.needsRecheck = a.needsRecheck, false
-	if !q.registry.config.isExclusive() {
+	if !q.registry.protocol.isExclusive() {
 		return nil, needsRecheck
 	}
 	if a.isSupersededLocked(a.grant.Stamp) {
@@ -319,7 +319,7 @@ func (a *Attempt) isSupersededLocked(token wire.Stamp) bool {
 // at once never had one. If that enter queued a ticket of an exclusive lock, the grant removed it, unless a right
 // was missing.
 func (a *Attempt) hasNoTicketLocked() bool {
-	return a.entersSent == 1 && !a.outcomeUnknown && (a.grantedAtOnce || a.q.registry.config.isExclusive() && !a.releaseDenied)
+	return a.entersSent == 1 && !a.outcomeUnknown && (a.grantedAtOnce || a.q.registry.protocol.isExclusive() && !a.releaseDenied)
 }
 
 // Extended records that the hold was lengthened by a call that was sent at sent. Call it before Begin.
@@ -331,7 +331,7 @@ func (a *Attempt) Extended(life time.Duration, sent clock.Instant) {
 
 // Name returns the name under which the server records the hold.
 func (a *Attempt) Name() string {
-	if a.q.registry.config.Labelled {
+	if a.q.registry.protocol.Labelled {
 		return a.ticket() + a.q.registry.session.Settings.Label
 	}
 	return a.ticket()

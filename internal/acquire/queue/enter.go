@@ -243,17 +243,17 @@ func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
 	defer stop()
 	sent := clock.Now()
 	number, times, again := a.prepareEnter(sent)
-	call := wire.Call{Script: q.registry.config.Enter, Keys: q.keys.All}
+	call := wire.Call{Script: q.registry.protocol.Enter, Keys: q.keys.All}
 	var room [maxArgs]string // on the stack
 	call.Args = append(room[:0],
 		a.ticket(), times.life, times.notAfter, flag(a.mayQueue),
 		times.heartbeatLife, number, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL)
 	call.Args = append(call.Args, a.request.Args...)
-	if !q.registry.config.isExclusive() {
+	if !q.registry.protocol.isExclusive() {
 		call.Args = append(call.Args, flag(again))
 	}
 	reply, err := s.Runner.Run(ctx, call)
-	if err != nil && wire.TryAgain(err) && q.registry.config.isExclusive() {
+	if err != nil && wire.TryAgain(err) && q.registry.protocol.isExclusive() {
 		reply, err = a.enterWithHolderKey(ctx, call, err)
 	}
 	if err != nil {
@@ -338,7 +338,7 @@ func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, number 
 	case code == wire.Foreign:
 		return enterQueued, session.WrongKind(reply.Text(1))
 	case code == wire.TooFew, code == wire.OtherCapacity:
-		return enterQueued, q.registry.config.Refusal(reply)
+		return enterQueued, q.registry.protocol.Refusal(reply)
 	default:
 		a.handleEnterError(wire.ErrUnreadable)
 		return enterQueued, wire.ErrUnreadable
@@ -382,7 +382,7 @@ func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) enterR
 
 // newGrant returns what the server gave a: the tokens from stamp to last, or of an exclusive lock all that stamp reserves.
 func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
-	if a.q.registry.config.isExclusive() {
+	if a.q.registry.protocol.isExclusive() {
 		last = stamp.ReservedEnd()
 	}
 	return Grant{Stamp: stamp, Last: last, Life: life, Sent: sent, Read: read}

@@ -79,7 +79,7 @@ func (r *Registry) heartbeatsCall(group []queuePoll) wire.Call {
 		stamps.WriteString(l.unchangedStamp.Text())
 	}
 	b := group[0].heartbeat
-	return wire.Call{Script: r.config.Heartbeat, Keys: keys, Args: []string{r.session.ID(), micros(b.life), b.number, stamps.String()}}
+	return wire.Call{Script: r.protocol.Heartbeat, Keys: keys, Args: []string{r.session.ID(), micros(b.life), b.number, stamps.String()}}
 }
 
 // handleUnchanged handles the reply that nothing has changed, at server time.

@@ -34,7 +34,7 @@ const (
 // lockRequest is one for a hold that is longer than any test.
 var lockRequest = &Request{Life: lease, FloorTTL: "60000", Mode: "f"}
 
-var lockKind = Config{
+var lockKind = Protocol{
 	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
 }
 
@@ -72,7 +72,7 @@ func (f *fixture) join(at dialer, set func(*session.Settings), client ...func(*r
 }
 
 // joinAs is join for a lock of another kind.
-func (f *fixture) joinAs(at dialer, config Config, keys *LockKeys, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
+func (f *fixture) joinAs(at dialer, protocol Protocol, keys *LockKeys, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
 	f.Helper()
 	settings := session.Defaults()
 	if set != nil {
@@ -85,7 +85,7 @@ func (f *fixture) joinAs(at dialer, config Config, keys *LockKeys, set func(*ses
 			mod(o)
 		}
 	}), settings, false)
-	registry := session.RegistryOf(s, "queue", func() *Registry { return New(s, config) })
+	registry := session.RegistryOf(s, "queue", func() *Registry { return New(s, protocol) })
 	u := &user{Registry: registry, fixture: f, q: registry.Use(keys)}
 	f.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -92,7 +92,7 @@ func (a *Attempt) handleReleaseReply(mayHaveTicket bool) { //nolint:revive // a 
 
 // withHolderKeyAlone returns a call that was refused because its slot is being moved as it can be made with the holder key alone.
 func (q *Queue) withHolderKeyAlone(call wire.Call) wire.Call {
-	if drop := q.registry.config.Drop; drop != nil {
+	if drop := q.registry.protocol.Drop; drop != nil {
 		return wire.Call{Script: drop, Keys: call.Keys[:1], Args: call.Args[:1]}
 	}
 	call.Keys = call.Keys[:1]
@@ -107,10 +107,10 @@ const leaveArgs = 7
 func (a *Attempt) leaveCall(room []string, lastUsed wire.Stamp) wire.Call {
 	registry, keys := a.q.registry, a.q.keys
 	args := append(room, a.Name(), registry.session.ID(), registry.session.PublishCommand(), keys.Channel, a.request.FloorTTL)
-	if registry.config.isExclusive() {
+	if registry.protocol.isExclusive() {
 		args = append(args, a.floorArg(lastUsed))
 	}
-	return wire.Call{Script: registry.config.Leave, Keys: keys.All, Args: append(args, flag(a.hasNoTicketLocked()))}
+	return wire.Call{Script: registry.protocol.Leave, Keys: keys.All, Args: append(args, flag(a.hasNoTicketLocked()))}
 }
 
 // floorArg returns the stamp of the last token that was used as an argument of scripts: "" if it is not known. The scripts know

@@ -23,11 +23,11 @@ func moving(script *scripts.Script) *scripts.Script {
 // joinMoving returns a session whose lock is in a slot that can be moved.
 func (f *fixture) joinMoving() *user {
 	f.Helper()
-	config := Config{
+	protocol := Protocol{
 		Enter: moving(scripts.LockEnter), Poll: moving(scripts.LockPoll), Heartbeat: moving(scripts.LockHeartbeat), Leave: moving(scripts.LockLeave),
 		Requeue: moving(scripts.LockRequeue),
 	}
-	return f.joinAs(f.server, config, keysOf(f, "a"), nil, steady)
+	return f.joinAs(f.server, protocol, keysOf(f, "a"), nil, steady)
 }
 
 // startMove begins to move the slot, and arrives ends that.

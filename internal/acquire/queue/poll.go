@@ -136,7 +136,7 @@ func (r *Registry) sendPolls(ctx context.Context, polls []queuePoll) {
 // pollWithHolderKey sends heartbeats for polls that were refused because their slot is being moved, and polls with
 // the holder key alone, which lengthen the hold of an attempt that has the lock.
 func (r *Registry) pollWithHolderKey(ctx context.Context, polls []queuePoll, calls []wire.Call) {
-	if !r.config.isExclusive() {
+	if !r.protocol.isExclusive() {
 		r.session.Runner.RunMany(ctx, calls)
 		return
 	}
@@ -158,7 +158,7 @@ func (p *queuePoll) call() wire.Call {
 		attempts.WriteString(a.request.Mode)
 	}
 	return wire.Call{
-		Script: q.registry.config.Poll,
+		Script: q.registry.protocol.Poll,
 		Keys:   q.keys.All,
 		Args: []string{
 			s.ID(), micros(p.heartbeat.life), p.heartbeat.number, s.Settings.Label,
@@ -214,7 +214,7 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 	q.recordHeartbeatLocked(p.heartbeat.sent)
 	left := time.Duration(reply.Int(1)) * time.Microsecond
 	q.seenStamp, q.polledAt, q.holdEnds = 0, p.heartbeat.sent.Mono(), p.heartbeat.sent.Mono()+left
-	if registry.config.Heartbeat != nil && left > 0 {
+	if registry.protocol.Heartbeat != nil && left > 0 {
 		q.seenStamp = reply.Stamp(6)
 	}
 	has := make(map[string]bool) // by attempt

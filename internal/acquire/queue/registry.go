@@ -20,7 +20,7 @@ import (
 
 // Config describes how one kind of lock uses the queue. The arguments and replies of its steps are those of
 // package scripts; Enter has those of the Wish behind them.
-type Config struct {
+type Protocol struct {
 	Enter, Poll, Leave *scripts.Script
 	// Heartbeat announces for many locks that the session waits for them. It is a heartbeat; those locks whose
 	// holder has changed are polled next. A kind without Wait is polled each time.
@@ -36,7 +36,7 @@ type Config struct {
 }
 
 // isExclusive reports whether one hold at a time has a lock of the kind.
-func (k *Config) isExclusive() bool { return k.Requeue != nil }
+func (p *Protocol) isExclusive() bool { return p.Requeue != nil }
 
 // Request is what an attempt asks for.
 type Request struct {
@@ -57,11 +57,11 @@ type Request struct {
 
 // Registry has the queues of one kind of lock in one session.
 type Registry struct {
-	session *session.Session
-	config  Config
-	polls   *timers.Collector[*Queue]
-	ctx     context.Context //nolint:containedctx // ends at Close, for the polls under way
-	cancel  context.CancelFunc
+	session  *session.Session
+	protocol Protocol
+	polls    *timers.Collector[*Queue]
+	ctx      context.Context //nolint:containedctx // ends at Close, for the polls under way
+	cancel   context.CancelFunc
 	// The polls of several lines of the session meet in one call, by its phase. Those of several sessions would too if an
 	// outage struck them together: so each session has another drift, up to a hundredth of a pause.
 	phase time.Duration
@@ -81,8 +81,8 @@ type Registry struct {
 }
 
 // New returns the lines of s. It starts nothing.
-func New(s *session.Session, config Config) *Registry {
-	registry := &Registry{session: s, config: config, phase: rand.N(dispatch.PollInterval), drift: rand.Float64() / 100}
+func New(s *session.Session, protocol Protocol) *Registry {
+	registry := &Registry{session: s, protocol: protocol, phase: rand.N(dispatch.PollInterval), drift: rand.Float64() / 100}
 	registry.ctx, registry.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	registry.polls = timers.NewCollector(s.Timers, registry.pollAll)
 	registry.mu.queues = make(map[string]*Queue)

@@ -62,7 +62,7 @@ func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call
 	a.recordSendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
 	b := q.registry.heartbeatLocked(sent)
 	return wire.Call{
-		Script: q.registry.config.Requeue,
+		Script: q.registry.protocol.Requeue,
 		Keys:   q.keys.All,
 		Args: []string{
 			old.Name(), a.ticket(), micros(a.request.Life), a.notAfter.Text(), micros(b.life), b.number,

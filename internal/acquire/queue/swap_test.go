@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-var permitsKind = Config{
+var permitsKind = Protocol{
 	Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
 }
 

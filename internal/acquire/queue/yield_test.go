@@ -19,7 +19,7 @@ func (u *user) permitQueue() *Queue {
 	tb := u.fixture
 	tb.Helper()
 	registry := session.RegistryOf(u.session, "permits", func() *Registry {
-		return New(u.session, Config{
+		return New(u.session, Protocol{
 			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
 			Labelled: true,
 		})
