@@ -17,21 +17,21 @@ import (
 
 func TestAPartIsWrittenOnceForEachBlock(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("parts/queue/living.lua")
+	text, err := os.ReadFile("parts/queue/alive.lua")
 	require.NoError(t, err)
-	living := string(text)
-	inner := strings.ReplaceAll("  "+strings.TrimSuffix(living, "\n"), "\n", "\n  ") + "\n"
+	alive := string(text)
+	inner := strings.ReplaceAll("  "+strings.TrimSuffix(alive, "\n"), "\n", "\n  ") + "\n"
 	for name, c := range map[string]struct{ source, want string }{
-		"once":                {"-- include queue/living\nx()\n-- include queue/living\n", living + "x()\n"},
-		"indented":            {"if a then\n  -- include queue/living\n\n  x()\nend\n", "if a then\n" + inner + "\n  x()\nend\n"},
-		"known inside":        {"-- include queue/living\nif a then\n  -- include queue/living\nend\n", living + "if a then\nend\n"},
-		"not known behind":    {"if a then\n  -- include queue/living\nend\n-- include queue/living\n", "if a then\n" + inner + "end\n" + living},
-		"not known elsewhere": {"if a then\n  -- include queue/living\nelse\n  -- include queue/living\nend\n", "if a then\n" + inner + "else\n" + inner + "end\n"},
+		"once":                {"-- include queue/alive\nx()\n-- include queue/alive\n", alive + "x()\n"},
+		"indented":            {"if a then\n  -- include queue/alive\n\n  x()\nend\n", "if a then\n" + inner + "\n  x()\nend\n"},
+		"known inside":        {"-- include queue/alive\nif a then\n  -- include queue/alive\nend\n", alive + "if a then\nend\n"},
+		"not known behind":    {"if a then\n  -- include queue/alive\nend\n-- include queue/alive\n", "if a then\n" + inner + "end\n" + alive},
+		"not known elsewhere": {"if a then\n  -- include queue/alive\nelse\n  -- include queue/alive\nend\n", "if a then\n" + inner + "else\n" + inner + "end\n"},
 	} {
 		require.Equal(t, c.want, scripts.Compose(c.source), name)
 	}
 	composed := scripts.Compose("-- include queue/search\n")
-	for _, part := range []string{"now", "living", "search"} {
+	for _, part := range []string{"now", "alive", "search"} {
 		require.Equal(t, 1, strings.Count(composed, "-- queue/"+part+"\n"), part)
 	}
 }

@@ -158,7 +158,7 @@ var (
 	returned = regexp.MustCompile(`(?m)^\s*return (.*)$`)
 	listMade = regexp.MustCompile(`(?m)^local (\w+) = \{\}$`)
 	assigned = regexp.MustCompile(`(?m)^\s*(?:local )?(\w+(?:, \w+)*) = (.*)$`)
-	asked    = regexp.MustCompile(`(?m)^\s*local (\w+) = (?:\w+\[n\] or )?(?:redis\.pcall|.* or seize|seize)\(`)
+	asked    = regexp.MustCompile(`(?m)^\s*local (\w+) = (?:\w+\[n\] or )?(?:redis\.pcall|.* or write_hold|write_hold)\(`)
 )
 
 // returns reports the shapes that a body returns. What is returned as reply has the shapes that were

@@ -19,17 +19,17 @@ import (
 // from the queue, and returns more and them. A search that has found nothing more finds nothing afterwards.
 func searchPart(tb testing.TB) *scripts.Script {
 	tb.Helper()
-	return &scripts.Script{Source: scripts.Compose(`local line, lives, count = KEYS[1], KEYS[2], ARGV[1]
+	return &scripts.Script{Source: scripts.Compose(`local queue, heartbeats, count = KEYS[1], KEYS[2], ARGV[1]
 -- include queue/search
-local find, found = search(line, 'from'), {}
+local find, found = search(queue, 'from'), {}
 for _ = 1, tonumber(count) do
   local ticket, life = find()
   if not ticket then
     assert(not find() and not find(), 'found more')
     break
   end
-  assert(life == redis.call('HGET', lives, string.sub(ticket, 1, 22)), 'says of it what is said of another')
-  assert(redis.call('ZREM', line, ticket) == 1, 'found what is not there')
+  assert(life == redis.call('HGET', heartbeats, string.sub(ticket, 1, 22)), 'says of it what is said of another')
+  assert(redis.call('ZREM', queue, ticket) == 1, 'found what is not there')
   found[#found + 1] = ticket
 end
 return {more, found}

@@ -2,9 +2,9 @@
 -- Counts an id, once, and opens the round with the last one. Any number of times.
 --
 -- KEYS[1]  latch  hash: round, past, and ':' and an id for each that was counted; see README.md
--- ARGV[1]  round    stamp
--- ARGV[2]  id       not empty
--- ARGV[3]  verb     PUBLISH or SPUBLISH
+-- ARGV[1]  round  stamp
+-- ARGV[2]  id  not empty
+-- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  on which waiters listen
 -- returns  {1, left}         the id counts, and left more open the round: 0 is open, now or before
 --          {0, value, past}  another round is the newest, or this one was reset: both fields of the
@@ -18,7 +18,7 @@ local latch = KEYS[1]
 local round, id, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- include countdown/round
-if foreign then
+if is_foreign then
   return {-2}
 end
 

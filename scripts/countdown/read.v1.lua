@@ -11,7 +11,7 @@
 local latch = KEYS[1]
 
 -- include countdown/round
-if foreign then
+if is_foreign then
   return {-2}
 end
 if not value then

@@ -2,8 +2,8 @@
 -- Ends a round that is running, without opening it. Any number of times.
 --
 -- KEYS[1]  latch  hash: round, past, and ':' and an id for each that was counted; see README.md
--- ARGV[1]  begun    nonce (11) of the round
--- ARGV[2]  verb     PUBLISH or SPUBLISH
+-- ARGV[1]  begun  nonce (11) of the round
+-- ARGV[2]  verb  PUBLISH or SPUBLISH
 -- ARGV[3]  channel  on which waiters listen
 -- returns  {1, now}  reset; now is the server's time
 --          {0, now}  this round does not run
@@ -15,7 +15,7 @@ local begun, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
 -- include queue/now
 -- include countdown/round
-if foreign then
+if is_foreign then
   return {-2}
 end
 

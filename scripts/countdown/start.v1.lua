@@ -4,11 +4,11 @@
 -- round may be a forgotten one.
 --
 -- KEYS[1]  latch  hash: round, past, and ':' and an id for each that was counted; see README.md
--- ARGV[1]  begun     nonce (11), fresh for every start
--- ARGV[2]  total     8 digits: how many ids open the round
--- ARGV[3]  keep_ms   10 digits: how long the key is kept after its last use
+-- ARGV[1]  begun  nonce (11), fresh for every start
+-- ARGV[2]  total  8 digits: how many ids open the round
+-- ARGV[3]  keep_ms  10 digits: how long the key is kept after its last use
 -- ARGV[4]  not_after  stamp; executed later, nothing is written
--- ARGV[5]  first     stamp before which no copy of this start was executed; '' if no copy was sent
+-- ARGV[5]  first  stamp before which no copy of this start was executed; '' if no copy was sent
 --          whose outcome is unknown
 -- returns  {1, stamp, now}  started, or started before; now is the server's time
 --          {0, now}         another round is running
@@ -30,7 +30,7 @@ if now > not_after then
 end
 
 -- include countdown/round
-if foreign then
+if is_foreign then
   return {-2}
 end
 

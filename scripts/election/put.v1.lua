@@ -4,11 +4,11 @@
 --
 -- KEYS[1]  holder  string: see lock/enter v1
 -- KEYS[2]  leader  string: 'sb1e', id (41), number (16), value; see README.md
--- ARGV[1]  id      of the hold, 41 characters
+-- ARGV[1]  id  of the hold, 41 characters
 -- ARGV[2]  number  16 digits: a later value of the term has a greater one
--- ARGV[3]  text    the value, 0 to 4096 bytes
+-- ARGV[3]  text  the value, 0 to 4096 bytes
 -- ARGV[4]  keep_ms  how long KEYS[2] is kept unless it is written again
--- ARGV[5]  verb    PUBLISH or SPUBLISH
+-- ARGV[5]  verb  PUBLISH or SPUBLISH
 -- ARGV[6]  channel  on which observers listen
 -- returns  {1}   the term has this value, or a later one
 --          {0}   the hold has the lock no more; nothing was written
@@ -19,16 +19,16 @@ local holder, leader = KEYS[1], KEYS[2]
 local id, number, text, keep_ms, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 assert(string.find(keep_ms, '^[1-9]%d*$') and tonumber(keep_ms) < 1e15, 'bad argument')
 
--- include lock/left
-if other or string.sub(hold, 1, 41) ~= id or left == 0 then
+-- include lock/time-left
+if other or string.sub(hold, 1, 41) ~= id or left_us == 0 then
   return {0}
 end
 
 -- include election/record
-if foreign then
+if is_foreign then
   return {-2}
 end
-if written == id and last >= number then
+if writer == id and last_number >= number then
   redis.call('PEXPIRE', leader, keep_ms)
   return {1}
 end

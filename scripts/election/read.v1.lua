@@ -9,7 +9,7 @@
 local leader = KEYS[1]
 
 -- include election/record
-if foreign then
+if is_foreign then
   return {-2}
 end
-return {1, written, said}
+return {1, writer, value}

@@ -1,14 +1,14 @@
 -- holder/describe v1
 -- Returns the holder of a lock of any kind.
 --
--- KEYS[1]  holder   string: see lock/enter v1 and redlock/acquire v1; or sorted set: see
+-- KEYS[1]  holder  string: see lock/enter v1 and redlock/acquire v1; or sorted set: see
 --          rwlock/enter v1
 -- returns  {0}   no session holds it
---          {1, kind, stamp, id, label, ends_ms}  of several holders the one whose hold ends
---            last: the kind's letter, which of kind l is the mode of the hold, the first stamp of
---            the hold's tokens, the hold, the label of its session, and when the hold ends, in
---            milliseconds since 1970 by the server's clock; -1 if its key has no end. If
---            the kind has several holders, the stamp is that of the last token that was given
+--          {1, kind, stamp, id, label, ends_ms}  of several holders the one whose hold ends last:
+--            the kind's letter, which of kind l is the mode of the hold, the first stamp of the
+--            hold's tokens, the hold, the label of its session, and when the hold ends, in
+--            milliseconds since 1970 by the server's clock; -1 if its key has no end. If the kind
+--            has several holders, the stamp is that of the last token that was given
 --          {-2, kind}  the key is no lock's
 --          an error  the server's refusal
 -- effects  none
@@ -43,12 +43,12 @@ if not value or string.sub(value, 1, 4) == 'sb1-' and #value == 20 then
 end
 local kind, stamp = string.sub(value, 4, 4), string.sub(value, 5, 20)
 if string.sub(value, 1, 4) == 'sb1l' and #value >= 63 and #value <= 127 then
-  local id, mode, marked = string.sub(value, 21, 61), string.sub(value, 62, 62), string.sub(value, 63, 63) == 'q'
+  local id, mode, is_marked = string.sub(value, 21, 61), string.sub(value, 62, 62), string.sub(value, 63, 63) == 'q'
   local ends = redis.call('PEXPIRETIME', holder)
-  if marked and ends > 0 then
+  if is_marked and ends > 0 then
     ends = ends - 15000 -- the key outlives its hold
   end
-  if mode == '-' or marked and ends > 0 and redis.call('PTTL', holder) <= 15000 then
+  if mode == '-' or is_marked and ends > 0 and redis.call('PTTL', holder) <= 15000 then
     return {0}
   end
   return {1, mode, stamp, id, string.sub(value, 64), ends}

@@ -2,11 +2,11 @@
 -- Ends the hold of another session, for kinds that grant nothing at a release. Sent
 -- again it finds the hold gone.
 --
--- KEYS[1]  holder   string: see redlock/acquire v1
--- ARGV[1]  id       of the hold, 41 characters, as far as the sender knows
--- ARGV[2]  verb     PUBLISH or SPUBLISH
+-- KEYS[1]  holder  string: see redlock/acquire v1
+-- ARGV[1]  id  of the hold, 41 characters, as far as the sender knows
+-- ARGV[2]  verb  PUBLISH or SPUBLISH
 -- ARGV[3]  channel  on which waiters listen
--- ARGV[4]  forced   the channel of the hold's session
+-- ARGV[4]  forced  the channel of the hold's session
 -- ARGV[5]  keep_ms  how long the floor is kept
 -- returns  0        this hold has it no more
 --          1        ended; waiters and the hold's session get messages

@@ -12,7 +12,7 @@
 -- cost     O(log n + from + count): TIME, ZMSCORE, ZRANGE
 local holder = KEYS[1]
 local kind, from, count = ARGV[1], ARGV[2], ARGV[3]
-local own, creates, lives = '', false, holder
+local own, may_create, heartbeats = '', false, holder
 
 -- include queue/now
 -- include holds/state

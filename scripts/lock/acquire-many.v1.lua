@@ -3,7 +3,7 @@
 -- that it cannot take. A lock for which a queue may exist is not taken. Sent again for the same
 -- tickets it returns the stamps of their holds.
 --
--- KEYS[n]  holder   string: see lock/enter v1
+-- KEYS[n]  holder  string: see lock/enter v1
 -- ARGV[n]  request  four by key, at 4n-3 to 4n: ticket, life_ms, not_after, label
 --            ticket     id (41), fresh for every attempt, and mode (1)
 --            life_ms    how long the hold lasts, a positive integer
@@ -43,19 +43,19 @@ for n = 1, #KEYS do
       reply = string.format('%016.0f', tonumber(string.sub(value, 5, 20)) + 1)
     end
   elseif kind == 'sb1l' and #value >= 63 and #value <= 127 then
-    local ttl, after_ms = redis.call('PTTL', holder), string.sub(value, 63, 63) == 'q' and 15000 or 0
+    local ttl_ms, after_ms = redis.call('PTTL', holder), string.sub(value, 63, 63) == 'q' and 15000 or 0
     if string.sub(value, 21, 62) == ticket then
       reply, taken = string.sub(value, 5, 20), false
-      if ttl >= 0 and ttl < life_ms + after_ms then -- it is not made shorter
+      if ttl_ms >= 0 and ttl_ms < life_ms + after_ms then -- it is not made shorter
         redis.call('PEXPIRE', holder, life_ms + after_ms)
       end
     else
       if string.sub(value, 62, 62) == '-' then
-        ttl = 0 -- marked, without a hold
-      elseif ttl >= 0 then
-        ttl = math.max(ttl - after_ms, 0)
+        ttl_ms = 0 -- marked, without a hold
+      elseif ttl_ms >= 0 then
+        ttl_ms = math.max(ttl_ms - after_ms, 0)
       end
-      reply, taken = {0, ttl, now}, false
+      reply, taken = {0, ttl_ms, now}, false
     end
   elseif kind then
     reply, taken = {-2, '?'}, false

@@ -4,16 +4,16 @@
 -- same ticket it keeps ticket and hold.
 --
 -- KEYS[1]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
--- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
---          lives is, while a slot moves
--- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
---          and the last ticket that was passed over then
+-- KEYS[2]  queue  sorted set: ticket -> the server's microseconds at its arrival; missing, as
+--          heartbeats is, while a slot moves
+-- KEYS[3]  heartbeats  hash: session -> life (16), number (20), listening (1), label; 'from' ->
+--          when (16), and the last ticket that was passed over then
 -- ARGV[1]  ticket  id (41), the first 22 of them the session, and mode (1): r for a turn, f for a
 --          fair request; fresh for every attempt
 -- ARGV[2]  life_us  how long the hold lasts if the lock is free
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
 -- ARGV[4]  queues  1 to queue, 0 to try
--- ARGV[5]  lw_us  what the heartbeat in this call gives the session, 30 seconds at the most
+-- ARGV[5]  heartbeat_us  what the heartbeat in this call gives the session, 30 seconds at the most
 -- ARGV[6]  number  the heartbeat's: 12 digits and 8 random characters; or '' for no heartbeat
 -- ARGV[7]  label  of the caller, 0 to 64 bytes
 -- ARGV[8]  verb  PUBLISH or SPUBLISH
@@ -31,9 +31,9 @@
 --          channel of the session that is granted the lock, unless it sent this
 -- cost     O(log n) in the tickets: TIME, GET, SET if the lock is free; TIME, GET, PTTL, ZRANGE,
 --          HMGET, ZADD if it is held; more for the first ticket, a heartbeat and the dead
-local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local ticket, life_us, not_after, queues, lw_us, number, label, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + lw_us + keep_ms < 1e15
+local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
+local ticket, life_us, not_after, queues, heartbeat_us, number, label, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + heartbeat_us + keep_ms < 1e15
   and #ticket == 42 and #number % 20 == 0 and #label <= 64, 'bad argument')
 
 -- include queue/now
@@ -49,7 +49,7 @@ end
 
 local ms = math.ceil(life_us / 1000)
 -- No functions that the common paths do not need: each call makes them anew.
-if hold == '' and not marked then
+if hold == '' and not is_marked then
   local stamp = now
   if now <= floor then
     stamp = string.format('%016.0f', tonumber(floor) + 1)
@@ -61,76 +61,76 @@ if hold == '' and not marked then
   return {1, stamp, now}
 end
 
--- include lock/left
+-- include lock/time-left
 if hold == ticket then
   -- include lock/lengthen
   lengthen(ms)
   return {1, floor, now}
-elseif hold ~= '' and left == 0 then
+elseif hold ~= '' and left_us == 0 then
   floor = string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
 end
-if queues == '0' and (left > 0 or not line) then
-  return {0, left, 0, now}
-elseif not line then
+if queues == '0' and (left_us > 0 or not queue) then
+  return {0, left_us, 0, now}
+elseif not queue then
   return {-3, now}
 end
 
 local session = string.sub(ticket, 1, 22)
-local tail = redis.call('ZRANGE', line, -1, -1, 'WITHSCORES')
-local joins, before = queues == '1' and (left > 0 or tail[1]), {}
+local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
+local joins, before = queues == '1' and (left_us > 0 or tail[1]), {}
 if joins then
-  before = redis.call('HMGET', lives, session, 'from', 'from2')
-  if not marked then
+  before = redis.call('HMGET', heartbeats, session, 'from', 'from2')
+  if not is_marked then
     -- include lock/mark
     mark()
-    marked = true
+    is_marked = true
   end
   local score = now
   if tail[1] and tonumber(tail[2]) >= tonumber(now) then
     score = string.format('%.0f', tail[2] + 1) -- the clock was set back: the last comes last all the same
   end
-  redis.call('ZADD', line, 'NX', score, ticket)
-  if not tail[1] and type(redis.pcall('PEXPIRE', line, 600000)) == 'table' then -- polls keep it
+  redis.call('ZADD', queue, 'NX', score, ticket)
+  if not tail[1] and type(redis.pcall('PEXPIRE', queue, 600000)) == 'table' then -- polls keep it
     -- A sender without the right to that leaves no key without an end.
-    redis.call('ZREM', line, ticket)
-    redis.call('PEXPIRE', line, 600000)
+    redis.call('ZREM', queue, ticket)
+    redis.call('PEXPIRE', queue, 600000)
   end
 end
 
--- include queue/living
-if left > 0 and number == '' and living(before[1], now) then
-  return {0, left, 0, now}
+-- include queue/alive
+if left_us > 0 and number == '' and is_alive(before[1], now) then
+  return {0, left_us, 0, now}
 end
 
--- include queue/ear
--- include queue/beat
+-- include queue/listening
+-- include queue/heartbeat
 -- include lock/handoff
 
 if joins and number ~= '' then
-  beat(before, ear())
-elseif joins and not living(before[1], now) then
-  more = 1 -- it thought that it had been heard
+  heartbeat(before, listening())
+elseif joins and not is_alive(before[1], now) then
+  more = 1 -- it thought that its session was alive
 end
-if left > 0 then
-  return {0, left, more, now}
+if left_us > 0 then
+  return {0, left_us, more, now}
 end
 local chosen, stamp, _ = '', nil, nil
-marked = false
+is_marked = false
 if tail[1] then
-  chosen, stamp, _, left = hand_off(floor)
+  chosen, stamp, _, left_us = hand_off(floor)
 end
 if chosen == ticket then
-  if left < ms * 1000 then
+  if left_us < ms * 1000 then
     redis.call('PEXPIRE', holder, ms + 15000)
   end
   return {1, stamp, now}
 elseif chosen == '' and more == 0 and not joins then
   -- A try takes the lock before dead waiters, and before no others.
-  stamp = after(floor)
-  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. (marked and 'q' or '-') .. label, 'PX', marked and ms + 15000 or ms)
+  stamp = next_stamp(floor)
+  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. (is_marked and 'q' or '-') .. label, 'PX', is_marked and ms + 15000 or ms)
   return {1, stamp, now}
 end
 if string.sub(chosen, 1, 22) == session then
   more = 1 -- another attempt of the session holds, and hears of it by the poll
 end
-return {0, left, more, now}
+return {0, left_us, more, now}

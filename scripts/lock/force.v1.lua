@@ -3,8 +3,8 @@
 -- finds the hold gone.
 --
 -- KEYS[1]  holder  string: see lock/enter v1
--- KEYS[2]  line    sorted set: see lock/enter v1; missing, as lives is, while a slot moves
--- KEYS[3]  lives   hash: see lock/enter v1
+-- KEYS[2]  queue  sorted set: see lock/enter v1; missing, as heartbeats is, while a slot moves
+-- KEYS[3]  heartbeats  hash: see lock/enter v1
 -- ARGV[1]  id  of the hold, 41 characters, as far as the sender knows
 -- ARGV[2]  verb  PUBLISH or SPUBLISH
 -- ARGV[3]  channel  of grants, without the session that it ends with
@@ -15,7 +15,7 @@
 -- effects  writes the KEYS; publishes attempt, stamp and number to the channel of the session that
 --          is granted the lock, and KEYS[1] to forced
 -- cost     as lock/leave v1, and a message
-local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
+local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local id, verb, channel, forced, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local session = '' -- no session gets its grant in the reply
 
@@ -28,12 +28,12 @@ floor = string.format('%016.0f', tonumber(floor) + 255) -- its whole block may b
 
 -- include lock/handoff
 
-if line and marked then
+if queue and is_marked then
   -- It waits no more. ZREM takes no memory either, and what follows it is not refused for that.
-  redis.call('ZREM', line, hold)
+  redis.call('ZREM', queue, hold)
   hand_off(floor)
 else
-  set_free(floor, marked)
+  set_free(floor, is_marked)
 end
 -- By the bus: whatever node the hold's session listens at.
 redis.pcall('PUBLISH', forced, holder)

@@ -1,27 +1,27 @@
 -- lock/poll v1
--- A session that waits says that it lives, hands over a free lock, and learns what became of its
+-- A session that waits sends a heartbeat, hands over a free lock, and learns what became of its
 -- attempts. A poll that lists no ticket takes nothing.
 --
 -- KEYS[1]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
--- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
---          lives is, while a slot moves
--- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
---          and the last ticket that was passed over then
+-- KEYS[2]  queue  sorted set: ticket -> the server's microseconds at its arrival; missing, as
+--          heartbeats is, while a slot moves
+-- KEYS[3]  heartbeats  hash: session -> life (16), number (20), listening (1), label; 'from' ->
+--          when (16), and the last ticket that was passed over then
 -- ARGV[1]  session  22 characters
--- ARGV[2]  lw_us  what the heartbeat in this call gives the session, 30 seconds at the most
+-- ARGV[2]  heartbeat_us  what the heartbeat in this call gives the session, 30 seconds at the most
 -- ARGV[3]  number  the heartbeat's: 12 digits and 8 random characters
 -- ARGV[4]  label  of the caller, 0 to 64 bytes
 -- ARGV[5]  verb  PUBLISH or SPUBLISH
 -- ARGV[6]  channel  of grants, without the session that it ends with
 -- ARGV[7]  attempts  of the session that wait, 20 characters each: attempt (19) and mode (1); one
---          of them that holds gets lw_us from now
+--          of them that holds gets heartbeat_us from now
 -- ARGV[8]  keep_ms  how long the floor of a free lock is kept
--- returns  {1, left_us, more, grants, places, now, stamp}  the hold of another or its own lasts
+-- returns  {1, left_us, more, grants, states, now, stamp}  the hold of another or its own lasts
 --          left_us at the most
 --          {-2, kind}  the name is in use by another kind of lock, or is no lock's key ('?')
 --          grants is '', or if an attempt of the session holds that attempt (19), stamp (16), and
 --          the number (20) of the heartbeat that its life counts from, dashes if that is not known;
---          places has a 1 for each of attempts that has a ticket, else a 0, and is '' if only the
+--          states has a 1 for each of attempts that has a ticket, else a 0, and is '' if only the
 --          holder key was sent; more is 1 if a poll is due at once; stamp is that of the hold, or
 --          ''
 -- effects  writes the KEYS; marks a key that is held without a mark while an attempt has a ticket;
@@ -29,9 +29,9 @@
 --          lock, unless it sent this
 -- cost     O(attempts log n): TIME, GET, PTTL, ZMSCORE, HMGET, PEXPIRE, PUBSUB, HSET; more if the
 --          lock is handed over
-local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-assert(string.find(lw_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and lw_us + keep_ms < 1e15
+local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
+local session, heartbeat_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+assert(string.find(heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and heartbeat_us + keep_ms < 1e15
   and #number == 20 and #label <= 64, 'bad argument')
 
 -- include queue/now
@@ -42,61 +42,61 @@ end
 
 -- include lock/lengthen
 
-local asked, mine = {}, false
+local tickets, is_own = {}, false
 for at = 1, #attempts, 20 do
-  asked[#asked + 1] = session .. string.sub(attempts, at, at + 19)
-  mine = mine or asked[#asked] == hold
+  tickets[#tickets + 1] = session .. string.sub(attempts, at, at + 19)
+  is_own = is_own or tickets[#tickets] == hold
 end
-local ms, paid, places = math.ceil(lw_us / 1000), string.rep('-', 20), ''
-if hold ~= '' and left == 0 and not mine then
+local ms, paid, states = math.ceil(heartbeat_us / 1000), string.rep('-', 20), ''
+if hold ~= '' and left_us == 0 and not is_own then
   hold, floor = '', string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
 end
 
-if not line then
-  if mine then
-    left, paid = lengthen(ms), number
-  elseif marked and left == 0 then
+if not queue then
+  if is_own then
+    left_us, paid = lengthen(ms), number
+  elseif is_marked and left_us == 0 then
     -- The mark outlives the hold. PEXPIRE takes no memory, and what follows it is not refused for
     -- that.
     redis.call('PEXPIRE', holder, 15000)
     redis.call('SET', holder, 'sb1l' .. floor .. string.rep('-', 42) .. 'q', 'PX', 600000)
   end
   if string.sub(hold, 1, 22) ~= session then
-    return {1, left, 0, '', places, now, ''}
+    return {1, left_us, 0, '', states, now, ''}
   end
-  return {1, left, 0, string.sub(hold, 23, 41) .. floor .. paid, places, now, ''}
+  return {1, left_us, 0, string.sub(hold, 23, 41) .. floor .. paid, states, now, ''}
 end
 
 local listed = false
-local scores = #asked > 0 and redis.call('ZMSCORE', line, unpack(asked)) or {}
-for n = 1, #asked do
+local scores = #tickets > 0 and redis.call('ZMSCORE', queue, unpack(tickets)) or {}
+for n = 1, #tickets do
   listed = listed or scores[n]
-  places = places .. (scores[n] and '1' or '0')
+  states = states .. (scores[n] and '1' or '0')
 end
 
--- include queue/ear
--- include queue/beat
+-- include queue/listening
+-- include queue/heartbeat
 -- include lock/handoff
 -- include lock/mark
 
-if mine then
-  left, paid = lengthen(ms), number
+if is_own then
+  left_us, paid = lengthen(ms), number
 end
 if listed then
-  local before = redis.call('HMGET', lives, session, 'from', 'from2')
+  local before = redis.call('HMGET', heartbeats, session, 'from', 'from2')
   -- Before the heartbeat, since it takes no memory: what follows is then not refused for that.
-  redis.call('PEXPIRE', line, 600000)
-  beat(before, ear())
-  if mine or left > 0 then
-    if not marked then
+  redis.call('PEXPIRE', queue, 600000)
+  heartbeat(before, listening())
+  if is_own or left_us > 0 then
+    if not is_marked then
       mark() -- it was lost with the key
     end
   else
-    hold, floor, paid, left = hand_off(floor)
+    hold, floor, paid, left_us = hand_off(floor)
   end
 end
 local grants = ''
 if string.sub(hold, 1, 22) == session then
   grants = string.sub(hold, 23, 41) .. floor .. paid
 end
-return {1, left, more, grants, places, now, hold ~= '' and floor or ''}
+return {1, left_us, more, grants, states, now, hold ~= '' and floor or ''}

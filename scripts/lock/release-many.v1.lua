@@ -1,7 +1,7 @@
 -- lock/release-many v1
 -- Releases several locks for which no queue can exist. Any number of times.
 --
--- KEYS[n]  holder   string: see lock/enter v1
+-- KEYS[n]  holder  string: see lock/enter v1
 -- ARGV[n]  request  three by key, at 3n-2 to 3n: ticket, used, keep_ms
 --            ticket   id (41) and mode (1)
 --            used     stamp of the last token that was used; '' for the last of its block
@@ -32,11 +32,11 @@ for n = 1, #KEYS do
       elseif used > floor then
         floor = used
       end
-      local said = 'sb1-' .. floor
-      if redis.pcall('SET', holder, said, 'PX', keep_ms)['err'] then
+      local text = 'sb1-' .. floor
+      if redis.pcall('SET', holder, text, 'PX', keep_ms)['err'] then
         -- DEL takes no memory, and makes the server accept what follows.
         local gone = redis.pcall('DEL', holder)
-        redis.pcall('SET', holder, said, 'PX', keep_ms)
+        redis.pcall('SET', holder, text, 'PX', keep_ms)
         if type(gone) == 'table' then
           reply = gone
         end

@@ -4,16 +4,16 @@
 -- once.
 --
 -- KEYS[1]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
--- KEYS[2]  line    sorted set: ticket -> the server's microseconds at its arrival; missing, as
---          lives is, while a slot moves
--- KEYS[3]  lives   hash: session -> life (16), number (20), ear (1), label; 'from' -> when (16),
---          and the last ticket that was passed over then
+-- KEYS[2]  queue  sorted set: ticket -> the server's microseconds at its arrival; missing, as
+--          heartbeats is, while a slot moves
+-- KEYS[3]  heartbeats  hash: session -> life (16), number (20), listening (1), label; 'from' ->
+--          when (16), and the last ticket that was passed over then
 -- ARGV[1]  old  ticket that is ended: id (41) and mode (1)
 -- ARGV[2]  new  ticket that queues: fresh
 -- ARGV[3]  life_us  how long its hold lasts if it is granted the lock at once
 -- ARGV[4]  not_after  stamp; executed later, no ticket is made
--- ARGV[5]  lw_us  what the heartbeat in this call gives the session, 30 seconds at the most; it is
---          not written if its life has 7/8 of that left
+-- ARGV[5]  heartbeat_us  what the heartbeat in this call gives the session, 30 seconds at the most;
+--          it is not written if its life has 7/8 of that left
 -- ARGV[6]  number  the heartbeat's: 12 digits and 8 random characters
 -- ARGV[7]  label  of the caller, 0 to 64 bytes
 -- ARGV[8]  verb  PUBLISH or SPUBLISH
@@ -21,25 +21,24 @@
 -- ARGV[10]  keep_ms  how long the floor of a free lock is kept
 -- ARGV[11]  used  stamp of the last token of old that was used; '' if it is not known: the last of
 --          the block then
--- ARGV[12]  sure  1 if old has no ticket for certain, else 0
--- returns  {1, stamp, now, looked, had}  new holds, for life_us from now; the tokens of stamp to
+-- ARGV[12]  certain  1 if old has no ticket for certain, else 0
+-- returns  {1, stamp, now, old_gone, had}  new holds, for life_us from now; the tokens of stamp to
 --          stamp + 255 are the hold's
---          {0, left_us, more, now, grants, looked, had}  new queues; another hold lasts left_us at
---            the most; grants is '', or if another attempt of the session holds now that attempt
+--          {0, left_us, more, now, grants, old_gone, had}  new queues; another hold lasts left_us
+--            at the most; grants is '', or if another attempt of the session holds now that attempt
 --            (19), stamp (16) and number (20); more is 1 if a poll is due at once
---          {4, now, looked, had}  old is ended, and new has no ticket
+--          {4, now, old_gone, had}  old is ended, and new has no ticket
 --          {-2, kind}  the name is in use by another kind of lock, or is no lock's key ('?')
 --          {-3, now}  only the holder key was sent, and old did not hold: nothing is decided
---          looked is 1 if old has nothing left for certain, and had is 1 if it held
+--          old_gone is 1 if old has nothing left for certain, and had is 1 if it held
 -- effects  writes the KEYS; publishes attempt, stamp and number to the channel of the session that
 --          is granted the lock, unless the reply says it
 -- cost     O(log n) in the tickets: TIME, GET, SET if no queue can exist; else TIME, GET, HMGET,
---          ZRANGE, ZADD, ZPOPMIN, HGET, SET and the message; PUBSUB and HSET too if the
---          session's life has to be lengthened, and ZREM if it is not sure; the dead at the head
---          cost more
-local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local old, new, life_us, not_after, lw_us, number, label, verb, channel, keep_ms, used, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
-assert(string.find(life_us .. ' ' .. lw_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + lw_us + keep_ms < 1e15 and #new == 42 and #number == 20 and #label <= 64, 'bad argument')
+--          ZRANGE, ZADD, ZPOPMIN, HGET, SET and the message; PUBSUB and HSET too if the session's
+--          life has to be lengthened, and ZREM if it is not certain; the dead at the head cost more
+local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
+local old, new, life_us, not_after, heartbeat_us, number, label, verb, channel, keep_ms, used, certain = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
+assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + heartbeat_us + keep_ms < 1e15 and #new == 42 and #number == 20 and #label <= 64, 'bad argument')
 
 -- include queue/now
 -- include lock/holder
@@ -47,135 +46,135 @@ if other then
   return {-2, other}
 end
 
-local has, in_time, ms = hold == old, now <= not_after, math.ceil(life_us / 1000)
-local looked, had = (line or sure == '1') and 1 or 0, has and 1 or 0
-if not line and not has and hold ~= new then
+local is_holder, in_time, ms = hold == old, now <= not_after, math.ceil(life_us / 1000)
+local old_gone, had = (queue or certain == '1') and 1 or 0, is_holder and 1 or 0
+if not queue and not is_holder and hold ~= new then
   return {-3, now}
 end
 local session = string.sub(new, 1, 22)
-local before = line and (marked or not has) and redis.call('HMGET', lives, session, 'from', 'from2') or {} -- types are looked at before the first write
-if line and (sure ~= '1' or not in_time) then
-  redis.call('ZREM', line, old)
+local before = queue and (is_marked or not is_holder) and redis.call('HMGET', heartbeats, session, 'from', 'from2') or {} -- types are checked before the first write
+if queue and (certain ~= '1' or not in_time) then
+  redis.call('ZREM', queue, old)
 end
 
-if has then
+if is_holder then
   if #used ~= 16 or string.find(used, '%D') then
     floor = string.format('%016.0f', tonumber(floor) + 255)
   elseif used > floor then
     floor = used
   end
-  if in_time and not marked then
+  if in_time and not is_marked then
     local stamp = now
     if now <= floor then
       stamp = string.format('%016.0f', tonumber(floor) + 1)
     end
     if not redis.pcall('SET', holder, 'sb1l' .. stamp .. new .. '-' .. label, 'PX', ms)['err'] then
-      return {1, stamp, now, looked, had}
+      return {1, stamp, now, old_gone, had}
     end
   end
-  if not marked or not line then
+  if not is_marked or not queue then
     -- include lock/free
-    set_free(floor, marked)
-    return {4, now, looked, had}
+    set_free(floor, is_marked)
+    return {4, now, old_gone, had}
   end
   hold = ''
 end
 
--- include lock/left
+-- include lock/time-left
 if hold == new then
   -- include lock/lengthen
   lengthen(ms)
-  return {1, floor, now, looked, had}
+  return {1, floor, now, old_gone, had}
 end
-if hold ~= '' and left == 0 then
+if hold ~= '' and left_us == 0 then
   floor = string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
 end
 
-local queued = false
-if marked and in_time then
-  local tail, score = redis.call('ZRANGE', line, -1, -1, 'WITHSCORES'), now
+local is_queued = false
+if is_marked and in_time then
+  local tail, score = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES'), now
   if tail[1] and tonumber(tail[2]) >= tonumber(now) then
     score = string.format('%.0f', tail[2] + 1) -- the clock was set back: the last comes last all the same
   end
-  queued = type(redis.pcall('ZADD', line, 'NX', score, new)) ~= 'table'
-  if not queued or not tail[1] and type(redis.pcall('PEXPIRE', line, 600000)) == 'table' then
-    redis.call('ZREM', line, new) -- it is refused: old is ended all the same
-    queued = false
+  is_queued = type(redis.pcall('ZADD', queue, 'NX', score, new)) ~= 'table'
+  if not is_queued or not tail[1] and type(redis.pcall('PEXPIRE', queue, 600000)) == 'table' then
+    redis.call('ZREM', queue, new) -- it is refused: old is ended all the same
+    is_queued = false
   end
-elseif redis.call('ZSCORE', line, new) then -- of an earlier copy of this call
-  queued = true
-  redis.call('PEXPIRE', line, 600000) -- takes no memory: what follows is then not refused for that
+elseif redis.call('ZSCORE', queue, new) then -- of an earlier copy of this call
+  is_queued = true
+  redis.call('PEXPIRE', queue, 600000) -- takes no memory: what follows is then not refused for that
 end
-if not queued then
-  if not marked or left > 0 then
-    return {4, now, looked, had}
+if not is_queued then
+  if not is_marked or left_us > 0 then
+    return {4, now, old_gone, had}
   end
   session = '' -- the reply has no room for a grant: every session gets a message
 end
 
--- include queue/living
+-- include queue/alive
 
--- The heartbeat is left out while an earlier one, whose number lives has, still gives the session
--- seven eighths of a life. The functions of a heartbeat and of a search are made by the calls alone
--- that need them.
-if queued and not (living(before[1], now) and tonumber(string.sub(before[1], 1, 16)) - tonumber(now) >= lw_us * 7 / 8) then
-  -- include queue/ear
-  -- include queue/beat
-  beat(before, ear())
+-- The heartbeat is left out while an earlier one, whose number heartbeats has, still gives the
+-- session seven eighths of a life. The functions of a heartbeat and of a search are made by the
+-- calls alone that need them.
+if is_queued and not (is_alive(before[1], now) and tonumber(string.sub(before[1], 1, 16)) - tonumber(now) >= heartbeat_us * 7 / 8) then
+  -- include queue/listening
+  -- include queue/heartbeat
+  heartbeat(before, listening())
 end
-if queued and (left > 0 or not marked) then
+if is_queued and (left_us > 0 or not is_marked) then
   -- If the mark was lost with the key, a poll marks it again.
-  return {0, left, left > 0 and 0 or 1, now, '', looked, had}
+  return {0, left_us, left_us > 0 and 0 or 1, now, '', old_gone, had}
 end
 
--- include queue/heard
+-- include queue/listeners
 -- include lock/grant
--- include lock/ready
+-- include lock/recent
 
 local chosen, stamp, paid, grants = '', nil, nil, ''
-if queued and has then -- mostly the first in the queue lives, and no search is needed
-  local head = redis.call('ZPOPMIN', line)
+if is_queued and is_holder then -- mostly the first in the queue is alive, and no search is needed
+  local head = redis.call('ZPOPMIN', queue)
   chosen = head[1]
   if #chosen == 42 then -- another is of another kind of lock, and is dropped
     local owner = string.sub(chosen, 1, 22)
-    local life, done = redis.call('HGET', lives, owner), nil
-    local lived = living(life, now) and is_lively(chosen, owner, life) and is_heard(owner, life)
-    if lived then
-      done, stamp, left = pcall(grant, chosen, life, floor)
+    local life, done = redis.call('HGET', heartbeats, owner), nil
+    local is_ready = is_alive(life, now) and is_recent(chosen, owner, life) and is_listening(owner, life)
+    if is_ready then
+      done, stamp, left_us = pcall(grant, chosen, life, floor)
     end
     if done then
       if chosen == new then
-        if left < ms * 1000 then
+        if left_us < ms * 1000 then
           redis.call('PEXPIRE', holder, ms + 15000)
         end
-        return {1, stamp, now, looked, had}
+        return {1, stamp, now, old_gone, had}
       elseif string.sub(chosen, 1, 22) == session then
         grants = string.sub(chosen, 23, 41) .. stamp .. string.sub(life, 17, 36)
       end
-      return {0, left, 0, now, grants, looked, had}
+      return {0, left_us, 0, now, grants, old_gone, had}
     end
-    redis.call('ZADD', line, head[2], chosen) -- it keeps its place
+    redis.call('ZADD', queue, head[2], chosen) -- it keeps its position
     if chosen == new then
-      redis.pcall('PEXPIRE', line, 600000)
+      redis.pcall('PEXPIRE', queue, 600000)
     end
-    if lived then -- the grant is refused: old is ended all the same
+    if is_ready then -- the grant is refused: old is ended all the same
       redis.call('DEL', holder)
-      return {0, 0, 1, now, '', looked, had}
+      return {0, 0, 1, now, '', old_gone, had}
     end
   end
 end
 
 -- include lock/handoff
 
-chosen, stamp, paid, left = hand_off(floor)
-if not queued then
-  return {4, now, looked, had}
+chosen, stamp, paid, left_us = hand_off(floor)
+if not is_queued then
+  return {4, now, old_gone, had}
 elseif chosen == new then
-  if left < ms * 1000 then
+  if left_us < ms * 1000 then
     redis.call('PEXPIRE', holder, ms + 15000)
   end
-  return {1, stamp, now, looked, had}
+  return {1, stamp, now, old_gone, had}
 elseif string.sub(chosen, 1, 22) == session then
   grants = string.sub(chosen, 23, 41) .. stamp .. paid
 end
-return {0, left, more, now, grants, looked, had}
+return {0, left_us, more, now, grants, old_gone, had}

@@ -12,7 +12,7 @@ local outcome = KEYS[1]
 local stamp = ARGV[1]
 
 -- include once/outcome
-if foreign then
+if is_foreign then
   return {-2}
 end
 if not text or string.sub(text, 5, 20) ~= stamp then

@@ -10,7 +10,7 @@
 local outcome = KEYS[1]
 
 -- include once/outcome
-if foreign then
+if is_foreign then
   return {-2}
 end
 if not text then

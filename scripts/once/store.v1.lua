@@ -20,7 +20,7 @@ local stamp, keep_ms, value, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4],
 assert(string.find(keep_ms, '^[1-9]%d*$') and tonumber(keep_ms) < 1e15, 'bad argument')
 
 -- include once/outcome
-if foreign then
+if is_foreign then
   return {-2}
 end
 if text then

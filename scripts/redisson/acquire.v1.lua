@@ -3,13 +3,13 @@
 -- lengthens that, and returns a later time: no caller had the tokens of the one before, lost with
 -- its reply.
 --
--- KEYS[1]  lock       hash: a field for the hold, of the value 1; see README.md
--- ARGV[1]  hold       56 characters, fresh for every attempt
--- ARGV[2]  ttl_ms     positive integer
+-- KEYS[1]  lock  hash: a field for the hold, of the value 1; see README.md
+-- ARGV[1]  hold  56 characters, fresh for every attempt
+-- ARGV[2]  ttl_ms  positive integer
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
--- ARGV[4]  _verb      not used: no message is sent
--- ARGV[5]  _channel   not used, like _verb
--- ARGV[6]  _waits     not used: every release sends a message
+-- ARGV[4]  _verb  not used: no message is sent
+-- ARGV[5]  _channel  not used, like _verb
+-- ARGV[6]  _waits  not used: every release sends a message
 -- returns  {1, now}   acquired at the server's time now; 256 us of tokens from there on are the
 --          hold's
 --          {0, left_ms, now}  another hold has it, and its key expires in left_ms
@@ -41,9 +41,9 @@ if fields > 0 and not redis.call('HGET', lock, hold) then
   return {0, redis.call('PTTL', lock), now}
 end
 
--- include redisson/seize
+-- include redisson/write-hold
 
-local refusal = seize(lock, hold, ttl_ms)
+local refusal = write_hold(lock, hold, ttl_ms)
 if refusal then
   return refusal
 end

@@ -3,10 +3,10 @@
 --
 -- KEYS[1]  lock  hash: see redisson/acquire v1
 -- returns  {0}   no hold has it
---          {1, kind, stamp, hold, label, ends_ms}  r, or w if it is a read-write lock; 16
---            zeros, since no field says when it was taken; the field of one holder, without :write,
---            which is hold and label in one; and when the key ends, in milliseconds since 1970 by
---            the server's clock; -1 if it has no end
+--          {1, kind, stamp, hold, label, ends_ms}  r, or w if it is a read-write lock; 16 zeros,
+--            since no field says when it was taken; the field of one holder, without :write, which
+--            is hold and label in one; and when the key ends, in milliseconds since 1970 by the
+--            server's clock; -1 if it has no end
 --          {-2, kind}  the key is no lock's, or a read-write lock's without a holder, which
 --            Redisson never leaves
 --          an error  the server's refusal

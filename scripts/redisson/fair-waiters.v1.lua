@@ -1,7 +1,7 @@
 -- redisson/fair-waiters v1
 -- Returns the waiters, as RedissonFairLock has them, a page at a time.
 --
--- KEYS[1]  queue      list: see redisson/fair-acquire v1
+-- KEYS[1]  queue  list: see redisson/fair-acquire v1
 -- KEYS[2]  deadlines  sorted set: see redisson/fair-acquire v1
 -- ARGV[1]  after  how many are before the page
 -- ARGV[2]  count  of waiters in the page

@@ -3,14 +3,14 @@
 -- counter for a token. Sent again for the same hold it lengthens that, and returns a later token:
 -- no caller had the one before, which was lost with its reply.
 --
--- KEYS[1]  lock       hash: see redisson/acquire v1
--- KEYS[2]  token      string: the last token of the lock, decimal; it never expires
--- ARGV[1]  hold       56 characters, fresh for every attempt
--- ARGV[2]  ttl_ms     positive integer
+-- KEYS[1]  lock  hash: see redisson/acquire v1
+-- KEYS[2]  token  string: the last token of the lock, decimal; it never expires
+-- ARGV[1]  hold  56 characters, fresh for every attempt
+-- ARGV[2]  ttl_ms  positive integer
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
--- ARGV[4]  _verb      not used: no message is sent
--- ARGV[5]  _channel   not used, like _verb
--- ARGV[6]  _waits     not used: every release sends a message
+-- ARGV[4]  _verb  not used: no message is sent
+-- ARGV[5]  _channel  not used, like _verb
+-- ARGV[6]  _waits  not used: every release sends a message
 -- returns  {1, now, token}  acquired at the server's time now, with that token and no other
 --          {0, left_ms, now}  another hold has it, and its key expires in left_ms
 --          {-1, now}  later than not_after
@@ -41,14 +41,14 @@ if fields > 0 and not redis.call('HGET', lock, hold) then
   return {0, redis.call('PTTL', lock), now}
 end
 
--- include redisson/seize
+-- include redisson/write-hold
 
 -- The number comes first: one without a hold does no harm, and a hold without one would.
 local counted = redis.pcall('INCR', token)
 if type(counted) == 'table' then
   return counted
 end
-local refusal = seize(lock, hold, ttl_ms)
+local refusal = write_hold(lock, hold, ttl_ms)
 if refusal then
   return refusal
 end

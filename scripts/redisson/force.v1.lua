@@ -1,12 +1,12 @@
 -- redisson/force v1
 -- Ends a hold by force, as Redisson's RLock has it. Sent again it finds the hold gone.
 --
--- KEYS[1]  lock     hash: see redisson/acquire v1
--- KEYS[2]  _token   not used, and an RFencedLock's alone: the counter stays
--- ARGV[1]  hold     the field of the hold, as far as the sender knows
--- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
+-- KEYS[1]  lock  hash: see redisson/acquire v1
+-- KEYS[2]  _token  not used, and an RFencedLock's alone: the counter stays
+-- ARGV[1]  hold  the field of the hold, as far as the sender knows
+-- ARGV[2]  verb  PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  on which waiters listen
--- ARGV[4]  forced   the channel of the hold's session, if it is one of this library
+-- ARGV[4]  forced  the channel of the hold's session, if it is one of this library
 -- returns  0        this hold has it no more
 --          1        ended; waiters and the hold's session get messages
 --          an error   the server's refusal

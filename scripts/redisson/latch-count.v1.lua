@@ -3,9 +3,9 @@
 -- again it counts again.
 --
 -- KEYS[1]  latch  text: see redisson/latch-start v1
--- ARGV[1]  _round   not used: rounds have no names
--- ARGV[2]  _id      not used: ids are not kept
--- ARGV[3]  verb     PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[1]  _round  not used: rounds have no names
+-- ARGV[2]  _id  not used: ids are not kept
+-- ARGV[3]  verb  PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[4]  channel  on which waiters listen
 -- returns  {1, left}         counted, and left more open it
 --          {0, value, past}  there is nothing to count: a later round has opened, in the words of

@@ -3,9 +3,9 @@
 -- rounds are one, with the stamp 1, and a latch without a key is open.
 --
 -- KEYS[1]  latch  text: see redisson/latch-start v1
--- ARGV[1]  fence    '' or a number to publish if the latch is not open: a listener that gets a 0
+-- ARGV[1]  fence  '' or a number to publish if the latch is not open: a listener that gets a 0
 --          behind it knows that it has opened since
--- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[2]  verb  PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  on which waiters listen
 -- returns  {1, value, past, left}  as countdown/read has it
 --          {-2}                    the key is not a latch's

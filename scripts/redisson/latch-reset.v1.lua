@@ -3,8 +3,8 @@
 -- what was started since.
 --
 -- KEYS[1]  latch  text: see redisson/latch-start v1
--- ARGV[1]  _begun   not used: rounds have no names
--- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[1]  _begun  not used: rounds have no names
+-- ARGV[2]  verb  PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  on which waiters listen
 -- returns  {1, now}  deleted; now is the server's time
 --          {0, now}  there is no latch

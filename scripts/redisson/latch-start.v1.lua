@@ -3,12 +3,12 @@
 -- sender knows only that there is one.
 --
 -- KEYS[1]  latch  text: how many open it still, decimal; gone when it is open
--- ARGV[1]  _begun     not used: rounds have no names
--- ARGV[2]  total      how many open it
--- ARGV[3]  _keep_ms   not used: the key has no end
+-- ARGV[1]  _begun  not used: rounds have no names
+-- ARGV[2]  total  how many open it
+-- ARGV[3]  _keep_ms  not used: the key has no end
 -- ARGV[4]  not_after  stamp; executed later, nothing is written
--- ARGV[5]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[6]  channel    on which waiters listen
+-- ARGV[5]  verb  PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[6]  channel  on which waiters listen
 -- returns  {1, stamp, now}  begun; stamp is that of all rounds
 --          {0, now}   another one is running
 --          {-1, now}  later than not_after

@@ -3,18 +3,18 @@
 -- Sent again for the same hold it lengthens that; if some of the hold's permits are gone, it frees
 -- the others.
 --
--- KEYS[1]  permits   text: how many are free, decimal
+-- KEYS[1]  permits  text: how many are free, decimal
 -- KEYS[2]  timeouts  sorted set: permit (16 bytes) -> the millisecond in which it ends
--- ARGV[1]  hold       12 bytes, fresh for every attempt, and 10 digits: how many permits
--- ARGV[2]  ttl_ms     positive integer
+-- ARGV[1]  hold  12 bytes, fresh for every attempt, and 10 digits: how many permits
+-- ARGV[2]  ttl_ms  positive integer
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
--- ARGV[4]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[5]  channel    on which waiters listen
--- ARGV[6]  _waits     not used: no waiter has a place
--- ARGV[7]  capacity   how many permits there are, if the key does not say
--- ARGV[8]  exact      1 refuses if there is another number
--- ARGV[9]  summed     1 if timeouts has all permits that are held, so that it is known how many
---          there are
+-- ARGV[4]  verb  PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[5]  channel  on which waiters listen
+-- ARGV[6]  _waits  not used: no waiter has a position
+-- ARGV[7]  capacity  how many permits there are, if the key does not say
+-- ARGV[8]  exact  1 refuses if there is another number
+-- ARGV[9]  summed  1 if timeouts has all permits that are held, so that it is known how many there
+--          are
 -- returns  {1, now}          acquired, at the server's time now
 --          {0, left_ms, now}  too few are free; left_ms until the first of those that are held
 --            ends, -1 if there is no end
@@ -35,13 +35,13 @@ assert(string.find(ttl_ms .. ' ' .. capacity, '^[1-9]%d* %d+$') and ttl_ms + cap
 -- include redisson/permits
 -- include redisson/ids
 -- include redisson/count
--- include redisson/put
--- include redisson/back
+-- include redisson/hold-permits
+-- include redisson/release-permits
 
 if now > not_after then
   return {-1, now}
 end
-if foreign then
+if is_foreign then
   local kind = '?'
   return {-2, kind}
 end
@@ -51,13 +51,13 @@ local now_ms = string.sub(now, 1, 13)
 local ends = string.format('%.0f', now_ms + ttl_ms)
 local there = held > 0 and count_held(ids) or 0 -- a repeated call finds permits of its own
 if there == #ids then
-  put(ids, ends)
+  hold_permits(ids, ends)
   return {1, now}
 end
 if there > 0 then
   -- A hold that lost some of its permits is over: the others become free.
   local left_ms = 0
-  give_back(ids)
+  release_permits(ids)
   return {0, left_ms, now}
 end
 
@@ -83,7 +83,7 @@ if summed == '1' and #ids > all then
 elseif summed == '1' and exact == '1' and all ~= tonumber(capacity) then
   reply = {-5, all}
 elseif free + #ended >= #ids then
-  put(ids, ends)
+  hold_permits(ids, ends)
   free = free - #ids
   reply = {1, now}
 end

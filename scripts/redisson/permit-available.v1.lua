@@ -2,7 +2,7 @@
 -- Returns how many permits there are, as Redisson's RPermitExpirableSemaphore has them, and how
 -- many of them are held. Those that have ended are free, also while the key still has them.
 --
--- KEYS[1]  permits   text: see redisson/permit-acquire v1
+-- KEYS[1]  permits  text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
 -- returns  {1, capacity, used}  capacity is -1 if the key does not say
 --          {-2, kind}           a key is no semaphore's ('?')
@@ -13,7 +13,7 @@ local permits, timeouts = KEYS[1], KEYS[2]
 -- include queue/now
 -- include redisson/permits
 
-if foreign then
+if is_foreign then
   local kind = '?'
   return {-2, kind}
 end

@@ -4,7 +4,7 @@
 --
 -- KEYS[1]  timeouts  sorted set: see redisson/permit-acquire v1
 -- ARGV[1]  _kind  not used
--- ARGV[2]  from   how many are left out at the beginning
+-- ARGV[2]  from  how many are left out at the beginning
 -- ARGV[3]  count  how many are returned at most
 -- returns  {floor, phase, name, till, ...}  floor and phase are ''; each permit, 16 bytes, with the
 --          stamp at which it ends, zeros for never

@@ -2,10 +2,10 @@
 -- Releases the permits of a hold, as Redisson's RPermitExpirableSemaphore has them: those that it
 -- still has, once.
 --
--- KEYS[1]  permits   text: see redisson/permit-acquire v1
+-- KEYS[1]  permits  text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
--- ARGV[1]  hold     12 bytes, and 10 digits: how many permits
--- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[1]  hold  12 bytes, and 10 digits: how many permits
+-- ARGV[2]  verb  PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  on which waiters listen
 -- returns  {1, now}  it had all of them; now is the server's time
 --          {0, now}  it had not; those that it had are released
@@ -17,13 +17,13 @@ local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 -- include queue/now
 -- include redisson/permits
 -- include redisson/ids
--- include redisson/back
+-- include redisson/release-permits
 
-if foreign or held == 0 then
+if is_foreign or held == 0 then
   return {0, now}
 end
 local ids = ids_of(hold)
-if give_back(ids) < #ids then
+if release_permits(ids) < #ids then
   return {0, now}
 end
 return {1, now}

@@ -4,8 +4,8 @@
 -- ended.
 --
 -- KEYS[n]  timeouts  sorted set: see redisson/permit-acquire v1
--- ARGV[n]  terms     a pair by key, at 2n-1 and 2n: hold (12 bytes, and 10 digits), ttl_ms
---          (positive integer; 0 asks only)
+-- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold (12 bytes, and 10 digits), ttl_ms (positive
+--          integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 all live on, 0 the hold has some of them no more, -8 the server
 --          refused to say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the permits; publishes nothing

@@ -2,12 +2,12 @@
 -- Sets how many permits there are, as Redisson's RPermitExpirableSemaphore has them. Fewer end no
 -- hold: the number of free ones may be below 0 until enough are released.
 --
--- KEYS[1]  permits   text: see redisson/permit-acquire v1
+-- KEYS[1]  permits  text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
--- ARGV[1]  capacity   how many there are to be
+-- ARGV[1]  capacity  how many there are to be
 -- ARGV[2]  not_after  stamp; executed later, nothing is written
--- ARGV[3]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[4]  channel    on which waiters listen
+-- ARGV[3]  verb  PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[4]  channel  on which waiters listen
 -- returns  {1, now}    done; now is the server's time
 --          {-1, now}   later than not_after
 --          {-2, kind}  a key is no semaphore's ('?')
@@ -24,7 +24,7 @@ assert(string.find(capacity, '^%d+$') and tonumber(capacity) < 1e15, 'bad argume
 if now > not_after then
   return {-1, now}
 end
-if foreign then
+if is_foreign then
   local kind = '?'
   return {-2, kind}
 end

@@ -2,17 +2,17 @@
 -- Releases a part of a hold's permits, as Redisson's RPermitExpirableSemaphore has them: a hold of
 -- fewer replaces it. Sent again for the same new hold it does no more than lengthen that.
 --
--- KEYS[1]  permits   text: see redisson/permit-acquire v1
+-- KEYS[1]  permits  text: see redisson/permit-acquire v1
 -- KEYS[2]  timeouts  sorted set: see redisson/permit-acquire v1
--- ARGV[1]  hold       the new one: 12 bytes, and 10 digits
--- ARGV[2]  ttl_ms     of the new hold
+-- ARGV[1]  hold  the new one: 12 bytes, and 10 digits
+-- ARGV[2]  ttl_ms  of the new hold
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
--- ARGV[4]  old        the hold that it is a part of
--- ARGV[5]  verb       PUBLISH or SPUBLISH, or both with a blank between
--- ARGV[6]  channel    on which waiters listen
+-- ARGV[4]  old  the hold that it is a part of
+-- ARGV[5]  verb  PUBLISH or SPUBLISH, or both with a blank between
+-- ARGV[6]  channel  on which waiters listen
 -- ARGV[7]  _capacity  not used: there are as many as there were
--- ARGV[8]  _exact     not used
--- ARGV[9]  _summed    not used
+-- ARGV[8]  _exact  not used
+-- ARGV[9]  _summed  not used
 -- returns  {1, now}           the new hold has its permits, at the server's time now
 --          {0, left_ms, now}  neither hold has all its permits, or the new one is no part; those
 --            that either had are free. left_ms is -1
@@ -28,13 +28,13 @@ assert(string.find(ttl_ms, '^[1-9]%d*$') and tonumber(ttl_ms) < 1e15, 'bad argum
 -- include redisson/permits
 -- include redisson/ids
 -- include redisson/count
--- include redisson/put
--- include redisson/back
+-- include redisson/hold-permits
+-- include redisson/release-permits
 
 if now > not_after then
   return {-1, now}
 end
-if foreign then
+if is_foreign then
   local kind = '?'
   return {-2, kind}
 end
@@ -42,17 +42,17 @@ local ids, olds, left_ms = ids_of(hold), ids_of(old), -1
 local ends = string.format('%.0f', string.sub(now, 1, 13) + ttl_ms)
 local there = count_held(ids) -- a repeated call finds permits of its own
 if there == #ids then
-  put(ids, ends)
+  hold_permits(ids, ends)
   return {1, now}
 end
 if there == 0 and #ids < #olds and count_held(olds) == #olds then
-  give_back({unpack(olds, #ids + 1)})
-  put(ids, ends)
+  release_permits({unpack(olds, #ids + 1)})
+  hold_permits(ids, ends)
   redis.call('ZREM', timeouts, unpack(olds, 1, #ids))
   return {1, now}
 end
 for _, id in ipairs(ids) do
   olds[#olds + 1] = id
 end
-give_back(olds)
+release_permits(olds)
 return {0, left_ms, now}

@@ -2,13 +2,13 @@
 -- Releases a lock that a hold still has, as Redisson's RLock has it, and notifies the waiters. It
 -- also undoes an acquire of unknown outcome.
 --
--- KEYS[1]  lock     hash: see redisson/acquire v1
--- KEYS[2]  _token   not used, and an RFencedLock's alone: the counter stays
--- ARGV[1]  hold     56 characters
--- ARGV[2]  verb     PUBLISH or SPUBLISH, or both with a blank between
+-- KEYS[1]  lock  hash: see redisson/acquire v1
+-- KEYS[2]  _token  not used, and an RFencedLock's alone: the counter stays
+-- ARGV[1]  hold  56 characters
+-- ARGV[2]  verb  PUBLISH or SPUBLISH, or both with a blank between
 -- ARGV[3]  channel  on which waiters listen
 -- returns  {0, now}  this hold does not have the lock; now is the server's time, a stamp
---          {1, now, heard}  it had, and released it; heard is 1 if a session listens, as far as
+--          {1, now, listens}  it had, and released it; listens is 1 if a session does, as far as
 --            this node knows, which may be the hold's own
 --          an error  the server's refusal
 -- effects  writes KEYS[1]; publishes 0 to channel
@@ -30,5 +30,5 @@ local gone = redis.pcall('DEL', lock)
 if type(gone) == 'table' then
   return gone
 end
-local heard = math.min(notify(verb, channel, '0'), 1)
-return {1, now, heard}
+local listens = math.min(notify(verb, channel, '0'), 1)
+return {1, now, listens}

@@ -3,7 +3,7 @@
 -- them. It never creates a key, and touches those only that have the field of the hold that is
 -- named beside them.
 --
--- KEYS[n]  lock   hash: see redisson/acquire v1
+-- KEYS[n]  lock  hash: see redisson/acquire v1
 -- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold (56), ttl_ms (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
 --          say, or ttl_ms is no number of 1 to 15 digits: nothing changed

@@ -9,7 +9,7 @@
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
 -- ARGV[4]  _verb  not used: no message is sent
 -- ARGV[5]  _channel  not used: no message is sent
--- ARGV[6]  _waits  not used: no waiter has a place
+-- ARGV[6]  _waits  not used: no waiter has a position
 -- ARGV[7]  side  r to read, w to write
 -- returns  {1, now}   acquired, at the server's time now
 --          {0, left_ms, now}  another hold has it, left_ms until its key ends
@@ -48,7 +48,7 @@ if mode and mode ~= wanted or mode == 'write' and not redis.call('HGET', lock, f
   return {0, left_ms, now}
 end
 if side == 'r' then
-  local timeout = timeout_of(lock, hold, 1)
+  local timeout = timeout_key(lock, hold, 1)
   redis.call('SET', timeout, '1', 'PX', ttl_ms)
   life = string.format('%.0f', math.max(tonumber(ttl_ms), left_ms))
 end

@@ -24,7 +24,7 @@ if fields['err'] or not fields[1] and not fields[2] then
   return {0, now}
 end
 if fields[2] then
-  local timeout, left_ms = timeout_of(lock, hold, 1), math.max(redis.call('PTTL', lock), 1)
+  local timeout, left_ms = timeout_key(lock, hold, 1), math.max(redis.call('PTTL', lock), 1)
   redis.call('SET', timeout, '1', 'PX', left_ms)
   redis.call('HSET', lock, 'mode', 'read', hold, '1')
   redis.call('HDEL', lock, writes)

@@ -30,7 +30,7 @@ end
 for session, field in string.gmatch(holds, '([^\n]*)\n([^\n]*)\n') do
   -- Keys before fields: one may be refused while the slot moves, and this is sent again.
   for n = tonumber(redis.call('HGET', lock, field)) or 0, 1, -1 do
-    local timeout = timeout_of(lock, field, n)
+    local timeout = timeout_key(lock, field, n)
     redis.call('DEL', timeout)
   end
   if redis.call('HDEL', lock, field, field .. ':write') > 0 then

@@ -41,7 +41,7 @@ for i = 1, #fields, 2 do
     till = redis.call('PEXPIRETIME', lock)
   elseif mode == 'read' then
     for n = tonumber(fields[i + 1]) or 0, 1, -1 do
-      local timeout = timeout_of(lock, fields[i], n)
+      local timeout = timeout_key(lock, fields[i], n)
       till = math.max(till, redis.call('PEXPIRETIME', timeout))
     end
   end

@@ -11,8 +11,8 @@
 --          an error  the server's refusal
 -- effects  writes KEYS[1] and the key of the hold; publishes 0 to channel behind the last reader,
 --          and 1 behind a writer
--- cost     O(holds) at most: TIME, HGETALL, PTTL, and PTTL of the holds of others up to the
---          first that ends no sooner than the hash; HDEL, DEL, PEXPIRE or HSET
+-- cost     O(holds) at most: TIME, HGETALL, PTTL, and PTTL of the holds of others up to the first
+--          that ends no sooner than the hash; HDEL, DEL, PEXPIRE or HSET
 local lock = KEYS[1]
 local hold, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 
@@ -41,13 +41,13 @@ for i = 1, #fields, 2 do
     others = others + 1
     for n = tonumber(fields[i + 1]) or 0, 1, -1 do
       if longest < lasts or longest == 0 or lasts < 0 then
-        local timeout = timeout_of(lock, field, n)
+        local timeout = timeout_key(lock, field, n)
         longest = math.max(longest, redis.call('PTTL', timeout))
       end
     end
   end
 end
-local timeout = timeout_of(lock, hold, 1)
+local timeout = timeout_key(lock, hold, 1)
 if not had then
   redis.call('DEL', timeout)
   return {0, now}

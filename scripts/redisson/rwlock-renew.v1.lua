@@ -3,7 +3,7 @@
 -- RReadWriteLock has them. It touches those only that are named, and makes no hash live shorter for
 -- it.
 --
--- KEYS[n]  lock   hash: see redisson/rwlock-acquire v1
+-- KEYS[n]  lock  hash: see redisson/rwlock-acquire v1
 -- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold (56), ttl_ms (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
 --          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
@@ -27,7 +27,7 @@ for n, lock in ipairs(KEYS) do
     alive[n] = 1
     if ttl_ms ~= '0' then
       if fields[1] then
-        local timeout = timeout_of(lock, hold, 1)
+        local timeout = timeout_key(lock, hold, 1)
         if redis.call('PEXPIRE', timeout, ttl_ms) == 0 then
           -- It ended, but no other hold was granted since, or the field would be gone.
           redis.call('SET', timeout, '1', 'PX', ttl_ms)

@@ -3,23 +3,20 @@
 -- has another life than the one it remembers, grants nothing for one greatest lease: it may have
 -- forgotten a hold. Sent again for the same hold it returns the same stamp again.
 --
--- KEYS[1]  holder       string: 'sb1q', stamp (16), id (41), mark (22), label (0 to 64); see
+-- KEYS[1]  holder  string: 'sb1q', stamp (16), id (41), waiter (22), label (0 to 64); see README.md
+-- KEYS[2]  epoch  string: since when the server has its data, and in which life of it; see
 --          README.md
--- KEYS[2]  epoch        string: since when the server has its data, and in which life of it; see
---          README.md
--- KEYS[3]  fence        string: a stamp that is not before the last token that was made to be
---          ordered
--- ARGV[1]  hold         id (41), fresh for every attempt and begun by its session (22), 22 dashes,
---          label
--- ARGV[2]  ttl_ms       positive integer
--- ARGV[3]  not_after    stamp; executed later, nothing is written
--- ARGV[4]  mark         session (22) that wants a message at the release, or ''
+-- KEYS[3]  fence  string: a stamp that is not before the last token that was made to be ordered
+-- ARGV[1]  hold  id (41), fresh for every attempt and begun by its session (22), 22 dashes, label
+-- ARGV[2]  ttl_ms  positive integer
+-- ARGV[3]  not_after  stamp; executed later, nothing is written
+-- ARGV[4]  waiter  session (22) that wants a message at the release, or ''
 -- ARGV[5]  greatest_us  the longest lease of any session for the name, in microseconds
 -- returns  stamp                     granted, at the server's time stamp
 --          {1, stamp, now}           granted, at a stamp that is not the server's time now, but
 --            after every floor that it knows
---          {0, left_ms, now, attempt}   another has it, left_ms until its key ends; attempt
---            (19) is the end of that hold
+--          {0, left_ms, now, attempt}   another has it, left_ms until its key ends; attempt (19) is
+--            the end of that hold
 --          {-1, now}                 later than not_after
 --          {-2, kind}                the name is in use by another kind of lock, or a key is not
 --            ours ('?')
@@ -29,7 +26,7 @@
 -- cost     O(1): TIME, MGET, SET; once in 2 ms GET twice, INFO, PTTL, SET as well; held: TIME,
 --          MGET, PTTL, and SET for the first waiter
 local holder, epoch, fence = KEYS[1], KEYS[2], KEYS[3]
-local hold, ttl_ms, not_after, mark, greatest_us = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local hold, ttl_ms, not_after, waiter, greatest_us = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 assert(string.find(ttl_ms .. ' ' .. greatest_us, '^[1-9]%d* %d+$') and ttl_ms + greatest_us < 1e15, 'bad argument')
 
 -- A stamp is 16 digits: the server's microseconds since 1970. Equal lengths compare as texts.
@@ -42,7 +39,7 @@ end
 -- One command for all of them. It has nothing for a key of another type, which a command for
 -- that key alone finds out.
 local values = redis.call('MGET', holder, epoch, fence)
-local value, said, fenced = values[1], values[2], values[3]
+local value, recorded, fenced = values[1], values[2], values[3]
 local kind = value and string.sub(value, 1, 4)
 local floor = ''
 if kind == 'sb1-' and #value == 20 then
@@ -52,18 +49,18 @@ elseif kind == 'sb1q' and #value >= 83 and #value <= 147 then
     redis.call('PEXPIRE', holder, ttl_ms)
     return {1, string.sub(value, 5, 20), now}
   end
-  local marked = string.sub(value, 62, 83)
-  if mark ~= '' and (marked == '----------------------' or marked == string.sub(value, 21, 42)) then
-    -- A mark of the holder's own session notifies no other session: it is replaced.
-    redis.pcall('SET', holder, string.sub(value, 1, 61) .. mark .. string.sub(value, 84), 'KEEPTTL')
+  local noted_waiter = string.sub(value, 62, 83)
+  if waiter ~= '' and (noted_waiter == '----------------------' or noted_waiter == string.sub(value, 21, 42)) then
+    -- A waiter of the holder's own session is no other session to notify: it is replaced.
+    redis.pcall('SET', holder, string.sub(value, 1, 61) .. waiter .. string.sub(value, 84), 'KEEPTTL')
   end
-  local ttl = redis.call('PTTL', holder)
-  if ttl < 0 or ttl > 86400000 then
+  local left_ms = redis.call('PTTL', holder)
+  if left_ms < 0 or left_ms > 86400000 then
     -- No lease is longer than a day: another program took the end away, or set a later one.
-    ttl = 86400000
-    redis.pcall('PEXPIRE', holder, ttl)
+    left_ms = 86400000
+    redis.pcall('PEXPIRE', holder, left_ms)
   end
-  return {0, ttl, now, string.sub(value, 43, 61)}
+  return {0, left_ms, now, string.sub(value, 43, 61)}
 elseif kind then
   local other = '?'
   if string.sub(kind, 1, 3) == 'sb1' and kind ~= 'sb1q' and kind ~= 'sb1-' then
@@ -84,33 +81,33 @@ end
 -- The epoch: since when the server has its data, when its life was last compared, and the life. The
 -- life is what the server calls itself between two starts, and dear to ask for. Between two reads 2
 -- ms apart no server ends, starts and loads data that have the first of them.
-if said and (string.sub(said, 1, 4) ~= 'sb1e' or #said < 36) then
+if recorded and (string.sub(recorded, 1, 4) ~= 'sb1e' or #recorded < 36) then
   return {-2, '?'}
 end
 local micros = tonumber(now)
-local since = said and string.sub(said, 5, 20)
-local ago_us = said and micros - tonumber(string.sub(said, 21, 36))
-if not said or ago_us < 0 or ago_us >= 2000 or since > now then
+local since = recorded and string.sub(recorded, 5, 20)
+local ago_us = recorded and micros - tonumber(string.sub(recorded, 21, 36))
+if not recorded or ago_us < 0 or ago_us >= 2000 or since > now then
   if not value and several() then
     return {-2, 'w'}
   end
-  if not said then
+  if not recorded then
     redis.call('GET', epoch)
   end
   -- By pcall: if the right to INFO is missing, or the reply has no life, an epoch that survived a
   -- restart counts.
   local info = redis.pcall('INFO', 'server')
   local life = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
-  if not said or since > now or life ~= '' and string.sub(said, 37) ~= life then
+  if not recorded or since > now or life ~= '' and string.sub(recorded, 37) ~= life then
     since = now
     redis.call('SET', epoch, 'sb1e' .. now .. now .. life, 'PX', 604800000)
   elseif redis.call('PTTL', epoch) < 302400000 then
-    redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(said, 37), 'PX', 604800000)
+    redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(recorded, 37), 'PX', 604800000)
   else
     -- That it was compared is this process's alone: no replica has it, and no file that is
     -- replayed.
     redis.set_repl(redis.REPL_NONE)
-    redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(said, 37), 'KEEPTTL')
+    redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(recorded, 37), 'KEEPTTL')
     redis.set_repl(redis.REPL_ALL)
   end
 end

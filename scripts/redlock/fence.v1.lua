@@ -3,9 +3,9 @@
 -- servers' clocks say and however the hold ends.
 --
 -- KEYS[1]  holder  string: see redlock/acquire v1
--- KEYS[2]  fence   string: a stamp that is not before the last token that was made to be ordered
--- ARGV[1]  id      of the hold, 41 characters
--- ARGV[2]  stamp   of the token
+-- KEYS[2]  fence  string: a stamp that is not before the last token that was made to be ordered
+-- ARGV[1]  id  of the hold, 41 characters
+-- ARGV[2]  stamp  of the token
 -- returns  0       this hold does not have it, and nothing was written
 --          1       kept
 -- effects  writes KEYS[2] for a day, and the stamp in KEYS[1]; publishes nothing

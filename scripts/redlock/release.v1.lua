@@ -1,19 +1,19 @@
 -- redlock/release v1
 -- Releases one server's part of a lock, also that of an acquire whose outcome its sender does not
--- know, and notifies the waiter whose mark it has.
+-- know, and notifies the waiter that the key names.
 --
--- KEYS[1]  holder   string: see redlock/acquire v1
--- ARGV[1]  id       of the hold, 41 characters
--- ARGV[2]  floor    stamp that is not before the hold's token; zeros if no caller got one
--- ARGV[3]  verb     PUBLISH or SPUBLISH
+-- KEYS[1]  holder  string: see redlock/acquire v1
+-- ARGV[1]  id  of the hold, 41 characters
+-- ARGV[2]  floor  stamp that is not before the hold's token; zeros if no caller got one
+-- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  on which waiters listen
 -- ARGV[5]  keep_ms  how long the floor is kept
 -- returns  {0, now}  this hold does not have it; now is the server's time, a stamp
 --          1         released
 -- effects  writes KEYS[1]: the floor stays for keep_ms; publishes 8 characters of the session to
---          channel if there is a mark
--- cost     O(1): GET, SET, and the message; not had: GET, TIME; if memory is full: GET, SET,
---          DEL, SET
+--          channel if the key names a waiter of another session
+-- cost     O(1): GET, SET, and the message; not had: GET, TIME; if memory is full: GET, SET, DEL,
+--          SET
 local holder = KEYS[1]
 local id, floor, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
@@ -34,8 +34,8 @@ if kept['err'] then
   redis.call('DEL', holder)
   redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
 end
-local marked = string.sub(value, 62, 83)
-if marked ~= '----------------------' and marked ~= string.sub(id, 1, 22) then
+local noted_waiter = string.sub(value, 62, 83)
+if noted_waiter ~= '----------------------' and noted_waiter ~= string.sub(id, 1, 22) then
   redis.pcall(verb, channel, string.sub(id, 1, 8))
 end
 return 1

@@ -2,10 +2,10 @@
 -- Makes a writer's hold a reader's, and grants the lock to the readers that wait. Sent again it
 -- finds a reader.
 --
--- KEYS[1]  holder   sorted set: see rwlock/enter v1
--- KEYS[2]  line     sorted set: see rwlock/enter v1
+-- KEYS[1]  holder  sorted set: see rwlock/enter v1
+-- KEYS[2]  queue  sorted set: see rwlock/enter v1
 -- KEYS[3]  readers  sorted set: see rwlock/enter v1
--- KEYS[4]  lives    hash: see rwlock/enter v1
+-- KEYS[4]  heartbeats  hash: see rwlock/enter v1
 -- ARGV[1]  hold  its id (41), and the label of its session
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
@@ -18,10 +18,10 @@
 --          of their sessions, except this one
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD twice, ZSCORE, PEXPIRE, ZADD
 --          twice; more for each grant
-local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local holder, queue, readers, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local hold, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
-local own, creates, skips = '', false, false
+local kind, after_ms, requester, caller = 'sb1w', 15000, session, ''
+local own, may_create, no_tickets = '', false, false
 
 local first -- when the first of the holds ends: this one, while it writes
 -- include rwlock/handoff

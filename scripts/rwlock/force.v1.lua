@@ -2,10 +2,10 @@
 -- Ends holds of other sessions, and grants the lock to the waiters that may have it then. Sent
 -- again it finds them gone.
 --
--- KEYS[1]  holder   sorted set: see rwlock/enter v1
--- KEYS[2]  line     sorted set: see rwlock/enter v1
+-- KEYS[1]  holder  sorted set: see rwlock/enter v1
+-- KEYS[2]  queue  sorted set: see rwlock/enter v1
 -- KEYS[3]  readers  sorted set: see rwlock/enter v1
--- KEYS[4]  lives    hash: see rwlock/enter v1
+-- KEYS[4]  heartbeats  hash: see rwlock/enter v1
 -- ARGV[1]  verb  PUBLISH or SPUBLISH
 -- ARGV[2]  channel  of grants, without the session that it ends with
 -- ARGV[3]  forced_channel  of a session, for its holds that end by force, without the session that
@@ -15,13 +15,12 @@
 -- ARGV[5]  keep_ms  how long the floor of a free lock is kept
 -- returns  {taken}  how many of them had it
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
---          of their sessions, and KEYS[1] to forced_channel of each session whose hold it
---          ended
+--          of their sessions, and KEYS[1] to forced_channel of each session whose hold it ended
 -- cost     O(holds log n), and as rwlock/leave v1
-local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local holder, queue, readers, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb, channel, forced_channel, holds, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local kind, after_ms, session, asker, caller = 'sb1w', 15000, '', '', ''
-local own, creates, skips = '', false, false
+local kind, after_ms, session, requester, caller = 'sb1w', 15000, '', '', ''
+local own, may_create, no_tickets = '', false, false
 
 -- include holds/ended
 -- include rwlock/handoff
@@ -40,7 +39,7 @@ if taken == 0 then
 end
 remove_ended()
 hand_off()
-put_down()
+set_free()
 publish()
 for session in pairs(sessions) do
   -- PUBLISH reaches the hold's session at every node of a cluster.

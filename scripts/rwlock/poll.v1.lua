@@ -2,37 +2,37 @@
 -- A heartbeat of a session that waits: it grants the lock if it can, and returns what became of the
 -- session's attempts.
 --
--- KEYS[1]  holder   sorted set: see rwlock/enter v1
--- KEYS[2]  line     sorted set: see rwlock/enter v1
+-- KEYS[1]  holder  sorted set: see rwlock/enter v1
+-- KEYS[2]  queue  sorted set: see rwlock/enter v1
 -- KEYS[3]  readers  sorted set: see rwlock/enter v1
--- KEYS[4]  lives    hash: see rwlock/enter v1
+-- KEYS[4]  heartbeats  hash: see rwlock/enter v1
 -- ARGV[1]  session  22 characters
--- ARGV[2]  lw_us  what the heartbeat in this call gives the session, 30 seconds at the most
+-- ARGV[2]  heartbeat_us  what the heartbeat in this call gives the session, 30 seconds at the most
 -- ARGV[3]  number  the heartbeat's: 12 digits and 8 random characters
 -- ARGV[4]  label  what the caller is called, 0 to 64 bytes
 -- ARGV[5]  verb  PUBLISH or SPUBLISH
 -- ARGV[6]  channel  of grants, without the session that it ends with
 -- ARGV[7]  attempts  of the session, 19 characters each, that wait: those of them that have the
---          lock get lw_us from now
+--          lock get heartbeat_us from now
 -- ARGV[8]  keep_ms  how long the floor of a free lock is kept
--- returns  {1, left_us, more, grants, places, now}  the first of the holds ends in left_us
+-- returns  {1, left_us, more, grants, states, now}  the first of the holds ends in left_us
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
---          grants has attempt (19), stamp (16) and number (20) of each that has the lock; places a
+--          grants has attempt (19), stamp (16) and number (20) of each that has the lock; states a
 --          1 for each of attempts that has a ticket, 2 if it has the lock, else 0; more is 1
 --          if a poll is due at once
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions, except this one
 -- cost     O(attempts log n): TIME, ZMSCORE, ZCARD twice, HLEN, two PEXPIRE, PUBSUB, the heartbeat,
 --          ZMSCORE thrice, ZRANGE; more for each grant
-local holder, line, readers, lives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local session, lw_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-assert(string.find(lw_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and lw_us + keep_ms < 1e15
+local holder, queue, readers, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local session, heartbeat_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+assert(string.find(heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and heartbeat_us + keep_ms < 1e15
   and #number == 20 and #label <= 64, 'bad argument')
-local kind, after_ms, asker, caller = 'sb1w', 15000, session, ''
-local own, creates, skips = '', false, false
+local kind, after_ms, requester, caller = 'sb1w', 15000, session, ''
+local own, may_create, no_tickets = '', false, false
 
--- include queue/beat
--- include queue/ear
+-- include queue/heartbeat
+-- include queue/listening
 -- include holds/lengthen
 -- include holds/ended
 -- include rwlock/handoff
@@ -41,39 +41,39 @@ if other then
   return {-2, other}
 end
 
-local before = redis.call('HMGET', lives, session, 'from', 'from2')
+local before = redis.call('HMGET', heartbeats, session, 'from', 'from2')
 -- Before the heartbeat, since it takes no memory: what follows is then not refused if memory is
 -- full.
-redis.call('PEXPIRE', line, 600000)
+redis.call('PEXPIRE', queue, 600000)
 redis.call('PEXPIRE', readers, 600000)
-beat(before, ear())
+heartbeat(before, listening())
 
-local places, tickets, holds = '', {}, {}
+local states, tickets, holds = '', {}, {}
 for at = 1, #attempts, 19 do
   local ticket = session .. string.sub(attempts, at, at + 18)
   tickets[#tickets + 1], holds[#holds + 1] = ticket, ticket .. label
 end
 if #tickets > 0 then
   local has = made and redis.call('ZMSCORE', holder, unpack(holds)) or {}
-  local writes, reads = redis.call('ZMSCORE', line, unpack(tickets)), redis.call('ZMSCORE', readers, unpack(tickets))
-  local ends = string.format('%016.0f', tonumber(now) + lw_us)
+  local writes, reads = redis.call('ZMSCORE', queue, unpack(tickets)), redis.call('ZMSCORE', readers, unpack(tickets))
+  local ends = string.format('%016.0f', tonumber(now) + heartbeat_us)
   for n, ticket in ipairs(tickets) do
     if has[n] then
-      -- It waits for this reply: it has the lock for lw_us from now, also if its grant ran out
-      -- unread. It counted until now, so no other hold was granted meanwhile.
+      -- It waits for this reply: it has the lock for heartbeat_us from now, also if its grant ran
+      -- out unread. It counted until now, so no other hold was granted meanwhile.
       lengthen(holds[n], ends)
       announce(ticket, number)
-      places = places .. '2'
+      states = states .. '2'
     else
-      places = places .. ((writes[n] or reads[n]) and '1' or '0')
+      states = states .. ((writes[n] or reads[n]) and '1' or '0')
     end
   end
 end
 
 remove_ended()
 hand_off()
-put_down()
+set_free()
 if grants > 0 then
   find_first()
 end
-return {1, left_us, is_unfinished(), publish(), places, now}
+return {1, left_us, is_unfinished(), publish(), states, now}

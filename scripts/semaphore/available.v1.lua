@@ -9,7 +9,7 @@
 -- cost     O(log n), and the holds that have ended: TIME, ZMSCORE, ZRANGE; ZRANGE, ZRANK twice and
 --          ZRANGE for each thousand of them
 local holder = KEYS[1]
-local kind, own, creates, lives = 'sb1s', '', false, holder
+local kind, own, may_create, heartbeats = 'sb1s', '', false, holder
 
 -- include queue/now
 -- include holds/state

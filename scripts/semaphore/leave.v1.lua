@@ -3,15 +3,15 @@
 -- free then. Any number of times.
 --
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
--- KEYS[2]  line    sorted set: see semaphore/enter v1
--- KEYS[3]  lives   hash: see semaphore/enter v1
+-- KEYS[2]  queue  sorted set: see semaphore/enter v1
+-- KEYS[3]  heartbeats  hash: see semaphore/enter v1
 -- ARGV[1]  hold  its id (41), its weight (10) and the label of its session
 -- ARGV[2]  session  that sends this, 22 characters
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of grants, without the session that it ends with
 -- ARGV[5]  keep_ms  how long the key outlives its last use
--- ARGV[6]  sure  1 if the hold certainly has no ticket: the first and only reply to its only enter
---          was that it has the permits; else 0
+-- ARGV[6]  certain  1 if the hold certainly has no ticket: the first and only reply to its only
+--          enter was that it has the permits; else 0
 -- returns  {0, now}  this hold has nothing here
 --          {1, 0, '', 0}  it had permits, and no session waits; the time was not asked for
 --          {1, now, grants, more}  it had permits; grants has attempt (19), stamp (16) and number
@@ -19,20 +19,19 @@
 --          {2, now, grants, more}  it had a ticket
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions, except this one
--- cost     O(log n) in the tickets and holds: sure and without the mark ZMSCORE, ZREM, ZADD,
---          PEXPIRE; else ZMSCORE, TIME, ZCARD, ZREM, PEXPIRE, ZRANGE, ZADD; more if a session
---          waits
-local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
-local hold, session, verb, channel, keep_ms, sure = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
-local own, creates = hold, false
+-- cost     O(log n) in the tickets and holds: certain and without the mark ZMSCORE, ZREM, ZADD,
+--          PEXPIRE; else ZMSCORE, TIME, ZCARD, ZREM, PEXPIRE, ZRANGE, ZADD; more if a session waits
+local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
+local hold, session, verb, channel, keep_ms, certain = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local kind, after_ms, requester, caller = 'sb1s', keep_ms, session, ''
+local own, may_create = hold, false
 
 -- include holds/state
 
 -- Without the mark no session waits, and what is free is for the next that comes. Holds that have
 -- ended are removed by the next enter that finds too few free.
-local skips = false
-if sure == '1' and scores[7] and scores[4] and scores[6] ~= '1' then
+local no_tickets = false
+if certain == '1' and scores[7] and scores[4] and scores[6] ~= '1' then
   local left = tonumber(scores[3] or 0) - tonumber(string.sub(hold, 42, 51))
   redis.call('ZREM', holder, hold)
   redis.call('ZADD', holder, left, 'used')
@@ -50,12 +49,12 @@ end
 
 -- Before the first write: a foreign key makes the call fail without an effect.
 if waiting > 0 then
-  redis.call('HLEN', lives)
+  redis.call('HLEN', heartbeats)
 end
 local had = made and redis.call('ZREM', holder, hold) or 0
 if had == 1 then
   deduct({hold})
-elseif redis.call('ZREM', line, string.sub(hold, 1, 51)) == 0 then
+elseif redis.call('ZREM', queue, string.sub(hold, 1, 51)) == 0 then
   return {0, now}
 end
 if other or not capacity then
@@ -63,7 +62,7 @@ if other or not capacity then
 end
 deduct(remove_ended())
 hand_off()
-outlive()
+keep_key()
 if had == 1 then
   return {1, now, publish(), is_unfinished()}
 end

@@ -2,8 +2,8 @@
 -- Sets how many permits there are. Fewer end no hold; more are granted at once.
 --
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
--- KEYS[2]  line    sorted set: see semaphore/enter v1
--- KEYS[3]  lives   hash: see semaphore/enter v1
+-- KEYS[2]  queue  sorted set: see semaphore/enter v1
+-- KEYS[3]  heartbeats  hash: see semaphore/enter v1
 -- ARGV[1]  permits  how many there are to be
 -- ARGV[2]  not_after  stamp: later than that nothing is done
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
@@ -15,11 +15,11 @@
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions
 -- cost     O(log n): TIME, ZMSCORE, ZCARD, PEXPIRE, ZADD, ZRANGE; more for each grant
-local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
+local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local permits, not_after, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 assert(string.find(permits .. ' ' .. keep_ms, '^%d+ %d+$') and permits + keep_ms < 1e15, 'bad argument')
-local kind, after_ms, session, asker, caller = 'sb1s', keep_ms, '', '', ''
-local own, creates, skips = '', false, false
+local kind, after_ms, session, requester, caller = 'sb1s', keep_ms, '', '', ''
+local own, may_create, no_tickets = '', false, false
 
 -- include queue/now
 
@@ -35,12 +35,12 @@ if other then
 end
 -- Before the first write: a foreign key makes the call fail without an effect.
 if waiting > 0 then
-  redis.call('HLEN', lives)
+  redis.call('HLEN', heartbeats)
 end
 after_ms = math.max(after_ms, 3600000)
 if not made then
   floor = released and floor or now
-  make(after_ms, '-' .. floor, kind, 0, 'used')
+  make_key(after_ms, '-' .. floor, kind, 0, 'used')
 else
   redis.call('PEXPIRE', holder, after_ms, 'GT')
 end

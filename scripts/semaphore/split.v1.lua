@@ -3,8 +3,8 @@
 -- Sent again for the same new hold it does no more than lengthen that.
 --
 -- KEYS[1]  holder  sorted set: see semaphore/enter v1
--- KEYS[2]  line    sorted set: see semaphore/enter v1
--- KEYS[3]  lives   hash: see semaphore/enter v1
+-- KEYS[2]  queue  sorted set: see semaphore/enter v1
+-- KEYS[3]  heartbeats  hash: see semaphore/enter v1
 -- ARGV[1]  ticket  of the new hold: id (41), and how many permits it keeps, 10 digits
 -- ARGV[2]  life_us  of the new hold
 -- ARGV[3]  not_after  stamp: later than that nothing is done
@@ -22,12 +22,12 @@
 --          of their sessions, except this one
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE, ZCARD, ZSCORE twice, ZREM, ZADD twice,
 --          PEXPIRE, ZRANGE; more for each grant
-local holder, line, lives = KEYS[1], KEYS[2], KEYS[3]
+local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, hold, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 assert(string.find(life_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and life_us + keep_ms < 1e15
   and #ticket == 51 and not string.find(ticket, '%D', 42), 'bad argument')
-local kind, after_ms, asker, caller = 'sb1s', keep_ms, session, ''
-local own, creates, skips = '', false, false
+local kind, after_ms, requester, caller = 'sb1s', keep_ms, session, ''
+local own, may_create, no_tickets = '', false, false
 
 -- include queue/now
 
@@ -45,19 +45,19 @@ local ends = tonumber(now) + life_us
 local kept, fewer = redis.call('ZSCORE', holder, hold), ticket .. string.sub(hold, 52)
 local has = redis.call('ZSCORE', holder, fewer)
 if has then
-  give(fewer, string.format('%016.0f', math.max(ends, tonumber(has))))
+  write_hold(fewer, string.format('%016.0f', math.max(ends, tonumber(has))))
   return {1, now, '', 0, floor}
 elseif not kept then
   return {0, now}
 end
 -- Before the first write: a foreign key makes the call fail without an effect.
 if waiting > 0 then
-  redis.call('HLEN', lives)
+  redis.call('HLEN', heartbeats)
 end
 redis.call('ZREM', holder, hold)
 deduct({hold})
 used = used + weight_of(ticket)
-give(fewer, string.format('%016.0f', math.max(ends, tonumber(kept))), used, 'used')
+write_hold(fewer, string.format('%016.0f', math.max(ends, tonumber(kept))), used, 'used')
 local stamp = floor
 deduct(remove_ended())
 hand_off()

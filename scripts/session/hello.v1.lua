@@ -2,7 +2,7 @@
 -- Returns the server's time, whether the server is new enough for the other scripts, whether it
 -- evicts keys, and whether it has sharded channels.
 --
--- KEYS[1]  any      a key of ours: it routes the call in a cluster, and is never written
+-- KEYS[1]  any  a key of ours: it routes the call in a cluster, and is never written
 -- returns  {1, now, limit, policy, sharded}  Redis 7.0 or newer, Valkey 7.2 or newer, or what
 --          behaves like them
 --          {0, now}                          an older server

@@ -3,7 +3,7 @@
 -- replicas that have this write, and with it all earlier ones. Behind a script that had nothing to
 -- write, such as a renewal of a hold that lasts long enough, WAIT would count other writes.
 --
--- KEYS[1]  any      a key of ours, of any type
+-- KEYS[1]  any  a key of ours, of any type
 -- returns  {1}  written
 --          {0}  there is no key: nothing is written
 -- effects  KEYS[1] keeps its value, and ends when it would have ended; perhaps a millisecond later

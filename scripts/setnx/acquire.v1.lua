@@ -3,13 +3,13 @@
 -- lengthens that, and returns a later time: no caller had the tokens of the one before, lost with
 -- its reply.
 --
--- KEYS[1]  lock       string: the hold, or whatever another client has written there
--- ARGV[1]  hold       41 characters, fresh for every attempt
--- ARGV[2]  ttl_ms     positive integer
+-- KEYS[1]  lock  string: the hold, or whatever another client has written there
+-- ARGV[1]  hold  41 characters, fresh for every attempt
+-- ARGV[2]  ttl_ms  positive integer
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
--- ARGV[4]  _verb      not used: no message is sent
--- ARGV[5]  _channel   not used, like _verb
--- ARGV[6]  _waits     not used: every release sends a message
+-- ARGV[4]  _verb  not used: no message is sent
+-- ARGV[5]  _channel  not used, like _verb
+-- ARGV[6]  _waits  not used: every release sends a message
 -- returns  {1, now}   acquired at the server's time now; 256 us of tokens from there on are the
 --          hold's
 --          {0, left_ms, now}  another holder has it, and its key expires in left_ms; -1 is never

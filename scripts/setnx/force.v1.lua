@@ -2,11 +2,11 @@
 -- Ends a hold by force, as SET with NX makes it, of whatever client. Sent again it finds the hold
 -- gone.
 --
--- KEYS[1]  lock     string: see setnx/acquire v1
--- ARGV[1]  hold     the value of the key, as far as the sender knows
--- ARGV[2]  verb     PUBLISH or SPUBLISH
+-- KEYS[1]  lock  string: see setnx/acquire v1
+-- ARGV[1]  hold  the value of the key, as far as the sender knows
+-- ARGV[2]  verb  PUBLISH or SPUBLISH
 -- ARGV[3]  channel  on which waiters listen
--- ARGV[4]  forced   the channel of the hold's session, if it is one of this library
+-- ARGV[4]  forced  the channel of the hold's session, if it is one of this library
 -- returns  0        this hold has it no more
 --          1        ended; waiters and the hold's session were notified
 --          an error   the server's refusal

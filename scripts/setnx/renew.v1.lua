@@ -2,7 +2,7 @@
 -- Lengthens the life of many holds, or asks whether they are there still, as SET with NX makes
 -- them. It never creates a key, and changes only those that have the hold for a value.
 --
--- KEYS[n]  lock   string: see setnx/acquire v1
+-- KEYS[n]  lock  string: see setnx/acquire v1
 -- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold (41), ttl_ms (positive integer; 0 asks only)
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
 --          say, or ttl_ms is no number of 1 to 15 digits: nothing changed

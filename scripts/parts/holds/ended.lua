@@ -1,22 +1,22 @@
--- include holds/give
+-- include holds/write
 -- include queue/search
 -- holds/ended
--- Holds that have ended are removed here and nowhere else: until then they count. first is when
--- the first of those that are left ends, nil if no hold is left, and left_us how long that is. A
--- thousand go at once; unended says that there are more.
+-- Holds that have ended are removed here and nowhere else: until then they count. first is when the
+-- first of the holds that are left ends, nil if no hold is left, and left_us how long that is. A
+-- thousand go at once; more_ended says that there are more.
 --
 -- uses     holder
--- defines  first, left_us, unended, find_first, remove_ended, is_unfinished
-local first, left_us, unended
+-- defines  first, left_us, more_ended, find_first, remove_ended, is_unfinished
+local first, left_us, more_ended
 local function find_first()
   first = made and redis.call('ZRANGE', holder, '1000000000000000', '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   left_us = first and math.max(0, tonumber(first) - tonumber(now)) or 0
-  unended = first and left_us == 0
+  more_ended = first and left_us == 0
 end
 local function remove_ended()
   find_first()
   local ended = {}
-  if unended then
+  if more_ended then
     ended = redis.call('ZRANGE', holder, '1000000000000000', now, 'BYSCORE', 'LIMIT', 0, 1000)
     if scores[3] then
       redis.call('ZADD', holder, 'XX', scores[3], 'used') -- a sender without the right to count removes nothing
@@ -28,5 +28,5 @@ local function remove_ended()
 end
 -- A poll is due at once if a search is not done, or holds that have ended are left.
 local function is_unfinished()
-  return math.max(more, unended and 1 or 0)
+  return math.max(more, more_ended and 1 or 0)
 end

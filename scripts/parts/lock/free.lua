@@ -4,13 +4,13 @@
 --
 -- uses     holder, keep_ms
 -- defines  set_free
-local function set_free(floor, stays)
-  local said, ms = 'sb1-' .. floor, keep_ms
-  if stays then
-    said, ms = 'sb1l' .. floor .. string.rep('-', 42) .. 'q', 600000
+local function set_free(floor, keeps_mark)
+  local text, ms = 'sb1-' .. floor, keep_ms
+  if keeps_mark then
+    text, ms = 'sb1l' .. floor .. string.rep('-', 42) .. 'q', 600000
   end
-  if redis.pcall('SET', holder, said, 'PX', ms)['err'] then
+  if redis.pcall('SET', holder, text, 'PX', ms)['err'] then
     redis.call('DEL', holder)
-    redis.pcall('SET', holder, said, 'PX', ms)
+    redis.pcall('SET', holder, text, 'PX', ms)
   end
 end

@@ -4,13 +4,13 @@
 -- is no lock's. The floor of a key that was lost is the lowest stamp.
 --
 -- uses     holder
--- defines  value, floor, hold, marked, other
+-- defines  value, floor, hold, is_marked, other
 local value = redis.pcall('GET', holder)
-local floor, hold, marked, other = '0000000000000000', '', false, nil
+local floor, hold, is_marked, other = '0000000000000000', '', false, nil
 if type(value) == 'string' then
   local kind = string.sub(value, 1, 4)
   if kind == 'sb1l' and #value >= 63 and #value <= 127 then
-    floor, hold, marked = string.sub(value, 5, 20), string.sub(value, 21, 62), string.sub(value, 63, 63) == 'q'
+    floor, hold, is_marked = string.sub(value, 5, 20), string.sub(value, 21, 62), string.sub(value, 63, 63) == 'q'
     if string.sub(hold, 42) == '-' then
       hold = ''
     end

@@ -1,4 +1,4 @@
--- include lock/left
+-- include lock/time-left
 -- lock/lengthen
 -- Lengthens the hold of the holder key to ms from now. It is never made shorter. Returns how long
 -- it lasts.
@@ -6,10 +6,10 @@
 -- uses     holder
 -- defines  lengthen
 local function lengthen(ms)
-  local ends = marked and ms + 15000 or ms
-  if ttl >= 0 and ttl < ends then
+  local ends = is_marked and ms + 15000 or ms
+  if ttl_ms >= 0 and ttl_ms < ends then
     redis.call('PEXPIRE', holder, ends)
-    ttl = ends
+    ttl_ms = ends
   end
-  return math.max(left, ms * 1000)
+  return math.max(left_us, ms * 1000)
 end

@@ -1,4 +1,4 @@
--- include lock/left
+-- include lock/time-left
 -- lock/mark
 -- Marks the key of a hold: a queue may exist. The key lives 15 seconds longer from here on. A
 -- sender without the right to that changes nothing.
@@ -7,8 +7,8 @@
 -- defines  mark
 local function mark()
   redis.call('SETRANGE', holder, 62, 'q')
-  if ttl >= 0 and type(redis.pcall('PEXPIRE', holder, ttl + 15000)) == 'table' then
+  if ttl_ms >= 0 and type(redis.pcall('PEXPIRE', holder, ttl_ms + 15000)) == 'table' then
     redis.call('SETRANGE', holder, 62, '-')
-    redis.call('PEXPIRE', holder, ttl + 15000) -- refused: so is this, and all
+    redis.call('PEXPIRE', holder, ttl_ms + 15000) -- refused: so is this, and all
   end
 end

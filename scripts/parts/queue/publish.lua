@@ -1,8 +1,8 @@
 -- queue/publish
--- Collects the grants of each session, and publishes them in one message each. The session asker
--- gets its own in the reply.
+-- Collects the grants of each session, and publishes them in one message each. The session
+-- requester gets its own in the reply.
 --
--- uses     asker, channel, floor, verb
+-- uses     requester, channel, floor, verb
 -- defines  messages, owners, announce, publish
 local messages, owners = {}, {}
 local function announce(ticket, paid)
@@ -15,9 +15,9 @@ local function announce(ticket, paid)
 end
 local function publish()
   for _, owner in ipairs(owners) do
-    if owner ~= asker then
+    if owner ~= requester then
       redis.pcall(verb, channel .. owner, table.concat(messages[owner]))
     end
   end
-  return table.concat(messages[asker] or {})
+  return table.concat(messages[requester] or {})
 end

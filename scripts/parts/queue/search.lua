@@ -1,74 +1,74 @@
--- include queue/living
+-- include queue/alive
 -- include queue/now
 -- queue/search
--- Returns a function that finds the next ticket of a queue whose session lives, and what lives has
--- of that session. Before the next call the caller removes the ticket that it got. Dead ones are
--- passed over; they lose their place only when they were dead for ten seconds, so that a session
--- which was cut off for a while comes back to it. The field memory of lives remembers the last of
--- those that were passed over, and when: ever so many are passed over once, unless one of them
--- comes back. more says that the search is not done. is_heard, if it is given, says whether a
--- session that lives is heard: see queue/heard. Tickets of one that is not are passed over too. It
--- may be heard again at any time, so the memory ends before the first of them. A search that would
--- not be done returns that one: it could not continue behind it.
+-- Returns a function that finds the next ticket of a queue whose session is alive, and the field of
+-- that session. Before the next call the caller removes the ticket that it got. Tickets of dead
+-- sessions are passed over. They are removed when the session was dead for ten seconds, so that a
+-- session which was cut off for a while keeps its position. The field memory of heartbeats has the
+-- last ticket that was passed over, and when: each is passed over once, unless its session comes
+-- back. more says that the search is not done. is_listening, if it is given, says whether a session
+-- that is alive is listening: see queue/listeners. Tickets of a session that is not are passed over
+-- too. It may listen again at any time, so the memory ends before the first of them. A search that
+-- would not be done returns that ticket: it could not continue behind it.
 --
--- uses     lives
--- defines  more, known, life_of, is_gone, remove, rank_after, search
-local more, known = 0, {} -- known: what is said of a session, or false
+-- uses     heartbeats
+-- defines  more, entries, life_of, is_gone, remove, rank_after, search
+local more, entries = 0, {} -- the field of a session, or false
 local function life_of(ticket)
   local owner = string.sub(ticket, 1, 22)
-  if known[owner] == nil then
-    known[owner] = redis.call('HGET', lives, owner)
+  if entries[owner] == nil then
+    entries[owner] = redis.call('HGET', heartbeats, owner)
   end
-  return known[owner]
+  return entries[owner]
 end
-local function is_gone(said)
-  return not said or tonumber(string.sub(said, 1, 16)) + 10000000 <= tonumber(now)
+local function is_gone(entry)
+  return not entry or tonumber(string.sub(entry, 1, 16)) + 10000000 <= tonumber(now)
 end
-local function remove(line, tickets)
+local function remove(queue, tickets)
   if #tickets > 0 then
-    redis.call('ZREM', line, unpack(tickets))
+    redis.call('ZREM', queue, unpack(tickets))
   end
 end
 -- Where a search begins: behind those that were passed over before.
-local function rank_after(line, memory, head)
+local function rank_after(queue, memory, head)
   local gone = {}
-  for _, ticket in ipairs(is_gone(life_of(head)) and redis.call('ZRANGE', line, 0, 255) or {}) do
+  for _, ticket in ipairs(is_gone(life_of(head)) and redis.call('ZRANGE', queue, 0, 255) or {}) do
     if not is_gone(life_of(ticket)) then
       break
     end
     gone[#gone + 1] = ticket
   end
-  remove(line, gone)
-  local from = redis.call('HGET', lives, memory)
-  local rank = from and string.sub(from, 1, 16) <= now and redis.call('ZRANK', line, string.sub(from, 17))
+  remove(queue, gone)
+  local from = redis.call('HGET', heartbeats, memory)
+  local rank = from and string.sub(from, 1, 16) <= now and redis.call('ZRANK', queue, string.sub(from, 17))
   return rank and rank + 1 or 0
 end
-local function search(line, memory, is_heard)
+local function search(queue, memory, is_listening)
   local rank, pages = nil, 0 -- of the page, and how many there were
   local page, at, stays = {}, 0, 0 -- how far the page is read, and how many of its tickets stay
   local gone, passed = {}, nil -- the tickets to remove, and the last that was passed over
-  local unheard -- the first that lives and was passed over
+  local unsubscribed -- the first ticket that was passed over though its session is alive
   local function is_found(ticket, life)
-    return living(life, now) and (not is_heard or is_heard(string.sub(ticket, 1, 22), life))
+    return is_alive(life, now) and (not is_listening or is_listening(string.sub(ticket, 1, 22), life))
   end
   local function remember()
-    remove(line, gone)
+    remove(queue, gone)
     gone = {}
     if passed then
       -- Not worth a refusal, if memory is full: it spares the next search, no more.
-      redis.pcall('HSET', lives, memory, now .. passed)
-      redis.call('PEXPIRE', lives, 600000)
+      redis.pcall('HSET', heartbeats, memory, now .. passed)
+      redis.call('PEXPIRE', heartbeats, 600000)
       passed = nil
     end
   end
   return function()
     if not rank then
-      local head = redis.call('ZRANGE', line, 0, 0)[1]
+      local head = redis.call('ZRANGE', queue, 0, 0)[1]
       local life = head and life_of(head)
       if not head or is_found(head, life) then
         return head, life
       end
-      rank = rank_after(line, memory, head)
+      rank = rank_after(queue, memory, head)
     end
     while true do
       while at < #page do
@@ -82,24 +82,24 @@ local function search(line, memory, is_heard)
           gone[#gone + 1] = ticket
         else
           stays = stays + 1
-          unheard = unheard or living(life, now) and ticket
-          passed = not unheard and ticket or passed
+          unsubscribed = unsubscribed or is_alive(life, now) and ticket
+          passed = not unsubscribed and ticket or passed
         end
       end
       local last = pages > 0 and #page < 128
       if last or pages == 8 then
         remember()
-        local ticket = not last and unheard
+        local ticket = not last and unsubscribed
         if ticket then
-          unheard = nil
+          unsubscribed = nil
           return ticket, life_of(ticket)
         end
         more = last and more or 1
         return nil
       end
-      remove(line, gone)
+      remove(queue, gone)
       rank = rank + stays
-      page, at, stays, gone, pages = redis.call('ZRANGE', line, rank, rank + 127), 0, 0, {}, pages + 1
+      page, at, stays, gone, pages = redis.call('ZRANGE', queue, rank, rank + 127), 0, 0, {}, pages + 1
     end
   end
 end

@@ -6,12 +6,12 @@
 -- uses     nothing
 -- defines  notify
 local function notify(verbs, channel, message)
-  local heard = 0
+  local listeners = 0
   for verb in string.gmatch(verbs, '%S+') do
     local here = redis.pcall(verb, channel, message)
     if type(here) == 'number' then
-      heard = heard + here
+      listeners = listeners + here
     end
   end
-  return heard
+  return listeners
 end

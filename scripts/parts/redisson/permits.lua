@@ -1,10 +1,10 @@
 -- redisson/permits
 -- How many permits are free, false if no key says how many there are, and how many are held.
--- foreign: a key is no semaphore's.
+-- is_foreign: a key is no semaphore's.
 --
 -- uses     permits, timeouts
--- defines  free, foreign, held
-local free, foreign = redis.pcall('GET', permits), false
+-- defines  free, is_foreign, held
+local free, is_foreign = redis.pcall('GET', permits), false
 local held = redis.pcall('ZCARD', timeouts)
 for _, value in ipairs({free, held}) do
   if type(value) == 'table' then
@@ -12,10 +12,10 @@ for _, value in ipairs({free, held}) do
       redis.call('GET', permits) -- refused: so is this, and all
       redis.call('ZCARD', timeouts)
     end
-    foreign = true
+    is_foreign = true
   end
 end
-if free and not foreign then
-  foreign = not string.match(free, '^%-?%d+$')
+if free and not is_foreign then
+  is_foreign = not string.match(free, '^%-?%d+$')
   free = tonumber(free)
 end

@@ -2,18 +2,18 @@
 -- include redisson/notify
 -- redisson/queue
 -- The first waiter whose deadline is not over, or that is the sender of this, if there is one.
--- Those before it lose their place, as in Java, and get a message: one that lives queues again.
--- Deadlines are milliseconds: of the server's clock here, and of each client's clock if Java wrote
--- them.
+-- Those before it lose their position, as in Java, and get a message: one that is alive queues
+-- again. Deadlines are milliseconds: of the server's clock here, and of each client's clock if Java
+-- wrote them.
 --
 -- uses     channel, deadlines, hold, queue, verb
--- defines  ms, first
-local ms = math.floor(tonumber(now) / 1000)
-local function first()
+-- defines  now_ms, first_waiter
+local now_ms = math.floor(tonumber(now) / 1000)
+local function first_waiter()
   for _ = 1, 1000 do
     local owner = redis.call('LINDEX', queue, '0')
     local till = owner and redis.call('ZSCORE', deadlines, owner)
-    if not owner or till and (owner == hold or tonumber(till) > ms) then
+    if not owner or till and (owner == hold or tonumber(till) > now_ms) then
       return owner
     end
     redis.call('LPOP', queue)

@@ -3,8 +3,8 @@
 -- hash: in its slot.
 --
 -- uses     nothing
--- defines  timeout_of
-local function timeout_of(lock, field, n)
+-- defines  timeout_key
+local function timeout_key(lock, field, n)
   local base = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
   return base .. ':' .. field .. ':rwlock_timeout:' .. string.format('%.0f', n)
 end

@@ -1,25 +1,25 @@
 -- include holds/grant
--- include queue/heard
+-- include queue/listeners
 -- include queue/search
 -- rwlock/handoff
 -- Grants the lock to the waiters that may have it. phase is '1' while a writer has the lock, or had
 -- it last; '2' while readers are granted it that waited for a writer's end; '0' while readers have
 -- it, '3' while that is one and no other joined it. After a writer all waiting readers get it.
--- Otherwise those get it that are before the first writer that lives; and if there is no hold then,
--- that writer does. At most 128 a call, which is about a millisecond.
+-- Otherwise those get it that are before the first writer whose session is alive; and if there is
+-- no hold then, that writer does. At most 128 a call, which is about a millisecond.
 --
--- uses     after_ms, first, holder, keep_ms, line, lives, readers, skips
--- defines  phase, is_open, waiting, mark_left, hand_off, put_down
+-- uses     after_ms, first, holder, keep_ms, queue, heartbeats, readers, no_tickets
+-- defines  phase, is_open, waiting, mark_score, hand_off, set_free
 local phase = scores[2]
 local is_open -- whether a reader without a ticket may have the lock
--- How many tickets there are, or more; skips says that there is no ticket. Read before the first
--- write, as the type of lives is: a foreign key makes the call fail before it has an effect.
-local waiting = skips and 0 or redis.call('ZCARD', line) + redis.call('ZCARD', readers)
+-- How many tickets there are, or more; no_tickets says that there is none. Read before the first
+-- write, as the type of heartbeats is: a foreign key makes the call fail before it has an effect.
+local waiting = no_tickets and 0 or redis.call('ZCARD', queue) + redis.call('ZCARD', readers)
 if waiting > 0 then
-  redis.call('HLEN', lives)
+  redis.call('HLEN', heartbeats)
 end
-local function mark_left()
-  return marked and waiting > 0 and 1 or 0
+local function mark_score()
+  return is_marked and waiting > 0 and 1 or 0
 end
 local function hand_off()
   if waiting > 0 then
@@ -30,22 +30,22 @@ local function hand_off()
   end
   is_open = true
   if waiting == 0 then
-    if phase == '2' or first and marked then
+    if phase == '2' or first and is_marked then
       redis.call('ZADD', holder, 0, 'phase', 0, 'queue')
     end
     return
   end
   local all, before = phase == '2' or phase == '1', nil
-  local writer, writers_life = search(line, 'from', is_heard)()
+  local writer, writers_life = search(queue, 'from', is_listening)()
   if writer then
-    before, is_open = tonumber(redis.call('ZSCORE', line, writer)), false
+    before, is_open = tonumber(redis.call('ZSCORE', queue, writer)), false
   elseif more == 1 then
     is_open = false
     if not all then
       return -- whether a writer waits is not known yet
     end
   end
-  local next_reader = search(readers, 'from2', is_heard)
+  local next_reader = search(readers, 'from2', is_listening)
   local reader, life = next_reader()
   while reader and (all or not before or tonumber(redis.call('ZSCORE', readers, reader)) < before) do
     if grants == 128 then
@@ -56,7 +56,7 @@ local function hand_off()
     reader, life = next_reader()
   end
   if grants == 0 and not first and more == 0 and writer then
-    grant(line, writer, writers_life, 1, 'phase')
+    grant(queue, writer, writers_life, 1, 'phase')
   elseif all and more == 1 then
     redis.call('ZADD', holder, 2, 'phase')
   elseif phase == '2' then
@@ -65,11 +65,11 @@ local function hand_off()
 end
 -- What is left of a free lock: the floor of the tokens, or while a session waits a key that keeps
 -- other kinds of lock out, for longer than there is between two polls of any waiter.
-local function put_down()
+local function set_free()
   if first or grants > 0 then
     return
   end
-  if waiting == 0 or redis.call('EXISTS', line, readers) == 0 then
+  if waiting == 0 or redis.call('EXISTS', queue, readers) == 0 then
     redis.call('DEL', holder)
     if floor ~= '' then
       redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)

@@ -1,21 +1,21 @@
 -- include holds/grant
--- include queue/heard
+-- include queue/listeners
 -- include queue/search
 -- semaphore/handoff
 -- Grants from the head of the queue as long as it fits, at most 128 a call. A ticket for more than
 -- there is at all is removed when it is first, or at a poll of its session, which returns that.
 -- used is the sum of all holds in the key, those that have ended included.
 --
--- uses     after_ms, holder, keep_ms, kind, line, skips
--- defines  used, capacity, waiting, weight_of, counted, deduct, reserve, mark_left, grant_queue, outlive, hand_off
+-- uses     after_ms, holder, keep_ms, kind, queue, no_tickets
+-- defines  used, capacity, waiting, weight_of, counted, deduct, reserve, mark_score, grant_queue, keep_key, hand_off
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or if semaphore/resize set the capacity by what that
 -- wrote, if that is more.
 after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
--- How many tickets there are, or more; skips says that there is no ticket. Read before the first
--- write, as the type of lives is by a hand-off: a key that is foreign makes the call fail before it
--- has an effect.
-local waiting = skips and 0 or redis.call('ZCARD', line)
+-- How many tickets there are, or more; no_tickets says that there is none. Read before the first
+-- write, as the type of heartbeats is by a hand-off: a key that is foreign makes the call fail
+-- before it has an effect.
+local waiting = no_tickets and 0 or redis.call('ZCARD', queue)
 if waiting > 0 then
   after_ms = math.max(after_ms, 15000) -- longer than there is between two polls of any waiter
 end
@@ -49,32 +49,32 @@ local function reserve()
   floor = string.format('%016.0f', begins - 1)
   return string.format('%016.0f', begins + size - 1)
 end
-local function mark_left()
-  return marked and waiting > 0 and 1 or 0
+local function mark_score()
+  return is_marked and waiting > 0 and 1 or 0
 end
 local function grant_queue()
-  local next_ticket = search(line, 'from', is_heard)
+  local next_ticket = search(queue, 'from', is_listening)
   while used < capacity do
     local ticket, life = next_ticket()
     local weight = ticket and weight_of(ticket)
     if not ticket or weight <= capacity and used + weight > capacity then
       return
     elseif weight > capacity then
-      redis.call('ZREM', line, ticket)
+      redis.call('ZREM', queue, ticket)
     elseif grants == 128 then
       more = 1
       return
     else
       used = used + weight
       local block = reserve()
-      grant(line, ticket, life, used, 'used', '-' .. block, kind)
+      grant(queue, ticket, life, used, 'used', '-' .. block, kind)
       counted, floor = used, block
     end
   end
 end
 -- After a use that granted nothing. Of a semaphore whose permits are all free nothing but that use
 -- keeps the key. By pcall: what was released is released.
-local function outlive()
+local function keep_key()
   if grants > 0 then
     return
   elseif used > 0 then
@@ -88,7 +88,7 @@ local function hand_off()
     mark(used, 'used', capacity, 'capacity')
     grant_queue()
   end
-  if made and (used ~= counted or not scores[4] or marked and waiting == 0) then
-    redis.call('ZADD', holder, used, 'used', capacity, 'capacity', mark_left(), 'queue')
+  if made and (used ~= counted or not scores[4] or is_marked and waiting == 0) then
+    redis.call('ZADD', holder, used, 'used', capacity, 'capacity', mark_score(), 'queue')
   end
 end

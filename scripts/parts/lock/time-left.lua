@@ -1,21 +1,21 @@
 -- include lock/holder
--- lock/left
+-- lock/time-left
 -- For how long the hold lasts, in microseconds: for the life of its key, which is 15 seconds longer
 -- if it is marked. Only a marked key can outlive its hold. No lease is longer than a day: a key
 -- that another program gave no end, or a later one, ends then.
 --
 -- uses     holder
--- defines  ttl, left
-local ttl, left = 0, 0
+-- defines  ttl_ms, left_us
+local ttl_ms, left_us = 0, 0
 if hold ~= '' then
-  ttl = redis.call('PTTL', holder)
-  if ttl < 0 or ttl > 86415000 then
-    ttl = 86415000
-    redis.pcall('PEXPIRE', holder, ttl)
+  ttl_ms = redis.call('PTTL', holder)
+  if ttl_ms < 0 or ttl_ms > 86415000 then
+    ttl_ms = 86415000
+    redis.pcall('PEXPIRE', holder, ttl_ms)
   end
-  if marked then
-    left = math.max(ttl - 15000, 0) * 1000
+  if is_marked then
+    left_us = math.max(ttl_ms - 15000, 0) * 1000
   else
-    left = math.max(ttl, 1) * 1000
+    left_us = math.max(ttl_ms, 1) * 1000
   end
 end

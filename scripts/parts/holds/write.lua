@@ -1,13 +1,13 @@
 -- include holds/state
 -- include queue/now
--- holds/give
+-- holds/write
 -- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE
 -- leaves no key without an end.
 --
 -- uses     after_ms, holder, keep_ms, kind
--- defines  made, released, make, give, marked, mark
+-- defines  made, released, make_key, write_hold, is_marked, mark
 local made, released = scores[1], floor ~= ''
-local function make(ms, ...)
+local function make_key(ms, ...)
   if released then
     -- Refused if memory is full, which nothing after a DEL is. A sender without the right to DEL
     -- leaves a floor.
@@ -30,7 +30,7 @@ end
 -- Writes a hold down until then, with the next token: later than floor, the last one used, also
 -- where the clock was set back. Further scores may follow. The key outlives all its holds by
 -- after_ms.
-local function give(hold, till, ...)
+local function write_hold(hold, till, ...)
   if now > floor then
     floor = now
   else
@@ -38,7 +38,7 @@ local function give(hold, till, ...)
   end
   local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
   if not made then
-    make(ms, '-' .. floor, kind, till, hold, ...)
+    make_key(ms, '-' .. floor, kind, till, hold, ...)
     return
   end
   local added = redis.call('ZADD', holder, '-' .. floor, kind, till, hold, ...)
@@ -52,15 +52,16 @@ local function give(hold, till, ...)
   end
 end
 
--- The mark: tickets may stand in the queue. Without it enter and a sure leave do not look there. It
--- is written before a ticket; a hand-off that finds tickets writes it if the key was lost with it,
--- and only one that finds none removes it. The scores are further ones of a key that is made.
-local marked = scores[6] == '1'
+-- The mark: tickets may be in the queue. Without it enter and a certain leave do not read the
+-- queue. It is written before a ticket; a hand-off that finds tickets writes it if the key was lost
+-- with it, and only one that finds none removes it. The scores are further ones of a key that is
+-- made.
+local is_marked = scores[6] == '1'
 local function mark(...)
   if not made then
-    make(after_ms, '-' .. (released and floor or '0'), kind, 1, 'queue', ...)
-  elseif not marked then
+    make_key(after_ms, '-' .. (released and floor or '0'), kind, 1, 'queue', ...)
+  elseif not is_marked then
     redis.call('ZADD', holder, 1, 'queue')
   end
-  marked = true
+  is_marked = true
 end

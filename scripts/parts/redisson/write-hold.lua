@@ -1,10 +1,10 @@
--- redisson/seize
+-- redisson/write-hold
 -- Gives a lock that is free, or that the hold has, to a hold. Returns the server's refusal, or
 -- nothing.
 --
 -- uses     nothing
--- defines  seize
-local function seize(lock, hold, ttl_ms)
+-- defines  write_hold
+local function write_hold(lock, hold, ttl_ms)
   local written = redis.pcall('HSET', lock, hold, '1')
   if type(written) == 'table' then
     return written
