@@ -7,9 +7,9 @@ import "strings"
 // include begins a line that stands for the part that it names.
 const include = "-- include "
 
-// compose returns a text with the parts that it includes, each in place of its line. A part includes
-// what it uses itself. In Lua a name is known to the end of its block, so a part is written once for
-// each block, in front of what uses it.
+// compose returns a text with the parts that it includes, each in place of its line, and with the
+// constants in place of their names. A part includes what it uses itself. In Lua a name is known to
+// the end of its block, so a part is written once for each block, in front of what uses it.
 func compose(source string) string {
 	var c composer
 	c.add(source, 0)
@@ -41,7 +41,7 @@ func (c *composer) add(source string, depth int) {
 			c.forget(inner)
 			c.text.WriteString(strings.Repeat(" ", inner))
 		}
-		c.text.WriteString(bare)
+		writeLine(&c.text, bare)
 	}
 }
 

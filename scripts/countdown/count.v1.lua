@@ -32,7 +32,7 @@ if state == 'o' then
   return {1, 0}
 end
 
-local left = tonumber(string.sub(value, 48, 55)) - redis.call('HLEN', latch) + 2
+local left = tonumber(string.sub(value, SINCE_END + 1, TOTAL_END)) - redis.call('HLEN', latch) + 2
 if left <= 1 and not redis.call('HGET', latch, ':' .. id) then
   finish('o')
   return {1, 0}

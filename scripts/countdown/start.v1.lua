@@ -21,7 +21,7 @@
 -- cost     O(1): TIME, HGET twice, HLEN, HSET, PEXPIRE
 local latch = KEYS[1]
 local begun, total, keep_ms, not_after, first = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-assert(#total == 8 and #keep_ms == 10 and not string.find(total .. keep_ms, '%D') and tonumber(keep_ms) > 0, 'bad argument')
+assert(#total == TOTAL_LENGTH and #keep_ms == KEEP_LENGTH and not string.find(total .. keep_ms, '%D') and tonumber(keep_ms) > 0, 'bad argument')
 
 -- include queue/now
 
@@ -40,13 +40,13 @@ if value then
     return {1, stamp, now}
   end
   before = redis.call('HGET', latch, 'past') or ''
-  for i = 1, #before, 28 do
-    if string.sub(before, i + 17, i + 27) == begun then
-      return {1, string.sub(before, i, i + 15), now}
+  for i = 1, #before, PAST_ROUND do
+    if string.sub(before, i + (STAMP_LENGTH + 1), i + (PAST_ROUND - 1)) == begun then
+      return {1, string.sub(before, i, i + (STAMP_LENGTH - 1)), now}
     end
   end
   -- Rounds that are forgotten began before the last of those that are known.
-  if first ~= '' and #before == 896 and string.sub(before, 869, 884) > first then
+  if first ~= '' and #before == PAST_LENGTH and string.sub(before, PAST_LENGTH - PAST_ROUND + 1, PAST_LENGTH - PAST_ROUND + STAMP_LENGTH) > first then
     return {-6, now}
   end
   if state == 'c' then
@@ -56,14 +56,14 @@ if value then
   if floor <= stamp then
     floor = string.format('%016.0f', tonumber(stamp) + 1)
   end
-  since, past = string.sub(value, 32, 47), stamp .. state .. nonce .. before
-  if #past > 896 then
+  since, past = string.sub(value, NONCE_END + 1, SINCE_END), stamp .. state .. nonce .. before
+  if #past > PAST_LENGTH then
     -- What is forgotten counts as open, unless it was reset: then nothing up to there is known any
     -- more.
-    if string.sub(past, 913, 913) == 'x' then
-      since = string.format('%016.0f', tonumber(string.sub(past, 897, 912)) + 1)
+    if string.sub(past, PAST_LENGTH + STAMP_LENGTH + 1, PAST_LENGTH + STAMP_LENGTH + 1) == 'x' then
+      since = string.format('%016.0f', tonumber(string.sub(past, PAST_LENGTH + 1, PAST_LENGTH + STAMP_LENGTH)) + 1)
     end
-    past = string.sub(past, 1, 896)
+    past = string.sub(past, 1, PAST_LENGTH)
   end
   -- Ids of the last round, if they could not be removed. HSET changes nothing here: it is refused
   -- if the one below would be, and then nothing is removed.

@@ -17,10 +17,10 @@
 -- cost     O(1): GET twice, PTTL, SET or PEXPIRE, and the message
 local holder, leader = KEYS[1], KEYS[2]
 local id, number, text, keep_ms, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-assert(string.find(keep_ms, '^[1-9]%d*$') and tonumber(keep_ms) < 1e15, 'bad argument')
+assert(string.find(keep_ms, '^[1-9]%d*$') and tonumber(keep_ms) < MAX_NUMBER, 'bad argument')
 
 -- include lock/time-left
-if other or string.sub(hold, 1, 41) ~= id or left_us == 0 then
+if other or string.sub(hold, 1, ID_LENGTH) ~= id or left_us == 0 then
   return {0}
 end
 

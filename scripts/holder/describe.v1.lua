@@ -36,24 +36,24 @@ if type(value) == 'table' then
   if not last[1] then
     return {0}
   end
-  return {1, 'w', string.format('%016.0f', -floor), string.sub(last[1], 1, 41), string.sub(last[1], 42), math.floor(last[2] / 1000)}
+  return {1, 'w', string.format('%016.0f', -floor), string.sub(last[1], 1, ID_LENGTH), string.sub(last[1], ID_LENGTH + 1), math.floor(last[2] / US_PER_MS)}
 end
-if not value or string.sub(value, 1, 4) == 'sb1-' and #value == 20 then
+if not value or string.sub(value, 1, 4) == 'sb1-' and #value == STAMP_END then
   return {0}
 end
-local kind, stamp = string.sub(value, 4, 4), string.sub(value, 5, 20)
-if string.sub(value, 1, 4) == 'sb1l' and #value >= 63 and #value <= 127 then
-  local id, mode, is_marked = string.sub(value, 21, 61), string.sub(value, 62, 62), string.sub(value, 63, 63) == 'q'
+local kind, stamp = string.sub(value, 4, 4), string.sub(value, STAMP_START, STAMP_END)
+if string.sub(value, 1, 4) == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT + MAX_LABEL then
+  local id, mode, is_marked = string.sub(value, ID_START, ID_END), string.sub(value, MODE_AT, MODE_AT), string.sub(value, MARK_AT, MARK_AT) == 'q'
   local ends = redis.call('PEXPIRETIME', holder)
   if is_marked and ends > 0 then
-    ends = ends - 15000 -- the key outlives its hold
+    ends = ends - GRACE_MS -- the key outlives its hold
   end
-  if mode == '-' or is_marked and ends > 0 and redis.call('PTTL', holder) <= 15000 then
+  if mode == '-' or is_marked and ends > 0 and redis.call('PTTL', holder) <= GRACE_MS then
     return {0}
   end
-  return {1, mode, stamp, id, string.sub(value, 64), ends}
+  return {1, mode, stamp, id, string.sub(value, MARK_AT + 1), ends}
 end
-if string.sub(value, 1, 3) ~= 'sb1' or kind == '-' or kind == 'l' or #value < 83 or #value > 147 then
+if string.sub(value, 1, 3) ~= 'sb1' or kind == '-' or kind == 'l' or #value < WAITER_END or #value > WAITER_END + MAX_LABEL then
   return {-2, '?'}
 end
-return {1, kind, stamp, string.sub(value, 21, 61), string.sub(value, 84), redis.call('PEXPIRETIME', holder)}
+return {1, kind, stamp, string.sub(value, ID_START, ID_END), string.sub(value, WAITER_END + 1), redis.call('PEXPIRETIME', holder)}

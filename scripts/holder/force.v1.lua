@@ -17,11 +17,11 @@ local holder = KEYS[1]
 local id, verb, channel, forced, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local value = redis.call('GET', holder)
-if not value or string.sub(value, 1, 3) ~= 'sb1' or string.sub(value, 4, 4) == 'l' or string.sub(value, 21, 61) ~= id then
+if not value or string.sub(value, 1, 3) ~= 'sb1' or string.sub(value, 4, 4) == 'l' or string.sub(value, ID_START, ID_END) ~= id then
   return 0
 end
 redis.call('DEL', holder)
-redis.pcall('SET', holder, 'sb1-' .. string.sub(value, 5, 20), 'PX', keep_ms)
+redis.pcall('SET', holder, 'sb1-' .. string.sub(value, STAMP_START, STAMP_END), 'PX', keep_ms)
 redis.pcall(verb, channel, string.sub(id, 1, 8))
 -- PUBLISH reaches the holder's session at every node of a cluster.
 redis.pcall('PUBLISH', forced, holder)

@@ -17,12 +17,12 @@ for n, holder in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local value = redis.pcall('GET', holder)
   alive[n] = 0
-  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > 15 then
+  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > MAX_DIGITS then
     alive[n] = -8 -- a life of -1 would delete the key
   elseif type(value) == 'string' then
     if string.sub(value, 1, 4) == 'sb1l' then
-      if string.sub(value, 21, 20 + #ticket) == ticket and string.sub(value, 62, 62) ~= '-' then
-        local after_ms = string.sub(value, 63, 63) == 'q' and 15000 or 0 -- a marked key outlives its hold
+      if string.sub(value, ID_START, STAMP_END + #ticket) == ticket and string.sub(value, MODE_AT, MODE_AT) ~= '-' then
+        local after_ms = string.sub(value, MARK_AT, MARK_AT) == 'q' and GRACE_MS or 0 -- a marked key outlives its hold
         if ttl_ms ~= '0' then
           -- It is not made shorter. A key that another program took the end from gets it back.
           local lengthened = redis.pcall('PEXPIRE', holder, ttl_ms + after_ms, 'GT')
@@ -34,7 +34,7 @@ for n, holder in ipairs(KEYS) do
           alive[n] = 1
         end
       end
-    elseif string.sub(value, 21, 61) == ticket then
+    elseif string.sub(value, ID_START, ID_END) == ticket then
       alive[n] = 1
       if ttl_ms ~= '0' and type(redis.pcall('PEXPIRE', holder, ttl_ms)) == 'table' then
         alive[n] = -8

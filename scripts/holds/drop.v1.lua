@@ -22,6 +22,6 @@ if type(till) ~= 'string' or tonumber(till) <= tonumber(now) then
   return 0
 end
 -- First what takes no memory: what follows is then not refused if memory is full.
-redis.call('PEXPIRE', holder, 15000, 'GT')
+redis.call('PEXPIRE', holder, GRACE_MS, 'GT')
 redis.call('ZADD', holder, 'XX', now, hold)
 return 1

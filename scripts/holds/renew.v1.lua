@@ -16,7 +16,7 @@ for n, holder in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local scores = redis.pcall('ZMSCORE', holder, hold, 'kept')
   alive[n] = 0
-  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > 15 then
+  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > MAX_DIGITS then
     alive[n] = -8
   elseif scores['err'] then
     alive[n] = string.sub(scores['err'], 1, 9) == 'WRONGTYPE' and 0 or -8
@@ -26,7 +26,7 @@ for n, holder in ipairs(KEYS) do
       -- The key first: it takes no memory, and what comes after it is not refused if memory is
       -- full. It outlives the hold, and by longer if a semaphore's capacity was set; see
       -- semaphore/resize v1.
-      local ms, till = ttl_ms + math.max(15000, tonumber(scores[2] or 0)), string.format('%.0f', now + ttl_ms * 1000)
+      local ms, till = ttl_ms + math.max(GRACE_MS, tonumber(scores[2] or 0)), string.format('%.0f', now + ttl_ms * US_PER_MS)
       local kept = redis.pcall('PEXPIRE', holder, ms, 'GT')
       if type(kept) == 'number' then
         kept = redis.pcall('ZADD', holder, 'XX', 'GT', till, hold)

@@ -20,8 +20,8 @@
 -- cost     O(keys): TIME, MGET once; SET each; GET if MGET finds no string; held: PTTL
 
 for n = 1, #KEYS do
-  assert(string.find(ARGV[4 * n - 2], '^[1-9]%d*$') and #ARGV[4 * n - 2] < 16
-    and #ARGV[4 * n - 3] == 42 and #ARGV[4 * n] <= 64, 'bad argument')
+  assert(string.find(ARGV[4 * n - 2], '^[1-9]%d*$') and #ARGV[4 * n - 2] <= MAX_DIGITS
+    and #ARGV[4 * n - 3] == TICKET_LENGTH and #ARGV[4 * n] <= MAX_LABEL, 'bad argument')
 end
 
 -- include queue/now
@@ -38,19 +38,19 @@ for n = 1, #KEYS do
 
   if now > not_after then
     reply, taken = {-1, now}, false
-  elseif kind == 'sb1-' and #value == 20 then
-    if now <= string.sub(value, 5, 20) then
-      reply = string.format('%016.0f', tonumber(string.sub(value, 5, 20)) + 1)
+  elseif kind == 'sb1-' and #value == STAMP_END then
+    if now <= string.sub(value, STAMP_START, STAMP_END) then
+      reply = string.format('%016.0f', tonumber(string.sub(value, STAMP_START, STAMP_END)) + 1)
     end
-  elseif kind == 'sb1l' and #value >= 63 and #value <= 127 then
-    local ttl_ms, after_ms = redis.call('PTTL', holder), string.sub(value, 63, 63) == 'q' and 15000 or 0
-    if string.sub(value, 21, 62) == ticket then
-      reply, taken = string.sub(value, 5, 20), false
+  elseif kind == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT + MAX_LABEL then
+    local ttl_ms, after_ms = redis.call('PTTL', holder), string.sub(value, MARK_AT, MARK_AT) == 'q' and GRACE_MS or 0
+    if string.sub(value, ID_START, MODE_AT) == ticket then
+      reply, taken = string.sub(value, STAMP_START, STAMP_END), false
       if ttl_ms >= 0 and ttl_ms < life_ms + after_ms then -- it is not made shorter
         redis.call('PEXPIRE', holder, life_ms + after_ms)
       end
     else
-      if string.sub(value, 62, 62) == '-' then
+      if string.sub(value, MODE_AT, MODE_AT) == '-' then
         ttl_ms = 0 -- marked, without a hold
       elseif ttl_ms >= 0 then
         ttl_ms = math.max(ttl_ms - after_ms, 0)

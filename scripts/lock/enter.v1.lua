@@ -33,8 +33,8 @@
 --          HMGET, ZADD if it is held; more for the first ticket, a heartbeat and the dead
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, queues, heartbeat_us, number, label, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + heartbeat_us + keep_ms < 1e15
-  and #ticket == 42 and #number % 20 == 0 and #label <= 64, 'bad argument')
+assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + heartbeat_us + keep_ms < MAX_NUMBER
+  and #ticket == TICKET_LENGTH and #number % NUMBER_LENGTH == 0 and #label <= MAX_LABEL, 'bad argument')
 
 -- include queue/now
 
@@ -47,7 +47,7 @@ if other then
   return {-2, other}
 end
 
-local ms = math.ceil(life_us / 1000)
+local ms = math.ceil(life_us / US_PER_MS)
 -- No functions that the common paths do not need: each call makes them anew.
 if hold == '' and not is_marked then
   local stamp = now
@@ -67,7 +67,7 @@ if hold == ticket then
   lengthen(ms)
   return {1, floor, now}
 elseif hold ~= '' and left_us == 0 then
-  floor = string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
+  floor = string.format('%016.0f', tonumber(floor) + (TOKEN_BLOCK - 1)) -- it ended by itself: its whole block may be in use
 end
 if queues == '0' and (left_us > 0 or not queue) then
   return {0, left_us, 0, now}
@@ -75,7 +75,7 @@ elseif not queue then
   return {-3, now}
 end
 
-local session = string.sub(ticket, 1, 22)
+local session = string.sub(ticket, 1, SESSION_LENGTH)
 local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
 local joins, before = queues == '1' and (left_us > 0 or tail[1]), {}
 if joins then
@@ -90,10 +90,10 @@ if joins then
     score = string.format('%.0f', tail[2] + 1) -- the clock was set back: the last comes last all the same
   end
   redis.call('ZADD', queue, 'NX', score, ticket)
-  if not tail[1] and type(redis.pcall('PEXPIRE', queue, 600000)) == 'table' then -- polls keep it
+  if not tail[1] and type(redis.pcall('PEXPIRE', queue, QUEUE_TTL_MS)) == 'table' then -- polls keep it
     -- A sender without the right to that leaves no key without an end.
     redis.call('ZREM', queue, ticket)
-    redis.call('PEXPIRE', queue, 600000)
+    redis.call('PEXPIRE', queue, QUEUE_TTL_MS)
   end
 end
 
@@ -120,17 +120,17 @@ if tail[1] then
   chosen, stamp, _, left_us = hand_off(floor)
 end
 if chosen == ticket then
-  if left_us < ms * 1000 then
-    redis.call('PEXPIRE', holder, ms + 15000)
+  if left_us < ms * US_PER_MS then
+    redis.call('PEXPIRE', holder, ms + GRACE_MS)
   end
   return {1, stamp, now}
 elseif chosen == '' and more == 0 and not joins then
   -- A try takes the lock before dead waiters, and before no others.
   stamp = next_stamp(floor)
-  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. (is_marked and 'q' or '-') .. label, 'PX', is_marked and ms + 15000 or ms)
+  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. (is_marked and 'q' or '-') .. label, 'PX', is_marked and ms + GRACE_MS or ms)
   return {1, stamp, now}
 end
-if string.sub(chosen, 1, 22) == session then
+if string.sub(chosen, 1, SESSION_LENGTH) == session then
   more = 1 -- another attempt of the session holds, and hears of it by the poll
 end
 return {0, left_us, more, now}

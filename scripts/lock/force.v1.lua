@@ -21,10 +21,10 @@ local session = '' -- no session gets its grant in the reply
 
 -- include lock/holder
 
-if hold == '' or string.sub(hold, 1, 41) ~= id then
+if hold == '' or string.sub(hold, 1, ID_LENGTH) ~= id then
   return 0
 end
-floor = string.format('%016.0f', tonumber(floor) + 255) -- its whole block may be in use
+floor = string.format('%016.0f', tonumber(floor) + (TOKEN_BLOCK - 1)) -- its whole block may be in use
 
 -- include lock/handoff
 

@@ -34,8 +34,8 @@ local ticket, session, verb, channel, keep_ms, used, certain = ARGV[1], ARGV[2],
 
 local is_holder, last = hold == ticket, used
 if is_holder then
-  if #last ~= 16 or string.find(last, '%D') then
-    last = string.format('%016.0f', tonumber(floor) + 255)
+  if #last ~= STAMP_LENGTH or string.find(last, '%D') then
+    last = string.format('%016.0f', tonumber(floor) + (TOKEN_BLOCK - 1))
   elseif last < floor then
     last = floor
   end
@@ -72,7 +72,7 @@ elseif not is_holder then
     return {0, now}
   end
   if hold ~= '' then
-    floor = string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
+    floor = string.format('%016.0f', tonumber(floor) + (TOKEN_BLOCK - 1)) -- it ended by itself: its whole block may be in use
   end
   last, session = floor, '' -- the reply has no room for a grant: every session gets a message
 end
@@ -86,14 +86,14 @@ end
 -- since each call makes them anew.
 local head, grants = is_holder and redis.call('ZPOPMIN', queue) or {}, ''
 local chosen, life = head[1] or '', false
-if #chosen == 42 then -- another is of another kind of lock, and is dropped
+if #chosen == TICKET_LENGTH then -- another is of another kind of lock, and is dropped
   local refused = false
-  life = redis.pcall('HGET', heartbeats, string.sub(chosen, 1, 22))
-  local owner = string.sub(chosen, 1, 22)
+  life = redis.pcall('HGET', heartbeats, string.sub(chosen, 1, SESSION_LENGTH))
+  local owner = string.sub(chosen, 1, SESSION_LENGTH)
   if type(life) == 'string' and is_alive(life, now) and is_recent(chosen, owner, life) and is_listening(owner, life) then
     local done, stamp = pcall(grant, chosen, life, last)
-    if done and string.sub(chosen, 1, 22) == session then
-      grants = string.sub(chosen, 23, 41) .. stamp .. string.sub(life, 17, 36)
+    if done and string.sub(chosen, 1, SESSION_LENGTH) == session then
+      grants = string.sub(chosen, SESSION_LENGTH + 1, ID_LENGTH) .. stamp .. string.sub(life, LIFE_END + 1, NUMBER_END)
     end
     if done then
       return {1, now, grants, 0}
@@ -101,14 +101,14 @@ if #chosen == 42 then -- another is of another kind of lock, and is dropped
     refused = true
   end
   redis.call('ZADD', queue, head[2], chosen) -- it keeps its position
-  if type(redis.pcall('PEXPIRE', queue, 600000)) == 'table' then
+  if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL_MS)) == 'table' then
     redis.call('ZREM', queue, chosen) -- a sender without the right to that leaves no key without an end
   end
   if refused then
     redis.call('DEL', holder)
     return {1, now, '', 1}
   elseif type(life) == 'table' then
-    redis.call('HGET', heartbeats, string.sub(chosen, 1, 22)) -- refused: so is this, and all
+    redis.call('HGET', heartbeats, string.sub(chosen, 1, SESSION_LENGTH)) -- refused: so is this, and all
   end
 end
 
@@ -123,8 +123,8 @@ end
 local stamp, paid
 chosen, stamp, paid = hand_off(last)
 if is_holder then
-  if string.sub(chosen, 1, 22) == session then
-    grants = string.sub(chosen, 23, 41) .. stamp .. paid
+  if string.sub(chosen, 1, SESSION_LENGTH) == session then
+    grants = string.sub(chosen, SESSION_LENGTH + 1, ID_LENGTH) .. stamp .. paid
   end
   return {1, now, grants, more}
 elseif had_ticket then

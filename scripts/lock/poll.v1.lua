@@ -31,8 +31,8 @@
 --          lock is handed over
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local session, heartbeat_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-assert(string.find(heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and heartbeat_us + keep_ms < 1e15
-  and #number == 20 and #label <= 64, 'bad argument')
+assert(string.find(heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and heartbeat_us + keep_ms < MAX_NUMBER
+  and #number == NUMBER_LENGTH and #label <= MAX_LABEL, 'bad argument')
 
 -- include queue/now
 -- include lock/holder
@@ -43,13 +43,13 @@ end
 -- include lock/lengthen
 
 local tickets, is_own = {}, false
-for at = 1, #attempts, 20 do
-  tickets[#tickets + 1] = session .. string.sub(attempts, at, at + 19)
+for at = 1, #attempts, ATTEMPT_LENGTH + 1 do
+  tickets[#tickets + 1] = session .. string.sub(attempts, at, at + ATTEMPT_LENGTH)
   is_own = is_own or tickets[#tickets] == hold
 end
-local ms, paid, states = math.ceil(heartbeat_us / 1000), string.rep('-', 20), ''
+local ms, paid, states = math.ceil(heartbeat_us / US_PER_MS), string.rep('-', NUMBER_LENGTH), ''
 if hold ~= '' and left_us == 0 and not is_own then
-  hold, floor = '', string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
+  hold, floor = '', string.format('%016.0f', tonumber(floor) + (TOKEN_BLOCK - 1)) -- it ended by itself: its whole block may be in use
 end
 
 if not queue then
@@ -58,13 +58,13 @@ if not queue then
   elseif is_marked and left_us == 0 then
     -- The mark outlives the hold. PEXPIRE takes no memory, and what follows it is not refused for
     -- that.
-    redis.call('PEXPIRE', holder, 15000)
-    redis.call('SET', holder, 'sb1l' .. floor .. string.rep('-', 42) .. 'q', 'PX', 600000)
+    redis.call('PEXPIRE', holder, GRACE_MS)
+    redis.call('SET', holder, 'sb1l' .. floor .. string.rep('-', TICKET_LENGTH) .. 'q', 'PX', QUEUE_TTL_MS)
   end
-  if string.sub(hold, 1, 22) ~= session then
+  if string.sub(hold, 1, SESSION_LENGTH) ~= session then
     return {1, left_us, 0, '', states, now, ''}
   end
-  return {1, left_us, 0, string.sub(hold, 23, 41) .. floor .. paid, states, now, ''}
+  return {1, left_us, 0, string.sub(hold, SESSION_LENGTH + 1, ID_LENGTH) .. floor .. paid, states, now, ''}
 end
 
 local listed = false
@@ -85,7 +85,7 @@ end
 if listed then
   local before = redis.call('HMGET', heartbeats, session, 'from', 'from2')
   -- Before the heartbeat, since it takes no memory: what follows is then not refused for that.
-  redis.call('PEXPIRE', queue, 600000)
+  redis.call('PEXPIRE', queue, QUEUE_TTL_MS)
   heartbeat(before, listening())
   if is_own or left_us > 0 then
     if not is_marked then
@@ -96,7 +96,7 @@ if listed then
   end
 end
 local grants = ''
-if string.sub(hold, 1, 22) == session then
-  grants = string.sub(hold, 23, 41) .. floor .. paid
+if string.sub(hold, 1, SESSION_LENGTH) == session then
+  grants = string.sub(hold, SESSION_LENGTH + 1, ID_LENGTH) .. floor .. paid
 end
 return {1, left_us, more, grants, states, now, hold ~= '' and floor or ''}

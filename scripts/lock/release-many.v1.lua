@@ -22,13 +22,13 @@ for n = 1, #KEYS do
   local reply = 0
   if type(value) == 'table' then
     reply = value
-  elseif value and string.sub(value, 1, 4) == 'sb1l' and string.sub(value, 21, 62) == ticket then
+  elseif value and string.sub(value, 1, 4) == 'sb1l' and string.sub(value, ID_START, MODE_AT) == ticket then
     reply = -3
-    if string.sub(value, 63, 63) ~= 'q' then
+    if string.sub(value, MARK_AT, MARK_AT) ~= 'q' then
       reply = 1
-      local floor = string.sub(value, 5, 20)
-      if #used ~= 16 or string.find(used, '%D') then
-        floor = string.format('%016.0f', tonumber(floor) + 255)
+      local floor = string.sub(value, STAMP_START, STAMP_END)
+      if #used ~= STAMP_LENGTH or string.find(used, '%D') then
+        floor = string.format('%016.0f', tonumber(floor) + (TOKEN_BLOCK - 1))
       elseif used > floor then
         floor = used
       end

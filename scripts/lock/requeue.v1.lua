@@ -38,7 +38,7 @@
 --          life has to be lengthened, and ZREM if it is not certain; the dead at the head cost more
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local old, new, life_us, not_after, heartbeat_us, number, label, verb, channel, keep_ms, used, certain = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
-assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + heartbeat_us + keep_ms < 1e15 and #new == 42 and #number == 20 and #label <= 64, 'bad argument')
+assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + heartbeat_us + keep_ms < MAX_NUMBER and #new == TICKET_LENGTH and #number == NUMBER_LENGTH and #label <= MAX_LABEL, 'bad argument')
 
 -- include queue/now
 -- include lock/holder
@@ -46,20 +46,20 @@ if other then
   return {-2, other}
 end
 
-local is_holder, in_time, ms = hold == old, now <= not_after, math.ceil(life_us / 1000)
+local is_holder, in_time, ms = hold == old, now <= not_after, math.ceil(life_us / US_PER_MS)
 local old_gone, had = (queue or certain == '1') and 1 or 0, is_holder and 1 or 0
 if not queue and not is_holder and hold ~= new then
   return {-3, now}
 end
-local session = string.sub(new, 1, 22)
+local session = string.sub(new, 1, SESSION_LENGTH)
 local before = queue and (is_marked or not is_holder) and redis.call('HMGET', heartbeats, session, 'from', 'from2') or {} -- types are checked before the first write
 if queue and (certain ~= '1' or not in_time) then
   redis.call('ZREM', queue, old)
 end
 
 if is_holder then
-  if #used ~= 16 or string.find(used, '%D') then
-    floor = string.format('%016.0f', tonumber(floor) + 255)
+  if #used ~= STAMP_LENGTH or string.find(used, '%D') then
+    floor = string.format('%016.0f', tonumber(floor) + (TOKEN_BLOCK - 1))
   elseif used > floor then
     floor = used
   end
@@ -87,7 +87,7 @@ if hold == new then
   return {1, floor, now, old_gone, had}
 end
 if hold ~= '' and left_us == 0 then
-  floor = string.format('%016.0f', tonumber(floor) + 255) -- it ended by itself: its whole block may be in use
+  floor = string.format('%016.0f', tonumber(floor) + (TOKEN_BLOCK - 1)) -- it ended by itself: its whole block may be in use
 end
 
 local is_queued = false
@@ -97,13 +97,13 @@ if is_marked and in_time then
     score = string.format('%.0f', tail[2] + 1) -- the clock was set back: the last comes last all the same
   end
   is_queued = type(redis.pcall('ZADD', queue, 'NX', score, new)) ~= 'table'
-  if not is_queued or not tail[1] and type(redis.pcall('PEXPIRE', queue, 600000)) == 'table' then
+  if not is_queued or not tail[1] and type(redis.pcall('PEXPIRE', queue, QUEUE_TTL_MS)) == 'table' then
     redis.call('ZREM', queue, new) -- it is refused: old is ended all the same
     is_queued = false
   end
 elseif redis.call('ZSCORE', queue, new) then -- of an earlier copy of this call
   is_queued = true
-  redis.call('PEXPIRE', queue, 600000) -- takes no memory: what follows is then not refused for that
+  redis.call('PEXPIRE', queue, QUEUE_TTL_MS) -- takes no memory: what follows is then not refused for that
 end
 if not is_queued then
   if not is_marked or left_us > 0 then
@@ -117,7 +117,7 @@ end
 -- The heartbeat is left out while an earlier one, whose number heartbeats has, still gives the
 -- session seven eighths of a life. The functions of a heartbeat and of a search are made by the
 -- calls alone that need them.
-if is_queued and not (is_alive(before[1], now) and tonumber(string.sub(before[1], 1, 16)) - tonumber(now) >= heartbeat_us * 7 / 8) then
+if is_queued and not (is_alive(before[1], now) and tonumber(string.sub(before[1], 1, LIFE_END)) - tonumber(now) >= heartbeat_us * 7 / 8) then
   -- include queue/listening
   -- include queue/heartbeat
   heartbeat(before, listening())
@@ -135,8 +135,8 @@ local chosen, stamp, paid, grants = '', nil, nil, ''
 if is_queued and is_holder then -- mostly the first in the queue is alive, and no search is needed
   local head = redis.call('ZPOPMIN', queue)
   chosen = head[1]
-  if #chosen == 42 then -- another is of another kind of lock, and is dropped
-    local owner = string.sub(chosen, 1, 22)
+  if #chosen == TICKET_LENGTH then -- another is of another kind of lock, and is dropped
+    local owner = string.sub(chosen, 1, SESSION_LENGTH)
     local life, done = redis.call('HGET', heartbeats, owner), nil
     local is_ready = is_alive(life, now) and is_recent(chosen, owner, life) and is_listening(owner, life)
     if is_ready then
@@ -144,18 +144,18 @@ if is_queued and is_holder then -- mostly the first in the queue is alive, and n
     end
     if done then
       if chosen == new then
-        if left_us < ms * 1000 then
-          redis.call('PEXPIRE', holder, ms + 15000)
+        if left_us < ms * US_PER_MS then
+          redis.call('PEXPIRE', holder, ms + GRACE_MS)
         end
         return {1, stamp, now, old_gone, had}
-      elseif string.sub(chosen, 1, 22) == session then
-        grants = string.sub(chosen, 23, 41) .. stamp .. string.sub(life, 17, 36)
+      elseif string.sub(chosen, 1, SESSION_LENGTH) == session then
+        grants = string.sub(chosen, SESSION_LENGTH + 1, ID_LENGTH) .. stamp .. string.sub(life, LIFE_END + 1, NUMBER_END)
       end
       return {0, left_us, 0, now, grants, old_gone, had}
     end
     redis.call('ZADD', queue, head[2], chosen) -- it keeps its position
     if chosen == new then
-      redis.pcall('PEXPIRE', queue, 600000)
+      redis.pcall('PEXPIRE', queue, QUEUE_TTL_MS)
     end
     if is_ready then -- the grant is refused: old is ended all the same
       redis.call('DEL', holder)
@@ -170,11 +170,11 @@ chosen, stamp, paid, left_us = hand_off(floor)
 if not is_queued then
   return {4, now, old_gone, had}
 elseif chosen == new then
-  if left_us < ms * 1000 then
-    redis.call('PEXPIRE', holder, ms + 15000)
+  if left_us < ms * US_PER_MS then
+    redis.call('PEXPIRE', holder, ms + GRACE_MS)
   end
   return {1, stamp, now, old_gone, had}
-elseif string.sub(chosen, 1, 22) == session then
-  grants = string.sub(chosen, 23, 41) .. stamp .. paid
+elseif string.sub(chosen, 1, SESSION_LENGTH) == session then
+  grants = string.sub(chosen, SESSION_LENGTH + 1, ID_LENGTH) .. stamp .. paid
 end
 return {0, left_us, more, now, grants, old_gone, had}

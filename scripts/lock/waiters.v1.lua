@@ -21,9 +21,9 @@ local from = '(' .. after
 local page = redis.call('ZRANGE', queue, from, '+inf', 'BYSCORE', 'LIMIT', 0, count, 'WITHSCORES')
 for i = 1, #page, 2 do
   local ticket = #page[i] == tonumber(size) and page[i] or ''
-  local life = redis.call('HGET', heartbeats, string.sub(ticket, 1, 22))
+  local life = redis.call('HGET', heartbeats, string.sub(ticket, 1, SESSION_LENGTH))
   local n = #waiters
   waiters[n + 1], waiters[n + 2] = ticket, string.format('%016.0f', page[i + 1])
-  waiters[n + 3], waiters[n + 4] = is_alive(life, now) and 1 or 0, life and string.sub(life, 38) or ''
+  waiters[n + 3], waiters[n + 4] = is_alive(life, now) and 1 or 0, life and string.sub(life, LISTENING_AT + 1) or ''
 end
 return waiters

@@ -15,7 +15,7 @@ local stamp = ARGV[1]
 if is_foreign then
   return {-2}
 end
-if not text or string.sub(text, 5, 20) ~= stamp then
+if not text or string.sub(text, STAMP_START, STAMP_END) ~= stamp then
   return {0}
 end
 redis.call('DEL', outcome)

@@ -16,4 +16,4 @@ end
 if not text then
   return {0}
 end
-return {1, string.sub(text, 5, 20), string.sub(text, 21)}
+return {1, string.sub(text, STAMP_START, STAMP_END), string.sub(text, STAMP_END + 1)}

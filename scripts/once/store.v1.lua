@@ -17,24 +17,24 @@
 -- cost     O(1): GET twice, SET and the message; GET if an outcome is stored
 local outcome, holder = KEYS[1], KEYS[2]
 local stamp, keep_ms, value, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-assert(string.find(keep_ms, '^[1-9]%d*$') and tonumber(keep_ms) < 1e15, 'bad argument')
+assert(string.find(keep_ms, '^[1-9]%d*$') and tonumber(keep_ms) < MAX_NUMBER, 'bad argument')
 
 -- include once/outcome
 if is_foreign then
   return {-2}
 end
 if text then
-  if string.sub(text, 5, 20) == stamp then
+  if string.sub(text, STAMP_START, STAMP_END) == stamp then
     return {1}
   end
-  return {0, string.sub(text, 21)}
+  return {0, string.sub(text, STAMP_END + 1)}
 end
 
 -- A hold is over when another one has the lock, or its key is gone. Until then no other run can
 -- have begun. By pcall: a key of another type is another kind of lock.
 local hold = redis.pcall('GET', holder)
-if type(hold) ~= 'string' or string.sub(hold, 1, 20) ~= 'sb1l' .. stamp
-  or string.sub(hold, 62, 62) == '-' then
+if type(hold) ~= 'string' or string.sub(hold, 1, STAMP_END) ~= 'sb1l' .. stamp
+  or string.sub(hold, MODE_AT, MODE_AT) == '-' then
   return {0}
 end
 redis.call('SET', outcome, 'sb1o' .. stamp .. value, 'PX', keep_ms)

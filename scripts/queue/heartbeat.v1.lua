@@ -13,8 +13,8 @@
 -- cost     O(1): TIME, HMGET, HSET
 local heartbeats = KEYS[1]
 local session, heartbeat_us, number, label = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-assert(string.find(heartbeat_us, '^[1-9]%d*$') and tonumber(heartbeat_us) < 1e15
-  and #number == 20 and #label <= 64, 'bad argument')
+assert(string.find(heartbeat_us, '^[1-9]%d*$') and tonumber(heartbeat_us) < MAX_NUMBER
+  and #number == NUMBER_LENGTH and #label <= MAX_LABEL, 'bad argument')
 
 -- include queue/heartbeat
 

@@ -34,4 +34,4 @@ local kind = 'r'
 if redis.call('HGET', lock, 'mode') then
   kind = 'w'
 end
-return {1, kind, '0000000000000000', field, field, redis.call('PEXPIRETIME', lock)}
+return {1, kind, NO_STAMP, field, field, redis.call('PEXPIRETIME', lock)}

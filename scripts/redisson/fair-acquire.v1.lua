@@ -26,7 +26,7 @@
 --          waiters if it is acquired, and O(n) for a waiter, whose position is searched
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local hold, ttl_ms, not_after, verb, channel, waits, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-assert(string.find(ttl_ms .. ' ' .. wait_ms, '^[1-9]%d* [1-9]%d*$') and ttl_ms + wait_ms < 1e15, 'bad argument')
+assert(string.find(ttl_ms .. ' ' .. wait_ms, '^[1-9]%d* [1-9]%d*$') and ttl_ms + wait_ms < MAX_NUMBER, 'bad argument')
 
 -- include queue/now
 

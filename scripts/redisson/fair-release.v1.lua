@@ -18,7 +18,7 @@
 --          waiters for a position in the queue
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local hold, verb, channel, wait_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-assert(string.find(wait_ms, '^[1-9]%d*$') and tonumber(wait_ms) < 1e15, 'bad argument')
+assert(string.find(wait_ms, '^[1-9]%d*$') and tonumber(wait_ms) < MAX_NUMBER, 'bad argument')
 
 -- include redisson/queue
 

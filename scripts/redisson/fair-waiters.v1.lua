@@ -19,6 +19,6 @@ local last = after + count - 1
 for i, owner in ipairs(redis.call('LRANGE', queue, after, last)) do
   local till, n = redis.call('ZSCORE', deadlines, owner), #waiters
   waiters[n + 1], waiters[n + 2] = owner, string.format('%.0f', after + i)
-  waiters[n + 3], waiters[n + 4] = till and tonumber(till) * 1000 > tonumber(now) and 1 or 0, owner
+  waiters[n + 3], waiters[n + 4] = till and tonumber(till) * US_PER_MS > tonumber(now) and 1 or 0, owner
 end
 return waiters

@@ -27,5 +27,5 @@ if left > 0 then
     notify(verb, channel, fence)
   end
 end
-local value = 'sb1' .. '0000000000000001' .. state .. string.rep('-', 11) .. string.rep('0', 34)
+local value = 'sb1' .. '0000000000000001' .. state .. string.rep('-', NONCE_LENGTH) .. string.rep('0', ROUND_END - NONCE_END)
 return {1, value, past, left}

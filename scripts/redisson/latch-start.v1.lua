@@ -17,7 +17,7 @@
 -- cost     O(1): TIME, GET, SET, and the message
 local latch = KEYS[1]
 local _begun, total, _keep_ms, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-assert(string.find(total, '^%d+$') and tonumber(total) < 1e15, 'bad argument')
+assert(string.find(total, '^%d+$') and tonumber(total) < MAX_NUMBER, 'bad argument')
 
 -- include queue/now
 -- include redisson/notify

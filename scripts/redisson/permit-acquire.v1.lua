@@ -28,7 +28,7 @@
 --          held; ZREM and the message if some have ended
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, verb, channel, _waits, capacity, exact, summed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-assert(string.find(ttl_ms .. ' ' .. capacity, '^[1-9]%d* %d+$') and ttl_ms + capacity < 1e15, 'bad argument')
+assert(string.find(ttl_ms .. ' ' .. capacity, '^[1-9]%d* %d+$') and ttl_ms + capacity < MAX_NUMBER, 'bad argument')
 
 -- include queue/now
 -- include redisson/notify
@@ -47,7 +47,7 @@ if is_foreign then
 end
 
 local ids = ids_of(hold)
-local now_ms = string.sub(now, 1, 13)
+local now_ms = string.sub(now, 1, MS_DIGITS)
 local ends = string.format('%.0f', now_ms + ttl_ms)
 local there = held > 0 and count_held(ids) or 0 -- a repeated call finds permits of its own
 if there == #ids then
@@ -65,7 +65,7 @@ end
 -- What takes memory is written first, so that no permit is acquired if memory is full.
 local ended = {}
 if held > 0 then
-  ended = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 100)
+  ended = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, PERMITS_PAGE)
   if #ended > 0 then
     redis.call('ZREM', timeouts, '') -- removes nothing; before any write, since it may be denied
   end
@@ -104,7 +104,7 @@ if more ~= '0' then
 end
 if not reply then
   local first = redis.call('ZRANGE', timeouts, 0, 0, 'WITHSCORES')[2]
-  local left_ms = first and tonumber(first) < 922337203685477 and math.max(0, tonumber(first) - now_ms) or -1
+  local left_ms = first and tonumber(first) < NEVER_MS and math.max(0, tonumber(first) - now_ms) or -1
   reply = {0, left_ms, now}
 end
 if changed and free > 0 then

@@ -18,6 +18,6 @@ if is_foreign then
   return {-2, kind}
 end
 local capacity = free and free + held or -1
-local later = '(' .. string.sub(now, 1, 13)
+local later = '(' .. string.sub(now, 1, MS_DIGITS)
 local used = redis.call('ZCOUNT', timeouts, later, '+inf')
 return {1, capacity, used}

@@ -18,7 +18,7 @@
 -- cost     O(ids log permits): GET, ZCARD, ZMSCORE, ZREM, INCRBY, and the messages
 local permits, timeouts = KEYS[1], KEYS[2]
 local verb, channel, forced_channel, sessions, ids = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-assert(#ids > 0 and #ids % 16 == 0, 'bad argument')
+assert(#ids > 0 and #ids % PERMIT_LENGTH == 0, 'bad argument')
 
 -- include redisson/permits
 -- include redisson/release-permits
@@ -28,8 +28,8 @@ if is_foreign or held == 0 then
   return {released}
 end
 local all = {}
-for n = 1, #ids, 16 do
-  all[#all + 1] = string.sub(ids, n, n + 15)
+for n = 1, #ids, PERMIT_LENGTH do
+  all[#all + 1] = string.sub(ids, n, n + (PERMIT_LENGTH - 1))
 end
 released = release_permits(all)
 for session in string.gmatch(released > 0 and sessions or '', '%S+') do

@@ -16,7 +16,7 @@ local _kind, from, count = ARGV[1], ARGV[2], ARGV[3]
 
 -- include queue/now
 
-local later = '(' .. string.sub(now, 1, 13)
+local later = '(' .. string.sub(now, 1, MS_DIGITS)
 local page = redis.pcall('ZRANGE', timeouts, later, '+inf', 'BYSCORE', 'LIMIT', from, count, 'WITHSCORES')
 if page['err'] then
   if string.sub(page['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -28,9 +28,9 @@ end
 local listed = {}
 listed[1], listed[2] = '', ''
 for n = 1, #page, 2 do
-  local till = string.format('%016.0f', page[n + 1] * 1000)
-  if #till > 16 then
-    till = string.rep('0', 16)
+  local till = string.format('%016.0f', page[n + 1] * US_PER_MS)
+  if #till > STAMP_LENGTH then
+    till = string.rep('0', STAMP_LENGTH)
   end
   listed[#listed + 1], listed[#listed + 2] = page[n], till
 end

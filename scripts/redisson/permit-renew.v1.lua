@@ -11,7 +11,7 @@
 -- effects  lengthens the life of the permits; publishes nothing
 -- cost     O(n log permits): TIME; ZMSCORE and ZADD each
 local time = redis.call('TIME')
-local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local now_ms = time[1] * US_PER_MS + math.floor(time[2] / US_PER_MS)
 
 -- include redisson/ids
 
@@ -22,7 +22,7 @@ for n, timeouts in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local scores = redis.pcall('ZMSCORE', timeouts, unpack(ids))
   alive[n] = 1
-  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > 15 then
+  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > MAX_DIGITS then
     alive[n] = -8
   elseif scores['err'] then
     alive[n] = string.sub(scores['err'], 1, 9) == 'WRONGTYPE' and 0 or -8

@@ -15,7 +15,7 @@
 -- cost     O(1): TIME, GET, ZCARD, INCRBY or SET, and the message
 local permits, timeouts = KEYS[1], KEYS[2]
 local capacity, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-assert(string.find(capacity, '^%d+$') and tonumber(capacity) < 1e15, 'bad argument')
+assert(string.find(capacity, '^%d+$') and tonumber(capacity) < MAX_NUMBER, 'bad argument')
 
 -- include queue/now
 -- include redisson/notify

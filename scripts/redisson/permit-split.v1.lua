@@ -22,7 +22,7 @@
 -- cost     O(n log permits): TIME, GET, ZCARD, ZMSCORE, ZREM, ZADD, PTTL, INCRBY, and the message
 local permits, timeouts = KEYS[1], KEYS[2]
 local hold, ttl_ms, not_after, old, verb, channel, _capacity, _exact, _summed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-assert(string.find(ttl_ms, '^[1-9]%d*$') and tonumber(ttl_ms) < 1e15, 'bad argument')
+assert(string.find(ttl_ms, '^[1-9]%d*$') and tonumber(ttl_ms) < MAX_NUMBER, 'bad argument')
 
 -- include queue/now
 -- include redisson/permits
@@ -39,7 +39,7 @@ if is_foreign then
   return {-2, kind}
 end
 local ids, olds, left_ms = ids_of(hold), ids_of(old), -1
-local ends = string.format('%.0f', string.sub(now, 1, 13) + ttl_ms)
+local ends = string.format('%.0f', string.sub(now, 1, MS_DIGITS) + ttl_ms)
 local there = count_held(ids) -- a repeated call finds permits of its own
 if there == #ids then
   hold_permits(ids, ends)

@@ -46,13 +46,13 @@ for i = 1, #fields, 2 do
     end
   end
   if till > 0 then
-    holds[#holds + 1] = string.format('%016.0f', till * 1000) .. (writer or fields[i])
+    holds[#holds + 1] = string.format('%016.0f', till * US_PER_MS) .. (writer or fields[i])
   end
 end
 table.sort(holds)
 local listed = {}
 listed[1], listed[2] = '', mode == 'write' and '1' or ''
 for i = from + 1, math.min(#holds, from + count) do
-  listed[#listed + 1], listed[#listed + 2] = string.sub(holds[i], 17), string.sub(holds[i], 1, 16)
+  listed[#listed + 1], listed[#listed + 2] = string.sub(holds[i], STAMP_LENGTH + 1), string.sub(holds[i], 1, STAMP_LENGTH)
 end
 return listed

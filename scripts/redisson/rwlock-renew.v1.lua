@@ -19,7 +19,7 @@ for n, lock in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local fields = redis.pcall('HMGET', lock, hold, writes)
   alive[n] = 0
-  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > 15 then
+  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > MAX_DIGITS then
     alive[n] = -8 -- a life of -1 would delete the keys
   elseif fields['err'] then
     alive[n] = string.sub(fields['err'], 1, 9) == 'WRONGTYPE' and 0 or -8

@@ -27,7 +27,7 @@
 --          MGET, PTTL, and SET for the first waiter
 local holder, epoch, fence = KEYS[1], KEYS[2], KEYS[3]
 local hold, ttl_ms, not_after, waiter, greatest_us = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-assert(string.find(ttl_ms .. ' ' .. greatest_us, '^[1-9]%d* %d+$') and ttl_ms + greatest_us < 1e15, 'bad argument')
+assert(string.find(ttl_ms .. ' ' .. greatest_us, '^[1-9]%d* %d+$') and ttl_ms + greatest_us < MAX_NUMBER, 'bad argument')
 
 -- A stamp is 16 digits: the server's microseconds since 1970. Equal lengths compare as texts.
 local time = redis.call('TIME')
@@ -42,25 +42,25 @@ local values = redis.call('MGET', holder, epoch, fence)
 local value, recorded, fenced = values[1], values[2], values[3]
 local kind = value and string.sub(value, 1, 4)
 local floor = ''
-if kind == 'sb1-' and #value == 20 then
-  floor = string.sub(value, 5, 20)
-elseif kind == 'sb1q' and #value >= 83 and #value <= 147 then
-  if string.sub(value, 21, 61) == string.sub(hold, 1, 41) then
+if kind == 'sb1-' and #value == STAMP_END then
+  floor = string.sub(value, STAMP_START, STAMP_END)
+elseif kind == 'sb1q' and #value >= WAITER_END and #value <= WAITER_END + MAX_LABEL then
+  if string.sub(value, ID_START, ID_END) == string.sub(hold, 1, ID_LENGTH) then
     redis.call('PEXPIRE', holder, ttl_ms)
-    return {1, string.sub(value, 5, 20), now}
+    return {1, string.sub(value, STAMP_START, STAMP_END), now}
   end
-  local noted_waiter = string.sub(value, 62, 83)
-  if waiter ~= '' and (noted_waiter == '----------------------' or noted_waiter == string.sub(value, 21, 42)) then
+  local noted_waiter = string.sub(value, ID_END + 1, WAITER_END)
+  if waiter ~= '' and (noted_waiter == NO_WAITER or noted_waiter == string.sub(value, ID_START, SESSION_END)) then
     -- A waiter of the holder's own session is no other session to notify: it is replaced.
-    redis.pcall('SET', holder, string.sub(value, 1, 61) .. waiter .. string.sub(value, 84), 'KEEPTTL')
+    redis.pcall('SET', holder, string.sub(value, 1, ID_END) .. waiter .. string.sub(value, WAITER_END + 1), 'KEEPTTL')
   end
   local left_ms = redis.call('PTTL', holder)
-  if left_ms < 0 or left_ms > 86400000 then
+  if left_ms < 0 or left_ms > MAX_LEASE_MS then
     -- No lease is longer than a day: another program took the end away, or set a later one.
-    left_ms = 86400000
+    left_ms = MAX_LEASE_MS
     redis.pcall('PEXPIRE', holder, left_ms)
   end
-  return {0, left_ms, now, string.sub(value, 43, 61)}
+  return {0, left_ms, now, string.sub(value, SESSION_END + 1, ID_END)}
 elseif kind then
   local other = '?'
   if string.sub(kind, 1, 3) == 'sb1' and kind ~= 'sb1q' and kind ~= 'sb1-' then
@@ -81,13 +81,13 @@ end
 -- The epoch: since when the server has its data, when its life was last compared, and the life. The
 -- life is what the server calls itself between two starts, and dear to ask for. Between two reads 2
 -- ms apart no server ends, starts and loads data that have the first of them.
-if recorded and (string.sub(recorded, 1, 4) ~= 'sb1e' or #recorded < 36) then
+if recorded and (string.sub(recorded, 1, 4) ~= 'sb1e' or #recorded < EPOCH_CHECKED_END) then
   return {-2, '?'}
 end
 local micros = tonumber(now)
-local since = recorded and string.sub(recorded, 5, 20)
-local ago_us = recorded and micros - tonumber(string.sub(recorded, 21, 36))
-if not recorded or ago_us < 0 or ago_us >= 2000 or since > now then
+local since = recorded and string.sub(recorded, STAMP_START, STAMP_END)
+local ago_us = recorded and micros - tonumber(string.sub(recorded, STAMP_END + 1, EPOCH_CHECKED_END))
+if not recorded or ago_us < 0 or ago_us >= EPOCH_CHECK_US or since > now then
   if not value and several() then
     return {-2, 'w'}
   end
@@ -98,16 +98,16 @@ if not recorded or ago_us < 0 or ago_us >= 2000 or since > now then
   -- restart counts.
   local info = redis.pcall('INFO', 'server')
   local life = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
-  if not recorded or since > now or life ~= '' and string.sub(recorded, 37) ~= life then
+  if not recorded or since > now or life ~= '' and string.sub(recorded, EPOCH_CHECKED_END + 1) ~= life then
     since = now
-    redis.call('SET', epoch, 'sb1e' .. now .. now .. life, 'PX', 604800000)
-  elseif redis.call('PTTL', epoch) < 302400000 then
-    redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(recorded, 37), 'PX', 604800000)
+    redis.call('SET', epoch, 'sb1e' .. now .. now .. life, 'PX', EPOCH_TTL_MS)
+  elseif redis.call('PTTL', epoch) < EPOCH_TTL_MS / 2 then
+    redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(recorded, EPOCH_CHECKED_END + 1), 'PX', EPOCH_TTL_MS)
   else
     -- That it was compared is this process's alone: no replica has it, and no file that is
     -- replayed.
     redis.set_repl(redis.REPL_NONE)
-    redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(recorded, 37), 'KEEPTTL')
+    redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(recorded, EPOCH_CHECKED_END + 1), 'KEEPTTL')
     redis.set_repl(redis.REPL_ALL)
   end
 end
@@ -116,7 +116,7 @@ if left_us > 0 then
   return {-7, left_us, now}
 end
 
-if fenced and #fenced == 16 and fenced > floor then
+if fenced and #fenced == STAMP_LENGTH and fenced > floor then
   floor = fenced
 end
 local stamp = now

@@ -12,15 +12,15 @@
 -- cost     O(1): GET twice, SET twice
 local holder, fence = KEYS[1], KEYS[2]
 local id, stamp = ARGV[1], ARGV[2]
-assert(#stamp == 16 and not string.find(stamp, '%D'), 'bad argument')
+assert(#stamp == STAMP_LENGTH and not string.find(stamp, '%D'), 'bad argument')
 
 local value = redis.call('GET', holder)
-if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~= id then
+if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, ID_START, ID_END) ~= id then
   return 0
 end
 local fenced = redis.call('GET', fence)
 if not fenced or fenced < stamp then
-  redis.call('SET', fence, stamp, 'PX', 86400000)
+  redis.call('SET', fence, stamp, 'PX', FENCE_TTL_MS)
 end
-redis.call('SET', holder, 'sb1q' .. stamp .. string.sub(value, 21), 'KEEPTTL')
+redis.call('SET', holder, 'sb1q' .. stamp .. string.sub(value, ID_START), 'KEEPTTL')
 return 1

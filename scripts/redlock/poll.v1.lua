@@ -13,10 +13,10 @@ local left = {}
 for n, holder in ipairs(KEYS) do
   local value = redis.pcall('GET', holder)
   left[n] = -2
-  if type(value) == 'string' and string.sub(value, 1, 4) == 'sb1q' and #value >= 83 and #value <= 147 then
-    local noted_waiter = string.sub(value, 62, 83)
-    if noted_waiter == '----------------------' or noted_waiter == string.sub(value, 21, 42) then
-      redis.pcall('SET', holder, string.sub(value, 1, 61) .. waiter .. string.sub(value, 84), 'KEEPTTL')
+  if type(value) == 'string' and string.sub(value, 1, 4) == 'sb1q' and #value >= WAITER_END and #value <= WAITER_END + MAX_LABEL then
+    local noted_waiter = string.sub(value, ID_END + 1, WAITER_END)
+    if noted_waiter == NO_WAITER or noted_waiter == string.sub(value, ID_START, SESSION_END) then
+      redis.pcall('SET', holder, string.sub(value, 1, ID_END) .. waiter .. string.sub(value, WAITER_END + 1), 'KEEPTTL')
     end
     left[n] = redis.call('PTTL', holder)
   end

@@ -18,15 +18,15 @@ local holder = KEYS[1]
 local id, floor, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local value = redis.call('GET', holder)
-if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, 21, 61) ~= id then
+if not value or string.sub(value, 1, 4) ~= 'sb1q' or string.sub(value, ID_START, ID_END) ~= id then
   -- The time shows the sender whether an acquire that is still on its way can take effect after
   -- this: it cannot once its not-after is over.
   local time = redis.call('TIME')
   local now = time[1] .. string.sub('00000' .. time[2], -6)
   return {0, now}
 end
-if #floor ~= 16 or string.find(floor, '%D') or string.sub(value, 5, 20) > floor then
-  floor = string.sub(value, 5, 20)
+if #floor ~= STAMP_LENGTH or string.find(floor, '%D') or string.sub(value, STAMP_START, STAMP_END) > floor then
+  floor = string.sub(value, STAMP_START, STAMP_END)
 end
 -- A SET is refused if memory is full. DEL never is, nor is what follows the first write.
 local kept = redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
@@ -34,8 +34,8 @@ if kept['err'] then
   redis.call('DEL', holder)
   redis.pcall('SET', holder, 'sb1-' .. floor, 'PX', keep_ms)
 end
-local noted_waiter = string.sub(value, 62, 83)
-if noted_waiter ~= '----------------------' and noted_waiter ~= string.sub(id, 1, 22) then
+local noted_waiter = string.sub(value, ID_END + 1, WAITER_END)
+if noted_waiter ~= NO_WAITER and noted_waiter ~= string.sub(id, 1, SESSION_LENGTH) then
   redis.pcall(verb, channel, string.sub(id, 1, 8))
 end
 return 1

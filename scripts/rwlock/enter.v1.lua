@@ -35,9 +35,9 @@
 --          PEXPIRE, PUBSUB and the heartbeat; more for each grant
 local holder, queue, readers, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, life_us, not_after, queues, heartbeat_us, number, label, verb, channel, keep_ms, mode, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
-assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + heartbeat_us + keep_ms < 1e15
-  and #ticket == 41 and #number % 20 == 0 and #label <= 64, 'bad argument')
-local kind, after_ms, session, caller, requester = 'sb1w', 15000, string.sub(ticket, 1, 22), ticket, ''
+assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + heartbeat_us + keep_ms < MAX_NUMBER
+  and #ticket == ID_LENGTH and #number % NUMBER_LENGTH == 0 and #label <= MAX_LABEL, 'bad argument')
+local kind, after_ms, session, caller, requester = 'sb1w', GRACE_MS, string.sub(ticket, 1, SESSION_LENGTH), ticket, ''
 local own, may_create = ticket .. label, true
 
 -- include queue/heartbeat

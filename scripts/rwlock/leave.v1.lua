@@ -25,7 +25,7 @@
 --          ZRANGE; DEL and SET if no hold is left; more for each grant
 local holder, queue, readers, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local hold, session, verb, channel, keep_ms, certain = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local kind, after_ms, requester, caller = 'sb1w', 15000, session, ''
+local kind, after_ms, requester, caller = 'sb1w', GRACE_MS, session, ''
 local own, may_create = hold, false
 
 -- include holds/state
@@ -43,7 +43,7 @@ end
 
 local had = made and redis.call('ZREM', holder, hold) or 0
 if had == 0 then
-  local ticket = string.sub(hold, 1, 41)
+  local ticket = string.sub(hold, 1, ID_LENGTH)
   if redis.call('ZREM', queue, ticket) + redis.call('ZREM', readers, ticket) == 0 then
     return {0, now}
   end

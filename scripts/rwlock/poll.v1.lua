@@ -26,9 +26,9 @@
 --          ZMSCORE thrice, ZRANGE; more for each grant
 local holder, queue, readers, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local session, heartbeat_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-assert(string.find(heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and heartbeat_us + keep_ms < 1e15
-  and #number == 20 and #label <= 64, 'bad argument')
-local kind, after_ms, requester, caller = 'sb1w', 15000, session, ''
+assert(string.find(heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and heartbeat_us + keep_ms < MAX_NUMBER
+  and #number == NUMBER_LENGTH and #label <= MAX_LABEL, 'bad argument')
+local kind, after_ms, requester, caller = 'sb1w', GRACE_MS, session, ''
 local own, may_create, no_tickets = '', false, false
 
 -- include queue/heartbeat
@@ -44,13 +44,13 @@ end
 local before = redis.call('HMGET', heartbeats, session, 'from', 'from2')
 -- Before the heartbeat, since it takes no memory: what follows is then not refused if memory is
 -- full.
-redis.call('PEXPIRE', queue, 600000)
-redis.call('PEXPIRE', readers, 600000)
+redis.call('PEXPIRE', queue, QUEUE_TTL_MS)
+redis.call('PEXPIRE', readers, QUEUE_TTL_MS)
 heartbeat(before, listening())
 
 local states, tickets, holds = '', {}, {}
-for at = 1, #attempts, 19 do
-  local ticket = session .. string.sub(attempts, at, at + 18)
+for at = 1, #attempts, ATTEMPT_LENGTH do
+  local ticket = session .. string.sub(attempts, at, at + (ATTEMPT_LENGTH - 1))
   tickets[#tickets + 1], holds[#holds + 1] = ticket, ticket .. label
 end
 if #tickets > 0 then

@@ -19,13 +19,14 @@ if other then
 end
 -- By rank: a page that is found by its rank costs no more behind a hundred thousand others.
 local used = tonumber(scores[3] or 0)
-local first = scores[1] and redis.call('ZRANGE', holder, '1000000000000000', now, 'BYSCORE', 'LIMIT', 0, 1)[1]
+local first = scores[1] and redis.call('ZRANGE', holder, FIRST_STAMP, now, 'BYSCORE', 'LIMIT', 0, 1)[1]
 if first then
-  local ended = redis.call('ZRANGE', holder, now, '1000000000000000', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
+  local ended = redis.call('ZRANGE', holder, now, FIRST_STAMP, 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
   local last = redis.call('ZRANK', holder, ended)
-  for from = redis.call('ZRANK', holder, first), last, 1000 do
-    for _, hold in ipairs(redis.call('ZRANGE', holder, from, math.min(from + 999, last))) do
-      used = used - tonumber(string.sub(hold, 42, 51))
+  for from = redis.call('ZRANK', holder, first), last, ENDED_PAGE do
+    local till = from + (ENDED_PAGE - 1)
+    for _, hold in ipairs(redis.call('ZRANGE', holder, from, math.min(till, last))) do
+      used = used - tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END))
     end
   end
 end

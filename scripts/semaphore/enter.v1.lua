@@ -34,9 +34,9 @@
 --          are held; EXISTS if the key is missing; more if another session waits
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, queues, heartbeat_us, number, label, verb, channel, keep_ms, permits, exact, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
-assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms .. ' ' .. permits, '^[1-9]%d* [1-9]%d* %d+ %d+$') and life_us + heartbeat_us + keep_ms + permits < 1e15
-  and #ticket == 51 and not string.find(ticket, '%D', 42) and #number % 20 == 0 and #label <= 64, 'bad argument')
-local kind, after_ms, session, caller, requester = 'sb1s', keep_ms, string.sub(ticket, 1, 22), ticket, ''
+assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms .. ' ' .. permits, '^[1-9]%d* [1-9]%d* %d+ %d+$') and life_us + heartbeat_us + keep_ms + permits < MAX_NUMBER
+  and #ticket == WEIGHT_END and not string.find(ticket, '%D', ID_LENGTH + 1) and #number % NUMBER_LENGTH == 0 and #label <= MAX_LABEL, 'bad argument')
+local kind, after_ms, session, caller, requester = 'sb1s', keep_ms, string.sub(ticket, 1, SESSION_LENGTH), ticket, ''
 local own, may_create = ticket .. label, false
 
 -- include queue/heartbeat
@@ -76,7 +76,7 @@ if weight > capacity then
 end
 
 if waiting == 0 and used + weight <= capacity then
-  if used >= 1000 then
+  if used >= ENDED_PAGE then
     deduct(remove_ended()) -- when they may be many, or they pile up to the capacity
   end
   write_hold(own, full, used + weight, 'used', capacity, 'capacity', 0, 'queue')

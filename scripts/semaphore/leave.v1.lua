@@ -32,7 +32,7 @@ local own, may_create = hold, false
 -- ended are removed by the next enter that finds too few free.
 local no_tickets = false
 if certain == '1' and scores[7] and scores[4] and scores[6] ~= '1' then
-  local left = tonumber(scores[3] or 0) - tonumber(string.sub(hold, 42, 51))
+  local left = tonumber(scores[3] or 0) - tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END))
   redis.call('ZREM', holder, hold)
   redis.call('ZADD', holder, left, 'used')
   local ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
@@ -54,7 +54,7 @@ end
 local had = made and redis.call('ZREM', holder, hold) or 0
 if had == 1 then
   deduct({hold})
-elseif redis.call('ZREM', queue, string.sub(hold, 1, 51)) == 0 then
+elseif redis.call('ZREM', queue, string.sub(hold, 1, WEIGHT_END)) == 0 then
   return {0, now}
 end
 if other or not capacity then

@@ -17,7 +17,7 @@
 -- cost     O(log n): TIME, ZMSCORE, ZCARD, PEXPIRE, ZADD, ZRANGE; more for each grant
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local permits, not_after, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-assert(string.find(permits .. ' ' .. keep_ms, '^%d+ %d+$') and permits + keep_ms < 1e15, 'bad argument')
+assert(string.find(permits .. ' ' .. keep_ms, '^%d+ %d+$') and permits + keep_ms < MAX_NUMBER, 'bad argument')
 local kind, after_ms, session, requester, caller = 'sb1s', keep_ms, '', '', ''
 local own, may_create, no_tickets = '', false, false
 
@@ -37,7 +37,7 @@ end
 if waiting > 0 then
   redis.call('HLEN', heartbeats)
 end
-after_ms = math.max(after_ms, 3600000)
+after_ms = math.max(after_ms, RESIZED_TTL_MS)
 if not made then
   floor = released and floor or now
   make_key(after_ms, '-' .. floor, kind, 0, 'used')

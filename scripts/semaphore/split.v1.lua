@@ -24,8 +24,8 @@
 --          PEXPIRE, ZRANGE; more for each grant
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local ticket, life_us, not_after, hold, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-assert(string.find(life_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and life_us + keep_ms < 1e15
-  and #ticket == 51 and not string.find(ticket, '%D', 42), 'bad argument')
+assert(string.find(life_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and life_us + keep_ms < MAX_NUMBER
+  and #ticket == WEIGHT_END and not string.find(ticket, '%D', ID_LENGTH + 1), 'bad argument')
 local kind, after_ms, requester, caller = 'sb1s', keep_ms, session, ''
 local own, may_create, no_tickets = '', false, false
 
@@ -42,7 +42,7 @@ if not made or not capacity then
   return {0, now}
 end
 local ends = tonumber(now) + life_us
-local kept, fewer = redis.call('ZSCORE', holder, hold), ticket .. string.sub(hold, 52)
+local kept, fewer = redis.call('ZSCORE', holder, hold), ticket .. string.sub(hold, WEIGHT_END + 1)
 local has = redis.call('ZSCORE', holder, fewer)
 if has then
   write_hold(fewer, string.format('%016.0f', math.max(ends, tonumber(has))))

@@ -25,7 +25,7 @@
 --          semaphore/leave if it is released
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local hold, life_us, attempts, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-assert(string.find(life_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and life_us + keep_ms < 1e15, 'bad argument')
+assert(string.find(life_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and life_us + keep_ms < MAX_NUMBER, 'bad argument')
 local kind, after_ms, requester, caller = 'sb1s', keep_ms, session, ''
 local own, may_create, no_tickets = '', false, false
 
@@ -41,8 +41,8 @@ local others = waiting
 if waiting > 0 then
   redis.call('HLEN', heartbeats)
   local tickets = {}
-  for at = 1, #attempts, 19 do
-    tickets[#tickets + 1] = session .. string.sub(attempts, at, at + 18) .. string.sub(hold, 42, 51)
+  for at = 1, #attempts, ATTEMPT_LENGTH do
+    tickets[#tickets + 1] = session .. string.sub(attempts, at, at + (ATTEMPT_LENGTH - 1)) .. string.sub(hold, ID_LENGTH + 1, WEIGHT_END)
   end
   for _, ticket in ipairs(#tickets > 0 and redis.call('ZMSCORE', queue, unpack(tickets)) or {}) do
     others = ticket and others - 1 or others

@@ -17,7 +17,7 @@ if left_ms == -2 then
 end
 if left_ms == -1 then
   redis.call('PERSIST', any) -- if this is denied, the key must not get an end
-  redis.call('PEXPIRE', any, 15000)
+  redis.call('PEXPIRE', any, GRACE_MS)
   redis.call('PERSIST', any)
 else
   redis.call('PEXPIRE', any, math.max(left_ms, 1)) -- 0 would delete it

@@ -20,7 +20,7 @@
 -- cost     O(1): TIME, GET, SET; held: TIME, GET, PTTL
 local lock = KEYS[1]
 local hold, ttl_ms, not_after, _verb, _channel, _waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-assert(string.find(ttl_ms, '^[1-9]%d*$') and tonumber(ttl_ms) < 1e15, 'bad argument')
+assert(string.find(ttl_ms, '^[1-9]%d*$') and tonumber(ttl_ms) < MAX_NUMBER, 'bad argument')
 
 -- include queue/now
 

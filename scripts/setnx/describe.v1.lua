@@ -22,4 +22,4 @@ if type(value) == 'table' then
   end
   return {-2, '?'}
 end
-return {1, 'r', '0000000000000000', value, string.sub(value, 1, 64), redis.call('PEXPIRETIME', lock)}
+return {1, 'r', NO_STAMP, value, string.sub(value, 1, MAX_LABEL), redis.call('PEXPIRETIME', lock)}

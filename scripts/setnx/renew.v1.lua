@@ -14,7 +14,7 @@ for n, lock in ipairs(KEYS) do
   -- pcall: a key of the wrong type is that hold's loss, not the whole batch's.
   local value = redis.pcall('GET', lock)
   alive[n] = 0
-  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > 15 then
+  if not string.find(ttl_ms, '^%d+$') or #ttl_ms > MAX_DIGITS then
     alive[n] = -8 -- a life of -1 would delete the key
   elseif value == hold then
     alive[n] = 1

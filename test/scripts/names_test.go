@@ -3,6 +3,7 @@
 package scripts_test
 
 import (
+	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,7 +25,7 @@ const folder = "../../scripts/"
 // builtIn are the names that a server defines and scripts use.
 var builtIn = strings.Fields("ARGV KEYS assert ipairs math pairs pcall redis select string table tonumber type unpack")
 
-// names is a set of Lua names.
+// nameSet is a set of Lua names.
 type nameSet map[string]bool
 
 // read returns the names that a text uses without defining them, and those that it defines for the
@@ -44,7 +45,26 @@ func read(t *testing.T, name, text string) (free, defined nameSet) {
 	compiled, err := lua.Compile(chunk, name)
 	require.NoError(t, err)
 	addGlobals(free, compiled)
+	named := constants(t)
+	maps.DeleteFunc(free, func(name string, _ bool) bool { return named[name] })
 	return free, defined
+}
+
+// constants returns the names for which the scripts get a number or a text.
+func constants(t *testing.T) nameSet {
+	t.Helper()
+	file, err := os.Open(folder + "constants.lua")
+	require.NoError(t, err)
+	defer file.Close()
+	chunk, err := parse.Parse(file, "constants")
+	require.NoError(t, err)
+	named := make(nameSet)
+	for _, statement := range chunk {
+		local, isLocal := statement.(*ast.LocalAssignStmt)
+		require.True(t, isLocal)
+		named[local.Names[0]] = true
+	}
+	return named
 }
 
 // addGlobals adds the names that a function takes for global ones.
@@ -117,25 +137,23 @@ func included(text string) []string {
 	return found
 }
 
-// visible adds what the parts define, and what the parts define that they include.
-func visible(parts map[string]*scriptPart, include []string, found nameSet) {
-	for _, name := range include {
-		maps.Copy(found, parts[name].defined)
-		visible(parts, parts[name].includes, found)
-	}
-}
+var update = flag.Bool("update", false, "write the names that parts use and define into their headers")
 
+// A part uses each name that its text has and does not declare, whether the script or a part that it
+// includes declares it. It defines each local name of its outermost block.
 func TestAPartSaysWhatItUsesAndDefines(t *testing.T) {
 	t.Parallel()
 	parts := readParts(t)
 	for name, p := range parts {
-		require.Equal(t, listed(t, defines, p.text), slices.Sorted(maps.Keys(p.defined)), "%s defines", name)
-		given := make(nameSet)
-		visible(parts, p.includes, given)
-		own := maps.Clone(p.free)
-		maps.DeleteFunc(own, func(name string, _ bool) bool { return given[name] })
-		require.Equal(t, listed(t, uses, p.text), slices.Sorted(maps.Keys(own)), "%s uses, of the script", name)
 		requireUsed(t, parts, name, p.includes, p.free)
+		if *update {
+			text := uses.ReplaceAllString(p.text, "-- uses     "+list(p.free))
+			text = defines.ReplaceAllString(text, "-- defines  "+list(p.defined))
+			require.NoError(t, os.WriteFile(folder+"parts/"+name+".lua", []byte(text), 0o644))
+			continue
+		}
+		require.Equal(t, list(p.free), listed(t, uses, p.text), "%s uses", name)
+		require.Equal(t, list(p.defined), listed(t, defines, p.text), "%s defines", name)
 	}
 }
 
@@ -153,15 +171,20 @@ func TestAScriptIncludesWhatItUses(t *testing.T) {
 	}
 }
 
-// listed returns the names of a line of the header, sorted; none if it says nothing.
-func listed(t *testing.T, line *regexp.Regexp, text string) []string {
+// listed returns the names of a line of the header.
+func listed(t *testing.T, line *regexp.Regexp, text string) string {
 	t.Helper()
 	m := line.FindStringSubmatch(text)
 	require.NotNil(t, m, text)
-	if m[1] == "nothing" {
-		return nil
+	return m[1]
+}
+
+// list writes names as a header has them.
+func list(names nameSet) string {
+	if len(names) == 0 {
+		return "nothing"
 	}
-	return slices.Sorted(slices.Values(strings.Split(m[1], ", ")))
+	return strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
 // requireUsed checks that each part that a text includes defines a name that the text uses.

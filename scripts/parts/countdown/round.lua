@@ -3,14 +3,14 @@
 -- nonce, and how long the key is kept. is_foreign: the key is no latch's.
 --
 -- uses     latch
--- defines  value, is_foreign, stamp, state, nonce, ms
+-- defines  is_foreign, ms, nonce, stamp, state, value
 local value = redis.call('HGET', latch, 'round')
-local is_foreign = value and (#value ~= 65 or string.sub(value, 1, 3) ~= 'sb1')
+local is_foreign = value and (#value ~= ROUND_END or string.sub(value, 1, 3) ~= 'sb1')
 if not value then
   is_foreign = redis.call('EXISTS', latch) == 1
 end
 local stamp, state, nonce, ms = '', '', '', 0
 if value and not is_foreign then
-  stamp, state, nonce = string.sub(value, 4, 19), string.sub(value, 20, 20), string.sub(value, 21, 31)
-  ms = tonumber(string.sub(value, 56))
+  stamp, state, nonce = string.sub(value, 4, ROUND_STAMP_END), string.sub(value, STATE_AT, STATE_AT), string.sub(value, NONCE_START, NONCE_END)
+  ms = tonumber(string.sub(value, TOTAL_END + 1))
 end

@@ -3,13 +3,13 @@
 -- last value, and the value. is_foreign: the key is not an election's.
 --
 -- uses     leader
--- defines  record, writer, last_number, value, is_foreign
+-- defines  is_foreign, last_number, record, value, writer
 local record = redis.pcall('GET', leader)
 local writer, last_number, value, is_foreign = '', '', '', false
 if type(record) == 'string' then
-  is_foreign = string.sub(record, 1, 4) ~= 'sb1e' or #record < 61
-  writer, last_number = string.sub(record, 5, 45), string.sub(record, 46, 61)
-  value = string.sub(record, 62)
+  is_foreign = string.sub(record, 1, 4) ~= 'sb1e' or #record < RECORD_NUMBER_END
+  writer, last_number = string.sub(record, RECORD_ID_START, RECORD_ID_END), string.sub(record, RECORD_ID_END + 1, RECORD_NUMBER_END)
+  value = string.sub(record, RECORD_NUMBER_END + 1)
 elseif record then
   is_foreign = string.sub(record['err'], 1, 9) == 'WRONGTYPE'
   if not is_foreign then

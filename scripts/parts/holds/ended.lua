@@ -5,11 +5,11 @@
 -- first of the holds that are left ends, nil if no hold is left, and left_us how long that is. A
 -- thousand go at once; more_ended says that there are more.
 --
--- uses     holder
--- defines  first, left_us, more_ended, find_first, remove_ended, is_unfinished
+-- uses     holder, made, more, now, scores
+-- defines  find_first, first, is_unfinished, left_us, more_ended, remove_ended
 local first, left_us, more_ended
 local function find_first()
-  first = made and redis.call('ZRANGE', holder, '1000000000000000', '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+  first = made and redis.call('ZRANGE', holder, FIRST_STAMP, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   left_us = first and math.max(0, tonumber(first) - tonumber(now)) or 0
   more_ended = first and left_us == 0
 end
@@ -17,7 +17,7 @@ local function remove_ended()
   find_first()
   local ended = {}
   if more_ended then
-    ended = redis.call('ZRANGE', holder, '1000000000000000', now, 'BYSCORE', 'LIMIT', 0, 1000)
+    ended = redis.call('ZRANGE', holder, FIRST_STAMP, now, 'BYSCORE', 'LIMIT', 0, ENDED_PAGE)
     if scores[3] then
       redis.call('ZADD', holder, 'XX', scores[3], 'used') -- a sender without the right to count removes nothing
     end

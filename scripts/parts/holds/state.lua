@@ -4,8 +4,8 @@
 -- key, or '?' if it is not ours. is_is_lost says that it is missing while sessions wait, or waited
 -- in the last ten minutes.
 --
--- uses     may_create, holder, kind, heartbeats, own
--- defines  scores, floor, other, is_lost, has_room
+-- uses     heartbeats, holder, kind, may_create, own
+-- defines  floor, has_room, is_lost, other, scores
 local scores = redis.pcall('ZMSCORE', holder, kind, 'phase', 'used', 'capacity', 'kept', 'queue', own)
 local floor, other, is_lost, has_room = ''
 if scores['err'] then
@@ -19,7 +19,7 @@ if scores['err'] then
   if not has_room then
     value = redis.call('GET', holder)
   end
-  if #value == 20 and string.sub(value, 1, 4) == 'sb1-' then
+  if #value == STAMP_END and string.sub(value, 1, 4) == 'sb1-' then
     floor, scores = string.sub(value, 5), {}
   else
     other = string.match(value, '^sb1([^-])') or '?'

@@ -4,8 +4,8 @@
 -- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE
 -- leaves no key without an end.
 --
--- uses     after_ms, holder, keep_ms, kind
--- defines  made, released, make_key, write_hold, is_marked, mark
+-- uses     after_ms, floor, has_room, holder, keep_ms, kind, now, scores
+-- defines  is_marked, made, make_key, mark, released, write_hold
 local made, released = scores[1], floor ~= ''
 local function make_key(ms, ...)
   if released then
@@ -36,7 +36,7 @@ local function write_hold(hold, till, ...)
   else
     floor = string.format('%016.0f', tonumber(floor) + 1)
   end
-  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / 1000 + after_ms)
+  local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / US_PER_MS + after_ms)
   if not made then
     make_key(ms, '-' .. floor, kind, till, hold, ...)
     return

@@ -7,7 +7,7 @@
 local function set_free(floor, keeps_mark)
   local text, ms = 'sb1-' .. floor, keep_ms
   if keeps_mark then
-    text, ms = 'sb1l' .. floor .. string.rep('-', 42) .. 'q', 600000
+    text, ms = 'sb1l' .. floor .. string.rep('-', TICKET_LENGTH) .. 'q', QUEUE_TTL_MS
   end
   if redis.pcall('SET', holder, text, 'PX', ms)['err'] then
     redis.call('DEL', holder)

@@ -10,22 +10,22 @@
 -- passed over keep their position until their session was dead for ten seconds. Returns nothing if
 -- there is no such ticket, or no choice.
 --
--- uses     channel, queue, heartbeats
--- defines  preferred_ticket, hand_off
+-- uses     channel, grant, heartbeats, is_alive, is_gone, is_listening, is_marked, is_recent, more, now, queue, remove, search, set_free
+-- defines  hand_off, preferred_ticket
 local function preferred_ticket()
-  local page = redis.call('ZRANGE', queue, 0, 63)
+  local page = redis.call('ZRANGE', queue, 0, HEAD_PAGE - 1)
   if #page < 2 then
     return nil
   end
   local owners, channels, gone, first, second = {}, {}, {}, nil, nil
   for n, ticket in ipairs(page) do
-    owners[n] = string.sub(ticket, 1, 22)
+    owners[n] = string.sub(ticket, 1, SESSION_LENGTH)
     channels[n] = channel .. owners[n]
   end
   local fields = redis.call('HMGET', heartbeats, unpack(owners))
   local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
   for n, ticket in ipairs(page) do
-    if #ticket ~= 42 then
+    if #ticket ~= TICKET_LENGTH then
       break -- a search drops it
     elseif is_gone(fields[n]) then
       gone[#gone + 1] = ticket
@@ -49,14 +49,14 @@ end
 local function hand_off(floor)
   local ticket, life = preferred_ticket()
   local next_alive = not ticket and search(queue, 'from', is_listening)
-  for _ = 1, ticket and 0 or 129 do
+  for _ = 1, ticket and 0 or FOREIGN_LIMIT do
     ticket, life = next_alive()
-    if not ticket or #ticket == 42 then
+    if not ticket or #ticket == TICKET_LENGTH then
       break
     end
     redis.call('ZREM', queue, ticket)
   end
-  if ticket and #ticket ~= 42 then
+  if ticket and #ticket ~= TICKET_LENGTH then
     ticket, more = nil, 1
   end
   if not ticket then
@@ -66,5 +66,5 @@ local function hand_off(floor)
   end
   local stamp, left_us = grant(ticket, life, floor)
   redis.call('ZREM', queue, ticket)
-  return ticket, stamp, string.sub(life, 17, 36), left_us
+  return ticket, stamp, string.sub(life, LIFE_END + 1, NUMBER_END), left_us
 end

@@ -4,18 +4,18 @@
 -- is no lock's. The floor of a key that was lost is the lowest stamp.
 --
 -- uses     holder
--- defines  value, floor, hold, is_marked, other
+-- defines  floor, hold, is_marked, other, value
 local value = redis.pcall('GET', holder)
-local floor, hold, is_marked, other = '0000000000000000', '', false, nil
+local floor, hold, is_marked, other = NO_STAMP, '', false, nil
 if type(value) == 'string' then
   local kind = string.sub(value, 1, 4)
-  if kind == 'sb1l' and #value >= 63 and #value <= 127 then
-    floor, hold, is_marked = string.sub(value, 5, 20), string.sub(value, 21, 62), string.sub(value, 63, 63) == 'q'
-    if string.sub(hold, 42) == '-' then
+  if kind == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT + MAX_LABEL then
+    floor, hold, is_marked = string.sub(value, STAMP_START, STAMP_END), string.sub(value, ID_START, MODE_AT), string.sub(value, MARK_AT, MARK_AT) == 'q'
+    if string.sub(hold, TICKET_LENGTH) == '-' then
       hold = ''
     end
-  elseif kind == 'sb1-' and #value == 20 then
-    floor = string.sub(value, 5, 20)
+  elseif kind == 'sb1-' and #value == STAMP_END then
+    floor = string.sub(value, STAMP_START, STAMP_END)
   else
     other = '?'
     if string.sub(kind, 1, 3) == 'sb1' and #kind == 4 and kind ~= 'sb1l' and kind ~= 'sb1-' then

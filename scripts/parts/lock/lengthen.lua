@@ -3,13 +3,13 @@
 -- Lengthens the hold of the holder key to ms from now. It is never made shorter. Returns how long
 -- it lasts.
 --
--- uses     holder
+-- uses     holder, is_marked, left_us, ttl_ms
 -- defines  lengthen
 local function lengthen(ms)
-  local ends = is_marked and ms + 15000 or ms
+  local ends = is_marked and ms + GRACE_MS or ms
   if ttl_ms >= 0 and ttl_ms < ends then
     redis.call('PEXPIRE', holder, ends)
     ttl_ms = ends
   end
-  return math.max(left_us, ms * 1000)
+  return math.max(left_us, ms * US_PER_MS)
 end

@@ -4,8 +4,8 @@
 -- turn is, unless a heartbeat of its session arrived lately: within 1.2 times the pause between two
 -- polls of a session that waits for few locks.
 --
--- uses     session
+-- uses     now, session
 -- defines  is_recent
 local function is_recent(ticket, owner, life)
-  return owner == session or string.sub(ticket, 42) ~= 'r' or tonumber(string.sub(life, 1, 16)) - tonumber(now) >= 1800000
+  return owner == session or string.sub(ticket, TICKET_LENGTH) ~= 'r' or tonumber(string.sub(life, 1, LIFE_END)) - tonumber(now) >= RECENT_US
 end

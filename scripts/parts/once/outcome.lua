@@ -3,6 +3,6 @@
 -- the key is no outcome's.
 --
 -- uses     outcome
--- defines  text, is_foreign
+-- defines  is_foreign, text
 local text = redis.call('GET', outcome)
-local is_foreign = text and (#text < 20 or string.sub(text, 1, 4) ~= 'sb1o')
+local is_foreign = text and (#text < STAMP_END or string.sub(text, 1, 4) ~= 'sb1o')

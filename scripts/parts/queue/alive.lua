@@ -5,6 +5,6 @@
 -- uses     nothing
 -- defines  is_alive
 local function is_alive(entry, at)
-  local life = entry and string.sub(entry, 1, 16)
-  return life and life > at and tonumber(life) - tonumber(at) <= 30000000
+  local life = entry and string.sub(entry, 1, LIFE_END)
+  return life and life > at and tonumber(life) - tonumber(at) <= MAX_LIFE_US
 end

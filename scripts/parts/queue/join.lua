@@ -3,7 +3,7 @@
 -- Makes a ticket at the end of the queues, of which queue is the one that gets it. Tickets rise,
 -- also if the clock was set back.
 --
--- uses     nothing
+-- uses     now
 -- defines  join
 local function join(queue, queues, ticket)
   local number = tonumber(now)
@@ -14,9 +14,9 @@ local function join(queue, queues, ticket)
     end
   end
   redis.call('ZADD', queue, 'NX', string.format('%.0f', number), ticket)
-  if type(redis.pcall('PEXPIRE', queue, 600000)) == 'table' then
+  if type(redis.pcall('PEXPIRE', queue, QUEUE_TTL_MS)) == 'table' then
     -- A sender without the right to that leaves no key without an end.
     redis.call('ZREM', queue, ticket)
-    redis.call('PEXPIRE', queue, 600000)
+    redis.call('PEXPIRE', queue, QUEUE_TTL_MS)
   end
 end

@@ -4,10 +4,10 @@
 -- listeners here, if that is known. The caller receives the reply.
 --
 -- uses     channel, session
--- defines  listeners, is_listening
+-- defines  is_listening, listeners
 local listeners = {} -- the number of listeners of a session here, once it was asked for
 local function is_listening(owner, life, count)
-  if owner == session or string.sub(life, 37, 37) ~= '+' then
+  if owner == session or string.sub(life, LISTENING_AT, LISTENING_AT) ~= '+' then
     return true
   end
   if not listeners[owner] then

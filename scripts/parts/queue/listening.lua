@@ -1,7 +1,7 @@
 -- queue/listening
 -- Returns whether the session listens for grants: '+' if this server has a listener for them, '-'
--- if it has none, or does not say. In a cluster it is '-': the slot may be at another node at the
--- next grant, at which the session does not listen yet.
+-- if there is no listener, or it does not say. In a cluster it is '-': the slot may be at another
+-- node at the next grant, at which the session does not listen yet.
 --
 -- uses     channel, session, verb
 -- defines  listening

@@ -3,6 +3,6 @@
 -- texts.
 --
 -- uses     nothing
--- defines  time, now
+-- defines  now, time
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)

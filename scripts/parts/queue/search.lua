@@ -11,18 +11,18 @@
 -- too. It may listen again at any time, so the memory ends before the first of them. A search that
 -- would not be done returns that ticket: it could not continue behind it.
 --
--- uses     heartbeats
--- defines  more, entries, life_of, is_gone, remove, rank_after, search
+-- uses     heartbeats, is_alive, now
+-- defines  entries, is_gone, life_of, more, rank_after, remove, search
 local more, entries = 0, {} -- the field of a session, or false
 local function life_of(ticket)
-  local owner = string.sub(ticket, 1, 22)
+  local owner = string.sub(ticket, 1, SESSION_LENGTH)
   if entries[owner] == nil then
     entries[owner] = redis.call('HGET', heartbeats, owner)
   end
   return entries[owner]
 end
 local function is_gone(entry)
-  return not entry or tonumber(string.sub(entry, 1, 16)) + 10000000 <= tonumber(now)
+  return not entry or tonumber(string.sub(entry, 1, LIFE_END)) + GONE_AFTER_US <= tonumber(now)
 end
 local function remove(queue, tickets)
   if #tickets > 0 then
@@ -32,7 +32,7 @@ end
 -- Where a search begins: behind those that were passed over before.
 local function rank_after(queue, memory, head)
   local gone = {}
-  for _, ticket in ipairs(is_gone(life_of(head)) and redis.call('ZRANGE', queue, 0, 255) or {}) do
+  for _, ticket in ipairs(is_gone(life_of(head)) and redis.call('ZRANGE', queue, 0, GONE_PAGE - 1) or {}) do
     if not is_gone(life_of(ticket)) then
       break
     end
@@ -40,7 +40,7 @@ local function rank_after(queue, memory, head)
   end
   remove(queue, gone)
   local from = redis.call('HGET', heartbeats, memory)
-  local rank = from and string.sub(from, 1, 16) <= now and redis.call('ZRANK', queue, string.sub(from, 17))
+  local rank = from and string.sub(from, 1, LIFE_END) <= now and redis.call('ZRANK', queue, string.sub(from, STAMP_LENGTH + 1))
   return rank and rank + 1 or 0
 end
 local function search(queue, memory, is_listening)
@@ -49,7 +49,7 @@ local function search(queue, memory, is_listening)
   local gone, passed = {}, nil -- the tickets to remove, and the last that was passed over
   local unsubscribed -- the first ticket that was passed over though its session is alive
   local function is_found(ticket, life)
-    return is_alive(life, now) and (not is_listening or is_listening(string.sub(ticket, 1, 22), life))
+    return is_alive(life, now) and (not is_listening or is_listening(string.sub(ticket, 1, SESSION_LENGTH), life))
   end
   local function remember()
     remove(queue, gone)
@@ -57,7 +57,7 @@ local function search(queue, memory, is_listening)
     if passed then
       -- Not worth a refusal, if memory is full: it spares the next search, no more.
       redis.pcall('HSET', heartbeats, memory, now .. passed)
-      redis.call('PEXPIRE', heartbeats, 600000)
+      redis.call('PEXPIRE', heartbeats, QUEUE_TTL_MS)
       passed = nil
     end
   end
@@ -86,8 +86,8 @@ local function search(queue, memory, is_listening)
           passed = not unsubscribed and ticket or passed
         end
       end
-      local last = pages > 0 and #page < 128
-      if last or pages == 8 then
+      local last = pages > 0 and #page < SEARCH_PAGE
+      if last or pages == SEARCH_PAGES then
         remember()
         local ticket = not last and unsubscribed
         if ticket then
@@ -99,7 +99,7 @@ local function search(queue, memory, is_listening)
       end
       remove(queue, gone)
       rank = rank + stays
-      page, at, stays, gone, pages = redis.call('ZRANGE', queue, rank, rank + 127), 0, 0, {}, pages + 1
+      page, at, stays, gone, pages = redis.call('ZRANGE', queue, rank, rank + (SEARCH_PAGE - 1)), 0, 0, {}, pages + 1
     end
   end
 end

@@ -5,9 +5,9 @@
 -- uses     nothing
 -- defines  ids_of
 local function ids_of(hold)
-  local base, ids = string.sub(hold, 1, 12), {}
-  for n = 1, tonumber(string.sub(hold, 13)) do
-    ids[n] = base .. string.char(0, 0, math.floor(n / 256), n % 256)
+  local base, ids = string.sub(hold, 1, PERMIT_BASE), {}
+  for n = 1, tonumber(string.sub(hold, PERMIT_BASE + 1)) do
+    ids[n] = base .. string.char(0, 0, math.floor(n / BYTE), n % BYTE)
   end
   return ids
 end

@@ -3,7 +3,7 @@
 -- is_foreign: a key is no semaphore's.
 --
 -- uses     permits, timeouts
--- defines  free, is_foreign, held
+-- defines  free, held, is_foreign
 local free, is_foreign = redis.pcall('GET', permits), false
 local held = redis.pcall('ZCARD', timeouts)
 for _, value in ipairs({free, held}) do

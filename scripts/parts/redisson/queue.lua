@@ -6,11 +6,11 @@
 -- again. Deadlines are milliseconds: of the server's clock here, and of each client's clock if Java
 -- wrote them.
 --
--- uses     channel, deadlines, hold, queue, verb
--- defines  now_ms, first_waiter
-local now_ms = math.floor(tonumber(now) / 1000)
+-- uses     channel, deadlines, hold, notify, now, queue, verb
+-- defines  first_waiter, now_ms
+local now_ms = math.floor(tonumber(now) / US_PER_MS)
 local function first_waiter()
-  for _ = 1, 1000 do
+  for _ = 1, DEADLINES_PAGE do
     local owner = redis.call('LINDEX', queue, '0')
     local till = owner and redis.call('ZSCORE', deadlines, owner)
     if not owner or till and (owner == hold or tonumber(till) > now_ms) then

@@ -5,7 +5,7 @@
 -- Takes away those of the permits that are held, and counts them as free; returns how many. If the
 -- count is refused, they are held as before, which needs only the rights of an acquire.
 --
--- uses     channel, permits, timeouts, verb
+-- uses     channel, free, hold_permits, notify, permits, timeouts, verb
 -- defines  release_permits
 local function release_permits(ids)
   local ends = redis.call('ZMSCORE', timeouts, unpack(ids))

@@ -8,11 +8,11 @@
 -- Otherwise those get it that are before the first writer whose session is alive; and if there is
 -- no hold then, that writer does. At most 128 a call, which is about a millisecond.
 --
--- uses     after_ms, first, holder, keep_ms, queue, heartbeats, readers, no_tickets
--- defines  phase, is_open, waiting, mark_score, hand_off, set_free
+-- uses     after_ms, first, floor, grant, grants, heartbeats, holder, is_listening, is_marked, keep_ms, mark, more, no_tickets, queue, readers, scores, search
+-- defines  hand_off, is_open, mark_score, phase, set_free, waiting
 local phase = scores[2]
 local is_open -- whether a reader without a ticket may have the lock
--- How many tickets there are, or more; no_tickets says that there is none. Read before the first
+-- How many tickets there are, or more: 0 if no_tickets is set. Read before the first
 -- write, as the type of heartbeats is: a foreign key makes the call fail before it has an effect.
 local waiting = no_tickets and 0 or redis.call('ZCARD', queue) + redis.call('ZCARD', readers)
 if waiting > 0 then
@@ -48,7 +48,7 @@ local function hand_off()
   local next_reader = search(readers, 'from2', is_listening)
   local reader, life = next_reader()
   while reader and (all or not before or tonumber(redis.call('ZSCORE', readers, reader)) < before) do
-    if grants == 128 then
+    if grants == MAX_GRANTS then
       more = 1
       break
     end

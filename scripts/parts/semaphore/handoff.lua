@@ -6,21 +6,21 @@
 -- there is at all is removed when it is first, or at a poll of its session, which returns that.
 -- used is the sum of all holds in the key, those that have ended included.
 --
--- uses     after_ms, holder, keep_ms, kind, queue, no_tickets
--- defines  used, capacity, waiting, weight_of, counted, deduct, reserve, mark_score, grant_queue, keep_key, hand_off
+-- uses     after_ms, floor, grant, grants, holder, is_listening, is_marked, keep_ms, kind, made, mark, more, no_tickets, now, queue, scores, search
+-- defines  capacity, counted, deduct, grant_queue, hand_off, keep_key, mark_score, reserve, used, waiting, weight_of
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or if semaphore/resize set the capacity by what that
 -- wrote, if that is more.
 after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
--- How many tickets there are, or more; no_tickets says that there is none. Read before the first
+-- How many tickets there are, or more: 0 if no_tickets is set. Read before the first
 -- write, as the type of heartbeats is by a hand-off: a key that is foreign makes the call fail
 -- before it has an effect.
 local waiting = no_tickets and 0 or redis.call('ZCARD', queue)
 if waiting > 0 then
-  after_ms = math.max(after_ms, 15000) -- longer than there is between two polls of any waiter
+  after_ms = math.max(after_ms, GRACE_MS) -- longer than there is between two polls of any waiter
 end
 local function weight_of(hold)
-  return tonumber(string.sub(hold, 42, 51))
+  return tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END))
 end
 local counted = tonumber(scores[3]) -- the sum as the key has it
 -- Deducts holds that were removed, at once: whatever is refused behind this, no permits are lost.
@@ -41,9 +41,9 @@ end
 local function reserve()
   local first = math.max(tonumber(now), (tonumber(floor) or 0) + 1)
   local ahead = first - tonumber(now)
-  local size = ahead < 80000 and 1024 / 4 ^ math.floor(ahead / 20000) or 1
+  local size = ahead < MAX_AHEAD_US and MAX_BLOCK / 4 ^ math.floor(ahead / AHEAD_STEP_US) or 1
   local begins = math.ceil(first / size) * size
-  if size < 1024 and begins % (4 * size) == 0 then
+  if size < MAX_BLOCK and begins % (4 * size) == 0 then
     begins = begins + size
   end
   floor = string.format('%016.0f', begins - 1)
@@ -61,7 +61,7 @@ local function grant_queue()
       return
     elseif weight > capacity then
       redis.call('ZREM', queue, ticket)
-    elseif grants == 128 then
+    elseif grants == MAX_GRANTS then
       more = 1
       return
     else
