@@ -50,12 +50,24 @@ import (
 // sentinels. If a parameter is unknown, or has no effect in that URL, Dial returns ErrBadOption.
 // Errors never contain the password.
 func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("signalbox: dial: %w: the context is nil", ErrBadOption)
-	}
 	o, err := wire.ParseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
+	}
+	return DialWith(ctx, o, options...)
+}
+
+// DialWith is Dial for what no URL can say: a TLS configuration in memory, a function for credentials, a dialer. It tunes a
+// copy of o (see Tune), and makes a client of it, which Close closes. Modules goredis and valkeygo make such options of
+// those of other clients.
+//
+// It returns ErrBadOption if o names no server.
+func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOption) (*Session, error) {
+	switch {
+	case ctx == nil:
+		return nil, fmt.Errorf("signalbox: dial: %w: the context is nil", ErrBadOption)
+	case len(o.InitAddress) == 0:
+		return nil, fmt.Errorf("signalbox: dial: %w: InitAddress is empty: name a server, host:port", ErrBadOption)
 	}
 	contact := wire.NewDialRecorder(&o)
 	Tune(&o)
@@ -69,7 +81,8 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 	}
 	if err != nil {
 		if errors.Is(err, ErrDenied) && isSentinel(ctx, client) {
-			err = fmt.Errorf("%w: the server is a sentinel: add the parameter master_set with the name of the primary that it watches", ErrBadOption)
+			err = fmt.Errorf("%w: the server is a sentinel: add the parameter master_set to the URL, or Sentinel.MasterSet to the options, "+
+				"with the name of the primary that it watches", ErrBadOption)
 		}
 		client.Close()
 		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))

@@ -49,6 +49,29 @@ func TestDialMakesASessionThatWorks(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
+// What no URL can say is said by the options of the client: here a dialer.
+func TestDialWithTheOptionsOfTheClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	options := rueidis.ClientOption{
+		InitAddress: []string{"elsewhere.invalid:1"}, ForceSingleClient: true,
+		DialCtxFn: func(ctx context.Context, _ string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", server.Addr())
+		},
+	}
+	s, err := signalbox.DialWith(t.Context(), options)
+	require.NoError(t, err)
+	require.NoError(t, locktest.Must(t, reentrant.New(s, "a").Lock).Unlock())
+	require.NoError(t, s.Close(t.Context()))
+	for _, err := range []error{
+		second(signalbox.DialWith(t.Context(), rueidis.ClientOption{})), second(signalbox.DialWith(nil, options)), //nolint:staticcheck // nil is tested
+	} {
+		require.ErrorIs(t, err, signalbox.ErrBadOption)
+	}
+}
+
+func second(_ *signalbox.Session, err error) error { return err }
+
 // P10: no server at all is an error of Dial, which says where none was found.
 func TestDialReportsThatNoServerListens(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ const local = `
 // elsewhere are the calls whose rows are elsewhere: Dial makes connections of its own, which a test in
 // virtual time cannot have, Release is Unlock, and lists run scripts for what their SCAN finds alone: the faults here are of
 // scripts.
-const elsewhere = "signalbox.Dial signalbox.Lease.Release inspect.Names inspect.List.Run inspect.List.Snapshot"
+const elsewhere = "signalbox.Dial signalbox.DialWith signalbox.Lease.Release inspect.Names inspect.List.Run inspect.List.Snapshot"
 
 // noLibrary are the folders that no program imports; the scripts are data. Modules of their own are left out, too.
 const noLibrary = "internal interop scripts docs"

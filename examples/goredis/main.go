@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command goredis is a service with a go-redis client that gets locks by one line.
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/signalbox-go/signalbox/examples/internal/demo"
+	"github.com/signalbox-go/signalbox/goredis"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+func main() { demo.Main(show) }
+
+func show(ctx context.Context, url string) error {
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	client := redis.NewClient(options) // the service has it anyway
+	defer client.Close()
+	return pay(ctx, client)
+}
+
+func pay(ctx context.Context, client *redis.Client) error {
+	session, err := goredis.Dial(ctx, client) // once in a process; Close leaves the client alone
+	if err != nil {
+		return err
+	}
+	defer session.Close(ctx)
+
+	lease, err := reentrant.New(session, "order/42").Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lease.Unlock()
+	locks, err := client.Exists(ctx, "sb:{order/42}:lock").Result()
+	fmt.Println("keys of the lock that the client sees:", locks)
+	return err
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package goredis_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/goredis"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// The session of a client works, on the same server with the same identity, and its Close leaves the client alone.
+func TestASessionOfAClientWorks(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "s")
+	server := redistest.Start(t, redistest.WithArgs("--unixsocket", socket))
+	server.MustDo(t, "ACL", "SETUSER", "teller", "on", ">right", "~*", "&*", "+@all")
+	secure, mutual := redistest.Start(t, redistest.WithTLS()), redistest.Start(t, redistest.WithClientCertificates())
+	var dials atomic.Int32
+	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials.Add(1)
+		require.Equal(t, "redis.invalid:1", addr)
+		return new(net.Dialer).DialContext(ctx, network, server.Addr())
+	}
+	t.Cleanup(func() { require.Greater(t, dials.Load(), int32(2), "the session dials with it as well") })
+	for name, options := range map[string]*redis.Options{
+		"Plain":    {Addr: server.Addr()},
+		"User":     {Addr: server.Addr(), Username: "teller", Password: "right", DB: 3, ClientName: "shop"},
+		"Protocol": {Addr: server.Addr(), Protocol: 2},
+		"Unix":     {Addr: socket, Network: "unix"},
+		"UnixPath": {Addr: socket},
+		"TLS":      {Addr: secure.Addr(), TLSConfig: secure.TLSConfig()},
+		"Mutual":   {Addr: mutual.Addr(), TLSConfig: mutual.TLSConfig()},
+		"Dialer":   {Addr: "redis.invalid:1", Dialer: dialer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := redis.NewClient(options)
+			defer func() { require.NoError(t, client.Close()) }()
+			use(t, name, func() (*signalbox.Session, error) { return goredis.Dial(t.Context(), client) }, client)
+			use(t, name, func() (*signalbox.Session, error) { return goredis.DialOptions(t.Context(), options) }, client)
+		})
+	}
+}
+
+// use locks in a session, with a waiter, and checks that the client sees the lock and survives the session.
+func use(t *testing.T, name string, dial func() (*signalbox.Session, error), client redis.UniversalClient) {
+	t.Helper()
+	s, err := dial()
+	require.NoError(t, err)
+	lease := locktest.Must(t, reentrant.New(s, name).Lock)
+	waiting := locktest.LaterWith(t.Context(), fair.New(s, name).Lock)
+	keys, err := client.Exists(t.Context(), locktest.Key(name)).Result()
+	require.NoError(t, err)
+	require.Equal(t, int64(1), keys, "it is in the database of the client")
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
+	require.NoError(t, s.Close(t.Context()))
+	require.NoError(t, client.Ping(t.Context()).Err(), "Close leaves the client alone")
+}
+
+func TestASessionOfAClusterClientWorks(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	var addrs []string
+	for _, node := range cluster.Servers() {
+		addrs = append(addrs, node.Addr())
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs[:1]})
+	defer func() { require.NoError(t, client.Close()) }()
+	for i := range 5 { // in several slots
+		use(t, fmt.Sprint("cluster/", i), func() (*signalbox.Session, error) { return goredis.Dial(t.Context(), client) }, client)
+	}
+	universal := &redis.UniversalOptions{Addrs: addrs}
+	use(t, "universal", func() (*signalbox.Session, error) { return goredis.DialOptions(t.Context(), universal) }, client)
+}
+
+// Sentinels have a user of their own, and never get the server's. A lease outlives a failover, and a waiter is granted the lock
+// by the new primary.
+func TestASessionBehindSentinelsSurvivesAFailover(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a failover takes seconds")
+	nodes := redistest.StartSentinel(t)
+	var addrs []string
+	for _, watcher := range nodes.Sentinels() {
+		watcher.MustDo(t, "ACL", "SETUSER", "watch", "on", ">wright", "allchannels", "+@all")
+		watcher.MustDo(t, "ACL", "LOG", "RESET")
+		addrs = append(addrs, watcher.Addr())
+	}
+	primary := nodes.Primary(t)
+	for _, server := range []*redistest.Server{primary, nodes.Replica(t)} {
+		server.MustDo(t, "ACL", "SETUSER", "teller", "on", ">right", "~*", "&*", "+@all")
+	}
+	s, err := goredis.DialOptions(t.Context(), &redis.FailoverOptions{
+		MasterName: redistest.MasterSet, SentinelAddrs: addrs, SentinelUsername: "watch", SentinelPassword: "wright",
+		CredentialsProvider: func() (string, string) { return "teller", "right" },
+	})
+	require.NoError(t, err)
+	lease := locktest.Must(t, reentrant.New(s, "a", signalbox.WithRenewedLease(30*time.Second), signalbox.WithFirstLease(30*time.Second)).Lock)
+	primary.AwaitCopied(t, nodes.Replica(t))
+	primary.Kill()
+	nodes.AwaitFailover(t, primary)
+	waiting := locktest.LaterWith(t.Context(), fair.New(s, "a").Lock)
+	require.NoError(t, locktest.Must(t, reentrant.New(s, "b").Lock).Unlock())
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
+	require.NoError(t, s.Close(t.Context()))
+	for _, watcher := range nodes.Sentinels() {
+		require.NotContains(t, fmt.Sprint(watcher.MustDo(t, "ACL", "LOG")), "teller", "the server's user is not for sentinels")
+	}
+}
+
+// The password changes, and all connections end, while a lock is held, another one is waited for and a third one is acquired.
+func TestAPasswordIsRotatedUnderLocks(t *testing.T) {
+	t.Parallel()
+	for name, with := range map[string]func(o *redis.Options, provider *tokens){
+		"Provider": func(o *redis.Options, provider *tokens) {
+			o.CredentialsProvider = func() (string, string) { return "teller", provider.get() }
+		},
+		"Context": func(o *redis.Options, provider *tokens) {
+			o.CredentialsProviderContext = func(context.Context) (string, string, error) { return "teller", provider.get(), nil }
+		},
+		"Streaming": func(o *redis.Options, provider *tokens) { o.StreamingCredentialsProvider = provider },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			provider := new(tokens)
+			server := redistest.Start(t)
+			set := func(password string) {
+				server.MustDo(t, "ACL", "SETUSER", "teller", "on", "resetpass", ">"+password, "~*", "&*", "+@all")
+			}
+			set("first")
+			provider.set("first")
+			options := &redis.Options{Addr: server.Addr()}
+			with(options, provider)
+			client := redis.NewClient(options)
+			s, err := goredis.Dial(t.Context(), client)
+			require.NoError(t, err)
+			require.NoError(t, client.Close(), "the session does not need it")
+			long := signalbox.WithFirstLease(30 * time.Second)
+			held := locktest.Must(t, reentrant.New(s, "held", long).Lock)
+			other := locktest.Must(t, fair.New(s, "other", long).Lock)
+			waiting := locktest.LaterWith(t.Context(), fair.New(s, "other").Lock)
+			set("second")
+			provider.set("second")
+			server.MustDo(t, "CLIENT", "KILL", "USER", "teller")
+			require.NoError(t, locktest.Must(t, reentrant.New(s, "third").Lock).Unlock())
+			require.NoError(t, other.Unlock())
+			require.NoError(t, locktest.MustHave(t, waiting).Unlock())
+			require.NoError(t, held.Err())
+			require.NoError(t, held.Unlock())
+			require.NoError(t, s.Close(t.Context()))
+			require.Zero(t, provider.subscribed())
+		})
+	}
+}
+
+// A static password that changes at the server leaves a session waiting for it, as a service with go-redis would: what is held
+// stays until its lease is over, and the session works again when the server takes the password again.
+func TestAStaticPasswordIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	set := func(password string) {
+		server.MustDo(t, "ACL", "SETUSER", "teller", "on", "resetpass", ">"+password, "~*", "&*", "+@all")
+	}
+	set("right")
+	s, err := goredis.DialOptions(t.Context(), &redis.Options{Addr: server.Addr(), Username: "teller", Password: "right"})
+	require.NoError(t, err)
+	held := locktest.Must(t, reentrant.New(s, "held", signalbox.WithFirstLease(30*time.Second)).Lock)
+	set("another")
+	server.MustDo(t, "CLIENT", "KILL", "USER", "teller")
+	waiting := locktest.LaterWith(t.Context(), reentrant.New(s, "a").Lock)
+	redistest.Await(t, "a denial", func() bool {
+		return strings.Contains(fmt.Sprint(server.MustDo(t, "ACL", "LOG")), "teller")
+	})
+	set("right")
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
+	require.NoError(t, held.Unlock())
+	require.NoError(t, s.Close(t.Context()))
+}
+
+// P10: wrong credentials are ErrDenied, with the server's words and without the password.
+func TestWrongCredentialsAreDenied(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	_, err := goredis.DialOptions(t.Context(), &redis.Options{Addr: server.Addr(), Username: "teller", Password: "zecret"})
+	require.ErrorIs(t, err, signalbox.ErrDenied)
+	require.NotContains(t, err.Error(), "zecret")
+	_, err = goredis.DialOptions(t.Context(), &redis.Options{Addr: server.Addr(), TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}})
+	require.ErrorContains(t, err, server.Addr(), "it names the server")
+}
+
+// tokens is a provider of credentials whose token changes.
+type tokens struct {
+	err error
+
+	mu struct {
+		sync.Mutex
+		token     string
+		listeners map[auth.CredentialsListener]bool
+	}
+}
+
+func (p *tokens) set(token string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.token = token
+}
+
+func (p *tokens) get() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.token
+}
+
+// subscribed returns how many listeners there are.
+func (p *tokens) subscribed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.mu.listeners)
+}
+
+// Subscribe implements auth.StreamingCredentialsProvider.
+func (p *tokens) Subscribe(listener auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, nil, p.err
+	}
+	if p.mu.listeners == nil {
+		p.mu.listeners = make(map[auth.CredentialsListener]bool)
+	}
+	p.mu.listeners[listener] = true
+	return auth.NewBasicCredentials("teller", p.mu.token), func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.mu.listeners, listener)
+		return nil
+	}, nil
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package goredis opens a session of signalbox for a service that has a go-redis client. It takes the client's settings:
+// addresses, TLS, credentials, database, sentinels, dialer.
+//
+//	client := redis.NewClient(&redis.Options{Addr: "redis:6379"}) // the service has it
+//	...
+//	session, err := goredis.Dial(ctx, client)
+//	...
+//	defer session.Close(ctx)
+//
+// # Connections of its own
+//
+// The session has two connections of its own, with the identity of the client: one for calls, and one for messages while a
+// caller waits or holds a lock for longer than 100 ms. In a cluster it has these for each node with such a lock. The client's
+// pool is not used, and Close does not close the client. A pool would be no place for locks: it repeats a script whose reply
+// was lost, renewals wait behind the application's commands for a free connection, and a subscription does not say what it
+// missed.
+//
+// # What is taken over
+//
+//	Addr, Addrs, Network                           the servers
+//	Dialer                                         makes every connection; it does TLS if it is set
+//	TLSConfig                                      a copy of it
+//	Username, Password                             as they are
+//	StreamingCredentialsProvider, then
+//	CredentialsProviderContext, then
+//	CredentialsProvider                            asked for each connection, and a streaming one once a minute
+//	DB, ClientName, Protocol                       as they are
+//	DialTimeout                                    unless it is 5s, the default of go-redis: then 2s
+//	MasterName, SentinelAddrs, SentinelUsername,   the sentinels, which get their own credentials and never those
+//	SentinelPassword                               of the server
+//
+// # What is left out
+//
+// Settings of the pool, of retries and of caches, buffers, reading from replicas (locks go to the primary), and hooks: those
+// that are added to a client, for tracing as well, see nothing of the session's connections.
+//
+// # What is refused
+//
+// Settings that would change what the session does, and that it cannot follow: OnConnect (by which older services log in),
+// ClusterSlots, NewClient and Limiter. So is a client that NewFailoverClient made: it does not show its sentinels, and a
+// session would stay with a demoted primary. Give its options to DialOptions. Errors are signalbox.ErrBadOption, name the
+// field, and never contain a password.
+package goredis
