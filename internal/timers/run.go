@@ -10,18 +10,18 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
-// rouse makes sure that the goroutine calls next in time for due, an entry that the wheel reported as earlier
+// wakeFor makes sure that the goroutine calls next in time for due, an entry that the wheel reported as earlier
 // than its last result of Next.
 //
-// Why no entry is missed. The goroutine asks the wheel and acts on the result, to end or to sleep until
-// target, within one hold of mu (next). A concurrent Schedule puts its entry into the wheel either before
-// that question, and the result includes it; or after it, then the wheel reports the entry as earlier and
-// Schedule calls rouse. There it has to wait for mu, and so finds what next decided: not running, and starts
+// Why no entry is missed. The goroutine reads the wheel's next tick and acts on it, to end or to sleep until
+// target, under one lock of mu (next). A concurrent Schedule puts its entry into the wheel either before next
+// reads the tick, and the tick includes the entry; or after it, then the wheel reports the entry as earlier and
+// Schedule calls wakeFor. There it has to wait for mu, and so finds what next decided: not running, and starts
 // a goroutine; or asleep until target, and wakes it if target is too late. A goroutine that is neither is
 // awake and will call next.
 //
 // The wheel reports only the first of several schedulings that are no earlier than each other. The others
-// rely on the reporter: it is about to call rouse.
+// rely on the reporter: it is about to call wakeFor.
 func (t *Timers) wakeFor(due int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,32 +41,44 @@ func (t *Timers) wakeFor(due int64) {
 func (t *Timers) wakeLocked() {
 	select {
 	case t.wake <- struct{}{}:
-	default: // one is pending, it will do
+	default: // a wake-up is pending already
 	}
 }
 
 // run fires what is due and sleeps until the next entry, as long as there are entries. It has its label only while it
 // sleeps: a goroutine that a Fire starts inherits the labels, and so would those of the client, which live as
 // long as a connection.
+//
+// Why the target stays known after a sleep that ended only for the clocks to be compared. The wheel did not advance, and
+// an entry that was scheduled for before the target is announced by wakeFor: the wake-up is in the channel or on
+// the way there, and ends the next sleep. Whatever empties the channel, a sleep or the wait for the end of a Pause, is
+// followed by next. An entry that was cancelled or postponed leaves the target too early, which costs one needless wake-up. An
+// empty wheel must end the goroutine, so that alone is checked, without a search for the next tick.
 func (t *Timers) run() {
 	unlabelled := context.Background()
 	labelled := pprof.WithLabels(unlabelled, pprof.Labels("signalbox", "timers"))
-	pprof.SetGoroutineLabels(unlabelled) // not those of the caller of Schedule either
+	pprof.SetGoroutineLabels(unlabelled) // the caller of Schedule may have labels, which are inherited
 	due := make([]*wheel.Entry, 0, wheel.MaxBatch)
 	sleep := time.NewTimer(time.Hour) // reset before each use
 	defer sleep.Stop()
+	var target int64
+	isKnown := false
 	for {
 		t.compareClocks()
-		target, ok := t.next()
-		if !ok {
-			return
+		if !isKnown || t.wheel.Len() == 0 {
+			var ok bool
+			if target, ok = t.next(); !ok {
+				return
+			}
 		}
+		isKnown = false
 		if in := t.until(target); in > 0 {
 			sleep.Reset(min(in, compareEvery))
 			pprof.SetGoroutineLabels(labelled)
 			isEarly := false
 			select {
 			case <-sleep.C:
+				isKnown = in > compareEvery
 			case <-t.wake: // for an earlier target, or to end
 				isEarly = true
 			}
@@ -74,7 +86,7 @@ func (t *Timers) run() {
 			if isEarly {
 				t.reportWake(wokenEarly)
 			}
-			if isEarly || in > compareEvery {
+			if isEarly || isKnown {
 				continue
 			}
 		}
@@ -88,7 +100,7 @@ func (t *Timers) run() {
 	}
 }
 
-// stoodStill waits for the end of a Pause, or for a wake-up, and reports whether it had to wait.
+// waitWhilePaused waits for the end of a Pause, or for a wake-up, and reports whether it had to wait.
 func (t *Timers) waitWhilePaused() bool {
 	t.mu.Lock()
 	paused := t.mu.paused
@@ -108,7 +120,7 @@ func (t *Timers) next() (target int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	select {
-	case <-t.wake: // its reason is in the result below
+	case <-t.wake: // the result below includes the entry that it announced
 	default:
 	}
 	if !t.closed.Load() {
@@ -118,7 +130,7 @@ func (t *Timers) next() (target int64, ok bool) {
 	return target, ok
 }
 
-// roused is what the test hook gets for a wake-up by rouse or Close.
+// wokenEarly is what the test hook gets for a wake-up by wakeFor or Close.
 const wokenEarly = -1
 
 func (t *Timers) reportWake(fires int) {
@@ -127,7 +139,7 @@ func (t *Timers) reportWake(fires int) {
 	}
 }
 
-// fire calls the events of a batch. Those left when Close is called never fire.
+// fire fires the entries of a batch. The entries that are left when Close is called never fire.
 func (t *Timers) fire(due []*wheel.Entry) {
 	for _, e := range due {
 		if t.closed.Load() {

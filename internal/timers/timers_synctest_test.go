@@ -177,6 +177,44 @@ func TestEarlierScheduleWakesTheGoroutineOnce(t *testing.T) {
 	})
 }
 
+// The goroutine keeps its target while it only compares the clocks. Entries that are scheduled at the moment of a comparison
+// fire in time all the same.
+func TestEarlierScheduleBesideAComparisonFiresInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newFixture()
+		defer b.Close()
+		late := newTestTimer(func() { t.Error("fired") })
+		b.Schedule(&late.Entry, 24*time.Hour)
+		at := make(chan time.Time, 1)
+		for n := range 200 {
+			time.Sleep(compareEvery) // ends with a sleep of the goroutine
+			in, from := time.Duration(n)*10*time.Millisecond, time.Now()
+			soon := newTestTimer(func() { at <- time.Now() })
+			b.Schedule(&soon.Entry, in)
+			require.Equal(t, in, (<-at).Sub(from))
+		}
+		require.True(t, b.Cancel(&late.Entry))
+	})
+}
+
+func TestPostponedEntryCostsOneWakeUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newFixture()
+		defer b.Close()
+		fired := make(chan time.Duration, 1)
+		x := newTestTimer(func() { fired <- time.Since(b.start) })
+		b.Schedule(&x.Entry, 10*time.Second)
+		synctest.Wait()
+		b.Schedule(&x.Entry, time.Hour)
+		require.Equal(t, time.Hour, <-fired)
+		synctest.Wait()
+		require.Equal(t, 1, b.idle.get())
+		require.Zero(t, b.disturbed.get())
+	})
+}
+
 func TestWakeUpThatCameTooLateDoesNotDisturbTheNextSleep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
