@@ -41,8 +41,8 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 	})
 }
 
-// acquire enters again, or counts the caller in and out again where take fails; the hold takes its place
-// otherwise.
+// acquire enters again, or counts the caller in. If acquire fails, the caller is counted out again; otherwise the hold
+// counts in its place.
 func (l *Lock) acquire(ctx context.Context, acquire func(context.Context, *local.Queue) (hold.Lease, error)) (hold.Lease, error) {
 	lease, carried, err := l.enter(ctx)
 	if carried || err != nil {
@@ -60,7 +60,7 @@ func (l *Lock) acquire(ctx context.Context, acquire func(context.Context, *local
 	return lease.Observe(call, err)
 }
 
-// begin counts a call in, at every session or at none.
+// beginAll counts a call in, at every session or at none.
 func (l *Lock) beginAll() error {
 	for i, m := range l.members {
 		if err := m.Begin(); err != nil {
@@ -73,7 +73,7 @@ func (l *Lock) beginAll() error {
 	return nil
 }
 
-// leave counts a call that failed, or a hold that is over, out of the queue and the sessions.
+// endAll counts a call that failed, or a hold that is over, out of the queue and the sessions.
 func (l *Lock) endAll(q *local.Queue) {
 	l.group.queues.Done(q)
 	for _, m := range l.members {
@@ -81,7 +81,7 @@ func (l *Lock) endAll(q *local.Queue) {
 	}
 }
 
-// hold makes the hold that a ballot gave, or releases it if the session closed meanwhile.
+// makeHold makes the hold that a ballot gave, or releases it if the session closed meanwhile.
 func (l *Lock) makeHold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease, error) {
 	if err := l.ready(); err != nil {
 		b.abandon()
@@ -95,7 +95,7 @@ func (l *Lock) makeHold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease
 		terms.Until = b.sent.Add(set.MaxHold)
 	}
 	h.Term.Init(l.group.keeper, &h.Hold, terms, set.First(), b.sent)
-	// Before the start: a term that is over already ends at once, and n.Lost counts it out.
+	// Before the start: a term that is over already ends at once, and OnLost counts it out.
 	q.HoldBegan(request())
 	needsRecheck := l.group.holds.add(h, b.rechecks)
 	h.Term.Start(b.sent, set.First())

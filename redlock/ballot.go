@@ -23,61 +23,61 @@ const longestReply = time.Second
 // the lease, which leaves most of it, and no more than longestReply.
 func replyWithin(life time.Duration) time.Duration { return min(life/10, longestReply) }
 
-// errLost says that no quorum granted. The votes say why.
+// errNoQuorum says that no quorum granted. The votes say why.
 var errNoQuorum = errors.New("no quorum granted the lock")
 
-// choice is what one server replied to an acquire.
+// voteResult is what one server replied to an acquire.
 type voteResult int
 
 const (
-	silent    voteResult = iota // nothing yet
-	granted                     // the hold has it there
-	held                        // another hold has it there
-	refused                     // it did not, and will not, grant this attempt: err says why
-	uncertain                   // it granted or did not: err says why that is not known
+	silent    voteResult = iota // no reply yet
+	granted                     // the hold has the lock there
+	held                        // another hold has the lock there
+	refused                     // the server did not, and will not, grant this attempt: err says why
+	uncertain                   // the server granted or did not: err says why that is not known
 )
 
-// vote is what one server has to do with an attempt.
+// vote is the reply of one server to an attempt.
 type vote struct {
 	result   voteResult
-	stamp    wire.Stamp    // granted
-	left     time.Duration // held: until its key ends
-	rival    string        // held: the attempt that has it
+	stamp    wire.Stamp    // if granted: the server's time of the grant
+	left     time.Duration // if held: how long until the key ends
+	rival    string        // if held: the attempt that has the lock
 	err      error
-	notAfter wire.Stamp // doubtful: until when, there, it may still take effect
+	notAfter wire.Stamp // if uncertain: the server's time until which the acquire may still take effect
 }
 
-// seat is what a ballot has of one server.
+// serverState is what a ballot knows of one server.
 type serverState struct {
-	vote                    // not written once the ballot is over
-	sent      bool          // the acquire was, or is about to be
-	lateVote  vote          // what came then, while the release was under way; the release sees to it
+	vote                    // not written once the ballot is closed
+	sent      bool          // the acquire was sent, or is about to be
+	lateVote  vote          // the vote that came while the release was under way; the release handles it
 	releasing bool          // the release is under way to a server that was silent until then
 	released  bool          // the release ended the hold there: nothing is left to do, whatever the reply to the acquire will be
-	gone      bool          // once the ballot is over: nothing of it is there any more
-	whenGone  chan struct{} // closed then; nil if no ballot waits for it
+	gone      bool          // the ballot is closed, and nothing of the attempt is left on the server
+	whenGone  chan struct{} // closed when gone becomes true; nil if no ballot waits for that
 }
 
 // ballot is one attempt to acquire a lock, at all servers at once. Each server's hold is the id of its own
-// session, and the attempt, which all of them share. No session is a member twice, so a server with two
+// session, and the attempt, which all servers share. No session is a member twice, so a server with two
 // sessions finds its key held by another hold when the second call arrives, and votes once.
 //
-//	Open ---a quorum granted--> carried ---a hold began--> its hold's, until that ends
+//	open ---a quorum granted--> carried ---a hold began--> open until the hold ends
 //	  |                            | too late, not fenced, session closed
 //	  |---no quorum can grant------+
-//	  |---the caller left----------+--> over
+//	  |---the caller left----------+--> closed
 //
-// Once it is over, what servers have of it is released: what was known then by the goroutine that ended it,
-// what comes later by the goroutine that gets the reply. Both check under the lock, so one of them sees it.
+// When a ballot is closed, the holds that servers granted to it are released: those known by then by the goroutine that
+// closed it, a later one by the goroutine that gets the reply. Both check under the lock, so one of them sees each hold.
 type ballot struct {
 	lock         *Lock
 	attempt      string
-	holderValues []string      // by server: the hold there, and what stands behind it in its key
-	wantsMessage bool          // waiters want messages
-	sent         clock.Instant // before anything was
-	// rechecks is how often the holds of the group had been rechecked before that.
+	holderValues []string      // by server: the hold there, and what follows it in the holder key
+	wantsMessage bool          // a waiter wants a message when the lock is released
+	sent         clock.Instant // before anything was sent
+	// rechecks is how often the holds of the group had been rechecked before sent.
 	rechecks uint64
-	decided  chan struct{} // closed when a quorum granted, or none can any more
+	decided  chan struct{} // closed when a quorum granted, or no quorum can any more
 
 	mu struct {
 		sync.Mutex
@@ -91,10 +91,10 @@ type ballot struct {
 // noFloor is the floor if no token was returned.
 const noFloor = "0000000000000000"
 
-// unmarked stands behind the hold in the holder key, before the label, if no session waits for a message of its release.
+// noWaiterID follows the hold in the holder key, before the label, if no session waits for a message of the release.
 const noWaiterID = "----------------------"
 
-// ask begins an attempt. The caller is counted in at every session.
+// startBallot begins an attempt. The caller is counted in at every session.
 func (l *Lock) startBallot(wantsMessage bool) *ballot {
 	b := &ballot{lock: l, attempt: l.base.Session.NewAttempt(), wantsMessage: wantsMessage, decided: make(chan struct{})}
 	b.rechecks, b.sent = l.group.holds.recheckCount(), clock.Now()
@@ -116,13 +116,13 @@ func (l *Lock) startBallot(wantsMessage bool) *ballot {
 	return b
 }
 
-// try asks one server; a second time where its clock had to be learnt anew, since a late acquire wrote nothing.
+// try asks one server; a second time if its clock had to be learnt anew, since a late acquire wrote nothing.
 func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
 	if err := m.Handshake(ctx, b.lock.keys[0]); err != nil {
 		return vote{result: refused, err: err}
 	}
 	if !b.markSent(i) {
-		return vote{result: refused, err: errNoQuorum} // the ballot is over, and nothing was sent
+		return vote{result: refused, err: errNoQuorum} // the ballot is closed, and nothing was sent
 	}
 	v := b.tryOnce(ctx, i, m)
 	if v.result == refused && errors.Is(v.err, errLate) {
@@ -137,14 +137,14 @@ const holdSize = 41
 // hold returns the hold on one server.
 func (b *ballot) hold(i int) string { return b.holderValues[i][:holdSize] }
 
-// vote returns what one server has said until now.
+// vote returns what one server has replied until now.
 func (b *ballot) vote(i int) vote {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.servers[i].vote
 }
 
-// sends reports whether the acquire is to be sent to a server still, and takes note that it is.
+// markSent reports whether the acquire is still to be sent to a server, and records that it is.
 func (b *ballot) markSent(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,14 +176,14 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 		return vote{result: refused, err: err}
 	}
 	v, now := parseReply(reply)
-	v.notAfter = notAfter // for one that cannot be read
+	v.notAfter = notAfter // also for a reply that cannot be read
 	if now != 0 {
 		m.Clock.Observe(0, now, clock.Now())
 	}
 	return v
 }
 
-// read returns what a reply says, and the server's time.
+// parseReply returns what a reply says, and the server's time.
 func parseReply(reply wire.Reply) (v vote, now wire.Stamp) {
 	if now = reply.Stamp(0); now != 0 {
 		return vote{result: granted, stamp: now}, now
@@ -208,7 +208,7 @@ func parseReply(reply wire.Reply) (v vote, now wire.Stamp) {
 	}
 }
 
-// count adds one server's vote, or releases what it granted if the ballot is over.
+// record adds one server's vote, or releases what that granted if the ballot is closed.
 func (b *ballot) record(i int, v vote) {
 	b.mu.Lock()
 	at, over := &b.mu.servers[i], b.mu.closed
@@ -228,8 +228,8 @@ func (b *ballot) record(i int, v vote) {
 	}
 }
 
-// elected waits for the outcome and returns the stamp of the token, or the reason why there is no token:
-// then the ballot is over.
+// awaitOutcome waits for the outcome and returns the stamp of the token, or the reason why there is no token:
+// then the ballot is closed.
 func (b *ballot) awaitOutcome(ctx context.Context) (wire.Stamp, error) {
 	select {
 	case <-b.decided:

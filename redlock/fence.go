@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// fence lets a quorum keep the token after all that it knows of, where that is asked for.
+// fence makes a quorum store a token that is greater than all it knows of, if the lock is Fenced.
 func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error) {
 	l := b.lock
 	if !l.base.Quorum.Fenced {

@@ -16,20 +16,20 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// kind is what the sessions know these locks as.
+// kind is the name by which sessions know these locks.
 const kind = "redlock"
 
-// group is several sessions with all that the locks over them share: a queue for each name in this process, and
+// sessionGroup is several sessions with all that the locks over them share: a queue for each name in this process, and
 // the keeping of leases. The closing of any of its sessions is the end of it.
 type sessionGroup struct {
 	scope  hold.Scope
 	queues *local.Table
 	holds  holdTable
 
-	name    string             // its ids, joined
-	members []*session.Session // by id
+	name    string             // the ids of the sessions, joined
+	members []*session.Session // in the order of their ids
 	keeper  *renewal.Keeper
-	ctx     context.Context //nolint:containedctx // of renewals under way; ends at close
+	ctx     context.Context //nolint:containedctx // for renewals under way; ends at close
 	cancel  context.CancelFunc
 	late    sync.WaitGroup // renewals that continue after a quorum replied; added to by the keeper's batches alone
 	closing chan struct{}  // closed when a session closes: all waits end
@@ -37,7 +37,7 @@ type sessionGroup struct {
 	closed  sync.Once
 }
 
-// part is what one session has of these locks: the groups that it is in.
+// groupRegistry is what one session keeps for these locks: the groups that it is a member of.
 type groupRegistry struct {
 	mu struct {
 		sync.Mutex
@@ -53,7 +53,7 @@ func registryOf(s *session.Session) *groupRegistry {
 	})
 }
 
-// groupOf returns the group of these sessions, in whatever order they come. Locks of parts are taken in the
+// groupOf returns the group of these sessions, in whatever order they come. Registries are locked in the
 // order of their sessions' ids.
 func groupOf(members []*session.Session) *sessionGroup {
 	members = slices.Clone(members)
@@ -136,8 +136,8 @@ func (p *groupRegistry) RecheckAll() { p.each(func(g *sessionGroup) { g.holds.re
 // Close implements session.Part.
 func (p *groupRegistry) Close() { p.each((*sessionGroup).close) }
 
-// spread runs a call for each of members at once, each on a goroutine of its own that ends with the call. Sessions
-// count it, so that they do not close before what it still has to settle is begun. The caller must be counted
+// runAll runs a call for each of members at once, each on a goroutine of its own that ends with the call. Sessions
+// count it, so that they do not close before the undo that it may need has begun. The caller must be counted
 // in itself.
 func runAll(members []*session.Session, call func(i int, m *session.Session)) {
 	for i, m := range members {

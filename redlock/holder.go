@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// letter is the kind of this lock in holder keys.
+// kindLetter is the kind of this lock in holder keys.
 const kindLetter = "q"
 
 // Holder returns the holder of the lock, by a majority of the servers, or ErrNotHeld if no holder has a
@@ -47,14 +47,14 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 	return l.root().Explain("force unlock", l.root().ReportForced(ctx, l.force(ctx)))
 }
 
-// opinion is what one server says about the holder.
+// holderReport is what one server says about the holder.
 type holderReport struct {
 	holder session.HolderInfo
 	hold   string
 	err    error
 }
 
-// gather asks every server, each for at most longestReply, and hands each reply to hear, until hear returns
+// queryAll asks every server, each for at most longestReply, and hands each reply to handle, until handle returns
 // true, all have replied, or ctx ends.
 func (l *Lock) queryAll(ctx context.Context, query func(context.Context, *session.Session) holderReport, handle func(holderReport) bool) error {
 	err := l.base.CheckContext(ctx)
@@ -136,7 +136,7 @@ func (l *Lock) holder(ctx context.Context) (session.HolderInfo, error) {
 // attemptSize is the length of what the servers' holds of one attempt have in common.
 const attemptSize = 19
 
-// merge combines what two servers say about one holder.
+// mergeHolders combines what two servers say about one holder.
 func mergeHolders(a, b session.HolderInfo) session.HolderInfo {
 	if a.Kind == "" {
 		return b
@@ -161,11 +161,11 @@ func (l *Lock) force(ctx context.Context) error {
 		return holderReport{err: m.Force(ctx, session.ForceRequest{
 			Layout: layout.Native(),
 			Key:    l.keys[0], CompatibleKinds: kindLetter,
-			Call: func(hold, told string) wire.Call {
+			Call: func(hold, channel string) wire.Call {
 				return wire.Call{
 					Script: scripts.HolderForce,
 					Keys:   l.keys[:1],
-					Args:   []string{hold, m.PublishCommand(), l.base.Names.Unlocked, told, l.base.Floor},
+					Args:   []string{hold, m.PublishCommand(), l.base.Names.Unlocked, channel, l.base.Floor},
 				}
 			},
 		})}

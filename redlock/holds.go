@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// holds are the holds of a group, by key, for Close and ForceUnlock to find. A hold that is being released is not there.
+// holdTable has the holds of a group, by key, for Close and ForceUnlock to find. A hold that is being released is not in it.
 type holdTable struct {
 	mu struct {
 		sync.Mutex
@@ -17,15 +17,15 @@ type holdTable struct {
 	}
 }
 
-// asked returns how often holds were rechecked so far. A ballot notes it before it asks for a hold.
+// recheckCount returns how often holds were rechecked so far. A ballot reads it before it asks for a hold.
 func (h *holdTable) recheckCount() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.mu.rechecks
 }
 
-// add puts n into the table. It reports whether holds were rechecked since asked returned since: the server may have
-// granted n before that, so it is to be rechecked too.
+// add puts hold into the table. It reports whether holds were rechecked since recheckCount returned since: the server may have
+// granted hold before that, so hold is to be rechecked too.
 func (h *holdTable) add(hold *quorumHold, since uint64) (needsRecheck bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -36,7 +36,7 @@ func (h *holdTable) add(hold *quorumHold, since uint64) (needsRecheck bool) {
 	return h.mu.rechecks != since
 }
 
-// remove takes n out of the table.
+// remove takes hold out of the table.
 func (h *holdTable) remove(hold *quorumHold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,7 +51,7 @@ func (h *holdTable) evict(cause error) {
 	all := slices.Collect(maps.Values(h.mu.byKey))
 	h.mu.Unlock()
 	for _, hold := range all {
-		hold.lock.base.Evict(&hold.Hold, cause) // which comes back through Lost
+		hold.lock.base.Evict(&hold.Hold, cause) // which calls OnLost
 	}
 }
 

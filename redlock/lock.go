@@ -25,11 +25,11 @@ type Lock struct {
 	base       acquire.Base
 	group      *sessionGroup
 	members    []*session.Session // in the order of New, by which errors number them
-	keys       []string           // of an acquire
-	lifeMS     string             // of the first acquire
+	keys       []string           // the keys of an acquire
+	lifeMS     string             // the life that an acquire gives
 	greatestUS string             // the longest lease that anybody has for the name
 
-	last atomic.Pointer[ballot] // asked for through this Lock
+	last atomic.Pointer[ballot] // the newest ballot of this Lock
 }
 
 // New returns the lock name over the servers of these sessions: three, five or another odd number,
@@ -62,7 +62,7 @@ func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOp
 	return l
 }
 
-// shown returns what errors call name: its digest if any of the sessions hashes names.
+// displayName returns what errors call name: the digest of name if any of the sessions hashes names.
 func displayName(members []*session.Session, name string) string {
 	for _, m := range members {
 		if digest := m.DisplayName(name); digest != name {
@@ -168,7 +168,7 @@ func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err e
 	return l.base.Enter(ctx, &l.group.scope)
 }
 
-// ready returns why nothing can be asked of the sessions, or nil.
+// ready returns why the sessions can do nothing, or nil.
 func (l *Lock) ready() error {
 	for _, m := range l.members {
 		if err := m.Ready(); err != nil {
@@ -178,7 +178,7 @@ func (l *Lock) ready() error {
 	return nil
 }
 
-// number gives an error the number of its server.
+// withNumber gives an error the number of its server.
 func (l *Lock) withNumber(i int, err error) error {
 	if err == nil {
 		return nil

@@ -35,7 +35,7 @@ func GreatestLease(d time.Duration) signalbox.LockOption {
 	}
 }
 
-// greatest returns the longest lease that anybody has for a name, by the options of one lock.
+// greatestLease returns the longest lease that anybody has for a name, by the options of one lock.
 func greatestLease(set session.LeaseTerms, q session.QuorumSettings) (time.Duration, error) {
 	switch {
 	case q.Greatest == 0:

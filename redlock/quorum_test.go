@@ -57,17 +57,17 @@ func TestAVerdictIsFinal(t *testing.T) {
 	for n := 1; n <= most; n++ {
 		for answers := range 1 << n {
 			count := tally{n: n}
-			decided, told := open, 0
+			decided, reported := open, 0
 			for server := range n {
 				if count.add(answers>>server&1 == 1) {
-					told++
+					reported++
 				}
 				if decided != open {
 					require.Equal(t, decided, count.verdict(), "%+v", count)
 				}
 				decided = count.verdict()
 			}
-			require.Equal(t, 1, told, "%+v", count)
+			require.Equal(t, 1, reported, "%+v", count)
 			require.Equal(t, count.yes > n/2, decided == carried, "%+v", count)
 			require.NotEqual(t, open, decided, "%+v", count)
 		}

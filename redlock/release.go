@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// tenure is the lock held by this process, from the vote to the release. It implements hold.Home.
+// quorumHold is the lock held by this process, from the vote to the release. It implements hold.Owner.
 //
-// Exactly one of Vacated and Lost ends it: Vacated continues only if it stopped the term, and a stopped term
+// Exactly one of OnRelease and OnLost ends it: OnRelease continues only if it stopped the term, and a stopped term
 // does not report its end.
 type quorumHold struct {
 	hold.Hold
@@ -26,10 +26,10 @@ type quorumHold struct {
 	ballot *ballot
 }
 
-// Vacated implements hold.Home: the last lease was unlocked.
+// OnRelease implements hold.Owner: the last lease was unlocked.
 func (h *quorumHold) OnRelease(now clock.Instant) error {
 	if err := h.Term.Stop(now); err != nil {
-		return err // it was lost before it could be released; Lost does the rest
+		return err // it was lost before it could be released; OnLost does the rest
 	}
 	defer h.countOut()
 	h.lock.group.holds.remove(h)
@@ -39,20 +39,20 @@ func (h *quorumHold) OnRelease(now clock.Instant) error {
 // key returns the key of the lock.
 func (h *quorumHold) key() string { return h.Term.Config().Key }
 
-// over counts the hold out: its servers have nothing of it any more, or are not waited for any longer.
+// countOut counts the hold out: its servers have nothing of it any more, or are not waited for any longer.
 func (h *quorumHold) countOut() {
 	h.queue.HoldEnded(request())
 	h.lock.endAll(h.queue)
 }
 
-// returned is what became of one server's part of a hold.
+// releaseResult is the result of the release on one server.
 type releaseResult struct {
-	wasHeld bool // the server had it until now
+	wasHeld bool // the server had the hold until now
 	err     error
 }
 
-// release releases the lock on all servers. It returns when a quorum is known to have had it until then, or
-// known not to, or when patience is over, which left bounds. Calls without a reply by then continue in the
+// release releases the lock on all servers. It returns when a quorum is known to have had the hold until then, or
+// known not to have had it, or when patience is over, which left bounds. Calls without a reply by then continue in the
 // background.
 func (h *quorumHold) release(left time.Duration) error {
 	l := h.lock
@@ -82,8 +82,8 @@ func (h *quorumHold) release(left time.Duration) error {
 	return l.base.Unconfirmed(clock.Now().Add(h.Term.Config().Life), errs.Join(failures...))
 }
 
-// releaseAt gives one server's part back. One that was silent until now is asked as well, behind the acquire; see
-// ballot.released.
+// releaseAt releases the hold on one server. A server that was silent until now is asked as well, behind the acquire; see
+// ballot.recordRelease.
 func (h *quorumHold) releaseAt(i int, m *session.Session, left time.Duration) releaseResult {
 	v := h.ballot.vote(i) // as it stood when the voting ended
 	if v.result == held || v.result == refused {
@@ -91,7 +91,7 @@ func (h *quorumHold) releaseAt(i int, m *session.Session, left time.Duration) re
 		return releaseResult{}
 	}
 	if v.result == silent && !h.ballot.isReleasing(i) {
-		return releaseResult{} // nor will it be asked for the lock
+		return releaseResult{} // no acquire will be sent to it either
 	}
 	ctx := m.PatientUnlock(left)
 	reply, err := m.Runner.Run(ctx, h.ballot.releaseCall(i))
@@ -111,7 +111,7 @@ func (h *quorumHold) releaseAt(i int, m *session.Session, left time.Duration) re
 // Named implements hold.Namer.
 func (h *quorumHold) Named(op string, err error) error { return h.lock.base.Named(op, err) }
 
-// Lost implements hold.Home: the term ended under the holder. Some servers may still have the hold, also if a
+// OnLost implements hold.Owner: the term ended under the holder. Some servers may still have the hold, also if a
 // quorum does not: it is released, so that others need not wait until it expires.
 func (h *quorumHold) OnLost(end renewal.End) {
 	h.lock.base.LogLost(end)

@@ -83,7 +83,7 @@ func TestLateGrantOfAThawedServerIsReleased(t *testing.T) {
 	var acquires atomic.Int64
 	w.proxies[0].SetMatch(locktest.RunsScript(scripts.RedlockAcquire))
 	w.proxies[0].OnRequest(func(int, []string) { acquires.Add(1) })
-	// By another Lock: the first one's would not ask a server that has not told it that it is free.
+	// By another Lock: the first one does not ask a server that has not confirmed its release.
 	lease := locktest.Must(t, redlock.New(sessions, w.name, signalbox.WithFixedLease(time.Hour)).Lock)
 	redistest.Await(t, "the acquire on its way to the frozen server", func() bool { return acquires.Load() > 0 })
 	require.NoError(t, lease.Unlock())

@@ -25,7 +25,7 @@ func Ended(ctx context.Context) error {
 	return Join(err, cause)
 }
 
-// Of returns the error of a context that has ended. It is never nil: some contexts of other packages close Done a moment
+// OfContext returns the error of a context that has ended. It is never nil: some contexts of other packages close Done a moment
 // before Err says why, and without an error a caller would believe that it has what it asked for.
 func OfContext(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -39,7 +39,7 @@ func NoReply(limit time.Duration) error {
 	return fmt.Errorf("%w within %v", ErrNoReply, limit.Round(time.Millisecond))
 }
 
-// ownError is the cause of a context that the library itself ended.
+// libraryError is the cause of a context that the library itself ended.
 type libraryError struct{ error }
 
 // WithTimeout is context.WithTimeout for a time limit of the library's own: a call that it ends has
@@ -78,7 +78,7 @@ func OfCall(ctx context.Context, err error) error {
 	return err
 }
 
-// cutError is an error that matches ErrNoReply. It matches no context's error, though its text may
+// noReplyError is an error that matches ErrNoReply. It matches no context's error, though its text may
 // name one. Only errors.As finds its parts.
 type noReplyError struct{ err error }
 

@@ -92,7 +92,7 @@ func TestTimeLimitOfTheClientIsNoDeadlineOfTheCaller(t *testing.T) {
 	require.Equal(t, errGone, errs.OfCall(cancelled, errGone))
 }
 
-// hasty is a context whose Done is closed before Err says why.
+// earlyDoneContext is a context whose Done is closed before Err says why.
 type earlyDoneContext struct{ context.Context }
 
 func (earlyDoneContext) Done() <-chan struct{} {

@@ -73,7 +73,7 @@ func (s *spy) Value(key any) any {
 	return nil
 }
 
-// enteredContext is a boundContext that carries its lease, before those of its parent.
+// enteredContext is a boundContext that carries its lease, before the leases of its parent.
 type enteredContext struct {
 	boundContext
 

@@ -9,12 +9,12 @@
 //     a Lease of its own. The hold ends with the last entry, in any order.
 //  2. Contexts bound to a lease end before the hold is released or handed over.
 //  3. An entry that has ended never lives again: its number is not used twice.
-//  4. The hold's home is notified exactly once of how a tenure ended: by Vacated when the last entry
-//     was released, or by Lost when the term ended under it. After Pass a new tenure begins.
+//  4. The hold's Owner is notified exactly once of how a tenure ended: by OnRelease when the last entry
+//     was released, or by OnLost when the term ended under it. HandOver begins a new tenure.
 //  5. Bound contexts cost one registration for each entry and parent that can end, however many
 //     contexts are bound. It goes when either ends.
 //  6. Losing a hold ends its Done channels on the goroutine that finds it lost, and its contexts on
-//     one of their own, so that other holds need not wait for them. After that its home is notified.
+//     one of their own, so that other holds need not wait for them. After that the Owner is notified.
 //
 // # States of an entry
 //
@@ -23,6 +23,6 @@
 //
 // # Locking
 //
-// Order: the lock of the queue in the process (internal/acquire/local), the hold's, the term's. Neither homes nor
+// Order: the lock of the queue in the process (internal/acquire/local), the hold's, the term's. Neither owners nor
 // contexts are called under the hold's lock.
 package hold

@@ -2,31 +2,31 @@
 
 package hold
 
-// The entries of a hold are numbers that are never used twice. The lowest bits of a number name its place, so
-// that no search is needed, however many share the hold. The first few places are in the hold itself, the
+// The entries of a hold are numbers that are never used twice. The lowest bits of a number are the index of its
+// slot, so that no search is needed, however many share the hold. The first few slots are in the hold itself, the
 // others in a slice beside it.
 
 const (
 	slotBits = 24
-	maxSlots = 1 << slotBits // entries of one hold at a time
+	maxSlots = 1 << slotBits // the greatest number of entries that a hold has at a time
 	// maxSerial is how many entries a hold has in all. A hold that is handed over a million times a second
 	// reaches that in twelve days, and is released then.
 	maxSerial = 1<<(64-slotBits) - 1
 )
 
-// place holds an entry, and what ends with it.
+// entrySlot holds an entry, and what ends with the entry.
 type entrySlot struct {
-	entry      uint64      // 0 is empty
-	dependents *dependents // nil if nothing ends with it
+	entry      uint64      // 0 if the slot is empty
+	dependents *dependents // nil if nothing ends with the entry
 }
 
-// furtherPlaces are those beside the ones in the hold.
+// overflowSlots are the slots for which the hold itself has no room.
 type overflowSlots struct {
 	slots []entrySlot
-	free  []uint64 // those that are empty, by their numbers
+	free  []uint64 // the indexes of the empty slots
 }
 
-// addLocked returns a new entry, or 0 if there are too many, or were.
+// addEntryLocked returns a new entry, or 0 if the hold has, or ever had, too many.
 func (h *Hold) addEntryLocked() uint64 {
 	if h.mu.serial == maxSerial {
 		return 0
@@ -42,7 +42,7 @@ func (h *Hold) addEntryLocked() uint64 {
 	return entry
 }
 
-// freePlaceLocked returns a place that is empty, and may be the next one behind all others.
+// freeSlotLocked returns the index of an empty slot, which may be a new one behind all others.
 func (h *Hold) freeSlotLocked() uint64 {
 	for i := range h.mu.slots {
 		if h.mu.slots[i].entry == 0 {
@@ -50,7 +50,7 @@ func (h *Hold) freeSlotLocked() uint64 {
 		}
 	}
 	if h.mu.overflow == nil {
-		h.mu.overflow = new(overflowSlots) // a pointer: of the holds that there are few need it
+		h.mu.overflow = new(overflowSlots) // a pointer: few holds need it
 	}
 	overflow := h.mu.overflow
 	if n := len(overflow.free); n > 0 {
@@ -65,7 +65,7 @@ func (h *Hold) freeSlotLocked() uint64 {
 	return next
 }
 
-// atLocked returns a place that there is.
+// slotLocked returns the slot of that index, which exists.
 func (h *Hold) slotLocked(slot uint64) *entrySlot {
 	if slot < inlineEntries {
 		return &h.mu.slots[slot]
@@ -81,7 +81,7 @@ func (h *Hold) liveLocked(entry uint64) bool {
 	return h.slotLocked(slot).entry == entry
 }
 
-// removeLocked removes a live entry, and returns what must end with it.
+// removeEntryLocked removes a live entry, and returns what must end with it.
 func (h *Hold) removeEntryLocked(entry uint64) *dependents {
 	slot := entry & (maxSlots - 1)
 	at := h.slotLocked(slot)

@@ -157,7 +157,7 @@ func TestDeadlineIsBeforeTheEndOfTheLife(t *testing.T) {
 	require.Greater(t, left, life/2)
 }
 
-func TestPassBeginsATenureWithTheNextToken(t *testing.T) {
+func TestHandOverBeginsATenureWithTheNextToken(t *testing.T) {
 	t.Parallel()
 	b, l := begin(t, "key")
 	for token := firstToken; token < lastToken; token++ {

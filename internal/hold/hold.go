@@ -15,24 +15,24 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
-// Realm is the scope of a lock's name: one kind of lock in one session. Realms are compared by address.
+// Scope is the scope of a lock's name: one kind of lock in one session. Scopes are compared by address.
 type Scope struct {
 	Kind string
-	// parts are the holds that the one hold of this realm consists of, see BeginOf; empty otherwise. Assigned
+	// parts are the leases that a composite hold consists of, see BeginComposite; empty for every other hold. Assigned
 	// once. They are here so that other holds need no space for them.
 	parts []Lease
 }
 
-// Home is the primitive that a hold came from.
+// Owner is the primitive that a hold came from. It is called back when the hold ends.
 type Owner interface {
-	// Vacated is called when the last entry was released: hand the hold over or release it. Unlock returns
+	// OnRelease is called when the last entry was released: hand the hold over or release it. Unlock returns
 	// its result.
 	OnRelease(now clock.Instant) error
-	// Lost is called when the hold was lost.
+	// OnLost is called when the hold was lost.
 	OnLost(end renewal.End)
 }
 
-// Namer is a Home that names its lock in the errors of leases.
+// Namer is an Owner that names its lock in the errors of leases.
 type Namer interface {
 	// Named returns err, which is not nil, with the name of the lock. op is the operation; without one, a lease has
 	// ended.
@@ -43,7 +43,7 @@ type Namer interface {
 // lock that is entered again at all is seldom entered more than once again.
 const inlineEntries = 2
 
-// errTooMany is the error of an entry beyond maxPlaces or maxSerial.
+// errTooMany is the error of an entry beyond maxSlots or maxSerial.
 var errTooMany = fmt.Errorf("%w: the hold was entered too often", errs.ErrHeld)
 
 // Hold is one hold id at the server, with all its entries in this process. Embed it by value; it must not be
@@ -51,22 +51,22 @@ var errTooMany = fmt.Errorf("%w: the hold was entered too often", errs.ErrHeld)
 type Hold struct {
 	Term  renewal.Term
 	owner Owner
-	scope atomic.Pointer[Scope] // the scope of its name; see Lease.Move
+	scope atomic.Pointer[Scope] // the scope of the lock's name; see Lease.SetScope
 	mu    struct {
 		sync.Mutex
-		token    uint64        // of the present tenure
+		token    uint64        // the token of the present tenure
 		last     uint64        // the last token reserved
 		since    time.Duration // monotonic: when the present tenure began
 		serial   uint64        // the number of the newest entry
-		count    int32         // live entries
-		queued   bool          // it was granted after a wait at the server
+		count    int32         // the number of live entries
+		queued   bool          // the hold was granted after a wait at the server
 		slots    [inlineEntries]entrySlot
 		overflow *overflowSlots
 		lost     *namedEnd // nil while the hold is not lost
 	}
 }
 
-// loss is how a hold was lost.
+// namedEnd is how a hold was lost, with the error that names its lock.
 type namedEnd struct {
 	renewal.End
 
@@ -100,7 +100,7 @@ func (h *Hold) Evict(cause error) (lasted time.Duration, evicted bool) {
 	return clock.Now().Mono() - since, h.Term.Break(cause, false) && isHeld
 }
 
-// named returns err with the name of the lock; see Namer.
+// withName returns err with the name of the lock; see Namer.
 func (h *Hold) withName(op string, err error) error {
 	if namer, is := h.owner.(Namer); is && err != nil {
 		return namer.Named(op, err)
@@ -120,13 +120,13 @@ func (h *Hold) causeLocked() error {
 func (h *Hold) Refill(token, last uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// One less: Pass uses the next.
+	// One less: HandOver uses the next.
 	h.mu.token, h.mu.last = token-1, last
 }
 
-// Pass begins a new tenure with the next token, for another waiter of this process. It returns false, and
+// HandOver begins a new tenure with the next token, for another waiter of this process. It returns false, and
 // changes nothing, if the hold is lost, has less than half of its time left, or has no token or entry left.
-// Call it only between Vacated and whatever else ends the hold.
+// Call it only between OnRelease and whatever else ends the hold.
 func (h *Hold) HandOver(now clock.Instant) (Lease, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,12 +142,12 @@ func (h *Hold) HandOver(now clock.Instant) (Lease, bool) {
 	return Lease{hold: h, entry: entry, token: h.mu.token}, true
 }
 
-// TermEnded implements renewal.Owner: it ends what depends on the hold, and then notifies its home.
+// OnTermEnd implements renewal.Owner: it ends what depends on the hold, and then notifies its Owner.
 // Contexts end, and observers are notified, on a goroutine of their own: the caller has other leases
 // to handle, and one lease may have hundreds of thousands of contexts.
 func (h *Hold) OnTermEnd(end renewal.End) {
 	if len(h.parts()) > 0 {
-		end.Gone, end.Left = true, 0 // a part is; its own end says more
+		end.Gone, end.Left = true, 0 // only a part may be gone; the end of that part says more
 	}
 	end.Cause = end.Why()
 	named := h.withName("", end.Cause)
@@ -168,7 +168,7 @@ func (h *Hold) OnTermEnd(end renewal.End) {
 	}()
 }
 
-// join makes a further entry while there is any that is live.
+// join makes a further entry while any entry is live.
 func (h *Hold) join() (Lease, bool) {
 	now := clock.Now()
 	h.mu.Lock()
@@ -180,7 +180,7 @@ func (h *Hold) join() (Lease, bool) {
 	return Lease{hold: h, entry: entry, token: h.mu.token}, entry != 0
 }
 
-// again makes a further entry beside one that is live.
+// reenter makes a further entry beside a live one.
 func (h *Hold) reenter(beside Lease) (Lease, error) {
 	now := clock.Now()
 	h.mu.Lock()
@@ -216,7 +216,7 @@ func (h *Hold) err(entry uint64) error {
 	return nil
 }
 
-// aliveNamed is alive, with the error as leases return it.
+// checkAlive is alive, with the error as leases return it.
 func (h *Hold) checkAlive(now clock.Instant) error {
 	err := h.alive(now)
 	if err == nil {
@@ -238,9 +238,9 @@ func (h *Hold) unlock(entry uint64) error {
 	return h.withName("unlock", err)
 }
 
-// leave ends one entry, and returns when, and whether it was the last one: then home must be
+// leave ends one entry, and returns when, and whether it was the last one: then the Owner must be
 // notified. call is the call that acquired the entry, if that is observed. It compares the clock for
-// every entry: the work of an inner entry is protected no longer than that of the last.
+// every entry: the work of an inner entry is protected no longer than the work of the last one.
 func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, call *observe.Call, err error) {
 	h.mu.Lock()
 	switch {
@@ -254,7 +254,7 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, call *observe.
 	now = clock.Now()
 	if h.overdue(now) {
 		h.mu.Unlock()
-		// Ends through TermEnded, which acquires the lock. Renewed in the same instant: once more.
+		// Ends through OnTermEnd, which acquires the lock. Renewed in the same instant: once more.
 		if err := h.checkAlive(now); err != nil {
 			return now, false, nil, err
 		}

@@ -78,37 +78,37 @@ func TestJoinDuringTheLastUnlockIsAtomic(t *testing.T) {
 	}
 }
 
-func TestMovedHoldCountsInItsNewRealmOnly(t *testing.T) {
+func TestMovedHoldCountsInItsNewScopeOnly(t *testing.T) {
 	t.Parallel()
 	other := Scope{Kind: "test"}
 	b, first := begin(t, "key")
 	again := again(t, first)
 	ctx := first.Enter(t.Context())
 	for _, l := range []Lease{first, again} {
-		term, is := l.TermFor(&realm, "key")
+		term, is := l.TermFor(&testScope, "key")
 		require.True(t, is)
 		require.Same(t, &b.Term, term)
-		_, is = l.TermFor(&realm, "another key")
+		_, is = l.TermFor(&testScope, "another key")
 		require.False(t, is)
 		_, is = l.TermFor(&other, "key")
 		require.False(t, is)
 	}
 	first.SetScope(&other)
 	for _, l := range []Lease{first, again} {
-		_, is := l.TermFor(&realm, "key")
+		_, is := l.TermFor(&testScope, "key")
 		require.False(t, is)
 		_, is = l.TermFor(&other, "key")
 		require.True(t, is)
 	}
-	_, carried := Carried(ctx, &realm, "key")
+	_, carried := Carried(ctx, &testScope, "key")
 	require.False(t, carried)
 	_, carried = Carried(ctx, &other, "key")
 	require.True(t, carried)
-	_, is := Lease{}.TermFor(&realm, "key")
+	_, is := Lease{}.TermFor(&testScope, "key")
 	require.False(t, is)
 }
 
-// A hold finds its entries by their places, however many there are and in whatever order they end, and ends with each
+// A hold finds its entries by their slots, however many there are and in whatever order they end, and ends with each
 // what hangs on that one alone.
 func TestEntriesEndSeparately(t *testing.T) {
 	t.Parallel()
@@ -150,7 +150,7 @@ func TestEntriesEndSeparately(t *testing.T) {
 	require.Zero(t, b.watchers())
 }
 
-// An entry whose place the hold does not have is not live.
+// An entry whose slot the hold does not have is not live.
 func TestEntryWithoutASlotIsNotLive(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")

@@ -21,18 +21,18 @@ const life = 30 * time.Second
 // firstToken and lastToken are what a hold begins with.
 const firstToken, lastToken uint64 = 1000, 1003
 
-// home is a primitive from the view of a hold.
+// ownerRecorder is a primitive from the view of a hold.
 type ownerRecorder struct {
-	// vacated is the result of Vacated.
+	// released is the result of OnRelease.
 	released error
 
 	mu struct {
 		sync.Mutex
-		// atEnd is called at the end of each tenure, before it is counted.
+		// onEnd is called at the end of each tenure, before it is counted.
 		onEnd    func()
 		released int
 		lost     []error
-		taken    bool
+		gone     bool
 		leased   bool
 	}
 }
@@ -49,7 +49,7 @@ func (m *ownerRecorder) OnLost(end renewal.End) {
 	m.ending()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.lost, m.mu.taken, m.mu.leased = append(m.mu.lost, end.Cause), end.Gone, end.Leased
+	m.mu.lost, m.mu.gone, m.mu.leased = append(m.mu.lost, end.Cause), end.Gone, end.Leased
 }
 
 func (m *ownerRecorder) onEnd(do func()) {
@@ -67,7 +67,7 @@ func (m *ownerRecorder) ending() {
 	}
 }
 
-// told returns how many tenures ended in which way.
+// counts returns how many tenures ended in which way.
 func (m *ownerRecorder) counts() (released, lost int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +82,7 @@ func (s noServer) RunByKey(context.Context, wire.KeyedCall) []wire.KeyedReply {
 	return nil
 }
 
-// bed is a hold and all that it needs.
+// fixture is a hold and all that it needs.
 type fixture struct {
 	Hold
 
@@ -91,8 +91,8 @@ type fixture struct {
 	keeper *renewal.Keeper
 }
 
-// realm is that of the beds.
-var realm = Scope{Kind: "test"}
+// testScope is the scope of the fixtures.
+var testScope = Scope{Kind: "test"}
 
 // begin returns a hold of key with its first lease.
 func begin(tb testing.TB, key string) (*fixture, Lease) {
@@ -103,7 +103,7 @@ func begin(tb testing.TB, key string) (*fixture, Lease) {
 		b.keeper.Close()
 		b.timers.Close()
 	})
-	lease := b.Begin(&b.owner, &realm, firstToken, lastToken)
+	lease := b.Begin(&b.owner, &testScope, firstToken, lastToken)
 	b.Term.Init(b.keeper, &b.Hold, renewal.Config{Key: key, Hold: "hold", Life: life}, life, clock.Now())
 	b.Term.Start(clock.Now(), b.Term.Config().Life)
 	return b, lease

@@ -14,7 +14,7 @@ import (
 )
 
 // Lease is one entry of a hold; signalbox.Lease is defined over it and has the public
-// words. A value, because a re-entry must not allocate.
+// words. It is a value, because a re-entry must not allocate.
 type Lease struct {
 	hold  *Hold
 	entry uint64
@@ -98,7 +98,7 @@ func (l Lease) bind(ctx context.Context) boundContext {
 	return boundContext{ctx, l, l.hold.bind(ctx, l.entry)}
 }
 
-// Carried returns the lease of the lock (realm, key) that ctx carries, and whether it
+// Carried returns the lease of the lock (scope, key) that ctx carries, and whether it
 // carries one. The innermost wins.
 func Carried(ctx context.Context, scope *Scope, key string) (Lease, bool) {
 	entered, _ := ctx.Value(carriedKey{}).(*enteredContext)
@@ -110,7 +110,7 @@ func Carried(ctx context.Context, scope *Scope, key string) (Lease, bool) {
 	return Lease{}, false
 }
 
-// Again enters the hold of l once more.
+// Reenter enters the hold of l once more.
 func (l Lease) Reenter() (Lease, error) { return l.hold.reenter(l) }
 
 // Join enters the hold of l for another goroutine, while any entry is live, l or another: for holds that
@@ -122,13 +122,13 @@ func (l Lease) Join() (Lease, bool) {
 	return l.hold.join()
 }
 
-// Name returns what the server calls the hold of l.
+// ID returns what the server calls the hold of l.
 func (l Lease) ID() string { return l.hold.Term.Config().Hold }
 
-// Move says that the hold of l counts in another realm from here on: what was a writer's is a reader's.
+// SetScope makes the hold of l count in another scope from here on: a writer's hold becomes a reader's.
 func (l Lease) SetScope(to *Scope) { l.hold.scope.Store(to) }
 
-// Of returns the term of the hold of l if that is one of the lock (realm, key).
+// TermFor returns the term of the hold of l if that is a hold of the lock (scope, key).
 func (l Lease) TermFor(scope *Scope, key string) (*renewal.Term, bool) {
 	if l.hold == nil || l.hold.scope.Load() != scope || l.hold.Term.Config().Key != key {
 		return nil, false

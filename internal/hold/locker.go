@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Locker makes a sync.Locker of a lock of any kind. signalbox.Locker is defined over it and says what is promised.
+// SyncLocker makes a sync.Locker of a lock of any kind. signalbox.Locker is defined over it and says what is promised.
 type SyncLocker struct {
 	acquire func(context.Context) (Lease, error)
 	ctx     context.Context //nolint:containedctx // sync.Locker's methods have no context
@@ -24,17 +24,17 @@ type SyncLocker struct {
 	// even if a lease is lost in between. It comes before everything else.
 	local sync.Mutex
 
-	acquiredBefore bool // it has acquired the lock before; guarded by local
+	acquiredBefore bool // the Locker has acquired the lock before; guarded by local
 
 	mu struct {
 		sync.Mutex
-		lease  Lease // of the goroutine that has local
+		lease  Lease // the lease of the goroutine that has local
 		locked bool
 		onLost func(error)
 	}
 }
 
-// NewLocker returns a Locker that acquires the lock with take, and calls warn with why it tries again. It
+// NewSyncLocker returns a SyncLocker that acquires the lock with acquire, and calls warn with why it tries again. It
 // ignores leases that ctx carries.
 func NewSyncLocker(ctx context.Context, warn func(error), acquire func(context.Context) (Lease, error)) *SyncLocker {
 	if ctx != nil {
@@ -79,10 +79,10 @@ func (k *SyncLocker) Lock() {
 	k.mu.lease, k.mu.locked = lease, true
 }
 
-// pause is how long a Locker waits before it tries again.
+// retryPause is how long a Locker waits before it tries again.
 const retryPause = 250 * time.Millisecond
 
-// mayPass reports whether another try can succeed after err. If not, Lock panics: a sync.Locker has
+// mayRetry reports whether another try can succeed after err. If not, Lock panics: a sync.Locker has
 // no other way to report an error, and would wait for ever.
 func (k *SyncLocker) mayRetry(err error) bool {
 	is := func(sentinel error) bool { return errors.Is(err, sentinel) }
@@ -108,7 +108,7 @@ var (
 		errs.ErrRunning, errs.ErrNoRound, errs.ErrRoundOver, errs.ErrReset, errs.ErrRoundLost,
 		errs.ErrStale, errs.ErrTooLarge,
 	}
-	// passing are the errors after which another try may succeed.
+	// retryable are the errors after which another try may succeed.
 	retryable = []error{
 		errs.ErrRefused, errs.ErrHeld, errs.ErrLost, errs.ErrNotReplicated, errs.ErrUnconfirmed, errs.ErrNoReply, errs.ErrBusy,
 	}
@@ -127,7 +127,7 @@ func (k *SyncLocker) Unlock() {
 	}
 }
 
-// taken returns the lease that Unlock is to end, and the function of OnLost. locked reports whether there is
+// takeLease returns the lease that Unlock is to end, and the function of OnLost. locked reports whether there is
 // such a lease.
 func (k *SyncLocker) takeLease() (lease Lease, locked bool, onLost func(error)) {
 	if k == nil {

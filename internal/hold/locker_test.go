@@ -22,7 +22,7 @@ import (
 // errFull is a refusal that passes.
 var errFull = errors.New("out of memory")
 
-// fake returns one error after the other, and then leases that hold nothing.
+// fakeAcquirer returns one error after the other, and then leases that hold nothing.
 type fakeAcquirer struct {
 	refusals []error
 	calls    []context.Context
@@ -158,16 +158,16 @@ func TestLockerReportsTheErrorOfUnlock(t *testing.T) {
 	t.Parallel()
 	k := hold.NewSyncLocker(t.Context(), func(error) {}, new(fakeAcquirer).acquire)
 	k.Lock()
-	require.NoError(t, panicOf(k.Unlock), "nobody is told")
-	var told []error
+	require.NoError(t, panicOf(k.Unlock), "no function is called")
+	var causes []error
 	k.OnLost(func(err error) {
-		told = append(told, err)
+		causes = append(causes, err)
 		k.Lock() // it is free by then
 		k.OnLost(nil)
 		k.Unlock()
 	})
 	k.Lock()
 	require.NoError(t, panicOf(k.Unlock))
-	require.Len(t, told, 1)
-	require.ErrorIs(t, told[0], errs.ErrNotHeld)
+	require.Len(t, causes, 1)
+	require.ErrorIs(t, causes[0], errs.ErrNotHeld)
 }

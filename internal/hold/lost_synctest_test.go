@@ -33,8 +33,8 @@ func TestLostHoldEndsAllItsEntries(t *testing.T) {
 			require.Equal(t, errs.ErrReleased, gone.Err(), "it had ended before")
 			require.Equal(t, errs.ErrNotHeld, gone.Unlock())
 		}
-		require.Equal(t, []error{errs.ErrMaxHold}, b.owner.mu.lost, "told once")
-		require.True(t, b.owner.mu.taken)
+		require.Equal(t, []error{errs.ErrMaxHold}, b.owner.mu.lost, "notified once")
+		require.True(t, b.owner.mu.gone)
 		require.True(t, b.owner.mu.leased)
 		require.Zero(t, b.owner.mu.released)
 	})
@@ -95,7 +95,7 @@ func TestHoldIsLostAtItsDeadline(t *testing.T) {
 		require.True(t, isClosed(done), "nobody looked: the timers tell")
 		require.Equal(t, errs.ErrLostLate, context.Cause(bound))
 		require.Equal(t, []error{errs.ErrLostLate}, b.owner.mu.lost)
-		require.False(t, b.owner.mu.taken)
+		require.False(t, b.owner.mu.gone)
 	})
 }
 
@@ -161,12 +161,12 @@ func TestUnlockOfAnInnerEntryComparesTheClock(t *testing.T) {
 	}
 }
 
-func TestBoundContextsEndBeforeTheHomeIsNotified(t *testing.T) {
+func TestBoundContextsEndBeforeTheOwnerIsNotified(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(b *fixture, l Lease){
-		"Vacated": func(_ *fixture, l Lease) { _ = l.Unlock() },
-		"Lost":    func(b *fixture, _ Lease) { b.Term.Break(errs.ErrLost, false) },
-		"Expired": func(*fixture, Lease) { time.Sleep(life) },
+		"Released": func(_ *fixture, l Lease) { _ = l.Unlock() },
+		"Lost":     func(b *fixture, _ Lease) { b.Term.Break(errs.ErrLost, false) },
+		"Expired":  func(*fixture, Lease) { time.Sleep(life) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,19 +175,19 @@ func TestBoundContextsEndBeforeTheHomeIsNotified(t *testing.T) {
 				bound, done := l.Enter(t.Context()), l.Done()
 				child, cancel := context.WithTimeout(bound, time.Hour)
 				defer cancel()
-				told := make(chan bool, 1)
+				causes := make(chan bool, 1)
 				b.owner.onEnd(func() {
-					told <- isClosed(bound.Done()) && isClosed(done) && isClosed(child.Done()) && bound.Err() != nil && child.Err() != nil
+					causes <- isClosed(bound.Done()) && isClosed(done) && isClosed(child.Done()) && bound.Err() != nil && child.Err() != nil
 				})
 				end(b, l)
-				require.True(t, <-told)
+				require.True(t, <-causes)
 			})
 		})
 	}
 }
 
 // The goroutine of the timers ends the leases of a session one after the other. How long it takes to end the
-// contexts of one, and what its home does, must not delay the others.
+// contexts of one, and what its owner does, must not delay the others.
 func TestContextsEndOffTheGoroutineOfTheTimers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestContextsEndOffTheGoroutineOfTheTimers(t *testing.T) {
 }
 
 // The next holder must not be held up by what hangs on the last one, nor the other way round.
-func TestHomeMayPassTheHoldAtOnce(t *testing.T) {
+func TestOwnerMayHandOverTheHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, l := begin(t, "key")

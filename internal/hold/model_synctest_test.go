@@ -15,20 +15,20 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// twin is a context that is bound to leases, or a child of one, and the same made by package context alone.
+// contextPair is a context that is bound to leases, or a child of one, and the same made by package context alone.
 type contextPair struct{ bound, plain context.Context }
 
-// family is a tree of twins, and how to end parts of it.
+// contextTree is a tree of pairs, and how to end parts of it.
 type contextTree struct {
 	*rand.Rand
 
 	pairs  []contextPair
 	leases []Lease
-	ends   []context.CancelCauseFunc // of what is bound to the lease of that number, in the plain tree
+	ends   []context.CancelCauseFunc // by lease: ends what is bound to it, in the plain tree
 	cancel []func(cause error)
 }
 
-// grow adds a child of one of the twins.
+// grow adds a child of one of the pairs.
 func (f *contextTree) grow(n int) {
 	p := f.pairs[f.IntN(len(f.pairs))]
 	why := fmt.Errorf("cause %d", n)
@@ -79,7 +79,7 @@ func (f *contextTree) end(n int) {
 	}
 }
 
-// same compares the twins.
+// same compares the contexts of each pair.
 func (f *contextTree) same(t *testing.T) {
 	t.Helper()
 	for i, c := range f.pairs {
@@ -102,10 +102,10 @@ func TestBoundContextIsLikeOneOfPackageContext(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &contextTree{Rand: rand.New(rand.NewPCG(seed, 0)), pairs: []contextPair{{context.Background(), context.Background()}}}
-			var beds []*fixture
+			var holds []*fixture
 			for range 3 {
 				b, l := begin(t, "key")
-				beds = append(beds, b)
+				holds = append(holds, b)
 				f.leases = append(f.leases, l, again(t, l))
 				f.ends = append(f.ends, func(error) {}, func(error) {})
 			}
@@ -127,7 +127,7 @@ func TestBoundContextIsLikeOneOfPackageContext(t *testing.T) {
 			}
 			synctest.Wait()
 			f.same(t)
-			for _, b := range beds {
+			for _, b := range holds {
 				require.Zero(t, b.watchers())
 			}
 		})

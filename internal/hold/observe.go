@@ -4,8 +4,8 @@ package hold
 
 import "github.com/signalbox-go/signalbox/internal/observe"
 
-// Observe reports what came of call: l, or err. It returns both. If l is of the call, its end is reported, too. A nil call
-// is one without an observer.
+// Observe reports what came of call: l, or err. It returns both. If the call acquired l, the end of l is reported, too. call is
+// nil without an observer.
 func (l Lease) Observe(call *observe.Call, err error) (Lease, error) {
 	switch {
 	case call == nil:
@@ -18,14 +18,14 @@ func (l Lease) Observe(call *observe.Call, err error) (Lease, error) {
 	return l, err
 }
 
-// Succeed makes l the lease of the call that acquired old, whose hold is replaced by that of l: the end of l is reported instead.
+// Replace makes l the lease of the call that acquired old, whose hold is replaced by that of l: the end of l is reported instead.
 func (l Lease) Replace(old Lease) {
 	if call := old.unobserved(); call != nil {
 		l.hold.observe(l.entry, call)
 	}
 }
 
-// NotSucceeded reports that the hold of l was to be replaced, and ended with err.
+// ReplaceFailed reports that the hold of l was to be replaced, and ended with err.
 func (l Lease) ReplaceFailed(err error) { l.unobserved().Unlocked(err) }
 
 // unobserved returns the call that acquired l, which reports no end of l any more; nil without an observer.
@@ -39,7 +39,7 @@ func (l Lease) unobserved() (call *observe.Call) {
 	return call
 }
 
-// Queued says that the hold of l was granted after a wait at the server.
+// SetQueued says that the hold of l was granted after a wait at the server.
 func (l Lease) SetQueued() {
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()

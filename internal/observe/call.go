@@ -18,21 +18,21 @@ const (
 	FromProcess = "process" // handed over inside the process, or shared with a reader of it
 )
 
-// Call is one call that asks for a lock, and then the lease that it got. A nil Call is one without an observer. Its
+// Call is one call that acquires a lock, and then the lease that it got. A nil Call is one without an observer. Its
 // methods are called one after the other: Begin, Acquired or Refused, and Unlocked or Ended.
 type Call struct {
 	observer *Observer
-	ctx      context.Context //nolint:containedctx // for the hooks of what the call got
+	ctx      context.Context //nolint:containedctx // for the hooks of the lease
 	event    Event
 	since    time.Duration // monotonic: when the wait or the hold began
 }
 
 type quietKey struct{}
 
-// Quiet returns ctx for calls that are parts of a greater one, which reports them as one.
+// Quiet returns ctx for calls that are parts of a greater call, which reports them as one.
 func Quiet(ctx context.Context) context.Context { return context.WithValue(ctx, quietKey{}, true) }
 
-// Begin reports that a call begins to wait, and returns it; nil if it is a part of a greater one.
+// Begin reports that a call begins to wait, and returns it; nil if it is a part of a greater call.
 func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call {
 	if ctx.Value(quietKey{}) != nil {
 		return nil
@@ -77,7 +77,7 @@ func (c *Call) unlocked(err error) {
 	c.observer.call(c.observer.Released, c.ctx, c.ended())
 }
 
-// Ended reports that the lease ended under its holder, because of cause. gone says that the server had nothing of it any
+// Ended reports that the lease ended under its holder, because of cause. gone says that the hold did not exist at the server any
 // more; left is how much longer its key could live.
 func (c *Call) Ended(cause error, gone bool, left time.Duration) {
 	e := c.ended()
@@ -93,7 +93,7 @@ func (c *Call) Ended(cause error, gone bool, left time.Duration) {
 	c.observer.call(c.observer.Lost, c.ctx, e)
 }
 
-// Ending counts a loss that a goroutine of its own reports later, by EndedLater: Await waits for it.
+// ExpectEnd counts a loss that a goroutine of its own reports later, by EndedLater: Await waits for it.
 func (c *Call) ExpectEnd() { c.observer.pending.add() }
 
 // EndedLater is Ended for a loss that Ending counted.

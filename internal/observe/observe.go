@@ -5,11 +5,11 @@
 // # Rules
 //
 // A hook runs under no lock of the library, and on one of three goroutines: that of the call that it is about (Waiting,
-// Acquired, Refused, Released, Forced, and Lost if Unlock finds the loss), one that renewed a batch and has notified its
+// Acquired, Refused, Released, Forced, and Lost if Unlock finds the loss), the goroutine that renewed a batch and has notified the
 // terms (Renewed), or one of its own (Lost otherwise; Polling and Subscribed, one after the other). So a slow hook delays
 // the call that it is about, and no other.
 //
-// Session.Close waits for the hooks of the last two sorts, within its limits: those of losses are counted here (pending), the
+// Session.Close waits for the hooks of the last two sorts, within its limits: those of losses are counted here (pendingReports), the
 // others run on goroutines that the keeper and the dispatcher wait for.
 //
 // A hook that panics must not leave a lock that no goroutine knows: the panic is recovered and logged.
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// Event is what a hook is called with. signalbox.Event has the same fields, and says what they are.
+// Event is what a hook is called with. signalbox.Event has the same fields and documents them.
 type Event struct {
 	Kind    string
 	Shared  bool
@@ -104,7 +104,7 @@ func (o *Observer) OnSubscribed() {
 	}
 }
 
-// OnRenewed reports a batch of renewals: the latest one of so many leases, by how much it is late. err is why the batch
+// OnRenewed reports a batch of renewals: of how many leases, and how late the latest renewal is. err is why the batch
 // failed.
 func (o *Observer) OnRenewed(leases int, lag, lease time.Duration, err error) {
 	if o != nil {
@@ -132,7 +132,7 @@ func (o *Observer) start(hook Starter, ctx context.Context, e Event) (next conte
 	defer o.rescue()
 	defer func() {
 		if next == nil {
-			next = ctx // it returned none, or it panicked
+			next = ctx // the hook returned none, or it panicked
 		}
 	}()
 	return hook(ctx, e)

@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// pending counts what is not reported yet. A sync.WaitGroup would not do: Close may wait while a loss is counted, and waits no
-// longer than its context.
+// pendingReports counts the losses that are not reported yet. A sync.WaitGroup would not do: Close may wait while a loss is
+// counted, and waits no longer than its context.
 type pendingReports struct {
 	mu      sync.Mutex
 	count   int
-	drained chan struct{} // closed when open is 0; nil while no goroutine waits for that
+	drained chan struct{} // closed when count is 0; nil while no goroutine waits for that
 }
 
 func (p *pendingReports) add() {

@@ -19,23 +19,23 @@
 // # States
 //
 //	          due, batch sent                    reply: alive
-//	Resting ------------------> Renewing ---------------------------> Resting
-//	   |                           | failed, or no reply: again after a twelfth of the life
-//	   |                           +----------------------------------> Resting
-//	   |                           | reply: gone
-//	   | deadline                  v
-//	   +-----------------------> Ended <--- deadline --- Renewing
-//	   |                           ^
-//	   +---------- Stop -----------+
+//	idle --------------------> renewing ---------------------------> idle
+//	  |                           | failed, or no reply: again after a twelfth of the life
+//	  |                           +----------------------------------> idle
+//	  |                           | reply: gone
+//	  | deadline                  v
+//	  +-----------------------> ended <--- deadline --- renewing
+//	  |                           ^
+//	  +---------- Stop -----------+
 //
-// Recheck sends a term from Resting to Renewing at once, with a question instead of a renewal: a reply other
+// Recheck sends a term from idle to renewing at once, with a question instead of a renewal: a reply other
 // than gone leaves the deadline and the next renewal as they were.
 //
 // # Time
 //
 //	deadline = sent + life - clock.Allowance(life)
-//	due      = sent + life/3, rounded down to a fiftieth of life/3; the first one with a life, or a
-//	           longer one, anywhere in the last half of it, so that locks acquired at once are not
+//	due      = sent + life/3, rounded down to a fiftieth of life/3; the first renewal with a life, or with
+//	           a longer one, anywhere in the last half of life/3, so that locks acquired at once are not
 //	           renewed at once
 //
 // due is reached as soon as either clock says so, like the deadline: after a host was suspended, little may be left.
@@ -48,7 +48,7 @@
 //
 // # Ownership
 //
-// A term has one entry on the wheel, for its next event: renewal, retry or deadline. It fires on the driver's
+// A term has one timer, for its next event: renewal, retry or deadline. It fires on the driver's
 // goroutine; batches are sent on goroutines that exist for one batch. The lock of a term is held for field
 // access only: neither the owner nor the server is called under it.
 package renewal

@@ -21,12 +21,14 @@ const (
 	// maxKeys bounds a renewal script: 256 keys keep a server busy for some 0.4 ms, in which it serves no
 	// other client; more saves next to nothing.
 	maxKeys = 256
+	// renewalsPerLife divides a life into renewal intervals: a lease is renewed when a third of it is over.
+	renewalsPerLife = 3
 	// minPatience and maxPatience bound how long a batch waits for its reply.
 	minPatience = 10 * time.Millisecond
 	maxPatience = 2 * time.Second
 )
 
-// Server runs renewals; *wire.Runner is one.
+// BatchRunner runs renewals; *wire.Runner is one.
 type BatchRunner interface {
 	RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply
 }
@@ -58,15 +60,15 @@ func (k *Keeper) Close() {
 	k.wg.Wait()
 }
 
-// renewal is one term with what is asked for it.
+// renewal is one term with what is requested for it.
 type renewal struct {
 	term  *Term
-	life  time.Duration // asked for; 0 asks only
-	given time.Duration // what the term has, since the server gave it last
-	left  time.Duration // until the deadline
+	life  time.Duration // the life to request; 0 requests no renewal, only whether the hold exists
+	given time.Duration // the life that the server gave last
+	left  time.Duration // the time until the deadline
 }
 
-// renewAll sends a tick's worth of terms, the most urgent first. Every script is a batch
+// renewAll sends the terms of a tick, the earliest deadline first. Every script is a batch
 // of its own, on a goroutine of its own, so that one that hangs holds up no other.
 func (k *Keeper) renewAll(terms []*Term) {
 	now := clock.Now()
@@ -84,15 +86,15 @@ func (k *Keeper) renewAll(terms []*Term) {
 	}
 }
 
-// renew sends one batch, asked for at now, and gives the replies to its terms.
+// renew sends one batch, made at now, and gives the replies to its terms.
 func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewal) {
-	// A third of the current life: a later reply is worth less than the retry. A shorter patience would not
+	// One renewal interval of the current life: a later reply is worth less than the retry. A shorter patience would not
 	// suffice for a young hold whose server is far away. There is one timer for the batch, not one for each
 	// lock.
 	patience := maxPatience
 	for _, r := range terms {
 		if r.life > 0 {
-			patience = min(patience, max(min(r.life, r.given)/3, minPatience))
+			patience = min(patience, max(min(r.life, r.given)/renewalsPerLife, minPatience))
 		}
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, patience)
@@ -113,13 +115,13 @@ func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewa
 	k.report(terms, now, failed)
 }
 
-// report notifies the observer how late the latest of these renewals is, that of the smallest share of its life left. They were
-// asked for at asked, and the server has replied, unless err says why not.
-func (k *Keeper) report(terms []renewal, asked clock.Instant, err error) {
+// report notifies the observer how late the latest of these renewals is, the one with the smallest share of its life left. They were
+// requested at from, and the server has replied, unless err says why not.
+func (k *Keeper) report(terms []renewal, from clock.Instant, err error) {
 	if k.observer == nil {
 		return
 	}
-	took := clock.Now().Mono() - asked.Mono()
+	took := clock.Now().Mono() - from.Mono()
 	var leases int
 	var lag, lease time.Duration
 	worst := math.Inf(-1)
@@ -138,13 +140,13 @@ func (k *Keeper) report(terms []renewal, asked clock.Instant, err error) {
 	}
 }
 
-// late returns by how much longer ago than a third of its life the term was renewed last, when the renewal was asked for:
+// late returns by how much longer ago than one renewal interval the term was renewed last, when the renewal was requested:
 // renewals are due no later than that.
 func (r *renewal) late() time.Duration {
-	return r.given - clock.Allowance(r.given) - r.left - r.given/3
+	return r.given - clock.Allowance(r.given) - r.left - r.given/renewalsPerLife
 }
 
-// gone is what a script that renews returns for a hold that is not there.
+// gone is what a script that renews returns for a hold that does not exist.
 const gone = 0
 
 func batchOf(script *scripts.Script, terms []renewal) wire.KeyedCall {

@@ -21,15 +21,15 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// trouble is the fate of one request.
+// fault is what happens to one request.
 type fault struct {
-	lost    bool          // it does not reach the server
-	after   time.Duration // when it is executed, whether or not its sender waits
-	silent  bool          // it is executed, and its reply is lost
+	lost    bool          // the request does not reach the server
+	after   time.Duration // when the request is executed, whether or not its sender waits
+	silent  bool          // the request is executed, and its reply is lost
 	cut     bool          // the connection ends instead of a reply
-	mute    bool          // it is not executed; the server refuses to say anything of the keys
-	refusal string        // it is not executed; the server's words
-	stuck   bool          // its sender gets the reply even if it has given up
+	mute    bool          // the request is not executed; the reply is -1 for every key
+	refusal string        // the request is not executed; the error of the server
+	stuck   bool          // the sender gets the reply even if it has given up
 }
 
 // model is a server whose keys end in virtual time.
@@ -41,13 +41,13 @@ type model struct {
 	mu struct {
 		sync.Mutex
 		keys     map[string]*key
-		fault    func(request int) fault // of the n-th request, from 1
+		fault    func(request int) fault // the fault of the n-th request, from 1
 		requests int
 		renewed  int
-		largest  int                   // keys of one script
+		largest  int                   // the greatest number of keys of a script
 		ticks    map[time.Duration]int // renewals by the millisecond
-		lives    []time.Duration       // the lives asked for, while there are few
-		at       []time.Time           // when
+		lives    []time.Duration       // the lives requested, while there are few
+		at       []time.Time           // when the lives were requested
 	}
 }
 
@@ -118,7 +118,7 @@ func mute(calls []wire.Call) []wire.Outcome {
 	return outcomes
 }
 
-// arrived counts a request and returns its fate.
+// count counts a request and returns its fault.
 func (m *model) count(calls []wire.Call) fault {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,7 +208,7 @@ func (m *model) ends(o *ownedTerm) time.Time {
 	return m.mu.keys[o.config.Key].ends
 }
 
-// owned is a term with its owner.
+// ownedTerm is a term with its owner.
 type ownedTerm struct {
 	Term
 
@@ -221,7 +221,7 @@ type ownedTerm struct {
 	}
 }
 
-// TermEnded implements Owner, and holds the term to P2: it ends before its key does.
+// OnTermEnd implements Owner, and holds the term to P2: it ends before its key does.
 func (o *ownedTerm) OnTermEnd(end End) {
 	o.ended.Lock()
 	defer o.ended.Unlock()
@@ -238,7 +238,7 @@ func (o *ownedTerm) causes() []error {
 	return o.ended.causes
 }
 
-// bed is a keeper with its server.
+// fixture is a keeper with its server.
 type fixture struct {
 	testing.TB
 	*Keeper
@@ -247,7 +247,7 @@ type fixture struct {
 	made   int
 }
 
-// bubble runs a test with a bed in virtual time.
+// bubble runs a test with a fixture in virtual time.
 func bubble(t *testing.T, test func(b *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -262,52 +262,52 @@ func bubble(t *testing.T, test func(b *fixture)) {
 	})
 }
 
-// take begins a term like an acquire that had its reply at once.
-func (b *fixture) start(terms Config) *ownedTerm {
-	o := b.make(terms)
+// start begins a term like an acquire that had its reply at once.
+func (b *fixture) start(config Config) *ownedTerm {
+	o := b.make(config)
 	o.Start(clock.Now(), o.Config().Life)
 	return o
 }
 
 // make makes a term that is not kept yet, with the life that it is to have.
-func (b *fixture) make(terms Config) *ownedTerm {
-	life := terms.Life
-	if !terms.Until.IsZero() {
-		life = min(life, terms.Until.Until(clock.Now()))
+func (b *fixture) make(config Config) *ownedTerm {
+	life := config.Life
+	if !config.Until.IsZero() {
+		life = min(life, config.Until.Until(clock.Now()))
 	}
-	return b.makeWith(terms, life)
+	return b.makeWith(config, life)
 }
 
-// given begins a term to which the server gave life at first.
-func (b *fixture) startGiven(terms Config, life time.Duration) *ownedTerm {
-	o := b.makeWith(terms, life)
+// startGiven begins a term to which the server gave life at first.
+func (b *fixture) startGiven(config Config, life time.Duration) *ownedTerm {
+	o := b.makeWith(config, life)
 	o.Start(clock.Now(), life)
 	return o
 }
 
-func (b *fixture) makeWith(terms Config, life time.Duration) *ownedTerm {
+func (b *fixture) makeWith(config Config, life time.Duration) *ownedTerm {
 	b.made++
-	terms.Key = "key" + strconv.Itoa(b.made)
-	terms.Hold = "hold" + strconv.Itoa(b.made)
+	config.Key = "key" + strconv.Itoa(b.made)
+	config.Hold = "hold" + strconv.Itoa(b.made)
 	o := &ownedTerm{server: b.server}
 	b.server.mu.Lock()
-	b.server.mu.keys[terms.Key] = &key{hold: terms.Hold, ends: time.Now().Add(life)}
+	b.server.mu.keys[config.Key] = &key{hold: config.Hold, ends: time.Now().Add(life)}
 	b.server.mu.Unlock()
-	o.Init(b.Keeper, o, terms, life, clock.Now())
+	o.Init(b.Keeper, o, config, life, clock.Now())
 	return o
 }
 
 // renewed returns the terms of a renewed lease.
 func renewed(life time.Duration) Config { return Config{Life: life, Renewed: true} }
 
-// inState returns the state of a term.
+// currentState returns the state of a term.
 func (o *ownedTerm) currentState() termState {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.mu.state
 }
 
-// until sleeps until a renewal of o is on its way.
+// untilRenewing sleeps until a renewal of o is on its way.
 func (o *ownedTerm) untilRenewing() {
 	for o.currentState() != renewing {
 		time.Sleep(time.Millisecond)

@@ -3,7 +3,6 @@
 package renewal
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 // Owner is notified when a term ends by itself: by its deadline, its greatest length, or the server's reply
 // that the hold is gone.
 type Owner interface {
-	// TermEnded is called once, never under a lock of this package, on a goroutine that it
+	// OnTermEnd is called once, never under a lock of this package, on a goroutine that it
 	// must not block.
 	OnTermEnd(end End)
 }
@@ -48,13 +47,13 @@ func (e End) Why() error {
 	return errs.ErrLostLate
 }
 
-// Terms is what a term is asked to keep.
+// Config is the hold that a term keeps, and how.
 type Config struct {
-	// Script renews holds of this kind: nil is holder/renew. Its arguments and replies are those of that.
+	// Script renews holds of this kind: nil is holder/renew. It has the arguments and replies of holder/renew.
 	Script *scripts.Script
 	Key    string
 	Hold   string
-	// Life is what each renewal gives the key; a term that is not Renewed gets it once.
+	// Life is what each renewal gives the key. A term that is not Renewed has it once.
 	Life time.Duration
 	// Until is when the term ends at the latest; the zero Instant is never.
 	Until   clock.Instant
@@ -63,7 +62,7 @@ type Config struct {
 	Fixed bool
 }
 
-// state is one of the states of the package doc.
+// termState is one of the states of the package doc.
 type termState uint8
 
 const (
@@ -72,21 +71,15 @@ const (
 	ended
 )
 
-// inquiry is how far the question has come whether the hold is there still; see Recheck.
+// recheckState is how far the question whether the hold still exists has come; see Recheck.
 type recheckState uint8
 
 const (
 	recheckNone  recheckState = iota
-	recheckDue                // to be asked at once
-	recheckSent               // on its way
-	recheckRetry              // had no reply: to be asked when the term is due
+	recheckDue                // the question is to be sent at once
+	recheckSent               // the question is on its way
+	recheckRetry              // the question had no reply: it is sent again when the term is due
 )
-
-// inquireAgain is the longest pause before a question without a reply is asked again.
-const recheckPause = time.Second
-
-// renewAwake is the longest pause before a renewal is tried again while the host has just been suspended.
-const resumedPause = 100 * time.Millisecond
 
 // Term is one lease on the server, as far as time goes. Embed it by value; it must not be
 // copied once started.
@@ -103,17 +96,17 @@ type Term struct {
 		state   termState
 		recheck recheckState
 		due     clock.Instant // the next renewal, by the clock that says sooner; zero if no renewal is scheduled
-		given   time.Duration // what the server gave last; a grant gives less than the renewals ask for
-		cause   error         // why it ended; nil when stopped
+		given   time.Duration // the life that the server gave last; a grant gives less than the renewals ask for
+		cause   error         // why the term ended; nil if it was stopped
 	}
 }
 
 // Init makes the term: the server gave the key life, in reply to a call sent at sent. Call it once, before
 // any other method, and before another goroutine knows the term.
-func (t *Term) Init(k *Keeper, owner Owner, terms Config, life time.Duration, sent clock.Instant) {
-	t.keeper, t.owner, t.config = k, owner, terms
+func (t *Term) Init(k *Keeper, owner Owner, config Config, life time.Duration, sent clock.Instant) {
+	t.keeper, t.owner, t.config = k, owner, config
 	t.timer.Init(t)
-	t.mu.given = min(terms.Life, life)
+	t.mu.given = min(config.Life, life)
 	t.deadline.Store(clock.Deadline(sent, life))
 }
 
@@ -126,7 +119,8 @@ func (t *Term) Start(sent clock.Instant, life time.Duration) {
 		return
 	}
 	if t.config.Renewed {
-		t.mu.due = dueAfter(sent, t.mu.given/3, jitter(t.mu.given/3))
+		interval := t.mu.given / renewalsPerLife
+		t.mu.due = dueAfter(sent, interval, jitter(interval))
 	}
 	t.scheduleLocked(sent)
 }
@@ -172,7 +166,7 @@ func (t *Term) IsFresh(now clock.Instant) bool {
 // confirm true.
 func (t *Term) Overdue(now clock.Instant) bool { return t.deadline.Load().Reached(now) }
 
-// Terms returns what the term was started with.
+// Config returns what the term was started with.
 func (t *Term) Config() *Config { return &t.config }
 
 // Alive compares the clock and returns nil while the term can be trusted, else why it ended. It ends the term
@@ -214,10 +208,10 @@ func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
 }
 
 func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
-	third := life / 3
-	in := third
+	interval := life / renewalsPerLife
+	in := interval
 	if life > t.mu.given {
-		in = jitter(third) // those that were young together do not stay together
+		in = jitter(interval) // terms that were young together do not stay together
 	}
 	// By the monotonic clock: if the wall clock was set back since the last renewal, the new
 	// deadline is earlier by it, and is the right one all the same.
@@ -227,10 +221,10 @@ func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
 		t.deadline.Store(deadline)
 		t.mu.given = life
 	}
-	// What shortens nothing puts off no renewal and brings none forward. But one that is under way is not
-	// listened to any more.
+	// A reply that lengthens nothing puts off no renewal and brings none forward. But the reply to a renewal
+	// that is under way is not waited for any more.
 	if t.config.Renewed && (isLonger || t.mu.due.IsZero()) {
-		t.mu.due = dueAfter(sent, third, in)
+		t.mu.due = dueAfter(sent, interval, in)
 	}
 }
 
@@ -288,126 +282,6 @@ func (t *Term) Break(cause error, gone bool) bool {
 	return true
 }
 
-// Fire implements timers.Event: renewal, retry or deadline.
-func (t *Term) Fire() {
-	now := clock.Now()
-	t.mu.Lock()
-	switch {
-	case t.mu.state == ended:
-		t.mu.Unlock()
-	case t.Overdue(now):
-		_ = t.endAndUnlock(t.overdueCauseLocked(now), false)
-	case t.mu.state == idle && (t.mu.recheck == recheckDue || t.isDueLocked(now)):
-		t.mu.state = renewing
-		t.scheduleLocked(now)
-		t.mu.Unlock()
-		t.keeper.due.Put(t)
-	default:
-		t.scheduleLocked(now)
-		t.mu.Unlock()
-	}
-}
-
-// ask returns what to send at now: the life of a renewal that is due, trimmed to the term's end, or
-// 0 for a question alone; or false when the term ended meanwhile or needs no more of it.
-func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.state != renewing || t.Overdue(now) {
-		return renewal{}, false
-	}
-	r = renewal{term: t, given: t.mu.given, left: t.Deadline().Until(now)}
-	rechecks := t.mu.recheck != recheckNone
-	if rechecks {
-		t.mu.recheck = recheckSent // a renewal is a reply, too
-	}
-	isDue := t.isDueLocked(now)
-	if isDue {
-		t.mu.due = clock.Instant{}
-	}
-	if t.config.Renewed && (isDue || !rechecks) {
-		if r.life = t.lifeLocked(now); r.life > 0 {
-			return r, true
-		}
-	}
-	if !rechecks {
-		t.mu.state = idle
-	}
-	return r, rechecks
-}
-
-// lifeLocked returns the life to ask for in a renewal at now, or 0 if a renewal can no longer help.
-func (t *Term) lifeLocked(now clock.Instant) time.Duration {
-	life := t.config.Life
-	if !t.config.Until.IsZero() {
-		life = min(life, t.config.Until.Until(now))
-	}
-	if now.Mono()+life-clock.Allowance(t.config.Life) <= t.Deadline().Mono() {
-		// The life is already as long as it may be, less the allowance for clocks. Only the deadline is left,
-		// and a renewal in the last millisecond would find the key gone. If the wall clock is ahead and trims
-		// the life, that must not shorten the key either. So the monotonic clock decides: a wall clock that
-		// was set back must not make a renewal seem useless.
-		return 0
-	}
-	return life
-}
-
-// failed schedules the retry of a renewal that was refused or had no reply: after a twelfth of the term's
-// life, which leaves seven tries before the deadline, or sooner if there is a question, or if the host has just been
-// suspended: then little may be left, and it is the connection that failed.
-func (t *Term) failed() {
-	now := clock.Now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.state != renewing {
-		return
-	}
-	t.mu.state = idle
-	pause := t.mu.given / 12
-	if t.keeper.timers.JustResumed(now) {
-		pause = min(pause, resumedPause)
-	}
-	if t.mu.recheck == recheckSent {
-		t.mu.recheck = recheckRetry
-		pause = min(pause, recheckPause)
-	}
-	if due := now.Add(pause); t.mu.due.IsZero() || due.Mono() < t.mu.due.Mono() {
-		t.mu.due = due
-	}
-	t.scheduleLocked(now)
-}
-
-func (t *Term) isDueLocked(now clock.Instant) bool {
-	return !t.mu.due.IsZero() && t.mu.due.Reached(now)
-}
-
-// spread returns a time in the last half of third, at random, so that locks which were acquired at once are
-// not renewed at once.
-func jitter(third time.Duration) time.Duration { return third/2 + rand.N(third-third/2) }
-
-// dueAfter returns when a renewal is due, in after sent: rounded down to a fiftieth of a third of the life,
-// so that terms of one life meet in batches.
-func dueAfter(sent clock.Instant, third, in time.Duration) clock.Instant {
-	grain := max(third/50, time.Millisecond)
-	over := (sent.Mono() + in) % grain
-	if over < 0 {
-		over += grain // down, also before the instant that the clock counts from
-	}
-	return sent.Add(in - over)
-}
-
-func (t *Term) scheduleLocked(now clock.Instant) {
-	in := t.Deadline().Until(now)
-	switch { // while renewing the reply comes first, or the deadline
-	case t.mu.state != idle:
-	case t.mu.recheck == recheckDue:
-		in = 0
-	case !t.mu.due.IsZero():
-		in = min(in, t.mu.due.Until(now))
-	}
-	t.keeper.timers.Schedule(&t.timer, in)
-}
-
 // overdueCauseLocked says why a term has ended that reached its deadline, or whose key is gone.
 func (t *Term) overdueCauseLocked(now clock.Instant) error {
 	if until := t.config.Until; !until.IsZero() && !t.config.Fixed && until.Add(-clock.Allowance(t.config.Life)).Reached(now) {
@@ -427,7 +301,7 @@ func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a
 		end.Left = t.Deadline().Until(now) + clock.Allowance(t.mu.given)
 	}
 	if !t.Overdue(now) {
-		t.deadline.Store(now) // it was taken by force before
+		t.deadline.Store(now) // the hold was taken by force before the deadline
 	}
 	t.keeper.timers.Cancel(&t.timer)
 	t.mu.Unlock()

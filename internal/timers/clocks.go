@@ -9,7 +9,7 @@ import (
 )
 
 // compareClocks compares the clocks. If the wall clock went further than the monotonic one, the host was suspended meanwhile, or
-// the wall clock was set forward. Both look alike, and both count as time that has passed: the entries come due that
+// the wall clock was set forward. Both look alike, and both count as time that has passed: the timers come due that
 // much earlier. A wall clock that was set back changes nothing.
 func (t *Timers) compareClocks() {
 	now := readClocks()
@@ -28,20 +28,20 @@ func (t *Timers) compareClocks() {
 	}
 }
 
-// JustAwoke reports whether the host was suspended until some seconds before now: calls may fail because its connections
+// JustResumed reports whether the host was suspended until some seconds before now: calls may fail because its connections
 // are gone, or its network is not up yet.
 func (t *Timers) JustResumed(now clock.Instant) bool {
 	woke := t.resumedAt.Load()
 	return woke != 0 && now.Mono()-time.Duration(woke) < resumeGrace
 }
 
-// awakeNow says that the clocks go alike as of now.
+// resetComparison starts a new comparison: the clocks go alike as of now.
 func (t *Timers) resetComparison(now clock.Instant) {
 	t.compared.lead, t.compared.at = now.Lead(), now.Mono()
 }
 
 // readClocks reads both clocks. The wall clock is read first: a goroutine that loses its processor between the two sees
-// the wall clock lag, and would see a sleep the next time. So it reads twice, and takes what lags less.
+// the wall clock lag, and would see a suspension the next time. So both are read twice, and the readings that lag less are returned.
 func readClocks() clock.Instant {
 	now := clock.Now()
 	if again := clock.Now(); again.Lead() > now.Lead() {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hauls keeps what a work function was given.
+// batches keeps what a work function was given.
 type batches struct {
 	mu struct {
 		sync.Mutex
@@ -31,7 +31,7 @@ func (h *batches) get() [][]int {
 	return h.mu.all
 }
 
-// gathered is a Collector with what it gathered.
+// collectorFixture is a Collector with what it gathered.
 type collectorFixture struct {
 	testing.TB
 	*Collector[int]
@@ -99,7 +99,7 @@ func TestTwoBatchesRunAtTheSameTime(t *testing.T) {
 		synctest.Wait()
 		select {
 		case both <- 0:
-			t.Error("the second haul waits for the first")
+			t.Error("the second batch waits for the first")
 		default:
 		}
 	})

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timers drives one timing wheel on real, monotonic time: it fires an event when its delay is over,
-// with one goroutine for any number of events.
+// Package timers drives one timing wheel on real, monotonic time: it fires a timer when its delay is over,
+// with one goroutine for any number of timers.
 //
 // # Usage
 //
-// Embed an [Entry] in the thing that is timed, Init it with what is to be fired, then call [Timers.Schedule]
+// Embed a [Timer] in the thing that is timed, Init it with the [Firer] to be called, then call [Timers.Schedule]
 // and [Timers.Cancel] as often as needed. See the package example.
 //
 // # Guarantees
@@ -27,26 +27,26 @@
 //
 // How late a Fire may be: the Go scheduler, a paused process and the Fires before it all delay it.
 //
-// A Fire must not block: every other event of the same Timers waits for it. It must not call [Timers.Close],
+// A Fire must not block: every other timer of the same Timers waits for it. It must not call [Timers.Close],
 // which waits for it.
 //
-// A Cancel that returns false, and a Schedule of an entry at the moment it is due, may be overtaken by a Fire
+// A Cancel that returns false, and a Schedule of a timer at the moment it is due, may be overtaken by a Fire
 // that is already on its way. A Fire must check the state of its owner under the owner's lock.
 //
 // # Time
 //
-// A tick is one millisecond since New. Delays are rounded up to the next tick, so an event fires up to one
-// tick after its delay, and events within one tick share a wake-up. Times come from the monotonic clock, which
+// A tick is one millisecond since New. Delays are rounded up to the next tick, so a timer fires up to one
+// tick after its delay, and timers within one tick share a wake-up. Times come from the monotonic clock, which
 // stands still while a host is suspended. So the goroutine compares it with the wall clock each time it wakes,
-// and wakes every 400 ms for that. If the wall clock went further, that much time has passed for all entries
-// (compareClocks). A Fire that checks the monotonic clock by itself may so find that it is early.
+// and wakes every 400 ms for that. If the wall clock went further, that much time has passed for all timers
+// (compareClocks). A Fire that checks the monotonic clock itself may then find that it is early.
 //
 // # Failure
 //
 //	event                what happens
 //	process paused       everything due meanwhile fires at once, oldest first, in
 //	                     batches
-//	host suspended       the same; OnSlept is called first
+//	host suspended       the same; OnSuspended is called first
 //	wall clock forward   the same: nothing distinguishes the two
 //	wall clock back      nothing
 //	a Fire panics        the process ends, as with any goroutine

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// timed is a thing with an entry, as users have it.
+// testTimer is a thing with an entry, as users have it.
 type testTimer struct {
 	wheel.Entry
 	fire func()

@@ -21,23 +21,23 @@ const (
 	// compareEvery is how often the goroutine compares the clocks, at least. With that a lease ends within half a second
 	// after a suspended host resumes.
 	compareEvery = 400 * time.Millisecond
-	// noise is by how much the clocks may come apart before that counts: they are read one after the other.
+	// clockNoise is by how much the clocks may come apart before that counts: they are read one after the other.
 	clockNoise = 20 * time.Millisecond
-	// freshlyAwake is how long a host counts as just awake. Its network may need some seconds.
+	// resumeGrace is how long a host counts as just resumed. Its network may need some seconds.
 	resumeGrace = 5 * time.Second
-	// maxSleep is what one sleep counts as, at most. It is longer than any delay, and a wall clock that is set by
+	// maxSuspension is what one suspension counts as, at most. It is longer than any delay, and a wall clock that is set by
 	// centuries must not overflow.
 	maxSuspension = 30 * 24 * time.Hour
 )
 
-// Entry is one thing that is timed. Embed it by value, and call Init once with what is to be fired; it must not be copied
+// Timer is one thing that is timed. Embed it by value, and call Init once with its Firer; it must not be copied
 // while it is scheduled.
 type Timer = wheel.Entry
 
-// Event is what is fired.
+// Firer is called when a Timer fires.
 type Firer = wheel.Firer
 
-// Timers fires events after a delay. New makes one; all methods may be called by any
+// Timers fires timers after a delay. New makes one; all methods may be called by any
 // goroutine at any time, except that Close must not be called from Fire.
 type Timers struct {
 	wheel *wheel.Wheel // assigned once
@@ -47,26 +47,26 @@ type Timers struct {
 	// early, and by the goroutine between two Fires.
 	closed atomic.Bool
 
-	// wake ends the sleep of the goroutine. It has room for one: wake-ups coalesce.
-	// It is sent to and emptied under mu only, so none outlives the sleep it is for.
+	// wake ends the sleep of the goroutine. It has room for one wake-up: wake-ups coalesce.
+	// It is sent to and emptied under mu only, so no wake-up outlives the sleep it is for.
 	wake chan struct{}
 	// goroutine is waited for by Close. Added to under mu while closed is false,
 	// so never after Close began to wait.
 	goroutine sync.WaitGroup
 
-	// slept is how long the host was suspended in all, as far as compareClocks noticed; nanoseconds.
+	// suspended is how long the host was suspended in all, as far as compareClocks noticed; nanoseconds.
 	suspended atomic.Int64
-	// wokeUp says when compareClocks noticed the last sleep, on the monotonic clock of package clock; 0 is never.
+	// resumedAt says when compareClocks noticed the last suspension, on the monotonic clock of package clock; 0 is never.
 	resumedAt atomic.Int64
-	// onSlept is called by compareClocks; nil without OnSlept.
+	// onSuspended is called by compareClocks; nil without OnSuspended.
 	onSuspended func(Suspension)
-	// awake is what compareClocks saw last. It belongs to the goroutine, and to rouse while none runs.
+	// compared is what compareClocks saw last. It belongs to the goroutine, and to wakeFor while no goroutine runs.
 	compared struct {
-		lead time.Duration // of the wall clock before the monotonic one
-		at   time.Duration // monotonic
+		lead time.Duration // by how much the wall clock was ahead of the monotonic one
+		at   time.Duration // when that was, on the monotonic clock
 	}
 
-	// onWake is a test hook: it gets how many entries a wake-up is about to fire, or roused. Assigned before
+	// onWake is a test hook: it gets how many timers a wake-up is about to fire, or wokenEarly. Assigned before
 	// first use, nil outside of tests.
 	onWake func(fires int)
 
@@ -91,7 +91,7 @@ func New() *Timers {
 	}
 }
 
-// Sleep is a time in which the monotonic clock stood still, and the wall clock did not.
+// Suspension is a time in which the monotonic clock stood still, and the wall clock did not.
 type Suspension struct {
 	// Lasted is how much further the wall clock went.
 	Lasted time.Duration
@@ -99,8 +99,8 @@ type Suspension struct {
 	Before time.Duration
 }
 
-// OnSlept makes t call slept after a time in which the host was suspended, on the goroutine of the Fires, before the
-// Fires that have come due by it. Call it once, before anything is scheduled.
+// OnSuspended makes t call suspended after a time in which the host was suspended, on the goroutine of the Fires, before the
+// timers fire that have come due by it. Call it once, before anything is scheduled.
 func (t *Timers) OnSuspended(suspended func(Suspension)) { t.onSuspended = suspended }
 
 // Schedule makes e fire once, no earlier than in from now, and as soon as possible if
@@ -172,7 +172,7 @@ func (t *Timers) dueTick(in time.Duration) int64 {
 	return n
 }
 
-// elapsed returns the time since New, with that in which the host was suspended.
+// elapsed returns the time since New, including the time in which the host was suspended.
 func (t *Timers) elapsed() time.Duration {
 	return time.Since(t.base) + time.Duration(t.suspended.Load())
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
-// bed is a Timers in a bubble, with its wake-ups counted: those that fired something,
-// those that did not, and those by rouse or Close.
+// fixture is a Timers in a bubble, with its wake-ups counted: wake-ups that fired something,
+// wake-ups that did not, and wake-ups by wakeFor or Close.
 type fixture struct {
 	*Timers
 	start                  time.Time
 	fired, idle, disturbed counter
 }
 
-// count is atomic, as virtual time passing does not order a read before a later write.
+// counter is atomic, as virtual time passing does not order a read before a later write.
 type counter struct{ n atomic.Int64 }
 
 func (c *counter) add()     { c.n.Add(1) }

@@ -49,7 +49,7 @@ func (l *Lock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
 // Lose ends the hold with ErrLost. It reports false if the hold had ended before.
 func (g *Grant) Lose() bool { return g.hold.Term.Break(errs.ErrLost, true) }
 
-// Vacated implements hold.Home. The term ends once: here or in Lose.
+// OnRelease implements hold.Owner. The term ends once: here or in Lose.
 func (g *Grant) OnRelease(now clock.Instant) error {
 	if err := g.hold.Term.Stop(now); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (g *Grant) Named(op string, err error) error {
 	return base.Named(op, err)
 }
 
-// Lost implements hold.Home.
+// OnLost implements hold.Owner.
 func (*Grant) OnLost(renewal.End) {}
 
 // Enter returns a further lease if ctx carries one of this lock, and reports whether it does.

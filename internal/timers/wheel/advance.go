@@ -12,7 +12,7 @@ const (
 	// long the first entry of a batch can be kept from firing by the collection
 	// of the others, and the size of the driver's buffer.
 	MaxBatch = 256
-	// maxLook is the greatest number of entries that one call of Advance or Next visits. With a cache miss of
+	// maxVisits is the greatest number of entries that one call of Advance or Next visits. With a cache miss of
 	// 100 ns for each visit that is some 100 us, the longest that a Schedule has to wait for the lock.
 	maxVisits = 1024
 )
@@ -45,7 +45,7 @@ func (w *Wheel) Advance(now int64, due []*Entry) []*Entry {
 	return due
 }
 
-// turnLocked moves now forward. Slots that come twice between cursor and now are visited once, the last time:
+// setNowLocked moves now forward. Slots that come twice between cursor and now are visited once, the last time:
 // everything in them that is due by now is collected then.
 func (w *Wheel) setNowLocked(now int64) {
 	if now <= w.mu.now {

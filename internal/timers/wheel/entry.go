@@ -2,7 +2,7 @@
 
 package wheel
 
-// Event is what an entry stands for.
+// Firer is called when an entry is due.
 type Firer interface {
 	// The driver of the wheel calls Fire once the entry was collected. The wheel itself never calls it.
 	Fire()
@@ -21,8 +21,8 @@ type Entry struct {
 	prev **Entry
 	next *Entry
 
-	// home is the tick under which the entry is linked: slot home&mask. home <= max(tick, Wheel.now) always
-	// holds, so the wheel visits the entry no later than it is due.
+	// linkTick is the tick under which the entry is linked: slot linkTick&mask. linkTick <= max(tick, Wheel.now)
+	// always holds, so the wheel visits the entry no later than it is due.
 	linkTick int64
 	tick     int64
 
@@ -32,10 +32,10 @@ type Entry struct {
 	firer Firer
 }
 
-// Init sets the event of the entry. It is called once, before first use.
+// Init sets the Firer of the entry. It is called once, before first use.
 func (e *Entry) Init(firer Firer) { e.firer = firer }
 
-// Event returns what Init was given.
+// Firer returns what Init was given.
 func (e *Entry) Firer() Firer { return e.firer }
 
 // Due returns the tick for which Advance last collected the entry. Only the driver may ask, between that

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
-// timed is a thing with an entry, as users of the wheel have it.
+// testTimer is a thing with an entry, as users of the wheel have it.
 type testTimer struct {
 	wheel.Entry
 	id    int

@@ -4,9 +4,9 @@ package wheel
 
 import "math/bits"
 
-// maxSettle is the greatest number of slots one Next makes exact. Each may cost a visit to all slots, which
+// maxExact is the greatest number of slots one Next makes exact. Each may cost a visit to all slots, which
 // lasts some 10 us if all 4096 have entries and none in this turn: 160 us at worst, of the order of what
-// maxLook allows.
+// maxVisits allows.
 const maxExact = 16
 
 // Next returns the earliest pending tick, and false if nothing is pending. An entry whose tick has passed
@@ -31,7 +31,7 @@ func (w *Wheel) Next() (tick int64, ok bool) {
 
 func (w *Wheel) earliestLocked() int64 {
 	if w.mu.sweep != nil {
-		return w.mu.now // its entries were not visited
+		return w.mu.now // the entries in sweep were not visited
 	}
 	visits := maxVisits
 	s := w.earliestSlotLocked()
@@ -44,7 +44,7 @@ func (w *Wheel) earliestLocked() int64 {
 	return s.bound
 }
 
-// boundLocked returns the slot with the earliest bound. At least one entry must be
+// earliestSlotLocked returns the slot with the earliest bound. At least one entry must be
 // pending, outside of sweep.
 func (w *Wheel) earliestSlotLocked() *slot {
 	var best *slot
@@ -67,7 +67,7 @@ func (w *Wheel) earliestSlotLocked() *slot {
 			if best == nil || s.bound < best.bound {
 				best = s
 			}
-			// No home is before the cursor, so those of the slots further on are
+			// No linkTick is before the cursor, so those of the slots further on are
 			// later than the tick this slot has in this turn.
 			if best.bound <= w.mu.cursor+(i-from)&w.mask {
 				return best
@@ -77,8 +77,8 @@ func (w *Wheel) earliestSlotLocked() *slot {
 	return best
 }
 
-// settleLocked returns true if the bound of s is the tick of an entry. If not, it moves the postponed entries
-// of s to where they belong and makes the bound exact. It visits at most left entries, and counts them down;
+// makeExactLocked returns true if the bound of s is the tick of an entry. If not, it moves the postponed entries
+// of s to where they belong and makes the bound exact. It visits at most visits entries, and counts visits down;
 // at 0 it gives up and returns false.
 func (w *Wheel) makeExactLocked(s *slot, visits *int) bool {
 	bound := int64(none)

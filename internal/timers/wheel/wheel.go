@@ -28,7 +28,7 @@ type Wheel struct {
 	mu struct {
 		sync.Mutex
 
-		// told is the last result of Next, or an earlier tick that Schedule has reported since; none if Next
+		// reported is the last result of Next, or an earlier tick that Schedule has reported since; none if Next
 		// found nothing.
 		reported int64
 		// now is the greatest now that Advance was given.
@@ -42,7 +42,7 @@ type Wheel struct {
 		occupied []uint64
 
 		// cursor is the next tick whose slot Advance visits; never after now. An entry is in sweep, or its
-		// home is cursor or later.
+		// linkTick is cursor or later.
 		cursor int64
 		// sweep is the slot that Advance removed to sort it into due and not yet due. It outlives a call that
 		// reached its bounds.
@@ -50,10 +50,10 @@ type Wheel struct {
 	}
 }
 
-// slot is the list of the entries whose homes leave the same remainder.
+// slot is the list of the entries with the same remainder of linkTick.
 type slot struct {
 	head *Entry
-	// least is no later than the earliest home in the slot; meaningless while the
+	// bound is no later than the earliest linkTick in the slot; meaningless while the
 	// slot is empty. Unlinking the earliest leaves it too early, see Next.
 	bound int64
 }
@@ -114,7 +114,7 @@ func (w *Wheel) Len() int {
 	return w.mu.len
 }
 
-// moveLocked links e under home, and unlinks it first if it is pending.
+// moveLocked links e under linkTick, and unlinks it first if it is pending.
 func (w *Wheel) moveLocked(e *Entry, linkTick int64) {
 	if e.pending() {
 		unlink(e)
@@ -137,8 +137,8 @@ func (w *Wheel) linkLocked(e *Entry, linkTick int64) {
 	push(&s.head, e)
 }
 
-// occupiedLocked returns how many slots after that of tick the first one with
-// its bit set is, 0 if it is that slot itself, and false if none has.
+// nextOccupiedLocked returns how many slots after that of tick the first one with
+// a bit that is set is, 0 if it is that slot itself, and false if no bit is set.
 func (w *Wheel) nextOccupiedLocked(tick int64) (distance int64, ok bool) {
 	from := tick & w.mask
 	words := int64(len(w.mu.occupied))
@@ -157,7 +157,7 @@ func (w *Wheel) nextOccupiedLocked(tick int64) (distance int64, ok bool) {
 	return 0, false
 }
 
-// vacateLocked clears the bit of slot i.
+// clearOccupiedLocked clears the bit of slot i.
 func (w *Wheel) clearOccupiedLocked(i int64) {
 	w.mu.occupied[i>>6] &^= 1 << (i & 63)
 }

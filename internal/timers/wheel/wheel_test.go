@@ -120,7 +120,7 @@ func TestScheduleReportsOnlyEarlierEntries(t *testing.T) {
 	require.False(t, w.Schedule(&all[1].Entry, 21))
 	require.True(t, w.Schedule(&all[2].Entry, 19))
 	require.True(t, w.Cancel(&all[2].Entry))
-	require.False(t, w.Schedule(&all[2].Entry, 19), "the driver was told 19 and asked nothing since")
+	require.False(t, w.Schedule(&all[2].Entry, 19), "19 was reported, and Next was not called since")
 }
 
 func TestCancelReturnsFalseOnceCollected(t *testing.T) {

@@ -11,27 +11,27 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// electorate is the servers of a group, to which renewals go as if to one. For each hold it returns what a
+// quorumRunner sends renewals to all servers of a group as if they were one server. For each hold it returns what a
 // quorum says: that the hold exists, or that it is gone. The deadline of a term counts from before the
 // renewal was sent to the first server, so it is before the end of each key of that quorum.
 type quorumRunner struct{ *sessionGroup }
 
-// The numbers that holder/renew returns, by hold.
+// What holder/renew returns for a hold.
 const (
 	gone      int64 = 0
 	alive     int64 = 1
 	undecided int64 = -1
 )
 
-// returns is the reply of one server.
+// memberReplies is the reply of one server.
 type memberReplies struct {
 	member  int
 	replies []wire.KeyedReply
 }
 
-// RunByKey implements renewal.Server. It returns when every hold is decided, or all servers have replied, or
-// ctx ends. Servers that have not replied by then continue until ctx would have ended: their part of a hold
-// has to be renewed, too.
+// RunByKey implements renewal.BatchRunner. It returns when every hold is decided, or all servers have replied, or
+// ctx ends. Servers that have not replied by then continue until ctx would have ended: their holds
+// have to be renewed, too.
 func (e quorumRunner) RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply {
 	tallies := newBatchTally(len(e.members), len(batch.Keys))
 	replies := make(chan memberReplies, len(e.members))
@@ -56,7 +56,7 @@ func (e quorumRunner) RunByKey(ctx context.Context, batch wire.KeyedCall) []wire
 	return tallies.replies()
 }
 
-// patience returns a context that ends when ctx would by itself, or the group closes.
+// patience returns a context that ends at the deadline of ctx, or when the group closes.
 func (e quorumRunner) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, dated := ctx.Deadline()
 	if !dated {
@@ -65,7 +65,7 @@ func (e quorumRunner) patience(ctx context.Context) (context.Context, context.Ca
 	return context.WithDeadline(e.ctx, deadline)
 }
 
-// named returns the batch as one member takes it: the holds that terms name by their attempt begin with its id.
+// forMember returns the batch for one member: terms name holds by their attempt, and a hold begins with the id of the member.
 func forMember(m *session.Session, batch wire.KeyedCall) wire.KeyedCall {
 	batch.PerKey = slices.Clone(batch.PerKey)
 	for i := 0; i < len(batch.PerKey); i += 2 {
@@ -74,9 +74,9 @@ func forMember(m *session.Session, batch wire.KeyedCall) wire.KeyedCall {
 	return batch
 }
 
-// count counts what the servers say of each hold.
+// batchTally counts what the servers say of each hold.
 type batchTally struct {
-	tallies   []tally // by key
+	tallies   []tally // a tally for each key
 	undecided int
 }
 
@@ -97,7 +97,7 @@ func (c *batchTally) add(replies []wire.KeyedReply) {
 	}
 }
 
-// said returns what the count comes to, as one server would say it.
+// replies returns the verdicts as the replies of one server.
 func (c *batchTally) replies() []wire.KeyedReply {
 	all := make([]wire.KeyedReply, len(c.tallies))
 	for i, t := range c.tallies {

@@ -13,10 +13,10 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// errBefore says that it is not known whether an earlier hold of this process on a server was released there.
+// errNotReleased says that it is not known whether an earlier hold of this process on a server was released there.
 var errNotReleased = errors.New("what this process had there before is not known to be given back")
 
-// isGone waits until nothing of a ballot that is over is left on one server, and reports whether that is so.
+// awaitGone waits until nothing of a closed ballot is left on one server, and reports whether that is so.
 // An Unlock returns when a quorum has released: the next ballot would find the hold on the other servers, and
 // lose their votes to it.
 func (b *ballot) awaitGone(ctx context.Context, i int) bool {
@@ -25,7 +25,7 @@ func (b *ballot) awaitGone(ctx context.Context, i int) bool {
 	}
 	b.mu.Lock()
 	at := &b.mu.servers[i]
-	if !b.mu.closed || at.gone { // not over: it has a hold, and no ballot asks before that ends
+	if !b.mu.closed || at.gone { // not closed: it has a hold, and no ballot begins before that ends
 		b.mu.Unlock()
 		return true
 	}
@@ -42,7 +42,7 @@ func (b *ballot) awaitGone(ctx context.Context, i int) bool {
 	}
 }
 
-// gone records that nothing of the ballot, which is over, is left on one server. It may be called more than
+// setGone records that nothing of the closed ballot is left on one server. It may be called more than
 // once.
 func (b *ballot) setGone(i int) {
 	b.mu.Lock()
@@ -58,7 +58,7 @@ func (b *ballot) setGoneLocked(i int) {
 	at.gone = true
 }
 
-// release ends the voting for a release, which asks every server that may have something.
+// closeForRelease ends the voting for a release, which goes to every server that may have the hold.
 func (b *ballot) closeForRelease() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,14 +69,14 @@ func (b *ballot) closeForRelease() {
 	}
 }
 
-// isAsked reports whether the release is to ask a server that is silent.
+// isReleasing reports whether the release is to ask a server that is silent.
 func (b *ballot) isReleasing(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.servers[i].releasing
 }
 
-// released records the result of the release at a server that was silent when it was sent. If the release
+// recordRelease records the result of the release at a server that was silent when it was sent. If the release
 // ended the hold, nothing is left to do: an acquire is executed once. Otherwise the later of the release and
 // the reply to the acquire releases what the server granted.
 func (b *ballot) recordRelease(i int, wasHeld bool) { //nolint:revive // what was found, not a switch
@@ -102,7 +102,7 @@ func (b *ballot) close() bool {
 	return wasOpen
 }
 
-// end releases what servers have of the attempt, in the background, and lets late replies do so themselves.
+// abandon releases what servers have of the attempt, in the background, and lets late replies do so themselves.
 func (b *ballot) abandon() {
 	if !b.close() {
 		return
@@ -114,7 +114,7 @@ func (b *ballot) abandon() {
 	}
 }
 
-// takeBack releases what one server has of the attempt, or may have, in the background.
+// undoVote releases what one server has of the attempt, or may have, in the background.
 func (b *ballot) undoVote(i int, v vote) {
 	if v.result == granted || v.result == uncertain {
 		b.undo(i, v.notAfter)
@@ -123,7 +123,7 @@ func (b *ballot) undoVote(i int, v vote) {
 	b.setGone(i)
 }
 
-// releaseCall is the call that releases one server's part.
+// releaseCall is the call that releases the hold on one server.
 func (b *ballot) releaseCall(i int) wire.Call {
 	b.mu.Lock()
 	floor := b.mu.floor
@@ -136,8 +136,8 @@ func (b *ballot) releaseCall(i int) wire.Call {
 	}
 }
 
-// settle gives one server's part back until it is known to be: at once, and where that finds nothing because the
-// acquire may still be on its way, once more when its not-after is over.
+// undo releases the hold on one server until the release is confirmed: at once, and if that finds nothing because the
+// acquire may still be on its way, once more after the not-after.
 func (b *ballot) undo(i int, notAfter wire.Stamp) {
 	life := b.lock.base.Terms.Lease
 	t := &session.Undo{Call: b.releaseCall(i), Until: clock.Now().Add(session.MaxPatience + life)}

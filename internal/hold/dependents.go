@@ -10,34 +10,34 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
-// ends is what ends with an entry: the channel of Done, callbacks, and contexts. An entry has one
-// as soon as something depends on it. The lock of the hold guards the fields until over is set.
+// dependents is what ends with an entry: the channel of Done, callbacks, and contexts. An entry has one
+// as soon as something depends on it. The lock of the hold guards the fields until ended is set.
 // After that they belong to the goroutine that set it.
 type dependents struct {
 	ended      bool
-	done       chan struct{}             // of Done; nil until it is asked for
-	callbacks  []func(error)             // of Watch
+	done       chan struct{}             // the channel of Done; nil until Done is called
+	callbacks  []func(error)             // the functions given to OnEnd
 	firstBond  *bond                     // most entries have one bond at most, and need no map
 	otherBonds map[<-chan struct{}]*bond // the others, by the Done of their parents
-	call       *observe.Call             // that acquired the entry; nil without an observer
-	next       *dependents               // of another entry that ended with this one
+	call       *observe.Call             // the call that acquired the entry; nil without an observer
+	next       *dependents               // the dependents of another entry that ended with this one
 }
 
 // bond is a context that ends with an entry, or with a parent. All contexts that are bound to the entry and
 // whose parents have the same Done share it. So a lease that is bound for every request keeps nothing for a
 // context that is no longer used.
 type bond struct {
-	context.Context //nolint:containedctx // one that package context made
+	context.Context //nolint:containedctx // made by package context
 
 	cancel     context.CancelCauseFunc
 	dependents *dependents
-	parent     <-chan struct{} // nil if it never ends
+	parent     <-chan struct{} // the parent's Done; nil if the parent never ends
 	stop       func() bool     // cancels the callback at the parent's end
 }
 
 // newBond returns a context that ends with parent. If parent never ends, newBond does not keep it,
 // so that its values can be freed.
-func newBond(parent context.Context) *bond { //nolint:contextcheck // one that never ends is as good as another
+func newBond(parent context.Context) *bond { //nolint:contextcheck // a context that never ends is as good as another
 	b := &bond{parent: parent.Done()}
 	if b.parent == nil {
 		parent = context.Background()
@@ -67,7 +67,7 @@ func (e *dependents) notify(cause error) (overflow bool) {
 	return overflow
 }
 
-// cancel ends the contexts. That lasts a microsecond for each of them and each of their children. The caller
+// cancel ends the contexts. That lasts a microsecond for each context and each of their children. The caller
 // holds no lock: contexts run callers' code.
 func (e *dependents) cancel(cause error) {
 	for ; e != nil; e = e.next {
@@ -87,7 +87,7 @@ func (e *dependents) observed() *observe.Call {
 	return e.call
 }
 
-// reporting counts what report will report, so that Close of the session waits for it. It is called before the hold is
+// expectReports counts what report will report, so that Close of the session waits for it. It is called before the hold is
 // counted out of the session.
 func (e *dependents) expectReports() {
 	for ; e != nil; e = e.next {
@@ -116,7 +116,7 @@ func (b *bond) end(cause error) {
 	b.cancel(cause)
 }
 
-// endsLocked returns what ends with an entry that is live.
+// dependentsLocked returns what ends with an entry that is live.
 func (h *Hold) dependentsLocked(entry uint64) *dependents {
 	at := h.slotLocked(entry & (maxSlots - 1))
 	if at.dependents == nil {
@@ -125,7 +125,7 @@ func (h *Hold) dependentsLocked(entry uint64) *dependents {
 	return at.dependents
 }
 
-// takeEndsLocked removes what ends with a place, and puts it before taken.
+// takeDependentsLocked removes what ends with the entry of a slot, and puts it before taken.
 func (p *entrySlot) takeDependentsLocked(taken *dependents) *dependents {
 	e := p.dependents
 	if e == nil {
@@ -135,7 +135,7 @@ func (p *entrySlot) takeDependentsLocked(taken *dependents) *dependents {
 	return e
 }
 
-// takeAllEndsLocked removes what ends with any entry of the hold.
+// takeAllDependentsLocked removes what ends with any entry of the hold.
 func (h *Hold) takeAllDependentsLocked() *dependents {
 	var taken *dependents
 	for i := range h.mu.slots {
@@ -149,7 +149,7 @@ func (h *Hold) takeAllDependentsLocked() *dependents {
 	return taken
 }
 
-// overLocked returns why entry is over, or nil.
+// entryErrLocked returns why entry is over, or nil.
 func (h *Hold) entryErrLocked(entry uint64) error {
 	if h.mu.lost == nil && !h.liveLocked(entry) {
 		return h.withName("", errs.ErrReleased)
@@ -174,7 +174,7 @@ func (h *Hold) done(entry uint64) <-chan struct{} {
 	return e.done
 }
 
-// watch calls ended when entry ends, or at once if it has ended.
+// onEnd calls ended when entry ends, or at once if it has ended.
 func (h *Hold) onEnd(entry uint64, ended func(error)) {
 	cause := h.err(entry)
 	if cause == nil {

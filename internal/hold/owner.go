@@ -2,7 +2,7 @@
 
 package hold
 
-// Home returns the primitive that the hold of l came from, nil for the zero Lease.
+// Owner returns the primitive that the hold of l came from, nil for the zero Lease.
 func (l Lease) Owner() Owner {
 	if l.hold == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 // forever is the life of a term that ends with others: the clocks count further, and no process runs as long.
 const forever = 100 * 365 * 24 * time.Hour
 
-// BeginOf makes a hold that consists of others, and returns its lease. It is live while all of parts are, and
+// BeginComposite makes a hold that consists of others, and returns the lease of it. It is live while all of parts are, and
 // until the earliest of their deadlines; its own term has no deadline and no renewals. The caller watches the
 // parts and breaks the term when one ends. From here on the hold owns the leases in parts, which stay as they
 // are.
@@ -47,7 +47,7 @@ func (h *Hold) alive(now clock.Instant) error {
 			continue
 		}
 		if err := part.Err(); err != nil {
-			// Its watch says so too, on this goroutine or on another that was first.
+			// The callback of the part says so too, on this goroutine or on another that was first.
 			h.Term.Break(err, false)
 		}
 	}
@@ -63,7 +63,7 @@ func (h *Hold) left(now clock.Instant) time.Duration {
 	return left
 }
 
-// among returns l if it belongs to the lock (realm, key), or its part that does. If l has ended it returns l,
+// leaseFor returns l if it belongs to the lock (scope, key), or the part of l that does. If l has ended it returns l,
 // whatever the state of the part.
 func (l Lease) leaseFor(scope *Scope, key string) (Lease, bool) {
 	if _, is := l.TermFor(scope, key); is {
@@ -84,11 +84,11 @@ func (l Lease) leaseFor(scope *Scope, key string) (Lease, bool) {
 	return Lease{}, false
 }
 
-// Watch calls ended once, with the cause, when the lease ends, or at once if it has ended. It holds
+// OnEnd calls ended once, with the cause, when the lease ends, or at once if it has ended. It holds
 // no lock. ended must return quickly: it may run on a goroutine that other leases wait for.
 func (l Lease) OnEnd(ended func(cause error)) { l.hold.onEnd(l.entry, ended) }
 
-// Leave is Unlock, but does not notify the home. If this was the last lease of the hold, it returns the home
+// Leave is Unlock, but does not notify the Owner. If this was the last lease of the hold, it returns the Owner
 // that the caller has to notify, and nil otherwise.
 func (l Lease) Leave() (Owner, error) {
 	_, last, _, err := l.hold.leave(l.entry)

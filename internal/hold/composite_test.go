@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
-// whole is a hold made of two others, and its home.
+// composite is a hold made of two others, and its owner.
 type composite struct {
 	Hold
 
@@ -37,7 +37,7 @@ func beginComposite(tb testing.TB) *composite {
 	return w
 }
 
-func TestCombinedHoldEndsWithItsFirstPart(t *testing.T) {
+func TestCompositeEndsWithItsFirstPart(t *testing.T) {
 	t.Parallel()
 	for i := range 2 {
 		w := beginComposite(t)
@@ -57,7 +57,7 @@ func TestCombinedHoldEndsWithItsFirstPart(t *testing.T) {
 }
 
 // P2: the clock check reaches the parts, though no timer has reported yet that one is over.
-func TestCombinedHoldChecksTheClocksOfItsParts(t *testing.T) {
+func TestCompositeChecksTheClocksOfItsParts(t *testing.T) {
 	t.Parallel()
 	w := beginComposite(t)
 	w.parts[1].Term.Init(w.parts[1].keeper, &w.parts[1].Hold, renewal.Config{Key: "b", Life: life}, life, clock.Now().Add(-life))
@@ -67,7 +67,7 @@ func TestCombinedHoldChecksTheClocksOfItsParts(t *testing.T) {
 	require.Equal(t, 1, lost)
 }
 
-func TestCombinedHoldLeavesItsPartsToItsHome(t *testing.T) {
+func TestCompositeLeavesItsPartsToItsOwner(t *testing.T) {
 	t.Parallel()
 	w := beginComposite(t)
 	bound := w.lease.Bind(t.Context())
@@ -88,31 +88,31 @@ func TestContextCarriesThePartsOfAHold(t *testing.T) {
 	w := beginComposite(t)
 	ctx := w.lease.Enter(t.Context())
 	for i, key := range []string{"a", "b"} {
-		part, carried := Carried(ctx, &realm, key)
+		part, carried := Carried(ctx, &testScope, key)
 		require.True(t, carried)
 		further := again(t, part)
 		require.NoError(t, further.Unlock())
 		require.Equal(t, &w.parts[i].owner, further.Owner())
 	}
-	_, carried := Carried(ctx, &realm, "c")
+	_, carried := Carried(ctx, &testScope, "c")
 	require.False(t, carried)
 	require.NoError(t, w.lease.Unlock())
-	ended, carried := Carried(ctx, &realm, "a")
+	ended, carried := Carried(ctx, &testScope, "a")
 	require.True(t, carried, "what has ended is no reason to take it anew")
 	_, err := ended.Reenter()
 	require.ErrorIs(t, err, errs.ErrReleased, "though the part lives")
 }
 
-func TestLeaveReturnsTheHomeToNotify(t *testing.T) {
+func TestLeaveReturnsTheOwnerToNotify(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
 	second := again(t, first)
-	told := make(chan error, 1)
-	first.OnEnd(func(cause error) { told <- cause })
+	causes := make(chan error, 1)
+	first.OnEnd(func(cause error) { causes <- cause })
 	left, err := first.Leave()
 	require.NoError(t, err)
 	require.Nil(t, left, "there is another")
-	require.ErrorIs(t, <-told, errs.ErrReleased)
+	require.ErrorIs(t, <-causes, errs.ErrReleased)
 	left, err = second.Leave()
 	require.NoError(t, err)
 	require.Equal(t, &b.owner, left)
@@ -121,6 +121,6 @@ func TestLeaveReturnsTheHomeToNotify(t *testing.T) {
 	require.Nil(t, left)
 	released, lost := b.owner.counts()
 	require.Zero(t, released+lost)
-	second.OnEnd(func(cause error) { told <- cause })
-	require.ErrorIs(t, <-told, errs.ErrReleased, "at once")
+	second.OnEnd(func(cause error) { causes <- cause })
+	require.ErrorIs(t, <-causes, errs.ErrReleased, "at once")
 }

@@ -117,7 +117,7 @@ func TestTheTriesOfOneRenewalAreAsManyAsTheyShouldBe(t *testing.T) {
 	})
 }
 
-// P2, in every case: TermEnded itself compares the key's end with the time.
+// P2, in every case: OnTermEnd itself compares the key's end with the time.
 func TestAFrozenServerEndsEveryTermBeforeItsKey(t *testing.T) {
 	t.Parallel()
 	for name, frozen := range map[string]fault{
