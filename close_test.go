@@ -84,7 +84,7 @@ func TestCloseWaitsForHolders(t *testing.T) {
 }
 
 // P2, P4: when its context ends, Close ends the leases, here first, and releases the keys. What the
-// server did not hear of by then ends with its lease.
+// server did not learn of by then ends with its lease.
 func TestCloseEndsLeasesWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

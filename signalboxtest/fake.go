@@ -138,7 +138,7 @@ func (f *Fake) begin() signalbox.Lease {
 	return lease
 }
 
-// another makes the other process that has acquired the unit.
+// otherHolder makes the other process that has acquired the unit.
 func (f *Fake) otherHolder() *Holding {
 	f.mu.Lock()
 	defer f.mu.Unlock()

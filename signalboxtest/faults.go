@@ -110,7 +110,7 @@ func (k *Kit) forgetAll() {
 	}
 }
 
-// reconnect makes the kit's own client notice that its connection broke, so that the next call of the kit does not meet
+// reconnect makes the kit's own client notice that its connection broke, so that the next call of the kit does not find
 // it.
 func (k *Kit) reconnect() {
 	k.tb.Helper()

@@ -168,7 +168,7 @@ func (k *Kit) HeldBy(name string, s *signalbox.Session) bool {
 	return false
 }
 
-// take lets the kit's own session acquire a name, without waiting.
+// tryAcquire lets the kit's own session acquire a name, without waiting.
 func (k *Kit) tryAcquire(name string, request want) (signalbox.Lease, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -227,7 +227,7 @@ func (k *Kit) forget(key string) {
 	}
 }
 
-// grip is what sessions hold of a name: a lock, or permits.
+// nameHolders is what sessions hold of a name: a lock, or permits.
 type nameHolders struct {
 	want
 
@@ -247,7 +247,7 @@ func (k *Kit) mustHold(call, name string) (testkit.Keys, []nameHolders) {
 	return keys, holders
 }
 
-// grips returns what is held of a name, as the server says.
+// holders returns what is held of a name, as the server says.
 func (k *Kit) holders(call, name string, keys testkit.Keys) (all []nameHolders) {
 	k.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -266,7 +266,7 @@ func (k *Kit) holders(call, name string, keys testkit.Keys) (all []nameHolders) 
 	return all
 }
 
-// lockGrip returns the sessions that hold the lock of a name, of whatever kind.
+// lockHolders returns the sessions that hold the lock of a name, of whatever kind.
 func (k *Kit) lockHolders(ctx context.Context, name string) (holders nameHolders, err error) {
 	h, err := reentrant.New(k.own, name, k.layout...).Holder(ctx)
 	if errors.Is(err, signalbox.ErrNotHeld) {
@@ -284,7 +284,7 @@ func (k *Kit) lockHolders(ctx context.Context, name string) (holders nameHolders
 	return holders, err
 }
 
-// permitsGrip returns the sessions that hold permits of a name.
+// permitHolders returns the sessions that hold permits of a name.
 func (k *Kit) permitHolders(ctx context.Context, name string) (holders nameHolders, err error) {
 	limit := semaphore.New(k.own, name, 1)
 	holders.kind = "permits"

@@ -26,7 +26,7 @@ import (
 
 const name = "order/42"
 
-// had is what an acquire of any kind returned.
+// acquired is what an acquire of any kind returned.
 type acquired struct {
 	token   uint64
 	done    <-chan struct{}
@@ -54,13 +54,13 @@ func process(kits []*signalboxtest.Kit) []*signalbox.Session {
 	return sessions
 }
 
-// kind is one kind of lock. The second of two processes waits for the first.
+// kindCase is one kind of lock. The second of two processes waits for the first.
 type kindCase struct {
 	servers       int
 	first, second func(s []*signalbox.Session) acquirer
 }
 
-// same is a kind on one server, of which the second process does what the first does.
+// kindOnOneServer is a kind on one server, of which the second process does what the first does.
 func kindOnOneServer(open func(s *signalbox.Session) acquirer) kindCase {
 	all := func(s []*signalbox.Session) acquirer { return open(s[0]) }
 	return kindCase{servers: 1, first: all, second: all}
@@ -146,13 +146,13 @@ func eachKind(t *testing.T, test func(t *testing.T, kits []*signalboxtest.Kit, f
 	}
 }
 
-// grant is what an acquire returned, and when.
+// timedAcquire is what an acquire returned, and when.
 type timedAcquire struct {
 	acquired
 	at time.Time
 }
 
-// waits acquires on another goroutine.
+// acquireLater acquires on another goroutine.
 func acquireLater(t *testing.T, acquire acquirer) <-chan timedAcquire {
 	t.Helper()
 	got := make(chan timedAcquire, 1)

@@ -24,10 +24,10 @@ import (
 type Kit struct {
 	*kitState
 
-	layout []signalbox.LockOption // of In; none is the default of the sessions
+	layout []signalbox.LockOption // the layout that In was called with; empty means the default of the sessions
 }
 
-// core is what all views of a kit share.
+// kitState is what all views of a kit share.
 type kitState struct {
 	tb        testing.TB
 	server    *miniredis.Miniredis
@@ -38,16 +38,16 @@ type kitState struct {
 	mu      sync.Mutex
 	stopped bool               // guarded by mu
 	clients []*kitClient       // guarded by mu; the first is the kit's own
-	held    map[string]kitHold // by Hold and Lose, under the holder key, until the server loses it; guarded by mu
+	held    map[string]kitHold // what Hold and Lose acquired, by holder key, until the server loses it; guarded by mu
 }
 
-// held is what the kit itself has of a name.
+// kitHold is what the kit itself has of a name.
 type kitHold struct {
 	keys   testkit.Keys
 	leases []signalbox.Lease
 }
 
-// user is a client with a wire of its own, and the session on it.
+// kitClient is a client with a network of its own, and the session on it.
 type kitClient struct {
 	network *network
 	client  rueidis.Client
@@ -94,7 +94,7 @@ func (k *Kit) In(l signalbox.Layout) *Kit {
 	return &Kit{k.kitState, []signalbox.LockOption{signalbox.WithLayout(l)}}
 }
 
-// settle makes the server one that has had its data for long, since a redlock gets no vote of a new one.
+// ageServer makes the server one that has had its data for long, since a redlock gets no vote of a new one.
 func (k *Kit) ageServer() {
 	k.tb.Helper()
 	epoch := testkit.EpochOf(k.own, time.Now())
@@ -168,7 +168,7 @@ func (k *Kit) add(u *kitClient) *kitClient {
 	return u
 }
 
-// all returns the users at the moment.
+// allClients returns the users at the moment.
 func (k *Kit) allClients() []*kitClient {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,37 +12,36 @@ import (
 // locks which are waited for again and again do not cost a SUBSCRIBE each time.
 const Linger = 3 * time.Second
 
-// state is the state of a channel. See the package for the table.
+// channelState is the state of a channel. The package documentation has the table.
 type channelState int
 
 const (
-	unassigned  channelState = iota // it has no link: the placer sees to it
-	assigned                        // its link is to subscribe to it
+	unassigned  channelState = iota // it has no connection yet: the assigner finds its node
+	assigned                        // its connection is to subscribe to it
 	subscribing                     // SUBSCRIBE is under way
 	subscribed                      // confirmed: messages arrive
 )
 
-// channel is one address subscribed to. Guarded by the dispatcher's lock; address and slot do not
-// change.
+// channel is the subscription to one address. The dispatcher's lock guards it; address and slot never change.
 type channel struct {
 	channelAddress
 
 	d    *Dispatcher
-	slot uint16 // in a cluster
+	slot uint16 // the slot of the name, in a cluster
 
 	waits     []*Wait
-	listeners []*Listener // replaced, never written to: hooks go through it without the lock
-	confirmed chan struct{}
+	listeners []*Listener   // a slice that is replaced and never written to: hooks read it without the lock
+	confirmed chan struct{} // closed once the subscription holds; nil until a caller asks for it
 	linger    timers.Timer
 	dropped   bool
 
 	state     channelState
-	conn      *nodeConn // nil while homeless
-	fails     int       // moves and refusals since it was last confirmed
-	notBefore time.Time // not to be placed before
+	conn      *nodeConn // nil while unassigned
+	fails     int       // moves and refusals since the last confirmation
+	notBefore time.Time // when the channel may be assigned to a node again
 }
 
-// channelLocked returns the channel of an address, for one user more.
+// channelLocked returns the channel of an address for a new user.
 func (d *Dispatcher) channelLocked(address channelAddress) *channel {
 	c := d.mu.channels[address]
 	if c != nil {
@@ -60,15 +59,15 @@ func (d *Dispatcher) channelLocked(address channelAddress) *channel {
 	return c
 }
 
-// leftLocked records that a user has left.
+// lingerIfUnusedLocked starts the linger when the last user has left.
 func (c *channel) lingerIfUnusedLocked() {
 	if len(c.waits)+len(c.listeners) == 0 && !c.d.mu.closed {
 		c.d.timers.Schedule(&c.linger, Linger)
 	}
 }
 
-// Fire implements timers.Event: the linger is over, and the channel is forgotten. A later user makes it anew; if it
-// has the same link, its SUBSCRIBE follows on the same connection, and is confirmed again.
+// Fire implements timers.Firer: the linger is over, and the channel is forgotten. A later user makes it anew; if it
+// has the same connection, its SUBSCRIBE follows on the same connection, and is confirmed again.
 func (c *channel) Fire() {
 	d := c.d
 	d.mu.Lock()
@@ -77,14 +76,14 @@ func (c *channel) Fire() {
 		return // a new user came meanwhile
 	}
 	delete(d.mu.channels, c.channelAddress)
-	delete(d.mu.messages.unsubscribed, c) // which is no news: no message has arrived
+	delete(d.mu.messages.unsubscribed, c) // without a report: no message has arrived
 	d.count.Add(-1)
 	c.dropped = true
 	if len(d.mu.channels) == 0 {
 		clear(d.mu.backOffs)
 	}
 	if c.conn == nil {
-		d.wakeAssignerLocked() // it may have slept for this one alone
+		d.wakeAssignerLocked() // the assigner may have slept for this channel alone
 		return
 	}
 	if c.state != assigned {
@@ -93,7 +92,7 @@ func (c *channel) Fire() {
 	c.conn.removeLocked(c)
 }
 
-// liveLocked records that the subscription is confirmed. The waiters poll again, since messages before this
+// confirmedLocked records that the subscription is confirmed. The waiters poll again, since messages before this
 // moment did not reach us.
 func (c *channel) confirmedLocked() []*Listener {
 	c.state, c.fails = subscribed, 0
@@ -109,7 +108,7 @@ func (c *channel) confirmedLocked() []*Listener {
 	return c.listeners
 }
 
-// aliveLocked returns what is closed once the subscription holds.
+// subscribedLocked returns a channel that is closed once the subscription holds.
 func (c *channel) subscribedLocked() <-chan struct{} {
 	if c.confirmed == nil {
 		c.confirmed = make(chan struct{})
@@ -120,7 +119,7 @@ func (c *channel) subscribedLocked() <-chan struct{} {
 	return c.confirmed
 }
 
-// deafenLocked removes a listener.
+// removeListenerLocked removes a listener.
 func (c *channel) removeListenerLocked(l *Listener) {
 	others := make([]*Listener, 0, len(c.listeners)-1)
 	for _, other := range c.listeners {
@@ -132,7 +131,7 @@ func (c *channel) removeListenerLocked(l *Listener) {
 	c.lingerIfUnusedLocked()
 }
 
-// lostLocked records that the channel is no longer subscribed to: it has no link any more.
+// unassignLocked records that the channel is no longer subscribed to and has no connection any more.
 func (c *channel) unassignLocked() {
 	if c.state == subscribed {
 		c.confirmed = nil // closed; later callers wait for the next confirmation

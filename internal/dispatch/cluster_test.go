@@ -25,7 +25,7 @@ func calm(tb testing.TB) *redistest.Cluster {
 	return redistest.StartCluster(tb, redistest.WithFailoverAfter(time.Minute))
 }
 
-// speaking returns a client as sessions have it, with a protocol.
+// publishing returns a client as sessions have it, with a protocol.
 func publishing(tb testing.TB, c *redistest.Cluster, protocol redistest.Protocol) rueidis.Client {
 	tb.Helper()
 	return c.Client(tb, func(o *rueidis.ClientOption) {
@@ -35,7 +35,7 @@ func publishing(tb testing.TB, c *redistest.Cluster, protocol redistest.Protocol
 }
 
 // heldIn registers a waiter for a lock of a cluster that is held for an hour, and returns when its channel is
-// live and the poll after the wake-up is scheduled. No poll can wake it: from here on only messages and
+// subscribed to and the poll after the wake-up is scheduled. No poll can wake it: from here on only messages and
 // confirmations do.
 func heldIn(tb testing.TB, c *redistest.Cluster, d *dispatch.Dispatcher, name string) (*dispatch.Wait, dispatch.Target) {
 	tb.Helper()
@@ -166,7 +166,7 @@ func TestCluster_BrokenSubscriptionIsRenewed(t *testing.T) {
 	require.False(t, locktest.IsClosed(elsewhere.C))
 }
 
-// user is a client of a cluster with rights of its own.
+// aclClient is a client of a cluster with rights of its own.
 func aclClient(tb testing.TB, c *redistest.Cluster, rights ...any) rueidis.Client {
 	tb.Helper()
 	for _, node := range c.Servers() {
@@ -192,7 +192,7 @@ func TestCluster_DeniedSubscription_Polls(t *testing.T) {
 	redistest.Await(t, "a second try to subscribe", func() bool { return denials(t, owner) > 1 })
 	require.False(t, locktest.IsClosed(w.C))
 	owner.MustDo(t, "DEL", a.Key)
-	redistest.Receive(t, "the wake-up of a look", w.C)
+	redistest.Receive(t, "the wake-up of a poll", w.C)
 	redistest.Await(t, "a report", func() bool { return strings.Count(log.String(), "\n") == 1 })
 	require.Contains(t, log.String(), "NOPERM")
 }

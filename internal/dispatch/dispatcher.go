@@ -22,21 +22,21 @@ type Dispatcher struct {
 	monitor    Monitor
 	polling    bool
 	clustered  bool
-	unsharded  atomic.Bool     // a cluster without sharded channels; see WithoutShards
+	unsharded  atomic.Bool     // a cluster without sharded channels; see DisableShardedChannels
 	ctx        context.Context //nolint:containedctx // ends at Close, for calls under way
 	cancel     context.CancelFunc
-	running    sync.WaitGroup // the goroutines of the links, and the placer
-	unassigned chan struct{}  // room for one: the placer has something to do; coalesces
+	running    sync.WaitGroup // the goroutines of the connections, and the assigner
+	unassigned chan struct{}  // wakes the assigner; holds one wake-up, more of them coalesce
 	follower   clientFollower
-	count      atomic.Int64 // channels, to be read without the lock
+	count      atomic.Int64 // the number of channels, to be read without the lock
 
 	mu struct {
 		sync.Mutex
 		channels    map[channelAddress]*channel
 		waits       map[*Wait]struct{}
 		conns       map[string]*nodeConn    // by node
-		unassigned  []*channel              // those without a link
-		assigning   bool                    // there is a placer, which will check homeless again
+		unassigned  []*channel              // the channels without a connection
+		assigning   bool                    // the assigner runs, and will check unassigned again
 		backOffs    map[string]*nodeBackOff // by node; empty when there is no channel
 		slots       map[uint16]string
 		closed      bool
@@ -73,7 +73,7 @@ func New(client rueidis.Client, server ScriptRunner, t *timers.Timers, monitor M
 	return d
 }
 
-// Wait registers a waiter. It wakes the waiter at once if no confirmation will do so: the channel is live
+// Wait registers a waiter. It wakes the waiter at once if no confirmation will do so: the channel is subscribed to
 // already, and earlier messages went to others; or the dispatcher is closed.
 func (d *Dispatcher) Wait(target Target) *Wait {
 	w := d.register(target)
@@ -87,7 +87,7 @@ func (d *Dispatcher) Wait(target Target) *Wait {
 	return w
 }
 
-// StandBack registers a waiter that leaves the lock alone for pause, or until another session releases it:
+// BackOff registers a waiter that leaves the lock alone for pause, or until another session releases it:
 // the lock has just been granted to another waiter, and our own message is for that one.
 func (d *Dispatcher) BackOff(target Target, pause time.Duration) *Wait {
 	w := d.register(target)
@@ -121,7 +121,7 @@ func (d *Dispatcher) register(target Target) *Wait {
 	return w
 }
 
-// WaitIfLive registers a waiter if its channel is subscribed to already, and returns nil otherwise. A waiter
+// WaitIfSubscribed registers a waiter if its channel is subscribed to already, and returns nil otherwise. A waiter
 // for a recently used lock can register before the first try, which then need not be repeated.
 func (d *Dispatcher) WaitIfSubscribed(target Target) *Wait {
 	if !d.isSubscribed(target.Channel, target.ChannelTypes) {

@@ -2,7 +2,7 @@
 
 package dispatch
 
-// Running returns how many goroutines the dispatcher has: those of its links, and the placer.
+// Running returns how many goroutines the dispatcher has: one for each connection, and the assigner.
 func (d *Dispatcher) Running() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -13,5 +13,5 @@ func (d *Dispatcher) Running() int {
 	return n
 }
 
-// Send is send.
+// SendCommands is send.
 var SendCommands = send

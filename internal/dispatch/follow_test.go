@@ -92,7 +92,7 @@ func TestSubscriptionsFollowTheClient(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-// P6: waiters hear the messages of the primary that sentinels have made, whether the old one is dead,
+// P6: waiters receive the messages of the primary that sentinels have made, whether the old one is dead,
 // hangs, or lives on as its replica.
 func TestWaitersFollowTheSentinels(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestWaitersFollowTheSentinels(t *testing.T) {
 }
 
 // P6: if a slot moves to another node, its channels are subscribed to there; their waiters poll again, and
-// hear the messages of the new owner.
+// receive the messages of the new owner.
 func TestWaiterFollowsItsSlot(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range redistest.Protocols() {
@@ -161,7 +161,7 @@ func TestWaiterFollowsItsSlot(t *testing.T) {
 	}
 }
 
-// P6: if a node dies or hangs, its waiters hear the messages of the replica that replaces it, and those of
+// P6: if a node dies or hangs, its waiters receive the messages of the replica that replaces it, and those of
 // the other nodes notice nothing.
 func TestWaitersFollowAFailover(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// mark is the session of the dispatchers here.
+// waiterID is the session of the dispatchers here.
 const waiterID = "0123456789012345678901"
 
 // newDispatcher returns a dispatcher that is closed when the test ends.
@@ -84,7 +84,7 @@ func denials(tb testing.TB, server *redistest.Server) (n int) {
 	return n
 }
 
-// live registers a waiter, and returns when its channel is subscribed to and it has received the wake-up of
+// subscribed registers a waiter, and returns when its channel is subscribed to and it has received the wake-up of
 // the confirmation.
 func subscribed(tb testing.TB, d *dispatch.Dispatcher, target dispatch.Target) *dispatch.Wait {
 	tb.Helper()
@@ -109,7 +109,7 @@ func (m monitor) MessagesBack() { fmt.Fprintln(m.log, "back") }
 
 func (m monitor) ServersDiffer() { fmt.Fprintln(m.log, "differ") }
 
-// lines is a log that may be read while it is written.
+// syncLog is a log that may be read while it is written.
 type syncLog struct {
 	mu struct {
 		sync.Mutex

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Hearer receives what a Listener hears. The reader of a connection calls it, or Listen does, with no lock
+// Handler receives the messages of a Listener. The reader of a connection calls it, or Listen does, with no lock
 // held. It must not block: all other messages wait behind it.
 type Handler interface {
-	// Heard receives a message.
+	// OnMessage receives a message.
 	OnMessage(message string)
-	// Subscribed says that messages arrive from here on. Those before it are lost, so what they
+	// OnSubscribed is called when messages arrive from here on. Those before it are lost, so what they
 	// might have said is worth asking for: after the first subscription, and after each renewed
 	// one.
 	OnSubscribed()
-	// Lost is called when messages stop arriving, until Subscribed is called again. It may be
+	// OnUnsubscribed is called when messages stop arriving, until Subscribed is called again. It may be
 	// called twice.
 	OnUnsubscribed()
 }
@@ -27,12 +27,12 @@ type Handler interface {
 type Listener struct {
 	d        *Dispatcher
 	handler  Handler
-	channels [maxChannelsOfName]*channel // empty if nothing will be heard: the dispatcher polls or is closed
+	channels [maxChannelsOfName]*channel // empty if no message will arrive: the dispatcher polls or is closed
 	closed   bool                        // guarded by d.mu
 }
 
-// Listen registers a listener for the messages that scripts publish in these ways on a channel in the slot of
-// a lock. In BothWays it hears a message twice that is published in both.
+// Listen registers a listener for the messages that scripts publish on channels of these types, for a name in the slot of
+// a lock. With BothChannels it receives a message twice that is published on both.
 func (d *Dispatcher) Listen(channel string, types ChannelTypes, handler Handler) *Listener {
 	l := &Listener{d: d, handler: handler}
 	d.mu.Lock()
@@ -56,7 +56,7 @@ func (d *Dispatcher) Listen(channel string, types ChannelTypes, handler Handler)
 	return l
 }
 
-// IsLive reports whether messages on a channel in the slot of a lock arrive already: a listener that
+// IsSubscribed reports whether messages on a channel in the slot of a lock arrive already: a listener that
 // registers now misses none.
 func (d *Dispatcher) IsSubscribed(channel string) bool {
 	return d.isSubscribed(channel, ShardedChannel)
@@ -76,8 +76,8 @@ func (d *Dispatcher) isSubscribed(channel string, types ChannelTypes) bool {
 	return true
 }
 
-// Live returns a channel that is closed once messages arrive, and stays closed when they cease: ask again,
-// also if they come in both ways and one of them has begun. If subscriptions are refused it is not closed
+// Subscribed returns a channel that is closed once messages arrive, and stays closed when they cease: ask again,
+// also if they come on two channels and one of them is subscribed to. If subscriptions are refused it is not closed
 // before they are granted.
 func (l *Listener) Subscribed() <-chan struct{} {
 	l.d.mu.Lock()
@@ -93,7 +93,7 @@ func (l *Listener) Subscribed() <-chan struct{} {
 	return l.channels[0].subscribedLocked()
 }
 
-// Close ends the registration. What is being heard at that moment may still reach the hearer.
+// Close ends the registration. A message that arrives at that moment may still reach the handler.
 func (l *Listener) Close() {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
@@ -112,12 +112,12 @@ func (l *Listener) Close() {
 // zero value is not open.
 type Subscription struct {
 	open     sync.Once
-	listener atomic.Pointer[Listener] // nil until it is opened
+	listener atomic.Pointer[Listener] // nil before Open
 	closed   atomic.Bool
 }
 
-// Open registers the listener, once. Do not call it under a lock that hearer needs: if the channel is live
-// already, Listen calls Subscribed at once. A Close meanwhile either finds the listener, or is found here.
+// Open registers the listener, once. Do not call it under a lock that handler needs: if the channel is subscribed to
+// already, Listen calls OnSubscribed at once. A Close meanwhile either finds the listener, or is found here.
 func (s *Subscription) Open(d *Dispatcher, channel string, types ChannelTypes, handler Handler) {
 	s.open.Do(func() {
 		l := d.Listen(channel, types, handler)
@@ -136,7 +136,7 @@ func (s *Subscription) Close() {
 	}
 }
 
-// Every returns the pause between polls while few names are waited for.
+// PollInterval returns the pause between polls while few names are waited for.
 func (s *Subscription) PollInterval() time.Duration {
 	if s.IsUnsubscribed() {
 		return UnsubscribedPollInterval
@@ -144,7 +144,7 @@ func (s *Subscription) PollInterval() time.Duration {
 	return PollInterval
 }
 
-// IsDeaf reports whether messages do not arrive, as things are now. One that is not open yet is about to be.
+// IsUnsubscribed reports whether messages do not arrive, as things are now. One that is not open yet is about to be.
 func (s *Subscription) IsUnsubscribed() bool {
 	l := s.listener.Load()
 	if l == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// ear records what a listener hears.
+// handlerSpy records what a listener receives.
 type handlerSpy struct {
 	messages      chan string
 	subscriptions chan struct{}
@@ -30,15 +30,15 @@ func (e *handlerSpy) OnMessage(message string) { e.messages <- message }
 
 func (e *handlerSpy) OnSubscribed() { e.subscriptions <- struct{}{} }
 
-// hears receives the next message, which must be this one.
+// receives blocks until the next message arrives, which must be this one.
 func (e *handlerSpy) receives(tb testing.TB, message string) {
 	tb.Helper()
 	require.Equal(tb, message, redistest.Receive(tb, "the message "+message, e.messages))
 }
 
-// P6: a listener hears every message of its channel in order, from when it is live; and beside
+// P6: a listener receives every message of its channel in order, from when it is subscribed to; and beside
 // others on the channel, which may come and go.
-func TestListenerHearsTheMessagesOfItsChannel(t *testing.T) {
+func TestListenerReceivesTheMessagesOfItsChannel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)
@@ -99,8 +99,8 @@ func TestListenerLearnsOfEveryRenewedSubscription(t *testing.T) {
 	require.Empty(t, e.subscriptions)
 }
 
-// P7: if the session polls, or has ended, a listener hears nothing and costs nothing.
-func TestListenerOfAPollerIsNeverLive(t *testing.T) {
+// P7: if the session polls, or has ended, a listener receives nothing and costs nothing.
+func TestListenerOfAPollerIsNeverSubscribed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	poller, closed := newPoller(t, steady(t, server)), newDispatcher(t, steady(t, server), io.Discard)
@@ -130,9 +130,9 @@ func TestSubscriptionThatIsClosedBeforeItOpensEnds(t *testing.T) {
 	require.Empty(t, closed.messages)
 }
 
-// P6: in a cluster a listener of a lock hears its slot's node, and one of a plain channel every node, over
+// P6: in a cluster a listener of a lock receives from its slot's node, and one of a plain channel every node, over
 // the existing connections. Both follow when their node dies.
-func TestCluster_ListenersHearLocksAndPlainChannels(t *testing.T) {
+func TestCluster_ListenersReceiveOnLocksAndPlainChannels(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a replica takes over when its primary has been silent for a while")
 	c := redistest.StartCluster(t)
@@ -157,7 +157,7 @@ func TestCluster_ListenersHearLocksAndPlainChannels(t *testing.T) {
 	}
 	tell()
 
-	// The two kinds of a name are two channels. On one connection the listeners of both hear what either gets.
+	// The two types of a name are two channels. On one connection the listeners of both receive what either gets.
 	byBus := newHandlerSpy()
 	beside := d.Listen(a.Channel, dispatch.PlainChannel, byBus)
 	redistest.Receive(t, "the plain channel of the lock's name", beside.Subscribed())

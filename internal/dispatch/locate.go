@@ -21,7 +21,7 @@ const askPatience = 2 * time.Second
 //
 // It asks a node with a script that names the channel as a key. A node without the slot replies with the
 // address of the primary that has it. That needs no right beyond the one for scripts. A subscription cannot
-// ask: a replica accepts it, and gets the messages later than its primary, or never.
+// show that: a replica accepts it, and gets the messages later than its primary, or never.
 func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*channel]string, error) {
 	found := make(map[*channel]string, len(channels))
 	if !d.clustered {
@@ -47,27 +47,27 @@ func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*c
 	return found, errs.Join(failures...)
 }
 
-// inOrder returns the nodes in the order in which to ask them: first those that have a link, which reply;
-// last those that rest.
+// inOrder returns the nodes in the order in which to ask them: first the nodes with a connection, which reply;
+// last the nodes that are left alone.
 func (d *Dispatcher) inOrder(nodes map[string]rueidis.Client) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	var linked, others, backingOff []string
+	var connected, others, backingOff []string
 	for node := range nodes {
 		switch {
 		case !d.backOffUntilLocked(node, now).IsZero():
 			backingOff = append(backingOff, node)
 		case d.mu.conns[node] != nil:
-			linked = append(linked, node)
+			connected = append(connected, node)
 		default:
 			others = append(others, node)
 		}
 	}
-	return append(append(linked, others...), backingOff...)
+	return append(append(connected, others...), backingOff...)
 }
 
-// ask asks one node. It fails if the node does not know: it is away, starts, or is cut off.
+// locate asks one node. It fails if the node does not know: it is away, starts, or is cut off.
 func (d *Dispatcher) locate(ctx context.Context, node string, nodes map[string]rueidis.Client, channels []*channel, found map[*channel]string) error {
 	client := nodes[node]
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
@@ -100,8 +100,8 @@ func (d *Dispatcher) locate(ctx context.Context, node string, nodes map[string]r
 	return nil
 }
 
-// introduce removes the nodes that the client does not know, after making the client call them with a keyed
-// script whose redirection it follows. The client knows them at the next question.
+// makeKnown removes the nodes that the client does not know from found. Before, it makes the client call them with a
+// keyed script whose redirection the client follows. So the client knows them when they are asked for next.
 func (d *Dispatcher) makeKnown(ctx context.Context, found map[*channel]string, nodes map[string]rueidis.Client) {
 	unknownNodes := make(map[string]wire.Call)
 	for c, node := range found {

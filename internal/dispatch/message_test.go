@@ -22,7 +22,7 @@ func TestMessageWakesTheWaitersOfItsChannel(t *testing.T) {
 	d := newDispatcher(t, steady(t, server), io.Discard)
 	a := targetOf(t, "a")
 	first, other := subscribed(t, d, a), subscribed(t, d, targetOf(t, "b"))
-	second := subscribed(t, d, a) // woken at once: the channel is live already
+	second := subscribed(t, d, a) // woken at once: the channel is subscribed to already
 	server.MustDo(t, "PUBLISH", a.Channel, "1")
 	redistest.Receive(t, "the first waiter's wake-up", first.C)
 	redistest.Receive(t, "the second waiter's wake-up", second.C)
@@ -47,18 +47,18 @@ func TestReleaseBeforeTheSubscriptionIsNotLost(t *testing.T) {
 	proxy.SetMatch(redistest.Commands("SUBSCRIBE"))
 	proxy.OnRequest(func(int, []string) {
 		_, _ = server.Do("DEL", a.Key)
-		_, _ = server.Do("PUBLISH", a.Channel, "1") // no session hears it
+		_, _ = server.Do("PUBLISH", a.Channel, "1") // no session receives it
 	})
 	d := newDispatcher(t, steady(t, proxy), io.Discard)
 	w := d.Wait(a)
 	redistest.Receive(t, "a wake-up", w.C)
 	require.Equal(t, 1, proxy.Requests())
-	require.False(t, slices.ContainsFunc(proxy.Log(), isScript), "woken by a look")
+	require.False(t, slices.ContainsFunc(proxy.Log(), isScript), "woken by a poll")
 }
 
 func isScript(command string) bool { return command == "EVAL" || command == "EVALSHA" }
 
-// P6: after a break the subscription is made anew, and all waiters poll again: no waiter heard of the
+// P6: after a break the subscription is made anew, and all waiters poll again: no waiter received the
 // releases meanwhile.
 func TestRenewedSubscriptionWakesAllWaiters(t *testing.T) {
 	t.Parallel()
@@ -107,9 +107,9 @@ func TestSlowWaiterBlocksNoOther(t *testing.T) {
 	require.False(t, locktest.IsClosed(slow.C), "wake-ups coalesce")
 }
 
-// P6: a waiter that registers on a live channel before the first try misses nothing, and has no needless
+// P6: a waiter that registers on a subscribed channel before the first try misses nothing, and has no needless
 // wake-up.
-func TestWaitIfLiveRegistersOnALiveChannel(t *testing.T) {
+func TestWaitIfSubscribedRegistersOnASubscribedChannel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	d := newDispatcher(t, steady(t, server), io.Discard)

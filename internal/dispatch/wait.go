@@ -13,41 +13,40 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// The tries of a waiter that neither polls nor hears messages are so far apart at first, and at last.
+// The pauses of a waiter that neither polls nor receives messages begin with firstPoll and end with lastPoll.
 const firstPoll, lastPoll = 2 * time.Millisecond, 250 * time.Millisecond
 
 // Target is what a wait is for.
 type Target struct {
 	Channel      string          // on which a release is published
 	Key          string          // the lock's key, for polls
-	Poll         *scripts.Script // KEYS: locks; ARGV: mark; replies -2 if a try is worth it. nil: only a try finds out
-	WaiterID     string          // the waiter that wants a message
-	ChannelTypes ChannelTypes    // in which a release is published in a cluster
+	Poll         *scripts.Script // KEYS: locks; ARGV: waiter's id; replies -2 if a try is worth it. nil: only a try finds out
+	WaiterID     string          // the id of the waiter that wants a message
+	ChannelTypes ChannelTypes    // the channels on which a release is published in a cluster
 	Silent       bool            // not every release sends a message
 }
 
-// Wait is one waiter's registration. Its methods are for one goroutine; wake-ups come from
-// others.
+// Wait is one waiter's registration. Its methods are for one goroutine; other goroutines wake it.
 type Wait struct {
 	// C is sent to when trying is worth it. It holds one wake-up; more of them coalesce.
 	C chan struct{}
 
 	d        *Dispatcher
-	channels [maxChannelsOfName]*channel // on which it hears; empty when polling
+	channels [maxChannelsOfName]*channel // the channels whose messages wake the waiter; empty when polling
 	target   Target
 	entry    timers.Timer // the next poll or wake-up
 
-	// The rest is guarded by d.mu.
-	isPoll    bool // entry fires for a poll, else for a wake-up
-	backedOff bool // stands back: until entry fires, only the releases of other sessions wake it
+	// The fields below are guarded by d.mu.
+	isPoll    bool // entry fires for a poll, otherwise for a wake-up
+	backedOff bool // until entry fires, only the releases of other sessions wake the waiter
 	closed    bool
 	pauses    int
 	due       time.Duration // monotonic: when the poll is due
-	// last is the error of the last poll, nil after a reply.
+	// lastErr is the error of the last poll, nil after a reply.
 	lastErr error
 }
 
-// Held records that the lock was found held, for left at the longest. It schedules the next poll, or a
+// FoundHeld records that the lock was found held, for left at the longest. It schedules the next poll, or a
 // wake-up if there are no polls.
 func (w *Wait) FoundHeld(left time.Duration) {
 	w.d.mu.Lock()
@@ -61,7 +60,7 @@ func (w *Wait) FoundHeld(left time.Duration) {
 		pause := min(firstPoll<<min(w.pauses, 10), lastPoll)
 		pause = pause/2 + rand.N(pause/2)
 		w.pauses++
-		if left >= 0 { // a key without an end is not one of ours, and has a smaller value
+		if left >= 0 { // a key without an end is another program's, and has a smaller value
 			pause = min(pause, left+time.Millisecond)
 		}
 		w.d.timers.Schedule(&w.entry, pause)
@@ -71,7 +70,7 @@ func (w *Wait) FoundHeld(left time.Duration) {
 	w.scheduleLocked(nextPoll(left, w.baseIntervalLocked(), len(w.d.mu.waits)))
 }
 
-// fewLocked returns the pause between polls while few locks are waited for.
+// baseIntervalLocked returns the pause between polls while few locks are waited for.
 func (w *Wait) baseIntervalLocked() time.Duration {
 	if w.target.Silent || slices.ContainsFunc(w.channels[:], func(c *channel) bool { return c != nil && c.state != subscribed }) {
 		return UnsubscribedPollInterval
@@ -84,7 +83,7 @@ func (w *Wait) scheduleLocked(pause time.Duration) {
 	w.d.timers.Schedule(&w.entry, pause)
 }
 
-// hastenLocked brings the polls of waiters forward that wait for messages of a channel which is
+// pollSoonerLocked brings the polls of waiters forward that wait for messages of a channel which is
 // being lost. The budget holds: with more than a thousand locks to poll, no poll comes earlier.
 func (c *channel) pollSoonerLocked() {
 	now := clock.Now().Mono()
@@ -109,7 +108,7 @@ func (w *Wait) setLastError(err error) {
 	w.lastErr = err
 }
 
-// After wakes the waiter after pause, whatever else happens.
+// WakeAfter wakes the waiter after pause, whatever else happens.
 func (w *Wait) WakeAfter(pause time.Duration) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -120,13 +119,13 @@ func (w *Wait) WakeAfter(pause time.Duration) {
 	w.d.timers.Schedule(&w.entry, pause)
 }
 
-// Fire implements timers.Event.
+// Fire implements timers.Firer.
 func (w *Wait) Fire() {
 	w.d.mu.Lock()
-	look := w.isPoll && !w.closed && w.target.Poll != nil
+	poll := w.isPoll && !w.closed && w.target.Poll != nil
 	w.backedOff = false
 	w.d.mu.Unlock()
-	if look {
+	if poll {
 		w.d.polls.Put(w)
 		return
 	}
@@ -136,7 +135,7 @@ func (w *Wait) Fire() {
 // Close ends the registration. Once.
 func (w *Wait) Close() { w.d.leave(w) }
 
-// own reports whether a message is about a release by the waiter's own session.
+// isOwn reports whether a message is about a release by the waiter's own session.
 func (w *Wait) isOwn(message string) bool { return strings.HasPrefix(w.target.WaiterID, message) }
 
 func (w *Wait) wake() { signal(w.C) }

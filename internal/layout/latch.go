@@ -9,16 +9,16 @@ import (
 
 // Latch is the count-down latch in a layout.
 type Latch struct {
-	// Realm distinguishes its latches from those of other layouts in a session.
+	// RegistryName is the name of the registry that has the latches of this layout in a session.
 	RegistryName string
-	// Key returns the key of a latch, and Ended the channel on which the end of a round is published.
+	// Key returns the key of a latch, and EndedChannel the channel on which the end of a round is published.
 	Key, EndedChannel func(n names.Set) string
 
 	Start, Count, Poll, Reset *scripts.Script
 
-	// Nameless rounds cannot be distinguished at the server: all have the stamp 1. So a step of unknown
+	// AnonymousRounds says that rounds cannot be distinguished at the server: all have the stamp 1. So a step of unknown
 	// outcome is never sent again, and a 0 on the channel does not say which round it is about. Start and
-	// Look also have the publishing command as an argument, and Look a fence, see redisson/latch-read.
+	// Poll also have the publishing command as an argument, and Poll a fence, see redisson/latch-read.
 	AnonymousRounds bool
 }
 

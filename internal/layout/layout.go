@@ -29,18 +29,19 @@ type Layout struct {
 	Name string
 	// Names makes keys and channels.
 	Names func(in names.NamingOptions, name string) (names.Set, error)
-	// Hold makes a fresh hold of a session, the serial-th.
+	// Hold makes a fresh hold of a session; serial is its number.
 	Hold func(session string, serial uint64) string
 	// Session returns the session of a hold, as far as the hold names it.
 	Session func(hold string) string
-	// Mark is how waiters identify themselves, if all use the same text; "" is their session. Messages that
-	// begin with the mark of a waiter come from its own session, as far as that is known.
+	// WaiterID is the text by which all waiters identify themselves; "" if each uses its session. A message that
+	// begins with the id of a waiter comes from its own session, as far as that is known.
 	WaiterID string
-	// Channels says on which channels releases are reported in a cluster: Plain, Plain|Sharded, or, if 0, Sharded alone.
+	// Channels says on which channels releases are reported in a cluster: PlainChannels, PlainChannels|ShardedChannels,
+	// or, if 0, sharded channels alone.
 	Channels Variant
 	// Describe returns the holder of a lock.
 	Describe *scripts.Script
-	// The kinds of locks that the layout has; nil are those that it has not.
+	// The kinds of locks; nil if the layout does not have the kind.
 	Lock           *Exclusive // reentrant
 	Fair           *Exclusive
 	RWLock         *RWLock

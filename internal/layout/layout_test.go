@@ -89,7 +89,7 @@ func TestOnlyReentrantLockHasACounter(t *testing.T) {
 	}
 }
 
-// Locks that publish in different ways do not meet in a session; if the ways are the same, so is the layout.
+// Locks that publish on different channels are different locks in a session; if the channels are the same, so is the layout.
 func TestVariantIsOneLayout(t *testing.T) {
 	t.Parallel()
 	require.Same(t, layout.Redisson(), layout.Redisson(layout.ShardedChannels))
@@ -116,7 +116,7 @@ func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	kinds := map[string]string{n.Holder: "the holder key, which all locks share"}
 	for _, g := range []layout.Kind{l.Fair.Kind, l.RWLock.Kind, l.Semaphore.Kind} {
 		keys := g.Keys(n, nil)
-		require.Contains(t, []string{n.HeartbeatsKey(), n.RWHeartbeats(), n.PermitsHeartbeats()}, keys.All[len(keys.All)-1], "the last one has the lives")
+		require.Contains(t, []string{n.HeartbeatsKey(), n.RWHeartbeats(), n.PermitsHeartbeats()}, keys.All[len(keys.All)-1], "the last key has the heartbeats")
 		for _, key := range keys.All {
 			if key != n.Holder {
 				require.Empty(t, kinds[key], "%s of %s", key, g.RegistryName)

@@ -75,12 +75,12 @@ var nativeLock = Exclusive{
 // Native returns the library's own layout; scripts/README.md describes it.
 func Native() *Layout { return &native }
 
-// nativeNew returns the session's id, the number of the attempt, and 64 bits drawn from the system for this
+// newNativeHold returns the session's id, the number of the attempt, and 64 bits drawn from the system for this
 // attempt, so that two copies of one process, restored from one snapshot, share none. 41 characters.
 func newNativeHold(session string, serial uint64) string { return NativeTicket(session, serial, "") }
 
-// NativeTicket returns a hold of the library's own layout, with a mark behind it.
-func NativeTicket(session string, serial uint64, mark string) string {
+// NativeTicket returns a hold of the library's own layout, with a suffix.
+func NativeTicket(session string, serial uint64, suffix string) string {
 	var raw [14]byte
 	var number [8]byte
 	binary.BigEndian.PutUint64(number[:], serial)
@@ -89,7 +89,7 @@ func NativeTicket(session string, serial uint64, mark string) string {
 	var id [nativeHold + 16]byte
 	copy(id[:], session)
 	base64.RawURLEncoding.Encode(id[SessionSize:], raw[:])
-	return string(append(id[:nativeHold], mark...))
+	return string(append(id[:nativeHold], suffix...))
 }
 
 func nativeSession(hold string) string { return hold[:min(len(hold), SessionSize)] }

@@ -15,9 +15,9 @@ import (
 const (
 	// WeightSize is how many digits say how many permits a hold has.
 	WeightSize = 10
-	// greatestWeight is the greatest number that the server's account of a hold has a place for.
+	// maxWeight is the greatest number that fits into the server's account of a hold.
 	maxWeight = 1<<31 - 1
-	// mostPermits bounds the permits of one hold in layouts that store each of them in a set: a thousand keep
+	// maxPermits bounds the permits of one hold in layouts that store each of them in a set: a thousand keep
 	// the server busy for about a millisecond. Redisson removes all expired permits in one command, and
 	// cannot if there are more than some 7,000.
 	maxPermits = 1000
@@ -93,7 +93,7 @@ func redissonPlain(registry string) *Semaphore {
 	return s
 }
 
-// redissonPermits returns what the ids of a hold's permits begin with: 4 bytes of its session, by which that knows them, and 64
+// newRedissonPermits returns what the ids of a hold's permits begin with: 4 bytes of its session, by which that knows them, and 64
 // bits drawn for this attempt. The scripts put a number of 4 bytes behind it for each permit.
 func newRedissonPermits(session string) string {
 	var id [12]byte

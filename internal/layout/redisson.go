@@ -20,7 +20,7 @@ const (
 	uuidSize = 36
 	// redissonHold is the length of a hold: a UUID, a colon, and 19 digits.
 	redissonHold = uuidSize + 1 + 19
-	// leastThread is the least number of 19 digits; the greatest that Java has is above 9 times that.
+	// minThread is the least number of 19 digits; the greatest that Java has is above 9 times that.
 	minThread uint64 = 1_000_000_000_000_000_000
 	threads   uint64 = 8 * minThread
 )
@@ -31,9 +31,9 @@ type Variant uint8
 const (
 	// Fenced has the counter of RFencedLock beside the reentrant lock, and no other kind.
 	Fenced Variant = 1 << iota
-	// Plain publishes on plain channels in a cluster.
+	// PlainChannels publishes on plain channels in a cluster.
 	PlainChannels
-	// Sharded publishes on sharded ones. Together with Plain it publishes in both ways; it is the default.
+	// ShardedChannels publishes on sharded ones. Together with PlainChannels it publishes on both; it is the default.
 	ShardedChannels
 
 	variants
@@ -49,7 +49,7 @@ var redisson = func() (all [variants]*Layout) {
 	return all
 }()
 
-// Redisson returns the layout of the Java client, in the variant that has all of these;
+// Redisson returns the layout of the Java client, in the variant with all of these settings;
 // docs/redisson-protocol.md describes it.
 func Redisson(which ...Variant) *Layout {
 	var v Variant
@@ -81,14 +81,14 @@ func redissonIn(v Variant) *Layout {
 		Hold:     newRedissonHold,
 		Session:  redissonSession,
 		Describe: scripts.RedissonDescribe,
-		// The message of every release. It does not name the releasing session, so a waiter that stands back
-		// for a moment takes each for its own.
+		// The message of every release. It does not name the releasing session, so a waiter that backs off
+		// for a moment takes each message for its own.
 		WaiterID: "0",
 	}
 	if v&PlainChannels != 0 {
 		l.Channels = v & (PlainChannels | ShardedChannels)
 	}
-	registry := fmt.Sprintf(" in Redisson's layout, %d", v) // behind those of the kinds
+	registry := fmt.Sprintf(" in Redisson's layout, %d", v) // the end of all registry names
 	if v&Fenced != 0 {
 		l.Name = "Redisson's RFencedLock"
 		l.Lock = redissonFenced("reentrant" + registry)
@@ -173,7 +173,7 @@ func redissonRWLock(registry string) *RWLock {
 	}
 }
 
-// redissonNew returns what Redisson expects for a client and its thread: the session's 16 bytes as a UUID,
+// newRedissonHold returns what Redisson expects for a client and its thread: the session's 16 bytes as a UUID,
 // and a number drawn for this attempt. Some 63 bits of it are random, so that no two attempts of a session
 // share one, nor two copies of a process. It always has 19 digits, so that scripts can cut it out of a longer
 // text.

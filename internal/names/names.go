@@ -61,7 +61,7 @@ func (s Set) QueueKey() string { return s.base() + queueSuffix }
 // HeartbeatsKey is the key that says until when the sessions in that queue count as alive.
 func (s Set) HeartbeatsKey() string { return s.base() + heartbeatsSuffix }
 
-// QueueKeys appends the keys of a reentrant or fair lock to to, in the order of
+// AppendQueueKeys appends the keys of a reentrant or fair lock to to, in the order of
 // scripts: Holder, QueueKey and HeartbeatsKey.
 func (s Set) AppendQueueKeys(to []string) []string {
 	if s.queueAndHeartbeats == "" {
@@ -123,7 +123,7 @@ func (s Set) base() string { return strings.TrimSuffix(s.Holder, holderSuffix) }
 // at the end: without slots one channel is enough.
 func Grants(prefix string) string { return prefix + "grants:" }
 
-// Setting is what a session makes names in.
+// NamingOptions are the settings by which a session makes names.
 type NamingOptions struct {
 	Prefix    string
 	Hashed    bool // names stay in the process
@@ -215,7 +215,7 @@ func CheckPrefix(prefix string) error {
 }
 
 // Encode writes the bytes that would move the hash tag or spoil a terminal as %XX, and % too, so
-// that no two names meet: braces, control characters, and what is not UTF-8.
+// that no two names become equal: braces, control characters, and what is not UTF-8.
 func Encode(name string) string {
 	if !strings.ContainsFunc(name, escaped) {
 		return name

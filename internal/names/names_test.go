@@ -21,7 +21,7 @@ func TestHashedNameIsNotInItsKeys(t *testing.T) {
 }
 
 // P9: what a plain name becomes is never what a hashed one does, whatever the name.
-func TestHashedAndPlainNamesNeverMeet(t *testing.T) {
+func TestHashedAndPlainNamesAreNeverEqual(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"a", "%", names.Hash("a"), strings.Repeat("x", names.MaxBytes)} {
 		plain, err := names.Make("", name)

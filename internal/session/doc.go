@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package session is the state that all locks of one client share: its identity, the runner of scripts, the
-// server's clock, the timers, the keeper of leases, the dispatcher of messages, the parts of each kind of
-// lock, and the settling of calls with unknown outcomes.
+// server's clock, the timers, the keeper of leases, the dispatcher of messages, the registry of each kind of
+// lock, and the undoing of calls with unknown outcomes.
 //
 // signalbox.Session is defined over Handle here. So primitives reach the machinery although nothing of it is
 // exported: only packages of this module can write the conversion (*session.Handle)(s).Session().
@@ -18,8 +18,8 @@
 //
 // # Goroutines
 //
-// A session that holds nothing, waits for nothing and settles nothing has no goroutine. Otherwise there are
+// A session that holds nothing, waits for nothing and undoes nothing has no goroutine. Otherwise there are
 // the driver of the timers, and the dispatcher's owner of the subscription connection; in a cluster, one for
-// each node that has a lock with waiters. Batches (renewals, polls, settlements) have one each while they are
+// each node that has a lock with waiters. Batches (renewals, polls, undos) have one each while they are
 // under way.
 package session

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Holder describes the holder of a lock. signalbox.Holder has the same fields, and documents them.
+// HolderInfo describes the holder of a lock. signalbox.Holder has the same fields, and documents them.
 type HolderInfo struct {
 	Kind           string
 	Shared         bool
@@ -24,7 +24,7 @@ type HolderInfo struct {
 	Token          uint64
 }
 
-// held is a hold that a holder key names.
+// describedHold is a hold that a holder key names.
 type describedHold struct {
 	HolderInfo
 
@@ -59,20 +59,20 @@ func (s *Session) Holder(ctx context.Context, l *layout.Layout, key string) (Hol
 	return h.HolderInfo, err
 }
 
-// Hold is Holder in the library's own layout, and the hold's id beside it.
+// Hold is Holder in the library's own layout. It also returns the hold's id.
 func (s *Session) Hold(ctx context.Context, key string) (HolderInfo, string, error) {
 	h, err := s.describe(ctx, layout.Native(), key)
 	return h.HolderInfo, h.hold, err
 }
 
-// Describing is the call whose reply ReadHold reads, in the library's own layout.
+// DescribeCall is the call whose reply ReadHold reads, in the library's own layout.
 func DescribeCall(key string) wire.Call { return describeCall(layout.Native(), key) }
 
 func describeCall(l *layout.Layout, key string) wire.Call {
 	return wire.Call{Script: l.Describe, Keys: []string{key}}
 }
 
-// ReadHold returns what the reply to Describing says: the holder, its hold, and the letter of its kind.
+// ReadHold returns what the reply to DescribeCall says: the holder, its hold, and the letter of its kind.
 func ReadHold(reply wire.Reply) (holder HolderInfo, hold, letter string, err error) {
 	h, err := readHeld(layout.Native(), reply)
 	return h.HolderInfo, h.hold, h.kind, err
@@ -106,14 +106,14 @@ func readHeld(l *layout.Layout, reply wire.Reply) (describedHold, error) {
 	return h, nil
 }
 
-// Forcing describes how a kind of lock is taken from its holder.
+// ForceRequest describes how a kind of lock is taken from its holder.
 type ForceRequest struct {
 	Layout          *layout.Layout
 	Key             string
-	CompatibleKinds string // of the kinds: another kind's hold is not touched
+	CompatibleKinds string // the letters of the kinds whose holds may be ended
 	// Call makes the call that takes the lock from hold, and from no other, and publishes that to the hold's
-	// session on the channel told. It returns 0 if the hold had gone before, else 1.
-	Call func(hold, told string) wire.Call
+	// session on channel. It returns 0 if the hold had gone before, else 1.
+	Call func(hold, channel string) wire.Call
 }
 
 // maxForces bounds how often Force begins again. A lock whose holder changes so often between two round trips
@@ -121,7 +121,8 @@ type ForceRequest struct {
 const maxForces = 10
 
 // Force takes a lock from its holder: it asks for the hold, and ends that hold and no other. If the holder
-// has changed meanwhile it begins again, unless the call is meant for certain holds; see WithMeant. If the reply is lost it checks whether the hold is gone.
+// has changed meanwhile it begins again, unless the call is meant for certain holds; see WithForceTargets. If the
+// reply is lost it checks whether the hold is gone.
 func (s *Session) Force(ctx context.Context, f ForceRequest) error {
 	var sent string // the hold whose release was sent, without a reply
 	var lost error

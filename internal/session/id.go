@@ -17,16 +17,16 @@ func newID() (string, error) {
 	return base64.RawURLEncoding.EncodeToString(random[:]), nil
 }
 
-// Grants returns the channel on which this session and others are notified of grants, without the id of the session that
-// it ends with: one for all locks, if there are no slots.
+// GrantsChannel returns the channel on which this session and others are notified of grants, without the id of the session at
+// its end. Without slots it is one channel for all locks.
 func (s *Session) GrantsChannel() string { return s.grantsChannel }
 
 // NewHold returns a hold of the library's own layout that was never used before.
 func (s *Session) NewHold() string { return s.NewHoldIn(layout.Native()) }
 
-// NewTicket returns a hold of the library's own layout that was never used before, with a mark behind it.
-func (s *Session) NewTicket(mark string) string {
-	return layout.NativeTicket(s.id, s.serial.Add(1), mark)
+// NewTicket returns a hold of the library's own layout that was never used before, with a suffix.
+func (s *Session) NewTicket(suffix string) string {
+	return layout.NativeTicket(s.id, s.serial.Add(1), suffix)
 }
 
 // NewHoldIn returns a hold that was never used before.

@@ -34,7 +34,7 @@ func (s *Session) warnOfEviction(limit, policy string) {
 		"maxmemory", limit, "maxmemory-policy", policy)
 }
 
-// gatherFor is how long events of one sort are gathered for one line of the log.
+// logInterval is how long events of one sort are collected for one line of the log.
 const logInterval = time.Second
 
 // Logs writes a line for what may happen a thousand times at once: one for each sort of event and second, with the number of
@@ -44,21 +44,21 @@ type Logs struct {
 	hooks, retried, polling, subscribed                 eventBatch
 }
 
-// level is the method of a logger for one level.
+// logLevel is the method of a logger for one level.
 type logLevel = func(l *slog.Logger, message string, attributes ...any)
 
-// gathering is the events of one sort that are not logged yet.
+// eventBatch is the events of one sort that are not logged yet.
 type eventBatch struct {
 	session *Session
 	message string
-	log     logLevel // of an event that says no other
+	log     logLevel // the level of an event without one of its own
 	entry   timers.Timer
 
 	mu struct {
 		sync.Mutex
 		events int
-		log    logLevel // of the first event
-		first  []any    // its attributes
+		log    logLevel // the level of the first event
+		first  []any    // the attributes of the first event
 	}
 }
 
@@ -105,7 +105,7 @@ func (l *Logs) Panicked(labels observe.Labels, cause any, stack []byte) {
 // Retried logs why a Locker tries again.
 func (l *Logs) Retried(labels observe.Labels, err error) { l.retried.add(labels, "error", err) }
 
-// flush logs what was gathered. It is called when the timers are closed.
+// flush logs the events that are not logged yet. It is called when the timers are closed.
 func (l *Logs) flush() {
 	for _, g := range []*eventBatch{
 		&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.polling, &l.subscribed,
@@ -144,7 +144,7 @@ func attributesFor(labels observe.Labels) []any {
 	return []any{"kind", labels.Kind, "class", labels.Class, "name", labels.Name}
 }
 
-// Fire implements timers.Event: the line is due.
+// Fire implements timers.Firer: the line is due.
 func (g *eventBatch) Fire() { g.write() }
 
 // write writes the line, and counts in it what happens until then: while a line is waiting behind another there is no second.
@@ -189,7 +189,7 @@ func (s *Session) panicked(cause any, stack []byte) {
 	s.Logs.hooks.add(observe.Labels{}, "panic", cause, "stack", string(stack))
 }
 
-// say writes a line that belongs to no call.
+// log writes a line that belongs to no call.
 func (s *Session) log(log logLevel, message string, attributes ...any) {
 	s.logWriter.add(func() { log(s.Logger(), message, attributes...) })
 }

@@ -25,7 +25,7 @@ const (
 	Once      Kind = "once"
 )
 
-// Option names an option of locks, so that a lock knows which it was given.
+// OptionID names an option of locks, so that a lock knows which it was given.
 type OptionID uint32
 
 // The options. Each has a row in the table below.
@@ -52,7 +52,7 @@ const (
 	Linger
 )
 
-// row says which kinds have an option, and how a lock of another kind drops a default of it. drop
+// optionRow says which kinds have an option, and how a lock of another kind drops a default of it. drop
 // is nil if such a lock ignores what the option sets.
 type optionRow struct {
 	option OptionID
@@ -61,7 +61,7 @@ type optionRow struct {
 	drop   func(*LockSettings)
 }
 
-// table is all options.
+// optionTable is all options.
 //
 //nolint:gochecknoglobals // a constant table
 var optionTable = []optionRow{
@@ -107,7 +107,7 @@ func (l *LockSettings) StartFor(kind Kind) {
 	l.Given = 0
 }
 
-// Homeless returns an error if the lock was given an option that locks in this layout do not have. A
+// Unsupported returns an error if the lock was given an option that locks in this layout do not have. A
 // default of the session is no error.
 func (l *LockSettings) Unsupported(layout string) error {
 	for _, o := range []struct {
@@ -121,12 +121,12 @@ func (l *LockSettings) Unsupported(layout string) error {
 	return nil
 }
 
-// clashes are options that say different things about one lease, or about one layout.
+// contradictions are options that say different things about one lease, or about one layout.
 //
 //nolint:gochecknoglobals // a constant table
 var contradictions = [][2]OptionID{{RenewedLease, FixedLease}, {MaxHold, FixedLease}, {Redisson, SetNX}, {Redisson, Native}, {SetNX, Native}}
 
-// Clash returns an error if two of the options given contradict each other: the lock cannot have both, and must not
+// Contradiction returns an error if two of the options given contradict each other: the lock cannot have both, and must not
 // choose in silence.
 func (l *LockSettings) Contradiction() error {
 	for _, pair := range contradictions {
@@ -141,7 +141,7 @@ func nameOf(o OptionID) string {
 	return optionTable[slices.IndexFunc(optionTable, func(r optionRow) bool { return r.option == o })].name
 }
 
-// misfit returns an error if the lock was given an option that its kind does not have.
+// checkKind returns an error if the lock was given an option that its kind does not have.
 func (l *LockSettings) checkKind(kind Kind) error {
 	for _, r := range optionTable {
 		if l.Given&r.option == 0 || slices.Contains(r.kinds, kind) {

@@ -17,17 +17,17 @@ import (
 const (
 	// silentFor is how long calls fail before the log says so.
 	silentFor = 5 * time.Second
-	// sayAgain is how often the log repeats that a right is missing which was there before.
+	// logAgain is how often the log repeats that a right is missing which was there before.
 	logAgain = time.Minute
 	// forgetAfter is how long after its last failure an outage counts as another one: its call was not made again.
 	forgetAfter = 15 * time.Minute
-	// standsFor is how long a call without a failure stands for the others of an outage.
+	// sampleFor is how long an outage keeps its sample call without a failure of that call.
 	sampleFor = 10 * time.Second
-	// leastCut is how long a call has waited at least that its caller's context ended, if that says anything about the server.
+	// minWait is the least wait of a call, cut short by its caller's context, that counts as a failure of the server.
 	minWait = 100 * time.Millisecond
 )
 
-// cause is why calls fail, and are tried again.
+// outageCause is why calls fail, and are tried again.
 type outageCause int
 
 const (
@@ -38,7 +38,7 @@ const (
 	outageCauses
 )
 
-// lines are what the log says of each cause: when it has lasted for a while, what to do, and when it is over.
+// outageMessages are what the log says of each cause: when it has lasted for a while, what to do, and when it is over.
 //
 //nolint:gochecknoglobals // a constant table
 var outageMessages = [outageCauses]struct{ begins, advice, ends string }{
@@ -65,8 +65,8 @@ var outageMessages = [outageCauses]struct{ begins, advice, ends string }{
 }
 
 // outages logs that calls fail for longer than waiters should wait in silence, once for each cause, and that they succeed
-// again. It hears of the outcome of every call of its session, so it covers waiters, polls, renewals and releases of all
-// kinds, and a caller that tries again by itself. It has no timer and no goroutine but for the line that is written: a waiter
+// again. It is notified of the outcome of every call of its session, so it covers waiters, polls, renewals and releases of all
+// kinds, and a caller that tries again by itself. It has no timer, and a goroutine only to write a line: a waiter
 // tries again within a second, and its next failure is the occasion.
 //
 // An outage is over when a call succeeds that it concerns: for want of a connection that is any call, in a cluster one of the
@@ -84,13 +84,13 @@ type outages struct {
 
 // outage is one cause for which calls fail. The zero outage is over.
 type outage struct {
-	calls    int           // that failed
-	since    time.Duration // when the first of them began, on the monotonic clock, as all times here
-	last     time.Duration // when the last of them failed
-	logged   bool          // it was logged
-	loggedAt time.Duration // when it was logged last
+	calls    int           // the number of failed calls
+	since    time.Duration // when the first failed call began, on the monotonic clock, as all times here
+	last     time.Duration // when the last call failed
+	logged   bool          // the outage was logged
+	loggedAt time.Duration // when the outage was logged last
 
-	// The call that stands for the others, and when it failed last.
+	// script and key are those of the sample call; sampled is when it failed last.
 	script  string
 	key     string
 	sampled time.Duration
@@ -220,13 +220,13 @@ func (o *outages) InTime(key string) {
 	}
 }
 
-// setBack is a server's clock that was set back. It is over when the clock shows again what it would show otherwise, or has
-// come to where it stood before.
+// clockStep is a server's clock that was set back. It is over when the clock shows again what it would show otherwise, or has
+// reached again what it showed before.
 type clockStep struct {
 	known  bool
 	logged bool
 	slot   uint16
-	offset time.Duration // what it had before, from this host's monotonic clock
+	offset time.Duration // the offset before the step, from this host's monotonic clock
 	since  time.Duration
 	by     time.Duration
 }

@@ -16,23 +16,23 @@ import (
 // UnlockPatience is how long Unlock waits for the server, unless a test sets another time in its session.
 const UnlockPatience = time.Second
 
-// The pause between tries while the server refuses or is away.
+// The shortest and the longest pause between tries while the server refuses or is away.
 const firstPause, lastPause = 5 * time.Millisecond, time.Second
 
-// RetryPause returns for how long to wait before the next try after so many that failed in a row. Half of it at random:
-// whom an outage struck together need not come back together.
+// BackOffPause returns for how long to wait before the next try after so many that failed in a row. Half of it is random:
+// callers that an outage struck together need not come back together.
 func BackOffPause(fails int) time.Duration {
 	pause := min(firstPause<<min(fails, 10), lastPause)
 	return pause/2 + rand.N(pause/2)
 }
 
-// Pause waits before the next try, after so many that failed in a row. It returns early if wake is sent to or closed, or if
+// BackOff waits before the next try, after so many that failed in a row. It returns early if wake is sent to or closed, or if
 // ctx ends.
 func (s *Session) BackOff(ctx context.Context, fails int, wake <-chan struct{}) {
 	s.Sleep(ctx, BackOffPause(fails), wake)
 }
 
-// Rest waits for d. It returns early if wake is sent to or closed, or if ctx ends.
+// Sleep waits for d. It returns early if wake is sent to or closed, or if ctx ends.
 func (s *Session) Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	patience := s.Patient(d)
 	defer patience.End()
@@ -48,17 +48,17 @@ func (s *Session) Sleep(ctx context.Context, d time.Duration, wake <-chan struct
 //
 // A process without a processor, because it is throttled or its machine is suspended, has not been waiting
 // meanwhile, and the reply may lie in its socket. So patience that ends late continues for as long as it was
-// late, and for at most graceAtMost.
+// late, and for at most maxGrace.
 type Patience struct {
 	session *Session
 	entry   timers.Timer
-	limit   time.Duration // that it was made for
+	limit   time.Duration // the duration that the patience was made for
 	due     time.Duration // monotonic; written before the entry is scheduled, by the goroutine that schedules it
 	done    chan struct{}
 	over    atomic.Bool
 }
 
-// What is late by no more than lateAtMost is not late: a busy machine is.
+// A patience that is late by at most maxLateness is not extended: a busy machine is late by as much.
 const maxLateness, maxGrace = 50 * time.Millisecond, time.Second
 
 func newPatience(s *Session) *Patience {
@@ -86,15 +86,15 @@ func (p *Patience) wait(now clock.Instant, d time.Duration) {
 	p.session.Timers.Schedule(&p.entry, d)
 }
 
-// End lets go of the context, which must not be used any more. One that is over, or may be
-// about to, is not used again.
+// End returns the context to the pool; it must not be used any more. A patience that is over, or may be
+// about to be, is not pooled.
 func (p *Patience) End() {
 	if p.session.Timers.Cancel(&p.entry) {
 		p.session.patiencePool.Put(p)
 	}
 }
 
-// Fire implements timers.Event. Once it has waited anew the patience is not its own any more: End may have let go of it.
+// Fire implements timers.Firer. After wait, Fire must not use the patience any more: End may have returned it to the pool.
 func (p *Patience) Fire() {
 	now := clock.Now()
 	switch late := now.Mono() - p.due; {

@@ -36,20 +36,20 @@ type Session struct {
 	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is acquired.
 	UnlockPatience time.Duration
 
-	// Defaults are what locks of each kind share that have no options of their own. Never written to after New.
+	// Defaults has, for each kind, what locks without options of their own share. It is never written to after New.
 	Defaults map[Kind]*Resolved
 
 	client           rueidis.Client
 	owned            bool // Close closes the client
 	err              error
 	id               string
-	grantsChannel    string        // see Grants
-	serial           atomic.Uint64 // attempts so far
+	grantsChannel    string        // see GrantsChannel
+	serial           atomic.Uint64 // the number of attempts so far
 	closing          atomic.Bool   // set under mu; no work is begun after it
 	evicted          atomic.Bool   // set before Close evicts; a hold that begins after that evicts itself
 	closed           chan struct{} // closed when Close is done
-	leftHolds        atomic.Int64  // holds that Close ended
-	warnedOfEviction atomic.Bool   // of keys that may be evicted
+	leftHolds        atomic.Int64  // the number of holds that Close ended
+	warnedOfEviction atomic.Bool   // the log says that keys may be evicted
 
 	serversDiffer atomic.Bool // the log says that connections lead to different servers
 
@@ -60,8 +60,8 @@ type Session struct {
 	mu struct {
 		sync.Mutex
 		registries map[string]KindRegistry
-		busy       int           // calls that want a lock, and holds
-		drained    chan struct{} // closed once closing and not busy; nil before Close
+		busy       int           // the number of calls that request a lock, and of holds
+		drained    chan struct{} // closed once the session is closing and not busy; nil before Close
 
 		forceListening listenState
 	}
@@ -69,11 +69,11 @@ type Session struct {
 	logWriter     logWriter
 }
 
-// Part is what one kind of lock keeps in a session, beside what all of them share.
+// KindRegistry has the locks of one kind in a session. Each kind makes its own.
 type KindRegistry interface {
 	// Refuse ends all waits with err, now and from now on.
 	Refuse(err error)
-	// Evict ends every hold, those that begin later included.
+	// Evict ends every hold, also the holds that begin later.
 	Evict(cause error)
 	// Recheck asks the server whether the hold of key, if there is one, still exists; RecheckAll asks for
 	// every hold. Neither waits for the reply.
@@ -83,23 +83,23 @@ type KindRegistry interface {
 	Close()
 }
 
-// PartOf returns the part of s of that kind, which create makes the first time.
-func RegistryOf[P KindRegistry](s *Session, kind string, create func() P) P {
+// RegistryOf returns the registry of s with that name. The first call makes it by create.
+func RegistryOf[R KindRegistry](s *Session, name string, create func() R) R {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.mu.registries[kind]
-	if p == nil {
+	r := s.mu.registries[name]
+	if r == nil {
 		if s.mu.registries == nil {
 			s.mu.registries = make(map[string]KindRegistry)
 		}
-		p = create()
-		s.mu.registries[kind] = p
-		s.addAliasLocked(p)
+		r = create()
+		s.mu.registries[name] = r
+		s.addAliasLocked(r)
 	}
-	return p.(P) //nolint:errcheck,forcetypeassert // a kind has one create
+	return r.(R) //nolint:errcheck,forcetypeassert // a name has one create
 }
 
-// allParts returns every part. One that is made later finds the session closing.
+// allRegistries returns every registry. One that is made later finds the session closing.
 func (s *Session) allRegistries() []KindRegistry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,7 @@ func (s *Session) ID() string {
 	return s.id
 }
 
-// Made returns why s is no session, or nil.
+// Valid returns an error if s is no session.
 func (s *Session) Valid() error {
 	switch {
 	case s == nil:
@@ -167,7 +167,7 @@ func (s *Session) Valid() error {
 	return s.err
 }
 
-// Ready returns why nothing can be asked of the session, or nil.
+// Ready returns an error if s is no session, or is closing.
 func (s *Session) Ready() error {
 	if err := s.Valid(); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
 	return set, nil
 }
 
-// Shown returns what errors and logs call name.
+// DisplayName returns what errors and logs call name.
 func (s *Session) DisplayName(name string) string {
 	if s != nil && s.Settings.Hashed {
 		return names.Hash(name)
@@ -202,8 +202,8 @@ func (s *Session) DisplayName(name string) string {
 	return name
 }
 
-// NodeOf returns what stands for the node of a key whose slot that is: the slot if the client knows the nodes of a
-// cluster, where each may be away by itself; and 0 elsewhere.
+// NodeID returns a number for the node that has slot. In a cluster it is the slot itself, since each node may be
+// away by itself; elsewhere it is 0.
 func (s *Session) NodeID(slot uint16) uint16 {
 	if s.Runner == nil || !s.Runner.Clustered() {
 		return 0
@@ -211,15 +211,15 @@ func (s *Session) NodeID(slot uint16) uint16 {
 	return slot
 }
 
-// Publish returns the command by which a script notifies the waiters for a lock of the library's own layout.
+// PublishCommand returns the command by which a script notifies the waiters for a lock of the library's own layout.
 func (s *Session) PublishCommand() string { return s.PublishCommandsIn(layout.Native()) }
 
-// PublishIn returns the commands for a layout, with a blank between two.
+// PublishCommandsIn returns the commands for a layout, with a blank between two.
 func (s *Session) PublishCommandsIn(l *layout.Layout) string {
 	return s.Dispatch.PublishCommands(ChannelTypesOf(l))
 }
 
-// WaysOf returns how the releases of locks in a layout are reported in a cluster.
+// ChannelTypesOf returns how the releases of locks in a layout are reported in a cluster.
 func ChannelTypesOf(l *layout.Layout) dispatch.ChannelTypes {
 	switch l.Channels {
 	case layout.PlainChannels:
@@ -246,7 +246,7 @@ func (s *Session) Begin() error {
 	return nil
 }
 
-// Beside counts a call in beside one that is counted in, for work that continues when that one is over.
+// BeginDetached counts a call in beside one that is counted in, for work that continues when that one is over.
 func (s *Session) BeginDetached() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,8 +268,8 @@ func (s *Session) End() {
 	}
 }
 
-// IsIdle reports whether the session has no call, no hold and nothing to settle. In this order: a
-// call that is counted out has begun its settlements before.
+// IsIdle reports whether the session has no call, no hold and nothing to undo. In this order: a
+// call that is counted out has begun its undos before.
 func (s *Session) IsIdle() bool {
 	s.mu.Lock()
 	busy := s.mu.busy
@@ -277,9 +277,8 @@ func (s *Session) IsIdle() bool {
 	return busy == 0 && s.Undoer.Pending() == 0
 }
 
-// Evicted returns nil, or, once Close has waited for holders long enough, what their leases end
-// with. A hold that begins asks after it made itself known: then either Close finds
-// it there, or it finds Close here.
+// EvictionError returns the error with which leases end once Close has waited for holders long enough, and nil
+// before. A hold that begins calls it after it has registered: either Close finds the hold, or the hold finds Close.
 func (s *Session) EvictionError() error {
 	if s.evicted.Load() {
 		return fmt.Errorf("%w: %w", errs.ErrLost, errs.ErrClosed)
@@ -294,11 +293,11 @@ func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) w
 	return s.Clock.NotAfter(slot, now, min(life, MaxPatience))
 }
 
-// MaxApart is how far the clocks of two nodes may differ so that a call of unknown outcome is still taken
-// back, whenever it is executed. Close waits that long at the worst.
+// MaxClockSkew is how far the clocks of two nodes may differ so that a call of unknown outcome is still
+// undone, whenever it is executed. Close waits that long at the worst.
 const MaxClockSkew = 5 * time.Minute
 
-// StillComing returns for how long a call that does nothing after notAfter may still be executed, if now is
+// ExecutableFor returns for how long a call that does nothing after notAfter may still be executed, if now is
 // the server's time; 0 is not at all.
 func ExecutableFor(notAfter, now wire.Stamp) time.Duration {
 	if now > notAfter {

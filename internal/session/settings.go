@@ -58,7 +58,7 @@ type Settings struct {
 	Prefix  string
 	Logger  *slog.Logger // nil is slog.Default()
 	Polling bool
-	Label   string // what holder keys say of the session
+	Label   string // the label of the session in holder keys
 	Hashed  bool   // names stay in the process
 	// CloseGrace is how long Close waits under a context without a deadline.
 	CloseGrace time.Duration
@@ -102,7 +102,7 @@ type LockSettings struct {
 	Layout *layout.Layout
 	// Class is what observers and logs call locks of its sort.
 	Class string
-	// Part is the kind whose part the lock is, as of an election, or "".
+	// ParentKind is the kind that the lock is made for, such as an election, or "".
 	ParentKind Kind
 	// Given are the options that the lock was given.
 	Given OptionID
@@ -110,28 +110,28 @@ type LockSettings struct {
 	Err error
 }
 
-// Settled is what the options of a lock come to. It is never written to: locks of a kind without options of their own
+// Resolved is what the options of a lock come to. It is never written to: locks of a kind without options of their own
 // share that of their session.
 type Resolved struct {
-	Kind     Kind // of the lock, or that whose part it is
+	Kind     Kind // the kind of the lock, or its ParentKind
 	Class    string
 	Layout   *layout.Layout
 	Terms    LeaseTerms
 	Replicas Replicas
 	Quorum   QuorumSettings
-	Exact    bool // a semaphore's, as Plain; see LockSettings
+	Exact    bool // of a semaphore, like Plain; see LockSettings
 	Plain    bool
-	Keep     time.Duration // a latch's; 0 if it is not set
+	Keep     time.Duration // of a latch; 0 if it is not set
 	Outcome  time.Duration // of package once; 0 if it is not set
 	Linger   time.Duration // of package once
 	// MaxWaiters is how many goroutines of the session may wait; 0 is any number.
 	MaxWaiters int
 	Floor      string // how long the floor of the tokens is kept, in milliseconds, as an argument of scripts
-	// Err is what is wrong with the options, and Homeless with those that locks in Layout do not have.
+	// Err is the error of the options, and Unsupported that of options which locks in Layout do not have.
 	Err, Unsupported error
 }
 
-// SettleAll returns what locks of each kind share if they have no options of their own.
+// ResolveAll returns what locks of each kind share if they have no options of their own.
 func ResolveAll(defaults LockSettings) map[Kind]*Resolved {
 	all := make(map[Kind]*Resolved)
 	for _, kind := range []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Once} {
@@ -142,7 +142,7 @@ func ResolveAll(defaults LockSettings) map[Kind]*Resolved {
 	return all
 }
 
-// Settle returns what the options of a lock of kind come to.
+// Resolve returns what the options of a lock of kind come to.
 func (l *LockSettings) Resolve(kind Kind) *Resolved {
 	s := &Resolved{
 		Kind: cmp.Or(l.ParentKind, kind), Class: l.Class,
@@ -160,13 +160,13 @@ func (l *LockSettings) Resolve(kind Kind) *Resolved {
 // Replicas are what must have a lock before it is granted.
 type Replicas struct {
 	Count int           // 0 means that it does not wait
-	Wait  time.Duration // for their replies
+	Wait  time.Duration // how long to wait for their replies
 }
 
-// Few returns how many, as a small number.
+// Small returns Count as a small number.
 func (r Replicas) Small() uint8 { return uint8(r.Count) } //nolint:gosec // at most MaxReplicas
 
-// Quorum is what locks over several servers ask for besides.
+// QuorumSettings is what locks over several servers ask for besides.
 type QuorumSettings struct {
 	// Fenced locks have tokens that are ordered whatever the servers' clocks say.
 	Fenced bool
@@ -174,7 +174,7 @@ type QuorumSettings struct {
 	Greatest time.Duration
 }
 
-// Leading is what an election asks for besides.
+// ElectionSettings is what an election asks for besides.
 type ElectionSettings struct {
 	// StepDown is how long before the end of its lease a term ends.
 	StepDown time.Duration
@@ -182,7 +182,7 @@ type ElectionSettings struct {
 	Value string
 }
 
-// Terms are for how long a lock is held.
+// LeaseTerms are for how long a lock is held.
 type LeaseTerms struct {
 	// Lease is how long the key lives without a renewal.
 	Lease time.Duration
@@ -214,10 +214,10 @@ func hostName() string {
 // differs between the processes of one service, which may all have the pid 1.
 func processLabel(host string, process int) string {
 	pid := ":" + strconv.Itoa(process)
-	if room := MaxLabel - len(pid); len(host) > room {
+	if most := MaxLabel - len(pid); len(host) > most {
 		const cut = ".."
-		end := room / 2
-		host = host[:room-end-len(cut)] + cut + host[len(host)-end:]
+		end := most / 2
+		host = host[:most-end-len(cut)] + cut + host[len(host)-end:]
 	}
 	label := strings.ToValidUTF8(host, "") + pid
 	if CheckLabel(label) != nil {

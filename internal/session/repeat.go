@@ -10,11 +10,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Insist repeats a step until the server replies to it, until waiting cannot help, or until ctx or the
+// RepeatUntilReply repeats a step until the server replies to it, until waiting cannot help, or until ctx or the
 // session ends. refused is closed when the session refuses work: no timer may fire after that. The step must
 // be repeatable, or its error ErrUnconfirmed.
 func (s *Session) RepeatUntilReply(ctx context.Context, refused <-chan struct{}, step func() error) error {
-	var last error // of the step before
+	var last error // the error of the step before
 	for fails := 0; ; fails++ {
 		if err := s.Ready(); err != nil {
 			return errs.Join(err, last)
@@ -29,7 +29,7 @@ func (s *Session) RepeatUntilReply(ctx context.Context, refused <-chan struct{},
 		case errors.Is(err, errs.ErrUnconfirmed):
 			return errs.Join(err, errs.Ended(ctx))
 		case ctx.Err() != nil:
-			return errs.Join(errs.Ended(ctx), last) // cut short: what was known before still is
+			return errs.Join(errs.Ended(ctx), last) // the step was cut short: the error before it is still true
 		case wire.Judge(err) == wire.Final:
 			return err
 		}

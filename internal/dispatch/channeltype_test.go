@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// P6: in a cluster a waiter hears what is published in its ways, a waiter in both ways hears each of the two,
+// P6: in a cluster a waiter receives what is published on its types of channels, a waiter with both receives each,
 // and no other waiter does.
-func TestWaiterHearsItsWays(t *testing.T) {
+func TestWaiterReceivesOnItsChannelTypes(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	d := newDispatcher(t, steady(t, c), io.Discard)
@@ -42,7 +42,7 @@ func TestWaiterHearsItsWays(t *testing.T) {
 		for types, w := range waits {
 			other := target
 			other.ChannelTypes = types
-			redistest.Await(t, "the channels to be live", func() bool {
+			redistest.Await(t, "the channels to be subscribed to", func() bool {
 				again := d.WaitIfSubscribed(other)
 				if again == nil {
 					return false
@@ -69,8 +69,8 @@ func TestWaiterHearsItsWays(t *testing.T) {
 	require.Zero(t, d.Channels())
 }
 
-// P6: a listener in both ways hears what is published in either.
-func TestListenerHearsBothWays(t *testing.T) {
+// P6: a listener with both channels receives what is published on either.
+func TestListenerReceivesOnBothChannels(t *testing.T) {
 	t.Parallel()
 	c := calm(t)
 	d := newDispatcher(t, steady(t, c), io.Discard)
@@ -87,7 +87,7 @@ func TestListenerHearsBothWays(t *testing.T) {
 	redistest.Await(t, "the end of the channels", func() bool { return d.Channels() == 0 })
 }
 
-// Outside a cluster there is one way.
+// Outside a cluster there is one channel.
 func TestNoCluster_EverythingUsesPublish(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

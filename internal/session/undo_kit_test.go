@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// newSettler returns a Settler at a server, or at a proxy before one. It is closed when the test ends.
+// newUndoer returns an Undoer at a server, or at a proxy before one. It is closed when the test ends.
 func newUndoer(tb testing.TB, at redistest.Dialer) *session.Undoer {
 	tb.Helper()
 	t := timers.New()
@@ -30,7 +30,7 @@ func newUndoer(tb testing.TB, at redistest.Dialer) *session.Undoer {
 	return s
 }
 
-// asking returns a settlement that asks the server for its time, and counts the replies.
+// countingUndo returns an undo that asks the server for its time, and counts the replies.
 func countingUndo(answers *atomic.Int64, until time.Duration, again ...time.Duration) *session.Undo {
 	return &session.Undo{
 		Call:  wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}},

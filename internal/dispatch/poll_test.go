@@ -33,7 +33,7 @@ func TestPollWakesAWaiterThatMissedTheMessage(t *testing.T) {
 	redistest.Await(t, "the message that vanished", func() bool { return proxy.DroppedPushes() == 1 })
 	require.False(t, locktest.IsClosed(w.C))
 	w.FoundHeld(0)
-	redistest.Receive(t, "the wake-up of a look", w.C)
+	redistest.Receive(t, "the wake-up of a poll", w.C)
 }
 
 // P6: if no poll can find out, the waiter is woken instead, and tries.
@@ -61,12 +61,12 @@ func TestPollComesWhenTheHoldersKeyEnds(t *testing.T) {
 	server.MustDo(t, "PEXPIRE", a.Key, left.Milliseconds())
 	began := time.Now()
 	w.FoundHeld(left)
-	redistest.Receive(t, "the wake-up of a look", w.C)
+	redistest.Receive(t, "the wake-up of a poll", w.C)
 	require.GreaterOrEqual(t, time.Since(began), left)
 	require.Zero(t, server.MustDo(t, "EXISTS", a.Key))
 }
 
-// P6: a poll writes the mark again if it was lost with its holder, so that the release is published.
+// P6: a poll writes the id of the waiter again if it was lost with its holder, so that the release is published.
 func TestPollWritesALostMarkAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -75,7 +75,7 @@ func TestPollWritesALostMarkAgain(t *testing.T) {
 	hold(t, server, a)
 	w := subscribed(t, d, a)
 	w.FoundHeld(0)
-	redistest.Await(t, "a mark", func() bool {
+	redistest.Await(t, "the id", func() bool {
 		value, _ := server.MustDo(t, "GET", a.Key).(string)
 		return strings.HasSuffix(value, waiterID)
 	})
@@ -105,7 +105,7 @@ func TestBatchedPollsHaveTheirOwnReplies(t *testing.T) {
 	for _, w := range free {
 		redistest.Receive(t, "the wake-up of a free lock's waiter", w.C)
 	}
-	redistest.Await(t, "a look at every lock that is held", func() bool {
+	redistest.Await(t, "a poll of every lock that is held", func() bool {
 		marked := 0
 		for i := 1; i < 250; i += 2 {
 			if value, _ := server.MustDo(t, "GET", targetOf(t, fmt.Sprint(i)).Key).(string); strings.HasSuffix(value, waiterID) {
@@ -123,11 +123,11 @@ func TestBatchedPollsHaveTheirOwnReplies(t *testing.T) {
 func TestDeniedSubscription_PollsAndLogsOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	server.MustDo(t, "ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all")
+	server.MustDo(t, "ACL", "SETUSER", "unsubscribed", "on", ">pw", "~*", "resetchannels", "+@all")
 	var log syncLog
 	d := newDispatcher(t, server.Client(t, func(o *rueidis.ClientOption) {
 		locktest.Steady(o)
-		o.Username, o.Password = "deaf", "pw"
+		o.Username, o.Password = "unsubscribed", "pw"
 	}), &log)
 	a := targetOf(t, "a")
 	hold(t, server, a)
@@ -136,7 +136,7 @@ func TestDeniedSubscription_PollsAndLogsOnce(t *testing.T) {
 	redistest.Await(t, "a second try to subscribe", func() bool { return denials(t, server) > 1 })
 	require.False(t, locktest.IsClosed(w.C))
 	server.MustDo(t, "DEL", a.Key)
-	redistest.Receive(t, "the wake-up of a look", w.C)
+	redistest.Receive(t, "the wake-up of a poll", w.C)
 	redistest.Await(t, "a report", func() bool { return strings.Count(log.String(), "\n") == 1 })
 	require.Contains(t, log.String(), "lost: ")
 	require.Contains(t, log.String(), "NOPERM")
@@ -184,11 +184,11 @@ func TestAfterWakesOnceThePauseIsOver(t *testing.T) {
 func TestRefusedPollIsReportedAndDeniedPollWakes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	server.MustDo(t, "ACL", "SETUSER", "looker", "on", ">pw", "~*", "&*", "+@all")
+	server.MustDo(t, "ACL", "SETUSER", "poller", "on", ">pw", "~*", "&*", "+@all")
 	var log syncLog
 	d := newDispatcher(t, server.Client(t, func(o *rueidis.ClientOption) {
 		locktest.Steady(o)
-		o.Username, o.Password = "looker", "pw"
+		o.Username, o.Password = "poller", "pw"
 	}), &log)
 	a := targetOf(t, "a")
 	hold(t, server, a)
@@ -204,17 +204,17 @@ func TestRefusedPollIsReportedAndDeniedPollWakes(t *testing.T) {
 		return err != nil && strings.HasPrefix(err.Error(), "BUSY")
 	})
 	w.FoundHeld(0)
-	redistest.Await(t, "a look that is refused", func() bool { return w.LastError() != nil })
+	redistest.Await(t, "a poll that is refused", func() bool { return w.LastError() != nil })
 	require.ErrorIs(t, w.LastError(), errs.ErrRefused)
 	require.False(t, locktest.IsClosed(w.C))
 	server.MustDo(t, "SCRIPT", "KILL")
 	<-busy
-	looks := server.CommandStats()["evalsha"].Calls
+	polls := server.CommandStats()["evalsha"].Calls
 	w.FoundHeld(0)
-	redistest.Await(t, "a poll with a reply", func() bool { return server.CommandStats()["evalsha"].Calls > looks })
+	redistest.Await(t, "a poll with a reply", func() bool { return server.CommandStats()["evalsha"].Calls > polls })
 	require.NoError(t, w.LastError())
 	require.False(t, locktest.IsClosed(w.C))
-	server.MustDo(t, "ACL", "SETUSER", "looker", "-pttl")
+	server.MustDo(t, "ACL", "SETUSER", "poller", "-pttl")
 	w.FoundHeld(0)
-	redistest.Receive(t, "the wake-up of a look that is denied", w.C)
+	redistest.Receive(t, "the wake-up of a poll that is denied", w.C)
 }

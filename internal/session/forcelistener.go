@@ -16,55 +16,56 @@ const (
 	// listenAfter is how long a session is busy before it listens on its own channel. A shorter hold is over
 	// before an operator forces it, and pays for no subscription.
 	listenAfter = 100 * time.Millisecond
-	// listenOn is how long it listens on when it is idle. The channel lingers after that.
+	// listenIdle is how long an idle session continues to listen. The channel lingers after that.
 	listenIdle = time.Second
 )
 
-// ear listens on the session's own channels for holds of the session that another process ended by force. A
+// forceListener listens on the session's own channels for holds of the session that another process ended by force. A
 // message is a hint that any client could send: the session asks the server.
 //
-// The channels end with the id of the session, and with the aliases of its parts.
+// The channels end with the id of the session, and with the aliases of its registries.
 //
-//	        busy for listenAfter
-//	Deaf ----------------------> Listening
-//	  ^                              |
-//	  +--- idle for listenOn --------+
+//	                busy for listenAfter
+//	Not listening ----------------------> Listening
+//	     ^                                    |
+//	     +----------- idle for listenIdle ----+
 //
-// One entry on the wheel serves both changes, and an alias that is new while the session listens. It is scheduled if it
-// is not yet: a lock that is acquired and released again and again only reads a flag each time.
+// One timer serves both changes, and an alias that is new while the session listens. It is scheduled only if it is not
+// scheduled yet: a lock that is acquired and released again and again reads a flag each time.
 type forceListener struct {
 	session  *Session
 	entry    timers.Timer
-	channels []*forceChannel // Fire's own: those of the first names
+	channels []*forceChannel // the channels of the first channelEnds; used by Fire alone
 }
 
-// earChannel is a channel on which an ear listens.
+// forceChannel is a channel on which a forceListener listens.
 type forceChannel struct {
 	session  *Session
-	listener *dispatch.Listener // the ear's own
-	// fresh is set before listening begins and cleared by the first subscription: no message reported holds
+	listener *dispatch.Listener // used by Fire of the forceListener alone
+	// unconfirmed is set before listening begins and cleared by the first subscription: no message reported holds
 	// that were forced between the acquire and that. After a break of the connection the renewals find out.
 	unconfirmed atomic.Bool
 }
 
-// attention is the state of the session's ear.
+// listenState is the state of the session's forceListener.
 type listenState struct {
-	never          bool // always: the session polls
+	never          bool // the session polls, and does not listen
 	listening      bool
-	scheduled      bool   // the entry is scheduled
+	scheduled      bool   // the timer is scheduled
 	idles          uint64 // how often the session became idle
-	scheduledIdles uint64 // idles when the entry was scheduled
-	// names end the channels. Names are appended and never changed, so Fire reads those that it saw without
-	// the lock.
+	scheduledIdles uint64 // the value of idles when the timer was scheduled
+	// channelEnds are the last parts of the channels' names. They are appended and never changed, so Fire reads without
+	// the lock what it saw under it.
 	channelEnds []string
 }
 
-// Aliased is a Part whose holds do not contain the id of the session. What ends one by force knows the alias.
+// AliasedRegistry is a KindRegistry whose holds do not contain the id of the session, but an alias. A call that ends one
+// by force publishes to the alias.
 type AliasedRegistry interface {
-	Alias() string // "" if they contain the id
+	Alias() string // "" if the holds contain the id
 }
 
-// nameLocked adds the alias of a part, also if the session listens already.
+// addAliasLocked adds the alias of a registry, also if the session listens already.
 func (s *Session) addAliasLocked(p KindRegistry) {
 	part, is := p.(AliasedRegistry)
 	a := &s.mu.forceListening
@@ -99,7 +100,7 @@ func (s *Session) scheduleListenerLocked(in time.Duration) {
 	s.Timers.Schedule(&s.forceListener.entry, in)
 }
 
-// Fire implements timers.Event: the session may have been busy, or idle, for long enough. It is run
+// Fire implements timers.Firer: the session may have been busy, or idle, for long enough. It is run
 // by one goroutine at a time.
 func (e *forceListener) Fire() {
 	s := e.session
@@ -133,14 +134,14 @@ func (e *forceListener) Fire() {
 	}
 }
 
-// Heard implements dispatch.Hearer: a message says that the hold of a key was ended by force. An empty one names no key.
+// OnMessage implements dispatch.Handler: a message says that the hold of a key was ended by force. An empty message names no key.
 func (c *forceChannel) OnMessage(key string) {
 	if key != "" {
 		c.session.Recheck(key)
 	}
 }
 
-// Subscribed implements dispatch.Hearer.
+// OnSubscribed implements dispatch.Handler.
 func (c *forceChannel) OnSubscribed() {
 	if !c.unconfirmed.Swap(false) {
 		return
@@ -150,8 +151,8 @@ func (c *forceChannel) OnSubscribed() {
 	}
 }
 
-// Lost implements dispatch.Hearer. It does nothing: renewals find out what a lost message would
-// say.
+// OnUnsubscribed implements dispatch.Handler. It does nothing: renewals find out what a lost message would have
+// reported.
 func (*forceChannel) OnUnsubscribed() {}
 
 // Recheck asks the server whether the session's hold of key, if it has one, is there still.

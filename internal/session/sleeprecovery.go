@@ -13,7 +13,7 @@ import (
 // longSleep is the shortest suspension after which connections have to prove themselves.
 const longSleep = time.Second
 
-// sleeper does what a session has to do after its host was suspended, beside what the timers do by themselves: leases
+// sleepRecovery does what a session has to do after its host was suspended, beside what the timers do by themselves: leases
 // that are over end, and those that are due are renewed. A wall clock that was set forward seems the same, and costs
 // the idle connections.
 type sleepRecovery struct {
@@ -39,5 +39,5 @@ func (s *sleepRecovery) slept(sleep timers.Suspension) {
 	s.session.Timers.Schedule(&s.entry, wire.ReplyAfterSleep)
 }
 
-// Fire implements timers.Event. Closing a connection may block, and has a goroutine of its own.
+// Fire implements timers.Firer. Closing a connection may block, and has a goroutine of its own.
 func (s *sleepRecovery) Fire() { s.silent.Put(struct{}{}) }

@@ -11,15 +11,15 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 )
 
-// Side is which right to a lock is meant.
+// Access is a right to a lock.
 type Access uint8
 
 const (
-	// Whole is the lock itself, alone.
+	// ExclusiveAccess is the lock itself, alone.
 	ExclusiveAccess Access = iota
-	// Shared is a lock that several can hold at once. Holding the exclusive lock includes it.
+	// SharedAccess is a lock that several can hold at once. Holding the exclusive lock includes it.
 	SharedAccess
-	// Counted is a part of the lock of which one can have several.
+	// PermitAccess is a permit, of which a caller can have several.
 	PermitAccess
 )
 
@@ -27,13 +27,13 @@ const (
 // Place belongs to no lock.
 type Place struct {
 	Session *Session
-	Slot    uint16 // of Key, computed even if there is no cluster
-	Key     string // that names the holder
+	Slot    uint16 // the slot of Key, computed even if there is no cluster
+	Key     string // the key that names the holder
 	Kind    string
-	Name    string // as errors call it
-	Class   string // as WithClass says
+	Name    string // the name in errors
+	Class   string // the class that WithClass sets
 	Access  Access
-	// acquires the lock together with others; nil if it is acquired alone
+	// Acquirer acquires the lock together with others; nil if the lock is acquired alone.
 	Acquirer ManyAcquirer
 }
 
@@ -42,31 +42,31 @@ func Compare(a, b Place) int {
 	return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Kind, b.Kind))
 }
 
-// Same reports whether a and b are the same lock, on whatever side.
+// Same reports whether a and b are the same lock, with whatever access.
 func Same(a, b Place) bool { return a.Session == b.Session && a.Key == b.Key && a.Kind == b.Kind }
 
-// Gatherer is a lock that can be acquired together with others.
+// ManyAcquirer is a lock that can be acquired together with others.
 type ManyAcquirer interface {
-	// Gather acquires this lock, and waits for it as long as ctx allows. In the same step it acquires,
+	// AcquireMany acquires this lock, and waits for it as long as ctx allows. In the same step it acquires,
 	// without waiting, a prefix of behind, the locks that follow it in order. Without an error it returns at
 	// least one lease.
 	AcquireMany(ctx context.Context, behind []ManyAcquirer) ([]hold.Lease, error)
-	// TryGather is Gather, and does not wait for this lock either.
+	// TryAcquireMany is AcquireMany, and does not wait for this lock either.
 	TryAcquireMany(ctx context.Context, behind []ManyAcquirer) ([]hold.Lease, error)
 }
 
-// Batch identifies holds that can be released together: equal batches go in one step.
+// BatchKey identifies holds that can be released together: holds with equal keys go in one step.
 type BatchKey struct {
 	Session *Session
-	Node    uint16 // see Session.NodeOf
+	Node    uint16 // the node's number; see Session.NodeID
 	Layout  *layout.Layout
 }
 
-// Returner is a hold that can be released together with others.
+// ManyReleaser is a hold that can be released together with others.
 type ManyReleaser interface {
 	hold.Owner
-	// Batch returns which others these are, of the same type.
+	// BatchKey returns the key of the holds of the same type that can be released with this one.
 	BatchKey() BatchKey
-	// Return is Vacated for this hold and for the others, in one step.
+	// ReleaseMany is OnRelease for this hold and for the others, in one step.
 	ReleaseMany(now clock.Instant, others []ManyReleaser) []error
 }

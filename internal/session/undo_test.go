@@ -15,21 +15,21 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// P5: a call of unknown outcome is asked for as often as the replies say, and no more.
-func TestSettlementIsRepeatedUntilSettled(t *testing.T) {
+// P5: a call of unknown outcome is undone as often as the replies say, and no more.
+func TestUndoIsRepeatedUntilDone(t *testing.T) {
 	t.Parallel()
 	s := newUndoer(t, redistest.Start(t))
 	var answers, over atomic.Int64
-	settlement := countingUndo(&answers, time.Hour, time.Millisecond, 20*time.Millisecond)
-	settlement.OnDone = func(error) { over.Add(1) }
-	s.Start(settlement)
-	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
+	undo := countingUndo(&answers, time.Hour, time.Millisecond, 20*time.Millisecond)
+	undo.OnDone = func(error) { over.Add(1) }
+	s.Start(undo)
+	redistest.Await(t, "the end of the undo", func() bool { return s.Pending() == 0 })
 	require.Equal(t, int64(3), answers.Load())
 	require.Equal(t, int64(1), over.Load())
 }
 
-// P4: while the server is away it is tried again, and settled when the server is back.
-func TestSettlementSurvivesAnOutage(t *testing.T) {
+// P4: while the server is away the undo is tried again, and undone when the server is back.
+func TestUndoSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -38,12 +38,12 @@ func TestSettlementSurvivesAnOutage(t *testing.T) {
 	var answers atomic.Int64
 	s.Start(countingUndo(&answers, time.Hour))
 	redistest.Receive(t, "a try that fails", cut.Fired())
-	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
+	redistest.Await(t, "the end of the undo", func() bool { return s.Pending() == 0 })
 	require.Equal(t, int64(1), answers.Load())
 }
 
 // P10: after any refusal: a hold that cannot be released now may be released later.
-func TestSettlementSurvivesRefusals(t *testing.T) {
+func TestUndoSurvivesRefusals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "ACL", "SETUSER", "default", "-time")
@@ -53,12 +53,12 @@ func TestSettlementSurvivesRefusals(t *testing.T) {
 	redistest.Await(t, "a few tries", func() bool { return server.CommandStats()["evalsha"].Calls >= 3 })
 	require.Zero(t, answers.Load())
 	server.MustDo(t, "ACL", "SETUSER", "default", "+time")
-	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
+	redistest.Await(t, "the end of the undo", func() bool { return s.Pending() == 0 })
 	require.Equal(t, int64(1), answers.Load())
 }
 
-// P4: it is given up when the key has ended by itself.
-func TestSettlementIsGivenUpWhenTheKeyExpires(t *testing.T) {
+// P4: an undo is given up when the key has ended by itself.
+func TestUndoIsGivenUpWhenTheKeyExpires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
@@ -66,34 +66,34 @@ func TestSettlementIsGivenUpWhenTheKeyExpires(t *testing.T) {
 	proxy.Refuse()
 	proxy.CutAll()
 	var answers, over atomic.Int64
-	settlement := countingUndo(&answers, 50*time.Millisecond)
-	settlement.OnDone = func(error) { over.Add(1) }
-	s.Start(settlement)
-	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
+	undo := countingUndo(&answers, 50*time.Millisecond)
+	undo.OnDone = func(error) { over.Add(1) }
+	s.Start(undo)
+	redistest.Await(t, "the end of the undo", func() bool { return s.Pending() == 0 })
 	require.Zero(t, answers.Load())
 	require.Equal(t, int64(1), over.Load())
 }
 
 // P4: a reply may say that it is worth continuing for longer.
-func TestReplyMayExtendASettlement(t *testing.T) {
+func TestReplyMayExtendAnUndo(t *testing.T) {
 	t.Parallel()
 	s := newUndoer(t, redistest.Start(t))
 	var answers atomic.Int64
-	settlement := countingUndo(&answers, 0)
-	settlement.OnReply = func(wire.Reply) time.Duration {
+	undo := countingUndo(&answers, 0)
+	undo.OnReply = func(wire.Reply) time.Duration {
 		if answers.Add(1) == 3 {
 			return 0
 		}
-		settlement.Until = clock.Now().Add(time.Hour)
+		undo.Until = clock.Now().Add(time.Hour)
 		return time.Millisecond
 	}
-	s.Start(settlement)
-	redistest.Await(t, "the end of the settlement", func() bool { return s.Pending() == 0 })
+	s.Start(undo)
+	redistest.Await(t, "the end of the undo", func() bool { return s.Pending() == 0 })
 	require.Equal(t, int64(3), answers.Load())
 }
 
-// P4: Close waits until everything is settled.
-func TestCloseWaitsForSettlements(t *testing.T) {
+// P4: Close waits until every undo is done.
+func TestCloseWaitsForUndos(t *testing.T) {
 	t.Parallel()
 	s := newUndoer(t, redistest.Start(t))
 	var answers atomic.Int64
@@ -106,7 +106,7 @@ func TestCloseWaitsForSettlements(t *testing.T) {
 }
 
 // P6: but no longer than its context allows, if the server is silent.
-func TestCloseGivesSettlementsUpIfTheServerIsSilent(t *testing.T) {
+func TestCloseGivesUndosUpIfTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newUndoer(t, server)

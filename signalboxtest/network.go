@@ -18,7 +18,7 @@ const (
 	backlog = 1024
 )
 
-// wire is the connections of one client.
+// network is the connections of one client.
 type network struct {
 	server *miniredis.Miniredis
 
@@ -26,10 +26,10 @@ type network struct {
 	stopped     bool                    // connections are refused; guarded by mu
 	partitioned bool                    // what is sent is swallowed, in both directions; guarded by mu
 	paused      chan struct{}           // closed when the process runs again, nil while it runs; guarded by mu
-	conns       map[*pipedConn]struct{} // those that are open; guarded by mu
+	conns       map[*pipedConn]struct{} // the open connections; guarded by mu
 }
 
-// link is one connection. It is two pipes, so that a bubble can wait for it, and that the deadlines which a client sets
+// pipedConn is one connection. It is two pipes, so that a bubble can wait for it, and that the deadlines which a client sets
 // work as ever. Three goroutines carry what passes; they end when either end is closed.
 type pipedConn struct {
 	network         *network
@@ -66,7 +66,7 @@ func (w *network) dial(ctx context.Context) (net.Conn, error) {
 	return l.client, nil
 }
 
-// refuse cuts the connections, and refuses new ones.
+// stop cuts the connections, and refuses new ones.
 func (w *network) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,22 +74,22 @@ func (w *network) stop() {
 	w.cutLocked()
 }
 
-// swallow makes the connections silent, and new ones too.
+// partition swallows what the connections carry, and new ones too.
 func (w *network) partition() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.partitioned = true
 }
 
-// accept ends refuse.
+// start ends stop.
 func (w *network) start() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped = false
 }
 
-// hear ends swallow. Connections that may have swallowed something are cut: they are of no use. A new one is made
-// under mu, so it is either cut here or not silent.
+// heal ends partition. Connections that may have swallowed something are cut: they are of no use. A new one is made
+// under mu, so it is either cut here or not partitioned.
 func (w *network) heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +118,7 @@ func (w *network) resume() {
 	}
 }
 
-// restore ends refuse, swallow and pause.
+// restore ends stop, partition and pause.
 func (w *network) restore() {
 	w.start()
 	w.heal()
@@ -183,7 +183,7 @@ func (l *pipedConn) receive(arrived chan<- []byte) {
 	}
 }
 
-// deliver hands the client what has arrived. It ends after receive, which it never keeps waiting when the link is closed.
+// deliver hands the client what has arrived. It ends after receive, which it never keeps waiting when the connection is closed.
 func (l *pipedConn) deliver(arrived <-chan []byte) {
 	for data := range arrived {
 		<-l.network.running()
@@ -195,7 +195,7 @@ func (l *pipedConn) deliver(arrived <-chan []byte) {
 	l.close()
 }
 
-// close closes the link, which may be closed already.
+// close closes the connection, which may be closed already.
 func (l *pipedConn) close() {
 	l.network.mu.Lock()
 	defer l.network.mu.Unlock()

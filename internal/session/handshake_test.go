@@ -40,7 +40,7 @@ func TestManyFirstCallersSendOneHello(t *testing.T) {
 	require.Equal(t, int64(1), sent["time"])
 }
 
-// meets calls Meet on another goroutine.
+// handshakes calls Handshake on another goroutine.
 func handshakes(ctx context.Context, s *session.Session) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- s.Handshake(ctx, "sb:{a}:lock") }()

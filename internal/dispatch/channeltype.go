@@ -2,21 +2,21 @@
 
 package dispatch
 
-// Ways are the ways in which events of a lock are published in a cluster, and heard. Elsewhere there is one
-// way, PUBLISH.
+// ChannelTypes says on which channels the events of a lock are published in a cluster, and listened for. Elsewhere
+// there is one channel, and PUBLISH.
 type ChannelTypes uint8
 
 const (
-	// BySlot is a sharded channel: the node that has the slot of the lock publishes.
+	// ShardedChannel is a sharded channel: the node that has the slot of the lock publishes.
 	ShardedChannel ChannelTypes = iota
-	// ByBus is a plain channel: every node publishes.
+	// PlainChannel is a plain channel: every node publishes.
 	PlainChannel
-	// BothWays are a sharded channel and a plain one of the same name, for a lock that is shared with
+	// BothChannels are a sharded channel and a plain one of the same name, for a lock that is shared with
 	// programs that use one or the other.
 	BothChannels
 )
 
-// kind is the kind of one channel.
+// channelType is the kind of one channel.
 type channelType uint8
 
 const (
@@ -24,24 +24,24 @@ const (
 	plain
 )
 
-// address identifies a channel: the two kinds of one name are two channels.
+// channelAddress identifies a channel: the two kinds of one name are two channels.
 type channelAddress struct {
 	name        string
 	channelType channelType
 }
 
-// maxWays is how many channels there are for one name.
+// maxChannelsOfName is how many channels there are for one name.
 const maxChannelsOfName = 2
 
-// WithoutShards says that the server is a cluster without sharded channels, as an embedded server
+// DisableShardedChannels records that the server is a cluster without sharded channels, as an embedded server
 // may be. Then every message is sent by PUBLISH and received on a plain channel. Call it at the
 // first contact with the server, before the first message or wait. Every session of that server
 // finds the same, so that they get each other's messages. A missing right to sharded channels is no
 // reason to call it: other sessions may have the right.
 func (d *Dispatcher) DisableShardedChannels() { d.unsharded.Store(true) }
 
-// addresses returns where to hear what is published on a channel in these ways; an address without a name is
-// unused. Outside a cluster everything is published by PUBLISH and heard on one channel.
+// addresses returns the channels on which messages of a name arrive, for these types; an address without a name is
+// unused. Outside a cluster everything is published by PUBLISH and arrives on one channel.
 func (d *Dispatcher) addresses(name string, types ChannelTypes) (all [maxChannelsOfName]channelAddress) {
 	switch {
 	case !d.clustered:
@@ -56,8 +56,8 @@ func (d *Dispatcher) addresses(name string, types ChannelTypes) (all [maxChannel
 	return all
 }
 
-// Publish returns the commands by which scripts publish in these ways, separated by a blank. They reach
-// waiters and listeners in the same ways, and in BothWays those of either.
+// PublishCommands returns the commands by which scripts publish on these types of channels, separated by a blank. They reach
+// waiters and listeners of the same types, and with BothChannels those of either.
 func (d *Dispatcher) PublishCommands(types ChannelTypes) string {
 	switch {
 	case !d.clustered || types == PlainChannel || d.unsharded.Load():

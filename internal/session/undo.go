@@ -17,24 +17,24 @@ import (
 
 const (
 	firstRetry, lastRetry = 20 * time.Millisecond, time.Second
-	// settlePatience is how long a batch of settlements waits for its replies.
+	// undoPatience is how long a batch of undos waits for its replies.
 	undoPatience = time.Second
-	// maxSettlements bounds a pipeline.
+	// maxUndos bounds a pipeline.
 	maxUndos = 200
 )
 
-// Settlement is a call that is to be repeated, off its caller's path, until it is known to
-// have settled what it is for.
+// Undo is a call that undoes another one of unknown outcome. It is repeated, off its caller's path, until a reply
+// says that it is done.
 type Undo struct {
 	Call wire.Call
-	// Until is when it is not worth repeating any more: the key has ended by itself.
+	// Until is when the undo need not be repeated any more: the key has ended by itself.
 	Until clock.Instant
-	// Arrives is until when the call that is taken back may still be executed; zero if it cannot be. After
-	// that ErrWrongKind settles it: the key belongs to another program.
+	// ExecutableUntil is until when the call that is undone may still be executed; zero if it cannot be. After
+	// that ErrWrongKind ends the undo: the key belongs to another program.
 	ExecutableUntil clock.Instant
-	// Settled handles a reply, and returns when to ask again: 0 is never. It may set Until.
+	// OnReply handles a reply, and returns when to send the undo again: 0 is never. It may set Until.
 	OnReply func(wire.Reply) (again time.Duration)
-	// Over, if it is not nil, is called once when the settlement is settled or given up, with no lock held.
+	// OnDone, if it is not nil, is called once when the undo is done or given up, with no lock held.
 	// err is the last refusal of the server, or nil after a reply.
 	OnDone func(err error)
 
@@ -43,7 +43,7 @@ type Undo struct {
 	tries  int
 }
 
-// Again returns when to take back a call again that may still be executed for left, and whose hold lasts for
+// RepeatAfter returns when to undo a call again that may still be executed for left, and whose hold lasts for
 // life: 0 is never. If the not-after of the call was guessed too late, by the clock of another node or of
 // this one before a step, the call may be executed long after the intended patience.
 func (t *Undo) RepeatAfter(left, life time.Duration) time.Duration {
@@ -53,11 +53,11 @@ func (t *Undo) RepeatAfter(left, life time.Duration) time.Duration {
 	return left
 }
 
-// Settler takes back calls whose outcome is unknown. It repeats each settlement off its caller's path until a
-// reply says that it is settled, or until the key that it is for has expired by itself. If the server refuses
-// a settlement, it is repeated too. Only ErrWrongKind settles it, once nothing of it can arrive any more.
+// Undoer undoes calls whose outcome is unknown. It repeats each undo off its caller's path until a
+// reply says that it is done, or until the key has expired by itself. If the server refuses an undo, it is
+// repeated too, except after ErrWrongKind: that ends it, once the call that is undone can no longer be executed.
 //
-// Settlements that are due together go in one pipeline, on a goroutine that exists only for it.
+// Undos that are due together go in one pipeline, on a goroutine that exists only for it.
 type Undoer struct {
 	runner  *wire.Runner
 	timers  *timers.Timers
@@ -72,7 +72,7 @@ type Undoer struct {
 	}
 }
 
-// NewSettler returns a Settler that starts nothing by itself.
+// NewUndoer returns an Undoer that starts nothing by itself.
 func NewUndoer(runner *wire.Runner, t *timers.Timers) *Undoer {
 	s := &Undoer{runner: runner, timers: t}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -81,7 +81,7 @@ func NewUndoer(runner *wire.Runner, t *timers.Timers) *Undoer {
 	return s
 }
 
-// Settle begins a settlement, which must not be used otherwise any more.
+// Start begins an undo, which must not be used otherwise any more.
 func (s *Undoer) Start(t *Undo) {
 	t.undoer = s
 	t.entry.Init(t)
@@ -91,18 +91,18 @@ func (s *Undoer) Start(t *Undo) {
 	s.batches.Put(t)
 }
 
-// Open returns how many settlements are under way.
+// Pending returns how many undos are under way.
 func (s *Undoer) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.mu.open)
 }
 
-// Fire implements timers.Event: time for the next try.
+// Fire implements timers.Firer: time for the next try.
 func (t *Undo) Fire() { t.undoer.batches.Put(t) }
 
-// hasArrived reports whether the call that is taken back can no longer be executed.
-func (t *Undo) isExecuted(now clock.Instant) bool {
+// isPastExecution reports whether the call that is undone can no longer be executed.
+func (t *Undo) isPastExecution(now clock.Instant) bool {
 	return t.ExecutableUntil.IsZero() || t.ExecutableUntil.Mono() <= now.Mono()
 }
 
@@ -114,7 +114,7 @@ func (s *Undoer) sendAll(undos []*Undo) {
 	}
 }
 
-// settle sends one pipeline.
+// send sends one pipeline.
 func (s *Undoer) send(ctx context.Context, undos []*Undo) {
 	calls := make([]wire.Call, len(undos))
 	for i, t := range undos {
@@ -127,8 +127,8 @@ func (s *Undoer) send(ctx context.Context, undos []*Undo) {
 		switch {
 		case outcomes[i].Err == nil:
 			again = t.OnReply(outcomes[i].Reply)
-		case errors.Is(outcomes[i].Err, errs.ErrWrongKind) && t.isExecuted(now):
-			// There is nothing of ours, and nothing can come.
+		case errors.Is(outcomes[i].Err, errs.ErrWrongKind) && t.isPastExecution(now):
+			// There is no hold of ours, and none can come.
 		case !errors.Is(outcomes[i].Err, errs.ErrClosed):
 			// After any refusal: a hold that cannot be released now may be released before its key ends.
 			again = min(firstRetry<<min(t.tries, 10), lastRetry)
@@ -155,19 +155,19 @@ func (s *Undoer) finish(t *Undo, err error) {
 	}
 }
 
-// Close waits until everything is settled or ctx ends. What is not settled then is given up:
-// it ends on the server by itself.
+// Close waits until every undo is done or ctx ends. The others are given up:
+// their keys end on the server by themselves.
 func (s *Undoer) Close(ctx context.Context) {
-	settled := make(chan struct{})
+	done := make(chan struct{})
 	s.mu.Lock()
 	if len(s.mu.open) == 0 {
-		close(settled)
+		close(done)
 	} else {
-		s.mu.done = settled
+		s.mu.done = done
 	}
 	s.mu.Unlock()
 	select {
-	case <-settled:
+	case <-done:
 	case <-ctx.Done():
 	}
 	s.cancel()

@@ -10,23 +10,23 @@ import (
 // Messages can be lost, so whatever waits for one polls as well. Locks, queues, latches and elections have one
 // schedule.
 const (
-	// PollEvery is the pause between the polls of one name while a session waits for few names.
+	// PollInterval is the pause between the polls of one name while a session waits for few names.
 	PollInterval = time.Second
-	// DeafEvery is the same while messages do not arrive, or not all of them.
+	// UnsubscribedPollInterval is the same while messages do not arrive, or not all of them.
 	UnsubscribedPollInterval = 100 * time.Millisecond
 	// PollCost is how much each further name adds to the pause: the budget is a thousand polls a second.
 	PollCost = time.Millisecond
-	// PollCeiling is the longest pause, however many names a session waits for.
+	// MaxPollInterval is the longest pause, however many names a session waits for.
 	MaxPollInterval = 10 * time.Second
 )
 
-// Every returns the pause between the polls of one name in a session that waits for so many names. few is the
-// pause while they are few: PollEvery or DeafEvery.
+// ScaledInterval returns the pause between the polls of one name in a session that waits for so many names. base is the
+// pause while they are few: PollInterval or UnsubscribedPollInterval.
 func ScaledInterval(base time.Duration, names int) time.Duration {
 	return min(max(base, time.Duration(names)*PollCost), MaxPollInterval)
 }
 
-// Pause returns the time to the next poll: Every, less up to a fifth of it at random.
+// JitteredInterval returns the time to the next poll: ScaledInterval, less up to a fifth of it at random.
 func JitteredInterval(base time.Duration, names int) time.Duration {
 	every := ScaledInterval(base, names)
 	return every*4/5 + rand.N(every/5)
@@ -35,7 +35,7 @@ func JitteredInterval(base time.Duration, names int) time.Duration {
 // unlimited is the time left of a hold whose end is not known.
 const unlimited = -time.Millisecond
 
-// pauseUntil returns the time to the next poll of a lock that is held for left at the longest. Polls at the end
+// nextPoll returns the time to the next poll of a lock that is held for left at the longest. Polls at the end
 // of a holder's key are spread too: a process that dies may have held all of the locks.
 func nextPoll(left, base time.Duration, names int) time.Duration {
 	if left >= 0 && left < ScaledInterval(base, names) {

@@ -12,9 +12,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// What happens to a link: the client's hooks, called by the reader of the connection, the server's
-// refusals, and the end. A channel listens to its own link only, so that what a connection still
-// says after it was given up changes nothing.
+// What happens to a connection: the client's hooks, called by the reader of the connection, the server's
+// refusals, and the end. A channel accepts reports of its own connection only, so that a connection that was
+// given up changes nothing.
 
 // subscription is the client's hook: a subscription holds, or holds no more.
 func (conn *nodeConn) subscription(s rueidis.PubSubSubscription) {
@@ -23,7 +23,7 @@ func (conn *nodeConn) subscription(s rueidis.PubSubSubscription) {
 	if c := conn.d.mu.channels[channelAddress{s.Channel, conn.typeOf(s.Kind)}]; c != nil && c.conn == conn {
 		switch s.Kind {
 		case "subscribe", "ssubscribe":
-			// In another state than sent it confirms for a channel of that name that was dropped.
+			// In another state than subscribing it confirms a channel of that name that was dropped.
 			if c.state == subscribing {
 				if conn.confirmed.IsZero() {
 					conn.confirmed = time.Now()
@@ -31,7 +31,7 @@ func (conn *nodeConn) subscription(s rueidis.PubSubSubscription) {
 				listeners = c.confirmedLocked()
 			}
 		case "sunsubscribe":
-			// One that is live has not been dropped: its slot has left the node.
+			// A channel that is subscribed has not been dropped: its slot has left the node.
 			if c.state == subscribed {
 				delete(conn.d.mu.slots, c.slot)
 				conn.removeLocked(c)
@@ -45,7 +45,7 @@ func (conn *nodeConn) subscription(s rueidis.PubSubSubscription) {
 	}
 }
 
-// kindOf returns the kind of the channel that a confirmation of that kind is about.
+// typeOf returns the type of the channel that a confirmation of that kind is about.
 func (conn *nodeConn) typeOf(confirmed string) channelType {
 	if conn.d.clustered && (confirmed == "subscribe" || confirmed == "unsubscribe") {
 		return plain
@@ -53,8 +53,8 @@ func (conn *nodeConn) typeOf(confirmed string) channelType {
 	return sharded
 }
 
-// message is the client's hook for a message. The hook does not say which kind of channel it came from. So if
-// one connection has both kinds of a name, all users of both get it.
+// message is the client's hook for a message. The hook does not say which type of channel it came from. So if
+// one connection has both channels of a name, all users of both get it.
 func (conn *nodeConn) message(m rueidis.PubSubMessage) {
 	var listeners []*Listener
 	conn.d.mu.Lock()
@@ -76,7 +76,7 @@ func (conn *nodeConn) message(m rueidis.PubSubMessage) {
 	}
 }
 
-// together returns the listeners of both, each of them once, and writes to neither.
+// union returns the listeners of both slices, each once, and writes to neither.
 func union(some, others []*Listener) []*Listener {
 	if len(some) == 0 {
 		return others
@@ -123,8 +123,8 @@ func (conn *nodeConn) refused(channels []*channel, refusals map[int]*rueidis.Red
 	d.mu.Unlock()
 }
 
-// ended records that the connection has ended. Its channels are wanted again when the node has rested, on
-// whichever node they are by then.
+// ended records that the connection has ended. Its channels are assigned again after the back-off of the node, to
+// the node that has them by then.
 func (conn *nodeConn) ended(err error) {
 	d := conn.d
 	d.mu.Lock()
@@ -141,7 +141,7 @@ func (conn *nodeConn) ended(err error) {
 	var listeners []*Listener
 	for c := range conn.channels {
 		if c.state == subscribed {
-			listeners = append(listeners, c.listeners...) // one that has two channels may be there twice
+			listeners = append(listeners, c.listeners...) // a listener that has two channels may be there twice
 			c.pollSoonerLocked()
 		}
 		c.unassignLocked()

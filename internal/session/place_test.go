@@ -31,7 +31,7 @@ func TestPositionsOfBothSidesAreTheSameLock(t *testing.T) {
 		want  bool
 	}{
 		"the same":        {one, true},
-		"another side":    {session.Place{Session: s, Key: "a", Kind: "rwlock", Access: session.SharedAccess}, true},
+		"another access":  {session.Place{Session: s, Key: "a", Kind: "rwlock", Access: session.SharedAccess}, true},
 		"another key":     {session.Place{Session: s, Key: "b", Kind: "rwlock"}, false},
 		"another kind":    {session.Place{Session: s, Key: "a", Kind: "fair"}, false},
 		"another session": {session.Place{Session: new(session.Session), Key: "a", Kind: "rwlock"}, false},

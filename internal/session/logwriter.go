@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// writer writes lines of the log, one after the other, on a goroutine that runs while there are some. The handler of a logger
+// logWriter writes lines of the log, one after the other, on a goroutine that runs while there are lines. The handler of a logger
 // is the program's own code: one that blocks holds up nothing but later lines, and Close no longer than its context; one that
 // calls the session waits for nothing that waits for it; and a panic in it loses its line, not the program.
 type logWriter struct {
 	mu struct {
 		sync.Mutex
 		waiting []func()
-		written chan struct{} // closed when nothing is waiting or being written; nil while that is so
+		written chan struct{} // closed when no line is waiting or being written; nil while none is
 	}
 }
 
@@ -25,7 +25,7 @@ func (l *logWriter) add(write func()) {
 	l.mu.waiting = append(l.mu.waiting, write)
 	if l.mu.written == nil {
 		l.mu.written = make(chan struct{})
-		go l.writeAll() // which ends under the lock under which it finds nothing waiting
+		go l.writeAll() // it ends under the lock under which it finds no line waiting
 	}
 }
 
@@ -45,7 +45,7 @@ func (l *logWriter) writeAll() {
 	}
 }
 
-// attempt calls write, and ends a panic in it.
+// recovered calls write, and ends a panic in it.
 func recovered(write func()) {
 	defer func() { _ = recover() }()
 	write()

@@ -60,13 +60,13 @@ type locker interface {
 	Do(ctx context.Context, fn func(context.Context, signalbox.Lease) error) error
 }
 
-// told is a lock that reports its holder.
+// holderReporter is a lock that reports its holder.
 type holderReporter interface {
 	IsLocked(ctx context.Context) (bool, error)
 	ForceUnlock(ctx context.Context) error
 }
 
-// only returns the error of a call that returns two values.
+// errorOf returns the error of a call that returns two values.
 func errorOf[T any](call func(context.Context) (T, error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := call(ctx)

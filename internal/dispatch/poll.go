@@ -14,12 +14,12 @@ import (
 const (
 	// maxPolls bounds the locks of one poll script, as maxKeys bounds a renewal.
 	maxPolls = 100
-	// lookPatience is how long a batch of polls waits for its reply; then they count as failed and are
+	// pollPatience is how long a batch of polls waits for its reply; then they count as failed and are
 	// repeated.
 	pollPatience = 2 * time.Second
 )
 
-// Server runs polls, and knows about slots; *wire.Runner is one.
+// ScriptRunner runs polls, and knows the slots of keys; *wire.Runner is one.
 type ScriptRunner interface {
 	RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome
 	RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply
@@ -27,7 +27,7 @@ type ScriptRunner interface {
 	Slot(key string) uint16
 }
 
-// lookAll polls the locks that are due in one tick, and wakes the waiters for which a try is worth it.
+// pollAll polls the locks that are due in one tick, and wakes the waiters for which a try is worth it.
 func (d *Dispatcher) pollAll(waits []*Wait) {
 	ctx, cancel := errs.WithTimeout(d.ctx, pollPatience)
 	defer cancel()
@@ -46,13 +46,13 @@ func (d *Dispatcher) pollAll(waits []*Wait) {
 	}
 }
 
-// looked handles the reply to a poll.
+// onPollReply handles the reply to a poll.
 func (w *Wait) onPollReply(result wire.KeyedReply) {
 	switch {
 	case result.Err != nil && wire.Judge(result.Err) == wire.Final:
 		w.wake() // its own try returns the reason
 	case result.Err != nil:
-		w.FoundHeld(MaxPollInterval) // no news: again in a while
+		w.FoundHeld(MaxPollInterval) // no reply: again in a while
 		w.setLastError(result.Err)
 	case result.Value == -2:
 		w.wake()

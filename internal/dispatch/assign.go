@@ -19,17 +19,17 @@ const (
 	// freeMoves is how often a channel follows a redirection at once. Nodes that point at each other
 	// while a slot moves are asked again after pauses.
 	freeMoves = 3
-	// doubtful is how many failures in a row to place a channel are worth a line in the log.
+	// failsToReport is how many failures in a row to place a channel are worth a line in the log.
 	failsToReport = 6
 )
 
-// rest is what a node is left alone for after its connection broke or could not be had.
+// nodeBackOff is how long a node is left alone after its connection broke or could not be made.
 type nodeBackOff struct {
-	pause time.Duration // the next
+	pause time.Duration // the next pause
 	until time.Time
 }
 
-// homeLocked gives a channel to the link of its node if that is known, and to the placer otherwise.
+// assignLocked gives a channel to the connection of its node if the node is known, and to the assigner otherwise.
 func (d *Dispatcher) assignLocked(c *channel) {
 	node, known := d.nodeLocked(c)
 	now := time.Now()
@@ -42,13 +42,13 @@ func (d *Dispatcher) assignLocked(c *channel) {
 }
 
 // nodeLocked returns which node a channel belongs to, as far as that is known without asking.
-// Outside a cluster it is the one that the client talks to, and has no name.
+// Outside a cluster the node is the one that the client talks to, and has no name.
 func (d *Dispatcher) nodeLocked(c *channel) (node string, known bool) {
 	if !d.clustered {
 		return "", true
 	}
 	if c.channelType == plain {
-		for node = range d.mu.conns { // any will do, and one that is there costs no connection
+		for node = range d.mu.conns { // any node will do, and one of these needs no further connection
 			return node, true
 		}
 	}
@@ -56,7 +56,7 @@ func (d *Dispatcher) nodeLocked(c *channel) (node string, known bool) {
 	return node, known
 }
 
-// restLocked returns until when a node is left alone, or the zero time.
+// backOffUntilLocked returns until when a node is left alone, or the zero time.
 func (d *Dispatcher) backOffUntilLocked(node string, now time.Time) time.Time {
 	if r := d.mu.backOffs[node]; r != nil && now.Before(r.until) {
 		return r.until
@@ -64,10 +64,10 @@ func (d *Dispatcher) backOffUntilLocked(node string, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// tiredLocked makes a node rest after its link has ended, and returns until when. The rest grows
-// each time, unless the link lasted: after a link that lasted four times as long as the rest before
-// it, the rests start over. Otherwise the rest is a quarter of the time that the link lasted, if
-// that is long enough for a rest. So a node that accepts subscriptions leaves its waiters without
+// backOffLocked leaves a node alone after its connection has ended, and returns until when. The pause grows
+// each time, unless the connection lasted: after a connection that lasted four times as long as the pause before
+// it, the pauses start over. Otherwise the pause is a quarter of the time that the connection lasted, if
+// that is long enough for a pause. So a node that accepts subscriptions leaves its waiters without
 // messages for at most a fifth of the time, however often the connection breaks.
 func (d *Dispatcher) backOffLocked(conn *nodeConn) time.Time {
 	now := time.Now()
@@ -90,7 +90,7 @@ func (d *Dispatcher) backOffLocked(conn *nodeConn) time.Time {
 
 func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause) }
 
-// joinLocked gives a channel to the link of a node, which is made if necessary.
+// assignToLocked gives a channel to the connection of a node, which is made if necessary.
 func (d *Dispatcher) assignToLocked(c *channel, node string) {
 	conn := d.mu.conns[node]
 	if conn == nil {
@@ -102,9 +102,9 @@ func (d *Dispatcher) assignToLocked(c *channel, node string) {
 	conn.notify()
 }
 
-// wakePlacerLocked makes sure that a placer handles the channels without a link: the running one, or a new
-// one. The placer ends under the same lock hold under which it finds no such channel left, so each channel is
-// either seen by it or starts the next placer.
+// wakeAssignerLocked makes sure that an assigner handles the unassigned channels: the running one, or a new
+// one. The assigner ends under the same lock hold under which it finds no such channel left, so each channel is
+// either seen by it or starts the next assigner.
 func (d *Dispatcher) wakeAssignerLocked() {
 	switch {
 	case d.mu.closed:
@@ -119,7 +119,7 @@ func (d *Dispatcher) wakeAssignerLocked() {
 	}
 }
 
-// place is the placer: it finds links for the channels without one, and ends when all have one.
+// assign is the assigner: it finds connections for the unassigned channels, and ends when all have one.
 func (d *Dispatcher) assign(ctx context.Context) {
 	for {
 		due, pause, idle := d.due()
@@ -145,8 +145,8 @@ func (d *Dispatcher) assign(ctx context.Context) {
 	}
 }
 
-// due removes the channels that can be placed now, or returns for how long none can. idle: there is no
-// channel without a link, and the caller stops placing.
+// due removes the channels that can be assigned now, or returns for how long none can. idle: no channel is
+// unassigned, and the caller stops.
 func (d *Dispatcher) due() (due []*channel, pause time.Duration, idle bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,7 +175,7 @@ func (d *Dispatcher) due() (due []*channel, pause time.Duration, idle bool) {
 	return due, pause, false
 }
 
-// placeAll gives channels to links. Those whose node rests, or is not known, are left for later.
+// assignAll gives channels to connections. Channels whose node is left alone, or is not known, are left for later.
 func (d *Dispatcher) assignAll(ctx context.Context, channels []*channel) {
 	nodes, err := d.locateAll(ctx, channels)
 	if ctx.Err() != nil {
@@ -187,8 +187,8 @@ func (d *Dispatcher) assignAll(ctx context.Context, channels []*channel) {
 // errNoNode says that the node of a channel is not known, or is not one of the client's.
 var errNoNode = errors.New("the nodes of the locks are not known")
 
-// placed records the nodes that channels were found to belong to. Those without a node in spite of many
-// tries hear no messages, because of why.
+// recordNodes records the nodes that channels were found to belong to. Channels without a node in spite of many
+// tries receive no messages, because of why.
 func (d *Dispatcher) recordNodes(channels []*channel, nodes map[*channel]string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,8 +222,8 @@ func (d *Dispatcher) recordNodes(channels []*channel, nodes map[*channel]string,
 	}
 }
 
-// laterLocked leaves channels without a link for a pause, longer each time, and all of them for the
-// same, so that they go together again.
+// retryLaterLocked leaves channels unassigned for a pause that is longer each time. It is the same for all of them, so that
+// they are assigned together again.
 func (d *Dispatcher) retryLaterLocked(channels []*channel) {
 	if len(channels) == 0 {
 		return

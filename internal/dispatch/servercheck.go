@@ -14,17 +14,17 @@ import (
 
 // Outside a cluster an address is all that a client knows of its server. After a failover behind the address, calls may go to
 // one server and messages come from another, and neither refuses anything. So whenever a connection for calls has ended
-// that the client did not close, the server of the calls is asked whether it has the subscriptions of the link. If it
-// lacks one, the link is made anew. That is one command for each such end, and none while nothing is subscribed to.
+// that the client did not close, the server of the calls is asked whether it has the subscriptions of the session. If it
+// lacks one, their connection is made anew. That is one command for each such end, and none while nothing is subscribed to.
 
 const (
-	// maxNamed bounds how many subscriptions are asked for.
+	// maxCheckedNames bounds how many subscriptions are asked for.
 	maxCheckedNames = 10
-	// linkLife is how long a connection lasts that a server does not let us ask about.
+	// connLife is how long a connection lasts that a server does not let us ask about.
 	connLife = 10 * time.Second
 )
 
-// togetherness is what is known of the link outside a cluster. The lock of the dispatcher guards it.
+// serverCheck is the state of that check. The lock of the dispatcher guards it.
 type serverCheck struct {
 	asking  bool
 	refused bool // the server does not say what is subscribed to
@@ -38,7 +38,7 @@ func (d *Dispatcher) departures(nodes map[string]rueidis.Client) (n uint64) {
 	return n
 }
 
-// askTogetherLocked asks the server of the calls for the subscriptions, if connections ended since it was asked.
+// checkServerLocked asks the server of the calls for the subscriptions, if connections ended since it was asked.
 func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
 	t, conn := &d.mu.serverCheck, d.mu.conns[""]
 	if d.clustered || conn == nil || t.asking || d.mu.closed {
@@ -56,13 +56,13 @@ func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
 	}
 	names := conn.subscribedLocked()
 	if len(names) == 0 {
-		return // its confirmation will come, or its end
+		return // the first confirmation will come, or the end of the connection
 	}
 	t.asking = true
 	d.running.Go(func() { d.checkServer(conn, names, departed) })
 }
 
-// liveLocked returns names of channels that are subscribed to.
+// subscribedLocked returns names of channels that are subscribed to.
 func (conn *nodeConn) subscribedLocked() (names []string) {
 	for c := range conn.channels {
 		if c.state == subscribed && len(names) < maxCheckedNames {

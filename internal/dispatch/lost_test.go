@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// lost counts the calls of Lost.
+// lossCounter counts the calls of Lost.
 type lossCounter struct {
 	Handler
 
@@ -29,18 +29,18 @@ func TestLostConnectionCostsMemoryByItsChannels(t *testing.T) { //nolint:paralle
 	defer ticks.Close()
 	d := &Dispatcher{timers: ticks}
 	d.mu.backOffs = make(map[string]*nodeBackOff)
-	d.mu.closed = true // no goroutine places them anew
+	d.mu.closed = true // no goroutine assigns them anew
 	l := &nodeConn{d: d, madeAt: time.Now(), channels: make(map[*channel]struct{})}
-	told := new(lossCounter)
+	counter := new(lossCounter)
 	for range channels {
 		c := &channel{d: d, state: subscribed, conn: l}
-		c.listeners = []*Listener{{d: d, handler: told}}
+		c.listeners = []*Listener{{d: d, handler: counter}}
 		l.channels[c] = struct{}{}
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	l.ended(errBroken)
 	runtime.ReadMemStats(&after)
-	require.Equal(t, channels, told.times)
+	require.Equal(t, channels, counter.times)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(10<<20))
 }

@@ -28,19 +28,19 @@ func RoundID(began time.Time) string {
 
 type forceTargetsKey struct{}
 
-// WithMeant returns a context for calls that end holds by force: they end those with these ids, and no others. It is
-// in the context, as the right to enter is, so that ForceUnlock of every kind needs no second form.
+// WithForceTargets returns a context for calls that end holds by force: they end the holds with these ids, and no others. The ids
+// travel in the context, as the right to enter does, so that ForceUnlock of every kind needs no second form.
 func WithForceTargets(ctx context.Context, ids []string) context.Context {
 	return context.WithValue(ctx, forceTargetsKey{}, ids)
 }
 
-// Meant reports whether a call that ends holds by force is meant for the one with this id.
+// IsForceTarget reports whether a call that ends holds by force is meant for the hold with this id.
 func IsForceTarget(ctx context.Context, id string) bool {
 	ids, limited := ctx.Value(forceTargetsKey{}).([]string)
 	return !limited || slices.Contains(ids, id)
 }
 
-// OnlyMeant returns the holds that the call is meant for. If there are others alone it returns an error.
+// FilterForceTargets returns the holds that the call is meant for. If there are only others it returns an error.
 func FilterForceTargets[H any](ctx context.Context, holds []H, hold func(H) string) ([]H, error) {
 	targets := slices.DeleteFunc(slices.Clone(holds), func(h H) bool { return !IsForceTarget(ctx, HoldID(hold(h))) })
 	if len(targets) == 0 && len(holds) > 0 {
@@ -49,5 +49,5 @@ func FilterForceTargets[H any](ctx context.Context, holds []H, hold func(H) stri
 	return targets, nil
 }
 
-// ErrAnother is the error of a call that is meant for a hold which has ended, if another one holds the lock.
+// ErrOtherHold is the error of a call that is meant for a hold which has ended, if another one holds the lock.
 var ErrOtherHold = fmt.Errorf("%w: another hold than the one that was meant", errs.ErrHeld)

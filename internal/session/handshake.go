@@ -15,20 +15,20 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// meeting is the session's first contact with its server.
+// handshakes are the session's first contacts with its server: one, and in a cluster one for each slot.
 //
 // Every caller that comes before the server's time is known joins the same call. The call ends with
 // the session, not with the caller that began it: the others still wait for it. An error is
 // returned to the callers that waited for it, and the next caller makes a new call.
 type handshakes struct {
 	calls  singleflight.Group
-	ctx    context.Context //nolint:containedctx // of the calls; ends at Close
+	ctx    context.Context //nolint:containedctx // the context of the calls; ends at Close
 	cancel context.CancelFunc
 }
 
 func (m *handshakes) init() { m.ctx, m.cancel = context.WithCancel(context.Background()) }
 
-// Meet makes sure that the server's time is known, and that the server is new enough. One
+// Handshake makes sure that the server's time is known, and that the server is new enough. One
 // round trip, the first time; key routes it. It returns at once when ctx ends.
 func (s *Session) Handshake(ctx context.Context, key string) error {
 	if s.Clock.Known() {
@@ -48,8 +48,8 @@ func (s *Session) Handshake(ctx context.Context, key string) error {
 	}
 }
 
-// FindWays makes the first contact if the server is a cluster. That shows with which commands scripts publish
-// there. It is for calls that do not need the first contact otherwise. If it fails, scripts publish as in a
+// HandshakeInCluster is Handshake if the server is a cluster. That shows with which commands scripts publish
+// there. It is for calls that need no handshake otherwise. If it fails, scripts publish as in a
 // cluster of real servers.
 func (s *Session) HandshakeInCluster(ctx context.Context, key string) {
 	if s.Runner.Clustered() {

@@ -13,36 +13,36 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// tenant counts how often it is asked to check.
+// holdSpy counts how often it is asked to check.
 type holdSpy chan struct{}
 
 func (n holdSpy) Evict(error) {}
 func (n holdSpy) Recheck()    { n <- struct{}{} }
 
-// held is a part of a session that has tenants, by key.
-type describedHold map[string]holdSpy
+// registrySpy is a registry that has holds, by key.
+type registrySpy map[string]holdSpy
 
-func (describedHold) Refuse(error) {}
-func (describedHold) Evict(error)  {}
-func (describedHold) Close()       {}
+func (registrySpy) Refuse(error) {}
+func (registrySpy) Evict(error)  {}
+func (registrySpy) Close()       {}
 
-func (h describedHold) Recheck(key string) {
+func (h registrySpy) Recheck(key string) {
 	if n, is := h[key]; is {
 		n.Recheck()
 	}
 }
 
-func (h describedHold) RecheckAll() {
+func (h registrySpy) RecheckAll() {
 	for _, n := range h {
 		n.Recheck()
 	}
 }
 
-// hold makes tenants hold locks until the test ends.
-func hold(t *testing.T, s *session.Session, tenants describedHold) {
+// hold registers holds until the test ends.
+func hold(t *testing.T, s *session.Session, holds registrySpy) {
 	t.Helper()
-	session.RegistryOf(s, "held", func() describedHold { return tenants })
-	for range tenants {
+	session.RegistryOf(s, "held", func() registrySpy { return holds })
+	for range holds {
 		require.NoError(t, s.Begin())
 		t.Cleanup(s.End)
 	}
@@ -55,7 +55,7 @@ func TestSessionAsksForHoldsForcedBeforeItListened(t *testing.T) {
 	server := redistest.Start(t)
 	s := newSession(t, server)
 	a, b := make(holdSpy, 8), make(holdSpy, 8)
-	hold(t, s, describedHold{"a": a, "b": b})
+	hold(t, s, registrySpy{"a": a, "b": b})
 	redistest.Receive(t, "the question about a", a)
 	redistest.Receive(t, "the question about b", b)
 	channel := names.Session(names.DefaultPrefix, s.ID())
@@ -73,13 +73,13 @@ func TestSessionAsksForHoldsForcedBeforeItListened(t *testing.T) {
 	require.Empty(t, b)
 }
 
-// aliased is a part whose holds do not contain the id of the session.
-type aliasedRegistry struct{ describedHold }
+// aliasedRegistry is a registry whose holds do not contain the id of the session.
+type aliasedRegistry struct{ registrySpy }
 
 func (aliasedRegistry) Alias() string { return "alias" }
 
-// P2: a session listens by the alias of a part too, also if the part comes while it listens.
-func TestSessionListensByTheAliasOfAPart(t *testing.T) {
+// P2: a session listens by the alias of a registry too, also if the registry comes while it listens.
+func TestSessionListensByTheAliasOfARegistry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
@@ -90,7 +90,7 @@ func TestSessionListensByTheAliasOfAPart(t *testing.T) {
 	require.Zero(t, locktest.Listeners(t, server, alias))
 	a := make(holdSpy, 8)
 	for range 2 {
-		session.RegistryOf(s, "aliased", func() aliasedRegistry { return aliasedRegistry{describedHold{"a": a}} })
+		session.RegistryOf(s, "aliased", func() aliasedRegistry { return aliasedRegistry{registrySpy{"a": a}} })
 	}
 	redistest.Receive(t, "the question about what was forced before", a)
 	server.MustDo(t, "PUBLISH", alias, "a")

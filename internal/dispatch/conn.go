@@ -16,7 +16,7 @@ import (
 // subscribePatience bounds one pipeline of SUBSCRIBE, which a frozen server would never confirm.
 const subscribePatience = 5 * time.Second
 
-// The messages of dropped channels arrive until their link is replaced: after staleFor, or at maxStale of them.
+// The messages of dropped channels arrive until their connection is replaced: after droppedFor, or when there are maxDropped.
 const (
 	droppedFor = 10 * time.Second
 	maxDropped = 1000
@@ -27,28 +27,28 @@ var (
 	errReplaced = errors.New("the subscription connection is replaced")
 )
 
-// link is one connection to one node, and the goroutine that owns it. It ends with the connection,
-// or when it has no channel left; what comes for its node after that gets another.
+// nodeConn is one connection to one node, and the goroutine that owns it. It ends when the connection breaks,
+// or when it has no channel left. A later channel of the node gets another one.
 type nodeConn struct {
 	d       *Dispatcher
 	node    string
 	madeAt  time.Time
-	changed chan struct{} // room for one: wanted was added to, or the last channel left; coalesces
-	replace chan struct{} // room for one: the link is to be replaced
+	changed chan struct{} // wakes the goroutine: wanted was added to, or the last channel left; holds one wake-up
+	replace chan struct{} // holds a message if another connection is to replace this one
 
-	// The rest is guarded by d.mu.
+	// The fields below are guarded by d.mu.
 	channels     map[*channel]struct{}
-	wanted       []*channel                  // to be subscribed to; those that have gone meanwhile among them
+	wanted       []*channel                  // the channels to subscribe to, and some that were removed meanwhile
 	dropped      map[channelAddress]struct{} // dropped channels that the connection is still subscribed to
-	firstDropped time.Time                   // when stale got the first of them
+	firstDropped time.Time                   // when dropped got its first channel
 	clientNodes  map[string]struct{}         // the client's nodes when the connection was made
-	// departed is how many connections for calls had ended when the link was last known to be at the server of the calls.
+	// departed is how many connections for calls had ended when the connection was last known to be at the server of the calls.
 	departed uint64
 	// confirmed is when the server first confirmed a subscription; the zero time before that.
 	confirmed time.Time
 }
 
-// linkLocked starts a link to a node.
+// connLocked starts a connection to a node.
 func (d *Dispatcher) connLocked(node string) *nodeConn {
 	conn := &nodeConn{
 		d: d, node: node, madeAt: time.Now(), changed: make(chan struct{}, 1), replace: make(chan struct{}, 1),
@@ -67,7 +67,7 @@ func (d *Dispatcher) connLocked(node string) *nodeConn {
 	return conn
 }
 
-// waiting runs wait with the profiler label of the goroutines of this package. They have the label
+// labelled runs wait with the profiler label of the goroutines of this package. They have the label
 // only while they wait: what the client starts for a connection inherits the labels of its caller,
 // and keeps them.
 func labelled(ctx context.Context, wait func()) {
@@ -80,11 +80,11 @@ func (conn *nodeConn) notify() { signal(conn.changed) }
 func signal(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
-	default: // it has been notified already
+	default: // the receiver has been notified already
 	}
 }
 
-// partLocked removes a channel from the link.
+// removeLocked removes a channel from the connection.
 func (conn *nodeConn) removeLocked(c *channel) {
 	delete(conn.channels, c)
 	c.unassignLocked()
@@ -92,7 +92,7 @@ func (conn *nodeConn) removeLocked(c *channel) {
 }
 
 // serve keeps the subscriptions of the connection as they are wanted. It returns nil when there is nothing
-// left to subscribe to. That is final: the link has ended.
+// left to subscribe to. That is final: the connection has ended.
 func (conn *nodeConn) serve(ctx context.Context) error {
 	client, err := conn.open()
 	if err != nil {
@@ -153,7 +153,7 @@ func (conn *nodeConn) open() (rueidis.DedicatedClient, error) {
 }
 
 // changes returns which channels to subscribe to, and records that this is done. idle: there is no channel at
-// all, and the link has ended. Later users get another link.
+// all, and the connection has ended. Later users get another connection.
 func (conn *nodeConn) changes() (add []*channel, idle bool) {
 	conn.d.mu.Lock()
 	defer conn.d.mu.Unlock()
@@ -192,7 +192,7 @@ func (conn *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedCli
 	return err
 }
 
-// dropLocked records that a channel is dropped which the connection is, or will be, subscribed to. The link is
+// dropLocked records that a channel is dropped which the connection is, or will be, subscribed to. The connection is
 // replaced for it later; UNSUBSCRIBE is never sent. The client sends a PING behind each, to know when the reply is
 // complete. It panics if the server refuses that: because a save has failed, a script runs for long, or a replica has
 // lost its primary.
@@ -203,7 +203,7 @@ func (conn *nodeConn) dropLocked(c *channel) {
 	conn.dropped[c.channelAddress] = struct{}{}
 }
 
-// isStaleLocked reports whether the link is to be replaced by one without the dropped channels.
+// hasManyDroppedLocked reports whether the connection is to be replaced by one without the dropped channels.
 func (conn *nodeConn) hasManyDroppedLocked(now time.Time) bool {
 	return len(conn.dropped) > maxDropped || len(conn.dropped) > 0 && now.Sub(conn.firstDropped) > droppedFor
 }

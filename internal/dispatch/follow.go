@@ -11,18 +11,18 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// watchEvery is the pause between two comparisons with the client's servers. They cost no call.
+// followInterval is the pause between two comparisons with the client's servers. They cost no call.
 const followInterval = time.Second
 
-// watch makes links follow the client, while there are links. A server that the client has left need not end
+// clientFollower makes connections follow the client, while there are some. A server that the client has left need not end
 // our connection: a primary that sentinels have replaced, or a node that was removed from the cluster, may
-// live, and no longer receives what is published elsewhere.
+// run on, and no longer receives what is published elsewhere.
 type clientFollower struct {
 	d     *Dispatcher
 	entry timers.Timer
 }
 
-// Fire implements timers.Event.
+// Fire implements timers.Firer.
 func (w *clientFollower) Fire() {
 	d := w.d
 	nodes, now := d.client.Nodes(), time.Now()
@@ -39,7 +39,7 @@ func (w *clientFollower) Fire() {
 	}
 }
 
-// standsLocked reports whether the client still talks to the server of a link: in a cluster to that node,
+// isCurrentLocked reports whether the client still talks to the server of a connection: in a cluster to that node,
 // otherwise to the server that it used when the connection was made.
 func (d *Dispatcher) isCurrentLocked(conn *nodeConn, nodes map[string]rueidis.Client) bool {
 	if d.clustered {
