@@ -12,10 +12,10 @@ import (
 // maxFences is how many fences may be on their way to a waiter. The others will not come any more.
 const maxFences = 16
 
-// The messages of nameless rounds: one has opened; one was started, or deleted.
+// The messages of anonymous rounds: a round has opened; a round was started, or deleted.
 const messageOpened, messageChanged = "0", "1"
 
-// fenceLocked returns a fence for a poll, if a waiter for a nameless round has not received one: a unique number
+// fenceLocked returns a fence for a poll, if a waiter for an anonymous round has not received one: a unique number
 // that Redisson ignores.
 func (w *watchedLatch) fenceLocked() (fence string) {
 	if !w.registry.scripts.AnonymousRounds || w.subject.IsUnsubscribedLocked() {
@@ -33,7 +33,7 @@ func (w *watchedLatch) fenceLocked() (fence string) {
 	return fence
 }
 
-// onNamelessLocked lets a poll confirm that a round has opened. The message may be the late end of the round before, or of
+// onAnonymousLocked lets a poll confirm that a round has opened. The message may be the late end of the round before, or of
 // the latch of that name in another database, which has the same channel. A poll that finds the latch running publishes its
 // fence, and messages of a channel keep their order. So a fence behind the end of a round says that a new round has begun, if a
 // start was reported between, and else that the end was another's. Fences of others are worth no poll: they would cause each

@@ -38,7 +38,7 @@ func TestWaitersWithoutMessagesPoll(t *testing.T) {
 	}
 }
 
-// P6: a subscription that is killed is renewed, and what was missed meanwhile is looked for.
+// P6: a subscription that is killed is renewed, and a poll finds what was missed meanwhile.
 func TestKilledSubscriptionLosesNoWaiter(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

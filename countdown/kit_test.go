@@ -55,7 +55,7 @@ func waitLater(ctx context.Context, r countdown.Round) <-chan error {
 	return returned
 }
 
-// listening waits for a round of the latch "a" on another goroutine, and returns when the session would hear of its end.
+// listening waits for a round of the latch "a" on another goroutine, and returns when its session receives messages.
 func listening(tb testing.TB, s *signalbox.Session, r countdown.Round) <-chan error {
 	tb.Helper()
 	returned := waitLater(locktest.Context(tb), r)

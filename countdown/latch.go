@@ -27,7 +27,7 @@ type Latch struct {
 	keep     time.Duration
 }
 
-// keys are what a latch has on the server.
+// latchKeys are the key and the channel of a latch.
 type latchKeys struct {
 	latch, ended string
 	slot         uint16
@@ -103,12 +103,12 @@ func (l *Latch) root() *acquire.Base {
 }
 
 func (l *Latch) newest(ctx context.Context) (Round, error) {
-	a, err := l.fetchHistory(ctx)
+	h, err := l.fetchHistory(ctx)
 	if err != nil {
 		return Round{}, err
 	}
-	if a.newest.stamp == 0 || a.newest.state == wasReset {
+	if h.newest.stamp == 0 || h.newest.state == wasReset {
 		return Round{}, errs.ErrNoRound
 	}
-	return Round{latch: l, stamp: a.newest.stamp}, nil
+	return Round{latch: l, stamp: h.newest.stamp}, nil
 }

@@ -81,7 +81,7 @@ func TestAnIDCountsOnce(t *testing.T) {
 	mustCount(t, r, 0, ids(n)[n-1])
 }
 
-// An id is any bytes, and meets nothing else that the key says.
+// An id is any bytes, and cannot be confused with another field of the key.
 func TestAnIDIsAnyBytes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -31,24 +31,24 @@ func shared(t *testing.T, at redistest.Dialer, options ...signalbox.SessionOptio
 	return countdown.New(newSession(t, at, options...), "a", signalbox.WithLayout(signalbox.Redisson()))
 }
 
-// overhear returns what is published about the latch "a" from now on.
-func overhear(t *testing.T, server *redistest.Server) <-chan string {
+// subscribe returns the messages that are published about the latch "a" from now on.
+func subscribe(t *testing.T, server *redistest.Server) <-chan string {
 	t.Helper()
 	client, release := server.Client(t, nil).Dedicate()
 	t.Cleanup(release)
-	told := make(chan string, 1024)
-	client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { told <- m.Message }})
+	messages := make(chan string, 1024)
+	client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { messages <- m.Message }})
 	require.NoError(t, client.Do(t.Context(), client.B().Subscribe().Channel(sharedChannel).Build()).Error())
-	return told
+	return messages
 }
 
 // awaitFence returns when a poll has found the latch "a" running and published that, after all earlier
 // messages.
-func awaitFence(t *testing.T, told <-chan string) {
+func awaitFence(t *testing.T, messages <-chan string) {
 	t.Helper()
 	redistest.Await(t, "a fence", func() bool {
 		select {
-		case message := <-told:
+		case message := <-messages:
 			n, err := strconv.ParseInt(message, 10, 64)
 			require.NoError(t, err, "Redisson reads numbers alone")
 			return n > 1
@@ -95,7 +95,7 @@ func TestASharedLatchIsANumber(t *testing.T) {
 func TestASharedLatchIsOpenedByAMessage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	l, told := shared(t, server), overhear(t, server)
+	l, messages := shared(t, server), subscribe(t, server)
 	r := mustStart(t, l, 1)
 	var waiting []<-chan error
 	for range 2 {
@@ -105,31 +105,31 @@ func TestASharedLatchIsOpenedByAMessage(t *testing.T) {
 			waiting = append(waiting, waitLater(locktest.Context(t), other))
 		}
 	}
-	awaitFence(t, told)
-	for _, answered := range waiting {
-		require.Empty(t, answered)
+	awaitFence(t, messages)
+	for _, returned := range waiting {
+		require.Empty(t, returned)
 	}
 	mustCount(t, r, 0, "x")
-	for _, answered := range waiting {
-		require.NoError(t, redistest.Receive(t, "the end of the wait", answered))
+	for _, returned := range waiting {
+		require.NoError(t, redistest.Receive(t, "the end of the wait", returned))
 	}
 }
 
-// P6: a waiter that hears that the round has opened continues, though the next one was started in the same
+// P6: a waiter that receives the message that the round has opened continues, though the next one was started in the same
 // instant.
 func TestASharedRoundThatIsFollowedAtOnceIsOver(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	told := overhear(t, server)
+	messages := subscribe(t, server)
 	l := shared(t, server)
-	answered := waitLater(locktest.Context(t), mustStart(t, l, 2))
-	awaitFence(t, told)
+	returned := waitLater(locktest.Context(t), mustStart(t, l, 2))
+	awaitFence(t, messages)
 	server.MustDo(t, "EVAL", `
 		redis.call('DEL', KEYS[1])
 		redis.call('PUBLISH', ARGV[1], '0')
 		redis.call('SET', KEYS[1], '2')
 		redis.call('PUBLISH', ARGV[1], '1')`, "1", "a", sharedChannel)
-	require.NoError(t, redistest.Receive(t, "the end of the wait", answered))
+	require.NoError(t, redistest.Receive(t, "the end of the wait", returned))
 	left, err := l.RoundOf(1).Count(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, left)
@@ -141,7 +141,7 @@ func TestASharedRoundIsNotOpenedByTheEndOfTheLast(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	r := mustStart(t, shared(t, as(server, server, "-publish")), 1)
-	answered := waitLater(locktest.Context(t), r)
+	returned := waitLater(locktest.Context(t), r)
 	redistest.Await(t, "a subscription", func() bool {
 		reply, _ := server.MustDo(t, "PUBSUB", "NUMSUB", sharedChannel).([]any)
 		return reply[1] == int64(1)
@@ -153,10 +153,10 @@ func TestASharedRoundIsNotOpenedByTheEndOfTheLast(t *testing.T) {
 		server.MustDo(t, "PUBLISH", sharedChannel, "1") // as of a start: a reason to poll at once
 		return polls() > before+1
 	})
-	require.Empty(t, answered)
+	require.Empty(t, returned)
 	mustCount(t, r, 0, "x")
 	server.MustDo(t, "PUBLISH", sharedChannel, "1")
-	require.NoError(t, redistest.Receive(t, "a poll", answered))
+	require.NoError(t, redistest.Receive(t, "a poll", returned))
 }
 
 // The same if other waiters of the session have waited for the round before, and the message of its end is
@@ -166,7 +166,7 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	proxy.SetMatch(locktest.RunsScript(scripts.RedissonLatchRead))
-	var passes, passed, known, asks atomic.Bool
+	var passes, passed, known, polled atomic.Bool
 	passes.Store(true)
 	proxy.OnRequest(func(_ int, request []string) {
 		fence := request[len(request)-3]
@@ -180,7 +180,7 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 			}
 			passed.Store(true)
 		} else {
-			asks.Store(true) // for who came late: the other has heard its fence
+			polled.Store(true) // for the late waiter: the other one has received its fence
 		}
 	})
 	r := mustStart(t, shared(t, as(server, proxy, "-publish")), 2)
@@ -192,7 +192,7 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 	passes.Store(false)
 	server.MustDo(t, "SET", "a", "2") // the round has opened, and the next has begun
 	late := waitLater(locktest.Context(t), r)
-	redistest.Await(t, "a poll for the late waiter", asks.Load)
+	redistest.Await(t, "a poll for the late waiter", polled.Load)
 	passes.Store(true)
 	server.MustDo(t, "PUBLISH", sharedChannel, "0")
 	server.MustDo(t, "PUBLISH", sharedChannel, "1")
@@ -204,7 +204,7 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 	require.NoError(t, redistest.Receive(t, "the end of the wait", late))
 }
 
-// P9: channels ignore the number of the database, so the end of a latch of the same name in another one is heard here.
+// P9: channels ignore the number of the database, so the end of a latch of the same name in another one is received here.
 func TestTheEndInAnotherDatabaseOpensNoSharedLatch(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -213,12 +213,12 @@ func TestTheEndInAnotherDatabaseOpensNoSharedLatch(t *testing.T) {
 	defer s.Close(t.Context())
 	other := mustStart(t, countdown.New(s, "a"), 1)
 	r := mustStart(t, shared(t, server), 1)
-	told := overhear(t, server)
+	messages := subscribe(t, server)
 	waiting := waitLater(locktest.Context(t), shared(t, server).RoundOf(r.ID()))
-	awaitFence(t, told)
+	awaitFence(t, messages)
 	mustCount(t, other, 0, "x")
-	require.Equal(t, "0", redistest.Receive(t, "the end elsewhere", told))
-	awaitFence(t, told) // a waiter whose wait is over polls no more
+	require.Equal(t, "0", redistest.Receive(t, "the end elsewhere", messages))
+	awaitFence(t, messages) // a waiter whose wait is over polls no more
 	require.Empty(t, waiting)
 	mustCount(t, r, 0, "x")
 	require.NoError(t, redistest.Receive(t, "the end", waiting))
@@ -228,12 +228,12 @@ func TestTheEndInAnotherDatabaseOpensNoSharedLatch(t *testing.T) {
 func TestASharedLatchIsOpenedForAPoller(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	told := overhear(t, server)
+	messages := subscribe(t, server)
 	r := mustStart(t, shared(t, server), 1)
 	waiting := waitLater(locktest.Context(t), shared(t, server, signalbox.WithPolling()).RoundOf(r.ID()))
 	mustCount(t, r, 0, "x")
 	require.NoError(t, redistest.Receive(t, "a poll", waiting))
-	require.Equal(t, []string{"1", "0"}, []string{<-told, <-told})
+	require.Equal(t, []string{"1", "0"}, []string{<-messages, <-messages})
 }
 
 // P10: what the server refuses for now it has not done: it is sent until it is done. The last count needs no memory.
@@ -263,12 +263,12 @@ func TestASharedLatchIsReset(t *testing.T) {
 	l := shared(t, server)
 	require.NoError(t, l.Reset(t.Context()))
 	r := mustStart(t, l, 2)
-	told := overhear(t, server)
-	answered := waitLater(locktest.Context(t), r)
-	awaitFence(t, told)
+	messages := subscribe(t, server)
+	returned := waitLater(locktest.Context(t), r)
+	awaitFence(t, messages)
 	require.NoError(t, shared(t, server).Reset(t.Context()))
-	require.NoError(t, redistest.Receive(t, "the end of the wait", answered))
-	redistest.Await(t, "the message of a reset", func() bool { return redistest.Receive(t, "a message", told) == "1" }) // behind further fences
+	require.NoError(t, redistest.Receive(t, "the end of the wait", returned))
+	redistest.Await(t, "the message of a reset", func() bool { return redistest.Receive(t, "a message", messages) == "1" }) // behind further fences
 	require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"))
 	_, err := r.CountDown(t.Context(), "x")
 	require.ErrorIs(t, err, signalbox.ErrRoundOver)

@@ -18,7 +18,7 @@ type latchRegistry struct {
 	layout  *layout.Layout
 	scripts *layout.Latch
 	types   dispatch.ChannelTypes
-	waits   uint64 // the number of waits for nameless rounds that have begun; guarded by the lock of the registry
+	waits   uint64 // the number of waits for anonymous rounds that have begun; guarded by the lock of the registry
 }
 
 func registryOf(s *session.Session, l *layout.Layout) *latchRegistry {
@@ -30,7 +30,7 @@ func registryOf(s *session.Session, l *layout.Layout) *latchRegistry {
 }
 
 // join adds a waiter. The first waiter of a round makes sure that its end is noticed; messages and polls
-// from then on count for the later waiters too. If rounds are nameless every waiter is a first one: what
+// from then on count for the later waiters too. If rounds are anonymous every waiter is a first one: what
 // was polled before it came may have been another round.
 func (r *latchRegistry) join(k latchKeys, round wire.Stamp) (w *watchedLatch, a *awaitedRound, err error) {
 	w, err = watch.Join(&r.Registry, k.latch, watch.Channel{Name: k.ended, Types: r.types}, func() *watchedLatch {
@@ -53,7 +53,7 @@ func (r *latchRegistry) leave(w *watchedLatch, a *awaitedRound) {
 	w.subject.Leave()
 }
 
-// poll returns the call that asks how a latch stands.
+// pollCall returns the call that asks for the history of a latch.
 func (r *latchRegistry) pollCall(k latchKeys, fence string) wire.Call {
 	call := wire.Call{Script: r.scripts.Poll, Keys: []string{k.latch}}
 	if r.scripts.AnonymousRounds {

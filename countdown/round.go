@@ -13,7 +13,7 @@ import (
 // maxStamp is the greatest stamp that has 16 digits.
 const maxStamp = 9_999_999_999_999_999
 
-// namelessStamp is the stamp of all rounds if they are nameless; see layout.Latch.
+// anonymousStamp is the stamp of all rounds if they are anonymous; see layout.Latch.
 const anonymousStamp = 1
 
 // Round is one count of a latch, from its Start until it opens or is reset. It is a small value, free to

@@ -36,7 +36,7 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 		return Round{}, fmt.Errorf("%w: a round of %d: it must be from 1 to %d", errs.ErrBadOption, n, MaxCount)
 	}
 	s := l.base.Session
-	if err := s.Begin(); err != nil { // Close waits, so that what is unknown can be taken back
+	if err := s.Begin(); err != nil { // Close waits, so that a call of unknown outcome can be undone
 		return Round{}, err
 	}
 	defer s.End()
@@ -63,21 +63,21 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	return Round{}, err
 }
 
-// beginning is a start that is on its way.
+// startRequest is a start that is under way.
 type startRequest struct {
 	latch     *Latch
 	nonce     string
 	n         int
-	notAfter  wire.Stamp // of the last that was sent
-	uncertain bool       // one that was sent has no known outcome
+	notAfter  wire.Stamp // the not-after of the call that was sent last
+	uncertain bool       // a call that was sent has no known outcome
 	first     string     // the server's time before the first call of unknown outcome; "" before such a call
 }
 
-// errLate says that the server executed a start after its not-after, and began nothing. What time it is there is
-// known then.
+// errLate says that the server executed a start after its not-after, and began nothing. The time of the
+// server is known then.
 var errLate = errors.New("the server took too long")
 
-// send sends it once.
+// send sends the start once.
 func (b *startRequest) send(ctx context.Context) (wire.Reply, error) {
 	l, s := b.latch, b.latch.base.Session
 	if err := s.Handshake(ctx, l.keys.latch); err != nil {
@@ -110,7 +110,7 @@ func (b *startRequest) send(ctx context.Context) (wire.Reply, error) {
 	return reply, err
 }
 
-// takeBack resets the round that it may have begun, off the caller's path: at once, and, if a start may still be on its
+// undo resets the round that the start may have begun, in the background: at once, and, if a call may still be under
 // way, once more after its not-after.
 func (b *startRequest) undo() {
 	now := clock.Now()
@@ -119,7 +119,7 @@ func (b *startRequest) undo() {
 	}
 	t.OnReply = func(reply wire.Reply) time.Duration {
 		if reply.Code() != wire.NotDone {
-			return 0 // reset, or none of ours
+			return 0 // reset, or the round of another start
 		}
 		return t.RepeatAfter(session.ExecutableFor(b.notAfter, reply.Stamp(1)), b.latch.keep)
 	}
@@ -155,45 +155,45 @@ func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (lef
 	case reply.Code() < wire.NotDone:
 		return 0, foreign()
 	}
-	a, err := parseHistory(reply.Text(1), reply.Text(2), 0)
+	h, err := parseHistory(reply.Text(1), reply.Text(2), 0)
 	if err != nil {
 		return 0, err
 	}
-	stands := a.stateOf(round)
-	if stands == passed && !uncertain { // the lost reply may have said that it is open
+	state := h.stateOf(round)
+	if state == passed && !uncertain { // the lost reply may have said that it is open
 		return 0, errs.ErrRoundOver
 	}
-	return 0, stands.waitError()
+	return 0, state.waitError()
 }
 
-// count asks how many ids open a round still.
+// count asks how many ids are missing until a round opens.
 func (l *Latch) count(ctx context.Context, round wire.Stamp) (left int, err error) {
-	a, err := l.fetchHistory(ctx)
+	h, err := l.fetchHistory(ctx)
 	if err != nil {
 		return 0, err
 	}
-	stands := a.stateOf(round)
-	if stands == counting {
-		return a.left, nil
+	state := h.stateOf(round)
+	if state == counting {
+		return h.left, nil
 	}
-	return 0, stands.waitError()
+	return 0, state.waitError()
 }
 
 // reset ends the round that is running.
 func (l *Latch) reset(ctx context.Context) error {
-	var a roundHistory
+	var h roundHistory
 	err := l.repeatUntilReply(ctx, func() (err error) {
-		a, err = l.fetchHistory(ctx)
+		h, err = l.fetchHistory(ctx)
 		return err
 	})
-	if err != nil || a.newest.state != counting {
+	if err != nil || h.newest.state != counting {
 		return err
 	}
-	if !session.IsForceTarget(ctx, session.RoundID(a.newest.stamp.Time())) {
+	if !session.IsForceTarget(ctx, session.RoundID(h.newest.stamp.Time())) {
 		return session.ErrOtherHold
 	}
 	l.base.Session.HandshakeInCluster(ctx, l.keys.latch)
-	call := l.resetCall(a.newest.nonce)
+	call := l.resetCall(h.newest.nonce)
 	return l.repeatUntilReply(ctx, func() error {
 		reply, err := l.base.Session.Runner.Run(ctx, call)
 		if err == nil && reply.Code() < wire.NotDone {
@@ -211,7 +211,7 @@ func (l *Latch) resetCall(nonce string) wire.Call {
 	}
 }
 
-// ask asks once how the latch stands.
+// fetchHistory asks once for the history of the latch.
 func (l *Latch) fetchHistory(ctx context.Context) (roundHistory, error) {
 	if err := l.root().Ready(ctx); err != nil {
 		return roundHistory{}, err
@@ -223,8 +223,8 @@ func (l *Latch) fetchHistory(ctx context.Context) (roundHistory, error) {
 	return parsePollReply(reply)
 }
 
-// once returns the error of a step of unknown outcome that must not be sent again: rounds are nameless, and it
-// would count another time, or meet another round.
+// unconfirmed returns the error of a step of unknown outcome that must not be sent again: if rounds are anonymous, it
+// would count another time, or in another round.
 func (l *Latch) unconfirmed(err error) error {
 	if err != nil && l.registry.scripts.AnonymousRounds && wire.Judge(err) == wire.Unknown {
 		return fmt.Errorf("%w: it may be done or not: %w", errs.ErrUnconfirmed, err)
@@ -232,7 +232,7 @@ func (l *Latch) unconfirmed(err error) error {
 	return err
 }
 
-// insist repeats a step until it has a reply, until waiting cannot help, or until ctx ends. The step must be
+// repeatUntilReply repeats a step until it has a reply, until waiting cannot help, or until ctx ends. The step must be
 // repeatable, or its error ErrUnconfirmed.
 func (l *Latch) repeatUntilReply(ctx context.Context, step func() error) error {
 	if err := l.root().Ready(ctx); err != nil {

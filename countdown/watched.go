@@ -16,7 +16,7 @@ type watchedLatch struct {
 	rounds   map[roundKey]*awaitedRound // the rounds that are waited for
 }
 
-// roundKey is what a caller waits for: a round, and, if rounds are nameless, since when.
+// roundKey is what a caller waits for: a round, and, if rounds are anonymous, since when.
 type roundKey struct {
 	round wire.Stamp
 	wait  uint64 // the number of the wait; 0 if rounds have names
@@ -28,12 +28,12 @@ type awaitedRound struct {
 	done chan struct{} // closed when the round is over, or waiters are no longer notified
 	err  error         // how the round ended; written before done is closed, read after
 
-	users    int
-	since    uint64 // the number of the first poll that is sent after the first waiter came: older ones may not know the round yet
+	users    int    // waiters
+	since    uint64 // the number of the first poll after the first waiter came: earlier replies may not know the round yet
 	nonce    string // the nonce of an authentic message; "" until the reply to a poll contained it
 	reported bool   // a message reported an end, which a poll is to confirm
 
-	fences  []string // of nameless rounds: what the last polls publish if they find the round running
+	fences  []string // what the last polls publish if they find the anonymous round running
 	fenced  bool     // a fence was received: an end that is reported from here on may be the end of this round
 	changed bool     // a start was reported since the message that set reported
 }
@@ -57,7 +57,7 @@ func (w *watchedLatch) awaitLocked(round wire.Stamp) (a *awaitedRound, first boo
 	return a, first
 }
 
-// endLocked wakes all waiters for a round. Later callers ask anew.
+// endLocked wakes all waiters for a round. Later callers wait for another one.
 func (w *watchedLatch) endLocked(a *awaitedRound, err error) {
 	a.err = err
 	close(a.done)
@@ -77,18 +77,18 @@ func (w *watchedLatch) OnReply(p watch.Poll, replies []wire.Outcome) (again bool
 	if err := replies[0].Err; err != nil {
 		return false, err
 	}
-	a, err := parsePollReply(replies[0].Reply)
+	h, err := parsePollReply(replies[0].Reply)
 	if err != nil {
 		return false, err
 	}
 	for key, r := range w.rounds {
-		switch stands := a.stateOf(key.round); {
+		switch state := h.stateOf(key.round); {
 		case r.since > p.Number:
-		case stands != counting:
-			w.endLocked(r, stands.waitError())
+		case state != counting:
+			w.endLocked(r, state.waitError())
 		default:
 			again = again || r.nonce == "" && r.reported
-			r.nonce = a.newest.nonce
+			r.nonce = h.newest.nonce
 		}
 	}
 	return again, nil

@@ -28,7 +28,7 @@ type Election struct {
 	value    string // with which each term begins
 }
 
-// keys are the keys and the channel of an election.
+// electionKeys are the keys and the channel of an election.
 type electionKeys struct{ holder, leader, changed string }
 
 // New returns the election name of the session. It sends nothing and never fails: if the name or an
@@ -106,7 +106,7 @@ func (e *Election) leader(ctx context.Context) (Leader, error) {
 	return l, err
 }
 
-// ask asks for the leader, and for its hold.
+// fetchLeader asks for the leader, and for its hold.
 func (e *Election) fetchLeader(ctx context.Context) (l Leader, held string, err error) {
 	if err := e.root().Ready(ctx); err != nil {
 		return Leader{}, "", err

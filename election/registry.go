@@ -23,7 +23,7 @@ type electionRegistry struct {
 
 	terms struct {
 		sync.Mutex
-		of map[string]map[*term]struct{} // the terms that were not resigned, by the key of the holder
+		byKey map[string]map[*term]struct{} // the terms that were not resigned, by the key of the holder
 	}
 }
 
@@ -32,38 +32,38 @@ func registryOf(s *session.Session) *electionRegistry {
 		r := &electionRegistry{session: s}
 		r.Init(s.Timers, s.Dispatch, s.Runner)
 		r.writes = timers.NewCollector(s.Timers, r.writeAll)
-		r.terms.of = make(map[string]map[*term]struct{})
+		r.terms.byKey = make(map[string]map[*term]struct{})
 		return r
 	})
 }
 
-// began remembers a term until it is resigned.
+// addTerm remembers a term until it is resigned.
 func (r *electionRegistry) addTerm(t *term) {
 	key := t.election.keys.holder
 	r.terms.Lock()
 	defer r.terms.Unlock()
-	if r.terms.of[key] == nil {
-		r.terms.of[key] = make(map[*term]struct{})
+	if r.terms.byKey[key] == nil {
+		r.terms.byKey[key] = make(map[*term]struct{})
 	}
-	r.terms.of[key][t] = struct{}{}
+	r.terms.byKey[key][t] = struct{}{}
 }
 
-// resigned forgets a term.
+// removeTerm forgets a term.
 func (r *electionRegistry) removeTerm(t *term) {
 	key := t.election.keys.holder
 	r.terms.Lock()
 	defer r.terms.Unlock()
-	delete(r.terms.of[key], t)
-	if len(r.terms.of[key]) == 0 {
-		delete(r.terms.of, key)
+	delete(r.terms.byKey[key], t)
+	if len(r.terms.byKey[key]) == 0 {
+		delete(r.terms.byKey, key)
 	}
 }
 
-// held returns the terms of an election that were not resigned, whichever Election of the session began them.
+// termsOf returns the terms of an election that were not resigned, whichever Election of the session began them.
 func (r *electionRegistry) termsOf(key string) []*term {
 	r.terms.Lock()
 	defer r.terms.Unlock()
-	return slices.Collect(maps.Keys(r.terms.of[key]))
+	return slices.Collect(maps.Keys(r.terms.byKey[key]))
 }
 
 // join adds an observer, and returns the number of the first poll that is sent after this call.

@@ -51,7 +51,7 @@ func (e *Election) run(ctx context.Context, lead func(context.Context, Term) err
 	}
 }
 
-// rest pauses before a further try, longer after more that failed.
+// pause waits before a further try, longer after more that failed.
 func (e *Election) pause(ctx context.Context, fails int) {
 	pause := e.base.Session.Patient(session.BackOffPause(fails))
 	defer pause.End()
@@ -62,7 +62,7 @@ func (e *Election) pause(ctx context.Context, fails int) {
 	}
 }
 
-// once campaigns and leads for one term. It reports whether to campaign again: also if a right is missing that an earlier
+// leadOnce campaigns and leads for one term. It reports whether to campaign again: also if a right is missing that an earlier
 // term had. led says that there was one.
 func (e *Election) leadOnce(ctx context.Context, lead func(context.Context, Term) error, led *bool) (again bool, err error) {
 	t, err := e.campaign(ctx)

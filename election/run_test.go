@@ -114,37 +114,37 @@ func TestCallbacksAreCalled(t *testing.T) {
 	server := redistest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	type told struct{ who, what string }
-	heard := make(chan told, 10)
+	type callback struct{ who, what string }
+	called := make(chan callback, 10)
 	run := func(ctx context.Context, who string) <-chan error {
 		e := election.New(locktest.Session(t, server, signalbox.WithLabel(who)), "a")
 		returned := make(chan error, 1)
 		go func() {
 			returned <- e.RunCallbacks(ctx, election.Callbacks{
-				OnStartedLeading: func(context.Context) { heard <- told{who, "started"} },
-				OnStoppedLeading: func() { heard <- told{who, "stopped"} },
-				OnNewLeader:      func(identity string) { heard <- told{who, identity} },
+				OnStartedLeading: func(context.Context) { called <- callback{who, "started"} },
+				OnStoppedLeading: func() { called <- callback{who, "stopped"} },
+				OnNewLeader:      func(identity string) { called <- callback{who, identity} },
 			})
 		}()
 		return returned
 	}
-	two := func() []told {
-		return []told{redistest.Receive(t, "a call", heard), redistest.Receive(t, "a call", heard)}
+	two := func() []callback {
+		return []callback{redistest.Receive(t, "a call", called), redistest.Receive(t, "a call", called)}
 	}
 	first := run(ctx, "first")
-	require.ElementsMatch(t, []told{{"first", "started"}, {"first", "first"}}, two())
+	require.ElementsMatch(t, []callback{{"first", "started"}, {"first", "first"}}, two())
 	elsewhere, stop := context.WithCancel(t.Context())
 	second := run(elsewhere, "second")
-	require.Equal(t, told{"second", "first"}, redistest.Receive(t, "a call", heard))
+	require.Equal(t, callback{"second", "first"}, redistest.Receive(t, "a call", called))
 	redistest.Await(t, "a ticket in the queue", func() bool { return locktest.Tickets(t, server, "a") == 1 })
 	cancel()
-	require.Equal(t, told{"first", "stopped"}, redistest.Receive(t, "a call", heard))
+	require.Equal(t, callback{"first", "stopped"}, redistest.Receive(t, "a call", called))
 	require.ErrorIs(t, redistest.Receive(t, "the return", first), context.Canceled)
-	require.ElementsMatch(t, []told{{"second", "started"}, {"second", "second"}}, two())
+	require.ElementsMatch(t, []callback{{"second", "started"}, {"second", "second"}}, two())
 	stop()
-	require.Equal(t, told{"second", "stopped"}, redistest.Receive(t, "a call", heard))
+	require.Equal(t, callback{"second", "stopped"}, redistest.Receive(t, "a call", called))
 	require.ErrorIs(t, redistest.Receive(t, "the return", second), context.Canceled)
-	require.Empty(t, heard)
+	require.Empty(t, called)
 }
 
 // A loss ends a term for the callbacks, and the next term begins with them again. OnStoppedLeading is not called for a
@@ -153,28 +153,28 @@ func TestCallbacksAreCalledForEachTerm(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	mu := fair.New(locktest.Session(t, server), "a")
-	heard := make(chan string, 10)
+	called := make(chan string, 10)
 	run := func(ctx context.Context, who string) <-chan error {
 		e := election.New(locktest.Session(t, server), "a")
 		returned := make(chan error, 1)
 		go func() {
 			returned <- e.RunCallbacks(ctx, election.Callbacks{
 				OnStartedLeading: func(ctx context.Context) {
-					heard <- who + " started"
+					called <- who + " started"
 					<-ctx.Done()
 				},
-				OnStoppedLeading: func() { heard <- who + " stopped" },
+				OnStoppedLeading: func() { called <- who + " stopped" },
 			})
 		}()
 		return returned
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	leader := run(ctx, "leader")
-	require.Equal(t, "leader started", redistest.Receive(t, "a call", heard))
+	require.Equal(t, "leader started", redistest.Receive(t, "a call", called))
 	for range 3 {
 		require.NoError(t, mu.ForceUnlock(t.Context()))
-		require.Equal(t, "leader stopped", redistest.Receive(t, "a call", heard))
-		require.Equal(t, "leader started", redistest.Receive(t, "a call", heard))
+		require.Equal(t, "leader stopped", redistest.Receive(t, "a call", called))
+		require.Equal(t, "leader started", redistest.Receive(t, "a call", called))
 	}
 	elsewhere, stop := context.WithCancel(t.Context())
 	standby := run(elsewhere, "standby")
@@ -182,9 +182,9 @@ func TestCallbacksAreCalledForEachTerm(t *testing.T) {
 	stop()
 	require.ErrorIs(t, redistest.Receive(t, "the return", standby), context.Canceled)
 	cancel()
-	require.Equal(t, "leader stopped", redistest.Receive(t, "a call", heard))
+	require.Equal(t, "leader stopped", redistest.Receive(t, "a call", called))
 	require.ErrorIs(t, redistest.Receive(t, "the return", leader), context.Canceled)
-	require.Empty(t, heard)
+	require.Empty(t, called)
 }
 
 // Run campaigns again while too few replicas confirm its terms, and leads none of those.

@@ -107,16 +107,16 @@ type term struct {
 	lease    signalbox.Lease
 	hold     string                  // what the server calls the hold
 	root     context.Context         //nolint:containedctx // ends with the term, and with the lease
-	cancel   context.CancelCauseFunc // of root
+	cancel   context.CancelCauseFunc // ends root
 	timer    timers.Timer            // the end of the term, or the next write of the value
 
 	mu struct {
 		sync.Mutex
-		cause        error // why it ended; nil while it lasts
-		resigned     bool
-		value        string
-		assignNumber uint64        // of value
-		due          time.Duration // monotonic: when the value is to be written
+		cause    error // why the term ended; nil while it lasts
+		resigned bool
+		value    string
+		number   uint64        // the number of value
+		due      time.Duration // monotonic: when the value is to be written
 	}
 }
 
@@ -129,10 +129,10 @@ func (e *Election) begin(lease signalbox.Lease) *term {
 	t.root, t.cancel = context.WithCancelCause(lease.Bind(context.Background()))
 	t.timer.Init(t)
 	if set := &e.base.Terms; set.First() == set.Lease {
-		hold.Lease(lease).Hasten(set.Lease) // it may have what was left of a waiter's life
+		hold.Lease(lease).Hasten(set.Lease) // it may be as short as what was left of a heartbeat's life
 	}
 	e.registry.addTerm(t)
-	t.mu.value, t.mu.assignNumber, t.mu.due = e.value, 1, clock.Now().Mono()
+	t.mu.value, t.mu.number, t.mu.due = e.value, 1, clock.Now().Mono()
 	t.Fire() // no other goroutine knows t yet, so this Fire is alone
 	return t
 }
@@ -254,7 +254,7 @@ func (t *term) bind(ctx context.Context) context.Context {
 	return &termContext{child, t, cancel}
 }
 
-// bound is a context that ends with a term. Its Err compares the clock.
+// termContext is a context that ends with a term. Its Err compares the clock.
 type termContext struct {
 	context.Context //nolint:containedctx // a context that wraps one
 

@@ -38,7 +38,7 @@ const writePause = time.Second
 // writePatience is how long a batch of writes waits for its replies.
 const writePatience = time.Second
 
-// put returns the call that writes a value.
+// putCall returns the call that writes a value.
 func (t *term) putCall(value string, number uint64) wire.Call {
 	e := t.election
 	return wire.Call{
@@ -51,7 +51,7 @@ func (t *term) putCall(value string, number uint64) wire.Call {
 	}
 }
 
-// written returns what the reply to put says, and ends the term if its hold is gone.
+// written returns what the reply to putCall says, and ends the term if its hold is gone.
 func (t *term) written(reply wire.Reply) error {
 	switch reply.Code() {
 	case wire.Done:
@@ -120,14 +120,14 @@ func (t *term) writable(ctx context.Context) error {
 	return nil
 }
 
-// number makes value that of the term, and returns its number. From here on the background writes it
+// assignNumber makes value that of the term, and returns its number. From here on the background writes it
 // as well.
 func (t *term) assignNumber(value string) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.value = value
-	t.mu.assignNumber++
-	return t.mu.assignNumber
+	t.mu.number++
+	return t.mu.number
 }
 
 // writeAll writes the values of terms that begin, or whose values have not been written for a lease.
@@ -142,7 +142,7 @@ func (r *electionRegistry) writeAll(terms []*term) {
 		}
 		t.election.base.Session.HandshakeInCluster(ctx, t.election.keys.leader)
 		t.mu.Lock()
-		value, number := t.mu.value, t.mu.assignNumber
+		value, number := t.mu.value, t.mu.number
 		t.mu.Unlock()
 		live, calls = append(live, t), append(calls, t.putCall(value, number))
 	}

@@ -12,35 +12,35 @@ import (
 const silence = DefaultLease
 
 // watchedElection is one election that goroutines of this session observe. The lock of its registry guards the fields
-// from view on.
+// from latest on.
 type watchedElection struct {
 	subject  watch.Subject
 	registry *electionRegistry
 	keys     electionKeys
 
 	latest    observation
-	changed   chan struct{} // closed when view changes, and replaced
+	changed   chan struct{} // closed when latest changes, and replaced
 	lastReply clock.Instant // when the last poll was sent that had a reply
-	young     uint64        // the token of a leader that a poll found before its value; 0 if none did
+	young     uint64        // the token of a leader that a poll found before its value, or 0
 }
 
-// view is what a session knows of the leader.
+// observation is what a session knows of the leader.
 type observation struct {
 	leader Leader // the zero Leader if no process leads, or if err is not nil
 	err    error  // why the leader is not known
-	final  bool   // no poll changes that
-	poll   uint64 // the number of the poll that said so; 0 if none did
+	final  bool   // no later poll changes it
+	poll   uint64 // the number of the poll that found it; 0 if no poll did
 }
 
 // known reports whether there is anything to yield.
-func (v observation) known() bool { return v.poll > 0 }
+func (o observation) known() bool { return o.poll > 0 }
 
-// like reports whether v says the same as other.
-func (v observation) sameAs(other observation) bool {
-	return v.leader == other.leader && (v.err == nil) == (other.err == nil)
+// sameAs reports whether an observer needs only one of o and other.
+func (o observation) sameAs(other observation) bool {
+	return o.leader == other.leader && (o.err == nil) == (other.err == nil)
 }
 
-// now returns what the session knows, if a poll with that number or a later one said so, and a channel
+// observe returns what the session knows, if a poll with that number or a later one found it, and a channel
 // that is closed when that changes.
 func (w *watchedElection) observe(from uint64) (observation, <-chan struct{}) {
 	w.registry.Lock()
@@ -51,9 +51,9 @@ func (w *watchedElection) observe(from uint64) (observation, <-chan struct{}) {
 	return w.latest, w.changed
 }
 
-// showLocked makes v the present view, and wakes the observers.
-func (w *watchedElection) showLocked(v observation) {
-	w.latest = v
+// showLocked makes o the latest observation, and wakes the observers.
+func (w *watchedElection) showLocked(o observation) {
+	w.latest = o
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
@@ -89,10 +89,10 @@ func (w *watchedElection) OnFailure(p watch.Poll, f watch.Failure) {
 	}
 }
 
-// updateLocked shows what a poll said, unless a later one did or the view is final.
-func (w *watchedElection) updateLocked(v observation) {
-	if v.poll > w.latest.poll && !w.latest.final {
-		w.showLocked(v)
+// updateLocked shows what a poll said, unless a later one did or the latest observation is final.
+func (w *watchedElection) updateLocked(o observation) {
+	if o.poll > w.latest.poll && !w.latest.final {
+		w.showLocked(o)
 	}
 }
 

@@ -15,14 +15,14 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// result is what a call returns.
+// callResult is what a call returns.
 type callResult struct {
 	value  []byte
-	ran    bool // it ran its function
+	ran    bool // the call ran its function
 	failed bool // the error is that of its function
 }
 
-// of returns the result of a call that ran no function.
+// storedResult returns the result of a call that ran no function.
 func storedResult(stored string) callResult { return callResult{value: []byte(stored)} }
 
 func (o *Once) do(ctx context.Context, fn Func) (callResult, error) {
@@ -50,7 +50,7 @@ func (o *Once) do(ctx context.Context, fn Func) (callResult, error) {
 	}
 }
 
-// together waits with the other calls of the session for an outcome, and leads if it is this call's
+// joinFlight waits with the other calls of the session for an outcome, and leads if it is this call's
 // turn. again: the outcome that came may be older than what this call knows.
 func (o *Once) joinFlight(ctx context.Context, fn Func) (r callResult, again bool, err error) {
 	f, since := o.registry.join(o.outcomeKey)
@@ -71,7 +71,7 @@ func (o *Once) joinFlight(ctx context.Context, fn Func) (r callResult, again boo
 	return r, false, err
 }
 
-// lead acquires the lock, or learns that another session stored an outcome. It returns a lease if no outcome
+// acquireClaim acquires the lock, or learns that another session stored an outcome. It returns a lease if no outcome
 // is stored. It returns as soon as ctx ends: a claim that is not used is released in the background.
 func (o *Once) acquireClaim(ctx context.Context, f *flight) (signalbox.Lease, callResult, error) {
 	for {
@@ -79,7 +79,7 @@ func (o *Once) acquireClaim(ctx context.Context, f *flight) (signalbox.Lease, ca
 		if err != nil && !errors.Is(err, errStored) {
 			return signalbox.Lease{}, callResult{}, err
 		}
-		ask := o.registry.nextRequest(f)
+		request := o.registry.nextRequest(f)
 		found, err := o.fetchOutcome(ctx)
 		if err == nil && !found.stored && lease.Err() == nil {
 			return lease, callResult{}, nil
@@ -87,7 +87,7 @@ func (o *Once) acquireClaim(ctx context.Context, f *flight) (signalbox.Lease, ca
 		o.releaseClaim(lease)
 		switch {
 		case found.stored:
-			o.registry.deliver(f, ask, found.value)
+			o.registry.deliver(f, request, found.value)
 			return signalbox.Lease{}, storedResult(found.value), nil
 		case err != nil:
 			return signalbox.Lease{}, callResult{}, err
@@ -96,7 +96,7 @@ func (o *Once) acquireClaim(ctx context.Context, f *flight) (signalbox.Lease, ca
 	}
 }
 
-// release releases a claim under which nothing was done. The session counts the goroutine as a call, so Close waits
+// releaseClaim releases a claim under which nothing was done. The session counts the goroutine as a call, so Close waits
 // for it.
 func (o *Once) releaseClaim(lease signalbox.Lease) {
 	if lease.Err() != nil {
@@ -112,7 +112,7 @@ func (o *Once) releaseClaim(lease signalbox.Lease) {
 // errStored ends a wait for the lock: another session says that it stored an outcome.
 var errStored = errors.New("an outcome was stored")
 
-// take acquires the lock. It returns errStored if a message says that an outcome was stored. Leases
+// lockClaim acquires the lock. It returns errStored if a message says that an outcome was stored. Leases
 // that ctx carries do not count: entering one again would let two functions run at the same time.
 func (o *Once) lockClaim(ctx context.Context) (signalbox.Lease, error) {
 	ctx = hold.WithoutLeases(ctx)
@@ -131,22 +131,22 @@ func (o *Once) lockClaim(ctx context.Context) (signalbox.Lease, error) {
 	return lease, acquire.Bare(err)
 }
 
-// hearer hears that an outcome was stored.
+// storedListener ends the wait for the lock when an outcome was stored. It is the cancel function of that wait.
 type storedListener context.CancelCauseFunc
 
-// Heard implements dispatch.Hearer. The message is a hint: the call asks the server.
-func (h storedListener) OnMessage(string) { h(errStored) }
+// OnMessage implements dispatch.Handler. The message is a hint: the call asks the server.
+func (l storedListener) OnMessage(string) { l(errStored) }
 
-// Subscribed implements dispatch.Hearer. If the message was sent before, the lock is granted soon.
+// OnSubscribed implements dispatch.Handler. If the message was sent before, the lock is granted soon.
 func (storedListener) OnSubscribed() {}
 
-// Lost implements dispatch.Hearer.
+// OnUnsubscribed implements dispatch.Handler.
 func (storedListener) OnUnsubscribed() {}
 
-// run is a function that runs, as its context carries it.
+// activeRun is a function that runs, as its context carries it.
 type activeRun struct {
 	once  *Once
-	outer *activeRun // in whose function it runs, or nil
+	outer *activeRun // the run that called this one, or nil
 }
 
 type activeRunKey struct{}

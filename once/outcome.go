@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// found is what the server has for the key.
+// storedOutcome is what the server has for the key.
 type storedOutcome struct {
 	stored bool
 	stamp  string
@@ -26,8 +26,8 @@ type storedOutcome struct {
 // foreign says that the key of the outcome is another program's.
 func foreign() error { return fmt.Errorf("%w: the key is not an outcome's", errs.ErrWrongKind) }
 
-// look asks for the outcome until the server replies, or ctx ends.
-func (o *Once) fetchOutcome(ctx context.Context) (at storedOutcome, err error) {
+// fetchOutcome asks for the outcome until the server replies, or ctx ends.
+func (o *Once) fetchOutcome(ctx context.Context) (found storedOutcome, err error) {
 	err = o.repeatUntilReply(ctx, func() error {
 		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceRead, Keys: []string{o.outcomeKey}})
 		switch {
@@ -36,21 +36,21 @@ func (o *Once) fetchOutcome(ctx context.Context) (at storedOutcome, err error) {
 		case reply.Code() == wire.Foreign:
 			return foreign()
 		}
-		at = storedOutcome{stored: reply.Code() == wire.Done, stamp: reply.Text(1), value: reply.Text(2)}
+		found = storedOutcome{stored: reply.Code() == wire.Done, stamp: reply.Text(1), value: reply.Text(2)}
 		return nil
 	})
-	return at, err
+	return found, err
 }
 
 // forget deletes the outcome that it finds.
 func (o *Once) forget(ctx context.Context) error {
-	at, err := o.fetchOutcome(ctx)
-	if err != nil || !at.stored {
+	found, err := o.fetchOutcome(ctx)
+	if err != nil || !found.stored {
 		return err
 	}
 	return o.repeatUntilReply(ctx, func() error {
 		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{
-			Script: scripts.OnceForget, Keys: []string{o.outcomeKey}, Args: []string{at.stamp},
+			Script: scripts.OnceForget, Keys: []string{o.outcomeKey}, Args: []string{found.stamp},
 		})
 		if err == nil && reply.Code() == wire.Foreign {
 			err = foreign()
@@ -59,7 +59,7 @@ func (o *Once) forget(ctx context.Context) error {
 	})
 }
 
-// insist takes a step that can be repeated, until the server replies or ctx ends.
+// repeatUntilReply takes a step that can be repeated, until the server replies or ctx ends.
 func (o *Once) repeatUntilReply(ctx context.Context, step func() error) error {
 	if err := o.root().Ready(ctx); err != nil {
 		return err
@@ -69,10 +69,10 @@ func (o *Once) repeatUntilReply(ctx context.Context, step func() error) error {
 
 // store stores the value of a run. The server decides whether the hold of lease still has the lock, so
 // it is asked also if the lease has ended here. other is the outcome of another run, if that is stored.
-func (o *Once) store(ctx context.Context, w *execution, value string) (other storedOutcome, err error) {
-	f, lease := w.flight, w.lease
-	ask := o.registry.nextRequest(f)
-	reply, shortfall, err := o.sendStore(ctx, w, wire.Call{
+func (o *Once) store(ctx context.Context, x *execution, value string) (other storedOutcome, err error) {
+	f, lease := x.flight, x.lease
+	request := o.registry.nextRequest(f)
+	reply, shortfall, err := o.sendStore(ctx, x, wire.Call{
 		Script: scripts.OnceStore,
 		Keys:   []string{o.outcomeKey, o.base.Names.Holder},
 		Args:   []string{wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.PublishCommand(), o.storedChannel},
@@ -81,11 +81,11 @@ func (o *Once) store(ctx context.Context, w *execution, value string) (other sto
 	case err != nil:
 		return storedOutcome{}, err
 	case reply.Code() == wire.Done:
-		o.registry.deliver(f, ask, value)
+		o.registry.deliver(f, request, value)
 		return storedOutcome{}, shortfall
 	case reply.Code() == wire.NotDone && reply.Len() > 1:
 		other = storedOutcome{stored: true, value: reply.Text(1)}
-		o.registry.deliver(f, ask, other.value)
+		o.registry.deliver(f, request, other.value)
 		return other, stale(lease)
 	case reply.Code() == wire.NotDone:
 		return storedOutcome{}, stale(lease)
@@ -99,12 +99,12 @@ func stale(lease signalbox.Lease) error {
 }
 
 // sendStore sends a store until the server replies, until waiting cannot help, or until the lease has been
-// over for as long as Unlock waits. ctx does not end. shortfall: too few replicas have what it wrote.
-func (o *Once) sendStore(ctx context.Context, w *execution, call wire.Call) (reply wire.Reply, shortfall, err error) {
+// over for as long as Unlock waits. ctx does not end. shortfall says that too few replicas have what it wrote.
+func (o *Once) sendStore(ctx context.Context, x *execution, call wire.Call) (reply wire.Reply, shortfall, err error) {
 	s := o.base.Session
 	storing, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(w.lease.Bind(ctx), func() {
+	stop := context.AfterFunc(x.lease.Bind(ctx), func() {
 		last, end := errs.WithTimeout(storing, s.UnlockPatience)
 		defer end()
 		<-last.Done() // also when the store is over
@@ -126,7 +126,7 @@ func (o *Once) sendStore(ctx context.Context, w *execution, call wire.Call) (rep
 			return wire.Reply{}, nil, withUncertainty(uncertain, err)
 		}
 		uncertain = uncertain || wire.MayHaveRun(err)
-		w.storeFailed(err)
+		x.storeFailed(err)
 		pause := s.Patient(session.BackOffPause(fails))
 		select {
 		case <-pause.Done():
@@ -141,7 +141,7 @@ func (o *Once) sendStore(ctx context.Context, w *execution, call wire.Call) (rep
 	}
 }
 
-// inDoubt returns err, and says so if the store may have been done.
+// withUncertainty returns err, and says so if the store may have been done.
 func withUncertainty(uncertain bool, err error) error { //nolint:revive // a fact, not a switch
 	if !uncertain {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// room has the calls of one session that wait for outcomes. Of the calls for one key one asks the
+// runRegistry has the calls of one session that wait for outcomes. Of the calls for one key one asks the
 // server, and the others wait for it here, first in, first out.
 type runRegistry struct {
 	timers  *timers.Timers
@@ -31,15 +31,15 @@ type flight struct {
 	turn     chan struct{} // holds an element while a call leads, the one that asks the server, or its function runs
 	done     chan struct{} // closed when a leader has learned the outcome
 
-	// Guarded by the lock of the room.
-	calls     int          // calls
+	// Guarded by the lock of the registry.
+	calls     int          // calls that wait
 	requests  int          // requests of leaders that may bring an outcome
 	execution *execution   // the function that runs, or nil
-	linger    timers.Timer // ends the context of work; not scheduled while a call waits
+	linger    timers.Timer // ends the context of execution; not scheduled while a call waits
 
 	// Written before done is closed, read after.
 	value   string
-	request int // the number of the call that brought it
+	request int // the number of the request that brought value
 }
 
 func runRegistryOf(s *session.Session) *runRegistry {
@@ -96,14 +96,14 @@ func (f *flight) Fire() {
 	}
 }
 
-// running says that w runs for the calls of f. The call that leads says so, so f has a user.
-func (r *runRegistry) setExecution(f *flight, w *execution) {
+// setExecution says that x runs for the calls of f. The leader calls it, so f has a call.
+func (r *runRegistry) setExecution(f *flight, x *execution) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f.execution = w
+	f.execution = x
 }
 
-// ended says that no function runs for the calls of f any more.
+// executionEnded says that no function runs for the calls of f any more.
 func (r *runRegistry) executionEnded(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,20 +114,20 @@ func (r *runRegistry) executionEnded(f *flight) {
 	}
 }
 
-// asking returns the number of a request that the leader is about to send, and that may bring an
+// nextRequest returns the number of a request that the leader is about to send, and that may bring an
 // outcome.
-func (r *runRegistry) nextRequest(f *flight) (ask int) {
+func (r *runRegistry) nextRequest(f *flight) (request int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f.requests++
 	return f.requests
 }
 
-// land hands the outcome that a request brought to all waiting calls. Later calls ask the server
+// deliver hands the outcome that a request brought to all waiting calls. Later calls ask the server
 // themselves. Only the leader calls it, or its function's goroutine, and the turn ends after that. So done is
 // closed once: the next leader finds it closed.
-func (r *runRegistry) deliver(f *flight, ask int, value string) {
-	f.value, f.request = value, ask
+func (r *runRegistry) deliver(f *flight, request int, value string) {
+	f.value, f.request = value, request
 	close(f.done)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,10 +160,10 @@ func (r *runRegistry) wait(ctx context.Context, f *flight) (leads bool, err erro
 	}
 }
 
-// end ends the turn of the leader.
+// endTurn ends the turn of the leader.
 func (f *flight) endTurn() { <-f.turn }
 
-// Refuse implements session.Part.
+// Refuse implements session.KindRegistry.
 func (r *runRegistry) Refuse(error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,14 +179,14 @@ func (r *runRegistry) Refuse(error) {
 	}
 }
 
-// Evict implements session.Part: the lock's part ends the leases.
+// Evict implements session.KindRegistry: the registry of the lock ends the leases.
 func (*runRegistry) Evict(error) {}
 
-// Recheck implements session.Part.
+// Recheck implements session.KindRegistry.
 func (*runRegistry) Recheck(string) {}
 
-// RecheckAll implements session.Part.
+// RecheckAll implements session.KindRegistry.
 func (*runRegistry) RecheckAll() {}
 
-// Close implements session.Part.
+// Close implements session.KindRegistry.
 func (*runRegistry) Close() {}

@@ -9,14 +9,14 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// state is how a round stands, as the server says it.
+// roundState is the state of a round, as the server reports it.
 type roundState byte
 
 const (
 	counting roundState = 'c'
 	opened   roundState = 'o'
 	wasReset roundState = 'x'
-	// passed: opened, and another round was started since. The server writes it down of none.
+	// passed: opened, and another round was started since. The server writes it for no round.
 	passed roundState = 'p'
 	// unknown: the server knows nothing of the round.
 	unknown roundState = '?'
@@ -27,14 +27,14 @@ const (
 	valueSize  = 3 + recordSize + 16 + 8 + 10
 )
 
-// entry is a round as keys and messages have it: its stamp, how it stands, and its nonce.
+// roundRecord is a round as keys and messages have it: its stamp, its state, and its nonce.
 type roundRecord struct {
 	stamp wire.Stamp
 	state roundState
 	nonce string
 }
 
-// readEntry reads one. ok: it is one.
+// parseRecord reads the record of a round. ok reports whether text is one.
 func parseRecord(text string) (e roundRecord, ok bool) {
 	if len(text) != recordSize {
 		return roundRecord{}, false
@@ -43,15 +43,15 @@ func parseRecord(text string) (e roundRecord, ok bool) {
 	return e, e.stamp > 0 && (e.state == counting || e.state == opened || e.state == wasReset)
 }
 
-// account is what a latch says of its rounds; the zero account if it has no key.
+// roundHistory is what the server knows of the rounds of a latch. It is zero if the latch has no key.
 type roundHistory struct {
 	newest roundRecord
-	since  wire.Stamp // of rounds before it nothing is known
-	past   string     // entries of those before the newest, the last ended first
-	left   int        // of the newest, while it counts
+	since  wire.Stamp // the oldest round of which anything is known
+	past   string     // the records of the rounds before the newest, the last ended first
+	left   int        // the number of missing ids of the newest round, while it counts
 }
 
-// readAccount reads both fields of the key, as scripts return them.
+// parseHistory reads both fields of the key, as scripts return them.
 func parseHistory(value, past string, left int64) (roundHistory, error) {
 	if value == "" {
 		return roundHistory{}, nil
@@ -64,7 +64,7 @@ func parseHistory(value, past string, left int64) (roundHistory, error) {
 	return roundHistory{}, foreign()
 }
 
-// readLook reads the reply to a poll.
+// parsePollReply reads the reply to a poll.
 func parsePollReply(reply wire.Reply) (roundHistory, error) {
 	if reply.Code() < wire.NotDone {
 		return roundHistory{}, foreign()
@@ -75,16 +75,16 @@ func parsePollReply(reply wire.Reply) (roundHistory, error) {
 // foreign returns the error for a key that is no latch's.
 func foreign() error { return fmt.Errorf("%w: the key is not a latch's", errs.ErrWrongKind) }
 
-// of returns how a round stands. A round can be followed by another only when it is over, and the resets are
+// stateOf returns the state of a round. A round can be followed by another only when it is over, and the resets are
 // all written down, as far back as since: one between that and the newest has opened.
-func (a *roundHistory) stateOf(round wire.Stamp) roundState {
+func (h *roundHistory) stateOf(round wire.Stamp) roundState {
 	switch {
-	case round == a.newest.stamp:
-		return a.newest.state
-	case round > a.newest.stamp || round < a.since:
+	case round == h.newest.stamp:
+		return h.newest.state
+	case round > h.newest.stamp || round < h.since:
 		return unknown
 	}
-	for past := a.past; len(past) >= recordSize; past = past[recordSize:] {
+	for past := h.past; len(past) >= recordSize; past = past[recordSize:] {
 		if e, ok := parseRecord(past[:recordSize]); ok && e.stamp == round && e.state == wasReset {
 			return wasReset
 		}
@@ -92,7 +92,7 @@ func (a *roundHistory) stateOf(round wire.Stamp) roundState {
 	return passed
 }
 
-// outcome returns what a round that stands so ended with: nil is that it has opened.
+// waitError returns what Wait returns for a round in this state: nil if it has opened.
 func (s roundState) waitError() error {
 	switch s {
 	case wasReset:
