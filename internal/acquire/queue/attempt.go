@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// attemptState is one of the states of the package doc.
+// attemptState is one of the states that the package doc describes.
 type attemptState uint8
 
 const (
@@ -23,14 +23,14 @@ const (
 	over
 )
 
-// Grant is what the server gave: a hold that lasts for Life from Sent at the least.
+// Grant describes a hold that the server granted.
 type Grant struct {
-	Stamp wire.Stamp // of the token
-	Last  wire.Stamp // whose tokens are the hold's as well; not before Stamp
-	Life  time.Duration
-	Sent  clock.Instant
-	Read  clock.Instant // when it was heard of
-	// Counted says that the layout counts its tokens, and Token is the only one of the hold.
+	Stamp wire.Stamp    // the stamp of the first token
+	Last  wire.Stamp    // the stamp of the last token; not before Stamp
+	Life  time.Duration // the hold lasts at least for Life from Sent
+	Sent  clock.Instant // when the call was sent from which Life counts
+	Read  clock.Instant // when the session learned of the grant
+	// Counted says that the layout counts tokens. Then Token is the only token of the hold.
 	Counted bool
 	Token   uint64
 }
@@ -43,47 +43,47 @@ func (g Grant) Tokens() (first, last uint64) {
 	return g.Stamp.Token(), g.Last.LastToken()
 }
 
-// LocalHold is the hold in this process that has the lock.
+// LocalHold is the hold in this process that belongs to a ServerHold.
 type LocalHold interface {
 	// Evict ends the hold for cause.
 	Evict(cause error)
-	// Superseded ends the hold because the server has granted the lock to a newer one: it is gone.
+	// Superseded ends the hold because the server has granted the lock to a newer hold.
 	Superseded()
 	// Recheck asks the server whether the hold still exists, and does not wait for the reply.
 	Recheck()
 }
 
-// Attempt is one hold id: a wish for the lock, the place in its line, and the hold that comes of it.
-// An id is not used for a second attempt. The fields are guarded by the lock of its Lines.
+// Attempt is one attempt to acquire the lock, under one hold id: the request, the ticket, and the hold that may come of it.
+// An id is not used for a second attempt. The mutex of the Registry guards the fields.
 type Attempt struct {
 	q        *Queue
-	ticketID string        // the ticket: the hold id, and the mark of the wish; assigned once
+	ticketID string        // the ticket: the hold id, and the mode of the request; assigned once
 	request  *Request      // assigned once
-	woken    chan struct{} // room for one, coalesces; nil until a goroutine waits for it
+	woken    chan struct{} // wakes the goroutine that waits; has room for one; nil until a goroutine waits
 
-	cancelEnter context.CancelFunc // ends an enter that waits for its reply; nil if no message could replace the reply
-	refusal     error              // why it is over before it began, if the server gave a reason
+	cancelEnter context.CancelFunc // ends an enter that waits for the reply; nil if no message could replace the reply
+	refusal     error              // why the attempt is over before it began, if the server gave a reason
 	grant       Grant
 	localHold   LocalHold
-	notAfter    wire.Stamp // of the newest enter; 0 if none was sent
-	entersSent  int32      // how many were sent; a requeue for it is one
+	notAfter    wire.Stamp // the not-after of the newest enter; 0 if none was sent
+	entersSent  int32      // the number of enters that were sent; a requeue counts as one for the new attempt
 
-	mayQueue       bool // it waits in the queue, or came to try; assigned once, before it is sent
+	mayQueue       bool // the attempt waits in the queue, and does not only try; assigned once, before an enter is sent
 	state          attemptState
-	lockWasHeld    bool // the lock was held when its ticket was found lost
-	pollFirst      bool // the next poll lists it: it may have been granted
-	grantedAtOnce  bool // an enter replied that it has the lock
-	outcomeUnknown bool // an enter of it had no reply
-	joined         bool // an enter replied that it has the lock, or a ticket
-	enterRefused   bool // an enter of it was refused; see hasNothing
-	releaseDenied  bool // its release was, for lack of a right
-	withdrawn      bool // Close ended it, and its leaving has begun
-	needsRecheck   bool // Recheck was called before Begin: it may have had the lock before that, and no more
-	pending        bool // it enters or waits: its line counts it
-	waiting        bool // it is among those that wait in its line
+	lockWasHeld    bool // the lock was held when the ticket was found lost
+	pollFirst      bool // the next poll lists the attempt, because the lock may have been granted to it
+	grantedAtOnce  bool // an enter replied that the attempt has the lock
+	outcomeUnknown bool // an enter had no reply
+	joined         bool // an enter replied that the attempt has the lock, or a ticket
+	enterRefused   bool // an enter was refused; see leavesNothing
+	releaseDenied  bool // the release was refused for lack of a right
+	withdrawn      bool // Close ended the attempt, and its leave is being repeated
+	needsRecheck   bool // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
+	pending        bool // the attempt enters or waits, and counts as pending in the queue
+	waiting        bool // the attempt is in the queue's list of waiting attempts
 }
 
-// newAttempt makes an attempt known that comes to try, before anything of it is sent.
+// newAttempt registers an attempt that only tries, before anything of it is sent.
 func (q *Queue) newAttempt(request *Request) *Attempt {
 	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(request.Mode), request: request}
 	q.registry.mu.Lock()
@@ -97,7 +97,7 @@ func (a *Attempt) registerLocked() {
 	a.q.attempts++
 }
 
-// newWaitingAttempt registers an attempt that is to wait in the queue, where it stays.
+// newWaitingAttempt registers an attempt that waits in the queue.
 func (q *Queue) newWaitingAttempt(request *Request) *Attempt {
 	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(request.Mode), request: request, mayQueue: true, pending: true}
 	q.registry.mu.Lock()
@@ -118,8 +118,8 @@ func (a *Attempt) recordSendLocked(notAfter wire.Stamp) {
 	}
 }
 
-// addToWaitingLocked puts a among those that wait in its line, unless it has left. An attempt that gets the lock at once never
-// comes there: until the reply to its enter, a message finds it by its name, and a poll by being the session's.
+// addToWaitingLocked adds a to the waiting attempts of the queue, unless a has left. An attempt that gets the lock at once
+// is never added. Until the reply to its enter, a message finds it by its id, and a poll finds it as one of the session's.
 func (a *Attempt) addToWaitingLocked() {
 	if a.q.initWaitLocked(); a.pending && !a.waiting {
 		a.waiting = true
@@ -127,7 +127,7 @@ func (a *Attempt) addToWaitingLocked() {
 	}
 }
 
-// forget unregisters a: the server has nothing of it any more, or it ends by itself.
+// forget unregisters a: the server has nothing of a any more, or what it has expires by itself.
 func (a *Attempt) forget() {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
@@ -142,24 +142,24 @@ func (a *Attempt) forgetLocked() {
 	}
 }
 
-// endWaiting ends the waiting of a in state. It reports whether a was granted in the same instant: then
-// it is begun instead.
-func (a *Attempt) endWaiting(to attemptState) (isGranted bool) {
+// endWaiting ends the waiting of a, and sets its state. If a was granted in the same instant, it returns true, and the
+// state is begun instead.
+func (a *Attempt) endWaiting(state attemptState) (isGranted bool) {
 	registry := a.q.registry
 	registry.mu.Lock()
 	isGranted = a.state == granted
-	if a.state = to; isGranted {
+	if a.state = state; isGranted {
 		a.state = begun
 	}
-	unused := a.endPendingLocked()
+	closing := a.endPendingLocked()
 	registry.mu.Unlock()
-	if unused != nil {
-		unused.Close()
+	if closing != nil {
+		closing.Close()
 	}
 	return isGranted
 }
 
-// endPendingLocked removes a from the attempts that enter or wait. It returns the listener to close, or nil.
+// endPendingLocked counts a out of the pending attempts. It returns the listener to close, or nil.
 func (a *Attempt) endPendingLocked() *grantListener {
 	q := a.q
 	if !a.pending {
@@ -188,7 +188,7 @@ func (a *Attempt) endPendingLocked() *grantListener {
 	return listener
 }
 
-// applyGrantLocked records that a has the lock for the life that heartbeat paid for.
+// applyGrantLocked records that a has the lock for the life of the heartbeat with that number.
 func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.Instant) {
 	switch a.state {
 	case entering, queued:
@@ -205,20 +205,20 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.In
 				a.cancelEnter()
 			}
 		case a.mayQueue:
-			// This is a hint: that life is over by our clock, or not known. The poll lengthens what there is.
+			// This is a hint: the heartbeat is not known, or its life is over by our clock. The poll extends the hold, if there
+			// is one.
 			a.pollFirst = true
 			a.addToWaitingLocked()
 			a.q.pollLocked()
 		}
 	case over:
-		a.repeatLeave() // the leaving overtook the entering
+		a.repeatLeave() // the leave overtook the enter
 	case granted, begun, ticketLost:
 	}
 }
 
-// pollIfExpired reports whether the grant of a is over before it began, because its goroutine did not run for that
-// long. Then a continues to wait, and a poll at once finds out whether it still has the lock, and lengthens
-// the hold.
+// pollIfExpired reports whether the grant of a has expired before its hold began, because the goroutine did not run for
+// that long. Then a continues to wait. A poll at once finds out whether a still has the lock, and extends the hold.
 func (a *Attempt) pollIfExpired() bool {
 	registry, now := a.q.registry, clock.Now()
 	registry.mu.Lock()
@@ -230,15 +230,15 @@ func (a *Attempt) pollIfExpired() bool {
 	return true
 }
 
-// awaitPollLocked has a wait, and polls for it at once: it may have the lock.
+// awaitPollLocked lets a wait, and polls for it at once, because it may have the lock.
 func (a *Attempt) awaitPollLocked() {
 	a.state, a.pollFirst = queued, true
 	a.addToWaitingLocked()
 	a.q.pollLocked()
 }
 
-// wake wakes the goroutine that waits, if there is one. Under the lock, as newsLocked: what happened before that made the
-// channel is seen by the goroutine itself.
+// wake wakes the goroutine that waits, if there is one. It is called with the mutex locked. A change that came before
+// wakeChannel made the channel is seen by the goroutine itself.
 func (a *Attempt) wake() {
 	select {
 	case a.woken <- struct{}{}:
@@ -256,7 +256,7 @@ func (a *Attempt) wakeChannel() (<-chan struct{}, attemptState) {
 	return a.woken, a.state
 }
 
-// sleep waits for d, or until there is news of a.
+// sleep pauses for d, or until a is woken.
 func (a *Attempt) sleep(ctx context.Context, d time.Duration) {
 	s := a.q.registry.session
 	woken, state := a.wakeChannel()
@@ -272,10 +272,10 @@ func (a *Attempt) Grant() Grant {
 	return a.grant
 }
 
-// Begin registers the tenant that has the lock now; from here on it can be evicted. For an exclusive lock it
-// ends the older hold that the session may have: the message that a force unlock ended that one may arrive
-// after the newer grant. The older one is the one with the smaller token. That can be a itself, if another
-// attempt was granted the lock before the goroutine of a ran.
+// Begin registers the hold in this process. From now on it can be evicted. For an exclusive lock, Begin ends the older hold
+// that the session may have: the message that a force unlock ended that hold may arrive after the newer grant. The older
+// hold is the one with the smaller token. That can be the hold of a itself, if another attempt was granted the lock before
+// the goroutine of a ran.
 func (a *Attempt) Begin(localHold LocalHold) {
 	older, needsRecheck := a.setLocalHold(localHold)
 	if older != nil {
@@ -308,21 +308,21 @@ func (a *Attempt) setLocalHold(localHold LocalHold) (older LocalHold, needsReche
 	return older, needsRecheck
 }
 
-// isSupersededLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp has.
-// Such a grant was over before its message arrived: the newer hold is the one at the server.
+// isSupersededLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp.
+// Such a grant was over before its message arrived: the server has the newer hold.
 func (a *Attempt) isSupersededLocked(token wire.Stamp) bool {
-	holding := a.q.newestHold
-	return holding != nil && holding != a && holding.grant.Stamp > token
+	newest := a.q.newestHold
+	return newest != nil && newest != a && newest.grant.Stamp > token
 }
 
-// hasNoTicketLocked reports whether a certainly has no ticket: its only enter has a reply. An attempt that was granted
-// at once never had one. If that enter queued a ticket of an exclusive lock, the grant removed it, unless a right
-// was missing.
+// hasNoTicketLocked reports whether it is certain that a has no ticket. The only enter must have had a reply. An attempt
+// that was granted at once never had a ticket. If the enter made a ticket for an exclusive lock, the grant removed it,
+// unless a right was missing.
 func (a *Attempt) hasNoTicketLocked() bool {
 	return a.entersSent == 1 && !a.outcomeUnknown && (a.grantedAtOnce || a.q.registry.protocol.isExclusive() && !a.releaseDenied)
 }
 
-// Extended records that the hold was lengthened by a call that was sent at sent. Call it before Begin.
+// Extended records that the hold was extended by a call that was sent at sent. Call it before Begin.
 func (a *Attempt) Extended(life time.Duration, sent clock.Instant) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
@@ -337,10 +337,10 @@ func (a *Attempt) Name() string {
 	return a.ticket()
 }
 
-// ticket returns what the attempt is called in its line.
+// ticket returns the name of a in the queue.
 func (a *Attempt) ticket() string { return a.ticketID }
 
-// attempt returns the part of the hold id that is not the session's.
+// attempt returns the id of a within its session: the part of the hold id after the session's.
 func (a *Attempt) attempt() string {
 	end := len(a.ticketID) - len(a.request.Mode)
 	return a.ticketID[end-attemptSize : end]

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue implements the queue of a lock at the server: tickets, the lives of waiters, and grants made
-// inside the script that releases the lock.
+// Package queue implements the queue of a lock at the server: tickets, heartbeats of the waiting sessions, and grants
+// that the script makes which releases the lock.
 //
 // # What it is
 //
 // A queue is a sorted set of tickets, one for each attempt to acquire the lock, scored by the server's time
-// when it arrived. The script that ends a hold grants the lock to the first ticket whose session lives, and
+// when it arrived. The script that ends a hold grants the lock to the first ticket whose session is alive, and
 // publishes that: one script and one message lie between a release and the next holder. The steps are scripts
-// (Scripts); docs/queue.md explains the protocol, and the reason for each rule.
+// (Protocol); docs/queue.md explains the protocol, and the reason for each rule.
+//
+// A Registry has the queues of one kind of lock in one session. A Queue has the attempts of the session for one lock.
+// An Attempt is one hold id: the request, the ticket, and the hold.
 //
 // # Guarantees
 //
 //  1. Order: locks are granted in the order in which the server accepted the tickets, over all
-//     processes. A session keeps its tickets while the server hears from it within its life. TryLock
-//     overtakes no living waiter.
+//     processes. A session keeps its tickets while each heartbeat arrives within the life of the one before.
+//     TryLock overtakes no waiter that is alive.
 //  2. A grant is paid for by a heartbeat that it names. The hold lasts at least for that heartbeat's
 //     life from its execution, and the waiter counts from its sending. The only other source of a
 //     waiter's deadline is the reply to its own call, counted from the sending of that call.
@@ -24,33 +27,33 @@
 //  5. A waiter whose message was lost finds out by a poll, about a second later. A poll also grants
 //     a lock that was never released because its holder died.
 //  6. A session sends one heartbeat for all its waiters of a queue. It goes with the poll, and is not
-//     sent separately while polls have replies. While grants cannot be heard, no waiter waits longer
+//     sent separately while polls have replies. While the session is not subscribed, no waiter waits longer
 //     than a tenth of a second for a poll.
 //  7. While nothing changes at exclusive locks, heartbeats replace polls, for up to a hundred locks in
 //     one call.
 //
 // # Not guaranteed
 //
-// The order of sessions that the server did not hear from for a life, which is three polls: they are skipped.
-// Their tickets stay for ten more seconds, and move to the end of the queue after that. A session whose
-// listener is gone is skipped too, and so is one that waits for a turn and was not heard from for 1.2 s.
+// The order of sessions without a heartbeat for a life, which is three polls: they are skipped. Their tickets
+// stay for ten more seconds, and move to the end of the queue after that. A session whose listener is gone is
+// skipped too, and so is a session that waits for a turn and sent no heartbeat for 1.2 s.
 //
 // A prompt end of what a copy of this process left behind, restored from a snapshot. The copy counts as
-// living as long as the original does, and each of its tickets may cost a life.
+// alive as long as the original does, and each of its tickets may cost a life.
 //
 // # States of an attempt
 //
-//	entering --reply: it waits--> waiting --poll: no ticket--> gone: given up, and a new attempt begins
+//	entering --reply: it waits--> queued --poll: no ticket--> ticketLost: given up, and a new attempt begins
 //	   |                            |
 //	   | reply: it has the lock     | message, poll, reply to a release of this session
 //	   v                            v
 //	granted <-----------------------+
 //	   | Begin                   | the context ended in the same instant: Begin all the same
 //	   v                         |
-//	begun --Release, Abandon--> over <--the context ended, Close, a refusal-- entering, waiting
+//	begun --Release, Abandon--> over <--the context ended, Close, a refusal-- entering, queued
 //
-// Close withdraws all waiting attempts in one batch before it ends holds, so that no hold is granted to a
-// session that ends.
+// Close withdraws all queued attempts in one batch before it ends holds, so that no hold is granted to a session
+// that ends.
 //
 // The leave of an attempt that is over is repeated until the server replies. It is sent once more if a copy
 // of the enter may still be on its way (its not-after), or if a grant arrives. Then the attempt is forgotten.
@@ -65,7 +68,7 @@
 // # Locking
 //
 // One lock guards all queues of a session. The work under it is short and makes no call to the server. It is
-// acquired before the locks of the timers, the settler, the batches and the dispatcher. The dispatcher calls
-// back with none of its locks held. Listening calls back at once, so it is begun and ended with none of our
-// locks held.
+// acquired before the locks of the timers, the undoer, the batches and the dispatcher. The dispatcher calls back
+// with none of its locks held. A listener is called back at once, so it is opened and closed with none of our locks
+// held.
 package queue

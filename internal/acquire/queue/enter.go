@@ -5,24 +5,22 @@ package queue
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Try acquires the lock if it is free and has no earlier waiter. It fails without a round trip while another
-// caller of this session is before it.
+// Try acquires the lock if it is free and has no earlier waiter. It fails without a round trip while another caller of this
+// session has priority.
 func (q *Queue) Try(ctx context.Context, request *Request) (*Attempt, error) {
 	if q.busy(request) {
 		return nil, errs.ErrHeld
 	}
 	var err error
-	for range 2 { // the second if the server's clock had to be learnt again
+	for range 2 { // the second try if the server's clock had to be learned again
 		var a *Attempt
 		if a, err = q.tryOnce(ctx, request); !errors.Is(err, errLate) {
 			return a, err
@@ -48,7 +46,7 @@ func (q *Queue) tryOnce(ctx context.Context, request *Request) (*Attempt, error)
 		a.endWaiting(begun)
 		return a, nil
 	case err == nil && result == enterTooSlow:
-		// Release it before another try, which would otherwise find it held.
+		// Release the lock before another try, which would otherwise find it held.
 		if _, err = a.Release(ctx, 0, request.Life); err == nil {
 			err = errLate
 		}
@@ -65,74 +63,13 @@ func (q *Queue) tryOnce(ctx context.Context, request *Request) (*Attempt, error)
 	return nil, err
 }
 
-// QueuedRequest is a waiter in the queue: an attempt, and a new one when that has lost its ticket. One goroutine at a
-// time waits with it, and may leave the waiting to another.
-type QueuedRequest struct {
-	q         *Queue
-	request   *Request
-	attempt   *Attempt
-	lastReply wire.LastReply
-}
-
-// Prepare makes p a place in the queue, and returns it. Nothing is sent before Enter.
-func (q *Queue) Prepare(request *Request, p *QueuedRequest) *QueuedRequest {
-	p.q, p.request, p.attempt = q, request, q.newWaitingAttempt(request)
-	p.lastReply.SetPoller(q)
-	return p
-}
-
-// Join enters the queue. It returns when the attempt has a ticket or was granted the lock, or returns why it
-// has neither. The ticket is kept until Leave.
-func (p *QueuedRequest) Join(ctx context.Context) (isGranted bool, err error) {
-	if err = p.attempt.join(ctx, &p.lastReply); err != nil {
-		return false, err
-	}
-	state, _ := p.attempt.currentState()
-	return state == granted && !p.attempt.pollIfExpired(), nil
-}
-
-// Wait blocks until the lock is granted, or returns why it is not. The ticket is kept until Leave.
-func (p *QueuedRequest) Wait(ctx context.Context) error {
-	for {
-		err := p.attempt.wait(ctx, &p.lastReply)
-		if !errors.Is(err, errTicketLost) {
-			return err
-		}
-		behind := p.attempt.lockWasHeld // nothing writes it any more
-		p.attempt.endWaiting(over)
-		p.attempt.Abandon()
-		p.attempt = p.q.newWaitingAttempt(p.request)
-		if behind {
-			p.attempt.sleep(ctx, rand.N(rejoinWithin))
-		}
-	}
-}
-
-// rejoinWithin is how long sessions take to queue again, each after a random part of it, once they have lost their tickets
-// and one of them, or another one, has the lock. After a failover all sessions find that out together.
-const rejoinWithin = dispatch.PollInterval * 2 / 5
-
-// Ended returns the error for a goroutine whose ctx has ended while another one waited for both with this
-// ticket.
-func (p *QueuedRequest) Ended(ctx context.Context) error { return p.lastReply.Ended(ctx) }
-
-// Leave ends the ticket, and returns what was granted, in the same instant too, or nil.
-func (p *QueuedRequest) Leave() *Attempt {
-	if p.attempt.endWaiting(over) {
-		return p.attempt
-	}
-	p.attempt.Abandon()
-	return nil
-}
-
 // errGranted says that a message granted an attempt before the reply to its enter.
 var errGranted = errors.New("it was granted by a message meanwhile")
 
-// errTicketLost says that an attempt lost its ticket: its session was not heard of for too long, or the
-// server lost what it knew.
-var errTicketLost = errors.New("it stands in line no more")
+// errTicketLost says that an attempt lost its ticket: the server had no heartbeat of the session for too long, or lost data.
+var errTicketLost = errors.New("it has no ticket any more")
 
-// wait enters the queue and waits until a is granted, or returns why it is not.
+// wait joins the queue and blocks until a is granted the lock, or returns why it is not.
 func (a *Attempt) wait(ctx context.Context, last *wire.LastReply) error {
 	for {
 		if err := a.join(ctx, last); err != nil {
@@ -163,13 +100,12 @@ func (a *Attempt) wait(ctx context.Context, last *wire.LastReply) error {
 	}
 }
 
-// join enters the queue until a is no longer entering, or returns why that cannot be.
+// join sends enters until a is no longer entering, or returns why it gives up.
 func (a *Attempt) join(ctx context.Context, last *wire.LastReply) error {
 	s := a.q.registry.session
 	a.q.listenIfSubscribed()
 	for {
-		// Close sets closing and then wakes all waiters. Either it finds a, which was begun, or a finds
-		// closing set.
+		// Close sets closing and then wakes all waiters. Either it finds a, which is registered, or a finds closing set.
 		if err := s.Ready(); err != nil {
 			return err
 		}
@@ -188,7 +124,7 @@ func (a *Attempt) join(ctx context.Context, last *wire.LastReply) error {
 	}
 }
 
-// joinOnce enters the queue once, and pauses if that had no result.
+// joinOnce sends one enter, and pauses if that had no result.
 func (a *Attempt) joinOnce(ctx context.Context, last *wire.LastReply) error {
 	s := a.q.registry.session
 	err := s.Handshake(ctx, a.q.keys.Holder)
@@ -207,7 +143,7 @@ func (a *Attempt) joinOnce(ctx context.Context, last *wire.LastReply) error {
 		return nil
 	case result == enterQueued:
 		s.Outages.InTime(a.q.keys.Holder)
-		last.RecordHeld() // here, since ctx may have ended meanwhile: it is the last reply all the same
+		last.RecordHeld() // here, because ctx may have ended meanwhile, and this is the last reply all the same
 		return nil
 	default:
 		s.Outages.Late(a.q.keys.Holder, errLate)
@@ -226,14 +162,14 @@ func (a *Attempt) currentState() (attemptState, error) {
 type enterResult int
 
 const (
-	enterGranted    enterResult = iota
-	enterQueued                 // it waits in the queue; or it came to try, and does not have the lock
-	enterLate                   // executed after its not-after, with no effect
-	enterTooSlow                // it has the lock, but the reply took longer than the hold lasts
-	enterSuperseded             // it had the lock, and the session has a newer hold
+	enterGranted    enterResult = iota // the attempt has the lock
+	enterQueued                        // the attempt waits in the queue; or it only tried, and does not have the lock
+	enterLate                          // the enter was executed after its not-after, with no effect
+	enterTooSlow                       // the attempt has the lock, but the reply took longer than the hold lasts
+	enterSuperseded                    // the attempt had the lock, and the session has a newer hold
 )
 
-// maxArgs is how many arguments an enter has at most: ten, those of the request, and a last one.
+// maxArgs is the greatest number of arguments of an enter: ten, those of the request, and a last one.
 const maxArgs = 14
 
 // sendEnter sends one enter. It grants a if the reply says so, or if a message did meanwhile.
@@ -242,7 +178,7 @@ func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
 	ctx, stop := a.withCancelOnGrant(ctx)
 	defer stop()
 	sent := clock.Now()
-	number, times, again := a.prepareEnter(sent)
+	number, times, isRepeated := a.prepareEnter(sent)
 	call := wire.Call{Script: q.registry.protocol.Enter, Keys: q.keys.All}
 	var room [maxArgs]string // on the stack
 	call.Args = append(room[:0],
@@ -250,7 +186,7 @@ func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
 		times.heartbeatLife, number, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL)
 	call.Args = append(call.Args, a.request.Args...)
 	if !q.registry.protocol.isExclusive() {
-		call.Args = append(call.Args, flag(again))
+		call.Args = append(call.Args, flag(isRepeated))
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) && q.registry.protocol.isExclusive() {
@@ -266,8 +202,8 @@ func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
 	return a.handleEnterReply(reply, sent, number)
 }
 
-// enterWithHolderKey repeats an enter that was refused because its slot is being moved, with the holder key alone: that can
-// acquire a free lock without a queue. The two count as one enter: the first did nothing.
+// enterWithHolderKey repeats an enter that was refused because its slot is being moved, with the holder key alone. That can
+// acquire a free lock that has no queue. The two count as one enter, because the first did nothing.
 func (a *Attempt) enterWithHolderKey(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
 	reply, err := a.q.registry.session.Runner.Run(ctx, a.q.withHolderKeyAlone(call))
 	if err == nil && reply.Code() == wire.NeedsQueue {
@@ -277,8 +213,8 @@ func (a *Attempt) enterWithHolderKey(ctx context.Context, call wire.Call, refusa
 	return reply, err
 }
 
-// withCancelOnGrant returns a context for an enter that ends when a is granted meanwhile: the reply may be lost, and
-// the hold would expire before the loss is known. It is only needed if another caller waits.
+// withCancelOnGrant returns a context for an enter, which ends if a message grants a meanwhile. The reply may be lost, and
+// the hold would expire before the loss is known. That is only needed if the session listens, because another caller waits.
 func (a *Attempt) withCancelOnGrant(ctx context.Context) (context.Context, context.CancelFunc) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
@@ -289,9 +225,9 @@ func (a *Attempt) withCancelOnGrant(ctx context.Context) (context.Context, conte
 	return ctx, a.cancelEnter
 }
 
-// prepareEnter prepares one enter: its heartbeat, "" if none is needed, its not-after, and how long the heartbeat makes the
-// session live. again reports whether it is not the first.
-func (a *Attempt) prepareEnter(sent clock.Instant) (number string, t timeArgs, again bool) {
+// prepareEnter prepares one enter. It returns the number of the heartbeat, which is "" if none is needed, and the times of
+// the enter. isRepeated reports whether an enter of a was sent before.
+func (a *Attempt) prepareEnter(sent clock.Instant) (number string, t timeArgs, isRepeated bool) {
 	q, s := a.q, a.q.registry.session
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
@@ -309,8 +245,8 @@ func (a *Attempt) handleEnterError(err error) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	if a.state == granted && a.entersSent == 1 {
-		// A message granted the ticket that this enter made: it was executed, and was sent once. So no copy of it can come
-		// later, and Close need not wait for one.
+		// A message granted the ticket that this enter made: the enter was executed, and was sent once. So no copy of it can
+		// come later, and Close need not wait for one.
 		a.joined = true
 		return
 	}
@@ -318,8 +254,8 @@ func (a *Attempt) handleEnterError(err error) {
 	a.enterRefused = a.enterRefused || !leavesNothing(err)
 }
 
-// leavesNothing reports whether a refused call shows that the server has nothing of its attempt, or can be asked no more: the
-// key belongs to another program, or the client was closed.
+// leavesNothing reports whether the error of a call shows that the server has nothing of the attempt, or can no longer be
+// asked: the key belongs to another program, or the client was closed.
 func leavesNothing(err error) bool {
 	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrClosed)
 }
@@ -351,7 +287,7 @@ func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, number 
 	return a.joinedLocked(reply, sent, now), nil
 }
 
-// joinedLocked handles the reply to an enter or a requeue that gave a the lock, or a ticket.
+// joinedLocked handles a reply to an enter or a requeue by which a has the lock, or a ticket.
 func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) enterResult {
 	q := a.q
 	a.joined = true
@@ -380,7 +316,8 @@ func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) enterR
 	return enterQueued
 }
 
-// newGrant returns what the server gave a: the tokens from stamp to last, or of an exclusive lock all that stamp reserves.
+// newGrant returns a grant with the tokens from stamp to last. For an exclusive lock, the grant has all tokens that stamp
+// reserves.
 func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
 	if a.q.registry.protocol.isExclusive() {
 		last = stamp.ReservedEnd()
@@ -388,11 +325,11 @@ func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, rea
 	return Grant{Stamp: stamp, Last: last, Life: life, Sent: sent, Read: read}
 }
 
-// pause waits before the next try of a, or until there is news of it.
+// pause waits before the next enter of a, or until a is woken.
 func (a *Attempt) pause(ctx context.Context, last *wire.LastReply) error {
-	fails := last.Failures
+	failures := last.Failures
 	last.Failures++
-	if a.sleep(ctx, session.BackOffPause(fails)); ctx.Err() != nil {
+	if a.sleep(ctx, session.BackOffPause(failures)); ctx.Err() != nil {
 		return last.Ended(ctx)
 	}
 	return nil

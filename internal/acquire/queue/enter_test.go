@@ -42,7 +42,7 @@ func TestFreeLockCostsOneScriptAndNoSubscription(t *testing.T) {
 	require.Equal(t, []string{u.q.keys.Holder}, f.server.Keys("*"))
 }
 
-// Order: a call that waits has its place from its first contact on, whatever becomes of the
+// Order: a call that waits has its ticket from the first enter on, whatever becomes of the
 // subscription.
 func TestWaiterHasATicketBeforeItSubscribes(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestWaiterHasATicketBeforeItSubscribes(t *testing.T) {
 	later := second.startWaiting(t.Context(), 2)
 	second.awaitSubscription()
 	holder.release(held)
-	a := within(t, "the lock, by looks alone", waiting).mustHave(t)
+	a := within(t, "the lock, by polls alone", waiting).mustHave(t)
 	first.release(a)
 	second.release(within(t, "the lock", later).mustHave(t))
 	f.proxy.CutAll()
@@ -93,7 +93,7 @@ func TestGrantBeforeTheReplyIsUsed(t *testing.T) {
 	f := newFixture(t)
 	holder, u := f.direct(), f.proxied()
 	// If a machine stalls for longer than the reply is delayed, another try may be needed.
-	await(t, "a grant that was told by the message", func() bool { return u.releaseOvertaken(holder) < delay })
+	await(t, "a grant by the message", func() bool { return u.releaseOvertaken(holder) < delay })
 	f.awaitNothingLeft(holder, u)
 }
 
@@ -275,13 +275,13 @@ func TestGrantToALeavingWaiterIsUsedOrHandedOver(t *testing.T) {
 			left.Add(1)
 		}
 		// The key of a left attempt would say so for longer.
-		redistest.AwaitFor(t, patience/2, "the passing on", func() bool { return f.holder() == "" && len(f.tickets()) == 0 })
+		redistest.AwaitFor(t, patience/2, "the hand-over", func() bool { return f.holder() == "" && len(f.tickets()) == 0 })
 	}
 	t.Logf("%d had it, %d left", wasHeld.Load(), left.Load())
 	f.awaitNothingLeft(holder, u)
 }
 
-// Order: TryLock overtakes no living waiter, and does not ask the server if the session knows.
+// Order: TryLock overtakes no waiter that is alive, and does not ask the server if the session knows of one.
 func TestTryOvertakesNoWaiter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -312,7 +312,7 @@ func TestTryOvertakesNoWaiter(t *testing.T) {
 	f.awaitNothingLeft(holder, u, third)
 }
 
-// P6: a try gives no heartbeat, and so must not count as one: a waiter that follows it lives.
+// P6: a try gives no heartbeat, and so must not count as one: a waiter that follows it is alive.
 func TestWaiterAfterATryIsAlive(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -353,7 +353,7 @@ func TestWaiterOfAnotherKindsNameIsRefused(t *testing.T) {
 func TestWaiterOfAForeignQueueKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	// Beside a hold that has not changed, a session that hears messages polls every 16 s only.
+	// Beside a hold that has not changed, a session that gets messages polls only every 16 s.
 	holder, u := f.direct(), f.join(f.server, func(s *session.Settings) { s.Polling = true })
 	held := holder.acquire()
 	waiting := u.startWaiting(t.Context(), 1)

@@ -12,11 +12,11 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Granter grants the holds of one kind of lock in one session: the server's queue (this package), or a contest
-// (package retry). Package acquire chooses.
+// Granter acquires locks of one kind for one session: by the server's queue (this package), or by trying again (package
+// retry). Package acquire chooses.
 type Granter interface {
 	session.KindRegistry
-	// Use returns the Asker for the lock with these keys, and counts the caller as its user.
+	// Use returns the Requester for the lock with these keys, and counts the caller as a user of it.
 	Use(keys *LockKeys) Requester
 	// ReadGrants reads the reply to a script that granted the lock, for attempts of this session.
 	ReadGrants(holder string, reply wire.Reply)
@@ -27,48 +27,46 @@ type Requester interface {
 	// Done counts a user out.
 	Done()
 	// Try acquires the lock if that is possible at once.
-	Try(ctx context.Context, wish *Request) (ServerHold, error)
-	// Prepare returns a Waiter, which may be made in room. Nothing is sent before its Enter.
-	Prepare(wish *Request, room *QueuedRequest) WaitingRequest
+	Try(ctx context.Context, request *Request) (ServerHold, error)
+	// Prepare returns a WaitingRequest, which may be made in room. Nothing is sent before its Join.
+	Prepare(request *Request, room *QueuedRequest) WaitingRequest
 }
 
-// WaitingRequest is one request that waits. One goroutine at a time waits with it, and may leave the waiting to
-// another.
+// WaitingRequest is one request that can wait. One goroutine at a time waits with it, and another one may take over.
 type WaitingRequest interface {
-	// Join returns when the session is in the queue, has tried, or was granted the lock; otherwise it
-	// returns an error.
+	// Join blocks until the session is in the queue, has tried, or was granted the lock.
 	Join(ctx context.Context) (isGranted bool, err error)
-	// Wait waits, after Enter, until the lock is granted, or returns why it is not. The ticket is kept until Leave.
+	// Wait blocks, after Join, until the lock is granted, or returns why it is not. The ticket is kept until Leave.
 	Wait(ctx context.Context) error
 	// Ended returns the error for a goroutine whose ctx has ended while another one waited for both.
 	Ended(ctx context.Context) error
-	// Leave ends the ticket, and returns what was granted, in the same instant too, or nil.
+	// Leave ends the ticket. It returns the hold if one was granted, even in the same instant, or nil.
 	Leave() ServerHold
 }
 
-// Requeuer is a Holder that can be released and replaced by a new ticket in one call.
+// Requeuer is a ServerHold that can be released and replaced by a new ticket in one call.
 type Requeuer interface {
-	// Requeue is Release, and queues the session again with the same request. The returned Waiter may be granted
-	// already; it is nil if there is no ticket.
-	Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (next WaitingRequest, had bool, err error)
+	// Requeue is Release, and queues the session again with the same request. The returned WaitingRequest may be
+	// granted already; it is nil if there is no ticket.
+	Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next WaitingRequest, wasHeld bool, err error)
 }
 
-// ServerHold is one hold id, and the hold that comes of it.
+// ServerHold is one hold id, and the server's hold with that id.
 type ServerHold interface {
 	// Grant returns what the server gave.
 	Grant() Grant
 	// Name returns the name under which the server records the hold.
 	Name() string
-	// Begin registers the tenant that has the lock; from here on it can be evicted.
-	Begin(tenant LocalHold)
-	// Extended records, before Begin, that the hold was lengthened by a call that was sent at sent.
+	// Begin registers the hold in this process. From now on it can be evicted.
+	Begin(localHold LocalHold)
+	// Extended records, before Begin, that the hold was extended by a call that was sent at sent.
 	Extended(life time.Duration, sent clock.Instant)
-	// Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
-	// It returns false if the hold had the lock no more. After an error the release is repeated in the background, until the
-	// hold has ended by itself, after lasts at the latest; for longer if a ticket may be left.
-	Release(ctx context.Context, used wire.Stamp, lasts time.Duration) (had bool, err error)
+	// Release releases the lock, and waits for the reply until ctx ends. lastUsed is the stamp of the last token that was
+	// used. Release returns false if the hold no longer had the lock. After an error the release is repeated in the
+	// background until the hold has expired, which takes expiresIn at most, or longer if a ticket may be left.
+	Release(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error)
 	// Abandon releases the lock, or withdraws the request, off the caller's path.
 	Abandon()
-	// Swap replaces this attempt, which has the lock, by one with that wish, using script.
-	Swap(ctx context.Context, script *scripts.Script, wish *Request) (ServerHold, error)
+	// Swap replaces this hold by one with that request, using script.
+	Swap(ctx context.Context, script *scripts.Script, request *Request) (ServerHold, error)
 }

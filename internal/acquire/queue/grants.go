@@ -10,13 +10,13 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// grantListener is one channel on which grants are heard, for all queues that are notified on it.
+// grantListener receives the grants that are published on one channel, for all queues that use the channel.
 type grantListener struct {
 	registry *Registry
 	channel  string
-	queues   int // lines; guarded by the lock of its Lines
+	queues   int // the number of queues that use the listener; guarded by the mutex of the Registry
 
-	dispatch.Subscription // guarded by itself
+	dispatch.Subscription // has its own mutex
 }
 
 // listenerLocked returns the listener of a channel and counts a queue in.
@@ -30,7 +30,7 @@ func (r *Registry) listenerLocked(channel string) *grantListener {
 	return listener
 }
 
-// removeQueueLocked counts a queue out. It reports whether that was the last one, and e is to be closed.
+// removeQueueLocked counts a queue out. It returns true if that was the last queue: then l is to be closed.
 func (l *grantListener) removeQueueLocked() bool {
 	l.queues--
 	if l.queues > 0 {
@@ -40,8 +40,8 @@ func (l *grantListener) removeQueueLocked() bool {
 	return true
 }
 
-// OnSubscribed implements dispatch.Hearer: messages before now may be lost, so each queue is polled in which an attempt
-// may have been granted the lock. If no enter was sent yet, none was.
+// OnSubscribed implements dispatch.Handler. Earlier messages may be lost, so it polls each queue in which an attempt may
+// have been granted the lock, which is each queue for which an enter was sent.
 func (l *grantListener) OnSubscribed() {
 	registry := l.registry
 	registry.mu.Lock()
@@ -53,8 +53,8 @@ func (l *grantListener) OnSubscribed() {
 	}
 }
 
-// OnUnsubscribed implements dispatch.Hearer: it brings the next polls forward, to those of a session that
-// hears no messages.
+// OnUnsubscribed implements dispatch.Handler. It brings the next polls forward, because a session without messages polls
+// more often.
 func (l *grantListener) OnUnsubscribed() {
 	registry := l.registry
 	registry.mu.Lock()
@@ -66,20 +66,19 @@ func (l *grantListener) OnUnsubscribed() {
 	}
 }
 
-// OnMessage implements dispatch.Hearer: grants.
+// OnMessage implements dispatch.Handler.
 func (l *grantListener) OnMessage(message string) { l.registry.applyGrants(message) }
 
-// grantNotice is one grant of a message: the attempt, the stamp of its token, and the number of the heartbeat that
-// paid for it.
+// grantNotice is one grant of a message.
 type grantNotice struct {
-	attempt   string
-	stamp     wire.Stamp
-	heartbeat string
+	attempt   string     // the id of the attempt within its session
+	stamp     wire.Stamp // the stamp of the token
+	heartbeat string     // the number of the heartbeat that paid for the grant
 }
 
 const attemptSize, stampSize, numberSize = 19, 16, 20
 
-// parseGrants returns the grants of a message in order; none if text is no such message.
+// parseGrants returns the grants of a message in order. It returns none if text is not such a message.
 func parseGrants(text string) iter.Seq[grantNotice] {
 	const size = attemptSize + stampSize + numberSize
 	return func(yield func(grantNotice) bool) {
@@ -99,7 +98,7 @@ func parseGrants(text string) iter.Seq[grantNotice] {
 	}
 }
 
-// applyGrants handles the message that attempts of this session have the lock.
+// applyGrants handles a list of grants to attempts of this session.
 func (r *Registry) applyGrants(text string) {
 	if text == "" {
 		return

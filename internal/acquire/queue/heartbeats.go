@@ -4,35 +4,112 @@ package queue
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// isUnchangedLocked reports whether a heartbeat will do at q: a poll saw a hold that still lasts, and grants are heard.
-// Whatever else happens there changes the hold, which the heartbeat finds out. A poll is due now and then all the same: it
-// keeps the keys, and finds a ticket that was lost though others are there.
-func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
-	at := now.Mono()
-	return q.seenStamp != 0 && at < q.holdEnds && at-q.polledAt < pollAnywayAfter*q.pollPauseLocked() && q.listener != nil && !q.listener.IsUnsubscribed()
+// heartbeat is one heartbeat. From its execution on, the session counts as alive for life, and so at least for life from
+// the first sending. There is one heartbeat for each number, and a heartbeat is never changed.
+type heartbeat struct {
+	number string
+	sent   clock.Instant
+	life   time.Duration
 }
 
-// sendHeartbeats sends the heartbeats in all, for many locks in one call, and returns the polls: those in all, and those of
+// expires returns when a grant that b paid for can no longer be trusted.
+func (b heartbeat) expires() clock.Instant { return clock.Deadline(b.sent, b.life) }
+
+// heartbeatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a
+// life share a heartbeat, whatever queue they are for. A grant that it pays for is counted from the first of these calls,
+// which is never too late.
+func (r *Registry) heartbeatLocked(now clock.Instant) heartbeat {
+	life, heartbeats := r.lifeLocked(), r.mu.heartbeats
+	if n := len(heartbeats); n > 0 && heartbeats[n-1].life == life && now.Mono()-heartbeats[n-1].sent.Mono() < life/64 {
+		return heartbeats[n-1]
+	}
+	kept := 0
+	for kept < len(heartbeats) && heartbeats[kept].expires().Reached(now) {
+		kept++
+	}
+	b := heartbeat{number: r.nextNumberLocked(), sent: now, life: life}
+	r.mu.heartbeats = append(append(heartbeats[:0], heartbeats[kept:]...), b)
+	return b
+}
+
+// findHeartbeatLocked returns the heartbeat with that number. It returns false if the heartbeat is not known, or has expired.
+func (r *Registry) findHeartbeatLocked(number string, now clock.Instant) (heartbeat, bool) {
+	for _, b := range r.mu.heartbeats {
+		if b.number == number {
+			return b, !b.expires().Reached(now)
+		}
+	}
+	return heartbeat{}, false
+}
+
+// hasRecentHeartbeatLocked reports whether a heartbeat had a reply so recently that another one is not worth it.
+func (q *Queue) hasRecentHeartbeatLocked(now clock.Instant) bool {
+	return q.waitState != nil && !q.lastHeartbeat.IsZero() && !q.lastHeartbeat.Add(q.registry.lifeLocked()/8).Reached(now)
+}
+
+// nextNumberLocked returns the number of a heartbeat that is about to be sent. The numbers of a session rise over all
+// queues. 48 random bits follow the digits: two copies of one process, restored from one snapshot, must not mistake each
+// other's heartbeats for their own.
+func (r *Registry) nextNumberLocked() string {
+	r.mu.lastNumber++
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails: it ends the process instead
+	const digits = numberSize - 8
+	number := make([]byte, digits, numberSize)
+	for i := range number {
+		number[i] = '0'
+	}
+	count := strconv.FormatInt(r.mu.lastNumber, 10)
+	copy(number[digits-len(count):], count)
+	return string(base64.RawURLEncoding.AppendEncode(number, random[:]))
+}
+
+// pollsPerLife is the number of poll intervals that a waiter's life lasts, so that two polls may fail. The scripts reject a
+// life of more than pollsPerLife times dispatch.MaxPollInterval.
+const pollsPerLife = 3
+
+// lifeLocked returns for how long the session counts as alive after a heartbeat. It grows in steps, since a heartbeat can
+// serve several calls only if they have the same life.
+func (r *Registry) lifeLocked() time.Duration {
+	const step = dispatch.PollInterval / 4
+	every := (time.Duration(r.mu.pendingQueues)*dispatch.PollCost + step - 1).Truncate(step)
+	return pollsPerLife * min(max(dispatch.PollInterval, every), dispatch.MaxPollInterval)
+}
+
+// isUnchangedLocked reports whether a heartbeat can replace the poll of q: a poll saw a hold that still lasts, and the
+// session is subscribed to the grants. Any other event changes the hold, which the heartbeat finds out. A poll is due now
+// and then all the same: it keeps the keys, and finds a lost ticket in a queue that has others.
+func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
+	at := now.Mono()
+	return q.seenStamp != 0 && at < q.holdEnds && at-q.polledAt < pollAnywayAfter*q.pollPauseLocked() &&
+		q.listener != nil && !q.listener.IsUnsubscribed()
+}
+
+// sendHeartbeats sends the heartbeats in all, for many locks in one call. It returns the polls in all, and polls of the
 // locks that have changed.
 func (r *Registry) sendHeartbeats(ctx context.Context, all []queuePoll) []queuePoll {
-	isPoll := func(l queuePoll) bool { return l.unchangedStamp == 0 }
-	if !slices.ContainsFunc(all, func(l queuePoll) bool { return !isPoll(l) }) {
+	isPoll := func(p queuePoll) bool { return p.seenStamp == 0 }
+	if !slices.ContainsFunc(all, func(p queuePoll) bool { return !isPoll(p) }) {
 		return all
 	}
 	var heartbeats, polls []queuePoll
-	for _, l := range all {
-		if isPoll(l) {
-			polls = append(polls, l)
+	for _, p := range all {
+		if isPoll(p) {
+			polls = append(polls, p)
 		} else {
-			heartbeats = append(heartbeats, l)
+			heartbeats = append(heartbeats, p)
 		}
 	}
 	groups := r.groupHeartbeats(heartbeats)
@@ -44,28 +121,30 @@ func (r *Registry) sendHeartbeats(ctx context.Context, all []queuePoll) []queueP
 		if outcome.Err != nil && len(groups[i]) > 1 {
 			r.session.Runner.SpanFailed(outcome.Err)
 		}
-		for n, l := range groups[i] {
+		for n, p := range groups[i] {
 			if outcome.Err == nil && outcome.Reply.Int(n+1) == 1 {
-				l.handleUnchanged(outcome.Reply.Stamp(0))
+				p.handleUnchanged(outcome.Reply.Stamp(0))
 				continue
 			}
-			l.q.forgetSeen()
-			polls = r.appendPoll(polls, l.q)
+			p.q.forgetSeen()
+			polls = r.appendPoll(polls, p.q)
 		}
 	}
 	return polls
 }
 
-// groupHeartbeats divides heartbeats into calls: a limited number each, and those of one slot unless scripts may span slots.
-func (r *Registry) groupHeartbeats(heartbeats []queuePoll) [][]queuePoll {
-	spans := len(heartbeats) < 2 || r.session.Runner.SpansSlots()
+// groupHeartbeats divides heartbeats into calls of at most maxHeartbeats locks. A call has the locks of one slot, unless
+// scripts may span slots.
+func (r *Registry) groupHeartbeats(all []queuePoll) [][]queuePoll {
+	spans := len(all) < 2 || r.session.Runner.SpansSlots()
 	if !spans {
-		slices.SortStableFunc(heartbeats, func(a, b queuePoll) int { return int(a.q.keys.Slot) - int(b.q.keys.Slot) })
+		slices.SortStableFunc(all, func(a, b queuePoll) int { return int(a.q.keys.Slot) - int(b.q.keys.Slot) })
 	}
 	var groups [][]queuePoll
-	for from, i := 0, 1; i <= len(heartbeats); i++ {
-		if i == len(heartbeats) || i-from == maxHeartbeats || heartbeats[i].heartbeat != heartbeats[from].heartbeat || !spans && heartbeats[i].q.keys.Slot != heartbeats[from].q.keys.Slot {
-			groups, from = append(groups, heartbeats[from:i]), i
+	for from, i := 0, 1; i <= len(all); i++ {
+		if i == len(all) || i-from == maxHeartbeats || all[i].heartbeat != all[from].heartbeat ||
+			!spans && all[i].q.keys.Slot != all[from].q.keys.Slot {
+			groups, from = append(groups, all[from:i]), i
 		}
 	}
 	return groups
@@ -74,15 +153,15 @@ func (r *Registry) groupHeartbeats(heartbeats []queuePoll) [][]queuePoll {
 func (r *Registry) heartbeatsCall(group []queuePoll) wire.Call {
 	var stamps strings.Builder
 	keys := make([]string, 0, 3*len(group))
-	for _, l := range group {
-		keys = append(keys, l.q.keys.All...)
-		stamps.WriteString(l.unchangedStamp.Text())
+	for _, p := range group {
+		keys = append(keys, p.q.keys.All...)
+		stamps.WriteString(p.seenStamp.Text())
 	}
 	b := group[0].heartbeat
 	return wire.Call{Script: r.protocol.Heartbeat, Keys: keys, Args: []string{r.session.ID(), micros(b.life), b.number, stamps.String()}}
 }
 
-// handleUnchanged handles the reply that nothing has changed, at server time.
+// handleUnchanged handles the reply that nothing has changed. server is the server's time.
 func (p *queuePoll) handleUnchanged(server wire.Stamp) {
 	registry, q, now := p.q.registry, p.q, clock.Now()
 	registry.mu.Lock()
@@ -93,7 +172,7 @@ func (p *queuePoll) handleUnchanged(server wire.Stamp) {
 	q.schedulePollLocked(max(q.holdEnds-now.Mono(), time.Microsecond))
 }
 
-// forgetSeen says that what the last poll saw is no longer so.
+// forgetSeen records that the hold is no longer as the last poll saw it.
 func (q *Queue) forgetSeen() {
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // P7: polls of one session fall on common instants, each within a pause of the last one.
-func TestPollsOfManyQueuesMeet(t *testing.T) {
+func TestPollsOfManyQueuesGoTogether(t *testing.T) {
 	t.Parallel()
 	registry := &Registry{phase: 123 * time.Millisecond, drift: 0.003}
 	registry.mu.pendingQueues = 500
@@ -62,7 +62,7 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	u := f.direct()
 	var heartbeats []queuePoll
 	for i := range 2*maxHeartbeats + 1 {
-		heartbeats = append(heartbeats, queuePoll{q: &Queue{registry: u.Registry, keys: &LockKeys{Slot: uint16(i % 2)}}, unchangedStamp: 1})
+		heartbeats = append(heartbeats, queuePoll{q: &Queue{registry: u.Registry, keys: &LockKeys{Slot: uint16(i % 2)}}, seenStamp: 1})
 	}
 	sizes := func() (sizes []int) {
 		for _, group := range u.groupHeartbeats(heartbeats) {
@@ -128,7 +128,7 @@ func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
 	f.server.MustDo(t, "SET", u.q.keys.Holder, "sb1l"+wire.Stamp(1_780_000_000_000_000).Text()+a.ticket()+"q", "PX", 16_000)
 	f.startMove()
 	u.mu.Lock()
-	a.state, a.pollFirst = queued, true // its grant was made, and not heard
+	a.state, a.pollFirst = queued, true // its grant was made, and the message was lost
 	u.q.pollLocked()
 	u.mu.Unlock()
 	require.NoError(t, next.Wait(t.Context()))

@@ -38,7 +38,7 @@ var lockKind = Protocol{
 	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
 }
 
-// fixture is a server, and a proxy before it for those whom something is to happen to.
+// fixture is a server, and a proxy before it for sessions that are to meet faults.
 type fixture struct {
 	*testing.T
 
@@ -65,7 +65,7 @@ type user struct {
 	q       *Queue
 }
 
-// join returns a session at the server or behind the proxy. Nothing of it is left when the test ends.
+// join returns a session at the server or behind the proxy. The test closes it at its end.
 func (f *fixture) join(at dialer, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
 	f.Helper()
 	return f.joinAs(at, lockKind, keysOf(f, "a"), set, client...)
@@ -97,7 +97,7 @@ func (f *fixture) joinAs(at dialer, protocol Protocol, keys *LockKeys, set func(
 	return u
 }
 
-// direct returns a session of which nothing is special. It tolerates a server that is silent on a busy machine.
+// direct returns a session at the server. It tolerates a server that is silent on a busy machine.
 func (f *fixture) direct() *user {
 	f.Helper()
 	return f.join(f.server, nil, steady)
@@ -162,7 +162,7 @@ func (u *user) startAcquire(ctx context.Context) <-chan outcome {
 	return returned
 }
 
-// startWaiting is taking, and returns when the server knows of so many waiters.
+// startWaiting is startAcquire, and returns when the server has n tickets.
 func (u *user) startWaiting(ctx context.Context, n int) <-chan outcome {
 	u.fixture.Helper()
 	returned := u.startAcquire(ctx)
@@ -184,7 +184,7 @@ func (u *user) awaitWaiting() (a *Attempt) {
 	return a
 }
 
-// awaitSubscription waits until grants are heard.
+// awaitSubscription waits until the session is subscribed to its grants.
 func (u *user) awaitSubscription() {
 	u.fixture.Helper()
 	await(u.fixture, "a subscription", func() bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Abandon leaves the queue, or releases the lock, off the caller's path: at once, and if a copy of the enter
-// may still be on its way, once more when its not-after is over.
+// Abandon leaves the queue, or releases the lock, off the caller's path. If a copy of the enter may still be on its way, it
+// does that once more after the not-after.
 func (a *Attempt) Abandon() {
 	switch {
 	case a.isWithdrawn():
@@ -26,14 +26,14 @@ func (a *Attempt) Abandon() {
 	}
 }
 
-// isWithdrawn reports whether Close ended a, and sees to the rest. A withdrawn attempt is over for good.
+// isWithdrawn reports whether Close ended a, and repeats the leave. A withdrawn attempt stays over.
 func (a *Attempt) isWithdrawn() bool {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	return a.withdrawn
 }
 
-// end makes a be over, and reports whether it may have something on the server.
+// end sets the state to over, and reports whether a may have something on the server.
 func (a *Attempt) end() (mayHave bool) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
@@ -44,18 +44,18 @@ func (a *Attempt) end() (mayHave bool) {
 	return a.outcomeUnknown || a.joined || a.enterRefused
 }
 
-// Release releases the lock, and waits for that as long as ctx lasts. used is the stamp of the last token that was used.
-// It returns false if the hold had the lock no more. After an error the release is repeated in the background: see
-// releaseFailed.
+// Release releases the lock, and waits for the reply until ctx ends. lastUsed is the stamp of the last token that was used.
+// Release returns false if the hold no longer had the lock. After an error the release is repeated in the background: see
+// handleReleaseError.
 func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error) {
-	// It is begun until the server replies. Otherwise a poll that still lists it would cause another leave.
-	// That could be executed first, and the release would find nothing to release.
+	// The state is begun until the server replies. Otherwise a poll that still lists the attempt would cause another leave.
+	// That leave could be executed first, and the release would find nothing to release.
 	a.Begin(nil)
 	var room [leaveArgs]string // on the stack
 	runner, call := a.q.registry.session.Runner, a.leaveCall(room[:0], lastUsed)
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
-		reply, err = runner.Run(ctx, a.q.withHolderKeyAlone(call)) // the lock at least can be released
+		reply, err = runner.Run(ctx, a.q.withHolderKeyAlone(call)) // releases the lock, and leaves the queue as it is
 	}
 	a.end()
 	if err != nil {
@@ -67,9 +67,9 @@ func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
 }
 
-// handleReleaseError repeats a release until the hold has ended by itself, after lasts at the latest. A script that is denied a right
-// stops in its middle: one that granted a the lock may have left its ticket, so the release is repeated for as
-// long as that ticket lasts, if that is longer.
+// handleReleaseError repeats a release until the hold has expired, which takes expiresIn at most. A script that lacks a right
+// stops in its middle, and a script that granted a the lock may have left the ticket. Then the release is repeated for as
+// long as the ticket lasts, if that is longer.
 func (a *Attempt) handleReleaseError(err error, expiresIn time.Duration) {
 	a.q.registry.mu.Lock()
 	a.releaseDenied = errors.Is(err, errs.ErrDenied)
@@ -81,7 +81,7 @@ func (a *Attempt) handleReleaseError(err error, expiresIn time.Duration) {
 	a.repeatLeaveUntil(clock.Now().Add(expiresIn))
 }
 
-// handleReleaseReply ends the leaving, unless something of a may still be at the server, or come there.
+// handleReleaseReply forgets a, unless something of a may still be at the server, or arrive there.
 func (a *Attempt) handleReleaseReply(mayHaveTicket bool) { //nolint:revive // a fact about the reply, not a switch
 	if mayHaveTicket || a.copyExecutableFor(0) > 0 {
 		a.repeatLeave()
@@ -90,7 +90,8 @@ func (a *Attempt) handleReleaseReply(mayHaveTicket bool) { //nolint:revive // a 
 	}
 }
 
-// withHolderKeyAlone returns a call that was refused because its slot is being moved as it can be made with the holder key alone.
+// withHolderKeyAlone returns the call to send instead of a call that was refused because its slot is being moved. It uses the
+// holder key alone.
 func (q *Queue) withHolderKeyAlone(call wire.Call) wire.Call {
 	if drop := q.registry.protocol.Drop; drop != nil {
 		return wire.Call{Script: drop, Keys: call.Keys[:1], Args: call.Args[:1]}
@@ -99,11 +100,11 @@ func (q *Queue) withHolderKeyAlone(call wire.Call) wire.Call {
 	return call
 }
 
-// leaveArgs is how many arguments a leave has.
+// leaveArgs is the number of arguments of a leave.
 const leaveArgs = 7
 
-// leaveCall returns the call that ends a, whose arguments are appended to room. used is the stamp of the last
-// token that was used, 0 if it is not known. It may be called under the lock of the Lines if a is over.
+// leaveCall returns the call that ends a. The arguments of the call are appended to room. lastUsed is the stamp of the last
+// token that was used, or 0 if it is not known. If a is over, the caller may have locked the mutex of the Registry.
 func (a *Attempt) leaveCall(room []string, lastUsed wire.Stamp) wire.Call {
 	registry, keys := a.q.registry, a.q.keys
 	args := append(room, a.Name(), registry.session.ID(), registry.session.PublishCommand(), keys.Channel, a.request.FloorTTL)
@@ -113,9 +114,9 @@ func (a *Attempt) leaveCall(room []string, lastUsed wire.Stamp) wire.Call {
 	return wire.Call{Script: registry.protocol.Leave, Keys: keys.All, Args: append(args, flag(a.hasNoTicketLocked()))}
 }
 
-// floorArg returns the stamp of the last token that was used as an argument of scripts: "" if it is not known. The scripts know
-// the stamp of the hold, and keep it if the argument is less. If it is known, the caller is the one that releases the hold,
-// whose grant does not change any more.
+// floorArg returns the stamp of the last token that was used as an argument of scripts, or "" if it is not known. The scripts
+// know the stamp of the hold, and keep it if the argument is less. Only the caller that releases the hold knows lastUsed, and
+// for that caller the grant does not change any more.
 func (a *Attempt) floorArg(lastUsed wire.Stamp) string {
 	switch {
 	case lastUsed == 0:
@@ -133,34 +134,34 @@ func flag(is bool) string { //nolint:revive // a fact, not a switch
 	return "0"
 }
 
-// repeatLeave repeats the leaving for as long as what a may have had can last.
+// repeatLeave repeats the leave for as long as the ticket or the hold of a can last.
 func (a *Attempt) repeatLeave() { a.repeatLeaveUntil(clock.Now().Add(a.ticketLife())) }
 
-// ticketLife returns how long a ticket of a, or what it is granted, lasts if the session does not say that it lives.
+// ticketLife returns how long a ticket of a, or the hold that follows it, lasts without heartbeats of the session.
 func (a *Attempt) ticketLife() time.Duration {
 	return session.MaxPatience + max(a.request.Life, pollsPerLife*dispatch.MaxPollInterval)
 }
 
-// repeatLeaveUntil repeats the leave off the caller's path until it has a reply, and if the outcome of an enter is
-// unknown, until that enter can no longer be executed.
+// repeatLeaveUntil repeats the leave off the caller's path until it has a reply. If the outcome of an enter is unknown, it
+// continues until that enter can no longer be executed.
 func (a *Attempt) repeatLeaveUntil(until clock.Instant) {
 	undo := &session.Undo{Call: a.leaveCall(nil, 0), Until: until, ExecutableUntil: a.copyExecutableUntil(), OnDone: a.handleRepetitionEnd}
 	undo.OnReply = func(reply wire.Reply) time.Duration {
 		a.readGrants(reply)
-		left := a.copyExecutableFor(reply.Stamp(1))
+		copyLeft := a.copyExecutableFor(reply.Stamp(1))
 		if code := reply.Code(); code == wire.MayQueue || code == wire.NeedsQueue {
-			return max(left, session.BackOffPause(0))
+			return max(copyLeft, session.BackOffPause(0))
 		}
-		if left == 0 {
+		if copyLeft == 0 {
 			a.forget()
 		}
-		return undo.RepeatAfter(left, a.request.Life)
+		return undo.RepeatAfter(copyLeft, a.request.Life)
 	}
 	a.q.registry.session.Undoer.Start(undo)
 }
 
-// copyExecutableFor returns for how long a copy of the enter may still be executed, if server is the server's time; 0
-// is not at all.
+// copyExecutableFor returns for how long after server, the server's time, a copy of the enter may still be executed. It
+// returns 0 if no copy can be.
 func (a *Attempt) copyExecutableFor(server wire.Stamp) time.Duration {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
@@ -170,8 +171,8 @@ func (a *Attempt) copyExecutableFor(server wire.Stamp) time.Duration {
 	return session.ExecutableFor(a.notAfter, server)
 }
 
-// copyExecutableUntil returns until when a copy of the entering may still come; zero if none can. For an attempt that is over, of
-// which unknown changes no more: callers may hold the lock of its Lines.
+// copyExecutableUntil returns until when a copy of the enter may still be executed. It returns the zero Instant if no copy can
+// be. It is for an attempt that is over, because outcomeUnknown changes no more: callers may have locked the mutex.
 func (a *Attempt) copyExecutableUntil() clock.Instant {
 	if !a.outcomeUnknown {
 		return clock.Instant{}
@@ -179,9 +180,9 @@ func (a *Attempt) copyExecutableUntil() clock.Instant {
 	return clock.Now().Add(session.MaxPatience)
 }
 
-// handleRepetitionEnd ends the repetition, settled or not. If it is not settled and the session still uses that queue,
-// its heartbeats would keep the ticket of a alive, and other waiters would wait behind it: so the repetition
-// continues. If the server has nothing of a, the session sends no heartbeats either.
+// handleRepetitionEnd handles the end of the repeated leave. If the leave was not confirmed and the session still uses the
+// queue, the heartbeats of the session would keep the ticket of a alive, and other waiters would wait for it. So the
+// repetition continues. If the server has nothing of a, the session sends no heartbeats either.
 func (a *Attempt) handleRepetitionEnd(err error) {
 	registry := a.q.registry
 	registry.mu.Lock()
@@ -196,11 +197,11 @@ func (a *Attempt) handleRepetitionEnd(err error) {
 	}
 }
 
-// readGrants reads from the reply to a leave which attempts of this session have the lock next.
+// readGrants reads from the reply to a leave which attempts of this session were granted the lock.
 func (a *Attempt) readGrants(reply wire.Reply) { a.q.registry.ReadGrants(a.q.keys.Holder, reply) }
 
-// ReadGrants reads the reply to a script that granted the lock, {_, _, grants, more}: the granted attempts of
-// this session, and whether a poll is due. A shorter reply carries neither.
+// ReadGrants reads the reply to a script that granted the lock, {_, _, grants, more}: the grants to attempts of this session,
+// and whether a poll is due. A shorter reply carries neither.
 func (r *Registry) ReadGrants(holder string, reply wire.Reply) {
 	if reply.Len() < 4 {
 		return

@@ -46,7 +46,7 @@ func TestSubscriptionIsFollowedByAPoll(t *testing.T) {
 	waiting := u.startWaiting(t.Context(), 1)
 	u.awaitSubscription()
 	f.matchPolls()
-	await(t, "a look long before the next one is due", func() bool { // each is asked for right after another
+	await(t, "a poll long before the next one is due", func() bool { // each poll is forced right after another
 		u.forcePoll()
 		began := time.Now()
 		u.forcePoll()
@@ -69,7 +69,7 @@ func TestFailedPollIsRepeated(t *testing.T) {
 	f.proxy.DropPushes(true)
 	f.matchPolls()
 	failed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
-	within(t, "a look that fails", failed.Fired())
+	within(t, "a poll that fails", failed.Fired())
 	holder.release(held)
 	u.release(within(t, "the lock", waiting).mustHave(t))
 	f.awaitNothingLeft(holder, u)
@@ -80,7 +80,7 @@ func TestWaitersSurviveTheLossOfTheQueue(t *testing.T) {
 	redistest.Slow(t, "a waiter that no message reaches polls after a second")
 	t.Parallel()
 	for name, lose := range map[string]func(f *fixture){
-		"TheLine":    func(f *fixture) { f.server.MustDo(f, "DEL", keysOf(f, "a").All[1]) },
+		"TheQueue":   func(f *fixture) { f.server.MustDo(f, "DEL", keysOf(f, "a").All[1]) },
 		"Everything": func(f *fixture) { f.server.MustDo(f, "FLUSHALL") },
 		"Restart":    func(f *fixture) { f.server.Restart() },
 	} {
@@ -96,7 +96,7 @@ func TestWaitersSurviveTheLossOfTheQueue(t *testing.T) {
 			}
 			before := f.tickets()
 			lose(f)
-			if name == "TheLine" {
+			if name == "TheQueue" {
 				await(t, "all of them", func() bool { return len(f.tickets()) == n })
 				for _, hold := range f.tickets() {
 					require.NotContains(t, before, hold, "an id is used once")
@@ -107,7 +107,7 @@ func TestWaitersSurviveTheLossOfTheQueue(t *testing.T) {
 				a := takeAny(t, waiting)
 				u.release(a)
 			}
-			if name != "TheLine" {
+			if name != "TheQueue" {
 				_, _ = held.Release(t.Context(), 0, time.Second)
 			}
 			f.awaitNothingLeft(holder, u)
@@ -156,7 +156,7 @@ func TestUnknownHoldIsLeftAlone(t *testing.T) {
 }
 
 // P2: nor are its heartbeats.
-func TestGrantPaidByACopyIsAHint(t *testing.T) {
+func TestHeartbeatOfACopyHasAnotherNumber(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u, other := f.direct(), f.direct()
@@ -171,7 +171,7 @@ func TestGrantPaidByACopyIsAHint(t *testing.T) {
 }
 
 // States: entering or waiting, and a message whose heartbeat is not known, or over: it polls at once.
-func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
+func TestGrantOfUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	holder, u := f.direct(), f.proxied()
@@ -186,7 +186,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 		await(t, "a poll", func() bool { return f.proxy.Replies() > polls })
 		require.Empty(t, waiting)
 	}
-	await(t, "a look long before the next one is due", func() bool { // each is asked for right after another
+	await(t, "a poll long before the next one is due", func() bool { // each poll is forced right after another
 		hint()
 		began := time.Now()
 		hint()
@@ -201,7 +201,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	entered.state = queued
 	tries := &Attempt{q: u.q}
 	tries.applyGrantLocked(1, "000000000001notknown", clock.Now())
-	require.False(t, tries.pollFirst, "one that came to try is in no line")
+	require.False(t, tries.pollFirst, "an attempt that only tries does not wait")
 	u.mu.Unlock()
 	holder.release(held)
 	u.release(within(t, "the lock", waiting).mustHave(t))
@@ -210,7 +210,7 @@ func TestGrantPaidByUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 
 // P2: the message that a lock was forced may overtake the grant of a waiter, and a session that begins to listen has
 // missed no grant.
-func TestAForcedLockMakesItsWaiterDoubtful(t *testing.T) {
+func TestWaiterOfAForcedLockRechecksItsHold(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	holder, u := f.direct(), f.direct()
@@ -273,7 +273,7 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 			_, _, err := a.Requeue(ctx, 0, 0)
 			return err
 		},
-		"Scatter": func(ctx context.Context, a *Attempt) error {
+		"ReleaseMany": func(ctx context.Context, a *Attempt) error {
 			r := &LockRelease{Attempt: a}
 			ReleaseMany(ctx, scripts.LockReleaseMany, []*LockRelease{r})
 			return r.Err
@@ -302,7 +302,7 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 	}
 }
 
-// P10: an attempt that was granted the lock at once has no ticket. Its repeated release asks for no right that only a ticket needs.
+// P10: an attempt that was granted the lock at once has no ticket. Its repeated release needs no right that only a ticket needs.
 func TestDeniedReleaseAsksForNoFurtherRight(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -348,7 +348,7 @@ func TestPollDuringReleaseEndsNoHold(t *testing.T) {
 func TestCloseEndsAllWaits(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(f *fixture){
-		"InLine": func(*fixture) {},
+		"Queued": func(*fixture) {},
 		"Away":   func(f *fixture) { f.proxy.Refuse(); f.proxy.CutAll() },
 		"Answering": func(f *fixture) {
 			f.match(scripts.LockEnter)
@@ -365,7 +365,7 @@ func TestCloseEndsAllWaits(t *testing.T) {
 			for range 5 {
 				waiting = append(waiting, u.startAcquire(t.Context()))
 			}
-			await(t, "five who wait", func() bool {
+			await(t, "five waiters", func() bool {
 				u.mu.Lock()
 				defer u.mu.Unlock()
 				isSent := name == "Away"

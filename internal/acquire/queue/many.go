@@ -13,14 +13,14 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// LockRequest is a lock that is asked for together with others, exclusive as they are.
+// LockRequest is a request for one of several exclusive locks that one call acquires.
 type LockRequest struct {
 	Queue   *Queue
 	Request *Request
 }
 
-// AcquireMany acquires locks in one call, in order: those that are free and have no queue, and none behind the
-// first that it cannot acquire. It returns the holds of the acquired locks. After an error it returns no holds.
+// AcquireMany acquires locks in one call, in order, until a lock is held or has a queue. It returns the holds of the
+// acquired locks. After an error it returns no holds.
 func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockRequest) ([]*Attempt, error) {
 	s, first := requests[0].Queue.registry.session, requests[0].Queue
 	if err := s.Handshake(ctx, first.keys.Holder); err != nil {
@@ -46,7 +46,7 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 	}
 	acquired := 0
 	for i, a := range attempts[:min(reply.Len(), len(attempts))] {
-		if a.acquiredByBatch(reply, i, sent) && i == acquired { // each is read: the server may have granted those behind, too
+		if a.acquiredByBatch(reply, i, sent) && i == acquired { // read each part: the server may have granted later locks, too
 			acquired++
 		}
 	}
@@ -56,8 +56,8 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 	return attempts[:acquired], nil
 }
 
-// acquiredByBatch reports whether a got its lock, by the n-th part of the reply. What went wrong with a lock that it did not get
-// is found out by the call that asks for that lock alone.
+// acquiredByBatch reports whether a got its lock, by the n-th part of the reply. If not, the reason is found out by the call
+// that asks for that lock alone.
 func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent clock.Instant) bool {
 	part, err := reply.Part(n)
 	stamp := wire.Stamp(0)
@@ -72,23 +72,23 @@ func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent clock.Instant) b
 	}
 	a.joined = true
 	if clock.Deadline(sent, a.request.Life).Reached(now) || a.isSupersededLocked(stamp) {
-		return false // over before it began
+		return false // the hold expired before it began
 	}
 	a.grant, a.state = a.newGrant(stamp, stamp, a.request.Life, sent, now), begun
 	return true
 }
 
-// LockRelease is a hold that is released together with others, and what became of that.
+// LockRelease is the release of one of several holds that are released together, and its result.
 type LockRelease struct {
 	Attempt   *Attempt
 	LastUsed  wire.Stamp    // see Attempt.Release
 	ExpiresIn time.Duration // see Attempt.Release
-	WasHeld   bool
-	Err       error
+	WasHeld   bool          // the result of Attempt.Release
+	Err       error         // the error of Attempt.Release
 }
 
-// ReleaseMany releases the holds of a gathering, and waits for that as long as ctx lasts: those that have no queue in one
-// call, or in one call for each slot; and the others, which hand their locks over, in one pipeline.
+// ReleaseMany releases holds of exclusive locks, and waits for the replies until ctx ends. Locks without a queue are
+// released in one call, or in one call for each slot. The other locks are handed off, in one pipeline.
 func ReleaseMany(ctx context.Context, script *scripts.Script, releases []*LockRelease) {
 	s := releases[0].Attempt.q.registry.session
 	groups := groupBySlot(s, releases)
@@ -128,9 +128,9 @@ func groupBySlot(s *session.Session, releases []*LockRelease) [][]*LockRelease {
 	return groups
 }
 
-// releasedByBatch records the i-th reply of a script that released several holds, and reports whether this one is to be
-// released by a call of its own. That is so if the script said that the hold is gone: it may have been at a shard that
-// is not the key's. again is a refusal that may be due to the slots of the keys.
+// releasedByBatch records the i-th reply of a script that released several holds. It returns true if this hold has to be
+// released by a call of its own. That is so if the script replied that the hold is gone, because the script may have run at
+// a shard that does not have the key. again says that the call failed, and that the slots of the keys may be the reason.
 func (r *LockRelease) releasedByBatch(outcome *wire.Outcome, i int, again bool) bool {
 	part, failure := outcome.Reply, outcome.Err
 	if failure == nil {
@@ -157,7 +157,7 @@ func (r *LockRelease) hasNoTicket() bool {
 	return r.Attempt.hasNoTicketLocked()
 }
 
-// endAttempt ends a hold that was released, or may have been.
+// endAttempt ends the attempt of a hold that was released, or may have been.
 func (r *LockRelease) endAttempt() {
 	r.Attempt.end()
 	if r.Err != nil {
@@ -167,7 +167,7 @@ func (r *LockRelease) endAttempt() {
 	r.Attempt.forget()
 }
 
-// releaseOneByOne releases holds by a call each.
+// releaseOneByOne releases holds by one call for each.
 func releaseOneByOne(ctx context.Context, s *session.Session, releases []*LockRelease) {
 	if len(releases) == 0 {
 		return

@@ -60,7 +60,7 @@ func (u *user) awaitUnheld(requests []LockRequest) {
 }
 
 // P7: free locks cost one script, and so does their release.
-func TestGather_FreeLocks_OneScript(t *testing.T) {
+func TestAcquireMany_FreeLocks_OneScript(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u := f.proxied()
@@ -79,8 +79,8 @@ func TestGather_FreeLocks_OneScript(t *testing.T) {
 	u.awaitUnheld(requests)
 }
 
-// Order: none behind the first that is held, or that has a queue.
-func TestGather_HeldLock_StopsThere(t *testing.T) {
+// Order: no lock after the first that is held, or that has a queue.
+func TestAcquireMany_HeldLock_StopsThere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u, other := f.direct(), f.direct()
@@ -93,7 +93,7 @@ func TestGather_HeldLock_StopsThere(t *testing.T) {
 }
 
 // P6: a lock that has a queue by now is handed over.
-func TestScatter_Waiter_IsGrantedTheLock(t *testing.T) {
+func TestReleaseMany_Waiter_IsGrantedTheLock(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u, other := f.direct(), f.direct()
@@ -106,8 +106,8 @@ func TestScatter_Waiter_IsGrantedTheLock(t *testing.T) {
 	f.awaitNothingLeft(u, other)
 }
 
-// P1, P4: a grant that is older than a hold of the session is not delivered, and those behind it are released as well.
-func TestGather_OlderGrant_LeavesNothing(t *testing.T) {
+// P1, P4: a grant that is older than a hold of the session is not delivered, and later locks are released as well.
+func TestAcquireMany_OlderGrant_LeavesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u := f.direct()
@@ -119,8 +119,8 @@ func TestGather_OlderGrant_LeavesNothing(t *testing.T) {
 	u.awaitUnheld(requests)
 }
 
-// T6: a release that names no token continues behind the whole block.
-func TestScatter_UnknownToken_EndsTheBlock(t *testing.T) {
+// T6: a release that names no token continues after the whole block.
+func TestReleaseMany_UnknownToken_EndsTheBlock(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u := f.direct()

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// maxListed is how many attempts a poll lists: the first ones, which may have been granted, and some of
-	// the others in turn, which may have lost their tickets.
+	// maxListed is the number of attempts that a poll lists. These are the first maxFirst attempts, which may have been
+	// granted the lock, and some of the others in turn, which may have lost their tickets.
 	maxListed, maxFirst = 16, 4
 	// pollPatience is how long a batch of polls waits for its reply.
 	pollPatience = time.Second
-	// maxPolls bounds a pipeline, and maxWaits the locks of one call in it.
+	// maxPolls bounds the polls of a pipeline, and maxHeartbeats the locks of one call of heartbeats.
 	maxPolls, maxHeartbeats = 200, 100
-	// pollAnywayAfter is how many pauses there are between two polls though nothing has changed.
+	// pollAnywayAfter is the number of poll intervals after which a queue is polled though nothing has changed.
 	pollAnywayAfter = 16
 )
 
-// queuePoll is one poll of a queue, or a heartbeat alone.
+// queuePoll is one poll of a queue, or a heartbeat that replaces it.
 type queuePoll struct {
-	q              *Queue
-	heartbeat      heartbeat
-	unchangedStamp wire.Stamp // of the hold beside which a heartbeat will do; 0 is a poll
-	listed         []*Attempt
-	floorTTL       string // see Wish
+	q         *Queue
+	heartbeat heartbeat
+	seenStamp wire.Stamp // the stamp of the hold that has to be unchanged, if a heartbeat replaces the poll; otherwise 0
+	listed    []*Attempt
+	floorTTL  string // see Request
 }
 
 // pollAll polls the queues that are due in one tick.
@@ -58,7 +58,7 @@ func (r *Registry) pollAll(queues []*Queue) {
 	}
 }
 
-// appendPoll adds a poll of q, unless no attempt enters or waits there, and none has for a while.
+// appendPoll appends a poll of q. If no attempt enters or waits there, it appends nothing, and forgets a queue without users.
 func (r *Registry) appendPoll(polls []queuePoll, q *Queue) []queuePoll {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,15 +71,15 @@ func (r *Registry) appendPoll(polls []queuePoll, q *Queue) []queuePoll {
 	now := clock.Now()
 	p := queuePoll{q: q, heartbeat: r.heartbeatLocked(now)}
 	if q.isUnchangedLocked(now) {
-		p.unchangedStamp = q.seenStamp
+		p.seenStamp = q.seenStamp
 	} else {
 		p.listed, p.floorTTL = q.listLocked(), q.newestRequest.FloorTTL
 	}
 	return append(polls, p)
 }
 
-// listLocked chooses the attempts that a poll lists, among those whose enter had a reply: the urgent ones,
-// the first, and others in turn.
+// listLocked chooses the attempts that a poll lists: the attempts with pollFirst, the first ones of the queue, and others
+// in turn. Except for the attempts with pollFirst, only attempts whose enter had a reply are listed.
 func (q *Queue) listLocked() []*Attempt {
 	listed := make([]*Attempt, 0, min(maxListed, len(q.waiting)))
 	chosen := make(map[*Attempt]bool, cap(listed))
@@ -108,20 +108,19 @@ func (q *Queue) listLocked() []*Attempt {
 	return listed
 }
 
-// sendPolls sends polls in one pipeline, and heartbeats alone for the queues that refuse them because
-// their slot is being moved.
+// sendPolls sends polls in one pipeline. For queues that refuse a poll because their slot is being moved, heartbeats follow.
 func (r *Registry) sendPolls(ctx context.Context, polls []queuePoll) {
 	calls := make([]wire.Call, len(polls))
-	for i, l := range polls {
-		calls[i] = l.call()
+	for i, p := range polls {
+		calls[i] = p.call()
 	}
 	var refused []wire.Call
-	var alone []queuePoll
+	var movingPolls []queuePoll
 	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err != nil {
 			if wire.TryAgain(outcome.Err) {
 				refused = append(refused, polls[i].heartbeatCall())
-				alone = append(alone, polls[i])
+				movingPolls = append(movingPolls, polls[i])
 			}
 			polls[i].recordFailure(outcome.Err)
 			continue
@@ -129,12 +128,12 @@ func (r *Registry) sendPolls(ctx context.Context, polls []queuePoll) {
 		polls[i].handleReply(outcome.Reply)
 	}
 	if len(refused) > 0 {
-		r.pollWithHolderKey(ctx, alone, refused)
+		r.pollWithHolderKey(ctx, movingPolls, refused)
 	}
 }
 
-// pollWithHolderKey sends heartbeats for polls that were refused because their slot is being moved, and polls with
-// the holder key alone, which lengthen the hold of an attempt that has the lock.
+// pollWithHolderKey sends heartbeats for polls that were refused because their slot is being moved, and polls with the
+// holder key alone, which extend the hold of an attempt that has the lock.
 func (r *Registry) pollWithHolderKey(ctx context.Context, polls []queuePoll, calls []wire.Call) {
 	if !r.protocol.isExclusive() {
 		r.session.Runner.RunMany(ctx, calls)
@@ -176,13 +175,13 @@ func (p *queuePoll) heartbeatCall() wire.Call {
 	}
 }
 
-// recordFailure handles a poll that had no reply, or was refused: the next one comes early, because the life
-// continues to run down.
+// recordFailure handles a poll that had no reply, or was refused. The next poll comes early, because the session's life in
+// the queue continues to run down.
 func (p *queuePoll) recordFailure(err error) {
 	registry := p.q.registry
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	hadRight := p.q.polledAt != 0 && errors.Is(err, errs.ErrDenied) // for the poll before
+	hadRight := p.q.polledAt != 0 && errors.Is(err, errs.ErrDenied) // an earlier poll was allowed
 	if wire.Judge(err) == wire.Final && !hadRight {
 		p.q.refuseLocked(err)
 	}
@@ -190,7 +189,7 @@ func (p *queuePoll) recordFailure(err error) {
 	p.q.schedulePollLocked(dispatch.PollInterval / 4)
 }
 
-// refuseLocked ends the attempts of q: waiting does not help them.
+// refuseLocked ends the attempts of q, because waiting does not help them.
 func (q *Queue) refuseLocked(err error) {
 	for _, a := range q.waiting {
 		if a.state == entering || a.state == queued {
@@ -217,7 +216,7 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 	if registry.protocol.Heartbeat != nil && left > 0 {
 		q.seenStamp = reply.Stamp(6)
 	}
-	has := make(map[string]bool) // by attempt
+	has := make(map[string]bool) // the ids of the attempts that have the lock
 	for g := range parseGrants(reply.Text(3)) {
 		has[g.attempt] = true
 		registry.applyGrantLocked(g, now)
@@ -228,8 +227,8 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 		if a.state == queued && i < len(tickets) && tickets[i] == '0' && !has[a.attempt()] {
 			a.state, a.lockWasHeld = ticketLost, left > 0
 			a.wake()
-			q.lastHeartbeat = clock.Instant{}             // the life may be lost too: the next enter is a heartbeat
-			more = more || len(q.waiting) > len(p.listed) // those that are not listed have lost theirs too
+			q.lastHeartbeat = clock.Instant{}             // the heartbeat may be lost too: the next enter carries one
+			more = more || len(q.waiting) > len(p.listed) // attempts that are not listed have lost their tickets too
 		}
 	}
 	if more {
@@ -239,8 +238,8 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 	q.schedulePollLocked(left)
 }
 
-// schedulePollLocked schedules the next poll: after a pause, or when the hold of another session ends, which
-// lasts for left at most.
+// schedulePollLocked schedules the next poll: after a pause, or when the hold of another session ends, after left at the
+// latest.
 func (q *Queue) schedulePollLocked(left time.Duration) {
 	if q.pending == 0 {
 		return
@@ -255,14 +254,14 @@ func (q *Queue) schedulePollLocked(left time.Duration) {
 }
 
 // nextPollLocked returns when the next poll is due: after eight to nine tenths of a pause. The polls of all queues of the
-// session fall on the same instants, so that many fit in one call. Those of several sessions drift apart.
+// session fall on the same instants, so that many fit in one call. The polls of several sessions drift apart.
 func (q *Queue) nextPollLocked(now time.Duration) time.Duration {
-	every := q.pollPauseLocked()
-	next, grid := now+every*9/10, every/10-time.Duration(q.registry.drift*float64(every))
+	pause := q.pollPauseLocked()
+	next, grid := now+pause*9/10, pause/10-time.Duration(q.registry.drift*float64(pause))
 	return next - (next+q.registry.phase)%grid
 }
 
-// hastenPollLocked brings the next poll forward if one that is planned now comes earlier.
+// hastenPollLocked brings the next poll forward if a poll that is scheduled now comes earlier.
 func (q *Queue) hastenPollLocked() {
 	if q.waitState != nil && q.pollScheduled && q.nextPollLocked(clock.Now().Mono()) < q.pollDue {
 		q.schedulePollLocked(0)

@@ -21,11 +21,11 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 	u.stopTimers() // which would move them further
 	for name, c := range map[string]struct {
 		before attemptState
-		place  string
-		has    bool   // it is said to have the lock
+		ticket string
+		has    bool   // the reply says that it has the lock
 		number string // "" is not known, else the poll's own heartbeat
 		want   attemptState
-		urgent bool
+		first  bool
 	}{
 		"Queued":                {queued, "1", false, "", queued, false},
 		"Gone":                  {queued, "0", false, "", ticketLost, false},
@@ -34,9 +34,9 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 		"GrantedSomehow":        {queued, "0", true, "", queued, true},
 		"EnteringNotThere":      {entering, "0", false, "", entering, false},
 		"EnteringGranted":       {entering, "0", true, "its own", granted, false},
-		"ToldMeanwhile":         {granted, "0", true, "its own", granted, false},
+		"GrantedMeanwhile":      {granted, "0", true, "its own", granted, false},
 		"GoneMeanwhile":         {begun, "0", false, "", begun, false},
-		"LostItsPlaceBefore":    {ticketLost, "0", true, "its own", ticketLost, false},
+		"LostItsTicketBefore":   {ticketLost, "0", true, "its own", ticketLost, false},
 		"OverAndNotYetReleased": {begun, "0", true, "", begun, false},
 	} {
 		a := u.q.newWaitingAttempt(lockRequest)
@@ -51,10 +51,10 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 		if c.has {
 			grants = a.attempt() + now.Text() + number
 		}
-		p.handleReply(redistest.Outcome([]any{1, 0, 0, grants, c.place, now.Text()}).Reply)
+		p.handleReply(redistest.Outcome([]any{1, 0, 0, grants, c.ticket, now.Text()}).Reply)
 		u.mu.Lock()
 		require.Equal(t, c.want, a.state, name)
-		require.Equal(t, c.urgent, a.pollFirst, name)
+		require.Equal(t, c.first, a.pollFirst, name)
 		if c.want == granted && c.before != granted {
 			require.Equal(t, Grant{Stamp: now, Last: now + wire.TokenBlock - 1, Life: p.heartbeat.life, Sent: p.heartbeat.sent, Read: a.grant.Read}, a.grant, name)
 		}

@@ -82,7 +82,7 @@ func TestHeartbeatPaysForItsOwnLife(t *testing.T) {
 	require.LessOrEqual(t, len(registry.mu.heartbeats), 31)
 }
 
-// P7: polls keep to a budget of a thousand a second, and lives to what the scripts accept.
+// P7: polls keep to a budget of a thousand a second, and the life of a heartbeat to what the scripts accept.
 func TestPollsOfManyQueuesKeepToTheirBudget(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -18,69 +18,70 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Config describes how one kind of lock uses the queue. The arguments and replies of its steps are those of
-// package scripts; Enter has those of the Wish behind them.
+// Protocol describes how one kind of lock uses the queue. The arguments and replies of its steps are those of
+// package scripts. The arguments of Enter end with those of the Request.
 type Protocol struct {
 	Enter, Poll, Leave *scripts.Script
-	// Heartbeat announces for many locks that the session waits for them. It is a heartbeat; those locks whose
-	// holder has changed are polled next. A kind without Wait is polled each time.
+	// Heartbeat sends one heartbeat for many queues, and replies which of their locks have a new holder. Those are
+	// polled next. A kind without Heartbeat is polled each time.
 	Heartbeat *scripts.Script
-	// Drop ends a hold with the holder key alone, while a slot moves. A kind whose other scripts also need
-	// only that key has Requeue instead, which releases a hold and queues the session again in one call. Such
-	// a kind is exclusive.
+	// Drop ends a hold with the holder key alone, while a slot moves. An exclusive kind has Requeue instead, which
+	// releases a hold and queues the session again in one call. The scripts of an exclusive kind work with the holder
+	// key alone.
 	Drop, Requeue *scripts.Script
-	// Labelled says that holds are written down with the label of their session, and are named with it.
+	// Labelled says that the name of a hold at the server ends with the label of its session.
 	Labelled bool
 	// Refusal returns the error for a reply of Enter below -2.
 	Refusal func(wire.Reply) error
 }
 
-// isExclusive reports whether one hold at a time has a lock of the kind.
+// isExclusive reports whether a lock of the kind has at most one hold at a time.
 func (p *Protocol) isExclusive() bool { return p.Requeue != nil }
 
-// Request is what an attempt asks for.
+// Request says on what terms an attempt acquires the lock.
 type Request struct {
-	Life time.Duration // of the hold, if it is granted at once
-	// FloorTTL is how long the floor of the tokens is kept when the lock is idle, in milliseconds, as an
-	// argument of scripts.
+	Life time.Duration // the life of a hold that is granted at once
+	// FloorTTL is how long the server keeps the token floor of an idle lock, in milliseconds, as an argument of
+	// scripts.
 	FloorTTL string
-	// Mode follows the hold id in the ticket and in the name of the hold: what scripts have to know of each.
-	// All marks of a kind have the same length.
+	// Mode is the end of the ticket and of the hold's name. It says what scripts have to know of the request, such as
+	// the number of permits. All modes of a kind have the same length.
 	Mode string
-	// Args are those of Enter that other kinds do not have.
+	// Args are the arguments of Enter that other kinds do not have.
 	Args []string
-	// ShareKey is the request with which goroutines wait for each other in the process; zero if each has a ticket of its own.
+	// ShareKey is equal for goroutines that can share a ticket. It is zero if each goroutine has a ticket of its own.
 	ShareKey local.ShareKey
-	// Concurrent says that others of the session may have the lock at the same time.
+	// Concurrent says that other goroutines of the session may hold the lock at the same time.
 	Concurrent bool
 }
 
-// Registry has the queues of one kind of lock in one session.
+// Registry keeps the queues of one kind of lock in one session.
 type Registry struct {
 	session  *session.Session
 	protocol Protocol
 	polls    *timers.Collector[*Queue]
 	ctx      context.Context //nolint:containedctx // ends at Close, for the polls under way
 	cancel   context.CancelFunc
-	// The polls of several lines of the session meet in one call, by its phase. Those of several sessions would too if an
-	// outage struck them together: so each session has another drift, up to a hundredth of a pause.
+	// The phase brings the polls of several queues of the session into one call. After an outage the polls of several
+	// sessions would fall together too. So each session has another drift, up to a hundredth of a pause.
 	phase time.Duration
 	drift float64
 
 	mu struct {
 		sync.Mutex
-		queues        map[string]*Queue         // by holder key; those in use, those in which an attempt waited a moment ago, and spare ones
-		spare         int                       // of them
-		pendingQueues int                       // those in which an attempt enters or waits
-		attempts      map[string]*Attempt       // by attempt; those that may have something on the server
-		listeners     map[string]*grantListener // by channel; those of queues in which an attempt waits
-		lastNumber    int64                     // of the newest heartbeat
-		heartbeats    []heartbeat               // those whose lives are not over, in the order of sending
-		timeArgs      timeArgsCache             // of the last enter
+		// The queues by holder key: queues in use, queues in which an attempt waited a moment ago, and spare queues.
+		queues        map[string]*Queue
+		spare         int                       // the number of spare queues
+		pendingQueues int                       // the number of queues in which an attempt enters or waits
+		attempts      map[string]*Attempt       // by attempt id, the attempts that may have something on the server
+		listeners     map[string]*grantListener // by channel, the listeners of queues in which an attempt waits
+		lastNumber    int64                     // the number of the newest heartbeat
+		heartbeats    []heartbeat               // the heartbeats whose lives are not over, in the order of sending
+		timeArgs      timeArgsCache             // the times of the last enter
 	}
 }
 
-// New returns the lines of s. It starts nothing.
+// New returns the registry of s. It starts nothing.
 func New(s *session.Session, protocol Protocol) *Registry {
 	registry := &Registry{session: s, protocol: protocol, phase: rand.N(dispatch.PollInterval), drift: rand.Float64() / 100}
 	registry.ctx, registry.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
@@ -111,8 +112,8 @@ func (r *Registry) Use(keys *LockKeys) *Queue {
 	return q
 }
 
-// Done counts a user out. A queue that was waited in is remembered for a while: the server knows that the
-// session lives.
+// Done counts a user out. A queue in which an attempt waited is remembered for a while, because the server still counts
+// the session as alive there.
 func (r *Registry) Done(q *Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +122,7 @@ func (r *Registry) Done(q *Queue) {
 	case q.users > 0:
 	case q.waitState != nil:
 		r.session.Timers.Schedule(&q.timer, dispatch.Linger)
-	case q.attempts == 0 && r.mu.spare < maxSpare: // a newcomer is not behind attempts that are being undone
+	case q.attempts == 0 && r.mu.spare < maxSpare: // a newcomer would wait for attempts that are being undone
 		q.spare = true
 		r.mu.spare++
 	default:
@@ -136,15 +137,16 @@ func (r *Registry) dropLocked(q *Queue) {
 	}
 }
 
-// Len returns how many lines are in use or remembered, how many attempts may have something on the server, and on how
-// many channels grants are heard.
+// Len returns the number of queues that are in use or remembered, of attempts that may have something on the server, and
+// of channels with a listener.
 func (r *Registry) Len() (queues, attempts, listeners int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.mu.queues) - r.mu.spare, len(r.mu.attempts), len(r.mu.listeners)
 }
 
-// ShareKeyOf returns the request of a ticket of this session: zero if it is not known, or belongs to one goroutine.
+// ShareKeyOf returns the share key of a ticket of this session. It is zero if the ticket is not known, or belongs to one
+// goroutine.
 func (r *Registry) ShareKeyOf(ticket string) local.ShareKey {
 	attempt, isOurs := strings.CutPrefix(ticket, r.session.ID())
 	if !isOurs || len(attempt) < attemptSize {
@@ -158,8 +160,8 @@ func (r *Registry) ShareKeyOf(ticket string) local.ShareKey {
 	return local.ShareKey{}
 }
 
-// Refuse implements session.Part. It withdraws the tickets of the session in one batch, so that those of Close's holds that
-// are released after it are granted to other sessions. A waiter finds its attempt over, or the session not ready.
+// Refuse implements session.KindRegistry. It withdraws the tickets of the session in one batch, so that Close, which
+// releases holds after that, hands them to other sessions. A waiter finds its attempt over, or the session not ready.
 func (r *Registry) Refuse(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,28 +174,29 @@ func (r *Registry) Refuse(err error) {
 	}
 }
 
-// Evict implements session.Part.
+// Evict implements session.KindRegistry.
 func (r *Registry) Evict(cause error) {
 	for _, localHold := range r.localHolds("", false) {
 		localHold.Evict(cause)
 	}
 }
 
-// Recheck implements session.Part. An attempt that has not begun may have been granted the lock and not know it: it asks the
-// server when it begins.
+// Recheck implements session.KindRegistry. An attempt that has not begun may have been granted the lock and not know it:
+// it asks the server when it begins.
 func (r *Registry) Recheck(key string) {
 	for _, localHold := range r.localHolds(key, true) {
 		localHold.Recheck()
 	}
 }
 
-// RecheckAll implements session.Part.
+// RecheckAll implements session.KindRegistry.
 func (r *Registry) RecheckAll() { r.Recheck("") }
 
-// localHolds returns the tenants of key, or all tenants if key is "". With doubts, an attempt that may have been granted the lock
-// meanwhile asks the server when it begins. One that is queued was not granted it before the session began to listen, since
-// the message of the grant would have come first. But the message that its lock was forced may overtake that of the grant:
-// they can come from two nodes.
+// localHolds returns the local holds of key, or all local holds if key is "". With mayNeedRecheck, an attempt that may have
+// been granted the lock meanwhile asks the server when it begins.
+//
+// A queued attempt was not granted the lock before the session began to listen, since the message of the grant would have
+// come first. But the message that its lock was forced may overtake the message of the grant: they can come from two nodes.
 func (r *Registry) localHolds(key string, mayNeedRecheck bool) []LocalHold {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,7 +213,7 @@ func (r *Registry) localHolds(key string, mayNeedRecheck bool) []LocalHold {
 	return holds
 }
 
-// Close implements session.Part.
+// Close implements session.KindRegistry.
 func (r *Registry) Close() {
 	r.cancel()
 	r.polls.Close()

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Requeue releases the hold of a and queues the session again with the same request, in one call, and waits for that as long as
-// ctx lasts. used, lasts and had are those of Release. next may be granted already. It is nil if the server made no
+// Requeue releases the hold of a and queues the session again with the same request, in one call, and waits for the reply until
+// ctx ends. The parameters and wasHeld are those of Release. next may be granted already; it is nil if the server made no
 // ticket. After an error the release is repeated in the background, and next may have a ticket.
 func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next *QueuedRequest, wasHeld bool, err error) {
 	a.Begin(nil) // see Release
@@ -46,14 +46,14 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	return p, result.wasHeld, nil
 }
 
-// abandon leaves a ticket with which no goroutine waits.
+// abandon leaves the queue, for a request with which no goroutine waits.
 func (p *QueuedRequest) abandon() {
 	if a := p.Leave(); a != nil {
 		a.Abandon()
 	}
 }
 
-// requeueCall returns the call that releases old for a, and when it is sent.
+// requeueCall returns the call that releases old and queues a, and the time of its sending.
 func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call, sent clock.Instant) {
 	q, s := a.q, a.q.registry.session
 	q.registry.mu.Lock()
@@ -71,17 +71,17 @@ func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call
 	}, sent
 }
 
-// requeueResult is what a requeue says of the hold that it released.
+// requeueResult is what the reply to a requeue says about the hold that the requeue released.
 type requeueResult struct {
-	wasHeld     bool // it had the lock
-	nothingLeft bool // nothing of it is at the server any more
+	wasHeld     bool // the hold had the lock
+	nothingLeft bool // the server has nothing of the hold any more
 }
 
-// parseRequeueResult reads it: the last two elements of the reply.
+// parseRequeueResult reads the last two elements of the reply.
 func parseRequeueResult(reply wire.Reply) requeueResult {
 	n := reply.Len()
 	if n < 4 {
-		return requeueResult{} // with the holder key alone, and that is another's
+		return requeueResult{} // the call had the holder key alone, and another hold has the lock
 	}
 	return requeueResult{nothingLeft: reply.Int(n-2) == 1, wasHeld: reply.Int(n-1) == 1}
 }
@@ -97,7 +97,7 @@ func (a *Attempt) handleRequeueReply(reply wire.Reply, sent clock.Instant) bool 
 		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
 		registry.applyGrants(reply.Text(4))
 	case wire.Foreign:
-		return false // another kind of lock has the name: the hold is lost, and the next enter says the rest
+		return false // another kind of lock has the name: the hold is lost, and the next enter returns the error
 	default:
 		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
 		return false
@@ -116,7 +116,7 @@ func (a *Attempt) handleRequeueReply(reply wire.Reply, sent clock.Instant) bool 
 	return true
 }
 
-// handleRequeueUnknown says that the requeue for a has no reply. A poll finds out what a has.
+// handleRequeueUnknown records that the requeue for a had no reply. A poll finds out what a has.
 func (a *Attempt) handleRequeueUnknown() {
 	a.q.listen()
 	a.q.registry.mu.Lock()

@@ -26,7 +26,7 @@ func (u *user) requeue(a *Attempt) *QueuedRequest {
 	return next
 }
 
-// awaitGrant waits until the place is granted the lock.
+// awaitGrant waits until the request is granted the lock.
 func (f *fixture) awaitGrant(next *QueuedRequest) *Attempt {
 	f.Helper()
 	granted := make(chan error, 1)
@@ -60,7 +60,7 @@ func TestRequeue_NoWaiter_HoldsAtOnce(t *testing.T) {
 	f.awaitNothingLeft(u)
 }
 
-// Order: the waiter of another session is served first, and the new ticket is behind it.
+// Order: the waiter of another session is served first, and the new ticket comes after it.
 func TestRequeue_Waiter_QueuesBehindIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -129,7 +129,7 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 	}
 }
 
-// P5: the request or its reply is lost. The old hold is released, the new ticket is polled for, and nothing is left behind.
+// P5: the request or its reply is lost. The old hold is released, the new ticket is polled for, and nothing is left.
 func TestRequeue_NoReply_ReleasesAndWaits(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
 	t.Parallel()
@@ -239,7 +239,7 @@ func TestRequeue_HoldIsLost_IsReported(t *testing.T) {
 	}
 }
 
-// T6: the tokens of the next hold are behind the last one used, and need not be behind the whole block.
+// T6: the tokens of the next hold come after the last one used, and need not come after the whole block.
 func TestRequeue_BringsTheFloor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -258,7 +258,7 @@ func TestRequeue_BringsTheFloor(t *testing.T) {
 	f.awaitNothingLeft(u)
 }
 
-// localHoldSpy is a Tenant that notes why it was evicted.
+// localHoldSpy is a LocalHold that notes why it was evicted.
 type localHoldSpy chan error
 
 func (n localHoldSpy) Evict(cause error) { n <- cause }
@@ -269,7 +269,7 @@ func (localHoldSpy) Recheck()      {}
 func newLocalHoldSpy() localHoldSpy { return make(localHoldSpy, 1) }
 
 // P1: the hold with the greatest token is the one at the server. It ends the others of its session, in whatever order they
-// are heard of.
+// arrive.
 func TestNewestGrantWins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -35,7 +35,7 @@ func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, request *Req
 	return b, nil
 }
 
-// sendSwap repeats the script until a has what old had.
+// sendSwap repeats the script until a has replaced old.
 func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Attempt) error {
 	registry, q := a.q.registry, a.q
 	last := &wire.LastReply{}

@@ -35,7 +35,7 @@ func permitsKeys(tb testing.TB) *LockKeys {
 	}
 }
 
-// permits returns a wish for n of them.
+// permits returns a request for n permits.
 func permits(n int) *Request {
 	return &Request{Life: lease, FloorTTL: "60000", Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Concurrent: true}
 }
@@ -195,7 +195,7 @@ func TestSwap_Late_IsSentAgain(t *testing.T) {
 	f.awaitNoPermits(u)
 }
 
-// P2: nothing is put in the place of a hold that is gone.
+// P2: nothing replaces a hold that is gone.
 func TestSwap_HoldGone_IsALoss(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -215,8 +215,8 @@ func TestSwap_Refused_ReturnsTheReason(t *testing.T) {
 	f := newFixture(t)
 	u := f.joinPermits(f.server)
 	a := u.acquirePermits(3)
-	f.server.MustDo(t, "SET", permitsKeys(t).All[2], "somebody's")
-	f.server.MustDo(t, "ZADD", permitsKeys(t).All[1], 1, strings.Repeat("-", 41)+"0000000001") // so that lives is asked
+	f.server.MustDo(t, "SET", permitsKeys(t).All[2], "another's")
+	f.server.MustDo(t, "ZADD", permitsKeys(t).All[1], 1, strings.Repeat("-", 41)+"0000000001") // so that the heartbeats are read
 	_, err := u.swapForOne(t.Context(), a)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.Equal(t, []string{a.Name()}, f.permitHolds(), "nothing is half done")

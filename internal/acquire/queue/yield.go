@@ -11,24 +11,24 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// YieldResult is the outcome of a Yield.
+// YieldResult is the result of a Yield.
 type YieldResult int
 
 const (
-	// YieldGone is a hold that no longer has the lock.
+	// YieldGone says that the hold no longer has the lock.
 	YieldGone YieldResult = iota
-	// YieldKept is a hold that continues, with a new grant.
+	// YieldKept says that the hold continues, with a new grant.
 	YieldKept
-	// YieldReleased is a hold that was released for other waiters in the queue.
+	// YieldReleased says that the hold was released for other waiters in the queue.
 	YieldReleased
 )
 
-// Yield asks with script whether the unused hold of a may continue for local waiters with the same request.
-// It may if only those wait in the queue, and is released otherwise. The arguments of script are the name,
-// the life with which the hold continues, and the attempts of those waiters, followed by those of Leave
-// without the name. If it released the hold, it replies like Leave, but with 2. It replies 0 if a has nothing
-// any more; or 1, the time, and the stamp of new tokens, if the hold continues. After an error the outcome is
-// unknown.
+// Yield asks with script whether the unused hold of a may continue for local waiters with the same share key. The hold
+// continues if only these waiters are in the queue, and is released otherwise. After an error the outcome is unknown.
+//
+// The arguments of script are the name, the life with which the hold continues, and the attempts of these waiters, followed by
+// the arguments of Leave without the name. If script released the hold, it replies like Leave, but with 2. It replies 0 if a
+// has nothing any more; or 1, the time, and the stamp of new tokens, if the hold continues.
 func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResult, error) {
 	registry := a.q.registry
 	sent := clock.Now()
@@ -45,7 +45,7 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResul
 		stamp := reply.Stamp(2)
 		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.request.Life, Sent: sent, Read: clock.Now()}
 		return YieldKept, nil
-	default: // it is released only
+	default: // the hold was released
 		a.end()
 		a.readGrants(reply)
 		if a.copyExecutableFor(0) > 0 {
@@ -66,8 +66,8 @@ func (a *Attempt) yieldCall(script *scripts.Script) wire.Call {
 	}
 }
 
-// waitingWithSameKey returns the waiting attempts of this session to which the hold of a can be handed over: as many as a
-// poll lists, which is all of them, except for a moment.
+// waitingWithSameKey returns the waiting attempts of this session to which the hold of a can be handed over, among the first
+// maxListed. More attempts wait only for a moment.
 func (a *Attempt) waitingWithSameKey() string {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()

@@ -34,12 +34,12 @@ func (u *user) permitQueue() *Queue {
 	return q
 }
 
-// permitWithKey is a wish for the permit, with the same request as others.
+// permitWithKey is a request for the permit, with that share key.
 func permitWithKey(key int) *Request {
 	return &Request{Life: lease, FloorTTL: "60000", Mode: "0000000001", ShareKey: local.ShareKey{Concurrent: true, Permits: int32(key)}, Args: []string{"1", "0"}, Concurrent: true}
 }
 
-// joinWaiting returns a place with a ticket.
+// joinWaiting returns a request that has a ticket.
 func (q *Queue) joinWaiting(t *testing.T, key int) *QueuedRequest {
 	t.Helper()
 	p := q.Prepare(permitWithKey(key), new(QueuedRequest))
@@ -49,9 +49,8 @@ func (q *Queue) joinWaiting(t *testing.T, key int) *QueuedRequest {
 	return p
 }
 
-// Enter returns when the place has a ticket or was granted its request; a wait that is cut short keeps the
-// place.
-func TestEnterAndWaitAreSeparate(t *testing.T) {
+// Join returns when the request has a ticket or was granted; a wait that is cut short keeps the ticket.
+func TestJoinAndWaitAreSeparate(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	q := f.direct().permitQueue()
@@ -66,7 +65,7 @@ func TestEnterAndWaitAreSeparate(t *testing.T) {
 	require.ErrorIs(t, second.Wait(ctx), context.Canceled)
 	isGranted, err = second.Join(t.Context())
 	require.NoError(t, err)
-	require.False(t, isGranted, "it stands where it stood")
+	require.False(t, isGranted, "the ticket is as it was")
 	wasHeld, err := held.Release(t.Context(), 0, lease)
 	require.NoError(t, err)
 	require.True(t, wasHeld)
@@ -78,8 +77,8 @@ func TestEnterAndWaitAreSeparate(t *testing.T) {
 	f.awaitNothingLeft()
 }
 
-// A hold continues, with later tokens, if only waiters with the same request are in the queue; a different
-// request makes it pass through the queue.
+// A hold continues, with later tokens, if only waiters with the same share key are in the queue; a different
+// share key makes it go through the queue.
 func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -101,10 +100,10 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	result, err = held.Yield(t.Context(), scripts.SemaphoreYield)
 	require.NoError(t, err)
 	require.Equal(t, YieldReleased, result)
-	require.NoError(t, first.Wait(t.Context()), "who was first has it")
+	require.NoError(t, first.Wait(t.Context()), "the first waiter has it")
 	held = first.Leave()
 	require.Greater(t, held.Grant().Stamp, grant.Last)
-	require.Greater(t, held.Grant().Last, held.Grant().Stamp, "who waited has a block of tokens")
+	require.Greater(t, held.Grant().Last, held.Grant().Stamp, "a waiter has a block of tokens")
 	_, attempts, _ := q.registry.Len()
 	require.Equal(t, 2, attempts, "those of the holder and of the other")
 	require.Nil(t, other.Leave())

@@ -16,25 +16,25 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// attempt is one hold id: a request for the lock, and the hold that results. The lock of its Contests
-// guards its fields, except those that say otherwise.
+// attempt is one hold id: a request for the lock, and the hold that results. The mutex of the LockRegistry guards the
+// fields, except for the fields that are assigned once.
 type attempt struct {
 	lock    *retriedLock
 	holdID  string         // assigned once
 	request *queue.Request // assigned once
-	waiting bool           // it waits, or came to try; assigned once, before any other goroutine knows it
+	waiting bool           // the attempt waits, and does not only try; assigned once, before other goroutines know it
 
-	granted        bool // it has the lock, or had it
+	granted        bool // the attempt has the lock, or had it
 	grant          queue.Grant
 	localHold      queue.LocalHold
 	mayHaveHold    bool       // a try was sent that may have left something
-	needsRecheck   bool       // Recheck was called before Begin: it may have had the lock before that, and no more
+	needsRecheck   bool       // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
 	outcomeUnknown bool       // a try had no reply
-	hasTicket      bool       // the reply to a try says that it has a ticket there
-	notAfter       wire.Stamp // of the newest try that had no reply, or is on its way
+	hasTicket      bool       // the reply to a try says that the attempt has a ticket at the server
+	notAfter       wire.Stamp // the not-after of the newest try that had no reply, or is on its way
 }
 
-// newAttempt makes an attempt known, before anything of it is sent.
+// newAttempt registers an attempt, before anything of it is sent.
 func (l *retriedLock) newAttempt(request *queue.Request) *attempt {
 	registry := l.registry
 	hold := ""
@@ -51,7 +51,7 @@ func (l *retriedLock) newAttempt(request *queue.Request) *attempt {
 	return a
 }
 
-// forget removes a: the server has nothing of it any more, or what it has ends by itself.
+// forget unregisters a: the server has nothing of a any more, or what it has expires by itself.
 func (a *attempt) forget() {
 	registry := a.lock.registry
 	registry.mu.Lock()
@@ -59,7 +59,7 @@ func (a *attempt) forget() {
 	delete(registry.mu.attempts, a)
 }
 
-// end makes a be over, and reports whether it may have something on the server. vacate follows.
+// end ends a, and reports whether a may have something on the server. A call of finish follows.
 func (a *attempt) end() (mayHave bool) {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
@@ -73,13 +73,13 @@ type tryOutcome int
 const (
 	tryGranted tryOutcome = iota
 	tryHeld
-	tryLate // executed after its not-after, or the reply took longer than the lease lasts
+	tryLate // the try was executed after its not-after, or the reply took longer than the lease lasts
 )
 
 // tryResult is what the reply to a try says.
 type tryResult struct {
 	outcome tryOutcome
-	heldFor time.Duration // how long the lock is held at most
+	heldFor time.Duration // for how long the lock is held at most
 }
 
 // try sends one acquire.
@@ -137,7 +137,7 @@ func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (tryResul
 	case code == wire.Done && reply.Stamp(1) != 0:
 		registry.session.Clock.Observe(slot, reply.Stamp(1), now)
 		if clock.Deadline(sent, a.request.Life).Reached(now) {
-			return tryResult{outcome: tryLate}, nil // over before it began; the next try lengthens it
+			return tryResult{outcome: tryLate}, nil // the hold expired before it began; the next try extends it
 		}
 		registry.mu.Lock()
 		defer registry.mu.Unlock()
@@ -178,7 +178,7 @@ func (a *attempt) newGrant(reply wire.Reply, sent, now clock.Instant) queue.Gran
 	return grant
 }
 
-// recordTicket notes that a has a ticket on the server, if each waiter has one.
+// recordTicket records that a has a ticket at the server, if each waiter has one.
 func (a *attempt) recordTicket() {
 	registry := a.lock.registry
 	registry.mu.Lock()
@@ -186,8 +186,7 @@ func (a *attempt) recordTicket() {
 	a.hasTicket = registry.config.ChannelPerWaiter && a.waiting
 }
 
-// recordNothing notes that a has nothing on the server, unless a copy of a try may still arrive, or a has a
-// ticket there.
+// recordNothing records that a has nothing at the server, unless a copy of a try may still arrive, or a has a ticket there.
 func (a *attempt) recordNothing() {
 	registry := a.lock.registry
 	registry.mu.Lock()
@@ -202,17 +201,17 @@ func (a *attempt) hasLock() bool {
 	return a.granted
 }
 
-// Grant implements queue.Holder.
+// Grant implements queue.ServerHold.
 func (a *attempt) Grant() queue.Grant {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
 	return a.grant
 }
 
-// Name implements queue.Holder.
+// Name implements queue.ServerHold.
 func (a *attempt) Name() string { return a.holdID }
 
-// Begin implements queue.Holder.
+// Begin implements queue.ServerHold.
 func (a *attempt) Begin(localHold queue.LocalHold) {
 	a.lock.registry.mu.Lock()
 	a.localHold = localHold
@@ -224,14 +223,14 @@ func (a *attempt) Begin(localHold queue.LocalHold) {
 	}
 }
 
-// Extended implements queue.Holder.
+// Extended implements queue.ServerHold.
 func (a *attempt) Extended(life time.Duration, sent clock.Instant) {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
 	a.grant.Life, a.grant.Sent = life, sent
 }
 
-// Abandon implements queue.Holder.
+// Abandon implements queue.ServerHold.
 func (a *attempt) Abandon() {
 	mayHave := a.end()
 	a.finish(false)
@@ -242,7 +241,7 @@ func (a *attempt) Abandon() {
 	}
 }
 
-// Release implements queue.Holder.
+// Release implements queue.ServerHold.
 func (a *attempt) Release(ctx context.Context, _ wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error) {
 	a.end()
 	reply, err := a.lock.registry.session.Runner.Run(ctx, a.releaseCall())
@@ -265,8 +264,8 @@ func (a *attempt) releaseCall() wire.Call {
 	return wire.Call{Script: registry.config.Release, Keys: keys.All, Args: append([]string{a.holdID, registry.verb(), keys.Channel}, registry.config.Args...)}
 }
 
-// repeatReleaseUntil repeats the release off the caller's path until it has a reply, and, if a try has an unknown
-// outcome, until no copy of that try can arrive any more.
+// repeatReleaseUntil repeats the release off the caller's path until it has a reply. If a try has an unknown outcome, it
+// continues until no copy of that try can arrive any more.
 func (a *attempt) repeatReleaseUntil(until clock.Instant) {
 	undo := &session.Undo{Call: a.releaseCall(), Until: until, ExecutableUntil: a.copyExecutableUntil(), OnDone: func(error) { a.forget() }}
 	undo.OnReply = func(reply wire.Reply) time.Duration {
@@ -275,7 +274,7 @@ func (a *attempt) repeatReleaseUntil(until clock.Instant) {
 	a.lock.registry.session.Undoer.Start(undo)
 }
 
-// copyExecutableUntil returns until when a copy of a try may still arrive; zero if none can.
+// copyExecutableUntil returns until when a copy of a try may still be executed. It returns the zero Instant if no copy can be.
 func (a *attempt) copyExecutableUntil() clock.Instant {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
@@ -285,7 +284,8 @@ func (a *attempt) copyExecutableUntil() clock.Instant {
 	return clock.Now().Add(session.MaxPatience)
 }
 
-// copyExecutableFor returns how long after the server's time a copy of a try may still arrive; 0 if none can.
+// copyExecutableFor returns for how long after server, the server's time, a copy of a try may still be executed. It returns 0
+// if no copy can be.
 func (a *attempt) copyExecutableFor(server wire.Stamp) time.Duration {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()

@@ -32,13 +32,13 @@ const (
 	channel = "redisson_rwlock:{a}"
 )
 
-// What is wished for: the lock of these tests is the read-write lock of Redisson.
+// The requests of the tests, whose lock is the read-write lock of Redisson.
 var (
 	writes = &queue.Request{Life: lease, Args: []string{"w"}, ShareKey: local.ShareKey{Policy: local.Own}}
 	reads  = &queue.Request{Life: lease, Args: []string{"r"}, ShareKey: local.ShareKey{Policy: local.Own, Concurrent: true}, Concurrent: true}
 )
 
-// fixture is a server, and a proxy before it for those whom something is to happen to.
+// fixture is a server, and a proxy before it for sessions that are to meet faults.
 type fixture struct {
 	*testing.T
 
@@ -71,7 +71,7 @@ type dialer interface {
 	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
 }
 
-// join returns a session at the server or behind the proxy. Nothing of it is left when the test ends.
+// join returns a session at the server or behind the proxy. The test closes it at its end.
 func (f *fixture) join(at dialer, set ...func(*session.Settings)) *user {
 	f.Helper()
 	return f.joinAs(at, layout.Redisson().RWLock.Retry, set...)
@@ -103,7 +103,7 @@ func (f *fixture) joinAs(at dialer, kind *layout.Retry, set ...func(*session.Set
 		u.table.Done(u.local)
 		queues, attempts := u.Len()
 		require.Zero(f, queues)
-		require.Zero(f, attempts, "attempts that nobody gave back")
+		require.Zero(f, attempts, "attempts that were not released")
 	})
 	require.NoError(f, u.session.Handshake(context.Background(), "a"))
 	return u
@@ -120,8 +120,8 @@ type waiter struct {
 	queue.WaitingRequest
 
 	user    *user
-	wish    *queue.Request
-	arrived chan struct{} // closed when it is in the queue of the session, or asks
+	request *queue.Request
+	arrived chan struct{} // closed when it is in the queue of the session, or tries
 	got     queue.ServerHold
 }
 
@@ -133,15 +133,15 @@ func (w *waiter) Admit(int) error {
 
 // NewTicket implements local.Source.
 func (w *waiter) NewTicket() (local.Ticket, error) {
-	w.WaitingRequest = w.user.queue.Prepare(w.wish, nil)
+	w.WaitingRequest = w.user.queue.Prepare(w.request, nil)
 	return w, nil
 }
 
 // BeginHold implements local.Ticket.
 func (w *waiter) BeginHold(_ context.Context, err error) (hold.Lease, error) {
 	if a := w.WaitingRequest.Leave(); a != nil {
-		w.user.local.HoldBegan(w.wish.ShareKey)
-		w.got, err = &holder{a, w.user, w.wish.ShareKey}, nil
+		w.user.local.HoldBegan(w.request.ShareKey)
+		w.got, err = &holder{a, w.user, w.request.ShareKey}, nil
 	}
 	return hold.Lease{}, err
 }
@@ -157,28 +157,28 @@ type holder struct {
 	key  local.ShareKey
 }
 
-// Release implements queue.Holder.
+// Release implements queue.ServerHold.
 func (h *holder) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error) {
 	defer h.user.local.HoldEnded(h.key)
 	return h.ServerHold.Release(ctx, lastUsed, expiresIn)
 }
 
-// Abandon implements queue.Holder.
+// Abandon implements queue.ServerHold.
 func (h *holder) Abandon() {
 	h.ServerHold.Abandon()
 	h.user.local.HoldEnded(h.key)
 }
 
-// Swap implements queue.Holder.
+// Swap implements queue.ServerHold.
 func (h *holder) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.ServerHold, error) {
 	a, err := h.ServerHold.Swap(ctx, script, request)
 	return &holder{a, h.user, h.key}, err
 }
 
-// startAcquire waits on another goroutine, behind those that wait already.
+// startAcquire acquires on another goroutine, after the goroutines that wait already.
 func (u *user) startAcquire(ctx context.Context, request *queue.Request) <-chan outcome {
 	returned := make(chan outcome, 1)
-	w := &waiter{user: u, wish: request, arrived: make(chan struct{})}
+	w := &waiter{user: u, request: request, arrived: make(chan struct{})}
 	go func() {
 		_, err := u.table.Acquire(ctx, u.local, request.ShareKey, w)
 		returned <- outcome{w.got, err}

@@ -14,19 +14,19 @@ import (
 // would be granted the lock again before the message arrives.
 const BackOff = 2 * time.Millisecond
 
-// retriedLock is one lock for which a session tries. The lock of its Contests guards its fields.
+// retriedLock is one lock for which a session tries. The mutex of the LockRegistry guards the fields.
 type retriedLock struct {
 	registry *LockRegistry
 	keys     queue.LockKeys // assigned once
 
 	users      int
-	unfinished int // attempts that are not over, or whose release has no reply yet
+	unfinished int // the number of attempts that are not over, or have no reply to their release yet
 
-	backOffUntil clock.Instant // until when this session does not try
-	expiry       timers.Timer  // the end of a contest without users, which is kept until then
+	backOffUntil clock.Instant // until then this session does not try
+	expiry       timers.Timer  // forgets a lock without users, which is kept until then
 }
 
-// Done implements queue.Asker. A contest that stands back is kept for a newcomer.
+// Done implements queue.Requester. While the session backs off, the lock is kept for a newcomer.
 func (l *retriedLock) Done() {
 	registry := l.registry
 	registry.mu.Lock()
@@ -51,15 +51,15 @@ func (l *retriedLock) Fire() {
 	}
 }
 
-// busy reports whether another call of this session has, wants or releases the lock. If several can have
-// the lock at once, such a call does not matter.
+// busy reports whether another call of this session holds, requests or releases the lock. If several calls can hold the lock
+// at once, it returns false.
 func (l *retriedLock) busy(request *queue.Request) bool {
 	l.registry.mu.Lock()
 	defer l.registry.mu.Unlock()
 	return !request.Concurrent && l.unfinished > 0
 }
 
-// finish says that a no longer has the lock. heard says that others were notified of that: they are to try
+// finish records that a no longer has the lock. othersNotified says that other sessions were notified: they are to try
 // first.
 func (a *attempt) finish(othersNotified bool) { //nolint:revive // a fact about the release, not a switch
 	q := a.lock
@@ -71,7 +71,7 @@ func (a *attempt) finish(othersNotified bool) { //nolint:revive // a fact about 
 	}
 }
 
-// backOffLeft returns how long this session is not to try.
+// backOffLeft returns for how long this session is not to try.
 func (l *retriedLock) backOffLeft() time.Duration {
 	l.registry.mu.Lock()
 	defer l.registry.mu.Unlock()

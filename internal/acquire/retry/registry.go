@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Config is a kind of lock without a queue.
+// Config describes a kind of lock without a queue.
 type Config struct {
 	*layout.Retry
 
@@ -20,19 +20,19 @@ type Config struct {
 	Refusal func(wire.Reply) error
 }
 
-// LockRegistry has the contests of one kind of lock in one session. It is a queue.Source.
+// LockRegistry keeps the retried locks of one kind in one session. It is a queue.Granter.
 type LockRegistry struct {
 	session *session.Session
 	config  Config
 
 	mu struct {
 		sync.Mutex
-		locks    map[string]*retriedLock // by holder key; those in use
-		attempts map[*attempt]struct{}   // those that may have something on the server
+		locks    map[string]*retriedLock // by holder key, the locks in use
+		attempts map[*attempt]struct{}   // the attempts that may have something on the server
 	}
 }
 
-// New returns the contests of s. It starts nothing.
+// New returns the registry of s. It starts nothing.
 func New(s *session.Session, kind Config) *LockRegistry {
 	registry := &LockRegistry{session: s, config: kind}
 	registry.mu.locks = make(map[string]*retriedLock)
@@ -40,11 +40,10 @@ func New(s *session.Session, kind Config) *LockRegistry {
 	return registry
 }
 
-// verb returns the commands with which scripts publish. They are known after the first contact with
-// the server.
+// verb returns the command with which scripts publish. It is known after the handshake with the server.
 func (r *LockRegistry) verb() string { return r.session.PublishCommandsIn(r.config.Layout) }
 
-// Use implements queue.Source.
+// Use implements queue.Granter.
 func (r *LockRegistry) Use(keys *queue.LockKeys) queue.Requester {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +58,7 @@ func (r *LockRegistry) Use(keys *queue.LockKeys) queue.Requester {
 	return q
 }
 
-// ReadGrants implements queue.Source. A session gets the lock only by a try of its own.
+// ReadGrants implements queue.Granter. A session gets the lock only by a try of its own.
 func (*LockRegistry) ReadGrants(string, wire.Reply) {}
 
 // Len returns how many locks are in use, and how many attempts may have something on the server.
@@ -69,17 +68,17 @@ func (r *LockRegistry) Len() (queues, attempts int) {
 	return len(r.mu.locks), len(r.mu.attempts)
 }
 
-// Refuse implements session.Part. The dispatcher wakes all waiters, which find that the session is not ready.
+// Refuse implements session.KindRegistry. The dispatcher wakes all waiters, which find that the session is not ready.
 func (*LockRegistry) Refuse(error) {}
 
-// Evict implements session.Part.
+// Evict implements session.KindRegistry.
 func (r *LockRegistry) Evict(cause error) {
 	for _, localHold := range r.localHolds("", false) {
 		localHold.Evict(cause)
 	}
 }
 
-// Recheck implements session.Part. An attempt that has not begun may have been granted the lock and
+// Recheck implements session.KindRegistry. An attempt that has not begun may have been granted the lock and
 // not know it: it asks the server when it begins.
 func (r *LockRegistry) Recheck(key string) {
 	for _, localHold := range r.localHolds(key, true) {
@@ -87,13 +86,13 @@ func (r *LockRegistry) Recheck(key string) {
 	}
 }
 
-// RecheckAll implements session.Part.
+// RecheckAll implements session.KindRegistry.
 func (r *LockRegistry) RecheckAll() { r.Recheck("") }
 
-// Close implements session.Part. What is under way is the settler's.
+// Close implements session.KindRegistry. The undoer ends the calls that are under way.
 func (*LockRegistry) Close() {}
 
-// localHolds returns the tenants of key, or all tenants if key is "". With doubts, an attempt that may have
+// localHolds returns the local holds of key, or all local holds if key is "". With mayNeedRecheck, an attempt that may have
 // been granted the lock meanwhile asks the server when it begins.
 func (r *LockRegistry) localHolds(key string, mayNeedRecheck bool) []queue.LocalHold {
 	r.mu.Lock()

@@ -68,8 +68,8 @@ func TestWritersOfASessionTryOneAtATimeInOrder(t *testing.T) {
 		}
 	})
 	polls := 2 + 2*int64(time.Since(began)/time.Second)
-	const early = waiters // those whose turn came before the release was sent, and that asked before it was executed
-	require.LessOrEqual(t, scripts, 2*waiters+1+early+polls, "an acquire and a release each, and a look now and then")
+	const early = waiters // those whose turn came before the release was sent, and that tried before it was executed
+	require.LessOrEqual(t, scripts, 2*waiters+1+early+polls, "an acquire and a release each, and a poll now and then")
 	f.awaitFree()
 }
 
@@ -172,7 +172,7 @@ func TestAWaiterThatGivesUpReturnsErrHeld(t *testing.T) {
 	first := one.acquire(writes)
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := []<-chan outcome{writer.startAcquire(ctx, writes), reader.startAcquire(ctx, reads)}
-	behind := writer.startAcquire(ctx, writes)
+	next := writer.startAcquire(ctx, writes)
 	f.awaitListeners(2) // by then both know that it is held
 	cancel()
 	for _, w := range gone {
@@ -180,7 +180,7 @@ func TestAWaiterThatGivesUpReturnsErrHeld(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, errs.ErrHeld)
 	}
-	require.ErrorIs(t, within(t, behind).err, context.Canceled)
+	require.ErrorIs(t, within(t, next).err, context.Canceled)
 	f.release(first)
 	f.awaitFree()
 }
@@ -204,13 +204,13 @@ func TestTheTurnOfAWaiterThatGivesUpGoesToTheNext(t *testing.T) {
 func TestAFreeLockIsFoundWithoutAMessage(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(*session.Settings){
-		"Look": func(*session.Settings) {},
-		"Poll": func(s *session.Settings) { s.Polling = true },
+		"Message": func(*session.Settings) {},
+		"Poll":    func(s *session.Settings) { s.Polling = true },
 	} {
 		for side, request := range map[string]*queue.Request{"Reader": reads, "Writer": writes} {
 			t.Run(name+side, func(t *testing.T) {
 				t.Parallel()
-				if name == "Look" {
+				if name == "Message" {
 					redistest.Slow(t, "a waiter that no message reaches polls after a second")
 				}
 				f := newFixture(t)
@@ -249,7 +249,7 @@ func TestAnotherKindIsErrWrongKind(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u := f.join(f.server)
-	f.server.MustDo(t, "HSET", "a", "somebody:1", "1")
+	f.server.MustDo(t, "HSET", "a", "another:1", "1")
 	require.ErrorIs(t, within(t, u.startAcquire(t.Context(), writes)).err, errs.ErrWrongKind)
 	_, err := u.queue.Try(t.Context(), reads)
 	require.ErrorIs(t, err, errs.ErrWrongKind)

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 )
 
-// exclusive is a wish for the reentrant lock of Redisson.
+// exclusive is a request for the reentrant lock of Redisson.
 var exclusive = &queue.Request{Life: lease, ShareKey: local.ShareKey{Policy: local.Own, MaxHolds: 1}}
 
 // P7: while a session has the lock its waiters send nothing and need no channel, and get it in their order.
@@ -62,7 +62,7 @@ func TestOwnWaiterTriesAfterAnAbandonedHold(t *testing.T) {
 }
 
 // A session whose release others were notified of does not try before they could. It does not wait if there are no others.
-func TestSessionStandsBackIfOthersListen(t *testing.T) {
+func TestSessionBacksOffIfOthersListen(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u := f.joinAs(f.server, layout.Redisson().Lock.Retry)

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Swap implements queue.Holder; see layout.Contest for the script. It is repeated until it has a reply or
+// Swap implements queue.ServerHold; see layout.Retry for the script. It is repeated until it has a reply or
 // ctx ends. If it fails, the new hold is released in the background, and a is left to the caller, who does
 // not know whether a still has the lock.
 func (a *attempt) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.ServerHold, error) {

@@ -16,7 +16,7 @@ import (
 // errLate is the error of a try that found the server too slow twice.
 var errLate = errors.New("the server took longer than the lease lasts")
 
-// Try implements queue.Asker. It fails without a round trip while another call of this session is ahead of
+// Try implements queue.Requester. It fails without a round trip while another call of this session is ahead of
 // the caller.
 func (l *retriedLock) Try(ctx context.Context, request *queue.Request) (queue.ServerHold, error) {
 	if l.busy(request) {
@@ -49,17 +49,17 @@ type retriedRequest struct {
 	wait      *dispatch.Wait // nil until there is something to wait for; only the waiter uses it
 }
 
-// Prepare implements queue.Asker.
+// Prepare implements queue.Requester.
 func (l *retriedLock) Prepare(request *queue.Request, _ *queue.QueuedRequest) queue.WaitingRequest {
 	p := &retriedRequest{lock: l, request: request, attempt: l.newAttempt(request)}
 	p.attempt.waiting = true
 	return p
 }
 
-// Join tries once, unless this session stands back, and reports whether the lock was granted. Otherwise Wait continues.
+// Join tries once, unless this session backs off, and reports whether the lock was granted. If not, Wait continues.
 func (p *retriedRequest) Join(ctx context.Context) (isGranted bool, err error) {
-	// Close sets closing, and then wakes all registered waiters, also those that register later: it wakes
-	// p, or p finds it set.
+	// Close sets closing, and then wakes all registered waiters, also waiters that register later: it wakes p, or p finds
+	// closing set.
 	if err := p.lock.registry.session.Ready(); err != nil {
 		return false, err
 	}
@@ -72,7 +72,7 @@ func (p *retriedRequest) Join(ctx context.Context) (isGranted bool, err error) {
 	return p.try(ctx)
 }
 
-// Wait implements queue.Waiter.
+// Wait implements queue.WaitingRequest.
 func (p *retriedRequest) Wait(ctx context.Context) error {
 	for {
 		select {
@@ -86,7 +86,7 @@ func (p *retriedRequest) Wait(ctx context.Context) error {
 	}
 }
 
-// backsOff reports whether p is to try later, and is woken then.
+// backsOff reports whether the session backs off. Then p is woken to try when that is over.
 func (p *retriedRequest) backsOff() bool {
 	pause := p.lock.backOffLeft()
 	if pause <= 0 {
@@ -159,10 +159,10 @@ func (p *retriedRequest) target() dispatch.Target {
 	return target
 }
 
-// Ended implements queue.Waiter.
+// Ended implements queue.WaitingRequest.
 func (p *retriedRequest) Ended(ctx context.Context) error { return p.lastReply.Ended(ctx) }
 
-// Leave implements queue.Waiter.
+// Leave implements queue.WaitingRequest.
 func (p *retriedRequest) Leave() queue.ServerHold {
 	if p.wait != nil {
 		p.wait.Close()

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// QueuedRequest is a request that waits in the queue: an attempt, which a new one follows if the ticket is lost. One
+// goroutine at a time waits with it, and another one may take over.
+type QueuedRequest struct {
+	q         *Queue
+	request   *Request
+	attempt   *Attempt
+	lastReply wire.LastReply
+}
+
+// Prepare makes p a request that waits in q, and returns p. Nothing is sent before Join.
+func (q *Queue) Prepare(request *Request, p *QueuedRequest) *QueuedRequest {
+	p.q, p.request, p.attempt = q, request, q.newWaitingAttempt(request)
+	p.lastReply.SetPoller(q)
+	return p
+}
+
+// Join joins the queue. It blocks until the attempt has a ticket or was granted the lock, or returns why it has neither. The
+// ticket is kept until Leave.
+func (p *QueuedRequest) Join(ctx context.Context) (isGranted bool, err error) {
+	if err = p.attempt.join(ctx, &p.lastReply); err != nil {
+		return false, err
+	}
+	state, _ := p.attempt.currentState()
+	return state == granted && !p.attempt.pollIfExpired(), nil
+}
+
+// Wait blocks until the lock is granted, or returns why it is not. The ticket is kept until Leave.
+func (p *QueuedRequest) Wait(ctx context.Context) error {
+	for {
+		err := p.attempt.wait(ctx, &p.lastReply)
+		if !errors.Is(err, errTicketLost) {
+			return err
+		}
+		lockWasHeld := p.attempt.lockWasHeld // nothing writes it any more
+		p.attempt.endWaiting(over)
+		p.attempt.Abandon()
+		p.attempt = p.q.newWaitingAttempt(p.request)
+		if lockWasHeld {
+			p.attempt.sleep(ctx, rand.N(rejoinWithin))
+		}
+	}
+}
+
+// rejoinWithin bounds the random pause of a session that joins the queue again because it lost its ticket while another
+// session has the lock. After a failover all sessions find that out together.
+const rejoinWithin = dispatch.PollInterval * 2 / 5
+
+// Ended returns the error for a goroutine whose ctx has ended while another one waited for both with this ticket.
+func (p *QueuedRequest) Ended(ctx context.Context) error { return p.lastReply.Ended(ctx) }
+
+// Leave ends the ticket. It returns the attempt if the lock was granted to it, even in the same instant, or nil.
+func (p *QueuedRequest) Leave() *Attempt {
+	if p.attempt.endWaiting(over) {
+		return p.attempt
+	}
+	p.attempt.Abandon()
+	return nil
+}
