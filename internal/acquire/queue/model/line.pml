@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The queue on the server in which fair locks wait, as docs/line.md describes it. The file runs beside this one lists the checks;
+/* The queue on the server in which fair locks wait, as docs/queue.md describes it. The file runs beside this one lists the checks;
  * `make model` runs them.
  *
  * One lock, one server, a few waiters. A step is a step of the library, of a script, or of the network: any message may be late,
@@ -37,7 +37,7 @@
 #ifndef PROMPT
 #define PROMPT 0      /* 1: a message takes less than a tick, every waiter does its duty in each tick, and faults are counted */
 #endif
-#define SPARE 1       /* PROMPT: places on the wire that waiters leave to the server */
+#define SPARE 1       /* PROMPT: messages on the wire that waiters leave to the server */
 #ifndef FAULTS
 #define FAULTS 0      /* PROMPT: how many messages are lost, or processes die */
 #endif
@@ -150,7 +150,7 @@ inline move_to_tail(w) {    /* KEEP_TICKET dropped */
   ticket[w] = ticket[w] + x
 }
 
-/* w is granted the lock, for what is left of its life. FIFO: no living waiter came earlier. */
+/* w is granted the lock, for what is left of its life. FIFO: no waiter that is alive came earlier. */
 inline grant(w) {
   for (a : 0 .. N-1) { promise("broken: first come, first served\n", !(elders[w] & BIT(a)) || life[session(a)] == 0) }
   owner = w; expiry = (life[session(w)] > 0 -> MAX(life[session(w)], GRACE) : LW); begun = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The queue of locks with several holders at once, as docs/line.md describes it: a weighted semaphore, and with -DRW=1 a read-write
+/* The queue of locks with several holders at once, as docs/queue.md describes it: a weighted semaphore, and with -DRW=1 a read-write
  * lock, which is a semaphore whose writers want all of its capacity. Read line.pml first: time, messages, waiters, and the rules for
  * each grant by itself, are the same, and are not repeated here.
  *
@@ -59,7 +59,7 @@
 #define NEVER_CREATE 2       /* a poll extends a hold that is in the set, and adds none */
 #define COUNT_THE_SET 3      /* a hold uses capacity for as long as it is in the set, ended or not */
 #define LIVING_ONLY 4        /* each waiter that is granted a hold is alive */
-#define HEAD_BLOCKS 5        /* the first living waiter that does not fit keeps out those behind it */
+#define HEAD_BLOCKS 5        /* the first waiter alive that does not fit keeps out later waiters */
 #define DEAD_BLOCK_NOBODY 6  /* ... and a waiter whose life has ended does not */
 #define LOOK_HANDS_OFF 7     /* a poll runs the hand-off step, also while there are holds */
 #define TICKET_PASSES_ON 8   /* leave runs the hand-off step, even if it found only a ticket */
@@ -71,7 +71,7 @@
 #define DOWN_ONCE 14         /* a downgrade that runs again is no second end of a writer */
 #define DOWN_HANDS_OFF 15    /* a downgrade runs the hand-off step */
 #define DOWN_AGAIN 16        /* a downgrade is repeated until it has a reply */
-#define HEARD_ONLY 17        /* HEAR: a waiter whose session is no longer heard is granted nothing */
+#define HEARD_ONLY 17        /* HEAR: a waiter whose session has no listener any more is granted nothing */
 #define DEAF_BLOCK_NOBODY 18 /* ... and keeps out no waiter behind it */
 #define POLL_IS_HEARD 19     /* ... until its next poll */
 #ifndef DROP
@@ -142,7 +142,7 @@ inline lengthen_life(w, countdown) {
   paid[session(w)] = MAX(paid[session(w)], countdown)
 }
 
-/* A heartbeat with a poll notes whether the session has a listener. One that has none may listen elsewhere, and counts as heard. */
+/* A heartbeat with a poll notes whether the session has a listener. A session without one may listen elsewhere, and counts as listening. */
 inline note_listener(w, countdown) {
   lengthen_life(w, countdown);
   if :: kept(POLL_IS_HEARD) -> deaf[session(w)] = 0 :: else fi;
@@ -170,7 +170,7 @@ inline count() {
   for (a : 0 .. N-1) { used = used + (ends[a] > 0 || kept(COUNT_THE_SET) -> uses[a] : 0) }
 }
 
-/* w gets a hold, for what is left of its life. No living waiter is before it, unless w reads and a writer was done while it
+/* w gets a hold, for what is left of its life. No waiter alive is before it, unless w reads and a writer was done while it
  * waited. Such readers come before the next writer. */
 inline grant(w, caller) {
   for (a : 0 .. N-1) {
@@ -222,7 +222,7 @@ inline hand_off(caller) {
      :: x < N && !may_be_granted(x) ->
         if
         :: (lives(x) -> !kept(DEAF_BLOCK_NOBODY) : !kept(DEAD_BLOCK_NOBODY)) && used + wants(x) > CAP -> break
-        :: else -> reached(2); if :: lives(x) -> reached(13) :: else fi; b++    /* a ticket is skipped; that of a living session */
+        :: else -> reached(2); if :: lives(x) -> reached(13) :: else fi; b++    /* a ticket is skipped, of a session that is alive */
         fi
      :: x < N && may_be_granted(x) && used + wants(x) <= CAP -> c = x; grant(c, caller)
      :: x < N && may_be_granted(x) && used + wants(x) > CAP ->
@@ -413,7 +413,7 @@ proctype Wire(byte k) {
   od
 }
 
-/* A living session may lose its listener at any time, and one that has died has lost it. */
+/* A session that is alive may lose its listener at any time, and a dead session has lost it. */
 #define may_lose(s) (HEAR && !KILL && life[s] > 0 && !deaf[s] && (!PROMPT || W[s].state == DEAD || faults < FAULTS))
 inline loses(s) {
   if :: PROMPT && W[s].state != DEAD -> faults++; calm = 0 :: else fi;

@@ -73,7 +73,7 @@
 #define CHURN 1       /* 0: a waiter waits until it is granted the lock, and only faults lose or double messages */
 #endif
 #ifndef CHOOSE
-#define CHOOSE 0      /* 1: a hand-off passes over sessions that are no longer heard, and turns of those that were not heard of lately */
+#define CHOOSE 0      /* 1: a hand-off skips sessions without a listener, and turns of sessions without a recent heartbeat */
 #endif
 #ifndef DOUBLE
 #define DOUBLE CHURN  /* 0: no request is doubled by the network; sessions still repeat theirs */
@@ -118,7 +118,7 @@
 #define FOREIGN_IS_DROPPED 28  /* a hand-off drops the tickets of another kind of lock */
 #define FOREIGN_IS_NOBODY 29   /* ... and grants them nothing */
 #define SURE_SENT_ONCE 40      /* a holder is sure that it has no ticket only if it sent one enter or requeue, and once */
-#define FAIR_IN_ORDER 42       /* CHOOSE: a fair request is not passed over because its session was not heard of lately */
+#define FAIR_IN_ORDER 42       /* CHOOSE: a fair request is not skipped because its session sent no heartbeat lately */
 /* Fair requests: */
 #define FAIR_OWN_TICKET 30     /* a fair request does not join the ticket of its session's turns */
 #define FAIR_BY_TICKET 31      /* a hand-over inside the session goes to no fair waiter */
@@ -140,7 +140,7 @@ byte owner = NOBODY; byte expiry; bit mark;
 byte ticket[N];             /* position in the queue, 1 is the head; 0: no ticket */
 bit foreign;                /* there is a ticket of another kind at the head */
 byte life[2]; byte paid[2];
-bit deaf[2];                /* it listened when it was last heard of, and no longer does */
+bit deaf[2];                /* it listened at the last heartbeat, and no longer does */
 
 /* The sessions and their attempts. */
 byte want[2];               /* goroutines that wait for a turn */
@@ -162,7 +162,7 @@ bit moving;                 /* the slot moves */
 bit robbed[N];              /* its hold was lost or ended by force: others may hold */
 byte allowed[N];            /* uses by others that may come before it */
 byte elders[N];             /* fair requests that were in the queue before this one, a bit each */
-bit open;                   /* the key was lost, and no poll of a living waiter has arrived since */
+bit open;                   /* the key was lost, and no poll of a waiter alive has arrived since */
 byte losses; byte forced; byte overtakes; bit was_foreign;
 byte faults;
 #define LONG 15
@@ -300,7 +300,7 @@ inline count_ahead(i) {
   }
 }
 
-/* A lock is acquired without a check of the queue: past a living waiter only between a loss of the key and the next poll of a waiter. */
+/* A lock is acquired without a check of the queue: past a waiter that is alive only between a loss of the key and the next poll of a waiter. */
 inline take_free(i, e) {
   x = 0; elders[i] = 0;
   hold(i, e);
@@ -308,7 +308,7 @@ inline take_free(i, e) {
     if
     :: b != i && ticket[b] > 0 ->
        if
-       :: living(b) -> reached(1); x = 1;                               /* a living waiter is overtaken */
+       :: living(b) -> reached(1); x = 1;                               /* a waiter that is alive is overtaken */
           promise("broken: a living waiter is overtaken\n", open)
        :: else
        fi;
@@ -354,11 +354,11 @@ inline hold(i, e) {
   tell("    %d holds at the server for %d, mark %d\n", i, e, mark)
 }
 
-/* A ticket that is not passed over. For a turn, the session was heard of within this tick. */
+/* A ticket that is not skipped. For a turn, the session sent a heartbeat within this tick. */
 #define lately(i) (life[session(i)] == LW || (fair[i] && kept(FAIR_IN_ORDER)))
 #define is_ready(i, caller) (!CHOOSE || ((caller) < N && session(i) == session(caller)) || (!deaf[session(i)] && lately(i)))
 
-/* The lock goes to the first ticket that is ready, or else to the first that lives and is heard. The caller reads its grant in its
+/* The lock goes to the first ticket that is ready, or else to the first that is alive and listens. The caller reads its grant in its
  * reply, any other waiter in a message. */
 inline hand_off(caller) {
   owner = NOBODY; expiry = 0; f = NOBODY;
@@ -380,7 +380,7 @@ inline hand_off(caller) {
      for (b : 0 .. N-1) {
        if
        :: ticket[b] > 0 && ticket[b] < y -> reached(21);                /* the dead are skipped, and those that are not ready */
-          if :: CHOOSE && living(b) -> reached(25) :: else fi;          /* a living one is passed over */
+          if :: CHOOSE && living(b) -> reached(25) :: else fi;          /* a ticket is skipped whose session is alive */
           promise("broken: fair requests are served in their order\n", !fair[f] || !fair[b] || !living(b) || deaf[session(b)]);
           count_ahead(b);
           if :: deaf[session(b)] -> for (x : 0 .. N-1) { elders[x] = elders[x] & ~BIT(b) } :: else fi
