@@ -20,7 +20,7 @@ import (
 type Fake struct {
 	tb   testing.TB
 	name string
-	lock *testkit.Lock
+	lock *testkit.FakeLock
 	free *semaphore.Weighted // the holder has its only unit; waiters are served first in, first out
 
 	mu    sync.Mutex
@@ -33,7 +33,7 @@ type Fake struct {
 // NewFake returns a free lock. Errors call it name.
 func NewFake(tb testing.TB, name string) *Fake {
 	tb.Helper()
-	return &Fake{tb: tb, name: name, lock: testkit.NewLock(name), free: semaphore.NewWeighted(1)}
+	return &Fake{tb: tb, name: name, lock: testkit.NewFakeLock(name), free: semaphore.NewWeighted(1)}
 }
 
 // Lock acquires the lock. It blocks until the lock is acquired or ctx ends. If ctx carries a lease of this lock

@@ -20,15 +20,15 @@ const life = 50 * 365 * 24 * time.Hour
 
 // Lock is a lock without a server. It makes leases and recognises them; the caller makes at most one at a time.
 // It is safe for concurrent use.
-type Lock struct {
+type FakeLock struct {
 	name   string
 	scope  hold.Scope      // compared by address
 	keeper *renewal.Keeper // never starts anything: no term of it is started
 }
 
 // NewLock returns the lock name. It starts nothing and needs no Close.
-func NewLock(name string) *Lock {
-	return &Lock{name: name, scope: hold.Scope{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New(), nil)}
+func NewFakeLock(name string) *FakeLock {
+	return &FakeLock{name: name, scope: hold.Scope{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New(), nil)}
 }
 
 // Grant is one hold of a Lock.
@@ -39,7 +39,7 @@ type Grant struct {
 
 // Grant returns a hold with its first lease. released is called once if the last of its leases is unlocked, and not if
 // the hold is lost before.
-func (l *Lock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
+func (l *FakeLock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
 	g := &Grant{released: released}
 	now := clock.Now()
 	g.hold.Term.Init(l.keeper, &g.hold, renewal.Config{Key: l.name, Hold: l.name, Life: life, Fixed: true}, life, now)
@@ -68,7 +68,7 @@ func (g *Grant) Named(op string, err error) error {
 func (*Grant) OnLost(renewal.End) {}
 
 // Enter returns a further lease if ctx carries one of this lock, and reports whether it does.
-func (l *Lock) Enter(ctx context.Context) (lease signalbox.Lease, carried bool, err error) {
+func (l *FakeLock) Enter(ctx context.Context) (lease signalbox.Lease, carried bool, err error) {
 	outer, carried := hold.Carried(ctx, &l.scope, l.name)
 	if !carried {
 		return signalbox.Lease{}, false, nil
@@ -84,7 +84,7 @@ func Ended(ctx context.Context) error { return errs.Ended(ctx) }
 func WhileHeld(ctx context.Context) error { return errs.WhileHeld(errs.Ended(ctx)) }
 
 // Do is the Do of the lock: it calls take, then fn with the lease's context, and releases the lease.
-func (l *Lock) Do(
+func (l *FakeLock) Do(
 	ctx context.Context, take func(context.Context) (signalbox.Lease, error),
 	fn func(context.Context, signalbox.Lease) error,
 ) error {

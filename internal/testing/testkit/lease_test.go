@@ -15,7 +15,7 @@ import (
 
 func TestAGrantEndsByItsLastUnlock(t *testing.T) {
 	t.Parallel()
-	lock, released := testkit.NewLock("a"), 0
+	lock, released := testkit.NewFakeLock("a"), 0
 	grant, lease := lock.Grant(7, func() { released++ })
 	require.EqualValues(t, 7, lease.Token())
 	require.NoError(t, lease.Err())
@@ -36,7 +36,7 @@ func TestAGrantEndsByItsLastUnlock(t *testing.T) {
 
 func TestALostGrantIsNotReleased(t *testing.T) {
 	t.Parallel()
-	lock := testkit.NewLock("a")
+	lock := testkit.NewFakeLock("a")
 	grant, lease := lock.Grant(7, func() { t.Error("it was lost") })
 	bound := lease.Bind(t.Context())
 	require.True(t, grant.Lose())
@@ -52,7 +52,7 @@ func TestALostGrantIsNotReleased(t *testing.T) {
 
 func TestOnlyALockRecognisesItsLeases(t *testing.T) {
 	t.Parallel()
-	one, other := testkit.NewLock("a"), testkit.NewLock("a")
+	one, other := testkit.NewFakeLock("a"), testkit.NewFakeLock("a")
 	_, lease := one.Grant(1, func() {})
 	_, carried, err := other.Enter(lease.Enter(t.Context()))
 	require.NoError(t, err)
