@@ -287,9 +287,9 @@ class Attempt:
         return self.lease / 3
 
     async def leave(self):
-        s, sure = self.session, int(self.held() and self.sent == self.replied == 1)
+        s, certain = self.session, int(self.held() and self.sent == self.replied == 1)
         reply = await s.call("lock/leave", self.keys, self.ticket, s.id, "PUBLISH", s.channel,
-                             KEEP_MS, self.stamp, sure)
+                             KEEP_MS, self.stamp, certain)
         self.released = reply[0] == 1
         if len(reply) == 4:  # another attempt of the session may hold the lock now
             s.grants(reply[2])
