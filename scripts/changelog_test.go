@@ -31,8 +31,8 @@ func TestTheChangelogHasTheDigestOfEachScript(t *testing.T) {
 
 	var added strings.Builder
 	for _, s := range all {
-		if line := fmt.Sprintf("%s  %s v%d\n", s.SHA1, s.Name, s.Version); !strings.Contains(released, line) {
-			added.WriteString(line)
+		if queue := fmt.Sprintf("%s  %s v%d\n", s.SHA1, s.Name, s.Version); !strings.Contains(released, queue) {
+			added.WriteString(queue)
 		}
 	}
 	if *update {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// timed goes before a script in the place of clocked, if keys are to end by the clock of the place as well: a lock of kind
+// timed goes before a script in the place of clocked, if keys are to end by the clock of the fixture as well: a lock of kind
 // l has the end of its hold in the life of its key. All ends are set ten years later, so that the server ends no key.
 //
 //nolint:dupword // blocks of Lua end one behind the other
@@ -52,7 +52,7 @@ local redis = setmetatable({
 const laterMS = 315_360_000_000
 
 // ttl returns how long a key lives, in milliseconds: -1 without an end, and -2 if it is missing.
-func (p *place) ttl(key string) int64 {
+func (p *fixture) ttl(key string) int64 {
 	p.Helper()
 	if !p.isTimed {
 		ms, _ := p.server.MustDo(p, "PTTL", key).(int64)
@@ -66,7 +66,7 @@ func (p *place) ttl(key string) int64 {
 }
 
 // expires sets the life of a key.
-func (p *place) expires(key string, life time.Duration) {
+func (p *fixture) expires(key string, life time.Duration) {
 	p.Helper()
 	if !p.isTimed {
 		p.server.MustDo(p, "PEXPIRE", key, life.Milliseconds())

@@ -52,20 +52,20 @@ end
 return work
 `
 
-// measured is a place whose keys are filled by the thousand.
+// measured is a fixture whose keys are filled by the thousand.
 type measured struct {
-	*place
+	*fixture
 
 	name string
 }
 
 func newMeasured(tb testing.TB) *measured {
 	tb.Helper()
-	p := newPlace(tb)
+	p := newFixture(tb)
 	return &measured{p, strings.TrimSuffix(p.key, "lock")}
 }
 
-// at returns keys of the place by their ends.
+// at returns keys of the fixture by their ends.
 func (m *measured) at(ends ...string) []string {
 	keys := make([]string, len(ends))
 	for i, end := range ends {
@@ -117,16 +117,16 @@ redis.call('PEXPIRE', KEYS[2], 600000)`, 2, made, m.name+end, command, n, name, 
 const manySession, manyHolds = "many%d", "many%d0%d"
 
 // queue writes n tickets, whose sessions live until then.
-func (m *measured) queue(n int, line, lives, suffix string, until int64) {
+func (m *measured) queue(n int, queue, heartbeats, suffix string, until int64) {
 	m.Helper()
-	m.queueOf(n, line, lives, suffix, lived(until, 1))
+	m.queueOf(n, queue, heartbeats, suffix, heartbeatField(until, 1))
 }
 
-// queueOf writes n tickets, and what lives says of their sessions.
-func (m *measured) queueOf(n int, line, lives, suffix, said string) {
+// queueOf writes n tickets, and what heartbeats says of their sessions.
+func (m *measured) queueOf(n int, queue, heartbeats, suffix, said string) {
 	m.Helper()
-	m.crowd(n, "ZADD", line, manyHolds+suffix, fmt.Sprint(noon-hour))
-	m.crowd(n, "HSET", lives, manySession, said)
+	m.crowd(n, "ZADD", queue, manyHolds+suffix, fmt.Sprint(noon-hour))
+	m.crowd(n, "HSET", heartbeats, manySession, said)
 }
 
 // heldBy writes n holds until then, of a key that has several, and its other members.
@@ -136,7 +136,7 @@ func (m *measured) heldBy(n int, end, suffix string, until int64, more ...any) {
 	m.server.MustDo(m, append([]any{"ZADD", m.name + end, -noon + hour}, more...)...)
 }
 
-// The times at which crowds end: they live, they died lately, or so long ago that their places are
+// The times at which crowds end: they live, they died lately, or so long ago that their positions are
 // lost.
 const (
 	alive = noon + 20*second
@@ -144,10 +144,10 @@ const (
 	gone  = noon - 20*second
 )
 
-// crowds are what lives says of each session of a crowd that waits: those of unheard ones have lost their listeners.
+// crowds are what heartbeats says of each session of a crowd that waits: those of unsubscribed ones have lost their listeners.
 func crowds() map[string]string {
 	return map[string]string{
-		"Living": lived(alive, 1), "Dead": lived(died, 1), "Gone": lived(gone, 1),
-		"Unheard": strings.Replace(lived(alive, 1), "-"+label, "+"+label, 1),
+		"Living": heartbeatField(alive, 1), "Dead": heartbeatField(died, 1), "Gone": heartbeatField(gone, 1),
+		"Unheard": strings.Replace(heartbeatField(alive, 1), "-"+label, "+"+label, 1),
 	}
 }

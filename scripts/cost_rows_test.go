@@ -11,7 +11,7 @@ import (
 )
 
 // bound returns how much a call has to do at most beside a crowd, of whatever size: a search passes
-// over eight pages of tickets that are dead or not heard; a thousand ended holds are taken out at once; 128 attempts are
+// over eight pages of tickets that are dead or do not listen; a thousand ended holds are taken out at once; 128 attempts are
 // granted.
 func bound(crowd string) int {
 	switch {
@@ -73,22 +73,22 @@ func rwCosts() (rows []costRow) {
 		"EndedReaders": readers(died),
 	}
 	for crowd, said := range crowds() {
-		for _, line := range []string{"writers", "readers"} {
-			fills[crowd+line] = func(m *measured, n int) {
-				m.queueOf(n, line, "rwheartbeats", "", said)
+		for _, queue := range []string{"writers", "readers"} {
+			fills[crowd+queue] = func(m *measured, n int) {
+				m.queueOf(n, queue, "rwheartbeats", "", said)
 				m.server.MustDo(m, "ZADD", m.key, -noon+hour, "sb1w", 1, "phase", alive, ours+label)
 				m.server.MustDo(m, "PEXPIRE", m.key, 60_000)
 			}
 		}
 	}
-	enter := []any{theirs, lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", keepMS}
+	enter := []any{theirs, lease * 1000, later, "1", life, heartbeatNumber(2), label, "PUBLISH", "g", keepMS}
 	for crowd, fill := range fills {
 		rows = append(rows,
 			costRow{script: scripts.RWLockEnter, crowd: crowd + "Read", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), reads)...)},
 			costRow{script: scripts.RWLockEnter, crowd: crowd + "Write", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), writes)...)},
 			costRow{
 				script: scripts.RWLockPoll, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
-				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs), keepMS),
+				args: with(they, life, heartbeatNumber(2), label, "PUBLISH", "g", attempt(theirs), keepMS),
 			},
 			costRow{script: scripts.RWLockLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g", keepMS)},
 			costRow{script: scripts.RWLockDowngrade, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g", keepMS)},
@@ -118,7 +118,7 @@ func permitCosts() (rows []costRow) {
 			m.server.MustDo(m, "PEXPIRE", m.name+"permits", 60_000)
 		}
 	}
-	enter := []any{theirs + "0000000002", lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", keepMS, 4, none}
+	enter := []any{theirs + "0000000002", lease * 1000, later, "1", life, heartbeatNumber(2), label, "PUBLISH", "g", keepMS, 4, none}
 	name := ours + "0000000004" + label
 	fills := map[string]func(m *measured, n int){"Holds": holds(alive), "EndedHolds": holds(died)}
 	for crowd, said := range crowds() {
@@ -129,7 +129,7 @@ func permitCosts() (rows []costRow) {
 			costRow{script: scripts.SemaphoreEnter, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(enter...)},
 			costRow{
 				script: scripts.SemaphorePoll, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
-				args: with(they, life, beatNumber(2), label, "PUBLISH", "g", attempt(theirs)+"0000000002", keepMS),
+				args: with(they, life, heartbeatNumber(2), label, "PUBLISH", "g", attempt(theirs)+"0000000002", keepMS),
 			},
 			costRow{script: scripts.SemaphoreLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(name, we, "PUBLISH", "g", keepMS)},
 			costRow{

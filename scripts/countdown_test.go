@@ -13,29 +13,29 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// A latch stands at the key of a place here.
+// A latch stands at the key of a fixture here.
 
 const (
 	nonceA, nonceB = "AAAAAAAAAAA", "BBBBBBBBBBB"
 	kept           = "0003600000" // an hour
 )
 
-func (p *place) start(nonce string, total int) []any {
+func (p *fixture) start(nonce string, total int) []any {
 	p.Helper()
 	return p.run(scripts.CountdownStart, nonce, fmt.Sprintf("%08d", total), kept, digits(noon+1_000_000), "").([]any)
 }
 
-func (p *place) count(stamp int64, id string) []any {
+func (p *fixture) count(stamp int64, id string) []any {
 	p.Helper()
 	return p.run(scripts.CountdownCount, digits(stamp), id, "PUBLISH", p.channel).([]any)
 }
 
-func (p *place) reset(nonce string) []any {
+func (p *fixture) reset(nonce string) []any {
 	p.Helper()
 	return p.run(scripts.CountdownReset, nonce, "PUBLISH", p.channel).([]any)
 }
 
-func (p *place) lookAtLatch() []any {
+func (p *fixture) readLatch() []any {
 	p.Helper()
 	return p.run(scripts.CountdownRead).([]any)
 }
@@ -47,19 +47,19 @@ func latchSays(stamp int64, state, nonce string, since int64, total int) string 
 
 func TestARoundIsCountedDownAndOpens(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	listener := p.listen()
 	require.Equal(t, []any{int64(1), digits(noon), digits(noon)}, p.start(nonceA, 3))
 	p.requireLife(time.Hour)
-	require.Equal(t, []any{int64(1), latchSays(noon, "c", nonceA, noon, 3), "", int64(3)}, p.lookAtLatch())
+	require.Equal(t, []any{int64(1), latchSays(noon, "c", nonceA, noon, 3), "", int64(3)}, p.readLatch())
 	require.Equal(t, []any{int64(1), int64(2)}, p.count(noon, "x"))
 	require.Equal(t, []any{int64(1), int64(2)}, p.count(noon, "x"))
 	require.Equal(t, []any{int64(1), int64(1)}, p.count(noon, "y"))
-	require.Equal(t, []any{int64(1), latchSays(noon, "c", nonceA, noon, 3), "", int64(1)}, p.lookAtLatch())
-	require.Empty(t, listener.heard())
+	require.Equal(t, []any{int64(1), latchSays(noon, "c", nonceA, noon, 3), "", int64(1)}, p.readLatch())
+	require.Empty(t, listener.received())
 	require.Equal(t, []any{int64(1), int64(0)}, p.count(noon, "z"))
-	require.Equal(t, []string{digits(noon) + "o" + nonceA}, listener.heard())
-	require.Equal(t, []any{int64(1), latchSays(noon, "o", nonceA, noon, 3), "", int64(0)}, p.lookAtLatch())
+	require.Equal(t, []string{digits(noon) + "o" + nonceA}, listener.received())
+	require.Equal(t, []any{int64(1), latchSays(noon, "o", nonceA, noon, 3), "", int64(0)}, p.readLatch())
 	require.EqualValues(t, 2, p.server.MustDo(t, "HLEN", p.key))
 	p.requireLife(time.Hour)
 	says := p.server.MustDo(t, "DUMP", p.key)
@@ -69,13 +69,13 @@ func TestARoundIsCountedDownAndOpens(t *testing.T) {
 		p.requireLife(time.Hour)
 	}
 	require.Equal(t, says, p.server.MustDo(t, "DUMP", p.key))
-	require.Empty(t, listener.heard(), "told once")
+	require.Empty(t, listener.received(), "told once")
 }
 
 // P5: a start that is sent twice begins one round, whatever happened to the round in between.
 func TestAStartSentAgainBeginsNothing(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.start(nonceA, 1)
 	again := func() {
 		t.Helper()
@@ -98,7 +98,7 @@ func TestAStartSentAgainBeginsNothing(t *testing.T) {
 // P5: a start whose copy may have begun a round that is forgotten by now begins no second one.
 func TestForgottenStartBeginsNoSecondRound(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	again := func(first string) []any {
 		t.Helper()
 		return p.run(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon+1_000_000), first).([]any)
@@ -126,7 +126,7 @@ func TestForgottenStartBeginsNoSecondRound(t *testing.T) {
 
 func TestAStartIsRefusedWhileARoundRuns(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.start(nonceA, 1)
 	unchanged := p.untouched()
 	require.Equal(t, []any{int64(0), digits(noon)}, p.start(nonceB, 1))
@@ -136,7 +136,7 @@ func TestAStartIsRefusedWhileARoundRuns(t *testing.T) {
 // Stamps rise, also where the clock was set back or stands still.
 func TestStampsOfRoundsRise(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.start(nonceA, 1)
 	p.reset(nonceA)
 	p.clock = noon - 5_000_000
@@ -144,12 +144,12 @@ func TestStampsOfRoundsRise(t *testing.T) {
 	p.clock = noon + 10
 	p.reset(nonceB)
 	require.Equal(t, []any{int64(1), digits(noon + 10), digits(noon + 10)}, p.start("CCCCCCCCCCC", 1))
-	require.Equal(t, digits(noon+1)+"x"+nonceB+digits(noon)+"x"+nonceA, p.lookAtLatch()[2])
+	require.Equal(t, digits(noon+1)+"x"+nonceB+digits(noon)+"x"+nonceA, p.readLatch()[2])
 }
 
 func TestALateStartWritesNothing(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.clock = noon + 1_000_001
 	require.Equal(t, []any{int64(-1), digits(p.clock)}, p.start(nonceA, 1))
 	require.EqualValues(t, 0, p.server.MustDo(t, "EXISTS", p.key))
@@ -159,7 +159,7 @@ func TestALateStartWritesNothing(t *testing.T) {
 
 func TestAResetEndsItsOwnRoundAlone(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	listener := p.listen()
 	require.Equal(t, []any{int64(0), digits(noon)}, p.reset(nonceA))
 	require.EqualValues(t, 0, p.server.MustDo(t, "EXISTS", p.key))
@@ -169,18 +169,18 @@ func TestAResetEndsItsOwnRoundAlone(t *testing.T) {
 	require.Equal(t, []any{int64(0), digits(noon)}, p.reset(nonceB))
 	unchanged()
 	require.Equal(t, []any{int64(1), digits(noon)}, p.reset(nonceA))
-	require.Equal(t, []string{digits(noon) + "x" + nonceA}, listener.heard())
+	require.Equal(t, []string{digits(noon) + "x" + nonceA}, listener.received())
 	unchanged = p.untouched()
 	require.Equal(t, []any{int64(0), digits(noon)}, p.reset(nonceA))
 	require.Equal(t, []any{int64(0), latchSays(noon, "x", nonceA, noon, 2), ""}, p.count(noon, "y"))
 	unchanged()
-	require.Empty(t, listener.heard())
+	require.Empty(t, listener.received())
 }
 
 // The last 32 rounds are remembered. Where a reset is forgotten, what was up to there is not taken for open.
 func TestWhatIsForgottenIsKnownToBe(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	var stamps []int64
 	for i := range 36 {
 		p.clock++
@@ -192,19 +192,19 @@ func TestWhatIsForgottenIsKnownToBe(t *testing.T) {
 		} else {
 			p.count(p.clock, "x")
 		}
-		look := p.lookAtLatch()
+		poll := p.readLatch()
 		since := stamps[0]
 		if i > 33 {
 			since = stamps[1] + 1
 		}
-		require.Equal(t, digits(since), look[1].(string)[31:47], i)
-		require.Len(t, look[2], 28*min(i, 32))
+		require.Equal(t, digits(since), poll[1].(string)[31:47], i)
+		require.Len(t, poll[2], 28*min(i, 32))
 	}
 }
 
 func TestACountForAnotherRoundCountsNothing(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	require.Equal(t, []any{int64(0), "", ""}, p.count(noon, "x"))
 	require.EqualValues(t, 0, p.server.MustDo(t, "EXISTS", p.key))
 	p.start(nonceA, 2)
@@ -215,18 +215,18 @@ func TestACountForAnotherRoundCountsNothing(t *testing.T) {
 	unchanged()
 }
 
-func TestALookKeepsTheLatch(t *testing.T) {
+func TestAReadKeepsTheLatch(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	require.Equal(t, []any{int64(0)}, p.lookAtLatch())
+	p := newFixture(t)
+	require.Equal(t, []any{int64(0)}, p.readLatch())
 	p.start(nonceA, 1)
 	p.server.MustDo(t, "PEXPIRE", p.key, (59*time.Minute + 50*time.Second).Milliseconds())
 	unchanged := p.untouched()
-	p.lookAtLatch()
+	p.readLatch()
 	unchanged()
 	for _, left := range []time.Duration{58 * time.Minute, 20 * time.Minute} {
 		p.server.MustDo(t, "PEXPIRE", p.key, left.Milliseconds())
-		p.lookAtLatch()
+		p.readLatch()
 		p.requireLife(time.Hour)
 	}
 }
@@ -234,15 +234,15 @@ func TestALookKeepsTheLatch(t *testing.T) {
 // P9: what is no latch is left alone.
 func TestAForeignKeyIsNoLatch(t *testing.T) {
 	t.Parallel()
-	calls := map[string]func(p *place) (any, error){
-		"start": func(p *place) (any, error) {
+	calls := map[string]func(p *fixture) (any, error){
+		"start": func(p *fixture) (any, error) {
 			return p.try(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon), "")
 		},
-		"count": func(p *place) (any, error) {
+		"count": func(p *fixture) (any, error) {
 			return p.try(scripts.CountdownCount, digits(noon), "x", "PUBLISH", p.channel)
 		},
-		"look":  func(p *place) (any, error) { return p.try(scripts.CountdownRead) },
-		"reset": func(p *place) (any, error) { return p.try(scripts.CountdownReset, nonceA, "PUBLISH", p.channel) },
+		"look":  func(p *fixture) (any, error) { return p.try(scripts.CountdownRead) },
+		"reset": func(p *fixture) (any, error) { return p.try(scripts.CountdownReset, nonceA, "PUBLISH", p.channel) },
 	}
 	good := latchSays(noon, "c", nonceA, noon, 1)
 	for what, command := range map[string][]any{
@@ -253,12 +253,12 @@ func TestAForeignKeyIsNoLatch(t *testing.T) {
 		for verb, call := range calls {
 			t.Run(what+"/"+verb, func(t *testing.T) {
 				t.Parallel()
-				p := newPlace(t)
+				p := newFixture(t)
 				p.server.MustDo(t, append([]any{command[0], p.key}, command[2:]...)...)
 				unchanged, listener := p.untouched(), p.listen()
 				reply, err := call(p)
 				unchanged()
-				require.Empty(t, listener.heard())
+				require.Empty(t, listener.received())
 				if err != nil {
 					require.ErrorContains(t, err, "WRONGTYPE")
 					return
@@ -272,13 +272,13 @@ func TestAForeignKeyIsNoLatch(t *testing.T) {
 // P10: the last count-down and a reset take no memory, and are not refused where it is full; the others write nothing.
 func TestALatchWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(p *place) []any{
-		"Open":  func(p *place) []any { return p.count(noon, "y") },
-		"Reset": func(p *place) []any { return p.reset(nonceA) },
+	for name, end := range map[string]func(p *fixture) []any{
+		"Open":  func(p *fixture) []any { return p.count(noon, "y") },
+		"Reset": func(p *fixture) []any { return p.reset(nonceA) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlaceAt(t)
+			p := newFixtureAt(t)
 			p.start(nonceA, 3)
 			p.count(noon, "x")
 			listener := p.listen()
@@ -293,7 +293,7 @@ func TestALatchWhenMemoryIsFull(t *testing.T) {
 			p.count(noon, "z")
 			p.server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
 			require.EqualValues(t, 1, end(p)[0])
-			require.Len(t, listener.heard(), 1)
+			require.Len(t, listener.received(), 1)
 			p.requireLife(time.Hour)
 			ended := p.untouched()
 			_, err = p.try(scripts.CountdownStart, nonceB, "00000001", kept, digits(noon), "")
@@ -310,7 +310,7 @@ func TestALatchWithoutARight(t *testing.T) {
 	for _, without := range all {
 		t.Run(strings.TrimPrefix(without, "+"), func(t *testing.T) {
 			t.Parallel()
-			p := newPlaceAt(t)
+			p := newFixtureAt(t)
 			var rights []string
 			for _, right := range all {
 				if right != without {
@@ -329,7 +329,7 @@ func TestALatchWithoutARight(t *testing.T) {
 			}
 			p.requireLife(time.Hour)
 			count := do(scripts.CountdownCount, digits(noon), "x", "PUBLISH", p.channel)
-			state := p.lookAtLatch()[1].(string)[19:20]
+			state := p.readLatch()[1].(string)[19:20]
 			require.Equal(t, count == nil, state == "o", "%v", count)
 			p.requireLife(time.Hour)
 			denies := map[string]bool{"+hget": true, "+hset": true, "+hlen": true, "+pexpire": true}
@@ -341,9 +341,9 @@ func TestALatchWithoutARight(t *testing.T) {
 			p.server.MustDo(t, "HSET", p.key, ":old", "")
 			again := do(scripts.CountdownStart, nonceB, "00000002", kept, digits(noon), "")
 			if again == nil {
-				require.EqualValues(t, 2, p.lookAtLatch()[3])
+				require.EqualValues(t, 2, p.readLatch()[3])
 			} else {
-				require.Equal(t, "o", p.lookAtLatch()[1].(string)[19:20], "%v", again)
+				require.Equal(t, "o", p.readLatch()[1].(string)[19:20], "%v", again)
 			}
 			p.requireLife(time.Hour)
 		})

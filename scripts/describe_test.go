@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-func (p *place) describe() []any {
+func (p *fixture) describe() []any {
 	p.Helper()
 	return p.run(scripts.HolderDescribe).([]any)
 }
@@ -28,7 +28,7 @@ func TestAHolderOfAnyKindIsDescribed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newFixture(t)
 			p.set(c.value, time.Hour)
 			unchanged := p.untouched()
 			reply := p.describe()
@@ -41,14 +41,14 @@ func TestAHolderOfAnyKindIsDescribed(t *testing.T) {
 
 func TestAHolderWhoseKeyHasNoEndIsDescribed(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.server.MustDo(t, "SET", p.key, votedFor(ours, noon, ""))
 	require.Equal(t, int64(-1), p.describe()[5])
 }
 
 func TestDescribeOfAFreeLockReturnsNoHolder(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	require.Equal(t, []any{int64(0)}, p.describe())
 	p.set(released(noon), time.Hour)
 	require.Equal(t, []any{int64(0)}, p.describe())
@@ -63,7 +63,7 @@ func TestAKeyThatIsNoLocksIsNotDescribed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newFixture(t)
 			p.set(value, time.Hour)
 			require.Equal(t, []any{int64(-2), "?"}, p.describe())
 		})
@@ -116,7 +116,7 @@ func TestDescribeReturnsNoHolderIfAllHoldsHaveEnded(t *testing.T) {
 
 func TestASortedSetThatIsNoLocksIsNotDescribed(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.server.MustDo(t, "ZADD", p.key, noon, ours+label, 1, "phase")
 	require.Equal(t, []any{int64(-2), "?"}, p.describe())
 }
@@ -124,7 +124,7 @@ func TestASortedSetThatIsNoLocksIsNotDescribed(t *testing.T) {
 // A right that is missing says nothing of the key.
 func TestADeniedDescriptionIsAnError(t *testing.T) {
 	t.Parallel()
-	p := newPlaceAt(t)
+	p := newFixtureAt(t)
 	_, err := p.as("+time").try(scripts.HolderDescribe)
 	requireDenied(t, err)
 }

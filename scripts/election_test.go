@@ -65,7 +65,7 @@ func TestTheNewestValueOfATermStays(t *testing.T) {
 		require.Equal(t, []any{ours, "ten"}, e.reads())
 		require.EqualValues(t, 45_000, e.ttl(e.leader))
 	}
-	require.Equal(t, []string{digits(1), digits(3), digits(10)}, listener.heard())
+	require.Equal(t, []string{digits(1), digits(3), digits(10)}, listener.received())
 	e.server.MustDo(t, "DEL", e.leader)
 	require.EqualValues(t, 1, e.puts(ours, 10, "ten"))
 	require.Equal(t, []any{ours, "ten"}, e.reads())
@@ -97,7 +97,7 @@ func TestOnlyTheHoldThatLeadsWritesTheValue(t *testing.T) {
 		require.Equal(t, []any{ours, "ours"}, e.reads(), name)
 		e.server.MustDo(t, "DEL", e.key)
 	}
-	require.Len(t, listener.heard(), 1)
+	require.Len(t, listener.received(), 1)
 	e.leads(ours, "q", time.Minute)
 	require.EqualValues(t, 1, e.puts(ours, 9, "marked"))
 	e.leads(theirs, "-", time.Minute)
@@ -117,7 +117,7 @@ func TestATermRemovesItsOwnValueOnly(t *testing.T) {
 	require.EqualValues(t, 1, e.clears(ours))
 	require.EqualValues(t, 0, e.clears(ours))
 	require.Equal(t, []any{"", ""}, e.reads())
-	require.Equal(t, []string{digits(1), "", "", ""}, listener.heard())
+	require.Equal(t, []string{digits(1), "", "", ""}, listener.received())
 }
 
 // P9: a key of another program is left alone.

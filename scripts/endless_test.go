@@ -14,73 +14,73 @@ import (
 // P4: a sender without the right to PEXPIRE leaves no key without an end.
 func TestDeniedExpiryLeavesNoEndlessKey(t *testing.T) {
 	t.Parallel()
-	for name, run := range map[string]func(p *place) (*scripts.Script, []string, []any){
-		"LockQueues": func(p *place) (*scripts.Script, []string, []any) {
+	for name, run := range map[string]func(p *fixture) (*scripts.Script, []string, []any){
+		"LockQueues": func(p *fixture) (*scripts.Script, []string, []any) {
 			q := queuedOf(p, lockQueue)
 			q.has(theirs)
 			return q.enter, q.all, q.enterArgs(ours, "1", q.next())
 		},
-		"LockQueuesMarked": func(p *place) (*scripts.Script, []string, []any) {
+		"LockQueuesMarked": func(p *fixture) (*scripts.Script, []string, []any) {
 			q := queuedOf(p, lockQueue)
 			q.has(theirs)
 			q.queues(holdOf("c"))
 			q.leaves(holdOf("c"))
 			return q.enter, q.all, q.enterArgs(ours, "1", q.next())
 		},
-		"LockRequeues": func(p *place) (*scripts.Script, []string, []any) {
+		"LockRequeues": func(p *fixture) (*scripts.Script, []string, []any) {
 			q := queuedOf(p, lockQueue)
 			q.has(oldTurn)
 			q.queues(holdOf("c"))
 			q.leaves(holdOf("c"))
 			return scripts.LockRequeue, q.all, q.requeueArgs(oldTurn, newTurn, "1")
 		},
-		"LockLeavesToTheDead": func(p *place) (*scripts.Script, []string, []any) {
+		"LockLeavesToTheDead": func(p *fixture) (*scripts.Script, []string, []any) {
 			q := queuedOf(p, lockQueue)
 			q.has(ours)
 			q.queues(theirs)
 			q.clock += life
 			return q.leave, q.all, q.leaveArgs(ours)
 		},
-		"LockPolls": func(p *place) (*scripts.Script, []string, []any) {
+		"LockPolls": func(p *fixture) (*scripts.Script, []string, []any) {
 			q := queuedOf(p, lockQueue)
 			q.has(theirs)
 			q.queues(ours)
-			return q.look, q.all, q.lookArgs(we, ours)
+			return q.poll, q.all, q.pollArgs(we, ours)
 		},
-		"Beats": func(p *place) (*scripts.Script, []string, []any) {
-			l := lineOf(p)
-			return scripts.QueueHeartbeat, []string{l.lives}, []any{we, life, l.next(), label}
+		"Beats": func(p *fixture) (*scripts.Script, []string, []any) {
+			l := queueFixtureOf(p)
+			return scripts.QueueHeartbeat, []string{l.heartbeats}, []any{we, life, l.next(), label}
 		},
-		"Reads": func(p *place) (*scripts.Script, []string, []any) {
+		"Reads": func(p *fixture) (*scripts.Script, []string, []any) {
 			l := rwlockOf(p)
 			return scripts.RWLockEnter, l.keys(), l.enterArgs(ours, reads, "0", "")
 		},
-		"WriterQueues": func(p *place) (*scripts.Script, []string, []any) {
+		"WriterQueues": func(p *fixture) (*scripts.Script, []string, []any) {
 			l := rwlockOf(p)
 			l.has(theirs, writes)
 			return scripts.RWLockEnter, l.keys(), l.enterArgs(ours, writes, "1", l.next())
 		},
-		"LeavesToTheDead": func(p *place) (*scripts.Script, []string, []any) {
+		"LeavesToTheDead": func(p *fixture) (*scripts.Script, []string, []any) {
 			l := rwlockOf(p)
 			l.dead(1, writes, noon-second)
 			l.server.MustDo(l, "ZADD", l.tickets, digits(noon), ours)
 			l.set(released(noon), time.Minute)
 			return scripts.RWLockLeave, l.keys(), l.leaveArgs(ours)
 		},
-		"Permits": func(p *place) (*scripts.Script, []string, []any) {
+		"Permits": func(p *fixture) (*scripts.Script, []string, []any) {
 			l := permitsOf(p, 1)
-			return scripts.SemaphoreEnter, l.keys(), l.enterArgs(wish(ours, 1), "0", "")
+			return scripts.SemaphoreEnter, l.keys(), l.enterArgs(permitRequest(ours, 1), "0", "")
 		},
-		"PermitsQueue": func(p *place) (*scripts.Script, []string, []any) {
+		"PermitsQueue": func(p *fixture) (*scripts.Script, []string, []any) {
 			l := permitsOf(p, 1)
-			l.has(wish(theirs, 1))
-			return scripts.SemaphoreEnter, l.keys(), l.enterArgs(wish(ours, 1), "1", l.next())
+			l.has(permitRequest(theirs, 1))
+			return scripts.SemaphoreEnter, l.keys(), l.enterArgs(permitRequest(ours, 1), "1", l.next())
 		},
-		"Resizes": func(p *place) (*scripts.Script, []string, []any) {
+		"Resizes": func(p *fixture) (*scripts.Script, []string, []any) {
 			l := permitsOf(p, 1)
 			return scripts.SemaphoreResize, l.keys(), l.resizeArgs(3)
 		},
-		"ResizesReleased": func(p *place) (*scripts.Script, []string, []any) {
+		"ResizesReleased": func(p *fixture) (*scripts.Script, []string, []any) {
 			l := permitsOf(p, 1)
 			l.set(released(noon), time.Minute)
 			return scripts.SemaphoreResize, l.keys(), l.resizeArgs(3)
@@ -88,7 +88,7 @@ func TestDeniedExpiryLeavesNoEndlessKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlaceAt(t)
+			p := newFixtureAt(t)
 			script, keys, args := run(p)
 			err := p.without("pexpire", script, keys, args)
 			if err != nil {
@@ -105,8 +105,8 @@ func TestDeniedExpiryLeavesNoEndlessKey(t *testing.T) {
 func TestDeniedExpiryLeavesNoHoldBesideOthers(t *testing.T) {
 	t.Parallel()
 	other := nth("c", 1)
-	for name, run := range map[string]func(t *testing.T, p *place){
-		"Reads": func(t *testing.T, p *place) {
+	for name, run := range map[string]func(t *testing.T, p *fixture){
+		"Reads": func(t *testing.T, p *fixture) {
 			t.Helper()
 			l := rwlockOf(p)
 			l.has(theirs, reads)
@@ -114,18 +114,18 @@ func TestDeniedExpiryLeavesNoHoldBesideOthers(t *testing.T) {
 			l.leaves(theirs)
 			require.Equal(t, int64(1), l.tries(other, writes)[0])
 		},
-		"Permits": func(t *testing.T, p *place) {
+		"Permits": func(t *testing.T, p *fixture) {
 			t.Helper()
 			l := permitsOf(p, 2)
-			l.has(wish(theirs, 1))
-			requireDenied(t, p.without("pexpire", scripts.SemaphoreEnter, l.keys(), l.enterArgs(wish(ours, 1), "0", "")))
-			l.leaves(wish(theirs, 1))
-			require.Equal(t, int64(1), l.tries(wish(other, 2))[0])
+			l.has(permitRequest(theirs, 1))
+			requireDenied(t, p.without("pexpire", scripts.SemaphoreEnter, l.keys(), l.enterArgs(permitRequest(ours, 1), "0", "")))
+			l.leaves(permitRequest(theirs, 1))
+			require.Equal(t, int64(1), l.tries(permitRequest(other, 2))[0])
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(t, newPlaceAt(t))
+			run(t, newFixtureAt(t))
 		})
 	}
 }
@@ -143,14 +143,14 @@ func TestDeniedDeleteLeavesTheFloor(t *testing.T) {
 // P10: permits are released also by a sender that lost the right to PEXPIRE.
 func TestPermitsAreReleasedWithoutExpiry(t *testing.T) {
 	t.Parallel()
-	for name, held := range map[string][]string{"Last": nil, "BesideOthers": {wish(theirs, 1)}} {
+	for name, held := range map[string][]string{"Last": nil, "BesideOthers": {permitRequest(theirs, 1)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newPermitsAt(t, 2)
-			for _, w := range append(held, wish(ours, 1)) {
+			for _, w := range append(held, permitRequest(ours, 1)) {
 				l.has(w)
 			}
-			require.NoError(t, l.without("pexpire", scripts.SemaphoreLeave, l.keys(), l.leaveArgs(wish(ours, 1))))
+			require.NoError(t, l.without("pexpire", scripts.SemaphoreLeave, l.keys(), l.leaveArgs(permitRequest(ours, 1))))
 		})
 	}
 }
@@ -160,35 +160,35 @@ func TestPermitsAreReleasedWithoutExpiry(t *testing.T) {
 func TestDeniedCountLosesNoPermits(t *testing.T) {
 	t.Parallel()
 	l := newPermitsAt(t, 1)
-	l.has(wish(theirs, 1))
+	l.has(permitRequest(theirs, 1))
 	l.clock += 2 * lease * 1000
-	requireDenied(t, l.without("zadd", scripts.SemaphoreEnter, l.keys(), l.enterArgs(wish(ours, 1), "0", "")))
-	require.Equal(t, int64(1), l.tries(wish(ours, 1))[0])
+	requireDenied(t, l.without("zadd", scripts.SemaphoreEnter, l.keys(), l.enterArgs(permitRequest(ours, 1), "0", "")))
+	require.Equal(t, int64(1), l.tries(permitRequest(ours, 1))[0])
 }
 
-// P4: permits come back although what follows is refused: their sender may not search the line, or join it.
+// P4: permits come back although what follows is refused: their sender may not search the queue, or join it.
 func TestRefusedHandOffLosesNoPermits(t *testing.T) {
 	t.Parallel()
 	t.Run("Leaves", func(t *testing.T) {
 		t.Parallel()
 		l := newPermitsAt(t, 1)
-		l.has(wish(ours, 1))
-		l.joins(wish(theirs, 1))
-		requireDenied(t, l.without("hget", scripts.SemaphoreLeave, l.keys(), l.leaveArgs(wish(ours, 1))))
+		l.has(permitRequest(ours, 1))
+		l.joins(permitRequest(theirs, 1))
+		requireDenied(t, l.without("hget", scripts.SemaphoreLeave, l.keys(), l.leaveArgs(permitRequest(ours, 1))))
 		require.Zero(t, l.score("used"))
 	})
 	t.Run("Joins", func(t *testing.T) {
 		t.Parallel()
 		l := newPermitsAt(t, 1)
-		l.has(wish(theirs, 1))
+		l.has(permitRequest(theirs, 1))
 		l.clock += 2 * lease * 1000
-		requireDenied(t, l.without("pexpire", scripts.SemaphoreEnter, l.keys(), l.enterArgs(wish(ours, 1), "1", l.next())))
+		requireDenied(t, l.without("pexpire", scripts.SemaphoreEnter, l.keys(), l.enterArgs(permitRequest(ours, 1), "1", l.next())))
 		require.Zero(t, l.score("used"))
 	})
 }
 
 // without runs a script as a user that lacks one right, and returns its error.
-func (p *place) without(right string, script *scripts.Script, keys []string, args []any) error {
+func (p *fixture) without(right string, script *scripts.Script, keys []string, args []any) error {
 	p.Helper()
 	_, err := p.as("+@all", "-"+right).tryKeys(script, keys, args...)
 	return err
@@ -199,14 +199,14 @@ func (p *place) without(right string, script *scripts.Script, keys []string, arg
 func TestAHoldThatOthersMadeEndlessEndsWithinADay(t *testing.T) {
 	t.Parallel()
 	const day, after = 24 * time.Hour, 15 * time.Second
-	for name, spoil := range map[string]func(p *place){
-		"Persisted": func(p *place) { p.server.MustDo(p, "PERSIST", p.key) },
-		"InAMonth":  func(p *place) { p.expires(p.key, 30*day) },
+	for name, spoil := range map[string]func(p *fixture){
+		"Persisted": func(p *fixture) { p.server.MustDo(p, "PERSIST", p.key) },
+		"InAMonth":  func(p *fixture) { p.expires(p.key, 30*day) },
 	} {
 		for by, sees := range map[string]func(q *queued){
 			"Try":   func(q *queued) { q.tries(theirs) },
 			"Enter": func(q *queued) { q.joins(theirs) },
-			"Poll":  func(q *queued) { q.looks("bbbbbbbbbbbbbbbbbbbbbb", theirs) },
+			"Poll":  func(q *queued) { q.polls("bbbbbbbbbbbbbbbbbbbbbb", theirs) },
 			"Requeue": func(q *queued) {
 				q.requeues(theirs, nth("b", 2))
 			},
@@ -216,7 +216,7 @@ func TestAHoldThatOthersMadeEndlessEndsWithinADay(t *testing.T) {
 				q := newLock(t)
 				q.has(ours)
 				q.queues(theirs)
-				spoil(q.place)
+				spoil(q.fixture)
 				sees(q)
 				require.Equal(t, (day + after).Milliseconds(), q.ttl(q.key))
 				require.Equal(t, []any{int64(1)}, q.alone(scripts.HolderRenew, ours, lease), "the holder has it still")
@@ -228,7 +228,7 @@ func TestAHoldThatOthersMadeEndlessEndsWithinADay(t *testing.T) {
 			t.Parallel()
 			v := newVoter(t)
 			v.elect(ours, "")
-			spoil(v.place)
+			spoil(v.fixture)
 			require.Equal(t, []any{int64(0), day.Milliseconds()}, v.elect(theirs, "")[:2])
 			require.LessOrEqual(t, v.ttl(v.key), day.Milliseconds())
 			require.Positive(t, v.ttl(v.key))

@@ -11,10 +11,10 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-func (p *place) counter() string { return p.key + ":counter" }
+func (p *fixture) counter() string { return p.key + ":counter" }
 
-// fence takes the place as Redisson's RFencedLock has it.
-func (p *place) fence(hold, notAfter string) any {
+// fence takes the lock as Redisson's RFencedLock has it.
+func (p *fixture) fence(hold, notAfter string) any {
 	p.Helper()
 	reply, err := p.tryKeys(scripts.RedissonFence, []string{p.key, p.counter()}, hold, time.Minute.Milliseconds(), notAfter, "PUBLISH", p.channel, "1")
 	require.NoError(p, err)
@@ -24,7 +24,7 @@ func (p *place) fence(hold, notAfter string) any {
 // P3, P5: each acquire has the next number. One that is sent again has a later one: no caller got the one before.
 func TestAFencedLockHasTheNextNumber(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	for token := range int64(3) {
 		require.Equal(t, []any{int64(1), digits(noon), token + 1}, p.fence(gos, later))
 		require.Equal(t, map[string]string{gos: "1"}, p.fields(), "counted once")
@@ -41,7 +41,7 @@ func TestAFencedLockHasTheNextNumber(t *testing.T) {
 // P1, P4: who does not get it uses no number up.
 func TestAFencedLockThatIsHeldCountsNothing(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	require.Equal(t, []any{int64(-1), digits(noon)}, p.fence(gos, digits(noon-1)))
 	p.has(javas, "3", time.Hour)
 	reply, _ := p.fence(gos, later).([]any)
@@ -57,7 +57,7 @@ func TestAFencedLockThatIsHeldCountsNothing(t *testing.T) {
 // P3, P10: no hold without a number.
 func TestAFencedLockIsNotTakenWithoutANumber(t *testing.T) {
 	t.Parallel()
-	p := newPlaceAt(t)
+	p := newFixtureAt(t)
 	p.server.MustDo(t, "SET", p.counter(), "no number")
 	_, err := p.tryKeys(scripts.RedissonFence, []string{p.key, p.counter()}, gos, "60000", later, "PUBLISH", p.channel, "1")
 	require.ErrorContains(t, err, "not an integer")
@@ -71,17 +71,17 @@ func TestAFencedLockIsNotTakenWithoutANumber(t *testing.T) {
 // P6: a release publishes by each of its commands that the server has. One that it lacks changes nothing.
 func TestAReleaseIsPublishedByEachCommand(t *testing.T) {
 	t.Parallel()
-	for verb, heard := range map[string][]string{
+	for verb, isListening := range map[string][]string{
 		"PUBLISH":                {"0"},
 		"PUBLISH NOVERB PUBLISH": {"0", "0"},
 		"NOVERB PUBLISH":         {"0"},
 		"NOVERB":                 nil,
 	} {
-		p := newPlace(t)
+		p := newFixture(t)
 		listener := p.listen()
 		p.has(gos, "1", time.Hour)
 		reply := p.run(scripts.RedissonRelease, gos, verb, p.channel)
-		require.Equal(t, []any{int64(1), digits(noon), int64(min(len(heard), 1))}, reply, verb)
-		require.ElementsMatch(t, heard, listener.heard(), verb)
+		require.Equal(t, []any{int64(1), digits(noon), int64(min(len(isListening), 1))}, reply, verb)
+		require.ElementsMatch(t, isListening, listener.received(), verb)
 	}
 }

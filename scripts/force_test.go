@@ -11,13 +11,13 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// told is the channel of the session whose hold is taken.
-func (p *place) told() string { return p.channel + ":told" }
+// notified is the channel of the session whose hold is taken.
+func (p *fixture) notified() string { return p.channel + ":told" }
 
 // force takes the lock from hold.
-func (p *place) force(hold string) any {
+func (p *fixture) force(hold string) any {
 	p.Helper()
-	return p.run(scripts.HolderForce, hold, "PUBLISH", p.channel, p.told(), keepMS)
+	return p.run(scripts.HolderForce, hold, "PUBLISH", p.channel, p.notified(), keepMS)
 }
 
 func TestAForcedLockIsFreeAndAllAreNotified(t *testing.T) {
@@ -25,14 +25,14 @@ func TestAForcedLockIsFreeAndAllAreNotified(t *testing.T) {
 	for name, mark := range map[string]string{"Nobody": "", "OwnSession": we, "AnotherSession": they} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newFixture(t)
 			p.set(votedFor(ours, noon, mark), time.Minute)
-			waiter, holder := p.listen(), p.listenTo(p.told())
+			waiter, holder := p.listen(), p.listenTo(p.notified())
 			require.Equal(t, int64(1), p.force(ours))
 			require.Equal(t, released(noon), p.value())
 			p.requireLife(floorLife)
-			require.Equal(t, []string{us}, waiter.heard())
-			require.Equal(t, []string{p.key}, holder.heard())
+			require.Equal(t, []string{us}, waiter.received())
+			require.Equal(t, []string{p.key}, holder.received())
 		})
 	}
 }
@@ -40,9 +40,9 @@ func TestAForcedLockIsFreeAndAllAreNotified(t *testing.T) {
 // P5, P8: what a hold sends once it is over, or another holds the lock, changes nothing and sends no message.
 func TestCallTouchesItsOwnHoldOnly(t *testing.T) {
 	t.Parallel()
-	for verb, call := range map[string]func(p *place) any{
-		"Force": func(p *place) any { return p.force(ours) },
-		"Renew": func(p *place) any { return p.renew(ours, time.Hour) },
+	for verb, call := range map[string]func(p *fixture) any{
+		"Force": func(p *fixture) any { return p.force(ours) },
+		"Renew": func(p *fixture) any { return p.renew(ours, time.Hour) },
 	} {
 		for name, value := range map[string]string{
 			"Free": "", "Released": released(noon), "Theirs": votedFor(theirs, noon, ""), "TheirsMarked": votedFor(theirs, noon, we),
@@ -50,15 +50,15 @@ func TestCallTouchesItsOwnHoldOnly(t *testing.T) {
 		} {
 			t.Run(verb+name, func(t *testing.T) {
 				t.Parallel()
-				p := newPlace(t)
+				p := newFixture(t)
 				if value != "" {
 					p.set(value, time.Minute)
 				}
-				unchanged, waiter, holder := p.untouched(), p.listen(), p.listenTo(p.told())
+				unchanged, waiter, holder := p.untouched(), p.listen(), p.listenTo(p.notified())
 				require.Equal(t, int64(0), first(call(p)))
 				unchanged()
-				require.Empty(t, waiter.heard())
-				require.Empty(t, holder.heard())
+				require.Empty(t, waiter.received())
+				require.Empty(t, holder.received())
 			})
 		}
 	}

@@ -47,23 +47,23 @@ func TestAForeignKeyIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	calls := map[string]struct {
 		script *scripts.Script
-		args   func(p *place) []any
+		args   func(p *fixture) []any
 	}{
-		"renew":    {scripts.HolderRenew, func(*place) []any { return []any{holdOf("z"), lease} }},
-		"describe": {scripts.HolderDescribe, func(*place) []any { return nil }},
-		"force":    {scripts.HolderForce, func(p *place) []any { return []any{holdOf("z"), "PUBLISH", p.channel, p.told(), keepMS} }},
-		"hello":    {scripts.SessionHello, func(*place) []any { return nil }},
+		"renew":    {scripts.HolderRenew, func(*fixture) []any { return []any{holdOf("z"), lease} }},
+		"describe": {scripts.HolderDescribe, func(*fixture) []any { return nil }},
+		"force":    {scripts.HolderForce, func(p *fixture) []any { return []any{holdOf("z"), "PUBLISH", p.channel, p.notified(), keepMS} }},
+		"hello":    {scripts.SessionHello, func(*fixture) []any { return nil }},
 	}
 	for what := range foreign {
 		for verb, call := range calls {
 			t.Run(what+"/"+verb, func(t *testing.T) {
 				t.Parallel()
-				p := newPlace(t)
+				p := newFixture(t)
 				p.puts(what, p.key)
 				unchanged, listener := p.untouched(), p.listen()
 				_, err := p.try(call.script, call.args(p)...)
 				unchanged()
-				require.Empty(t, listener.heard())
+				require.Empty(t, listener.received())
 				if err != nil {
 					require.ErrorContains(t, err, "WRONGTYPE")
 				}
@@ -76,13 +76,13 @@ func TestAForeignKeyIsLeftAlone(t *testing.T) {
 type lock interface {
 	keys() []string
 	unchanged() func() // checks that nothing was written since
-	at() *place
+	at() *fixture
 }
 
-func (p *place) at() *place { return p }
+func (p *fixture) at() *fixture { return p }
 
 // puts makes what is foreign at a key.
-func (p *place) puts(what, key string) {
+func (p *fixture) puts(what, key string) {
 	p.Helper()
 	made := foreign[what].make
 	p.server.MustDo(p, append([]any{made[0], key}, made[2:]...)...)
@@ -124,9 +124,9 @@ func requireHolderLeftAlone[L lock](
 	}
 }
 
-// requireLineLeftAlone makes every call in every state, while something foreign stands at a key beside the holder key. A call
+// requireQueueLeftAlone makes every call in every state, while something foreign stands at a key beside the holder key. A call
 // that is refused changes nothing, and none changes that key. At least so many must be refused.
-func requireLineLeftAlone[L lock](
+func requireQueueLeftAlone[L lock](
 	t *testing.T, fresh func(tb testing.TB) L, calls func(l L) map[string]func() (any, error), states map[string]func(l L), least int32,
 ) {
 	t.Helper()

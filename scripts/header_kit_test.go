@@ -45,31 +45,31 @@ func parse(t *testing.T, source string) (h header, body string) {
 	section := "purpose"
 	n := 1
 	for ; strings.HasPrefix(lines[n], "--"); n++ {
-		line := strings.TrimSuffix(lines[n], "\n")
+		queue := strings.TrimSuffix(lines[n], "\n")
 		text := ""
 		switch {
-		case line == "--":
+		case queue == "--":
 			section = "fields"
 			continue
 		case section == "purpose":
-			h.purpose += strings.TrimPrefix(line, "-- ") + " "
+			h.purpose += strings.TrimPrefix(queue, "-- ") + " "
 			continue
-		case indexLine.MatchString(line):
-			m := indexLine.FindStringSubmatch(line)
-			require.True(t, section == "fields" || section == m[1] || section == "KEYS" && m[1] == "ARGV", "out of order: %s", line)
+		case indexLine.MatchString(queue):
+			m := indexLine.FindStringSubmatch(queue)
+			require.True(t, section == "fields" || section == m[1] || section == "KEYS" && m[1] == "ARGV", "out of order: %s", queue)
 			if section = m[1]; section == "KEYS" {
 				h.keys = append(h.keys, field{index: m[2], name: m[3]})
 			} else {
 				h.args = append(h.args, field{index: m[2], name: m[3]})
 			}
 			continue
-		case wordLine.MatchString(line):
-			m := wordLine.FindStringSubmatch(line)
+		case wordLine.MatchString(queue):
+			m := wordLine.FindStringSubmatch(queue)
 			section, text = m[1], m[2]
-		case goesOnLine.MatchString(line):
-			text = goesOnLine.FindStringSubmatch(line)[1]
+		case goesOnLine.MatchString(queue):
+			text = goesOnLine.FindStringSubmatch(queue)[1]
 		default:
-			require.FailNow(t, "a line of the header says nothing that the grammar knows", line)
+			require.FailNow(t, "a line of the header says nothing that the grammar knows", queue)
 		}
 		h.add(section, text)
 	}
@@ -158,7 +158,7 @@ var (
 	returned = regexp.MustCompile(`(?m)^\s*return (.*)$`)
 	listMade = regexp.MustCompile(`(?m)^local (\w+) = \{\}$`)
 	assigned = regexp.MustCompile(`(?m)^\s*(?:local )?(\w+(?:, \w+)*) = (.*)$`)
-	asked    = regexp.MustCompile(`(?m)^\s*local (\w+) = (?:\w+\[n\] or )?(?:redis\.pcall|.* or write_hold|write_hold)\(`)
+	pcalled  = regexp.MustCompile(`(?m)^\s*local (\w+) = (?:\w+\[n\] or )?(?:redis\.pcall|.* or write_hold|write_hold)\(`)
 )
 
 // returns reports the shapes that a body returns. What is returned as reply has the shapes that were
@@ -169,7 +169,7 @@ func returns(body string) map[string]bool {
 		lists[m[1]] = true
 	}
 	refusals := make(map[string]bool)
-	for _, m := range asked.FindAllStringSubmatch(body, -1) {
+	for _, m := range pcalled.FindAllStringSubmatch(body, -1) {
 		refusals[m[1]] = true
 	}
 	var values []string

@@ -13,20 +13,20 @@ import (
 
 func TestHelloReturnsTheServersTime(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.clock = noon + 7
 	require.Equal(t, []any{int64(1), digits(noon + 7), "0", "noeviction", int64(1)}, p.run(scripts.SessionHello))
 }
 
 func TestHelloReturnsWhetherKeysAreEvicted(t *testing.T) {
 	t.Parallel()
-	p := newPlaceAt(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"))
+	p := newFixtureAt(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"))
 	require.Equal(t, []any{int64(1), digits(noon), "67108864", "allkeys-lru", int64(1)}, p.run(scripts.SessionHello))
 }
 
 func TestHelloDoesWithoutTheRightToAsk(t *testing.T) {
 	t.Parallel()
-	p := newPlaceAt(t)
+	p := newFixtureAt(t)
 	reply, _ := p.as("+time").run(scripts.SessionHello).([]any)
 	require.Len(t, reply, 5)
 	require.Equal(t, []any{"", ""}, reply[2:4])
@@ -44,7 +44,7 @@ func TestHelloKnowsAnOldServerByWhatItLacks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newFixture(t)
 			p.server.MustDo(t, "SET", p.key, "a key of ours")
 			unchanged := p.untouched()
 			p.clock = 0
@@ -71,7 +71,7 @@ func TestHelloReportsShardedChannels(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newFixture(t)
 			p.clock = 0
 			hello := *scripts.SessionHello
 			hello.Source = "local redis = " + c.server + "\n" + hello.Source

@@ -16,7 +16,7 @@ import (
 func TestARenewalLengthensItsOwnOfManyHolds(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 5)
-	mine, other := wish(ours, 2), wish(theirs, 1)
+	mine, other := permitRequest(ours, 2), permitRequest(theirs, 1)
 	p.has(mine)
 	p.has(other)
 	until := fmt.Sprint(noon + lease*1000)
@@ -26,7 +26,7 @@ func TestARenewalLengthensItsOwnOfManyHolds(t *testing.T) {
 	require.Equal(t, int64(1), p.renews(mine, time.Second), "a shorter one, late")
 	require.Equal(t, int64(1), p.renews(mine, 0), "asks only")
 	require.Equal(t, []any{holdFor(other), until, holdFor(mine), fmt.Sprint(p.clock + hour)}, p.out())
-	for _, name := range []string{wish(nth("a", 5), 2), wish(ours, 1), "", "used", "capacity", "sb1s"} {
+	for _, name := range []string{permitRequest(nth("a", 5), 2), permitRequest(ours, 1), "", "used", "capacity", "sb1s"} {
 		unchanged := p.unchanged()
 		require.Equal(t, int64(0), p.renews(name, time.Hour), name)
 		unchanged()
@@ -43,7 +43,7 @@ func TestARenewalLengthensItsOwnOfManyHolds(t *testing.T) {
 func TestABadKeyDoesNotSinkABatchOfRenewals(t *testing.T) {
 	t.Parallel()
 	p, other := newPermits(t, 1), newPermits(t, 1)
-	mine := wish(ours, 1)
+	mine := permitRequest(ours, 1)
 	p.has(mine)
 	other.has(mine)
 	list, absent := p.key+"x", p.key+"y"
@@ -63,7 +63,7 @@ func TestHoldsAreReturnedAPageAtATime(t *testing.T) {
 	var want []any
 	for n := range 25 {
 		p.clock = noon + int64(n)
-		hold := wish(nth("a", 100-n), 1+n%3)
+		hold := permitRequest(nth("a", 100-n), 1+n%3)
 		p.has(hold)
 		want = append(want, holdFor(hold), digits(p.clock+lease*1000))
 	}

@@ -47,8 +47,8 @@ var (
 // us is what a message of ours says: who released.
 var us = we[:8]
 
-// place is one lock of one test.
-type place struct {
+// fixture is one lock of one test.
+type fixture struct {
 	testing.TB
 
 	server       *redistest.PooledServer
@@ -57,26 +57,26 @@ type place struct {
 	isTimed      bool  // keys end by that clock as well
 }
 
-// places counts places, so that no two meet on a key when tests are repeated.
-var places atomic.Int64
+// positions counts fixtures, so that no two meet on a key when tests are repeated.
+var positions atomic.Int64
 
-func newPlace(tb testing.TB) *place {
+func newFixture(tb testing.TB) *fixture {
 	tb.Helper()
-	name := fmt.Sprintf("sb:{%s %d}:", tb.Name(), places.Add(1))
-	return &place{TB: tb, server: server, key: name + "lock", channel: name + "unlocked", clock: noon}
+	name := fmt.Sprintf("sb:{%s %d}:", tb.Name(), positions.Add(1))
+	return &fixture{TB: tb, server: server, key: name + "lock", channel: name + "unlocked", clock: noon}
 }
 
 // run returns the reply of the script, which must not fail.
-func (p *place) run(script *scripts.Script, args ...any) any {
+func (p *fixture) run(script *scripts.Script, args ...any) any {
 	p.Helper()
 	reply, err := p.try(script, args...)
 	require.NoError(p, err)
 	return reply
 }
 
-// try runs the script on the place's key. If the script replies by key, the reply is the one for
+// try runs the script on the fixture's key. If the script replies by key, the reply is the one for
 // this key.
-func (p *place) try(script *scripts.Script, args ...any) (any, error) {
+func (p *fixture) try(script *scripts.Script, args ...any) (any, error) {
 	reply, err := p.tryKeys(script, []string{p.key}, args...)
 	if err != nil || !strings.Contains(script.Source, "  by key: ") {
 		return reply, err
@@ -86,7 +86,7 @@ func (p *place) try(script *scripts.Script, args ...any) (any, error) {
 	return list[0], nil
 }
 
-func (p *place) tryKeys(script *scripts.Script, keys []string, args ...any) (any, error) {
+func (p *fixture) tryKeys(script *scripts.Script, keys []string, args ...any) (any, error) {
 	text := script.Source
 	if p.clock != 0 {
 		shim := clocked
@@ -99,7 +99,7 @@ func (p *place) tryKeys(script *scripts.Script, keys []string, args ...any) (any
 }
 
 // eval runs a script, which it sends if the server does not know it by its digest.
-func (p *place) eval(text string, keys []string, args ...any) (any, error) {
+func (p *fixture) eval(text string, keys []string, args ...any) (any, error) {
 	digest, known := digestsOf.Load(text)
 	if !known {
 		digest = fmt.Sprintf("%x", sha1.Sum([]byte(text))) //nolint:gosec // what the server calls it by
@@ -121,7 +121,7 @@ func (p *place) eval(text string, keys []string, args ...any) (any, error) {
 // digestsOf has the digests of the scripts that were sent, by their text.
 var digestsOf sync.Map
 
-// clocked goes before a script that reads the clock of a place, which is its last two arguments: one text for all times, so that
+// clocked goes before a script that reads the clock of a fixture, which is its last two arguments: one text for all times, so that
 // the server compiles it once. All other commands of the script go to the server.
 const clocked = `local server, us, seconds = redis, table.remove(ARGV), table.remove(ARGV)
 local redis = setmetatable({call = function(command, ...)
@@ -131,17 +131,17 @@ end}, {__index = server})
 `
 
 // time is what TIME returns inside scripts.
-func (p *place) time() []any { return []any{p.clock / 1_000_000, p.clock % 1_000_000} }
+func (p *fixture) time() []any { return []any{p.clock / 1_000_000, p.clock % 1_000_000} }
 
 // set gives the key a value and a life.
-func (p *place) set(value string, life time.Duration) {
+func (p *fixture) set(value string, life time.Duration) {
 	p.Helper()
 	p.server.MustDo(p, "SET", p.key, value)
 	p.expires(p.key, life)
 }
 
 // value returns the value of the key, "" without a key.
-func (p *place) value() string {
+func (p *fixture) value() string {
 	p.Helper()
 	value, _ := p.server.MustDo(p, "GET", p.key).(string)
 	if p.isTimed && p.left() <= 0 {
@@ -151,13 +151,13 @@ func (p *place) value() string {
 }
 
 // left returns how long the key lives still.
-func (p *place) left() time.Duration {
+func (p *fixture) left() time.Duration {
 	p.Helper()
 	return time.Duration(p.ttl(p.key)) * time.Millisecond
 }
 
 // requireLife checks that the key was given life a moment ago.
-func (p *place) requireLife(life time.Duration) {
+func (p *fixture) requireLife(life time.Duration) {
 	p.Helper()
 	left := p.left()
 	require.LessOrEqual(p, left, life)
@@ -165,13 +165,13 @@ func (p *place) requireLife(life time.Duration) {
 }
 
 // untouched returns a function that checks that neither value nor life of the key changed.
-func (p *place) untouched() func() {
+func (p *fixture) untouched() func() {
 	p.Helper()
 	return p.unchangedKeys(func() []string { return []string{p.key} })
 }
 
 // unchangedKeys returns a function that checks that these keys are the same, and neither value nor life of any changed.
-func (p *place) unchangedKeys(keys func() []string) func() {
+func (p *fixture) unchangedKeys(keys func() []string) func() {
 	p.Helper()
 	state := func() (all []any) {
 		for _, key := range keys() {
@@ -216,21 +216,21 @@ func votedFor(hold string, stamp int64, marked string) string {
 // released is what the key says after a release.
 func released(floor int64) string { return "sb1-" + digits(floor) }
 
-// listener hears the messages on a channel of a place.
+// listener hears the messages on a channel of a fixture.
 type listener struct {
-	place    *place
+	fixture  *fixture
 	channel  string
 	messages chan string
 }
 
 // listen returns a listener on the channel of the waiters.
-func (p *place) listen() *listener {
+func (p *fixture) listen() *listener {
 	p.Helper()
 	return p.listenTo(p.channel)
 }
 
 // listenTo returns a listener whose subscription is confirmed.
-func (p *place) listenTo(channel string) *listener {
+func (p *fixture) listenTo(channel string) *listener {
 	p.Helper()
 	l := &listener{p, channel, make(chan string, 64)}
 	confirmed := make(chan struct{}, 1)
@@ -247,23 +247,23 @@ func (p *place) listenTo(channel string) *listener {
 	return l
 }
 
-// heard returns the messages until now: those before one that it publishes itself.
-func (l *listener) heard() []string {
-	l.place.Helper()
+// received returns the messages until now: those before one that it publishes itself.
+func (l *listener) received() []string {
+	l.fixture.Helper()
 	const end = "the end of what was heard"
-	l.place.server.MustDo(l.place, "PUBLISH", l.channel, end)
+	l.fixture.server.MustDo(l.fixture, "PUBLISH", l.channel, end)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	heard := []string{}
+	isListening := []string{}
 	for {
 		select {
 		case message := <-l.messages:
 			if message == end {
-				return heard
+				return isListening
 			}
-			heard = append(heard, message)
+			isListening = append(isListening, message)
 		case <-timer.C:
-			require.FailNow(l.place, "messages do not arrive")
+			require.FailNow(l.fixture, "messages do not arrive")
 		}
 	}
 }

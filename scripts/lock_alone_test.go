@@ -72,7 +72,7 @@ func aloneCases() map[string]aloneCase {
 			map[string]string{"Missing": holds, "Released": holds, "OursOver": holds},
 		},
 		"Poll": {
-			func(q *queued) []any { return q.alone(q.look, q.lookArgs(we, ours)...) }, with(nil, 1),
+			func(q *queued) []any { return q.alone(q.poll, q.pollArgs(we, ours)...) }, with(nil, 1),
 			map[string]string{"OursOver": holds, "HeldOver": mark, "Idle": mark},
 		},
 		"Leave":     {leave("0"), with(map[string]int64{"Ours": 3, "OursMark": 3, "OursOver": 3}, -3), released},
@@ -125,7 +125,7 @@ func TestCallsWithTheHolderKeyAlone(t *testing.T) {
 }
 
 // The reply to a requeue with the holder key alone ends the old attempt only if that has no ticket.
-func TestRequeueAloneRepliesWhetherItLooked(t *testing.T) {
+func TestRequeueAloneRepliesWhetherTheOldTicketIsGone(t *testing.T) {
 	t.Parallel()
 	for sure, looked := range map[string]int64{"0": 0, "1": 1} {
 		q := newLock(t)
@@ -147,11 +147,11 @@ func TestQueueOutlastsASlotThatMoves(t *testing.T) {
 	require.Equal(t, int64(3), q.alone(q.leave, q.leaveArgs(theirs)...)[0])
 	for range 30 {
 		q.clock += 20 * second
-		q.beat(we, longestLife, q.next())
-		require.Equal(t, []any{int64(1), int64(0), int64(0), "", "", digits(q.clock), ""}, q.alone(q.look, q.lookArgs(we, ours)...))
+		q.heartbeat(we, longestLife, q.next())
+		require.Equal(t, []any{int64(1), int64(0), int64(0), "", "", digits(q.clock), ""}, q.alone(q.poll, q.pollArgs(we, ours)...))
 		require.Equal(t, int64(-3), q.alone(q.enter, q.enterArgs(holdOf("c"), "1", "")...)[0])
 		require.Equal(t, int64(0), q.alone(q.enter, q.enterArgs(holdOf("c"), "0", "")...)[0])
-		q.expires(q.tickets, lineLife)
+		q.expires(q.tickets, queueLife)
 	}
 	require.Equal(t, int64(0), q.joins(holdOf("c"))[0])
 	require.Contains(t, q.held(), ours)

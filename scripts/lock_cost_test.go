@@ -25,10 +25,10 @@ func lockCosts() (rows []costRow) {
 	}
 	mine, other := ours+turnMode, theirs+fairMode
 	held, free := lockSays(mine, noon, "q"), idleSays(noon)
-	enter := []any{other, lease * 1000, later, "1", life, beatNumber(2), label, "PUBLISH", "g", keepMS}
+	enter := []any{other, lease * 1000, later, "1", life, heartbeatNumber(2), label, "PUBLISH", "g", keepMS}
 	leave := []any{mine, we, "PUBLISH", "g", keepMS, digits(noon), "0"}
-	requeue := []any{mine, nth("a", 7) + turnMode, lease * 1000, later, life, beatNumber(2), label, "PUBLISH", "g", keepMS, digits(noon), "0"}
-	poll := []any{they, life, beatNumber(2), label, "PUBLISH", "g", attempt(other), keepMS}
+	requeue := []any{mine, nth("a", 7) + turnMode, lease * 1000, later, life, heartbeatNumber(2), label, "PUBLISH", "g", keepMS, digits(noon), "0"}
+	poll := []any{they, life, heartbeatNumber(2), label, "PUBLISH", "g", attempt(other), keepMS}
 	listed := func(said, value string) func(m *measured, n int) {
 		return func(m *measured, n int) {
 			queued(said, value)(m, n)
@@ -52,7 +52,7 @@ func lockCosts() (rows []costRow) {
 			},
 		)
 	}
-	return append(rows, lockBatchCosts(queued(lived(alive, 1), held), keys)...)
+	return append(rows, lockBatchCosts(queued(heartbeatField(alive, 1), held), keys)...)
 }
 
 // lockBatchCosts are those of calls for many attempts, tickets or keys.
@@ -61,7 +61,7 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 	for n := range 1000 {
 		attempts.WriteString(fmt.Sprintf("0%018d", n) + turnMode)
 	}
-	poll := []any{they, life, beatNumber(2), label, "PUBLISH", "g", attempts.String(), keepMS}
+	poll := []any{they, life, heartbeatNumber(2), label, "PUBLISH", "g", attempts.String(), keepMS}
 	foreign := func(m *measured, n int) {
 		m.queue(n, "queue", "heartbeats", "", alive) // tickets of a kind that has no mode
 		m.set(lockSays(ours+turnMode, noon, "q"), time.Minute)
@@ -69,18 +69,18 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 	forgotten := func(m *measured, n int) { m.queue(n, "queue", "heartbeats", turnMode, noon-hour) }
 	return []costRow{
 		{script: scripts.LockPoll, crowd: "Attempts", base: 200, each: 5, most: 1000, fill: fill, keys: keys, args: with(poll...), sizes: []int{1000}},
-		{script: scripts.QueueHeartbeat, crowd: "Living", base: 160, fill: fill, keys: on("heartbeats"), args: with(they, life, beatNumber(2), label)},
-		{script: scripts.QueueHeartbeat, crowd: "Gone", base: 160, fill: forgotten, keys: on("heartbeats"), args: with(they, life, beatNumber(2), label)},
+		{script: scripts.QueueHeartbeat, crowd: "Living", base: 160, fill: fill, keys: on("heartbeats"), args: with(they, life, heartbeatNumber(2), label)},
+		{script: scripts.QueueHeartbeat, crowd: "Gone", base: 160, fill: forgotten, keys: on("heartbeats"), args: with(they, life, heartbeatNumber(2), label)},
 		{script: scripts.LockWaiters, crowd: "Living", base: 1000, fill: fill, keys: on("queue", "heartbeats"), args: with(0, 100, 42)},
 		{
 			script: scripts.LockHeartbeat, crowd: "Batch", base: 10, each: 25, sizes: batches(),
 			fill: func(m *measured, n int) {
 				fill(m, n)
-				m.server.MustDo(m, "HSET", m.name+"heartbeats", they, lived(noon+1, 1))
+				m.server.MustDo(m, "HSET", m.name+"heartbeats", they, heartbeatField(noon+1, 1))
 			},
 			keys: func(m *measured, n int) []string { return slices.Repeat(m.at("lock", "queue", "heartbeats"), n) },
 			args: func(_ *measured, n int) []any {
-				return []any{they, life, beatNumber(2), strings.Repeat(digits(noon), n)}
+				return []any{they, life, heartbeatNumber(2), strings.Repeat(digits(noon), n)}
 			},
 		},
 		{
@@ -156,21 +156,23 @@ func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
 			"TIME GET HMGET ZRANGE ZADD PUBSUB HSET PEXPIRE HLEN ZPOPMIN HGET SET PUBLISH",
 		},
 		"RequeueOfAKnownSession": {
-			func(q *queued) { q.beat(we, life, q.next()); q.has(ours); q.queues(theirs); q.clock += life / 8 },
+			func(q *queued) { q.heartbeat(we, life, q.next()); q.has(ours); q.queues(theirs); q.clock += life / 8 },
 			func(q *queued) any { return q.again("1") }, "TIME GET HMGET ZRANGE ZADD ZPOPMIN HGET SET PUBLISH",
 		},
 		"RequeueWithAHeartbeat": {
-			func(q *queued) { q.beat(we, life, q.next()); q.has(ours); q.queues(theirs); q.clock += life/8 + 1 },
+			func(q *queued) { q.heartbeat(we, life, q.next()); q.has(ours); q.queues(theirs); q.clock += life/8 + 1 },
 			func(q *queued) any { return q.again("1") }, "TIME GET HMGET ZRANGE ZADD PUBSUB HSET ZPOPMIN HGET SET PUBLISH",
 		},
 		"Poll": {
 			func(q *queued) { q.has(theirs); q.queues(ours, nth("a", 2)) },
-			func(q *queued) any { return q.commands(q.look, q.all, q.lookArgs(we, ours, nth("a", 2))...) },
+			func(q *queued) any { return q.commands(q.poll, q.all, q.pollArgs(we, ours, nth("a", 2))...) },
 			"TIME GET PTTL ZMSCORE HMGET PEXPIRE PUBSUB HSET",
 		},
 		"Wait": {
 			func(q *queued) { q.has(theirs); q.queues(ours) },
-			func(q *queued) any { return q.commands(scripts.LockHeartbeat, q.waitKeys(), q.waitArgs(we, noon)...) }, "TIME MGET EXISTS HMGET HSET",
+			func(q *queued) any {
+				return q.commands(scripts.LockHeartbeat, q.heartbeatKeys(), q.heartbeatArgs(we, noon)...)
+			}, "TIME MGET EXISTS HMGET HSET",
 		},
 		"Renew": {func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any {
 			return q.commands(scripts.HolderRenew, q.all[:1], ours+turnMode, 2*lease)
@@ -178,7 +180,7 @@ func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := queuedOf(newPlace(t), lockQueue)
+			q := queuedOf(newFixture(t), lockQueue)
 			c.prepare(q)
 			require.Equal(t, c.want, c.call(q))
 		})
@@ -191,7 +193,7 @@ func (q *queued) runs(queues, number string) any {
 	return q.commands(q.enter, q.all, q.enterArgs(ours, queues, number)...)
 }
 
-// ends returns the commands of a leave, which is sure or not.
+// ends returns the commands of a leave, which is certain or not.
 func (q *queued) ends(sure string) any {
 	q.Helper()
 	args := q.leaveArgs(ours)

@@ -11,17 +11,17 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-func (q *queued) waitKeys() []string { return q.all }
+func (q *queued) heartbeatKeys() []string { return q.all }
 
-// waitArgs are those of a lock/heartbeat that saw a hold with that stamp.
-func (q *queued) waitArgs(session string, seen int64) []any {
+// heartbeatArgs are those of a lock/heartbeat that saw a hold with that stamp.
+func (q *queued) heartbeatArgs(session string, seen int64) []any {
 	return []any{session, life, q.next(), digits(seen)}
 }
 
 // waits reports whether a lock/heartbeat of a session that saw a hold with that stamp was its heartbeat.
 func (q *queued) waits(session string, seen int64) bool {
 	q.Helper()
-	reply := q.ask(scripts.LockHeartbeat, q.waitKeys(), q.waitArgs(session, seen)...)
+	reply := q.ask(scripts.LockHeartbeat, q.heartbeatKeys(), q.heartbeatArgs(session, seen)...)
 	require.Equal(q, digits(q.clock), reply[0])
 	return reply[1] == int64(1)
 }
@@ -29,14 +29,14 @@ func (q *queued) waits(session string, seen int64) bool {
 // polled returns the stamp of the hold that a poll of ours sees, 0 for none.
 func (q *queued) polled() int64 {
 	q.Helper()
-	stamp, _ := q.ask(q.look, q.all, q.lookArgs(we, ours)...)[6].(string)
+	stamp, _ := q.ask(q.poll, q.all, q.pollArgs(we, ours)...)[6].(string)
 	if stamp == "" {
 		return 0
 	}
 	return parseStamp(q, stamp)
 }
 
-// P6: as long as the same hold lasts, a session that waits says no more than that it lives.
+// P6: as long as the same hold lasts, a session that waits says no more than that it is alive.
 func TestWaitIsAHeartbeatBesideTheSameHold(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
@@ -48,7 +48,7 @@ func TestWaitIsAHeartbeatBesideTheSameHold(t *testing.T) {
 		q.clock += 2 * second
 		held, queue := q.held(), q.queue()
 		require.True(t, q.waits(we, seen))
-		require.Equal(t, lived(q.clock+life, q.beats), q.said(we))
+		require.Equal(t, heartbeatField(q.clock+life, q.heartbeatCount), q.replied(we))
 		require.Equal(t, held, q.held())
 		require.Equal(t, queue, q.queue())
 	}
@@ -64,12 +64,12 @@ func TestWaitBesideAnythingElseAsksForAPoll(t *testing.T) {
 		"KeyLost":       func(q *queued) { q.server.MustDo(q, "DEL", q.key) },
 		"MarkLost":      func(q *queued) { q.server.MustDo(q, "SETRANGE", q.key, 62, "-") },
 		"LineLost":      func(q *queued) { q.server.MustDo(q, "DEL", q.tickets) },
-		"LivesLost":     func(q *queued) { q.server.MustDo(q, "DEL", q.lives) },
+		"LivesLost":     func(q *queued) { q.server.MustDo(q, "DEL", q.heartbeats) },
 		"Dead":          func(q *queued) { q.clock += life },
 		"OtherKind":     func(q *queued) { q.server.MustDo(q, "DEL", q.key); q.server.MustDo(q, "ZADD", q.key, 1, "sb1w") },
-		"LivesForeign":  func(q *queued) { q.server.MustDo(q, "SET", q.lives, "text", "PX", 60_000) },
-		"PassedOver":    func(q *queued) { q.server.MustDo(q, "HSET", q.lives, "from", digits(q.clock+1)+ours) },
-		"PassedReader":  func(q *queued) { q.server.MustDo(q, "HSET", q.lives, "from2", digits(q.clock+1)+ours) },
+		"LivesForeign":  func(q *queued) { q.server.MustDo(q, "SET", q.heartbeats, "text", "PX", 60_000) },
+		"PassedOver":    func(q *queued) { q.server.MustDo(q, "HSET", q.heartbeats, "from", digits(q.clock+1)+ours) },
+		"PassedReader":  func(q *queued) { q.server.MustDo(q, "HSET", q.heartbeats, "from2", digits(q.clock+1)+ours) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,8 +94,8 @@ func TestWaitIsForManyLocks(t *testing.T) {
 		q.queues(ours)
 	}
 	b.leaves(theirs)
-	keys := append(append(a.waitKeys(), b.waitKeys()...), a.waitKeys()...)
-	reply := a.ask(scripts.LockHeartbeat, keys, we, life, beatNumber(9), strings.Repeat(digits(noon), 3))
+	keys := append(append(a.heartbeatKeys(), b.heartbeatKeys()...), a.heartbeatKeys()...)
+	reply := a.ask(scripts.LockHeartbeat, keys, we, life, heartbeatNumber(9), strings.Repeat(digits(noon), 3))
 	require.Equal(t, []any{digits(noon), int64(1), int64(0), int64(1)}, reply)
 }
 
@@ -105,9 +105,9 @@ func TestWaitShortensNoLife(t *testing.T) {
 	q := newLock(t)
 	q.has(theirs)
 	q.queues(ours)
-	late := q.waitArgs(we, q.polled())
-	q.beat(we, longestLife, q.next())
-	said := q.said(we)
-	require.Equal(t, int64(1), q.ask(scripts.LockHeartbeat, q.waitKeys(), late...)[1])
-	require.Equal(t, said, q.said(we))
+	late := q.heartbeatArgs(we, q.polled())
+	q.heartbeat(we, longestLife, q.next())
+	said := q.replied(we)
+	require.Equal(t, int64(1), q.ask(scripts.LockHeartbeat, q.heartbeatKeys(), late...)[1])
+	require.Equal(t, said, q.replied(we))
 }

@@ -21,14 +21,14 @@ func lockSays(ticket string, stamp int64, mark string) string {
 func idleSays(floor int64) string { return "sb1l" + digits(floor) + strings.Repeat("-", 42) + "q" }
 
 // isMarked reports whether the holder key says that a queue may exist.
-func (p *line) isMarked() bool {
+func (p *queueFixture) isMarked() bool {
 	p.Helper()
 	value := p.value()
 	return len(value) >= 63 && value[62] == 'q'
 }
 
 // lockHeld returns which hold has a lock of kind l, and until when, to the millisecond.
-func (p *line) lockHeld() map[string]int64 {
+func (p *queueFixture) lockHeld() map[string]int64 {
 	p.Helper()
 	value := p.value()
 	if len(value) < 63 || value[61] == '-' {
@@ -61,7 +61,7 @@ func (q *queued) forces(hold string) any {
 }
 
 func (q *queued) forceArgs(hold string) []any {
-	return []any{hold, "PUBLISH", q.grants, q.told(), keepMS}
+	return []any{hold, "PUBLISH", q.grants, q.notified(), keepMS}
 }
 
 func (q *queued) lockWaiters(after any, count int) []any {
@@ -72,5 +72,5 @@ func (q *queued) lockWaiters(after any, count int) []any {
 // newLock returns a lock of kind l, whose keys end by the clock of the test.
 func newLock(tb testing.TB) *queued {
 	tb.Helper()
-	return queuedOf(newPlace(tb), lockQueue)
+	return queuedOf(newFixture(tb), lockQueue)
 }

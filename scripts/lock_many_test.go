@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// gathers asks for several keys, each for an attempt of its own.
-func (q *queued) gathers(keys ...string) []any {
+// acquiresMany asks for several keys, each for an attempt of its own.
+func (q *queued) acquiresMany(keys ...string) []any {
 	q.Helper()
 	args := make([]any, 0, 4*len(keys))
 	for n := range keys {
@@ -22,8 +22,8 @@ func (q *queued) gathers(keys ...string) []any {
 	return q.ask(scripts.LockAcquireMany, keys, args...)
 }
 
-// scatters releases them.
-func (q *queued) scatters(keys ...string) []any {
+// releasesMany releases them.
+func (q *queued) releasesMany(keys ...string) []any {
 	q.Helper()
 	args := make([]any, 0, 3*len(keys))
 	for n := range keys {
@@ -40,25 +40,25 @@ func (q *queued) moreKeys(ends ...string) []string {
 	return keys
 }
 
-func TestGatherTakesWhatIsFreeAndScatterReleasesIt(t *testing.T) {
+func TestAcquireManyTakesWhatIsFreeAndReleaseManyReleasesIt(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
 	q.set(released(noon+9), time.Minute)
 	keys := q.moreKeys("lock2")
 	want := []any{digits(noon + 10), digits(noon)}
-	require.Equal(t, want, q.gathers(keys...))
+	require.Equal(t, want, q.acquiresMany(keys...))
 	require.Equal(t, until(nth("a", 0), noon+lease*1000), q.held())
 	q.clock += second
-	require.Equal(t, want, q.gathers(keys...), "its own holds again")
+	require.Equal(t, want, q.acquiresMany(keys...), "its own holds again")
 	require.Equal(t, until(nth("a", 0), q.clock+lease*1000), q.held(), "and longer")
-	require.Equal(t, []any{int64(1), int64(1)}, q.scatters(keys...))
-	require.Equal(t, []any{int64(0), int64(0)}, q.scatters(keys...))
+	require.Equal(t, []any{int64(1), int64(1)}, q.releasesMany(keys...))
+	require.Equal(t, []any{int64(0), int64(0)}, q.releasesMany(keys...))
 	require.Equal(t, released(noon+10), q.value())
 	q.requireLife(floorLife)
 }
 
 // K4: a lock that is held, or that others may wait for, is not taken, and none behind it.
-func TestGatherStopsAtWhatItCannotTake(t *testing.T) {
+func TestAcquireManyStopsAtWhatItCannotTake(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare func(q *queued)
@@ -86,16 +86,16 @@ func TestGatherStopsAtWhatItCannotTake(t *testing.T) {
 			c.prepare(q)
 			unchanged := q.unchanged()
 			keys := q.moreKeys("behind")
-			require.Equal(t, []any{c.want(q)}, q.gathers(keys...))
+			require.Equal(t, []any{c.want(q)}, q.acquiresMany(keys...))
 			unchanged()
 			require.Nil(t, q.server.MustDo(t, "GET", keys[1]))
-			require.Equal(t, int64(0), q.scatters(keys[1], keys[0])[0])
+			require.Equal(t, int64(0), q.releasesMany(keys[1], keys[0])[0])
 			unchanged()
 		})
 	}
 }
 
-func TestLateGatherTakesNothing(t *testing.T) {
+func TestLateAcquireManyTakesNothing(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
 	reply := q.ask(scripts.LockAcquireMany, q.all[:1], ours+turnMode, lease, digits(noon-1), label)
@@ -104,39 +104,39 @@ func TestLateGatherTakesNothing(t *testing.T) {
 }
 
 // A release of several leaves a lock that others may wait for to a leave, which hands it over.
-func TestScatterLeavesAMarkedLockAlone(t *testing.T) {
+func TestReleaseManyLeavesAMarkedLockAlone(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
 	q.has(nth("a", 0))
 	q.queues(theirs)
 	unchanged := q.unchanged()
-	require.Equal(t, []any{int64(-3)}, q.scatters(q.key))
+	require.Equal(t, []any{int64(-3)}, q.releasesMany(q.key))
 	unchanged()
 	require.Equal(t, int64(1), q.leaves(nth("a", 0))[0])
 	require.Contains(t, q.held(), theirs)
 }
 
 // P10: refusals of one key are its own, and a release is done when memory is full or a right is missing.
-func TestGatherAndScatterWhenRefused(t *testing.T) {
+func TestAcquireManyAndReleaseManyWhenRefused(t *testing.T) {
 	t.Parallel()
-	q := queuedOf(newPlaceAt(t), lockQueue)
+	q := queuedOf(newFixtureAt(t), lockQueue)
 	keys := q.moreKeys("list", "lock3")
 	q.server.MustDo(t, "RPUSH", keys[1], "x")
-	q.gathers(keys[:1]...)
+	q.acquiresMany(keys[:1]...)
 	args := []any{nth("a", 0) + turnMode, digits(0), keepMS, ours + turnMode, digits(0), keepMS, theirs + turnMode, "", keepMS}
 	reply := q.ask(scripts.LockReleaseMany, keys, args...)
 	require.Equal(t, int64(1), reply[0])
 	require.ErrorContains(t, reply[1].(error), "WRONGTYPE")
 	require.Equal(t, int64(0), reply[2])
 
-	q.gathers(keys[:1]...)
+	q.acquiresMany(keys[:1]...)
 	require.NoError(t, q.without("set", scripts.LockReleaseMany, keys[:1], args[:3]))
 	require.Empty(t, q.value(), "without its floor")
-	q.gathers(keys[:1]...)
+	q.acquiresMany(keys[:1]...)
 	q.fill()
-	require.Equal(t, []any{int64(1)}, q.scatters(keys[:1]...))
+	require.Equal(t, []any{int64(1)}, q.releasesMany(keys[:1]...))
 	require.Equal(t, "sb1-", q.value()[:4])
-	refused := q.gathers(keys[:1]...)
+	refused := q.acquiresMany(keys[:1]...)
 	require.ErrorContains(t, refused[0].(error), "OOM")
 }
 
@@ -164,7 +164,7 @@ func TestDescribeAndRenewOfALock(t *testing.T) {
 				require.Equal(t, until(ours, noon+2*lease*1000), q.held())
 				require.Equal(t, marks, q.isMarked())
 				require.Equal(t, []any{int64(0)}, q.alone(scripts.HolderRenew, theirs, lease))
-				require.Equal(t, []any{int64(0)}, q.alone(scripts.HolderForce, ours, "PUBLISH", q.channel, q.told(), keepMS), "lock/force does that")
+				require.Equal(t, []any{int64(0)}, q.alone(scripts.HolderForce, ours, "PUBLISH", q.channel, q.notified(), keepMS), "lock/force does that")
 				q.clock += 2 * lease * 1000
 				require.Equal(t, []any{int64(0)}, describes())
 				require.Equal(t, []any{int64(0)}, q.alone(scripts.HolderRenew, ours, 0))

@@ -18,15 +18,15 @@ import (
 type lockWalk struct {
 	*queued
 
-	random  *rand.Rand
-	fresh   int             // ids so far
-	tried   []string        // attempts that may hold or queue
-	holder  string          // that held before the step, also if that is over
-	queue   []any           // that waited before it, in order
-	lively  int64           // what a session has left of its life whose tickets are not overtaken
-	livings map[string]bool // those of them whose sessions had that
-	token   int64           // the greatest that a hold or a floor ever had
-	isOpen  bool            // the key was lost, and no poll of a ticket came since
+	random *rand.Rand
+	fresh  int             // ids so far
+	tried  []string        // attempts that may hold or queue
+	holder string          // that held before the step, also if that is over
+	queue  []any           // that waited before it, in order
+	recent int64           // what a session has left of its life whose tickets are not overtaken
+	alive  map[string]bool // those of them whose sessions had that
+	token  int64           // the greatest that a hold or a floor ever had
+	isOpen bool            // the key was lost, and no poll of a ticket came since
 }
 
 // P1, P3, P5, R2 to R5: whatever comes, in whatever order.
@@ -35,11 +35,11 @@ func TestRandomWalksKeepThePromisesOfALock(t *testing.T) {
 	for seed := range uint64(redistest.Rounds(20, 4)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			w := &lockWalk{queued: newLock(t), random: rand.New(rand.NewPCG(seed, 7)), lively: 1} //nolint:gosec // repeatable
+			w := &lockWalk{queued: newLock(t), random: rand.New(rand.NewPCG(seed, 7)), recent: 1} //nolint:gosec // repeatable
 			if seed%2 == 0 {
 				w.suffix = fairMode
 			} else {
-				w.lively = life * 3 / 5
+				w.recent = life * 3 / 5
 			}
 			for range 100 {
 				w.before()
@@ -55,10 +55,10 @@ func (w *lockWalk) before() {
 	if w.random.IntN(8) == 0 {
 		w.clock += life
 	}
-	w.holder, w.queue, w.livings = w.lockHas(), w.queued.queue(), make(map[string]bool)
+	w.holder, w.queue, w.alive = w.lockHas(), w.queued.queue(), make(map[string]bool)
 	for _, ticket := range w.queue {
-		said := w.said(ticket.(string)[:22])
-		w.livings[ticket.(string)] = said != "" && parseStamp(w, said[:16])-w.clock >= w.lively
+		said := w.replied(ticket.(string)[:22])
+		w.alive[ticket.(string)] = said != "" && parseStamp(w, said[:16])-w.clock >= w.recent
 	}
 }
 
@@ -90,7 +90,7 @@ func (w *lockWalk) step() (mayTake string) {
 		w.ask(w.enter, keys, w.enterArgs(hold, []string{"0", "1"}[w.random.IntN(2)], w.next())...)
 		return hold
 	case 2, 3:
-		reply := w.ask(w.look, keys, w.lookArgs(hold[:22], hold)...)
+		reply := w.ask(w.poll, keys, w.pollArgs(hold[:22], hold)...)
 		if reply[4] == "1" {
 			w.isOpen = false
 		}
@@ -130,7 +130,7 @@ func (w *lockWalk) after(mayTake string) {
 			if ticket == holder {
 				break
 			}
-			require.True(w, w.isOpen || !w.livings[ticket.(string)], "%s is overtaken by %s", ticket, holder)
+			require.True(w, w.isOpen || !w.alive[ticket.(string)], "%s is overtaken by %s", ticket, holder)
 		}
 		require.True(w, holder == mayTake || slices.Contains(w.queue, any(holder)), "%s neither waited nor came now", holder)
 	}

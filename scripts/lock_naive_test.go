@@ -12,7 +12,7 @@ type naiveLock struct {
 	naive
 
 	key  naiveKey
-	real func() []any // the tickets that the server has: when it takes out those that lost their places is its own affair
+	real func() []any // the tickets that the server has: when it takes out those that lost their positions is its own affair
 }
 
 // naiveKey is the holder key. It is there until ends, in milliseconds.
@@ -108,7 +108,7 @@ func (m *naiveLock) add(hold string) {
 	m.tickets = append(m.tickets, ticket{hold, at})
 }
 
-// forget drops the tickets that lost their places, as far as the server has done so.
+// forget drops the tickets that lost their positions, as far as the server has done so.
 func (m *naiveLock) forget() {
 	real := m.real()
 	m.tickets = slices.DeleteFunc(m.tickets, func(t ticket) bool {
@@ -116,13 +116,13 @@ func (m *naiveLock) forget() {
 	})
 }
 
-// next returns the ticket that is granted the lock: the first one whose session lives, can be notified, and was heard of
-// lately; or else the first that lives and can be notified. The session that asks is there.
+// next returns the ticket that is granted the lock: the first one whose session is alive, can be notified, and was heard of
+// lately; or else the first that is alive and can be notified. The session that asks is there.
 func (m *naiveLock) next(asks string) (ticket, bool) {
-	heard := func(s string) bool { return m.serves(s, asks) }
+	isListening := func(s string) bool { return m.serves(s, asks) }
 	lately := func(s string) bool { return s == asks || m.sessions[s].until-m.now >= life*3/5 }
 	for _, is := range []func(s string) bool{
-		func(s string) bool { return heard(s) && lately(s) }, heard,
+		func(s string) bool { return isListening(s) && lately(s) }, isListening,
 	} {
 		for _, t := range m.tickets {
 			if is(t.hold[:22]) {
@@ -142,7 +142,7 @@ func (m *naiveLock) handOff(asks string, floor int64) (chosen, number string) {
 		m.takes(t.hold, floor, max((l.until-m.now+999)/1000, 1000))
 		m.marks()
 		if session != asks {
-			m.told[session] = append(m.told[session], attempt(t.hold)+digits(m.key.stamp)+l.number)
+			m.notified[session] = append(m.notified[session], attempt(t.hold)+digits(m.key.stamp)+l.number)
 		}
 		return t.hold, l.number
 	}
@@ -174,7 +174,7 @@ func (m *naiveLock) enter(hold, number string) []any {
 			m.marks()
 		}
 		m.add(hold)
-		m.beats(hold[:22], number)
+		m.countHeartbeat(hold[:22], number)
 	}
 	if left > 0 {
 		return []any{int64(0), left, int64(0), now}
@@ -247,7 +247,7 @@ func (m *naiveLock) poll(session, number string, holds []string) []any {
 		left, paid = max(left, life), number
 	}
 	if strings.Contains(places, "1") {
-		m.beats(session, number)
+		m.countHeartbeat(session, number)
 		if isMine || left > 0 {
 			m.marks()
 		} else {
@@ -291,8 +291,8 @@ func (m *naiveLock) requeue(old, fresh, number string, notAfter int64) []any {
 		}
 		return []any{int64(4), now, int64(1), had}
 	}
-	if !m.lives(session) || m.sessions[session].until-m.now < life*7/8 {
-		m.beats(session, number)
+	if !m.isAlive(session) || m.sessions[session].until-m.now < life*7/8 {
+		m.countHeartbeat(session, number)
 	}
 	switch {
 	case left > 0:

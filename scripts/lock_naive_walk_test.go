@@ -19,9 +19,9 @@ type game struct {
 	*queued
 	*rand.Rand
 
-	model naiveLock
-	made  []string // all that there ever were
-	hear  map[string]*listener
+	model  naiveLock
+	made   []string // all that there ever were
+	listen map[string]*listener
 }
 
 // games is how many games are played with each kind of lock.
@@ -32,12 +32,12 @@ var players = []string{session("a"), session("b"), session("c"), session("d")}
 
 func newGame(t *testing.T, seed uint64) *game {
 	t.Helper()
-	g := &game{queued: newLock(t), Rand: rand.New(rand.NewPCG(seed, 1)), hear: make(map[string]*listener)} //nolint:gosec // repeatable
-	g.model = naiveLock{naive: naive{sessions: make(map[string]lifeOf), told: make(map[string][]string)}, real: g.inQueue}
+	g := &game{queued: newLock(t), Rand: rand.New(rand.NewPCG(seed, 1)), listen: make(map[string]*listener)} //nolint:gosec // repeatable
+	g.model = naiveLock{naive: naive{sessions: make(map[string]lifeOf), notified: make(map[string][]string)}, real: g.inQueue}
 	for _, session := range players[:3] {
-		g.hear[session] = g.hears(session)
+		g.listen[session] = g.listens(session)
 	}
-	g.model.listens = func(session string) bool { return g.hear[session] != nil }
+	g.model.listens = func(session string) bool { return g.listen[session] != nil }
 	g.advance(0)
 	return g
 }
@@ -67,7 +67,7 @@ func (g *game) step() (what string, got, want any) {
 	switch g.IntN(14) {
 	case 0, 1, 2:
 		got = g.joins(hold)
-		return "joins " + hold, got, g.model.enter(hold, beatNumber(g.beats))
+		return "joins " + hold, got, g.model.enter(hold, heartbeatNumber(g.heartbeatCount))
 	case 3:
 		return "tries " + hold, g.tries(hold), g.model.enter(hold, "")
 	case 4, 5:
@@ -97,8 +97,8 @@ func (g *game) pollStep(session string) (what string, got, want any) {
 			listed = append(listed, h)
 		}
 	}
-	got = g.looks(session, listed...)
-	return fmt.Sprint("polls ", listed), got, g.model.poll(session, beatNumber(g.beats), listed)
+	got = g.polls(session, listed...)
+	return fmt.Sprint("polls ", listed), got, g.model.poll(session, heartbeatNumber(g.heartbeatCount), listed)
 }
 
 // requeueStep queues a fresh attempt, or an earlier one again, as a late copy does.
@@ -114,21 +114,21 @@ func (g *game) requeueStep(hold string) (what string, got, want any) {
 	args := g.requeueArgs(hold, next, "0")
 	args[3] = digits(notAfter)
 	got = g.ask(scripts.LockRequeue, g.all, args...)
-	return fmt.Sprint("requeues ", hold, " ", next, notAfter-g.clock), got, g.model.requeue(hold, next, beatNumber(g.beats), notAfter)
+	return fmt.Sprint("requeues ", hold, " ", next, notAfter-g.clock), got, g.model.requeue(hold, next, heartbeatNumber(g.heartbeatCount), notAfter)
 }
 
 func (g *game) rareStep(hold string) (what string, got, want any) {
 	switch g.IntN(5) {
 	case 0:
 		deaf := players[3]
-		if g.seemsHeard(deaf) {
-			g.model.hears(deaf, true)
+		if g.seemsListening(deaf) {
+			g.model.isListening(deaf, true)
 		}
 		return "was heard " + deaf, nil, nil
 	case 1:
-		number := beatNumber(max(g.beats-g.IntN(3), 1)) // some are late
-		g.beat(hold[:22], life, number)
-		g.model.beat(hold[:22], number)
+		number := heartbeatNumber(max(g.heartbeatCount-g.IntN(3), 1)) // some are late
+		g.heartbeat(hold[:22], life, number)
+		g.model.heartbeat(hold[:22], number)
 		return "beats " + hold[:22], nil, nil
 	case 2:
 		return "leaves alone " + hold, g.alone(g.leave, g.leaveArgs(hold)...), g.model.leaveAlone(hold)
@@ -173,10 +173,10 @@ func (g *game) compare() {
 // compareMessages compares the messages to the sessions since the last call with those of the model.
 func (g *game) compareMessages() {
 	g.Helper()
-	for session := range g.hear {
-		require.Equal(g, append([]string{}, g.model.told[session]...), g.hear[session].heard(), "what %s was told", session)
+	for session := range g.listen {
+		require.Equal(g, append([]string{}, g.model.notified[session]...), g.listen[session].received(), "what %s was told", session)
 	}
-	clear(g.model.told)
+	clear(g.model.notified)
 }
 
 // P1, P3, order: whatever happens in whatever order, and whatever the clock does, the lock is what the naive one is.

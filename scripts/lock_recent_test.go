@@ -19,7 +19,7 @@ func handOffs() map[string]func(q *queued) {
 }
 
 // S1: a waiter whose subscription has ended is passed over, and keeps its ticket.
-func TestWaiterThatIsNoLongerHeard_IsPassedOver(t *testing.T) {
+func TestWaiterThatNoLongerListens_IsPassedOver(t *testing.T) {
 	t.Parallel()
 	for name, handsOff := range handOffs() {
 		t.Run(name, func(t *testing.T) {
@@ -27,31 +27,31 @@ func TestWaiterThatIsNoLongerHeard_IsPassedOver(t *testing.T) {
 			q := newLock(t)
 			q.has(theirs)
 			q.queues(nth("k", 1), nth("k", 2), ours)
-			q.heard(session("k"))
-			told := q.hears(we)
-			q.looks(we, ours)
+			q.received(session("k"))
+			told := q.listens(we)
+			q.polls(we, ours)
 			handsOff(q)
 			require.Contains(t, q.held(), ours)
-			require.Len(t, told.heard(), 1)
+			require.Len(t, told.received(), 1)
 			require.Equal(t, []any{nth("k", 1), nth("k", 2)}, q.queue()[:2])
-			q.hears(session("k"))
+			q.listens(session("k"))
 			q.leaves(ours)
 			require.Contains(t, q.held(), nth("k", 1), "it is heard again")
 		})
 	}
 }
 
-// S1: one that was not heard at this server may listen elsewhere. If none is heard any more, the lock waits for a poll.
-func TestWaiterThatWasNeverHeard_IsServed(t *testing.T) {
+// S1: one that did not listen at this server may listen elsewhere. If no session listens any more, the lock waits for a poll.
+func TestWaiterThatNeverListened_IsServed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare func(q *queued)
 		want    string
 	}{
 		"NeverHeard": {func(*queued) {}, ours},
-		"AllGone":    {func(q *queued) { q.heard(we); q.heard(session("c")) }, ""},
-		"Alone":      {func(q *queued) { q.leaves(holdOf("c")); q.heard(we) }, ""},
-		"Second":     {func(q *queued) { q.heard(we) }, holdOf("c")},
+		"AllGone":    {func(q *queued) { q.received(we); q.received(session("c")) }, ""},
+		"Alone":      {func(q *queued) { q.leaves(holdOf("c")); q.received(we) }, ""},
+		"Second":     {func(q *queued) { q.received(we) }, holdOf("c")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestWaiterThatWasNeverHeard_IsServed(t *testing.T) {
 			require.Equal(t, c.want, q.lockHas())
 			if c.want == "" {
 				require.True(t, q.isMarked())
-				q.looks(we, ours)
+				q.polls(we, ours)
 				require.Equal(t, ours, q.lockHas(), "it lives, and polls")
 			}
 		})
@@ -71,7 +71,7 @@ func TestWaiterThatWasNeverHeard_IsServed(t *testing.T) {
 }
 
 // S2: a turn's session that was not heard of for 1.2 pauses is passed over for one that was; a fair request never is.
-func TestWaiterThatWasNotHeardOfLately_IsPassedOverIfItTakesTurns(t *testing.T) {
+func TestWaiterThatIsNotRecent_IsPassedOverIfItTakesTurns(t *testing.T) {
 	t.Parallel()
 	const late = life*2/5 + 1
 	for name, c := range map[string]struct {
@@ -98,7 +98,7 @@ func TestWaiterThatWasNotHeardOfLately_IsPassedOverIfItTakesTurns(t *testing.T) 
 }
 
 // S2: if none was heard of lately the first one is served.
-func TestWaitersThatWereNotHeardOfLately_AreServedInOrder(t *testing.T) {
+func TestWaitersThatAreNotRecent_AreServedInOrder(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
 	q.has(theirs)

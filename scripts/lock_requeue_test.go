@@ -29,23 +29,23 @@ func TestRequeueWithoutAQueueHoldsAtOnce(t *testing.T) {
 	require.Equal(t, lockSays(newTurn+turnMode, q.clock, "-"), q.value())
 	require.Equal(t, until(newTurn, q.clock+lease*1000), q.held())
 	require.Empty(t, q.queue())
-	require.Empty(t, q.said(we))
+	require.Empty(t, q.replied(we))
 }
 
-// T4: the new attempt stands behind all others, and its session lives from the call.
+// T4: the new attempt stands behind all others, and its session is alive from the call.
 func TestRequeueGivesTheLockToTheFirst(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
 	q.has(oldTurn)
 	q.queues(theirs)
 	q.clock += 10 * second
-	q.beat(they, life, q.next())
-	told := q.hears(they)
+	q.heartbeat(they, life, q.next())
+	told := q.listens(they)
 	require.Equal(t, q.requeued(life, 0, "", 1), q.requeues(oldTurn, newTurn))
 	require.Equal(t, until(theirs, q.clock+life), q.held())
 	require.Equal(t, []any{newTurn}, q.queue())
-	require.Equal(t, lived(q.clock+life, q.beats), q.said(we), "it lives, though it held for longer than a life")
-	require.Equal(t, []string{grantOf(theirs, q.clock, 2)}, told.heard())
+	require.Equal(t, heartbeatField(q.clock+life, q.heartbeatCount), q.replied(we), "it lives, though it held for longer than a life")
+	require.Equal(t, []string{grantOf(theirs, q.clock, 2)}, told.received())
 	require.True(t, q.isMarked())
 	q.requireEnds()
 }
@@ -71,18 +71,18 @@ func TestRequeueLeavesOutAHeartbeatThatAddsLittle(t *testing.T) {
 			q := newLock(t)
 			q.has(oldTurn)
 			q.queues(theirs)
-			q.beat(we, c.gave, q.next())
-			said := q.said(we)
+			q.heartbeat(we, c.gave, q.next())
+			said := q.replied(we)
 			q.clock += c.ago
-			q.beat(they, life, q.next())
+			q.heartbeat(they, life, q.next())
 			require.Equal(t, int64(0), q.requeues(oldTurn, newTurn)[0])
 			if c.isWritten {
-				said = lived(q.clock+life, q.beats)
+				said = heartbeatField(q.clock+life, q.heartbeatCount)
 			}
-			require.Equal(t, said, q.said(we))
-			told, paid := q.hears(we), said[16:36]
+			require.Equal(t, said, q.replied(we))
+			told, paid := q.listens(we), said[16:36]
 			require.Equal(t, q.left(1, ""), q.leaves(theirs))
-			require.Equal(t, []string{attempt(newTurn) + digits(q.floor()) + paid}, told.heard(), "the heartbeat that pays is the one that is known")
+			require.Equal(t, []string{attempt(newTurn) + digits(q.floor()) + paid}, told.received(), "the heartbeat that pays is the one that is known")
 			ends := parseStamp(t, said[:16])
 			require.Equal(t, until(newTurn, (ends-q.clock+999)/1000*1000+q.clock/1000*1000), q.held())
 		})
@@ -96,11 +96,11 @@ func TestRequeueOfTheOnlyOneAliveWins(t *testing.T) {
 	q.has(oldTurn)
 	q.queues(theirs)
 	q.clock += 10 * second
-	told := q.hears(we)
+	told := q.listens(we)
 	require.Equal(t, []any{int64(1), digits(q.clock), digits(q.clock), int64(1), int64(1)}, q.requeues(oldTurn, newTurn))
 	require.Equal(t, until(newTurn, q.clock+lease*1000), q.held())
 	require.Equal(t, []any{theirs}, q.queue())
-	require.Empty(t, told.heard())
+	require.Empty(t, told.received())
 }
 
 // The reply says which other attempt of the session holds now, as a fair request.
@@ -110,10 +110,10 @@ func TestRequeueRepliesTheGrantToItsOwnSession(t *testing.T) {
 	q.has(oldTurn)
 	other := nth("a", 5)
 	q.queues(other)
-	told := q.hears(we)
+	told := q.listens(we)
 	require.Equal(t, q.requeued(life, 0, grantOf(other, noon+1, 1), 1), q.requeues(oldTurn, newTurn))
 	require.Contains(t, q.held(), other)
-	require.Empty(t, told.heard())
+	require.Empty(t, told.received())
 }
 
 // T4: executed later than its not-after, it releases and makes no ticket.
@@ -136,13 +136,13 @@ func TestLateRequeueReleasesAndQueuesNothing(t *testing.T) {
 				c.prepare(q)
 				args := q.requeueArgs(oldTurn, newTurn, sure)
 				q.clock++
-				told := q.hears(we)
+				told := q.listens(we)
 				for _, had := range []int64{1, 0} {
 					require.Equal(t, []any{int64(4), digits(q.clock), int64(1), had}, q.ask(scripts.LockRequeue, q.all, args...))
 					require.NotContains(t, q.queue(), newTurn)
 					require.Equal(t, c.next, q.lockHas())
 				}
-				require.Len(t, told.heard(), map[bool]int{true: 1}[name == "OwnSession"], "the reply has no room for it")
+				require.Len(t, told.received(), map[bool]int{true: 1}[name == "OwnSession"], "the reply has no room for it")
 			})
 		}
 	}
@@ -211,7 +211,7 @@ func TestRequeueOfAnAttemptThatHoldsNoMore(t *testing.T) {
 		"EndedMarked": {func(q *queued) {
 			q.queues(theirs)
 			q.clock += lease*1000 + second
-			q.beat(they, life, q.next())
+			q.heartbeat(they, life, q.next())
 		}, func(q *queued) []any { return q.requeued(life, 0, "", 1) }, true},
 		"Idle": {func(q *queued) {
 			q.queues(theirs)
@@ -285,17 +285,17 @@ func TestRequeueEndsTheTicketOfTheOldAttempt(t *testing.T) {
 func TestRefusedRequeueReleases(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		refuse func(q *queued) *place
+		refuse func(q *queued) *fixture
 		next   string
 	}{
-		"Memory":  {func(q *queued) *place { q.fill(); return q.place }, theirs},
-		"Tickets": {func(q *queued) *place { return q.as("+@all", "-zadd") }, theirs},
+		"Memory":  {func(q *queued) *fixture { q.fill(); return q.fixture }, theirs},
+		"Tickets": {func(q *queued) *fixture { return q.as("+@all", "-zadd") }, theirs},
 	} {
 		for _, marked := range []bool{false, true} {
 			for _, sure := range []string{"0", "1"} {
 				t.Run(name+sure+map[bool]string{true: "Marked"}[marked], func(t *testing.T) {
 					t.Parallel()
-					q := queuedOf(newPlaceAt(t), lockQueue)
+					q := queuedOf(newFixtureAt(t), lockQueue)
 					q.has(oldTurn)
 					if marked {
 						q.queues(theirs)
@@ -325,7 +325,7 @@ func TestRequeueWhoseGrantIsRefusedKeepsTheQueue(t *testing.T) {
 	}{"Others": {[]string{theirs, holdOf("c")}, 3}, "Alone": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := queuedOf(newPlaceAt(t), lockQueue)
+			q := queuedOf(newFixtureAt(t), lockQueue)
 			q.has(oldTurn)
 			q.queues(holdOf("d"))
 			q.queues(c.others...)
@@ -338,24 +338,24 @@ func TestRequeueWhoseGrantIsRefusedKeepsTheQueue(t *testing.T) {
 			require.Equal(t, waits, q.scores(q.tickets))
 			require.Empty(t, q.held())
 			q.requireEnds()
-			q.looks(we, newTurn)
+			q.polls(we, newTurn)
 			require.NotEmpty(t, q.held())
 		})
 	}
 }
 
-// Order: a dead ticket at the head keeps its place, and its time.
+// Order: a dead ticket at the head keeps its position, and its time.
 func TestRequeueKeepsTheDeadInTheQueue(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
 	q.has(oldTurn)
 	q.queues(theirs, holdOf("c"))
 	q.clock += life
-	q.beat(session("c"), life, q.next())
+	q.heartbeat(session("c"), life, q.next())
 	require.Equal(t, q.requeued(life, 0, "", 1), q.requeues(oldTurn, newTurn))
 	require.Contains(t, q.held(), holdOf("c"))
 	require.Equal(t, map[string]int64{theirs + turnMode: noon, newTurn + turnMode: q.clock}, q.scores(q.tickets))
-	q.beat(they, life, q.next())
+	q.heartbeat(they, life, q.next())
 	q.leaves(holdOf("c"))
 	require.Contains(t, q.held(), theirs)
 }

@@ -39,7 +39,7 @@ func TestRefusedMarkMakesNoTicket(t *testing.T) {
 	for _, right := range []string{"setrange", "pexpire"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
-			q := queuedOf(newPlaceAt(t), lockQueue)
+			q := queuedOf(newFixtureAt(t), lockQueue)
 			q.has(theirs)
 			unchanged := q.unchanged()
 			requireDenied(t, q.without(right, q.enter, q.all, q.enterArgs(ours, "1", q.next())))
@@ -57,15 +57,15 @@ func TestPollMarksALostKeyAgain(t *testing.T) {
 	q.server.MustDo(t, "DEL", q.key)
 	q.has(holdOf("c")) // past the queue, that it does not see
 	require.False(t, q.isMarked())
-	q.looks(they, theirs)
+	q.polls(they, theirs)
 	require.False(t, q.isMarked())
-	require.Equal(t, q.looked(lease*1000, "", "1"), q.looks(we, ours))
+	require.Equal(t, q.pollReply(lease*1000, "", "1"), q.polls(we, ours))
 	require.True(t, q.isMarked())
 	require.Equal(t, until(holdOf("c"), noon+lease*1000), q.held())
 	require.Equal(t, int64(0), q.joins(holdOf("d"))[0])
 
 	q.server.MustDo(t, "DEL", q.key)
-	require.Equal(t, q.looked(life, grantOf(ours, noon, q.beats+1), "1"), q.looks(we, ours), "nobody holds it")
+	require.Equal(t, q.pollReply(life, grantOf(ours, noon, q.heartbeatCount+1), "1"), q.polls(we, ours), "nobody holds it")
 	require.True(t, q.isMarked())
 }
 
@@ -77,7 +77,7 @@ func TestPollOfAHolderWithATicketMarksItsKey(t *testing.T) {
 	q.queues(nth("a", 2))
 	q.server.MustDo(t, "DEL", q.key)
 	q.has(ours)
-	require.Equal(t, "01", q.looks(we, ours, nth("a", 2))[4])
+	require.Equal(t, "01", q.polls(we, ours, nth("a", 2))[4])
 	require.True(t, q.isMarked())
 	require.Equal(t, until(ours, noon+lease*1000), q.held())
 }
@@ -92,7 +92,7 @@ func TestMarkOutlivesAHoldThatEndsByItself(t *testing.T) {
 	q.requireLife(keeps)
 	require.Equal(t, []any{int64(0), int64(0), int64(0), digits(q.clock)}, q.alone(q.enter, q.enterArgs(holdOf("c"), "0", "")...))
 	require.Equal(t, []any{int64(-3), digits(q.clock)}, q.alone(q.enter, q.enterArgs(holdOf("c"), "1", "")...))
-	q.looks(we, ours)
+	q.polls(we, ours)
 	require.Contains(t, q.held(), ours)
 }
 
@@ -123,7 +123,7 @@ func TestMarkStaysWhileOnlyTheDeadQueue(t *testing.T) {
 	require.Equal(t, []any{int64(1), digits(q.clock), digits(q.clock)}, q.tries(theirs), "a try goes before them")
 	require.Equal(t, lockSays(theirs+turnMode, q.clock, "q"), q.value())
 	require.Equal(t, until(theirs, q.clock+lease*1000), q.held())
-	q.looks(we, ours)
+	q.polls(we, ours)
 	q.leaves(theirs)
 	require.Contains(t, q.held(), ours)
 }
@@ -133,7 +133,7 @@ func TestTicketOfAnotherKindIsDropped(t *testing.T) {
 	t.Parallel()
 	for name, handOff := range map[string]func(q *queued){
 		"Leave": func(q *queued) { q.leaves(ours) },
-		"Poll":  func(q *queued) { q.drops(ours); q.looks(they, theirs) },
+		"Poll":  func(q *queued) { q.drops(ours); q.polls(they, theirs) },
 		"Force": func(q *queued) { q.forces(ours) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestTicketOfAnotherKindIsDropped(t *testing.T) {
 			for n := range 3 {
 				q.server.MustDo(t, "ZADD", q.tickets, n, nth("c", n)) // without a mode
 			}
-			q.beat(session("c"), life, q.next())
+			q.heartbeat(session("c"), life, q.next())
 			handOff(q)
 			require.Contains(t, q.held(), theirs)
 			require.Empty(t, q.inQueue())
@@ -161,11 +161,11 @@ func TestManyTicketsOfAnotherKindAreDroppedInShortCalls(t *testing.T) {
 	for n := range 200 {
 		q.server.MustDo(t, "ZADD", q.tickets, n, nth("c", n))
 	}
-	q.beat(session("c"), life, q.next())
+	q.heartbeat(session("c"), life, q.next())
 	require.Equal(t, q.left(1, "")[:3], q.leaves(ours)[:3])
 	require.Empty(t, q.held())
 	require.True(t, q.isMarked())
-	q.looks(they, theirs)
+	q.polls(they, theirs)
 	require.Contains(t, q.held(), theirs)
 }
 
@@ -180,7 +180,7 @@ func TestTokensContinueBehindTheBlockOfALostHold(t *testing.T) {
 			q.queues(ours)
 			q.leaves(ours)
 			q.clock += lease * 1000
-			q.alone(q.look, q.lookArgs(we, ours)...)
+			q.alone(q.poll, q.pollArgs(we, ours)...)
 			require.Equal(q, idleSays(noon+tokens), q.value())
 		},
 		"NotSaid": func(q *queued) {
@@ -241,7 +241,7 @@ func TestNoDigitOfAStampIsLost(t *testing.T) {
 		require.Equal(t, int64(1), q.forces(ours))
 		require.Equal(t, released(floor+1+tokens), q.value())
 	}
-	p := lineOf(newPlace(t))
+	p := queueFixtureOf(newFixture(t))
 	p.clock = 0
 	args := p.enterArgs(ours+turnMode, "0", "")
 	args[2] = "9999999999999999"
@@ -257,7 +257,7 @@ func TestMissingRightDoesNotFailTheRelease(t *testing.T) {
 		for name, isMarked := range map[string]bool{"Unmarked": false, "Marked": true} {
 			t.Run(right+name, func(t *testing.T) {
 				t.Parallel()
-				q := queuedOf(newPlaceAt(t), lockQueue)
+				q := queuedOf(newFixtureAt(t), lockQueue)
 				q.has(ours)
 				if isMarked {
 					q.queues(theirs)
@@ -266,7 +266,7 @@ func TestMissingRightDoesNotFailTheRelease(t *testing.T) {
 				args[6] = "1"
 				require.NoError(t, q.without(right, q.leave, q.all, args))
 				require.NotContains(t, q.held(), ours)
-				q.looks(they, theirs)
+				q.polls(they, theirs)
 				require.Equal(t, isMarked, q.lockHas() == theirs)
 			})
 		}

@@ -12,13 +12,13 @@ import (
 
 // markedLock is a lock with several holds and a mark: a semaphore of one permit, or a read-write lock.
 type markedLock struct {
-	*line
+	*queueFixture
 
 	keys               []string
-	enter, leave, look *scripts.Script
+	enter, leave, poll *scripts.Script
 	enterArgs          func(hold, queues, again string) []any
 	leaveArgs          func(hold, sure string) []any
-	lookArgs           func(session, hold string) []any
+	pollArgs           func(session, hold string) []any
 }
 
 const noTicket, maybeTicket = "1", "0"
@@ -29,25 +29,25 @@ func eachMarkedLock(t *testing.T, test func(l *markedLock)) {
 		t.Parallel()
 		p := newPermitsAt(t, 1)
 		test(&markedLock{
-			line: p.line, keys: p.keys(), enter: scripts.SemaphoreEnter, leave: scripts.SemaphoreLeave, look: scripts.SemaphorePoll,
+			queueFixture: p.queueFixture, keys: p.keys(), enter: scripts.SemaphoreEnter, leave: scripts.SemaphoreLeave, poll: scripts.SemaphorePoll,
 			enterArgs: func(hold, queues, again string) []any {
-				args := p.enterArgs(wish(hold, 1), queues, p.next())
+				args := p.enterArgs(permitRequest(hold, 1), queues, p.next())
 				args[len(args)-1] = again
 				return args
 			},
 			leaveArgs: func(hold, sure string) []any {
-				args := p.leaveArgs(wish(hold, 1))
+				args := p.leaveArgs(permitRequest(hold, 1))
 				args[len(args)-1] = sure
 				return args
 			},
-			lookArgs: func(session, hold string) []any { return p.lookArgs(session, wish(hold, 1)) },
+			pollArgs: func(session, hold string) []any { return p.pollArgs(session, permitRequest(hold, 1)) },
 		})
 	})
 	t.Run("RWLock", func(t *testing.T) {
 		t.Parallel()
 		p := newRWLockAt(t)
 		test(&markedLock{
-			line: p.line, keys: p.keys(), enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, look: scripts.RWLockPoll,
+			queueFixture: p.queueFixture, keys: p.keys(), enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, poll: scripts.RWLockPoll,
 			enterArgs: func(hold, queues, again string) []any {
 				args := p.enterArgs(hold, writes, queues, p.next())
 				args[len(args)-1] = again
@@ -58,7 +58,7 @@ func eachMarkedLock(t *testing.T, test func(l *markedLock)) {
 				args[len(args)-1] = sure
 				return args
 			},
-			lookArgs: func(session, hold string) []any { return p.lookArgs(session, hold) },
+			pollArgs: func(session, hold string) []any { return p.pollArgs(session, hold) },
 		})
 	})
 }
@@ -76,7 +76,7 @@ func (l *markedLock) leaves(hold, sure string) []any {
 
 func (l *markedLock) polls(session, hold string) []any {
 	l.Helper()
-	return l.ask(l.look, l.keys, l.lookArgs(session, hold)...)
+	return l.ask(l.poll, l.keys, l.pollArgs(session, hold)...)
 }
 
 // isMarked reports whether the holder key is a set with the mark.
@@ -108,7 +108,7 @@ func TestAPairWithoutWaitersIsAtMostTenCommands(t *testing.T) {
 	t.Parallel()
 	const most = 10
 	far := digits(1 << 52)
-	count := func(p *line, pair func()) int {
+	count := func(p *queueFixture, pair func()) int {
 		calls := func() (sum int64) {
 			for command, stat := range p.server.CommandStats() {
 				if command != "info" {
@@ -122,7 +122,7 @@ func TestAPairWithoutWaitersIsAtMostTenCommands(t *testing.T) {
 		pair()
 		return int(calls() - before)
 	}
-	run := func(p *line, keys []string, enter, leave *scripts.Script, enterArgs, leaveArgs []any) func() {
+	run := func(p *queueFixture, keys []string, enter, leave *scripts.Script, enterArgs, leaveArgs []any) func() {
 		enterArgs[2], leaveArgs[len(leaveArgs)-1] = far, noTicket
 		return func() {
 			p.Helper()
@@ -139,15 +139,15 @@ func TestAPairWithoutWaitersIsAtMostTenCommands(t *testing.T) {
 			t.Parallel()
 			p := newPermitsAt(t, 5)
 			pair := func(hold string) func() {
-				return run(p.line, p.keys(), scripts.SemaphoreEnter, scripts.SemaphoreLeave, p.enterArgs(wish(hold, 1), "1", ""), p.leaveArgs(wish(hold, 1)))
+				return run(p.queueFixture, p.keys(), scripts.SemaphoreEnter, scripts.SemaphoreLeave, p.enterArgs(permitRequest(hold, 1), "1", ""), p.leaveArgs(permitRequest(hold, 1)))
 			}
 			for n := range others {
-				args := p.enterArgs(wish(nth("b", n), 1), "1", "")
+				args := p.enterArgs(permitRequest(nth("b", n), 1), "1", "")
 				args[2] = far
 				_, err := p.eval(scripts.SemaphoreEnter.Source, p.keys(), args...)
 				require.NoError(t, err)
 			}
-			require.LessOrEqual(t, count(p.line, pair(ours)), most)
+			require.LessOrEqual(t, count(p.queueFixture, pair(ours)), most)
 		})
 		for _, mode := range []string{reads, writes} {
 			if mode == writes && others > 0 {
@@ -162,15 +162,15 @@ func TestAPairWithoutWaitersIsAtMostTenCommands(t *testing.T) {
 					_, err := p.eval(scripts.RWLockEnter.Source, p.keys(), args...)
 					require.NoError(t, err)
 				}
-				pair := run(p.line, p.keys(), scripts.RWLockEnter, scripts.RWLockLeave, p.enterArgs(ours, mode, "1", ""), p.leaveArgs(ours))
-				require.LessOrEqual(t, count(p.line, pair), most)
+				pair := run(p.queueFixture, p.keys(), scripts.RWLockEnter, scripts.RWLockLeave, p.enterArgs(ours, mode, "1", ""), p.leaveArgs(ours))
+				require.LessOrEqual(t, count(p.queueFixture, pair), most)
 			})
 		}
 	}
 }
 
 // Order: the mark stays while there are tickets, and is removed by a hand-off that finds no ticket.
-func TestTheMarkStandsAsLongAsTheQueue(t *testing.T) {
+func TestTheMarkStaysAsLongAsTheQueue(t *testing.T) {
 	t.Parallel()
 	eachMarkedLock(t, func(l *markedLock) {
 		require.Equal(l, int64(1), l.enters(ours))
@@ -275,7 +275,7 @@ func TestAnEnterThatComesAgainFindsItsTicket(t *testing.T) {
 }
 
 // P10: the short way works when memory is full, and keeps the floor.
-func TestASureLeaveWorksWhenMemoryIsFull(t *testing.T) {
+func TestACertainLeaveWorksWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	eachMarkedLock(t, func(l *markedLock) {
 		require.Equal(l, int64(1), l.enters(ours))

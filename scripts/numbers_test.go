@@ -124,23 +124,23 @@ func TestReleasesAreDoneWhateverTheFloorsLife(t *testing.T) {
 func TestReleasesIgnoreBadStamps(t *testing.T) {
 	t.Parallel()
 	for _, bad := range append(slices.Clone(badNumbers), "178000000000000x", "17800000000000000") {
-		for name, run := range map[string]func(p *place) (any, error){
-			"Leave": func(p *place) (any, error) {
+		for name, run := range map[string]func(p *fixture) (any, error){
+			"Leave": func(p *fixture) (any, error) {
 				p.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
 				return p.tryKeys(scripts.LockLeave, []string{p.key, p.key + ":queue", p.key + ":heartbeats"}, ours+turnMode, we, "PUBLISH", "g", keepMS, bad, "1")
 			},
-			"Scatter": func(p *place) (any, error) {
+			"Scatter": func(p *fixture) (any, error) {
 				p.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
 				return p.tryKeys(scripts.LockReleaseMany, []string{p.key}, ours+turnMode, bad, keepMS)
 			},
-			"Quorum": func(p *place) (any, error) {
+			"Quorum": func(p *fixture) (any, error) {
 				p.set(votedFor(ours, noon, ""), time.Minute)
 				return p.tryKeys(scripts.RedlockRelease, []string{p.key}, ours, bad, "PUBLISH", "c", keepMS)
 			},
 		} {
 			t.Run(name+"/"+bad, func(t *testing.T) {
 				t.Parallel()
-				p := newPlace(t)
+				p := newFixture(t)
 				_, err := run(p)
 				require.NoError(t, err)
 				floor := noon + 255

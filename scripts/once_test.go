@@ -15,11 +15,11 @@ import (
 // outcomeOf is what the key says of an outcome.
 func outcomeOf(stamp int64, value string) string { return "sb1o" + digits(stamp) + value }
 
-// outcome returns the key of the outcome beside the lock of a place.
-func (p *place) outcome() string { return strings.TrimSuffix(p.key, "lock") + "once" }
+// outcome returns the key of the outcome beside the lock of a fixture.
+func (p *fixture) outcome() string { return strings.TrimSuffix(p.key, "lock") + "once" }
 
-// onceLook returns what is stored.
-func (p *place) onceLook() any {
+// readOnce returns what is stored.
+func (p *fixture) readOnce() any {
 	p.Helper()
 	reply, err := p.tryKeys(scripts.OnceRead, []string{p.outcome()})
 	require.NoError(p, err)
@@ -27,7 +27,7 @@ func (p *place) onceLook() any {
 }
 
 // store stores a value under the hold of a stamp.
-func (p *place) store(stamp int64, value string) any {
+func (p *fixture) store(stamp int64, value string) any {
 	p.Helper()
 	reply, err := p.tryKeys(scripts.OnceStore, []string{p.outcome(), p.key}, digits(stamp), "3600000", value, "PUBLISH", p.channel)
 	require.NoError(p, err)
@@ -35,7 +35,7 @@ func (p *place) store(stamp int64, value string) any {
 }
 
 // forget deletes the outcome of a stamp.
-func (p *place) forget(stamp int64) any {
+func (p *fixture) forget(stamp int64) any {
 	p.Helper()
 	reply, err := p.tryKeys(scripts.OnceForget, []string{p.outcome()}, digits(stamp))
 	require.NoError(p, err)
@@ -45,20 +45,20 @@ func (p *place) forget(stamp int64) any {
 func TestAnOutcomeIsStoredOnceUnderItsHold(t *testing.T) {
 	t.Parallel()
 	for _, mark := range []string{"-", "q"} {
-		p := newPlace(t)
+		p := newFixture(t)
 		p.set(lockSays(ours+"f", noon, mark), time.Minute)
 		listener := p.listen()
-		require.Equal(t, []any{int64(0)}, p.onceLook())
+		require.Equal(t, []any{int64(0)}, p.readOnce())
 		require.Equal(t, []any{int64(1)}, p.store(noon, "x\x00y"))
-		require.Equal(t, []string{digits(noon)}, listener.heard())
-		require.Equal(t, []any{int64(1), digits(noon), "x\x00y"}, p.onceLook())
+		require.Equal(t, []string{digits(noon)}, listener.received())
+		require.Equal(t, []any{int64(1), digits(noon), "x\x00y"}, p.readOnce())
 		require.Equal(t, outcomeOf(noon, "x\x00y"), p.server.MustDo(p, "GET", p.outcome()))
 		left, _ := p.server.MustDo(p, "PTTL", p.outcome()).(int64)
 		require.InDelta(t, time.Hour.Milliseconds(), left, 60_000)
 		// P5: sent twice it counts once, and says the same.
 		require.Equal(t, []any{int64(1)}, p.store(noon, "other"))
-		require.Equal(t, []any{int64(1), digits(noon), "x\x00y"}, p.onceLook())
-		require.Empty(t, listener.heard())
+		require.Equal(t, []any{int64(1), digits(noon), "x\x00y"}, p.readOnce())
+		require.Empty(t, listener.received())
 	}
 }
 
@@ -70,40 +70,40 @@ func TestAnOutcomeOfAHoldThatIsOverIsNotStored(t *testing.T) {
 		"Released": released(noon), "Idle": idleSays(noon), "Earlier": lockSays(theirs+"f", noon-1, "-"), "Foreign": "x",
 		"Quorum": votedFor(theirs, noon, they),
 	} {
-		p := newPlace(t)
+		p := newFixture(t)
 		if value != "" {
 			p.set(value, time.Minute)
 		}
 		listener := p.listen()
 		require.Equal(t, []any{int64(0)}, p.store(noon, "x"), name)
-		require.Equal(t, []any{int64(0)}, p.onceLook(), name)
+		require.Equal(t, []any{int64(0)}, p.readOnce(), name)
 		p.server.MustDo(p, "SET", p.outcome(), outcomeOf(noon+1, "y"), "PX", keepMS)
 		require.Equal(t, []any{int64(0), "y"}, p.store(noon, "x"), name)
-		require.Equal(t, []any{int64(1), digits(noon + 1), "y"}, p.onceLook(), name)
-		require.Empty(t, listener.heard())
+		require.Equal(t, []any{int64(1), digits(noon + 1), "y"}, p.readOnce(), name)
+		require.Empty(t, listener.received())
 	}
-	p := newPlace(t)
+	p := newFixture(t)
 	p.server.MustDo(p, "ZADD", p.key, 1, "sb1w")
 	require.Equal(t, []any{int64(0)}, p.store(noon, "x"))
 }
 
 func TestForgetDeletesTheOutcomeOfItsStampAlone(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	require.Equal(t, []any{int64(0)}, p.forget(noon))
 	p.server.MustDo(p, "SET", p.outcome(), outcomeOf(noon, ""), "PX", keepMS)
 	require.Equal(t, []any{int64(0)}, p.forget(noon+1))
-	require.Equal(t, []any{int64(1), digits(noon), ""}, p.onceLook())
+	require.Equal(t, []any{int64(1), digits(noon), ""}, p.readOnce())
 	require.Equal(t, []any{int64(1)}, p.forget(noon))
 	require.Equal(t, []any{int64(0)}, p.forget(noon))
-	require.Equal(t, []any{int64(0)}, p.onceLook())
+	require.Equal(t, []any{int64(0)}, p.readOnce())
 }
 
 // P9: a key that is no outcome's is left as it is.
 func TestAForeignOutcomeIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for what := range foreign {
-		p := newPlace(t)
+		p := newFixture(t)
 		p.puts(what, p.outcome())
 		p.set(lockSays(ours+"f", noon, "-"), time.Minute)
 		before := p.server.MustDo(p, "DUMP", p.outcome())
@@ -130,13 +130,13 @@ func TestAForeignOutcomeIsLeftAlone(t *testing.T) {
 // P10: a store that is refused for lack of memory has written nothing; a message that is denied fails no store.
 func TestAStoreThatIsRefused(t *testing.T) {
 	t.Parallel()
-	p := newPlaceAt(t)
+	p := newFixtureAt(t)
 	p.set(lockSays(ours+"f", noon, "-"), time.Minute)
 	p.fill()
 	_, err := p.tryKeys(scripts.OnceStore, []string{p.outcome(), p.key}, digits(noon), "60000", "x", "PUBLISH", p.channel)
 	require.ErrorContains(t, err, "OOM")
 	p.server.MustDo(p, "CONFIG", "SET", "maxmemory", "0")
-	require.Equal(t, []any{int64(0)}, p.onceLook())
+	require.Equal(t, []any{int64(0)}, p.readOnce())
 	require.Equal(t, []any{int64(1)}, p.as("+get", "+set").store(noon, "x"))
-	require.Equal(t, []any{int64(1), digits(noon), "x"}, p.onceLook())
+	require.Equal(t, []any{int64(1), digits(noon), "x"}, p.readOnce())
 }

@@ -21,8 +21,8 @@ func TestTheOrderOutlastsAClockThatIsSetBack(t *testing.T) {
 		q.queues(theirs)
 		q.clock -= hour
 		q.queues(holdOf("c"))
-		q.looks(we, ours)
-		q.looks(they, theirs)
+		q.polls(we, ours)
+		q.polls(they, theirs)
 		floor := noon
 		for n, hold := range []string{holdOf("z"), ours, theirs} {
 			require.Equal(q, int64(1), q.leaves(hold)[0])
@@ -33,15 +33,15 @@ func TestTheOrderOutlastsAClockThatIsSetBack(t *testing.T) {
 	}, lockQueue, writerQueue, permitQueue)
 }
 
-// P6: a session that died before the clock was set back does not count as living until it has caught up.
+// P6: a session that died before the clock was set back does not count as alive until it has caught up.
 func TestALifeFromBeforeTheClockWasSetBackIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.has(holdOf("z"))
 		q.queues(theirs, ours) // the first dies
 		q.clock -= hour
-		q.looks(we, ours)
-		require.Equal(q, lived(q.clock+life, 3), q.said(we), "a heartbeat makes it credible again")
+		q.polls(we, ours)
+		require.Equal(q, heartbeatField(q.clock+life, 3), q.replied(we), "a heartbeat makes it credible again")
 		q.leaves(holdOf("z"))
 		require.Equal(q, until(ours, q.clock+life), q.held())
 		require.Equal(q, []any{theirs}, q.queue())
@@ -60,7 +60,7 @@ func TestAWritersLifeFromBeforeTheClockWasSetBackIsNotBelieved(t *testing.T) {
 	p.clock -= hour
 	require.True(t, p.isOpen(ours))
 	p.has(theirs, reads)
-	p.looks(session("w"), holdOf("w"))
+	p.polls(session("w"), holdOf("w"))
 	require.False(t, p.isOpen(ours), "a heartbeat makes it credible again")
 }
 
@@ -71,14 +71,14 @@ func TestAClockThatIsSetBackEndsNoHold(t *testing.T) {
 		q.tries(ours)
 		q.clock -= hour
 		q.tries(theirs)
-		q.looks(they, theirs)
+		q.polls(they, theirs)
 		require.Equal(q, int64(1), q.renews(ours, time.Second))
-		q.looks(we, ours)
+		q.polls(we, ours)
 		require.Equal(q, noon+lease*1000, q.held()[ours])
 	})
 }
 
-// Order: a session that was passed over as dead counts as living again, by a clock that was set back,
+// Order: a session that was passed over as dead counts as alive again, by a clock that was set back,
 // or comes back before the clock has caught up. The memory of the search does not hide it.
 func TestTheMemoryOfTheDeadIsNotBelievedWhereTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
@@ -95,12 +95,12 @@ func TestTheMemoryOfTheDeadIsNotBelievedWhereTheClockWasSetBack(t *testing.T) {
 			p.joins(ours)
 			p.joins(holdOf("c"))
 			require.Equal(t, ours, p.passes(holdOf("z")), "both are passed over")
-			require.Equal(t, digits(p.clock)+theirs+turnMode, p.said("from"))
+			require.Equal(t, digits(p.clock)+theirs+turnMode, p.replied("from"))
 			p.clock -= second + second/2 // theirs lives, the head does not
 			if comesBack {
-				p.looks(they, theirs)
+				p.polls(they, theirs)
 				p.clock += 2 * second // the clock has caught up
-				p.beat(session("c"), life, p.next())
+				p.heartbeat(session("c"), life, p.next())
 			}
 			require.Equal(t, theirs, p.passes(ours))
 		})

@@ -12,15 +12,15 @@ import (
 )
 
 // dead queues n tickets of as many sessions, whose lives ended at ended; they came before noon.
-func (p *line) dead(n int, ended int64) {
+func (p *queueFixture) dead(n int, ended int64) {
 	p.Helper()
 	p.server.MustDo(p, "EVAL", `for i = 1, ARGV[1] do
   local session = string.format('dead%018d', i)
   redis.call('ZADD', KEYS[1], string.format('%.0f', ARGV[2] - 1000000000 + i), session .. string.format('%019d', i) .. ARGV[4])
   redis.call('HSET', KEYS[2], session, ARGV[3] .. '000000000001random-1')
-end`, 2, p.tickets, p.lives, n, noon, digits(ended), p.suffix)
-	p.expires(p.tickets, lineLife)
-	p.expires(p.lives, lineLife)
+end`, 2, p.tickets, p.heartbeats, n, noon, digits(ended), p.suffix)
+	p.expires(p.tickets, queueLife)
+	p.expires(p.heartbeats, queueLife)
 }
 
 // deadHold is the n-th of them.
@@ -28,7 +28,7 @@ func deadHold(n int) string { return fmt.Sprintf("dead%018d%019d", n, n) }
 
 // cost returns how many commands the scripts ran in what do does. The server is the test's own. A script that the server
 // does not know yet is sent twice, so that its calls do not count.
-func (p *line) cost(do func()) int {
+func (p *queueFixture) cost(do func()) int {
 	p.Helper()
 	sum := func() (calls int64) {
 		for command, stat := range p.server.CommandStats() {
@@ -55,12 +55,12 @@ func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
 				q.has(theirs)
 				q.dead(n, noon-second)
 				if q.rw != nil {
-					other := *q.line
+					other := *q.queueFixture
 					other.tickets = map[string]string{q.rw.readers: q.rw.tickets, q.rw.tickets: q.rw.readers}[q.tickets]
 					other.dead(n, noon-second)
 				}
 				q.queues(ours)
-				q.beat(we, longestLife, q.next())
+				q.heartbeat(we, longestLife, q.next())
 				var more any
 				require.LessOrEqual(q, q.cost(func() { more = q.leaves(theirs)[3] }), longest)
 				calls := 1
@@ -69,7 +69,7 @@ func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
 					if q.rw == nil {
 						require.Empty(q, q.held(), "nobody has it meanwhile")
 					}
-					require.LessOrEqual(q, q.cost(func() { more = q.looks(we, ours)[2] }), longest)
+					require.LessOrEqual(q, q.cost(func() { more = q.polls(we, ours)[2] }), longest)
 				}
 				require.Contains(q, q.held(), ours)
 				if q.isExclusive() {
@@ -85,13 +85,13 @@ func TestTheDeadArePassedOverInShortCalls(t *testing.T) {
 	}
 }
 
-// Order: a session that was not heard of for a while comes back to its place, for ten seconds.
-func TestADeadSessionKeepsItsPlaceForTenSeconds(t *testing.T) {
+// Order: a session that was not heard of for a while comes back to its position, for ten seconds.
+func TestADeadSessionKeepsItsPositionForTenSeconds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		dead int64
 		kept bool
-	}{"Passed": {0, true}, "Kept": {keepsPlace - 1000, true}, "Lost": {keepsPlace, false}} {
+	}{"Passed": {0, true}, "Kept": {keepsPosition - 1000, true}, "Lost": {keepsPosition, false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachQueue(t, func(q *queued) {
@@ -102,7 +102,7 @@ func TestADeadSessionKeepsItsPlaceForTenSeconds(t *testing.T) {
 				q.leaves(holdOf("z"))
 				require.Equal(q, until(theirs, q.clock+life), q.held(), "it is passed over")
 				q.queues(holdOf("c"))
-				reply := q.looks(we, ours)
+				reply := q.polls(we, ours)
 				if !c.kept {
 					require.Equal(q, "0", reply[4])
 					require.NotContains(q, q.held(), ours)
@@ -120,9 +120,9 @@ func TestADeadSessionKeepsItsPlaceForTenSeconds(t *testing.T) {
 func TestASessionThatComesBackIsFoundAmongTheDead(t *testing.T) {
 	t.Parallel()
 	for name, comes := range map[string]func(q *queued, hold string){
-		"Look": func(q *queued, hold string) { q.looks(hold[:22], hold) },
+		"Look": func(q *queued, hold string) { q.polls(hold[:22], hold) },
 		"Join": func(q *queued, hold string) { q.joins(hold) },
-		"Beat": func(q *queued, hold string) { q.beat(hold[:22], life, q.next()) },
+		"Beat": func(q *queued, hold string) { q.heartbeat(hold[:22], life, q.next()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,7 +137,7 @@ func TestASessionThatComesBackIsFoundAmongTheDead(t *testing.T) {
 					field = "from2"
 					q.leaves(holdOf("c"))
 				}
-				require.Equal(q, digits(noon)+deadHold(300)+q.suffix, q.said(field))
+				require.Equal(q, digits(noon)+deadHold(300)+q.suffix, q.replied(field))
 				comes(q, deadHold(200))
 				q.leaves(ours)
 				require.Contains(q, q.held(), deadHold(200))
@@ -166,7 +166,7 @@ func TestNoTryPassesTheQueueWhileTheSearchIsNotDone(t *testing.T) {
 }
 
 // Order: a session that was dead for so long that it was forgotten, and comes back before anybody took its
-// ticket out of the line, is found where it stands.
+// ticket out of the queue, is found where it stands.
 func TestASessionThatWasForgottenIsFoundAmongTheDead(t *testing.T) {
 	t.Parallel()
 	p := newLock(t)
@@ -175,43 +175,43 @@ func TestASessionThatWasForgottenIsFoundAmongTheDead(t *testing.T) {
 	p.has(holdOf("z"))
 	p.joins(ours)
 	require.Equal(t, ours, p.passes(holdOf("z")))
-	require.Equal(t, digits(noon)+deadHold(n)+turnMode, p.said("from"))
+	require.Equal(t, digits(noon)+deadHold(n)+turnMode, p.replied("from"))
 	p.set(lockSays(ours+turnMode, noon, "q"), time.Hour)
 	p.clock += 100 * second
 	p.joins(theirs) // it comes new, and forgets some
 	var back string
 	for i := range n {
-		if hold := deadHold(i + 1); p.said(hold[:22]) == "" {
+		if hold := deadHold(i + 1); p.replied(hold[:22]) == "" {
 			back = hold
 		}
 	}
 	require.NotEmpty(t, back)
 	require.NotEqual(t, deadHold(1), back, "others stand before it")
-	p.looks(back[:22], back)
+	p.polls(back[:22], back)
 	require.Equal(t, back, p.passes(ours))
 	require.Equal(t, theirs, p.passes(back))
 }
 
-// Wherever they stand: those that lost their places are not passed over, but removed.
+// Wherever they stand: those that lost their positions are not passed over, but removed.
 func TestTicketsOfSessionsThatAreNotKnownAreRemoved(t *testing.T) {
 	t.Parallel()
 	p := newLock(t)
 	p.dead(3000, noon-second)
 	for n := 2; n <= 3000; n += 2 {
-		p.server.MustDo(t, "HDEL", p.lives, deadHold(n)[:22])
+		p.server.MustDo(t, "HDEL", p.heartbeats, deadHold(n)[:22])
 	}
 	p.has(theirs)
 	p.joins(ours)
 	p.leaves(theirs)
 	for range 3 {
-		p.looks(we, ours)
+		p.polls(we, ours)
 	}
 	require.Equal(t, ours, p.lockHas())
 	require.Len(t, p.inQueue(), 1500)
-	require.Equal(t, deadHold(2999)+turnMode, p.said("from")[16:])
+	require.Equal(t, deadHold(2999)+turnMode, p.replied("from")[16:])
 }
 
-// P4: those that were passed over, and have lost their places since, are taken out by the searches that come
+// P4: those that were passed over, and have lost their positions since, are taken out by the searches that come
 // after, 256 by each, and 64 of the foremost.
 func TestThoseThatWerePassedOverDoNotStayForEver(t *testing.T) {
 	t.Parallel()
@@ -223,8 +223,8 @@ func TestThoseThatWerePassedOverDoNotStayForEver(t *testing.T) {
 	p.joins(nth("c", 2))
 	require.Equal(t, ours, p.passes(theirs))
 	require.Len(t, p.inQueue(), 402)
-	p.beat(session("c"), longestLife, p.next())
-	p.clock += keepsPlace
+	p.heartbeat(session("c"), longestLife, p.next())
+	p.clock += keepsPosition
 	require.Equal(t, nth("c", 1), p.passes(ours))
 	require.Len(t, p.inQueue(), 400-256-64+1)
 	require.Equal(t, nth("c", 2), p.passes(nth("c", 1)))
@@ -241,12 +241,12 @@ func TestAHeartbeatOfOneThatHasNoTicketAmongTheDeadKeepsTheMemory(t *testing.T) 
 	p.leaves(theirs)
 	for range 5 { // also where its life is long, and its last heartbeat came after the search
 		p.clock += second
-		p.beat(session("c"), longestLife, p.next())
+		p.heartbeat(session("c"), longestLife, p.next())
 		p.clock += 7 * second
-		p.looks(session("c"), holdOf("c"))
+		p.polls(session("c"), holdOf("c"))
 	}
 	p.joins(holdOf("d"))
-	require.Equal(t, digits(noon)+deadHold(300)+turnMode, p.said("from"))
+	require.Equal(t, digits(noon)+deadHold(300)+turnMode, p.replied("from"))
 }
 
 // Order: the last ticket that was passed over may leave, or its queue end. Later tickets are found.
@@ -267,7 +267,7 @@ func TestTheMemoryOfTheDeadDoesNotOutliveThem(t *testing.T) {
 			p.has(theirs)
 			p.joins(ours)
 			require.Equal(t, ours, p.passes(theirs))
-			require.Equal(t, digits(noon)+deadHold(70)+turnMode, p.said("from"))
+			require.Equal(t, digits(noon)+deadHold(70)+turnMode, p.replied("from"))
 			end(p)
 			p.clock -= 3600 * second // and tickets begin anew, below theirs
 			p.joins(holdOf("c"))
@@ -288,10 +288,10 @@ func TestSessionsThatWentAreForgotten(t *testing.T) {
 		p.leaves(deadHold(i))
 	}
 	// 64 are left alone, those of the last minute lived, and of the rest each that came found some.
-	fields, _ := p.server.MustDo(t, "HLEN", p.lives).(int64)
+	fields, _ := p.server.MustDo(t, "HLEN", p.heartbeats).(int64)
 	require.Less(t, fields, int64(n/2))
 	for i := n - 60; i < n; i++ {
-		require.NotEmpty(t, p.said(deadHold(i)[:22]), "one that lived lately")
+		require.NotEmpty(t, p.replied(deadHold(i)[:22]), "one that lived lately")
 	}
 	p.requireEnds()
 }
@@ -302,9 +302,9 @@ func TestTheMemoryOfTheDeadHasAnEnd(t *testing.T) {
 	p := newLock(t)
 	p.set(idleSays(noon), markLife)
 	p.dead(3, noon-second)
-	p.server.MustDo(t, "DEL", p.lives)
-	p.server.MustDo(t, "HSET", p.lives, deadHold(1)[:22], lived(noon-second, 1)) // without an end
+	p.server.MustDo(t, "DEL", p.heartbeats)
+	p.server.MustDo(t, "HSET", p.heartbeats, deadHold(1)[:22], heartbeatField(noon-second, 1)) // without an end
 	p.tries(ours)
-	require.NotEmpty(t, p.said("from"))
+	require.NotEmpty(t, p.replied("from"))
 	p.requireEnds()
 }

@@ -22,9 +22,9 @@ func TestFreeLockIsTakenForItsLease(t *testing.T) {
 				require.Equal(q, until(ours, noon+lease*1000), q.held())
 				require.Equal(q, noon, q.floor())
 				q.requireLife(lease*time.Millisecond + q.outlives())
-				require.True(q, q.kind == lockQueue || q.place.left() > lease*time.Millisecond, "the key outlives the hold")
+				require.True(q, q.kind == lockQueue || q.fixture.left() > lease*time.Millisecond, "the key outlives the hold")
 				require.Empty(q, q.queue())
-				require.Empty(q, q.said(we), "a lock that is free costs no heartbeat")
+				require.Empty(q, q.replied(we), "a lock that is free costs no heartbeat")
 				if q.rw != nil {
 					q.rw.requireHave(q.more[0].(string), ours)
 				}
@@ -84,7 +84,7 @@ func TestWaiterGetsOneTicketAndALife(t *testing.T) {
 		require.Equal(q, []any{int64(0), lease*1000 - seven, int64(0), digits(noon + seven)}, q.joins(ours))
 		require.Equal(q, []any{ours}, q.queue())
 		require.Equal(q, noon+seven, q.scores(q.tickets)[ours+q.suffix])
-		require.Equal(q, lived(noon+seven+life, 1), q.said(we))
+		require.Equal(q, heartbeatField(noon+seven+life, 1), q.replied(we))
 		require.Equal(q, until(holdOf("z"), noon+lease*1000), q.held())
 		q.requireEnds()
 		q.queues(theirs)
@@ -92,7 +92,7 @@ func TestWaiterGetsOneTicketAndALife(t *testing.T) {
 		q.clock += second
 		q.queues(ours)
 		require.Equal(q, []any{ours, theirs}, q.queue())
-		require.Equal(q, lived(q.clock+life, 3), q.said(we))
+		require.Equal(q, heartbeatField(q.clock+life, 3), q.replied(we))
 	})
 }
 
@@ -156,12 +156,12 @@ func TestNoNewcomerTakesAFreeLockPastTheQueue(t *testing.T) {
 				q.has(holdOf("z"))
 				q.queues(ours, theirs)
 				q.drops(holdOf("z"))
-				told, notTold := q.hears(we), q.hears(they)
+				told, notTold := q.listens(we), q.listens(they)
 				stamp := q.stamp(q.floor())
 				require.Equal(q, []any{int64(0), int64(life), int64(0), digits(noon)}, enter(q, nth("c", 1)))
 				require.Equal(q, until(ours, noon+life), q.held())
-				require.Equal(q, []string{grantOf(ours, stamp, 1)}, told.heard())
-				require.Empty(q, notTold.heard())
+				require.Equal(q, []string{grantOf(ours, stamp, 1)}, told.received())
+				require.Empty(q, notTold.received())
 				require.Equal(q, theirs, q.queue()[0])
 				require.Equal(q, name == "Join", len(q.queue()) == 2, "who joins has a ticket, who tries has none")
 			}, lockQueue, writerQueue, permitQueue)
@@ -177,7 +177,7 @@ func TestLockIsHandedOnAtTheEndOfItsHold(t *testing.T) {
 		q.clock += lease*1000 - q.tick()
 		q.queues(ours)
 		require.Equal(q, []any{int64(0), q.tick(), int64(0), digits(q.clock)}, q.joins(theirs))
-		require.Empty(q, q.looks(we, ours)[3])
+		require.Empty(q, q.polls(we, ours)[3])
 		require.Contains(q, q.held(), holdOf("z"))
 		q.clock += q.tick()
 		q.joins(theirs)
@@ -192,12 +192,12 @@ func TestFirstThatJoinsAgainHasTheLockForItsLease(t *testing.T) {
 		q.has(holdOf("z"))
 		q.queues(ours)
 		q.drops(holdOf("z"))
-		told := q.hears(we)
+		told := q.listens(we)
 		require.Equal(q, []any{int64(1), digits(q.stamp(noon)), digits(noon)}, q.joins(ours))
 		require.Equal(q, until(ours, noon+lease*1000), q.held())
 		q.requireLife(lease*time.Millisecond + q.outlives())
 		require.Empty(q, q.queue())
-		require.Empty(q, told.heard(), "the reply tells it")
+		require.Empty(q, told.received(), "the reply tells it")
 	})
 }
 
@@ -212,16 +212,16 @@ func TestGrantToAnotherAttemptOfTheSessionIsKnown(t *testing.T) {
 				first := nth("a", 1)
 				q.queues(first)
 				q.drops(holdOf("z"))
-				told := q.hears(we)
+				told := q.listens(we)
 				reply := enter(q, nth("a", 2))
 				require.Equal(q, q.isExclusive(), reply[2] == int64(1))
 				require.Equal(q, []any{int64(0), int64(life), reply[2], digits(noon)}, reply)
 				require.Contains(q, q.held(), first)
 				if q.isExclusive() {
-					require.Equal(q, grantOf(first, noon+1, q.beats+1), q.looks(we, first)[3])
+					require.Equal(q, grantOf(first, noon+1, q.heartbeatCount+1), q.polls(we, first)[3])
 					return
 				}
-				require.Equal(q, []string{grantOf(first, q.stamp(noon), q.beats)}, told.heard())
+				require.Equal(q, []string{grantOf(first, q.stamp(noon), q.heartbeatCount)}, told.received())
 			}, lockQueue, writerQueue, permitQueue)
 		})
 	}
@@ -246,16 +246,16 @@ func TestTicketWithoutAHeartbeat(t *testing.T) {
 	eachQueue(t, func(q *queued) {
 		q.has(theirs)
 		for _, isLost := range []bool{false, true} {
-			q.beat(we, life, q.next())
+			q.heartbeat(we, life, q.next())
 			due := int64(0)
 			if isLost {
 				q.clock += life
 				due = 1
 			}
-			said := q.said(we)
+			said := q.replied(we)
 			require.Equal(q, due, q.ask(q.enter, q.all, q.enterArgs(ours, "1", "")...)[2])
 			require.Equal(q, []any{ours}, q.queue())
-			require.Equal(q, said, q.said(we))
+			require.Equal(q, said, q.replied(we))
 			q.requireEnds()
 		}
 	})

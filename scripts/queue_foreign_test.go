@@ -20,8 +20,8 @@ func queuedCalls(q *queued) map[string]func() (any, error) {
 		"Try":        call(q.enter, q.all, q.enterArgs(ours, "0", "")...),
 		"Join":       call(q.enter, q.all, q.enterArgs(ours, "1", q.next())...),
 		"Leave":      call(q.leave, q.all, q.leaveArgs(ours)...),
-		"Look":       call(q.look, q.all, q.lookArgs(we, ours)...),
-		"LookAround": call(q.look, q.all, q.lookArgs(we)...),
+		"Look":       call(q.poll, q.all, q.pollArgs(we, ours)...),
+		"LookAround": call(q.poll, q.all, q.pollArgs(we)...),
 	}
 	switch {
 	case q.kind == lockQueue:
@@ -31,7 +31,7 @@ func queuedCalls(q *queued) map[string]func() (any, error) {
 		calls["Renew"] = call(scripts.HolderRenew, q.all[:1], holdOf("z"), lease)
 		calls["Waiters"] = call(scripts.LockWaiters, q.all[1:], "0", 10, 42)
 		calls["Alone"] = call(q.enter, q.all[:1], q.enterArgs(ours, "1", "")...)
-		calls["PollAlone"] = call(q.look, q.all[:1], q.lookArgs(we, ours)...)
+		calls["PollAlone"] = call(q.poll, q.all[:1], q.pollArgs(we, ours)...)
 		calls["LeaveAlone"] = call(q.leave, q.all[:1], q.leaveArgs(ours)...)
 		calls["RequeueAlone"] = call(scripts.LockRequeue, q.all[:1], q.requeueArgs(ours, fresh, "0")...)
 	case q.rw != nil:
@@ -39,9 +39,9 @@ func queuedCalls(q *queued) map[string]func() (any, error) {
 		calls["Downgrade"] = call(scripts.RWLockDowngrade, q.all, q.leaveArgs(ours)...)
 		calls["Door"] = call(scripts.RWLockMayShare, q.all, q.member(ours))
 	case q.permits != nil:
-		p, mine := q.permits, wish(ours, 1)
+		p, mine := q.permits, permitRequest(ours, 1)
 		calls["Resize"] = call(scripts.SemaphoreResize, q.all, p.resizeArgs(5)...)
-		calls["Split"] = call(scripts.SemaphoreSplit, q.all, p.splitArgs(wish(nth("a", 7), 1), mine)...)
+		calls["Split"] = call(scripts.SemaphoreSplit, q.all, p.splitArgs(permitRequest(nth("a", 7), 1), mine)...)
 		calls["Yield"] = call(scripts.SemaphoreYield, q.all, p.yieldArgs(mine)...)
 		calls["Drop"] = call(scripts.HoldsDrop, q.all[:1], q.member(ours))
 		calls["Renew"] = call(scripts.HoldsRenew, q.all[:1], q.member(ours), lease)
@@ -95,7 +95,7 @@ func TestQueuedLocksLeaveAForeignHolderKeyAlone(t *testing.T) {
 func freshQueue(kind string) func(tb testing.TB) *queued {
 	return func(tb testing.TB) *queued {
 		tb.Helper()
-		return queuedOf(newPlace(tb), kind)
+		return queuedOf(newFixture(tb), kind)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestQueuedLocksLeaveForeignKeysOfTheirQueuesAlone(t *testing.T) {
 	for kind, least := range map[string]int32{lockQueue: 40, readerQueue: 80, writerQueue: 80, permitQueue: 40} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			requireLineLeftAlone(t, freshQueue(kind), queuedCalls, states, least)
+			requireQueueLeftAlone(t, freshQueue(kind), queuedCalls, states, least)
 		})
 	}
 }
@@ -131,7 +131,7 @@ func TestOtherKindsAreKeptOutOfQueuedLocks(t *testing.T) {
 	t.Parallel()
 	letters := map[string]string{lockQueue: "l", readerQueue: "w", writerQueue: "w"}
 	voter := func(q *queued) *voter {
-		v := voterOf(q.place)
+		v := voterOf(q.fixture)
 		v.since(noon - greatest)
 		v.expires(v.epoch, time.Hour)
 		return v
@@ -154,7 +154,7 @@ func TestOtherKindsAreKeptOutOfQueuedLocks(t *testing.T) {
 				unchanged := q.unchanged()
 				require.Equal(q, []any{int64(-2), letters[q.kind]}, voter(q).elect(theirs, they))
 				if q.rw != nil {
-					l := lineOf(q.place)
+					l := queueFixtureOf(q.fixture)
 					require.Equal(q, []any{int64(-2), "w"}, l.ask(scripts.LockEnter, l.keys(), l.enterArgs(theirs+turnMode, "1", l.next())...))
 				}
 				unchanged()
@@ -169,7 +169,7 @@ func TestOtherKindsAreKeptOutOfQueuedLocks(t *testing.T) {
 			v := voter(q)
 			require.Equal(q, []any{int64(1), digits(noon + 1), digits(noon)}, v.elect(theirs, they))
 			require.Equal(q, []any{int64(-2), "q"}, q.tries(ours))
-			require.Equal(q, []any{int64(-2), "q"}, q.looks(we, ours))
+			require.Equal(q, []any{int64(-2), "q"}, q.polls(we, ours))
 			v.release(theirs, noon+1)
 			q.has(ours)
 		}, lockQueue, readerQueue, writerQueue)

@@ -19,35 +19,35 @@ const (
 	life, longestLife = 3 * second, 30 * second
 	// keeps is for how long the holder key outlives its hold.
 	keeps = 15 * time.Second
-	// keepsPlace is for how long a dead session keeps its places.
-	keepsPlace = 10 * second
-	// lineLife is for how long the keys of a line live after their last use.
-	lineLife = 10 * time.Minute
+	// keepsPosition is for how long a dead session keeps its position.
+	keepsPosition = 10 * second
+	// queueLife is for how long the keys of a queue are kept after their last use.
+	queueLife = 10 * time.Minute
 )
 
 // line is one lock with a queue of one test.
-type line struct {
-	*place
+type queueFixture struct {
+	*fixture
 
-	tickets, lives, grants string
-	suffix                 string // what a ticket says behind its hold: how many permits it wants
-	beats                  int    // heartbeats so far
+	tickets, heartbeats, grants string
+	suffix                      string // what a ticket says behind its hold: how many permits it wants
+	heartbeatCount              int    // heartbeats so far
 }
 
-func newLine(tb testing.TB) *line {
+func newQueueFixture(tb testing.TB) *queueFixture {
 	tb.Helper()
-	return lineOf(newPlace(tb))
+	return queueFixtureOf(newFixture(tb))
 }
 
-func lineOf(p *place) *line {
+func queueFixtureOf(p *fixture) *queueFixture {
 	name := strings.TrimSuffix(p.key, "lock")
-	return &line{place: p, tickets: name + "queue", lives: name + "heartbeats", grants: name + "grants:"}
+	return &queueFixture{fixture: p, tickets: name + "queue", heartbeats: name + "heartbeats", grants: name + "grants:"}
 }
 
-func (p *line) keys() []string { return []string{p.key, p.tickets, p.lives} }
+func (p *queueFixture) keys() []string { return []string{p.key, p.tickets, p.heartbeats} }
 
 // ask returns the reply of the script, which must not fail.
-func (p *line) ask(script *scripts.Script, keys []string, args ...any) []any {
+func (p *queueFixture) ask(script *scripts.Script, keys []string, args ...any) []any {
 	p.Helper()
 	reply, err := p.tryKeys(script, keys, args...)
 	require.NoError(p, err)
@@ -67,20 +67,20 @@ func nth(letter string, n int) string { return session(letter) + fmt.Sprintf("%0
 // attempt is what a message says of a hold.
 func attempt(hold string) string { return hold[22:] }
 
-// beatNumber is that of the n-th heartbeat.
-func beatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }
+// heartbeatNumber is that of the n-th heartbeat.
+func heartbeatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }
 
 // next returns the number of a heartbeat that is sent now.
-func (p *line) next() string {
-	p.beats++
-	return beatNumber(p.beats)
+func (p *queueFixture) next() string {
+	p.heartbeatCount++
+	return heartbeatNumber(p.heartbeatCount)
 }
 
-func (p *line) enterArgs(hold, queues, number string) []any {
+func (p *queueFixture) enterArgs(hold, queues, number string) []any {
 	return []any{hold, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, keepMS}
 }
 
-func (p *line) lookArgs(session string, holds ...string) []any {
+func (p *queueFixture) pollArgs(session string, holds ...string) []any {
 	var attempts strings.Builder
 	for _, hold := range holds {
 		attempts.WriteString(attempt(hold))
@@ -88,51 +88,53 @@ func (p *line) lookArgs(session string, holds ...string) []any {
 	return []any{session, life, p.next(), label, "PUBLISH", p.grants, attempts.String(), keepMS}
 }
 
-// beat sends a heartbeat alone.
-func (p *line) beat(session string, lw int64, number string) {
+// heartbeat sends a heartbeat alone.
+func (p *queueFixture) heartbeat(session string, lw int64, number string) {
 	p.Helper()
-	require.Equal(p, []any{int64(1)}, p.ask(scripts.QueueHeartbeat, []string{p.lives}, session, lw, number, label))
+	require.Equal(p, []any{int64(1)}, p.ask(scripts.QueueHeartbeat, []string{p.heartbeats}, session, lw, number, label))
 }
 
 // inQueue returns the holds of the tickets, in order.
-func (p *line) inQueue() []any {
+func (p *queueFixture) inQueue() []any {
 	p.Helper()
 	holds, _ := p.server.MustDo(p, "ZRANGE", p.tickets, 0, -1).([]any)
 	return holds
 }
 
-// said returns what lives says of a session, "" for nothing.
-func (p *line) said(session string) string {
+// replied returns what heartbeats says of a session, "" for nothing.
+func (p *queueFixture) replied(session string) string {
 	p.Helper()
-	text, _ := p.server.MustDo(p, "HGET", p.lives, session).(string)
+	text, _ := p.server.MustDo(p, "HGET", p.heartbeats, session).(string)
 	return text
 }
 
-// lived is what lives says of a session that counts as living until then, by the n-th heartbeat, and that is not heard.
-func lived(until int64, n int) string { return digits(until) + beatNumber(n) + "-" + label }
+// heartbeatField is what heartbeats says of a session that counts as alive until then, by the n-th heartbeat, and that does not listen.
+func heartbeatField(until int64, n int) string {
+	return digits(until) + heartbeatNumber(n) + "-" + label
+}
 
 // unchanged returns a function that checks that nothing was written to any of the keys.
-func (p *line) unchanged() func() {
+func (p *queueFixture) unchanged() func() {
 	p.Helper()
 	return p.unchangedKeys(p.keys)
 }
 
-// requireEnds checks that every key that there is has an end, and those of the line theirs.
-func (p *line) requireEnds() {
+// requireEnds checks that every key that there is has an end, and those of the queue theirs.
+func (p *queueFixture) requireEnds() {
 	p.Helper()
 	for _, key := range p.keys() {
 		ms := p.ttl(key)
 		require.NotEqual(p, int64(-1), ms, "%s has no end", key)
 		if key != p.key && ms >= 0 {
-			require.InDelta(p, lineLife.Milliseconds(), ms, float64(patience.Milliseconds()), key)
+			require.InDelta(p, queueLife.Milliseconds(), ms, float64(patience.Milliseconds()), key)
 		}
 	}
 }
 
 // hears listens for the messages to a session.
-func (p *line) hears(session string) *listener {
+func (p *queueFixture) listens(session string) *listener {
 	p.Helper()
-	at := *p.place
+	at := *p.fixture
 	at.channel = p.grants + session
 	return at.listen()
 }
@@ -144,7 +146,7 @@ func unpaid(hold string, stamp int64) string {
 
 // grantOf is the message to a session about a grant.
 func grantOf(hold string, stamp int64, paid int) string {
-	return attempt(hold) + digits(stamp) + beatNumber(paid)
+	return attempt(hold) + digits(stamp) + heartbeatNumber(paid)
 }
 
 // naive is what the models of all locks with a queue have: their clock, tickets, sessions and messages.
@@ -152,7 +154,7 @@ type naive struct {
 	now      int64
 	tickets  []ticket
 	sessions map[string]lifeOf
-	told     map[string][]string       // the messages to each session
+	notified map[string][]string       // the messages to each session
 	listens  func(session string) bool // whether the server has a listener of the session
 }
 
@@ -162,54 +164,54 @@ type ticket struct {
 }
 
 type lifeOf struct {
-	until   int64
-	number  string
-	isHeard bool // at its last poll
+	until       int64
+	number      string
+	isListening bool // at its last poll
 }
 
-func (m *naive) lives(session string) bool {
+func (m *naive) isAlive(session string) bool {
 	l, known := m.sessions[session]
 	return known && l.until > m.now && l.until-m.now <= longestLife
 }
 
 func (m *naive) isGone(session string) bool {
 	l, known := m.sessions[session]
-	return !known || l.until+keepsPlace <= m.now
+	return !known || l.until+keepsPosition <= m.now
 }
 
-func (m *naive) beat(session, number string) {
+func (m *naive) heartbeat(session, number string) {
 	l := lifeOf{until: m.now + life, number: number}
-	if m.lives(session) {
+	if m.isAlive(session) {
 		old := m.sessions[session]
-		l = lifeOf{max(l.until, old.until), max(l.number, old.number), old.isHeard}
+		l = lifeOf{max(l.until, old.until), max(l.number, old.number), old.isListening}
 	}
 	m.sessions[session] = l
 }
 
-// beats is a heartbeat that asks whether the session can be notified.
-func (m *naive) beats(session, number string) {
-	m.beat(session, number)
-	m.hears(session, m.listens(session))
+// countHeartbeat is a heartbeat that asks whether the session can be notified.
+func (m *naive) countHeartbeat(session, number string) {
+	m.heartbeat(session, number)
+	m.isListening(session, m.listens(session))
 }
 
-// hears says whether a session was heard at its last poll.
-func (m *naive) hears(session string, isHeard bool) {
+// isListening says whether a session listened at its last poll.
+func (m *naive) isListening(session string, isHeard bool) {
 	l := m.sessions[session]
-	l.isHeard = isHeard
+	l.isListening = isHeard
 	m.sessions[session] = l
 }
 
-// serves reports whether a session may be granted the lock: it lives and can be notified, or asks.
+// serves reports whether a session may be granted the lock: it is alive and can be notified, or asks.
 func (m *naive) serves(session, asks string) bool {
-	return m.lives(session) && (session == asks || !m.sessions[session].isHeard || m.listens(session))
+	return m.isAlive(session) && (session == asks || !m.sessions[session].isListening || m.listens(session))
 }
 
-// seemsHeard says in lives that a session of a game was heard, if it waits, and reports whether it does.
-func (p *line) seemsHeard(session string) bool {
+// seemsListening says in heartbeats that a session of a game listens, if it waits, and reports whether it does.
+func (p *queueFixture) seemsListening(session string) bool {
 	p.Helper()
-	said := p.said(session)
+	said := p.replied(session)
 	if said != "" {
-		p.server.MustDo(p, "HSET", p.lives, session, said[:36]+"+"+said[37:])
+		p.server.MustDo(p, "HSET", p.heartbeats, session, said[:36]+"+"+said[37:])
 	}
 	return said != ""
 }

@@ -43,7 +43,7 @@ func TestLeaveGivesTheLockToTheFirstAndNotifiesIt(t *testing.T) {
 		q.clock += q.tick()
 		q.queues(theirs)
 		q.clock += second
-		told, notTold := q.hears(we), q.hears(they)
+		told, notTold := q.listens(we), q.listens(they)
 		first := q.stamp(noon)
 		require.Equal(q, q.left(1, ""), q.leaves(holdOf("z")))
 		require.Equal(q, until(ours, noon+q.tick()+life), q.held(), "the rest of its life")
@@ -53,28 +53,28 @@ func TestLeaveGivesTheLockToTheFirstAndNotifiesIt(t *testing.T) {
 			q.requireLife(lease*time.Millisecond + q.outlives())
 		}
 		require.Equal(q, []any{theirs}, q.queue())
-		require.Equal(q, []string{grantOf(ours, first, 1)}, told.heard())
-		require.Empty(q, notTold.heard())
+		require.Equal(q, []string{grantOf(ours, first, 1)}, told.received())
+		require.Empty(q, notTold.received())
 
 		next := q.stamp(q.floor())
 		require.Equal(q, q.left(1, ""), q.leaves(ours))
-		require.Equal(q, []string{grantOf(theirs, next, 2)}, notTold.heard(), "twice in a microsecond: a token each")
+		require.Equal(q, []string{grantOf(theirs, next, 2)}, notTold.received(), "twice in a microsecond: a token each")
 		floor := q.floor()
 		require.Equal(q, int64(1), q.leaves(theirs)[0])
 		q.requireFree(floor)
 	}, lockQueue, writerQueue, permitQueue)
 }
 
-// No place is lost for a few milliseconds.
+// No position is lost for a few milliseconds.
 func TestGrantLastsForASecondAtLeast(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.has(theirs)
 		q.queues(ours)
 		q.clock += life - 5*q.tick()
-		told, stamp := q.hears(we), q.stamp(noon)
+		told, stamp := q.listens(we), q.stamp(noon)
 		q.leaves(theirs)
-		require.Equal(q, []string{grantOf(ours, stamp, 1)}, told.heard())
+		require.Equal(q, []string{grantOf(ours, stamp, 1)}, told.received())
 		require.Equal(q, until(ours, q.clock+second), q.held())
 	})
 }
@@ -85,9 +85,9 @@ func TestGrantToTheOwnSessionIsInTheReply(t *testing.T) {
 		q.has(ours)
 		next := nth("a", 5)
 		q.queues(next)
-		told := q.hears(we)
+		told := q.listens(we)
 		require.Equal(q, q.left(1, grantOf(next, q.stamp(noon), 1)), q.leaves(ours))
-		require.Empty(q, told.heard())
+		require.Empty(q, told.received())
 	})
 }
 
@@ -96,10 +96,10 @@ func TestLeavingTheQueueTakesTheTicketAndNothingElse(t *testing.T) {
 	eachQueue(t, func(q *queued) {
 		q.has(theirs)
 		q.queues(ours, nth("a", 5))
-		said, held := q.said(we), q.held()
+		said, held := q.replied(we), q.held()
 		require.Equal(q, q.left(2, ""), q.leaves(ours))
 		require.Equal(q, []any{nth("a", 5)}, q.queue())
-		require.Equal(q, said, q.said(we), "its sibling lives from it")
+		require.Equal(q, said, q.replied(we), "its sibling lives from it")
 		require.Equal(q, held, q.held())
 	})
 }

@@ -20,8 +20,8 @@ func TestLookIsAHeartbeatAndReturnsThePlaces(t *testing.T) {
 		}
 		held := q.held()
 		q.clock += second
-		require.Equal(q, q.looked(lease*1000-second, "", "101"), q.looks(we, nth("a", 1), nth("a", 2), nth("a", 3)))
-		require.Equal(q, lived(q.clock+life, 3), q.said(we))
+		require.Equal(q, q.pollReply(lease*1000-second, "", "101"), q.polls(we, nth("a", 1), nth("a", 2), nth("a", 3)))
+		require.Equal(q, heartbeatField(q.clock+life, 3), q.replied(we))
 		require.Equal(q, held, q.held())
 		require.Equal(q, []any{nth("a", 1), nth("a", 3)}, q.queue(), "a look makes no ticket")
 		q.requireEnds()
@@ -29,25 +29,25 @@ func TestLookIsAHeartbeatAndReturnsThePlaces(t *testing.T) {
 }
 
 // P6: a poll finds that a holder has died, not before the end of its hold.
-func TestLookHandsALockOnWhoseHolderDied(t *testing.T) {
+func TestPollHandsALockOnWhoseHolderDied(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.has(holdOf("z"))
 		q.queues(ours, theirs)
 		q.clock += lease*1000 - q.tick()
-		q.beat(we, life, q.next())
-		require.Equal(q, q.tick(), q.looks(they, theirs)[1])
+		q.heartbeat(we, life, q.next())
+		require.Equal(q, q.tick(), q.polls(they, theirs)[1])
 		require.Contains(q, q.held(), holdOf("z"))
 		q.clock += q.tick()
-		told, stamp := q.hears(we), q.stamp(noon)
-		require.Equal(q, q.looked(life-q.tick(), "", "1"), q.looks(they, theirs))
+		told, stamp := q.listens(we), q.stamp(noon)
+		require.Equal(q, q.pollReply(life-q.tick(), "", "1"), q.polls(they, theirs))
 		require.Equal(q, until(ours, q.clock-q.tick()+life), q.held())
-		require.Equal(q, []string{grantOf(ours, stamp, 3)}, told.heard())
+		require.Equal(q, []string{grantOf(ours, stamp, 3)}, told.received())
 	}, lockQueue, writerQueue, permitQueue)
 }
 
 // P2: a grant that a poll makes to its own session is paid by its own heartbeat, also one that it does not ask for.
-func TestLookThatGetsTheLockHasItForAWholeLife(t *testing.T) {
+func TestPollThatGetsTheLockHasItForAWholeLife(t *testing.T) {
 	t.Parallel()
 	for name, asks := range map[string][]string{"Asked": {ours}, "NotAsked": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -57,27 +57,27 @@ func TestLookThatGetsTheLockHasItForAWholeLife(t *testing.T) {
 				q.queues(ours)
 				q.clock += second
 				q.drops(holdOf("z"))
-				told, stamp := q.hears(we), q.stamp(noon)
+				told, stamp := q.listens(we), q.stamp(noon)
 				left, places := int64(life), "1"
 				if asks == nil {
 					left, places = life, ""
 				}
 				if asks == nil && q.kind == lockQueue {
-					require.Equal(q, q.looked(0, "", ""), q.looks(we), "a poll that lists no ticket takes nothing")
+					require.Equal(q, q.pollReply(0, "", ""), q.polls(we), "a poll that lists no ticket takes nothing")
 					return
 				}
-				require.Equal(q, q.looked(left, grantOf(ours, stamp, 2), places), q.looks(we, asks...))
+				require.Equal(q, q.pollReply(left, grantOf(ours, stamp, 2), places), q.polls(we, asks...))
 				require.Equal(q, until(ours, q.clock+life), q.held())
-				require.Empty(q, told.heard())
+				require.Empty(q, told.received())
 				q.renews(ours, time.Hour)
-				require.Equal(q, int64(hour), q.looks(we, ours)[1], "what was longer stays longer")
+				require.Equal(q, int64(hour), q.polls(we, ours)[1], "what was longer stays longer")
 			})
 		})
 	}
 }
 
 // P6: a message that was lost is made up for, also if the grant has ended unread.
-func TestLookFindsAGrantThatWasNotHeard(t *testing.T) {
+func TestPollFindsAGrantThatWasNotReceived(t *testing.T) {
 	t.Parallel()
 	for name, later := range map[string]int64{"InTime": second, "Ended": life + second} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestLookFindsAGrantThatWasNotHeard(t *testing.T) {
 				if q.kind == permitQueue {
 					stamp = q.stamp(stamp)
 				}
-				require.Equal(q, q.looked(life, grantOf(ours, stamp, 3), q.owns()+"1"), q.looks(we, ours, nth("a", 5)))
+				require.Equal(q, q.pollReply(life, grantOf(ours, stamp, 3), q.owns()+"1"), q.polls(we, ours, nth("a", 5)))
 				require.Equal(q, until(ours, q.clock+life), q.held())
 			}, lockQueue, writerQueue, permitQueue)
 		})
@@ -99,7 +99,7 @@ func TestLookFindsAGrantThatWasNotHeard(t *testing.T) {
 }
 
 // P8: a hold that its session has forgotten must not live as long as the session.
-func TestLookDoesNotLengthenAHoldThatItDoesNotAskFor(t *testing.T) {
+func TestPollDoesNotLengthenAHoldThatItDoesNotAskFor(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.has(ours)
@@ -109,16 +109,16 @@ func TestLookDoesNotLengthenAHoldThatItDoesNotAskFor(t *testing.T) {
 		if q.isExclusive() {
 			own = unpaid(ours, noon)
 		}
-		require.Equal(q, q.looked(lease*1000-second, own, "1"), q.looks(we, nth("a", 5)))
+		require.Equal(q, q.pollReply(lease*1000-second, own, "1"), q.polls(we, nth("a", 5)))
 		require.Equal(q, until(ours, noon+lease*1000), q.held())
 		q.clock = noon + lease*1000
 		stamp := q.stamp(noon)
-		require.Equal(q, grantOf(nth("a", 5), stamp, q.beats+1), q.looks(we, nth("a", 5))[3], "it ends, and the next has it")
+		require.Equal(q, grantOf(nth("a", 5), stamp, q.heartbeatCount+1), q.polls(we, nth("a", 5))[3], "it ends, and the next has it")
 	})
 }
 
 // If the server lost the key, or the lock is free, every waiter has to enter again.
-func TestLookWithoutATicketTakesNothing(t *testing.T) {
+func TestPollWithoutATicketTakesNothing(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(q *queued){
 		"Free":     func(*queued) {},
@@ -130,7 +130,7 @@ func TestLookWithoutATicketTakesNothing(t *testing.T) {
 			eachQueue(t, func(q *queued) {
 				before(q)
 				floor := q.floor()
-				require.Equal(q, q.looked(0, "", "0"), q.looks(we, ours))
+				require.Equal(q, q.pollReply(0, "", "0"), q.polls(we, ours))
 				require.Equal(q, floor, q.floor())
 				require.Empty(q, q.held())
 				require.Empty(q, q.queue())
@@ -143,26 +143,26 @@ func TestLookWithoutATicketTakesNothing(t *testing.T) {
 // P2: whatever comes late, twice or out of order only adds.
 func TestHeartbeatsOnlyAdd(t *testing.T) {
 	t.Parallel()
-	p := newLine(t)
-	p.beat(we, longestLife, beatNumber(7))
-	require.Equal(t, lived(noon+longestLife, 7), p.said(we))
+	p := newQueueFixture(t)
+	p.heartbeat(we, longestLife, heartbeatNumber(7))
+	require.Equal(t, heartbeatField(noon+longestLife, 7), p.replied(we))
 	p.clock += second
-	p.beat(we, life, beatNumber(8))
-	require.Equal(t, lived(noon+longestLife, 8), p.said(we), "a shorter one")
+	p.heartbeat(we, life, heartbeatNumber(8))
+	require.Equal(t, heartbeatField(noon+longestLife, 8), p.replied(we), "a shorter one")
 	p.clock += second
-	p.beat(we, life, beatNumber(3))
-	require.Equal(t, lived(noon+longestLife, 8), p.said(we), "an earlier one, late")
-	p.beat(we, longestLife, beatNumber(8))
-	require.Equal(t, lived(p.clock+longestLife, 8), p.said(we), "the same, twice")
+	p.heartbeat(we, life, heartbeatNumber(3))
+	require.Equal(t, heartbeatField(noon+longestLife, 8), p.replied(we), "an earlier one, late")
+	p.heartbeat(we, longestLife, heartbeatNumber(8))
+	require.Equal(t, heartbeatField(p.clock+longestLife, 8), p.replied(we), "the same, twice")
 	p.requireEnds()
 }
 
 // P2: numbers of one process rise; those of its copy, restored from a snapshot, are its own.
 func TestTheNumberOfAHeartbeatIsComparedWhole(t *testing.T) {
 	t.Parallel()
-	p := newLine(t)
+	p := newQueueFixture(t)
 	for _, number := range []string{"000000000009zzzzzzzz", "000000000010aaaaaaaa", "000000000010bbbbbbbb"} {
-		p.beat(we, life, number)
-		require.Equal(t, number, p.said(we)[16:36])
+		p.heartbeat(we, life, number)
+		require.Equal(t, number, p.replied(we)[16:36])
 	}
 }

@@ -39,7 +39,7 @@ func TestQueuedLockIsHandedOnWhenMemoryIsFull(t *testing.T) {
 				q.queues(theirs, holdOf("c"))
 				q.drops(ours)
 			},
-			gives: func(q *queued) any { return q.looks(session("c"), holdOf("c")) },
+			gives: func(q *queued) any { return q.polls(session("c"), holdOf("c")) },
 		},
 		"Force": {
 			prepare: func(q *queued) { q.queues(theirs) }, kinds: rw,
@@ -63,7 +63,7 @@ func TestQueuedLockIsHandedOnWhenMemoryIsFull(t *testing.T) {
 			eachQueueAt(t, func(q *queued) {
 				q.has(ours)
 				c.prepare(q)
-				told := q.hears(they)
+				told := q.listens(they)
 				q.fill()
 				if c.gives == nil {
 					require.Equal(q, int64(1), q.leaves(ours)[0])
@@ -75,7 +75,7 @@ func TestQueuedLockIsHandedOnWhenMemoryIsFull(t *testing.T) {
 					return
 				}
 				require.Contains(q, q.held(), theirs)
-				require.Len(q, told.heard(), 1)
+				require.Len(q, told.received(), 1)
 			}, c.kinds...)
 		})
 	}
@@ -97,7 +97,7 @@ func TestALongSearchIsFinishedWhenMemoryIsFull(t *testing.T) {
 		for range calls {
 			require.Empty(q, q.held())
 			require.Equal(q, noon, q.floor(), "it is kept")
-			q.looks(they, theirs)
+			q.polls(they, theirs)
 		}
 		require.Contains(q, q.held(), theirs)
 	}, lockQueue)
@@ -114,9 +114,9 @@ func TestHoldsAndTicketsAreKeptWhenMemoryIsFull(t *testing.T) {
 		require.Equal(q, int64(1), q.renews(ours, time.Hour))
 		require.Equal(q, until(ours, q.clock+hour), q.held())
 		q.requireLife(time.Hour + keeps)
-		require.Equal(q, "1", q.looks(they, theirs)[4])
-		require.Equal(q, digits(q.clock+life), q.said(they)[:16])
-		require.Equal(q, q.owns(), q.looks(we, ours)[4])
+		require.Equal(q, "1", q.polls(they, theirs)[4])
+		require.Equal(q, digits(q.clock+life), q.replied(they)[:16])
+		require.Equal(q, q.owns(), q.polls(we, ours)[4])
 		require.Equal(q, q.left(2, ""), q.leaves(theirs))
 	})
 }
@@ -170,7 +170,7 @@ func TestDeniedMessageFailsNoHandOff(t *testing.T) {
 		"Look": {call: func(q *queued) (*scripts.Script, []any) {
 			q.queues(holdOf("c"))
 			q.drops(theirs)
-			return q.look, q.lookArgs(session("c"), holdOf("c"))
+			return q.poll, q.pollArgs(session("c"), holdOf("c"))
 		}},
 		"Force": {
 			call:  func(q *queued) (*scripts.Script, []any) { return scripts.RWLockForce, q.rw.forceArgs(theirs) },
@@ -210,7 +210,7 @@ func TestDeniedRenewalDoesNotSayThatAHoldIsGone(t *testing.T) {
 		for _, rights := range all {
 			t.Run(fmt.Sprint(kind, rights), func(t *testing.T) {
 				t.Parallel()
-				q := queuedOf(newPlaceAt(t), kind)
+				q := queuedOf(newFixtureAt(t), kind)
 				q.has(ours)
 				script := scripts.HoldsRenew
 				if kind == lockQueue {

@@ -37,7 +37,7 @@ return {more, found}
 }
 
 // finds removes the first count tickets of live sessions from the queue, and returns more and them.
-func (p *line) finds(search *scripts.Script, count int) (more any, found []any) {
+func (p *queueFixture) finds(search *scripts.Script, count int) (more any, found []any) {
 	p.Helper()
 	reply := p.ask(search, p.keys()[1:], count)
 	found, _ = reply[1].([]any)
@@ -45,7 +45,7 @@ func (p *line) finds(search *scripts.Script, count int) (more any, found []any) 
 }
 
 // add queues n tickets of the session, from the one that nth returns for from.
-func (p *line) add(letter string, from, n int) {
+func (p *queueFixture) add(letter string, from, n int) {
 	p.Helper()
 	p.server.MustDo(p, "EVAL", `for i = 0, ARGV[3] - 1 do
   redis.call('ZADD', KEYS[1], string.format('%.0f', ARGV[4] + i), ARGV[1] .. string.format('%019d', ARGV[2] + i))
@@ -68,10 +68,10 @@ func TestASearchFindsOneAfterAnother(t *testing.T) {
 		for _, livingOnes := range []int{1, 2, 127, 128, 129, 300} {
 			t.Run(fmt.Sprint(dead, "Dead", livingOnes, "Living"), func(t *testing.T) {
 				t.Parallel()
-				p := newLine(t)
+				p := newQueueFixture(t)
 				p.dead(dead, noon-second)
 				p.add("a", 0, livingOnes)
-				p.beat(we, life, p.next())
+				p.heartbeat(we, life, p.next())
 				for taken := 0; taken < livingOnes; {
 					count := min(100, livingOnes-taken)
 					more, found := p.finds(search, count)
@@ -92,10 +92,10 @@ func TestASearchFindsOneAfterAnother(t *testing.T) {
 func TestASearchStopsAfterItsPagesAndSaysSo(t *testing.T) {
 	t.Parallel()
 	search := searchPart(t)
-	p := newLine(t)
+	p := newQueueFixture(t)
 	p.dead(1, noon-second)
 	p.add("a", 0, 1500)
-	p.beat(we, life, p.next())
+	p.heartbeat(we, life, p.next())
 	more, found := p.finds(search, 2000)
 	require.Equal(t, int64(1), more)
 	require.Equal(t, all("a", 0, 1023), found)
@@ -109,18 +109,18 @@ func TestASearchStopsAfterItsPagesAndSaysSo(t *testing.T) {
 func TestASearchRemembersOnceWhatItPassedOver(t *testing.T) {
 	t.Parallel()
 	search := searchPart(t)
-	p := lineOf(newPlaceAt(t))
+	p := queueFixtureOf(newFixtureAt(t))
 	p.dead(300, noon-second)
 	p.add("a", 0, 50)
-	p.beat(we, life, p.next())
+	p.heartbeat(we, life, p.next())
 	before := p.server.CommandStats()["hset"].Calls
 	_, found := p.finds(search, 60)
 	require.Equal(t, all("a", 0, 50), found)
 	require.Equal(t, before+1, p.server.CommandStats()["hset"].Calls)
-	require.Equal(t, digits(noon)+deadHold(300), p.said("from"))
+	require.Equal(t, digits(noon)+deadHold(300), p.replied("from"))
 }
 
-// crowd is a line of random sessions, whose searches are held against what the keys say.
+// crowd is a queue of random sessions, whose searches are held against what the keys say.
 type crowd struct {
 	*queued
 	*rand.Rand
@@ -135,14 +135,14 @@ func member(n int) string { return fmt.Sprintf("member%016d", n) }
 // step lets time pass, and sessions come, come back and leave.
 func (c *crowd) step() {
 	c.Helper()
-	c.clock += []int64{1, 1, second, second, 2 * second, 2 * second, life, keepsPlace, 70 * second, -second, -2 * second}[c.IntN(11)]
+	c.clock += []int64{1, 1, second, second, 2 * second, 2 * second, life, keepsPosition, 70 * second, -second, -2 * second}[c.IntN(11)]
 	for range c.IntN(40) { // new sessions, some with several tickets
 		c.arrived++
 		c.joins(member(c.arrived-c.IntN(2)) + fmt.Sprintf("%019d", c.arrived))
 	}
 	inQueue := c.inQueue()
 	for range c.IntN(3) * c.IntN(3) * len(inQueue) / (len(inQueue) + 1) { // sessions that return, or are still there
-		c.beat(owner(inQueue[c.IntN(len(inQueue))]), life, c.next())
+		c.heartbeat(owner(inQueue[c.IntN(len(inQueue))]), life, c.next())
 	}
 	for _, hold := range inQueue {
 		if text, _ := hold.(string); c.IntN(30) == 0 {
@@ -157,23 +157,23 @@ func owner(hold any) string {
 	return text[:22]
 }
 
-// states returns the queued tickets of live sessions, and those of dead ones that keep their places.
+// states returns the queued tickets of live sessions, and those of dead ones that keep their positions.
 func (c *crowd) states() (alive, kept []any) {
 	c.Helper()
-	fields, _ := c.server.MustDo(c, "HGETALL", c.lives).([]any)
-	lives := make(map[any]string)
+	fields, _ := c.server.MustDo(c, "HGETALL", c.heartbeats).([]any)
+	heartbeats := make(map[any]string)
 	for i := 0; i < len(fields); i += 2 {
-		lives[fields[i]], _ = fields[i+1].(string)
+		heartbeats[fields[i]], _ = fields[i+1].(string)
 	}
 	for _, hold := range c.inQueue() {
-		said := lives[owner(hold)]
+		said := heartbeats[owner(hold)]
 		if said == "" {
 			continue
 		}
 		switch until := parseStamp(c, said[:16]); {
 		case until > c.clock:
 			alive = append(alive, hold)
-		case until+keepsPlace > c.clock:
+		case until+keepsPosition > c.clock:
 			kept = append(kept, hold)
 		}
 	}
@@ -181,8 +181,8 @@ func (c *crowd) states() (alive, kept []any) {
 }
 
 // Order, P6: a search finds the tickets of live sessions in the order of the queue, and removes no ticket that
-// keeps its place. It does so whatever the searches before it passed over, and wherever they ended.
-func TestASearchFindsThoseWhoLiveWhateverItRemembers(t *testing.T) {
+// keeps its position. It does so whatever the searches before it passed over, and wherever they ended.
+func TestASearchFindsLiveSessionsWhateverItRemembers(t *testing.T) {
 	t.Parallel()
 	const steps = 50
 	search := searchPart(t)
@@ -195,7 +195,7 @@ func TestASearchFindsThoseWhoLiveWhateverItRemembers(t *testing.T) {
 			for range steps {
 				c.step()
 				alive, kept := c.states()
-				if c.said("from") != "" {
+				if c.replied("from") != "" {
 					remembered++
 				}
 				count := c.IntN(len(alive) + 2)

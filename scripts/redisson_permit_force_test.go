@@ -32,7 +32,7 @@ func (p *sharedPermits) counts() []any { return []any{p.free(), p.out()} }
 // P1, P2, P5: force ends the permits that it names and no others, once, and notifies waiters and sessions.
 func TestSharedPermitsAreEndedByForce(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 6)
+	p := newSharedPermits(newFixture(t), 6)
 	a, b := permitsHold("a", 2), permitsHold("b", 1)
 	require.Equal(t, p.taken(), p.acquires(a))
 	require.Equal(t, p.taken(), p.acquires(b))
@@ -51,14 +51,14 @@ func TestSharedPermitsAreEndedByForce(t *testing.T) {
 	require.Equal(t, int64(1), p.forces(permitID("b", 1)))
 	require.Equal(t, int64(0), p.forces(permitID("b", 1)), "no permit is held")
 	require.Equal(t, []any{"6", int64(0)}, p.counts())
-	require.Equal(t, []string{"5", "6"}, waiters.heard())
-	require.Equal(t, []string{p.timeouts, p.timeouts}, session.heard())
+	require.Equal(t, []string{"5", "6"}, waiters.received())
+	require.Equal(t, []string{p.timeouts, p.timeouts}, session.received())
 }
 
 // P1: a permit that ended is counted once: by force if the key has it still, else by the acquire that removed it.
 func TestForceCountsEndedPermitsOnce(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 3)
+	p := newSharedPermits(newFixture(t), 3)
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 2)))
 	p.passes(lease * time.Millisecond)
 	require.Equal(t, int64(1), p.forces(permitID("a", 1)))
@@ -72,7 +72,7 @@ func TestForceCountsEndedPermitsOnce(t *testing.T) {
 // P1: force below zero publishes nothing; a lost number is left to the next acquire.
 func TestForceLeavesTheNumberOfPermitsAsItWas(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 5)
+	p := newSharedPermits(newFixture(t), 5)
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 4)))
 	p.resizes(1)
 	waiters, session := p.listen(), p.listenTo(p.channel+":forced:0a0b0c0d")
@@ -81,8 +81,8 @@ func TestForceLeavesTheNumberOfPermitsAsItWas(t *testing.T) {
 	p.server.MustDo(t, "DEL", p.key)
 	require.Equal(t, int64(1), p.forces(permitID("a", 3)))
 	require.Equal(t, []any{nil, int64(1)}, p.counts())
-	require.Empty(t, waiters.heard())
-	require.Len(t, session.heard(), 2)
+	require.Empty(t, waiters.received())
+	require.Len(t, session.received(), 2)
 	require.Equal(t, p.taken(), p.acquires(permitsHold("b", 1)))
 	require.Equal(t, []any{"3", int64(2)}, p.counts())
 }
@@ -95,7 +95,7 @@ func TestForceLeavesOtherKeysAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newSharedPermits(newPlace(t), 3)
+			p := newSharedPermits(newFixture(t), 3)
 			p.server.MustDo(t, "ZADD", p.timeouts, noon/1000+lease, permitID("a", 1))
 			key := map[any]string{"permits": p.key, "timeouts": p.timeouts}[fill[1]]
 			p.server.MustDo(t, append([]any{fill[0], key}, fill[2:]...)...)
@@ -105,10 +105,10 @@ func TestForceLeavesOtherKeysAlone(t *testing.T) {
 			before, session := state(), p.listenTo(p.channel+":forced:0a0b0c0d")
 			require.Equal(t, int64(0), p.forces(permitID("a", 1)))
 			require.Equal(t, before, state())
-			require.Empty(t, session.heard())
+			require.Empty(t, session.received())
 		})
 	}
-	p := newSharedPermits(newPlace(t), 3)
+	p := newSharedPermits(newFixture(t), 3)
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 1)))
 	for _, ids := range []string{"", permitID("a", 1)[1:], permitID("a", 1) + "a"} {
 		_, err := p.tryKeys(scripts.RedissonPermitForce, p.keys(), p.forcing(ids)...)
@@ -120,7 +120,7 @@ func TestForceLeavesOtherKeysAlone(t *testing.T) {
 // P10: force works if memory is full. A client that may not count loses no permit.
 func TestForcedPermitsAreNotLost(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlaceAt(t), 4)
+	p := newSharedPermits(newFixtureAt(t), 4)
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 3)))
 	ends := strconv.FormatInt(noon/1000+lease, 10)
 	user := p.as("+@all", "-incrby")
@@ -139,7 +139,7 @@ func TestForcedPermitsAreNotLost(t *testing.T) {
 func TestForceEndsAThousandPermits(t *testing.T) {
 	t.Parallel()
 	const n = 1000
-	p := newSharedPermits(newPlace(t), n)
+	p := newSharedPermits(newFixture(t), n)
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", n)))
 	ids := make([]string, n)
 	for i := range ids {

@@ -18,7 +18,7 @@ import (
 
 // sharedPermits is one semaphore of one test as Redisson has it.
 type sharedPermits struct {
-	*place
+	*fixture
 
 	timeouts string
 	capacity int
@@ -26,7 +26,7 @@ type sharedPermits struct {
 	summed   string
 }
 
-func newSharedPermits(p *place, capacity int) *sharedPermits {
+func newSharedPermits(p *fixture, capacity int) *sharedPermits {
 	name := strings.TrimSuffix(p.key, "lock")
 	p.key = name + "permits"
 	return &sharedPermits{p, name + "timeouts", capacity, "0", "1"}
@@ -110,7 +110,7 @@ func (p *sharedPermits) out() any {
 // P1: all or none, each with an id of its own, and an end.
 func TestSharedPermitsAreTakenAllOrNone(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 5)
+	p := newSharedPermits(newFixture(t), 5)
 	listener := p.listen()
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 3)))
 	require.Equal(t, "2", p.free())
@@ -123,7 +123,7 @@ func TestSharedPermitsAreTakenAllOrNone(t *testing.T) {
 	require.Equal(t, p.had(1), p.releases(permitsHold("a", 3)))
 	require.Equal(t, "5", p.free())
 	require.Equal(t, int64(0), p.out())
-	require.Equal(t, []string{"2", "5"}, listener.heard(), "how many are free: at the beginning, and then")
+	require.Equal(t, []string{"2", "5"}, listener.received(), "how many are free: at the beginning, and then")
 	require.Equal(t, []any{int64(-4), int64(5)}, p.acquires(permitsHold("b", 6)))
 	p.exact, p.capacity = "1", 6
 	require.Equal(t, []any{int64(-5), int64(5)}, p.acquires(permitsHold("b", 1)))
@@ -137,7 +137,7 @@ func TestSharedPermitsAreTakenAllOrNone(t *testing.T) {
 // P5: sent again each step does no more than once.
 func TestStepsOfSharedPermitsAreRepeatable(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 3)
+	p := newSharedPermits(newFixture(t), 3)
 	a, b, c := permitsHold("a", 3), permitsHold("b", 2), permitsHold("c", 1)
 	for range 2 {
 		require.Equal(t, p.taken(), p.acquires(a))
@@ -164,7 +164,7 @@ func TestStepsOfSharedPermitsAreRepeatable(t *testing.T) {
 // P1: permits that have ended become free once, whichever call removes them, and a late release adds nothing.
 func TestSharedPermitsThatHaveEndedComeBackOnce(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 3)
+	p := newSharedPermits(newFixture(t), 3)
 	a, b := permitsHold("a", 3), permitsHold("b", 1)
 	require.Equal(t, p.taken(), p.acquires(a))
 	p.passes(lease*time.Millisecond - time.Microsecond)
@@ -175,7 +175,7 @@ func TestSharedPermitsThatHaveEndedComeBackOnce(t *testing.T) {
 	require.Equal(t, []any{int64(1), int64(3), int64(0)}, p.asks(scripts.RedissonPermitAvailable))
 	listener := p.listen()
 	require.Equal(t, p.taken(), p.acquires(b))
-	require.Equal(t, []string{"2"}, listener.heard(), "those that it does not take itself")
+	require.Equal(t, []string{"2"}, listener.received(), "those that it does not take itself")
 	require.Equal(t, []any{"2", int64(1)}, []any{p.free(), p.out()})
 	require.Equal(t, p.had(0), p.releases(a))
 	require.Equal(t, []any{"2", int64(1)}, []any{p.free(), p.out()})
@@ -190,7 +190,7 @@ func TestSharedPermitsThatHaveEndedComeBackOnce(t *testing.T) {
 // P2: renewing raises the ends of a hold's permits, and shortens none; a hold that is not whole is lost.
 func TestSharedPermitsAreLengthened(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 3)
+	p := newSharedPermits(newFixture(t), 3)
 	a := permitsHold("a", 2)
 	require.Equal(t, p.taken(), p.acquires(a))
 	ends := func() any { return p.server.MustDo(t, "ZMSCORE", p.timeouts, permitID("a", 1), permitID("a", 2)) }
@@ -216,7 +216,7 @@ func TestSharedPermitsAreLengthened(t *testing.T) {
 // P1: fewer permits than are out are less than none free, as Java has it.
 func TestSharedPermitsAreMadeFewer(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 5)
+	p := newSharedPermits(newFixture(t), 5)
 	listener := p.listen()
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 3)))
 	done := []any{int64(1), digits(noon)}
@@ -233,13 +233,13 @@ func TestSharedPermitsAreMadeFewer(t *testing.T) {
 	require.Nil(t, p.free(), "what was lost is not made up by a release")
 	require.Equal(t, done, p.resizes(2))
 	require.Equal(t, "2", p.free())
-	require.Equal(t, []string{"2", "1", "2"}, listener.heard())
+	require.Equal(t, []string{"2", "1", "2"}, listener.received())
 }
 
 // P1: where the number alone was lost, it is made again less what is out.
 func TestSharedPermitsWhoseNumberWasLostAreNotGrantedTwice(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 3)
+	p := newSharedPermits(newFixture(t), 3)
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 2)))
 	p.server.MustDo(t, "DEL", p.key)
 	require.Equal(t, p.few(lease), p.acquires(permitsHold("b", 2)))
@@ -250,7 +250,7 @@ func TestSharedPermitsWhoseNumberWasLostAreNotGrantedTwice(t *testing.T) {
 // Java writes down no end as a time that never comes.
 func TestSharedPermitsWithoutAnEndAreWaitedForWithoutOne(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 3)
+	p := newSharedPermits(newFixture(t), 3)
 	p.server.MustDo(t, "SET", p.key, "0")
 	p.server.MustDo(t, "ZADD", p.timeouts, "922337203685477", "0123456789abcdef")
 	require.Equal(t, p.few(-1), p.acquires(permitsHold("b", 1)))
@@ -267,7 +267,7 @@ func TestSharedPermitsWithoutAnEndAreWaitedForWithoutOne(t *testing.T) {
 // The life of the number, which a program in Java may have given it, is that of the permits.
 func TestSharedPermitsEndWithTheirNumber(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlace(t), 3)
+	p := newSharedPermits(newFixture(t), 3)
 	p.server.MustDo(t, "SET", p.key, "3", "PX", time.Hour.Milliseconds())
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 1)))
 	require.Positive(t, p.server.MustDo(t, "PTTL", p.timeouts))
@@ -285,7 +285,7 @@ func TestWhatIsNoSemaphoreOfRedissonsIsLeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newSharedPermits(newPlace(t), 3)
+			p := newSharedPermits(newFixture(t), 3)
 			c(p)
 			before := []any{p.server.MustDo(t, "DUMP", p.key), p.server.MustDo(t, "DUMP", p.timeouts)}
 			a := permitsHold("a", 1)
@@ -303,7 +303,7 @@ func TestWhatIsNoSemaphoreOfRedissonsIsLeftAlone(t *testing.T) {
 // P10: where memory is full nothing is taken, and what was taken comes back.
 func TestSharedPermitsComeBackWhereMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlaceAt(t), 3)
+	p := newSharedPermits(newFixtureAt(t), 3)
 	a, b := permitsHold("a", 2), permitsHold("b", 1)
 	require.Equal(t, p.taken(), p.acquires(a))
 	p.fill()
@@ -317,7 +317,7 @@ func TestSharedPermitsComeBackWhereMemoryIsFull(t *testing.T) {
 // P1, P10: a client that may not count takes no permits, and loses none of those that have ended.
 func TestSharedPermitsAreNotLostWithoutTheRightToCount(t *testing.T) {
 	t.Parallel()
-	p := newSharedPermits(newPlaceAt(t), 3)
+	p := newSharedPermits(newFixtureAt(t), 3)
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 2)))
 	p.passes(lease * time.Millisecond)
 	user := p.as("+@all", "-incrby")
@@ -353,7 +353,7 @@ func TestSharedPermitsStayHeldWithoutTheRightToCount(t *testing.T) {
 	for name, step := range map[string]sharedStep{"Release": sharedRelease, "Split": sharedSplit, "Repeat": sharedRepeat} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newSharedPermits(newPlaceAt(t), 5)
+			p := newSharedPermits(newFixtureAt(t), 5)
 			require.Equal(t, p.taken(), p.acquires(a))
 			p.passes(time.Second)
 			listener, user := p.listen(), p.as("+@all", "-incrby")
@@ -364,7 +364,7 @@ func TestSharedPermitsStayHeldWithoutTheRightToCount(t *testing.T) {
 			for i := range 3 {
 				require.Equal(t, ends, p.server.MustDo(t, "ZSCORE", p.timeouts, permitID("a", i+1)))
 			}
-			require.Empty(t, listener.heard())
+			require.Empty(t, listener.received())
 			require.Equal(t, p.had(1), p.releases(a))
 		})
 	}
@@ -392,7 +392,7 @@ func TestSharedPermitsAddUpWhateverRightIsMissing(t *testing.T) {
 			for _, right := range []string{"get", "zcard", "zmscore", "zrange", "zadd", "zrem", "pttl", "pexpire", "incrby", "publish"} {
 				for _, ends := range []bool{false, true} {
 					t.Run(fmt.Sprintf("Without=%s/Ends=%v", right, ends), func(t *testing.T) {
-						p := newSharedPermits(newPlaceAt(t), 5)
+						p := newSharedPermits(newFixtureAt(t), 5)
 						require.Equal(t, p.taken(), p.acquires(a))
 						if ends {
 							p.server.MustDo(t, "PEXPIRE", p.key, 2*lease)
@@ -417,7 +417,7 @@ func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0)) //nolint:gosec // a test
-	p := newSharedPermits(newPlace(t), 6)
+	p := newSharedPermits(newFixture(t), 6)
 	held := make(map[string]int64)   // until when
 	parts := make(map[string]string) // of which hold one is a part
 	total := 6

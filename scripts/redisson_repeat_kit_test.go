@@ -16,7 +16,7 @@ import (
 // repeated is one lock of one kind in Redisson's layout, with all steps that the scripts of the
 // kind take.
 type repeated struct {
-	*place
+	*fixture
 
 	kind *sharedKind
 }
@@ -32,11 +32,11 @@ type step struct {
 // sharedKind is a kind of lock that Java shares.
 type sharedKind struct {
 	// steps are the calls of a Go client, by the verb that a row names.
-	steps func(p *place) map[string]step
+	steps func(p *fixture) map[string]step
 	// java takes the lock as the Java client does, if it is to be had.
 	java string
 	// keys are the keys of java.
-	keys func(p *place) []string
+	keys func(p *fixture) []string
 	// sound checks what holds of the keys at any time, and after a step that replied so.
 	sound func(r *repeated, verb string, reply any)
 }
@@ -45,10 +45,10 @@ type sharedKind struct {
 func (r *repeated) does(verb string) any {
 	r.Helper()
 	if verb == "java" {
-		keys := r.kind.keys(r.place)
+		keys := r.kind.keys(r.fixture)
 		return r.server.MustDo(r, append([]any{"EVAL", r.kind.java, len(keys)}, texts(keys)...)...)
 	}
-	s, known := r.kind.steps(r.place)[verb]
+	s, known := r.kind.steps(r.fixture)[verb]
 	require.True(r, known, verb)
 	reply, err := r.tryKeys(s.script, s.keys, s.args...)
 	require.NoError(r, err, verb)
@@ -125,7 +125,7 @@ func (r *repeated) total() (all int, known bool) {
 		return 0, false
 	}
 	free, known := r.number()
-	out, _ := r.server.MustDo(r, "ZCARD", r.kind.keys(r.place)[1]).(int64)
+	out, _ := r.server.MustDo(r, "ZCARD", r.kind.keys(r.fixture)[1]).(int64)
 	return free + int(out), known
 }
 
@@ -139,7 +139,7 @@ func taken(verb string, reply any) bool {
 }
 
 // alone are the keys of a lock that has one.
-func alone(p *place) []string { return []string{p.key} }
+func alone(p *fixture) []string { return []string{p.key} }
 
 // soundLock: one holder, with an end; the owner that was granted the lock is the holder.
 func soundLock(r *repeated, verb string, reply any) {
@@ -166,12 +166,12 @@ func soundValue(r *repeated, verb string, reply any) {
 	}
 }
 
-// soundLine: as soundLock, and each waiter of ours once; a holder does not wait, and a waiter has
+// soundQueue: as soundLock, and each waiter of ours once; a holder does not wait, and a waiter has
 // its deadline.
-func soundLine(r *repeated, verb string, reply any) {
+func soundQueue(r *repeated, verb string, reply any) {
 	r.Helper()
 	soundLock(r, verb, reply)
-	keys := javaLine{r.place, wait}.keys()
+	keys := javaQueue{r.fixture, wait}.keys()
 	queue, _ := r.server.MustDo(r, "LRANGE", keys[1], 0, -1).([]any)
 	places := make(map[any]int)
 	for _, owner := range queue {
@@ -210,7 +210,7 @@ func soundRW(r *repeated, verb string, reply any) {
 	}
 	if taken(verb, reply) && mode == "read" {
 		require.Equal(r, "1", fields[gos])
-		require.Positive(r, r.server.MustDo(r, "PTTL", javaRW{r.place}.timeout(gos, 1)))
+		require.Positive(r, r.server.MustDo(r, "PTTL", javaRW{r.fixture}.timeout(gos, 1)))
 	}
 	if taken(verb, reply) && mode == "write" {
 		require.Equal(r, "1", fields[gos+":write"])
@@ -224,7 +224,7 @@ func soundPermits(r *repeated, verb string, reply any) {
 		return
 	}
 	for i := range 3 {
-		require.NotNil(r, r.server.MustDo(r, "ZSCORE", r.kind.keys(r.place)[1], permitID("go", i+1)))
+		require.NotNil(r, r.server.MustDo(r, "ZSCORE", r.kind.keys(r.fixture)[1], permitID("go", i+1)))
 	}
 }
 
@@ -239,7 +239,7 @@ func soundLatch(r *repeated, _ string, _ any) {
 // startRepeated returns a lock in the state before a step.
 func startRepeated(tb testing.TB, kind *sharedKind, before []string) *repeated {
 	tb.Helper()
-	r := &repeated{newPlace(tb), kind}
+	r := &repeated{newFixture(tb), kind}
 	for _, verb := range before {
 		r.does(verb)
 	}

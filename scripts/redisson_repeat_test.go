@@ -22,7 +22,7 @@ if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], me) == 1
   redis.call('HINCRBY', KEYS[1], me, 1) redis.call('PEXPIRE', KEYS[1], 60000)
 end`
 	othersTake = `redis.call('SET', KEYS[1], '` + foreigns + `', 'NX', 'PX', 60000)`
-	javaStands = `local me, now = '` + javas + `', 1780000000000
+	javaQueues = `local me, now = '` + javas + `', 1780000000000
 while true do
   local first = redis.call('LINDEX', KEYS[2], 0)
   local till = first and redis.call('ZSCORE', KEYS[3], first)
@@ -58,11 +58,11 @@ end`
 // minute is what all holds here ask for, and pub how they publish.
 const minute, pub = "60000", "PUBLISH"
 
-func permitKeys(p *place) []string { return []string{p.key, p.key + ":timeout"} }
+func permitKeys(p *fixture) []string { return []string{p.key, p.key + ":timeout"} }
 
 // The kinds of locks that Java shares, with every step of theirs.
 var (
-	plainKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *place) map[string]step {
+	plainKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *fixture) map[string]step {
 		return map[string]step{
 			"acquire":  {scripts.RedissonAcquire, alone(p), []any{gos, minute, later, pub, p.channel, "1"}},
 			"release":  {scripts.RedissonRelease, alone(p), []any{gos, pub, p.channel}},
@@ -72,7 +72,7 @@ var (
 			"force":    {scripts.RedissonForce, alone(p), []any{javas, pub, p.channel, "told"}},
 		}
 	}}
-	setnxKind = &sharedKind{java: othersTake, keys: alone, sound: soundValue, steps: func(p *place) map[string]step {
+	setnxKind = &sharedKind{java: othersTake, keys: alone, sound: soundValue, steps: func(p *fixture) map[string]step {
 		return map[string]step{
 			"acquire":  {scripts.SetNXAcquire, alone(p), []any{natives, minute, later, pub, p.channel, "1"}},
 			"release":  {scripts.SetNXRelease, alone(p), []any{natives, pub, p.channel}},
@@ -82,7 +82,7 @@ var (
 			"force":    {scripts.SetNXForce, alone(p), []any{foreigns, pub, p.channel, "told"}},
 		}
 	}}
-	fencedKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *place) map[string]step {
+	fencedKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *fixture) map[string]step {
 		keys := []string{p.key, p.key + ":token"}
 		return map[string]step{
 			"acquire": {scripts.RedissonFence, keys, []any{gos, minute, later, pub, p.channel, "1"}},
@@ -91,26 +91,26 @@ var (
 		}
 	}}
 	fairKind = &sharedKind{
-		java: javaStands, sound: soundLine,
-		keys: func(p *place) []string { return javaLine{p, wait}.keys() },
-		steps: func(p *place) map[string]step {
-			l := javaLine{p, wait}
+		java: javaQueues, sound: soundQueue,
+		keys: func(p *fixture) []string { return javaQueue{p, wait}.keys() },
+		steps: func(p *fixture) map[string]step {
+			l := javaQueue{p, wait}
 			enter := func(hold, waits string) step {
-				return step{scripts.RedissonFairAcquire, l.keys(), []any{hold, minute, later, pub, l.told(), waits, wait}}
+				return step{scripts.RedissonFairAcquire, l.keys(), []any{hold, minute, later, pub, l.notified(), waits, wait}}
 			}
 			return map[string]step{
 				"acquire":       enter(gos, "1"),
 				"acquire tries": enter(gos, "0"),
 				"other":         enter(goes(2), "1"),
 				"third":         enter(goes(3), "1"),
-				"release":       {scripts.RedissonFairRelease, l.keys(), []any{gos, pub, l.told(), wait}},
-				"force":         {scripts.RedissonFairForce, l.keys(), []any{javas, pub, l.told(), "told"}},
+				"release":       {scripts.RedissonFairRelease, l.keys(), []any{gos, pub, l.notified(), wait}},
+				"force":         {scripts.RedissonFairForce, l.keys(), []any{javas, pub, l.notified(), "told"}},
 				"waiters":       {scripts.RedissonFairWaiters, l.keys()[1:], []any{0, 10}},
 				"describe":      {scripts.RedissonDescribe, alone(p), nil},
 			}
 		},
 	}
-	rwKind = &sharedKind{java: javaReads, keys: alone, sound: soundRW, steps: func(p *place) map[string]step {
+	rwKind = &sharedKind{java: javaReads, keys: alone, sound: soundRW, steps: func(p *fixture) map[string]step {
 		enter := func(side string) step {
 			return step{scripts.RedissonRWAcquire, alone(p), []any{gos, minute, later, pub, p.channel, "1", side}}
 		}
@@ -127,7 +127,7 @@ var (
 			"describe":       {scripts.RedissonDescribe, alone(p), nil},
 		}
 	}}
-	permitKind = &sharedKind{java: javaBuys, keys: permitKeys, sound: soundPermits, steps: func(p *place) map[string]step {
+	permitKind = &sharedKind{java: javaBuys, keys: permitKeys, sound: soundPermits, steps: func(p *fixture) map[string]step {
 		both, all, old := permitKeys(p), permitsHold("go", 3), permitsHold("old", 4)
 		enter := func(hold string) step {
 			args := []any{hold, minute, later, pub, p.channel, "0", 6, "0", "1"}
@@ -146,7 +146,7 @@ var (
 			"force":     {scripts.RedissonPermitForce, both, []any{pub, p.channel, "told:", "session", permitID("go", 1) + permitID("go", 3)}},
 		}
 	}}
-	latchKind = &sharedKind{java: javaCounts, keys: alone, sound: soundLatch, steps: func(p *place) map[string]step {
+	latchKind = &sharedKind{java: javaCounts, keys: alone, sound: soundLatch, steps: func(p *fixture) map[string]step {
 		return map[string]step{
 			"start": {scripts.RedissonLatchStart, alone(p), []any{"", 3, 0, later, pub, p.channel}},
 			"count": {scripts.RedissonLatchCount, alone(p), []any{"", "", pub, p.channel}},
@@ -223,7 +223,7 @@ func TestEveryScriptOfRedissonsIsRepeated(t *testing.T) {
 	require.NoError(t, err)
 	rows := make(map[string]bool)
 	for _, row := range repeats {
-		rows[row.kind.steps(newPlace(t))[row.verb].script.Name] = true
+		rows[row.kind.steps(newFixture(t))[row.verb].script.Name] = true
 	}
 	for _, s := range all {
 		if strings.HasPrefix(s.Name, "redisson/") {
@@ -254,7 +254,7 @@ var befalls = map[string]func(r *repeated, p part){
 func TestRepeatedSharedStepsAreSound(t *testing.T) {
 	t.Parallel()
 	for _, row := range repeats {
-		name := fmt.Sprint(row.kind.steps(newPlace(t))[row.verb].script.Name, " behind ", row.before)
+		name := fmt.Sprint(row.kind.steps(newFixture(t))[row.verb].script.Name, " behind ", row.before)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first := startRepeated(t, row.kind, row.before)
@@ -293,7 +293,7 @@ func requireRepeats(r *repeated, verb, what string) {
 	r.Log(what)
 	check(verb)
 	check(verb)
-	for _, other := range slices.Sorted(maps.Keys(r.kind.steps(r.place))) {
+	for _, other := range slices.Sorted(maps.Keys(r.kind.steps(r.fixture))) {
 		check(other)
 	}
 }
@@ -306,7 +306,7 @@ func TestRepeatedSharedStepsLeaveOtherKeysAlone(t *testing.T) {
 		if row.kind == latchKind || row.kind == permitKind {
 			continue // whose keys are text, too
 		}
-		t.Run(row.kind.steps(newPlace(t))[row.verb].script.Name, func(t *testing.T) {
+		t.Run(row.kind.steps(newFixture(t))[row.verb].script.Name, func(t *testing.T) {
 			t.Parallel()
 			r := startRepeated(t, row.kind, row.before)
 			r.does(row.verb)
@@ -327,7 +327,7 @@ func TestSharedStepsThatCannotBeDoneWriteNothing(t *testing.T) {
 				continue
 			}
 			r := startRepeated(t, row.kind, nil)
-			s := row.kind.steps(r.place)[row.verb]
+			s := row.kind.steps(r.fixture)[row.verb]
 			at := slices.Index(s.args, any(c.old))
 			if at < 0 {
 				continue

@@ -15,19 +15,19 @@ import (
 )
 
 // javaRW is a lock as Redisson's RReadWriteLock has it.
-type javaRW struct{ *place }
+type javaRW struct{ *fixture }
 
 // The sides of a javaRW, as its scripts have them.
 const reader, writer = "r", "w"
 
 func newJavaRW(tb testing.TB) javaRW {
 	tb.Helper()
-	return javaRW{newPlace(tb)}
+	return javaRW{newFixture(tb)}
 }
 
 func newJavaRWAt(tb testing.TB, options ...redistest.Option) javaRW {
 	tb.Helper()
-	return javaRW{newPlaceAt(tb, options...)}
+	return javaRW{newFixtureAt(tb, options...)}
 }
 
 func (l javaRW) enter(hold, side string, life time.Duration) any {
@@ -169,7 +169,7 @@ func TestWhatIsNoSharedReadWriteLockIsLeftAlone(t *testing.T) {
 func TestTheLastSharedReaderFreesTheLock(t *testing.T) {
 	t.Parallel()
 	l := newJavaRWAt(t)
-	heard := l.listen()
+	isListening := l.listen()
 	l.reads(javas, 2, time.Minute)
 	l.enters(gos, reader, time.Hour)
 	other := goes(2)
@@ -181,20 +181,20 @@ func TestTheLastSharedReaderFreesTheLock(t *testing.T) {
 	require.Equal(t, int64(0), l.leave(gos), "a second time")
 	require.Equal(t, int64(1), l.leave(other))
 	l.requireLife(time.Minute)
-	require.Empty(t, heard.heard())
+	require.Empty(t, isListening.received())
 	l.server.MustDo(t, "DEL", l.timeout(javas, 1), l.timeout(javas, 2)) // they end: it died
 	l.server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
 	l.enters(gos, reader, time.Hour)
 	require.Equal(t, int64(1), l.leave(gos))
 	require.Empty(t, l.server.Keys("*"), "one who died keeps nobody out")
-	require.Equal(t, []string{"0"}, heard.heard())
+	require.Equal(t, []string{"0"}, isListening.received())
 }
 
 // P1, P6: a writer's release frees the lock, and notifies all readers.
 func TestASharedWriterFreesTheLock(t *testing.T) {
 	t.Parallel()
 	l := newJavaRWAt(t)
-	heard := l.listen()
+	isListening := l.listen()
 	l.writes(javas, time.Hour)
 	untouched := l.unchanged()
 	require.Equal(t, int64(0), l.leave(gos))
@@ -205,7 +205,7 @@ func TestASharedWriterFreesTheLock(t *testing.T) {
 	require.Equal(t, int64(1), l.leave(gos))
 	require.Equal(t, int64(0), l.leave(gos))
 	require.Empty(t, l.server.Keys("*"))
-	require.Equal(t, []string{"1"}, heard.heard())
+	require.Equal(t, []string{"1"}, isListening.received())
 }
 
 // P2: a renewal lengthens the life of its own hold, makes nothing, and takes nothing from others.
@@ -242,16 +242,16 @@ func TestASharedReadWriteLockIsRenewedForItsHold(t *testing.T) {
 	require.Zero(t, l.server.MustDo(t, "EXISTS", l.timeout(gos, 1)))
 }
 
-func TestReadersOfASharedLockLook(t *testing.T) {
+func TestReadersOfASharedLockPoll(t *testing.T) {
 	t.Parallel()
 	l := newJavaRW(t)
-	look := func() any { return l.run(scripts.RedissonRWPoll, "0") }
-	require.Equal(t, int64(-2), look(), "free")
+	poll := func() any { return l.run(scripts.RedissonRWPoll, "0") }
+	require.Equal(t, int64(-2), poll(), "free")
 	l.writes(javas, time.Hour)
-	require.InDelta(t, time.Hour.Milliseconds(), look(), float64(patience.Milliseconds()))
+	require.InDelta(t, time.Hour.Milliseconds(), poll(), float64(patience.Milliseconds()))
 	l.server.MustDo(t, "DEL", l.key)
 	l.reads(javas, 1, time.Hour)
-	require.Equal(t, int64(-2), look(), "beside readers")
+	require.Equal(t, int64(-2), poll(), "beside readers")
 }
 
 func TestASharedReaderSharesWhileItHasTheLock(t *testing.T) {
@@ -268,7 +268,7 @@ func TestASharedReaderSharesWhileItHasTheLock(t *testing.T) {
 func TestASharedWriterBecomesAReader(t *testing.T) {
 	t.Parallel()
 	l := newJavaRW(t)
-	heard := l.listen()
+	isListening := l.listen()
 	downgrade := func() any {
 		return l.run(scripts.RedissonRWDowngrade, gos, "", "PUBLISH", l.channel).([]any)[0]
 	}
@@ -280,7 +280,7 @@ func TestASharedWriterBecomesAReader(t *testing.T) {
 		l.requireLasts(l.timeout(gos, 1), time.Hour)
 		l.requireLife(time.Hour)
 	}
-	require.Equal(t, []string{"1"}, heard.heard())
+	require.Equal(t, []string{"1"}, isListening.received())
 	l.reads(javas, 1, time.Minute)
 	require.Equal(t, int64(1), l.leave(gos), "by its name, as a writer's")
 	require.Equal(t, map[string]string{"mode": "read", javas: "1"}, l.fields())
@@ -319,20 +319,20 @@ func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 		}
 		return l.run(scripts.RedissonRWForce, "PUBLISH", l.channel, l.channel+":told:", text)
 	}
-	heard, told := l.listen(), l.listenTo(l.channel+":told:session")
+	isListening, told := l.listen(), l.listenTo(l.channel+":told:session")
 	l.reads(javas, 2, time.Hour)
 	l.enters(gos, reader, time.Hour)
 	l.enters(goes(2), reader, time.Hour)
 	require.Equal(t, []any{int64(2)}, force(javas, goes(2), goes(3)))
 	require.Equal(t, map[string]string{"mode": "read", gos: "1"}, l.fields())
 	require.Zero(t, l.server.MustDo(t, "EXISTS", l.timeout(javas, 1), l.timeout(javas, 2), l.timeout(goes(2), 1)))
-	require.Empty(t, heard.heard())
-	require.Equal(t, []string{l.key}, told.heard())
+	require.Empty(t, isListening.received())
+	require.Equal(t, []string{l.key}, told.received())
 	require.Equal(t, []any{int64(1)}, force(gos))
 	require.Empty(t, l.fields())
 	l.enters(gos, writer, time.Hour)
 	require.Equal(t, []any{int64(1)}, force(gos))
 	require.Equal(t, []any{int64(0)}, force(gos))
 	require.Empty(t, l.fields())
-	require.Equal(t, []string{"0", "1"}, heard.heard(), "what it was taken from")
+	require.Equal(t, []string{"0", "1"}, isListening.received(), "what it was taken from")
 }

@@ -21,8 +21,8 @@ const (
 	later = "2000000000000000"                        // a stamp that no server has reached
 )
 
-// fields returns the hash of the place, as "field value" in no order.
-func (p *place) fields() map[string]string {
+// fields returns the hash of the fixture, as "field value" in no order.
+func (p *fixture) fields() map[string]string {
 	p.Helper()
 	list, _ := p.server.MustDo(p, "HGETALL", p.key).([]any)
 	fields := make(map[string]string)
@@ -32,19 +32,19 @@ func (p *place) fields() map[string]string {
 	return fields
 }
 
-// has gives the place to a hold, as the Java client would.
-func (p *place) has(hold, entries string, life time.Duration) {
+// has gives the lock to a hold, as the Java client would.
+func (p *fixture) has(hold, entries string, life time.Duration) {
 	p.Helper()
 	p.server.MustDo(p, "HSET", p.key, hold, entries)
 	p.server.MustDo(p, "PEXPIRE", p.key, life.Milliseconds())
 }
 
-func (p *place) acquireShared(hold, notAfter string) any {
+func (p *fixture) acquireShared(hold, notAfter string) any {
 	p.Helper()
 	return p.run(scripts.RedissonAcquire, hold, time.Minute.Milliseconds(), notAfter, "PUBLISH", p.channel, "1")
 }
 
-func (p *place) releaseShared(hold string) any {
+func (p *fixture) releaseShared(hold string) any {
 	p.Helper()
 	return p.run(scripts.RedissonRelease, hold, "PUBLISH", p.channel)
 }
@@ -52,7 +52,7 @@ func (p *place) releaseShared(hold string) any {
 // P1, P9: one field, and a TTL; sent again it is the same hold, with a later token.
 func TestASharedLockIsTakenByOneField(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	require.Equal(t, []any{int64(1), digits(noon)}, p.acquireShared(gos, later))
 	p.clock++
 	require.Equal(t, []any{int64(1), digits(noon + 1)}, p.acquireShared(gos, later))
@@ -63,7 +63,7 @@ func TestASharedLockIsTakenByOneField(t *testing.T) {
 // P1: one client holds it, of Java or of Go, however often.
 func TestASharedLockIsHeldByOne(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.has(javas, "3", time.Hour)
 	untouched := p.untouched()
 	reply, _ := p.acquireShared(gos, later).([]any)
@@ -78,7 +78,7 @@ func TestASharedLockIsHeldByOne(t *testing.T) {
 
 func TestAnotherKindOfRedissonsIsNotTaken(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.has("mode", "read", time.Hour)
 	p.server.MustDo(t, "HSET", p.key, javas, "1")
 	untouched := p.untouched()
@@ -94,15 +94,15 @@ func TestAnotherKindOfRedissonsIsNotTaken(t *testing.T) {
 // P1, P6: its hold alone releases it, and all waiters are notified once.
 func TestASharedLockIsReleasedByItsHold(t *testing.T) {
 	t.Parallel()
-	for name, give := range map[string]func(p *place, hold string) any{
-		"Release": func(p *place, hold string) any { return p.releaseShared(hold).([]any)[0] },
-		"Force": func(p *place, hold string) any {
+	for name, give := range map[string]func(p *fixture, hold string) any{
+		"Release": func(p *fixture, hold string) any { return p.releaseShared(hold).([]any)[0] },
+		"Force": func(p *fixture, hold string) any {
 			return p.run(scripts.RedissonForce, hold, "PUBLISH", p.channel, p.channel+":told")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlaceAt(t)
+			p := newFixtureAt(t)
 			listener, told := p.listen(), p.listenTo(p.channel+":told")
 			p.has(javas, "1", time.Hour)
 			untouched := p.untouched()
@@ -114,11 +114,11 @@ func TestASharedLockIsReleasedByItsHold(t *testing.T) {
 			require.Equal(t, int64(1), give(p, gos))
 			require.Empty(t, p.fields())
 			require.Equal(t, int64(0), give(p, gos), "a second time")
-			require.Equal(t, []string{"0"}, listener.heard())
+			require.Equal(t, []string{"0"}, listener.received())
 			if name == "Force" {
-				require.Equal(t, []string{p.key}, told.heard())
+				require.Equal(t, []string{p.key}, told.received())
 			} else {
-				require.Empty(t, told.heard())
+				require.Empty(t, told.received())
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func TestASharedLockIsReleasedByItsHold(t *testing.T) {
 
 func TestAReleaseOfASharedLockSaysIfThereIsAListener(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.has(gos, "1", time.Hour)
 	require.Equal(t, []any{int64(1), digits(noon), int64(0)}, p.releaseShared(gos))
 	p.listen()
@@ -138,7 +138,7 @@ func TestAReleaseOfASharedLockSaysIfThereIsAListener(t *testing.T) {
 // P3: without a floor tokens come from the clock alone, and rise with it.
 func TestTokensOfASharedLockRiseWithTheClock(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.clock = 0
 	var last wire.Stamp
 	for n := range 100 {
@@ -153,9 +153,9 @@ func TestTokensOfASharedLockRiseWithTheClock(t *testing.T) {
 	}
 }
 
-func TestASharedLockIsLookedAt(t *testing.T) {
+func TestASharedLockIsPolled(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	require.Equal(t, int64(-2), p.run(scripts.RedissonPoll, "0"), "free")
 	p.has(javas, "1", time.Hour)
 	require.InDelta(t, time.Hour.Milliseconds(), p.run(scripts.RedissonPoll, "0"), float64(patience.Milliseconds()))
@@ -166,7 +166,7 @@ func TestASharedLockIsLookedAt(t *testing.T) {
 // P2: a renewal lengthens the life of its own hold, and makes nothing.
 func TestASharedLockIsRenewedForItsHold(t *testing.T) {
 	t.Parallel()
-	p := newPlaceAt(t)
+	p := newFixtureAt(t)
 	renew := func(life time.Duration) any { return p.run(scripts.RedissonRenew, gos, life.Milliseconds()) }
 	require.Equal(t, int64(0), renew(time.Hour))
 	require.Empty(t, p.fields())
@@ -191,7 +191,7 @@ func TestASharedLockIsRenewedForItsHold(t *testing.T) {
 
 func TestAHolderOfASharedLockIsDescribed(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	describe := func() any { return p.run(scripts.RedissonDescribe) }
 	require.Equal(t, []any{int64(0)}, describe())
 	p.has(javas, "2", time.Hour)
@@ -217,7 +217,7 @@ func TestForceLeavesTheOtherKindOfJavasHoldAlone(t *testing.T) {
 	l.reads(javas, 1, time.Hour)
 	unchanged := l.unchanged()
 	require.Equal(t, int64(0), l.run(scripts.RedissonForce, javas, "PUBLISH", l.channel, "told"))
-	require.Equal(t, int64(0), javaLine{l.place, wait}.do(scripts.RedissonFairForce, javas, "PUBLISH", l.channel, "told"))
+	require.Equal(t, int64(0), javaQueue{l.fixture, wait}.do(scripts.RedissonFairForce, javas, "PUBLISH", l.channel, "told"))
 	unchanged()
 	l = newJavaRW(t)
 	l.has(javas, "1", time.Hour)

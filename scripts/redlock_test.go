@@ -18,7 +18,7 @@ const greatest int64 = 30_000_000
 
 // voter is one server of a quorum, for one name.
 type voter struct {
-	*place
+	*fixture
 
 	epoch, fence string
 }
@@ -26,12 +26,12 @@ type voter struct {
 // newVoter returns a server that has had its data for long enough.
 func newVoter(tb testing.TB) *voter {
 	tb.Helper()
-	v := voterOf(newPlace(tb))
+	v := voterOf(newFixture(tb))
 	v.since(noon - greatest)
 	return v
 }
 
-func voterOf(p *place) *voter {
+func voterOf(p *fixture) *voter {
 	base := strings.TrimSuffix(p.key, "lock")
 	return &voter{p, strings.ReplaceAll(strings.ReplaceAll(base, "{", ""), "}", "") + "epoch", base + "fence"}
 }
@@ -218,8 +218,8 @@ func TestThatALifeWasComparedIsNotReplayed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--dir", t.TempDir(), "--enable-debug-command", "yes"))
 	v := newVoter(t)
-	v.place.server = redistest.Pool(server)
-	t.Cleanup(v.place.server.Close)
+	v.fixture.server = redistest.Pool(server)
+	t.Cleanup(v.fixture.server.Close)
 	v.since(noon - greatest)
 	require.Equal(t, int64(1), v.elect(ours, we)[0])
 	require.Equal(t, epochOf(noon-greatest, noon, v.life()), server.MustDo(t, "GET", v.epoch))
@@ -273,7 +273,7 @@ func TestAVoteLeavesForeignKeysAlone(t *testing.T) {
 	require.Equal(t, int64(0), v.keep(theirs, noon))
 	require.Equal(t, held, v.value())
 	v.set(votedFor(theirs, noon, ""), time.Hour)
-	l := lineOf(v.place)
+	l := queueFixtureOf(v.fixture)
 	require.Equal(t, []any{int64(-2), "q"}, l.ask(scripts.LockEnter, l.keys(), l.enterArgs(ours+turnMode, "0", "")...), "nor does another kind touch it")
 
 	v = newVoter(t)
@@ -310,7 +310,7 @@ func TestAReleasedVoteNotifiesItsWaiter(t *testing.T) {
 			require.Equal(t, released(c.want), v.value())
 			v.requireLife(floorLife)
 			require.Equal(t, []any{int64(0), digits(noon)}, v.release(ours, c.floor), "once")
-			require.Equal(t, c.told, listener.heard())
+			require.Equal(t, c.told, listener.received())
 		})
 	}
 }
@@ -333,19 +333,19 @@ func TestAFenceIsKeptBeyondTheHold(t *testing.T) {
 	require.Equal(t, digits(noon+50), v.server.MustDo(t, "GET", v.fence))
 }
 
-func TestALookAtAVoteLeavesAMark(t *testing.T) {
+func TestAPollOfAVoteNotesItsWaiter(t *testing.T) {
 	t.Parallel()
 	v := newVoter(t)
-	look := func() any { return v.run(scripts.RedlockPoll, we) }
-	require.Equal(t, int64(-2), look())
+	poll := func() any { return v.run(scripts.RedlockPoll, we) }
+	require.Equal(t, int64(-2), poll())
 	v.set(released(noon), time.Hour)
-	require.Equal(t, int64(-2), look())
+	require.Equal(t, int64(-2), poll())
 	v.set(votedFor(theirs, noon, ""), time.Hour)
-	require.InDelta(t, time.Hour.Milliseconds(), look(), float64(patience.Milliseconds()))
+	require.InDelta(t, time.Hour.Milliseconds(), poll(), float64(patience.Milliseconds()))
 	require.Equal(t, votedFor(theirs, noon, we), v.value())
 	held := lockSays(theirs+turnMode, noon, "-")
 	v.set(held, time.Hour)
-	require.Equal(t, int64(-2), look(), "trying tells the kind")
+	require.Equal(t, int64(-2), poll(), "trying tells the kind")
 	require.Equal(t, held, v.value())
 }
 
@@ -353,7 +353,7 @@ func TestALookAtAVoteLeavesAMark(t *testing.T) {
 func TestAVoteWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	v := newVoter(t)
-	v.place.server = serverOfOwn(t)
+	v.fixture.server = serverOfOwn(t)
 	v.since(noon - greatest)
 	v.set(votedFor(ours, noon, they), time.Hour)
 	listener := v.listen()
@@ -361,7 +361,7 @@ func TestAVoteWhenMemoryIsFull(t *testing.T) {
 	require.Equal(t, int64(1), v.renew(ours, time.Hour))
 	require.Equal(t, int64(1), v.release(ours, noon))
 	require.Equal(t, released(noon), v.value())
-	require.Equal(t, []string{us}, listener.heard())
+	require.Equal(t, []string{us}, listener.received())
 	unchanged := v.untouched()
 	_, err := v.tryElect(ours, we, noon)
 	require.ErrorContains(t, err, "OOM")
@@ -372,7 +372,7 @@ func TestAVoteWhenMemoryIsFull(t *testing.T) {
 func TestAVoteWithoutTheRightToInfo(t *testing.T) {
 	t.Parallel()
 	v := newVoter(t)
-	v.place.server = serverOfOwn(t)
+	v.fixture.server = serverOfOwn(t)
 	v.key, v.epoch = "sb:{a}:lock", "sb:epoch"
 	user := v.as("+time", "+get", "+mget", "+set", "+pttl", "+pexpire")
 	ask := func() any {

@@ -13,10 +13,10 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// newPlaceAt is newPlace on a server of its own, which the test may change.
-func newPlaceAt(tb testing.TB, options ...redistest.Option) *place {
+// newFixtureAt is newPlace on a server of its own, which the test may change.
+func newFixtureAt(tb testing.TB, options ...redistest.Option) *fixture {
 	tb.Helper()
-	p := newPlace(tb)
+	p := newFixture(tb)
 	if len(options) == 0 {
 		p.server = serverOfOwn(tb)
 		return p
@@ -27,7 +27,7 @@ func newPlaceAt(tb testing.TB, options ...redistest.Option) *place {
 }
 
 // fill uses up the server's memory, so that it refuses every command that may take more.
-func (p *place) fill() {
+func (p *fixture) fill() {
 	p.Helper()
 	p.server.MustDo(p, "CONFIG", "SET", "maxmemory", "1")
 	_, err := p.server.Do("SET", "anything", "x")
@@ -37,20 +37,20 @@ func (p *place) fill() {
 // P10: a vote is taken by force, and released, when nothing else works.
 func TestAForcedVoteWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	p := newPlaceAt(t)
+	p := newFixtureAt(t)
 	p.set(votedFor(ours, noon, they), time.Minute)
 	listener := p.listen()
 	p.fill()
 	require.Equal(t, int64(1), p.force(ours))
 	require.Equal(t, released(noon), p.value())
-	require.Equal(t, []string{us}, listener.heard())
+	require.Equal(t, []string{us}, listener.received())
 }
 
 // limited is the user that a test makes.
 const limited = "limited"
 
-// as returns the place as a user finds it that has these rights alone. The server must be the test's own.
-func (p *place) as(rights ...string) *place {
+// as returns the fixture as a user finds it that has these rights alone. The server must be the test's own.
+func (p *fixture) as(rights ...string) *fixture {
 	p.Helper()
 	words := []any{"ACL", "SETUSER", limited, "reset", "on", ">secret", "~sb:*", "-@all", "+eval", "+evalsha"}
 	for _, right := range rights {
@@ -83,9 +83,9 @@ func TestADeniedMessageDoesNotFailTheForce(t *testing.T) {
 	} {
 		t.Run(denied, func(t *testing.T) {
 			t.Parallel()
-			p := newPlaceAt(t)
+			p := newFixtureAt(t)
 			p.set(votedFor(ours, noon, they), time.Minute)
-			require.Equal(t, int64(1), p.as(rights...).run(scripts.HolderForce, ours, "PUBLISH", p.channel, p.told(), keepMS))
+			require.Equal(t, int64(1), p.as(rights...).run(scripts.HolderForce, ours, "PUBLISH", p.channel, p.notified(), keepMS))
 			require.Equal(t, "sb1-", p.value()[:4])
 		})
 	}
@@ -94,7 +94,7 @@ func TestADeniedMessageDoesNotFailTheForce(t *testing.T) {
 // A right that is missing says nothing of the hold: it must not be taken for lost.
 func TestARenewalThatIsDeniedDoesNotSayThatTheHoldIsGone(t *testing.T) {
 	t.Parallel()
-	p := newPlaceAt(t)
+	p := newFixtureAt(t)
 	p.set(votedFor(ours, noon, ""), time.Minute)
 	unchanged := p.untouched()
 	require.Equal(t, int64(-8), p.as("+pexpire").run(scripts.HolderRenew, ours, 3600000))
@@ -111,10 +111,10 @@ func TestARightThatIsMissingLeavesNoForceHalfDone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlaceAt(t)
+			p := newFixtureAt(t)
 			p.set(votedFor(ours, noon, they), time.Minute)
 			unchanged := p.untouched()
-			reply, err := p.as(rights...).try(scripts.HolderForce, ours, "PUBLISH", p.channel, p.told(), keepMS)
+			reply, err := p.as(rights...).try(scripts.HolderForce, ours, "PUBLISH", p.channel, p.notified(), keepMS)
 			if name == "Delete" {
 				requireDenied(t, err)
 				unchanged()
@@ -130,7 +130,7 @@ func TestARightThatIsMissingLeavesNoForceHalfDone(t *testing.T) {
 // P2, P10: a held vote is renewed when memory is full.
 func TestAHeldVoteIsRenewedWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	p := newPlaceAt(t)
+	p := newFixtureAt(t)
 	p.set(votedFor(ours, noon, ""), time.Minute)
 	p.fill()
 	require.Equal(t, int64(1), p.renew(ours, time.Hour))

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-func (p *place) renew(hold string, ttl time.Duration) int64 {
+func (p *fixture) renew(hold string, ttl time.Duration) int64 {
 	p.Helper()
 	return p.run(scripts.HolderRenew, hold, ttl.Milliseconds()).(int64)
 }
@@ -22,7 +22,7 @@ func TestARenewalLengthensTheLifeAndNothingElse(t *testing.T) {
 	for name, mark := range map[string]string{"Unmarked": "", "Marked": they} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newFixture(t)
 			p.set(votedFor(ours, noon, mark), 30*time.Second)
 			require.Equal(t, int64(1), p.renew(ours, time.Hour))
 			p.requireLife(time.Hour)
@@ -34,7 +34,7 @@ func TestARenewalLengthensTheLifeAndNothingElse(t *testing.T) {
 
 func TestAQuestionChangesNoLife(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.set(votedFor(ours, noon, ""), time.Minute)
 	unchanged := p.untouched()
 	require.Equal(t, int64(1), p.renew(ours, 0))
@@ -46,14 +46,14 @@ func TestAQuestionChangesNoLife(t *testing.T) {
 
 func TestARenewalServesEveryKindOfLock(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.set("sb1x"+digits(noon)+ours, 30*time.Second)
 	require.Equal(t, int64(1), p.renew(ours, time.Hour))
 }
 
 func TestOneBadKeySpoilsNoRenewal(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	keys, args := make([]string, 200), []any{}
 	want := make([]any, len(keys))
 	for i := range keys {
@@ -77,7 +77,7 @@ func TestOneBadKeySpoilsNoRenewal(t *testing.T) {
 
 func TestARenewalGivesEachKeyItsOwnLife(t *testing.T) {
 	t.Parallel()
-	a, b := newPlace(t), newPlace(t)
+	a, b := newFixture(t), newFixture(t)
 	b.key += "b"
 	a.set(votedFor(ours, noon, ""), 30*time.Second)
 	b.set(votedFor(theirs, noon, ""), 30*time.Second)
@@ -98,7 +98,7 @@ func TestARenewalRefusesALeaseThatIsNoNumber(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, other := newPlace(t), newPlace(t)
+			p, other := newFixture(t), newFixture(t)
 			other.key += "b"
 			hold := ours
 			if name != "Quorum" {

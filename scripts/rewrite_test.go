@@ -13,7 +13,7 @@ import (
 )
 
 // writes returns how many writes the server has counted. A write that changes nothing counts.
-func (p *place) writes() string {
+func (p *fixture) writes() string {
 	p.Helper()
 	info, _ := p.server.MustDo(p, "INFO", "persistence").(string)
 	_, rest, found := strings.Cut(info, "rdb_changes_since_last_save:")
@@ -25,14 +25,14 @@ func (p *place) writes() string {
 // P1: a replica that has a rewrite has all that was written before.
 func TestARewriteIsAlwaysAWrite(t *testing.T) {
 	t.Parallel()
-	for name, keep := range map[string]func(p *place){
-		"String":    func(p *place) { p.set(votedFor(ours, noon, ""), time.Minute) },
-		"SortedSet": func(p *place) { p.server.MustDo(p, "ZADD", p.key, noon, ours); p.expires(p.key, time.Minute) },
-		"Endless":   func(p *place) { p.server.MustDo(p, "HSET", p.key, ours, 1) },
+	for name, keep := range map[string]func(p *fixture){
+		"String":    func(p *fixture) { p.set(votedFor(ours, noon, ""), time.Minute) },
+		"SortedSet": func(p *fixture) { p.server.MustDo(p, "ZADD", p.key, noon, ours); p.expires(p.key, time.Minute) },
+		"Endless":   func(p *fixture) { p.server.MustDo(p, "HSET", p.key, ours, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlaceAt(t)
+			p := newFixtureAt(t)
 			p.isTimed = true
 			keep(p)
 			unchanged := p.untouched()
@@ -48,7 +48,7 @@ func TestARewriteIsAlwaysAWrite(t *testing.T) {
 
 func TestARewriteMakesNoKey(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	unchanged := p.untouched()
 	require.Equal(t, int64(0), first(p.run(scripts.SessionRewrite)))
 	unchanged()
@@ -60,7 +60,7 @@ func TestADeniedRewriteChangesNothing(t *testing.T) {
 	for _, right := range []string{"+pttl", "+pexpire", "+persist"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
-			p := newPlaceAt(t)
+			p := newFixtureAt(t)
 			p.server.MustDo(t, "SET", p.key, votedFor(ours, noon, ""))
 			unchanged := p.untouched()
 			_, err := p.as("+@all", "-"+right[1:]).try(scripts.SessionRewrite)

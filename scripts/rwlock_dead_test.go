@@ -9,7 +9,7 @@ import (
 )
 
 // Order: a writer may live behind the dead that are not passed over yet.
-func TestNoReaderComesInWhileItIsNotKnownWhetherAWriterLives(t *testing.T) {
+func TestNoReaderComesInWhileAWriterMayBeAlive(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)
 	p.has(holdOf("z"), reads)
@@ -18,7 +18,7 @@ func TestNoReaderComesInWhileItIsNotKnownWhetherAWriterLives(t *testing.T) {
 	require.Equal(t, int64(1), p.joins(ours, reads)[2])
 	for more := any(int64(1)); more == int64(1); {
 		p.requireHave(reads, holdOf("z"))
-		more = p.looks(we, ours)[2]
+		more = p.polls(we, ours)[2]
 	}
 	p.requireHave(reads, holdOf("z"))
 	p.leaves(holdOf("z"))

@@ -16,12 +16,12 @@ func TestADowngradeLetsTheReadersInAndKeepsTheHold(t *testing.T) {
 	p.queues(nth("a", 5), reads)
 	p.queues(theirs, reads)
 	p.clock += second
-	own, others := p.hears(we), p.hears(they)
+	own, others := p.listens(we), p.listens(they)
 	require.Equal(t, []any{int64(1), digits(p.clock), grantOf(nth("a", 5), p.clock, 2), int64(0)}, p.downgrades(ours))
 	p.requireHave(reads, ours, nth("a", 5), theirs)
 	require.Equal(t, noon+lease*1000, p.until()[ours])
-	require.Empty(t, own.heard(), "the reply tells it")
-	require.Equal(t, []string{grantOf(theirs, p.clock+1, 3)}, others.heard())
+	require.Empty(t, own.received(), "the reply tells it")
+	require.Equal(t, []string{grantOf(theirs, p.clock+1, 3)}, others.received())
 	require.Equal(t, []any{holdOf("w")}, p.inQueues())
 	require.Equal(t, int64(0), p.tries(holdOf("d"), reads)[0], "the writer's door is closed")
 	for _, hold := range []string{ours, nth("a", 5), theirs} {
@@ -43,7 +43,7 @@ func TestADowngradeSentTwiceLetsNoOtherReaderIn(t *testing.T) {
 	unchanged()
 }
 
-// P1: a hold that has ended is a writer's to its end: it may be anybody's by the next look.
+// P1: a hold that has ended is a writer's to its end: it may be anybody's by the next poll.
 func TestAHoldThatHasEndedIsNotDowngraded(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)
@@ -53,7 +53,7 @@ func TestAHoldThatHasEndedIsNotDowngraded(t *testing.T) {
 	unchanged := p.unchanged()
 	require.Equal(t, []any{int64(0), digits(p.clock)}, p.downgrades(ours))
 	unchanged()
-	p.looks(they, theirs)
+	p.polls(they, theirs)
 	p.requireHave(reads, theirs)
 	require.Equal(t, int64(0), p.downgrades(ours)[0])
 }
@@ -69,13 +69,13 @@ func TestADowngradeLetsManyReadersInOverSeveralCalls(t *testing.T) {
 	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, p.downgrades(ours))
 	require.Len(t, p.until(), 1+128)
 	p.downgrades(ours) // sent again
-	p.looks(session("w"), holdOf("w"))
+	p.polls(session("w"), holdOf("w"))
 	require.Len(t, p.until(), 1+n)
 	require.Equal(t, []any{holdOf("w")}, p.inQueues())
 }
 
 // P1: what a reader asks for shares its hold inside its session.
-func TestTheDoorIsOpenWhileNoWriterWaits(t *testing.T) {
+func TestReadersShareWhileNoWriterWaits(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)
 	p.has(ours, reads)
@@ -93,7 +93,7 @@ func TestTheDoorIsOpenWhileNoWriterWaits(t *testing.T) {
 	require.False(t, p.isOpen(ours), "the hold has ended")
 }
 
-func TestTheDoorIsClosedWhileItIsNotKnownWhetherAWriterLives(t *testing.T) {
+func TestNoReaderSharesWhileAWriterMayBeAlive(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)
 	p.has(ours, reads)

@@ -47,11 +47,11 @@ func TestAnEnterNotifiesItsOwnSessionOfGrants(t *testing.T) {
 			p.queues(theirs, reads)
 			p.queues(nth("a", 2), reads)
 			p.drops(holdOf("z"))
-			told, others := p.hears(we), p.hears(they)
+			told, others := p.listens(we), p.listens(they)
 			require.Equal(t, int64(0), enter(p)[0])
 			paid := map[string]int{"Try": 3, "Join": 4}[name]
-			require.Equal(t, []string{grantOf(nth("a", 1), noon+1, paid) + grantOf(nth("a", 2), noon+3, paid)}, told.heard(), "all of a session in one")
-			require.Equal(t, []string{grantOf(theirs, noon+2, 2)}, others.heard())
+			require.Equal(t, []string{grantOf(nth("a", 1), noon+1, paid) + grantOf(nth("a", 2), noon+3, paid)}, told.received(), "all of a session in one")
+			require.Equal(t, []string{grantOf(theirs, noon+2, 2)}, others.received())
 			p.requireHave(reads, nth("a", 1), nth("a", 2), theirs)
 		})
 	}
@@ -69,10 +69,10 @@ func TestALongHoldIsNotShortenedByOthers(t *testing.T) {
 	p.joins(theirs, reads)
 	p.renews(theirs, 1000)
 	p.queues(holdOf("w"), writes)
-	p.looks(they, theirs)
+	p.polls(they, theirs)
 	p.leaves(theirs)
 	p.clock += lease * 1000
-	p.looks(session("w"), holdOf("w"))
+	p.polls(session("w"), holdOf("w"))
 	p.requireLife(long + keeps)
 	require.Equal(t, map[string]int64{ours: noon + long.Microseconds()}, p.until())
 }

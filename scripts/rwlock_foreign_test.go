@@ -41,12 +41,12 @@ func TestWhatOtherKindsSendLeavesAReadWriteLockAlone(t *testing.T) {
 			return []any{ours + turnMode, we, "PUBLISH", p.grants, keepMS, digits(noon), "1"}
 		}},
 		"Scatter":      {scripts.LockReleaseMany, func(*rwlock) []any { return []any{ours + turnMode, digits(noon), keepMS} }},
-		"LockForce":    {scripts.LockForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.grants, p.told(), keepMS} }},
+		"LockForce":    {scripts.LockForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.grants, p.notified(), keepMS} }},
 		"Vote":         {scripts.RedlockRelease, func(p *rwlock) []any { return []any{ours, digits(noon), "PUBLISH", p.channel, keepMS} }},
 		"LookAtAVote":  {scripts.RedlockPoll, func(*rwlock) []any { return []any{we} }},
 		"Renew":        {scripts.HolderRenew, func(*rwlock) []any { return []any{ours, lease} }},
 		"RenewOfATurn": {scripts.HolderRenew, func(*rwlock) []any { return []any{ours + turnMode, lease} }},
-		"Force":        {scripts.HolderForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.channel, p.told(), keepMS} }},
+		"Force":        {scripts.HolderForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.channel, p.notified(), keepMS} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

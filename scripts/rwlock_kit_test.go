@@ -19,7 +19,7 @@ const reads, writes = "r", "w"
 
 // rwlock is one read-write lock of one test. Its tickets are those of the writers.
 type rwlock struct {
-	*line
+	*queueFixture
 
 	readers string
 	memory
@@ -27,23 +27,23 @@ type rwlock struct {
 
 func newRWLock(tb testing.TB) *rwlock {
 	tb.Helper()
-	return rwlockOf(newPlace(tb))
+	return rwlockOf(newFixture(tb))
 }
 
 // newRWLockAt is newRWLock on a server of its own, which the test may change.
 func newRWLockAt(tb testing.TB, options ...redistest.Option) *rwlock {
 	tb.Helper()
-	return rwlockOf(newPlaceAt(tb, options...))
+	return rwlockOf(newFixtureAt(tb, options...))
 }
 
-func rwlockOf(p *place) *rwlock {
-	return &rwlock{line: lineOf(p), readers: strings.TrimSuffix(p.key, "lock") + "readers"}
+func rwlockOf(p *fixture) *rwlock {
+	return &rwlock{queueFixture: queueFixtureOf(p), readers: strings.TrimSuffix(p.key, "lock") + "readers"}
 }
 
-func (p *rwlock) keys() []string { return []string{p.key, p.tickets, p.readers, p.lives} }
+func (p *rwlock) keys() []string { return []string{p.key, p.tickets, p.readers, p.heartbeats} }
 
 func (p *rwlock) enterArgs(hold, mode, queues, number string) []any {
-	return append(p.line.enterArgs(hold, queues, number), mode, p.again(hold))
+	return append(p.queueFixture.enterArgs(hold, queues, number), mode, p.again(hold))
 }
 
 // tries comes to try.
@@ -52,7 +52,7 @@ func (p *rwlock) tries(hold, mode string) []any {
 	return p.ask(scripts.RWLockEnter, p.keys(), p.enterArgs(hold, mode, "0", "")...)
 }
 
-// joins enters the line with a heartbeat.
+// joins enters the queue with a heartbeat.
 func (p *rwlock) joins(hold, mode string) []any {
 	p.Helper()
 	return p.ask(scripts.RWLockEnter, p.keys(), p.enterArgs(hold, mode, "1", p.next())...)
@@ -71,7 +71,7 @@ func (p *rwlock) queues(hold, mode string) {
 }
 
 func (p *rwlock) leaveArgs(hold string) []any {
-	return []any{hold + label, hold[:22], "PUBLISH", p.grants, keepMS, p.sure(hold)}
+	return []any{hold + label, hold[:22], "PUBLISH", p.grants, keepMS, p.certain(hold)}
 }
 
 func (p *rwlock) leaves(hold string) []any {
@@ -79,9 +79,9 @@ func (p *rwlock) leaves(hold string) []any {
 	return p.ask(scripts.RWLockLeave, p.keys(), p.leaveArgs(hold)...)
 }
 
-func (p *rwlock) looks(session string, holds ...string) []any {
+func (p *rwlock) polls(session string, holds ...string) []any {
 	p.Helper()
-	return p.ask(scripts.RWLockPoll, p.keys(), p.lookArgs(session, holds...)...)
+	return p.ask(scripts.RWLockPoll, p.keys(), p.pollArgs(session, holds...)...)
 }
 
 func (p *rwlock) downgrades(hold string) []any {
@@ -94,7 +94,7 @@ func (p *rwlock) forceArgs(holds ...string) []any {
 	for _, hold := range holds {
 		text.WriteString(hold[:22] + "\n" + hold + label + "\n")
 	}
-	return []any{"PUBLISH", p.grants, p.told() + ":", text.String(), keepMS}
+	return []any{"PUBLISH", p.grants, p.notified() + ":", text.String(), keepMS}
 }
 
 // forces ends holds, and returns how many.
@@ -105,7 +105,7 @@ func (p *rwlock) forces(holds ...string) any {
 	return reply[0]
 }
 
-// isOpen asks for the door, as a reader that has the lock.
+// isOpen asks whether it may share, as a reader that has the lock.
 func (p *rwlock) isOpen(hold string) bool {
 	p.Helper()
 	reply := p.ask(scripts.RWLockMayShare, p.keys(), hold+label)[0]
@@ -126,7 +126,7 @@ func (p *rwlock) renews(hold string, ms int64) any {
 }
 
 // scores returns the members of a key of holds, by name, with their scores: none where it is no such key.
-func (p *place) scores(key string) map[string]int64 {
+func (p *fixture) scores(key string) map[string]int64 {
 	p.Helper()
 	reply, err := p.server.Do("EVAL", `local all = {}
 for n, text in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')) do
@@ -190,14 +190,14 @@ func (c memory) entered(attempt string, reply []any) {
 
 func (c memory) again(attempt string) string { return strconv.Itoa(min(c.of(attempt).enters, 1)) }
 
-// isSure reports whether the attempt certainly has no ticket.
-func (c memory) isSure(attempt string) bool {
+// isCertain reports whether the attempt certainly has no ticket.
+func (c memory) isCertain(attempt string) bool {
 	known := c.of(attempt)
 	return known.enters == 1 && known.has
 }
 
-func (c memory) sure(attempt string) string {
-	if c.isSure(attempt) {
+func (c memory) certain(attempt string) string {
+	if c.isCertain(attempt) {
 		return "1"
 	}
 	return "0"
@@ -245,11 +245,11 @@ func (p *rwlock) unchanged() func() {
 	return p.unchangedKeys(p.keys)
 }
 
-// requireEnds checks that every key that there is has an end, and those of the line theirs.
+// requireEnds checks that every key that there is has an end, and those of the queue theirs.
 func (p *rwlock) requireEnds() {
 	p.Helper()
-	p.line.requireEnds()
-	at := *p.line
+	p.queueFixture.requireEnds()
+	at := *p.queueFixture
 	at.tickets = p.readers
 	at.requireEnds()
 }
@@ -257,7 +257,7 @@ func (p *rwlock) requireEnds() {
 // dead puts n tickets of sessions that died in one of the lines.
 func (p *rwlock) dead(n int, mode string, ended int64) {
 	p.Helper()
-	at := *p.line
+	at := *p.queueFixture
 	if mode == reads {
 		at.tickets = p.readers
 	}
@@ -278,7 +278,7 @@ func (p *rwlock) many(n int, key string) {
   redis.call('ZADD', KEYS[1], ARGV[2] + i, KEYS[1] == KEYS[3] and hold .. ARGV[4] or hold)
 end
 redis.call('PEXPIRE', KEYS[1], 600000)
-redis.call('PEXPIRE', KEYS[2], 600000)`, 3, key, p.lives, p.key, n, score, digits(noon+longestLife), label)
+redis.call('PEXPIRE', KEYS[2], 600000)`, 3, key, p.heartbeats, p.key, n, score, digits(noon+longestLife), label)
 }
 
 // manyHold is the n-th of them.

@@ -19,7 +19,7 @@ type naiveRW struct {
 	naive
 
 	has   []rwHold
-	line  []rwTicket // of both modes, in the order of their arrival
+	queue []rwTicket // of both modes, in the order of their arrival
 	wrote bool       // the last who had the lock was a writer
 	floor int64
 }
@@ -38,8 +38,8 @@ func (m *naiveRW) holds(hold string) int {
 	return slices.IndexFunc(m.has, func(h rwHold) bool { return h.hold == hold })
 }
 
-func (m *naiveRW) stands(hold string) int {
-	return slices.IndexFunc(m.line, func(t rwTicket) bool { return t.hold == hold })
+func (m *naiveRW) queues(hold string) int {
+	return slices.IndexFunc(m.queue, func(t rwTicket) bool { return t.hold == hold })
 }
 
 // takes gives the lock to hold, with the next token.
@@ -56,7 +56,7 @@ func (m *naiveRW) dropEnded() {
 
 // writer returns the position of the first writer in the queue that is served, and whether there is one.
 func (m *naiveRW) writer(asks string) (at int, waits bool) {
-	at = slices.IndexFunc(m.line, func(t rwTicket) bool { return t.mode == writes && m.serves(t.hold[:22], asks) })
+	at = slices.IndexFunc(m.queue, func(t rwTicket) bool { return t.mode == writes && m.serves(t.hold[:22], asks) })
 	return at, at >= 0
 }
 
@@ -77,19 +77,19 @@ func (m *naiveRW) handOff(asks, silent string) string {
 	caller := (silent + asks)[:min(22, len(silent+asks))]
 	writer, waits := m.writer(caller)
 	if len(m.has) == 0 || m.has[0].mode == reads {
-		for i, t := range m.line {
+		for i, t := range m.queue {
 			if t.mode == reads && m.serves(t.hold[:22], caller) && (m.wrote || !waits || i < writer) {
 				let = append(let, t)
 			}
 		}
 		if len(m.has) == 0 && len(let) == 0 && waits {
-			let = append(let, m.line[writer])
+			let = append(let, m.queue[writer])
 		}
 	}
 	told := make(map[string]string)
 	for _, t := range let {
 		session := t.hold[:22]
-		m.line = slices.Delete(m.line, m.stands(t.hold), m.stands(t.hold)+1)
+		m.queue = slices.Delete(m.queue, m.queues(t.hold), m.queues(t.hold)+1)
 		m.takes(t.hold, t.mode, max(m.now+second, m.sessions[session].until))
 		if t.hold != silent {
 			told[session] += attempt(t.hold) + digits(m.floor) + m.sessions[session].number
@@ -97,7 +97,7 @@ func (m *naiveRW) handOff(asks, silent string) string {
 	}
 	for session, text := range told {
 		if session != asks {
-			m.told[session] = append(m.told[session], text)
+			m.notified[session] = append(m.notified[session], text)
 		}
 	}
 	return told[asks]
@@ -111,25 +111,25 @@ func (m *naiveRW) enter(hold, mode, number string) []any {
 		m.has[i].until = max(m.has[i].until, full)
 		return taken()
 	}
-	if len(m.line) == 0 && mode == reads && len(m.has) > 0 && m.has[0].mode == reads {
+	if len(m.queue) == 0 && mode == reads && len(m.has) > 0 && m.has[0].mode == reads {
 		m.takes(hold, mode, full) // beside readers whose holds may have ended: they exclude no reader
 		return taken()
 	}
 	m.dropEnded()
 	fits := len(m.has) == 0 || mode == reads && m.has[0].mode == reads
-	if len(m.line) == 0 && fits {
+	if len(m.queue) == 0 && fits {
 		m.takes(hold, mode, full)
 		return taken()
 	}
 	if queues {
-		if m.stands(hold) < 0 {
+		if m.queues(hold) < 0 {
 			at := m.now
-			for _, t := range m.line {
+			for _, t := range m.queue {
 				at = max(at, t.at+1)
 			}
-			m.line = append(m.line, rwTicket{hold, mode, at})
+			m.queue = append(m.queue, rwTicket{hold, mode, at})
 		}
-		m.beats(hold[:22], number)
+		m.countHeartbeat(hold[:22], number)
 	}
 	m.handOff("", hold)
 	if i := m.holds(hold); i >= 0 {
@@ -163,9 +163,9 @@ func (m *naiveRW) leave(hold string) []any {
 	what := int64(1)
 	if i := m.holds(hold); i >= 0 {
 		m.has = slices.Delete(m.has, i, i+1)
-	} else if i = m.stands(hold); i >= 0 {
+	} else if i = m.queues(hold); i >= 0 {
 		what = 2
-		m.line = slices.Delete(m.line, i, i+1)
+		m.queue = slices.Delete(m.queue, i, i+1)
 	} else {
 		return []any{int64(0), digits(m.now)}
 	}
@@ -173,15 +173,15 @@ func (m *naiveRW) leave(hold string) []any {
 	return []any{what, digits(m.now), m.handOff(hold[:22], ""), int64(0)}
 }
 
-func (m *naiveRW) look(session, number string, holds []string) []any {
-	m.beats(session, number)
+func (m *naiveRW) poll(session, number string, holds []string) []any {
+	m.countHeartbeat(session, number)
 	places, grants := "", ""
 	for _, hold := range holds {
 		if i := m.holds(hold); i >= 0 {
 			m.has[i].until = max(m.has[i].until, m.now+life)
 			places += "2"
 			grants += attempt(hold) + digits(m.floor) + number
-		} else if m.stands(hold) >= 0 {
+		} else if m.queues(hold) >= 0 {
 			places += "1"
 		} else {
 			places += "0"
@@ -219,7 +219,7 @@ func (m *naiveRW) force(holds []string) int64 {
 
 func (m *naiveRW) isOpen(hold string) bool {
 	i := m.holds(hold)
-	waits := slices.ContainsFunc(m.line, func(t rwTicket) bool { return t.mode == writes && m.lives(t.hold[:22]) })
+	waits := slices.ContainsFunc(m.queue, func(t rwTicket) bool { return t.mode == writes && m.isAlive(t.hold[:22]) })
 	return i >= 0 && m.has[i].until > m.now && !waits
 }
 
@@ -245,20 +245,20 @@ type rwGame struct {
 	*rwlock
 	*rand.Rand
 
-	model naiveRW
-	all   []string // the holds that there ever were
-	hear  map[string]*listener
+	model  naiveRW
+	all    []string // the holds that there ever were
+	listen map[string]*listener
 }
 
 func newRWGame(t *testing.T, seed uint64) *rwGame {
 	t.Helper()
-	g := &rwGame{rwlock: newRWLock(t), Rand: rand.New(rand.NewPCG(seed, 2)), hear: make(map[string]*listener)}
-	g.model.sessions, g.model.told = make(map[string]lifeOf), make(map[string][]string)
+	g := &rwGame{rwlock: newRWLock(t), Rand: rand.New(rand.NewPCG(seed, 2)), listen: make(map[string]*listener)}
+	g.model.sessions, g.model.notified = make(map[string]lifeOf), make(map[string][]string)
 	g.memory = make(memory)
 	for _, session := range players[:3] {
-		g.hear[session] = g.hears(session)
+		g.listen[session] = g.listens(session)
 	}
-	g.model.listens = func(session string) bool { return g.hear[session] != nil }
+	g.model.listens = func(session string) bool { return g.listen[session] != nil }
 	g.advance(0)
 	return g
 }
@@ -309,7 +309,7 @@ func (g *rwGame) step() (what string, got, want any) {
 	case 0, 1, 2, 3:
 		got := g.joins(hold, mode)
 		g.entered(hold, got)
-		return "joins " + mode + hold, got, g.model.enter(hold, mode, beatNumber(g.beats))
+		return "joins " + mode + hold, got, g.model.enter(hold, mode, heartbeatNumber(g.heartbeatCount))
 	case 4:
 		got := g.tries(hold, mode)
 		g.entered(hold, got)
@@ -326,8 +326,8 @@ func (g *rwGame) step() (what string, got, want any) {
 		}
 	case 8, 9:
 		listed := g.late(hold[:22])
-		got = g.looks(hold[:22], listed...)
-		return fmt.Sprint("looks ", hold[:1], listed), got, g.model.look(hold[:22], beatNumber(g.beats), listed)
+		got = g.polls(hold[:22], listed...)
+		return fmt.Sprint("looks ", hold[:1], listed), got, g.model.poll(hold[:22], heartbeatNumber(g.heartbeatCount), listed)
 	case 10:
 		hold = g.holder()
 		return "downgrades " + hold, g.downgrades(hold), g.model.downgrade(hold)
@@ -345,13 +345,13 @@ func (g *rwGame) step() (what string, got, want any) {
 		ms := 1 + g.Int64N(10_000)
 		return "renews " + hold, g.renews(hold, ms), g.model.renew(hold, ms)
 	case 14:
-		number := beatNumber(max(g.beats-g.IntN(3), 1)) // some are late
-		g.beat(hold[:22], life, number)
-		g.model.beat(hold[:22], number)
+		number := heartbeatNumber(max(g.heartbeatCount-g.IntN(3), 1)) // some are late
+		g.heartbeat(hold[:22], life, number)
+		g.model.heartbeat(hold[:22], number)
 		return "beats " + hold[:22], nil, nil
 	case 15:
-		if g.IntN(2) == 0 && g.seemsHeard(players[3]) {
-			g.model.hears(players[3], true)
+		if g.IntN(2) == 0 && g.seemsListening(players[3]) {
+			g.model.isListening(players[3], true)
 			return "was heard " + players[3], nil, nil
 		}
 		g.advance(g.Int64N(second))
@@ -365,20 +365,20 @@ func (g *rwGame) step() (what string, got, want any) {
 func (g *rwGame) leave(hold string) (what string, got, want any) {
 	scores := g.scores(g.key)
 	isAlone := g.model.holds(hold) >= 0 && (scores["phase"] == 1 || scores["phase"] == 3)
-	if g.isSure(hold) && scores["queue"] != 1 && isAlone {
+	if g.isCertain(hold) && scores["queue"] != 1 && isAlone {
 		return "leaves shortly " + hold, g.leaves(hold), g.model.leaveShortly()
 	}
 	return "leaves " + hold, g.leaves(hold), g.model.leave(hold)
 }
 
-// compare holds the lock against the model. Tickets of those that lost their places may be there still.
+// compare holds the lock against the model. Tickets of those that lost their positions may be there still.
 func (g *rwGame) compare() {
 	g.Helper()
 	real, want := g.inQueues(), []any{}
-	g.model.line = slices.DeleteFunc(g.model.line, func(t rwTicket) bool {
+	g.model.queue = slices.DeleteFunc(g.model.queue, func(t rwTicket) bool {
 		return g.model.isGone(t.hold[:22]) && !slices.Contains(real, any(t.hold))
 	})
-	for _, t := range g.model.line {
+	for _, t := range g.model.queue {
 		want = append(want, t.hold)
 	}
 	require.Equal(g, want, real)
@@ -400,9 +400,9 @@ func (g *rwGame) compare() {
 func (g *rwGame) compareMessages() {
 	g.Helper()
 	for _, session := range players[:3] {
-		require.Equal(g, append([]string{}, g.model.told[session]...), g.hear[session].heard(), "what %s was told", session)
+		require.Equal(g, append([]string{}, g.model.notified[session]...), g.listen[session].received(), "what %s was told", session)
 	}
-	clear(g.model.told)
+	clear(g.model.notified)
 }
 
 // P1, P3, order: whatever happens in whatever order, and whatever the clock does, the lock is what the

@@ -18,28 +18,28 @@ func TestManyHoldsThatEndedAreTakenOutInShortCalls(t *testing.T) {
 	p.queues(ours, writes)
 	p.clock += 61 * second
 	for _, left := range []int{n + 1 - 1000, n + 1 - 2000} {
-		reply := p.looks(we, ours)
+		reply := p.polls(we, ours)
 		require.Equal(t, []any{int64(1), int64(0), int64(1), ""}, reply[:4])
 		require.Len(t, p.until(), left)
 	}
-	require.Equal(t, grantOf(ours, p.clock, 4), p.looks(we, ours)[3])
+	require.Equal(t, grantOf(ours, p.clock, 4), p.polls(we, ours)[3])
 	p.requireHave(writes, ours)
 }
 
 // P9: a lock without a hold and without a live waiter is soon free for other kinds.
-func TestALookFreesAKeyWithoutAHold(t *testing.T) {
+func TestAPollFreesAKeyWithoutAHold(t *testing.T) {
 	t.Parallel()
 	p := newRWLock(t)
 	p.has(ours, writes)
 	p.drops(ours)
-	p.looks(they)
+	p.polls(they)
 	require.Equal(t, released(noon), p.value())
 	p.requireLife(floorLife)
 
 	p.has(ours, writes)
 	p.dead(3, reads, noon-second)
 	p.drops(ours)
-	p.looks(they)
+	p.polls(they)
 	require.Equal(t, map[string]int64{"sb1w": -noon - 1, "phase": 1, "queue": 1}, p.scores(p.key))
 	p.requireLife(keeps)
 }

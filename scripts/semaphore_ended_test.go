@@ -15,9 +15,9 @@ func TestEndedHoldsDoNotPileUp(t *testing.T) {
 	const n = 1500
 	p := newPermits(t, 1_000_000)
 	p.many(n, noon-1)
-	p.has(wish(ours, 2))
+	p.has(permitRequest(ours, 2))
 	require.Equal(t, int64(n-1000+2), p.score("used"))
 	require.Equal(t, []any{int64(1), int64(1_000_000), int64(2)}, p.available())
-	require.Equal(t, []any{int64(1), digits(noon), "", int64(0)}, p.leaves(wish(ours, 2)))
+	require.Equal(t, []any{int64(1), digits(noon), "", int64(0)}, p.leaves(permitRequest(ours, 2)))
 	require.Zero(t, p.score("used"))
 }

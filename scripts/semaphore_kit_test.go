@@ -16,7 +16,7 @@ import (
 
 // permits is one semaphore of one test. Its first key is that of the holds.
 type permits struct {
-	*line
+	*queueFixture
 
 	capacity int // what callers pass
 	memory
@@ -24,57 +24,57 @@ type permits struct {
 
 func newPermits(tb testing.TB, capacity int) *permits {
 	tb.Helper()
-	return permitsOf(newPlace(tb), capacity)
+	return permitsOf(newFixture(tb), capacity)
 }
 
 // newPermitsAt is newPermits on a server of its own, which the test may change.
 func newPermitsAt(tb testing.TB, capacity int, options ...redistest.Option) *permits {
 	tb.Helper()
-	return permitsOf(newPlaceAt(tb, options...), capacity)
+	return permitsOf(newFixtureAt(tb, options...), capacity)
 }
 
-func permitsOf(p *place, capacity int) *permits {
+func permitsOf(p *fixture, capacity int) *permits {
 	name := strings.TrimSuffix(p.key, "lock")
 	p.key = name + "permits"
 	return &permits{
-		line: &line{place: p, tickets: name + "permits:queue", lives: name + "permits:heartbeats", grants: name + "grants:"}, capacity: capacity,
+		queueFixture: &queueFixture{fixture: p, tickets: name + "permits:queue", heartbeats: name + "permits:heartbeats", grants: name + "grants:"}, capacity: capacity,
 	}
 }
 
 // wish is the ticket of a hold that wants so many permits.
-func wish(hold string, n int) string { return hold + fmt.Sprintf("%010d", n) }
+func permitRequest(hold string, n int) string { return hold + fmt.Sprintf("%010d", n) }
 
 // holdFor is the hold of a ticket that was granted permits.
-func holdFor(wish string) string { return wish + label }
+func holdFor(request string) string { return request + label }
 
-func (p *permits) enterArgs(wish, queues, number string) []any {
+func (p *permits) enterArgs(request, queues, number string) []any {
 	return []any{
-		wish, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, keepMS, p.capacity, "0", p.again(wish),
+		request, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, keepMS, p.capacity, "0", p.again(request),
 	}
 }
 
-func (p *permits) tries(wish string) []any {
+func (p *permits) tries(request string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreEnter, p.keys(), p.enterArgs(wish, "0", "")...)
+	return p.ask(scripts.SemaphoreEnter, p.keys(), p.enterArgs(request, "0", "")...)
 }
 
-func (p *permits) joins(wish string) []any {
+func (p *permits) joins(request string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreEnter, p.keys(), p.enterArgs(wish, "1", p.next())...)
+	return p.ask(scripts.SemaphoreEnter, p.keys(), p.enterArgs(request, "1", p.next())...)
 }
 
-func (p *permits) leaveArgs(wish string) []any {
-	return []any{holdFor(wish), wish[:22], "PUBLISH", p.grants, keepMS, p.sure(wish)}
+func (p *permits) leaveArgs(request string) []any {
+	return []any{holdFor(request), request[:22], "PUBLISH", p.grants, keepMS, p.certain(request)}
 }
 
-func (p *permits) leaves(wish string) []any {
+func (p *permits) leaves(request string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreLeave, p.keys(), p.leaveArgs(wish)...)
+	return p.ask(scripts.SemaphoreLeave, p.keys(), p.leaveArgs(request)...)
 }
 
-func (p *permits) looks(session string, wishes ...string) []any {
+func (p *permits) polls(session string, wishes ...string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphorePoll, p.keys(), p.lookArgs(session, wishes...)...)
+	return p.ask(scripts.SemaphorePoll, p.keys(), p.pollArgs(session, wishes...)...)
 }
 
 func (p *permits) resizeArgs(n int) []any {
@@ -86,36 +86,36 @@ func (p *permits) resizes(n int) []any {
 	return p.ask(scripts.SemaphoreResize, p.keys(), p.resizeArgs(n)...)
 }
 
-func (p *permits) splitArgs(kept, wish string) []any {
-	return append([]any{kept, lease * 1000, digits(p.clock)}, p.leaveArgs(wish)...)
+func (p *permits) splitArgs(kept, request string) []any {
+	return append([]any{kept, lease * 1000, digits(p.clock)}, p.leaveArgs(request)...)
 }
 
-func (p *permits) splits(kept, wish string) []any {
+func (p *permits) splits(kept, request string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreSplit, p.keys(), p.splitArgs(kept, wish)...)
+	return p.ask(scripts.SemaphoreSplit, p.keys(), p.splitArgs(kept, request)...)
 }
 
-func (p *permits) yieldArgs(wish string, alike ...string) []any {
+func (p *permits) yieldArgs(request string, alike ...string) []any {
 	var attempts strings.Builder
 	for _, other := range alike {
 		attempts.WriteString(other[22:41])
 	}
-	return []any{holdFor(wish), lease * 1000, attempts.String(), wish[:22], "PUBLISH", p.grants, keepMS}
+	return []any{holdFor(request), lease * 1000, attempts.String(), request[:22], "PUBLISH", p.grants, keepMS}
 }
 
-func (p *permits) yields(wish string, alike ...string) []any {
+func (p *permits) yields(request string, alike ...string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreYield, p.keys(), p.yieldArgs(wish, alike...)...)
+	return p.ask(scripts.SemaphoreYield, p.keys(), p.yieldArgs(request, alike...)...)
 }
 
-func (p *permits) renews(wish string, ttl time.Duration) any {
+func (p *permits) renews(request string, ttl time.Duration) any {
 	p.Helper()
-	return p.ask(scripts.HoldsRenew, []string{p.key}, holdFor(wish), ttl.Milliseconds())[0]
+	return p.ask(scripts.HoldsRenew, []string{p.key}, holdFor(request), ttl.Milliseconds())[0]
 }
 
-func (p *permits) drops(wish string) any {
+func (p *permits) drops(request string) any {
 	p.Helper()
-	return p.ask(scripts.HoldsDrop, []string{p.key}, holdFor(wish))[0]
+	return p.ask(scripts.HoldsDrop, []string{p.key}, holdFor(request))[0]
 }
 
 func (p *permits) available() []any {
@@ -123,10 +123,10 @@ func (p *permits) available() []any {
 	return p.ask(scripts.SemaphoreAvailable, []string{p.key})
 }
 
-// has gives a wish its permits, which must be free, and returns the stamp of its token.
-func (p *permits) has(wish string) string {
+// has gives a request its permits, which must be free, and returns the stamp of its token.
+func (p *permits) has(request string) string {
 	p.Helper()
-	reply := p.tries(wish)
+	reply := p.tries(request)
 	require.Equal(p, int64(1), reply[0])
 	return fmt.Sprint(reply[1])
 }

@@ -19,41 +19,41 @@ type naivePermits struct {
 	naive
 
 	stamp    int64 // the floor
-	told     int   // the capacity that callers pass
+	notified int   // the capacity that callers pass
 	capacity int   // 0 if the key does not say
 	holds    []permitHold
 	granted  int64 // the stamp of the last hold that was granted from the queue
 }
 
 type permitHold struct {
-	wish  string
-	until int64
+	request string
+	until   int64
 }
 
-func weightOf(wish string) int {
-	n, err := strconv.Atoi(wish[41:51])
+func weightOf(request string) int {
+	n, err := strconv.Atoi(request[41:51])
 	if err != nil {
 		panic(err) // a test's own mistake
 	}
 	return n
 }
 
-func (m *naivePermits) find(wish string) *permitHold {
+func (m *naivePermits) find(request string) *permitHold {
 	for i := range m.holds {
-		if m.holds[i].wish == wish {
+		if m.holds[i].request == request {
 			return &m.holds[i]
 		}
 	}
 	return nil
 }
 
-func (m *naivePermits) remove(wish string) {
-	m.holds = slices.DeleteFunc(m.holds, func(h permitHold) bool { return h.wish == wish })
+func (m *naivePermits) remove(request string) {
+	m.holds = slices.DeleteFunc(m.holds, func(h permitHold) bool { return h.request == request })
 }
 
 func (m *naivePermits) used() (sum int) {
 	for _, h := range m.holds {
-		sum += weightOf(h.wish)
+		sum += weightOf(h.request)
 	}
 	return sum
 }
@@ -73,17 +73,17 @@ func (m *naivePermits) left() int64 {
 }
 
 // gives writes a hold down with the next token.
-func (m *naivePermits) gives(wish string, until int64) {
+func (m *naivePermits) gives(request string, until int64) {
 	m.stamp = max(m.now, m.stamp+1)
-	if h := m.find(wish); h != nil {
+	if h := m.find(request); h != nil {
 		h.until = max(h.until, until)
 		return
 	}
-	m.holds = append(m.holds, permitHold{wish, until})
+	m.holds = append(m.holds, permitHold{request, until})
 }
 
 // reserves writes a hold down with a stamp that stands for a block of tokens: the shorter, the further it runs ahead.
-func (m *naivePermits) reserves(wish string, until int64) {
+func (m *naivePermits) reserves(request string, until int64) {
 	first := max(m.now, m.stamp+1)
 	size := int64(1)
 	for _, room := range []struct{ ahead, size int64 }{{80_000, 16}, {60_000, 64}, {40_000, 256}, {20_000, longestBlock}} {
@@ -96,7 +96,7 @@ func (m *naivePermits) reserves(wish string, until int64) {
 		begins++
 	}
 	last := begins + size - 1
-	m.gives(wish, until)
+	m.gives(request, until)
 	m.granted, m.stamp = begins, last
 }
 
@@ -112,7 +112,7 @@ func permitBlock(stamp int64) int64 {
 	return length
 }
 
-// handOff grants to all tickets at the head of the queue that are served and fit. It returns the grants to asker, and the
+// handOff grants to all tickets at the head of the queue that are served and fit. It returns the grants to requester, and the
 // stamp of the caller's own, whose session asks too.
 func (m *naivePermits) handOff(caller, asker string) (toldOf string, callers int64) {
 	var stay []ticket
@@ -141,63 +141,63 @@ func (m *naivePermits) handOff(caller, asker string) (toldOf string, callers int
 	return toldOf, callers
 }
 
-func (m *naivePermits) enter(wish, number string) []any {
+func (m *naivePermits) enter(request, number string) []any {
 	full := m.now + lease*1000
 	if m.capacity == 0 && len(m.holds) > 0 {
 		panic("holds without a capacity")
 	}
-	if m.find(wish) != nil {
-		m.gives(wish, full)
+	if m.find(request) != nil {
+		m.gives(request, full)
 		return []any{int64(1), digits(m.stamp), digits(m.now)}
 	}
 	capacity := m.capacity
 	if capacity == 0 {
-		capacity = m.told
+		capacity = m.notified
 	}
-	if weightOf(wish) > capacity {
+	if weightOf(request) > capacity {
 		return []any{int64(-4), int64(capacity)}
 	}
 	m.capacity = capacity
-	takes := len(m.tickets) == 0 && m.used()+weightOf(wish) <= m.capacity
+	takes := len(m.tickets) == 0 && m.used()+weightOf(request) <= m.capacity
 	if !takes {
 		m.removeEnded()
 		if number != "" {
-			if !slices.ContainsFunc(m.tickets, func(t ticket) bool { return t.hold == wish }) {
+			if !slices.ContainsFunc(m.tickets, func(t ticket) bool { return t.hold == request }) {
 				at := m.now
 				if n := len(m.tickets); n > 0 {
 					at = max(at, m.tickets[n-1].at+1)
 				}
-				m.tickets = append(m.tickets, ticket{wish, at})
+				m.tickets = append(m.tickets, ticket{request, at})
 			}
-			m.beats(wish[:22], number)
+			m.countHeartbeat(request[:22], number)
 		}
-		_, stamp := m.handOff(wish, "")
-		if h := m.find(wish); h != nil {
+		_, stamp := m.handOff(request, "")
+		if h := m.find(request); h != nil {
 			h.until = max(h.until, full)
 			return []any{int64(1), digits(stamp), digits(m.now)}
 		}
-		takes = number == "" && m.used()+weightOf(wish) <= m.capacity &&
-			!slices.ContainsFunc(m.tickets, func(t ticket) bool { return m.serves(t.hold[:22], wish[:22]) })
+		takes = number == "" && m.used()+weightOf(request) <= m.capacity &&
+			!slices.ContainsFunc(m.tickets, func(t ticket) bool { return m.serves(t.hold[:22], request[:22]) })
 	}
 	if takes {
-		m.gives(wish, full)
+		m.gives(request, full)
 		return []any{int64(1), digits(m.stamp), digits(m.now)}
 	}
 	return []any{int64(0), m.left(), int64(0), digits(m.now)}
 }
 
 // leaveShortly is leave of a hold that certainly has no ticket, without the mark: nothing else is taken out.
-func (m *naivePermits) leaveShortly(wish string) []any {
-	m.remove(wish)
+func (m *naivePermits) leaveShortly(request string) []any {
+	m.remove(request)
 	return []any{int64(1), int64(0), "", int64(0)}
 }
 
-func (m *naivePermits) leave(wish string) []any {
+func (m *naivePermits) leave(request string) []any {
 	code := int64(2)
-	if m.find(wish) != nil {
-		m.remove(wish)
+	if m.find(request) != nil {
+		m.remove(request)
 		code = 1
-	} else if i := slices.IndexFunc(m.tickets, func(t ticket) bool { return t.hold == wish }); i >= 0 {
+	} else if i := slices.IndexFunc(m.tickets, func(t ticket) bool { return t.hold == request }); i >= 0 {
 		m.tickets = slices.Delete(m.tickets, i, i+1)
 	} else {
 		return []any{int64(0), digits(m.now)}
@@ -205,47 +205,47 @@ func (m *naivePermits) leave(wish string) []any {
 	if m.capacity == 0 {
 		return []any{code, digits(m.now), "", int64(0)} // the key is lost
 	}
-	return m.handsOn(code, wish)
+	return m.handsOn(code, request)
 }
 
 // lose is what the key says.
 func (m *naivePermits) lose() { m.holds, m.capacity, m.stamp = nil, 0, 0 }
 
-func (m *naivePermits) handsOn(code int64, wish string) []any {
+func (m *naivePermits) handsOn(code int64, request string) []any {
 	m.removeEnded()
-	told, _ := m.handOff("", wish[:22])
+	told, _ := m.handOff("", request[:22])
 	return []any{code, digits(m.now), told, int64(0)}
 }
 
 // yield releases a hold if the queue has tickets other than alike.
-func (m *naivePermits) yield(wish string, alike []string) []any {
-	if m.find(wish) == nil {
+func (m *naivePermits) yield(request string, alike []string) []any {
+	if m.find(request) == nil {
 		return []any{int64(0), digits(m.now)}
 	}
 	others := slices.ContainsFunc(m.tickets, func(t ticket) bool { return !slices.Contains(alike, t.hold) })
 	if !others && m.used() <= m.capacity {
-		m.reserves(wish, m.now+lease*1000)
+		m.reserves(request, m.now+lease*1000)
 		return []any{int64(1), digits(m.now), digits(m.granted)}
 	}
-	m.remove(wish)
-	return m.handsOn(4, wish)
+	m.remove(request)
+	return m.handsOn(4, request)
 }
 
-func (m *naivePermits) look(session, number string, wishes []string) []any {
-	m.beats(session, number)
+func (m *naivePermits) poll(session, number string, wishes []string) []any {
+	m.countHeartbeat(session, number)
 	places, toldOf := "", ""
-	for _, wish := range wishes {
+	for _, request := range wishes {
 		switch {
-		case m.find(wish) != nil:
-			m.reserves(wish, m.now+life)
-			toldOf += wish[22:41] + digits(m.granted) + number
+		case m.find(request) != nil:
+			m.reserves(request, m.now+life)
+			toldOf += request[22:41] + digits(m.granted) + number
 			places += "2"
-		case slices.ContainsFunc(m.tickets, func(t ticket) bool { return t.hold == wish }):
-			if weightOf(wish) <= m.capacity {
+		case slices.ContainsFunc(m.tickets, func(t ticket) bool { return t.hold == request }):
+			if weightOf(request) <= m.capacity {
 				places += "1"
 				break
 			}
-			m.tickets = slices.DeleteFunc(m.tickets, func(t ticket) bool { return t.hold == wish })
+			m.tickets = slices.DeleteFunc(m.tickets, func(t ticket) bool { return t.hold == request })
 			places += "0"
 		default:
 			places += "0"
@@ -266,27 +266,27 @@ func (m *naivePermits) resize(n int) []any {
 	return []any{int64(1), digits(m.now), int64(0)}
 }
 
-func (m *naivePermits) split(kept, wish string) []any {
+func (m *naivePermits) split(kept, request string) []any {
 	full := m.now + lease*1000
 	if m.find(kept) != nil {
 		m.gives(kept, full)
 		return []any{int64(1), digits(m.now), "", int64(0), digits(m.stamp)}
 	}
-	old := m.find(wish)
+	old := m.find(request)
 	if old == nil {
 		return []any{int64(0), digits(m.now)}
 	}
 	until := max(old.until, full)
-	m.remove(wish)
+	m.remove(request)
 	m.gives(kept, until)
 	stamp := m.stamp
 	m.removeEnded()
-	handed, _ := m.handOff("", wish[:22])
+	handed, _ := m.handOff("", request[:22])
 	return []any{int64(1), digits(m.now), handed, int64(0), digits(stamp)}
 }
 
-func (m *naivePermits) renew(wish string, ttl int64) int64 {
-	h := m.find(wish)
+func (m *naivePermits) renew(request string, ttl int64) int64 {
+	h := m.find(request)
 	if h == nil || h.until <= m.now {
 		return 0
 	}
@@ -296,8 +296,8 @@ func (m *naivePermits) renew(wish string, ttl int64) int64 {
 	return 1
 }
 
-func (m *naivePermits) drop(wish string) int64 {
-	h := m.find(wish)
+func (m *naivePermits) drop(request string) int64 {
+	h := m.find(request)
 	if h == nil || h.until <= m.now {
 		return 0
 	}
@@ -312,7 +312,7 @@ func (m *naivePermits) available() []any {
 	}
 	for _, h := range m.holds {
 		if h.until > m.now {
-			out += weightOf(h.wish)
+			out += weightOf(h.request)
 		}
 	}
 	return []any{int64(1), int64(capacity), int64(out)}
@@ -323,34 +323,34 @@ type permitGame struct {
 	*permits
 	*rand.Rand
 
-	model  naivePermits
-	wishes []string // all that there ever were
+	model    naivePermits
+	requests []string // all that there ever were
 }
 
-// anyWish returns one of all wishes, mostly a late one.
-func (g *permitGame) anyWish() string {
-	n := len(g.wishes)
+// anyRequest returns one of all requests, mostly a late one.
+func (g *permitGame) anyRequest() string {
+	n := len(g.requests)
 	if n == 0 || g.IntN(4) == 0 {
-		g.wishes = append(g.wishes, wish(nth(string(rune('a'+g.IntN(4))), n), 1+g.IntN(5)))
-		return g.wishes[n]
+		g.requests = append(g.requests, permitRequest(nth(string(rune('a'+g.IntN(4))), n), 1+g.IntN(5)))
+		return g.requests[n]
 	}
-	return g.wishes[max(n-1-g.IntN(8), 0)]
+	return g.requests[max(n-1-g.IntN(8), 0)]
 }
 
 // step does one thing to the semaphore and to the model, and returns what both say.
 func (g *permitGame) step() (what string, got, want any) {
-	w := g.anyWish()
+	w := g.anyRequest()
 	switch g.IntN(19) {
 	case 0, 1, 2:
 		got := g.joins(w)
 		g.entered(w, got)
-		return "joins " + w, got, g.model.enter(w, beatNumber(g.beats))
+		return "joins " + w, got, g.model.enter(w, heartbeatNumber(g.heartbeatCount))
 	case 3:
 		got := g.tries(w)
 		g.entered(w, got)
 		return "tries " + w, got, g.model.enter(w, "")
 	case 4, 5:
-		if g.isSure(w) && g.score("queue") != 1 && g.model.find(w) != nil {
+		if g.isCertain(w) && g.score("queue") != 1 && g.model.find(w) != nil {
 			return "leaves shortly " + w, g.leaves(w), g.model.leaveShortly(w)
 		}
 		return "leaves " + w, g.leaves(w), g.model.leave(w)
@@ -362,7 +362,7 @@ func (g *permitGame) step() (what string, got, want any) {
 		}
 	case 6, 7:
 		var listed []string
-		for _, other := range g.wishes[max(len(g.wishes)-12, 0):] {
+		for _, other := range g.requests[max(len(g.requests)-12, 0):] {
 			if other[:22] == w[:22] && g.IntN(4) > 0 {
 				listed = append(listed, other)
 			}
@@ -370,12 +370,12 @@ func (g *permitGame) step() (what string, got, want any) {
 		if g.model.capacity == 0 {
 			break // the key is lost: its own test
 		}
-		got = g.looks(w[:22], listed...)
-		return fmt.Sprint("looks ", listed), got, g.model.look(w[:22], beatNumber(g.beats), listed)
+		got = g.polls(w[:22], listed...)
+		return fmt.Sprint("looks ", listed), got, g.model.poll(w[:22], heartbeatNumber(g.heartbeatCount), listed)
 	case 8:
-		number := beatNumber(max(g.beats-g.IntN(3), 1)) // some are late
-		g.beat(w[:22], life, number)
-		g.model.beat(w[:22], number)
+		number := heartbeatNumber(max(g.heartbeatCount-g.IntN(3), 1)) // some are late
+		g.heartbeat(w[:22], life, number)
+		g.model.heartbeat(w[:22], number)
 		return "beats " + w[:22], nil, nil
 	case 9, 10:
 		ttl := g.Int64N(10)
@@ -387,21 +387,21 @@ func (g *permitGame) step() (what string, got, want any) {
 		return fmt.Sprint("resizes to ", n), g.resizes(n), g.model.resize(n)
 	case 13:
 		if weight := weightOf(w); weight > 1 {
-			kept := wish(nth(w[:1], len(g.wishes)), 1+g.IntN(weight-1))
-			g.wishes = append(g.wishes, kept)
+			kept := permitRequest(nth(w[:1], len(g.requests)), 1+g.IntN(weight-1))
+			g.requests = append(g.requests, kept)
 			return fmt.Sprint("splits ", kept, w), g.splits(kept, w), g.model.split(kept, w)
 		}
 	case 14, 15:
 		var alike []string
-		for _, other := range g.wishes[max(len(g.wishes)-8, 0):] {
+		for _, other := range g.requests[max(len(g.requests)-8, 0):] {
 			if other[:22] == w[:22] && other[41:] == w[41:] && g.IntN(8) > 0 {
 				alike = append(alike, other)
 			}
 		}
 		return fmt.Sprint("yields ", w, alike), g.yields(w, alike...), g.model.yield(w, alike)
 	case 16:
-		if g.IntN(2) == 0 && g.seemsHeard(w[:22]) {
-			g.model.hears(w[:22], true)
+		if g.IntN(2) == 0 && g.seemsListening(w[:22]) {
+			g.model.isListening(w[:22], true)
 			return "was heard " + w[:22], nil, nil
 		}
 		g.advance(g.Int64N(2 * second))
@@ -416,27 +416,27 @@ func (g *permitGame) advance(us int64) {
 	g.model.now = g.clock
 }
 
-// compare holds the semaphore against the model. Tickets of those that lost their places may be there still.
+// compare holds the semaphore against the model. Tickets of those that lost their positions may be there still.
 func (g *permitGame) compare() {
 	g.Helper()
-	line := g.inQueue()
+	queue := g.inQueue()
 	g.model.tickets = slices.DeleteFunc(g.model.tickets, func(t ticket) bool {
-		return g.model.isGone(t.hold[:22]) && !slices.Contains(line, any(t.hold))
+		return g.model.isGone(t.hold[:22]) && !slices.Contains(queue, any(t.hold))
 	})
 	want := []any{}
 	for _, t := range g.model.tickets {
 		want = append(want, t.hold)
 	}
-	require.Equal(g, want, line)
+	require.Equal(g, want, queue)
 	slices.SortFunc(g.model.holds, func(a, b permitHold) int {
-		return cmp.Or(cmp.Compare(a.until, b.until), cmp.Compare(a.wish, b.wish))
+		return cmp.Or(cmp.Compare(a.until, b.until), cmp.Compare(a.request, b.request))
 	})
 	out := []any{}
 	for _, h := range g.model.holds {
-		out = append(out, holdFor(h.wish), fmt.Sprint(h.until))
+		out = append(out, holdFor(h.request), fmt.Sprint(h.until))
 	}
 	require.Equal(g, out, g.out())
-	if len(line) > 0 && g.score("sb1s") != -1 {
+	if len(queue) > 0 && g.score("sb1s") != -1 {
 		require.Equal(g, int64(1), g.score("queue"), "the mark stands while tickets do")
 	}
 	if g.model.capacity > 0 {
@@ -457,7 +457,7 @@ func TestASemaphoreIsWhatANaiveOneIs(t *testing.T) {
 			const capacity = 4
 			g := &permitGame{permits: newPermits(t, capacity), Rand: rand.New(rand.NewPCG(seed, 2))}
 			g.memory = make(memory)
-			g.model.sessions, g.model.told = make(map[string]lifeOf), capacity
+			g.model.sessions, g.model.notified = make(map[string]lifeOf), capacity
 			g.model.listens = func(string) bool { return false }
 			g.advance(0)
 			var history []string

@@ -16,13 +16,13 @@ import (
 // P10: a release and a hand-off must work when nothing else does.
 func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	mine, kept, next := wish(ours, 3), wish(nth("a", 9), 1), wish(theirs, 2)
+	mine, kept, next := permitRequest(ours, 3), permitRequest(nth("a", 9), 1), permitRequest(theirs, 2)
 	for name, gives := range map[string]func(p *permits) []any{
 		"Leave": func(p *permits) []any { return p.leaves(mine) },
 		"Split": func(p *permits) []any { return p.splits(kept, mine) },
 		"Yield": func(p *permits) []any { return p.yields(mine) },
 		"LookAfterTheEnd": func(p *permits) []any {
-			return p.looks(session("c"))
+			return p.polls(session("c"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -32,15 +32,15 @@ func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 			p.joins(next)
 			if name == "LookAfterTheEnd" {
 				p.clock += lease * 1000
-				p.beat(they, life, p.next())
-				p.beat(session("c"), life, p.next())
+				p.heartbeat(they, life, p.next())
+				p.heartbeat(session("c"), life, p.next())
 			}
-			told := p.hears(they)
+			told := p.listens(they)
 			p.fill()
 			require.Contains(t, []any{int64(1), int64(4)}, gives(p)[0])
 			require.Empty(t, p.inQueue())
 			require.Contains(t, p.out(), holdFor(next))
-			require.Len(t, told.heard(), 1)
+			require.Len(t, told.received(), 1)
 		})
 	}
 	p := newPermitsAt(t, 3)
@@ -56,10 +56,10 @@ func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 func TestASemaphoreIsLeftAloneByWhatComesTooLate(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 3)
-	mine := wish(ours, 3)
+	mine := permitRequest(ours, 3)
 	p.has(mine)
 	late := digits(noon - 1)
-	join, resize, split := p.enterArgs(wish(theirs, 1), "1", p.next()), p.resizeArgs(9), p.splitArgs(wish(nth("a", 9), 1), mine)
+	join, resize, split := p.enterArgs(permitRequest(theirs, 1), "1", p.next()), p.resizeArgs(9), p.splitArgs(permitRequest(nth("a", 9), 1), mine)
 	join[2], resize[1], split[2] = late, late, late
 	unchanged := p.unchanged()
 	for script, args := range map[*scripts.Script][]any{
@@ -76,13 +76,13 @@ func TestHoldsThatEndedAtOnceAreTakenOutByTheThousand(t *testing.T) {
 	const n = 4000
 	p := newPermits(t, n)
 	p.many(n, noon)
-	all := wish(ours, n)
+	all := permitRequest(ours, n)
 	reply := p.joins(all)
 	require.Equal(t, []any{int64(0), int64(0), int64(1), digits(noon)}, reply, "a look is due at once")
 	require.Equal(t, []any{int64(1), int64(n), int64(0)}, p.available(), "none of them is out, whoever has looked")
 	for calls := 1; ; calls++ {
 		require.Equal(t, int64(n-1000*calls), p.score("used"))
-		reply := p.looks(we, all)
+		reply := p.polls(we, all)
 		if calls == n/1000-1 {
 			require.Equal(t, attempt(ours), reply[3].(string)[:19], "it has its permits with the last of them")
 			require.Equal(t, int64(0), reply[2])
@@ -98,32 +98,32 @@ func TestManyAreGrantedByTheHundred(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	p := newPermits(t, n)
-	all := wish(ours, n)
+	all := permitRequest(ours, n)
 	p.has(all)
 	for i := range n {
-		p.joins(wish(nth("b", i), 1))
+		p.joins(permitRequest(nth("b", i), 1))
 	}
-	told := p.hears(they)
+	told := p.listens(they)
 	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, p.leaves(all))
 	require.Equal(t, int64(128), p.score("used"))
-	require.Equal(t, int64(1), p.looks(session("c"))[2])
-	require.Equal(t, int64(0), p.looks(session("c"))[2])
+	require.Equal(t, int64(1), p.polls(session("c"))[2])
+	require.Equal(t, int64(0), p.polls(session("c"))[2])
 	require.Equal(t, int64(n), p.score("used"))
-	heard := told.heard()
-	require.Len(t, heard, 3, "a message a call, and not one a grant")
-	require.Len(t, strings.Join(heard, ""), n*len(grantOf(theirs, noon, 1)))
+	isListening := told.received()
+	require.Len(t, isListening, 3, "a message a call, and not one a grant")
+	require.Len(t, strings.Join(isListening, ""), n*len(grantOf(theirs, noon, 1)))
 }
 
 // A hold keeps its permits when its enter comes again, though the capacity is smaller now.
 func TestAnEnterThatComesAgainKeepsItsPermitsThoughThereAreFewer(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 3)
-	mine := wish(ours, 3)
+	mine := permitRequest(ours, 3)
 	p.has(mine)
 	p.resizes(2)
 	require.Equal(t, int64(1), p.joins(mine)[0])
-	require.Equal(t, []any{int64(-4), int64(2)}, p.joins(wish(theirs, 3)))
-	exact := p.enterArgs(wish(theirs, 1), "1", p.next())
+	require.Equal(t, []any{int64(-4), int64(2)}, p.joins(permitRequest(theirs, 3)))
+	exact := p.enterArgs(permitRequest(theirs, 1), "1", p.next())
 	exact[11] = "1"
 	require.Equal(t, []any{int64(-5), int64(2)}, p.ask(scripts.SemaphoreEnter, p.keys(), exact...))
 }
@@ -133,7 +133,7 @@ func TestAnEnterThatComesAgainKeepsItsPermitsThoughThereAreFewer(t *testing.T) {
 func TestAnIdleSemaphoreIsKeptAsLongAsTheFloor(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 3)
-	mine, other := wish(ours, 1), wish(theirs, 1)
+	mine, other := permitRequest(ours, 1), permitRequest(theirs, 1)
 	p.has(mine)
 	p.requireLife(floorLife + lease*time.Millisecond)
 	p.has(other)
@@ -149,7 +149,7 @@ func TestAnIdleSemaphoreIsKeptAsLongAsTheFloor(t *testing.T) {
 func TestACapacityThatWasSetIsKeptForAnHour(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 3)
-	mine := wish(ours, 3)
+	mine := permitRequest(ours, 3)
 	p.resizes(5)
 	p.requireLife(time.Hour)
 	p.has(mine)

@@ -17,25 +17,25 @@ import (
 // A hold keeps its permits, for longer and with new tokens, if the queue has no tickets but those that it names.
 func TestPermitsAreKeptIfNoOtherTicketIsQueued(t *testing.T) {
 	t.Parallel()
-	for name, waits := range map[string][]string{"NoTicket": nil, "Named": {wish(nth("a", 7), 2), wish(nth("a", 8), 2)}} {
+	for name, waits := range map[string][]string{"NoTicket": nil, "Named": {permitRequest(nth("a", 7), 2), permitRequest(nth("a", 8), 2)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPermits(t, 3)
-			mine := wish(ours, 2)
+			mine := permitRequest(ours, 2)
 			p.has(mine)
 			for _, w := range waits {
 				p.joins(w)
 			}
 			p.clock = noon + 20_000
-			told := p.hears(they)
+			told := p.listens(they)
 			first := (p.clock + longestBlock - 1) / longestBlock * longestBlock
-			require.Equal(t, []any{int64(1), digits(p.clock), digits(first)}, p.yields(mine, append(waits, wish(nth("a", 9), 2))...))
+			require.Equal(t, []any{int64(1), digits(p.clock), digits(first)}, p.yields(mine, append(waits, permitRequest(nth("a", 9), 2))...))
 			require.Equal(t, []any{holdFor(mine), fmt.Sprint(p.clock + lease*1000)}, p.out())
 			require.Equal(t, -(first + longestBlock - 1), p.score("sb1s"), "the block is its own")
 			require.Equal(t, int64(2), p.score("used"))
 			require.Len(t, p.inQueue(), len(waits))
 			p.requireLife(floorLife + lease*time.Millisecond)
-			require.Empty(t, told.heard())
+			require.Empty(t, told.received())
 		})
 	}
 }
@@ -43,18 +43,18 @@ func TestPermitsAreKeptIfNoOtherTicketIsQueued(t *testing.T) {
 // They are released, to the first ticket, if the queue has another one.
 func TestPermitsAreReleasedIfAnotherTicketIsQueued(t *testing.T) {
 	t.Parallel()
-	like := wish(nth("a", 7), 2)
+	like := permitRequest(nth("a", 7), 2)
 	for name, other := range map[string]string{
-		"Another": wish(theirs, 2), "AnotherNumber": wish(nth("a", 8), 3), "NotNamed": wish(nth("a", 9), 2),
+		"Another": permitRequest(theirs, 2), "AnotherNumber": permitRequest(nth("a", 8), 3), "NotNamed": permitRequest(nth("a", 9), 2),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPermits(t, 3)
-			mine := wish(ours, 2)
+			mine := permitRequest(ours, 2)
 			p.has(mine)
 			p.joins(like)
 			p.joins(other)
-			told := p.hears(they)
+			told := p.listens(they)
 			paid := 1
 			if other[:22] == we {
 				paid = 2 // by the heartbeat of either
@@ -66,7 +66,7 @@ func TestPermitsAreReleasedIfAnotherTicketIsQueued(t *testing.T) {
 			require.Empty(t, p.inQueue())
 			require.Equal(t, holdFor(other), p.out()[0])
 			if other[:22] == they {
-				require.Len(t, told.heard(), 1)
+				require.Len(t, told.received(), 1)
 			}
 			require.Equal(t, []any{int64(0), digits(noon)}, p.yields(like), "sent twice")
 		})
@@ -97,12 +97,12 @@ func TestBlocksOfTokensAreTheirHoldersAlone(t *testing.T) {
 			blocks := 0
 			for n := range redistest.Rounds(60, 250) {
 				p.clock += step
-				mine, next := wish(nth("a", 2*n), 3), wish(nth("a", 2*n+1), 3)
+				mine, next := permitRequest(nth("a", 2*n), 3), permitRequest(nth("a", 2*n+1), 3)
 				takes(p.joins(mine)[1], false)
 				p.joins(next)
 				takes(p.leaves(mine)[2].(string)[19:35], true)
 				takes(p.yields(next)[2], true)
-				takes(p.looks(we, next)[3].(string)[19:35], true)
+				takes(p.polls(we, next)[3].(string)[19:35], true)
 				p.leaves(next)
 			}
 			require.True(t, slices.IsSortedFunc(spans, func(a, b span) int { return cmp.Compare(a.first, b.first) }))

@@ -32,7 +32,7 @@ func setnxCosts() []costRow {
 // P1: a value that another client wrote is a holder, which only that client and force end.
 func TestAValueOfAnotherClientIsAHolder(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.server.MustDo(t, "SET", p.key, foreigns, "PX", 60_000)
 	acquire := []any{natives, "1000", later, "PUBLISH", p.channel, "1"}
 	held := p.run(scripts.SetNXAcquire, acquire...).([]any)
@@ -51,7 +51,7 @@ func TestAValueOfAnotherClientIsAHolder(t *testing.T) {
 // P1: a key without an expiry keeps everybody out; a key of another type is no lock.
 func TestStrangeKeysAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	acquire := []any{natives, "1000", later, "PUBLISH", p.channel, "1"}
 	p.server.MustDo(t, "SET", p.key, "")
 	require.Equal(t, []any{int64(0), int64(-1)}, p.run(scripts.SetNXAcquire, acquire...).([]any)[:2])

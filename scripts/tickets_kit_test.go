@@ -19,39 +19,39 @@ const lockQueue, readerQueue, writerQueue, permitQueue = "Lock", "Readers", "Wri
 // queued is a lock of any kind with a queue, as the tests that all kinds share see it. Its waiters exclude each
 // other, except readers.
 type queued struct {
-	*line
+	*queueFixture
 
 	kind               string
 	all                []string // its keys
-	enter, leave, look *scripts.Script
+	enter, leave, poll *scripts.Script
 	more               []any // what enter has behind the arguments of all kinds
 	rw                 *rwlock
 	permits            *permits
 }
 
-func queuedOf(p *place, kind string) *queued {
+func queuedOf(p *fixture, kind string) *queued {
 	switch kind {
 	case lockQueue:
 		p.isTimed = true
-		l := lineOf(p)
+		l := queueFixtureOf(p)
 		l.suffix = turnMode
-		return &queued{line: l, kind: kind, all: l.keys(), enter: scripts.LockEnter, leave: scripts.LockLeave, look: scripts.LockPoll}
+		return &queued{queueFixture: l, kind: kind, all: l.keys(), enter: scripts.LockEnter, leave: scripts.LockLeave, poll: scripts.LockPoll}
 	case permitQueue:
 		l := permitsOf(p, 1)
-		l.suffix = wish("", 1)
+		l.suffix = permitRequest("", 1)
 		return &queued{
-			line: l.line, kind: kind, all: l.keys(), permits: l, more: []any{1, "0"},
-			enter: scripts.SemaphoreEnter, leave: scripts.SemaphoreLeave, look: scripts.SemaphorePoll,
+			queueFixture: l.queueFixture, kind: kind, all: l.keys(), permits: l, more: []any{1, "0"},
+			enter: scripts.SemaphoreEnter, leave: scripts.SemaphoreLeave, poll: scripts.SemaphorePoll,
 		}
 	default:
 		l := rwlockOf(p)
-		at, mode := *l.line, writes
+		at, mode := *l.queueFixture, writes
 		if kind == readerQueue {
 			at.tickets, mode = l.readers, reads
 		}
 		return &queued{
-			line: &at, kind: kind, all: l.keys(), rw: l, more: []any{mode},
-			enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, look: scripts.RWLockPoll,
+			queueFixture: &at, kind: kind, all: l.keys(), rw: l, more: []any{mode},
+			enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, poll: scripts.RWLockPoll,
 		}
 	}
 }
@@ -59,16 +59,16 @@ func queuedOf(p *place, kind string) *queued {
 // eachQueue runs a test of these kinds of locks, or of all.
 func eachQueue(t *testing.T, run func(q *queued), kinds ...string) {
 	t.Helper()
-	eachQueueOf(t, newPlace, run, kinds)
+	eachQueueOf(t, newFixture, run, kinds)
 }
 
 // eachQueueAt is eachQueue on a server of its own for each kind.
 func eachQueueAt(t *testing.T, run func(q *queued), kinds ...string) {
 	t.Helper()
-	eachQueueOf(t, func(tb testing.TB) *place { tb.Helper(); return newPlaceAt(tb) }, run, kinds)
+	eachQueueOf(t, func(tb testing.TB) *fixture { tb.Helper(); return newFixtureAt(tb) }, run, kinds)
 }
 
-func eachQueueOf(t *testing.T, fresh func(tb testing.TB) *place, run func(q *queued), kinds []string) {
+func eachQueueOf(t *testing.T, fresh func(tb testing.TB) *fixture, run func(q *queued), kinds []string) {
 	t.Helper()
 	if len(kinds) == 0 {
 		kinds = []string{lockQueue, readerQueue, writerQueue, permitQueue}
@@ -84,7 +84,7 @@ func eachQueueOf(t *testing.T, fresh func(tb testing.TB) *place, run func(q *que
 func (q *queued) keys() []string { return q.all }
 
 func (q *queued) enterArgs(hold, queues, number string) []any {
-	return append(q.line.enterArgs(hold+q.suffix, queues, number), q.more...)
+	return append(q.queueFixture.enterArgs(hold+q.suffix, queues, number), q.more...)
 }
 
 func (q *queued) tries(hold string) []any {
@@ -151,22 +151,22 @@ func (q *queued) left(code int64, grants string) []any {
 	return []any{code, digits(q.clock), grants, int64(0)}
 }
 
-func (q *queued) lookArgs(session string, holds ...string) []any {
+func (q *queued) pollArgs(session string, holds ...string) []any {
 	tickets := make([]string, len(holds))
 	for i, hold := range holds {
 		tickets[i] = hold + q.suffix
 	}
-	return q.line.lookArgs(session, tickets...)
+	return q.queueFixture.pollArgs(session, tickets...)
 }
 
-func (q *queued) looks(session string, holds ...string) []any {
+func (q *queued) polls(session string, holds ...string) []any {
 	q.Helper()
-	reply := q.ask(q.look, q.all, q.lookArgs(session, holds...)...)
+	reply := q.ask(q.poll, q.all, q.pollArgs(session, holds...)...)
 	return reply[:min(6, len(reply))] // the stamp of a lock's hold has a test of its own: TestWaitIsAHeartbeatBesideTheSameHold
 }
 
-// looked is the reply to a poll, now.
-func (q *queued) looked(left int64, grants, places string) []any {
+// pollReply is the reply to a poll, now.
+func (q *queued) pollReply(left int64, grants, places string) []any {
 	return []any{int64(1), left, int64(0), grants, places, digits(q.clock)}
 }
 
@@ -297,7 +297,7 @@ func (q *queued) requireFree(floor int64) {
 // requireEnds checks that every key that there is has an end, and those of the queue theirs.
 func (q *queued) requireEnds() {
 	q.Helper()
-	q.line.requireEnds()
+	q.queueFixture.requireEnds()
 	if q.rw != nil {
 		q.rw.requireEnds()
 	}

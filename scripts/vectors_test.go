@@ -177,7 +177,7 @@ func TestVectorsOfValuesAndGrants(t *testing.T) {
 // The example of an exchange is what the scripts do.
 func TestVectorsOfAnExchange(t *testing.T) {
 	t.Parallel()
-	q := lineOf(newPlace(t))
+	q := queueFixtureOf(newFixture(t))
 	q.isTimed = true
 	all, err := scripts.All()
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestVectorsOfAnExchange(t *testing.T) {
 		require.NotNil(t, script, step.Script)
 		var listeners []*listener
 		for _, m := range step.Messages {
-			at := *q.place
+			at := *q.fixture
 			at.channel = m.Channel
 			listeners = append(listeners, at.listen())
 		}
@@ -205,7 +205,7 @@ func TestVectorsOfAnExchange(t *testing.T) {
 		require.Equal(t, integers(step.Reply), reply, step.What)
 		require.Equal(t, step.Holder, q.value(), step.What)
 		for i, m := range step.Messages {
-			require.Equal(t, []string{m.Text}, listeners[i].heard(), step.What)
+			require.Equal(t, []string{m.Text}, listeners[i].received(), step.What)
 		}
 	}
 }

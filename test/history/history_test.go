@@ -185,7 +185,7 @@ func (g *game) check(t *testing.T, history []porcupine.Operation) {
 	}
 	begun := time.Now()
 	judged, verdict := history, porcupine.Unknown
-	if g.kind.Name == locktest.Reentrant().Name { // has no line
+	if g.kind.Name == locktest.Reentrant().Name { // has no queue
 		verdict = porcupine.CheckOperationsTimeout(g.model(), judged, ghostLimit)
 	}
 	if verdict == porcupine.Unknown {

@@ -30,14 +30,14 @@ func TestRWLockAndPermitsPublishToBothKindsOfChannel(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		peers := make(map[string]*peer)
 		for command, mode := range byWay {
-			peers[command] = newClusterPeer(t, line, cluster, mode)
+			peers[command] = newClusterPeer(t, queue, cluster, mode)
 		}
-		yardInBothWays(t, cluster, peers, line+"-yard")
+		yardInBothWays(t, cluster, peers, queue+"-yard")
 		for _, kind := range permitKinds() {
-			permitsInBothWays(t, cluster, peers, kind, line+"-"+kind.name)
+			permitsInBothWays(t, cluster, peers, kind, queue+"-"+kind.name)
 		}
 	})
 }
@@ -53,7 +53,7 @@ func yardInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[string]*
 		session: locktest.Session(t, cluster, signalbox.WithDefaults(inBothWays(), signalbox.WithRenewedLease(time.Hour))),
 		leases:  make(map[string]signalbox.Lease),
 	}, writing}
-	told := hearIn(t, cluster, rwChannel(name))
+	told := receiveIn(t, cluster, rwChannel(name))
 	tell := func() {
 		for _, node := range cluster.Servers() {
 			_, _ = node.Do("SPUBLISH", rwChannel(name), "1") // the others have moved it
@@ -72,7 +72,7 @@ func yardInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[string]*
 		require.Equal(t, "1", within(t, messages), way)
 	}
 	for _, r := range readers {
-		tookTold(t, r, tell)
+		tookByMessage(t, r, tell)
 	}
 	writer := g.take(name)
 	awaitAll(t, cluster, rwChannel(name), listen)

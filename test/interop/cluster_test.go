@@ -51,8 +51,8 @@ func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 	for mode, c := range clusterModes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			eachLine(t, func(t *testing.T, line string) {
-				peer := newClusterPeer(t, line, cluster, mode)
+			eachLine(t, func(t *testing.T, queue string) {
+				peer := newClusterPeer(t, queue, cluster, mode)
 				newSide := func() *goSide {
 					return &goSide{
 						session: locktest.Session(t, cluster, signalbox.WithDefaults(c.option, signalbox.WithRenewedLease(time.Hour))),
@@ -67,7 +67,7 @@ func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 					for waiter := range sides {
 						from, to := sides[holder][0], sides[waiter][1]
 						for round := range 5 {
-							key := fmt.Sprintf("%s-%s-%s-%s-%d", mode, line, holder, waiter, round)
+							key := fmt.Sprintf("%s-%s-%s-%s-%d", mode, queue, holder, waiter, round)
 							took(t, from.take(key))
 							taken := to.take(key)
 							redistest.Await(t, "a waiter listens", func() bool {
@@ -95,9 +95,9 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 	ways := map[string][]string{
 		"java off": {byBus}, "java auto": {bySlot}, "go plain": {byBus}, "go sharded": {bySlot}, "go both": {byBus, bySlot},
 	}
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		newJava := func(mode string) *peer {
-			return newClusterPeer(t, line, cluster, mode)
+			return newClusterPeer(t, queue, cluster, mode)
 		}
 		newGo := func(options ...signalbox.RedissonOption) *goSide {
 			return &goSide{
@@ -122,8 +122,8 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 					continue
 				}
 				from, to := sides[holder][0], sides[waiter][1]
-				key := strings.ReplaceAll(line+"-"+holder+"-"+waiter, " ", "-")
-				told := hearIn(t, cluster, "redisson_lock__channel:{"+key+"}")
+				key := strings.ReplaceAll(queue+"-"+holder+"-"+waiter, " ", "-")
+				told := receiveIn(t, cluster, "redisson_lock__channel:{"+key+"}")
 				took(t, from.take(key))
 				taken := to.take(key)
 				for _, way := range hears {
@@ -144,8 +144,8 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 	})
 }
 
-// hearIn returns what is published on a channel, by kind of channel.
-func hearIn(t *testing.T, cluster *redistest.Cluster, channel string) map[string]<-chan string {
+// receiveIn returns what is published on a channel, by kind of channel.
+func receiveIn(t *testing.T, cluster *redistest.Cluster, channel string) map[string]<-chan string {
 	t.Helper()
 	told := make(map[string]<-chan string)
 	for way, subscribe := range map[string]func(rueidis.DedicatedClient) rueidis.Completed{
@@ -199,10 +199,10 @@ func TestJavaCannotUnlockANameInTwoSlots(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	eachLine(t, func(t *testing.T, line string) {
-		p := newClusterPeer(t, line, cluster, "auto")
+	eachLine(t, func(t *testing.T, queue string) {
+		p := newClusterPeer(t, queue, cluster, "auto")
 		for _, name := range splitNames() {
-			name += line
+			name += queue
 			p.must(t, "a", "lock", name, time.Hour.Milliseconds())
 			require.Contains(t, refused(t, p.ask("a", "unlock", name)), "CROSSSLOT", name)
 			owner := cluster.Owner(t, cluster.Slot(t, name))

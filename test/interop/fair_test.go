@@ -66,9 +66,9 @@ func (g goFair) release(t *testing.T, _ string) {
 // notified on a channel of its own.
 func TestBothSidesShareOneQueue(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p, other := newPeer(t, line, server), newPeer(t, line, server)
+		p, other := newPeer(t, queue, server), newPeer(t, queue, server)
 		order := []side{
 			javaFair{javaSide{p, "a"}},
 			newGoFair(t, server), newGoFair(t, server),
@@ -83,14 +83,14 @@ func TestBothSidesShareOneQueue(t *testing.T) {
 			taken := make([]<-chan error, len(order))
 			for i, s := range order[1:] {
 				taken[i+1] = s.take("a")
-				stands(t, server, i+1)
+				awaitQueued(t, server, i+1)
 			}
 			waiting := queued(t, server)
 			for i := range order[1:] {
-				told := hear(t, server, lineChannel+waiting[i])
+				told := receive(t, server, queueChannel+waiting[i])
 				order[i].release(t, "a")
 				took(t, taken[i+1])
-				require.Equal(t, lineChannel+waiting[i]+" 0", next(t, told))
+				require.Equal(t, queueChannel+waiting[i]+" 0", next(t, told))
 				require.Equal(t, map[string]string{waiting[i]: "1"}, hash(t, server, "a"))
 				for _, later := range taken[min(i+2, len(taken)-1)+1:] {
 					require.Empty(t, later, "out of order")
@@ -106,9 +106,9 @@ func TestBothSidesShareOneQueue(t *testing.T) {
 // P6: a waiter that gives up, on either side, changes nothing in the order of the others and delays none.
 func TestAWaiterThatGivesUpDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, line, server), newGoFair(t, server)
+		p, g := newPeer(t, queue, server), newGoFair(t, server)
 		owner := p.owner(t, "c")
 		p.must(t, "a", "fair-lock", "a", 60_000)
 		ctx, giveUp := context.WithCancel(context.Background())
@@ -117,13 +117,13 @@ func TestAWaiterThatGivesUpDelaysNoOther(t *testing.T) {
 			_, err := newGoFair(t, server).lock.Lock(ctx)
 			gone <- err
 		}()
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		short := p.ask("b", "fair-try", "a", stays, 60_000)
-		stands(t, server, 2)
+		awaitQueued(t, server, 2)
 		taken := g.take("a")
-		stands(t, server, 3)
+		awaitQueued(t, server, 3)
 		last := p.ask("c", "fair-lock", "a", 60_000)
-		stands(t, server, 4)
+		awaitQueued(t, server, 4)
 		giveUp()
 		require.ErrorIs(t, <-gone, context.Canceled)
 		require.Equal(t, "false", p.take(t, short))
@@ -141,19 +141,19 @@ func TestAWaiterThatGivesUpDelaysNoOther(t *testing.T) {
 // P9: the keys are Redisson's and no others, whichever side waits; and what each side says of them.
 func TestEachSideSeesTheOtherInTheQueue(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, line, server), newGoFair(t, server)
+		p, g := newPeer(t, queue, server), newGoFair(t, server)
 		owners := p.ownersOf(t, "a", "b")
 		took(t, g.take("a"))
 		require.Equal(t, "true", p.must(t, "a", "fair-locked", "a"))
 		require.Equal(t, "0", p.must(t, "a", "fair-count", "a"))
 		require.Equal(t, "false", p.must(t, "a", "fair-trynow", "a"))
 		waiting := p.ask("a", "fair-lock", "a", 60_000)
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		other := newGoFair(t, server)
 		taken := other.take("a")
-		stands(t, server, 2)
+		awaitQueued(t, server, 2)
 		require.ElementsMatch(t, []any{"a", queueKey, deadlinesKey}, server.MustDo(t, "KEYS", "*"))
 		for _, owner := range queued(t, server) {
 			require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[1-9][0-9]*$`, owner)
@@ -180,12 +180,12 @@ func TestEachSideSeesTheOtherInTheQueue(t *testing.T) {
 
 		// By force, from either side, to the head of the queue.
 		waiting = p.ask("b", "fair-lock", "a", 60_000)
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		require.NoError(t, g.lock.ForceUnlock(locktest.Context(t)))
 		p.take(t, waiting)
 		require.ErrorIs(t, other.lease.Unlock(), signalbox.ErrLost)
 		taken = g.take("a")
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		require.Equal(t, "true", p.must(t, "a", "fair-force", "a"))
 		took(t, taken)
 		g.release(t, "a")
@@ -208,15 +208,15 @@ func runFairWaiter(stdin io.Reader, stdout io.Writer) {
 // not before.
 func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		dead, p := newMortal(t, line, server), newPeer(t, line, server)
+		dead, p := newMortal(t, queue, server), newPeer(t, queue, server)
 		dead.must(t, "a", "fair-lock", "a", -1)
 		g := newGoFair(t, server)
 		taken := g.take("a")
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		second := p.ask("a", "fair-lock", "a", 60_000)
-		stands(t, server, 2)
+		awaitQueued(t, server, 2)
 		renewed(t, server, "a")
 		dead.dies(t)
 		last := ends(t, server, "a")
@@ -232,9 +232,9 @@ func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 		require.NoError(t, err, holder.Stderr())
 		require.Equal(t, "held", said)
 		first := p.ask("a", "fair-lock", "a", 60_000)
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		taken = g.take("a")
-		stands(t, server, 2)
+		awaitQueued(t, server, 2)
 		renewed(t, server, "a")
 		holder.Kill()
 		last = ends(t, server, "a")
@@ -252,12 +252,12 @@ func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 // that is 5 minutes away, so the test moves it.
 func TestTheQueueContinuesBehindADeadWaiter(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, line, server), newGoFair(t, server)
+		p, g := newPeer(t, queue, server), newGoFair(t, server)
 		for name, waits := range map[string]func() func(){
 			"java": func() func() {
-				dead := newMortal(t, line, server)
+				dead := newMortal(t, queue, server)
 				dead.ask("a", "fair-lock", "a", 60_000)
 				return func() { dead.dies(t) }
 			},
@@ -265,12 +265,12 @@ func TestTheQueueContinuesBehindADeadWaiter(t *testing.T) {
 		} {
 			p.must(t, "a", "fair-lock", "a", 60_000)
 			dies := waits()
-			stands(t, server, 1)
+			awaitQueued(t, server, 1)
 			dead := queued(t, server)[0]
 			taken := g.take("a")
-			stands(t, server, 2)
+			awaitQueued(t, server, 2)
 			last := p.ask("b", "fair-lock", "a", 60_000)
-			stands(t, server, 3)
+			awaitQueued(t, server, 3)
 			dies()
 			p.must(t, "a", "fair-unlock", "a")
 			require.Greater(t, deadline(t, server, dead)-now(), waitMS/2, "Java's rule")
@@ -289,26 +289,26 @@ func TestTheQueueContinuesBehindADeadWaiter(t *testing.T) {
 // or finds out, and then notifies Java.
 func TestAWaiterThatLosesItsTicketQueuesAgain(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, line, server), newGoFair(t, server)
+		p, g := newPeer(t, queue, server), newGoFair(t, server)
 		owner := p.owner(t, "b")
 		p.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
 		taken := g.take("a")
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		ours := queued(t, server)[0]
 		waiting := p.ask("b", "fair-lock", "a", 60_000)
-		stands(t, server, 2)
+		awaitQueued(t, server, 2)
 		server.MustDo(t, "ZADD", deadlinesKey, "XX", now()-1, ours)
 		require.Equal(t, "false", p.must(t, "c", "fair-trynow", "a"), "which drops it, unless it was looked after before")
 		redistest.Await(t, "its ticket", func() bool {
-			in := placed(t, server)
+			in := queueDeadlines(t, server)
 			return len(in) == 2 && slices.Contains(queued(t, server), ours) && slices.Min(in) > now()+waitMS/2
 		})
 		// Java asks again after an hour, unless it is notified.
-		server.MustDo(t, "EVAL", "redis.call('DEL', KEYS[1], KEYS[2]) "+stand, 2, queueKey, deadlinesKey, owner, now()-1)
+		server.MustDo(t, "EVAL", "redis.call('DEL', KEYS[1], KEYS[2]) "+joinQueue, 2, queueKey, deadlinesKey, owner, now()-1)
 		redistest.Await(t, "a new place of the Java waiter", func() bool {
-			in := placed(t, server)
+			in := queueDeadlines(t, server)
 			return len(in) == 2 && slices.Min(in) > now()
 		})
 		p.must(t, "a", "fair-unlock", "a")
@@ -358,8 +358,8 @@ func runFairWorker(_ io.Reader, stdout io.Writer) {
 // key is left.
 func TestNoCountIsLostUnderTheFairLock(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
-		countBy(t, line, 60, 5*time.Minute, "fair-work", "fairworker")
+	eachLine(t, func(t *testing.T, queue string) {
+		countBy(t, queue, 60, 5*time.Minute, "fair-work", "fairworker")
 	})
 }
 
@@ -368,13 +368,13 @@ func TestBothSidesShareOneQueueInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		for mode, options := range map[string][]signalbox.RedissonOption{
 			"auto": nil, "off": {signalbox.PlainChannels}, "on": {signalbox.PlainChannels, signalbox.ShardedChannels},
 		} {
-			key := "line-" + line + "-" + mode
+			key := "line-" + queue + "-" + mode
 			owner := cluster.Owner(t, cluster.Slot(t, key))
-			p := newClusterPeer(t, line, cluster, mode)
+			p := newClusterPeer(t, queue, cluster, mode)
 			s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson(options...)), signalbox.WithRenewedLease(time.Hour)))
 			mu := fair.New(s, key)
 			for round := range 3 {

@@ -25,10 +25,10 @@ const short = 4 * time.Second
 // the default of 5 minutes.
 func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
 		timeout := strconv.FormatInt(short.Milliseconds(), 10)
-		p, dead := startPeer(t, line, append(single(server.Addr()), timeout)...), newMortal(t, line, server, timeout)
+		p, dead := startPeer(t, queue, append(single(server.Addr()), timeout)...), newMortal(t, queue, server, timeout)
 		s := locktest.Session(t, server, signalbox.WithDefaults(
 			signalbox.WithLayout(signalbox.Redisson(signalbox.FairLockWaitTimeout(short))), signalbox.WithRenewedLease(time.Hour)))
 		before, behind := goFair{fair.New(s, "a"), new(signalbox.Lease)}, goFair{fair.New(s, "a"), new(signalbox.Lease)}
@@ -36,13 +36,13 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 		// In the queue: Go, a Java process that dies, Go again, Java.
 		p.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
 		first := before.take("a")
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		dead.ask("a", "fair-lock", "a", 60_000)
-		stands(t, server, 2)
+		awaitQueued(t, server, 2)
 		third := behind.take("a")
-		stands(t, server, 3)
+		awaitQueued(t, server, 3)
 		last := p.ask("b", "fair-lock", "a", 60_000)
-		stands(t, server, 4)
+		awaitQueued(t, server, 4)
 		dead.dies(t)
 		waiting := queued(t, server)
 		from := deadline(t, server, waiting[0])

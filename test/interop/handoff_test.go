@@ -24,11 +24,11 @@ const rounds = 25
 // repeats until there are enough of them.
 func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
 		proxy.SetMatch(locktest.RunsScript(scripts.RedissonPoll))
-		p, other := newPeer(t, line, server), newPeer(t, line, server)
+		p, other := newPeer(t, queue, server), newPeer(t, queue, server)
 		sides := map[string][2]side{ // as holder, as waiter: a side waits in another process than it holds in
 			"java": {javaSide{p, "holder"}, javaSide{other, "waiter"}},
 			"go":   {newGoSide(t, server), newGoSide(t, proxy)},
@@ -44,13 +44,13 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 					took(t, from.take(key))
 					taken := to.take(key)
 					awaitListeners(t, server, key, 1)
-					looks := proxy.Requests()
+					polls := proxy.Requests()
 					require.Empty(t, taken, "taken while it is held")
 					from.release(t, key)
 					given := time.Now()
 					took(t, taken)
 					latencies = append(latencies, time.Since(given))
-					if proxy.Requests() == looks {
+					if proxy.Requests() == polls {
 						woken++
 					}
 					to.release(t, key)
@@ -68,9 +68,9 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 // P1: Java counts its entries while Go waits, and only the last release frees the lock.
 func TestEntriesInJavaAreCountedWhileGoWaits(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, line, server), newGoSide(t, server)
+		p, g := newPeer(t, queue, server), newGoSide(t, server)
 		for range 3 {
 			p.must(t, "a", "lock", "a", -1)
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// hear returns what is published on channels from now on: "channel message", in order.
-func hear(t *testing.T, server *redistest.Server, channels ...string) <-chan string {
+// receive returns what is published on channels from now on: "channel message", in order.
+func receive(t *testing.T, server *redistest.Server, channels ...string) <-chan string {
 	t.Helper()
 	client, release := server.Client(t, nil).Dedicate()
 	t.Cleanup(release)
@@ -66,12 +66,12 @@ func monitor(t *testing.T, server *redistest.Server) *commands {
 	go func() {
 		defer close(ended)
 		for {
-			line, err := in.ReadString('\n')
+			queue, err := in.ReadString('\n')
 			if err != nil {
 				return
 			}
 			c.mu.Lock()
-			c.mu.lines = append(c.mu.lines, strings.TrimSpace(line))
+			c.mu.lines = append(c.mu.lines, strings.TrimSpace(queue))
 			c.mu.Unlock()
 		}
 	}()
@@ -91,8 +91,8 @@ func (c *commands) count(expression string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
-	for _, line := range c.mu.lines {
-		if wanted.MatchString(line) {
+	for _, queue := range c.mu.lines {
+		if wanted.MatchString(queue) {
 			n++
 		}
 	}

@@ -43,22 +43,22 @@ func runJava(io.Reader, io.Writer) {
 }
 
 // eachLine runs a test against each line of Redisson, at the same time.
-func eachLine(t *testing.T, run func(t *testing.T, line string)) {
+func eachLine(t *testing.T, run func(t *testing.T, queue string)) {
 	t.Helper()
-	for _, line := range []string{"redisson4", "redisson3"} {
-		programOf(t, line) // skips the test before it starts a server
-		t.Run(line, func(t *testing.T) {
+	for _, queue := range []string{"redisson4", "redisson3"} {
+		programOf(t, queue) // skips the test before it starts a server
+		t.Run(queue, func(t *testing.T) {
 			t.Parallel()
-			run(t, line)
+			run(t, queue)
 		})
 	}
 }
 
 // programOf returns the folder of the Java program for a line of Redisson, or skips the test.
-func programOf(tb testing.TB, line string) string {
+func programOf(tb testing.TB, queue string) string {
 	tb.Helper()
 	redistest.Slow(tb, "Java takes seconds to start")
-	folder, err := filepath.Abs(filepath.Join("..", "..", ".bin", "interop", line))
+	folder, err := filepath.Abs(filepath.Join("..", "..", ".bin", "interop", queue))
 	require.NoError(tb, err)
 	_, err = os.Stat(filepath.Join(folder, "built"))
 	if err != nil && os.Getenv("SIGNALBOX_INTEROP") == "required" {
@@ -91,9 +91,9 @@ func newJVM(process *redistest.Process) *jvm {
 }
 
 // environment is what a Java process of a line of Redisson is started with.
-func environment(tb testing.TB, line string, arguments ...string) []string {
+func environment(tb testing.TB, queue string, arguments ...string) []string {
 	tb.Helper()
-	return []string{programEnv + "=" + programOf(tb, line), argumentsEnv + "=" + strings.Join(arguments, " ")}
+	return []string{programEnv + "=" + programOf(tb, queue), argumentsEnv + "=" + strings.Join(arguments, " ")}
 }
 
 // shared has the Java process of each line of Redisson whose clients the tests use: to start one takes seconds.
@@ -104,22 +104,22 @@ var shared struct {
 }
 
 // sharedJVM returns the Java process of a line, and the name of a new client there.
-func sharedJVM(tb testing.TB, line string) (*jvm, string) {
+func sharedJVM(tb testing.TB, queue string) (*jvm, string) {
 	tb.Helper()
-	env := environment(tb, line)
+	env := environment(tb, queue)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.jvms == nil {
 		shared.jvms = make(map[string]*jvm)
 	}
-	if shared.jvms[line] == nil {
+	if shared.jvms[queue] == nil {
 		process, err := redistest.StartChild("java", env...)
 		require.NoError(tb, err)
-		shared.jvms[line] = newJVM(process)
-		go shared.jvms[line].read()
+		shared.jvms[queue] = newJVM(process)
+		go shared.jvms[queue].read()
 	}
 	shared.clients++
-	return shared.jvms[line], "c" + strconv.Itoa(shared.clients) + "/"
+	return shared.jvms[queue], "c" + strconv.Itoa(shared.clients) + "/"
 }
 
 // withJava are tests whose shared Java processes end with them.
@@ -158,16 +158,16 @@ func single(addr string) []string {
 }
 
 // newPeer opens a client of a server.
-func newPeer(tb testing.TB, line string, server *redistest.Server) *peer {
+func newPeer(tb testing.TB, queue string, server *redistest.Server) *peer {
 	tb.Helper()
-	return startPeer(tb, line, single(server.Addr())...)
+	return startPeer(tb, queue, single(server.Addr())...)
 }
 
 // newMortal opens one that can die.
-func newMortal(tb testing.TB, line string, server *redistest.Server, more ...string) *peer {
+func newMortal(tb testing.TB, queue string, server *redistest.Server, more ...string) *peer {
 	tb.Helper()
 	proxy := redistest.NewProxy(tb, server.Addr())
-	p := startPeer(tb, line, append(single(proxy.Addr()), more...)...)
+	p := startPeer(tb, queue, append(single(proxy.Addr()), more...)...)
 	p.proxy = proxy
 	return p
 }
@@ -181,15 +181,15 @@ func (p *peer) dies(tb testing.TB) {
 }
 
 // newClusterPeer opens one of a cluster, which publishes on channels of that mode.
-func newClusterPeer(tb testing.TB, line string, cluster *redistest.Cluster, mode string) *peer {
+func newClusterPeer(tb testing.TB, queue string, cluster *redistest.Cluster, mode string) *peer {
 	tb.Helper()
-	return startPeer(tb, line, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+	return startPeer(tb, queue, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
 }
 
 // startPeer opens a client in the shared Java process.
-func startPeer(tb testing.TB, line string, arguments ...string) *peer {
+func startPeer(tb testing.TB, queue string, arguments ...string) *peer {
 	tb.Helper()
-	j, name := sharedJVM(tb, line)
+	j, name := sharedJVM(tb, queue)
 	p := &peer{jvm: j, name: name}
 	words := make([]any, len(arguments))
 	for i, word := range arguments {
@@ -201,9 +201,9 @@ func startPeer(tb testing.TB, line string, arguments ...string) *peer {
 }
 
 // newProcess starts a Java process with one client of a server.
-func newProcess(tb testing.TB, line string, server *redistest.Server) *peer {
+func newProcess(tb testing.TB, queue string, server *redistest.Server) *peer {
 	tb.Helper()
-	p := &peer{jvm: newJVM(redistest.Child(tb, "java", environment(tb, line, single(server.Addr())...)...))}
+	p := &peer{jvm: newJVM(redistest.Child(tb, "java", environment(tb, queue, single(server.Addr())...)...))}
 	hello := p.mu.waiting["0"]
 	go p.read()
 	tb.Cleanup(func() {
@@ -218,11 +218,11 @@ func newProcess(tb testing.TB, line string, server *redistest.Server) *peer {
 func (j *jvm) read() {
 	defer close(j.done)
 	for {
-		line, err := j.ReadLine(time.Hour)
+		queue, err := j.ReadLine(time.Hour)
 		if err != nil {
 			return
 		}
-		number, answer, _ := strings.Cut(line, " ")
+		number, answer, _ := strings.Cut(queue, " ")
 		j.mu.Lock()
 		waiting := j.mu.waiting[number]
 		delete(j.mu.waiting, number)

@@ -19,7 +19,7 @@ import (
 // The keys of the fair lock "a", and what stands before the owner in a channel of its line.
 const (
 	queueKey, deadlinesKey = "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}"
-	lineChannel            = "redisson_lock__channel:{a}:"
+	queueChannel           = "redisson_lock__channel:{a}:"
 	// waitMS is how long a ticket is valid, by default.
 	waitMS int64 = 300_000
 	// stays is how long a waiter waits that then gives up, in ms: until others have queued behind it, also
@@ -47,25 +47,25 @@ func deadline(t *testing.T, server *redistest.Server, owner string) int64 {
 	return ms
 }
 
-// stands waits until n owners are queued and the last of them listens.
-func stands(t *testing.T, server *redistest.Server, n int) {
+// awaitQueued waits until n owners are queued and the last of them listens.
+func awaitQueued(t *testing.T, server *redistest.Server, n int) {
 	t.Helper()
 	redistest.Await(t, "a ticket in the queue", func() bool { return len(queued(t, server)) == n })
-	last := lineChannel + queued(t, server)[n-1]
+	last := queueChannel + queued(t, server)[n-1]
 	redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, last) > 0 })
 }
 
-// stand puts an owner at the tail of the queue in one step, because other clients poll the queue meanwhile.
-const stand = `redis.call('RPUSH', KEYS[1], ARGV[1]) redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])`
+// joinQueue puts an owner at the tail of the queue in one step, because other clients poll the queue meanwhile.
+const joinQueue = `redis.call('RPUSH', KEYS[1], ARGV[1]) redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])`
 
-// standing puts an owner that is neither Java nor Go at the tail of the queue.
-func standing(t *testing.T, server *redistest.Server, owner string, deadline int64) {
+// addToQueue puts an owner that is neither Java nor Go at the tail of the queue.
+func addToQueue(t *testing.T, server *redistest.Server, owner string, deadline int64) {
 	t.Helper()
-	server.MustDo(t, "EVAL", stand, 2, queueKey, deadlinesKey, owner, deadline)
+	server.MustDo(t, "EVAL", joinQueue, 2, queueKey, deadlinesKey, owner, deadline)
 }
 
-// placed returns when each ticket is lost, the head's first, in ms.
-func placed(t *testing.T, server *redistest.Server) (deadlines []int64) {
+// queueDeadlines returns when each ticket is lost, the head's first, in ms.
+func queueDeadlines(t *testing.T, server *redistest.Server) (deadlines []int64) {
 	t.Helper()
 	const script = `local all = {}
 for _, owner in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do all[#all + 1] = redis.call('ZSCORE', KEYS[2], owner) or '0' end
@@ -90,18 +90,18 @@ func (p *peer) ownersOf(t *testing.T, threads ...string) (owners []string) {
 
 func TestAFairLockOfJavaIsAnRLockAndAQueue(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		owners := p.ownersOf(t, "a", "b", "c")
 		p.must(t, "a", "fair-lock", "a", 60_000)
 		require.Equal(t, map[string]string{owners[0]: "1"}, hash(t, server, "a"))
 		require.Equal(t, int64(0), server.MustDo(t, "EXISTS", queueKey, deadlinesKey))
 		require.Equal(t, "false", p.must(t, "b", "try", "a", 0, 1000), "an RLock of the name is shut out")
 		b := p.ask("b", "fair-lock", "a", 60_000)
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		c := p.ask("c", "fair-lock", "a", 60_000)
-		stands(t, server, 2)
+		awaitQueued(t, server, 2)
 		require.Equal(t, owners[1:], queued(t, server))
 		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
 		for _, key := range []string{queueKey, deadlinesKey} {
@@ -123,20 +123,20 @@ func TestAFairLockOfJavaIsAnRLockAndAQueue(t *testing.T) {
 
 func TestJavaChainsTheDeadlinesOfAQueue(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		owners := p.ownersOf(t, "b", "c", "d", "e")
 		before := now()
 		held(t, server, "a", time.Hour)
 		p.ask("b", "fair-lock", "a", 60_000)
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		p.ask("c", "fair-lock", "a", 60_000)
-		stands(t, server, 2)
+		awaitQueued(t, server, 2)
 		d := p.ask("d", "fair-try", "a", stays, 60_000)
-		stands(t, server, 3)
+		awaitQueued(t, server, 3)
 		p.ask("e", "fair-lock", "a", 60_000)
-		stands(t, server, 4)
+		awaitQueued(t, server, 4)
 		first := deadline(t, server, owners[0])
 		require.InDelta(t, before+time.Hour.Milliseconds()+waitMS, first, float64(redistest.Patience.Milliseconds()), "after the end of the lock")
 		near := func(expected int64, owner string) { // it asks the clock, and counts from the left of the deadline before
@@ -151,7 +151,7 @@ func TestJavaChainsTheDeadlinesOfAQueue(t *testing.T) {
 		near(first+waitMS, owners[1])
 		near(first+2*waitMS, owners[3]) // less by the wait of the one that has gone
 		server.MustDo(t, "DEL", "a")
-		server.MustDo(t, "PUBLISH", lineChannel+owners[0], "0")
+		server.MustDo(t, "PUBLISH", queueChannel+owners[0], "0")
 		redistest.Await(t, "a grant", func() bool { return len(queued(t, server)) == 2 })
 		near(first, owners[1])
 		near(first+waitMS, owners[3])
@@ -160,49 +160,49 @@ func TestJavaChainsTheDeadlinesOfAQueue(t *testing.T) {
 
 func TestJavaNotifiesTheHeadOfTheQueue(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
-		told := hear(t, server, lineChannel+"x", lineChannel+"y", "redisson_lock__channel:{a}")
-		standing(t, server, "x", now()+waitMS)
-		standing(t, server, "y", now()+waitMS)
+		p := newPeer(t, queue, server)
+		told := receive(t, server, queueChannel+"x", queueChannel+"y", "redisson_lock__channel:{a}")
+		addToQueue(t, server, "x", now()+waitMS)
+		addToQueue(t, server, "y", now()+waitMS)
 		for _, verb := range []string{"fair-unlock", "fair-force"} {
 			server.MustDo(t, "HSET", "a", p.owner(t, "a"), "1")
 			p.must(t, "a", verb, "a")
-			require.Equal(t, lineChannel+"x 0", next(t, told), verb)
+			require.Equal(t, queueChannel+"x 0", next(t, told), verb)
 		}
 		require.Equal(t, "ok true", <-p.ask("b", "fair-unlock", "a"), "the lock is free, and the caller is no owner")
-		require.Equal(t, lineChannel+"x 0", next(t, told), "all the same")
+		require.Equal(t, queueChannel+"x 0", next(t, told), "all the same")
 		require.Empty(t, told)
 	})
 }
 
 func TestAFairJavaWaiterIsWokenOnAChannelOfItsOwn(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		owner := p.owner(t, "a")
 		held(t, server, "a", time.Hour)
 		answer := p.ask("a", "fair-lock", "a", 60_000)
-		stands(t, server, 1)
+		awaitQueued(t, server, 1)
 		require.Zero(t, listeners(t, server, "redisson_lock__channel:{a}"))
 		server.MustDo(t, "DEL", "a")
-		server.MustDo(t, "PUBLISH", lineChannel+owner, "0")
+		server.MustDo(t, "PUBLISH", queueChannel+owner, "0")
 		p.take(t, answer)
-		redistest.Await(t, "the end of the subscription", func() bool { return listeners(t, server, lineChannel+owner) == 0 })
+		redistest.Await(t, "the end of the subscription", func() bool { return listeners(t, server, queueChannel+owner) == 0 })
 	})
 }
 
 func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
-		standing(t, server, "x", now()-1)
-		standing(t, server, "y", now()+waitMS)
-		standing(t, server, "z", now()-1)
-		told := hear(t, server, lineChannel+"x")
+		p := newPeer(t, queue, server)
+		addToQueue(t, server, "x", now()-1)
+		addToQueue(t, server, "y", now()+waitMS)
+		addToQueue(t, server, "z", now()-1)
+		told := receive(t, server, queueChannel+"x")
 		require.Equal(t, "false", p.must(t, "a", "fair-trynow", "a"))
 		require.Equal(t, []string{"y", "z"}, queued(t, server), "who is not the first is left alone, and who tries gets no place")
 		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
@@ -212,15 +212,15 @@ func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 
 func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
-		standing(t, server, "x", now()+waitMS)
+		p := newPeer(t, queue, server)
+		addToQueue(t, server, "x", now()+waitMS)
 		p.ask("a", "fair-lock", "a", 60_000)
 		redistest.Await(t, "a ticket in the queue", func() bool { return len(queued(t, server)) == 2 })
 		// It sleeps first, for as long as the place before it is good for; a message is enough to let it begin.
-		stands(t, server, 2)
-		server.MustDo(t, "PUBLISH", lineChannel+queued(t, server)[1], "0")
+		awaitQueued(t, server, 2)
+		server.MustDo(t, "PUBLISH", queueChannel+queued(t, server)[1], "0")
 		before := server.CommandStats()["hexists"].Calls
 		redistest.Await(t, "hundreds of tries", func() bool { return server.CommandStats()["hexists"].Calls > before+200 })
 	})
@@ -231,12 +231,12 @@ func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
 // with that ticket, and the queue moves on.
 func TestJavaLeavesItsTicketWhenItsSubscriptionFails(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
 		proxy.SetMatch(func(request []string) bool { return strings.EqualFold(request[0], "SUBSCRIBE") })
-		holder := newPeer(t, line, server)
-		p := startPeer(t, line, single(proxy.Addr())...)
+		holder := newPeer(t, queue, server)
+		p := startPeer(t, queue, single(proxy.Addr())...)
 		owner := p.owner(t, "a")
 		holder.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
 		proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest})
@@ -245,7 +245,7 @@ func TestJavaLeavesItsTicketWhenItsSubscriptionFails(t *testing.T) {
 
 		g := newGoFair(t, server)
 		taken := g.take("a")
-		stands(t, server, 2)
+		awaitQueued(t, server, 2)
 		holder.must(t, "a", "fair-unlock", "a")
 		require.Equal(t, int64(0), server.MustDo(t, "EXISTS", "a"), "the lock is free")
 		require.Equal(t, "false", holder.must(t, "b", "fair-trynow", "a"), "and cannot be acquired")

@@ -15,9 +15,9 @@ import (
 
 func TestJavaCountsALatchInANumber(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		require.Equal(t, "true", p.must(t, "a", "latch-start", "a", 2))
 		require.Equal(t, "2", server.MustDo(t, "GET", "a"))
 		require.Equal(t, int64(-1), server.MustDo(t, "PTTL", "a"), "it never ends")
@@ -36,10 +36,10 @@ func TestJavaCountsALatchInANumber(t *testing.T) {
 
 func TestJavaPublishesTheStateOfALatch(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
-		told := hear(t, server, "redisson_countdownlatch__channel__{a}", "redisson_countdownlatch__channel__{{b}:c}")
+		p := newPeer(t, queue, server)
+		told := receive(t, server, "redisson_countdownlatch__channel__{a}", "redisson_countdownlatch__channel__{{b}:c}")
 		p.must(t, "a", "latch-start", "a", 2)
 		require.Equal(t, "redisson_countdownlatch__channel__{a} 1", next(t, told), "a count begins")
 		p.must(t, "a", "latch-start", "a", 2)
@@ -58,10 +58,10 @@ func TestJavaPublishesTheStateOfALatch(t *testing.T) {
 
 func TestAJavaWaiterAtALatchKnowsTheMessageAlone(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
 		seen := monitor(t, server)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		const channel = "redisson_countdownlatch__channel__{a}"
 		require.Equal(t, "true", p.must(t, "a", "latch-wait", "a", 0), "what has no key is open")
 		server.MustDo(t, "SET", "a", "1")

@@ -43,9 +43,9 @@ func requireKeys(t *testing.T, server *redistest.Server, want ...string) {
 
 func TestJavaHoldsAReadWriteLockByAModeAndAFieldEach(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		a, b := p.owner(t, "a"), p.owner(t, "b")
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
 		require.Equal(t, map[string]string{"mode": "write", a + ":write": "1"}, hash(t, server, "x"))
@@ -81,9 +81,9 @@ func TestJavaHoldsAReadWriteLockByAModeAndAFieldEach(t *testing.T) {
 
 func TestJavaCountsReadsAndKeepsATimeoutForEach(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		a := p.owner(t, "a")
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		p.must(t, "a", "rw.lock", "x", "read", 20_000)
@@ -99,9 +99,9 @@ func TestJavaCountsReadsAndKeepsATimeoutForEach(t *testing.T) {
 
 func TestJavaKeepsTheHashAsLongAsItsReadersLast(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		p.must(t, "b", "rw.lock", "x", "read", 600_000)
 		p.must(t, "c", "rw.lock", "x", "read", 20_000)
@@ -116,9 +116,9 @@ func TestJavaKeepsTheHashAsLongAsItsReadersLast(t *testing.T) {
 
 func TestJavaWritesAgainForLonger(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		a := p.owner(t, "a")
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
@@ -131,11 +131,11 @@ func TestJavaWritesAgainForLonger(t *testing.T) {
 
 func TestAJavaWriterMayReadAndReadOn(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		a := p.owner(t, "a")
-		told := hear(t, server, rwChannel("x"))
+		told := receive(t, server, rwChannel("x"))
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		require.Equal(t, map[string]string{"mode": "write", a + ":write": "1", a: "1"}, hash(t, server, "x"))
@@ -149,10 +149,10 @@ func TestAJavaWriterMayReadAndReadOn(t *testing.T) {
 
 func TestJavaPublishesZeroAfterReadingAndOneAfterWriting(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
-		told := hear(t, server, rwChannel("x"), "redisson_rwlock:{y}:z")
+		p := newPeer(t, queue, server)
+		told := receive(t, server, rwChannel("x"), "redisson_rwlock:{y}:z")
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		p.must(t, "b", "rw.lock", "x", "read", 60_000)
 		p.must(t, "b", "rw.unlock", "x", "read") // publishes nothing: another reader is left
@@ -177,9 +177,9 @@ func TestJavaPublishesZeroAfterReadingAndOneAfterWriting(t *testing.T) {
 
 func TestJavaReadersPassAWriterThatWaits(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		writer := p.ask("b", "rw.lock", "x", "write", 60_000)
 		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
@@ -192,9 +192,9 @@ func TestJavaReadersPassAWriterThatWaits(t *testing.T) {
 
 func TestJavaWaitersAreWokenByTheMessageOfAReadWriteLock(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		server.MustDo(t, "HSET", "x", "mode", "write", "00000000-0000-0000-0000-000000000000:1:write", "1")
 		server.MustDo(t, "PEXPIRE", "x", time.Hour.Milliseconds())
 		readers := []<-chan error{javaHalf{p, "a", reading}.take("x"), javaHalf{p, "b", reading}.take("x")}
@@ -203,16 +203,16 @@ func TestJavaWaitersAreWokenByTheMessageOfAReadWriteLock(t *testing.T) {
 		server.MustDo(t, "DEL", "x")
 		server.MustDo(t, "PUBLISH", rwChannel("x"), "1")
 		for _, r := range readers {
-			tookTold(t, r, notifiesRW(t, server, "x"))
+			tookByMessage(t, r, notifiesRW(t, server, "x"))
 		}
 	})
 }
 
 func TestJavaRenewsAReaderAndTheHash(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p := newPeer(t, line, server)
+		p := newPeer(t, queue, server)
 		a := p.owner(t, "a")
 		p.must(t, "a", "rw.lock", "x", "read", -1)
 		p.must(t, "a", "rw.lock", "y", "write", -1)
@@ -226,9 +226,9 @@ func TestJavaRenewsAReaderAndTheHash(t *testing.T) {
 
 func TestAJavaReaderThatDiedStaysAFieldAndIsPassedOver(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p, dead := newPeer(t, line, server), newMortal(t, line, server)
+		p, dead := newPeer(t, queue, server), newMortal(t, queue, server)
 		gone := dead.owner(t, "a")
 		dead.must(t, "a", "rw.lock", "x", "read", -1)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
@@ -249,14 +249,14 @@ func awaitEnd(t *testing.T, server *redistest.Server, key string) {
 // The live reader continues; the one that died is renewed by it, or ends.
 func TestAJavaReaderRenewsItsOwnSince44(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, line string) {
+	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
-		p, dead := newPeer(t, line, server), newMortal(t, line, server)
+		p, dead := newPeer(t, queue, server), newMortal(t, queue, server)
 		gone := timeoutOf("x", dead.owner(t, "a"), "1")
 		dead.must(t, "a", "rw.lock", "x", "read", -1)
 		p.must(t, "a", "rw.lock", "x", "read", -1)
 		dead.dies(t)
-		if line == "redisson3" {
+		if queue == "redisson3" {
 			for range 3 {
 				renewed(t, server, gone)
 			}

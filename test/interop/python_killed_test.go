@@ -122,11 +122,11 @@ func (c *commands) polls(t *testing.T, name, session string) (at []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	polls := false // whether the commands are those of a poll: they follow it
-	for _, line := range c.mu.lines {
-		if script.MatchString(line) {
-			polls = poll.MatchString(line)
+	for _, queue := range c.mu.lines {
+		if script.MatchString(queue) {
+			polls = poll.MatchString(queue)
 		}
-		if wrote := life.FindStringSubmatch(line); polls && wrote != nil {
+		if wrote := life.FindStringSubmatch(queue); polls && wrote != nil {
 			at = append(at, locktest.Integer(t, wrote[1])-3_000_000)
 		}
 	}

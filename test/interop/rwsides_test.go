@@ -75,9 +75,9 @@ func halvesOf(t *testing.T, p *peer, thread string, to clients) map[string]side 
 	}
 }
 
-// tookTold waits until a lock is acquired, and reports whether that was at once. A Java client misses a `1`
+// tookByMessage waits until a lock is acquired, and reports whether that was at once. A Java client misses a `1`
 // that arrives between its second try and its sleep, so notify sends it again, once a second.
-func tookTold(t *testing.T, taken <-chan error, notify func()) (atOnce bool) {
+func tookByMessage(t *testing.T, taken <-chan error, notify func()) (atOnce bool) {
 	t.Helper()
 	again, late := time.NewTicker(time.Second), time.NewTimer(redistest.Patience)
 	defer again.Stop()

@@ -67,7 +67,7 @@ func (w *walk) fresh(k lockKind) *attempt {
 // another kind has the name, and only one that needs a hold.
 func (w *walk) mayRefuse(r *request, a result) bool {
 	switch r.verb {
-	case tries, enters, polls, describes, beats, gathers:
+	case tries, enters, polls, describes, heartbeats, acquiresMany:
 		return false
 	}
 	return len(w.kinds) > 1 && strings.HasPrefix(a.err, "WRONGTYPE ")

@@ -8,7 +8,7 @@ import "slices"
 // gone, and none of their requests is on its way.
 func (w *walk) end() {
 	w.Helper()
-	w.late, w.unheard, w.calm, w.ends = nil, nil, w.now+1, true
+	w.late, w.unsubscribed, w.calm, w.ends = nil, nil, w.now+1, true
 	for _, a := range w.attempts {
 		a.ended = true
 	}
@@ -74,7 +74,7 @@ func (w *walk) endsForWaiters(deadline int64) {
 func (w *walk) wait(a *attempt) {
 	w.Helper()
 	poll := a.kind.ask(polls, a)
-	if !slices.Contains(a.kind.verbs(), beats) || poll == nil {
+	if !slices.Contains(a.kind.verbs(), heartbeats) || poll == nil {
 		w.send(a.kind.ask(enters, a))
 		return
 	}

@@ -35,8 +35,8 @@ func (k *exclusiveKind) reach() []string {
 
 func (k *exclusiveKind) verbs() []verb {
 	return []verb{
-		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, forces, beats,
-		requeues, requeues, gathers, scatters,
+		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, forces, heartbeats,
+		requeues, requeues, acquiresMany, releasesMany,
 	}
 }
 
@@ -54,14 +54,14 @@ func (k *exclusiveKind) ask(v verb, a *attempt) *request {
 		return k.request(v, a, k.alone, scripts.LockEnter, k.reach(), k.enterArgs(a.hold, life, "0")...).gives(life)
 	case enters:
 		return k.request(v, a, acquired, scripts.LockEnter, k.reach(), k.enterArgs(a.hold, life, "1")...).gives(life)
-	case gathers:
-		return k.request(v, a, k.gathered, scripts.LockAcquireMany, k.keys()[:1], a.hold, life/1000, k.notAfter(), label).gives(life)
+	case acquiresMany:
+		return k.request(v, a, k.acquiredMany, scripts.LockAcquireMany, k.keys()[:1], a.hold, life/1000, k.notAfter(), label).gives(life)
 	case polls:
 		listed, args := k.pollArgs(k, a.session)
 		return k.request(v, nil, k.polled(a.session, listed), scripts.LockPoll, k.reach(), args...)
 	case leaves, withdraws, drops:
 		return k.leave(v, a)
-	case scatters:
+	case releasesMany:
 		used := k.used(a)
 		read := func(_ *request, reply any) outcome {
 			_, list := code(reply)
@@ -71,8 +71,8 @@ func (k *exclusiveKind) ask(v verb, a *attempt) *request {
 		return k.request(v, a, read, scripts.LockReleaseMany, k.keys()[:1], a.hold, used, k.keep())
 	case forces:
 		return k.request(v, a, forced, scripts.LockForce, k.reach(), a.hold[:41], "PUBLISH", k.grants(), k.name+"told", k.keep())
-	case beats:
-		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
+	case heartbeats:
+		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[2:], a.session, waitingLife, k.heartbeat(), label)
 	case renews:
 		if !a.ended && a.stamp != "" {
 			return k.request(v, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, life/1000).gives(life)
@@ -128,7 +128,7 @@ func (k *exclusiveKind) requeue(old *attempt) *request {
 			return acquired(r, reply)
 		}
 	}
-	r := k.request(requeues, next, read, scripts.LockRequeue, k.reach(), old.hold, next.hold, next.lease, k.notAfter(), waitingLife, k.beat(),
+	r := k.request(requeues, next, read, scripts.LockRequeue, k.reach(), old.hold, next.hold, next.lease, k.notAfter(), waitingLife, k.heartbeat(),
 		label, "PUBLISH", k.grants(), k.keep(), used, "0").gives(next.lease)
 	r.old = old
 	return r
@@ -143,7 +143,7 @@ func (k *exclusiveKind) released(used string, had bool) { //nolint:revive // a f
 }
 
 // alone reads the reply to a try. P1 and the order of the queue: as long as nothing was lost a try
-// takes the lock before no ticket of a living session.
+// takes the lock before no ticket of a session that is alive.
 func (k *exclusiveKind) alone(r *request, reply any) outcome {
 	k.Helper()
 	o := acquired(r, reply)
@@ -163,8 +163,8 @@ func (k *exclusiveKind) alone(r *request, reply any) outcome {
 	return o
 }
 
-// gathered reads the reply for the one key of a gather.
-func (k *exclusiveKind) gathered(r *request, reply any) outcome {
+// acquiredMany reads the reply for the one key of acquire-many.
+func (k *exclusiveKind) acquiredMany(r *request, reply any) outcome {
 	_, list := code(reply)
 	return k.alone(r, list[0])
 }
@@ -174,7 +174,7 @@ func (k *exclusiveKind) probes(a *attempt) []*request {
 		k.request(renews, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, 0),
 		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100, 42),
 		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
-		k.ask(scatters, a), k.ask(beats, a),
+		k.ask(releasesMany, a), k.ask(heartbeats, a),
 	}
 	for _, keys := range [][]string{k.keys(), k.keys()[:1]} {
 		for _, v := range []verb{tries, enters, polls, leaves, forces} {
@@ -184,7 +184,7 @@ func (k *exclusiveKind) probes(a *attempt) []*request {
 		}
 		next := k.fresh(a.session)
 		probes = append(probes, k.request(requeues, a, nothing, scripts.LockRequeue, keys, a.hold, next.hold, second, k.notAfter(), waitingLife,
-			k.beat(), label, "PUBLISH", k.grants(), k.keep(), "", "0"))
+			k.heartbeat(), label, "PUBLISH", k.grants(), k.keep(), "", "0"))
 	}
-	return append(probes, k.ask(gathers, a))
+	return append(probes, k.ask(acquiresMany, a))
 }

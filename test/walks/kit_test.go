@@ -15,25 +15,25 @@ import (
 type verb = string
 
 const (
-	tries      verb = "try"       // acquire now or not at all
-	enters     verb = "enter"     // acquire, or take a ticket
-	polls      verb = "poll"      // what became of the attempts of a session that waits
-	leaves     verb = "leave"     // release, or give the ticket up
-	renews     verb = "renew"     // make the lease longer
-	withdraws  verb = "withdraw"  // undo an acquire of unknown outcome
-	forces     verb = "force"     // take it from a hold of another session
-	drops      verb = "drop"      // release by one key alone
-	beats      verb = "beat"      // a heartbeat alone
-	yields     verb = "yield"     // ask whether the hold may be handed over further
-	requeues   verb = "requeue"   // release, and take a ticket for another attempt of the session
-	gathers    verb = "gather"    // try, together with other locks
-	scatters   verb = "scatter"   // release, together with other locks
-	shares     verb = "share"     // ask whether a reader may share its hold
-	downgrades verb = "downgrade" // make a writer a reader
-	splits     verb = "split"     // release a part of the permits
-	resizes    verb = "resize"    // set how many permits there are
-	fences     verb = "fence"     // keep a token, so that later ones are greater
-	describes  verb = "describe"  // its holder and its waiters
+	tries        verb = "try"         // acquire now or not at all
+	enters       verb = "enter"       // acquire, or take a ticket
+	polls        verb = "poll"        // what became of the attempts of a session that waits
+	leaves       verb = "leave"       // release, or give the ticket up
+	renews       verb = "renew"       // make the lease longer
+	withdraws    verb = "withdraw"    // undo an acquire of unknown outcome
+	forces       verb = "force"       // take it from a hold of another session
+	drops        verb = "drop"        // release by one key alone
+	heartbeats   verb = "heartbeat"   // a heartbeat alone
+	yields       verb = "yield"       // ask whether the hold may be handed over further
+	requeues     verb = "requeue"     // release, and take a ticket for another attempt of the session
+	acquiresMany verb = "acquireMany" // try, together with other locks
+	releasesMany verb = "releaseMany" // release, together with other locks
+	shares       verb = "share"       // ask whether a reader may share its hold
+	downgrades   verb = "downgrade"   // make a writer a reader
+	splits       verb = "split"       // release a part of the permits
+	resizes      verb = "resize"      // set how many permits there are
+	fences       verb = "fence"       // keep a token, so that later ones are greater
+	describes    verb = "describe"    // its holder and its waiters
 )
 
 // lockKind is a kind of lock in a walk: an adapter from verbs to scripts. A release that replaces
@@ -144,11 +144,11 @@ func (r *request) gives(life int64) *request {
 	return r
 }
 
-// beat returns the number of a heartbeat that is sent now.
-func (w *walk) beat() string {
-	w.beaten++
-	number := beatNumber(w.beaten)
-	w.beatAt[number] = w.now
+// heartbeat returns the number of a heartbeat that is sent now.
+func (w *walk) heartbeat() string {
+	w.hasHeartbeat++
+	number := heartbeatNumber(w.hasHeartbeat)
+	w.heartbeatAt[number] = w.now
 	return number
 }
 
@@ -183,7 +183,7 @@ func (w *walk) grantsIn(session, said string) (all []grant) {
 		if len(said) < 55 {
 			w.fail("a grant is cut short: %q", said)
 		}
-		all = append(all, grant{session + said[:19], said[19:35], w.beatAt[said[35:55]], waitingLife})
+		all = append(all, grant{session + said[:19], said[19:35], w.heartbeatAt[said[35:55]], waitingLife})
 	}
 	return all
 }

@@ -120,8 +120,8 @@ func (w *latchWalk) reset() *request {
 	return w.request("reset", nil, read, scripts.CountdownReset, w.key(), nonce, "PUBLISH", w.name+"ended")
 }
 
-// look returns the request for the state of the latch.
-func (w *latchWalk) look() *request {
+// read returns the request for the state of the latch.
+func (w *latchWalk) read() *request {
 	read := func(_ *request, reply any) outcome {
 		n, list := code(reply)
 		newest := w.newest()
@@ -167,7 +167,7 @@ func (w *latchWalk) step() {
 	w.passes(1 + w.Int64N(500))
 	switch n := w.IntN(20); {
 	case n < 12:
-		made := []func() *request{w.start, w.count, w.count, w.count, w.reset, w.look}
+		made := []func() *request{w.start, w.count, w.count, w.count, w.reset, w.read}
 		r := made[w.IntN(len(made))]()
 		w.sent = append(w.sent, r)
 		if w.IntN(6) > 0 {
@@ -187,7 +187,7 @@ func (w *latchWalk) step() {
 	if at == -1 || at > w.high/1000+kept {
 		w.fail("the latch has no expiry, or a late one: %d", at)
 	}
-	w.runs(w.look())
+	w.runs(w.read())
 }
 
 // P5: rounds are what they ought to be, whatever is lost, late or repeated.

@@ -40,8 +40,8 @@ func digits(stamp int64) string { return fmt.Sprintf("%016d", stamp) }
 // sessionOf returns the n-th session.
 func sessionOf(n int) string { return strings.Repeat(string(rune('a'+n)), 22) }
 
-// beatNumber is that of the n-th heartbeat.
-func beatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }
+// heartbeatNumber is that of the n-th heartbeat.
+func heartbeatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }
 
 // stampOf reads the digits of a stamp.
 func stampOf(text string) int64 {

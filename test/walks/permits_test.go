@@ -23,7 +23,7 @@ func (k *permitKind) keys() []string {
 
 func (k *permitKind) verbs() []verb {
 	return []verb{
-		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, beats, yields, splits, resizes,
+		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, heartbeats, yields, splits, resizes,
 	}
 }
 
@@ -55,8 +55,8 @@ func (k *permitKind) ask(v verb, a *attempt) *request {
 		return k.request(v, a, k.left, scripts.SemaphoreLeave, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
 	case drops:
 		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
-	case beats:
-		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[2:], a.session, waitingLife, k.beat(), label)
+	case heartbeats:
+		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[2:], a.session, waitingLife, k.heartbeat(), label)
 	case resizes:
 		n := 1 + k.IntN(6)
 		return k.request(v, nil, k.sized(n), scripts.SemaphoreResize, k.keys(), n, k.notAfter(), "PUBLISH", grants, k.keep())
@@ -143,7 +143,7 @@ func (k *permitKind) split(a *attempt, life int64) *request {
 func (k *permitKind) probes(a *attempt) []*request {
 	name, grants := a.hold+label, k.name+"grants:"
 	return []*request{
-		k.ask(tries, a), k.ask(enters, a), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a), k.ask(beats, a),
+		k.ask(tries, a), k.ask(enters, a), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a), k.ask(heartbeats, a),
 		k.request(renews, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, 0),
 		k.request(yields, a, k.handedOver, scripts.SemaphoreYield, k.keys(), name, second, "", a.session, "PUBLISH", grants, k.keep()),
 		k.request(splits, a, nothing, scripts.SemaphoreSplit, k.keys(), a.hold, second, k.notAfter(), name, a.session, "PUBLISH", grants, k.keep()),

@@ -15,7 +15,7 @@ import (
 func (w *walk) enterArgs(ticket string, life int64, queues string) []any {
 	number := ""
 	if queues == "1" && (w.ends || w.IntN(8) > 0) {
-		number = w.beat()
+		number = w.heartbeat()
 	}
 	return []any{ticket, life, w.notAfter(), queues, waitingLife, number, label, "PUBLISH", w.name + "grants:", w.keep()}
 }
@@ -37,7 +37,7 @@ func (w *walk) pollArgs(k lockKind, session string) (listed []string, args []any
 			names.WriteString(hold[22:])
 		}
 	}
-	return listed, []any{session, waitingLife, w.beat(), label, "PUBLISH", w.name + "grants:", names.String(), w.keep()}
+	return listed, []any{session, waitingLife, w.heartbeat(), label, "PUBLISH", w.name + "grants:", names.String(), w.keep()}
 }
 
 // rwKind is a read-write lock.
@@ -51,7 +51,7 @@ func (k *rwKind) keys() []string {
 
 func (k *rwKind) verbs() []verb {
 	return []verb{
-		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, forces, beats, downgrades, shares,
+		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, forces, heartbeats, downgrades, shares,
 	}
 }
 
@@ -88,8 +88,8 @@ func (k *rwKind) ask(v verb, a *attempt) *request {
 		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
 	case forces:
 		return k.request(v, a, forced, scripts.RWLockForce, k.keys(), "PUBLISH", grants, k.name+"told:", a.session+"\n"+name+"\n", k.keep())
-	case beats:
-		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[3:], a.session, waitingLife, k.beat(), label)
+	case heartbeats:
+		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[3:], a.session, waitingLife, k.heartbeat(), label)
 	case shares:
 		return k.request(v, a, nothing, scripts.RWLockMayShare, k.keys(), name)
 	}
@@ -110,7 +110,7 @@ func (k *rwKind) probes(a *attempt) []*request {
 	granted.stamp, a.side, writer.side = digits(noon), reads, ""
 	return []*request{
 		k.ask(tries, a), k.ask(enters, a), k.ask(tries, &writer), k.ask(enters, &writer), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a),
-		k.ask(forces, a), k.ask(beats, a), k.ask(shares, a), k.ask(renews, &granted), k.ask(downgrades, &granted),
+		k.ask(forces, a), k.ask(heartbeats, a), k.ask(shares, a), k.ask(renews, &granted), k.ask(downgrades, &granted),
 		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
 		k.request(describes, a, listed, scripts.HoldsList, k.keys()[:1], "sb1w", 0, 100),
 	}

@@ -22,16 +22,16 @@ type walk struct {
 	attempts []*attempt
 	byHold   map[string]*attempt
 
-	sent    []*request // all that were sent, for repetitions
-	late    []*request // those that are on their way
-	unheard []message  // those that are on their way to sessions
+	sent         []*request // all that were sent, for repetitions
+	late         []*request // those that are on their way
+	unsubscribed []message  // those that are on their way to sessions
 
-	count   int              // holds so far
-	beaten  int              // heartbeats so far
-	beatAt  map[string]int64 // the true time of each
-	sizes   []sized          // of a semaphore
-	history []string
-	ends    bool // from now on sessions leave nothing to chance
+	count        int              // holds so far
+	hasHeartbeat int              // heartbeats so far
+	heartbeatAt  map[string]int64 // the true time of each
+	sizes        []sized          // of a semaphore
+	history      []string
+	ends         bool // from now on sessions leave nothing to chance
 
 	calm  int64 // the true time of the last disturbance: a lost key, or a clock that was set
 	top   int64 // the greatest token so far
@@ -50,7 +50,7 @@ func newWalk(tb testing.TB, s scene, seed uint64) *walk {
 	tb.Helper()
 	w := &walk{
 		stage: newStage(tb), Rand: rand.New(rand.NewPCG(seed, 3)), scene: s, seed: seed,
-		byHold: make(map[string]*attempt), beatAt: make(map[string]int64), sizes: []sized{{0, capacity}},
+		byHold: make(map[string]*attempt), heartbeatAt: make(map[string]int64), sizes: []sized{{0, capacity}},
 	}
 	for n := range 4 {
 		w.sessions = append(w.sessions, sessionOf(n))
@@ -88,7 +88,7 @@ func (w *walk) step() {
 		w.note("late:")
 		w.send(r)
 	case n <= 14:
-		w.hear()
+		w.listen()
 	case n <= 17:
 		us := []int64{w.Int64N(2 * second), w.Int64N(second / 10), second, 4 * second, 15 * second, 40 * second}
 		w.passes(us[min(w.IntN(9), 5)%6])
@@ -174,7 +174,7 @@ func (w *walk) add(a *attempt) {
 // expects is what a session believes from the moment on at which it sends something.
 func (w *walk) expects(r *request) {
 	switch r.verb {
-	case leaves, drops, withdraws, scatters:
+	case leaves, drops, withdraws, releasesMany:
 		r.who.ended = true
 	case requeues:
 		r.old.ended = true
@@ -215,7 +215,7 @@ func (w *walk) believe(r *request, o outcome, said []message) {
 	for _, m := range said {
 		if session, isGrant := w.grantee(m); isGrant {
 			issued = append(issued, w.grantsIn(session, m.text)...)
-			w.unheard = append(w.unheard, m)
+			w.unsubscribed = append(w.unsubscribed, m)
 		}
 	}
 	w.issue(r, issued)
@@ -235,15 +235,15 @@ func (w *walk) grantee(m message) (string, bool) {
 	return strings.CutPrefix(m.channel, w.name+"grants:")
 }
 
-// hear delivers a message, or loses it.
-func (w *walk) hear() {
+// listen delivers a message, or loses it.
+func (w *walk) listen() {
 	w.Helper()
-	if len(w.unheard) == 0 {
+	if len(w.unsubscribed) == 0 {
 		return
 	}
-	i := w.IntN(len(w.unheard))
-	m := w.unheard[i]
-	w.unheard = slices.Delete(w.unheard, i, i+1)
+	i := w.IntN(len(w.unsubscribed))
+	m := w.unsubscribed[i]
+	w.unsubscribed = slices.Delete(w.unsubscribed, i, i+1)
 	if w.IntN(4) == 0 {
 		return
 	}
