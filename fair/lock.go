@@ -27,7 +27,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 // nothing.
 func (l *Lock) Check() error { return l.root().Check() }
 
-// Place returns where the lock stands among all locks, for package multilock.
+// Place returns the position of the lock in the order of all locks, for package multilock.
 func (l *Lock) Place() signalbox.Place { return l.root().Place() }
 
 // Lock acquires the lock. It blocks until the lock is acquired or ctx ends. ctx bounds the waiting,

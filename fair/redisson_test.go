@@ -27,18 +27,18 @@ func shared(tb testing.TB, at redistest.Dialer, options ...signalbox.LockOption)
 	return fair.New(locktest.SteadySession(tb, at), "a", append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 }
 
-// stand locks on another goroutine, and returns when that goroutine is the n-th waiter in the queue, and
+// queueWaiter locks on another goroutine, and returns when that goroutine is the n-th waiter in the queue, and
 // listens.
-func stand(ctx context.Context, tb testing.TB, server *redistest.Server, mu *fair.Lock, n int) <-chan locktest.Result[signalbox.Lease] {
+func queueWaiter(ctx context.Context, tb testing.TB, server *redistest.Server, mu *fair.Lock, n int) <-chan locktest.Result[signalbox.Lease] {
 	tb.Helper()
-	answered := locktest.LaterWith(ctx, mu.Lock)
+	result := locktest.LaterWith(ctx, mu.Lock)
 	redistest.Await(tb, "a ticket in the queue", func() bool { return locktest.Integer(tb, server.MustDo(tb, "LLEN", javaQueue)) == int64(n) })
 	owner, _ := server.MustDo(tb, "LINDEX", javaQueue, -1).(string)
 	redistest.Await(tb, "a waiter listens", func() bool {
 		reply, _ := server.MustDo(tb, "PUBSUB", "NUMSUB", "redisson_lock__channel:{a}:"+owner).([]any)
 		return locktest.Integer(tb, reply[1]) == 1
 	})
-	return answered
+	return result
 }
 
 // awaitEmpty waits until the server has no key.
@@ -55,7 +55,7 @@ func TestASharedFairLockIsGivenInTheOrderOfAsking(t *testing.T) {
 	lease := locktest.Must(t, a.Lock)
 	var waiting []<-chan locktest.Result[signalbox.Lease]
 	for n, mu := range []*fair.Lock{a, b, b, a, b} {
-		waiting = append(waiting, stand(t.Context(), t, server, mu, n+1))
+		waiting = append(waiting, queueWaiter(t.Context(), t, server, mu, n+1))
 	}
 	require.Equal(t, int64(3), server.MustDo(t, "EXISTS", "a", javaQueue, javaDeadlines))
 	require.Equal(t, int64(3), server.MustDo(t, "DBSIZE"), "no key beside Redisson's")
@@ -81,13 +81,13 @@ func TestAWaiterThatGivesUpLeavesTheSharedQueue(t *testing.T) {
 	mu, other := shared(t, server), shared(t, server)
 	lease := locktest.Must(t, mu.Lock)
 	ctx, giveUp := context.WithCancel(t.Context())
-	first := stand(ctx, t, server, other, 1)
-	second := stand(t.Context(), t, server, mu, 2)
+	first := queueWaiter(ctx, t, server, other, 1)
+	second := queueWaiter(t.Context(), t, server, mu, 2)
 	giveUp()
 	got := redistest.Receive(t, "the end of waiting", first)
 	require.ErrorIs(t, got.Err, signalbox.ErrHeld)
 	require.ErrorIs(t, got.Err, context.Canceled)
-	redistest.Await(t, "the end of the place", func() bool { return locktest.Integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
+	redistest.Await(t, "the end of the ticket", func() bool { return locktest.Integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
 	require.Equal(t, int64(1), server.MustDo(t, "ZCARD", javaDeadlines))
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, locktest.MustHave(t, second).Unlock())
@@ -136,7 +136,7 @@ func TestWaitersOfASharedFairLock(t *testing.T) {
 		server.MustDo(t, "ZADD", javaDeadlines, "9999999999999", owner)
 	}
 	ctx, giveUp := context.WithCancel(t.Context())
-	waiting := stand(ctx, t, server, mu, others+1)
+	waiting := queueWaiter(ctx, t, server, mu, others+1)
 	position := 0
 	var last signalbox.Waiter
 	for w, err := range mu.Waiters(t.Context()) {
@@ -166,7 +166,7 @@ func TestNothingIsLeftOfASharedFairLockAfterClose(t *testing.T) {
 	s := locktest.SteadySession(t, server)
 	mu := fair.New(s, "a", signalbox.WithLayout(signalbox.Redisson()))
 	lease := locktest.Must(t, mu.Lock)
-	waiting := stand(t.Context(), t, server, mu, 1)
+	waiting := queueWaiter(t.Context(), t, server, mu, 1)
 	require.Error(t, s.Close(locktest.Ended()))
 	require.ErrorIs(t, redistest.Receive(t, "the end of waiting", waiting).Err, signalbox.ErrClosed)
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)

@@ -63,17 +63,17 @@ func TestALongQueueIsListedInPages(t *testing.T) {
 	for _, n := range []int{99, 100, 101, 250} {
 		server.MustDo(t, "EVAL", `redis.call('DEL', KEYS[1])
 for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 1780000000000000 + i, string.format('%022d%019df', i, i)) end`, 1, "sb:{a}:queue", n)
-		told := 0
+		listed := 0
 		sent := server.SentBy(func() {
 			for w, err := range mu.Waiters(t.Context()) {
 				require.NoError(t, err)
-				told++
-				require.Equal(t, told, w.Position)
-				require.Equal(t, time.UnixMicro(1780000000000000+int64(told)), w.Since)
+				listed++
+				require.Equal(t, listed, w.Position)
+				require.Equal(t, time.UnixMicro(1780000000000000+int64(listed)), w.Since)
 				require.False(t, w.Alive)
 			}
 		})
-		require.Equal(t, n, told)
+		require.Equal(t, n, listed)
 		require.Equal(t, int64(n/100+1), sent["evalsha"])
 		for range mu.Waiters(t.Context()) {
 			break // it is not asked for the rest

@@ -33,9 +33,9 @@ func TestInAClusterTheLocksNodePublishesARelease(t *testing.T) {
 			reply, _ := owner.MustDo(t, "PUBSUB", "SHARDNUMSUB", set.Grants()+waiting.ID()).([]any)
 			return len(reply) == 2 && reply[1] == int64(1)
 		})
-		heard := listen(t, c, set.Grants()+waiting.ID())
+		messages := listen(t, c, set.Grants()+waiting.ID())
 		require.NoError(t, lease.Unlock())
-		redistest.Receive(t, "the message", heard)
+		redistest.Receive(t, "the message", messages)
 		second := locktest.MustHave(t, waiter)
 		require.NoError(t, second.Unlock())
 		require.Zero(t, owner.CommandStats()["publish"].Calls, "which every node would have to pass on")
@@ -48,8 +48,8 @@ func listen(tb testing.TB, c *redistest.Cluster, channel string) <-chan string {
 	client := c.Client(tb, nil)
 	listener, _ := client.Dedicate()
 	tb.Cleanup(listener.Close)
-	heard := make(chan string, 10)
-	listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { heard <- m.Message }})
+	messages := make(chan string, 10)
+	listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { messages <- m.Message }})
 	require.NoError(tb, listener.Do(tb.Context(), client.B().Ssubscribe().Channel(channel).Build()).Error())
-	return heard
+	return messages
 }

@@ -35,7 +35,7 @@ func TestTheShortestAndLongestTermsWork(t *testing.T) {
 	}
 }
 
-// P9: sessions with different prefixes do not meet.
+// P9: sessions with different prefixes do not exclude each other.
 func TestPrefixesKeepSessionsApart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -22,7 +22,7 @@ import (
 type nosyContext struct {
 	context.Context
 
-	look func()
+	onRemove func()
 }
 
 // Value hides what std would hang children onto directly.
@@ -31,8 +31,8 @@ func (*nosyContext) Value(any) any { return nil }
 func (n *nosyContext) AfterFunc(f func()) (stop func() bool) {
 	unhook := context.AfterFunc(n.Context, f)
 	return func() bool {
-		if n.look != nil {
-			n.look()
+		if n.onRemove != nil {
+			n.onRemove()
 		}
 		return unhook()
 	}
@@ -47,14 +47,14 @@ func TestABoundContextThatHasEndedSaysWhy(t *testing.T) {
 	defer cancel()
 	nosy := &nosyContext{Context: parent}
 	bound := lease.Bind(nosy)
-	looks := 0
-	nosy.look = func() {
-		looks++
+	calls := 0
+	nosy.onRemove = func() {
+		calls++
 		assert.ErrorIs(t, bound.Err(), context.Canceled)
 		assert.ErrorIs(t, context.Cause(bound), signalbox.ErrReleased)
 	}
 	require.NoError(t, lease.Unlock())
-	require.Positive(t, looks)
+	require.Positive(t, calls)
 }
 
 // P8: a hold ends with the last of its leases, in whatever order they end, and each of them
@@ -137,7 +137,7 @@ func TestAnyGoroutineMayUnlock(t *testing.T) {
 	require.False(t, isHeld(t, server, "a"))
 }
 
-// P7: a lease that is held for days and bound for every request gathers no contexts, and a
+// P7: a lease that is held for days and bound for every request collects no contexts, and a
 // bound context with children costs no goroutine.
 func TestBoundContextsCostNoGoroutine(t *testing.T) {
 	t.Parallel()

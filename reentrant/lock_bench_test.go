@@ -48,7 +48,7 @@ func BenchmarkObserved(b *testing.B) {
 }
 
 // BenchmarkEnterAgain enters a lock again and gives the entry back, with a context that many values
-// stand around: no round trip.
+// surround: no round trip.
 func BenchmarkEnterAgain(b *testing.B) {
 	server := redistest.Start(b)
 	for _, depth := range []int{1, 10} {
@@ -146,7 +146,7 @@ func BenchmarkBind(b *testing.B) {
 
 type depthKey int
 
-// deeper returns ctx with values around it, as requests gather them.
+// deeper returns ctx with values around it, as requests add them.
 func deeper(ctx context.Context, depth int) context.Context {
 	for i := range depth {
 		ctx = context.WithValue(ctx, depthKey(i), i)

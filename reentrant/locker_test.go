@@ -17,10 +17,10 @@ func TestALockerWithoutOnLostReportsNoLoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	locker := reentrant.New(locktest.SteadySession(t, server), "a").Locker(t.Context())
-	for _, told := range []func(error){nil, func(err error) { t.Error(err) }, nil} {
-		locker.OnLost(told)
+	for _, onLost := range []func(error){nil, func(err error) { t.Error(err) }, nil} {
+		locker.OnLost(onLost)
 		locker.Lock()
-		if told == nil {
+		if onLost == nil {
 			server.MustDo(t, "DEL", locktest.Key("a"))
 		}
 		locker.Unlock()

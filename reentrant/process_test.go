@@ -92,7 +92,7 @@ func TestTokensRiseAcrossProcesses(t *testing.T) {
 	}
 }
 
-// P2: a process that was stopped past its lease learns of it at its first look.
+// P2: a process that was stopped past its lease learns of it when it runs again.
 func TestAStoppedProcessLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process is stopped for longer than its lease")

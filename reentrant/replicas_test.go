@@ -81,8 +81,8 @@ func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 			n, answered := set(t, primary)
 			before := waits(primary)
 			mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WithReplicas(n, 20*time.Millisecond))
-			for _, take := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock, mu.Lock, mu.TryLock} {
-				lease, err := take(t.Context())
+			for _, lock := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock, mu.Lock, mu.TryLock} {
+				lease, err := lock(t.Context())
 				require.ErrorIs(t, err, signalbox.ErrNotReplicated)
 				require.ErrorContains(t, err, answered)
 				require.Equal(t, signalbox.Lease{}, lease)

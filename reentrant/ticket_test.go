@@ -103,7 +103,7 @@ func TestTryLockOvertakesNoWaiter(t *testing.T) {
 		name := kind.Name
 		gone := locktest.Must(t, kind.New(locktest.SteadySession(t, server), name, signalbox.WithRenewedLease(longest)).Lock)
 		waiting := locktest.Enqueue(t.Context(), t, server, name, kind.New(locktest.SteadySession(t, server), name).Lock)
-		// As it stands when a hold has ended by itself.
+		// The keys after a hold has ended by itself.
 		server.MustDo(t, "SET", locktest.Key(name), holderValue(t, server, name)[:20]+strings.Repeat("-", 42)+"q", "PX", 600_000)
 		_, err := kind.New(locktest.SteadySession(t, server), name).TryLock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrHeld)

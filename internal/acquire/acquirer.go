@@ -79,7 +79,7 @@ func (a *Acquirer) Admit(waiters int) error {
 	return a.Base.Session.Ready()
 }
 
-// TryAcquire acquires the lock if it is free and has no earlier waiter, or enters a hold that the session shares.
+// TryAcquire acquires the lock if it is free and has no earlier waiter, or joins a hold that the session shares.
 func (a *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	if lease, ok := a.joinShared(ctx); ok {
 		return lease, nil
@@ -133,7 +133,7 @@ func (c tryCall) leaveLocal() {
 	c.acquirer.Manager.LocalQueues.Done(c.localQueue)
 }
 
-// serverTicket is a ticket in the server's queue, or a place among the retries of a lock without a queue. It implements
+// serverTicket is a ticket in the server's queue, or one of the retries of a lock without a queue. It implements
 // local.Ticket. One goroutine at a time uses it; that goroutine waits, and begins the hold or leaves.
 type serverTicket struct {
 	acquirer      *Acquirer

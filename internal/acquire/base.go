@@ -194,15 +194,15 @@ func (b *Base) Grants() string {
 	return b.Session.GrantsChannel()
 }
 
-// Place returns the position of the lock in the order of all locks; g acquires it together with others, or is
+// Place returns the position of the lock in the order of all locks; acquirer acquires it together with others, or is
 // nil. An invalid lock has no position.
-func (b *Base) Place(kind string, side session.Access, g session.ManyAcquirer) signalbox.Place {
+func (b *Base) Place(kind string, access session.Access, acquirer session.ManyAcquirer) signalbox.Place {
 	if b.CheckArgs() != nil {
 		return signalbox.Place{}
 	}
 	key := b.Names.Holder
 	return signalbox.Place(session.Place{
-		Session: b.Session, Slot: b.Session.Runner.Slot(key), Key: key, Kind: kind, Name: b.Name, Class: b.Class, Access: side, Acquirer: g,
+		Session: b.Session, Slot: b.Session.Runner.Slot(key), Key: key, Kind: kind, Name: b.Name, Class: b.Class, Access: access, Acquirer: acquirer,
 	}.Handle())
 }
 

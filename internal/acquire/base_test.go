@@ -165,7 +165,7 @@ func TestOnlyALostLeaseIsLogged(t *testing.T) {
 		s := newSession(t, signalbox.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 		b := acquire.Make(s, "a", session.Reentrant, nil)
 		b.LogLost(c.end)
-		require.NoError(t, s.Close(t.Context()), "which writes what was gathered")
+		require.NoError(t, s.Close(t.Context()), "which writes what was collected")
 		if c.want == "" {
 			require.Empty(t, lines.String(), name)
 		}

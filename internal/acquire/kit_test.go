@@ -57,9 +57,9 @@ func (p *proxiedServer) newUser(options ...signalbox.LockOption) *user {
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
 	u := &user{server: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Handle)(u.session).Session()
-	kind := acquire.NewManager(s, layout.Native(), &layout.Native().Semaphore.Kind, nil)
-	session.RegistryOf(s, "semaphore", func() queue.Granter { return kind.Granter })
-	u.manager = &kind
+	manager := acquire.NewManager(s, layout.Native(), &layout.Native().Semaphore.Kind, nil)
+	session.RegistryOf(s, "semaphore", func() queue.Granter { return manager.Granter })
+	u.manager = &manager
 	p.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -113,7 +113,7 @@ func (p *proxiedServer) holds() (n int) {
 	return n
 }
 
-// awaitIdle waits until neither the session nor the server know of anything, and nothing is counted in.
+// awaitIdle waits until neither the session nor the server know of anything, and nothing is counted.
 func (u *user) awaitIdle() {
 	u.server.Helper()
 	s := (*session.Handle)(u.session).Session()

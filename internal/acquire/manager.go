@@ -37,7 +37,8 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 		m.Turns.handOffCost.Store(int64(initialHandOffCost))
 	}
 	m.Granter = registryAdapter{queue.New(s, queue.Protocol{
-		Enter: kind.Queue.Enter, Poll: kind.Queue.Poll, Heartbeat: kind.Queue.Heartbeat, Leave: kind.Queue.Leave, Drop: kind.Queue.Drop, Requeue: kind.Queue.Requeue,
+		Enter: kind.Queue.Enter, Poll: kind.Queue.Poll, Heartbeat: kind.Queue.Heartbeat,
+		Leave: kind.Queue.Leave, Drop: kind.Queue.Drop, Requeue: kind.Queue.Requeue,
 		Labelled: kind.Queue.Labelled, Refusal: refusal,
 	})}
 	return m

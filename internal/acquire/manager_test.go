@@ -31,17 +31,17 @@ func TestManagerUsesTheGranterOfItsLayout(t *testing.T) {
 		}
 		b := acquire.MakeIn(s, "a", session.Semaphore, []signalbox.LockOption{option}, func(*layout.Layout) bool { return true })
 		require.NoError(t, b.Err)
-		for _, g := range []*layout.Kind{&l.Fair.Kind, &l.RWLock.Kind} {
-			kind := acquire.NewManager((*session.Handle)(s).Session(), l, g, nil)
-			_, retries := kind.Granter.(*retry.LockRegistry)
-			require.Equal(t, g.Retry != nil, retries, g.RegistryName)
-			require.Equal(t, g.Queue != nil, !retries, g.RegistryName)
-			require.Same(t, g.Renew, kind.Renew)
-			keys := acquire.KeysOf(&b, g, nil)
-			require.Equal(t, g.Keys(b.Names, nil).Holder, keys.Holder)
+		for _, kind := range []*layout.Kind{&l.Fair.Kind, &l.RWLock.Kind} {
+			manager := acquire.NewManager((*session.Handle)(s).Session(), l, kind, nil)
+			_, retries := manager.Granter.(*retry.LockRegistry)
+			require.Equal(t, kind.Retry != nil, retries, kind.RegistryName)
+			require.Equal(t, kind.Queue != nil, !retries, kind.RegistryName)
+			require.Same(t, kind.Renew, manager.Renew)
+			keys := acquire.KeysOf(&b, kind, nil)
+			require.Equal(t, kind.Keys(b.Names, nil).Holder, keys.Holder)
 			require.NotEmpty(t, keys.All)
 			require.NotEmpty(t, keys.Channel)
-			q := kind.Use(&keys)
+			q := manager.Use(&keys)
 			q.Done()
 		}
 	}
@@ -71,17 +71,17 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
 		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)
 		require.NoError(t, b.Ready(t.Context()))
-		layoutKind := &b.Layout.Lock.Kind
-		keys := acquire.KeysOf(&b, layoutKind, nil)
-		kind := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, layoutKind, nil)
-		q := kind.Use(&keys)
+		kind := &b.Layout.Lock.Kind
+		keys := acquire.KeysOf(&b, kind, nil)
+		manager := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, kind, nil)
+		q := manager.Use(&keys)
 		for name, c := range map[string]struct {
 			recheck  func()
 			rechecks recheckCounter
 		}{
-			"Forced":     {func() { kind.Recheck(keys.Holder) }, 1},
-			"Subscribed": {kind.RecheckAll, 1},
-			"Another":    {func() { kind.Recheck("another") }, 0},
+			"Forced":     {func() { manager.Recheck(keys.Holder) }, 1},
+			"Subscribed": {manager.RecheckAll, 1},
+			"Another":    {func() { manager.Recheck("another") }, 0},
 		} {
 			a, err := q.Try(t.Context(), &l.request)
 			require.NoError(t, err, of)
@@ -89,7 +89,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 			var n recheckCounter
 			a.Begin(&n)
 			require.Equal(t, c.rechecks, n, "%s: %s", of, name)
-			kind.RecheckAll()
+			manager.RecheckAll()
 			require.Equal(t, c.rechecks+1, n, "%s: %s", of, name)
 			_, err = a.Release(t.Context(), 0, 0)
 			require.NoError(t, err, of)

@@ -28,7 +28,7 @@ func TestSwapEndsOneLeaseAndBeginsAnother(t *testing.T) {
 	require.Greater(t, lease.Token(), old.Token())
 	require.Equal(t, 1, p.holds())
 	require.Error(t, old.Unlock())
-	require.Equal(t, 1, p.holds(), "the old lease gives nothing back")
+	require.Equal(t, 1, p.holds(), "the old lease releases nothing")
 	require.NoError(t, lease.Unlock())
 	u.awaitIdle()
 }

@@ -41,8 +41,8 @@ type walkServer struct {
 	}
 }
 
-// takes lasts as long as a call, or a use, does: in virtual time.
-func (d *walkServer) takes(limit time.Duration) { time.Sleep(d.below(limit)) }
+// sleepUpTo lasts as long as a call, or a use, does: in virtual time.
+func (d *walkServer) sleepUpTo(limit time.Duration) { time.Sleep(d.below(limit)) }
 
 func (d *walkServer) below(limit time.Duration) time.Duration {
 	d.mu.Lock()
@@ -57,7 +57,7 @@ func (d *walkServer) Admit(int) error { return nil }
 
 // MayShare implements SharedSource.
 func (d *walkServer) MayShare(context.Context, hold.Lease) bool {
-	d.takes(time.Millisecond)
+	d.sleepUpTo(time.Millisecond)
 	return !d.oneIn(3)
 }
 
@@ -119,7 +119,7 @@ func (d *walkServer) releaseLocked() {
 }
 
 func (p *walkTicket) Join(ctx context.Context) (bool, error) {
-	p.server.takes(time.Millisecond)
+	p.server.sleepUpTo(time.Millisecond)
 	if ctx.Err() != nil {
 		return false, errs.Ended(ctx)
 	}
@@ -150,7 +150,7 @@ func (p *walkTicket) end() bool {
 
 func (p *walkTicket) Leave() {
 	p.server.leaving.Go(func() {
-		p.server.takes(time.Millisecond)
+		p.server.sleepUpTo(time.Millisecond)
 		if p.end() {
 			p.server.release()
 		}
@@ -195,7 +195,7 @@ func (h *walkHold) OnRelease(now clock.Instant) error {
 	case verdict == Refused && !d.oneIn(4):
 		h.requeue()
 	default: // it may also have been lost, which is the same here
-		d.takes(time.Millisecond)
+		d.sleepUpTo(time.Millisecond)
 		d.release()
 	}
 	d.queue.HoldEnded(d.key)
@@ -204,16 +204,16 @@ func (h *walkHold) OnRelease(now clock.Instant) error {
 
 func (h *walkHold) requeue() {
 	d, p := h.server, h.server.newTicket()
-	d.takes(time.Millisecond)
+	d.sleepUpTo(time.Millisecond)
 	d.mu.Lock()
 	d.releaseLocked()
 	p.joinLocked()
 	d.mu.Unlock()
-	d.takes(time.Millisecond)
+	d.sleepUpTo(time.Millisecond)
 	if !d.queue.AssignTicket(d.key, p) {
 		p.Leave()
 	}
-	d.takes(time.Millisecond)
+	d.sleepUpTo(time.Millisecond)
 }
 
 // P1, P4, P6: a session has no more holds than it can have, every waiter is served or gives up, and all that is counted is
@@ -270,16 +270,16 @@ func (d *walkServer) others() {
 		if _, err := p.Join(context.Background()); err == nil {
 			_ = p.Wait(context.Background())
 		}
-		d.takes(time.Millisecond)
+		d.sleepUpTo(time.Millisecond)
 		p.end()
 		d.release()
-		d.takes(5 * time.Millisecond)
+		d.sleepUpTo(5 * time.Millisecond)
 	}
 }
 
 // useOnce uses a hold, if the goroutine does not give up before.
 func (d *walkServer) useOnce() {
-	d.takes(10 * time.Millisecond)
+	d.sleepUpTo(10 * time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())
 	if d.oneIn(4) {
 		ctx, cancel = context.WithTimeout(context.Background(), d.below(4*time.Millisecond))
@@ -300,7 +300,7 @@ func (d *walkServer) useOnce() {
 		d.Errorf("the session has %d holds", n)
 	}
 	d.served.Add(1)
-	d.takes(time.Millisecond)
+	d.sleepUpTo(time.Millisecond)
 	d.using.Add(-1)
 	_ = lease.Unlock()
 }

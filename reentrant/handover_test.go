@@ -44,7 +44,7 @@ func TestBoundContextsEndBeforeTheNextHolderEnters(t *testing.T) {
 		require.ErrorIs(t, old.Err(), signalbox.ErrReleased)
 		require.ErrorIs(t, old.Unlock(), signalbox.ErrNotHeld)
 		_, err := mu.TryLock(entered)
-		require.ErrorIs(t, err, signalbox.ErrReleased) // P8: the old context enters no new tenure
+		require.ErrorIs(t, err, signalbox.ErrReleased) // P8: the old context enters no later hold
 		lease = got
 	}
 	require.NoError(t, lease.Unlock())
