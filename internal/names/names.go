@@ -146,7 +146,7 @@ func Make(prefix, name string) (Set, error) {
 	return build(prefix, Encode(name)), nil
 }
 
-// MakeHashed is Make with the digest of the name in its place.
+// MakeHashed is Make with the digest of the name in place of the name.
 func MakeHashed(prefix, name string) (Set, error) {
 	if err := check(name); err != nil {
 		return Set{}, err

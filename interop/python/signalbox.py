@@ -24,7 +24,7 @@ import time
 
 from redis import asyncio as redis, exceptions as errors
 
-LIVES = 3_000_000  # for how long a heartbeat makes the session count as living
+LIFE = 3_000_000  # for how long a heartbeat makes the session count as alive
 KEEP_MS = 60_000  # how long the server remembers the last token of an idle lock
 # Errors after which a call may be sent again: classes of redis-py, or the first word of the text.
 AGAIN = (errors.ConnectionError, errors.TimeoutError, errors.ReadOnlyError,
@@ -145,14 +145,14 @@ class Session:
         """Returns a fresh number. Its life counts from now, and it is sent after that."""
         self.numbers = {n: end for n, end in self.numbers.items() if end > clock()}
         number = number_of(next(self.counter), os.urandom(6))
-        self.numbers[number] = deadline_of(clock(), LIVES)
+        self.numbers[number] = deadline_of(clock(), LIFE)
         return number
 
     def grants(self, text):
         """Hands the grants of a message or a reply to their attempts."""
         for attempt, stamp, number in split_grants(text):
             if attempt in self.attempts:
-                self.attempts[attempt].granted(stamp, self.numbers.get(number, 0), LIVES)
+                self.attempts[attempt].granted(stamp, self.numbers.get(number, 0), LIFE)
 
     def wake(self, holder=None):
         """Makes the next call due of all attempts, or of those for one lock."""
@@ -248,7 +248,7 @@ class Attempt:
             sent, self.not_after = clock(), "%016d" % (s.offset + clock() + 3_000_000)
             reply = await s.call(
                 "lock/enter", self.keys, self.ticket, self.lease, self.not_after, self.queues,
-                LIVES, s.heartbeat(), s.label, "PUBLISH", s.channel, KEEP_MS)
+                LIFE, s.heartbeat(), s.label, "PUBLISH", s.channel, KEEP_MS)
             s.offset = int(reply[-1]) - clock()
         self.replied += 1
         if reply[0] == 1:
@@ -258,12 +258,12 @@ class Attempt:
 
     async def poll(self):
         s = self.session
-        _, left, more, grants, places, now, _ = await s.call(
-            "lock/poll", self.keys, s.id, LIVES, s.heartbeat(), s.label, "PUBLISH", s.channel,
+        _, left, more, grants, states, now, _ = await s.call(
+            "lock/poll", self.keys, s.id, LIFE, s.heartbeat(), s.label, "PUBLISH", s.channel,
             self.id + "f", KEEP_MS)
         s.offset = int(now) - clock()
         s.grants(grants)
-        return self.wait(places == "1" or self.id in grants, left, more)
+        return self.wait(states == "1" or self.id in grants, left, more)
 
     def wait(self, queued, left, more):
         """Returns when a poll is due. Without a ticket the attempt is over."""

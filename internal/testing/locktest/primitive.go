@@ -57,7 +57,7 @@ func (p Primitive) Queue(name string) string {
 	return Keys(name).QueueKey()
 }
 
-// Lives returns the key of the lives of the sessions in that queue.
+// Heartbeats returns the key of the heartbeats of the sessions in that queue.
 func (p Primitive) Heartbeats(name string) string {
 	switch p.Name {
 	case semaphoreName:

@@ -54,12 +54,12 @@ type Hold struct {
 
 // state reads the key and the end of the hold in one step, so that the two belong together. The
 // end, not what is left: that would count from an instant that only the server knows. A key that is
-// marked lives 15 seconds longer than its hold. If the name has no lock, state reads the permits of a
+// marked is kept 15 seconds longer than its hold. If the name has no lock, state reads the permits of a
 // semaphore: no test has both.
 const state = `
 local waiting = 0
-for _, line in ipairs({KEYS[2], KEYS[3], KEYS[5], KEYS[6]}) do
-  waiting = waiting + redis.call('ZCARD', line)
+for _, queue in ipairs({KEYS[2], KEYS[3], KEYS[5], KEYS[6]}) do
+  waiting = waiting + redis.call('ZCARD', queue)
 end
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
@@ -160,7 +160,7 @@ for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
   local has = kind == 'sb1q' or kind == 'sb1l' and string.sub(value, 62, 62) ~= '-' and
     (string.sub(value, 63, 63) == '-' or ms < 0 or ms > 15000)
   if type == 'zset' then
-    -- A line, or holds that end one by one.
+    -- A queue, or holds that end one by one.
     has = string.sub(key, -5) ~= ':lock' and string.sub(key, -8) ~= ':permits' or redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') > 0
   end
   if has then held[#held + 1] = key end
