@@ -71,7 +71,7 @@ func TestSecondUnlockEndsNoOtherEntry(t *testing.T) {
 	require.NoError(t, first.Unlock())
 	require.Equal(t, errs.ErrNotHeld, first.Unlock())
 	require.NoError(t, second.Err())
-	third := again(t, second) // uses the free place
+	third := again(t, second) // uses the free slot
 	require.Equal(t, errs.ErrNotHeld, first.Unlock())
 	require.ErrorIs(t, first.Err(), errs.ErrReleased)
 	require.NoError(t, second.Unlock())
@@ -208,7 +208,7 @@ func TestLostHoldIsNotHandedOver(t *testing.T) {
 
 func TestEnteringAgainAllocatesNothing(t *testing.T) {
 	_, first := begin(t, "key")
-	second := again(t, first) // the inline places are full now
+	second := again(t, first) // the inline slots are full now
 	warm := again(t, first)
 	require.NoError(t, warm.Unlock())
 	require.Zero(t, testing.AllocsPerRun(1_000, func() {

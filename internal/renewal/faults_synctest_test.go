@@ -50,7 +50,7 @@ func TestLostRepliesLoseNoLease(t *testing.T) {
 }
 
 // A grant gives less than the lease, which the first renewal gives then. It has to come before what
-// was given is over, not within what is asked for.
+// was given is over, not within what is requested.
 func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -63,7 +63,7 @@ func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
 	return r, rechecks
 }
 
-// lifeLocked returns the life to ask for in a renewal at now, or 0 if a renewal can no longer help.
+// lifeLocked returns the life to request in a renewal at now, or 0 if a renewal can no longer help.
 func (t *Term) lifeLocked(now clock.Instant) time.Duration {
 	life := t.config.Life
 	if !t.config.Until.IsZero() {

@@ -76,7 +76,7 @@ type Timers struct {
 		running bool
 		// paused is closed by Resume, and nil without a Pause.
 		paused chan struct{}
-		// target is the tick the goroutine sleeps until, or is asked to. It has no
+		// target is the tick that the goroutine sleeps until, or is to sleep until. It has no
 		// meaning while the goroutine is awake or not running.
 		target int64
 	}
