@@ -22,7 +22,7 @@ import (
 type Election struct {
 	base     acquire.Base
 	keys     electionKeys
-	lock     *fair.Lock // its holder leads
+	lock     *fair.Lock // the holder of the lock leads
 	registry *electionRegistry
 	stepDown time.Duration
 	value    string // with which each term begins

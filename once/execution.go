@@ -35,7 +35,7 @@ type execution struct {
 
 	mu struct {
 		sync.Mutex
-		known  bool // it is known how the function ended, and whether its value is stored
+		known  bool // the end of the function, and whether its value is stored, are known
 		left   bool // the call that began it has left before that was known
 		result callResult
 		err    error

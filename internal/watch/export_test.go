@@ -21,3 +21,15 @@ func Pipelines(calls ...int) (pipelines []int) {
 	}
 	return pipelines
 }
+
+// PollAll polls these subjects, as the collector does.
+func (r *Registry) PollAll(subjects ...*Subject) { r.pollAll(subjects) }
+
+// Prepare returns how many polls there would be of these subjects.
+func (r *Registry) Prepare(subjects ...*Subject) int {
+	polls, _ := r.prepare(subjects)
+	return len(polls)
+}
+
+// Receive hands a message to the subject, as the dispatcher does.
+func (s *Subject) Receive(message string) { (*listener)(s).OnMessage(message) }

@@ -33,8 +33,19 @@ type registry struct {
 // newRegistry returns a registry that is closed when the test ends. No observer may be left then.
 func newRegistry(tb testing.TB, client rueidis.Client) *registry {
 	tb.Helper()
+	return startRegistry(tb, client, false)
+}
+
+// newPollingRegistry is newRegistry for a session that receives no messages.
+func newPollingRegistry(tb testing.TB, client rueidis.Client) *registry {
+	tb.Helper()
+	return startRegistry(tb, client, true)
+}
+
+func startRegistry(tb testing.TB, client rueidis.Client, polling bool) *registry {
+	tb.Helper()
 	r := &registry{timers: timers.New(), runner: wire.NewRunner(client)}
-	r.dispatcher = dispatch.New(client, r.runner, r.timers, noMonitor{}, false)
+	r.dispatcher = dispatch.New(client, r.runner, r.timers, noMonitor{}, polling)
 	r.Init(r.timers, r.dispatcher, r.runner)
 	tb.Cleanup(func() {
 		r.Refuse(errs.ErrClosed)
@@ -54,10 +65,20 @@ func (r *registry) join(tb testing.TB, key string) *watchedKey {
 	return w
 }
 
-func (r *registry) tryJoin(key string) (*watchedKey, error) {
+// joinWithoutPoll adds an observer of a key that asks for no poll.
+func (r *registry) joinWithoutPoll(tb testing.TB, key string) *watchedKey {
+	tb.Helper()
+	w, err := r.joinAs(key, false)
+	require.NoError(tb, err)
+	return w
+}
+
+func (r *registry) tryJoin(key string) (*watchedKey, error) { return r.joinAs(key, true) }
+
+func (r *registry) joinAs(key string, poll bool) (*watchedKey, error) {
 	return watch.Join(&r.Registry, key, watch.Channel{Name: channel, Types: dispatch.ShardedChannel}, func() *watchedKey {
 		return newWatchedKey(key)
-	}, func(*watchedKey) bool { return true })
+	}, func(*watchedKey) bool { return poll })
 }
 
 // locked calls do under the lock of the registry.

@@ -113,6 +113,69 @@ func TestReplyAsksForAPollAtOnce(t *testing.T) {
 	require.Less(t, r.nextPoll(beside)-turns, uint64(10))
 }
 
+func TestJoinPollsWithoutMessages(t *testing.T) {
+	t.Parallel()
+	r := newPollingRegistry(t, redistest.Start(t).Client(t, locktest.Steady))
+	w := r.join(t, "a")
+	defer w.subject.Leave()
+	w.until(t, "")
+}
+
+// A confirmed subscription polls, and so does a lost one, also if no poll is due.
+func TestSubscriptionPollsWhenItBeginsAndEnds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all")
+	r := newRegistry(t, locktest.ClientAs(t, server, "limited", "secret"))
+	w := r.joinWithoutPoll(t, "a")
+	defer w.subject.Leave()
+	w.until(t, "")
+	r.locked(func() { w.silent = true })
+	other := r.joinWithoutPoll(t, "b")
+	defer other.subject.Leave()
+	turns := r.nextPoll(other) + 2
+	redistest.Await(t, "polls of another name", func() bool { return r.nextPoll(other) > turns }) // and of this one no more
+	r.locked(func() { w.silent = false })
+	number := r.nextPoll(w)
+	server.MustDo(t, "ACL", "SETUSER", "limited", "resetchannels") // ends the subscription
+	redistest.Await(t, "a poll", func() bool { return r.nextPoll(w) > number })
+}
+
+// A poll that is due twice is sent once. Nothing reaches a Watched whose observers have left.
+func TestSubjectWithoutObserversIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := newPollingRegistry(t, server.Client(t, locktest.Steady))
+	w := r.joinWithoutPoll(t, "a")
+	require.Equal(t, 1, r.Prepare(&w.subject, &w.subject))
+	number := r.nextPoll(w)
+	server.MustDo(t, "CLIENT", "PAUSE", 1_500, "ALL") // the poll fails before that is over
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		r.PollAll(&w.subject)
+	}()
+	redistest.Await(t, "the poll", func() bool { return r.nextPoll(w) > number })
+	w.subject.Leave()
+	<-polled
+	require.Empty(t, w.replies)
+	require.Empty(t, w.failures)
+	require.Zero(t, r.Prepare(&w.subject))
+	w.subject.Receive("late")
+	require.Empty(t, w.messages)
+}
+
+// The last observer ends the subscription.
+func TestLastObserverEndsTheSubscription(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := newRegistry(t, server.Client(t, locktest.Steady))
+	w := r.join(t, "a")
+	redistest.Await(t, "the subscription", func() bool { return locktest.Listeners(t, server, channel) == 1 })
+	w.subject.Leave()
+	redistest.Await(t, "no subscription", func() bool { return locktest.Listeners(t, server, channel) == 0 })
+}
+
 func TestKilledSubscriptionPolls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
