@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// speaking makes clients of a topology in one version of the protocol.
+// protocolDialer makes clients of a topology in one version of the protocol.
 type protocolDialer struct {
 	redistest.Topology
 

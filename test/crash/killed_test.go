@@ -130,7 +130,7 @@ func (w *fixture) killSome(t *testing.T, n int) {
 }
 
 // nothingLeft waits until the locks of n workers have no holder, and fails the test if anything is left that
-// keeps a new caller from the lock. A dead worker that was heard of recently may still be in the queue, and
+// keeps a new caller from the lock. A dead worker that was seen recently may still be in the queue, and
 // be granted the lock before the new caller, which therefore waits.
 func (w *fixture) nothingLeft(t *testing.T, n int) {
 	t.Helper()

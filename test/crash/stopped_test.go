@@ -58,12 +58,12 @@ func (w *fixture) pauseAll(t *testing.T, holders []*childHolder) {
 	}
 }
 
-// process is a child with the lock that it holds.
+// childHolder is a child with the lock that it holds.
 type childHolder struct {
 	*redistest.Process
 
 	name  string
-	rival locktest.Primitive // which asks for the lock while the other is stopped
+	rival locktest.Primitive // the kind that requests the lock while the other is stopped
 }
 
 // stopped are the kinds of lock that processes hold while they are stopped.

@@ -50,7 +50,7 @@ func TestKilledWaitersDelayNoOther(t *testing.T) {
 				children[n] = start(t, "holder", w.server, c.killed.Name, name, 30*time.Second)
 			}
 			// A heartbeat of each has found that it is heard.
-			redistest.Await(t, "all wait", func() bool { return w.heard(t, c.killed.Heartbeats(name)) == killed })
+			redistest.Await(t, "all wait", func() bool { return w.listeners(t, c.killed.Heartbeats(name)) == killed })
 			got, waiting := make(chan error, 1), killed
 			next := c.next.New(locktest.Session(t, w.server), name)
 			queue := func(line string) int { return len(w.list(t, "ZRANGE", line, 0, -1)) }
@@ -91,11 +91,11 @@ func (w *fixture) list(t *testing.T, command ...any) []any {
 	return all
 }
 
-// heard returns for how many sessions the server has noted a listener in lives.
-func (w *fixture) heard(t *testing.T, lives string) int {
+// listeners returns for how many sessions the server has noted a listener in its heartbeats.
+func (w *fixture) listeners(t *testing.T, heartbeats string) int {
 	t.Helper()
 	n := 0
-	for _, said := range w.list(t, "HVALS", lives) {
+	for _, said := range w.list(t, "HVALS", heartbeats) {
 		if text := fmt.Sprint(said); strings.HasPrefix(text, "1") && len(text) > 36 && text[36] == '+' {
 			n++
 		}

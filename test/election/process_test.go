@@ -77,7 +77,7 @@ func TestKilledLeadersAreFollowedInOrder(t *testing.T) {
 	locktest.RequireEnds(t, server)
 }
 
-// P2, P8: a leader that was stopped past its lease finds out at its first look, writes nothing, and campaigns again.
+// P2, P8: a leader that was stopped past its lease finds out when it first checks its lease, writes nothing, and campaigns again.
 func TestAStoppedLeaderLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process is stopped for longer than its lease lasts")

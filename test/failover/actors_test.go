@@ -22,14 +22,14 @@ import (
 // outcome is what became of a held lease after a fault.
 type outcome struct {
 	lost error         // nil: it was renewed
-	took time.Duration // from the call of follow
+	took time.Duration // the time from the call of follow
 }
 
 // follow reports what happens to a lease of life after a fault that has come: the first renewal that is sent from
 // now on and has a reply, or the end. Before the fault a renewal may have the reply of the server that is lost.
 func follow(lease signalbox.Lease, life time.Duration) <-chan outcome {
 	from := time.Now()
-	told := make(chan outcome, 1)
+	results := make(chan outcome, 1)
 	go func() {
 		var o outcome
 		// A renewal gives life from its sending, less what is allowed for clocks.
@@ -40,21 +40,21 @@ func follow(lease signalbox.Lease, life time.Duration) <-chan outcome {
 		}) {
 			o.lost = errors.New("neither renewed nor lost")
 		}
-		told <- o
+		results <- o
 	}()
-	return told
+	return results
 }
 
 // followAll is follow for many.
-func followAll(leases []signalbox.Lease, life time.Duration) (told []<-chan outcome) {
+func followAll(leases []signalbox.Lease, life time.Duration) (results []<-chan outcome) {
 	for _, lease := range leases {
-		told = append(told, follow(lease, life))
+		results = append(results, follow(lease, life))
 	}
-	return told
+	return results
 }
 
 // mustEnd gives a lease back after a failover, if that did not end it. In time, both are right, and so is an end after the first
-// renewal, on a machine that stands still for as long as a lease.
+// renewal, on a machine that is suspended for as long as a lease.
 func (w *fixture) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server) {
 	w.Helper()
 	defer w.holders.leave(lease)
@@ -71,11 +71,11 @@ func (w *fixture) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Serve
 	w.mustRelease(lease)
 }
 
-// waiter is one Lock call.
+// lockCall is one Lock call.
 type lockCall struct {
 	w    *fixture
 	done chan struct{}
-	over chan error // of handOff
+	over chan error // the error of handOff
 
 	// Written before done is closed.
 	lease signalbox.Lease
@@ -122,7 +122,7 @@ func (q *lockCall) handOff() {
 		q.w.holders.leave(q.lease)
 		err := locktest.IgnoreUnconfirmed(q.lease.Unlock())
 		if errors.Is(err, signalbox.ErrLost) {
-			err = nil // a grant lasts for three seconds, which a busy machine lets pass; the book compares
+			err = nil // a grant lasts for three seconds, which a busy machine lets pass; the log compares
 		}
 		q.over <- err
 	}()
@@ -139,7 +139,7 @@ func (q *lockCall) mustHandOn() {
 // long.
 const turnLife = 3 * time.Second
 
-// crowd is goroutines that take the lock in turn, for some milliseconds each.
+// workload is goroutines that take the lock in turn, for some milliseconds each.
 type workload struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -199,7 +199,7 @@ func (w *fixture) turn(ctx context.Context, l locktest.Lock) {
 	deadline := lease.Deadline()
 	err = lease.Unlock()
 	lost := errors.Is(err, signalbox.ErrLost)
-	early := time.Now().Before(deadline) // after that a lease is over, on a machine that stood still for long
+	early := time.Now().Before(deadline) // after that a lease is over, on a machine that was suspended for long
 	if lost && w.strict && early || err != nil && !lost && !errors.Is(err, signalbox.ErrUnconfirmed) {
 		w.holders.violations("Unlock failed: %v", err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// address is one address that means a primary, and means its replica after a failover. Connections that were made
+// movingAddress is one address that means a primary, and means its replica after a failover. Connections that were made
 // before it stay where they are.
 type movingAddress struct {
 	*redistest.Proxy

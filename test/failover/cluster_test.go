@@ -48,7 +48,7 @@ func TestALockOutlivesANodeThatStops(t *testing.T) {
 	outlive(t, (*redistest.Server).Freeze, (*redistest.Server).Thaw)
 }
 
-func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
+func outlive(t *testing.T, fail, mend func(*redistest.Server)) {
 	t.Helper()
 	c := cluster(t)
 	node, good := firstNode(t, c)
@@ -62,12 +62,12 @@ func outlive(t *testing.T, strike, mend func(*redistest.Server)) {
 	node.AwaitCopied(t, replica)
 
 	fault := time.Now()
-	strike(node)
-	told := followAll(held, life)
+	fail(node)
+	results := followAll(held, life)
 	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
-		o := <-told[i]
+		o := <-results[i]
 		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, replica)
 		gaveUp := time.Now()
@@ -138,12 +138,12 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 		crowds = append(crowds, busy[i].load())
 	}
 	fault := time.Now()
-	told := followAll(held, life)
+	results := followAll(held, life)
 	takeOver(t, replica)
 	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
-		o := <-told[i]
+		o := <-results[i]
 		require.NoError(t, o.lost, w.kind.Name)
 		t.Logf("%s: renewals continue after %v", w.kind.Name, o.took)
 		busy[i].awaitTurns(50)

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/once"
 )
 
-// candidates are processes that campaign again and again. Each resigns after some terms' worth of work, or loses its term.
+// campaigners are processes that campaign again and again. Each resigns after some terms' worth of work, or loses its term.
 type campaigners struct {
 	*testing.T
 

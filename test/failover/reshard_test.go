@@ -49,8 +49,8 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 
 	began := time.Now()
 	renewed := func(step string) {
-		for i, told := range followAll(append(held, first...), life) {
-			o, kind := <-told, all[i%len(all)].kind.Name
+		for i, results := range followAll(append(held, first...), life) {
+			o, kind := <-results, all[i%len(all)].kind.Name
 			require.NoError(t, o.lost, "%s: %s", step, kind)
 			t.Logf("%s: %s: renewed after %v", step, kind, o.took)
 		}

@@ -32,11 +32,11 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 
 	fault := time.Now()
 	primary.Kill()
-	told := followAll(held, life)
+	results := followAll(held, life)
 	promoted := s.AwaitFailover(t, primary)
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
-		o := <-told[i]
+		o := <-results[i]
 		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, promoted)
 		w.mustReceive()
@@ -47,7 +47,7 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 	}
 }
 
-// P2, P3: what the replica never had is lost, and told, and the next holder's token is greater.
+// P2, P3: what the replica never had is lost, and reported, and the next holder's token is greater.
 func TestAHoldThatTheReplicaNeverHadIsReportedLost(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
@@ -66,11 +66,11 @@ func TestAHoldThatTheReplicaNeverHadIsReportedLost(t *testing.T) {
 		held = append(held, w.mustLock(w.lock(w.sessions[0], signalbox.WithRenewedLease(life))))
 	}
 	primary.Kill()
-	told := followAll(held, life)
+	results := followAll(held, life)
 	promoted := s.AwaitFailover(t, primary)
 	for i, w := range all {
 		require.False(t, w.held(promoted))
-		o := <-told[i]
+		o := <-results[i]
 		t.Logf("%s: the loss is reported after %v", w.kind.Name, o.took)
 		require.ErrorIs(t, o.lost, signalbox.ErrLost)
 		w.holders.leave(held[i])
@@ -173,11 +173,11 @@ func TestEveryClientLeavesAStoppedPrimary(t *testing.T) {
 
 	fault := time.Now()
 	old.Freeze()
-	told := followAll(held, life)
+	results := followAll(held, life)
 	now := s.AwaitFailover(t, old)
 	t.Logf("failover: %v", time.Since(fault))
 	for i, w := range all {
-		o := <-told[i]
+		o := <-results[i]
 		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		redistest.Await(t, "a listener at the new primary", func() bool {
 			return len(w.listenersAt(now)) > 0
@@ -216,12 +216,12 @@ func TestALostSwitchIsFoundOut(t *testing.T) {
 	t.Parallel()
 	s := sentinels(t)
 	primary := s.Primary(t)
-	deaf := redistest.NewProxy(t, s.Sentinels()[0].Addr())
-	all := fixtures(t, proxiedSentinels{s, deaf}, anyKey)
+	silent := redistest.NewProxy(t, s.Sentinels()[0].Addr())
+	all := fixtures(t, proxiedSentinels{s, silent}, anyKey)
 	for _, w := range all {
 		w.mustUnlock(w.mustLock(w.lock(w.session())))
 	}
-	deaf.DropPushes(true)
+	silent.DropPushes(true)
 	primary.Kill()
 	s.AwaitFailover(t, primary)
 	fault := time.Now()
@@ -232,7 +232,7 @@ func TestALostSwitchIsFoundOut(t *testing.T) {
 	}
 }
 
-// behind is sentinels of which clients know one, through a proxy.
+// proxiedSentinels is sentinels of which clients know one, through a proxy.
 type proxiedSentinels struct {
 	*redistest.Sentinel
 
@@ -267,9 +267,9 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	now := switchOver(t, s, old)
 	t.Logf("failover: %v", time.Since(fault))
 	s.AwaitReady(t) // until the old one learns its new role, it replies to renewals that will be lost
-	told := followAll(held, life)
+	results := followAll(held, life)
 	for i, w := range all {
-		o := <-told[i]
+		o := <-results[i]
 		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
 		w.mustEnd(held[i], o, now)
 		w.holders.mustBeTrue(t)

@@ -19,16 +19,16 @@ func TestCrowdContinuesThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are stopped and killed, and others wait for what the server keeps for them")
 	left := 4
-	newFixture(t).strikes(t, func() bool { left--; return left >= 0 })
+	newFixture(t).stopAndKill(t, func() bool { left--; return left >= 0 })
 }
 
 func TestSoakCrowdContinuesThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	more := locktest.Soak(t)
-	newFixture(t).strikes(t, more)
+	newFixture(t).stopAndKill(t, more)
 }
 
-// strikes stops or kills one process of a crowd after the other, and requires that the others continue.
-func (w *fixture) strikes(t *testing.T, more func() bool) {
+// stopAndKill stops or kills one process of a crowd after the other, and requires that the others continue.
+func (w *fixture) stopAndKill(t *testing.T, more func() bool) {
 	t.Helper()
 	// A process that is killed mostly has a hold of one life. If it found the lock free, or its hold was
 	// renewed, it has the hold for a lease, and that must not last longer than others may have to wait.
@@ -65,7 +65,7 @@ func (w *fixture) strikes(t *testing.T, more func() bool) {
 		}
 		crowd[i].Freeze()
 		continues()
-		until := w.view.Now(t).Add(rand.N(3 * life / 2)) // as long as it counts as living, or longer
+		until := w.view.Now(t).Add(rand.N(3 * life / 2)) // as long as it counts as alive, or longer
 		redistest.AwaitFor(t, bound, "a while", func() bool { return w.view.Now(t).After(until) })
 		crowd[i].Thaw()
 		continues()

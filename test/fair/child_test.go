@@ -35,9 +35,9 @@ const (
 	skewEnv     = "SKEW"     // how wrong its wall clock is
 )
 
-// order is what a child is asked to do.
+// workOrder is what a child is asked to do.
 type workOrder struct {
-	name            string // of the lock
+	name            string // the name of the lock
 	sessions, users int
 	goal            int64
 	lease           time.Duration // 0 is the library's own
@@ -94,7 +94,7 @@ func open() []*signalbox.Session {
 	return sessions
 }
 
-// openBook opens the book of a child.
+// openHolderLog opens the log of a child.
 func openHolderLog() *holderLog {
 	options, err := rueidis.ParseURL(os.Getenv(urlEnv))
 	must(err)

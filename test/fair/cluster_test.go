@@ -34,7 +34,7 @@ func TestSoakOrderIsKeptWhileTheSlotIsMoved(t *testing.T) { //nolint:paralleltes
 	newCluster(t).moves(t, more)
 }
 
-// town is a cluster and one lock in it.
+// clusterLock is a cluster and one lock in it.
 type clusterLock struct {
 	cluster *redistest.Cluster
 	notes   *holderLog

@@ -21,7 +21,7 @@ func granted(lease signalbox.Lease) time.Time {
 	return time.UnixMicro(int64(wire.StampOf(lease.Token())))
 }
 
-// P6: waiters that are killed, however many, delay the next living one by one life together, not by one life each.
+// P6: waiters that are killed, however many, delay the next one alive by one life together, not by one life each.
 // TestDeadWaitersDelayOthersByOneLife shows the bound in virtual time.
 func TestKilledWaitersDelayTheNextByOneLifeTogether(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 			if late {
 				w.waiting(t, name, 2) // it finds out that it has no ticket, and queues behind the third
 			} else {
-				w.awaitFirst(t, name, living)
+				w.awaitFirst(t, name, alive)
 			}
 			t.Logf("it was back %v after it went on", time.Since(begun).Round(time.Millisecond))
 			require.NoError(t, second.Err(), "who has the lock was disturbed")
@@ -120,21 +120,21 @@ func childGets(t *testing.T, p *redistest.Process) (token uint64) {
 	return token
 }
 
-// awaitFirst waits until the first in the queue counts as living, or as dead.
+// awaitFirst waits until the first in the queue counts as alive, or as dead.
 func (w *fixture) awaitFirst(t *testing.T, name, what string) {
 	t.Helper()
 	lock := fair.New(w.waiter, name)
 	redistest.Await(t, "the head of the queue counts as "+what, func() bool {
 		for first, err := range lock.Waiters(t.Context()) {
 			require.NoError(t, err)
-			return first.Alive == (what == living)
+			return first.Alive == (what == alive)
 		}
 		return false
 	})
 }
 
 // What a waiter counts as.
-const living, dead = "living", "dead"
+const alive, dead = "alive", "dead"
 
 // awaitLost waits until a dead waiter has lost its ticket, which another session has to remove.
 func (w *fixture) awaitLost(t *testing.T, name string) {
@@ -185,7 +185,7 @@ func TestAStoppedHolderLearnsOfItsLossAndSparesTheNext(t *testing.T) {
 	require.NoError(t, held.Unlock())
 	says(t, p, redistest.Patience, "began")
 	says(t, p, redistest.Patience, "granted")
-	p.Freeze()                                                                   // before its first renewal, mostly: its hold lasts as long as it counted as living
+	p.Freeze()                                                                   // before its first renewal, mostly: its hold lasts as long as it counted as alive
 	got := redistest.ReceiveFor(t, limit, "the lock", begins(t, w.waiter, name)) // a lease later, if it was renewed
 	require.NoError(t, got.Err)
 	next := got.Value

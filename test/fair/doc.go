@@ -5,7 +5,7 @@
 //
 // # How the order is known
 //
-// Every holder makes a note in a book on the server, in the same script that reads the queue: the holder
+// Every holder makes a note in a log on the server, in the same script that reads the queue: the holder
 // of the lock, its token, and the head of the queue. That head must make the next note. So the order is judged
 // by what the server did, whatever processes see of it and when.
 //

@@ -68,9 +68,9 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 	w.nothingLeft(t)
 }
 
-// disturbed makes six sessions use a lock, goal times in the order of the queue, while disturb runs again
-// and again. It fails the test if a living waiter was passed over.
-func (w *fixture) disturbed(t *testing.T, name string, goal int64, disturb func() error) tally {
+// stopDisturbed makes six sessions use a lock, goal times in the order of the queue, while disturb runs again
+// and again. It fails the test if a waiter that is alive was passed over.
+func (w *fixture) stopDisturbed(t *testing.T, name string, goal int64, disturb func() error) tally {
 	t.Helper()
 	notes := w.openLog(t, name)
 	ctx, cancel := context.WithCancel(long(t))
@@ -111,7 +111,7 @@ func TestOrderIsKeptThoughTheScriptsAreForgotten(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	client := w.server.Client(t, locktest.Steady)
-	a := w.disturbed(t, "forgotten", 50, func() error {
+	a := w.stopDisturbed(t, "forgotten", 50, func() error {
 		return client.Do(context.Background(), client.B().ScriptFlush().Build()).Error()
 	})
 	require.Zero(t, a.left, "a waiter lost its ticket: %+v", a)

@@ -17,7 +17,7 @@ import (
 // enterArgs is the index of the arguments of an enter in its request: EVALSHA, digest, 3, the keys.
 const enterArgs = 6
 
-// Order: a session counts as living as soon as it has a ticket, also if it tried just before: a try is no
+// Order: a session counts as alive as soon as it has a ticket, also if it tried just before: a try is no
 // sign of life.
 func TestTicketComesWithASignOfLife(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// closing is a session in full use that is closed.
+// closingSession is a session in full use that is closed.
 type closingSession struct {
 	session *signalbox.Session
 	began   chan struct{} // one of each user, once it has had a lock

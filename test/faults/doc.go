@@ -11,7 +11,7 @@
 //
 // # Not covered
 //
-// Package virtual strikes every request of acquire, release, renewal, yield and ForceUnlock of every kind
+// Package virtual makes every request fail of acquire, release, renewal, yield and ForceUnlock of every kind
 // of lock, in virtual time. It also shows when a waiter has the lock though its message is lost, when a
 // holder is notified that its wire is dead, and how long a Close takes then. Package fair has the order of
 // a queue; it and package crash have processes that stop or die. Package fencing has the effects of a lost

@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// queue is one lock with a holder and a waiter elsewhere.
+// contendedLock is one lock with a holder and a waiter elsewhere.
 type contendedLock struct {
 	name string
 	held signalbox.Lease
 	got  <-chan locktest.Result[signalbox.Lease]
 }
 
-// queues makes locks that the world's holder holds and the session waits for.
+// queues makes locks that the fixture's holder holds and the session waits for.
 func (w *fixture) queues(t *testing.T, waiter *signalbox.Session, options ...signalbox.LockOption) []*contendedLock {
 	t.Helper()
 	queues := make([]*contendedLock, 16)
@@ -47,7 +47,7 @@ func served(t *testing.T, queues []*contendedLock) {
 	}
 }
 
-// listening waits until the waiter of each lock has a ticket, and hears of its grant: on the one channel of its session.
+// listening waits until the waiter of each lock has a ticket, and learns of its grant: on the one channel of its session.
 func (w *fixture) listening(t *testing.T, queues []*contendedLock) {
 	t.Helper()
 	redistest.Await(t, "all sessions listen", func() bool {

@@ -30,7 +30,7 @@ func TestEmptyServerReportsLossesAndServesWaiters(t *testing.T) {
 		require.ErrorIs(t, q.held.Err(), signalbox.ErrLost)
 		require.ErrorIs(t, q.held.Unlock(), signalbox.ErrLost)
 	}
-	locktest.NewView(t, w.server).NoImmortals(t) // the world's own lost its connection
+	locktest.NewView(t, w.server).NoImmortals(t) // the fixture's own lost its connection
 }
 
 // P6, P10: a server that is down for a while is waited for.

@@ -22,7 +22,7 @@ func TestADeletedKeyIsReportedAtTheNextRenewal(t *testing.T) {
 func takeKeys(t *testing.T, w *fixture) {
 	t.Helper()
 	const life = 3 * redistest.Patience // which is renewed after a third of it
-	told := func(t *testing.T, c <-chan struct{}) {
+	closed := func(t *testing.T, c <-chan struct{}) {
 		t.Helper()
 		redistest.ReceiveFor(t, life*2/3, "the loss, at the holder", c)
 	}
@@ -43,7 +43,7 @@ func takeKeys(t *testing.T, w *fixture) {
 			if name == "Replaced" {
 				_, err := k.rival.New(w.other, "taken").TryLock(locktest.Context(t))
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
-				told(t, first.Done())
+				closed(t, first.Done())
 				require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)
 				require.Equal(t, "somebody's", w.server.MustDo(t, "GET", k.Key("taken")))
 				return
@@ -51,7 +51,7 @@ func takeKeys(t *testing.T, w *fixture) {
 			second, err := k.rival.New(w.other, "taken").Lock(locktest.Context(t))
 			require.NoError(t, err)
 			require.Greater(t, second.Token(), first.Token())
-			told(t, bound.Done())
+			closed(t, bound.Done())
 			require.ErrorIs(t, first.Err(), signalbox.ErrLost)
 			require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)
 			require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)

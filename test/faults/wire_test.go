@@ -31,11 +31,11 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 				redistest.Slow(t, "the client gives a silent connection up after a second, and a request may come late for three")
 			}
 			w := newFixture(t)
-			w.strike(t, fault, w.link(t, locktest.RunsScript(scripts.LockEnter), client), func(l faultySession, struck <-chan struct{}) uint64 {
+			w.callUnderFault(t, fault, w.link(t, locktest.RunsScript(scripts.LockEnter), client), func(l faultySession, faulted <-chan struct{}) uint64 {
 				ctx, cancel := context.WithCancel(locktest.Context(t))
 				defer cancel()
 				acquired := locktest.LaterWith(ctx, reentrant.New(l.session, "a").Lock)
-				redistest.Receive(t, "the fault strikes", struck)
+				redistest.Receive(t, "the fault strikes", faulted)
 				cancel()
 				got := redistest.Receive(t, "the call returns", acquired)
 				if got.Err != nil {
@@ -45,10 +45,10 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 				require.NoError(t, locktest.IgnoreUnconfirmed(got.Value.Unlock()))
 				return got.Value.Token()
 			})
-			w.strike(t, fault, w.link(t, locktest.RunsScript(scripts.LockLeave), client), func(l faultySession, struck <-chan struct{}) uint64 {
+			w.callUnderFault(t, fault, w.link(t, locktest.RunsScript(scripts.LockLeave), client), func(l faultySession, faulted <-chan struct{}) uint64 {
 				lease := locktest.Must(t, reentrant.New(l.session, "a").Lock)
 				require.NoError(t, locktest.IgnoreUnconfirmed(lease.Unlock()))
-				redistest.Receive(t, "the fault strikes", struck)
+				redistest.Receive(t, "the fault strikes", faulted)
 				return lease.Token()
 			})
 			w.view.NoImmortals(t)
@@ -56,9 +56,9 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 	}
 }
 
-// strike runs a call while a fault strikes a request of its wire, and checks that nothing is left of it. The call returns the last
+// callUnderFault runs a call while a request on its wire has a fault, and checks that nothing is left of it. The call returns the last
 // token that it had.
-func (w *fixture) strike(t *testing.T, fault redistest.FaultKind, through faultySession, call func(l faultySession, struck <-chan struct{}) uint64) {
+func (w *fixture) callUnderFault(t *testing.T, fault redistest.FaultKind, through faultySession, call func(l faultySession, faulted <-chan struct{}) uint64) {
 	t.Helper()
 	last := call(through, through.proxy.Arm(redistest.Fault{Kind: fault, Delay: 30 * time.Millisecond}).Fired())
 	redistest.Await(t, "nothing is left", func() bool { return locktest.Undoing(through.session) == 0 && w.view.Free("a") })

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// world is a server for the lock and one for what it protects.
+// fixture is a server for the lock and one for what it protects.
 type fixture struct {
 	kind          locktest.Primitive
 	locks, stores *redistest.Server
@@ -94,7 +94,7 @@ func (w *fixture) underFire(t *testing.T, more func() bool) (stale int) {
 			free.Kill()
 			free = w.adder(t, "")
 		}
-		heard(t, free)
+		readSome(t, free)
 		paced.Send("write")
 		paced.Thaw()
 		says(t, paced, "stale")
@@ -138,8 +138,8 @@ func awaitRead(t *testing.T, p *redistest.Process) {
 	}
 }
 
-// heard reads some output of the child, so that it can continue to write.
-func heard(t *testing.T, p *redistest.Process) {
+// readSome reads some output of the child, so that it can continue to write.
+func readSome(t *testing.T, p *redistest.Process) {
 	t.Helper()
 	for range 1 + rand.N(20) {
 		_, err := p.ReadLine(redistest.Patience)

@@ -16,7 +16,7 @@ import (
 
 type depthKey int
 
-// deeper returns ctx with values around it, as requests gather them.
+// deeper returns ctx with values around it, as requests add them.
 func deeper(ctx context.Context, depth int) context.Context {
 	for i := range depth {
 		ctx = context.WithValue(ctx, depthKey(i), i)
@@ -104,7 +104,7 @@ func TestTheHoldLastsUntilTheLastOfItsLeasesEnds(t *testing.T) {
 	})
 }
 
-// P1: a carried lease that was released is an error, never a new acquire, also if the context itself lives on.
+// P1: a carried lease that was released is an error, never a new acquire, also if the context itself has not ended.
 func TestACarriedLeaseThatWasReleasedNeverAcquires(t *testing.T) { //nolint:paralleltest // commands are counted
 	alone(t, reentrant, func(s *fixture) {
 		mu := s.in(s.session(signalbox.WithPolling()))

@@ -126,7 +126,7 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 		}
 		keys := len(all)
 		if s.excludedBy().Name == s.lockKind.Name {
-			keys *= 3 // the lock, a queue, and the lives of those in it
+			keys *= 3 // the lock, a queue, and the heartbeats of the waiters in it
 		} else {
 			keys *= 4 // two queues
 		}

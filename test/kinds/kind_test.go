@@ -24,17 +24,17 @@ import (
 // longest is the longest lease that there is, which is not renewed before any test is over.
 const longest = 24 * time.Hour
 
-// kind is a kind of lock, and how it differs from the others.
+// lockKind is a kind of lock, and how it differs from the others.
 type lockKind struct {
 	locktest.Primitive
 
-	op         string                        // what errors call Lock; TryLock has "try " before it
+	op         string                        // the name of Lock in errors; TryLock has "try " before it
 	excludedBy func() locktest.Primitive     // the kind whose holders keep it out, itself but for readers
-	known      string                        // what the errors of other kinds call it
+	known      string                        // the name of the kind in the errors of other kinds
 	enters     bool                          // a holder enters it again
 	enter      *scripts.Script               // takes the lock, or joins its queue
 	poll       *scripts.Script               // polls the server from its queue
-	queues     func(keys names.Set) []string // the keys of its queues, and of the waiters' lives
+	queues     func(keys names.Set) []string // the keys of its queues, and of the waiters' heartbeats
 	queued     func(s *fixture, n int) bool  // n wait at the server; nil counts the tickets of the library's own layout
 	key        func(name string) string      // the key of the holder; nil is the library's own
 	layout     string                        // "redisson", "setnx", or the library's own
@@ -113,7 +113,7 @@ var (
 	forcible  = lockKind.canBeForced
 )
 
-// mutex is what every kind has.
+// anyLock is what every kind has.
 type anyLock interface {
 	locktest.Lock
 	Check() error
@@ -209,7 +209,7 @@ func questions(t *testing.T, mu anyLock, ctx context.Context) map[string]error {
 	return errs
 }
 
-// site is the lock of one test, of one kind: the server, and the lock's name there.
+// fixture is the lock of one test, of one kind: the server, and the lock's name there.
 type fixture struct {
 	*testing.T
 	lockKind

@@ -213,7 +213,7 @@ func TestDoRunsNothingWithoutTheLock(t *testing.T) {
 	})
 }
 
-// doer is a lock whose Lock is Do.
+// doLocker is a lock whose Lock is Do.
 type doLocker struct {
 	anyLock
 

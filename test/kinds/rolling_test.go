@@ -47,11 +47,11 @@ func TestReentrantAndFairAreOneLock(t *testing.T) {
 	}
 }
 
-// rolling is a service of several processes that change from one mode of a lock to the other while they use it.
+// rollingService is a service of several processes that change from one mode of a lock to the other while they use it.
 type rollingService struct {
 	*fixture
 
-	uses int // how often each goroutine of a process takes the lock before the process may change
+	uses int // the number of uses by each goroutine of a process before the process may change
 	made atomic.Int64
 
 	// These are guarded by the lock under test alone: the race detector sees a second holder.
@@ -59,7 +59,7 @@ type rollingService struct {
 	token uint64
 }
 
-// process is one process of the service.
+// serviceProcess is one process of the service.
 type serviceProcess struct {
 	service   *rollingService
 	session   *signalbox.Session
@@ -78,15 +78,15 @@ func (r *rollingService) start(mode locktest.Primitive, goroutines int) *service
 	p.allUndone.Add(goroutines)
 	for range goroutines {
 		p.group.Go(func() {
-			settle := sync.OnceFunc(p.allUndone.Done)
-			defer settle()
+			undone := sync.OnceFunc(p.allUndone.Done)
+			defer undone()
 			for n := 1; !locktest.IsClosed(p.stop); n++ {
 				if err := p.use(); err != nil {
 					p.failed.CompareAndSwap(nil, &err)
 					return
 				}
 				if n == r.uses {
-					settle()
+					undone()
 				}
 			}
 		})
@@ -94,7 +94,7 @@ func (r *rollingService) start(mode locktest.Primitive, goroutines int) *service
 	return p
 }
 
-// visit takes the lock once and counts.
+// use takes the lock once and counts.
 func (p *serviceProcess) use() error {
 	r := p.service
 	return p.lock.Do(r.Context(), func(_ context.Context, lease signalbox.Lease) error {

@@ -43,13 +43,13 @@ func TestSoakAllKindsAtOnce(t *testing.T) { //nolint:paralleltest // has the mac
 
 const callers, desks = 32, 3
 
-// desk is where callers find a session, which is closed and replaced now and then.
+// sessionProvider gives callers a session, which is closed and replaced now and then.
 type sessionProvider struct {
 	server  *redistest.Server
 	session atomic.Pointer[providedSession]
 }
 
-// open is a session, and whether it is about to be closed.
+// providedSession is a session, and whether it is about to be closed.
 type providedSession struct {
 	*signalbox.Session
 
@@ -117,7 +117,7 @@ func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 // errImpatient is that the caller gave up, as it meant to.
 var errImpatient = errors.New("it gave up")
 
-// visit takes what is wished for, is inside for a moment, and gives it back.
+// use acquires the locks, is inside for a moment, and releases them.
 func (want acquisition) use(at *providedSession) error {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// town is a cluster, and a name in each of its three parts, in the order of slots.
+// clusterNames is a cluster, and a name in each of its three parts, in the order of slots.
 type clusterNames struct {
 	*redistest.Cluster
 

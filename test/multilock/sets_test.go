@@ -160,23 +160,23 @@ func takeSet(ctx context.Context, client rueidis.Client, all []multilock.Member)
 	}
 	for n, i := range places {
 		if i == 0 {
-			err = errors.Join(err, visit(ctx, client, i, "seat", 0))
+			err = errors.Join(err, use(ctx, client, i, "seat", 0))
 			continue
 		}
 		if i == len(all)-1 { // a reader
 			if !writesBoth {
-				err = errors.Join(err, visit(ctx, client, len(all)-2, "read", 0))
+				err = errors.Join(err, use(ctx, client, len(all)-2, "read", 0))
 			}
 			continue
 		}
-		err = errors.Join(err, visit(ctx, client, i, "write", tokens[n]))
+		err = errors.Join(err, use(ctx, client, i, "write", tokens[n]))
 	}
 	return true, errors.Join(err, lease.Err(), lease.Unlock())
 }
 
-// visit records that a caller is inside, checks whether another is, and leaves. These are separate steps,
+// use records that a caller is inside, checks whether another is, and leaves. These are separate steps,
 // so that an overlap is seen.
-func visit(ctx context.Context, client rueidis.Client, i int, side string, token uint64) error {
+func use(ctx context.Context, client rueidis.Client, i int, side string, token uint64) error {
 	const enter = `
 local room = KEYS[1]
 local inside, last = redis.call('HINCRBY', room, ARGV[1], 1), tonumber(redis.call('HGET', room, 'token') or 0)
@@ -189,16 +189,16 @@ if ARGV[1] == 'write' then
   redis.call('HSET', room, 'token', ARGV[2])
 end
 return ''`
-	room := "room:" + strconv.Itoa(i)
+	resourceKey := "room:" + strconv.Itoa(i)
 	b := client.B()
-	wrong, err := client.Do(ctx, b.Eval().Script(enter).Numkeys(1).Key(room).Arg(side, strconv.FormatUint(token, 10), strconv.Itoa(seats)).Build()).ToString()
+	wrong, err := client.Do(ctx, b.Eval().Script(enter).Numkeys(1).Key(resourceKey).Arg(side, strconv.FormatUint(token, 10), strconv.Itoa(seats)).Build()).ToString()
 	if err != nil {
 		return err
 	}
 	if wrong != "" {
-		return fmt.Errorf("%s: %s", room, wrong)
+		return fmt.Errorf("%s: %s", resourceKey, wrong)
 	}
-	return client.Do(ctx, b.Hincrby().Key(room).Field(side).Increment(-1).Build()).Error()
+	return client.Do(ctx, b.Hincrby().Key(resourceKey).Field(side).Increment(-1).Build()).Error()
 }
 
 func must(err error) {

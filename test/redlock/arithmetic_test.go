@@ -14,7 +14,7 @@ import (
 // sizes are how many servers there may be.
 func sizes(t *rapid.T) int { return 2*rapid.IntRange(1, 10).Draw(t, "half") + 1 }
 
-// server is the model of one: when its key of a hold ends, by the process's monotonic clock.
+// serverModel is the model of one: when its key of a hold ends, by the process's monotonic clock.
 type serverModel struct {
 	keyEnds time.Duration
 	// pace is how long a millisecond of its clock is, in microseconds.
@@ -71,7 +71,7 @@ func TestALeaseIsGoodForNoLongerThanItsKeysLive(t *testing.T) {
 	})
 }
 
-// living returns how many keys live at an instant.
+// keysLeft returns how many keys live at an instant.
 func keysLeft(servers []serverModel, at time.Duration) int {
 	n := 0
 	for _, s := range servers {

@@ -31,14 +31,14 @@ const (
 	fewest  = 20
 )
 
-// span is a time in which a caller had the lock for certain.
+// heldTime is a time in which a caller had the lock for certain.
 type heldTime struct {
 	who      int
 	token    uint64
 	from, to time.Duration
 }
 
-// book has the spans.
+// heldTimes has the spans.
 type heldTimes struct {
 	begun time.Time
 
@@ -111,7 +111,7 @@ func TestSoakNoTwoHaveTheLockWhileServersFail(t *testing.T) { //nolint:parallelt
 	}
 }
 
-// storm lets processes work while servers fail, on servers of its own.
+// runFaults lets processes work while servers fail, on servers of its own.
 func runFaults(t *testing.T) {
 	t.Helper()
 	w := newFixture(t)
@@ -130,7 +130,7 @@ func runFaults(t *testing.T) {
 		})
 	}
 	for i := 0; ctx.Err() == nil && (b.now() < turmoil || b.size() <= fewest); i++ {
-		w.strike(ctx, i)
+		w.failServer(ctx, i)
 	}
 	cancel()
 	group.Wait()
@@ -178,12 +178,12 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// world is the servers, and the wires of each process to each of them.
+// fixture is the servers, and the wires of each process to each of them.
 type fixture struct {
 	*testing.T
 
 	servers []*redistest.Server
-	wires   [][]*redistest.Proxy // by process and server
+	wires   [][]*redistest.Proxy // the proxies, by process and server
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -210,8 +210,8 @@ func (w *fixture) process() (sessions []*signalbox.Session) {
 	return sessions
 }
 
-// strike lets one server fail, and all wires lose something, and returns when the server has its vote again.
-func (w *fixture) strike(ctx context.Context, i int) {
+// failServer lets one server fail, and all wires lose something, and returns when the server has its vote again.
+func (w *fixture) failServer(ctx context.Context, i int) {
 	server := w.servers[i%servers]
 	for _, wires := range w.wires {
 		for _, wire := range wires {

@@ -45,7 +45,7 @@ func TestRefusedConnectionsAreNotAskedForInAHotLoop(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t, teller)
+			w := newFixture(t, caller)
 			for i := range held {
 				w.lock(t, w.holder, fmt.Sprint("held/", i), 3*time.Second)
 			}

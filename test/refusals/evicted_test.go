@@ -20,7 +20,7 @@ import (
 func TestAnEvictedKeyIsReportedAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 3 * redistest.Patience // which is renewed after a third of it
-	w := newFixture(t, teller, redistest.WithArgs("--maxmemory-policy", "volatile-lru"))
+	w := newFixture(t, caller, redistest.WithArgs("--maxmemory-policy", "volatile-lru"))
 	lease := w.lock(t, w.holder, "evicted", life)
 	w.set(t, "maxmemory", "1")
 	_, err := w.server.Do("SET", "somebody's", "value")
@@ -54,9 +54,9 @@ func TestEvictionIsWarnedOfOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t, teller, redistest.WithArgs("--maxmemory", c.limit, "--maxmemory-policy", c.policy))
+			w := newFixture(t, caller, redistest.WithArgs("--maxmemory", c.limit, "--maxmemory-policy", c.policy))
 			if c.denied {
-				w.do(t, "ACL", "SETUSER", teller, "-info")
+				w.do(t, "ACL", "SETUSER", caller, "-info")
 			}
 			locktest.Together(t, 8, func(i int) error { // whose first contacts may be at the same time
 				lease, err := reentrant.New(w.holder, fmt.Sprint("warned/", i)).Lock(locktest.Context(t))

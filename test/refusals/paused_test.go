@@ -26,7 +26,7 @@ func TestAPausedServerIsASilentOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t, teller)
+			w := newFixture(t, caller)
 			kept, given, short := w.lock(t, w.holder, "kept", long), w.lock(t, w.holder, "given", long), w.lock(t, w.holder, "short", brief)
 			waiting := w.wait(t, w.waiter, "kept")
 			w.do(t, append([]string{"CLIENT", "PAUSE"}, pause...)...)

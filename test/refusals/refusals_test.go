@@ -47,7 +47,7 @@ func TestARefusalIsReportedAndEnds(t *testing.T) {
 func (r refusalCase) play(t *testing.T, kind locktest.Primitive) {
 	t.Helper()
 	if r.user == "" {
-		r.user = teller
+		r.user = caller
 	}
 	if r.options == nil {
 		r.options = noOptions

@@ -15,9 +15,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// refusal is one way in which a server refuses.
+// refusalCase is one way in which a server refuses.
 type refusalCase struct {
-	user     string // whose sessions are struck; teller's if it is empty
+	user     string // the user whose sessions are made to fail; caller if it is empty
 	options  func(t *testing.T) []redistest.Option
 	begin    func(t *testing.T, w *fixture)
 	end      func(t *testing.T, w *fixture)
@@ -105,15 +105,15 @@ func refusals() map[string]refusalCase {
 		},
 		"PasswordRotated": {
 			begin: func(t *testing.T, w *fixture) {
-				w.do(t, "ACL", "SETUSER", teller, "resetpass", ">another password")
+				w.do(t, "ACL", "SETUSER", caller, "resetpass", ">another password")
 				w.cut(t)
 			},
-			end:      func(t *testing.T, w *fixture) { w.do(t, "ACL", "SETUSER", teller, ">"+password) },
+			end:      func(t *testing.T, w *fixture) { w.do(t, "ACL", "SETUSER", caller, ">"+password) },
 			sentinel: signalbox.ErrDenied, words: "WRONGPASS",
 		},
 		"ScriptsDenied": {
-			begin:    func(t *testing.T, w *fixture) { w.do(t, "ACL", "SETUSER", teller, "-eval", "-evalsha") },
-			end:      func(t *testing.T, w *fixture) { w.do(t, "ACL", "SETUSER", teller, "+eval", "+evalsha") },
+			begin:    func(t *testing.T, w *fixture) { w.do(t, "ACL", "SETUSER", caller, "-eval", "-evalsha") },
+			end:      func(t *testing.T, w *fixture) { w.do(t, "ACL", "SETUSER", caller, "+eval", "+evalsha") },
 			sentinel: signalbox.ErrDenied, words: "'evalsha' command (grant +evalsha)",
 		},
 	}

@@ -28,7 +28,7 @@ func (w *fixture) usual(s workStep) error {
 	switch {
 	case s == try:
 		return signalbox.ErrHeld
-	case s == told:
+	case s == leaseError:
 		return signalbox.ErrLost
 	case s == copies && len(w.data) == 1:
 		return signalbox.ErrNotReplicated
@@ -39,7 +39,7 @@ func (w *fixture) usual(s workStep) error {
 // everything demands that all steps were taken and ended as usual.
 func (w *fixture) everything(t *testing.T) {
 	t.Helper()
-	steps := []workStep{lock, enter, try, holder, isLocked, renew, unlock, wait, leave, force, told, copies}
+	steps := []workStep{lock, enter, try, holder, isLocked, renew, unlock, wait, leave, force, leaseError, copies}
 	if _, ok := w.kind.newLock(w.a, w.plain()).(queuedLock); ok {
 		steps = append(steps, waiters)
 	}
@@ -80,18 +80,18 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 	})
 	t.Run("BehindSentinels", func(t *testing.T) {
 		t.Parallel()
-		behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(settled))
-		s := newServers(t, behind)
+		topology := redistest.StartSentinel(t, redistest.WithFailoverAfter(failoverAfter))
+		s := newServers(t, topology)
 		s.areEnough(t, append(users(t)[behindSentinels], forCopies...), func() {
-			first := behind.Primary(t)
-			behind.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
-			behind.AwaitFailover(t, first)
-			behind.AwaitReady(t)
+			first := topology.Primary(t)
+			topology.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
+			topology.AwaitFailover(t, first)
+			topology.AwaitReady(t)
 		})
 	})
 	t.Run("Cluster", func(t *testing.T) {
 		t.Parallel()
-		nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
+		nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(failoverAfter))
 		s := newServers(t, nodes)
 		s.areEnough(t, append(users(t)[cluster], forCopiesInACluster...), func() {
 			slot := nodes.Slot(t, locktest.Key("reentrant plain"))
@@ -106,13 +106,13 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 // areEnough works with locks of every kind under these rights, before and after another server takes over.
 func (s *servers) areEnough(t *testing.T, rights []string, failOver func()) {
 	t.Helper()
-	var worlds []*fixture
+	var fixtures []*fixture
 	for _, k := range kinds() {
-		worlds = append(worlds, s.newWorld(t, k, k.name, rights))
+		fixtures = append(fixtures, s.newFixture(t, k, k.name, rights))
 	}
 	each := func(name string, run func(t *testing.T, w *fixture)) {
 		t.Run(name, func(t *testing.T) {
-			for _, w := range worlds {
+			for _, w := range fixtures {
 				t.Run(w.kind.name, func(t *testing.T) {
 					t.Parallel()
 					run(t, w)
@@ -129,7 +129,7 @@ func (s *servers) areEnough(t *testing.T, rights []string, failOver func()) {
 		}
 	})
 	failOver()
-	for _, w := range worlds {
+	for _, w := range fixtures {
 		w.follow(t)
 	}
 	each("AfterAFailover", func(t *testing.T, w *fixture) {
@@ -157,11 +157,11 @@ func (w *fixture) follow(t *testing.T) {
 func TestASlotOnTheMoveTakesTheRightToAsk(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
-	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
+	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(failoverAfter))
 	s, all := newServers(t, nodes), users(t)[cluster]
 	for _, k := range kinds() {
-		with := s.newWorld(t, k, k.name, all)
-		without := s.newWorld(t, k, k.name+"-without", slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == "+asking" }))
+		with := s.newFixture(t, k, k.name, all)
+		without := s.newFixture(t, k, k.name+"-without", slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == "+asking" }))
 		slot := nodes.Slot(t, locktest.Key(with.plain()))
 		move := nodes.BeginMove(t, slot, nodes.Owner(t, (slot+redistest.Slots/2)%redistest.Slots))
 
@@ -186,11 +186,11 @@ func TestASlotOnTheMoveTakesTheRightToAsk(t *testing.T) {
 func TestARoleThatMayNotBeAskedIsNoConnection(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "sentinels find each other by messages that they send at intervals")
-	behind := redistest.StartSentinel(t, redistest.WithFailoverAfter(settled))
-	s := newServers(t, behind)
+	topology := redistest.StartSentinel(t, redistest.WithFailoverAfter(failoverAfter))
+	s := newServers(t, topology)
 	s.allow(t, "roleless", users(t)[oneServer])
 	option := rueidis.ClientOption{
-		InitAddress: []string{behind.Sentinels()[0].Addr()},
+		InitAddress: []string{topology.Sentinels()[0].Addr()},
 		Username:    "roleless", Password: password,
 		Sentinel: rueidis.SentinelOption{MasterSet: redistest.MasterSet, Username: watcher, Password: password},
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// target is a fair lock that one session holds and another waits for; the waiter may get forged messages.
+// forgedTarget is a fair lock that one session holds and another waits for; the waiter may get forged messages.
 type forgedTarget struct {
 	server         *redistest.Server
 	view           *locktest.View
@@ -50,7 +50,7 @@ func newTarget(t *testing.T) *forgedTarget {
 	return g
 }
 
-// hears reports whether a channel has a subscriber.
+// receives reports whether a channel has a subscriber.
 func (g *forgedTarget) receives(t *testing.T, channel string) bool {
 	t.Helper()
 	return fmt.Sprint(g.server.MustDo(t, "PUBSUB", "NUMSUB", channel)) == fmt.Sprint([]any{channel, 1})
@@ -70,9 +70,9 @@ func TestAClientThatMayOnlyPublishDeceivesNoSession(t *testing.T) {
 	t.Parallel()
 	g := newTarget(t)
 	calls := func(command string) int64 { return g.server.CommandStats()[command].Calls }
-	looks := calls("zmscore")
+	polls := calls("zmscore")
 	g.grant(t, "000000000001AAAAAAAA")
-	redistest.Await(t, "a poll", func() bool { return calls("zmscore") > looks })
+	redistest.Await(t, "a poll", func() bool { return calls("zmscore") > polls })
 	require.Empty(t, g.got)
 	asked := calls("get")
 	g.server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, id(g.holder)), g.keys.Holder)

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// P9: names that are hashed are nowhere outside the process, and those who hash meet, while a plain
+// P9: names that are hashed are nowhere outside the process, and sessions that hash share their locks, while a plain
 // name and its digest are two locks.
 func TestHashedNamesAreNowhereOutsideTheProcess(t *testing.T) {
 	t.Parallel()

@@ -94,7 +94,7 @@ func TestTheRightsOfThePageAreEnoughToInspect(t *testing.T) {
 		"Cluster": func(t *testing.T) redistest.Topology {
 			t.Helper()
 			redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
-			return redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
+			return redistest.StartCluster(t, redistest.WithFailoverAfter(failoverAfter))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

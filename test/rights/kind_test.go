@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// locker is what the work asks of a kind of lock.
+// testedLock is what the work asks of a kind of lock.
 type testedLock interface {
 	locktest.Lock
 	Holder(ctx context.Context) (signalbox.Holder, error)
@@ -26,12 +26,12 @@ type testedLock interface {
 	ForceUnlock(ctx context.Context) error
 }
 
-// liner is a kind of lock whose line can be seen.
+// queuedLock is a kind of lock whose queue can be read.
 type queuedLock interface {
 	Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error]
 }
 
-// kind is one kind of lock.
+// lockKind is one kind of lock.
 type lockKind struct {
 	name    string
 	newLock func(s *signalbox.Session, name string, options ...signalbox.LockOption) testedLock
@@ -74,12 +74,12 @@ func deadInQueue(t *testing.T, s *servers, mode, line, known string) {
 	number := strings.Repeat("0", 20)
 	dead := strings.Repeat("d", 41) + mode
 	// It keeps its ticket for ten seconds after its life.
-	lives := []string{"from", at(-time.Second) + dead, dead[:22], at(-2*time.Second) + number}
+	heartbeats := []string{"from", at(-time.Second) + dead, dead[:22], at(-2*time.Second) + number}
 	for i := range 100 {
-		lives = append(lives, fmt.Sprintf("%022d", i), at(-minutes*time.Minute)+number)
+		heartbeats = append(heartbeats, fmt.Sprintf("%022d", i), at(-minutes*time.Minute)+number)
 	}
 	s.do(t, "ZADD", line, "1", dead)
-	s.do(t, "HSET", known, lives...)
+	s.do(t, "HSET", known, heartbeats...)
 	for _, key := range []string{line, known} {
 		s.do(t, "PEXPIRE", key, fmt.Sprint((minutes * time.Minute).Milliseconds()))
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// effect is what the lack of rights does to locks of one kind.
+// lackEffect is what the lack of rights does to locks of one kind.
 type lackEffect struct {
 	// errs are what steps end with; as usual for those that are not named.
 	errs map[workStep]error
@@ -150,7 +150,7 @@ func TestEachMissingRightIsReportedOrNotNeeded(t *testing.T) {
 func TestEachRightThatIsMissingInAClusterIsDoneWithout(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, later)
-	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
+	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(failoverAfter))
 	all := append(users(t)[cluster], forCopiesInACluster...)
 	s := newServers(t, nodes)
 	for _, k := range kinds() {
@@ -173,7 +173,7 @@ func (s *servers) lacks(t *testing.T, k lockKind, all []string, without string, 
 	t.Helper()
 	left := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return slices.Contains(strings.Fields(without), r) })
 	require.Less(t, len(left), len(all))
-	w := s.newWorld(t, k, fmt.Sprintf("%s-%s-%c", k.name, title(without), without[0]), left)
+	w := s.newFixture(t, k, fmt.Sprintf("%s-%s-%c", k.name, title(without), without[0]), left)
 	w.vain = want.errs[wait] != nil && want.errs[unlock] == nil
 	for step, err := range w.work(t) {
 		expected, named := want.errs[step]
@@ -208,7 +208,7 @@ func (s *servers) lacks(t *testing.T, k lockKind, all []string, without string, 
 		require.Equal(t, lines, w.logged(string(session)), "session %c: %s", session, w.secrets.Recorded())
 	}
 	for line := range strings.Lines(w.secrets.Recorded()) {
-		// Losses, refused calls and releases without a reply are gathered: their lines say how many events there were.
+		// Losses, refused calls and releases without a reply are counted: their lines say how many events there were.
 		if strings.Contains(line, "level=") && !strings.Contains(line, "events=") {
 			require.Contains(t, line, "no unlock messages")
 		}

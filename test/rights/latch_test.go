@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// rounds is what a program does with a latch, and what each of it ended with.
+// latchRounds is what a program does with a latch, and what each of it ended with.
 type latchRounds struct {
 	start, join, count, poll, wait, reset, again error
 }
@@ -66,7 +66,7 @@ func TestTheRightsOfThePageAreEnoughForALatch(t *testing.T) {
 		"OneServer": {func(t *testing.T) redistest.Topology { t.Helper(); return redistest.Start(t) }, oneServer},
 		"Cluster": {func(t *testing.T) redistest.Topology {
 			t.Helper()
-			return redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
+			return redistest.StartCluster(t, redistest.WithFailoverAfter(failoverAfter))
 		}, cluster},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,13 +96,13 @@ func TestEachMissingRightOfALatchIsReportedOrNotNeeded(t *testing.T) {
 	redistest.Slow(t, later)
 	all := users(t)[oneServer]
 	everything := latchRounds{denied, denied, denied, denied, denied, denied, denied}
-	looking := latchRounds{join: denied, poll: denied, wait: denied, reset: denied}
+	reading := latchRounds{join: denied, poll: denied, wait: denied, reset: denied}
 	for without, want := range map[string]latchRounds{
 		"+evalsha": everything, "~sb:*": everything, "+hget": everything,
 		"+time":    {start: denied, again: denied, reset: denied},
 		"+hset":    {start: denied, count: denied, again: denied, reset: denied},
 		"+hlen":    {join: denied, poll: denied, wait: denied, count: denied, again: denied, reset: denied},
-		"+pttl":    looking,
+		"+pttl":    reading,
 		"+exists":  {start: denied},
 		"+pexpire": {start: denied, count: denied, again: denied, reset: denied},
 		"+unlink":  {again: denied}, "+publish": {}, "+subscribe": {}, "&sb:*": {},

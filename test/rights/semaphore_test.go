@@ -64,7 +64,7 @@ func TestTheRightsOfThePageAreEnoughForPermits(t *testing.T) {
 		"OneServer": {func(t *testing.T) redistest.Topology { t.Helper(); return redistest.Start(t) }, oneServer},
 		"Cluster": {func(t *testing.T) redistest.Topology {
 			t.Helper()
-			return redistest.StartCluster(t, redistest.WithFailoverAfter(settled))
+			return redistest.StartCluster(t, redistest.WithFailoverAfter(failoverAfter))
 		}, cluster},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // for a moment or two. A renewal is due every two seconds, and leaves four.
 const life = 6 * time.Second
 
-// whole gives holds their whole lease from the start, and not three seconds of it, for which a busy machine stands still.
+// whole gives holds their whole lease from the start, and not three seconds of it, for which a busy machine is suspended.
 func whole() signalbox.SessionOption {
 	return signalbox.WithDefaults(signalbox.WithFirstLease(time.Hour))
 }
@@ -37,12 +37,12 @@ func long(t *testing.T) context.Context {
 	return ctx
 }
 
-// world is a user with certain rights, two sessions of that user, and locks of one kind that no other world has.
+// fixture is a user with certain rights, two sessions of that user, and locks of one kind that no other fixture has.
 type fixture struct {
 	*servers
 
 	kind    lockKind
-	name    string // of the user, and what the names of its locks begin with
+	name    string // the name of the user, with which the names of its locks begin
 	secrets *locktest.Secrets
 	view    *locktest.View
 	a, b    *signalbox.Session
@@ -51,8 +51,8 @@ type fixture struct {
 	last    string // the label of the last waiter in the queue, as Waiters returned it
 }
 
-// newWorld makes the user, and names it.
-func (s *servers) newWorld(t *testing.T, k lockKind, name string, rights []string) *fixture {
+// newFixture makes the user, and names it.
+func (s *servers) newFixture(t *testing.T, k lockKind, name string, rights []string) *fixture {
 	t.Helper()
 	w := &fixture{servers: s, kind: k, name: name, secrets: locktest.NewSecrets(t), view: locktest.NewView(t, s)}
 	s.allow(t, name, rights)
@@ -68,7 +68,7 @@ func (w *fixture) session(t *testing.T, name string) *signalbox.Session {
 	return s
 }
 
-// The names of the locks that a world works with.
+// The names of the locks that a fixture works with.
 func (w *fixture) plain() string  { return w.name + " plain" }
 func (w *fixture) forced() string { return w.name + " forced" }
 func (w *fixture) copied() string { return w.name + " copied" }
@@ -76,23 +76,23 @@ func (w *fixture) kept() string   { return w.name + " kept" }
 
 func id(s *signalbox.Session) string { return (*session.Handle)(s).Session().ID() }
 
-// step is one thing that a program does with a lock.
+// workStep is one thing that a program does with a lock.
 type workStep string
 
 const (
-	lock     workStep = "Lock"
-	enter    workStep = "Lock again"
-	try      workStep = "TryLock of a held lock"
-	holder   workStep = "Holder"
-	isLocked workStep = "IsLocked"
-	waiters  workStep = "Waiters" // of kinds that have it
-	renew    workStep = "renewal"
-	unlock   workStep = "Unlock while another waits"
-	wait     workStep = "Lock of a held lock"
-	leave    workStep = "Unlock without a waiter"
-	force    workStep = "ForceUnlock"
-	told     workStep = "the error of the lease after ForceUnlock"
-	copies   workStep = "Lock with WithReplicas"
+	lock       workStep = "Lock"
+	enter      workStep = "Lock again"
+	try        workStep = "TryLock of a held lock"
+	holder     workStep = "Holder"
+	isLocked   workStep = "IsLocked"
+	waiters    workStep = "Waiters" // of kinds that have it
+	renew      workStep = "renewal"
+	unlock     workStep = "Unlock while another waits"
+	wait       workStep = "Lock of a held lock"
+	leave      workStep = "Unlock without a waiter"
+	force      workStep = "ForceUnlock"
+	leaseError workStep = "the error of the lease after ForceUnlock"
+	copies     workStep = "Lock with WithReplicas"
 )
 
 func (w *fixture) receive(s workStep, err error) error {
@@ -167,7 +167,7 @@ func (w *fixture) handOver(t *testing.T, lease signalbox.Lease, theirs testedLoc
 	}
 }
 
-// stands reports whether the server knows that the second session waits.
+// queued reports whether the server knows that the second session waits.
 func (w *fixture) queued(t *testing.T) bool {
 	t.Helper()
 	keys := locktest.Keys(w.plain())
@@ -191,7 +191,7 @@ func (w *fixture) take(t *testing.T) {
 		return
 	}
 	redistest.Receive(t, "the end of a lease that was taken", lease.Done())
-	_ = w.receive(told, lease.Err())
+	_ = w.receive(leaseError, lease.Err())
 }
 
 // copy waits for a replica. Without replicas that takes no time.

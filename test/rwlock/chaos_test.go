@@ -18,18 +18,18 @@ import (
 func TestCrowdContinuesThoughProcessesStopAndDie(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "real processes are stopped and killed at any instruction, and others wait for their leases")
-	strikes := 0
-	newFixture(t).strikes(t, func() bool { strikes++; return strikes <= 2 })
+	faults := 0
+	newFixture(t).stopAndKill(t, func() bool { faults++; return faults <= 2 })
 }
 
 func TestSoakCrowdContinuesThoughProcessesStopAndDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	more := locktest.Soak(t)
-	newFixture(t).strikes(t, more)
+	newFixture(t).stopAndKill(t, more)
 }
 
-// strikes stops or kills one process of a crowd after the other, and requires that the others continue:
+// stopAndKill stops or kills one process of a crowd after the other, and requires that the others continue:
 // readers and writers.
-func (w *fixture) strikes(t *testing.T, more func() bool) {
+func (w *fixture) stopAndKill(t *testing.T, more func() bool) {
 	t.Helper()
 	const name, processes, life = "struck", 3, time.Second
 	notes := w.openLog(t, name)
@@ -65,7 +65,7 @@ func (w *fixture) strikes(t *testing.T, more func() bool) {
 		}
 		crowd[i].Freeze()
 		continues()
-		until := w.view.Now(t).Add(rand.N(4 * time.Second)) // as long as it counts as living, or longer
+		until := w.view.Now(t).Add(rand.N(4 * time.Second)) // as long as it counts as alive, or longer
 		redistest.AwaitFor(t, limit, "a while", func() bool { return w.view.Now(t).After(until) })
 		crowd[i].Thaw()
 		continues()

@@ -6,9 +6,9 @@
 //
 // # How overlaps are known
 //
-// Every holder makes a note in a book on the server when it has acquired the lock, and another one before
+// Every holder makes a note in a log on the server when it has acquired the lock, and another one before
 // it releases it. The first note checks, in the same step, which of the users inside still have a hold, and
-// whether one of them excludes the new one: see book_test.go.
+// whether one of them excludes the new one: see holderlog_test.go.
 //
 // # Not covered
 //

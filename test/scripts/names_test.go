@@ -106,7 +106,7 @@ var (
 	defines  = regexp.MustCompile(`(?m)^-- defines  (.+)$`)
 )
 
-// part is the file of a part.
+// scriptPart is the file of a part.
 type scriptPart struct {
 	text          string
 	includes      []string

@@ -24,14 +24,14 @@ func TestCountIsNeverAboveTheCapacityThoughProcessesDie(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes that are killed and stopped")
 	left := 4
-	strikes(t, func() bool { left--; return left >= 0 })
+	stopAndKill(t, func() bool { left--; return left >= 0 })
 }
 
 func TestSoakCountIsNeverAboveTheCapacityThoughProcessesDie(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	strikes(t, locktest.Soak(t))
+	stopAndKill(t, locktest.Soak(t))
 }
 
-func strikes(t *testing.T, more func() bool) {
+func stopAndKill(t *testing.T, more func() bool) {
 	t.Helper()
 	const capacity, processes, lease = 5, 3, time.Second
 	server := redistest.Start(t)
@@ -75,9 +75,9 @@ func strikes(t *testing.T, more func() bool) {
 	}
 	sem := semaphore.New(locktest.Session(t, server), children, capacity)
 	all := take(t, sem, capacity) // though none of those released anything
-	most, looks := stop()
-	t.Logf("%d killed, %d stopped, %d checks, at most %d of %d held", kills, stops, looks, most, capacity)
-	require.Positive(t, looks)
+	most, checks := stop()
+	t.Logf("%d killed, %d stopped, %d checks, at most %d of %d held", kills, stops, checks, most, capacity)
+	require.Positive(t, checks)
 	require.NoError(t, all.Unlock())
 	locktest.NewView(t, server).NoImmortals(t)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// weighted is the surface of the original, which Weighted is to have.
+// weightedSemaphore is the surface of the original, which Weighted is to have.
 type weightedSemaphore interface {
 	Acquire(ctx context.Context, n int64) error
 	TryAcquire(n int64) bool

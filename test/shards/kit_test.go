@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// endpoint is one address with shards behind it.
+// shardedEndpoint is one address with shards behind it.
 type shardedEndpoint struct {
 	testing.TB
 
@@ -53,7 +53,7 @@ func oneNode(t *testing.T) *shardedEndpoint {
 	return &shardedEndpoint{t, plainServer{s}, []*redistest.Server{s}}
 }
 
-// single makes clients that do not ask whether there is a cluster.
+// plainServer makes clients that do not ask whether there is a cluster.
 type plainServer struct{ *redistest.Server }
 
 // Client implements redistest.Dialer.

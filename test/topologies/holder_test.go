@@ -18,7 +18,7 @@ func TestAHolderIsKnownToOthers(t *testing.T) {
 	t.Parallel()
 	everywhereOf(t, locktest.Locks(), func(w *fixture) {
 		name := w.name()
-		other := w.told(name)
+		other := w.reporting(name)
 		_, err := other.Holder(locktest.Context(w))
 		require.ErrorIs(w, err, signalbox.ErrNotHeld)
 		s := w.session()
@@ -48,7 +48,7 @@ func TestAForcedHolderIsNotifiedByMessage(t *testing.T) {
 	t.Parallel()
 	everywhereOf(t, locktest.Locks(), func(w *fixture) {
 		name := w.name()
-		mine, other := w.lock(name, signalbox.WithRenewedLease(24*time.Hour)), w.told(name)
+		mine, other := w.lock(name, signalbox.WithRenewedLease(24*time.Hour)), w.reporting(name)
 		require.ErrorIs(w, other.ForceUnlock(locktest.Context(w)), signalbox.ErrNotHeld)
 		lease := w.mustLock(locktest.Context(w), mine)
 		require.NoError(w, other.ForceUnlock(locktest.Context(w)))

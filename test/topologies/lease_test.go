@@ -69,7 +69,7 @@ func TestLeaseEndsBeforeItsKey(t *testing.T) {
 }
 
 // crowds lets few of those run at a time who have many goroutines: an Unlock waits for a second, and not for the other
-// worlds' goroutines to have had their turns.
+// fixtures' goroutines to have had their turns.
 var crowds = make(chan struct{}, 4)
 
 // P2, P7, P9: many locks at once, wherever their keys are: acquires, checks of what is held, and releases go in batches,

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// patience is how long no server may be heard of before the others take it for dead. No test
+// patience is how long no server may be seen before the others take it for dead. No test
 // here wants that, and no machine is as busy.
 const patience = 5 * time.Minute
 
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction(redistest.ClusterDelay))
 }
 
-// besideTopologies runs the tests while the shared topologies run.
+// testsWithTopologies runs the tests while the shared topologies run.
 type testsWithTopologies struct{ tests *testing.M }
 
 // Run implements goleak.TestingM.
@@ -55,7 +55,7 @@ type sharedTopology struct {
 
 func (s *sharedTopology) get() (redistest.Topology, error) {
 	s.once.Do(func() {
-		// DUMP has to return hold ids uncompressed; see world.knows.
+		// DUMP has to return hold ids uncompressed; see fixture.knows.
 		s.started, s.err = s.Start(redistest.WithFailoverAfter(patience), redistest.WithArgs("--rdbcompression", "no"))
 	})
 	return s.started, s.err

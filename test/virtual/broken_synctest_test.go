@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// contend lets each user take and release a lock again and again until the context ends, and sends
+// contendedLock lets each user take and release a lock again and again until the context ends, and sends
 // the time of each grant to a channel with room for them.
 func contendedLock(ctx context.Context, t *testing.T, locks []locktest.Lock) (grants chan time.Time, ended *sync.WaitGroup) {
 	t.Helper()
@@ -95,7 +95,7 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 	}
 }
 
-// refusesSubscriptions lets the world refuse every SUBSCRIBE from now on.
+// refusesSubscriptions lets the fixture refuse every SUBSCRIBE from now on.
 func (w *fixture) refusesSubscriptions() {
 	w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 		if command != "SUBSCRIBE" {

@@ -22,51 +22,51 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// call is one call of the library that asks a server.
+// testedCall is one call of the library that asks a server.
 type testedCall struct {
-	name  string // as "go doc" has it, and what else distinguishes it from others
+	name  string // the name as "go doc" has it, and what else distinguishes the call from others
 	class callClass
 	// ready prepares the call, on servers that are healthy, and returns it.
 	ready prepareCall
-	// hold makes another process hold what the call asks for; nil if nothing of the kind can be
+	// holds makes another process hold what the call asks for; nil if nothing of the kind can be
 	// held.
 	holds  func(e *callFixture)
-	free   string // what it returns if the lock is free; "nil" if empty
+	free   string // the result if the lock is free; "nil" if empty
 	quorum bool   // asks three servers
-	inside bool   // the fault strikes in the midst of the call, which does that itself
+	inside bool   // the fault happens in the midst of the call, which does that itself
 }
 
-// made is a call that is ready to be made.
+// preparedCall is a call that is ready to be made.
 type preparedCall = func(ctx context.Context) error
 
-// ready prepares a call.
+// prepareCall prepares a call.
 type prepareCall = func(e *callFixture) preparedCall
 
-// lockable is what all locks have in common.
+// anyLock is what all locks have in common.
 type anyLock interface {
 	Lock(ctx context.Context) (signalbox.Lease, error)
 	TryLock(ctx context.Context) (signalbox.Lease, error)
 }
 
-// doer is a lock that runs a function.
+// doLock is a lock that runs a function.
 type doLock interface {
 	anyLock
 	Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error
 	Locker(ctx context.Context) *signalbox.Locker
 }
 
-// told is a lock that reports its holder.
+// holderReporter is a lock that reports its holder.
 type holderReporter interface {
 	IsLocked(ctx context.Context) (bool, error)
 	ForceUnlock(ctx context.Context) error
 }
 
-// holderOf is a lock with one holder.
+// singleHolderLock is a lock with one holder.
 type singleHolderLock interface {
 	Holder(ctx context.Context) (signalbox.Holder, error)
 }
 
-// of is what makes a lock for a process.
+// makeLock is what makes a lock for a process.
 type makeLock func(e *callFixture, s []*signalbox.Session) any
 
 func idle(context.Context, signalbox.Lease) error { return nil }
@@ -153,7 +153,7 @@ func sides(kind string, make makeLock, hold func(*callFixture)) []testedCall {
 	}
 }
 
-// dos returns the calls of a lock that runs functions and makes Lockers.
+// doLocks returns the calls of a lock that runs functions and makes Lockers.
 func doLocks(kind string, make makeLock) []testedCall {
 	all := locks(kind, make)
 	return append(all,
@@ -167,7 +167,7 @@ func doLocks(kind string, make makeLock) []testedCall {
 			name: kind + ".Do while fn runs", class: unlocks, inside: true,
 			ready: on(make, func(e *callFixture, l doLock, ctx context.Context) error {
 				return l.Do(ctx, func(context.Context, signalbox.Lease) error {
-					e.strike()
+					e.causeFault()
 					return nil
 				})
 			}),
@@ -188,7 +188,7 @@ func doLocks(kind string, make makeLock) []testedCall {
 				return l.Do(lease.Enter(context.Background()), func(
 					context.Context, signalbox.Lease,
 				) error {
-					e.strike()
+					e.causeFault()
 					return nil
 				})
 			}),
@@ -212,7 +212,7 @@ func doLocks(kind string, make makeLock) []testedCall {
 	)
 }
 
-// tolds returns the calls that ask for the holder of a lock.
+// holderReporters returns the calls that ask for the holder of a lock.
 func holderReporters(kind string, make makeLock, hold func(*callFixture)) []testedCall {
 	all := []testedCall{
 		{
@@ -242,6 +242,7 @@ func newReentrant(_ *callFixture, s []*signalbox.Session) any { return reentrant
 func newFair(_ *callFixture, s []*signalbox.Session) any      { return fair.New(s[0], "a") }
 func newRWLock(_ *callFixture, s []*signalbox.Session) any    { return rwlock.New(s[0], "a") }
 func newReader(_ *callFixture, s []*signalbox.Session) any    { return rwlock.New(s[0], "a").Reader() }
+
 func newPermits(_ *callFixture, s []*signalbox.Session) any {
 	return semaphore.New(s[0], "a", 2).Permits(2)
 }
@@ -319,7 +320,7 @@ func rwlocks() []testedCall {
 			name: "rwlock.Lock.RDo while fn runs", class: unlocks, inside: true,
 			ready: on(newRWLock, func(e *callFixture, l *rwlock.Lock, ctx context.Context) error {
 				return l.RDo(ctx, func(context.Context, signalbox.Lease) error {
-					e.strike()
+					e.causeFault()
 					return nil
 				})
 			}),
@@ -384,7 +385,7 @@ func semaphores() []testedCall {
 				e *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				return m.Do(ctx, 1, func(context.Context, signalbox.Lease) error {
-					e.strike()
+					e.causeFault()
 					return nil
 				})
 			}),

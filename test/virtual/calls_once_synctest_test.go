@@ -19,10 +19,10 @@ func stored(do func(ctx context.Context, o *once.Once) error) prepareCall {
 	}
 }
 
-// doing calls Do, and strikes while its function runs.
-func doing(ctx context.Context, o *once.Once, strike func()) error {
+// doing calls Do, and causes the fault while its function runs.
+func doing(ctx context.Context, o *once.Once, cause func()) error {
 	_, _, err := o.Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
-		strike()
+		cause()
 		return []byte("x"), nil
 	})
 	return err
@@ -42,7 +42,7 @@ func onces() []testedCall {
 			return func(ctx context.Context) error { return doing(ctx, newOnce(e), func() {}) }
 		}},
 		{name: "once.Once.Do while fn runs", class: stores, inside: true, ready: func(e *callFixture) preparedCall {
-			return func(ctx context.Context) error { return doing(ctx, newOnce(e), e.strike) }
+			return func(ctx context.Context) error { return doing(ctx, newOnce(e), e.causeFault) }
 		}},
 		{name: "once.Once.Do of a stored outcome", class: insists, ready: stored(func(ctx context.Context, o *once.Once) error {
 			return doing(ctx, o, func() {})

@@ -69,20 +69,20 @@ const (
 // quiet drops what Close logs of leases that a test leaves.
 var quiet = signalbox.WithLogger(slog.New(slog.DiscardHandler))
 
-// scene is a call, the servers that it asks, and what happens to them.
+// callFixture is a call, the servers that it asks, and what happens to them.
 type callFixture struct {
 	*redlockServers
 
-	s, other []*signalbox.Session // of the call, and of another process
-	wires    []*wire              // of s
+	s, other []*signalbox.Session // the sessions of the call, and of another process
+	wires    []*wire              // the wires of s
 	fault    callFault
 	inside   bool            // the function of a once brings the fault about
 	lease    signalbox.Lease // that the call began with
 
 	mu    sync.Mutex
 	began time.Time // the fault, or the call
-	words string    // with which the servers refuse scripts; "" for none
-	late  bool      // they execute them all the same
+	words string    // the words with which the servers refuse scripts; "" for none
+	late  bool      // the servers execute refused scripts all the same
 }
 
 // session returns the session of a call that asks one server.
@@ -108,7 +108,7 @@ func (c testedCall) play(t *testing.T, fault callFault, limited contextLimit) (e
 		e.begins()
 		done := make(chan error, 1)
 		if !c.inside {
-			e.strike()
+			e.causeFault()
 		}
 		go func() { done <- run(ctx) }()
 		var err error
@@ -160,10 +160,10 @@ func newCallFixture(q *redlockServers, fault callFault) *callFixture {
 	return e
 }
 
-// strike brings the fault about, on a majority of the servers.
-func (e *callFixture) strike() {
+// causeFault brings the fault about, on a majority of the servers.
+func (e *callFixture) causeFault() {
 	e.begins()
-	struck := e.wires[:len(e.wires)/2+1]
+	faulty := e.wires[:len(e.wires)/2+1]
 	say := func(words string) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -171,20 +171,20 @@ func (e *callFixture) strike() {
 	}
 	switch e.fault {
 	case frozen, over:
-		each(struck, (*wire).dead)
+		each(faulty, (*wire).goSilent)
 	case minority:
-		e.wires[len(e.wires)-1].dead()
+		e.wires[len(e.wires)-1].goSilent()
 	case connecting:
-		each(struck, (*wire).dead)
-		each(struck, (*wire).cut)
+		each(faulty, (*wire).goSilent)
+		each(faulty, (*wire).cut)
 	case refusing:
-		each(struck, func(w *wire) { w.refuses.Store(true) })
-		each(struck, (*wire).cut)
+		each(faulty, func(w *wire) { w.refuses.Store(true) })
+		each(faulty, (*wire).cut)
 	case cut:
-		each(struck, func(w *wire) { w.swallowsReplies.Store(true) })
+		each(faulty, func(w *wire) { w.swallowsReplies.Store(true) })
 		go func() {
 			time.Sleep(slack / 4)
-			each(struck, (*wire).heals)
+			each(faulty, (*wire).heal)
 		}()
 	case proxied:
 		e.late = true
@@ -248,7 +248,7 @@ func (e *callFixture) heal() {
 	e.mu.Lock()
 	e.words = ""
 	e.mu.Unlock()
-	each(e.wires, (*wire).heals)
+	each(e.wires, (*wire).heal)
 	_ = e.lease.Unlock()
 	e.close()
 }
@@ -271,7 +271,7 @@ func found(err error) string {
 	return strings.Join(all, " ")
 }
 
-// limit makes a context of a call.
+// contextLimit makes a context of a call.
 type contextLimit = func(context.Context) (context.Context, context.CancelFunc)
 
 // limits are how the context of a call ends, and what "ended" is then.
@@ -292,7 +292,7 @@ var limits = map[string]struct {
 	}, "Canceled cause"},
 }
 
-// meets reports whether a fault can happen to the call.
+// connects reports whether a fault can happen to the call.
 func (c testedCall) connects(f callFault) bool {
 	return (f != held || c.holds != nil) && (f != minority || c.quorum)
 }
@@ -381,7 +381,7 @@ func faultsOf() map[callClass][]callFault {
 	return all
 }
 
-// No class is without the faults that every call can meet.
+// No class is without the faults that every call can have.
 func TestTheTableHasARowForEveryFault(t *testing.T) {
 	t.Parallel()
 	for class, faults := range faultsOf() {

@@ -2,7 +2,7 @@
 
 package virtual_test
 
-// class is what calls have in common that end alike.
+// callClass is what calls have in common that end alike.
 type callClass int
 
 const (
@@ -19,7 +19,7 @@ const (
 	leaves                   // Close of a session that has a lease left
 )
 
-// fault is what happens to the server, or to the session, before or in the midst of a call.
+// callFault is what happens to the server, or to the session, before or in the midst of a call.
 type callFault string
 
 const (
@@ -39,7 +39,7 @@ const (
 	minority   callFault = "Minority"   // one of three servers of a redlock is frozen
 )
 
-// row is how the calls of a class end after a fault: without a context that ends, and with one that
+// expectedEnds is how the calls of a class end after a fault: without a context that ends, and with one that
 // has a deadline in 100 ms or is cancelled then.
 //
 // A cell names all that errors.Is finds in the error, of all errors that the library and package

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// pair is a client of a cluster of two nodes, as far as locks without waiters need one. The clock of the
+// nodePair is a client of a cluster of two nodes, as far as locks without waiters need one. The clock of the
 // second node, which has the odd slots, is ahead of the first's.
 type nodePair struct {
 	rueidis.Client
@@ -29,7 +29,7 @@ type nodePair struct {
 	servers  [2]*fixture
 	ahead    time.Duration
 	acquires [2]int        // sent
-	delay    time.Duration // of the next acquire, which gets no reply
+	delay    time.Duration // the delay of the next acquire, which gets no reply
 }
 
 func (p *nodePair) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
@@ -119,7 +119,7 @@ func TestAnAcquireWithAnotherNodesTimeIsUndone(t *testing.T) {
 			node := command.Slot() % 2
 			names[node] = append(names[node], fmt.Sprint(i))
 		}
-		for node := range names { // the node ahead last: its time is the guess for a slot not heard of
+		for node := range names { // the node ahead last: its time is the guess for a slot not known
 			lease, err := reentrant.New(s, names[node][0]).Lock(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, lease.Unlock())

@@ -131,7 +131,7 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 	}
 }
 
-// nothingHeld checks that every lock of the world can be had at once.
+// nothingHeld checks that every lock of the fixture can be had at once.
 func (w *fixture) nothingHeld() {
 	w.Helper()
 	s, _, end := w.session(w.T)
@@ -214,7 +214,7 @@ func TestCloseReturnsInTimeInEveryState(t *testing.T) {
 	}
 }
 
-// closeState prepares a state, and returns what calls that wait in it are to end with.
+// closeCase prepares a state, and returns what calls that wait in it are to end with.
 type closeCase func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error
 
 func closeCases() map[string]closeCase {
@@ -230,7 +230,7 @@ func closeCases() map[string]closeCase {
 			return nil
 		},
 		"RoundStartOnItsWay": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
-			lines.dead()
+			lines.goSilent()
 			return []<-chan error{w.later(func() error {
 				_, err := countdown.New(s, "a").Start(context.Background(), 1)
 				return err
@@ -238,7 +238,7 @@ func closeCases() map[string]closeCase {
 		},
 		"RoundAwaited": roundAwaited,
 		"RoundAwaitedFrozen": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
-			defer lines.dead()
+			defer lines.goSilent()
 			return roundAwaited(w, s, lines)
 		},
 	}
@@ -255,7 +255,7 @@ func closeCases() map[string]closeCase {
 		states["Frozen "+line] = func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			_, err := take(w.Context(), s)
 			require.NoError(w, err)
-			lines.dead()
+			lines.goSilent()
 			return nil
 		}
 		states["Unreachable "+line] = func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
@@ -276,7 +276,7 @@ func closeCases() map[string]closeCase {
 			w.ends = append(w.ends, end)
 			_, err := take(w.Context(), other)
 			require.NoError(w, err)
-			defer lines.dead()
+			defer lines.goSilent()
 			return []<-chan error{w.later(func() error {
 				_, err := take(context.Background(), s)
 				return err
@@ -305,7 +305,7 @@ func roundAwaited(w *fixture, s *signalbox.Session, _ *wire) []<-chan error {
 }
 
 // unanswered makes a call whose request arrives and whose reply does not, and that gives up before
-// it is settled.
+// it is undone.
 func (w *fixture) unanswered(s *signalbox.Session, lines *wire, call func(ctx context.Context) error) {
 	w.Helper()
 	require.NoError(w, call(w.Context())) // so that the server knows the scripts, and the session the time
@@ -313,7 +313,7 @@ func (w *fixture) unanswered(s *signalbox.Session, lines *wire, call func(ctx co
 	lines.latency.Store(int64(20 * time.Millisecond))
 	ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 	defer cancel()
-	time.AfterFunc(30*time.Millisecond, lines.dead)
+	time.AfterFunc(30*time.Millisecond, lines.goSilent)
 	require.Error(w, call(ctx))
 	require.False(w, (*session.Handle)(s).Session().IsIdle())
 }

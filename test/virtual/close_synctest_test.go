@@ -18,11 +18,11 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// user is a goroutine that acquires and releases a lock until it is stopped.
+// lockUser is a goroutine that acquires and releases a lock until it is stopped.
 type lockUser struct {
 	lock  *reentrant.Lock
 	lease signalbox.Lease // the last one
-	err   error           // what it was sent away with
+	err   error           // the error that ended the use
 }
 
 func (u *lockUser) run(ctx context.Context) {
@@ -140,7 +140,7 @@ func TestCloseOnADeadWireEndsSoon(t *testing.T) {
 			running.Go(func() { users[i].run(t.Context()) })
 		}
 		time.Sleep(time.Second)
-		lines.dead()
+		lines.goSilent()
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		begun := time.Now()

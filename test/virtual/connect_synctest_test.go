@@ -25,7 +25,7 @@ func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) {
 		defer closeSession()
 		lease, err := reentrant.New(s, "held").Lock(t.Context())
 		require.NoError(t, err)
-		lines.dead()
+		lines.goSilent()
 		lines.cut()
 		synctest.Wait()
 		late := func() time.Duration {
@@ -43,7 +43,7 @@ func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) {
 		require.Equal(t, time.Second, took(func() {
 			require.ErrorIs(t, lease.Unlock(), signalbox.ErrUnconfirmed)
 		}))
-		lines.heals()
+		lines.heal()
 		_, err = reentrant.New(s, "other").Lock(t.Context())
 		require.NoError(t, err)
 	})
@@ -70,7 +70,7 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 					ended <- err
 				}()
 				time.Sleep(time.Second)
-				lines.dead()
+				lines.goSilent()
 				time.Sleep(8 * time.Second) // polls end by their time limits, and the connection is not given up yet
 				cancel(errCause)
 				err = <-ended

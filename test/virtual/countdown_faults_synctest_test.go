@@ -64,7 +64,7 @@ func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 	const steps = 8
 	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
 		calm := w.user()
-		s := w.struck(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
+		s := w.faultySession(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
 		for at := 1; at <= steps; at++ {
 			l, theirs := countdown.New(s.Session, fmt.Sprint(at)), countdown.New(calm.Session, fmt.Sprint(at))
 			s.arm(kind, at)
@@ -85,7 +85,7 @@ func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 			left, err := next.Count(w.Context())
 			require.NoError(w, err)
 			require.Equal(w, 1, left)
-			s.heals()
+			s.heal()
 		}
 	})
 }
@@ -94,17 +94,17 @@ func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 func TestCountDownWithALostReplyCountsOnce(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
-		s := w.struck(locktest.RunsScript(scripts.CountdownCount))
+		s := w.faultySession(locktest.RunsScript(scripts.CountdownCount))
 		r := mustStart(w, countdown.New(w.user().Session, "a"), 3)
 		mine := countdown.New(s.Session, "a").RoundOf(r.ID())
 		s.arm(kind, 1)
 		mustCount(w, mine, 2, "x")
-		require.True(w, s.hasFired())
-		s.heals()
+		require.True(w, s.allFired())
+		s.heal()
 		mustCount(w, r, 1, "y")
 		s.arm(kind, 1)
 		mustCount(w, mine, 0, "z")
-		require.True(w, s.hasFired())
+		require.True(w, s.allFired())
 		require.NoError(w, r.Wait(w.Context()))
 	})
 }
@@ -114,7 +114,7 @@ func TestCountDownWithALostReplyCountsOnce(t *testing.T) {
 func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
-		s, calm := w.struck(locktest.RunsScript(scripts.CountdownCount)), countdown.New(w.user().Session, "a")
+		s, calm := w.faultySession(locktest.RunsScript(scripts.CountdownCount)), countdown.New(w.user().Session, "a")
 		r := mustStart(w, calm, 1)
 		s.arm(redistest.CutAfterRequest, 1)
 		s.then(2, func() {
@@ -132,7 +132,7 @@ func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
-		s, calm := w.struck(locktest.RunsScript(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
+		s, calm := w.faultySession(locktest.RunsScript(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
 		mustCount(w, mustStart(w, calm, 1), 0, "x")
 		s.arm(redistest.CutAfterRequest, 1)
 		s.then(2, func() {
@@ -161,7 +161,7 @@ func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
 func TestLostResetResetsNoOtherRound(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
-		s, calm := w.struck(locktest.RunsScript(scripts.CountdownReset)), countdown.New(w.user().Session, "a")
+		s, calm := w.faultySession(locktest.RunsScript(scripts.CountdownReset)), countdown.New(w.user().Session, "a")
 		first := mustStart(w, calm, 1)
 		s.arm(redistest.CutAfterRequest, 1)
 		var next countdown.Round
@@ -181,7 +181,7 @@ func TestLostResetResetsNoOtherRound(t *testing.T) {
 func TestFailedStartLeavesNoRound(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
-		s, calm := w.struck(locktest.RunsScript(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
+		s, calm := w.faultySession(locktest.RunsScript(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
 		mustCount(w, mustStart(w, calm, 1), 0, "x")
 		l := countdown.New(s.Session, "a")
 		newest := func() string { return w.redis.HGet(locktest.Keys("a").Latch(), "round")[:20] }
@@ -209,7 +209,7 @@ func TestWaitOutlastsAServerThatDoesNotReply(t *testing.T) {
 		waiting := waitsFor(w, r)
 		ctx, cancel := context.WithCancel(w.Context())
 		givenUp := w.later(func() error { return r.Wait(ctx) })
-		s.dead()
+		s.goSilent()
 		time.Sleep(10 * time.Second)
 		require.Empty(w, waiting)
 		cancel()
@@ -217,7 +217,7 @@ func TestWaitOutlastsAServerThatDoesNotReply(t *testing.T) {
 		require.ErrorIs(w, err, context.Canceled)
 		require.NotErrorIs(w, err, context.DeadlineExceeded)
 		mustCount(w, countdown.New(calm.Session, "a").RoundOf(r.ID()), 0, "x")
-		s.heals()
+		s.heal()
 		opens(w, waiting)
 	})
 }
@@ -284,11 +284,11 @@ func TestOneMessageWakesAllWaitersWithoutAPoll(t *testing.T) {
 	})
 }
 
-// A reply that is older than a round says nothing of it: its waiters are not told that it is lost.
+// A reply that is older than a round says nothing of it: its waiters are not notified that it is lost.
 func TestOldReplySaysNothingOfANewRound(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
-		s, calm := w.struck(locktest.RunsScript(scripts.CountdownRead)), countdown.New(w.user().Session, "a")
+		s, calm := w.faultySession(locktest.RunsScript(scripts.CountdownRead)), countdown.New(w.user().Session, "a")
 		first := mustStart(w, calm, 1)
 		mine := countdown.New(s.Session, "a")
 		early := waitsFor(w, mine.RoundOf(first.ID()))
@@ -374,7 +374,7 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 			t.Run(name+kind.String(), func(t *testing.T) {
 				t.Parallel()
 				bubbleOfUsers(t, func(w *fixture) {
-					s := w.struck(locktest.RunsScript(c.script))
+					s := w.faultySession(locktest.RunsScript(c.script))
 					if c.before != "" {
 						require.NoError(w, w.redis.Set("a", c.before))
 					}

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// noMonitor is notified for nothing.
+// noMonitor ignores all events.
 type noMonitor struct{}
 
 func (noMonitor) MessagesLost(error) {}
@@ -54,7 +54,7 @@ func (w *fixture) subscribed(target dispatch.Target) int {
 	return w.redis.PubSubNumSub(target.Channel)[target.Channel]
 }
 
-// deaf hears nothing.
+// noHandler ignores messages.
 type noHandler struct{}
 
 func (noHandler) OnMessage(string) {}
@@ -68,11 +68,11 @@ func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {
 		client, lines := w.clusterClient()
 		d, closeAll := dispatcherOf(client)
 		require.NoError(w, client.Do(w.Context(), client.B().Set().Key("a").Value("b").Build()).Error()) // it is connected
-		lines.dead()
+		lines.goSilent()
 		d.Listen("sb:a", dispatch.ShardedChannel, noHandler{})
 		time.Sleep(100 * time.Millisecond)
 		require.Zero(w, took(d.Close))
-		lines.heals()
+		lines.heal()
 		closeAll()
 		time.Sleep(2 * time.Second) // a client of a cluster closes connections later
 	})
@@ -139,7 +139,7 @@ func TestPollThatFailsComesAgain(t *testing.T) {
 		},
 		"Swallowed": {
 			func(_ *fixture, lines *wire) { lines.swallowsReplies.Store(true) },
-			func(_ *fixture, lines *wire) { lines.heals() },
+			func(_ *fixture, lines *wire) { lines.heal() },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 )
 
-// callbacks runs a candidate until the returned function is called, and counts the leaders that it hears of.
-func (w *fixture) callbacks(s *signalbox.Session, heard *[]string, mu *sync.Mutex) (e *election.Election, stop func()) {
+// callbacks runs a candidate until the returned function is called, and counts the leaders that it learns of.
+func (w *fixture) callbacks(s *signalbox.Session, leaders *[]string, mu *sync.Mutex) (e *election.Election, stop func()) {
 	e = election.New(s, "a")
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan struct{})
@@ -34,7 +34,7 @@ func (w *fixture) callbacks(s *signalbox.Session, heard *[]string, mu *sync.Mute
 			OnNewLeader: func(identity string) {
 				mu.Lock()
 				defer mu.Unlock()
-				*heard = append(*heard, identity)
+				*leaders = append(*leaders, identity)
 			},
 		})
 	}()
@@ -51,7 +51,7 @@ func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
 		bubble(t, func(w *fixture) {
 			const candidates = 4
 			var mu sync.Mutex
-			heard := make([][]string, candidates)
+			leaders := make([][]string, candidates)
 			want := make([]string, candidates)
 			all := make([]*election.Election, candidates)
 			stops := make([]func(), candidates)
@@ -62,7 +62,7 @@ func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
 				}
 				s, _, closeAll := w.session(w.T, signalbox.WithLabel(want[i]))
 				defer closeAll()
-				all[i], stops[i] = w.callbacks(s, &heard[i], &mu)
+				all[i], stops[i] = w.callbacks(s, &leaders[i], &mu)
 				require.False(w, i > 0 && election.New(s, "a").Leading())
 				time.Sleep(100 * time.Millisecond)
 				require.Equal(w, i == 0, election.New(s, "a").Leading()) // another Election of the session
@@ -74,7 +74,7 @@ func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
 				}
 				mu.Lock()
 				for j := i; j < candidates; j++ {
-					require.Equal(w, want[:i+1], heard[j])
+					require.Equal(w, want[:i+1], leaders[j])
 				}
 				mu.Unlock()
 				stops[i]()
@@ -97,11 +97,11 @@ func TestLeadingEndsWithTheTerm(t *testing.T) {
 		term, err := e.Campaign(w.Context())
 		require.NoError(w, err)
 		require.True(w, e.Leading())
-		lines.dead()
+		lines.goSilent()
 		time.Sleep(time.Until(term.Deadline()))
 		require.False(w, e.Leading())
 		require.ErrorIs(w, term.Resign(), signalbox.ErrLost)
-		lines.heals()
+		lines.heal()
 		time.Sleep(time.Minute)
 		term, err = e.Campaign(w.Context())
 		require.NoError(w, err)
@@ -111,7 +111,7 @@ func TestLeadingEndsWithTheTerm(t *testing.T) {
 	})
 }
 
-// A leader whose right is taken away for a moment hears of the next leaders.
+// A leader whose right is taken away for a moment learns of the next leaders.
 func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
@@ -124,10 +124,10 @@ func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
 			return false
 		})
 		var mu sync.Mutex
-		var heard []string
+		var leaders []string
 		first, _, closeFirst := w.session(w.T, signalbox.WithLabel("first"))
 		defer closeFirst()
-		_, stop := w.callbacks(first, &heard, &mu)
+		_, stop := w.callbacks(first, &leaders, &mu)
 		time.Sleep(3 * time.Second)
 		denied.Store(true)
 		time.Sleep(1500 * time.Millisecond)
@@ -153,7 +153,7 @@ func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
 		stop()
 		mu.Lock()
 		defer mu.Unlock()
-		require.Equal(w, []string{"first", "second", "first"}, heard)
+		require.Equal(w, []string{"first", "second", "first"}, leaders)
 	})
 }
 

@@ -40,7 +40,7 @@ func candidate(w *fixture, e *election.Election) <-chan election.Term {
 	return led
 }
 
-// sighting is something that an observer saw.
+// leaderChange is something that an observer saw.
 type leaderChange struct {
 	election.Leader
 
@@ -96,7 +96,7 @@ func (w *fixture) steps(user queueUser, term election.Term, lease, before time.D
 	ctx := term.Bind(w.Context())
 	time.Sleep(10*lease + lease/7)
 	require.NoError(w, term.Err(), name)
-	user.wire.dead()
+	user.wire.goSilent()
 	deadline := term.Deadline()
 	<-ctx.Done()
 	left := w.left("a")
@@ -132,9 +132,9 @@ func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
 		}()
 		first := <-terms
 		next := candidate(w, election.New(other.Session, "a"))
-		user.wire.dead()
+		user.wire.goSilent()
 		<-stops
-		user.wire.heals()
+		user.wire.heal()
 		time.Sleep(time.Minute) // four leases
 		require.Empty(w, next)
 		require.ErrorIs(w, first.Err(), signalbox.ErrLost)
@@ -166,7 +166,7 @@ func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
 			seen := observing(w.Context(), election.New(observer.Session, "a"))
 			time.Sleep(lease * 10 / 3)
 			require.Equal(w, "crashed", (<-seen).Value)
-			crashed.wire.dead()
+			crashed.wire.goSilent()
 			began := time.Now()
 			next := <-led
 			require.LessOrEqual(w, time.Since(began), lease+1100*time.Millisecond)
@@ -197,7 +197,7 @@ func TestObserverLearnsOfACrashWithoutACandidate(t *testing.T) {
 		seen := observing(w.Context(), election.New(w.user().Session, "a"))
 		time.Sleep(time.Minute)
 		require.Equal(w, "x", (<-seen).Value)
-		crashed.wire.dead()
+		crashed.wire.goSilent()
 		ends := time.Now().Add(w.left("a"))
 		s := <-seen
 		require.NoError(w, s.err)
@@ -212,10 +212,10 @@ func TestObserverLearnsOfACrashWithoutACandidate(t *testing.T) {
 func TestObserverFindsALostMessageByAPoll(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
-		deaf := w.user()
-		seen := observing(w.Context(), election.New(deaf.Session, "a"))
+		unsubscribed := w.user()
+		seen := observing(w.Context(), election.New(unsubscribed.Session, "a"))
 		require.Zero(w, (<-seen).Token)
-		deaf.wire.losesMessages.Store(true)
+		unsubscribed.wire.losesMessages.Store(true)
 		e := election.New(w.user().Session, "a")
 		for i := range 20 {
 			term := leads(w, e)
@@ -246,14 +246,14 @@ func TestObserverSaysThatTheServerIsSilent(t *testing.T) {
 		for range 3 {
 			time.Sleep(10 * time.Second)
 			began := time.Now()
-			user.wire.dead()
+			user.wire.goSilent()
 			s := <-seen
 			require.ErrorIs(w, s.err, signalbox.ErrNoReply)
 			require.Equal(w, election.Leader{}, s.Leader)
 			require.InDelta(w, 15, s.at.Sub(began).Seconds(), 4)
 			time.Sleep(time.Minute)
 			require.Empty(w, seen, "once")
-			user.wire.heals()
+			user.wire.heal()
 			require.Equal(w, term.Token(), (<-seen).Token)
 		}
 		cancel()
@@ -320,7 +320,7 @@ func TestTermSurvivesAFaultAtEveryRequest(t *testing.T) {
 	const steps = 14
 	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
 		calm := w.user()
-		s := w.struck(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
+		s := w.faultySession(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
 		for at := 1; at <= steps; at++ {
 			name := fmt.Sprint(at)
 			mine, theirs := election.New(s.Session, name, election.Value("first")), election.New(calm.Session, name)
@@ -357,7 +357,7 @@ func TestTermSurvivesAFaultAtEveryRequest(t *testing.T) {
 			require.NoError(w, second.Resign())
 			_, err = theirs.Leader(w.Context())
 			require.ErrorIs(w, err, signalbox.ErrNotHeld)
-			s.heals()
+			s.heal()
 		}
 	})
 }
@@ -392,18 +392,18 @@ func electionStates() map[string]closeCase {
 			return []<-chan error{runs(w, s), runs(w, s), observes(w, s)}
 		},
 		"LeadsFrozen": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
-			defer lines.dead()
+			defer lines.goSilent()
 			return []<-chan error{runs(w, s), runs(w, s), observes(w, s)}
 		},
 		"SteppedDown": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			all := []<-chan error{runs(w, s), observes(w, s)}
-			lines.dead()
+			lines.goSilent()
 			time.Sleep(11 * time.Second)
 			return all
 		},
 		"ValueOnItsWay": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
 			term := leads(w, election.New(s, "a"))
-			lines.dead()
+			lines.goSilent()
 			return []<-chan error{w.later(func() error { return term.SetValue(context.Background(), "x") })}
 		},
 	}

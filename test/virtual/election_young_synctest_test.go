@@ -56,7 +56,7 @@ func TestYoungTermStepsDownBeforeItsLeaseCanEnd(t *testing.T) {
 					if queued && age > 0 && c.first == lease {
 						require.Greater(w, w.left("a"), lease-age, what)
 					}
-					user.wire.dead()
+					user.wire.goSilent()
 					had := w.left("a")
 					<-term.Done()
 					left := w.left("a")

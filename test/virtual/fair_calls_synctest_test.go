@@ -44,18 +44,18 @@ func knowsScripts(w *fixture, s *signalbox.Session) {
 
 // losesReply lets the server execute the next run of a script, and loses its reply: the connections of the wire are cut.
 func (w *fixture) losesReply(script *scripts.Script, of *wire) (lost <-chan struct{}) {
-	struck := make(chan struct{})
+	faulty := make(chan struct{})
 	var once sync.Once
 	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		if runs(script, command, args) {
 			once.Do(func() {
 				of.swallowsReplies.Store(true)
-				time.AfterFunc(5*time.Millisecond, func() { of.heals(); close(struck) })
+				time.AfterFunc(5*time.Millisecond, func() { of.heal(); close(faulty) })
 			})
 		}
 		return false
 	})
-	return struck
+	return faulty
 }
 
 // P5: a call whose reply is lost is sent again, and counts once: it gets one hold, one ticket, and gives one hold back.
@@ -102,7 +102,7 @@ func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) {
 // neither hold nor ticket.
 func TestFairTryWithoutAReplyLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, strike := range map[string]func(lines *wire){ //nolint:paralleltest // as above
+	for name, cause := range map[string]func(lines *wire){ //nolint:paralleltest // as above
 		"RequestLost": func(lines *wire) { lines.swallowsRequests.Store(true) },
 		"ReplyLost":   func(lines *wire) { lines.swallowsReplies.Store(true) },
 		"Late":        func(lines *wire) { lines.latency.Store(int64(1500 * time.Millisecond)) },
@@ -112,14 +112,14 @@ func TestFairTryWithoutAReplyLeavesNothing(t *testing.T) {
 				users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
 				defer closeAll()
 				knowsScripts(w, users[0].Session)
-				strike(users[0].wire)
+				cause(users[0].wire)
 				ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
 				defer cancel()
 				_, err := fair.New(users[0].Session, "a").TryLock(ctx)
 				require.ErrorIs(w, err, context.DeadlineExceeded)
 				users[0].latency.Store(int64(time.Millisecond))
 				if name != "Late" {
-					users[0].heals()
+					users[0].heal()
 				}
 				began := time.Now()
 				require.NoError(w, atOnce(w.T, fair.New(users[1].Session, "a")).Unlock())
@@ -185,7 +185,7 @@ func TestFairWaitEndsWithItsContext(t *testing.T) {
 		require.Equal(w, "dial", refused.Op)
 		waiting := queuedAndListening(w.Context(), mu)
 		require.Empty(w, waiting)
-		users[0].heals()
+		users[0].heal()
 		got := <-waiting
 		require.NoError(w, got.err)
 		require.NoError(w, got.lease.Unlock())
@@ -230,7 +230,7 @@ func TestFairLockWaitsUntilTheServerRefusesNoMore(t *testing.T) {
 	})
 }
 
-// stray is a request of a waiter that gave up and has left the queue: it has not reached the server yet.
+// lateRequest is a request of a waiter that gave up and has left the queue: it has not reached the server yet.
 type lateRequest struct {
 	*fixture
 
@@ -342,9 +342,9 @@ func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) {
 				knowsScripts(w, users[2].Session)
 				crashed := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(5*time.Second)))
 				first := queuedAndListening(w.Context(), fair.New(users[1].Session, "a"))
-				users[0].dead()
+				users[0].goSilent()
 				time.Sleep(time.Until(w.fairEnds("a")) - 10*time.Millisecond)
-				users[1].swallowsRequests.Store(true) // it hears messages, and cannot poll
+				users[1].swallowsRequests.Store(true) // it receives messages, and cannot poll
 				time.Sleep(20 * time.Millisecond)
 				require.False(w, w.fairHeld("a"))
 				require.Empty(w, first)
@@ -357,7 +357,7 @@ func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) {
 				got := <-first
 				require.NoError(w, got.err)
 				require.Greater(w, got.lease.Token(), crashed.Token()) // P3
-				users[1].heals()
+				users[1].heal()
 				time.Sleep(time.Second)
 				require.NoError(w, errors.Join(got.lease.Err(), got.lease.Unlock()))
 			})

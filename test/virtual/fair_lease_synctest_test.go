@@ -22,18 +22,18 @@ import (
 // prepaid is how long a hold lasts on the server when it was granted to a waiter: a heartbeat of the waiter paid for it.
 const prepaid = 3 * time.Second
 
-// fairHold is a lease of the fair lock "a", in a world of its own.
+// fairLease is a lease of the fair lock "a", with a fixture of its own.
 type fairLease struct {
 	*fixture
 	signalbox.Lease
 
 	wire    *wire
-	began   time.Time // when it could be had
+	began   time.Time // the instant from which the lock was free
 	waited  bool
 	another *signalbox.Session
 }
 
-// eachFairHold runs a test for a lease that was free, and for one that was granted to a waiter.
+// eachFairLease runs a test for a lease that was free, and for one that was granted to a waiter.
 func eachFairLease(t *testing.T, options []signalbox.LockOption, test func(h *fairLease)) {
 	t.Helper()
 	for _, waited := range []bool{false, true} {
@@ -207,7 +207,7 @@ func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) {
 		lease := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(life)))
 		waiting := queuedAndListening(w.Context(), fair.New(users[1].Session, "a"))
 		for _, u := range users {
-			u.dead()
+			u.goSilent()
 		}
 		silent := time.Now()
 		<-lease.Done()
@@ -216,7 +216,7 @@ func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) {
 		time.Sleep(life)
 		require.Empty(w, waiting)
 		for _, u := range users {
-			u.heals()
+			u.heal()
 		}
 		replies := time.Now()
 		got := <-waiting
@@ -234,7 +234,7 @@ func TestUnconfirmedFairUnlockIsFinishedLater(t *testing.T) {
 	const life = 20 * time.Second
 	eachFairLease(t, []signalbox.LockOption{signalbox.WithRenewedLease(life)}, func(h *fairLease) {
 		time.Sleep(2 * prepaid)
-		h.wire.dead()
+		h.wire.goSilent()
 		began, ends := time.Now(), h.fairEnds("a")
 		err := h.Unlock()
 		require.Equal(h, time.Second, time.Since(began))
@@ -245,7 +245,7 @@ func TestUnconfirmedFairUnlockIsFinishedLater(t *testing.T) {
 		require.ErrorIs(h, h.Err(), signalbox.ErrReleased)
 		require.ErrorIs(h, h.Unlock(), signalbox.ErrNotHeld)
 		require.True(h, h.fairHeld("a"))
-		h.wire.heals()
+		h.wire.heal()
 		time.Sleep(2 * time.Second)
 		require.False(h, h.fairHeld("a"))
 	})

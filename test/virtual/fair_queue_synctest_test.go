@@ -142,7 +142,7 @@ func TestServerThatComesBackEmptyServesAllFairWaiters(t *testing.T) {
 			w.redis.FlushAll()
 			c.leaves(held) // no lock excludes a holder whose key the server lost, until the next renewal
 			for _, u := range users {
-				u.heals()
+				u.heal()
 			}
 			back := time.Now()
 			all.Wait()
@@ -174,7 +174,7 @@ func TestTokensKeepALateHolderFromOverwriting(t *testing.T) {
 					lease := atOnce(w.T, late)
 					value, ok := store.access(lease.Token(), nil)
 					require.True(w, ok)
-					users[0].dead() // it cannot renew, as a process that is stopped
+					users[0].goSilent() // it cannot renew, as a process that is stopped
 					for range 5 {
 						store.add(w, atOnce(w.T, other))
 					}

@@ -30,7 +30,7 @@ func inEachLayout() map[string]func(s *signalbox.Session, options ...signalbox.L
 	return kinds
 }
 
-// usurp replaces the keys of the lock "a" with lists of another program. Scripts in the library's own layout are refused in
+// takeOver replaces the keys of the lock "a" with lists of another program. Scripts in the library's own layout are refused in
 // the words of a real server.
 func (w *fixture) takeOver() {
 	w.Helper()
@@ -75,7 +75,7 @@ func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralle
 	}
 }
 
-// P4: a call whose reply is lost before another program takes the key is settled until nothing of it can arrive any more.
+// P4: a call whose reply is lost before another program takes the key is undone until nothing of it can arrive any more.
 func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:parallel
 				_, err := mu.TryLock(ctx)
 				require.ErrorIs(w, err, context.DeadlineExceeded)
 				w.takeOver()
-				lines.heals()
+				lines.heal()
 				time.Sleep(5 * time.Second) // three until it is too late, and a retry
 				require.Zero(w, locktest.Undoing(s))
 				_, err = mu.TryLock(w.Context())

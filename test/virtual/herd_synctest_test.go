@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// executions is when the server executed scripts, counted from a moment.
+// scriptTimes is when the server executed scripts, counted from a moment.
 type scriptTimes struct {
 	mu   sync.Mutex
 	from time.Time

@@ -24,7 +24,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// hostile makes replies of every shape, also those that no server sends.
+// hostileReplies makes replies of every shape, also those that no server sends.
 type hostileReplies struct {
 	mu     sync.Mutex
 	random *rand.Rand

@@ -59,7 +59,7 @@ func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) {
 			first, err := reentrant.New(crashed, name).Lock(t.Context())
 			require.NoError(t, err)
 			time.Sleep(time.Duration(i) * 777 * time.Millisecond)
-			lines.dead()
+			lines.goSilent()
 			ends := time.Now().Add(w.left(name))
 			lease, err := reentrant.New(s, name).Lock(t.Context())
 			require.NoError(t, err)

@@ -30,7 +30,7 @@ func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) {
 			ctx, giveUp := context.WithCancel(w.Context())
 			waits := queuedAndListening(ctx, kind.New(waiter, "a"))
 			for _, l := range []*wire{lines, others} {
-				l.heals() // breaks every connection
+				l.heal() // breaks every connection
 			}
 			time.Sleep(20 * time.Second)
 			require.NoError(w, lease.Err(), "it was renewed on a new connection")

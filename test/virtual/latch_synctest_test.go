@@ -49,7 +49,7 @@ func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) {
 				mine := countdown.New(s, fmt.Sprint("latch/", i)).RoundOf(rounds[i].ID())
 				go func() { ends <- mine.Wait(ctx) }()
 			}
-			time.Sleep(2 * time.Second) // all listen, and look now and then
+			time.Sleep(2 * time.Second) // all listen, and poll now and then
 			w.scripts.Store(0)
 			const span = 3
 			time.Sleep(span * time.Second)

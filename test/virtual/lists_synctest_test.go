@@ -23,15 +23,15 @@ import (
 // perKey is how long a large server works for each key that it examines.
 const perKey = 2 * time.Microsecond
 
-// crowded is a server with many keys of other programs, seen through SCAN.
+// crowdedServer is a server with many keys of other programs, seen through SCAN.
 type crowdedServer struct {
 	keys int
 
 	mu    sync.Mutex
-	life  string        // its run_id
+	life  string        // the run_id of the server
 	found []string      // the keys that the page in the middle has
-	busy  time.Duration // for all SCANs
-	first int           // how many walks began
+	busy  time.Duration // the time of all SCANs
+	first int           // the number of walks that began
 	pages int
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// handler is the handler of a program's logger: do is its own code.
+// logHandler is the handler of a program's logger: do is its own code.
 type logHandler struct {
 	slog.Handler
 
@@ -29,7 +29,7 @@ func (h logHandler) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// P2, P4, P7: a handler of the log that blocks, panics, or calls the session, ends no lease and no program, gathers no
+// P2, P4, P7: a handler of the log that blocks, panics, or calls the session, ends no lease and no program, collects no
 // goroutines, and holds Close up no longer than its context.
 func TestAnyHandlerOfTheLogHoldsUpNothing(t *testing.T) {
 	t.Parallel()

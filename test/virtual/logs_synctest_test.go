@@ -27,7 +27,7 @@ func TestAHundredLossesMakeOneLine(t *testing.T) {
 			_, err := reentrant.New(s, fmt.Sprint("order/", i)).Lock(w.Context())
 			require.NoError(w, err)
 		}
-		dead.dead()
+		dead.goSilent()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		lost := matching(lines.String(), "a lease was lost")
@@ -38,7 +38,7 @@ func TestAHundredLossesMakeOneLine(t *testing.T) {
 	})
 }
 
-// What was gathered when the session closes is logged by then. A lease that Close ends has its line already.
+// What was counted when the session closes is logged by then. A lease that Close ends has its line already.
 func TestCloseLogsWhatWasGathered(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
@@ -80,7 +80,7 @@ func TestUnconfirmedAndRefusedCallsAreLogged(t *testing.T) {
 			require.ErrorIs(w, err, signalbox.ErrRefused)
 		}
 		w.redis.SetError("")
-		dead.dead()
+		dead.goSilent()
 		require.ErrorIs(w, lease.Unlock(), signalbox.ErrUnconfirmed)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()

@@ -13,7 +13,7 @@ import (
 )
 
 // P6: whenever a release falls, on its way to the subscription or after, the waiter learns of
-// it by the confirmation or by the message, well before its first look.
+// it by the confirmation or by the message, well before its first poll.
 func TestReleaseAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 	t.Parallel()
 	const latency, instants, step = 20 * time.Millisecond, 40, 7 * time.Millisecond

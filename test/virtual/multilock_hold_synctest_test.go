@@ -85,10 +85,10 @@ func TestMultilock_LostMember_LeavesTheNextHold(t *testing.T) {
 		life := signalbox.WithRenewedLease(6 * time.Second)
 		lease := locktest.Must(w, multilock.New(reentrant.New(s, "a", life), fair.New(s, "c", life)).Lock)
 		time.Sleep(time.Second)
-		lines.dead()
+		lines.goSilent()
 		next := locktest.Must(w, reentrant.New(other, "a", signalbox.WithFixedLease(time.Minute)).Lock)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost, "held by two")
-		lines.heals()
+		lines.heal()
 		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 		time.Sleep(30 * time.Second)
 		require.NoError(t, next.Err())
@@ -137,12 +137,12 @@ func TestMultilock_WaitForTheLast_KeepsOrRenewsTheFirst(t *testing.T) {
 	}
 }
 
-// tardy is a member that, the first time, is acquired only when it is not waited for any more.
+// tardyMember is a member that, the first time, is acquired only when it is not waited for any more.
 type tardyMember struct {
 	multilock.Member
 
 	once sync.Once
-	took signalbox.Lease // of the first time
+	took signalbox.Lease // the lease of the first time
 }
 
 // Lock implements multilock.Member.
@@ -215,7 +215,7 @@ func (w *fixture) faultAt(kind redistest.FaultKind, at int, how string, of func(
 	w.Helper()
 	what := fmt.Sprint(kind, " at ", at, " ", how)
 	fault := newRequestFault(kind)
-	s, _, end := w.struckSession(fault)
+	s, _, end := w.requestFaultSession(fault)
 	defer end()
 	all := of(s)
 	requireFree(w.T, all)
@@ -254,7 +254,7 @@ func TestMultilock_LostRelease_IsSettled(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
 		fault := newRequestFault(redistest.SwallowRequest)
-		s, _, end := w.struckSession(fault)
+		s, _, end := w.requestFaultSession(fault)
 		defer end()
 		names := []string{"a", "b", "c"}
 		var members []multilock.Member

@@ -23,23 +23,23 @@ func allKinds(s *signalbox.Session) *multilock.Lock {
 		semaphore.New(s, "e", 3).Permits(2))
 }
 
-// crossing is the locks "a" of one server and "b" of another as one: the sessions of the servers come in this order.
+// crossServerLock is the locks "a" of one server and "b" of another as one: the sessions of the servers come in this order.
 type crossServerLock struct {
 	*redlockServers
 
-	strikes  [2]*requestFault
+	faults   [2]*requestFault
 	sessions [2]*signalbox.Session
 }
 
-// crossingBubble runs a test in virtual time, with a kind of fault before each of the servers, and scripts and time known.
+// crossServerBubble runs a test in virtual time, with a kind of fault before each of the servers, and scripts and time known.
 func crossServerBubble(t *testing.T, kinds [2]redistest.FaultKind, test func(c *crossServerLock)) {
 	t.Helper()
 	bubbleOf(t, 2, func(q *redlockServers) {
 		c := &crossServerLock{redlockServers: q}
 		for c.sessions[0] == nil || c.sessions[0].ID() > c.sessions[1].ID() { // sessions are taken in the order of their ids
 			for i := range c.sessions {
-				c.strikes[i] = newRequestFault(kinds[i])
-				s, _, end := q.servers[i].struckSession(c.strikes[i])
+				c.faults[i] = newRequestFault(kinds[i])
+				s, _, end := q.servers[i].requestFaultSession(c.faults[i])
 				q.ends, c.sessions[i] = append(q.ends, end), s
 			}
 		}

@@ -33,13 +33,13 @@ func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 				theirs := locktest.Must(c, c.other(1).Lock)
 				ctx, cancel := context.WithCancelCause(c.Context())
 				defer cancel(nil)
-				c.strikes[0].arm(1, scripts.LockReleaseMany)
+				c.faults[0].arm(1, scripts.LockReleaseMany)
 				if !answered {
-					c.strikes[1].arm(2, scripts.LockEnter) // the first is the try
+					c.faults[1].arm(2, scripts.LockEnter) // the first is the try
 				}
 				waiting := locktest.LaterWith(ctx, c.both().Lock)
-				<-c.strikes[0].fired
-				require.Equal(t, answered, !locktest.IsClosed(c.strikes[1].fired))
+				<-c.faults[0].fired
+				require.Equal(t, answered, !locktest.IsClosed(c.faults[1].fired))
 				ended := errors.New("the caller has gone")
 				cancel(ended)
 				err := (<-waiting).Err
@@ -78,7 +78,7 @@ func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
 	t.Parallel()
 	crossServerBubble(t, [2]redistest.FaultKind{0, redistest.SwallowRequest}, func(c *crossServerLock) {
 		lease := locktest.Must(c, c.both().Lock)
-		c.strikes[1].arm(1, scripts.LockReleaseMany)
+		c.faults[1].arm(1, scripts.LockReleaseMany)
 		err := lease.Unlock()
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 		require.ErrorContains(t, err, `"b"`)
@@ -212,7 +212,7 @@ func TestMultilock_LostMessage_CostsASecond(t *testing.T) {
 				waiting := locktest.LaterWith(w.Context(), multilock.New(reentrant.New(s, "a"), fair.New(s, "c")).Lock)
 				time.Sleep(5 * time.Second)
 				if c.crashes {
-					theirs.dead()
+					theirs.goSilent()
 				} else {
 					lines.losesMessages.Store(true)
 					require.NoError(t, lease.Unlock())

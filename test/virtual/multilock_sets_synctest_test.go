@@ -35,13 +35,13 @@ func membersOf(s *signalbox.Session) []multilock.Member {
 	}
 }
 
-// room is what a member guards.
+// resource is what a member guards.
 type resource struct {
 	inside, readers int
 	last            uint64 // the token of the last holder that was alone
 }
 
-// rooms are those of all members, but for the reading side, whose room is that of the writing side.
+// memberResources are those of all members, but for the reading side, whose room is that of the writing side.
 type memberResources struct {
 	sync.Mutex
 	of [7]resource

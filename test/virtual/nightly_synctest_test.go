@@ -18,11 +18,11 @@ import (
 	"github.com/signalbox-go/signalbox/once"
 )
 
-// nights is a table with a unique key.
+// nightlyTable is a table with a unique key.
 type nightlyTable struct {
 	mu       sync.Mutex
 	recorded map[string]uint64 // the tokens, by night
-	begun    map[string]int    // how often the job began
+	begun    map[string]int    // the number of times the job began
 }
 
 var errRecorded = errors.New("the key exists")
@@ -104,7 +104,7 @@ func TestANightlyJobOutlivesItsProcess(t *testing.T) {
 			cancel()
 			_ = s.Close(ended)
 		},
-		"CutOff": func(_ *signalbox.Session, lines *wire) { lines.dead() },
+		"CutOff": func(_ *signalbox.Session, lines *wire) { lines.goSilent() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *fixture) {

@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// record is what an observer was notified of.
+// recordedEvents is what an observer was notified of.
 type recordedEvents struct {
 	mu     sync.Mutex
 	hooks  []string
@@ -80,7 +80,7 @@ func (w *fixture) observed(options ...signalbox.SessionOption) (*signalbox.Sessi
 	return s, r, end
 }
 
-// classed returns the calls of all kinds, by kind, on locks of the class "orders".
+// ofClass returns the calls of all kinds, by kind, on locks of the class "orders".
 func ofClass() map[string]func(ctx context.Context, s *signalbox.Session) (unlock func() error, err error) {
 	class := signalbox.WithClass("orders")
 	of := func(lease signalbox.Lease, err error) (func() error, error) { return lease.Unlock, err }
@@ -320,7 +320,7 @@ func TestAFailedCallIsRefusedWithItsOutcome(t *testing.T) {
 func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
 	t.Parallel()
 	for outcome, lose := range map[string]func(w *fixture, s *signalbox.Session, lines *wire){
-		"expired": func(_ *fixture, _ *signalbox.Session, lines *wire) { lines.dead(); time.Sleep(4 * time.Second) },
+		"expired": func(_ *fixture, _ *signalbox.Session, lines *wire) { lines.goSilent(); time.Sleep(4 * time.Second) },
 		"gone": func(w *fixture, s *signalbox.Session, _ *wire) {
 			require.NoError(w, reentrant.New(s, "a").ForceUnlock(w.Context()))
 			time.Sleep(time.Second)
@@ -370,7 +370,7 @@ func TestAnUnconfirmedReleaseIsReported(t *testing.T) {
 		defer end()
 		lease, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
-		lines.dead()
+		lines.goSilent()
 		require.ErrorIs(w, lease.Unlock(), signalbox.ErrUnconfirmed)
 		hooks, events := r.took()
 		require.Contains(w, hooks, "unconfirmed released")
@@ -400,7 +400,7 @@ func TestRenewalsReportHowLateTheyAre(t *testing.T) {
 				require.Contains(w, []int{1, 2}, e.Leases)
 			}
 		}
-		lines.dead()
+		lines.goSilent()
 		time.Sleep(31 * time.Second)
 		hooks, events = r.took()
 		var last time.Duration

@@ -88,23 +88,23 @@ func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *fixture) {
 				s := newRequestFault(redistest.SwallowRequest)
-				struck, lines, closeStruck := w.struckSession(s)
-				defer closeStruck()
-				require.True(w, doOnce(w.Context(), once.New(struck, "warm"), "", 0).ran)
+				faulty, lines, closeFaulty := w.requestFaultSession(s)
+				defer closeFaulty()
+				require.True(w, doOnce(w.Context(), once.New(faulty, "warm"), "", 0).ran)
 				time.Sleep(2 * time.Minute)
 				if at > 0 {
 					s.arm(at)
 					go func() {
 						<-s.fired
-						lines.dead()
+						lines.goSilent()
 					}()
 				}
 				ctx, cancel := context.WithTimeout(w.Context(), patience)
 				defer cancel()
 				began := time.Now()
-				_, ran, err := once.New(struck, "a").Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
+				_, ran, err := once.New(faulty, "a").Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
 					if at == 0 {
-						lines.dead()
+						lines.goSilent()
 						time.Sleep(time.Minute)
 					}
 					return []byte("x"), nil
@@ -112,20 +112,20 @@ func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 				require.ErrorIs(w, err, context.DeadlineExceeded)
 				require.Equal(w, patience, time.Since(began))
 				require.Equal(w, at == 0 || at == 4, ran)
-				lines.heals()
+				lines.heal()
 				time.Sleep(2 * time.Minute)
-				requireIdle(w.T, struck)
+				requireIdle(w.T, faulty)
 			})
 		})
 	}
 }
 
-// bounded is a function that runs until its context ends, and says when and why that was.
+// untilCancelled is a function that runs until its context ends, and says when and why that was.
 type untilCancelled struct {
 	began chan struct{}
 	ended chan time.Time
 	cause error // written before ended is sent
-	value any   // of the context, for key
+	value any   // the value of the context, for key
 }
 
 type contextKey struct{}

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// did is what a Do returned, and when.
+// doResult is what a Do returned, and when.
 type doResult struct {
 	value string
 	ran   bool
@@ -56,8 +56,8 @@ func laterOnce(ctx context.Context, o *once.Once, value string, work time.Durati
 func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct { //nolint:paralleltest // one bubble after the other
-		deaf  bool
-		bound time.Duration
+		unsubscribed bool
+		bound        time.Duration
 	}{"Heard": {false, 10 * time.Millisecond}, "Lost": {true, 4 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *fixture) {
@@ -70,7 +70,7 @@ func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 					s, lines, closeAll := w.session(w.T)
 					defer closeAll()
 					sessions = append(sessions, s)
-					lines.losesMessages.Store(c.deaf)
+					lines.losesMessages.Store(c.unsubscribed)
 					for range 3 {
 						waiting = append(waiting, laterOnce(w.Context(), once.New(s, "a"), "y", 0))
 					}
@@ -107,7 +107,7 @@ func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 		defer closeNext()
 		waiting := laterOnce(w.Context(), once.New(next, "a", options...), "y", time.Second)
 		time.Sleep(time.Minute)
-		lines.dead()
+		lines.goSilent()
 		died := time.Now()
 		r := <-waiting
 		require.Equal(w, doResult{"y", true, nil, r.at}, r)
@@ -115,7 +115,7 @@ func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 		late := <-running // its context ended with the lease
 		require.ErrorIs(w, late.err, signalbox.ErrLost)
 		require.Less(w, late.at, r.at)
-		lines.heals()
+		lines.heal()
 		require.Equal(w, "y", doOnce(w.Context(), once.New(runner, "a"), "z", 0).value)
 	})
 }
@@ -186,7 +186,7 @@ func TestOnceRunsForLongerThanKeep(t *testing.T) {
 	})
 }
 
-// P5, P6: whatever fault strikes whatever request of the runner, the outcome is stored once, every caller
+// P5, P6: whatever fault whatever request has of the runner, the outcome is stored once, every caller
 // gets it, and nothing is left behind.
 func TestOnceUnderEveryFault(t *testing.T) {
 	t.Parallel()
@@ -198,14 +198,14 @@ func TestOnceUnderEveryFault(t *testing.T) {
 		for at := 1; at <= 6; at++ {
 			bubble(t, func(w *fixture) {
 				s := newRequestFault(kind)
-				struck, _, closeStruck := w.struckSession(s)
-				defer closeStruck()
+				faulty, _, closeFaulty := w.requestFaultSession(s)
+				defer closeFaulty()
 				other, _, closeOther := w.session(w.T)
 				defer closeOther()
-				require.True(w, doOnce(w.Context(), once.New(struck, "warm"), "", 0).ran)
+				require.True(w, doOnce(w.Context(), once.New(faulty, "warm"), "", 0).ran)
 				time.Sleep(2 * time.Minute)
 				s.arm(at)
-				running := laterOnce(w.Context(), once.New(struck, "a"), "x", 10*time.Millisecond)
+				running := laterOnce(w.Context(), once.New(faulty, "a"), "x", 10*time.Millisecond)
 				waiting := laterOnce(w.Context(), once.New(other, "a"), "y", 10*time.Millisecond)
 				one, two := <-running, <-waiting
 				require.NoError(w, one.err, "%v at %d", kind, at)
@@ -213,7 +213,7 @@ func TestOnceUnderEveryFault(t *testing.T) {
 				require.Equal(w, one.value, two.value, "%v at %d", kind, at)
 				require.NotEqual(w, one.ran, two.ran, "%v at %d", kind, at)
 				time.Sleep(time.Minute)
-				requireIdle(w.T, struck, other)
+				requireIdle(w.T, faulty, other)
 				require.Zero(w, w.left("a"))
 				w.keysEnd(w.T)
 			})
@@ -226,12 +226,12 @@ func TestOnceStoreWithoutAReplyIsUnconfirmed(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
 		s := newRequestFault(redistest.SwallowReply)
-		struck, lines, closeStruck := w.struckSession(s)
-		defer closeStruck()
+		faulty, lines, closeFaulty := w.requestFaultSession(s)
+		defer closeFaulty()
 		began := time.Now()
-		value, ran, err := once.New(struck, "a", signalbox.WithRenewedLease(10*time.Second)).Do(w.Context(),
+		value, ran, err := once.New(faulty, "a", signalbox.WithRenewedLease(10*time.Second)).Do(w.Context(),
 			func(context.Context, signalbox.Lease) ([]byte, error) {
-				lines.dead()
+				lines.goSilent()
 				return []byte("x"), nil
 			})
 		require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
@@ -263,9 +263,9 @@ func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
 		s := newRequestFault(redistest.DelayRequest)
-		struck, _, closeStruck := w.struckSession(s)
-		defer closeStruck()
-		require.True(w, doOnce(w.Context(), once.New(struck, "warm"), "", 0).ran)
+		faulty, _, closeFaulty := w.requestFaultSession(s)
+		defer closeFaulty()
+		require.True(w, doOnce(w.Context(), once.New(faulty, "warm"), "", 0).ran)
 		s.arm(2, scripts.OnceRead) // behind the grant
 		go func() {
 			<-s.fired
@@ -274,7 +274,7 @@ func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 			w.redis.SetError("")
 		}()
 		began := time.Now()
-		r := doOnce(w.Context(), once.New(struck, "a", signalbox.WithRenewedLease(10*time.Second)), "x", time.Second)
+		r := doOnce(w.Context(), once.New(faulty, "a", signalbox.WithRenewedLease(10*time.Second)), "x", time.Second)
 		require.Equal(w, doResult{"x", true, nil, r.at}, r)
 		require.Greater(w, r.at.Sub(began), 15*time.Second)
 	})
@@ -340,7 +340,7 @@ func TestOnceRunBeyondCloseStoresNothing(t *testing.T) {
 }
 
 // A caller that begins after Forget returned, in the same session, gets no outcome from before it, though
-// it may meet calls that asked before.
+// it may run after calls that were sent before.
 func TestOnceGetsNothingFromBeforeForget(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(10, 100)) {

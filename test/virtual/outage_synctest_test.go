@@ -18,7 +18,7 @@ import (
 // outage is what happens to a server for a while, and what the log says of it.
 type outage struct {
 	begin, end   func(lines *wire, server *scriptedServer)
-	begins, ends string // what the lines of the log contain
+	begins, ends string // texts that the lines of the log contain
 }
 
 func outages() map[string]outage {
@@ -32,8 +32,8 @@ func outages() map[string]outage {
 	unreachable := outage{begins: "the server cannot be reached", ends: "the server can be reached again"}
 	gone, dead := unreachable, unreachable
 	gone.begin = func(lines *wire, _ *scriptedServer) { lines.refuses.Store(true); lines.cut() }
-	dead.begin = func(lines *wire, _ *scriptedServer) { lines.dead() }
-	gone.end = func(lines *wire, _ *scriptedServer) { lines.heals() }
+	dead.begin = func(lines *wire, _ *scriptedServer) { lines.goSilent() }
+	gone.end = func(lines *wire, _ *scriptedServer) { lines.heal() }
 	dead.end = gone.end
 	return map[string]outage{
 		"Gone":     gone,

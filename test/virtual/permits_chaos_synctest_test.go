@@ -23,7 +23,7 @@ import (
 // permits is how many there are of a semaphore whose users have bad wires, bad manners and little patience.
 const permits = 3
 
-// crowd is those users, and what they believe to have.
+// permitUsers is those users, and what they believe to have.
 type permitUsers struct {
 	*chaosLock
 
@@ -126,7 +126,7 @@ func (w *fixture) crowd(seed uint64, lasts time.Duration) {
 	}
 	all.Wait()
 	require.Greater(t, c.has.took, int(lasts/(10*time.Second)), "it was no use")
-	time.Sleep(45 * time.Second) // permits of which the server has not heard come back by themselves
+	time.Sleep(45 * time.Second) // permits of which the server does not know come back by themselves
 	for _, u := range users {
 		began := time.Now()
 		lease, err := semaphore.New(u.Session, c.name, permits).TryAcquire(t.Context(), permits)

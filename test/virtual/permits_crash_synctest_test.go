@@ -53,7 +53,7 @@ func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
 			taken := time.Now()
 			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
 			next := queuedForPermits(t.Context(), semaphore.New(users[2].Session, name, capacity).Permits(had))
-			users[0].dead()
+			users[0].goSilent()
 			died, ends := time.Now(), w.firstEnd(name)
 			least := died.Add(life / 2)
 			if died.Sub(taken) < time.Second { // it may not have been renewed
@@ -90,7 +90,7 @@ func TestPermitsThatEndedAreFreeWithoutACall(t *testing.T) {
 		crashed, err := semaphore.New(users[0].Session, "a", capacity, signalbox.WithRenewedLease(life)).Acquire(t.Context(), 3)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		users[0].dead()
+		users[0].goSilent()
 		ends := w.firstEnd("a")
 		time.Sleep(time.Until(ends) - time.Millisecond)
 		require.Equal(t, 1, free())
@@ -99,7 +99,7 @@ func TestPermitsThatEndedAreFreeWithoutACall(t *testing.T) {
 		for range sem.Holders(t.Context()) {
 			t.Error("no permits are held")
 		}
-		users[0].heals()
+		users[0].heal()
 		require.ErrorIs(t, crashed.Unlock(), signalbox.ErrLost)
 		time.Sleep(time.Minute)
 		require.Equal(t, capacity, free())

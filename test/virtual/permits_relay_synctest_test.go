@@ -86,7 +86,7 @@ func (w *fixture) passes(seed uint64, lasts time.Duration) {
 	scripts := w.scripts.Load()
 	t.Logf("%d uses, %d scripts", c.mu.took, scripts)
 	require.Greater(t, 4*c.mu.took, int(scripts), "it was no use")
-	time.Sleep(45 * time.Second) // permits of which the server has not heard come back by themselves
+	time.Sleep(45 * time.Second) // permits of which the server does not know come back by themselves
 	for _, u := range users {
 		began := time.Now()
 		lease, err := semaphore.New(u.Session, c.name, 1).TryAcquire(t.Context(), 1)

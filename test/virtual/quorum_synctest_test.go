@@ -23,13 +23,13 @@ import (
 // hop is how long the way to a server takes, in one direction.
 const hop = 5 * time.Millisecond
 
-// quorum is servers that know nothing of each other, each with a clock of its own, in one bubble.
+// redlockServers is servers that know nothing of each other, each with a clock of its own, in one bubble.
 type redlockServers struct {
 	*testing.T
 
 	servers []*fixture
-	ahead   []time.Duration // of each clock
-	ends    []func()        // what closes the sessions
+	ahead   []time.Duration // the advance of each clock
+	ends    []func()        // functions that close the sessions
 }
 
 // bubbleOf runs a test in virtual time, with so many servers that are new.
@@ -64,7 +64,7 @@ func bubbleOf(t *testing.T, n int, test func(q *redlockServers)) {
 	})
 }
 
-// settle lets the servers be known for long enough to grant.
+// makeReady lets the servers be known for long enough to grant.
 func (q *redlockServers) makeReady() {
 	for i, w := range q.servers {
 		since := time.Now().Add(q.ahead[i] - time.Hour).UnixMicro()
@@ -107,14 +107,14 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 	}{
 		"All":  {func([]*wire) {}, nil, 2 * hop},
 		"Slow": {func(w []*wire) { w[0].latency.Store(int64(300 * time.Millisecond)) }, nil, 2 * hop},
-		"Dead": {func(w []*wire) { w[1].dead(); w[3].dead() }, nil, 2 * hop},
+		"Dead": {func(w []*wire) { w[1].goSilent(); w[3].goSilent() }, nil, 2 * hop},
 		"Gone": {func(w []*wire) {
 			for _, i := range []int{0, 4} {
 				w[i].refuses.Store(true)
 				w[i].cut()
 			}
 		}, nil, 2 * hop},
-		"Fenced": {func(w []*wire) { w[2].dead(); w[4].latency.Store(int64(300 * time.Millisecond)) }, []signalbox.LockOption{redlock.Fenced()}, 4 * hop},
+		"Fenced": {func(w []*wire) { w[2].goSilent(); w[4].latency.Store(int64(300 * time.Millisecond)) }, []signalbox.LockOption{redlock.Fenced()}, 4 * hop},
 		"ByThree": {func(w []*wire) {
 			for i := range w {
 				w[i].latency.Store(int64(time.Duration(1+i) * hop))
@@ -332,8 +332,8 @@ func TestAReleaseOfAQuorumGoesToTheNext(t *testing.T) {
 				}()
 				time.Sleep(1500 * time.Millisecond)
 				for i := range c.dead {
-					wires[i].dead()
-					otherWires[i].dead()
+					wires[i].goSilent()
+					otherWires[i].goSilent()
 				}
 				began := time.Now()
 				require.NoError(t, held.Unlock())

@@ -113,7 +113,7 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 		require.NoError(w, free.Unlock())
 		require.EqualError(w, free.Err(), `signalbox: lock "free": the lease was released`)
 		require.EqualError(w, free.Unlock(), `signalbox: unlock "free": the lease is not held`)
-		lines.dead()
+		lines.goSilent()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for want, lease := range leases {
@@ -123,7 +123,7 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 		}
 		require.EqualError(w, term.Err(), `signalbox: election "leads": `+late+", and the leader steps down before its lease ends")
 		require.EqualError(w, term.Resign(), `signalbox: resign "leads": `+late+", and the leader steps down before its lease ends")
-		lines.heals()
+		lines.heal()
 	})
 }
 
@@ -135,11 +135,11 @@ func TestAReleaseWithoutAReplyIsOnePlainSentence(t *testing.T) {
 		defer end()
 		lease, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
-		lines.dead()
+		lines.goSilent()
 		err = lease.Unlock()
 		var unconfirmed *signalbox.UnconfirmedError
 		require.ErrorAs(w, err, &unconfirmed)
 		require.Regexp(w, `^signalbox: unlock "a": the server did not confirm the release; the hold ends by itself at \d\d:\d\d:\d\d at the latest: no reply from the server`, fmt.Sprint(err))
-		lines.heals()
+		lines.heal()
 	})
 }

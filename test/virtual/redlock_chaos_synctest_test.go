@@ -38,7 +38,7 @@ func TestSoakRedlock_ServersFail_NoTwoHoldAtOnce(t *testing.T) { //nolint:parall
 }
 
 // redlockChaos lets four processes take turns while servers and wires fail, so many times.
-func redlockChaos(t *testing.T, seed uint64, strikes int) {
+func redlockChaos(t *testing.T, seed uint64, faults int) {
 	t.Helper()
 	const life = 4 * time.Second
 	readyBubble(t, 5, func(q *redlockServers) {
@@ -65,31 +65,31 @@ func redlockChaos(t *testing.T, seed uint64, strikes int) {
 				}
 			})
 		}
-		for i := range strikes {
-			c.strikeServer(q, i, wires, life)
+		for i := range faults {
+			c.failServer(q, i, wires, life)
 			time.Sleep(life + life/2) // a server that lost its data has no vote for one lease
 		}
 		end()
 		users.Wait()
-		require.Greater(t, c.mu.took, strikes)
+		require.Greater(t, c.mu.took, faults)
 		time.Sleep(time.Minute)
 		q.requireNothing(sessions...)
 	})
 }
 
-// strikeServer lets one server fail, or what one process has of the servers.
-func (c *chaosLock) strikeServer(q *redlockServers, i int, wires [][]*wire, life time.Duration) {
+// failServer lets one server fail, or what one process has of the servers.
+func (c *chaosLock) failServer(q *redlockServers, i int, wires [][]*wire, life time.Duration) {
 	server, process := i%len(q.servers), int(c.below(time.Duration(len(wires))))
 	switch i % 4 {
 	case 0:
 		q.servers[server].redis.FlushAll()
 	case 1:
 		for _, its := range wires {
-			its[server].dead()
+			its[server].goSilent()
 		}
 		time.Sleep(c.below(2 * life))
 		for _, its := range wires {
-			its[server].heals()
+			its[server].heal()
 		}
 	case 2:
 		for _, w := range wires[process] {
@@ -97,7 +97,7 @@ func (c *chaosLock) strikeServer(q *redlockServers, i int, wires [][]*wire, life
 		}
 		time.Sleep(c.below(2 * life))
 		for _, w := range wires[process] {
-			w.heals()
+			w.heal()
 		}
 	case 3:
 		for _, w := range wires[process] {

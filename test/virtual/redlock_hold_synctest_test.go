@@ -112,7 +112,7 @@ func TestRedlock_LostLease_LeavesTheNextHold(t *testing.T) {
 		ends := time.Now().Add(time.Minute)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost, "held by two")
 		for _, w := range wires {
-			w.heals()
+			w.heal()
 		}
 		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 		time.Sleep(40 * time.Second)
@@ -137,7 +137,7 @@ func TestRedlock_UnlockReturnsWhatAQuorumSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			readyBubble(t, 3, func(q *redlockServers) {
-				sessions, wires := q.process(signalbox.WithPolling()) // one that hears of nothing
+				sessions, wires := q.process(signalbox.WithPolling()) // one that learns of nothing
 				mu := redlock.New(sessions, "a", signalbox.WithFixedLease(time.Minute))
 				q.warm(mu)
 				lease := q.mustLock(mu)
@@ -149,7 +149,7 @@ func TestRedlock_UnlockReturnsWhatAQuorumSays(t *testing.T) {
 					require.ErrorContains(t, err, "of 3")
 				}
 				for _, w := range wires {
-					w.heals()
+					w.heal()
 				}
 				time.Sleep(10 * time.Second)
 				q.requireNothing(sessions...)

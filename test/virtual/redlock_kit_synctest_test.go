@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// settledBubble runs a test in virtual time, with so many servers that grant at once.
+// readyBubble runs a test in virtual time, with so many servers that grant at once.
 func readyBubble(t *testing.T, n int, test func(q *redlockServers)) {
 	t.Helper()
 	bubbleOf(t, n, func(q *redlockServers) {
@@ -85,11 +85,11 @@ func (q *redlockServers) requireNothing(sessions ...*signalbox.Session) {
 	requireIdle(q.T, sessions...)
 }
 
-// die lets servers vanish for these processes.
+// stopRenewing lets servers vanish for these processes.
 func stopRenewing(servers []int, processes ...[]*wire) {
 	for _, wires := range processes {
 		for _, i := range servers {
-			wires[i].dead()
+			wires[i].goSilent()
 		}
 	}
 }
@@ -105,7 +105,7 @@ func oneIsSlow(wires []*wire, slow int, latency time.Duration) {
 	}
 }
 
-// asked is how often a server was asked for the lock and for its release. Reading it takes an idle server.
+// serverCounts is how often a server was asked for the lock and for its release. Reading it takes an idle server.
 type serverCounts struct{ acquires, releases int }
 
 // counted returns the count of the calls that a server has from now on.

@@ -57,7 +57,7 @@ func TestMaxHoldEndsTheKeyThoughTheReleaseIsLost(t *testing.T) {
 			require.LessOrEqual(w, time.Since(began)+w.left("a"), maxHold+10*time.Millisecond)
 		}
 		require.True(w, lease.Deadline().After(first), "it was renewed")
-		lines.dead()
+		lines.goSilent()
 		<-lease.Done()
 		require.Positive(w, w.left("a"))
 		require.ErrorIs(w, lease.Err(), signalbox.ErrMaxHold)
@@ -149,7 +149,7 @@ func TestUnconfirmedUnlockTakesASecondAndIsRepeated(t *testing.T) {
 			}
 			time.Sleep(time.Second + 2*budget) // it was renewed, and passing it on takes a round trip from here on
 			ends := time.Now().Add(w.left("a"))
-			lines.dead()
+			lines.goSilent()
 			var err error
 			require.Equal(w, time.Second, took(func() { err = lease.Unlock() }))
 			require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
@@ -158,7 +158,7 @@ func TestUnconfirmedUnlockTakesASecondAndIsRepeated(t *testing.T) {
 			require.WithinRange(w, unconfirmed.KeyEnds, ends, time.Now().Add(30*time.Second))
 			require.ErrorIs(w, lease.Err(), signalbox.ErrReleased)
 			require.ErrorIs(w, lease.Unlock(), signalbox.ErrNotHeld)
-			lines.heals()
+			lines.heal()
 			if awaited {
 				got := <-next
 				require.NoError(w, got.err)

@@ -16,7 +16,7 @@ import (
 )
 
 // P4, P5: a try that gives up at any instant, or whose reply never comes, is taken back as soon as
-// the server hears of it: a second later the lock is free, long before the lease of the try would
+// the server learns of it: a second later the lock is free, long before the lease of the try would
 // end.
 func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -38,7 +38,7 @@ func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 							defer cancel()
 							if lost {
 								lines.swallowsReplies.Store(true)
-								time.AfterFunc(time.Duration(2*i)*time.Millisecond, lines.heals)
+								time.AfterFunc(time.Duration(2*i)*time.Millisecond, lines.heal)
 							}
 							if lease, err := mu.TryLock(ctx); err == nil {
 								_ = lease.Unlock()

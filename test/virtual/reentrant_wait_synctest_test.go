@@ -139,7 +139,7 @@ func TestWaitersOfASessionAreOneToTheServer(t *testing.T) {
 }
 
 // P10: a wait that its context ends reports ErrHeld too if the last reply said so, wherever the
-// waiter stood. If there was no reply, or none to the last poll, it reports what kept it from the server.
+// waiter was queued. If there was no reply, or none to the last poll, it reports what kept it from the server.
 func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 	t.Parallel()
 	const waits = 6 * time.Second // half of it is longer than the pause between polls, and the time that a poll waits for its reply
@@ -161,7 +161,7 @@ func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 		}, held: true},
 		"PollUnanswered": {
 			prepare: func(w *fixture, _, other *signalbox.Session) { heldBy(w, other) },
-			fault:   (*wire).dead, unanswered: true,
+			fault:   (*wire).goSilent, unanswered: true,
 		},
 		"Unreachable":               {refused: true},
 		"BehindAnUnreachableWaiter": {prepare: func(w *fixture, s, _ *signalbox.Session) { waitsIn(w, s) }},

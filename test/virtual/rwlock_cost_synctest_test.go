@@ -26,7 +26,7 @@ func TestRWRepeatedLockHasOneHold(t *testing.T) {
 			time.Sleep(time.Second / 2)
 			require.Empty(t, got)
 			require.Len(t, w.rwEnds("a"), 1, "granted, and not known")
-			users[0].heals()
+			users[0].heal()
 			lease := granted(t, got)
 			require.Len(t, w.rwEnds("a"), 1)
 			if len(layout) > 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// yard is what the lock under test protects: it notes holders that overlap.
+// protectedState is what the lock under test protects: it notes holders that overlap.
 type protectedState struct {
 	readers, writers atomic.Int32
 	writes, reads    atomic.Int64
@@ -115,7 +115,7 @@ func TestRWWriterIsAloneAndTokensRise(t *testing.T) {
 					all.Wait()
 					require.Positive(t, place.writes.Load())
 					require.Positive(t, place.reads.Load())
-					time.Sleep(10 * time.Second) // until nothing is settled any more
+					time.Sleep(10 * time.Second) // until nothing is being undone any more
 					w.rwFree(t)
 					require.NoError(t, atOnce(t, rwlock.New(users[0].Session, "a", options...)).Unlock())
 					w.keysEnd(t)

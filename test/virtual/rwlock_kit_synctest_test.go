@@ -74,21 +74,21 @@ func granted(t *testing.T, got <-chan lockResult) signalbox.Lease {
 	return h.lease
 }
 
-// rwHolder is the holder of the lock "a", and the waiters behind it.
+// rwContention is the holder of the lock "a", and the waiters behind it.
 type rwContention struct {
 	*fixture
 
-	way           string // to the lease
+	way           string // the way to the lease
 	lock          locktest.Lock
 	lease         signalbox.Lease
-	asked         time.Time     // when the lease began, at the earliest
+	asked         time.Time     // the earliest instant at which the lease began
 	user          queueUser     // the holder
 	beside        locktest.Lock // reads in its session
 	reader        locktest.Lock
 	writer, other locktest.Lock // all of sessions of their own
 }
 
-// eachRWHolder runs a test in a bubble for every way to a lease: a writer's and a reader's, at once and by a grant to a waiter,
+// eachRWContention runs a test in a bubble for every way to a lease: a writer's and a reader's, at once and by a grant to a waiter,
 // and a downgraded one; in the library's own layout and in Redisson's.
 func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, h rwContention)) {
 	t.Helper()

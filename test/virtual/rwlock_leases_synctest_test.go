@@ -183,7 +183,7 @@ func TestRWLostHoldIsHandedOverWhenItExpires(t *testing.T) {
 	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwContention) {
 		time.Sleep(2 * rwLife)
 		died := time.Now()
-		h.user.dead()
+		h.user.goSilent()
 		<-h.lease.Done()
 		require.ErrorIs(t, h.lease.Err(), signalbox.ErrLost)
 		require.Less(t, time.Since(died), rwLife)
@@ -213,7 +213,7 @@ func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) {
 		for _, u := range users[2:] {
 			readers = append(readers, queuedAndListening(t.Context(), locktest.Reader().New(u.Session, "a")))
 		}
-		users[0].dead()
+		users[0].goSilent()
 		var leases []signalbox.Lease
 		for _, got := range readers {
 			leases = append(leases, granted(t, got))
@@ -233,7 +233,7 @@ func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) {
 	t.Parallel()
 	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwContention) {
 		time.Sleep(2 * rwLife)
-		h.user.dead()
+		h.user.goSilent()
 		began := time.Now()
 		err := h.lease.Unlock()
 		require.Equal(t, time.Second, time.Since(began))
@@ -244,7 +244,7 @@ func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) {
 		}
 		require.ErrorIs(t, h.lease.Err(), signalbox.ErrReleased)
 		require.ErrorIs(t, h.lease.Unlock(), signalbox.ErrNotHeld)
-		h.user.heals()
+		h.user.heal()
 		require.NoError(t, atOnce(t, h.writer).Unlock())
 		require.Less(t, time.Since(began), 3*time.Second, "before the hold expires")
 	})

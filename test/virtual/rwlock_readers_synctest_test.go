@@ -78,8 +78,8 @@ func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) {
 // P6: a reader that gives up before the reply to its call leaves the attempt to the next reader of its session.
 func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) {
 	t.Parallel()
-	for name, strike := range map[string]func(u queueUser){ //nolint:paralleltest // as above
-		"RequestLost": func(u queueUser) { u.dead() },
+	for name, cause := range map[string]func(u queueUser){ //nolint:paralleltest // as above
+		"RequestLost": func(u queueUser) { u.goSilent() },
 		"ReplyLost":   func(u queueUser) { u.swallowsReplies.Store(true) },
 		"Late":        func(u queueUser) { u.latency.Store(int64(1500 * time.Millisecond)) },
 	} {
@@ -90,7 +90,7 @@ func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) {
 				defer closeAll()
 				lock := locktest.Reader().New(users[0].Session, "a")
 				require.NoError(t, atOnce(t, lock).Unlock())
-				strike(users[0])
+				cause(users[0])
 				ctx, cancel := context.WithCancel(t.Context())
 				leader := queued(ctx, lock)
 				next := queued(t.Context(), lock)
@@ -99,7 +99,7 @@ func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) {
 				users[0].latency.Store(int64(time.Millisecond))
 				if name != "Late" {
 					time.Sleep(time.Second)
-					users[0].heals()
+					users[0].heal()
 				}
 				healed := time.Now()
 				lease := granted(t, next)
@@ -122,7 +122,7 @@ func TestRWCloseDoesNotWaitForALeaderWithoutAReply(t *testing.T) {
 		defer closeAll()
 		lock := locktest.Reader().New(users[0].Session, "a")
 		require.NoError(t, atOnce(t, lock).Unlock())
-		users[0].dead()
+		users[0].goSilent()
 		began := time.Now()
 		leader, one, other := queued(t.Context(), lock), queued(t.Context(), lock), queued(t.Context(), lock)
 		require.Error(t, users[0].Close(locktest.Ended()))
@@ -136,7 +136,7 @@ func TestRWCloseDoesNotWaitForALeaderWithoutAReply(t *testing.T) {
 	})
 }
 
-// rwCrowd is users of one side in a closed loop, the number of their leases, and the tokens of their holds: readers of a
+// rwUsers is users of one side in a closed loop, the number of their leases, and the tokens of their holds: readers of a
 // session may share one hold for as long as no writer waits.
 type rwUsers struct {
 	stop   context.CancelFunc
@@ -192,7 +192,7 @@ func (c *rwUsers) ends() {
 	c.users.Wait()
 }
 
-// meets lets a user have the lock n times, and fails the test if more than most holds of a crowd began while it waited. The
+// overlaps lets a user have the lock n times, and fails the test if more than most holds of a crowd began while it waited. The
 // wire takes no time here, so whatever the server granted has arrived when nothing runs.
 func (c *rwUsers) overlaps(t *testing.T, lock locktest.Lock, n, most int) {
 	t.Helper()
@@ -250,7 +250,7 @@ func TestRWNeitherSideStarves(t *testing.T) {
 				}
 				readers.ends()
 				writers.ends()
-				time.Sleep(5 * time.Second) // until nothing is settled any more
+				time.Sleep(5 * time.Second) // until nothing is being undone any more
 				w.rwFree(t)
 			})
 		})

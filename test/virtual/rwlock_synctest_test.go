@@ -94,7 +94,7 @@ func TestADeadWriterAdmitsReadersWithinItsLifeAndAPoll(t *testing.T) {
 			writer := queuedAndListening(ctx, rwlock.New(users[1].Session, "door"))
 			reader := queuedAndListening(t.Context(), locktest.Reader().New(users[2].Session, "door"))
 			time.Sleep(time.Duration(n) * 170 * time.Millisecond)
-			users[1].dead()
+			users[1].goSilent()
 			died := time.Now()
 			got := <-reader
 			require.NoError(t, got.err)
@@ -103,9 +103,9 @@ func TestADeadWriterAdmitsReadersWithinItsLifeAndAPoll(t *testing.T) {
 			require.NoError(t, got.lease.Unlock())
 			cancel()
 			require.ErrorIs(t, (<-writer).err, context.Canceled)
-			users[1].heals()
+			users[1].heal()
 			require.NoError(t, inside.Unlock())
-			time.Sleep(45 * time.Second) // until nothing is settled any more
+			time.Sleep(45 * time.Second) // until nothing is being undone any more
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) {
 			crashed := atOnce(t, locktest.Reader().New(users[0].Session, "crash", signalbox.WithRenewedLease(life)))
 			beside := atOnce(t, locktest.Reader().New(users[1].Session, "crash", signalbox.WithRenewedLease(life)))
 			time.Sleep(time.Minute)
-			users[0].dead()
+			users[0].goSilent()
 			died := time.Now()
 			writer := queuedAndListening(t.Context(), rwlock.New(users[2].Session, "crash"))
 			time.Sleep(2 * life)
@@ -136,7 +136,7 @@ func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) {
 			require.Less(t, got.at.Sub(released), 10*time.Millisecond, "no waiter waits for the dead one any more")
 			require.Greater(t, got.at.Sub(died), life*2/3)
 			require.NoError(t, got.lease.Unlock())
-			users[0].heals()
+			users[0].heal()
 			time.Sleep(45 * time.Second)
 		}
 	})

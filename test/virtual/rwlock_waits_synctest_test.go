@@ -210,8 +210,8 @@ func TestRWUnreachableServerIsWaitedFor(t *testing.T) {
 func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
 	t.Parallel()
 	eachRWSide(t, 2, func(t *testing.T, w *fixture, users []queueUser, side locktest.Primitive) {
-		for name, strike := range map[string]func(){
-			"RequestLost": users[0].dead,
+		for name, cause := range map[string]func(){
+			"RequestLost": users[0].goSilent,
 			"ReplyLost":   func() { users[0].swallowsReplies.Store(true) },
 			"Late":        func() { users[0].latency.Store(int64(1500 * time.Millisecond)) },
 		} {
@@ -219,7 +219,7 @@ func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
 				mine, other := side.New(users[0].Session, "a", layout...), rwlock.New(users[1].Session, "a", layout...)
 				for _, call := range []func(context.Context) (signalbox.Lease, error){mine.Lock, mine.TryLock} {
 					require.NoError(t, atOnce(t, mine).Unlock())
-					strike()
+					cause()
 					ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 					_, err := call(ctx)
 					cancel()
@@ -227,7 +227,7 @@ func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
 					users[0].latency.Store(int64(time.Millisecond))
 					if name != "Late" {
 						time.Sleep(time.Second)
-						users[0].heals()
+						users[0].heal()
 					}
 					healed := time.Now()
 					require.NoError(t, atOnce(t, other).Unlock(), name)
@@ -243,8 +243,8 @@ func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
 // P5: a downgrade whose reply is lost is repeated in the background, and lets readers enter while the holder stays.
 func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) {
 	t.Parallel()
-	for name, strike := range map[string]func(u queueUser){ //nolint:paralleltest // as above
-		"RequestLost": func(u queueUser) { u.dead() },
+	for name, cause := range map[string]func(u queueUser){ //nolint:paralleltest // as above
+		"RequestLost": func(u queueUser) { u.goSilent() },
 		"ReplyLost":   func(u queueUser) { u.swallowsReplies.Store(true) },
 		"Refused":     func(u queueUser) { u.refuses.Store(true); u.cut() },
 	} {
@@ -256,12 +256,12 @@ func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) {
 				lock := rwlock.New(users[0].Session, "a")
 				lease := atOnce(t, lock)
 				reader := queuedAndListening(t.Context(), locktest.Reader().New(users[1].Session, "a"))
-				strike(users[0])
+				cause(users[0])
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				defer cancel()
 				require.Error(t, lock.Downgrade(ctx, lease))
 				healed := time.Now()
-				users[0].heals()
+				users[0].heal()
 				beside := granted(t, reader)
 				require.Less(t, time.Since(healed), 4*time.Second)
 				require.NoError(t, lease.Err())

@@ -73,7 +73,7 @@ func TestWaiterByOtherTermsIsServed(t *testing.T) {
 // whether they may be handed over, and the others are served.
 func TestLostPermitsAreNotHandedOver(t *testing.T) {
 	t.Parallel()
-	for name, told := range map[string]func(signalbox.Lease){
+	for name, losses := range map[string]func(signalbox.Lease){
 		"Release": func(signalbox.Lease) {}, "Renewal": func(lease signalbox.Lease) { <-lease.Done() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestLostPermitsAreNotHandedOver(t *testing.T) {
 				lease := mustAcquire(w, sem, 1)
 				waiting := []<-chan locktest.Result[signalbox.Lease]{acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)}
 				w.redis.Del(locktest.Keys("a").Permits())
-				told(lease)
+				losses(lease)
 				require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost)
 				for _, next := range waiting {
 					require.NoError(w, locktest.MustHave(w, next).Unlock())

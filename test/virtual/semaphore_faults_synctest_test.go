@@ -92,7 +92,7 @@ func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity = 7, 4
 	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
-		s := w.struck(locktest.RunsScript(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreSplit))
+		s := w.faultySession(locktest.RunsScript(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreSplit))
 		calm := w.user().Session
 		for at := 1; at <= steps; at++ {
 			name := fmt.Sprint(at)
@@ -103,13 +103,13 @@ func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 			s.arm(kind, at)
 			time.AfterFunc(2*time.Second, func() { _ = held.Unlock() })
 			uses := semaphore.New(s.Session, name, capacity).Weighted(w.Context())
-			for round := 0; round < 6 && !s.hasFired(); round++ {
+			for round := 0; round < 6 && !s.allFired(); round++ {
 				require.NoError(w, uses.Acquire(w.Context(), 3))
 				uses.Release(1)
 				uses.Release(2)
 			}
-			require.True(w, s.hasFired())
-			s.heals()
+			require.True(w, s.allFired())
+			s.heal()
 			require.NoError(w, mustAcquire(w, other, capacity).Unlock())
 			time.Sleep(10 * time.Second)
 			require.Zero(w, w.permitsHeld(name))
@@ -124,9 +124,9 @@ func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity, uses = 12, 2, 4
 	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
-		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreYield))
+		s := w.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreYield))
 		calm := w.user().Session
-		var struck int
+		var faulty int
 		for at := 1; at <= steps; at += 1 + at/4 {
 			name := fmt.Sprint(at)
 			s.reopen()
@@ -154,17 +154,17 @@ func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if s.hasFired() {
-				struck++
+			if s.allFired() {
+				faulty++
 			}
-			s.heals()
+			s.heal()
 			time.Sleep(time.Minute)
 			require.Zero(w, w.permitsHeld(name))
 			require.Zero(w, w.permitsWaited(name))
 			require.Zero(w, locktest.Undoing(s.Session))
 			require.NoError(w, mustAcquire(w, semaphore.New(calm, name, capacity), capacity).Unlock())
 		}
-		require.GreaterOrEqual(w, struck, 4)
+		require.GreaterOrEqual(w, faulty, 4)
 	})
 }
 
@@ -172,7 +172,7 @@ func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 	t.Parallel()
 	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
-		s, calm := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.RedissonPermitAcquire)), w.user().Session
+		s, calm := w.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.RedissonPermitAcquire)), w.user().Session
 		for _, kind := range redistest.FaultKinds() {
 			sem := semaphore.New(s.Session, "a", 3, options...)
 			require.NoError(w, mustAcquire(w, sem, 1).Unlock())
@@ -189,7 +189,7 @@ func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			require.Zero(w, locktest.Undoing(s.Session))
 			require.NoError(w, mustAcquire(w, semaphore.New(calm, "a", 3, options...), 3).Unlock(), kind)
-			s.heals()
+			s.heal()
 		}
 	})
 }
@@ -198,7 +198,7 @@ func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 	t.Parallel()
 	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
-		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
+		s := w.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
 			scripts.RedissonPermitAcquire, scripts.RedissonPermitSplit, scripts.RedissonPermitRelease))
 		there := semaphore.New(w.user().Session, "a", 5, options...)
 		free := func(want int) {
@@ -222,7 +222,7 @@ func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 				c.do()
 				s.awaitFault()
 				free(c.free)
-				s.heals()
+				s.heal()
 			}
 		}
 	})
@@ -233,7 +233,7 @@ func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 func TestALateTicketDelaysOthersByItsNotAfter(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
-		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter))
+		s := w.faultySession(locktest.RunsScript(scripts.SemaphoreEnter))
 		other, sem := semaphore.New(w.user().Session, "a", 3), semaphore.New(s.Session, "a", 3)
 		held := mustAcquire(w, other, 1)
 		require.NoError(w, mustAcquire(w, sem, 1).Unlock())
@@ -293,7 +293,7 @@ func TestEmptyServerServesAllWaitersForPermits(t *testing.T) {
 func TestCloseEndsWaitsBehindAPermitCallWithoutReply(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
-		s := w.struck(locktest.RunsScript(scripts.SemaphoreEnter))
+		s := w.faultySession(locktest.RunsScript(scripts.SemaphoreEnter))
 		sem := semaphore.New(s.Session, "a", 1)
 		held := mustAcquire(w, semaphore.New(w.user().Session, "a", 1), 1)
 		first, second, third := acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)
@@ -315,7 +315,7 @@ func TestPermitsAreNeverAboveACapacityThatChanges(t *testing.T) {
 	t.Parallel()
 	const greatest, uses = 9, 300
 	bubbleOfUsers(t, func(w *fixture) {
-		s := w.struck(locktest.RunsScript(scripts.SemaphoreResize))
+		s := w.faultySession(locktest.RunsScript(scripts.SemaphoreResize))
 		users := []queueUser{w.user(), w.user(), w.user()}
 		for i, u := range users {
 			u.latency.Store(int64(time.Duration(i) * time.Millisecond))

@@ -66,7 +66,7 @@ func TestPermitsThatAreNotRenewedComeBackAfterTheirLease(t *testing.T) {
 			lease := mustAcquire(w, semaphore.New(holder.Session, "a", 2, append(c.options, options...)...), 2)
 			waiting := acquiring(w.Context(), there, 1)
 			if c.crashes {
-				holder.dead()
+				holder.goSilent()
 			}
 			redistest.Receive(w, "the end of the lease", lease.Done())
 			require.ErrorIs(w, lease.Err(), c.why)
@@ -75,7 +75,7 @@ func TestPermitsThatAreNotRenewedComeBackAfterTheirLease(t *testing.T) {
 			next := locktest.MustHave(w, waiting)
 			require.WithinRange(w, time.Now(), began.Add(lasts*9/10), began.Add(lasts+time.Second))
 			require.Greater(w, next.Token(), lease.Token())
-			holder.heals()
+			holder.heal()
 			require.ErrorIs(w, lease.Unlock(), c.why)
 			time.Sleep(time.Second)
 			require.Equal(w, 1, permitsFree(w, there))
@@ -93,8 +93,8 @@ func TestLostPermitsAreReportedByTheNextRenewal(t *testing.T) {
 	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
 		sem := semaphore.New(w.user().Session, "a", 3, append(options, signalbox.WithRenewedLease(life))...)
 		lease, parts := mustAcquire(w, sem, 1), sem.Weighted(w.Context())
-		var told []error
-		parts.OnLost(func(err error) { told = append(told, err) })
+		var losses []error
+		parts.OnLost(func(err error) { losses = append(losses, err) })
 		require.NoError(w, parts.Acquire(w.Context(), 2))
 		w.redis.FlushAll()
 		began := time.Now()
@@ -103,9 +103,9 @@ func TestLostPermitsAreReportedByTheNextRenewal(t *testing.T) {
 		require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost)
 		parts.Release(1)
 		parts.Release(1)
-		require.Len(w, told, 2)
-		require.ErrorIs(w, told[0], signalbox.ErrLost)
-		require.ErrorIs(w, told[1], signalbox.ErrLost)
+		require.Len(w, losses, 2)
+		require.ErrorIs(w, losses[0], signalbox.ErrLost)
+		require.ErrorIs(w, losses[1], signalbox.ErrLost)
 		require.NoError(w, mustAcquire(w, sem, 3).Unlock())
 		require.Equal(w, 3, permitsFree(w, sem))
 	})
@@ -139,11 +139,11 @@ func TestPermitsThatAreKeptLastNoLonger(t *testing.T) {
 func TestWaiterFindsPermitsByAPoll(t *testing.T) {
 	t.Parallel()
 	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
-		for _, deaf := range []queueUser{w.user(), w.user(signalbox.WithPolling())} {
+		for _, unsubscribed := range []queueUser{w.user(), w.user(signalbox.WithPolling())} {
 			held := mustAcquire(w, semaphore.New(w.user().Session, "a", 3, options...), 3)
-			waiting := acquiring(w.Context(), semaphore.New(deaf.Session, "a", 3, options...), 1)
+			waiting := acquiring(w.Context(), semaphore.New(unsubscribed.Session, "a", 3, options...), 1)
 			time.Sleep(5 * time.Second)
-			deaf.losesMessages.Store(true)
+			unsubscribed.losesMessages.Store(true)
 			require.NoError(w, held.Unlock())
 			released := time.Now()
 			lease := locktest.MustHave(w, waiting)
@@ -162,7 +162,7 @@ func TestPermitTicketOfACrashedWaiterEnds(t *testing.T) {
 		_ = acquiring(w.Context(), semaphore.New(crashes.Session, "a", 2), 2)
 		behind := acquiring(w.Context(), semaphore.New(w.user().Session, "a", 2), 1)
 		time.Sleep(time.Minute)
-		crashes.dead()
+		crashes.goSilent()
 		require.NoError(w, held.Unlock())
 		released := time.Now()
 		require.NoError(w, locktest.MustHave(w, behind).Unlock())

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// listening returns how many connections subscribe to the channel on which a session hears of holds
+// listening returns how many connections subscribe to the channel on which a session learns of holds
 // that were forced.
 func (w *fixture) listening(s *signalbox.Session) int {
 	synctest.Wait()
@@ -117,7 +117,7 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 				s := signalbox.NewSession(client)
 				defer func() { _ = s.Close(endedContext()) }()
 				require.NoError(w, locked(w.Context(), s))
-				lines.dead()
+				lines.goSilent()
 				_, err = reentrant.New(s, "a").TryLock(context.Background())
 				require.ErrorIs(w, err, signalbox.ErrNoReply)
 				require.NotErrorIs(w, err, context.DeadlineExceeded)

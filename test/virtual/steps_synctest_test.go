@@ -21,11 +21,11 @@ import (
 // steppedLife is the life of the leases in these tests.
 const steppedLife = 10 * time.Second
 
-// parties are two processes that want the same lock, on hosts whose wall clocks are set alike.
+// twoProcesses are two processes that want the same lock, on hosts whose wall clocks are set alike.
 type twoProcesses struct {
 	*testing.T
 
-	first, second locktest.Lock // they exclude each other
+	first, second locktest.Lock // locks that exclude each other
 	wires         []*wire       // mine
 	others        []*wire
 	scripts       func() int64
@@ -47,7 +47,7 @@ func (p *twoProcesses) untilAsked() {
 // cutOff lets nothing pass between my process and the servers any more.
 func (p *twoProcesses) cutOff() {
 	for _, w := range p.wires {
-		w.dead()
+		w.goSilent()
 	}
 }
 
@@ -78,7 +78,7 @@ func (p *twoProcesses) lasts(lease signalbox.Lease) {
 	require.ErrorIs(p, err, signalbox.ErrHeld)
 }
 
-// stepped is a kind of lock in a world of its own.
+// stepped is a kind of lock with a fixture of its own.
 type stepped struct {
 	name string
 	run  func(t *testing.T, options []signalbox.LockOption, test func(p *twoProcesses))
@@ -253,7 +253,7 @@ func TestAWaiterIsGrantedOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest 
 			require.LessOrEqual(p, got.at.Sub(unlocked), onTime)
 		} else {
 			require.ErrorIs(p, err, signalbox.ErrLost)
-			// A wall clock that leaps seems like a sleep: the connection for messages is doubted, and may be made anew at
+			// A wall clock that leaps seems like a sleep: the connection for messages is suspected, and may be made anew at
 			// the moment in which the hold ends. A lost message costs a second: 10.8 s of 10 were seen.
 			require.LessOrEqual(p, got.at.Sub(unlocked), steppedLife+1100*time.Millisecond)
 		}
@@ -319,7 +319,7 @@ func TestACallIsUndoneAfterAStep(t *testing.T) { //nolint:paralleltest // sets t
 		p.set(leases)
 		time.Sleep(time.Second)
 		for _, w := range p.wires {
-			w.heals()
+			w.heal()
 		}
 		healed := time.Now()
 		require.NoError(p, p.must(p.second).Unlock())

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// suspendedFor sets the wall clock as a host finds it that was suspended for d. Its monotonic clock stood still.
+// suspendedFor sets the wall clock as a host finds it that was suspended for d. Its monotonic clock was suspended.
 func suspendedFor(d time.Duration) (resumed time.Time) {
 	clock.Skew(d)
 	return time.Now()
@@ -31,7 +31,7 @@ func suspendedFor(d time.Duration) (resumed time.Time) {
 // withinASleep is how long after the host resumes everything that is over has ended.
 const withinASleep = 600 * time.Millisecond
 
-// watches is what a test waits for: channels that close, by name.
+// closingChannels is what a test waits for: channels that close, by name.
 type closingChannels map[string]<-chan struct{}
 
 // lease watches everything that ends with a lease.
@@ -145,7 +145,7 @@ func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // s
 		require.NoError(w, err)
 		time.Sleep(time.Minute)
 		asleep := time.Until(lease.Deadline()) - time.Second
-		lines.forgets()
+		lines.forgetConnections()
 		resumed := suspendedFor(asleep)
 		w.redis.SetTTL(locktest.Key("a"), 2*time.Second) // the server's clock ran on
 		time.Sleep(time.Second - time.Millisecond)

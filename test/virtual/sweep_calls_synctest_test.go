@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// eachStrike runs a test of every kind of lock that runs any of the scripts, which can fail, with each kind of fault.
-func eachStrike(t *testing.T, of func(k sweptLock) []*scripts.Script, test func(s *faultSweep, fault redistest.FaultKind)) {
+// eachFault runs a test of every kind of lock that runs any of the scripts, which can fail, with each kind of fault.
+func eachFault(t *testing.T, of func(k sweptLock) []*scripts.Script, test func(s *faultSweep, fault redistest.FaultKind)) {
 	t.Helper()
 	for _, kind := range sweptKinds() {
 		these := of(kind)
@@ -41,14 +41,14 @@ func eachStrike(t *testing.T, of func(k sweptLock) []*scripts.Script, test func(
 // P4, P5: an Unlock whose request or reply is lost returns ErrUnconfirmed, and the lock is free soon after.
 func TestReleaseThatFailsIsUnconfirmedAndDone(t *testing.T) {
 	t.Parallel()
-	eachStrike(t, func(k sweptLock) []*scripts.Script { return []*scripts.Script{k.release} }, func(s *faultSweep, fault redistest.FaultKind) {
+	eachFault(t, func(k sweptLock) []*scripts.Script { return []*scripts.Script{k.release} }, func(s *faultSweep, fault redistest.FaultKind) {
 		name := fault.String()
 		lease := locktest.Must(s.w, s.New(locktest.Impatient(s.Session), name).Lock)
 		s.arm(fault, 1)
 		began := time.Now()
 		err := lease.Unlock()
 		require.LessOrEqual(s.w, time.Since(began), time.Second, fault)
-		require.True(s.w, s.hasFired(), fault)
+		require.True(s.w, s.allFired(), fault)
 		if fault == redistest.CutAfterReply {
 			require.NoError(s.w, err)
 		} else {
@@ -68,7 +68,7 @@ func TestLeaseOutlivesARenewalThatFails(t *testing.T) {
 	t.Parallel()
 	const life = 6 * time.Second
 	renews := func(sweptLock) []*scripts.Script { return []*scripts.Script{scripts.HolderRenew, scripts.HoldsRenew} }
-	eachStrike(t, renews, func(s *faultSweep, fault redistest.FaultKind) {
+	eachFault(t, renews, func(s *faultSweep, fault redistest.FaultKind) {
 		name := fault.String()
 		lease := locktest.Must(s.w, s.New(s.Session, name, signalbox.WithRenewedLease(life)).Lock)
 		if fault == redistest.SwallowRequest || fault == redistest.SwallowReply || fault == redistest.HalfOpen {
@@ -104,7 +104,7 @@ func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
 				began := time.Now()
 				lease := locktest.MustHave(s.w, waitsFor())
 				require.Less(s.w, time.Since(began), time.Second, "by the message")
-				require.True(s.w, s.hasFired())
+				require.True(s.w, s.allFired())
 				require.NoError(s.w, lease.Unlock())
 				began = time.Now()
 				require.NoError(s.w, s.Session.Close(s.w.Context()))
@@ -125,7 +125,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 		}
 		return these
 	}
-	eachStrike(t, yields, func(s *faultSweep, fault redistest.FaultKind) {
+	eachFault(t, yields, func(s *faultSweep, fault redistest.FaultKind) {
 		for _, elsewhere := range []bool{false, true} { // another process waits as well
 			name := fmt.Sprint(fault, elsewhere)
 			s.reopen()
@@ -154,7 +154,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 				last = token
 			}
 			locktest.MustHave(s.w, released)
-			require.True(s.w, s.hasFired(), fault)
+			require.True(s.w, s.allFired(), fault)
 			require.NoError(s.w, s.isDone(name, last), fault)
 		}
 	})
@@ -164,7 +164,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 // takes the lock fails, it asks whether that was executed, and returns nil.
 func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	eachStrike(t, func(k sweptLock) []*scripts.Script { return k.force }, func(s *faultSweep, fault redistest.FaultKind) {
+	eachFault(t, func(k sweptLock) []*scripts.Script { return k.force }, func(s *faultSweep, fault redistest.FaultKind) {
 		for step, script := range s.force {
 			for _, cancelled := range []bool{false, true} {
 				s.reopen()
@@ -191,7 +191,7 @@ func (s *faultSweep) forceFails(fault redistest.FaultKind, step int, cancelled b
 	s.arm(fault, step+1)
 	began := time.Now()
 	err := force(ctx, s.Session)
-	require.True(s.w, s.hasFired(), what)
+	require.True(s.w, s.allFired(), what)
 	if cancelled {
 		require.Less(s.w, time.Since(began), time.Second, what)
 	} else if step == 1 {

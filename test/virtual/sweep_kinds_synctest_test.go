@@ -17,27 +17,27 @@ const (
 	subscribe = "SUBSCRIBE"
 )
 
-// swept is a kind of lock of which every request is struck, with the scripts that it runs.
+// sweptLock is a kind of lock of which every request has a fault in turn, with the scripts that it runs.
 type sweptLock struct {
 	locktest.Primitive
 
 	rival                  locktest.Primitive // the kind that excludes it
 	acquire, release, undo *scripts.Script
 	yield                  *scripts.Script   // ends a turn while goroutines of the process wait, or asks for another; nil if nothing does
-	force                  []*scripts.Script // of a ForceUnlock; nil if the kind has no ForceUnlock
+	force                  []*scripts.Script // scripts of a ForceUnlock; nil if the kind has no ForceUnlock
 	repeated               bool              // an acquire that is repeated returns a later token of the same hold
 	scenarios              []acquireScenario
 }
 
-// scenario is one way to acquire a lock, and the requests that it takes if nothing fails.
+// acquireScenario is one way to acquire a lock, and the requests that it takes if nothing fails.
 type acquireScenario struct {
 	name         string
 	held         bool            // another session holds the lock, and releases it
-	after        int             // when it does: after this request
-	try          bool            // by TryLock
+	after        int             // the request after which the lock is released
+	try          bool            // the lock is acquired by TryLock
 	cut          int             // the request after whose reply its connection is cut, in every trial; 0 for none
 	unsubscribed bool            // messages are lost
-	match        redistest.Match // which requests count; nil for those of an acquire
+	match        redistest.Match // matches the requests that count; nil for those of an acquire
 	steps        []string
 }
 
@@ -71,8 +71,8 @@ func sweptReentrant() sweptLock {
 
 func sweptFair() sweptLock { return sweptExclusive(locktest.Fair()) }
 
-// sweptSide is one side of a read-write lock. Both wait as a fair lock does, so each way to acquire is struck on one side.
-func sweptSide(side locktest.Primitive, scenarios ...acquireScenario) sweptLock {
+// sweptRWSide is one side of a read-write lock. Both wait as a fair lock does, so each way to acquire has faults on one side.
+func sweptRWSide(side locktest.Primitive, scenarios ...acquireScenario) sweptLock {
 	return sweptLock{
 		Primitive: side, rival: locktest.Writer(),
 		acquire: scripts.RWLockEnter, release: scripts.RWLockLeave, undo: scripts.RWLockLeave,
@@ -84,7 +84,7 @@ func sweptSide(side locktest.Primitive, scenarios ...acquireScenario) sweptLock 
 
 func sweptWriter() sweptLock {
 	const enter, poll = "rwlock/enter", "rwlock/poll"
-	return sweptSide(locktest.Writer(),
+	return sweptRWSide(locktest.Writer(),
 		acquireScenario{name: "LockOfAFreeLock", steps: []string{hello, enter}},
 		acquireScenario{
 			name: "LockThatIsFoundByAPoll", held: true, after: 2, unsubscribed: true,
@@ -94,7 +94,7 @@ func sweptWriter() sweptLock {
 
 func sweptReader() sweptLock {
 	const enter = "rwlock/enter"
-	return sweptSide(locktest.Reader(),
+	return sweptRWSide(locktest.Reader(),
 		acquireScenario{name: "TryLockOfAFreeLock", try: true, steps: []string{hello, enter}},
 		acquireScenario{name: "TryLockOfAHeldLock", try: true, held: true, steps: []string{hello, enter}},
 		acquireScenario{name: "LockThatSubscribesAgain", held: true, after: 4, cut: 3, steps: []string{hello, enter, subscribe, subscribe}})

@@ -34,16 +34,16 @@ const (
 	undone     = 8 * time.Second         // after which nothing is left of a call that failed
 )
 
-// moment is when the context of a trial ends.
+// trialEnd is when the context of a trial ends.
 type trialEnd int
 
 const (
-	never    trialEnd = iota
-	before            // as the request arrives at the server
-	atStrike          // when the fault strikes: if it strikes a reply, after the request was executed
+	never   trialEnd = iota
+	before           // as the request arrives at the server
+	atFault          // when the fault happens: if the fault is that of a reply, after the request was executed
 )
 
-// trial is an acquire of which some requests fail.
+// sweepTrial is an acquire of which some requests fail.
 type sweepTrial struct {
 	acquireScenario
 
@@ -57,9 +57,9 @@ func (t sweepTrial) String() string {
 	return fmt.Sprintf("%s, lease of %v, request %d, %v, cancelled %d", t.name, t.term, t.step, t.faults, t.cancel)
 }
 
-// strikesOf returns every fault for one request. Delays are also longer than the client waits for a silent connection, and
+// faultsOfScript returns every fault for one request. Delays are also longer than the client waits for a silent connection, and
 // longer than a short lease.
-func strikesOf(step int, term time.Duration) (faults []redistest.Fault) {
+func faultsOfScript(step int, term time.Duration) (faults []redistest.Fault) {
 	for _, kind := range redistest.FaultKinds() {
 		if kind != redistest.DelayRequest && kind != redistest.DelayReply {
 			faults = append(faults, redistest.Fault{Kind: kind, At: step})
@@ -77,7 +77,7 @@ func strikesOf(step int, term time.Duration) (faults []redistest.Fault) {
 }
 
 // trials returns every trial of a scenario, with leases of either term: each fault of each request with each moment of
-// cancelling, cancelling without a fault, and faults that strike the undoing as well.
+// cancelling, cancelling without a fault, and faults of the undoing as well.
 func (k sweptLock) trials(of acquireScenario) []sweepTrial {
 	return append(k.trialsOf(of, longTerm), k.trialsOf(of, shortTerm)...)
 }
@@ -89,8 +89,8 @@ func (k sweptLock) trialsOf(of acquireScenario, term time.Duration) (all []sweep
 	}
 	for step := first; step <= len(of.steps); step++ {
 		all = append(all, sweepTrial{of, step, term, nil, before})
-		for _, f := range strikesOf(step, term) {
-			for _, when := range []trialEnd{never, before, atStrike} {
+		for _, f := range faultsOfScript(step, term) {
+			for _, when := range []trialEnd{never, before, atFault} {
 				all = append(all, sweepTrial{of, step, term, []redistest.Fault{f}, when})
 			}
 		}
@@ -99,8 +99,8 @@ func (k sweptLock) trialsOf(of acquireScenario, term time.Duration) (all []sweep
 		}
 		// It is not known what became of the acquire, and the next request, which undoes it, fails as well.
 		lost := redistest.Fault{Kind: redistest.CutAfterRequest, At: step}
-		for _, f := range strikesOf(step+1, term) {
-			all = append(all, sweepTrial{of, step, term, []redistest.Fault{lost, f}, atStrike})
+		for _, f := range faultsOfScript(step+1, term) {
+			all = append(all, sweepTrial{of, step, term, []redistest.Fault{lost, f}, atFault})
 		}
 	}
 	return all
@@ -115,7 +115,7 @@ func (k sweptLock) sample(all []sweepTrial) []sweepTrial {
 		case len(t.faults) == 0:
 			return t.term == shortTerm
 		case t.term == shortTerm:
-			return len(t.faults) > 1 || t.faults[0].Delay < t.term || t.cancel != atStrike
+			return len(t.faults) > 1 || t.faults[0].Delay < t.term || t.cancel != atFault
 		case len(t.faults) == 2:
 			return t.held || t.faults[1].Delay == briefDelay
 		case t.cancel == never:
@@ -125,12 +125,12 @@ func (k sweptLock) sample(all []sweepTrial) []sweepTrial {
 	})
 }
 
-// sweep is a world in which requests of one kind of lock fail.
+// faultSweep is a fixture in which requests of one kind of lock fail.
 type faultSweep struct {
 	*faultySession
 	sweptLock
 
-	holder, other *signalbox.Session // of which no request fails
+	holder, other *signalbox.Session // sessions of which no request fails
 	view          *locktest.View
 	taken         []string // the requests that the last acquire took
 }
@@ -139,7 +139,7 @@ type faultSweep struct {
 func sweepBubble(t *testing.T, kind sweptLock, match redistest.Match, test func(s *faultSweep)) {
 	t.Helper()
 	bubbleOfUsers(t, func(w *fixture) {
-		s := &faultSweep{w.struck(match), kind, w.user().Session, w.user().Session, nil, nil}
+		s := &faultSweep{w.faultySession(match), kind, w.user().Session, w.user().Session, nil, nil}
 		s.view = locktest.NewView(w.T, s)
 		test(s)
 	})
@@ -161,7 +161,7 @@ func (s *faultSweep) acquires(name string, tr sweepTrial) (lease signalbox.Lease
 		release = sync.OnceValue(locktest.Must(s.w, s.rival.New(s.holder, name).Lock).Unlock)
 	}
 	s.losesMessages.Store(tr.unsubscribed)
-	s.onStrike(0, nil)
+	s.onFault(0, nil)
 	s.on(func(k int) {
 		if k == tr.step && tr.cancel == before {
 			cancel()
@@ -170,8 +170,8 @@ func (s *faultSweep) acquires(name string, tr sweepTrial) (lease signalbox.Lease
 			time.AfterFunc(briefDelay/2, func() { _ = release() })
 		}
 	})
-	if tr.cancel == atStrike {
-		s.onStrike(tr.step, cancel)
+	if tr.cancel == atFault {
+		s.onFault(tr.step, cancel)
 	}
 	s.armAll(tr.faults...)
 	if tr.cut > 0 {
@@ -205,7 +205,7 @@ func (s *faultSweep) play(name string, tr sweepTrial) (acquired bool, err error)
 	if !tr.mayReturn(err) {
 		return false, fmt.Errorf("it returned: %w", err)
 	}
-	s.taken = s.requests()
+	s.taken = s.log()
 	acquired = err == nil
 	if acquired {
 		if err := s.valid(name, lease); err != nil {
@@ -269,7 +269,7 @@ func (s *faultSweep) valid(name string, lease signalbox.Lease) error {
 	return nil
 }
 
-// playAll runs trials, each of which must be struck unless it was cancelled before.
+// playAll runs trials, each of which must have a fault unless it was cancelled before.
 func (s *faultSweep) playAll(trials []sweepTrial) {
 	s.w.Helper()
 	acquired, missed := 0, 0
@@ -281,10 +281,10 @@ func (s *faultSweep) playAll(trials []sweepTrial) {
 		if had {
 			acquired++
 		}
-		if !s.hasFired() {
+		if !s.allFired() {
 			missed++
 			if tr.cancel == never {
-				s.w.Errorf("%v: the fault did not strike: %q", tr, s.requests())
+				s.w.Errorf("%v: the fault did not strike: %q", tr, s.log())
 			}
 		}
 	}

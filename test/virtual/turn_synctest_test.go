@@ -26,7 +26,7 @@ const longestTurn = 20 * time.Millisecond
 // and the way to the server and back, whichever package it uses; a turn ends with one call, which also queues again.
 func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 	t.Parallel()
-	const latency, use, visits = time.Millisecond, time.Millisecond, 20
+	const latency, use, turns = time.Millisecond, time.Millisecond, 20
 	bubble(t, func(w *fixture) {
 		users, closeAll := w.queueUsers(w.T, 2, latency)
 		defer closeAll()
@@ -53,13 +53,13 @@ func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 		time.Sleep(time.Second)
 		for _, other := range []locktest.Lock{reentrant.New(users[1].Session, "a"), fair.New(users[1].Session, "a")} {
 			scripts, before := w.scripts.Load(), uses.Load()
-			for range visits {
+			for range turns {
 				asked := time.Now()
 				lease := atOnce(w.T, other)
 				require.LessOrEqual(w, time.Since(asked), longestTurn+use+6*latency)
 				require.NoError(w, lease.Unlock())
 			}
-			require.Greater(w, uses.Load()-before, int64(2*visits), "the others do not wait for ever")
+			require.Greater(w, uses.Load()-before, int64(2*turns), "the others do not wait for ever")
 			require.Less(w, w.scripts.Load()-scripts, uses.Load()-before, "most uses are handed over inside the process")
 		}
 		served.Store(true)
@@ -71,7 +71,7 @@ func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 // of all sessions try for it. Most uses are handed over without the server.
 func TestATurnInRedissonsLayoutEndsWhileGoroutinesKeepComing(t *testing.T) {
 	t.Parallel()
-	const latency, use, locals, visits = time.Millisecond, time.Millisecond, 4, 20
+	const latency, use, locals, turns = time.Millisecond, time.Millisecond, 4, 20
 	bubble(t, func(w *fixture) {
 		users, closeAll := w.queueUsers(w.T, 2, latency)
 		defer closeAll()
@@ -92,14 +92,14 @@ func TestATurnInRedissonsLayoutEndsWhileGoroutinesKeepComing(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		scripts, before := w.scripts.Load(), uses.Load()
-		for range visits {
+		for range turns {
 			asked := time.Now()
 			lease := atOnce(w.T, other)
 			require.LessOrEqual(w, time.Since(asked), longestTurn+use+6*latency)
 			require.NoError(w, lease.Unlock())
 		}
 		used := uses.Load() - before
-		require.Greater(w, used, int64(10*visits))
+		require.Greater(w, used, int64(10*turns))
 		require.Less(w, 2*(w.scripts.Load()-scripts), used)
 		served.Store(true)
 		goroutines.Wait()
@@ -161,15 +161,15 @@ func TestACallThatEndsATurnMayFail(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(w *fixture) {
 				fault := newRequestFault(kind)
-				s, _, closeAll := w.struckSession(fault)
+				s, _, closeAll := w.requestFaultSession(fault)
 				defer closeAll()
 				users, closeOthers := w.queueUsers(w.T, 1, time.Millisecond)
 				defer closeOthers()
 				mu, other := reentrant.New(s, "a"), reentrant.New(users[0].Session, "a")
-				for _, isStruck := range []bool{false, true} { // the server knows the scripts from the first round
+				for _, faulted := range []bool{false, true} { // the server knows the scripts from the first round
 					lease := atOnce(w.T, mu)
 					here, there := queuedAndListening(w.Context(), mu), queuedAndListening(w.Context(), other)
-					if isStruck {
+					if faulted {
 						fault.arm(1, scripts.LockRequeue)
 					}
 					released, last := time.Now(), lease.Token()

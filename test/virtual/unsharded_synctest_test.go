@@ -75,7 +75,7 @@ func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) {
 	}
 }
 
-// P6: a session that only waits for a round, and one that only counts down, meet on the same
+// P6: a session that only waits for a round, and one that only counts down, share the same
 // channel.
 func TestLatchWithoutShardsOpensByMessage(t *testing.T) {
 	t.Parallel()

@@ -17,15 +17,15 @@ import (
 // can be delayed or swallowed, and that the deadlines that a client sets work as ever.
 type wire struct {
 	swallowsReplies, swallowsRequests atomic.Bool
-	refuses                           atomic.Bool  // new connections
-	losesMessages                     atomic.Bool  // published ones
-	latency                           atomic.Int64 // in each direction
+	refuses                           atomic.Bool  // new connections are refused
+	losesMessages                     atomic.Bool  // messages that are published are lost
+	latency                           atomic.Int64 // the latency in each direction
 
 	mu struct {
 		sync.Mutex
 		open       []net.Conn
-		subscribed []net.Conn     // those of open on which SUBSCRIBE was sent
-		forgotten  []*atomic.Bool // of each connection
+		subscribed []net.Conn     // the open connections on which SUBSCRIBE was sent
+		forgotten  []*atomic.Bool // a flag for each connection: it was forgotten
 	}
 }
 
@@ -49,8 +49,8 @@ func (w *wire) dial(redis *miniredis.Miniredis) (net.Conn, error) {
 	return client, nil
 }
 
-// forgets swallows everything on the connections that are there, as a router does that has forgotten them. New ones work.
-func (w *wire) forgets() {
+// forgetConnections swallows everything on the connections that are there, as a router does that has forgotten them. New ones work.
+func (w *wire) forgetConnections() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, forgotten := range w.mu.forgotten {
@@ -59,14 +59,14 @@ func (w *wire) forgets() {
 	w.mu.forgotten = nil
 }
 
-// dead swallows everything from now on, on the connections that are there and on new ones.
-func (w *wire) dead() {
+// goSilent swallows everything from now on, on the connections that are there and on new ones.
+func (w *wire) goSilent() {
 	w.swallowsRequests.Store(true)
 	w.swallowsReplies.Store(true)
 }
 
-// heals lets everything pass again, on new connections: those that swallowed something are of no use.
-func (w *wire) heals() {
+// heal lets everything pass again, on new connections: those that swallowed something are of no use.
+func (w *wire) heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cutLocked()
@@ -99,7 +99,7 @@ func (w *wire) breakSubscriptions() {
 	w.mu.subscribed = nil
 }
 
-// noticed is a connection of a client, which is noticed once the client subscribes on it.
+// noticedConn is a connection of a client, which is noticed once the client subscribes on it.
 type noticedConn struct {
 	net.Conn
 
@@ -119,19 +119,19 @@ func (n *noticedConn) Read(b []byte) (int, error) {
 	return size, err
 }
 
-// parcel is something that arrives when it is due.
+// delayedPacket is something that arrives when it is due.
 type delayedPacket struct {
 	data []byte
 	due  time.Time
 }
 
-// mail is parcels on their way, in the order in which they were sent. A channel with room for all of them would be most of the
+// delayLine is packets on their way, in the order in which they were sent. A channel with room for all of them would be most of the
 // memory of a connection.
 type delayLine struct {
 	mu      sync.Mutex
 	packets []delayedPacket
 	over    bool
-	changed chan struct{} // has a value if something changed since receive looked
+	changed chan struct{} // gets a value if something changed since the last receive
 }
 
 func (m *delayLine) change(do func()) {
@@ -149,14 +149,14 @@ func (m *delayLine) send(p delayedPacket) { m.change(func() { m.packets = append
 func (m *delayLine) close() { m.change(func() { m.over = true }) }
 
 // receive returns what was sent since the last call. It waits until that is something, and returns nothing if mail is over.
-func (m *delayLine) receive() (parcels []delayedPacket) {
+func (m *delayLine) receive() (packets []delayedPacket) {
 	for {
 		m.mu.Lock()
 		over := m.over
-		parcels, m.packets = m.packets, nil
+		packets, m.packets = m.packets, nil
 		m.mu.Unlock()
-		if len(parcels) > 0 || over {
-			return parcels
+		if len(packets) > 0 || over {
+			return packets
 		}
 		<-m.changed
 	}
@@ -168,8 +168,8 @@ func (w *wire) pump(from, to net.Conn, swallows, forgotten *atomic.Bool) {
 	go func() {
 		defer from.Close()
 		defer to.Close()
-		for parcels := under.receive(); len(parcels) > 0; parcels = under.receive() {
-			for _, p := range parcels {
+		for packets := under.receive(); len(packets) > 0; packets = under.receive() {
+			for _, p := range packets {
 				time.Sleep(time.Until(p.due))
 				if swallows.Load() || forgotten.Load() || w.losesMessages.Load() && bytes.Contains(p.data, []byte("$7\r\nmessage\r\n")) {
 					continue

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// evicted is a part of a session that counts, when Close begins to end holds, how many calls that take something back were
+// evictionSpy is a part of a session that counts, when Close begins to end holds, how many calls that take something back were
 // queued before.
 type evictionSpy struct {
 	session *session.Session

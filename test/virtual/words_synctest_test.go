@@ -20,12 +20,12 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// saying is a server that replies to scripts in words that are not its own.
+// scriptedServer is a server that replies to scripts in words that are not its own.
 type scriptedServer struct {
 	mu    sync.Mutex
 	words string // "" for its own
-	runs  bool   // it executes the scripts all the same
-	about string // in the keys of the scripts; "" for all scripts
+	runs  bool   // the server executes the scripts all the same
+	about string // a text in the keys of the scripts; "" for all scripts
 	left  int    // scripts until it stops; -1 for never
 }
 
@@ -47,7 +47,7 @@ func (s *scriptedServer) next(client string, args []string) (words string, runs 
 	return s.words, s.runs
 }
 
-// saying makes the server of a world one that can say other words. runs says that it executes the scripts all the same.
+// scriptReplies makes the server of a fixture one that can say other words. runs says that it executes the scripts all the same.
 func (w *fixture) scriptReplies(runs bool) *scriptedServer { //nolint:revive // a fact, not a switch
 	s := &scriptedServer{runs: runs}
 	w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {

@@ -102,11 +102,11 @@ func (p *twoProcesses) grows() {
 	lease := p.must(p.first)
 	time.Sleep(400 * time.Millisecond) // it was not renewed yet
 	for _, w := range p.wires {
-		w.dead()
+		w.goSilent()
 	}
 	time.Sleep(1500 * time.Millisecond)
 	for _, w := range p.wires {
-		w.heals()
+		w.heal()
 	}
 	time.Sleep(3 * time.Second)
 	require.NoError(p, lease.Err())
@@ -145,10 +145,10 @@ func TestAnOutageEndsAYoungHold(t *testing.T) {
 					lines.refuses.Store(true)
 					lines.cut()
 				} else {
-					lines.dead()
+					lines.goSilent()
 				}
 				time.Sleep(c.outage)
-				lines.heals()
+				lines.heal()
 				time.Sleep(time.Minute)
 				if c.lost {
 					require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
@@ -185,9 +185,9 @@ func TestAnOutageEndsNoYoungTerm(t *testing.T) {
 	t.Parallel()
 	eachYoung(t, func(w *fixture, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool) {
 		term := leads(w, election.New(s, "a", options...))
-		lines.dead()
+		lines.goSilent()
 		time.Sleep(4 * time.Second)
-		lines.heals()
+		lines.heal()
 		time.Sleep(time.Minute)
 		if whole {
 			require.NoError(w, term.Err())
@@ -205,9 +205,9 @@ func TestAnOutageEndsNoYoungRunOfOnce(t *testing.T) {
 	t.Parallel()
 	eachYoung(t, func(w *fixture, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool) {
 		_, _, err := once.New(s, "a", options...).Do(w.Context(), func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
-			lines.dead()
+			lines.goSilent()
 			time.Sleep(10 * time.Second)
-			lines.heals()
+			lines.heal()
 			time.Sleep(time.Minute)
 			return nil, context.Cause(ctx)
 		})

@@ -83,12 +83,12 @@ func IsClosed[T any](c <-chan T) bool {
 	}
 }
 
-// Watched is a context that reports when a call begins to wait for its end: a call that waits in the queue of its session
+// WatchedContext is a context that reports when a call begins to wait for its end: a call that waits in the queue of its session
 // does so after it has its place there.
 type WatchedContext struct {
 	context.Context //nolint:containedctx // it is one
 
-	Waiting <-chan struct{} // closed by the first call of Done
+	Waiting <-chan struct{} // closed by the first call of Done: the call waits
 	waiting func()
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Runs matches the requests that run one of the scripts, by digest or by text.
+// RunsScript matches the requests that run one of the scripts, by digest or by text.
 func RunsScript(these ...*scripts.Script) redistest.Match {
 	return func(req []string) bool {
 		if len(req) < 2 {
@@ -48,7 +48,7 @@ func Script(req []string) *scripts.Script {
 	return scriptsByText()[req[1]]
 }
 
-// Names returns which script a request runs, or else its command.
+// CommandName returns which script a request runs, or else its command.
 func CommandName(req []string) string {
 	if s := Script(req); s != nil {
 		return s.Name

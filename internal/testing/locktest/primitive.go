@@ -44,7 +44,7 @@ func (p Primitive) Key(name string) string {
 	return Key(name)
 }
 
-// Line returns the key of the queue for the lock of that name, if there is one.
+// Queue returns the key of the queue for the lock of that name, if there is one.
 func (p Primitive) Queue(name string) string {
 	switch p.Name {
 	case semaphoreName:
@@ -78,7 +78,7 @@ func Reentrant() Primitive {
 	}}
 }
 
-// Shared is the same in the layout of Redisson. It is not among Primitives, because some suites read the keys of
+// RedissonReentrant is the same in the layout of Redisson. It is not among Primitives, because some suites read the keys of
 // the library's own layout.
 func RedissonReentrant() Primitive {
 	return Primitive{"redisson", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
@@ -93,7 +93,7 @@ func SetNX() Primitive {
 	}}
 }
 
-// SharedFair is the fair lock in the layout of Redisson.
+// RedissonFair is the fair lock in the layout of Redisson.
 func RedissonFair() Primitive {
 	return Primitive{"redisson fair", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
 		return fair.New(s, name, append(options, signalbox.WithLayout(signalbox.Redisson()))...)
@@ -127,7 +127,7 @@ func Locks() []Primitive { return []Primitive{Reentrant(), Fair(), Writer()} }
 // Primitives returns all kinds that have one holder at a time: Locks, and a semaphore of one permit.
 func Primitives() []Primitive { return append(Locks(), Permit()) }
 
-// Named returns the kind with that name, for child processes that get the name as an argument.
+// PrimitiveNamed returns the kind with that name, for child processes that get the name as an argument.
 func PrimitiveNamed(name string) Primitive {
 	for _, p := range append(Primitives(), Reader()) {
 		if p.Name == name {

@@ -12,7 +12,7 @@ import (
 // rw is what the sides embed: a field that is called Lock would hide the method.
 type rw = rwlock.Lock
 
-// Reads is a read-write lock whose Lock, TryLock and Do are those of readers.
+// ReadLocker is a read-write lock whose Lock, TryLock and Do are those of readers.
 type ReadLocker struct{ *rw }
 
 // Lock is RLock.
@@ -29,10 +29,10 @@ func (r ReadLocker) Do(ctx context.Context, fn func(ctx context.Context, lease s
 // Locker is RLocker.
 func (r ReadLocker) Locker(ctx context.Context) *signalbox.Locker { return r.RLocker(ctx) }
 
-// Writes is a read-write lock with a Holder method, as locks with one holder at a time have it.
+// WriteLocker is a read-write lock with a Holder method, as locks with one holder at a time have it.
 type WriteLocker struct{ *rw }
 
-// NewWrites returns the lock of that name.
+// NewWriteLocker returns the lock of that name.
 func NewWriteLocker(s *signalbox.Session, name string, options ...signalbox.LockOption) WriteLocker {
 	return WriteLocker{rwlock.New(s, name, options...)}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// As makes clients of a server as one of its users. The server may be several that a client sees as one.
+// User makes clients of a server as one of its users. The server may be several that a client sees as one.
 type User struct {
 	Server         redistest.Topology
 	Name, Password string
@@ -66,17 +66,17 @@ func NewSecrets(tb testing.TB) *Secrets {
 	return s
 }
 
-// Keep names secrets.
+// Add names secrets.
 func (s *Secrets) Add(secrets ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.secrets = append(s.mu.secrets, secrets...)
 }
 
-// KeepSession makes secrets of the ids of a session and of all its holds, which begin with it.
+// AddSession makes secrets of the ids of a session and of all its holds, which begin with it.
 func (s *Secrets) AddSession(of *signalbox.Session) { s.Add((*session.Handle)(of).Session().ID()) }
 
-// Hear records an error that a caller got, and returns it.
+// RecordError records an error that a caller got, and returns it.
 func (s *Secrets) RecordError(err error) error {
 	if err == nil {
 		return nil
@@ -98,7 +98,7 @@ func (s *Secrets) Write(line []byte) (int, error) {
 	return s.mu.recorded.Write(line)
 }
 
-// Said returns everything so far.
+// Recorded returns everything so far.
 func (s *Secrets) Recorded() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -57,19 +57,19 @@ func Impatient(s *signalbox.Session) *signalbox.Session {
 	return s
 }
 
-// Spans makes the session find out whether one script may have keys of several slots. Otherwise its first call for several
+// LearnSlots makes the session find out whether one script may have keys of several slots. Otherwise its first call for several
 // locks does so.
 func LearnSlots(s *signalbox.Session) bool {
 	return (*session.Handle)(s).Session().Runner.CertainlySpansSlots(context.Background())
 }
 
-// Settling returns how many outcomes the session is still settling in the background.
+// Undoing returns how many calls of unknown outcome the session is still undoing in the background.
 func Undoing(s *signalbox.Session) int { return (*session.Handle)(s).Session().Undoer.Pending() }
 
 // Channels returns how many channels the session listens to.
 func Channels(s *signalbox.Session) int { return (*session.Handle)(s).Session().Dispatch.Channels() }
 
-// Confirmed ignores the error of an Unlock without a reply in time. Even without a fault that happens on a busy machine, and
+// IgnoreUnconfirmed ignores the error of an Unlock without a reply in time. Even without a fault that happens on a busy machine, and
 // the release is repeated in the background.
 func IgnoreUnconfirmed(err error) error {
 	if errors.Is(err, signalbox.ErrUnconfirmed) {

@@ -47,9 +47,9 @@ func Key(name string) string { return Keys(name).Holder }
 type Hold struct {
 	ID      string    // "" if the lock is free; if there are several holders, the hold that expires last
 	Token   uint64    // the first of the hold's, or the floor under those to come
-	Ends    time.Time // when the hold ends, by the clock of the server, which is this machine's
-	Waiting int       // how many tickets are in the queue
-	Holds   int       // how many holds there are
+	Ends    time.Time // the end of the hold, by the clock of the server, which is this machine's
+	Waiting int       // the number of tickets in the queue
+	Holds   int       // the number of holds
 }
 
 // state reads the key and the end of the hold in one step, so that the two belong together. The
@@ -148,7 +148,7 @@ func (v *View) Now(tb testing.TB) time.Time {
 	return time.Unix(parts[0], parts[1]*1000)
 }
 
-// inspect names what must not be there: keys that never end, holds, and lines.
+// inspect names what must not be there: keys that never end, holds, and queues.
 const inspect = `
 local immortal, held = {}, {}
 local time = redis.call('TIME')

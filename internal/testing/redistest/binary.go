@@ -29,10 +29,10 @@ func serverBinary() (string, error) {
 	return path, nil
 }
 
-// missing reports to the tests of a process that there is no server to run.
+// missingServer reports to the tests of a process that there is no server to run.
 type missingServer struct{ reported atomic.Bool }
 
-//nolint:gochecknoglobals // a process says it once
+//nolint:gochecknoglobals // a process reports it once
 var noServer missingServer
 
 // NeedServer ends a test if there is no server to run. Only the first such test of the process fails, and says what to

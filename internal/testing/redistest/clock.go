@@ -14,7 +14,7 @@ import (
 
 const (
 	// FaketimeEnv names the environment variable that holds the path of libfaketime, by which servers have clocks of
-	// their own. Without it the library is looked for where distributions put it.
+	// their own. Without it the library is searched for where distributions put it.
 	FaketimeEnv = "SIGNALBOX_TEST_FAKETIME"
 	// NeedFaketimeEnv names the environment variable that is "required" if tests of such clocks must not be
 	// skipped.

@@ -24,9 +24,9 @@ func TestServerHasAClockOfItsOwn(t *testing.T) {
 			s := redistest.Start(t, redistest.WithClockAhead(ahead))
 			for range 2 {
 				before := time.Now()
-				told := clockOf(t, s)
-				require.False(t, told.Before(before.Add(ahead).Truncate(time.Microsecond)))
-				require.False(t, told.After(time.Now().Add(ahead)))
+				reported := clockOf(t, s)
+				require.False(t, reported.Before(before.Add(ahead).Truncate(time.Microsecond)))
+				require.False(t, reported.After(time.Now().Add(ahead)))
 				s.MustDo(t, "SET", "a", "x", "PX", 60_000)
 				left, _ := s.MustDo(t, "PTTL", "a").(int64)
 				require.LessOrEqual(t, left, int64(60_000))

@@ -123,7 +123,7 @@ func (c *Cluster) Slot(tb testing.TB, key string) int {
 			return int(slot)
 		}
 	}
-	tb.Fatalf("redistest: no node tells the slot of %q", key)
+	tb.Fatalf("redistest: no node returns the slot of %q", key)
 	return 0
 }
 
@@ -170,7 +170,7 @@ func (c *Cluster) awaitNode(tb testing.TB, what string, find func() *Server) (fo
 }
 
 // owner returns the node that says it has the slot, or nil if no node that replies does. Of several it
-// returns the one with the latest vote: the others have not heard of that vote yet.
+// returns the one with the latest vote: the others have not known that vote yet.
 func (c *Cluster) owner(slot int) (found *Server) {
 	epoch := int64(-1)
 	for n, m := range c.selfViews() {

@@ -65,11 +65,11 @@ func (c *Cluster) share() error {
 	return nil
 }
 
-// meetLimit is when nodes are introduced anew. They meet within milliseconds, and give up after their
+// meetLimit is when CLUSTER MEET is sent again. Nodes meet within milliseconds, and give up after their
 // time-out, as on a machine that is suspended.
 const meetLimit = 3 * clusterFailover
 
-// meet introduces the nodes to the first one until each has heard of all others.
+// meet sends CLUSTER MEET for the first node to the others, until each node knows all others.
 func (c *Cluster) meet() error {
 	host := c.nodes[0]
 	for ends := time.Now().Add(startLimit); ; {
@@ -87,7 +87,7 @@ func (c *Cluster) meet() error {
 	}
 }
 
-// met reports whether each node has heard of all others.
+// met reports whether each node knows all others.
 func (c *Cluster) met() bool {
 	return all(c.nodes, func(n *Server) bool {
 		v, err := n.view()

@@ -77,13 +77,13 @@ func (m *Move) Finish(tb testing.TB) {
 	tb.Helper()
 	m.Keys(tb)
 	selves := m.selves(tb)
-	told := []*Server{m.To, m.From}
+	notified := []*Server{m.To, m.From}
 	for n, self := range selves {
 		if self.primary == "" && n != m.To && n != m.From {
-			told = append(told, n)
+			notified = append(notified, n)
 		}
 	}
-	for _, n := range told {
+	for _, n := range notified {
 		n.MustDo(tb, "CLUSTER", "SETSLOT", m.Slot, "NODE", selves[m.To].id)
 	}
 	mustPollUntil(tb, fmt.Sprintf("slot %d at %s", m.Slot, m.To.Addr()), func() bool {

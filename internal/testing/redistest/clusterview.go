@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// member is a node of a cluster, as one of them sees it.
+// nodeInfo is a node of a cluster, as one of them sees it.
 type nodeInfo struct {
 	id        string
 	flags     []string
@@ -23,7 +23,7 @@ type nodeInfo struct {
 // slotRange is from first to last, both included.
 type slotRange struct{ first, last int }
 
-// view is what one node sees.
+// nodeView is what one node sees.
 type nodeView []nodeInfo
 
 // view asks the node what it sees.
@@ -39,7 +39,7 @@ func (s *Server) view() (nodeView, error) {
 //
 //	<id> <ip:port@bus,...> <flag,...> <primary or -> <ping> <pong> <epoch> <link> <slot or first-last>...
 //
-// Slots on their way stand last, in brackets; they are their owner's still.
+// Slots that are being moved come last, in brackets; they still belong to their owner.
 func parseView(text string) (nodeView, error) {
 	var v nodeView
 	for line := range strings.Lines(text) {
@@ -121,7 +121,7 @@ func (v nodeView) whole(n int) bool {
 	return len(v) == n && 2*replicas == n
 }
 
-// selves returns what each node that replies says of itself.
+// selfViews returns what each node that replies says of itself.
 func (c *Cluster) selfViews() map[*Server]nodeInfo {
 	var mu sync.Mutex
 	selves := make(map[*Server]nodeInfo)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Kind says what a Fault does. A stream cannot have holes, so what strikes one request
-// or reply strikes all that follows in its direction on the same connection.
+// FaultKind says what a Fault does. A stream cannot have holes, so a fault of one request or reply
+// affects all that follows in its direction on the same connection.
 type FaultKind int
 
 // The kinds of faults. Other connections are never affected.
@@ -42,7 +42,7 @@ const (
 	HalfOpen
 )
 
-// none is the kind of no fault.
+// noFault is the kind of no fault.
 const noFault FaultKind = 0
 
 // String returns the constant's name.
@@ -69,7 +69,7 @@ func (k FaultKind) String() string {
 	}
 }
 
-// Kinds returns every kind, for tests that go through all of them.
+// FaultKinds returns every kind, for tests that go through all of them.
 func FaultKinds() []FaultKind {
 	return []FaultKind{
 		CutBeforeRequest, CutAfterRequest, CutAfterReply, DelayRequest,
@@ -87,7 +87,7 @@ type Fault struct {
 	Delay time.Duration
 }
 
-// Armed is a fault that waits for its request.
+// ArmedFault is a fault that happens when its request comes.
 type ArmedFault struct {
 	fault Fault
 	once  sync.Once
@@ -95,11 +95,11 @@ type ArmedFault struct {
 	done  chan struct{}
 }
 
-// Fired returns a channel that is closed when the fault has struck: the connection was cut,
+// Fired returns a channel that is closed when the fault has happened: the connection was cut,
 // the message was dropped, or its delay has begun.
 func (a *ArmedFault) Fired() <-chan struct{} { return a.done }
 
-// HasFired reports whether the fault has struck, or strikes now: it is true for a client that has noticed something of it.
+// HasFired reports whether the fault has happened, or happens now: it is true if a client has noticed something of it.
 func (a *ArmedFault) HasFired() bool { return a.begun.Load() }
 
 // kind returns what a does; none if a is nil.
@@ -110,14 +110,14 @@ func (a *ArmedFault) kind() FaultKind {
 	return a.fault.Kind
 }
 
-// strike records that the fault strikes; a may be nil.
+// begin records that the fault happens now; a may be nil.
 func (a *ArmedFault) begin() {
 	if a != nil {
 		a.begun.Store(true)
 	}
 }
 
-// fire records that the fault has struck; a may be nil.
+// finish records that the fault has happened; a may be nil.
 func (a *ArmedFault) finish() {
 	a.begin()
 	if a != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// outcome is the result of five pipelined requests of which the third meets a fault.
+// outcome is the result of five pipelined requests of which the third has a fault.
 type outcome struct {
 	replies  int  // delivered, in order
 	closed   bool // then the connection is closed; otherwise it is silent
@@ -69,7 +69,7 @@ func (c *raw) requireOutcome(want outcome) {
 		c.lines(fmt.Sprintf(":%d", i))
 	}
 	if want.replies == 2 {
-		c.lines("+PONG") // before the request that was struck
+		c.lines("+PONG") // before the request that has the fault
 	}
 	switch {
 	case want.closed:

@@ -83,7 +83,7 @@ func (s *Server) isPrimary() bool {
 	return err == nil && info["role"] == "master"
 }
 
-// mustBecome fails the test unless done returns true in time. saw describes the last state for the failure
+// mustPollUntil fails the test unless done returns true in time. saw describes the last state for the failure
 // message.
 func mustPollUntil(tb testing.TB, what string, done func() bool, saw func() string) {
 	tb.Helper()

@@ -13,7 +13,7 @@ import (
 )
 
 // Whenever a signal comes, the lifeline ends the program and nothing else does: also between the report of the supervisor
-// and its wait for the end of the lifeline, which this meets often.
+// and its wait for the end of the lifeline, which this test hits often.
 func TestSignalToASupervisorLeavesItsProgramToTheLifeline(t *testing.T) {
 	t.Parallel()
 	for i := range 40 {

@@ -35,15 +35,15 @@ type link struct {
 	requestsMuted, repliesMuted, silent atomic.Bool
 
 	severed chan struct{} // closed once the server side is closed
-	once    sync.Once     // of sever
+	once    sync.Once     // runs sever once
 }
 
-// parcel is what a writer forwards.
+// packet is what a writer forwards.
 type packet struct {
 	data  []byte
 	due   time.Time
 	cut   bool        // sever the link afterwards
-	fault *ArmedFault // what cut fires
+	fault *ArmedFault // the fault that cut completes
 }
 
 func newLink(p *Proxy, client, server *net.TCPConn) *link {

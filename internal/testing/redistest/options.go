@@ -14,7 +14,7 @@ type config struct {
 	port     int // 0: any free one
 	args     []string
 	failover time.Duration // 0: as quick as can be
-	ahead    time.Duration // of the wall clock
+	ahead    time.Duration // the advance of the wall clock
 	secure   func() (*tlsSetup, error)
 }
 
@@ -32,7 +32,7 @@ func WithArgs(args ...string) Option {
 	return func(c *config) { c.args = append(c.args, args...) }
 }
 
-// WithFailoverAfter sets how long sentinels, or the nodes of a cluster, must not have heard of a primary
+// WithFailoverAfter sets how long sentinels, or the nodes of a cluster, must have had no reply from a primary
 // before its replica takes over. The default is as short as possible, for tests that wait for a failover. A
 // test in which no failover must happen sets a time that no busy machine reaches, since a dead primary
 // and a machine that stalls are alike.

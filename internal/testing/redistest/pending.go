@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// pending holds the requests of one connection that have no reply yet. Redis replies in order, so the next
+// pendingRequests holds the requests of one connection that have no reply yet. Redis replies in order, so the next
 // reply belongs to the oldest request. Only two things that it sends are no replies: RESP3 pushes, and
 // published messages, which in RESP2 are arrays like any other.
 //
@@ -24,14 +24,14 @@ type pendingRequests struct {
 	resp3    bool                       // a confirmation has come as a push
 }
 
-// request is one that has been forwarded.
+// pendingRequest is a request that was forwarded and has no complete reply.
 type pendingRequest struct {
 	step          countedRequest
-	verb          string // of the confirmations that are its reply; empty for an ordinary reply
-	confirmations int    // confirmations to come; 0: one for each channel subscribed to, at least one
+	verb          string // the verb of the confirmations that are the reply; empty for an ordinary reply
+	confirmations int    // the confirmations to come; 0: one for each channel subscribed to, at least one
 }
 
-// class is what a frame of the server is.
+// frameClass is what a frame of the server is.
 type frameClass int
 
 const (

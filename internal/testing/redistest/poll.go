@@ -10,7 +10,7 @@ const (
 	pollMost  = 16 * time.Millisecond
 )
 
-// Became calls done until it returns true, and reports whether it did so within limit.
+// PollUntil calls done until it returns true, and reports whether it did so within limit.
 func PollUntil(limit time.Duration, done func() bool) bool {
 	deadline := time.Now().Add(limit)
 	pause := pollFirst

@@ -26,8 +26,8 @@ const (
 type value struct {
 	kind  byte // the first byte of its encoding
 	null  bool
-	text  string  // of a scalar
-	elems []value // of an aggregate; keys and values of a map take turns
+	text  string  // the text of a scalar
+	elems []value // the elements of an aggregate; keys and values of a map alternate
 }
 
 // frame is a value with the bytes it came in. An attribute belongs to the frame of the

@@ -84,7 +84,7 @@ func NewRouter(tb testing.TB, routing Routing, shards ...*Server) *Router {
 // Route changes what it does, for all connections.
 func (r *Router) Route(routing Routing) { r.routing.Store(&routing) }
 
-// Invent sets a hook that is asked for an error to each request that was executed, in place of the reply. No error is "".
+// InjectErrors sets a hook that is asked for an error to each request that was executed, in place of the reply. No error is "".
 func (r *Router) InjectErrors(errorFor func(words []string) string) {
 	if errorFor == nil {
 		errorFor = func([]string) string { return "" }
@@ -147,15 +147,15 @@ func (r *Router) accept() {
 	}
 }
 
-// routed is one connection of a client, and one to each shard. Requests are served one after the other.
+// routedConn is one connection of a client, and one to each shard. Requests are served one after the other.
 type routedConn struct {
 	router  *Router
 	client  net.Conn
 	shards  []net.Conn
-	replies []chan frame // of each shard; closed at its end
+	replies []chan frame // the replies of each shard; closed when its connection ends
 	once    sync.Once
 	ended   chan struct{}
-	writing sync.Mutex // to the client
+	writing sync.Mutex // serializes writes to the client
 }
 
 func (r *Router) connect(client net.Conn) (*routedConn, error) {

@@ -12,7 +12,7 @@ import (
 // Tests are those of a package, as its TestMain has them: a *testing.M, or what was made of one here.
 type Tests interface{ Run() int }
 
-// Beside returns tests that run while a server runs. use is called with the server before them. It is for
+// WithServer returns tests that run while a server runs. use is called with the server before them. It is for
 // the examples of a package, and for tests that need no server of their own.
 func WithServer(tests Tests, use func(server *Server)) Tests { return testsWithServer{tests, use} }
 
@@ -33,7 +33,7 @@ func (b testsWithServer) Run() int {
 	return b.tests.Run()
 }
 
-// AtATime returns tests of which n that call t.Parallel run at a time, whatever -parallel says: for those that wait for
+// WithParallelism returns tests of which n that call t.Parallel run at a time, whatever -parallel says: for those that wait for
 // servers, wires and the ends of leases, for which more tests than processors are of use.
 func WithParallelism(n int, tests Tests) Tests { return parallelTests{tests, n} }
 

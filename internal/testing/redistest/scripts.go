@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// doer is what scripts are made known to; *Server is one.
+// commandRunner runs commands on a server; *Server is one.
 type commandRunner interface {
 	MustDo(tb testing.TB, args ...any) any
 }

@@ -17,13 +17,13 @@ const (
 	MasterSet = "signalbox"
 	// sentinels is the smallest number of which one may be away.
 	sentinels, quorum = 3, 2
-	// sentinelFailover is how long the sentinels must not have heard of the primary. A shorter time
-	// saves little: they look at each other once a second.
+	// sentinelFailover is how long the sentinels must have had no reply from the primary. A shorter time
+	// saves little: they check each other once a second.
 	sentinelFailover = time.Second
 	// failoverTimeout is half of the time after which sentinels whose votes were split vote again, and
 	// more than a promotion takes.
 	failoverTimeout = 5 * time.Second
-	// refresh is how often a client asks the sentinels, for news that it missed.
+	// refresh is how often a client asks the sentinels, for changes that it missed.
 	refresh = time.Second
 )
 
@@ -116,7 +116,7 @@ func (s *Sentinel) follow() error {
 	return nil
 }
 
-// hasten makes the sentinels publish and ask for news more often than by default, every two and ten
+// hasten makes the sentinels publish and ask for changes more often than by default, every two and ten
 // seconds. The time after which a primary has failed does not change, but all else is quicker. A sentinel
 // that is restarted is slow again.
 func (s *Sentinel) hasten() error {

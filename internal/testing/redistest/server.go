@@ -20,14 +20,14 @@ type Server struct {
 	binary   string
 	set      setup
 	port     int
-	bus      int            // of the nodes of a cluster, else 0
-	reserved []*reservation // of these ports
+	bus      int            // the port for the other nodes of a cluster, else 0
+	reserved []*reservation // the reservations of these ports
 
 	mu struct {
 		sync.Mutex
 		proc *supervised // the running or last one
-		log  *tail       // of proc
-		kept string      // what the last one left of the file that it keeps
+		log  *tail       // the output of proc
+		kept string      // the content of the file that the server keeps, as its last process left it
 	}
 }
 
@@ -35,7 +35,7 @@ const (
 	// startLimit bounds the start of a server, which takes 10 to 50 ms.
 	startLimit = 20 * time.Second
 	// startTries is how many free ports are tried. A second one is needed only if
-	// another process takes the port between the look and the start.
+	// another process takes the port between the check and the start.
 	startTries = 5
 )
 

@@ -10,13 +10,13 @@ import (
 // setup is what a server is started as.
 type setup struct {
 	port  int      // 0: any free one
-	bus   bool     // it speaks to the other nodes of a cluster, on a port of its own
+	bus   bool     // the server speaks to the other nodes of a cluster, on a port of its own
 	first []string // words that come before all options
 	args  []string // come last, so they win
-	files []file   // in its folder when it starts
+	files []file   // the files in the server's folder when it starts
 	keeps string   // the one that it rewrites, and finds again after a Restart
 	tls   *tlsSetup
-	ahead time.Duration // of its wall clock
+	ahead time.Duration // the advance of the server's wall clock
 }
 
 // line is the command line of a server without persistence. DEBUG is enabled because DEBUG SLEEP

@@ -33,7 +33,7 @@ import (
 //   - The supervisor leads a session of its own: what a terminal or a runner sends to
 //     the process group of the test does not reach it. HUP, INT, QUIT and TERM sent to
 //     itself do nothing: the lifeline alone says when it is time. A shell cannot be made to kill
-//     at a signal without fail, since one that comes between its last look for signals and its
+//     at a signal without fail, since one that comes between its last check for signals and its
 //     read waits there with it. Until the program has started the traps are handlers, not
 //     SIG_IGN, which the program would inherit.
 //   - kill hits the right process: its process id cannot be given to another before it
@@ -71,7 +71,7 @@ type program struct {
 	path   string
 	args   []string
 	env    []string  // added to this process's
-	files  []file    // in its folder when it starts
+	files  []file    // the files in the program's folder when it starts
 	stdin  *os.File  // nil: /dev/null
 	stdout *os.File  // nil: where standard error goes
 	log    io.Writer // receives standard error

@@ -96,7 +96,7 @@ func TestOptionOfASingleServerIsRefusedBySeveral(t *testing.T) {
 	}
 }
 
-// A server that is down keeps its port: others that look for one are not given it.
+// A server that is down keeps its port: others that reserve one are not given it.
 func TestPortOfAKilledServerIsNotGivenToAnother(t *testing.T) {
 	t.Parallel()
 	s, err := redistest.StartServer()

@@ -16,33 +16,33 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// thing is what a lock protects: it has room for so many at a time, and knows who is inside.
+// resource is what a lock protects: it has a capacity, and knows which holders are inside.
 type resource struct {
 	capacity int
 	mu       struct {
 		sync.Mutex
-		inside map[signalbox.Lease]int // how much room each takes
+		inside map[signalbox.Lease]int // the permits of each lease
 	}
 }
 
-func newResource(room int) *resource {
-	s := &resource{capacity: room}
+func newResource(size int) *resource {
+	s := &resource{capacity: size}
 	s.mu.inside = make(map[signalbox.Lease]int)
 	return s
 }
 
 // enter records that the lease's holder is inside, and returns why it must not be. Holders whose leases
 // have ended were notified.
-func (s *resource) enter(lease signalbox.Lease, room int) error {
+func (s *resource) enter(lease signalbox.Lease, size int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	used := room
+	used := size
 	for other, takes := range s.mu.inside {
 		if other.Err() == nil {
 			used += takes
 		}
 	}
-	s.mu.inside[lease] = room
+	s.mu.inside[lease] = size
 	if used > s.capacity && lease.Err() == nil {
 		return fmt.Errorf("%d are inside, and there is room for %d", used, s.capacity)
 	}
@@ -55,7 +55,7 @@ func (s *resource) leave(lease signalbox.Lease) {
 	delete(s.mu.inside, lease)
 }
 
-// kind is a way to have things.
+// resourceKind is a kind of lock that protects a resource.
 type resourceKind int
 
 const (
@@ -79,9 +79,9 @@ const (
 	readable = 100 // readers beside each other
 )
 
-// world is all things: those that a lock of one kind and one name protects.
+// fixture has all resources: a lock of one kind and one name protects each.
 type fixture struct {
-	// A reentrant and a fair lock of one name protect the same thing.
+	// A reentrant and a fair lock of one name protect the same resource.
 	lock, redisson, rwlock, semaphore [names]*resource
 }
 
@@ -94,7 +94,7 @@ func newFixture() *fixture {
 	return w
 }
 
-// wish is what a caller wants once: one lock, or several, and what it protects.
+// acquisition is what a caller acquires once: one lock, or several, and the resources that they protect.
 type acquisition struct {
 	kind      resourceKind
 	resources []*resource

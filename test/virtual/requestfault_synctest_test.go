@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// strike is a fault that strikes one request of a client, as redistest.Fault does on a real wire. What a connection
+// requestFault is a fault of one request of a client, as redistest.Fault does on a real wire. What a connection
 // swallows once it swallows until it is closed.
 type requestFault struct {
 	kind  redistest.FaultKind
@@ -31,17 +31,17 @@ type requestFault struct {
 
 	mu struct {
 		sync.Mutex
-		left    int // requests until it strikes; 0 before it is armed and after it struck
+		left    int // the requests until it happens; 0 before it is armed and afterwards
 		matches []*scripts.Script
 	}
-	fired chan struct{} // closed when it struck
+	fired chan struct{} // closed when it has happened
 }
 
 func newRequestFault(kind redistest.FaultKind) *requestFault {
 	return &requestFault{kind: kind, delay: 50 * time.Millisecond, fired: make(chan struct{})}
 }
 
-// arm makes it strike the at-th request from now on that runs one of the scripts, or any script if scripts
+// arm gives it to the at-th request from now on that runs one of the scripts, or any script if scripts
 // is empty.
 func (s *requestFault) arm(at int, matches ...*scripts.Script) {
 	s.mu.Lock()
@@ -72,7 +72,7 @@ func (s *requestFault) matchesLocked(request []byte) bool {
 	return len(s.mu.matches) == 0 && bytes.Contains(request, []byte("\r\nEVAL"))
 }
 
-// on puts the strike on the connections of a client.
+// on puts the fault on the connections of a client.
 func (s *requestFault) on(o *rueidis.ClientOption) {
 	dial := o.DialCtxFn
 	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
@@ -80,15 +80,15 @@ func (s *requestFault) on(o *rueidis.ClientOption) {
 		if err != nil {
 			return nil, err
 		}
-		return &faultyConn{Conn: conn, strike: s}, nil
+		return &faultyConn{Conn: conn, fault: s}, nil
 	}
 }
 
-// struckConn is the client's end of a connection.
+// faultyConn is the client's end of a connection.
 type faultyConn struct {
 	net.Conn
 
-	strike                       *requestFault
+	fault                        *requestFault
 	unsubscribed, mute, cutAfter atomic.Bool // swallows requests, or replies; is closed after the next reply
 	closed                       atomic.Bool
 	delay                        atomic.Int64
@@ -102,8 +102,8 @@ func (c *faultyConn) Close() error {
 
 // Write implements net.Conn.
 func (c *faultyConn) Write(b []byte) (int, error) {
-	if !c.unsubscribed.Load() && c.strike.hits(b) {
-		switch c.strike.kind {
+	if !c.unsubscribed.Load() && c.fault.hits(b) {
+		switch c.fault.kind {
 		case redistest.CutBeforeRequest:
 			_ = c.Close()
 			return 0, io.ErrClosedPipe
@@ -113,9 +113,9 @@ func (c *faultyConn) Write(b []byte) (int, error) {
 		case redistest.CutAfterReply:
 			c.cutAfter.Store(true)
 		case redistest.DelayRequest:
-			time.Sleep(c.strike.delay)
+			time.Sleep(c.fault.delay)
 		case redistest.DelayReply:
-			c.delay.Store(int64(c.strike.delay))
+			c.delay.Store(int64(c.fault.delay))
 		case redistest.SwallowRequest:
 			c.unsubscribed.Store(true)
 		default: // SwallowReply
@@ -141,8 +141,8 @@ func (c *faultyConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// struckSession is world.session with a strike that may hit the session's requests.
-func (w *fixture) struckSession(s *requestFault, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
+// requestFaultSession is fixture.session with a fault that may happen to the session's requests.
+func (w *fixture) requestFaultSession(s *requestFault, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
 	w.Helper()
 	c, lines := w.client(w.T, s.on, func(o *rueidis.ClientOption) { o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Second, time.Second })
 	of := signalbox.NewSession(c, options...)

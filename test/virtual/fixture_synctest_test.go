@@ -24,15 +24,15 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 )
 
-// world is an embedded server in a bubble, and what it was asked.
+// fixture is an embedded server in a bubble, and its commands.
 type fixture struct {
-	*testing.T // of the bubble
+	*testing.T // the test of the bubble
 
-	probe    time.Duration // of idle connections, 10 s if 0
+	probe    time.Duration // the interval of probes on idle connections, 10 s if 0
 	redis    *miniredis.Miniredis
-	commands atomic.Int64 // but for what clients ask to keep connections alive
-	scripts  atomic.Int64 // those of them that run a script
-	ends     []func()     // what the test calls at its end
+	commands atomic.Int64 // the commands, without those that keep connections alive
+	scripts  atomic.Int64 // the commands that run a script
+	ends     []func()     // the functions that the test calls at its end
 }
 
 // bubble runs a test in virtual time, which begins after the time that tokens count from.
@@ -64,15 +64,15 @@ func bubble(t *testing.T, test func(w *fixture)) {
 // arrive waits until everything that was under way on a wire has arrived, or found it closed.
 func arrive() { time.Sleep(10 * time.Second) }
 
-// worlds counts clients. What the library knows of an address is for the whole process.
-var worlds atomic.Int64
+// clientCount counts clients. What the library knows of an address is for the whole process.
+var clientCount atomic.Int64
 
 // client returns a client with a wire of its own. mods change its options.
 func (w *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
 	t.Helper()
 	lines := &wire{}
 	o := rueidis.ClientOption{
-		InitAddress: []string{fmt.Sprint("embedded/", worlds.Add(1))}, ForceSingleClient: true, AlwaysRESP2: true,
+		InitAddress: []string{fmt.Sprint("embedded/", clientCount.Add(1))}, ForceSingleClient: true, AlwaysRESP2: true,
 		// A connection's memory, of which the default is a megabyte, was half of the time of these tests.
 		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7,
 		DialCtxFn:    func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return lines.dial(w.redis) },

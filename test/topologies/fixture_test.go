@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// world is where one test runs: a primitive, on a topology, in a version of the protocol.
+// fixture is where one test runs: a primitive, on a topology, in a version of the protocol.
 type fixture struct {
 	*testing.T
 
@@ -29,13 +29,13 @@ type fixture struct {
 	admin    rueidis.Client
 }
 
-// everywhere runs a test of each kind of lock in every world.
+// everywhere runs a test of each kind of lock on every fixture.
 func everywhere(t *testing.T, test func(w *fixture)) {
 	t.Helper()
 	everywhereOf(t, locktest.Primitives(), test)
 }
 
-// everywhereOf runs a test of some kinds in every world: under -short on every topology by one version of the protocol, in
+// everywhereOf runs a test of some kinds on every fixture: under -short on every topology by one version of the protocol, in
 // turn, and in a cluster by both.
 func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *fixture)) {
 	t.Helper()
@@ -59,7 +59,7 @@ func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *fixture
 	}
 }
 
-// Client returns a client of the topology that speaks the world's protocol.
+// Client returns a client of the topology that speaks the fixture's protocol.
 func (w *fixture) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return w.topology.Client(tb, func(o *rueidis.ClientOption) {
@@ -75,21 +75,21 @@ func (w *fixture) session() *signalbox.Session {
 	return locktest.Session(w.T, w)
 }
 
-// lock returns a lock of the world's kind, in a session of its own.
+// lock returns a lock of the fixture's kind, in a session of its own.
 func (w *fixture) lock(name string, options ...signalbox.LockOption) locktest.Lock {
 	w.Helper()
 	return w.kind.New(w.session(), name, options...)
 }
 
-// told is lock for the kinds that report their holder.
-func (w *fixture) told(name string) locktest.Forcible {
+// reporting is lock for the kinds that report their holder.
+func (w *fixture) reporting(name string) locktest.Forcible {
 	w.Helper()
-	told, ok := w.lock(name).(locktest.Forcible)
+	lock, ok := w.lock(name).(locktest.Forcible)
 	require.True(w, ok, "a lock that does not tell")
-	return told
+	return lock
 }
 
-// names counts names, so that no two tests meet on one, however often they are repeated.
+// names counts names, so that no two tests use the same one, however often they are repeated.
 var names atomic.Int64
 
 func (w *fixture) name() string { return fmt.Sprintf("%s %d", w.Name(), names.Add(1)) }
@@ -125,13 +125,13 @@ func (w *fixture) isFree(name string) bool {
 }
 
 // eachKey visits every key of a lock's name, on every server that writes.
-func (w *fixture) eachKey(name string, visit func(c rueidis.Client, key string)) {
+func (w *fixture) eachKey(name string, do func(c rueidis.Client, key string)) {
 	w.Helper()
 	w.eachServer(func(c rueidis.Client) {
 		keys, err := c.Do(locktest.Context(w), c.B().Keys().Pattern(pattern(name)).Build()).AsStrSlice()
 		require.NoError(w, err)
 		for _, key := range keys {
-			visit(c, key)
+			do(c, key)
 		}
 	})
 }
@@ -180,13 +180,13 @@ func (w *fixture) listeners(name string) (count int) {
 }
 
 // eachServer visits every server that writes.
-func (w *fixture) eachServer(visit func(rueidis.Client)) {
+func (w *fixture) eachServer(do func(rueidis.Client)) {
 	w.Helper()
 	for _, c := range w.admin.Nodes() {
 		role, err := c.Do(locktest.Context(w), c.B().Role().Build()).ToArray()
 		require.NoError(w, err)
 		if text, _ := role[0].ToString(); text == "master" {
-			visit(c)
+			do(c)
 		}
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/signalbox-go/signalbox"
 )
 
-// book is what every holder of a lock writes down while it has it.
+// holderLog is what every holder of a lock writes down while it has it.
 type holderLog struct {
 	mu struct {
 		sync.Mutex
-		inside   map[uint64]signalbox.Lease // by token
+		inside   map[uint64]signalbox.Lease // the leases inside, by token
 		last     uint64                     // the greatest token of all
 		grants   []time.Time
 		overlaps []string
@@ -78,7 +78,7 @@ func (b *holderLog) leave(lease signalbox.Lease) {
 	delete(b.mu.inside, lease.Token())
 }
 
-// wrong takes note of what must not be.
+// violations takes note of what must not be.
 func (b *holderLog) violations(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

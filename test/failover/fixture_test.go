@@ -30,7 +30,7 @@ const wait = 5 * time.Minute
 // moment is how long a Lock waits that is to see a refusal.
 const moment = 3 * time.Second
 
-// uncompressed makes DUMP return ids unchanged; see world.knows.
+// uncompressed makes DUMP return ids unchanged; see fixture.knows.
 func uncompressed() redistest.Option { return redistest.WithArgs("--rdbcompression", "no") }
 
 // cluster runs a cluster until the test ends, or skips the test under -short.
@@ -47,7 +47,7 @@ func sentinels(t *testing.T, opts ...redistest.Option) *redistest.Sentinel {
 	return redistest.StartSentinel(t, append(opts, uncompressed())...)
 }
 
-// asTuned gives clients of a topology what Tune sets, and nothing else.
+// tunedTopology gives clients of a topology what Tune sets, and nothing else.
 type tunedTopology struct{ redistest.Topology }
 
 // Client implements what locktest.Session asks for.
@@ -59,7 +59,7 @@ func (a tunedTopology) Client(tb testing.TB, _ func(*rueidis.ClientOption)) ruei
 	})
 }
 
-// world is one primitive, and one of its locks, while servers fail.
+// fixture is one primitive, and one of its locks, while servers fail.
 type fixture struct {
 	*testing.T
 
@@ -68,12 +68,12 @@ type fixture struct {
 	name       string
 	holders    *holderLog
 	strict     bool              // nothing can be lost
-	stopped    *redistest.Server // it is frozen, and must not be asked; nil where none is
+	stopped    *redistest.Server // the server that is frozen, and must not be asked; nil if none is
 	sessions   []*signalbox.Session
 	subscriber *signalbox.Session // one that listened through the fault; nil where none did
 }
 
-// worlds returns one for every primitive. Their names are those among many that good likes.
+// fixtures returns one for every primitive. Their names are those among many that good likes.
 func fixtures(t *testing.T, top redistest.Topology, good func(key string) bool) []*fixture {
 	t.Helper()
 	var all []*fixture
@@ -90,7 +90,7 @@ func fixtures(t *testing.T, top redistest.Topology, good func(key string) bool) 
 // anyKey likes every key.
 func anyKey(string) bool { return true }
 
-// rename gives the world a lock of another name that good likes.
+// rename gives the fixture a lock of another name that good likes.
 func (w *fixture) rename(name string, good func(key string) bool) {
 	base := w.name
 	for n := 0; w.name == base || !good(w.key()); n++ {
@@ -98,7 +98,7 @@ func (w *fixture) rename(name string, good func(key string) bool) {
 	}
 }
 
-// key returns the key that names the holder of the world's lock.
+// key returns the key that names the holder of the fixture's lock.
 func (w *fixture) key() string { return w.kind.Key(w.name) }
 
 // session returns a session with a client of its own, as another process would have it.
@@ -109,7 +109,7 @@ func (w *fixture) session() *signalbox.Session {
 	return s
 }
 
-// lock returns the world's lock, as a session sees it.
+// lock returns the fixture's lock, as a session sees it.
 func (w *fixture) lock(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
 	return w.kind.New(s, w.name, options...)
 }
@@ -138,7 +138,7 @@ func (w *fixture) mustRelease(lease signalbox.Lease) {
 	require.NoError(w, release(lease), w.kind.Name)
 }
 
-// release unlocks a lease that nothing was to end. Only a machine that stands still past its deadline may have ended it: a hold
+// release unlocks a lease that nothing was to end. Only a machine that is suspended past its deadline may have ended it: a hold
 // that was waited for has three seconds until its first renewal.
 func release(lease signalbox.Lease) error {
 	deadline := lease.Deadline()
@@ -176,7 +176,7 @@ func (w *fixture) alive() (alive []*redistest.Server) {
 	return alive
 }
 
-// pattern matches the keys and channels of the world's lock.
+// pattern matches the keys and channels of the fixture's lock.
 func (w *fixture) pattern() string {
 	base := strings.TrimSuffix(locktest.Key(w.name), "lock")
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(base) + "*"
@@ -269,7 +269,7 @@ func (w *fixture) mustRest() {
 	require.Empty(w, w.immortal())
 }
 
-// mustHear requires that waiters are woken by messages: a poll wakes them as well, but only after most of a second. A stall of
+// mustReceive requires that waiters are woken by messages: a poll wakes them as well, but only after most of a second. A stall of
 // the machine makes a round slow, and messages that are lost make most of them slow. Best soon after others waited: a session that
 // listened through a fault is asked to wait while its channel lingers, and does not subscribe anew. P6.
 func (w *fixture) mustReceive() {

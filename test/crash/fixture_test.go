@@ -10,12 +10,12 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// world is a server with a client that does not crash.
+// fixture is a server with a client that does not crash.
 type fixture struct {
 	server  *redistest.Server
 	session *signalbox.Session
 	view    *locktest.View
-	serial  int // of names
+	serial  int // the number of names so far
 }
 
 func newWorld(t *testing.T) *fixture {

@@ -18,7 +18,7 @@ import (
 // limit is how long a test waits for many. Only a broken promise takes that long.
 const limit = 3 * time.Minute
 
-// world is a server with sessions that nothing happens to.
+// fixture is a server with sessions that nothing happens to.
 type fixture struct {
 	server        *redistest.Server
 	holder, other *signalbox.Session

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// life is how long a waiter counts as living after it was heard of.
+	// life is how long a waiter counts as alive after it was seen.
 	life = 3 * time.Second
 	// bound is how long dead waiters may delay the others: 3 s and a second, with much more for a busy
 	// machine.
@@ -26,7 +26,7 @@ const (
 	limit = 3 * time.Minute
 )
 
-// world is a server with sessions without faults.
+// fixture is a server with sessions without faults.
 type fixture struct {
 	server *redistest.Server
 	holder *signalbox.Session
@@ -68,8 +68,8 @@ func begins(t *testing.T, s *signalbox.Session, name string) <-chan locktest.Res
 	return locktest.LaterWith(long(t), fair.New(s, name).Lock)
 }
 
-// hear waits until n sessions listen for their grants.
-func (w *fixture) hear(t *testing.T, n int) {
+// awaitListeners waits until n sessions listen for their grants.
+func (w *fixture) awaitListeners(t *testing.T, n int) {
 	t.Helper()
 	redistest.Await(t, "they hear of grants", func() bool {
 		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)

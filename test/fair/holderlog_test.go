@@ -17,33 +17,33 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// book has the notes of the holders of a lock.
+// holderLog has the notes of the holders of a lock.
 type holderLog struct {
 	client rueidis.Client
-	name   string // of the lock
+	name   string // the name of the lock
 }
 
 // note records the holder of the lock, and compares it with the previous note: if there was a head of the
 // queue then, it has to be the holder now. It returns how many notes followed, or -1 if the caller does
 // not hold the lock.
 //
-// The book counts, beside the notes: followed, the head was granted the lock next; passed, it was not,
+// The log counts, beside the notes: followed, the head was granted the lock next; passed, it was not,
 // although it is queued and alive; left, it was not, and is gone or dead; fallen, the token was not
 // greater; sunk, the new head had queued before the old one; intruders, callers that do not hold the lock.
 //
 // A machine that stalls for a second or more delays the waiters' heartbeats. Then they are rightly passed
 // over, or lose what was granted to them, and may live again when the note is made. So for one life after a
-// stall the book counts stalled instead of passed, left and intruders.
+// stall the log counts stalled instead of passed, left and intruders.
 const note = `
-local holder, line, lives, book = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local holder, queue, heartbeats, log = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local stamp = ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
-local function count(what) redis.call('HINCRBY', book, what, 1) end
+local function count(what) redis.call('HINCRBY', log, what, 1) end
 
-local was = redis.call('HMGET', book, 'stamp', 'next', 'ticket', 'noted', 'stall')
+local was = redis.call('HMGET', log, 'stamp', 'next', 'ticket', 'noted', 'stall')
 if was[4] and now - was[4] > 1000000 then was[5] = now end
-redis.call('HSET', book, 'noted', now, 'stall', was[5] or 0)
+redis.call('HSET', log, 'noted', now, 'stall', was[5] or 0)
 local stalled = now - (was[5] or 0) < 3000000
 
 local value, ends_ms = redis.call('GET', holder) or '', redis.call('PTTL', holder)
@@ -61,22 +61,22 @@ if was[2] == ticket then
 elseif was[2] and stalled then
   count('stalled')
 elseif was[2] then
-  local life = redis.call('HGET', lives, string.sub(was[2], 1, 22))
-  local waits = redis.call('ZSCORE', line, was[2])
+  local life = redis.call('HGET', heartbeats, string.sub(was[2], 1, 22))
+  local waits = redis.call('ZSCORE', queue, was[2])
   count(waits and life and string.sub(life, 1, 16) > now and 'passed' or 'left')
 end
-redis.call('HSET', book, 'stamp', stamp)
-local next = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
+redis.call('HSET', log, 'stamp', stamp)
+local next = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
 if next[1] then
   if was[3] and tonumber(was[3]) > tonumber(next[2]) then count('sunk') end
-  redis.call('HSET', book, 'next', next[1], 'ticket', next[2])
+  redis.call('HSET', log, 'next', next[1], 'ticket', next[2])
 else
-  redis.call('HDEL', book, 'next')
+  redis.call('HDEL', log, 'next')
 end
-redis.call('HINCRBY', book, 'notes', 1)
-return tonumber(redis.call('HGET', book, 'followed') or 0)`
+redis.call('HINCRBY', log, 'notes', 1)
+return tonumber(redis.call('HGET', log, 'followed') or 0)`
 
-func (b *holderLog) key() string { return "book:" + locktest.Key(b.name) }
+func (b *holderLog) key() string { return "log:" + locktest.Key(b.name) }
 
 // note makes the holder's note. It is an error if the caller does not hold the lock although its lease is
 // still good after the note. What the server cannot do at the moment is repeated until ctx ends.
@@ -96,7 +96,7 @@ func (b *holderLog) note(ctx context.Context, lease signalbox.Lease) (followed i
 	return followed, err
 }
 
-// account is what a book has counted.
+// tally is what a log has counted.
 type tally struct {
 	notes, followed, passed, left, stalled, fallenTokens, sunkTokens, intruders int64
 }
@@ -114,7 +114,7 @@ func (b *holderLog) tally(tb testing.TB) tally {
 	}
 }
 
-// inOrder fails the test if a living waiter was passed over, and if fewer than enough notes say anything
+// inOrder fails the test if a waiter that is alive was passed over, and if fewer than enough notes say anything
 // because the queue was not empty.
 func (b *holderLog) inOrder(tb testing.TB, enough int64) tally {
 	tb.Helper()

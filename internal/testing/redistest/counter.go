@@ -12,7 +12,7 @@ import (
 // the last few dozen.
 const logSize = 1000
 
-// steps counts the requests of a proxy and hands out the faults armed for them.
+// requestCounter counts the requests of a proxy and hands out the faults armed for them.
 type requestCounter struct {
 	mu struct {
 		sync.Mutex
@@ -25,9 +25,9 @@ type requestCounter struct {
 	}
 }
 
-// step is what happens to one request.
+// countedRequest is a request, as it was counted, and its fault.
 type countedRequest struct {
-	number int // its number, 0 if it does not count
+	number int // the number of the request, 0 if it does not count
 	fault  *ArmedFault
 }
 
@@ -39,8 +39,8 @@ func (p *Proxy) SetMatch(m Match) {
 	p.counter.mu.match = m
 }
 
-// OnRequest calls hook with each request that counts and its number, before a fault strikes
-// it and before it is forwarded. The connection waits for the hook, others do not. Nil
+// OnRequest calls hook with each request that counts and its number, before the request's fault
+// happens and before it is forwarded. The connection waits for the hook, others do not. Nil
 // removes the hook.
 func (p *Proxy) OnRequest(hook func(k int, req []string)) {
 	p.counter.mu.Lock()
@@ -48,13 +48,13 @@ func (p *Proxy) OnRequest(hook func(k int, req []string)) {
 	p.counter.mu.hook = hook
 }
 
-// Arm lets a fault strike the request that it names. Several may be armed for different
-// requests; of two for the same one, the first armed strikes. A fault that can never strike,
+// Arm makes a fault happen to the request that it names. Several may be armed for different
+// requests; of two for the same one, the first happens. A fault that can never happen,
 // because its kind is unknown or its request has passed, fails the test.
 func (p *Proxy) Arm(f Fault) *ArmedFault {
 	a, passed := p.counter.arm(f)
 	if !slices.Contains(FaultKinds(), f.Kind) || a.fault.At <= passed {
-		p.report.failf("redistest: %v at request %d after %d requests can never strike", f.Kind, a.fault.At, passed)
+		p.report.failf("redistest: %v at request %d after %d requests can never happen", f.Kind, a.fault.At, passed)
 	}
 	return a
 }

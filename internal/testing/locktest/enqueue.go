@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// Contend runs Lock of a lock on another goroutine, and returns when its session has a further ticket in the lock's queue,
+// Enqueue runs Lock of a lock on another goroutine, and returns when its session has a further ticket in the lock's queue,
 // and listens to its grants.
 func Enqueue[T any](
 	ctx context.Context, tb testing.TB, server *redistest.Server, name string,

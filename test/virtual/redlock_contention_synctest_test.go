@@ -142,7 +142,7 @@ func TestRedlock_CancelAtAnyInstant_LeavesNothing(t *testing.T) {
 	}
 }
 
-// P4, P5: any request or reply may fail, at any step and on any servers. Everything is settled in the end,
+// P4, P5: any request or reply may fail, at any step and on any servers. Everything is undone in the end,
 // and the next process has the lock, with a greater token.
 func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -159,8 +159,8 @@ func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 					redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayRequest,
 					redistest.DelayReply, redistest.SwallowRequest, redistest.SwallowReply,
 				} {
-					for _, struck := range []int{1, 3} { // a minority, and all
-						q.strike(next, script, kind, struck)
+					for _, faulty := range []int{1, 3} { // a minority, and all
+						q.useUnderFault(next, script, kind, faulty)
 					}
 				}
 			})
@@ -168,21 +168,21 @@ func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 	}
 }
 
-// strike uses the lock while so many servers fail at one step.
-func (q *redlockServers) strike(next *redlock.Lock, script *scripts.Script, kind redistest.FaultKind, struck int) {
+// useUnderFault uses the lock while so many servers fail at one step.
+func (q *redlockServers) useUnderFault(next *redlock.Lock, script *scripts.Script, kind redistest.FaultKind, faulty int) {
 	q.Helper()
 	const life = time.Minute
-	what := fmt.Sprint(kind, " on ", struck)
+	what := fmt.Sprint(kind, " on ", faulty)
 	var sessions []*signalbox.Session
-	var strikes []*requestFault
+	var faults []*requestFault
 	for i, w := range q.servers {
 		fault := newRequestFault(kind)
-		s, lines, end := w.struckSession(fault)
+		s, lines, end := w.requestFaultSession(fault)
 		defer end()
 		sessions = append(sessions, s)
-		if i < struck {
+		if i < faulty {
 			fault.arm(1, script)
-			strikes = append(strikes, fault)
+			faults = append(faults, fault)
 		} else {
 			lines.latency.Store(int64(hop)) // so that the others are asked before they have decided
 		}
@@ -197,12 +197,12 @@ func (q *redlockServers) strike(next *redlock.Lock, script *scripts.Script, kind
 		_ = lease.Unlock() // a fault may keep it from being confirmed
 	}
 	fired := 0
-	for _, fault := range strikes {
+	for _, fault := range faults {
 		if locktest.IsClosed(fault.fired) {
 			fired++
 		}
 	}
-	require.GreaterOrEqual(q, fired, min(struck, 2), what) // the third may not be asked any more
+	require.GreaterOrEqual(q, fired, min(faulty, 2), what) // the third may not be asked any more
 	time.Sleep(life / 4)                                   // what is left does not end by itself in that
 	require.Zero(q, q.holds(), what)
 	requireIdle(q.T, sessions...)
@@ -217,7 +217,7 @@ func (q *redlockServers) strike(next *redlock.Lock, script *scripts.Script, kind
 func TestRedlock_MinorityAwayAtStart_VotesWhenBack(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(w *wire){
-		"Refuses": func(w *wire) { w.refuses.Store(true) }, "Silent": func(w *wire) { w.dead() },
+		"Refuses": func(w *wire) { w.refuses.Store(true) }, "Silent": func(w *wire) { w.goSilent() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -227,7 +227,7 @@ func TestRedlock_MinorityAwayAtStart_VotesWhenBack(t *testing.T) {
 				require.NoError(t, mu.Check())
 				q.warm(mu)
 				require.Empty(t, q.value(1))
-				gone.heals()
+				gone.heal()
 				time.Sleep(10 * time.Second)
 				q.warm(mu)
 				require.NotEmpty(t, q.value(1), "it has no vote")
@@ -257,7 +257,7 @@ func TestRedlock_QuorumAway_IsWaitedFor(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.False(t, locktest.IsClosed(waiting))
 		for _, w := range wires[1:] {
-			w.heals()
+			w.heal()
 		}
 		require.Less(t, took(func() { require.NoError(t, (<-waiting).Err) }), 3*time.Second)
 	})
@@ -358,7 +358,7 @@ func TestRedlock_ServerListedTwice_VotesOnce(t *testing.T) {
 		require.Equal(t, 2, q.holds())
 		require.NoError(t, lease.Unlock())
 		time.Sleep(time.Second)
-		wires[2].dead()
+		wires[2].goSilent()
 		_, err := mu.TryLock(q.Context())
 		require.Error(t, err, "one server is no quorum")
 		time.Sleep(5 * time.Second)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kept is a server whose Do and MustDo keep their connections, for tests that send thousands of commands. Unlike
+// PooledServer is a server whose Do and MustDo use a pool of connections, for tests that send thousands of commands. Unlike
 // [Server.Do] they must not be used for commands that change their connection, and fail after a restart.
 type PooledServer struct {
 	*Server
@@ -25,15 +25,15 @@ type pooledConn struct {
 	replies *bufio.Reader
 }
 
-// keptConns is how many connections are kept at most.
+// poolSize is the greatest number of connections in a pool.
 const poolSize = 16
 
-// Keep returns the server with connections that are kept until Close.
+// Pool returns the server with a pool of connections, which are kept until Close.
 func Pool(s *Server) *PooledServer {
 	return &PooledServer{Server: s, idle: make(chan *pooledConn, poolSize)}
 }
 
-// KeepAs is Keep for another user.
+// PoolAs is Pool for another user.
 func PoolAs(s *Server, user, password string) *PooledServer {
 	k := Pool(s)
 	k.auth = []any{"AUTH", user, password}

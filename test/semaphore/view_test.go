@@ -31,7 +31,7 @@ for _, name in ipairs(redis.call('ZRANGE', KEYS[1], '(' .. now, '+inf', 'BYSCORE
 end
 return {out, tonumber(redis.call('ZSCORE', KEYS[1], 'capacity') or -1), redis.call('ZCARD', KEYS[2])}`
 
-// view reads the state of a semaphore, over a connection that no fault strikes.
+// permitView reads the state of a semaphore, over a connection without faults.
 type permitView struct {
 	client rueidis.Client
 	name   string
@@ -67,18 +67,18 @@ func (v *permitView) waiting(tb testing.TB) int64 {
 
 // check reads the state repeatedly until stop is called, which returns the greatest number held and how
 // often it was read.
-func (v *permitView) check(tb testing.TB, capacity int64) (stop func() (most, looks int64)) {
+func (v *permitView) check(tb testing.TB, capacity int64) (stop func() (most, checks int64)) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
-	var most, looks int64
+	var most, checks int64
 	done.Go(func() {
 		for ctx.Err() == nil {
 			out, _, _, err := v.eval(ctx)
 			if err != nil {
 				continue // the server is away, or the check is over
 			}
-			looks++
+			checks++
 			if most = max(most, out); out > capacity {
 				tb.Errorf("%d are out of %d", out, capacity)
 				return
@@ -88,7 +88,7 @@ func (v *permitView) check(tb testing.TB, capacity int64) (stop func() (most, lo
 	return func() (int64, int64) {
 		cancel()
 		done.Wait()
-		return most, looks
+		return most, checks
 	}
 }
 

@@ -14,14 +14,14 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// kind is a kind of lock, with the kind that excludes it.
+// lockKind is a kind of lock, with the kind that excludes it.
 type lockKind struct {
 	locktest.Primitive
 
 	rival locktest.Primitive
 }
 
-// world is a server, sessions whose wire is good, and a view.
+// fixture is a server, sessions whose wire is good, and a view.
 type fixture struct {
 	kind   lockKind
 	server *redistest.Server
@@ -38,7 +38,7 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{lockKind{locktest.Reentrant(), locktest.Reentrant()}, server, holder, other, locktest.NewView(t, server)}
 }
 
-// each runs a test of each kind of lock in a world of its own.
+// each runs a test of each kind of lock with a fixture of its own.
 func each(t *testing.T, run func(t *testing.T, w *fixture)) {
 	t.Helper()
 	kinds := []lockKind{{locktest.Reader(), locktest.Writer()}}
@@ -55,7 +55,7 @@ func each(t *testing.T, run func(t *testing.T, w *fixture)) {
 	}
 }
 
-// link is a session with a wire of its own that can fail.
+// faultySession is a session with a wire of its own that can fail.
 type faultySession struct {
 	proxy   *redistest.Proxy
 	session *signalbox.Session

@@ -20,18 +20,18 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// chaos is a lock whose users have bad wires, bad manners and little patience.
+// chaosLock is a lock whose users have bad wires, bad manners and little patience.
 type chaosLock struct {
 	*testing.T
 
 	name  string
-	ended context.Context // of the whole game
+	ended context.Context // the context of the whole game
 	*rand.Rand
 
 	mu struct {
 		sync.Mutex
 		last signalbox.Lease // the latest grant
-		in   bool            // it has not gone out again
+		in   bool            // a user is inside
 		took int
 	}
 }
@@ -112,7 +112,7 @@ func (c *chaosLock) works(lease signalbox.Lease, most time.Duration) {
 	}
 }
 
-// spoil does something to a wire now and then.
+// disturb does something to a wire now and then.
 func (c *chaosLock) disturb(w *wire) {
 	for c.ended.Err() == nil {
 		time.Sleep(c.below(3 * time.Second))
@@ -122,18 +122,18 @@ func (c *chaosLock) disturb(w *wire) {
 		case c.oneIn(2):
 			w.losesMessages.Store(!w.losesMessages.Load())
 		case c.oneIn(2):
-			// Requests alone: grants are heard, and what renews them is not.
+			// Requests alone: grants are received, and what renews them is not.
 			w.swallowsRequests.Store(true)
 			w.swallowsReplies.Store(c.oneIn(3))
 			time.Sleep(c.below(8 * time.Second))
-			w.heals()
+			w.heal()
 		default:
-			w.heals() // which cuts it
+			w.heal() // which cuts it
 		}
 	}
 	w.losesMessages.Store(false)
 	w.latency.Store(int64(time.Millisecond))
-	w.heals()
+	w.heal()
 }
 
 // P1, P3, P4, P6: whatever happens to wires, messages and callers, there are never two holders, and tokens
@@ -177,7 +177,7 @@ func (w *fixture) chaos(seed uint64, lasts time.Duration) {
 	}
 	all.Wait()
 	require.Greater(t, c.mu.took, int(lasts/(10*time.Second)), "it was no use")
-	time.Sleep(45 * time.Second) // holds of which the server has not heard end by themselves
+	time.Sleep(45 * time.Second) // holds of which the server does not know end by themselves
 	for _, u := range users {
 		began := time.Now()
 		lease := atOnce(t, fair.New(u.Session, c.name))

@@ -29,29 +29,29 @@ const (
 	// moment is how long the first Lock waits that is to see a refusal. If it sees none, the next waits twice as long.
 	moment = 50 * time.Millisecond
 
-	teller, password = "teller", "the-teller's-password"
+	caller, password = "teller", "the-teller's-password"
 )
 
-// world is a server with an operator, whose connections stand before anything is refused, and
-// with the sessions of a user, which can be struck apart from them.
+// fixture is a server with an operator, whose connections stand before anything is refused, and
+// with the sessions of a user, which can be made to fail apart from them.
 type fixture struct {
-	kind                  locktest.Primitive // of the locks
+	kind                  locktest.Primitive // the kind of the locks
 	server                *redistest.Server
 	admin                 rueidis.Client
 	view                  *locktest.View
 	secrets               *locktest.Secrets
-	user                  string // of the sessions
+	user                  string // the user of the sessions
 	holder, waiter, other *signalbox.Session
 }
 
-// newWorld returns a world whose sessions are those of user.
+// newFixture returns a fixture whose sessions are those of user.
 func newFixture(t *testing.T, user string, options ...redistest.Option) *fixture {
 	t.Helper()
 	w := &fixture{kind: locktest.Reentrant(), server: redistest.Start(t, options...), user: user, secrets: locktest.NewSecrets(t)}
 	w.secrets.Add(password)
 	const operator = "the-operator's-password"
 	w.server.MustDo(t, "ACL", "SETUSER", "operator", "on", ">"+operator, "~*", "&*", "+@all")
-	w.server.MustDo(t, "ACL", "SETUSER", teller, "on", ">"+password, "~*", "&*", "+@all")
+	w.server.MustDo(t, "ACL", "SETUSER", caller, "on", ">"+password, "~*", "&*", "+@all")
 	redistest.LoadScripts(t, w.server)
 	desk := locktest.User{Server: w.server, Name: "operator", Password: operator}
 	w.admin = desk.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
@@ -60,7 +60,7 @@ func newFixture(t *testing.T, user string, options ...redistest.Option) *fixture
 	return w
 }
 
-// session returns a session of the world's user.
+// session returns a session of the fixture's user.
 func (w *fixture) session(t *testing.T) *signalbox.Session {
 	t.Helper()
 	at := locktest.User{Server: w.server, Name: w.user, Password: password}
@@ -74,7 +74,7 @@ func (w *fixture) session(t *testing.T) *signalbox.Session {
 	return s
 }
 
-// dial opens and closes a session of the world's user.
+// dial opens and closes a session of the fixture's user.
 func (w *fixture) dial() error {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
@@ -124,7 +124,7 @@ func (w *fixture) try(s *signalbox.Session, name string) error {
 	return w.secrets.RecordError(err)
 }
 
-// got is what a Lock ended with.
+// lockOutcome is what a Lock ended with.
 type lockOutcome struct {
 	lease signalbox.Lease
 	err   error
@@ -186,7 +186,7 @@ func (w *fixture) serves(t *testing.T, s *signalbox.Session) {
 	require.NoError(t, lease.Unlock())
 }
 
-// clean demands that nothing is held, settled or without an end.
+// clean demands that nothing is held, being undone or without an end.
 func (w *fixture) clean(t *testing.T) {
 	t.Helper()
 	redistest.Await(t, "nothing is held or settled", func() bool {

@@ -22,13 +22,13 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// lineUser is a session that waits in lines, and its wire.
+// queueUser is a session that waits in lines, and its wire.
 type queueUser struct {
 	*signalbox.Session
 	*wire
 }
 
-// lineUsers returns n sessions with a latency, and what closes them.
+// queueUsers returns n sessions with a latency, and what closes them.
 func (w *fixture) queueUsers(t *testing.T, n int, latency time.Duration) ([]queueUser, func()) {
 	t.Helper()
 	var users []queueUser
@@ -46,7 +46,7 @@ func (w *fixture) queueUsers(t *testing.T, n int, latency time.Duration) ([]queu
 	}
 }
 
-// counts lets the world count the executions of a script.
+// counts lets the fixture count the executions of a script.
 func (w *fixture) counts(script *scripts.Script) *atomic.Int64 {
 	var n atomic.Int64
 	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
@@ -58,7 +58,7 @@ func (w *fixture) counts(script *scripts.Script) *atomic.Int64 {
 	return &n
 }
 
-// had is what a call of Lock returned, and when.
+// lockResult is what a call of Lock returned, and when.
 type lockResult struct {
 	lease signalbox.Lease
 	err   error
@@ -146,11 +146,11 @@ func TestAWaiterWithoutMessagesPollsMoreOften(t *testing.T) {
 		t := w.T
 		users, closeAll := w.queueUsers(t, 1, time.Millisecond)
 		defer closeAll()
-		deaf, _, closeDeaf := w.session(t, signalbox.WithPolling())
+		unsubscribed, _, closeDeaf := w.session(t, signalbox.WithPolling())
 		defer closeDeaf()
 		for n := range 30 {
 			lease := atOnce(t, fair.New(users[0].Session, "deaf"))
-			next := queuedAndListening(t.Context(), fair.New(deaf, "deaf"))
+			next := queuedAndListening(t.Context(), fair.New(unsubscribed, "deaf"))
 			time.Sleep(time.Duration(n) * 7 * time.Millisecond)
 			released := time.Now()
 			require.NoError(t, lease.Unlock())
@@ -238,7 +238,7 @@ func TestACrashedHoldersFairLockIsGrantedAsItsHoldEnds(t *testing.T) {
 			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
 			first := queuedAndListening(t.Context(), fair.New(users[1].Session, name))
 			second := queuedAndListening(t.Context(), fair.New(users[2].Session, name))
-			users[0].dead()
+			users[0].goSilent()
 			until := time.Now().Add(w.left(name))
 			got := <-first
 			require.NoError(t, got.err)
@@ -270,7 +270,7 @@ func TestDeadWaitersDelayOthersByOneLife(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			next := queuedAndListening(t.Context(), fair.New(users[2].Session, name))
-			users[1].dead()
+			users[1].goSilent()
 			time.Sleep(at)
 			released := time.Now()
 			require.NoError(t, lease.Unlock())
@@ -297,7 +297,7 @@ func TestASessionThatWasCutOffGetsTheLock(t *testing.T) {
 			lease := atOnce(t, fair.New(users[0].Session, name))
 			cut := queuedAndListening(t.Context(), fair.New(users[1].Session, name))
 			second := queuedAndListening(t.Context(), fair.New(users[2].Session, name))
-			users[1].dead()
+			users[1].goSilent()
 			time.Sleep(off)
 			if off > 3*time.Second {
 				require.NoError(t, lease.Unlock())
@@ -306,7 +306,7 @@ func TestASessionThatWasCutOffGetsTheLock(t *testing.T) {
 				lease, second = got.lease, nil
 			}
 			third := queuedAndListening(t.Context(), fair.New(users[3].Session, name))
-			users[1].heals()
+			users[1].heal()
 			time.Sleep(5 * time.Second)
 			require.NoError(t, lease.Unlock())
 			order := []<-chan lockResult{cut, second, third}
@@ -379,13 +379,13 @@ func TestTicketsOfALongOutageAreRemovedAfterIt(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		stays := queuedAndListening(t.Context(), fair.New(users[1].Session, "ghosts"))
-		users[1].dead()
+		users[1].goSilent()
 		cancel()
 		giveUp.Wait()
 		time.Sleep(2 * time.Minute)
 		waiting, _ := w.queued("ghosts")
 		require.Equal(t, 31, waiting)
-		users[1].heals()
+		users[1].heal()
 		time.Sleep(10 * time.Second)
 		waiting, _ = w.queued("ghosts")
 		require.Equal(t, 1, waiting)

@@ -19,24 +19,24 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// book is where those who have a lock make their notes.
+// holderLog has the notes of the holders of a lock.
 type holderLog struct {
 	client rueidis.Client
-	name   string // of the lock
+	name   string // the name of the lock
 }
 
 // enter records that the caller is inside, and compares it with the users inside whose holds have not
 // ended. The caller is a user by its own name, with one hold at a time in that session.
 //
-// The book counts: writes and reads; intruders, callers without a hold; overlaps, of a writer and any other
+// The log counts: writes and reads; intruders, callers without a hold; overlaps, of a writer and any other
 // user; fallen, a token that is not greater than those it has to be greater than: a writer's than all
 // before, a reader's than the writers'.
 const enter = `
-local holder, book, inside = KEYS[1], KEYS[2], KEYS[3]
+local holder, log, inside = KEYS[1], KEYS[2], KEYS[3]
 local session, user, mode, stamp = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
-local function count(what) redis.call('HINCRBY', book, what, 1) end
+local function count(what) redis.call('HINCRBY', log, what, 1) end
 
 local alive, isSet = {}, redis.call('TYPE', holder)['ok'] == 'zset'
 for _, hold in ipairs(isSet and redis.call('ZRANGE', holder, '(' .. now, '+inf', 'BYSCORE') or {}) do
@@ -52,22 +52,22 @@ for n = 1, #there, 2 do
   local may = other == session or not alive[other] or mode == 'r' and does == 'r'
   count(may and 'beside' or 'overlaps')
 end
-local last = redis.call('HGET', book, mode == 'w' and 'any' or 'writer')
+local last = redis.call('HGET', log, mode == 'w' and 'any' or 'writer')
 if last and last >= stamp then count('fallen') end
 for _, which in ipairs(mode == 'w' and {'any', 'writer'} or {'any'}) do
-  local greatest = redis.call('HGET', book, which) or ''
-  redis.call('HSET', book, which, stamp > greatest and stamp or greatest)
+  local greatest = redis.call('HGET', log, which) or ''
+  redis.call('HSET', log, which, stamp > greatest and stamp or greatest)
 end
 redis.call('HSET', inside, session .. user, mode)
 count(mode == 'w' and 'writes' or 'reads')
-return redis.call('HINCRBY', book, 'notes', 1)`
+return redis.call('HINCRBY', log, 'notes', 1)`
 
 func (b *holderLog) keys() []string {
 	key := locktest.Key(b.name)
-	return []string{key, "book:" + key, "inside:" + key}
+	return []string{key, "log:" + key, "inside:" + key}
 }
 
-// user is one who uses the lock.
+// lockUser is one who uses the lock.
 type lockUser struct {
 	session *signalbox.Session
 	name    string
@@ -90,7 +90,7 @@ func (b *holderLog) enters(ctx context.Context, u lockUser, lease signalbox.Leas
 	return notes, err
 }
 
-// leaves strikes the note out.
+// leaves removes the note.
 func (b *holderLog) leaves(ctx context.Context, u lockUser) error {
 	return b.client.Do(ctx, b.client.B().Hdel().Key(b.keys()[2]).Field(id(u.session)+u.name).Build()).Error()
 }
@@ -115,7 +115,7 @@ func forgive(err error) error {
 	return err
 }
 
-// account is what a book has counted.
+// tally is what a log has counted.
 type tally struct {
 	notes, writes, reads, intruders, overlaps, fallen int64
 }
@@ -148,9 +148,9 @@ func (w *fixture) openLog(t *testing.T, name string) *holderLog {
 	return &holderLog{w.server.Client(t, locktest.Steady), name}
 }
 
-// The book finds what it is there for: a user beside a writer, a token that falls, and a user without a
+// The log finds what it is there for: a user beside a writer, a token that falls, and a user without a
 // hold.
-func TestTheBookFindsAWriterThatIsNotAlone(t *testing.T) {
+func TestTheLogFindsAWriterThatIsNotAlone(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	const name = "forged"

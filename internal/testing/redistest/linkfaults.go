@@ -4,8 +4,8 @@ package redistest
 
 import "time"
 
-// request forwards a request, or does what its fault says. It runs in the reader of
-// requests, so nothing that comes after it is seen before it is done.
+// request forwards a request, or does what the request's fault says. It runs in the reader of
+// requests, so no later request is read before it returns.
 func (l *link) request(words []string, raw []byte) {
 	s := l.proxy.counter.request(words)
 	m := packet{data: raw, due: l.arrival()}
@@ -56,7 +56,7 @@ func (l *link) reply(f frame) {
 	case DelayReply:
 		m.due = m.due.Add(s.fault.fault.Delay)
 		s.fault.finish()
-	case CutBeforeRequest, DelayRequest, SwallowRequest, HalfOpen, noFault: // struck before
+	case CutBeforeRequest, DelayRequest, SwallowRequest, HalfOpen, noFault: // happened before
 	}
 	l.send(l.replies, m)
 }

@@ -25,18 +25,18 @@ import (
 // runName is the name of connections of the test itself.
 const runName = "run"
 
-// struckName is the name of connections whose requests can be struck by a fault.
-const struckName = "struck"
+// faultyName is the name of connections whose requests can have faults.
+const faultyName = "struck"
 
-// struck is a session whose requests can be struck one by one, as redistest.Proxy does it on a real server. There is one
-// in a world.
+// faultySession is a session whose requests can be given faults one by one, as redistest.Proxy does it on a real server. There is one
+// in a fixture.
 type faultySession struct {
 	*signalbox.Session
 	*wire
 
 	w     *fixture
-	match redistest.Match // which requests count
-	delay atomic.Int64    // of what is delayed, unless its fault has a delay of its own
+	match redistest.Match // matches the requests that count
+	delay atomic.Int64    // the delay of faults that have none of their own
 	close func()          // closes the session and its client
 
 	one   sync.Mutex // held while any script runs
@@ -45,13 +45,13 @@ type faultySession struct {
 	loading sync.Mutex
 	loaded  map[string]bool // the digests of scripts that the server knows; guarded by loading, which is held while one is loaded
 
-	mu     sync.Mutex
-	before func(k int)                          // called before the k-th request
-	struck func(k int)                          // called when a fault strikes the k-th request
-	seen   []string                             // the requests that counted, by name
-	faults []redistest.Fault                    // their At counts from when they were armed
-	fired  int                                  // how many of them have struck
-	silent map[*server.Peer]redistest.FaultKind // connections that a fault made silent
+	mu      sync.Mutex
+	before  func(k int)                          // called before the k-th request
+	faulted func(k int)                          // called when the k-th request has a fault
+	seen    []string                             // the requests that counted, by name
+	faults  []redistest.Fault                    // the armed faults; At counts from when a fault was armed
+	fired   int                                  // the number of faults that have happened
+	silent  map[*server.Peer]redistest.FaultKind // connections that a fault made silent
 }
 
 // bubbleOfUsers is bubble for a test that opens sessions by user and struck, which are closed when it ends.
@@ -75,12 +75,12 @@ func (w *fixture) user(options ...signalbox.SessionOption) queueUser {
 	return queueUser{s, lines}
 }
 
-// struck opens a session. The server knows each script when it is first asked for it, so that each call is one request.
-func (w *fixture) struck(match redistest.Match, options ...signalbox.SessionOption) *faultySession {
+// faultySession opens a session. The server knows each script when it is first asked for it, so that each call is one request.
+func (w *fixture) faultySession(match redistest.Match, options ...signalbox.SessionOption) *faultySession {
 	w.T.Helper()
 	s := &faultySession{w: w, match: match, silent: make(map[*server.Peer]redistest.FaultKind), loaded: make(map[string]bool)}
 	s.delay.Store(int64(1500 * time.Millisecond)) // it is given up before
-	w.redis.Server().SetPreHook(s.strike)
+	w.redis.Server().SetPreHook(s.hook)
 	s.reopen(options...)
 	w.ends = append(w.ends, func() { s.close() })
 	return s
@@ -92,7 +92,7 @@ func (s *faultySession) reopen(options ...signalbox.SessionOption) {
 		s.close()
 	}
 	c, lines := s.w.client(s.w.T, func(o *rueidis.ClientOption) {
-		o.ClientName, o.ConnWriteTimeout, o.Dialer.KeepAlive = struckName, time.Second, time.Second
+		o.ClientName, o.ConnWriteTimeout, o.Dialer.KeepAlive = faultyName, time.Second, time.Second
 	})
 	opened := signalbox.NewSession(c, options...)
 	(*session.Handle)(opened).Session().UnlockPatience = time.Minute
@@ -137,7 +137,7 @@ func (s *faultySession) load(request []string) {
 	}
 }
 
-// next returns what strikes a request.
+// next returns the fault of a request.
 func (s *faultySession) next(peer *server.Peer, request []string) (f redistest.Fault) {
 	s.mu.Lock()
 	if kind := s.silent[peer]; kind != 0 || !s.match(request) {
@@ -162,37 +162,37 @@ func (s *faultySession) next(peer *server.Peer, request []string) (f redistest.F
 	return f
 }
 
-// arm lets a fault strike the at-th request that counts from now on.
+// arm gives a fault to the at-th request that counts from now on.
 func (s *faultySession) arm(kind redistest.FaultKind, at int) {
 	s.armAll(redistest.Fault{Kind: kind, At: at})
 }
 
-// armAll lets faults strike the requests that count from now on.
+// armAll gives faults to the requests that count from now on.
 func (s *faultySession) armAll(faults ...redistest.Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen, s.fired, s.faults = nil, 0, faults
 }
 
-// onStrike lets do be called when a fault strikes the k-th request that counts: if it strikes the reply, after the request
+// onFault lets do be called when the k-th request has a fault that counts: if the fault is that of the reply, after the request
 // was executed.
-func (s *faultySession) onStrike(k int, do func()) {
+func (s *faultySession) onFault(k int, do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.struck = func(at int) {
+	s.faulted = func(at int) {
 		if at == k {
 			do()
 		}
 	}
 }
 
-// strikes says that a fault strikes now.
-func (s *faultySession) strikes(f redistest.Fault) {
+// fire says that a fault happens now.
+func (s *faultySession) fire(f redistest.Fault) {
 	s.mu.Lock()
-	struck := s.struck
+	faulty := s.faulted
 	s.mu.Unlock()
-	if struck != nil && f.At != 0 {
-		struck(f.At)
+	if faulty != nil && f.At != 0 {
+		faulty(f.At)
 	}
 }
 
@@ -212,18 +212,18 @@ func (s *faultySession) then(k int, do func()) {
 	})
 }
 
-// hasFired reports whether all faults have struck.
-func (s *faultySession) hasFired() bool {
+// allFired reports whether all faults have happened.
+func (s *faultySession) allFired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fired == len(s.faults)
 }
 
-// awaitFault returns when the fault has struck.
+// awaitFault returns when the fault has happened.
 func (s *faultySession) awaitFault() {
 	s.w.T.Helper()
 	for range 600 {
-		if s.hasFired() {
+		if s.allFired() {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -232,17 +232,17 @@ func (s *faultySession) awaitFault() {
 }
 
 // asked returns how many requests counted.
-func (s *faultySession) asked() int { return len(s.requests()) }
+func (s *faultySession) asked() int { return len(s.log()) }
 
-// requests returns the requests that counted, by name.
-func (s *faultySession) requests() []string {
+// log returns the requests that counted, by name.
+func (s *faultySession) log() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.seen)
 }
 
-// strike is the server's hook. It reports whether the request is done.
-func (s *faultySession) strike(peer *server.Peer, command string, args ...string) bool {
+// hook is the server's hook. It reports whether the request is done.
+func (s *faultySession) hook(peer *server.Peer, command string, args ...string) bool {
 	if peer.ClientName == runName {
 		return false
 	}
@@ -255,20 +255,20 @@ func (s *faultySession) strike(peer *server.Peer, command string, args ...string
 		s.w.scripts.Add(1)
 	}
 	var f redistest.Fault
-	if peer.ClientName == struckName {
+	if peer.ClientName == faultyName {
 		f = s.next(peer, request)
 	}
 	delay := cmp.Or(f.Delay, time.Duration(s.delay.Load()))
 	if command == "SUBSCRIBE" && f.Kind != 0 { // a subscription is its connection's
-		s.strikes(f)
-		return s.strikeSubscription(peer, f.Kind, delay)
+		s.fire(f)
+		return s.faultSubscription(peer, f.Kind, delay)
 	}
 	var reply string
 	if slices.Contains([]redistest.FaultKind{redistest.SwallowReply, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayReply}, f.Kind) {
 		reply = s.run(request)
 	}
 	if f.Kind != 0 {
-		s.strikes(f)
+		s.fire(f)
 	}
 	switch f.Kind {
 	case redistest.SwallowRequest, redistest.HalfOpen, redistest.SwallowReply:
@@ -294,8 +294,8 @@ func (s *faultySession) strike(peer *server.Peer, command string, args ...string
 	return false
 }
 
-// strikeSubscription is strike for a request that cannot be run on another connection.
-func (s *faultySession) strikeSubscription(peer *server.Peer, kind redistest.FaultKind, delay time.Duration) (done bool) {
+// faultSubscription is strike for a request that cannot be run on another connection.
+func (s *faultySession) faultSubscription(peer *server.Peer, kind redistest.FaultKind, delay time.Duration) (done bool) {
 	switch kind {
 	case redistest.CutBeforeRequest, redistest.CutAfterRequest:
 		peer.Close()

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// settled is how long no server may be silent before another takes over: no machine is as busy. Where a
+	// failoverAfter is how long no server may be silent before another takes over: no machine is as busy. Where a
 	// failover is wanted here it is asked for.
-	settled = 5 * time.Minute
+	failoverAfter = 5 * time.Minute
 	// watcher is the user of the sentinels, as the page calls it.
 	watcher  = "watch"
 	password = "the-password-of-locks"
 )
 
-// site is servers that a client sees as one, and their operator.
+// servers is servers that a client sees as one, and their operator.
 type servers struct {
 	redistest.Topology
 
@@ -37,8 +37,8 @@ type servers struct {
 func newServers(t *testing.T, topology redistest.Topology) *servers {
 	t.Helper()
 	s := &servers{Topology: topology, data: topology.Servers()}
-	if behind, ok := topology.(*redistest.Sentinel); ok {
-		s.watch = behind.Sentinels()
+	if topology, ok := topology.(*redistest.Sentinel); ok {
+		s.watch = topology.Sentinels()
 		s.data = slices.DeleteFunc(s.data, func(d *redistest.Server) bool { return slices.Contains(s.watch, d) })
 		for _, server := range s.watch {
 			allow(t, server, watcher, users(t)[sentinels])
@@ -51,12 +51,12 @@ func newServers(t *testing.T, topology redistest.Topology) *servers {
 	return s
 }
 
-// as returns the site as a program sees it: by the user of that name, and by watcher of its sentinels.
+// as returns the servers as a program sees them: by the user of that name, and by watcher of its sentinels.
 func (s *servers) as(user string) serversUser {
 	return serversUser{locktest.User{Server: s, Name: user, Password: password}}
 }
 
-// account is a site as a program sees it.
+// serversUser is the servers as a program sees them.
 type serversUser struct{ locktest.User }
 
 // Client shadows that of locktest.As.
