@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P6: a member that is free and has a living waiter in its queue goes to that waiter: neither TryLock nor Lock overtakes
+// P6: a member that is free and has a waiter in its queue that is alive goes to that waiter: neither TryLock nor Lock overtakes
 // it, and Lock holds none behind that member while it waits.
 func TestMembersThatHaveAQueueAreNotOvertaken(t *testing.T) {
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestMembersThatHaveAQueueAreNotOvertaken(t *testing.T) {
 	theirs := mustLock(t, reentrant.New(locktest.SteadySession(t, server), name, signalbox.WithFixedLease(time.Hour)))
 	waiting := locktest.Enqueue(t.Context(), t, server, name, fair.New(locktest.SteadySession(t, server), name).Lock)
 	value, _ := server.MustDo(t, "GET", key).(string)
-	server.MustDo(t, "SET", key, value[:20]+strings.Repeat("-", 42)+"q", "PX", 600_000) // as it stands when a hold has ended by itself
+	server.MustDo(t, "SET", key, value[:20]+strings.Repeat("-", 42)+"q", "PX", 600_000) // the key after a hold has ended by itself
 	_, err := all(mine).TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	require.ErrorContains(t, err, `"`+name+`"`)

@@ -38,8 +38,8 @@ func (w fixture) awaitGone() {
 	})
 }
 
-// awaitHeard waits until n sessions listen to the lock.
-func (w fixture) awaitHeard(n int) {
+// awaitListening waits until n sessions listen to the lock.
+func (w fixture) awaitListening(n int) {
 	w.Helper()
 	redistest.Await(w, "listeners", func() bool { return locktest.Listeners(w, w.server, "redisson_rwlock:{"+w.name+"}") == n })
 }
@@ -57,7 +57,7 @@ func TestSharedReadersOfASessionShareAHold(t *testing.T) {
 	_, err := other.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	writer := later(t.Context(), other, write)
-	w.awaitHeard(1)
+	w.awaitListening(1)
 	beside, err := one.TryRLock(t.Context())
 	require.NoError(t, err, "past a writer that waits")
 	for _, lease := range append(leases, beside) {
@@ -80,7 +80,7 @@ func TestSharedReadersComeInTogether(t *testing.T) {
 	lease := must(t, one, write)
 	ctx, cancel := context.WithCancel(t.Context())
 	leader := later(ctx, other, read)
-	w.awaitHeard(1)
+	w.awaitListening(1)
 	var waiting []<-chan result
 	for n := range 10 {
 		waiting = append(waiting, follow(t.Context(), t, other, n+2))
@@ -103,7 +103,7 @@ func TestASharedWriterIsDowngraded(t *testing.T) {
 	one, other := w.shared(), w.shared()
 	lease := must(t, one, write)
 	reader := later(t.Context(), other, read)
-	w.awaitHeard(1)
+	w.awaitListening(1)
 	require.NoError(t, one.Downgrade(t.Context(), lease))
 	second := locktest.MustHave(t, reader)
 	require.Greater(t, second.Token(), lease.Token())
@@ -188,7 +188,7 @@ func TestASessionThatClosesReleasesSharedLocks(t *testing.T) {
 	lease := must(t, mu, read)
 	writers := []<-chan result{later(t.Context(), mu, write), later(t.Context(), mu, write)}
 	waits := later(t.Context(), other, write)
-	w.awaitHeard(2)
+	w.awaitListening(2)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Error(t, s.Close(ended))

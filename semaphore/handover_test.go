@@ -129,13 +129,13 @@ func TestBoundContextsEndBeforeTheNextHasThePermits(t *testing.T) {
 	server := redistest.Start(t)
 	sem := semaphore.New(newSession(t, server), "a", 1)
 	lease := mustAcquire(t, sem, 1)
-	standing := queueFirst(t.Context(), t, server, sem)
+	waiting := queueFirst(t.Context(), t, server, sem)
 	for range 20 {
 		bound, done := lease.Bind(t.Context()), lease.Done()
 		next := locktest.Queue(t.Context(), t, func(ctx context.Context) (signalbox.Lease, error) {
 			got, err := sem.Acquire(ctx, 1)
 			if err == nil && (bound.Err() == nil || !locktest.IsClosed(done)) {
-				err = errors.New("what is bound to the last lease lives")
+				err = errors.New("a context that is bound to the last lease has not ended")
 			}
 			return got, err
 		})
@@ -143,12 +143,12 @@ func TestBoundContextsEndBeforeTheNextHasThePermits(t *testing.T) {
 		require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
 		require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
 		require.ErrorIs(t, context.Cause(bound), signalbox.ErrReleased)
-		require.NoError(t, locktest.MustHave(t, standing).Unlock())
+		require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 		lease = locktest.MustHave(t, next)
-		standing = queueFirst(t.Context(), t, server, sem)
+		waiting = queueFirst(t.Context(), t, server, sem)
 	}
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, locktest.MustHave(t, standing).Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 }
 
 // P4, P6: a waiter that gives up in the instant in which permits are handed to it has them, or they go to the
@@ -181,7 +181,7 @@ func TestCancelDuringHandOverLosesNoPermits(t *testing.T) {
 				require.NoError(t, got.Err)
 				require.NoError(t, got.Value.Unlock())
 			case <-late.C:
-				t.Fatal("a waiter waits in vain")
+				t.Fatal("a waiter was not granted the permit")
 			}
 		}
 		late.Stop()

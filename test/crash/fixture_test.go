@@ -18,7 +18,7 @@ type fixture struct {
 	serial  int // the number of names so far
 }
 
-func newWorld(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	server := redistest.Start(t)
 	return &fixture{server: server, session: locktest.Session(t, server), view: locktest.NewView(t, server)}

@@ -31,7 +31,7 @@ func TestWaiterGetsTheLockOfADeadProcessAmongManyKeys(t *testing.T) {
 func waitForTheDead(t *testing.T, kind locktest.Primitive) {
 	t.Helper()
 	const life = 3 * time.Second
-	w := newWorld(t)
+	w := newFixture(t)
 	w.server.MustDo(t, "EVAL", junk, 0, 100_000)
 	before := time.Now()
 	holder := start(t, "holder", w.server, kind.Name, "dead", life)
@@ -58,7 +58,7 @@ func TestAProcessThatDiesYoungDelaysTheOthersByThreeSeconds(t *testing.T) {
 	redistest.Slow(t, "the first lease of a process that was killed has to expire on the server")
 	locktest.Each(t, func(t *testing.T, kind locktest.Primitive) {
 		const life, first = time.Hour, 3 * time.Second
-		w := newWorld(t)
+		w := newFixture(t)
 		before := time.Now()
 		holder := start(t, "young", w.server, kind.Name, "young", life)
 		require.NotZero(t, holder.Wait(limit), holder.Stderr())
@@ -75,7 +75,7 @@ func TestAProcessThatDiesYoungDelaysTheOthersByThreeSeconds(t *testing.T) {
 // P4: processes that are killed at any moment leave no key that never expires.
 func TestKilledProcessesLeaveNoKeyWithoutAnEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.killSome(t, len(kinds()))
 	require.NotEmpty(t, w.server.Keys("*"))
 	w.view.NoImmortals(t)
@@ -86,13 +86,13 @@ func TestKilledProcessesLeaveNoKeyWithoutAnEnd(t *testing.T) {
 func TestKilledProcessesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the leases of processes that were killed have to expire on the server")
-	w := newWorld(t)
+	w := newFixture(t)
 	w.killSome(t, 24)
 	w.nothingLeft(t, 24)
 }
 
 func TestSoakKilledProcessesLeaveNothing(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	w, kills := newWorld(t), 0
+	w, kills := newFixture(t), 0
 	for more := locktest.Soak(t); more(); {
 		w.killSome(t, 24)
 		w.nothingLeft(t, 24)

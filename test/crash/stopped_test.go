@@ -18,12 +18,12 @@ import (
 func TestFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are stopped for longer than their leases last")
-	w := newWorld(t)
+	w := newFixture(t)
 	w.pauseAll(t, w.holders(t, len(stopped())))
 }
 
 func TestSoakFirstCheckAfterAPauseReportsTheLoss(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	w, pauses := newWorld(t), 0
+	w, pauses := newFixture(t), 0
 	for more := locktest.Soak(t); more(); {
 		holders := w.holders(t, 16)
 		w.pauseAll(t, holders)
@@ -37,14 +37,14 @@ func TestSoakFirstCheckAfterAPauseReportsTheLoss(t *testing.T) { //nolint:parall
 func (w *fixture) pauseAll(t *testing.T, holders []*childHolder) {
 	t.Helper()
 	for _, h := range holders {
-		h.Send("look")
+		h.Send("check")
 		says(t, h.Process, "good")
 		h.Freeze()
 	}
 	for _, h := range holders {
 		lease, err := h.rival.New(w.session, h.name).Lock(locktest.Context(t))
 		require.NoError(t, err, h.name)
-		h.Send("look")
+		h.Send("check")
 		h.Thaw()
 		says(t, h.Process, "lost")
 		require.NoError(t, lease.Err(), "the next holder was disturbed")

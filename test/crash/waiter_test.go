@@ -41,7 +41,7 @@ func TestKilledWaitersDelayNoOther(t *testing.T) {
 		t.Run(c.held.Name+" then "+c.killed.Name+" then "+c.next.Name, func(t *testing.T) {
 			t.Parallel()
 			const killed = 5
-			w, name := newWorld(t), "killed"
+			w, name := newFixture(t), "killed"
 			line, behind := c.killed.Queue(name), c.next.Queue(name)
 			held, err := c.held.New(w.session, name).Lock(t.Context())
 			require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestKilledWaitersDelayNoOther(t *testing.T) {
 			for n := range children {
 				children[n] = start(t, "holder", w.server, c.killed.Name, name, 30*time.Second)
 			}
-			// A heartbeat of each has found that it is heard.
+			// A heartbeat of each has recorded that its session listens.
 			redistest.Await(t, "all wait", func() bool { return w.listeners(t, c.killed.Heartbeats(name)) == killed })
 			got, waiting := make(chan error, 1), killed
 			next := c.next.New(locktest.Session(t, w.server), name)

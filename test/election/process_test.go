@@ -86,7 +86,7 @@ func TestAStoppedLeaderLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 	stopped := child(t, server, "stopped")
 	require.Equal(t, "leads", line(t, stopped))
 	for range 3 {
-		stopped.Send("look")
+		stopped.Send("check")
 		require.Equal(t, "true", line(t, stopped))
 		stopped.Freeze()
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -94,7 +94,7 @@ func TestAStoppedLeaderLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 		cancel()
 		require.NoError(t, err)
 		require.NoError(t, term.SetValue(t.Context(), "mine"))
-		stopped.Send("look")
+		stopped.Send("check")
 		stopped.Thaw()
 		hasLooked := false
 		for said := line(t, stopped); said != "over"; said = line(t, stopped) {

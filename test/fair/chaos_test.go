@@ -32,7 +32,7 @@ func (w *fixture) stopAndKill(t *testing.T, more func() bool) {
 	t.Helper()
 	// A process that is killed mostly has a hold of one life. If it found the lock free, or its hold was
 	// renewed, it has the hold for a lease, and that must not last longer than others may have to wait.
-	const name, processes, endless, leased = "struck", 4, 1 << 40, 2 * life
+	const name, processes, endless, leased = "faulty", 4, 1 << 40, 2 * life
 	notes := w.openLog(t, name)
 	begin := func() *redistest.Process {
 		p := w.start(t, "crowd", workOrder{name: name, sessions: 2, users: 4, goal: endless, lease: leased})

@@ -25,11 +25,11 @@ func granted(lease signalbox.Lease) time.Time {
 // TestDeadWaitersDelayOthersByOneLife shows the bound in virtual time.
 func TestKilledWaitersDelayTheNextByOneLifeTogether(t *testing.T) {
 	t.Parallel()
-	redistest.Slow(t, "processes are killed that count as living for three seconds")
+	redistest.Slow(t, "processes are killed that count as alive for three seconds")
 	newFixture(t).killWaiters(t, 20)
 }
 
-// killWaiters queues k sessions before one that lives, kills them, and releases the lock.
+// killWaiters queues k sessions before one that stays alive, kills them, and releases the lock.
 func (w *fixture) killWaiters(t *testing.T, k int) {
 	t.Helper()
 	const name = "killed"
@@ -41,7 +41,7 @@ func (w *fixture) killWaiters(t *testing.T, k int) {
 		left -= n
 	}
 	w.waiting(t, name, k)
-	got := w.asks(t, w.waiter, name, k+1)
+	got := w.queueFor(t, w.waiter, name, k+1)
 	for _, p := range doomed {
 		p.Kill()
 	}
@@ -49,7 +49,7 @@ func (w *fixture) killWaiters(t *testing.T, k int) {
 	require.NoError(t, held.Unlock())
 	lease := locktest.MustHave(t, got)
 	took := granted(lease).Sub(released)
-	t.Logf("%d killed: the next that lives was granted the lock %v after the release", k, took.Round(time.Millisecond))
+	t.Logf("%d killed: the next that is alive was granted the lock %v after the release", k, took.Round(time.Millisecond))
 	require.NoError(t, lease.Unlock())
 	// The tickets of the dead stay until a caller comes ten seconds after their death. They delay no one.
 	lease, err := fair.New(w.waiter, name).TryLock(locktest.Context(t))
@@ -72,7 +72,7 @@ func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 			w.waiting(t, name, 1)
 			p.Freeze()
 			w.awaitFirst(t, name, dead)
-			other := w.asks(t, w.waiter, name, 2)
+			other := w.queueFor(t, w.waiter, name, 2)
 			require.NoError(t, held.Unlock())
 			second := locktest.MustHave(t, other)
 			require.Equal(t, 1, w.view.Waiting(name), "the stopped one has its ticket")
@@ -81,7 +81,7 @@ func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 				w.awaitLost(t, name)
 				second = w.hold(t, name)
 			}
-			third := w.asks(t, w.holder, name, map[bool]int{false: 2, true: 1}[late])
+			third := w.queueFor(t, w.holder, name, map[bool]int{false: 2, true: 1}[late])
 			begun := time.Now()
 			p.Thaw()
 			if late {
@@ -158,7 +158,7 @@ func TestWaiterThatWasStoppedAsItWasGrantedGetsTheLockLater(t *testing.T) {
 	held := w.hold(t, name)
 	p := w.start(t, "queue", workOrder{name: name, sessions: 1, users: 1})
 	w.waiting(t, name, 1)
-	other := w.asks(t, w.waiter, name, 2)
+	other := w.queueFor(t, w.waiter, name, 2)
 	p.Freeze()
 	require.NoError(t, held.Unlock())
 	require.Greater(t, w.view.MustHold(t, name).Token, held.Token(), "it was granted the lock")

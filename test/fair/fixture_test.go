@@ -54,8 +54,8 @@ func (w *fixture) hold(t *testing.T, name string, options ...signalbox.LockOptio
 	return lease
 }
 
-// asks makes a session wait for a lock. It returns when the session has a ticket and there are n.
-func (w *fixture) asks(t *testing.T, s *signalbox.Session, name string, n int) <-chan locktest.Result[signalbox.Lease] {
+// queueFor makes a session wait for a lock. It returns when the session has a ticket and there are n.
+func (w *fixture) queueFor(t *testing.T, s *signalbox.Session, name string, n int) <-chan locktest.Result[signalbox.Lease] {
 	t.Helper()
 	got := begins(t, s, name)
 	w.waiting(t, name, n)
@@ -71,7 +71,7 @@ func begins(t *testing.T, s *signalbox.Session, name string) <-chan locktest.Res
 // awaitListeners waits until n sessions listen for their grants.
 func (w *fixture) awaitListeners(t *testing.T, n int) {
 	t.Helper()
-	redistest.Await(t, "they hear of grants", func() bool {
+	redistest.Await(t, "they listen for grants", func() bool {
 		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
 		return ok && len(channels) == n
 	})

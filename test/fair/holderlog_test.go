@@ -120,7 +120,7 @@ func (b *holderLog) inOrder(tb testing.TB, enough int64) tally {
 	tb.Helper()
 	a := b.tally(tb)
 	tb.Logf("%s: %+v", b.name, a)
-	require.Zero(tb, a.passed, "a living waiter was passed over: %+v", a)
+	require.Zero(tb, a.passed, "a waiter that is alive was passed over: %+v", a)
 	require.Zero(tb, a.fallenTokens, "a token fell: %+v", a)
 	require.Zero(tb, a.sunkTokens, "a ticket came before the head of the queue: %+v", a)
 	require.GreaterOrEqual(tb, a.followed, enough, "too few were queued: %+v", a)

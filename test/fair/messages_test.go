@@ -29,7 +29,7 @@ func TestLostGrantIsFoundByAPoll(t *testing.T) {
 			proxy := redistest.NewProxy(t, w.server.Addr())
 			proxy.SetMatch(locktest.RunsScript(scripts.LockPoll))
 			held := w.hold(t, name)
-			got := w.asks(t, locktest.Session(t, proxy), name, 1)
+			got := w.queueFor(t, locktest.Session(t, proxy), name, 1)
 			w.awaitListeners(t, 1)
 			// The first poll comes with the subscription. The next one comes most of a second later.
 			redistest.Await(t, "a poll", func() bool { return proxy.Replies() > 0 })

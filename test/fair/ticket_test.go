@@ -37,7 +37,7 @@ func TestTicketComesWithASignOfLife(t *testing.T) {
 			signs = append(signs, args[5])
 		}
 	})
-	got := w.asks(t, locktest.Session(t, proxy), name, 1)
+	got := w.queueFor(t, locktest.Session(t, proxy), name, 1)
 	mu.Lock()
 	require.Len(t, signs, 1)
 	require.NotEmpty(t, signs[0], "the ticket came without a heartbeat")

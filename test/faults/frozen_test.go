@@ -35,7 +35,7 @@ func waitFrozen(t *testing.T, w *fixture) {
 		return nil
 	})
 	w.server.Thaw()
-	redistest.Await(t, "everything is settled", func() bool { return locktest.Undoing(w.holder) == 0 })
+	redistest.Await(t, "everything is undone", func() bool { return locktest.Undoing(w.holder) == 0 })
 	immortal, held, err := w.view.Leaks()
 	require.NoError(t, err)
 	require.Empty(t, immortal)

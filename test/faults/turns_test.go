@@ -16,7 +16,7 @@ import (
 )
 
 // A process with many goroutines on a lock lets another one have its turn: it passes the lock
-// on among them for 20 ms at the most, and then stands back.
+// on among them for 20 ms at the most, and then backs off.
 func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 	t.Parallel()
 	const locals, turns = 64, 60

@@ -35,7 +35,7 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 				ctx, cancel := context.WithCancel(locktest.Context(t))
 				defer cancel()
 				acquired := locktest.LaterWith(ctx, reentrant.New(l.session, "a").Lock)
-				redistest.Receive(t, "the fault strikes", faulted)
+				redistest.Receive(t, "the fault happens", faulted)
 				cancel()
 				got := redistest.Receive(t, "the call returns", acquired)
 				if got.Err != nil {
@@ -48,7 +48,7 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 			w.callUnderFault(t, fault, w.link(t, locktest.RunsScript(scripts.LockLeave), client), func(l faultySession, faulted <-chan struct{}) uint64 {
 				lease := locktest.Must(t, reentrant.New(l.session, "a").Lock)
 				require.NoError(t, locktest.IgnoreUnconfirmed(lease.Unlock()))
-				redistest.Receive(t, "the fault strikes", faulted)
+				redistest.Receive(t, "the fault happens", faulted)
 				return lease.Token()
 			})
 			w.view.NoImmortals(t)

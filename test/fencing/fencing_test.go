@@ -24,7 +24,7 @@ type fixture struct {
 	store         *store
 }
 
-func newWorld(t *testing.T, kind locktest.Primitive) *fixture {
+func newFixture(t *testing.T, kind locktest.Primitive) *fixture {
 	t.Helper()
 	w := &fixture{kind: kind, locks: redistest.Start(t), stores: redistest.Start(t)}
 	w.store = &store{w.stores.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })}
@@ -49,7 +49,7 @@ func TestNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) {
 			rounds = 12
 		}
 		left := rounds
-		stale := newWorld(t, p).underFire(t, func() bool { left--; return left >= 0 })
+		stale := newFixture(t, p).underFire(t, func() bool { left--; return left >= 0 })
 		require.Equal(t, rounds, stale)
 	})
 }
@@ -58,7 +58,7 @@ func TestSoakNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) { //nolint:pa
 	for _, p := range locktest.Primitives() { //nolint:paralleltest // one after the other
 		t.Run(p.Name, func(t *testing.T) {
 			more := locktest.Soak(t)
-			newWorld(t, p).underFire(t, more)
+			newFixture(t, p).underFire(t, more)
 		})
 	}
 }

@@ -120,7 +120,7 @@ func (p *serviceProcess) end() {
 }
 
 // P1, P3, P6: while the processes of a service change from reentrant to fair and back, one after the other and under load, no
-// visit is lost, no token falls, and every call returns.
+// use is lost, no token falls, and every call returns.
 func TestRollingChangeOfTheModeLosesNothing(t *testing.T) {
 	t.Parallel()
 	const goroutines = 4

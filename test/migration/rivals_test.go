@@ -25,14 +25,14 @@ const (
 )
 
 // goRedis opens a client of the kind that redsync and redislock use.
-func (s *site) goRedis() *redis.Client {
+func (s *fixture) goRedis() *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: s.server.Addr()})
 	s.Cleanup(func() { require.NoError(s, client.Close()) })
 	return client
 }
 
 // redsync is a service that locks with redsync, on one pool.
-func (s *site) redsync() version {
+func (s *fixture) redsync() version {
 	locks := redsync.New(goredis.NewPool(s.goRedis()))
 	return func(ctx context.Context) (func() error, error) {
 		mutex := locks.NewMutex(s.name, redsync.WithExpiry(life), redsync.WithRetryDelay(pause), redsync.WithTries(1<<30))
@@ -47,7 +47,7 @@ func (s *site) redsync() version {
 }
 
 // redislock is a service that locks with redislock.
-func (s *site) redislock() version {
+func (s *fixture) redislock() version {
 	locks := redislock.New(s.goRedis())
 	return func(ctx context.Context) (func() error, error) {
 		ctx, cancel := context.WithTimeout(ctx, life) // without a deadline, it ends after the life of the lock
@@ -60,7 +60,7 @@ func (s *site) redislock() version {
 }
 
 // byHand is a service that locks with SET and a script of its own.
-func (s *site) byHand() version {
+func (s *fixture) byHand() version {
 	client := s.server.Client(s, nil)
 	release := rueidis.NewLuaScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end return 0`)
 	serial := 0
@@ -90,7 +90,7 @@ func (s *site) byHand() version {
 // It may wait for ever for a lock that is free; make bench counts how often. One cause is a try that lasts longer than
 // TryNextAfter, which it takes back: with NOLOOP it gets no message of that. So the service gives up after a while, and
 // calls again.
-func (s *site) rueidislock(majority int32) version {
+func (s *fixture) rueidislock(majority int32) version {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption:   rueidis.ClientOption{InitAddress: []string{s.server.Addr()}},
 		KeyMajority:    majority,

@@ -41,7 +41,7 @@ func TestSoakAllKindsAtOnce(t *testing.T) { //nolint:paralleltest // has the mac
 	})
 }
 
-const callers, desks = 32, 3
+const callers, providers = 32, 3
 
 // sessionProvider gives callers a session, which is closed and replaced now and then.
 type sessionProvider struct {
@@ -69,7 +69,7 @@ func (d *sessionProvider) replace(t *testing.T) error {
 func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 	t.Helper()
 	w := newFixture()
-	var all [desks]sessionProvider
+	var all [providers]sessionProvider
 	for i := range all {
 		all[i].server = server
 		require.NoError(t, all[i].replace(t))
@@ -77,7 +77,7 @@ func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 	var taken, gaveUp, refused, closed atomic.Int64
 	locktest.Together(t, callers, func(int) error {
 		for round := 0; more(round); round++ {
-			d := &all[rand.N(desks)]
+			d := &all[rand.N(providers)]
 			if rand.N(200) == 0 {
 				if err := d.replace(t); err != nil {
 					return fmt.Errorf("close: %w", err)
@@ -142,7 +142,7 @@ func (want acquisition) use(at *providedSession) error {
 	}
 	for i, s := range want.resources {
 		if err := s.enter(lease, want.capacity); err != nil {
-			return fmt.Errorf("thing %d: %w", i, err)
+			return fmt.Errorf("resource %d: %w", i, err)
 		}
 	}
 	for range rand.N(20) {

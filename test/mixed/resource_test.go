@@ -44,7 +44,7 @@ func (s *resource) enter(lease signalbox.Lease, size int) error {
 	}
 	s.mu.inside[lease] = size
 	if used > s.capacity && lease.Err() == nil {
-		return fmt.Errorf("%d are inside, and there is room for %d", used, s.capacity)
+		return fmt.Errorf("%d are inside, and the capacity is %d", used, s.capacity)
 	}
 	return nil
 }

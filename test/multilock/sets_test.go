@@ -39,7 +39,7 @@ const (
 // rise, and nothing is left.
 func TestOverlappingSetsOfManyProcesses(t *testing.T) {
 	t.Parallel()
-	redistest.Slow(t, "processes give up calls that are on their way, which are settled 3 s later")
+	redistest.Slow(t, "processes give up calls that are on their way, which are undone 3 s later")
 	overlap(t)
 }
 
@@ -178,18 +178,18 @@ func takeSet(ctx context.Context, client rueidis.Client, all []multilock.Member)
 // so that an overlap is seen.
 func use(ctx context.Context, client rueidis.Client, i int, side string, token uint64) error {
 	const enter = `
-local room = KEYS[1]
-local inside, last = redis.call('HINCRBY', room, ARGV[1], 1), tonumber(redis.call('HGET', room, 'token') or 0)
-local readers = tonumber(redis.call('HGET', room, 'read') or 0)
-local writers = tonumber(redis.call('HGET', room, 'write') or 0)
+local resource = KEYS[1]
+local inside, last = redis.call('HINCRBY', resource, ARGV[1], 1), tonumber(redis.call('HGET', resource, 'token') or 0)
+local readers = tonumber(redis.call('HGET', resource, 'read') or 0)
+local writers = tonumber(redis.call('HGET', resource, 'write') or 0)
 if ARGV[1] == 'seat' and inside > tonumber(ARGV[3]) then return 'more are in than there are seats' end
 if writers > 1 or writers == 1 and readers > 0 then return 'another is in' end
 if ARGV[1] == 'write' then
   if tonumber(ARGV[2]) <= last then return 'the token fell' end
-  redis.call('HSET', room, 'token', ARGV[2])
+  redis.call('HSET', resource, 'token', ARGV[2])
 end
 return ''`
-	resourceKey := "room:" + strconv.Itoa(i)
+	resourceKey := "resource:" + strconv.Itoa(i)
 	b := client.B()
 	wrong, err := client.Do(ctx, b.Eval().Script(enter).Numkeys(1).Key(resourceKey).Arg(side, strconv.FormatUint(token, 10), strconv.Itoa(seats)).Build()).ToString()
 	if err != nil {

@@ -7,6 +7,6 @@
 //
 // # What is not known
 //
-// Whether a holder that does not look at its lease overlaps with the next: a span counts from the return of Lock to a
-// look at the lease that found it good.
+// Whether a holder that does not check its lease overlaps with the next: a span counts from the return of Lock to a
+// check of the lease that found it good.
 package redlock

@@ -29,10 +29,10 @@ const (
 	// moment is how long the first Lock waits that is to see a refusal. If it sees none, the next waits twice as long.
 	moment = 50 * time.Millisecond
 
-	caller, password = "teller", "the-teller's-password"
+	caller, password = "caller", "the-caller's-password"
 )
 
-// fixture is a server with an operator, whose connections stand before anything is refused, and
+// fixture is a server with an operator, whose connections are made before anything is refused, and
 // with the sessions of a user, which can be made to fail apart from them.
 type fixture struct {
 	kind                  locktest.Primitive // the kind of the locks
@@ -189,7 +189,7 @@ func (w *fixture) serves(t *testing.T, s *signalbox.Session) {
 // clean demands that nothing is held, being undone or without an end.
 func (w *fixture) clean(t *testing.T) {
 	t.Helper()
-	redistest.Await(t, "nothing is held or settled", func() bool {
+	redistest.Await(t, "nothing is held or being undone", func() bool {
 		_, held, err := w.view.Leaks()
 		return err == nil && len(held) == 0 && locktest.Undoing(w.holder)+locktest.Undoing(w.waiter)+locktest.Undoing(w.other) == 0
 	})

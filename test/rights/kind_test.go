@@ -83,5 +83,5 @@ func deadInQueue(t *testing.T, s *servers, mode, line, known string) {
 	for _, key := range []string{line, known} {
 		s.do(t, "PEXPIRE", key, fmt.Sprint((minutes * time.Minute).Milliseconds()))
 	}
-	t.Cleanup(func() { require.NoError(t, s.ask("ZREM", line, dead).Error()) })
+	t.Cleanup(func() { require.NoError(t, s.query("ZREM", line, dead).Error()) })
 }

@@ -20,8 +20,8 @@ import (
 type lackEffect struct {
 	// errs are what steps end with; as usual for those that are not named.
 	errs map[workStep]error
-	// unasked: locks of this kind do not need the rights.
-	unasked bool
+	// notRequested: locks of this kind do not need the rights.
+	notRequested bool
 	// late: only a wait of more than about a second needs the rights, and this one may be shorter.
 	late bool
 	// heals says that what could not be released is released as soon as the rights are there.
@@ -51,7 +51,7 @@ func lacks() map[string]map[string]lackEffect {
 		"&sb:*":        {logged: "ab"},
 		"+ping":        {late: true}, // on a connection that is silent for long
 		"+info":        {},
-		"+mget":        {unasked: true}, // but by several locks as one
+		"+mget":        {notRequested: true}, // but by several locks as one
 		// Older servers are asked for slots, newer ones for shards.
 		"+cluster|slots +cluster|shards": {},
 	}
@@ -59,7 +59,7 @@ func lacks() map[string]map[string]lackEffect {
 		"exclusive": {
 			"+get": {errs: nothing.errs, heals: true},
 			// Del is called if memory is full, zscore by a session that queues again, zrank behind many sessions that died.
-			"+del +unlink +zcard +zscore +zrank": {unasked: true},
+			"+del +unlink +zcard +zscore +zrank": {notRequested: true},
 			"+mget":                              {late: true}, // heartbeats instead of polls
 			"+exists":                            {errs: map[workStep]error{leave: denied}, heals: true},
 			"+pttl":                              {errs: map[workStep]error{try: denied, wait: denied, copies: denied}},
@@ -79,7 +79,7 @@ func lacks() map[string]map[string]lackEffect {
 			"+del":                 {errs: map[workStep]error{force: denied}},
 			"+exists":              {errs: map[workStep]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
 			"+pttl":                {errs: map[workStep]error{copies: denied}},
-			"+pexpiretime +unlink": {unasked: true},
+			"+pexpiretime +unlink": {notRequested: true},
 			"+zcard":               {errs: map[workStep]error{wait: denied, force: denied}, heals: true},
 			"+pexpire":             noHolder,
 			"+hget":                {errs: stuck.errs, heals: true},
@@ -93,7 +93,7 @@ func lacks() map[string]map[string]lackEffect {
 			"+zrank":             {errs: map[workStep]error{leave: denied}},
 			"+zrem":              {errs: map[workStep]error{wait: denied, unlock: denied, force: denied}, heals: true},
 			"+zmscore":           {errs: map[workStep]error{lock: denied, try: denied, copies: denied, holder: denied}, heals: true},
-			"+setrange +zpopmin": {unasked: true},
+			"+setrange +zpopmin": {notRequested: true},
 			"+pubsub":            {},
 		},
 	}
@@ -174,7 +174,7 @@ func (s *servers) lacks(t *testing.T, k lockKind, all []string, without string, 
 	left := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return slices.Contains(strings.Fields(without), r) })
 	require.Less(t, len(left), len(all))
 	w := s.newFixture(t, k, fmt.Sprintf("%s-%s-%c", k.name, title(without), without[0]), left)
-	w.vain = want.errs[wait] != nil && want.errs[unlock] == nil
+	w.givesUp = want.errs[wait] != nil && want.errs[unlock] == nil
 	for step, err := range w.work(t) {
 		expected, named := want.errs[step]
 		if !named {
@@ -190,7 +190,7 @@ func (s *servers) lacks(t *testing.T, k lockKind, all []string, without string, 
 	}
 	switch {
 	case want.late:
-	case want.unasked:
+	case want.notRequested:
 		require.Empty(t, w.denials(t, w.name))
 	default:
 		redistest.Await(t, "the right is asked for", func() bool { return len(w.denials(t, w.name)) > 0 })

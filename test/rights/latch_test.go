@@ -117,7 +117,7 @@ func TestEachMissingRightOfALatchIsReportedOrNotNeeded(t *testing.T) {
 			got := playRounds(t, one, other, locktest.Session(t, s), "a latch")
 			for step, ended := range map[string][2]error{
 				"start": {got.start, want.start}, "join": {got.join, want.join}, "count": {got.count, want.count},
-				"look": {got.poll, want.poll}, "wait": {got.wait, want.wait}, "again": {got.again, want.again}, "reset": {got.reset, want.reset},
+				"poll": {got.poll, want.poll}, "wait": {got.wait, want.wait}, "again": {got.again, want.again}, "reset": {got.reset, want.reset},
 			} {
 				if ended[1] == nil {
 					require.NoError(t, ended[0], step)

@@ -105,7 +105,7 @@ func TestThePageSaysWhatEachRightIsFor(t *testing.T) {
 	lines := users(t)
 	for i, rights := range lines {
 		for _, right := range rights {
-			if strings.HasPrefix(right, "+") && i != sentinels { // the sentinels' own stand in the text
+			if strings.HasPrefix(right, "+") && i != sentinels { // the sentinels' own are in the text
 				require.Contains(t, rows.String(), "`"+right[1:]+"`")
 			}
 		}
@@ -124,7 +124,7 @@ func TestThePageSaysWhatEachRightIsFor(t *testing.T) {
 	}
 }
 
-// What Redisson's layout needs beside the rights of the library's own stands in its own part.
+// What Redisson's layout needs beside the rights of the library's own is in its own part.
 func TestThePageSaysWhatRedissonsLayoutNeeds(t *testing.T) {
 	t.Parallel()
 	_, part, found := strings.Cut(page(t), "**Redisson's layout**")

@@ -115,21 +115,21 @@ func denials(t *testing.T, server *redistest.Server, user string) (noted []strin
 	return noted
 }
 
-// ask sends a command of the operator's on a key, wherever that is.
-func (s *servers) ask(command, key string, args ...string) rueidis.RedisResult {
+// query sends a command of the operator's on a key, wherever that is.
+func (s *servers) query(command, key string, args ...string) rueidis.RedisResult {
 	return s.admin.Do(context.Background(), s.admin.B().Arbitrary(command).Keys(key).Args(args...).Build())
 }
 
 // do is ask, and fails the test if the server refuses.
 func (s *servers) do(t *testing.T, command, key string, args ...string) {
 	t.Helper()
-	require.NoError(t, s.ask(command, key, args...).Error(), "%s %s", command, key)
+	require.NoError(t, s.query(command, key, args...).Error(), "%s %s", command, key)
 }
 
 // text returns what a command on a key returns, all of it in one text, or "" if there is nothing.
 func (s *servers) text(t *testing.T, command, key string, args ...string) string {
 	t.Helper()
-	reply, err := s.ask(command, key, args...).ToAny()
+	reply, err := s.query(command, key, args...).ToAny()
 	if rueidis.IsRedisNil(err) {
 		return ""
 	}

@@ -47,7 +47,7 @@ type fixture struct {
 	view    *locktest.View
 	a, b    *signalbox.Session
 	ended   map[workStep]error
-	vain    bool   // the waiter is to give up: nothing is unlocked before it has
+	givesUp bool   // the waiter is to give up: nothing is unlocked before it has
 	last    string // the label of the last waiter in the queue, as Waiters returned it
 }
 
@@ -155,7 +155,7 @@ func (w *fixture) handOver(t *testing.T, lease signalbox.Lease, theirs testedLoc
 	// A session that is busy for long listens on a channel of its own, beside the channel of a lock that it
 	// waits for.
 	redistest.Await(t, "all channels", func() bool {
-		return lease.Err() != nil || locktest.Channels(w.a) > 0 && (locktest.Channels(w.b) > 1 && !w.vain || len(waited) > 0)
+		return lease.Err() != nil || locktest.Channels(w.a) > 0 && (locktest.Channels(w.b) > 1 && !w.givesUp || len(waited) > 0)
 	})
 	before := lease.Deadline()
 	redistest.Await(t, "a renewal", func() bool { return lease.Err() != nil || lease.Deadline().Sub(before) > life/20 })
@@ -214,10 +214,10 @@ func (w *fixture) close() error {
 	return w.secrets.RecordError(errors.Join(w.a.Close(ctx), w.b.Close(ctx)))
 }
 
-// clean demands that nothing is held, waited for, settled, listened to or without an end.
+// clean demands that nothing is held, waited for, being undone, listened to or without an end.
 func (w *fixture) clean(t *testing.T) {
 	t.Helper()
-	redistest.Await(t, "nothing is settled", func() bool { return locktest.Undoing(w.a)+locktest.Undoing(w.b) == 0 })
+	redistest.Await(t, "nothing is being undone", func() bool { return locktest.Undoing(w.a)+locktest.Undoing(w.b) == 0 })
 	for _, name := range []string{w.plain(), w.forced(), w.copied(), w.kept()} {
 		redistest.Await(t, "nothing is held", func() bool { return w.view.MustHold(t, name).ID == "" })
 		keys := locktest.Keys(name)

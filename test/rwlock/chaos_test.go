@@ -31,7 +31,7 @@ func TestSoakCrowdContinuesThoughProcessesStopAndDie(t *testing.T) { //nolint:pa
 // readers and writers.
 func (w *fixture) stopAndKill(t *testing.T, more func() bool) {
 	t.Helper()
-	const name, processes, life = "struck", 3, time.Second
+	const name, processes, life = "faulty", 3, time.Second
 	notes := w.openLog(t, name)
 	begin := func() *redistest.Process {
 		p := w.start(t, "crowd", locktest.Writer(), name, life)

@@ -58,7 +58,7 @@ func TestManyLeasesAreKeptBehindOneEndpoint(t *testing.T) {
 	})
 }
 
-// P2: the same of 200 locks for as long as a soak lasts, while what stands behind the address changes.
+// P2: the same of 200 locks for as long as a soak lasts, while the servers behind the address change.
 func TestSoakOfManyLeasesBehindOneEndpoint(t *testing.T) {
 	t.Parallel()
 	more := locktest.Soak(t)
@@ -205,7 +205,7 @@ func TestCloseLeavesNothingBehindOneEndpoint(t *testing.T) {
 	})
 }
 
-// P1, P2: the holds of one server are kept when a router stands before it from now on.
+// P1, P2: the holds of one server are kept when a router is put before it.
 func TestARouterThatComesLaterLosesNoLease(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "keys end by the clocks of real servers")

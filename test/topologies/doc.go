@@ -12,6 +12,6 @@
 //
 // # Not covered
 //
-// Nothing fails here: no server dies, no slot moves. A stalled machine must not look like a dead
+// Nothing fails here: no server dies, no slot moves. A stalled machine must not seem to be a dead
 // primary either, so nodes and sentinels are patient.
 package topologies

@@ -85,7 +85,7 @@ func (w *fixture) lock(name string, options ...signalbox.LockOption) locktest.Lo
 func (w *fixture) reporting(name string) locktest.Forcible {
 	w.Helper()
 	lock, ok := w.lock(name).(locktest.Forcible)
-	require.True(w, ok, "a lock that does not tell")
+	require.True(w, ok, "a lock that reports its holder")
 	return lock
 }
 
@@ -94,8 +94,8 @@ var names atomic.Int64
 
 func (w *fixture) name() string { return fmt.Sprintf("%s %d", w.Name(), names.Add(1)) }
 
-// ask runs a command on the key of a lock, wherever that is.
-func (w *fixture) ask(name, command string, args ...string) rueidis.RedisResult {
+// query runs a command on the key of a lock, wherever that is.
+func (w *fixture) query(name, command string, args ...string) rueidis.RedisResult {
 	w.Helper()
 	return w.admin.Do(locktest.Context(w), w.admin.B().Arbitrary(command).Keys(w.kind.Key(name)).Args(args...).Build())
 }
@@ -103,7 +103,7 @@ func (w *fixture) ask(name, command string, args ...string) rueidis.RedisResult 
 // value returns the value of a lock's key, "" if there is no key.
 func (w *fixture) value(name string) string {
 	w.Helper()
-	value, err := w.ask(name, "GET").ToString()
+	value, err := w.query(name, "GET").ToString()
 	if !rueidis.IsRedisNil(err) {
 		require.NoError(w, err)
 	}
@@ -113,10 +113,10 @@ func (w *fixture) value(name string) string {
 // isFree reports whether the lock is free, by the server's account.
 func (w *fixture) isFree(name string) bool {
 	w.Helper()
-	kind, err := w.ask(name, "TYPE").ToString()
+	kind, err := w.query(name, "TYPE").ToString()
 	require.NoError(w, err)
 	if kind == "zset" { // a member for each hold, and when it ends
-		holds, err := w.ask(name, "ZCOUNT", fmt.Sprintf("(%d", time.Now().UnixMicro()), "+inf").AsInt64()
+		holds, err := w.query(name, "ZCOUNT", fmt.Sprintf("(%d", time.Now().UnixMicro()), "+inf").AsInt64()
 		require.NoError(w, err)
 		return holds == 0
 	}
@@ -124,7 +124,7 @@ func (w *fixture) isFree(name string) bool {
 	return value == "" || strings.HasPrefix(value, "sb1-")
 }
 
-// eachKey visits every key of a lock's name, on every server that writes.
+// eachKey calls do for every key of a lock's name, on every server that writes.
 func (w *fixture) eachKey(name string, do func(c rueidis.Client, key string)) {
 	w.Helper()
 	w.eachServer(func(c rueidis.Client) {
@@ -149,7 +149,7 @@ func (w *fixture) immortal(name string) (left []string) {
 	return left
 }
 
-// knows reports whether a session stands in a key of a lock's name, as its holder or as one that waits.
+// knows reports whether a key of a lock's name has a session, as the holder or as a waiter.
 func (w *fixture) knows(name string, s *signalbox.Session) (found bool) {
 	w.Helper()
 	id := (*session.Handle)(s).Session().ID()
@@ -179,7 +179,7 @@ func (w *fixture) listeners(name string) (count int) {
 	return count
 }
 
-// eachServer visits every server that writes.
+// eachServer calls do for every server that writes.
 func (w *fixture) eachServer(do func(rueidis.Client)) {
 	w.Helper()
 	for _, c := range w.admin.Nodes() {

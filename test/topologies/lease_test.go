@@ -22,7 +22,7 @@ func TestADeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
 		name := w.name()
 		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.WithRenewedLease(500*time.Millisecond)))
 		bound := lease.Bind(context.Background())
-		require.NoError(w, w.ask(name, "DEL").Error())
+		require.NoError(w, w.query(name, "DEL").Error())
 		redistest.Receive(w, "the end of the lease", lease.Done())
 		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
 		require.ErrorIs(w, context.Cause(bound), signalbox.ErrLost)

@@ -124,13 +124,13 @@ func TestAForeignKeyIsRefusedAndUntouched(t *testing.T) {
 	everywhere(t, func(w *fixture) {
 		name := w.name()
 		l := w.lock(name)
-		require.NoError(w, w.ask(name, "SET", "mine").Error())
+		require.NoError(w, w.query(name, "SET", "mine").Error())
 		_, err := l.TryLock(locktest.Context(w))
 		require.ErrorIs(w, err, signalbox.ErrWrongKind)
 		_, err = l.Lock(locktest.Context(w))
 		require.ErrorIs(w, err, signalbox.ErrWrongKind)
 		require.Equal(w, "mine", w.value(name))
 		require.Equal(w, []string{w.kind.Key(name)}, w.immortal(name))
-		require.NoError(w, w.ask(name, "DEL").Error())
+		require.NoError(w, w.query(name, "DEL").Error())
 	})
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// contendedLock lets each user take and release a lock again and again until the context ends, and sends
-// the time of each grant to a channel with room for them.
-func contendedLock(ctx context.Context, t *testing.T, locks []locktest.Lock) (grants chan time.Time, ended *sync.WaitGroup) {
+// lockRepeatedly lets each user acquire and release a lock again and again until the context ends, and sends
+// the time of each grant to a channel that has the capacity for them.
+func lockRepeatedly(ctx context.Context, t *testing.T, locks []locktest.Lock) (grants chan time.Time, ended *sync.WaitGroup) {
 	t.Helper()
 	grants, ended = make(chan time.Time, 100_000), new(sync.WaitGroup)
 	for _, mu := range locks {
@@ -66,7 +66,7 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 					locks = append(locks, lock(u.Session))
 				}
 				ctx, cancel := context.WithCancel(t.Context())
-				grants, ended := contendedLock(ctx, t, locks)
+				grants, ended := lockRepeatedly(ctx, t, locks)
 				for second := range redistest.Rounds(1, 5) {
 					before := len(grants)
 					for range time.Second / every {

@@ -40,10 +40,10 @@ func elections() []testedCall {
 				return newElection(e).RunCallbacks(ctx, election.Callbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}})
 			}
 		}},
-		{name: "election.Election.Leader", class: asks, holds: leadsElsewhere, free: "ErrNotHeld", ready: func(e *callFixture) preparedCall {
+		{name: "election.Election.Leader", class: requests, holds: leadsElsewhere, free: "ErrNotHeld", ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return no(newElection(e).Leader(ctx)) }
 		}},
-		{name: "election.Election.Health", class: asks, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall { return newElection(e).Health }},
+		{name: "election.Election.Health", class: requests, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall { return newElection(e).Health }},
 		{name: "election.Election.Observe", class: listens, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) (last error) {
 				for _, last = range newElection(e).Observe(ctx) { // the last error says how it ends

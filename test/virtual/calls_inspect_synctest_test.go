@@ -19,13 +19,13 @@ func locksElsewhere(e *callFixture) {
 func inspections() []testedCall {
 	var seen sync.Map // the entry that was seen, by its scene
 	return []testedCall{
-		{name: "inspect.Name", class: asks, holds: locksElsewhere, ready: func(e *callFixture) preparedCall {
+		{name: "inspect.Name", class: requests, holds: locksElsewhere, ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return no(inspect.Name(ctx, e.session(), "a")) }
 		}},
-		{name: "inspect.Break", class: asks, holds: locksElsewhere, free: "ErrNotHeld", ready: func(e *callFixture) preparedCall {
+		{name: "inspect.Break", class: requests, holds: locksElsewhere, free: "ErrNotHeld", ready: func(e *callFixture) preparedCall {
 			return func(ctx context.Context) error { return inspect.Break(ctx, e.session(), "a") }
 		}},
-		{name: "inspect.BreakSeen", class: asks, free: "ErrNotHeld", holds: func(e *callFixture) {
+		{name: "inspect.BreakSeen", class: requests, free: "ErrNotHeld", holds: func(e *callFixture) {
 			locksElsewhere(e)
 			entries, err := inspect.Name(context.Background(), e.other[0], "a")
 			e.must(err)

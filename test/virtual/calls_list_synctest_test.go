@@ -216,13 +216,13 @@ func doLocks(kind string, make makeLock) []testedCall {
 func holderReporters(kind string, make makeLock, hold func(*callFixture)) []testedCall {
 	all := []testedCall{
 		{
-			name: kind + ".IsLocked", class: asks, holds: hold,
+			name: kind + ".IsLocked", class: requests, holds: hold,
 			ready: on(make, func(_ *callFixture, l holderReporter, ctx context.Context) error {
 				return no(l.IsLocked(ctx))
 			}),
 		},
 		{
-			name: kind + ".ForceUnlock", class: asks, holds: hold, free: "ErrNotHeld",
+			name: kind + ".ForceUnlock", class: requests, holds: hold, free: "ErrNotHeld",
 			ready: on(make, func(_ *callFixture, l holderReporter, ctx context.Context) error {
 				return l.ForceUnlock(ctx)
 			}),
@@ -233,7 +233,7 @@ func holderReporters(kind string, make makeLock, hold func(*callFixture)) []test
 
 func holders(kind string, make makeLock, hold func(*callFixture)) []testedCall {
 	return append(holderReporters(kind, make, hold), testedCall{
-		name: kind + ".Holder", class: asks, holds: hold, free: "ErrNotHeld",
+		name: kind + ".Holder", class: requests, holds: hold, free: "ErrNotHeld",
 		ready: on(make, func(_ *callFixture, l singleHolderLock, ctx context.Context) error { return no(l.Holder(ctx)) }),
 	})
 }
@@ -262,12 +262,12 @@ func calls() []testedCall {
 	all = append(all, holders("reentrant.Lock", newReentrant, heldBy(newReentrant))...)
 	all = append(all, holders("fair.Lock", newFair, heldBy(newFair))...)
 	all = append(all, holderReporters("rwlock.Lock", newRWLock, heldBy(newRWLock))...)
-	all = append(all, testedCall{name: "fair.Lock.Waiters", class: asks, holds: heldBy(newFair), ready: on(newFair, func(
+	all = append(all, testedCall{name: "fair.Lock.Waiters", class: requests, holds: heldBy(newFair), ready: on(newFair, func(
 		_ *callFixture, l *fair.Lock, ctx context.Context,
 	) error {
 		return drain(l.Waiters(ctx))
 	})})
-	all = append(all, testedCall{name: "reentrant.Lock.Waiters", class: asks, holds: heldBy(newReentrant), ready: on(newReentrant, func(
+	all = append(all, testedCall{name: "reentrant.Lock.Waiters", class: requests, holds: heldBy(newReentrant), ready: on(newReentrant, func(
 		_ *callFixture, l *reentrant.Lock, ctx context.Context,
 	) error {
 		return drain(l.Waiters(ctx))
@@ -332,7 +332,7 @@ func rwlocks() []testedCall {
 			}),
 		},
 		{
-			name: "rwlock.Lock.Downgrade", class: asks,
+			name: "rwlock.Lock.Downgrade", class: requests,
 			ready: leased(newRWLock, func(
 				_ *callFixture, l *rwlock.Lock, lease signalbox.Lease, ctx context.Context,
 			) error {
@@ -340,7 +340,7 @@ func rwlocks() []testedCall {
 			}),
 		},
 		{
-			name: "rwlock.Lock.Holders", class: asks, holds: hold,
+			name: "rwlock.Lock.Holders", class: requests, holds: hold,
 			ready: on(newRWLock, func(_ *callFixture, l *rwlock.Lock, ctx context.Context) error {
 				return drain(l.Holders(ctx))
 			}),
@@ -391,7 +391,7 @@ func semaphores() []testedCall {
 			}),
 		},
 		{
-			name: "semaphore.Semaphore.Available", class: asks, holds: hold,
+			name: "semaphore.Semaphore.Available", class: requests, holds: hold,
 			ready: on(newSemaphore, func(
 				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
@@ -399,7 +399,7 @@ func semaphores() []testedCall {
 			}),
 		},
 		{
-			name: "semaphore.Semaphore.SetCapacity", class: asks, holds: hold,
+			name: "semaphore.Semaphore.SetCapacity", class: requests, holds: hold,
 			ready: on(newSemaphore, func(
 				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
@@ -407,7 +407,7 @@ func semaphores() []testedCall {
 			}),
 		},
 		{
-			name: "semaphore.Semaphore.Holders", class: asks, holds: hold,
+			name: "semaphore.Semaphore.Holders", class: requests, holds: hold,
 			ready: on(newSemaphore, func(
 				_ *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
@@ -470,13 +470,13 @@ func latches() []testedCall {
 			l := countdown.New(e.session(), "a")
 			return l.Reset
 		}},
-		{name: "countdown.Latch.Round", class: asks, ready: func(e *callFixture) preparedCall {
+		{name: "countdown.Latch.Round", class: requests, ready: func(e *callFixture) preparedCall {
 			started(e, 2)
 			l := countdown.New(e.session(), "a")
 			return func(ctx context.Context) error { return no(l.Round(ctx)) }
 		}},
 		{
-			name: "countdown.Round.Count", class: asks,
+			name: "countdown.Round.Count", class: requests,
 			ready: round(func(r countdown.Round, ctx context.Context) error {
 				return no(r.Count(ctx))
 			}),

@@ -19,8 +19,8 @@ func stored(do func(ctx context.Context, o *once.Once) error) prepareCall {
 	}
 }
 
-// doing calls Do, and causes the fault while its function runs.
-func doing(ctx context.Context, o *once.Once, cause func()) error {
+// doUnderFault calls Do, and causes the fault while its function runs.
+func doUnderFault(ctx context.Context, o *once.Once, cause func()) error {
 	_, _, err := o.Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
 		cause()
 		return []byte("x"), nil
@@ -39,13 +39,13 @@ func forget(ctx context.Context, o *once.Once) error { return o.Forget(ctx) }
 func onces() []testedCall {
 	return []testedCall{
 		{name: "once.Once.Do", class: waits, holds: heldBy(newFair), ready: func(e *callFixture) preparedCall {
-			return func(ctx context.Context) error { return doing(ctx, newOnce(e), func() {}) }
+			return func(ctx context.Context) error { return doUnderFault(ctx, newOnce(e), func() {}) }
 		}},
 		{name: "once.Once.Do while fn runs", class: stores, inside: true, ready: func(e *callFixture) preparedCall {
-			return func(ctx context.Context) error { return doing(ctx, newOnce(e), e.causeFault) }
+			return func(ctx context.Context) error { return doUnderFault(ctx, newOnce(e), e.causeFault) }
 		}},
 		{name: "once.Once.Do of a stored outcome", class: insists, ready: stored(func(ctx context.Context, o *once.Once) error {
-			return doing(ctx, o, func() {})
+			return doUnderFault(ctx, o, func() {})
 		})},
 		{name: "once.Once.Get", class: insists, ready: stored(get)},
 		{name: "once.Once.Forget", class: insists, ready: stored(forget)},

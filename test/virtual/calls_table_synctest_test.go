@@ -6,17 +6,17 @@ package virtual_test
 type callClass int
 
 const (
-	tries   callClass = iota // TryLock and similar calls: one try
-	guesses                  // a TryAcquire that returns false for every error
-	waits                    // Lock and similar calls: until the context ends
-	asks                     // one question or change, without another try
-	insists                  // steps of a latch, which are repeated
-	listens                  // the wait for a round that does not open, and other calls that only their context ends
-	writes                   // a term's value, until the term is lost
-	stores                   // the outcome of a once, until the lease is lost or the context has ended
-	unlocks                  // after the lease began, with no context
-	inner                    // the same of a lease beside another one of its hold, which sends nothing
-	leaves                   // Close of a session that has a lease left
+	tries    callClass = iota // TryLock and similar calls: one try
+	guesses                   // a TryAcquire that returns false for every error
+	waits                     // Lock and similar calls: until the context ends
+	requests                  // one question or change, without another try
+	insists                   // steps of a latch, which are repeated
+	listens                   // the wait for a round that does not open, and other calls that only their context ends
+	writes                    // a term's value, until the term is lost
+	stores                    // the outcome of a once, until the lease is lost or the context has ended
+	unlocks                   // after the lease began, with no context
+	inner                     // the same of a lease beside another one of its hold, which sends nothing
+	leaves                    // Close of a session that has a lease left
 )
 
 // callFault is what happens to the server, or to the session, before or in the midst of a call.
@@ -94,19 +94,19 @@ var endings = []expectedEnds{
 	{waits, expired, "nil in 5s", "ErrDenied ended in 100ms"},
 	{waits, minority, "nil", "nil"},
 
-	{asks, healthy, "free", "free"},
-	{asks, held, "nil", "nil"},
-	{asks, frozen, "ErrNoReply in 4s", "ended in 100ms"},
-	{asks, connecting, "ErrNoReply in 4s", "ended in 100ms"},
-	{asks, refusing, "error", "error"},
-	{asks, cut, "error", "error"},
-	{asks, proxied, "error", "error"},
-	{asks, closed, "ErrClosed", "ErrClosed"},
-	{asks, loading, "ErrRefused", "ErrRefused"},
-	{asks, full, "ErrRefused", "ErrRefused"},
-	{asks, denied, "ErrDenied", "ErrDenied"},
-	{asks, expired, "ErrDenied", "ErrDenied"},
-	{asks, minority, "free", "free"},
+	{requests, healthy, "free", "free"},
+	{requests, held, "nil", "nil"},
+	{requests, frozen, "ErrNoReply in 4s", "ended in 100ms"},
+	{requests, connecting, "ErrNoReply in 4s", "ended in 100ms"},
+	{requests, refusing, "error", "error"},
+	{requests, cut, "error", "error"},
+	{requests, proxied, "error", "error"},
+	{requests, closed, "ErrClosed", "ErrClosed"},
+	{requests, loading, "ErrRefused", "ErrRefused"},
+	{requests, full, "ErrRefused", "ErrRefused"},
+	{requests, denied, "ErrDenied", "ErrDenied"},
+	{requests, expired, "ErrDenied", "ErrDenied"},
+	{requests, minority, "free", "free"},
 
 	{insists, healthy, "nil", "nil"},
 	{insists, frozen, "blocks", "ended in 100ms"},

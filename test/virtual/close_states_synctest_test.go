@@ -54,8 +54,8 @@ func takes() map[string]func(ctx context.Context, s *signalbox.Session) (signalb
 
 // logged returns a logger, and what it has logged.
 func logged() (*slog.Logger, *logLines) {
-	lines := new(logLines)
-	return slog.New(slog.NewTextHandler(lines, nil)), lines
+	link := new(logLines)
+	return slog.New(slog.NewTextHandler(link, nil)), link
 }
 
 // logLines is a buffer for lines of a log. A session writes them on a goroutine of its own.
@@ -82,12 +82,12 @@ func (l *logLines) String() string {
 
 // owned returns a session whose Close also closes its client, as Dial makes it.
 func (w *fixture) owned(options ...signalbox.SessionOption) (*signalbox.Session, *wire) {
-	c, lines := w.client(w.T)
+	c, link := w.client(w.T)
 	set := session.Defaults()
 	for _, option := range options {
 		option(&set)
 	}
-	return (*signalbox.Session)(session.New(c, set, true).Handle()), lines
+	return (*signalbox.Session)(session.New(c, set, true).Handle()), link
 }
 
 // A forgotten lease delays Close for its context, or for the grace, and not for ever. The lease
@@ -195,8 +195,8 @@ func TestCloseReturnsInTimeInEveryState(t *testing.T) {
 			session.DefaultCloseGrace: func(s *signalbox.Session) error { return s.Close(context.Background()) },
 		} {
 			bubble(t, func(w *fixture) {
-				s, lines := w.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
-				waiting := prepare(w, s, lines)
+				s, link := w.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
+				waiting := prepare(w, s, link)
 				lasted := took(func() { _ = end(s) })
 				require.LessOrEqual(w, lasted, limit+time.Second, "%s, %v", name, limit)
 				for _, c := range waiting {
@@ -215,54 +215,54 @@ func TestCloseReturnsInTimeInEveryState(t *testing.T) {
 }
 
 // closeCase prepares a state, and returns what calls that wait in it are to end with.
-type closeCase func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error
+type closeCase func(w *fixture, s *signalbox.Session, link *wire) []<-chan error
 
 func closeCases() map[string]closeCase {
 	states := map[string]closeCase{
 		"Nothing": func(*fixture, *signalbox.Session, *wire) []<-chan error { return nil },
-		"RoundStartUnanswered": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
+		"RoundStartUnanswered": func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			rounds := 0
-			w.unanswered(s, lines, func(ctx context.Context) error {
+			w.unanswered(s, link, func(ctx context.Context) error {
 				rounds++
 				_, err := countdown.New(s, fmt.Sprint(rounds)).Start(ctx, 1)
 				return err
 			})
 			return nil
 		},
-		"RoundStartOnItsWay": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
-			lines.goSilent()
+		"RoundStartOnItsWay": func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			link.goSilent()
 			return []<-chan error{w.later(func() error {
 				_, err := countdown.New(s, "a").Start(context.Background(), 1)
 				return err
 			})}
 		},
 		"RoundAwaited": roundAwaited,
-		"RoundAwaitedFrozen": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
-			defer lines.goSilent()
-			return roundAwaited(w, s, lines)
+		"RoundAwaitedFrozen": func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			defer link.goSilent()
+			return roundAwaited(w, s, link)
 		},
 	}
 	maps.Copy(states, electionStates())
 	for line, take := range takes() {
-		states["Unanswered "+line] = func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
-			w.unanswered(s, lines, func(ctx context.Context) error {
+		states["Unanswered "+line] = func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			w.unanswered(s, link, func(ctx context.Context) error {
 				lease, err := take(ctx, s)
 				_ = lease.Unlock()
 				return err
 			})
 			return nil
 		}
-		states["Frozen "+line] = func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
+		states["Frozen "+line] = func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			_, err := take(w.Context(), s)
 			require.NoError(w, err)
-			lines.goSilent()
+			link.goSilent()
 			return nil
 		}
-		states["Unreachable "+line] = func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
+		states["Unreachable "+line] = func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			_, err := take(w.Context(), s)
 			require.NoError(w, err)
-			lines.refuses.Store(true)
-			lines.cut()
+			link.refuses.Store(true)
+			link.cut()
 			return []<-chan error{w.later(func() error {
 				_, err := reentrant.New(s, "other").Lock(context.Background())
 				return err
@@ -271,12 +271,12 @@ func closeCases() map[string]closeCase {
 		if line == "kind=rwlock name=r" {
 			continue // readers do not wait for each other
 		}
-		states["FrozenWaiter "+line] = func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
+		states["FrozenWaiter "+line] = func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			other, _, end := w.session(w.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
 			w.ends = append(w.ends, end)
 			_, err := take(w.Context(), other)
 			require.NoError(w, err)
-			defer lines.goSilent()
+			defer link.goSilent()
 			return []<-chan error{w.later(func() error {
 				_, err := take(context.Background(), s)
 				return err
@@ -306,14 +306,14 @@ func roundAwaited(w *fixture, s *signalbox.Session, _ *wire) []<-chan error {
 
 // unanswered makes a call whose request arrives and whose reply does not, and that gives up before
 // it is undone.
-func (w *fixture) unanswered(s *signalbox.Session, lines *wire, call func(ctx context.Context) error) {
+func (w *fixture) unanswered(s *signalbox.Session, link *wire, call func(ctx context.Context) error) {
 	w.Helper()
 	require.NoError(w, call(w.Context())) // so that the server knows the scripts, and the session the time
 	synctest.Wait()
-	lines.latency.Store(int64(20 * time.Millisecond))
+	link.latency.Store(int64(20 * time.Millisecond))
 	ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 	defer cancel()
-	time.AfterFunc(30*time.Millisecond, lines.goSilent)
+	time.AfterFunc(30*time.Millisecond, link.goSilent)
 	require.Error(w, call(ctx))
 	require.False(w, (*session.Handle)(s).Session().IsIdle())
 }

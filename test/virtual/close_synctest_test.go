@@ -64,9 +64,9 @@ func TestCloseAtAnyInstantLeavesNothing(t *testing.T) {
 
 func (w *fixture) closeAt(t *testing.T, name string, at, latency time.Duration, ended bool) { //nolint:revive // a case of the test
 	t.Helper()
-	c, lines := w.client(t)
+	c, link := w.client(t)
 	defer c.Close()
-	lines.latency.Store(int64(latency))
+	link.latency.Store(int64(latency))
 	s := signalbox.NewSession(c)
 	users := make([]lockUser, 6)
 	var running sync.WaitGroup
@@ -131,7 +131,7 @@ func TestCloseOnADeadWireEndsSoon(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
 		t := w.T
-		c, lines := w.client(t)
+		c, link := w.client(t)
 		s := signalbox.NewSession(c)
 		users := make([]lockUser, 12)
 		var running sync.WaitGroup
@@ -140,7 +140,7 @@ func TestCloseOnADeadWireEndsSoon(t *testing.T) {
 			running.Go(func() { users[i].run(t.Context()) })
 		}
 		time.Sleep(time.Second)
-		lines.goSilent()
+		link.goSilent()
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		begun := time.Now()

@@ -21,12 +21,12 @@ func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
 		t := w.T
-		s, lines, closeSession := w.session(t, quiet)
+		s, link, closeSession := w.session(t, quiet)
 		defer closeSession()
 		lease, err := reentrant.New(s, "held").Lock(t.Context())
 		require.NoError(t, err)
-		lines.goSilent()
-		lines.cut()
+		link.goSilent()
+		link.cut()
 		synctest.Wait()
 		late := func() time.Duration {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -43,13 +43,13 @@ func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) {
 		require.Equal(t, time.Second, took(func() {
 			require.ErrorIs(t, lease.Unlock(), signalbox.ErrUnconfirmed)
 		}))
-		lines.heal()
+		link.heal()
 		_, err = reentrant.New(s, "other").Lock(t.Context())
 		require.NoError(t, err)
 	})
 }
 
-// A waiter that polls a silent server in vain reports the end of its own context, and no other.
+// A waiter that polls a server that stays silent reports the end of its own context, and no other.
 func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Primitives() {
@@ -61,7 +61,7 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 				defer closeOther()
 				_, err := kind.New(other, "a").Lock(t.Context())
 				require.NoError(t, err)
-				s, lines, closeSession := w.session(t, quiet)
+				s, link, closeSession := w.session(t, quiet)
 				defer closeSession()
 				ctx, cancel := context.WithCancelCause(t.Context())
 				ended := make(chan error, 1)
@@ -70,7 +70,7 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 					ended <- err
 				}()
 				time.Sleep(time.Second)
-				lines.goSilent()
+				link.goSilent()
 				time.Sleep(8 * time.Second) // polls end by their time limits, and the connection is not given up yet
 				cancel(errCause)
 				err = <-ended
@@ -89,11 +89,11 @@ func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
 		t := w.T
-		s, lines := w.owned(quiet)
+		s, link := w.owned(quiet)
 		require.NoError(t, locked(t.Context(), s))
 		synctest.Wait()
-		lines.latency.Store(int64(600 * time.Millisecond))
-		lines.cut()
+		link.latency.Store(int64(600 * time.Millisecond))
+		link.cut()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()

@@ -384,7 +384,7 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 					time.Sleep(time.Minute)
 					after, _ := w.redis.Get("a")
 					require.Equal(w, isDone, after != c.before)
-					require.Equal(w, 1, s.asked())
+					require.Equal(w, 1, s.requestCount())
 				})
 			})
 		}

@@ -24,7 +24,7 @@ func TestLeaseOfADeadWireEndsBeforeItsKey(t *testing.T) {
 		for i, life := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, time.Second, 2500 * time.Millisecond, 30 * time.Second, 5 * time.Minute} {
 			for phase := range phases {
 				holders.Go(func() {
-					w.hold(fmt.Sprint("told/", i, "/", phase), life, 2*life*time.Duration(phase)/phases, phase%2 == 0)
+					w.hold(fmt.Sprint("dead/", i, "/", phase), life, 2*life*time.Duration(phase)/phases, phase%2 == 0)
 				})
 			}
 		}
@@ -35,10 +35,10 @@ func TestLeaseOfADeadWireEndsBeforeItsKey(t *testing.T) {
 // hold acquires a lock, lets its wire go dead after some time, and requires that the lease ends in time.
 func (w *fixture) hold(name string, life, after time.Duration, repliesOnly bool) {
 	t := w.T
-	s, lines, closeAll := w.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(life)))
+	s, link, closeAll := w.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(life)))
 	defer closeAll()
 	latency := min(life/100, 20*time.Millisecond)
-	lines.latency.Store(int64(latency))
+	link.latency.Store(int64(latency))
 	lease, err := reentrant.New(s, name).Lock(t.Context())
 	if err != nil {
 		t.Error(name, err)
@@ -49,8 +49,8 @@ func (w *fixture) hold(name string, life, after time.Duration, repliesOnly bool)
 	if lease.Err() != nil {
 		t.Error(name, "was lost on a wire that was good")
 	}
-	lines.swallowsReplies.Store(true)
-	lines.swallowsRequests.Store(!repliesOnly)
+	link.swallowsReplies.Store(true)
+	link.swallowsRequests.Store(!repliesOnly)
 	<-lease.Done()
 	left := w.left(name)
 	if left < life/50+latency || lease.Err() == nil || bound.Err() == nil {

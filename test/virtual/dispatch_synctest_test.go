@@ -26,9 +26,9 @@ func (noMonitor) ServersDiffer()     {}
 
 // dispatcher returns a dispatcher with a wire of its own, and what closes both.
 func (w *fixture) dispatcher() (*dispatch.Dispatcher, *wire, func()) {
-	client, lines := w.client(w.T)
+	client, link := w.client(w.T)
 	d, closeAll := dispatcherOf(client)
-	return d, lines, closeAll
+	return d, link, closeAll
 }
 
 // dispatcherOf returns a dispatcher of a client, and what closes both.
@@ -65,14 +65,14 @@ func (noHandler) OnSubscribed()    {}
 func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
-		client, lines := w.clusterClient()
+		client, link := w.clusterClient()
 		d, closeAll := dispatcherOf(client)
 		require.NoError(w, client.Do(w.Context(), client.B().Set().Key("a").Value("b").Build()).Error()) // it is connected
-		lines.goSilent()
+		link.goSilent()
 		d.Listen("sb:a", dispatch.ShardedChannel, noHandler{})
 		time.Sleep(100 * time.Millisecond)
 		require.Zero(w, took(d.Close))
-		lines.heal()
+		link.heal()
 		closeAll()
 		time.Sleep(2 * time.Second) // a client of a cluster closes connections later
 	})
@@ -132,28 +132,28 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 // P6: a poll without a reply, or one that is refused, is repeated.
 func TestPollThatFailsComesAgain(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ fails, mends func(w *fixture, lines *wire) }{ //nolint:paralleltest // as above
+	for name, c := range map[string]struct{ fails, mends func(w *fixture, link *wire) }{ //nolint:paralleltest // as above
 		"Refused": {
 			func(w *fixture, _ *wire) { w.redis.SetError("LOADING the data set") },
 			func(w *fixture, _ *wire) { w.redis.SetError("") },
 		},
 		"Swallowed": {
-			func(_ *fixture, lines *wire) { lines.swallowsReplies.Store(true) },
-			func(_ *fixture, lines *wire) { lines.heal() },
+			func(_ *fixture, link *wire) { link.swallowsReplies.Store(true) },
+			func(_ *fixture, link *wire) { link.heal() },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *fixture) {
-				d, lines, closeAll := w.dispatcher()
+				d, link, closeAll := w.dispatcher()
 				defer closeAll()
 				wait := d.Wait(targetOf("a"))
 				defer wait.Close()
 				<-wait.C
-				c.fails(w, lines)
+				c.fails(w, link)
 				wait.FoundHeld(0)
 				time.Sleep(10 * time.Second)
 				require.Error(w, wait.LastError())
-				c.mends(w, lines)
+				c.mends(w, link)
 				began := time.Now()
 				<-wait.C
 				require.LessOrEqual(w, time.Since(began), 5*time.Second)

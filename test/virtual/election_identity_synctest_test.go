@@ -90,18 +90,18 @@ func TestLeadingEndsWithTheTerm(t *testing.T) {
 	bubble(t, func(w *fixture) {
 		require.False(w, (*election.Election)(nil).Leading())
 		require.False(w, new(election.Election).Leading())
-		s, lines, closeAll := w.session(w.T)
+		s, link, closeAll := w.session(w.T)
 		defer closeAll()
 		e := election.New(s, "a")
 		require.False(w, e.Leading())
 		term, err := e.Campaign(w.Context())
 		require.NoError(w, err)
 		require.True(w, e.Leading())
-		lines.goSilent()
+		link.goSilent()
 		time.Sleep(time.Until(term.Deadline()))
 		require.False(w, e.Leading())
 		require.ErrorIs(w, term.Resign(), signalbox.ErrLost)
-		lines.heal()
+		link.heal()
 		time.Sleep(time.Minute)
 		term, err = e.Campaign(w.Context())
 		require.NoError(w, err)
@@ -165,9 +165,9 @@ func TestObserversSeeALeaderWithItsValue(t *testing.T) {
 			const candidates = 10
 			ctx, cancel := context.WithCancel(w.Context())
 			var seen []string
-			observer, lines, closeObserver := w.session(w.T)
+			observer, link, closeObserver := w.session(w.T)
 			defer closeObserver()
-			lines.latency.Store(int64(latency / 10))
+			link.latency.Store(int64(latency / 10))
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
@@ -184,9 +184,9 @@ func TestObserversSeeALeaderWithItsValue(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range candidates {
 				label := fmt.Sprint("candidate ", i)
-				s, lines, closeAll := w.session(w.T, signalbox.WithLabel(label))
+				s, link, closeAll := w.session(w.T, signalbox.WithLabel(label))
 				defer closeAll()
-				lines.latency.Store(int64(latency))
+				link.latency.Store(int64(latency))
 				all.Go(func() {
 					term, err := election.New(s, "a", election.Value(label)).Campaign(w.Context())
 					if err != nil {

@@ -391,19 +391,19 @@ func electionStates() map[string]closeCase {
 		"Leads": func(w *fixture, s *signalbox.Session, _ *wire) []<-chan error {
 			return []<-chan error{runs(w, s), runs(w, s), observes(w, s)}
 		},
-		"LeadsFrozen": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
-			defer lines.goSilent()
+		"LeadsFrozen": func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			defer link.goSilent()
 			return []<-chan error{runs(w, s), runs(w, s), observes(w, s)}
 		},
-		"SteppedDown": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
+		"SteppedDown": func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			all := []<-chan error{runs(w, s), observes(w, s)}
-			lines.goSilent()
+			link.goSilent()
 			time.Sleep(11 * time.Second)
 			return all
 		},
-		"ValueOnItsWay": func(w *fixture, s *signalbox.Session, lines *wire) []<-chan error {
+		"ValueOnItsWay": func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			term := leads(w, election.New(s, "a"))
-			lines.goSilent()
+			link.goSilent()
 			return []<-chan error{w.later(func() error { return term.SetValue(context.Background(), "x") })}
 		},
 	}

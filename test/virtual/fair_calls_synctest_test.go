@@ -102,10 +102,10 @@ func TestFairCallThatIsSentTwiceCountsOnce(t *testing.T) {
 // neither hold nor ticket.
 func TestFairTryWithoutAReplyLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, cause := range map[string]func(lines *wire){ //nolint:paralleltest // as above
-		"RequestLost": func(lines *wire) { lines.swallowsRequests.Store(true) },
-		"ReplyLost":   func(lines *wire) { lines.swallowsReplies.Store(true) },
-		"Late":        func(lines *wire) { lines.latency.Store(int64(1500 * time.Millisecond)) },
+	for name, cause := range map[string]func(link *wire){ //nolint:paralleltest // as above
+		"RequestLost": func(link *wire) { link.swallowsRequests.Store(true) },
+		"ReplyLost":   func(link *wire) { link.swallowsReplies.Store(true) },
+		"Late":        func(link *wire) { link.latency.Store(int64(1500 * time.Millisecond)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *fixture) {

@@ -28,8 +28,8 @@ func TestFairGrantAtAnyInstantIsNoticedAtOnce(t *testing.T) {
 		defer closeHolder()
 		for i := range instants {
 			name := fmt.Sprint("instant/", i)
-			s, lines, closeWaiter := w.session(w.T)
-			lines.latency.Store(int64(latency))
+			s, link, closeWaiter := w.session(w.T)
+			link.latency.Store(int64(latency))
 			held := atOnce(w.T, fair.New(holder, name))
 			var released time.Time
 			time.AfterFunc(time.Duration(i)*step, func() {
@@ -52,11 +52,11 @@ func TestFairOrderIsKeptThoughEveryMessageIsLost(t *testing.T) {
 	bubble(t, func(w *fixture) {
 		users, closeAll := w.queueUsers(w.T, waiters+1, time.Millisecond)
 		defer closeAll()
-		lease := atOnce(w.T, fair.New(users[waiters].Session, "deaf"))
+		lease := atOnce(w.T, fair.New(users[waiters].Session, "unsubscribed"))
 		var queue []<-chan lockResult
 		for _, u := range users[:waiters] {
 			u.losesMessages.Store(true)
-			queue = append(queue, queuedAndListening(w.Context(), fair.New(u.Session, "deaf")))
+			queue = append(queue, queuedAndListening(w.Context(), fair.New(u.Session, "unsubscribed")))
 		}
 		for n, next := range queue {
 			released := time.Now()

@@ -43,11 +43,11 @@ func TestFarServerCostsARoundTripAndATenth(t *testing.T) {
 		for _, n := range []int{5, 64, 200, 1_000}[:redistest.Rounds(3, 4)] {
 			bubble(t, func(w *fixture) {
 				t := w.T
-				c, lines := w.client(t, func(o *rueidis.ClientOption) { o.RingScaleEachConn = 10 }) // room for all of them
+				c, link := w.client(t, func(o *rueidis.ClientOption) { o.RingScaleEachConn = 10 }) // room for all of them
 				defer c.Close()
 				s := signalbox.NewSession(c)
 				defer func() { require.NoError(t, s.Close(t.Context())) }()
-				lines.latency.Store(int64(roundTrip / 2))
+				link.latency.Store(int64(roundTrip / 2))
 				warm, err := reentrant.New(s, "warm").Lock(t.Context())
 				require.NoError(t, err)
 				require.NoError(t, warm.Unlock())

@@ -26,7 +26,7 @@ import (
 const runName = "run"
 
 // faultyName is the name of connections whose requests can have faults.
-const faultyName = "struck"
+const faultyName = "faulty"
 
 // faultySession is a session whose requests can be given faults one by one, as redistest.Proxy does it on a real server. There is one
 // in a fixture.
@@ -54,7 +54,7 @@ type faultySession struct {
 	silent  map[*server.Peer]redistest.FaultKind // connections that a fault made silent
 }
 
-// bubbleOfUsers is bubble for a test that opens sessions by user and struck, which are closed when it ends.
+// bubbleOfUsers is bubble for a test that opens sessions by user and faultySession, which are closed when it ends.
 func bubbleOfUsers(t *testing.T, test func(w *fixture)) {
 	t.Helper()
 	bubble(t, func(w *fixture) {
@@ -70,9 +70,9 @@ func bubbleOfUsers(t *testing.T, test func(w *fixture)) {
 // user opens a session.
 func (w *fixture) user(options ...signalbox.SessionOption) queueUser {
 	w.T.Helper()
-	s, lines, end := w.session(w.T, options...)
+	s, link, end := w.session(w.T, options...)
 	w.ends = append(w.ends, end)
-	return queueUser{s, lines}
+	return queueUser{s, link}
 }
 
 // faultySession opens a session. The server knows each script when it is first asked for it, so that each call is one request.
@@ -91,12 +91,12 @@ func (s *faultySession) reopen(options ...signalbox.SessionOption) {
 	if s.close != nil {
 		s.close()
 	}
-	c, lines := s.w.client(s.w.T, func(o *rueidis.ClientOption) {
+	c, link := s.w.client(s.w.T, func(o *rueidis.ClientOption) {
 		o.ClientName, o.ConnWriteTimeout, o.Dialer.KeepAlive = faultyName, time.Second, time.Second
 	})
 	opened := signalbox.NewSession(c, options...)
 	(*session.Handle)(opened).Session().UnlockPatience = time.Minute
-	s.wire, s.Session = lines, opened
+	s.wire, s.Session = link, opened
 	s.close = sync.OnceFunc(func() {
 		_ = opened.Close(endedContext())
 		c.Close()
@@ -228,11 +228,11 @@ func (s *faultySession) awaitFault() {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	s.w.T.Fatalf("there were %d requests in a minute, and none was struck", s.asked())
+	s.w.T.Fatalf("there were %d requests in a minute, and none had a fault", s.requestCount())
 }
 
-// asked returns how many requests counted.
-func (s *faultySession) asked() int { return len(s.log()) }
+// requestCount returns how many requests counted.
+func (s *faultySession) requestCount() int { return len(s.log()) }
 
 // log returns the requests that counted, by name.
 func (s *faultySession) log() []string {
@@ -294,7 +294,7 @@ func (s *faultySession) hook(peer *server.Peer, command string, args ...string) 
 	return false
 }
 
-// faultSubscription is strike for a request that cannot be run on another connection.
+// faultSubscription is hook for a request that cannot be run on another connection.
 func (s *faultySession) faultSubscription(peer *server.Peer, kind redistest.FaultKind, delay time.Duration) (done bool) {
 	switch kind {
 	case redistest.CutBeforeRequest, redistest.CutAfterRequest:

@@ -70,12 +70,12 @@ var clientCount atomic.Int64
 // client returns a client with a wire of its own. mods change its options.
 func (w *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
 	t.Helper()
-	lines := &wire{}
+	link := &wire{}
 	o := rueidis.ClientOption{
 		InitAddress: []string{fmt.Sprint("embedded/", clientCount.Add(1))}, ForceSingleClient: true, AlwaysRESP2: true,
 		// A connection's memory, of which the default is a megabyte, was half of the time of these tests.
 		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7,
-		DialCtxFn:    func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return lines.dial(w.redis) },
+		DialCtxFn:    func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return link.dial(w.redis) },
 		ConnLifetime: -1, // tests that last for hours would make thousands of connections
 	}
 	o.Dialer.KeepAlive = cmp.Or(w.probe, 10*time.Second) // ten hours have too many seconds
@@ -85,15 +85,15 @@ func (w *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rue
 	signalbox.Tune(&o)
 	c, err := rueidis.NewClient(o)
 	require.NoError(t, err)
-	return c, lines
+	return c, link
 }
 
 // session returns a session on a wire of its own, and what closes both.
 func (w *fixture) session(t *testing.T, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
 	t.Helper()
-	c, lines := w.client(t)
+	c, link := w.client(t)
 	s := signalbox.NewSession(c, options...)
-	return s, lines, func() {
+	return s, link, func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = s.Close(ended) // says that leases were left, which the test knows

@@ -49,7 +49,7 @@ func (w *fixture) takeOver() {
 	})
 }
 
-// P4, P9: a call that finds a key of another program leaves nothing to settle: the next call asks the server again, and
+// P4, P9: a call that finds a key of another program leaves nothing to undo: the next call asks the server again, and
 // Close returns at once.
 func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
@@ -80,17 +80,17 @@ func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:parallel
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *fixture) {
-				s, lines, closeAll := w.session(w.T)
+				s, link, closeAll := w.session(w.T)
 				defer closeAll()
 				mu := lock(s)
 				require.NoError(w, atOnce(w.T, mu).Unlock())
-				lines.swallowsReplies.Store(true)
+				link.swallowsReplies.Store(true)
 				ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 				defer cancel()
 				_, err := mu.TryLock(ctx)
 				require.ErrorIs(w, err, context.DeadlineExceeded)
 				w.takeOver()
-				lines.heal()
+				link.heal()
 				time.Sleep(5 * time.Second) // three until it is too late, and a retry
 				require.Zero(w, locktest.Undoing(s))
 				_, err = mu.TryLock(w.Context())
@@ -101,7 +101,7 @@ func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:parallel
 }
 
 // P4: the loss of a key that another program overwrote is reported to its holder, and leaves nothing to
-// settle.
+// undo.
 func TestHolderOfAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for _, kind := range append(locktest.Primitives(), locktest.Reader()) { //nolint:paralleltest // as above
 		t.Run(kind.Name, func(t *testing.T) {

@@ -54,12 +54,12 @@ func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) {
 		t := w.T
 		for i := range 20 {
 			name := fmt.Sprint("crash/", i)
-			crashed, lines, closeCrashed := w.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(10*time.Second)))
+			crashed, link, closeCrashed := w.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(10*time.Second)))
 			s, _, closeWaiter := w.session(t)
 			first, err := reentrant.New(crashed, name).Lock(t.Context())
 			require.NoError(t, err)
 			time.Sleep(time.Duration(i) * 777 * time.Millisecond)
-			lines.goSilent()
+			link.goSilent()
 			ends := time.Now().Add(w.left(name))
 			lease, err := reentrant.New(s, name).Lock(t.Context())
 			require.NoError(t, err)

@@ -22,14 +22,14 @@ func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Primitives() {
 		bubble(t, func(w *fixture) {
-			holder, lines, closeHolder := w.session(w.T)
+			holder, link, closeHolder := w.session(w.T)
 			defer closeHolder()
 			waiter, others, closeWaiter := w.session(w.T)
 			defer closeWaiter()
 			lease := atOnce(w.T, kind.New(holder, "a", signalbox.WithRenewedLease(10*time.Second)))
 			ctx, giveUp := context.WithCancel(w.Context())
 			waits := queuedAndListening(ctx, kind.New(waiter, "a"))
-			for _, l := range []*wire{lines, others} {
+			for _, l := range []*wire{link, others} {
 				l.heal() // breaks every connection
 			}
 			time.Sleep(20 * time.Second)

@@ -131,8 +131,8 @@ func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 		defer closeStarter()
 		for i := range instants {
 			name := fmt.Sprint("instant/", i)
-			s, lines, closeWaiter := w.session(t)
-			lines.latency.Store(int64(latency))
+			s, link, closeWaiter := w.session(t)
+			link.latency.Store(int64(latency))
 			r, err := countdown.New(starter, name).Start(t.Context(), 1)
 			require.NoError(t, err)
 			var opened time.Time
@@ -156,7 +156,7 @@ func TestAMessageBeforeTheFirstReplyLeadsToAPoll(t *testing.T) {
 		t := w.T
 		starter, _, closeStarter := w.session(t)
 		defer closeStarter()
-		s, lines, closeWaiter := w.session(t)
+		s, link, closeWaiter := w.session(t)
 		defer closeWaiter()
 		l, mine := countdown.New(starter, "a"), countdown.New(s, "a")
 		open := func(r countdown.Round) {
@@ -175,14 +175,14 @@ func TestAMessageBeforeTheFirstReplyLeadsToAPoll(t *testing.T) {
 		const slow = 300 * time.Millisecond
 		second, err := l.Start(t.Context(), 1)
 		require.NoError(t, err)
-		lines.latency.Store(int64(slow))
+		link.latency.Store(int64(slow))
 		began := time.Now()
 		go func() { ends <- mine.RoundOf(second.ID()).Wait(t.Context()) }()
 		time.Sleep(slow + slow/2) // the poll was executed, and its reply is on its way
-		lines.latency.Store(0)
+		link.latency.Store(0)
 		open(second)
 		require.NoError(t, <-ends)
 		require.GreaterOrEqual(t, time.Since(began), 2*slow, "the message alone is no proof")
-		require.Less(t, time.Since(began), 2*slow+100*time.Millisecond, "long before the next look")
+		require.Less(t, time.Since(began), 2*slow+100*time.Millisecond, "long before the next poll")
 	})
 }

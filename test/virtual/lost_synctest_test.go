@@ -23,9 +23,9 @@ func TestLostMessageCostsAWaiterASecond(t *testing.T) {
 		bubble(t, func(w *fixture) {
 			holder, _, closeHolder := w.session(w.T)
 			defer closeHolder()
-			waiter, lines, closeWaiter := w.session(w.T)
+			waiter, link, closeWaiter := w.session(w.T)
 			defer closeWaiter()
-			lines.losesMessages.Store(true)
+			link.losesMessages.Store(true)
 			for n := range 20 {
 				held := atOnce(w.T, kind.New(holder, "a"))
 				next := queuedAndListening(w.Context(), kind.New(waiter, "a"))
@@ -48,20 +48,20 @@ func TestForcedHolderLearnsOfItWithoutTheMessage(t *testing.T) {
 	const life = 15 * time.Second
 	for _, kind := range append(locktest.Locks(), locktest.Reader(), locktest.RedissonReentrant()) {
 		bubble(t, func(w *fixture) {
-			holder, lines, closeHolder := w.session(w.T)
+			holder, link, closeHolder := w.session(w.T)
 			defer closeHolder()
 			other, _, closeOther := w.session(w.T)
 			defer closeOther()
 			lease := atOnce(w.T, kind.New(holder, "a", signalbox.WithRenewedLease(life)))
 			time.Sleep(life) // it listens by now
 			synctest.Wait()
-			lines.losesMessages.Store(true)
+			link.losesMessages.Store(true)
 			forced := time.Now()
 			require.NoError(w, kind.New(other, "a").(interface {
 				ForceUnlock(ctx context.Context) error
 			}).ForceUnlock(w.Context()))
 			<-lease.Done()
-			require.Positive(w, time.Since(forced), "it heard the message")
+			require.Positive(w, time.Since(forced), "it received the message")
 			require.LessOrEqual(w, time.Since(forced), life/3, kind.Name)
 			require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost, kind.Name)
 		})

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
-// A call beyond the limit returns ErrBusy at once and sends nothing. A waiter that leaves makes room for another.
+// A call beyond the limit returns ErrBusy at once and sends nothing. A waiter that leaves lets another one wait.
 func TestMaxWaiters_Reached_ErrBusyAtOnce(t *testing.T) {
 	t.Parallel()
 	terms := map[string][]signalbox.LockOption{
@@ -76,7 +76,7 @@ func (w *fixture) reachesMaxWaiters(t *testing.T, kind locktest.Primitive, optio
 	require.NoError(t, atOnce(t, lock).Unlock())
 }
 
-// The session's own tickets say for how many goroutines they stand, and other sessions' do not.
+// The session's own tickets say how many goroutines wait for them, and other sessions' do not.
 func TestWaiters_OwnSession_CountsGoroutines(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {

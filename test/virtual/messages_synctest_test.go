@@ -23,8 +23,8 @@ func TestReleaseAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 		defer closeHolder()
 		for i := range instants {
 			name := fmt.Sprint("instant/", i)
-			s, lines, closeWaiter := w.session(t)
-			lines.latency.Store(int64(latency))
+			s, link, closeWaiter := w.session(t)
+			link.latency.Store(int64(latency))
 			held, err := reentrant.New(holder, name).Lock(t.Context())
 			require.NoError(t, err)
 			var released time.Time

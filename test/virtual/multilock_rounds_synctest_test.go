@@ -204,7 +204,7 @@ func TestMultilock_LostMessage_CostsASecond(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(w *fixture) {
-				s, lines, end := w.session(w.T)
+				s, link, end := w.session(w.T)
 				defer end()
 				other, theirs, endOther := w.session(w.T)
 				defer endOther()
@@ -214,7 +214,7 @@ func TestMultilock_LostMessage_CostsASecond(t *testing.T) {
 				if c.crashes {
 					theirs.goSilent()
 				} else {
-					lines.losesMessages.Store(true)
+					link.losesMessages.Store(true)
 					require.NoError(t, lease.Unlock())
 				}
 				require.LessOrEqual(t, took(func() { require.NoError(t, (<-waiting).Err) }), c.longest)

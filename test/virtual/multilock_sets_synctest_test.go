@@ -41,7 +41,7 @@ type resource struct {
 	last            uint64 // the token of the last holder that was alone
 }
 
-// memberResources are those of all members, but for the reading side, whose room is that of the writing side.
+// memberResources are the resources of all members. The reading side has the resource of the writing side.
 type memberResources struct {
 	sync.Mutex
 	of [7]resource
@@ -70,7 +70,7 @@ func (r *memberResources) enter(members []int, tokens []uint64) error {
 			at.last = tokens[n]
 		}
 		if at.inside+at.readers > most {
-			wrong = append(wrong, fmt.Sprintf("too many are in room %d", i))
+			wrong = append(wrong, fmt.Sprintf("too many use resource %d", i))
 		}
 	}
 	if wrong == nil {
@@ -119,9 +119,9 @@ func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
 		var users sync.WaitGroup
 		var sessions []*signalbox.Session
 		for n := range uint64(4) {
-			s, lines, end := w.session(w.T)
+			s, link, end := w.session(w.T)
 			defer end()
-			lines.latency.Store(int64(hop))
+			link.latency.Store(int64(hop))
 			sessions = append(sessions, s)
 			for worker := range uint64(3) {
 				users.Go(func() {
@@ -141,7 +141,7 @@ func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
 	})
 }
 
-// takeSet acquires some of all, in any order and in one of three ways, and enters their rooms.
+// takeSet acquires some of all, in any order and in one of three ways, and enters their resources.
 func (r *memberResources) takeSet(ctx context.Context, dice *rand.Rand, all []multilock.Member) error {
 	places := dice.Perm(len(all))[:1+dice.IntN(4)]
 	members := make([]multilock.Member, len(places))

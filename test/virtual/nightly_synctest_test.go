@@ -98,18 +98,18 @@ func TestANightlyJobRunsOnceANight(t *testing.T) {
 // same night. It is recorded once.
 func TestANightlyJobOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(s *signalbox.Session, lines *wire){ //nolint:paralleltest // one bubble after the other
+	for name, end := range map[string]func(s *signalbox.Session, link *wire){ //nolint:paralleltest // one bubble after the other
 		"Close": func(s *signalbox.Session, _ *wire) {
 			ended, cancel := context.WithCancel(context.Background())
 			cancel()
 			_ = s.Close(ended)
 		},
-		"CutOff": func(_ *signalbox.Session, lines *wire) { lines.goSilent() },
+		"CutOff": func(_ *signalbox.Session, link *wire) { link.goSilent() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *fixture) {
 				table := &nightlyTable{recorded: make(map[string]uint64), begun: make(map[string]int)}
-				first, lines, closeFirst := w.session(w.T)
+				first, link, closeFirst := w.session(w.T)
 				defer closeFirst()
 				ends := make(chan error, 1)
 				go func() { ends <- nightly(w.Context(), first, table, "a", time.Minute) }()
@@ -125,7 +125,7 @@ func TestANightlyJobOutlivesItsProcess(t *testing.T) {
 					})
 				}
 				time.Sleep(time.Second)
-				end(first, lines)
+				end(first, link)
 				require.Error(w, <-ends)
 				others.Wait()
 				require.Equal(w, 2, table.begun["a"])

@@ -319,8 +319,8 @@ func TestAFailedCallIsRefusedWithItsOutcome(t *testing.T) {
 // A loss is reported once, with its cause and with how long the key could still live.
 func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
 	t.Parallel()
-	for outcome, lose := range map[string]func(w *fixture, s *signalbox.Session, lines *wire){
-		"expired": func(_ *fixture, _ *signalbox.Session, lines *wire) { lines.goSilent(); time.Sleep(4 * time.Second) },
+	for outcome, lose := range map[string]func(w *fixture, s *signalbox.Session, link *wire){
+		"expired": func(_ *fixture, _ *signalbox.Session, link *wire) { link.goSilent(); time.Sleep(4 * time.Second) },
 		"gone": func(w *fixture, s *signalbox.Session, _ *wire) {
 			require.NoError(w, reentrant.New(s, "a").ForceUnlock(w.Context()))
 			time.Sleep(time.Second)
@@ -332,7 +332,7 @@ func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(w *fixture) {
 				r := new(recordedEvents)
-				s, lines, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
+				s, link, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
 				defer end()
 				var options []signalbox.LockOption
 				if outcome == "max_hold" {
@@ -341,7 +341,7 @@ func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
 				lease, err := reentrant.New(s, "a", options...).Lock(w.Context())
 				require.NoError(w, err)
 				time.Sleep(50 * time.Millisecond)
-				lose(w, s, lines)
+				lose(w, s, link)
 				require.Error(w, lease.Unlock())
 				hooks, events := r.took()
 				require.Equal(w, 1, strings.Count(hooks, "lost"), hooks)
@@ -366,11 +366,11 @@ func TestAnUnconfirmedReleaseIsReported(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
 		r := new(recordedEvents)
-		s, lines, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
+		s, link, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
 		defer end()
 		lease, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
-		lines.goSilent()
+		link.goSilent()
 		require.ErrorIs(w, lease.Unlock(), signalbox.ErrUnconfirmed)
 		hooks, events := r.took()
 		require.Contains(w, hooks, "unconfirmed released")
@@ -383,7 +383,7 @@ func TestRenewalsReportHowLateTheyAre(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
 		r := new(recordedEvents)
-		s, lines, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
+		s, link, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
 		defer end()
 		_, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
@@ -400,7 +400,7 @@ func TestRenewalsReportHowLateTheyAre(t *testing.T) {
 				require.Contains(w, []int{1, 2}, e.Leases)
 			}
 		}
-		lines.goSilent()
+		link.goSilent()
 		time.Sleep(31 * time.Second)
 		hooks, events = r.took()
 		var last time.Duration
@@ -419,13 +419,13 @@ func TestPollingIsReportedUntilMessagesArriveAgain(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
 		r := new(recordedEvents)
-		s, lines, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
+		s, link, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
 		defer end()
 		_, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
 		time.Sleep(time.Second) // it listens for ForceUnlock by now
 		r.took()
-		lines.cut()
+		link.cut()
 		time.Sleep(20 * time.Second)
 		hooks, events := r.took()
 		reports := slices.DeleteFunc(strings.Fields(hooks), func(hook string) bool { return hook == "renewed" })
@@ -445,7 +445,7 @@ func TestABlockedHookDelaysNoOtherCall(t *testing.T) {
 				<-blocked
 			}
 		}
-		s, lines, end := w.session(w.T, quiet, signalbox.WithObserver(signalbox.Observer{
+		s, link, end := w.session(w.T, quiet, signalbox.WithObserver(signalbox.Observer{
 			Released: block, Lost: block, Renewed: block, Polling: block, Subscribed: block,
 		}))
 		defer end()
@@ -457,7 +457,7 @@ func TestABlockedHookDelaysNoOtherCall(t *testing.T) {
 		synctest.Wait()
 		next, err := reentrant.New(s, "a", signalbox.WithClass("quick")).Lock(w.Context())
 		require.NoError(w, err, "it was released before the hook was called")
-		lines.cut()
+		link.cut()
 		time.Sleep(5 * time.Minute)
 		require.NoError(w, reentrant.New(s, "kept").ForceUnlock(w.Context()))
 		time.Sleep(5 * time.Minute)

@@ -88,7 +88,7 @@ func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *fixture) {
 				s := newRequestFault(redistest.SwallowRequest)
-				faulty, lines, closeFaulty := w.requestFaultSession(s)
+				faulty, link, closeFaulty := w.requestFaultSession(s)
 				defer closeFaulty()
 				require.True(w, doOnce(w.Context(), once.New(faulty, "warm"), "", 0).ran)
 				time.Sleep(2 * time.Minute)
@@ -96,7 +96,7 @@ func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 					s.arm(at)
 					go func() {
 						<-s.fired
-						lines.goSilent()
+						link.goSilent()
 					}()
 				}
 				ctx, cancel := context.WithTimeout(w.Context(), patience)
@@ -104,7 +104,7 @@ func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 				began := time.Now()
 				_, ran, err := once.New(faulty, "a").Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
 					if at == 0 {
-						lines.goSilent()
+						link.goSilent()
 						time.Sleep(time.Minute)
 					}
 					return []byte("x"), nil
@@ -112,7 +112,7 @@ func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 				require.ErrorIs(w, err, context.DeadlineExceeded)
 				require.Equal(w, patience, time.Since(began))
 				require.Equal(w, at == 0 || at == 4, ran)
-				lines.heal()
+				link.heal()
 				time.Sleep(2 * time.Minute)
 				requireIdle(w.T, faulty)
 			})

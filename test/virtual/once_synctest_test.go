@@ -67,10 +67,10 @@ func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 				var waiting []<-chan doResult
 				sessions := []*signalbox.Session{runner}
 				for range 4 {
-					s, lines, closeAll := w.session(w.T)
+					s, link, closeAll := w.session(w.T)
 					defer closeAll()
 					sessions = append(sessions, s)
-					lines.losesMessages.Store(c.unsubscribed)
+					link.losesMessages.Store(c.unsubscribed)
 					for range 3 {
 						waiting = append(waiting, laterOnce(w.Context(), once.New(s, "a"), "y", 0))
 					}
@@ -100,14 +100,14 @@ func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 	const lease = 10 * time.Second
 	bubble(t, func(w *fixture) {
 		options := []signalbox.LockOption{signalbox.WithRenewedLease(lease), once.Keep(30 * 24 * time.Hour)}
-		runner, lines, closeRunner := w.session(w.T)
+		runner, link, closeRunner := w.session(w.T)
 		defer closeRunner()
 		running := laterOnce(w.Context(), once.New(runner, "a", options...), "x", time.Hour)
 		next, _, closeNext := w.session(w.T)
 		defer closeNext()
 		waiting := laterOnce(w.Context(), once.New(next, "a", options...), "y", time.Second)
 		time.Sleep(time.Minute)
-		lines.goSilent()
+		link.goSilent()
 		died := time.Now()
 		r := <-waiting
 		require.Equal(w, doResult{"y", true, nil, r.at}, r)
@@ -115,7 +115,7 @@ func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 		late := <-running // its context ended with the lease
 		require.ErrorIs(w, late.err, signalbox.ErrLost)
 		require.Less(w, late.at, r.at)
-		lines.heal()
+		link.heal()
 		require.Equal(w, "y", doOnce(w.Context(), once.New(runner, "a"), "z", 0).value)
 	})
 }
@@ -226,12 +226,12 @@ func TestOnceStoreWithoutAReplyIsUnconfirmed(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
 		s := newRequestFault(redistest.SwallowReply)
-		faulty, lines, closeFaulty := w.requestFaultSession(s)
+		faulty, link, closeFaulty := w.requestFaultSession(s)
 		defer closeFaulty()
 		began := time.Now()
 		value, ran, err := once.New(faulty, "a", signalbox.WithRenewedLease(10*time.Second)).Do(w.Context(),
 			func(context.Context, signalbox.Lease) ([]byte, error) {
-				lines.goSilent()
+				link.goSilent()
 				return []byte("x"), nil
 			})
 		require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
@@ -349,9 +349,9 @@ func TestOnceGetsNothingFromBeforeForget(t *testing.T) {
 			var all sync.WaitGroup
 			var number, forgotten atomic.Int64 // values rise; those up to forgotten were forgotten
 			for i := range 3 {
-				s, lines, closeAll := w.session(w.T)
+				s, link, closeAll := w.session(w.T)
 				defer closeAll()
-				lines.latency.Store(int64(time.Duration(i) * time.Millisecond))
+				link.latency.Store(int64(time.Duration(i) * time.Millisecond))
 				for range 4 {
 					pause := time.Duration(random.IntN(3000)) * time.Microsecond
 					all.Go(func() {

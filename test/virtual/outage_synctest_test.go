@@ -17,7 +17,7 @@ import (
 
 // outage is what happens to a server for a while, and what the log says of it.
 type outage struct {
-	begin, end   func(lines *wire, server *scriptedServer)
+	begin, end   func(link *wire, server *scriptedServer)
 	begins, ends string // texts that the lines of the log contain
 }
 
@@ -31,9 +31,9 @@ func outages() map[string]outage {
 	}
 	unreachable := outage{begins: "the server cannot be reached", ends: "the server can be reached again"}
 	gone, dead := unreachable, unreachable
-	gone.begin = func(lines *wire, _ *scriptedServer) { lines.refuses.Store(true); lines.cut() }
-	dead.begin = func(lines *wire, _ *scriptedServer) { lines.goSilent() }
-	gone.end = func(lines *wire, _ *scriptedServer) { lines.heal() }
+	gone.begin = func(link *wire, _ *scriptedServer) { link.refuses.Store(true); link.cut() }
+	dead.begin = func(link *wire, _ *scriptedServer) { link.goSilent() }
+	gone.end = func(link *wire, _ *scriptedServer) { link.heal() }
 	dead.end = gone.end
 	return map[string]outage{
 		"Gone":     gone,
@@ -70,14 +70,14 @@ func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
 				bubble(t, func(w *fixture) {
 					w.probe = time.Second // as clients that are tuned do
 					logger, log := logged()
-					s, lines, end := w.session(w.T, signalbox.WithLogger(logger))
+					s, link, end := w.session(w.T, signalbox.WithLogger(logger))
 					defer end()
 					server := w.scriptReplies(false)
 					_, err := reentrant.New(s, "before").Lock(w.Context())
 					require.NoError(w, err)
 					time.Sleep(10 * time.Second) // it has its whole lease
 					ctx, cancel := context.WithCancel(w.Context())
-					o.begin(lines, server)
+					o.begin(link, server)
 					go call(s, ctx)
 					time.Sleep(10*time.Second + 300*time.Microsecond)
 					synctest.Wait()
@@ -85,7 +85,7 @@ func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
 					require.Len(w, begun, 1, log)
 					require.Contains(w, begun[0], "level=WARN")
 					require.Contains(w, begun[0], " do=")
-					o.end(lines, server)
+					o.end(link, server)
 					time.Sleep(15 * time.Second)
 					cancel()
 					synctest.Wait()
@@ -108,13 +108,13 @@ func TestAShortOutageIsNotLogged(t *testing.T) {
 		}
 		bubble(t, func(w *fixture) {
 			logger, log := logged()
-			s, lines, end := w.session(w.T, signalbox.WithLogger(logger))
+			s, link, end := w.session(w.T, signalbox.WithLogger(logger))
 			defer end()
 			server := w.scriptReplies(false)
 			for i := range 4 {
 				if i == 2 {
-					o.begin(lines, server)
-					time.AfterFunc(2*time.Second, func() { o.end(lines, server) })
+					o.begin(link, server)
+					time.AfterFunc(2*time.Second, func() { o.end(link, server) })
 				}
 				lease, err := reentrant.New(s, "a").Lock(w.Context())
 				require.NoError(w, err)

@@ -34,9 +34,9 @@ func (w *fixture) queueUsers(t *testing.T, n int, latency time.Duration) ([]queu
 	var users []queueUser
 	var closes []func()
 	for range n {
-		s, lines, closeAll := w.session(t)
-		lines.latency.Store(int64(latency))
-		users = append(users, queueUser{s, lines})
+		s, link, closeAll := w.session(t)
+		link.latency.Store(int64(latency))
+		users = append(users, queueUser{s, link})
 		closes = append(closes, closeAll)
 	}
 	return users, func() {
@@ -149,8 +149,8 @@ func TestAWaiterWithoutMessagesPollsMoreOften(t *testing.T) {
 		unsubscribed, _, closeDeaf := w.session(t, signalbox.WithPolling())
 		defer closeDeaf()
 		for n := range 30 {
-			lease := atOnce(t, fair.New(users[0].Session, "deaf"))
-			next := queuedAndListening(t.Context(), fair.New(unsubscribed, "deaf"))
+			lease := atOnce(t, fair.New(users[0].Session, "unsubscribed"))
+			next := queuedAndListening(t.Context(), fair.New(unsubscribed, "unsubscribed"))
 			time.Sleep(time.Duration(n) * 7 * time.Millisecond)
 			released := time.Now()
 			require.NoError(t, lease.Unlock())

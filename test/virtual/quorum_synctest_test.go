@@ -76,9 +76,9 @@ func (q *redlockServers) makeReady() {
 // process returns sessions as a process of its own would have them, with their wires.
 func (q *redlockServers) process(options ...signalbox.SessionOption) (sessions []*signalbox.Session, wires []*wire) {
 	for _, w := range q.servers {
-		s, lines, end := w.session(q.T, options...)
+		s, link, end := w.session(q.T, options...)
 		q.ends = append(q.ends, end)
-		sessions, wires = append(sessions, s), append(wires, lines)
+		sessions, wires = append(sessions, s), append(wires, link)
 	}
 	return sessions, wires
 }

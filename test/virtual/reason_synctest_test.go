@@ -82,7 +82,7 @@ func TestAHoldThatIsLostWhileAcquiredRunsIsReportedAsGone(t *testing.T) {
 func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
-		s, lines, end := w.session(w.T)
+		s, link, end := w.session(w.T)
 		defer end()
 		ctx := w.Context()
 		leases := make(map[string]signalbox.Lease)
@@ -113,7 +113,7 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 		require.NoError(w, free.Unlock())
 		require.EqualError(w, free.Err(), `signalbox: lock "free": the lease was released`)
 		require.EqualError(w, free.Unlock(), `signalbox: unlock "free": the lease is not held`)
-		lines.goSilent()
+		link.goSilent()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for want, lease := range leases {
@@ -123,7 +123,7 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 		}
 		require.EqualError(w, term.Err(), `signalbox: election "leads": `+late+", and the leader steps down before its lease ends")
 		require.EqualError(w, term.Resign(), `signalbox: resign "leads": `+late+", and the leader steps down before its lease ends")
-		lines.heal()
+		link.heal()
 	})
 }
 
@@ -131,15 +131,15 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 func TestAReleaseWithoutAReplyIsOnePlainSentence(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *fixture) {
-		s, lines, end := w.session(w.T)
+		s, link, end := w.session(w.T)
 		defer end()
 		lease, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
-		lines.goSilent()
+		link.goSilent()
 		err = lease.Unlock()
 		var unconfirmed *signalbox.UnconfirmedError
 		require.ErrorAs(w, err, &unconfirmed)
 		require.Regexp(w, `^signalbox: unlock "a": the server did not confirm the release; the hold ends by itself at \d\d:\d\d:\d\d at the latest: no reply from the server`, fmt.Sprint(err))
-		lines.heal()
+		link.heal()
 	})
 }

@@ -63,7 +63,7 @@ func TestRedlock_FiveProcesses_TakeTurns(t *testing.T) {
 	})
 }
 
-// P6: holds of processes that crashed are waited for as long as a quorum of their keys lives, whether one of them has all
+// P6: holds of processes that crashed are waited for as long as a quorum of their keys exists, whether one of them has all
 // or two have a part each.
 func TestRedlock_CrashedHolders_AreOutlived(t *testing.T) {
 	t.Parallel()
@@ -177,14 +177,14 @@ func (q *redlockServers) useUnderFault(next *redlock.Lock, script *scripts.Scrip
 	var faults []*requestFault
 	for i, w := range q.servers {
 		fault := newRequestFault(kind)
-		s, lines, end := w.requestFaultSession(fault)
+		s, link, end := w.requestFaultSession(fault)
 		defer end()
 		sessions = append(sessions, s)
 		if i < faulty {
 			fault.arm(1, script)
 			faults = append(faults, fault)
 		} else {
-			lines.latency.Store(int64(hop)) // so that the others are asked before they have decided
+			link.latency.Store(int64(hop)) // so that the others are asked before they have decided
 		}
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), 400*time.Millisecond)
@@ -333,10 +333,10 @@ func TestRedlock_ServerListedTwice_VotesOnce(t *testing.T) {
 	readyBubble(t, 2, func(q *redlockServers) {
 		to := func(servers ...int) (sessions []*signalbox.Session, wires []*wire) {
 			for n, i := range servers {
-				s, lines, end := q.servers[i].session(q.T)
-				lines.latency.Store(int64(time.Duration(n+1) * hop))
+				s, link, end := q.servers[i].session(q.T)
+				link.latency.Store(int64(time.Duration(n+1) * hop))
 				q.ends = append(q.ends, end)
-				sessions, wires = append(sessions, s), append(wires, lines)
+				sessions, wires = append(sessions, s), append(wires, link)
 			}
 			return sessions, wires
 		}

@@ -92,7 +92,7 @@ func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
 		require.Less(t, took(func() { <-lease.Done() }), 3*time.Second)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 		time.Sleep(time.Second)
-		require.Zero(t, q.holds(), "the rest lives for six seconds")
+		require.Zero(t, q.holds(), "the rest exists for six seconds")
 	})
 }
 

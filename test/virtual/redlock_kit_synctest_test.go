@@ -130,14 +130,14 @@ func (q *redlockServers) counted(i int) *serverCounts {
 func (q *redlockServers) processWithout(server int, away func(w *wire)) (sessions []*signalbox.Session, gone *wire) {
 	q.Helper()
 	for i, w := range q.servers {
-		lines := &wire{}
+		link := &wire{}
 		if i == server {
-			away(lines)
-			gone = lines
+			away(link)
+			gone = link
 		}
 		o := rueidis.ClientOption{
 			InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true,
-			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return lines.dial(w.redis) },
+			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return link.dial(w.redis) },
 		}
 		signalbox.Tune(&o)
 		c, err := rueidis.NewClient(o)

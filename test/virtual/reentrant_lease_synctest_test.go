@@ -47,7 +47,7 @@ func TestMaxHoldEndsTheKeyThoughTheReleaseIsLost(t *testing.T) {
 	t.Parallel()
 	const life, maxHold = 6 * time.Second, 8 * time.Second
 	bubble(t, func(w *fixture) {
-		s, lines, closeAll := w.session(w.T)
+		s, link, closeAll := w.session(w.T)
 		defer closeAll()
 		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.WithRenewedLease(life), signalbox.WithMaxHold(maxHold)))
 		began, first, bound := time.Now(), lease.Deadline(), lease.Bind(w.Context())
@@ -57,7 +57,7 @@ func TestMaxHoldEndsTheKeyThoughTheReleaseIsLost(t *testing.T) {
 			require.LessOrEqual(w, time.Since(began)+w.left("a"), maxHold+10*time.Millisecond)
 		}
 		require.True(w, lease.Deadline().After(first), "it was renewed")
-		lines.goSilent()
+		link.goSilent()
 		<-lease.Done()
 		require.Positive(w, w.left("a"))
 		require.ErrorIs(w, lease.Err(), signalbox.ErrMaxHold)
@@ -139,7 +139,7 @@ func TestUnconfirmedUnlockTakesASecondAndIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, awaited := range []bool{false, true} {
 		bubble(t, func(w *fixture) {
-			s, lines, closeAll := w.session(w.T)
+			s, link, closeAll := w.session(w.T)
 			defer closeAll()
 			mu := reentrant.New(s, "a")
 			lease := atOnce(w.T, mu)
@@ -149,7 +149,7 @@ func TestUnconfirmedUnlockTakesASecondAndIsRepeated(t *testing.T) {
 			}
 			time.Sleep(time.Second + 2*budget) // it was renewed, and passing it on takes a round trip from here on
 			ends := time.Now().Add(w.left("a"))
-			lines.goSilent()
+			link.goSilent()
 			var err error
 			require.Equal(w, time.Second, took(func() { err = lease.Unlock() }))
 			require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
@@ -158,7 +158,7 @@ func TestUnconfirmedUnlockTakesASecondAndIsRepeated(t *testing.T) {
 			require.WithinRange(w, unconfirmed.KeyEnds, ends, time.Now().Add(30*time.Second))
 			require.ErrorIs(w, lease.Err(), signalbox.ErrReleased)
 			require.ErrorIs(w, lease.Unlock(), signalbox.ErrNotHeld)
-			lines.heal()
+			link.heal()
 			if awaited {
 				got := <-next
 				require.NoError(w, got.err)

@@ -28,17 +28,17 @@ func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 				bubble(t, func(w *fixture) {
 					var tries sync.WaitGroup
 					for i := range instants {
-						s, lines, closeAll := w.session(w.T)
+						s, link, closeAll := w.session(w.T)
 						defer closeAll()
 						require.NoError(w, locked(w.Context(), s))
-						lines.latency.Store(int64(latency))
+						link.latency.Store(int64(latency))
 						mu := reentrant.New(s, fmt.Sprint("try/", i), options...)
 						tries.Go(func() {
 							ctx, cancel := context.WithTimeout(w.Context(), time.Duration(i)*time.Millisecond)
 							defer cancel()
 							if lost {
-								lines.swallowsReplies.Store(true)
-								time.AfterFunc(time.Duration(2*i)*time.Millisecond, lines.heal)
+								link.swallowsReplies.Store(true)
+								time.AfterFunc(time.Duration(2*i)*time.Millisecond, link.heal)
 							}
 							if lease, err := mu.TryLock(ctx); err == nil {
 								_ = lease.Unlock()

@@ -68,9 +68,9 @@ func TestPollFindsTheLockWithoutAMessage(t *testing.T) {
 			bubble(t, func(w *fixture) {
 				holding, _, closeHolding := w.session(w.T, signalbox.WithPolling())
 				defer closeHolding()
-				s, lines, closeAll := w.session(w.T, c.session...)
+				s, link, closeAll := w.session(w.T, c.session...)
 				defer closeAll()
-				lines.losesMessages.Store(c.loses)
+				link.losesMessages.Store(c.loses)
 				held := atOnce(w.T, reentrant.New(holding, "a", c.lock...))
 				next := queuedAndListening(w.Context(), reentrant.New(s, "a", c.lock...))
 				require.Equal(w, !c.loses, len(w.redis.PubSubChannels("")) == 0)
@@ -147,7 +147,7 @@ func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 	waitsIn := func(w *fixture, s *signalbox.Session) { queuedAndListening(w.Context(), reentrant.New(s, "a")) }
 	for name, c := range map[string]struct {
 		prepare func(w *fixture, s, other *signalbox.Session)
-		fault   func(lines *wire) // in the midst of the wait
+		fault   func(link *wire) // in the midst of the wait
 		held    bool
 		refused bool // the error says that no server listens
 		// unanswered says that the wait ends after a poll that had no reply.
@@ -181,17 +181,17 @@ func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 				bubble(t, func(w *fixture) {
 					other, _, closeOther := w.session(w.T, quiet)
 					defer closeOther()
-					s, lines, closeAll := w.session(w.T, quiet)
+					s, link, closeAll := w.session(w.T, quiet)
 					defer closeAll()
 					if !c.held && !c.unanswered {
-						lines.refuses.Store(true)
-						lines.cut()
+						link.refuses.Store(true)
+						link.cut()
 					}
 					if c.prepare != nil {
 						c.prepare(w, s, other)
 					}
 					if c.fault != nil {
-						time.AfterFunc(waits/2, func() { c.fault(lines) })
+						time.AfterFunc(waits/2, func() { c.fault(link) })
 					}
 					ctx, cancel := ends(w.Context())
 					defer cancel()

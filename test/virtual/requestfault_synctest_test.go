@@ -144,9 +144,9 @@ func (c *faultyConn) Read(b []byte) (int, error) {
 // requestFaultSession is fixture.session with a fault that may happen to the session's requests.
 func (w *fixture) requestFaultSession(s *requestFault, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
 	w.Helper()
-	c, lines := w.client(w.T, s.on, func(o *rueidis.ClientOption) { o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Second, time.Second })
+	c, link := w.client(w.T, s.on, func(o *rueidis.ClientOption) { o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Second, time.Second })
 	of := signalbox.NewSession(c, options...)
-	return of, lines, func() {
+	return of, link, func() {
 		_ = of.Close(locktest.Ended()) // says that leases were left, which the test knows
 		c.Close()
 	}

@@ -81,7 +81,7 @@ type rwContention struct {
 	way           string // the way to the lease
 	lock          locktest.Lock
 	lease         signalbox.Lease
-	asked         time.Time     // the earliest instant at which the lease began
+	requestedAt   time.Time     // the earliest instant at which the lease began
 	user          queueUser     // the holder
 	beside        locktest.Lock // reads in its session
 	reader        locktest.Lock
@@ -112,7 +112,7 @@ func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t 
 						side = locktest.Reader()
 					}
 					h := rwContention{
-						fixture: w, way: name, user: users[0], asked: time.Now(),
+						fixture: w, way: name, user: users[0], requestedAt: time.Now(),
 						lock:   side.New(users[0].Session, "a", append(options, layout...)...),
 						beside: locktest.Reader().New(users[0].Session, "a", append(options, layout...)...),
 						reader: locktest.Reader().New(users[1].Session, "a", layout...),
@@ -122,7 +122,7 @@ func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t 
 					if strings.HasSuffix(way, "Granted") {
 						before := atOnce(t, h.other)
 						got := queuedAndListening(t.Context(), h.lock)
-						h.asked = time.Now()
+						h.requestedAt = time.Now()
 						require.NoError(t, before.Unlock())
 						h.lease = granted(t, got)
 					} else {

@@ -54,13 +54,13 @@ func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) {
 			eachRWContention(t, c.options, func(t *testing.T, h rwContention) {
 				bound := h.lease.Bind(t.Context())
 				<-h.lease.Done()
-				require.WithinRange(t, time.Now(), h.asked.Add(c.lasts*9/10-10*time.Millisecond), h.asked.Add(c.lasts+10*time.Millisecond))
+				require.WithinRange(t, time.Now(), h.requestedAt.Add(c.lasts*9/10-10*time.Millisecond), h.requestedAt.Add(c.lasts+10*time.Millisecond))
 				require.ErrorIs(t, h.lease.Err(), c.why)
 				<-bound.Done()
 				require.ErrorIs(t, context.Cause(bound), c.why)
 				require.ErrorIs(t, h.lease.Unlock(), c.why)
 				require.NoError(t, atOnce(t, h.writer).Unlock())
-				require.Less(t, time.Since(h.asked), c.lasts+4*time.Second)
+				require.Less(t, time.Since(h.requestedAt), c.lasts+4*time.Second)
 			})
 		})
 	}

@@ -101,11 +101,11 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(w *fixture) {
-				lines := new(wire)
+				link := new(wire)
 				o := rueidis.ClientOption{
 					InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true,
 					DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-						return lines.dial(w.redis)
+						return link.dial(w.redis)
 					},
 				}
 				if tune != nil {
@@ -117,12 +117,12 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 				s := signalbox.NewSession(client)
 				defer func() { _ = s.Close(endedContext()) }()
 				require.NoError(w, locked(w.Context(), s))
-				lines.goSilent()
+				link.goSilent()
 				_, err = reentrant.New(s, "a").TryLock(context.Background())
 				require.ErrorIs(w, err, signalbox.ErrNoReply)
 				require.NotErrorIs(w, err, context.DeadlineExceeded)
 				require.NotErrorIs(w, err, context.Canceled)
-				lines.cut()
+				link.cut()
 				time.Sleep(time.Minute)
 			})
 		})

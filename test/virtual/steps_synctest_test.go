@@ -37,8 +37,8 @@ func (p *twoProcesses) set(leases float64) {
 	clock.Skew(time.Duration(leases * float64(steppedLife)))
 }
 
-// untilAsked returns when the next script has been executed.
-func (p *twoProcesses) untilAsked() {
+// untilRequested returns when the next script has been executed.
+func (p *twoProcesses) untilRequested() {
 	for before := p.scripts(); p.scripts() == before; {
 		time.Sleep(time.Millisecond)
 	}
@@ -197,7 +197,7 @@ func TestARenewalSurvivesAStep(t *testing.T) { //nolint:paralleltest // sets the
 	eachStep(t, small(), func(p *twoProcesses, leases float64) {
 		lease := p.must(p.first)
 		time.Sleep(steppedLife / 3) // it has its whole lease
-		p.untilAsked()
+		p.untilRequested()
 		p.set(leases)
 		p.lasts(lease)
 		require.NoError(p, lease.Unlock())

@@ -139,13 +139,13 @@ func TestASuspendedHostEndsWhatIsOver(t *testing.T) { //nolint:paralleltest // s
 func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	bubble(t, func(w *fixture) {
 		defer clock.Skew(0)
-		s, lines, end := w.session(w.T)
+		s, link, end := w.session(w.T)
 		defer end()
 		lease, err := reentrant.New(s, "a").Lock(w.Context())
 		require.NoError(w, err)
 		time.Sleep(time.Minute)
 		asleep := time.Until(lease.Deadline()) - time.Second
-		lines.forgetConnections()
+		link.forgetConnections()
 		resumed := suspendedFor(asleep)
 		w.redis.SetTTL(locktest.Key("a"), 2*time.Second) // the server's clock ran on
 		time.Sleep(time.Second - time.Millisecond)
@@ -164,12 +164,12 @@ func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // s
 func TestACallUnderWaySurvivesAWallClockSetForward(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	bubble(t, func(w *fixture) {
 		defer clock.Skew(0)
-		s, lines, end := w.session(w.T)
+		s, link, end := w.session(w.T)
 		defer end()
 		held, err := reentrant.New(s, "held").Lock(w.Context())
 		require.NoError(w, err)
 		defer func() { _ = held.Unlock() }()
-		lines.latency.Store(int64(50 * time.Millisecond))
+		link.latency.Store(int64(50 * time.Millisecond))
 		clock.Skew(time.Hour)
 		for range 20 {
 			lease, err := reentrant.New(s, "a").TryLock(w.Context())

@@ -248,7 +248,7 @@ func (s *faultSweep) becomesFree(name string) error {
 		}
 		if time.Since(began) > undone {
 			left, err := s.view.Hold(name)
-			return errors.Join(fmt.Errorf("%d calls are not settled, and the server has %+v", locktest.Undoing(s.Session), left), err)
+			return errors.Join(fmt.Errorf("%d calls are not undone, and the server has %+v", locktest.Undoing(s.Session), left), err)
 		}
 	}
 }
@@ -284,7 +284,7 @@ func (s *faultSweep) playAll(trials []sweepTrial) {
 		if !s.allFired() {
 			missed++
 			if tr.cancel == never {
-				s.w.Errorf("%v: the fault did not strike: %q", tr, s.log())
+				s.w.Errorf("%v: the fault did not happen: %q", tr, s.log())
 			}
 		}
 	}

@@ -16,11 +16,11 @@ import (
 
 // clusterClient returns a client that takes the embedded server for what it says it is: a cluster.
 func (w *fixture) clusterClient() (rueidis.Client, *wire) {
-	c, lines := w.client(w.T, func(o *rueidis.ClientOption) {
+	c, link := w.client(w.T, func(o *rueidis.ClientOption) {
 		o.InitAddress, o.ForceSingleClient = []string{"embedded:6379"}, false
 	})
 	require.Equal(w, rueidis.ClientModeCluster, c.Mode())
-	return c, lines
+	return c, link
 }
 
 // clusterUsers returns n sessions at a cluster, which has no sharded channels.
@@ -28,10 +28,10 @@ func (w *fixture) clusterUsers(n int, latency time.Duration) ([]queueUser, func(
 	var users []queueUser
 	var closes []func()
 	for range n {
-		c, lines := w.clusterClient()
-		lines.latency.Store(int64(latency))
+		c, link := w.clusterClient()
+		link.latency.Store(int64(latency))
 		s := signalbox.NewSession(c)
-		users = append(users, queueUser{s, lines})
+		users = append(users, queueUser{s, link})
 		closes = append(closes, func() {
 			ended, cancel := context.WithCancel(context.Background())
 			cancel()

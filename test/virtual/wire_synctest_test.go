@@ -125,7 +125,7 @@ type delayedPacket struct {
 	due  time.Time
 }
 
-// delayLine is packets on their way, in the order in which they were sent. A channel with room for all of them would be most of the
+// delayLine has the packets that were sent and have not arrived, in order. A channel with room for all of them would be most of the
 // memory of a connection.
 type delayLine struct {
 	mu      sync.Mutex

@@ -36,7 +36,7 @@ func TestClose_WithTickets_WithdrawsThemFirst(t *testing.T) {
 	bubble(t, func(w *fixture) {
 		other, _, closeOther := w.session(w.T)
 		defer closeOther()
-		s, lines, closeAll := w.session(w.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
+		s, link, closeAll := w.session(w.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
 		defer closeAll()
 		evicts := session.RegistryOf((*session.Handle)(s).Session(), "evicts", func() *evictionSpy { return &evictionSpy{session: (*session.Handle)(s).Session()} })
 		require.NoError(w, atOnce(w.T, fair.New(s, "a")).Unlock()) // teaches the server the script
@@ -50,7 +50,7 @@ func TestClose_WithTickets_WithdrawsThemFirst(t *testing.T) {
 			others = append(others, queued(w.Context(), fair.New(other, name)))
 		}
 		time.Sleep(100 * time.Millisecond)
-		lines.latency.Store(int64(latency))
+		link.latency.Store(int64(latency))
 		begun, sent := time.Now(), w.scripts.Load()
 		require.Error(w, s.Close(endedContext()))
 		require.GreaterOrEqual(w, evicts.open, names*tickets)

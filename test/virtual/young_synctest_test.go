@@ -137,18 +137,18 @@ func TestAnOutageEndsAYoungHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(w *fixture) {
-				s, lines, closeAll := w.session(w.T)
+				s, link, closeAll := w.session(w.T)
 				defer closeAll()
 				lease := atOnce(w.T, reentrant.New(s, "a", c.options...))
 				time.Sleep(c.age)
 				if c.refused {
-					lines.refuses.Store(true)
-					lines.cut()
+					link.refuses.Store(true)
+					link.cut()
 				} else {
-					lines.goSilent()
+					link.goSilent()
 				}
 				time.Sleep(c.outage)
-				lines.heal()
+				link.heal()
 				time.Sleep(time.Minute)
 				if c.lost {
 					require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
@@ -162,7 +162,7 @@ func TestAnOutageEndsAYoungHold(t *testing.T) {
 }
 
 // eachYoung runs a test with sessions and options that choose no first lease, and with those that choose 3 s.
-func eachYoung(t *testing.T, test func(w *fixture, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool)) {
+func eachYoung(t *testing.T, test func(w *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool)) {
 	t.Helper()
 	short := []signalbox.LockOption{signalbox.WithFirstLease(3 * time.Second)}
 	for name, c := range map[string]struct{ defaults, options []signalbox.LockOption }{
@@ -171,9 +171,9 @@ func eachYoung(t *testing.T, test func(w *fixture, s *signalbox.Session, lines *
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(w *fixture) {
-				s, lines, closeAll := w.session(w.T, signalbox.WithDefaults(c.defaults...))
+				s, link, closeAll := w.session(w.T, signalbox.WithDefaults(c.defaults...))
 				defer closeAll()
-				test(w, s, lines, c.options, name == "NotSet")
+				test(w, s, link, c.options, name == "NotSet")
 			})
 		})
 	}
@@ -183,11 +183,11 @@ func eachYoung(t *testing.T, test func(w *fixture, s *signalbox.Session, lines *
 // end it, unless the caller chose a first lease.
 func TestAnOutageEndsNoYoungTerm(t *testing.T) {
 	t.Parallel()
-	eachYoung(t, func(w *fixture, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool) {
+	eachYoung(t, func(w *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool) {
 		term := leads(w, election.New(s, "a", options...))
-		lines.goSilent()
+		link.goSilent()
 		time.Sleep(4 * time.Second)
-		lines.heal()
+		link.heal()
 		time.Sleep(time.Minute)
 		if whole {
 			require.NoError(w, term.Err())
@@ -203,11 +203,11 @@ func TestAnOutageEndsNoYoungTerm(t *testing.T) {
 // hold does not let it run twice, unless the caller chose a first lease.
 func TestAnOutageEndsNoYoungRunOfOnce(t *testing.T) {
 	t.Parallel()
-	eachYoung(t, func(w *fixture, s *signalbox.Session, lines *wire, options []signalbox.LockOption, whole bool) {
+	eachYoung(t, func(w *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool) {
 		_, _, err := once.New(s, "a", options...).Do(w.Context(), func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
-			lines.goSilent()
+			link.goSilent()
 			time.Sleep(10 * time.Second)
-			lines.heal()
+			link.heal()
 			time.Sleep(time.Minute)
 			return nil, context.Cause(ctx)
 		})

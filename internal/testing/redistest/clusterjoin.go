@@ -65,9 +65,9 @@ func (c *Cluster) share() error {
 	return nil
 }
 
-// meetLimit is when CLUSTER MEET is sent again. Nodes meet within milliseconds, and give up after their
+// meetRetry is when CLUSTER MEET is sent again. Nodes meet within milliseconds, and give up after their
 // time-out, as on a machine that is suspended.
-const meetLimit = 3 * clusterFailover
+const meetRetry = 3 * clusterFailover
 
 // meet sends CLUSTER MEET for the first node to the others, until each node knows all others.
 func (c *Cluster) meet() error {
@@ -78,7 +78,7 @@ func (c *Cluster) meet() error {
 				return fmt.Errorf("redistest: meet: %w", err)
 			}
 		}
-		if PollUntil(meetLimit, c.met) {
+		if PollUntil(meetRetry, c.met) {
 			return nil
 		}
 		if time.Now().After(ends) {

@@ -44,7 +44,7 @@
 //     another one that happens to listen on the same port.
 //  3. Freeze returns when every thread is stopped, Thaw when none is.
 //  4. A proxy forwards bytes unchanged and in order, and matches each reply to its
-//     request. A fault strikes exactly the request it was armed for.
+//     request. A fault happens to exactly the request that it was armed for.
 //  5. After Close of a proxy or a server none of their goroutines is left.
 //  6. A server that is down keeps its port until Close: no other server or proxy of this
 //     package, in any process, is given it.

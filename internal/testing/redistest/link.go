@@ -157,7 +157,7 @@ func (l *link) wait(due time.Time) bool {
 	return !l.isSevered()
 }
 
-// send queues a parcel unless the link is severed.
+// send queues a packet unless the link is severed.
 func (l *link) send(queue chan<- packet, m packet) {
 	select {
 	case queue <- m:

@@ -39,7 +39,7 @@ func (l *link) request(words []string, raw []byte) {
 func (l *link) reply(f frame) {
 	m := packet{data: f.raw, due: l.arrival()}
 	c, s := l.pending.match(f)
-	if c == classMessage && l.proxy.dropPushes.Load() {
+	if c == messageFrame && l.proxy.dropPushes.Load() {
 		l.proxy.dropped.Add(1)
 		return
 	}

@@ -35,9 +35,9 @@ type pendingRequest struct {
 type frameClass int
 
 const (
-	classReply   frameClass = iota + 1 // the reply to a request; confirmations after the first have no step
-	classMessage                       // published
-	classPush                          // any other push
+	replyFrame   frameClass = iota + 1 // the reply to a request; confirmations after the first have no step
+	messageFrame                       // published
+	pushFrame                          // any other push
 )
 
 // add is called before the request is forwarded, so its reply cannot come before it.
@@ -75,11 +75,11 @@ func (p *pendingRequests) match(f frame) (frameClass, countedRequest) {
 	case len(p.mu.queue) > 0 && verb != "" && p.mu.queue[0].verb == verb:
 		return p.confirmLocked(f)
 	case (f.kind == '>' || aggregateOnly) && isMessage(verb):
-		return classMessage, countedRequest{}
+		return messageFrame, countedRequest{}
 	case f.kind == '>' || len(p.mu.queue) == 0:
-		return classPush, countedRequest{}
+		return pushFrame, countedRequest{}
 	default:
-		return classReply, p.popLocked().step
+		return replyFrame, p.popLocked().step
 	}
 }
 
@@ -98,7 +98,7 @@ func (p *pendingRequests) confirmLocked(f frame) (frameClass, countedRequest) {
 	if head.confirmations == 0 {
 		p.popLocked()
 	}
-	return classReply, first
+	return replyFrame, first
 }
 
 func (p *pendingRequests) popLocked() pendingRequest {

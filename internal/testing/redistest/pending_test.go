@@ -29,11 +29,11 @@ func replies(t *testing.T, requests []string, sent ...string) []any {
 			return got
 		}
 		switch c, s := p.match(f); c {
-		case classMessage:
+		case messageFrame:
 			got = append(got, "message")
-		case classPush:
+		case pushFrame:
 			got = append(got, "push")
-		case classReply:
+		case replyFrame:
 			got = append(got, s.number)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 // version is one version of a service: it acquires its lock, and returns how to release it.
 type version func(ctx context.Context) (release func() error, err error)
 
-// site is a server with a counter, which is read and written in two steps.
-type site struct {
+// fixture is a server with a counter, which is read and written in two steps.
+type fixture struct {
 	*testing.T
 
 	server *redistest.Server
@@ -30,14 +30,14 @@ type site struct {
 	inside atomic.Int32
 }
 
-func newSite(t *testing.T) *site {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	server := redistest.Start(t)
-	return &site{T: t, server: server, client: server.Client(t, nil), name: "order/42"}
+	return &fixture{T: t, server: server, client: server.Client(t, nil), name: "order/42"}
 }
 
 // count makes so many acquisitions by each of these versions at once, and requires that the counter misses none of them.
-func (s *site) count(each int, versions ...version) {
+func (s *fixture) count(each int, versions ...version) {
 	s.Helper()
 	before := s.value()
 	var left sync.WaitGroup
@@ -61,7 +61,7 @@ func (s *site) count(each int, versions ...version) {
 }
 
 // once acquires, adds one to the counter, and releases.
-func (s *site) once(v version) error {
+func (s *fixture) once(v version) error {
 	ctx := s.Context()
 	release, err := v(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *site) once(v version) error {
 	return release()
 }
 
-func (s *site) value() int {
+func (s *fixture) value() int {
 	n, err := s.client.Do(s.Context(), s.client.B().Get().Key("counter").Build()).AsInt64()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		s.Error(err)
@@ -87,7 +87,7 @@ func (s *site) value() int {
 }
 
 // session opens a session, as a process of its own would.
-func (s *site) session(options ...signalbox.SessionOption) *signalbox.Session {
+func (s *fixture) session(options ...signalbox.SessionOption) *signalbox.Session {
 	s.Helper()
 	return locktest.Session(s, s.server, options...)
 }
