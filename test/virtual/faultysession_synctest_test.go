@@ -36,7 +36,7 @@ type faultySession struct {
 
 	w     *fixture
 	match redistest.Match // matches the requests that count
-	delay atomic.Int64    // the delay of faults that have none of their own
+	delay atomic.Int64    // the delay of a fault without its own
 	close func()          // closes the session and its client
 
 	one   sync.Mutex // held while any script runs
