@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,14 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/election"
-	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/multilock"
-	"github.com/signalbox-go/signalbox/once"
-	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/semaphore"
 )
 
 // A loss is reported once, with its cause and with how long the key could still live.

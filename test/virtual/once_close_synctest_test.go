@@ -16,10 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/once"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Close in every state: callers that wait get ErrClosed at once, and a run ends with the grace.
