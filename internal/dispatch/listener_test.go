@@ -48,7 +48,7 @@ func TestListenerReceivesTheMessagesOfItsChannel(t *testing.T) {
 	l := d.Listen(a.Channel, dispatch.ShardedChannel, first)
 	d.Listen("sb:elsewhere", dispatch.PlainChannel, elsewhere)
 	redistest.Receive(t, "the subscription", l.Subscribed())
-	redistest.Receive(t, "the word of it", first.subscriptions)
+	redistest.Receive(t, "the call of OnSubscribed", first.subscriptions)
 	redistest.Receive(t, "the word of the other", elsewhere.subscriptions)
 	w := subscribed(t, d, a)
 	other := d.Listen(a.Channel, dispatch.ShardedChannel, second)
@@ -92,7 +92,7 @@ func TestListenerLearnsOfEveryRenewedSubscription(t *testing.T) {
 		after := l.Subscribed()
 		proxy.Accept()
 		redistest.Receive(t, "the subscription", after)
-		redistest.Receive(t, "the word of it", e.subscriptions)
+		redistest.Receive(t, "the call of OnSubscribed", e.subscriptions)
 		server.MustDo(t, "PUBLISH", "sb:a", "1")
 		e.receives(t, "1")
 	}
@@ -143,9 +143,9 @@ func TestCluster_ListenersReceiveOnLocksAndPlainChannels(t *testing.T) {
 	redistest.Receive(t, "the lock's subscription", l.Subscribed())
 	redistest.Receive(t, "the plain channel's subscription", d.Listen("sb:plain", dispatch.PlainChannel, everywhere).Subscribed())
 	awaitRunning(t, d, 1) // one connection for both
-	redistest.Receive(t, "the word of it", lock.subscriptions)
-	redistest.Receive(t, "the word of it", everywhere.subscriptions)
-	tell := func() {
+	redistest.Receive(t, "the call of OnSubscribed", lock.subscriptions)
+	redistest.Receive(t, "the call of OnSubscribed", everywhere.subscriptions)
+	publish := func() {
 		t.Helper()
 		c.Owner(t, c.Slot(t, a.Channel)).MustDo(t, "SPUBLISH", a.Channel, "grant")
 		lock.receives(t, "grant")
@@ -155,14 +155,14 @@ func TestCluster_ListenersReceiveOnLocksAndPlainChannels(t *testing.T) {
 			}
 		}
 	}
-	tell()
+	publish()
 
 	// The two types of a name are two channels. On one connection the listeners of both receive what either gets.
-	byBus := newHandlerSpy()
-	beside := d.Listen(a.Channel, dispatch.PlainChannel, byBus)
+	onPlain := newHandlerSpy()
+	beside := d.Listen(a.Channel, dispatch.PlainChannel, onPlain)
 	redistest.Receive(t, "the plain channel of the lock's name", beside.Subscribed())
-	tell()
-	byBus.receives(t, "grant")
+	publish()
+	onPlain.receives(t, "grant")
 	beside.Close()
 
 	old := c.Owner(t, c.Slot(t, a.Channel))
@@ -170,5 +170,5 @@ func TestCluster_ListenersReceiveOnLocksAndPlainChannels(t *testing.T) {
 	redistest.Receive(t, "the plain channel at another node", everywhere.subscriptions)
 	c.AwaitFailover(t, c.Slot(t, a.Channel), old)
 	redistest.Receive(t, "the lock's channel at the promoted replica", lock.subscriptions)
-	tell()
+	publish()
 }

@@ -133,7 +133,7 @@ func (g *eventBatch) addAt(log logLevel, labels observe.Labels, attributes ...an
 	}
 }
 
-// attributesOf returns what a line says about a lock. Most locks have no class, and some lines are about no lock.
+// attributesFor returns what a line says about a lock. Most locks have no class, and some lines are about no lock.
 func attributesFor(labels observe.Labels) []any {
 	switch {
 	case labels == (observe.Labels{}):
