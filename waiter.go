@@ -15,7 +15,7 @@ type Waiter struct {
 	Session string
 	// Since is when it joined the queue, by the server's clock. Zero in Redisson's layout.
 	Since time.Time
-	// Alive reports whether its session was heard of lately. A ticket whose session was not is skipped,
+	// Alive reports whether its session sent a heartbeat lately. A ticket whose session did not is skipped,
 	// and leaves the queue after a while.
 	Alive bool
 	// Goroutines is how many goroutines the ticket stands for if it is one of the session that asks. It

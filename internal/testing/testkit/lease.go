@@ -18,7 +18,7 @@ import (
 // life is how long a Grant can be trusted unless it ends before: for longer than any test lasts, also in virtual time.
 const life = 50 * 365 * 24 * time.Hour
 
-// Lock is a lock without a server. It makes leases and recognises them; the caller makes at most one at a time.
+// FakeLock is a lock without a server. It makes leases and recognises them; the caller makes at most one at a time.
 // It is safe for concurrent use.
 type FakeLock struct {
 	name   string
@@ -26,12 +26,12 @@ type FakeLock struct {
 	keeper *renewal.Keeper // never starts anything: no term of it is started
 }
 
-// NewLock returns the lock name. It starts nothing and needs no Close.
+// NewFakeLock returns the lock name. It starts nothing and needs no Close.
 func NewFakeLock(name string) *FakeLock {
 	return &FakeLock{name: name, scope: hold.Scope{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New(), nil)}
 }
 
-// Grant is one hold of a Lock.
+// Grant is one hold of a FakeLock.
 type Grant struct {
 	hold     hold.Hold
 	released func()
