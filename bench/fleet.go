@@ -24,7 +24,7 @@ type member struct {
 	ready   chan struct{} // closed when the process has reported something
 	ended   chan struct{} // closed when all that it has reported is in the log
 	err     error         // set before ended is closed
-	asked   time.Time     // when it asked for the lock; fleetLog.mu guards it
+	asked   time.Time     // the time at which the process requested the lock; fleetLog.mu guards it
 }
 
 func newFleet(impl implementation, addr string, n int) *fleet {

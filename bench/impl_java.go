@@ -14,7 +14,7 @@ import (
 type javaPairing struct {
 	implementation
 
-	kind string // what the Java program calls it; "" for a lock of this project
+	kind string // the name of the kind in the Java program; "" for a lock of this project
 }
 
 // pairings are the locks that are compared across the languages: each kind of Redisson's behind its own.

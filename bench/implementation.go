@@ -24,7 +24,7 @@ type implementation struct {
 // setup is what all processes of a work start from.
 type setup struct {
 	addr  string
-	addrs []string // of locks over several servers
+	addrs []string // the addresses for locks over several servers
 	lease time.Duration
 	// lean makes clients with small buffers, for works with a hundred of them.
 	lean bool

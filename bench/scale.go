@@ -7,15 +7,15 @@ import "time"
 // scale is how large and how long the works are. The number of processes and goroutines that
 // a work is named for is no part of it.
 type scale struct {
-	rounds int           // of works that settle within milliseconds
-	warmUp time.Duration // before each of their windows
-	window time.Duration // what one of their rounds counts
+	rounds int           // the rounds of works that settle within milliseconds
+	warmUp time.Duration // the warm-up before each window of these works
+	window time.Duration // the time that each round of these works counts
 
 	// One contended lock: pollers sleep up to a second there, so that a round is longer.
 	contendedRounds int
 	contended       time.Duration
 
-	lease time.Duration // of all works but held
+	lease time.Duration // the lease of all works except held
 
 	// After a window, waiters of whom none got the lock for that long are given up: longer
 	// than any implementation pauses between two tries.
@@ -23,7 +23,7 @@ type scale struct {
 
 	crowd int // processes that wait for one lock
 
-	gridProcesses, gridGoroutines []int // that want one lock
+	gridProcesses, gridGoroutines []int // the processes and goroutines that want one lock
 	gridSections                  []time.Duration
 	gridWindow                    time.Duration // a second with the warm-up and the start of the clients
 
@@ -33,9 +33,9 @@ type scale struct {
 
 	fewQueued, manyQueued int // waiters of one lock whose scripts are compared
 
-	parties, counted  int // goroutines that wait for one latch; ids that it has counted when its scripts are compared
-	fewOut, manyOut   int // permits that are held while others are acquired and released
-	readers, releases int // of one lock, and how many of them leave as the server's time is taken
+	parties, counted                int // goroutines that wait for one latch; ids that it has counted when its scripts are compared
+	fewHeldPermits, manyHeldPermits int // permits that are held while others are acquired and released
+	readers, releases               int // the readers of one lock, and the number that leave while the server's time is measured
 
 	// Beside Java: before its loops; locks that are held there and here; readers that leave.
 	javaWarmUp             time.Duration
@@ -43,12 +43,12 @@ type scale struct {
 	javaLease, javaHeldFor time.Duration
 
 	held      int           // locks that are held
-	heldLease time.Duration // their lease
+	heldLease time.Duration // the lease of these locks
 	heldFor   time.Duration // three leases, so that nothing lasts that is not renewed
 
 	waiters, waited int           // goroutines that wait, and the locks they wait for
 	settle          time.Duration // before waiting counts as idle
-	idle            time.Duration // what idling is measured for
+	idle            time.Duration // the time for which idling is measured
 }
 
 // full takes about a quarter of an hour with all implementations.
@@ -63,7 +63,7 @@ func full() scale {
 		restarted:    20, restartEvery: time.Second,
 		fewQueued: 10, manyQueued: 10_000,
 		parties: 10_000, counted: 100_000,
-		fewOut: 10, manyOut: 100_000,
+		fewHeldPermits: 10, manyHeldPermits: 100_000,
 		readers: 10_000, releases: 2_000,
 		javaWarmUp: 3 * time.Second, javaHeld: 2_000, javaReleases: 100, javaLease: 3 * time.Second, javaHeldFor: 6 * time.Second,
 		held: 10_000, heldLease: 3 * time.Second, heldFor: 9 * time.Second,
@@ -81,7 +81,7 @@ func short() scale {
 	s.gridSections, s.gridWindow = []time.Duration{0, time.Millisecond}, 150*time.Millisecond
 	s.restarted, s.restartEvery = 8, 150*time.Millisecond
 	s.counted = 10_000
-	s.manyQueued, s.manyOut = 2_000, 2_000
+	s.manyQueued, s.manyHeldPermits = 2_000, 2_000
 	s.readers, s.releases = 2_000, 500
 	s.javaWarmUp, s.javaHeld, s.javaReleases = 200*time.Millisecond, 300, 20
 	s.javaLease, s.javaHeldFor = 6*time.Second, 2400*time.Millisecond // a loss ends the run, and a machine may stall

@@ -15,10 +15,10 @@ import (
 
 // usage is what a measurement used.
 type usage struct {
-	requests  int64 // what crossed the wire: a script with all that it calls is one
-	commands  int64 // what the server executed, the calls of scripts included
+	requests  int64 // the requests on the wire: a script is one, with all commands that it calls
+	commands  int64 // the commands that the server executed, those called by scripts included
 	serverCPU time.Duration
-	clientCPU time.Duration // of this process, which is all of the clients
+	clientCPU time.Duration // the CPU time of this process, which runs all clients
 	mallocs   uint64
 	bytes     uint64
 }

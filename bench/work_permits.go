@@ -82,7 +82,7 @@ func permitsOut(b *bench) ([]table, error) {
 		header: []string{"held", "operations", "server time/operation", "to the first row"},
 	}
 	var first float64
-	for _, n := range []int{b.scale.fewOut, b.scale.manyOut} {
+	for _, n := range []int{b.scale.fewHeldPermits, b.scale.manyHeldPermits} {
 		ops, each, err := b.acquireBeside(n)
 		if err != nil {
 			return nil, err

@@ -22,7 +22,7 @@ func tiny() scale {
 		lease: 30 * time.Second, patience: 5 * time.Millisecond,
 		crowd: 5, gridProcesses: []int{1, 2}, gridGoroutines: []int{1, 3}, gridSections: []time.Duration{0, time.Millisecond},
 		gridWindow: 20 * time.Millisecond, restarted: 4, restartEvery: 20 * time.Millisecond, fewQueued: 2, manyQueued: 20,
-		parties: 20, counted: 50, fewOut: 2, manyOut: 20, readers: 20, releases: 5,
+		parties: 20, counted: 50, fewHeldPermits: 2, manyHeldPermits: 20, readers: 20, releases: 5,
 		javaWarmUp: 20 * time.Millisecond, javaHeld: 10, javaReleases: 3, javaLease: 30 * time.Second, javaHeldFor: 100 * time.Millisecond,
 		held: 70, heldLease: 30 * time.Second, heldFor: 20 * time.Millisecond,
 		waiters: 20, waited: 5, settle: 10 * time.Millisecond, idle: 20 * time.Millisecond,

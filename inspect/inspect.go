@@ -196,21 +196,21 @@ func (l *namesLoop) yieldPage(scan wire.Scan, node string, keys []string) {
 		if _, seen := l.yielded[key]; seen {
 			continue
 		}
-		if p := l.lister.ofKey(scan, key); p != nil {
-			inspections = append(inspections, p)
+		if ki := l.lister.ofKey(scan, key); ki != nil {
+			inspections = append(inspections, ki)
 		}
 	}
 	resolve(l.ctx, l.session, node, inspections)
-	for _, p := range inspections {
+	for _, ki := range inspections {
 		switch {
 		case l.stopped:
 			return
-		case p.err != nil:
-			l.fail(Entry{Name: p.entry.Name, Key: p.entry.Key, Hashed: p.entry.Hashed, Raw: p.entry.Raw}, nodeError(node, p.err))
-		case p.inUse:
-			l.yielded[p.entry.Key] = struct{}{}
-			p.entry.truncate(maxShown)
-			l.stopped = !l.yield(p.entry, nil)
+		case ki.err != nil:
+			l.fail(Entry{Name: ki.entry.Name, Key: ki.entry.Key, Hashed: ki.entry.Hashed, Raw: ki.entry.Raw}, nodeError(node, ki.err))
+		case ki.inUse:
+			l.yielded[ki.entry.Key] = struct{}{}
+			ki.entry.truncate(maxShown)
+			l.stopped = !l.yield(ki.entry, nil)
 		}
 	}
 }
@@ -266,15 +266,15 @@ func inspect(ctx context.Context, s *session.Session, name string) ([]Entry, err
 	inspections := listerOf(s, "", maxOfName).ofName(set, Entry{Name: s.DisplayName(name), Key: set.Holder, Hashed: s.Settings.Hashed})
 	resolve(ctx, s, "", inspections)
 	var entries []Entry
-	for _, p := range inspections {
+	for _, ki := range inspections {
 		switch {
 		case ctx.Err() != nil:
 			return nil, errs.Ended(ctx)
-		case p.err != nil:
-			return nil, p.err
-		case p.inUse:
-			p.entry.truncate(maxOfName)
-			entries = append(entries, p.entry)
+		case ki.err != nil:
+			return nil, ki.err
+		case ki.inUse:
+			ki.entry.truncate(maxOfName)
+			entries = append(entries, ki.entry)
 		}
 	}
 	return entries, nil

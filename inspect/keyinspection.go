@@ -37,17 +37,17 @@ type query struct {
 }
 
 // query adds a query to the next round.
-func (k *keyInspection) query(call wire.Call, onReply func(reply wire.Reply)) {
-	k.queries = append(k.queries, query{call, onReply})
+func (ki *keyInspection) query(call wire.Call, onReply func(reply wire.Reply)) {
+	ki.queries = append(ki.queries, query{call, onReply})
 }
 
 // setForeign makes the entry that of another program's key.
-func (k *keyInspection) setForeign() { k.entry.Kind, k.inUse = Foreign, true }
+func (ki *keyInspection) setForeign() { ki.entry.Kind, ki.inUse = Foreign, true }
 
 // addHolder adds a holder.
-func (k *keyInspection) addHolder(h Holder) {
-	k.entry.Holders, k.inUse = append(k.entry.Holders, h), true
-	k.entry.HolderCount++
+func (ki *keyInspection) addHolder(h Holder) {
+	ki.entry.Holders, ki.inUse = append(ki.entry.Holders, h), true
+	ki.entry.HolderCount++
 }
 
 // resolve sends queries until no inspection has any. The keys are those of a node; node is "" if there is one, or if
@@ -57,11 +57,11 @@ func resolve(ctx context.Context, s *session.Session, node string, inspections [
 		var calls []wire.Call
 		var owners []*keyInspection
 		var handlers []func(wire.Reply)
-		for _, k := range inspections {
-			for _, q := range k.queries {
-				calls, owners, handlers = append(calls, q.call), append(owners, k), append(handlers, q.onReply)
+		for _, ki := range inspections {
+			for _, q := range ki.queries {
+				calls, owners, handlers = append(calls, q.call), append(owners, ki), append(handlers, q.onReply)
 			}
-			k.queries = nil
+			ki.queries = nil
 		}
 		if len(calls) == 0 {
 			return
@@ -69,13 +69,13 @@ func resolve(ctx context.Context, s *session.Session, node string, inspections [
 		for from := 0; from < len(calls); from += maxPipeline {
 			to := min(from+maxPipeline, len(calls))
 			for i, outcome := range s.Runner.RunPaced(ctx, node, calls[from:to]) {
-				k := owners[from+i]
+				ki := owners[from+i]
 				switch {
-				case k.err != nil || k.entry.Kind == Foreign:
-				case errors.Is(outcome.Err, errs.ErrWrongKind) && !k.inUse:
-					k.setForeign()
+				case ki.err != nil || ki.entry.Kind == Foreign:
+				case errors.Is(outcome.Err, errs.ErrWrongKind) && !ki.inUse:
+					ki.setForeign()
 				case outcome.Err != nil:
-					k.err, k.queries = outcome.Err, nil
+					ki.err, ki.queries = outcome.Err, nil
 				default:
 					handlers[from+i](outcome.Reply)
 				}

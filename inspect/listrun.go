@@ -223,14 +223,14 @@ func (l *List) rereadNext(ctx context.Context, n *nodeProgress) {
 		if k == nil {
 			continue
 		}
-		if p := l.lister.ofKey(n.scan.scans[k.scan], key); p != nil {
-			inspections, known = append(inspections, p), append(known, k)
+		if ki := l.lister.ofKey(n.scan.scans[k.scan], key); ki != nil {
+			inspections, known = append(inspections, ki), append(known, k)
 		}
 	}
 	l.resolve(ctx, n, inspections)
 	l.update(func() {
-		for i, p := range inspections {
-			known[i].update(p)
+		for i, ki := range inspections {
+			known[i].update(ki)
 		}
 		if n.toReread, l.mu.entries = n.toReread[len(keys):], nil; len(n.toReread) == 0 {
 			n.toReread, n.rereadSince = nil, n.rereadBegun
@@ -248,15 +248,15 @@ func (l *List) scanNext(ctx context.Context, n *nodeProgress) error {
 	}
 	var inspections []*keyInspection
 	for _, key := range keys {
-		if p := l.lister.ofKey(scan, key); p != nil {
-			inspections = append(inspections, p)
+		if ki := l.lister.ofKey(scan, key); ki != nil {
+			inspections = append(inspections, ki)
 		}
 	}
 	l.resolve(ctx, n, inspections)
 	l.update(func() {
 		*n.scan = w
-		for _, p := range inspections {
-			l.storeLocked(n, at, p)
+		for _, ki := range inspections {
+			l.storeLocked(n, at, ki)
 		}
 		if w.isDone() {
 			l.endScanLocked(n)
@@ -273,26 +273,26 @@ func (l *List) resolve(ctx context.Context, n *nodeProgress, inspections []*keyI
 }
 
 // update notes how a name was found at a reading.
-func (k *knownName) update(p *keyInspection) {
-	p.entry.truncate(maxShown)
-	k.entry, k.inUse, k.err = p.entry, p.inUse && p.err == nil, p.err
+func (k *knownName) update(ki *keyInspection) {
+	ki.entry.truncate(maxShown)
+	k.entry, k.inUse, k.err = ki.entry, ki.inUse && ki.err == nil, ki.err
 }
 
 // storeLocked keeps a name that a scan has found. A name that could not be read is kept too: the next reread reads it.
-func (l *List) storeLocked(n *nodeProgress, scan int, p *keyInspection) {
-	if !p.inUse && p.err == nil {
+func (l *List) storeLocked(n *nodeProgress, scan int, ki *keyInspection) {
+	if !ki.inUse && ki.err == nil {
 		return
 	}
-	k := l.mu.known[p.entry.Key]
+	k := l.mu.known[ki.entry.Key]
 	if k == nil && len(l.mu.known) >= maxKept {
 		n.moreSoFar++
 		return
 	}
 	if k == nil {
 		k = new(knownName)
-		l.mu.known[p.entry.Key] = k
+		l.mu.known[ki.entry.Key] = k
 	}
-	k.update(p)
+	k.update(ki)
 	k.node, k.scan, k.found, l.mu.entries = n.scan.node, scan, n.scan.begun, nil
 }
 

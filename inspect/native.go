@@ -40,58 +40,58 @@ func (n native) ofKey(_ wire.Scan, key string) *keyInspection {
 	if !parsed {
 		return nil
 	}
-	p := &keyInspection{entry: Entry{Key: key, Hashed: names.IsHash(tag)}}
+	ki := &keyInspection{entry: Entry{Key: key, Hashed: names.IsHash(tag)}}
 	name, decoded := names.Decode(tag)
-	if p.entry.Name = name; !decoded {
-		p.entry.Name, p.entry.Raw = tag, !p.entry.Hashed
+	if ki.entry.Name = name; !decoded {
+		ki.entry.Name, ki.entry.Raw = tag, !ki.entry.Hashed
 	}
-	if n.namePrefix != "" && (p.entry.Hashed || !strings.HasPrefix(p.entry.Name, n.namePrefix)) {
+	if n.namePrefix != "" && (ki.entry.Hashed || !strings.HasPrefix(ki.entry.Name, n.namePrefix)) {
 		return nil // what a digest stands for may begin with anything
 	}
-	return n.queryKey(p, set)
+	return n.queryKey(ki, set)
 }
 
 // queryKey adds the first queries for the key of p, one of the keys of set. It returns nil for a key that says nothing by
 // itself, such as a queue.
-func (n native) queryKey(p *keyInspection, set names.Set) *keyInspection {
-	switch p.entry.Key {
+func (n native) queryKey(ki *keyInspection, set names.Set) *keyInspection {
+	switch ki.entry.Key {
 	case set.Holder:
-		n.queryLock(p, set)
+		n.queryLock(ki, set)
 	case set.Permits():
-		n.queryPermits(p, set)
+		n.queryPermits(ki, set)
 	case set.Latch():
-		n.queryLatch(p)
+		n.queryLatch(ki)
 	case set.Outcome():
-		n.queryOutcome(p)
+		n.queryOutcome(ki)
 	default:
 		return nil
 	}
-	return p
+	return ki
 }
 
 // ofName returns the inspections of one name.
 func (n native) ofName(set names.Set, entry Entry) []*keyInspection {
 	var inspections []*keyInspection
 	for _, key := range []string{set.Holder, set.Permits(), set.Latch(), set.Outcome()} {
-		p := &keyInspection{entry: entry}
-		p.entry.Key = key
-		inspections = append(inspections, n.queryKey(p, set))
+		ki := &keyInspection{entry: entry}
+		ki.entry.Key = key
+		inspections = append(inspections, n.queryKey(ki, set))
 	}
 	return inspections
 }
 
 // queryLock queries the holder key and the existence of queues.
-func (n native) queryLock(p *keyInspection, set names.Set) {
+func (n native) queryLock(ki *keyInspection, set names.Set) {
 	var described wire.Reply
-	p.query(session.DescribeCall(set.Holder), func(reply wire.Reply) { described = reply })
+	ki.query(session.DescribeCall(set.Holder), func(reply wire.Reply) { described = reply })
 	queues := wire.Call{Command: "EXISTS", Keys: []string{set.QueueKey(), set.Writers(), set.Readers()}}
-	p.query(queues, func(reply wire.Reply) { n.readLock(p, set, described, reply.Int(0) > 0) })
+	ki.query(queues, func(reply wire.Reply) { n.readLock(ki, set, described, reply.Int(0) > 0) })
 }
 
 // readLock reads the description of the holder key. queued says that the name has a queue.
-func (n native) readLock(p *keyInspection, set names.Set, reply wire.Reply, queued bool) { //nolint:revive // a fact, not a switch
+func (n native) readLock(ki *keyInspection, set names.Set, reply wire.Reply, queued bool) { //nolint:revive // a fact, not a switch
 	if reply.Code() < wire.NotDone {
-		p.setForeign()
+		ki.setForeign()
 		return
 	}
 	h, hold, letter, err := session.ReadHold(reply)
@@ -99,29 +99,29 @@ func (n native) readLock(p *keyInspection, set names.Set, reply wire.Reply, queu
 	case err != nil && !queued:
 		return // free
 	case err != nil: // free, and a waiter is about to be granted it
-		p.entry.Kind = Exclusive
-		n.queryQueue(p, lockQueue(set))
-		n.queryRWQueues(p, set)
+		ki.entry.Kind = Exclusive
+		n.queryQueue(ki, lockQueue(set))
+		n.queryRWQueues(ki, set)
 		return
 	}
-	p.entry.Kind = h.Kind
+	ki.entry.Kind = h.Kind
 	switch letter {
 	case "w":
-		n.queryRWLock(p, set)
+		n.queryRWLock(ki, set)
 		if queued {
-			n.queryRWQueues(p, set)
+			n.queryRWQueues(ki, set)
 		}
 		return
 	case "f":
-		p.query(wire.Call{Script: scripts.ElectionRead, Keys: []string{set.Leader()}}, func(reply wire.Reply) {
+		ki.query(wire.Call{Script: scripts.ElectionRead, Keys: []string{set.Leader()}}, func(reply wire.Reply) {
 			if reply.Code() == wire.Done && reply.Text(1) == hold {
-				p.entry.Kind, p.entry.Value = Election, reply.Text(2)
+				ki.entry.Kind, ki.entry.Value = Election, reply.Text(2)
 			}
 		})
 	}
-	p.addHolder(Holder{Label: h.Label, Session: h.Session, Hold: session.HoldID(hold), Since: h.Since, Until: h.Until, Token: h.Token})
+	ki.addHolder(Holder{Label: h.Label, Session: h.Session, Hold: session.HoldID(hold), Since: h.Since, Until: h.Until, Token: h.Token})
 	if queued {
-		n.queryQueue(p, lockQueue(set))
+		n.queryQueue(ki, lockQueue(set))
 	}
 }
 
@@ -131,9 +131,9 @@ func listHolds(script *scripts.Script, key, kind string) wire.Call {
 	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, "0", strconv.Itoa(maxOfName)}}
 }
 
-func (native) queryRWLock(p *keyInspection, set names.Set) {
+func (native) queryRWLock(ki *keyInspection, set names.Set) {
 	table := layout.Native().RWLock
-	p.query(listHolds(scripts.HoldsList, set.Holder, "sb1w"), func(reply wire.Reply) {
+	ki.query(listHolds(scripts.HoldsList, set.Holder, "sb1w"), func(reply wire.Reply) {
 		floor, writing := reply.Stamp(0), reply.Text(1) == "1"
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			name := reply.Text(i)
@@ -141,38 +141,38 @@ func (native) queryRWLock(p *keyInspection, set names.Set) {
 			if writing && floor != 0 {
 				h.Since, h.Token = floor.Time(), floor.Token()
 			}
-			p.addHolder(h)
+			ki.addHolder(h)
 		}
 	})
 }
 
-func (n native) queryRWQueues(p *keyInspection, set names.Set) {
-	n.queryQueue(p, ticketQueue{kind: RWLock, key: set.Writers(), heartbeats: set.RWHeartbeats(), ticketLength: rwTicket})
-	n.queryQueue(p, ticketQueue{kind: RWLock, key: set.Readers(), heartbeats: set.RWHeartbeats(), ticketLength: rwTicket, shared: true})
+func (n native) queryRWQueues(ki *keyInspection, set names.Set) {
+	n.queryQueue(ki, ticketQueue{kind: RWLock, key: set.Writers(), heartbeats: set.RWHeartbeats(), ticketLength: rwTicket})
+	n.queryQueue(ki, ticketQueue{kind: RWLock, key: set.Readers(), heartbeats: set.RWHeartbeats(), ticketLength: rwTicket, shared: true})
 }
 
-func (n native) queryPermits(p *keyInspection, set names.Set) {
+func (n native) queryPermits(ki *keyInspection, set names.Set) {
 	table := layout.Native().Semaphore
 	key := set.Permits()
-	p.entry.Kind = Semaphore
-	p.query(listHolds(scripts.HoldsList, key, "sb1s"), func(reply wire.Reply) {
+	ki.entry.Kind = Semaphore
+	ki.query(listHolds(scripts.HoldsList, key, "sb1s"), func(reply wire.Reply) {
 		if reply.Code() == wire.Foreign {
-			p.setForeign()
+			ki.setForeign()
 			return
 		}
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			permits, label, owner := table.ParseHold("", reply.Text(i))
-			p.addHolder(Holder{Label: label, Session: owner, Hold: session.HoldID(reply.Text(i)), Permits: permits, Until: reply.Stamp(i + 1).Time()})
+			ki.addHolder(Holder{Label: label, Session: owner, Hold: session.HoldID(reply.Text(i)), Permits: permits, Until: reply.Stamp(i + 1).Time()})
 		}
 	})
-	p.query(wire.Call{Script: table.Available, Keys: []string{key}}, func(reply wire.Reply) {
+	ki.query(wire.Call{Script: table.Available, Keys: []string{key}}, func(reply wire.Reply) {
 		if reply.Code() == wire.Done {
-			p.entry.Capacity, p.entry.Held = int(max(reply.Int(1), 0)), int(reply.Int(2))
+			ki.entry.Capacity, ki.entry.Held = int(max(reply.Int(1), 0)), int(reply.Int(2))
 		}
 	})
-	p.query(wire.Call{Command: "EXISTS", Keys: []string{set.PermitsQueue()}}, func(reply wire.Reply) {
+	ki.query(wire.Call{Command: "EXISTS", Keys: []string{set.PermitsQueue()}}, func(reply wire.Reply) {
 		if reply.Int(0) > 0 {
-			n.queryQueue(p, ticketQueue{kind: Semaphore, key: set.PermitsQueue(), heartbeats: set.PermitsHeartbeats(), ticketLength: permitTicket})
+			n.queryQueue(ki, ticketQueue{kind: Semaphore, key: set.PermitsQueue(), heartbeats: set.PermitsHeartbeats(), ticketLength: permitTicket})
 		}
 	})
 }
@@ -189,17 +189,17 @@ func lockQueue(set names.Set) ticketQueue {
 }
 
 // queryQueue queries the tickets of a queue. If no session holds the lock, the queue says which kind it is of.
-func (n native) queryQueue(p *keyInspection, q ticketQueue) {
-	p.query(wire.Call{Command: "ZCARD", Keys: []string{q.key}}, func(reply wire.Reply) {
+func (n native) queryQueue(ki *keyInspection, q ticketQueue) {
+	ki.query(wire.Call{Command: "ZCARD", Keys: []string{q.key}}, func(reply wire.Reply) {
 		if tickets := int(reply.Int(0)); tickets > 0 {
-			if p.entry.HolderCount == 0 {
-				p.entry.Kind = q.kind
+			if ki.entry.HolderCount == 0 {
+				ki.entry.Kind = q.kind
 			}
-			p.entry.WaiterCount, p.inUse = p.entry.WaiterCount+tickets, true
+			ki.entry.WaiterCount, ki.inUse = ki.entry.WaiterCount+tickets, true
 		}
 	})
 	page := wire.Call{Script: scripts.LockWaiters, Keys: []string{q.key, q.heartbeats}, Args: []string{"0", strconv.Itoa(n.waiterLimit), strconv.Itoa(q.ticketLength)}}
-	p.query(page, func(reply wire.Reply) {
+	ki.query(page, func(reply wire.Reply) {
 		for i := 0; i+3 < reply.Len(); i += 4 {
 			ticket := reply.Text(i)
 			if ticket == "" {
@@ -212,10 +212,10 @@ func (n native) queryQueue(p *keyInspection, q ticketQueue) {
 			if q.ticketLength == permitTicket && len(ticket) > rwTicket {
 				w.Permits, _ = strconv.Atoi(ticket[rwTicket:]) // 0 if another program wrote it
 			}
-			p.entry.Waiters = append(p.entry.Waiters, w)
+			ki.entry.Waiters = append(ki.entry.Waiters, w)
 		}
 		// The two queues of a read-write lock are shown as one.
-		slices.SortStableFunc(p.entry.Waiters, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
+		slices.SortStableFunc(ki.entry.Waiters, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
 	})
 }
 
@@ -225,21 +225,21 @@ const (
 	counting  = 'c'
 )
 
-func (native) queryLatch(p *keyInspection) {
+func (native) queryLatch(ki *keyInspection) {
 	var value string
-	key := []string{p.entry.Key}
-	p.query(wire.Call{Command: "HGET", Keys: key, Args: []string{"round"}}, func(reply wire.Reply) { value = reply.Text(0) })
-	p.query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) {
+	key := []string{ki.entry.Key}
+	ki.query(wire.Call{Command: "HGET", Keys: key, Args: []string{"round"}}, func(reply wire.Reply) { value = reply.Text(0) })
+	ki.query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) {
 		size := int(reply.Int(0))
 		switch {
 		case size == 0:
 		case len(value) != roundSize || value[:3] != "sb1":
-			p.setForeign()
+			ki.setForeign()
 		case value[19] == counting:
-			p.entry.Kind, p.inUse = Countdown, true
-			p.entry.Since = wire.ParseStamp(value[3:19]).Time()
-			p.entry.Total, _ = strconv.Atoi(value[47:55]) // 0 if another program wrote it
-			p.entry.Left = max(p.entry.Total-(size-2), 0) // all fields but round and past are ids
+			ki.entry.Kind, ki.inUse = Countdown, true
+			ki.entry.Since = wire.ParseStamp(value[3:19]).Time()
+			ki.entry.Total, _ = strconv.Atoi(value[47:55])  // 0 if another program wrote it
+			ki.entry.Left = max(ki.entry.Total-(size-2), 0) // all fields but round and past are ids
 		}
 	})
 }
@@ -247,22 +247,22 @@ func (native) queryLatch(p *keyInspection) {
 // outcomeHead is how an outcome begins: sb1o and a stamp.
 const outcomeHead = 20
 
-func (native) queryOutcome(p *keyInspection) {
-	key := []string{p.entry.Key}
-	p.query(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(outcomeHead - 1)}}, func(reply wire.Reply) {
+func (native) queryOutcome(ki *keyInspection) {
+	key := []string{ki.entry.Key}
+	ki.query(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(outcomeHead - 1)}}, func(reply wire.Reply) {
 		switch head := reply.Text(0); {
 		case head == "":
 		case len(head) != outcomeHead || head[:4] != "sb1o":
-			p.setForeign()
+			ki.setForeign()
 		default:
-			p.entry.Kind, p.inUse = Once, true
+			ki.entry.Kind, ki.inUse = Once, true
 			stamp := wire.ParseStamp(head[4:])
-			p.entry.Since, p.entry.Token = stamp.Time(), stamp.Token()
+			ki.entry.Since, ki.entry.Token = stamp.Time(), stamp.Token()
 		}
 	})
-	p.query(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
-		if ends := reply.Int(0); ends > 0 && p.entry.Kind == Once {
-			p.entry.Until = time.UnixMilli(ends)
+	ki.query(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
+		if ends := reply.Int(0); ends > 0 && ki.entry.Kind == Once {
+			ki.entry.Until = time.UnixMilli(ends)
 		}
 	})
 }

@@ -40,52 +40,52 @@ func (r redisson) scans() []wire.Scan {
 
 // ofKey implements lister.
 func (r redisson) ofKey(scan wire.Scan, key string) *keyInspection {
-	p := &keyInspection{entry: Entry{Name: key, Key: key}}
+	ki := &keyInspection{entry: Entry{Name: key, Key: key}}
 	switch {
 	case auxiliaryKey.MatchString(key):
 		return nil
 	case scan.Type == hashType:
-		r.queryHash(p)
+		r.queryHash(ki)
 	default:
-		r.queryNumber(p)
+		r.queryNumber(ki)
 	}
-	return p
+	return ki
 }
 
 // ofName returns the inspection of one name. The type of the key is not known yet.
 func (r redisson) ofName(_ names.Set, entry Entry) []*keyInspection {
-	p := &keyInspection{entry: entry}
-	p.query(wire.Call{Script: scripts.RedissonDescribe, Keys: []string{entry.Key}}, func(reply wire.Reply) {
+	ki := &keyInspection{entry: entry}
+	ki.query(wire.Call{Script: scripts.RedissonDescribe, Keys: []string{entry.Key}}, func(reply wire.Reply) {
 		switch reply.Code() {
 		case wire.Done:
-			r.queryHash(p)
+			r.queryHash(ki)
 		case wire.Foreign:
-			r.queryNumber(p)
+			r.queryNumber(ki)
 		default: // there is no such key
 		}
 	})
-	return []*keyInspection{p}
+	return []*keyInspection{ki}
 }
 
 // queryHash queries what a hash is.
-func (r redisson) queryHash(p *keyInspection) {
-	key := []string{p.entry.Key}
+func (r redisson) queryHash(ki *keyInspection) {
+	key := []string{ki.entry.Key}
 	var mode string
 	var size int64
-	p.query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) { size = reply.Int(0) })
-	p.query(wire.Call{Command: "HGET", Keys: key, Args: []string{"mode"}}, func(reply wire.Reply) { mode = reply.Text(0) })
-	p.query(wire.Call{Script: scripts.RedissonDescribe, Keys: key}, func(reply wire.Reply) {
+	ki.query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) { size = reply.Int(0) })
+	ki.query(wire.Call{Command: "HGET", Keys: key, Args: []string{"mode"}}, func(reply wire.Reply) { mode = reply.Text(0) })
+	ki.query(wire.Call{Script: scripts.RedissonDescribe, Keys: key}, func(reply wire.Reply) {
 		if reply.Code() != wire.Done || !ownerForm.MatchString(reply.Text(3)) {
 			return
 		}
 		switch kind := reply.Text(1); {
 		case kind == "r" && size == 1:
-			p.entry.Kind = Exclusive
-			p.addHolder(ownerOf(reply.Text(3), time.UnixMilli(max(reply.Int(5), 0))))
-			r.queryFairQueue(p)
+			ki.entry.Kind = Exclusive
+			ki.addHolder(ownerOf(reply.Text(3), time.UnixMilli(max(reply.Int(5), 0))))
+			r.queryFairQueue(ki)
 		case kind == "w" && (mode == "read" || mode == "write") && size <= maxOfName:
-			p.entry.Kind = RWLock
-			r.queryRWLock(p)
+			ki.entry.Kind = RWLock
+			r.queryRWLock(ki)
 		}
 	})
 }
@@ -99,32 +99,32 @@ func ownerOf(hold string, until time.Time) Holder {
 	return h
 }
 
-func (redisson) queryRWLock(p *keyInspection) {
-	list := wire.Call{Script: scripts.RedissonRWList, Keys: []string{p.entry.Key}, Args: []string{"", "0", strconv.Itoa(maxOfName)}}
-	p.query(list, func(reply wire.Reply) {
+func (redisson) queryRWLock(ki *keyInspection) {
+	list := wire.Call{Script: scripts.RedissonRWList, Keys: []string{ki.entry.Key}, Args: []string{"", "0", strconv.Itoa(maxOfName)}}
+	ki.query(list, func(reply wire.Reply) {
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			h := ownerOf(reply.Text(i), reply.Stamp(i+1).Time())
 			h.Shared = reply.Text(1) != "1"
-			p.addHolder(h)
+			ki.addHolder(h)
 		}
 	})
 }
 
 // queryFairQueue queries the queue that only a fair lock has.
-func (r redisson) queryFairQueue(p *keyInspection) {
-	name := p.entry.Key
+func (r redisson) queryFairQueue(ki *keyInspection) {
+	name := ki.entry.Key
 	page := wire.Call{
 		Script: scripts.RedissonFairWaiters,
 		Keys:   []string{names.RedissonPrefixed("redisson_lock_queue", name), names.RedissonPrefixed("redisson_lock_timeout", name)},
 		Args:   []string{"0", strconv.Itoa(maxOfName)},
 	}
-	p.query(page, func(reply wire.Reply) {
+	ki.query(page, func(reply wire.Reply) {
 		for i := 0; i+3 < reply.Len(); i += 4 {
 			h := ownerOf(reply.Text(i), time.Time{})
-			p.entry.Waiters = append(p.entry.Waiters, Waiter{Label: h.Label, Session: h.Session, Alive: reply.Int(i+2) == 1})
+			ki.entry.Waiters = append(ki.entry.Waiters, Waiter{Label: h.Label, Session: h.Session, Alive: reply.Int(i+2) == 1})
 		}
-		if p.entry.WaiterCount = len(p.entry.Waiters); p.entry.WaiterCount > 0 {
-			p.entry.Kind = Fair
+		if ki.entry.WaiterCount = len(ki.entry.Waiters); ki.entry.WaiterCount > 0 {
+			ki.entry.Kind = Fair
 		}
 	})
 }
@@ -134,43 +134,43 @@ const numberSize = 24
 
 // queryNumber queries what a string is. If it is a number, the permits beside it say that it is a semaphore. Other
 // strings, such as those of a cache, cost one short call each.
-func (r redisson) queryNumber(p *keyInspection) {
-	key := p.entry.Key
-	p.query(wire.Call{Command: "GETRANGE", Keys: []string{key}, Args: []string{"0", strconv.Itoa(numberSize - 1)}}, func(reply wire.Reply) {
+func (r redisson) queryNumber(ki *keyInspection) {
+	key := ki.entry.Key
+	ki.query(wire.Call{Command: "GETRANGE", Keys: []string{key}, Args: []string{"0", strconv.Itoa(numberSize - 1)}}, func(reply wire.Reply) {
 		free := reply.Text(0)
 		if !numberForm.MatchString(free) {
 			return
 		}
 		for _, suffix := range []string{"timeout", "signalbox"} {
-			p.query(listHolds(scripts.RedissonPermitList, names.RedissonSuffixed(key, suffix), ""), func(reply wire.Reply) {
-				addPermits(p, reply)
-				r.setPermits(p, free, suffix == "timeout")
+			ki.query(listHolds(scripts.RedissonPermitList, names.RedissonSuffixed(key, suffix), ""), func(reply wire.Reply) {
+				addPermits(ki, reply)
+				r.setPermits(ki, free, suffix == "timeout")
 			})
 		}
 	})
 }
 
 // addPermits adds the holders of permits that a list has.
-func addPermits(p *keyInspection, reply wire.Reply) {
+func addPermits(ki *keyInspection, reply wire.Reply) {
 	for i := 2; i+1 < reply.Len(); i += 2 {
 		n, label, _ := layout.Redisson().Semaphore.ParseHold("", reply.Text(i))
 		h := Holder{Label: label, Hold: session.HoldID(reply.Text(i)), Permits: n}
 		if until := reply.Stamp(i + 1); until > 0 {
 			h.Until = until.Time()
 		}
-		p.addHolder(h)
+		ki.addHolder(h)
 	}
 }
 
 // setPermits sets the kind of a number by the permits beside it. total says that they are all permits that are held.
-func (redisson) setPermits(p *keyInspection, free string, total bool) { //nolint:revive // a fact, not a switch
-	p.inUse = true
-	if p.entry.HolderCount == 0 {
-		p.entry.Kind = Number
+func (redisson) setPermits(ki *keyInspection, free string, total bool) { //nolint:revive // a fact, not a switch
+	ki.inUse = true
+	if ki.entry.HolderCount == 0 {
+		ki.entry.Kind = Number
 		return
 	}
-	p.entry.Kind, p.entry.Held = Semaphore, p.entry.HolderCount
+	ki.entry.Kind, ki.entry.Held = Semaphore, ki.entry.HolderCount
 	if n, err := strconv.Atoi(strings.TrimSpace(free)); err == nil && total {
-		p.entry.Capacity = n + p.entry.Held
+		ki.entry.Capacity = n + ki.entry.Held
 	}
 }

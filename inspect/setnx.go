@@ -22,29 +22,29 @@ func (s setnx) scans() []wire.Scan {
 
 // ofKey implements lister.
 func (s setnx) ofKey(_ wire.Scan, key string) *keyInspection {
-	p := &keyInspection{entry: Entry{Name: key, Key: key}}
-	s.queryLock(p, func(holder Holder) bool { return holder.Session != "" })
-	return p
+	ki := &keyInspection{entry: Entry{Name: key, Key: key}}
+	s.queryLock(ki, func(holder Holder) bool { return holder.Session != "" })
+	return ki
 }
 
 // ofName implements lister. A name that the caller calls a lock is one, whichever client holds it.
 func (s setnx) ofName(_ names.Set, entry Entry) []*keyInspection {
-	p := &keyInspection{entry: entry}
-	s.queryLock(p, func(Holder) bool { return true })
-	return []*keyInspection{p}
+	ki := &keyInspection{entry: entry}
+	s.queryLock(ki, func(Holder) bool { return true })
+	return []*keyInspection{ki}
 }
 
 // labelSize is how much of a value is shown.
 const labelSize = 64
 
 // queryLock queries what a string is. It is a lock if accepted returns true for its holder.
-func (setnx) queryLock(p *keyInspection, accepted func(Holder) bool) {
+func (setnx) queryLock(ki *keyInspection, accepted func(Holder) bool) {
 	var value string
-	key := []string{p.entry.Key}
-	p.query(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(labelSize - 1)}}, func(reply wire.Reply) {
+	key := []string{ki.entry.Key}
+	ki.query(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(labelSize - 1)}}, func(reply wire.Reply) {
 		value = reply.Text(0)
 	})
-	p.query(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
+	ki.query(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
 		holder := Holder{Label: value, Session: layout.SetNX().Session(value)}
 		if holder.Session != "" {
 			holder.Label = holder.Session // the value is the hold's id, with which it can be released
@@ -55,7 +55,7 @@ func (setnx) queryLock(p *keyInspection, accepted func(Holder) bool) {
 		if value == "" || !accepted(holder) {
 			return
 		}
-		p.entry.Kind = Reentrant
-		p.addHolder(holder)
+		ki.entry.Kind = Reentrant
+		ki.addHolder(holder)
 	})
 }

@@ -18,7 +18,7 @@ import (
 type host struct {
 	session *signalbox.Session
 	server  *httptest.Server
-	begun   chan struct{} // it works on an order
+	begun   chan struct{} // receives when the host begins to work on an order
 	finish  chan struct{} // the work may be done
 }
 

@@ -33,7 +33,7 @@ func main() {
 }
 
 func run(ctx context.Context, addr string) error {
-	here, err := openPlace()
+	here, err := openLockServer()
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ var served = []string{"signalbox_up", "signalbox_list_age_seconds"}
 // counted.
 func TestTheDashboardAndTheRulesAskForWhatIsMeasured(t *testing.T) {
 	t.Parallel()
-	here, err := openPlace()
+	here, err := openLockServer()
 	require.NoError(t, err)
 	defer here.close()
 	s, err := newService(here.option)
@@ -66,7 +66,7 @@ func TestTheDashboardAndTheRulesAskForWhatIsMeasured(t *testing.T) {
 }
 
 // live lets everything happen once that a metric counts and that a worker does not cause.
-func live(t *testing.T, s *service, here *place) {
+func live(t *testing.T, s *service, here *lockServer) {
 	t.Helper()
 	forced, err := reentrant.New(s.session, "forced", signalbox.WithClass("orders")).Lock(t.Context())
 	require.NoError(t, err)

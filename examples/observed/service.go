@@ -34,7 +34,7 @@ type service struct {
 	client  rueidis.Client
 	session *signalbox.Session
 	meters  *metric.MeterProvider
-	handler http.Handler // of /metrics
+	handler http.Handler // serves /metrics
 	working sync.WaitGroup
 }
 

@@ -23,12 +23,12 @@ import (
 type tests struct {
 	binary, folder string
 	short, isRapid bool
-	unmutated      *tests // those without a mutant, if the binary always has it
-	all            string // those that count, as a pattern; empty for all
+	unmutated      *tests // the tests without a mutant, if the binary always has one
+	all            string // a pattern of the tests that count; empty for all
 	skip           []string
 	passed         *sync.Map     // the tests that passed alone
-	usual          time.Duration // without a mutant
-	patience       int           // how many times as long a run may take; 0 is 3
+	usual          time.Duration // the duration of a run without a mutant
+	patience       int           // the factor by which a run may take longer; 0 means 3
 }
 
 // with returns the same tests in a binary that has a mutant for good.

@@ -16,7 +16,7 @@ import (
 // versionOf returns the version that is checked. It is in no proxy, and differs for other files: the go
 // command keeps an index of each version's packages beside its build cache, and never reads the files
 // again.
-func versionOf(modules []aModule) (string, error) {
+func versionOf(modules []releasedModule) (string, error) {
 	hash := sha256.New()
 	for _, m := range modules {
 		for _, name := range m.files {
@@ -33,7 +33,7 @@ func versionOf(modules []aModule) (string, error) {
 // check installs every module as it would be tagged. The module cache is a new one, so nothing of ours
 // comes from elsewhere; modules of others come out of the machine's own cache, if they are in it. Everything is in the
 // folder work, which is removed at the end.
-func check(modules []aModule, work string) error {
+func check(modules []releasedModule, work string) error {
 	work, err := filepath.Abs(work)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func check(modules []aModule, work string) error {
 }
 
 // packages returns the import paths of the packages that users import, and of the programs that they install.
-func packages(modules []aModule) (libraries, programs []string, err error) {
+func packages(modules []releasedModule) (libraries, programs []string, err error) {
 	for _, m := range modules {
 		out, err := goCommand(filepath.Join(m.root, m.dir), []string{"GOWORK=off"}, "list", "-json=ImportPath,Name", "./...")
 		if err != nil {
@@ -107,7 +107,7 @@ func packages(modules []aModule) (libraries, programs []string, err error) {
 }
 
 // consume builds a program that imports every package, in a module of its own.
-func consume(dir string, env []string, modules []aModule, libraries []string, checked string) error {
+func consume(dir string, env []string, modules []releasedModule, libraries []string, checked string) error {
 	var source strings.Builder
 	source.WriteString("package main\n\nimport (\n")
 	for _, library := range libraries {

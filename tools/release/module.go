@@ -19,17 +19,17 @@ import (
 // kept are the folders whose modules are not released.
 var kept = []string{"bench", "examples", "test", "tools"}
 
-// aModule is a module that is released.
-type aModule struct {
-	root  string   // of the repository
-	dir   string   // in the repository, "." for the root module
-	path  string   // its import path
-	files []string // in dir, of this module alone
+// releasedModule is a module that is released.
+type releasedModule struct {
+	root  string   // the root of the repository
+	dir   string   // the folder in the repository, "." for the root module
+	path  string   // the import path
+	files []string // the files in dir that belong to this module
 }
 
 // findModules returns the modules that are released, the root module first. Their files are those that git
 // knows or would add, so that the check sees what is not committed yet.
-func findModules(root string) ([]aModule, error) {
+func findModules(root string) ([]releasedModule, error) {
 	out, err := exec.Command("git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z").Output()
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w", err)
@@ -43,12 +43,12 @@ func findModules(root string) ([]aModule, error) {
 	}
 	slices.Sort(dirs) // "." comes first
 
-	var modules []aModule
+	var modules []releasedModule
 	for _, dir := range dirs {
 		if top, _, _ := strings.Cut(dir, "/"); slices.Contains(kept, top) {
 			continue
 		}
-		m := aModule{root: root, dir: dir}
+		m := releasedModule{root: root, dir: dir}
 		text, err := os.ReadFile(m.file("go.mod"))
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func findModules(root string) ([]aModule, error) {
 }
 
 // file returns the path of a file of the module.
-func (m aModule) file(name string) string { return filepath.Join(m.root, m.dir, name) }
+func (m releasedModule) file(name string) string { return filepath.Join(m.root, m.dir, name) }
 
 // exists reports whether a file is there: git also lists those that were deleted, and not committed. What is no regular
 // file, as a link, is not part of a module.
@@ -94,7 +94,7 @@ func innermost(dirs []string, file string) string {
 }
 
 // goMod returns the go.mod of a release: it requires the other modules in that version, and replaces none.
-func (m aModule) goMod(modules []aModule, version string) ([]byte, error) {
+func (m releasedModule) goMod(modules []releasedModule, version string) ([]byte, error) {
 	text, err := os.ReadFile(m.file("go.mod"))
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (m aModule) goMod(modules []aModule, version string) ([]byte, error) {
 		return nil, err
 	}
 	for _, r := range slices.Clone(file.Replace) {
-		if !slices.ContainsFunc(modules, func(other aModule) bool { return other.path == r.Old.Path }) {
+		if !slices.ContainsFunc(modules, func(other releasedModule) bool { return other.path == r.Old.Path }) {
 			return nil, fmt.Errorf("%s replaces %s, which is not released", m.file("go.mod"), r.Old.Path)
 		}
 		if err := file.DropReplace(r.Old.Path, r.Old.Version); err != nil {
@@ -112,7 +112,7 @@ func (m aModule) goMod(modules []aModule, version string) ([]byte, error) {
 		}
 	}
 	for _, r := range slices.Clone(file.Require) {
-		if slices.ContainsFunc(modules, func(other aModule) bool { return other.path == r.Mod.Path }) {
+		if slices.ContainsFunc(modules, func(other releasedModule) bool { return other.path == r.Mod.Path }) {
 			if err := file.AddRequire(r.Mod.Path, version); err != nil {
 				return nil, err
 			}
@@ -123,7 +123,7 @@ func (m aModule) goMod(modules []aModule, version string) ([]byte, error) {
 }
 
 // prepare writes the go.mod files of a release.
-func prepare(modules []aModule, version string) error {
+func prepare(modules []releasedModule, version string) error {
 	if !semver.IsValid(version) || semver.Canonical(version) != version {
 		return fmt.Errorf("%q is no version such as v0.1.0", version)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // publish puts the modules into dir, as a module proxy has them: GOPROXY=file://dir.
-func publish(modules []aModule, version, dir string) error {
+func publish(modules []releasedModule, version, dir string) error {
 	for _, m := range modules {
 		escaped, err := xmodule.EscapePath(m.path)
 		if err != nil {
@@ -49,7 +49,7 @@ func publish(modules []aModule, version, dir string) error {
 
 // zipFiles returns the files of the module with another go.mod. A nested module without a LICENSE gets that of the
 // repository, as the go command does it.
-func (m aModule) zipFiles(goMod []byte) (files []zip.File) {
+func (m releasedModule) zipFiles(goMod []byte) (files []zip.File) {
 	licensed := false
 	for _, name := range m.files {
 		licensed = licensed || name == "LICENSE"

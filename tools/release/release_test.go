@@ -15,7 +15,7 @@ import (
 )
 
 // newRepository returns the modules of a repository with these files.
-func newRepository(t *testing.T, files map[string]string) []aModule {
+func newRepository(t *testing.T, files map[string]string) []releasedModule {
 	t.Helper()
 	root := t.TempDir()
 	require.NoError(t, exec.CommandContext(t.Context(), "git", "-C", root, "init", "-q").Run())

@@ -35,7 +35,7 @@ func Processes(show func(ctx context.Context, url string) error, process func(ct
 // Process is a process that Start started. One goroutine at a time may use it.
 type Process struct {
 	command *exec.Cmd
-	lines   chan string // what it prints; closed by the goroutine that reads its output
+	lines   chan string // the lines of the output; closed by the goroutine that reads it
 }
 
 // Start starts this program again, as the process of that name. What it prints is printed here as well. It is killed

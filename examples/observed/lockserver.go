@@ -13,27 +13,27 @@ import (
 // serverVariable names a real server.
 const serverVariable = "SIGNALBOX_REDIS"
 
-// place is where the locks are: the embedded server, or a real one.
-type place struct {
+// lockServer is the server of the locks: the embedded one, or a real one.
+type lockServer struct {
 	greeting string
 	option   rueidis.ClientOption
 	embedded *miniredis.Miniredis // nil with a real server
 }
 
-func openPlace() (*place, error) {
+func openLockServer() (*lockServer, error) {
 	if url := os.Getenv(serverVariable); url != "" {
 		option, err := rueidis.ParseURL(url)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", serverVariable, err)
 		}
-		return &place{greeting: "Using the server that " + serverVariable + " names.", option: option}, nil
+		return &lockServer{greeting: "Using the server that " + serverVariable + " names.", option: option}, nil
 	}
 	embedded, err := miniredis.Run()
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded server: %w", err)
 	}
 	embedded.ClockTTL(true) // keys end by the clock, as on a real server
-	return &place{
+	return &lockServer{
 		greeting: "Using an embedded server, in memory. Name a real one with " + serverVariable + "=redis://host:6379.",
 		// The embedded server knows no client-side caching, and in RESP3 no command beside a subscription.
 		option:   rueidis.ClientOption{InitAddress: []string{embedded.Addr()}, ForceSingleClient: true, AlwaysRESP2: true},
@@ -41,7 +41,7 @@ func openPlace() (*place, error) {
 	}, nil
 }
 
-func (p *place) close() {
+func (p *lockServer) close() {
 	if p.embedded != nil {
 		p.embedded.Close()
 	}
