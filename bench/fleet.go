@@ -20,11 +20,11 @@ type fleet struct {
 
 // member is one process of a fleet. A goroutine of its own reads what it reports.
 type member struct {
-	process *redistest.Process
-	ready   chan struct{} // closed when the process has reported something
-	ended   chan struct{} // closed when all that it has reported is in the log
-	err     error         // set before ended is closed
-	asked   time.Time     // the time at which the process requested the lock; fleetLog.mu guards it
+	process     *redistest.Process
+	ready       chan struct{} // closed when the process has reported something
+	ended       chan struct{} // closed when all that it has reported is in the log
+	err         error         // set before ended is closed
+	requestedAt time.Time     // the time at which the process requested the lock; fleetLog.mu guards it
 }
 
 func newFleet(impl implementation, addr string, n int) *fleet {
@@ -75,7 +75,7 @@ func (f *fleet) finish(patience time.Duration) (stuck int64, err error) {
 		case <-m.ended:
 			err = errors.Join(err, m.result())
 		case <-late.Done():
-			f.log.cut(m)
+			f.log.recordGivenUp(m)
 			m.process.Kill()
 			stuck++
 		}

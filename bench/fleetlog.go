@@ -55,7 +55,7 @@ func (l *fleetLog) read(m *member) error {
 			return fmt.Errorf("a worker's report: %w", err)
 		}
 		if line == "" {
-			l.asks(m)
+			l.recordRequest(m)
 		} else {
 			wait, err := strconv.ParseInt(line, 10, 64)
 			if err != nil {
@@ -86,18 +86,18 @@ func (l *fleetLog) acquired(m *member, wait time.Duration) {
 	}
 }
 
-// asks notes that a process begins to wait.
-func (l *fleetLog) asks(m *member) {
+// recordRequest records that a process begins to wait.
+func (l *fleetLog) recordRequest(m *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m.asked = time.Now()
+	m.requestedAt = time.Now()
 }
 
-// cut counts the wait of a process that is given up.
-func (l *fleetLog) cut(m *member) {
+// recordGivenUp counts the wait of a process that is given up.
+func (l *fleetLog) recordGivenUp(m *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.waits.add(time.Since(m.asked))
+	l.mu.waits.add(time.Since(m.requestedAt))
 }
 
 // nextHolder returns the next process that acquires the lock, or other if none does.

@@ -18,14 +18,14 @@ func limit() implementation {
 }
 
 const (
-	takeScript = `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`
-	giveScript = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
+	lockScript   = `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`
+	unlockScript = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
 )
 
 type limitProcess struct {
-	client     rueidis.Client
-	take, give string // digests
-	lifeMS     string
+	client                   rueidis.Client
+	lockDigest, unlockDigest string // the digests of lockScript and unlockScript
+	lifeMS                   string
 }
 
 func startLimit(s setup) (process, error) {
@@ -34,8 +34,8 @@ func startLimit(s setup) (process, error) {
 		return nil, err
 	}
 	p := &limitProcess{client: client, lifeMS: strconv.FormatInt(s.lease.Milliseconds(), 10)}
-	if p.take, err = load(client, takeScript); err == nil {
-		p.give, err = load(client, giveScript)
+	if p.lockDigest, err = load(client, lockScript); err == nil {
+		p.unlockDigest, err = load(client, unlockScript)
 	}
 	if err != nil {
 		client.Close()
@@ -74,22 +74,22 @@ func (p *limitProcess) locker(ctx context.Context, name string) locker {
 // Lock implements locker. It does not wait: no other goroutine may use the name.
 func (l *limitLocker) Lock(ctx context.Context) (func() error, error) {
 	p := l.process
-	take := p.client.B().Evalsha().Sha1(p.take).Numkeys(1).Key(l.key).Arg(limitValue, p.lifeMS).Build()
-	if err := p.client.Do(ctx, take).Error(); err != nil {
-		return nil, fmt.Errorf("limit: take: %w", err)
+	lock := p.client.B().Evalsha().Sha1(p.lockDigest).Numkeys(1).Key(l.key).Arg(limitValue, p.lifeMS).Build()
+	if err := p.client.Do(ctx, lock).Error(); err != nil {
+		return nil, fmt.Errorf("limit: lock: %w", err)
 	}
 	return l.unlock, nil
 }
 
 func (l *limitLocker) release(ctx context.Context) error {
 	p := l.process
-	give := p.client.B().Evalsha().Sha1(p.give).Numkeys(1).Key(l.key).Arg(limitValue).Build()
-	n, err := p.client.Do(ctx, give).AsInt64()
+	unlock := p.client.B().Evalsha().Sha1(p.unlockDigest).Numkeys(1).Key(l.key).Arg(limitValue).Build()
+	n, err := p.client.Do(ctx, unlock).AsInt64()
 	if err == nil && n != 1 {
 		err = errGone
 	}
 	if err != nil {
-		return fmt.Errorf("limit: give back: %w", err)
+		return fmt.Errorf("limit: unlock: %w", err)
 	}
 	return nil
 }

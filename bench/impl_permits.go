@@ -85,20 +85,20 @@ func pollingPermits() implementation {
 		if err != nil {
 			return nil, err
 		}
-		give, err := load(client, giveScript)
+		digest, err := load(client, unlockScript)
 		if err != nil {
 			client.Close()
 			return nil, err
 		}
-		return &pollingProcess{client, give, s.lease}, nil
+		return &pollingProcess{client, digest, s.lease}, nil
 	}
 	return implementation{name: pollingName, start: start, excludes: true, sends: []string{"set"}}
 }
 
 type pollingProcess struct {
-	client rueidis.Client
-	give   string // a digest
-	lease  time.Duration
+	client       rueidis.Client
+	unlockDigest string // the digest of unlockScript
+	lease        time.Duration
 }
 
 func (p *pollingProcess) close() error {
@@ -140,7 +140,7 @@ func (l *pollingLocker) Lock(ctx context.Context) (func() error, error) {
 
 func (l *pollingLocker) release(ctx context.Context, key string) error {
 	p := l.process
-	n, err := p.client.Do(ctx, p.client.B().Evalsha().Sha1(p.give).Numkeys(1).Key(key).Arg(l.value).Build()).AsInt64()
+	n, err := p.client.Do(ctx, p.client.B().Evalsha().Sha1(p.unlockDigest).Numkeys(1).Key(key).Arg(l.value).Build()).AsInt64()
 	if err == nil && n != 1 {
 		err = errors.New("the key was gone")
 	}

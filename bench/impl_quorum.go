@@ -77,14 +77,14 @@ type fanOutLocker struct{ servers []*limitLocker }
 
 // Lock implements locker.
 func (l *fanOutLocker) Lock(ctx context.Context) (unlock func() error, err error) {
-	err = l.ask(func(s *limitLocker) error {
+	err = l.sendToAll(func(s *limitLocker) error {
 		_, err := s.Lock(ctx)
 		return err
 	})
-	return func() error { return l.ask(func(s *limitLocker) error { return s.release(ctx) }) }, err
+	return func() error { return l.sendToAll(func(s *limitLocker) error { return s.release(ctx) }) }, err
 }
 
-func (l *fanOutLocker) ask(do func(*limitLocker) error) error {
+func (l *fanOutLocker) sendToAll(do func(*limitLocker) error) error {
 	replied := make(chan error, len(l.servers))
 	for _, s := range l.servers {
 		go func() {

@@ -129,14 +129,14 @@ func (r *runner) run(ctx context.Context) error {
 func (r *runner) once(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	asked := time.Now()
+	requested := time.Now()
 	unlock, err := r.locker.Lock(call)
 	if err != nil {
-		r.cutWait = time.Since(asked)
+		r.cutWait = time.Since(requested)
 		return over(ctx, fmt.Errorf("lock: %w", err))
 	}
 	if r.loop.counts.Load() {
-		r.waits.add(time.Since(asked))
+		r.waits.add(time.Since(requested))
 	}
 	if err := unlock(); err != nil {
 		return over(ctx, fmt.Errorf("unlock: %w", err)) // thousands that give up at once may delay its reply for too long

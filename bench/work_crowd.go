@@ -31,38 +31,38 @@ func crowd(b *bench) ([]table, error) {
 type crowdTimes struct {
 	mu struct {
 		sync.Mutex
-		gave    time.Time     // when the last owner called its unlock; zero before the first
-		entered chan struct{} // closes when the next one has entered
-		waits   *waits
-		ops     int
+		releasedAt time.Time     // when the last owner called its unlock; zero before the first
+		entered    chan struct{} // closes when the next one has entered
+		waits      *waits
+		ops        int
 	}
 }
 
-// enter notes that a process has the lock.
-func (r *crowdTimes) enter() {
+// recordAcquired records that a process has the lock.
+func (r *crowdTimes) recordAcquired() {
 	at := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.mu.gave.IsZero() {
-		r.mu.waits.add(at.Sub(r.mu.gave))
+	if !r.mu.releasedAt.IsZero() {
+		r.mu.waits.add(at.Sub(r.mu.releasedAt))
 		r.mu.ops++
 		close(r.mu.entered)
 	}
 }
 
-// leave notes that its owner is about to unlock, and returns what closes when the next one is
-// in.
-func (r *crowdTimes) leave() <-chan struct{} {
+// recordRelease records that the holder is about to unlock. It returns a channel that is closed when the next process has the
+// lock.
+func (r *crowdTimes) recordRelease() <-chan struct{} {
 	entered := make(chan struct{})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.entered = entered
-	r.mu.gave = time.Now()
+	r.mu.releasedAt = time.Now()
 	return entered
 }
 
-// count returns what there was since the last call.
-func (r *crowdTimes) count() (ops int, w *waits) {
+// countSince returns the operations and waits since the last call.
+func (r *crowdTimes) countSince() (ops int, w *waits) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ops, w = r.mu.ops, r.mu.waits
@@ -78,7 +78,7 @@ func (b *bench) crowded(impl implementation) (one sample, err error) {
 	defer func() { err = errors.Join(err, end()) }()
 	ctx, stop := context.WithCancelCause(context.Background())
 	r := new(crowdTimes)
-	r.count()
+	r.countSince()
 	var running sync.WaitGroup
 	for _, p := range processes {
 		running.Go(func() {
@@ -104,10 +104,10 @@ func (b *bench) watch(ctx context.Context, impl implementation, r *crowdTimes) (
 	if err != nil {
 		return sample{}, err
 	}
-	r.count()
+	r.countSince()
 	began := time.Now()
 	pause(ctx, b.scale.contended)
-	one.ops, one.waits = r.count()
+	one.ops, one.waits = r.countSince()
 	one.elapsed = time.Since(began)
 	one.used, err = m.end(impl.sends)
 	return one, err
@@ -120,9 +120,9 @@ func (r *crowdTimes) run(ctx context.Context, l locker) error {
 		if err != nil {
 			return over(ctx, fmt.Errorf("lock: %w", err))
 		}
-		r.enter()
+		r.recordAcquired()
 		pause(ctx, holdFor)
-		entered := r.leave()
+		entered := r.recordRelease()
 		if err := unlock(); err != nil {
 			return fmt.Errorf("unlock: %w", err)
 		}

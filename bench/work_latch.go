@@ -23,16 +23,16 @@ func latch(b *bench) ([]table, error) {
 		header: []string{"waiting", "first returns in", "all return in", "at the longest", "requests"},
 	}
 	for _, n := range []int{b.scale.parties / 10, b.scale.parties} {
-		var first, last, asked []float64
+		var first, last, requested []float64
 		for range b.scale.rounds {
 			one, err := b.openLatch(n)
 			if err != nil {
 				return nil, err
 			}
-			first, last, asked = append(first, one.first.Seconds()), append(last, one.last.Seconds()), append(asked, one.requests)
+			first, last, requested = append(first, one.first.Seconds()), append(last, one.last.Seconds()), append(requested, one.requests)
 		}
 		opening.rows = append(opening.rows, []string{
-			number(float64(n)), span(median(first)), span(median(last)), span(slices.Max(last)), number(median(asked)),
+			number(float64(n)), span(median(first)), span(median(last)), span(slices.Max(last)), number(median(requested)),
 		})
 	}
 	counting, err := b.countLatch()

@@ -93,10 +93,10 @@ func queueAgainAndAgain(ctx context.Context, l locker, passed chan<- error) {
 }
 
 // awaitTickets waits until n tickets are in a queue.
-func (b *bench) awaitTickets(line string, n int) error {
+func (b *bench) awaitTickets(key string, n int) error {
 	deadline := time.Now().Add(time.Minute)
 	for {
-		reply, err := b.server.Do("ZCARD", line)
+		reply, err := b.server.Do("ZCARD", key)
 		if err != nil {
 			return err
 		}

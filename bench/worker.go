@@ -66,12 +66,12 @@ func worker(stdin io.Reader, stdout io.Writer) error {
 func workOnce(ctx context.Context, l locker, stdout io.Writer) error {
 	call, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	asked := time.Now()
+	requested := time.Now()
 	unlock, err := l.Lock(call)
 	if err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
-	if _, err := fmt.Fprintf(stdout, "%d\n", time.Since(asked)); err != nil {
+	if _, err := fmt.Fprintf(stdout, "%d\n", time.Since(requested)); err != nil {
 		return err
 	}
 	if err := unlock(); err != nil {

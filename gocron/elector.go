@@ -49,7 +49,7 @@ func (e *Elector) IsLeader(ctx context.Context) error {
 	if e == nil || e.lock == nil || ctx == nil {
 		return signalbox.ErrBadOption
 	}
-	a := e.ask(ctx)
+	a := e.currentRequest(ctx)
 	if a == nil {
 		return nil
 	}
@@ -65,9 +65,9 @@ func (e *Elector) IsLeader(ctx context.Context) error {
 	}
 }
 
-// ask returns the request that is under way, a new one, or nil if this process leads. The request belongs to no call: it
+// currentRequest returns the request that is under way, a new one, or nil if this process leads. The request belongs to no call: it
 // ends when the server replies, or the client gives up. The session counts it, so Close waits for it.
-func (e *Elector) ask(ctx context.Context) *leaderRequest {
+func (e *Elector) currentRequest(ctx context.Context) *leaderRequest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.lease.Err() == nil {

@@ -44,16 +44,16 @@ type List struct {
 
 	mu struct {
 		sync.Mutex
-		running   bool
-		ended     bool            // reports that Run has ended; Snapshot waits for a Run that has not begun
-		askedAt   time.Time       // the time of the last Snapshot
-		expiredAt time.Time       // the time of the last Expire
-		changed   chan struct{}   // closed at the next change
-		nodes     []*nodeProgress // only Run changes them
-		nodesErr  error           // the reason why the nodes could not be listed, or nil
-		known     map[string]*knownName
-		entries   []Entry // the known names in use, sorted; nil after a change
-		entryErr  error   // the reason why a name is not among entries, or nil; updated with entries
+		running     bool
+		ended       bool            // reports that Run has ended; Snapshot waits for a Run that has not begun
+		requestedAt time.Time       // the time of the last Snapshot
+		expiredAt   time.Time       // the time of the last Expire
+		changed     chan struct{}   // closed at the next change
+		nodes       []*nodeProgress // only Run changes them
+		nodesErr    error           // the reason why the nodes could not be listed, or nil
+		known       map[string]*knownName
+		entries     []Entry // the known names in use, sorted; nil after a change
+		entryErr    error   // the reason why a name is not among entries, or nil; updated with entries
 	}
 }
 
@@ -130,7 +130,7 @@ func (l *List) Snapshot(ctx context.Context) Snapshot {
 	defer timeout.Stop()
 	for waiting := true; waiting; {
 		l.mu.Lock()
-		l.mu.askedAt = asked
+		l.mu.requestedAt = asked
 		changed, fresh := l.mu.changed, l.freshLocked(asked.Add(-l.every)) || l.mu.ended
 		l.mu.Unlock()
 		if fresh {

@@ -96,7 +96,7 @@ func (l *List) update(change func()) {
 func (l *List) isWanted(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.mu.askedAt.IsZero() && now.Sub(l.mu.askedAt) < idleAfter
+	return !l.mu.requestedAt.IsZero() && now.Sub(l.mu.requestedAt) < idleAfter
 }
 
 // findNodes asks which nodes there are. What is known of a node that is gone belongs to another one from then on: its names are
@@ -132,7 +132,7 @@ func (l *List) findNodes(ctx context.Context) {
 func (l *List) step(ctx context.Context) time.Duration {
 	now := time.Now()
 	l.mu.Lock()
-	asked, expired := l.mu.askedAt, l.mu.expiredAt
+	asked, expired := l.mu.requestedAt, l.mu.expiredAt
 	l.mu.Unlock()
 	pause := nodesValidFor
 	var ready *nodeProgress

@@ -71,7 +71,7 @@ func (f *breakFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 	if len(busy) > 1 && len(f.kinds) == 0 {
 		return badUsage("break %q: it is held as several kinds: name one with --kind", name)
 	}
-	agreed, err := ask(cmd, "Break it? [y/N] ")
+	agreed, err := confirm(cmd, "Break it? [y/N] ")
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func notHeld(name string) error {
 	return &exitError{codeNotHeld, fmt.Errorf("break %q: no process holds it", name)}
 }
 
-// ask reports whether the reply to the question is yes. The goroutine that reads ends with the process,
+// confirm reports whether the reply to the question is yes. The goroutine that reads ends with the process,
 // if a signal comes before the reply.
-func ask(cmd *cobra.Command, question string) (bool, error) {
+func confirm(cmd *cobra.Command, question string) (bool, error) {
 	cmd.PrintErr(question)
 	reply := make(chan string, 1)
 	go func() {

@@ -131,20 +131,20 @@ func (p *fakeProgram) gone() bool {
 }
 
 // lines is what the job prints.
-type lines struct {
+type lineBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
 // Write implements io.Writer.
-func (l *lines) Write(b []byte) (int, error) {
+func (l *lineBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(b)
 }
 
 // take returns what was printed since the last call.
-func (l *lines) take() string {
+func (l *lineBuffer) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.text.Reset()
@@ -158,17 +158,17 @@ type supervised struct {
 	job     *job
 	program *fakeProgram
 	signals chan os.Signal
-	said    *lines
+	output  *lineBuffer
 	end     chan error
 }
 
 // supervise starts a job with a program that has this process left.
 func supervise(t *testing.T, first *fakeLease, again func(context.Context) (lease, error), left ...survivor) *supervised {
 	s := &supervised{
-		T: t, program: &fakeProgram{exited: make(chan struct{})}, signals: make(chan os.Signal), said: new(lines), end: make(chan error, 1),
+		T: t, program: &fakeProgram{exited: make(chan struct{})}, signals: make(chan os.Signal), output: new(lineBuffer), end: make(chan error, 1),
 	}
 	s.program.mu.left = left
-	s.job = &job{name: "a", lease: first, reacquire: again, grace: 5 * time.Second, stderr: s.said}
+	s.job = &job{name: "a", lease: first, reacquire: again, grace: 5 * time.Second, stderr: s.output}
 	go func() { s.end <- s.job.supervise(t.Context(), s.program, s.signals) }()
 	synctest.Wait()
 	return s
@@ -176,10 +176,10 @@ func supervise(t *testing.T, first *fakeLease, again func(context.Context) (leas
 
 // after lets time pass, and returns the lines that were printed meanwhile.
 func (s *supervised) after(d time.Duration) string {
-	s.said.take()
+	s.output.take()
 	time.Sleep(d)
 	synctest.Wait()
-	return s.said.take()
+	return s.output.take()
 }
 
 func (s *supervised) code() int {
@@ -214,13 +214,13 @@ func TestProgramThatCannotBeEndedIsReportedOnceAMinute(t *testing.T) {
 		require.Zero(t, s.program.kills())
 		require.Empty(t, s.after(killTimeout))
 		require.Equal(t, 1, s.program.kills())
-		said := s.after(1)
-		require.Contains(t, said, `cannot be ended: 7 "c\x1bp" (waits in the kernel, as for a disk or NFS); the lock is lost`)
-		require.Equal(t, 1, strings.Count(said, "\n"))
+		text := s.after(1)
+		require.Contains(t, text, `cannot be ended: 7 "c\x1bp" (waits in the kernel, as for a disk or NFS); the lock is lost`)
+		require.Equal(t, 1, strings.Count(text, "\n"))
 		require.Equal(t, "signalbox: run \"a\": the lock is held again, until the program ends\n", s.after(30*time.Second))
-		said = s.after(30 * time.Second)
-		require.Contains(t, said, "the lock is held until they end")
-		require.Equal(t, 1, strings.Count(said, "\n"))
+		text = s.after(30 * time.Second)
+		require.Contains(t, text, "the lock is held until they end")
+		require.Equal(t, 1, strings.Count(text, "\n"))
 		require.Equal(t, 1, strings.Count(s.after(time.Minute), "\n"))
 		require.Equal(t, codeLost, s.code())
 		require.True(t, second.isUnlocked())

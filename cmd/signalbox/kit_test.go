@@ -73,7 +73,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  *os.File
 	stdout *os.File
-	lines  chan string // of its standard output; closed at the end of that
+	lines  chan string // the lines of the standard output; closed at the end
 	stderr *os.File
 	exited chan struct{}
 }
@@ -166,8 +166,8 @@ func (p *process) code() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// said returns what was written to standard error.
-func (p *process) said() string {
+// output returns what was written to standard error.
+func (p *process) output() string {
 	p.tb.Helper()
 	text, err := os.ReadFile(p.stderr.Name())
 	require.NoError(p.tb, err)
@@ -177,16 +177,16 @@ func (p *process) said() string {
 // ended requires an exit code, and one line on standard error with these words if it has any.
 func (p *process) ended(code int, words ...string) {
 	p.tb.Helper()
-	require.Equal(p.tb, code, p.code(), p.said())
-	said := p.said()
+	require.Equal(p.tb, code, p.code(), p.output())
+	text := p.output()
 	if len(words) == 0 {
-		require.Empty(p.tb, said)
+		require.Empty(p.tb, text)
 		return
 	}
-	require.Equal(p.tb, 1, strings.Count(said, "\n"), said)
-	require.True(p.tb, strings.HasPrefix(said, "signalbox: "), said)
+	require.Equal(p.tb, 1, strings.Count(text, "\n"), text)
+	require.True(p.tb, strings.HasPrefix(text, "signalbox: "), text)
 	for _, word := range words {
-		require.Contains(p.tb, said, word)
+		require.Contains(p.tb, text, word)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestRunSurvivesABrokenWire(t *testing.T) {
 	p.line()
 	proxy.CutAll()
 	p.send("")
-	require.Equal(t, 0, p.code(), p.said())
+	require.Equal(t, 0, p.code(), p.output())
 	start(t, server.URL(), "run", "-w", "0", "a", "--", "true").ended(0)
 }
 
@@ -104,8 +104,8 @@ func TestRunReportsAReleaseThatWasNotConfirmed(t *testing.T) {
 	server.Kill()
 	p.send("")
 	require.Equal(t, 3, p.code())
-	require.Contains(t, p.said(), "did not confirm")
-	require.Equal(t, 1, strings.Count(p.said(), "\n"))
+	require.Contains(t, p.output(), "did not confirm")
+	require.Equal(t, 1, strings.Count(p.output(), "\n"))
 }
 
 // A program does not outlive a signalbox that was killed.

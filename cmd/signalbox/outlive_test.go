@@ -62,17 +62,17 @@ func TestRunKeepsTheLockOfAProgramThatItMayNotSignal(t *testing.T) {
 		first := tokenOf(t, operator, name)
 		require.NotZero(t, first)
 		require.NoError(t, inspect.Break(locktest.Context(t), operator, name))
-		redistest.Await(t, "the lock again", func() bool { return strings.Contains(p.said(), "held again") })
+		redistest.Await(t, "the lock again", func() bool { return strings.Contains(p.output(), "held again") })
 		require.Greater(t, tokenOf(t, operator, name), first)
 		require.True(t, isThere(other))
-		require.Contains(t, p.said(), fmt.Sprintf("cannot be ended: %d sh (of another user)", other))
+		require.Contains(t, p.output(), fmt.Sprintf("cannot be ended: %d sh (of another user)", other))
 		p.signal(syscall.SIGTERM)
-		redistest.Await(t, "a second report", func() bool { return strings.Count(p.said(), "cannot be ended") == 2 })
+		redistest.Await(t, "a second report", func() bool { return strings.Count(p.output(), "cannot be ended") == 2 })
 		require.NoError(t, inspect.Break(locktest.Context(t), operator, name))
-		redistest.Await(t, "the lock again", func() bool { return strings.Count(p.said(), "held again") == 2 })
+		redistest.Await(t, "the lock again", func() bool { return strings.Count(p.output(), "held again") == 2 })
 		p.send("")
-		require.Equal(t, 70, p.code(), p.said())
-		require.Contains(t, p.said(), "deleted or evicted; the program ended with exit code")
+		require.Equal(t, 70, p.code(), p.output())
+		require.Contains(t, p.output(), "deleted or evicted; the program ended with exit code")
 		require.Zero(t, tokenOf(t, operator, name))
 	}
 }
@@ -85,17 +85,17 @@ func TestRunReportsASignalThatTheProgramDoesNotGet(t *testing.T) {
 	p := privileged(t, server.URL(), withoutKill, binary, "run", "a", "--", "sh", "-c", "exec "+asOther+" sh -c 'echo $$; read x; exit 3'")
 	p.pid()
 	p.signal(syscall.SIGTERM)
-	redistest.Await(t, "a line", func() bool { return strings.Contains(p.said(), "terminated: the program did not get the signal") })
+	redistest.Await(t, "a line", func() bool { return strings.Contains(p.output(), "terminated: the program did not get the signal") })
 	p.send("")
-	require.Equal(t, 3, p.code(), p.said())
+	require.Equal(t, 3, p.code(), p.output())
 
 	p = privileged(t, server.URL(), withoutKill, binary, "run", "--grace", "0s", "a", "--", "sh", "-c", "exec 3<&0; "+asOther+" sh -c 'echo $$; read x' <&3 & wait")
 	p.pid()
 	p.signal(syscall.SIGTERM)
-	redistest.Await(t, "a line", func() bool { return strings.Contains(p.said(), "the lock is held until they end") })
+	redistest.Await(t, "a line", func() bool { return strings.Contains(p.output(), "the lock is held until they end") })
 	require.NotZero(t, tokenOf(t, operator, "a"))
 	p.send("")
-	require.Equal(t, 143, p.code(), p.said())
+	require.Equal(t, 143, p.code(), p.output())
 }
 
 // A shell ends at the signal at once, and what it has started needs a moment: the lock is held for that.
@@ -151,7 +151,7 @@ func TestRunOfARunEndsBoth(t *testing.T) {
 	p = start(t, server.URL(), "run", "a", binary, "run", "c", "sh", "-c", "trap 'exit 3' TERM; echo in; while :; do sleep 0.01; done")
 	require.Equal(t, "in", p.line())
 	p.signal(syscall.SIGTERM)
-	require.Equal(t, 3, p.code(), p.said())
+	require.Equal(t, 3, p.code(), p.output())
 }
 
 // The first ^C is refused, and gives the terminal to the program: the kernel sends the second one to it.
@@ -165,10 +165,10 @@ func TestInterruptOfTheTerminalEndsAProgramOfAnotherUser(t *testing.T) {
 	p.pid()
 	_, err := p.stdin.WriteString("\x03")
 	require.NoError(t, err)
-	redistest.Await(t, "the terminal for the program", func() bool { return strings.Contains(p.said(), "press the key again") })
+	redistest.Await(t, "the terminal for the program", func() bool { return strings.Contains(p.output(), "press the key again") })
 	_, err = p.stdin.WriteString("\x03")
 	require.NoError(t, err)
-	require.Equal(t, 130, p.code(), p.said())
+	require.Equal(t, 130, p.code(), p.output())
 }
 
 // running reports whether a process is there that is no zombie.
@@ -208,7 +208,7 @@ func TestRunDoesNotWaitForZombies(t *testing.T) {
 		binary, "run", "--grace", "1h", "--lease", "4h", "a", "--", "sh", "-c", "(sleep 0 & exit); echo in; exec sleep 1000")
 	require.Equal(t, "in", p.line())
 	require.NoError(t, inspect.Break(locktest.Context(t), operator, "a"))
-	redistest.Await(t, "the end", func() bool { return strings.Contains(p.said(), "the lease was lost") })
+	redistest.Await(t, "the end", func() bool { return strings.Contains(p.output(), "the lease was lost") })
 }
 
 // A warning that no process reads does not end signalbox, nor the program with it.

@@ -59,7 +59,7 @@ func TestTheRecordingOfTheREADMEIsTrue(t *testing.T) {
 	}
 	for _, p := range background {
 		p.code()
-		printed.WriteString(p.said())
+		printed.WriteString(p.output())
 	}
 	require.NotEmpty(t, recorded.String())
 	require.Equal(t, differs.ReplaceAllString(recorded.String(), " "), differs.ReplaceAllString(printed.String(), " "))

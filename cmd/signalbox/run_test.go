@@ -54,7 +54,7 @@ func TestRunPassesStreamsEnvironmentAndArguments(t *testing.T) {
 	require.Equal(t, "hello order/42 -w 'x", p.line())
 	first := p.pid()
 	require.Equal(t, 0, p.code())
-	require.Equal(t, "oops\n", p.said())
+	require.Equal(t, "oops\n", p.output())
 	p = start(t, server.URL(), "run", "order/42", "--", "sh", "-c", "echo $SIGNALBOX_TOKEN")
 	require.Greater(t, p.pid(), first)
 }

@@ -118,7 +118,7 @@ func TestExitCodesOfSeeing(t *testing.T) {
 func (p *process) address() (address string) {
 	p.tb.Helper()
 	redistest.Await(p.tb, "the address", func() bool {
-		_, rest, _ := strings.Cut(p.said(), "http://")
+		_, rest, _ := strings.Cut(p.output(), "http://")
 		whole := false
 		address, _, whole = strings.Cut(rest, "\n")
 		return whole
@@ -144,11 +144,11 @@ func TestServeInChromium(t *testing.T) {
 	})
 	p := startWith(t, environment(server.URL(), "SIGNALBOX_BREAK_TOKEN=the token of the test"), "serve", "--listen", "127.0.0.1:0", "--allow-break", "order/")
 	cmd := exec.Command(browser, "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--dump-dom", "http://"+p.address())
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	dom, err := cmd.Output()
-	require.NoError(t, err, said.String())
-	require.NotContains(t, said.String(), "Content Security Policy", "nothing was blocked")
+	require.NoError(t, err, output.String())
+	require.NotContains(t, output.String(), "Content Security Policy", "nothing was blocked")
 	for _, text := range []string{">order/1</a></summary>", `&lt;script&gt;alert`, `"order/\x1b[2J"`, "3 names, 3 holders, 1 waiters", "/break?key="} {
 		require.Contains(t, string(dom), text)
 	}

@@ -91,7 +91,7 @@ func TestOtherFailuresHaveCodesOfTheirOwn(t *testing.T) {
 	} {
 		p := start(t, c.url, c.args...)
 		p.ended(c.code, c.says)
-		require.NotContains(t, p.said(), "geheim")
+		require.NotContains(t, p.output(), "geheim")
 	}
 	start(t, server.URL(), "wait", "-w", "0", "a").ended(0) // nothing of them was left
 }

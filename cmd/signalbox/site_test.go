@@ -32,12 +32,12 @@ const strange = `<script>alert("x")</script>` + "\x1b[2J\n"
 type testSite struct {
 	site
 
-	entries []inspect.Entry
-	err     error
-	reads   atomic.Int32
-	expired atomic.Int32
-	taken   []string
-	refusal error // of the next break
+	entries       []inspect.Entry
+	err           error
+	reads         atomic.Int32
+	expired       atomic.Int32
+	brokenEntries []string
+	refusal       error // of the next break
 }
 
 func newTestSite(entries ...inspect.Entry) *testSite {
@@ -49,7 +49,7 @@ func newTestSite(entries ...inspect.Entry) *testSite {
 	s.loopback, s.reload, s.secret = true, 1500*time.Millisecond, testToken
 	s.pages = make(chan struct{}, 2)
 	s.breakSeen = func(_ context.Context, seen inspect.Entry) error {
-		s.taken = append(s.taken, seen.Name+" "+seen.Kind+" "+seen.Holders[0].Hold)
+		s.brokenEntries = append(s.brokenEntries, seen.Name+" "+seen.Kind+" "+seen.Holders[0].Hold)
 		return s.refusal
 	}
 	return s
@@ -63,8 +63,8 @@ func entry(name string) inspect.Entry {
 	}
 }
 
-// ask sends a request to the site.
-func (s *testSite) ask(method, target string, form url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
+// request sends a request to the site.
+func (s *testSite) request(method, target string, form url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
 	r.Host = "localhost:7290"
 	if form != nil {
@@ -81,7 +81,7 @@ func (s *testSite) ask(method, target string, form url.Values, change ...func(*h
 func TestPageEscapesAndSetsHeaders(t *testing.T) {
 	t.Parallel()
 	s := newTestSite(entry(strange), entry("order/1"), entry("order/2"))
-	w := s.ask("GET", "/", nil)
+	w := s.request("GET", "/", nil)
 	require.Equal(t, http.StatusOK, w.Code)
 	text := w.Body.String()
 	require.NotContains(t, text, "<script")
@@ -92,13 +92,13 @@ func TestPageEscapesAndSetsHeaders(t *testing.T) {
 	require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 
-	text = s.ask("GET", "/?prefix=order/", nil).Body.String()
+	text = s.request("GET", "/?prefix=order/", nil).Body.String()
 	require.Contains(t, text, "2 names")
-	text = s.ask("GET", "/?prefix=%22%3E%3Cscript%3E", nil).Body.String()
+	text = s.request("GET", "/?prefix=%22%3E%3Cscript%3E", nil).Body.String()
 	require.NotContains(t, text, "<script")
-	require.Equal(t, http.StatusNotFound, s.ask("GET", "/other", nil).Code)
-	require.Equal(t, http.StatusMethodNotAllowed, s.ask("POST", "/", url.Values{}).Code)
-	require.Contains(t, s.ask("GET", "/page.css", nil).Header().Get("Content-Type"), "text/css")
+	require.Equal(t, http.StatusNotFound, s.request("GET", "/other", nil).Code)
+	require.Equal(t, http.StatusMethodNotAllowed, s.request("POST", "/", url.Values{}).Code)
+	require.Contains(t, s.request("GET", "/page.css", nil).Header().Get("Content-Type"), "text/css")
 }
 
 func TestPageOfManyNamesIsBounded(t *testing.T) {
@@ -107,7 +107,7 @@ func TestPageOfManyNamesIsBounded(t *testing.T) {
 	for i := range 3 * maxRows {
 		s.entries = append(s.entries, entry(fmt.Sprint(i)))
 	}
-	text := s.ask("GET", "/", nil).Body.String()
+	text := s.request("GET", "/", nil).Body.String()
 	require.Equal(t, maxRows, strings.Count(text, "<summary>"))
 	require.Contains(t, text, fmt.Sprintf("And %d more", 2*maxRows))
 }
@@ -116,11 +116,11 @@ func TestPageOfManyNamesIsBounded(t *testing.T) {
 func TestReloadKeepsWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	s := newTestSite(entry("a"), entry("b"))
-	closed := s.ask("GET", "/?prefix=a", nil).Body.String()
+	closed := s.request("GET", "/?prefix=a", nil).Body.String()
 	require.NotContains(t, closed, "<details open>")
 	_, rest, _ := strings.Cut(closed, `<summary><a href="`)
 	link, _, _ := strings.Cut(rest, `"`)
-	open := s.ask("GET", html.UnescapeString(link), nil).Body.String()
+	open := s.request("GET", html.UnescapeString(link), nil).Body.String()
 	require.Contains(t, open, "<details open>")
 	require.Contains(t, open, `value="a"`)
 	require.Contains(t, open, `<summary><a href="/?prefix=a">`, "the link closes it")
@@ -135,13 +135,13 @@ func TestPagesInFlightAreBounded(t *testing.T) {
 			s.pages <- struct{}{}
 		}
 		begun := time.Now()
-		w := s.ask("GET", "/", nil)
+		w := s.request("GET", "/", nil)
 		require.Equal(t, http.StatusServiceUnavailable, w.Code)
 		require.Equal(t, pageTimeout, time.Since(begun))
 		require.NotEmpty(t, w.Header().Get("Retry-After"))
-		require.Equal(t, http.StatusOK, s.ask("GET", "/metrics", nil).Code)
+		require.Equal(t, http.StatusOK, s.request("GET", "/metrics", nil).Code)
 		<-s.pages
-		require.Equal(t, http.StatusOK, s.ask("GET", "/", nil).Code)
+		require.Equal(t, http.StatusOK, s.request("GET", "/", nil).Code)
 		require.Len(t, s.pages, cap(s.pages)-1, "a page gives its turn back")
 	})
 }
@@ -153,11 +153,11 @@ func TestOtherHostsAreRefusedOnLoopback(t *testing.T) {
 		"localhost": 200, "localhost:80": 200, "127.0.0.1:7290": 200, "127.8.8.8": 200, "[::1]:7290": 200, "[::1]": 200,
 		"evil.example": 403, "evil.example:7290": 403, "10.0.0.1": 403, "": 403, "localhost.evil.example": 403,
 	} {
-		w := s.ask("GET", "/", nil, func(r *http.Request) { r.Host = host })
+		w := s.request("GET", "/", nil, func(r *http.Request) { r.Host = host })
 		require.Equal(t, code, w.Code, host)
 	}
 	s.loopback = false
-	require.Equal(t, 200, s.ask("GET", "/", nil, func(r *http.Request) { r.Host = "locks.example" }).Code)
+	require.Equal(t, 200, s.request("GET", "/", nil, func(r *http.Request) { r.Host = "locks.example" }).Code)
 }
 
 func TestNothingIsBrokenWithoutTheToken(t *testing.T) {
@@ -171,40 +171,40 @@ func TestNothingIsBrokenWithoutTheToken(t *testing.T) {
 	}
 	s := newTestSite(e)
 	s.secret = ""
-	require.Equal(t, http.StatusNotFound, s.ask("POST", "/break", right).Code)
-	require.Equal(t, http.StatusNotFound, s.ask("GET", "/break?key=x", nil).Code)
-	require.NotContains(t, s.ask("GET", "/", nil).Body.String(), "/break")
+	require.Equal(t, http.StatusNotFound, s.request("POST", "/break", right).Code)
+	require.Equal(t, http.StatusNotFound, s.request("GET", "/break?key=x", nil).Code)
+	require.NotContains(t, s.request("GET", "/", nil).Body.String(), "/break")
 
 	s.secret = testToken
-	require.Equal(t, http.StatusForbidden, s.ask("POST", "/break", with("token", "")).Code)
-	require.Equal(t, http.StatusForbidden, s.ask("POST", "/break", with("token", testToken+"x")).Code)
-	require.Equal(t, http.StatusForbidden, s.ask("POST", "/break?token="+testToken, with("token", "")).Code, "a token in a URL ends in logs")
-	require.Equal(t, http.StatusConflict, s.ask("POST", "/break", with("key", "other")).Code)
-	require.Equal(t, http.StatusForbidden, s.ask("POST", "/break", right, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }).Code)
-	require.Equal(t, http.StatusForbidden, s.ask("POST", "/break", right, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }).Code)
-	require.NotEqual(t, http.StatusOK, s.ask("POST", "/break", with("token", strings.Repeat("x", 2*largestForm))).Code)
-	require.Equal(t, http.StatusOK, s.ask("GET", "/break?key="+url.QueryEscape(e.Key)+"&kind=reentrant&token="+testToken, nil).Code)
-	require.Empty(t, s.taken)
+	require.Equal(t, http.StatusForbidden, s.request("POST", "/break", with("token", "")).Code)
+	require.Equal(t, http.StatusForbidden, s.request("POST", "/break", with("token", testToken+"x")).Code)
+	require.Equal(t, http.StatusForbidden, s.request("POST", "/break?token="+testToken, with("token", "")).Code, "a token in a URL ends in logs")
+	require.Equal(t, http.StatusConflict, s.request("POST", "/break", with("key", "other")).Code)
+	require.Equal(t, http.StatusForbidden, s.request("POST", "/break", right, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }).Code)
+	require.Equal(t, http.StatusForbidden, s.request("POST", "/break", right, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }).Code)
+	require.NotEqual(t, http.StatusOK, s.request("POST", "/break", with("token", strings.Repeat("x", 2*largestForm))).Code)
+	require.Equal(t, http.StatusOK, s.request("GET", "/break?key="+url.QueryEscape(e.Key)+"&kind=reentrant&token="+testToken, nil).Code)
+	require.Empty(t, s.brokenEntries)
 
-	w := s.ask("POST", "/break", right)
+	w := s.request("POST", "/break", right)
 	require.Equal(t, http.StatusOK, w.Code)
-	require.Equal(t, []string{strange + " reentrant hold"}, s.taken)
+	require.Equal(t, []string{strange + " reentrant hold"}, s.brokenEntries)
 	require.NotContains(t, w.Body.String(), "<script")
 	require.Equal(t, int32(1), s.expired.Load(), "the list is read anew after a break")
 	s.refusal = signalbox.ErrNotHeld
-	require.Equal(t, http.StatusConflict, s.ask("POST", "/break", right).Code)
+	require.Equal(t, http.StatusConflict, s.request("POST", "/break", right).Code)
 	s.refusal = signalbox.ErrHeld
-	require.Equal(t, http.StatusConflict, s.ask("POST", "/break", with("hold", "seen")).Code)
-	require.Equal(t, strange+" reentrant seen", s.taken[len(s.taken)-1], "the holds of the form, which may be older than the list")
-	require.Contains(t, s.ask("GET", "/break?key="+url.QueryEscape(e.Key)+"&kind=reentrant", nil).Body.String(), `name="hold" value="hold"`)
+	require.Equal(t, http.StatusConflict, s.request("POST", "/break", with("hold", "seen")).Code)
+	require.Equal(t, strange+" reentrant seen", s.brokenEntries[len(s.brokenEntries)-1], "the holds of the form, which may be older than the list")
+	require.Contains(t, s.request("GET", "/break?key="+url.QueryEscape(e.Key)+"&kind=reentrant", nil).Body.String(), `name="hold" value="hold"`)
 	s.refusal = errors.New("no")
-	require.Equal(t, http.StatusBadGateway, s.ask("POST", "/break", right).Code)
+	require.Equal(t, http.StatusBadGateway, s.request("POST", "/break", right).Code)
 }
 
 func TestMetricsByKind(t *testing.T) {
 	t.Parallel()
 	s := newTestSite(entry("a"), entry("b"))
-	text := s.ask("GET", "/metrics", nil).Body.String()
+	text := s.request("GET", "/metrics", nil).Body.String()
 	for _, line := range []string{
 		`signalbox_up 1`, `signalbox_list_age_seconds 7`, `signalbox_list_keys 9`, `signalbox_list_more_names 0`, `signalbox_names{kind="reentrant"} 2`, `signalbox_waiters{kind="reentrant"} 2`, `signalbox_names{kind="fair"} 0`,
 		`signalbox_longest_wait_seconds{kind="reentrant"} 60`,
@@ -213,10 +213,10 @@ func TestMetricsByKind(t *testing.T) {
 	}
 	s = newTestSite()
 	s.err = errors.New("the server is away\nfor now")
-	text = s.ask("GET", "/metrics", nil).Body.String()
+	text = s.request("GET", "/metrics", nil).Body.String()
 	require.Contains(t, text, "\nsignalbox_up 0")
 	require.NotContains(t, text, "signalbox_names{", "not known is not 0")
-	w := s.ask("GET", "/", nil)
+	w := s.request("GET", "/", nil)
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Contains(t, w.Body.String(), "signalbox: the server is away for now")
 }
@@ -224,13 +224,13 @@ func TestMetricsByKind(t *testing.T) {
 func TestPageSaysHowLateTheListIs(t *testing.T) {
 	t.Parallel()
 	s := newTestSite(entry("a"))
-	require.NotContains(t, s.ask("GET", "/", nil).Body.String(), "missing")
+	require.NotContains(t, s.request("GET", "/", nil).Body.String(), "missing")
 	for text, now := range map[string]inspect.Snapshot{
 		"not all names are found yet: 5 of 20 keys examined":                  {Keys: 20, Examined: 5},
 		"names that are new since 2m0s may be missing: 5 of 20 keys examined": {Complete: true, Age: 2 * time.Minute, Keys: 20, Examined: 5},
 		"And 3 more.": {Complete: true, More: 3},
 	} {
 		s.list.snapshot = func(context.Context) inspect.Snapshot { return now }
-		require.Contains(t, s.ask("GET", "/", nil).Body.String(), text)
+		require.Contains(t, s.request("GET", "/", nil).Body.String(), text)
 	}
 }

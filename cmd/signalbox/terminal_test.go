@@ -168,8 +168,8 @@ func TestBreakAsksOnATerminal(t *testing.T) {
 		code  int
 	}{{"", 1}, {"no", 1}, {"yes", 0}} {
 		p := onTerminal(t, server.URL(), "break", "a")
-		redistest.Await(t, "the question", func() bool { return strings.Contains(p.said(), "[y/N]") })
-		require.Contains(t, p.said(), `"a" is held as reentrant by`)
+		redistest.Await(t, "the question", func() bool { return strings.Contains(p.output(), "[y/N]") })
+		require.Contains(t, p.output(), `"a" is held as reentrant by`)
 		require.NoError(t, held.Err())
 		p.send(c.reply)
 		require.Equal(t, c.code, p.code())
@@ -179,16 +179,16 @@ func TestBreakAsksOnATerminal(t *testing.T) {
 
 	first := locktest.Must(t, reentrant.New(s, "a").Lock)
 	p := onTerminal(t, server.URL(), "break", "a")
-	redistest.Await(t, "the question", func() bool { return strings.Contains(p.said(), "[y/N]") })
+	redistest.Await(t, "the question", func() bool { return strings.Contains(p.output(), "[y/N]") })
 	require.NoError(t, locktest.IgnoreUnconfirmed(first.Unlock()))
 	second := locktest.Must(t, reentrant.New(s, "a").Lock)
 	p.send("yes")
 	require.Equal(t, 75, p.code(), "another holder than the one that was shown")
-	require.Contains(t, p.said(), "another hold than the one that was meant")
+	require.Contains(t, p.output(), "another hold than the one that was meant")
 	require.NoError(t, second.Err())
 	require.NoError(t, locktest.IgnoreUnconfirmed(second.Unlock()))
 
 	p = onTerminal(t, server.URL(), "break", "a")
 	require.Equal(t, 1, p.code())
-	require.Contains(t, p.said(), "no process holds it")
+	require.Contains(t, p.output(), "no process holds it")
 }

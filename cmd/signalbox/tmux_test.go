@@ -41,7 +41,7 @@ func inTmux(t *testing.T, url, size string, args ...string) *tmux {
 	screen(t, "tmux")
 	m := &tmux{t, environment(url, "TMUX_TMPDIR="+t.TempDir(), "TMUX=", "LC_ALL=C.UTF-8")}
 	width, height, _ := strings.Cut(size, "x")
-	m.ask(append([]string{"new-session", "-d", "-x", width, "-y", height, binary}, args...)...)
+	m.query(append([]string{"new-session", "-d", "-x", width, "-y", height, binary}, args...)...)
 	t.Cleanup(func() { _, _ = m.run("kill-server") }) // it has ended if the command has
 	return m
 }
@@ -53,7 +53,7 @@ func (m *tmux) run(args ...string) (string, error) {
 	return string(out), err
 }
 
-func (m *tmux) ask(args ...string) string {
+func (m *tmux) query(args ...string) string {
 	m.Helper()
 	out, err := m.run(args...)
 	require.NoError(m, err, out)
@@ -65,7 +65,7 @@ func (m *tmux) shows(begins ...string) {
 	m.Helper()
 	redistest.Await(m, strings.Join(begins, ", "), func() bool {
 		at := 0
-		for line := range strings.Lines(m.ask("capture-pane", "-p")) {
+		for line := range strings.Lines(m.query("capture-pane", "-p")) {
 			if at < len(begins) && strings.HasPrefix(line, begins[at]) {
 				at++
 			}
@@ -85,14 +85,14 @@ func TestWatchInTmux(t *testing.T) {
 	waiter := start(t, server.URL(), "run", "order/2", "--", "true")
 	m := inTmux(t, server.URL(), "100x12", "watch", "--every", "100ms", "order/")
 	m.shows("signalbox order/*", "NAME", "order/2 ", `"order/1\x1b[2J\a" `, "1 to 2 of 2, by waiters")
-	m.ask("send-keys", "s")
+	m.query("send-keys", "s")
 	m.shows("NAME", `"order/1\x1b[2J\a" `, "order/2 ", "1 to 2 of 2, by name")
-	m.ask("resize-window", "-x", "50", "-y", "6")
+	m.query("resize-window", "-x", "50", "-y", "6")
 	m.shows("signalbox order/*", "NAME", `"order/1`, "order/2", "1 to 2 of 2")
 	require.NoError(t, crowded.Unlock())
 	waiter.ended(0)
 	m.shows("NAME", `"order/1`, "1 to 1 of 1")
-	m.ask("send-keys", "q")
+	m.query("send-keys", "q")
 	redistest.Await(t, "the end of the window", func() bool {
 		_, err := m.run("has-session")
 		return err != nil

@@ -33,11 +33,11 @@ func show(ctx context.Context, url string) error {
 	}
 	var shop shop
 	fromOnce := func(ctx context.Context, s *signalbox.Session) ([]byte, error) {
-		return stored(ctx, s, "tea", shop.ask)
+		return stored(ctx, s, "tea", shop.query)
 	}
 	cache := &memory{prices: make(map[string][]byte)}
 	fromCache := func(ctx context.Context, s *signalbox.Session) ([]byte, error) {
-		return filled(ctx, s, cache, "tea", shop.ask)
+		return filled(ctx, s, cache, "tea", shop.query)
 	}
 
 	if err := stampede(ctx, sessions, &shop, "stored by once", fromOnce); err != nil {
@@ -60,7 +60,7 @@ func show(ctx context.Context, url string) error {
 func stampede(ctx context.Context, sessions []*signalbox.Session, shop *shop, title string,
 	get func(context.Context, *signalbox.Session) ([]byte, error),
 ) error {
-	shop.asked.Store(0)
+	shop.queries.Store(0)
 	var failed atomic.Int64
 	all, ctx := errgroup.WithContext(ctx)
 	for n := range processes * callers {
@@ -78,7 +78,7 @@ func stampede(ctx context.Context, sessions []*signalbox.Session, shop *shop, ti
 	}
 	err := all.Wait()
 	fmt.Printf("%s: %d callers, the source was asked %d times, %d callers got an error\n",
-		title, processes*callers, shop.asked.Load(), failed.Load())
+		title, processes*callers, shop.queries.Load(), failed.Load())
 	return err
 }
 
@@ -86,12 +86,12 @@ var errClosed = errors.New("the shop is closed")
 
 // shop is the slow source.
 type shop struct {
-	asked  atomic.Int64
-	closed atomic.Bool // for the first one that asks
+	queries atomic.Int64
+	closed  atomic.Bool // for the first one that asks
 }
 
-func (s *shop) ask(context.Context, string) ([]byte, error) {
-	s.asked.Add(1)
+func (s *shop) query(context.Context, string) ([]byte, error) {
+	s.queries.Add(1)
 	if s.closed.CompareAndSwap(true, false) {
 		return nil, errClosed
 	}

@@ -129,7 +129,7 @@ func (r *DialRecorder) Explain(ctx context.Context, err error) error {
 		return refusal
 	}
 	for _, a := range attempts {
-		if fault := r.fault(ctx, a); fault.says != "" {
+		if fault := r.fault(ctx, a); fault.text != "" {
 			return fault.of(r.hostOf(a))
 		}
 	}
@@ -145,14 +145,14 @@ func (r *DialRecorder) refusal(host string, err error) error {
 	words := strings.ToLower(refusal.Error())
 	switch {
 	case strings.Contains(words, "no such master"):
-		return fault{kind: errs.ErrBadOption, says: "it watches no primary under the name in master_set"}.of(host)
+		return fault{kind: errs.ErrBadOption, text: "it watches no primary under the name in master_set"}.of(host)
 	case strings.Contains(words, "unknown command 'sentinel"):
-		return fault{kind: errs.ErrBadOption, says: "the server is not a sentinel, and master_set is for sentinels"}.of(host)
+		return fault{kind: errs.ErrBadOption, text: "the server is not a sentinel, and master_set is for sentinels"}.of(host)
 	case strings.Contains(words, "cluster support disabled") && len(r.options.InitAddress) > 1:
-		return fault{kind: errs.ErrBadOption, says: "several addresses are those of a cluster, and this server is not in one: name one " +
+		return fault{kind: errs.ErrBadOption, text: "several addresses are those of a cluster, and this server is not in one: name one " +
 			"address, or add master_set if these are sentinels"}.of(host)
 	case strings.Contains(words, "db index is out of range"), strings.Contains(words, "select is not allowed"):
-		return fault{kind: errs.ErrBadOption, says: fmt.Sprint("it has no database ", r.options.SelectDB), cause: err}.of(host)
+		return fault{kind: errs.ErrBadOption, text: fmt.Sprint("it has no database ", r.options.SelectDB), cause: err}.of(host)
 	}
 	return fmt.Errorf("%s: %w", host, Explain(err))
 }
@@ -160,13 +160,13 @@ func (r *DialRecorder) refusal(host string, err error) error {
 // fault is what is wrong with a host, and what to do. Without says nothing is wrong.
 type fault struct {
 	kind  error  // a sentinel, or nil
-	says  string // the description of the fault
+	text  string // the description of the fault
 	cause error  // may be nil
 }
 
 // of returns the error for a host.
 func (f fault) of(host string) error {
-	err := errors.New(host + ": " + f.says)
+	err := errors.New(host + ": " + f.text)
 	if f.cause != nil {
 		err = fmt.Errorf("%w: %w", err, f.cause)
 	}
@@ -184,18 +184,18 @@ func (r *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
 	first, err := a.greeting()
 	switch {
 	case strings.HasPrefix(first, tlsAlert):
-		return fault{kind: errs.ErrBadOption, says: useTLS}
+		return fault{kind: errs.ErrBadOption, text: useTLS}
 	case first != "":
 		return otherProgram(first)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fault{kind: errs.ErrNoReply, says: "it accepts connections and says nothing", cause: err}
+		return fault{kind: errs.ErrNoReply, text: "it accepts connections and says nothing", cause: err}
 	case !r.isPlain():
-		return fault{says: "the connection was closed behind the TLS handshake: if the server asks for a certificate of the client, " +
+		return fault{text: "the connection was closed behind the TLS handshake: if the server asks for a certificate of the client, " +
 			"name its files by the parameters cert and key"}
 	case r.speaksTLS(ctx, a.address):
-		return fault{kind: errs.ErrBadOption, says: useTLS}
+		return fault{kind: errs.ErrBadOption, text: useTLS}
 	}
-	return fault{says: "the connection was closed before a reply: the port belongs to another program, to a proxy that does " +
+	return fault{text: "the connection was closed before a reply: the port belongs to another program, to a proxy that does " +
 		"not know HELLO, or to a server that accepts no client"}
 }
 
@@ -216,14 +216,14 @@ func (r *DialRecorder) handshakeFault(err error) fault {
 	case errors.As(err, &record):
 		return fault{errs.ErrBadOption, "the port does not speak TLS: write redis:// instead of rediss://", err}
 	case errors.As(err, &authority):
-		return fault{says: "its certificate has an authority that this host does not trust: name the authority's file by the parameter ca", cause: err}
+		return fault{text: "its certificate has an authority that this host does not trust: name the authority's file by the parameter ca", cause: err}
 	case errors.As(err, &name):
-		return fault{says: "its certificate is for another name: say which by the parameter server_name", cause: err}
+		return fault{text: "its certificate is for another name: say which by the parameter server_name", cause: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return fault{kind: errs.ErrNoReply, says: fmt.Sprintf("to the TLS handshake within %v: if the port does not speak TLS, "+
+		return fault{kind: errs.ErrNoReply, text: fmt.Sprintf("to the TLS handshake within %v: if the port does not speak TLS, "+
 			"write redis:// instead of rediss://", r.options.Dialer.Timeout)}
 	}
-	return fault{says: "the TLS handshake failed", cause: err}
+	return fault{text: "the TLS handshake failed", cause: err}
 }
 
 // speaksTLS reports whether a host accepts a TLS handshake. It sends nothing but the handshake, and believes no certificate.
@@ -266,7 +266,7 @@ func otherProgram(first string) fault {
 		return fault{}
 	}
 	line, _, _ := strings.Cut(first, "\r\n")
-	return fault{kind: errs.ErrBadOption, says: fmt.Sprintf("this is %s, and not a Redis or Valkey server: its first words are %q", is, line)}
+	return fault{kind: errs.ErrBadOption, text: fmt.Sprintf("this is %s, and not a Redis or Valkey server: its first words are %q", is, line)}
 }
 
 // RefusesClusterCommands reports whether the client of o could not be made because the server, a proxy it seems, refused the
