@@ -25,8 +25,8 @@ type scale struct {
 	idleLease, idle  time.Duration
 }
 
-// leadership is a term of a member.
-type leadership struct {
+// leading is a term of a member.
+type leading struct {
 	member member
 	resign func() error
 	err    error
@@ -43,7 +43,7 @@ type handOffs struct {
 func (s *side) handOff(c scale, to *handOffs) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	led := make(chan leadership)
+	led := make(chan leading)
 	var campaigns sync.WaitGroup
 	defer campaigns.Wait()
 	defer cancel()
@@ -51,7 +51,7 @@ func (s *side) handOff(c scale, to *handOffs) error {
 		campaigns.Go(func() {
 			resign, err := m.campaign(ctx, "a")
 			select {
-			case led <- leadership{m, resign, err}:
+			case led <- leading{m, resign, err}:
 			case <-ctx.Done():
 			}
 		})
@@ -96,7 +96,7 @@ func (s *side) handOff(c scale, to *handOffs) error {
 }
 
 // next lets the leader resign and campaign again, and measures when the next one leads.
-func (*side) next(now *leadership, led <-chan leadership, campaign func(member), to *handOffs) error {
+func (*side) next(now *leading, led <-chan leading, campaign func(member), to *handOffs) error {
 	if now.err != nil {
 		return fmt.Errorf("campaign: %w", now.err)
 	}
@@ -184,10 +184,10 @@ func (s *side) crash(lease time.Duration, name string) (time.Duration, error) {
 	defer m.close() //nolint:errcheck // measured by now
 	ctx, cancel := context.WithTimeout(context.Background(), patience+2*lease)
 	defer cancel()
-	led := make(chan leadership, 1)
+	led := make(chan leading, 1)
 	go func() {
 		resign, err := m.campaign(ctx, name)
-		led <- leadership{m, resign, err}
+		led <- leading{m, resign, err}
 	}()
 	pause(lease/2 + rand.N(lease)) // in whichever moment between two renewals
 	began := time.Now()
@@ -200,13 +200,13 @@ func (s *side) crash(lease time.Duration, name string) (time.Duration, error) {
 }
 
 // idle measures what an election with a leader alone costs a minute, what a candidate adds, and what an observer adds.
-func (s *side) idle(c scale) (each [3]requestCount, err error) {
+func (s *side) idle(c scale) (each [3]count, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var others sync.WaitGroup
 	defer others.Wait()
 	defer cancel()
-	var last requestCount
+	var last count
 	for i, begin := range []func(m member) error{
 		func(m member) error {
 			_, err := m.campaign(ctx, "idle")
@@ -235,23 +235,23 @@ func (s *side) idle(c scale) (each [3]requestCount, err error) {
 		if err != nil {
 			return each, err
 		}
-		each[i] = requestCount{now.requests - last.requests, now.pings - last.pings}
+		each[i] = count{now.requests - last.requests, now.pings - last.pings}
 		last = now
 	}
 	return each, nil
 }
 
 // aMinute returns what the server gets in a minute, as measured while d passes.
-func (s *side) aMinute(d time.Duration) (requestCount, error) {
+func (s *side) aMinute(d time.Duration) (count, error) {
 	pause(2 * time.Second) // what a beginning costs
 	before, err := s.requests()
 	if err != nil {
-		return requestCount{}, err
+		return count{}, err
 	}
 	pause(d)
 	after, err := s.requests()
 	times := int64(time.Minute / d)
-	return requestCount{(after.requests - before.requests) * times, (after.pings - before.pings) * times}, err
+	return count{(after.requests - before.requests) * times, (after.pings - before.pings) * times}, err
 }
 
 // quantile returns the value that the share q of all does not exceed.

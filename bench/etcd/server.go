@@ -65,7 +65,7 @@ func startEtcd(name, folder string) (*side, error) {
 		end()
 		return nil, err
 	}
-	return &side{name, "etcd " + client, func() (requestCount, error) { return received(client) }, end}, nil
+	return &side{name, "etcd " + client, func() (count, error) { return received(client) }, end}, nil
 }
 
 // addresses returns two addresses that are free.
@@ -91,16 +91,16 @@ func awaitEtcd(url string) error {
 }
 
 // received returns how many messages etcd has received.
-func received(url string) (sum requestCount, err error) {
+func received(url string) (sum count, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
 	if err != nil {
-		return requestCount{}, fmt.Errorf("etcd's metrics: %w", err)
+		return count{}, fmt.Errorf("etcd's metrics: %w", err)
 	}
 	reply, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return requestCount{}, fmt.Errorf("etcd's metrics: %w", err)
+		return count{}, fmt.Errorf("etcd's metrics: %w", err)
 	}
 	defer func() { err = errors.Join(err, reply.Body.Close()) }()
 	for lines := bufio.NewScanner(reply.Body); lines.Scan(); {
@@ -110,7 +110,7 @@ func received(url string) (sum requestCount, err error) {
 		_, number, _ := strings.Cut(lines.Text(), "} ")
 		n, err := strconv.ParseFloat(number, 64)
 		if err != nil {
-			return requestCount{}, fmt.Errorf("etcd's metrics: %w", err)
+			return count{}, fmt.Errorf("etcd's metrics: %w", err)
 		}
 		sum.requests += int64(n)
 	}

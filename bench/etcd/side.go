@@ -24,12 +24,12 @@ import (
 type side struct {
 	name     string
 	join     string // what join takes
-	requests func() (requestCount, error)
+	requests func() (count, error)
 	close    func()
 }
 
-// requestCount counts the requests of the clients of a server.
-type requestCount struct {
+// count is what a server got from its clients.
+type count struct {
 	requests int64
 	pings    int64 // by which our client sees whether a connection is alive; etcd's client sends none by default
 }
@@ -60,7 +60,7 @@ func startRedis(name string, args ...string) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &side{name, "redis " + server.URL(), func() (sum requestCount, err error) {
+	return &side{name, "redis " + server.URL(), func() (sum count, err error) {
 		for command, stat := range server.CommandStats() {
 			command, _, _ = strings.Cut(command, "|")
 			switch command {
@@ -74,8 +74,8 @@ func startRedis(name string, args ...string) (*side, error) {
 	}, server.Close}, nil
 }
 
-// signalboxMember is a member of our side.
-type signalboxMember struct {
+// ours is a member of our side.
+type ours struct {
 	client  rueidis.Client
 	session *signalbox.Session
 	lease   signalbox.LockOption
@@ -91,24 +91,24 @@ func joinSignalbox(url string, lease time.Duration) (member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a client of redis: %w", err)
 	}
-	return &signalboxMember{client, signalbox.NewSession(client, signalbox.WithLogger(slog.New(slog.DiscardHandler))), signalbox.WithRenewedLease(lease)}, nil
+	return &ours{client, signalbox.NewSession(client, signalbox.WithLogger(slog.New(slog.DiscardHandler))), signalbox.WithRenewedLease(lease)}, nil
 }
 
-func (m *signalboxMember) election(name string) *election.Election {
+func (m *ours) election(name string) *election.Election {
 	return election.New(m.session, name, m.lease, election.Value("a value"))
 }
 
-func (m *signalboxMember) campaign(ctx context.Context, name string) (resign func() error, err error) {
+func (m *ours) campaign(ctx context.Context, name string) (resign func() error, err error) {
 	term, err := m.election(name).Campaign(ctx)
 	return term.Resign, err
 }
 
-func (m *signalboxMember) leader(ctx context.Context, name string) error {
+func (m *ours) leader(ctx context.Context, name string) error {
 	_, err := m.election(name).Leader(ctx)
 	return err
 }
 
-func (m *signalboxMember) observe(ctx context.Context, name string, seen func()) {
+func (m *ours) observe(ctx context.Context, name string, seen func()) {
 	for _, err := range m.election(name).Observe(ctx) {
 		if err == nil {
 			seen()
@@ -116,7 +116,7 @@ func (m *signalboxMember) observe(ctx context.Context, name string, seen func())
 	}
 }
 
-func (m *signalboxMember) close() error {
+func (m *ours) close() error {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = m.session.Close(ended) // leaves no lease behind, and says so
@@ -124,8 +124,8 @@ func (m *signalboxMember) close() error {
 	return nil
 }
 
-// etcdMember is a member of etcd's side. Its elections share the lease of its session.
-type etcdMember struct {
+// theirs is a member of etcd's side. Its elections share the lease of its session.
+type theirs struct {
 	client  *clientv3.Client
 	session *concurrency.Session
 }
@@ -139,23 +139,23 @@ func joinEtcd(url string, lease time.Duration) (member, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("a session of etcd: %w", err), client.Close())
 	}
-	return &etcdMember{client, session}, nil
+	return &theirs{client, session}, nil
 }
 
-func (m *etcdMember) campaign(ctx context.Context, name string) (resign func() error, err error) {
+func (m *theirs) campaign(ctx context.Context, name string) (resign func() error, err error) {
 	e := concurrency.NewElection(m.session, name)
 	return func() error { return e.Resign(context.WithoutCancel(ctx)) }, e.Campaign(ctx, "a value")
 }
 
-func (m *etcdMember) leader(ctx context.Context, name string) error {
+func (m *theirs) leader(ctx context.Context, name string) error {
 	_, err := concurrency.NewElection(m.session, name).Leader(ctx)
 	return err
 }
 
-func (m *etcdMember) observe(ctx context.Context, name string, seen func()) {
+func (m *theirs) observe(ctx context.Context, name string, seen func()) {
 	for range concurrency.NewElection(m.session, name).Observe(ctx) {
 		seen()
 	}
 }
 
-func (m *etcdMember) close() error { return errors.Join(m.session.Close(), m.client.Close()) }
+func (m *theirs) close() error { return errors.Join(m.session.Close(), m.client.Close()) }
