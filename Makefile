@@ -132,7 +132,7 @@ PLATFORMS ?= windows/amd64 darwin/arm64 linux/386 linux/arm
 .PHONY: platforms
 platforms: ## build what users build for other PLATFORMS
 	@$(foreach platform,$(PLATFORMS),echo "=== $(platform)"; export GOOS=$(word 1,$(subst /, ,$(platform))) GOARCH=$(word 2,$(subst /, ,$(platform))) CGO_ENABLED=0; \
-		$(call in,. cmd/signalbox gocron goredis otel signalboxtest valkeygo,go build ./...);)
+		$(call in,. cmd/signalbox gocron goredis otel signalboxtest valkeygo,go build -o /dev/null ./...);)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
