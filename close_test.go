@@ -47,13 +47,13 @@ func TestCloseWakesWaiters(t *testing.T) {
 	server := redistest.Start(t)
 	elsewhere := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	s := locktest.SteadySession(t, server)
-	contending := locktest.Enqueue(t.Context(), t, server, "a", reentrant.New(s, "a").Lock)
+	retrying := locktest.Enqueue(t.Context(), t, server, "a", reentrant.New(s, "a").Lock)
 	behindIt := locktest.Queue(t.Context(), t, reentrant.New(s, "a").Lock)
 	lease := locktest.Must(t, reentrant.New(s, "b").Lock)
 	behindHolder := locktest.Queue(t.Context(), t, reentrant.New(s, "b").Lock)
 
 	closed := later(func() error { return s.Close(locktest.Context(t)) })
-	for _, waiting := range []<-chan locktest.Result[signalbox.Lease]{contending, behindIt, behindHolder} {
+	for _, waiting := range []<-chan locktest.Result[signalbox.Lease]{retrying, behindIt, behindHolder} {
 		require.ErrorIs(t, locktest.MustFail(t, waiting), signalbox.ErrClosed)
 	}
 	require.NoError(t, lease.Err())
@@ -96,10 +96,10 @@ func TestCloseEndsLeasesWhenItsContextEnds(t *testing.T) {
 		leases[i] = locktest.Must(t, mu.Lock)
 		bound[i] = leases[i].Bind(t.Context())
 	}
-	tired := errors.New("the deployment has waited long enough")
+	gaveUp := errors.New("the deployment has waited long enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(tired)
-	require.ErrorIs(t, s.Close(ctx), tired)
+	cancel(gaveUp)
+	require.ErrorIs(t, s.Close(ctx), gaveUp)
 	for i, lease := range leases {
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrClosed)

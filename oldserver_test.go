@@ -32,7 +32,7 @@ func listenAsAnOldServer(t *testing.T) *oldServer {
 }
 
 // listenAsAnOldServerThat is listenAsAnOldServer, and says what happens when a script arrives.
-func listenAsAnOldServerThat(t *testing.T, asked func() (replies bool)) *oldServer {
+func listenAsAnOldServerThat(t *testing.T, requested func() (replies bool)) *oldServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func listenAsAnOldServerThat(t *testing.T, asked func() (replies bool)) *oldServ
 				return
 			}
 			t.Cleanup(func() { _ = conn.Close() })
-			s.conns.Go(func() { _ = serveAll(conn, asked) })
+			s.conns.Go(func() { _ = serveAll(conn, requested) })
 		}
 	})
 	t.Cleanup(func() {
@@ -55,7 +55,7 @@ func listenAsAnOldServerThat(t *testing.T, asked func() (replies bool)) *oldServ
 }
 
 // serveAll replies to the requests of one connection until it ends.
-func serveAll(conn net.Conn, asked func() (replies bool)) error {
+func serveAll(conn net.Conn, requested func() (replies bool)) error {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	for {
@@ -68,7 +68,7 @@ func serveAll(conn net.Conn, asked func() (replies bool)) error {
 		case "HELLO":
 			reply = "%2\r\n+version\r\n+6.2.14\r\n+proto\r\n:3\r\n"
 		case "EVALSHA", "EVAL":
-			if !asked() {
+			if !requested() {
 				return nil // the connection ends
 			}
 			reply = fmt.Sprintf("*2\r\n:0\r\n$16\r\n%016d\r\n", time.Now().UnixMicro())

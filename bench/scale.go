@@ -47,7 +47,7 @@ type scale struct {
 	heldFor   time.Duration // three leases, so that nothing lasts that is not renewed
 
 	waiters, waited int           // goroutines that wait, and the locks they wait for
-	settle          time.Duration // before waiting counts as idle
+	quietFor        time.Duration // before waiting counts as idle
 	idle            time.Duration // the time for which idling is measured
 }
 
@@ -67,7 +67,7 @@ func full() scale {
 		readers: 10_000, releases: 2_000,
 		javaWarmUp: 3 * time.Second, javaHeld: 2_000, javaReleases: 100, javaLease: 3 * time.Second, javaHeldFor: 6 * time.Second,
 		held: 10_000, heldLease: 3 * time.Second, heldFor: 9 * time.Second,
-		waiters: 5_000, waited: 500, settle: 2 * time.Second, idle: 3 * time.Second,
+		waiters: 5_000, waited: 500, quietFor: 2 * time.Second, idle: 3 * time.Second,
 	}
 }
 
@@ -85,6 +85,6 @@ func short() scale {
 	s.readers, s.releases = 2_000, 500
 	s.javaWarmUp, s.javaHeld, s.javaReleases = 200*time.Millisecond, 300, 20
 	s.javaLease, s.javaHeldFor = 6*time.Second, 2400*time.Millisecond // a loss ends the run, and a machine may stall
-	s.waiters, s.waited, s.settle, s.idle = 1_000, 100, 500*time.Millisecond, 500*time.Millisecond
+	s.waiters, s.waited, s.quietFor, s.idle = 1_000, 100, 500*time.Millisecond, 500*time.Millisecond
 	return s
 }

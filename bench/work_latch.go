@@ -73,7 +73,7 @@ func (b *bench) openLatch(n int) (one latchOpening, err error) {
 		})
 	}
 	ready.Wait()
-	pause(ctx, b.scale.settle) // they listen
+	pause(ctx, b.scale.quietFor) // they listen
 	m, err := begin(b.server)
 	if err != nil {
 		return one, err

@@ -83,7 +83,7 @@ func waitAndUnlock(ctx context.Context, p process, name string) error {
 
 // watchWaiters measures what waiting costs, once it has settled.
 func (b *bench) watchWaiters(ctx context.Context, impl implementation, before memory) (one sample, err error) {
-	pause(ctx, b.scale.settle)
+	pause(ctx, b.scale.quietFor)
 	one.figures = make(map[string]float64)
 	after := remains()
 	one.figures["heap"], one.figures["stacks"] = after.eachOf(b.scale.waiters, before)

@@ -25,7 +25,7 @@ func tiny() scale {
 		parties: 20, counted: 50, fewHeldPermits: 2, manyHeldPermits: 20, readers: 20, releases: 5,
 		javaWarmUp: 20 * time.Millisecond, javaHeld: 10, javaReleases: 3, javaLease: 30 * time.Second, javaHeldFor: 100 * time.Millisecond,
 		held: 70, heldLease: 30 * time.Second, heldFor: 20 * time.Millisecond,
-		waiters: 20, waited: 5, settle: 10 * time.Millisecond, idle: 20 * time.Millisecond,
+		waiters: 20, waited: 5, quietFor: 10 * time.Millisecond, idle: 20 * time.Millisecond,
 	}
 }
 

@@ -25,7 +25,7 @@ type Election struct {
 	lock     *fair.Lock // the holder of the lock leads
 	registry *electionRegistry
 	stepDown time.Duration
-	value    string // with which each term begins
+	value    string // the value with which each term begins
 }
 
 // electionKeys are the keys and the channel of an election.

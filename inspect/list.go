@@ -125,13 +125,13 @@ func (l *List) Snapshot(ctx context.Context) Snapshot {
 	if l.badOption != nil {
 		return Snapshot{At: time.Now(), Err: l.failure(l.badOption)}
 	}
-	asked := time.Now()
+	requested := time.Now()
 	timeout := time.NewTimer(snapshotTimeout)
 	defer timeout.Stop()
 	for waiting := true; waiting; {
 		l.mu.Lock()
-		l.mu.requestedAt = asked
-		changed, fresh := l.mu.changed, l.freshLocked(asked.Add(-l.every)) || l.mu.ended
+		l.mu.requestedAt = requested
+		changed, fresh := l.mu.changed, l.freshLocked(requested.Add(-l.every)) || l.mu.ended
 		l.mu.Unlock()
 		if fresh {
 			break

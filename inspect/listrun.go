@@ -132,12 +132,12 @@ func (l *List) findNodes(ctx context.Context) {
 func (l *List) step(ctx context.Context) time.Duration {
 	now := time.Now()
 	l.mu.Lock()
-	asked, expired := l.mu.requestedAt, l.mu.expiredAt
+	requested, expired := l.mu.requestedAt, l.mu.expiredAt
 	l.mu.Unlock()
 	pause := nodesValidFor
 	var ready *nodeProgress
 	for _, n := range l.mu.nodes {
-		at := l.beginDue(n, now, asked, expired)
+		at := l.beginDue(n, now, requested, expired)
 		if at > 0 {
 			pause = min(pause, at)
 			continue
@@ -162,16 +162,16 @@ func (l *List) step(ctx context.Context) time.Duration {
 }
 
 // beginDue begins the scan and the reread of a node if they are due. It returns how long there is nothing to do for the node.
-func (l *List) beginDue(n *nodeProgress, now, asked, expired time.Time) time.Duration {
+func (l *List) beginDue(n *nodeProgress, now, requested, expired time.Time) time.Duration {
 	if wait := n.retryAt.Sub(now); wait > 0 {
 		return wait
 	}
-	if !n.scanning && (n.completeSince.IsZero() || asked.Sub(n.scan.begun) >= l.every) {
+	if !n.scanning && (n.completeSince.IsZero() || requested.Sub(n.scan.begun) >= l.every) {
 		l.update(func() { n.scan, n.scanning, n.moreSoFar = newKeyScan(n.scan.node, n.scan.scans), true, 0 })
 	}
 	// A scan that takes less time than every reads all names itself.
 	long := n.scanning && (now.Sub(n.scan.begun) >= l.every || n.took >= l.every)
-	if len(n.toReread) == 0 && (long && asked.Sub(n.rereadBegun) >= l.every || n.rereadBegun.Before(expired) || n.recovered) {
+	if len(n.toReread) == 0 && (long && requested.Sub(n.rereadBegun) >= l.every || n.rereadBegun.Before(expired) || n.recovered) {
 		l.beginReread(n, now)
 	}
 	if !n.scanning && len(n.toReread) == 0 {

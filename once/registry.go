@@ -86,7 +86,7 @@ func (r *runRegistry) leave(f *flight) {
 	}
 }
 
-// Fire implements timers.Event: no call has waited for the function for as long as Linger says. Nothing of the
+// Fire implements timers.Firer: no call has waited for the function for as long as Linger says. Nothing of the
 // caller's runs under the lock: what waits for a context runs on goroutines of its own.
 func (f *flight) Fire() {
 	f.registry.mu.Lock()

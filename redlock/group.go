@@ -104,7 +104,7 @@ func (g *sessionGroup) close() {
 }
 
 // each calls visit for every group, under no lock.
-func (p *groupRegistry) each(visit func(*sessionGroup)) {
+func (p *groupRegistry) each(do func(*sessionGroup)) {
 	p.mu.Lock()
 	groups := make([]*sessionGroup, 0, len(p.mu.groups))
 	for _, g := range p.mu.groups {
@@ -112,11 +112,11 @@ func (p *groupRegistry) each(visit func(*sessionGroup)) {
 	}
 	p.mu.Unlock()
 	for _, g := range groups {
-		visit(g)
+		do(g)
 	}
 }
 
-// Refuse implements session.Part.
+// Refuse implements session.KindRegistry.
 func (p *groupRegistry) Refuse(err error) {
 	p.each(func(g *sessionGroup) {
 		g.refused.Do(func() { close(g.closing) })
@@ -124,16 +124,16 @@ func (p *groupRegistry) Refuse(err error) {
 	})
 }
 
-// Evict implements session.Part.
+// Evict implements session.KindRegistry.
 func (p *groupRegistry) Evict(cause error) { p.each(func(g *sessionGroup) { g.holds.evict(cause) }) }
 
-// Recheck implements session.Part.
+// Recheck implements session.KindRegistry.
 func (p *groupRegistry) Recheck(key string) { p.each(func(g *sessionGroup) { g.holds.recheck(key) }) }
 
-// RecheckAll implements session.Part.
+// RecheckAll implements session.KindRegistry.
 func (p *groupRegistry) RecheckAll() { p.each(func(g *sessionGroup) { g.holds.recheckAll() }) }
 
-// Close implements session.Part.
+// Close implements session.KindRegistry.
 func (p *groupRegistry) Close() { p.each((*sessionGroup).close) }
 
 // runAll runs a call for each of members at once, each on a goroutine of its own that ends with the call. Sessions

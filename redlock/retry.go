@@ -48,7 +48,7 @@ func (t *pauseTimer) Fire() {
 }
 
 // retryTicket is one call of Lock, which votes until a vote is won, and what it knows between its votes. It is a
-// local.Source and its own local.Ticket: no other goroutine uses either, except for Admit and Ended.
+// local.TicketSource and its own local.Ticket: no other goroutine uses either, except for Admit and Ended.
 type retryTicket struct {
 	lock      *Lock
 	queue     *local.Queue
@@ -65,10 +65,10 @@ type retryTicket struct {
 	token     wire.Stamp
 }
 
-// Admit implements local.Source.
+// Admit implements local.TicketSource.
 func (t *retryTicket) Admit(int) error { return t.lock.ready() }
 
-// NewTicket implements local.Source.
+// NewTicket implements local.TicketSource.
 func (t *retryTicket) NewTicket() (local.Ticket, error) { return t, nil }
 
 // Join implements local.Ticket: one vote.

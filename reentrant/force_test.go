@@ -152,9 +152,9 @@ func TestAForgedMessageChangesNothing(t *testing.T) {
 	for _, message := range []string{"", "x", "sb:{b}:lock", strings.Repeat("x", 10_000), locktest.Key("a")} {
 		require.Equal(t, int64(1), server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, s.ID()), message))
 	}
-	asked := func() int64 { return server.CommandStats()["get"].Calls }
-	redistest.Await(t, "the question", func() bool { return asked() > 2 })
-	require.Equal(t, int64(3), asked())
+	requested := func() int64 { return server.CommandStats()["get"].Calls }
+	redistest.Await(t, "the question", func() bool { return requested() > 2 })
+	require.Equal(t, int64(3), requested())
 	require.NoError(t, lease.Err())
 	require.WithinDuration(t, deadline, lease.Deadline(), time.Second)
 	require.Equal(t, before, server.MustDo(t, "PEXPIRETIME", locktest.Key("a")))

@@ -95,7 +95,7 @@ func TestManyReadersAreListedInPages(t *testing.T) {
 	w := ownFixture(t)
 	proxy := w.proxy()
 	proxy.SetMatch(locktest.RunsScript(scripts.HoldsList))
-	asked := func(do func()) int {
+	requested := func(do func()) int {
 		proxy.ResetCount()
 		do()
 		return proxy.Requests()
@@ -108,8 +108,8 @@ func TestManyReadersAreListedInPages(t *testing.T) {
 			must(t, mu, read)
 		}
 		require.Len(t, holders(t, mu), n)
-		require.Equal(t, n/100+1, asked(func() { holders(t, mu) }))
-		require.Equal(t, 1, asked(func() {
+		require.Equal(t, n/100+1, requested(func() { holders(t, mu) }))
+		require.Equal(t, 1, requested(func() {
 			for range mu.Holders(t.Context()) {
 				break
 			}

@@ -127,13 +127,13 @@ func TestCallsWithTheHolderKeyAlone(t *testing.T) {
 // The reply to a requeue with the holder key alone ends the old attempt only if that has no ticket.
 func TestRequeueAloneRepliesWhetherTheOldTicketIsGone(t *testing.T) {
 	t.Parallel()
-	for sure, looked := range map[string]int64{"0": 0, "1": 1} {
+	for sure, polled := range map[string]int64{"0": 0, "1": 1} {
 		q := newLock(t)
 		q.has(ours)
-		require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon), looked, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(ours, newTurn, sure)...))
-		require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon), looked, int64(0)}, q.alone(scripts.LockRequeue, q.requeueArgs(ours, newTurn, sure)...))
+		require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon), polled, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(ours, newTurn, sure)...))
+		require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon), polled, int64(0)}, q.alone(scripts.LockRequeue, q.requeueArgs(ours, newTurn, sure)...))
 		q.queues(theirs)
-		require.Equal(t, []any{int64(4), digits(noon), looked, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(newTurn, nth("a", 3), sure)...))
+		require.Equal(t, []any{int64(4), digits(noon), polled, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(newTurn, nth("a", 3), sure)...))
 		require.Empty(t, q.held())
 	}
 }

@@ -24,7 +24,7 @@ type lockWalk struct {
 	holder string          // that held before the step, also if that is over
 	queue  []any           // that waited before it, in order
 	recent int64           // what a session has left of its life whose tickets are not overtaken
-	alive  map[string]bool // those of them whose sessions had that
+	alive  map[string]bool // the tickets whose sessions had that
 	token  int64           // the greatest that a hold or a floor ever had
 	isOpen bool            // the key was lost, and no poll of a ticket came since
 }

@@ -120,11 +120,11 @@ func (g *game) requeueStep(hold string) (what string, got, want any) {
 func (g *game) rareStep(hold string) (what string, got, want any) {
 	switch g.IntN(5) {
 	case 0:
-		deaf := players[3]
-		if g.seemsListening(deaf) {
-			g.model.isListening(deaf, true)
+		unsubscribed := players[3]
+		if g.seemsListening(unsubscribed) {
+			g.model.isListening(unsubscribed, true)
 		}
-		return "was heard " + deaf, nil, nil
+		return "was heard " + unsubscribed, nil, nil
 	case 1:
 		number := heartbeatNumber(max(g.heartbeatCount-g.IntN(3), 1)) // some are late
 		g.heartbeat(hold[:22], life, number)

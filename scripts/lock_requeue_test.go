@@ -40,12 +40,12 @@ func TestRequeueGivesTheLockToTheFirst(t *testing.T) {
 	q.queues(theirs)
 	q.clock += 10 * second
 	q.heartbeat(they, life, q.next())
-	told := q.listens(they)
+	published := q.listens(they)
 	require.Equal(t, q.requeued(life, 0, "", 1), q.requeues(oldTurn, newTurn))
 	require.Equal(t, until(theirs, q.clock+life), q.held())
 	require.Equal(t, []any{newTurn}, q.queue())
 	require.Equal(t, heartbeatField(q.clock+life, q.heartbeatCount), q.replied(we), "it lives, though it held for longer than a life")
-	require.Equal(t, []string{grantOf(theirs, q.clock, 2)}, told.received())
+	require.Equal(t, []string{grantOf(theirs, q.clock, 2)}, published.received())
 	require.True(t, q.isMarked())
 	q.requireEnds()
 }
@@ -80,9 +80,9 @@ func TestRequeueLeavesOutAHeartbeatThatAddsLittle(t *testing.T) {
 				said = heartbeatField(q.clock+life, q.heartbeatCount)
 			}
 			require.Equal(t, said, q.replied(we))
-			told, paid := q.listens(we), said[16:36]
+			published, paid := q.listens(we), said[16:36]
 			require.Equal(t, q.left(1, ""), q.leaves(theirs))
-			require.Equal(t, []string{attempt(newTurn) + digits(q.floor()) + paid}, told.received(), "the heartbeat that pays is the one that is known")
+			require.Equal(t, []string{attempt(newTurn) + digits(q.floor()) + paid}, published.received(), "the heartbeat that pays is the one that is known")
 			ends := parseStamp(t, said[:16])
 			require.Equal(t, until(newTurn, (ends-q.clock+999)/1000*1000+q.clock/1000*1000), q.held())
 		})
@@ -96,11 +96,11 @@ func TestRequeueOfTheOnlyOneAliveWins(t *testing.T) {
 	q.has(oldTurn)
 	q.queues(theirs)
 	q.clock += 10 * second
-	told := q.listens(we)
+	published := q.listens(we)
 	require.Equal(t, []any{int64(1), digits(q.clock), digits(q.clock), int64(1), int64(1)}, q.requeues(oldTurn, newTurn))
 	require.Equal(t, until(newTurn, q.clock+lease*1000), q.held())
 	require.Equal(t, []any{theirs}, q.queue())
-	require.Empty(t, told.received())
+	require.Empty(t, published.received())
 }
 
 // The reply says which other attempt of the session holds now, as a fair request.
@@ -110,10 +110,10 @@ func TestRequeueRepliesTheGrantToItsOwnSession(t *testing.T) {
 	q.has(oldTurn)
 	other := nth("a", 5)
 	q.queues(other)
-	told := q.listens(we)
+	published := q.listens(we)
 	require.Equal(t, q.requeued(life, 0, grantOf(other, noon+1, 1), 1), q.requeues(oldTurn, newTurn))
 	require.Contains(t, q.held(), other)
-	require.Empty(t, told.received())
+	require.Empty(t, published.received())
 }
 
 // T4: executed later than its not-after, it releases and makes no ticket.
@@ -136,13 +136,13 @@ func TestLateRequeueReleasesAndQueuesNothing(t *testing.T) {
 				c.prepare(q)
 				args := q.requeueArgs(oldTurn, newTurn, sure)
 				q.clock++
-				told := q.listens(we)
+				published := q.listens(we)
 				for _, had := range []int64{1, 0} {
 					require.Equal(t, []any{int64(4), digits(q.clock), int64(1), had}, q.ask(scripts.LockRequeue, q.all, args...))
 					require.NotContains(t, q.queue(), newTurn)
 					require.Equal(t, c.next, q.lockHas())
 				}
-				require.Len(t, told.received(), map[bool]int{true: 1}[name == "OwnSession"], "the reply has no room for it")
+				require.Len(t, published.received(), map[bool]int{true: 1}[name == "OwnSession"], "the reply has no room for it")
 			})
 		}
 	}

@@ -156,12 +156,12 @@ func TestNoNewcomerTakesAFreeLockPastTheQueue(t *testing.T) {
 				q.has(holdOf("z"))
 				q.queues(ours, theirs)
 				q.drops(holdOf("z"))
-				told, notTold := q.listens(we), q.listens(they)
+				published, notPublished := q.listens(we), q.listens(they)
 				stamp := q.stamp(q.floor())
 				require.Equal(q, []any{int64(0), int64(life), int64(0), digits(noon)}, enter(q, nth("c", 1)))
 				require.Equal(q, until(ours, noon+life), q.held())
-				require.Equal(q, []string{grantOf(ours, stamp, 1)}, told.received())
-				require.Empty(q, notTold.received())
+				require.Equal(q, []string{grantOf(ours, stamp, 1)}, published.received())
+				require.Empty(q, notPublished.received())
 				require.Equal(q, theirs, q.queue()[0])
 				require.Equal(q, name == "Join", len(q.queue()) == 2, "who joins has a ticket, who tries has none")
 			}, lockQueue, writerQueue, permitQueue)
@@ -192,12 +192,12 @@ func TestFirstThatJoinsAgainHasTheLockForItsLease(t *testing.T) {
 		q.has(holdOf("z"))
 		q.queues(ours)
 		q.drops(holdOf("z"))
-		told := q.listens(we)
+		published := q.listens(we)
 		require.Equal(q, []any{int64(1), digits(q.stamp(noon)), digits(noon)}, q.joins(ours))
 		require.Equal(q, until(ours, noon+lease*1000), q.held())
 		q.requireLife(lease*time.Millisecond + q.outlives())
 		require.Empty(q, q.queue())
-		require.Empty(q, told.received(), "the reply tells it")
+		require.Empty(q, published.received(), "the reply tells it")
 	})
 }
 
@@ -212,7 +212,7 @@ func TestGrantToAnotherAttemptOfTheSessionIsKnown(t *testing.T) {
 				first := nth("a", 1)
 				q.queues(first)
 				q.drops(holdOf("z"))
-				told := q.listens(we)
+				published := q.listens(we)
 				reply := enter(q, nth("a", 2))
 				require.Equal(q, q.isExclusive(), reply[2] == int64(1))
 				require.Equal(q, []any{int64(0), int64(life), reply[2], digits(noon)}, reply)
@@ -221,7 +221,7 @@ func TestGrantToAnotherAttemptOfTheSessionIsKnown(t *testing.T) {
 					require.Equal(q, grantOf(first, noon+1, q.heartbeatCount+1), q.polls(we, first)[3])
 					return
 				}
-				require.Equal(q, []string{grantOf(first, q.stamp(noon), q.heartbeatCount)}, told.received())
+				require.Equal(q, []string{grantOf(first, q.stamp(noon), q.heartbeatCount)}, published.received())
 			}, lockQueue, writerQueue, permitQueue)
 		})
 	}

@@ -195,9 +195,9 @@ func (m *naive) countHeartbeat(session, number string) {
 }
 
 // isListening says whether a session listened at its last poll.
-func (m *naive) isListening(session string, isHeard bool) {
+func (m *naive) isListening(session string, isListening bool) {
 	l := m.sessions[session]
-	l.isListening = isHeard
+	l.isListening = isListening
 	m.sessions[session] = l
 }
 

@@ -43,7 +43,7 @@ func TestLeaveGivesTheLockToTheFirstAndNotifiesIt(t *testing.T) {
 		q.clock += q.tick()
 		q.queues(theirs)
 		q.clock += second
-		told, notTold := q.listens(we), q.listens(they)
+		published, notPublished := q.listens(we), q.listens(they)
 		first := q.stamp(noon)
 		require.Equal(q, q.left(1, ""), q.leaves(holdOf("z")))
 		require.Equal(q, until(ours, noon+q.tick()+life), q.held(), "the rest of its life")
@@ -53,12 +53,12 @@ func TestLeaveGivesTheLockToTheFirstAndNotifiesIt(t *testing.T) {
 			q.requireLife(lease*time.Millisecond + q.outlives())
 		}
 		require.Equal(q, []any{theirs}, q.queue())
-		require.Equal(q, []string{grantOf(ours, first, 1)}, told.received())
-		require.Empty(q, notTold.received())
+		require.Equal(q, []string{grantOf(ours, first, 1)}, published.received())
+		require.Empty(q, notPublished.received())
 
 		next := q.stamp(q.floor())
 		require.Equal(q, q.left(1, ""), q.leaves(ours))
-		require.Equal(q, []string{grantOf(theirs, next, 2)}, notTold.received(), "twice in a microsecond: a token each")
+		require.Equal(q, []string{grantOf(theirs, next, 2)}, notPublished.received(), "twice in a microsecond: a token each")
 		floor := q.floor()
 		require.Equal(q, int64(1), q.leaves(theirs)[0])
 		q.requireFree(floor)
@@ -72,9 +72,9 @@ func TestGrantLastsForASecondAtLeast(t *testing.T) {
 		q.has(theirs)
 		q.queues(ours)
 		q.clock += life - 5*q.tick()
-		told, stamp := q.listens(we), q.stamp(noon)
+		published, stamp := q.listens(we), q.stamp(noon)
 		q.leaves(theirs)
-		require.Equal(q, []string{grantOf(ours, stamp, 1)}, told.received())
+		require.Equal(q, []string{grantOf(ours, stamp, 1)}, published.received())
 		require.Equal(q, until(ours, q.clock+second), q.held())
 	})
 }
@@ -85,9 +85,9 @@ func TestGrantToTheOwnSessionIsInTheReply(t *testing.T) {
 		q.has(ours)
 		next := nth("a", 5)
 		q.queues(next)
-		told := q.listens(we)
+		published := q.listens(we)
 		require.Equal(q, q.left(1, grantOf(next, q.stamp(noon), 1)), q.leaves(ours))
-		require.Empty(q, told.received())
+		require.Empty(q, published.received())
 	})
 }
 

@@ -80,10 +80,10 @@ func TestUnsubscribedReaderWriterOrPermitWaiter_IsPassedOver(t *testing.T) {
 				frees(q)[way]()
 				require.Contains(t, q.held(), ours)
 				require.Equal(t, []any{nth("k", 1), nth("k", 2)}, q.queue()[:2])
-				told := q.listens(session("k"))
+				published := q.listens(session("k"))
 				q.leaves(ours)
 				require.Contains(t, q.held(), nth("k", 1), "it is heard again")
-				require.NotEmpty(t, told.received())
+				require.NotEmpty(t, published.received())
 			})
 		}
 	}
@@ -121,8 +121,8 @@ func TestSearchRemembersNoUnsubscribedWaiter(t *testing.T) {
 		q.received(session("k"), nth("k", 1))
 		q.queues(holdOf("y"), ours, holdOf("c"))
 		q.clock += 2 * second
-		for _, living := range []string{session("k"), we, session("c")} {
-			q.heartbeat(living, life, q.next())
+		for _, live := range []string{session("k"), we, session("c")} {
+			q.heartbeat(live, life, q.next())
 		}
 		q.clock += life - second // y is dead, behind k
 		q.leaves(theirs)

@@ -39,10 +39,10 @@ func TestPollHandsALockOnWhoseHolderDied(t *testing.T) {
 		require.Equal(q, q.tick(), q.polls(they, theirs)[1])
 		require.Contains(q, q.held(), holdOf("z"))
 		q.clock += q.tick()
-		told, stamp := q.listens(we), q.stamp(noon)
+		published, stamp := q.listens(we), q.stamp(noon)
 		require.Equal(q, q.pollReply(life-q.tick(), "", "1"), q.polls(they, theirs))
 		require.Equal(q, until(ours, q.clock-q.tick()+life), q.held())
-		require.Equal(q, []string{grantOf(ours, stamp, 3)}, told.received())
+		require.Equal(q, []string{grantOf(ours, stamp, 3)}, published.received())
 	}, lockQueue, writerQueue, permitQueue)
 }
 
@@ -57,7 +57,7 @@ func TestPollThatGetsTheLockHasItForAWholeLife(t *testing.T) {
 				q.queues(ours)
 				q.clock += second
 				q.drops(holdOf("z"))
-				told, stamp := q.listens(we), q.stamp(noon)
+				published, stamp := q.listens(we), q.stamp(noon)
 				left, places := int64(life), "1"
 				if asks == nil {
 					left, places = life, ""
@@ -68,7 +68,7 @@ func TestPollThatGetsTheLockHasItForAWholeLife(t *testing.T) {
 				}
 				require.Equal(q, q.pollReply(left, grantOf(ours, stamp, 2), places), q.polls(we, asks...))
 				require.Equal(q, until(ours, q.clock+life), q.held())
-				require.Empty(q, told.received())
+				require.Empty(q, published.received())
 				q.renews(ours, time.Hour)
 				require.Equal(q, int64(hour), q.polls(we, ours)[1], "what was longer stays longer")
 			})

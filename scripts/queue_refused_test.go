@@ -63,7 +63,7 @@ func TestQueuedLockIsHandedOnWhenMemoryIsFull(t *testing.T) {
 			eachQueueAt(t, func(q *queued) {
 				q.has(ours)
 				c.prepare(q)
-				told := q.listens(they)
+				published := q.listens(they)
 				q.fill()
 				if c.gives == nil {
 					require.Equal(q, int64(1), q.leaves(ours)[0])
@@ -75,7 +75,7 @@ func TestQueuedLockIsHandedOnWhenMemoryIsFull(t *testing.T) {
 					return
 				}
 				require.Contains(q, q.held(), theirs)
-				require.Len(q, told.received(), 1)
+				require.Len(q, published.received(), 1)
 			}, c.kinds...)
 		})
 	}

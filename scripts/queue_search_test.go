@@ -65,15 +65,15 @@ func TestASearchFindsOneAfterAnother(t *testing.T) {
 	t.Parallel()
 	search := searchPart(t)
 	for _, dead := range []int{0, 1, 127, 128, 129} {
-		for _, livingOnes := range []int{1, 2, 127, 128, 129, 300} {
-			t.Run(fmt.Sprint(dead, "Dead", livingOnes, "Living"), func(t *testing.T) {
+		for _, aliveSessions := range []int{1, 2, 127, 128, 129, 300} {
+			t.Run(fmt.Sprint(dead, "Dead", aliveSessions, "Living"), func(t *testing.T) {
 				t.Parallel()
 				p := newQueueFixture(t)
 				p.dead(dead, noon-second)
-				p.add("a", 0, livingOnes)
+				p.add("a", 0, aliveSessions)
 				p.heartbeat(we, life, p.next())
-				for taken := 0; taken < livingOnes; {
-					count := min(100, livingOnes-taken)
+				for taken := 0; taken < aliveSessions; {
+					count := min(100, aliveSessions-taken)
 					more, found := p.finds(search, count)
 					require.Equal(t, int64(0), more)
 					require.Equal(t, all("a", taken, count), found)

@@ -259,7 +259,7 @@ func TestAFairLockOfRedissonsIsReleasedIfMemoryIsFull(t *testing.T) {
 	for n := range 3 {
 		l.enter(goes(n+1), "1")
 	}
-	first, told := l.listenTo(l.notified()+goes(2)), l.listenTo("told")
+	first, published := l.listenTo(l.notified()+goes(2)), l.listenTo("told")
 	l.fill()
 	_, err := l.tryKeys(scripts.RedissonFairAcquire, l.keys(), goes(9), "60000", later, "PUBLISH", l.notified(), "1", wait)
 	require.ErrorContains(t, err, "OOM")
@@ -279,7 +279,7 @@ func TestAFairLockOfRedissonsIsReleasedIfMemoryIsFull(t *testing.T) {
 	require.Equal(t, int64(0), l.do(scripts.RedissonFairForce, goes(0), "PUBLISH", l.notified(), "told"))
 	require.Equal(t, int64(1), l.do(scripts.RedissonFairForce, javas, "PUBLISH", l.notified(), "told"))
 	require.Equal(t, []string{"0"}, first.received())
-	require.Equal(t, []string{l.key}, told.received())
+	require.Equal(t, []string{l.key}, published.received())
 	require.Empty(t, l.fields())
 }
 

@@ -499,13 +499,13 @@ func TestSharedPermitsAreNeitherLostNorMade(t *testing.T) {
 		require.NoError(t, err)
 		out, _ := p.out().(int64)
 		require.Equal(t, total, free+int(out))
-		living := 0
+		live := 0
 		for hold, until := range held {
 			if until > p.clock {
 				n, _ := strconv.Atoi(hold[12:])
-				living += n
+				live += n
 			}
 		}
-		require.LessOrEqual(t, living, int(out))
+		require.LessOrEqual(t, live, int(out))
 	}
 }

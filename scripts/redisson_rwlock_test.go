@@ -319,7 +319,7 @@ func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 		}
 		return l.run(scripts.RedissonRWForce, "PUBLISH", l.channel, l.channel+":told:", text)
 	}
-	isListening, told := l.listen(), l.listenTo(l.channel+":told:session")
+	isListening, published := l.listen(), l.listenTo(l.channel+":told:session")
 	l.reads(javas, 2, time.Hour)
 	l.enters(gos, reader, time.Hour)
 	l.enters(goes(2), reader, time.Hour)
@@ -327,7 +327,7 @@ func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 	require.Equal(t, map[string]string{"mode": "read", gos: "1"}, l.fields())
 	require.Zero(t, l.server.MustDo(t, "EXISTS", l.timeout(javas, 1), l.timeout(javas, 2), l.timeout(goes(2), 1)))
 	require.Empty(t, isListening.received())
-	require.Equal(t, []string{l.key}, told.received())
+	require.Equal(t, []string{l.key}, published.received())
 	require.Equal(t, []any{int64(1)}, force(gos))
 	require.Empty(t, l.fields())
 	l.enters(gos, writer, time.Hour)

@@ -103,7 +103,7 @@ func TestASharedLockIsReleasedByItsHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newFixtureAt(t)
-			listener, told := p.listen(), p.listenTo(p.channel+":told")
+			listener, published := p.listen(), p.listenTo(p.channel+":told")
 			p.has(javas, "1", time.Hour)
 			untouched := p.untouched()
 			require.Equal(t, int64(0), give(p, gos))
@@ -116,9 +116,9 @@ func TestASharedLockIsReleasedByItsHold(t *testing.T) {
 			require.Equal(t, int64(0), give(p, gos), "a second time")
 			require.Equal(t, []string{"0"}, listener.received())
 			if name == "Force" {
-				require.Equal(t, []string{p.key}, told.received())
+				require.Equal(t, []string{p.key}, published.received())
 			} else {
-				require.Empty(t, told.received())
+				require.Empty(t, published.received())
 			}
 		})
 	}

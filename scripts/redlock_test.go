@@ -290,10 +290,10 @@ func TestAVoteLeavesForeignKeysAlone(t *testing.T) {
 func TestAReleasedVoteNotifiesItsWaiter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		marked string
-		floor  int64
-		want   int64
-		told   []string
+		marked    string
+		floor     int64
+		want      int64
+		published []string
 	}{
 		"Unmarked":     {"", noon + 3, noon + 3, []string{}},
 		"Marked":       {they, noon + 3, noon + 3, []string{us}},
@@ -310,7 +310,7 @@ func TestAReleasedVoteNotifiesItsWaiter(t *testing.T) {
 			require.Equal(t, released(c.want), v.value())
 			v.requireLife(floorLife)
 			require.Equal(t, []any{int64(0), digits(noon)}, v.release(ours, c.floor), "once")
-			require.Equal(t, c.told, listener.received())
+			require.Equal(t, c.published, listener.received())
 		})
 	}
 }

@@ -47,10 +47,10 @@ func TestAnEnterNotifiesItsOwnSessionOfGrants(t *testing.T) {
 			p.queues(theirs, reads)
 			p.queues(nth("a", 2), reads)
 			p.drops(holdOf("z"))
-			told, others := p.listens(we), p.listens(they)
+			published, others := p.listens(we), p.listens(they)
 			require.Equal(t, int64(0), enter(p)[0])
 			paid := map[string]int{"Try": 3, "Join": 4}[name]
-			require.Equal(t, []string{grantOf(nth("a", 1), noon+1, paid) + grantOf(nth("a", 2), noon+3, paid)}, told.received(), "all of a session in one")
+			require.Equal(t, []string{grantOf(nth("a", 1), noon+1, paid) + grantOf(nth("a", 2), noon+3, paid)}, published.received(), "all of a session in one")
 			require.Equal(t, []string{grantOf(theirs, noon+2, 2)}, others.received())
 			p.requireHave(reads, nth("a", 1), nth("a", 2), theirs)
 		})

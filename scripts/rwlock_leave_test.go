@@ -21,19 +21,19 @@ func TestALeaveGrantsTheLockAndNotifiesEachSessionOnce(t *testing.T) {
 	p.queues(nth("b", 7), reads)
 	p.queues(holdOf("w"), writes)
 	p.clock += second
-	told, both, notTold := p.listens(we), p.listens(they), p.listens(session("w"))
+	published, both, notPublished := p.listens(we), p.listens(they), p.listens(session("w"))
 	require.Equal(t, []any{int64(1), digits(p.clock), "", int64(0)}, p.leaves(holdOf("z")))
 	require.Equal(t, map[string]int64{ours: noon + 1 + life, theirs: noon + 2 + life, nth("b", 7): noon + 2 + life}, p.until(), "the rests of their lives")
 	p.requireLife(lease*time.Millisecond + keeps)
-	require.Equal(t, []string{grantOf(ours, p.clock, 1)}, told.received())
+	require.Equal(t, []string{grantOf(ours, p.clock, 1)}, published.received())
 	require.Equal(t, []string{grantOf(theirs, p.clock+1, 3) + grantOf(nth("b", 7), p.clock+2, 3)}, both.received())
-	require.Empty(t, notTold.received())
+	require.Empty(t, notPublished.received())
 
 	p.leaves(ours)
 	p.leaves(theirs)
-	require.Empty(t, notTold.received(), "not before the last reader")
+	require.Empty(t, notPublished.received(), "not before the last reader")
 	p.leaves(nth("b", 7))
-	require.Equal(t, []string{grantOf(holdOf("w"), p.clock+3, 4)}, notTold.received())
+	require.Equal(t, []string{grantOf(holdOf("w"), p.clock+3, 4)}, notPublished.received())
 	require.Empty(t, p.inQueues())
 }
 

@@ -86,21 +86,21 @@ func (m *naiveRW) handOff(asks, silent string) string {
 			let = append(let, m.queue[writer])
 		}
 	}
-	told := make(map[string]string)
+	published := make(map[string]string)
 	for _, t := range let {
 		session := t.hold[:22]
 		m.queue = slices.Delete(m.queue, m.queues(t.hold), m.queues(t.hold)+1)
 		m.takes(t.hold, t.mode, max(m.now+second, m.sessions[session].until))
 		if t.hold != silent {
-			told[session] += attempt(t.hold) + digits(m.floor) + m.sessions[session].number
+			published[session] += attempt(t.hold) + digits(m.floor) + m.sessions[session].number
 		}
 	}
-	for session, text := range told {
+	for session, text := range published {
 		if session != asks {
 			m.notified[session] = append(m.notified[session], text)
 		}
 	}
-	return told[asks]
+	return published[asks]
 }
 
 // enter returns as the script does; one that comes to try has no number.

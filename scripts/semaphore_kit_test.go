@@ -72,9 +72,9 @@ func (p *permits) leaves(request string) []any {
 	return p.ask(scripts.SemaphoreLeave, p.keys(), p.leaveArgs(request)...)
 }
 
-func (p *permits) polls(session string, wishes ...string) []any {
+func (p *permits) polls(session string, requests ...string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphorePoll, p.keys(), p.pollArgs(session, wishes...)...)
+	return p.ask(scripts.SemaphorePoll, p.keys(), p.pollArgs(session, requests...)...)
 }
 
 func (p *permits) resizeArgs(n int) []any {

@@ -86,9 +86,9 @@ func (m *naivePermits) gives(request string, until int64) {
 func (m *naivePermits) reserves(request string, until int64) {
 	first := max(m.now, m.stamp+1)
 	size := int64(1)
-	for _, room := range []struct{ ahead, size int64 }{{80_000, 16}, {60_000, 64}, {40_000, 256}, {20_000, longestBlock}} {
-		if first-m.now < room.ahead {
-			size = room.size
+	for _, args := range []struct{ ahead, size int64 }{{80_000, 16}, {60_000, 64}, {40_000, 256}, {20_000, longestBlock}} {
+		if first-m.now < args.ahead {
+			size = args.size
 		}
 	}
 	begins := first
@@ -114,9 +114,9 @@ func permitBlock(stamp int64) int64 {
 
 // handOff grants to all tickets at the head of the queue that are served and fit. It returns the grants to requester, and the
 // stamp of the caller's own, whose session asks too.
-func (m *naivePermits) handOff(caller, asker string) (toldOf string, callers int64) {
+func (m *naivePermits) handOff(caller, requester string) (publishedTo string, callers int64) {
 	var stay []ticket
-	asks := (caller + asker)[:min(22, len(caller+asker))]
+	asks := (caller + requester)[:min(22, len(caller+requester))]
 	blocked := false
 	for _, t := range m.tickets {
 		session := t.hold[:22]
@@ -132,13 +132,13 @@ func (m *naivePermits) handOff(caller, asker string) (toldOf string, callers int
 			switch {
 			case t.hold == caller:
 				callers = m.granted
-			case session == asker:
-				toldOf += t.hold[22:41] + digits(m.granted) + m.sessions[session].number
+			case session == requester:
+				publishedTo += t.hold[22:41] + digits(m.granted) + m.sessions[session].number
 			}
 		}
 	}
 	m.tickets = stay
-	return toldOf, callers
+	return publishedTo, callers
 }
 
 func (m *naivePermits) enter(request, number string) []any {
@@ -213,8 +213,8 @@ func (m *naivePermits) lose() { m.holds, m.capacity, m.stamp = nil, 0, 0 }
 
 func (m *naivePermits) handsOn(code int64, request string) []any {
 	m.removeEnded()
-	told, _ := m.handOff("", request[:22])
-	return []any{code, digits(m.now), told, int64(0)}
+	published, _ := m.handOff("", request[:22])
+	return []any{code, digits(m.now), published, int64(0)}
 }
 
 // yield releases a hold if the queue has tickets other than alike.
@@ -231,14 +231,14 @@ func (m *naivePermits) yield(request string, alike []string) []any {
 	return m.handsOn(4, request)
 }
 
-func (m *naivePermits) poll(session, number string, wishes []string) []any {
+func (m *naivePermits) poll(session, number string, requests []string) []any {
 	m.countHeartbeat(session, number)
-	places, toldOf := "", ""
-	for _, request := range wishes {
+	places, publishedTo := "", ""
+	for _, request := range requests {
 		switch {
 		case m.find(request) != nil:
 			m.reserves(request, m.now+life)
-			toldOf += request[22:41] + digits(m.granted) + number
+			publishedTo += request[22:41] + digits(m.granted) + number
 			places += "2"
 		case slices.ContainsFunc(m.tickets, func(t ticket) bool { return t.hold == request }):
 			if weightOf(request) <= m.capacity {
@@ -253,7 +253,7 @@ func (m *naivePermits) poll(session, number string, wishes []string) []any {
 	}
 	m.removeEnded()
 	handed, _ := m.handOff("", session)
-	return []any{int64(1), m.left(), int64(0), toldOf + handed, places, digits(m.now)}
+	return []any{int64(1), m.left(), int64(0), publishedTo + handed, places, digits(m.now)}
 }
 
 func (m *naivePermits) resize(n int) []any {

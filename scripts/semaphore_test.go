@@ -35,12 +35,12 @@ func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 				p.heartbeat(they, life, p.next())
 				p.heartbeat(session("c"), life, p.next())
 			}
-			told := p.listens(they)
+			published := p.listens(they)
 			p.fill()
 			require.Contains(t, []any{int64(1), int64(4)}, gives(p)[0])
 			require.Empty(t, p.inQueue())
 			require.Contains(t, p.out(), holdFor(next))
-			require.Len(t, told.received(), 1)
+			require.Len(t, published.received(), 1)
 		})
 	}
 	p := newPermitsAt(t, 3)
@@ -103,13 +103,13 @@ func TestManyAreGrantedByTheHundred(t *testing.T) {
 	for i := range n {
 		p.joins(permitRequest(nth("b", i), 1))
 	}
-	told := p.listens(they)
+	published := p.listens(they)
 	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, p.leaves(all))
 	require.Equal(t, int64(128), p.score("used"))
 	require.Equal(t, int64(1), p.polls(session("c"))[2])
 	require.Equal(t, int64(0), p.polls(session("c"))[2])
 	require.Equal(t, int64(n), p.score("used"))
-	isListening := told.received()
+	isListening := published.received()
 	require.Len(t, isListening, 3, "a message a call, and not one a grant")
 	require.Len(t, strings.Join(isListening, ""), n*len(grantOf(theirs, noon, 1)))
 }

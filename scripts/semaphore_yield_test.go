@@ -27,7 +27,7 @@ func TestPermitsAreKeptIfNoOtherTicketIsQueued(t *testing.T) {
 				p.joins(w)
 			}
 			p.clock = noon + 20_000
-			told := p.listens(they)
+			published := p.listens(they)
 			first := (p.clock + longestBlock - 1) / longestBlock * longestBlock
 			require.Equal(t, []any{int64(1), digits(p.clock), digits(first)}, p.yields(mine, append(waits, permitRequest(nth("a", 9), 2))...))
 			require.Equal(t, []any{holdFor(mine), fmt.Sprint(p.clock + lease*1000)}, p.out())
@@ -35,7 +35,7 @@ func TestPermitsAreKeptIfNoOtherTicketIsQueued(t *testing.T) {
 			require.Equal(t, int64(2), p.score("used"))
 			require.Len(t, p.inQueue(), len(waits))
 			p.requireLife(floorLife + lease*time.Millisecond)
-			require.Empty(t, told.received())
+			require.Empty(t, published.received())
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestPermitsAreReleasedIfAnotherTicketIsQueued(t *testing.T) {
 			p.has(mine)
 			p.joins(like)
 			p.joins(other)
-			told := p.listens(they)
+			published := p.listens(they)
 			paid := 1
 			if other[:22] == we {
 				paid = 2 // by the heartbeat of either
@@ -66,7 +66,7 @@ func TestPermitsAreReleasedIfAnotherTicketIsQueued(t *testing.T) {
 			require.Empty(t, p.inQueue())
 			require.Equal(t, holdFor(other), p.out()[0])
 			if other[:22] == they {
-				require.Len(t, told.received(), 1)
+				require.Len(t, published.received(), 1)
 			}
 			require.Equal(t, []any{int64(0), digits(noon)}, p.yields(like), "sent twice")
 		})

@@ -22,7 +22,7 @@ type queued struct {
 	*queueFixture
 
 	kind               string
-	all                []string // its keys
+	all                []string // the keys of the lock
 	enter, leave, poll *scripts.Script
 	more               []any // what enter has behind the arguments of all kinds
 	rw                 *rwlock

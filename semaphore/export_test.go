@@ -13,10 +13,10 @@ func (m *Semaphore) Waits() bool {
 	queues := m.registry.LocalQueues
 	q := queues.Use(m.keys.Holder)
 	defer queues.Done(q)
-	return q.HandOver(clock.Now(), m.shareKey(1), refusingGiver{}) == local.Refused
+	return q.HandOver(clock.Now(), m.shareKey(1), refusingIdleHold{}) == local.Refused
 }
 
 // refusingGiver is a hold that cannot be handed over.
-type refusingGiver struct{}
+type refusingIdleHold struct{}
 
-func (refusingGiver) NextLease(clock.Instant) (hold.Lease, bool) { return hold.Lease{}, false }
+func (refusingIdleHold) NextLease(clock.Instant) (hold.Lease, bool) { return hold.Lease{}, false }

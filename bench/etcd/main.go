@@ -120,7 +120,7 @@ func printHandOffs(out *strings.Builder, sides []*side, c scale) error {
 		h := &all[i]
 		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %.1f | %d |\n", s.name, quantile(h.took, 0.5).Round(time.Microsecond),
 			quantile(h.took, 0.99).Round(time.Microsecond), quantile(h.took, 1).Round(time.Microsecond),
-			quantile(h.asked, 0.5).Round(time.Microsecond), float64(h.requests)/float64(len(h.took)), len(h.took))
+			quantile(h.calls, 0.5).Round(time.Microsecond), float64(h.requests)/float64(len(h.took)), len(h.took))
 	}
 	return nil
 }

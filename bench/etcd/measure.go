@@ -35,7 +35,7 @@ type leading struct {
 // handOffs is what was measured of a side.
 type handOffs struct {
 	took     []time.Duration // from the call of Resign until the next one leads
-	asked    []time.Duration // a call of Leader
+	calls    []time.Duration // a call of Leader
 	requests int64
 }
 
@@ -90,7 +90,7 @@ func (s *side) handOff(c scale, to *handOffs) error {
 		if err := now.member.leader(ctx, "a"); err != nil {
 			return fmt.Errorf("leader: %w", err)
 		}
-		to.asked = append(to.asked, time.Since(began))
+		to.calls = append(to.calls, time.Since(began))
 	}
 	return now.resign()
 }

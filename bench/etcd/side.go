@@ -31,7 +31,7 @@ type side struct {
 // count is what a server got from its clients.
 type count struct {
 	requests int64
-	pings    int64 // by which our client sees whether a connection is alive; etcd's client sends none by default
+	pings    int64 // the requests by which our client sees whether a connection is alive; etcd's client sends none by default
 }
 
 // member is a process that takes part in elections.

@@ -155,7 +155,7 @@ func (f *runFlags) split(cmd *cobra.Command, args []string) error {
 // run does what runHelp says.
 func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, _ []string) error {
 	name, command := f.name, f.command
-	path, err := lookUp(command[0])
+	path, err := resolveProgram(command[0])
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (f *runFlags) refused(ctx context.Context, session *signalbox.Session, name
 }
 
 // lookUp finds the program before anything is acquired for it.
-func lookUp(program string) (string, error) {
+func resolveProgram(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	switch {
 	case err == nil:

@@ -74,11 +74,11 @@ func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit wai
 	begun := time.Now()
 	var last error // what the last poll that was not cut off found
 	for {
-		asking := bounded
+		requesting := bounded
 		if last == nil {
-			asking = first
+			requesting = first
 		}
-		busy, err := holdersOf(asking, s, name)
+		busy, err := holdersOf(requesting, s, name)
 		switch {
 		case err == nil && len(busy) == 0:
 			return nil

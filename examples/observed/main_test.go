@@ -54,9 +54,9 @@ func TestTheDashboardAndTheRulesAskForWhatIsMeasured(t *testing.T) {
 	for _, file := range []string{"dashboard.json", "alerts.yaml"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		asked := metricName.FindAllString(string(text), -1)
-		require.NotEmpty(t, asked)
-		for _, name := range asked {
+		requested := metricName.FindAllString(string(text), -1)
+		require.NotEmpty(t, requested)
+		for _, name := range requested {
 			require.True(t, found[name] || slices.Contains(served, name), "%s asks for %s", file, name)
 		}
 	}

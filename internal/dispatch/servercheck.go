@@ -26,8 +26,8 @@ const (
 
 // serverCheck is the state of that check. The lock of the dispatcher guards it.
 type serverCheck struct {
-	asking  bool
-	refused bool // the server does not say what is subscribed to
+	requesting bool
+	refused    bool // the server does not say what is subscribed to
 }
 
 // departures returns how many connections for calls have ended at the servers of the client.
@@ -41,7 +41,7 @@ func (d *Dispatcher) departures(nodes map[string]rueidis.Client) (n uint64) {
 // checkServerLocked asks the server of the calls for the subscriptions, if connections ended since it was asked.
 func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
 	t, conn := &d.mu.serverCheck, d.mu.conns[""]
-	if d.clustered || conn == nil || t.asking || d.mu.closed {
+	if d.clustered || conn == nil || t.requesting || d.mu.closed {
 		return
 	}
 	departed := d.departures(nodes)
@@ -58,7 +58,7 @@ func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
 	if len(names) == 0 {
 		return // the first confirmation will come, or the end of the connection
 	}
-	t.asking = true
+	t.requesting = true
 	d.running.Go(func() { d.checkServer(conn, names, departed) })
 }
 
@@ -79,7 +79,7 @@ func (d *Dispatcher) checkServer(conn *nodeConn, names []string, departed uint64
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := &d.mu.serverCheck
-	t.asking = false
+	t.requesting = false
 	switch {
 	case outcome.Err != nil:
 		_, replied := rueidis.IsRedisErr(outcome.Err)

@@ -40,14 +40,14 @@ type model struct {
 
 	mu struct {
 		sync.Mutex
-		keys     map[string]*key
-		fault    func(request int) fault // the fault of the n-th request, from 1
-		requests int
-		renewed  int
-		largest  int                   // the greatest number of keys of a script
-		ticks    map[time.Duration]int // renewals by the millisecond
-		lives    []time.Duration       // the lives requested, while there are few
-		at       []time.Time           // when the lives were requested
+		keys      map[string]*key
+		fault     func(request int) fault // the fault of the n-th request, from 1
+		requests  int
+		renewed   int
+		largest   int                   // the greatest number of keys of a script
+		ticks     map[time.Duration]int // renewals by the millisecond
+		lifetimes []time.Duration       // the lives requested, while there are few
+		at        []time.Time           // when the lives were requested
 	}
 }
 
@@ -129,8 +129,8 @@ func (m *model) count(calls []wire.Call) fault {
 		m.mu.largest = max(m.mu.largest, len(call.Keys))
 		m.mu.renewed += len(call.Keys)
 		m.mu.ticks[clock.Now().Mono().Truncate(time.Millisecond)] += len(call.Keys)
-		if len(m.mu.lives) < 1000 {
-			m.mu.lives, m.mu.at = append(m.mu.lives, millis(m, call.Args[1])), append(m.mu.at, time.Now())
+		if len(m.mu.lifetimes) < 1000 {
+			m.mu.lifetimes, m.mu.at = append(m.mu.lifetimes, millis(m, call.Args[1])), append(m.mu.at, time.Now())
 		}
 	}
 	if m.mu.fault == nil {

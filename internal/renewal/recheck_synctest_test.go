@@ -59,7 +59,7 @@ func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 					synctest.Wait()
 				}
 				require.Equal(b, 3, b.server.requests())
-				require.Equal(b, []time.Duration{0, 0, 0}, b.server.mu.lives)
+				require.Equal(b, []time.Duration{0, 0, 0}, b.server.mu.lifetimes)
 				require.Equal(b, deadline, o.Deadline())
 				require.Equal(b, ends, b.server.ends(o), "the key's life was changed")
 				require.Equal(b, due, o.mu.due, "the next renewal was moved")
@@ -77,7 +77,7 @@ func TestAQuestionDoesNotKeepARenewalFromItsTime(t *testing.T) {
 		o.Recheck()
 		time.Sleep(life/3 + soon)
 		synctest.Wait()
-		require.Equal(b, []time.Duration{0, life}, b.server.mu.lives)
+		require.Equal(b, []time.Duration{0, life}, b.server.mu.lifetimes)
 		require.NoError(b, o.Alive(clock.Now()))
 	})
 }
@@ -99,7 +99,7 @@ func TestAHintDuringARenewalIsNotLost(t *testing.T) {
 		time.Sleep(maxPatience + soon)
 		synctest.Wait()
 		require.Equal(b, []error{errs.ErrLost}, o.causes())
-		require.Equal(b, []time.Duration{life, 0}, b.server.mu.lives)
+		require.Equal(b, []time.Duration{life, 0}, b.server.mu.lifetimes)
 	})
 }
 
@@ -113,7 +113,7 @@ func TestAHintBeforeAReplyIsHandledAfterIt(t *testing.T) {
 		o.Recheck() // while the first question is on its way
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		require.Equal(b, []time.Duration{0, 0}, b.server.mu.lives)
+		require.Equal(b, []time.Duration{0, 0}, b.server.mu.lifetimes)
 	})
 }
 

@@ -49,9 +49,9 @@ func (h *heldLocks) awaitRenewal() {
 	h.Helper()
 	redistest.Await(h, "a renewal of every hold", func() bool {
 		broken := false
-		for i, said := range h.runner.RunByKey(h.Context(), h.batch) {
-			if broken = broken || said.Err != nil; said.Err == nil {
-				require.EqualValues(h, 1, said.Value, h.batch.Keys[i])
+		for i, reply := range h.runner.RunByKey(h.Context(), h.batch) {
+			if broken = broken || reply.Err != nil; reply.Err == nil {
+				require.EqualValues(h, 1, reply.Value, h.batch.Keys[i])
 			}
 		}
 		return !broken
@@ -61,8 +61,8 @@ func (h *heldLocks) awaitRenewal() {
 // renew renews all holds, and requires that each is there.
 func (h *heldLocks) renew() {
 	h.Helper()
-	for i, said := range h.runner.RunByKey(h.Context(), h.batch) {
-		require.Equal(h, wire.KeyedReply{Value: 1}, said, h.batch.Keys[i])
+	for i, reply := range h.runner.RunByKey(h.Context(), h.batch) {
+		require.Equal(h, wire.KeyedReply{Value: 1}, reply, h.batch.Keys[i])
 	}
 }
 
@@ -162,8 +162,8 @@ func TestAChangeBehindTheEndpointLosesNoHold(t *testing.T) {
 			router.Route(routing)
 			moved := acquireMany(t, router, 40) // each to its own shard
 			if routing.Hangup {
-				for _, said := range h.runner.RunByKey(t.Context(), h.batch) {
-					require.Error(t, said.Err, "the connection broke")
+				for _, reply := range h.runner.RunByKey(t.Context(), h.batch) {
+					require.Error(t, reply.Err, "the connection broke")
 				}
 				h.awaitRenewal() // the next calls may still meet the broken connection, or one that a probe breaks
 				moved.awaitRenewal()
@@ -185,8 +185,8 @@ func TestARefusalOfEveryKeyIsNotRepeatedKeyByKey(t *testing.T) {
 	h.renew()
 	var sent atomic.Int64
 	router.InjectErrors(func([]string) string { sent.Add(1); return "LOADING the data" })
-	for _, said := range h.runner.RunByKey(t.Context(), h.batch) {
-		require.ErrorContains(t, said.Err, "LOADING")
+	for _, reply := range h.runner.RunByKey(t.Context(), h.batch) {
+		require.ErrorContains(t, reply.Err, "LOADING")
 	}
 	require.EqualValues(t, 1, sent.Load())
 	require.True(t, h.runner.SpansSlots())
@@ -204,9 +204,9 @@ func TestALostHoldIsReported(t *testing.T) {
 			for _, s := range all {
 				s.MustDo(t, "DEL", h.batch.Keys[3])
 			}
-			for i, said := range h.runner.RunByKey(t.Context(), h.batch) {
-				require.NoError(t, said.Err)
-				require.Equal(t, i != 3, said.Value == 1)
+			for i, reply := range h.runner.RunByKey(t.Context(), h.batch) {
+				require.NoError(t, reply.Err)
+				require.Equal(t, i != 3, reply.Value == 1)
 			}
 			require.Equal(t, spans, h.runner.SpansSlots(), "a loss says nothing against the span")
 		})

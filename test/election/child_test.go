@@ -47,10 +47,10 @@ func runLeader(stdin io.Reader, stdout io.Writer) {
 	must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	e := election.New(s, "a", signalbox.WithRenewedLease(lease), election.Value(os.Getenv(valueEnv)))
-	asked := make(chan string)
+	requested := make(chan string)
 	go func() {
 		for lines := bufio.NewScanner(stdin); lines.Scan(); {
-			asked <- lines.Text()
+			requested <- lines.Text()
 		}
 		cancel()
 	}()
@@ -58,7 +58,7 @@ func runLeader(stdin io.Reader, stdout io.Writer) {
 		fmt.Fprintln(stdout, "leads")
 		for {
 			select {
-			case <-asked:
+			case <-requested:
 				fmt.Fprintln(stdout, term.Err() == nil)
 			case <-ctx.Done():
 				fmt.Fprintln(stdout, "over")

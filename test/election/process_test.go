@@ -96,10 +96,10 @@ func TestAStoppedLeaderLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 		require.NoError(t, term.SetValue(t.Context(), "mine"))
 		stopped.Send("check")
 		stopped.Thaw()
-		hasLooked := false
+		hasPolled := false
 		for said := line(t, stopped); said != "over"; said = line(t, stopped) {
 			require.Equal(t, "false", said)
-			hasLooked = true
+			hasPolled = true
 		}
 		queued(t, server, 1)
 		l, err := e.Leader(t.Context())
@@ -108,7 +108,7 @@ func TestAStoppedLeaderLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 		require.NoError(t, term.Err())
 		require.NoError(t, term.Resign())
 		require.Equal(t, "leads", line(t, stopped))
-		if !hasLooked { // its context ended first: the next term checks
+		if !hasPolled { // its context ended first: the next term checks
 			require.Equal(t, "true", line(t, stopped))
 		}
 	}

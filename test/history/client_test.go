@@ -129,7 +129,7 @@ func (c *client) strike() func() bool {
 }
 
 // settled waits until nothing that the client did is under way.
-func (c *client) settled() error {
+func (c *client) resolved() error {
 	if !redistest.PollUntil(undone, func() bool { return locktest.Undoing(c.session) == 0 }) {
 		return errors.New("what is unknown was not settled")
 	}
@@ -158,7 +158,7 @@ func (c *client) take() (lease signalbox.Lease, from int64, err error) {
 	if fired := struck(); err == nil && !fired {
 		return lease, from, nil
 	}
-	if err := c.settled(); err != nil {
+	if err := c.resolved(); err != nil {
 		return lease, from, fmt.Errorf("take: %w", err)
 	}
 	c.ghost(from, c.now())
@@ -176,12 +176,12 @@ func (c *client) release(lease signalbox.Lease, took int64) error {
 		c.add(op{gave, c.who, lease.Token()}, from, c.now())
 	case errors.Is(err, signalbox.ErrLost):
 		// It is over here. If the server still has it, it is released in the background.
-		if err := c.settled(); err != nil {
+		if err := c.resolved(); err != nil {
 			return fmt.Errorf("lost: %w", err)
 		}
 		c.add(op{ended, c.who, lease.Token()}, took, c.now())
 	case errors.Is(err, signalbox.ErrUnconfirmed):
-		if err := c.settled(); err != nil {
+		if err := c.resolved(); err != nil {
 			return fmt.Errorf("release: %w", err)
 		}
 		c.add(op{ended, c.who, lease.Token()}, from, c.now())

@@ -140,18 +140,18 @@ func newGame(t *testing.T, kind locktest.Primitive, faults []redistest.FaultKind
 // that dies has a successor.
 func (g *game) play(t *testing.T, locks, clients, calls int) [][]porcupine.Operation {
 	t.Helper()
-	const lives = 5
-	recorders, all := make([]*recorder, locks), make([]*client, locks*clients*lives)
+	const lifetimes = 5
+	recorders, all := make([]*recorder, locks), make([]*client, locks*clients*lifetimes)
 	for i := range recorders {
 		recorders[i] = newRecorder()
 	}
 	for i := range all {
-		of := i / (clients * lives)
+		of := i / (clients * lifetimes)
 		all[i] = g.newClient(t, recorders[of], i+1, fmt.Sprint("history/", of))
 	}
 	locktest.Together(t, locks*clients, func(i int) error {
-		for life := range lives {
-			died, err := all[i*lives+life].run(calls)
+		for life := range lifetimes {
+			died, err := all[i*lifetimes+life].run(calls)
 			if !died || err != nil {
 				return err
 			}

@@ -53,8 +53,8 @@ func yardInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[string]*
 		session: locktest.Session(t, cluster, signalbox.WithDefaults(inBothWays(), signalbox.WithRenewedLease(time.Hour))),
 		leases:  make(map[string]signalbox.Lease),
 	}, writing}
-	told := receiveIn(t, cluster, rwChannel(name))
-	tell := func() {
+	published := receiveIn(t, cluster, rwChannel(name))
+	publish := func() {
 		for _, node := range cluster.Servers() {
 			_, _ = node.Do("SPUBLISH", rwChannel(name), "1") // the others have moved it
 		}
@@ -68,11 +68,11 @@ func yardInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[string]*
 	}
 	awaitAll(t, cluster, rwChannel(name), listen)
 	g.release(t, name)
-	for way, messages := range told {
+	for way, messages := range published {
 		require.Equal(t, "1", within(t, messages), way)
 	}
 	for _, r := range readers {
-		tookByMessage(t, r, tell)
+		tookByMessage(t, r, publish)
 	}
 	writer := g.take(name)
 	awaitAll(t, cluster, rwChannel(name), listen)

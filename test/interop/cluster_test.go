@@ -116,17 +116,17 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 		} {
 			sides[name] = [2]side{newGo(options...), newGo(options...)}
 		}
-		for holder, tells := range ways {
-			for waiter, hears := range ways {
+		for holder, publishes := range ways {
+			for waiter, receives := range ways {
 				if holder != "go both" && waiter != "go both" {
 					continue
 				}
 				from, to := sides[holder][0], sides[waiter][1]
 				key := strings.ReplaceAll(queue+"-"+holder+"-"+waiter, " ", "-")
-				told := receiveIn(t, cluster, "redisson_lock__channel:{"+key+"}")
+				published := receiveIn(t, cluster, "redisson_lock__channel:{"+key+"}")
 				took(t, from.take(key))
 				taken := to.take(key)
-				for _, way := range hears {
+				for _, way := range receives {
 					command := map[string]string{byBus: "NUMSUB", bySlot: "SHARDNUMSUB"}[way]
 					redistest.Await(t, "a waiter listens "+way, func() bool {
 						return listenersOf(t, cluster, command, "redisson_lock__channel:{"+key+"}") == 2 // this test too
@@ -135,8 +135,8 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 				require.Empty(t, taken, "taken while it is held")
 				from.release(t, key)
 				took(t, taken)
-				for _, way := range tells {
-					require.Equal(t, "0", within(t, told[way]), "%s to %s, %s", holder, waiter, way)
+				for _, way := range publishes {
+					require.Equal(t, "0", within(t, published[way]), "%s to %s, %s", holder, waiter, way)
 				}
 				to.release(t, key)
 			}
@@ -147,7 +147,7 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 // receiveIn returns what is published on a channel, by kind of channel.
 func receiveIn(t *testing.T, cluster *redistest.Cluster, channel string) map[string]<-chan string {
 	t.Helper()
-	told := make(map[string]<-chan string)
+	published := make(map[string]<-chan string)
 	for way, subscribe := range map[string]func(rueidis.DedicatedClient) rueidis.Completed{
 		"by bus":  func(c rueidis.DedicatedClient) rueidis.Completed { return c.B().Subscribe().Channel(channel).Build() },
 		"by slot": func(c rueidis.DedicatedClient) rueidis.Completed { return c.B().Ssubscribe().Channel(channel).Build() },
@@ -157,9 +157,9 @@ func receiveIn(t *testing.T, cluster *redistest.Cluster, channel string) map[str
 		messages := make(chan string, 1024)
 		client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { messages <- m.Message }})
 		require.NoError(t, client.Do(context.Background(), subscribe(client)).Error())
-		told[way] = messages
+		published[way] = messages
 	}
-	return told
+	return published
 }
 
 // within returns what must come.

@@ -87,10 +87,10 @@ func TestBothSidesShareOneQueue(t *testing.T) {
 			}
 			waiting := queued(t, server)
 			for i := range order[1:] {
-				told := receive(t, server, queueChannel+waiting[i])
+				published := receive(t, server, queueChannel+waiting[i])
 				order[i].release(t, "a")
 				took(t, taken[i+1])
-				require.Equal(t, queueChannel+waiting[i]+" 0", next(t, told))
+				require.Equal(t, queueChannel+waiting[i]+" 0", next(t, published))
 				require.Equal(t, map[string]string{waiting[i]: "1"}, hash(t, server, "a"))
 				for _, later := range taken[min(i+2, len(taken)-1)+1:] {
 					require.Empty(t, later, "out of order")

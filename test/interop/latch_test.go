@@ -83,10 +83,10 @@ func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 }
 
 // awaitFence returns when a waiter in Go has found a latch running; see scripts/redisson/latch-read.
-func awaitFence(t *testing.T, told <-chan string) {
+func awaitFence(t *testing.T, published <-chan string) {
 	t.Helper()
 	for {
-		_, message, _ := strings.Cut(next(t, told), " ")
+		_, message, _ := strings.Cut(next(t, published), " ")
 		if message != "0" && message != "1" {
 			return
 		}
@@ -100,10 +100,10 @@ func TestRoundsThatFollowEachOtherWakeAllWaiters(t *testing.T) {
 		server := redistest.Start(t)
 		p := newPeer(t, queue, server)
 		p.must(t, "main", "latch-start", "a", 1)
-		told := receive(t, server, latchChannel("a"))
+		published := receive(t, server, latchChannel("a"))
 		for range rounds {
 			leave, waiting := joins(t, server, "a")
-			awaitFence(t, told) // it knows that this round runs
+			awaitFence(t, published) // it knows that this round runs
 			opened := p.ask("main", "latch-wait", "a", time.Hour.Milliseconds())
 			started := p.ask("main", "latch-start", "a", 1)
 			redistest.Await(t, "both listen", func() bool { return listeners(t, server, latchChannel("a")) == 3 })
@@ -116,7 +116,7 @@ func TestRoundsThatFollowEachOtherWakeAllWaiters(t *testing.T) {
 			// until now.
 			server.MustDo(t, "PUBLISH", latchChannel("a"), "left")
 			for message := ""; message != "left"; {
-				_, message, _ = strings.Cut(next(t, told), " ")
+				_, message, _ = strings.Cut(next(t, published), " ")
 			}
 		}
 	})

@@ -23,19 +23,19 @@ func receive(t *testing.T, server *redistest.Server, channels ...string) <-chan 
 	t.Helper()
 	client, release := server.Client(t, nil).Dedicate()
 	t.Cleanup(release)
-	told := make(chan string, 1024)
+	published := make(chan string, 1024)
 	client.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) { told <- m.Channel + " " + m.Message },
+		OnMessage: func(m rueidis.PubSubMessage) { published <- m.Channel + " " + m.Message },
 	})
 	require.NoError(t, client.Do(context.Background(), client.B().Subscribe().Channel(channels...).Build()).Error())
-	return told
+	return published
 }
 
 // next returns the next message.
-func next(t *testing.T, told <-chan string) string {
+func next(t *testing.T, published <-chan string) string {
 	t.Helper()
 	select {
-	case message := <-told:
+	case message := <-published:
 		return message
 	case <-locktest.Context(t).Done():
 		require.FailNow(t, "no message")

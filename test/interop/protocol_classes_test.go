@@ -30,9 +30,9 @@ func goHolds(t *testing.T, server *redistest.Server, name string) signalbox.Leas
 
 // excludes checks that a class of Java and Go exclude each other from a name, and that Go is
 // granted the lock when Java releases it. It returns what Java reports.
-func excludes(t *testing.T, p *peer, server *redistest.Server, class, names, key string) (told []string) {
+func excludes(t *testing.T, p *peer, server *redistest.Server, class, names, key string) (published []string) {
 	t.Helper()
-	heard := receive(t, server, "redisson_lock__channel:{"+key+"}", "redisson_lock__channel:"+key)
+	received := receive(t, server, "redisson_lock__channel:{"+key+"}", "redisson_lock__channel:"+key)
 	p.must(t, "a", "other-lock", class, names, time.Hour.Milliseconds())
 	require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, hash(t, server, key))
 	g := newGoSide(t, server)
@@ -46,14 +46,14 @@ func excludes(t *testing.T, p *peer, server *redistest.Server, class, names, key
 	p.must(t, "a", "other-unlock", class, names)
 	took(t, taken)
 	server.MustDo(t, "PUBLISH", "redisson_lock__channel:"+key, "the end")
-	for message := next(t, heard); !strings.HasSuffix(message, " the end"); message = next(t, heard) {
-		told = append(told, message)
+	for message := next(t, received); !strings.HasSuffix(message, " the end"); message = next(t, received) {
+		published = append(published, message)
 	}
 	require.Equal(t, "false", p.must(t, "a", "other-try", class, names, 0, 60_000))
 	g.release(t, key)
 	require.Equal(t, "true", p.must(t, "a", "other-try", class, names, 2*redistest.Patience.Milliseconds(), 60_000))
 	p.must(t, "a", "other-unlock", class, names)
-	return told
+	return published
 }
 
 func TestJavasSpinLockPublishesNothing(t *testing.T) {

@@ -163,17 +163,17 @@ func TestJavaNotifiesTheHeadOfTheQueue(t *testing.T) {
 	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
 		p := newPeer(t, queue, server)
-		told := receive(t, server, queueChannel+"x", queueChannel+"y", "redisson_lock__channel:{a}")
+		published := receive(t, server, queueChannel+"x", queueChannel+"y", "redisson_lock__channel:{a}")
 		addToQueue(t, server, "x", now()+waitMS)
 		addToQueue(t, server, "y", now()+waitMS)
 		for _, verb := range []string{"fair-unlock", "fair-force"} {
 			server.MustDo(t, "HSET", "a", p.owner(t, "a"), "1")
 			p.must(t, "a", verb, "a")
-			require.Equal(t, queueChannel+"x 0", next(t, told), verb)
+			require.Equal(t, queueChannel+"x 0", next(t, published), verb)
 		}
 		require.Equal(t, "ok true", <-p.ask("b", "fair-unlock", "a"), "the lock is free, and the caller is no owner")
-		require.Equal(t, queueChannel+"x 0", next(t, told), "all the same")
-		require.Empty(t, told)
+		require.Equal(t, queueChannel+"x 0", next(t, published), "all the same")
+		require.Empty(t, published)
 	})
 }
 
@@ -202,11 +202,11 @@ func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 		addToQueue(t, server, "x", now()-1)
 		addToQueue(t, server, "y", now()+waitMS)
 		addToQueue(t, server, "z", now()-1)
-		told := receive(t, server, queueChannel+"x")
+		published := receive(t, server, queueChannel+"x")
 		require.Equal(t, "false", p.must(t, "a", "fair-trynow", "a"))
 		require.Equal(t, []string{"y", "z"}, queued(t, server), "who is not the first is left alone, and who tries gets no place")
 		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
-		require.Empty(t, told, "it is not notified")
+		require.Empty(t, published, "it is not notified")
 	})
 }
 

@@ -135,7 +135,7 @@ func TestAJavaWriterMayReadAndReadOn(t *testing.T) {
 		server := redistest.Start(t)
 		p := newPeer(t, queue, server)
 		a := p.owner(t, "a")
-		told := receive(t, server, rwChannel("x"))
+		published := receive(t, server, rwChannel("x"))
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		require.Equal(t, map[string]string{"mode": "write", a + ":write": "1", a: "1"}, hash(t, server, "x"))
@@ -143,7 +143,7 @@ func TestAJavaWriterMayReadAndReadOn(t *testing.T) {
 		p.must(t, "a", "rw.unlock", "x", "write")
 		require.Equal(t, map[string]string{"mode": "read", a: "1"}, hash(t, server, "x"))
 		require.Equal(t, "true", p.must(t, "b", "rw.try", "x", "read", 0, 60_000))
-		require.Empty(t, told, "no message says that readers may enter")
+		require.Empty(t, published, "no message says that readers may enter")
 	})
 }
 
@@ -152,26 +152,26 @@ func TestJavaPublishesZeroAfterReadingAndOneAfterWriting(t *testing.T) {
 	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
 		p := newPeer(t, queue, server)
-		told := receive(t, server, rwChannel("x"), "redisson_rwlock:{y}:z")
+		published := receive(t, server, rwChannel("x"), "redisson_rwlock:{y}:z")
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		p.must(t, "b", "rw.lock", "x", "read", 60_000)
 		p.must(t, "b", "rw.unlock", "x", "read") // publishes nothing: another reader is left
 		p.must(t, "a", "rw.unlock", "x", "read")
-		require.Equal(t, rwChannel("x")+" 0", next(t, told))
+		require.Equal(t, rwChannel("x")+" 0", next(t, published))
 		p.must(t, "a", "rw.lock", "{y}:z", "write", 60_000)
 		p.must(t, "a", "rw.unlock", "{y}:z", "write")
-		require.Equal(t, "redisson_rwlock:{y}:z 1", next(t, told))
+		require.Equal(t, "redisson_rwlock:{y}:z 1", next(t, published))
 
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
 		require.Equal(t, "false", p.must(t, "b", "rw.force", "x", "read"), "only what the mode says is taken by force")
 		require.Equal(t, "true", p.must(t, "b", "rw.force", "x", "write"))
-		require.Equal(t, rwChannel("x")+" 1", next(t, told))
+		require.Equal(t, rwChannel("x")+" 1", next(t, published))
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		require.Equal(t, "true", p.must(t, "b", "rw.force", "x", "read"))
-		require.Equal(t, rwChannel("x")+" 0", next(t, told))
+		require.Equal(t, rwChannel("x")+" 0", next(t, published))
 		require.Equal(t, map[string]string{}, hash(t, server, "x"))
 		requireKeys(t, server, timeoutOf("x", p.owner(t, "a"), "1"))
-		require.Empty(t, told)
+		require.Empty(t, published)
 	})
 }
 

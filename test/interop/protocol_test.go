@@ -76,20 +76,20 @@ func TestJavaPublishesAReleaseAsAZero(t *testing.T) {
 	eachLine(t, func(t *testing.T, queue string) {
 		server := redistest.Start(t)
 		p := newPeer(t, queue, server)
-		told := receive(t, server, "redisson_lock__channel:{a}", "redisson_lock__channel:{b}:c")
+		published := receive(t, server, "redisson_lock__channel:{a}", "redisson_lock__channel:{b}:c")
 		for _, name := range []string{"a", "{b}:c"} {
 			p.must(t, "a", "lock", name, 60_000)
 			p.must(t, "a", "lock", name, 60_000)
 			p.must(t, "a", "unlock", name) // publishes nothing: it is still held
 			p.must(t, "a", "unlock", name)
 		}
-		require.Equal(t, "redisson_lock__channel:{a} 0", next(t, told))
-		require.Equal(t, "redisson_lock__channel:{b}:c 0", next(t, told), "braces of the name are the channel's")
+		require.Equal(t, "redisson_lock__channel:{a} 0", next(t, published))
+		require.Equal(t, "redisson_lock__channel:{b}:c 0", next(t, published), "braces of the name are the channel's")
 		p.must(t, "a", "lock", "a", 60_000)
 		require.Equal(t, "true", p.must(t, "b", "force", "a"))
-		require.Equal(t, "redisson_lock__channel:{a} 0", next(t, told), "also if it is forced")
+		require.Equal(t, "redisson_lock__channel:{a} 0", next(t, published), "also if it is forced")
 		require.Equal(t, "false", p.must(t, "b", "force", "a"))
-		require.Empty(t, told)
+		require.Empty(t, published)
 	})
 }
 

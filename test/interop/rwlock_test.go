@@ -225,9 +225,9 @@ func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 					renewed(t, server, timeoutOf("a", owners["java"], "1"))
 					renewed(t, server, timeoutOf("a", owners["go"], "1"))
 				}
-				lives := "go"
+				lifetimes := "go"
 				if dead == "go" {
-					lives = "java"
+					lifetimes = "java"
 					holder.Kill()
 				} else {
 					p.dies(t)
@@ -238,7 +238,7 @@ func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 					awaitEnd(t, server, timeoutOf("a", owners[dead], "1"))
 				}
 				for range 2 {
-					renewed(t, server, timeoutOf("a", owners[lives], "1"))
+					renewed(t, server, timeoutOf("a", owners[lifetimes], "1"))
 				}
 				require.Equal(t, map[string]string{"mode": "read", owners["go"]: "1", owners["java"]: "1"}, hash(t, server, "a"))
 				g := newGoHalf(t, server, writing)

@@ -198,7 +198,7 @@ type walk struct {
 	entries int
 	waiting int
 	got     chan walker
-	idle    []walker // those that do not wait
+	idle    []walker // the walkers that do not wait
 }
 
 // freed frees the lock: then one of the waiters has it.

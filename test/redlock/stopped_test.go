@@ -38,13 +38,13 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	}
 	child := redistest.Child(t, "voter", urlsEnv+"="+strings.Join(urls, " "))
 	says(t, child, "ready")
-	var asked atomic.Int64
+	var requested atomic.Int64
 	all, ended := make(chan struct{}), t.Context().Done()
 	for _, wire := range wires {
 		wire.SetMatch(locktest.RunsScript(scripts.RedlockAcquire))
 		wire.ResetCount()
 		wire.OnRequest(func(int, []string) {
-			if asked.Add(1) == int64(len(wires)) {
+			if requested.Add(1) == int64(len(wires)) {
 				child.Freeze() // when all servers have been asked, and before any can reply
 				close(all)
 			}

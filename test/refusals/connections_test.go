@@ -60,10 +60,10 @@ func TestRefusedConnectionsAreNotAskedForInAHotLoop(t *testing.T) {
 			before, begun := w.connections(t), time.Now()
 			redistest.Receive(t, "the end of the leases", last.Done())
 			require.ErrorIs(t, last.Err(), signalbox.ErrLost)
-			asked, took := w.connections(t)-before, time.Since(begun)
-			t.Logf("%d connections asked for in %v", asked, took)
+			requested, took := w.connections(t)-before, time.Since(begun)
+			t.Logf("%d connections asked for in %v", requested, took)
 			// Twenty a second for scripts, and a few for subscriptions; twice that is allowed for.
-			require.Less(t, float64(asked), 40+40*took.Seconds())
+			require.Less(t, float64(requested), 40+40*took.Seconds())
 			r.end(t, w)
 		})
 	}

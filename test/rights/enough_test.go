@@ -50,7 +50,7 @@ func (w *fixture) everything(t *testing.T) {
 	for s, err := range ended {
 		ends(t, s, err, w.usual(s))
 	}
-	if _, asked := ended[waiters]; asked {
+	if _, requested := ended[waiters]; requested {
 		require.Equal(t, "b", w.last)
 	}
 }

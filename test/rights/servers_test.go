@@ -59,7 +59,7 @@ func (s *servers) as(user string) serversUser {
 // serversUser is the servers as a program sees them.
 type serversUser struct{ locktest.User }
 
-// Client shadows that of locktest.As.
+// Client shadows that of locktest.User.
 func (a serversUser) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return a.User.Client(tb, func(o *rueidis.ClientOption) {

@@ -12,8 +12,8 @@ type call struct {
 	method string
 	takes  bool // a context
 	err    error
-	fails  bool // it can: its last result, or the last element of its sequence, is an error
-	panics any  // with what it panicked, or nil
+	fails  bool // the call can fail: its last result, or the last element of its sequence, is an error
+	panics any  // the value of the panic, or nil
 }
 
 // invoke calls every exported method of v, with ctx for contexts and zero values for the rest. It

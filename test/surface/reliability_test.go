@@ -31,7 +31,7 @@ const reliability = root + "/docs/reliability.md"
 type function struct {
 	folder, name, doc string
 	slow              []string // the reasons that it gives to redistest.Slow, or the names of constants that hold them
-	soaks             bool     // it calls locktest.Soak
+	soaks             bool     // the function calls locktest.Soak
 }
 
 // functions returns all functions of the test files of all modules.

@@ -105,13 +105,13 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 				connections := w.redis.CurrentConnectionCount()
 				require.True(w, use(d, a))
 				require.True(w, use(d, b))
-				asked := w.commands.Load()
+				requested := w.commands.Load()
 				for range 10 {
 					time.Sleep(dispatch.Linger - time.Nanosecond)
 					require.True(w, use(d, a))
 				}
 				// The other channel has ended meanwhile, with the connection that had both.
-				require.Equal(w, asked+3, w.commands.Load(), "a connection, and its SUBSCRIBE")
+				require.Equal(w, requested+3, w.commands.Load(), "a connection, and its SUBSCRIBE")
 				require.Equal(w, 1, d.Channels())
 				require.Equal(w, 1, w.subscribed(a))
 				require.Zero(w, w.subscribed(b))

@@ -205,8 +205,8 @@ func (s *faultySession) on(do func(k int)) {
 
 // then lets do be called before the k-th request that counts.
 func (s *faultySession) then(k int, do func()) {
-	s.on(func(asked int) {
-		if asked == k {
+	s.on(func(requested int) {
+		if requested == k {
 			do()
 		}
 	})

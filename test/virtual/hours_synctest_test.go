@@ -101,9 +101,9 @@ func TestWaitersOfOneProcessPollOnceASecondTogether(t *testing.T) {
 		before := w.scripts.Load()
 		seconds := redistest.Rounds(600, 3600)
 		time.Sleep(time.Duration(seconds) * time.Second)
-		asked := w.scripts.Load() - before
-		require.Greater(t, asked, int64(seconds))
-		require.Less(t, asked, int64(seconds*10/8+seconds/9), "polls and renewals")
+		requested := w.scripts.Load() - before
+		require.Greater(t, requested, int64(seconds))
+		require.Less(t, requested, int64(seconds*10/8+seconds/9), "polls and renewals")
 		require.NoError(t, held.Unlock())
 		waiters.Wait()
 	})

@@ -119,7 +119,7 @@ func TestHandOversInAProcessStarveNoOther(t *testing.T) {
 		users, closeAll := w.queueUsers(t, 2, latency)
 		defer closeAll()
 		small := semaphore.New(users[0].Session, "a", capacity)
-		asked := w.counts(scripts.SemaphoreLeave)
+		requested := w.counts(scripts.SemaphoreLeave)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		uses := 0
@@ -158,6 +158,6 @@ func TestHandOversInAProcessStarveNoOther(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
-		require.Greater(t, uses, 20*int(asked.Load()), "they are not handed over")
+		require.Greater(t, uses, 20*int(requested.Load()), "they are not handed over")
 	})
 }

@@ -144,8 +144,8 @@ func TestAWaiterWithoutMessagesPollsMoreOften(t *testing.T) {
 		t := w.T
 		users, closeAll := w.queueUsers(t, 1, time.Millisecond)
 		defer closeAll()
-		unsubscribed, _, closeDeaf := w.session(t, signalbox.WithPolling())
-		defer closeDeaf()
+		unsubscribed, _, closeUnsubscribed := w.session(t, signalbox.WithPolling())
+		defer closeUnsubscribed()
 		for n := range 30 {
 			lease := atOnce(t, fair.New(users[0].Session, "unsubscribed"))
 			next := queuedAndListening(t.Context(), fair.New(unsubscribed, "unsubscribed"))

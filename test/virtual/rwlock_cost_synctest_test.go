@@ -72,7 +72,7 @@ func TestRWHeldLocksCostNoGoroutine(t *testing.T) {
 // P8: only the lease unlocks, once, and what was unlocked does not end the hold of a reader beside it or of the next holder.
 func TestRWOnlyTheLeaseUnlocks(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, nil, func(t *testing.T, h rwContention) {
+	eachRWContention(t, nil, func(t *testing.T, h rwCrowd) {
 		var beside signalbox.Lease
 		if !h.writes() {
 			beside = atOnce(t, h.reader)

@@ -75,7 +75,7 @@ func granted(t *testing.T, got <-chan lockResult) signalbox.Lease {
 }
 
 // rwContention is the holder of the lock "a", and the waiters behind it.
-type rwContention struct {
+type rwCrowd struct {
 	*fixture
 
 	way           string // the way to the lease
@@ -90,7 +90,7 @@ type rwContention struct {
 
 // eachRWContention runs a test in a bubble for every way to a lease: a writer's and a reader's, at once and by a grant to a waiter,
 // and a downgraded one; in the library's own layout and in Redisson's.
-func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, h rwContention)) {
+func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, h rwCrowd)) {
 	t.Helper()
 	for _, redisson := range []bool{false, true} {
 		var layout []signalbox.LockOption
@@ -111,7 +111,7 @@ func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t 
 					if strings.HasPrefix(way, "Reader") {
 						side = locktest.Reader()
 					}
-					h := rwContention{
+					h := rwCrowd{
 						fixture: w, way: name, user: users[0], requestedAt: time.Now(),
 						lock:   side.New(users[0].Session, "a", append(options, layout...)...),
 						beside: locktest.Reader().New(users[0].Session, "a", append(options, layout...)...),
@@ -140,4 +140,4 @@ func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t 
 }
 
 // writes reports whether the lease excludes readers.
-func (h rwContention) writes() bool { return strings.HasPrefix(h.way, "Writer") }
+func (h rwCrowd) writes() bool { return strings.HasPrefix(h.way, "Writer") }

@@ -21,7 +21,7 @@ const rwLife = 6 * time.Second
 // P2: at every moment a lease expires before its hold on the server, while renewals lengthen both.
 func TestRWLeaseExpiresBeforeItsHold(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwContention) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwCrowd) {
 		for range 200 {
 			require.NoError(t, h.lease.Err())
 			require.Positive(t, time.Until(h.lease.Deadline()))
@@ -51,7 +51,7 @@ func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) {
 		"MaxHold":         {[]signalbox.LockOption{signalbox.WithRenewedLease(rwLife), signalbox.WithMaxHold(500 * time.Millisecond)}, 500 * time.Millisecond, signalbox.ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachRWContention(t, c.options, func(t *testing.T, h rwContention) {
+			eachRWContention(t, c.options, func(t *testing.T, h rwCrowd) {
 				bound := h.lease.Bind(t.Context())
 				<-h.lease.Done()
 				require.WithinRange(t, time.Now(), h.requestedAt.Add(c.lasts*9/10-10*time.Millisecond), h.requestedAt.Add(c.lasts+10*time.Millisecond))
@@ -119,7 +119,7 @@ func TestRWShortestAndLongestTermsWork(t *testing.T) {
 // P2: a holder whose key was deleted is notified by the next renewal, and the next holder is left alone.
 func TestRWDeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwContention) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwCrowd) {
 		time.Sleep(2 * rwLife)
 		h.redis.FlushAll()
 		deleted := time.Now()
@@ -168,9 +168,9 @@ func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		require.Empty(t, w.redis.PubSubChannels("*"))
-		asked := w.commands.Load()
+		requested := w.commands.Load()
 		time.Sleep(time.Hour)
-		require.Equal(t, asked, w.commands.Load())
+		require.Equal(t, requested, w.commands.Load())
 		require.Zero(t, goroutines())
 		w.keysEnd(t)
 	})
@@ -180,7 +180,7 @@ func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 // beside each other.
 func TestRWLostHoldIsHandedOverWhenItExpires(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwContention) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwCrowd) {
 		time.Sleep(2 * rwLife)
 		died := time.Now()
 		h.user.goSilent()
@@ -231,7 +231,7 @@ func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) {
 // P4, P5: an Unlock without a reply says until when the lock may be held, and is repeated in the background.
 func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwContention) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwCrowd) {
 		time.Sleep(2 * rwLife)
 		h.user.goSilent()
 		began := time.Now()
@@ -276,13 +276,13 @@ func TestRWDoJoinsTheLossOfItsLease(t *testing.T) {
 // P1: a context whose lease has ended is an error for those who enter by it, never a new acquire.
 func TestRWCarriedLeaseThatEndedNeverAcquires(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, []signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, func(t *testing.T, h rwContention) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, func(t *testing.T, h rwCrowd) {
 		lost := h.lease.Enter(t.Context())
 		<-h.lease.Done()
 		released := atOnce(t, h.lock)
 		ended := released.Enter(t.Context())
 		require.NoError(t, released.Unlock())
-		asked := h.commands.Load()
+		requested := h.commands.Load()
 		enters := []locktest.Lock{h.beside}
 		if h.writes() {
 			enters = append(enters, h.lock)
@@ -299,6 +299,6 @@ func TestRWCarriedLeaseThatEndedNeverAcquires(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		require.Equal(t, asked, h.commands.Load())
+		require.Equal(t, requested, h.commands.Load())
 	})
 }

@@ -21,7 +21,7 @@ import (
 func TestServerIsAskedWhenTheBudgetIsUsedUp(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
-		sem, asked := semaphore.New(w.user().Session, "a", 1), w.counts(scripts.SemaphoreYield)
+		sem, requested := semaphore.New(w.user().Session, "a", 1), w.counts(scripts.SemaphoreYield)
 		lease := mustAcquire(w, sem, 1)
 		var waiting []<-chan locktest.Result[signalbox.Lease]
 		for range 6 {
@@ -34,7 +34,7 @@ func TestServerIsAskedWhenTheBudgetIsUsedUp(t *testing.T) {
 			got := locktest.MustHave(w, next)
 			require.Greater(w, got.Token(), lease.Token())
 			require.True(w, w.firstEnd("a").After(ends), "it was not lengthened")
-			require.Greater(w, asked.Load(), int64(i))
+			require.Greater(w, requested.Load(), int64(i))
 			lease = got
 		}
 		require.NoError(w, lease.Unlock())
@@ -119,7 +119,7 @@ func TestTwoGoroutinesOfAProcessSendLittle(t *testing.T) {
 	t.Parallel()
 	const clients, uses, section = 2, 100, time.Millisecond
 	bubbleOfUsers(t, func(w *fixture) {
-		asked := w.counts(scripts.SemaphoreEnter)
+		requested := w.counts(scripts.SemaphoreEnter)
 		var all sync.WaitGroup
 		for range clients {
 			sem := semaphore.New(w.user().Session, "a", 1)
@@ -137,7 +137,7 @@ func TestTwoGoroutinesOfAProcessSendLittle(t *testing.T) {
 		}
 		all.Wait()
 		const budgets = clients * 2 * uses * section / budget
-		require.Less(w, asked.Load(), int64(3*budgets))
+		require.Less(w, requested.Load(), int64(3*budgets))
 		synctest.Wait() // a permit that was granted to a goroutine that meanwhile had one here goes back
 		require.Zero(w, w.permitsHeld("a"))
 	})

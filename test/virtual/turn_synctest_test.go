@@ -54,9 +54,9 @@ func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 		for _, other := range []locktest.Lock{reentrant.New(users[1].Session, "a"), fair.New(users[1].Session, "a")} {
 			scripts, before := w.scripts.Load(), uses.Load()
 			for range turns {
-				asked := time.Now()
+				requested := time.Now()
 				lease := atOnce(w.T, other)
-				require.LessOrEqual(w, time.Since(asked), longestTurn+use+6*latency)
+				require.LessOrEqual(w, time.Since(requested), longestTurn+use+6*latency)
 				require.NoError(w, lease.Unlock())
 			}
 			require.Greater(w, uses.Load()-before, int64(2*turns), "the others do not wait for ever")
@@ -93,9 +93,9 @@ func TestATurnInRedissonsLayoutEndsWhileGoroutinesKeepComing(t *testing.T) {
 		time.Sleep(time.Second)
 		scripts, before := w.scripts.Load(), uses.Load()
 		for range turns {
-			asked := time.Now()
+			requested := time.Now()
 			lease := atOnce(w.T, other)
-			require.LessOrEqual(w, time.Since(asked), longestTurn+use+6*latency)
+			require.LessOrEqual(w, time.Since(requested), longestTurn+use+6*latency)
 			require.NoError(w, lease.Unlock())
 		}
 		used := uses.Load() - before
@@ -126,12 +126,12 @@ func TestTurnsOfManyProcessesAreShortAndAlike(t *testing.T) {
 		locktest.Together(w.T, processes*each, func(i int) error {
 			mu := reentrant.New(users[i%processes].Session, "a")
 			for time.Now().Before(ends) {
-				asked := time.Now()
+				requested := time.Now()
 				lease, err := mu.Lock(w.Context())
 				if err != nil {
 					return err
 				}
-				waited = max(waited, time.Since(asked))
+				waited = max(waited, time.Since(requested))
 				served[i%processes]++
 				uses++
 				time.Sleep(use)

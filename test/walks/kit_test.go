@@ -71,7 +71,7 @@ type attempt struct {
 	issued int64 // the true time at which it was granted first, 0 if it never was
 	origin int64 // the true time at which its permits were granted first, to a hold that it is a part of
 	ended  bool  // the session is done with it
-	blocks bool  // its hold owns the tokens behind the first one too
+	blocks bool  // the hold owns the tokens behind the first one too
 }
 
 // keep returns how long the sender of a call keeps the floor of an idle name, in milliseconds:

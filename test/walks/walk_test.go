@@ -23,8 +23,8 @@ type walk struct {
 	byHold   map[string]*attempt
 
 	sent         []*request // all that were sent, for repetitions
-	late         []*request // those that are on their way
-	unsubscribed []message  // those that are on their way to sessions
+	late         []*request // the requests that are on their way
+	unsubscribed []message  // the messages that are on their way to sessions
 
 	count        int              // holds so far
 	hasHeartbeat int              // heartbeats so far

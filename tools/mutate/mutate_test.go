@@ -187,8 +187,8 @@ func TestMutantIsKilledOnlyIfTheSameTestFailsAgain(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			tests := &tests{binary: fake(t, dir, "tests", c.script), folder: dir, passed: new(sync.Map), usual: time.Millisecond}
-			if status, test, doubts := tests.try(envMutant + "=1"); status != c.want || test != c.test {
-				t.Errorf("%s by %q, in doubt %v; want %s by %q", status, test, doubts, c.want, c.test)
+			if status, test, uncertain := tests.try(envMutant + "=1"); status != c.want || test != c.test {
+				t.Errorf("%s by %q, in doubt %v; want %s by %q", status, test, uncertain, c.want, c.test)
 			}
 		})
 	}

@@ -246,9 +246,9 @@ func (r *runner) try(i int, stage string) (result, error) {
 		}
 		t = t.with(binary)
 	}
-	status, test, doubts := t.try(env)
-	if status == survived && len(doubts) > 0 {
-		test = "in doubt: " + strings.Join(doubts, " ")
+	status, test, uncertain := t.try(env)
+	if status == survived && len(uncertain) > 0 {
+		test = "in doubt: " + strings.Join(uncertain, " ")
 	}
 	return result{status: status, test: test}, nil
 }

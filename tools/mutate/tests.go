@@ -188,12 +188,12 @@ func (t *tests) passes(test string) bool {
 // without the mutant; if it does not, it is in doubt. Then the rest is run without it, or with more
 // time. The test that noticed a mutant is "(no test)" if a run ended without one, as it does when
 // the process crashes.
-func (t *tests) try(env string) (status, test string, doubts []string) {
+func (t *tests) try(env string) (status, test string, uncertain []string) {
 	rest := *t
 	for range 4 {
 		o := rest.run(env, "", true)
 		if !o.failed {
-			return survived, "", doubts
+			return survived, "", uncertain
 		}
 		status, again := killed, outcome{}
 		if o.hung {
@@ -206,14 +206,14 @@ func (t *tests) try(env string) (status, test string, doubts []string) {
 			again.failed = t.passes(o.test)
 		}
 		if again.failed {
-			return status, o.test, doubts
+			return status, o.test, uncertain
 		}
-		doubts = append(doubts, o.test)
+		uncertain = append(uncertain, o.test)
 		if o.hung {
 			rest.patience = 2 * max(rest.patience, 3)
 		} else if o.test != "(no test)" {
 			rest.skip = append(slices.Clone(rest.skip), o.test)
 		}
 	}
-	return survived, "", doubts
+	return survived, "", uncertain
 }

@@ -154,10 +154,10 @@ type rig struct {
 	closed     error   // the reason why waiting is refused
 	maxWaiters int     // the limit of waiters; 0 is any number
 
-	sharing    bool       // granted holds are shared
-	questions  int        // counts the questions whether a hold may be shared further
-	mayShare   chan bool  // the server's reply; nil if the hold may not be shared
-	askedLease hold.Lease // the lease of the last question
+	sharing        bool       // granted holds are shared
+	questions      int        // counts the questions whether a hold may be shared further
+	mayShare       chan bool  // the server's reply; nil if the hold may not be shared
+	requestedLease hold.Lease // the lease of the last question
 }
 
 // inRig runs a test in which nothing happens by itself.

@@ -31,7 +31,7 @@ func inSharedRig(t *testing.T, test func(m *rig)) {
 func (m *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
 	m.ticketsMu.Lock()
 	m.questions++
-	m.askedLease = lease
+	m.requestedLease = lease
 	m.ticketsMu.Unlock()
 	select {
 	case may := <-m.mayShare:
@@ -133,7 +133,7 @@ func TestShared_MayNotBeSharedFurther_OneQueuesForAll(t *testing.T) {
 		require.Equal(t, 1, m.questions)
 		require.Len(t, m.tickets, 2)
 		require.NoError(t, old.lease.Err())
-		require.Error(t, m.askedLease.Err(), "the one that asked has left the hold")
+		require.Error(t, m.requestedLease.Err(), "the one that asked has left the hold")
 		m.finishes(sharedKey) // the old one
 		m.tickets[1].grant(2)
 		for _, g := range callers {
@@ -292,7 +292,7 @@ func TestShared_CancelledRequester_DoesNotWaitForTheRelease(t *testing.T) {
 		asks.requireFailed(context.Canceled)
 		close(held.replied)
 		synctest.Wait()
-		require.ErrorIs(t, m.askedLease.Err(), errs.ErrReleased)
+		require.ErrorIs(t, m.requestedLease.Err(), errs.ErrReleased)
 		m.finishes(sharedKey)
 	})
 }

@@ -180,8 +180,8 @@ func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
 	sent := clock.Now()
 	number, times, isRepeated := a.prepareEnter(sent)
 	call := wire.Call{Script: q.registry.protocol.Enter, Keys: q.keys.All}
-	var room [maxArgs]string // on the stack
-	call.Args = append(room[:0],
+	var args [maxArgs]string // on the stack
+	call.Args = append(args[:0],
 		a.ticket(), times.life, times.notAfter, flag(a.mayQueue),
 		times.heartbeatLife, number, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL)
 	call.Args = append(call.Args, a.request.Args...)

@@ -51,8 +51,8 @@ func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	// The state is begun until the server replies. Otherwise a poll that still lists the attempt would cause another leave.
 	// That leave could be executed first, and the release would find nothing to release.
 	a.Begin(nil)
-	var room [leaveArgs]string // on the stack
-	runner, call := a.q.registry.session.Runner, a.leaveCall(room[:0], lastUsed)
+	var args [leaveArgs]string // on the stack
+	runner, call := a.q.registry.session.Runner, a.leaveCall(args[:0], lastUsed)
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
 		reply, err = runner.Run(ctx, a.q.withHolderKeyAlone(call)) // releases the lock, and leaves the queue as it is
@@ -103,11 +103,11 @@ func (q *Queue) withHolderKeyAlone(call wire.Call) wire.Call {
 // leaveArgs is the number of arguments of a leave.
 const leaveArgs = 7
 
-// leaveCall returns the call that ends a. The arguments of the call are appended to room. lastUsed is the stamp of the last
+// leaveCall returns the call that ends a. The arguments of the call are appended to args. lastUsed is the stamp of the last
 // token that was used, or 0 if it is not known. If a is over, the caller may have locked the mutex of the Registry.
-func (a *Attempt) leaveCall(room []string, lastUsed wire.Stamp) wire.Call {
+func (a *Attempt) leaveCall(args []string, lastUsed wire.Stamp) wire.Call {
 	registry, keys := a.q.registry, a.q.keys
-	args := append(room, a.Name(), registry.session.ID(), registry.session.PublishCommand(), keys.Channel, a.request.FloorTTL)
+	args = append(args, a.Name(), registry.session.ID(), registry.session.PublishCommand(), keys.Channel, a.request.FloorTTL)
 	if registry.protocol.isExclusive() {
 		args = append(args, a.floorArg(lastUsed))
 	}

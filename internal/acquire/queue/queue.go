@@ -95,7 +95,7 @@ func (q *Queue) pollPauseLocked() time.Duration {
 	return dispatch.ScaledInterval(pause, q.registry.mu.pendingQueues)
 }
 
-// Fire implements timers.Event: the next poll is due, or no caller has come for a while.
+// Fire implements timers.Firer: the next poll is due, or no caller has come for a while.
 func (q *Queue) Fire() { q.registry.polls.Put(q) }
 
 // pollLocked polls at once.

@@ -115,7 +115,7 @@ type outcome struct {
 	err     error
 }
 
-// waiter is a goroutine that waits. It is a local.Source and its own local.Ticket.
+// waiter is a goroutine that waits. It is a local.TicketSource and its own local.Ticket.
 type waiter struct {
 	queue.WaitingRequest
 
@@ -125,13 +125,13 @@ type waiter struct {
 	got     queue.ServerHold
 }
 
-// Admit implements local.Source.
+// Admit implements local.TicketSource.
 func (w *waiter) Admit(int) error {
 	close(w.arrived)
 	return w.user.session.Ready()
 }
 
-// NewTicket implements local.Source.
+// NewTicket implements local.TicketSource.
 func (w *waiter) NewTicket() (local.Ticket, error) {
 	w.WaitingRequest = w.user.queue.Prepare(w.request, nil)
 	return w, nil

@@ -41,7 +41,7 @@ func (l *retriedLock) Done() {
 	delete(registry.mu.locks, l.keys.Holder)
 }
 
-// Fire implements timers.Event.
+// Fire implements timers.Firer.
 func (l *retriedLock) Fire() {
 	registry := l.registry
 	registry.mu.Lock()
