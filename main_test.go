@@ -19,5 +19,5 @@ func TestMain(m *testing.M) {
 		return
 	}
 	goleak.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() }),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay)) // a test that is over before a second is
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRefresh)) // a test that is over before a second is
 }

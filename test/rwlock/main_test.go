@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	}
 	// The client of a cluster leaves these behind when it is closed; they end after a second and after five.
 	goleak.VerifyTestMain(redistest.WithParallelism(4, m),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
+		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
 	)
 }

@@ -275,7 +275,7 @@ func TestAQuorumOfShardsIsRefused(t *testing.T) {
 func TestInventedErrorsLoseNoLease(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "keys end by the clocks of real servers")
-	const life = 5 * time.Second
+	const life = 10 * time.Second
 	for name, routing := range map[string]redistest.Routing{
 		"OneShard": redistest.OneShard, "FirstKey": redistest.FirstKey, "OwnWords": redistest.OwnWords,
 	} {
@@ -291,7 +291,7 @@ func TestInventedErrorsLoseNoLease(t *testing.T) {
 				}
 				return ""
 			})
-			until := time.Now().Add(2 * life)
+			until := time.Now().Add(life * 3 / 2)
 			redistest.Await(t, "several renewals of each", func() bool {
 				for _, lease := range leases {
 					require.NoError(t, lease.Err())
