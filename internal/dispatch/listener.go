@@ -18,7 +18,7 @@ type Handler interface {
 	// might have said is worth asking for: after the first subscription, and after each renewed
 	// one.
 	OnSubscribed()
-	// OnUnsubscribed is called when messages stop arriving, until Subscribed is called again. It may be
+	// OnUnsubscribed is called when messages stop arriving, until OnSubscribed is called again. It may be
 	// called twice.
 	OnUnsubscribed()
 }

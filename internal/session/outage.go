@@ -111,7 +111,7 @@ func (o *outages) Failed( //nolint:revive // ended is a fact, not a switch
 	o.failed(cause, script, key, began, now, err)
 }
 
-// causeOf returns why a call failed. counts is false if the log has nothing to say about it.
+// causeOf returns why a call failed. isOutage is false if the log has nothing to say about it.
 func causeOf(err error) (cause outageCause, isOutage bool) {
 	switch {
 	case errors.Is(err, errs.ErrClosed), errors.Is(err, wire.ErrNotSent):
