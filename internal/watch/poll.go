@@ -47,6 +47,7 @@ func (r *Registry) prepare(subjects []*Subject) (polls []sentPoll, calls []wire.
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.batch++
+	now := clock.Now()
 	polls, calls = make([]sentPoll, 0, len(subjects)), make([]wire.Call, 0, len(subjects))
 	for _, s := range subjects {
 		if s.observers == 0 || s.batch == r.mu.batch {
@@ -57,7 +58,7 @@ func (r *Registry) prepare(subjects []*Subject) (polls []sentPoll, calls []wire.
 		calls = s.watched.AppendPoll(calls)
 		if n := len(calls) - before; n > 0 {
 			s.polls++
-			polls = append(polls, sentPoll{Poll{s.polls, clock.Now()}, s, n})
+			polls = append(polls, sentPoll{Poll{s.polls, now}, s, n})
 		}
 	}
 	return polls, calls
