@@ -30,9 +30,9 @@ type part struct {
 
 // add writes a file, indented by depth.
 func (c *composer) add(source string, depth int) {
-	for queue := range strings.Lines(source) {
-		bare := strings.TrimLeft(queue, " ")
-		inner := depth + len(queue) - len(bare)
+	for line := range strings.Lines(source) {
+		bare := strings.TrimLeft(line, " ")
+		inner := depth + len(line) - len(bare)
 		if name, found := strings.CutPrefix(bare, include); found {
 			c.include(strings.TrimSpace(name), inner)
 			continue

@@ -60,9 +60,9 @@ func TestAPartHasAHeaderAndAUse(t *testing.T) {
 				header := partHeader.FindStringSubmatch(string(text))
 				require.NotNil(t, header, "%s has no header", file)
 				require.Equal(t, name, header[1])
-				for queue := range strings.Lines(string(text)) {
-					if strings.HasPrefix(queue, "-- ") && !strings.HasPrefix(queue, "-- uses ") && !strings.HasPrefix(queue, "-- defines ") {
-						require.LessOrEqual(t, len(queue), 101, "%s: %s", file, queue)
+				for line := range strings.Lines(string(text)) {
+					if strings.HasPrefix(line, "-- ") && !strings.HasPrefix(line, "-- uses ") && !strings.HasPrefix(line, "-- defines ") {
+						require.LessOrEqual(t, len(line), 101, "%s: %s", file, line)
 					}
 				}
 			}
@@ -79,9 +79,9 @@ func TestAScriptIsShort(t *testing.T) {
 		require.LessOrEqual(w, strings.Count(w.own, "\n"), ownLines, "lines of code")
 		file, err := os.ReadFile(fmt.Sprintf("%s.v%d.lua", w.script.Name, w.script.Version))
 		require.NoError(w, err)
-		for queue := range strings.Lines(string(file)) {
-			if strings.HasPrefix(strings.TrimSpace(queue), "--") {
-				require.LessOrEqual(w, len(queue), 101, queue)
+		for line := range strings.Lines(string(file)) {
+			if strings.HasPrefix(strings.TrimSpace(line), "--") {
+				require.LessOrEqual(w, len(line), 101, line)
 			}
 		}
 	})

@@ -17,8 +17,8 @@ var constants = readConstants(constantsFile)
 
 func readConstants(file string) map[string]string {
 	read := make(map[string]string)
-	for queue := range strings.Lines(file) {
-		if rest, found := strings.CutPrefix(queue, "local "); found {
+	for line := range strings.Lines(file) {
+		if rest, found := strings.CutPrefix(line, "local "); found {
 			name, value, _ := strings.Cut(rest, " = ")
 			value, _, _ = strings.Cut(value, " -- ")
 			read[name] = strings.TrimSpace(value)
@@ -28,28 +28,28 @@ func readConstants(file string) map[string]string {
 }
 
 // writeLine writes a line of Lua, with the constants in place of their names. A comment stays as it is.
-func writeLine(to *strings.Builder, queue string) {
-	if strings.HasPrefix(queue, "--") {
-		to.WriteString(queue)
+func writeLine(to *strings.Builder, line string) {
+	if strings.HasPrefix(line, "--") {
+		to.WriteString(line)
 		return
 	}
 	from := 0 // what is before it is written
-	for i := 0; i < len(queue); {
-		if !isWord(queue[i]) {
+	for i := 0; i < len(line); {
+		if !isWord(line[i]) {
 			i++
 			continue
 		}
 		begins := i
-		for i < len(queue) && isWord(queue[i]) {
+		for i < len(line) && isWord(line[i]) {
 			i++
 		}
-		if value := constants[queue[begins:i]]; value != "" {
-			to.WriteString(queue[from:begins])
+		if value := constants[line[begins:i]]; value != "" {
+			to.WriteString(line[from:begins])
 			to.WriteString(value)
 			from = i
 		}
 	}
-	to.WriteString(queue[from:])
+	to.WriteString(line[from:])
 }
 
 func isWord(c byte) bool {

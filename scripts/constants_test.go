@@ -47,10 +47,10 @@ func luaFiles(t *testing.T) []string {
 func TestEachNumberHasAName(t *testing.T) {
 	t.Parallel()
 	for _, file := range luaFiles(t) {
-		for queue := range strings.Lines(ownCode(t, file)) {
-			for _, number := range bareNumber.FindAllString(indexed.ReplaceAllString(queue, ""), -1) {
+		for line := range strings.Lines(ownCode(t, file)) {
+			for _, number := range bareNumber.FindAllString(indexed.ReplaceAllString(line, ""), -1) {
 				digit, err := strconv.Atoi(number)
-				require.True(t, err == nil && digit < 10, "%s: %s", file, queue)
+				require.True(t, err == nil && digit < 10, "%s: %s", file, line)
 			}
 		}
 	}
@@ -62,16 +62,16 @@ func readConstants(t *testing.T) map[string]bool {
 	text, err := os.ReadFile("constants.lua")
 	require.NoError(t, err)
 	names, isExplained := make(map[string]bool), false
-	for queue := range strings.Lines(string(text)) {
-		require.LessOrEqual(t, len(queue), 101, queue)
+	for line := range strings.Lines(string(text)) {
+		require.LessOrEqual(t, len(line), 101, line)
 		switch {
-		case queue == "\n":
+		case line == "\n":
 			isExplained = false
-		case strings.HasPrefix(queue, "-- "):
+		case strings.HasPrefix(line, "-- "):
 			isExplained = true
 		default:
-			m := constantLine.FindStringSubmatch(queue)
-			require.NotNil(t, m, queue)
+			m := constantLine.FindStringSubmatch(line)
+			require.NotNil(t, m, line)
 			require.True(t, isExplained || m[3] != "", "what is %s?", m[1])
 			require.NotContains(t, names, m[1])
 			names[m[1]] = true

@@ -31,13 +31,13 @@ func readDigests(t *testing.T) (lines map[string]string, text string) {
 	file, err := os.ReadFile(digestsFile)
 	require.NoError(t, err)
 	lines = make(map[string]string)
-	for queue := range strings.Lines(string(file)) {
-		queue = strings.TrimSuffix(queue, "\n")
-		fields := strings.Fields(queue)
-		require.Len(t, fields, 4, "%s: %q", digestsFile, queue)
+	for line := range strings.Lines(string(file)) {
+		line = strings.TrimSuffix(line, "\n")
+		fields := strings.Fields(line)
+		require.Len(t, fields, 4, "%s: %q", digestsFile, line)
 		script := fields[0] + " " + fields[1]
 		require.NotContains(t, lines, script, "%s has %s twice", digestsFile, script)
-		lines[script] = queue
+		lines[script] = line
 	}
 	return lines, string(file)
 }
@@ -49,15 +49,15 @@ func TestAReleasedScriptNeverChanges(t *testing.T) {
 	lines, text := readDigests(t)
 	for _, s := range all {
 		script := fmt.Sprintf("%s v%d", s.Name, s.Version)
-		queue, known := lines[script]
+		line, known := lines[script]
 		delete(lines, script)
 		switch {
 		case !known && *update:
 			text += digest(s) + "\n"
 		case !known:
 			t.Errorf("%s is new: go test ./scripts -run %s -update appends it to %s", script, t.Name(), digestsFile)
-		case queue != digest(s):
-			t.Errorf("%s was changed: add the next version, do not edit this one\n  it was %s\n  it is  %s", script, queue, digest(s))
+		case line != digest(s):
+			t.Errorf("%s was changed: add the next version, do not edit this one\n  it was %s\n  it is  %s", script, line, digest(s))
 		}
 	}
 	require.Empty(t, lines, "released scripts are gone: a retired version stays in its folder")

@@ -45,31 +45,31 @@ func parse(t *testing.T, source string) (h header, body string) {
 	section := "purpose"
 	n := 1
 	for ; strings.HasPrefix(lines[n], "--"); n++ {
-		queue := strings.TrimSuffix(lines[n], "\n")
+		line := strings.TrimSuffix(lines[n], "\n")
 		text := ""
 		switch {
-		case queue == "--":
+		case line == "--":
 			section = "fields"
 			continue
 		case section == "purpose":
-			h.purpose += strings.TrimPrefix(queue, "-- ") + " "
+			h.purpose += strings.TrimPrefix(line, "-- ") + " "
 			continue
-		case indexLine.MatchString(queue):
-			m := indexLine.FindStringSubmatch(queue)
-			require.True(t, section == "fields" || section == m[1] || section == "KEYS" && m[1] == "ARGV", "out of order: %s", queue)
+		case indexLine.MatchString(line):
+			m := indexLine.FindStringSubmatch(line)
+			require.True(t, section == "fields" || section == m[1] || section == "KEYS" && m[1] == "ARGV", "out of order: %s", line)
 			if section = m[1]; section == "KEYS" {
 				h.keys = append(h.keys, field{index: m[2], name: m[3]})
 			} else {
 				h.args = append(h.args, field{index: m[2], name: m[3]})
 			}
 			continue
-		case wordLine.MatchString(queue):
-			m := wordLine.FindStringSubmatch(queue)
+		case wordLine.MatchString(line):
+			m := wordLine.FindStringSubmatch(line)
 			section, text = m[1], m[2]
-		case goesOnLine.MatchString(queue):
-			text = goesOnLine.FindStringSubmatch(queue)[1]
+		case goesOnLine.MatchString(line):
+			text = goesOnLine.FindStringSubmatch(line)[1]
 		default:
-			require.FailNow(t, "a line of the header says nothing that the grammar knows", queue)
+			require.FailNow(t, "a line of the header says nothing that the grammar knows", line)
 		}
 		h.add(section, text)
 	}

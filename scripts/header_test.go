@@ -96,9 +96,9 @@ func requireNamed(t *testing.T, what string, fields []field, body string) string
 	for i, f := range fields {
 		names[i], values[i] = f.name, fmt.Sprintf("%s[%d]", what, i+1)
 	}
-	queue := "local " + strings.Join(names, ", ") + " = " + strings.Join(values, ", ") + "\n"
-	require.Contains(t, body, queue, "%s are not named as the header has them", what)
-	rest := strings.Replace(body, queue, "", 1)
+	line := "local " + strings.Join(names, ", ") + " = " + strings.Join(values, ", ") + "\n"
+	require.Contains(t, body, line, "%s are not named as the header has them", what)
+	rest := strings.Replace(body, line, "", 1)
 	for _, name := range names {
 		if strings.HasPrefix(name, "_") {
 			continue // it is there for those that take it

@@ -175,8 +175,8 @@ func readFile(path string) string {
 // works: no server knows "", so each call is sent with the text.
 func digestOf(name string, version int) string {
 	script := fmt.Sprintf("%s v%d ", name, version)
-	for queue := range strings.Lines(digests) {
-		if rest, found := strings.CutPrefix(queue, script); found {
+	for line := range strings.Lines(digests) {
+		if rest, found := strings.CutPrefix(line, script); found {
 			digest, _, _ := strings.Cut(rest, " ")
 			return digest
 		}

@@ -74,11 +74,11 @@ func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit wai
 	begun := time.Now()
 	var last error // what the last poll that was not cut off found
 	for {
-		requesting := bounded
+		pollCtx := bounded
 		if last == nil {
-			requesting = first
+			pollCtx = first
 		}
-		busy, err := holdersOf(requesting, s, name)
+		busy, err := holdersOf(pollCtx, s, name)
 		switch {
 		case err == nil && len(busy) == 0:
 			return nil

@@ -113,8 +113,8 @@ func (t *serverTicket) Leave() {
 	t.acquirer.leave(t.queue)
 }
 
-// yielder is a queue.ServerHold whose server can be asked whether other sessions wait for the lock.
-type yielder interface {
+// yieldingHold is a queue.ServerHold whose server can be asked whether other sessions wait for the lock.
+type yieldingHold interface {
 	// Yield asks with script whether the hold may continue; see queue.Attempt.Yield.
 	Yield(ctx context.Context, script *scripts.Script) (queue.YieldResult, error)
 }
@@ -129,7 +129,7 @@ func (h *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
 
 // endTurn ends a turn: goroutines wait here, and the hold is not handed over to them any more.
 func (h *heldLock) endTurn(now clock.Instant) error {
-	if sh, is := h.serverHold.(yielder); is && h.acquirer.Manager.Turns.Yield != nil {
+	if sh, is := h.serverHold.(yieldingHold); is && h.acquirer.Manager.Turns.Yield != nil {
 		return h.yield(now, sh)
 	}
 	if sh, is := h.serverHold.(queue.Requeuer); is && h.acquirer.Base.Session.Begin() == nil {
@@ -162,7 +162,7 @@ func (h *heldLock) requeue(now clock.Instant, sh queue.Requeuer) error {
 }
 
 // yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
-func (h *heldLock) yield(sent clock.Instant, sh yielder) error {
+func (h *heldLock) yield(sent clock.Instant, sh yieldingHold) error {
 	a := h.acquirer
 	// Half of the rest: without a reply, the release has to begin before the term ends, which was unlocked in
 	// time.

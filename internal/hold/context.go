@@ -82,7 +82,7 @@ type enteredContext struct {
 
 // Value implements context.Context.
 func (c *enteredContext) Value(key any) any {
-	if _, requested := key.(carriedKey); requested {
+	if _, isKey := key.(carriedKey); isKey {
 		return c
 	}
 	return c.boundContext.Value(key)
@@ -93,7 +93,7 @@ type withoutLeasesContext struct{ context.Context } //nolint:containedctx // a c
 
 // Value implements context.Context.
 func (c withoutLeasesContext) Value(key any) any {
-	if _, requested := key.(carriedKey); requested {
+	if _, isKey := key.(carriedKey); isKey {
 		return (*enteredContext)(nil)
 	}
 	return c.Context.Value(key)

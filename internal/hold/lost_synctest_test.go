@@ -102,7 +102,7 @@ func TestHoldIsLostAtItsDeadline(t *testing.T) {
 // P2: dead timers simulate a process that was stopped and has not run them yet.
 func TestFirstCheckFindsTheLossWithoutTimers(t *testing.T) {
 	t.Parallel()
-	for name, poll := range map[string]func(t *testing.T, l Lease, bound context.Context) error{
+	for name, check := range map[string]func(t *testing.T, l Lease, bound context.Context) error{
 		"Err":    func(_ *testing.T, l Lease, _ context.Context) error { return l.Err() },
 		"Unlock": func(_ *testing.T, l Lease, _ context.Context) error { return l.Unlock() },
 		"Again": func(_ *testing.T, l Lease, _ context.Context) error {
@@ -131,7 +131,7 @@ func TestFirstCheckFindsTheLossWithoutTimers(t *testing.T) {
 				time.Sleep(life)
 				synctest.Wait()
 				require.Empty(t, b.owner.mu.lost, "nobody looked yet")
-				require.Equal(t, errs.ErrLostLate, poll(t, l, bound))
+				require.Equal(t, errs.ErrLostLate, check(t, l, bound))
 				synctest.Wait()
 				require.Equal(t, []error{errs.ErrLostLate}, b.owner.mu.lost)
 				require.Equal(t, context.Canceled, child.Err())

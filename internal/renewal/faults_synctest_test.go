@@ -208,7 +208,7 @@ func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 
 func TestTheFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 	t.Parallel()
-	for name, poll := range map[string]func(o *ownedTerm, now clock.Instant) error{
+	for name, check := range map[string]func(o *ownedTerm, now clock.Instant) error{
 		"Alive": func(o *ownedTerm, now clock.Instant) error { return o.Alive(now) },
 		"Stop":  func(o *ownedTerm, now clock.Instant) error { return o.Stop(now) },
 	} {
@@ -225,7 +225,7 @@ func TestTheFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 					require.NoError(b, o.Alive(clock.At(now.Mono()+time.Second, now.Time().Add(time.Second))))
 					later := clock.At(now.Mono()+jump.mono, now.Time().Add(jump.wall))
 					require.True(b, o.Overdue(later))
-					require.Equal(b, errs.ErrLost, poll(o, later))
+					require.Equal(b, errs.ErrLost, check(o, later))
 					require.Equal(b, []error{errs.ErrLost}, o.causes())
 				})
 			})

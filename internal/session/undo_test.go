@@ -19,12 +19,12 @@ import (
 func TestUndoIsRepeatedUntilDone(t *testing.T) {
 	t.Parallel()
 	s := newUndoer(t, redistest.Start(t))
-	var answers, over atomic.Int64
-	undo := countingUndo(&answers, time.Hour, time.Millisecond, 20*time.Millisecond)
+	var replies, over atomic.Int64
+	undo := countingUndo(&replies, time.Hour, time.Millisecond, 20*time.Millisecond)
 	undo.OnDone = func(error) { over.Add(1) }
 	s.Start(undo)
 	redistest.Await(t, "the end of the undo", func() bool { return s.Pending() == 0 })
-	require.Equal(t, int64(3), answers.Load())
+	require.Equal(t, int64(3), replies.Load())
 	require.Equal(t, int64(1), over.Load())
 }
 
@@ -35,11 +35,11 @@ func TestUndoSurvivesAnOutage(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := newUndoer(t, proxy)
 	cut := proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
-	var answers atomic.Int64
-	s.Start(countingUndo(&answers, time.Hour))
+	var replies atomic.Int64
+	s.Start(countingUndo(&replies, time.Hour))
 	redistest.Receive(t, "a try that fails", cut.Fired())
 	redistest.Await(t, "the end of the undo", func() bool { return s.Pending() == 0 })
-	require.Equal(t, int64(1), answers.Load())
+	require.Equal(t, int64(1), replies.Load())
 }
 
 // P10: after any refusal: a hold that cannot be released now may be released later.
@@ -48,13 +48,13 @@ func TestUndoSurvivesRefusals(t *testing.T) {
 	server := redistest.Start(t)
 	server.MustDo(t, "ACL", "SETUSER", "default", "-time")
 	s := newUndoer(t, server)
-	var answers atomic.Int64
-	s.Start(countingUndo(&answers, time.Hour))
+	var replies atomic.Int64
+	s.Start(countingUndo(&replies, time.Hour))
 	redistest.Await(t, "a few tries", func() bool { return server.CommandStats()["evalsha"].Calls >= 3 })
-	require.Zero(t, answers.Load())
+	require.Zero(t, replies.Load())
 	server.MustDo(t, "ACL", "SETUSER", "default", "+time")
 	redistest.Await(t, "the end of the undo", func() bool { return s.Pending() == 0 })
-	require.Equal(t, int64(1), answers.Load())
+	require.Equal(t, int64(1), replies.Load())
 }
 
 // P4: an undo is given up when the key has ended by itself.
@@ -65,12 +65,12 @@ func TestUndoIsGivenUpWhenTheKeyExpires(t *testing.T) {
 	s := newUndoer(t, proxy)
 	proxy.Refuse()
 	proxy.CutAll()
-	var answers, over atomic.Int64
-	undo := countingUndo(&answers, 50*time.Millisecond)
+	var replies, over atomic.Int64
+	undo := countingUndo(&replies, 50*time.Millisecond)
 	undo.OnDone = func(error) { over.Add(1) }
 	s.Start(undo)
 	redistest.Await(t, "the end of the undo", func() bool { return s.Pending() == 0 })
-	require.Zero(t, answers.Load())
+	require.Zero(t, replies.Load())
 	require.Equal(t, int64(1), over.Load())
 }
 
@@ -78,10 +78,10 @@ func TestUndoIsGivenUpWhenTheKeyExpires(t *testing.T) {
 func TestReplyMayExtendAnUndo(t *testing.T) {
 	t.Parallel()
 	s := newUndoer(t, redistest.Start(t))
-	var answers atomic.Int64
-	undo := countingUndo(&answers, 0)
+	var replies atomic.Int64
+	undo := countingUndo(&replies, 0)
 	undo.OnReply = func(wire.Reply) time.Duration {
-		if answers.Add(1) == 3 {
+		if replies.Add(1) == 3 {
 			return 0
 		}
 		undo.Until = clock.Now().Add(time.Hour)
@@ -89,20 +89,20 @@ func TestReplyMayExtendAnUndo(t *testing.T) {
 	}
 	s.Start(undo)
 	redistest.Await(t, "the end of the undo", func() bool { return s.Pending() == 0 })
-	require.Equal(t, int64(3), answers.Load())
+	require.Equal(t, int64(3), replies.Load())
 }
 
 // P4: Close waits until every undo is done.
 func TestCloseWaitsForUndos(t *testing.T) {
 	t.Parallel()
 	s := newUndoer(t, redistest.Start(t))
-	var answers atomic.Int64
+	var replies atomic.Int64
 	for range 300 { // more than one pipeline
-		s.Start(countingUndo(&answers, time.Hour))
+		s.Start(countingUndo(&replies, time.Hour))
 	}
 	s.Close(t.Context())
 	require.Zero(t, s.Pending())
-	require.Equal(t, int64(300), answers.Load())
+	require.Equal(t, int64(300), replies.Load())
 }
 
 // P6: but no longer than its context allows, if the server is silent.
@@ -110,15 +110,15 @@ func TestCloseGivesUndosUpIfTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newUndoer(t, server)
-	var answers atomic.Int64
-	s.Start(countingUndo(&answers, time.Hour))
+	var replies atomic.Int64
+	s.Start(countingUndo(&replies, time.Hour))
 	redistest.Await(t, "a connection", func() bool { return s.Pending() == 0 })
 	server.Freeze()
-	s.Start(countingUndo(&answers, time.Hour))
+	s.Start(countingUndo(&replies, time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	s.Close(ctx)
 	s.Stop()
-	require.Equal(t, int64(1), answers.Load())
+	require.Equal(t, int64(1), replies.Load())
 	server.Thaw()
 }

@@ -30,14 +30,14 @@ func TestRWLockAndPermitsPublishToBothKindsOfChannel(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		peers := make(map[string]*peer)
 		for command, mode := range byWay {
-			peers[command] = newClusterPeer(t, queue, cluster, mode)
+			peers[command] = newClusterPeer(t, release, cluster, mode)
 		}
-		yardInBothWays(t, cluster, peers, queue+"-yard")
+		yardInBothWays(t, cluster, peers, release+"-yard")
 		for _, kind := range permitKinds() {
-			permitsInBothWays(t, cluster, peers, kind, queue+"-"+kind.name)
+			permitsInBothWays(t, cluster, peers, kind, release+"-"+kind.name)
 		}
 	})
 }

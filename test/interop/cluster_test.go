@@ -51,8 +51,8 @@ func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 	for mode, c := range clusterModes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			eachLine(t, func(t *testing.T, queue string) {
-				peer := newClusterPeer(t, queue, cluster, mode)
+			eachRelease(t, func(t *testing.T, release string) {
+				peer := newClusterPeer(t, release, cluster, mode)
 				newSide := func() *goSide {
 					return &goSide{
 						session: locktest.Session(t, cluster, signalbox.WithDefaults(c.option, signalbox.WithRenewedLease(time.Hour))),
@@ -67,7 +67,7 @@ func TestEveryWaiterIsWokenInACluster(t *testing.T) {
 					for waiter := range sides {
 						from, to := sides[holder][0], sides[waiter][1]
 						for round := range 5 {
-							key := fmt.Sprintf("%s-%s-%s-%s-%d", mode, queue, holder, waiter, round)
+							key := fmt.Sprintf("%s-%s-%s-%s-%d", mode, release, holder, waiter, round)
 							took(t, from.take(key))
 							taken := to.take(key)
 							redistest.Await(t, "a waiter listens", func() bool {
@@ -95,9 +95,9 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 	ways := map[string][]string{
 		"java off": {byBus}, "java auto": {bySlot}, "go plain": {byBus}, "go sharded": {bySlot}, "go both": {byBus, bySlot},
 	}
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		newJava := func(mode string) *peer {
-			return newClusterPeer(t, queue, cluster, mode)
+			return newClusterPeer(t, release, cluster, mode)
 		}
 		newGo := func(options ...signalbox.RedissonOption) *goSide {
 			return &goSide{
@@ -122,7 +122,7 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 					continue
 				}
 				from, to := sides[holder][0], sides[waiter][1]
-				key := strings.ReplaceAll(queue+"-"+holder+"-"+waiter, " ", "-")
+				key := strings.ReplaceAll(release+"-"+holder+"-"+waiter, " ", "-")
 				published := receiveIn(t, cluster, "redisson_lock__channel:{"+key+"}")
 				took(t, from.take(key))
 				taken := to.take(key)
@@ -199,10 +199,10 @@ func TestJavaCannotUnlockANameInTwoSlots(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	eachLine(t, func(t *testing.T, queue string) {
-		p := newClusterPeer(t, queue, cluster, "auto")
+	eachRelease(t, func(t *testing.T, release string) {
+		p := newClusterPeer(t, release, cluster, "auto")
 		for _, name := range splitNames() {
-			name += queue
+			name += release
 			p.must(t, "a", "lock", name, time.Hour.Milliseconds())
 			require.Contains(t, refused(t, p.ask("a", "unlock", name)), "CROSSSLOT", name)
 			owner := cluster.Owner(t, cluster.Slot(t, name))

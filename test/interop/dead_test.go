@@ -61,9 +61,9 @@ func renewed(t *testing.T, server *redistest.Server, key string) {
 // P1, P6: a lock whose holder in Java was killed goes to Go when it ends, and not before.
 func TestALockOfADeadJavaProcessGoesToGo(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newProcess(t, queue, server), newGoSide(t, server)
+		p, g := newProcess(t, release, server), newGoSide(t, server)
 		p.must(t, "a", "lock", "a", -1)
 		taken := g.take("a")
 		awaitListeners(t, server, "a", 1)
@@ -80,9 +80,9 @@ func TestALockOfADeadJavaProcessGoesToGo(t *testing.T) {
 // P1, P6: the same the other way round.
 func TestALockOfADeadGoProcessGoesToJava(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, holder := newPeer(t, queue, server), holds(t, server)
+		p, holder := newPeer(t, release, server), holds(t, server)
 		answer := p.ask("a", "lock", "a", 60_000)
 		awaitListeners(t, server, "a", 1)
 		renewed(t, server, "a")
@@ -98,9 +98,9 @@ func TestALockOfADeadGoProcessGoesToJava(t *testing.T) {
 // P1, P2: a process in Go that was stopped past its lease knows that at its first look, and leaves alone what Java has since.
 func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, holder := newPeer(t, queue, server), holds(t, server)
+		p, holder := newPeer(t, release, server), holds(t, server)
 		holder.Freeze()
 		p.must(t, "a", "lock", "a", time.Hour.Milliseconds())
 		has, until := hash(t, server, "a"), ends(t, server, "a")
@@ -119,9 +119,9 @@ func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
 // P1: a Java process that was stopped past its lease does no harm to what Go has since; it learns that when it unlocks.
 func TestAStoppedJavaProcessLeavesGoAlone(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newProcess(t, queue, server), newGoSide(t, server)
+		p, g := newProcess(t, release, server), newGoSide(t, server)
 		p.must(t, "a", "lock", "a", -1)
 		p.Freeze()
 		took(t, g.take("a"))
@@ -141,9 +141,9 @@ func TestAStoppedJavaProcessLeavesGoAlone(t *testing.T) {
 // P2: each side renews what it holds, and nothing that another holds, even if it held that before: it lets that end.
 func TestEachSideRenewsItsOwn(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, holder := newMortal(t, queue, server), holds(t, server)
+		p, holder := newMortal(t, release, server), holds(t, server)
 		p.must(t, "a", "lock", "b", -1)
 		p.must(t, "a", "lock", "c", -1)
 		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(5*time.Second)))

@@ -66,9 +66,9 @@ func (g goFair) release(t *testing.T, _ string) {
 // notified on a channel of its own.
 func TestBothSidesShareOneQueue(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, other := newPeer(t, queue, server), newPeer(t, queue, server)
+		p, other := newPeer(t, release, server), newPeer(t, release, server)
 		order := []side{
 			javaFair{javaSide{p, "a"}},
 			newGoFair(t, server), newGoFair(t, server),
@@ -106,9 +106,9 @@ func TestBothSidesShareOneQueue(t *testing.T) {
 // P6: a waiter that gives up, on either side, changes nothing in the order of the others and delays none.
 func TestAWaiterThatGivesUpDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, queue, server), newGoFair(t, server)
+		p, g := newPeer(t, release, server), newGoFair(t, server)
 		owner := p.owner(t, "c")
 		p.must(t, "a", "fair-lock", "a", 60_000)
 		ctx, giveUp := context.WithCancel(context.Background())
@@ -141,9 +141,9 @@ func TestAWaiterThatGivesUpDelaysNoOther(t *testing.T) {
 // P9: the keys are Redisson's and no others, whichever side waits; and what each side says of them.
 func TestEachSideSeesTheOtherInTheQueue(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, queue, server), newGoFair(t, server)
+		p, g := newPeer(t, release, server), newGoFair(t, server)
 		owners := p.ownersOf(t, "a", "b")
 		took(t, g.take("a"))
 		require.Equal(t, "true", p.must(t, "a", "fair-locked", "a"))
@@ -208,9 +208,9 @@ func runFairWaiter(stdin io.Reader, stdout io.Writer) {
 // not before.
 func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		dead, p := newMortal(t, queue, server), newPeer(t, queue, server)
+		dead, p := newMortal(t, release, server), newPeer(t, release, server)
 		dead.must(t, "a", "fair-lock", "a", -1)
 		g := newGoFair(t, server)
 		taken := g.take("a")
@@ -252,12 +252,12 @@ func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 // that is 5 minutes away, so the test moves it.
 func TestTheQueueContinuesBehindADeadWaiter(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, queue, server), newGoFair(t, server)
+		p, g := newPeer(t, release, server), newGoFair(t, server)
 		for name, waits := range map[string]func() func(){
 			"java": func() func() {
-				dead := newMortal(t, queue, server)
+				dead := newMortal(t, release, server)
 				dead.ask("a", "fair-lock", "a", 60_000)
 				return func() { dead.dies(t) }
 			},
@@ -289,9 +289,9 @@ func TestTheQueueContinuesBehindADeadWaiter(t *testing.T) {
 // or finds out, and then notifies Java.
 func TestAWaiterThatLosesItsTicketQueuesAgain(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, queue, server), newGoFair(t, server)
+		p, g := newPeer(t, release, server), newGoFair(t, server)
 		owner := p.owner(t, "b")
 		p.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
 		taken := g.take("a")
@@ -358,8 +358,8 @@ func runFairWorker(_ io.Reader, stdout io.Writer) {
 // key is left.
 func TestNoCountIsLostUnderTheFairLock(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
-		countBy(t, queue, 60, 5*time.Minute, "fair-work", "fairworker")
+	eachRelease(t, func(t *testing.T, release string) {
+		countBy(t, release, 60, 5*time.Minute, "fair-work", "fairworker")
 	})
 }
 
@@ -368,13 +368,13 @@ func TestBothSidesShareOneQueueInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		for mode, options := range map[string][]signalbox.RedissonOption{
 			"auto": nil, "off": {signalbox.PlainChannels}, "on": {signalbox.PlainChannels, signalbox.ShardedChannels},
 		} {
-			key := "line-" + queue + "-" + mode
+			key := "fair-" + release + "-" + mode
 			owner := cluster.Owner(t, cluster.Slot(t, key))
-			p := newClusterPeer(t, queue, cluster, mode)
+			p := newClusterPeer(t, release, cluster, mode)
 			s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson(options...)), signalbox.WithRenewedLease(time.Hour)))
 			mu := fair.New(s, key)
 			for round := range 3 {

@@ -25,10 +25,10 @@ const short = 4 * time.Second
 // the default of 5 minutes.
 func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		timeout := strconv.FormatInt(short.Milliseconds(), 10)
-		p, dead := startPeer(t, queue, append(single(server.Addr()), timeout)...), newMortal(t, queue, server, timeout)
+		p, dead := startPeer(t, release, append(single(server.Addr()), timeout)...), newMortal(t, release, server, timeout)
 		s := locktest.Session(t, server, signalbox.WithDefaults(
 			signalbox.WithLayout(signalbox.Redisson(signalbox.FairLockWaitTimeout(short))), signalbox.WithRenewedLease(time.Hour)))
 		before, behind := goFair{fair.New(s, "a"), new(signalbox.Lease)}, goFair{fair.New(s, "a"), new(signalbox.Lease)}

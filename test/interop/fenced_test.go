@@ -29,9 +29,9 @@ func fenced(t *testing.T, to clients, options ...signalbox.LockOption) *reentran
 
 func TestJavaReturnsTheCounterAsTokenOfAnyHolder(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		server.MustDo(t, "SET", counter, "41")
 		require.Equal(t, "42", p.must(t, "a", "fence-try", "a", 0, 60_000))
 		require.Equal(t, "null", p.must(t, "b", "fence-try", "a", 0, 60_000))
@@ -44,9 +44,9 @@ func TestJavaReturnsTheCounterAsTokenOfAnyHolder(t *testing.T) {
 // P3: one sequence of tokens without a gap, whichever side takes the lock.
 func TestJavaAndGoHaveOneSequenceOfTokens(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, mu := newPeer(t, queue, server), fenced(t, server)
+		p, mu := newPeer(t, release, server), fenced(t, server)
 		for token := uint64(1); token < 50; token += 2 {
 			lease, err := mu.Lock(locktest.Context(t))
 			require.NoError(t, err)
@@ -67,9 +67,9 @@ func TestJavaAndGoHaveOneSequenceOfTokens(t *testing.T) {
 // P1, P3: under contention too every holder of either side has a number of its own, greater than all before it, and none is left out.
 func TestTokensRiseOverBothSides(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, client := newPeer(t, queue, server), server.Client(t, signalbox.Tune)
+		p, client := newPeer(t, release, server), server.Client(t, signalbox.Tune)
 		const times = 50
 		var threads []<-chan string
 		failed := make(chan error, workers)
@@ -108,9 +108,9 @@ func noteTokens(mu *reentrant.Lock, client rueidis.Client, times int) error {
 // P3: the holder after a holder that died has a greater token, on either side.
 func TestTokensRiseAfterADeath(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, mu := newMortal(t, queue, server), fenced(t, server, signalbox.WithRenewedLease(5*time.Second))
+		p, mu := newMortal(t, release, server), fenced(t, server, signalbox.WithRenewedLease(5*time.Second))
 		require.Equal(t, "1", p.must(t, "a", "fence", "a", -1))
 		p.dies(t)
 		lease, err := mu.Lock(locktest.Context(t))
@@ -122,7 +122,7 @@ func TestTokensRiseAfterADeath(t *testing.T) {
 		lost, err := other.Lock(locktest.Context(t))
 		require.NoError(t, err)
 		redistest.Receive(t, "the end of the lease", lost.Done())
-		q := newPeer(t, queue, server)
+		q := newPeer(t, release, server)
 		require.Equal(t, strconv.FormatUint(lost.Token()+1, 10), q.must(t, "a", "fence", "a", 60_000))
 	})
 }

@@ -24,11 +24,11 @@ const rounds = 25
 // repeats until there are enough of them.
 func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
 		proxy.SetMatch(locktest.RunsScript(scripts.RedissonPoll))
-		p, other := newPeer(t, queue, server), newPeer(t, queue, server)
+		p, other := newPeer(t, release, server), newPeer(t, release, server)
 		sides := map[string][2]side{ // as holder, as waiter: a side waits in another process than it holds in
 			"java": {javaSide{p, "holder"}, javaSide{other, "waiter"}},
 			"go":   {newGoSide(t, server), newGoSide(t, proxy)},
@@ -68,9 +68,9 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 // P1: Java counts its entries while Go waits, and only the last release frees the lock.
 func TestEntriesInJavaAreCountedWhileGoWaits(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, queue, server), newGoSide(t, server)
+		p, g := newPeer(t, release, server), newGoSide(t, server)
 		for range 3 {
 			p.must(t, "a", "lock", "a", -1)
 		}

@@ -32,9 +32,9 @@ func waits(r countdown.Round) <-chan error {
 // P1, P6: a latch opens for both sides, and not before, whichever side starts it and whichever counts last.
 func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 		for _, starter := range []string{"java", "go"} {
 			for _, last := range []string{"java", "go"} {
@@ -96,9 +96,9 @@ func awaitFence(t *testing.T, published <-chan string) {
 // P6: a Java process that starts the next round as soon as it is woken leaves no waiter in Go behind, in none of many rounds.
 func TestRoundsThatFollowEachOtherWakeAllWaiters(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		p.must(t, "main", "latch-start", "a", 1)
 		published := receive(t, server, latchChannel("a"))
 		for range rounds {
@@ -145,9 +145,9 @@ func joins(t *testing.T, server *redistest.Server, name string) (leave func(), w
 // its own.
 func TestALatchThatIsDeletedIsOpen(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		l := countdown.New(locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()))), "a")
 		r, err := l.Start(locktest.Context(t), 2)
 		require.NoError(t, err)
@@ -172,12 +172,12 @@ func TestALatchOpensInACluster(t *testing.T) {
 	for mode, c := range clusterModes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			eachLine(t, func(t *testing.T, queue string) {
-				p := newClusterPeer(t, queue, cluster, mode)
+			eachRelease(t, func(t *testing.T, release string) {
+				p := newClusterPeer(t, release, cluster, mode)
 				s := locktest.Session(t, cluster, signalbox.WithDefaults(c.option))
 				require.ErrorIs(t, countdown.New(s, "{a}:b").Check(), signalbox.ErrBadName)
 				for i := range 4 {
-					name := fmt.Sprintf("%s-%s-%d", mode, queue, i)
+					name := fmt.Sprintf("%s-%s-%d", mode, release, i)
 					r, err := countdown.New(s, name).Start(locktest.Context(t), 2)
 					require.NoError(t, err)
 					waiting, answer := waits(r), p.ask("waiter", "latch-wait", name, time.Hour.Milliseconds())

@@ -66,12 +66,12 @@ func monitor(t *testing.T, server *redistest.Server) *commands {
 	go func() {
 		defer close(ended)
 		for {
-			queue, err := in.ReadString('\n')
+			line, err := in.ReadString('\n')
 			if err != nil {
 				return
 			}
 			c.mu.Lock()
-			c.mu.lines = append(c.mu.lines, strings.TrimSpace(queue))
+			c.mu.lines = append(c.mu.lines, strings.TrimSpace(line))
 			c.mu.Unlock()
 		}
 	}()
@@ -91,8 +91,8 @@ func (c *commands) count(expression string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
-	for _, queue := range c.mu.lines {
-		if wanted.MatchString(queue) {
+	for _, line := range c.mu.lines {
+		if wanted.MatchString(line) {
 			n++
 		}
 	}

@@ -21,10 +21,10 @@ import (
 // and Go gets its own.
 func TestAMultiLockOfJavaInOurOrderMakesProgress(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		const times = 100
 		server := redistest.Start(t)
-		p, s := newPeer(t, queue, server), locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+		p, s := newPeer(t, release, server), locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 		all := multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b"), reentrant.New(s, "c"))
 		order := strings.Join(all.Order(), ",")
 		require.Equal(t, "b,c,a", order)

@@ -70,8 +70,8 @@ func TestThePageNamesEveryClassOfLocks(t *testing.T) {
 	for _, row := range rows {
 		methods[row[1]] = true
 	}
-	eachLine(t, func(t *testing.T, queue string) {
-		p := newPeer(t, queue, redistest.Start(t))
+	eachRelease(t, func(t *testing.T, release string) {
+		p := newPeer(t, release, redistest.Start(t))
 		for method := range strings.SplitSeq(p.must(t, "a", "other-classes"), ",") {
 			require.True(t, methods[method], "%s has no row", method)
 		}

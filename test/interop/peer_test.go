@@ -42,23 +42,23 @@ func runJava(io.Reader, io.Writer) {
 	os.Exit(1)
 }
 
-// eachLine runs a test against each line of Redisson, at the same time.
-func eachLine(t *testing.T, run func(t *testing.T, queue string)) {
+// eachRelease runs a test against each release line of Redisson, at the same time.
+func eachRelease(t *testing.T, run func(t *testing.T, release string)) {
 	t.Helper()
-	for _, queue := range []string{"redisson4", "redisson3"} {
-		programOf(t, queue) // skips the test before it starts a server
-		t.Run(queue, func(t *testing.T) {
+	for _, release := range []string{"redisson4", "redisson3"} {
+		programOf(t, release) // skips the test before it starts a server
+		t.Run(release, func(t *testing.T) {
 			t.Parallel()
-			run(t, queue)
+			run(t, release)
 		})
 	}
 }
 
 // programOf returns the folder of the Java program for a line of Redisson, or skips the test.
-func programOf(tb testing.TB, queue string) string {
+func programOf(tb testing.TB, release string) string {
 	tb.Helper()
 	redistest.Slow(tb, "Java takes seconds to start")
-	folder, err := filepath.Abs(filepath.Join("..", "..", ".bin", "interop", queue))
+	folder, err := filepath.Abs(filepath.Join("..", "..", ".bin", "interop", release))
 	require.NoError(tb, err)
 	_, err = os.Stat(filepath.Join(folder, "built"))
 	if err != nil && os.Getenv("SIGNALBOX_INTEROP") == "required" {
@@ -91,9 +91,9 @@ func newJVM(process *redistest.Process) *jvm {
 }
 
 // environment is what a Java process of a line of Redisson is started with.
-func environment(tb testing.TB, queue string, arguments ...string) []string {
+func environment(tb testing.TB, release string, arguments ...string) []string {
 	tb.Helper()
-	return []string{programEnv + "=" + programOf(tb, queue), argumentsEnv + "=" + strings.Join(arguments, " ")}
+	return []string{programEnv + "=" + programOf(tb, release), argumentsEnv + "=" + strings.Join(arguments, " ")}
 }
 
 // shared has the Java process of each line of Redisson whose clients the tests use: to start one takes seconds.
@@ -104,22 +104,22 @@ var shared struct {
 }
 
 // sharedJVM returns the Java process of a line, and the name of a new client there.
-func sharedJVM(tb testing.TB, queue string) (*jvm, string) {
+func sharedJVM(tb testing.TB, release string) (*jvm, string) {
 	tb.Helper()
-	env := environment(tb, queue)
+	env := environment(tb, release)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.jvms == nil {
 		shared.jvms = make(map[string]*jvm)
 	}
-	if shared.jvms[queue] == nil {
+	if shared.jvms[release] == nil {
 		process, err := redistest.StartChild("java", env...)
 		require.NoError(tb, err)
-		shared.jvms[queue] = newJVM(process)
-		go shared.jvms[queue].read()
+		shared.jvms[release] = newJVM(process)
+		go shared.jvms[release].read()
 	}
 	shared.clients++
-	return shared.jvms[queue], "c" + strconv.Itoa(shared.clients) + "/"
+	return shared.jvms[release], "c" + strconv.Itoa(shared.clients) + "/"
 }
 
 // withJava are tests whose shared Java processes end with them.
@@ -158,16 +158,16 @@ func single(addr string) []string {
 }
 
 // newPeer opens a client of a server.
-func newPeer(tb testing.TB, queue string, server *redistest.Server) *peer {
+func newPeer(tb testing.TB, release string, server *redistest.Server) *peer {
 	tb.Helper()
-	return startPeer(tb, queue, single(server.Addr())...)
+	return startPeer(tb, release, single(server.Addr())...)
 }
 
 // newMortal opens one that can die.
-func newMortal(tb testing.TB, queue string, server *redistest.Server, more ...string) *peer {
+func newMortal(tb testing.TB, release string, server *redistest.Server, more ...string) *peer {
 	tb.Helper()
 	proxy := redistest.NewProxy(tb, server.Addr())
-	p := startPeer(tb, queue, append(single(proxy.Addr()), more...)...)
+	p := startPeer(tb, release, append(single(proxy.Addr()), more...)...)
 	p.proxy = proxy
 	return p
 }
@@ -181,15 +181,15 @@ func (p *peer) dies(tb testing.TB) {
 }
 
 // newClusterPeer opens one of a cluster, which publishes on channels of that mode.
-func newClusterPeer(tb testing.TB, queue string, cluster *redistest.Cluster, mode string) *peer {
+func newClusterPeer(tb testing.TB, release string, cluster *redistest.Cluster, mode string) *peer {
 	tb.Helper()
-	return startPeer(tb, queue, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
+	return startPeer(tb, release, "cluster", "redis://"+cluster.Servers()[0].Addr(), strconv.FormatInt(watchdog.Milliseconds(), 10), mode)
 }
 
 // startPeer opens a client in the shared Java process.
-func startPeer(tb testing.TB, queue string, arguments ...string) *peer {
+func startPeer(tb testing.TB, release string, arguments ...string) *peer {
 	tb.Helper()
-	j, name := sharedJVM(tb, queue)
+	j, name := sharedJVM(tb, release)
 	p := &peer{jvm: j, name: name}
 	words := make([]any, len(arguments))
 	for i, word := range arguments {
@@ -201,9 +201,9 @@ func startPeer(tb testing.TB, queue string, arguments ...string) *peer {
 }
 
 // newProcess starts a Java process with one client of a server.
-func newProcess(tb testing.TB, queue string, server *redistest.Server) *peer {
+func newProcess(tb testing.TB, release string, server *redistest.Server) *peer {
 	tb.Helper()
-	p := &peer{jvm: newJVM(redistest.Child(tb, "java", environment(tb, queue, single(server.Addr())...)...))}
+	p := &peer{jvm: newJVM(redistest.Child(tb, "java", environment(tb, release, single(server.Addr())...)...))}
 	hello := p.mu.waiting["0"]
 	go p.read()
 	tb.Cleanup(func() {
@@ -218,11 +218,11 @@ func newProcess(tb testing.TB, queue string, server *redistest.Server) *peer {
 func (j *jvm) read() {
 	defer close(j.done)
 	for {
-		queue, err := j.ReadLine(time.Hour)
+		line, err := j.ReadLine(time.Hour)
 		if err != nil {
 			return
 		}
-		number, answer, _ := strings.Cut(queue, " ")
+		number, answer, _ := strings.Cut(line, " ")
 		j.mu.Lock()
 		waiting := j.mu.waiting[number]
 		delete(j.mu.waiting, number)

@@ -58,9 +58,9 @@ func excludes(t *testing.T, p *peer, server *redistest.Server, class, names, key
 
 func TestJavasSpinLockPublishesNothing(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		require.Empty(t, excludes(t, newPeer(t, queue, server), server, "spin", "a", "a"))
+		require.Empty(t, excludes(t, newPeer(t, release, server), server, "spin", "a", "a"))
 	})
 }
 
@@ -82,9 +82,9 @@ func TestJavasLocksThatAreEnteredOnceAreShared(t *testing.T) {
 
 func TestJavasLockOfAMapIsAnRLock(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		p.must(t, "a", "other-lock", "map", "m,k", 60_000)
 		all := keys(t, server)
 		require.Len(t, all, 1)
@@ -97,9 +97,9 @@ func TestJavasLockOfAMapIsAnRLock(t *testing.T) {
 // A RedissonRedLock takes most of its locks: one lock that Go holds does not stop it.
 func TestJavasRedLockIsAcquiredBesideGo(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, lease := newPeer(t, queue, server), goHolds(t, server, "a")
+		p, lease := newPeer(t, release, server), goHolds(t, server, "a")
 		require.Equal(t, "true", p.must(t, "a", "other-try", "red", "a,b,c", 15_000, 60_000))
 		require.NoError(t, lease.Err())
 		require.NoError(t, lease.Unlock())
@@ -111,9 +111,9 @@ func TestJavasRedLockIsAcquiredBesideGo(t *testing.T) {
 // RLock. Both sides are granted the lock, and an Unlock in Go deletes Java's holds with it.
 func TestJavasFasterMultiLockIsAcquiredBesideGo(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, lease := newPeer(t, queue, server), goHolds(t, server, "g")
+		p, lease := newPeer(t, release, server), goHolds(t, server, "g")
 		require.Equal(t, "true", p.must(t, "a", "other-try", "faster", "g,1,2", 0, 60_000))
 		require.Greater(t, len(hash(t, server, "g")), 1)
 		require.NoError(t, lease.Unlock())
@@ -125,9 +125,9 @@ func TestJavasFasterMultiLockIsAcquiredBesideGo(t *testing.T) {
 // another one; one of that name keeps the transaction out.
 func TestJavasTransactionLocksAKeyOfItsOwn(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		p.must(t, "a", "tx-set", "k", "v")
 		require.Equal(t, []string{"k:transaction_lock"}, keys(t, server))
 		g := newGoSide(t, server)
@@ -152,9 +152,9 @@ func TestJavasTransactionLocksAKeyOfItsOwn(t *testing.T) {
 // A batch has no locks and asks for none: it writes what a lock is there to protect.
 func TestJavasBatchAsksNoLock(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, lease := newPeer(t, queue, server), goHolds(t, server, "lock of k")
+		p, lease := newPeer(t, release, server), goHolds(t, server, "lock of k")
 		require.Empty(t, p.must(t, "a", "batch-locks"))
 		p.must(t, "a", "batch-set", "k", "v")
 		require.Equal(t, "v", server.MustDo(t, "GET", "k"))

@@ -90,9 +90,9 @@ func (p *peer) ownersOf(t *testing.T, threads ...string) (owners []string) {
 
 func TestAFairLockOfJavaIsAnRLockAndAQueue(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		owners := p.ownersOf(t, "a", "b", "c")
 		p.must(t, "a", "fair-lock", "a", 60_000)
 		require.Equal(t, map[string]string{owners[0]: "1"}, hash(t, server, "a"))
@@ -123,9 +123,9 @@ func TestAFairLockOfJavaIsAnRLockAndAQueue(t *testing.T) {
 
 func TestJavaChainsTheDeadlinesOfAQueue(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		owners := p.ownersOf(t, "b", "c", "d", "e")
 		before := now()
 		held(t, server, "a", time.Hour)
@@ -160,9 +160,9 @@ func TestJavaChainsTheDeadlinesOfAQueue(t *testing.T) {
 
 func TestJavaNotifiesTheHeadOfTheQueue(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		published := receive(t, server, queueChannel+"x", queueChannel+"y", "redisson_lock__channel:{a}")
 		addToQueue(t, server, "x", now()+waitMS)
 		addToQueue(t, server, "y", now()+waitMS)
@@ -179,9 +179,9 @@ func TestJavaNotifiesTheHeadOfTheQueue(t *testing.T) {
 
 func TestAFairJavaWaiterIsWokenOnAChannelOfItsOwn(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		owner := p.owner(t, "a")
 		held(t, server, "a", time.Hour)
 		answer := p.ask("a", "fair-lock", "a", 60_000)
@@ -196,9 +196,9 @@ func TestAFairJavaWaiterIsWokenOnAChannelOfItsOwn(t *testing.T) {
 
 func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		addToQueue(t, server, "x", now()-1)
 		addToQueue(t, server, "y", now()+waitMS)
 		addToQueue(t, server, "z", now()-1)
@@ -212,9 +212,9 @@ func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 
 func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		addToQueue(t, server, "x", now()+waitMS)
 		p.ask("a", "fair-lock", "a", 60_000)
 		redistest.Await(t, "a ticket in the queue", func() bool { return len(queued(t, server)) == 2 })
@@ -231,12 +231,12 @@ func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
 // with that ticket, and the queue moves on.
 func TestJavaLeavesItsTicketWhenItsSubscriptionFails(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
 		proxy.SetMatch(func(request []string) bool { return strings.EqualFold(request[0], "SUBSCRIBE") })
-		holder := newPeer(t, queue, server)
-		p := startPeer(t, queue, single(proxy.Addr())...)
+		holder := newPeer(t, release, server)
+		p := startPeer(t, release, single(proxy.Addr())...)
 		owner := p.owner(t, "a")
 		holder.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
 		proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest})

@@ -15,9 +15,9 @@ import (
 
 func TestJavaCountsALatchInANumber(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		require.Equal(t, "true", p.must(t, "a", "latch-start", "a", 2))
 		require.Equal(t, "2", server.MustDo(t, "GET", "a"))
 		require.Equal(t, int64(-1), server.MustDo(t, "PTTL", "a"), "it never ends")
@@ -36,9 +36,9 @@ func TestJavaCountsALatchInANumber(t *testing.T) {
 
 func TestJavaPublishesTheStateOfALatch(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		published := receive(t, server, "redisson_countdownlatch__channel__{a}", "redisson_countdownlatch__channel__{{b}:c}")
 		p.must(t, "a", "latch-start", "a", 2)
 		require.Equal(t, "redisson_countdownlatch__channel__{a} 1", next(t, published), "a count begins")
@@ -58,10 +58,10 @@ func TestJavaPublishesTheStateOfALatch(t *testing.T) {
 
 func TestAJavaWaiterAtALatchKnowsTheMessageAlone(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		seen := monitor(t, server)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		const channel = "redisson_countdownlatch__channel__{a}"
 		require.Equal(t, "true", p.must(t, "a", "latch-wait", "a", 0), "what has no key is open")
 		server.MustDo(t, "SET", "a", "1")

@@ -43,9 +43,9 @@ func requireKeys(t *testing.T, server *redistest.Server, want ...string) {
 
 func TestJavaHoldsAReadWriteLockByAModeAndAFieldEach(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		a, b := p.owner(t, "a"), p.owner(t, "b")
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
 		require.Equal(t, map[string]string{"mode": "write", a + ":write": "1"}, hash(t, server, "x"))
@@ -81,9 +81,9 @@ func TestJavaHoldsAReadWriteLockByAModeAndAFieldEach(t *testing.T) {
 
 func TestJavaCountsReadsAndKeepsATimeoutForEach(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		a := p.owner(t, "a")
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		p.must(t, "a", "rw.lock", "x", "read", 20_000)
@@ -99,9 +99,9 @@ func TestJavaCountsReadsAndKeepsATimeoutForEach(t *testing.T) {
 
 func TestJavaKeepsTheHashAsLongAsItsReadersLast(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		p.must(t, "b", "rw.lock", "x", "read", 600_000)
 		p.must(t, "c", "rw.lock", "x", "read", 20_000)
@@ -116,9 +116,9 @@ func TestJavaKeepsTheHashAsLongAsItsReadersLast(t *testing.T) {
 
 func TestJavaWritesAgainForLonger(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		a := p.owner(t, "a")
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
@@ -131,9 +131,9 @@ func TestJavaWritesAgainForLonger(t *testing.T) {
 
 func TestAJavaWriterMayReadAndReadOn(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		a := p.owner(t, "a")
 		published := receive(t, server, rwChannel("x"))
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
@@ -149,9 +149,9 @@ func TestAJavaWriterMayReadAndReadOn(t *testing.T) {
 
 func TestJavaPublishesZeroAfterReadingAndOneAfterWriting(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		published := receive(t, server, rwChannel("x"), "redisson_rwlock:{y}:z")
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		p.must(t, "b", "rw.lock", "x", "read", 60_000)
@@ -177,9 +177,9 @@ func TestJavaPublishesZeroAfterReadingAndOneAfterWriting(t *testing.T) {
 
 func TestJavaReadersPassAWriterThatWaits(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		writer := p.ask("b", "rw.lock", "x", "write", 60_000)
 		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
@@ -192,9 +192,9 @@ func TestJavaReadersPassAWriterThatWaits(t *testing.T) {
 
 func TestJavaWaitersAreWokenByTheMessageOfAReadWriteLock(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		server.MustDo(t, "HSET", "x", "mode", "write", "00000000-0000-0000-0000-000000000000:1:write", "1")
 		server.MustDo(t, "PEXPIRE", "x", time.Hour.Milliseconds())
 		readers := []<-chan error{javaHalf{p, "a", reading}.take("x"), javaHalf{p, "b", reading}.take("x")}
@@ -210,9 +210,9 @@ func TestJavaWaitersAreWokenByTheMessageOfAReadWriteLock(t *testing.T) {
 
 func TestJavaRenewsAReaderAndTheHash(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		a := p.owner(t, "a")
 		p.must(t, "a", "rw.lock", "x", "read", -1)
 		p.must(t, "a", "rw.lock", "y", "write", -1)
@@ -226,9 +226,9 @@ func TestJavaRenewsAReaderAndTheHash(t *testing.T) {
 
 func TestAJavaReaderThatDiedStaysAFieldAndIsPassedOver(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, dead := newPeer(t, queue, server), newMortal(t, queue, server)
+		p, dead := newPeer(t, release, server), newMortal(t, release, server)
 		gone := dead.owner(t, "a")
 		dead.must(t, "a", "rw.lock", "x", "read", -1)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
@@ -249,14 +249,14 @@ func awaitEnd(t *testing.T, server *redistest.Server, key string) {
 // The live reader continues; the one that died is renewed by it, or ends.
 func TestAJavaReaderRenewsItsOwnSince44(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, dead := newPeer(t, queue, server), newMortal(t, queue, server)
+		p, dead := newPeer(t, release, server), newMortal(t, release, server)
 		gone := timeoutOf("x", dead.owner(t, "a"), "1")
 		dead.must(t, "a", "rw.lock", "x", "read", -1)
 		p.must(t, "a", "rw.lock", "x", "read", -1)
 		dead.dies(t)
-		if queue == "redisson3" {
+		if release == "redisson3" {
 			for range 3 {
 				renewed(t, server, gone)
 			}

@@ -36,9 +36,9 @@ const never int64 = 922337203685477
 
 func TestJavaCountsFreePermitsInANumber(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		require.Equal(t, "true", p.must(t, "a", "permit-found", "a", 5))
 		require.Equal(t, "false", p.must(t, "a", "permit-found", "a", 7), "one is there")
 		require.Equal(t, "5", server.MustDo(t, "GET", "a"))
@@ -78,9 +78,9 @@ func TestJavaCountsFreePermitsInANumber(t *testing.T) {
 
 func TestJavaPublishesPermitsAsANumber(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		published := receive(t, server, "redisson_sc:{a}", "redisson_sc:{b}:c")
 		p.must(t, "a", "permit-found", "a", 5)
 		require.Equal(t, "redisson_sc:{a} 5", next(t, published), "all that there are")
@@ -105,9 +105,9 @@ func TestJavaPublishesPermitsAsANumber(t *testing.T) {
 
 func TestJavaCountsBelowZeroWhenThereAreFewer(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		p.must(t, "a", "permit-found", "a", 5)
 		ids := p.must(t, "a", "permit-take", "a", 3, 60_000)
 		p.must(t, "a", "permit-set", "a", 1)
@@ -122,9 +122,9 @@ func TestJavaCountsBelowZeroWhenThereAreFewer(t *testing.T) {
 
 func TestJavaTakesOutPermitsThatHaveEnded(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		published := receive(t, server, "redisson_sc:{a}")
 		server.MustDo(t, "SET", "a", "1")
 		for _, id := range []string{"0123456789abcdef", "0123456789abcdeg", "0123456789abcdeh"} {
@@ -152,9 +152,9 @@ func TestJavaTakesOutPermitsThatHaveEnded(t *testing.T) {
 
 func TestJavaReleasesSeveralPermitsIfItHasAll(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		p.must(t, "a", "permit-found", "a", 3)
 		ids := p.must(t, "a", "permit-take", "a", 2, 60_000)
 		first, _, _ := strings.Cut(ids, ",")
@@ -167,9 +167,9 @@ func TestJavaReleasesSeveralPermitsIfItHasAll(t *testing.T) {
 
 func TestJavaLengthensAPermitByItsScore(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		p.must(t, "a", "permit-found", "a", 1)
 		id := p.must(t, "a", "permit-take", "a", 1, 60_000)
 		before := permits(t, server, "a")[id]
@@ -185,10 +185,10 @@ func TestJavaLengthensAPermitByItsScore(t *testing.T) {
 
 func TestAJavaWaiterForAPermitIsWokenByTheNumber(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		seen := monitor(t, server)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		awaitWaiter := func(n int64) {
 			redistest.Await(t, "subscriptions", func() bool { return listeners(t, server, "redisson_sc:{a}") == n })
 		}
@@ -208,9 +208,9 @@ func TestAJavaWaiterForAPermitIsWokenByTheNumber(t *testing.T) {
 
 func TestAJavaWaiterForAPermitTriesAgainWhenTheFirstEnds(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		server.MustDo(t, "SET", "a", "0")
 		ends := now() + 1000
 		server.MustDo(t, "ZADD", "{a}:timeout", ends, "0123456789abcdef")
@@ -223,9 +223,9 @@ func TestAJavaWaiterForAPermitTriesAgainWhenTheFirstEnds(t *testing.T) {
 
 func TestJavasPlainSemaphoreIsANumber(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		published := receive(t, server, "redisson_sc:{a}")
 		require.Equal(t, "false", p.must(t, "a", "plain-try", "a", 1, 0), "the capacity was not set")
 		require.Equal(t, "true", p.must(t, "a", "plain-found", "a", 5))
@@ -250,10 +250,10 @@ func TestJavasPlainSemaphoreIsANumber(t *testing.T) {
 
 func TestAJavaWaiterForAPlainPermitIsWokenByTheNumber(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		seen := monitor(t, server)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		server.MustDo(t, "SET", "a", "0")
 		answer := p.ask("a", "plain-take", "a", 2)
 		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, "redisson_sc:{a}") == 1 })
@@ -272,9 +272,9 @@ func TestJavaPublishesPermitsBySlotInACluster(t *testing.T) {
 	for mode, command := range map[string]string{"auto": "SHARDNUMSUB", "off": "NUMSUB"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			eachLine(t, func(t *testing.T, queue string) {
-				p := newClusterPeer(t, queue, cluster, mode)
-				name := mode + queue
+			eachRelease(t, func(t *testing.T, release string) {
+				p := newClusterPeer(t, release, cluster, mode)
+				name := mode + release
 				p.must(t, "a", "permit-found", name, 1)
 				id := p.must(t, "a", "permit-take", name, 1, 60_000)
 				answer := p.ask("b", "permit-take", name, 1, 60_000)

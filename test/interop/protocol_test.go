@@ -34,9 +34,9 @@ func ttl(t *testing.T, server *redistest.Server, key string) time.Duration {
 
 func TestJavaHoldsALockByOneFieldOfAHash(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		p.must(t, "a", "lock", "order/42", 60_000)
 		owner := p.owner(t, "a")
 		require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[1-9][0-9]*$`, owner)
@@ -51,9 +51,9 @@ func TestJavaHoldsALockByOneFieldOfAHash(t *testing.T) {
 
 func TestJavaCountsEntriesInTheField(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		owner := p.owner(t, "a")
 		for _, entries := range []string{"1", "2", "3"} {
 			p.must(t, "a", "lock", "a", 60_000)
@@ -73,9 +73,9 @@ func TestJavaCountsEntriesInTheField(t *testing.T) {
 
 func TestJavaPublishesAReleaseAsAZero(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		published := receive(t, server, "redisson_lock__channel:{a}", "redisson_lock__channel:{b}:c")
 		for _, name := range []string{"a", "{b}:c"} {
 			p.must(t, "a", "lock", name, 60_000)
@@ -95,9 +95,9 @@ func TestJavaPublishesAReleaseAsAZero(t *testing.T) {
 
 func TestJavaRenewsByItsWatchdog(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newMortal(t, queue, server)
+		p := newMortal(t, release, server)
 		p.must(t, "a", "lock", "a", -1)
 		require.LessOrEqual(t, ttl(t, server, "a"), watchdog)
 		before, _ := server.MustDo(t, "PEXPIRETIME", "a").(int64)
@@ -113,10 +113,10 @@ func TestJavaRenewsByItsWatchdog(t *testing.T) {
 
 func TestJavaKeepsTheResultOfAReleaseForAWhile(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		seen := monitor(t, server)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		p.must(t, "a", "lock", "a", 60_000)
 		p.must(t, "a", "unlock", "a")
 		p.must(t, "a", "lock", "{b}", 60_000)
@@ -126,7 +126,7 @@ func TestJavaKeepsTheResultOfAReleaseForAWhile(t *testing.T) {
 			return seen.matches(`(?i)"set" "redisson_unlock_latch:\{a\}:[0-9a-f]{32}" "1" "px" "[0-9]+"`) &&
 				seen.matches(`(?i)"set" "redisson_unlock_latch:\{b\}:[0-9a-f]{32}" "0" "px" "[0-9]+"`)
 		})
-		if queue == "redisson4" {
+		if release == "redisson4" {
 			redistest.Await(t, "a deletion", func() bool {
 				return seen.matches(`(?i)"(del|unlink)" "redisson_unlock_latch:\{a\}:[0-9a-f]{32}"`)
 			})
@@ -162,9 +162,9 @@ func listeners(t *testing.T, server *redistest.Server, channel string) int64 {
 
 func TestAJavaWaiterIsWokenByTheZero(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		held(t, server, "a", time.Hour)
 		answer := p.ask("a", "lock", "a", 60_000)
 		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, "redisson_lock__channel:{a}") == 1 })
@@ -179,9 +179,9 @@ func TestAJavaWaiterIsWokenByTheZero(t *testing.T) {
 
 func TestAJavaWaiterTriesAgainWhenTheKeyEnds(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		held(t, server, "a", time.Second)
 		p.must(t, "a", "lock", "a", 60_000) // no message was published
 		require.Contains(t, hash(t, server, "a"), p.owner(t, "a"))
@@ -190,9 +190,9 @@ func TestAJavaWaiterTriesAgainWhenTheKeyEnds(t *testing.T) {
 
 func TestJavaDoesNotUnlockWhatAnotherHolds(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		held(t, server, "a", time.Hour)
 		require.Contains(t, refused(t, p.ask("a", "unlock", "a")), "IllegalMonitorStateException")
 		require.Len(t, hash(t, server, "a"), 1)
@@ -204,9 +204,9 @@ func TestJavaDoesNotUnlockWhatAnotherHolds(t *testing.T) {
 
 func TestJavaCountsAFencedLockInAKeyBeside(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		owner := p.owner(t, "a")
 		require.Equal(t, "1", p.must(t, "a", "fence", "a", 60_000))
 		require.Equal(t, "2", p.must(t, "a", "fence", "a", 60_000), "entering again counts as well")

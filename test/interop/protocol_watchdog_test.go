@@ -29,20 +29,20 @@ func reads(t *testing.T, server *redistest.Server, name string, life time.Durati
 // P1, P2: what another reader counts on is cut short by a Java reader beside it, but never to less than the watchdog's time.
 func TestJavasWatchdogMakesTheHashEndSooner(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newMortal(t, queue, server)
+		p := newMortal(t, release, server)
 		other := reads(t, server, "x", time.Hour)
 		p.must(t, "a", "rw.lock", "x", "read", -1)
 		redistest.Await(t, "a renewal", func() bool { return ttl(t, server, "x") <= watchdog })
-		if queue == "redisson3" { // which renews all
+		if release == "redisson3" { // which renews all
 			require.LessOrEqual(t, ttl(t, server, other), watchdog)
 		} else {
 			require.Greater(t, ttl(t, server, other), watchdog)
 		}
 		p.dies(t)
 		awaitEnd(t, server, "x")
-		require.Equal(t, "true", newPeer(t, queue, server).must(t, "a", "rw.try", "x", "write", 0, 60_000))
+		require.Equal(t, "true", newPeer(t, release, server).must(t, "a", "rw.try", "x", "write", 0, 60_000))
 	})
 }
 
@@ -50,9 +50,9 @@ func TestJavasWatchdogMakesTheHashEndSooner(t *testing.T) {
 // before the Go lease has ended.
 func TestAShortLeaseEndsBeforeAWriterEnters(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newMortal(t, queue, server)
+		p := newMortal(t, release, server)
 		g := newGoSide(t, server)
 		lease, err := rwlock.New(g.session, "x", signalbox.WithFixedLease(watchdog)).RLock(locktest.Context(t))
 		require.NoError(t, err)

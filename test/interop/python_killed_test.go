@@ -21,9 +21,9 @@ import (
 )
 
 // sessionsOf returns the sessions whose tickets wait for a lock, the first in the queue first.
-func sessionsOf(t *testing.T, server *redistest.Server, queue string) (sessions []string) {
+func sessionsOf(t *testing.T, server *redistest.Server, release string) (sessions []string) {
 	t.Helper()
-	tickets, _ := server.MustDo(t, "ZRANGE", queue, 0, -1).([]any)
+	tickets, _ := server.MustDo(t, "ZRANGE", release, 0, -1).([]any)
 	for _, ticket := range tickets {
 		sessions = append(sessions, fmt.Sprint(ticket)[:22])
 	}
@@ -122,11 +122,11 @@ func (c *commands) polls(t *testing.T, name, session string) (at []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	polls := false // whether the commands are those of a poll: they follow it
-	for _, queue := range c.mu.lines {
-		if script.MatchString(queue) {
-			polls = poll.MatchString(queue)
+	for _, release := range c.mu.lines {
+		if script.MatchString(release) {
+			polls = poll.MatchString(release)
 		}
-		if wrote := life.FindStringSubmatch(queue); polls && wrote != nil {
+		if wrote := life.FindStringSubmatch(release); polls && wrote != nil {
 			at = append(at, locktest.Integer(t, wrote[1])-3_000_000)
 		}
 	}

@@ -69,9 +69,9 @@ func counted(t *testing.T, server *redistest.Server, processes []*redistest.Proc
 	t.Helper()
 	sum := 0
 	for _, process := range processes {
-		queue, err := process.ReadLine(10 * time.Minute)
+		line, err := process.ReadLine(10 * time.Minute)
 		require.NoError(t, err, process.Stderr())
-		n, err := strconv.Atoi(strings.TrimPrefix(queue, "done "))
+		n, err := strconv.Atoi(strings.TrimPrefix(line, "done "))
 		require.NoError(t, err, process.Stderr())
 		require.Zero(t, process.Wait(redistest.Patience), process.Stderr())
 		sum += n
@@ -94,8 +94,8 @@ func TestPythonClientIsShort(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(pythonFolder(t), "signalbox.py"))
 	require.NoError(t, err)
 	require.LessOrEqual(t, strings.Count(string(text), "\n"), 300, "lines")
-	for queue := range strings.Lines(string(text)) {
-		require.LessOrEqual(t, len(queue), 101, queue)
+	for line := range strings.Lines(string(text)) {
+		require.LessOrEqual(t, len(line), 101, line)
 	}
 }
 

@@ -33,9 +33,9 @@ func ownersOf(t *testing.T, server *redistest.Server, name string) []string {
 // them are Java's: the hash, and a key for each reader.
 func TestAWriterWaitsForTheReadersOfBothSides(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		all, others := halvesOf(t, p, "a", server), halvesOf(t, p, "b", server)
 		for _, writer := range []string{"java writer", "go writer"} {
 			for _, last := range []string{"java reader", "go reader"} {
@@ -71,11 +71,11 @@ func TestAWriterWaitsForTheReadersOfBothSides(t *testing.T) {
 // in TestEveryWaiterIsWokenByEveryHolder.
 func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
 		proxy.SetMatch(locktest.RunsScript(scripts.RedissonPoll, scripts.RedissonRWPoll))
-		p, other := newPeer(t, queue, server), newPeer(t, queue, server)
+		p, other := newPeer(t, release, server), newPeer(t, release, server)
 		from, to := halvesOf(t, p, "holder", server), halvesOf(t, other, "waiter", proxy)
 		for holder := range from {
 			for waiter := range to {
@@ -108,9 +108,9 @@ func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
 // P6: one release lets in all readers that wait, of both sides, however many wait in a process.
 func TestTheEndOfWritingAdmitsAllReaders(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		for _, writer := range []side{javaHalf{p, "writer", writing}, newGoHalf(t, server, writing)} {
 			took(t, writer.take("x"))
 			var taken []<-chan error
@@ -137,9 +137,9 @@ func TestTheEndOfWritingAdmitsAllReaders(t *testing.T) {
 // A writer in Go becomes a reader: readers of both sides enter, and no writer does.
 func TestADowngradeInGoLetsJavaReadersIn(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, queue, server), newGoHalf(t, server, writing)
+		p, g := newPeer(t, release, server), newGoHalf(t, server, writing)
 		took(t, g.take("x"))
 		lease := g.leases["x"]
 		reader, second := javaHalf{p, "a", reading}.take("x"), newGoHalf(t, server, reading)
@@ -163,12 +163,12 @@ func TestADowngradeInGoLetsJavaReadersIn(t *testing.T) {
 // P1, P6: what a process of Java held that was killed goes to Go when it ends, and not before.
 func TestAReadWriteLockOfADeadJavaProcessGoesToGo(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		for _, half := range []string{reading, writing} {
 			t.Run(half, func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				p, g := newMortal(t, queue, server), newGoHalf(t, server, writing)
+				p, g := newMortal(t, release, server), newGoHalf(t, server, writing)
 				p.must(t, "a", "rw.lock", "a", half, -1)
 				taken := g.take("a")
 				redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
@@ -187,12 +187,12 @@ func TestAReadWriteLockOfADeadJavaProcessGoesToGo(t *testing.T) {
 // P1, P6: the same the other way round.
 func TestAReadWriteLockOfADeadGoProcessGoesToJava(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		for _, half := range []string{reading, writing} {
 			t.Run(half, func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				p := newPeer(t, queue, server)
+				p := newPeer(t, release, server)
 				holder := holdsHalf(t, server, half)
 				answer := p.ask("a", "rw.lock", "a", "write", 60_000)
 				redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
@@ -213,32 +213,32 @@ func TestAReadWriteLockOfADeadGoProcessGoesToJava(t *testing.T) {
 // its lease at most after the other has left.
 func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		for _, dead := range []string{"java", "go"} {
 			t.Run(dead, func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				p, holder := newMortal(t, queue, server), holdsHalf(t, server, reading)
+				p, holder := newMortal(t, release, server), holdsHalf(t, server, reading)
 				owners := map[string]string{"go": ownersOf(t, server, "a")[0], "java": p.owner(t, "a")}
 				p.must(t, "a", "rw.lock", "a", "read", -1)
 				for range 2 {
 					renewed(t, server, timeoutOf("a", owners["java"], "1"))
 					renewed(t, server, timeoutOf("a", owners["go"], "1"))
 				}
-				lifetimes := "go"
+				survivor := "go"
 				if dead == "go" {
-					lifetimes = "java"
+					survivor = "java"
 					holder.Kill()
 				} else {
 					p.dies(t)
 				}
-				if dead == "go" && queue == "redisson3" {
+				if dead == "go" && release == "redisson3" {
 					renewed(t, server, timeoutOf("a", owners[dead], "1")) // as TestAJavaReaderRenewsItsOwnSince44 has it
 				} else {
 					awaitEnd(t, server, timeoutOf("a", owners[dead], "1"))
 				}
 				for range 2 {
-					renewed(t, server, timeoutOf("a", owners[lifetimes], "1"))
+					renewed(t, server, timeoutOf("a", owners[survivor], "1"))
 				}
 				require.Equal(t, map[string]string{"mode": "read", owners["go"]: "1", owners["java"]: "1"}, hash(t, server, "a"))
 				g := newGoHalf(t, server, writing)
@@ -263,7 +263,7 @@ func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 // P1: no interleaving of readers and writers of both sides lets a writer be not alone.
 func TestAWriterIsAloneAmongBothSides(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) { yardWork(t, queue, 1, 80, 5*time.Minute) })
+	eachRelease(t, func(t *testing.T, release string) { yardWork(t, release, 1, 80, 5*time.Minute) })
 }
 
 // P1: the same, again and again.
@@ -277,10 +277,10 @@ func TestSoakAWriterIsAloneAmongBothSides(t *testing.T) { //nolint:paralleltest 
 }
 
 // yardWork lets workers of both sides read and write.
-func yardWork(t *testing.T, queue string, seed, times int, limit time.Duration) {
+func yardWork(t *testing.T, release string, seed, times int, limit time.Duration) {
 	t.Helper()
 	server := redistest.Start(t)
-	p := newPeer(t, queue, server)
+	p := newPeer(t, release, server)
 	var threads []<-chan string
 	var processes []*redistest.Process
 	for n := range workers {
@@ -298,9 +298,9 @@ func yardWork(t *testing.T, queue string, seed, times int, limit time.Duration) 
 // What either side says of what the other holds.
 func TestEachSideSeesHowTheOtherReadsAndWrites(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		for half, read := range map[string]string{reading: "true", writing: "false"} {
 			g := newGoHalf(t, server, half)
 			took(t, g.take("a"))
@@ -346,9 +346,9 @@ func TestEachSideSeesHowTheOtherReadsAndWrites(t *testing.T) {
 // P2: a read-write lock is taken by force from either side, by either.
 func TestEitherSideTakesAReadWriteLockByForce(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(5*time.Second)))
 		lock := rwlock.New(s, "a")
 		for half, take := range map[string]func(context.Context) (signalbox.Lease, error){reading: lock.RLock, writing: lock.Lock} {
@@ -375,8 +375,8 @@ func TestAReadWriteLockIsSharedInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	eachLine(t, func(t *testing.T, queue string) {
-		p := newClusterPeer(t, queue, cluster, "auto")
+	eachRelease(t, func(t *testing.T, release string) {
+		p := newClusterPeer(t, release, cluster, "auto")
 		from, to := halvesOf(t, p, "holder", cluster), halvesOf(t, p, "waiter", cluster)
 		for holder := range from {
 			for waiter := range to {
@@ -384,7 +384,7 @@ func TestAReadWriteLockIsSharedInACluster(t *testing.T) {
 					continue // they do not wait
 				}
 				for _, form := range []string{"%s-%s-%s", "{%s}:%s-%s"} {
-					name := strings.ReplaceAll(fmt.Sprintf(form, queue, holder, waiter), " ", "-")
+					name := strings.ReplaceAll(fmt.Sprintf(form, release, holder, waiter), " ", "-")
 					channel := rwChannel(name)
 					if strings.HasPrefix(name, "{") {
 						channel = "redisson_rwlock:" + name
@@ -404,7 +404,7 @@ func TestAReadWriteLockIsSharedInACluster(t *testing.T) {
 			}
 		}
 		for _, node := range cluster.Servers() { // replicas among them, which have to hear of it
-			redistest.Await(t, "no key of a hold is left", func() bool { return len(node.Keys("*"+queue+"-*rwlock_timeout*")) == 0 })
+			redistest.Await(t, "no key of a hold is left", func() bool { return len(node.Keys("*"+release+"-*rwlock_timeout*")) == 0 })
 		}
 	})
 }

@@ -123,11 +123,11 @@ const scheduled = 800 * time.Millisecond
 // second, so the test counts the hand-offs that are faster, and repeats until there is one.
 func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
 		proxy.SetMatch(locktest.RunsScript(scripts.RedissonPermitAcquire))
-		p, other := newPeer(t, queue, server), newPeer(t, queue, server)
+		p, other := newPeer(t, release, server), newPeer(t, release, server)
 		for _, kind := range permitKinds() {
 			sides := map[string][2]permitSide{ // as holder, as waiter: a side waits in another process than it holds in
 				"java": {javaPermits{p, "holder", kind, map[string]string{}}, javaPermits{other, "waiter", kind, map[string]string{}}},
@@ -169,9 +169,9 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 // What each side says of permits that either has.
 func TestBothSidesSeeTheSamePermits(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(6*time.Second)))
 		sem := semaphore.New(s, "a", 5)
 		lease, err := sem.Acquire(locktest.Context(t), 2)
@@ -230,9 +230,9 @@ func TestBothSidesSeeTheSamePermits(t *testing.T) {
 // releases the rest, once.
 func TestPermitsThatJavaReleasedAreLost(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p := newPeer(t, queue, server)
+		p := newPeer(t, release, server)
 		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(5*time.Second)))
 		lease, err := semaphore.New(s, "a", 3).Acquire(locktest.Context(t), 3)
 		require.NoError(t, err)
@@ -257,11 +257,11 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 		}
 		return end
 	}
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		t.Run("Java", func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			p := newMortal(t, queue, server)
+			p := newMortal(t, release, server)
 			p.must(t, "a", "permit-found", "a", 3)
 			p.must(t, "a", "permit-take", "a", 3, 6000)
 			g := newGoPermits(t, server, permitKinds()[0], signalbox.WithLayout(signalbox.Redisson()))
@@ -276,7 +276,7 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 		t.Run("Go", func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			p := newPeer(t, queue, server)
+			p := newPeer(t, release, server)
 			holder := child(t, "permits", server, 5*time.Second)
 			said, err := holder.ReadLine(redistest.Patience)
 			require.NoError(t, err, holder.Stderr())
@@ -343,10 +343,10 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 }
 
 // crowd lets workers of both sides take permits, kills some of them, and fails the test where more are inside than there are permits.
-func crowd(t *testing.T, queue string, times int, limit time.Duration) {
+func crowd(t *testing.T, release string, times int, limit time.Duration) {
 	t.Helper()
 	server := redistest.Start(t)
-	p, victim := newPeer(t, queue, server), newMortal(t, queue, server)
+	p, victim := newPeer(t, release, server), newMortal(t, release, server)
 	p.must(t, "0", "permit-found", "crowd", capacity)
 	work := func(p *peer, thread string) <-chan string {
 		return p.ask(thread, "permit-work", "crowd", "inside", capacity, times, 10_000)
@@ -382,7 +382,7 @@ func crowd(t *testing.T, queue string, times int, limit time.Duration) {
 // P1: the permits held are never more than the capacity, also if holders die.
 func TestPermitsAreNeverMoreThanThereAre(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) { crowd(t, queue, 50, 5*time.Minute) })
+	eachRelease(t, func(t *testing.T, release string) { crowd(t, release, 50, 5*time.Minute) })
 }
 
 // P1: the same, again and again.
@@ -400,8 +400,8 @@ func TestEveryWaiterForPermitsIsWokenInACluster(t *testing.T) {
 	t.Parallel()
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	eachLine(t, func(t *testing.T, queue string) {
-		p := newClusterPeer(t, queue, cluster, "auto")
+	eachRelease(t, func(t *testing.T, release string) {
+		p := newClusterPeer(t, release, cluster, "auto")
 		for _, kind := range permitKinds() {
 			newGo := func() permitSide { return newGoPermits(t, cluster, kind, signalbox.WithLayout(signalbox.Redisson())) }
 			newJava := func(thread string) permitSide { return javaPermits{p, thread, kind, map[string]string{}} }
@@ -409,7 +409,7 @@ func TestEveryWaiterForPermitsIsWokenInACluster(t *testing.T) {
 			for holder := range sides {
 				for waiter := range sides {
 					for round := range 3 {
-						key := fmt.Sprintf("%s-%s-%s-%s-%d", kind.name, queue, holder, waiter, round)
+						key := fmt.Sprintf("%s-%s-%s-%s-%d", kind.name, release, holder, waiter, round)
 						if holder == "java" {
 							p.must(t, "a", kind.name+"-found", key, 3)
 						}

@@ -20,9 +20,9 @@ import (
 // wants.
 func TestSeveralLocksAsOneAreSharedWithJava(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, queue, server), newGoSide(t, server)
+		p, g := newPeer(t, release, server), newGoSide(t, server)
 		all := multilock.New(
 			g.lock("a"), g.lock("b"), g.lock("c"), fair.New(g.session, "f"), rwlock.New(g.session, "y").Reader(),
 			reentrant.New(g.session, "z", signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))), reentrant.New(g.session, "own", signalbox.WithLayout(signalbox.Native())),

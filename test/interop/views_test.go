@@ -20,9 +20,9 @@ import (
 // What Java says of a lock that Go holds.
 func TestJavaSeesThatGoHolds(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, queue, server), newGoSide(t, server)
+		p, g := newPeer(t, release, server), newGoSide(t, server)
 		require.Equal(t, "false", p.must(t, "a", "locked", "a"))
 		took(t, g.take("a"))
 		require.Equal(t, "true", p.must(t, "a", "locked", "a"))
@@ -43,9 +43,9 @@ func TestJavaSeesThatGoHolds(t *testing.T) {
 // What Go says of a lock that Java holds.
 func TestGoSeesThatJavaHolds(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, l := newPeer(t, queue, server), newGoSide(t, server).lock("a")
+		p, l := newPeer(t, release, server), newGoSide(t, server).lock("a")
 		isLocked, err := l.IsLocked(locktest.Context(t))
 		require.NoError(t, err)
 		require.False(t, isLocked)
@@ -72,9 +72,9 @@ func TestGoSeesThatJavaHolds(t *testing.T) {
 // P2: a lock that is taken by force is taken from either side, by either.
 func TestEitherSideTakesByForce(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, queue, server), newGoSide(t, server)
+		p, g := newPeer(t, release, server), newGoSide(t, server)
 
 		p.must(t, "a", "lock", "a", 60_000)
 		waiter := p.ask("b", "lock", "a", 60_000)
@@ -98,9 +98,9 @@ func TestEitherSideTakesByForce(t *testing.T) {
 // a release that comes late adds nothing.
 func TestPermitsOfBothSidesAreBroken(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g, operator := newPeer(t, queue, server), newGoSide(t, server).session, newGoSide(t, server).session
+		p, g, operator := newPeer(t, release, server), newGoSide(t, server).session, newGoSide(t, server).session
 		require.Equal(t, "true", p.must(t, "a", "permit-found", "a", 4))
 		java := p.must(t, "a", "permit-take", "a", 1, 60_000)
 		sem := semaphore.New(g, "a", 4)

@@ -120,11 +120,11 @@ func (w *permitWalk) check(t *testing.T, r *rand.Rand) {
 // would have there, and both sides see the same.
 func TestBothSidesAgreeWhateverPermitsTheyTake(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		w := &permitWalk{server: server, capacity: 5}
 		for range 2 {
-			w.peers = append(w.peers, newPeer(t, queue, server))
+			w.peers = append(w.peers, newPeer(t, release, server))
 			w.sems = append(w.sems, semaphore.New(newGoSide(t, server).session, "a", 5))
 		}
 		require.Equal(t, "true", w.peers[0].must(t, "a", "permit-found", "a", 5))

@@ -206,10 +206,10 @@ func (y *yardWalk) seen(t *testing.T, e *entrant) {
 // both sides see the same.
 func TestBothSidesAgreeWhateverTheyReadAndWrite(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		y := &yardWalk{server: server}
-		p, q := newPeer(t, queue, server), newPeer(t, queue, server)
+		p, q := newPeer(t, release, server), newPeer(t, release, server)
 		for i, peer := range []*peer{p, p, q} {
 			thread := fmt.Sprint(i)
 			y.all = append(y.all, &entrant{peer: peer, thread: thread, owner: peer.owner(t, thread), entries: make(map[string]int)})

@@ -266,9 +266,9 @@ func (w *walk) check(t *testing.T, r *rand.Rand) {
 // in any order. One has the lock at a time, as often as it entered, and both sides see the same.
 func TestBothSidesAgreeWhateverTheyDo(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) {
+	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, q := newPeer(t, queue, server), newPeer(t, queue, server)
+		p, q := newPeer(t, release, server), newPeer(t, release, server)
 		w := &walk{server: server, got: make(chan walker, 10), idle: []walker{
 			newJavaWalker(t, p, "a"), newJavaWalker(t, p, "b"), newJavaWalker(t, q, "a"), newGoWalker(t, server), newGoWalker(t, server),
 		}}

@@ -99,16 +99,16 @@ func addOne(ctx context.Context, client rueidis.Client, token uint64) error {
 }
 
 // count makes all workers of both sides count together, each so many times, and fails the test if a count is lost.
-func count(t *testing.T, queue string, times int, limit time.Duration) {
+func count(t *testing.T, release string, times int, limit time.Duration) {
 	t.Helper()
-	countBy(t, queue, times, limit, "work", "worker")
+	countBy(t, release, times, limit, "work", "worker")
 }
 
 // countBy is count by the lock that a verb of Java and a child take.
-func countBy(t *testing.T, queue string, times int, limit time.Duration, verb, worker string) {
+func countBy(t *testing.T, release string, times int, limit time.Duration, verb, worker string) {
 	t.Helper()
 	server := redistest.Start(t)
-	p := newPeer(t, queue, server)
+	p := newPeer(t, release, server)
 	began := time.Now()
 	var threads []<-chan string
 	var processes []*redistest.Process
@@ -147,7 +147,7 @@ func awaitWorkers(t *testing.T, p *peer, threads []<-chan string, processes []*r
 // P1: no update is lost that either side makes under the lock.
 func TestNoCountIsLost(t *testing.T) {
 	t.Parallel()
-	eachLine(t, func(t *testing.T, queue string) { count(t, queue, 100, 5*time.Minute) })
+	eachRelease(t, func(t *testing.T, release string) { count(t, release, 100, 5*time.Minute) })
 }
 
 // P1: the same, again and again: some 50,000 times in a minute.

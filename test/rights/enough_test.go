@@ -50,7 +50,7 @@ func (w *fixture) everything(t *testing.T) {
 	for s, err := range ended {
 		ends(t, s, err, w.usual(s))
 	}
-	if _, requested := ended[waiters]; requested {
+	if _, ok := ended[waiters]; ok {
 		require.Equal(t, "b", w.last)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // latchRounds is what a program does with a latch, and what each of it ended with.
 type latchRounds struct {
-	start, join, count, poll, wait, reset, again error
+	start, join, count, read, wait, reset, again error
 }
 
 // playRounds takes all that a latch can do, as far as it goes. Where it may not start, the operator does.
@@ -37,7 +37,7 @@ func playRounds(t *testing.T, one, other *signalbox.Session, operator *signalbox
 	redistest.Await(t, "a waiter, or its refusal, since an open latch may be read with less", func() bool {
 		return len(waited) > 0 || r.join == nil && locktest.Channels(other) > 0
 	})
-	_, r.poll = theirs.RoundOf(round.ID()).Count(ctx)
+	_, r.read = theirs.RoundOf(round.ID()).Count(ctx)
 	for i, id := range []string{"x", "y"} {
 		if _, r.count = mine.RoundOf(round.ID()).CountDown(ctx, id); r.count != nil {
 			left, err := countdown.New(operator, name).RoundOf(round.ID()).CountDown(ctx, id)
@@ -96,12 +96,12 @@ func TestEachMissingRightOfALatchIsReportedOrNotNeeded(t *testing.T) {
 	redistest.Slow(t, later)
 	all := users(t)[oneServer]
 	everything := latchRounds{denied, denied, denied, denied, denied, denied, denied}
-	reading := latchRounds{join: denied, poll: denied, wait: denied, reset: denied}
+	reading := latchRounds{join: denied, read: denied, wait: denied, reset: denied}
 	for without, want := range map[string]latchRounds{
 		"+evalsha": everything, "~sb:*": everything, "+hget": everything,
 		"+time":    {start: denied, again: denied, reset: denied},
 		"+hset":    {start: denied, count: denied, again: denied, reset: denied},
-		"+hlen":    {join: denied, poll: denied, wait: denied, count: denied, again: denied, reset: denied},
+		"+hlen":    {join: denied, read: denied, wait: denied, count: denied, again: denied, reset: denied},
 		"+pttl":    reading,
 		"+exists":  {start: denied},
 		"+pexpire": {start: denied, count: denied, again: denied, reset: denied},
@@ -117,7 +117,7 @@ func TestEachMissingRightOfALatchIsReportedOrNotNeeded(t *testing.T) {
 			got := playRounds(t, one, other, locktest.Session(t, s), "a latch")
 			for step, ended := range map[string][2]error{
 				"start": {got.start, want.start}, "join": {got.join, want.join}, "count": {got.count, want.count},
-				"poll": {got.poll, want.poll}, "wait": {got.wait, want.wait}, "again": {got.again, want.again}, "reset": {got.reset, want.reset},
+				"read": {got.read, want.read}, "wait": {got.wait, want.wait}, "again": {got.again, want.again}, "reset": {got.reset, want.reset},
 			} {
 				if ended[1] == nil {
 					require.NoError(t, ended[0], step)
