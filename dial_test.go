@@ -198,6 +198,19 @@ func TestDialWithWrongCredentialsIsErrDenied(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrDenied)
 }
 
+// The first script is refused, and the error says once what to grant.
+func TestDialWithoutARightSaysItOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "default", "-evalsha")
+	_, err := signalbox.Dial(t.Context(), server.URL())
+	require.ErrorIs(t, err, signalbox.ErrDenied)
+	require.ErrorContains(t, err, server.Addr())
+	for _, words := range []string{signalbox.ErrDenied.Error(), "(grant +evalsha)"} {
+		require.Equal(t, 1, strings.Count(err.Error(), words), err)
+	}
+}
+
 // P6: the context of Dial bounds it, also where a server accepts and says nothing.
 func TestDialEndsWithItsContext(t *testing.T) {
 	t.Parallel()

@@ -153,6 +153,8 @@ func (r *DialRecorder) refusal(host string, err error) error {
 			"address, or add master_set if these are sentinels"}.of(host)
 	case strings.Contains(words, "db index is out of range"), strings.Contains(words, "select is not allowed"):
 		return fault{kind: errs.ErrBadOption, text: fmt.Sprint("it has no database ", r.options.SelectDB), cause: err}.of(host)
+	case errors.Is(err, errs.ErrDenied), errors.Is(err, errs.ErrRefused):
+		return fmt.Errorf("%s: %w", host, err) // the first script was refused, and that is explained
 	}
 	return fmt.Errorf("%s: %w", host, Explain(err))
 }
