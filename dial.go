@@ -57,6 +57,16 @@ func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, 
 	return DialWith(ctx, o, options...)
 }
 
+// ParseURL returns the options for a URL of Dial, such as for DialWith, or for Tune and a client of your own. It connects
+// to nothing. If Dial refuses the URL, ParseURL returns the same ErrBadOption.
+func ParseURL(url string) (rueidis.ClientOption, error) {
+	o, err := wire.ParseURL(url)
+	if err != nil {
+		return rueidis.ClientOption{}, fmt.Errorf("signalbox: %w", err)
+	}
+	return o, nil
+}
+
 // DialWith is Dial for what no URL can say: a TLS configuration in memory, a function for credentials, a dialer. It tunes a
 // copy of o (see Tune), and makes a client of it, which Close closes. Modules goredis and valkeygo make such options of
 // those of other clients.

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -98,7 +99,22 @@ func TestDialRefusesABadURLWithoutRepeatingIt(t *testing.T) {
 		require.ErrorIs(t, err, signalbox.ErrBadOption, url)
 		require.NotContains(t, err.Error(), "secret")
 		require.NotContains(t, err.Error(), "sec%zzret")
+		_, sameErr := signalbox.ParseURL(url)
+		require.ErrorIs(t, sameErr, signalbox.ErrBadOption, url)
+		require.NotContains(t, sameErr.Error(), "secret")
 	}
+}
+
+func TestParseURLMakesTheOptionsOfDial(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	options, err := signalbox.ParseURL(server.URL() + "?client_name=parsed&write_timeout=3s")
+	require.NoError(t, err)
+	require.Equal(t, []any{[]string{server.Addr()}, "parsed", 3 * time.Second}, []any{options.InitAddress, options.ClientName, options.ConnWriteTimeout})
+	s, err := signalbox.DialWith(t.Context(), options)
+	require.NoError(t, err)
+	require.Contains(t, server.MustDo(t, "CLIENT", "LIST"), "name=parsed")
+	require.NoError(t, s.Close(t.Context()))
 }
 
 func TestDialRefusesBadOptions(t *testing.T) {
