@@ -6,6 +6,7 @@
 //	signalbox wait nightly-report                 # until no process holds it
 //	signalbox break nightly-report                # ends the hold of whatever holds it
 //	signalbox ls, who, watch, serve               # show which names are in use
+//	signalbox doctor                              # whether the server suits locks
 //
 // README.md says what run promises, what it does not, and which exit codes there are.
 package main

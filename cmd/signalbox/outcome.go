@@ -19,11 +19,13 @@ import (
 // it. Codes from 64 on mean what sysexits.h and lockf(1) say.
 const (
 	codeNotHeld     = 1   // who, break: no process holds the name
+	codeWarning     = 1   // doctor: it found something to know, and no problem
 	codeUsage       = 2   // a flag, a name or a URL is not valid
 	codeUnavailable = 69  // the server cannot be reached, or refuses for now
 	codeLost        = 70  // run: the lock was lost while the program ran
 	codeFailed      = 71  // anything else, such as a right that is missing
 	codeHeld        = 75  // another holder has the lock; run -E changes it
+	codeProblem     = 78  // doctor: the server does not suit locks as it is
 	codeCannotRun   = 126 // run: the program cannot be executed
 	codeNotFound    = 127 // run: there is no such program
 	codeSignal      = 128 // and the number of the signal

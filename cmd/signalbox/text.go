@@ -10,8 +10,6 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/signalbox-go/signalbox/inspect"
 )
 
 // Every text from outside, such as a name, a label or the words of a server, comes to a terminal, a page or a pipe by one of
@@ -31,18 +29,23 @@ func shown(text string) string {
 // oneLine returns the text of err behind the program's name. Strange characters are written as in a string of Go.
 func oneLine(err error) string {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "\ufffd")), " ")
-	return "signalbox: " + escaped(strings.TrimPrefix(text, "signalbox: "), func(r rune) string {
+	return "signalbox: " + printable(strings.TrimPrefix(text, "signalbox: "))
+}
+
+// printable returns text with strange characters as in a string of Go.
+func printable(text string) string {
+	return escaped(strings.ToValidUTF8(text, "\ufffd"), func(r rune) string {
 		quoted := strconv.QuoteRune(r)
 		return quoted[1 : len(quoted)-1]
 	})
 }
 
 // jsonLine returns an object on a line of its own. Strange characters are escaped; JSON means the same.
-func jsonLine(e inspect.Entry) ([]byte, error) {
+func jsonLine(object any) ([]byte, error) {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(e); err != nil {
+	if err := encoder.Encode(object); err != nil {
 		return nil, err
 	}
 	text := escaped(strings.TrimSuffix(line.String(), "\n"), func(r rune) string { // all of them are in strings

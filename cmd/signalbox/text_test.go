@@ -24,7 +24,7 @@ func TestNoTextFromOutsideReachesTheTerminalRaw(t *testing.T) {
 	var read inspect.Entry
 	require.NoError(t, json.Unmarshal(line, &read))
 	require.Equal(t, e, read)
-	for _, text := range []string{string(line), oneLine(errors.New(strange)) + "\n", shown(strange) + "\n"} {
+	for _, text := range []string{string(line), oneLine(errors.New(strange)) + "\n", shown(strange) + "\n", printable(strange) + "\n"} {
 		body := strings.TrimSuffix(text, "\n")
 		require.NotContains(t, body, "\n")
 		for _, r := range body {

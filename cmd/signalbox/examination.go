@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// defaultPrefix is the prefix of keys if none is given.
+const defaultPrefix = "sb:"
+
+// examination is one run of doctor.
+type examination struct {
+	client    rueidis.Client
+	prefix    string
+	user      string // the ACL user of the connections
+	sentinels bool   // reports whether sentinels named the server
+	nodes     []*node
+	findings  []finding
+}
+
+// node is a server that is examined: the only one, or one of a cluster that has slots.
+type node struct {
+	client  rueidis.Client
+	addr    string
+	key     string // a key in a slot of the node, which nothing uses
+	sharded bool   // reports whether messages go by sharded channels
+	info    serverInfo
+}
+
+func newExamination(client rueidis.Client, options rueidis.ClientOption, prefix string) *examination {
+	return &examination{client: client, prefix: prefix, user: cmp.Or(options.Username, "default"), sentinels: options.Sentinel.MasterSet != ""}
+}
+
+// run returns the findings. refused is why no session could be made, or nil.
+func (e *examination) run(ctx context.Context, refused error) []finding {
+	e.findNodes(ctx)
+	e.checkSession(refused)
+	for _, n := range e.nodes {
+		n.info = readInfo(ctx, n.client)
+		e.add(n, n.checkServer(ctx))
+	}
+	e.checkTopology(ctx)
+	for _, n := range e.nodes {
+		e.add(n, n.checkMemory())
+		e.add(n, e.checkRights(ctx, n)...)
+		e.add(n, e.checkMessages(ctx, n))
+		e.add(n, n.checkTimes(ctx)...)
+		e.add(n, n.checkPersistence()...)
+		e.add(n, n.checkConnections()...)
+	}
+	return e.findings
+}
+
+// add records findings about a node. Findings that are equal but for their nodes become one.
+func (e *examination) add(n *node, found ...finding) {
+	for _, f := range found {
+		if !e.isCluster() {
+			e.findings = append(e.findings, f)
+			continue
+		}
+		same := func(other finding) bool {
+			return other.Check == f.Check && other.Status == f.Status && other.Found == f.Found && other.Advice == f.Advice
+		}
+		i := slices.IndexFunc(e.findings, same)
+		if i < 0 {
+			i = len(e.findings)
+			e.findings = append(e.findings, f)
+		}
+		e.findings[i].Nodes = append(e.findings[i].Nodes, n.addr)
+	}
+}
+
+func (e *examination) isCluster() bool { return e.client.Mode() == rueidis.ClientModeCluster }
+
+// findNodes finds the servers to examine.
+func (e *examination) findNodes(ctx context.Context) {
+	all := e.client.Nodes()
+	for _, addr := range slices.Sorted(maps.Keys(all)) {
+		n := &node{client: all[addr], addr: addr, sharded: e.isCluster()}
+		if n.key = e.keyAt(ctx, n); n.key != "" {
+			e.nodes = append(e.nodes, n)
+		}
+	}
+}
+
+// keyAt returns a key in a slot of the node, or "" if it has no slot: a replica, or a new node.
+func (e *examination) keyAt(ctx context.Context, n *node) string {
+	const atOnce, rounds = 64, 16 // a node with a hundredth of the slots is missed once in 30,000 times
+	base := e.prefix + "{doctor-" + rand.Text()
+	if !e.isCluster() {
+		return base + "}:probe"
+	}
+	for round := range rounds {
+		var keys []string
+		var calls rueidis.Commands
+		for i := range atOnce {
+			keys = append(keys, base+strconv.Itoa(round*atOnce+i)+"}:probe")
+			calls = append(calls, n.client.B().Exists().Key(keys[i]).Build())
+		}
+		for i, result := range n.client.DoMulti(ctx, calls...) {
+			if !strings.HasPrefix(wordsOf(result.Error()), "MOVED ") {
+				return keys[i]
+			}
+		}
+	}
+	return ""
+}
+
+// wordsOf returns the text of a refusal, or "" for any other error, also none.
+func wordsOf(err error) string {
+	if refusal := new(rueidis.RedisError); errors.As(err, &refusal) {
+		return refusal.Error()
+	}
+	return ""
+}
+
+func joined(words []string) string { return strings.Join(words, ", ") }
+
+func (e *examination) checkSession(refused error) {
+	switch {
+	case refused == nil:
+		e.findings = append(e.findings, finding{Check: "session", Status: statusOK, Found: "programs can connect"})
+	default:
+		advice := "see the findings below"
+		if errors.Is(refused, signalbox.ErrOldServer) {
+			advice = "use a newer server"
+		}
+		text := strings.TrimPrefix(refused.Error(), "signalbox: ")
+		e.findings = append(e.findings, finding{Check: "session", Status: statusProblem, Found: text, Advice: advice})
+	}
+}
+
+// checkTopology says how many servers there are, as far as clients can know.
+func (e *examination) checkTopology(ctx context.Context) {
+	f := finding{Check: "topology", Status: statusOK}
+	switch {
+	case e.isCluster() && len(e.nodes) == 0:
+		f.Status, f.Found, f.Advice = statusProblem, "a cluster in which no node serves slots", "see CLUSTER INFO on its nodes"
+	case e.isCluster():
+		f.Found = fmt.Sprintf("a cluster, %d nodes have slots", len(e.nodes))
+	case e.sentinels:
+		f.Found = e.nodes[0].addr + ", the primary that the sentinels name"
+	default:
+		shown, known := e.probeSlots(ctx)
+		switch {
+		case shown:
+			f.Found = e.nodes[0].addr + ", one server"
+		case known:
+			f.Found = e.nodes[0].addr + ", one endpoint in front of several shards"
+			f.Advice = "do not use WithReplicas; docs/guarantees.md has what else changes. What follows is of the shard that replied"
+		default:
+			f.Status, f.Found = statusWarning, e.nodes[0].addr+", one server or one endpoint in front of several: a right is missing to find out"
+			f.Advice = "grant what is missing, and run this again"
+		}
+	}
+	e.findings = append(e.findings, f)
+}
+
+// probeSlots reports whether one script may have keys of several slots, as sessions find it out, and whether that is known.
+func (e *examination) probeSlots(ctx context.Context) (shown, known bool) {
+	const keys = 32 // two equal shards are taken for one server once in 2^31 times
+	base := e.prefix + "shards:" + rand.Text() + ":"
+	probe := e.client.B().Eval().Script(scripts.SessionProbeSlots.Source).Numkeys(keys).Key()
+	var calls, undo rueidis.Commands
+	for i := range keys {
+		key := base + strconv.Itoa(i)
+		calls = append(calls, e.client.B().Set().Key(key).Value("1").PxMilliseconds(1000).Build())
+		undo = append(undo, e.client.B().Del().Key(key).Build())
+		probe = probe.Key(key)
+	}
+	results := e.client.DoMulti(ctx, append(calls, probe.Build())...)
+	counts, err := results[keys].AsIntSlice()
+	if err == nil && len(counts) == 1 && counts[0] == keys {
+		return true, true
+	}
+	e.client.DoMulti(ctx, undo...) // or they end by themselves
+	for _, result := range results[:keys] {
+		if result.Error() != nil {
+			return false, false
+		}
+	}
+	if parseRefusal(wordsOf(err)) != notRefused || errors.Is(err, context.DeadlineExceeded) {
+		return false, false
+	}
+	return false, true
+}

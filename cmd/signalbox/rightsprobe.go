@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// right is a command that sessions need, and a call of it that changes nothing: its key does not exist, and a call that would
+// write has an option or an argument that keeps it from that. A server checks rights before arguments.
+type right struct {
+	call     string // the words; KEY and CHANNEL stand for names of the probe
+	optional bool   // reports whether locks work without it, more slowly or less well
+}
+
+// scriptRights are the commands that scripts call. A test compares them with docs/security.md.
+//
+//nolint:gochecknoglobals // a constant table
+var scriptRights = []right{
+	{"TIME", false},
+	{"GET KEY", false},
+	{"MGET KEY", true},
+	{"SET KEY x XX PX 1", false},
+	{"SETRANGE KEY 0 EMPTY", false},
+	{"DEL KEY", false},
+	{"EXISTS KEY", false},
+	{"PTTL KEY", false},
+	{"PEXPIRE KEY 1", false},
+	{"PEXPIRETIME KEY", true},
+	{"HGET KEY f", false},
+	{"HMGET KEY f", false},
+	{"HSET KEY f v f", false}, // a value is missing
+	{"HDEL KEY f", false},
+	{"HLEN KEY", false},
+	{"HRANDFIELD KEY", false},
+	{"ZADD KEY XX 1 m", false},
+	{"ZCARD KEY", false},
+	{"ZMSCORE KEY m", false},
+	{"ZPOPMIN KEY", false},
+	{"ZRANGE KEY 0 0", false},
+	{"ZRANK KEY m", false},
+	{"ZREM KEY m", false},
+	{"ZSCORE KEY m", false},
+	{"UNLINK KEY", true},
+	{"PUBLISH CHANNEL x", true},
+	{"PUBSUB NUMSUB CHANNEL", true},
+	{"INFO memory", true},
+}
+
+// clusterRights are those that scripts need in a cluster as well.
+//
+//nolint:gochecknoglobals // a constant table
+var clusterRights = []right{{"SPUBLISH CHANNEL x", true}}
+
+// directRights are commands that sessions and their client send themselves. SUBSCRIBE is tried by checkMessages.
+//
+//nolint:gochecknoglobals // a constant table
+var directRights = []right{
+	{"EVALSHA 0000000000000000000000000000000000000000 1 KEY", false}, // no script has this digest
+	{"EVAL return 1 KEY", false},
+	{"PING", true},
+}
+
+// refusal says what a server refused a call for.
+type refusal int
+
+const (
+	notRefused refusal = iota // also if the server executed the call, and found its arguments wrong
+	refusedCommand
+	refusedKey
+	refusedChannel
+	refusedUnknown // the server has no such command
+)
+
+// parseRefusal reads the words of a server. Users choose the names in them, so each is compared from its beginning.
+func parseRefusal(words string) refusal {
+	lower := strings.ToLower(words)
+	isDenial := false
+	for _, beginning := range []string{"noperm", "err acl failure in script", "acl failure in script", "err the user executing the script", "the user executing the script"} {
+		isDenial = isDenial || strings.HasPrefix(lower, beginning)
+	}
+	switch {
+	case isDenial && strings.Contains(lower, "to run the '"):
+		return refusedCommand
+	case isDenial && strings.Contains(lower, " channel"):
+		return refusedChannel
+	case isDenial && strings.Contains(lower, " key"):
+		return refusedKey
+	case isDenial:
+		return refusedCommand
+	case strings.Contains(lower, "unknown command"), strings.Contains(lower, "unknown redis command"), strings.Contains(lower, "unknown valkey command"):
+		return refusedUnknown
+	}
+	return notRefused
+}
+
+// probeScript calls each of several commands, and returns the words with which each was refused. ARGV has for each the number
+// of its words, and these.
+const probeScript = `
+local at, refusals = 1, {}
+while ARGV[at] do
+  local words = {}
+  for i = 1, tonumber(ARGV[at]) do
+    words[i] = ARGV[at + i]
+  end
+  at = at + 1 + #words
+  local reply = redis.pcall(unpack(words))
+  refusals[#refusals + 1] = type(reply) == 'table' and reply['err'] or ''
+end
+return refusals`
+
+// words returns the call of a right on the names of the probe.
+func (r right) words(n *node) []string {
+	if rest, isScript := strings.CutPrefix(r.call, "EVAL "); isScript {
+		return []string{"EVAL", strings.TrimSuffix(rest, " KEY"), "1", n.key}
+	}
+	words := strings.Fields(r.call)
+	for i, word := range words {
+		switch word {
+		case "KEY":
+			words[i] = n.key
+		case "CHANNEL":
+			words[i] = n.channel()
+		case "EMPTY":
+			words[i] = ""
+		}
+	}
+	return words
+}
+
+func (r right) command() string { return strings.ToLower(strings.Fields(r.call)[0]) }
+
+// channel returns a channel in the slot of the node's key. No session listens to it.
+func (n *node) channel() string { return n.key + ":messages" }
+
+// missing is what a user lacks.
+type missing struct {
+	commands, optional []string
+	unknown            []string // commands that the server does not have
+	keys, channels     bool
+}
+
+func (m *missing) record(r right, words string) {
+	switch command := r.command(); parseRefusal(words) {
+	case refusedCommand:
+		if r.optional {
+			m.optional = append(m.optional, command)
+		} else {
+			m.commands = append(m.commands, command)
+		}
+	case refusedUnknown:
+		m.unknown = append(m.unknown, command)
+	case refusedKey:
+		m.keys = true
+	case refusedChannel:
+		m.channels = true
+	case notRefused:
+	}
+}
+
+// checkRights tries every command that a session needs, those of scripts by a script.
+func (e *examination) checkRights(ctx context.Context, n *node) []finding {
+	var lacks missing
+	for i, words := range n.try(ctx, directRights) {
+		lacks.record(directRights[i], words)
+	}
+	rights := scriptRights
+	if n.sharded {
+		rights = slices.Concat(scriptRights, clusterRights)
+	}
+	for i, words := range n.tryInScript(ctx, rights) {
+		lacks.record(rights[i], words)
+	}
+	return lacks.findings(e.user, e.prefix)
+}
+
+// try sends the calls one by one, and returns the words with which each was refused, "" if it was not.
+func (n *node) try(ctx context.Context, rights []right) []string {
+	refusals := make([]string, len(rights))
+	for i, r := range rights {
+		words := r.words(n)
+		refusals[i] = wordsOf(n.client.Do(ctx, n.client.B().Arbitrary(words...).Build()).Error())
+	}
+	return refusals
+}
+
+// tryInScript is try by one script, as sessions call them. If the server does not run the script, it tries them without.
+func (n *node) tryInScript(ctx context.Context, rights []right) []string {
+	call := n.client.B().Eval().Script(probeScript).Numkeys(1).Key(n.key).Arg()
+	for _, r := range rights {
+		words := r.words(n)
+		call = call.Arg(strconv.Itoa(len(words))).Arg(words...)
+	}
+	refusals, err := n.client.Do(ctx, call.Build()).AsStrSlice()
+	if err != nil || len(refusals) != len(rights) {
+		return n.try(ctx, rights)
+	}
+	return refusals
+}
+
+// findings says what is missing, and what to grant.
+func (m *missing) findings(user, prefix string) []finding {
+	var found []finding
+	add := func(status, text, advice string) {
+		found = append(found, finding{Check: "rights", Status: status, Found: text, Advice: advice})
+	}
+	grant := func(rights ...string) string {
+		return fmt.Sprintf("ACL SETUSER %s %s (docs/security.md lists all rights)", user, strings.Join(rights, " "))
+	}
+	if len(m.commands) > 0 {
+		add(statusProblem, "the user may not call "+joined(m.commands), grant(plus(m.commands)...))
+	}
+	if m.keys {
+		add(statusProblem, "the user may not use keys that begin with "+prefix, grant("~"+prefix+"*"))
+	}
+	if len(m.unknown) > 0 {
+		add(statusProblem, "the server has no "+joined(m.unknown), "use a server that has them; docs/servers.md lists servers")
+	}
+	if len(m.optional) > 0 {
+		add(statusWarning, "the user may not call "+joined(m.optional)+": locks work, with less", grant(plus(m.optional)...))
+	}
+	if m.channels {
+		add(statusWarning, "the user may not publish on channels that begin with "+prefix+": waiters poll", grant("&"+prefix+"*"))
+	}
+	if len(found) == 0 {
+		add(statusOK, "the user has the rights of all kinds of locks", "")
+	}
+	return found
+}
+
+func plus(commands []string) []string {
+	rights := make([]string, len(commands))
+	for i, command := range commands {
+		rights[i] = "+" + command
+	}
+	return rights
+}
