@@ -25,7 +25,11 @@ type sleepRecovery struct {
 func (s *sleepRecovery) init(session *Session) {
 	s.session = session
 	s.entry.Init(s)
-	s.silent = timers.NewCollector(session.Timers, func([]struct{}) { wire.CloseSilentConnections() })
+	s.silent = timers.NewCollector(session.Timers, func([]struct{}) {
+		if again := wire.CloseSilentConnections(); again > 0 {
+			session.Timers.Schedule(&s.entry, again)
+		}
+	})
 	session.Timers.OnSuspended(s.slept)
 }
 

@@ -118,6 +118,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	if !c.mu.accepted {
 		c.mu.greeting = append(c.mu.greeting, b...)
 	}
+	if c.idleLocked() {
+		c.sleepCheck.sending()
+	}
 	c.countRequestsLocked(b) // before it is sent: inner is neither ended nor replaced between the two
 	inner := c.mu.inner
 	c.mu.Unlock()

@@ -14,13 +14,15 @@ import (
 // A host that was suspended has connections that the other side, or a router between, may have forgotten. A call on one
 // of them would wait until the client gives the connection up, which takes it seconds. So when a session notices that
 // the host was suspended, every connection that was made before has to receive something within ReplyAfterSleep, or is
-// closed. A connection without calls is closed too: the next call makes another one.
+// closed. A call that is sent meanwhile has that long from its sending on. A connection without calls is given up too: the
+// next call makes another one, and so does a call that comes in the same instant.
 //
 // The connections are those of Connectors in the whole process, since the host sleeps as a whole and a connection does
 // not know its client. Several sessions notice one sleep, one after the other. So a connection that was made, or
 // received something, after the sleep is left alone.
 
-// ReplyAfterSleep is how long a connection has to receive something after the host was suspended.
+// ReplyAfterSleep is how long a connection has to receive something after the host was suspended, or after a call was sent
+// on it since.
 const ReplyAfterSleep = 250 * time.Millisecond
 
 // openConns are the open connections of all Connectors.
@@ -35,6 +37,30 @@ var openConns struct {
 type sleepCheck struct {
 	provenAt    atomic.Int64 // the time at which the connection was made, or received something after a suspicion
 	suspectedAt atomic.Int64 // the time since which the connection has to receive something
+	sentAt      atomic.Int64 // the time of the first request that was sent after a suspicion, if no reply was due then
+}
+
+// sending records that a request is sent while no reply is due. Mostly that costs a read of a flag.
+func (s *sleepCheck) sending() {
+	at := s.suspectedAt.Load()
+	if at == 0 {
+		return
+	}
+	if sent := s.sentAt.Load(); sent == 0 || sent < at {
+		s.sentAt.Store(cmp.Or(int64(clock.Now().Mono()), 1))
+	}
+}
+
+// dueAt returns the time until which the connection has to receive something, or 0 if it is not suspected.
+func (s *sleepCheck) dueAt() int64 {
+	at := s.suspectedAt.Load()
+	if at == 0 {
+		return 0
+	}
+	if sent := s.sentAt.Load(); sent != 0 {
+		at = max(at, sent)
+	}
+	return cmp.Or(at+int64(ReplyAfterSleep), 1)
 }
 
 // received records that the connection received something. Mostly that costs a read of a flag.
@@ -62,7 +88,7 @@ func unregister(c *conn) {
 }
 
 // SuspectConnections suspects the connections that were made before, a time of the monotonic clock at which the host was not
-// suspended yet. Call CloseSilentConnections after ReplyAfterSleep.
+// suspended yet. Call CloseSilentConnections after ReplyAfterSleep, and again as it says.
 func SuspectConnections(before time.Duration) {
 	now := cmp.Or(int64(clock.Now().Mono()), 1)
 	openConns.Lock()
@@ -74,19 +100,37 @@ func SuspectConnections(before time.Duration) {
 	}
 }
 
-// CloseSilentConnections closes the connections that were suspected for ReplyAfterSleep and received nothing since.
-// It blocks as long as closing does.
-func CloseSilentConnections() {
-	since := int64(clock.Now().Mono() - ReplyAfterSleep)
+// CloseSilentConnections closes the connections that had to receive something by now, and did not. It returns how long after
+// this to call it again, or 0 if no connection is suspected any more. It blocks as long as closing does.
+func CloseSilentConnections() (again time.Duration) {
+	now := int64(clock.Now().Mono())
 	var silent []*conn
 	openConns.Lock()
 	for c := range openConns.conns {
-		if suspected := c.sleepCheck.suspectedAt.Load(); suspected != 0 && suspected <= since {
+		switch due := c.sleepCheck.dueAt(); {
+		case due == 0:
+		case due <= now:
 			silent = append(silent, c)
+		default:
+			again = max(again, time.Duration(due-now))
 		}
 	}
 	openConns.Unlock()
 	for _, c := range silent {
-		_ = c.Close() // it is given up anyway
+		c.endSilent()
 	}
+	return again
+}
+
+// endSilent closes a connection that stayed silent. One on which no reply is due drains first: a call that comes in this
+// instant is not sent on it, and is sent on the next one.
+func (c *conn) endSilent() {
+	c.mu.Lock()
+	drains := c.idleLocked() && !c.mu.subscribed
+	c.mu.Unlock()
+	if drains {
+		c.drain(true)
+		return
+	}
+	_ = c.Close() // it is given up anyway
 }

@@ -71,3 +71,74 @@ func TestConnectionThatStaysSilentAfterASleepIsClosed(t *testing.T) {
 		require.Empty(t, openConns.conns)
 	})
 }
+
+const (
+	ping = "*1\r\n$4\r\nPING\r\n"
+	pong = "+PONG\r\n"
+)
+
+// A call that is sent when the time after a sleep is nearly over has that time from its sending on.
+func TestCallSentAfterASleepHasItsTimeForTheReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := pinged(t)
+		SuspectConnections(clock.Now().Mono() + 1)
+		time.Sleep(ReplyAfterSleep - time.Nanosecond)
+		ask(t, client, server)
+		time.Sleep(time.Nanosecond)
+		require.Equal(t, ReplyAfterSleep-time.Nanosecond, CloseSilentConnections(), "the call was sent a nanosecond ago")
+		reply(t, client, server)
+		time.Sleep(ReplyAfterSleep)
+		require.Zero(t, CloseSilentConnections(), "it has proved itself")
+
+		SuspectConnections(clock.Now().Mono() + 1)
+		ask(t, client, server)
+		time.Sleep(ReplyAfterSleep / 2)
+		go func() { _, _ = server.Read(make([]byte, len(ping))) }()
+		_, err := client.Write([]byte(ping))
+		require.NoError(t, err, "a later call gives the connection no more time")
+		time.Sleep(ReplyAfterSleep / 2)
+		require.Zero(t, CloseSilentConnections())
+		_, err = client.Read(make([]byte, 1))
+		require.ErrorIs(t, err, net.ErrClosed)
+	})
+}
+
+// A call that comes while a connection without calls is given up was not sent, and can be sent on another one.
+func TestCallOnAConnectionGivenUpAfterASleepIsUnsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := pinged(t)
+		SuspectConnections(clock.Now().Mono() + 1)
+		time.Sleep(ReplyAfterSleep)
+		require.Zero(t, CloseSilentConnections())
+		_, err := client.Write([]byte(ping))
+		require.ErrorIs(t, err, errUnsent)
+		require.NoError(t, client.Close())
+	})
+}
+
+// pinged makes a connection that has had one call.
+func pinged(t *testing.T) (client, server net.Conn) {
+	t.Helper()
+	here, there := net.Pipe()
+	client, err := NewConnector(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return here, nil }, ConnectorOptions{}).Dial(t.Context(), "", &net.Dialer{}, nil)
+	require.NoError(t, err)
+	ask(t, client, there)
+	reply(t, client, there)
+	return client, there
+}
+
+// ask sends a call, which the server reads and does not reply to.
+func ask(t *testing.T, client, server net.Conn) {
+	t.Helper()
+	go func() { _, _ = server.Read(make([]byte, len(ping))) }()
+	_, err := client.Write([]byte(ping))
+	require.NoError(t, err)
+}
+
+// reply lets the client read a reply.
+func reply(t *testing.T, client, server net.Conn) {
+	t.Helper()
+	go func() { _, _ = server.Write([]byte(pong)) }()
+	_, err := client.Read(make([]byte, len(pong)))
+	require.NoError(t, err)
+}
