@@ -136,6 +136,18 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 	require.Contains(t, of(diagnosis(t, url), "topology")[0].Found, "a right is missing to find out")
 }
 
+// Sessions do without PEXPIRETIME on a server that is too old for it, and not without ZMSCORE.
+func TestDoctorNamesCommandsThatTheServerLacks(t *testing.T) {
+	t.Parallel()
+	lacksOne := redistest.Start(t, redistest.WithArgs("--rename-command", "PEXPIRETIME", ""))
+	require.Empty(t, bad(diagnosis(t, lacksOne.URL())))
+	lacksBoth := redistest.Start(t, redistest.WithArgs("--rename-command", "ZMSCORE", "", "--rename-command", "UNLINK", ""))
+	all := bad(diagnosis(t, lacksBoth.URL()))
+	require.Len(t, all, 1)
+	require.Equal(t, []string{"problem", "the server has no zmscore"}, []string{all[0].Status, all[0].Found})
+	require.Contains(t, all[0].Advice, "docs/servers.md")
+}
+
 func TestDoctorKnowsAServerThatEvicts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -212,6 +224,11 @@ func TestDoctorOnSentinelsAndClusters(t *testing.T) {
 	for _, server := range cluster.Servers() {
 		require.Empty(t, server.Keys("*"))
 	}
+
+	unsharded := redistest.StartCluster(t, redistest.WithArgs("--rename-command", "SPUBLISH", ""))
+	all = diagnosis(t, unsharded.Servers()[0].URL())
+	require.Empty(t, bad(all))
+	require.Contains(t, of(all, "messages")[0].Found, "(PUBLISH)")
 }
 
 func TestDoctorThatCannotAsk(t *testing.T) {

@@ -153,7 +153,9 @@ func (m *missing) record(r right, words string) {
 			m.commands = append(m.commands, command)
 		}
 	case refusedUnknown:
-		m.unknown = append(m.unknown, command)
+		if !r.optional { // sessions do without the others on servers that lack them
+			m.unknown = append(m.unknown, command)
+		}
 	case refusedKey:
 		m.keys = true
 	case refusedChannel:
@@ -174,6 +176,9 @@ func (e *examination) checkRights(ctx context.Context, n *node) []finding {
 	}
 	for i, words := range n.tryInScript(ctx, rights) {
 		lacks.record(rights[i], words)
+		if rights[i].command() == "spublish" && parseRefusal(words) == refusedUnknown {
+			n.sharded = false
+		}
 	}
 	return lacks.findings(e.user, e.prefix)
 }
