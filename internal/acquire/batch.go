@@ -36,7 +36,7 @@ func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, 
 		if err != nil {
 			break
 		}
-		serverQueue := c.queue.(queueAdapter).Queue //nolint:errcheck,forcetypeassert // a kind with AcquireMany has a queue at the server
+		serverQueue := c.queue.(*queue.Queue) //nolint:errcheck,forcetypeassert // a kind with AcquireMany has a queue at the server
 		calls, requests = append(calls, c), append(requests, queue.LockRequest{Queue: serverQueue, Request: a.Request})
 	}
 	var attempts []*queue.Attempt
@@ -48,7 +48,7 @@ func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, 
 		if i < len(attempts) {
 			if len(leases) < i {
 				attempts[i].Abandon()
-			} else if lease, err := c.acquirer.beginHold(ctx, c.queue, attemptAdapter{attempts[i]}, 0); err == nil {
+			} else if lease, err := c.acquirer.beginHold(ctx, c.queue, attempts[i], 0); err == nil {
 				leases, hasHold = append(leases, lease), true
 			}
 		}
@@ -106,7 +106,7 @@ func (h *heldLock) releaseTogether(now clock.Instant, releases []*manyRelease) {
 	for i, r := range releases {
 		lock := r.lock
 		left = min(left, lock.Term.Deadline().Until(now))
-		serverAttempt := lock.serverHold.(attemptAdapter).Attempt //nolint:errcheck,forcetypeassert // a kind with ReleaseMany has a queue at the server
+		serverAttempt := lock.serverHold.(*queue.Attempt) //nolint:errcheck,forcetypeassert // a kind with ReleaseMany has a queue at the server
 		r.LockRelease = queue.LockRelease{Attempt: serverAttempt, LastUsed: lock.lastUsed(), ExpiresIn: lock.serverLife}
 		all[i] = &r.LockRelease
 	}

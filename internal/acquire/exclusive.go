@@ -221,11 +221,11 @@ func (x *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter
 
 // goroutines returns how many goroutines wait by a ticket of this session, or 0 if that is not known.
 func (x *Exclusive) goroutines(ticket string) int {
-	adapter, is := x.acquirer.Manager.Granter.(registryAdapter)
+	registry, is := x.acquirer.Manager.Granter.(*queue.Registry)
 	if !is {
 		return 0
 	}
-	key := adapter.ShareKeyOf(ticket)
+	key := registry.ShareKeyOf(ticket)
 	if key == (local.ShareKey{}) {
 		return 0
 	}

@@ -4,9 +4,7 @@ package acquire
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
@@ -15,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // NewManager returns the Manager of the locks of kind in a session. refusal turns replies that only the scripts of this
@@ -36,11 +33,11 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	if kind.Queue.Requeue != nil {
 		m.Turns.handOffCost.Store(int64(initialHandOffCost))
 	}
-	m.Granter = registryAdapter{queue.New(s, queue.Protocol{
+	m.Granter = queue.New(s, queue.Protocol{
 		Enter: kind.Queue.Enter, Poll: kind.Queue.Poll, Heartbeat: kind.Queue.Heartbeat,
 		Leave: kind.Queue.Leave, Drop: kind.Queue.Drop, Requeue: kind.Queue.Requeue,
 		Labelled: kind.Queue.Labelled, Refusal: refusal,
-	})}
+	})
 	return m
 }
 
@@ -52,55 +49,4 @@ func unknownReply(reply wire.Reply) error {
 func KeysOf(b *Base, kind *layout.Kind, buf []string) queue.LockKeys {
 	keys := kind.Keys(b.Names, buf)
 	return queue.LockKeys{Holder: keys.Holder, All: keys.All, Channel: cmp.Or(keys.Channel, b.Grants()), Slot: b.Session.Runner.Slot(b.Names.Holder)}
-}
-
-// registryAdapter makes a queue.Registry a queue.Granter: it only converts types, as do the adapters below.
-type registryAdapter struct{ *queue.Registry }
-
-func (s registryAdapter) Use(keys *queue.LockKeys) queue.Requester {
-	return queueAdapter{s.Registry.Use(keys)}
-}
-
-// queueAdapter makes a queue.Queue a queue.Requester.
-type queueAdapter struct{ *queue.Queue }
-
-func (q queueAdapter) Try(ctx context.Context, request *queue.Request) (queue.ServerHold, error) {
-	return adaptAttempt(q.Queue.Try(ctx, request))
-}
-
-func (q queueAdapter) Prepare(request *queue.Request, buf *queue.QueuedRequest) queue.WaitingRequest {
-	return requestAdapter{q.Queue.Prepare(request, buf)}
-}
-
-// requestAdapter makes a queue.QueuedRequest a queue.WaitingRequest.
-type requestAdapter struct{ *queue.QueuedRequest }
-
-func (p requestAdapter) Leave() queue.ServerHold {
-	if a := p.QueuedRequest.Leave(); a != nil {
-		return attemptAdapter{a}
-	}
-	return nil
-}
-
-// attemptAdapter makes a queue.Attempt a queue.ServerHold.
-type attemptAdapter struct{ *queue.Attempt }
-
-func (a attemptAdapter) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.ServerHold, error) {
-	return adaptAttempt(a.Attempt.Swap(ctx, script, request))
-}
-
-// Requeue implements queue.Requeuer.
-func (a attemptAdapter) Requeue(ctx context.Context, used wire.Stamp, lasts time.Duration) (queue.WaitingRequest, bool, error) {
-	p, had, err := a.Attempt.Requeue(ctx, used, lasts)
-	if p == nil {
-		return nil, had, err
-	}
-	return requestAdapter{p}, had, err
-}
-
-func adaptAttempt(a *queue.Attempt, err error) (queue.ServerHold, error) {
-	if err != nil {
-		return nil, err
-	}
-	return attemptAdapter{a}, nil
 }

@@ -113,12 +113,6 @@ func (t *serverTicket) Leave() {
 	t.acquirer.leave(t.queue)
 }
 
-// yieldingHold is a queue.ServerHold whose server can be asked whether other sessions wait for the lock.
-type yieldingHold interface {
-	// Yield asks with script whether the hold may continue; see queue.Attempt.Yield.
-	Yield(ctx context.Context, script *scripts.Script) (queue.YieldResult, error)
-}
-
 // NextLease implements local.IdleHold.
 func (h *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
 	if now.Mono() >= h.turnEnds || h.acquirer.Base.Session.Ready() != nil {
@@ -129,18 +123,19 @@ func (h *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
 
 // endTurn ends a turn: goroutines wait here, and the hold is not handed over to them any more.
 func (h *heldLock) endTurn(now clock.Instant) error {
-	if sh, is := h.serverHold.(yieldingHold); is && h.acquirer.Manager.Turns.Yield != nil {
-		return h.yield(now, sh)
-	}
-	if sh, is := h.serverHold.(queue.Requeuer); is && h.acquirer.Base.Session.Begin() == nil {
-		return h.requeue(now, sh)
+	attempt, isQueued := h.serverHold.(*queue.Attempt)
+	switch {
+	case isQueued && h.acquirer.Manager.Turns.Yield != nil:
+		return h.yield(now, attempt)
+	case isQueued && h.acquirer.Base.Session.Begin() == nil:
+		return h.requeue(now, attempt)
 	}
 	return h.release(now)
 }
 
 // requeue releases the hold and queues the session again, in one call. What that gets, a ticket or the lock, goes to a
 // waiter. The session counts the new ticket.
-func (h *heldLock) requeue(now clock.Instant, sh queue.Requeuer) error {
+func (h *heldLock) requeue(now clock.Instant, attempt *queue.Attempt) error {
 	a := h.acquirer
 	if err := h.Term.Stop(now); err != nil {
 		a.Base.Session.End()
@@ -149,7 +144,7 @@ func (h *heldLock) requeue(now clock.Instant, sh queue.Requeuer) error {
 	defer h.finish()
 	patience := h.patience(now)
 	defer patience.End()
-	next, wasHeld, err := sh.Requeue(patience, h.lastUsed(), h.serverLife)
+	next, wasHeld, err := attempt.Requeue(patience, h.lastUsed(), h.serverLife)
 	if err == nil {
 		a.Manager.Turns.recordHandOff(clock.Now().Mono() - now.Mono())
 	}
@@ -162,13 +157,13 @@ func (h *heldLock) requeue(now clock.Instant, sh queue.Requeuer) error {
 }
 
 // yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
-func (h *heldLock) yield(sent clock.Instant, sh yieldingHold) error {
+func (h *heldLock) yield(sent clock.Instant, attempt *queue.Attempt) error {
 	a := h.acquirer
 	// Half of the rest: without a reply, the release has to begin before the term ends, which was unlocked in
 	// time.
 	patience := a.Base.Session.PatientUnlock(h.Term.Deadline().Until(sent) / 2)
 	defer patience.End()
-	result, err := sh.Yield(patience, a.Manager.Turns.Yield)
+	result, err := attempt.Yield(patience, a.Manager.Turns.Yield)
 	now := clock.Now()
 	switch {
 	case err != nil && wire.Judge(err) == wire.Unknown:

@@ -13,15 +13,15 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Try acquires the lock if it is free and has no earlier waiter. It fails without a round trip while another caller of this
-// session has priority.
-func (q *Queue) Try(ctx context.Context, request *Request) (*Attempt, error) {
+// Try implements Requester. It acquires the lock if it is free and has no earlier waiter, and fails without a round trip while
+// another caller of this session has priority.
+func (q *Queue) Try(ctx context.Context, request *Request) (ServerHold, error) {
 	if q.busy(request) {
 		return nil, errs.ErrHeld
 	}
 	var err error
 	for range 2 { // the second try if the server's clock had to be learned again
-		var a *Attempt
+		var a ServerHold
 		if a, err = q.tryOnce(ctx, request); !errors.Is(err, errLate) {
 			return a, err
 		}
@@ -32,7 +32,7 @@ func (q *Queue) Try(ctx context.Context, request *Request) (*Attempt, error) {
 // errLate is the error of a try that the server executed after its not-after.
 var errLate = errors.New("the server took longer than the lease lasts")
 
-func (q *Queue) tryOnce(ctx context.Context, request *Request) (*Attempt, error) {
+func (q *Queue) tryOnce(ctx context.Context, request *Request) (ServerHold, error) {
 	if err := q.registry.session.Handshake(ctx, q.keys.Holder); err != nil {
 		return nil, err
 	}
@@ -100,9 +100,9 @@ func (a *Attempt) wait(ctx context.Context, last *wire.LastReply) error {
 	}
 }
 
-// join sends enters until a is no longer entering, or returns why it gives up.
+// join sends enters until a is no longer entering, or returns why it gives up. It pauses after an enter without a result.
 func (a *Attempt) join(ctx context.Context, last *wire.LastReply) error {
-	s := a.q.registry.session
+	s, key := a.q.registry.session, a.q.keys.Holder
 	a.q.listenIfSubscribed()
 	for {
 		// Close sets closing and then wakes all waiters. Either it finds a, which is registered, or a finds closing set.
@@ -118,37 +118,32 @@ func (a *Attempt) join(ctx context.Context, last *wire.LastReply) error {
 			}
 			return nil
 		}
-		if err := a.joinOnce(ctx, last); err != nil {
+		err := s.Handshake(ctx, key)
+		result := enterQueued
+		if err == nil {
+			result, err = a.sendEnter(ctx)
+		}
+		switch {
+		case err != nil:
+			err = last.Record(ctx, err)
+		case result == enterGranted:
+			s.Outages.InTime(key)
+			last.Failures = 0
+			continue
+		case result == enterQueued:
+			s.Outages.InTime(key)
+			last.RecordHeld() // here, because ctx may have ended meanwhile, and this is the last reply all the same
+			continue
+		default:
+			s.Outages.Late(key, errLate)
+		}
+		if err == nil {
+			err = a.pause(ctx, last)
+		}
+		if err != nil {
 			return err
 		}
 	}
-}
-
-// joinOnce sends one enter, and pauses if that had no result.
-func (a *Attempt) joinOnce(ctx context.Context, last *wire.LastReply) error {
-	s := a.q.registry.session
-	err := s.Handshake(ctx, a.q.keys.Holder)
-	result := enterQueued
-	if err == nil {
-		result, err = a.sendEnter(ctx)
-	}
-	switch {
-	case err != nil:
-		if err = last.Record(ctx, err); err != nil {
-			return err
-		}
-	case result == enterGranted:
-		s.Outages.InTime(a.q.keys.Holder)
-		last.Failures = 0
-		return nil
-	case result == enterQueued:
-		s.Outages.InTime(a.q.keys.Holder)
-		last.RecordHeld() // here, because ctx may have ended meanwhile, and this is the last reply all the same
-		return nil
-	default:
-		s.Outages.Late(a.q.keys.Holder, errLate)
-	}
-	return a.pause(ctx, last)
 }
 
 func (a *Attempt) currentState() (attemptState, error) {

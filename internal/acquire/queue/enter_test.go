@@ -26,7 +26,7 @@ func TestFreeLockCostsOneScriptAndNoSubscription(t *testing.T) {
 	u := f.proxied()
 	for name, take := range map[string]func() (*Attempt, error){
 		"Take": func() (*Attempt, error) { return u.q.Take(t.Context(), lockRequest) },
-		"Try":  func() (*Attempt, error) { return u.q.Try(t.Context(), lockRequest) },
+		"Try":  func() (*Attempt, error) { return u.q.tryAttempt(t.Context(), lockRequest) },
 	} {
 		f.proxy.ResetCount()
 		a, err := take()
@@ -203,7 +203,7 @@ func TestCancelledCallLeavesNothing(t *testing.T) {
 				// and the connection does not end.
 				holder, u := f.direct(), f.join(f.proxy, nil, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 2 * patience })
 				var held *Attempt
-				call := u.q.Try
+				call := u.q.tryAttempt
 				if isHeld {
 					held, call = holder.acquire(), u.q.Take
 				}
@@ -306,7 +306,7 @@ func TestTryOvertakesNoWaiter(t *testing.T) {
 	wasHeld, err := held.Release(t.Context(), 0, lease)
 	require.NoError(t, err)
 	require.False(t, wasHeld, "it had ended")
-	a, err := third.q.Try(t.Context(), lockRequest)
+	a, err := third.q.tryAttempt(t.Context(), lockRequest)
 	require.NoError(t, err)
 	third.release(a)
 	f.awaitNothingLeft(holder, u, third)

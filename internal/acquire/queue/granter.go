@@ -44,13 +44,6 @@ type WaitingRequest interface {
 	Leave() ServerHold
 }
 
-// Requeuer is a ServerHold that can be released and replaced by a new ticket in one call.
-type Requeuer interface {
-	// Requeue is Release, and queues the session again with the same request. The returned WaitingRequest may be
-	// granted already; it is nil if there is no ticket.
-	Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next WaitingRequest, wasHeld bool, err error)
-}
-
 // ServerHold is one hold id, and the server's hold with that id.
 type ServerHold interface {
 	// Grant returns what the server gave.

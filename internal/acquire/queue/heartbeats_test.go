@@ -123,7 +123,7 @@ func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u := f.joinMoving()
-	next := u.q.Prepare(lockRequest, new(QueuedRequest))
+	next := u.q.newRequest(lockRequest)
 	a := next.attempt
 	f.server.MustDo(t, "SET", u.q.keys.Holder, "sb1l"+wire.Stamp(1_780_000_000_000_000).Text()+a.ticket()+"q", "PX", 16_000)
 	f.startMove()
@@ -135,6 +135,6 @@ func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
 	ttl, _ := f.server.MustDo(t, "PTTL", u.q.keys.Holder).(int64)
 	require.Greater(t, time.Duration(ttl)*time.Millisecond, 17*time.Second, "15 s, and what is left of a heartbeat")
 	f.endMove()
-	u.release(next.Leave())
+	u.release(attemptOf(next.Leave()))
 	f.awaitNothingLeft(u)
 }

@@ -86,7 +86,7 @@ func (f *fixture) joinAs(at dialer, protocol Protocol, keys *LockKeys, set func(
 		}
 	}), settings, false)
 	registry := session.RegistryOf(s, "queue", func() *Registry { return New(s, protocol) })
-	u := &user{Registry: registry, fixture: f, q: registry.Use(keys)}
+	u := &user{Registry: registry, fixture: f, q: registry.use(keys)}
 	f.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -273,10 +273,29 @@ func grantMessage(attempt, number string) string { return attempt + "17800000000
 
 // Take waits in the queue until the caller holds the lock, in one step.
 func (q *Queue) Take(ctx context.Context, request *Request) (*Attempt, error) {
-	p := q.Prepare(request, new(QueuedRequest))
+	p := q.newRequest(request)
 	err := p.Wait(ctx)
 	if a := p.Leave(); a != nil {
-		return a, nil
+		return attemptOf(a), nil
 	}
 	return nil, err
+}
+
+// newRequest returns a request that waits in q. Nothing is sent.
+func (q *Queue) newRequest(request *Request) *QueuedRequest {
+	p := new(QueuedRequest)
+	q.prepare(request, p)
+	return p
+}
+
+// attemptOf returns the attempt that is the hold, or nil.
+func attemptOf(h ServerHold) *Attempt {
+	a, _ := h.(*Attempt)
+	return a
+}
+
+// tryAttempt is Try.
+func (q *Queue) tryAttempt(ctx context.Context, request *Request) (*Attempt, error) {
+	h, err := q.Try(ctx, request)
+	return attemptOf(h), err
 }

@@ -42,7 +42,7 @@ func TestMovingSlot_FreeLock_IsAcquiredAndReleased(t *testing.T) {
 	f.startMove()
 	for _, take := range []func() (*Attempt, error){
 		func() (*Attempt, error) { return u.q.Take(t.Context(), lockRequest) },
-		func() (*Attempt, error) { return u.q.Try(t.Context(), lockRequest) },
+		func() (*Attempt, error) { return u.q.tryAttempt(t.Context(), lockRequest) },
 	} {
 		a, err := take()
 		require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestMovingSlot_SecondEnter_ChecksTheQueue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	u := f.joinMoving()
-	next := u.q.Prepare(lockRequest, new(QueuedRequest))
+	next := u.q.newRequest(lockRequest)
 	u.mu.Lock()
 	next.attempt.entersSent++ // its reply was lost
 	u.mu.Unlock()

@@ -20,11 +20,15 @@ type QueuedRequest struct {
 	lastReply wire.LastReply
 }
 
-// Prepare makes p a request that waits in q, and returns p. Nothing is sent before Join.
-func (q *Queue) Prepare(request *Request, p *QueuedRequest) *QueuedRequest {
+// Prepare implements Requester: it makes p a request that waits in q. Nothing is sent before Join.
+func (q *Queue) Prepare(request *Request, p *QueuedRequest) WaitingRequest {
+	q.prepare(request, p)
+	return p
+}
+
+func (q *Queue) prepare(request *Request, p *QueuedRequest) {
 	p.q, p.request, p.attempt = q, request, q.newWaitingAttempt(request)
 	p.lastReply.SetPoller(q)
-	return p
 }
 
 // Join joins the queue. It blocks until the attempt has a ticket or was granted the lock, or returns why it has neither. The
@@ -62,7 +66,7 @@ const rejoinWithin = dispatch.PollInterval * 2 / 5
 func (p *QueuedRequest) Ended(ctx context.Context) error { return p.lastReply.Ended(ctx) }
 
 // Leave ends the ticket. It returns the attempt if the lock was granted to it, even in the same instant, or nil.
-func (p *QueuedRequest) Leave() *Attempt {
+func (p *QueuedRequest) Leave() ServerHold {
 	if p.attempt.endWaiting(over) {
 		return p.attempt
 	}

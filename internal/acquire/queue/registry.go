@@ -95,8 +95,11 @@ func New(s *session.Session, protocol Protocol) *Registry {
 // maxSpare is how many unused queues are kept, so that a lock that is acquired again finds its queue.
 const maxSpare = 256
 
-// Use returns the queue with these keys, which must not change, and counts the caller as its user.
-func (r *Registry) Use(keys *LockKeys) *Queue {
+// Use implements Granter. The keys must not change.
+func (r *Registry) Use(keys *LockKeys) Requester { return r.use(keys) }
+
+// use returns the queue with these keys, and counts the caller as its user.
+func (r *Registry) use(keys *LockKeys) *Queue {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	q := r.mu.queues[keys.Holder]

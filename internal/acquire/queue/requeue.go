@@ -14,11 +14,11 @@ import (
 // Requeue releases the hold of a and queues the session again with the same request, in one call, and waits for the reply until
 // ctx ends. The parameters and wasHeld are those of Release. next may be granted already; it is nil if the server made no
 // ticket. After an error the release is repeated in the background, and next may have a ticket.
-func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next *QueuedRequest, wasHeld bool, err error) {
+func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next WaitingRequest, wasHeld bool, err error) {
 	a.Begin(nil) // see Release
-	q := a.q
+	q, p := a.q, new(QueuedRequest)
 	q.listenIfSubscribed()
-	p := q.Prepare(a.request, new(QueuedRequest))
+	q.prepare(a.request, p)
 	call, sent := p.attempt.requeueCall(a, lastUsed)
 	runner := q.registry.session.Runner
 	reply, err := runner.Run(ctx, call)
@@ -41,7 +41,7 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	a.handleReleaseReply(!result.nothingLeft)
 	if !isQueued {
 		p.abandon()
-		p = nil
+		return nil, result.wasHeld, nil
 	}
 	return p, result.wasHeld, nil
 }

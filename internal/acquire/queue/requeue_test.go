@@ -22,17 +22,17 @@ func (u *user) requeue(a *Attempt) *QueuedRequest {
 	next, wasHeld, err := a.Requeue(u.fixture.Context(), 0, lease)
 	require.NoError(u.fixture, err)
 	require.True(u.fixture, wasHeld, "it was taken away")
-	require.NotNil(u.fixture, next, "it has no ticket")
-	return next
+	require.IsType(u.fixture, &QueuedRequest{}, next, "it has no ticket")
+	return next.(*QueuedRequest) //nolint:forcetypeassert // as the line before says
 }
 
 // awaitGrant waits until the request is granted the lock.
-func (f *fixture) awaitGrant(next *QueuedRequest) *Attempt {
+func (f *fixture) awaitGrant(next WaitingRequest) *Attempt {
 	f.Helper()
 	granted := make(chan error, 1)
 	go func() { granted <- next.Wait(f.Context()) }()
 	require.NoError(f, within(f, "the lock", granted))
-	a := next.Leave()
+	a := attemptOf(next.Leave())
 	require.NotNil(f, a)
 	return a
 }
@@ -112,7 +112,7 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 		if isMarked {
 			waiting = other.startWaiting(t.Context(), 1)
 		}
-		next := u.q.Prepare(lockRequest, new(QueuedRequest))
+		next := u.q.newRequest(lockRequest)
 		call, sent := next.attempt.requeueCall(a, 0)
 		call.Args[3] = wire.Stamp(1780000000000000).Text()
 		reply, err := u.session.Runner.Run(t.Context(), call)
@@ -317,7 +317,7 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 
 	newer.end()
 	a := u.acquire()
-	next := u.q.Prepare(lockRequest, new(QueuedRequest))
+	next := u.q.newRequest(lockRequest)
 	call, sent := next.attempt.requeueCall(a, 0)
 	reply, err := u.session.Runner.Run(t.Context(), call)
 	require.NoError(t, err)

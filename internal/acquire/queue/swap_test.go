@@ -49,14 +49,15 @@ func (f *fixture) joinPermits(at dialer, client ...func(*rueidis.ClientOption)) 
 // acquirePermits acquires n permits, which are free.
 func (u *user) acquirePermits(n int) *Attempt {
 	u.fixture.Helper()
-	a, err := u.q.Try(u.fixture.T.Context(), permits(n))
+	a, err := u.q.tryAttempt(u.fixture.T.Context(), permits(n))
 	require.NoError(u.fixture, err)
 	return a
 }
 
 // swapForOne keeps one permit of those that a has.
 func (u *user) swapForOne(ctx context.Context, a *Attempt) (*Attempt, error) {
-	return a.Swap(ctx, scripts.SemaphoreSplit, permits(1))
+	h, err := a.Swap(ctx, scripts.SemaphoreSplit, permits(1))
+	return attemptOf(h), err
 }
 
 // matchSwaps lets the proxy count swaps, from here on.

@@ -26,7 +26,7 @@ func (u *user) permitQueue() *Queue {
 	})
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)
-	q := registry.Use(&LockKeys{
+	q := registry.use(&LockKeys{
 		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
 		Channel: names.Grants(names.DefaultPrefix),
 	})
@@ -42,7 +42,7 @@ func permitWithKey(key int) *Request {
 // joinWaiting returns a request that has a ticket.
 func (q *Queue) joinWaiting(t *testing.T, key int) *QueuedRequest {
 	t.Helper()
-	p := q.Prepare(permitWithKey(key), new(QueuedRequest))
+	p := q.newRequest(permitWithKey(key))
 	isGranted, err := p.Join(t.Context())
 	require.NoError(t, err)
 	require.False(t, isGranted)
@@ -54,7 +54,7 @@ func TestJoinAndWaitAreSeparate(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	q := f.direct().permitQueue()
-	free := q.Prepare(permitWithKey(1), new(QueuedRequest))
+	free := q.newRequest(permitWithKey(1))
 	isGranted, err := free.Join(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
@@ -101,7 +101,7 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, YieldReleased, result)
 	require.NoError(t, first.Wait(t.Context()), "the first waiter has it")
-	held = first.Leave()
+	held = attemptOf(first.Leave())
 	require.Greater(t, held.Grant().Stamp, grant.Last)
 	require.Greater(t, held.Grant().Last, held.Grant().Stamp, "a waiter has a block of tokens")
 	_, attempts, _ := q.registry.Len()
