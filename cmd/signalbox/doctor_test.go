@@ -133,7 +133,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 		server.MustDo(t, "ACL", "SETUSER", "locks", "+"+command)
 	}
 	server.MustDo(t, "ACL", "SETUSER", "locks", "-set")
-	require.Contains(t, of(diagnosis(t, url), "topology")[0].Found, "a right is missing to find out")
+	require.Contains(t, of(diagnosis(t, url), "topology")[0].Found, "the probe failed")
 }
 
 // Sessions do without PEXPIRETIME on a server that is too old for it, and not without ZMSCORE.

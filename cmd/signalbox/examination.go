@@ -163,7 +163,7 @@ func (e *examination) checkTopology(ctx context.Context) {
 			f.Found = e.nodes[0].addr + ", one endpoint in front of several shards"
 			f.Advice = "do not use WithReplicas; docs/guarantees.md has what else changes. What follows is of the shard that replied"
 		default:
-			f.Status, f.Found = statusWarning, e.nodes[0].addr+", one server or one endpoint in front of several: a right is missing to find out"
+			f.Status, f.Found = statusWarning, e.nodes[0].addr+", one server or one endpoint in front of several: the probe failed"
 			f.Advice = "grant what is missing, and run this again"
 		}
 	}

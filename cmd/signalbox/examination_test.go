@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // Doctor tries the rights that docs/security.md lists for a cluster. The client has asked for the nodes before.
@@ -49,6 +52,26 @@ func TestRefusalsOfEveryServerAreRecognised(t *testing.T) {
 	} {
 		require.Equal(t, expected, parseRefusal(words), words)
 	}
+}
+
+// A server that ends meanwhile has granted nothing.
+func TestDoctorTakesNoSilenceForARight(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t, func(o *rueidis.ClientOption) { o.DisableRetry = true })
+	e := newExamination(client, rueidis.ClientOption{}, defaultPrefix)
+	e.findNodes(t.Context())
+	require.Len(t, e.nodes, 1)
+	require.Equal(t, statusOK, e.checkRights(t.Context(), e.nodes[0])[0].Status)
+	server.Kill()
+	for _, found := range [][]finding{e.checkRights(t.Context(), e.nodes[0]), e.nodes[0].checkTimes(t.Context())} {
+		require.Len(t, found, 1)
+		require.Equal(t, statusProblem, found[0].Status)
+		require.Contains(t, found[0].Found, "no reply")
+	}
+	require.Equal(t, statusWarning, e.checkMessages(t.Context(), e.nodes[0]).Status)
+	e.checkTopology(t.Context())
+	require.Contains(t, e.findings[0].Found, "one server or one endpoint in front of several")
 }
 
 func TestTimesThatAreWorthAWord(t *testing.T) {

@@ -166,15 +166,23 @@ func (m *missing) record(r right, words string) {
 
 // checkRights tries every command that a session needs, those of scripts by a script.
 func (e *examination) checkRights(ctx context.Context, n *node) []finding {
-	var lacks missing
-	for i, words := range n.try(ctx, directRights) {
-		lacks.record(directRights[i], words)
-	}
 	rights := scriptRights
 	if n.sharded {
 		rights = slices.Concat(scriptRights, clusterRights)
 	}
-	for i, words := range n.tryInScript(ctx, rights) {
+	direct, err := n.try(ctx, directRights)
+	var inScript []string
+	if err == nil {
+		inScript, err = n.tryInScript(ctx, rights)
+	}
+	if err != nil {
+		return []finding{{Check: "rights", Status: statusProblem, Found: "not known, there was no reply: " + err.Error(), Advice: "run this again"}}
+	}
+	var lacks missing
+	for i, words := range direct {
+		lacks.record(directRights[i], words)
+	}
+	for i, words := range inScript {
 		lacks.record(rights[i], words)
 		if rights[i].command() == "spublish" && parseRefusal(words) == refusedUnknown {
 			n.sharded = false
@@ -183,28 +191,33 @@ func (e *examination) checkRights(ctx context.Context, n *node) []finding {
 	return lacks.findings(e.user, e.prefix)
 }
 
-// try sends the calls one by one, and returns the words with which each was refused, "" if it was not.
-func (n *node) try(ctx context.Context, rights []right) []string {
-	refusals := make([]string, len(rights))
-	for i, r := range rights {
+// try sends the calls one by one, and returns the words with which each was refused, "" if it was not. It returns an error
+// if there is no reply.
+func (n *node) try(ctx context.Context, rights []right) (refusals []string, err error) {
+	for _, r := range rights {
 		words := r.words(n)
-		refusals[i] = wordsOf(n.client.Do(ctx, n.client.B().Arbitrary(words...).Build()).Error())
+		err := n.client.Do(ctx, n.client.B().Arbitrary(words...).Build()).Error()
+		refusal := wordsOf(err)
+		if err != nil && refusal == "" {
+			return nil, err
+		}
+		refusals = append(refusals, refusal)
 	}
-	return refusals
+	return refusals, nil
 }
 
 // tryInScript is try by one script, as sessions call them. If the server does not run the script, it tries them without.
-func (n *node) tryInScript(ctx context.Context, rights []right) []string {
+func (n *node) tryInScript(ctx context.Context, rights []right) (refusals []string, err error) {
 	call := n.client.B().Eval().Script(probeScript).Numkeys(1).Key(n.key).Arg()
 	for _, r := range rights {
 		words := r.words(n)
 		call = call.Arg(strconv.Itoa(len(words))).Arg(words...)
 	}
-	refusals, err := n.client.Do(ctx, call.Build()).AsStrSlice()
+	refusals, err = n.client.Do(ctx, call.Build()).AsStrSlice()
 	if err != nil || len(refusals) != len(rights) {
 		return n.try(ctx, rights)
 	}
-	return refusals
+	return refusals, nil
 }
 
 // findings says what is missing, and what to grant.
