@@ -10,7 +10,8 @@
 // runs a registered function in a process of its own. See the package example.
 // Programs without a test use [StartServer] and [StartProxy] and close what they get.
 //
-// [NewRouter] puts one endpoint before several servers, the shards, as some providers and proxies do.
+// [NewRouter] puts one endpoint before several servers, the shards, as some providers and proxies do; [NewPipeRouter] does so
+// in virtual time.
 //
 // [Await] and [Receive] wait for what must come. A TestMain runs its tests [Beside] a server for its examples, and more
 // of them [AtATime] than there are processors if they mostly wait.

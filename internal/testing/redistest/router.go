@@ -3,18 +3,13 @@
 package redistest
 
 import (
-	"bufio"
-	"errors"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/redis/rueidis"
-
-	"github.com/signalbox-go/signalbox/internal/names"
 )
 
 // Routing says what a Router does with a script whose keys are in several slots.
@@ -48,11 +43,12 @@ var (
 // shards; then the client gets the reply of the first. It forwards what shards publish. All methods may be called from
 // any goroutine.
 type Router struct {
-	shards   []string
+	shards   []func() (net.Conn, error)
 	routing  atomic.Pointer[Routing]
 	injected atomic.Pointer[func(words []string) string]
+	refused  atomic.Pointer[func(words []string) string]
 	several  atomic.Int64
-	proxy    *net.TCPListener
+	proxy    *net.TCPListener // nil if clients connect by Dial alone
 	running  sync.WaitGroup
 
 	mu struct {
@@ -69,15 +65,25 @@ func NewRouter(tb testing.TB, routing Routing, shards ...*Server) *Router {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &Router{proxy: listener}
-	for _, s := range shards {
-		r.shards = append(r.shards, s.Addr())
+	dials := make([]func() (net.Conn, error), len(shards))
+	for i, s := range shards {
+		dials[i] = func() (net.Conn, error) { return dialTCP(s.Addr()) }
 	}
+	r := NewPipeRouter(routing, dials...)
+	r.proxy = listener
+	r.running.Go(r.accept)
+	tb.Cleanup(r.Close)
+	return r
+}
+
+// NewPipeRouter returns a router without an address, for tests in virtual time: clients connect by Dial, and the router to
+// its shards by these functions. Close it.
+func NewPipeRouter(routing Routing, shards ...func() (net.Conn, error)) *Router {
+	r := &Router{shards: shards}
 	r.mu.open = make(map[*routedConn]struct{})
 	r.Route(routing)
 	r.InjectErrors(nil)
-	r.running.Go(r.accept)
-	tb.Cleanup(r.Close)
+	r.InjectRefusals(nil)
 	return r
 }
 
@@ -86,10 +92,19 @@ func (r *Router) Route(routing Routing) { r.routing.Store(&routing) }
 
 // InjectErrors sets a hook that is asked for an error to each request that was executed, in place of the reply. No error is "".
 func (r *Router) InjectErrors(errorFor func(words []string) string) {
+	r.injected.Store(orNoError(errorFor))
+}
+
+// InjectRefusals sets a hook that is asked for an error to each request, instead of sending it to a shard. No error is "".
+func (r *Router) InjectRefusals(errorFor func(words []string) string) {
+	r.refused.Store(orNoError(errorFor))
+}
+
+func orNoError(errorFor func(words []string) string) *func(words []string) string {
 	if errorFor == nil {
 		errorFor = func([]string) string { return "" }
 	}
-	r.injected.Store(&errorFor)
+	return &errorFor
 }
 
 // Several returns how many scripts with keys of several slots have come.
@@ -121,7 +136,9 @@ func (r *Router) Close() {
 	r.mu.Lock()
 	r.mu.closed = true
 	r.mu.Unlock()
-	_ = r.proxy.Close()
+	if r.proxy != nil {
+		_ = r.proxy.Close()
+	}
 	r.CutAll()
 	r.running.Wait()
 }
@@ -132,151 +149,34 @@ func (r *Router) accept() {
 		if err != nil {
 			return
 		}
-		c, err := r.connect(client)
-		if err != nil {
+		if r.serve(client) != nil {
 			_ = client.Close() // a shard is down
-			continue
-		}
-		r.mu.Lock()
-		if r.mu.closed {
-			c.close()
-		}
-		r.mu.open[c] = struct{}{}
-		r.mu.Unlock()
-		r.running.Go(c.serve)
-	}
-}
-
-// routedConn is one connection of a client, and one to each shard. Requests are served one after the other.
-type routedConn struct {
-	router  *Router
-	client  net.Conn
-	shards  []net.Conn
-	replies []chan frame // the replies of each shard; closed when its connection ends
-	once    sync.Once
-	ended   chan struct{}
-	writing sync.Mutex // serializes writes to the client
-}
-
-func (r *Router) connect(client net.Conn) (*routedConn, error) {
-	c := &routedConn{router: r, client: client, ended: make(chan struct{})}
-	for _, addr := range r.shards {
-		shard, err := dialTCP(addr)
-		if err != nil {
-			c.close()
-			return nil, err
-		}
-		c.shards = append(c.shards, shard)
-		c.replies = append(c.replies, make(chan frame))
-	}
-	for i := range c.shards {
-		r.running.Go(func() { c.read(i) })
-	}
-	return c, nil
-}
-
-func (c *routedConn) close() {
-	c.once.Do(func() {
-		close(c.ended)
-		_ = c.client.Close()
-		for _, shard := range c.shards {
-			_ = shard.Close()
-		}
-	})
-}
-
-// read is the reader of a shard: pushes go to the client at once.
-func (c *routedConn) read(i int) {
-	defer c.close()
-	defer close(c.replies[i])
-	from := bufio.NewReader(c.shards[i])
-	for {
-		f, err := readFrame(from)
-		if err != nil {
-			return
-		}
-		if f.kind == '>' {
-			c.write(f.raw)
-			continue
-		}
-		select {
-		case c.replies[i] <- f:
-		case <-c.ended:
-			return
 		}
 	}
 }
 
-func (c *routedConn) write(raw []byte) {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	_, _ = c.client.Write(raw) // its reader sees that it has gone
+// Dial connects a client by a pipe.
+func (r *Router) Dial() (net.Conn, error) {
+	client, end := net.Pipe()
+	if err := r.serve(end); err != nil {
+		return nil, err
+	}
+	return client, nil
 }
 
-func (c *routedConn) serve() {
-	defer func() {
+// serve serves a client on its connection, in the background.
+func (r *Router) serve(client net.Conn) error {
+	c, err := r.connect(client)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	if r.mu.closed {
 		c.close()
-		c.router.mu.Lock()
-		defer c.router.mu.Unlock()
-		delete(c.router.mu.open, c)
-	}()
-	from := bufio.NewReader(c.client)
-	for {
-		words, raw, err := readRequest(from)
-		if err != nil || len(words) == 0 || c.request(words, raw) != nil {
-			return
-		}
 	}
-}
-
-var errHangup = errors.New("redistest: the router closes the connection")
-
-// request serves one request.
-func (c *routedConn) request(words []string, raw []byte) error {
-	routing, command := *c.router.routing.Load(), strings.ToUpper(words[0])
-	keys := keysOf(command, words)
-	for _, key := range keys {
-		if names.Slot(key) != names.Slot(keys[0]) {
-			c.router.several.Add(1)
-			switch {
-			case routing.Hangup:
-				return errHangup
-			case routing.Refusal != "":
-				c.write([]byte("-" + routing.Refusal + "\r\n"))
-				return nil
-			}
-			break
-		}
-	}
-	first, last := 0, len(c.shards)
-	if len(keys) > 0 {
-		if !routing.Alone {
-			first = int(names.Slot(keys[0])) * len(c.shards) / names.Slots
-		}
-		last = first + 1
-	}
-	for _, shard := range c.shards[first:last] {
-		if _, err := shard.Write(raw); err != nil {
-			return err
-		}
-	}
-	if strings.HasSuffix(command, "SUBSCRIBE") {
-		return nil // the confirmation is a push
-	}
-	var reply []byte
-	for i := first; i < last; i++ {
-		f, open := <-c.replies[i]
-		if !open {
-			return net.ErrClosed
-		}
-		if i == first {
-			reply = f.raw
-		}
-	}
-	if invented := (*c.router.injected.Load())(words); invented != "" {
-		reply = []byte("-" + invented + "\r\n")
-	}
-	c.write(reply)
+	r.mu.open[c] = struct{}{}
+	r.mu.Unlock()
+	r.running.Go(c.serve)
 	return nil
 }
 
