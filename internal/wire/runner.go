@@ -135,12 +135,17 @@ type Outcome struct {
 // RunMany sends all calls in one pipeline and waits for every reply.
 func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	began := clock.Now()
+	outcomes := r.runManyUnwatched(ctx, calls)
+	for i := range outcomes {
+		_ = r.notifyWatcher(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)
+	}
+	return outcomes
+}
+
+// runManyUnwatched is RunMany for calls whose errors say nothing about the server. The watcher is not notified of them.
+func (r *Runner) runManyUnwatched(ctx context.Context, calls []Call) []Outcome {
 	if err := r.breaker.allow(); err != nil {
-		outcomes := allFailed(len(calls), errs.OfCall(ctx, err))
-		for i := range outcomes {
-			_ = r.notifyWatcher(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)
-		}
-		return outcomes
+		return allFailed(len(calls), errs.OfCall(ctx, err))
 	}
 	ctx = withoutDeadline(ctx)
 	outcomes := r.runManyOnce(ctx, calls)
@@ -161,9 +166,6 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	}
 	if len(calls) > 0 {
 		r.recordOutcome(ctx, outcomes[0].Err) // one connection has served all of them, or none
-	}
-	for i := range outcomes {
-		_ = r.notifyWatcher(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)
 	}
 	return outcomes
 }

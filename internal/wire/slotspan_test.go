@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -221,4 +222,30 @@ func TestAClosedRunnerProbesNothing(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.False(t, h.runner.CertainlySpansSlots(ended))
+}
+
+// failureCounter is a Watcher that counts failures.
+type failureCounter struct{ failures atomic.Int64 }
+
+func (f *failureCounter) Replied(string, string) {}
+
+func (f *failureCounter) Failed(string, string, time.Duration, error, bool) { f.failures.Add(1) }
+
+// P10: a probe that is refused is no outage: the log does not say that the server refuses calls.
+func TestARefusedProbeIsNoFailure(t *testing.T) {
+	t.Parallel()
+	for name, routing := range map[string]redistest.Routing{
+		"Refusing": redistest.Refusing, "OwnWords": redistest.OwnWords, "Hangup": redistest.Hangup,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runner := wire.NewRunner(redistest.NewRouter(t, routing, shards(t, 2)...).Client(t, signalbox.Tune))
+			t.Cleanup(runner.Close)
+			runner.SetProbePrefix("sb:")
+			var watcher failureCounter
+			runner.Watch(&watcher)
+			require.False(t, runner.CertainlySpansSlots(t.Context()))
+			require.Zero(t, watcher.failures.Load())
+		})
+	}
 }
