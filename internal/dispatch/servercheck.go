@@ -16,6 +16,10 @@ import (
 // one server and messages come from another, and neither refuses anything. So whenever a connection for calls has ended
 // that the client did not close, the server of the calls is asked whether it has the subscriptions of the session. If it
 // lacks one, their connection is made anew. That is one command for each such end, and none while nothing is subscribed to.
+//
+// The reply is not trusted blindly: one endpoint in front of many shards may ask one of them, and a proxy may know of no
+// subscriptions. So the question is repeated for the new connection. If the subscriptions are found now, the servers did
+// differ, and that is reported. If not, the reply means nothing, and the question is not asked again.
 
 const (
 	// maxCheckedNames bounds how many subscriptions are asked for.
@@ -27,7 +31,8 @@ const (
 // serverCheck is the state of that check. The lock of the dispatcher guards it.
 type serverCheck struct {
 	requesting bool
-	refused    bool // the server does not say what is subscribed to
+	refused    bool      // the server does not say what is subscribed to, or says what is not true
+	lacking    *nodeConn // the connection that is made anew because the last reply lacked one of its subscriptions; or nil
 }
 
 // departures returns how many connections for calls have ended at the servers of the client.
@@ -45,7 +50,7 @@ func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
 		return
 	}
 	departed := d.departures(nodes)
-	if departed == conn.departed {
+	if departed == conn.departed && t.lacking == nil || t.lacking == conn {
 		return
 	}
 	if t.refused {
@@ -93,11 +98,25 @@ func (d *Dispatcher) checkServer(conn *nodeConn, names []string, departed uint64
 	for c := range conn.channels {
 		still[c.name] = c.state == subscribed
 	}
+	lacks := false
 	for i, name := range names {
-		if outcome.Reply.Int(2*i+1) == 0 && still[name] {
-			signal(conn.replace)
-			d.running.Go(func() { d.monitor.ServersDiffer() })
-			return
-		}
+		lacks = lacks || outcome.Reply.Int(2*i+1) == 0 && still[name]
+	}
+	d.checkedLocked(conn, lacks)
+}
+
+// checkedLocked handles the reply to a question about conn. lacks says that the server of the calls lacks a subscription.
+func (d *Dispatcher) checkedLocked(conn *nodeConn, lacks bool) {
+	t := &d.mu.serverCheck
+	repeated := t.lacking != nil
+	t.lacking = nil
+	switch {
+	case lacks && repeated:
+		t.refused = true
+	case lacks:
+		t.lacking = conn
+		signal(conn.replace)
+	case repeated:
+		d.running.Go(func() { d.monitor.ServersDiffer() })
 	}
 }

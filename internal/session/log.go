@@ -179,8 +179,8 @@ func (s *Session) MessagesBack() {
 // ServersDiffer implements dispatch.Monitor. The log says it once: until the address means one server, it happens again.
 func (s *Session) ServersDiffer() {
 	if !s.serversDiffer.Swap(true) {
-		s.log((*slog.Logger).Warn, "signalbox: two connections of the session lead to different servers, as after a failover behind one address; "+
-			"the one for messages is made anew")
+		s.log((*slog.Logger).Warn, "signalbox: two connections of the session led to different servers, as after a failover behind one address; "+
+			"the one for messages was made anew")
 	}
 }
 
