@@ -44,13 +44,27 @@ func everywhere(t *testing.T, test func(e *shardedEndpoint)) {
 func oneNode(t *testing.T) *shardedEndpoint {
 	t.Helper()
 	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
+	s := nodeWithAllSlots(t)
+	return &shardedEndpoint{t, plainServer{s}, []*redistest.Server{s}}
+}
+
+// routedNode is oneNode behind a router that sends it everything: it refuses by itself what a cluster refuses.
+func routedNode(t *testing.T) *shardedEndpoint {
+	t.Helper()
+	s := nodeWithAllSlots(t)
+	return &shardedEndpoint{t, redistest.NewRouter(t, redistest.OneShard, s), []*redistest.Server{s}}
+}
+
+// nodeWithAllSlots starts a node of a cluster that has no other.
+func nodeWithAllSlots(t *testing.T) *redistest.Server {
+	t.Helper()
 	s := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes"))
 	s.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	redistest.Await(t, "a cluster", func() bool {
 		info, _ := s.MustDo(t, "CLUSTER", "INFO").(string)
 		return strings.Contains(info, "cluster_state:ok")
 	})
-	return &shardedEndpoint{t, plainServer{s}, []*redistest.Server{s}}
+	return s
 }
 
 // plainServer makes clients that do not ask whether there is a cluster.
