@@ -20,7 +20,7 @@ const local = `
 	signalbox.WithCloseGrace signalbox.FairLockWaitTimeout signalbox.WithFixedLease
 	signalbox.WithMaxHold signalbox.Native signalbox.Redisson signalbox.WithRenewedLease signalbox.SetNX signalbox.WithLayout
 	signalbox.WithReplicas signalbox.WithDefaults signalbox.WithHashedNames signalbox.WithLabel
-	signalbox.WithLogger signalbox.WithPolling signalbox.WithPrefix signalbox.Tune
+	signalbox.WithLogger signalbox.WithPolling signalbox.WithPrefix signalbox.Tune signalbox.ParseURL
 	signalbox.NewSession signalbox.Session.ID signalbox.Lease.Bind
 	signalbox.Lease.Deadline signalbox.Lease.Done signalbox.Lease.Enter signalbox.Lease.Err
 	signalbox.Lease.Token signalbox.Locker.OnLost signalbox.OpError.Error
