@@ -13,8 +13,8 @@ hidden int seen;
 /* What the queue promises. A run that breaks a promise ends there, and reports which. */
 #define promise(words, p) if :: p :: else -> printf(words); assert(false) fi
 
-#ifdef TELL                 /* to read a counterexample */
-#define tell(text, p, q, r) printf(text, p, q, r)
+#ifdef TRACE                /* to read a counterexample */
+#define trace(text, p, q, r) printf(text, p, q, r)
 #else
-#define tell(text, p, q, r) skip
+#define trace(text, p, q, r) skip
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The outcome of a once, as once/do.go and once/store describe it: a key beside the claim, which is the hold of a fair lock. The file
+/* The outcome of a once, as once/do.go and scripts/once/store describe it: a key beside the claim, which is the hold of a fair lock. The file
  * runs beside this one lists the checks; `make model` runs them.
  *
  * One key, one period, one server, some calls that get the claim one after the other. The model chooses when a call gets it: whenever
@@ -22,7 +22,7 @@
 
 /* The rules that can be dropped. */
 #define COMPARE 1     /* the store compares the holder key */
-#define LOOK 2        /* a call that got the claim asks for an outcome before it runs the function */
+#define READ_FIRST 2  /* a call that got the claim reads the outcome before it runs the function */
 #define CONFIRM 3     /* a call returns its own value only if the reply says that it is stored */
 #define STAY 4        /* a call releases the claim only when the store has a reply */
 #ifndef DROP
@@ -40,7 +40,7 @@
 
 byte state[C+1];
 bool ran[C+1];        /* its function has begun */
-bool excused[C+1];    /* its hold was lost, or it failed: another call may run the function */
+bool may_run_again[C+1];  /* its hold was lost, or it failed: another call may run the function */
 
 byte whose[M];        /* the store messages in flight, by call; 0 is none */
 byte holds;           /* the call whose hold has the claim; 0 is none */
@@ -58,7 +58,7 @@ inline ends(p) {
 
 /* A call returns the outcome of call q: of another one, or its own. */
 inline returns(p, q) {
-  tell("  call %d returns the outcome of %d\n", p, q, 0);
+  trace("  call %d returns the outcome of %d\n", p, q, 0);
   promise("broken: every call returns the outcome that is stored\n", q == stored || losses > 0);
   ends(p)
 }
@@ -68,16 +68,16 @@ inline begins_to_run(p) {
   i = 1;
   do
   :: i < p ->
-     promise("broken: it runs again only after a loss or an error\n", !ran[i] || excused[i] || losses > 0);
+     promise("broken: it runs again only after a loss or an error\n", !ran[i] || may_run_again[i] || losses > 0);
      i++
   :: else -> break
   od;
   ran[p] = true; state[p] = RUNS
 }
 
-inline looks(p) {
+inline reads_outcome(p) {
   if
-  :: kept(LOOK) && stored != 0 -> reached(1); returns(p, stored)       /* it finds the outcome of a run before it */
+  :: kept(READ_FIRST) && stored != 0 -> reached(1); returns(p, stored)  /* it finds the outcome of a run before it */
   :: else -> begins_to_run(p)
   fi
 }
@@ -85,7 +85,7 @@ inline looks(p) {
 inline send(p) {
   i = 0;
   do :: i < M && whose[i] != 0 -> i++ :: else -> break od;
-  if :: i < M -> whose[i] = p; tell("  the outcome of call %d is sent\n", p, 0, 0) :: else fi
+  if :: i < M -> whose[i] = p; trace("  the outcome of call %d is sent\n", p, 0, 0) :: else fi
 }
 
 /* The script once/store, at the server, and its reply. */
@@ -106,7 +106,7 @@ inline executes(p) {
 }
 
 inline arrives(k) {
-  tell("  the store of call %d arrives\n", whose[k], 0, 0);
+  trace("  the store of call %d arrives\n", whose[k], 0, 0);
   executes(whose[k]);
   if
   :: whose[k] = 0
@@ -120,15 +120,15 @@ inline some_message() { k = 0; do :: k < M-1 -> k++ :: break od }
 init {
   byte k; byte c;
   do
-  :: atomic { holds == 0 && begun < C -> begun++; holds = begun; state[begun] = CLAIMED; tell("call %d gets the claim\n", begun, 0, 0) }
-  :: atomic { holds != 0 -> tell("call %d loses the claim\n", holds, 0, 0); excused[holds] = true; holds = 0; reached(6) }
+  :: atomic { holds == 0 && begun < C -> begun++; holds = begun; state[begun] = CLAIMED; trace("call %d gets the claim\n", begun, 0, 0) }
+  :: atomic { holds != 0 -> trace("call %d loses the claim\n", holds, 0, 0); may_run_again[holds] = true; holds = 0; reached(6) }
   :: atomic { begun > 0 -> some_call();
        if
-       :: state[c] == CLAIMED -> looks(c)
+       :: state[c] == CLAIMED -> reads_outcome(c)
        :: state[c] == RUNS -> state[c] = STORES; send(c)
-       :: state[c] == RUNS -> reached(7); excused[c] = true; ends(c)    /* the function fails */
+       :: state[c] == RUNS -> reached(7); may_run_again[c] = true; ends(c)  /* the function fails */
        :: state[c] == STORES -> send(c)                                /* again: the reply did not come */
-       :: state[c] == STORES -> reached(10); excused[c] = true; ends(c) /* its context ends: ErrUnconfirmed */
+       :: state[c] == STORES -> reached(10); may_run_again[c] = true; ends(c) /* its context ends: ErrUnconfirmed */
        :: state[c] == STORES && !kept(CONFIRM) -> returns(c, c)
        :: state[c] == STORES && !kept(STAY) && holds == c -> holds = 0
        :: else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /* The queue of locks with several holders at once, as docs/queue.md describes it: a weighted semaphore, and with -DRW=1 a read-write
- * lock, which is a semaphore whose writers want all of its capacity. Read line.pml first: time, messages, waiters, and the rules for
+ * lock, which is a semaphore whose writers want all of its capacity. Read queue.pml first: time, messages, waiters, and the rules for
  * each grant by itself, are the same, and are not repeated here.
  *
  * The server keeps a set of holds, each with its weight and the time at which it ends. A hold that has ended stays in the set, and
@@ -35,11 +35,11 @@
 #ifndef PROMPT
 #define PROMPT 0
 #endif
-#ifndef HEAR
-#define HEAR 0        /* 1: sessions may lose their listeners at the server, and a hand-off passes over those that have */
+#ifndef LISTENERS
+#define LISTENERS 0   /* 1: sessions may lose their listeners at the server, and a hand-off passes over those that have */
 #endif
 #ifndef KILL
-#define KILL 0        /* PROMPT, HEAR: 1: the faults are waiters that are killed before they are granted a hold, and nothing else */
+#define KILL 0        /* PROMPT, LISTENERS: 1: the faults are waiters that are killed before they are granted a hold, and nothing else */
 #endif
 #ifndef SPARE
 #define SPARE 3       /* PROMPT: room on the wire that waiters leave to the server, which may send three messages in one step */
@@ -55,13 +55,13 @@
 #endif
 
 /* The rules that can be dropped: those of several grants, and one that each grant rests on. */
-#define NAMED_BEAT 1         /* the grant names the heartbeat that paid; it is not the last one that had a reply */
+#define NAMED_HEARTBEAT 1    /* the grant names the heartbeat that paid; it is not the last one that had a reply */
 #define NEVER_CREATE 2       /* a poll extends a hold that is in the set, and adds none */
 #define COUNT_THE_SET 3      /* a hold uses capacity for as long as it is in the set, ended or not */
-#define LIVING_ONLY 4        /* each waiter that is granted a hold is alive */
+#define ALIVE_ONLY 4         /* each waiter that is granted a hold is alive */
 #define HEAD_BLOCKS 5        /* the first waiter alive that does not fit keeps out later waiters */
 #define DEAD_BLOCK_NOBODY 6  /* ... and a waiter whose life has ended does not */
-#define LOOK_HANDS_OFF 7     /* a poll runs the hand-off step, also while there are holds */
+#define POLL_HANDS_OFF 7     /* a poll runs the hand-off step, also while there are holds */
 #define TICKET_PASSES_ON 8   /* leave runs the hand-off step, even if it found only a ticket */
 #define LEAVE_TO_THE_END 9   /* leave is repeated until it has a reply, and until no enter of the attempt can arrive after it */
 #define READERS_TURN 10      /* when a writer is done, all readers that wait enter before the next writer */
@@ -71,23 +71,23 @@
 #define DOWN_ONCE 14         /* a downgrade that runs again is no second end of a writer */
 #define DOWN_HANDS_OFF 15    /* a downgrade runs the hand-off step */
 #define DOWN_AGAIN 16        /* a downgrade is repeated until it has a reply */
-#define HEARD_ONLY 17        /* HEAR: a waiter whose session has no listener any more is granted nothing */
-#define DEAF_BLOCK_NOBODY 18 /* ... and keeps out no waiter behind it */
-#define POLL_IS_HEARD 19     /* ... until its next poll */
+#define LISTENING_ONLY 17    /* LISTENERS: a waiter whose session has no listener any more is granted nothing */
+#define UNSUBSCRIBED_BLOCK_NOBODY 18 /* ... and keeps out no waiter behind it */
+#define POLL_IS_LISTENING 19 /* ... until its next poll */
 #ifndef DROP
 #define DROP 0
 #endif
 #define kept(rule) (DROP != rule)
 
-mtype = { ENTER, BEAT, LOOK, RENEW, DOWN, LEAVE, GRANT, HOLD, LINE, DONE, GONE, IDLE, ENTERING, WAITING, HOLDING, LEAVING, DEAD };
+mtype = { ENTER, HEARTBEAT, POLL, RENEW, DOWN, LEAVE, GRANT, HOLD, QUEUED, DONE, GONE, IDLE, ENTERING, WAITING, HOLDING, LEAVING, DEAD };
 
 typedef Waiter {
   mtype state = IDLE;
   byte until;
   bit down;                 /* a writer that no longer writes, but reads */
-  bit asked;                /* PROMPT: an enter of this tick has no reply; a grant is no reply */
-  bit sure;                 /* PROMPT: HOLDING, its downgrade has a reply; LEAVING, no enter of its attempt can arrive any more */
-  bit looked                /* PROMPT: it has done its duty in this tick */
+  bit enter_pending;        /* PROMPT: an enter of this tick has no reply; a grant is no reply */
+  bit certain;              /* PROMPT: HOLDING, its downgrade has a reply; LEAVING, no enter of its attempt can arrive any more */
+  bit did                   /* PROMPT: it has done its duty in this tick */
 }
 Waiter W[N];
 
@@ -98,23 +98,23 @@ byte ticket[N];
 bit turn[N];                /* RW: a reader that came before the last writer was done */
 byte life[N];
 byte paid[N];
-bit deaf[N];                /* it listened when it last polled, and no longer does */
+bit unsubscribed[N];        /* it listened when it last polled, and no longer does */
 
 /* Only the checks know these. */
 bit begun[N];
 bit owed[N];                /* a reader that was queued when a writer was done */
-bit excused[N];             /* a session that has lost its listener, and has not polled since */
+bit skippable[N];           /* a session that has lost its listener, and has not polled since */
 byte faults;
 #define LONG 15
 byte calm = LONG;
 
-hidden byte b; hidden byte c; hidden byte used; hidden byte pays; hidden byte asks; hidden byte d;
+hidden byte b; hidden byte c; hidden byte used; hidden byte pays; hidden byte requester; hidden byte d;
 
 #define NOBODY N
 #define wants(w) ((w) >= N-WIDE -> CAP : 1)
 #define reader(w) (wants(w) == 1)
 #define session(w) (ONE -> 0 : (w))
-#define lives(w) (life[session(w)] > 0)
+#define is_alive(w) (life[session(w)] > 0)
 #define waits(w) (W[w].state == ENTERING || W[w].state == WAITING)
 #define over(w) (W[w].state == IDLE || W[w].state == LEAVING)
 #define tries(w) (waits(w) || W[w].state == HOLDING)
@@ -122,13 +122,13 @@ hidden byte b; hidden byte c; hidden byte used; hidden byte pays; hidden byte as
 #define believed(w) (believes(w) -> (W[w].down -> 1 : wants(w)) : 0)
 #define believed_all (believed(0) + believed(1) + (N > 2 -> believed(N-1) : 0))
 
-#define request(what) (what == ENTER || what == BEAT || what == LOOK || what == RENEW || what == DOWN || what == LEAVE)
+#define request(what) (what == ENTER || what == HEARTBEAT || what == POLL || what == RENEW || what == DOWN || what == LEAVE)
 #define of_use(what, w, countdown) (request(what) || \
   (what != GONE && what != DONE && (W[w].state == ENTERING || (over(w) && PROMPT))) || \
   (what == HOLD && tries(w) && (countdown > W[w].until || DROP)) || \
   (what == GRANT && W[w].state == WAITING) || \
-  (what == LINE && W[w].state == WAITING && !kept(NAMED_BEAT)) || \
-  (what == DONE && W[w].state == HOLDING && !W[w].sure && (PROMPT || !kept(DOWN_FROM_SENDING))) || \
+  (what == QUEUED && W[w].state == WAITING && !kept(NAMED_HEARTBEAT)) || \
+  (what == DONE && W[w].state == HOLDING && !W[w].certain && (PROMPT || !kept(DOWN_FROM_SENDING))) || \
   (what == DONE && W[w].state == LEAVING) || \
   (what == GONE && tries(w)))
 
@@ -145,8 +145,8 @@ inline lengthen_life(w, countdown) {
 /* A heartbeat with a poll notes whether the session has a listener. A session without one may listen elsewhere, and counts as listening. */
 inline note_listener(w, countdown) {
   lengthen_life(w, countdown);
-  if :: kept(POLL_IS_HEARD) -> deaf[session(w)] = 0 :: else fi;
-  excused[session(w)] = 0
+  if :: kept(POLL_IS_LISTENING) -> unsubscribed[session(w)] = 0 :: else fi;
+  skippable[session(w)] = 0
 }
 
 inline remove_ticket(w) {
@@ -155,9 +155,9 @@ inline remove_ticket(w) {
 }
 
 /* A writer is done. The server keeps the time of that: it is the turn of the readers with earlier tickets. */
-#define stands(w) (RW && ticket[w] > 0 && reader(w))
-inline keep_turn() { for (a : 0 .. N-1) { turn[a] = turn[a] || stands(a) } }
-inline writer_done() { for (a : 0 .. N-1) { owed[a] = owed[a] || stands(a) } }
+#define waiting_reader(w) (RW && ticket[w] > 0 && reader(w))
+inline keep_turn() { for (a : 0 .. N-1) { turn[a] = turn[a] || waiting_reader(a) } }
+inline writer_done() { for (a : 0 .. N-1) { owed[a] = owed[a] || waiting_reader(a) } }
 
 inline remove_hold(w, keeps) {
   if :: uses[w] == CAP -> writer_done(); if :: keeps -> keep_turn() :: else fi :: else fi;
@@ -174,20 +174,20 @@ inline count() {
  * waited. Such readers come before the next writer. */
 inline grant(w, caller) {
   for (a : 0 .. N-1) {
-    promise("broken: first come, first served\n", ticket[a] == 0 || ticket[a] >= ticket[w] || !lives(a) || owed[w] || excused[session(a)]);
-    promise("broken: readers between writers\n", reader(w) || !owed[a] || !lives(a) || excused[session(a)])
+    promise("broken: first come, first served\n", ticket[a] == 0 || ticket[a] >= ticket[w] || !is_alive(a) || owed[w] || skippable[session(a)]);
+    promise("broken: readers between writers\n", reader(w) || !owed[a] || !is_alive(a) || skippable[session(a)])
   }
-  uses[w] = wants(w); ends[w] = (lives(w) -> life[session(w)] : LW); begun[w] = 0;
+  uses[w] = wants(w); ends[w] = (is_alive(w) -> life[session(w)] : LW); begun[w] = 0;
   remove_ticket(w);
-  tell("    %d is granted: ends %d, paid %d\n", w, ends[w], paid[session(w)]);
-  pays = (kept(NAMED_BEAT) -> paid[session(w)] : 0);
+  trace("    %d is granted: ends %d, paid %d\n", w, ends[w], paid[session(w)]);
+  pays = (kept(NAMED_HEARTBEAT) -> paid[session(w)] : 0);
   if :: w != caller -> put(w, GRANT, pays) :: else fi;
   count()
 }
 
-/* The session that asks reads its grants in the reply. */
-#define heard(w) (!HEAR || !deaf[session(w)] || session(w) == asks || !kept(HEARD_ONLY))
-#define may_be_granted(w) ((lives(w) || !kept(LIVING_ONLY)) && heard(w))
+/* The session that sent the request reads its grants in the reply. */
+#define is_listening(w) (!LISTENERS || !unsubscribed[session(w)] || session(w) == requester || !kept(LISTENING_ONLY))
+#define may_be_granted(w) ((is_alive(w) || !kept(ALIVE_ONLY)) && is_listening(w))
 
 /* The readers' turn is over. A reader that was passed over is counted anew. */
 inline end_turn() { for (a : 0 .. N-1) { turn[a] = 0; owed[a] = 0 } }
@@ -221,8 +221,8 @@ inline hand_off(caller) {
      :: x == N -> break
      :: x < N && !may_be_granted(x) ->
         if
-        :: (lives(x) -> !kept(DEAF_BLOCK_NOBODY) : !kept(DEAD_BLOCK_NOBODY)) && used + wants(x) > CAP -> break
-        :: else -> reached(2); if :: lives(x) -> reached(13) :: else fi; b++    /* a ticket is skipped, of a session that is alive */
+        :: (is_alive(x) -> !kept(UNSUBSCRIBED_BLOCK_NOBODY) : !kept(DEAD_BLOCK_NOBODY)) && used + wants(x) > CAP -> break
+        :: else -> reached(2); if :: is_alive(x) -> reached(13) :: else fi; b++  /* a ticket is skipped, of a session that is alive */
         fi
      :: x < N && may_be_granted(x) && used + wants(x) <= CAP -> c = x; grant(c, caller)
      :: x < N && may_be_granted(x) && used + wants(x) > CAP ->
@@ -236,7 +236,7 @@ inline hand_off(caller) {
 inline reply(w, countdown) {
   if
   :: uses[w] > 0 -> put(w, HOLD, countdown)
-  :: uses[w] == 0 && ticket[w] > 0 -> put(w, LINE, (kept(NAMED_BEAT) -> 0 : countdown))
+  :: uses[w] == 0 && ticket[w] > 0 -> put(w, QUEUED, (kept(NAMED_HEARTBEAT) -> 0 : countdown))
   :: else -> put(w, GONE, 0)
   fi
 }
@@ -244,7 +244,7 @@ inline reply(w, countdown) {
 inline lengthen(w, least) { ends[w] = MAX(ends[w], least) }
 
 inline enter(w, countdown) {
-  asks = session(w);
+  requester = session(w);
   if
   :: uses[w] > 0 -> reached(3); lengthen(w, LW)                         /* enter, run again for a holder */
   :: uses[w] == 0 && ticket[w] > 0 -> note_listener(w, countdown)
@@ -258,8 +258,8 @@ inline enter(w, countdown) {
 }
 
 /* The caller's own hold comes first: it is extended, even after its end, before ended holds are removed. */
-inline look(w, countdown) {
-  asks = session(w);
+inline poll(w, countdown) {
+  requester = session(w);
   if
   :: uses[w] > 0 || (ticket[w] == 0 && !kept(NEVER_CREATE)) ->
      if :: uses[w] > 0 && ends[w] == 0 -> reached(4) :: else fi;        /* a hold that has ended is extended */
@@ -268,7 +268,7 @@ inline look(w, countdown) {
   :: else
   fi;
   count();
-  if :: kept(LOOK_HANDS_OFF) || used == 0 -> hand_off(w) :: else fi;
+  if :: kept(POLL_HANDS_OFF) || used == 0 -> hand_off(w) :: else fi;
   reply(w, countdown)
 }
 
@@ -280,7 +280,7 @@ inline renew(w, countdown) {
 }
 
 inline downgrade(w) {
-  asks = session(w);
+  requester = session(w);
   if
   :: ends[w] > 0 ->
      if
@@ -294,7 +294,7 @@ inline downgrade(w) {
 }
 
 inline leave(w) {
-  asks = session(w);
+  requester = session(w);
   if
   :: uses[w] > 0 ->
      promise("broken: a hold is ended by its own leave\n", !tries(w));
@@ -310,22 +310,22 @@ inline leave(w) {
 
 /* ---- The waiter ---- */
 
-#define duty(w) W[w].looked = PROMPT
+#define duty(w) W[w].did = PROMPT
 #define repeats (PROMPT && kept(LEAVE_TO_THE_END))
 
 inline send(w, what, gives) {
-  tell("waiter %d sends %e, which gives %d\n", w, what, gives);
+  trace("waiter %d sends %e, which gives %d\n", w, what, gives);
   put(w, what, gives)
 }
 
 /* A prompt waiter repeats its leave in each tick until it has the reply to one that it sent when no enter was on its way any more:
  * its first, if each enter that it sent had a reply, else one of the next tick. */
 inline quit(w) {
-  tell("waiter %d leaves in state %e, %d left\n", w, W[w].state, W[w].until);
+  trace("waiter %d leaves in state %e, %d left\n", w, W[w].state, W[w].until);
   put(w, LEAVE, 0);
-  W[w].sure = repeats && !W[w].asked;
+  W[w].certain = repeats && !W[w].enter_pending;
   W[w].state = (repeats -> LEAVING : IDLE);
-  W[w].until = 0; W[w].down = 0; W[w].asked = 0; duty(w);
+  W[w].until = 0; W[w].down = 0; W[w].enter_pending = 0; duty(w);
   tidy()
 }
 
@@ -335,61 +335,61 @@ inline begin(w, countdown) {
      W[w].state = HOLDING; W[w].until = countdown;
      if :: got == GRANT -> reached(8) :: else -> reached(9) fi;        /* it begins by a message; by a reply */
      begun[w] = uses[w] > 0;
-     tell("    waiter %d begins, by %e, with %d left\n", w, got, W[w].until)
+     trace("    waiter %d begins, by %e, with %d left\n", w, got, W[w].until)
   :: else -> reached(10); W[w].state = WAITING                          /* the reply or grant comes too late */
   fi
 }
 
 inline read(w) {
-  if :: got == GRANT && !kept(NAMED_BEAT) -> t = W[w].until :: else fi;
+  if :: got == GRANT && !kept(NAMED_HEARTBEAT) -> t = W[w].until :: else fi;
   if
   :: got != GONE && got != DONE && over(w) ->
      x = 1;
      for (a : 0 .. M-1) { if :: kind[a] == LEAVE && whose[a] == w -> x = 0 :: else fi }
      if :: x -> reached(11); put(w, LEAVE, 0) :: else fi                /* a second leave */
-  :: (got == HOLD || got == GRANT) && waits(w) -> W[w].asked = W[w].asked && got == GRANT; begin(w, t)
+  :: (got == HOLD || got == GRANT) && waits(w) -> W[w].enter_pending = W[w].enter_pending && got == GRANT; begin(w, t)
   :: got == HOLD && believes(w) -> W[w].until = MAX(W[w].until, t)
-  :: got == LINE && waits(w) -> W[w].state = WAITING; W[w].asked = 0; W[w].until = MAX(W[w].until, t)
-  :: got == DONE && W[w].state == HOLDING -> W[w].down = 1; W[w].sure = PROMPT
-  :: got == DONE && W[w].state == LEAVING && W[w].sure -> W[w].state = IDLE; W[w].sure = 0; W[w].looked = 0
+  :: got == QUEUED && waits(w) -> W[w].state = WAITING; W[w].enter_pending = 0; W[w].until = MAX(W[w].until, t)
+  :: got == DONE && W[w].state == HOLDING -> W[w].down = 1; W[w].certain = PROMPT
+  :: got == DONE && W[w].state == LEAVING && W[w].certain -> W[w].state = IDLE; W[w].certain = 0; W[w].did = 0
   :: got == GONE && tries(w) -> quit(w)
   :: else
   fi;
   tidy();
-  promise("broken: no more than there is room for\n", believed_all <= CAP)
+  promise("broken: within the capacity\n", believed_all <= CAP)
 }
 
 #define writes(w) (believes(w) && !reader(w) && RW)
-#define downgrades(w) (!W[w].down || (PROMPT && !W[w].sure && !W[w].looked && kept(DOWN_AGAIN)))
-#define renews(w) (!W[w].looked && (!PROMPT || !W[w].down || W[w].sure || !kept(DOWN_AGAIN)))
+#define downgrades(w) (!W[w].down || (PROMPT && !W[w].certain && !W[w].did && kept(DOWN_AGAIN)))
+#define renews(w) (!W[w].did && (!PROMPT || !W[w].down || W[w].certain || !kept(DOWN_AGAIN)))
 
-#define ask(w) W[w].asked = PROMPT; duty(w); send(w, ENTER, LW)
+#define send_enter(w) W[w].enter_pending = PROMPT; duty(w); send(w, ENTER, LW)
 
 /* No message from or to w is on its way: of those of a prompt run, five. */
 #define quiet(k, w) (kind[k] == 0 || whose[k] != w)
 #define idle(w) (quiet(0, w) && quiet(1, w) && quiet(M-3, w) && quiet(M-2, w) && quiet(M-1, w))
 
-inline lose_listener(s) { deaf[s] = 1; excused[s] = 1; tell("session %d is no longer heard\n", s, 0, 0) }
+inline lose_listener(s) { unsubscribed[s] = 1; skippable[s] = 1; trace("session %d has no listener any more\n", s, 0, 0) }
 
 proctype Waits(byte w) {
   do
   :: d_step { W[w].state == IDLE && uses[w] == 0 && ticket[w] == 0 && room ->
        x = 1;
        for (a : 0 .. M-1) { if :: kind[a] != 0 && whose[a] == w -> x = 0 :: else fi }
-       if :: x -> W[w].state = ENTERING; ask(w) :: else fi }
-  :: d_step { W[w].state == ENTERING && room && !W[w].looked -> ask(w) }
-  :: d_step { W[w].state == WAITING && room && !PROMPT -> send(w, BEAT, LW) }
-  :: d_step { W[w].state == WAITING && room && !W[w].looked -> duty(w); send(w, LOOK, LW) }
+       if :: x -> W[w].state = ENTERING; send_enter(w) :: else fi }
+  :: d_step { W[w].state == ENTERING && room && !W[w].did -> send_enter(w) }
+  :: d_step { W[w].state == WAITING && room && !PROMPT -> send(w, HEARTBEAT, LW) }
+  :: d_step { W[w].state == WAITING && room && !W[w].did -> duty(w); send(w, POLL, LW) }
   :: d_step { believes(w) && room && renews(w) -> duty(w); send(w, RENEW, LH) }
   :: d_step { writes(w) && room && downgrades(w) ->
        duty(w); if :: kept(DOWN_FROM_SENDING) -> W[w].down = 1 :: else fi; send(w, DOWN, 0) }
   :: d_step { tries(w) && room -> quit(w) }
-  :: d_step { W[w].state == LEAVING && room && !W[w].looked -> duty(w); send(w, LEAVE, 0) }
+  :: d_step { W[w].state == LEAVING && room && !W[w].did -> duty(w); send(w, LEAVE, 0) }
   :: d_step { PROMPT && !ONE && faults < FAULTS &&
        (KILL -> W[w].state == WAITING && ticket[w] > 0 && idle(w) : tries(w) || W[w].state == LEAVING) ->
-       tell("waiter %d dies in state %e, %d left\n", w, W[w].state, W[w].until);
+       trace("waiter %d dies in state %e, %d left\n", w, W[w].state, W[w].until);
        if :: KILL -> lose_listener(w) :: else fi;
-       W[w].state = DEAD; W[w].until = 0; W[w].down = 0; W[w].asked = 0; W[w].sure = 0; W[w].looked = 0;
+       W[w].state = DEAD; W[w].until = 0; W[w].down = 0; W[w].enter_pending = 0; W[w].certain = 0; W[w].did = 0;
        faults++; calm = 0; tidy() }
   od
 }
@@ -397,24 +397,24 @@ proctype Waits(byte w) {
 proctype Wire(byte k) {
   do
   :: d_step { kind[k] == ENTER -> take(k); arrives; enter(me, t) }
-  :: d_step { kind[k] == BEAT -> take(k); arrives; lengthen_life(me, t);
-       if :: !kept(NAMED_BEAT) -> put(me, LINE, t) :: else fi }
-  :: d_step { kind[k] == LOOK -> take(k); arrives; look(me, t) }
+  :: d_step { kind[k] == HEARTBEAT -> take(k); arrives; lengthen_life(me, t);
+       if :: !kept(NAMED_HEARTBEAT) -> put(me, QUEUED, t) :: else fi }
+  :: d_step { kind[k] == POLL -> take(k); arrives; poll(me, t) }
   :: d_step { kind[k] == RENEW -> take(k); arrives; renew(me, t) }
   :: d_step { kind[k] == DOWN -> take(k); arrives; downgrade(me) }
   :: d_step { kind[k] == LEAVE -> take(k); arrives; leave(me) }
   :: d_step { kind[k] != 0 && !request(kind[k]) -> take(k); arrives; read(me) }
   :: d_step { kind[k] != 0 && (!PROMPT || (faults < FAULTS && !KILL)) -> take(k);
-       tell("  %e of waiter %d is lost, with %d left\n", got, me, t);
+       trace("  %e of waiter %d is lost, with %d left\n", got, me, t);
        if :: PROMPT -> reached(12); faults++; calm = 0 :: else fi }     /* a loss that counts */
   :: d_step { (kind[k] == ENTER || kind[k] == DOWN || kind[k] == LEAVE) && !PROMPT && room -> peek(k);
-       tell("  %e of waiter %d is doubled, with %d left\n", got, me, t);
+       trace("  %e of waiter %d is doubled, with %d left\n", got, me, t);
        put(me, got, t) }
   od
 }
 
 /* A session that is alive may lose its listener at any time, and a dead session has lost it. */
-#define may_lose(s) (HEAR && !KILL && life[s] > 0 && !deaf[s] && (!PROMPT || W[s].state == DEAD || faults < FAULTS))
+#define may_lose(s) (LISTENERS && !KILL && life[s] > 0 && !unsubscribed[s] && (!PROMPT || W[s].state == DEAD || faults < FAULTS))
 inline loses(s) {
   if :: PROMPT && W[s].state != DEAD -> faults++; calm = 0 :: else fi;
   lose_listener(s)
@@ -430,14 +430,14 @@ proctype Listeners() {
 /* What has ended may be removed, by steps that grant nothing: tickets, and holds of the last waiter, which is the wide one. */
 proctype Sweep() {
   do
-  :: d_step { ticket[0] > 0 && !lives(0) -> remove_ticket(0) }
-  :: d_step { ticket[1] > 0 && !lives(1) -> remove_ticket(1) }
-  :: d_step { N > 2 && ticket[N-1] > 0 && !lives(N-1) -> remove_ticket(N-1) }
+  :: d_step { ticket[0] > 0 && !is_alive(0) -> remove_ticket(0) }
+  :: d_step { ticket[1] > 0 && !is_alive(1) -> remove_ticket(1) }
+  :: d_step { N > 2 && ticket[N-1] > 0 && !is_alive(N-1) -> remove_ticket(N-1) }
   :: d_step { uses[N-1] > 0 && ends[N-1] == 0 -> remove_hold(N-1, kept(TURN_IS_KEPT)) }
   od
 }
 
-#define on_duty(w) (W[w].looked || !(tries(w) || W[w].state == LEAVING))
+#define on_duty(w) (W[w].did || !(tries(w) || W[w].state == LEAVING))
 
 /* A waiter that could enter: it fits beside those that believe, and no waiter is before it. */
 #define before(v, w) (waits(v) && ticket[v] > 0 && (ticket[w] == 0 || ticket[v] < ticket[w]))
@@ -448,18 +448,18 @@ proctype Clock() {
   :: d_step { !PROMPT || (kind[0] == 0 && on_duty(0) && on_duty(1) && on_duty(N-1)) ->
        if
        :: PROMPT ->
-          promise("broken: who could enter does\n", calm < STALL || !(could(0) || could(1) || could(N-1)));
+          promise("broken: no waiter that fits is left waiting\n", calm < STALL || !(could(0) || could(1) || could(N-1)));
           for (b : 0 .. N-1) { promise("broken: no grant is lost\n", calm < STRAND || ends[b] == 0 || begun[b]) }
           calm = (calm < LONG -> calm + 1 : LONG)
        :: else
        fi;
-       for (b : 0 .. N-1) { lower(ends[b]); lower(life[b]); lower(paid[b]); lower(W[b].until); W[b].looked = 0; W[b].asked = 0;
-         deaf[b] = deaf[b] && life[b] > 0; excused[b] = excused[b] && life[b] > 0;
-         if :: W[b].state == LEAVING -> W[b].sure = 1 :: else fi }
+       for (b : 0 .. N-1) { lower(ends[b]); lower(life[b]); lower(paid[b]); lower(W[b].until); W[b].did = 0; W[b].enter_pending = 0;
+         unsubscribed[b] = unsubscribed[b] && life[b] > 0; skippable[b] = skippable[b] && life[b] > 0;
+         if :: W[b].state == LEAVING -> W[b].certain = 1 :: else fi }
        for (b : 0 .. M-1) { lower(left[b]) }
        tidy();
-       tell("tick: holds of %d %d %d\n", uses[0], uses[1], uses[N-1]);
-       tell("    that end in %d %d %d\n", ends[0], ends[1], ends[N-1]) }
+       trace("tick: holds of %d %d %d\n", uses[0], uses[1], uses[N-1]);
+       trace("    that end in %d %d %d\n", ends[0], ends[1], ends[N-1]) }
   od
 }
 
@@ -467,7 +467,7 @@ init {
   atomic {
     for (b : 0 .. N-1) { run Waits(b) }
     for (b : 0 .. M-1) { run Wire(b) }
-    if :: HEAR -> run Listeners() :: else fi;
+    if :: LISTENERS -> run Listeners() :: else fi;
     run Sweep(); run Clock()
   }
 }

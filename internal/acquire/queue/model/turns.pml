@@ -2,7 +2,7 @@
 
 /* The queue of exclusive locks with turns, as docs/engine.md describes it: a session waits with one ticket for all its goroutines,
  * and hands the lock from goroutine to goroutine for one turn. Beside it, in the same queue and by the same scripts, fair requests:
- * each has a ticket of its own, and its hold is handed to no other goroutine. Read line.pml first: time, countdowns, messages and
+ * each has a ticket of its own, and its hold is handed to no other goroutine. Read queue.pml first: time, countdowns, messages and
  * prompt runs are the same here. The file runs beside this one lists what is checked; `make model` checks it.
  *
  * Modelled: two sessions, each with goroutines of both kinds. The holder key, its mark "a queue may exist", and the shortcut past an
@@ -102,13 +102,13 @@
 #define FRESH_TICKET 10        /* the new ticket has a fresh id */
 #define RELEASE_ALWAYS 11      /* the release half is done however late the request is */
 #define QUEUE_IN_TIME 12       /* the queue half is done only before the not-after */
-#define CARRY_BEAT 13          /* the request is a heartbeat too */
+#define CARRY_HEARTBEAT 13     /* the request is a heartbeat too */
 #define POLL_AT_ONCE 14        /* if it has no reply, the new id polls */
 #define REPEAT_RELEASE 15      /* if it has no reply, the old id leaves, until that has a reply */
 #define OLD_TO_THE_END 16      /* its reply ends the old id only if no enter of that can still arrive */
 /* The holder key and the queue: */
-#define LEAVE_LOOKS 20         /* a leave checks the queue even if the key has no mark, and is not over before it did */
-#define REQUEUE_LOOKS 21       /* nor does the reply to a requeue that did not check it end an old id that may have a ticket */
+#define LEAVE_CHECKS 20        /* a leave checks the queue even if the key has no mark, and is not over before it did */
+#define REQUEUE_CHECKS 21      /* nor does the reply to a requeue that did not check it end an old id that may have a ticket */
 #define POLL_TAKES_NOTHING 22  /* a poll that sees only the holder key does not acquire a free lock */
 #define MARK_FIRST 23          /* no ticket is written if the mark is refused */
 #define ENTER_MARKS 24         /* an enter that queues marks the holder key */
@@ -117,7 +117,7 @@
 #define MARK_OUTLIVES 27       /* a hold that ends by itself leaves the mark */
 #define FOREIGN_IS_DROPPED 28  /* a hand-off drops the tickets of another kind of lock */
 #define FOREIGN_IS_NOBODY 29   /* ... and grants them nothing */
-#define SURE_SENT_ONCE 40      /* a holder is sure that it has no ticket only if it sent one enter or requeue, and once */
+#define CERTAIN_SENT_ONCE 40   /* a holder is certain that it has no ticket only if it sent one enter or requeue, and once */
 #define FAIR_IN_ORDER 42       /* CHOOSE: a fair request is not skipped because its session sent no heartbeat lately */
 /* Fair requests: */
 #define FAIR_OWN_TICKET 30     /* a fair request does not join the ticket of its session's turns */
@@ -130,7 +130,7 @@
 #define kept(rule) (DROP != rule)
 
 mtype = { ENTER, POLL, RENEW, LEAVE, REQUEUE,                       /* requests */
-          GRANT, HOLD, LINE, GONE, DONE,                            /* the grant message; replies */
+          GRANT, HOLD, QUEUED, GONE, DONE,                          /* the grant message; replies */
           FREE, ENTERING, REQUEUEING, WAITING, HOLDING, LEAVING };  /* states of an attempt */
 
 /* The server: the holder key, the queue, and for each session its life and the latest heartbeat that pays for it. */
@@ -140,7 +140,7 @@ byte owner = NOBODY; byte expiry; bit mark;
 byte ticket[N];             /* position in the queue, 1 is the head; 0: no ticket */
 bit foreign;                /* there is a ticket of another kind at the head */
 byte life[2]; byte paid[2];
-bit deaf[2];                /* it listened at the last heartbeat, and no longer does */
+bit unsubscribed[2];        /* it listened at the last heartbeat, and no longer does */
 
 /* The sessions and their attempts. */
 byte want[2];               /* goroutines that wait for a turn */
@@ -153,15 +153,15 @@ byte until[N];              /* HOLDING: what is left of the lease, as the sessio
 byte not_after[N];          /* what is left of the not-after of its latest enter or requeue, if that has no reply */
 bit copies[N];              /* more than one enter or requeue of it may be on its way */
 bit early[N];               /* LEAVING by a requeue that was sent before the not-after of its enter */
-bit sure[N];                /* MOVE: it holds, and what it has sent could make only one hold or ticket: it has no ticket */
+bit certain[N];             /* MOVE: it holds, and what it has sent could make only one hold or ticket: it has no ticket */
 bit did[N];                 /* PROMPT: it has done its duty in this tick */
 byte age[N];                /* the order of its token among its session's; 0 is the greatest */
 bit moving;                 /* the slot moves */
 
 /* Only the checks know these. */
-bit robbed[N];              /* its hold was lost or ended by force: others may hold */
+bit hold_lost[N];           /* its hold was lost or ended by force: others may hold */
 byte allowed[N];            /* uses by others that may come before it */
-byte elders[N];             /* fair requests that were in the queue before this one, a bit each */
+byte earlier[N];            /* fair requests that were in the queue before this one, a bit each */
 bit open;                   /* the key was lost, and no poll of a waiter alive has arrived since */
 byte losses; byte forced; byte overtakes; bit was_foreign;
 byte faults;
@@ -188,11 +188,11 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 #define waits(i) (state[i] == ENTERING || state[i] == REQUEUEING || state[i] == WAITING)
 #define tries(i) (waits(i) || state[i] == HOLDING)
 #define believes(i) (state[i] == HOLDING && until[i] > 0)
-#define counted(i) (believes(i) && !robbed[i])
-#define living(i) (ticket[i] > 0 && life[session(i)] > 0 && tries(i))
+#define counted(i) (believes(i) && !hold_lost[i])
+#define is_alive(i) (ticket[i] > 0 && life[session(i)] > 0 && tries(i))
 #define turn_tries(i) (!fair[i] && tries(i))
 #define turn_holds(i) (!fair[i] && state[i] == HOLDING)
-#define turn_asks(i) (!fair[i] && tries(i) && (ticket[i] > 0 || owner == i))
+#define turn_requests(i) (!fair[i] && tries(i) && (ticket[i] > 0 || owner == i))
 #define fair_tries(i) (fair[i] && tries(i))
 #define fair_waits(i) (fair[i] && waits(i))
 #define queued(i) (ticket[i] > 0)
@@ -220,7 +220,7 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
   (what != DONE && (ends_old(i, o) || (lim && !copies[i] && not_after[i] > 0))) || \
   ((what == HOLD || what == GRANT) && waits(i) && (countdown > 0 || state[i] != WAITING)) || \
   (what == HOLD && believes(i) && (countdown > until[i] || !kept(TURN_FROM_GRANT))) || \
-  (what == LINE && waits(i) && state[i] != WAITING) || \
+  (what == QUEUED && waits(i) && state[i] != WAITING) || \
   (what != GONE && what != DONE && state[i] == LEAVING && PROMPT) || \
   (what == GONE && tries(i)) || \
   (what == DONE && state[i] == LEAVING && lim))))
@@ -261,28 +261,28 @@ inline check() {
   for (a : 0 .. N-1) {
     promise("broken: no ticket without a waiter\n", ticket[a] == 0 || state[a] != FREE || dead[session(a)]);
     promise("broken: no hold without a waiter\n", owner != a || state[a] != FREE || dead[session(a)]);
-    promise("broken: who is sure to have no ticket has none\n", !sure[a] || ticket[a] == 0)
+    promise("broken: an attempt that is certain to have no ticket has none\n", !certain[a] || ticket[a] == 0)
   }
   promise("broken: no hold of another kind\n", owner != OTHER_KIND);
   promise("broken: one holder\n", count(0, counted) + count(1, counted) <= 1);
   promise("broken: one holder in a session\n", count(0, believes) <= 1 && count(1, believes) <= 1);
-  promise("broken: one ticket for the turns of a session\n", count(0, turn_asks) <= 1 && count(1, turn_asks) <= 1)
+  promise("broken: one ticket for the turns of a session\n", count(0, turn_requests) <= 1 && count(1, turn_requests) <= 1)
 }
 
 /* Goroutine by goroutine: attempt i, or one that it stands for, begins to use the lock. */
 inline begin(i) {
   for (a : 0 .. N-1) {
     if
-    :: a != i && living(a) ->
+    :: a != i && is_alive(a) ->
        promise("broken: a waiter is delayed by a turn for each ticket ahead of it\n", allowed[a] > 0);
        if :: allowed[a] > 0 -> allowed[a]-- :: else fi;
-       promise("broken: fair requests are served in their order\n", !fair[i] || !fair[a] || !(elders[i] & BIT(a)))
+       promise("broken: fair requests are served in their order\n", !fair[i] || !fair[a] || !(earlier[i] & BIT(a)))
     :: else
     fi;
     if
     :: a != i && session(a) == session(i) && believes(a) && kept(NEWEST_WINS) && (kept(FAIR_SAME_LOCK) || fair[a] == fair[i]) ->
        reached(0);                                                      /* a newer grant ends an older hold */
-       promise("broken: a hold ends while it is its session's\n", robbed[a]);
+       promise("broken: a hold ends while it is its session's\n", hold_lost[a]);
        until[a] = 0
     :: else
     fi
@@ -296,19 +296,19 @@ inline count_ahead(i) {
   allowed[i] = 0;
   for (a : 0 .. N-1) {
     if :: a != i && ticket[a] > 0 && ticket[a] < ticket[i] -> allowed[i] = allowed[i] + uses(a) :: else fi;
-    if :: a != i && (owner == a || (robbed[a] && tries(a))) -> allowed[i] = allowed[i] + uses(a) :: else fi
+    if :: a != i && (owner == a || (hold_lost[a] && tries(a))) -> allowed[i] = allowed[i] + uses(a) :: else fi
   }
 }
 
 /* A lock is acquired without a check of the queue: past a waiter that is alive only between a loss of the key and the next poll of a waiter. */
 inline take_free(i, e) {
-  x = 0; elders[i] = 0;
+  x = 0; earlier[i] = 0;
   hold(i, e);
   for (b : 0 .. N-1) {
     if
     :: b != i && ticket[b] > 0 ->
        if
-       :: living(b) -> reached(1); x = 1;                               /* a waiter that is alive is overtaken */
+       :: is_alive(b) -> reached(1); x = 1;                             /* a waiter that is alive is overtaken */
           promise("broken: a living waiter is overtaken\n", open)
        :: else
        fi;
@@ -322,14 +322,14 @@ inline take_free(i, e) {
 /* ---- The server ---- */
 
 inline lengthen_life(i, countdown) {
-  deaf[session(i)] = 0;
+  unsubscribed[session(i)] = 0;
   life[session(i)] = MAX(life[session(i)], LW); paid[session(i)] = MAX(paid[session(i)], countdown)
 }
 
 inline queue(i) {
-  ticket[i] = 1; elders[i] = 0;
+  ticket[i] = 1; earlier[i] = 0;
   for (a : 0 .. N-1) {
-    if :: a != i && ticket[a] > 0 -> ticket[i]++; elders[i] = elders[i] | (fair[a] && fair[i] -> BIT(a) : 0) :: else fi
+    if :: a != i && ticket[a] > 0 -> ticket[i]++; earlier[i] = earlier[i] | (fair[a] && fair[i] -> BIT(a) : 0) :: else fi
   }
   count_ahead(i)
 }
@@ -337,26 +337,26 @@ inline queue(i) {
 inline remove_ticket(i) {
   if
   :: ticket[i] > 0 ->
-     for (a : 0 .. N-1) { if :: ticket[a] > ticket[i] -> ticket[a]-- :: else fi; elders[a] = elders[a] & ~BIT(i) }
-     ticket[i] = 0; allowed[i] = 0; elders[i] = 0
+     for (a : 0 .. N-1) { if :: ticket[a] > ticket[i] -> ticket[a]-- :: else fi; earlier[a] = earlier[a] & ~BIT(i) }
+     ticket[i] = 0; allowed[i] = 0; earlier[i] = 0
   :: else
   fi
 }
 
 inline hold(i, e) {
-  owner = i; expiry = e; robbed[i] = robbed[i] && state[i] == HOLDING;
+  owner = i; expiry = e; hold_lost[i] = hold_lost[i] && state[i] == HOLDING;
   if
   :: LOSE + FORCE > 0 && FAIR ->                                        /* its token is the greatest */
      for (a : first(session(i)) .. last(session(i))) { if :: age[a] < age[i] -> age[a]++ :: else fi }
      age[i] = 0
   :: else
   fi;
-  tell("    %d holds at the server for %d, mark %d\n", i, e, mark)
+  trace("    %d holds at the server for %d, mark %d\n", i, e, mark)
 }
 
 /* A ticket that is not skipped. For a turn, the session sent a heartbeat within this tick. */
-#define lately(i) (life[session(i)] == LW || (fair[i] && kept(FAIR_IN_ORDER)))
-#define is_ready(i, caller) (!CHOOSE || ((caller) < N && session(i) == session(caller)) || (!deaf[session(i)] && lately(i)))
+#define is_recent(i) (life[session(i)] == LW || (fair[i] && kept(FAIR_IN_ORDER)))
+#define is_ready(i, caller) (!CHOOSE || ((caller) < N && session(i) == session(caller)) || (!unsubscribed[session(i)] && is_recent(i)))
 
 /* The lock goes to the first ticket that is ready, or else to the first that is alive and listens. The caller reads its grant in its
  * reply, any other waiter in a message. */
@@ -369,7 +369,7 @@ inline hand_off(caller) {
   if
   :: CHOOSE && f == NOBODY ->
      for (b : 1 .. N) {
-       for (y : 0 .. N-1) { if :: f == NOBODY && ticket[y] == b && life[session(y)] > 0 && !deaf[session(y)] -> f = y :: else fi }
+       for (y : 0 .. N-1) { if :: f == NOBODY && ticket[y] == b && life[session(y)] > 0 && !unsubscribed[session(y)] -> f = y :: else fi }
      }
   :: else
   fi;
@@ -380,10 +380,10 @@ inline hand_off(caller) {
      for (b : 0 .. N-1) {
        if
        :: ticket[b] > 0 && ticket[b] < y -> reached(21);                /* the dead are skipped, and those that are not ready */
-          if :: CHOOSE && living(b) -> reached(25) :: else fi;          /* a ticket is skipped whose session is alive */
-          promise("broken: fair requests are served in their order\n", !fair[f] || !fair[b] || !living(b) || deaf[session(b)]);
+          if :: CHOOSE && is_alive(b) -> reached(25) :: else fi;        /* a ticket is skipped whose session is alive */
+          promise("broken: fair requests are served in their order\n", !fair[f] || !fair[b] || !is_alive(b) || unsubscribed[session(b)]);
           count_ahead(b);
-          if :: deaf[session(b)] -> for (x : 0 .. N-1) { elders[x] = elders[x] & ~BIT(b) } :: else fi
+          if :: unsubscribed[session(b)] -> for (x : 0 .. N-1) { earlier[x] = earlier[x] & ~BIT(b) } :: else fi
        :: else
        fi
      };
@@ -393,7 +393,7 @@ inline hand_off(caller) {
 }
 
 inline reply(i, o, countdown, lim) {
-  got = (owner == i -> HOLD : (ticket[i] > 0 -> LINE : GONE));
+  got = (owner == i -> HOLD : (ticket[i] > 0 -> QUEUED : GONE));
   t = (got == HOLD -> countdown : 0);
   put(got, i, o, t, lim)
 }
@@ -444,11 +444,11 @@ inline renew(i, countdown) {
 }
 
 /* A leave never ends an attempt that still continues. */
-#define ends_own(i) promise("broken: a living attempt is ended\n", !tries(i))
+#define ends_own(i) promise("broken: an attempt that still waits or holds is ended\n", !tries(i))
 inline leave(i, final) {
   ends_own(i);
   if :: owner == NOBODY && mark && ticket[i] == 0 -> reached(23) :: else fi;  /* its hold is over: it hands the lock off as well */
-  if :: mark || (kept(LEAVE_LOOKS) && final < 2) -> remove_ticket(i) :: else fi;
+  if :: mark || (kept(LEAVE_CHECKS) && final < 2) -> remove_ticket(i) :: else fi;
   if
   :: owner == i && !mark -> owner = NOBODY; expiry = 0
   :: mark && (owner == i || owner == NOBODY) -> hand_off(NOBODY)
@@ -463,10 +463,10 @@ inline requeue(i, o, countdown, in_time) {
   :: !in_time && !kept(RELEASE_ALWAYS) -> put(GONE, i, o, 0, 1)
   :: else ->
      y = owner == o && !mark;                                           /* alone */
-     z = y || kept(CARRY_BEAT);
+     z = y || kept(CARRY_HEARTBEAT);
      if
      :: owner == o -> reached(6);
-        promise("broken: a living attempt is ended\n", !tries(o) || (o == i && state[o] != HOLDING))
+        promise("broken: an attempt that still waits or holds is ended\n", !tries(o) || (o == i && state[o] != HOLDING))
      :: else -> reached(7)                                              /* the hold has ended already */
      fi;
      if :: o != i -> remove_ticket(o) :: else fi;
@@ -476,7 +476,7 @@ inline requeue(i, o, countdown, in_time) {
      :: else ->
         if :: owner == o -> owner = NOBODY; expiry = 0 :: else fi;
         if :: mark && (in_time || !kept(QUEUE_IN_TIME)) && ticket[i] == 0 -> queue(i) :: else fi;
-        if :: ticket[i] > 0 && kept(CARRY_BEAT) -> lengthen_life(i, countdown) :: else fi;
+        if :: ticket[i] > 0 && kept(CARRY_HEARTBEAT) -> lengthen_life(i, countdown) :: else fi;
         if :: owner == NOBODY && mark -> hand_off(i) :: else fi
      fi;
      z = (z -> countdown : MIN(countdown, paid[session(i)]));
@@ -496,11 +496,11 @@ inline holder_alone(i, o, lim) {
   :: got == RENEW && owner != i -> y = 0; got = GONE
   :: got == LEAVE && owner == i ->
      reached(10); ends_own(i); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS);
-     got = (kept(LEAVE_LOOKS) && lim < 2 -> 0 : DONE)
+     got = (kept(LEAVE_CHECKS) && lim < 2 -> 0 : DONE)
   :: got == LEAVE && owner != i && lim == 2 -> reached(22); got = DONE  /* it has no ticket, and no longer a hold */
   :: got == REQUEUE && owner == o && o != i ->
      ends_own(o);
-     z = (sure[o] || !kept(REQUEUE_LOOKS) -> o : NOBODY); y = 1;
+     z = (certain[o] || !kept(REQUEUE_CHECKS) -> o : NOBODY); y = 1;
      if
      :: !mark && lim > 0 -> reached(11); take_free(i, LW); got = HOLD
      :: else -> reached(12); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS); got = GONE
@@ -520,15 +520,15 @@ inline free(i) {
      age[i] = last(session(i)) - first(session(i))
   :: else
   fi;
-  state[i] = FREE; fair[i] = 0; joined[i] = 0; until[i] = 0; not_after[i] = 0; copies[i] = 0; early[i] = 0; sure[i] = 0; did[i] = 0;
-  robbed[i] = 0;
+  state[i] = FREE; fair[i] = 0; joined[i] = 0; until[i] = 0; not_after[i] = 0; copies[i] = 0; early[i] = 0; certain[i] = 0; did[i] = 0;
+  hold_lost[i] = 0;
   tidy()
 }
 
 #define no_copy_comes(i) (not_after[i] == 0 || !kept(LEAVE_TO_THE_END))
-#define final_leave(i) (sure[i] -> 2 : no_copy_comes(i))
+#define final_leave(i) (certain[i] -> 2 : no_copy_comes(i))
 inline quit(i) {
-  tell("attempt %d leaves, from %e, want %d\n", i, state[i], want[session(i)]);
+  trace("attempt %d leaves, from %e, want %d\n", i, state[i], want[session(i)]);
   if :: turn_holds(i) -> passes[session(i)] = 0 :: else fi;
   state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; put(LEAVE, i, NOBODY, 0, final_leave(i)); tidy()
 }
@@ -562,15 +562,15 @@ inline read(i) {
      :: fair[i] || want[session(i)] > 0 ->
         state[i] = HOLDING; until[i] = t;
         if :: !fair[i] -> want[session(i)]--; passes[session(i)] = 0 :: else fi;
-        if :: MOVE && !copies[i] && (got == GRANT || !l) -> reached(24) :: else fi;   /* it waited, and may be sure nevertheless */
-        tell("    attempt %d begins by %e, with %d left\n", i, got, t);
+        if :: MOVE && !copies[i] && (got == GRANT || !l) -> reached(24) :: else fi;   /* it waited, and may be certain nevertheless */
+        trace("    attempt %d begins by %e, with %d left\n", i, got, t);
         begin(i)
      :: else -> reached(15); quit(i)                                    /* it is granted when no goroutine waits any more */
      fi
   :: got == HOLD && believes(i) ->
      until[i] = MAX(until[i], t); if :: !kept(TURN_FROM_GRANT) -> passes[session(i)] = 0 :: else fi
-  :: got == LINE && waits(i) -> state[i] = WAITING
-  :: (got == HOLD || got == LINE || got == GRANT) && state[i] == LEAVING && kept(LEAVE_AGAIN) ->
+  :: got == QUEUED && waits(i) -> state[i] = WAITING
+  :: (got == HOLD || got == QUEUED || got == GRANT) && state[i] == LEAVING && kept(LEAVE_AGAIN) ->
      x = 1;                                                             /* a leave that is under way does as well */
      for (a : 0 .. M-1) { if :: kind[a] == LEAVE && whose[a] == i -> x = 0 :: else fi };
      if :: x -> put(LEAVE, i, NOBODY, 0, final_leave(i)) :: else fi
@@ -604,24 +604,24 @@ inline start(id, what, releases) {
 proctype Session(byte s) {
   do
   :: d_step { takes_turns(s) && !dead[s] && want[s] + count(s, turn_holds) < GOROUTINES ->
-       want[s]++; tell("session %d: one more goroutine waits, %d\n", s, want[s], 0) }
-  :: d_step { CHURN && want[s] > 0 -> want[s]--; tell("session %d: a goroutine gives up, %d wait\n", s, want[s], 0) }
+       want[s]++; trace("session %d: one more goroutine waits, %d\n", s, want[s], 0) }
+  :: d_step { CHURN && want[s] > 0 -> want[s]--; trace("session %d: a goroutine gives up, %d wait\n", s, want[s], 0) }
   :: d_step { want[s] > 0 && may_enter(s) && room -> fresh(s);
-       if :: f != NOBODY -> tell("attempt %d enters\n", f, 0, 0); start(f, ENTER, NOBODY) :: else fi }
+       if :: f != NOBODY -> trace("attempt %d enters\n", f, 0, 0); start(f, ENTER, NOBODY) :: else fi }
   :: d_step { makes_fair(s) && !dead[s] && count(s, fair_tries) < GOROUTINES && room -> fresh(s);
        if
        :: f != NOBODY && !kept(FAIR_OWN_TICKET) && count(s, turn_tries) > 0 ->
           fair[f] = 1; joined[f] = 1; state[f] = WAITING;
-          for (a : 0 .. N-1) { if :: living(a) && fair[a] -> elders[f] = elders[f] | BIT(a) :: else fi };
-          tell("attempt %d, fair, joins the ticket of its session\n", f, 0, 0)
+          for (a : 0 .. N-1) { if :: is_alive(a) && fair[a] -> earlier[f] = earlier[f] | BIT(a) :: else fi };
+          trace("attempt %d, fair, joins the ticket of its session\n", f, 0, 0)
        :: f != NOBODY && (kept(FAIR_OWN_TICKET) || count(s, turn_tries) == 0) ->
-          fair[f] = 1; tell("attempt %d, fair, enters\n", f, 0, 0); start(f, ENTER, NOBODY)
+          fair[f] = 1; trace("attempt %d, fair, enters\n", f, 0, 0); start(f, ENTER, NOBODY)
        :: else
        fi }
-  :: d_step { PROMPT && !dead[s] && faults < FAULTS -> dead[s] = 1; want[s] = 0; passes[s] = 0; fault; tell("session %d dies\n", s, 0, 0);
+  :: d_step { PROMPT && !dead[s] && faults < FAULTS -> dead[s] = 1; want[s] = 0; passes[s] = 0; fault; trace("session %d dies\n", s, 0, 0);
        for (b : first(s) .. last(s)) {
-         state[b] = FREE; until[b] = 0; not_after[b] = 0; copies[b] = 0; early[b] = 0; sure[b] = 0; did[b] = 0;
-         robbed[b] = 0
+         state[b] = FREE; until[b] = 0; not_after[b] = 0; copies[b] = 0; early[b] = 0; certain[b] = 0; did[b] = 0;
+         hold_lost[b] = 0
        }
        tidy() }
   od
@@ -631,43 +631,43 @@ proctype Attempt(byte i) {
   do
   :: d_step { state[i] == ENTERING && room && !did[i] ->
        did[i] = PROMPT; not_after[i] = NOT_AFTER; copies[i] = 1;
-       tell("attempt %d enters again\n", i, 0, 0); put(ENTER, i, NOBODY, LW, NOT_AFTER) }
+       trace("attempt %d enters again\n", i, 0, 0); put(ENTER, i, NOBODY, LW, NOT_AFTER) }
   :: d_step { (state[i] == WAITING || (state[i] == REQUEUEING && kept(POLL_AT_ONCE))) && room && !did[i] && !joined[i] ->
-       did[i] = PROMPT; tell("attempt %d polls\n", i, 0, 0); put(POLL, i, NOBODY, LW, 0) }
+       did[i] = PROMPT; trace("attempt %d polls\n", i, 0, 0); put(POLL, i, NOBODY, LW, 0) }
   :: d_step { PROMPT && (joined[i] || (state[i] == REQUEUEING && !kept(POLL_AT_ONCE))) && !did[i] -> did[i] = 1 }
   :: d_step { waits(i) && !joined[i] && (fair[i] -> CHURN : want[session(i)] == 0) && room -> quit(i) }
-  :: d_step { believes(i) && room && !did[i] -> did[i] = PROMPT; tell("attempt %d renews\n", i, 0, 0); put(RENEW, i, NOBODY, LH, 0) }
+  :: d_step { believes(i) && room && !did[i] -> did[i] = PROMPT; trace("attempt %d renews\n", i, 0, 0); put(RENEW, i, NOBODY, LH, 0) }
   :: d_step { believes(i) && (!fair[i] || !kept(FAIR_NO_TURN)) && want[session(i)] > 0 && passes[session(i)] < PASSES ->
        reached(17);                                                     /* it is handed over inside the session */
        passes[session(i)] = (kept(TURN_COUNTS_PASSES) -> passes[session(i)] + 1 : 0); want[session(i)]--;
-       tell("attempt %d: handed over inside, want %d\n", i, want[session(i)], 0); begin(i) }
+       trace("attempt %d: handed over inside, want %d\n", i, want[session(i)], 0); begin(i) }
   :: d_step { believes(i) && !fair[i] && (!kept(FAIR_BY_TICKET) || !kept(FAIR_OWN_TICKET)) ->
        f = NOBODY;
        for (b : first(session(i)) .. last(session(i))) {
          if :: fair_waits(b) && (joined[b] || !kept(FAIR_BY_TICKET)) -> f = b :: else fi
        };
-       if :: f != NOBODY -> tell("attempt %d: handed over to fair attempt %d\n", i, f, 0); until[i] = 0; begin(f); quit(i) :: else fi }
-  :: d_step { MOVE && state[i] == HOLDING && !sure[i] && (!copies[i] || !kept(SURE_SENT_ONCE)) ->
-       tell("attempt %d is sure to have no ticket\n", i, 0, 0); sure[i] = 1 }
+       if :: f != NOBODY -> trace("attempt %d: handed over to fair attempt %d\n", i, f, 0); until[i] = 0; begin(f); quit(i) :: else fi }
+  :: d_step { MOVE && state[i] == HOLDING && !certain[i] && (!copies[i] || !kept(CERTAIN_SENT_ONCE)) ->
+       trace("attempt %d is certain to have no ticket\n", i, 0, 0); certain[i] = 1 }
   :: d_step { state[i] == HOLDING && (fair[i] || want[session(i)] == 0 || until[i] == 0) && room -> quit(i) }
   :: d_step { turn_holds(i) && want[session(i)] > 0 && room -> fresh(session(i));
        if
        :: f == NOBODY && kept(FRESH_TICKET) -> reached(18); quit(i)      /* it releases, since there is no free id */
        :: else ->
           if :: kept(FRESH_TICKET) -> skip :: else -> f = i fi;
-          tell("attempt %d is released and queues again as %d, want %d\n", i, f, want[session(i)]);
+          trace("attempt %d is released and queues again as %d, want %d\n", i, f, want[session(i)]);
           passes[session(i)] = 0; state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; early[i] = kept(OLD_TO_THE_END) && !no_copy_comes(i);
           start(f, REQUEUE, i); tidy()
        fi }
   :: d_step { state[i] == LEAVING && room && !did[i] && kept(REPEAT_RELEASE) ->
-       did[i] = PROMPT; tell("attempt %d leaves again, last %d\n", i, no_copy_comes(i), 0); put(LEAVE, i, NOBODY, 0, final_leave(i)) }
+       did[i] = PROMPT; trace("attempt %d leaves again, last %d\n", i, no_copy_comes(i), 0); put(LEAVE, i, NOBODY, 0, final_leave(i)) }
   :: d_step { PROMPT && state[i] == LEAVING && !did[i] && !kept(REPEAT_RELEASE) -> did[i] = 1 }
   :: d_step { !kept(LEFT_IS_LEFT) && state[i] == LEAVING && want[session(i)] > 0 && may_enter(session(i)) ->
-       state[i] = WAITING; tell("attempt %d is taken over\n", i, 0, 0) }
+       state[i] = WAITING; trace("attempt %d is taken over\n", i, 0, 0) }
   od
 }
 
-#define arrives tell("  %e of %d (%d) arrives\n", got, me, old)
+#define arrives trace("  %e of %d (%d) arrives\n", got, me, old)
 proctype Wire(byte k) {
   do
   :: d_step { kind[k] == ENTER && !moving -> take(k); arrives; enter(me, t, l); check() }
@@ -676,17 +676,17 @@ proctype Wire(byte k) {
   :: d_step { kind[k] == LEAVE && !moving -> take(k); arrives; leave(me, l); check() }
   :: d_step { kind[k] == REQUEUE && !moving -> take(k); arrives; requeue(me, old, t, l); check() }
   :: d_step { REFUSE && (kind[k] == ENTER || (kind[k] == REQUEUE && limit[k] > 0)) && !moving && (owner != NOBODY || mark) && may_fail ->
-       take(k); tell("  %e of %d (%d) is refused memory\n", got, me, old); fault;
+       take(k); trace("  %e of %d (%d) is refused memory\n", got, me, old); fault;
        if :: got == ENTER -> enter_refused(me, t, l) :: else -> requeue(me, old, t, 0) fi; check() }
-  :: d_step { request(kind[k]) && moving -> take(k); tell("  TRYAGAIN, the holder key alone: %e of %d (%d)\n", got, me, old);
+  :: d_step { request(kind[k]) && moving -> take(k); trace("  TRYAGAIN, the holder key alone: %e of %d (%d)\n", got, me, old);
        holder_alone(me, old, l); check() }
   :: d_step { kind[k] != 0 && !request(kind[k]) -> take(k); arrives; read(me); check() }
-  :: d_step { kind[k] != 0 && (PROMPT -> faults < FAULTS : CHURN) -> take(k); tell("  %e of %d (%d) is lost\n", got, me, old); fault }
+  :: d_step { kind[k] != 0 && (PROMPT -> faults < FAULTS : CHURN) -> take(k); trace("  %e of %d (%d) is lost\n", got, me, old); fault }
   :: d_step { (kind[k] == ENTER || kind[k] == REQUEUE || kind[k] == LEAVE) && room && (PROMPT -> faults < FAULTS : DOUBLE) ->
        peek(k); if :: got != LEAVE -> copies[me] = 1 :: else fi; fault;
-       tell("  %e of %d (%d) is doubled\n", got, me, old); put(got, me, old, t, l) }
+       trace("  %e of %d (%d) is doubled\n", got, me, old); put(got, me, old, t, l) }
   :: d_step { PROMPT && request(kind[k]) && !late[k] && faults < FAULTS ->
-       late[k] = 1; fault; tell("  %e of %d (%d) is late\n", kind[k], whose[k], other[k]);
+       late[k] = 1; fault; trace("  %e of %d (%d) is late\n", kind[k], whose[k], other[k]);
        if :: kind[k] == ENTER || kind[k] == REQUEUE -> copies[whose[k]] = 1 :: else fi; tidy() }
   od
 }
@@ -696,19 +696,19 @@ proctype Wire(byte k) {
 proctype World() {
   do
   :: d_step { losses < LOSE && (owner != NOBODY || mark) && may_fail ->
-       tell("the key is lost, holder %d, mark %d\n", owner, mark, 0); fault;
-       if :: owner < N -> robbed[owner] = 1 :: else fi; owner = NOBODY; expiry = 0; mark = 0; losses++; open = 1 }
+       trace("the key is lost, holder %d, mark %d\n", owner, mark, 0); fault;
+       if :: owner < N -> hold_lost[owner] = 1 :: else fi; owner = NOBODY; expiry = 0; mark = 0; losses++; open = 1 }
   :: d_step { forced < FORCE && owner < N && may_fail ->
-       tell("the hold of %d is ended by force, mark %d\n", owner, mark, 0); fault; forced++; robbed[owner] = 1;
+       trace("the hold of %d is ended by force, mark %d\n", owner, mark, 0); fault; forced++; hold_lost[owner] = 1;
        if :: mark -> hand_off(NOBODY) :: else -> owner = NOBODY; expiry = 0 fi; check() }
-  :: d_step { CHOOSE && !deaf[0] && (dead[0] || may_fail) ->
-       if :: dead[0] -> skip :: else -> fault fi; deaf[0] = 1; tell("session 0 is no longer heard\n", 0, 0, 0) }
-  :: d_step { CHOOSE && !deaf[1] && (dead[1] || may_fail) ->
-       if :: dead[1] -> skip :: else -> fault fi; deaf[1] = 1; tell("session 1 is no longer heard\n", 0, 0, 0) }
+  :: d_step { CHOOSE && !unsubscribed[0] && (dead[0] || may_fail) ->
+       if :: dead[0] -> skip :: else -> fault fi; unsubscribed[0] = 1; trace("session 0 has no listener any more\n", 0, 0, 0) }
+  :: d_step { CHOOSE && !unsubscribed[1] && (dead[1] || may_fail) ->
+       if :: dead[1] -> skip :: else -> fault fi; unsubscribed[1] = 1; trace("session 1 has no listener any more\n", 0, 0, 0) }
   :: d_step { FOREIGN && losses > 0 && !was_foreign && may_fail ->
-       fault; tell("a ticket of another kind\n", 0, 0, 0); foreign = 1; was_foreign = 1 }
-  :: d_step { MOVE && !moving && may_fail -> moving = 1; fault; tell("the slot moves\n", 0, 0, 0) }
-  :: d_step { MOVE && moving -> moving = 0; calm = 0; tell("the slot stays\n", 0, 0, 0) }
+       fault; trace("a ticket of another kind\n", 0, 0, 0); foreign = 1; was_foreign = 1 }
+  :: d_step { MOVE && !moving && may_fail -> moving = 1; fault; trace("the slot moves\n", 0, 0, 0) }
+  :: d_step { MOVE && moving -> moving = 0; calm = 0; trace("the slot stays\n", 0, 0, 0) }
   od
 }
 
@@ -741,17 +741,17 @@ proctype Clock() {
           lower(expiry);
           if
           :: owner != NOBODY && expiry == 0 ->
-             tell("the hold of %d ends at the server\n", owner, 0, 0); owner = NOBODY; mark = mark && kept(MARK_OUTLIVES);
+             trace("the hold of %d ends at the server\n", owner, 0, 0); owner = NOBODY; mark = mark && kept(MARK_OUTLIVES);
              if :: mark -> reached(20) :: else fi                                                       /* the mark stays */
           :: else
           fi;
           for (b : 0 .. 1) { lower(life[b]); lower(paid[b]) };
           for (b : 0 .. N-1) {
             lower(until[b]); lower(not_after[b]); did[b] = 0;
-            for (a : 0 .. N-1) { if :: life[session(b)] == 0 -> elders[a] = elders[a] & ~BIT(b) :: else fi }
+            for (a : 0 .. N-1) { if :: life[session(b)] == 0 -> earlier[a] = earlier[a] & ~BIT(b) :: else fi }
           };
           for (b : 0 .. M-1) { lower(left[b]); if :: kind[b] == ENTER || kind[b] == REQUEUE -> lower(limit[b]) :: else fi };
-          tidy(); tell("tick: owner %d, expiry %d, mark %d\n", owner, expiry, mark)
+          tidy(); trace("tick: owner %d, expiry %d, mark %d\n", owner, expiry, mark)
        fi }
   od
 }

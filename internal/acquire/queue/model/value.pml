@@ -5,7 +5,7 @@
  *
  * One election, one server, some terms that follow each other, one reader. The model chooses the leader: a hold gets the lock when it is
  * free, and loses it at any time, by a release, by its end, or by force. A leader may not know of that, and writes. Any message
- * may be late, lost, overtaken or delivered twice. A reader asks for the value first and then for the hold.
+ * may be late, lost, overtaken or delivered twice. A reader reads the value first and then the hold.
  *
  * Each rule can be dropped, -DDROP=<rule>, and then a run has to find what goes wrong without it.
  */
@@ -58,7 +58,7 @@ inline send(what, term, n) {
   i = 0;
   do :: i < M && kind[i] != 0 -> i++ :: else -> break od;
   if
-  :: i < M -> kind[i] = what; whose[i] = term; number[i] = n; tell("  %d of term %d, number %d, is sent\n", what, term, n)
+  :: i < M -> kind[i] = what; whose[i] = term; number[i] = n; trace("  %d of term %d, number %d, is sent\n", what, term, n)
   :: else
   fi
 }
@@ -89,7 +89,7 @@ inline executes_clear(term) {
 }
 
 inline arrives(k) {
-  tell("  %d of term %d, number %d, arrives\n", kind[k], whose[k], number[k]);
+  trace("  %d of term %d, number %d, arrives\n", kind[k], whose[k], number[k]);
   if
   :: kind[k] == PUT -> executes_put(whose[k], number[k])
   :: kind[k] == CLEAR -> executes_clear(whose[k])
@@ -123,8 +123,8 @@ inline some_message() { k = 0; do :: k < M-1 -> k++ :: break od }
 init {
   byte k; byte w;
   do
-  :: atomic { leads == 0 && begun < T -> begun++; leads = begun; tell("term %d begins\n", begun, 0, 0) }
-  :: atomic { leads != 0 -> tell("term %d ends\n", leads, 0, 0); leads = 0 }
+  :: atomic { leads == 0 && begun < T -> begun++; leads = begun; trace("term %d begins\n", begun, 0, 0) }
+  :: atomic { leads != 0 -> trace("term %d ends\n", leads, 0, 0); leads = 0 }
   :: atomic { begun > 0 -> some_term(); if :: sent[w] < N -> sent[w]++; send(PUT, w, sent[w]) :: else fi; w = 0 }
   :: atomic { begun > 0 -> some_term(); if :: sent[w] > 0 -> send(PUT, w, sent[w]) :: else fi; w = 0 }      /* once a lease */
   :: atomic { begun > 0 -> some_term(); if :: leads != w -> send(CLEAR, w, 0) :: else fi; w = 0 }

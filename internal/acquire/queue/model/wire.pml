@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The wire between waiters and server, and what the models need to use it: part of line.pml and of several.pml. The including file
+/* The wire between waiters and server, and what the models need to use it: part of queue.pml and of several.pml. The including file
  * defines the mtype, M, PROMPT and SPARE before, and of_use: which messages matter to their readers.
  */
 
@@ -14,7 +14,7 @@ hidden byte a; hidden byte x;
 hidden mtype got; hidden byte me; hidden byte t;
 
 #include "common.pml"
-#define arrives tell("  %e of waiter %d arrives with %d left\n", got, me, t)
+#define arrives trace("  %e of waiter %d arrives with %d left\n", got, me, t)
 
 /* Messages have no order among themselves. They are sorted, so that states that differ only in their order are one. */
 #define weight(i) (kind[i] * 64 + whose[i] * 8 + left[i])

@@ -56,33 +56,33 @@
 #define ENTER_LENGTHENS 5    /* enter, run again for a holder, extends the hold before it replies "you hold" */
 #define FROM_SENDING 6       /* a deadline counts from a sending, not from the reading of the reply */
 #define FROM_THAT_SENDING 7  /* ... and from the sending of that very request, not of the latest */
-#define NAMED_BEAT 8         /* the grant names the heartbeat that paid; it is not the last one that had a reply */
+#define NAMED_HEARTBEAT 8    /* the grant names the heartbeat that paid; it is not the last one that had a reply */
 #define PAST_IS_PAST 9       /* what is read after its deadline begins nothing */
-#define LIVING_ONLY 10       /* a waiter whose life has ended is granted nothing */
+#define ALIVE_ONLY 10        /* a waiter whose life has ended is granted nothing */
 #define NEVER_SHORTEN 11     /* a request only extends, however late it arrives */
-#define BEAT_IS_NO_RENEW 12  /* a waiter's heartbeat extends its life, and no hold of its session */
+#define HEARTBEAT_IS_NO_RENEWAL 12 /* a waiter's heartbeat extends its life, and no hold of its session */
 #define LEAVE_PASSES_ON 13   /* leave ends a grant as well, and hands the lock off */
 #define LEAVE_AGAIN 14       /* a session that reads something for an attempt that is over leaves once more */
-#define LOOK_HANDS_OFF 15    /* a poll of a free lock runs the hand-off step */
+#define POLL_HANDS_OFF 15    /* a poll of a free lock runs the hand-off step */
 #ifndef DROP
 #define DROP 0
 #endif
 #define kept(rule) (DROP != rule)
 
-mtype = { ENTER, BEAT, LOOK, RENEW, LEAVE,            /* requests */
-          GRANT, HOLD, LINE, GONE,                    /* the grant message; replies: you hold, you are queued, neither */
+mtype = { ENTER, HEARTBEAT, POLL, RENEW, LEAVE,       /* requests */
+          GRANT, HOLD, QUEUED, GONE,                  /* the grant message; replies: you hold, you are queued, neither */
           IDLE, ENTERING, WAITING, HOLDING, DEAD };   /* states of a waiter */
 
 typedef Waiter {
   mtype state = IDLE;
   byte until;               /* HOLDING: what is left of the lease, as the waiter knows */
   byte latest;              /* FROM_THAT_SENDING dropped: the countdown of its latest request */
-  bit beaten; bit looked    /* PROMPT: what it has done of its duty in this tick */
+  bit heartbeat_sent; bit poll_sent  /* PROMPT: what it has done of its duty in this tick */
 }
 Waiter W[N];
 
 /* The server: the holder key, the queue, and for each session its life and the latest heartbeat that pays for it. */
-#define STRANGER N          /* a holder from outside: it never queues, and never doubts its lease */
+#define OUTSIDER N          /* a holder from outside: it never queues, and never doubts its lease */
 #define NOBODY (N+1)
 byte owner = NOBODY; byte expiry;
 byte ticket[N];             /* position in the queue, 1 is the head; 0: no ticket */
@@ -90,7 +90,7 @@ byte life[N];
 byte paid[N];
 
 /* Only the checks know these. */
-byte elders[N];             /* the waiters that were queued when this one arrived, a bit each */
+byte earlier[N];            /* the waiters that were queued when this one arrived, a bit each */
 bit begun;                  /* the owner has begun */
 byte faults;
 #define LONG 15
@@ -102,11 +102,11 @@ hidden byte b; hidden byte pays;
 #define waits(w) (W[w].state == ENTERING || W[w].state == WAITING)
 #define tries(w) (waits(w) || W[w].state == HOLDING)
 #define believes(w) (W[w].state == HOLDING && W[w].until > 0)
-#define believers (believes(0) + believes(1) + (N > 2 && believes(N-1)) + (owner == STRANGER))
+#define believers (believes(0) + believes(1) + (N > 2 && believes(N-1)) + (owner == OUTSIDER))
 
 /* ---- The wire ---- */
 
-#define request(what) (what == ENTER || what == BEAT || what == LOOK || what == RENEW || what == LEAVE)
+#define request(what) (what == ENTER || what == HEARTBEAT || what == POLL || what == RENEW || what == LEAVE)
 
 /* Messages that their reader would ignore are not kept: a message to an attempt that is over (a prompt run leaves again on it), a
  * grant to a holder, a deadline that is not later than the present one. Runs that drop a rule keep the last two. */
@@ -114,7 +114,7 @@ hidden byte b; hidden byte pays;
   (what != GONE && (W[w].state == ENTERING || (W[w].state == IDLE && PROMPT))) || \
   (what == HOLD && tries(w) && (countdown > W[w].until || DROP)) || \
   (what == GRANT && W[w].state == WAITING) || \
-  (what == LINE && W[w].state == WAITING && !kept(NAMED_BEAT)) || \
+  (what == QUEUED && W[w].state == WAITING && !kept(NAMED_HEARTBEAT)) || \
   (what == GONE && tries(w)))
 
 #include "wire.pml"
@@ -130,16 +130,16 @@ inline lengthen_life(w, countdown) {
 inline queue(w) {
   ticket[w] = 1;
   for (a : 0 .. N-1) {
-    if :: a != w && ticket[a] > 0 -> ticket[w]++; elders[w] = elders[w] | BIT(a) :: else fi
+    if :: a != w && ticket[a] > 0 -> ticket[w]++; earlier[w] = earlier[w] | BIT(a) :: else fi
   }
 }
 
 inline remove_ticket(w) {
   for (a : 0 .. N-1) {
     if :: ticket[a] > ticket[w] -> ticket[a]-- :: else fi;
-    elders[a] = elders[a] & ~BIT(w)
+    earlier[a] = earlier[a] & ~BIT(w)
   }
-  ticket[w] = 0; elders[w] = 0
+  ticket[w] = 0; earlier[w] = 0
 }
 
 inline move_to_tail(w) {    /* KEEP_TICKET dropped */
@@ -152,10 +152,10 @@ inline move_to_tail(w) {    /* KEEP_TICKET dropped */
 
 /* w is granted the lock, for what is left of its life. FIFO: no waiter that is alive came earlier. */
 inline grant(w) {
-  for (a : 0 .. N-1) { promise("broken: first come, first served\n", !(elders[w] & BIT(a)) || life[session(a)] == 0) }
+  for (a : 0 .. N-1) { promise("broken: first come, first served\n", !(earlier[w] & BIT(a)) || life[session(a)] == 0) }
   owner = w; expiry = (life[session(w)] > 0 -> MAX(life[session(w)], GRACE) : LW); begun = 0;
   remove_ticket(w);
-  tell("    the lock goes to %d: expiry %d, paid %d\n", w, expiry, paid[session(w)])
+  trace("    the lock goes to %d: expiry %d, paid %d\n", w, expiry, paid[session(w)])
 }
 
 /* The hand-off step. Tickets are skipped whose life has ended. The caller reads its grant in its reply, any other waiter in a message. */
@@ -165,11 +165,11 @@ inline hand_off(caller) {
     x = 0;
     do :: x < N && ticket[x] != b -> x++ :: else -> break od;
     if :: x < N && life[session(x)] == 0 -> reached(2) :: else fi;     /* a ticket is skipped */
-    if :: x < N && (life[session(x)] > 0 || !kept(LIVING_ONLY)) -> break :: else fi
+    if :: x < N && (life[session(x)] > 0 || !kept(ALIVE_ONLY)) -> break :: else fi
   }
   if
   :: b <= N ->
-     b = x; pays = (kept(NAMED_BEAT) -> paid[session(b)] : 0);
+     b = x; pays = (kept(NAMED_HEARTBEAT) -> paid[session(b)] : 0);
      grant(b);
      if :: b != caller -> put(b, GRANT, pays) :: else fi
   :: else
@@ -179,7 +179,7 @@ inline hand_off(caller) {
 inline reply(w, countdown) {
   if
   :: owner == w -> put(w, HOLD, countdown)
-  :: owner != w && ticket[w] > 0 -> put(w, LINE, (kept(NAMED_BEAT) -> 0 : countdown))
+  :: owner != w && ticket[w] > 0 -> put(w, QUEUED, (kept(NAMED_HEARTBEAT) -> 0 : countdown))
   :: else -> put(w, GONE, 0)
   fi
 }
@@ -201,19 +201,19 @@ inline enter(w, countdown) {
   reply(w, countdown)
 }
 
-inline beat(w, countdown) {
+inline heartbeat(w, countdown) {
   lengthen_life(w, countdown);
-  if :: !kept(BEAT_IS_NO_RENEW) && owner < N && session(owner) == session(w) -> expiry = MAX(expiry, LW) :: else fi;
-  if :: !kept(NAMED_BEAT) -> put(w, LINE, countdown) :: else fi
+  if :: !kept(HEARTBEAT_IS_NO_RENEWAL) && owner < N && session(owner) == session(w) -> expiry = MAX(expiry, LW) :: else fi;
+  if :: !kept(NAMED_HEARTBEAT) -> put(w, QUEUED, countdown) :: else fi
 }
 
-inline look(w, countdown) {
+inline poll(w, countdown) {
   if
   :: owner == w -> expiry = (kept(NEVER_SHORTEN) -> MAX(expiry, LW) : LW)
   :: owner != w && ticket[w] > 0 -> lengthen_life(w, countdown)
   :: else
   fi;
-  if :: owner == NOBODY && kept(LOOK_HANDS_OFF) -> hand_off(w) :: else fi;
+  if :: owner == NOBODY && kept(POLL_HANDS_OFF) -> hand_off(w) :: else fi;
   reply(w, countdown)
 }
 
@@ -239,13 +239,13 @@ inline leave(w, held) {
 /* ---- The waiter ---- */
 
 inline send(w, what, gives) {
-  tell("waiter %d sends %e, which gives %d\n", w, what, gives);
+  trace("waiter %d sends %e, which gives %d\n", w, what, gives);
   W[w].latest = (kept(FROM_THAT_SENDING) -> 0 : gives);
   put(w, what, gives)
 }
 
 inline quit(w) {
-  tell("waiter %d leaves in state %e, %d left\n", w, W[w].state, W[w].until);
+  trace("waiter %d leaves in state %e, %d left\n", w, W[w].state, W[w].until);
   put(w, LEAVE, (kept(LEAVE_PASSES_ON) -> 0 : W[w].state == HOLDING));
   W[w].state = IDLE; W[w].until = 0; W[w].latest = 0;
   tidy()
@@ -258,7 +258,7 @@ inline begin(w, countdown) {
      W[w].state = HOLDING; W[w].until = MAX(countdown, 1);
      if :: got == GRANT -> reached(9) :: else -> reached(10) fi;        /* it begins by a message; by a reply */
      if :: owner == w -> begun = 1 :: else fi;
-     tell("    waiter %d begins, by %e, with %d left\n", w, got, W[w].until)
+     trace("    waiter %d begins, by %e, with %d left\n", w, got, W[w].until)
   :: else ->
      if :: got == GRANT -> reached(11) :: else -> reached(12) fi;       /* a message is too late; a reply */
      W[w].state = WAITING
@@ -269,7 +269,7 @@ inline read(w) {
   if                        /* mistakes about the deadline */
   :: got == HOLD && !kept(FROM_SENDING) -> t = (W[w].state == HOLDING -> LH : LW)
   :: got == HOLD && !kept(FROM_THAT_SENDING) -> t = W[w].latest
-  :: got == GRANT && !kept(NAMED_BEAT) -> t = W[w].until
+  :: got == GRANT && !kept(NAMED_HEARTBEAT) -> t = W[w].until
   :: else
   fi;
   if
@@ -279,7 +279,7 @@ inline read(w) {
      if :: x -> reached(13); put(w, LEAVE, 0) :: else fi                /* a second leave */
   :: (got == HOLD || got == GRANT) && waits(w) -> begin(w, t)
   :: got == HOLD && believes(w) -> W[w].until = MAX(W[w].until, t)      /* a lease that has ended stays ended */
-  :: got == LINE && waits(w) -> W[w].state = WAITING; W[w].until = MAX(W[w].until, t)
+  :: got == QUEUED && waits(w) -> W[w].state = WAITING; W[w].until = MAX(W[w].until, t)
   :: got == GONE && tries(w) -> reached(14); quit(w)                    /* it reads that it is not queued */
   :: else
   fi;
@@ -287,7 +287,7 @@ inline read(w) {
   promise("broken: one holder\n", believers <= 1)
 }
 
-#define duty(w, beats, looks) W[w].beaten = PROMPT && (beats); W[w].looked = PROMPT && (looks)
+#define duty(w, heartbeats, polls) W[w].heartbeat_sent = PROMPT && (heartbeats); W[w].poll_sent = PROMPT && (polls)
 
 proctype Waits(byte w) {
   do
@@ -295,14 +295,14 @@ proctype Waits(byte w) {
        x = 1;
        for (a : 0 .. M-1) { if :: kind[a] != 0 && whose[a] == w && kept(FRESH_ID) -> x = 0 :: else fi }
        if :: x -> W[w].state = ENTERING; duty(w, 1, 1); send(w, ENTER, LW) :: else fi }
-  :: d_step { W[w].state == ENTERING && room && !W[w].beaten -> duty(w, 1, 1); send(w, ENTER, LW) }
-  :: d_step { W[w].state == WAITING && room && !W[w].beaten -> duty(w, 1, W[w].looked); send(w, BEAT, LW) }
-  :: d_step { W[w].state == WAITING && room && !W[w].looked -> duty(w, W[w].beaten, 1); send(w, LOOK, LW) }
-  :: d_step { believes(w) && room && !W[w].beaten -> duty(w, 1, 1); send(w, RENEW, LH) }
+  :: d_step { W[w].state == ENTERING && room && !W[w].heartbeat_sent -> duty(w, 1, 1); send(w, ENTER, LW) }
+  :: d_step { W[w].state == WAITING && room && !W[w].heartbeat_sent -> duty(w, 1, W[w].poll_sent); send(w, HEARTBEAT, LW) }
+  :: d_step { W[w].state == WAITING && room && !W[w].poll_sent -> duty(w, W[w].heartbeat_sent, 1); send(w, POLL, LW) }
+  :: d_step { believes(w) && room && !W[w].heartbeat_sent -> duty(w, 1, 1); send(w, RENEW, LH) }
   :: d_step { tries(w) && room -> if :: W[w].state == HOLDING && W[w].until == 0 -> reached(15) :: else fi; /* its lease ends */
        quit(w) }
   :: d_step { PROMPT && !ONE && tries(w) && faults < FAULTS -> reached(16);                                /* it dies */
-       tell("waiter %d dies in state %e, %d left\n", w, W[w].state, W[w].until);
+       trace("waiter %d dies in state %e, %d left\n", w, W[w].state, W[w].until);
        W[w].state = DEAD; W[w].until = 0; faults++; calm = 0; tidy() }
   od
 }
@@ -311,16 +311,16 @@ proctype Waits(byte w) {
 proctype Wire(byte k) {
   do
   :: d_step { kind[k] == ENTER -> take(k); arrives; enter(me, t) }
-  :: d_step { kind[k] == BEAT -> take(k); arrives; beat(me, t) }
-  :: d_step { kind[k] == LOOK -> take(k); arrives; look(me, t) }
+  :: d_step { kind[k] == HEARTBEAT -> take(k); arrives; heartbeat(me, t) }
+  :: d_step { kind[k] == POLL -> take(k); arrives; poll(me, t) }
   :: d_step { kind[k] == RENEW -> take(k); arrives; renew(me, t) }
   :: d_step { kind[k] == LEAVE -> take(k); arrives; leave(me, t) }
   :: d_step { kind[k] != 0 && !request(kind[k]) -> take(k); arrives; read(me) }
   :: d_step { kind[k] != 0 && (!PROMPT || faults < FAULTS) -> take(k);
-       tell("  %e of waiter %d is lost, with %d left\n", got, me, t);
+       trace("  %e of waiter %d is lost, with %d left\n", got, me, t);
        if :: PROMPT -> reached(17); faults++; calm = 0 :: else fi }    /* a loss that counts */
   :: d_step { (kind[k] == ENTER || kind[k] == LEAVE) && !PROMPT && room -> peek(k); reached(18); /* a request is doubled */
-       tell("  %e of waiter %d is doubled, with %d left\n", got, me, t);
+       trace("  %e of waiter %d is doubled, with %d left\n", got, me, t);
        put(me, got, t) }
   od
 }
@@ -328,12 +328,12 @@ proctype Wire(byte k) {
 /* ---- Other holders, and the clock ---- */
 
 /* It acquires the lock only while the queue is empty, as a try does, and renews in time, any number of times. */
-proctype Stranger() {
+proctype Outsider() {
   do
-  :: d_step { owner == NOBODY && ticket[0] + ticket[1] + ticket[N-1] == 0 -> owner = STRANGER; expiry = 1;
-       tell("a stranger takes the lock\n", 0, 0, 0);
+  :: d_step { owner == NOBODY && ticket[0] + ticket[1] + ticket[N-1] == 0 -> owner = OUTSIDER; expiry = 1;
+       trace("an outsider acquires the lock\n", 0, 0, 0);
        promise("broken: one holder\n", believers <= 1) }
-  :: d_step { owner == STRANGER -> tell("the stranger releases\n", 0, 0, 0); hand_off(NOBODY) }
+  :: d_step { owner == OUTSIDER -> trace("the outsider releases\n", 0, 0, 0); hand_off(NOBODY) }
   od
 }
 
@@ -347,28 +347,28 @@ proctype Sweep() {
 }
 
 #define anyone_waits (waits(0) || waits(1) || waits(N-1))
-#define on_duty(w) (!tries(w) || (W[w].beaten && W[w].looked))
+#define on_duty(w) (!tries(w) || (W[w].heartbeat_sent && W[w].poll_sent))
 
 proctype Clock() {
   do
   :: d_step { !PROMPT || (kind[0] == 0 && on_duty(0) && on_duty(1) && on_duty(N-1)) ->
        if
        :: PROMPT ->
-          promise("broken: somebody holds\n", calm < STALL || believers > 0 || !anyone_waits);
+          promise("broken: some waiter holds\n", calm < STALL || believers > 0 || !anyone_waits);
           promise("broken: no grant is lost\n", calm < STRAND || owner >= N || begun);
           if :: believers == 0 && anyone_waits -> reached(20) :: else fi;                                  /* a stall */
           calm = (calm < LONG -> calm + 1 : LONG)
        :: else
        fi;
-       if :: owner != STRANGER -> lower(expiry) :: else fi;
+       if :: owner != OUTSIDER -> lower(expiry) :: else fi;
        if :: owner < N && expiry == 0 -> reached(21); owner = NOBODY; begun = 0 :: else fi;                /* a key expires */
        for (b : 0 .. N-1) {
          lower(life[b]); lower(paid[b]); lower(W[b].until); lower(W[b].latest);
-         W[b].beaten = 0; W[b].looked = 0
+         W[b].heartbeat_sent = 0; W[b].poll_sent = 0
        }
        for (b : 0 .. M-1) { lower(left[b]) }
        tidy();
-       tell("tick: owner %d, expiry %d, lives %d\n", owner, expiry, life[0] * 10 + life[1]) }
+       trace("tick: owner %d, expiry %d, life %d\n", owner, expiry, life[0] * 10 + life[1]) }
   od
 }
 
@@ -376,6 +376,6 @@ init {
   atomic {
     for (b : 0 .. N-1) { run Waits(b) }
     for (b : 0 .. M-1) { run Wire(b) }
-    run Stranger(); run Sweep(); run Clock()
+    run Outsider(); run Sweep(); run Clock()
   }
 }
