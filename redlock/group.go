@@ -47,9 +47,9 @@ type groupRegistry struct {
 
 func registryOf(s *session.Session) *groupRegistry {
 	return session.RegistryOf(s, kind, func() *groupRegistry {
-		p := new(groupRegistry)
-		p.mu.groups = make(map[string]*sessionGroup)
-		return p
+		r := new(groupRegistry)
+		r.mu.groups = make(map[string]*sessionGroup)
+		return r
 	})
 }
 
@@ -71,10 +71,10 @@ func groupOf(members []*session.Session) *sessionGroup {
 	g := newGroup(name.String(), members)
 	first.mu.groups[g.name] = g
 	for _, m := range members[1:] {
-		p := registryOf(m)
-		p.mu.Lock()
-		p.mu.groups[g.name] = g
-		p.mu.Unlock()
+		r := registryOf(m)
+		r.mu.Lock()
+		r.mu.groups[g.name] = g
+		r.mu.Unlock()
 	}
 	return g
 }
@@ -95,46 +95,46 @@ func (g *sessionGroup) close() {
 		g.keeper.Close()
 		g.late.Wait()
 		for _, m := range g.members {
-			p := registryOf(m)
-			p.mu.Lock()
-			delete(p.mu.groups, g.name)
-			p.mu.Unlock()
+			r := registryOf(m)
+			r.mu.Lock()
+			delete(r.mu.groups, g.name)
+			r.mu.Unlock()
 		}
 	})
 }
 
 // each calls visit for every group, under no lock.
-func (p *groupRegistry) each(do func(*sessionGroup)) {
-	p.mu.Lock()
-	groups := make([]*sessionGroup, 0, len(p.mu.groups))
-	for _, g := range p.mu.groups {
+func (r *groupRegistry) each(do func(*sessionGroup)) {
+	r.mu.Lock()
+	groups := make([]*sessionGroup, 0, len(r.mu.groups))
+	for _, g := range r.mu.groups {
 		groups = append(groups, g)
 	}
-	p.mu.Unlock()
+	r.mu.Unlock()
 	for _, g := range groups {
 		do(g)
 	}
 }
 
 // Refuse implements session.KindRegistry.
-func (p *groupRegistry) Refuse(err error) {
-	p.each(func(g *sessionGroup) {
+func (r *groupRegistry) Refuse(err error) {
+	r.each(func(g *sessionGroup) {
 		g.refused.Do(func() { close(g.closing) })
 		g.queues.Refuse(err)
 	})
 }
 
 // Evict implements session.KindRegistry.
-func (p *groupRegistry) Evict(cause error) { p.each(func(g *sessionGroup) { g.holds.evict(cause) }) }
+func (r *groupRegistry) Evict(cause error) { r.each(func(g *sessionGroup) { g.holds.evict(cause) }) }
 
 // Recheck implements session.KindRegistry.
-func (p *groupRegistry) Recheck(key string) { p.each(func(g *sessionGroup) { g.holds.recheck(key) }) }
+func (r *groupRegistry) Recheck(key string) { r.each(func(g *sessionGroup) { g.holds.recheck(key) }) }
 
 // RecheckAll implements session.KindRegistry.
-func (p *groupRegistry) RecheckAll() { p.each(func(g *sessionGroup) { g.holds.recheckAll() }) }
+func (r *groupRegistry) RecheckAll() { r.each(func(g *sessionGroup) { g.holds.recheckAll() }) }
 
 // Close implements session.KindRegistry.
-func (p *groupRegistry) Close() { p.each((*sessionGroup).close) }
+func (r *groupRegistry) Close() { r.each((*sessionGroup).close) }
 
 // runAll runs a call for each of members at once, each on a goroutine of its own that ends with the call. Sessions
 // count it, so that they do not close before the undo that it may need has begun. The caller must be counted

@@ -23,29 +23,23 @@ const (
 	undecided int64 = -1
 )
 
-// memberReplies is the reply of one server.
-type memberReplies struct {
-	member  int
-	replies []wire.KeyedReply
-}
-
 // RunByKey implements renewal.BatchRunner. It returns when every hold is decided, or all servers have replied, or
 // ctx ends. Servers that have not replied by then continue until ctx would have ended: their holds
 // have to be renewed, too.
-func (e quorumRunner) RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply {
-	tallies := newBatchTally(len(e.members), len(batch.Keys))
-	replies := make(chan memberReplies, len(e.members))
-	for i, m := range e.members {
-		e.late.Go(func() {
-			patience, cancel := e.patience(ctx)
+func (r quorumRunner) RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply {
+	tallies := newBatchTally(len(r.members), len(batch.Keys))
+	replies := make(chan []wire.KeyedReply, len(r.members)) // the replies of one server each
+	for _, m := range r.members {
+		r.late.Go(func() {
+			patience, cancel := r.patience(ctx)
 			defer cancel()
-			replies <- memberReplies{i, m.Runner.RunByKey(patience, forMember(m, batch))}
+			replies <- m.Runner.RunByKey(patience, forMember(m, batch))
 		})
 	}
-	for range e.members {
+	for range r.members {
 		select {
-		case r := <-replies:
-			tallies.add(r.replies)
+		case reply := <-replies:
+			tallies.add(reply)
 			if tallies.undecided == 0 {
 				return tallies.replies()
 			}
@@ -57,12 +51,12 @@ func (e quorumRunner) RunByKey(ctx context.Context, batch wire.KeyedCall) []wire
 }
 
 // patience returns a context that ends at the deadline of ctx, or when the group closes.
-func (e quorumRunner) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+func (r quorumRunner) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, dated := ctx.Deadline()
 	if !dated {
 		deadline = time.Now().Add(time.Second)
 	}
-	return context.WithDeadline(e.ctx, deadline)
+	return context.WithDeadline(r.ctx, deadline)
 }
 
 // forMember returns the batch for one member: terms name holds by their attempt, and a hold begins with the id of the member.
@@ -81,27 +75,27 @@ type batchTally struct {
 }
 
 func newBatchTally(members, keys int) *batchTally {
-	c := &batchTally{tallies: make([]tally, keys), undecided: keys}
-	for i := range c.tallies {
-		c.tallies[i].n = members
+	t := &batchTally{tallies: make([]tally, keys), undecided: keys}
+	for i := range t.tallies {
+		t.tallies[i].n = members
 	}
-	return c
+	return t
 }
 
 // add counts the reply of one server. An error is no reply, and neither is a refusal.
-func (c *batchTally) add(replies []wire.KeyedReply) {
+func (t *batchTally) add(replies []wire.KeyedReply) {
 	for i, s := range replies {
-		if s.Err == nil && s.Value >= 0 && c.tallies[i].add(s.Value == alive) {
-			c.undecided--
+		if s.Err == nil && s.Value >= 0 && t.tallies[i].add(s.Value == alive) {
+			t.undecided--
 		}
 	}
 }
 
 // replies returns the verdicts as the replies of one server.
-func (c *batchTally) replies() []wire.KeyedReply {
-	all := make([]wire.KeyedReply, len(c.tallies))
-	for i, t := range c.tallies {
-		switch t.verdict() {
+func (t *batchTally) replies() []wire.KeyedReply {
+	all := make([]wire.KeyedReply, len(t.tallies))
+	for i, count := range t.tallies {
+		switch count.verdict() {
 		case carried:
 			all[i].Value = alive
 		case failed:

@@ -140,17 +140,17 @@ func (b *ballot) releaseCall(i int) wire.Call {
 // acquire may still be on its way, once more after the not-after.
 func (b *ballot) undo(i int, notAfter wire.Stamp) {
 	life := b.lock.base.Terms.Lease
-	t := &session.Undo{Call: b.releaseCall(i), Until: clock.Now().Add(session.MaxPatience + life)}
+	u := &session.Undo{Call: b.releaseCall(i), Until: clock.Now().Add(session.MaxPatience + life)}
 	if notAfter != 0 {
-		t.ExecutableUntil = clock.Now().Add(session.MaxPatience)
+		u.ExecutableUntil = clock.Now().Add(session.MaxPatience)
 	}
-	t.OnDone = func(error) { b.setGone(i) }
-	t.OnReply = func(reply wire.Reply) time.Duration {
+	u.OnDone = func(error) { b.setGone(i) }
+	u.OnReply = func(reply wire.Reply) time.Duration {
 		b.setGone(i) // a later execution makes another hold than the next ballot's, and is released
 		if reply.Code() == wire.Done {
 			return 0 // it was sent once: gone is gone
 		}
-		return t.RepeatAfter(session.ExecutableFor(notAfter, reply.Stamp(1)), life)
+		return u.RepeatAfter(session.ExecutableFor(notAfter, reply.Stamp(1)), life)
 	}
-	b.lock.members[i].Undoer.Start(t)
+	b.lock.members[i].Undoer.Start(u)
 }
