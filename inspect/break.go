@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
@@ -100,26 +101,18 @@ func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []s
 func breakKind(ctx context.Context, s *signalbox.Session, name, kind string) error {
 	switch kind {
 	case Fair, Election:
-		return withoutOp(fair.New(s, name).ForceUnlock(ctx))
+		return acquire.WithoutOp(fair.New(s, name).ForceUnlock(ctx))
 	case RWLock:
-		return withoutOp(rwlock.New(s, name).ForceUnlock(ctx))
+		return acquire.WithoutOp(rwlock.New(s, name).ForceUnlock(ctx))
 	case Countdown:
-		return withoutOp(countdown.New(s, name).Reset(ctx))
+		return acquire.WithoutOp(countdown.New(s, name).Reset(ctx))
 	case Semaphore:
 		return breakPermits(ctx, (*session.Handle)(s).Session(), name)
 	case Redlock:
 		return breakRedlockPart(ctx, (*session.Handle)(s).Session(), name)
 	default:
-		return withoutOp(reentrant.New(s, name).ForceUnlock(ctx))
+		return acquire.WithoutOp(reentrant.New(s, name).ForceUnlock(ctx))
 	}
-}
-
-// withoutOp returns an error without the operation and the name, which Break adds.
-func withoutOp(err error) error {
-	if op, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost alone
-		return op.Err
-	}
-	return err
 }
 
 // floor is how long the server remembers the tokens of what was broken, as a release of the session does.

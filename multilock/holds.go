@@ -59,7 +59,7 @@ func (h *memberHolds) ended(m *orderedMember, cause error) {
 		h.mu.Unlock()
 		return
 	}
-	h.mu.lost = &signalbox.OpError{Op: "hold", Name: m.position.Name, Err: acquire.Bare(cause)}
+	h.mu.lost = &signalbox.OpError{Op: "hold", Name: m.position.Name, Err: acquire.WithoutOp(cause)}
 	lost, begun, stop := h.mu.lost, h.mu.begun, h.mu.stop
 	h.mu.Unlock()
 	switch {
@@ -191,13 +191,13 @@ type releaseBatch struct {
 	results []error
 }
 
-func (l *releaseBatch) add(index int, owner session.ManyReleaser) {
-	l.holds, l.indexes = append(l.holds, owner), append(l.indexes, index)
+func (b *releaseBatch) add(index int, owner session.ManyReleaser) {
+	b.holds, b.indexes = append(b.holds, owner), append(b.indexes, index)
 }
 
-func (l *releaseBatch) release() {
-	for i, err := range l.holds[0].ReleaseMany(clock.Now(), l.holds[1:]) {
-		l.results[l.indexes[i]] = err
+func (b *releaseBatch) release() {
+	for i, err := range b.holds[0].ReleaseMany(clock.Now(), b.holds[1:]) {
+		b.results[b.indexes[i]] = err
 	}
 }
 

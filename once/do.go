@@ -118,7 +118,7 @@ func (o *Once) lockClaim(ctx context.Context) (signalbox.Lease, error) {
 	ctx = hold.WithoutLeases(ctx)
 	lease, err := o.claim.TryLock(ctx)
 	if err == nil || wire.Judge(err) == wire.Final {
-		return lease, acquire.Bare(err)
+		return lease, acquire.WithoutOp(err)
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -128,7 +128,7 @@ func (o *Once) lockClaim(ctx context.Context) (signalbox.Lease, error) {
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(waiting), errStored) {
 		err = errStored
 	}
-	return lease, acquire.Bare(err)
+	return lease, acquire.WithoutOp(err)
 }
 
 // storedListener ends the wait for the lock when an outcome was stored. It is the cancel function of that wait.

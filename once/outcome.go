@@ -69,10 +69,10 @@ func (o *Once) repeatUntilReply(ctx context.Context, step func() error) error {
 
 // store stores the value of a run. The server decides whether the hold of lease still has the lock, so
 // it is asked also if the lease has ended here. other is the outcome of another run, if that is stored.
-func (o *Once) store(ctx context.Context, x *execution, value string) (other storedOutcome, err error) {
-	f, lease := x.flight, x.lease
+func (o *Once) store(ctx context.Context, e *execution, value string) (other storedOutcome, err error) {
+	f, lease := e.flight, e.lease
 	request := o.registry.nextRequest(f)
-	reply, shortfall, err := o.sendStore(ctx, x, wire.Call{
+	reply, shortfall, err := o.sendStore(ctx, e, wire.Call{
 		Script: scripts.OnceStore,
 		Keys:   []string{o.outcomeKey, o.base.Names.Holder},
 		Args:   []string{wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.PublishCommand(), o.storedChannel},
@@ -95,16 +95,16 @@ func (o *Once) store(ctx context.Context, x *execution, value string) (other sto
 
 // stale is the error of a store under a hold that had ended.
 func stale(lease signalbox.Lease) error {
-	return fmt.Errorf("%w: %w", errs.ErrStale, cmp.Or(acquire.Bare(lease.Err()), errs.ErrLostGone))
+	return fmt.Errorf("%w: %w", errs.ErrStale, cmp.Or(acquire.WithoutOp(lease.Err()), errs.ErrLostGone))
 }
 
 // sendStore sends a store until the server replies, until waiting cannot help, or until the lease has been
 // over for as long as Unlock waits. ctx does not end. shortfall says that too few replicas have what it wrote.
-func (o *Once) sendStore(ctx context.Context, x *execution, call wire.Call) (reply wire.Reply, shortfall, err error) {
+func (o *Once) sendStore(ctx context.Context, e *execution, call wire.Call) (reply wire.Reply, shortfall, err error) {
 	s := o.base.Session
 	storing, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(x.lease.Bind(ctx), func() {
+	stop := context.AfterFunc(e.lease.Bind(ctx), func() {
 		last, end := errs.WithTimeout(storing, s.UnlockPatience)
 		defer end()
 		<-last.Done() // also when the store is over
@@ -126,7 +126,7 @@ func (o *Once) sendStore(ctx context.Context, x *execution, call wire.Call) (rep
 			return wire.Reply{}, nil, withUncertainty(uncertain, err)
 		}
 		uncertain = uncertain || wire.MayHaveRun(err)
-		x.storeFailed(err)
+		e.storeFailed(err)
 		pause := s.Patient(session.BackOffPause(fails))
 		select {
 		case <-pause.Done():

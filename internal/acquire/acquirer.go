@@ -14,27 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
-
-// Manager grants and releases the locks of one kind in one session.
-type Manager struct {
-	queue.Granter
-
-	// Renew lengthens the life of holds.
-	Renew *scripts.Script
-	// RenewalName returns what renewals call the hold of an attempt.
-	RenewalName func(a queue.ServerHold) string
-	// LocalQueues has the queues in which goroutines of the process wait, and counts the users of each.
-	LocalQueues *local.Table
-	// Turns says for how long holds are handed over inside the process, if the kind hands them over.
-	Turns *TurnPolicy
-	// Share asks whether goroutines may continue to share a hold; nil if none is shared.
-	Share *scripts.Script
-	// AcquireMany acquires locks together, and ReleaseMany releases holds together; see the functions of these names in
-	// package queue. Both are nil if each lock is acquired and released alone.
-	AcquireMany, ReleaseMany *scripts.Script
-}
 
 // Acquirer acquires one lock with one request. Scope is where its leases can be entered again. An Acquirer is written once.
 type Acquirer struct {
@@ -131,58 +111,6 @@ func (c tryCall) end(hasHold bool) { //nolint:revive // a fact, not a switch
 func (c tryCall) leaveLocal() {
 	c.localQueue.EndTry(c.acquirer.Request.ShareKey)
 	c.acquirer.Manager.LocalQueues.Done(c.localQueue)
-}
-
-// serverTicket is a ticket in the server's queue, or one of the retries of a lock without a queue. It implements
-// local.Ticket. One goroutine at a time uses it; that goroutine waits, and begins the hold or leaves.
-type serverTicket struct {
-	acquirer      *Acquirer
-	queue         queue.Requester
-	request       queue.WaitingRequest
-	grantedAtOnce bool                // the first reply granted the lock
-	joinedAt      clock.Instant       // the time at which the wait began; zero if the lock was granted at once
-	firstCtx      wire.NoDeadline     // the context of the first Join
-	requestBuf    queue.QueuedRequest // the memory of request
-}
-
-// newServerTicket returns a ticket, or the reason why the session accepts none.
-func (a *Acquirer) newServerTicket() (*serverTicket, error) {
-	if err := a.Base.Session.Begin(); err != nil {
-		return nil, err
-	}
-	c := &serverTicket{acquirer: a, queue: a.Manager.Use(&a.Keys)}
-	c.request = c.queue.Prepare(a.Request, &c.requestBuf)
-	return c, nil
-}
-
-// Ended returns the error for a goroutine whose ctx has ended while another one waited for both.
-func (t *serverTicket) Ended(ctx context.Context) error { return t.request.Ended(ctx) }
-
-// Wait blocks until the lock is granted, or returns why it is not. Call BeginHold or Wait after it.
-func (t *serverTicket) Wait(ctx context.Context) error { return t.request.Wait(ctx) }
-
-// BeginHold leaves the queue with what was granted, even if the grant came in the instant in which waiting failed
-// with err. It returns the first lease, or why it has no lease.
-func (t *serverTicket) BeginHold(ctx context.Context, err error) (hold.Lease, error) {
-	if sh := t.request.Leave(); sh != nil {
-		var lease hold.Lease
-		if lease, err = t.acquirer.beginHold(ctx, t.queue, sh, t.waited(sh)); err == nil {
-			if !t.grantedAtOnce {
-				lease.SetQueued()
-			}
-			return lease, nil
-		}
-	}
-	t.acquirer.leave(t.queue)
-	return hold.Lease{}, err
-}
-
-// waited returns how long the session waited for the grant sh.
-func (t *serverTicket) waited(sh queue.ServerHold) time.Duration {
-	if t.joinedAt.IsZero() {
-		return 0
-	}
-	return sh.Grant().Read.Mono() - t.joinedAt.Mono()
 }
 
 // leave counts a call that failed, or a hold that is over, out of the queue and the session.

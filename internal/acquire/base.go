@@ -223,7 +223,7 @@ func (b *Base) Explain(op string, err error) error {
 	if b.Session != nil && (errors.Is(err, errs.ErrRefused) || errors.Is(err, errs.ErrDenied)) {
 		b.Session.Logs.Refused(b.labels(), op, err)
 	}
-	return &signalbox.OpError{Op: op, Name: b.Name, Err: Bare(err)}
+	return &signalbox.OpError{Op: op, Name: b.Name, Err: WithoutOp(err)}
 }
 
 // Named implements hold.Namer for the owners of the lock's holds. Without an operation the error says what has ended: a lock,
@@ -235,11 +235,11 @@ func (b *Base) Named(op string, err error) error {
 			op = string(b.Kind)
 		}
 	}
-	return &signalbox.OpError{Op: op, Name: b.Name, Err: Bare(err)}
+	return &signalbox.OpError{Op: op, Name: b.Name, Err: WithoutOp(err)}
 }
 
-// Bare returns err without the operation and the name, if it begins with them.
-func Bare(err error) error {
+// WithoutOp returns err without the operation and the name, if it begins with them.
+func WithoutOp(err error) error {
 	if op, is := err.(*signalbox.OpError); is { //nolint:errorlint // the outermost one alone
 		return op.Err
 	}

@@ -176,11 +176,11 @@ func TestOnlyALostLeaseIsLogged(t *testing.T) {
 func TestLockerPanicsWithTheNameOfItsLock(t *testing.T) {
 	t.Parallel()
 	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
-	k := b.Locker(t.Context(), func(context.Context) (hold.Lease, error) { return hold.Lease{}, signalbox.ErrDenied })
+	l := b.Locker(t.Context(), func(context.Context) (hold.Lease, error) { return hold.Lease{}, signalbox.ErrDenied })
 	defer func() {
 		err, _ := recover().(error)
 		require.ErrorContains(t, err, `lock "a"`)
 		require.ErrorIs(t, err, signalbox.ErrDenied)
 	}()
-	k.Lock()
+	l.Lock()
 }

@@ -13,7 +13,27 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
+
+// Manager grants and releases the locks of one kind in one session.
+type Manager struct {
+	queue.Granter
+
+	// Renew lengthens the life of holds.
+	Renew *scripts.Script
+	// RenewalName returns what renewals call the hold of an attempt.
+	RenewalName func(a queue.ServerHold) string
+	// LocalQueues has the queues in which goroutines of the process wait, and counts the users of each.
+	LocalQueues *local.Table
+	// Turns says for how long holds are handed over inside the process, if the kind hands them over.
+	Turns *TurnPolicy
+	// Share asks whether goroutines may continue to share a hold; nil if none is shared.
+	Share *scripts.Script
+	// AcquireMany acquires locks together, and ReleaseMany releases holds together; see the functions of these names in
+	// package queue. Both are nil if each lock is acquired and released alone.
+	AcquireMany, ReleaseMany *scripts.Script
+}
 
 // NewManager returns the Manager of the locks of kind in a session. refusal turns replies that only the scripts of this
 // kind have into errors; nil means that there are no such replies.
@@ -43,6 +63,12 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 
 func unknownReply(reply wire.Reply) error {
 	return fmt.Errorf("%w: it replied %d", errs.ErrRefused, reply.Code())
+}
+
+// Refuse implements session.KindRegistry.
+func (m *Manager) Refuse(err error) {
+	m.LocalQueues.Refuse(err)
+	m.Granter.Refuse(err)
 }
 
 // KeysOf returns the keys of the lock of b, if it is of that kind. The keys of its scripts are appended to buf.

@@ -54,7 +54,7 @@ func (*recheckCounter) Evict(error) {}
 
 // Superseded implements queue.LocalHold.
 func (*recheckCounter) Superseded() {}
-func (n *recheckCounter) Recheck()  { *n++ }
+func (c *recheckCounter) Recheck()  { *c++ }
 
 // P2: a forced release that comes between the grant and the beginning of a hold is not missed. The session may have begun to
 // listen before the reply to its request arrived.
@@ -86,11 +86,11 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 			a, err := q.Try(t.Context(), &l.request)
 			require.NoError(t, err, of)
 			c.recheck()
-			var n recheckCounter
-			a.Begin(&n)
-			require.Equal(t, c.rechecks, n, "%s: %s", of, name)
+			var rechecks recheckCounter
+			a.Begin(&rechecks)
+			require.Equal(t, c.rechecks, rechecks, "%s: %s", of, name)
 			manager.RecheckAll()
-			require.Equal(t, c.rechecks+1, n, "%s: %s", of, name)
+			require.Equal(t, c.rechecks+1, rechecks, "%s: %s", of, name)
 			_, err = a.Release(t.Context(), 0, 0)
 			require.NoError(t, err, of)
 		}

@@ -3,7 +3,6 @@
 package acquire
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 
@@ -79,38 +78,6 @@ func lastToken(first, last uint64, waited time.Duration) uint64 {
 func (p *TurnPolicy) recordHandOff(d time.Duration) {
 	last := p.handOffCost.Load()
 	p.handOffCost.Store(max(last+(int64(d)-last)/8, 1)) // of two at once one may not count
-}
-
-// Refuse implements session.KindRegistry.
-func (m *Manager) Refuse(err error) {
-	m.LocalQueues.Refuse(err)
-	m.Granter.Refuse(err)
-}
-
-// NewTicket implements local.TicketSource.
-func (a *Acquirer) NewTicket() (local.Ticket, error) {
-	t, err := a.newServerTicket()
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
-// Join implements local.Ticket.
-func (t *serverTicket) Join(ctx context.Context) (granted bool, err error) {
-	t.grantedAtOnce, err = t.request.Join(t.firstCtx.Of(ctx))
-	if !t.grantedAtOnce && t.joinedAt.IsZero() {
-		t.joinedAt = clock.Now()
-	}
-	return t.grantedAtOnce, err
-}
-
-// Leave implements local.Ticket.
-func (t *serverTicket) Leave() {
-	if sh := t.request.Leave(); sh != nil {
-		sh.Abandon()
-	}
-	t.acquirer.leave(t.queue)
 }
 
 // NextLease implements local.IdleHold.
