@@ -88,11 +88,11 @@ func (a *acquisition) joinWaitlist() (joined bool, err error) {
 		return false, err
 	}
 	if a.waitlist.head == nil && !a.waitlist.mustWait() {
-		a.waitlist.requesters++
+		a.waitlist.directRequests++
 		return false, nil
 	}
 	a.waitlist.append(a.waiter)
-	a.waitlist.fetchIfNeeded()
+	a.waitlist.sendIfNeeded()
 	return true, nil
 }
 
@@ -100,14 +100,14 @@ func (a *acquisition) joinWaitlist() (joined bool, err error) {
 func (a *acquisition) requestDirectly(ctx context.Context) (hold.Lease, error) {
 	t, err := a.newTicket()
 	if err != nil {
-		a.endRequest()
+		a.endDirectRequest()
 		return hold.Lease{}, err
 	}
 	granted, err := t.Join(ctx)
 	a.atOnce = granted
 	if granted || err != nil {
 		lease, err := t.BeginHold(ctx, err)
-		a.endRequest()
+		a.endDirectRequest()
 		return lease, err
 	}
 	if lease, waits, err := a.waitWithTicket(ctx, t); !waits {
@@ -116,13 +116,13 @@ func (a *acquisition) requestDirectly(ctx context.Context) (hold.Lease, error) {
 	return a.wait(ctx)
 }
 
-// endRequest ends the request of a caller that is no waiter.
-func (a *acquisition) endRequest() {
+// endDirectRequest ends the request of a caller that is no waiter.
+func (a *acquisition) endDirectRequest() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
-	a.waitlist.requesters--
+	a.waitlist.directRequests--
 	a.waitlist.scarce = a.waitlist.scarce && !a.atOnce
-	a.waitlist.fetchIfNeeded()
+	a.waitlist.sendIfNeeded()
 }
 
 // wait waits until the caller has a lease, and asks the server whenever it is sent there.
@@ -137,10 +137,10 @@ func (a *acquisition) wait(ctx context.Context) (hold.Lease, error) {
 			}
 			e = <-a.waiter.events // an event of the same instant is the caller's own
 		}
-		if !e.fetch {
+		if !e.request {
 			return e.lease, e.err
 		}
-		if lease, waits, err := a.fetch(ctx, e.ticket); !waits {
+		if lease, waits, err := a.request(ctx, e.ticket); !waits {
 			return lease, err
 		}
 	}
@@ -150,7 +150,7 @@ func (a *acquisition) wait(ctx context.Context) (hold.Lease, error) {
 func (a *acquisition) leave(ctx context.Context) (err error, left bool) {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
-	if !a.waiter.queued || a.waiter.fetching {
+	if !a.waiter.queued || a.waiter.requesting {
 		return nil, false
 	}
 	a.waitlist.remove(a.waiter)
@@ -163,9 +163,9 @@ func (a *acquisition) leave(ctx context.Context) (err error, left bool) {
 	return errs.Ended(ctx), true // another goroutine asks, and has no reply yet
 }
 
-// fetch gets a hold from the server for the first waiter, with ticket t or one of the caller's own. It returns the
+// request gets a hold from the server for the first waiter, with ticket t or one of the caller's own. It returns the
 // caller's lease, why it has no lease, or that the caller waits further.
-func (a *acquisition) fetch(ctx context.Context, t Ticket) (lease hold.Lease, waits bool, err error) {
+func (a *acquisition) request(ctx context.Context, t Ticket) (lease hold.Lease, waits bool, err error) {
 	if t == nil {
 		if t, err = a.newTicket(); err != nil {
 			a.quit()
@@ -202,18 +202,18 @@ func (a *acquisition) registerTicket(t Ticket, cancel context.CancelFunc) {
 	defer a.queue.mu.Unlock()
 	list, w := a.waitlist, a.waiter
 	if !w.queued {
-		list.requesters--
-		list.fetchers++
+		list.directRequests--
+		list.waiterRequests++
 		list.append(w)
 	}
-	w.fetching, w.cancelWait, list.newestTicket, list.scarce = false, cancel, t, list.key.Policy == HandOver
+	w.requesting, w.cancelWait, list.newestTicket, list.scarce = false, cancel, t, list.key.Policy == HandOver
 }
 
 // endTicketWait records that the caller waits with its ticket no more, and reports whether a hold was handed to it.
 func (a *acquisition) endTicketWait() bool {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
-	a.waiter.fetching, a.waiter.cancelWait = true, nil
+	a.waiter.requesting, a.waiter.cancelWait = true, nil
 	return !a.waiter.queued
 }
 
@@ -221,7 +221,7 @@ func (a *acquisition) endTicketWait() bool {
 func (a *acquisition) passTicket(t Ticket) bool {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
-	return a.waitlist.endFetch(t)
+	return a.waitlist.endRequest(t)
 }
 
 // quit ends the wait of the caller, which has no ticket.
@@ -229,7 +229,7 @@ func (a *acquisition) quit() {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
 	a.waitlist.remove(a.waiter)
-	a.waitlist.endFetch(nil)
+	a.waitlist.endRequest(nil)
 }
 
 // beginHold ends the caller's task: what ticket t was granted goes to the first waiter, which may be the caller. If the
@@ -261,13 +261,13 @@ func (a *acquisition) handOverTicket(t Ticket) bool {
 	a.queue.mu.Lock()
 	defer a.queue.mu.Unlock()
 	list := a.waitlist
-	list.fetchers--
+	list.waiterRequests--
 	list.remove(a.waiter)
 	// The session may have all its holds, while one that was requeued is not counted out yet: the ticket is kept all the same.
-	if list.fetchers == 0 && list.startFetch(t) {
+	if list.waiterRequests == 0 && list.sendToServer(t) {
 		return true
 	}
-	list.fetchers++ // the caller ends the fetch
+	list.waiterRequests++ // the caller ends the request
 	list.append(a.waiter)
 	return false
 }
@@ -287,8 +287,8 @@ func (a *acquisition) deliver(lease hold.Lease) (own bool, cancel context.Cancel
 		list.remove(w)
 	} else {
 		cancel = list.serve(first, event{lease: lease})
-		w.fetching = false
+		w.requesting = false
 	}
-	list.endFetch(nil)
+	list.endRequest(nil)
 	return own, cancel
 }

@@ -36,15 +36,15 @@
 //
 //	from      when                                           to
 //
-//	idle      it is sent to the server, at once or later     fetching
+//	idle      it is sent to the server, at once or later     requesting
 //	idle      a hold is handed or granted to it, or shared   served
 //	idle      waiting is refused                             gone
-//	fetching  its ticket is in the server's queue            joined
-//	fetching  its grant arrived, and it is the first         served
-//	fetching  its grant arrived, and another one is first    idle, or fetching again
-//	fetching  it cannot get a ticket                         gone
+//	requesting  its ticket is in the server's queue            joined
+//	requesting  its grant arrived, and it is the first         served
+//	requesting  its grant arrived, and another one is first    idle, or requesting again
+//	requesting  it cannot get a ticket                         gone
 //	joined    a hold is handed or granted to it, or shared   served: its ticket goes to another, or is left
-//	joined    its ticket is granted, or cannot be            fetching
+//	joined    its ticket is granted, or cannot be            requesting
 //	any       its context ends                               gone: its ticket goes to another, or is left
 //
 // A goroutine that finds no waiter asks the server itself, and is no waiter before it has a ticket. The last idle waiter
@@ -56,15 +56,15 @@
 // What an idle waiter waits for may never come: the hold is lost, or the goroutine that asks fails, gives up, or is refused by
 // Close. So one of these is true while an idle waiter waits, whenever the lock of its Queue is free:
 //
-//   - A goroutine asks the server for the same key (requesters, fetchers). It ends that on every path, whatever it was
-//     granted, by endRequest, EndTry, endFetch or quit. If its context ends, or the session closes, its call returns.
+//   - A goroutine asks the server for the same key (directRequests, waiterRequests). It ends that on every path, whatever it was
+//     granted, by endDirectRequest, EndTry, endRequest or quit. If its context ends, or the session closes, its call returns.
 //   - The session has as many holds as it can have (isFull). A hold that is unlocked is handed over or ends, a hold that is
 //     lost ends, and a hold that is replaced by one of fewer permits ends: Queue.HoldEnded.
-//   - Waiters wait for a scarce hold, and the timer is scheduled (fetchScheduled).
+//   - Waiters wait for a scarce hold, and the timer is scheduled (sendScheduled).
 //
-// Every step that ends one of them calls fetchIfNeeded under the lock, which makes another one true: it sends a waiter, at once
+// Every step that ends one of them calls sendIfNeeded under the lock, which makes another one true: it sends a waiter, at once
 // unless the session has a scarce hold left, or schedules the timer. The timer sends a waiter unless the first or the second is true
-// by then. A waiter becomes idle in joinWaitlist or deliver, which call fetchIfNeeded as well. A waiter that leaves, or is served,
+// by then. A waiter becomes idle in joinWaitlist or deliver, which call sendIfNeeded as well. A waiter that leaves, or is served,
 // ends nothing that others wait for. All of this is about equal keys: no goroutine waits in the process for a hold with
 // another key.
 //

@@ -40,11 +40,11 @@ func leased(token uint64) hold.Lease {
 // handOver is a hold that is handed over with that token; 0 is one that refuses.
 type handOver uint64
 
-func (g handOver) NextLease(clock.Instant) (hold.Lease, bool) {
-	if g == 0 {
+func (h handOver) NextLease(clock.Instant) (hold.Lease, bool) {
+	if h == 0 {
 		return hold.Lease{}, false
 	}
-	return leased(uint64(g)), true
+	return leased(uint64(h)), true
 }
 
 // fakeTicket is a ticket at a server that does what a test says.
@@ -68,16 +68,16 @@ var (
 	errServed = errors.New("it was served otherwise")
 )
 
-func (p *fakeTicket) Join(ctx context.Context) (bool, error) {
-	p.joining.Add(1)
-	defer p.joining.Add(-1)
-	if p.queued.Load() && len(p.joinResult) == 0 {
+func (ticket *fakeTicket) Join(ctx context.Context) (bool, error) {
+	ticket.joining.Add(1)
+	defer ticket.joining.Add(-1)
+	if ticket.queued.Load() && len(ticket.joinResult) == 0 {
 		return false, ctx.Err()
 	}
 	select {
-	case err := <-p.joinResult:
+	case err := <-ticket.joinResult:
 		if errors.Is(err, errWaits) {
-			p.queued.Store(true)
+			ticket.queued.Store(true)
 			return false, nil
 		}
 		return err == nil, err
@@ -86,48 +86,48 @@ func (p *fakeTicket) Join(ctx context.Context) (bool, error) {
 	}
 }
 
-func (p *fakeTicket) Wait(ctx context.Context) error {
-	if p.waiting.Add(1) > 1 {
+func (ticket *fakeTicket) Wait(ctx context.Context) error {
+	if ticket.waiting.Add(1) > 1 {
 		panic("two wait with one ticket")
 	}
-	defer p.waiting.Add(-1)
+	defer ticket.waiting.Add(-1)
 	select {
-	case err := <-p.granted:
+	case err := <-ticket.granted:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (p *fakeTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
-	p.begun <- err
-	if p.token == 0 {
+func (ticket *fakeTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
+	ticket.begun <- err
+	if ticket.token == 0 {
 		return hold.Lease{}, err
 	}
-	lease := leased(p.token)
-	if p.sharesWith != nil {
-		p.sharesWith.HoldBegan(sharedKey)
-		p.sharesWith.ShareHold(sharedKey, lease)
+	lease := leased(ticket.token)
+	if ticket.sharesWith != nil {
+		ticket.sharesWith.HoldBegan(sharedKey)
+		ticket.sharesWith.ShareHold(sharedKey, lease)
 	}
 	return lease, nil
 }
 
-func (p *fakeTicket) Leave() { p.begun <- errServed }
+func (ticket *fakeTicket) Leave() { ticket.begun <- errServed }
 
-func (p *fakeTicket) Ended(context.Context) error { return errEnded }
+func (ticket *fakeTicket) Ended(context.Context) error { return errEnded }
 
 // grant grants the ticket a hold with that token.
-func (p *fakeTicket) grant(token uint64) {
-	p.token = token
-	p.granted <- nil
+func (ticket *fakeTicket) grant(token uint64) {
+	ticket.token = token
+	ticket.granted <- nil
 	synctest.Wait()
 }
 
 // requireLeft checks that no goroutine has the ticket any more, and why it was left.
-func (p *fakeTicket) requireLeft(t *testing.T, cause error) {
+func (ticket *fakeTicket) requireLeft(t *testing.T, cause error) {
 	t.Helper()
 	select {
-	case err := <-p.begun:
+	case err := <-ticket.begun:
 		require.ErrorIs(t, err, cause)
 	default:
 		t.Error("the ticket was not left")
@@ -135,10 +135,10 @@ func (p *fakeTicket) requireLeft(t *testing.T, cause error) {
 }
 
 // requireKept checks that a goroutine waits with the ticket.
-func (p *fakeTicket) requireKept(t *testing.T) {
+func (ticket *fakeTicket) requireKept(t *testing.T) {
 	t.Helper()
-	require.Equal(t, int32(1), p.waiting.Load(), "no goroutine waits with it")
-	require.Empty(t, p.begun)
+	require.Equal(t, int32(1), ticket.waiting.Load(), "no goroutine waits with it")
+	require.Empty(t, ticket.begun)
 }
 
 // rig is a queue, its source, and the tickets that the source made.
@@ -161,49 +161,49 @@ type rig struct {
 }
 
 // inRig runs a test in which nothing happens by itself.
-func inRig(t *testing.T, test func(m *rig)) {
+func inRig(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		table := newTable(t)
-		m := &rig{T: t, Queue: table.Use("a"), table: table}
-		test(m)
+		r := &rig{T: t, Queue: table.Use("a"), table: table}
+		test(r)
 		synctest.Wait()
-		for list := &m.mu.first; list != nil; list = list.next {
+		for list := &r.mu.first; list != nil; list = list.next {
 			require.Nil(t, list.head, "a goroutine still waits")
 			require.Nil(t, list.tail)
-			require.Zero(t, list.fetchers, "a goroutine still asks")
-			require.Zero(t, list.requesters)
+			require.Zero(t, list.waiterRequests, "a goroutine still asks")
+			require.Zero(t, list.directRequests)
 			require.Zero(t, list.holds)
 		}
-		require.Zero(t, m.mu.waiters)
-		table.Done(m.Queue)
+		require.Zero(t, r.mu.waiters)
+		table.Done(r.Queue)
 		require.Zero(t, table.Len())
 	})
 }
 
 // Admit implements TicketSource.
-func (m *rig) Admit(waiters int) error {
-	if m.maxWaiters > 0 && waiters >= m.maxWaiters {
+func (r *rig) Admit(waiters int) error {
+	if r.maxWaiters > 0 && waiters >= r.maxWaiters {
 		return errMany
 	}
-	return m.closed
+	return r.closed
 }
 
 // NewTicket implements TicketSource.
-func (m *rig) NewTicket() (Ticket, error) {
-	m.ticketsMu.Lock()
-	defer m.ticketsMu.Unlock()
-	if len(m.errs) > 0 {
-		err := m.errs[0]
-		m.errs = m.errs[1:]
+func (r *rig) NewTicket() (Ticket, error) {
+	r.ticketsMu.Lock()
+	defer r.ticketsMu.Unlock()
+	if len(r.errs) > 0 {
+		err := r.errs[0]
+		r.errs = r.errs[1:]
 		return nil, err
 	}
-	p := newTicket()
-	if m.sharing {
-		p.sharesWith = m
+	ticket := newTicket()
+	if r.sharing {
+		ticket.sharesWith = r
 	}
-	m.tickets = append(m.tickets, p)
-	return p, nil
+	r.tickets = append(r.tickets, ticket)
+	return ticket, nil
 }
 
 func newTicket() *fakeTicket {
@@ -229,79 +229,79 @@ func newTable(t *testing.T) *Table {
 }
 
 // acquires begins a call of Acquire with permitKey.
-func (m *rig) acquires() *caller {
-	m.Helper()
-	return m.acquiresWith(permitKey)
+func (r *rig) acquires() *caller {
+	r.Helper()
+	return r.acquiresWith(permitKey)
 }
 
 // acquiresWith begins a call of Acquire with another key.
-func (m *rig) acquiresWith(key ShareKey) *caller {
-	m.Helper()
-	ctx, cancel := context.WithCancel(m.Context())
-	g := &caller{T: m.T, cancel: cancel}
+func (r *rig) acquiresWith(key ShareKey) *caller {
+	r.Helper()
+	ctx, cancel := context.WithCancel(r.Context())
+	c := &caller{T: r.T, cancel: cancel}
 	go func() {
-		g.lease, g.err = m.table.Acquire(ctx, m.Queue, key, m)
+		c.lease, c.err = r.table.Acquire(ctx, r.Queue, key, r)
 		cancel()
-		g.over.Store(true)
+		c.over.Store(true)
 	}()
 	synctest.Wait()
-	return g
+	return c
 }
 
 // queued begins n calls, of which the first gets a ticket in the server's queue.
-func (m *rig) queued(n int) []*caller {
-	m.Helper()
+func (r *rig) queued(n int) []*caller {
+	r.Helper()
 	var callers []*caller
 	for i := range n {
-		callers = append(callers, m.acquires())
+		callers = append(callers, r.acquires())
 		if i == 0 {
-			m.joinReturns(errWaits)
+			r.joinReturns(errWaits)
 		}
 	}
-	require.Len(m, m.tickets, 1, "others have tickets as well")
-	m.tickets[0].requireKept(m.T)
+	require.Len(r, r.tickets, 1, "others have tickets as well")
+	r.tickets[0].requireKept(r.T)
 	return callers
 }
 
 // joinReturns makes the newest Join return.
-func (m *rig) joinReturns(err error) {
-	m.Helper()
-	p := m.tickets[len(m.tickets)-1]
-	require.Equal(m, int32(1), p.joining.Load(), "no Join is under way")
-	p.joinResult <- err
+func (r *rig) joinReturns(err error) {
+	r.Helper()
+	ticket := r.tickets[len(r.tickets)-1]
+	require.Equal(r, int32(1), ticket.joining.Load(), "no Join is under way")
+	ticket.joinResult <- err
 	synctest.Wait()
 }
 
 // handsOver hands a hold with that token over.
-func (m *rig) handsOver(token uint64) HandOverResult {
-	verdict := m.HandOver(testTime, permitKey, handOver(token))
+func (r *rig) handsOver(token uint64) HandOverResult {
+	verdict := r.HandOver(testTime, permitKey, handOver(token))
 	synctest.Wait()
 	return verdict
 }
 
-func (g *caller) requireWaits() {
-	g.Helper()
-	require.False(g, g.over.Load(), "its wait is over: %v, token %d", g.err, g.lease.Token())
+func (c *caller) requireWaits() {
+	c.Helper()
+	require.False(c, c.over.Load(), "its wait is over: %v, token %d", c.err, c.lease.Token())
 }
 
-func (g *caller) requireHas(token uint64) {
-	g.Helper()
-	require.True(g, g.over.Load(), "it waits")
-	require.NoError(g, g.err)
-	require.Equal(g, token, g.lease.Token())
+func (c *caller) requireHas(token uint64) {
+	c.Helper()
+	require.True(c, c.over.Load(), "it waits")
+	require.NoError(c, c.err)
+	require.Equal(c, token, c.lease.Token())
 }
 
-func (g *caller) requireFailed(err error) {
-	g.Helper()
-	require.True(g, g.over.Load(), "it waits")
-	require.ErrorIs(g, g.err, err)
+func (c *caller) requireFailed(err error) {
+	c.Helper()
+	require.True(c, c.over.Load(), "it waits")
+	require.ErrorIs(c, c.err, err)
 }
 
 // requireAllWait checks that each caller waits, except those in but.
 func requireAllWait(callers []*caller, but ...*caller) {
-	for _, g := range callers {
-		if !slices.Contains(but, g) {
-			g.requireWaits()
+	for _, c := range callers {
+		if !slices.Contains(but, c) {
+			c.requireWaits()
 		}
 	}
 }

@@ -42,35 +42,35 @@ type walkServer struct {
 }
 
 // sleepUpTo lasts as long as a call, or a use, does: in virtual time.
-func (d *walkServer) sleepUpTo(limit time.Duration) { time.Sleep(d.below(limit)) }
+func (s *walkServer) sleepUpTo(limit time.Duration) { time.Sleep(s.below(limit)) }
 
-func (d *walkServer) below(limit time.Duration) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return time.Duration(d.random.Int64N(int64(limit)))
+func (s *walkServer) below(limit time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Duration(s.random.Int64N(int64(limit)))
 }
 
-func (d *walkServer) oneIn(n int64) bool { return d.below(time.Duration(n)) == 0 }
+func (s *walkServer) oneIn(n int64) bool { return s.below(time.Duration(n)) == 0 }
 
 // Admit implements TicketSource.
-func (d *walkServer) Admit(int) error { return nil }
+func (s *walkServer) Admit(int) error { return nil }
 
 // MayShare implements SharedSource.
-func (d *walkServer) MayShare(context.Context, hold.Lease) bool {
-	d.sleepUpTo(time.Millisecond)
-	return !d.oneIn(3)
+func (s *walkServer) MayShare(context.Context, hold.Lease) bool {
+	s.sleepUpTo(time.Millisecond)
+	return !s.oneIn(3)
 }
 
 // NewTicket implements TicketSource.
-func (d *walkServer) NewTicket() (Ticket, error) {
-	if d.oneIn(50) {
+func (s *walkServer) NewTicket() (Ticket, error) {
+	if s.oneIn(50) {
 		return nil, errFalls
 	}
-	return d.newTicket(), nil
+	return s.newTicket(), nil
 }
 
-func (d *walkServer) newTicket() *walkTicket {
-	return &walkTicket{server: d, granted: make(chan struct{})}
+func (s *walkServer) newTicket() *walkTicket {
+	return &walkTicket{server: s, granted: make(chan struct{})}
 }
 
 // walkTicket is a ticket in the queue of a walkServer.
@@ -80,58 +80,58 @@ type walkTicket struct {
 	granted chan struct{} // closed when the ticket is granted
 }
 
-func (p *walkTicket) isGranted() bool {
+func (t *walkTicket) isGranted() bool {
 	select {
-	case <-p.granted:
+	case <-t.granted:
 		return true
 	default:
 		return false
 	}
 }
 
-func (p *walkTicket) joinLocked() {
-	d := p.server
+func (t *walkTicket) joinLocked() {
+	s := t.server
 	switch {
-	case p.joined:
-	case d.mu.free > 0:
-		d.mu.free--
-		close(p.granted)
+	case t.joined:
+	case s.mu.free > 0:
+		s.mu.free--
+		close(t.granted)
 	default:
-		d.mu.waiting = append(d.mu.waiting, p)
+		s.mu.waiting = append(s.mu.waiting, t)
 	}
-	p.joined = true
+	t.joined = true
 }
 
 // release grants one hold to the first in the queue.
-func (d *walkServer) release() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.releaseLocked()
+func (s *walkServer) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releaseLocked()
 }
 
-func (d *walkServer) releaseLocked() {
-	if len(d.mu.waiting) == 0 {
-		d.mu.free++
+func (s *walkServer) releaseLocked() {
+	if len(s.mu.waiting) == 0 {
+		s.mu.free++
 		return
 	}
-	close(d.mu.waiting[0].granted)
-	d.mu.waiting = d.mu.waiting[1:]
+	close(s.mu.waiting[0].granted)
+	s.mu.waiting = s.mu.waiting[1:]
 }
 
-func (p *walkTicket) Join(ctx context.Context) (bool, error) {
-	p.server.sleepUpTo(time.Millisecond)
+func (t *walkTicket) Join(ctx context.Context) (bool, error) {
+	t.server.sleepUpTo(time.Millisecond)
 	if ctx.Err() != nil {
 		return false, errs.Ended(ctx)
 	}
-	p.server.mu.Lock()
-	defer p.server.mu.Unlock()
-	p.joinLocked()
-	return p.isGranted(), nil
+	t.server.mu.Lock()
+	defer t.server.mu.Unlock()
+	t.joinLocked()
+	return t.isGranted(), nil
 }
 
-func (p *walkTicket) Wait(ctx context.Context) error {
+func (t *walkTicket) Wait(ctx context.Context) error {
 	select {
-	case <-p.granted:
+	case <-t.granted:
 		return nil
 	case <-ctx.Done():
 		return errs.Ended(ctx)
@@ -139,35 +139,35 @@ func (p *walkTicket) Wait(ctx context.Context) error {
 }
 
 // end ends the ticket, and reports whether it was granted a hold.
-func (p *walkTicket) end() bool {
-	d := p.server
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.mu.waiting = slices.DeleteFunc(d.mu.waiting, func(other *walkTicket) bool { return other == p })
-	p.joined = true
-	return p.isGranted()
+func (t *walkTicket) end() bool {
+	s := t.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.waiting = slices.DeleteFunc(s.mu.waiting, func(other *walkTicket) bool { return other == t })
+	t.joined = true
+	return t.isGranted()
 }
 
-func (p *walkTicket) Leave() {
-	p.server.leaving.Go(func() {
-		p.server.sleepUpTo(time.Millisecond)
-		if p.end() {
-			p.server.release()
+func (t *walkTicket) Leave() {
+	t.server.leaving.Go(func() {
+		t.server.sleepUpTo(time.Millisecond)
+		if t.end() {
+			t.server.release()
 		}
 	})
 }
 
-func (p *walkTicket) Ended(ctx context.Context) error { return errs.Ended(ctx) }
+func (t *walkTicket) Ended(ctx context.Context) error { return errs.Ended(ctx) }
 
-func (p *walkTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
-	if !p.end() {
+func (t *walkTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
+	if !t.end() {
 		return hold.Lease{}, err
 	}
-	p.server.queue.HoldBegan(p.server.key)
-	h := &walkHold{server: p.server}
+	t.server.queue.HoldBegan(t.server.key)
+	h := &walkHold{server: t.server}
 	lease := h.BeginComposite(h, nil, nil, 1)
 	h.Refill(2, 1<<40)
-	p.server.queue.ShareHold(p.server.key, lease)
+	t.server.queue.ShareHold(t.server.key, lease)
 	return lease, nil
 }
 
@@ -188,32 +188,32 @@ func (h *walkHold) NextLease(now clock.Instant) (hold.Lease, bool) {
 }
 
 func (h *walkHold) OnRelease(now clock.Instant) error {
-	d := h.server
-	switch verdict := d.queue.HandOver(now, d.key, h); {
+	s := h.server
+	switch verdict := s.queue.HandOver(now, s.key, h); {
 	case verdict == HandedOver:
 		return nil
-	case verdict == Refused && !d.oneIn(4):
+	case verdict == Refused && !s.oneIn(4):
 		h.requeue()
 	default: // it may also have been lost, which is the same here
-		d.sleepUpTo(time.Millisecond)
-		d.release()
+		s.sleepUpTo(time.Millisecond)
+		s.release()
 	}
-	d.queue.HoldEnded(d.key)
+	s.queue.HoldEnded(s.key)
 	return nil
 }
 
 func (h *walkHold) requeue() {
-	d, p := h.server, h.server.newTicket()
-	d.sleepUpTo(time.Millisecond)
-	d.mu.Lock()
-	d.releaseLocked()
-	p.joinLocked()
-	d.mu.Unlock()
-	d.sleepUpTo(time.Millisecond)
-	if !d.queue.AssignTicket(d.key, p) {
-		p.Leave()
+	s, t := h.server, h.server.newTicket()
+	s.sleepUpTo(time.Millisecond)
+	s.mu.Lock()
+	s.releaseLocked()
+	t.joinLocked()
+	s.mu.Unlock()
+	s.sleepUpTo(time.Millisecond)
+	if !s.queue.AssignTicket(s.key, t) {
+		t.Leave()
 	}
-	d.sleepUpTo(time.Millisecond)
+	s.sleepUpTo(time.Millisecond)
 }
 
 // P1, P4, P6: a session has no more holds than it can have, every waiter is served or gives up, and all that is counted is
@@ -233,88 +233,88 @@ func TestMaxHolds_RandomWalk_IsKept(t *testing.T) {
 func walk(t *testing.T, r ShareKey, seed uint64) {
 	t.Helper()
 	table := newTable(t)
-	d := &walkServer{
+	s := &walkServer{
 		T: t, table: table, queue: table.Use("a"), key: r,
 		random: rand.New(rand.NewPCG(seed, uint64(r.MaxHolds))), //nolint:gosec // a walk that can be repeated
 	}
 	free := 1 + int(seed%3)
-	d.mu.free = free
+	s.mu.free = free
 	var all sync.WaitGroup
 	for range 12 {
 		all.Go(func() {
 			for range 40 {
-				d.useOnce()
+				s.useOnce()
 			}
 		})
 	}
-	all.Go(d.others)
+	all.Go(s.others)
 	all.Wait() // a waiter that is forgotten blocks the bubble, and fails the test
-	d.leaving.Wait()
-	require.Positive(t, d.served.Load())
-	require.Equal(t, free, d.mu.free, "all were released")
-	require.Empty(t, d.mu.waiting)
-	for c := &d.queue.mu.first; c != nil; c = c.next {
+	s.leaving.Wait()
+	require.Positive(t, s.served.Load())
+	require.Equal(t, free, s.mu.free, "all were released")
+	require.Empty(t, s.mu.waiting)
+	for c := &s.queue.mu.first; c != nil; c = c.next {
 		require.Zero(t, c.holds)
-		require.Zero(t, c.requesters)
-		require.Zero(t, c.fetchers)
+		require.Zero(t, c.directRequests)
+		require.Zero(t, c.waiterRequests)
 		require.True(t, c.isUnused())
 	}
-	table.Done(d.queue)
+	table.Done(s.queue)
 	require.Zero(t, table.Len())
 }
 
 // others are the other sessions.
-func (d *walkServer) others() {
+func (s *walkServer) others() {
 	for range 100 {
-		p := d.newTicket()
-		if _, err := p.Join(context.Background()); err == nil {
-			_ = p.Wait(context.Background())
+		t := s.newTicket()
+		if _, err := t.Join(context.Background()); err == nil {
+			_ = t.Wait(context.Background())
 		}
-		d.sleepUpTo(time.Millisecond)
-		p.end()
-		d.release()
-		d.sleepUpTo(5 * time.Millisecond)
+		s.sleepUpTo(time.Millisecond)
+		t.end()
+		s.release()
+		s.sleepUpTo(5 * time.Millisecond)
 	}
 }
 
 // useOnce uses a hold, if the goroutine does not give up before.
-func (d *walkServer) useOnce() {
-	d.sleepUpTo(10 * time.Millisecond)
+func (s *walkServer) useOnce() {
+	s.sleepUpTo(10 * time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())
-	if d.oneIn(4) {
-		ctx, cancel = context.WithTimeout(context.Background(), d.below(4*time.Millisecond))
+	if s.oneIn(4) {
+		ctx, cancel = context.WithTimeout(context.Background(), s.below(4*time.Millisecond))
 	}
 	defer cancel()
-	acquire := func() (hold.Lease, error) { return d.table.Acquire(ctx, d.queue, d.key, d) }
-	if d.oneIn(8) {
-		acquire = func() (hold.Lease, error) { return d.tries(ctx) }
+	acquire := func() (hold.Lease, error) { return s.table.Acquire(ctx, s.queue, s.key, s) }
+	if s.oneIn(8) {
+		acquire = func() (hold.Lease, error) { return s.tries(ctx) }
 	}
 	lease, err := acquire()
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, errFalls) && !errors.Is(err, errs.ErrHeld) {
-			d.Errorf("it gave up: %v", err)
+			s.Errorf("it gave up: %v", err)
 		}
 		return
 	}
-	if n := d.using.Add(1); d.key.MaxHolds > 0 && n > int64(d.key.MaxHolds) {
-		d.Errorf("the session has %d holds", n)
+	if n := s.using.Add(1); s.key.MaxHolds > 0 && n > int64(s.key.MaxHolds) {
+		s.Errorf("the session has %d holds", n)
 	}
-	d.served.Add(1)
-	d.sleepUpTo(time.Millisecond)
-	d.using.Add(-1)
+	s.served.Add(1)
+	s.sleepUpTo(time.Millisecond)
+	s.using.Add(-1)
 	_ = lease.Unlock()
 }
 
 // tries acquires a hold if one is free.
-func (d *walkServer) tries(ctx context.Context) (hold.Lease, error) {
-	if !d.queue.BeginTry(d.key) {
+func (s *walkServer) tries(ctx context.Context) (hold.Lease, error) {
+	if !s.queue.BeginTry(s.key) {
 		return hold.Lease{}, errs.ErrHeld
 	}
-	defer d.queue.EndTry(d.key)
-	p := d.newTicket()
-	if granted, err := p.Join(ctx); !granted {
-		p.end()
+	defer s.queue.EndTry(s.key)
+	t := s.newTicket()
+	if granted, err := t.Join(ctx); !granted {
+		t.end()
 		return hold.Lease{}, errors.Join(errs.ErrHeld, err)
 	}
-	return p.BeginHold(ctx, nil)
+	return t.BeginHold(ctx, nil)
 }

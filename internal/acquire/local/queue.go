@@ -73,8 +73,8 @@ type IdleHold interface {
 	NextLease(now clock.Instant) (hold.Lease, bool)
 }
 
-// fetchDelay is how long waiters wait for a scarce hold of their session before one of them asks the server.
-const fetchDelay = 20 * time.Millisecond
+// sendDelay is how long waiters wait for a scarce hold of their session before one of them asks the server.
+const sendDelay = 20 * time.Millisecond
 
 // Queue is where the goroutines of one session wait for one lock. A Table makes it.
 type Queue struct {
@@ -84,23 +84,23 @@ type Queue struct {
 
 	mu struct {
 		sync.Mutex
-		fetchScheduled bool // fetchTimer is scheduled
+		sendScheduled bool // sendTimer is scheduled
 		// waiters counts the waiters of all waitlists, and the goroutines that wait in AcquireAlone.
-		waiters    int32
-		fetchTimer *timers.Timer // see fetchLater; nil until it is needed
-		first      waitlist      // the first waitlist; most locks need no other
+		waiters   int32
+		sendTimer *timers.Timer // see sendLater; nil until it is needed
+		first     waitlist      // the first waitlist; most locks need no other
 	}
 }
 
-// fetchLater lets a waiter ask the server in a while. It is called under the lock of q.
-func (q *Queue) fetchLater() {
-	if q.mu.fetchTimer == nil {
-		q.mu.fetchTimer = new(timers.Timer)
-		q.mu.fetchTimer.Init(q)
+// sendLater lets a waiter ask the server in a while. It is called under the lock of q.
+func (q *Queue) sendLater() {
+	if q.mu.sendTimer == nil {
+		q.mu.sendTimer = new(timers.Timer)
+		q.mu.sendTimer.Init(q)
 	}
-	if !q.mu.fetchScheduled {
-		q.mu.fetchScheduled = true
-		q.timers.Schedule(q.mu.fetchTimer, fetchDelay)
+	if !q.mu.sendScheduled {
+		q.mu.sendScheduled = true
+		q.timers.Schedule(q.mu.sendTimer, sendDelay)
 	}
 }
 
@@ -108,21 +108,21 @@ func (q *Queue) fetchLater() {
 func (q *Queue) Fire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.mu.fetchScheduled = false
+	q.mu.sendScheduled = false
 	for list := &q.mu.first; list != nil; list = list.next {
-		if list.requesters+list.fetchers == 0 && !list.isFull() {
-			list.startFetch(nil)
+		if list.directRequests+list.waiterRequests == 0 && !list.isFull() {
+			list.sendToServer(nil)
 		}
 	}
 }
 
-// event ends the idle wait of a waiter: it has a lease, or gets none because of err, or is to fetch a hold from the server,
+// event ends the idle wait of a waiter: it has a lease, or gets none because of err, or is to request a hold from the server,
 // with the ticket of another waiter, or, if ticket is nil, with a new one.
 type event struct {
-	lease  hold.Lease
-	err    error
-	fetch  bool
-	ticket Ticket
+	lease   hold.Lease
+	err     error
+	request bool
+	ticket  Ticket
 }
 
 // HandOverResult is what became of a hold that no goroutine uses any more.
@@ -169,7 +169,7 @@ func (q *Queue) AssignTicket(key ShareKey, t Ticket) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.findLocked(key)
-	return list != nil && list.startFetch(t)
+	return list != nil && list.sendToServer(t)
 }
 
 // Waiters returns how many goroutines wait with this key.
@@ -200,7 +200,7 @@ func (q *Queue) HoldEnded(key ShareKey) {
 	if list.holds == 0 {
 		list.shared = nil
 	}
-	list.fetchIfNeeded()
+	list.sendIfNeeded()
 }
 
 // BeginTry reports whether a goroutine that does not wait may ask the server: the session neither waits for the lock nor has
@@ -218,7 +218,7 @@ func (q *Queue) BeginTry(key ShareKey) bool {
 	if list.isFull() {
 		return false
 	}
-	list.requesters++
+	list.directRequests++
 	return true
 }
 
@@ -227,8 +227,8 @@ func (q *Queue) EndTry(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.findOrAddLocked(key)
-	list.requesters--
-	list.fetchIfNeeded()
+	list.directRequests--
+	list.sendIfNeeded()
 }
 
 // refuse ends the wait of all waiters that do nothing but wait.
@@ -251,7 +251,7 @@ func (q *Queue) refuse(err error) {
 func (q *Queue) waitersAheadLocked(several bool) int {
 	n := q.mu.waiters
 	for list := &q.mu.first; list != nil && !several; list = list.next {
-		n += list.requesters
+		n += list.directRequests
 	}
 	return int(n)
 }

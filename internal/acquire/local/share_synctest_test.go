@@ -19,22 +19,22 @@ import (
 var sharedKey = ShareKey{Policy: Shared, Concurrent: true}
 
 // inSharedRig is inRig for holds that are shared.
-func inSharedRig(t *testing.T, test func(m *rig)) {
+func inSharedRig(t *testing.T, test func(r *rig)) {
 	t.Helper()
-	inRig(t, func(m *rig) {
-		m.sharing, m.mayShare = true, make(chan bool, 1)
-		test(m)
+	inRig(t, func(r *rig) {
+		r.sharing, r.mayShare = true, make(chan bool, 1)
+		test(r)
 	})
 }
 
 // MayShare implements SharedSource.
-func (m *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
-	m.ticketsMu.Lock()
-	m.questions++
-	m.requestedLease = lease
-	m.ticketsMu.Unlock()
+func (r *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
+	r.ticketsMu.Lock()
+	r.questions++
+	r.requestedLease = lease
+	r.ticketsMu.Unlock()
 	select {
-	case may := <-m.mayShare:
+	case may := <-r.mayShare:
 		return may
 	case <-ctx.Done():
 		return false
@@ -42,131 +42,131 @@ func (m *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
 }
 
 // acquiresShared begins a call that shares.
-func (m *rig) acquiresShared() *caller {
-	m.Helper()
-	return m.acquiresWith(sharedKey)
+func (r *rig) acquiresShared() *caller {
+	r.Helper()
+	return r.acquiresWith(sharedKey)
 }
 
 // acquireTogether begins n calls, which share the hold with that token.
-func (m *rig) acquireTogether(n int, token uint64) (callers []*caller) {
-	m.Helper()
-	tickets := len(m.tickets)
+func (r *rig) acquireTogether(n int, token uint64) (callers []*caller) {
+	r.Helper()
+	tickets := len(r.tickets)
 	for range n {
-		callers = append(callers, m.acquiresShared())
+		callers = append(callers, r.acquiresShared())
 	}
-	require.Len(m, m.tickets, tickets+1, "one asks for all")
-	m.tickets[tickets].token = token
-	m.joinReturns(nil)
-	for _, g := range callers {
-		g.requireHas(token)
+	require.Len(r, r.tickets, tickets+1, "one asks for all")
+	r.tickets[tickets].token = token
+	r.joinReturns(nil)
+	for _, c := range callers {
+		c.requireHas(token)
 	}
 	return callers
 }
 
 // aged waits until the next goroutine has to ask the server before it joins.
-func (m *rig) aged() {
-	m.Helper()
-	m.sleeps(freshFor)
+func (r *rig) aged() {
+	r.Helper()
+	r.sleeps(freshFor)
 }
 
 // replies is the server's reply to the question whether the hold may be shared further.
-func (m *rig) replies(may bool) {
-	m.Helper()
-	m.mayShare <- may
+func (r *rig) replies(may bool) {
+	r.Helper()
+	r.mayShare <- may
 	synctest.Wait()
 }
 
 // idle -> served: one asks for all, and those that come in the next 20 ms join without the server.
 func TestShared_OneAsks_AllJoin(t *testing.T) {
 	t.Parallel()
-	inSharedRig(t, func(m *rig) {
-		m.acquireTogether(5, 1)
-		m.sleeps(freshFor - time.Millisecond)
-		m.acquiresShared().requireHas(1)
-		require.Zero(t, m.questions)
-		require.Equal(t, NoWaiter, m.HandOver(testTime, sharedKey, handOver(7)))
-		m.finishes(sharedKey)
+	inSharedRig(t, func(r *rig) {
+		r.acquireTogether(5, 1)
+		r.sleeps(freshFor - time.Millisecond)
+		r.acquiresShared().requireHas(1)
+		require.Zero(t, r.questions)
+		require.Equal(t, NoWaiter, r.HandOver(testTime, sharedKey, handOver(7)))
+		r.finishes(sharedKey)
 	})
 }
 
 // After a while one asks whether the hold may be shared further, the others wait for the reply, and all join.
 func TestShared_MayBeSharedFurther_AllJoinTheSameHold(t *testing.T) {
 	t.Parallel()
-	inSharedRig(t, func(m *rig) {
-		m.acquireTogether(1, 1)
-		m.aged()
-		callers := []*caller{m.acquiresShared(), m.acquiresShared(), m.acquiresShared()}
-		gone := m.acquiresShared()
+	inSharedRig(t, func(r *rig) {
+		r.acquireTogether(1, 1)
+		r.aged()
+		callers := []*caller{r.acquiresShared(), r.acquiresShared(), r.acquiresShared()}
+		gone := r.acquiresShared()
 		gone.cancel()
 		synctest.Wait()
 		gone.requireFailed(context.Canceled)
 		require.NotErrorIs(t, gone.err, errs.ErrHeld, "the server has not said so")
 		requireAllWait(callers)
-		m.sleeps(5 * time.Millisecond)
-		m.replies(true)
-		for _, g := range callers {
-			g.requireHas(1)
+		r.sleeps(5 * time.Millisecond)
+		r.replies(true)
+		for _, c := range callers {
+			c.requireHas(1)
 		}
-		require.Equal(t, 1, m.questions)
-		m.tickets[1].requireLeft(t, errServed)
-		m.sleeps(freshFor - 6*time.Millisecond)
-		m.acquiresShared().requireHas(1)
-		m.sleeps(time.Millisecond) // counted from the question, not from the reply
-		late := m.acquiresShared()
-		require.Equal(t, 2, m.questions)
-		m.replies(true)
+		require.Equal(t, 1, r.questions)
+		r.tickets[1].requireLeft(t, errServed)
+		r.sleeps(freshFor - 6*time.Millisecond)
+		r.acquiresShared().requireHas(1)
+		r.sleeps(time.Millisecond) // counted from the question, not from the reply
+		late := r.acquiresShared()
+		require.Equal(t, 2, r.questions)
+		r.replies(true)
 		late.requireHas(1)
-		m.finishes(sharedKey)
+		r.finishes(sharedKey)
 	})
 }
 
 // The hold may not be shared further: it lasts for the goroutines in it, and those that come share another one.
 func TestShared_MayNotBeSharedFurther_OneQueuesForAll(t *testing.T) {
 	t.Parallel()
-	inSharedRig(t, func(m *rig) {
-		old := m.acquireTogether(1, 1)[0]
-		m.aged()
-		callers := []*caller{m.acquiresShared(), m.acquiresShared()}
-		m.replies(false)
-		m.joinReturns(errWaits)
-		callers = append(callers, m.acquiresShared())
-		require.Equal(t, 1, m.questions)
-		require.Len(t, m.tickets, 2)
+	inSharedRig(t, func(r *rig) {
+		old := r.acquireTogether(1, 1)[0]
+		r.aged()
+		callers := []*caller{r.acquiresShared(), r.acquiresShared()}
+		r.replies(false)
+		r.joinReturns(errWaits)
+		callers = append(callers, r.acquiresShared())
+		require.Equal(t, 1, r.questions)
+		require.Len(t, r.tickets, 2)
 		require.NoError(t, old.lease.Err())
-		require.Error(t, m.requestedLease.Err(), "the one that asked has left the hold")
-		m.finishes(sharedKey) // the old one
-		m.tickets[1].grant(2)
-		for _, g := range callers {
-			g.requireHas(2)
+		require.Error(t, r.requestedLease.Err(), "the one that asked has left the hold")
+		r.finishes(sharedKey) // the old one
+		r.tickets[1].grant(2)
+		for _, c := range callers {
+			c.requireHas(2)
 		}
-		m.acquiresShared().requireHas(2)
-		m.finishes(sharedKey)
+		r.acquiresShared().requireHas(2)
+		r.finishes(sharedKey)
 	})
 }
 
 // joined -> gone: a ticket goes to another waiter, and is left with the last one. What fails for one is said of it alone.
 func TestShared_TheOneThatAsksGivesUp_AnotherKeepsTheTicket(t *testing.T) {
 	t.Parallel()
-	inSharedRig(t, func(m *rig) {
-		callers := []*caller{m.acquiresShared(), m.acquiresShared(), m.acquiresShared()}
-		m.joinReturns(errWaits)
+	inSharedRig(t, func(r *rig) {
+		callers := []*caller{r.acquiresShared(), r.acquiresShared(), r.acquiresShared()}
+		r.joinReturns(errWaits)
 		for _, n := range []int{0, 2} {
 			callers[n].cancel()
 			synctest.Wait()
 			callers[n].requireFailed(context.Canceled)
-			m.tickets[0].requireKept(t)
+			r.tickets[0].requireKept(t)
 		}
-		m.tickets[0].granted <- errFalls
+		r.tickets[0].granted <- errFalls
 		synctest.Wait()
 		callers[1].requireFailed(errFalls)
-		m.tickets[0].requireLeft(t, errFalls)
-		callers = []*caller{m.acquiresShared(), m.acquiresShared()}
-		m.joinReturns(errFalls)
+		r.tickets[0].requireLeft(t, errFalls)
+		callers = []*caller{r.acquiresShared(), r.acquiresShared()}
+		r.joinReturns(errFalls)
 		callers[0].requireFailed(errFalls)
-		m.tickets[2].token = 3
-		m.joinReturns(nil)
+		r.tickets[2].token = 3
+		r.joinReturns(nil)
 		callers[1].requireHas(3)
-		m.finishes(sharedKey)
+		r.finishes(sharedKey)
 	})
 }
 
@@ -174,71 +174,71 @@ func TestShared_TheOneThatAsksGivesUp_AnotherKeepsTheTicket(t *testing.T) {
 // question had no reply.
 func TestShared_TheQuestionHasNoReply_AnotherOneQueues(t *testing.T) {
 	t.Parallel()
-	inSharedRig(t, func(m *rig) {
-		m.acquireTogether(1, 1)
-		m.aged()
-		callers := []*caller{m.acquiresShared(), m.acquiresShared()}
+	inSharedRig(t, func(r *rig) {
+		r.acquireTogether(1, 1)
+		r.aged()
+		callers := []*caller{r.acquiresShared(), r.acquiresShared()}
 		callers[0].cancel()
 		synctest.Wait()
 		callers[0].requireFailed(context.Canceled)
-		m.tickets[1].requireLeft(t, context.Canceled)
-		m.joinReturns(errWaits)
-		m.tickets[2].grant(2)
+		r.tickets[1].requireLeft(t, context.Canceled)
+		r.joinReturns(errWaits)
+		r.tickets[2].grant(2)
 		callers[1].requireHas(2)
-		require.Equal(t, 1, m.questions)
-		m.finishes(sharedKey)
-		m.finishes(sharedKey)
+		require.Equal(t, 1, r.questions)
+		r.finishes(sharedKey)
+		r.finishes(sharedKey)
 	})
 }
 
 // joined -> served: a goroutine that does not wait gets a hold, and all waiters join it. The ticket is left.
 func TestShared_TryGetsAHold_WaitersJoin(t *testing.T) {
 	t.Parallel()
-	inSharedRig(t, func(m *rig) {
-		callers := []*caller{m.acquiresShared(), m.acquiresShared()}
-		m.joinReturns(errWaits)
-		require.True(t, m.BeginTry(sharedKey), "waiters keep no reader out")
-		m.HoldBegan(sharedKey)
-		m.ShareHold(sharedKey, leased(9))
-		m.EndTry(sharedKey)
+	inSharedRig(t, func(r *rig) {
+		callers := []*caller{r.acquiresShared(), r.acquiresShared()}
+		r.joinReturns(errWaits)
+		require.True(t, r.BeginTry(sharedKey), "waiters keep no reader out")
+		r.HoldBegan(sharedKey)
+		r.ShareHold(sharedKey, leased(9))
+		r.EndTry(sharedKey)
 		synctest.Wait()
-		for _, g := range callers {
-			g.requireHas(9)
+		for _, c := range callers {
+			c.requireHas(9)
 		}
-		m.tickets[0].requireLeft(t, errServed)
-		lease, ok := m.Queue.JoinShared(t.Context(), sharedKey, m)
+		r.tickets[0].requireLeft(t, errServed)
+		lease, ok := r.Queue.JoinShared(t.Context(), sharedKey, r)
 		require.True(t, ok)
 		require.Equal(t, uint64(9), lease.Token())
-		m.finishes(sharedKey)
-		_, ok = m.Queue.JoinShared(t.Context(), sharedKey, m)
+		r.finishes(sharedKey)
+		_, ok = r.Queue.JoinShared(t.Context(), sharedKey, r)
 		require.False(t, ok)
-		require.Zero(t, m.questions)
+		require.Zero(t, r.questions)
 	})
 }
 
 // A hold that is over is joined by no goroutine: one of them asks for another one.
 func TestShared_HoldIsOver_AnotherOneIsAskedFor(t *testing.T) {
 	t.Parallel()
-	inSharedRig(t, func(m *rig) {
-		for _, g := range m.acquireTogether(2, 1) {
-			require.NoError(t, g.lease.Unlock())
+	inSharedRig(t, func(r *rig) {
+		for _, c := range r.acquireTogether(2, 1) {
+			require.NoError(t, c.lease.Unlock())
 		}
 		// Its release is under way: it is counted still.
-		m.acquireTogether(2, 2)
-		m.finishes(sharedKey)
-		m.finishes(sharedKey)
-		require.Zero(t, m.questions)
+		r.acquireTogether(2, 2)
+		r.finishes(sharedKey)
+		r.finishes(sharedKey)
+		require.Zero(t, r.questions)
 	})
 }
 
 // A hold that ended before it was shared is joined by no waiter.
 func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
 	t.Parallel()
-	inSharedRig(t, func(m *rig) {
-		asks, waits := m.acquiresShared(), m.acquiresShared()
+	inSharedRig(t, func(r *rig) {
+		asks, waits := r.acquiresShared(), r.acquiresShared()
 		over := leased(1)
 		require.NoError(t, over.Unlock())
-		m.ShareHold(sharedKey, over)
+		r.ShareHold(sharedKey, over)
 		synctest.Wait()
 		requireAllWait([]*caller{asks, waits})
 		waits.leaves()
@@ -249,18 +249,18 @@ func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
 // P6: waiters that only wait are refused, the one that asks is not, and a goroutine that comes may join a shared hold.
 func TestShared_WaitersAreRefused(t *testing.T) {
 	t.Parallel()
-	inSharedRig(t, func(m *rig) {
-		asks, waits := m.acquiresShared(), m.acquiresShared()
-		m.closed = errFalls
-		m.table.Refuse(errFalls)
+	inSharedRig(t, func(r *rig) {
+		asks, waits := r.acquiresShared(), r.acquiresShared()
+		r.closed = errFalls
+		r.table.Refuse(errFalls)
 		synctest.Wait()
 		waits.requireFailed(errFalls)
 		asks.requireWaits()
-		m.acquiresShared().requireFailed(errFalls)
-		m.tickets[0].token = 1
-		m.joinReturns(nil)
+		r.acquiresShared().requireFailed(errFalls)
+		r.tickets[0].token = 1
+		r.joinReturns(nil)
 		asks.requireHas(1)
-		m.finishes(sharedKey)
+		r.finishes(sharedKey)
 	})
 }
 
@@ -279,20 +279,20 @@ func (s *slow) OnRelease(clock.Instant) error {
 // A caller whose context ends while it asks is the last one in the hold: it does not wait for the release.
 func TestShared_CancelledRequester_DoesNotWaitForTheRelease(t *testing.T) {
 	t.Parallel()
-	inSharedRig(t, func(m *rig) {
+	inSharedRig(t, func(r *rig) {
 		held := &slow{replied: make(chan struct{})}
 		lease := held.BeginComposite(held, nil, nil, 1)
-		m.HoldBegan(sharedKey)
-		m.ShareHold(sharedKey, lease)
-		m.aged()
-		asks := m.acquiresShared()
+		r.HoldBegan(sharedKey)
+		r.ShareHold(sharedKey, lease)
+		r.aged()
+		asks := r.acquiresShared()
 		require.NoError(t, lease.Unlock(), "the one that asks is in the hold")
 		asks.cancel()
 		synctest.Wait()
 		asks.requireFailed(context.Canceled)
 		close(held.replied)
 		synctest.Wait()
-		require.ErrorIs(t, m.requestedLease.Err(), errs.ErrReleased)
-		m.finishes(sharedKey)
+		require.ErrorIs(t, r.requestedLease.Err(), errs.ErrReleased)
+		r.finishes(sharedKey)
 	})
 }

@@ -38,11 +38,11 @@ type stressServer struct {
 }
 
 // Admit implements TicketSource.
-func (m *stressServer) Admit(int) error { return nil }
+func (s *stressServer) Admit(int) error { return nil }
 
 // NewTicket implements TicketSource.
-func (m *stressServer) NewTicket() (Ticket, error) {
-	return &stressTicket{server: m, granted: make(chan struct{})}, nil
+func (s *stressServer) NewTicket() (Ticket, error) {
+	return &stressTicket{server: s, granted: make(chan struct{})}, nil
 }
 
 // stressTicket is a ticket in that queue.
@@ -52,37 +52,37 @@ type stressTicket struct {
 	granted chan struct{} // closed when the ticket is granted
 }
 
-func (p *stressTicket) isGranted() bool {
+func (t *stressTicket) isGranted() bool {
 	select {
-	case <-p.granted:
+	case <-t.granted:
 		return true
 	default:
 		return false
 	}
 }
 
-func (p *stressTicket) Join(ctx context.Context) (bool, error) {
+func (t *stressTicket) Join(ctx context.Context) (bool, error) {
 	runtime.Gosched()
 	if ctx.Err() != nil {
 		return false, errs.Ended(ctx)
 	}
-	p.server.mu.Lock()
-	defer p.server.mu.Unlock()
-	if !p.joined {
-		p.joined = true
-		if p.server.mu.free > 0 {
-			p.server.mu.free--
-			close(p.granted)
+	t.server.mu.Lock()
+	defer t.server.mu.Unlock()
+	if !t.joined {
+		t.joined = true
+		if t.server.mu.free > 0 {
+			t.server.mu.free--
+			close(t.granted)
 		} else {
-			p.server.mu.waiting = append(p.server.mu.waiting, p)
+			t.server.mu.waiting = append(t.server.mu.waiting, t)
 		}
 	}
-	return p.isGranted(), nil
+	return t.isGranted(), nil
 }
 
-func (p *stressTicket) Wait(ctx context.Context) error {
+func (t *stressTicket) Wait(ctx context.Context) error {
 	select {
-	case <-p.granted:
+	case <-t.granted:
 		return nil
 	case <-ctx.Done():
 		return errs.Ended(ctx)
@@ -90,26 +90,26 @@ func (p *stressTicket) Wait(ctx context.Context) error {
 }
 
 // Leave ends the ticket as a server's queue does: off the caller's path.
-func (p *stressTicket) Leave() {
-	p.server.leaving.Go(func() {
-		if lease, err := p.BeginHold(context.Background(), context.Canceled); err == nil {
+func (t *stressTicket) Leave() {
+	t.server.leaving.Go(func() {
+		if lease, err := t.BeginHold(context.Background(), context.Canceled); err == nil {
 			_ = lease.Unlock()
 		}
 	})
 }
 
-func (p *stressTicket) Ended(ctx context.Context) error { return errs.Ended(ctx) }
+func (t *stressTicket) Ended(ctx context.Context) error { return errs.Ended(ctx) }
 
-func (p *stressTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
-	p.server.mu.Lock()
-	defer p.server.mu.Unlock()
-	if p.isGranted() {
-		h := &stressHold{server: p.server}
+func (t *stressTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
+	t.server.mu.Lock()
+	defer t.server.mu.Unlock()
+	if t.isGranted() {
+		h := &stressHold{server: t.server}
 		lease := h.BeginComposite(h, nil, nil, 1)
 		h.Refill(2, 1<<40)
 		return lease, nil
 	}
-	p.server.mu.waiting = slices.DeleteFunc(p.server.mu.waiting, func(other *stressTicket) bool { return other == p })
+	t.server.mu.waiting = slices.DeleteFunc(t.server.mu.waiting, func(other *stressTicket) bool { return other == t })
 	return hold.Lease{}, err
 }
 
@@ -133,15 +133,15 @@ func (h *stressHold) OnRelease(now clock.Instant) error {
 	if h.server.queue.HandOver(now, permitKey, h) == HandedOver {
 		return nil
 	}
-	m := h.server
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.mu.waiting) == 0 {
-		m.mu.free++
+	s := h.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mu.waiting) == 0 {
+		s.mu.free++
 		return nil
 	}
-	close(m.mu.waiting[0].granted)
-	m.mu.waiting = m.mu.waiting[1:]
+	close(s.mu.waiting[0].granted)
+	s.mu.waiting = s.mu.waiting[1:]
 	return nil
 }
 
@@ -151,14 +151,14 @@ func TestNoPermitIsLostAndNoWaiterForgotten(t *testing.T) {
 	t.Parallel()
 	const permits, callers, rounds = 3, 24, 400
 	table := newTable(t)
-	m := &stressServer{table: table, queue: table.Use("a"), maxHolds: permits}
-	m.mu.free = permits
+	s := &stressServer{table: table, queue: table.Use("a"), maxHolds: permits}
+	s.mu.free = permits
 	var all sync.WaitGroup
 	var served, gone atomic.Int64
 	for range callers {
 		all.Go(func() {
 			for range rounds {
-				if err := m.useOnce(t); err == nil {
+				if err := s.useOnce(t); err == nil {
 					served.Add(1)
 				} else {
 					gone.Add(1)
@@ -167,19 +167,19 @@ func TestNoPermitIsLostAndNoWaiterForgotten(t *testing.T) {
 		})
 	}
 	all.Wait()
-	m.leaving.Wait()
+	s.leaving.Wait()
 	require.Positive(t, served.Load())
 	require.Positive(t, gone.Load())
-	require.Equal(t, permits, m.mu.free, "all came back")
-	require.Empty(t, m.mu.waiting)
-	require.True(t, m.queue.mu.first.isUnused())
-	require.Zero(t, m.queue.mu.first.fetchers)
-	table.Done(m.queue)
+	require.Equal(t, permits, s.mu.free, "all came back")
+	require.Empty(t, s.mu.waiting)
+	require.True(t, s.queue.mu.first.isUnused())
+	require.Zero(t, s.queue.mu.first.waiterRequests)
+	table.Done(s.queue)
 	require.Zero(t, table.Len())
 }
 
 // useOnce uses a permit for a moment, and may give up.
-func (m *stressServer) useOnce(t *testing.T) error {
+func (s *stressServer) useOnce(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -187,19 +187,19 @@ func (m *stressServer) useOnce(t *testing.T) error {
 		impatient := time.AfterFunc(rand.N(200*time.Microsecond), cancel) //nolint:forbidigo // a goroutine gives up
 		defer impatient.Stop()
 	}
-	lease, err := m.table.Acquire(ctx, m.queue, permitKey, m)
+	lease, err := s.table.Acquire(ctx, s.queue, permitKey, s)
 	if err != nil {
 		if !errors.Is(err, context.Canceled) || ctx.Err() == nil {
 			t.Errorf("%v, while its context says %v", err, ctx.Err())
 		}
 		return err
 	}
-	if n := m.used.Add(1); n > m.maxHolds {
-		t.Errorf("%d of %d are used", n, m.maxHolds)
+	if n := s.used.Add(1); n > s.maxHolds {
+		t.Errorf("%d of %d are used", n, s.maxHolds)
 	}
 	for range rand.N(3) {
 		runtime.Gosched()
 	}
-	m.used.Add(-1)
+	s.used.Add(-1)
 	return lease.Unlock()
 }

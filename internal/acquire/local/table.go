@@ -112,6 +112,6 @@ func (t *Table) getWaiter() *waiter { return t.waiters.Get().(*waiter) } //nolin
 
 // putWaiter takes a waiter back that is in no waitlist, and has read its event.
 func (t *Table) putWaiter(w *waiter) {
-	w.fetching = false
+	w.requesting = false
 	t.waiters.Put(w)
 }

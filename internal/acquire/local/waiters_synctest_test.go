@@ -16,48 +16,48 @@ import (
 var otherKey = ShareKey{MaxHolds: 1, Permits: 2}
 
 // acquiresAlone begins a call of AcquireAlone.
-func (m *rig) acquiresAlone(several bool) *caller {
-	m.Helper()
-	ctx, cancel := context.WithCancel(m.Context())
-	g := &caller{T: m.T, cancel: cancel}
+func (r *rig) acquiresAlone(several bool) *caller {
+	r.Helper()
+	ctx, cancel := context.WithCancel(r.Context())
+	c := &caller{T: r.T, cancel: cancel}
 	go func() {
-		g.lease, g.err = m.AcquireAlone(ctx, several, m)
+		c.lease, c.err = r.AcquireAlone(ctx, several, r)
 		cancel()
-		g.over.Store(true)
+		c.over.Store(true)
 	}()
 	synctest.Wait()
-	return g
+	return c
 }
 
 // leaves ends the wait of a caller with a ticket of its own, or of one that waits for other goroutines.
-func (g *caller) leaves() {
-	g.Helper()
-	g.cancel()
+func (c *caller) leaves() {
+	c.Helper()
+	c.cancel()
 	synctest.Wait()
-	require.True(g, g.over.Load(), "it waits")
-	require.Error(g, g.err)
-	require.Equal(g, hold.Lease{}, g.lease)
+	require.True(c, c.over.Load(), "it waits")
+	require.Error(c, c.err)
+	require.Equal(c, hold.Lease{}, c.lease)
 }
 
 // A goroutine that asks the server counts, also for those with another key, or with a ticket of their own.
 func TestMaxHolds_ExclusiveLock_RequestersCount(t *testing.T) {
 	t.Parallel()
-	inRig(t, func(m *rig) {
-		m.maxWaiters = 2
+	inRig(t, func(r *rig) {
+		r.maxWaiters = 2
 		requireMany := func() {
-			m.acquiresWith(exclusiveKey).requireFailed(errMany)
-			m.acquiresWith(otherKey).requireFailed(errMany)
-			m.acquiresAlone(false).requireFailed(errMany)
+			r.acquiresWith(exclusiveKey).requireFailed(errMany)
+			r.acquiresWith(otherKey).requireFailed(errMany)
+			r.acquiresAlone(false).requireFailed(errMany)
 		}
-		asks, waits := m.acquiresWith(exclusiveKey), m.acquiresWith(exclusiveKey)
+		asks, waits := r.acquiresWith(exclusiveKey), r.acquiresWith(exclusiveKey)
 		requireMany()
-		m.joinReturns(errWaits)
+		r.joinReturns(errWaits)
 		requireMany()
-		require.Len(t, m.tickets, 1, "others asked the server")
-		require.Equal(t, 2, m.Waiters(exclusiveKey))
-		require.Zero(t, m.Waiters(otherKey))
+		require.Len(t, r.tickets, 1, "others asked the server")
+		require.Equal(t, 2, r.Waiters(exclusiveKey))
+		require.Zero(t, r.Waiters(otherKey))
 		waits.leaves()
-		alone := m.acquiresAlone(false)
+		alone := r.acquiresAlone(false)
 		requireMany()
 		alone.leaves()
 		asks.leaves()
@@ -67,29 +67,29 @@ func TestMaxHolds_ExclusiveLock_RequestersCount(t *testing.T) {
 // Goroutines that can all have what they ask for count when they have to wait.
 func TestMaxHolds_SeveralHolds_OnlyWaitersCount(t *testing.T) {
 	t.Parallel()
-	inRig(t, func(m *rig) {
-		m.maxWaiters = 1
-		callers := []*caller{m.acquiresAlone(true), m.acquiresAlone(true), m.acquiresWith(permitKey)}
+	inRig(t, func(r *rig) {
+		r.maxWaiters = 1
+		callers := []*caller{r.acquiresAlone(true), r.acquiresAlone(true), r.acquiresWith(permitKey)}
 		requireAllWait(callers)
-		for _, p := range m.tickets {
-			p.joinResult <- errWaits
+		for _, ticket := range r.tickets {
+			ticket.joinResult <- errWaits
 		}
 		synctest.Wait()
-		m.acquiresAlone(true).requireFailed(errMany)
-		m.acquiresWith(permitKey).requireFailed(errMany)
-		for _, g := range callers {
-			g.leaves()
+		r.acquiresAlone(true).requireFailed(errMany)
+		r.acquiresWith(permitKey).requireFailed(errMany)
+		for _, c := range callers {
+			c.leaves()
 		}
-		m.acquiresAlone(true).leaves()
+		r.acquiresAlone(true).leaves()
 	})
 }
 
 // A goroutine that gets no ticket has the reason, and counts no more.
 func TestAcquireAlone_NoTicket_IsTheError(t *testing.T) {
 	t.Parallel()
-	inRig(t, func(m *rig) {
-		m.errs = []error{errFalls}
-		m.acquiresAlone(false).requireFailed(errFalls)
-		require.Zero(t, m.Waiters(exclusiveKey))
+	inRig(t, func(r *rig) {
+		r.errs = []error{errFalls}
+		r.acquiresAlone(false).requireFailed(errFalls)
+		require.Zero(t, r.Waiters(exclusiveKey))
 	})
 }

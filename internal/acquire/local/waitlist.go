@@ -8,13 +8,13 @@ import "context"
 type waiter struct {
 	events     chan event         // has a buffer of one: a waiter gets one event at a time
 	queued     bool               // the waiter is in the waitlist: it is not served yet
-	fetching   bool               // the waiter was sent to the server, and has no ticket yet, or none any more
+	requesting bool               // the waiter was sent to the server, and has no ticket yet, or none any more
 	cancelWait context.CancelFunc // ends the wait with a ticket; nil without a ticket
 	next, prev *waiter
 }
 
 // isIdle reports whether w does nothing but wait.
-func (w *waiter) isIdle() bool { return !w.fetching && w.cancelWait == nil }
+func (w *waiter) isIdle() bool { return !w.requesting && w.cancelWait == nil }
 
 // waitlist has the waiters with one key, in the order of their arrival. Its fields are guarded by the lock of its Queue.
 type waitlist struct {
@@ -22,9 +22,9 @@ type waitlist struct {
 	queue      *Queue    // assigned before the first use
 	next       *waitlist // the next waitlist of the Queue
 	head, tail *waiter
-	// holds counts the holds of the session. requesters counts the goroutines that ask the server and are no waiters. fetchers
+	// holds counts the holds of the session. directRequests counts the goroutines that ask the server and are no waiters. waiterRequests
 	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
-	holds, requesters, fetchers int32
+	holds, directRequests, waiterRequests int32
 	// scarce says that holds are handed over, and that the server made the last goroutine that asked wait.
 	scarce       bool
 	newestTicket Ticket      // the ticket with which a goroutine began to wait last
@@ -33,18 +33,18 @@ type waitlist struct {
 
 // isUnused reports whether list has no waiter and counts nothing.
 func (list *waitlist) isUnused() bool {
-	return list.head == nil && list.holds+list.requesters+list.fetchers == 0
+	return list.head == nil && list.holds+list.directRequests+list.waiterRequests == 0
 }
 
 // isFull reports whether the session can get no further hold before one ends.
 func (list *waitlist) isFull() bool {
-	return list.key.MaxHolds > 0 && list.holds+list.requesters+list.fetchers >= int32(list.key.MaxHolds)
+	return list.key.MaxHolds > 0 && list.holds+list.directRequests+list.waiterRequests >= int32(list.key.MaxHolds)
 }
 
 // mustWait reports whether waiters wait for what the session has, or asks for, before another one asks the server. A hold
 // that is not handed over is not waited for, but the goroutine that asks is.
 func (list *waitlist) mustWait() bool {
-	asks := list.requesters+list.fetchers > 0
+	asks := list.directRequests+list.waiterRequests > 0
 	if list.key.Policy != HandOver {
 		return asks || list.isFull()
 	}
@@ -78,10 +78,10 @@ func (list *waitlist) remove(w *waiter) {
 	list.queue.mu.waiters--
 }
 
-// nextToServe returns the waiter that is served next, or nil: the first one that is not fetching. self counts though it is fetching.
+// nextToServe returns the waiter that is served next, or nil: the first one that is not requesting. self counts though it is requesting.
 func (list *waitlist) nextToServe(self *waiter) *waiter {
 	for w := list.head; w != nil; w = w.next {
-		if !w.fetching || w == self {
+		if !w.requesting || w == self {
 			return w
 		}
 	}
@@ -97,21 +97,21 @@ func (list *waitlist) serve(w *waiter, e event) context.CancelFunc {
 	return cancel
 }
 
-// startFetch sends an idle waiter to the server, with a ticket or for one, and reports whether there is one.
-func (list *waitlist) startFetch(t Ticket) bool {
-	w := list.nextFetcher()
+// sendToServer sends an idle waiter to the server, with a ticket or for one, and reports whether there is one.
+func (list *waitlist) sendToServer(t Ticket) bool {
+	w := list.nextToSend()
 	if w == nil {
 		return false
 	}
-	w.fetching = true
-	list.fetchers++
-	w.events <- event{fetch: true, ticket: t}
+	w.requesting = true
+	list.waiterRequests++
+	w.events <- event{request: true, ticket: t}
 	return true
 }
 
-// nextFetcher returns the waiter that is sent to the server next, or nil: the last idle one, or the first one if each of them
+// nextToSend returns the waiter that is sent to the server next, or nil: the last idle one, or the first one if each of them
 // asks for itself.
-func (list *waitlist) nextFetcher() *waiter {
+func (list *waitlist) nextToSend() *waiter {
 	if list.key.Policy == Own {
 		return list.head // it is idle: a waiter is sent only if no other one asks, and a ticket stays with its waiter
 	}
@@ -123,25 +123,25 @@ func (list *waitlist) nextFetcher() *waiter {
 	return nil
 }
 
-// fetchIfNeeded sends a waiter to the server if no goroutine asks it and the session can have a further hold: at once, or after a while
+// sendIfNeeded sends a waiter to the server if no goroutine asks it and the session can have a further hold: at once, or after a while
 // if waiters wait for what the session has. It is called after whatever may have changed that.
-func (list *waitlist) fetchIfNeeded() {
+func (list *waitlist) sendIfNeeded() {
 	switch {
-	case list.head == nil || list.requesters+list.fetchers > 0 || list.isFull():
+	case list.head == nil || list.directRequests+list.waiterRequests > 0 || list.isFull():
 	case list.mustWait():
-		list.queue.fetchLater()
+		list.queue.sendLater()
 	default:
-		list.startFetch(nil)
+		list.sendToServer(nil)
 	}
 }
 
-// endFetch ends the task of a fetching waiter. Its ticket, if it has one, goes to another waiter if that may wait at the
-// server; endFetch reports whether it did.
-func (list *waitlist) endFetch(t Ticket) bool {
-	list.fetchers--
-	if t != nil && list.fetchers == 0 && !list.isFull() && list.startFetch(t) {
+// endRequest ends the task of a requesting waiter. Its ticket, if it has one, goes to another waiter if that may wait at the
+// server; endRequest reports whether it did.
+func (list *waitlist) endRequest(t Ticket) bool {
+	list.waiterRequests--
+	if t != nil && list.waiterRequests == 0 && !list.isFull() && list.sendToServer(t) {
 		return true
 	}
-	list.fetchIfNeeded()
+	list.sendIfNeeded()
 	return false
 }
