@@ -192,14 +192,14 @@ func (a *Attempt) endPendingLocked() *grantListener {
 func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.Instant) {
 	switch a.state {
 	case entering, queued:
-		b, ok := a.q.registry.findHeartbeatLocked(number, now)
+		h, ok := a.q.registry.findHeartbeatLocked(number, now)
 		switch {
 		case a.isSupersededLocked(token):
 			// The session has a newer hold. If the server has not, its next renewal says so, and the next poll after that.
-			a.pollFirst, a.q.seenStamp = true, 0
+			a.pollFirst, a.q.polledStamp = true, 0
 			a.addToWaitingLocked()
 		case ok:
-			a.grant, a.state = a.newGrant(token, token.BlockEnd(), b.life, b.sent, now), granted
+			a.grant, a.state = a.newGrant(token, token.BlockEnd(), h.life, h.sent, now), granted
 			a.wake()
 			if a.cancelEnter != nil {
 				a.cancelEnter()

@@ -24,8 +24,8 @@ type heartbeat struct {
 	life   time.Duration
 }
 
-// expires returns when a grant that b paid for can no longer be trusted.
-func (b heartbeat) expires() clock.Instant { return clock.Deadline(b.sent, b.life) }
+// expires returns when a grant that h paid for can no longer be trusted.
+func (h heartbeat) expires() clock.Instant { return clock.Deadline(h.sent, h.life) }
 
 // heartbeatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a
 // life share a heartbeat, whatever queue they are for. A grant that it pays for is counted from the first of these calls,
@@ -39,16 +39,16 @@ func (r *Registry) heartbeatLocked(now clock.Instant) heartbeat {
 	for kept < len(heartbeats) && heartbeats[kept].expires().Reached(now) {
 		kept++
 	}
-	b := heartbeat{number: r.nextNumberLocked(), sent: now, life: life}
-	r.mu.heartbeats = append(append(heartbeats[:0], heartbeats[kept:]...), b)
-	return b
+	h := heartbeat{number: r.nextNumberLocked(), sent: now, life: life}
+	r.mu.heartbeats = append(append(heartbeats[:0], heartbeats[kept:]...), h)
+	return h
 }
 
 // findHeartbeatLocked returns the heartbeat with that number. It returns false if the heartbeat is not known, or has expired.
 func (r *Registry) findHeartbeatLocked(number string, now clock.Instant) (heartbeat, bool) {
-	for _, b := range r.mu.heartbeats {
-		if b.number == number {
-			return b, !b.expires().Reached(now)
+	for _, h := range r.mu.heartbeats {
+		if h.number == number {
+			return h, !h.expires().Reached(now)
 		}
 	}
 	return heartbeat{}, false
@@ -93,14 +93,14 @@ func (r *Registry) lifeLocked() time.Duration {
 // and then all the same: it keeps the keys, and finds a lost ticket in a queue that has others.
 func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
 	at := now.Mono()
-	return q.seenStamp != 0 && at < q.holdEnds && at-q.polledAt < pollAnywayAfter*q.pollPauseLocked() &&
+	return q.polledStamp != 0 && at < q.holdEnds && at-q.polledAt < pollAnywayAfter*q.pollPauseLocked() &&
 		q.listener != nil && !q.listener.IsUnsubscribed()
 }
 
 // sendHeartbeats sends the heartbeats in all, for many locks in one call. It returns the polls in all, and polls of the
 // locks that have changed.
 func (r *Registry) sendHeartbeats(ctx context.Context, all []queuePoll) []queuePoll {
-	isPoll := func(p queuePoll) bool { return p.seenStamp == 0 }
+	isPoll := func(p queuePoll) bool { return p.expectedStamp == 0 }
 	if !slices.ContainsFunc(all, func(p queuePoll) bool { return !isPoll(p) }) {
 		return all
 	}
@@ -126,7 +126,7 @@ func (r *Registry) sendHeartbeats(ctx context.Context, all []queuePoll) []queueP
 				p.handleUnchanged(outcome.Reply.Stamp(0))
 				continue
 			}
-			p.q.forgetSeen()
+			p.q.forgetPoll()
 			polls = r.appendPoll(polls, p.q)
 		}
 	}
@@ -155,10 +155,10 @@ func (r *Registry) heartbeatsCall(group []queuePoll) wire.Call {
 	keys := make([]string, 0, 3*len(group))
 	for _, p := range group {
 		keys = append(keys, p.q.keys.All...)
-		stamps.WriteString(p.seenStamp.Text())
+		stamps.WriteString(p.expectedStamp.Text())
 	}
-	b := group[0].heartbeat
-	return wire.Call{Script: r.protocol.Heartbeat, Keys: keys, Args: []string{r.session.ID(), micros(b.life), b.number, stamps.String()}}
+	h := group[0].heartbeat
+	return wire.Call{Script: r.protocol.Heartbeat, Keys: keys, Args: []string{r.session.ID(), micros(h.life), h.number, stamps.String()}}
 }
 
 // handleUnchanged handles the reply that nothing has changed. server is the server's time.
@@ -172,11 +172,11 @@ func (p *queuePoll) handleUnchanged(server wire.Stamp) {
 	q.schedulePollLocked(max(q.holdEnds-now.Mono(), time.Microsecond))
 }
 
-// forgetSeen records that the hold is no longer as the last poll saw it.
-func (q *Queue) forgetSeen() {
+// forgetPoll records that the hold is no longer as the last poll saw it.
+func (q *Queue) forgetPoll() {
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	if q.waitState != nil {
-		q.seenStamp = 0
+		q.polledStamp = 0
 	}
 }

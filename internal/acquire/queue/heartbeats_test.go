@@ -41,14 +41,14 @@ func TestHeartbeatReplacesPollsDuringALongHold(t *testing.T) {
 		want   bool
 	}{
 		"Unchanged":   {func(*Queue) {}, true},
-		"NeverPolled": {func(q *Queue) { q.seenStamp = 0 }, false},
+		"NeverPolled": {func(q *Queue) { q.polledStamp = 0 }, false},
 		"HoldEnds":    {func(q *Queue) { q.holdEnds = now.Mono() }, false},
 		"PolledLong":  {func(q *Queue) { q.polledAt = now.Mono() - pollAnywayAfter*dispatch.PollInterval }, false},
 		"NoListener":  {func(q *Queue) { q.listener = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := &Queue{registry: &Registry{}, listener: listening, waitState: &waitState{seenStamp: 1, holdEnds: now.Mono() + time.Second, polledAt: now.Mono()}}
+			q := &Queue{registry: &Registry{}, listener: listening, waitState: &waitState{polledStamp: 1, holdEnds: now.Mono() + time.Second, polledAt: now.Mono()}}
 			c.change(q)
 			require.Equal(t, c.want, q.isUnchangedLocked(now))
 		})
@@ -62,7 +62,7 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	u := f.direct()
 	var heartbeats []queuePoll
 	for i := range 2*maxHeartbeats + 1 {
-		heartbeats = append(heartbeats, queuePoll{q: &Queue{registry: u.Registry, keys: &LockKeys{Slot: uint16(i % 2)}}, seenStamp: 1})
+		heartbeats = append(heartbeats, queuePoll{q: &Queue{registry: u.Registry, keys: &LockKeys{Slot: uint16(i % 2)}}, expectedStamp: 1})
 	}
 	sizes := func() (sizes []int) {
 		for _, group := range u.groupHeartbeats(heartbeats) {
@@ -106,7 +106,7 @@ func TestMovingSlot_Waiter_StaysAlive(t *testing.T) {
 	await(t, "a poll", func() bool {
 		other.mu.Lock()
 		defer other.mu.Unlock()
-		return other.q.seenStamp != 0
+		return other.q.polledStamp != 0
 	})
 	f.startMove()
 	said := func() any { return f.server.MustDo(t, "HGET", u.q.keys.All[2], other.session.ID()) }

@@ -273,9 +273,9 @@ func grantMessage(attempt, number string) string { return attempt + "17800000000
 
 // Take waits in the queue until the caller holds the lock, in one step.
 func (q *Queue) Take(ctx context.Context, request *Request) (*Attempt, error) {
-	p := q.newRequest(request)
-	err := p.Wait(ctx)
-	if a := p.Leave(); a != nil {
+	r := q.newRequest(request)
+	err := r.Wait(ctx)
+	if a := r.Leave(); a != nil {
 		return attemptOf(a), nil
 	}
 	return nil, err
@@ -283,9 +283,9 @@ func (q *Queue) Take(ctx context.Context, request *Request) (*Attempt, error) {
 
 // newRequest returns a request that waits in q. Nothing is sent.
 func (q *Queue) newRequest(request *Request) *QueuedRequest {
-	p := new(QueuedRequest)
-	q.prepare(request, p)
-	return p
+	r := new(QueuedRequest)
+	q.prepare(request, r)
+	return r
 }
 
 // attemptOf returns the attempt that is the hold, or nil.

@@ -31,11 +31,11 @@ const (
 
 // queuePoll is one poll of a queue, or a heartbeat that replaces it.
 type queuePoll struct {
-	q         *Queue
-	heartbeat heartbeat
-	seenStamp wire.Stamp // the stamp of the hold that has to be unchanged, if a heartbeat replaces the poll; otherwise 0
-	listed    []*Attempt
-	floorTTL  string // see Request
+	q             *Queue
+	heartbeat     heartbeat
+	expectedStamp wire.Stamp // the stamp of the hold that has to be unchanged, if a heartbeat replaces the poll; otherwise 0
+	listed        []*Attempt
+	floorTTL      string // see Request
 }
 
 // pollAll polls the queues that are due in one tick.
@@ -71,7 +71,7 @@ func (r *Registry) appendPoll(polls []queuePoll, q *Queue) []queuePoll {
 	now := clock.Now()
 	p := queuePoll{q: q, heartbeat: r.heartbeatLocked(now)}
 	if q.isUnchangedLocked(now) {
-		p.seenStamp = q.seenStamp
+		p.expectedStamp = q.polledStamp
 	} else {
 		p.listed, p.floorTTL = q.listLocked(), q.newestRequest.FloorTTL
 	}
@@ -212,9 +212,9 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 	q.clearPollErrLocked()
 	q.recordHeartbeatLocked(p.heartbeat.sent)
 	left := time.Duration(reply.Int(1)) * time.Microsecond
-	q.seenStamp, q.polledAt, q.holdEnds = 0, p.heartbeat.sent.Mono(), p.heartbeat.sent.Mono()+left
+	q.polledStamp, q.polledAt, q.holdEnds = 0, p.heartbeat.sent.Mono(), p.heartbeat.sent.Mono()+left
 	if registry.protocol.Heartbeat != nil && left > 0 {
-		q.seenStamp = reply.Stamp(6)
+		q.polledStamp = reply.Stamp(6)
 	}
 	has := make(map[string]bool) // the ids of the attempts that have the lock
 	for g := range parseGrants(reply.Text(3)) {

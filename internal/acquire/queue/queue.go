@@ -55,9 +55,9 @@ type waitState struct {
 
 	// The fields below are what the last poll saw. While nothing of that changes, heartbeats alone are sent.
 
-	seenStamp wire.Stamp    // the stamp of the hold; 0 if there was no hold, or a poll is due
-	holdEnds  time.Duration // the hold lasts at least until then, on the monotonic clock
-	polledAt  time.Duration // when the poll was sent, on the monotonic clock
+	polledStamp wire.Stamp    // the stamp of the hold; 0 if there was no hold, or a poll is due
+	holdEnds    time.Duration // the hold lasts at least until then, on the monotonic clock
+	polledAt    time.Duration // when the poll was sent, on the monotonic clock
 }
 
 // initWaitLocked makes sure that the queue has a waitState.
@@ -101,7 +101,7 @@ func (q *Queue) Fire() { q.registry.polls.Put(q) }
 // pollLocked polls at once.
 func (q *Queue) pollLocked() {
 	if q.waitState != nil {
-		q.seenStamp = 0
+		q.polledStamp = 0
 	}
 	q.registry.polls.Put(q)
 }

@@ -20,40 +20,40 @@ type QueuedRequest struct {
 	lastReply wire.LastReply
 }
 
-// Prepare implements Requester: it makes p a request that waits in q. Nothing is sent before Join.
-func (q *Queue) Prepare(request *Request, p *QueuedRequest) WaitingRequest {
-	q.prepare(request, p)
-	return p
+// Prepare implements Requester: it makes r a request that waits in q. Nothing is sent before Join.
+func (q *Queue) Prepare(request *Request, r *QueuedRequest) WaitingRequest {
+	q.prepare(request, r)
+	return r
 }
 
-func (q *Queue) prepare(request *Request, p *QueuedRequest) {
-	p.q, p.request, p.attempt = q, request, q.newWaitingAttempt(request)
-	p.lastReply.SetPoller(q)
+func (q *Queue) prepare(request *Request, r *QueuedRequest) {
+	r.q, r.request, r.attempt = q, request, q.newWaitingAttempt(request)
+	r.lastReply.SetPoller(q)
 }
 
 // Join joins the queue. It blocks until the attempt has a ticket or was granted the lock, or returns why it has neither. The
 // ticket is kept until Leave.
-func (p *QueuedRequest) Join(ctx context.Context) (isGranted bool, err error) {
-	if err = p.attempt.join(ctx, &p.lastReply); err != nil {
+func (r *QueuedRequest) Join(ctx context.Context) (isGranted bool, err error) {
+	if err = r.attempt.join(ctx, &r.lastReply); err != nil {
 		return false, err
 	}
-	state, _ := p.attempt.currentState()
-	return state == granted && !p.attempt.pollIfExpired(), nil
+	state, _ := r.attempt.currentState()
+	return state == granted && !r.attempt.pollIfExpired(), nil
 }
 
 // Wait blocks until the lock is granted, or returns why it is not. The ticket is kept until Leave.
-func (p *QueuedRequest) Wait(ctx context.Context) error {
+func (r *QueuedRequest) Wait(ctx context.Context) error {
 	for {
-		err := p.attempt.wait(ctx, &p.lastReply)
+		err := r.attempt.wait(ctx, &r.lastReply)
 		if !errors.Is(err, errTicketLost) {
 			return err
 		}
-		lockWasHeld := p.attempt.lockWasHeld // nothing writes it any more
-		p.attempt.endWaiting(over)
-		p.attempt.Abandon()
-		p.attempt = p.q.newWaitingAttempt(p.request)
+		lockWasHeld := r.attempt.lockWasHeld // nothing writes it any more
+		r.attempt.endWaiting(over)
+		r.attempt.Abandon()
+		r.attempt = r.q.newWaitingAttempt(r.request)
 		if lockWasHeld {
-			p.attempt.sleep(ctx, rand.N(rejoinWithin))
+			r.attempt.sleep(ctx, rand.N(rejoinWithin))
 		}
 	}
 }
@@ -63,13 +63,13 @@ func (p *QueuedRequest) Wait(ctx context.Context) error {
 const rejoinWithin = dispatch.PollInterval * 2 / 5
 
 // Ended returns the error for a goroutine whose ctx has ended while another one waited for both with this ticket.
-func (p *QueuedRequest) Ended(ctx context.Context) error { return p.lastReply.Ended(ctx) }
+func (r *QueuedRequest) Ended(ctx context.Context) error { return r.lastReply.Ended(ctx) }
 
 // Leave ends the ticket. It returns the attempt if the lock was granted to it, even in the same instant, or nil.
-func (p *QueuedRequest) Leave() ServerHold {
-	if p.attempt.endWaiting(over) {
-		return p.attempt
+func (r *QueuedRequest) Leave() ServerHold {
+	if r.attempt.endWaiting(over) {
+		return r.attempt
 	}
-	p.attempt.Abandon()
+	r.attempt.Abandon()
 	return nil
 }

@@ -16,10 +16,10 @@ import (
 // ticket. After an error the release is repeated in the background, and next may have a ticket.
 func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next WaitingRequest, wasHeld bool, err error) {
 	a.Begin(nil) // see Release
-	q, p := a.q, new(QueuedRequest)
+	q, r := a.q, new(QueuedRequest)
 	q.listenIfSubscribed()
-	q.prepare(a.request, p)
-	call, sent := p.attempt.requeueCall(a, lastUsed)
+	q.prepare(a.request, r)
+	call, sent := r.attempt.requeueCall(a, lastUsed)
 	runner := q.registry.session.Runner
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
@@ -28,27 +28,27 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	a.end()
 	if err != nil {
 		a.handleReleaseError(err, expiresIn)
-		p.attempt.handleEnterError(err)
+		r.attempt.handleEnterError(err)
 		if wire.Judge(err) != wire.Unknown {
-			p.abandon()
+			r.abandon()
 			return nil, false, err
 		}
-		p.attempt.handleRequeueUnknown()
-		return p, false, err
+		r.attempt.handleRequeueUnknown()
+		return r, false, err
 	}
 	result := parseRequeueResult(reply)
-	isQueued := p.attempt.handleRequeueReply(reply, sent)
+	isQueued := r.attempt.handleRequeueReply(reply, sent)
 	a.handleReleaseReply(!result.nothingLeft)
 	if !isQueued {
-		p.abandon()
+		r.abandon()
 		return nil, result.wasHeld, nil
 	}
-	return p, result.wasHeld, nil
+	return r, result.wasHeld, nil
 }
 
 // abandon leaves the queue, for a request with which no goroutine waits.
-func (p *QueuedRequest) abandon() {
-	if a := p.Leave(); a != nil {
+func (r *QueuedRequest) abandon() {
+	if a := r.Leave(); a != nil {
 		a.Abandon()
 	}
 }
@@ -60,12 +60,12 @@ func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call
 	defer q.registry.mu.Unlock()
 	sent = clock.Now()
 	a.recordSendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
-	b := q.registry.heartbeatLocked(sent)
+	h := q.registry.heartbeatLocked(sent)
 	return wire.Call{
 		Script: q.registry.protocol.Requeue,
 		Keys:   q.keys.All,
 		Args: []string{
-			old.Name(), a.ticket(), micros(a.request.Life), a.notAfter.Text(), micros(b.life), b.number,
+			old.Name(), a.ticket(), micros(a.request.Life), a.notAfter.Text(), micros(h.life), h.number,
 			s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL, old.floorArg(lastUsed), flag(old.hasNoTicketLocked()),
 		},
 	}, sent

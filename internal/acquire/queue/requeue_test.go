@@ -261,9 +261,9 @@ func TestRequeue_BringsTheFloor(t *testing.T) {
 // localHoldSpy is a LocalHold that notes why it was evicted.
 type localHoldSpy chan error
 
-func (n localHoldSpy) Evict(cause error) { n <- cause }
+func (s localHoldSpy) Evict(cause error) { s <- cause }
 
-func (n localHoldSpy) Superseded() { n <- errs.ErrLostGone }
+func (s localHoldSpy) Superseded() { s <- errs.ErrLostGone }
 func (localHoldSpy) Recheck()      {}
 
 func newLocalHoldSpy() localHoldSpy { return make(localHoldSpy, 1) }

@@ -42,11 +42,11 @@ func permitWithKey(key int) *Request {
 // joinWaiting returns a request that has a ticket.
 func (q *Queue) joinWaiting(t *testing.T, key int) *QueuedRequest {
 	t.Helper()
-	p := q.newRequest(permitWithKey(key))
-	isGranted, err := p.Join(t.Context())
+	r := q.newRequest(permitWithKey(key))
+	isGranted, err := r.Join(t.Context())
 	require.NoError(t, err)
 	require.False(t, isGranted)
-	return p
+	return r
 }
 
 // Join returns when the request has a ticket or was granted; a wait that is cut short keeps the ticket.
