@@ -67,9 +67,9 @@ func NewConnector(next DialFunc, terms ConnectorOptions) *Connector {
 	if next == nil {
 		next = dial
 	}
-	k := &Connector{next: next, options: terms}
-	k.mu.endpoints = make(map[string]*endpoint)
-	return k
+	c := &Connector{next: next, options: terms}
+	c.mu.endpoints = make(map[string]*endpoint)
+	return c
 }
 
 func dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
@@ -102,10 +102,10 @@ func isConnectError(err error) bool {
 }
 
 // Dial is a DialFunc.
-func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	// The call that starts to connect does so for all calls that come meanwhile: the end of its context is not theirs.
 	ctx = context.WithoutCancel(ctx)
-	e := k.endpoint(addr)
+	e := c.endpoint(addr)
 	if err := e.awaitAttempt(); err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 		ctx, cancel = context.WithTimeout(ctx, dialer.Timeout)
 		defer cancel()
 	}
-	inner, err := k.next(ctx, addr, dialer, config)
+	inner, err := c.next(ctx, addr, dialer, config)
 	if err != nil {
 		e.recordFailure(err)
 		if !isConnectError(err) {
@@ -127,15 +127,15 @@ func (k *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 			return made, nil // of another Connector: Tune was called twice
 		}
 	}
-	c := newConn(inner, e, dialSettings{dialer, config})
-	e.add(c)
-	register(c)
-	return c, nil
+	fresh := newConn(inner, e, dialSettings{dialer, config})
+	e.add(fresh)
+	register(fresh)
+	return fresh, nil
 }
 
 // maxAge returns how long one connection is used. It is random, so that connections of the same age do not end together.
-func (k *Connector) maxAge() time.Duration {
-	age := k.options.MaxAge
+func (c *Connector) maxAge() time.Duration {
+	age := c.options.MaxAge
 	if age <= 0 {
 		return 0
 	}
@@ -143,16 +143,16 @@ func (k *Connector) maxAge() time.Duration {
 }
 
 // endpoint returns the endpoint of an address.
-func (k *Connector) endpoint(addr string) *endpoint {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e := k.mu.endpoints[addr]
+func (c *Connector) endpoint(addr string) *endpoint {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.mu.endpoints[addr]
 	if e == nil {
-		e = &endpoint{connector: k, addr: addr, conns: make(map[*conn]struct{}), limit: new(attemptLimit), endedCount: endedAt(addr)}
-		if k.options.Sentinels {
-			e.limit = &k.sentinelLimit
+		e = &endpoint{connector: c, addr: addr, conns: make(map[*conn]struct{}), limit: new(attemptLimit), endedCount: endedAt(addr)}
+		if c.options.Sentinels {
+			e.limit = &c.sentinelLimit
 		}
-		k.mu.endpoints[addr] = e
+		c.mu.endpoints[addr] = e
 	}
 	return e
 }
@@ -202,25 +202,25 @@ type endpoint struct {
 
 // awaitAttempt blocks until an attempt to connect may be made. If others wait already, it returns the last failure.
 func (e *endpoint) awaitAttempt() error {
-	k := e.connector
-	k.mu.Lock()
+	c := e.connector
+	c.mu.Lock()
 	now := time.Now()
 	e.forgetFailuresLocked(now)
 	if e.failures == 0 {
-		k.mu.Unlock()
+		c.mu.Unlock()
 		return nil
 	}
 	pause := max(0, e.nextAttempt.Sub(now), e.limit.attempts[e.limit.next].Add(time.Second).Sub(now))
 	if pause > 2*longestPause {
 		err := e.lastErr
-		k.mu.Unlock()
+		c.mu.Unlock()
 		return &connectError{err}
 	}
 	at := now.Add(pause)
 	e.limit.attempts[e.limit.next] = at
 	e.limit.next = (e.limit.next + 1) % len(e.limit.attempts)
 	e.nextAttempt = at.Add(e.pauseLocked())
-	k.mu.Unlock()
+	c.mu.Unlock()
 	time.Sleep(pause) //nolint:forbidigo // at most 2*longestPause, which nothing can shorten
 	return nil
 }
@@ -257,25 +257,25 @@ func (e *endpoint) forgetFailuresLocked(now time.Time) {
 
 // add records an open connection.
 func (e *endpoint) add(c *conn) {
-	k := e.connector
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	connector := e.connector
+	connector.mu.Lock()
+	defer connector.mu.Unlock()
 	e.conns[c] = struct{}{}
 	e.remoteHost, _ = canonical(addressOf(c.mu.inner), "") // no other goroutine has it yet
 }
 
 // recordAccepted records that the server accepts the client: more connections may be made at once.
 func (e *endpoint) recordAccepted() {
-	k := e.connector
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	c := e.connector
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	e.acceptedAt, e.nextAttempt = time.Now(), time.Time{}
 }
 
 // giveUpAll gives up all connections to the address, since its server is not the right one. by is the connection that found out.
 func (e *endpoint) giveUpAll(by *conn, why string) {
-	k := e.connector
-	k.mu.Lock()
+	connector := e.connector
+	connector.mu.Lock()
 	if time.Since(by.born) < stableAfter {
 		e.recordFailureLocked(fmt.Errorf("%w: %s", errs.ErrRefused, why))
 	}
@@ -285,7 +285,7 @@ func (e *endpoint) giveUpAll(by *conn, why string) {
 			others = append(others, c)
 		}
 	}
-	k.mu.Unlock()
+	connector.mu.Unlock()
 	by.drain(true)
 	for _, c := range others {
 		go c.drain(true) // closing may take a while with TLS
@@ -294,9 +294,9 @@ func (e *endpoint) giveUpAll(by *conn, why string) {
 
 // recordBroken records that the server or the network ended a connection.
 func (e *endpoint) recordBroken(c *conn, why error) {
-	k := e.connector
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	connector := e.connector
+	connector.mu.Lock()
+	defer connector.mu.Unlock()
 	if _, open := e.conns[c]; open && time.Since(c.born) < stableAfter {
 		delete(e.conns, c)
 		e.recordFailureLocked(why)
@@ -311,9 +311,9 @@ func (e *endpoint) recordClosed(c *conn) {
 	c.mu.Lock()
 	accepted, refusal := c.mu.accepted, c.mu.refusal
 	c.mu.Unlock()
-	k := e.connector
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	connector := e.connector
+	connector.mu.Lock()
+	defer connector.mu.Unlock()
 	_, open := e.conns[c]
 	delete(e.conns, c)
 	switch {
@@ -345,10 +345,10 @@ func (e *endpoint) isAt(to, remote string) bool {
 	case host == own || host == here:
 		return true
 	}
-	k := e.connector
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for addr, other := range k.mu.endpoints { // this one may have another name
+	c := e.connector
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for addr, other := range c.mu.endpoints { // this one may have another name
 		if name, _ := canonical(addr, ""); name == host && other.remoteHost == here {
 			return true
 		}

@@ -25,46 +25,47 @@ import (
 // is for the whole process, because a connection does not know its client. The price is a goroutine
 // for one call after each closed connection.
 
-// closedConns is how many connections of a Connector were closed in this process.
+// closedConns is how many connections of a Connector were closed in this process. It divides time into epochs: in one epoch no
+// connection was closed.
 //
 //nolint:gochecknoglobals // a connection is made before the Runner whose calls it serves
 var closedConns atomic.Uint64
 
-// connectedSince is the value of closedConns, plus one, at the beginning of a call that got a reply. It is 0
-// if no call got one since a call failed.
-type connectedSince = atomic.Uint64
+// connEpoch is the epoch in which the last call that got a reply began: closedConns at that time, plus one. It is 0 if a call
+// has failed since.
+type connEpoch = atomic.Uint64
 
-// newConnectedSince returns the values of a Runner: one, or one for each slot in a cluster, where each node
+// newConnEpochs returns the epochs of a Runner: one, or one for each slot in a cluster, where each node
 // has its own connections.
-func newConnectedSince(clustered bool) []connectedSince { //nolint:revive // a fact about the client, not a switch
+func newConnEpochs(clustered bool) []connEpoch { //nolint:revive // a fact about the client, not a switch
 	if clustered {
-		return make([]connectedSince, slots)
+		return make([]connEpoch, slots)
 	}
-	return make([]connectedSince, 1)
+	return make([]connEpoch, 1)
 }
 
-// connectedFor returns the value for the connection of a command.
-func (r *Runner) connectedFor(command rueidis.Completed) *connectedSince {
-	return &r.connected[int(command.Slot()%slots)%len(r.connected)]
+// connEpochOf returns the epoch for the connection of a command.
+func (r *Runner) connEpochOf(command rueidis.Completed) *connEpoch {
+	return &r.connEpochs[int(command.Slot()%slots)%len(r.connEpochs)]
 }
 
-// areConnected reports whether the connections for all these commands are established.
-func (r *Runner) areConnected(commands []rueidis.Completed, since uint64) bool {
+// areConnected reports whether the connections for all these commands are established in this epoch.
+func (r *Runner) areConnected(commands []rueidis.Completed, epoch uint64) bool {
 	for _, command := range commands {
-		if r.connectedFor(command).Load() != since {
+		if r.connEpochOf(command).Load() != epoch {
 			return false
 		}
 	}
 	return true
 }
 
-// noteConnected records how a call ended that began when closedConns, plus one, was since.
-func noteConnected(connected *connectedSince, since uint64, err error) {
+// recordConnected records in last how a call ended that began in epoch.
+func recordConnected(last *connEpoch, epoch uint64, err error) {
 	switch {
 	case err != nil && !IsReplyError(err):
-		connected.Store(0)
-	case connected.Load() != since:
-		connected.Store(since)
+		last.Store(0)
+	case last.Load() != epoch:
+		last.Store(epoch)
 	}
 }
 

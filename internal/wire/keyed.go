@@ -35,18 +35,18 @@ type KeyedReply struct {
 //
 // No reply to a script with keys of several slots is trusted if it is bad for a key. If the script is refused, or
 // says that a key is lost, the server is asked again at once, for each such key alone.
-func (r *Runner) RunByKey(ctx context.Context, b KeyedCall) []KeyedReply {
-	replies := make([]KeyedReply, len(b.Keys))
-	all := make([]int, len(b.Keys))
+func (r *Runner) RunByKey(ctx context.Context, c KeyedCall) []KeyedReply {
+	replies := make([]KeyedReply, len(c.Keys))
+	all := make([]int, len(c.Keys))
 	for i := range all {
 		all[i] = i
 	}
 	if len(all) < 2 || !r.SpansSlots() {
-		r.runParts(ctx, &b, all, 1, replies)
+		r.runParts(ctx, &c, all, 1, replies)
 		return replies
 	}
-	r.runParts(ctx, &b, all, b.MaxKeys, replies)
-	again := slices.DeleteFunc(all, func(i int) bool { return !b.needsConfirmation(replies[i]) })
+	r.runParts(ctx, &c, all, c.MaxKeys, replies)
+	again := slices.DeleteFunc(all, func(i int) bool { return !c.needsConfirmation(replies[i]) })
 	for _, reply := range replies {
 		if reply.Err != nil {
 			r.SpanFailed(reply.Err)
@@ -57,9 +57,9 @@ func (r *Runner) RunByKey(ctx context.Context, b KeyedCall) []KeyedReply {
 		return replies
 	}
 	before := slices.Clone(replies)
-	r.runParts(ctx, &b, again, 1, replies)
+	r.runParts(ctx, &c, again, 1, replies)
 	for _, i := range again {
-		if before[i].Err == nil && replies[i].Err == nil && replies[i].Value != b.LossValue {
+		if before[i].Err == nil && replies[i].Err == nil && replies[i].Value != c.LossValue {
 			r.spanUncertain() // the script ran at a shard that does not have the key
 			break
 		}
@@ -68,20 +68,20 @@ func (r *Runner) RunByKey(ctx context.Context, b KeyedCall) []KeyedReply {
 }
 
 // needsConfirmation reports whether what a script with keys of several slots returned for one of them has to be confirmed.
-func (b *KeyedCall) needsConfirmation(reply KeyedReply) bool {
+func (c *KeyedCall) needsConfirmation(reply KeyedReply) bool {
 	if reply.Err != nil {
 		return mayBeOfSlots(reply.Err)
 	}
-	return b.HasLoss && reply.Value == b.LossValue
+	return c.HasLoss && reply.Value == c.LossValue
 }
 
 // runParts sends the script for those keys that which lists, size of them at a time, and records in replies what
 // the server returns for each.
-func (r *Runner) runParts(ctx context.Context, b *KeyedCall, which []int, size int, replies []KeyedReply) {
+func (r *Runner) runParts(ctx context.Context, c *KeyedCall, which []int, size int, replies []KeyedReply) {
 	parts := slices.Collect(slices.Chunk(which, size))
 	calls := make([]Call, len(parts))
 	for n, part := range parts {
-		calls[n] = b.call(part)
+		calls[n] = c.call(part)
 	}
 	for n, outcome := range r.RunMany(ctx, calls) {
 		for i, key := range parts[n] {
@@ -98,13 +98,13 @@ func (r *Runner) runParts(ctx context.Context, b *KeyedCall, which []int, size i
 }
 
 // call returns the call for those keys that which lists.
-func (b *KeyedCall) call(which []int) Call {
-	each := len(b.PerKey) / len(b.Keys)
-	call := Call{Script: b.Script, Keys: make([]string, 0, len(which)), Args: make([]string, 0, len(b.Shared)+each*len(which))}
-	call.Args = append(call.Args, b.Shared...)
+func (c *KeyedCall) call(which []int) Call {
+	each := len(c.PerKey) / len(c.Keys)
+	call := Call{Script: c.Script, Keys: make([]string, 0, len(which)), Args: make([]string, 0, len(c.Shared)+each*len(which))}
+	call.Args = append(call.Args, c.Shared...)
 	for _, i := range which {
-		call.Keys = append(call.Keys, b.Keys[i])
-		call.Args = append(call.Args, b.PerKey[each*i:each*(i+1)]...)
+		call.Keys = append(call.Keys, c.Keys[i])
+		call.Args = append(call.Args, c.PerKey[each*i:each*(i+1)]...)
 	}
 	return call
 }

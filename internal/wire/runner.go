@@ -30,11 +30,11 @@ type Call struct {
 
 // Runner runs scripts through one client.
 type Runner struct {
-	client    rueidis.Client
-	breaker   breaker // records no failures in a cluster, where nodes refuse connections separately
-	connected []connectedSince
-	detached  detachedCalls
-	rights    rights
+	client     rueidis.Client
+	breaker    breaker // records no failures in a cluster, where nodes refuse connections separately
+	connEpochs []connEpoch
+	detached   detachedCalls
+	rights     rights
 
 	watcher Watcher // may be nil
 
@@ -48,7 +48,7 @@ type Runner struct {
 
 // NewRunner returns a Runner on client. It sends nothing.
 func NewRunner(client rueidis.Client) *Runner {
-	r := &Runner{client: client, connected: newConnectedSince(client.Mode() == rueidis.ClientModeCluster)}
+	r := &Runner{client: client, connEpochs: newConnEpochs(client.Mode() == rueidis.ClientModeCluster)}
 	r.span.init()
 	return r
 }
@@ -80,14 +80,14 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 const resends = 3
 
 func (r *Runner) runOnce(ctx context.Context, call Call) (reply Reply, err error) {
-	command, since := r.byDigest(call), closedConns.Load()+1
-	connected := r.connectedFor(command)
-	if ctx.Done() == nil || connected.Load() == since {
+	command, epoch := r.byDigest(call), closedConns.Load()+1
+	last := r.connEpochOf(command)
+	if ctx.Done() == nil || last.Load() == epoch {
 		reply, err = r.run(ctx, command, call)
 	} else {
 		reply, err = r.runDetached(ctx, command, call)
 	}
-	noteConnected(connected, since, err)
+	recordConnected(last, epoch, err)
 	err = r.rights.outcome(&call, err)
 	return reply, err
 }
@@ -171,16 +171,16 @@ func (r *Runner) runManyUnwatched(ctx context.Context, calls []Call) []Outcome {
 }
 
 func (r *Runner) runManyOnce(ctx context.Context, calls []Call) []Outcome {
-	commands, since := make([]rueidis.Completed, len(calls)), closedConns.Load()+1
+	commands, epoch := make([]rueidis.Completed, len(calls)), closedConns.Load()+1
 	for i, call := range calls {
 		commands[i] = r.byDigest(call)
 	}
-	connected := make([]*connectedSince, len(calls)) // now: the client reuses commands that have a reply
+	last := make([]*connEpoch, len(calls)) // now: the client reuses commands that have a reply
 	for i, command := range commands {
-		connected[i] = r.connectedFor(command)
+		last[i] = r.connEpochOf(command)
 	}
 	var outcomes []Outcome
-	if ctx.Done() == nil || r.areConnected(commands, since) {
+	if ctx.Done() == nil || r.areConnected(commands, epoch) {
 		outcomes = r.runMany(ctx, commands, calls)
 	} else {
 		outcomes = detach(ctx, &r.detached, func() []Outcome {
@@ -190,7 +190,7 @@ func (r *Runner) runManyOnce(ctx context.Context, calls []Call) []Outcome {
 		})
 	}
 	for i := range outcomes {
-		noteConnected(connected[i], since, outcomes[i].Err)
+		recordConnected(last[i], epoch, outcomes[i].Err)
 		outcomes[i].Err = r.rights.outcome(&calls[i], outcomes[i].Err)
 	}
 	return outcomes
@@ -269,16 +269,16 @@ type NoDeadline struct{ context.Context } //nolint:containedctx // a context tha
 // Deadline implements context.Context.
 func (*NoDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Of returns ctx without its deadline. u serves one context, so its callers may keep the result.
-func (u *NoDeadline) Of(ctx context.Context) context.Context {
+// Of returns ctx without its deadline. n serves one context, so its callers may keep the result.
+func (n *NoDeadline) Of(ctx context.Context) context.Context {
 	if _, has := ctx.Deadline(); !has {
 		return ctx
 	}
-	if u.Context != nil {
+	if n.Context != nil {
 		return &NoDeadline{ctx}
 	}
-	u.Context = ctx
-	return u
+	n.Context = ctx
+	return n
 }
 
 func withoutDeadline(ctx context.Context) context.Context {

@@ -80,9 +80,9 @@ func shards(tb testing.TB, n int, opts ...redistest.Option) []*redistest.Server 
 // singleNode is a cluster-enabled server with all slots, behind a client that knows of no cluster.
 type singleNode struct{ *redistest.Server }
 
-func (o singleNode) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (n singleNode) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	return o.Server.Client(tb, func(opt *rueidis.ClientOption) {
+	return n.Server.Client(tb, func(opt *rueidis.ClientOption) {
 		opt.ForceSingleClient = true
 		mod(opt)
 	})

@@ -101,9 +101,9 @@ func TestFramesEndWhereTheyEnd(t *testing.T) {
 // A redirection leads to a connection itself if it names its address, its host by number, or no host.
 func TestRedirectionToItselfIsRecognised(t *testing.T) {
 	t.Parallel()
-	k := NewConnector(nil, ConnectorOptions{})
-	p := k.endpoint("node1.example:7000")
-	k.endpoint("alias:7000").remoteHost = "10.0.0.1"
+	c := NewConnector(nil, ConnectorOptions{})
+	p := c.endpoint("node1.example:7000")
+	c.endpoint("alias:7000").remoteHost = "10.0.0.1"
 	const remote = "10.0.0.1:7000"
 	for to, here := range map[string]bool{
 		"node1.example:7000": true, "NODE1.example.:7000": true, "10.0.0.1:7000": true, ":7000": true, "?:7000": true, "alias:7000": true,
