@@ -23,13 +23,13 @@ var _ sync.Locker = (*Locker)(nil)
 // If waiting cannot help, Lock panics. The error wraps ErrBadName, ErrBadOption, ErrClosed,
 // ErrWrongKind, ErrDenied, ErrOldServer or ErrCapacity, or the error of the context if that has
 // ended. Otherwise it has the server's own words.
-func (k *Locker) Lock() { (*hold.SyncLocker)(k).Lock() }
+func (l *Locker) Lock() { (*hold.SyncLocker)(l).Lock() }
 
 // Unlock releases the lock. It panics if the Locker is not locked. It has no result: OnLost is
 // called if the lease was lost, or if the server did not confirm the release.
-func (k *Locker) Unlock() { (*hold.SyncLocker)(k).Unlock() }
+func (l *Locker) Unlock() { (*hold.SyncLocker)(l).Unlock() }
 
 // OnLost sets the function that Unlock calls if the lease was lost while the Locker was locked, or
 // if its release was not confirmed. It runs on the goroutine that unlocks. By default, and after
 // OnLost(nil), no function is called.
-func (k *Locker) OnLost(lost func(error)) { (*hold.SyncLocker)(k).OnLost(lost) }
+func (l *Locker) OnLost(lost func(error)) { (*hold.SyncLocker)(l).OnLost(lost) }

@@ -103,23 +103,23 @@ func ofReadWrite(l *rwlock.Lock) []func(context.Context) error {
 	})
 }
 
-func ofSemaphore(m *semaphore.Semaphore) []func(context.Context) error {
+func ofSemaphore(s *semaphore.Semaphore) []func(context.Context) error {
 	return []func(context.Context) error{
-		func(context.Context) error { return m.Check() },
+		func(context.Context) error { return s.Check() },
 		func(ctx context.Context) error {
-			_, err := m.Acquire(ctx, 1)
+			_, err := s.Acquire(ctx, 1)
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := m.TryAcquire(ctx, 1)
+			_, err := s.TryAcquire(ctx, 1)
 			return err
 		},
-		func(ctx context.Context) error { return m.SetCapacity(ctx, 1) },
-		errorOf(m.Available),
-		errorOf(m.Permits(1).Lock),
-		func(ctx context.Context) error { return m.Weighted(ctx).Acquire(ctx, 1) },
+		func(ctx context.Context) error { return s.SetCapacity(ctx, 1) },
+		errorOf(s.Available),
+		errorOf(s.Permits(1).Lock),
+		func(ctx context.Context) error { return s.Weighted(ctx).Acquire(ctx, 1) },
 		func(ctx context.Context) error {
-			for _, err := range m.Holders(ctx) {
+			for _, err := range s.Holders(ctx) {
 				return err
 			}
 			return nil

@@ -40,10 +40,10 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 		return Round{}, err
 	}
 	defer s.End()
-	b := &startRequest{latch: l, nonce: newNonce(), n: n}
+	request := &startRequest{latch: l, nonce: newNonce(), n: n}
 	var reply wire.Reply
 	err = l.repeatUntilReply(ctx, func() (err error) {
-		reply, err = b.send(ctx)
+		reply, err = request.send(ctx)
 		return err
 	})
 	switch {
@@ -57,8 +57,8 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	default:
 		err = foreign()
 	}
-	if b.uncertain && !l.registry.scripts.AnonymousRounds {
-		b.undo()
+	if request.uncertain && !l.registry.scripts.AnonymousRounds {
+		request.undo()
 	}
 	return Round{}, err
 }
@@ -78,22 +78,22 @@ type startRequest struct {
 var errLate = errors.New("the server took too long")
 
 // send sends the start once.
-func (b *startRequest) send(ctx context.Context) (wire.Reply, error) {
-	l, s := b.latch, b.latch.base.Session
+func (r *startRequest) send(ctx context.Context) (wire.Reply, error) {
+	l, s := r.latch, r.latch.base.Session
 	if err := s.Handshake(ctx, l.keys.latch); err != nil {
 		return wire.Reply{}, err
 	}
-	b.notAfter = s.NotAfter(l.keys.slot, clock.Now(), session.MaxPatience)
-	args := []string{b.nonce, fmt.Sprintf("%08d", b.n), fmt.Sprintf("%010d", l.keep.Milliseconds()), b.notAfter.Text()}
+	r.notAfter = s.NotAfter(l.keys.slot, clock.Now(), session.MaxPatience)
+	args := []string{r.nonce, fmt.Sprintf("%08d", r.n), fmt.Sprintf("%010d", l.keep.Milliseconds()), r.notAfter.Text()}
 	if l.registry.scripts.AnonymousRounds {
 		args = append(args, s.PublishCommandsIn(l.base.Layout), l.keys.ended)
 	} else {
-		args = append(args, b.first)
+		args = append(args, r.first)
 	}
 	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.registry.scripts.Start, Keys: []string{l.keys.latch}, Args: args})
 	if err != nil {
-		if !b.uncertain && wire.Judge(err) == wire.Unknown {
-			b.uncertain, b.first = true, (b.notAfter - wire.Stamp(session.MaxPatience.Microseconds())).Text()
+		if !r.uncertain && wire.Judge(err) == wire.Unknown {
+			r.uncertain, r.first = true, (r.notAfter - wire.Stamp(session.MaxPatience.Microseconds())).Text()
 		}
 		return reply, l.unconfirmed(err)
 	}
@@ -112,18 +112,18 @@ func (b *startRequest) send(ctx context.Context) (wire.Reply, error) {
 
 // undo resets the round that the start may have begun, in the background: at once, and, if a call may still be under
 // way, once more after its not-after.
-func (b *startRequest) undo() {
+func (r *startRequest) undo() {
 	now := clock.Now()
-	t := &session.Undo{
-		Call: b.latch.resetCall(b.nonce), Until: now.Add(b.latch.keep), ExecutableUntil: now.Add(session.MaxPatience),
+	u := &session.Undo{
+		Call: r.latch.resetCall(r.nonce), Until: now.Add(r.latch.keep), ExecutableUntil: now.Add(session.MaxPatience),
 	}
-	t.OnReply = func(reply wire.Reply) time.Duration {
+	u.OnReply = func(reply wire.Reply) time.Duration {
 		if reply.Code() != wire.NotDone {
 			return 0 // reset, or the round of another start
 		}
-		return t.RepeatAfter(session.ExecutableFor(b.notAfter, reply.Stamp(1)), b.latch.keep)
+		return u.RepeatAfter(session.ExecutableFor(r.notAfter, reply.Stamp(1)), r.latch.keep)
 	}
-	b.latch.base.Session.Undoer.Start(t)
+	r.latch.base.Session.Undoer.Start(u)
 }
 
 // countDown counts an id for a round.

@@ -48,39 +48,39 @@ type execution struct {
 // execute runs fn on a goroutine of its own, under a lease that was just acquired. The call keeps its turn,
 // and the execution ends it.
 func (o *Once) execute(ctx context.Context, f *flight, lease signalbox.Lease, fn Func) *execution {
-	x := &execution{once: o, flight: f, lease: lease, finished: make(chan struct{})}
+	e := &execution{once: o, flight: f, lease: lease, finished: make(chan struct{})}
 	// The values of the call's context are for the function, such as a trace. Its end and its leases are the
 	// call's own: it may leave and unlock them while the function runs.
-	ctx, x.cancel = context.WithCancelCause(hold.WithoutLeases(context.WithoutCancel(ctx)))
+	ctx, e.cancel = context.WithCancelCause(hold.WithoutLeases(context.WithoutCancel(ctx)))
 	o.base.Session.BeginDetached() // the hold is counted in until here, so Close cannot have seen the session idle
-	o.registry.setExecution(f, x)
-	go x.run(ctx, fn)
-	return x
+	o.registry.setExecution(f, e)
+	go e.run(ctx, fn)
+	return e
 }
 
 // run calls the function, stores its value, and releases the claim, also if the function panics or ends the
 // goroutine.
-func (x *execution) run(ctx context.Context, fn Func) {
-	defer x.finish()
-	defer x.recordEnd(ctx)
-	value, err := fn(x.once.running(x.lease.Enter(ctx)), x.lease)
+func (e *execution) run(ctx context.Context, fn Func) {
+	defer e.finish()
+	defer e.recordEnd(ctx)
+	value, err := fn(e.once.running(e.lease.Enter(ctx)), e.lease)
 	r := callResult{ran: true}
 	if err != nil {
 		r.failed = true
 	} else {
-		r.value, err = x.store(context.WithoutCancel(ctx), value)
+		r.value, err = e.store(context.WithoutCancel(ctx), value)
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.mu.known, x.mu.result, x.mu.err = true, r, err
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.known, e.mu.result, e.mu.err = true, r, err
 }
 
 // store stores the value of the function. It returns what the call that began the function returns.
-func (x *execution) store(ctx context.Context, value []byte) ([]byte, error) {
+func (e *execution) store(ctx context.Context, value []byte) ([]byte, error) {
 	if len(value) > MaxValue {
 		return value, fmt.Errorf("%w: it has %d bytes, and %d are allowed", errs.ErrTooLarge, len(value), MaxValue)
 	}
-	other, err := x.once.store(ctx, x, string(value))
+	other, err := e.once.store(ctx, e, string(value))
 	switch {
 	case other.stored:
 		return []byte(other.value), err
@@ -91,28 +91,28 @@ func (x *execution) store(ctx context.Context, value []byte) ([]byte, error) {
 }
 
 // storeFailed remembers why the value is not stored yet, for a call that leaves.
-func (x *execution) storeFailed(err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.mu.last = err
+func (e *execution) storeFailed(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.last = err
 }
 
 // recordEnd is deferred: it notices a function that panicked or ended its goroutine, and logs what no call
 // returns. ctx is the function's: it is not logged that Close ended it, nor that its call left if Linger is 0.
-func (x *execution) recordEnd(ctx context.Context) {
+func (e *execution) recordEnd(ctx context.Context) {
 	cause := recover()
 	var stack []byte
 	if cause != nil {
 		stack = debug.Stack()
 	}
-	x.mu.Lock()
-	if !x.mu.known { // or the panic is not the function's
-		x.mu.known, x.mu.cause, x.mu.exited = true, cause, cause == nil
-		x.mu.result = callResult{ran: true, failed: true}
+	e.mu.Lock()
+	if !e.mu.known { // or the panic is not the function's
+		e.mu.known, e.mu.cause, e.mu.exited = true, cause, cause == nil
+		e.mu.result = callResult{ran: true, failed: true}
 	}
-	left, err := x.mu.left, x.mu.err
-	x.mu.Unlock()
-	switch base := &x.once.base; {
+	left, err := e.mu.left, e.mu.err
+	e.mu.Unlock()
+	switch base := &e.once.base; {
 	case cause != nil: // the stack of the call that gets the panic is another
 		base.LogPanic(cause, stack)
 	case !left || err == nil || errors.Is(context.Cause(ctx), errs.ErrClosed):
@@ -123,33 +123,33 @@ func (x *execution) recordEnd(ctx context.Context) {
 }
 
 // finish releases the claim and ends the turn: the next call leads if no outcome was handed over.
-func (x *execution) finish() {
-	unlocked := x.lease.Unlock()
-	x.mu.Lock()
-	if x.mu.result.failed && x.mu.err != nil {
-		x.mu.err = errs.Join(x.mu.err, x.once.base.Explain("unlock", unlocked))
+func (e *execution) finish() {
+	unlocked := e.lease.Unlock()
+	e.mu.Lock()
+	if e.mu.result.failed && e.mu.err != nil {
+		e.mu.err = errs.Join(e.mu.err, e.once.base.Explain("unlock", unlocked))
 	}
-	x.mu.Unlock()
-	x.cancel(nil)
-	x.once.registry.executionEnded(x.flight)
-	x.flight.endTurn()
-	close(x.finished)
-	x.once.base.Session.End()
+	e.mu.Unlock()
+	e.cancel(nil)
+	e.once.registry.executionEnded(e.flight)
+	e.flight.endTurn()
+	close(e.finished)
+	e.once.base.Session.End()
 }
 
 // wait returns what the call that began the function returns. A panic of the function continues here, and so
 // does the end of its goroutine. If ctx ends before the result is known, wait returns at once.
-func (x *execution) wait(ctx context.Context) (callResult, error) {
+func (e *execution) wait(ctx context.Context) (callResult, error) {
 	select {
-	case <-x.finished:
+	case <-e.finished:
 	case <-ctx.Done():
 	}
-	x.mu.Lock()
-	if !x.mu.known {
-		x.mu.left = true
+	e.mu.Lock()
+	if !e.mu.known {
+		e.mu.left = true
 	}
-	left, r, err, cause, exited, last := x.mu.left, x.mu.result, x.mu.err, x.mu.cause, x.mu.exited, x.mu.last
-	x.mu.Unlock()
+	left, r, err, cause, exited, last := e.mu.left, e.mu.result, e.mu.err, e.mu.cause, e.mu.exited, e.mu.last
+	e.mu.Unlock()
 	switch {
 	case left:
 		return callResult{ran: true}, errs.Join(errs.Ended(ctx), last)

@@ -18,9 +18,9 @@ import (
 // on the server is shown for all kinds of lock in test/kinds.
 func TestCallsThatFailLeaveNothingInUse(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	s := w.session()
-	mu, short := rwlock.New(s, w.name), rwlock.New(s, w.name, signalbox.WithReplicas(1, time.Millisecond))
+	f := sharedFixture(t)
+	s := f.session()
+	mu, short := rwlock.New(s, f.name), rwlock.New(s, f.name, signalbox.WithReplicas(1, time.Millisecond))
 	require.Panics(t, func() {
 		_ = mu.RDo(t.Context(), func(context.Context, signalbox.Lease) error { panic("no funds") })
 	})
@@ -34,5 +34,5 @@ func TestCallsThatFailLeaveNothingInUse(t *testing.T) {
 	}
 	require.Error(t, s.Close(locktest.Ended()))
 	require.Zero(t, mu.InUse())
-	w.awaitFree()
+	f.awaitFree()
 }

@@ -24,23 +24,23 @@ func TestALockWithoutWaitersCostsTenCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := ownFixture(t)
-			mu := w.lock()
+			f := ownFixture(t)
+			mu := f.lock()
 			take := mu.RLock
 			if c.writes {
 				take = mu.Lock
 			}
 			if c.beside {
 				// Its session renews nothing, and does not ask for the hold when it begins to listen.
-				still := locktest.SteadySession(t, w.server, signalbox.WithPolling())
-				locktest.Must(t, rwlock.New(still, w.name, signalbox.WithFixedLease(time.Hour)).RLock)
+				still := locktest.SteadySession(t, f.server, signalbox.WithPolling())
+				locktest.Must(t, rwlock.New(still, f.name, signalbox.WithFixedLease(time.Hour)).RLock)
 			}
 			require.NoError(t, locktest.Must(t, take).Unlock(), "the server learns the scripts")
-			before := redistest.Work(w.server)
+			before := redistest.Work(f.server)
 			for range pairs {
 				require.NoError(t, locktest.Must(t, take).Unlock())
 			}
-			require.LessOrEqual(t, redistest.Work(w.server)-before, int64(pairs*most))
+			require.LessOrEqual(t, redistest.Work(f.server)-before, int64(pairs*most))
 		})
 	}
 }

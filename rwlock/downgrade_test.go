@@ -21,8 +21,8 @@ import (
 // P3: the token stays, and with it the lease.
 func TestADowngradedLeaseKeepsItsToken(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	lease := must(t, mu, write)
 	token, bound, done := lease.Token(), lease.Bind(t.Context()), lease.Done()
 	for range 2 { // again is as good as once
@@ -32,11 +32,11 @@ func TestADowngradedLeaseKeepsItsToken(t *testing.T) {
 	require.NoError(t, lease.Err())
 	require.NoError(t, bound.Err())
 	require.False(t, locktest.IsClosed(done))
-	beside := must(t, w.lock(), tryRead)
+	beside := must(t, f.lock(), tryRead)
 	require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld)
 	require.NoError(t, lease.Unlock())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
-	require.Len(t, w.holds(), 1)
+	require.Len(t, f.holds(), 1)
 	require.NoError(t, beside.Unlock())
 }
 
@@ -45,17 +45,17 @@ func TestADowngradedLeaseKeepsItsToken(t *testing.T) {
 // them to a poll.
 func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
 	t.Parallel()
-	w := ownFixture(t)
-	proxy := w.proxy()
-	mus := append([]*rwlock.Lock{w.lockAt(proxy), w.lockAt(proxy)}, w.locks(2)...)
+	f := ownFixture(t)
+	proxy := f.proxy()
+	mus := append([]*rwlock.Lock{f.lockAt(proxy), f.lockAt(proxy)}, f.locks(2)...)
 	rounds, quick := 0, 0
 	redistest.Await(t, "six downgrades, one of them noticed by a message and not by a poll", func() bool {
 		lease := must(t, mus[0], write)
-		readers := []<-chan result{w.queue(t.Context(), mus[0], read, 1)}
-		writer := w.queue(t.Context(), mus[3], write, 2)
-		readers = append(readers, w.queue(t.Context(), mus[1], read, 3), follow(t.Context(), t, mus[1], 2))
-		readers = append(readers, w.queue(t.Context(), mus[2], read, 4))
-		w.awaitChannels("grants", 4)
+		readers := []<-chan result{f.queue(t.Context(), mus[0], read, 1)}
+		writer := f.queue(t.Context(), mus[3], write, 2)
+		readers = append(readers, f.queue(t.Context(), mus[1], read, 3), follow(t.Context(), t, mus[1], 2))
+		readers = append(readers, f.queue(t.Context(), mus[2], read, 4))
+		f.awaitChannels("grants", 4)
 		proxy.SetMatch(locktest.RunsScript(scripts.RWLockPoll))
 		before := proxy.Requests()
 		require.NoError(t, mus[0].Downgrade(t.Context(), lease))
@@ -91,14 +91,14 @@ func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			w := sharedFixture(t)
-			proxy := w.proxy()
-			mu := w.lockAt(proxy)
+			f := sharedFixture(t)
+			proxy := f.proxy()
+			mu := f.lockAt(proxy)
 			lease := must(t, mu, write)
 			require.NoError(t, mu.Downgrade(t.Context(), lease)) // teaches the server the script
 			require.NoError(t, lease.Unlock())
 			lease = must(t, mu, write)
-			reader := w.queue(t.Context(), w.lock(), read, 1)
+			reader := f.queue(t.Context(), f.lock(), read, 1)
 			proxy.SetMatch(locktest.RunsScript(scripts.RWLockDowngrade))
 			proxy.ResetCount()
 			fault := proxy.Arm(redistest.Fault{Kind: kind})
@@ -113,7 +113,7 @@ func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
 			redistest.Await(t, "a wire", func() bool { return mu.Downgrade(t.Context(), lease) == nil })
 			require.NoError(t, beside.Unlock())
 			require.NoError(t, lease.Unlock())
-			w.awaitFree()
+			f.awaitFree()
 		})
 	}
 }
@@ -122,16 +122,16 @@ func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
 // other hold.
 func TestALateDowngradeChangesNoOtherHold(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	proxy := w.proxy()
-	mu := w.lockAt(proxy)
+	f := sharedFixture(t)
+	proxy := f.proxy()
+	mu := f.lockAt(proxy)
 	lease := must(t, mu, write)
 	proxy.Refuse()
 	proxy.CutAll()
 	require.Error(t, mu.Downgrade(t.Context(), lease))
 	proxy.Accept()
 	_ = lease.Unlock() // confirmed or not
-	next := must(t, w.lock(), write)
+	next := must(t, f.lock(), write)
 	require.ErrorIs(t, mu.Downgrade(t.Context(), lease), signalbox.ErrReleased)
 	require.ErrorIs(t, second(mu.TryRLock(t.Context())), signalbox.ErrHeld)
 	require.NoError(t, next.Err())
@@ -141,12 +141,12 @@ func TestALateDowngradeChangesNoOtherHold(t *testing.T) {
 // P2: of a lease that has ended it says why, at once, and the lease is over.
 func TestDowngradeOfALostLeaseIsItsError(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	lease := must(t, mu, write)
 	bound := lease.Bind(t.Context())
-	w.server.MustDo(t, "DEL", w.key())
-	next := must(t, w.lock(), write)
+	f.server.MustDo(t, "DEL", f.key())
+	next := must(t, f.lock(), write)
 	for range 2 {
 		require.ErrorIs(t, mu.Downgrade(t.Context(), lease), signalbox.ErrLost)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
@@ -155,19 +155,19 @@ func TestDowngradeOfALostLeaseIsItsError(t *testing.T) {
 	require.ErrorIs(t, context.Cause(bound), signalbox.ErrLost)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 	require.NoError(t, next.Err())
-	require.Len(t, w.holds(), 1)
-	require.ErrorIs(t, second(w.lock().TryRLock(t.Context())), signalbox.ErrHeld)
+	require.Len(t, f.holds(), 1)
+	require.ErrorIs(t, second(f.lock().TryRLock(t.Context())), signalbox.ErrHeld)
 	require.NoError(t, next.Unlock())
 }
 
 // P8: a lease of another lock, session or name is not changed; nor is one that writes already, for which nothing is sent.
 func TestDowngradeOfAForeignLeaseIsErrNotHeld(t *testing.T) {
 	t.Parallel()
-	w := ownFixture(t)
-	s := w.poller()
-	mu, name, elsewhere := rwlock.New(s, w.name, signalbox.WithRenewedLease(time.Hour)), rwlock.New(s, "b"), w.lock()
+	f := ownFixture(t)
+	s := f.poller()
+	mu, name, elsewhere := rwlock.New(s, f.name, signalbox.WithRenewedLease(time.Hour)), rwlock.New(s, "b"), f.lock()
 	lease := must(t, mu, write)
-	require.Empty(t, w.server.SentBy(func() {
+	require.Empty(t, f.server.SentBy(func() {
 		require.ErrorIs(t, name.Downgrade(t.Context(), lease), signalbox.ErrNotHeld)
 		require.ErrorIs(t, elsewhere.Downgrade(t.Context(), lease), signalbox.ErrNotHeld)
 		require.ErrorIs(t, mu.Downgrade(t.Context(), signalbox.Lease{}), signalbox.ErrNotHeld)
@@ -185,16 +185,16 @@ func TestDowngradeOfAForeignLeaseIsErrNotHeld(t *testing.T) {
 // downgraded.
 func TestDowngradeOfAReadersLeaseAdmitsNoReader(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mus := w.locks(3)
+	f := sharedFixture(t)
+	mus := f.locks(3)
 	plain := must(t, mus[0], read)
 	lease := must(t, mus[1], write2(plain))
-	writer := w.queue(t.Context(), mus[2], write, 1)
-	late := w.queue(t.Context(), w.lock(), read, 2)
+	writer := f.queue(t.Context(), mus[2], write, 1)
+	late := f.queue(t.Context(), f.lock(), read, 2)
 	for range 3 {
 		require.NoError(t, mus[1].Downgrade(t.Context(), lease))
 	}
-	require.Equal(t, 2, w.queued())
+	require.Equal(t, 2, f.queued())
 	require.NoError(t, lease.Unlock())
 	next := locktest.MustHave(t, writer)
 	require.False(t, locktest.IsClosed(late))
@@ -219,8 +219,8 @@ func write2(before signalbox.Lease) lockMethod {
 // All entries of a hold read once it is downgraded, by whichever of its leases.
 func TestDowngradeIsThatOfAllEntries(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	lease := must(t, mu, write)
 	ctx := lease.Enter(t.Context())
 	inner, err := mu.Lock(ctx)
@@ -234,7 +234,7 @@ func TestDowngradeIsThatOfAllEntries(t *testing.T) {
 		require.Equal(t, lease.Token(), again.Token())
 		require.NoError(t, again.Unlock())
 	}
-	beside := must(t, w.lock(), read)
+	beside := must(t, f.lock(), read)
 	require.NoError(t, inner.Unlock())
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Unlock())
@@ -245,8 +245,8 @@ func TestDowngradeIsThatOfAllEntries(t *testing.T) {
 // leaves nothing.
 func TestDowngradeRacesWithTheEndOfItsLease(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mus := w.locks(2)
+	f := sharedFixture(t)
+	mus := f.locks(2)
 	ends := map[string]func(lease signalbox.Lease) error{
 		"Unlock":      func(lease signalbox.Lease) error { return lease.Unlock() },
 		"ForceUnlock": func(signalbox.Lease) error { return mus[1].ForceUnlock(context.Background()) },
@@ -265,7 +265,7 @@ func TestDowngradeRacesWithTheEndOfItsLease(t *testing.T) {
 			}
 			require.NoError(t, ended, name)
 			_ = lease.Unlock()
-			w.awaitFree()
+			f.awaitFree()
 		}
 	}
 }

@@ -19,11 +19,11 @@ import (
 // wait for the other.
 func TestEnteringAgainDoesNotQueue(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	for _, side := range []lockMethod{write, read} {
 		lease := must(t, mu, side)
-		waiting := w.queue(t.Context(), w.lock(), write, 1)
+		waiting := f.queue(t.Context(), f.lock(), write, 1)
 		aged()
 		for _, enter := range []func(context.Context) (signalbox.Lease, error){mu.RLock, mu.TryRLock} {
 			again, err := enter(lease.Enter(t.Context()))
@@ -41,9 +41,9 @@ func TestEnteringAgainDoesNotQueue(t *testing.T) {
 // other for ever.
 func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	proxy := w.proxy()
-	mus := []*rwlock.Lock{w.lockAt(proxy), w.lockAt(proxy)}
+	f := sharedFixture(t)
+	proxy := f.proxy()
+	mus := []*rwlock.Lock{f.lockAt(proxy), f.lockAt(proxy)}
 	leases := []signalbox.Lease{must(t, mus[0], read), must(t, mus[1], read)}
 	// A session that begins to listen asks whether its holds are there still.
 	scripted, asks := redistest.Commands("EVAL", "EVALSHA"), locktest.RunsScript(scripts.HoldsRenew)
@@ -74,8 +74,8 @@ func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 // Readers that release their leases may ask to write, and two of them write one after the other.
 func TestTwoReadersThatReleaseWriteOneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mus := w.locks(2)
+	f := sharedFixture(t)
+	mus := f.locks(2)
 	done := make(chan result, 2)
 	for _, mu := range mus {
 		lease := must(t, mu, read)

@@ -14,11 +14,11 @@ import (
 // P9: what other programs put into the key is no hold, and removes no hold.
 func TestStrangeMembersOfTheKeyAreNoHolds(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	lease := must(t, mu, write)
-	w.server.MustDo(t, "ZADD", w.key(), 1, "x", 2, "", -7, strings.Repeat("y", 60))
-	require.ErrorIs(t, second(w.lock().TryRLock(t.Context())), signalbox.ErrHeld)
+	f.server.MustDo(t, "ZADD", f.key(), 1, "x", 2, "", -7, strings.Repeat("y", 60))
+	require.ErrorIs(t, second(f.lock().TryRLock(t.Context())), signalbox.ErrHeld)
 	n := 0
 	for h, err := range mu.Holders(t.Context()) {
 		require.NoError(t, err)
@@ -27,5 +27,5 @@ func TestStrangeMembersOfTheKeyAreNoHolds(t *testing.T) {
 	}
 	require.Equal(t, 1, n)
 	require.NoError(t, lease.Unlock())
-	require.NoError(t, must(t, w.lock(), write).Unlock())
+	require.NoError(t, must(t, f.lock(), write).Unlock())
 }

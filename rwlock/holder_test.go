@@ -37,9 +37,9 @@ func isLocked(t *testing.T, mu *rwlock.Lock) bool {
 
 func TestAWriterIsTheOnlyHolder(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := rwlock.New(w.session(signalbox.WithLabel("worker 7")), w.name)
-	watcher := w.lock()
+	f := sharedFixture(t)
+	mu := rwlock.New(f.session(signalbox.WithLabel("worker 7")), f.name)
+	watcher := f.lock()
 	require.Empty(t, holders(t, watcher))
 	require.False(t, isLocked(t, watcher))
 	began := time.Now()
@@ -65,9 +65,9 @@ func TestAWriterIsTheOnlyHolder(t *testing.T) {
 // that was downgraded.
 func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	one := rwlock.New(w.session(signalbox.WithLabel("one")), w.name)
-	other := rwlock.New(w.session(signalbox.WithLabel("other")), w.name, signalbox.WithFixedLease(time.Hour))
+	f := sharedFixture(t)
+	one := rwlock.New(f.session(signalbox.WithLabel("one")), f.name)
+	other := rwlock.New(f.session(signalbox.WithLabel("other")), f.name, signalbox.WithFixedLease(time.Hour))
 	lease := must(t, one, write)
 	require.NoError(t, one.Downgrade(t.Context(), lease))
 	leases := []signalbox.Lease{lease, must(t, one, read), must(t, one, read), must(t, other, read)}
@@ -92,15 +92,15 @@ func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 // P6: many readers are listed in pages, all of them, and the caller may stop between pages.
 func TestManyReadersAreListedInPages(t *testing.T) {
 	t.Parallel()
-	w := ownFixture(t)
-	proxy := w.proxy()
+	f := ownFixture(t)
+	proxy := f.proxy()
 	proxy.SetMatch(locktest.RunsScript(scripts.HoldsList))
 	requested := func(do func()) int {
 		proxy.ResetCount()
 		do()
 		return proxy.Requests()
 	}
-	mu := w.lockAt(proxy, signalbox.WithFixedLease(time.Hour))
+	mu := f.lockAt(proxy, signalbox.WithFixedLease(time.Hour))
 	taken := 0
 	require.Empty(t, holders(t, mu)) // teaches the server the script
 	for _, n := range []int{99, 100, 101, 200} {
@@ -121,12 +121,12 @@ func TestManyReadersAreListedInPages(t *testing.T) {
 
 func TestAnErrorEndsTheHolders(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	w.server.MustDo(t, "RPUSH", w.key(), "x")
+	f := sharedFixture(t)
+	f.server.MustDo(t, "RPUSH", f.key(), "x")
 	n := 0
-	for h, err := range w.lock().Holders(t.Context()) {
+	for h, err := range f.lock().Holders(t.Context()) {
 		require.ErrorIs(t, err, signalbox.ErrWrongKind)
-		require.ErrorContains(t, err, fmt.Sprintf("holders %q", w.name))
+		require.ErrorContains(t, err, fmt.Sprintf("holders %q", f.name))
 		require.Equal(t, signalbox.Holder{}, h)
 		n++
 	}
@@ -136,11 +136,11 @@ func TestAnErrorEndsTheHolders(t *testing.T) {
 // ForceUnlock of a writer ends its phase: the waiting readers enter before the next writer.
 func TestForceUnlockOfAWriterLetsTheReadersInFirst(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mus := w.locks(4)
+	f := sharedFixture(t)
+	mus := f.locks(4)
 	must(t, mus[0], write)
-	writer := w.queue(t.Context(), mus[1], write, 1)
-	readers := []<-chan result{w.queue(t.Context(), mus[2], read, 2), w.queue(t.Context(), mus[0], read, 3)}
+	writer := f.queue(t.Context(), mus[1], write, 1)
+	readers := []<-chan result{f.queue(t.Context(), mus[2], read, 2), f.queue(t.Context(), mus[0], read, 3)}
 	require.NoError(t, mus[3].ForceUnlock(t.Context()))
 	leases := []signalbox.Lease{locktest.MustHave(t, readers[0]), locktest.MustHave(t, readers[1])}
 	for _, lease := range leases {
@@ -154,15 +154,15 @@ func TestForceUnlockOfAWriterLetsTheReadersInFirst(t *testing.T) {
 // P6: many holds are taken in portions.
 func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	t.Parallel()
-	w := ownFixture(t)
-	proxy := w.proxy()
-	mu := w.lock(signalbox.WithFixedLease(time.Hour))
+	f := ownFixture(t)
+	proxy := f.proxy()
+	mu := f.lock(signalbox.WithFixedLease(time.Hour))
 	var leases []signalbox.Lease
 	for range 250 {
 		leases = append(leases, must(t, mu, read))
 	}
 	proxy.SetMatch(locktest.RunsScript(scripts.RWLockForce))
-	require.NoError(t, w.lockAt(proxy).ForceUnlock(t.Context()))
+	require.NoError(t, f.lockAt(proxy).ForceUnlock(t.Context()))
 	require.Equal(t, 4, proxy.Requests(), "three, and one more that taught the server the script")
 	for _, lease := range leases {
 		redistest.Receive(t, "the loss", lease.Done())
@@ -178,12 +178,12 @@ func TestAForceUnlockWithoutAReplyIsRepeated(t *testing.T) {
 	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			w := sharedFixture(t)
-			proxy := w.proxy()
-			mu := w.lockAt(proxy)
+			f := sharedFixture(t)
+			proxy := f.proxy()
+			mu := f.lockAt(proxy)
 			require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
-			holder := must(t, w.lock(), write)
-			waiting := w.queue(t.Context(), w.lock(), write, 1)
+			holder := must(t, f.lock(), write)
+			waiting := f.queue(t.Context(), f.lock(), write, 1)
 			proxy.SetMatch(locktest.RunsScript(scripts.RWLockForce))
 			proxy.Arm(redistest.Fault{Kind: kind})
 			require.NoError(t, mu.ForceUnlock(t.Context()))

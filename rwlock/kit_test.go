@@ -42,116 +42,116 @@ func ownFixture(t *testing.T) fixture {
 }
 
 // of returns the fixture of another lock of the test.
-func (w fixture) of(part string) fixture {
-	w.name += "/" + part
-	return w
+func (f fixture) of(part string) fixture {
+	f.name += "/" + part
+	return f
 }
 
 // lock returns the lock in a session of its own.
-func (w fixture) lock(options ...signalbox.LockOption) *rwlock.Lock {
-	w.Helper()
-	return rwlock.New(w.session(), w.name, options...)
+func (f fixture) lock(options ...signalbox.LockOption) *rwlock.Lock {
+	f.Helper()
+	return rwlock.New(f.session(), f.name, options...)
 }
 
 // lockAt is lock by way of a proxy.
-func (w fixture) lockAt(proxy *redistest.Proxy, options ...signalbox.LockOption) *rwlock.Lock {
-	w.Helper()
-	return rwlock.New(locktest.Session(w, proxy), w.name, options...)
+func (f fixture) lockAt(proxy *redistest.Proxy, options ...signalbox.LockOption) *rwlock.Lock {
+	f.Helper()
+	return rwlock.New(locktest.Session(f, proxy), f.name, options...)
 }
 
 // session returns a session to which nothing is to happen: it bears with a server that is silent on a busy machine.
-func (w fixture) session(options ...signalbox.SessionOption) *signalbox.Session {
-	w.Helper()
-	return locktest.SessionOf(w, w.server.Client(w, locktest.Steady), options...)
+func (f fixture) session(options ...signalbox.SessionOption) *signalbox.Session {
+	f.Helper()
+	return locktest.SessionOf(f, f.server.Client(f, locktest.Steady), options...)
 }
 
 // locks returns the lock in n sessions.
-func (w fixture) locks(n int) []*rwlock.Lock {
-	w.Helper()
+func (f fixture) locks(n int) []*rwlock.Lock {
+	f.Helper()
 	mus := make([]*rwlock.Lock, n)
 	for i := range mus {
-		mus[i] = w.lock()
+		mus[i] = f.lock()
 	}
 	return mus
 }
 
 // proxy returns a proxy before the server.
-func (w fixture) proxy() *redistest.Proxy {
-	w.Helper()
-	return redistest.NewProxy(w, w.server.Addr())
+func (f fixture) proxy() *redistest.Proxy {
+	f.Helper()
+	return redistest.NewProxy(f, f.server.Addr())
 }
 
 // poller returns a session that sends nothing by itself, so that what it is asked for can be counted.
-func (w fixture) poller() *signalbox.Session {
-	w.Helper()
-	return w.session(signalbox.WithPolling())
+func (f fixture) poller() *signalbox.Session {
+	f.Helper()
+	return f.session(signalbox.WithPolling())
 }
 
 // patient returns a session whose client waits for every reply, for wires on which one is kept back.
-func (w fixture) patient(at *redistest.Proxy) *signalbox.Session {
-	w.Helper()
-	return locktest.SessionOf(w, at.Client(w, func(o *rueidis.ClientOption) {
+func (f fixture) patient(at *redistest.Proxy) *signalbox.Session {
+	f.Helper()
+	return locktest.SessionOf(f, at.Client(f, func(o *rueidis.ClientOption) {
 		o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Hour, time.Hour
 		signalbox.Tune(o)
 	}))
 }
 
 // key returns the key of the lock's holds.
-func (w fixture) key() string { return locktest.Key(w.name) }
+func (f fixture) key() string { return locktest.Key(f.name) }
 
 // holds returns when each hold expires, by the server's account.
-func (w fixture) holds() map[string]time.Time {
-	w.Helper()
-	reply, _ := w.server.MustDo(w, "EVAL", `
+func (f fixture) holds() map[string]time.Time {
+	f.Helper()
+	reply, _ := f.server.MustDo(f, "EVAL", `
 if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then return {} end
 local time = redis.call('TIME')
 return redis.call('ZRANGE', KEYS[1], '(' .. time[1] .. string.sub('00000' .. time[2], -6), '+inf', 'BYSCORE', 'WITHSCORES')`,
-		1, w.key()).([]any)
+		1, f.key()).([]any)
 	ends := make(map[string]time.Time)
 	for i := 0; i+1 < len(reply); i += 2 {
 		hold, _ := reply[i].(string)
-		ends[hold] = time.UnixMicro(locktest.Integer(w, reply[i+1]))
+		ends[hold] = time.UnixMicro(locktest.Integer(f, reply[i+1]))
 	}
 	return ends
 }
 
 // isHeld reports whether the lock is held, by the server's account.
-func (w fixture) isHeld() bool {
-	w.Helper()
-	return len(w.holds()) > 0
+func (f fixture) isHeld() bool {
+	f.Helper()
+	return len(f.holds()) > 0
 }
 
 // queued returns how many readers and writers wait in the queues of the server.
-func (w fixture) queued() int {
-	w.Helper()
-	keys := locktest.Keys(w.name)
-	return locktest.Count(w, w.server, "ZCARD", keys.Writers()) + locktest.Count(w, w.server, "ZCARD", keys.Readers())
+func (f fixture) queued() int {
+	f.Helper()
+	keys := locktest.Keys(f.name)
+	return locktest.Count(f, f.server, "ZCARD", keys.Writers()) + locktest.Count(f, f.server, "ZCARD", keys.Readers())
 }
 
 // awaitFree waits until the lock is neither held nor waited for.
-func (w fixture) awaitFree() {
-	w.Helper()
-	redistest.Await(w, "a free lock and empty queues", func() bool { return !w.isHeld() && w.queued() == 0 })
+func (f fixture) awaitFree() {
+	f.Helper()
+	redistest.Await(f, "a free lock and empty queues", func() bool { return !f.isHeld() && f.queued() == 0 })
 }
 
 // channels returns how many channels of a kind the sessions subscribe to: session, or grants.
-func (w fixture) channels(kind string) int {
-	w.Helper()
-	channels, _ := w.server.MustDo(w, "PUBSUB", "CHANNELS", "sb:"+kind+":*").([]any)
+func (f fixture) channels(kind string) int {
+	f.Helper()
+	channels, _ := f.server.MustDo(f, "PUBSUB", "CHANNELS", "sb:"+kind+":*").([]any)
 	return len(channels)
 }
 
 // awaitChannels waits until the sessions subscribe to n channels of a kind.
-func (w fixture) awaitChannels(kind string, n int) {
-	w.Helper()
-	redistest.Await(w, "subscriptions", func() bool { return w.channels(kind) == n })
+func (f fixture) awaitChannels(kind string, n int) {
+	f.Helper()
+	redistest.Await(f, "subscriptions", func() bool { return f.channels(kind) == n })
 }
 
 // queue calls a method on another goroutine, and returns when that waits as the n-th in the queues of the server.
-func (w fixture) queue(ctx context.Context, mu *rwlock.Lock, take lockMethod, n int) <-chan result {
-	w.Helper()
+func (f fixture) queue(ctx context.Context, mu *rwlock.Lock, take lockMethod, n int) <-chan result {
+	f.Helper()
 	got := later(ctx, mu, take)
-	redistest.Await(w, "a ticket in a queue", func() bool { return w.queued() == n })
+	redistest.Await(f, "a ticket in a queue", func() bool { return f.queued() == n })
 	return got
 }
 

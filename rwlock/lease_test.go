@@ -14,8 +14,8 @@ import (
 // P8: what hangs on one reader's lease ends with that, and with no other of its hold.
 func TestUnlockOfAReaderEndsNothingOfThoseBesideIt(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	lease, beside := must(t, mu, read), must(t, mu, read)
 	bound, besides := lease.Bind(t.Context()), beside.Bind(t.Context())
 	require.NoError(t, lease.Unlock())

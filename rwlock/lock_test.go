@@ -17,13 +17,13 @@ import (
 // Readers are beside each other, in one session and in several.
 func TestReadersAreBesideEachOther(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	one, other := w.lock(), w.lock()
+	f := sharedFixture(t)
+	one, other := f.lock(), f.lock()
 	var leases []signalbox.Lease
 	for _, mu := range []*rwlock.Lock{one, one, other, other, one} {
 		leases = append(leases, must(t, mu, read))
 	}
-	writer := w.queue(t.Context(), w.lock(), write, 1)
+	writer := f.queue(t.Context(), f.lock(), write, 1)
 	for _, lease := range leases {
 		require.False(t, locktest.IsClosed(writer), "beside a reader")
 		require.NoError(t, lease.Err())
@@ -36,8 +36,8 @@ func TestReadersAreBesideEachOther(t *testing.T) {
 // that share a hold share a token.
 func TestTokensRiseWithEveryWriter(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	one, other := w.lock(), w.lock()
+	f := sharedFixture(t)
+	one, other := f.lock(), f.lock()
 	var last uint64
 	for range 5 {
 		lease := must(t, one, write)
@@ -58,12 +58,12 @@ func TestTokensRiseWithEveryWriter(t *testing.T) {
 // Order: writers have the lock in the order in which they asked for it.
 func TestWritersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mus := []*rwlock.Lock{w.lock(), w.lock(), w.lock()}
+	f := sharedFixture(t)
+	mus := []*rwlock.Lock{f.lock(), f.lock(), f.lock()}
 	lease := must(t, mus[0], write)
 	var waiting []<-chan result
 	for n := range 9 {
-		waiting = append(waiting, w.queue(t.Context(), mus[n*n%3], write, n+1))
+		waiting = append(waiting, f.queue(t.Context(), mus[n*n%3], write, n+1))
 	}
 	for n, next := range waiting {
 		require.NoError(t, lease.Unlock())
@@ -78,9 +78,9 @@ func TestWritersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 // P10: every error says what was asked of which lock.
 func TestErrorsNameTheOperationAndTheLock(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	holder := must(t, w.lock(), write)
-	mu := w.lock()
+	f := sharedFixture(t)
+	holder := must(t, f.lock(), write)
+	mu := f.lock()
 	var none signalbox.Lease
 	nothing := func(context.Context, signalbox.Lease) error { return nil }
 	for op, errs := range map[string][]error{
@@ -89,17 +89,17 @@ func TestErrorsNameTheOperationAndTheLock(t *testing.T) {
 		"lock":          {second(mu.Lock(locktest.Ended())), mu.Do(locktest.Ended(), nothing), locktest.PanicOf(mu.Locker(locktest.Ended()).Lock)},
 		"read lock":     {second(mu.RLock(locktest.Ended())), mu.RDo(locktest.Ended(), nothing), locktest.PanicOf(mu.RLocker(locktest.Ended()).Lock)},
 		"downgrade":     {mu.Downgrade(t.Context(), none)},
-		"force unlock":  {w.of("b").lock().ForceUnlock(t.Context())},
+		"force unlock":  {f.of("b").lock().ForceUnlock(t.Context())},
 	} {
 		for _, err := range errs {
 			var of *signalbox.OpError
 			require.ErrorAs(t, err, &of, op)
 			require.Equal(t, op, of.Op)
 			if op != "force unlock" {
-				require.Equal(t, w.name, of.Name)
+				require.Equal(t, f.name, of.Name)
 			}
 		}
 	}
-	require.EqualError(t, second(mu.TryRLock(t.Context())), fmt.Sprintf("signalbox: try read lock %q: the lock is held", w.name))
+	require.EqualError(t, second(mu.TryRLock(t.Context())), fmt.Sprintf("signalbox: try read lock %q: the lock is held", f.name))
 	require.NoError(t, holder.Unlock())
 }

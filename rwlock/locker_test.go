@@ -15,8 +15,8 @@ import (
 // Goroutines that share an RLocker exclude each other, those with one each read beside each other.
 func TestAnRLockerReadsBesideOthersButNotBesideItself(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	one, other := mu.RLocker(t.Context()), mu.RLocker(t.Context())
 	one.Lock()
 	other.Lock() // would not return
@@ -25,28 +25,28 @@ func TestAnRLockerReadsBesideOthersButNotBesideItself(t *testing.T) {
 		one.Lock()
 		close(again)
 	}()
-	require.ErrorIs(t, second(w.lock().TryLock(t.Context())), signalbox.ErrHeld)
+	require.ErrorIs(t, second(f.lock().TryLock(t.Context())), signalbox.ErrHeld)
 	require.False(t, locktest.IsClosed(again))
 	one.Unlock()
 	redistest.Receive(t, "the next of the goroutines that share it", again)
 	one.Unlock()
 	other.Unlock()
-	require.False(t, w.isHeld())
+	require.False(t, f.isHeld())
 }
 
 // A Locker ignores carried leases: it waits, also for the reader or writer that its context names.
 func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	lease := must(t, mu, read)
 	locker := mu.Locker(lease.Enter(t.Context()))
 	locked := make(chan error, 1)
 	go func() { locked <- locktest.PanicOf(locker.Lock) }()
-	redistest.Await(t, "a ticket in the queue, and no ErrUpgrade", func() bool { return w.queued() == 1 })
+	redistest.Await(t, "a ticket in the queue, and no ErrUpgrade", func() bool { return f.queued() == 1 })
 	_ = lease.Unlock() // and with it the Locker's context ends
 	if redistest.Receive(t, "the end of the Locker", locked) == nil {
 		locker.Unlock()
 	}
-	w.awaitFree()
+	f.awaitFree()
 }

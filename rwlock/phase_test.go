@@ -17,11 +17,11 @@ import (
 // Order: a writer waits for the readers that were there before it, and for no others.
 func TestAWriterWaitsForOnePhaseOfReaders(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mus := w.locks(5)
+	f := sharedFixture(t)
+	mus := f.locks(5)
 	readers := []signalbox.Lease{must(t, mus[0], read), must(t, mus[1], read)}
-	writer := w.queue(t.Context(), mus[2], write, 1)
-	late := []<-chan result{w.queue(t.Context(), mus[3], read, 2), w.queue(t.Context(), mus[4], read, 3)}
+	writer := f.queue(t.Context(), mus[2], write, 1)
+	late := []<-chan result{f.queue(t.Context(), mus[3], read, 2), f.queue(t.Context(), mus[4], read, 3)}
 	for _, lease := range readers {
 		require.False(t, locktest.IsClosed(writer))
 		require.NoError(t, lease.Unlock())
@@ -39,17 +39,17 @@ func TestAWriterWaitsForOnePhaseOfReaders(t *testing.T) {
 // Order: readers wait for one writer: all that wait when it is done enter together, before the next writer.
 func TestWaitingReadersEnterTogetherBeforeTheNextWriter(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mus := w.locks(6)
+	f := sharedFixture(t)
+	mus := f.locks(6)
 	lease := must(t, mus[0], write)
 	for range 3 {
-		first := w.queue(t.Context(), mus[1], read, 1)
-		writer := w.queue(t.Context(), mus[2], write, 2)
+		first := f.queue(t.Context(), mus[1], read, 1)
+		writer := f.queue(t.Context(), mus[2], write, 2)
 		readers := []<-chan result{
-			first, w.queue(t.Context(), mus[3], read, 3), follow(t.Context(), t, mus[3], 2),
-			w.queue(t.Context(), mus[4], read, 4),
+			first, f.queue(t.Context(), mus[3], read, 3), follow(t.Context(), t, mus[3], 2),
+			f.queue(t.Context(), mus[4], read, 4),
 		}
-		next := w.queue(t.Context(), mus[5], write, 5)
+		next := f.queue(t.Context(), mus[5], write, 5)
 		require.NoError(t, lease.Unlock())
 		var leases []signalbox.Lease
 		for _, r := range readers {
@@ -72,15 +72,15 @@ func TestWaitingReadersEnterTogetherBeforeTheNextWriter(t *testing.T) {
 // the lock, and elsewhere.
 func TestALateReaderDoesNotPassAWriterThatWaits(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mus := w.locks(3)
+	f := sharedFixture(t)
+	mus := f.locks(3)
 	reader := must(t, mus[0], read)
-	writer := w.queue(t.Context(), mus[1], write, 1)
+	writer := f.queue(t.Context(), mus[1], write, 1)
 	aged() // those that enter until then belong to the phase
 	var late []<-chan result
 	for n, mu := range mus {
 		require.ErrorIs(t, second(mu.TryRLock(t.Context())), signalbox.ErrHeld)
-		late = append(late, w.queue(t.Context(), mu, read, n+2))
+		late = append(late, f.queue(t.Context(), mu, read, n+2))
 	}
 	require.NoError(t, reader.Err())
 	require.NoError(t, reader.Unlock())
@@ -98,17 +98,17 @@ func TestALateReaderDoesNotPassAWriterThatWaits(t *testing.T) {
 // lock.
 func TestReadersEnterWhenTheWaitingWriterGivesUp(t *testing.T) {
 	t.Parallel()
-	w := ownFixture(t)
-	proxy := w.proxy()
-	holder, writer, mu := w.lock(), w.lock(), w.lockAt(proxy)
+	f := ownFixture(t)
+	proxy := f.proxy()
+	holder, writer, mu := f.lock(), f.lock(), f.lockAt(proxy)
 	proxy.SetMatch(locktest.RunsScript(scripts.RWLockPoll))
 	reader := must(t, holder, read)
 	redistest.Await(t, "a shared hold that a message announced, and no poll", func() bool {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		waiting := w.queue(ctx, writer, write, 1)
-		late := w.queue(t.Context(), mu, read, 2)
-		w.awaitChannels("grants", 2)
+		waiting := f.queue(ctx, writer, write, 1)
+		late := f.queue(t.Context(), mu, read, 2)
+		f.awaitChannels("grants", 2)
 		before := proxy.Requests()
 		cancel()
 		require.ErrorIs(t, locktest.MustFail(t, waiting), context.Canceled)
@@ -124,8 +124,8 @@ func TestReadersEnterWhenTheWaitingWriterGivesUp(t *testing.T) {
 // Order: a writer that does not wait closes nothing, and leaves no ticket.
 func TestATryLockThatFailsClosesNothing(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mus := w.locks(6)
+	f := sharedFixture(t)
+	mus := f.locks(6)
 	leases := []signalbox.Lease{must(t, mus[0], read)}
 	for _, mu := range mus[1:] {
 		for range 10 {
@@ -134,7 +134,7 @@ func TestATryLockThatFailsClosesNothing(t *testing.T) {
 		if mu != mus[5] {
 			leases = append(leases, must(t, mu, tryRead))
 		}
-		require.Zero(t, w.queued())
+		require.Zero(t, f.queued())
 	}
 	for _, lease := range leases {
 		require.NoError(t, lease.Unlock())

@@ -19,45 +19,45 @@ import (
 // the other side.
 
 // shared returns the lock in Redisson's layout, in a session of its own.
-func (w fixture) shared(options ...signalbox.LockOption) *rwlock.Lock {
-	w.Helper()
-	return w.lock(append(options, signalbox.WithLayout(signalbox.Redisson()))...)
+func (f fixture) shared(options ...signalbox.LockOption) *rwlock.Lock {
+	f.Helper()
+	return f.lock(append(options, signalbox.WithLayout(signalbox.Redisson()))...)
 }
 
 // size returns how many fields the hash of the lock has: the mode, and one for each hold.
-func (w fixture) size() int {
-	w.Helper()
-	return locktest.Count(w, w.server, "HLEN", w.name)
+func (f fixture) size() int {
+	f.Helper()
+	return locktest.Count(f, f.server, "HLEN", f.name)
 }
 
 // awaitGone waits until the lock has no key.
-func (w fixture) awaitGone() {
-	w.Helper()
-	redistest.Await(w, "no key is left", func() bool {
-		return len(w.server.Keys("{"+w.name+"}*"))+locktest.Count(w, w.server, "EXISTS", w.name) == 0
+func (f fixture) awaitGone() {
+	f.Helper()
+	redistest.Await(f, "no key is left", func() bool {
+		return len(f.server.Keys("{"+f.name+"}*"))+locktest.Count(f, f.server, "EXISTS", f.name) == 0
 	})
 }
 
 // awaitListening waits until n sessions listen to the lock.
-func (w fixture) awaitListening(n int) {
-	w.Helper()
-	redistest.Await(w, "listeners", func() bool { return locktest.Listeners(w, w.server, "redisson_rwlock:{"+w.name+"}") == n })
+func (f fixture) awaitListening(n int) {
+	f.Helper()
+	redistest.Await(f, "listeners", func() bool { return locktest.Listeners(f, f.server, "redisson_rwlock:{"+f.name+"}") == n })
 }
 
 // P7: readers of a session share a hold, and those of another have one of their own; who counts its own time has its own.
 func TestSharedReadersOfASessionShareAHold(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	one, other := w.shared(), w.shared()
+	f := sharedFixture(t)
+	one, other := f.shared(), f.shared()
 	leases := []signalbox.Lease{must(t, one, read), must(t, one, read), must(t, one, tryRead), must(t, other, read)}
-	require.Equal(t, 3, w.size(), "two holds, and the mode")
-	fixed := w.shared(signalbox.WithFixedLease(time.Hour))
+	require.Equal(t, 3, f.size(), "two holds, and the mode")
+	fixed := f.shared(signalbox.WithFixedLease(time.Hour))
 	leases = append(leases, must(t, fixed, read), must(t, fixed, tryRead))
-	require.Equal(t, 5, w.size())
+	require.Equal(t, 5, f.size())
 	_, err := other.TryLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	writer := later(t.Context(), other, write)
-	w.awaitListening(1)
+	f.awaitListening(1)
 	beside, err := one.TryRLock(t.Context())
 	require.NoError(t, err, "past a writer that waits")
 	for _, lease := range append(leases, beside) {
@@ -69,18 +69,18 @@ func TestSharedReadersOfASessionShareAHold(t *testing.T) {
 	_, err = one.TryRLock(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	require.NoError(t, lease.Unlock())
-	w.awaitGone()
+	f.awaitGone()
 }
 
 // P7: readers of a session share one hold when a writer is done, however many wait.
 func TestSharedReadersComeInTogether(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	one, other := w.shared(), w.shared()
+	f := sharedFixture(t)
+	one, other := f.shared(), f.shared()
 	lease := must(t, one, write)
 	ctx, cancel := context.WithCancel(t.Context())
 	leader := later(ctx, other, read)
-	w.awaitListening(1)
+	f.awaitListening(1)
 	var waiting []<-chan result
 	for n := range 10 {
 		waiting = append(waiting, follow(t.Context(), t, other, n+2))
@@ -93,17 +93,17 @@ func TestSharedReadersComeInTogether(t *testing.T) {
 	for _, w := range waiting {
 		require.NoError(t, locktest.MustHave(t, w).Err())
 	}
-	require.Equal(t, 2, w.size(), "one hold, and the mode")
+	require.Equal(t, 2, f.size(), "one hold, and the mode")
 }
 
 // A writer becomes a reader in one step, and readers enter.
 func TestASharedWriterIsDowngraded(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	one, other := w.shared(), w.shared()
+	f := sharedFixture(t)
+	one, other := f.shared(), f.shared()
 	lease := must(t, one, write)
 	reader := later(t.Context(), other, read)
-	w.awaitListening(1)
+	f.awaitListening(1)
 	require.NoError(t, one.Downgrade(t.Context(), lease))
 	second := locktest.MustHave(t, reader)
 	require.Greater(t, second.Token(), lease.Token())
@@ -113,15 +113,15 @@ func TestASharedWriterIsDowngraded(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, second.Err())
 	require.NoError(t, second.Unlock())
-	w.awaitGone()
+	f.awaitGone()
 }
 
 // P2: a hold that this library removes by force is reported at once, whatever its lease; before that it is
 // listed.
 func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	one, other := w.shared(), w.shared()
+	f := sharedFixture(t)
+	one, other := f.shared(), f.shared()
 	require.ErrorIs(t, other.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
 	for _, take := range []lockMethod{read, write} {
 		lease := must(t, one, take)
@@ -139,16 +139,16 @@ func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 		require.NoError(t, other.ForceUnlock(t.Context()))
 		redistest.Receive(t, "the end of the lease", lease.Done())
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-		w.awaitGone()
+		f.awaitGone()
 	}
 }
 
 // P9: a lock of another kind, or a key that is no lock, is reported.
 func TestASharedLockOfAnotherKindIsReported(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.shared()
-	w.server.MustDo(t, "HSET", w.name, "00010203-0405-0607-0809-0a0b0c0d0e0f:1", "1")
+	f := sharedFixture(t)
+	mu := f.shared()
+	f.server.MustDo(t, "HSET", f.name, "00010203-0405-0607-0809-0a0b0c0d0e0f:1", "1")
 	for _, take := range []lockMethod{read, write, tryRead, tryWrite} {
 		_, err := take(mu, t.Context())
 		require.ErrorIs(t, err, signalbox.ErrWrongKind)
@@ -160,9 +160,9 @@ func TestASharedLockOfAnotherKindIsReported(t *testing.T) {
 // P10, P6: the same if the session polls.
 func TestASharedReadWriteLockIsWaitedForByPolling(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	lease := must(t, w.shared(), write)
-	poller := rwlock.New(w.poller(), w.name, signalbox.WithLayout(signalbox.Redisson()))
+	f := sharedFixture(t)
+	lease := must(t, f.shared(), write)
+	poller := rwlock.New(f.poller(), f.name, signalbox.WithLayout(signalbox.Redisson()))
 	reader, writer := later(t.Context(), poller, read), later(t.Context(), poller, write)
 	require.NoError(t, lease.Unlock())
 	for range 2 { // in whatever order
@@ -182,13 +182,13 @@ func TestASharedReadWriteLockIsWaitedForByPolling(t *testing.T) {
 // P4: Close releases what is held, and refuses the waiters.
 func TestASessionThatClosesReleasesSharedLocks(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	s := w.session()
-	mu, other := rwlock.New(s, w.name, signalbox.WithLayout(signalbox.Redisson())), w.shared()
+	f := sharedFixture(t)
+	s := f.session()
+	mu, other := rwlock.New(s, f.name, signalbox.WithLayout(signalbox.Redisson())), f.shared()
 	lease := must(t, mu, read)
 	writers := []<-chan result{later(t.Context(), mu, write), later(t.Context(), mu, write)}
 	waits := later(t.Context(), other, write)
-	w.awaitListening(2)
+	f.awaitListening(2)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Error(t, s.Close(ended))
@@ -197,20 +197,20 @@ func TestASessionThatClosesReleasesSharedLocks(t *testing.T) {
 		require.ErrorIs(t, locktest.MustFail(t, w), signalbox.ErrClosed)
 	}
 	require.NoError(t, locktest.MustHave(t, waits).Unlock())
-	w.awaitGone()
+	f.awaitGone()
 }
 
 // P4: a shortfall of replicas leaves nothing, and a hold that they have is given.
 func TestASharedHoldIsOneThatReplicasHave(t *testing.T) {
 	t.Parallel()
-	w := ownFixture(t)
-	short := w.shared(signalbox.WithReplicas(1, time.Millisecond))
+	f := ownFixture(t)
+	short := f.shared(signalbox.WithReplicas(1, time.Millisecond))
 	for _, take := range []lockMethod{tryWrite, write, tryRead, read} {
 		require.ErrorIs(t, locktest.MustFail(t, later(t.Context(), short, take)), signalbox.ErrNotReplicated)
-		w.awaitGone()
+		f.awaitGone()
 	}
-	replica := fixture{t, locktest.StartReplica(t, w.server), w.name}
-	mu := w.shared(signalbox.WithReplicas(1, redistest.Patience))
+	replica := fixture{t, locktest.StartReplica(t, f.server), f.name}
+	mu := f.shared(signalbox.WithReplicas(1, redistest.Patience))
 	for _, take := range lockMethods() {
 		lease := must(t, mu, take)
 		require.Equal(t, 2, replica.size())

@@ -20,9 +20,9 @@ import (
 // led: readers that arrive while one asks for all wait for it, and enter its hold without a command.
 func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	proxy := w.proxy()
-	mu := rwlock.New(w.patient(proxy), w.name)
+	f := sharedFixture(t)
+	proxy := f.proxy()
+	mu := rwlock.New(f.patient(proxy), f.name)
 	require.NoError(t, must(t, mu, read).Unlock())
 	for _, asks := range []*scripts.Script{scripts.RWLockEnter, scripts.RWLockMayShare} {
 		var before signalbox.Lease
@@ -61,7 +61,7 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 			require.Equal(t, lease.Token(), beside.Token())
 			require.NoError(t, beside.Unlock())
 		}
-		require.Len(t, w.holds(), 1)
+		require.Len(t, f.holds(), 1)
 		require.NoError(t, lease.Unlock())
 		if asks == scripts.RWLockMayShare {
 			require.Equal(t, lease.Token(), before.Token())
@@ -74,18 +74,18 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 // open -> led -> open: after a while the server is asked whether a writer waits, and the hold is shared on.
 func TestAReaderThatAskedSharesThePresentHold(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	leases := []signalbox.Lease{must(t, mu, read)}
 	for _, take := range []lockMethod{read, tryRead} {
 		aged()
 		leases = append(leases, must(t, mu, take))
-		require.Len(t, w.holds(), 1)
+		require.Len(t, f.holds(), 1)
 	}
 	for _, lease := range leases {
 		require.NoError(t, lease.Unlock())
 	}
-	require.False(t, w.isHeld())
+	require.False(t, f.isHeld())
 	require.Zero(t, mu.InUse())
 }
 
@@ -93,16 +93,16 @@ func TestAReaderThatAskedSharesThePresentHold(t *testing.T) {
 // new one with one ticket.
 func TestReadersQueueIfAHoldMayNotBeShared(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	old := []signalbox.Lease{must(t, mu, read), must(t, mu, read)}
-	writer := w.queue(t.Context(), w.lock(), write, 1)
+	writer := f.queue(t.Context(), f.lock(), write, 1)
 	aged()
-	late := []<-chan result{w.queue(t.Context(), mu, read, 2)}
+	late := []<-chan result{f.queue(t.Context(), mu, read, 2)}
 	for n := range 5 {
 		late = append(late, follow(t.Context(), t, mu, n+2))
 	}
-	require.Equal(t, 2, w.queued())
+	require.Equal(t, 2, f.queued())
 	for _, lease := range old {
 		require.False(t, locktest.IsClosed(writer))
 		require.NoError(t, lease.Err())
@@ -126,12 +126,12 @@ func TestReadersQueueIfAHoldMayNotBeShared(t *testing.T) {
 // waiter removes it from the queue.
 func TestALeaderThatLeavesHandsItsTicketToTheNext(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	proxy := w.proxy()
-	mu := w.lockAt(proxy)
-	holder := must(t, w.lock(), write)
+	f := sharedFixture(t)
+	proxy := f.proxy()
+	mu := f.lockAt(proxy)
+	holder := must(t, f.lock(), write)
 	proxy.SetMatch(locktest.RunsScript(scripts.RWLockPoll))
-	ticket := func() any { return w.server.MustDo(t, "ZRANGE", locktest.Keys(w.name).Readers(), 0, -1, "WITHSCORES") }
+	ticket := func() any { return f.server.MustDo(t, "ZRANGE", locktest.Keys(f.name).Readers(), 0, -1, "WITHSCORES") }
 	var leave []context.CancelFunc
 	var waiting []<-chan result
 	for n := range 4 {
@@ -139,7 +139,7 @@ func TestALeaderThatLeavesHandsItsTicketToTheNext(t *testing.T) {
 		defer cancel()
 		leave = append(leave, cancel)
 		if n == 0 {
-			waiting = append(waiting, w.queue(ctx, mu, read, 1))
+			waiting = append(waiting, f.queue(ctx, mu, read, 1))
 		} else {
 			waiting = append(waiting, follow(ctx, t, mu, n+1))
 		}
@@ -158,21 +158,21 @@ func TestALeaderThatLeavesHandsItsTicketToTheNext(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 	require.Zero(t, mu.InUse())
 
-	holder = must(t, w.lock(), write)
+	holder = must(t, f.lock(), write)
 	ctx, cancel := context.WithCancel(t.Context())
-	alone := w.queue(ctx, mu, read, 1)
+	alone := f.queue(ctx, mu, read, 1)
 	cancel()
 	require.ErrorIs(t, locktest.MustFail(t, alone), context.Canceled)
 	require.Zero(t, mu.InUse())
-	redistest.Await(t, "the end of the ticket", func() bool { return w.queued() == 0 })
+	redistest.Await(t, "the end of the ticket", func() bool { return f.queued() == 0 })
 	require.NoError(t, holder.Unlock())
 }
 
 // Terms: readers whose holds are not renewed alike have holds of their own.
 func TestReadersOfOtherTermsHaveHoldsOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	s := w.session()
+	f := sharedFixture(t)
+	s := f.session()
 	var leases []signalbox.Lease
 	for n, options := range [][]signalbox.LockOption{
 		nil,
@@ -183,19 +183,19 @@ func TestReadersOfOtherTermsHaveHoldsOfTheirOwn(t *testing.T) {
 		{signalbox.WithMaxHold(time.Minute)},
 		{signalbox.WithMaxHold(time.Minute)},
 	} {
-		leases = append(leases, must(t, rwlock.New(s, w.name, options...), []lockMethod{read, tryRead}[n%2]))
-		require.Len(t, w.holds(), n+1)
+		leases = append(leases, must(t, rwlock.New(s, f.name, options...), []lockMethod{read, tryRead}[n%2]))
+		require.Len(t, f.holds(), n+1)
 	}
-	again := must(t, rwlock.New(s, w.name, signalbox.WithRenewedLease(time.Minute)), read)
-	require.Len(t, w.holds(), len(leases), "readers of one lease share")
+	again := must(t, rwlock.New(s, f.name, signalbox.WithRenewedLease(time.Minute)), read)
+	require.Len(t, f.holds(), len(leases), "readers of one lease share")
 	require.NoError(t, again.Unlock())
-	writer := w.queue(t.Context(), w.lock(), write, 1)
+	writer := f.queue(t.Context(), f.lock(), write, 1)
 	for _, lease := range leases {
 		require.False(t, locktest.IsClosed(writer))
 		require.NoError(t, lease.Unlock())
 	}
 	require.NoError(t, locktest.MustHave(t, writer).Unlock())
-	require.Zero(t, rwlock.New(s, w.name).InUse())
+	require.Zero(t, rwlock.New(s, f.name).InUse())
 }
 
 // P7: readers that wait for a leader cost the server one ticket, and the process nothing but their own
@@ -203,18 +203,18 @@ func TestReadersOfOtherTermsHaveHoldsOfTheirOwn(t *testing.T) {
 //
 //nolint:paralleltest // goroutines are counted
 func TestReadersThatWaitCostNoGoroutineAndOneTicket(t *testing.T) {
-	w := ownFixture(t)
-	mu := w.lock()
-	holder := must(t, w.lock(), write)
-	waiting := []<-chan result{w.queue(t.Context(), mu, read, 1), follow(t.Context(), t, mu, 2)}
-	w.awaitChannels("grants", 1)
+	f := ownFixture(t)
+	mu := f.lock()
+	holder := must(t, f.lock(), write)
+	waiting := []<-chan result{f.queue(t.Context(), mu, read, 1), follow(t.Context(), t, mu, 2)}
+	f.awaitChannels("grants", 1)
 	before := runtime.NumGoroutine()
 	const readers = 300
 	for n := range readers {
 		waiting = append(waiting, follow(t.Context(), t, mu, n+3))
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), before+readers+readers/3)
-	require.Equal(t, 1, w.queued())
+	require.Equal(t, 1, f.queued())
 	require.NoError(t, holder.Unlock())
 	for _, w := range waiting {
 		require.NoError(t, locktest.MustHave(t, w).Unlock())

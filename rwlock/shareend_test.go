@@ -18,12 +18,12 @@ import (
 // led --refused--> the leader's error; the next leads, and gets an error of its own.
 func TestARefusalReachesEveryReader(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	proxy := w.proxy()
-	mu := w.lockAt(proxy)
+	f := sharedFixture(t)
+	proxy := f.proxy()
+	mu := f.lockAt(proxy)
 	require.NoError(t, must(t, mu, read).Unlock())
-	w.server.MustDo(t, "DEL", w.key())
-	w.server.MustDo(t, "RPUSH", w.key(), "mine")
+	f.server.MustDo(t, "DEL", f.key())
+	f.server.MustDo(t, "RPUSH", f.key(), "mine")
 	goOn := make(chan struct{})
 	arrived := make(chan struct{}, 100)
 	proxy.SetMatch(locktest.RunsScript(scripts.RWLockEnter))
@@ -38,19 +38,19 @@ func TestARefusalReachesEveryReader(t *testing.T) {
 		require.ErrorIs(t, locktest.MustFail(t, w), signalbox.ErrWrongKind)
 	}
 	redistest.Await(t, "nothing in use", func() bool { return mu.InUse() == 0 })
-	w.server.MustDo(t, "DEL", w.key()) // else Close waits a second for withdrawals that are refused
+	f.server.MustDo(t, "DEL", f.key()) // else Close waits a second for withdrawals that are refused
 }
 
 // P6: Close refuses all waiting readers, the leader too, and waits for the readers that hold the lock.
 func TestCloseRefusesAllReaders(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	s := w.session(signalbox.WithCloseGrace(redistest.Patience))
-	mu := rwlock.New(s, w.name)
+	f := sharedFixture(t)
+	s := f.session(signalbox.WithCloseGrace(redistest.Patience))
+	mu := rwlock.New(s, f.name)
 	old := must(t, mu, read)
-	writer := w.queue(t.Context(), w.lock(), write, 1)
+	writer := f.queue(t.Context(), f.lock(), write, 1)
 	aged()
-	waiting := []<-chan result{w.queue(t.Context(), mu, read, 2)}
+	waiting := []<-chan result{f.queue(t.Context(), mu, read, 2)}
 	for n := range 5 {
 		waiting = append(waiting, follow(t.Context(), t, mu, n+2))
 	}
@@ -71,8 +71,8 @@ func TestCloseRefusesAllReaders(t *testing.T) {
 // open -> empty: a reader that joins as the last one leaves has the lock, of that hold or of another.
 func TestAReaderThatComesAsTheLastLeavesHasTheLock(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mu := w.lock()
+	f := sharedFixture(t)
+	mu := f.lock()
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
@@ -93,7 +93,7 @@ func TestAReaderThatComesAsTheLastLeavesHasTheLock(t *testing.T) {
 	}
 	all.Wait()
 	require.Zero(t, mu.InUse())
-	require.False(t, w.isHeld())
+	require.False(t, f.isHeld())
 }
 
 // A share request without a reply admits no reader, and keeps none out.
@@ -103,9 +103,9 @@ func TestALostShareRequestKeepsNoReaderOut(t *testing.T) {
 		for name, take := range map[string]lockMethod{"RLock": read, "TryRLock": tryRead} {
 			t.Run(name+kind.String(), func(t *testing.T) {
 				t.Parallel()
-				w := sharedFixture(t)
-				proxy := w.proxy()
-				mu := w.lockAt(proxy)
+				f := sharedFixture(t)
+				proxy := f.proxy()
+				mu := f.lockAt(proxy)
 				old := must(t, mu, read)
 				aged()
 				proxy.SetMatch(locktest.RunsScript(scripts.RWLockMayShare))
@@ -116,7 +116,7 @@ func TestALostShareRequestKeepsNoReaderOut(t *testing.T) {
 				require.NoError(t, old.Err())
 				require.NoError(t, old.Unlock())
 				require.NoError(t, next.Unlock())
-				w.awaitFree()
+				f.awaitFree()
 				require.Zero(t, mu.InUse())
 			})
 		}

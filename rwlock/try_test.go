@@ -19,8 +19,8 @@ import (
 // The Try forms acquire what is free: a reader beside readers, a writer if the lock is free.
 func TestTryTakesWhatIsFree(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	one, other := w.lock(), w.lock()
+	f := sharedFixture(t)
+	one, other := f.lock(), f.lock()
 	for range 3 {
 		lease := must(t, one, tryWrite)
 		for _, mu := range []*rwlock.Lock{one, other} {
@@ -35,26 +35,26 @@ func TestTryTakesWhatIsFree(t *testing.T) {
 			}
 			require.NoError(t, lease.Unlock())
 		}
-		require.False(t, w.isHeld())
+		require.False(t, f.isHeld())
 	}
 }
 
 // P7: a writer's TryLock is not sent while the session has the lock or wants it.
 func TestTryLockFailsWithoutACommandIfTheSessionKnows(t *testing.T) {
 	t.Parallel()
-	w := ownFixture(t)
-	holder := rwlock.New(w.poller(), w.name, signalbox.WithRenewedLease(time.Hour))
+	f := ownFixture(t)
+	holder := rwlock.New(f.poller(), f.name, signalbox.WithRenewedLease(time.Hour))
 	for _, take := range []lockMethod{write, read} {
 		lease := must(t, holder, take)
-		require.Empty(t, w.server.SentBy(func() {
+		require.Empty(t, f.server.SentBy(func() {
 			require.ErrorIs(t, second(holder.TryLock(t.Context())), signalbox.ErrHeld)
 		}))
 		require.NoError(t, lease.Unlock())
 	}
 	lease := must(t, holder, write)
-	proxy := w.proxy()
-	mu := w.lockAt(proxy)
-	waiting := w.queue(t.Context(), mu, read, 1)
+	proxy := f.proxy()
+	mu := f.lockAt(proxy)
+	waiting := f.queue(t.Context(), mu, read, 1)
 	proxy.SetMatch(locktest.RunsScript(scripts.RWLockEnter))
 	proxy.ResetCount()
 	require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld)
@@ -71,8 +71,8 @@ func TestTryLockFailsWithoutACommandIfTheSessionKnows(t *testing.T) {
 // TryRLock returns ErrHeld for a writer, and never because another reader is about to enter.
 func TestTryRLockIsNeverRefusedForAReader(t *testing.T) {
 	t.Parallel()
-	w := sharedFixture(t)
-	mus := w.locks(2)
+	f := sharedFixture(t)
+	mus := f.locks(2)
 	for round := range 5 {
 		var all sync.WaitGroup
 		for n := range 16 {
@@ -96,5 +96,5 @@ func TestTryRLockIsNeverRefusedForAReader(t *testing.T) {
 		all.Wait()
 		require.Zero(t, mus[0].InUse()+mus[1].InUse())
 	}
-	require.False(t, w.isHeld())
+	require.False(t, f.isHeld())
 }

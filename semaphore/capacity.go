@@ -19,28 +19,28 @@ import (
 // free as soon as its lease has ended. A waiter for more permits than are free keeps others from
 // them. If SetCapacity has set fewer permits than are held, Available returns 0. The result may be
 // outdated when it is read. One round trip, which writes nothing.
-func (m *Semaphore) Available(ctx context.Context) (int, error) {
-	n, err := m.available(ctx)
-	return n, m.root().Explain("available", acquire.CutShort(ctx, err))
+func (s *Semaphore) Available(ctx context.Context) (int, error) {
+	n, err := s.available(ctx)
+	return n, s.root().Explain("available", acquire.CutShort(ctx, err))
 }
 
-func (m *Semaphore) available(ctx context.Context) (int, error) {
-	if err := m.root().Ready(ctx); err != nil {
+func (s *Semaphore) available(ctx context.Context) (int, error) {
+	if err := s.root().Ready(ctx); err != nil {
 		return 0, err
 	}
-	capacity, used, err := m.usage(ctx)
+	capacity, used, err := s.usage(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if m.base.Exact && capacity != int64(m.capacity) {
+	if s.base.Exact && capacity != int64(s.capacity) {
 		return 0, inexact(capacity)
 	}
 	return int(max(capacity-used, 0)), nil
 }
 
 // usage asks the server for the capacity, and for how many permits are held.
-func (m *Semaphore) usage(ctx context.Context) (capacity, used int64, err error) {
-	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{Script: m.table.Available, Keys: m.keys.All[:m.table.AvailableKeys]})
+func (s *Semaphore) usage(ctx context.Context) (capacity, used int64, err error) {
+	reply, err := s.base.Session.Runner.Run(ctx, wire.Call{Script: s.table.Available, Keys: s.keys.All[:s.table.AvailableKeys]})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -48,7 +48,7 @@ func (m *Semaphore) usage(ctx context.Context) (capacity, used int64, err error)
 		return 0, 0, session.WrongKind(reply.Text(1))
 	}
 	if capacity = reply.Int(1); capacity < 0 {
-		capacity = int64(m.capacity)
+		capacity = int64(s.capacity)
 	}
 	return capacity, reply.Int(2), nil
 }
@@ -62,43 +62,43 @@ func (m *Semaphore) usage(ctx context.Context) (capacity, used int64, err error)
 // WithTokenFloor says.
 //
 // After an error the capacity may have been set or not; the call is safe to repeat. One round trip.
-func (m *Semaphore) SetCapacity(ctx context.Context, n int) error {
-	return m.root().Explain("set capacity", acquire.CutShort(ctx, m.setCapacity(ctx, n)))
+func (s *Semaphore) SetCapacity(ctx context.Context, n int) error {
+	return s.root().Explain("set capacity", acquire.CutShort(ctx, s.setCapacity(ctx, n)))
 }
 
 // errLate is the error of a call that the server executed after its not-after.
 var errLate = errors.New("the server took too long")
 
-func (m *Semaphore) setCapacity(ctx context.Context, n int) error {
-	err := m.root().Ready(ctx)
+func (s *Semaphore) setCapacity(ctx context.Context, n int) error {
+	err := s.root().Ready(ctx)
 	if err == nil {
 		err = checkCapacity(n)
 	}
-	if err == nil && !m.table.TotalKnown {
+	if err == nil && !s.table.TotalKnown {
 		err = fmt.Errorf("%w: nobody knows how many permits a plain semaphore has", errs.ErrBadOption)
 	}
 	if err == nil {
-		err = m.base.Session.Handshake(ctx, m.keys.Holder)
+		err = s.base.Session.Handshake(ctx, s.keys.Holder)
 	}
 	if err != nil {
 		return err
 	}
 	for range 2 { // the second if the server's clock had to be learnt again
-		if err = m.resize(ctx, n); !errors.Is(err, errLate) {
+		if err = s.resize(ctx, n); !errors.Is(err, errLate) {
 			return err
 		}
 	}
 	return errs.Join(errs.ErrRefused, err)
 }
 
-func (m *Semaphore) resize(ctx context.Context, n int) error {
-	s := m.base.Session
-	reply, err := s.Runner.Run(ctx, wire.Call{
-		Script: m.table.Resize,
-		Keys:   m.keys.All,
+func (s *Semaphore) resize(ctx context.Context, n int) error {
+	of := s.base.Session
+	reply, err := of.Runner.Run(ctx, wire.Call{
+		Script: s.table.Resize,
+		Keys:   s.keys.All,
 		Args: []string{
-			strconv.Itoa(n), s.NotAfter(m.keys.Slot, clock.Now(), session.MaxPatience).Text(), s.PublishCommandsIn(m.base.Layout), m.keys.Channel,
-			m.base.Floor,
+			strconv.Itoa(n), of.NotAfter(s.keys.Slot, clock.Now(), session.MaxPatience).Text(), of.PublishCommandsIn(s.base.Layout), s.keys.Channel,
+			s.base.Floor,
 		},
 	})
 	if err != nil {
@@ -106,7 +106,7 @@ func (m *Semaphore) resize(ctx context.Context, n int) error {
 	}
 	switch reply.Code() {
 	case wire.Late:
-		s.Clock.Observe(m.keys.Slot, reply.Stamp(1), clock.Now())
+		of.Clock.Observe(s.keys.Slot, reply.Stamp(1), clock.Now())
 		return errLate
 	case wire.Foreign:
 		return session.WrongKind(reply.Text(1))

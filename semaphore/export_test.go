@@ -9,11 +9,11 @@ import (
 )
 
 // Waits reports whether a goroutine of the session waits for one permit, with a ticket or behind another goroutine's.
-func (m *Semaphore) Waits() bool {
-	queues := m.registry.LocalQueues
-	q := queues.Use(m.keys.Holder)
+func (s *Semaphore) Waits() bool {
+	queues := s.registry.LocalQueues
+	q := queues.Use(s.keys.Holder)
 	defer queues.Done(q)
-	return q.HandOver(clock.Now(), m.shareKey(1), refusingIdleHold{}) == local.Refused
+	return q.HandOver(clock.Now(), s.shareKey(1), refusingIdleHold{}) == local.Refused
 }
 
 // refusingGiver is a hold that cannot be handed over.

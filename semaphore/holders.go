@@ -35,16 +35,16 @@ type Holder struct {
 // Holders returns the holders of permits, in all processes, in the order in which their holds end. One round
 // trip for 100 holds. They are renewed and released meanwhile, so together they are a picture and no promise.
 // An error ends the sequence.
-func (m *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
+func (s *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 	return func(yield func(Holder, error) bool) {
 		for from := 0; ; from += holdersPage {
-			reply, err := m.holdersFrom(ctx, from)
+			reply, err := s.holdersFrom(ctx, from)
 			if err != nil {
-				yield(Holder{}, m.root().Explain("holders", err))
+				yield(Holder{}, s.root().Explain("holders", err))
 				return
 			}
 			for i := 2; i < reply.Len(); i += 2 {
-				if !yield(m.holderOf(reply.Text(i), reply.Stamp(i+1)), nil) {
+				if !yield(s.holderOf(reply.Text(i), reply.Stamp(i+1)), nil) {
 					return
 				}
 			}
@@ -55,13 +55,13 @@ func (m *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 	}
 }
 
-func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, error) {
-	if err := m.root().Ready(ctx); err != nil {
+func (s *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, error) {
+	if err := s.root().Ready(ctx); err != nil {
 		return wire.Reply{}, err
 	}
-	reply, err := m.base.Session.Runner.Run(ctx, wire.Call{
-		Script: m.table.List,
-		Keys:   []string{m.keys.Holder},
+	reply, err := s.base.Session.Runner.Run(ctx, wire.Call{
+		Script: s.table.List,
+		Keys:   []string{s.keys.Holder},
 		Args:   []string{kindMember, strconv.Itoa(from), strconv.Itoa(holdersPage)},
 	})
 	if err != nil {
@@ -74,9 +74,9 @@ func (m *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, erro
 }
 
 // holderOf returns the holder with the hold of that name.
-func (m *Semaphore) holderOf(name string, until wire.Stamp) Holder {
+func (s *Semaphore) holderOf(name string, until wire.Stamp) Holder {
 	var h Holder
-	h.Permits, h.Label, h.Session = m.table.ParseHold(m.base.Session.ID(), name)
+	h.Permits, h.Label, h.Session = s.table.ParseHold(s.base.Session.ID(), name)
 	if until > 0 {
 		h.Until = until.Time()
 	}

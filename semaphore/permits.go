@@ -18,7 +18,7 @@ type Permits struct {
 }
 
 // Permits returns n permits as a lock. One multilock acquires permits of a semaphore once.
-func (m *Semaphore) Permits(n int) Permits { return Permits{m, n} }
+func (s *Semaphore) Permits(n int) Permits { return Permits{s, n} }
 
 // Lock is Acquire. If ctx carries a lease of the semaphore, of any number of permits, Lock enters it
 // again, as a lock would: a caller that acquires several locks again under its own context acquires no
@@ -53,11 +53,11 @@ func (p Permits) Place() signalbox.Place {
 
 // enter enters the lease that ctx carries, if it carries one of the semaphore, which carried reports.
 func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	m := p.semaphore
-	if err = m.root().CheckContext(ctx); err != nil {
+	s := p.semaphore
+	if err = s.root().CheckContext(ctx); err != nil {
 		return hold.Lease{}, true, err
 	}
-	outer, carried := hold.Carried(ctx, &m.registry.scope, m.keys.Holder)
+	outer, carried := hold.Carried(ctx, &s.registry.scope, s.keys.Holder)
 	if !carried {
 		return hold.Lease{}, false, nil
 	}

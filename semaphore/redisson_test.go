@@ -40,7 +40,7 @@ type redissonFixture struct {
 	timeouts string
 }
 
-func eachShared(t *testing.T, run func(s *redissonFixture)) {
+func eachShared(t *testing.T, run func(f *redissonFixture)) {
 	t.Helper()
 	for name, kind := range sharedKinds {
 		t.Run(name, func(t *testing.T) {
@@ -51,54 +51,54 @@ func eachShared(t *testing.T, run func(s *redissonFixture)) {
 }
 
 // of returns the semaphore of a session of its own.
-func (s *redissonFixture) of(at redistest.Dialer, options ...signalbox.LockOption) *semaphore.Semaphore {
-	s.Helper()
-	return semaphore.New(newSession(s, at), "a", 3, append(options, s.options...)...)
+func (f *redissonFixture) of(at redistest.Dialer, options ...signalbox.LockOption) *semaphore.Semaphore {
+	f.Helper()
+	return semaphore.New(newSession(f, at), "a", 3, append(options, f.options...)...)
 }
 
 // free returns how many permits are free by the number, and out how many are out by the key beside it.
-func (s *redissonFixture) free() any {
-	s.Helper()
-	return s.server.MustDo(s, "GET", "a")
+func (f *redissonFixture) free() any {
+	f.Helper()
+	return f.server.MustDo(f, "GET", "a")
 }
 
-func (s *redissonFixture) out() int {
-	s.Helper()
-	return locktest.Count(s, s.server, "ZCARD", s.timeouts)
+func (f *redissonFixture) out() int {
+	f.Helper()
+	return locktest.Count(f, f.server, "ZCARD", f.timeouts)
 }
 
 // awaitListener waits until a session listens.
-func (s *redissonFixture) awaitListener() {
-	s.Helper()
-	redistest.Await(s, "a listener", func() bool { return locktest.Listeners(s, s.server, "redisson_sc:{a}") == 1 })
+func (f *redissonFixture) awaitListener() {
+	f.Helper()
+	redistest.Await(f, "a listener", func() bool { return locktest.Listeners(f, f.server, "redisson_sc:{a}") == 1 })
 }
 
 // P1, P6: all or none, and waiters are woken.
 func TestSharedPermitsAreHandedOffBetweenSessions(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *redissonFixture) {
-		sem, other := s.of(s.server), s.of(s.server)
-		lease := mustAcquire(s, sem, 2)
-		require.Equal(s, []any{"1", 2}, []any{s.free(), s.out()})
-		require.ElementsMatch(s, []any{"a", s.timeouts}, s.server.MustDo(s, "KEYS", "*"))
-		_, err := other.TryAcquire(s.Context(), 2)
-		require.ErrorIs(s, err, signalbox.ErrHeld)
-		one, err := other.TryAcquire(s.Context(), 1)
-		require.NoError(s, err)
-		waiting := locktest.LaterWith(s.Context(), acquireFunc(other, 3))
-		s.awaitListener()
-		require.NoError(s, one.Unlock())
-		require.Equal(s, 1, available(s, other))
-		require.False(s, locktest.IsClosed(waiting))
-		require.NoError(s, lease.Unlock())
-		next := locktest.MustHave(s, waiting)
-		require.Greater(s, next.Token(), one.Token()) // P3
-		require.Equal(s, 0, available(s, sem))
-		require.NoError(s, next.Unlock())
-		require.Equal(s, []any{"3", 0}, []any{s.free(), s.out()})
-		require.Equal(s, []any{"a"}, s.server.MustDo(s, "KEYS", "*"))
-		require.ErrorIs(s, next.Unlock(), signalbox.ErrNotHeld)
-		require.Equal(s, "3", s.free(), "a second time gives nothing")
+	eachShared(t, func(f *redissonFixture) {
+		sem, other := f.of(f.server), f.of(f.server)
+		lease := mustAcquire(f, sem, 2)
+		require.Equal(f, []any{"1", 2}, []any{f.free(), f.out()})
+		require.ElementsMatch(f, []any{"a", f.timeouts}, f.server.MustDo(f, "KEYS", "*"))
+		_, err := other.TryAcquire(f.Context(), 2)
+		require.ErrorIs(f, err, signalbox.ErrHeld)
+		one, err := other.TryAcquire(f.Context(), 1)
+		require.NoError(f, err)
+		waiting := locktest.LaterWith(f.Context(), acquireFunc(other, 3))
+		f.awaitListener()
+		require.NoError(f, one.Unlock())
+		require.Equal(f, 1, available(f, other))
+		require.False(f, locktest.IsClosed(waiting))
+		require.NoError(f, lease.Unlock())
+		next := locktest.MustHave(f, waiting)
+		require.Greater(f, next.Token(), one.Token()) // P3
+		require.Equal(f, 0, available(f, sem))
+		require.NoError(f, next.Unlock())
+		require.Equal(f, []any{"3", 0}, []any{f.free(), f.out()})
+		require.Equal(f, []any{"a"}, f.server.MustDo(f, "KEYS", "*"))
+		require.ErrorIs(f, next.Unlock(), signalbox.ErrNotHeld)
+		require.Equal(f, "3", f.free(), "a second time gives nothing")
 	})
 }
 
@@ -106,31 +106,31 @@ func TestSharedPermitsAreHandedOffBetweenSessions(t *testing.T) {
 // overtakes none of them.
 func TestSharedPermitsAreWaitedForInOrderInsideTheSession(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *redissonFixture) {
-		sem := s.of(s.server)
-		lease := mustAcquire(s, s.of(s.server), 2)
-		many := locktest.LaterWith(s.Context(), acquireFunc(sem, 3))
-		s.awaitListener()
-		few := locktest.LaterWith(s.Context(), acquireFunc(sem, 1))
-		_, err := sem.TryAcquire(s.Context(), 1)
-		require.ErrorIs(s, err, signalbox.ErrHeld)
-		require.False(s, locktest.IsClosed(few))
-		require.NoError(s, lease.Unlock())
-		first := locktest.MustHave(s, many)
-		require.False(s, locktest.IsClosed(few))
-		require.NoError(s, first.Unlock())
-		require.NoError(s, locktest.MustHave(s, few).Unlock())
+	eachShared(t, func(f *redissonFixture) {
+		sem := f.of(f.server)
+		lease := mustAcquire(f, f.of(f.server), 2)
+		many := locktest.LaterWith(f.Context(), acquireFunc(sem, 3))
+		f.awaitListener()
+		few := locktest.LaterWith(f.Context(), acquireFunc(sem, 1))
+		_, err := sem.TryAcquire(f.Context(), 1)
+		require.ErrorIs(f, err, signalbox.ErrHeld)
+		require.False(f, locktest.IsClosed(few))
+		require.NoError(f, lease.Unlock())
+		first := locktest.MustHave(f, many)
+		require.False(f, locktest.IsClosed(few))
+		require.NoError(f, first.Unlock())
+		require.NoError(f, locktest.MustHave(f, few).Unlock())
 	})
 }
 
 // P1: however many want them, there are never more out than there are.
 func TestSharedPermitsAreNeverMoreThanThereAre(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *redissonFixture) {
+	eachShared(t, func(f *redissonFixture) {
 		var inside atomic.Int64
 		done := make(chan error)
 		for range 3 {
-			sem := s.of(s.server)
+			sem := f.of(f.server)
 			for n := range 4 {
 				go func() {
 					var err error
@@ -150,27 +150,27 @@ func TestSharedPermitsAreNeverMoreThanThereAre(t *testing.T) {
 			}
 		}
 		for range 12 {
-			require.NoError(s, redistest.Receive(s, "the workers", done))
+			require.NoError(f, redistest.Receive(f, "the workers", done))
 		}
-		require.Equal(s, []any{"3", 0}, []any{s.free(), s.out()})
+		require.Equal(f, []any{"3", 0}, []any{f.free(), f.out()})
 	})
 }
 
 // A part of what was acquired at once comes back by itself.
 func TestSharedPermitsAreReleasedInParts(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *redissonFixture) {
-		w := s.of(s.server).Weighted(s.Context())
-		w.OnLost(func(err error) { s.Error(err) })
-		require.NoError(s, w.Acquire(s.Context(), 3))
-		waiting := locktest.LaterWith(s.Context(), acquireFunc(s.of(s.server), 1))
-		s.awaitListener()
+	eachShared(t, func(f *redissonFixture) {
+		w := f.of(f.server).Weighted(f.Context())
+		w.OnLost(func(err error) { f.Error(err) })
+		require.NoError(f, w.Acquire(f.Context(), 3))
+		waiting := locktest.LaterWith(f.Context(), acquireFunc(f.of(f.server), 1))
+		f.awaitListener()
 		w.Release(1)
-		require.NoError(s, locktest.MustHave(s, waiting).Unlock())
-		require.Equal(s, []any{"1", 2}, []any{s.free(), s.out()})
-		require.True(s, w.TryAcquire(1))
+		require.NoError(f, locktest.MustHave(f, waiting).Unlock())
+		require.Equal(f, []any{"1", 2}, []any{f.free(), f.out()})
+		require.True(f, w.TryAcquire(1))
 		w.Release(3)
-		require.Equal(s, []any{"3", 0}, []any{s.free(), s.out()})
+		require.Equal(f, []any{"3", 0}, []any{f.free(), f.out()})
 	})
 }
 
@@ -236,71 +236,71 @@ func TestAPlainSemaphoreHasNoCapacity(t *testing.T) {
 // Each permit is listed by itself, as Redisson knows it; a session recognises its own.
 func TestHoldersOfSharedPermitsAreListed(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *redissonFixture) {
-		session := newSession(s, s.server)
-		sem := semaphore.New(session, "a", 3, s.options...)
-		lease := mustAcquire(s, sem, 2)
-		s.server.MustDo(s, "ZADD", s.timeouts, "922337203685477", "0123456789abcdef", "1000", "gone")
+	eachShared(t, func(f *redissonFixture) {
+		session := newSession(f, f.server)
+		sem := semaphore.New(session, "a", 3, f.options...)
+		lease := mustAcquire(f, sem, 2)
+		f.server.MustDo(f, "ZADD", f.timeouts, "922337203685477", "0123456789abcdef", "1000", "gone")
 		var own, others int
-		for h, err := range sem.Holders(s.Context()) {
-			require.NoError(s, err)
-			require.Equal(s, 1, h.Permits)
+		for h, err := range sem.Holders(f.Context()) {
+			require.NoError(f, err)
+			require.Equal(f, 1, h.Permits)
 			if h.Session == "" {
 				others++
-				require.Equal(s, hex.EncodeToString([]byte("0123456789abcdef")), h.Label)
-				require.Zero(s, h.Until, "it has no end")
+				require.Equal(f, hex.EncodeToString([]byte("0123456789abcdef")), h.Label)
+				require.Zero(f, h.Until, "it has no end")
 				continue
 			}
 			own++
-			require.Regexp(s, `^[0-9a-f]{32}$`, h.Label)
-			require.WithinDuration(s, locktest.ServerTime(s, s.server).Add(30*time.Second), h.Until, redistest.Patience)
+			require.Regexp(f, `^[0-9a-f]{32}$`, h.Label)
+			require.WithinDuration(f, locktest.ServerTime(f, f.server).Add(30*time.Second), h.Until, redistest.Patience)
 		}
-		require.Equal(s, []int{2, 1}, []int{own, others})
-		require.NoError(s, lease.Unlock())
+		require.Equal(f, []int{2, 1}, []int{own, others})
+		require.NoError(f, lease.Unlock())
 	})
 }
 
 // P9: a key that is no semaphore of Redisson's is left alone, and the library's own of the name is another.
 func TestWhatIsNoSemaphoreOfRedissonsIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *redissonFixture) {
-		sem := s.of(s.server)
+	eachShared(t, func(f *redissonFixture) {
+		sem := f.of(f.server)
 		for name, set := range map[string][]any{"Text": {"SET", "a", "a text"}, "Hash": {"HSET", "a", "mode", "read"}} {
-			s.server.MustDo(s, set...)
-			before := s.server.MustDo(s, "DUMP", "a")
-			_, err := sem.Acquire(s.Context(), 1)
-			require.ErrorIs(s, err, signalbox.ErrWrongKind, name)
-			_, err = sem.Available(s.Context())
-			require.ErrorIs(s, err, signalbox.ErrWrongKind, name)
-			require.Equal(s, before, s.server.MustDo(s, "DUMP", "a"), name)
-			s.server.MustDo(s, "DEL", "a")
+			f.server.MustDo(f, set...)
+			before := f.server.MustDo(f, "DUMP", "a")
+			_, err := sem.Acquire(f.Context(), 1)
+			require.ErrorIs(f, err, signalbox.ErrWrongKind, name)
+			_, err = sem.Available(f.Context())
+			require.ErrorIs(f, err, signalbox.ErrWrongKind, name)
+			require.Equal(f, before, f.server.MustDo(f, "DUMP", "a"), name)
+			f.server.MustDo(f, "DEL", "a")
 		}
-		session := newSession(s, s.server)
-		native := mustAcquire(s, semaphore.New(session, "a", 3), 3)
-		require.NoError(s, mustAcquire(s, semaphore.New(session, "a", 3, s.options...), 3).Unlock())
-		require.NoError(s, native.Unlock())
+		session := newSession(f, f.server)
+		native := mustAcquire(f, semaphore.New(session, "a", 3), 3)
+		require.NoError(f, mustAcquire(f, semaphore.New(session, "a", 3, f.options...), 3).Unlock())
+		require.NoError(f, native.Unlock())
 	})
 }
 
 // P10: the caller gets the error that ends the wait.
 func TestWaitingForSharedPermitsEnds(t *testing.T) {
 	t.Parallel()
-	eachShared(t, func(s *redissonFixture) {
-		lease := mustAcquire(s, s.of(s.server), 3)
-		session := newSession(s, s.server)
-		sem := semaphore.New(session, "a", 3, s.options...)
-		ctx, cancel := context.WithCancel(s.Context())
+	eachShared(t, func(f *redissonFixture) {
+		lease := mustAcquire(f, f.of(f.server), 3)
+		session := newSession(f, f.server)
+		sem := semaphore.New(session, "a", 3, f.options...)
+		ctx, cancel := context.WithCancel(f.Context())
 		waiting := locktest.LaterWith(ctx, acquireFunc(sem, 1))
-		s.awaitListener()
+		f.awaitListener()
 		cancel()
-		err := locktest.MustFail(s, waiting)
-		require.True(s, errors.Is(err, context.Canceled) && errors.Is(err, signalbox.ErrHeld), "%v", err)
-		waiting = locktest.LaterWith(s.Context(), acquireFunc(sem, 1))
+		err := locktest.MustFail(f, waiting)
+		require.True(f, errors.Is(err, context.Canceled) && errors.Is(err, signalbox.ErrHeld), "%v", err)
+		waiting = locktest.LaterWith(f.Context(), acquireFunc(sem, 1))
 		closed := make(chan error, 1)
 		go func() { closed <- session.Close(context.Background()) }()
-		require.ErrorIs(s, locktest.MustFail(s, waiting), signalbox.ErrClosed)
-		require.NoError(s, redistest.Receive(s, "the end of Close", closed))
-		require.NoError(s, lease.Unlock())
-		require.Equal(s, []any{"3", 0}, []any{s.free(), s.out()})
+		require.ErrorIs(f, locktest.MustFail(f, waiting), signalbox.ErrClosed)
+		require.NoError(f, redistest.Receive(f, "the end of Close", closed))
+		require.NoError(f, lease.Unlock())
+		require.Equal(f, []any{"3", 0}, []any{f.free(), f.out()})
 	})
 }

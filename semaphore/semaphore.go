@@ -64,18 +64,18 @@ func Plain() signalbox.LockOption {
 // New sends nothing and never fails: if a name, a capacity or an option is not valid, every call
 // returns the error, and so does Check.
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
-	m := &Semaphore{base: acquire.MakeIn(s, name, session.Semaphore, options, has), capacity: capacity}
-	m.base.Err = errs.Join(m.base.Err, checkCapacity(capacity))
-	if m.base.Err != nil {
-		return m
+	sem := &Semaphore{base: acquire.MakeIn(s, name, session.Semaphore, options, has), capacity: capacity}
+	sem.base.Err = errs.Join(sem.base.Err, checkCapacity(capacity))
+	if sem.base.Err != nil {
+		return sem
 	}
-	if m.table, m.base.Err = tableOf(&m.base); m.base.Err != nil {
-		return m
+	if sem.table, sem.base.Err = tableOf(&sem.base); sem.base.Err != nil {
+		return sem
 	}
-	m.registry = registryOf(m.base.Session, m.base.Layout, m.table)
-	m.keys = acquire.KeysOf(&m.base, &m.table.Kind, nil)
-	m.single = m.newAcquirer(1)
-	return m
+	sem.registry = registryOf(sem.base.Session, sem.base.Layout, sem.table)
+	sem.keys = acquire.KeysOf(&sem.base, &sem.table.Kind, nil)
+	sem.single = sem.newAcquirer(1)
+	return sem
 }
 
 func has(l *layout.Layout) bool { return l.Semaphore != nil }
@@ -102,7 +102,7 @@ func checkCapacity(n int) error {
 
 // Check returns what is wrong with the name, the capacity, the options or the session, or nil. It
 // sends nothing.
-func (m *Semaphore) Check() error { return m.root().Check() }
+func (s *Semaphore) Check() error { return s.root().Check() }
 
 // Acquire acquires n permits, all at once. It blocks until it has them or ctx ends. Waiters are served
 // in the order in which they asked, however few permits a later one wants. The exception: a session
@@ -119,9 +119,9 @@ func (m *Semaphore) Check() error { return m.root().Check() }
 // error is ErrBusy, ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer,
 // ErrNotReplicated, or the server's own words. While the server is away, or refuses for now,
 // Acquire waits.
-func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error) {
-	lease, err := m.acquire(ctx, n)
-	return signalbox.Lease(lease), m.root().Explain("acquire", err)
+func (s *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error) {
+	lease, err := s.acquire(ctx, n)
+	return signalbox.Lease(lease), s.root().Explain("acquire", err)
 }
 
 // TryAcquire acquires n permits if they are free and the queue is empty, in one round trip. Otherwise
@@ -136,73 +136,73 @@ func (m *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error)
 //
 // If the server is silent, the call returns when ctx ends, or with ErrNoReply when the client gives
 // the connection up; see signalbox.Tune.
-func (m *Semaphore) TryAcquire(ctx context.Context, n int) (signalbox.Lease, error) {
-	lease, err := m.tryAcquire(ctx, n)
-	return signalbox.Lease(lease), m.root().Explain("try acquire", err)
+func (s *Semaphore) TryAcquire(ctx context.Context, n int) (signalbox.Lease, error) {
+	lease, err := s.tryAcquire(ctx, n)
+	return signalbox.Lease(lease), s.root().Explain("try acquire", err)
 }
 
 // Do acquires n permits, runs fn and releases them, also if fn panics or ends its goroutine. fn's
 // context ends with the lease. The error is fn's, joined with Unlock's: ErrLost in it says that fn did
 // not have the permits to its end.
-func (m *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
+func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context, lease signalbox.Lease) error) (err error) {
 	if fn == nil {
-		return m.root().Explain("acquire", cmp.Or(m.root().Ready(ctx), acquire.ErrNoFunc))
+		return s.root().Explain("acquire", cmp.Or(s.root().Ready(ctx), acquire.ErrNoFunc))
 	}
-	lease, err := m.Acquire(ctx, n)
+	lease, err := s.Acquire(ctx, n)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errs.Join(err, m.root().Explain("release", lease.Unlock())) }()
+	defer func() { err = errs.Join(err, s.root().Explain("release", lease.Unlock())) }()
 	return fn(lease.Bind(ctx), lease)
 }
 
 // root returns the base of the lock. A nil Semaphore has an empty one, whose calls return
 // ErrBadOption.
-func (m *Semaphore) root() *acquire.Base {
-	if m == nil {
+func (s *Semaphore) root() *acquire.Base {
+	if s == nil {
 		return new(acquire.Base)
 	}
-	return &m.base
+	return &s.base
 }
 
-func (m *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
-	acquirer, err := m.acquirerFor(ctx, n)
+func (s *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
+	acquirer, err := s.acquirerFor(ctx, n)
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	call := m.base.BeginCall(ctx)
+	call := s.base.BeginCall(ctx)
 	lease, err := acquirer.Acquire(ctx)
 	return lease.Observe(call, err)
 }
 
-func (m *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
-	acquirer, err := m.acquirerFor(ctx, n)
+func (s *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
+	acquirer, err := s.acquirerFor(ctx, n)
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	call := m.base.BeginCall(ctx)
+	call := s.base.BeginCall(ctx)
 	lease, err := acquirer.TryAcquire(ctx)
-	if n > m.capacity && errors.Is(err, errs.ErrHeld) {
-		err = m.heldOrTooFew(ctx, n, err)
+	if n > s.capacity && errors.Is(err, errs.ErrHeld) {
+		err = s.heldOrTooFew(ctx, n, err)
 	}
 	return lease.Observe(call, err)
 }
 
 // heldOrTooFew returns ErrCapacity if the capacity is below n, else held. A caller that is refused in this process, because
 // other goroutines wait, has sent nothing to the server, and would be refused for as long as any goroutine waits.
-func (m *Semaphore) heldOrTooFew(ctx context.Context, n int, held error) error {
-	if !m.table.TotalKnown {
+func (s *Semaphore) heldOrTooFew(ctx context.Context, n int, held error) error {
+	if !s.table.TotalKnown {
 		return held
 	}
-	if capacity, _, err := m.usage(ctx); err == nil && int64(n) > capacity {
+	if capacity, _, err := s.usage(ctx); err == nil && int64(n) > capacity {
 		return tooFew(capacity)
 	}
 	return held
 }
 
 // acquirerFor returns the acquirer of n permits, or why n permits cannot be acquired.
-func (m *Semaphore) acquirerFor(ctx context.Context, n int) (*acquire.Acquirer, error) {
-	if err := m.root().Ready(ctx); err != nil {
+func (s *Semaphore) acquirerFor(ctx context.Context, n int) (*acquire.Acquirer, error) {
+	if err := s.root().Ready(ctx); err != nil {
 		return nil, err
 	}
 	switch {
@@ -210,43 +210,43 @@ func (m *Semaphore) acquirerFor(ctx context.Context, n int) (*acquire.Acquirer, 
 		return nil, fmt.Errorf("%w: %d permits: it must be 1 or more", errs.ErrBadOption, n)
 	case n > MaxPermits:
 		return nil, fmt.Errorf("%w: no semaphore has %d permits", errs.ErrCapacity, n)
-	case n > m.table.MaxPermits:
-		return nil, fmt.Errorf("%w: %d permits at once: in this layout it must be %d or fewer", errs.ErrBadOption, n, m.table.MaxPermits)
+	case n > s.table.MaxPermits:
+		return nil, fmt.Errorf("%w: %d permits at once: in this layout it must be %d or fewer", errs.ErrBadOption, n, s.table.MaxPermits)
 	case n == 1:
-		return &m.single, nil
+		return &s.single, nil
 	}
-	acquirer := m.newAcquirer(n)
+	acquirer := s.newAcquirer(n)
 	return &acquirer, nil
 }
 
 // newAcquirer makes the acquirer of n permits.
-func (m *Semaphore) newAcquirer(n int) acquire.Acquirer {
-	weight, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(m.capacity), "0"
-	if m.base.Exact {
+func (s *Semaphore) newAcquirer(n int) acquire.Acquirer {
+	weight, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(s.capacity), "0"
+	if s.base.Exact {
 		exact = "1"
 	}
 	return acquire.Acquirer{
-		Manager: &m.registry.Manager, Scope: &m.registry.scope, Base: &m.base, Keys: m.keys,
+		Manager: &s.registry.Manager, Scope: &s.registry.scope, Base: &s.base, Keys: s.keys,
 		Request: &queue.Request{
-			Life: m.base.Terms.First(), FloorTTL: m.base.Floor, Mode: weight, Concurrent: true,
-			ShareKey: acquire.ShareKeyFor(&m.table.Kind, m.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
-			Args:     append([]string{capacity, exact}, m.table.Args...),
+			Life: s.base.Terms.First(), FloorTTL: s.base.Floor, Mode: weight, Concurrent: true,
+			ShareKey: acquire.ShareKeyFor(&s.table.Kind, s.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
+			Args:     append([]string{capacity, exact}, s.table.Args...),
 		},
 	}
 }
 
 // shareKey returns the terms by which requests for n permits share a ticket. It is zero if the time of the permits counts from the
 // grant, because such permits are not handed over.
-func (m *Semaphore) shareKey(n int) local.ShareKey {
-	terms := m.base.Terms
+func (s *Semaphore) shareKey(n int) local.ShareKey {
+	terms := s.base.Terms
 	if terms.Fixed || terms.MaxHold > 0 {
 		return local.ShareKey{}
 	}
-	key := local.ShareKey{Concurrent: true, Lease: terms.Lease, FirstLease: terms.First(), Replicas: m.base.Replicas.Small()}
+	key := local.ShareKey{Concurrent: true, Lease: terms.Lease, FirstLease: terms.First(), Replicas: s.base.Replicas.Small()}
 	key.Permits = int32(n) //nolint:gosec // at most MaxPermits
-	if m.base.Exact {
+	if s.base.Exact {
 		// If the server has another capacity, only an exact semaphore is refused.
-		key.Capacity = int32(m.capacity) //nolint:gosec // at most MaxPermits
+		key.Capacity = int32(s.capacity) //nolint:gosec // at most MaxPermits
 	}
 	return key
 }

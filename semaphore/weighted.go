@@ -46,8 +46,8 @@ const capacityPause = time.Second
 
 // Weighted returns the semaphore with the methods of golang.org/x/sync/semaphore. ctx bounds
 // TryAcquire, which has no context of its own.
-func (m *Semaphore) Weighted(ctx context.Context) *Weighted {
-	w := &Weighted{sem: m, ctx: ctx}
+func (s *Semaphore) Weighted(ctx context.Context) *Weighted {
+	w := &Weighted{sem: s, ctx: ctx}
 	w.splitDone.L = &w.mu
 	w.mu.leases = make(map[int64][]permitLease)
 	return w
@@ -145,12 +145,12 @@ func report(onLost func(error), err error) {
 }
 
 // release releases p.
-func (p permitLease) release(m *Semaphore) error {
+func (p permitLease) release(s *Semaphore) error {
 	err := p.lost
 	if err == nil {
 		err = p.lease.Unlock()
 	}
-	return m.base.Explain("release", err)
+	return s.base.Explain("release", err)
 }
 
 // splitLease is a lease of which some permits are kept.

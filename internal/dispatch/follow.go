@@ -23,8 +23,8 @@ type clientFollower struct {
 }
 
 // Fire implements timers.Firer.
-func (w *clientFollower) Fire() {
-	d := w.d
+func (f *clientFollower) Fire() {
+	d := f.d
 	nodes, now := d.client.Nodes(), time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,7 +35,7 @@ func (w *clientFollower) Fire() {
 	}
 	d.checkServerLocked(nodes)
 	if len(d.mu.conns) > 0 && !d.mu.closed {
-		d.timers.Schedule(&w.entry, followInterval)
+		d.timers.Schedule(&f.entry, followInterval)
 	}
 }
 

@@ -50,11 +50,11 @@ func TestNodeUnknownToTheClientIsFound(t *testing.T) {
 	client := &forgetful{Client: steady(t, c), stranger: owner.Addr()}
 	var log syncLog
 	d := newDispatcher(t, client, &log)
-	e := newHandlerSpy()
-	redistest.Receive(t, "the subscription", d.Listen(a.Channel, dispatch.ShardedChannel, e).Subscribed())
+	s := newHandlerSpy()
+	redistest.Receive(t, "the subscription", d.Listen(a.Channel, dispatch.ShardedChannel, s).Subscribed())
 	require.Positive(t, client.sent.Load())
 	owner.MustDo(t, "SPUBLISH", a.Channel, "1")
-	e.receives(t, "1")
+	s.receives(t, "1")
 	require.Empty(t, log.String())
 }
 

@@ -26,14 +26,14 @@ func newHandlerSpy() *handlerSpy {
 
 func (*handlerSpy) OnUnsubscribed() {}
 
-func (e *handlerSpy) OnMessage(message string) { e.messages <- message }
+func (s *handlerSpy) OnMessage(message string) { s.messages <- message }
 
-func (e *handlerSpy) OnSubscribed() { e.subscriptions <- struct{}{} }
+func (s *handlerSpy) OnSubscribed() { s.subscriptions <- struct{}{} }
 
 // receives blocks until the next message arrives, which must be this one.
-func (e *handlerSpy) receives(tb testing.TB, message string) {
+func (s *handlerSpy) receives(tb testing.TB, message string) {
 	tb.Helper()
-	require.Equal(tb, message, redistest.Receive(tb, "the message "+message, e.messages))
+	require.Equal(tb, message, redistest.Receive(tb, "the message "+message, s.messages))
 }
 
 // P6: a listener receives every message of its channel in order, from when it is subscribed to; and beside
@@ -80,9 +80,9 @@ func TestListenerLearnsOfEveryRenewedSubscription(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	d := newDispatcher(t, steady(t, proxy), io.Discard)
-	e := newHandlerSpy()
-	l := d.Listen("sb:a", dispatch.PlainChannel, e)
-	redistest.Receive(t, "the subscription", e.subscriptions)
+	s := newHandlerSpy()
+	l := d.Listen("sb:a", dispatch.PlainChannel, s)
+	redistest.Receive(t, "the subscription", s.subscriptions)
 	for range 3 {
 		proxy.Refuse()
 		before := l.Subscribed()
@@ -92,11 +92,11 @@ func TestListenerLearnsOfEveryRenewedSubscription(t *testing.T) {
 		after := l.Subscribed()
 		proxy.Accept()
 		redistest.Receive(t, "the subscription", after)
-		redistest.Receive(t, "the call of OnSubscribed", e.subscriptions)
+		redistest.Receive(t, "the call of OnSubscribed", s.subscriptions)
 		server.MustDo(t, "PUBLISH", "sb:a", "1")
-		e.receives(t, "1")
+		s.receives(t, "1")
 	}
-	require.Empty(t, e.subscriptions)
+	require.Empty(t, s.subscriptions)
 }
 
 // P7: if the session polls, or has ended, a listener receives nothing and costs nothing.

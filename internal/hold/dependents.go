@@ -54,54 +54,54 @@ func (b *bond) ended(cause error) *bond {
 
 // notify closes the channels of Done and calls the callbacks, which are quick. It reports whether
 // cancel has contexts to end, or report an observer to notify.
-func (e *dependents) notify(cause error) (overflow bool) {
-	for ; e != nil; e = e.next {
-		if e.done != nil {
-			close(e.done)
+func (d *dependents) notify(cause error) (overflow bool) {
+	for ; d != nil; d = d.next {
+		if d.done != nil {
+			close(d.done)
 		}
-		for _, ended := range e.callbacks {
+		for _, ended := range d.callbacks {
 			ended(cause)
 		}
-		overflow = overflow || e.firstBond != nil || len(e.otherBonds) > 0 || e.call != nil
+		overflow = overflow || d.firstBond != nil || len(d.otherBonds) > 0 || d.call != nil
 	}
 	return overflow
 }
 
 // cancel ends the contexts. That lasts a microsecond for each context and each of their children. The caller
 // holds no lock: contexts run callers' code.
-func (e *dependents) cancel(cause error) {
-	for ; e != nil; e = e.next {
-		e.firstBond.end(cause)
-		for _, b := range e.otherBonds {
+func (d *dependents) cancel(cause error) {
+	for ; d != nil; d = d.next {
+		d.firstBond.end(cause)
+		for _, b := range d.otherBonds {
 			b.end(cause)
 		}
-		e.firstBond, e.otherBonds = nil, nil // a context that the caller keeps must not keep the other parents
+		d.firstBond, d.otherBonds = nil, nil // a context that the caller keeps must not keep the other parents
 	}
 }
 
 // observed returns the call that acquired the entry, if that is observed.
-func (e *dependents) observed() *observe.Call {
-	if e == nil {
+func (d *dependents) observed() *observe.Call {
+	if d == nil {
 		return nil
 	}
-	return e.call
+	return d.call
 }
 
 // expectReports counts what report will report, so that Close of the session waits for it. It is called before the hold is
 // counted out of the session.
-func (e *dependents) expectReports() {
-	for ; e != nil; e = e.next {
-		if e.call != nil {
-			e.call.ExpectEnd()
+func (d *dependents) expectReports() {
+	for ; d != nil; d = d.next {
+		if d.call != nil {
+			d.call.ExpectEnd()
 		}
 	}
 }
 
 // report reports to observers that the entries were lost. The caller holds no lock: hooks are callers' code.
-func (e *dependents) report(end renewal.End) {
-	for ; e != nil; e = e.next {
-		if e.call != nil {
-			e.call.EndedLater(end.Cause, end.Gone, end.Left)
+func (d *dependents) report(end renewal.End) {
+	for ; d != nil; d = d.next {
+		if d.call != nil {
+			d.call.EndedLater(end.Cause, end.Gone, end.Left)
 		}
 	}
 }
@@ -126,13 +126,13 @@ func (h *Hold) dependentsLocked(entry uint64) *dependents {
 }
 
 // takeDependentsLocked removes what ends with the entry of a slot, and puts it before taken.
-func (p *entrySlot) takeDependentsLocked(taken *dependents) *dependents {
-	e := p.dependents
-	if e == nil {
+func (s *entrySlot) takeDependentsLocked(taken *dependents) *dependents {
+	d := s.dependents
+	if d == nil {
 		return taken
 	}
-	e.ended, e.next, p.dependents = true, taken, nil
-	return e
+	d.ended, d.next, s.dependents = true, taken, nil
+	return d
 }
 
 // takeAllDependentsLocked removes what ends with any entry of the hold.
@@ -167,11 +167,11 @@ func (h *Hold) done(entry uint64) <-chan struct{} {
 	if h.entryErrLocked(entry) != nil {
 		return closedChannel()
 	}
-	e := h.dependentsLocked(entry)
-	if e.done == nil {
-		e.done = make(chan struct{})
+	d := h.dependentsLocked(entry)
+	if d.done == nil {
+		d.done = make(chan struct{})
 	}
-	return e.done
+	return d.done
 }
 
 // onEnd calls ended when entry ends, or at once if it has ended.
@@ -180,8 +180,8 @@ func (h *Hold) onEnd(entry uint64, ended func(error)) {
 	if cause == nil {
 		h.mu.Lock()
 		if cause = h.entryErrLocked(entry); cause == nil {
-			e := h.dependentsLocked(entry)
-			e.callbacks = append(e.callbacks, ended)
+			d := h.dependentsLocked(entry)
+			d.callbacks = append(d.callbacks, ended)
 		}
 		h.mu.Unlock()
 	}
@@ -238,25 +238,25 @@ func (h *Hold) bondLocked(entry uint64, parent <-chan struct{}, fresh *bond) (*b
 	if err := h.entryErrLocked(entry); err != nil {
 		return nil, err
 	}
-	e := h.dependentsLocked(entry)
-	if e.firstBond != nil && e.firstBond.parent == parent {
-		return e.firstBond, nil
+	d := h.dependentsLocked(entry)
+	if d.firstBond != nil && d.firstBond.parent == parent {
+		return d.firstBond, nil
 	}
-	if b := e.otherBonds[parent]; b != nil {
+	if b := d.otherBonds[parent]; b != nil {
 		return b, nil
 	}
 	switch {
 	case fresh == nil:
 		return nil, nil
-	case e.firstBond == nil:
-		e.firstBond = fresh
-	case e.otherBonds == nil:
-		e.otherBonds = make(map[<-chan struct{}]*bond)
+	case d.firstBond == nil:
+		d.firstBond = fresh
+	case d.otherBonds == nil:
+		d.otherBonds = make(map[<-chan struct{}]*bond)
 		fallthrough
 	default:
-		e.otherBonds[parent] = fresh
+		d.otherBonds[parent] = fresh
 	}
-	fresh.dependents = e
+	fresh.dependents = d
 	return fresh, nil
 }
 
@@ -264,13 +264,13 @@ func (h *Hold) bondLocked(entry uint64, parent <-chan struct{}, fresh *bond) (*b
 func (h *Hold) forget(b *bond) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch e := b.dependents; {
-	case e.ended:
-	case e.firstBond == b:
-		e.firstBond = nil
+	switch d := b.dependents; {
+	case d.ended:
+	case d.firstBond == b:
+		d.firstBond = nil
 	default:
-		if delete(e.otherBonds, b.parent); len(e.otherBonds) == 0 {
-			e.otherBonds = nil // a map keeps what it grew to
+		if delete(d.otherBonds, b.parent); len(d.otherBonds) == 0 {
+			d.otherBonds = nil // a map keeps what it grew to
 		}
 	}
 }

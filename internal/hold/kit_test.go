@@ -37,41 +37,41 @@ type ownerRecorder struct {
 	}
 }
 
-func (m *ownerRecorder) OnRelease(clock.Instant) error {
-	m.ending()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.released++
-	return m.released
+func (r *ownerRecorder) OnRelease(clock.Instant) error {
+	r.ending()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.released++
+	return r.released
 }
 
-func (m *ownerRecorder) OnLost(end renewal.End) {
-	m.ending()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.lost, m.mu.gone, m.mu.leased = append(m.mu.lost, end.Cause), end.Gone, end.Leased
+func (r *ownerRecorder) OnLost(end renewal.End) {
+	r.ending()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.lost, r.mu.gone, r.mu.leased = append(r.mu.lost, end.Cause), end.Gone, end.Leased
 }
 
-func (m *ownerRecorder) onEnd(do func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.onEnd = do
+func (r *ownerRecorder) onEnd(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.onEnd = do
 }
 
-func (m *ownerRecorder) ending() {
-	m.mu.Lock()
-	do := m.mu.onEnd
-	m.mu.Unlock()
+func (r *ownerRecorder) ending() {
+	r.mu.Lock()
+	do := r.mu.onEnd
+	r.mu.Unlock()
 	if do != nil {
 		do()
 	}
 }
 
 // counts returns how many tenures ended in which way.
-func (m *ownerRecorder) counts() (released, lost int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mu.released, len(m.mu.lost)
+func (r *ownerRecorder) counts() (released, lost int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.released, len(r.mu.lost)
 }
 
 // noServer gets no calls: the leases are not renewed.
@@ -118,15 +118,15 @@ func (h *Hold) watchers() int {
 		places = append(slices.Clone(places), h.mu.overflow.slots...)
 	}
 	n := 0
-	for _, p := range places {
-		if p.dependents == nil {
+	for _, s := range places {
+		if s.dependents == nil {
 			continue
 		}
-		n += len(p.dependents.callbacks) + len(p.dependents.otherBonds)
-		if p.dependents.firstBond != nil {
+		n += len(s.dependents.callbacks) + len(s.dependents.otherBonds)
+		if s.dependents.firstBond != nil {
 			n++
 		}
-		if p.dependents.done != nil {
+		if s.dependents.done != nil {
 			n++
 		}
 	}

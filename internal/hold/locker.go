@@ -46,37 +46,37 @@ func NewSyncLocker(ctx context.Context, warn func(error), acquire func(context.C
 // OnLost sets the function that Unlock calls if the lease was lost while the Locker was locked, or
 // if its release was not confirmed. It runs on the goroutine that unlocks. By default, and after
 // OnLost(nil), no function is called.
-func (k *SyncLocker) OnLost(lost func(error)) {
-	if k == nil {
+func (l *SyncLocker) OnLost(lost func(error)) {
+	if l == nil {
 		return // its Lock panics
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.mu.onLost = lost
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.onLost = lost
 }
 
 // Lock implements sync.Locker.
-func (k *SyncLocker) Lock() {
-	if k == nil || k.acquire == nil {
+func (l *SyncLocker) Lock() {
+	if l == nil || l.acquire == nil {
 		panic(fmt.Errorf("signalbox: a Locker cannot lock: %w: no lock has made it", errs.ErrBadOption))
 	}
-	k.local.Lock()
-	lease, err := k.acquire(k.ctx)
-	if err != nil && k.mayRetry(err) {
-		k.warn(err)
+	l.local.Lock()
+	lease, err := l.acquire(l.ctx)
+	if err != nil && l.mayRetry(err) {
+		l.warn(err)
 	}
-	for err != nil && k.mayRetry(err) {
+	for err != nil && l.mayRetry(err) {
 		time.Sleep(retryPause) //nolint:forbidigo // sync.Locker has nothing that could end the wait
-		lease, err = k.acquire(k.ctx)
+		lease, err = l.acquire(l.ctx)
 	}
 	if err != nil {
-		k.local.Unlock()
+		l.local.Unlock()
 		panic(fmt.Errorf("signalbox: a Locker cannot lock: %w", err))
 	}
-	k.acquiredBefore = true
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.mu.lease, k.mu.locked = lease, true
+	l.acquiredBefore = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.lease, l.mu.locked = lease, true
 }
 
 // retryPause is how long a Locker waits before it tries again.
@@ -84,10 +84,10 @@ const retryPause = 250 * time.Millisecond
 
 // mayRetry reports whether another try can succeed after err. If not, Lock panics: a sync.Locker has
 // no other way to report an error, and would wait for ever.
-func (k *SyncLocker) mayRetry(err error) bool {
+func (l *SyncLocker) mayRetry(err error) bool {
 	is := func(sentinel error) bool { return errors.Is(err, sentinel) }
 	switch {
-	case k.ctx == nil || k.ctx.Err() != nil:
+	case l.ctx == nil || l.ctx.Err() != nil:
 		return false
 	case slices.ContainsFunc(final, is):
 		return false
@@ -95,7 +95,7 @@ func (k *SyncLocker) mayRetry(err error) bool {
 		return true
 	}
 	// All other errors of the server or the network. A right that was there before may come back.
-	return wire.Judge(err) != wire.Final || k.acquiredBefore && is(errs.ErrDenied)
+	return wire.Judge(err) != wire.Final || l.acquiredBefore && is(errs.ErrDenied)
 }
 
 //nolint:gochecknoglobals // constant tables
@@ -115,13 +115,13 @@ var (
 )
 
 // Unlock implements sync.Locker.
-func (k *SyncLocker) Unlock() {
-	lease, locked, onLost := k.takeLease()
+func (l *SyncLocker) Unlock() {
+	lease, locked, onLost := l.takeLease()
 	if !locked {
 		panic(fmt.Errorf("signalbox: unlock of a Locker that is not locked: %w", errs.ErrNotHeld))
 	}
 	err := lease.Unlock()
-	k.local.Unlock()
+	l.local.Unlock()
 	if err != nil && onLost != nil {
 		onLost(err)
 	}
@@ -129,13 +129,13 @@ func (k *SyncLocker) Unlock() {
 
 // takeLease returns the lease that Unlock is to end, and the function of OnLost. locked reports whether there is
 // such a lease.
-func (k *SyncLocker) takeLease() (lease Lease, locked bool, onLost func(error)) {
-	if k == nil {
+func (l *SyncLocker) takeLease() (lease Lease, locked bool, onLost func(error)) {
+	if l == nil {
 		return Lease{}, false, nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	lease, locked, onLost = k.mu.lease, k.mu.locked, k.mu.onLost
-	k.mu.locked = false
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lease, locked, onLost = l.mu.lease, l.mu.locked, l.mu.onLost
+	l.mu.locked = false
 	return lease, locked, onLost
 }

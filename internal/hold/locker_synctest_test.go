@@ -28,17 +28,17 @@ func TestLockerRetriesTransientErrors(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			f := &fakeAcquirer{refusals: []error{refusal, refusal, fmt.Errorf("a few words: %w", refusal)}}
-			k := hold.NewSyncLocker(t.Context(), func(err error) { fmt.Fprintln(&log, err) }, f.acquire)
+			l := hold.NewSyncLocker(t.Context(), func(err error) { fmt.Fprintln(&log, err) }, f.acquire)
 			began := time.Now()
-			k.Lock()
+			l.Lock()
 			require.Len(t, f.calls, 4)
 			require.Equal(t, 750*time.Millisecond, time.Since(began))
 			require.Equal(t, 1, strings.Count(log.String(), "\n"))
 			require.Contains(t, log.String(), refusal.Error())
-			k.Unlock()
-			k.Lock()
+			l.Unlock()
+			l.Lock()
 			require.Equal(t, 1, strings.Count(log.String(), "\n"), "nothing failed")
-			k.Unlock()
+			l.Unlock()
 		})
 	}
 }

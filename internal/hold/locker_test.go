@@ -46,15 +46,15 @@ func panicOf(do func()) (err error) {
 // P1: goroutines that share it exclude each other, whatever becomes of their leases.
 func TestGoroutinesOfALockerExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	k := hold.NewSyncLocker(t.Context(), func(error) {}, new(fakeAcquirer).acquire)
+	l := hold.NewSyncLocker(t.Context(), func(error) {}, new(fakeAcquirer).acquire)
 	count := 0
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 100 {
-				k.Lock()
+				l.Lock()
 				count++
-				k.Unlock()
+				l.Unlock()
 			}
 		})
 	}
@@ -133,12 +133,12 @@ func TestLockerPanicsOnPermanentErrors(t *testing.T) {
 	}
 	for _, refusal := range refusals {
 		f := &fakeAcquirer{refusals: []error{fmt.Errorf("a few words: %w", refusal)}}
-		k := hold.NewSyncLocker(t.Context(), func(error) {}, f.acquire)
-		require.ErrorIs(t, panicOf(k.Lock), refusal)
-		require.ErrorIs(t, panicOf(k.Unlock), errs.ErrNotHeld)
-		require.NoError(t, panicOf(k.Lock))
-		require.NoError(t, panicOf(k.Unlock))
-		require.ErrorIs(t, panicOf(k.Unlock), errs.ErrNotHeld)
+		l := hold.NewSyncLocker(t.Context(), func(error) {}, f.acquire)
+		require.ErrorIs(t, panicOf(l.Lock), refusal)
+		require.ErrorIs(t, panicOf(l.Unlock), errs.ErrNotHeld)
+		require.NoError(t, panicOf(l.Lock))
+		require.NoError(t, panicOf(l.Unlock))
+		require.ErrorIs(t, panicOf(l.Unlock), errs.ErrNotHeld)
 	}
 }
 
@@ -156,18 +156,18 @@ func TestLockerPanicsIfItsContextHasEnded(t *testing.T) {
 // P2: the logger gets what Unlock cannot return; a fake lease is one that holds nothing.
 func TestLockerReportsTheErrorOfUnlock(t *testing.T) {
 	t.Parallel()
-	k := hold.NewSyncLocker(t.Context(), func(error) {}, new(fakeAcquirer).acquire)
-	k.Lock()
-	require.NoError(t, panicOf(k.Unlock), "no function is called")
+	l := hold.NewSyncLocker(t.Context(), func(error) {}, new(fakeAcquirer).acquire)
+	l.Lock()
+	require.NoError(t, panicOf(l.Unlock), "no function is called")
 	var causes []error
-	k.OnLost(func(err error) {
+	l.OnLost(func(err error) {
 		causes = append(causes, err)
-		k.Lock() // it is free by then
-		k.OnLost(nil)
-		k.Unlock()
+		l.Lock() // it is free by then
+		l.OnLost(nil)
+		l.Unlock()
 	})
-	k.Lock()
-	require.NoError(t, panicOf(k.Unlock))
+	l.Lock()
+	require.NoError(t, panicOf(l.Unlock))
 	require.Len(t, causes, 1)
 	require.ErrorIs(t, causes[0], errs.ErrNotHeld)
 }

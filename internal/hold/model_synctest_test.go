@@ -29,60 +29,60 @@ type contextTree struct {
 }
 
 // grow adds a child of one of the pairs.
-func (f *contextTree) grow(n int) {
-	p := f.pairs[f.IntN(len(f.pairs))]
+func (tree *contextTree) grow(n int) {
+	p := tree.pairs[tree.IntN(len(tree.pairs))]
 	why := fmt.Errorf("cause %d", n)
 	var c contextPair
 	var stop [2]context.CancelFunc
-	switch in := time.Duration(f.Int64N(int64(20 * time.Second))); f.IntN(7) {
+	switch in := time.Duration(tree.Int64N(int64(20 * time.Second))); tree.IntN(7) {
 	case 0:
 		c = contextPair{context.WithValue(p.bound, key{}, n), context.WithValue(p.plain, key{}, n)}
 	case 1:
 		var end [2]context.CancelCauseFunc
 		c.bound, end[0] = context.WithCancelCause(p.bound)
 		c.plain, end[1] = context.WithCancelCause(p.plain)
-		f.cancel = append(f.cancel, func(cause error) { end[0](cause); end[1](cause) })
+		tree.cancel = append(tree.cancel, func(cause error) { end[0](cause); end[1](cause) })
 	case 2:
 		c.bound, stop[0] = context.WithTimeoutCause(p.bound, in, why)
 		c.plain, stop[1] = context.WithTimeoutCause(p.plain, in, why)
-		f.cancel = append(f.cancel, func(error) { stop[0](); stop[1]() })
+		tree.cancel = append(tree.cancel, func(error) { stop[0](); stop[1]() })
 	case 3:
 		c = contextPair{context.WithoutCancel(p.bound), context.WithoutCancel(p.plain)}
 	default:
-		i := f.IntN(len(f.leases))
-		bind := []func(Lease, context.Context) context.Context{Lease.Bind, Lease.Enter}[f.IntN(2)]
-		c.bound = bind(f.leases[i], p.bound)
+		i := tree.IntN(len(tree.leases))
+		bind := []func(Lease, context.Context) context.Context{Lease.Bind, Lease.Enter}[tree.IntN(2)]
+		c.bound = bind(tree.leases[i], p.bound)
 		var end context.CancelCauseFunc
 		c.plain, end = context.WithCancelCause(p.plain)
-		before := f.ends[i]
-		f.ends[i] = func(cause error) { before(cause); end(cause) }
-		if err := f.leases[i].Err(); err != nil {
+		before := tree.ends[i]
+		tree.ends[i] = func(cause error) { before(cause); end(cause) }
+		if err := tree.leases[i].Err(); err != nil {
 			end(err)
 		}
 	}
-	f.pairs = append(f.pairs, c)
+	tree.pairs = append(tree.pairs, c)
 }
 
 // end ends a lease, or a context that can be.
-func (f *contextTree) end(n int) {
-	switch i := f.IntN(len(f.leases)); {
-	case f.IntN(2) == 0 && len(f.cancel) > 0:
-		f.cancel[f.IntN(len(f.cancel))](fmt.Errorf("end %d", n))
-	case f.IntN(2) == 0:
-		_ = f.leases[i].Unlock()
-		f.ends[i](errs.ErrReleased)
+func (tree *contextTree) end(n int) {
+	switch i := tree.IntN(len(tree.leases)); {
+	case tree.IntN(2) == 0 && len(tree.cancel) > 0:
+		tree.cancel[tree.IntN(len(tree.cancel))](fmt.Errorf("end %d", n))
+	case tree.IntN(2) == 0:
+		_ = tree.leases[i].Unlock()
+		tree.ends[i](errs.ErrReleased)
 	default:
-		f.leases[i].hold.Term.Break(errs.ErrMaxHold, false)
+		tree.leases[i].hold.Term.Break(errs.ErrMaxHold, false)
 		for both := range 2 { // the leases of one hold are independent
-			f.ends[i^both](f.leases[i^both].Err())
+			tree.ends[i^both](tree.leases[i^both].Err())
 		}
 	}
 }
 
 // same compares the contexts of each pair.
-func (f *contextTree) same(t *testing.T) {
+func (tree *contextTree) same(t *testing.T) {
 	t.Helper()
-	for i, c := range f.pairs {
+	for i, c := range tree.pairs {
 		require.Equal(t, c.plain.Err(), c.bound.Err(), i)
 		require.Equal(t, context.Cause(c.plain), context.Cause(c.bound), i)
 		require.Equal(t, c.plain.Value(key{}), c.bound.Value(key{}), i)
@@ -101,32 +101,32 @@ func TestBoundContextIsLikeOneOfPackageContext(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
-			f := &contextTree{Rand: rand.New(rand.NewPCG(seed, 0)), pairs: []contextPair{{context.Background(), context.Background()}}}
+			tree := &contextTree{Rand: rand.New(rand.NewPCG(seed, 0)), pairs: []contextPair{{context.Background(), context.Background()}}}
 			var holds []*fixture
 			for range 3 {
 				b, l := begin(t, "key")
 				holds = append(holds, b)
-				f.leases = append(f.leases, l, again(t, l))
-				f.ends = append(f.ends, func(error) {}, func(error) {})
+				tree.leases = append(tree.leases, l, again(t, l))
+				tree.ends = append(tree.ends, func(error) {}, func(error) {})
 			}
 			for n := range 60 {
-				f.grow(n)
+				tree.grow(n)
 				if n%5 == 4 {
-					f.end(n)
+					tree.end(n)
 				}
-				time.Sleep(time.Duration(f.Int64N(int64(400 * time.Millisecond))))
+				time.Sleep(time.Duration(tree.Int64N(int64(400 * time.Millisecond))))
 				synctest.Wait()
-				f.same(t)
+				tree.same(t)
 			}
-			for _, end := range f.cancel {
+			for _, end := range tree.cancel {
 				end(nil)
 			}
-			for i, l := range f.leases {
+			for i, l := range tree.leases {
 				_ = l.Unlock()
-				f.ends[i](errs.ErrReleased)
+				tree.ends[i](errs.ErrReleased)
 			}
 			synctest.Wait()
-			f.same(t)
+			tree.same(t)
 			for _, b := range holds {
 				require.Zero(t, b.watchers())
 			}

@@ -33,8 +33,8 @@ func (l Lease) unobserved() (call *observe.Call) {
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
 	if l.hold.liveLocked(l.entry) {
-		e := l.hold.dependentsLocked(l.entry)
-		call, e.call = e.call, nil
+		d := l.hold.dependentsLocked(l.entry)
+		call, d.call = d.call, nil
 	}
 	return call
 }

@@ -14,14 +14,14 @@ import (
 )
 
 // startedBefore begins a term just before the wall clock is set by step.
-func (b *fixture) startedBefore(step time.Duration, terms Config) *ownedTerm {
+func (f *fixture) startedBefore(step time.Duration, terms Config) *ownedTerm {
 	now := clock.Now()
 	before := clock.At(now.Mono(), now.Time().Add(-step))
 	if !terms.Until.IsZero() {
 		terms.Until = before.Add(terms.Until.Mono() - now.Mono())
 	}
-	o := b.makeWith(terms, terms.Life)
-	o.Init(b.Keeper, o, o.config, terms.Life, before)
+	o := f.makeWith(terms, terms.Life)
+	o.Init(f.Keeper, o, o.config, terms.Life, before)
 	o.Start(before, terms.Life)
 	return o
 }
@@ -32,12 +32,12 @@ func TestRenewalsContinueWhenTheWallClockIsSetBack(t *testing.T) {
 	for _, back := range []time.Duration{0, life / 10, life / 3, life / 2, life, 10 * life} {
 		t.Run(fmt.Sprint(back), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *fixture) {
-				o := b.startedBefore(-back, renewed(life))
+			bubble(t, func(f *fixture) {
+				o := f.startedBefore(-back, renewed(life))
 				time.Sleep(10 * life)
-				require.NoError(b, o.Alive(clock.Now()))
-				require.GreaterOrEqual(b, b.server.requests(), 30, "one in each third of the life")
-				require.LessOrEqual(b, b.server.requests(), 32)
+				require.NoError(f, o.Alive(clock.Now()))
+				require.GreaterOrEqual(f, f.server.requests(), 30, "one in each third of the life")
+				require.LessOrEqual(f, f.server.requests(), 32)
 			})
 		})
 	}
@@ -47,14 +47,14 @@ func TestRenewalsContinueWhenTheWallClockIsSetBack(t *testing.T) {
 func TestAnEndIsKeptWhenTheWallClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	for _, back := range []time.Duration{life / 2, 10 * life} {
-		bubble(t, func(b *fixture) {
+		bubble(t, func(f *fixture) {
 			terms := renewed(life)
 			terms.Until = clock.Now().Add(3 * life)
-			o := b.startedBefore(-back, terms)
+			o := f.startedBefore(-back, terms)
 			time.Sleep(3*life - 2*clock.Allowance(life))
-			require.NoError(b, o.Alive(clock.Now()))
+			require.NoError(f, o.Alive(clock.Now()))
 			time.Sleep(2 * clock.Allowance(life))
-			require.ErrorIs(b, o.Alive(clock.Now()), errs.ErrMaxHold)
+			require.ErrorIs(f, o.Alive(clock.Now()), errs.ErrMaxHold)
 		})
 	}
 }
@@ -63,11 +63,11 @@ func TestAnEndIsKeptWhenTheWallClockIsSetBack(t *testing.T) {
 // life.
 func TestATermEndsByAWallClockSetForward(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		o := b.startedBefore(life, renewed(life))
-		require.ErrorIs(b, o.Alive(clock.Now()), errs.ErrLost)
-		o = b.startedBefore(life/2, renewed(life))
+	bubble(t, func(f *fixture) {
+		o := f.startedBefore(life, renewed(life))
+		require.ErrorIs(f, o.Alive(clock.Now()), errs.ErrLost)
+		o = f.startedBefore(life/2, renewed(life))
 		time.Sleep(10 * life)
-		require.NoError(b, o.Alive(clock.Now()))
+		require.NoError(f, o.Alive(clock.Now()))
 	})
 }

@@ -36,13 +36,13 @@ func TestLostRepliesLoseNoLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, life := range []time.Duration{100 * time.Millisecond, 3 * time.Second, life, time.Hour} {
-				bubble(t, func(b *fixture) {
-					o := b.start(renewed(life))
-					b.server.set(every(2, c))
+				bubble(t, func(f *fixture) {
+					o := f.start(renewed(life))
+					f.server.set(every(2, c))
 					time.Sleep(20 * life)
 					synctest.Wait()
-					require.NoError(b, o.Alive(clock.Now()), "life %v", life)
-					require.Empty(b, o.causes())
+					require.NoError(f, o.Alive(clock.Now()), "life %v", life)
+					require.Empty(f, o.causes())
 				})
 			}
 		})
@@ -64,9 +64,9 @@ func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
 			t.Parallel()
 			const given = 2 * time.Second
 			for range 20 { // the first renewal comes at random
-				bubble(t, func(b *fixture) {
-					o := b.startGiven(renewed(life), given)
-					b.server.set(func(request int) fault {
+				bubble(t, func(f *fixture) {
+					o := f.startGiven(renewed(life), given)
+					f.server.set(func(request int) fault {
 						if request > c.times {
 							return fault{}
 						}
@@ -74,7 +74,7 @@ func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
 					})
 					time.Sleep(3 * life)
 					synctest.Wait()
-					require.NoError(b, o.Alive(clock.Now()))
+					require.NoError(f, o.Alive(clock.Now()))
 				})
 			}
 		})
@@ -84,13 +84,13 @@ func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
 // The server comes back at 7/8 of the life, and that is soon enough.
 func TestARefusedRenewalIsRepeatedWellBeforeTheDeadline(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
+	bubble(t, func(f *fixture) {
 		var terms []*ownedTerm
 		for range 300 {
-			terms = append(terms, b.start(renewed(life)))
+			terms = append(terms, f.start(renewed(life)))
 		}
 		back := time.Now().Add(life * 7 / 8)
-		b.server.set(func(int) fault {
+		f.server.set(func(int) fault {
 			if time.Now().Before(back) {
 				return fault{refusal: "LOADING the data"}
 			}
@@ -99,21 +99,21 @@ func TestARefusedRenewalIsRepeatedWellBeforeTheDeadline(t *testing.T) {
 		time.Sleep(2 * life)
 		synctest.Wait()
 		for _, o := range terms {
-			require.Empty(b, o.causes())
+			require.Empty(f, o.causes())
 		}
 	})
 }
 
 func TestTheTriesOfOneRenewalAreAsManyAsTheyShouldBe(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		b.server.set(func(int) fault { return fault{refusal: "LOADING the data"} })
-		o := b.start(renewed(life))
+	bubble(t, func(f *fixture) {
+		f.server.set(func(int) fault { return fault{refusal: "LOADING the data"} })
+		o := f.start(renewed(life))
 		time.Sleep(life)
 		synctest.Wait()
-		require.Equal(b, []error{errs.ErrLost}, o.causes())
-		require.GreaterOrEqual(b, b.server.requests(), 7)
-		require.LessOrEqual(b, b.server.requests(), 12)
+		require.Equal(f, []error{errs.ErrLost}, o.causes())
+		require.GreaterOrEqual(f, f.server.requests(), 7)
+		require.LessOrEqual(f, f.server.requests(), 12)
 	})
 }
 
@@ -127,23 +127,23 @@ func TestAFrozenServerEndsEveryTermBeforeItsKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *fixture) {
+			bubble(t, func(f *fixture) {
 				var terms []*ownedTerm
 				for _, life := range []time.Duration{
 					100 * time.Millisecond, 101 * time.Millisecond, 333 * time.Millisecond, time.Second, 7 * time.Second, life, time.Hour, 24 * time.Hour,
 				} {
 					for range 25 {
-						terms = append(terms, b.start(renewed(life)))
+						terms = append(terms, f.start(renewed(life)))
 						time.Sleep(rand.N(3 * time.Millisecond))
 					}
 				}
 				time.Sleep(2 * time.Second)
-				b.server.set(func(int) fault { return frozen })
+				f.server.set(func(int) fault { return frozen })
 				time.Sleep(24 * time.Hour)
 				synctest.Wait()
 				for _, o := range terms {
-					require.Len(b, o.causes(), 1)
-					require.Equal(b, errs.ErrLost, o.Alive(clock.Now()))
+					require.Len(f, o.causes(), 1)
+					require.Equal(f, errs.ErrLost, o.Alive(clock.Now()))
 				}
 			})
 		})
@@ -153,14 +153,14 @@ func TestAFrozenServerEndsEveryTermBeforeItsKey(t *testing.T) {
 // The same, of a server that is slow beyond all patience and now and then in time.
 func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
+	bubble(t, func(f *fixture) {
 		for _, life := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, time.Second, 7 * time.Second} {
 			for range 20 {
-				b.start(renewed(life))
+				f.start(renewed(life))
 				time.Sleep(rand.N(3 * time.Millisecond))
 			}
 		}
-		b.server.set(func(int) fault {
+		f.server.set(func(int) fault {
 			late := fault{after: rand.N(time.Second)}
 			switch rand.IntN(3) {
 			case 0:
@@ -177,32 +177,32 @@ func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
 
 func TestAReplyAfterTheDeadlineRevivesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		b.server.set(func(int) fault { return fault{after: life, stuck: true} })
-		o := b.start(renewed(life))
-		b.server.extend(o, 2*life) // so that the reply is "alive"
+	bubble(t, func(f *fixture) {
+		f.server.set(func(int) fault { return fault{after: life, stuck: true} })
+		o := f.start(renewed(life))
+		f.server.extend(o, 2*life) // so that the reply is "alive"
 		deadline := o.Deadline()
 		time.Sleep(3 * life)
 		synctest.Wait()
-		require.Equal(b, []error{errs.ErrLost}, o.causes())
-		require.Equal(b, deadline, o.Deadline())
-		require.Equal(b, errs.ErrLost, o.Alive(clock.Now()))
-		require.Equal(b, 1, b.server.requests())
+		require.Equal(f, []error{errs.ErrLost}, o.causes())
+		require.Equal(f, deadline, o.Deadline())
+		require.Equal(f, errs.ErrLost, o.Alive(clock.Now()))
+		require.Equal(f, 1, f.server.requests())
 	})
 }
 
 // A process that was stopped finds the reply and the deadline at the same time. The clock wins.
 func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		o := b.start(renewed(life))
-		b.server.extend(o, 2*life) // it was executed late
-		b.timers.Close()           // nothing fires
+	bubble(t, func(f *fixture) {
+		o := f.start(renewed(life))
+		f.server.extend(o, 2*life) // it was executed late
+		f.timers.Close()           // nothing fires
 		time.Sleep(life)
-		require.False(b, o.Extended(life, clock.Now().Add(-life/2)))
-		require.Empty(b, o.causes(), "the next look tells")
-		require.Equal(b, errs.ErrLost, o.Alive(clock.Now()))
-		require.Equal(b, []error{errs.ErrLost}, o.causes())
+		require.False(f, o.Extended(life, clock.Now().Add(-life/2)))
+		require.Empty(f, o.causes(), "the next look tells")
+		require.Equal(f, errs.ErrLost, o.Alive(clock.Now()))
+		require.Equal(f, []error{errs.ErrLost}, o.causes())
 	})
 }
 
@@ -219,14 +219,14 @@ func TestTheFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 		} {
 			t.Run(name+"/"+clocks, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(b *fixture) {
-					o := b.start(renewed(life))
+				bubble(t, func(f *fixture) {
+					o := f.start(renewed(life))
 					now := clock.Now()
-					require.NoError(b, o.Alive(clock.At(now.Mono()+time.Second, now.Time().Add(time.Second))))
+					require.NoError(f, o.Alive(clock.At(now.Mono()+time.Second, now.Time().Add(time.Second))))
 					later := clock.At(now.Mono()+jump.mono, now.Time().Add(jump.wall))
-					require.True(b, o.Overdue(later))
-					require.Equal(b, errs.ErrLost, check(o, later))
-					require.Equal(b, []error{errs.ErrLost}, o.causes())
+					require.True(f, o.Overdue(later))
+					require.Equal(f, errs.ErrLost, check(o, later))
+					require.Equal(f, []error{errs.ErrLost}, o.causes())
 				})
 			})
 		}
@@ -237,16 +237,16 @@ func TestTheFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 // one clock trims is not sent if the other clock knows better.
 func TestARenewalNeverShortensALife(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
+	bubble(t, func(f *fixture) {
 		terms := renewed(life)
 		start := clock.Now()
 		terms.Until = start.Add(35 * time.Second)
-		o := b.start(terms)
+		o := f.start(terms)
 		o.mu.state = renewing
 		now := clock.At(start.Mono()+10*time.Second, start.Time().Add(20*time.Second))
 		if r, wanted := o.nextRequest(now); wanted {
 			ends := start.Mono() + 10*time.Second + r.life
-			require.GreaterOrEqual(b, ends, o.Deadline().Mono(), "the key would end before the term")
+			require.GreaterOrEqual(f, ends, o.Deadline().Mono(), "the key would end before the term")
 		}
 	})
 }

@@ -150,12 +150,12 @@ func (r *renewal) late() time.Duration {
 const gone = 0
 
 func batchOf(script *scripts.Script, terms []renewal) wire.KeyedCall {
-	b := wire.KeyedCall{
+	c := wire.KeyedCall{
 		Script: script, Keys: make([]string, 0, len(terms)), PerKey: make([]string, 0, 2*len(terms)), MaxKeys: maxKeys, LossValue: gone, HasLoss: true,
 	}
 	for _, r := range terms {
-		b.Keys = append(b.Keys, r.term.config.Key)
-		b.PerKey = append(b.PerKey, r.term.config.Hold, wire.Milliseconds(r.life))
+		c.Keys = append(c.Keys, r.term.config.Key)
+		c.PerKey = append(c.PerKey, r.term.config.Hold, wire.Milliseconds(r.life))
 	}
-	return b
+	return c
 }

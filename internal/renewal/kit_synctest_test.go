@@ -58,10 +58,10 @@ type key struct {
 }
 
 // RunByKey implements Server.
-func (m *model) RunByKey(ctx context.Context, b wire.KeyedCall) []wire.KeyedReply {
-	require.Equal(m, wire.KeyedCall{Script: b.Script, Keys: b.Keys, PerKey: b.PerKey, MaxKeys: maxKeys, HasLoss: true}, b)
-	outcome := m.RunMany(ctx, []wire.Call{{Script: b.Script, Keys: b.Keys, Args: b.PerKey}})[0]
-	said := make([]wire.KeyedReply, len(b.Keys))
+func (m *model) RunByKey(ctx context.Context, c wire.KeyedCall) []wire.KeyedReply {
+	require.Equal(m, wire.KeyedCall{Script: c.Script, Keys: c.Keys, PerKey: c.PerKey, MaxKeys: maxKeys, HasLoss: true}, c)
+	outcome := m.RunMany(ctx, []wire.Call{{Script: c.Script, Keys: c.Keys, Args: c.PerKey}})[0]
+	said := make([]wire.KeyedReply, len(c.Keys))
 	for i := range said {
 		said[i] = wire.KeyedReply{Value: outcome.Reply.Int(i), Err: outcome.Err}
 	}
@@ -248,52 +248,52 @@ type fixture struct {
 }
 
 // bubble runs a test with a fixture in virtual time.
-func bubble(t *testing.T, test func(b *fixture)) {
+func bubble(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := &model{TB: t}
 		server.mu.keys = make(map[string]*key)
 		server.mu.ticks = make(map[time.Duration]int)
-		b := &fixture{TB: t, Keeper: NewKeeper(server, timers.New(), nil), server: server}
+		f := &fixture{TB: t, Keeper: NewKeeper(server, timers.New(), nil), server: server}
 		defer server.executing.Wait()
-		defer b.timers.Close()
-		defer b.Keeper.Close()
-		test(b)
+		defer f.timers.Close()
+		defer f.Keeper.Close()
+		test(f)
 	})
 }
 
 // start begins a term like an acquire that had its reply at once.
-func (b *fixture) start(config Config) *ownedTerm {
-	o := b.make(config)
+func (f *fixture) start(config Config) *ownedTerm {
+	o := f.make(config)
 	o.Start(clock.Now(), o.Config().Life)
 	return o
 }
 
 // make makes a term that is not kept yet, with the life that it is to have.
-func (b *fixture) make(config Config) *ownedTerm {
+func (f *fixture) make(config Config) *ownedTerm {
 	life := config.Life
 	if !config.Until.IsZero() {
 		life = min(life, config.Until.Until(clock.Now()))
 	}
-	return b.makeWith(config, life)
+	return f.makeWith(config, life)
 }
 
 // startGiven begins a term to which the server gave life at first.
-func (b *fixture) startGiven(config Config, life time.Duration) *ownedTerm {
-	o := b.makeWith(config, life)
+func (f *fixture) startGiven(config Config, life time.Duration) *ownedTerm {
+	o := f.makeWith(config, life)
 	o.Start(clock.Now(), life)
 	return o
 }
 
-func (b *fixture) makeWith(config Config, life time.Duration) *ownedTerm {
-	b.made++
-	config.Key = "key" + strconv.Itoa(b.made)
-	config.Hold = "hold" + strconv.Itoa(b.made)
-	o := &ownedTerm{server: b.server}
-	b.server.mu.Lock()
-	b.server.mu.keys[config.Key] = &key{hold: config.Hold, ends: time.Now().Add(life)}
-	b.server.mu.Unlock()
-	o.Init(b.Keeper, o, config, life, clock.Now())
+func (f *fixture) makeWith(config Config, life time.Duration) *ownedTerm {
+	f.made++
+	config.Key = "key" + strconv.Itoa(f.made)
+	config.Hold = "hold" + strconv.Itoa(f.made)
+	o := &ownedTerm{server: f.server}
+	f.server.mu.Lock()
+	f.server.mu.keys[config.Key] = &key{hold: config.Hold, ends: time.Now().Add(life)}
+	f.server.mu.Unlock()
+	o.Init(f.Keeper, o, config, life, clock.Now())
 	return o
 }
 

@@ -21,23 +21,23 @@ func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
 	} {
 		t.Run(hold.String(), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *fixture) {
+			bubble(t, func(f *fixture) {
 				terms := renewed(life)
 				terms.Until = clock.Now().Add(hold)
 				until := time.Now().Add(hold)
-				o := b.start(terms)
+				o := f.start(terms)
 				time.Sleep(hold + time.Second)
 				synctest.Wait()
-				require.Equal(b, []error{errs.ErrMaxHold}, o.causes())
-				require.Equal(b, errs.ErrMaxHold, o.Alive(clock.Now()))
-				require.False(b, o.ended.at.After(until), "held for longer")
-				require.WithinDuration(b, until, o.ended.at, clock.Allowance(life)+2*time.Millisecond)
+				require.Equal(f, []error{errs.ErrMaxHold}, o.causes())
+				require.Equal(f, errs.ErrMaxHold, o.Alive(clock.Now()))
+				require.False(f, o.ended.at.After(until), "held for longer")
+				require.WithinDuration(f, until, o.ended.at, clock.Allowance(life)+2*time.Millisecond)
 				if !o.ended.gone {
-					ends := b.server.ends(o)
-					require.False(b, ends.Before(o.ended.at))
-					require.WithinDuration(b, until, ends, clock.Allowance(life)+2*time.Millisecond, "the key ends just after")
+					ends := f.server.ends(o)
+					require.False(f, ends.Before(o.ended.at))
+					require.WithinDuration(f, until, ends, clock.Allowance(life)+2*time.Millisecond, "the key ends just after")
 				}
-				require.LessOrEqual(b, b.server.requests(), int(hold/(life/3))+4)
+				require.LessOrEqual(f, f.server.requests(), int(hold/(life/3))+4)
 			})
 		})
 	}
@@ -45,70 +45,70 @@ func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
 
 func TestALeaseThatIsLostBeforeItsGreatestHoldIsLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
+	bubble(t, func(f *fixture) {
 		terms := renewed(life)
 		terms.Until = clock.Now().Add(10 * life)
-		o := b.start(terms)
-		b.server.set(never)
+		o := f.start(terms)
+		f.server.set(never)
 		time.Sleep(life)
 		synctest.Wait()
-		require.Equal(b, []error{errs.ErrLost}, o.causes())
+		require.Equal(f, []error{errs.ErrLost}, o.causes())
 	})
 }
 
 func TestAFixedLeaseIsNeverRenewed(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
+	bubble(t, func(f *fixture) {
 		for range 100 {
-			b.start(Config{Life: life})
+			f.start(Config{Life: life})
 		}
-		o := b.start(Config{Life: time.Hour})
+		o := f.start(Config{Life: time.Hour})
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		require.Zero(b, b.server.requests())
-		require.Equal(b, []error{errs.ErrLost}, o.causes())
-		require.Equal(b, time.Hour-clock.Allowance(time.Hour), o.ended.at.Sub(b.server.ends(o).Add(-time.Hour)).Truncate(2*time.Millisecond))
+		require.Zero(f, f.server.requests())
+		require.Equal(f, []error{errs.ErrLost}, o.causes())
+		require.Equal(f, time.Hour-clock.Allowance(time.Hour), o.ended.at.Sub(f.server.ends(o).Add(-time.Hour)).Truncate(2*time.Millisecond))
 	})
 }
 
 func TestCloseEndsTheBatchesInFlight(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		b.server.set(never)
-		o := b.start(renewed(life))
+	bubble(t, func(f *fixture) {
+		f.server.set(never)
+		o := f.start(renewed(life))
 		o.untilRenewing()
-		require.Equal(b, 1, b.server.requests())
+		require.Equal(f, 1, f.server.requests())
 		before := time.Now()
-		b.Keeper.Close()
-		require.Equal(b, before, time.Now(), "it waits for no answer")
+		f.Keeper.Close()
+		require.Equal(f, before, time.Now(), "it waits for no answer")
 		time.Sleep(2 * life)
 		synctest.Wait()
-		require.Equal(b, 1, b.server.requests(), "nothing is renewed after Close")
-		require.Equal(b, []error{errs.ErrLost}, o.causes(), "a term ends at its deadline all the same")
+		require.Equal(f, 1, f.server.requests(), "nothing is renewed after Close")
+		require.Equal(f, []error{errs.ErrLost}, o.causes(), "a term ends at its deadline all the same")
 	})
 }
 
 func TestAKeeperThatKeepsNothingRunsNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		o := b.start(renewed(life))
-		require.NoError(b, o.Stop(clock.Now()))
+	bubble(t, func(f *fixture) {
+		o := f.start(renewed(life))
+		require.NoError(f, o.Stop(clock.Now()))
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Zero(b, b.server.requests())
+		require.Zero(f, f.server.requests())
 	})
 }
 
 // A term is fresh for the first half of what the server gave it last, which may be less than a renewal gives.
 func TestATermIsFreshForHalfOfWhatItWasGiven(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		o := b.start(renewed(life))
-		require.True(b, o.IsFresh(clock.Now()))
-		require.True(b, o.IsFresh(clock.Now().Add(life/2-clock.Allowance(life))))
-		require.False(b, o.IsFresh(clock.Now().Add(life/2+time.Millisecond)))
-		require.True(b, o.Extended(life/10, clock.Now().Add(life)))
-		require.True(b, o.IsFresh(clock.Now().Add(life)))
-		require.False(b, o.IsFresh(clock.Now().Add(life+life/20+time.Millisecond)))
+	bubble(t, func(f *fixture) {
+		o := f.start(renewed(life))
+		require.True(f, o.IsFresh(clock.Now()))
+		require.True(f, o.IsFresh(clock.Now().Add(life/2-clock.Allowance(life))))
+		require.False(f, o.IsFresh(clock.Now().Add(life/2+time.Millisecond)))
+		require.True(f, o.Extended(life/10, clock.Now().Add(life)))
+		require.True(f, o.IsFresh(clock.Now().Add(life)))
+		require.False(f, o.IsFresh(clock.Now().Add(life+life/20+time.Millisecond)))
 	})
 }

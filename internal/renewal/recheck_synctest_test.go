@@ -27,17 +27,17 @@ func TestAQuestionFindsThatAHoldIsGone(t *testing.T) {
 	for name, terms := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *fixture) {
-				o := b.start(terms)
-				b.server.steal(o, "somebody else's")
+			bubble(t, func(f *fixture) {
+				o := f.start(terms)
+				f.server.steal(o, "somebody else's")
 				o.Recheck()
 				time.Sleep(soon)
 				synctest.Wait()
-				require.Equal(b, []error{errs.ErrLost}, o.causes())
-				require.True(b, o.ended.gone)
+				require.Equal(f, []error{errs.ErrLost}, o.causes())
+				require.True(f, o.ended.gone)
 				o.Recheck()
 				time.Sleep(time.Hour)
-				require.Equal(b, 1, b.server.requests(), "it was asked after its end")
+				require.Equal(f, 1, f.server.requests(), "it was asked after its end")
 			})
 		})
 	}
@@ -49,22 +49,22 @@ func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 	for name, terms := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *fixture) {
-				o := b.start(terms)
-				deadline, ends, due := o.Deadline(), b.server.ends(o), o.mu.due
+			bubble(t, func(f *fixture) {
+				o := f.start(terms)
+				deadline, ends, due := o.Deadline(), f.server.ends(o), o.mu.due
 				for range 3 {
 					time.Sleep(time.Minute)
 					o.Recheck()
 					time.Sleep(soon)
 					synctest.Wait()
 				}
-				require.Equal(b, 3, b.server.requests())
-				require.Equal(b, []time.Duration{0, 0, 0}, b.server.mu.lifetimes)
-				require.Equal(b, deadline, o.Deadline())
-				require.Equal(b, ends, b.server.ends(o), "the key's life was changed")
-				require.Equal(b, due, o.mu.due, "the next renewal was moved")
-				require.Equal(b, idle, o.currentState())
-				require.Empty(b, o.causes())
+				require.Equal(f, 3, f.server.requests())
+				require.Equal(f, []time.Duration{0, 0, 0}, f.server.mu.lifetimes)
+				require.Equal(f, deadline, o.Deadline())
+				require.Equal(f, ends, f.server.ends(o), "the key's life was changed")
+				require.Equal(f, due, o.mu.due, "the next renewal was moved")
+				require.Equal(f, idle, o.currentState())
+				require.Empty(f, o.causes())
 			})
 		})
 	}
@@ -72,48 +72,48 @@ func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 
 func TestAQuestionDoesNotKeepARenewalFromItsTime(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		o := b.start(renewed(life))
+	bubble(t, func(f *fixture) {
+		o := f.start(renewed(life))
 		o.Recheck()
 		time.Sleep(life/3 + soon)
 		synctest.Wait()
-		require.Equal(b, []time.Duration{0, life}, b.server.mu.lifetimes)
-		require.NoError(b, o.Alive(clock.Now()))
+		require.Equal(f, []time.Duration{0, life}, f.server.mu.lifetimes)
+		require.NoError(f, o.Alive(clock.Now()))
 	})
 }
 
 // The renewal was executed, then the hold was taken by force, then the hint came, then the reply.
 func TestAHintDuringARenewalIsNotLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		o := b.start(renewed(life))
-		b.server.set(func(n int) fault {
+	bubble(t, func(f *fixture) {
+		o := f.start(renewed(life))
+		f.server.set(func(n int) fault {
 			if n == 1 {
 				return fault{silent: true} // its sender waits for the reply until its patience ends
 			}
 			return fault{}
 		})
 		o.untilRenewing()
-		b.server.steal(o, "somebody else's")
+		f.server.steal(o, "somebody else's")
 		o.Recheck()
 		time.Sleep(maxPatience + soon)
 		synctest.Wait()
-		require.Equal(b, []error{errs.ErrLost}, o.causes())
-		require.Equal(b, []time.Duration{life, 0}, b.server.mu.lifetimes)
+		require.Equal(f, []error{errs.ErrLost}, o.causes())
+		require.Equal(f, []time.Duration{life, 0}, f.server.mu.lifetimes)
 	})
 }
 
 func TestAHintBeforeAReplyIsHandledAfterIt(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		o := b.start(Config{Life: 24 * time.Hour, Renewed: true})
-		b.server.set(func(int) fault { return fault{after: time.Second} })
+	bubble(t, func(f *fixture) {
+		o := f.start(Config{Life: 24 * time.Hour, Renewed: true})
+		f.server.set(func(int) fault { return fault{after: time.Second} })
 		o.Recheck()
 		time.Sleep(soon)
 		o.Recheck() // while the first question is on its way
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		require.Equal(b, []time.Duration{0, 0}, b.server.mu.lifetimes)
+		require.Equal(f, []time.Duration{0, 0}, f.server.mu.lifetimes)
 	})
 }
 
@@ -122,15 +122,15 @@ func TestAQuestionWithoutAReplyIsAskedAgain(t *testing.T) {
 	for name, terms := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(b *fixture) {
-				o := b.start(terms)
-				b.server.set(func(n int) fault { return fault{cut: n < 5, refusal: map[bool]string{true: "LOADING"}[n == 3]} })
-				b.server.steal(o, "somebody else's")
+			bubble(t, func(f *fixture) {
+				o := f.start(terms)
+				f.server.set(func(n int) fault { return fault{cut: n < 5, refusal: map[bool]string{true: "LOADING"}[n == 3]} })
+				f.server.steal(o, "somebody else's")
 				o.Recheck()
 				time.Sleep(4*recheckPause + soon)
 				synctest.Wait()
-				require.Equal(b, 5, b.server.requests())
-				require.Equal(b, []error{errs.ErrLost}, o.causes())
+				require.Equal(f, 5, f.server.requests())
+				require.Equal(f, []error{errs.ErrLost}, o.causes())
 			})
 		})
 	}
@@ -138,13 +138,13 @@ func TestAQuestionWithoutAReplyIsAskedAgain(t *testing.T) {
 
 func TestAHintMayComeBeforeTheStart(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(b *fixture) {
-		o := b.make(renewed(life))
-		b.server.steal(o, "somebody else's")
+	bubble(t, func(f *fixture) {
+		o := f.make(renewed(life))
+		f.server.steal(o, "somebody else's")
 		o.Recheck()
 		o.Start(clock.Now(), o.Config().Life)
 		time.Sleep(soon)
 		synctest.Wait()
-		require.Equal(b, []error{errs.ErrLost}, o.causes())
+		require.Equal(f, []error{errs.ErrLost}, o.causes())
 	})
 }

@@ -102,8 +102,8 @@ func (s *Session) scheduleListenerLocked(in time.Duration) {
 
 // Fire implements timers.Firer: the session may have been busy, or idle, for long enough. It is run
 // by one goroutine at a time.
-func (e *forceListener) Fire() {
-	s := e.session
+func (l *forceListener) Fire() {
+	s := l.session
 	s.mu.Lock()
 	a := &s.mu.forceListening
 	a.scheduled = false
@@ -120,17 +120,17 @@ func (e *forceListener) Fire() {
 	listening, ends := a.listening, a.channelEnds
 	s.mu.Unlock()
 	if !listening {
-		for _, c := range e.channels {
+		for _, c := range l.channels {
 			c.listener.Close()
 		}
-		e.channels = nil
+		l.channels = nil
 		return
 	}
-	for _, end := range ends[len(e.channels):] {
+	for _, end := range ends[len(l.channels):] {
 		c := &forceChannel{session: s}
 		c.unconfirmed.Store(true)
 		c.listener = s.Dispatch.Listen(names.Session(s.Settings.Prefix, end), dispatch.PlainChannel, c)
-		e.channels = append(e.channels, c)
+		l.channels = append(l.channels, c)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // holdSpy counts how often it is asked to check.
 type holdSpy chan struct{}
 
-func (n holdSpy) Evict(error) {}
-func (n holdSpy) Recheck()    { n <- struct{}{} }
+func (s holdSpy) Evict(error) {}
+func (s holdSpy) Recheck()    { s <- struct{}{} }
 
 // registrySpy is a registry that has holds, by key.
 type registrySpy map[string]holdSpy
@@ -26,15 +26,15 @@ func (registrySpy) Refuse(error) {}
 func (registrySpy) Evict(error)  {}
 func (registrySpy) Close()       {}
 
-func (h registrySpy) Recheck(key string) {
-	if n, is := h[key]; is {
-		n.Recheck()
+func (s registrySpy) Recheck(key string) {
+	if s, is := s[key]; is {
+		s.Recheck()
 	}
 }
 
-func (h registrySpy) RecheckAll() {
-	for _, n := range h {
-		n.Recheck()
+func (s registrySpy) RecheckAll() {
+	for _, s := range s {
+		s.Recheck()
 	}
 }
 

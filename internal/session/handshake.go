@@ -26,7 +26,7 @@ type handshakes struct {
 	cancel context.CancelFunc
 }
 
-func (m *handshakes) init() { m.ctx, m.cancel = context.WithCancel(context.Background()) }
+func (h *handshakes) init() { h.ctx, h.cancel = context.WithCancel(context.Background()) }
 
 // Handshake makes sure that the server's time is known, and that the server is new enough. One
 // round trip, the first time; key routes it. It returns at once when ctx ends.

@@ -63,7 +63,7 @@ type eventBatch struct {
 }
 
 func (l *Logs) init(s *Session) {
-	for g, message := range map[*eventBatch]string{
+	for b, message := range map[*eventBatch]string{
 		&l.lost:        "signalbox: a lease was lost before it was unlocked",
 		&l.unconfirmed: "signalbox: the server did not confirm a release; it is repeated in the background until the key ends",
 		&l.refused:     "signalbox: the server refused a call",
@@ -75,8 +75,8 @@ func (l *Logs) init(s *Session) {
 		&l.polling:     "signalbox: no unlock messages for now; waiters poll",
 		&l.subscribed:  "signalbox: unlock messages arrive again",
 	} {
-		g.session, g.message, g.log = s, message, (*slog.Logger).Warn
-		g.entry.Init(g)
+		b.session, b.message, b.log = s, message, (*slog.Logger).Warn
+		b.entry.Init(b)
 	}
 	l.hooks.log, l.subscribed.log = (*slog.Logger).Error, (*slog.Logger).Info
 }
@@ -107,29 +107,29 @@ func (l *Logs) Retried(labels observe.Labels, err error) { l.retried.add(labels,
 
 // flush logs the events that are not logged yet. It is called when the timers are closed.
 func (l *Logs) flush() {
-	for _, g := range []*eventBatch{
+	for _, b := range []*eventBatch{
 		&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.polling, &l.subscribed,
 	} {
-		g.write()
+		b.write()
 	}
 }
 
 // add counts an event of the usual level.
-func (g *eventBatch) add(labels observe.Labels, attributes ...any) {
-	g.addAt(g.log, labels, attributes...)
+func (b *eventBatch) add(labels observe.Labels, attributes ...any) {
+	b.addAt(b.log, labels, attributes...)
 }
 
 // addAt counts an event. The first one schedules the line.
-func (g *eventBatch) addAt(log logLevel, labels observe.Labels, attributes ...any) {
-	g.mu.Lock()
-	g.mu.events++
-	first := g.mu.events == 1
+func (b *eventBatch) addAt(log logLevel, labels observe.Labels, attributes ...any) {
+	b.mu.Lock()
+	b.mu.events++
+	first := b.mu.events == 1
 	if first {
-		g.mu.log, g.mu.first = log, append(attributesFor(labels), attributes...)
+		b.mu.log, b.mu.first = log, append(attributesFor(labels), attributes...)
 	}
-	g.mu.Unlock()
+	b.mu.Unlock()
 	if first {
-		g.session.Timers.Schedule(&g.entry, logInterval)
+		b.session.Timers.Schedule(&b.entry, logInterval)
 	}
 }
 
@@ -145,17 +145,17 @@ func attributesFor(labels observe.Labels) []any {
 }
 
 // Fire implements timers.Firer: the line is due.
-func (g *eventBatch) Fire() { g.write() }
+func (b *eventBatch) Fire() { b.write() }
 
 // write writes the line, and counts in it what happens until then: while a line is waiting behind another there is no second.
-func (g *eventBatch) write() {
-	g.session.logWriter.add(func() {
-		g.mu.Lock()
-		events, log, first := g.mu.events, g.mu.log, g.mu.first
-		g.mu.events, g.mu.first = 0, nil
-		g.mu.Unlock()
+func (b *eventBatch) write() {
+	b.session.logWriter.add(func() {
+		b.mu.Lock()
+		events, log, first := b.mu.events, b.mu.log, b.mu.first
+		b.mu.events, b.mu.first = 0, nil
+		b.mu.Unlock()
 		if events > 0 {
-			log(g.session.Logger(), g.message, append(first, "events", events)...)
+			log(b.session.Logger(), b.message, append(first, "events", events)...)
 		}
 	})
 }

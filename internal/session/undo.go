@@ -46,9 +46,9 @@ type Undo struct {
 // RepeatAfter returns when to undo a call again that may still be executed for left, and whose hold lasts for
 // life: 0 is never. If the not-after of the call was guessed too late, by the clock of another node or of
 // this one before a step, the call may be executed long after the intended patience.
-func (t *Undo) RepeatAfter(left, life time.Duration) time.Duration {
+func (u *Undo) RepeatAfter(left, life time.Duration) time.Duration {
 	if left > 0 {
-		t.Until = clock.Now().Add(min(left, MaxClockSkew) + life)
+		u.Until = clock.Now().Add(min(left, MaxClockSkew) + life)
 	}
 	return left
 }
@@ -74,104 +74,104 @@ type Undoer struct {
 
 // NewUndoer returns an Undoer that starts nothing by itself.
 func NewUndoer(runner *wire.Runner, t *timers.Timers) *Undoer {
-	s := &Undoer{runner: runner, timers: t}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.batches = timers.NewCollector(t, s.sendAll)
-	s.mu.open = make(map[*Undo]struct{})
-	return s
+	r := &Undoer{runner: runner, timers: t}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.batches = timers.NewCollector(t, r.sendAll)
+	r.mu.open = make(map[*Undo]struct{})
+	return r
 }
 
 // Start begins an undo, which must not be used otherwise any more.
-func (s *Undoer) Start(t *Undo) {
-	t.undoer = s
-	t.entry.Init(t)
-	s.mu.Lock()
-	s.mu.open[t] = struct{}{}
-	s.mu.Unlock()
-	s.batches.Put(t)
+func (r *Undoer) Start(u *Undo) {
+	u.undoer = r
+	u.entry.Init(u)
+	r.mu.Lock()
+	r.mu.open[u] = struct{}{}
+	r.mu.Unlock()
+	r.batches.Put(u)
 }
 
 // Pending returns how many undos are under way.
-func (s *Undoer) Pending() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.mu.open)
+func (r *Undoer) Pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.mu.open)
 }
 
 // Fire implements timers.Firer: time for the next try.
-func (t *Undo) Fire() { t.undoer.batches.Put(t) }
+func (u *Undo) Fire() { u.undoer.batches.Put(u) }
 
 // isPastExecution reports whether the call that is undone can no longer be executed.
-func (t *Undo) isPastExecution(now clock.Instant) bool {
-	return t.ExecutableUntil.IsZero() || t.ExecutableUntil.Mono() <= now.Mono()
+func (u *Undo) isPastExecution(now clock.Instant) bool {
+	return u.ExecutableUntil.IsZero() || u.ExecutableUntil.Mono() <= now.Mono()
 }
 
-func (s *Undoer) sendAll(undos []*Undo) {
-	ctx, cancel := context.WithTimeout(s.ctx, undoPatience)
+func (r *Undoer) sendAll(undos []*Undo) {
+	ctx, cancel := context.WithTimeout(r.ctx, undoPatience)
 	defer cancel()
 	for chunk := range slices.Chunk(undos, maxUndos) {
-		s.send(ctx, chunk)
+		r.send(ctx, chunk)
 	}
 }
 
 // send sends one pipeline.
-func (s *Undoer) send(ctx context.Context, undos []*Undo) {
+func (r *Undoer) send(ctx context.Context, undos []*Undo) {
 	calls := make([]wire.Call, len(undos))
-	for i, t := range undos {
-		calls[i] = t.Call
+	for i, u := range undos {
+		calls[i] = u.Call
 	}
-	outcomes := s.runner.RunMany(ctx, calls)
+	outcomes := r.runner.RunMany(ctx, calls)
 	now := clock.Now()
-	for i, t := range undos {
+	for i, u := range undos {
 		var again time.Duration
 		switch {
 		case outcomes[i].Err == nil:
-			again = t.OnReply(outcomes[i].Reply)
-		case errors.Is(outcomes[i].Err, errs.ErrWrongKind) && t.isPastExecution(now):
+			again = u.OnReply(outcomes[i].Reply)
+		case errors.Is(outcomes[i].Err, errs.ErrWrongKind) && u.isPastExecution(now):
 			// There is no hold of ours, and none can come.
 		case !errors.Is(outcomes[i].Err, errs.ErrClosed):
 			// After any refusal: a hold that cannot be released now may be released before its key ends.
-			again = min(firstRetry<<min(t.tries, 10), lastRetry)
-			t.tries++
+			again = min(firstRetry<<min(u.tries, 10), lastRetry)
+			u.tries++
 		}
-		if again == 0 || now.Mono()+again >= t.Until.Mono() {
-			s.finish(t, outcomes[i].Err)
+		if again == 0 || now.Mono()+again >= u.Until.Mono() {
+			r.finish(u, outcomes[i].Err)
 			continue
 		}
-		s.timers.Schedule(&t.entry, again)
+		r.timers.Schedule(&u.entry, again)
 	}
 }
 
-func (s *Undoer) finish(t *Undo, err error) {
-	if t.OnDone != nil {
-		t.OnDone(err)
+func (r *Undoer) finish(u *Undo, err error) {
+	if u.OnDone != nil {
+		u.OnDone(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.mu.open, t)
-	if len(s.mu.open) == 0 && s.mu.done != nil {
-		close(s.mu.done)
-		s.mu.done = nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.open, u)
+	if len(r.mu.open) == 0 && r.mu.done != nil {
+		close(r.mu.done)
+		r.mu.done = nil
 	}
 }
 
 // Close waits until every undo is done or ctx ends. The others are given up:
 // their keys end on the server by themselves.
-func (s *Undoer) Close(ctx context.Context) {
+func (r *Undoer) Close(ctx context.Context) {
 	done := make(chan struct{})
-	s.mu.Lock()
-	if len(s.mu.open) == 0 {
+	r.mu.Lock()
+	if len(r.mu.open) == 0 {
 		close(done)
 	} else {
-		s.mu.done = done
+		r.mu.done = done
 	}
-	s.mu.Unlock()
+	r.mu.Unlock()
 	select {
 	case <-done:
 	case <-ctx.Done():
 	}
-	s.cancel()
+	r.cancel()
 }
 
 // Stop waits for the batches under way, after Close.
-func (s *Undoer) Stop() { s.batches.Close() }
+func (r *Undoer) Stop() { r.batches.Close() }

@@ -21,13 +21,13 @@ import (
 func newUndoer(tb testing.TB, at redistest.Dialer) *session.Undoer {
 	tb.Helper()
 	t := timers.New()
-	s := session.NewUndoer(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
+	r := session.NewUndoer(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
 	tb.Cleanup(func() {
-		s.Close(locktest.Ended())
-		s.Stop()
+		r.Close(locktest.Ended())
+		r.Stop()
 		t.Close()
 	})
-	return s
+	return r
 }
 
 // countingUndo returns an undo that asks the server for its time, and counts the replies.

@@ -13,25 +13,25 @@ import (
 )
 
 // skewed runs a test that sets the wall clock, in virtual time. It returns when an entry fired, and what was said of sleeps.
-func skewed(t *testing.T, test func(b *fixture, fired chan time.Time, slept *[]Suspension)) {
+func skewed(t *testing.T, test func(f *fixture, fired chan time.Time, slept *[]Suspension)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		defer clock.Skew(0)
-		b := newFixture()
-		defer b.Close()
+		f := newFixture()
+		defer f.Close()
 		var slept []Suspension
-		b.OnSuspended(func(s Suspension) { slept = append(slept, s) })
+		f.OnSuspended(func(s Suspension) { slept = append(slept, s) })
 		fired := make(chan time.Time, 10)
-		test(b, fired, &slept)
+		test(f, fired, &slept)
 	})
 }
 
 func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
-	skewed(t, func(b *fixture, fired chan time.Time, slept *[]Suspension) {
+	skewed(t, func(f *fixture, fired chan time.Time, slept *[]Suspension) {
 		fire := func() { fired <- time.Now() }
 		due, later := newTestTimer(fire), newTestTimer(fire)
-		b.Schedule(&due.Entry, time.Hour)
-		b.Schedule(&later.Entry, time.Hour+2*time.Second)
+		f.Schedule(&due.Entry, time.Hour)
+		f.Schedule(&later.Entry, time.Hour+2*time.Second)
 		time.Sleep(time.Second)
 		clock.Skew(time.Hour)
 		resumed := time.Now()
@@ -39,22 +39,22 @@ func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
 		require.Len(t, *slept, 1)
 		require.InDelta(t, time.Hour, (*slept)[0].Lasted, float64(time.Millisecond))
 		require.Equal(t, time.Second, (<-fired).Sub(resumed), "what is left counts on from there")
-		require.Equal(t, 2, b.fired.get())
-		require.Zero(t, b.idle.get())
+		require.Equal(t, 2, f.fired.get())
+		require.Zero(t, f.idle.get())
 		fresh := newTestTimer(fire)
-		b.Schedule(&fresh.Entry, time.Second)
+		f.Schedule(&fresh.Entry, time.Second)
 		from := time.Now()
 		require.Equal(t, time.Second, (<-fired).Sub(from), "a sleep counts once")
-		require.Equal(t, time.Hour, time.Duration(b.suspended.Load()))
+		require.Equal(t, time.Hour, time.Duration(f.suspended.Load()))
 	})
 }
 
 func TestSleepThatBeganWhileNothingWasScheduledChangesNothing(t *testing.T) {
-	skewed(t, func(b *fixture, fired chan time.Time, slept *[]Suspension) {
+	skewed(t, func(f *fixture, fired chan time.Time, slept *[]Suspension) {
 		clock.Skew(time.Hour)
-		x := newTestTimer(func() { fired <- time.Now() })
+		timer := newTestTimer(func() { fired <- time.Now() })
 		from := time.Now()
-		b.Schedule(&x.Entry, time.Minute)
+		f.Schedule(&timer.Entry, time.Minute)
 		require.Equal(t, time.Minute, (<-fired).Sub(from))
 		require.Empty(t, *slept)
 	})
@@ -62,9 +62,9 @@ func TestSleepThatBeganWhileNothingWasScheduledChangesNothing(t *testing.T) {
 
 // A wall clock that was set back hides no later sleep.
 func TestSleepAfterTheWallClockWasSetBackCounts(t *testing.T) {
-	skewed(t, func(b *fixture, fired chan time.Time, slept *[]Suspension) {
-		x := newTestTimer(func() { fired <- time.Now() })
-		b.Schedule(&x.Entry, time.Minute)
+	skewed(t, func(f *fixture, fired chan time.Time, slept *[]Suspension) {
+		timer := newTestTimer(func() { fired <- time.Now() })
+		f.Schedule(&timer.Entry, time.Minute)
 		synctest.Wait()
 		clock.Skew(-time.Hour)
 		time.Sleep(time.Second)
@@ -78,10 +78,10 @@ func TestSleepAfterTheWallClockWasSetBackCounts(t *testing.T) {
 
 // Clocks that come apart slowly do so unnoticed until that is worth it, and then all of it counts.
 func TestSlowDriftOfTheClocksAddsUp(t *testing.T) {
-	skewed(t, func(b *fixture, fired chan time.Time, _ *[]Suspension) {
-		x := newTestTimer(func() { fired <- time.Now() })
+	skewed(t, func(f *fixture, fired chan time.Time, _ *[]Suspension) {
+		timer := newTestTimer(func() { fired <- time.Now() })
 		from := time.Now()
-		b.Schedule(&x.Entry, time.Minute)
+		f.Schedule(&timer.Entry, time.Minute)
 		for drift := time.Duration(0); drift < 100*time.Millisecond; drift += time.Millisecond {
 			time.Sleep(compareEvery)
 			clock.Skew(drift)
@@ -92,32 +92,32 @@ func TestSlowDriftOfTheClocksAddsUp(t *testing.T) {
 
 // A stream of earlier entries, each of which wakes the goroutine, does not keep it from comparing the clocks.
 func TestClocksAreComparedThoughTheGoroutineIsWokenAllTheTime(t *testing.T) {
-	skewed(t, func(b *fixture, fired chan time.Time, _ *[]Suspension) {
-		x := newTestTimer(func() { fired <- time.Now() })
-		b.Schedule(&x.Entry, time.Hour)
+	skewed(t, func(f *fixture, fired chan time.Time, _ *[]Suspension) {
+		timer := newTestTimer(func() { fired <- time.Now() })
+		f.Schedule(&timer.Entry, time.Hour)
 		clock.Skew(2 * time.Hour)
 		resumed := time.Now()
 		for range 10 {
 			soon := newTestTimer(func() {})
-			b.Schedule(&soon.Entry, compareEvery/4)
+			f.Schedule(&soon.Entry, compareEvery/4)
 			time.Sleep(compareEvery / 10)
-			b.Cancel(&soon.Entry)
+			f.Cancel(&soon.Entry)
 		}
 		require.LessOrEqual(t, (<-fired).Sub(resumed), compareEvery)
 	})
 }
 
 func TestWallClockOfAnotherCenturyDoesNotOverflow(t *testing.T) {
-	skewed(t, func(b *fixture, fired chan time.Time, slept *[]Suspension) {
-		x := newTestTimer(func() { fired <- time.Now() })
+	skewed(t, func(f *fixture, fired chan time.Time, slept *[]Suspension) {
+		timer := newTestTimer(func() { fired <- time.Now() })
 		for n := range 4 {
 			clock.Skew(0)
-			b.Schedule(&x.Entry, time.Hour)
+			f.Schedule(&timer.Entry, time.Hour)
 			time.Sleep(time.Second)
 			clock.Skew(200 * 365 * 24 * time.Hour)
 			<-fired
 			require.Len(t, *slept, n+1)
 		}
-		require.Equal(t, 4*maxSuspension, time.Duration(b.suspended.Load()))
+		require.Equal(t, 4*maxSuspension, time.Duration(f.suspended.Load()))
 	})
 }

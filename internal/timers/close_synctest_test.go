@@ -13,27 +13,27 @@ import (
 func TestCloseEndsTheGoroutineAndNothingFiresAfterIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		x := newTestTimer(func() { t.Error("fired") })
-		b.Schedule(&x.Entry, time.Second)
+		f := newFixture()
+		timer := newTestTimer(func() { t.Error("fired") })
+		f.Schedule(&timer.Entry, time.Second)
 		synctest.Wait()
-		b.Close()
-		b.Close()
-		require.Zero(t, time.Since(b.start), "Close waited for the sleep to end by itself")
-		b.Schedule(&x.Entry, 0)
+		f.Close()
+		f.Close()
+		require.Zero(t, time.Since(f.start), "Close waited for the sleep to end by itself")
+		f.Schedule(&timer.Entry, 0)
 		time.Sleep(time.Hour)
-		require.False(t, b.isRunning())
+		require.False(t, f.isRunning())
 	})
 }
 
 func TestCloseBeforeFirstUseReturns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		b.Close()
-		x := newTestTimer(func() { t.Error("fired") })
-		b.Schedule(&x.Entry, 0)
-		require.False(t, b.Cancel(&x.Entry))
+		f := newFixture()
+		f.Close()
+		timer := newTestTimer(func() { t.Error("fired") })
+		f.Schedule(&timer.Entry, 0)
+		require.False(t, f.Cancel(&timer.Entry))
 		time.Sleep(time.Hour)
 	})
 }
@@ -41,43 +41,43 @@ func TestCloseBeforeFirstUseReturns(t *testing.T) {
 func TestEveryCloseWaitsForTheRunningFire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
+		f := newFixture()
 		var done counter
 		slow := newTestTimer(func() {
 			time.Sleep(time.Minute)
 			done.add()
 		})
 		next := newTestTimer(func() { t.Error("fired after Close") })
-		b.Schedule(&slow.Entry, time.Second)
-		b.Schedule(&next.Entry, time.Second+tick)
+		f.Schedule(&slow.Entry, time.Second)
+		f.Schedule(&next.Entry, time.Second+tick)
 		time.Sleep(2 * time.Second)
 		seen := make(chan int, 2)
 		for range 2 {
 			go func() {
-				b.Close()
+				f.Close()
 				seen <- done.get()
 			}()
 		}
 		require.Equal(t, 1, <-seen)
 		require.Equal(t, 1, <-seen)
-		require.Equal(t, time.Minute+time.Second, time.Since(b.start))
+		require.Equal(t, time.Minute+time.Second, time.Since(f.start))
 	})
 }
 
 func TestCloseInTheMiddleOfABatchDropsTheRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
+		f := newFixture()
 		var fires counter
 		for range 10 {
-			x := newTestTimer(func() {
+			timer := newTestTimer(func() {
 				fires.add()
 				time.Sleep(time.Second)
 			})
-			b.Schedule(&x.Entry, time.Second)
+			f.Schedule(&timer.Entry, time.Second)
 		}
 		time.Sleep(3500 * time.Millisecond) // the third of them is running
-		b.Close()
+		f.Close()
 		require.Equal(t, 3, fires.get())
 		time.Sleep(time.Minute)
 		require.Equal(t, 3, fires.get())
@@ -88,25 +88,25 @@ func TestCloseInTheMiddleOfABatchDropsTheRest(t *testing.T) {
 func TestNothingFiresInAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
+		f := newFixture()
 		var fired counter
-		x, y, z := newTestTimer(fired.add), newTestTimer(fired.add), newTestTimer(fired.add)
-		b.Schedule(&x.Entry, time.Second)
-		b.Schedule(&y.Entry, time.Hour)
-		b.Pause()
-		b.Pause()
+		timer, y, z := newTestTimer(fired.add), newTestTimer(fired.add), newTestTimer(fired.add)
+		f.Schedule(&timer.Entry, time.Second)
+		f.Schedule(&y.Entry, time.Hour)
+		f.Pause()
+		f.Pause()
 		time.Sleep(time.Minute)
 		require.Zero(t, fired.get())
-		b.Schedule(&z.Entry, 0)
+		f.Schedule(&z.Entry, 0)
 		synctest.Wait()
 		require.Zero(t, fired.get())
-		b.Resume()
-		b.Resume()
+		f.Resume()
+		f.Resume()
 		synctest.Wait()
 		require.Equal(t, 2, fired.get())
-		b.Pause()
+		f.Pause()
 		time.Sleep(2 * time.Hour)
-		b.Close()
+		f.Close()
 		require.Equal(t, 2, fired.get())
 	})
 }

@@ -19,16 +19,16 @@ type batches struct {
 	}
 }
 
-func (h *batches) work(batch []int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.mu.all = append(h.mu.all, batch)
+func (b *batches) work(batch []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.all = append(b.mu.all, batch)
 }
 
-func (h *batches) get() [][]int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.mu.all
+func (b *batches) get() [][]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.all
 }
 
 // collectorFixture is a Collector with what it gathered.

@@ -18,10 +18,10 @@ type testTimer struct {
 	fire func()
 }
 
-func (x *testTimer) Fire() { x.fire() }
+func (timer *testTimer) Fire() { timer.fire() }
 
 func newTestTimer(fire func()) *testTimer {
-	x := &testTimer{fire: fire}
-	x.Init(x)
-	return x
+	timer := &testTimer{fire: fire}
+	timer.Init(timer)
+	return timer
 }

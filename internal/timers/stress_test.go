@@ -24,12 +24,12 @@ func TestNothingIsMissedWhileTheGoroutineEndsAndStarts(t *testing.T) {
 		work.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(user), 0))
 			fired := make(chan time.Time, 1)
-			x := newTestTimer(func() { fired <- time.Now() })
+			timer := newTestTimer(func() { fired <- time.Now() })
 			for range rounds {
 				in := time.Duration(random.Int64N(int64(3 * time.Millisecond)))
 				from := time.Now()
-				timers.Schedule(&x.Entry, in)
-				if random.IntN(3) == 0 && timers.Cancel(&x.Entry) {
+				timers.Schedule(&timer.Entry, in)
+				if random.IntN(3) == 0 && timers.Cancel(&timer.Entry) {
 					continue
 				}
 				at := <-fired // the test's own time limit ends a wait for a missed one
@@ -51,15 +51,15 @@ func TestConcurrentUseWithCloseIsSafe(t *testing.T) {
 		for user := range 3 {
 			work.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(user), uint64(round)))
-				x := newTestTimer(func() {
+				timer := newTestTimer(func() {
 					if closed.Load() {
 						t.Error("fired after Close")
 					}
 				})
 				for range 200 {
-					timers.Schedule(&x.Entry, time.Duration(random.Int64N(int64(2*time.Millisecond))))
+					timers.Schedule(&timer.Entry, time.Duration(random.Int64N(int64(2*time.Millisecond))))
 					if random.IntN(2) == 0 {
-						timers.Cancel(&x.Entry)
+						timers.Cancel(&timer.Entry)
 					}
 				}
 			})
@@ -77,10 +77,10 @@ func TestConcurrentUseWithCloseIsSafe(t *testing.T) {
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	timers := New()
 	defer timers.Close()
-	x, first := newTestTimer(func() {}), newTestTimer(func() {})
+	timer, first := newTestTimer(func() {}), newTestTimer(func() {})
 	timers.Schedule(&first.Entry, time.Hour)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		timers.Schedule(&x.Entry, 2*time.Hour)
-		timers.Cancel(&x.Entry)
+		timers.Schedule(&timer.Entry, 2*time.Hour)
+		timers.Cancel(&timer.Entry)
 	}))
 }

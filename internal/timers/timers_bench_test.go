@@ -12,11 +12,11 @@ func BenchmarkScheduleCancel(b *testing.B) {
 	b.Run("impl=timers", func(b *testing.B) {
 		timers := New()
 		defer timers.Close()
-		x := newTestTimer(func() {})
+		timer := newTestTimer(func() {})
 		b.ReportAllocs()
 		for b.Loop() {
-			timers.Schedule(&x.Entry, time.Hour)
-			timers.Cancel(&x.Entry)
+			timers.Schedule(&timer.Entry, time.Hour)
+			timers.Cancel(&timer.Entry)
 		}
 	})
 	b.Run("impl=afterfunc", func(b *testing.B) {
@@ -34,10 +34,10 @@ func BenchmarkReschedule(b *testing.B) {
 	b.Run("impl=timers", func(b *testing.B) {
 		timers := New()
 		defer timers.Close()
-		x := newTestTimer(func() {})
+		timer := newTestTimer(func() {})
 		b.ReportAllocs()
 		for b.Loop() {
-			timers.Schedule(&x.Entry, time.Hour)
+			timers.Schedule(&timer.Entry, time.Hour)
 		}
 	})
 	b.Run("impl=afterfunc", func(b *testing.B) {

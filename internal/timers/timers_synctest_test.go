@@ -31,31 +31,31 @@ func (c *counter) add()     { c.n.Add(1) }
 func (c *counter) get() int { return int(c.n.Load()) }
 
 func newFixture() *fixture {
-	b := &fixture{Timers: New(), start: time.Now()}
-	b.onWake = func(fires int) {
+	f := &fixture{Timers: New(), start: time.Now()}
+	f.onWake = func(fires int) {
 		switch {
 		case fires == wokenEarly:
-			b.disturbed.add()
+			f.disturbed.add()
 		case fires == 0:
-			b.idle.add()
+			f.idle.add()
 		default:
-			b.fired.add()
+			f.fired.add()
 		}
 	}
-	return b
+	return f
 }
 
-func (b *fixture) isRunning() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mu.running
+func (f *fixture) isRunning() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.running
 }
 
 func TestFireComesAtTheFirstTickAfterTheDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
+		f := newFixture()
+		defer f.Close()
 		time.Sleep(300 * time.Microsecond) // between two ticks
 		from := time.Now()
 		type shot struct{ in, at, since time.Duration }
@@ -64,8 +64,8 @@ func TestFireComesAtTheFirstTickAfterTheDelay(t *testing.T) {
 			time.Nanosecond, 700 * time.Microsecond, 701 * time.Microsecond,
 			time.Millisecond, 90 * time.Second, 25 * time.Hour,
 		} {
-			x := newTestTimer(func() { shots <- shot{in, time.Since(from), time.Since(b.start)} })
-			b.Schedule(&x.Entry, in)
+			timer := newTestTimer(func() { shots <- shot{in, time.Since(from), time.Since(f.start)} })
+			f.Schedule(&timer.Entry, in)
 		}
 		for range cap(shots) {
 			s := <-shots
@@ -74,20 +74,20 @@ func TestFireComesAtTheFirstTickAfterTheDelay(t *testing.T) {
 			require.Zero(t, s.since%tick, "not on a tick")
 		}
 		synctest.Wait()
-		require.Equal(t, 4, b.fired.get(), "one wake-up for each tick, those of a tick share it")
-		require.Zero(t, b.idle.get())
+		require.Equal(t, 4, f.fired.get(), "one wake-up for each tick, those of a tick share it")
+		require.Zero(t, f.idle.get())
 	})
 }
 
 func TestDelayThatIsNotPositiveFiresWithoutTimePassing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
+		f := newFixture()
+		defer f.Close()
 		for _, in := range []time.Duration{0, -time.Hour, math.MinInt64} {
 			fired := make(chan time.Duration, 1)
-			x := newTestTimer(func() { fired <- time.Since(b.start) })
-			b.Schedule(&x.Entry, in)
+			timer := newTestTimer(func() { fired <- time.Since(f.start) })
+			f.Schedule(&timer.Entry, in)
 			require.Zero(t, <-fired)
 		}
 	})
@@ -96,84 +96,84 @@ func TestDelayThatIsNotPositiveFiresWithoutTimePassing(t *testing.T) {
 func TestEndlessDelayNeverFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
-		x := newTestTimer(func() { t.Error("fired") })
+		f := newFixture()
+		defer f.Close()
+		timer := newTestTimer(func() { t.Error("fired") })
 		time.Sleep(time.Second) // present and delay together exceed an int64
-		b.Schedule(&x.Entry, math.MaxInt64)
+		f.Schedule(&timer.Entry, math.MaxInt64)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		require.Zero(t, b.idle.get())
-		require.True(t, b.Cancel(&x.Entry))
+		require.Zero(t, f.idle.get())
+		require.True(t, f.Cancel(&timer.Entry))
 	})
 }
 
 func TestHoursPassWithoutASpuriousWakeUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
+		f := newFixture()
+		defer f.Close()
 		var fires counter
 		var beat *testTimer
 		beat = newTestTimer(func() {
 			if fires.add(); fires.get() < 20 {
-				b.Schedule(&beat.Entry, 30*time.Minute)
+				f.Schedule(&beat.Entry, 30*time.Minute)
 			}
 		})
-		b.Schedule(&beat.Entry, 30*time.Minute)
+		f.Schedule(&beat.Entry, 30*time.Minute)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		require.Equal(t, 20, fires.get())
-		require.Equal(t, 20, b.fired.get())
-		require.Zero(t, b.idle.get())
-		require.Zero(t, b.disturbed.get())
-		require.False(t, b.isRunning())
+		require.Equal(t, 20, f.fired.get())
+		require.Zero(t, f.idle.get())
+		require.Zero(t, f.disturbed.get())
+		require.False(t, f.isRunning())
 	})
 }
 
 func TestLaterScheduleAndCancelDoNotWakeTheGoroutine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
-		x := newTestTimer(func() { t.Error("fired") })
-		b.Schedule(&x.Entry, 10*time.Second)
+		f := newFixture()
+		defer f.Close()
+		timer := newTestTimer(func() { t.Error("fired") })
+		f.Schedule(&timer.Entry, 10*time.Second)
 		synctest.Wait()
 		for range 100_000 {
-			b.Cancel(&x.Entry)
-			b.Schedule(&x.Entry, 10*time.Second)
+			f.Cancel(&timer.Entry)
+			f.Schedule(&timer.Entry, 10*time.Second)
 			time.Sleep(50 * time.Microsecond)
 		}
-		b.Cancel(&x.Entry)
+		f.Cancel(&timer.Entry)
 		synctest.Wait()
-		require.Zero(t, b.disturbed.get()+b.idle.get(), "5 seconds, nothing was due")
+		require.Zero(t, f.disturbed.get()+f.idle.get(), "5 seconds, nothing was due")
 		time.Sleep(compareEvery)
 		synctest.Wait()
-		require.Zero(t, b.disturbed.get()+b.idle.get())
-		require.False(t, b.isRunning(), "it finds nothing when it compares the clocks")
+		require.Zero(t, f.disturbed.get()+f.idle.get())
+		require.False(t, f.isRunning(), "it finds nothing when it compares the clocks")
 	})
 }
 
 func TestEarlierScheduleWakesTheGoroutineOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
+		f := newFixture()
+		defer f.Close()
 		at := make(chan time.Duration, 3)
-		fire := func() { at <- time.Since(b.start) }
+		fire := func() { at <- time.Since(f.start) }
 		late, soon, between := newTestTimer(fire), newTestTimer(fire), newTestTimer(fire)
-		b.Schedule(&late.Entry, time.Hour)
+		f.Schedule(&late.Entry, time.Hour)
 		synctest.Wait()
-		b.Schedule(&soon.Entry, time.Second)
-		b.Schedule(&between.Entry, time.Minute)
+		f.Schedule(&soon.Entry, time.Second)
+		f.Schedule(&between.Entry, time.Minute)
 		synctest.Wait()
-		require.Equal(t, 1, b.disturbed.get())
+		require.Equal(t, 1, f.disturbed.get())
 		for _, want := range []time.Duration{time.Second, time.Minute, time.Hour} {
 			require.Equal(t, want, <-at)
 		}
 		synctest.Wait()
-		require.Equal(t, 1, b.disturbed.get())
-		require.Zero(t, b.idle.get())
+		require.Equal(t, 1, f.disturbed.get())
+		require.Zero(t, f.idle.get())
 	})
 }
 
@@ -182,61 +182,61 @@ func TestEarlierScheduleWakesTheGoroutineOnce(t *testing.T) {
 func TestEarlierScheduleBesideAComparisonFiresInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
+		f := newFixture()
+		defer f.Close()
 		late := newTestTimer(func() { t.Error("fired") })
-		b.Schedule(&late.Entry, 24*time.Hour)
+		f.Schedule(&late.Entry, 24*time.Hour)
 		at := make(chan time.Time, 1)
 		for n := range 200 {
 			time.Sleep(compareEvery) // ends with a sleep of the goroutine
 			in, from := time.Duration(n)*10*time.Millisecond, time.Now()
 			soon := newTestTimer(func() { at <- time.Now() })
-			b.Schedule(&soon.Entry, in)
+			f.Schedule(&soon.Entry, in)
 			require.Equal(t, in, (<-at).Sub(from))
 		}
-		require.True(t, b.Cancel(&late.Entry))
+		require.True(t, f.Cancel(&late.Entry))
 	})
 }
 
 func TestPostponedEntryCostsOneWakeUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
+		f := newFixture()
+		defer f.Close()
 		fired := make(chan time.Duration, 1)
-		x := newTestTimer(func() { fired <- time.Since(b.start) })
-		b.Schedule(&x.Entry, 10*time.Second)
+		timer := newTestTimer(func() { fired <- time.Since(f.start) })
+		f.Schedule(&timer.Entry, 10*time.Second)
 		synctest.Wait()
-		b.Schedule(&x.Entry, time.Hour)
+		f.Schedule(&timer.Entry, time.Hour)
 		require.Equal(t, time.Hour, <-fired)
 		synctest.Wait()
-		require.Equal(t, 1, b.idle.get())
-		require.Zero(t, b.disturbed.get())
+		require.Equal(t, 1, f.idle.get())
+		require.Zero(t, f.disturbed.get())
 	})
 }
 
 func TestWakeUpThatCameTooLateDoesNotDisturbTheNextSleep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
-		b.mu.Lock()
-		b.wakeLocked() // as if sent while the sleep ended by itself
-		b.mu.Unlock()
-		x := newTestTimer(func() {})
-		b.Schedule(&x.Entry, time.Hour)
+		f := newFixture()
+		defer f.Close()
+		f.mu.Lock()
+		f.wakeLocked() // as if sent while the sleep ended by itself
+		f.mu.Unlock()
+		timer := newTestTimer(func() {})
+		f.Schedule(&timer.Entry, time.Hour)
 		synctest.Wait()
-		require.Zero(t, b.disturbed.get())
+		require.Zero(t, f.disturbed.get())
 	})
 }
 
 func TestGoroutineBearsALabel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
-		x := newTestTimer(func() {})
-		b.Schedule(&x.Entry, time.Hour)
+		f := newFixture()
+		defer f.Close()
+		timer := newTestTimer(func() {})
+		f.Schedule(&timer.Entry, time.Hour)
 		synctest.Wait()
 		var profile strings.Builder
 		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
@@ -247,20 +247,20 @@ func TestGoroutineBearsALabel(t *testing.T) {
 func TestGoroutineEndsWhenNothingIsLeftAndStartsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
+		f := newFixture()
+		defer f.Close()
 		var fires counter
-		x := newTestTimer(fires.add)
-		require.False(t, b.isRunning(), "New starts nothing")
+		timer := newTestTimer(fires.add)
+		require.False(t, f.isRunning(), "New starts nothing")
 		for round := range 3 {
-			b.Schedule(&x.Entry, time.Second)
+			f.Schedule(&timer.Entry, time.Second)
 			synctest.Wait()
-			require.True(t, b.isRunning())
+			require.True(t, f.isRunning())
 			time.Sleep(time.Second)
 			synctest.Wait()
 			require.Equal(t, round+1, fires.get())
-			require.False(t, b.isRunning())
-			b.goroutine.Wait() // it is gone, not only said to be
+			require.False(t, f.isRunning())
+			f.goroutine.Wait() // it is gone, not only said to be
 		}
 	})
 }
@@ -268,22 +268,22 @@ func TestGoroutineEndsWhenNothingIsLeftAndStartsAgain(t *testing.T) {
 func TestCancelledEntryDoesNotFire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
+		f := newFixture()
+		defer f.Close()
 		var fires counter
-		x := newTestTimer(fires.add)
-		b.Schedule(&x.Entry, time.Second)
-		require.True(t, b.Cancel(&x.Entry))
-		require.False(t, b.Cancel(&x.Entry))
-		b.Schedule(&x.Entry, 2*time.Second)
-		b.Schedule(&x.Entry, 5*time.Second)
+		timer := newTestTimer(fires.add)
+		f.Schedule(&timer.Entry, time.Second)
+		require.True(t, f.Cancel(&timer.Entry))
+		require.False(t, f.Cancel(&timer.Entry))
+		f.Schedule(&timer.Entry, 2*time.Second)
+		f.Schedule(&timer.Entry, 5*time.Second)
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		require.Zero(t, fires.get())
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, 1, fires.get())
-		require.False(t, b.Cancel(&x.Entry))
+		require.False(t, f.Cancel(&timer.Entry))
 	})
 }
 
@@ -291,19 +291,19 @@ func TestCancelledEntryDoesNotFire(t *testing.T) {
 func TestPausedProcessFiresEverythingOldestFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newFixture()
-		defer b.Close()
+		f := newFixture()
+		defer f.Close()
 		const n, pause = 1000, 3 * time.Second
 		pauser := newTestTimer(func() { time.Sleep(pause) })
-		b.Schedule(&pauser.Entry, time.Millisecond)
+		f.Schedule(&pauser.Entry, time.Millisecond)
 		order := make(chan int, n)
 		for i := range n {
-			x := newTestTimer(func() { order <- i })
-			b.Schedule(&x.Entry, time.Duration(2+i)*time.Millisecond)
+			timer := newTestTimer(func() { order <- i })
+			f.Schedule(&timer.Entry, time.Duration(2+i)*time.Millisecond)
 		}
 		future := make(chan time.Duration, 1)
-		x := newTestTimer(func() { future <- time.Since(b.start) })
-		b.Schedule(&x.Entry, time.Minute)
+		timer := newTestTimer(func() { future <- time.Since(f.start) })
+		f.Schedule(&timer.Entry, time.Minute)
 
 		time.Sleep(pause + time.Millisecond)
 		synctest.Wait()
@@ -311,7 +311,7 @@ func TestPausedProcessFiresEverythingOldestFirst(t *testing.T) {
 		for i := range n {
 			require.Equal(t, i, <-order)
 		}
-		require.Equal(t, 1+(n+wheel.MaxBatch-1)/wheel.MaxBatch, b.fired.get())
+		require.Equal(t, 1+(n+wheel.MaxBatch-1)/wheel.MaxBatch, f.fired.get())
 		require.Equal(t, time.Minute, <-future)
 	})
 }

@@ -51,63 +51,63 @@ type retriedRequest struct {
 
 // Prepare implements queue.Requester.
 func (l *retriedLock) Prepare(request *queue.Request, _ *queue.QueuedRequest) queue.WaitingRequest {
-	p := &retriedRequest{lock: l, request: request, attempt: l.newAttempt(request)}
-	p.attempt.waiting = true
-	return p
+	r := &retriedRequest{lock: l, request: request, attempt: l.newAttempt(request)}
+	r.attempt.waiting = true
+	return r
 }
 
 // Join tries once, unless this session backs off, and reports whether the lock was granted. If not, Wait continues.
-func (p *retriedRequest) Join(ctx context.Context) (isGranted bool, err error) {
-	// Close sets closing, and then wakes all registered waiters, also waiters that register later: it wakes p, or p finds
+func (r *retriedRequest) Join(ctx context.Context) (isGranted bool, err error) {
+	// Close sets closing, and then wakes all registered waiters, also waiters that register later: it wakes r, or r finds
 	// closing set.
-	if err := p.lock.registry.session.Ready(); err != nil {
+	if err := r.lock.registry.session.Ready(); err != nil {
 		return false, err
 	}
 	if ctx.Err() != nil {
-		return false, p.lastReply.Ended(ctx)
+		return false, r.lastReply.Ended(ctx)
 	}
-	if p.backsOff() {
+	if r.backsOff() {
 		return false, nil
 	}
-	return p.try(ctx)
+	return r.try(ctx)
 }
 
 // Wait implements queue.WaitingRequest.
-func (p *retriedRequest) Wait(ctx context.Context) error {
+func (r *retriedRequest) Wait(ctx context.Context) error {
 	for {
 		select {
-		case <-p.wait.C:
+		case <-r.wait.C:
 		case <-ctx.Done():
-			return p.lastReply.Ended(ctx)
+			return r.lastReply.Ended(ctx)
 		}
-		if isGranted, err := p.Join(ctx); isGranted || err != nil {
+		if isGranted, err := r.Join(ctx); isGranted || err != nil {
 			return err
 		}
 	}
 }
 
-// backsOff reports whether the session backs off. Then p is woken to try when that is over.
-func (p *retriedRequest) backsOff() bool {
-	pause := p.lock.backOffLeft()
+// backsOff reports whether the session backs off. Then r is woken to try when that is over.
+func (r *retriedRequest) backsOff() bool {
+	pause := r.lock.backOffLeft()
 	if pause <= 0 {
 		return false
 	}
-	if p.wait != nil {
-		p.wait.WakeAfter(pause)
+	if r.wait != nil {
+		r.wait.WakeAfter(pause)
 	} else {
-		p.setWait(p.lock.registry.session.Dispatch.BackOff(p.target(), pause))
+		r.setWait(r.lock.registry.session.Dispatch.BackOff(r.target(), pause))
 	}
 	return true
 }
 
 // try tries once, and schedules the next. It reports whether the lock was granted.
-func (p *retriedRequest) try(ctx context.Context) (done bool, err error) {
-	d := p.lock.registry.session.Dispatch
-	if p.wait == nil {
-		p.setWait(d.WaitIfSubscribed(p.target()))
+func (r *retriedRequest) try(ctx context.Context) (done bool, err error) {
+	d := r.lock.registry.session.Dispatch
+	if r.wait == nil {
+		r.setWait(d.WaitIfSubscribed(r.target()))
 	}
-	result, err := p.attempt.try(ctx)
-	key, outages := p.lock.keys.Holder, &p.lock.registry.session.Outages
+	result, err := r.attempt.try(ctx)
+	key, outages := r.lock.keys.Holder, &r.lock.registry.session.Outages
 	switch {
 	case err == nil && result.outcome == tryLate:
 		outages.Late(key, errLate)
@@ -118,58 +118,58 @@ func (p *retriedRequest) try(ctx context.Context) (done bool, err error) {
 	case err == nil && result.outcome == tryGranted:
 		return true, nil
 	case err == nil && result.outcome == tryHeld:
-		p.lastReply.RecordHeld()
-		p.registerWait().FoundHeld(result.heldFor)
+		r.lastReply.RecordHeld()
+		r.registerWait().FoundHeld(result.heldFor)
 		return false, nil
 	}
-	if err = p.lastReply.Record(ctx, err); err != nil {
+	if err = r.lastReply.Record(ctx, err); err != nil {
 		return false, err
 	}
-	p.registerWait().WakeAfter(session.BackOffPause(p.lastReply.Failures))
-	p.lastReply.Failures++
+	r.registerWait().WakeAfter(session.BackOffPause(r.lastReply.Failures))
+	r.lastReply.Failures++
 	return false, nil
 }
 
-func (p *retriedRequest) registerWait() *dispatch.Wait {
-	if p.wait == nil {
-		p.setWait(p.lock.registry.session.Dispatch.Wait(p.target()))
+func (r *retriedRequest) registerWait() *dispatch.Wait {
+	if r.wait == nil {
+		r.setWait(r.lock.registry.session.Dispatch.Wait(r.target()))
 	}
-	return p.wait
+	return r.wait
 }
 
-// setWait registers p with w, if there is one.
-func (p *retriedRequest) setWait(w *dispatch.Wait) {
-	if p.wait = w; w != nil {
-		p.lastReply.SetPoller(w)
+// setWait registers r with w, if there is one.
+func (r *retriedRequest) setWait(w *dispatch.Wait) {
+	if r.wait = w; w != nil {
+		r.lastReply.SetPoller(w)
 	}
 }
 
-// target returns what p waits for.
-func (p *retriedRequest) target() dispatch.Target {
-	kind, keys := p.lock.registry.config, p.lock.keys
+// target returns what r waits for.
+func (r *retriedRequest) target() dispatch.Target {
+	kind, keys := r.lock.registry.config, r.lock.keys
 	target := dispatch.Target{
 		Channel: keys.Channel, Key: keys.Holder, Poll: kind.Poll, WaiterID: kind.Layout.WaiterID, ChannelTypes: session.ChannelTypesOf(kind.Layout), Silent: kind.Silent,
 	}
-	if p.request.Concurrent {
+	if r.request.Concurrent {
 		target.Poll = kind.PollShared
 	}
 	if kind.ChannelPerWaiter {
-		target.Channel += p.attempt.holdID
+		target.Channel += r.attempt.holdID
 	}
 	return target
 }
 
 // Ended implements queue.WaitingRequest.
-func (p *retriedRequest) Ended(ctx context.Context) error { return p.lastReply.Ended(ctx) }
+func (r *retriedRequest) Ended(ctx context.Context) error { return r.lastReply.Ended(ctx) }
 
 // Leave implements queue.WaitingRequest.
-func (p *retriedRequest) Leave() queue.ServerHold {
-	if p.wait != nil {
-		p.wait.Close()
+func (r *retriedRequest) Leave() queue.ServerHold {
+	if r.wait != nil {
+		r.wait.Close()
 	}
-	if p.attempt.hasLock() {
-		return p.attempt
+	if r.attempt.hasLock() {
+		return r.attempt
 	}
-	p.attempt.Abandon()
+	r.attempt.Abandon()
 	return nil
 }

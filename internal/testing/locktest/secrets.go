@@ -23,13 +23,13 @@ type User struct {
 }
 
 // Client returns a client of that user, closed when the test ends.
-func (a User) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (u User) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	return a.Server.Client(tb, func(o *rueidis.ClientOption) {
+	return u.Server.Client(tb, func(o *rueidis.ClientOption) {
 		if mod != nil {
 			mod(o)
 		}
-		o.Username, o.Password = a.Name, a.Password
+		o.Username, o.Password = u.Name, u.Password
 		o.PipelineMultiplex = -1                       // one connection, made at once: later ones may be refused
 		o.ClientSetInfo = rueidis.DisableClientSetInfo // see signalbox.Tune
 	})

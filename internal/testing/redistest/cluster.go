@@ -173,9 +173,9 @@ func (c *Cluster) awaitNode(tb testing.TB, what string, find func() *Server) (fo
 // returns the one with the latest vote: the others have not known that vote yet.
 func (c *Cluster) owner(slot int) (found *Server) {
 	epoch := int64(-1)
-	for n, m := range c.selfViews() {
-		if m.has(slot) && m.epoch > epoch {
-			found, epoch = n, m.epoch
+	for n, node := range c.selfViews() {
+		if node.has(slot) && node.epoch > epoch {
+			found, epoch = n, node.epoch
 		}
 	}
 	return found
@@ -184,8 +184,8 @@ func (c *Cluster) owner(slot int) (found *Server) {
 func (c *Cluster) replica(slot int) *Server {
 	owner := c.owner(slot)
 	selves := c.selfViews()
-	for n, m := range selves {
-		if o, ok := selves[owner]; ok && m.primary == o.id {
+	for n, node := range selves {
+		if o, ok := selves[owner]; ok && node.primary == o.id {
 			return n
 		}
 	}

@@ -94,7 +94,7 @@ func (c *Cluster) met() bool {
 		if err != nil || len(v) != len(c.nodes) {
 			return false
 		}
-		return !slices.ContainsFunc(v, func(m nodeInfo) bool { return m.flagged("handshake") })
+		return !slices.ContainsFunc(v, func(node nodeInfo) bool { return node.flagged("handshake") })
 	})
 }
 

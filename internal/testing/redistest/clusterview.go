@@ -47,20 +47,20 @@ func parseView(text string) (nodeView, error) {
 		if len(words) < 8 {
 			return nil, fmt.Errorf("redistest: not a node of a cluster: %q", line)
 		}
-		m := nodeInfo{id: words[0], flags: strings.Split(words[2], ","), connected: words[7] == "connected"}
+		node := nodeInfo{id: words[0], flags: strings.Split(words[2], ","), connected: words[7] == "connected"}
 		if words[3] != "-" {
-			m.primary = words[3]
+			node.primary = words[3]
 		}
 		var err error
-		if m.epoch, err = strconv.ParseInt(words[6], 10, 64); err != nil {
+		if node.epoch, err = strconv.ParseInt(words[6], 10, 64); err != nil {
 			return nil, fmt.Errorf("redistest: epoch of a node: %w", err)
 		}
 		for _, word := range words[8:] {
 			if r, ok := parseRange(word); ok {
-				m.slots = append(m.slots, r)
+				node.slots = append(node.slots, r)
 			}
 		}
-		v = append(v, m)
+		v = append(v, node)
 	}
 	return v, nil
 }
@@ -77,17 +77,17 @@ func parseRange(word string) (r slotRange, ok bool) {
 }
 
 // has reports whether the member is a primary that has the slot.
-func (m nodeInfo) has(slot int) bool {
-	return m.primary == "" && slices.ContainsFunc(m.slots, func(r slotRange) bool { return r.first <= slot && slot <= r.last })
+func (node nodeInfo) has(slot int) bool {
+	return node.primary == "" && slices.ContainsFunc(node.slots, func(r slotRange) bool { return r.first <= slot && slot <= r.last })
 }
 
-func (m nodeInfo) flagged(flag string) bool { return slices.Contains(m.flags, flag) }
+func (node nodeInfo) flagged(flag string) bool { return slices.Contains(node.flags, flag) }
 
 // self returns the node that was asked.
 func (v nodeView) self() nodeInfo {
-	for _, m := range v {
-		if m.flagged("myself") {
-			return m
+	for _, node := range v {
+		if node.flagged("myself") {
+			return node
 		}
 	}
 	return nodeInfo{}
@@ -95,9 +95,9 @@ func (v nodeView) self() nodeInfo {
 
 // known returns the member of an id.
 func (v nodeView) known(id string) nodeInfo {
-	for _, m := range v {
-		if m.id == id {
-			return m
+	for _, node := range v {
+		if node.id == id {
+			return node
 		}
 	}
 	return nodeInfo{}
@@ -107,14 +107,14 @@ func (v nodeView) known(id string) nodeInfo {
 // them replicas.
 func (v nodeView) whole(n int) bool {
 	replicas := 0
-	for _, m := range v {
-		if m.flagged("handshake") || m.flagged("noaddr") || m.flagged("fail") || m.flagged("fail?") {
+	for _, node := range v {
+		if node.flagged("handshake") || node.flagged("noaddr") || node.flagged("fail") || node.flagged("fail?") {
 			return false
 		}
-		if !m.connected && !m.flagged("myself") {
+		if !node.connected && !node.flagged("myself") {
 			return false
 		}
-		if m.primary != "" {
+		if node.primary != "" {
 			replicas++
 		}
 	}

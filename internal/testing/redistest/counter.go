@@ -99,27 +99,27 @@ func (p *Proxy) Log() []string {
 }
 
 // arm returns the fault as armed, and how many requests have counted.
-func (s *requestCounter) arm(f Fault) (a *ArmedFault, passed int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (c *requestCounter) arm(f Fault) (a *ArmedFault, passed int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if f.At == 0 {
-		f.At = s.mu.requests + 1
+		f.At = c.mu.requests + 1
 	}
 	a = &ArmedFault{fault: f, done: make(chan struct{})}
-	s.mu.armed = append(s.mu.armed, a)
-	return a, s.mu.requests
+	c.mu.armed = append(c.mu.armed, a)
+	return a, c.mu.requests
 }
 
 // request counts a request and returns its fault, after the hook has returned.
-func (s *requestCounter) request(req []string) countedRequest {
+func (c *requestCounter) request(req []string) countedRequest {
 	if len(req) > 0 {
-		s.note(strings.ToUpper(req[0]))
+		c.note(strings.ToUpper(req[0]))
 	}
-	match, hook := s.callbacks()
+	match, hook := c.callbacks()
 	if match != nil && !match(req) {
 		return countedRequest{}
 	}
-	next := s.next()
+	next := c.next()
 	if hook != nil {
 		hook(next.number, req)
 	}
@@ -127,42 +127,42 @@ func (s *requestCounter) request(req []string) countedRequest {
 }
 
 // callbacks are called without the lock, so that they may use the proxy.
-func (s *requestCounter) callbacks() (Match, func(k int, req []string)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.match, s.mu.hook
+func (c *requestCounter) callbacks() (Match, func(k int, req []string)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.match, c.mu.hook
 }
 
 // next counts one request and takes its fault.
-func (s *requestCounter) next() countedRequest {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.requests++
-	next := countedRequest{number: s.mu.requests}
-	at := slices.IndexFunc(s.mu.armed, func(a *ArmedFault) bool { return a.fault.At == next.number })
+func (c *requestCounter) next() countedRequest {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.requests++
+	next := countedRequest{number: c.mu.requests}
+	at := slices.IndexFunc(c.mu.armed, func(a *ArmedFault) bool { return a.fault.At == next.number })
 	if at >= 0 {
-		next.fault = s.mu.armed[at]
-		s.mu.armed = slices.Delete(s.mu.armed, at, at+1)
+		next.fault = c.mu.armed[at]
+		c.mu.armed = slices.Delete(c.mu.armed, at, at+1)
 	}
 	return next
 }
 
 // note adds an entry to the log.
-func (s *requestCounter) note(entry string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.mu.log) == 2*logSize {
-		s.mu.log = append([]string(nil), s.mu.log[logSize:]...)
+func (c *requestCounter) note(entry string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.mu.log) == 2*logSize {
+		c.mu.log = append([]string(nil), c.mu.log[logSize:]...)
 	}
-	s.mu.log = append(s.mu.log, entry)
+	c.mu.log = append(c.mu.log, entry)
 }
 
 // reply counts the reply to a request.
-func (s *requestCounter) reply(to countedRequest) {
+func (c *requestCounter) reply(to countedRequest) {
 	if to.number == 0 {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.replies++
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.replies++
 }

@@ -40,11 +40,11 @@ func TestFaultStrikesExactlyItsRequest(t *testing.T) {
 			t.Run(kind.String()+"/RESP"+proto, func(t *testing.T) {
 				t.Parallel()
 				s, p := proxied(t)
-				c := dial(t, p.Addr())
-				hello(t, c, proto)
+				r := dial(t, p.Addr())
+				hello(t, r, proto)
 				f := p.Arm(redistest.Fault{Kind: kind, At: 3, Delay: time.Millisecond})
-				c.send(evalIncr(), evalIncr(), words("PING"), evalIncr(), words("PING"), evalIncr(), evalIncr())
-				c.requireOutcome(want)
+				r.send(evalIncr(), evalIncr(), words("PING"), evalIncr(), words("PING"), evalIncr(), evalIncr())
+				r.requireOutcome(want)
 				if want.closed {
 					require.True(t, f.HasFired(), "the client has seen the cut")
 				}
@@ -60,33 +60,33 @@ func TestFaultStrikesExactlyItsRequest(t *testing.T) {
 
 // requireOutcome reads the replies to five requests with a PING before the third and one
 // before the fourth.
-func (c *raw) requireOutcome(want outcome) {
-	c.t.Helper()
+func (r *raw) requireOutcome(want outcome) {
+	r.t.Helper()
 	for i := 1; i <= want.replies; i++ {
 		if i == 3 || i == 4 {
-			c.lines("+PONG")
+			r.lines("+PONG")
 		}
-		c.lines(fmt.Sprintf(":%d", i))
+		r.lines(fmt.Sprintf(":%d", i))
 	}
 	if want.replies == 2 {
-		c.lines("+PONG") // before the request that has the fault
+		r.lines("+PONG") // before the request that has the fault
 	}
 	switch {
 	case want.closed:
-		c.closed()
+		r.closed()
 	default:
-		c.silent()
+		r.silent()
 	}
 }
 
 // hello switches to a protocol version.
-func hello(t *testing.T, c *raw, proto string) {
+func hello(t *testing.T, r *raw, proto string) {
 	t.Helper()
-	c.send(words("HELLO", proto), words("ECHO", "hello-done"))
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+	r.send(words("HELLO", proto), words("ECHO", "hello-done"))
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(patience)))
 	for line := ""; line != "hello-done\r\n"; {
 		var err error
-		line, err = c.r.ReadString('\n')
+		line, err = r.r.ReadString('\n')
 		require.NoError(t, err)
 	}
 }
@@ -96,13 +96,13 @@ func hello(t *testing.T, c *raw, proto string) {
 func TestCutBeforeRequestIsNeverForwarded(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	c := dial(t, p.Addr())
+	r := dial(t, p.Addr())
 	f := p.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest, At: 2})
-	c.send(evalIncr())
-	c.lines(":1")
+	r.send(evalIncr())
+	r.lines(":1")
 	require.False(t, f.HasFired())
-	c.send(evalIncr(), evalIncr())
-	c.closed()
+	r.send(evalIncr(), evalIncr())
+	r.closed()
 	require.True(t, f.HasFired())
 	receive(t, f.Fired())
 	require.Equal(t, 2, p.Requests(), "what was pipelined behind it does not count")
@@ -113,16 +113,16 @@ func TestCutBeforeRequestIsNeverForwarded(t *testing.T) {
 func TestHalfOpenConnectionIsSilentAndStaysOpenAtBothEnds(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	c := dial(t, p.Addr())
-	hello(t, c, "3")
-	c.send(words("SUBSCRIBE", "c"), evalIncr())
-	c.skip(7)
+	r := dial(t, p.Addr())
+	hello(t, r, "3")
+	r.send(words("SUBSCRIBE", "c"), evalIncr())
+	r.skip(7)
 	f := p.Arm(redistest.Fault{Kind: redistest.HalfOpen})
-	c.send(evalIncr(), evalIncr())
+	r.send(evalIncr(), evalIncr())
 	receive(t, f.Fired())
 	s.MustDo(t, "PUBLISH", "c", "x")
-	c.silent()
-	c.Close()
+	r.silent()
+	r.Close()
 	require.Equal(t, []any{"c", int64(1)}, s.MustDo(t, "PUBSUB", "NUMSUB", "c"))
 	require.Equal(t, "1", s.MustDo(t, "GET", "n"))
 	s.Kill()
@@ -132,12 +132,12 @@ func TestHalfOpenConnectionIsSilentAndStaysOpenAtBothEnds(t *testing.T) {
 func TestHalfOpenConnectionHidesTheServersEnd(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	c := dial(t, p.Addr())
+	r := dial(t, p.Addr())
 	f := p.Arm(redistest.Fault{Kind: redistest.HalfOpen})
-	c.send(evalIncr())
+	r.send(evalIncr())
 	receive(t, f.Fired())
 	s.Kill()
-	c.silent()
+	r.silent()
 }
 
 func TestStepsAreCountedOverAllConnections(t *testing.T) {
@@ -179,10 +179,10 @@ func TestDelayLastsAsLongAsConfigured(t *testing.T) {
 			t.Parallel()
 			_, p := proxied(t)
 			p.Arm(redistest.Fault{Kind: kind, Delay: quiet})
-			c := dial(t, p.Addr())
+			r := dial(t, p.Addr())
 			from := time.Now()
-			c.send(evalIncr())
-			c.lines(":1")
+			r.send(evalIncr())
+			r.lines(":1")
 			require.GreaterOrEqual(t, time.Since(from), quiet)
 		})
 	}
@@ -192,10 +192,10 @@ func TestDelayedRequestIsExecutedAlthoughTheClientHasGone(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
 	f := p.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: quiet}) // at least: see TestDelayLastsAsLongAsConfigured
-	c := dial(t, p.Addr())
-	c.send(evalIncr())
+	r := dial(t, p.Addr())
+	r.send(evalIncr())
 	receive(t, f.Fired())
-	c.Close()
+	r.Close()
 	eventually(t, func() bool { return len(s.Keys("n")) == 1 }, "never executed")
 }
 
@@ -204,22 +204,22 @@ func TestDisarmedFaultDoesNotStrike(t *testing.T) {
 	_, p := proxied(t)
 	f := p.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
 	p.Disarm()
-	c := dial(t, p.Addr())
-	c.send(evalIncr())
-	c.lines(":1")
+	r := dial(t, p.Addr())
+	r.send(evalIncr())
+	r.lines(":1")
 	require.False(t, f.HasFired())
 }
 
 func TestCutAfterRequestHitsTheReplyAndNotThePushBeforeIt(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	c := dial(t, p.Addr())
-	hello(t, c, "3")
+	r := dial(t, p.Addr())
+	hello(t, r, "3")
 	f := p.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
 	// The server sends the message to its own connection before it replies to the script.
-	c.send(words("SUBSCRIBE", "c"), words("EVAL", "return redis.call('PUBLISH', 'c', 'x')", "0"))
-	c.lines(">3", "$9", "subscribe", "$1", "c", ":1")
-	rest := readAll(c)
+	r.send(words("SUBSCRIBE", "c"), words("EVAL", "return redis.call('PUBLISH', 'c', 'x')", "0"))
+	r.lines(">3", "$9", "subscribe", "$1", "c", ":1")
+	rest := readAll(r)
 	if rest != "" { // Redis decides whether the message or the reply comes first
 		require.Equal(t, ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n", rest)
 	}
@@ -233,9 +233,9 @@ func TestSubscriptionCanBeStruck(t *testing.T) {
 	_, p := proxied(t)
 	p.SetMatch(redistest.Commands("SUBSCRIBE"))
 	f := p.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-	c := dial(t, p.Addr())
-	c.send(words("SUBSCRIBE", "a", "b"))
-	c.closed()
+	r := dial(t, p.Addr())
+	r.send(words("SUBSCRIBE", "a", "b"))
+	r.closed()
 	receive(t, f.Fired())
 }
 
@@ -287,14 +287,14 @@ func TestCutIsAnEndAndNotAResetWhileTheClientSends(t *testing.T) {
 	t.Parallel()
 	_, p := proxied(t)
 	f := p.Arm(redistest.Fault{Kind: redistest.CutAfterReply})
-	c := dial(t, p.Addr())
-	c.send(evalIncr())
+	r := dial(t, p.Addr())
+	r.send(evalIncr())
 	receive(t, f.Fired())
 	for range 3 {
-		c.send(words("PING"))
+		r.send(words("PING"))
 	}
-	c.lines(":1")
-	c.closed()
+	r.lines(":1")
+	r.closed()
 	require.Equal(t, 1, p.Requests())
 	require.Zero(t, p.Connections())
 }

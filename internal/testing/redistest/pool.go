@@ -35,16 +35,16 @@ func Pool(s *Server) *PooledServer {
 
 // PoolAs is Pool for another user.
 func PoolAs(s *Server, user, password string) *PooledServer {
-	k := Pool(s)
-	k.auth = []any{"AUTH", user, password}
-	return k
+	p := Pool(s)
+	p.auth = []any{"AUTH", user, password}
+	return p
 }
 
 // Close closes the connections that no command uses, and leaves the server alone.
-func (k *PooledServer) Close() {
+func (p *PooledServer) Close() {
 	for {
 		select {
-		case c := <-k.idle:
+		case c := <-p.idle:
 			_ = c.Close()
 		default:
 			return
@@ -53,8 +53,8 @@ func (k *PooledServer) Close() {
 }
 
 // Do is Server.Do over a connection that is kept.
-func (k *PooledServer) Do(args ...any) (any, error) {
-	c, err := k.conn()
+func (p *PooledServer) Do(args ...any) (any, error) {
+	c, err := p.conn()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (k *PooledServer) Do(args ...any) (any, error) {
 		return nil, fmt.Errorf("redistest: %v: %w", args[0], err)
 	}
 	select {
-	case k.idle <- c:
+	case p.idle <- c:
 	default:
 		_ = c.Close()
 	}
@@ -75,30 +75,30 @@ func (k *PooledServer) Do(args ...any) (any, error) {
 }
 
 // MustDo is Do that fails the test if there is an error.
-func (k *PooledServer) MustDo(tb testing.TB, args ...any) any {
+func (p *PooledServer) MustDo(tb testing.TB, args ...any) any {
 	tb.Helper()
-	reply, err := k.Do(args...)
+	reply, err := p.Do(args...)
 	if err != nil {
 		tb.Fatalf("%v: %v", args, err)
 	}
 	return reply
 }
 
-func (k *PooledServer) conn() (*pooledConn, error) {
+func (p *PooledServer) conn() (*pooledConn, error) {
 	select {
-	case c := <-k.idle:
+	case c := <-p.idle:
 		return c, nil
 	default:
 	}
-	c, err := k.at().dial(Patience)
+	c, err := p.at().dial(Patience)
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
 	kept := &pooledConn{c, bufio.NewReader(c)}
-	if k.auth == nil {
+	if p.auth == nil {
 		return kept, nil
 	}
-	reply, err := kept.do(k.auth)
+	reply, err := kept.do(p.auth)
 	if refused, isError := reply.(ReplyError); isError {
 		err = refused
 	}

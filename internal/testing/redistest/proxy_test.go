@@ -29,11 +29,11 @@ func TestProxyForwardsBytesUnchanged(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
 	big := strings.Repeat("a\r\n*3\r\n\x00", 100_000)
-	c := dial(t, p.Addr())
-	c.send(words("SET", "k", big), words("GET", "k"))
-	c.lines("+OK", "$"+strconv.Itoa(len(big)))
+	r := dial(t, p.Addr())
+	r.send(words("SET", "k", big), words("GET", "k"))
+	r.lines("+OK", "$"+strconv.Itoa(len(big)))
 	got := make([]byte, len(big))
-	_, err := io.ReadFull(c.r, got)
+	_, err := io.ReadFull(r.r, got)
 	require.NoError(t, err)
 	require.Equal(t, big, string(got))
 	require.Equal(t, big, s.MustDo(t, "GET", "k"))
@@ -43,18 +43,18 @@ func TestProxyForwardsBytesUnchanged(t *testing.T) {
 func TestOnlyMatchingRequestsCount(t *testing.T) {
 	t.Parallel()
 	_, p := proxied(t)
-	c := dial(t, p.Addr())
-	c.send(words("PING"), evalIncr(), words("get", "n"), words("evalsha", "0", "0"))
-	c.lines("+PONG", ":1", "$1", "1")
-	c.skip(1) // NOSCRIPT
+	r := dial(t, p.Addr())
+	r.send(words("PING"), evalIncr(), words("get", "n"), words("evalsha", "0", "0"))
+	r.lines("+PONG", ":1", "$1", "1")
+	r.skip(1) // NOSCRIPT
 	require.Equal(t, 2, p.Requests())
 	require.Equal(t, 2, p.Replies())
 	require.Equal(t, []string{"PING", "EVAL", "GET", "EVALSHA"}, p.Log())
 
 	p.ResetCount()
 	p.SetMatch(redistest.Commands("ping"))
-	c.send(words("PING"), evalIncr())
-	c.lines("+PONG", ":2")
+	r.send(words("PING"), evalIncr())
+	r.lines("+PONG", ":2")
 	require.Equal(t, 1, p.Requests())
 	require.Equal(t, []string{"PING", "EVAL"}, p.Log())
 }
@@ -70,11 +70,11 @@ func TestHookSeesEachStepBeforeItHappens(t *testing.T) {
 			p.CutAll()
 		}
 	})
-	c := dial(t, p.Addr())
-	c.send(evalIncr())
-	c.lines(":1")
-	c.send(evalIncr())
-	_, err := c.r.ReadByte()
+	r := dial(t, p.Addr())
+	r.send(evalIncr())
+	r.lines(":1")
+	r.send(evalIncr())
+	_, err := r.r.ReadByte()
 	require.Error(t, err)
 	p.Close()
 	require.Equal(t, []string{"1 EVAL <nil> <nil>", "2 EVAL 1 <nil>"}, seen)
@@ -84,15 +84,15 @@ func TestHookSeesEachStepBeforeItHappens(t *testing.T) {
 func TestRefusedConnectionsLeaveExistingOnesAlone(t *testing.T) {
 	t.Parallel()
 	_, p := proxied(t)
-	c := dial(t, p.Addr())
-	c.send(words("PING"))
-	c.lines("+PONG")
+	r := dial(t, p.Addr())
+	r.send(words("PING"))
+	r.lines("+PONG")
 	for range 2 {
 		p.Refuse()
 		_, err := net.Dial("tcp", p.Addr())
 		require.ErrorContains(t, err, "connection refused")
-		c.send(words("PING"))
-		c.lines("+PONG")
+		r.send(words("PING"))
+		r.lines("+PONG")
 
 		p.Accept()
 		p.Accept() // twice is fine
@@ -124,31 +124,31 @@ func TestCutAllCutsEveryConnectionAndAcceptsNewOnes(t *testing.T) {
 	t.Parallel()
 	_, p := proxied(t)
 	conns := []*raw{dial(t, p.Addr()), dial(t, p.Addr())}
-	for _, c := range conns {
-		c.send(words("PING"))
-		c.lines("+PONG")
+	for _, r := range conns {
+		r.send(words("PING"))
+		r.lines("+PONG")
 	}
 	p.CutAll()
-	for _, c := range conns {
-		c.closed()
+	for _, r := range conns {
+		r.closed()
 	}
 	eventually(t, func() bool { return p.Connections() == 0 }, "connections left")
-	c := dial(t, p.Addr())
-	c.send(words("PING"))
-	c.lines("+PONG")
+	r := dial(t, p.Addr())
+	r.send(words("PING"))
+	r.lines("+PONG")
 }
 
 func TestHalfOpenAllSilencesBothDirections(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	c := dial(t, p.Addr())
-	c.send(words("SUBSCRIBE", "c"))
-	c.skip(6)
+	r := dial(t, p.Addr())
+	r.send(words("SUBSCRIBE", "c"))
+	r.skip(6)
 	p.HalfOpenAll()
 	require.Equal(t, int64(1), s.MustDo(t, "PUBLISH", "c", "x"))
-	c.send(words("PING"))
-	c.silent()
-	c.Close()
+	r.send(words("PING"))
+	r.silent()
+	r.Close()
 	require.Equal(t, []any{"c", int64(1)}, s.MustDo(t, "PUBSUB", "NUMSUB", "c"))
 	p.CutAll()
 	eventually(t, func() bool {
@@ -161,47 +161,47 @@ func TestHalfOpenAllDropsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
 	p.OnRequest(func(int, []string) { p.HalfOpenAll() })
-	c := dial(t, p.Addr())
-	c.send(evalIncr())
-	c.silent()
+	r := dial(t, p.Addr())
+	r.send(evalIncr())
+	r.silent()
 	require.Empty(t, s.Keys("n"))
 }
 
 func TestEndOfTheServerReachesTheClient(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	c := dial(t, p.Addr())
-	c.send(words("PING"))
-	c.lines("+PONG")
+	r := dial(t, p.Addr())
+	r.send(words("PING"))
+	r.lines("+PONG")
 	s.Kill()
-	c.closed()
+	r.closed()
 	dial(t, p.Addr()).closed()
 	s.Restart()
-	c = dial(t, p.Addr())
-	c.send(words("PING"))
-	c.lines("+PONG")
+	r = dial(t, p.Addr())
+	r.send(words("PING"))
+	r.lines("+PONG")
 }
 
 func TestRequestsAfterTheEndOfTheServerDoNotCount(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	c := dial(t, p.Addr())
-	c.send(evalIncr())
-	c.lines(":1")
+	r := dial(t, p.Addr())
+	r.send(evalIncr())
+	r.lines(":1")
 	s.Kill()
-	c.closed()
-	c.send(evalIncr())
-	c.Close()
+	r.closed()
+	r.send(evalIncr())
+	r.Close()
 	require.Never(t, func() bool { return p.Requests() > 1 }, quiet, quiet/10)
 }
 
 func TestEndOfTheClientReachesTheServer(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	c := dial(t, p.Addr())
-	c.send(words("SUBSCRIBE", "c"))
-	c.skip(6)
-	c.Close()
+	r := dial(t, p.Addr())
+	r.send(words("SUBSCRIBE", "c"))
+	r.skip(6)
+	r.Close()
 	eventually(t, func() bool {
 		n, err := s.Do("PUBSUB", "NUMSUB", "c")
 		return err == nil && fmt.Sprint(n) == "[c 0]"
@@ -213,9 +213,9 @@ func TestRequestsSentBeforeTheClientClosedAreExecuted(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
 	s.Freeze()
-	c := dial(t, p.Addr())
-	c.send(evalIncr(), evalIncr())
-	c.Close()
+	r := dial(t, p.Addr())
+	r.send(evalIncr(), evalIncr())
+	r.Close()
 	s.Thaw()
 	eventually(t, func() bool { return p.Replies() == 2 }, "requests lost")
 	require.Equal(t, "2", s.MustDo(t, "GET", "n"))
@@ -228,18 +228,18 @@ func TestDroppedMessagesVanishAndNothingElse(t *testing.T) {
 			t.Parallel()
 			s, p := proxied(t)
 			push := map[string]string{"2": "*3", "3": ">3"}[proto]
-			c := dial(t, p.Addr())
-			hello(t, c, proto)
+			r := dial(t, p.Addr())
+			hello(t, r, proto)
 			p.DropPushes(true)
-			c.send(words("SUBSCRIBE", "c"))
-			c.lines(push, "$9", "subscribe", "$1", "c", ":1")
+			r.send(words("SUBSCRIBE", "c"))
+			r.lines(push, "$9", "subscribe", "$1", "c", ":1")
 			s.MustDo(t, "PUBLISH", "c", "lost")
 			eventually(t, func() bool { return p.DroppedPushes() == 1 }, "message not seen")
 			p.DropPushes(false)
 			s.MustDo(t, "PUBLISH", "c", "found")
-			c.lines(push, "$7", "message", "$1", "c", "$5", "found")
-			c.send(words("UNSUBSCRIBE", "c"))
-			c.lines(push, "$11", "unsubscribe", "$1", "c", ":0")
+			r.lines(push, "$7", "message", "$1", "c", "$5", "found")
+			r.send(words("UNSUBSCRIBE", "c"))
+			r.lines(push, "$11", "unsubscribe", "$1", "c", ":0")
 			require.Equal(t, 1, p.DroppedPushes())
 		})
 	}
@@ -250,17 +250,17 @@ func TestLatencyDelaysButDoesNotAddUp(t *testing.T) {
 	const oneWay, requests = 80 * time.Millisecond, 1000 // if they added up it would take far longer than patience
 	_, p := proxied(t)
 	p.SetLatency(oneWay)
-	c := dial(t, p.Addr())
+	r := dial(t, p.Addr())
 	from := time.Now()
 	for i := range requests {
-		c.send(evalIncr())
+		r.send(evalIncr())
 		if i == 0 {
-			c.send(words("PING"))
+			r.send(words("PING"))
 		}
 	}
-	c.lines(":1", "+PONG")
+	r.lines(":1", "+PONG")
 	for i := 1; i < requests; i++ {
-		c.lines(":" + strconv.Itoa(i+1))
+		r.lines(":" + strconv.Itoa(i+1))
 	}
 	took := time.Since(from)
 	require.GreaterOrEqual(t, took, 2*oneWay)
@@ -274,12 +274,12 @@ func TestCloseAbortsDelays(t *testing.T) {
 			t.Parallel()
 			_, p := proxied(t)
 			f := p.Arm(redistest.Fault{Kind: kind, Delay: time.Hour})
-			c := dial(t, p.Addr())
-			c.send(evalIncr(), evalIncr())
+			r := dial(t, p.Addr())
+			r.send(evalIncr(), evalIncr())
 			receive(t, f.Fired())
 			p.Close()
 			p.Close() // twice is fine
-			c.closed()
+			r.closed()
 			_, err := net.Dial("tcp", p.Addr())
 			require.Error(t, err)
 			p.Accept() // has no effect after Close
@@ -292,10 +292,10 @@ func TestCloseAbortsDelays(t *testing.T) {
 func TestWhatIsNotRESPEndsTheConnectionAndIsLogged(t *testing.T) {
 	t.Parallel()
 	_, p := proxied(t)
-	c := dial(t, p.Addr())
-	_, err := c.Write([]byte("*1\r\nx\r\n"))
+	r := dial(t, p.Addr())
+	_, err := r.Write([]byte("*1\r\nx\r\n"))
 	require.NoError(t, err)
-	c.closed()
+	r.closed()
 	require.Contains(t, strings.Join(p.Log(), "\n"), "not RESP")
 }
 

@@ -41,8 +41,8 @@ func dial(t *testing.T, addr string) *raw {
 }
 
 // send writes requests, each a list of words, in one piece.
-func (c *raw) send(requests ...[]string) {
-	c.t.Helper()
+func (r *raw) send(requests ...[]string) {
+	r.t.Helper()
 	var b strings.Builder
 	for _, words := range requests {
 		fmt.Fprintf(&b, "*%d\r\n", len(words))
@@ -50,8 +50,8 @@ func (c *raw) send(requests ...[]string) {
 			fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
 		}
 	}
-	_, err := c.Write([]byte(b.String()))
-	require.NoError(c.t, err)
+	_, err := r.Write([]byte(b.String()))
+	require.NoError(r.t, err)
 }
 
 func words(w ...string) []string { return w }
@@ -59,38 +59,38 @@ func words(w ...string) []string { return w }
 func evalIncr() []string { return words("EVAL", incr, "0") }
 
 // lines requires that exactly these lines come next.
-func (c *raw) lines(want ...string) {
-	c.t.Helper()
-	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(patience)))
+func (r *raw) lines(want ...string) {
+	r.t.Helper()
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))
 	for _, w := range want {
-		line, err := c.r.ReadString('\n')
-		require.NoError(c.t, err, "waiting for %q", w)
-		require.Equal(c.t, w, strings.TrimSuffix(line, "\r\n"))
+		line, err := r.r.ReadString('\n')
+		require.NoError(r.t, err, "waiting for %q", w)
+		require.Equal(r.t, w, strings.TrimSuffix(line, "\r\n"))
 	}
 }
 
 // skip reads n lines, whatever they are.
-func (c *raw) skip(n int) {
-	c.t.Helper()
-	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(patience)))
+func (r *raw) skip(n int) {
+	r.t.Helper()
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))
 	for range n {
-		_, err := c.r.ReadString('\n')
-		require.NoError(c.t, err)
+		_, err := r.r.ReadString('\n')
+		require.NoError(r.t, err)
 	}
 }
 
 // closed requires that nothing more comes and the connection is closed.
-func (c *raw) closed() {
-	c.t.Helper()
-	require.Empty(c.t, readAll(c))
+func (r *raw) closed() {
+	r.t.Helper()
+	require.Empty(r.t, readAll(r))
 }
 
 // silent requires that nothing comes and the connection is open.
-func (c *raw) silent() {
-	c.t.Helper()
-	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(quiet)))
-	b, err := c.r.ReadByte()
-	require.ErrorIs(c.t, err, os.ErrDeadlineExceeded, "read %q", b)
+func (r *raw) silent() {
+	r.t.Helper()
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(quiet)))
+	b, err := r.r.ReadByte()
+	require.ErrorIs(r.t, err, os.ErrDeadlineExceeded, "read %q", b)
 }
 
 // eventually polls without sleeping in the test.
@@ -112,10 +112,10 @@ func receive(t *testing.T, c <-chan struct{}) {
 }
 
 // readAll returns what comes until the connection is closed.
-func readAll(c *raw) string {
-	c.t.Helper()
-	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(patience)))
-	rest, err := io.ReadAll(c.r)
-	require.NoError(c.t, err)
+func readAll(r *raw) string {
+	r.t.Helper()
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))
+	rest, err := io.ReadAll(r.r)
+	require.NoError(r.t, err)
 	return string(rest)
 }

@@ -23,14 +23,14 @@ func TestLogsKeepTheirEnd(t *testing.T) {
 	require.GreaterOrEqual(t, len(log.String()), tailSize)
 	require.LessOrEqual(t, len(log.String()), 2*tailSize)
 
-	var s requestCounter
+	var c requestCounter
 	for range 5 * logSize {
-		s.note("GET")
+		c.note("GET")
 	}
-	s.note("SET")
-	require.Equal(t, "SET", s.mu.log[len(s.mu.log)-1])
-	require.GreaterOrEqual(t, len(s.mu.log), logSize)
-	require.LessOrEqual(t, len(s.mu.log), 2*logSize)
+	c.note("SET")
+	require.Equal(t, "SET", c.mu.log[len(c.mu.log)-1])
+	require.GreaterOrEqual(t, len(c.mu.log), logSize)
+	require.LessOrEqual(t, len(c.mu.log), 2*logSize)
 }
 
 func TestFailuresMarkTheTestOrPanic(t *testing.T) {

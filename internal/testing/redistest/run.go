@@ -22,15 +22,15 @@ type testsWithServer struct {
 }
 
 // Run implements Tests.
-func (b testsWithServer) Run() int {
+func (t testsWithServer) Run() int {
 	server, err := StartServer()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer server.Close()
-	b.use(server)
-	return b.tests.Run()
+	t.use(server)
+	return t.tests.Run()
 }
 
 // WithParallelism returns tests of which n that call t.Parallel run at a time, whatever -parallel says: for those that wait for
@@ -43,11 +43,11 @@ type parallelTests struct {
 }
 
 // Run implements Tests.
-func (a parallelTests) Run() int {
+func (p parallelTests) Run() int {
 	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(a.n)); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(p.n)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return a.tests.Run()
+	return p.tests.Run()
 }

@@ -29,12 +29,12 @@ func TestRestartedServerIsEmptyOnTheSamePort(t *testing.T) {
 	s := redistest.Start(t)
 	addr, pid := s.Addr(), s.PID()
 	s.MustDo(t, "SET", "k", 1)
-	c := dial(t, addr)
-	c.send(words("PING"))
-	c.lines("+PONG") // a connection that was not yet accepted would be reset
+	r := dial(t, addr)
+	r.send(words("PING"))
+	r.lines("+PONG") // a connection that was not yet accepted would be reset
 
 	s.Kill()
-	c.closed()
+	r.closed()
 	_, err := s.Do("PING")
 	require.Error(t, err)
 
@@ -55,12 +55,12 @@ func TestRestartOfARunningServerReplacesIt(t *testing.T) {
 func TestFrozenServerIsSilentUntilThawed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := dial(t, s.Addr())
+	r := dial(t, s.Addr())
 	s.Freeze()
-	c.send(words("PING"))
-	c.silent()
+	r.send(words("PING"))
+	r.silent()
 	s.Thaw()
-	c.lines("+PONG")
+	r.lines("+PONG")
 }
 
 func TestFrozenServerCanBeKilledAndRestarted(t *testing.T) {

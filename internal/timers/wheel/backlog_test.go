@@ -25,8 +25,8 @@ func TestPauseWithinATurnIsCaughtUpOldestFirst(t *testing.T) {
 	t.Parallel()
 	w, all := wheel.New(1024), newTestTimer(2000)
 	w.Advance(0, nil)
-	for i, x := range all {
-		w.Schedule(&x.Entry, 1+int64(i*7919%1000))
+	for i, timer := range all {
+		w.Schedule(&timer.Entry, 1+int64(i*7919%1000))
 	}
 	due, _ := batches(w, 1000)
 	require.Len(t, due, len(all))
@@ -40,8 +40,8 @@ func TestPauseOfAnHourIsCaughtUpInBoundedBatches(t *testing.T) {
 	const hour = 3_600_000
 	w, all := wheel.New(1024), newTestTimer(5000)
 	w.Advance(0, nil)
-	for i, x := range all {
-		w.Schedule(&x.Entry, 1+int64(i*7919%hour))
+	for i, timer := range all {
+		w.Schedule(&timer.Entry, 1+int64(i*7919%hour))
 	}
 	seen := map[int]bool{}
 	for next := int64(0); next <= hour; {
@@ -63,12 +63,12 @@ func TestSlotWithManyEntriesIsScannedInParts(t *testing.T) {
 	t.Parallel()
 	w, all := wheel.New(8), newTestTimer(10_000)
 	w.Advance(0, nil)
-	for _, x := range all[1:] {
-		w.Schedule(&x.Entry, 808) // slot 0, much later
+	for _, timer := range all[1:] {
+		w.Schedule(&timer.Entry, 808) // slot 0, much later
 	}
 	w.Schedule(&all[0].Entry, 8)
-	for _, x := range all[5000:] {
-		w.Schedule(&x.Entry, 1608) // postponed: stays linked
+	for _, timer := range all[5000:] {
+		w.Schedule(&timer.Entry, 1608) // postponed: stays linked
 	}
 	due, calls := batches(w, 8)
 	require.Equal(t, []int{0}, ids(due))
@@ -83,15 +83,15 @@ func TestEntriesThatKeepComingDueDoNotStarveOthers(t *testing.T) {
 	t.Parallel()
 	w, busy, quiet := wheel.New(8), newTestTimer(3*wheel.MaxBatch), newTestTimer(100)
 	w.Advance(0, nil)
-	for _, x := range busy {
-		w.Schedule(&x.Entry, 0)
+	for _, timer := range busy {
+		w.Schedule(&timer.Entry, 0)
 	}
-	for i, x := range quiet {
-		w.Schedule(&x.Entry, int64(i%10))
+	for i, timer := range quiet {
+		w.Schedule(&timer.Entry, int64(i%10))
 	}
 	left := map[*wheel.Entry]bool{}
-	for _, x := range quiet {
-		left[&x.Entry] = true
+	for _, timer := range quiet {
+		left[&timer.Entry] = true
 	}
 	for now := int64(1); now < 100; now++ { // one batch a tick is less than what is due
 		for _, e := range w.Advance(now, nil) {
@@ -115,8 +115,8 @@ func TestCancelledEntriesCostFewWakeUps(t *testing.T) {
 		w.Schedule(&early[i].Entry, int64(i+1))
 		w.Schedule(&late[i].Entry, int64(i+1+slots*50))
 	}
-	for _, x := range early {
-		require.True(t, w.Cancel(&x.Entry))
+	for _, timer := range early {
+		require.True(t, w.Cancel(&timer.Entry))
 	}
 	idle := 0
 	for now, _ := w.Next(); now < slots*50; now, _ = w.Next() {

@@ -18,9 +18,9 @@ type testTimer struct {
 	fired func()
 }
 
-func (x *testTimer) Fire() {
-	if x.fired != nil {
-		x.fired()
+func (timer *testTimer) Fire() {
+	if timer.fired != nil {
+		timer.fired()
 	}
 }
 

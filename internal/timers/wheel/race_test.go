@@ -88,7 +88,7 @@ func TestConcurrentScheduleOfOneEntryIsSafe(t *testing.T) {
 	for w.Len() > 0 {
 		w.Advance(1000, nil)
 	}
-	for _, x := range all {
-		require.False(t, w.Cancel(&x.Entry))
+	for _, timer := range all {
+		require.False(t, w.Cancel(&timer.Entry))
 	}
 }

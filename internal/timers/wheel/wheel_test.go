@@ -38,8 +38,8 @@ func TestEntryIsSkippedUntilItsTurn(t *testing.T) {
 	t.Parallel()
 	w, all := wheel.New(8), newTestTimer(3)
 	w.Advance(0, nil)
-	for i, x := range all {
-		w.Schedule(&x.Entry, int64(5+i*8)) // one slot, three turns
+	for i, timer := range all {
+		w.Schedule(&timer.Entry, int64(5+i*8)) // one slot, three turns
 	}
 	for now := int64(1); now <= 21; now++ {
 		want := []int{}
@@ -158,10 +158,10 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 	due := make([]*wheel.Entry, 0, wheel.MaxBatch)
 	now := int64(0)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		for i, x := range all {
-			w.Schedule(&x.Entry, now+int64(i*i%977))
+		for i, timer := range all {
+			w.Schedule(&timer.Entry, now+int64(i*i%977))
 			if i%3 == 0 {
-				w.Cancel(&x.Entry)
+				w.Cancel(&timer.Entry)
 			}
 		}
 		now += 50
