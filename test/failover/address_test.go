@@ -101,6 +101,7 @@ func TestADemotedPrimaryIsLeft(t *testing.T) {
 	require.NoError(t, redistest.Receive(t, "the waiter", got))
 	t.Logf("the waiter %v after the release", time.Since(unlocked))
 	redistest.Await(t, "no connection of a client at the demoted primary", func() bool { return clients(t, a.old) == 0 })
+	t.Logf("no connection is left %v after the failover", time.Since(begun))
 }
 
 // clients returns how many clients of the test's sessions a server has.

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// movingAddress is one address that leads to the server of a fixture, and to another one after a failover. Connections
+// that were made before it stay where they are.
+type movingAddress struct {
+	*fixture
+
+	next  *miniredis.Miniredis
+	moved atomic.Bool
+}
+
+// movingAddress starts the second server. The test of the fixture closes it at its end.
+func (w *fixture) movingAddress() *movingAddress {
+	a := &movingAddress{fixture: w, next: miniredis.NewMiniRedis()}
+	a.next.ClockTTL(true)
+	first, err := a.next.Dial() // which makes the server
+	require.NoError(w, err)
+	require.NoError(w, first.Close())
+	w.ends = append(w.ends, a.next.Close)
+	return a
+}
+
+// session returns a session that connects to the address, and whose connections reach the age that Tune sets.
+func (a *movingAddress) session() *signalbox.Session {
+	link := &wire{}
+	c, _ := a.client(a.T, func(o *rueidis.ClientOption) {
+		o.ConnLifetime = 0
+		o.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			if a.moved.Load() {
+				return link.dial(a.next)
+			}
+			return link.dial(a.redis)
+		}
+	})
+	s := signalbox.NewSession(c)
+	a.ends = append(a.ends, func() {
+		_ = s.Close(endedContext())
+		c.Close()
+	})
+	return s
+}
+
+// failOver gives the second server all keys, and lets the address lead to it. demoted says that the first one refuses writes
+// from now on. Otherwise it serves as before.
+func (a *movingAddress) failOver(demoted bool) { //nolint:revive // a fact about the server
+	for _, key := range a.redis.Keys() {
+		a.copyKey(key)
+	}
+	if demoted {
+		a.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+			refuses := strings.HasPrefix(command, "EVAL")
+			if refuses {
+				c.WriteError("READONLY You can't write against a read only replica.")
+			}
+			return refuses
+		})
+	}
+	a.moved.Store(true)
+}
+
+// copyKey copies one key with its life.
+func (a *movingAddress) copyKey(key string) {
+	from, to := a.redis, a.next
+	switch kind := from.Type(key); kind {
+	case "string":
+		value, err := from.Get(key)
+		require.NoError(a, err)
+		require.NoError(a, to.Set(key, value))
+	case "hash":
+		fields, err := from.HKeys(key)
+		require.NoError(a, err)
+		for _, field := range fields {
+			to.HSet(key, field, from.HGet(key, field))
+		}
+	case "zset":
+		members, err := from.SortedSet(key)
+		require.NoError(a, err)
+		for member, score := range members {
+			_, err := to.ZAdd(key, score, member)
+			require.NoError(a, err)
+		}
+	default:
+		a.Fatalf("%s has the type %s", key, kind)
+	}
+	if life := from.TTL(key); life > 0 {
+		to.SetTTL(key, life)
+	}
+}
+
+// P6, P10: after a failover behind one address a lease of ten seconds stays held. If the former primary refuses writes, calls are
+// served within two seconds, and messages arrive within five. If it serves as before, connections for calls end by their
+// age, and the one for messages follows within a second.
+func TestMessagesFollowAnAddress(t *testing.T) {
+	t.Parallel()
+	for name, demoted := range map[string]bool{"Demoted": true, "StillServes": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for phase := range 10 { // of the polls and of the renewals
+				bubble(t, func(w *fixture) {
+					a := w.movingAddress()
+					defer func() {
+						for _, end := range slices.Backward(w.ends) {
+							end()
+						}
+					}()
+					messagesFollow(a, demoted, 30*time.Second+time.Duration(phase)*370*time.Millisecond)
+				})
+			}
+		})
+	}
+}
+
+func messagesFollow(a *movingAddress, demoted bool, after time.Duration) { //nolint:revive // a fact about the server
+	holder, waiter, other := a.session(), a.session(), a.session()
+	held, err := reentrant.New(holder, "held", signalbox.WithRenewedLease(10*time.Second)).Lock(a.Context())
+	require.NoError(a, err)
+	granted := make(chan time.Time, 1)
+	go func() {
+		lease, err := reentrant.New(waiter, "held").Lock(a.Context())
+		if err == nil {
+			granted <- time.Now()
+			_ = lease.Unlock()
+		}
+	}()
+	time.Sleep(after)
+	channels := a.redis.PubSubChannels("")
+	require.Len(a, channels, 3, "one of the holder, and two of the waiter")
+	a.failOver(demoted)
+	begun := time.Now()
+
+	limit := 6*time.Second + 10*time.Millisecond
+	if demoted {
+		limit = 5 * time.Second
+		a.requireServed(other)
+		a.Logf("calls are served after %v", time.Since(begun))
+		require.LessOrEqual(a, time.Since(begun), 2*time.Second)
+	}
+	for len(a.next.PubSubChannels("")) < len(channels) {
+		time.Sleep(time.Millisecond)
+		require.LessOrEqual(a, time.Since(begun), limit, a.next.PubSubChannels(""))
+	}
+	a.Logf("messages arrive after %v", time.Since(begun))
+	require.ElementsMatch(a, channels, a.next.PubSubChannels(""))
+	time.Sleep(15 * time.Second) // the lease has ended, unless it is renewed at the other server
+	require.Empty(a, a.redis.PubSubChannels(""))
+	require.NoError(a, held.Err())
+	released := time.Now()
+	require.NoError(a, held.Unlock())
+	require.Less(a, (<-granted).Sub(released), 10*time.Millisecond, "by a message")
+}
+
+// requireServed acquires a lock and leads, at the server to which the address leads.
+func (a *movingAddress) requireServed(s *signalbox.Session) {
+	lease, err := reentrant.New(s, "other").Lock(a.Context())
+	require.NoError(a, err)
+	require.NotEmpty(a, a.next.Keys())
+	require.NoError(a, lease.Unlock())
+	ctx, cancel := context.WithCancel(a.Context())
+	defer cancel()
+	err = election.New(s, "leader").Run(ctx, func(context.Context, election.Term) error {
+		cancel()
+		return nil
+	})
+	require.ErrorIs(a, err, context.Canceled)
+}
