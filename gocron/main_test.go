@@ -6,6 +6,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redistest.RegisterChild("scheduler", runScheduler)
+	if redistest.RunChild() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
