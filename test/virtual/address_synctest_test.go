@@ -65,9 +65,7 @@ func (a *movingAddress) session() *signalbox.Session {
 // failOver gives the second server all keys, and lets the address lead to it. demoted says that the first one refuses writes
 // from now on. Otherwise it serves as before.
 func (a *movingAddress) failOver(demoted bool) { //nolint:revive // a fact about the server
-	for _, key := range a.redis.Keys() {
-		a.copyKey(key)
-	}
+	backupOf(a.T, a.redis).restore(a.T, a.next)
 	if demoted {
 		a.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 			refuses := strings.HasPrefix(command, "EVAL")
@@ -78,35 +76,6 @@ func (a *movingAddress) failOver(demoted bool) { //nolint:revive // a fact about
 		})
 	}
 	a.moved.Store(true)
-}
-
-// copyKey copies one key with its life.
-func (a *movingAddress) copyKey(key string) {
-	from, to := a.redis, a.next
-	switch kind := from.Type(key); kind {
-	case "string":
-		value, err := from.Get(key)
-		require.NoError(a, err)
-		require.NoError(a, to.Set(key, value))
-	case "hash":
-		fields, err := from.HKeys(key)
-		require.NoError(a, err)
-		for _, field := range fields {
-			to.HSet(key, field, from.HGet(key, field))
-		}
-	case "zset":
-		members, err := from.SortedSet(key)
-		require.NoError(a, err)
-		for member, score := range members {
-			_, err := to.ZAdd(key, score, member)
-			require.NoError(a, err)
-		}
-	default:
-		a.Fatalf("%s has the type %s", key, kind)
-	}
-	if life := from.TTL(key); life > 0 {
-		to.SetTTL(key, life)
-	}
 }
 
 // P6, P10: after a failover behind one address a lease of ten seconds stays held. If the former primary refuses writes, calls are
