@@ -76,7 +76,7 @@ func (s *Session) hello(key string) error {
 	if reply.Int(4) == 0 {
 		s.Dispatch.DisableShardedChannels() // before any caller that waits for this continues
 	}
+	s.warnOfEviction(reply.Text(2), reply.Text(3)) // before the time is known: callers then pass Handshake, and may call Close
 	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
-	s.warnOfEviction(reply.Text(2), reply.Text(3))
 	return nil
 }
