@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,9 +77,12 @@ const (
 	refusedUnknown // the server has no such command
 )
 
+// scriptPosition is what Redis 6.2 puts before the words of an error in a script.
+var scriptPosition = regexp.MustCompile(`^@user_script: ?\d+: `)
+
 // parseRefusal reads the words of a server. Users choose the names in them, so each is compared from its beginning.
 func parseRefusal(words string) refusal {
-	lower := strings.ToLower(words)
+	lower := strings.ToLower(scriptPosition.ReplaceAllString(words, ""))
 	isDenial := false
 	for _, beginning := range []string{"noperm", "err acl failure in script", "acl failure in script", "err the user executing the script", "the user executing the script"} {
 		isDenial = isDenial || strings.HasPrefix(lower, beginning)
