@@ -61,7 +61,7 @@ const (
 // has started may still close its files. It waits for --grace at most; for processes that may not be signalled it waits until
 // they have ended. It returns why the rest must be ended, if the lock is lost meanwhile.
 func (j *job) awaitGroup(c program, signals <-chan os.Signal) (lost error) {
-	t := newTermination(j, c)
+	t := newTermination(j)
 	defer t.stop()
 	t.remind.Reset(j.grace)
 	check := time.NewTimer(0)
@@ -103,7 +103,7 @@ func (j *job) terminate(ctx context.Context, c program, signals <-chan os.Signal
 	}
 	over := time.NewTimer(grace)
 	defer over.Stop()
-	t := newTermination(j, c)
+	t := newTermination(j)
 	defer t.stop()
 	c.terminate()
 	if anyDenied(c.survivors()) {
@@ -138,19 +138,18 @@ func (j *job) terminate(ctx context.Context, c program, signals <-chan os.Signal
 
 // termination is the end of a program, while processes of it run.
 type termination struct {
-	job     *job
-	program program
-	poll    *time.Ticker
-	remind  *time.Timer // fires when survivors are to be reported
-	stuck   bool        // reports that survivors were reported: the program cannot be ended
-	killed  bool        // reports that the grace is over
+	job    *job
+	poll   *time.Ticker
+	remind *time.Timer // fires when survivors are to be reported
+	stuck  bool        // reports that survivors were reported: the program cannot be ended
+	killed bool        // reports that the grace is over
 
 	recovered chan lease // receives the lock that recover acquires again; nil if recover does not run
 	cancel    context.CancelFunc
 }
 
-func newTermination(j *job, p program) *termination {
-	t := &termination{job: j, program: p, poll: time.NewTicker(pollEnd), remind: time.NewTimer(remindAfter)}
+func newTermination(j *job) *termination {
+	t := &termination{job: j, poll: time.NewTicker(pollEnd), remind: time.NewTimer(remindAfter)}
 	t.remind.Stop()
 	return t
 }

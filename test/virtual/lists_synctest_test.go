@@ -32,7 +32,6 @@ type crowdedServer struct {
 	found []string      // the keys that the page in the middle has
 	busy  time.Duration // the time of all SCANs
 	first int           // the number of walks that began
-	pages int
 }
 
 // hook replies as the large server does to what lists ask.
@@ -59,7 +58,6 @@ func (l *crowdedServer) page(peer *server.Peer, at, count int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.busy += time.Duration(count) * perKey
-	l.pages++
 	if at == 0 {
 		l.first++
 	}

@@ -121,7 +121,7 @@ func (k *exclusiveKind) requeue(old *attempt) *request {
 		}
 		switch n {
 		case wire.NotDone:
-			return outcome{has: k.grantsIn(next.session, text(list, 4)), waits: true, more: text(list, 2) == "1"}
+			return outcome{has: k.grantsIn(next.session, text(list, 4)), more: text(list, 2) == "1"}
 		case wire.ReleasedOnly:
 			return outcome{}
 		default:

@@ -106,7 +106,6 @@ func (r *request) String() string {
 type outcome struct {
 	has     []grant  // what has the lock by this reply
 	lost    bool     // the attempt has it no more
-	waits   bool     // the attempt waits
 	missing []string // holds that were polled for, and neither wait nor have the lock
 	more    bool     // a poll is due at once
 	kind    string   // the name belongs to this other kind of lock
@@ -198,7 +197,7 @@ func acquired(r *request, reply any) outcome {
 	case wire.Done:
 		return outcome{has: []grant{{r.who.hold, text(list, 1), r.sent, r.life}}}
 	case wire.NotDone:
-		return outcome{waits: r.verb == enters, more: len(list) == 4 && list[2] == int64(1)}
+		return outcome{more: len(list) == 4 && list[2] == int64(1)}
 	case wire.Foreign:
 		return outcome{kind: text(list, 1)}
 	case wire.Late, wire.NeedsQueue, wire.TooFew, wire.TooYoung:
