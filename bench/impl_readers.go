@@ -110,7 +110,7 @@ func (l *counterLocker) Lock(ctx context.Context) (func() error, error) {
 	p := l.process
 	n, err := p.client.Do(ctx, p.client.B().Evalsha().Sha1(p.count).Numkeys(1).Key(l.key).Arg(p.lifeMS).Build()).AsInt64()
 	if err == nil && n < 1 {
-		err = errors.New("somebody writes")
+		err = errors.New("a writer has the lock")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("counter: %w", err)

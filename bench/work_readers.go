@@ -68,7 +68,7 @@ func (b *bench) releaseBeside(n int) (each float64, err error) {
 	defer func() { err = errors.Join(err, end()) }()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	// Those that stay, and those that leave one after the other.
+	// The readers that stay, and the readers that leave one after the other.
 	unlocks := make([]func() error, n+b.scale.releases)
 	err = spread(ctx, len(unlocks), func(ctx context.Context, i int) (err error) {
 		unlocks[i], err = processes[i%2].locker(ctx, "read").Lock(ctx)

@@ -76,7 +76,7 @@ type Snapshot struct {
 	// At is when the snapshot was made.
 	At time.Time
 	// Age says how late a new name appears: every name that has been in use for longer is among Entries. Without a complete
-	// round it is how long the List has looked.
+	// round it is how long the List has scanned.
 	Age time.Duration
 	// Complete reports whether a round of every node has ended.
 	Complete bool

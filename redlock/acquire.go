@@ -28,7 +28,7 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 			return hold.Lease{}, errs.ErrHeld
 		}
 		defer q.EndTry(request())
-		b := l.startBallot(false) //nolint:contextcheck // what is on its way when ctx ends is settled
+		b := l.startBallot(false) //nolint:contextcheck // what is on its way when ctx ends is undone
 		token, err := b.awaitOutcome(ctx)
 		var lease hold.Lease
 		if err == nil {

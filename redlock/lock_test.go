@@ -93,7 +93,7 @@ func TestGoroutinesOfAProcessAreOneContender(t *testing.T) {
 func TestEnteringAgainSendsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 0)
-	sessions := w.sessions(signalbox.WithPolling()) // those that listen ask when they begin to whether their holds are there still
+	sessions := w.sessions(signalbox.WithPolling()) // sessions that listen ask first whether their holds are still there
 	mu := redlock.New(sessions, w.name)
 	lease := w.mustLockAll(mu)
 	for _, p := range w.proxies {

@@ -79,7 +79,7 @@ func (t *retryTicket) Join(ctx context.Context) (granted bool, err error) {
 	if ctx.Err() != nil {
 		return false, t.endedErr(ctx)
 	}
-	b := t.lock.startBallot(true) //nolint:contextcheck // what is on its way when ctx ends is settled
+	b := t.lock.startBallot(true) //nolint:contextcheck // what is on its way when ctx ends is undone
 	token, err := b.awaitOutcome(ctx)
 	if err == nil {
 		t.wonBallot, t.token = b, token

@@ -72,17 +72,17 @@ func TestACancelledWaiterLosesNoTurn(t *testing.T) {
 	require.False(t, isHeld(t, server, "a"))
 }
 
-// P6: a contender that gives up leaves its part to the next in the queue.
-func TestACancelledContenderLeavesItsPartToTheNext(t *testing.T) {
+// P6: a waiter that gives up leaves its ticket to the next one in its process.
+func TestACancelledWaiterLeavesItsTicketToTheNext(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	holder := locktest.Must(t, reentrant.New(locktest.SteadySession(t, server), "a").Lock)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	ctx, cancel := context.WithCancel(t.Context())
-	competitor := locktest.Enqueue(ctx, t, server, "a", mu.Lock)
+	cancelled := locktest.Enqueue(ctx, t, server, "a", mu.Lock)
 	next := locktest.Queue(t.Context(), t, mu.Lock)
 	cancel()
-	require.ErrorIs(t, redistest.Receive(t, "the contender's result", competitor).Err, context.Canceled)
+	require.ErrorIs(t, redistest.Receive(t, "the result of the cancelled waiter", cancelled).Err, context.Canceled)
 	require.NoError(t, holder.Unlock())
 	got := locktest.MustHave(t, next)
 	require.NoError(t, got.Unlock())

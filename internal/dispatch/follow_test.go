@@ -23,15 +23,15 @@ import (
 type forgetful struct {
 	rueidis.Client
 
-	stranger string
-	sent     atomic.Int32
+	unknown string // the address of the node that it does not know
+	sent    atomic.Int32
 }
 
 func (f *forgetful) Nodes() map[string]rueidis.Client {
 	nodes := f.Client.Nodes()
 	if f.sent.Load() == 0 {
 		nodes = maps.Clone(nodes)
-		delete(nodes, f.stranger)
+		delete(nodes, f.unknown)
 	}
 	return nodes
 }
@@ -47,7 +47,7 @@ func TestNodeUnknownToTheClientIsFound(t *testing.T) {
 	c := calm(t)
 	a := targetOf(t, "a")
 	owner := c.Owner(t, c.Slot(t, a.Key))
-	client := &forgetful{Client: steady(t, c), stranger: owner.Addr()}
+	client := &forgetful{Client: steady(t, c), unknown: owner.Addr()}
 	var log syncLog
 	d := newDispatcher(t, client, &log)
 	s := newHandlerSpy()

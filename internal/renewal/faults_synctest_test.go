@@ -200,7 +200,7 @@ func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 		f.timers.Close()           // nothing fires
 		time.Sleep(life)
 		require.False(f, o.Extended(life, clock.Now().Add(-life/2)))
-		require.Empty(f, o.causes(), "the next look tells")
+		require.Empty(f, o.causes(), "the next check reports it")
 		require.Equal(f, errs.ErrLost, o.Alive(clock.Now()))
 		require.Equal(f, []error{errs.ErrLost}, o.causes())
 	})

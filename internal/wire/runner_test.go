@@ -25,7 +25,7 @@ func hello(key string) wire.Call {
 }
 
 func force(key string) wire.Call {
-	return wire.Call{Script: scripts.HolderForce, Keys: []string{key}, Args: []string{"hold", "PUBLISH", "channel", "told", "60000"}}
+	return wire.Call{Script: scripts.HolderForce, Keys: []string{key}, Args: []string{"hold", "PUBLISH", "channel", "notified", "60000"}}
 }
 
 func runner(t *testing.T, at interface {

@@ -185,7 +185,7 @@ class Session:
 
 
 class Attempt:
-    """One wish for a lock, from the first lock/enter until nothing is left of it."""
+    """One request for a lock, from the first lock/enter until nothing is left of it."""
 
     def __init__(self, session, name, lease, queues):
         self.session, self.lease, self.queues = session, lease, queues

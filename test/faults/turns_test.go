@@ -27,7 +27,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 	var (
 		waits []time.Duration
 		total atomic.Int64 // turns of the locals
-		meant int64        // of these, those while the other waited
+		meant int64        // the turns of the locals while the other waited
 	)
 	locktest.Together(t, locals+1, func(i int) error {
 		if i < locals {

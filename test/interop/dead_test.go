@@ -95,7 +95,7 @@ func TestALockOfADeadGoProcessGoesToJava(t *testing.T) {
 	})
 }
 
-// P1, P2: a process in Go that was stopped past its lease knows that at its first look, and leaves alone what Java has since.
+// P1, P2: a process in Go that was stopped past its lease knows that at its first check, and leaves alone what Java has since.
 func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release string) {

@@ -126,7 +126,7 @@ func TestMovingSlot_RequeueOfALostHold_LeavesNothing(t *testing.T) {
 	require.False(t, wasHeld)
 	require.Nil(t, next)
 	_, attempts, _ := u.Len()
-	require.Equal(t, 1, attempts, "the queue was not looked at")
+	require.Equal(t, 1, attempts, "the queue was not checked")
 	f.endMove()
 	f.awaitNothingLeft(u)
 }

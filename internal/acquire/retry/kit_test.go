@@ -55,7 +55,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// user is one session that contends for the lock of the test.
+// user is one session that tries to acquire the lock of the test.
 type user struct {
 	*retry.LockRegistry
 

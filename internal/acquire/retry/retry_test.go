@@ -68,7 +68,7 @@ func TestWritersOfASessionTryOneAtATimeInOrder(t *testing.T) {
 		}
 	})
 	polls := 2 + 2*int64(time.Since(began)/time.Second)
-	const early = waiters // those whose turn came before the release was sent, and that tried before it was executed
+	const early = waiters // the tries that were sent before the release, and executed before it
 	require.LessOrEqual(t, scripts, 2*waiters+1+early+polls, "an acquire and a release each, and a poll now and then")
 	f.awaitFree()
 }

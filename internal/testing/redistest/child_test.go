@@ -87,7 +87,7 @@ func TestExitCodeAndLastWordsOfAChildAreKept(t *testing.T) {
 
 func TestUnknownChildReportsThat(t *testing.T) {
 	t.Parallel()
-	p := redistest.Child(t, "stranger")
+	p := redistest.Child(t, "unknown")
 	require.Equal(t, 2, p.Wait(patience))
-	require.Contains(t, p.Stderr(), `no child is registered as "stranger"`)
+	require.Contains(t, p.Stderr(), `no child is registered as "unknown"`)
 }

@@ -72,7 +72,7 @@ func TestSlotWithManyEntriesIsScannedInParts(t *testing.T) {
 	}
 	due, calls := batches(w, 8)
 	require.Equal(t, []int{0}, ids(due))
-	require.Equal(t, 10, calls, "of 1024 looks each")
+	require.Equal(t, 10, calls, "of 1024 visits each")
 	due, _ = batches(w, 808)
 	require.Len(t, due, 4999)
 	due, _ = batches(w, 1608)

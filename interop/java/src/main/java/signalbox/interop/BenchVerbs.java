@@ -13,7 +13,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
 /**
- * The verbs of bench: loops that run here, so that nothing of them crosses the pipe to whoever measures. A kind is lock,
+ * The verbs of bench: loops that run here, so that nothing of them crosses the pipe to the process that measures. A kind is lock,
  * fair, write or read.
  */
 final class BenchVerbs {
@@ -123,7 +123,7 @@ final class BenchVerbs {
         return took.toString();
     }
 
-    /** A thread that locks and unlocks when it is told. Only it can: the owner of a lock is the thread. */
+    /** A thread that locks and unlocks on request. Only it can: the owner of a lock is the thread. */
     private static final class Side {
         final BlockingQueue<Runnable> orders = new LinkedBlockingQueue<>();
         final BlockingQueue<Long> answers = new LinkedBlockingQueue<>();

@@ -19,8 +19,8 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * A Java service that uses Redisson's locks, for tests. It is told what to do by lines on standard input, and answers by
- * lines on standard output, in whatever order the answers come:
+ * A Java service that uses Redisson's locks, for tests. It reads requests from standard input, a line each, and writes the
+ * replies to standard output, in the order in which they come:
  *
  * <pre>
  * 17 worker1 lock order/42 -1        number, thread, verb, arguments
