@@ -158,22 +158,22 @@ type redsyncQuorum struct {
 }
 
 func startRedsyncQuorum(s setup) (process, error) {
-	p := &redsyncQuorum{redsyncProcess: redsyncProcess{set: s}}
+	q := &redsyncQuorum{redsyncProcess: redsyncProcess{set: s}}
 	var pools []redis.Pool
 	for _, addr := range s.addrs {
 		one := s
 		one.addr = addr
 		client := pooledClient(one)
-		p.clients = append(p.clients, client)
+		q.clients = append(q.clients, client)
 		pools = append(pools, goredis.NewPool(client))
 	}
-	p.sync = redsync.New(pools...)
-	return p, nil
+	q.sync = redsync.New(pools...)
+	return q, nil
 }
 
-func (p *redsyncQuorum) close() error {
+func (q *redsyncQuorum) close() error {
 	var errs []error
-	for _, c := range p.clients {
+	for _, c := range q.clients {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)

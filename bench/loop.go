@@ -29,17 +29,17 @@ func sharing(processes, each int) topology {
 const manyProcesses = 16
 
 // closedLoop measures a crew for a window, after a warm-up.
-func (b *bench) closedLoop(impl implementation, c topology, window time.Duration) (one sample, err error) {
-	processes, end, err := b.start(impl, c.processes, setup{lean: c.processes > manyProcesses})
+func (b *bench) closedLoop(impl implementation, t topology, window time.Duration) (one sample, err error) {
+	processes, end, err := b.start(impl, t.processes, setup{lean: t.processes > manyProcesses})
 	if err != nil {
 		return sample{}, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	lockers := make([]locker, c.processes*c.each)
+	lockers := make([]locker, t.processes*t.each)
 	for i := range lockers {
-		lockers[i] = c.locker(ctx, processes[i/c.each], i)
+		lockers[i] = t.locker(ctx, processes[i/t.each], i)
 	}
 	done, err := b.loop(ctx, impl, lockers, window)
 	if err != nil {

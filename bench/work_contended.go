@@ -13,19 +13,19 @@ func oneProcess(b *bench) ([]table, error) {
 // processes is eight and a hundred processes that want one lock, with few and many goroutines.
 func processes(b *bench) ([]table, error) {
 	var tables []table
-	for _, c := range []topology{sharing(8, 1), sharing(8, 2), sharing(8, 16), sharing(b.scale.crowd, 1), sharing(b.scale.crowd, 16)} {
-		all, err := b.contended(c)
+	for _, t := range []topology{sharing(8, 1), sharing(8, 2), sharing(8, 16), sharing(b.scale.crowd, 1), sharing(b.scale.crowd, 16)} {
+		all, err := b.contended(t)
 		if err != nil {
 			return nil, err
 		}
-		tables = append(tables, b.loopTable(c.String()+", one lock", all))
+		tables = append(tables, b.loopTable(t.String()+", one lock", all))
 	}
 	return tables, nil
 }
 
 // String implements fmt.Stringer.
-func (c topology) String() string {
-	return counted(c.processes, "process", "processes") + " of " + counted(c.each, "goroutine", "goroutines")
+func (t topology) String() string {
+	return counted(t.processes, "process", "processes") + " of " + counted(t.each, "goroutine", "goroutines")
 }
 
 func counted(n int, one, many string) string {
@@ -36,8 +36,8 @@ func counted(n int, one, many string) string {
 }
 
 // contended measures a crew that wants one lock.
-func (b *bench) contended(c topology) ([]series, error) {
+func (b *bench) contended(t topology) ([]series, error) {
 	return b.interleave(locks(b.chosen), b.scale.contendedRounds, func(impl implementation) (sample, error) {
-		return b.closedLoop(impl, c, b.scale.contended)
+		return b.closedLoop(impl, t, b.scale.contended)
 	})
 }

@@ -39,34 +39,34 @@ type crowdTimes struct {
 }
 
 // recordAcquired records that a process has the lock.
-func (r *crowdTimes) recordAcquired() {
+func (c *crowdTimes) recordAcquired() {
 	at := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.mu.releasedAt.IsZero() {
-		r.mu.waits.add(at.Sub(r.mu.releasedAt))
-		r.mu.ops++
-		close(r.mu.entered)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.releasedAt.IsZero() {
+		c.mu.waits.add(at.Sub(c.mu.releasedAt))
+		c.mu.ops++
+		close(c.mu.entered)
 	}
 }
 
 // recordRelease records that the holder is about to unlock. It returns a channel that is closed when the next process has the
 // lock.
-func (r *crowdTimes) recordRelease() <-chan struct{} {
+func (c *crowdTimes) recordRelease() <-chan struct{} {
 	entered := make(chan struct{})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.entered = entered
-	r.mu.releasedAt = time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.entered = entered
+	c.mu.releasedAt = time.Now()
 	return entered
 }
 
 // countSince returns the operations and waits since the last call.
-func (r *crowdTimes) countSince() (ops int, w *waits) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ops, w = r.mu.ops, r.mu.waits
-	r.mu.ops, r.mu.waits = 0, new(waits)
+func (c *crowdTimes) countSince() (ops int, w *waits) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ops, w = c.mu.ops, c.mu.waits
+	c.mu.ops, c.mu.waits = 0, new(waits)
 	return ops, w
 }
 
@@ -77,17 +77,17 @@ func (b *bench) crowded(impl implementation) (one sample, err error) {
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	ctx, stop := context.WithCancelCause(context.Background())
-	r := new(crowdTimes)
-	r.countSince()
+	c := new(crowdTimes)
+	c.countSince()
 	var running sync.WaitGroup
 	for _, p := range processes {
 		running.Go(func() {
-			if err := r.run(ctx, p.locker(context.WithoutCancel(ctx), "crowd")); err != nil {
+			if err := c.run(ctx, p.locker(context.WithoutCancel(ctx), "crowd")); err != nil {
 				stop(err)
 			}
 		})
 	}
-	one, err = b.watch(ctx, impl, r)
+	one, err = b.watch(ctx, impl, c)
 	stop(errStopped)
 	running.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, errStopped) {
@@ -98,31 +98,31 @@ func (b *bench) crowded(impl implementation) (one sample, err error) {
 
 // watch measures the relay for a window, once it has run for a quarter of one: by then
 // all clients wait.
-func (b *bench) watch(ctx context.Context, impl implementation, r *crowdTimes) (one sample, err error) {
+func (b *bench) watch(ctx context.Context, impl implementation, c *crowdTimes) (one sample, err error) {
 	pause(ctx, b.scale.contended/4)
 	m, err := begin(b.server)
 	if err != nil {
 		return sample{}, err
 	}
-	r.countSince()
+	c.countSince()
 	began := time.Now()
 	pause(ctx, b.scale.contended)
-	one.ops, one.waits = r.countSince()
+	one.ops, one.waits = c.countSince()
 	one.elapsed = time.Since(began)
 	one.used, err = m.end(impl.sends)
 	return one, err
 }
 
 // run queues, enters and leaves until ctx ends.
-func (r *crowdTimes) run(ctx context.Context, l locker) error {
+func (c *crowdTimes) run(ctx context.Context, l locker) error {
 	for ctx.Err() == nil {
 		unlock, err := l.Lock(ctx)
 		if err != nil {
 			return over(ctx, fmt.Errorf("lock: %w", err))
 		}
-		r.recordAcquired()
+		c.recordAcquired()
 		pause(ctx, holdFor)
-		entered := r.recordRelease()
+		entered := c.recordRelease()
 		if err := unlock(); err != nil {
 			return fmt.Errorf("unlock: %w", err)
 		}

@@ -46,13 +46,13 @@ type gridCell struct {
 }
 
 func (b *bench) gridCell(section time.Duration, processes, each int) (gridCell, error) {
-	c := topology{processes, each, func(ctx context.Context, p process, _ int) locker {
+	t := topology{processes, each, func(ctx context.Context, p process, _ int) locker {
 		return holdingLocker{p.locker(ctx, "shared"), section}
 	}}
-	cell := gridCell{name: fmt.Sprintf("%v, section %v", c, section)}
+	cell := gridCell{name: fmt.Sprintf("%v, section %v", t, section)}
 	var err error
 	cell.all, err = b.interleave(only(b.chosen, append(gridRivals(), ownName)...), 1, func(impl implementation) (sample, error) {
-		one, err := b.closedLoop(impl, c, b.scale.gridWindow)
+		one, err := b.closedLoop(impl, t, b.scale.gridWindow)
 		if err != nil {
 			cell.failed += fmt.Sprintf(" %s failed (%s): %v.", impl.name, cell.name, err)
 			return sample{elapsed: b.scale.gridWindow, waits: new(waits), cutWaits: new(waits)}, nil

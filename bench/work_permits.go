@@ -38,10 +38,10 @@ const permitsHeld = 5 * time.Millisecond
 
 func (b *bench) wantPermits(processes, each int, held time.Duration) ([]series, error) {
 	return b.interleave(permitImplementations(processes), b.scale.contendedRounds, func(impl implementation) (sample, error) {
-		c := topology{processes, each, func(ctx context.Context, p process, i int) locker {
+		t := topology{processes, each, func(ctx context.Context, p process, i int) locker {
 			return holdingLocker{p.locker(ctx, slot(impl, i)), held}
 		}}
-		return b.closedLoop(impl, c, b.scale.contended)
+		return b.closedLoop(impl, t, b.scale.contended)
 	})
 }
 
@@ -53,24 +53,24 @@ type holdingLocker struct {
 }
 
 // Lock implements locker.
-func (d holdingLocker) Lock(ctx context.Context) (func() error, error) {
-	unlock, err := d.locker.Lock(ctx)
-	if err != nil || d.held == 0 {
+func (l holdingLocker) Lock(ctx context.Context) (func() error, error) {
+	unlock, err := l.locker.Lock(ctx)
+	if err != nil || l.held == 0 {
 		return unlock, err
 	}
 	return func() error {
-		d.hold(ctx)
+		l.hold(ctx)
 		return unlock()
 	}, nil
 }
 
 // hold computes for less than a millisecond, for which timers are too coarse, and sleeps for more.
-func (d holdingLocker) hold(ctx context.Context) {
-	if d.held >= time.Millisecond {
-		pause(ctx, d.held)
+func (l holdingLocker) hold(ctx context.Context) {
+	if l.held >= time.Millisecond {
+		pause(ctx, l.held)
 		return
 	}
-	for began := time.Now(); time.Since(began) < d.held; {
+	for began := time.Now(); time.Since(began) < l.held; {
 	}
 }
 

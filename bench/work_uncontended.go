@@ -28,9 +28,9 @@ func uncontended(b *bench) ([]table, error) {
 }
 
 // sideBySide measures a crew whose goroutines do not meet.
-func (b *bench) sideBySide(c topology) ([]series, error) {
+func (b *bench) sideBySide(t topology) ([]series, error) {
 	return b.interleave(b.chosen, b.scale.rounds, func(impl implementation) (sample, error) {
-		return b.closedLoop(impl, c, b.scale.window)
+		return b.closedLoop(impl, t, b.scale.window)
 	})
 }
 

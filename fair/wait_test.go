@@ -52,11 +52,11 @@ type endsBehind struct {
 }
 
 // Err implements context.Context.
-func (c *endsBehind) Err() error {
-	if c.proxy.Requests() > c.before {
-		c.end()
+func (e *endsBehind) Err() error {
+	if e.proxy.Requests() > e.before {
+		e.end()
 	}
-	return c.Context.Err()
+	return e.Context.Err()
 }
 
 // P10: a reply counts that arrived before the call noticed the end of its context.

@@ -219,40 +219,40 @@ type tokens struct {
 	}
 }
 
-func (p *tokens) set(token string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.token = token
+func (t *tokens) set(token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.token = token
 }
 
-func (p *tokens) get() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.token
+func (t *tokens) get() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.token
 }
 
 // subscribed returns how many listeners there are.
-func (p *tokens) subscribed() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.mu.listeners)
+func (t *tokens) subscribed() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.mu.listeners)
 }
 
 // Subscribe implements auth.StreamingCredentialsProvider.
-func (p *tokens) Subscribe(listener auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err != nil {
-		return nil, nil, p.err
+func (t *tokens) Subscribe(listener auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		return nil, nil, t.err
 	}
-	if p.mu.listeners == nil {
-		p.mu.listeners = make(map[auth.CredentialsListener]bool)
+	if t.mu.listeners == nil {
+		t.mu.listeners = make(map[auth.CredentialsListener]bool)
 	}
-	p.mu.listeners[listener] = true
-	return auth.NewBasicCredentials("teller", p.mu.token), func() error {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.mu.listeners, listener)
+	t.mu.listeners[listener] = true
+	return auth.NewBasicCredentials("teller", t.mu.token), func() error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.mu.listeners, listener)
 		return nil
 	}, nil
 }

@@ -38,127 +38,127 @@ type pipedConn struct {
 }
 
 // dial opens a connection. A process that is paused does so when it runs again.
-func (w *network) dial(ctx context.Context) (net.Conn, error) {
+func (n *network) dial(ctx context.Context) (net.Conn, error) {
 	select {
-	case <-w.running():
+	case <-n.running():
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stopped {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopped {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
-	host, err := w.server.Dial()
+	host, err := n.server.Dial()
 	if err != nil {
 		return nil, err
 	}
-	l := &pipedConn{network: w, host: host}
-	l.client, l.process = net.Pipe()
-	if w.conns == nil {
-		w.conns = make(map[*pipedConn]struct{})
+	c := &pipedConn{network: n, host: host}
+	c.client, c.process = net.Pipe()
+	if n.conns == nil {
+		n.conns = make(map[*pipedConn]struct{})
 	}
-	w.conns[l] = struct{}{}
+	n.conns[c] = struct{}{}
 	arrived := make(chan []byte, backlog)
-	go l.send()
-	go l.receive(arrived)
-	go l.deliver(arrived)
-	return l.client, nil
+	go c.send()
+	go c.receive(arrived)
+	go c.deliver(arrived)
+	return c.client, nil
 }
 
 // stop cuts the connections, and refuses new ones.
-func (w *network) stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopped = true
-	w.cutLocked()
+func (n *network) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopped = true
+	n.cutLocked()
 }
 
 // partition swallows what the connections carry, and new ones too.
-func (w *network) partition() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.partitioned = true
+func (n *network) partition() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.partitioned = true
 }
 
 // start ends stop.
-func (w *network) start() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopped = false
+func (n *network) start() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopped = false
 }
 
 // heal ends partition. Connections that may have swallowed something are cut: they are of no use. A new one is made
 // under mu, so it is either cut here or not partitioned.
-func (w *network) heal() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.partitioned {
-		w.partitioned = false
-		w.cutLocked()
+func (n *network) heal() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.partitioned {
+		n.partitioned = false
+		n.cutLocked()
 	}
 }
 
 // pause holds up the process: it sends nothing, and what it is sent waits for it.
-func (w *network) pause() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.paused == nil {
-		w.paused = make(chan struct{})
+func (n *network) pause() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.paused == nil {
+		n.paused = make(chan struct{})
 	}
 }
 
 // resume ends pause.
-func (w *network) resume() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.paused != nil {
-		close(w.paused)
-		w.paused = nil
+func (n *network) resume() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.paused != nil {
+		close(n.paused)
+		n.paused = nil
 	}
 }
 
 // restore ends stop, partition and pause.
-func (w *network) restore() {
-	w.start()
-	w.heal()
-	w.resume()
+func (n *network) restore() {
+	n.start()
+	n.heal()
+	n.resume()
 }
 
 // running returns a channel that is closed as soon as the process runs.
-func (w *network) running() <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.paused != nil {
-		return w.paused
+func (n *network) running() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.paused != nil {
+		return n.paused
 	}
 	runs := make(chan struct{})
 	close(runs)
 	return runs
 }
 
-func (w *network) isPartitioned() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.partitioned
+func (n *network) isPartitioned() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.partitioned
 }
 
-func (w *network) cutLocked() {
-	for l := range w.conns {
-		l.closeEnds()
+func (n *network) cutLocked() {
+	for c := range n.conns {
+		c.closeEnds()
 	}
-	clear(w.conns)
+	clear(n.conns)
 }
 
 // send carries what the client sends. A paused process closes no connection either.
-func (l *pipedConn) send() {
-	defer l.close()
+func (c *pipedConn) send() {
+	defer c.close()
 	buffer := make([]byte, chunk)
 	for {
-		n, err := l.process.Read(buffer)
-		<-l.network.running()
-		if n > 0 && !l.network.isPartitioned() {
-			if _, err := l.host.Write(buffer[:n]); err != nil {
+		n, err := c.process.Read(buffer)
+		<-c.network.running()
+		if n > 0 && !c.network.isPartitioned() {
+			if _, err := c.host.Write(buffer[:n]); err != nil {
 				return
 			}
 		}
@@ -169,12 +169,12 @@ func (l *pipedConn) send() {
 }
 
 // receive takes in what the server sends, also for a paused process.
-func (l *pipedConn) receive(arrived chan<- []byte) {
+func (c *pipedConn) receive(arrived chan<- []byte) {
 	defer close(arrived)
 	for {
 		buffer := make([]byte, chunk)
-		n, err := l.host.Read(buffer)
-		if n > 0 && !l.network.isPartitioned() {
+		n, err := c.host.Read(buffer)
+		if n > 0 && !c.network.isPartitioned() {
 			arrived <- buffer[:n]
 		}
 		if err != nil {
@@ -184,27 +184,27 @@ func (l *pipedConn) receive(arrived chan<- []byte) {
 }
 
 // deliver hands the client what has arrived. It ends after receive, which it never keeps waiting when the connection is closed.
-func (l *pipedConn) deliver(arrived <-chan []byte) {
+func (c *pipedConn) deliver(arrived <-chan []byte) {
 	for data := range arrived {
-		<-l.network.running()
-		if _, err := l.process.Write(data); err != nil {
-			l.close()
+		<-c.network.running()
+		if _, err := c.process.Write(data); err != nil {
+			c.close()
 		}
 	}
-	<-l.network.running()
-	l.close()
+	<-c.network.running()
+	c.close()
 }
 
 // close closes the connection, which may be closed already.
-func (l *pipedConn) close() {
-	l.network.mu.Lock()
-	defer l.network.mu.Unlock()
-	delete(l.network.conns, l)
-	l.closeEnds()
+func (c *pipedConn) close() {
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
+	delete(c.network.conns, c)
+	c.closeEnds()
 }
 
 // closeEnds closes both pipes, whose Close returns no error.
-func (l *pipedConn) closeEnds() {
-	_ = l.process.Close()
-	_ = l.host.Close()
+func (c *pipedConn) closeEnds() {
+	_ = c.process.Close()
+	_ = c.host.Close()
 }
