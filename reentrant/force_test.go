@@ -147,7 +147,7 @@ func TestAForgedMessageChangesNothing(t *testing.T) {
 	s := locktest.SteadySession(t, server)
 	lease := locktest.Must(t, reentrant.New(s, "a", signalbox.WithFixedLease(longest)).Lock)
 	awaitListening(t, server)
-	before := server.MustDo(t, "PEXPIRETIME", locktest.Key("a"))
+	before := redistest.EndOf(t, server, locktest.Key("a"))
 	deadline := lease.Deadline()
 	for _, message := range []string{"", "x", "sb:{b}:lock", strings.Repeat("x", 10_000), locktest.Key("a")} {
 		require.Equal(t, int64(1), server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, s.ID()), message))
@@ -157,7 +157,7 @@ func TestAForgedMessageChangesNothing(t *testing.T) {
 	require.Equal(t, int64(3), requested())
 	require.NoError(t, lease.Err())
 	require.WithinDuration(t, deadline, lease.Deadline(), time.Second)
-	require.Equal(t, before, server.MustDo(t, "PEXPIRETIME", locktest.Key("a")))
+	require.Equal(t, before, redistest.EndOf(t, server, locktest.Key("a")))
 	require.NoError(t, lease.Unlock())
 }
 

@@ -44,8 +44,7 @@ func holds(t *testing.T, server *redistest.Server) *redistest.Process {
 // ends returns when a key ends, by the server's clock, in milliseconds.
 func ends(t *testing.T, server *redistest.Server, key string) int64 {
 	t.Helper()
-	ms, _ := server.MustDo(t, "PEXPIRETIME", key).(int64)
-	return ms
+	return redistest.EndOf(t, server, key)
 }
 
 // now returns the server's time in milliseconds; its clock is this machine's.

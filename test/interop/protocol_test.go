@@ -100,9 +100,9 @@ func TestJavaRenewsByItsWatchdog(t *testing.T) {
 		p := newMortal(t, release, server)
 		p.must(t, "a", "lock", "a", -1)
 		require.LessOrEqual(t, ttl(t, server, "a"), watchdog)
-		before, _ := server.MustDo(t, "PEXPIRETIME", "a").(int64)
+		before := redistest.EndOf(t, server, "a")
 		redistest.Await(t, "a renewal", func() bool {
-			after, _ := server.MustDo(t, "PEXPIRETIME", "a").(int64)
+			after := redistest.EndOf(t, server, "a")
 			return after > before
 		})
 		require.LessOrEqual(t, ttl(t, server, "a"), watchdog)

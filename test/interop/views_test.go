@@ -59,7 +59,7 @@ func TestGoSeesThatJavaHolds(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, p.owner(t, "a"), h.Label, "as Redisson writes it")
 		require.Equal(t, "reentrant", h.Kind)
-		ends, _ := server.MustDo(t, "PEXPIRETIME", "a").(int64)
+		ends := redistest.EndOf(t, server, "a")
 		require.Equal(t, time.UnixMilli(ends), h.Until)
 		require.Zero(t, h.Since)
 		require.Zero(t, h.Token)

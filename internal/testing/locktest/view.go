@@ -56,7 +56,7 @@ type Hold struct {
 // end, not what is left: that would count from an instant that only the server knows. A key that is
 // marked is kept 15 seconds longer than its hold. If the name has no lock, state reads the permits of a
 // semaphore: no test has both.
-const state = `
+const state = redistest.KeyEnds + `
 local waiting = 0
 for _, queue in ipairs({KEYS[2], KEYS[3], KEYS[5], KEYS[6]}) do
   waiting = waiting + redis.call('ZCARD', queue)
@@ -73,7 +73,7 @@ if redis.call('TYPE', key)['ok'] == 'zset' then
   local floor = string.format('%016.0f', -(redis.call('ZSCORE', key, mark) or 0))
   return {floor, math.floor(ends / 1000), string.sub(id, 1, 41), waiting, #holds / 2}
 end
-local value, ends = redis.call('GET', KEYS[1]) or '', redis.call('PEXPIRETIME', KEYS[1])
+local value, ends = redis.call('GET', KEYS[1]) or '', key_ends(KEYS[1])
 local kind, held = string.sub(value, 4, 4), false
 if kind == 'l' then
   if string.sub(value, 63, 63) == 'q' and ends > 0 then

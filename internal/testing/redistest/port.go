@@ -36,24 +36,58 @@ type reservation struct {
 // before it is used; then the caller tries again with another port.
 func reserve() (*reservation, error) {
 	for range portTries {
-		port := firstPort + rand.N(endPort-firstPort)
-		socket, err := net.ListenPacket("udp", loopback(port))
-		if err != nil {
-			continue
+		if r, err := reservePort(firstPort + rand.N(endPort-firstPort)); r != nil || err != nil {
+			return r, err
 		}
-		r := &reservation{port, socket}
-		l, err := net.Listen("tcp", loopback(port))
-		if err != nil {
-			r.free()
-			continue
-		}
-		if err := l.Close(); err != nil {
-			r.free()
-			return nil, fmt.Errorf("redistest: free port: %w", err)
-		}
-		return r, nil
 	}
-	return nil, errors.New("redistest: no free port")
+	return nil, errNoPort
+}
+
+// errNoPort says that the tries were used up.
+var errNoPort = errors.New("redistest: no free port")
+
+// reservePort is reserve for a given port. It returns nil if that is in use.
+func reservePort(port int) (*reservation, error) {
+	socket, err := net.ListenPacket("udp", loopback(port))
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // the port is in use: the caller tries another
+	}
+	r := &reservation{port, socket}
+	l, err := net.Listen("tcp", loopback(port))
+	if err != nil {
+		r.free()
+		return nil, nil //nolint:nilerr,nilnil // see above
+	}
+	if err := l.Close(); err != nil {
+		r.free()
+		return nil, fmt.Errorf("redistest: free port: %w", err)
+	}
+	return r, nil
+}
+
+// busDistance is by how much the port for the other nodes of a cluster is higher than that for clients, if the server
+// has no option for it.
+const busDistance = 10_000
+
+// reservePair is reserve for two ports of which the second is higher by distance. Both are below the local ports of
+// outgoing connections.
+func reservePair(distance int) (first, second *reservation, err error) {
+	for range portTries {
+		port := firstPort - distance + rand.N(endPort-firstPort)
+		if first, err = reservePort(port); err != nil {
+			return nil, nil, err
+		} else if first == nil {
+			continue
+		}
+		if second, err = reservePort(port + distance); second != nil {
+			return first, second, nil
+		}
+		first.free()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, errNoPort
 }
 
 // free gives the port to others. It may be called twice, and on nil.

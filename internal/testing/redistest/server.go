@@ -136,6 +136,9 @@ func (s *Server) Close() {
 // pickPorts finds a port for each of the server's, unless it was given.
 func (s *Server) pickPorts() error {
 	s.port = s.set.port
+	if s.set.bus && s.port == 0 && isOld(s.binary) {
+		return s.pickOldPorts()
+	}
 	for _, want := range []struct {
 		port *int
 		ask  bool
@@ -150,6 +153,17 @@ func (s *Server) pickPorts() error {
 		s.reserved = append(s.reserved, r)
 		*want.port = r.port
 	}
+	return nil
+}
+
+// pickOldPorts is pickPorts for a node that has no say in its second port.
+func (s *Server) pickOldPorts() error {
+	first, second, err := reservePair(busDistance)
+	if err != nil {
+		return err
+	}
+	s.reserved = append(s.reserved, first, second)
+	s.port, s.bus = first.port, second.port
 	return nil
 }
 
@@ -168,7 +182,7 @@ func (s *Server) launch() error {
 	defer s.mu.Unlock()
 	log := new(tail)
 	run, err := clocked(program{
-		path: s.binary, args: s.set.line(s.port, s.bus), files: s.set.contents(s.mu.kept), log: log,
+		path: s.binary, args: s.set.line(s.binary, s.port, s.bus), files: s.set.contents(s.mu.kept), log: log,
 	}, s.set.ahead)
 	if err != nil {
 		return err

@@ -158,7 +158,7 @@ func TestArgumentsReachTheServer(t *testing.T) {
 // On a loaded machine a script can take long, and the clients of other tests wait for it.
 func TestServerIsNeverBusy(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []any{"busy-reply-threshold", "0"}, redistest.Start(t).MustDo(t, "CONFIG", "GET", "busy-reply-threshold"))
+	require.Equal(t, []any{"lua-time-limit", "0"}, redistest.Start(t).MustDo(t, "CONFIG", "GET", "lua-time-limit"))
 }
 
 func TestRefusedArgumentIsAnErrorThatQuotesTheServer(t *testing.T) {

@@ -20,25 +20,27 @@ type setup struct {
 }
 
 // line is the command line of a server without persistence. DEBUG is enabled because DEBUG SLEEP
-// is the simplest way to a server that is busy. The server replies BUSY to no client, however long a
+// is the simplest way to a server that is busy; before Redis 7.0 it always is. The server replies BUSY to no client, however long a
 // script takes: on a loaded machine a script can take longer than the usual five seconds.
-func (s *setup) line(port, bus int) []string {
+func (s *setup) line(binary string, port, bus int) []string {
 	line := append([]string(nil), s.first...)
 	line = append(line,
 		"--bind", "127.0.0.1",
 		"--save", "",
 		"--appendonly", "no",
 		"--daemonize", "no",
-		"--enable-debug-command", "local",
-		"--busy-reply-threshold", "0",
+		"--lua-time-limit", "0", // what newer servers call busy-reply-threshold
 	)
+	if !isOld(binary) {
+		line = append(line, "--enable-debug-command", "local")
+	}
 	if s.tls == nil {
 		line = append(line, "--port", strconv.Itoa(port))
 	} else {
 		line = append(line, "--port", "0", "--tls-port", strconv.Itoa(port))
 		line = append(line, s.tls.args()...)
 	}
-	if bus != 0 {
+	if bus != 0 && !isOld(binary) {
 		line = append(line, "--cluster-port", strconv.Itoa(bus))
 	}
 	return append(line, s.args...)
