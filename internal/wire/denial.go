@@ -16,16 +16,18 @@ import (
 //nolint:gochecknoglobals // a constant table
 var denials = []string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}
 
-// denialsInScript lists the words with which a command inside a script is denied: those of Redis 7.0, and those of
+// denialsInScript lists the words with which a command inside a script is denied: those of Redis 6.2 and 7.0, and those of
 // Redis 7.2 and Valkey; and those of a server whose configuration renames or removes the command. What the script
 // wrote before that stays, so callers undo it.
 //
 //nolint:gochecknoglobals // a constant table
-var denialsInScript = []string{"The user executing the script", "ACL failure in script", renamedInside}
+var denialsInScript = []string{"The user executing the script", "ACL failure in script", renamedInside, renamedInside62}
 
 const (
 	unknownCommand = "unknown command"
 	renamedInside  = "Unknown Redis command called from script"
+	// renamedInside62 is what Redis 6.2 says in its place.
+	renamedInside62 = "Unknown Redis command called from Lua script"
 	// repeatedArgs is the text after which the error for an unknown command repeats the arguments. Some arguments are hold
 	// ids, and one of AUTH is the password.
 	repeatedArgs = ", with args beginning with"
@@ -54,7 +56,7 @@ func advice(words string) string {
 		return "the server wants a password before it serves other hosts"
 	case is(unknownCommand):
 		return "the server has no " + command + ": its configuration renames or removes it"
-	case is(renamedInside):
+	case is(renamedInside), is(renamedInside62):
 		return "the server's configuration renames or removes a command that scripts of signalbox call"
 	case is("unsupported command"), is("command is not available"):
 		return "what replies to this client does not run scripts"

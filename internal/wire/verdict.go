@@ -43,7 +43,7 @@ var temporaryRefusals = []string{
 // those that Redisson keeps for readers.
 //
 //nolint:gochecknoglobals // a constant table
-var temporaryInScript = []string{"Script attempted to access a non local key"}
+var temporaryInScript = []string{"Script attempted to access a non local key", "Lua script attempted to access a non local key"}
 
 // permanentRefusals lists the words of refusals that come before the script is executed, and that waiting does not help. Refusals
 // for lack of a right are in denials.

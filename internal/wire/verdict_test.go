@@ -74,7 +74,7 @@ func TestUnlistedWordsAreAnUnknownOutcome(t *testing.T) {
 		"no healthy upstream",
 		"max requests limit exceeded",
 		"ERR max daily request limit exceeded. Limit: 10000, Usage: 10000.",
-		"ERR Error running script (call to f_0): @user_script:2: -READONLY You can't write against a read only replica.",
+		"ERR Error running script (call to f_0): @user_script:2: attempt to compare number with nil",
 		"Busy: the reply was lost",
 		"moved permanently",
 		"BUSYGROUP Consumer Group name already exists",
@@ -101,20 +101,27 @@ func TestAProxysCopyOfAServersWordsHasTheirVerdict(t *testing.T) {
 		"err ReadOnly":                            {wire.Temporary, errs.ErrRefused},
 		"-READONLY x":                             {wire.Temporary, errs.ErrRefused},
 		"ERR LOADING Redis is loading":            {wire.Temporary, errs.ErrRefused},
-		"loading redis is loading the dataset":    {wire.Temporary, errs.ErrRefused},
-		"busy redis is busy running a script":     {wire.Temporary, errs.ErrRefused},
-		"ERR Max number of clients reached":       {wire.Temporary, errs.ErrRefused},
-		"ERR WRONGPASS invalid":                   {wire.Final, errs.ErrDenied},
-		"noauth authentication required":          {wire.Final, errs.ErrDenied},
-		"ERR Unknown Command `evalsha`":           {wire.Final, errs.ErrDenied},
-		"wrongtype operation against a key":       {wire.Final, errs.ErrWrongKind},
-		"ERR command is not available: 'EVALSHA'": {wire.Final, errs.ErrDenied},
+		atLine4 + "-READONLY You can't write":     {wire.Temporary, errs.ErrRefused},
+		atLine4 + "-OOM command not allowed when": {wire.Temporary, errs.ErrRefused},
+		"@user_script: 4: -OOM command not":       {wire.Temporary, errs.ErrRefused},
+		atLine4[:len(atLine4)-len("@user_script: 4: ")] + "WRONGTYPE Operation against a key": {wire.Final, errs.ErrWrongKind},
+		"loading redis is loading the dataset":                                                {wire.Temporary, errs.ErrRefused},
+		"busy redis is busy running a script":                                                 {wire.Temporary, errs.ErrRefused},
+		"ERR Max number of clients reached":                                                   {wire.Temporary, errs.ErrRefused},
+		"ERR WRONGPASS invalid":                                                               {wire.Final, errs.ErrDenied},
+		"noauth authentication required":                                                      {wire.Final, errs.ErrDenied},
+		"ERR Unknown Command `evalsha`":                                                       {wire.Final, errs.ErrDenied},
+		"wrongtype operation against a key":                                                   {wire.Final, errs.ErrWrongKind},
+		"ERR command is not available: 'EVALSHA'":                                             {wire.Final, errs.ErrDenied},
 	} {
 		err := redistest.Outcome(redistest.Refusal(words)).Err
 		require.Equal(t, want.verdict, wire.Judge(err), words)
 		require.ErrorIs(t, err, want.sentinel, words)
 	}
 }
+
+// atLine4 is what Redis 6.2 says in front of an error in a script.
+const atLine4 = "ERR Error running script (call to f_7230589b3b2bee15a4af065e99a69eb7d4a76432): @user_script:4: @user_script: 4: "
 
 // A script that was denied a right in its middle wrote what it wrote before that. One that was refused whole wrote nothing.
 func TestADenialInsideAScriptLeavesWhatItWrote(t *testing.T) {
@@ -123,6 +130,10 @@ func TestADenialInsideAScriptLeavesWhatItWrote(t *testing.T) {
 		"ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:12.": true,
 		"ERR ACL failure in script: User limited has no permissions to run the 'set' command":                      true,
 		"ERR Unknown Redis command called from script script: 0a1b, on @user_script:79.":                           true,
+		atLine4 + "The user executing the script can't run this command or subcommand":                             true,
+		atLine4 + "Unknown Redis command called from Lua script":                                                   true,
+		"@user_script: 4: The user executing the script can't run this command or subcommand":                      true,
+		atLine4 + "-READONLY You can't write against a read only replica.":                                         false,
 		"NOPERM User limited has no permissions to run the 'evalsha' command":                                      false,
 		"WRONGPASS invalid username-password pair or user is disabled.":                                            false,
 		"READONLY You can't write against a read only replica.":                                                    false,
@@ -145,6 +156,8 @@ func TestDenialSaysWhatToGrant(t *testing.T) {
 		"ERR The user executing the script can't run this command or subcommand script: 0a, on @u:1.":   listed,
 		"ERR The user executing the script can't access at least one of the keys mentioned in the":      key,
 		"ERR The user executing the script can't publish to the channel mentioned in the command":       channel,
+		atLine4 + "The user executing the script can't run this command or subcommand":                  listed,
+		atLine4 + "Unknown Redis command called from Lua script":                                        "renames or removes a command",
 		"ERR ACL failure in script: User u has no permissions to run the 'SET' command script: 0a, on ": "grant +set",
 		"ERR ACL failure in script: No permissions to access a key script: 0a, on @user_script:1.":      key,
 		"ERR ACL failure in script: No permissions to access a channel":                                 channel,

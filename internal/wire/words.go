@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -16,7 +17,7 @@ var englishCodes = []string{"LOADING", "BUSY", "OOM", "MOVED", "ASK", "DENIED"}
 // begins reports whether a server's words begin with one of these texts, as whole words. A proxy that hands a server's words on
 // may add the general code or lose the capital letters.
 func begins(words string, texts []string) bool {
-	words = withoutGeneralCode(words)
+	words = withoutGeneralCode(withoutScriptPosition(words))
 	for _, text := range texts {
 		if len(words) < len(text) || !endsWord(words[len(text):]) {
 			continue
@@ -26,6 +27,15 @@ func begins(words string, texts []string) bool {
 		}
 	}
 	return false
+}
+
+// scriptPosition is what Redis 6.2 says in front of an error that ended a script, or that a script returns:
+// "ERR Error running script (call to f_<digest>): @user_script:4: @user_script: 4: -OOM command not allowed".
+var scriptPosition = regexp.MustCompile(`^(?:-?ERR )?(?:Error running script \(call to f_[0-9a-f]+\): )?(?:@user_script: ?\d+: )+`)
+
+// withoutScriptPosition returns the words of the command that failed.
+func withoutScriptPosition(words string) string {
+	return words[len(scriptPosition.FindString(words)):]
 }
 
 // withoutGeneralCode returns the words without the general code in front of them. The client removes it as servers write it.
