@@ -266,7 +266,7 @@ func TestAnOldServerIsErrOldServer(t *testing.T) {
 	s, err := signalbox.Dial(t.Context(), "redis://"+old.address)
 	require.Nil(t, s)
 	require.ErrorIs(t, err, signalbox.ErrOldServer)
-	require.ErrorContains(t, err, "7.0")
+	require.ErrorContains(t, err, "6.2")
 
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{old.address}, DisableCache: true})
 	require.NoError(t, err)

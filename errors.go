@@ -81,7 +81,7 @@ var (
 	// ErrNotReplicated: the lock was granted, and released again because fewer replicas than
 	// WithReplicas asks for confirmed it in time. Trying again may help.
 	ErrNotReplicated = errs.ErrNotReplicated
-	// ErrOldServer: the server is older than Redis 7.0 or Valkey 7.2.
+	// ErrOldServer: the server is older than Redis 6.2.
 	ErrOldServer = errs.ErrOldServer
 
 	// ErrRunning: a round of the latch is running, so that none can be started.

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// oldServer returns what a server older than 7.0 would: HELLO and CLIENT as any, and the
+// oldServer returns what a server older than Redis 6.2 would: HELLO and CLIENT as any, and the
 // session's hello with 0.
 type oldServer struct {
 	address string
@@ -66,7 +66,7 @@ func serveAll(conn net.Conn, requested func() (replies bool)) error {
 		reply := "+OK\r\n"
 		switch strings.ToUpper(words[0]) {
 		case "HELLO":
-			reply = "%2\r\n+version\r\n+6.2.14\r\n+proto\r\n:3\r\n"
+			reply = "%2\r\n+version\r\n+6.0.16\r\n+proto\r\n:3\r\n"
 		case "EVALSHA", "EVAL":
 			if !requested() {
 				return nil // the connection ends

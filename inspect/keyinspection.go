@@ -5,10 +5,12 @@ package inspect
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -39,6 +41,11 @@ type query struct {
 // query adds a query to the next round.
 func (ki *keyInspection) query(call wire.Call, onReply func(reply wire.Reply)) {
 	ki.queries = append(ki.queries, query{call, onReply})
+}
+
+// readString returns the call that reads the first bytes of a string and when its key ends, of one moment.
+func readString(key string, count int) wire.Call {
+	return wire.Call{Script: scripts.SessionReadString, Keys: []string{key}, Args: []string{strconv.Itoa(count)}}
 }
 
 // setForeign makes the entry that of another program's key.

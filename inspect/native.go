@@ -248,8 +248,7 @@ func (native) queryLatch(ki *keyInspection) {
 const outcomeHead = 20
 
 func (native) queryOutcome(ki *keyInspection) {
-	key := []string{ki.entry.Key}
-	ki.query(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(outcomeHead - 1)}}, func(reply wire.Reply) {
+	ki.query(readString(ki.entry.Key, outcomeHead), func(reply wire.Reply) {
 		switch head := reply.Text(0); {
 		case head == "":
 		case len(head) != outcomeHead || head[:4] != "sb1o":
@@ -258,11 +257,9 @@ func (native) queryOutcome(ki *keyInspection) {
 			ki.entry.Kind, ki.inUse = Once, true
 			stamp := wire.ParseStamp(head[4:])
 			ki.entry.Since, ki.entry.Token = stamp.Time(), stamp.Token()
-		}
-	})
-	ki.query(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
-		if ends := reply.Int(0); ends > 0 && ki.entry.Kind == Once {
-			ki.entry.Until = time.UnixMilli(ends)
+			if ends := reply.Int(1); ends > 0 {
+				ki.entry.Until = time.UnixMilli(ends)
+			}
 		}
 	})
 }

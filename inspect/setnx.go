@@ -3,7 +3,6 @@
 package inspect
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/layout"
@@ -39,17 +38,13 @@ const labelSize = 64
 
 // queryLock queries what a string is. It is a lock if accepted returns true for its holder.
 func (setnx) queryLock(ki *keyInspection, accepted func(Holder) bool) {
-	var value string
-	key := []string{ki.entry.Key}
-	ki.query(wire.Call{Command: "GETRANGE", Keys: key, Args: []string{"0", strconv.Itoa(labelSize - 1)}}, func(reply wire.Reply) {
-		value = reply.Text(0)
-	})
-	ki.query(wire.Call{Command: "PEXPIRETIME", Keys: key}, func(reply wire.Reply) {
+	ki.query(readString(ki.entry.Key, labelSize), func(reply wire.Reply) {
+		value := reply.Text(0)
 		holder := Holder{Label: value, Session: layout.SetNX().Session(value)}
 		if holder.Session != "" {
 			holder.Label = holder.Session // the value is the hold's id, with which it can be released
 		}
-		if ends := reply.Int(0); ends > 0 {
+		if ends := reply.Int(1); ends > 0 {
 			holder.Until = time.UnixMilli(ends)
 		}
 		if value == "" || !accepted(holder) {

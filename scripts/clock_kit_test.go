@@ -4,18 +4,20 @@ package scripts_test
 
 import (
 	"time"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // timed goes before a script in the place of clocked, if keys are to end by the clock of the fixture as well: a lock of kind
 // l has the end of its hold in the life of its key. All ends are set ten years later, so that the server ends no key.
 //
 //nolint:dupword // blocks of Lua end one behind the other
-const timed = `local server, us, seconds = redis, table.remove(ARGV), table.remove(ARGV)
+const timed = redistest.KeyEnds + `local server, us, seconds = redis, table.remove(ARGV), table.remove(ARGV)
 local later = 315360000000
 local at = later + seconds * 1000 + math.floor(us / 1000)
 local function ends(key)
-  local ms = server.pcall('PEXPIRETIME', key)
-  return type(ms) == 'number' and ms or -1
+  local known, ms = pcall(key_ends, key) -- the user may have no right to ask
+  return known and ms or -1
 end
 local function is_over(key)
   return ends(key) >= 0 and ends(key) <= at
@@ -25,7 +27,7 @@ local function ask(how, command, key, ...)
   if command == 'TIME' then
     return {seconds, us}
   elseif command == 'PTTL' then
-    return ends(key) < 0 and ends(key) or ends(key) - at
+    return pcall(key_ends, key) and (ends(key) < 0 and ends(key) or ends(key) - at) or server[how](command, key)
   elseif command == 'PEXPIRETIME' then
     return ends(key) < 0 and ends(key) or ends(key) - later
   elseif command == 'PEXPIRE' then
@@ -58,7 +60,7 @@ func (p *fixture) ttl(key string) int64 {
 		ms, _ := p.server.MustDo(p, "PTTL", key).(int64)
 		return ms
 	}
-	ends, _ := p.server.MustDo(p, "PEXPIRETIME", key).(int64)
+	ends := redistest.EndOf(p, p.server, key)
 	if ends < 0 {
 		return ends
 	}

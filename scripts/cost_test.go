@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -109,6 +110,9 @@ func (row costRow) requireHolds(t *testing.T, n int) {
 		row.fill(m, n)
 	}
 	work := m.work(row.script, row.keys(m, n), row.args(m, n)...)
+	if row.each > 0 && redistest.IsOld(t) {
+		row.each += 2 // PTTL and its key: see part key/lengthen
+	}
 	most := row.base + row.each*n
 	if row.most > 0 {
 		most = min(most, row.base+row.each*row.most)

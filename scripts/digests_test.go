@@ -81,7 +81,7 @@ func TestAllHasTheScriptsInUse(t *testing.T) {
 	all, err := scripts.All()
 	require.NoError(t, err)
 	for _, s := range []*scripts.Script{
-		scripts.SessionHello, scripts.SessionRewrite, scripts.SessionProbeSlots, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
+		scripts.SessionHello, scripts.SessionRewrite, scripts.SessionProbeSlots, scripts.SessionReadString, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
 		scripts.QueueHeartbeat, scripts.LockEnter, scripts.LockPoll, scripts.LockLeave, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
 		scripts.CountdownStart, scripts.CountdownCount, scripts.CountdownRead, scripts.CountdownReset,
 		scripts.ElectionPut, scripts.ElectionClear, scripts.ElectionRead,

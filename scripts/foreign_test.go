@@ -148,7 +148,7 @@ func requireQueueLeftAlone[L lock](
 							p, key := l.at(), l.keys()[1+which]
 							p.server.MustDo(t, "DEL", key)
 							p.puts(what, key)
-							ends, dump := p.server.MustDo(t, "PEXPIRETIME", key), p.server.MustDo(t, "DUMP", key)
+							ends, dump := redistest.EndOf(t, p.server, key), p.server.MustDo(t, "DUMP", key)
 							unchanged := l.unchanged()
 							if _, err := calls(l)[verb](); err != nil {
 								require.ErrorContains(t, err, "WRONGTYPE")
@@ -156,7 +156,7 @@ func requireQueueLeftAlone[L lock](
 								unchanged()
 							}
 							require.Equal(t, dump, p.server.MustDo(t, "DUMP", key))
-							require.Equal(t, ends, p.server.MustDo(t, "PEXPIRETIME", key))
+							require.Equal(t, ends, redistest.EndOf(t, p.server, key))
 						})
 					}
 				}

@@ -175,7 +175,7 @@ func (p *fixture) unchangedKeys(keys func() []string) func() {
 	p.Helper()
 	state := func() (all []any) {
 		for _, key := range keys() {
-			all = append(all, key, p.server.MustDo(p, "DUMP", key), p.server.MustDo(p, "PEXPIRETIME", key))
+			all = append(all, key, p.server.MustDo(p, "DUMP", key), redistest.EndOf(p, p.server, key))
 		}
 		return all
 	}

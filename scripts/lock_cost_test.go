@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -182,6 +183,9 @@ func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
 			t.Parallel()
 			q := queuedOf(newFixture(t), lockQueue)
 			c.prepare(q)
+			if name == "Renew" && redistest.IsOld(t) {
+				c.want = "GET PTTL PEXPIRE" // see part key/lengthen
+			}
 			require.Equal(t, c.want, c.call(q))
 		})
 	}

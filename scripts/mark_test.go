@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -106,7 +107,10 @@ func (l *markedLock) holders() (n int) {
 // Speed: an acquire and a release without waiters cost 10 commands, EVALSHA and all that the scripts call.
 func TestAPairWithoutWaitersIsAtMostTenCommands(t *testing.T) {
 	t.Parallel()
-	const most = 10
+	most := 10
+	if redistest.IsOld(t) {
+		most = 12 // with a PTTL for each: see part key/lengthen
+	}
 	far := digits(1 << 52)
 	count := func(p *queueFixture, pair func()) int {
 		calls := func() (sum int64) {

@@ -216,7 +216,7 @@ func TestALifeIsComparedOnceInTwoMilliseconds(t *testing.T) {
 // H19: what a file or a replica has of a server says nothing of when its life was compared: who starts with that compares.
 func TestThatALifeWasComparedIsNotReplayed(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--dir", t.TempDir(), "--enable-debug-command", "yes"))
+	server := redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--dir", t.TempDir()))
 	v := newVoter(t)
 	v.fixture.server = redistest.Pool(server)
 	t.Cleanup(v.fixture.server.Close)

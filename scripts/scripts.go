@@ -40,6 +40,7 @@ var (
 	SessionHello      = load("session/hello", 1)
 	SessionRewrite    = load("session/rewrite", 1)
 	SessionProbeSlots = load("session/probe-slots", 1)
+	SessionReadString = load("session/read-string", 1)
 
 	HolderDescribe = load("holder/describe", 1)
 	HolderForce    = load("holder/force", 1)

@@ -71,7 +71,7 @@ func (s *Session) hello(key string) error {
 	case reply.Stamp(1) == 0:
 		return wire.ErrUnreadable
 	case reply.Int(0) == 0:
-		return fmt.Errorf("%w: Redis 7.0 or Valkey 7.2 is the oldest that works", errs.ErrOldServer)
+		return fmt.Errorf("%w: Redis 6.2 is the oldest that works", errs.ErrOldServer)
 	}
 	if reply.Int(4) == 0 {
 		s.Dispatch.DisableShardedChannels() // before any caller that waits for this continues

@@ -16,6 +16,8 @@
 --          holders: ZMSCORE, TIME, ZRANGE
 local holder = KEYS[1]
 
+-- include key/ends
+
 local value = redis.pcall('GET', holder)
 if type(value) == 'table' then
   if string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -44,7 +46,7 @@ end
 local kind, stamp = string.sub(value, 4, 4), string.sub(value, STAMP_START, STAMP_END)
 if string.sub(value, 1, 4) == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT + MAX_LABEL then
   local id, mode, is_marked = string.sub(value, ID_START, ID_END), string.sub(value, MODE_AT, MODE_AT), string.sub(value, MARK_AT, MARK_AT) == 'q'
-  local ends = redis.call('PEXPIRETIME', holder)
+  local ends = key_ends(holder)
   if is_marked and ends > 0 then
     ends = ends - GRACE_MS -- the key outlives its hold
   end
@@ -56,4 +58,4 @@ end
 if string.sub(value, 1, 3) ~= 'sb1' or kind == '-' or kind == 'l' or #value < WAITER_END or #value > WAITER_END + MAX_LABEL then
   return {-2, '?'}
 end
-return {1, kind, stamp, string.sub(value, ID_START, ID_END), string.sub(value, WAITER_END + 1), redis.call('PEXPIRETIME', holder)}
+return {1, kind, stamp, string.sub(value, ID_START, ID_END), string.sub(value, WAITER_END + 1), key_ends(holder)}

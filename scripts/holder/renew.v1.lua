@@ -9,8 +9,11 @@
 --          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked (kind l); publishes
 --          nothing
--- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only; PEXPIRE
---          again for a key that is not lengthened
+-- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only; PTTL for
+--          a key that is not lengthened
+
+-- include key/lengthen
+
 local alive = {}
 for n, holder in ipairs(KEYS) do
   local ticket, ttl_ms = ARGV[2 * n - 1], ARGV[2 * n]
@@ -25,10 +28,10 @@ for n, holder in ipairs(KEYS) do
         local after_ms = string.sub(value, MARK_AT, MARK_AT) == 'q' and GRACE_MS or 0 -- a marked key outlives its hold
         if ttl_ms ~= '0' then
           -- It is not made shorter. A key that another program took the end from gets it back.
-          local lengthened = redis.pcall('PEXPIRE', holder, ttl_ms + after_ms, 'GT')
-          alive[n] = type(lengthened) == 'table' and -8 or 1
-          if lengthened == 0 then
-            redis.pcall('PEXPIRE', holder, ttl_ms + after_ms, 'NX')
+          local done, lengthened = pcall(lengthen_key, holder, ttl_ms + after_ms)
+          alive[n] = done and 1 or -8
+          if lengthened == 0 and redis.pcall('PTTL', holder) == -1 then
+            redis.pcall('PEXPIRE', holder, ttl_ms + after_ms)
           end
         elseif after_ms == 0 or redis.call('PTTL', holder) > after_ms then
           alive[n] = 1

@@ -11,6 +11,8 @@
 local holder = KEYS[1]
 local hold = ARGV[1]
 
+-- include key/lengthen
+
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 -- pcall: if another kind of lock has the key, or none has it, the hold is gone.
@@ -22,6 +24,6 @@ if type(till) ~= 'string' or tonumber(till) <= tonumber(now) then
   return 0
 end
 -- First what takes no memory: what follows is then not refused if memory is full.
-redis.call('PEXPIRE', holder, GRACE_MS, 'GT')
+lengthen_key(holder, GRACE_MS)
 redis.call('ZADD', holder, 'XX', now, hold)
 return 1

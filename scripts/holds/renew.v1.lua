@@ -8,6 +8,9 @@
 --          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the holds and of the KEYS; publishes nothing
 -- cost     O(keys log holds): TIME; ZMSCORE, ZADD and PEXPIRE each
+
+-- include key/lengthen
+
 local time = redis.call('TIME')
 local now = tonumber(time[1] .. string.sub('00000' .. time[2], -6))
 local alive = {}
@@ -27,11 +30,8 @@ for n, holder in ipairs(KEYS) do
       -- full. It outlives the hold, and by longer if a semaphore's capacity was set; see
       -- semaphore/resize v1.
       local ms, till = ttl_ms + math.max(GRACE_MS, tonumber(scores[2] or 0)), string.format('%.0f', now + ttl_ms * US_PER_MS)
-      local kept = redis.pcall('PEXPIRE', holder, ms, 'GT')
-      if type(kept) == 'number' then
-        kept = redis.pcall('ZADD', holder, 'XX', 'GT', till, hold)
-      end
-      alive[n] = type(kept) == 'number' and 1 or -8
+      local lengthened = pcall(lengthen_key, holder, ms) and redis.pcall('ZADD', holder, 'XX', 'GT', till, hold)
+      alive[n] = type(lengthened) == 'number' and 1 or -8
     end
   end
 end

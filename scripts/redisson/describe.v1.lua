@@ -14,6 +14,8 @@
 -- cost     O(1): HRANDFIELD, HGET and PEXPIRETIME
 local lock = KEYS[1]
 
+-- include key/ends
+
 local fields = redis.pcall('HRANDFIELD', lock, '2')
 if fields['err'] then
   if string.sub(fields['err'], 1, 9) ~= 'WRONGTYPE' then
@@ -34,4 +36,4 @@ local kind = 'r'
 if redis.call('HGET', lock, 'mode') then
   kind = 'w'
 end
-return {1, kind, NO_STAMP, field, field, redis.call('PEXPIRETIME', lock)}
+return {1, kind, NO_STAMP, field, field, key_ends(lock)}

@@ -17,6 +17,7 @@
 local lock = KEYS[1]
 local _kind, from, count = ARGV[1], ARGV[2], ARGV[3]
 
+-- include key/ends
 -- include redisson/timeout
 
 local fields = redis.pcall('HGETALL', lock)
@@ -38,11 +39,11 @@ end
 for i = 1, #fields, 2 do
   local writer, till = string.match(fields[i], '^(.*):write$'), 0
   if mode == 'write' and writer then
-    till = redis.call('PEXPIRETIME', lock)
+    till = key_ends(lock)
   elseif mode == 'read' then
     for n = tonumber(fields[i + 1]) or 0, 1, -1 do
       local timeout = timeout_key(lock, fields[i], n)
-      till = math.max(till, redis.call('PEXPIRETIME', timeout))
+      till = math.max(till, key_ends(timeout))
     end
   end
   if till > 0 then

@@ -32,7 +32,7 @@ if not first or tonumber(first) <= tonumber(now) then
 end
 if phase == '1' then
   phase = '2'
-  redis.call('PEXPIRE', holder, after_ms, 'GT') -- takes no memory: what follows is then not refused if memory is full
+  lengthen_key(holder, after_ms) -- takes no memory: what follows is then not refused if memory is full
   redis.call('ZADD', holder, 2, 'phase')
   hand_off()
 end

@@ -27,6 +27,7 @@ local kind, after_ms, requester, caller = 'sb1s', keep_ms, session, ''
 local own, may_create = hold, false
 
 -- include holds/state
+-- include key/lengthen
 
 -- Without the mark no session waits, and what is free is for the next that comes. Holds that have
 -- ended are removed by the next enter that finds too few free.
@@ -37,7 +38,7 @@ if certain == '1' and scores[7] and scores[4] and scores[6] ~= '1' then
   redis.call('ZADD', holder, left, 'used')
   local ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
   if left > 0 then
-    redis.pcall('PEXPIRE', holder, ms, 'GT')
+    pcall(lengthen_key, holder, ms)
   else
     redis.pcall('PEXPIRE', holder, ms)
   end

@@ -42,7 +42,7 @@ if not made then
   floor = released and floor or now
   make_key(after_ms, '-' .. floor, kind, 0, 'used')
 else
-  redis.call('PEXPIRE', holder, after_ms, 'GT')
+  lengthen_key(holder, after_ms)
 end
 capacity = tonumber(permits)
 redis.call('ZADD', holder, permits, 'capacity', after_ms, 'kept')

@@ -2,16 +2,15 @@
 -- Returns the server's time, whether the server is new enough for the other scripts, whether it
 -- evicts keys, and whether it has sharded channels.
 --
--- KEYS[1]  any  a key of ours: it routes the call in a cluster, and is never written
--- returns  {1, now, limit, policy, sharded}  Redis 7.0 or newer, Valkey 7.2 or newer, or what
---          behaves like them
+-- KEYS[1]  _any  a key of ours: it routes the call in a cluster, and is neither read nor written
+-- returns  {1, now, limit, policy, sharded}  Redis 6.2 or newer, Valkey, or what behaves like them
 --          {0, now}                          an older server
 --          now is the server's time: 16 digits, microseconds since 1970; limit is its maxmemory in
 --          bytes and policy its maxmemory-policy, both '' if INFO is denied or lacks them;
 --          sharded is 1 if the server knows SPUBLISH, and 0 if it does not
 -- effects  none
 -- cost     O(1)
-local any = KEYS[1]
+local _any = KEYS[1]
 
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
@@ -24,20 +23,14 @@ if type(info) == 'string' then
   policy = string.match(info, 'maxmemory_policy:([%w-]+)') or ''
 end
 
--- REDIS_VERSION_NUM came with 7.0. What lacks it without being old (an embedded server)
--- still knows PEXPIRETIME, which came with 7.0 as well.
+-- include session/lacks
+
+-- REDIS_VERSION_NUM came with 7.0, as SPUBLISH did. What lacks it is asked for ZMSCORE, which came
+-- with 6.2. An embedded server may lack either of the two commands alone.
 if redis.REDIS_VERSION_NUM then
   return {1, now, limit, policy, 1}
 end
-local probe = redis.pcall('PEXPIRETIME', any)
-if type(probe) == 'table' and probe['err'] then
+if lacks('ZMSCORE') then
   return {0, now}
 end
-
--- SPUBLISH came with 7.0 too, and may be lacking all the same. Without arguments it does nothing.
-probe = redis.pcall('SPUBLISH')
-local sharded = 1
-if type(probe) == 'table' and string.find(string.lower(probe['err'] or ''), 'unknown', 1, true) then
-  sharded = 0
-end
-return {1, now, limit, policy, sharded}
+return {1, now, limit, policy, lacks('SPUBLISH') and 0 or 1}

@@ -12,6 +12,8 @@
 -- cost     O(1): GET and PEXPIRETIME
 local lock = KEYS[1]
 
+-- include key/ends
+
 local value = redis.pcall('GET', lock)
 if not value then
   return {0}
@@ -22,4 +24,4 @@ if type(value) == 'table' then
   end
   return {-2, '?'}
 end
-return {1, 'r', NO_STAMP, value, string.sub(value, 1, MAX_LABEL), redis.call('PEXPIRETIME', lock)}
+return {1, 'r', NO_STAMP, value, string.sub(value, 1, MAX_LABEL), key_ends(lock)}

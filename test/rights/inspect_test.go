@@ -124,7 +124,7 @@ func TestEachRightThatAnInspectorLacksIsReported(t *testing.T) {
 	want := occupy(t, s)
 	all := reader(t)
 	for without, missing := range map[string]string{
-		"+evalsha": "fair rwlock semaphore", "+scan": "fair rwlock semaphore countdown once",
+		"+evalsha": "fair rwlock semaphore once", "+scan": "fair rwlock semaphore countdown once",
 		"~sb:*": "fair rwlock semaphore countdown once", "+time": "fair rwlock semaphore", "+get": "fair rwlock", "+getrange": "once",
 		"+hget": "fair rwlock semaphore countdown", "+hlen": "countdown", "+exists": "fair rwlock semaphore",
 		"+zcard": "fair rwlock semaphore", "+zmscore": "rwlock semaphore", "+zrange": "fair rwlock semaphore", "+pexpiretime": "fair once",

@@ -94,7 +94,7 @@ func (h *hostileReplies) hook(peer *server.Peer, command string, _ ...string) bo
 		return false
 	}
 	switch command {
-	case "EVAL", "EVALSHA", "SCAN", "TIME", "INFO", "DBSIZE", "HGET", "HLEN", "EXISTS", "ZCARD", "GETRANGE", "PEXPIRETIME", "CLUSTER", "PUBLISH", "WAIT":
+	case "EVAL", "EVALSHA", "SCAN", "TIME", "INFO", "DBSIZE", "HGET", "HLEN", "EXISTS", "ZCARD", "GETRANGE", "CLUSTER", "PUBLISH", "WAIT":
 	default:
 		return false
 	}

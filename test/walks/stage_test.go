@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -27,13 +28,13 @@ import (
 // failed.
 //
 //nolint:dupword // blocks of Lua end one behind the other
-const clockwork = `
+const clockwork = redistest.KeyEnds + `
 local server, clock, mode = redis, table.remove(ARGV), table.remove(ARGV)
 local far, now_ms = 3155760000000, math.floor(tonumber(clock) / 1000)
 local messages, seen, order = {}, {}, {}
 local function meet(key)
   if seen[key] == nil then
-    local at = server.call('PEXPIRETIME', key)
+    local at = key_ends(key)
     if at >= 0 and at - far < now_ms then
       server.call('DEL', key)
     end
@@ -59,7 +60,7 @@ local function run(how, command, key, ...)
   meet(key)
   local args = {...}
   if command == 'PTTL' or command == 'PEXPIRETIME' then
-    local at = server.call('PEXPIRETIME', key)
+    local at = key_ends(key)
     return command == 'PTTL' and left(at) or at < 0 and at or at - far
   elseif command == 'PEXPIRE' and ends(args[1]) then
     local reply = server[how]('PEXPIREAT', key, ends(args[1]), unpack(args, 2))

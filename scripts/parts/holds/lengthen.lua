@@ -1,12 +1,13 @@
+-- include key/lengthen
 -- include queue/now
 -- holds/lengthen
 -- Makes a hold that is there last until then, if it does not last longer. The key first: it takes
 -- no memory, and what comes after it is not refused if memory is full.
 --
--- uses     after_ms, holder, now
+-- uses     after_ms, holder, lengthen_key, now
 -- defines  lengthen
 local function lengthen(hold, till)
   local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / US_PER_MS + after_ms)
-  redis.call('PEXPIRE', holder, ms, 'GT')
+  lengthen_key(holder, ms)
   redis.call('ZADD', holder, 'XX', 'GT', till, hold)
 end

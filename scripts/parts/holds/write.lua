@@ -1,10 +1,11 @@
 -- include holds/state
+-- include key/lengthen
 -- include queue/now
 -- holds/write
 -- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE
 -- leaves no key without an end.
 --
--- uses     after_ms, floor, has_room, holder, keep_ms, kind, now, scores
+-- uses     after_ms, floor, has_room, holder, keep_ms, kind, lengthen_key, now, scores
 -- defines  is_marked, made, make_key, mark, released, write_hold
 local made, released = scores[1], floor ~= ''
 local function make_key(ms, ...)
@@ -42,13 +43,13 @@ local function write_hold(hold, till, ...)
     return
   end
   local added = redis.call('ZADD', holder, '-' .. floor, kind, till, hold, ...)
-  if type(redis.pcall('PEXPIRE', holder, ms, 'GT')) == 'table' then
+  if not pcall(lengthen_key, holder, ms) then
     -- A sender without the right to that keeps what it has, and gets nothing: a hold that is new
     -- ends at once.
     if added > 0 then
       redis.call('ZADD', holder, now, hold)
     end
-    redis.call('PEXPIRE', holder, ms, 'GT')
+    lengthen_key(holder, ms)
   end
 end
 

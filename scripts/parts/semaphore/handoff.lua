@@ -1,4 +1,5 @@
 -- include holds/grant
+-- include key/lengthen
 -- include queue/listeners
 -- include queue/search
 -- semaphore/handoff
@@ -6,7 +7,7 @@
 -- there is at all is removed when it is first, or at a poll of its session, which returns that.
 -- used is the sum of all holds in the key, those that have ended included.
 --
--- uses     after_ms, floor, grant, grants, holder, is_listening, is_marked, keep_ms, kind, made, mark, more, no_tickets, now, queue, scores, search
+-- uses     after_ms, floor, grant, grants, holder, is_listening, is_marked, keep_ms, kind, lengthen_key, made, mark, more, no_tickets, now, queue, scores, search
 -- defines  capacity, counted, deduct, grant_queue, hand_off, keep_key, mark_score, reserve, used, waiting, weight_of
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or if semaphore/resize set the capacity by what that
@@ -78,7 +79,7 @@ local function keep_key()
   if grants > 0 then
     return
   elseif used > 0 then
-    redis.pcall('PEXPIRE', holder, after_ms, 'GT')
+    pcall(lengthen_key, holder, after_ms)
   else
     redis.pcall('PEXPIRE', holder, after_ms)
   end
