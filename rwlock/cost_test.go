@@ -18,7 +18,11 @@ import (
 // included.
 func TestALockWithoutWaitersCostsTenCommands(t *testing.T) {
 	t.Parallel()
-	const pairs, most = 20, 10
+	const pairs = 20
+	most := 10
+	if redistest.IsOld(t) {
+		most += 2 // PTTL before each PEXPIRE
+	}
 	for name, c := range map[string]struct{ writes, beside bool }{
 		"Writer": {writes: true}, "Reader": {}, "ReaderBesideAnother": {beside: true},
 	} {

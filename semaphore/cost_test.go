@@ -14,7 +14,11 @@ import (
 // Speed: a permit without waiters costs the server 10 commands, including those of its scripts.
 func TestAPermitWithoutWaitersCostsTenCommands(t *testing.T) {
 	t.Parallel()
-	const pairs, most = 20, 10
+	const pairs = 20
+	most := 10
+	if redistest.IsOld(t) {
+		most++ // PTTL before PEXPIRE
+	}
 	server := redistest.Start(t)
 	sem := semaphore.New(newSession(t, server), "a", 3)
 	require.NoError(t, mustAcquire(t, sem, 1).Unlock(), "the server learns the scripts")

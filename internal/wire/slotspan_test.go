@@ -92,7 +92,7 @@ func oneNode(tb testing.TB) singleNode {
 	tb.Helper()
 	redistest.Slow(tb, "the nodes of a cluster serve two seconds after their start")
 	s := redistest.Start(tb, redistest.WithArgs("--cluster-enabled", "yes"))
-	s.MustDo(tb, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	s.AddAllSlots(tb)
 	redistest.Await(tb, "a cluster", func() bool {
 		info, _ := s.MustDo(tb, "CLUSTER", "INFO").(string)
 		return strings.Contains(info, "cluster_state:ok")

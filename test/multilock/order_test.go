@@ -21,7 +21,7 @@ import (
 func TestPositionsAreTheSameWithAClusterAndWithout(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes")) // a cluster of one, which knows all slots
-	c.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", 0, redistest.Slots-1)
+	c.AddAllSlots(t)
 	of := func(s *signalbox.Session) (places []session.Place) {
 		for _, m := range everything(s) {
 			places = append(places, session.PlaceHandle(m.Place()).Place())

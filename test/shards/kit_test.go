@@ -59,7 +59,7 @@ func routedNode(t *testing.T) *shardedEndpoint {
 func nodeWithAllSlots(t *testing.T) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes"))
-	s.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	s.AddAllSlots(t)
 	redistest.Await(t, "a cluster", func() bool {
 		info, _ := s.MustDo(t, "CLUSTER", "INFO").(string)
 		return strings.Contains(info, "cluster_state:ok")

@@ -71,7 +71,7 @@ func (w *fixture) scriptReplies(runs bool) *scriptedServer { //nolint:revive // 
 var strange = []string{
 	"upstream failure",
 	"ERR max daily request limit exceeded. Limit: 10000, Usage: 10000.",
-	"ERR Error running script (call to f_0): @user_script:2: -READONLY You can't write against a read only replica.",
+	"ERR Error running script (call to f_0): @user_script:2: attempt to compare number with nil",
 }
 
 // P4, P5: a TryLock or a Campaign whose reply was lost in words that no server says leaves nothing behind.

@@ -5,6 +5,7 @@ package redistest
 import (
 	"fmt"
 	"slices"
+	"testing"
 	"time"
 )
 
@@ -58,7 +59,7 @@ func (c *Cluster) share() error {
 			continue
 		}
 		first, end := i*Slots/primaries, (i+1)*Slots/primaries
-		if _, err := n.Do("CLUSTER", "ADDSLOTSRANGE", first, end-1); err != nil {
+		if err := n.addSlots(first, end); err != nil {
 			return fmt.Errorf("redistest: slots: %w", err)
 		}
 	}
@@ -113,4 +114,25 @@ func (c *Cluster) replicate() error {
 		}
 	}
 	return nil
+}
+
+// AddAllSlots makes the server, which has --cluster-enabled, the only node of a cluster.
+func (s *Server) AddAllSlots(tb testing.TB) {
+	tb.Helper()
+	if err := s.addSlots(0, Slots); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// addSlots gives a node the slots from first to the one before end.
+func (s *Server) addSlots(first, end int) error {
+	words := []any{"CLUSTER", "ADDSLOTSRANGE", first, end - 1}
+	if isOld(s.binary) {
+		words = []any{"CLUSTER", "ADDSLOTS"}
+		for slot := first; slot < end; slot++ {
+			words = append(words, slot)
+		}
+	}
+	_, err := s.Do(words...)
+	return err
 }

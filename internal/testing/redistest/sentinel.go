@@ -118,9 +118,12 @@ func (s *Sentinel) follow() error {
 
 // hasten makes the sentinels publish and ask for changes more often than by default, every two and ten
 // seconds. The time after which a primary has failed does not change, but all else is quicker. A sentinel
-// that is restarted is slow again.
+// that is restarted is slow again, and so is one before Redis 7.0.
 func (s *Sentinel) hasten() error {
 	for _, w := range s.watch {
+		if isOld(w.binary) {
+			return nil
+		}
 		if _, err := w.Do("SENTINEL", "DEBUG", "PUBLISH-PERIOD", 250, "INFO-PERIOD", 500); err != nil {
 			return fmt.Errorf("redistest: sentinel: %w", err)
 		}
