@@ -108,7 +108,7 @@ mutate: redis ## test the tests: run them against MUTANTS of the kept list, or M
 	$(BIN)/mutate summary -results $(mutation)
 
 .PHONY: matrix
-matrix: ## the tests that ask most of a server, on newer ones from Debian's packages, unpacked into .bin
+matrix: ## the tests that ask most of a server, on older and newer ones from packages of Debian and wheels, unpacked into .bin
 	.ci/matrix
 
 .PHONY: interop
