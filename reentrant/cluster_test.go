@@ -19,6 +19,7 @@ import (
 // P6: in a cluster a release is published on the sharded channel of the lock, where the waiter listens.
 func TestInAClusterTheLocksNodePublishesARelease(t *testing.T) {
 	t.Parallel()
+	redistest.NeedNew(t, "a sharded channel")
 	redistest.Slow(t, "the nodes of a cluster take seconds to know each other")
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
 	holding, waiting := locktest.SteadySession(t, c), locktest.SteadySession(t, c)
