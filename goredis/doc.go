@@ -7,7 +7,7 @@
 //	...
 //	session, err := goredis.Dial(ctx, client)
 //	...
-//	defer session.Close(ctx)
+//	defer session.Close(context.WithoutCancel(ctx)) // ctx may have ended by then
 //
 // # Connections of its own
 //

@@ -7,7 +7,7 @@
 //	...
 //	session, err := valkeygo.Dial(ctx, options)
 //	...
-//	defer session.Close(ctx)
+//	defer session.Close(context.WithoutCancel(ctx)) // ctx may have ended by then
 //
 // The session has two connections of its own, one for calls and one for messages; in a cluster, for each node with a lock that
 // is held or waited for. A client of the service is neither used nor closed. A valkey-go client does not show its options: keep

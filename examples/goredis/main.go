@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/examples/internal/demo"
 	"github.com/signalbox-go/signalbox/goredis"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -31,14 +32,15 @@ func pay(ctx context.Context, client *redis.Client) error {
 	if err != nil {
 		return err
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.WithoutCancel(ctx)) // ctx may have ended by then
 
-	lease, err := reentrant.New(session, "order/42").Lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer lease.Unlock()
-	locks, err := client.Exists(ctx, "sb:{order/42}:lock").Result()
-	fmt.Println("keys of the lock that the client sees:", locks)
+	return reentrant.New(session, "order/42").Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
+		return markPaid(ctx, client, lease.Token()) // ctx ends if the lease is lost
+	})
+}
+
+func markPaid(ctx context.Context, client *redis.Client, token uint64) error {
+	keys, err := client.Exists(ctx, "sb:{order/42}:lock").Result() // a real store keeps the token, and refuses a smaller one
+	fmt.Println("keys of the lock that the client sees:", keys, "token:", token > 0)
 	return err
 }

@@ -16,6 +16,6 @@ func TestTheServiceHasALock(t *testing.T) {
 	t.Parallel()
 	demotest.OnBothServers(t, func(t *testing.T, lines []string) {
 		t.Helper()
-		require.Equal(t, []string{"keys of the lock that the client sees: 1"}, lines)
+		require.Equal(t, []string{"keys of the lock that the client sees: 1 token: true"}, lines)
 	})
 }

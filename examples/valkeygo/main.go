@@ -29,7 +29,7 @@ func pay(ctx context.Context, options valkey.ClientOption) error {
 	if err != nil {
 		return err
 	}
-	defer session.Close(ctx)
+	defer session.Close(context.WithoutCancel(ctx)) // ctx may have ended by then
 
 	lease, err := reentrant.New(session, "order/42").Lock(ctx)
 	if err != nil {
