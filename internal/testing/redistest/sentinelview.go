@@ -8,24 +8,21 @@ import (
 	"strings"
 )
 
-// elected returns the data server that all sentinels that reply name, or nil if they are too few for a
-// vote.
+// elected returns the data server that all sentinels name, or nil. A sentinel that does not reply counts against it: it may
+// not know of a failover yet, and makes the promoted server a replica of its former primary as soon as that is up again.
 func (s *Sentinel) elected() *Server {
-	votes := make(chan string, sentinels)
+	names := make(chan string, sentinels)
 	all(s.watch, func(w *Server) bool {
-		votes <- w.named()
+		names <- w.named()
 		return true
 	})
-	close(votes)
-	count, replied := make(map[string]int), 0
-	for addr := range votes {
-		if addr != "" {
-			count[addr]++
-			replied++
-		}
+	close(names)
+	count := make(map[string]int)
+	for addr := range names {
+		count[addr]++
 	}
 	for _, d := range s.data {
-		if n := count[d.Addr()]; n >= quorum && n == replied {
+		if count[d.Addr()] == sentinels {
 			return d
 		}
 	}
