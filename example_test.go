@@ -38,6 +38,25 @@ func ExampleNewSession() {
 	// Output: <nil>
 }
 
+// A session with the options of a rueidis client, for what no URL can say. Close closes the client that it makes of them.
+func ExampleDialWith() {
+	o, err := signalbox.ParseURL(serverURL) // "redis://localhost:6379"
+	if err != nil {
+		log.Fatal(err)
+	}
+	o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		return rueidis.AuthCredentials{}, nil // the user and password of this moment
+	}
+	session, err := signalbox.DialWith(context.Background(), o)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+
+	fmt.Println(reentrant.New(session, "order/42").Check())
+	// Output: <nil>
+}
+
 // Close waits for holders as long as its context lets it, and then ends their leases.
 func ExampleSession_Close() {
 	ctx := context.Background()

@@ -139,6 +139,7 @@ func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
 // Sessions do without PEXPIRETIME on a server that is too old for it, and not without ZMSCORE.
 func TestDoctorNamesCommandsThatTheServerLacks(t *testing.T) {
 	t.Parallel()
+	redistest.NeedNew(t, "PEXPIRETIME")
 	lacksOne := redistest.Start(t, redistest.WithArgs("--rename-command", "PEXPIRETIME", ""))
 	require.Empty(t, bad(diagnosis(t, lacksOne.URL())))
 	lacksBoth := redistest.Start(t, redistest.WithArgs("--rename-command", "ZMSCORE", "", "--rename-command", "UNLINK", ""))
