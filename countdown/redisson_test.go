@@ -193,8 +193,8 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 	server.MustDo(t, "SET", "a", "2") // the round has opened, and the next has begun
 	late := waitLater(locktest.Context(t), r)
 	redistest.Await(t, "a poll for the late waiter", polled.Load)
-	passes.Store(true)
 	server.MustDo(t, "PUBLISH", sharedChannel, "0")
+	passes.Store(true) // from here on, so that no poll of the late waiter can overtake the end
 	server.MustDo(t, "PUBLISH", sharedChannel, "1")
 	require.NoError(t, redistest.Receive(t, "the end of the round before", early))
 	mustCount(t, r, 1, "x")
