@@ -106,15 +106,15 @@ func all(locks []forcibleLock) *multilock.Lock {
 // held returns which of the locks have a holder.
 func held(tb testing.TB, locks []forcibleLock) []int {
 	tb.Helper()
-	var answer []int
+	var found []int
 	for i, l := range locks {
 		is, err := l.IsLocked(locktest.Context(tb))
 		require.NoError(tb, err)
 		if is {
-			answer = append(answer, i)
+			found = append(found, i)
 		}
 	}
-	return answer
+	return found
 }
 
 // awaitFree waits until the locks have no holder, and nothing is under way in the sessions.

@@ -80,7 +80,7 @@ func TestCloseEndsTheBatchesInFlight(t *testing.T) {
 		require.Equal(f, 1, f.server.requests())
 		before := time.Now()
 		f.Keeper.Close()
-		require.Equal(f, before, time.Now(), "it waits for no answer")
+		require.Equal(f, before, time.Now(), "it waits for no reply")
 		time.Sleep(2 * life)
 		synctest.Wait()
 		require.Equal(f, 1, f.server.requests(), "nothing is renewed after Close")

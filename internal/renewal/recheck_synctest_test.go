@@ -29,7 +29,7 @@ func TestAQuestionFindsThatAHoldIsGone(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(f *fixture) {
 				o := f.start(terms)
-				f.server.steal(o, "somebody else's")
+				f.server.steal(o, "another session's")
 				o.Recheck()
 				time.Sleep(soon)
 				synctest.Wait()
@@ -94,7 +94,7 @@ func TestAHintDuringARenewalIsNotLost(t *testing.T) {
 			return fault{}
 		})
 		o.untilRenewing()
-		f.server.steal(o, "somebody else's")
+		f.server.steal(o, "another session's")
 		o.Recheck()
 		time.Sleep(maxPatience + soon)
 		synctest.Wait()
@@ -125,7 +125,7 @@ func TestAQuestionWithoutAReplyIsAskedAgain(t *testing.T) {
 			bubble(t, func(f *fixture) {
 				o := f.start(terms)
 				f.server.set(func(n int) fault { return fault{cut: n < 5, refusal: map[bool]string{true: "LOADING"}[n == 3]} })
-				f.server.steal(o, "somebody else's")
+				f.server.steal(o, "another session's")
 				o.Recheck()
 				time.Sleep(4*recheckPause + soon)
 				synctest.Wait()
@@ -140,7 +140,7 @@ func TestAHintMayComeBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
 		o := f.make(renewed(life))
-		f.server.steal(o, "somebody else's")
+		f.server.steal(o, "another session's")
 		o.Recheck()
 		o.Start(clock.Now(), o.Config().Life)
 		time.Sleep(soon)

@@ -98,7 +98,7 @@ func TestATermEndsWhenTheServerSaysThatItIsGone(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
 		o := f.start(renewed(life))
-		f.server.steal(o, "somebody else's")
+		f.server.steal(o, "another session's")
 		time.Sleep(life/3 + 10*time.Millisecond)
 		synctest.Wait()
 		require.Equal(f, []error{errs.ErrLost}, o.causes())
@@ -229,7 +229,7 @@ func TestAnExtensionPutsOffTheNextRenewal(t *testing.T) {
 		}
 		require.Zero(f, f.server.requests())
 		require.Equal(f, clock.Now().Add(life-clock.Allowance(life)), o.Deadline())
-		require.True(f, o.Extended(life, clock.Now().Add(-time.Second)), "an answer that was overtaken")
+		require.True(f, o.Extended(life, clock.Now().Add(-time.Second)), "a reply that was overtaken")
 		require.Equal(f, clock.Now().Add(life-clock.Allowance(life)), o.Deadline())
 	})
 }

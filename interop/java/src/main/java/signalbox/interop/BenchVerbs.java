@@ -37,16 +37,16 @@ final class BenchVerbs {
 
     Object run() throws InterruptedException {
         switch (words[2]) {
-            case "bench-loop": // kind, name, milliseconds: locks and unlocks; answers how often, and the nanoseconds
+            case "bench-loop": // kind, name, milliseconds: locks and unlocks; returns how often, and the nanoseconds
                 return loop(lock(client, word(1)), number(2));
-            case "bench-pass": // kind, name, milliseconds, least and further wait in microseconds: answers each hand-off's nanoseconds
+            case "bench-pass": // kind, name, milliseconds, least and further wait in microseconds: returns each hand-off's nanoseconds
                 return pass(lock(client, word(1)), lock(other(client), word(1)), number(2), number(3), number(4));
             case "bench-hold": // kind, prefix of names, how many: takes locks that the watchdog renews
                 for (int i = 0; i < number(2); i++) {
                     lock(client, word(1) + i).lock();
                 }
                 return true;
-            case "bench-drop": // kind, prefix of names, how many: gives them back; answers how many were there still
+            case "bench-drop": // kind, prefix of names, how many: releases them; returns how many were there still
                 int there = 0;
                 for (int i = 0; i < number(2); i++) {
                     RLock lock = lock(client, word(1) + i);
@@ -165,7 +165,7 @@ final class BenchVerbs {
             taken();
         }
 
-        /** Gives the lock back, and answers when that began. */
+        /** Releases the lock, and returns when that began. */
         long give() throws InterruptedException {
             orders.add(() -> {
                 long gave = System.nanoTime();

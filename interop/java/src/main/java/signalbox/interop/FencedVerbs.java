@@ -40,7 +40,7 @@ final class FencedVerbs {
 
     Object run() {
         switch (words[2]) {
-            case "fence": // name, lease: takes it, and answers its token
+            case "fence": // name, lease: acquires it, and returns its token
                 return lock.lockAndGetToken(number(1), TimeUnit.MILLISECONDS);
             case "fence-try": // name, wait, lease: the token, or null
                 return lock.tryLockAndGetToken(number(1), number(2), TimeUnit.MILLISECONDS);

@@ -56,7 +56,7 @@ public final class Peer {
 
     public static void main(String[] args) throws IOException {
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-        System.setOut(System.err); // nobody else writes between the answers
+        System.setOut(System.err); // nothing else writes between the replies
         Peer peer = new Peer(out);
         out.println("0 ok " + (args.length == 0 ? "-" : peer.open("", args)));
         peer.serve();
