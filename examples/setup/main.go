@@ -44,7 +44,7 @@ func show(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	defer first.Close(ctx)
+	defer first.Close(context.WithoutCancel(ctx)) // ctx may have ended by then
 	options, err := rueidis.ParseURL(url)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func show(ctx context.Context, url string) error {
 		return err
 	}
 	defer client.Close()
-	defer second.Close(ctx)
+	defer second.Close(context.WithoutCancel(ctx))
 
 	lease, err := reentrant.New(first, "order/42").Lock(ctx)
 	if err != nil {
