@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -207,9 +208,7 @@ func (f *schedulerFleet) keys(suffix string) map[int64]bool {
 // awaitStored waits until the ends of n ticks are stored, and those of all ticks that are known to be claimed.
 func (f *schedulerFleet) awaitStored(n int) {
 	f.Helper()
-	for tick := range f.keys(":lock") {
-		f.claimed[tick] = true
-	}
+	maps.Copy(f.claimed, f.keys(":lock"))
 	redistest.AwaitFor(f, time.Minute, "the ends of ticks", func() bool {
 		stored := f.stored()
 		for tick := range f.claimed {
@@ -240,9 +239,7 @@ func (f *schedulerFleet) killAWinner() {
 		from := p.ticks()
 		redistest.Await(f, "further ticks", func() bool { return p.ticks() >= from+jobTicks })
 	}
-	for tick := range f.keys(":lock") {
-		f.claimed[tick] = true
-	}
+	maps.Copy(f.claimed, f.keys(":lock"))
 	f.alive[victim].Kill()
 	f.alive = append(f.alive[:victim], f.alive[victim+1:]...)
 	for _, p := range f.alive {
