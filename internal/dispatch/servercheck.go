@@ -17,7 +17,7 @@ import (
 // that the client did not close, the server of the calls is asked whether it has the subscriptions of the session. If it
 // lacks one, their connection is made anew. That is one command for each such end, and none while nothing is subscribed to.
 //
-// The reply is not trusted blindly: one endpoint in front of many shards may ask one of them, and a proxy may know of no
+// The reply may be wrong: one endpoint in front of many shards may ask one of them, and a proxy may know of no
 // subscriptions. So the question is repeated for the new connection. If the subscriptions are found now, the servers did
 // differ, and that is reported. If not, the reply means nothing, and the question is not asked again.
 
@@ -31,7 +31,7 @@ const (
 // serverCheck is the state of that check. The lock of the dispatcher guards it.
 type serverCheck struct {
 	requesting bool
-	refused    bool      // the server does not say what is subscribed to, or says what is not true
+	distrusted bool      // the server does not say what is subscribed to, or says what is not true
 	lacking    *nodeConn // the connection that is made anew because the last reply lacked one of its subscriptions; or nil
 }
 
@@ -53,7 +53,7 @@ func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
 	if departed == conn.departed && t.lacking == nil || t.lacking == conn {
 		return
 	}
-	if t.refused {
+	if t.distrusted {
 		if time.Since(conn.madeAt) > connLife {
 			signal(conn.replace)
 		}
@@ -88,7 +88,7 @@ func (d *Dispatcher) checkServer(conn *nodeConn, names []string, departed uint64
 	switch {
 	case outcome.Err != nil:
 		_, replied := rueidis.IsRedisErr(outcome.Err)
-		t.refused = errors.Is(outcome.Err, errs.ErrDenied) || replied && wire.Judge(outcome.Err) != wire.Temporary
+		t.distrusted = errors.Is(outcome.Err, errs.ErrDenied) || replied && wire.Judge(outcome.Err) != wire.Temporary
 		return
 	case d.mu.conns[""] != conn:
 		return
@@ -112,7 +112,7 @@ func (d *Dispatcher) checkedLocked(conn *nodeConn, lacks bool) {
 	t.lacking = nil
 	switch {
 	case lacks && repeated:
-		t.refused = true
+		t.distrusted = true
 	case lacks:
 		t.lacking = conn
 		signal(conn.replace)

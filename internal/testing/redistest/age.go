@@ -13,25 +13,25 @@ import (
 // versionForm is what a server replies to --version: "Redis server v=6.2.14 sha=..." or "Valkey server v=9.1.2 ...".
 var versionForm = regexp.MustCompile(`v=(\d+)\.`)
 
-// olds has for each binary whether it is older than Redis 7.0.
+// oldBinaries has for each binary whether it is older than Redis 7.0.
 //
-//nolint:gochecknoglobals // a binary is asked once in a process
-var olds sync.Map
+//nolint:gochecknoglobals // each binary runs for its version once in a process
+var oldBinaries sync.Map
 
 // isOld reports whether a server is older than Redis 7.0: it lacks options that this package gives newer ones.
 func isOld(binary string) bool {
-	if known, found := olds.Load(binary); found {
+	if known, found := oldBinaries.Load(binary); found {
 		old, _ := known.(bool)
 		return old
 	}
-	said, _ := exec.Command(binary, "--version").Output() //nolint:noctx // it ends at once
-	m := versionForm.FindSubmatch(said)
+	text, _ := exec.Command(binary, "--version").Output() //nolint:noctx // it ends at once
+	m := versionForm.FindSubmatch(text)
 	old := false
 	if m != nil {
 		major, err := strconv.Atoi(string(m[1]))
 		old = err == nil && major < 7
 	}
-	olds.Store(binary, old)
+	oldBinaries.Store(binary, old)
 	return old
 }
 
