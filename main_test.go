@@ -5,8 +5,6 @@ package signalbox_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -18,6 +16,5 @@ func TestMain(m *testing.M) {
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() }),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRefresh)) // a test that is over before a second is
+	redistest.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })) // a test that is over before a second is
 }

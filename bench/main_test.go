@@ -5,11 +5,11 @@ package main
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 func TestMain(m *testing.M) {
 	if !isWorker() {
-		goleak.VerifyTestMain(m)
+		redistest.VerifyTestMain(m)
 	}
 }

@@ -5,8 +5,6 @@ package inspect_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -15,7 +13,5 @@ var serverURL string
 
 func TestMain(m *testing.M) {
 	// A client of a cluster asks for its nodes up to a second after one was lost.
-	goleak.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
-		goleak.IgnoreAnyFunction(redistest.ClusterRefresh))
+	redistest.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })))
 }

@@ -5,8 +5,6 @@ package multilock_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -14,6 +12,5 @@ import (
 var serverURL string
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.WithParallelism(8, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRefresh))
+	redistest.VerifyTestMain(redistest.WithParallelism(8, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })))
 }

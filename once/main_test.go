@@ -5,8 +5,6 @@ package once_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -20,7 +18,5 @@ func TestMain(m *testing.M) {
 	}
 	// A client of a cluster asks for its nodes up to a second after one was lost, and closes what it had to
 	// one that has left five seconds after that, whether it was closed itself by then or not.
-	goleak.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay),
-		goleak.IgnoreAnyFunction(redistest.ClusterRefresh))
+	redistest.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })))
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
@@ -20,8 +18,7 @@ var serverURLs [3]string
 var shared [5]*redistest.Server
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.WithParallelism(4, besideServers{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
+	redistest.VerifyTestMain(redistest.WithParallelism(4, besideServers{m}))
 }
 
 // besideServers runs everything while the shared servers run.

@@ -5,8 +5,6 @@ package rwlock_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -16,5 +14,5 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { common, serverURL = s, s.URL() })))
+	redistest.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { common, serverURL = s, s.URL() })))
 }

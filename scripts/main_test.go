@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
@@ -16,7 +15,7 @@ import (
 var server *redistest.PooledServer
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.WithServer(withPool{m}, func(s *redistest.Server) { server = redistest.Pool(s) }))
+	redistest.VerifyTestMain(redistest.WithServer(withPool{m}, func(s *redistest.Server) { server = redistest.Pool(s) }))
 }
 
 // pool has the servers that no test uses now, of those that tests may change. It has room for as many as were started: a test

@@ -19,7 +19,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
@@ -27,7 +26,7 @@ import (
 // binary is the command, built once.
 var binary string
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.WithParallelism(4, built{m})) }
+func TestMain(m *testing.M) { redistest.VerifyTestMain(redistest.WithParallelism(4, built{m})) }
 
 // built are tests that run beside a binary.
 type built struct{ tests redistest.Tests }

@@ -5,12 +5,9 @@ package dispatch_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.WithParallelism(8, m), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
+	redistest.VerifyTestMain(redistest.WithParallelism(8, m))
 }

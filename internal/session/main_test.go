@@ -5,14 +5,12 @@ package session_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { redistest.VerifyTestMain(m) }
 
 // newSession returns a session on a connection of its own, closed when the test ends.
 func newSession(tb testing.TB, to redistest.Dialer) *session.Session {

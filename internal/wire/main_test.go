@@ -5,7 +5,7 @@ package wire_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { redistest.VerifyTestMain(m) }

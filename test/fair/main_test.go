@@ -5,8 +5,6 @@ package fair_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -17,8 +15,5 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// The client of a cluster leaves these behind when it is closed; they end after a second and after five.
-	goleak.VerifyTestMain(redistest.WithParallelism(4, m),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
-	)
+	redistest.VerifyTestMain(redistest.WithParallelism(4, m))
 }

@@ -5,8 +5,6 @@ package fencing_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -15,5 +13,5 @@ func TestMain(m *testing.M) {
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(redistest.WithParallelism(4, m))
+	redistest.VerifyTestMain(redistest.WithParallelism(4, m))
 }

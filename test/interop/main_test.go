@@ -5,8 +5,6 @@ package interop_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -26,5 +24,5 @@ func TestMain(m *testing.M) {
 	if redistest.RunChild() {
 		return
 	}
-	goleak.VerifyTestMain(withJava{redistest.WithParallelism(12, m)}, goleak.IgnoreAnyFunction(redistest.ClusterRefresh), goleak.IgnoreAnyFunction(redistest.ClusterDelay))
+	redistest.VerifyTestMain(withJava{redistest.WithParallelism(12, m)})
 }

@@ -5,8 +5,6 @@ package kinds_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -14,5 +12,5 @@ import (
 var common *redistest.Server
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.WithParallelism(8, redistest.WithServer(m, func(s *redistest.Server) { common = s })))
+	redistest.VerifyTestMain(redistest.WithParallelism(8, redistest.WithServer(m, func(s *redistest.Server) { common = s })))
 }

@@ -5,8 +5,6 @@ package multilock_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -16,8 +14,5 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// The client of a cluster leaves these behind when it is closed; they end after a second and after five.
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
-		goleak.IgnoreAnyFunction(redistest.ClusterRedirect),
-	)
+	redistest.VerifyTestMain(m)
 }

@@ -13,13 +13,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.WithParallelism(4, m)) }
+func TestMain(m *testing.M) { redistest.VerifyTestMain(redistest.WithParallelism(4, m)) }
 
 // root is the folder of the module.
 const root = "../.."

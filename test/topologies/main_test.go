@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -17,8 +15,7 @@ import (
 const patience = 5 * time.Minute
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.WithParallelism(12, testsWithTopologies{m}), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay))
+	redistest.VerifyTestMain(redistest.WithParallelism(12, testsWithTopologies{m}))
 }
 
 // testsWithTopologies runs the tests while the shared topologies run.

@@ -5,13 +5,14 @@ package virtual_test
 import (
 	"testing"
 
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+
 	lua "github.com/yuin/gopher-lua"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	// The server makes an interpreter for each script that it runs, and clearing the memory of one took longer than most scripts. One
 	// that needs more than this fails.
 	lua.RegistrySize, lua.CallStackSize = 1024, 32
-	goleak.VerifyTestMain(m)
+	redistest.VerifyTestMain(m)
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -17,7 +15,7 @@ import (
 var server *redistest.Server
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { server = s }))
+	redistest.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { server = s }))
 }
 
 const (

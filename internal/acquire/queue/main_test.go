@@ -5,9 +5,7 @@ package queue
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.WithParallelism(8, m)) }
+func TestMain(m *testing.M) { redistest.VerifyTestMain(redistest.WithParallelism(8, m)) }

@@ -21,16 +21,6 @@ const (
 	// clusterFailover is the node time-out: a primary that was silent for so long has failed. A shorter one
 	// would make slow primaries fail.
 	clusterFailover = 1500 * time.Millisecond
-	// ClusterRefresh is the goroutine in which a client of a cluster closes connections that it has
-	// replaced, after five seconds, for which its own Close does not wait: tests with such
-	// clients name it to goleak.IgnoreAnyFunction.
-	ClusterRefresh = "github.com/redis/rueidis.(*clusterClient)._refresh.func2"
-	// ClusterDelay is another one: the goroutine in which a client of a cluster that met an error waits for up to
-	// a second before it asks for the nodes again.
-	ClusterDelay = "github.com/redis/rueidis.(*call).DelayDo.func1"
-	// ClusterRedirect is a third: the goroutine in which a client of a cluster that was sent back to the node it had asked
-	// closes, after five seconds, the connection that it had to it.
-	ClusterRedirect = "github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"
 	// nodesFile is the file in which a node stores what it knows and how it has voted.
 	nodesFile = "nodes.conf"
 )

@@ -7,8 +7,6 @@ package redistest_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -21,6 +19,5 @@ func TestMain(m *testing.M) {
 		return
 	}
 	tests := redistest.WithServer(m, func(*redistest.Server) {}) // which says once that there is no server to run, if so
-	goleak.VerifyTestMain(redistest.WithParallelism(8, tests), goleak.IgnoreAnyFunction(redistest.ClusterRefresh),
-		goleak.IgnoreAnyFunction(redistest.ClusterDelay), goleak.IgnoreAnyFunction(redistest.ClusterRedirect))
+	redistest.VerifyTestMain(redistest.WithParallelism(8, tests))
 }

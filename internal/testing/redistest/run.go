@@ -7,10 +7,24 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+
+	"go.uber.org/goleak"
 )
 
 // Tests are those of a package, as its TestMain has them: a *testing.M, or what was made of one here.
 type Tests interface{ Run() int }
+
+// VerifyTestMain runs tests, exits, and fails if they leave a goroutine behind. Those are no fault in which a client of a
+// cluster waits for some seconds although it was closed.
+func VerifyTestMain(tests Tests) {
+	goleak.VerifyTestMain(tests,
+		// It closes the connections that the client has replaced, after five seconds.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		// It asks for the nodes again, up to a second after an error.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		// It closes the connection to a node that sent the client back to that node, after five seconds.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))
+}
 
 // WithServer returns tests that run while a server runs. use is called with the server before them. It is for
 // the examples of a package, and for tests that need no server of their own.
