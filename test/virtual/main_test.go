@@ -5,9 +5,9 @@ package virtual_test
 import (
 	"testing"
 
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-
 	lua "github.com/yuin/gopher-lua"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 func TestMain(m *testing.M) {
