@@ -41,7 +41,7 @@ func (r *Runner) RunByKey(ctx context.Context, c KeyedCall) []KeyedReply {
 	for i := range all {
 		all[i] = i
 	}
-	if len(all) < 2 || !r.SpansSlots() {
+	if len(all) < 2 || !r.SpansSlots(ctx) {
 		r.runParts(ctx, &c, all, 1, replies)
 		return replies
 	}

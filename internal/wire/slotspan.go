@@ -39,6 +39,9 @@ const (
 	probeKeys = 32
 	// probeTimeout is how long a probe waits for its replies, and how long a key of it lives at the most.
 	probeTimeout = time.Second
+	// shortProbeWait is how long SpansSlots waits for the probe that runs. Renewals wait for it, so it is short beside the shortest
+	// lease.
+	shortProbeWait = 20 * time.Millisecond
 	// The pause before the next probe, after one that has not shown that scripts may span slots. It doubles, up to
 	// longestSilentPause without a reply and longestRefusedPause with one.
 	firstProbePause, longestSilentPause, longestRefusedPause = time.Second, time.Minute, 10 * time.Minute
@@ -69,14 +72,24 @@ func (s *slotSpan) init() { s.ctx, s.cancel = context.WithCancel(context.Backgro
 func (r *Runner) SetProbePrefix(prefix string) { r.span.prefix = prefix + "shards:" }
 
 // SpansSlots reports whether one script may have keys of several slots, as far as is known. If that is not known,
-// it starts a probe in the background, and returns false. It is for scripts whose replies show if it is no longer
-// true: see RunByKey.
-func (r *Runner) SpansSlots() bool {
+// it starts a probe if one is due, and waits for the one that runs, as long as ctx lasts and for shortProbeWait at most: the
+// calls that follow are then fewer. It is for scripts whose replies show if it is no longer true: see RunByKey.
+func (r *Runner) SpansSlots(ctx context.Context) bool {
 	if r.span.shown.Load() {
 		return true
 	}
-	r.probe(clock.Now())
-	return false
+	ended := r.probe(clock.Now())
+	if ended == nil {
+		return false
+	}
+	wait := time.NewTimer(shortProbeWait)
+	defer wait.Stop()
+	select {
+	case <-ended:
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	return r.span.shown.Load()
 }
 
 // CertainlySpansSlots is SpansSlots for scripts that would do harm at the wrong shard. It relies only on a probe

@@ -104,9 +104,8 @@ func TestOneServerIsFoundToServeScriptsOverSlots(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	h := acquireMany(t, server, 300)
-	require.False(t, h.runner.SpansSlots(), "it is not assumed")
 	require.True(t, h.runner.CertainlySpansSlots(t.Context()))
-	require.True(t, h.runner.SpansSlots())
+	require.True(t, h.runner.SpansSlots(t.Context()))
 	require.EqualValues(t, 300, server.MustDo(t, "DBSIZE"), "the probe has left a key")
 	calls := func() int { return int(server.CommandStats()["evalsha"].Calls + server.CommandStats()["eval"].Calls) }
 	before := calls()
@@ -127,7 +126,7 @@ func TestShardsBehindOneEndpointAreFound(t *testing.T) {
 				h := acquireMany(t, redistest.NewRouter(t, routing, all...), 40, all...)
 				require.False(t, h.runner.CertainlySpansSlots(t.Context()))
 				h.renew()
-				require.False(t, h.runner.SpansSlots())
+				require.False(t, h.runner.SpansSlots(t.Context()))
 				redistest.Await(t, "the end of the keys of the probe", func() bool {
 					size := 0
 					for _, s := range all {
@@ -171,7 +170,7 @@ func TestAChangeBehindTheEndpointLosesNoHold(t *testing.T) {
 				return
 			}
 			h.renew()
-			require.False(t, h.runner.SpansSlots(), "it is no longer true")
+			require.False(t, h.runner.SpansSlots(t.Context()), "it is no longer true")
 			moved.renew()
 		})
 	}
@@ -190,7 +189,7 @@ func TestARefusalOfEveryKeyIsNotRepeatedKeyByKey(t *testing.T) {
 		require.ErrorContains(t, reply.Err, "LOADING")
 	}
 	require.EqualValues(t, 1, sent.Load())
-	require.True(t, h.runner.SpansSlots())
+	require.True(t, h.runner.SpansSlots(t.Context()))
 }
 
 // P2: a hold that is gone is reported, by whatever way.
@@ -209,7 +208,7 @@ func TestALostHoldIsReported(t *testing.T) {
 				require.NoError(t, reply.Err)
 				require.Equal(t, i != 3, reply.Value == 1)
 			}
-			require.Equal(t, spans, h.runner.SpansSlots(), "a loss says nothing against the span")
+			require.Equal(t, spans, h.runner.SpansSlots(t.Context()), "a loss says nothing against the span")
 		})
 	}
 }

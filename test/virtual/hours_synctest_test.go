@@ -47,6 +47,32 @@ func TestLeaseIsRenewedForTenHours(t *testing.T) {
 	})
 }
 
+// The first renewal of many locks does not go key by key although the session does not know yet whether one script may have
+// keys of several slots.
+func TestTheFirstRenewalOfManyLocksWaitsForTheProbe(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *fixture) {
+		t := w.T
+		c, link := w.client(t)
+		defer c.Close()
+		s := signalbox.NewSession(c)
+		defer func() { require.NoError(t, s.Close(t.Context())) }()
+		link.latency.Store(int64(2 * time.Millisecond))
+		leases := make([]signalbox.Lease, 300)
+		atTheSameTime(len(leases), func(i int) {
+			var err error
+			leases[i], err = reentrant.New(s, fmt.Sprint("many/", i), signalbox.WithRenewedLease(30*time.Second)).Lock(t.Context())
+			require.NoError(t, err)
+		})
+		before := w.scripts.Load()
+		time.Sleep(15 * time.Second) // each was renewed once
+		require.Less(t, w.scripts.Load()-before, int64(100), "300 keys, of which a script has up to 256")
+		for _, lease := range leases {
+			require.NoError(t, lease.Unlock())
+		}
+	})
+}
+
 // P6: a waiter has the lock of a crashed holder as soon as its key has ended.
 func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func (r *Registry) sendHeartbeats(ctx context.Context, all []queuePoll) []queueP
 			heartbeats = append(heartbeats, p)
 		}
 	}
-	groups := r.groupHeartbeats(heartbeats)
+	groups := r.groupHeartbeats(ctx, heartbeats)
 	calls := make([]wire.Call, len(groups))
 	for i, group := range groups {
 		calls[i] = r.heartbeatsCall(group)
@@ -135,8 +135,8 @@ func (r *Registry) sendHeartbeats(ctx context.Context, all []queuePoll) []queueP
 
 // groupHeartbeats divides heartbeats into calls of at most maxHeartbeats locks. A call has the locks of one slot, unless
 // scripts may span slots.
-func (r *Registry) groupHeartbeats(all []queuePoll) [][]queuePoll {
-	spans := len(all) < 2 || r.session.Runner.SpansSlots()
+func (r *Registry) groupHeartbeats(ctx context.Context, all []queuePoll) [][]queuePoll {
+	spans := len(all) < 2 || r.session.Runner.SpansSlots(ctx)
 	if !spans {
 		slices.SortStableFunc(all, func(a, b queuePoll) int { return int(a.q.keys.Slot) - int(b.q.keys.Slot) })
 	}

@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -64,16 +65,18 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	for i := range 2*maxHeartbeats + 1 {
 		heartbeats = append(heartbeats, queuePoll{q: &Queue{registry: u.Registry, keys: &LockKeys{Slot: uint16(i % 2)}}, expectedStamp: 1})
 	}
-	sizes := func() (sizes []int) {
-		for _, group := range u.groupHeartbeats(heartbeats) {
+	sizes := func(ctx context.Context) (sizes []int) {
+		for _, group := range u.groupHeartbeats(ctx, heartbeats) {
 			sizes = append(sizes, len(group))
 		}
 		return sizes
 	}
-	require.Equal(t, []int{maxHeartbeats, 1, maxHeartbeats}, sizes())
+	ended, cancel := context.WithCancel(f.Context())
+	cancel()
+	require.Equal(t, []int{maxHeartbeats, 1, maxHeartbeats}, sizes(ended), "not known yet")
 	require.True(t, u.session.Runner.CertainlySpansSlots(f.Context()))
-	require.Equal(t, []int{maxHeartbeats, maxHeartbeats, 1}, sizes())
-	require.Empty(t, u.groupHeartbeats(nil))
+	require.Equal(t, []int{maxHeartbeats, maxHeartbeats, 1}, sizes(f.Context()))
+	require.Empty(t, u.groupHeartbeats(f.Context(), nil))
 }
 
 // P6: a waiter whose ticket and message are lost, while heartbeats replace polls, has the lock when the

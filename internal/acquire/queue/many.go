@@ -91,7 +91,7 @@ type LockRelease struct {
 // released in one call, or in one call for each slot. The other locks are handed off, in one pipeline.
 func ReleaseMany(ctx context.Context, script *scripts.Script, releases []*LockRelease) {
 	s := releases[0].Attempt.q.registry.session
-	groups := groupBySlot(s, releases)
+	groups := groupBySlot(ctx, s, releases)
 	calls := make([]wire.Call, len(groups))
 	for n, group := range groups {
 		calls[n].Script = script
@@ -114,8 +114,8 @@ func ReleaseMany(ctx context.Context, script *scripts.Script, releases []*LockRe
 }
 
 // groupBySlot divides holds into those that one script may release.
-func groupBySlot(s *session.Session, releases []*LockRelease) [][]*LockRelease {
-	if len(releases) < 2 || s.Runner.SpansSlots() {
+func groupBySlot(ctx context.Context, s *session.Session, releases []*LockRelease) [][]*LockRelease {
+	if len(releases) < 2 || s.Runner.SpansSlots(ctx) {
 		return [][]*LockRelease{releases}
 	}
 	slices.SortStableFunc(releases, func(a, b *LockRelease) int { return int(a.Attempt.q.keys.Slot) - int(b.Attempt.q.keys.Slot) })
