@@ -142,17 +142,17 @@ type redissonClients struct {
 }
 
 // layout returns how the locks of these clients are stored on the server.
-func (j *redissonClients) layout() (*layout.Layout, error) {
-	if j.fairWait == nil {
-		return layout.Redisson(j.which...), nil
+func (r *redissonClients) layout() (*layout.Layout, error) {
+	if r.fairWait == nil {
+		return layout.Redisson(r.which...), nil
 	}
-	if slices.Contains(j.which, layout.Fenced) {
+	if slices.Contains(r.which, layout.Fenced) {
 		return nil, fmt.Errorf("%w: Fenced is for a reentrant lock, FairLockWaitTimeout for a fair one", ErrBadOption)
 	}
-	if err := session.CheckFairWait(*j.fairWait); err != nil {
+	if err := session.CheckFairWait(*r.fairWait); err != nil {
 		return nil, err
 	}
-	return layout.RedissonFair(*j.fairWait, j.which...), nil
+	return layout.RedissonFair(*r.fairWait, r.which...), nil
 }
 
 type redissonVariant layout.Variant

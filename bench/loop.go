@@ -71,12 +71,12 @@ type loopRun struct {
 func (b *bench) loop(ctx context.Context, impl implementation, lockers []locker, window time.Duration) (*loopRun, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	s := &loopRun{}
+	lr := &loopRun{}
 	for _, l := range lockers {
-		s.runners = append(s.runners, &runner{loop: s, locker: l})
+		lr.runners = append(lr.runners, &runner{loop: lr, locker: l})
 	}
 	var running group
-	for _, r := range s.runners {
+	for _, r := range lr.runners {
 		running.run(func() {
 			if err := r.run(ctx); err != nil {
 				fail(err) // so that the others end; theirs are not the first
@@ -84,29 +84,29 @@ func (b *bench) loop(ctx context.Context, impl implementation, lockers []locker,
 		})
 	}
 	pause(ctx, b.scale.warmUp)
-	if err := s.count(ctx, b.server, impl, window); err != nil {
+	if err := lr.count(ctx, b.server, impl, window); err != nil {
 		fail(err)
 	}
-	s.stuck = running.wait(b.scale.patience, func() { fail(errStopped) })
+	lr.stuck = running.wait(b.scale.patience, func() { fail(errStopped) })
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errStopped) {
 		return nil, cause
 	}
-	return s, nil
+	return lr, nil
 }
 
 // count lets the runners count for a window, and measures what is used in it.
-func (s *loopRun) count(ctx context.Context, server *redistest.Server, impl implementation, window time.Duration) error {
-	defer s.over.Store(true) // whatever fails
+func (l *loopRun) count(ctx context.Context, server *redistest.Server, impl implementation, window time.Duration) error {
+	defer l.over.Store(true) // whatever fails
 	m, err := begin(server)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	s.counts.Store(true)
+	l.counts.Store(true)
 	pause(ctx, window)
-	s.over.Store(true)
-	s.elapsed = time.Since(began)
-	s.used, err = m.end(impl.sends)
+	l.over.Store(true)
+	l.elapsed = time.Since(began)
+	l.used, err = m.end(impl.sends)
 	return err
 }
 
@@ -145,10 +145,10 @@ func (r *runner) once(ctx context.Context) error {
 }
 
 // sample adds the runners up.
-func (s *loopRun) sample() sample {
-	one := sample{elapsed: s.elapsed, used: s.used, waits: new(waits), cutWaits: new(waits), stuck: s.stuck}
-	ops := make([]int, len(s.runners))
-	for i, r := range s.runners {
+func (l *loopRun) sample() sample {
+	one := sample{elapsed: l.elapsed, used: l.used, waits: new(waits), cutWaits: new(waits), stuck: l.stuck}
+	ops := make([]int, len(l.runners))
+	for i, r := range l.runners {
 		ops[i] = r.ops
 		one.ops += r.ops
 		one.waits.merge(&r.waits)

@@ -34,12 +34,12 @@ func (b *bench) outnumbered(impl implementation) (one sample, err error) {
 		lockers = append(lockers, processes[0].locker(ctx, "shared"))
 	}
 	lockers = append(lockers, processes[1].locker(ctx, "shared"))
-	s, err := b.loop(ctx, impl, lockers, b.scale.contended)
+	l, err := b.loop(ctx, impl, lockers, b.scale.contended)
 	if err != nil {
 		return sample{}, err
 	}
-	one = separate(s.runners[:local], s.runners[local], s.elapsed)
-	one.stuck = s.stuck
+	one = separate(l.runners[:local], l.runners[local], l.elapsed)
+	one.stuck = l.stuck
 	return one, nil
 }
 

@@ -94,33 +94,33 @@ func joinSignalbox(url string, lease time.Duration) (member, error) {
 	return &ours{client, signalbox.NewSession(client, signalbox.WithLogger(slog.New(slog.DiscardHandler))), signalbox.WithRenewedLease(lease)}, nil
 }
 
-func (m *ours) election(name string) *election.Election {
-	return election.New(m.session, name, m.lease, election.Value("a value"))
+func (o *ours) election(name string) *election.Election {
+	return election.New(o.session, name, o.lease, election.Value("a value"))
 }
 
-func (m *ours) campaign(ctx context.Context, name string) (resign func() error, err error) {
-	term, err := m.election(name).Campaign(ctx)
+func (o *ours) campaign(ctx context.Context, name string) (resign func() error, err error) {
+	term, err := o.election(name).Campaign(ctx)
 	return term.Resign, err
 }
 
-func (m *ours) leader(ctx context.Context, name string) error {
-	_, err := m.election(name).Leader(ctx)
+func (o *ours) leader(ctx context.Context, name string) error {
+	_, err := o.election(name).Leader(ctx)
 	return err
 }
 
-func (m *ours) observe(ctx context.Context, name string, seen func()) {
-	for _, err := range m.election(name).Observe(ctx) {
+func (o *ours) observe(ctx context.Context, name string, seen func()) {
+	for _, err := range o.election(name).Observe(ctx) {
 		if err == nil {
 			seen()
 		}
 	}
 }
 
-func (m *ours) close() error {
+func (o *ours) close() error {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = m.session.Close(ended) // leaves no lease behind, and says so
-	m.client.Close()
+	_ = o.session.Close(ended) // leaves no lease behind, and says so
+	o.client.Close()
 	return nil
 }
 
@@ -142,20 +142,20 @@ func joinEtcd(url string, lease time.Duration) (member, error) {
 	return &theirs{client, session}, nil
 }
 
-func (m *theirs) campaign(ctx context.Context, name string) (resign func() error, err error) {
-	e := concurrency.NewElection(m.session, name)
+func (t *theirs) campaign(ctx context.Context, name string) (resign func() error, err error) {
+	e := concurrency.NewElection(t.session, name)
 	return func() error { return e.Resign(context.WithoutCancel(ctx)) }, e.Campaign(ctx, "a value")
 }
 
-func (m *theirs) leader(ctx context.Context, name string) error {
-	_, err := concurrency.NewElection(m.session, name).Leader(ctx)
+func (t *theirs) leader(ctx context.Context, name string) error {
+	_, err := concurrency.NewElection(t.session, name).Leader(ctx)
 	return err
 }
 
-func (m *theirs) observe(ctx context.Context, name string, seen func()) {
-	for range concurrency.NewElection(m.session, name).Observe(ctx) {
+func (t *theirs) observe(ctx context.Context, name string, seen func()) {
+	for range concurrency.NewElection(t.session, name).Observe(ctx) {
 		seen()
 	}
 }
 
-func (m *theirs) close() error { return errors.Join(m.session.Close(), m.client.Close()) }
+func (t *theirs) close() error { return errors.Join(t.session.Close(), t.client.Close()) }

@@ -77,7 +77,7 @@ func outcome(ctx context.Context, err error) (code int, line string) {
 type sessionError struct{ error }
 
 // Unwrap returns the error of the call.
-func (f sessionError) Unwrap() error { return f.error }
+func (s sessionError) Unwrap() error { return s.error }
 
 // codeOf returns the exit code for an error that does not decide it.
 func codeOf(err error) int {

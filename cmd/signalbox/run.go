@@ -232,7 +232,7 @@ func (f *runFlags) acquire(ctx context.Context, s *signalbox.Session, name strin
 type acquireFunc func(context.Context) (signalbox.Lease, error)
 
 // reacquire is the call as a job needs it.
-func (c acquireFunc) reacquire(ctx context.Context) (lease, error) { return c(ctx) }
+func (a acquireFunc) reacquire(ctx context.Context) (lease, error) { return a(ctx) }
 
 // calls returns the call that waits for what the flags ask for, and the one that does not wait.
 func (f *runFlags) calls(s *signalbox.Session, name string) (lock, try acquireFunc) {

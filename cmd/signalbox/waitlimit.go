@@ -14,22 +14,22 @@ type waitLimit struct {
 }
 
 // String implements pflag.Value.
-func (p *waitLimit) String() string {
-	if !p.set {
+func (w *waitLimit) String() string {
+	if !w.set {
 		return ""
 	}
-	return p.d.String()
+	return w.d.String()
 }
 
 // Set implements pflag.Value.
-func (p *waitLimit) Set(text string) error {
+func (w *waitLimit) Set(text string) error {
 	d, err := parseDuration(text)
 	if err != nil || d < 0 {
 		return errors.New("it must be a duration such as 5s, or a number of seconds, of 0 or more")
 	}
-	p.d, p.set = d, true
+	w.d, w.set = d, true
 	return nil
 }
 
 // Type implements pflag.Value.
-func (p *waitLimit) Type() string { return "duration" }
+func (w *waitLimit) Type() string { return "duration" }

@@ -59,8 +59,8 @@ func newWatch(s *serverFlags) *cobra.Command {
 		ctx, prefix := cmd.Context(), strings.Join(args, "")
 		names, stop := follow(ctx, session, prefix, every)
 		defer stop()
-		m := newScreen(prefix, every, poller(ctx, names))
-		_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
+		sc := newScreen(prefix, every, poller(ctx, names))
+		_, err := tea.NewProgram(sc, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
 		return cmp.Or(ctx.Err(), err)
 	})
 	return cmd
@@ -119,9 +119,9 @@ func newScreen(prefix string, every time.Duration, poll tea.Cmd) *screen {
 }
 
 // Init implements tea.Model.
-func (m *screen) Init() tea.Cmd {
-	m.pollBegun = time.Now()
-	return tea.Batch(m.poll, nextSecond())
+func (s *screen) Init() tea.Cmd {
+	s.pollBegun = time.Now()
+	return tea.Batch(s.poll, nextSecond())
 }
 
 // secondMsg says that a second has passed.
@@ -132,64 +132,64 @@ func nextSecond() tea.Cmd {
 }
 
 // Update implements tea.Model.
-func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
-		m.scroll(0)
+		s.width, s.height = msg.Width, msg.Height
+		s.scroll(0)
 	case secondMsg:
-		m.now = time.Time(msg)
-		return m, nextSecond()
+		s.now = time.Time(msg)
+		return s, nextSecond()
 	case pollDueMsg:
-		m.pollBegun = time.Now()
-		return m, m.poll
+		s.pollBegun = time.Now()
+		return s, s.poll
 	case listMsg:
-		m.pollBegun = time.Time{}
-		m.update(msg)
-		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return pollDueMsg{} })
+		s.pollBegun = time.Time{}
+		s.update(msg)
+		return s, tea.Tick(s.every, func(time.Time) tea.Msg { return pollDueMsg{} })
 	case tea.KeyPressMsg:
-		return m, m.press(msg.String())
+		return s, s.press(msg.String())
 	}
-	return m, nil
+	return s, nil
 }
 
-func (m *screen) press(key string) tea.Cmd {
+func (s *screen) press(key string) tea.Cmd {
 	switch key {
 	case "q", "ctrl+c", "esc":
 		return tea.Quit
 	case "s":
-		m.byName = !m.byName
-		m.sort()
+		s.byName = !s.byName
+		s.sort()
 	case "up", "k":
-		m.scroll(-1)
+		s.scroll(-1)
 	case "down", "j":
-		m.scroll(1)
+		s.scroll(1)
 	case "pgup":
-		m.scroll(-m.rows())
+		s.scroll(-s.rows())
 	case "pgdown", "space":
-		m.scroll(m.rows())
+		s.scroll(s.rows())
 	case "home", "g":
-		m.scroll(-len(m.last.entries))
+		s.scroll(-len(s.last.entries))
 	case "end", "G":
-		m.scroll(len(m.last.entries))
+		s.scroll(len(s.last.entries))
 	}
 	return nil
 }
 
 // update keeps what a poll found. A list that is not complete is shown with its error.
-func (m *screen) update(p listMsg) {
-	m.err = p.err
+func (s *screen) update(p listMsg) {
+	s.err = p.err
 	if p.err != nil && len(p.entries) == 0 {
 		return
 	}
-	passed := p.at.Sub(m.last.at).Seconds()
+	passed := p.at.Sub(s.last.at).Seconds()
 	rates := make(map[string]rate, len(p.entries))
 	for _, e := range p.entries {
 		hold := fmt.Sprint(e.Token, e.HolderCount)
 		if len(e.Holders) > 0 {
 			hold += e.Holders[0].Label + e.Holders[0].Session
 		}
-		now, known := m.rates[e.Key]
+		now, known := s.rates[e.Key]
 		if known && passed > 0 {
 			now.second *= 1 - smoothing
 			if hold != now.hold {
@@ -199,15 +199,15 @@ func (m *screen) update(p listMsg) {
 		now.hold = hold
 		rates[e.Key] = now
 	}
-	m.last, m.rates = p, rates
-	m.sort()
-	m.scroll(0)
+	s.last, s.rates = p, rates
+	s.sort()
+	s.scroll(0)
 }
 
-func (m *screen) sort() {
-	slices.SortStableFunc(m.last.entries, func(a, b inspect.Entry) int {
+func (s *screen) sort() {
+	slices.SortStableFunc(s.last.entries, func(a, b inspect.Entry) int {
 		order := cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
-		if m.byName {
+		if s.byName {
 			return order
 		}
 		return cmp.Or(cmp.Compare(b.WaiterCount, a.WaiterCount), order)
@@ -218,10 +218,10 @@ func (m *screen) sort() {
 const fixedLines = 3
 
 // rows is for how many entries there is room.
-func (m *screen) rows() int { return max(m.height-fixedLines, 1) }
+func (s *screen) rows() int { return max(s.height-fixedLines, 1) }
 
-func (m *screen) scroll(by int) {
-	m.top = max(min(m.top+by, len(m.last.entries)-m.rows()), 0)
+func (s *screen) scroll(by int) {
+	s.top = max(min(s.top+by, len(s.last.entries)-s.rows()), 0)
 }
 
 // columns are the heads of the table, and how wide they are; the first one has what is left.
@@ -236,71 +236,71 @@ var columns = []struct {
 const leastNameWidth = 16
 
 // View implements tea.Model.
-func (m *screen) View() tea.View {
-	view := tea.NewView(m.text())
+func (s *screen) View() tea.View {
+	view := tea.NewView(s.text())
 	view.AltScreen = true
 	return view
 }
 
 // text is what the window shows.
-func (m *screen) text() string {
-	if m.height < fixedLines+1 || m.width < 1 {
+func (s *screen) text() string {
+	if s.height < fixedLines+1 || s.width < 1 {
 		return ""
 	}
-	lines := []string{m.title()}
+	lines := []string{s.title()}
 	var heads []string
 	for _, c := range columns {
 		heads = append(heads, c.head)
 	}
-	lines = append(lines, m.row(heads))
-	for _, e := range m.last.entries[m.top:min(m.top+m.rows(), len(m.last.entries))] {
-		lines = append(lines, m.row([]string{
-			shown(e.Name), strconv.Itoa(e.WaiterCount), held(e), m.age(e.Since), fmt.Sprintf("%.1f", m.rates[e.Key].second), e.Kind,
+	lines = append(lines, s.row(heads))
+	for _, e := range s.last.entries[s.top:min(s.top+s.rows(), len(s.last.entries))] {
+		lines = append(lines, s.row([]string{
+			shown(e.Name), strconv.Itoa(e.WaiterCount), held(e), s.age(e.Since), fmt.Sprintf("%.1f", s.rates[e.Key].second), e.Kind,
 		}))
 	}
-	for len(lines) < m.height-1 {
+	for len(lines) < s.height-1 {
 		lines = append(lines, "")
 	}
 	order := "by waiters"
-	if m.byName {
+	if s.byName {
 		order = "by name"
 	}
-	if m.last.note != "" {
-		order += "; " + m.last.note
+	if s.last.note != "" {
+		order += "; " + s.last.note
 	}
 	lines = append(lines, fmt.Sprintf("%d to %d of %d, %s   q quits, s sorts, arrows scroll",
-		min(m.top+1, len(m.last.entries)), min(m.top+m.rows(), len(m.last.entries)), len(m.last.entries), order))
+		min(s.top+1, len(s.last.entries)), min(s.top+s.rows(), len(s.last.entries)), len(s.last.entries), order))
 	for i := range lines {
-		lines[i] = ansi.Truncate(lines[i], m.width, "…")
+		lines[i] = ansi.Truncate(lines[i], s.width, "…")
 	}
 	return strings.Join(lines, "\n")
 }
 
 // title is the first line: the totals, and what is wrong.
-func (m *screen) title() string {
+func (s *screen) title() string {
 	asOf := "no list yet"
-	if !m.last.at.IsZero() {
-		asOf = "list of " + m.last.at.Format(time.TimeOnly)
+	if !s.last.at.IsZero() {
+		asOf = "list of " + s.last.at.Format(time.TimeOnly)
 	}
-	silent := m.now.Sub(m.pollBegun)
+	silent := s.now.Sub(s.pollBegun)
 	switch {
-	case m.err != nil:
-		return asOf + "; " + strings.TrimPrefix(oneLine(m.err), "signalbox: ")
-	case !m.pollBegun.IsZero() && silent > time.Second:
+	case s.err != nil:
+		return asOf + "; " + strings.TrimPrefix(oneLine(s.err), "signalbox: ")
+	case !s.pollBegun.IsZero() && silent > time.Second:
 		return fmt.Sprintf("%s; no reply for %v", asOf, silent.Round(time.Second))
-	case m.last.at.IsZero():
+	case s.last.at.IsZero():
 		return asOf
 	}
 	holders, waiters := 0, 0
-	for _, e := range m.last.entries {
+	for _, e := range s.last.entries {
 		holders, waiters = holders+e.HolderCount, waiters+e.WaiterCount
 	}
-	return fmt.Sprintf("signalbox %s  %s  %d names, %d holders, %d waiters", shown(m.prefix+"*"), m.last.at.Format(time.TimeOnly), len(m.last.entries), holders, waiters)
+	return fmt.Sprintf("signalbox %s  %s  %d names, %d holders, %d waiters", shown(s.prefix+"*"), s.last.at.Format(time.TimeOnly), len(s.last.entries), holders, waiters)
 }
 
 // row puts cells into the columns.
-func (m *screen) row(cells []string) string {
-	first := m.width
+func (s *screen) row(cells []string) string {
+	first := s.width
 	for _, c := range columns[1:] {
 		first -= c.width + 2
 	}
@@ -314,9 +314,9 @@ func (m *screen) row(cells []string) string {
 }
 
 // age is how long ago something began, by the clock of this host.
-func (m *screen) age(since time.Time) string {
+func (s *screen) age(since time.Time) string {
 	if since.IsZero() {
 		return "-"
 	}
-	return max(m.last.at.Sub(since), 0).Round(time.Second).String()
+	return max(s.last.at.Sub(since), 0).Round(time.Second).String()
 }

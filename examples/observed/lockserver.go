@@ -41,8 +41,8 @@ func openLockServer() (*lockServer, error) {
 	}, nil
 }
 
-func (p *lockServer) close() {
-	if p.embedded != nil {
-		p.embedded.Close()
+func (l *lockServer) close() {
+	if l.embedded != nil {
+		l.embedded.Close()
 	}
 }

@@ -47,37 +47,37 @@ type exclusiveRegistry struct {
 }
 
 // Make makes x the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
-func (x *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options []signalbox.LockOption) {
+func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options []signalbox.LockOption) {
 	kind, tableIn := session.Reentrant, func(l *layout.Layout) *layout.Exclusive { return l.Lock }
 	if mode == Ordered {
 		kind, tableIn = session.Fair, func(l *layout.Layout) *layout.Exclusive { return l.Fair }
 	}
-	x.Base = MakeIn(s, name, kind, options, func(l *layout.Layout) bool { return tableIn(l) != nil })
-	if x.Err != nil {
+	e.Base = MakeIn(s, name, kind, options, func(l *layout.Layout) bool { return tableIn(l) != nil })
+	if e.Err != nil {
 		return
 	}
-	table := tableIn(x.Layout)
-	x.table = table
-	r := session.RegistryOf(x.Session, table.RegistryName, func() *exclusiveRegistry { return x.newRegistry(kind) })
+	table := tableIn(e.Layout)
+	e.table = table
+	r := session.RegistryOf(e.Session, table.RegistryName, func() *exclusiveRegistry { return e.newRegistry(kind) })
 	request := r.requests[mode]
-	if x.Resolved != x.Session.Defaults[kind] {
-		request = newRequest(table, mode, x.Resolved)
+	if e.Resolved != e.Session.Defaults[kind] {
+		request = newRequest(table, mode, e.Resolved)
 	}
-	x.acquirer = Acquirer{
-		Manager: &r.Manager, Scope: &r.scope, Base: &x.Base, Keys: KeysOf(&x.Base, &table.Kind, x.keyBuf[:0]), Request: request,
+	e.acquirer = Acquirer{
+		Manager: &r.Manager, Scope: &r.scope, Base: &e.Base, Keys: KeysOf(&e.Base, &table.Kind, e.keyBuf[:0]), Request: request,
 	}
 }
 
 // newRegistry makes the registry of the session for the locks of the layout of x.
-func (x *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
-	if x.table.ModeInHold {
+func (e *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
+	if e.table.ModeInHold {
 		kind = "lock" // both kinds, in the log of the session
 	}
-	r := &exclusiveRegistry{Manager: NewManager(x.Session, x.Layout, &x.table.Kind, nil), scope: hold.Scope{Kind: string(kind)}}
-	r.AcquireMany, r.ReleaseMany = x.table.AcquireMany, x.table.ReleaseMany
+	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &e.table.Kind, nil), scope: hold.Scope{Kind: string(kind)}}
+	r.AcquireMany, r.ReleaseMany = e.table.AcquireMany, e.table.ReleaseMany
 	r.requests = map[Mode]*queue.Request{
-		Turns:   newRequest(x.table, Turns, x.Session.Defaults[session.Reentrant]),
-		Ordered: newRequest(x.table, Ordered, x.Session.Defaults[session.Fair]),
+		Turns:   newRequest(e.table, Turns, e.Session.Defaults[session.Reentrant]),
+		Ordered: newRequest(e.table, Ordered, e.Session.Defaults[session.Fair]),
 	}
 	return r
 }
@@ -97,60 +97,60 @@ func newRequest(table *layout.Exclusive, mode Mode, s *session.Resolved) *queue.
 }
 
 // Acquire waits until the lock is the caller's, or enters it again by the lease that ctx carries.
-func (x *Exclusive) Acquire(ctx context.Context) (hold.Lease, error) {
-	lease, carried, err := x.enter(ctx)
+func (e *Exclusive) Acquire(ctx context.Context) (hold.Lease, error) {
+	lease, carried, err := e.enter(ctx)
 	if carried || err != nil {
 		return lease, err
 	}
-	call := x.BeginCall(ctx)
-	lease, err = x.acquirer.Acquire(ctx)
+	call := e.BeginCall(ctx)
+	lease, err = e.acquirer.Acquire(ctx)
 	return lease.Observe(call, err)
 }
 
 // TryAcquire acquires the lock if it is free and has no living waiter, or enters it again.
-func (x *Exclusive) TryAcquire(ctx context.Context) (hold.Lease, error) {
-	lease, carried, err := x.enter(ctx)
+func (e *Exclusive) TryAcquire(ctx context.Context) (hold.Lease, error) {
+	lease, carried, err := e.enter(ctx)
 	if carried || err != nil {
 		return lease, err
 	}
-	call := x.BeginCall(ctx)
-	lease, err = x.acquirer.TryAcquire(ctx)
+	call := e.BeginCall(ctx)
+	lease, err = e.acquirer.TryAcquire(ctx)
 	return lease.Observe(call, err)
 }
 
 // enter returns a lease by the one that ctx carries.
-func (x *Exclusive) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
-	if err = x.CheckArgs(); err != nil {
+func (e *Exclusive) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
+	if err = e.CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	return x.Enter(ctx, x.acquirer.Scope)
+	return e.Enter(ctx, e.acquirer.Scope)
 }
 
 // ForceUnlock ends the hold that the server names, of whatever process, and hands the lock over.
-func (x *Exclusive) ForceUnlock(ctx context.Context) error {
-	if err := x.CheckArgs(); err != nil {
-		return x.Explain("force unlock", err)
+func (e *Exclusive) ForceUnlock(ctx context.Context) error {
+	if err := e.CheckArgs(); err != nil {
+		return e.Explain("force unlock", err)
 	}
-	return x.Base.ForceUnlock(ctx, x.table.CompatibleKinds, func(hold, channel string) wire.Call {
+	return e.Base.ForceUnlock(ctx, e.table.CompatibleKinds, func(hold, channel string) wire.Call {
 		return wire.Call{
-			Script: x.table.Force,
-			Keys:   x.acquirer.Keys.All,
-			Args:   []string{hold, x.Session.PublishCommandsIn(x.Layout), x.acquirer.Keys.Channel, channel, x.Floor},
+			Script: e.table.Force,
+			Keys:   e.acquirer.Keys.All,
+			Args:   []string{hold, e.Session.PublishCommandsIn(e.Layout), e.acquirer.Keys.Channel, channel, e.Floor},
 		}
 	})
 }
 
 // Place returns the position of the lock in the order of all locks, for package multilock. Locks with the
 // same name and scope are one lock.
-func (x *Exclusive) Place() signalbox.Place {
-	if x.CheckArgs() != nil {
+func (e *Exclusive) Place() signalbox.Place {
+	if e.CheckArgs() != nil {
 		return signalbox.Place{}
 	}
 	var together session.ManyAcquirer
-	if x.table.AcquireMany != nil {
-		together = (*manyAcquirer)(x)
+	if e.table.AcquireMany != nil {
+		together = (*manyAcquirer)(e)
 	}
-	return x.Base.Place(x.acquirer.Scope.Kind, session.ExclusiveAccess, together)
+	return e.Base.Place(e.acquirer.Scope.Kind, session.ExclusiveAccess, together)
 }
 
 const (
@@ -161,12 +161,12 @@ const (
 )
 
 // Waiters returns the waiters of all processes, the first one first. An error ends the sequence.
-func (x *Exclusive) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
+func (e *Exclusive) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
 	return func(yield func(signalbox.Waiter, error) bool) {
 		for position, after := 1, "0"; ; {
-			reply, err := x.waitersAfter(ctx, after)
+			reply, err := e.waitersAfter(ctx, after)
 			if err != nil {
-				yield(signalbox.Waiter{}, x.Explain("waiters", err))
+				yield(signalbox.Waiter{}, e.Explain("waiters", err))
 				return
 			}
 			n := reply.Len() / 4
@@ -174,7 +174,7 @@ func (x *Exclusive) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, err
 				if reply.Text(4*i) == "" {
 					continue // a ticket of another kind, which the next hand-off drops
 				}
-				if !yield(x.waiterAt(reply, 4*i, position), nil) {
+				if !yield(e.waiterAt(reply, 4*i, position), nil) {
 					return
 				}
 				position++
@@ -187,31 +187,31 @@ func (x *Exclusive) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, err
 	}
 }
 
-func (x *Exclusive) waitersAfter(ctx context.Context, after string) (wire.Reply, error) {
-	if err := x.Ready(ctx); err != nil {
+func (e *Exclusive) waitersAfter(ctx context.Context, after string) (wire.Reply, error) {
+	if err := e.Ready(ctx); err != nil {
 		return wire.Reply{}, err
 	}
-	if x.table.Waiters == nil {
-		return wire.Reply{}, fmt.Errorf("%w: a lock in the layout of %s has no queue at the server", errs.ErrBadOption, x.Layout.Name)
+	if e.table.Waiters == nil {
+		return wire.Reply{}, fmt.Errorf("%w: a lock in the layout of %s has no queue at the server", errs.ErrBadOption, e.Layout.Name)
 	}
-	reply, err := x.Session.Runner.Run(ctx, wire.Call{
-		Script: x.table.Waiters,
-		Keys:   x.acquirer.Keys.All[1:], // without the holder
+	reply, err := e.Session.Runner.Run(ctx, wire.Call{
+		Script: e.table.Waiters,
+		Keys:   e.acquirer.Keys.All[1:], // without the holder
 		Args:   []string{after, strconv.Itoa(waitersPage), ticketSize},
 	})
 	return reply, CutShort(ctx, err)
 }
 
 // waiterAt reads the four elements from i on.
-func (x *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter {
+func (e *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter {
 	w := signalbox.Waiter{
 		Position: position,
-		Session:  x.Layout.Session(reply.Text(i)),
+		Session:  e.Layout.Session(reply.Text(i)),
 		Alive:    reply.Int(i+2) == 1,
 		Label:    reply.Text(i + 3),
 	}
-	if w.Session == x.Session.ID() {
-		w.Goroutines = max(x.goroutines(reply.Text(i)), 1)
+	if w.Session == e.Session.ID() {
+		w.Goroutines = max(e.goroutines(reply.Text(i)), 1)
 	}
 	if since := reply.Stamp(i + 1); since != 0 {
 		w.Since = since.Time()
@@ -220,8 +220,8 @@ func (x *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter
 }
 
 // goroutines returns how many goroutines wait by a ticket of this session, or 0 if that is not known.
-func (x *Exclusive) goroutines(ticket string) int {
-	registry, is := x.acquirer.Manager.Granter.(*queue.Registry)
+func (e *Exclusive) goroutines(ticket string) int {
+	registry, is := e.acquirer.Manager.Granter.(*queue.Registry)
 	if !is {
 		return 0
 	}
@@ -229,8 +229,8 @@ func (x *Exclusive) goroutines(ticket string) int {
 	if key == (local.ShareKey{}) {
 		return 0
 	}
-	queues := x.acquirer.Manager.LocalQueues
-	q := queues.Use(x.acquirer.Keys.Holder)
+	queues := e.acquirer.Manager.LocalQueues
+	q := queues.Use(e.acquirer.Keys.Holder)
 	defer queues.Done(q)
 	return q.Waiters(key)
 }

@@ -43,8 +43,8 @@ func (m *manyAcquirer) TryAcquireMany(ctx context.Context, following []session.M
 
 // acquireTogether acquires the lock, and as many of the following ones as one call gets.
 func (m *manyAcquirer) acquireTogether(ctx context.Context, following []session.ManyAcquirer) ([]hold.Lease, error) {
-	x := (*Exclusive)(m)
-	if batch := x.batch(ctx, following); len(batch) > 1 {
+	e := (*Exclusive)(m)
+	if batch := e.batch(ctx, following); len(batch) > 1 {
 		return acquireBatch(ctx, batch)
 	}
 	return nil, nil
@@ -58,20 +58,20 @@ func asList(lease hold.Lease, err error) ([]hold.Lease, error) {
 }
 
 // batch returns the lock, and those of the following locks that the same script can acquire.
-func (x *Exclusive) batch(ctx context.Context, following []session.ManyAcquirer) []*Acquirer {
-	if !x.mayJoinBatch(ctx) {
+func (e *Exclusive) batch(ctx context.Context, following []session.ManyAcquirer) []*Acquirer {
+	if !e.mayJoinBatch(ctx) {
 		return nil
 	}
-	batch, spans := []*Acquirer{&x.acquirer}, false
+	batch, spans := []*Acquirer{&e.acquirer}, false
 	for _, other := range following {
 		g, is := other.(*manyAcquirer)
 		next := (*Exclusive)(g)
-		if !is || len(batch) == maxBatch || next.acquirer.BatchKey() != x.acquirer.BatchKey() || !next.mayJoinBatch(ctx) {
+		if !is || len(batch) == maxBatch || next.acquirer.BatchKey() != e.acquirer.BatchKey() || !next.mayJoinBatch(ctx) {
 			break
 		}
-		if next.acquirer.Keys.Slot != x.acquirer.Keys.Slot && !spans {
+		if next.acquirer.Keys.Slot != e.acquirer.Keys.Slot && !spans {
 			// At the shard of another key the script would acquire a lock that another session may hold.
-			if spans = x.Session.Runner.CertainlySpansSlots(ctx); !spans {
+			if spans = e.Session.Runner.CertainlySpansSlots(ctx); !spans {
 				break
 			}
 		}
@@ -82,10 +82,10 @@ func (x *Exclusive) batch(ctx context.Context, following []session.ManyAcquirer)
 
 // mayJoinBatch reports whether one script may acquire the lock with others: it waits for no replicas, and ctx
 // does not carry it.
-func (x *Exclusive) mayJoinBatch(ctx context.Context) bool {
-	if ctx == nil || ctx.Err() != nil || x.CheckArgs() != nil || x.Replicas.Count > 0 {
+func (e *Exclusive) mayJoinBatch(ctx context.Context) bool {
+	if ctx == nil || ctx.Err() != nil || e.CheckArgs() != nil || e.Replicas.Count > 0 {
 		return false
 	}
-	_, carried := hold.Carried(ctx, x.acquirer.Scope, x.Names.Holder)
+	_, carried := hold.Carried(ctx, e.acquirer.Scope, e.Names.Holder)
 	return !carried
 }

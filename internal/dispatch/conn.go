@@ -74,7 +74,7 @@ func labelled(ctx context.Context, wait func()) {
 	pprof.Do(ctx, pprof.Labels("signalbox", "dispatch"), func(context.Context) { wait() })
 }
 
-func (conn *nodeConn) notify() { signal(conn.changed) }
+func (nc *nodeConn) notify() { signal(nc.changed) }
 
 // signal sends into a channel with room for one.
 func signal(to chan<- struct{}) {
@@ -85,29 +85,29 @@ func signal(to chan<- struct{}) {
 }
 
 // removeLocked removes a channel from the connection.
-func (conn *nodeConn) removeLocked(c *channel) {
-	delete(conn.channels, c)
+func (nc *nodeConn) removeLocked(c *channel) {
+	delete(nc.channels, c)
 	c.unassignLocked()
-	conn.notify()
+	nc.notify()
 }
 
 // serve keeps the subscriptions of the connection as they are wanted. It returns nil when there is nothing
 // left to subscribe to. That is final: the connection has ended.
-func (conn *nodeConn) serve(ctx context.Context) error {
-	client, err := conn.open()
+func (nc *nodeConn) serve(ctx context.Context) error {
+	client, err := nc.open()
 	if err != nil {
 		return err
 	}
 	// Close, not a return into the client's pool: that would clean up with commands to which a frozen server
 	// does not reply, and keep the connection alive for ever.
 	defer client.Close()
-	broken := client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: conn.message, OnSubscription: conn.subscription})
+	broken := client.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: nc.message, OnSubscription: nc.subscription})
 	for {
-		add, idle := conn.changes()
+		add, idle := nc.changes()
 		if idle {
 			return nil
 		}
-		if err := conn.subscribe(ctx, client, add); err != nil {
+		if err := nc.subscribe(ctx, client, add); err != nil {
 			return err
 		}
 		if len(add) > 0 {
@@ -115,10 +115,10 @@ func (conn *nodeConn) serve(ctx context.Context) error {
 		}
 		labelled(ctx, func() {
 			select {
-			case <-conn.changed:
+			case <-nc.changed:
 			case err = <-broken:
 				err = errs.Join(errBroken, err)
-			case <-conn.replace:
+			case <-nc.replace:
 				err = errReplaced
 			case <-ctx.Done():
 				err = ctx.Err()
@@ -131,12 +131,12 @@ func (conn *nodeConn) serve(ctx context.Context) error {
 }
 
 // open makes the connection. The client does not check a context meanwhile.
-func (conn *nodeConn) open() (rueidis.DedicatedClient, error) {
-	d := conn.d
+func (nc *nodeConn) open() (rueidis.DedicatedClient, error) {
+	d := nc.d
 	nodes := d.client.Nodes() // before the connection is made: a change while it is made counts as one
 	client := d.client
 	if d.clustered {
-		if client = nodes[conn.node]; client == nil {
+		if client = nodes[nc.node]; client == nil {
 			return nil, errReplaced
 		}
 	}
@@ -146,7 +146,7 @@ func (conn *nodeConn) open() (rueidis.DedicatedClient, error) {
 	}
 	departed := d.departures(nodes)
 	d.mu.Lock()
-	conn.clientNodes, conn.departed = known, departed
+	nc.clientNodes, nc.departed = known, departed
 	d.mu.Unlock()
 	dedicated, _ := client.Dedicate()
 	return dedicated, nil
@@ -154,19 +154,19 @@ func (conn *nodeConn) open() (rueidis.DedicatedClient, error) {
 
 // changes returns which channels to subscribe to, and records that this is done. idle: there is no channel at
 // all, and the connection has ended. Later users get another connection.
-func (conn *nodeConn) changes() (add []*channel, idle bool) {
-	conn.d.mu.Lock()
-	defer conn.d.mu.Unlock()
-	if len(conn.channels) == 0 {
-		delete(conn.d.mu.conns, conn.node)
+func (nc *nodeConn) changes() (add []*channel, idle bool) {
+	nc.d.mu.Lock()
+	defer nc.d.mu.Unlock()
+	if len(nc.channels) == 0 {
+		delete(nc.d.mu.conns, nc.node)
 		return nil, true
 	}
-	for len(conn.wanted) > 0 && len(add) < maxChannels {
-		c := conn.wanted[0]
-		conn.wanted = conn.wanted[1:]
-		if c.conn == conn && c.state == assigned {
+	for len(nc.wanted) > 0 && len(add) < maxChannels {
+		c := nc.wanted[0]
+		nc.wanted = nc.wanted[1:]
+		if c.conn == nc && c.state == assigned {
 			c.state = subscribing
-			delete(conn.dropped, c.channelAddress)
+			delete(nc.dropped, c.channelAddress)
 			add = append(add, c)
 		}
 	}
@@ -176,10 +176,10 @@ func (conn *nodeConn) changes() (add []*channel, idle bool) {
 // subscribe sends a command for each channel, in one pipeline. In a cluster channels of different slots do
 // not fit in one command, and the server replies for each channel separately. If a slot moved in the middle
 // of a reply for many, the client would read the message as a part of it.
-func (conn *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
+func (nc *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
 	commands := make([]rueidis.Completed, len(channels))
 	for i, c := range channels {
-		if conn.d.clustered && c.channelType == sharded {
+		if nc.d.clustered && c.channelType == sharded {
 			commands[i] = client.B().Ssubscribe().Channel(c.name).Build()
 		} else {
 			commands[i] = client.B().Subscribe().Channel(c.name).Build()
@@ -187,7 +187,7 @@ func (conn *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedCli
 	}
 	refusals, err := send(ctx, client, commands)
 	if len(refusals) > 0 {
-		conn.refused(channels, refusals)
+		nc.refused(channels, refusals)
 	}
 	return err
 }
@@ -196,16 +196,16 @@ func (conn *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedCli
 // replaced for it later; UNSUBSCRIBE is never sent. The client sends a PING behind each, to know when the reply is
 // complete. It panics if the server refuses that: because a save has failed, a script runs for long, or a replica has
 // lost its primary.
-func (conn *nodeConn) dropLocked(c *channel) {
-	if len(conn.dropped) == 0 {
-		conn.firstDropped = time.Now()
+func (nc *nodeConn) dropLocked(c *channel) {
+	if len(nc.dropped) == 0 {
+		nc.firstDropped = time.Now()
 	}
-	conn.dropped[c.channelAddress] = struct{}{}
+	nc.dropped[c.channelAddress] = struct{}{}
 }
 
 // hasManyDroppedLocked reports whether the connection is to be replaced by one without the dropped channels.
-func (conn *nodeConn) hasManyDroppedLocked(now time.Time) bool {
-	return len(conn.dropped) > maxDropped || len(conn.dropped) > 0 && now.Sub(conn.firstDropped) > droppedFor
+func (nc *nodeConn) hasManyDroppedLocked(now time.Time) bool {
+	return len(nc.dropped) > maxDropped || len(nc.dropped) > 0 && now.Sub(nc.firstDropped) > droppedFor
 }
 
 // send returns the server's refusals, by command.

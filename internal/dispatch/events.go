@@ -17,37 +17,37 @@ import (
 // given up changes nothing.
 
 // subscription is the client's hook: a subscription holds, or holds no more.
-func (conn *nodeConn) subscription(s rueidis.PubSubSubscription) {
+func (nc *nodeConn) subscription(s rueidis.PubSubSubscription) {
 	var listeners []*Listener
-	conn.d.mu.Lock()
-	if c := conn.d.mu.channels[channelAddress{s.Channel, conn.typeOf(s.Kind)}]; c != nil && c.conn == conn {
+	nc.d.mu.Lock()
+	if c := nc.d.mu.channels[channelAddress{s.Channel, nc.typeOf(s.Kind)}]; c != nil && c.conn == nc {
 		switch s.Kind {
 		case "subscribe", "ssubscribe":
 			// In another state than subscribing it confirms a channel of that name that was dropped.
 			if c.state == subscribing {
-				if conn.confirmed.IsZero() {
-					conn.confirmed = time.Now()
+				if nc.confirmed.IsZero() {
+					nc.confirmed = time.Now()
 				}
 				listeners = c.confirmedLocked()
 			}
 		case "sunsubscribe":
 			// A channel that is subscribed has not been dropped: its slot has left the node.
 			if c.state == subscribed {
-				delete(conn.d.mu.slots, c.slot)
-				conn.removeLocked(c)
-				conn.d.assignLocked(c)
+				delete(nc.d.mu.slots, c.slot)
+				nc.removeLocked(c)
+				nc.d.assignLocked(c)
 			}
 		}
 	}
-	conn.d.mu.Unlock()
+	nc.d.mu.Unlock()
 	for _, listener := range listeners {
 		listener.handler.OnSubscribed()
 	}
 }
 
 // typeOf returns the type of the channel that a confirmation of that kind is about.
-func (conn *nodeConn) typeOf(confirmed string) channelType {
-	if conn.d.clustered && (confirmed == "subscribe" || confirmed == "unsubscribe") {
+func (nc *nodeConn) typeOf(confirmed string) channelType {
+	if nc.d.clustered && (confirmed == "subscribe" || confirmed == "unsubscribe") {
 		return plain
 	}
 	return sharded
@@ -55,12 +55,12 @@ func (conn *nodeConn) typeOf(confirmed string) channelType {
 
 // message is the client's hook for a message. The hook does not say which type of channel it came from. So if
 // one connection has both channels of a name, all users of both get it.
-func (conn *nodeConn) message(m rueidis.PubSubMessage) {
+func (nc *nodeConn) message(m rueidis.PubSubMessage) {
 	var listeners []*Listener
-	conn.d.mu.Lock()
-	for _, address := range conn.d.addresses(m.Channel, BothChannels) {
-		c := conn.d.mu.channels[address]
-		if c == nil || c.conn != conn {
+	nc.d.mu.Lock()
+	for _, address := range nc.d.addresses(m.Channel, BothChannels) {
+		c := nc.d.mu.channels[address]
+		if c == nil || c.conn != nc {
 			continue
 		}
 		for _, w := range c.waits {
@@ -70,7 +70,7 @@ func (conn *nodeConn) message(m rueidis.PubSubMessage) {
 		}
 		listeners = union(listeners, c.listeners)
 	}
-	conn.d.mu.Unlock()
+	nc.d.mu.Unlock()
 	for _, listener := range listeners {
 		listener.handler.OnMessage(m.Message)
 	}
@@ -92,25 +92,25 @@ func union(some, others []*Listener) []*Listener {
 
 // refused handles refused subscriptions: channels that belong to another node move, and the others are asked
 // for again after a pause.
-func (conn *nodeConn) refused(channels []*channel, refusals map[int]*rueidis.RedisError) {
-	d := conn.d
+func (nc *nodeConn) refused(channels []*channel, refusals map[int]*rueidis.RedisError) {
+	d := nc.d
 	var later []*channel
 	nodes := d.client.Nodes()
 	d.mu.Lock()
 	for i, refusal := range refusals {
 		c := channels[i]
 		node, moved := refusal.IsMoved()
-		if c.conn != conn {
+		if c.conn != nc {
 			continue // dropped meanwhile
 		}
 		if !moved {
 			c.reportUnsubscribedLocked(refusal)
 		}
-		conn.removeLocked(c)
+		nc.removeLocked(c)
 		switch {
 		case moved && c.fails < freeMoves:
 			c.fails++
-			d.mu.slots[c.slot] = wire.KnownAs(node, conn.node, nodes)
+			d.mu.slots[c.slot] = wire.KnownAs(node, nc.node, nodes)
 			d.assignLocked(c)
 		default:
 			delete(d.mu.slots, c.slot)
@@ -125,21 +125,21 @@ func (conn *nodeConn) refused(channels []*channel, refusals map[int]*rueidis.Red
 
 // ended records that the connection has ended. Its channels are assigned again after the back-off of the node, to
 // the node that has them by then.
-func (conn *nodeConn) ended(err error) {
-	d := conn.d
+func (nc *nodeConn) ended(err error) {
+	d := nc.d
 	d.mu.Lock()
-	delete(d.mu.conns, conn.node)
+	delete(d.mu.conns, nc.node)
 	for slot, node := range d.mu.slots {
-		if node == conn.node {
+		if node == nc.node {
 			delete(d.mu.slots, slot)
 		}
 	}
 	var again time.Time
 	if !errors.Is(err, errReplaced) {
-		again = d.backOffLocked(conn)
+		again = d.backOffLocked(nc)
 	}
 	var listeners []*Listener
-	for c := range conn.channels {
+	for c := range nc.channels {
 		if c.state == subscribed {
 			listeners = append(listeners, c.listeners...) // a listener that has two channels may be there twice
 			c.pollSoonerLocked()

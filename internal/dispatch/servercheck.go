@@ -68,8 +68,8 @@ func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
 }
 
 // subscribedLocked returns names of channels that are subscribed to.
-func (conn *nodeConn) subscribedLocked() (names []string) {
-	for c := range conn.channels {
+func (nc *nodeConn) subscribedLocked() (names []string) {
+	for c := range nc.channels {
 		if c.state == subscribed && len(names) < maxCheckedNames {
 			names = append(names, c.name)
 		}

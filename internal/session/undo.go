@@ -74,28 +74,28 @@ type Undoer struct {
 
 // NewUndoer returns an Undoer that starts nothing by itself.
 func NewUndoer(runner *wire.Runner, t *timers.Timers) *Undoer {
-	r := &Undoer{runner: runner, timers: t}
-	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.batches = timers.NewCollector(t, r.sendAll)
-	r.mu.open = make(map[*Undo]struct{})
-	return r
+	un := &Undoer{runner: runner, timers: t}
+	un.ctx, un.cancel = context.WithCancel(context.Background())
+	un.batches = timers.NewCollector(t, un.sendAll)
+	un.mu.open = make(map[*Undo]struct{})
+	return un
 }
 
 // Start begins an undo, which must not be used otherwise any more.
-func (r *Undoer) Start(u *Undo) {
-	u.undoer = r
+func (un *Undoer) Start(u *Undo) {
+	u.undoer = un
 	u.entry.Init(u)
-	r.mu.Lock()
-	r.mu.open[u] = struct{}{}
-	r.mu.Unlock()
-	r.batches.Put(u)
+	un.mu.Lock()
+	un.mu.open[u] = struct{}{}
+	un.mu.Unlock()
+	un.batches.Put(u)
 }
 
 // Pending returns how many undos are under way.
-func (r *Undoer) Pending() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.mu.open)
+func (un *Undoer) Pending() int {
+	un.mu.Lock()
+	defer un.mu.Unlock()
+	return len(un.mu.open)
 }
 
 // Fire implements timers.Firer: time for the next try.
@@ -106,21 +106,21 @@ func (u *Undo) isPastExecution(now clock.Instant) bool {
 	return u.ExecutableUntil.IsZero() || u.ExecutableUntil.Mono() <= now.Mono()
 }
 
-func (r *Undoer) sendAll(undos []*Undo) {
-	ctx, cancel := context.WithTimeout(r.ctx, undoPatience)
+func (un *Undoer) sendAll(undos []*Undo) {
+	ctx, cancel := context.WithTimeout(un.ctx, undoPatience)
 	defer cancel()
 	for chunk := range slices.Chunk(undos, maxUndos) {
-		r.send(ctx, chunk)
+		un.send(ctx, chunk)
 	}
 }
 
 // send sends one pipeline.
-func (r *Undoer) send(ctx context.Context, undos []*Undo) {
+func (un *Undoer) send(ctx context.Context, undos []*Undo) {
 	calls := make([]wire.Call, len(undos))
 	for i, u := range undos {
 		calls[i] = u.Call
 	}
-	outcomes := r.runner.RunMany(ctx, calls)
+	outcomes := un.runner.RunMany(ctx, calls)
 	now := clock.Now()
 	for i, u := range undos {
 		var again time.Duration
@@ -135,43 +135,43 @@ func (r *Undoer) send(ctx context.Context, undos []*Undo) {
 			u.tries++
 		}
 		if again == 0 || now.Mono()+again >= u.Until.Mono() {
-			r.finish(u, outcomes[i].Err)
+			un.finish(u, outcomes[i].Err)
 			continue
 		}
-		r.timers.Schedule(&u.entry, again)
+		un.timers.Schedule(&u.entry, again)
 	}
 }
 
-func (r *Undoer) finish(u *Undo, err error) {
+func (un *Undoer) finish(u *Undo, err error) {
 	if u.OnDone != nil {
 		u.OnDone(err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.mu.open, u)
-	if len(r.mu.open) == 0 && r.mu.done != nil {
-		close(r.mu.done)
-		r.mu.done = nil
+	un.mu.Lock()
+	defer un.mu.Unlock()
+	delete(un.mu.open, u)
+	if len(un.mu.open) == 0 && un.mu.done != nil {
+		close(un.mu.done)
+		un.mu.done = nil
 	}
 }
 
 // Close waits until every undo is done or ctx ends. The others are given up:
 // their keys end on the server by themselves.
-func (r *Undoer) Close(ctx context.Context) {
+func (un *Undoer) Close(ctx context.Context) {
 	done := make(chan struct{})
-	r.mu.Lock()
-	if len(r.mu.open) == 0 {
+	un.mu.Lock()
+	if len(un.mu.open) == 0 {
 		close(done)
 	} else {
-		r.mu.done = done
+		un.mu.done = done
 	}
-	r.mu.Unlock()
+	un.mu.Unlock()
 	select {
 	case <-done:
 	case <-ctx.Done():
 	}
-	r.cancel()
+	un.cancel()
 }
 
 // Stop waits for the batches under way, after Close.
-func (r *Undoer) Stop() { r.batches.Close() }
+func (un *Undoer) Stop() { un.batches.Close() }

@@ -32,55 +32,55 @@ type waitlist struct {
 }
 
 // isUnused reports whether list has no waiter and counts nothing.
-func (list *waitlist) isUnused() bool {
-	return list.head == nil && list.holds+list.directRequests+list.waiterRequests == 0
+func (wl *waitlist) isUnused() bool {
+	return wl.head == nil && wl.holds+wl.directRequests+wl.waiterRequests == 0
 }
 
 // isFull reports whether the session can get no further hold before one ends.
-func (list *waitlist) isFull() bool {
-	return list.key.MaxHolds > 0 && list.holds+list.directRequests+list.waiterRequests >= int32(list.key.MaxHolds)
+func (wl *waitlist) isFull() bool {
+	return wl.key.MaxHolds > 0 && wl.holds+wl.directRequests+wl.waiterRequests >= int32(wl.key.MaxHolds)
 }
 
 // mustWait reports whether waiters wait for what the session has, or asks for, before another one asks the server. A hold
 // that is not handed over is not waited for, but the goroutine that asks is.
-func (list *waitlist) mustWait() bool {
-	asks := list.directRequests+list.waiterRequests > 0
-	if list.key.Policy != HandOver {
-		return asks || list.isFull()
+func (wl *waitlist) mustWait() bool {
+	asks := wl.directRequests+wl.waiterRequests > 0
+	if wl.key.Policy != HandOver {
+		return asks || wl.isFull()
 	}
-	return list.isFull() || list.scarce && (asks || list.holds > 0)
+	return wl.isFull() || wl.scarce && (asks || wl.holds > 0)
 }
 
-func (list *waitlist) append(w *waiter) {
+func (wl *waitlist) append(w *waiter) {
 	w.queued = true
-	w.prev, w.next = list.tail, nil
-	if list.tail != nil {
-		list.tail.next = w
+	w.prev, w.next = wl.tail, nil
+	if wl.tail != nil {
+		wl.tail.next = w
 	} else {
-		list.head = w
+		wl.head = w
 	}
-	list.tail = w
-	list.queue.mu.waiters++
+	wl.tail = w
+	wl.queue.mu.waiters++
 }
 
-func (list *waitlist) remove(w *waiter) {
+func (wl *waitlist) remove(w *waiter) {
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {
-		list.head = w.next
+		wl.head = w.next
 	}
 	if w.next != nil {
 		w.next.prev = w.prev
 	} else {
-		list.tail = w.prev
+		wl.tail = w.prev
 	}
 	w.next, w.prev, w.queued = nil, nil, false
-	list.queue.mu.waiters--
+	wl.queue.mu.waiters--
 }
 
 // nextToServe returns the waiter that is served next, or nil: the first one that is not requesting. self counts though it is requesting.
-func (list *waitlist) nextToServe(self *waiter) *waiter {
-	for w := list.head; w != nil; w = w.next {
+func (wl *waitlist) nextToServe(self *waiter) *waiter {
+	for w := wl.head; w != nil; w = w.next {
 		if !w.requesting || w == self {
 			return w
 		}
@@ -90,32 +90,32 @@ func (list *waitlist) nextToServe(self *waiter) *waiter {
 
 // serve sends w the event that it waits for, and returns the cancel function to call when the lock is released, or nil. An idle waiter may wait
 // at another Queue as soon as it has the event, so w is read before.
-func (list *waitlist) serve(w *waiter, e event) context.CancelFunc {
-	list.remove(w)
+func (wl *waitlist) serve(w *waiter, e event) context.CancelFunc {
+	wl.remove(w)
 	cancel := w.cancelWait
 	w.events <- e
 	return cancel
 }
 
 // sendToServer sends an idle waiter to the server, with a ticket or for one, and reports whether there is one.
-func (list *waitlist) sendToServer(t Ticket) bool {
-	w := list.nextToSend()
+func (wl *waitlist) sendToServer(t Ticket) bool {
+	w := wl.nextToSend()
 	if w == nil {
 		return false
 	}
 	w.requesting = true
-	list.waiterRequests++
+	wl.waiterRequests++
 	w.events <- event{request: true, ticket: t}
 	return true
 }
 
 // nextToSend returns the waiter that is sent to the server next, or nil: the last idle one, or the first one if each of them
 // asks for itself.
-func (list *waitlist) nextToSend() *waiter {
-	if list.key.Policy == Own {
-		return list.head // it is idle: a waiter is sent only if no other one asks, and a ticket stays with its waiter
+func (wl *waitlist) nextToSend() *waiter {
+	if wl.key.Policy == Own {
+		return wl.head // it is idle: a waiter is sent only if no other one asks, and a ticket stays with its waiter
 	}
-	for w := list.tail; w != nil; w = w.prev {
+	for w := wl.tail; w != nil; w = w.prev {
 		if w.isIdle() {
 			return w
 		}
@@ -125,23 +125,23 @@ func (list *waitlist) nextToSend() *waiter {
 
 // sendIfNeeded sends a waiter to the server if no goroutine asks it and the session can have a further hold: at once, or after a while
 // if waiters wait for what the session has. It is called after whatever may have changed that.
-func (list *waitlist) sendIfNeeded() {
+func (wl *waitlist) sendIfNeeded() {
 	switch {
-	case list.head == nil || list.directRequests+list.waiterRequests > 0 || list.isFull():
-	case list.mustWait():
-		list.queue.sendLater()
+	case wl.head == nil || wl.directRequests+wl.waiterRequests > 0 || wl.isFull():
+	case wl.mustWait():
+		wl.queue.sendLater()
 	default:
-		list.sendToServer(nil)
+		wl.sendToServer(nil)
 	}
 }
 
 // endRequest ends the task of a requesting waiter. Its ticket, if it has one, goes to another waiter if that may wait at the
 // server; endRequest reports whether it did.
-func (list *waitlist) endRequest(t Ticket) bool {
-	list.waiterRequests--
-	if t != nil && list.waiterRequests == 0 && !list.isFull() && list.sendToServer(t) {
+func (wl *waitlist) endRequest(t Ticket) bool {
+	wl.waiterRequests--
+	if t != nil && wl.waiterRequests == 0 && !wl.isFull() && wl.sendToServer(t) {
 		return true
 	}
-	list.sendIfNeeded()
+	wl.sendIfNeeded()
 	return false
 }

@@ -77,11 +77,11 @@ func parseRange(word string) (r slotRange, ok bool) {
 }
 
 // has reports whether the member is a primary that has the slot.
-func (node nodeInfo) has(slot int) bool {
-	return node.primary == "" && slices.ContainsFunc(node.slots, func(r slotRange) bool { return r.first <= slot && slot <= r.last })
+func (n nodeInfo) has(slot int) bool {
+	return n.primary == "" && slices.ContainsFunc(n.slots, func(r slotRange) bool { return r.first <= slot && slot <= r.last })
 }
 
-func (node nodeInfo) flagged(flag string) bool { return slices.Contains(node.flags, flag) }
+func (n nodeInfo) flagged(flag string) bool { return slices.Contains(n.flags, flag) }
 
 // self returns the node that was asked.
 func (v nodeView) self() nodeInfo {
