@@ -44,13 +44,13 @@ type skewed struct {
 func clockAhead(d time.Duration) *skewed { return &skewed{clockwork.NewRealClock(), d} }
 
 // Now implements clockwork.Clock.
-func (c *skewed) Now() time.Time { return c.Clock.Now().Add(c.ahead) }
+func (s *skewed) Now() time.Time { return s.Clock.Now().Add(s.ahead) }
 
 // Since implements clockwork.Clock.
-func (c *skewed) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+func (s *skewed) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 // Until implements clockwork.Clock.
-func (c *skewed) Until(t time.Time) time.Duration { return t.Sub(c.Now()) }
+func (s *skewed) Until(t time.Time) time.Duration { return t.Sub(s.Now()) }
 
 // schedule runs a job in a scheduler of its own, and returns what ends both.
 func (w *world) schedule(job gocron.JobDefinition, task func(ctx context.Context), options ...gocron.SchedulerOption) func() {

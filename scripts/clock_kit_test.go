@@ -54,25 +54,25 @@ local redis = setmetatable({
 const laterMS = 315_360_000_000
 
 // ttl returns how long a key lives, in milliseconds: -1 without an end, and -2 if it is missing.
-func (p *fixture) ttl(key string) int64 {
-	p.Helper()
-	if !p.isTimed {
-		ms, _ := p.server.MustDo(p, "PTTL", key).(int64)
+func (f *fixture) ttl(key string) int64 {
+	f.Helper()
+	if !f.isTimed {
+		ms, _ := f.server.MustDo(f, "PTTL", key).(int64)
 		return ms
 	}
-	ends := redistest.EndOf(p, p.server, key)
+	ends := redistest.EndOf(f, f.server, key)
 	if ends < 0 {
 		return ends
 	}
-	return max(ends-laterMS-p.clock/1000, 0)
+	return max(ends-laterMS-f.clock/1000, 0)
 }
 
 // expires sets the life of a key.
-func (p *fixture) expires(key string, life time.Duration) {
-	p.Helper()
-	if !p.isTimed {
-		p.server.MustDo(p, "PEXPIRE", key, life.Milliseconds())
+func (f *fixture) expires(key string, life time.Duration) {
+	f.Helper()
+	if !f.isTimed {
+		f.server.MustDo(f, "PEXPIRE", key, life.Milliseconds())
 		return
 	}
-	p.server.MustDo(p, "PEXPIREAT", key, laterMS+p.clock/1000+life.Milliseconds())
+	f.server.MustDo(f, "PEXPIREAT", key, laterMS+f.clock/1000+life.Milliseconds())
 }

@@ -61,8 +61,8 @@ type measured struct {
 
 func newMeasured(tb testing.TB) *measured {
 	tb.Helper()
-	p := newFixture(tb)
-	return &measured{p, strings.TrimSuffix(p.key, "lock")}
+	f := newFixture(tb)
+	return &measured{f, strings.TrimSuffix(f.key, "lock")}
 }
 
 // at returns keys of the fixture by their ends.

@@ -103,23 +103,23 @@ func TestSoakScriptsCostNoMoreBesideLargeCrowds(t *testing.T) {
 }
 
 // requireHolds runs the script beside a crowd of n.
-func (row costRow) requireHolds(t *testing.T, n int) {
+func (c costRow) requireHolds(t *testing.T, n int) {
 	t.Helper()
 	m := newMeasured(t)
-	if row.fill != nil {
-		row.fill(m, n)
+	if c.fill != nil {
+		c.fill(m, n)
 	}
-	work := m.work(row.script, row.keys(m, n), row.args(m, n)...)
-	if row.each > 0 && redistest.IsOld(t) {
-		row.each += 2 // PTTL and its key: see part key/lengthen
+	work := m.work(c.script, c.keys(m, n), c.args(m, n)...)
+	if c.each > 0 && redistest.IsOld(t) {
+		c.each += 2 // PTTL and its key: see part key/lengthen
 	}
-	most := row.base + row.each*n
-	if row.most > 0 {
-		most = min(most, row.base+row.each*row.most)
+	most := c.base + c.each*n
+	if c.most > 0 {
+		most = min(most, c.base+c.each*c.most)
 	}
 	t.Logf("%d of %d for %d", work, most, n)
 	require.LessOrEqual(t, work, most, "beside %d", n)
-	for _, key := range row.keys(m, 1) {
+	for _, key := range c.keys(m, 1) {
 		m.server.MustDo(t, "UNLINK", key)
 	}
 }

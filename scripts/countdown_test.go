@@ -20,24 +20,24 @@ const (
 	kept           = "0003600000" // an hour
 )
 
-func (p *fixture) start(nonce string, total int) []any {
-	p.Helper()
-	return p.run(scripts.CountdownStart, nonce, fmt.Sprintf("%08d", total), kept, digits(noon+1_000_000), "").([]any)
+func (f *fixture) start(nonce string, total int) []any {
+	f.Helper()
+	return f.run(scripts.CountdownStart, nonce, fmt.Sprintf("%08d", total), kept, digits(noon+1_000_000), "").([]any)
 }
 
-func (p *fixture) count(stamp int64, id string) []any {
-	p.Helper()
-	return p.run(scripts.CountdownCount, digits(stamp), id, "PUBLISH", p.channel).([]any)
+func (f *fixture) count(stamp int64, id string) []any {
+	f.Helper()
+	return f.run(scripts.CountdownCount, digits(stamp), id, "PUBLISH", f.channel).([]any)
 }
 
-func (p *fixture) reset(nonce string) []any {
-	p.Helper()
-	return p.run(scripts.CountdownReset, nonce, "PUBLISH", p.channel).([]any)
+func (f *fixture) reset(nonce string) []any {
+	f.Helper()
+	return f.run(scripts.CountdownReset, nonce, "PUBLISH", f.channel).([]any)
 }
 
-func (p *fixture) readLatch() []any {
-	p.Helper()
-	return p.run(scripts.CountdownRead).([]any)
+func (f *fixture) readLatch() []any {
+	f.Helper()
+	return f.run(scripts.CountdownRead).([]any)
 }
 
 // latchSays is what the key says of its newest round.
@@ -47,132 +47,132 @@ func latchSays(stamp int64, state, nonce string, since int64, total int) string 
 
 func TestARoundIsCountedDownAndOpens(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	listener := p.listen()
-	require.Equal(t, []any{int64(1), digits(noon), digits(noon)}, p.start(nonceA, 3))
-	p.requireLife(time.Hour)
-	require.Equal(t, []any{int64(1), latchSays(noon, "c", nonceA, noon, 3), "", int64(3)}, p.readLatch())
-	require.Equal(t, []any{int64(1), int64(2)}, p.count(noon, "x"))
-	require.Equal(t, []any{int64(1), int64(2)}, p.count(noon, "x"))
-	require.Equal(t, []any{int64(1), int64(1)}, p.count(noon, "y"))
-	require.Equal(t, []any{int64(1), latchSays(noon, "c", nonceA, noon, 3), "", int64(1)}, p.readLatch())
+	f := newFixture(t)
+	listener := f.listen()
+	require.Equal(t, []any{int64(1), digits(noon), digits(noon)}, f.start(nonceA, 3))
+	f.requireLife(time.Hour)
+	require.Equal(t, []any{int64(1), latchSays(noon, "c", nonceA, noon, 3), "", int64(3)}, f.readLatch())
+	require.Equal(t, []any{int64(1), int64(2)}, f.count(noon, "x"))
+	require.Equal(t, []any{int64(1), int64(2)}, f.count(noon, "x"))
+	require.Equal(t, []any{int64(1), int64(1)}, f.count(noon, "y"))
+	require.Equal(t, []any{int64(1), latchSays(noon, "c", nonceA, noon, 3), "", int64(1)}, f.readLatch())
 	require.Empty(t, listener.received())
-	require.Equal(t, []any{int64(1), int64(0)}, p.count(noon, "z"))
+	require.Equal(t, []any{int64(1), int64(0)}, f.count(noon, "z"))
 	require.Equal(t, []string{digits(noon) + "o" + nonceA}, listener.received())
-	require.Equal(t, []any{int64(1), latchSays(noon, "o", nonceA, noon, 3), "", int64(0)}, p.readLatch())
-	require.EqualValues(t, 2, p.server.MustDo(t, "HLEN", p.key))
-	p.requireLife(time.Hour)
-	says := p.server.MustDo(t, "DUMP", p.key)
+	require.Equal(t, []any{int64(1), latchSays(noon, "o", nonceA, noon, 3), "", int64(0)}, f.readLatch())
+	require.EqualValues(t, 2, f.server.MustDo(t, "HLEN", f.key))
+	f.requireLife(time.Hour)
+	says := f.server.MustDo(t, "DUMP", f.key)
 	for _, id := range []string{"x", "z", "new"} {
-		p.server.MustDo(t, "PEXPIRE", p.key, time.Minute.Milliseconds())
-		require.Equal(t, []any{int64(1), int64(0)}, p.count(noon, id))
-		p.requireLife(time.Hour)
+		f.server.MustDo(t, "PEXPIRE", f.key, time.Minute.Milliseconds())
+		require.Equal(t, []any{int64(1), int64(0)}, f.count(noon, id))
+		f.requireLife(time.Hour)
 	}
-	require.Equal(t, says, p.server.MustDo(t, "DUMP", p.key))
+	require.Equal(t, says, f.server.MustDo(t, "DUMP", f.key))
 	require.Empty(t, listener.received(), "told once")
 }
 
 // P5: a start that is sent twice begins one round, whatever happened to the round in between.
 func TestAStartSentAgainBeginsNothing(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.start(nonceA, 1)
+	f := newFixture(t)
+	f.start(nonceA, 1)
 	again := func() {
 		t.Helper()
-		unchanged := p.untouched()
-		require.Equal(t, []any{int64(1), digits(noon), digits(p.clock)}, p.start(nonceA, 1))
+		unchanged := f.untouched()
+		require.Equal(t, []any{int64(1), digits(noon), digits(f.clock)}, f.start(nonceA, 1))
 		unchanged()
 	}
 	again()
-	p.clock++
+	f.clock++
 	again()
-	p.count(noon, "x")
+	f.count(noon, "x")
 	again()
-	p.start(nonceB, 1)
+	f.start(nonceB, 1)
 	again()
-	p.reset(nonceB)
+	f.reset(nonceB)
 	again()
-	require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon + 1)}, p.start(nonceB, 1))
+	require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon + 1)}, f.start(nonceB, 1))
 }
 
 // P5: a start whose copy may have begun a round that is forgotten by now begins no second one.
 func TestForgottenStartBeginsNoSecondRound(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
+	f := newFixture(t)
 	again := func(first string) []any {
 		t.Helper()
-		return p.run(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon+1_000_000), first).([]any)
+		return f.run(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon+1_000_000), first).([]any)
 	}
 	sent := digits(noon)
-	p.start(nonceA, 1)
-	p.count(noon, "x")
+	f.start(nonceA, 1)
+	f.count(noon, "x")
 	for n := range 32 {
-		p.clock++
-		require.Equal(t, []any{int64(1), digits(noon), digits(p.clock)}, again(sent), "known still")
-		p.start(fmt.Sprintf("%011d", n), 1)
-		p.count(p.clock, "x")
+		f.clock++
+		require.Equal(t, []any{int64(1), digits(noon), digits(f.clock)}, again(sent), "known still")
+		f.start(fmt.Sprintf("%011d", n), 1)
+		f.count(f.clock, "x")
 	}
-	p.clock++
-	p.start(nonceB, 1)
-	unchanged := p.untouched()
-	require.Equal(t, []any{int64(-6), digits(p.clock)}, again(sent), "also while another round is running")
+	f.clock++
+	f.start(nonceB, 1)
+	unchanged := f.untouched()
+	require.Equal(t, []any{int64(-6), digits(f.clock)}, again(sent), "also while another round is running")
 	unchanged()
-	p.count(p.clock, "x")
-	unchanged = p.untouched()
-	require.Equal(t, []any{int64(-6), digits(p.clock)}, again(sent))
+	f.count(f.clock, "x")
+	unchanged = f.untouched()
+	require.Equal(t, []any{int64(-6), digits(f.clock)}, again(sent))
 	unchanged()
-	require.Equal(t, int64(1), again(digits(p.clock))[0], "no copy is as old as what is forgotten")
+	require.Equal(t, int64(1), again(digits(f.clock))[0], "no copy is as old as what is forgotten")
 }
 
 func TestAStartIsRefusedWhileARoundRuns(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.start(nonceA, 1)
-	unchanged := p.untouched()
-	require.Equal(t, []any{int64(0), digits(noon)}, p.start(nonceB, 1))
+	f := newFixture(t)
+	f.start(nonceA, 1)
+	unchanged := f.untouched()
+	require.Equal(t, []any{int64(0), digits(noon)}, f.start(nonceB, 1))
 	unchanged()
 }
 
 // Stamps rise, also where the clock was set back or stands still.
 func TestStampsOfRoundsRise(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.start(nonceA, 1)
-	p.reset(nonceA)
-	p.clock = noon - 5_000_000
-	require.Equal(t, []any{int64(1), digits(noon + 1), digits(p.clock)}, p.start(nonceB, 1))
-	p.clock = noon + 10
-	p.reset(nonceB)
-	require.Equal(t, []any{int64(1), digits(noon + 10), digits(noon + 10)}, p.start("CCCCCCCCCCC", 1))
-	require.Equal(t, digits(noon+1)+"x"+nonceB+digits(noon)+"x"+nonceA, p.readLatch()[2])
+	f := newFixture(t)
+	f.start(nonceA, 1)
+	f.reset(nonceA)
+	f.clock = noon - 5_000_000
+	require.Equal(t, []any{int64(1), digits(noon + 1), digits(f.clock)}, f.start(nonceB, 1))
+	f.clock = noon + 10
+	f.reset(nonceB)
+	require.Equal(t, []any{int64(1), digits(noon + 10), digits(noon + 10)}, f.start("CCCCCCCCCCC", 1))
+	require.Equal(t, digits(noon+1)+"x"+nonceB+digits(noon)+"x"+nonceA, f.readLatch()[2])
 }
 
 func TestALateStartWritesNothing(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.clock = noon + 1_000_001
-	require.Equal(t, []any{int64(-1), digits(p.clock)}, p.start(nonceA, 1))
-	require.EqualValues(t, 0, p.server.MustDo(t, "EXISTS", p.key))
-	p.clock--
-	require.EqualValues(t, 1, p.start(nonceA, 1)[0])
+	f := newFixture(t)
+	f.clock = noon + 1_000_001
+	require.Equal(t, []any{int64(-1), digits(f.clock)}, f.start(nonceA, 1))
+	require.EqualValues(t, 0, f.server.MustDo(t, "EXISTS", f.key))
+	f.clock--
+	require.EqualValues(t, 1, f.start(nonceA, 1)[0])
 }
 
 func TestAResetEndsItsOwnRoundAlone(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	listener := p.listen()
-	require.Equal(t, []any{int64(0), digits(noon)}, p.reset(nonceA))
-	require.EqualValues(t, 0, p.server.MustDo(t, "EXISTS", p.key))
-	p.start(nonceA, 2)
-	p.count(noon, "x")
-	unchanged := p.untouched()
-	require.Equal(t, []any{int64(0), digits(noon)}, p.reset(nonceB))
+	f := newFixture(t)
+	listener := f.listen()
+	require.Equal(t, []any{int64(0), digits(noon)}, f.reset(nonceA))
+	require.EqualValues(t, 0, f.server.MustDo(t, "EXISTS", f.key))
+	f.start(nonceA, 2)
+	f.count(noon, "x")
+	unchanged := f.untouched()
+	require.Equal(t, []any{int64(0), digits(noon)}, f.reset(nonceB))
 	unchanged()
-	require.Equal(t, []any{int64(1), digits(noon)}, p.reset(nonceA))
+	require.Equal(t, []any{int64(1), digits(noon)}, f.reset(nonceA))
 	require.Equal(t, []string{digits(noon) + "x" + nonceA}, listener.received())
-	unchanged = p.untouched()
-	require.Equal(t, []any{int64(0), digits(noon)}, p.reset(nonceA))
-	require.Equal(t, []any{int64(0), latchSays(noon, "x", nonceA, noon, 2), ""}, p.count(noon, "y"))
+	unchanged = f.untouched()
+	require.Equal(t, []any{int64(0), digits(noon)}, f.reset(nonceA))
+	require.Equal(t, []any{int64(0), latchSays(noon, "x", nonceA, noon, 2), ""}, f.count(noon, "y"))
 	unchanged()
 	require.Empty(t, listener.received())
 }
@@ -180,19 +180,19 @@ func TestAResetEndsItsOwnRoundAlone(t *testing.T) {
 // The last 32 rounds are remembered. Where a reset is forgotten, what was up to there is not taken for open.
 func TestWhatIsForgottenIsKnownToBe(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
+	f := newFixture(t)
 	var stamps []int64
 	for i := range 36 {
-		p.clock++
+		f.clock++
 		nonce := fmt.Sprintf("%011d", i)
-		stamps = append(stamps, p.clock)
-		p.start(nonce, 1)
+		stamps = append(stamps, f.clock)
+		f.start(nonce, 1)
 		if i == 1 {
-			p.reset(nonce)
+			f.reset(nonce)
 		} else {
-			p.count(p.clock, "x")
+			f.count(f.clock, "x")
 		}
-		poll := p.readLatch()
+		poll := f.readLatch()
 		since := stamps[0]
 		if i > 33 {
 			since = stamps[1] + 1
@@ -204,45 +204,45 @@ func TestWhatIsForgottenIsKnownToBe(t *testing.T) {
 
 func TestACountForAnotherRoundCountsNothing(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	require.Equal(t, []any{int64(0), "", ""}, p.count(noon, "x"))
-	require.EqualValues(t, 0, p.server.MustDo(t, "EXISTS", p.key))
-	p.start(nonceA, 2)
-	unchanged := p.untouched()
+	f := newFixture(t)
+	require.Equal(t, []any{int64(0), "", ""}, f.count(noon, "x"))
+	require.EqualValues(t, 0, f.server.MustDo(t, "EXISTS", f.key))
+	f.start(nonceA, 2)
+	unchanged := f.untouched()
 	for _, stamp := range []int64{noon - 1, noon + 1} {
-		require.Equal(t, []any{int64(0), latchSays(noon, "c", nonceA, noon, 2), ""}, p.count(stamp, "x"))
+		require.Equal(t, []any{int64(0), latchSays(noon, "c", nonceA, noon, 2), ""}, f.count(stamp, "x"))
 	}
 	unchanged()
 }
 
 func TestAReadKeepsTheLatch(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	require.Equal(t, []any{int64(0)}, p.readLatch())
-	p.start(nonceA, 1)
-	p.server.MustDo(t, "PEXPIRE", p.key, (59*time.Minute + 50*time.Second).Milliseconds())
-	unchanged := p.untouched()
-	p.readLatch()
+	f := newFixture(t)
+	require.Equal(t, []any{int64(0)}, f.readLatch())
+	f.start(nonceA, 1)
+	f.server.MustDo(t, "PEXPIRE", f.key, (59*time.Minute + 50*time.Second).Milliseconds())
+	unchanged := f.untouched()
+	f.readLatch()
 	unchanged()
 	for _, left := range []time.Duration{58 * time.Minute, 20 * time.Minute} {
-		p.server.MustDo(t, "PEXPIRE", p.key, left.Milliseconds())
-		p.readLatch()
-		p.requireLife(time.Hour)
+		f.server.MustDo(t, "PEXPIRE", f.key, left.Milliseconds())
+		f.readLatch()
+		f.requireLife(time.Hour)
 	}
 }
 
 // P9: what is no latch is left alone.
 func TestAForeignKeyIsNoLatch(t *testing.T) {
 	t.Parallel()
-	calls := map[string]func(p *fixture) (any, error){
-		"start": func(p *fixture) (any, error) {
-			return p.try(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon), "")
+	calls := map[string]func(f *fixture) (any, error){
+		"start": func(f *fixture) (any, error) {
+			return f.try(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon), "")
 		},
-		"count": func(p *fixture) (any, error) {
-			return p.try(scripts.CountdownCount, digits(noon), "x", "PUBLISH", p.channel)
+		"count": func(f *fixture) (any, error) {
+			return f.try(scripts.CountdownCount, digits(noon), "x", "PUBLISH", f.channel)
 		},
-		"look":  func(p *fixture) (any, error) { return p.try(scripts.CountdownRead) },
-		"reset": func(p *fixture) (any, error) { return p.try(scripts.CountdownReset, nonceA, "PUBLISH", p.channel) },
+		"look":  func(f *fixture) (any, error) { return f.try(scripts.CountdownRead) },
+		"reset": func(f *fixture) (any, error) { return f.try(scripts.CountdownReset, nonceA, "PUBLISH", f.channel) },
 	}
 	good := latchSays(noon, "c", nonceA, noon, 1)
 	for what, command := range map[string][]any{
@@ -253,10 +253,10 @@ func TestAForeignKeyIsNoLatch(t *testing.T) {
 		for verb, call := range calls {
 			t.Run(what+"/"+verb, func(t *testing.T) {
 				t.Parallel()
-				p := newFixture(t)
-				p.server.MustDo(t, append([]any{command[0], p.key}, command[2:]...)...)
-				unchanged, listener := p.untouched(), p.listen()
-				reply, err := call(p)
+				f := newFixture(t)
+				f.server.MustDo(t, append([]any{command[0], f.key}, command[2:]...)...)
+				unchanged, listener := f.untouched(), f.listen()
+				reply, err := call(f)
 				unchanged()
 				require.Empty(t, listener.received())
 				if err != nil {
@@ -272,31 +272,31 @@ func TestAForeignKeyIsNoLatch(t *testing.T) {
 // P10: the last count-down and a reset take no memory, and are not refused where it is full; the others write nothing.
 func TestALatchWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(p *fixture) []any{
-		"Open":  func(p *fixture) []any { return p.count(noon, "y") },
-		"Reset": func(p *fixture) []any { return p.reset(nonceA) },
+	for name, end := range map[string]func(f *fixture) []any{
+		"Open":  func(f *fixture) []any { return f.count(noon, "y") },
+		"Reset": func(f *fixture) []any { return f.reset(nonceA) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixtureAt(t)
-			p.start(nonceA, 3)
-			p.count(noon, "x")
-			listener := p.listen()
-			p.fill()
-			unchanged := p.untouched()
-			_, err := p.try(scripts.CountdownCount, digits(noon), "new", "PUBLISH", p.channel)
+			f := newFixtureAt(t)
+			f.start(nonceA, 3)
+			f.count(noon, "x")
+			listener := f.listen()
+			f.fill()
+			unchanged := f.untouched()
+			_, err := f.try(scripts.CountdownCount, digits(noon), "new", "PUBLISH", f.channel)
 			require.ErrorContains(t, err, "OOM")
-			_, err = p.try(scripts.CountdownStart, nonceB, "00000001", kept, digits(noon), "")
+			_, err = f.try(scripts.CountdownStart, nonceB, "00000001", kept, digits(noon), "")
 			require.NoError(t, err, "it is running")
 			unchanged()
-			p.server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
-			p.count(noon, "z")
-			p.server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
-			require.EqualValues(t, 1, end(p)[0])
+			f.server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
+			f.count(noon, "z")
+			f.server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
+			require.EqualValues(t, 1, end(f)[0])
 			require.Len(t, listener.received(), 1)
-			p.requireLife(time.Hour)
-			ended := p.untouched()
-			_, err = p.try(scripts.CountdownStart, nonceB, "00000001", kept, digits(noon), "")
+			f.requireLife(time.Hour)
+			ended := f.untouched()
+			_, err = f.try(scripts.CountdownStart, nonceB, "00000001", kept, digits(noon), "")
 			require.ErrorContains(t, err, "OOM")
 			ended()
 		})
@@ -310,42 +310,42 @@ func TestALatchWithoutARight(t *testing.T) {
 	for _, without := range all {
 		t.Run(strings.TrimPrefix(without, "+"), func(t *testing.T) {
 			t.Parallel()
-			p := newFixtureAt(t)
+			f := newFixtureAt(t)
 			var rights []string
 			for _, right := range all {
 				if right != without {
 					rights = append(rights, right)
 				}
 			}
-			user := p.as(rights...)
+			user := f.as(rights...)
 			do := func(script *scripts.Script, args ...any) error {
 				_, err := user.try(script, args...)
 				return err
 			}
 			start := do(scripts.CountdownStart, nonceA, "00000001", kept, digits(noon), "")
 			if start != nil {
-				require.EqualValues(t, 0, p.server.MustDo(t, "EXISTS", p.key), "%v", start)
-				p.start(nonceA, 1)
+				require.EqualValues(t, 0, f.server.MustDo(t, "EXISTS", f.key), "%v", start)
+				f.start(nonceA, 1)
 			}
-			p.requireLife(time.Hour)
-			count := do(scripts.CountdownCount, digits(noon), "x", "PUBLISH", p.channel)
-			state := p.readLatch()[1].(string)[19:20]
+			f.requireLife(time.Hour)
+			count := do(scripts.CountdownCount, digits(noon), "x", "PUBLISH", f.channel)
+			state := f.readLatch()[1].(string)[19:20]
 			require.Equal(t, count == nil, state == "o", "%v", count)
-			p.requireLife(time.Hour)
+			f.requireLife(time.Hour)
 			denies := map[string]bool{"+hget": true, "+hset": true, "+hlen": true, "+pexpire": true}
 			require.Equal(t, denies[without], count != nil, "%v", count)
 			if count != nil {
-				p.count(noon, "x")
+				f.count(noon, "x")
 			}
 			// Ids that could not be let go of do not count in the next round.
-			p.server.MustDo(t, "HSET", p.key, ":old", "")
+			f.server.MustDo(t, "HSET", f.key, ":old", "")
 			again := do(scripts.CountdownStart, nonceB, "00000002", kept, digits(noon), "")
 			if again == nil {
-				require.EqualValues(t, 2, p.readLatch()[3])
+				require.EqualValues(t, 2, f.readLatch()[3])
 			} else {
-				require.Equal(t, "o", p.readLatch()[1].(string)[19:20], "%v", again)
+				require.Equal(t, "o", f.readLatch()[1].(string)[19:20], "%v", again)
 			}
-			p.requireLife(time.Hour)
+			f.requireLife(time.Hour)
 		})
 	}
 }

@@ -14,18 +14,18 @@ import (
 )
 
 // end returns when a key ends, or what a script returned if that is a millisecond earlier: see part key/ends.
-func (p *fixture) end(key string, returned any) any {
-	p.Helper()
-	ends := redistest.EndOf(p, p.server, key)
+func (f *fixture) end(key string, returned any) any {
+	f.Helper()
+	ends := redistest.EndOf(f, f.server, key)
 	if early, _ := returned.(int64); early == ends-1 {
 		return early
 	}
 	return ends
 }
 
-func (p *fixture) describe() []any {
-	p.Helper()
-	return p.run(scripts.HolderDescribe).([]any)
+func (f *fixture) describe() []any {
+	f.Helper()
+	return f.run(scripts.HolderDescribe).([]any)
 }
 
 func TestAHolderOfAnyKindIsDescribed(t *testing.T) {
@@ -39,30 +39,30 @@ func TestAHolderOfAnyKindIsDescribed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixture(t)
-			p.clock = 0 // an older server adds what is left to its time
-			p.set(c.value, time.Hour)
-			unchanged := p.untouched()
-			reply := p.describe()
+			f := newFixture(t)
+			f.clock = 0 // an older server adds what is left to its time
+			f.set(c.value, time.Hour)
+			unchanged := f.untouched()
+			reply := f.describe()
 			unchanged()
-			require.Equal(t, []any{int64(1), c.kind, digits(noon), ours, c.label, p.end(p.key, reply[5])}, reply)
+			require.Equal(t, []any{int64(1), c.kind, digits(noon), ours, c.label, f.end(f.key, reply[5])}, reply)
 		})
 	}
 }
 
 func TestAHolderWhoseKeyHasNoEndIsDescribed(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.server.MustDo(t, "SET", p.key, votedFor(ours, noon, ""))
-	require.Equal(t, int64(-1), p.describe()[5])
+	f := newFixture(t)
+	f.server.MustDo(t, "SET", f.key, votedFor(ours, noon, ""))
+	require.Equal(t, int64(-1), f.describe()[5])
 }
 
 func TestDescribeOfAFreeLockReturnsNoHolder(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	require.Equal(t, []any{int64(0)}, p.describe())
-	p.set(released(noon), time.Hour)
-	require.Equal(t, []any{int64(0)}, p.describe())
+	f := newFixture(t)
+	require.Equal(t, []any{int64(0)}, f.describe())
+	f.set(released(noon), time.Hour)
+	require.Equal(t, []any{int64(0)}, f.describe())
 }
 
 func TestAKeyThatIsNoLocksIsNotDescribed(t *testing.T) {
@@ -74,9 +74,9 @@ func TestAKeyThatIsNoLocksIsNotDescribed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixture(t)
-			p.set(value, time.Hour)
-			require.Equal(t, []any{int64(-2), "?"}, p.describe())
+			f := newFixture(t)
+			f.set(value, time.Hour)
+			require.Equal(t, []any{int64(-2), "?"}, f.describe())
 		})
 	}
 }
@@ -87,16 +87,16 @@ func TestTheHolderOfAReadWriteLockIsDescribed(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newRWLock(t)
-			p.has(ours, mode)
+			r := newRWLock(t)
+			r.has(ours, mode)
 			if mode == reads {
-				p.clock++
-				p.has(theirs, reads)
-				p.renews(ours, 2*lease)
+				r.clock++
+				r.has(theirs, reads)
+				r.renews(ours, 2*lease)
 			}
-			unchanged := p.unchanged()
-			ends := (p.clock + map[string]int64{reads: 2, writes: 1}[mode]*lease*1000) / 1000
-			require.Equal(t, []any{int64(1), "w", digits(p.floor()), ours, label, ends}, p.describe())
+			unchanged := r.unchanged()
+			ends := (r.clock + map[string]int64{reads: 2, writes: 1}[mode]*lease*1000) / 1000
+			require.Equal(t, []any{int64(1), "w", digits(r.floor()), ours, label, ends}, r.describe())
 			unchanged()
 		})
 	}
@@ -104,38 +104,38 @@ func TestTheHolderOfAReadWriteLockIsDescribed(t *testing.T) {
 
 func TestALabelOfAReaderMayBeMissing(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	args := p.enterArgs(ours, reads, "0", "")
+	r := newRWLock(t)
+	args := r.enterArgs(ours, reads, "0", "")
 	args[6] = ""
-	p.ask(scripts.RWLockEnter, p.keys(), args...)
-	require.Equal(t, []any{ours, ""}, p.describe()[3:5])
+	r.ask(scripts.RWLockEnter, r.keys(), args...)
+	require.Equal(t, []any{ours, ""}, r.describe()[3:5])
 }
 
 func TestDescribeReturnsNoHolderIfAllHoldsHaveEnded(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, reads)
-	p.has(theirs, reads)
-	p.queues(holdOf("w"), writes)
-	p.clock += lease * 1000
-	unchanged := p.unchanged()
-	require.Equal(t, []any{int64(0)}, p.describe())
+	r := newRWLock(t)
+	r.has(ours, reads)
+	r.has(theirs, reads)
+	r.queues(holdOf("w"), writes)
+	r.clock += lease * 1000
+	unchanged := r.unchanged()
+	require.Equal(t, []any{int64(0)}, r.describe())
 	unchanged()
-	p.clock--
-	require.Equal(t, int64(1), p.describe()[0])
+	r.clock--
+	require.Equal(t, int64(1), r.describe()[0])
 }
 
 func TestASortedSetThatIsNoLocksIsNotDescribed(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.server.MustDo(t, "ZADD", p.key, noon, ours+label, 1, "phase")
-	require.Equal(t, []any{int64(-2), "?"}, p.describe())
+	f := newFixture(t)
+	f.server.MustDo(t, "ZADD", f.key, noon, ours+label, 1, "phase")
+	require.Equal(t, []any{int64(-2), "?"}, f.describe())
 }
 
 // A right that is missing says nothing of the key.
 func TestADeniedDescriptionIsAnError(t *testing.T) {
 	t.Parallel()
-	p := newFixtureAt(t)
-	_, err := p.as("+time").try(scripts.HolderDescribe)
+	f := newFixtureAt(t)
+	_, err := f.as("+time").try(scripts.HolderDescribe)
 	requireDenied(t, err)
 }

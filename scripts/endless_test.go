@@ -14,88 +14,88 @@ import (
 // P4: a sender without the right to PEXPIRE leaves no key without an end.
 func TestDeniedExpiryLeavesNoEndlessKey(t *testing.T) {
 	t.Parallel()
-	for name, run := range map[string]func(p *fixture) (*scripts.Script, []string, []any){
-		"LockQueues": func(p *fixture) (*scripts.Script, []string, []any) {
-			q := queuedOf(p, lockQueue)
+	for name, run := range map[string]func(f *fixture) (*scripts.Script, []string, []any){
+		"LockQueues": func(f *fixture) (*scripts.Script, []string, []any) {
+			q := queuedOf(f, lockQueue)
 			q.has(theirs)
 			return q.enter, q.all, q.enterArgs(ours, "1", q.next())
 		},
-		"LockQueuesMarked": func(p *fixture) (*scripts.Script, []string, []any) {
-			q := queuedOf(p, lockQueue)
+		"LockQueuesMarked": func(f *fixture) (*scripts.Script, []string, []any) {
+			q := queuedOf(f, lockQueue)
 			q.has(theirs)
 			q.queues(holdOf("c"))
 			q.leaves(holdOf("c"))
 			return q.enter, q.all, q.enterArgs(ours, "1", q.next())
 		},
-		"LockRequeues": func(p *fixture) (*scripts.Script, []string, []any) {
-			q := queuedOf(p, lockQueue)
+		"LockRequeues": func(f *fixture) (*scripts.Script, []string, []any) {
+			q := queuedOf(f, lockQueue)
 			q.has(oldTurn)
 			q.queues(holdOf("c"))
 			q.leaves(holdOf("c"))
 			return scripts.LockRequeue, q.all, q.requeueArgs(oldTurn, newTurn, "1")
 		},
-		"LockLeavesToTheDead": func(p *fixture) (*scripts.Script, []string, []any) {
-			q := queuedOf(p, lockQueue)
+		"LockLeavesToTheDead": func(f *fixture) (*scripts.Script, []string, []any) {
+			q := queuedOf(f, lockQueue)
 			q.has(ours)
 			q.queues(theirs)
 			q.clock += life
 			return q.leave, q.all, q.leaveArgs(ours)
 		},
-		"LockPolls": func(p *fixture) (*scripts.Script, []string, []any) {
-			q := queuedOf(p, lockQueue)
+		"LockPolls": func(f *fixture) (*scripts.Script, []string, []any) {
+			q := queuedOf(f, lockQueue)
 			q.has(theirs)
 			q.queues(ours)
 			return q.poll, q.all, q.pollArgs(we, ours)
 		},
-		"Beats": func(p *fixture) (*scripts.Script, []string, []any) {
-			l := queueFixtureOf(p)
+		"Beats": func(f *fixture) (*scripts.Script, []string, []any) {
+			l := queueFixtureOf(f)
 			return scripts.QueueHeartbeat, []string{l.heartbeats}, []any{we, life, l.next(), label}
 		},
-		"Reads": func(p *fixture) (*scripts.Script, []string, []any) {
-			l := rwlockOf(p)
+		"Reads": func(f *fixture) (*scripts.Script, []string, []any) {
+			l := rwlockOf(f)
 			return scripts.RWLockEnter, l.keys(), l.enterArgs(ours, reads, "0", "")
 		},
-		"WriterQueues": func(p *fixture) (*scripts.Script, []string, []any) {
-			l := rwlockOf(p)
+		"WriterQueues": func(f *fixture) (*scripts.Script, []string, []any) {
+			l := rwlockOf(f)
 			l.has(theirs, writes)
 			return scripts.RWLockEnter, l.keys(), l.enterArgs(ours, writes, "1", l.next())
 		},
-		"LeavesToTheDead": func(p *fixture) (*scripts.Script, []string, []any) {
-			l := rwlockOf(p)
+		"LeavesToTheDead": func(f *fixture) (*scripts.Script, []string, []any) {
+			l := rwlockOf(f)
 			l.dead(1, writes, noon-second)
 			l.server.MustDo(l, "ZADD", l.tickets, digits(noon), ours)
 			l.set(released(noon), time.Minute)
 			return scripts.RWLockLeave, l.keys(), l.leaveArgs(ours)
 		},
-		"Permits": func(p *fixture) (*scripts.Script, []string, []any) {
-			l := permitsOf(p, 1)
+		"Permits": func(f *fixture) (*scripts.Script, []string, []any) {
+			l := permitsOf(f, 1)
 			return scripts.SemaphoreEnter, l.keys(), l.enterArgs(permitRequest(ours, 1), "0", "")
 		},
-		"PermitsQueue": func(p *fixture) (*scripts.Script, []string, []any) {
-			l := permitsOf(p, 1)
+		"PermitsQueue": func(f *fixture) (*scripts.Script, []string, []any) {
+			l := permitsOf(f, 1)
 			l.has(permitRequest(theirs, 1))
 			return scripts.SemaphoreEnter, l.keys(), l.enterArgs(permitRequest(ours, 1), "1", l.next())
 		},
-		"Resizes": func(p *fixture) (*scripts.Script, []string, []any) {
-			l := permitsOf(p, 1)
+		"Resizes": func(f *fixture) (*scripts.Script, []string, []any) {
+			l := permitsOf(f, 1)
 			return scripts.SemaphoreResize, l.keys(), l.resizeArgs(3)
 		},
-		"ResizesReleased": func(p *fixture) (*scripts.Script, []string, []any) {
-			l := permitsOf(p, 1)
+		"ResizesReleased": func(f *fixture) (*scripts.Script, []string, []any) {
+			l := permitsOf(f, 1)
 			l.set(released(noon), time.Minute)
 			return scripts.SemaphoreResize, l.keys(), l.resizeArgs(3)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixtureAt(t)
-			script, keys, args := run(p)
-			err := p.without("pexpire", script, keys, args)
+			f := newFixtureAt(t)
+			script, keys, args := run(f)
+			err := f.without("pexpire", script, keys, args)
 			if err != nil {
 				requireDenied(t, err)
 			}
-			for _, key := range p.server.Keys("sb:*") {
-				require.NotEqual(t, int64(-1), p.server.MustDo(t, "PTTL", key), "%s has no end", key)
+			for _, key := range f.server.Keys("sb:*") {
+				require.NotEqual(t, int64(-1), f.server.MustDo(t, "PTTL", key), "%s has no end", key)
 			}
 		})
 	}
@@ -105,20 +105,20 @@ func TestDeniedExpiryLeavesNoEndlessKey(t *testing.T) {
 func TestDeniedExpiryLeavesNoHoldBesideOthers(t *testing.T) {
 	t.Parallel()
 	other := nth("c", 1)
-	for name, run := range map[string]func(t *testing.T, p *fixture){
-		"Reads": func(t *testing.T, p *fixture) {
+	for name, run := range map[string]func(t *testing.T, f *fixture){
+		"Reads": func(t *testing.T, f *fixture) {
 			t.Helper()
-			l := rwlockOf(p)
+			l := rwlockOf(f)
 			l.has(theirs, reads)
-			requireDenied(t, p.without("pexpire", scripts.RWLockEnter, l.keys(), l.enterArgs(ours, reads, "0", "")))
+			requireDenied(t, f.without("pexpire", scripts.RWLockEnter, l.keys(), l.enterArgs(ours, reads, "0", "")))
 			l.leaves(theirs)
 			require.Equal(t, int64(1), l.tries(other, writes)[0])
 		},
-		"Permits": func(t *testing.T, p *fixture) {
+		"Permits": func(t *testing.T, f *fixture) {
 			t.Helper()
-			l := permitsOf(p, 2)
+			l := permitsOf(f, 2)
 			l.has(permitRequest(theirs, 1))
-			requireDenied(t, p.without("pexpire", scripts.SemaphoreEnter, l.keys(), l.enterArgs(permitRequest(ours, 1), "0", "")))
+			requireDenied(t, f.without("pexpire", scripts.SemaphoreEnter, l.keys(), l.enterArgs(permitRequest(ours, 1), "0", "")))
 			l.leaves(permitRequest(theirs, 1))
 			require.Equal(t, int64(1), l.tries(permitRequest(other, 2))[0])
 		},
@@ -188,9 +188,9 @@ func TestRefusedHandOffLosesNoPermits(t *testing.T) {
 }
 
 // without runs a script as a user that lacks one right, and returns its error.
-func (p *fixture) without(right string, script *scripts.Script, keys []string, args []any) error {
-	p.Helper()
-	_, err := p.as("+@all", "-"+right).tryKeys(script, keys, args...)
+func (f *fixture) without(right string, script *scripts.Script, keys []string, args []any) error {
+	f.Helper()
+	_, err := f.as("+@all", "-"+right).tryKeys(script, keys, args...)
 	return err
 }
 
@@ -199,9 +199,9 @@ func (p *fixture) without(right string, script *scripts.Script, keys []string, a
 func TestAHoldThatOthersMadeEndlessEndsWithinADay(t *testing.T) {
 	t.Parallel()
 	const day, after = 24 * time.Hour, 15 * time.Second
-	for name, spoil := range map[string]func(p *fixture){
-		"Persisted": func(p *fixture) { p.server.MustDo(p, "PERSIST", p.key) },
-		"InAMonth":  func(p *fixture) { p.expires(p.key, 30*day) },
+	for name, spoil := range map[string]func(f *fixture){
+		"Persisted": func(f *fixture) { f.server.MustDo(f, "PERSIST", f.key) },
+		"InAMonth":  func(f *fixture) { f.expires(f.key, 30*day) },
 	} {
 		for by, sees := range map[string]func(q *queued){
 			"Try":   func(q *queued) { q.tries(theirs) },

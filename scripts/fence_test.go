@@ -11,61 +11,61 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-func (p *fixture) counter() string { return p.key + ":counter" }
+func (f *fixture) counter() string { return f.key + ":counter" }
 
 // fence takes the lock as Redisson's RFencedLock has it.
-func (p *fixture) fence(hold, notAfter string) any {
-	p.Helper()
-	reply, err := p.tryKeys(scripts.RedissonFence, []string{p.key, p.counter()}, hold, time.Minute.Milliseconds(), notAfter, "PUBLISH", p.channel, "1")
-	require.NoError(p, err)
+func (f *fixture) fence(hold, notAfter string) any {
+	f.Helper()
+	reply, err := f.tryKeys(scripts.RedissonFence, []string{f.key, f.counter()}, hold, time.Minute.Milliseconds(), notAfter, "PUBLISH", f.channel, "1")
+	require.NoError(f, err)
 	return reply
 }
 
 // P3, P5: each acquire has the next number. One that is sent again has a later one: no caller got the one before.
 func TestAFencedLockHasTheNextNumber(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
+	f := newFixture(t)
 	for token := range int64(3) {
-		require.Equal(t, []any{int64(1), digits(noon), token + 1}, p.fence(gos, later))
-		require.Equal(t, map[string]string{gos: "1"}, p.fields(), "counted once")
+		require.Equal(t, []any{int64(1), digits(noon), token + 1}, f.fence(gos, later))
+		require.Equal(t, map[string]string{gos: "1"}, f.fields(), "counted once")
 	}
-	p.requireLife(time.Minute)
-	released, err := p.tryKeys(scripts.RedissonRelease, []string{p.key, p.counter()}, gos, "PUBLISH", p.channel)
+	f.requireLife(time.Minute)
+	released, err := f.tryKeys(scripts.RedissonRelease, []string{f.key, f.counter()}, gos, "PUBLISH", f.channel)
 	require.NoError(t, err)
 	require.Equal(t, []any{int64(1), digits(noon), int64(0)}, released)
-	require.Equal(t, []any{int64(1), digits(noon), int64(4)}, p.fence(javas, later))
-	require.Equal(t, "4", p.server.MustDo(t, "GET", p.counter()))
-	require.Equal(t, int64(-1), p.server.MustDo(t, "PTTL", p.counter()))
+	require.Equal(t, []any{int64(1), digits(noon), int64(4)}, f.fence(javas, later))
+	require.Equal(t, "4", f.server.MustDo(t, "GET", f.counter()))
+	require.Equal(t, int64(-1), f.server.MustDo(t, "PTTL", f.counter()))
 }
 
 // P1, P4: who does not get it uses no number up.
 func TestAFencedLockThatIsHeldCountsNothing(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	require.Equal(t, []any{int64(-1), digits(noon)}, p.fence(gos, digits(noon-1)))
-	p.has(javas, "3", time.Hour)
-	reply, _ := p.fence(gos, later).([]any)
+	f := newFixture(t)
+	require.Equal(t, []any{int64(-1), digits(noon)}, f.fence(gos, digits(noon-1)))
+	f.has(javas, "3", time.Hour)
+	reply, _ := f.fence(gos, later).([]any)
 	require.Equal(t, []any{int64(0), digits(noon)}, []any{reply[0], reply[2]})
-	p.server.MustDo(t, "HSET", p.key, "mode", "read")
-	require.Equal(t, []any{int64(-2), "w"}, p.fence(gos, later))
-	p.server.MustDo(t, "DEL", p.key)
-	p.set("a text", time.Hour)
-	require.Equal(t, []any{int64(-2), "?"}, p.fence(gos, later))
-	require.Nil(t, p.server.MustDo(t, "GET", p.counter()))
+	f.server.MustDo(t, "HSET", f.key, "mode", "read")
+	require.Equal(t, []any{int64(-2), "w"}, f.fence(gos, later))
+	f.server.MustDo(t, "DEL", f.key)
+	f.set("a text", time.Hour)
+	require.Equal(t, []any{int64(-2), "?"}, f.fence(gos, later))
+	require.Nil(t, f.server.MustDo(t, "GET", f.counter()))
 }
 
 // P3, P10: no hold without a number.
 func TestAFencedLockIsNotTakenWithoutANumber(t *testing.T) {
 	t.Parallel()
-	p := newFixtureAt(t)
-	p.server.MustDo(t, "SET", p.counter(), "no number")
-	_, err := p.tryKeys(scripts.RedissonFence, []string{p.key, p.counter()}, gos, "60000", later, "PUBLISH", p.channel, "1")
+	f := newFixtureAt(t)
+	f.server.MustDo(t, "SET", f.counter(), "no number")
+	_, err := f.tryKeys(scripts.RedissonFence, []string{f.key, f.counter()}, gos, "60000", later, "PUBLISH", f.channel, "1")
 	require.ErrorContains(t, err, "not an integer")
-	p.server.MustDo(t, "DEL", p.counter())
-	p.fill()
-	_, err = p.tryKeys(scripts.RedissonFence, []string{p.key, p.counter()}, gos, "60000", later, "PUBLISH", p.channel, "1")
+	f.server.MustDo(t, "DEL", f.counter())
+	f.fill()
+	_, err = f.tryKeys(scripts.RedissonFence, []string{f.key, f.counter()}, gos, "60000", later, "PUBLISH", f.channel, "1")
 	require.ErrorContains(t, err, "OOM")
-	require.Empty(t, p.fields())
+	require.Empty(t, f.fields())
 }
 
 // P6: a release publishes by each of its commands that the server has. One that it lacks changes nothing.
@@ -77,10 +77,10 @@ func TestAReleaseIsPublishedByEachCommand(t *testing.T) {
 		"NOVERB PUBLISH":         {"0"},
 		"NOVERB":                 nil,
 	} {
-		p := newFixture(t)
-		listener := p.listen()
-		p.has(gos, "1", time.Hour)
-		reply := p.run(scripts.RedissonRelease, gos, verb, p.channel)
+		f := newFixture(t)
+		listener := f.listen()
+		f.has(gos, "1", time.Hour)
+		reply := f.run(scripts.RedissonRelease, gos, verb, f.channel)
 		require.Equal(t, []any{int64(1), digits(noon), int64(min(len(isListening), 1))}, reply, verb)
 		require.ElementsMatch(t, isListening, listener.received(), verb)
 	}

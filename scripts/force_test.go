@@ -12,12 +12,12 @@ import (
 )
 
 // notified is the channel of the session whose hold is taken.
-func (p *fixture) notified() string { return p.channel + ":told" }
+func (f *fixture) notified() string { return f.channel + ":told" }
 
 // force takes the lock from hold.
-func (p *fixture) force(hold string) any {
-	p.Helper()
-	return p.run(scripts.HolderForce, hold, "PUBLISH", p.channel, p.notified(), keepMS)
+func (f *fixture) force(hold string) any {
+	f.Helper()
+	return f.run(scripts.HolderForce, hold, "PUBLISH", f.channel, f.notified(), keepMS)
 }
 
 func TestAForcedLockIsFreeAndAllAreNotified(t *testing.T) {
@@ -25,14 +25,14 @@ func TestAForcedLockIsFreeAndAllAreNotified(t *testing.T) {
 	for name, mark := range map[string]string{"Nobody": "", "OwnSession": we, "AnotherSession": they} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixture(t)
-			p.set(votedFor(ours, noon, mark), time.Minute)
-			waiter, holder := p.listen(), p.listenTo(p.notified())
-			require.Equal(t, int64(1), p.force(ours))
-			require.Equal(t, released(noon), p.value())
-			p.requireLife(floorLife)
+			f := newFixture(t)
+			f.set(votedFor(ours, noon, mark), time.Minute)
+			waiter, holder := f.listen(), f.listenTo(f.notified())
+			require.Equal(t, int64(1), f.force(ours))
+			require.Equal(t, released(noon), f.value())
+			f.requireLife(floorLife)
 			require.Equal(t, []string{us}, waiter.received())
-			require.Equal(t, []string{p.key}, holder.received())
+			require.Equal(t, []string{f.key}, holder.received())
 		})
 	}
 }
@@ -40,9 +40,9 @@ func TestAForcedLockIsFreeAndAllAreNotified(t *testing.T) {
 // P5, P8: what a hold sends once it is over, or another holds the lock, changes nothing and sends no message.
 func TestCallTouchesItsOwnHoldOnly(t *testing.T) {
 	t.Parallel()
-	for verb, call := range map[string]func(p *fixture) any{
-		"Force": func(p *fixture) any { return p.force(ours) },
-		"Renew": func(p *fixture) any { return p.renew(ours, time.Hour) },
+	for verb, call := range map[string]func(f *fixture) any{
+		"Force": func(f *fixture) any { return f.force(ours) },
+		"Renew": func(f *fixture) any { return f.renew(ours, time.Hour) },
 	} {
 		for name, value := range map[string]string{
 			"Free": "", "Released": released(noon), "Theirs": votedFor(theirs, noon, ""), "TheirsMarked": votedFor(theirs, noon, we),
@@ -50,12 +50,12 @@ func TestCallTouchesItsOwnHoldOnly(t *testing.T) {
 		} {
 			t.Run(verb+name, func(t *testing.T) {
 				t.Parallel()
-				p := newFixture(t)
+				f := newFixture(t)
 				if value != "" {
-					p.set(value, time.Minute)
+					f.set(value, time.Minute)
 				}
-				unchanged, waiter, holder := p.untouched(), p.listen(), p.listenTo(p.notified())
-				require.Equal(t, int64(0), first(call(p)))
+				unchanged, waiter, holder := f.untouched(), f.listen(), f.listenTo(f.notified())
+				require.Equal(t, int64(0), first(call(f)))
 				unchanged()
 				require.Empty(t, waiter.received())
 				require.Empty(t, holder.received())

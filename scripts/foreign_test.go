@@ -47,21 +47,21 @@ func TestAForeignKeyIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	calls := map[string]struct {
 		script *scripts.Script
-		args   func(p *fixture) []any
+		args   func(f *fixture) []any
 	}{
 		"renew":    {scripts.HolderRenew, func(*fixture) []any { return []any{holdOf("z"), lease} }},
 		"describe": {scripts.HolderDescribe, func(*fixture) []any { return nil }},
-		"force":    {scripts.HolderForce, func(p *fixture) []any { return []any{holdOf("z"), "PUBLISH", p.channel, p.notified(), keepMS} }},
+		"force":    {scripts.HolderForce, func(f *fixture) []any { return []any{holdOf("z"), "PUBLISH", f.channel, f.notified(), keepMS} }},
 		"hello":    {scripts.SessionHello, func(*fixture) []any { return nil }},
 	}
 	for what := range foreign {
 		for verb, call := range calls {
 			t.Run(what+"/"+verb, func(t *testing.T) {
 				t.Parallel()
-				p := newFixture(t)
-				p.puts(what, p.key)
-				unchanged, listener := p.untouched(), p.listen()
-				_, err := p.try(call.script, call.args(p)...)
+				f := newFixture(t)
+				f.puts(what, f.key)
+				unchanged, listener := f.untouched(), f.listen()
+				_, err := f.try(call.script, call.args(f)...)
 				unchanged()
 				require.Empty(t, listener.received())
 				if err != nil {
@@ -79,15 +79,15 @@ type lock interface {
 	at() *fixture
 }
 
-func (p *fixture) at() *fixture { return p }
+func (f *fixture) at() *fixture { return f }
 
 // puts makes what is foreign at a key.
-func (p *fixture) puts(what, key string) {
-	p.Helper()
+func (f *fixture) puts(what, key string) {
+	f.Helper()
 	made := foreign[what].make
-	p.server.MustDo(p, append([]any{made[0], key}, made[2:]...)...)
-	if p.isTimed && made[len(made)-1] == 60_000 {
-		p.expires(key, time.Minute)
+	f.server.MustDo(f, append([]any{made[0], key}, made[2:]...)...)
+	if f.isTimed && made[len(made)-1] == 60_000 {
+		f.expires(key, time.Minute)
 	}
 }
 
@@ -145,18 +145,18 @@ func requireQueueLeftAlone[L lock](
 							t.Parallel()
 							l := fresh(t)
 							prepare(l)
-							p, key := l.at(), l.keys()[1+which]
-							p.server.MustDo(t, "DEL", key)
-							p.puts(what, key)
-							ends, dump := redistest.EndOf(t, p.server, key), p.server.MustDo(t, "DUMP", key)
+							f, key := l.at(), l.keys()[1+which]
+							f.server.MustDo(t, "DEL", key)
+							f.puts(what, key)
+							ends, dump := redistest.EndOf(t, f.server, key), f.server.MustDo(t, "DUMP", key)
 							unchanged := l.unchanged()
 							if _, err := calls(l)[verb](); err != nil {
 								require.ErrorContains(t, err, "WRONGTYPE")
 								refused.Add(1)
 								unchanged()
 							}
-							require.Equal(t, dump, p.server.MustDo(t, "DUMP", key))
-							require.Equal(t, ends, redistest.EndOf(t, p.server, key))
+							require.Equal(t, dump, f.server.MustDo(t, "DUMP", key))
+							require.Equal(t, ends, redistest.EndOf(t, f.server, key))
 						})
 					}
 				}

@@ -22,21 +22,21 @@ func isSharded(t *testing.T) int64 {
 
 func TestHelloReturnsTheServersTime(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.clock = noon + 7
-	require.Equal(t, []any{int64(1), digits(noon + 7), "0", "noeviction", isSharded(t)}, p.run(scripts.SessionHello))
+	f := newFixture(t)
+	f.clock = noon + 7
+	require.Equal(t, []any{int64(1), digits(noon + 7), "0", "noeviction", isSharded(t)}, f.run(scripts.SessionHello))
 }
 
 func TestHelloReturnsWhetherKeysAreEvicted(t *testing.T) {
 	t.Parallel()
-	p := newFixtureAt(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"))
-	require.Equal(t, []any{int64(1), digits(noon), "67108864", "allkeys-lru", isSharded(t)}, p.run(scripts.SessionHello))
+	f := newFixtureAt(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"))
+	require.Equal(t, []any{int64(1), digits(noon), "67108864", "allkeys-lru", isSharded(t)}, f.run(scripts.SessionHello))
 }
 
 func TestHelloDoesWithoutTheRightToAsk(t *testing.T) {
 	t.Parallel()
-	p := newFixtureAt(t)
-	reply, _ := p.as("+time").run(scripts.SessionHello).([]any)
+	f := newFixtureAt(t)
+	reply, _ := f.as("+time").run(scripts.SessionHello).([]any)
 	require.Len(t, reply, 5)
 	require.Equal(t, []any{"", ""}, reply[2:4])
 }
@@ -53,13 +53,13 @@ func TestHelloKnowsAnOldServerByWhatItLacks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixture(t)
-			p.server.MustDo(t, "SET", p.key, "a key of ours")
-			unchanged := p.untouched()
-			p.clock = 0
+			f := newFixture(t)
+			f.server.MustDo(t, "SET", f.key, "a key of ours")
+			unchanged := f.untouched()
+			f.clock = 0
 			old := *scripts.SessionHello
 			old.Source = "local redis = " + c.server + "\n" + old.Source
-			reply := p.run(&old).([]any)
+			reply := f.run(&old).([]any)
 			require.Equal(t, c.want, reply[0])
 			unchanged()
 		})
@@ -80,11 +80,11 @@ func TestHelloReportsShardedChannels(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixture(t)
-			p.clock = 0
+			f := newFixture(t)
+			f.clock = 0
 			hello := *scripts.SessionHello
 			hello.Source = "local redis = " + c.server + "\n" + hello.Source
-			reply := p.run(&hello).([]any)
+			reply := f.run(&hello).([]any)
 			require.Equal(t, c.want, reply[4])
 		})
 	}

@@ -67,39 +67,39 @@ func newFixture(tb testing.TB) *fixture {
 }
 
 // run returns the reply of the script, which must not fail.
-func (p *fixture) run(script *scripts.Script, args ...any) any {
-	p.Helper()
-	reply, err := p.try(script, args...)
-	require.NoError(p, err)
+func (f *fixture) run(script *scripts.Script, args ...any) any {
+	f.Helper()
+	reply, err := f.try(script, args...)
+	require.NoError(f, err)
 	return reply
 }
 
 // try runs the script on the fixture's key. If the script replies by key, the reply is the one for
 // this key.
-func (p *fixture) try(script *scripts.Script, args ...any) (any, error) {
-	reply, err := p.tryKeys(script, []string{p.key}, args...)
+func (f *fixture) try(script *scripts.Script, args ...any) (any, error) {
+	reply, err := f.tryKeys(script, []string{f.key}, args...)
 	if err != nil || !strings.Contains(script.Source, "  by key: ") {
 		return reply, err
 	}
 	list, _ := reply.([]any)
-	require.Len(p, list, 1)
+	require.Len(f, list, 1)
 	return list[0], nil
 }
 
-func (p *fixture) tryKeys(script *scripts.Script, keys []string, args ...any) (any, error) {
+func (f *fixture) tryKeys(script *scripts.Script, keys []string, args ...any) (any, error) {
 	text := script.Source
-	if p.clock != 0 {
+	if f.clock != 0 {
 		shim := clocked
-		if p.isTimed {
+		if f.isTimed {
 			shim = timed
 		}
-		text, args = shim+text, append(slices.Clip(args), p.time()...)
+		text, args = shim+text, append(slices.Clip(args), f.time()...)
 	}
-	return p.eval(text, keys, args...)
+	return f.eval(text, keys, args...)
 }
 
 // eval runs a script, which it sends if the server does not know it by its digest.
-func (p *fixture) eval(text string, keys []string, args ...any) (any, error) {
+func (f *fixture) eval(text string, keys []string, args ...any) (any, error) {
 	digest, known := digestsOf.Load(text)
 	if !known {
 		digest = fmt.Sprintf("%x", sha1.Sum([]byte(text))) //nolint:gosec // what the server calls it by
@@ -110,10 +110,10 @@ func (p *fixture) eval(text string, keys []string, args ...any) (any, error) {
 		words = append(words, key)
 	}
 	words = append(words, args...)
-	reply, err := p.server.Do(words...)
+	reply, err := f.server.Do(words...)
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT ") {
 		words[0], words[1] = "EVAL", text
-		reply, err = p.server.Do(words...)
+		reply, err = f.server.Do(words...)
 	}
 	return reply, err
 }
@@ -131,58 +131,58 @@ end}, {__index = server})
 `
 
 // time is what TIME returns inside scripts.
-func (p *fixture) time() []any { return []any{p.clock / 1_000_000, p.clock % 1_000_000} }
+func (f *fixture) time() []any { return []any{f.clock / 1_000_000, f.clock % 1_000_000} }
 
 // set gives the key a value and a life.
-func (p *fixture) set(value string, life time.Duration) {
-	p.Helper()
-	p.server.MustDo(p, "SET", p.key, value)
-	p.expires(p.key, life)
+func (f *fixture) set(value string, life time.Duration) {
+	f.Helper()
+	f.server.MustDo(f, "SET", f.key, value)
+	f.expires(f.key, life)
 }
 
 // value returns the value of the key, "" without a key.
-func (p *fixture) value() string {
-	p.Helper()
-	value, _ := p.server.MustDo(p, "GET", p.key).(string)
-	if p.isTimed && p.left() <= 0 {
+func (f *fixture) value() string {
+	f.Helper()
+	value, _ := f.server.MustDo(f, "GET", f.key).(string)
+	if f.isTimed && f.left() <= 0 {
 		return ""
 	}
 	return value
 }
 
 // left returns how long the key lives still.
-func (p *fixture) left() time.Duration {
-	p.Helper()
-	return time.Duration(p.ttl(p.key)) * time.Millisecond
+func (f *fixture) left() time.Duration {
+	f.Helper()
+	return time.Duration(f.ttl(f.key)) * time.Millisecond
 }
 
 // requireLife checks that the key was given life a moment ago.
-func (p *fixture) requireLife(life time.Duration) {
-	p.Helper()
-	left := p.left()
-	require.LessOrEqual(p, left, life)
-	require.Greater(p, left, life-patience)
+func (f *fixture) requireLife(life time.Duration) {
+	f.Helper()
+	left := f.left()
+	require.LessOrEqual(f, left, life)
+	require.Greater(f, left, life-patience)
 }
 
 // untouched returns a function that checks that neither value nor life of the key changed.
-func (p *fixture) untouched() func() {
-	p.Helper()
-	return p.unchangedKeys(func() []string { return []string{p.key} })
+func (f *fixture) untouched() func() {
+	f.Helper()
+	return f.unchangedKeys(func() []string { return []string{f.key} })
 }
 
 // unchangedKeys returns a function that checks that these keys are the same, and neither value nor life of any changed.
-func (p *fixture) unchangedKeys(keys func() []string) func() {
-	p.Helper()
+func (f *fixture) unchangedKeys(keys func() []string) func() {
+	f.Helper()
 	state := func() (all []any) {
 		for _, key := range keys() {
-			all = append(all, key, p.server.MustDo(p, "DUMP", key), redistest.EndOf(p, p.server, key))
+			all = append(all, key, f.server.MustDo(f, "DUMP", key), redistest.EndOf(f, f.server, key))
 		}
 		return all
 	}
 	before := state()
 	return func() {
-		p.Helper()
-		require.Equal(p, before, state(), "something was written")
+		f.Helper()
+		require.Equal(f, before, state(), "something was written")
 	}
 }
 
@@ -224,25 +224,25 @@ type listener struct {
 }
 
 // listen returns a listener on the channel of the waiters.
-func (p *fixture) listen() *listener {
-	p.Helper()
-	return p.listenTo(p.channel)
+func (f *fixture) listen() *listener {
+	f.Helper()
+	return f.listenTo(f.channel)
 }
 
 // listenTo returns a listener whose subscription is confirmed.
-func (p *fixture) listenTo(channel string) *listener {
-	p.Helper()
-	l := &listener{p, channel, make(chan string, 64)}
+func (f *fixture) listenTo(channel string) *listener {
+	f.Helper()
+	l := &listener{f, channel, make(chan string, 64)}
 	confirmed := make(chan struct{}, 1)
-	client, release := p.server.Client(p, func(o *rueidis.ClientOption) { o.DisableCache = true }).Dedicate()
-	p.Cleanup(release)
+	client, release := f.server.Client(f, func(o *rueidis.ClientOption) { o.DisableCache = true }).Dedicate()
+	f.Cleanup(release)
 	client.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage:      func(m rueidis.PubSubMessage) { l.messages <- m.Message },
 		OnSubscription: func(rueidis.PubSubSubscription) { confirmed <- struct{}{} },
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	require.NoError(p, client.Do(ctx, client.B().Subscribe().Channel(channel).Build()).Error())
+	require.NoError(f, client.Do(ctx, client.B().Subscribe().Channel(channel).Build()).Error())
 	<-confirmed
 	return l
 }

@@ -21,21 +21,21 @@ func lockSays(ticket string, stamp int64, mark string) string {
 func idleSays(floor int64) string { return "sb1l" + digits(floor) + strings.Repeat("-", 42) + "q" }
 
 // isMarked reports whether the holder key says that a queue may exist.
-func (p *queueFixture) isMarked() bool {
-	p.Helper()
-	value := p.value()
+func (q *queueFixture) isMarked() bool {
+	q.Helper()
+	value := q.value()
 	return len(value) >= 63 && value[62] == 'q'
 }
 
 // lockHeld returns which hold has a lock of kind l, and until when, to the millisecond.
-func (p *queueFixture) lockHeld() map[string]int64 {
-	p.Helper()
-	value := p.value()
+func (q *queueFixture) lockHeld() map[string]int64 {
+	q.Helper()
+	value := q.value()
 	if len(value) < 63 || value[61] == '-' {
 		return map[string]int64{}
 	}
-	until := p.clock/1000*1000 + p.ttl(p.key)*1000
-	if p.isMarked() {
+	until := q.clock/1000*1000 + q.ttl(q.key)*1000
+	if q.isMarked() {
 		until -= keeps.Microseconds()
 	}
 	return map[string]int64{value[20:61]: until}

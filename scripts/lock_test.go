@@ -241,11 +241,11 @@ func TestNoDigitOfAStampIsLost(t *testing.T) {
 		require.Equal(t, int64(1), q.forces(ours))
 		require.Equal(t, released(floor+1+tokens), q.value())
 	}
-	p := queueFixtureOf(newFixture(t))
-	p.clock = 0
-	args := p.enterArgs(ours+turnMode, "0", "")
+	qf := queueFixtureOf(newFixture(t))
+	qf.clock = 0
+	args := qf.enterArgs(ours+turnMode, "0", "")
 	args[2] = "9999999999999999"
-	stamp := p.ask(scripts.LockEnter, p.keys(), args...)[1]
+	stamp := qf.ask(scripts.LockEnter, qf.keys(), args...)[1]
 	require.Len(t, stamp, 16)
 	require.Greater(t, stamp, digits(noon-365*24*hour), "the server's own time")
 }

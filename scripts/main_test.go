@@ -29,7 +29,7 @@ var pool struct {
 type withPool struct{ redistest.Tests }
 
 // Run implements redistest.Tests.
-func (t withPool) Run() int {
+func (w withPool) Run() int {
 	defer func() {
 		server.Close()
 		for _, s := range pool.idle {
@@ -37,7 +37,7 @@ func (t withPool) Run() int {
 			s.Server.Close()
 		}
 	}()
-	return t.Tests.Run()
+	return w.Tests.Run()
 }
 
 // serverOfOwn returns a server that no other test uses until this one ends. The test may fill its memory, make a user, and

@@ -46,20 +46,20 @@ func eachMarkedLock(t *testing.T, test func(l *markedLock)) {
 	})
 	t.Run("RWLock", func(t *testing.T) {
 		t.Parallel()
-		p := newRWLockAt(t)
+		r := newRWLockAt(t)
 		test(&markedLock{
-			queueFixture: p.queueFixture, keys: p.keys(), enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, poll: scripts.RWLockPoll,
+			queueFixture: r.queueFixture, keys: r.keys(), enter: scripts.RWLockEnter, leave: scripts.RWLockLeave, poll: scripts.RWLockPoll,
 			enterArgs: func(hold, queues, again string) []any {
-				args := p.enterArgs(hold, writes, queues, p.next())
+				args := r.enterArgs(hold, writes, queues, r.next())
 				args[len(args)-1] = again
 				return args
 			},
 			leaveArgs: func(hold, sure string) []any {
-				args := p.leaveArgs(hold)
+				args := r.leaveArgs(hold)
 				args[len(args)-1] = sure
 				return args
 			},
-			pollArgs: func(session, hold string) []any { return p.pollArgs(session, hold) },
+			pollArgs: func(session, hold string) []any { return r.pollArgs(session, hold) },
 		})
 	})
 }
@@ -112,9 +112,9 @@ func TestAPairWithoutWaitersIsAtMostTenCommands(t *testing.T) {
 		most = 12 // with a PTTL for each: see part key/lengthen
 	}
 	far := digits(1 << 52)
-	count := func(p *queueFixture, pair func()) int {
+	count := func(q *queueFixture, pair func()) int {
 		calls := func() (sum int64) {
-			for command, stat := range p.server.CommandStats() {
+			for command, stat := range q.server.CommandStats() {
 				if command != "info" {
 					sum += stat.Calls
 				}
@@ -126,16 +126,16 @@ func TestAPairWithoutWaitersIsAtMostTenCommands(t *testing.T) {
 		pair()
 		return int(calls() - before)
 	}
-	run := func(p *queueFixture, keys []string, enter, leave *scripts.Script, enterArgs, leaveArgs []any) func() {
+	run := func(q *queueFixture, keys []string, enter, leave *scripts.Script, enterArgs, leaveArgs []any) func() {
 		enterArgs[2], leaveArgs[len(leaveArgs)-1] = far, noTicket
 		return func() {
-			p.Helper()
-			reply, err := p.eval(enter.Source, keys, enterArgs...)
-			require.NoError(p, err)
-			require.Equal(p, int64(1), first(reply))
-			reply, err = p.eval(leave.Source, keys, leaveArgs...)
-			require.NoError(p, err)
-			require.Equal(p, int64(1), first(reply))
+			q.Helper()
+			reply, err := q.eval(enter.Source, keys, enterArgs...)
+			require.NoError(q, err)
+			require.Equal(q, int64(1), first(reply))
+			reply, err = q.eval(leave.Source, keys, leaveArgs...)
+			require.NoError(q, err)
+			require.Equal(q, int64(1), first(reply))
 		}
 	}
 	for name, others := range map[string]int{"Alone": 0, "BesideOthers": 2} {
@@ -159,15 +159,15 @@ func TestAPairWithoutWaitersIsAtMostTenCommands(t *testing.T) {
 			}
 			t.Run("RWLock"+name+mode, func(t *testing.T) {
 				t.Parallel()
-				p := newRWLockAt(t)
+				r := newRWLockAt(t)
 				for n := range others {
-					args := p.enterArgs(nth("b", n), reads, "1", "")
+					args := r.enterArgs(nth("b", n), reads, "1", "")
 					args[2] = far
-					_, err := p.eval(scripts.RWLockEnter.Source, p.keys(), args...)
+					_, err := r.eval(scripts.RWLockEnter.Source, r.keys(), args...)
 					require.NoError(t, err)
 				}
-				pair := run(p.queueFixture, p.keys(), scripts.RWLockEnter, scripts.RWLockLeave, p.enterArgs(ours, mode, "1", ""), p.leaveArgs(ours))
-				require.LessOrEqual(t, count(p.queueFixture, pair), most)
+				pair := run(r.queueFixture, r.keys(), scripts.RWLockEnter, scripts.RWLockLeave, r.enterArgs(ours, mode, "1", ""), r.leaveArgs(ours))
+				require.LessOrEqual(t, count(r.queueFixture, pair), most)
 			})
 		}
 	}

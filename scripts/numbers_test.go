@@ -124,30 +124,30 @@ func TestReleasesAreDoneWhateverTheFloorsLife(t *testing.T) {
 func TestReleasesIgnoreBadStamps(t *testing.T) {
 	t.Parallel()
 	for _, bad := range append(slices.Clone(badNumbers), "178000000000000x", "17800000000000000") {
-		for name, run := range map[string]func(p *fixture) (any, error){
-			"Leave": func(p *fixture) (any, error) {
-				p.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
-				return p.tryKeys(scripts.LockLeave, []string{p.key, p.key + ":queue", p.key + ":heartbeats"}, ours+turnMode, we, "PUBLISH", "g", keepMS, bad, "1")
+		for name, run := range map[string]func(f *fixture) (any, error){
+			"Leave": func(f *fixture) (any, error) {
+				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
+				return f.tryKeys(scripts.LockLeave, []string{f.key, f.key + ":queue", f.key + ":heartbeats"}, ours+turnMode, we, "PUBLISH", "g", keepMS, bad, "1")
 			},
-			"Scatter": func(p *fixture) (any, error) {
-				p.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
-				return p.tryKeys(scripts.LockReleaseMany, []string{p.key}, ours+turnMode, bad, keepMS)
+			"Scatter": func(f *fixture) (any, error) {
+				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
+				return f.tryKeys(scripts.LockReleaseMany, []string{f.key}, ours+turnMode, bad, keepMS)
 			},
-			"Quorum": func(p *fixture) (any, error) {
-				p.set(votedFor(ours, noon, ""), time.Minute)
-				return p.tryKeys(scripts.RedlockRelease, []string{p.key}, ours, bad, "PUBLISH", "c", keepMS)
+			"Quorum": func(f *fixture) (any, error) {
+				f.set(votedFor(ours, noon, ""), time.Minute)
+				return f.tryKeys(scripts.RedlockRelease, []string{f.key}, ours, bad, "PUBLISH", "c", keepMS)
 			},
 		} {
 			t.Run(name+"/"+bad, func(t *testing.T) {
 				t.Parallel()
-				p := newFixture(t)
-				_, err := run(p)
+				f := newFixture(t)
+				_, err := run(f)
 				require.NoError(t, err)
 				floor := noon + 255
 				if name == "Quorum" {
 					floor = noon
 				}
-				require.Equal(t, released(floor), p.value())
+				require.Equal(t, released(floor), f.value())
 			})
 		}
 	}

@@ -54,14 +54,14 @@ func TestALifeFromBeforeTheClockWasSetBackIsNotBelieved(t *testing.T) {
 // P6: a dead writer keeps no reader out.
 func TestAWritersLifeFromBeforeTheClockWasSetBackIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, reads)
-	p.queues(holdOf("w"), writes)
-	p.clock -= hour
-	require.True(t, p.isOpen(ours))
-	p.has(theirs, reads)
-	p.polls(session("w"), holdOf("w"))
-	require.False(t, p.isOpen(ours), "a heartbeat makes it credible again")
+	r := newRWLock(t)
+	r.has(ours, reads)
+	r.queues(holdOf("w"), writes)
+	r.clock -= hour
+	require.True(t, r.isOpen(ours))
+	r.has(theirs, reads)
+	r.polls(session("w"), holdOf("w"))
+	require.False(t, r.isOpen(ours), "a heartbeat makes it credible again")
 }
 
 // P1, P8: a hold lasts as long as it did by a clock that is set back, whatever comes.

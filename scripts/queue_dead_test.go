@@ -12,15 +12,15 @@ import (
 )
 
 // dead queues n tickets of as many sessions, whose lives ended at ended; they came before noon.
-func (p *queueFixture) dead(n int, ended int64) {
-	p.Helper()
-	p.server.MustDo(p, "EVAL", `for i = 1, ARGV[1] do
+func (q *queueFixture) dead(n int, ended int64) {
+	q.Helper()
+	q.server.MustDo(q, "EVAL", `for i = 1, ARGV[1] do
   local session = string.format('dead%018d', i)
   redis.call('ZADD', KEYS[1], string.format('%.0f', ARGV[2] - 1000000000 + i), session .. string.format('%019d', i) .. ARGV[4])
   redis.call('HSET', KEYS[2], session, ARGV[3] .. '000000000001random-1')
-end`, 2, p.tickets, p.heartbeats, n, noon, digits(ended), p.suffix)
-	p.expires(p.tickets, queueLife)
-	p.expires(p.heartbeats, queueLife)
+end`, 2, q.tickets, q.heartbeats, n, noon, digits(ended), q.suffix)
+	q.expires(q.tickets, queueLife)
+	q.expires(q.heartbeats, queueLife)
 }
 
 // deadHold is the n-th of them.
@@ -28,10 +28,10 @@ func deadHold(n int) string { return fmt.Sprintf("dead%018d%019d", n, n) }
 
 // cost returns how many commands the scripts ran in what do does. The server is the test's own. A script that the server
 // does not know yet is sent twice, so that its calls do not count.
-func (p *queueFixture) cost(do func()) int {
-	p.Helper()
+func (q *queueFixture) cost(do func()) int {
+	q.Helper()
 	sum := func() (calls int64) {
-		for command, stat := range p.server.CommandStats() {
+		for command, stat := range q.server.CommandStats() {
 			if !strings.HasPrefix(command, "eval") {
 				calls += stat.Calls
 			}

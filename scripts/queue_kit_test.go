@@ -39,18 +39,18 @@ func newQueueFixture(tb testing.TB) *queueFixture {
 	return queueFixtureOf(newFixture(tb))
 }
 
-func queueFixtureOf(p *fixture) *queueFixture {
-	name := strings.TrimSuffix(p.key, "lock")
-	return &queueFixture{fixture: p, tickets: name + "queue", heartbeats: name + "heartbeats", grants: name + "grants:"}
+func queueFixtureOf(f *fixture) *queueFixture {
+	name := strings.TrimSuffix(f.key, "lock")
+	return &queueFixture{fixture: f, tickets: name + "queue", heartbeats: name + "heartbeats", grants: name + "grants:"}
 }
 
-func (p *queueFixture) keys() []string { return []string{p.key, p.tickets, p.heartbeats} }
+func (q *queueFixture) keys() []string { return []string{q.key, q.tickets, q.heartbeats} }
 
 // ask returns the reply of the script, which must not fail.
-func (p *queueFixture) ask(script *scripts.Script, keys []string, args ...any) []any {
-	p.Helper()
-	reply, err := p.tryKeys(script, keys, args...)
-	require.NoError(p, err)
+func (q *queueFixture) ask(script *scripts.Script, keys []string, args ...any) []any {
+	q.Helper()
+	reply, err := q.tryKeys(script, keys, args...)
+	require.NoError(q, err)
 	if list, ok := reply.([]any); ok {
 		return list
 	}
@@ -71,40 +71,40 @@ func attempt(hold string) string { return hold[22:] }
 func heartbeatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }
 
 // next returns the number of a heartbeat that is sent now.
-func (p *queueFixture) next() string {
-	p.heartbeatCount++
-	return heartbeatNumber(p.heartbeatCount)
+func (q *queueFixture) next() string {
+	q.heartbeatCount++
+	return heartbeatNumber(q.heartbeatCount)
 }
 
-func (p *queueFixture) enterArgs(hold, queues, number string) []any {
-	return []any{hold, lease * 1000, digits(p.clock), queues, life, number, label, "PUBLISH", p.grants, keepMS}
+func (q *queueFixture) enterArgs(hold, queues, number string) []any {
+	return []any{hold, lease * 1000, digits(q.clock), queues, life, number, label, "PUBLISH", q.grants, keepMS}
 }
 
-func (p *queueFixture) pollArgs(session string, holds ...string) []any {
+func (q *queueFixture) pollArgs(session string, holds ...string) []any {
 	var attempts strings.Builder
 	for _, hold := range holds {
 		attempts.WriteString(attempt(hold))
 	}
-	return []any{session, life, p.next(), label, "PUBLISH", p.grants, attempts.String(), keepMS}
+	return []any{session, life, q.next(), label, "PUBLISH", q.grants, attempts.String(), keepMS}
 }
 
 // heartbeat sends a heartbeat alone.
-func (p *queueFixture) heartbeat(session string, lw int64, number string) {
-	p.Helper()
-	require.Equal(p, []any{int64(1)}, p.ask(scripts.QueueHeartbeat, []string{p.heartbeats}, session, lw, number, label))
+func (q *queueFixture) heartbeat(session string, lw int64, number string) {
+	q.Helper()
+	require.Equal(q, []any{int64(1)}, q.ask(scripts.QueueHeartbeat, []string{q.heartbeats}, session, lw, number, label))
 }
 
 // inQueue returns the holds of the tickets, in order.
-func (p *queueFixture) inQueue() []any {
-	p.Helper()
-	holds, _ := p.server.MustDo(p, "ZRANGE", p.tickets, 0, -1).([]any)
+func (q *queueFixture) inQueue() []any {
+	q.Helper()
+	holds, _ := q.server.MustDo(q, "ZRANGE", q.tickets, 0, -1).([]any)
 	return holds
 }
 
 // replied returns what heartbeats says of a session, "" for nothing.
-func (p *queueFixture) replied(session string) string {
-	p.Helper()
-	text, _ := p.server.MustDo(p, "HGET", p.heartbeats, session).(string)
+func (q *queueFixture) replied(session string) string {
+	q.Helper()
+	text, _ := q.server.MustDo(q, "HGET", q.heartbeats, session).(string)
 	return text
 }
 
@@ -114,28 +114,28 @@ func heartbeatField(until int64, n int) string {
 }
 
 // unchanged returns a function that checks that nothing was written to any of the keys.
-func (p *queueFixture) unchanged() func() {
-	p.Helper()
-	return p.unchangedKeys(p.keys)
+func (q *queueFixture) unchanged() func() {
+	q.Helper()
+	return q.unchangedKeys(q.keys)
 }
 
 // requireEnds checks that every key that there is has an end, and those of the queue theirs.
-func (p *queueFixture) requireEnds() {
-	p.Helper()
-	for _, key := range p.keys() {
-		ms := p.ttl(key)
-		require.NotEqual(p, int64(-1), ms, "%s has no end", key)
-		if key != p.key && ms >= 0 {
-			require.InDelta(p, queueLife.Milliseconds(), ms, float64(patience.Milliseconds()), key)
+func (q *queueFixture) requireEnds() {
+	q.Helper()
+	for _, key := range q.keys() {
+		ms := q.ttl(key)
+		require.NotEqual(q, int64(-1), ms, "%s has no end", key)
+		if key != q.key && ms >= 0 {
+			require.InDelta(q, queueLife.Milliseconds(), ms, float64(patience.Milliseconds()), key)
 		}
 	}
 }
 
 // hears listens for the messages to a session.
-func (p *queueFixture) listens(session string) *listener {
-	p.Helper()
-	at := *p.fixture
-	at.channel = p.grants + session
+func (q *queueFixture) listens(session string) *listener {
+	q.Helper()
+	at := *q.fixture
+	at.channel = q.grants + session
 	return at.listen()
 }
 
@@ -169,49 +169,49 @@ type lifeOf struct {
 	isListening bool // at its last poll
 }
 
-func (m *naive) isAlive(session string) bool {
-	l, known := m.sessions[session]
-	return known && l.until > m.now && l.until-m.now <= longestLife
+func (n *naive) isAlive(session string) bool {
+	l, known := n.sessions[session]
+	return known && l.until > n.now && l.until-n.now <= longestLife
 }
 
-func (m *naive) isGone(session string) bool {
-	l, known := m.sessions[session]
-	return !known || l.until+keepsPosition <= m.now
+func (n *naive) isGone(session string) bool {
+	l, known := n.sessions[session]
+	return !known || l.until+keepsPosition <= n.now
 }
 
-func (m *naive) heartbeat(session, number string) {
-	l := lifeOf{until: m.now + life, number: number}
-	if m.isAlive(session) {
-		old := m.sessions[session]
+func (n *naive) heartbeat(session, number string) {
+	l := lifeOf{until: n.now + life, number: number}
+	if n.isAlive(session) {
+		old := n.sessions[session]
 		l = lifeOf{max(l.until, old.until), max(l.number, old.number), old.isListening}
 	}
-	m.sessions[session] = l
+	n.sessions[session] = l
 }
 
 // countHeartbeat is a heartbeat that asks whether the session can be notified.
-func (m *naive) countHeartbeat(session, number string) {
-	m.heartbeat(session, number)
-	m.isListening(session, m.listens(session))
+func (n *naive) countHeartbeat(session, number string) {
+	n.heartbeat(session, number)
+	n.isListening(session, n.listens(session))
 }
 
 // isListening says whether a session listened at its last poll.
-func (m *naive) isListening(session string, isListening bool) {
-	l := m.sessions[session]
+func (n *naive) isListening(session string, isListening bool) {
+	l := n.sessions[session]
 	l.isListening = isListening
-	m.sessions[session] = l
+	n.sessions[session] = l
 }
 
 // serves reports whether a session may be granted the lock: it is alive and can be notified, or asks.
-func (m *naive) serves(session, asks string) bool {
-	return m.isAlive(session) && (session == asks || !m.sessions[session].isListening || m.listens(session))
+func (n *naive) serves(session, asks string) bool {
+	return n.isAlive(session) && (session == asks || !n.sessions[session].isListening || n.listens(session))
 }
 
 // seemsListening says in heartbeats that a session of a game listens, if it waits, and reports whether it does.
-func (p *queueFixture) seemsListening(session string) bool {
-	p.Helper()
-	said := p.replied(session)
+func (q *queueFixture) seemsListening(session string) bool {
+	q.Helper()
+	said := q.replied(session)
 	if said != "" {
-		p.server.MustDo(p, "HSET", p.heartbeats, session, said[:36]+"+"+said[37:])
+		q.server.MustDo(q, "HSET", q.heartbeats, session, said[:36]+"+"+said[37:])
 	}
 	return said != ""
 }

@@ -143,26 +143,26 @@ func TestPollWithoutATicketTakesNothing(t *testing.T) {
 // P2: whatever comes late, twice or out of order only adds.
 func TestHeartbeatsOnlyAdd(t *testing.T) {
 	t.Parallel()
-	p := newQueueFixture(t)
-	p.heartbeat(we, longestLife, heartbeatNumber(7))
-	require.Equal(t, heartbeatField(noon+longestLife, 7), p.replied(we))
-	p.clock += second
-	p.heartbeat(we, life, heartbeatNumber(8))
-	require.Equal(t, heartbeatField(noon+longestLife, 8), p.replied(we), "a shorter one")
-	p.clock += second
-	p.heartbeat(we, life, heartbeatNumber(3))
-	require.Equal(t, heartbeatField(noon+longestLife, 8), p.replied(we), "an earlier one, late")
-	p.heartbeat(we, longestLife, heartbeatNumber(8))
-	require.Equal(t, heartbeatField(p.clock+longestLife, 8), p.replied(we), "the same, twice")
-	p.requireEnds()
+	q := newQueueFixture(t)
+	q.heartbeat(we, longestLife, heartbeatNumber(7))
+	require.Equal(t, heartbeatField(noon+longestLife, 7), q.replied(we))
+	q.clock += second
+	q.heartbeat(we, life, heartbeatNumber(8))
+	require.Equal(t, heartbeatField(noon+longestLife, 8), q.replied(we), "a shorter one")
+	q.clock += second
+	q.heartbeat(we, life, heartbeatNumber(3))
+	require.Equal(t, heartbeatField(noon+longestLife, 8), q.replied(we), "an earlier one, late")
+	q.heartbeat(we, longestLife, heartbeatNumber(8))
+	require.Equal(t, heartbeatField(q.clock+longestLife, 8), q.replied(we), "the same, twice")
+	q.requireEnds()
 }
 
 // P2: numbers of one process rise; those of its copy, restored from a snapshot, are its own.
 func TestTheNumberOfAHeartbeatIsComparedWhole(t *testing.T) {
 	t.Parallel()
-	p := newQueueFixture(t)
+	q := newQueueFixture(t)
 	for _, number := range []string{"000000000009zzzzzzzz", "000000000010aaaaaaaa", "000000000010bbbbbbbb"} {
-		p.heartbeat(we, life, number)
-		require.Equal(t, number, p.replied(we)[16:36])
+		q.heartbeat(we, life, number)
+		require.Equal(t, number, q.replied(we)[16:36])
 	}
 }

@@ -37,19 +37,19 @@ return {more, found}
 }
 
 // finds removes the first count tickets of live sessions from the queue, and returns more and them.
-func (p *queueFixture) finds(search *scripts.Script, count int) (more any, found []any) {
-	p.Helper()
-	reply := p.ask(search, p.keys()[1:], count)
+func (q *queueFixture) finds(search *scripts.Script, count int) (more any, found []any) {
+	q.Helper()
+	reply := q.ask(search, q.keys()[1:], count)
 	found, _ = reply[1].([]any)
 	return reply[0], found
 }
 
 // add queues n tickets of the session, from the one that nth returns for from.
-func (p *queueFixture) add(letter string, from, n int) {
-	p.Helper()
-	p.server.MustDo(p, "EVAL", `for i = 0, ARGV[3] - 1 do
+func (q *queueFixture) add(letter string, from, n int) {
+	q.Helper()
+	q.server.MustDo(q, "EVAL", `for i = 0, ARGV[3] - 1 do
   redis.call('ZADD', KEYS[1], string.format('%.0f', ARGV[4] + i), ARGV[1] .. string.format('%019d', ARGV[2] + i))
-end`, 1, p.tickets, session(letter), from, n, p.clock+int64(from))
+end`, 1, q.tickets, session(letter), from, n, q.clock+int64(from))
 }
 
 // all returns the same tickets.
@@ -68,21 +68,21 @@ func TestASearchFindsOneAfterAnother(t *testing.T) {
 		for _, aliveSessions := range []int{1, 2, 127, 128, 129, 300} {
 			t.Run(fmt.Sprint(dead, "Dead", aliveSessions, "Living"), func(t *testing.T) {
 				t.Parallel()
-				p := newQueueFixture(t)
-				p.dead(dead, noon-second)
-				p.add("a", 0, aliveSessions)
-				p.heartbeat(we, life, p.next())
+				q := newQueueFixture(t)
+				q.dead(dead, noon-second)
+				q.add("a", 0, aliveSessions)
+				q.heartbeat(we, life, q.next())
 				for taken := 0; taken < aliveSessions; {
 					count := min(100, aliveSessions-taken)
-					more, found := p.finds(search, count)
+					more, found := q.finds(search, count)
 					require.Equal(t, int64(0), more)
 					require.Equal(t, all("a", taken, count), found)
 					taken += count
 				}
-				more, found := p.finds(search, 1)
+				more, found := q.finds(search, 1)
 				require.Equal(t, int64(0), more)
 				require.Empty(t, found)
-				require.Len(t, p.inQueue(), dead, "the dead keep their places")
+				require.Len(t, q.inQueue(), dead, "the dead keep their places")
 			})
 		}
 	}
@@ -92,32 +92,32 @@ func TestASearchFindsOneAfterAnother(t *testing.T) {
 func TestASearchStopsAfterItsPagesAndSaysSo(t *testing.T) {
 	t.Parallel()
 	search := searchPart(t)
-	p := newQueueFixture(t)
-	p.dead(1, noon-second)
-	p.add("a", 0, 1500)
-	p.heartbeat(we, life, p.next())
-	more, found := p.finds(search, 2000)
+	q := newQueueFixture(t)
+	q.dead(1, noon-second)
+	q.add("a", 0, 1500)
+	q.heartbeat(we, life, q.next())
+	more, found := q.finds(search, 2000)
 	require.Equal(t, int64(1), more)
 	require.Equal(t, all("a", 0, 1023), found)
-	more, found = p.finds(search, 2000)
+	more, found = q.finds(search, 2000)
 	require.Equal(t, int64(0), more)
 	require.Equal(t, all("a", 1023, 477), found)
-	require.Equal(t, []any{deadHold(1)}, p.inQueue())
+	require.Equal(t, []any{deadHold(1)}, q.inQueue())
 }
 
 // The memory costs a write for each that was passed over at the most, not one for each that is found.
 func TestASearchRemembersOnceWhatItPassedOver(t *testing.T) {
 	t.Parallel()
 	search := searchPart(t)
-	p := queueFixtureOf(newFixtureAt(t))
-	p.dead(300, noon-second)
-	p.add("a", 0, 50)
-	p.heartbeat(we, life, p.next())
-	before := p.server.CommandStats()["hset"].Calls
-	_, found := p.finds(search, 60)
+	q := queueFixtureOf(newFixtureAt(t))
+	q.dead(300, noon-second)
+	q.add("a", 0, 50)
+	q.heartbeat(we, life, q.next())
+	before := q.server.CommandStats()["hset"].Calls
+	_, found := q.finds(search, 60)
 	require.Equal(t, all("a", 0, 50), found)
-	require.Equal(t, before+1, p.server.CommandStats()["hset"].Calls)
-	require.Equal(t, digits(noon)+deadHold(300), p.replied("from"))
+	require.Equal(t, before+1, q.server.CommandStats()["hset"].Calls)
+	require.Equal(t, digits(noon)+deadHold(300), q.replied("from"))
 }
 
 // crowd is a queue of random sessions, whose searches are held against what the keys say.

@@ -26,10 +26,10 @@ type sharedPermits struct {
 	summed   string
 }
 
-func newSharedPermits(p *fixture, capacity int) *sharedPermits {
-	name := strings.TrimSuffix(p.key, "lock")
-	p.key = name + "permits"
-	return &sharedPermits{p, name + "timeouts", capacity, "0", "1"}
+func newSharedPermits(f *fixture, capacity int) *sharedPermits {
+	name := strings.TrimSuffix(f.key, "lock")
+	f.key = name + "permits"
+	return &sharedPermits{f, name + "timeouts", capacity, "0", "1"}
 }
 
 // permitsHold is a hold of n permits.

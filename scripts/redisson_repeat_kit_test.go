@@ -32,11 +32,11 @@ type step struct {
 // sharedKind is a kind of lock that Java shares.
 type sharedKind struct {
 	// steps are the calls of a Go client, by the verb that a row names.
-	steps func(p *fixture) map[string]step
+	steps func(f *fixture) map[string]step
 	// java takes the lock as the Java client does, if it is to be had.
 	java string
 	// keys are the keys of java.
-	keys func(p *fixture) []string
+	keys func(f *fixture) []string
 	// sound checks what holds of the keys at any time, and after a step that replied so.
 	sound func(r *repeated, verb string, reply any)
 }
@@ -139,7 +139,7 @@ func taken(verb string, reply any) bool {
 }
 
 // alone are the keys of a lock that has one.
-func alone(p *fixture) []string { return []string{p.key} }
+func alone(f *fixture) []string { return []string{f.key} }
 
 // soundLock: one holder, with an end; the owner that was granted the lock is the holder.
 func soundLock(r *repeated, verb string, reply any) {

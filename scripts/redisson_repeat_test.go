@@ -58,100 +58,100 @@ end`
 // minute is what all holds here ask for, and pub how they publish.
 const minute, pub = "60000", "PUBLISH"
 
-func permitKeys(p *fixture) []string { return []string{p.key, p.key + ":timeout"} }
+func permitKeys(f *fixture) []string { return []string{f.key, f.key + ":timeout"} }
 
 // The kinds of locks that Java shares, with every step of theirs.
 var (
-	plainKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *fixture) map[string]step {
+	plainKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(f *fixture) map[string]step {
 		return map[string]step{
-			"acquire":  {scripts.RedissonAcquire, alone(p), []any{gos, minute, later, pub, p.channel, "1"}},
-			"release":  {scripts.RedissonRelease, alone(p), []any{gos, pub, p.channel}},
-			"poll":     {scripts.RedissonPoll, alone(p), []any{""}},
-			"renew":    {scripts.RedissonRenew, alone(p), []any{gos, minute}},
-			"describe": {scripts.RedissonDescribe, alone(p), nil},
-			"force":    {scripts.RedissonForce, alone(p), []any{javas, pub, p.channel, "told"}},
+			"acquire":  {scripts.RedissonAcquire, alone(f), []any{gos, minute, later, pub, f.channel, "1"}},
+			"release":  {scripts.RedissonRelease, alone(f), []any{gos, pub, f.channel}},
+			"poll":     {scripts.RedissonPoll, alone(f), []any{""}},
+			"renew":    {scripts.RedissonRenew, alone(f), []any{gos, minute}},
+			"describe": {scripts.RedissonDescribe, alone(f), nil},
+			"force":    {scripts.RedissonForce, alone(f), []any{javas, pub, f.channel, "told"}},
 		}
 	}}
-	setnxKind = &sharedKind{java: othersTake, keys: alone, sound: soundValue, steps: func(p *fixture) map[string]step {
+	setnxKind = &sharedKind{java: othersTake, keys: alone, sound: soundValue, steps: func(f *fixture) map[string]step {
 		return map[string]step{
-			"acquire":  {scripts.SetNXAcquire, alone(p), []any{natives, minute, later, pub, p.channel, "1"}},
-			"release":  {scripts.SetNXRelease, alone(p), []any{natives, pub, p.channel}},
-			"poll":     {scripts.SetNXPoll, alone(p), []any{""}},
-			"renew":    {scripts.SetNXRenew, alone(p), []any{natives, minute}},
-			"describe": {scripts.SetNXDescribe, alone(p), nil},
-			"force":    {scripts.SetNXForce, alone(p), []any{foreigns, pub, p.channel, "told"}},
+			"acquire":  {scripts.SetNXAcquire, alone(f), []any{natives, minute, later, pub, f.channel, "1"}},
+			"release":  {scripts.SetNXRelease, alone(f), []any{natives, pub, f.channel}},
+			"poll":     {scripts.SetNXPoll, alone(f), []any{""}},
+			"renew":    {scripts.SetNXRenew, alone(f), []any{natives, minute}},
+			"describe": {scripts.SetNXDescribe, alone(f), nil},
+			"force":    {scripts.SetNXForce, alone(f), []any{foreigns, pub, f.channel, "told"}},
 		}
 	}}
-	fencedKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(p *fixture) map[string]step {
-		keys := []string{p.key, p.key + ":token"}
+	fencedKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(f *fixture) map[string]step {
+		keys := []string{f.key, f.key + ":token"}
 		return map[string]step{
-			"acquire": {scripts.RedissonFence, keys, []any{gos, minute, later, pub, p.channel, "1"}},
-			"release": {scripts.RedissonRelease, keys, []any{gos, pub, p.channel}},
-			"force":   {scripts.RedissonForce, keys, []any{javas, pub, p.channel, "told"}},
+			"acquire": {scripts.RedissonFence, keys, []any{gos, minute, later, pub, f.channel, "1"}},
+			"release": {scripts.RedissonRelease, keys, []any{gos, pub, f.channel}},
+			"force":   {scripts.RedissonForce, keys, []any{javas, pub, f.channel, "told"}},
 		}
 	}}
 	fairKind = &sharedKind{
 		java: javaQueues, sound: soundQueue,
-		keys: func(p *fixture) []string { return javaQueue{p, wait}.keys() },
-		steps: func(p *fixture) map[string]step {
-			l := javaQueue{p, wait}
+		keys: func(f *fixture) []string { return javaQueue{f, wait}.keys() },
+		steps: func(f *fixture) map[string]step {
+			j := javaQueue{f, wait}
 			enter := func(hold, waits string) step {
-				return step{scripts.RedissonFairAcquire, l.keys(), []any{hold, minute, later, pub, l.notified(), waits, wait}}
+				return step{scripts.RedissonFairAcquire, j.keys(), []any{hold, minute, later, pub, j.notified(), waits, wait}}
 			}
 			return map[string]step{
 				"acquire":       enter(gos, "1"),
 				"acquire tries": enter(gos, "0"),
 				"other":         enter(goes(2), "1"),
 				"third":         enter(goes(3), "1"),
-				"release":       {scripts.RedissonFairRelease, l.keys(), []any{gos, pub, l.notified(), wait}},
-				"force":         {scripts.RedissonFairForce, l.keys(), []any{javas, pub, l.notified(), "told"}},
-				"waiters":       {scripts.RedissonFairWaiters, l.keys()[1:], []any{0, 10}},
-				"describe":      {scripts.RedissonDescribe, alone(p), nil},
+				"release":       {scripts.RedissonFairRelease, j.keys(), []any{gos, pub, j.notified(), wait}},
+				"force":         {scripts.RedissonFairForce, j.keys(), []any{javas, pub, j.notified(), "told"}},
+				"waiters":       {scripts.RedissonFairWaiters, j.keys()[1:], []any{0, 10}},
+				"describe":      {scripts.RedissonDescribe, alone(f), nil},
 			}
 		},
 	}
-	rwKind = &sharedKind{java: javaReads, keys: alone, sound: soundRW, steps: func(p *fixture) map[string]step {
+	rwKind = &sharedKind{java: javaReads, keys: alone, sound: soundRW, steps: func(f *fixture) map[string]step {
 		enter := func(side string) step {
-			return step{scripts.RedissonRWAcquire, alone(p), []any{gos, minute, later, pub, p.channel, "1", side}}
+			return step{scripts.RedissonRWAcquire, alone(f), []any{gos, minute, later, pub, f.channel, "1", side}}
 		}
 		return map[string]step{
 			"acquire reads":  enter(reader),
 			"acquire writes": enter(writer),
-			"release":        {scripts.RedissonRWRelease, alone(p), []any{gos, pub, p.channel}},
-			"renew":          {scripts.RedissonRWRenew, alone(p), []any{gos, minute}},
-			"poll":           {scripts.RedissonRWPoll, alone(p), []any{""}},
-			"may-share":      {scripts.RedissonRWMayShare, alone(p), []any{gos}},
-			"downgrade":      {scripts.RedissonRWDowngrade, alone(p), []any{gos, "", pub, p.channel}},
-			"list":           {scripts.RedissonRWList, alone(p), []any{"", 0, 10}},
-			"force":          {scripts.RedissonRWForce, alone(p), []any{pub, p.channel, "told:", "session\n" + gos + "\n"}},
-			"describe":       {scripts.RedissonDescribe, alone(p), nil},
+			"release":        {scripts.RedissonRWRelease, alone(f), []any{gos, pub, f.channel}},
+			"renew":          {scripts.RedissonRWRenew, alone(f), []any{gos, minute}},
+			"poll":           {scripts.RedissonRWPoll, alone(f), []any{""}},
+			"may-share":      {scripts.RedissonRWMayShare, alone(f), []any{gos}},
+			"downgrade":      {scripts.RedissonRWDowngrade, alone(f), []any{gos, "", pub, f.channel}},
+			"list":           {scripts.RedissonRWList, alone(f), []any{"", 0, 10}},
+			"force":          {scripts.RedissonRWForce, alone(f), []any{pub, f.channel, "told:", "session\n" + gos + "\n"}},
+			"describe":       {scripts.RedissonDescribe, alone(f), nil},
 		}
 	}}
-	permitKind = &sharedKind{java: javaBuys, keys: permitKeys, sound: soundPermits, steps: func(p *fixture) map[string]step {
-		both, all, old := permitKeys(p), permitsHold("go", 3), permitsHold("old", 4)
+	permitKind = &sharedKind{java: javaBuys, keys: permitKeys, sound: soundPermits, steps: func(f *fixture) map[string]step {
+		both, all, old := permitKeys(f), permitsHold("go", 3), permitsHold("old", 4)
 		enter := func(hold string) step {
-			args := []any{hold, minute, later, pub, p.channel, "0", 6, "0", "1"}
+			args := []any{hold, minute, later, pub, f.channel, "0", 6, "0", "1"}
 			return step{scripts.RedissonPermitAcquire, both, args}
 		}
 		return map[string]step{
 			"acquire":   enter(all),
 			"other":     enter(permitsHold("other", 2)),
 			"old":       enter(old),
-			"split":     {scripts.RedissonPermitSplit, both, []any{all, minute, later, old, pub, p.channel, 6, "0", "1"}},
-			"release":   {scripts.RedissonPermitRelease, both, []any{all, pub, p.channel}},
+			"split":     {scripts.RedissonPermitSplit, both, []any{all, minute, later, old, pub, f.channel, 6, "0", "1"}},
+			"release":   {scripts.RedissonPermitRelease, both, []any{all, pub, f.channel}},
 			"renew":     {scripts.RedissonPermitRenew, both[1:], []any{all, minute}},
-			"resize":    {scripts.RedissonPermitResize, both, []any{6, later, pub, p.channel}},
+			"resize":    {scripts.RedissonPermitResize, both, []any{6, later, pub, f.channel}},
 			"available": {scripts.RedissonPermitAvailable, both, nil},
 			"list":      {scripts.RedissonPermitList, both[1:], []any{"", 0, 10}},
-			"force":     {scripts.RedissonPermitForce, both, []any{pub, p.channel, "told:", "session", permitID("go", 1) + permitID("go", 3)}},
+			"force":     {scripts.RedissonPermitForce, both, []any{pub, f.channel, "told:", "session", permitID("go", 1) + permitID("go", 3)}},
 		}
 	}}
-	latchKind = &sharedKind{java: javaCounts, keys: alone, sound: soundLatch, steps: func(p *fixture) map[string]step {
+	latchKind = &sharedKind{java: javaCounts, keys: alone, sound: soundLatch, steps: func(f *fixture) map[string]step {
 		return map[string]step{
-			"start": {scripts.RedissonLatchStart, alone(p), []any{"", 3, 0, later, pub, p.channel}},
-			"count": {scripts.RedissonLatchCount, alone(p), []any{"", "", pub, p.channel}},
-			"read":  {scripts.RedissonLatchRead, alone(p), []any{"", pub, p.channel}},
-			"reset": {scripts.RedissonLatchReset, alone(p), []any{"", pub, p.channel}},
+			"start": {scripts.RedissonLatchStart, alone(f), []any{"", 3, 0, later, pub, f.channel}},
+			"count": {scripts.RedissonLatchCount, alone(f), []any{"", "", pub, f.channel}},
+			"read":  {scripts.RedissonLatchRead, alone(f), []any{"", pub, f.channel}},
+			"reset": {scripts.RedissonLatchReset, alone(f), []any{"", pub, f.channel}},
 		}
 	}}
 )

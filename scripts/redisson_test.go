@@ -22,9 +22,9 @@ const (
 )
 
 // fields returns the hash of the fixture, as "field value" in no order.
-func (p *fixture) fields() map[string]string {
-	p.Helper()
-	list, _ := p.server.MustDo(p, "HGETALL", p.key).([]any)
+func (f *fixture) fields() map[string]string {
+	f.Helper()
+	list, _ := f.server.MustDo(f, "HGETALL", f.key).([]any)
 	fields := make(map[string]string)
 	for i := 0; i < len(list); i += 2 {
 		fields[fmt.Sprint(list[i])] = fmt.Sprint(list[i+1])
@@ -33,90 +33,90 @@ func (p *fixture) fields() map[string]string {
 }
 
 // has gives the lock to a hold, as the Java client would.
-func (p *fixture) has(hold, entries string, life time.Duration) {
-	p.Helper()
-	p.server.MustDo(p, "HSET", p.key, hold, entries)
-	p.server.MustDo(p, "PEXPIRE", p.key, life.Milliseconds())
+func (f *fixture) has(hold, entries string, life time.Duration) {
+	f.Helper()
+	f.server.MustDo(f, "HSET", f.key, hold, entries)
+	f.server.MustDo(f, "PEXPIRE", f.key, life.Milliseconds())
 }
 
-func (p *fixture) acquireShared(hold, notAfter string) any {
-	p.Helper()
-	return p.run(scripts.RedissonAcquire, hold, time.Minute.Milliseconds(), notAfter, "PUBLISH", p.channel, "1")
+func (f *fixture) acquireShared(hold, notAfter string) any {
+	f.Helper()
+	return f.run(scripts.RedissonAcquire, hold, time.Minute.Milliseconds(), notAfter, "PUBLISH", f.channel, "1")
 }
 
-func (p *fixture) releaseShared(hold string) any {
-	p.Helper()
-	return p.run(scripts.RedissonRelease, hold, "PUBLISH", p.channel)
+func (f *fixture) releaseShared(hold string) any {
+	f.Helper()
+	return f.run(scripts.RedissonRelease, hold, "PUBLISH", f.channel)
 }
 
 // P1, P9: one field, and a TTL; sent again it is the same hold, with a later token.
 func TestASharedLockIsTakenByOneField(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	require.Equal(t, []any{int64(1), digits(noon)}, p.acquireShared(gos, later))
-	p.clock++
-	require.Equal(t, []any{int64(1), digits(noon + 1)}, p.acquireShared(gos, later))
-	require.Equal(t, map[string]string{gos: "1"}, p.fields(), "counted once")
-	p.requireLife(time.Minute)
+	f := newFixture(t)
+	require.Equal(t, []any{int64(1), digits(noon)}, f.acquireShared(gos, later))
+	f.clock++
+	require.Equal(t, []any{int64(1), digits(noon + 1)}, f.acquireShared(gos, later))
+	require.Equal(t, map[string]string{gos: "1"}, f.fields(), "counted once")
+	f.requireLife(time.Minute)
 }
 
 // P1: one client holds it, of Java or of Go, however often.
 func TestASharedLockIsHeldByOne(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.has(javas, "3", time.Hour)
-	untouched := p.untouched()
-	reply, _ := p.acquireShared(gos, later).([]any)
+	f := newFixture(t)
+	f.has(javas, "3", time.Hour)
+	untouched := f.untouched()
+	reply, _ := f.acquireShared(gos, later).([]any)
 	require.Equal(t, []any{int64(0), digits(noon)}, []any{reply[0], reply[2]})
 	require.LessOrEqual(t, reply[1], time.Hour.Milliseconds())
 	require.Greater(t, reply[1], (time.Hour - patience).Milliseconds())
 	untouched()
-	p.server.MustDo(t, "PERSIST", p.key)
-	reply, _ = p.acquireShared(gos, later).([]any)
+	f.server.MustDo(t, "PERSIST", f.key)
+	reply, _ = f.acquireShared(gos, later).([]any)
 	require.Equal(t, []any{int64(0), int64(-1), digits(noon)}, reply, "a key without an end is nobody's of ours")
 }
 
 func TestAnotherKindOfRedissonsIsNotTaken(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.has("mode", "read", time.Hour)
-	p.server.MustDo(t, "HSET", p.key, javas, "1")
-	untouched := p.untouched()
-	require.Equal(t, []any{int64(-2), "w"}, p.acquireShared(gos, later))
+	f := newFixture(t)
+	f.has("mode", "read", time.Hour)
+	f.server.MustDo(t, "HSET", f.key, javas, "1")
+	untouched := f.untouched()
+	require.Equal(t, []any{int64(-2), "w"}, f.acquireShared(gos, later))
 	untouched()
-	p.server.MustDo(t, "DEL", p.key)
-	p.set("a text", time.Hour)
-	untouched = p.untouched()
-	require.Equal(t, []any{int64(-2), "?"}, p.acquireShared(gos, later))
+	f.server.MustDo(t, "DEL", f.key)
+	f.set("a text", time.Hour)
+	untouched = f.untouched()
+	require.Equal(t, []any{int64(-2), "?"}, f.acquireShared(gos, later))
 	untouched()
 }
 
 // P1, P6: its hold alone releases it, and all waiters are notified once.
 func TestASharedLockIsReleasedByItsHold(t *testing.T) {
 	t.Parallel()
-	for name, give := range map[string]func(p *fixture, hold string) any{
-		"Release": func(p *fixture, hold string) any { return p.releaseShared(hold).([]any)[0] },
-		"Force": func(p *fixture, hold string) any {
-			return p.run(scripts.RedissonForce, hold, "PUBLISH", p.channel, p.channel+":told")
+	for name, give := range map[string]func(f *fixture, hold string) any{
+		"Release": func(f *fixture, hold string) any { return f.releaseShared(hold).([]any)[0] },
+		"Force": func(f *fixture, hold string) any {
+			return f.run(scripts.RedissonForce, hold, "PUBLISH", f.channel, f.channel+":told")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixtureAt(t)
-			listener, published := p.listen(), p.listenTo(p.channel+":told")
-			p.has(javas, "1", time.Hour)
-			untouched := p.untouched()
-			require.Equal(t, int64(0), give(p, gos))
+			f := newFixtureAt(t)
+			listener, published := f.listen(), f.listenTo(f.channel+":told")
+			f.has(javas, "1", time.Hour)
+			untouched := f.untouched()
+			require.Equal(t, int64(0), give(f, gos))
 			untouched()
-			p.server.MustDo(t, "DEL", p.key)
-			p.has(gos, "1", time.Hour)
-			p.fill() // P10
-			require.Equal(t, int64(1), give(p, gos))
-			require.Empty(t, p.fields())
-			require.Equal(t, int64(0), give(p, gos), "a second time")
+			f.server.MustDo(t, "DEL", f.key)
+			f.has(gos, "1", time.Hour)
+			f.fill() // P10
+			require.Equal(t, int64(1), give(f, gos))
+			require.Empty(t, f.fields())
+			require.Equal(t, int64(0), give(f, gos), "a second time")
 			require.Equal(t, []string{"0"}, listener.received())
 			if name == "Force" {
-				require.Equal(t, []string{p.key}, published.received())
+				require.Equal(t, []string{f.key}, published.received())
 			} else {
 				require.Empty(t, published.received())
 			}
@@ -126,93 +126,93 @@ func TestASharedLockIsReleasedByItsHold(t *testing.T) {
 
 func TestAReleaseOfASharedLockSaysIfThereIsAListener(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.has(gos, "1", time.Hour)
-	require.Equal(t, []any{int64(1), digits(noon), int64(0)}, p.releaseShared(gos))
-	p.listen()
-	p.has(gos, "1", time.Hour)
-	require.Equal(t, []any{int64(1), digits(noon), int64(1)}, p.releaseShared(gos))
-	require.Equal(t, []any{int64(0), digits(noon)}, p.releaseShared(gos))
+	f := newFixture(t)
+	f.has(gos, "1", time.Hour)
+	require.Equal(t, []any{int64(1), digits(noon), int64(0)}, f.releaseShared(gos))
+	f.listen()
+	f.has(gos, "1", time.Hour)
+	require.Equal(t, []any{int64(1), digits(noon), int64(1)}, f.releaseShared(gos))
+	require.Equal(t, []any{int64(0), digits(noon)}, f.releaseShared(gos))
 }
 
 // P3: without a floor tokens come from the clock alone, and rise with it.
 func TestTokensOfASharedLockRiseWithTheClock(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.clock = 0
+	f := newFixture(t)
+	f.clock = 0
 	var last wire.Stamp
 	for n := range 100 {
 		hold := "00010203-0405-0607-0809-0a0b0c0d0e0f:" + strconv.FormatInt(1_000_000_000_000_000_000+int64(n), 10)
-		reply, _ := p.acquireShared(hold, later).([]any)
+		reply, _ := f.acquireShared(hold, later).([]any)
 		text, _ := reply[1].(string)
 		now := wire.ParseStamp(text)
 		require.Greater(t, now, last)
 		last = now
-		released, _ := p.releaseShared(hold).([]any)
+		released, _ := f.releaseShared(hold).([]any)
 		require.Equal(t, int64(1), released[0])
 	}
 }
 
 func TestASharedLockIsPolled(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	require.Equal(t, int64(-2), p.run(scripts.RedissonPoll, "0"), "free")
-	p.has(javas, "1", time.Hour)
-	require.InDelta(t, time.Hour.Milliseconds(), p.run(scripts.RedissonPoll, "0"), float64(patience.Milliseconds()))
-	p.server.MustDo(t, "PERSIST", p.key)
-	require.Equal(t, int64(-1), p.run(scripts.RedissonPoll, "0"))
+	f := newFixture(t)
+	require.Equal(t, int64(-2), f.run(scripts.RedissonPoll, "0"), "free")
+	f.has(javas, "1", time.Hour)
+	require.InDelta(t, time.Hour.Milliseconds(), f.run(scripts.RedissonPoll, "0"), float64(patience.Milliseconds()))
+	f.server.MustDo(t, "PERSIST", f.key)
+	require.Equal(t, int64(-1), f.run(scripts.RedissonPoll, "0"))
 }
 
 // P2: a renewal lengthens the life of its own hold, and makes nothing.
 func TestASharedLockIsRenewedForItsHold(t *testing.T) {
 	t.Parallel()
-	p := newFixtureAt(t)
-	renew := func(life time.Duration) any { return p.run(scripts.RedissonRenew, gos, life.Milliseconds()) }
+	f := newFixtureAt(t)
+	renew := func(life time.Duration) any { return f.run(scripts.RedissonRenew, gos, life.Milliseconds()) }
 	require.Equal(t, int64(0), renew(time.Hour))
-	require.Empty(t, p.fields())
-	p.has(javas, "1", time.Minute)
-	untouched := p.untouched()
+	require.Empty(t, f.fields())
+	f.has(javas, "1", time.Minute)
+	untouched := f.untouched()
 	require.Equal(t, int64(0), renew(time.Hour))
 	untouched()
-	p.server.MustDo(t, "DEL", p.key)
-	p.has(gos, "1", time.Minute)
-	untouched = p.untouched()
+	f.server.MustDo(t, "DEL", f.key)
+	f.has(gos, "1", time.Minute)
+	untouched = f.untouched()
 	require.Equal(t, int64(1), renew(0), "asked only")
 	untouched()
-	p.fill()
+	f.fill()
 	require.Equal(t, int64(1), renew(time.Hour))
-	p.requireLife(time.Hour)
-	p.server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
-	p.set("a text", time.Minute)
-	untouched = p.untouched()
+	f.requireLife(time.Hour)
+	f.server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
+	f.set("a text", time.Minute)
+	untouched = f.untouched()
 	require.Equal(t, int64(0), renew(time.Hour), "no hash")
 	untouched()
 }
 
 func TestAHolderOfASharedLockIsDescribed(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.clock = 0
+	f := newFixture(t)
+	f.clock = 0
 	describe := func() any {
-		reply := p.run(scripts.RedissonDescribe).([]any)
+		reply := f.run(scripts.RedissonDescribe).([]any)
 		if len(reply) > 5 {
-			require.Equal(t, p.end(p.key, reply[5]), reply[5])
+			require.Equal(t, f.end(f.key, reply[5]), reply[5])
 			reply = reply[:5]
 		}
 		return reply
 	}
 	require.Equal(t, []any{int64(0)}, describe())
-	p.has(javas, "2", time.Hour)
+	f.has(javas, "2", time.Hour)
 	require.Equal(t, []any{int64(1), "r", "0000000000000000", javas, javas}, describe())
-	p.server.MustDo(t, "HSET", p.key, "mode", "read")
+	f.server.MustDo(t, "HSET", f.key, "mode", "read")
 	for range 30 {
 		require.Equal(t, []any{int64(1), "w", "0000000000000000", javas, javas}, describe(), "the mode is no holder")
 	}
-	p.server.MustDo(t, "HDEL", p.key, javas)
+	f.server.MustDo(t, "HDEL", f.key, javas)
 	require.Equal(t, []any{int64(-2), "?"}, describe(), "a mode without a holder is no lock")
-	p.server.MustDo(t, "HSET", p.key, "mode", "write", javas+":write", 1)
+	f.server.MustDo(t, "HSET", f.key, "mode", "write", javas+":write", 1)
 	require.Equal(t, []any{int64(1), "w", "0000000000000000", javas, javas}, describe())
-	p.set("a text", time.Hour)
+	f.set("a text", time.Hour)
 	require.Equal(t, []any{int64(-2), "?"}, describe())
 }
 
@@ -220,16 +220,16 @@ func TestAHolderOfASharedLockIsDescribed(t *testing.T) {
 // one leaves the other alone.
 func TestForceLeavesTheOtherKindOfJavasHoldAlone(t *testing.T) {
 	t.Parallel()
-	l := newJavaRW(t)
-	l.reads(javas, 1, time.Hour)
-	unchanged := l.unchanged()
-	require.Equal(t, int64(0), l.run(scripts.RedissonForce, javas, "PUBLISH", l.channel, "told"))
-	require.Equal(t, int64(0), javaQueue{l.fixture, wait}.do(scripts.RedissonFairForce, javas, "PUBLISH", l.channel, "told"))
+	j := newJavaRW(t)
+	j.reads(javas, 1, time.Hour)
+	unchanged := j.unchanged()
+	require.Equal(t, int64(0), j.run(scripts.RedissonForce, javas, "PUBLISH", j.channel, "told"))
+	require.Equal(t, int64(0), javaQueue{j.fixture, wait}.do(scripts.RedissonFairForce, javas, "PUBLISH", j.channel, "told"))
 	unchanged()
-	l = newJavaRW(t)
-	l.has(javas, "1", time.Hour)
-	unchanged = l.unchanged()
-	reply := l.run(scripts.RedissonRWForce, "PUBLISH", l.channel, "told:", "session\n"+javas+"\n")
+	j = newJavaRW(t)
+	j.has(javas, "1", time.Hour)
+	unchanged = j.unchanged()
+	reply := j.run(scripts.RedissonRWForce, "PUBLISH", j.channel, "told:", "session\n"+javas+"\n")
 	require.Equal(t, []any{int64(0)}, reply)
 	unchanged()
 }

@@ -31,9 +31,9 @@ func newVoter(tb testing.TB) *voter {
 	return v
 }
 
-func voterOf(p *fixture) *voter {
-	base := strings.TrimSuffix(p.key, "lock")
-	return &voter{p, strings.ReplaceAll(strings.ReplaceAll(base, "{", ""), "}", "") + "epoch", base + "fence"}
+func voterOf(f *fixture) *voter {
+	base := strings.TrimSuffix(f.key, "lock")
+	return &voter{f, strings.ReplaceAll(strings.ReplaceAll(base, "{", ""), "}", "") + "epoch", base + "fence"}
 }
 
 // life is what the server calls itself until its end.

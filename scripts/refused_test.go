@@ -16,33 +16,33 @@ import (
 // newFixtureAt is newPlace on a server of its own, which the test may change.
 func newFixtureAt(tb testing.TB, options ...redistest.Option) *fixture {
 	tb.Helper()
-	p := newFixture(tb)
+	f := newFixture(tb)
 	if len(options) == 0 {
-		p.server = serverOfOwn(tb)
-		return p
+		f.server = serverOfOwn(tb)
+		return f
 	}
-	p.server = redistest.Pool(redistest.Start(tb, options...))
-	tb.Cleanup(p.server.Close)
-	return p
+	f.server = redistest.Pool(redistest.Start(tb, options...))
+	tb.Cleanup(f.server.Close)
+	return f
 }
 
 // fill uses up the server's memory, so that it refuses every command that may take more.
-func (p *fixture) fill() {
-	p.Helper()
-	p.server.MustDo(p, "CONFIG", "SET", "maxmemory", "1")
-	_, err := p.server.Do("SET", "anything", "x")
-	require.ErrorContains(p, err, "OOM")
+func (f *fixture) fill() {
+	f.Helper()
+	f.server.MustDo(f, "CONFIG", "SET", "maxmemory", "1")
+	_, err := f.server.Do("SET", "anything", "x")
+	require.ErrorContains(f, err, "OOM")
 }
 
 // P10: a vote is taken by force, and released, when nothing else works.
 func TestAForcedVoteWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	p := newFixtureAt(t)
-	p.set(votedFor(ours, noon, they), time.Minute)
-	listener := p.listen()
-	p.fill()
-	require.Equal(t, int64(1), p.force(ours))
-	require.Equal(t, released(noon), p.value())
+	f := newFixtureAt(t)
+	f.set(votedFor(ours, noon, they), time.Minute)
+	listener := f.listen()
+	f.fill()
+	require.Equal(t, int64(1), f.force(ours))
+	require.Equal(t, released(noon), f.value())
 	require.Equal(t, []string{us}, listener.received())
 }
 
@@ -51,10 +51,10 @@ const limited = "limited"
 
 // as returns the fixture as a user finds it that has these rights alone. The server must be the test's own. Before Redis
 // 7.0 scripts read the end of a key by PTTL before they set a later one.
-func (p *fixture) as(rights ...string) *fixture {
-	p.Helper()
+func (f *fixture) as(rights ...string) *fixture {
+	f.Helper()
 	words := []any{"ACL", "SETUSER", limited, "reset", "on", ">secret", "~sb:*", "-@all", "+eval", "+evalsha"}
-	old := redistest.IsOld(p)
+	old := redistest.IsOld(f)
 	for _, right := range rights {
 		switch {
 		case !old:
@@ -64,17 +64,17 @@ func (p *fixture) as(rights ...string) *fixture {
 			continue
 		}
 		words = append(words, right)
-		if p.isTimed && strings.HasSuffix(right, "pexpire") {
+		if f.isTimed && strings.HasSuffix(right, "pexpire") {
 			words = append(words, right+"at") // see timed
 			if !old {
 				words = append(words, "+pexpiretime")
 			}
 		}
 	}
-	p.server.MustDo(p, words...)
-	q := *p
-	q.server = redistest.PoolAs(p.server.Server, limited, "secret")
-	p.Cleanup(q.server.Close)
+	f.server.MustDo(f, words...)
+	q := *f
+	q.server = redistest.PoolAs(f.server.Server, limited, "secret")
+	f.Cleanup(q.server.Close)
 	return &q
 }
 
@@ -95,10 +95,10 @@ func TestADeniedMessageDoesNotFailTheForce(t *testing.T) {
 	} {
 		t.Run(denied, func(t *testing.T) {
 			t.Parallel()
-			p := newFixtureAt(t)
-			p.set(votedFor(ours, noon, they), time.Minute)
-			require.Equal(t, int64(1), p.as(rights...).run(scripts.HolderForce, ours, "PUBLISH", p.channel, p.notified(), keepMS))
-			require.Equal(t, "sb1-", p.value()[:4])
+			f := newFixtureAt(t)
+			f.set(votedFor(ours, noon, they), time.Minute)
+			require.Equal(t, int64(1), f.as(rights...).run(scripts.HolderForce, ours, "PUBLISH", f.channel, f.notified(), keepMS))
+			require.Equal(t, "sb1-", f.value()[:4])
 		})
 	}
 }
@@ -106,10 +106,10 @@ func TestADeniedMessageDoesNotFailTheForce(t *testing.T) {
 // A right that is missing says nothing of the hold: it must not be taken for lost.
 func TestARenewalThatIsDeniedDoesNotSayThatTheHoldIsGone(t *testing.T) {
 	t.Parallel()
-	p := newFixtureAt(t)
-	p.set(votedFor(ours, noon, ""), time.Minute)
-	unchanged := p.untouched()
-	require.Equal(t, int64(-8), p.as("+pexpire").run(scripts.HolderRenew, ours, 3600000))
+	f := newFixtureAt(t)
+	f.set(votedFor(ours, noon, ""), time.Minute)
+	unchanged := f.untouched()
+	require.Equal(t, int64(-8), f.as("+pexpire").run(scripts.HolderRenew, ours, 3600000))
 	unchanged()
 }
 
@@ -123,10 +123,10 @@ func TestARightThatIsMissingLeavesNoForceHalfDone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixtureAt(t)
-			p.set(votedFor(ours, noon, they), time.Minute)
-			unchanged := p.untouched()
-			reply, err := p.as(rights...).try(scripts.HolderForce, ours, "PUBLISH", p.channel, p.notified(), keepMS)
+			f := newFixtureAt(t)
+			f.set(votedFor(ours, noon, they), time.Minute)
+			unchanged := f.untouched()
+			reply, err := f.as(rights...).try(scripts.HolderForce, ours, "PUBLISH", f.channel, f.notified(), keepMS)
 			if name == "Delete" {
 				requireDenied(t, err)
 				unchanged()
@@ -134,7 +134,7 @@ func TestARightThatIsMissingLeavesNoForceHalfDone(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, int64(1), first(reply))
-			require.Empty(t, p.value())
+			require.Empty(t, f.value())
 		})
 	}
 }
@@ -142,9 +142,9 @@ func TestARightThatIsMissingLeavesNoForceHalfDone(t *testing.T) {
 // P2, P10: a held vote is renewed when memory is full.
 func TestAHeldVoteIsRenewedWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
-	p := newFixtureAt(t)
-	p.set(votedFor(ours, noon, ""), time.Minute)
-	p.fill()
-	require.Equal(t, int64(1), p.renew(ours, time.Hour))
-	p.requireLife(time.Hour)
+	f := newFixtureAt(t)
+	f.set(votedFor(ours, noon, ""), time.Minute)
+	f.fill()
+	require.Equal(t, int64(1), f.renew(ours, time.Hour))
+	f.requireLife(time.Hour)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-func (p *fixture) renew(hold string, ttl time.Duration) int64 {
-	p.Helper()
-	return p.run(scripts.HolderRenew, hold, ttl.Milliseconds()).(int64)
+func (f *fixture) renew(hold string, ttl time.Duration) int64 {
+	f.Helper()
+	return f.run(scripts.HolderRenew, hold, ttl.Milliseconds()).(int64)
 }
 
 func TestARenewalLengthensTheLifeAndNothingElse(t *testing.T) {
@@ -22,55 +22,55 @@ func TestARenewalLengthensTheLifeAndNothingElse(t *testing.T) {
 	for name, mark := range map[string]string{"Unmarked": "", "Marked": they} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixture(t)
-			p.set(votedFor(ours, noon, mark), 30*time.Second)
-			require.Equal(t, int64(1), p.renew(ours, time.Hour))
-			p.requireLife(time.Hour)
-			require.Equal(t, int64(1), p.renew(ours, time.Hour), "sent twice")
-			require.Equal(t, votedFor(ours, noon, mark), p.value())
+			f := newFixture(t)
+			f.set(votedFor(ours, noon, mark), 30*time.Second)
+			require.Equal(t, int64(1), f.renew(ours, time.Hour))
+			f.requireLife(time.Hour)
+			require.Equal(t, int64(1), f.renew(ours, time.Hour), "sent twice")
+			require.Equal(t, votedFor(ours, noon, mark), f.value())
 		})
 	}
 }
 
 func TestAQuestionChangesNoLife(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.set(votedFor(ours, noon, ""), time.Minute)
-	unchanged := p.untouched()
-	require.Equal(t, int64(1), p.renew(ours, 0))
-	require.Equal(t, int64(0), p.renew(theirs, 0))
+	f := newFixture(t)
+	f.set(votedFor(ours, noon, ""), time.Minute)
+	unchanged := f.untouched()
+	require.Equal(t, int64(1), f.renew(ours, 0))
+	require.Equal(t, int64(0), f.renew(theirs, 0))
 	unchanged()
-	p.server.MustDo(t, "DEL", p.key)
-	require.Equal(t, int64(0), p.renew(ours, 0))
+	f.server.MustDo(t, "DEL", f.key)
+	require.Equal(t, int64(0), f.renew(ours, 0))
 }
 
 func TestARenewalServesEveryKindOfLock(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.set("sb1x"+digits(noon)+ours, 30*time.Second)
-	require.Equal(t, int64(1), p.renew(ours, time.Hour))
+	f := newFixture(t)
+	f.set("sb1x"+digits(noon)+ours, 30*time.Second)
+	require.Equal(t, int64(1), f.renew(ours, time.Hour))
 }
 
 func TestOneBadKeySpoilsNoRenewal(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
+	f := newFixture(t)
 	keys, args := make([]string, 200), []any{}
 	want := make([]any, len(keys))
 	for i := range keys {
-		keys[i] = fmt.Sprintf("%s%d", p.key, i)
+		keys[i] = fmt.Sprintf("%s%d", f.key, i)
 		args = append(args, ours, time.Hour.Milliseconds())
 		switch i % 4 {
 		case 0, 1:
-			p.server.MustDo(t, "SET", keys[i], votedFor(ours, noon, ""), "PX", 30_000)
+			f.server.MustDo(t, "SET", keys[i], votedFor(ours, noon, ""), "PX", 30_000)
 			want[i] = int64(1)
 		case 2:
-			p.server.MustDo(t, "RPUSH", keys[i], "x")
+			f.server.MustDo(t, "RPUSH", keys[i], "x")
 			want[i] = int64(0)
 		default:
 			want[i] = int64(0)
 		}
 	}
-	alive, err := p.tryKeys(scripts.HolderRenew, keys, args...)
+	alive, err := f.tryKeys(scripts.HolderRenew, keys, args...)
 	require.NoError(t, err)
 	require.Equal(t, want, alive)
 }
@@ -98,17 +98,17 @@ func TestARenewalRefusesALeaseThatIsNoNumber(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, other := newFixture(t), newFixture(t)
+			f, other := newFixture(t), newFixture(t)
 			other.key += "b"
 			hold := ours
 			if name != "Quorum" {
 				hold += turnMode
 			}
-			p.set(value, 30*time.Second)
-			unchanged := p.untouched()
+			f.set(value, 30*time.Second)
+			unchanged := f.untouched()
 			for _, ttl := range []string{"-1", "-9223372036854775808", "1.5", "1e3", "x", "", " 1"} {
 				other.set(value, 30*time.Second)
-				alive, err := p.tryKeys(scripts.HolderRenew, []string{p.key, other.key}, hold, ttl, hold, "3600000")
+				alive, err := f.tryKeys(scripts.HolderRenew, []string{f.key, other.key}, hold, ttl, hold, "3600000")
 				require.NoError(t, err)
 				require.Equal(t, []any{int64(-8), int64(1)}, alive, "%q", ttl)
 				unchanged()

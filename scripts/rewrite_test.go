@@ -13,11 +13,11 @@ import (
 )
 
 // writes returns how many writes the server has counted. A write that changes nothing counts.
-func (p *fixture) writes() string {
-	p.Helper()
-	info, _ := p.server.MustDo(p, "INFO", "persistence").(string)
+func (f *fixture) writes() string {
+	f.Helper()
+	info, _ := f.server.MustDo(f, "INFO", "persistence").(string)
 	_, rest, found := strings.Cut(info, "rdb_changes_since_last_save:")
-	require.True(p, found)
+	require.True(f, found)
 	count, _, _ := strings.Cut(rest, "\r\n")
 	return count
 }
@@ -25,21 +25,21 @@ func (p *fixture) writes() string {
 // P1: a replica that has a rewrite has all that was written before.
 func TestARewriteIsAlwaysAWrite(t *testing.T) {
 	t.Parallel()
-	for name, keep := range map[string]func(p *fixture){
-		"String":    func(p *fixture) { p.set(votedFor(ours, noon, ""), time.Minute) },
-		"SortedSet": func(p *fixture) { p.server.MustDo(p, "ZADD", p.key, noon, ours); p.expires(p.key, time.Minute) },
-		"Endless":   func(p *fixture) { p.server.MustDo(p, "HSET", p.key, ours, 1) },
+	for name, keep := range map[string]func(f *fixture){
+		"String":    func(f *fixture) { f.set(votedFor(ours, noon, ""), time.Minute) },
+		"SortedSet": func(f *fixture) { f.server.MustDo(f, "ZADD", f.key, noon, ours); f.expires(f.key, time.Minute) },
+		"Endless":   func(f *fixture) { f.server.MustDo(f, "HSET", f.key, ours, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFixtureAt(t)
-			p.isTimed = true
-			keep(p)
-			unchanged := p.untouched()
+			f := newFixtureAt(t)
+			f.isTimed = true
+			keep(f)
+			unchanged := f.untouched()
 			for range 2 {
-				before := p.writes()
-				require.Equal(t, int64(1), first(p.run(scripts.SessionRewrite)))
-				require.NotEqual(t, before, p.writes())
+				before := f.writes()
+				require.Equal(t, int64(1), first(f.run(scripts.SessionRewrite)))
+				require.NotEqual(t, before, f.writes())
 				unchanged()
 			}
 		})
@@ -48,9 +48,9 @@ func TestARewriteIsAlwaysAWrite(t *testing.T) {
 
 func TestARewriteMakesNoKey(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	unchanged := p.untouched()
-	require.Equal(t, int64(0), first(p.run(scripts.SessionRewrite)))
+	f := newFixture(t)
+	unchanged := f.untouched()
+	require.Equal(t, int64(0), first(f.run(scripts.SessionRewrite)))
 	unchanged()
 }
 
@@ -60,10 +60,10 @@ func TestADeniedRewriteChangesNothing(t *testing.T) {
 	for _, right := range []string{"+pttl", "+pexpire", "+persist"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
-			p := newFixtureAt(t)
-			p.server.MustDo(t, "SET", p.key, votedFor(ours, noon, ""))
-			unchanged := p.untouched()
-			_, err := p.as("+@all", "-"+right[1:]).try(scripts.SessionRewrite)
+			f := newFixtureAt(t)
+			f.server.MustDo(t, "SET", f.key, votedFor(ours, noon, ""))
+			unchanged := f.untouched()
+			_, err := f.as("+@all", "-"+right[1:]).try(scripts.SessionRewrite)
 			requireDenied(t, err)
 			unchanged()
 		})

@@ -11,16 +11,16 @@ import (
 // Order: a writer may live behind the dead that are not passed over yet.
 func TestNoReaderComesInWhileAWriterMayBeAlive(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	p.has(holdOf("z"), reads)
-	p.dead(3000, writes, noon-second)
-	p.queues(holdOf("w"), writes)
-	require.Equal(t, int64(1), p.joins(ours, reads)[2])
+	r := newRWLock(t)
+	r.has(holdOf("z"), reads)
+	r.dead(3000, writes, noon-second)
+	r.queues(holdOf("w"), writes)
+	require.Equal(t, int64(1), r.joins(ours, reads)[2])
 	for more := any(int64(1)); more == int64(1); {
-		p.requireHave(reads, holdOf("z"))
-		more = p.polls(we, ours)[2]
+		r.requireHave(reads, holdOf("z"))
+		more = r.polls(we, ours)[2]
 	}
-	p.requireHave(reads, holdOf("z"))
-	p.leaves(holdOf("z"))
-	p.requireHave(writes, holdOf("w"))
+	r.requireHave(reads, holdOf("z"))
+	r.leaves(holdOf("z"))
+	r.requireHave(writes, holdOf("w"))
 }

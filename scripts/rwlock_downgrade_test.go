@@ -10,96 +10,96 @@ import (
 
 func TestADowngradeLetsTheReadersInAndKeepsTheHold(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.queues(holdOf("w"), writes)
-	p.queues(nth("a", 5), reads)
-	p.queues(theirs, reads)
-	p.clock += second
-	own, others := p.listens(we), p.listens(they)
-	require.Equal(t, []any{int64(1), digits(p.clock), grantOf(nth("a", 5), p.clock, 2), int64(0)}, p.downgrades(ours))
-	p.requireHave(reads, ours, nth("a", 5), theirs)
-	require.Equal(t, noon+lease*1000, p.until()[ours])
+	r := newRWLock(t)
+	r.has(ours, writes)
+	r.queues(holdOf("w"), writes)
+	r.queues(nth("a", 5), reads)
+	r.queues(theirs, reads)
+	r.clock += second
+	own, others := r.listens(we), r.listens(they)
+	require.Equal(t, []any{int64(1), digits(r.clock), grantOf(nth("a", 5), r.clock, 2), int64(0)}, r.downgrades(ours))
+	r.requireHave(reads, ours, nth("a", 5), theirs)
+	require.Equal(t, noon+lease*1000, r.until()[ours])
 	require.Empty(t, own.received(), "the reply tells it")
-	require.Equal(t, []string{grantOf(theirs, p.clock+1, 3)}, others.received())
-	require.Equal(t, []any{holdOf("w")}, p.inQueues())
-	require.Equal(t, int64(0), p.tries(holdOf("d"), reads)[0], "the writer's door is closed")
+	require.Equal(t, []string{grantOf(theirs, r.clock+1, 3)}, others.received())
+	require.Equal(t, []any{holdOf("w")}, r.inQueues())
+	require.Equal(t, int64(0), r.tries(holdOf("d"), reads)[0], "the writer's door is closed")
 	for _, hold := range []string{ours, nth("a", 5), theirs} {
-		p.leaves(hold)
+		r.leaves(hold)
 	}
-	p.requireHave(writes, holdOf("w"))
+	r.requireHave(writes, holdOf("w"))
 }
 
 // P5, order: the second one is no end of a writer, so no reader enters past the writer that waits.
 func TestADowngradeSentTwiceLetsNoOtherReaderIn(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.downgrades(ours)
-	p.queues(holdOf("w"), writes)
-	p.queues(theirs, reads)
-	unchanged := p.unchanged()
-	require.Equal(t, []any{int64(1), digits(noon), "", int64(0)}, p.downgrades(ours))
+	r := newRWLock(t)
+	r.has(ours, writes)
+	r.downgrades(ours)
+	r.queues(holdOf("w"), writes)
+	r.queues(theirs, reads)
+	unchanged := r.unchanged()
+	require.Equal(t, []any{int64(1), digits(noon), "", int64(0)}, r.downgrades(ours))
 	unchanged()
 }
 
 // P1: a hold that has ended is a writer's to its end: it may be anybody's by the next poll.
 func TestAHoldThatHasEndedIsNotDowngraded(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.queues(theirs, reads)
-	p.clock += lease * 1000
-	unchanged := p.unchanged()
-	require.Equal(t, []any{int64(0), digits(p.clock)}, p.downgrades(ours))
+	r := newRWLock(t)
+	r.has(ours, writes)
+	r.queues(theirs, reads)
+	r.clock += lease * 1000
+	unchanged := r.unchanged()
+	require.Equal(t, []any{int64(0), digits(r.clock)}, r.downgrades(ours))
 	unchanged()
-	p.polls(they, theirs)
-	p.requireHave(reads, theirs)
-	require.Equal(t, int64(0), p.downgrades(ours)[0])
+	r.polls(they, theirs)
+	r.requireHave(reads, theirs)
+	require.Equal(t, int64(0), r.downgrades(ours)[0])
 }
 
 // P6: more than a call lets in.
 func TestADowngradeLetsManyReadersInOverSeveralCalls(t *testing.T) {
 	t.Parallel()
 	const n = 200
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.queues(holdOf("w"), writes)
-	p.many(n, p.readers)
-	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, p.downgrades(ours))
-	require.Len(t, p.until(), 1+128)
-	p.downgrades(ours) // sent again
-	p.polls(session("w"), holdOf("w"))
-	require.Len(t, p.until(), 1+n)
-	require.Equal(t, []any{holdOf("w")}, p.inQueues())
+	r := newRWLock(t)
+	r.has(ours, writes)
+	r.queues(holdOf("w"), writes)
+	r.many(n, r.readers)
+	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, r.downgrades(ours))
+	require.Len(t, r.until(), 1+128)
+	r.downgrades(ours) // sent again
+	r.polls(session("w"), holdOf("w"))
+	require.Len(t, r.until(), 1+n)
+	require.Equal(t, []any{holdOf("w")}, r.inQueues())
 }
 
 // P1: what a reader asks for shares its hold inside its session.
 func TestReadersShareWhileNoWriterWaits(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, reads)
-	unchanged := p.unchanged()
-	require.True(t, p.isOpen(ours))
-	require.False(t, p.isOpen(theirs), "who has no hold shares none")
+	r := newRWLock(t)
+	r.has(ours, reads)
+	unchanged := r.unchanged()
+	require.True(t, r.isOpen(ours))
+	require.False(t, r.isOpen(theirs), "who has no hold shares none")
 	unchanged()
-	p.queues(theirs, writes)
-	unchanged = p.unchanged()
-	require.False(t, p.isOpen(ours))
+	r.queues(theirs, writes)
+	unchanged = r.unchanged()
+	require.False(t, r.isOpen(ours))
 	unchanged()
-	p.clock += life
-	require.True(t, p.isOpen(ours), "it is dead")
-	p.clock = noon + lease*1000
-	require.False(t, p.isOpen(ours), "the hold has ended")
+	r.clock += life
+	require.True(t, r.isOpen(ours), "it is dead")
+	r.clock = noon + lease*1000
+	require.False(t, r.isOpen(ours), "the hold has ended")
 }
 
 func TestNoReaderSharesWhileAWriterMayBeAlive(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, reads)
-	p.dead(3000, writes, noon-second)
-	require.False(t, p.isOpen(ours))
-	require.False(t, p.isOpen(ours))
-	require.True(t, p.isOpen(ours), "all were passed over")
-	require.True(t, p.isOpen(ours))
+	r := newRWLock(t)
+	r.has(ours, reads)
+	r.dead(3000, writes, noon-second)
+	require.False(t, r.isOpen(ours))
+	require.False(t, r.isOpen(ours))
+	require.True(t, r.isOpen(ours), "all were passed over")
+	require.True(t, r.isOpen(ours))
 }

@@ -17,42 +17,42 @@ var modes = map[string]string{"Reader": reads, "Writer": writes}
 // P1.
 func TestReadersShareTheLockAndWritersDoNot(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, reads)
-	p.has(nth("a", 5), reads)
-	require.Equal(t, []any{int64(1), digits(noon + 2), digits(noon)}, p.joins(theirs, reads), "a token each")
-	require.Equal(t, int64(0), p.tries(holdOf("w"), writes)[0])
-	p.requireHave(reads, ours, nth("a", 5), theirs)
+	r := newRWLock(t)
+	r.has(ours, reads)
+	r.has(nth("a", 5), reads)
+	require.Equal(t, []any{int64(1), digits(noon + 2), digits(noon)}, r.joins(theirs, reads), "a token each")
+	require.Equal(t, int64(0), r.tries(holdOf("w"), writes)[0])
+	r.requireHave(reads, ours, nth("a", 5), theirs)
 	for _, hold := range []string{ours, nth("a", 5), theirs} {
-		p.leaves(hold)
+		r.leaves(hold)
 	}
-	p.has(holdOf("w"), writes)
-	require.Equal(t, int64(0), p.tries(ours, reads)[0])
-	require.Equal(t, int64(0), p.tries(theirs, writes)[0])
-	p.requireHave(writes, holdOf("w"))
+	r.has(holdOf("w"), writes)
+	require.Equal(t, int64(0), r.tries(ours, reads)[0])
+	require.Equal(t, int64(0), r.tries(theirs, writes)[0])
+	r.requireHave(writes, holdOf("w"))
 }
 
 // P6: the reply has no field for grants, so its own session gets a message, as others do.
 func TestAnEnterNotifiesItsOwnSessionOfGrants(t *testing.T) {
 	t.Parallel()
-	for name, enter := range map[string]func(p *rwlock) []any{
-		"Try":  func(p *rwlock) []any { return p.tries(nth("a", 9), writes) },
-		"Join": func(p *rwlock) []any { return p.joins(nth("a", 9), writes) },
+	for name, enter := range map[string]func(r *rwlock) []any{
+		"Try":  func(r *rwlock) []any { return r.tries(nth("a", 9), writes) },
+		"Join": func(r *rwlock) []any { return r.joins(nth("a", 9), writes) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newRWLock(t)
-			p.has(holdOf("z"), writes)
-			p.queues(nth("a", 1), reads)
-			p.queues(theirs, reads)
-			p.queues(nth("a", 2), reads)
-			p.drops(holdOf("z"))
-			published, others := p.listens(we), p.listens(they)
-			require.Equal(t, int64(0), enter(p)[0])
+			r := newRWLock(t)
+			r.has(holdOf("z"), writes)
+			r.queues(nth("a", 1), reads)
+			r.queues(theirs, reads)
+			r.queues(nth("a", 2), reads)
+			r.drops(holdOf("z"))
+			published, others := r.listens(we), r.listens(they)
+			require.Equal(t, int64(0), enter(r)[0])
 			paid := map[string]int{"Try": 3, "Join": 4}[name]
 			require.Equal(t, []string{grantOf(nth("a", 1), noon+1, paid) + grantOf(nth("a", 2), noon+3, paid)}, published.received(), "all of a session in one")
 			require.Equal(t, []string{grantOf(theirs, noon+2, 2)}, others.received())
-			p.requireHave(reads, nth("a", 1), nth("a", 2), theirs)
+			r.requireHave(reads, nth("a", 1), nth("a", 2), theirs)
 		})
 	}
 }
@@ -61,18 +61,18 @@ func TestAnEnterNotifiesItsOwnSessionOfGrants(t *testing.T) {
 func TestALongHoldIsNotShortenedByOthers(t *testing.T) {
 	t.Parallel()
 	const long = 10 * time.Hour
-	p := newRWLock(t)
-	args := p.enterArgs(ours, reads, "0", "")
+	r := newRWLock(t)
+	args := r.enterArgs(ours, reads, "0", "")
 	args[1] = long.Microseconds()
-	p.ask(scripts.RWLockEnter, p.keys(), args...)
-	p.has(theirs, reads)
-	p.joins(theirs, reads)
-	p.renews(theirs, 1000)
-	p.queues(holdOf("w"), writes)
-	p.polls(they, theirs)
-	p.leaves(theirs)
-	p.clock += lease * 1000
-	p.polls(session("w"), holdOf("w"))
-	p.requireLife(long + keeps)
-	require.Equal(t, map[string]int64{ours: noon + long.Microseconds()}, p.until())
+	r.ask(scripts.RWLockEnter, r.keys(), args...)
+	r.has(theirs, reads)
+	r.joins(theirs, reads)
+	r.renews(theirs, 1000)
+	r.queues(holdOf("w"), writes)
+	r.polls(they, theirs)
+	r.leaves(theirs)
+	r.clock += lease * 1000
+	r.polls(session("w"), holdOf("w"))
+	r.requireLife(long + keeps)
+	require.Equal(t, map[string]int64{ours: noon + long.Microseconds()}, r.until())
 }

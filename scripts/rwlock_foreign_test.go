@@ -17,15 +17,15 @@ func TestATicketIsRemovedIfAnotherKindHasTheKey(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newRWLock(t)
-			p.has(theirs, writes)
-			p.queues(ours, mode)
-			p.set(lockSays(theirs+turnMode, noon, "q"), time.Minute)
-			unchanged := p.untouched()
-			require.Equal(t, []any{int64(2), digits(noon), "", int64(0)}, p.leaves(ours))
-			require.Equal(t, []any{int64(0), digits(noon)}, p.leaves(ours))
+			r := newRWLock(t)
+			r.has(theirs, writes)
+			r.queues(ours, mode)
+			r.set(lockSays(theirs+turnMode, noon, "q"), time.Minute)
+			unchanged := r.untouched()
+			require.Equal(t, []any{int64(2), digits(noon), "", int64(0)}, r.leaves(ours))
+			require.Equal(t, []any{int64(0), digits(noon)}, r.leaves(ours))
 			unchanged()
-			require.Empty(t, p.inQueues())
+			require.Empty(t, r.inQueues())
 		})
 	}
 }
@@ -35,25 +35,25 @@ func TestWhatOtherKindsSendLeavesAReadWriteLockAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		script *scripts.Script
-		args   func(p *rwlock) []any
+		args   func(r *rwlock) []any
 	}{
-		"Leave": {scripts.LockLeave, func(p *rwlock) []any {
-			return []any{ours + turnMode, we, "PUBLISH", p.grants, keepMS, digits(noon), "1"}
+		"Leave": {scripts.LockLeave, func(r *rwlock) []any {
+			return []any{ours + turnMode, we, "PUBLISH", r.grants, keepMS, digits(noon), "1"}
 		}},
 		"Scatter":      {scripts.LockReleaseMany, func(*rwlock) []any { return []any{ours + turnMode, digits(noon), keepMS} }},
-		"LockForce":    {scripts.LockForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.grants, p.notified(), keepMS} }},
-		"Vote":         {scripts.RedlockRelease, func(p *rwlock) []any { return []any{ours, digits(noon), "PUBLISH", p.channel, keepMS} }},
+		"LockForce":    {scripts.LockForce, func(r *rwlock) []any { return []any{ours, "PUBLISH", r.grants, r.notified(), keepMS} }},
+		"Vote":         {scripts.RedlockRelease, func(r *rwlock) []any { return []any{ours, digits(noon), "PUBLISH", r.channel, keepMS} }},
 		"LookAtAVote":  {scripts.RedlockPoll, func(*rwlock) []any { return []any{we} }},
 		"Renew":        {scripts.HolderRenew, func(*rwlock) []any { return []any{ours, lease} }},
 		"RenewOfATurn": {scripts.HolderRenew, func(*rwlock) []any { return []any{ours + turnMode, lease} }},
-		"Force":        {scripts.HolderForce, func(p *rwlock) []any { return []any{ours, "PUBLISH", p.channel, p.notified(), keepMS} }},
+		"Force":        {scripts.HolderForce, func(r *rwlock) []any { return []any{ours, "PUBLISH", r.channel, r.notified(), keepMS} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newRWLock(t)
-			p.has(ours, writes)
-			unchanged := p.unchanged()
-			if _, err := p.try(c.script, c.args(p)...); err != nil {
+			r := newRWLock(t)
+			r.has(ours, writes)
+			unchanged := r.unchanged()
+			if _, err := r.try(c.script, c.args(r)...); err != nil {
 				require.ErrorContains(t, err, "WRONGTYPE")
 			}
 			unchanged()

@@ -34,211 +34,211 @@ type rwTicket struct {
 	at         int64
 }
 
-func (m *naiveRW) holds(hold string) int {
-	return slices.IndexFunc(m.has, func(h rwHold) bool { return h.hold == hold })
+func (nr *naiveRW) holds(hold string) int {
+	return slices.IndexFunc(nr.has, func(h rwHold) bool { return h.hold == hold })
 }
 
-func (m *naiveRW) queues(hold string) int {
-	return slices.IndexFunc(m.queue, func(t rwTicket) bool { return t.hold == hold })
+func (nr *naiveRW) queues(hold string) int {
+	return slices.IndexFunc(nr.queue, func(t rwTicket) bool { return t.hold == hold })
 }
 
 // takes gives the lock to hold, with the next token.
-func (m *naiveRW) takes(hold, mode string, until int64) {
-	m.floor = max(m.now, m.floor+1)
-	m.wrote = mode == writes
-	m.has = append(m.has, rwHold{hold, mode, until})
+func (nr *naiveRW) takes(hold, mode string, until int64) {
+	nr.floor = max(nr.now, nr.floor+1)
+	nr.wrote = mode == writes
+	nr.has = append(nr.has, rwHold{hold, mode, until})
 }
 
 // dropEnded takes the holds out that have ended.
-func (m *naiveRW) dropEnded() {
-	m.has = slices.DeleteFunc(m.has, func(h rwHold) bool { return h.until <= m.now })
+func (nr *naiveRW) dropEnded() {
+	nr.has = slices.DeleteFunc(nr.has, func(h rwHold) bool { return h.until <= nr.now })
 }
 
 // writer returns the position of the first writer in the queue that is served, and whether there is one.
-func (m *naiveRW) writer(asks string) (at int, waits bool) {
-	at = slices.IndexFunc(m.queue, func(t rwTicket) bool { return t.mode == writes && m.serves(t.hold[:22], asks) })
+func (nr *naiveRW) writer(asks string) (at int, waits bool) {
+	at = slices.IndexFunc(nr.queue, func(t rwTicket) bool { return t.mode == writes && nr.serves(t.hold[:22], asks) })
 	return at, at >= 0
 }
 
 // left returns when the first hold ends.
-func (m *naiveRW) left() int64 {
-	if len(m.has) == 0 {
+func (nr *naiveRW) left() int64 {
+	if len(nr.has) == 0 {
 		return 0
 	}
-	first := slices.MinFunc(m.has, func(a, b rwHold) int { return cmp.Compare(a.until, b.until) })
-	return max(first.until-m.now, 0)
+	first := slices.MinFunc(nr.has, func(a, b rwHold) int { return cmp.Compare(a.until, b.until) })
+	return max(first.until-nr.now, 0)
 }
 
 // handOff grants the lock by the phases: after a writer to all readers, else to the readers before the first
 // writer, or to that writer if the lock is free then. It returns the grants to the session that asks and
 // notifies the others, of all grants but that to silent, whose session asks too.
-func (m *naiveRW) handOff(asks, silent string) string {
+func (nr *naiveRW) handOff(asks, silent string) string {
 	var let []rwTicket
 	caller := (silent + asks)[:min(22, len(silent+asks))]
-	writer, waits := m.writer(caller)
-	if len(m.has) == 0 || m.has[0].mode == reads {
-		for i, t := range m.queue {
-			if t.mode == reads && m.serves(t.hold[:22], caller) && (m.wrote || !waits || i < writer) {
+	writer, waits := nr.writer(caller)
+	if len(nr.has) == 0 || nr.has[0].mode == reads {
+		for i, t := range nr.queue {
+			if t.mode == reads && nr.serves(t.hold[:22], caller) && (nr.wrote || !waits || i < writer) {
 				let = append(let, t)
 			}
 		}
-		if len(m.has) == 0 && len(let) == 0 && waits {
-			let = append(let, m.queue[writer])
+		if len(nr.has) == 0 && len(let) == 0 && waits {
+			let = append(let, nr.queue[writer])
 		}
 	}
 	published := make(map[string]string)
 	for _, t := range let {
 		session := t.hold[:22]
-		m.queue = slices.Delete(m.queue, m.queues(t.hold), m.queues(t.hold)+1)
-		m.takes(t.hold, t.mode, max(m.now+second, m.sessions[session].until))
+		nr.queue = slices.Delete(nr.queue, nr.queues(t.hold), nr.queues(t.hold)+1)
+		nr.takes(t.hold, t.mode, max(nr.now+second, nr.sessions[session].until))
 		if t.hold != silent {
-			published[session] += attempt(t.hold) + digits(m.floor) + m.sessions[session].number
+			published[session] += attempt(t.hold) + digits(nr.floor) + nr.sessions[session].number
 		}
 	}
 	for session, text := range published {
 		if session != asks {
-			m.notified[session] = append(m.notified[session], text)
+			nr.notified[session] = append(nr.notified[session], text)
 		}
 	}
 	return published[asks]
 }
 
 // enter returns as the script does; one that comes to try has no number.
-func (m *naiveRW) enter(hold, mode, number string) []any {
-	queues, full := number != "", m.now+lease*1000
-	taken := func() []any { return []any{int64(1), digits(m.floor), digits(m.now)} }
-	if i := m.holds(hold); i >= 0 {
-		m.has[i].until = max(m.has[i].until, full)
+func (nr *naiveRW) enter(hold, mode, number string) []any {
+	queues, full := number != "", nr.now+lease*1000
+	taken := func() []any { return []any{int64(1), digits(nr.floor), digits(nr.now)} }
+	if i := nr.holds(hold); i >= 0 {
+		nr.has[i].until = max(nr.has[i].until, full)
 		return taken()
 	}
-	if len(m.queue) == 0 && mode == reads && len(m.has) > 0 && m.has[0].mode == reads {
-		m.takes(hold, mode, full) // beside readers whose holds may have ended: they exclude no reader
+	if len(nr.queue) == 0 && mode == reads && len(nr.has) > 0 && nr.has[0].mode == reads {
+		nr.takes(hold, mode, full) // beside readers whose holds may have ended: they exclude no reader
 		return taken()
 	}
-	m.dropEnded()
-	fits := len(m.has) == 0 || mode == reads && m.has[0].mode == reads
-	if len(m.queue) == 0 && fits {
-		m.takes(hold, mode, full)
+	nr.dropEnded()
+	fits := len(nr.has) == 0 || mode == reads && nr.has[0].mode == reads
+	if len(nr.queue) == 0 && fits {
+		nr.takes(hold, mode, full)
 		return taken()
 	}
 	if queues {
-		if m.queues(hold) < 0 {
-			at := m.now
-			for _, t := range m.queue {
+		if nr.queues(hold) < 0 {
+			at := nr.now
+			for _, t := range nr.queue {
 				at = max(at, t.at+1)
 			}
-			m.queue = append(m.queue, rwTicket{hold, mode, at})
+			nr.queue = append(nr.queue, rwTicket{hold, mode, at})
 		}
-		m.countHeartbeat(hold[:22], number)
+		nr.countHeartbeat(hold[:22], number)
 	}
-	m.handOff("", hold)
-	if i := m.holds(hold); i >= 0 {
-		m.has[i].until = max(m.has[i].until, full)
-		return []any{int64(1), digits(m.floorOf(hold)), digits(m.now)}
+	nr.handOff("", hold)
+	if i := nr.holds(hold); i >= 0 {
+		nr.has[i].until = max(nr.has[i].until, full)
+		return []any{int64(1), digits(nr.floorOf(hold)), digits(nr.now)}
 	}
 	if !queues {
-		_, waits := m.writer(hold[:22])
-		fits = len(m.has) == 0 || mode == reads && m.has[0].mode == reads
+		_, waits := nr.writer(hold[:22])
+		fits = len(nr.has) == 0 || mode == reads && nr.has[0].mode == reads
 		if fits && !waits {
-			m.takes(hold, mode, full)
+			nr.takes(hold, mode, full)
 			return taken()
 		}
 	}
-	return []any{int64(0), m.left(), int64(0), digits(m.now)}
+	return []any{int64(0), nr.left(), int64(0), digits(nr.now)}
 }
 
 // floorOf returns the token of a hold that was let in just now, of those that came in together.
-func (m *naiveRW) floorOf(hold string) int64 { return m.floor - int64(len(m.has)-1-m.holds(hold)) }
+func (nr *naiveRW) floorOf(hold string) int64 { return nr.floor - int64(len(nr.has)-1-nr.holds(hold)) }
 
 // leaveShortly is leave of a hold that certainly has no ticket and has the lock alone, without the mark.
-func (m *naiveRW) leaveShortly() []any {
-	if len(m.has) > 1 {
+func (nr *naiveRW) leaveShortly() []any {
+	if len(nr.has) > 1 {
 		panic("others have the lock")
 	}
-	m.has = nil
+	nr.has = nil
 	return []any{int64(1), int64(0), "", int64(0)}
 }
 
-func (m *naiveRW) leave(hold string) []any {
+func (nr *naiveRW) leave(hold string) []any {
 	what := int64(1)
-	if i := m.holds(hold); i >= 0 {
-		m.has = slices.Delete(m.has, i, i+1)
-	} else if i = m.queues(hold); i >= 0 {
+	if i := nr.holds(hold); i >= 0 {
+		nr.has = slices.Delete(nr.has, i, i+1)
+	} else if i = nr.queues(hold); i >= 0 {
 		what = 2
-		m.queue = slices.Delete(m.queue, i, i+1)
+		nr.queue = slices.Delete(nr.queue, i, i+1)
 	} else {
-		return []any{int64(0), digits(m.now)}
+		return []any{int64(0), digits(nr.now)}
 	}
-	m.dropEnded()
-	return []any{what, digits(m.now), m.handOff(hold[:22], ""), int64(0)}
+	nr.dropEnded()
+	return []any{what, digits(nr.now), nr.handOff(hold[:22], ""), int64(0)}
 }
 
-func (m *naiveRW) poll(session, number string, holds []string) []any {
-	m.countHeartbeat(session, number)
+func (nr *naiveRW) poll(session, number string, holds []string) []any {
+	nr.countHeartbeat(session, number)
 	places, grants := "", ""
 	for _, hold := range holds {
-		if i := m.holds(hold); i >= 0 {
-			m.has[i].until = max(m.has[i].until, m.now+life)
+		if i := nr.holds(hold); i >= 0 {
+			nr.has[i].until = max(nr.has[i].until, nr.now+life)
 			places += "2"
-			grants += attempt(hold) + digits(m.floor) + number
-		} else if m.queues(hold) >= 0 {
+			grants += attempt(hold) + digits(nr.floor) + number
+		} else if nr.queues(hold) >= 0 {
 			places += "1"
 		} else {
 			places += "0"
 		}
 	}
-	m.dropEnded()
-	grants += m.handOff(session, "")
-	return []any{int64(1), m.left(), int64(0), grants, places, digits(m.now)}
+	nr.dropEnded()
+	grants += nr.handOff(session, "")
+	return []any{int64(1), nr.left(), int64(0), grants, places, digits(nr.now)}
 }
 
-func (m *naiveRW) downgrade(hold string) []any {
-	i := m.holds(hold)
-	if i < 0 || m.has[i].until <= m.now {
-		return []any{int64(0), digits(m.now)}
+func (nr *naiveRW) downgrade(hold string) []any {
+	i := nr.holds(hold)
+	if i < 0 || nr.has[i].until <= nr.now {
+		return []any{int64(0), digits(nr.now)}
 	}
 	grants := ""
-	if m.has[i].mode == writes {
-		m.has[i].mode, m.wrote = reads, true
-		grants = m.handOff(hold[:22], "")
-		m.wrote = false
+	if nr.has[i].mode == writes {
+		nr.has[i].mode, nr.wrote = reads, true
+		grants = nr.handOff(hold[:22], "")
+		nr.wrote = false
 	}
-	return []any{int64(1), digits(m.now), grants, int64(0)}
+	return []any{int64(1), digits(nr.now), grants, int64(0)}
 }
 
-func (m *naiveRW) force(holds []string) int64 {
-	before := len(m.has)
-	m.has = slices.DeleteFunc(m.has, func(h rwHold) bool { return slices.Contains(holds, h.hold) })
-	taken := before - len(m.has)
+func (nr *naiveRW) force(holds []string) int64 {
+	before := len(nr.has)
+	nr.has = slices.DeleteFunc(nr.has, func(h rwHold) bool { return slices.Contains(holds, h.hold) })
+	taken := before - len(nr.has)
 	if taken > 0 {
-		m.dropEnded()
-		m.handOff("", "")
+		nr.dropEnded()
+		nr.handOff("", "")
 	}
 	return int64(taken)
 }
 
-func (m *naiveRW) isOpen(hold string) bool {
-	i := m.holds(hold)
-	waits := slices.ContainsFunc(m.queue, func(t rwTicket) bool { return t.mode == writes && m.isAlive(t.hold[:22]) })
-	return i >= 0 && m.has[i].until > m.now && !waits
+func (nr *naiveRW) isOpen(hold string) bool {
+	i := nr.holds(hold)
+	waits := slices.ContainsFunc(nr.queue, func(t rwTicket) bool { return t.mode == writes && nr.isAlive(t.hold[:22]) })
+	return i >= 0 && nr.has[i].until > nr.now && !waits
 }
 
 // renew returns 1 if the hold lives on; 0 ms end it.
-func (m *naiveRW) renew(hold string, ms int64) int64 {
-	i := m.holds(hold)
+func (nr *naiveRW) renew(hold string, ms int64) int64 {
+	i := nr.holds(hold)
 	switch {
-	case i < 0 || m.has[i].until <= m.now:
+	case i < 0 || nr.has[i].until <= nr.now:
 		return 0
 	case ms == 0:
-		m.has[i].until = m.now
+		nr.has[i].until = nr.now
 	default:
-		m.has[i].until = max(m.has[i].until, m.now+ms*1000)
+		nr.has[i].until = max(nr.has[i].until, nr.now+ms*1000)
 	}
 	return 1
 }
 
 // lose is what the key says.
-func (m *naiveRW) lose() { m.has, m.wrote, m.floor = nil, false, 0 }
+func (nr *naiveRW) lose() { nr.has, nr.wrote, nr.floor = nil, false, 0 }
 
 // rwGame is a random use of one read-write lock, and what ought to come of it.
 type rwGame struct {

@@ -11,23 +11,23 @@ import (
 )
 
 // writerEnds are the ways in which a writer's phase ends.
-var writerEnds = map[string]func(p *rwlock, hold string){
-	"Leave":     func(p *rwlock, hold string) { require.Equal(p, int64(1), p.leaves(hold)[0]) },
-	"Force":     func(p *rwlock, hold string) { require.Equal(p, int64(1), p.forces(hold)) },
-	"DropLook":  func(p *rwlock, hold string) { p.drops(hold); p.polls(session("y")) },
-	"DropEnter": func(p *rwlock, hold string) { p.drops(hold); p.queues(holdOf("y"), writes); p.leaves(holdOf("y")) },
-	"DropTry":   func(p *rwlock, hold string) { p.drops(hold); p.tries(holdOf("y"), writes) },
-	"DropCancel": func(p *rwlock, hold string) {
-		p.queues(holdOf("y"), writes)
-		p.drops(hold)
-		p.leaves(holdOf("y"))
+var writerEnds = map[string]func(r *rwlock, hold string){
+	"Leave":     func(r *rwlock, hold string) { require.Equal(r, int64(1), r.leaves(hold)[0]) },
+	"Force":     func(r *rwlock, hold string) { require.Equal(r, int64(1), r.forces(hold)) },
+	"DropLook":  func(r *rwlock, hold string) { r.drops(hold); r.polls(session("y")) },
+	"DropEnter": func(r *rwlock, hold string) { r.drops(hold); r.queues(holdOf("y"), writes); r.leaves(holdOf("y")) },
+	"DropTry":   func(r *rwlock, hold string) { r.drops(hold); r.tries(holdOf("y"), writes) },
+	"DropCancel": func(r *rwlock, hold string) {
+		r.queues(holdOf("y"), writes)
+		r.drops(hold)
+		r.leaves(holdOf("y"))
 	},
-	"Expiry": func(p *rwlock, hold string) {
-		p.clock += lease * 1000
-		for _, waits := range p.inQueues() {
-			p.heartbeat(waits.(string)[:22], life, p.next())
+	"Expiry": func(r *rwlock, hold string) {
+		r.clock += lease * 1000
+		for _, waits := range r.inQueues() {
+			r.heartbeat(waits.(string)[:22], life, r.next())
 		}
-		p.polls(session("y"))
+		r.polls(session("y"))
 	},
 }
 
@@ -37,24 +37,24 @@ func TestAllReadersComeInBetweenTwoWriters(t *testing.T) {
 	for name, end := range writerEnds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newRWLock(t)
-			p.has(holdOf("z"), writes)
-			p.queues(holdOf("w"), writes)
-			p.queues(ours, reads)
-			p.queues(holdOf("x"), writes)
-			p.queues(theirs, reads)
-			end(p, holdOf("z"))
-			p.requireHave(reads, ours, theirs)
-			require.Equal(t, []any{holdOf("w"), holdOf("x")}, p.inQueues())
-			p.queues(holdOf("d"), reads)
-			p.leaves(ours)
-			p.requireHave(reads, theirs)
-			p.leaves(theirs)
-			p.requireHave(writes, holdOf("w"))
-			p.leaves(holdOf("w"))
-			p.requireHave(reads, holdOf("d"))
-			p.leaves(holdOf("d"))
-			p.requireHave(writes, holdOf("x"))
+			r := newRWLock(t)
+			r.has(holdOf("z"), writes)
+			r.queues(holdOf("w"), writes)
+			r.queues(ours, reads)
+			r.queues(holdOf("x"), writes)
+			r.queues(theirs, reads)
+			end(r, holdOf("z"))
+			r.requireHave(reads, ours, theirs)
+			require.Equal(t, []any{holdOf("w"), holdOf("x")}, r.inQueues())
+			r.queues(holdOf("d"), reads)
+			r.leaves(ours)
+			r.requireHave(reads, theirs)
+			r.leaves(theirs)
+			r.requireHave(writes, holdOf("w"))
+			r.leaves(holdOf("w"))
+			r.requireHave(reads, holdOf("d"))
+			r.leaves(holdOf("d"))
+			r.requireHave(writes, holdOf("x"))
 		})
 	}
 }
@@ -62,29 +62,29 @@ func TestAllReadersComeInBetweenTwoWriters(t *testing.T) {
 // P6: readers may share again when no live writer waits, whichever call finds that out.
 func TestReadersShareAgainWhenTheWriterGivesUpOrDies(t *testing.T) {
 	t.Parallel()
-	for name, opens := range map[string]func(p *rwlock){
-		"Leaves": func(p *rwlock) { require.Equal(p, int64(2), p.leaves(holdOf("w"))[0]) },
-		"DiesLook": func(p *rwlock) {
-			p.clock += life
-			p.polls(they, theirs)
+	for name, opens := range map[string]func(r *rwlock){
+		"Leaves": func(r *rwlock) { require.Equal(r, int64(2), r.leaves(holdOf("w"))[0]) },
+		"DiesLook": func(r *rwlock) {
+			r.clock += life
+			r.polls(they, theirs)
 		},
-		"DiesEnter": func(p *rwlock) {
-			p.clock += life - 1
-			p.heartbeat(they, life, p.next())
-			p.clock++
-			p.has(holdOf("y"), reads)
-			p.leaves(holdOf("y"))
+		"DiesEnter": func(r *rwlock) {
+			r.clock += life - 1
+			r.heartbeat(they, life, r.next())
+			r.clock++
+			r.has(holdOf("y"), reads)
+			r.leaves(holdOf("y"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newRWLock(t)
-			p.has(ours, reads)
-			p.queues(holdOf("w"), writes)
-			p.queues(theirs, reads)
-			opens(p)
-			p.requireHave(reads, ours, theirs)
-			require.True(t, p.isOpen(ours))
+			r := newRWLock(t)
+			r.has(ours, reads)
+			r.queues(holdOf("w"), writes)
+			r.queues(theirs, reads)
+			opens(r)
+			r.requireHave(reads, ours, theirs)
+			require.True(t, r.isOpen(ours))
 		})
 	}
 }
@@ -94,41 +94,41 @@ func TestReadersShareAgainWhenTheWriterGivesUpOrDies(t *testing.T) {
 func TestManyReadersComeInOverSeveralCalls(t *testing.T) {
 	t.Parallel()
 	const n, perCall = 300, 128 // beside the one that listens
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.queues(holdOf("w"), writes)
-	p.many(n, p.readers)
-	p.queues(theirs, reads)
-	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, p.leaves(ours))
-	require.Len(t, p.until(), perCall)
-	require.Equal(t, int64(2), p.scores(p.key)["phase"])
-	require.Equal(t, int64(1), p.tries(nth("a", 9), writes)[2], "whoever tries lets more in")
-	require.Len(t, p.until(), 2*perCall)
-	published := p.listens(they)
-	reply := p.polls(they, theirs)
+	r := newRWLock(t)
+	r.has(ours, writes)
+	r.queues(holdOf("w"), writes)
+	r.many(n, r.readers)
+	r.queues(theirs, reads)
+	require.Equal(t, []any{int64(1), digits(noon), "", int64(1)}, r.leaves(ours))
+	require.Len(t, r.until(), perCall)
+	require.Equal(t, int64(2), r.scores(r.key)["phase"])
+	require.Equal(t, int64(1), r.tries(nth("a", 9), writes)[2], "whoever tries lets more in")
+	require.Len(t, r.until(), 2*perCall)
+	published := r.listens(they)
+	reply := r.polls(they, theirs)
 	require.Equal(t, []any{int64(0), grantOf(theirs, noon+n+1, 3), "1"}, []any{reply[2], reply[3], reply[4]})
 	require.Empty(t, published.received(), "the reply tells it")
-	require.Len(t, p.until(), n+1)
-	require.Equal(t, int64(0), p.scores(p.key)["phase"])
-	require.Equal(t, int64(0), p.tries(nth("a", 9), reads)[0], "and then the door is closed")
-	require.Equal(t, []any{holdOf("w")}, p.inQueues())
+	require.Len(t, r.until(), n+1)
+	require.Equal(t, int64(0), r.scores(r.key)["phase"])
+	require.Equal(t, int64(0), r.tries(nth("a", 9), reads)[0], "and then the door is closed")
+	require.Equal(t, []any{holdOf("w")}, r.inQueues())
 }
 
 // P6: where all that came in are gone before the rest has, the rest comes first all the same.
 func TestTheRestComesInBeforeTheNextWriter(t *testing.T) {
 	t.Parallel()
 	const n = 200
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.queues(holdOf("w"), writes)
-	p.many(n, p.readers)
-	p.leaves(ours)
+	r := newRWLock(t)
+	r.has(ours, writes)
+	r.queues(holdOf("w"), writes)
+	r.many(n, r.readers)
+	r.leaves(ours)
 	var first []string
-	for hold := range p.until() {
+	for hold := range r.until() {
 		first = append(first, hold)
 	}
-	require.Equal(t, int64(len(first)), p.forces(first...))
-	require.Len(t, p.until(), n-len(first))
-	p.requireHave(reads, slices.Collect(maps.Keys(p.until()))...)
-	require.Equal(t, []any{holdOf("w")}, p.inQueues())
+	require.Equal(t, int64(len(first)), r.forces(first...))
+	require.Len(t, r.until(), n-len(first))
+	r.requireHave(reads, slices.Collect(maps.Keys(r.until()))...)
+	require.Equal(t, []any{holdOf("w")}, r.inQueues())
 }

@@ -12,34 +12,34 @@ import (
 func TestManyHoldsThatEndedAreTakenOutInShortCalls(t *testing.T) {
 	t.Parallel()
 	const n = 2500
-	p := newRWLock(t)
-	p.has(holdOf("z"), reads)
-	p.many(n, p.key)
-	p.queues(ours, writes)
-	p.clock += 61 * second
+	r := newRWLock(t)
+	r.has(holdOf("z"), reads)
+	r.many(n, r.key)
+	r.queues(ours, writes)
+	r.clock += 61 * second
 	for _, left := range []int{n + 1 - 1000, n + 1 - 2000} {
-		reply := p.polls(we, ours)
+		reply := r.polls(we, ours)
 		require.Equal(t, []any{int64(1), int64(0), int64(1), ""}, reply[:4])
-		require.Len(t, p.until(), left)
+		require.Len(t, r.until(), left)
 	}
-	require.Equal(t, grantOf(ours, p.clock, 4), p.polls(we, ours)[3])
-	p.requireHave(writes, ours)
+	require.Equal(t, grantOf(ours, r.clock, 4), r.polls(we, ours)[3])
+	r.requireHave(writes, ours)
 }
 
 // P9: a lock without a hold and without a live waiter is soon free for other kinds.
 func TestAPollFreesAKeyWithoutAHold(t *testing.T) {
 	t.Parallel()
-	p := newRWLock(t)
-	p.has(ours, writes)
-	p.drops(ours)
-	p.polls(they)
-	require.Equal(t, released(noon), p.value())
-	p.requireLife(floorLife)
+	r := newRWLock(t)
+	r.has(ours, writes)
+	r.drops(ours)
+	r.polls(they)
+	require.Equal(t, released(noon), r.value())
+	r.requireLife(floorLife)
 
-	p.has(ours, writes)
-	p.dead(3, reads, noon-second)
-	p.drops(ours)
-	p.polls(they)
-	require.Equal(t, map[string]int64{"sb1w": -noon - 1, "phase": 1, "queue": 1}, p.scores(p.key))
-	p.requireLife(keeps)
+	r.has(ours, writes)
+	r.dead(3, reads, noon-second)
+	r.drops(ours)
+	r.polls(they)
+	require.Equal(t, map[string]int64{"sb1w": -noon - 1, "phase": 1, "queue": 1}, r.scores(r.key))
+	r.requireLife(keeps)
 }

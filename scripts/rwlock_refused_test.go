@@ -13,19 +13,19 @@ import (
 // P4, P10: a caller without the right to give a key an end leaves no key without one.
 func TestADeniedEndLeavesNoHoldOfAReadWriteLockWithoutOne(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string]func(p *rwlock){
-		"Free": func(*rwlock) {}, "Released": func(p *rwlock) { p.has(theirs, writes); p.leaves(theirs) }, "Shared": func(p *rwlock) { p.has(theirs, reads) },
+	for name, before := range map[string]func(r *rwlock){
+		"Free": func(*rwlock) {}, "Released": func(r *rwlock) { r.has(theirs, writes); r.leaves(theirs) }, "Shared": func(r *rwlock) { r.has(theirs, reads) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newRWLockAt(t)
-			before(p)
-			floor := p.floor()
-			user := p.as("+time", "+get", "+set", "+del", "+exists", "+zmscore", "+zscore", "+zrange", "+zcard", "+zadd", "+zrem")
-			_, err := user.tryKeys(scripts.RWLockEnter, p.keys(), p.enterArgs(ours, reads, "0", "")...)
+			r := newRWLockAt(t)
+			before(r)
+			floor := r.floor()
+			user := r.as("+time", "+get", "+set", "+del", "+exists", "+zmscore", "+zscore", "+zrange", "+zcard", "+zadd", "+zrem")
+			_, err := user.tryKeys(scripts.RWLockEnter, r.keys(), r.enterArgs(ours, reads, "0", "")...)
 			requireDenied(t, err)
-			require.GreaterOrEqual(t, p.floor(), floor)
-			p.requireEnds()
+			require.GreaterOrEqual(t, r.floor(), floor)
+			r.requireEnds()
 		})
 	}
 }

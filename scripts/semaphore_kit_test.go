@@ -33,11 +33,11 @@ func newPermitsAt(tb testing.TB, capacity int, options ...redistest.Option) *per
 	return permitsOf(newFixtureAt(tb, options...), capacity)
 }
 
-func permitsOf(p *fixture, capacity int) *permits {
-	name := strings.TrimSuffix(p.key, "lock")
-	p.key = name + "permits"
+func permitsOf(f *fixture, capacity int) *permits {
+	name := strings.TrimSuffix(f.key, "lock")
+	f.key = name + "permits"
 	return &permits{
-		queueFixture: &queueFixture{fixture: p, tickets: name + "permits:queue", heartbeats: name + "permits:heartbeats", grants: name + "grants:"}, capacity: capacity,
+		queueFixture: &queueFixture{fixture: f, tickets: name + "permits:queue", heartbeats: name + "permits:heartbeats", grants: name + "grants:"}, capacity: capacity,
 	}
 }
 

@@ -38,56 +38,56 @@ func weightOf(request string) int {
 	return n
 }
 
-func (m *naivePermits) find(request string) *permitHold {
-	for i := range m.holds {
-		if m.holds[i].request == request {
-			return &m.holds[i]
+func (np *naivePermits) find(request string) *permitHold {
+	for i := range np.holds {
+		if np.holds[i].request == request {
+			return &np.holds[i]
 		}
 	}
 	return nil
 }
 
-func (m *naivePermits) remove(request string) {
-	m.holds = slices.DeleteFunc(m.holds, func(h permitHold) bool { return h.request == request })
+func (np *naivePermits) remove(request string) {
+	np.holds = slices.DeleteFunc(np.holds, func(h permitHold) bool { return h.request == request })
 }
 
-func (m *naivePermits) used() (sum int) {
-	for _, h := range m.holds {
+func (np *naivePermits) used() (sum int) {
+	for _, h := range np.holds {
 		sum += weightOf(h.request)
 	}
 	return sum
 }
 
-func (m *naivePermits) removeEnded() {
-	m.holds = slices.DeleteFunc(m.holds, func(h permitHold) bool { return h.until <= m.now })
+func (np *naivePermits) removeEnded() {
+	np.holds = slices.DeleteFunc(np.holds, func(h permitHold) bool { return h.until <= np.now })
 }
 
-func (m *naivePermits) left() int64 {
+func (np *naivePermits) left() int64 {
 	var first int64
-	for _, h := range m.holds {
+	for _, h := range np.holds {
 		if first == 0 || h.until < first {
 			first = h.until
 		}
 	}
-	return max(first-m.now, 0)
+	return max(first-np.now, 0)
 }
 
 // gives writes a hold down with the next token.
-func (m *naivePermits) gives(request string, until int64) {
-	m.stamp = max(m.now, m.stamp+1)
-	if h := m.find(request); h != nil {
+func (np *naivePermits) gives(request string, until int64) {
+	np.stamp = max(np.now, np.stamp+1)
+	if h := np.find(request); h != nil {
 		h.until = max(h.until, until)
 		return
 	}
-	m.holds = append(m.holds, permitHold{request, until})
+	np.holds = append(np.holds, permitHold{request, until})
 }
 
 // reserves writes a hold down with a stamp that stands for a block of tokens: the shorter, the further it runs ahead.
-func (m *naivePermits) reserves(request string, until int64) {
-	first := max(m.now, m.stamp+1)
+func (np *naivePermits) reserves(request string, until int64) {
+	first := max(np.now, np.stamp+1)
 	size := int64(1)
 	for _, args := range []struct{ ahead, size int64 }{{80_000, 16}, {60_000, 64}, {40_000, 256}, {20_000, longestBlock}} {
-		if first-m.now < args.ahead {
+		if first-np.now < args.ahead {
 			size = args.size
 		}
 	}
@@ -96,8 +96,8 @@ func (m *naivePermits) reserves(request string, until int64) {
 		begins++
 	}
 	last := begins + size - 1
-	m.gives(request, until)
-	m.granted, m.stamp = begins, last
+	np.gives(request, until)
+	np.granted, np.stamp = begins, last
 }
 
 // longestBlock is the largest number of tokens that one stamp of permits stands for.
@@ -114,204 +114,204 @@ func permitBlock(stamp int64) int64 {
 
 // handOff grants to all tickets at the head of the queue that are served and fit. It returns the grants to requester, and the
 // stamp of the caller's own, whose session asks too.
-func (m *naivePermits) handOff(caller, requester string) (publishedTo string, callers int64) {
+func (np *naivePermits) handOff(caller, requester string) (publishedTo string, callers int64) {
 	var stay []ticket
 	asks := (caller + requester)[:min(22, len(caller+requester))]
 	blocked := false
-	for _, t := range m.tickets {
+	for _, t := range np.tickets {
 		session := t.hold[:22]
 		switch {
-		case blocked || m.used() >= m.capacity || !m.serves(session, asks):
+		case blocked || np.used() >= np.capacity || !np.serves(session, asks):
 			stay = append(stay, t)
-		case weightOf(t.hold) > m.capacity:
-		case m.used()+weightOf(t.hold) > m.capacity:
+		case weightOf(t.hold) > np.capacity:
+		case np.used()+weightOf(t.hold) > np.capacity:
 			blocked = true
 			stay = append(stay, t)
 		default:
-			m.reserves(t.hold, max(m.now+second, m.sessions[session].until))
+			np.reserves(t.hold, max(np.now+second, np.sessions[session].until))
 			switch {
 			case t.hold == caller:
-				callers = m.granted
+				callers = np.granted
 			case session == requester:
-				publishedTo += t.hold[22:41] + digits(m.granted) + m.sessions[session].number
+				publishedTo += t.hold[22:41] + digits(np.granted) + np.sessions[session].number
 			}
 		}
 	}
-	m.tickets = stay
+	np.tickets = stay
 	return publishedTo, callers
 }
 
-func (m *naivePermits) enter(request, number string) []any {
-	full := m.now + lease*1000
-	if m.capacity == 0 && len(m.holds) > 0 {
+func (np *naivePermits) enter(request, number string) []any {
+	full := np.now + lease*1000
+	if np.capacity == 0 && len(np.holds) > 0 {
 		panic("holds without a capacity")
 	}
-	if m.find(request) != nil {
-		m.gives(request, full)
-		return []any{int64(1), digits(m.stamp), digits(m.now)}
+	if np.find(request) != nil {
+		np.gives(request, full)
+		return []any{int64(1), digits(np.stamp), digits(np.now)}
 	}
-	capacity := m.capacity
+	capacity := np.capacity
 	if capacity == 0 {
-		capacity = m.notified
+		capacity = np.notified
 	}
 	if weightOf(request) > capacity {
 		return []any{int64(-4), int64(capacity)}
 	}
-	m.capacity = capacity
-	takes := len(m.tickets) == 0 && m.used()+weightOf(request) <= m.capacity
+	np.capacity = capacity
+	takes := len(np.tickets) == 0 && np.used()+weightOf(request) <= np.capacity
 	if !takes {
-		m.removeEnded()
+		np.removeEnded()
 		if number != "" {
-			if !slices.ContainsFunc(m.tickets, func(t ticket) bool { return t.hold == request }) {
-				at := m.now
-				if n := len(m.tickets); n > 0 {
-					at = max(at, m.tickets[n-1].at+1)
+			if !slices.ContainsFunc(np.tickets, func(t ticket) bool { return t.hold == request }) {
+				at := np.now
+				if n := len(np.tickets); n > 0 {
+					at = max(at, np.tickets[n-1].at+1)
 				}
-				m.tickets = append(m.tickets, ticket{request, at})
+				np.tickets = append(np.tickets, ticket{request, at})
 			}
-			m.countHeartbeat(request[:22], number)
+			np.countHeartbeat(request[:22], number)
 		}
-		_, stamp := m.handOff(request, "")
-		if h := m.find(request); h != nil {
+		_, stamp := np.handOff(request, "")
+		if h := np.find(request); h != nil {
 			h.until = max(h.until, full)
-			return []any{int64(1), digits(stamp), digits(m.now)}
+			return []any{int64(1), digits(stamp), digits(np.now)}
 		}
-		takes = number == "" && m.used()+weightOf(request) <= m.capacity &&
-			!slices.ContainsFunc(m.tickets, func(t ticket) bool { return m.serves(t.hold[:22], request[:22]) })
+		takes = number == "" && np.used()+weightOf(request) <= np.capacity &&
+			!slices.ContainsFunc(np.tickets, func(t ticket) bool { return np.serves(t.hold[:22], request[:22]) })
 	}
 	if takes {
-		m.gives(request, full)
-		return []any{int64(1), digits(m.stamp), digits(m.now)}
+		np.gives(request, full)
+		return []any{int64(1), digits(np.stamp), digits(np.now)}
 	}
-	return []any{int64(0), m.left(), int64(0), digits(m.now)}
+	return []any{int64(0), np.left(), int64(0), digits(np.now)}
 }
 
 // leaveShortly is leave of a hold that certainly has no ticket, without the mark: nothing else is taken out.
-func (m *naivePermits) leaveShortly(request string) []any {
-	m.remove(request)
+func (np *naivePermits) leaveShortly(request string) []any {
+	np.remove(request)
 	return []any{int64(1), int64(0), "", int64(0)}
 }
 
-func (m *naivePermits) leave(request string) []any {
+func (np *naivePermits) leave(request string) []any {
 	code := int64(2)
-	if m.find(request) != nil {
-		m.remove(request)
+	if np.find(request) != nil {
+		np.remove(request)
 		code = 1
-	} else if i := slices.IndexFunc(m.tickets, func(t ticket) bool { return t.hold == request }); i >= 0 {
-		m.tickets = slices.Delete(m.tickets, i, i+1)
+	} else if i := slices.IndexFunc(np.tickets, func(t ticket) bool { return t.hold == request }); i >= 0 {
+		np.tickets = slices.Delete(np.tickets, i, i+1)
 	} else {
-		return []any{int64(0), digits(m.now)}
+		return []any{int64(0), digits(np.now)}
 	}
-	if m.capacity == 0 {
-		return []any{code, digits(m.now), "", int64(0)} // the key is lost
+	if np.capacity == 0 {
+		return []any{code, digits(np.now), "", int64(0)} // the key is lost
 	}
-	return m.handsOn(code, request)
+	return np.handsOn(code, request)
 }
 
 // lose is what the key says.
-func (m *naivePermits) lose() { m.holds, m.capacity, m.stamp = nil, 0, 0 }
+func (np *naivePermits) lose() { np.holds, np.capacity, np.stamp = nil, 0, 0 }
 
-func (m *naivePermits) handsOn(code int64, request string) []any {
-	m.removeEnded()
-	published, _ := m.handOff("", request[:22])
-	return []any{code, digits(m.now), published, int64(0)}
+func (np *naivePermits) handsOn(code int64, request string) []any {
+	np.removeEnded()
+	published, _ := np.handOff("", request[:22])
+	return []any{code, digits(np.now), published, int64(0)}
 }
 
 // yield releases a hold if the queue has tickets other than alike.
-func (m *naivePermits) yield(request string, alike []string) []any {
-	if m.find(request) == nil {
-		return []any{int64(0), digits(m.now)}
+func (np *naivePermits) yield(request string, alike []string) []any {
+	if np.find(request) == nil {
+		return []any{int64(0), digits(np.now)}
 	}
-	others := slices.ContainsFunc(m.tickets, func(t ticket) bool { return !slices.Contains(alike, t.hold) })
-	if !others && m.used() <= m.capacity {
-		m.reserves(request, m.now+lease*1000)
-		return []any{int64(1), digits(m.now), digits(m.granted)}
+	others := slices.ContainsFunc(np.tickets, func(t ticket) bool { return !slices.Contains(alike, t.hold) })
+	if !others && np.used() <= np.capacity {
+		np.reserves(request, np.now+lease*1000)
+		return []any{int64(1), digits(np.now), digits(np.granted)}
 	}
-	m.remove(request)
-	return m.handsOn(4, request)
+	np.remove(request)
+	return np.handsOn(4, request)
 }
 
-func (m *naivePermits) poll(session, number string, requests []string) []any {
-	m.countHeartbeat(session, number)
+func (np *naivePermits) poll(session, number string, requests []string) []any {
+	np.countHeartbeat(session, number)
 	places, publishedTo := "", ""
 	for _, request := range requests {
 		switch {
-		case m.find(request) != nil:
-			m.reserves(request, m.now+life)
-			publishedTo += request[22:41] + digits(m.granted) + number
+		case np.find(request) != nil:
+			np.reserves(request, np.now+life)
+			publishedTo += request[22:41] + digits(np.granted) + number
 			places += "2"
-		case slices.ContainsFunc(m.tickets, func(t ticket) bool { return t.hold == request }):
-			if weightOf(request) <= m.capacity {
+		case slices.ContainsFunc(np.tickets, func(t ticket) bool { return t.hold == request }):
+			if weightOf(request) <= np.capacity {
 				places += "1"
 				break
 			}
-			m.tickets = slices.DeleteFunc(m.tickets, func(t ticket) bool { return t.hold == request })
+			np.tickets = slices.DeleteFunc(np.tickets, func(t ticket) bool { return t.hold == request })
 			places += "0"
 		default:
 			places += "0"
 		}
 	}
-	m.removeEnded()
-	handed, _ := m.handOff("", session)
-	return []any{int64(1), m.left(), int64(0), publishedTo + handed, places, digits(m.now)}
+	np.removeEnded()
+	handed, _ := np.handOff("", session)
+	return []any{int64(1), np.left(), int64(0), publishedTo + handed, places, digits(np.now)}
 }
 
-func (m *naivePermits) resize(n int) []any {
-	m.capacity = n
-	if m.stamp == 0 {
-		m.stamp = m.now
+func (np *naivePermits) resize(n int) []any {
+	np.capacity = n
+	if np.stamp == 0 {
+		np.stamp = np.now
 	}
-	m.removeEnded()
-	m.handOff("", "")
-	return []any{int64(1), digits(m.now), int64(0)}
+	np.removeEnded()
+	np.handOff("", "")
+	return []any{int64(1), digits(np.now), int64(0)}
 }
 
-func (m *naivePermits) split(kept, request string) []any {
-	full := m.now + lease*1000
-	if m.find(kept) != nil {
-		m.gives(kept, full)
-		return []any{int64(1), digits(m.now), "", int64(0), digits(m.stamp)}
+func (np *naivePermits) split(kept, request string) []any {
+	full := np.now + lease*1000
+	if np.find(kept) != nil {
+		np.gives(kept, full)
+		return []any{int64(1), digits(np.now), "", int64(0), digits(np.stamp)}
 	}
-	old := m.find(request)
+	old := np.find(request)
 	if old == nil {
-		return []any{int64(0), digits(m.now)}
+		return []any{int64(0), digits(np.now)}
 	}
 	until := max(old.until, full)
-	m.remove(request)
-	m.gives(kept, until)
-	stamp := m.stamp
-	m.removeEnded()
-	handed, _ := m.handOff("", request[:22])
-	return []any{int64(1), digits(m.now), handed, int64(0), digits(stamp)}
+	np.remove(request)
+	np.gives(kept, until)
+	stamp := np.stamp
+	np.removeEnded()
+	handed, _ := np.handOff("", request[:22])
+	return []any{int64(1), digits(np.now), handed, int64(0), digits(stamp)}
 }
 
-func (m *naivePermits) renew(request string, ttl int64) int64 {
-	h := m.find(request)
-	if h == nil || h.until <= m.now {
+func (np *naivePermits) renew(request string, ttl int64) int64 {
+	h := np.find(request)
+	if h == nil || h.until <= np.now {
 		return 0
 	}
 	if ttl > 0 {
-		h.until = max(h.until, m.now+ttl)
+		h.until = max(h.until, np.now+ttl)
 	}
 	return 1
 }
 
-func (m *naivePermits) drop(request string) int64 {
-	h := m.find(request)
-	if h == nil || h.until <= m.now {
+func (np *naivePermits) drop(request string) int64 {
+	h := np.find(request)
+	if h == nil || h.until <= np.now {
 		return 0
 	}
-	h.until = m.now
+	h.until = np.now
 	return 1
 }
 
-func (m *naivePermits) available() []any {
-	capacity, out := m.capacity, 0
+func (np *naivePermits) available() []any {
+	capacity, out := np.capacity, 0
 	if capacity == 0 {
 		capacity = -1
 	}
-	for _, h := range m.holds {
-		if h.until > m.now {
+	for _, h := range np.holds {
+		if h.until > np.now {
 			out += weightOf(h.request)
 		}
 	}

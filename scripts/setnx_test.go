@@ -32,36 +32,36 @@ func setnxCosts() []costRow {
 // P1: a value that another client wrote is a holder, which only that client and force end.
 func TestAValueOfAnotherClientIsAHolder(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	p.server.MustDo(t, "SET", p.key, foreigns, "PX", 60_000)
-	acquire := []any{natives, "1000", later, "PUBLISH", p.channel, "1"}
-	held := p.run(scripts.SetNXAcquire, acquire...).([]any)
+	f := newFixture(t)
+	f.server.MustDo(t, "SET", f.key, foreigns, "PX", 60_000)
+	acquire := []any{natives, "1000", later, "PUBLISH", f.channel, "1"}
+	held := f.run(scripts.SetNXAcquire, acquire...).([]any)
 	require.Equal(t, int64(0), held[0])
 	require.InDelta(t, 60_000, held[1], 10_000)
-	require.Equal(t, int64(0), p.run(scripts.SetNXRelease, natives, "PUBLISH", p.channel).([]any)[0])
-	require.Equal(t, int64(0), p.run(scripts.SetNXRenew, natives, "1000"))
-	described := p.run(scripts.SetNXDescribe).([]any)
+	require.Equal(t, int64(0), f.run(scripts.SetNXRelease, natives, "PUBLISH", f.channel).([]any)[0])
+	require.Equal(t, int64(0), f.run(scripts.SetNXRenew, natives, "1000"))
+	described := f.run(scripts.SetNXDescribe).([]any)
 	require.Equal(t, []any{int64(1), "r", "0000000000000000", foreigns, foreigns}, described[:5])
-	require.Equal(t, int64(0), p.run(scripts.SetNXForce, natives, "PUBLISH", p.channel, "told"))
-	require.Equal(t, foreigns, p.server.MustDo(t, "GET", p.key))
-	require.Equal(t, int64(1), p.run(scripts.SetNXForce, foreigns, "PUBLISH", p.channel, "told"))
-	require.Equal(t, int64(1), p.run(scripts.SetNXAcquire, acquire...).([]any)[0])
+	require.Equal(t, int64(0), f.run(scripts.SetNXForce, natives, "PUBLISH", f.channel, "told"))
+	require.Equal(t, foreigns, f.server.MustDo(t, "GET", f.key))
+	require.Equal(t, int64(1), f.run(scripts.SetNXForce, foreigns, "PUBLISH", f.channel, "told"))
+	require.Equal(t, int64(1), f.run(scripts.SetNXAcquire, acquire...).([]any)[0])
 }
 
 // P1: a key without an expiry keeps everybody out; a key of another type is no lock.
 func TestStrangeKeysAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
-	acquire := []any{natives, "1000", later, "PUBLISH", p.channel, "1"}
-	p.server.MustDo(t, "SET", p.key, "")
-	require.Equal(t, []any{int64(0), int64(-1)}, p.run(scripts.SetNXAcquire, acquire...).([]any)[:2])
-	require.Equal(t, int64(-1), p.run(scripts.SetNXPoll, ""))
-	p.server.MustDo(t, "DEL", p.key)
-	p.server.MustDo(t, "HSET", p.key, "a", "b")
-	require.Equal(t, []any{int64(-2), "?"}, p.run(scripts.SetNXAcquire, acquire...))
-	require.Equal(t, []any{int64(-2), "?"}, p.run(scripts.SetNXDescribe))
-	require.Equal(t, int64(0), p.run(scripts.SetNXRelease, natives, "PUBLISH", p.channel).([]any)[0])
-	require.Equal(t, int64(0), p.run(scripts.SetNXForce, natives, "PUBLISH", p.channel, "told"))
-	require.Equal(t, int64(0), p.run(scripts.SetNXRenew, natives, "1000"))
-	require.Equal(t, "b", p.server.MustDo(t, "HGET", p.key, "a"))
+	f := newFixture(t)
+	acquire := []any{natives, "1000", later, "PUBLISH", f.channel, "1"}
+	f.server.MustDo(t, "SET", f.key, "")
+	require.Equal(t, []any{int64(0), int64(-1)}, f.run(scripts.SetNXAcquire, acquire...).([]any)[:2])
+	require.Equal(t, int64(-1), f.run(scripts.SetNXPoll, ""))
+	f.server.MustDo(t, "DEL", f.key)
+	f.server.MustDo(t, "HSET", f.key, "a", "b")
+	require.Equal(t, []any{int64(-2), "?"}, f.run(scripts.SetNXAcquire, acquire...))
+	require.Equal(t, []any{int64(-2), "?"}, f.run(scripts.SetNXDescribe))
+	require.Equal(t, int64(0), f.run(scripts.SetNXRelease, natives, "PUBLISH", f.channel).([]any)[0])
+	require.Equal(t, int64(0), f.run(scripts.SetNXForce, natives, "PUBLISH", f.channel, "told"))
+	require.Equal(t, int64(0), f.run(scripts.SetNXRenew, natives, "1000"))
+	require.Equal(t, "b", f.server.MustDo(t, "HGET", f.key, "a"))
 }

@@ -29,22 +29,22 @@ type queued struct {
 	permits            *permits
 }
 
-func queuedOf(p *fixture, kind string) *queued {
+func queuedOf(f *fixture, kind string) *queued {
 	switch kind {
 	case lockQueue:
-		p.isTimed = true
-		l := queueFixtureOf(p)
+		f.isTimed = true
+		l := queueFixtureOf(f)
 		l.suffix = turnMode
 		return &queued{queueFixture: l, kind: kind, all: l.keys(), enter: scripts.LockEnter, leave: scripts.LockLeave, poll: scripts.LockPoll}
 	case permitQueue:
-		l := permitsOf(p, 1)
+		l := permitsOf(f, 1)
 		l.suffix = permitRequest("", 1)
 		return &queued{
 			queueFixture: l.queueFixture, kind: kind, all: l.keys(), permits: l, more: []any{1, "0"},
 			enter: scripts.SemaphoreEnter, leave: scripts.SemaphoreLeave, poll: scripts.SemaphorePoll,
 		}
 	default:
-		l := rwlockOf(p)
+		l := rwlockOf(f)
 		at, mode := *l.queueFixture, writes
 		if kind == readerQueue {
 			at.tickets, mode = l.readers, reads

@@ -39,33 +39,33 @@ func screen(t *testing.T, program string) string {
 func inTmux(t *testing.T, url, size string, args ...string) *tmux {
 	t.Helper()
 	screen(t, "tmux")
-	m := &tmux{t, environment(url, "TMUX_TMPDIR="+t.TempDir(), "TMUX=", "LC_ALL=C.UTF-8")}
+	tm := &tmux{t, environment(url, "TMUX_TMPDIR="+t.TempDir(), "TMUX=", "LC_ALL=C.UTF-8")}
 	width, height, _ := strings.Cut(size, "x")
-	m.query(append([]string{"new-session", "-d", "-x", width, "-y", height, binary}, args...)...)
-	t.Cleanup(func() { _, _ = m.run("kill-server") }) // it has ended if the command has
-	return m
+	tm.query(append([]string{"new-session", "-d", "-x", width, "-y", height, binary}, args...)...)
+	t.Cleanup(func() { _, _ = tm.run("kill-server") }) // it has ended if the command has
+	return tm
 }
 
-func (m *tmux) run(args ...string) (string, error) {
+func (tm *tmux) run(args ...string) (string, error) {
 	cmd := exec.Command("tmux", append([]string{"-f", "/dev/null"}, args...)...)
-	cmd.Env = m.environment
+	cmd.Env = tm.environment
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-func (m *tmux) query(args ...string) string {
-	m.Helper()
-	out, err := m.run(args...)
-	require.NoError(m, err, out)
+func (tm *tmux) query(args ...string) string {
+	tm.Helper()
+	out, err := tm.run(args...)
+	require.NoError(tm, err, out)
 	return out
 }
 
 // shows waits until the window has a line that begins with each of these, in this order.
-func (m *tmux) shows(begins ...string) {
-	m.Helper()
-	redistest.Await(m, strings.Join(begins, ", "), func() bool {
+func (tm *tmux) shows(begins ...string) {
+	tm.Helper()
+	redistest.Await(tm, strings.Join(begins, ", "), func() bool {
 		at := 0
-		for line := range strings.Lines(m.query("capture-pane", "-p")) {
+		for line := range strings.Lines(tm.query("capture-pane", "-p")) {
 			if at < len(begins) && strings.HasPrefix(line, begins[at]) {
 				at++
 			}
@@ -83,18 +83,18 @@ func TestWatchInTmux(t *testing.T) {
 	defer held.Unlock()
 	crowded := locktest.Must(t, reentrant.New(s, "order/2").Lock)
 	waiter := start(t, server.URL(), "run", "order/2", "--", "true")
-	m := inTmux(t, server.URL(), "100x12", "watch", "--every", "100ms", "order/")
-	m.shows("signalbox order/*", "NAME", "order/2 ", `"order/1\x1b[2J\a" `, "1 to 2 of 2, by waiters")
-	m.query("send-keys", "s")
-	m.shows("NAME", `"order/1\x1b[2J\a" `, "order/2 ", "1 to 2 of 2, by name")
-	m.query("resize-window", "-x", "50", "-y", "6")
-	m.shows("signalbox order/*", "NAME", `"order/1`, "order/2", "1 to 2 of 2")
+	tm := inTmux(t, server.URL(), "100x12", "watch", "--every", "100ms", "order/")
+	tm.shows("signalbox order/*", "NAME", "order/2 ", `"order/1\x1b[2J\a" `, "1 to 2 of 2, by waiters")
+	tm.query("send-keys", "s")
+	tm.shows("NAME", `"order/1\x1b[2J\a" `, "order/2 ", "1 to 2 of 2, by name")
+	tm.query("resize-window", "-x", "50", "-y", "6")
+	tm.shows("signalbox order/*", "NAME", `"order/1`, "order/2", "1 to 2 of 2")
 	require.NoError(t, crowded.Unlock())
 	waiter.ended(0)
-	m.shows("NAME", `"order/1`, "1 to 1 of 1")
-	m.query("send-keys", "q")
+	tm.shows("NAME", `"order/1`, "1 to 1 of 1")
+	tm.query("send-keys", "q")
 	redistest.Await(t, "the end of the window", func() bool {
-		_, err := m.run("has-session")
+		_, err := tm.run("has-session")
 		return err != nil
 	})
 }

@@ -18,14 +18,14 @@ import (
 
 // watched returns a screen of a size that has polled these entries.
 func watched(width, height int, entries ...inspect.Entry) *screen {
-	m := newScreen("", time.Second, func() tea.Msg { return nil })
-	m.Init()
-	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
-	m.Update(listMsg{entries: entries, at: time.Unix(100, 0)})
-	return m
+	s := newScreen("", time.Second, func() tea.Msg { return nil })
+	s.Init()
+	s.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	s.Update(listMsg{entries: entries, at: time.Unix(100, 0)})
+	return s
 }
 
-func press(m *screen, key string) tea.Cmd {
+func press(s *screen, key string) tea.Cmd {
 	msg := tea.KeyPressMsg{Text: key}
 	for special, k := range map[string]tea.Key{
 		"down": {Code: tea.KeyDown}, "up": {Code: tea.KeyUp}, "pgdown": {Code: tea.KeyPgDown}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
@@ -34,28 +34,28 @@ func press(m *screen, key string) tea.Cmd {
 			msg = tea.KeyPressMsg(k)
 		}
 	}
-	_, cmd := m.Update(msg)
+	_, cmd := s.Update(msg)
 	return cmd
 }
 
 func TestWatchFitsEveryWindow(t *testing.T) {
 	t.Parallel()
 	wide := entry("界界界界界界界界界界界界界界界界界界界界")
-	m := watched(80, 24, entry(strange), entry("order/1"), wide)
-	require.NotContains(t, m.text(), "\x1b", "names are escaped")
-	require.Contains(t, m.text(), `"<script>alert`)
+	s := watched(80, 24, entry(strange), entry("order/1"), wide)
+	require.NotContains(t, s.text(), "\x1b", "names are escaped")
+	require.Contains(t, s.text(), `"<script>alert`)
 	for _, width := range []int{0, 1, 5, 20, 79, 80, 200} {
 		for _, height := range []int{0, 1, 3, 4, 24, 100} {
-			m.Update(tea.WindowSizeMsg{Width: width, Height: height})
-			lines := strings.Split(m.text(), "\n")
+			s.Update(tea.WindowSizeMsg{Width: width, Height: height})
+			lines := strings.Split(s.text(), "\n")
 			require.LessOrEqual(t, len(lines), max(height, 1))
 			for _, line := range lines {
 				require.LessOrEqual(t, ansi.StringWidth(line), width, "%q", line)
 			}
 		}
 	}
-	m.Update(tea.WindowSizeMsg{Width: 30, Height: 10})
-	require.Contains(t, m.text(), "WAITING", "what matters most comes first")
+	s.Update(tea.WindowSizeMsg{Width: 30, Height: 10})
+	require.Contains(t, s.text(), "WAITING", "what matters most comes first")
 }
 
 func TestWatchSortsAndScrolls(t *testing.T) {
@@ -66,56 +66,56 @@ func TestWatchSortsAndScrolls(t *testing.T) {
 		e.WaiterCount = i
 		entries = append(entries, e)
 	}
-	m := watched(80, 13, entries...)
-	first := func() string { name, _, _ := strings.Cut(strings.Split(m.text(), "\n")[2], " "); return name }
+	s := watched(80, 13, entries...)
+	first := func() string { name, _, _ := strings.Cut(strings.Split(s.text(), "\n")[2], " "); return name }
 	require.Equal(t, "n29", first())
-	press(m, "s")
+	press(s, "s")
 	require.Equal(t, "n00", first())
-	press(m, "down")
+	press(s, "down")
 	require.Equal(t, "n01", first())
-	press(m, "pgdown")
+	press(s, "pgdown")
 	require.Equal(t, "n11", first())
-	press(m, "G")
+	press(s, "G")
 	require.Equal(t, "n20", first())
-	require.Contains(t, m.text(), "21 to 30 of 30, by name")
-	m.Update(listMsg{entries: entries[:5], at: time.Unix(101, 0)})
+	require.Contains(t, s.text(), "21 to 30 of 30, by name")
+	s.Update(listMsg{entries: entries[:5], at: time.Unix(101, 0)})
 	require.Equal(t, "n00", first(), "there is less to scroll")
-	press(m, "up")
+	press(s, "up")
 	require.Equal(t, "n00", first())
 	for _, key := range []string{"q", "ctrl+c"} {
-		require.Equal(t, tea.Quit(), press(m, key)())
+		require.Equal(t, tea.Quit(), press(s, key)())
 	}
 }
 
 func TestWatchOfAServerThatStops(t *testing.T) {
 	t.Parallel()
-	m := newScreen("a", time.Second, func() tea.Msg { return nil })
-	m.Update(tea.WindowSizeMsg{Width: 120, Height: 10})
-	require.Contains(t, m.text(), "no list yet")
-	m.Update(listMsg{err: errors.New("signalbox: no server"), at: time.Unix(99, 0)})
-	require.Contains(t, m.text(), "no list yet; no server")
+	s := newScreen("a", time.Second, func() tea.Msg { return nil })
+	s.Update(tea.WindowSizeMsg{Width: 120, Height: 10})
+	require.Contains(t, s.text(), "no list yet")
+	s.Update(listMsg{err: errors.New("signalbox: no server"), at: time.Unix(99, 0)})
+	require.Contains(t, s.text(), "no list yet; no server")
 
-	m.Update(listMsg{entries: []inspect.Entry{entry("a")}, at: time.Unix(100, 0)})
-	require.Contains(t, m.text(), "1 names, 1 holders, 1 waiters")
-	m.Update(pollDueMsg{})
-	m.Update(secondMsg(time.Now().Add(5 * time.Second)))
-	require.Contains(t, m.text(), "; no reply for 5s")
-	m.Update(listMsg{err: errors.New("signalbox: no reply"), at: time.Unix(110, 0)})
-	require.Contains(t, m.text(), "list of "+time.Unix(100, 0).Format(time.TimeOnly)+"; no reply")
-	require.Contains(t, m.text(), "\na ", "the last list stays")
+	s.Update(listMsg{entries: []inspect.Entry{entry("a")}, at: time.Unix(100, 0)})
+	require.Contains(t, s.text(), "1 names, 1 holders, 1 waiters")
+	s.Update(pollDueMsg{})
+	s.Update(secondMsg(time.Now().Add(5 * time.Second)))
+	require.Contains(t, s.text(), "; no reply for 5s")
+	s.Update(listMsg{err: errors.New("signalbox: no reply"), at: time.Unix(110, 0)})
+	require.Contains(t, s.text(), "list of "+time.Unix(100, 0).Format(time.TimeOnly)+"; no reply")
+	require.Contains(t, s.text(), "\na ", "the last list stays")
 
-	_, next := m.Update(listMsg{entries: []inspect.Entry{entry("b")}, err: errors.New("a node is away"), at: time.Unix(111, 0)})
+	_, next := s.Update(listMsg{entries: []inspect.Entry{entry("b")}, err: errors.New("a node is away"), at: time.Unix(111, 0)})
 	require.NotNil(t, next, "the next poll comes after each")
-	require.Contains(t, m.text(), "\nb ", "a list that is not complete is shown")
-	require.Contains(t, m.text(), "a node is away")
+	require.Contains(t, s.text(), "\nb ", "a list that is not complete is shown")
+	require.Contains(t, s.text(), "a node is away")
 }
 
 func TestWatchSaysHowLateTheListIs(t *testing.T) {
 	t.Parallel()
-	m := watched(160, 10, entry("a"))
-	require.NotContains(t, m.text(), "examined")
-	m.Update(listMsg{at: time.Unix(101, 0), note: note(inspect.Snapshot{Examined: 5, Keys: 20})})
-	require.Contains(t, m.text(), "by waiters; not all names are found yet: 5 of 20 keys examined   q quits")
+	s := watched(160, 10, entry("a"))
+	require.NotContains(t, s.text(), "examined")
+	s.Update(listMsg{at: time.Unix(101, 0), note: note(inspect.Snapshot{Examined: 5, Keys: 20})})
+	require.Contains(t, s.text(), "by waiters; not all names are found yet: 5 of 20 keys examined   q quits")
 }
 
 func TestProgressIsOneLineOfALongList(t *testing.T) {
@@ -136,15 +136,15 @@ func TestProgressIsOneLineOfALongList(t *testing.T) {
 func TestWatchCountsChanges(t *testing.T) {
 	t.Parallel()
 	e := entry("a")
-	m := watched(80, 10, e)
-	require.Contains(t, m.text(), " 0.0 ")
+	s := watched(80, 10, e)
+	require.Contains(t, s.text(), " 0.0 ")
 	for i := range 50 { // another hold each second
 		e.Token++
-		m.Update(listMsg{entries: []inspect.Entry{e}, at: time.Unix(int64(101+i), 0)})
+		s.Update(listMsg{entries: []inspect.Entry{e}, at: time.Unix(int64(101+i), 0)})
 	}
-	require.Contains(t, m.text(), " 1.0 ")
+	require.Contains(t, s.text(), " 1.0 ")
 	for i := range 50 {
-		m.Update(listMsg{entries: []inspect.Entry{e}, at: time.Unix(int64(151+i), 0)})
+		s.Update(listMsg{entries: []inspect.Entry{e}, at: time.Unix(int64(151+i), 0)})
 	}
-	require.Contains(t, m.text(), " 0.0 ")
+	require.Contains(t, s.text(), " 0.0 ")
 }

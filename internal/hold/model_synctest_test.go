@@ -29,60 +29,60 @@ type contextTree struct {
 }
 
 // grow adds a child of one of the pairs.
-func (tree *contextTree) grow(n int) {
-	p := tree.pairs[tree.IntN(len(tree.pairs))]
+func (ct *contextTree) grow(n int) {
+	p := ct.pairs[ct.IntN(len(ct.pairs))]
 	why := fmt.Errorf("cause %d", n)
 	var c contextPair
 	var stop [2]context.CancelFunc
-	switch in := time.Duration(tree.Int64N(int64(20 * time.Second))); tree.IntN(7) {
+	switch in := time.Duration(ct.Int64N(int64(20 * time.Second))); ct.IntN(7) {
 	case 0:
 		c = contextPair{context.WithValue(p.bound, key{}, n), context.WithValue(p.plain, key{}, n)}
 	case 1:
 		var end [2]context.CancelCauseFunc
 		c.bound, end[0] = context.WithCancelCause(p.bound)
 		c.plain, end[1] = context.WithCancelCause(p.plain)
-		tree.cancel = append(tree.cancel, func(cause error) { end[0](cause); end[1](cause) })
+		ct.cancel = append(ct.cancel, func(cause error) { end[0](cause); end[1](cause) })
 	case 2:
 		c.bound, stop[0] = context.WithTimeoutCause(p.bound, in, why)
 		c.plain, stop[1] = context.WithTimeoutCause(p.plain, in, why)
-		tree.cancel = append(tree.cancel, func(error) { stop[0](); stop[1]() })
+		ct.cancel = append(ct.cancel, func(error) { stop[0](); stop[1]() })
 	case 3:
 		c = contextPair{context.WithoutCancel(p.bound), context.WithoutCancel(p.plain)}
 	default:
-		i := tree.IntN(len(tree.leases))
-		bind := []func(Lease, context.Context) context.Context{Lease.Bind, Lease.Enter}[tree.IntN(2)]
-		c.bound = bind(tree.leases[i], p.bound)
+		i := ct.IntN(len(ct.leases))
+		bind := []func(Lease, context.Context) context.Context{Lease.Bind, Lease.Enter}[ct.IntN(2)]
+		c.bound = bind(ct.leases[i], p.bound)
 		var end context.CancelCauseFunc
 		c.plain, end = context.WithCancelCause(p.plain)
-		before := tree.ends[i]
-		tree.ends[i] = func(cause error) { before(cause); end(cause) }
-		if err := tree.leases[i].Err(); err != nil {
+		before := ct.ends[i]
+		ct.ends[i] = func(cause error) { before(cause); end(cause) }
+		if err := ct.leases[i].Err(); err != nil {
 			end(err)
 		}
 	}
-	tree.pairs = append(tree.pairs, c)
+	ct.pairs = append(ct.pairs, c)
 }
 
 // end ends a lease, or a context that can be.
-func (tree *contextTree) end(n int) {
-	switch i := tree.IntN(len(tree.leases)); {
-	case tree.IntN(2) == 0 && len(tree.cancel) > 0:
-		tree.cancel[tree.IntN(len(tree.cancel))](fmt.Errorf("end %d", n))
-	case tree.IntN(2) == 0:
-		_ = tree.leases[i].Unlock()
-		tree.ends[i](errs.ErrReleased)
+func (ct *contextTree) end(n int) {
+	switch i := ct.IntN(len(ct.leases)); {
+	case ct.IntN(2) == 0 && len(ct.cancel) > 0:
+		ct.cancel[ct.IntN(len(ct.cancel))](fmt.Errorf("end %d", n))
+	case ct.IntN(2) == 0:
+		_ = ct.leases[i].Unlock()
+		ct.ends[i](errs.ErrReleased)
 	default:
-		tree.leases[i].hold.Term.Break(errs.ErrMaxHold, false)
+		ct.leases[i].hold.Term.Break(errs.ErrMaxHold, false)
 		for both := range 2 { // the leases of one hold are independent
-			tree.ends[i^both](tree.leases[i^both].Err())
+			ct.ends[i^both](ct.leases[i^both].Err())
 		}
 	}
 }
 
 // same compares the contexts of each pair.
-func (tree *contextTree) same(t *testing.T) {
+func (ct *contextTree) same(t *testing.T) {
 	t.Helper()
-	for i, c := range tree.pairs {
+	for i, c := range ct.pairs {
 		require.Equal(t, c.plain.Err(), c.bound.Err(), i)
 		require.Equal(t, context.Cause(c.plain), context.Cause(c.bound), i)
 		require.Equal(t, c.plain.Value(key{}), c.bound.Value(key{}), i)

@@ -21,13 +21,13 @@ import (
 func newUndoer(tb testing.TB, at redistest.Dialer) *session.Undoer {
 	tb.Helper()
 	t := timers.New()
-	r := session.NewUndoer(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
+	un := session.NewUndoer(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
 	tb.Cleanup(func() {
-		r.Close(locktest.Ended())
-		r.Stop()
+		un.Close(locktest.Ended())
+		un.Stop()
 		t.Close()
 	})
-	return r
+	return un
 }
 
 // countingUndo returns an undo that asks the server for its time, and counts the replies.

@@ -18,12 +18,12 @@ import (
 // P5: a call of unknown outcome is undone as often as the replies say, and no more.
 func TestUndoIsRepeatedUntilDone(t *testing.T) {
 	t.Parallel()
-	r := newUndoer(t, redistest.Start(t))
+	un := newUndoer(t, redistest.Start(t))
 	var replies, over atomic.Int64
 	undo := countingUndo(&replies, time.Hour, time.Millisecond, 20*time.Millisecond)
 	undo.OnDone = func(error) { over.Add(1) }
-	r.Start(undo)
-	redistest.Await(t, "the end of the undo", func() bool { return r.Pending() == 0 })
+	un.Start(undo)
+	redistest.Await(t, "the end of the undo", func() bool { return un.Pending() == 0 })
 	require.Equal(t, int64(3), replies.Load())
 	require.Equal(t, int64(1), over.Load())
 }
@@ -33,12 +33,12 @@ func TestUndoSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	r := newUndoer(t, proxy)
+	un := newUndoer(t, proxy)
 	cut := proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
 	var replies atomic.Int64
-	r.Start(countingUndo(&replies, time.Hour))
+	un.Start(countingUndo(&replies, time.Hour))
 	redistest.Receive(t, "a try that fails", cut.Fired())
-	redistest.Await(t, "the end of the undo", func() bool { return r.Pending() == 0 })
+	redistest.Await(t, "the end of the undo", func() bool { return un.Pending() == 0 })
 	require.Equal(t, int64(1), replies.Load())
 }
 
@@ -47,13 +47,13 @@ func TestUndoSurvivesRefusals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.MustDo(t, "ACL", "SETUSER", "default", "-time")
-	r := newUndoer(t, server)
+	un := newUndoer(t, server)
 	var replies atomic.Int64
-	r.Start(countingUndo(&replies, time.Hour))
+	un.Start(countingUndo(&replies, time.Hour))
 	redistest.Await(t, "a few tries", func() bool { return server.CommandStats()["evalsha"].Calls >= 3 })
 	require.Zero(t, replies.Load())
 	server.MustDo(t, "ACL", "SETUSER", "default", "+time")
-	redistest.Await(t, "the end of the undo", func() bool { return r.Pending() == 0 })
+	redistest.Await(t, "the end of the undo", func() bool { return un.Pending() == 0 })
 	require.Equal(t, int64(1), replies.Load())
 }
 
@@ -62,14 +62,14 @@ func TestUndoIsGivenUpWhenTheKeyExpires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	r := newUndoer(t, proxy)
+	un := newUndoer(t, proxy)
 	proxy.Refuse()
 	proxy.CutAll()
 	var replies, over atomic.Int64
 	undo := countingUndo(&replies, 50*time.Millisecond)
 	undo.OnDone = func(error) { over.Add(1) }
-	r.Start(undo)
-	redistest.Await(t, "the end of the undo", func() bool { return r.Pending() == 0 })
+	un.Start(undo)
+	redistest.Await(t, "the end of the undo", func() bool { return un.Pending() == 0 })
 	require.Zero(t, replies.Load())
 	require.Equal(t, int64(1), over.Load())
 }
@@ -77,7 +77,7 @@ func TestUndoIsGivenUpWhenTheKeyExpires(t *testing.T) {
 // P4: a reply may say that it is worth continuing for longer.
 func TestReplyMayExtendAnUndo(t *testing.T) {
 	t.Parallel()
-	r := newUndoer(t, redistest.Start(t))
+	un := newUndoer(t, redistest.Start(t))
 	var replies atomic.Int64
 	undo := countingUndo(&replies, 0)
 	undo.OnReply = func(wire.Reply) time.Duration {
@@ -87,21 +87,21 @@ func TestReplyMayExtendAnUndo(t *testing.T) {
 		undo.Until = clock.Now().Add(time.Hour)
 		return time.Millisecond
 	}
-	r.Start(undo)
-	redistest.Await(t, "the end of the undo", func() bool { return r.Pending() == 0 })
+	un.Start(undo)
+	redistest.Await(t, "the end of the undo", func() bool { return un.Pending() == 0 })
 	require.Equal(t, int64(3), replies.Load())
 }
 
 // P4: Close waits until every undo is done.
 func TestCloseWaitsForUndos(t *testing.T) {
 	t.Parallel()
-	r := newUndoer(t, redistest.Start(t))
+	un := newUndoer(t, redistest.Start(t))
 	var replies atomic.Int64
 	for range 300 { // more than one pipeline
-		r.Start(countingUndo(&replies, time.Hour))
+		un.Start(countingUndo(&replies, time.Hour))
 	}
-	r.Close(t.Context())
-	require.Zero(t, r.Pending())
+	un.Close(t.Context())
+	require.Zero(t, un.Pending())
 	require.Equal(t, int64(300), replies.Load())
 }
 
@@ -109,16 +109,16 @@ func TestCloseWaitsForUndos(t *testing.T) {
 func TestCloseGivesUndosUpIfTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := newUndoer(t, server)
+	un := newUndoer(t, server)
 	var replies atomic.Int64
-	r.Start(countingUndo(&replies, time.Hour))
-	redistest.Await(t, "a connection", func() bool { return r.Pending() == 0 })
+	un.Start(countingUndo(&replies, time.Hour))
+	redistest.Await(t, "a connection", func() bool { return un.Pending() == 0 })
 	server.Freeze()
-	r.Start(countingUndo(&replies, time.Hour))
+	un.Start(countingUndo(&replies, time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	r.Close(ctx)
-	r.Stop()
+	un.Close(ctx)
+	un.Stop()
 	require.Equal(t, int64(1), replies.Load())
 	server.Thaw()
 }

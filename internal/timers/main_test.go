@@ -18,7 +18,7 @@ type testTimer struct {
 	fire func()
 }
 
-func (timer *testTimer) Fire() { timer.fire() }
+func (tt *testTimer) Fire() { tt.fire() }
 
 func newTestTimer(fire func()) *testTimer {
 	timer := &testTimer{fire: fire}

@@ -23,11 +23,11 @@ type protocolDialer struct {
 }
 
 // Client shadows that of the topology.
-func (s protocolDialer) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (p protocolDialer) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	return s.Topology.Client(tb, func(o *rueidis.ClientOption) {
+	return p.Topology.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
-		s.protocol.Set(o)
+		p.protocol.Set(o)
 	})
 }
 

@@ -31,20 +31,20 @@ func TestWaiterGetsTheLockOfADeadProcessAmongManyKeys(t *testing.T) {
 func waitForTheDead(t *testing.T, kind locktest.Primitive) {
 	t.Helper()
 	const life = 3 * time.Second
-	w := newFixture(t)
-	w.server.MustDo(t, "EVAL", junk, 0, 100_000)
+	f := newFixture(t)
+	f.server.MustDo(t, "EVAL", junk, 0, 100_000)
 	before := time.Now()
-	holder := start(t, "holder", w.server, kind.Name, "dead", life)
+	holder := start(t, "holder", f.server, kind.Name, "dead", life)
 	says(t, holder, "held")
 	got := make(chan error, 1)
 	go func() {
-		lease, err := kind.New(w.session, "dead").Lock(locktest.Context(t))
+		lease, err := kind.New(f.session, "dead").Lock(locktest.Context(t))
 		if err == nil {
 			err = lease.Unlock()
 		}
 		got <- err
 	}()
-	redistest.Await(t, "the waiter listens", func() bool { return locktest.Channels(w.session) > 0 })
+	redistest.Await(t, "the waiter listens", func() bool { return locktest.Channels(f.session) > 0 })
 	holder.Kill()
 	killed := time.Now()
 	require.NoError(t, <-got)
@@ -58,14 +58,14 @@ func TestAProcessThatDiesYoungDelaysTheOthersByThreeSeconds(t *testing.T) {
 	redistest.Slow(t, "the first lease of a process that was killed has to expire on the server")
 	locktest.Each(t, func(t *testing.T, kind locktest.Primitive) {
 		const life, first = time.Hour, 3 * time.Second
-		w := newFixture(t)
+		f := newFixture(t)
 		before := time.Now()
-		holder := start(t, "young", w.server, kind.Name, "young", life)
+		holder := start(t, "young", f.server, kind.Name, "young", life)
 		require.NotZero(t, holder.Wait(limit), holder.Stderr())
 		killed := time.Now()
-		ends := w.view.MustHold(t, "young").Ends // the zero time if it has ended already
+		ends := f.view.MustHold(t, "young").Ends // the zero time if it has ended already
 		require.False(t, ends.After(killed.Add(first)), "it ends at %v", ends)
-		lease, err := kind.New(w.session, "young").Lock(locktest.Context(t))
+		lease, err := kind.New(f.session, "young").Lock(locktest.Context(t))
 		require.NoError(t, err)
 		t.Logf("the next process had the lock %v after the holder was killed, %v after that was started", time.Since(killed), time.Since(before))
 		require.NoError(t, lease.Unlock())
@@ -75,10 +75,10 @@ func TestAProcessThatDiesYoungDelaysTheOthersByThreeSeconds(t *testing.T) {
 // P4: processes that are killed at any moment leave no key that never expires.
 func TestKilledProcessesLeaveNoKeyWithoutAnEnd(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
-	w.killSome(t, len(kinds()))
-	require.NotEmpty(t, w.server.Keys("*"))
-	w.view.NoImmortals(t)
+	f := newFixture(t)
+	f.killSome(t, len(kinds()))
+	require.NotEmpty(t, f.server.Keys("*"))
+	f.view.NoImmortals(t)
 }
 
 // P4: processes that are killed at any moment leave no key that outlives its lease, except floors, which
@@ -86,16 +86,16 @@ func TestKilledProcessesLeaveNoKeyWithoutAnEnd(t *testing.T) {
 func TestKilledProcessesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the leases of processes that were killed have to expire on the server")
-	w := newFixture(t)
-	w.killSome(t, 24)
-	w.nothingLeft(t, 24)
+	f := newFixture(t)
+	f.killSome(t, 24)
+	f.nothingLeft(t, 24)
 }
 
 func TestSoakKilledProcessesLeaveNothing(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	w, kills := newFixture(t), 0
+	f, kills := newFixture(t), 0
 	for more := locktest.Soak(t); more(); {
-		w.killSome(t, 24)
-		w.nothingLeft(t, 24)
+		f.killSome(t, 24)
+		f.nothingLeft(t, 24)
 		kills += 24
 	}
 	t.Logf("%d processes were killed", kills)
@@ -114,11 +114,11 @@ func work(i int) (kind, prefix string) {
 
 // killSome runs n workers and kills each after some steps, one just after it was granted a lock, another on
 // its way to one.
-func (w *fixture) killSome(t *testing.T, n int) {
+func (f *fixture) killSome(t *testing.T, n int) {
 	t.Helper()
 	locktest.Together(t, n, func(i int) error {
 		kind, prefix := work(i)
-		p := start(t, "worker", w.server, kind, prefix, workLife)
+		p := start(t, "worker", f.server, kind, prefix, workLife)
 		for range 1 + rand.N(40) {
 			if _, err := p.ReadLine(limit); err != nil {
 				return fmt.Errorf("%w; it said %s", err, p.Stderr())
@@ -132,7 +132,7 @@ func (w *fixture) killSome(t *testing.T, n int) {
 // nothingLeft waits until the locks of n workers have no holder, and fails the test if anything is left that
 // keeps a new caller from the lock. A dead worker that was seen recently may still be in the queue, and
 // be granted the lock before the new caller, which therefore waits.
-func (w *fixture) nothingLeft(t *testing.T, n int) {
+func (f *fixture) nothingLeft(t *testing.T, n int) {
 	t.Helper()
 	locks := map[string]locktest.Primitive{}
 	for i := range n * names {
@@ -140,15 +140,15 @@ func (w *fixture) nothingLeft(t *testing.T, n int) {
 		locks[prefix+strconv.Itoa(i%names)] = locktest.PrimitiveNamed(kind)
 	}
 	for name := range locks {
-		redistest.Await(t, "every hold has ended", func() bool { return w.view.MustHold(t, name).ID == "" })
+		redistest.Await(t, "every hold has ended", func() bool { return f.view.MustHold(t, name).ID == "" })
 	}
-	w.view.NoImmortals(t)
+	f.view.NoImmortals(t)
 	redistest.Await(t, "no subscribers", func() bool {
-		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
+		channels, ok := f.server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
 		return ok && len(channels) == 0
 	})
 	for name, kind := range locks {
-		lease, err := kind.New(w.session, name).Lock(locktest.Context(t))
+		lease, err := kind.New(f.session, name).Lock(locktest.Context(t))
 		require.NoError(t, err, name)
 		require.NoError(t, lease.Unlock(), name)
 	}

@@ -18,15 +18,15 @@ import (
 func TestFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "processes are stopped for longer than their leases last")
-	w := newFixture(t)
-	w.pauseAll(t, w.holders(t, len(stopped())))
+	f := newFixture(t)
+	f.pauseAll(t, f.holders(t, len(stopped())))
 }
 
 func TestSoakFirstCheckAfterAPauseReportsTheLoss(t *testing.T) { //nolint:paralleltest // has the machine to itself
-	w, pauses := newFixture(t), 0
+	f, pauses := newFixture(t), 0
 	for more := locktest.Soak(t); more(); {
-		holders := w.holders(t, 16)
-		w.pauseAll(t, holders)
+		holders := f.holders(t, 16)
+		f.pauseAll(t, holders)
 		pauses += len(holders)
 	}
 	t.Logf("%d pauses, all reported by the first check", pauses)
@@ -34,7 +34,7 @@ func TestSoakFirstCheckAfterAPauseReportsTheLoss(t *testing.T) { //nolint:parall
 
 // pauseAll stops the children until their keys have ended and others have the locks, and asks them. The
 // question is there before they continue.
-func (w *fixture) pauseAll(t *testing.T, holders []*childHolder) {
+func (f *fixture) pauseAll(t *testing.T, holders []*childHolder) {
 	t.Helper()
 	for _, h := range holders {
 		h.Send("check")
@@ -42,7 +42,7 @@ func (w *fixture) pauseAll(t *testing.T, holders []*childHolder) {
 		h.Freeze()
 	}
 	for _, h := range holders {
-		lease, err := h.rival.New(w.session, h.name).Lock(locktest.Context(t))
+		lease, err := h.rival.New(f.session, h.name).Lock(locktest.Context(t))
 		require.NoError(t, err, h.name)
 		h.Send("check")
 		h.Thaw()
@@ -70,17 +70,17 @@ type childHolder struct {
 func stopped() []locktest.Primitive { return append(locktest.Primitives(), locktest.Reader()) }
 
 // holders starts n children, as many of each kind, and waits until each holds its lock.
-func (w *fixture) holders(t *testing.T, n int) []*childHolder {
+func (f *fixture) holders(t *testing.T, n int) []*childHolder {
 	t.Helper()
 	all := make([]*childHolder, n)
 	for i := range all {
-		w.serial++
+		f.serial++
 		kind := stopped()[i%len(stopped())]
-		name, rival := fmt.Sprint("stopped/", kind.Name, w.serial), kind
+		name, rival := fmt.Sprint("stopped/", kind.Name, f.serial), kind
 		if kind.Name == locktest.Reader().Name {
 			rival = locktest.Writer() // which it keeps out
 		}
-		all[i] = &childHolder{start(t, "holder", w.server, kind.Name, name, 4*time.Second), name, rival}
+		all[i] = &childHolder{start(t, "holder", f.server, kind.Name, name, 4*time.Second), name, rival}
 	}
 	for _, h := range all {
 		says(t, h.Process, "held")

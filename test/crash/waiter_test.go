@@ -41,19 +41,19 @@ func TestKilledWaitersDelayNoOther(t *testing.T) {
 		t.Run(c.held.Name+" then "+c.killed.Name+" then "+c.next.Name, func(t *testing.T) {
 			t.Parallel()
 			const killed = 5
-			w, name := newFixture(t), "killed"
+			f, name := newFixture(t), "killed"
 			line, behind := c.killed.Queue(name), c.next.Queue(name)
-			held, err := c.held.New(w.session, name).Lock(t.Context())
+			held, err := c.held.New(f.session, name).Lock(t.Context())
 			require.NoError(t, err)
 			children := make([]*redistest.Process, killed)
 			for n := range children {
-				children[n] = start(t, "holder", w.server, c.killed.Name, name, 30*time.Second)
+				children[n] = start(t, "holder", f.server, c.killed.Name, name, 30*time.Second)
 			}
 			// A heartbeat of each has recorded that its session listens.
-			redistest.Await(t, "all wait", func() bool { return w.listeners(t, c.killed.Heartbeats(name)) == killed })
+			redistest.Await(t, "all wait", func() bool { return f.listeners(t, c.killed.Heartbeats(name)) == killed })
 			got, waiting := make(chan error, 1), killed
-			next := c.next.New(locktest.Session(t, w.server), name)
-			queue := func(line string) int { return len(w.list(t, "ZRANGE", line, 0, -1)) }
+			next := c.next.New(locktest.Session(t, f.server), name)
+			queue := func(line string) int { return len(f.list(t, "ZRANGE", line, 0, -1)) }
 			if !c.beside {
 				before := queue(behind)
 				go func() {
@@ -69,7 +69,7 @@ func TestKilledWaitersDelayNoOther(t *testing.T) {
 				child.Kill()
 			}
 			redistest.Await(t, "the server knows that they are gone", func() bool {
-				return len(w.list(t, "PUBSUB", "CHANNELS", sbnames.Grants(sbnames.DefaultPrefix)+"*")) <= 1
+				return len(f.list(t, "PUBSUB", "CHANNELS", sbnames.Grants(sbnames.DefaultPrefix)+"*")) <= 1
 			})
 			require.Equal(t, waiting, queue(line), "the killed keep their tickets")
 			if c.beside {
@@ -85,17 +85,17 @@ func TestKilledWaitersDelayNoOther(t *testing.T) {
 }
 
 // list returns the reply to a command that has a list.
-func (w *fixture) list(t *testing.T, command ...any) []any {
+func (f *fixture) list(t *testing.T, command ...any) []any {
 	t.Helper()
-	all, _ := w.server.MustDo(t, command...).([]any)
+	all, _ := f.server.MustDo(t, command...).([]any)
 	return all
 }
 
 // listeners returns for how many sessions the server has noted a listener in its heartbeats.
-func (w *fixture) listeners(t *testing.T, heartbeats string) int {
+func (f *fixture) listeners(t *testing.T, heartbeats string) int {
 	t.Helper()
 	n := 0
-	for _, said := range w.list(t, "HVALS", heartbeats) {
+	for _, said := range f.list(t, "HVALS", heartbeats) {
 		if text := fmt.Sprint(said); strings.HasPrefix(text, "1") && len(text) > 36 && text[36] == '+' {
 			n++
 		}

@@ -55,27 +55,27 @@ func followAll(leases []signalbox.Lease, life time.Duration) (results []<-chan o
 
 // mustEnd gives a lease back after a failover, if that did not end it. In time, both are right, and so is an end after the first
 // renewal, on a machine that is suspended for as long as a lease.
-func (w *fixture) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server) {
-	w.Helper()
-	defer w.holders.leave(lease)
-	if o.lost == nil && !w.held(now) {
+func (f *fixture) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server) {
+	f.Helper()
+	defer f.holders.leave(lease)
+	if o.lost == nil && !f.held(now) {
 		o.lost = lease.Err()
-		require.Error(w, o.lost, "%s: the lease is live without a hold", w.kind.Name)
+		require.Error(f, o.lost, "%s: the lease is live without a hold", f.kind.Name)
 	}
 	if o.lost != nil {
-		require.ErrorIs(w, o.lost, signalbox.ErrLost)
+		require.ErrorIs(f, o.lost, signalbox.ErrLost)
 		return
 	}
-	_, err := w.lock(locktest.SteadySession(w.T, w.topology)).TryLock(locktest.Context(w)) // which no busy machine keeps from the server
-	require.ErrorIs(w, err, signalbox.ErrHeld, w.kind.Name)
-	w.mustRelease(lease)
+	_, err := f.lock(locktest.SteadySession(f.T, f.topology)).TryLock(locktest.Context(f)) // which no busy machine keeps from the server
+	require.ErrorIs(f, err, signalbox.ErrHeld, f.kind.Name)
+	f.mustRelease(lease)
 }
 
 // lockCall is one Lock call.
 type lockCall struct {
-	w    *fixture
-	done chan struct{}
-	over chan error // the error of handOff
+	fixture *fixture
+	done    chan struct{}
+	over    chan error // the error of handOff
 
 	// Written before done is closed.
 	lease signalbox.Lease
@@ -84,55 +84,55 @@ type lockCall struct {
 }
 
 // wait begins to wait for the lock, in a session of its own, and returns when the server knows of it.
-func (w *fixture) wait(ctx context.Context) *lockCall {
-	w.Helper()
-	s := w.session()
-	w.subscriber = s
-	q := &lockCall{w: w, done: make(chan struct{}), over: make(chan error, 1)}
+func (f *fixture) wait(ctx context.Context) *lockCall {
+	f.Helper()
+	s := f.session()
+	f.subscriber = s
+	l := &lockCall{fixture: f, done: make(chan struct{}), over: make(chan error, 1)}
 	go func() {
-		defer close(q.done)
-		before := w.holders.last()
-		q.lease, q.err = w.lock(s, signalbox.WithRenewedLease(life)).Lock(ctx)
-		q.at = time.Now()
-		if q.err == nil {
-			w.holders.enter(q.lease, before)
+		defer close(l.done)
+		before := f.holders.last()
+		l.lease, l.err = f.lock(s, signalbox.WithRenewedLease(life)).Lock(ctx)
+		l.at = time.Now()
+		if l.err == nil {
+			f.holders.enter(l.lease, before)
 		}
 	}()
-	redistest.Await(w, w.kind.Name+": a waiter", func() bool {
-		return locktest.Channels(s) > 0 && (!w.kind.Ordered() || w.knows(s))
+	redistest.Await(f, f.kind.Name+": a waiter", func() bool {
+		return locktest.Channels(s) > 0 && (!f.kind.Ordered() || f.knows(s))
 	})
-	return q
+	return l
 }
 
 // mustGet waits until the waiter has the lock.
-func (q *lockCall) mustGet() {
-	q.w.Helper()
-	redistest.ReceiveFor(q.w, 2*redistest.Patience, q.w.kind.Name+": a grant", q.done)
-	require.NoError(q.w, q.err, q.w.kind.Name)
+func (l *lockCall) mustGet() {
+	l.fixture.Helper()
+	redistest.ReceiveFor(l.fixture, 2*redistest.Patience, l.fixture.kind.Name+": a grant", l.done)
+	require.NoError(l.fixture, l.err, l.fixture.kind.Name)
 }
 
 // handOff releases the lock, and returns when the waiter has it.
-func (q *lockCall) handOff() {
+func (l *lockCall) handOff() {
 	go func() {
-		<-q.done
-		if q.err != nil {
-			q.over <- q.err
+		<-l.done
+		if l.err != nil {
+			l.over <- l.err
 			return
 		}
-		q.w.holders.leave(q.lease)
-		err := locktest.IgnoreUnconfirmed(q.lease.Unlock())
+		l.fixture.holders.leave(l.lease)
+		err := locktest.IgnoreUnconfirmed(l.lease.Unlock())
 		if errors.Is(err, signalbox.ErrLost) {
 			err = nil // a grant lasts for three seconds, which a busy machine lets pass; the log compares
 		}
-		q.over <- err
+		l.over <- err
 	}()
 }
 
 // mustHandOn waits until handOff has done so.
-func (q *lockCall) mustHandOn() {
-	q.w.Helper()
-	q.mustGet()
-	require.NoError(q.w, <-q.over, q.w.kind.Name)
+func (l *lockCall) mustHandOn() {
+	l.fixture.Helper()
+	l.mustGet()
+	require.NoError(l.fixture, <-l.over, l.fixture.kind.Name)
 }
 
 // turnLife is that of the leases of a crowd. If a failover loses a release, the lock is unavailable for as
@@ -148,68 +148,68 @@ type workload struct {
 // load starts two sessions whose goroutines take turns and hand the lock over. If two servers may grant at
 // one time, each turn is requested from the server: a hold that is handed over has tokens from before the
 // other server's grants.
-func (w *fixture) load() *workload {
-	w.Helper()
+func (f *fixture) load() *workload {
+	f.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	c := &workload{stop: stop}
+	w := &workload{stop: stop}
 	sessions, goroutines := 2, 2
-	if !w.strict {
+	if !f.strict {
 		sessions, goroutines = 4, 1
 	}
 	for range sessions {
-		s := w.session()
-		w.subscriber = s
+		s := f.session()
+		f.subscriber = s
 		for range goroutines {
-			c.running.Go(func() {
+			w.running.Go(func() {
 				for ctx.Err() == nil {
-					w.turn(ctx, w.lock(s, signalbox.WithRenewedLease(turnLife)))
+					f.turn(ctx, f.lock(s, signalbox.WithRenewedLease(turnLife)))
 				}
 			})
 		}
 	}
-	w.Cleanup(c.end)
-	redistest.Await(w, w.kind.Name+": turns", func() bool { return w.holders.len() > 10 })
-	return c
+	f.Cleanup(w.end)
+	redistest.Await(f, f.kind.Name+": turns", func() bool { return f.holders.len() > 10 })
+	return w
 }
 
 // end waits until the last turn is over.
-func (c *workload) end() {
-	c.stop()
-	c.running.Wait()
+func (w *workload) end() {
+	w.stop()
+	w.running.Wait()
 }
 
 // turn is one of them.
-func (w *fixture) turn(ctx context.Context, l locktest.Lock) {
-	before := w.holders.last()
+func (f *fixture) turn(ctx context.Context, l locktest.Lock) {
+	before := f.holders.last()
 	lease, err := l.Lock(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			w.holders.violations("Lock gave up: %v", err)
+			f.holders.violations("Lock gave up: %v", err)
 		}
 		return
 	}
-	w.holders.enter(lease, before)
+	f.holders.enter(lease, before)
 	moment := time.NewTimer(3 * time.Millisecond)
 	select {
 	case <-moment.C:
 	case <-lease.Done():
 		moment.Stop()
 	}
-	w.holders.leave(lease)
+	f.holders.leave(lease)
 	deadline := lease.Deadline()
 	err = lease.Unlock()
 	lost := errors.Is(err, signalbox.ErrLost)
 	early := time.Now().Before(deadline) // after that a lease is over, on a machine that was suspended for long
-	if lost && w.strict && early || err != nil && !lost && !errors.Is(err, signalbox.ErrUnconfirmed) {
-		w.holders.violations("Unlock failed: %v", err)
+	if lost && f.strict && early || err != nil && !lost && !errors.Is(err, signalbox.ErrUnconfirmed) {
+		f.holders.violations("Unlock failed: %v", err)
 	}
 }
 
 // awaitTurns waits until many turns were taken after all that were taken by now.
-func (w *fixture) awaitTurns(n int) {
-	w.Helper()
-	begun := w.holders.len()
-	redistest.AwaitFor(w, 2*redistest.Patience, w.kind.Name+": more turns", func() bool { return w.holders.len() >= begun+n })
+func (f *fixture) awaitTurns(n int) {
+	f.Helper()
+	begun := f.holders.len()
+	redistest.AwaitFor(f, 2*redistest.Patience, f.kind.Name+": more turns", func() bool { return f.holders.len() >= begun+n })
 }
 
 // takeOver lets a replica take over as its operators ask. One that does not get there within some seconds gives up, or says that it

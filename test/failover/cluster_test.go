@@ -55,9 +55,9 @@ func outlive(t *testing.T, fail, mend func(*redistest.Server)) {
 	replica := c.Replica(t, 0)
 	all := fixtures(t, c, good)
 	held, waiters := make([]signalbox.Lease, len(all)), make([][]*lockCall, len(all))
-	for i, w := range all {
-		held[i] = w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life)))
-		waiters[i] = []*lockCall{w.wait(ended(t, wait)), w.wait(ended(t, wait))}
+	for i, f := range all {
+		held[i] = f.mustLock(f.lock(f.session(), signalbox.WithRenewedLease(life)))
+		waiters[i] = []*lockCall{f.wait(ended(t, wait)), f.wait(ended(t, wait))}
 	}
 	node.AwaitCopied(t, replica)
 
@@ -66,29 +66,29 @@ func outlive(t *testing.T, fail, mend func(*redistest.Server)) {
 	results := followAll(held, life)
 	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
 	t.Logf("failover: %v", time.Since(fault))
-	for i, w := range all {
+	for i, f := range all {
 		o := <-results[i]
-		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
-		w.mustEnd(held[i], o, replica)
+		t.Logf("%s: renewals continue after %v (lost: %v)", f.kind.Name, o.took, o.lost)
+		f.mustEnd(held[i], o, replica)
 		gaveUp := time.Now()
-		for _, q := range waiters[i] {
-			q.handOff()
+		for _, l := range waiters[i] {
+			l.handOff()
 		}
-		for _, q := range waiters[i] {
-			q.mustHandOn()
-			t.Logf("%s: a waiter had it %v after the release", w.kind.Name, q.at.Sub(gaveUp))
+		for _, l := range waiters[i] {
+			l.mustHandOn()
+			t.Logf("%s: a waiter had it %v after the release", f.kind.Name, l.at.Sub(gaveUp))
 		}
 	}
-	for _, w := range all {
-		w.stopped = node
-		w.mustReceive()
-		w.holders.mustBeTrue(t)
+	for _, f := range all {
+		f.stopped = node
+		f.mustReceive()
+		f.holders.mustBeTrue(t)
 	}
 	mend(node)
 	c.AwaitReady(t)
-	for _, w := range all {
-		w.stopped = nil
-		w.mustRest()
+	for _, f := range all {
+		f.stopped = nil
+		f.mustRest()
 	}
 }
 
@@ -99,24 +99,24 @@ func TestTurnsContinueWhenTheirNodeDies(t *testing.T) {
 	node, good := firstNode(t, c)
 	all := fixtures(t, c, good)
 	var crowds []*workload
-	for _, w := range all {
-		crowds = append(crowds, w.load())
+	for _, f := range all {
+		crowds = append(crowds, f.load())
 	}
 	fault := time.Now()
 	node.Kill()
 	c.AwaitFailover(t, 0, node)
 	t.Logf("failover: %v", time.Since(fault))
-	for i, w := range all {
-		w.awaitTurns(50)
+	for i, f := range all {
+		f.awaitTurns(50)
 		crowds[i].end()
-		longest, after := w.holders.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, w.holders.mustShowLater(t))
+		longest, after := f.holders.pause(fault)
+		t.Logf("%s: no grant for %v, %d after it, %d overlaps", f.kind.Name, longest, after, f.holders.mustShowLater(t))
 	}
-	for _, w := range all {
-		w.mustReceive()
+	for _, f := range all {
+		f.mustReceive()
 	}
-	for _, w := range all {
-		w.mustRest()
+	for _, f := range all {
+		f.mustRest()
 	}
 }
 
@@ -130,9 +130,9 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	var held []signalbox.Lease
 	var waiters []*lockCall
 	var crowds []*workload
-	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life))))
-		waiters = append(waiters, w.wait(ended(t, wait)))
+	for i, f := range all {
+		held = append(held, f.mustLock(f.lock(f.session(), signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life))))
+		waiters = append(waiters, f.wait(ended(t, wait)))
 		busy[i].rename("busy", good)
 		busy[i].strict = true
 		crowds = append(crowds, busy[i].load())
@@ -142,25 +142,25 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	takeOver(t, replica)
 	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
 	t.Logf("failover: %v", time.Since(fault))
-	for i, w := range all {
+	for i, f := range all {
 		o := <-results[i]
-		require.NoError(t, o.lost, w.kind.Name)
-		t.Logf("%s: renewals continue after %v", w.kind.Name, o.took)
+		require.NoError(t, o.lost, f.kind.Name)
+		t.Logf("%s: renewals continue after %v", f.kind.Name, o.took)
 		busy[i].awaitTurns(50)
 		crowds[i].end()
 		longest, after := busy[i].holders.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
+		t.Logf("%s: no grant for %v, %d after it", f.kind.Name, longest, after)
 		gaveUp := time.Now()
-		w.mustUnlock(held[i])
+		f.mustUnlock(held[i])
 		waiters[i].mustGet()
-		t.Logf("%s: a waiter has it %v after the release", w.kind.Name, waiters[i].at.Sub(gaveUp))
-		w.mustUnlock(waiters[i].lease)
-		w.holders.mustBeTrue(t)
+		t.Logf("%s: a waiter has it %v after the release", f.kind.Name, waiters[i].at.Sub(gaveUp))
+		f.mustUnlock(waiters[i].lease)
+		f.holders.mustBeTrue(t)
 		busy[i].holders.mustBeTrue(t)
-		w.mustReceive()
+		f.mustReceive()
 	}
-	for i, w := range all {
-		w.mustRest()
+	for i, f := range all {
+		f.mustRest()
 		busy[i].mustRest()
 	}
 }
@@ -176,37 +176,37 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	const long = 5 * time.Minute
 	var held []signalbox.Lease
 	var sessions []*signalbox.Session
-	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(long), signalbox.WithFirstLease(long))))
-		sessions = append(sessions, w.session())
+	for _, f := range all {
+		held = append(held, f.mustLock(f.lock(f.session(), signalbox.WithRenewedLease(long), signalbox.WithFirstLease(long))))
+		sessions = append(sessions, f.session())
 	}
 	fault := time.Now()
 	replica.Freeze()
 	node.Freeze()
 	waiting := make([]chan outcome, len(all))
 	locktest.Together(t, len(all), func(i int) error {
-		w := all[i]
+		f := all[i]
 		if !redistest.PollUntil(redistest.Patience, func() bool {
-			lease, err := w.lock(sessions[i]).TryLock(locktest.Context(t))
+			lease, err := f.lock(sessions[i]).TryLock(locktest.Context(t))
 			return errors.Is(lease.Err(), signalbox.ErrNotHeld) && err != nil && strings.Contains(err.Error(), "CLUSTERDOWN")
 		}) {
-			return fmt.Errorf("%s: not refused", w.kind.Name)
+			return fmt.Errorf("%s: not refused", f.kind.Name)
 		}
-		t.Logf("%s: refused after %v", w.kind.Name, time.Since(fault))
-		_, err := w.lock(sessions[i]).Lock(ended(t, moment))
+		t.Logf("%s: refused after %v", f.kind.Name, time.Since(fault))
+		_, err := f.lock(sessions[i]).Lock(ended(t, moment))
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "CLUSTERDOWN") {
-			return fmt.Errorf("%s: Lock: %w", w.kind.Name, err)
+			return fmt.Errorf("%s: Lock: %w", f.kind.Name, err)
 		}
 		if err := held[i].Err(); err != nil {
 			return err
 		}
 		waiting[i] = make(chan outcome, 1)
-		w.holders.leave(held[i])
+		f.holders.leave(held[i])
 		if err := held[i].Unlock(); !errors.Is(err, signalbox.ErrUnconfirmed) {
-			return fmt.Errorf("%s: Unlock: %w", w.kind.Name, err)
+			return fmt.Errorf("%s: Unlock: %w", f.kind.Name, err)
 		}
 		go func() {
-			err := w.pass(ended(t, long), w.lock(sessions[i]))
+			err := f.pass(ended(t, long), f.lock(sessions[i]))
 			waiting[i] <- outcome{err, time.Since(fault)}
 		}()
 		return nil
@@ -214,17 +214,17 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	back := time.Since(fault)
 	node.Thaw()
 	replica.Thaw()
-	for i, w := range all {
+	for i, f := range all {
 		o := <-waiting[i]
-		require.NoError(t, o.lost, w.kind.Name)
-		t.Logf("%s: granted %v after the node came back", w.kind.Name, o.took-back)
-		w.holders.mustBeTrue(t)
+		require.NoError(t, o.lost, f.kind.Name)
+		t.Logf("%s: granted %v after the node came back", f.kind.Name, o.took-back)
+		f.holders.mustBeTrue(t)
 	}
 	c.AwaitReady(t)
-	for _, w := range all {
-		w.mustReceive()
+	for _, f := range all {
+		f.mustReceive()
 	}
-	for _, w := range all { // their channels linger together
-		w.mustRest()
+	for _, f := range all { // their channels linger together
+		f.mustRest()
 	}
 }

@@ -51,9 +51,9 @@ func sentinels(t *testing.T, opts ...redistest.Option) *redistest.Sentinel {
 type tunedTopology struct{ redistest.Topology }
 
 // Client implements what locktest.Session asks for.
-func (a tunedTopology) Client(tb testing.TB, _ func(*rueidis.ClientOption)) rueidis.Client {
+func (tt tunedTopology) Client(tb testing.TB, _ func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	return a.Topology.Client(tb, func(o *rueidis.ClientOption) {
+	return tt.Topology.Client(tb, func(o *rueidis.ClientOption) {
 		o.Sentinel.TopologyRefreshInterval = 0
 		signalbox.Tune(o)
 	})
@@ -78,11 +78,11 @@ func fixtures(t *testing.T, top redistest.Topology, good func(key string) bool) 
 	t.Helper()
 	var all []*fixture
 	for _, kind := range locktest.Primitives() {
-		w := &fixture{T: t, topology: top, kind: kind, holders: newHolderLog()}
-		for n := 0; w.name == "" || !good(w.key()); n++ {
-			w.name = fmt.Sprint(t.Name(), " ", kind.Name, " ", n)
+		f := &fixture{T: t, topology: top, kind: kind, holders: newHolderLog()}
+		for n := 0; f.name == "" || !good(f.key()); n++ {
+			f.name = fmt.Sprint(t.Name(), " ", kind.Name, " ", n)
 		}
-		all = append(all, w)
+		all = append(all, f)
 	}
 	return all
 }
@@ -91,51 +91,51 @@ func fixtures(t *testing.T, top redistest.Topology, good func(key string) bool) 
 func anyKey(string) bool { return true }
 
 // rename gives the fixture a lock of another name that good likes.
-func (w *fixture) rename(name string, good func(key string) bool) {
-	base := w.name
-	for n := 0; w.name == base || !good(w.key()); n++ {
-		w.name = fmt.Sprint(base, " ", name, " ", n)
+func (f *fixture) rename(name string, good func(key string) bool) {
+	base := f.name
+	for n := 0; f.name == base || !good(f.key()); n++ {
+		f.name = fmt.Sprint(base, " ", name, " ", n)
 	}
 }
 
 // key returns the key that names the holder of the fixture's lock.
-func (w *fixture) key() string { return w.kind.Key(w.name) }
+func (f *fixture) key() string { return f.kind.Key(f.name) }
 
 // session returns a session with a client of its own, as another process would have it.
-func (w *fixture) session() *signalbox.Session {
-	w.Helper()
-	s := locktest.Session(w.T, tunedTopology{w.topology})
-	w.sessions = append(w.sessions, s)
+func (f *fixture) session() *signalbox.Session {
+	f.Helper()
+	s := locktest.Session(f.T, tunedTopology{f.topology})
+	f.sessions = append(f.sessions, s)
 	return s
 }
 
 // lock returns the fixture's lock, as a session sees it.
-func (w *fixture) lock(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
-	return w.kind.New(s, w.name, options...)
+func (f *fixture) lock(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
+	return f.kind.New(s, f.name, options...)
 }
 
 // mustLock locks, and fails the test if that does not succeed.
-func (w *fixture) mustLock(l locktest.Lock) signalbox.Lease {
-	w.Helper()
-	before := w.holders.last()
-	lease, err := l.Lock(locktest.Context(w))
-	require.NoError(w, err, w.kind.Name)
-	w.holders.enter(lease, before)
+func (f *fixture) mustLock(l locktest.Lock) signalbox.Lease {
+	f.Helper()
+	before := f.holders.last()
+	lease, err := l.Lock(locktest.Context(f))
+	require.NoError(f, err, f.kind.Name)
+	f.holders.enter(lease, before)
 	return lease
 }
 
 // mustUnlock gives a lease back that nothing was to take away.
-func (w *fixture) mustUnlock(lease signalbox.Lease) {
-	w.Helper()
-	w.holders.leave(lease)
-	w.mustRelease(lease)
+func (f *fixture) mustUnlock(lease signalbox.Lease) {
+	f.Helper()
+	f.holders.leave(lease)
+	f.mustRelease(lease)
 }
 
 // mustRelease unlocks a lease, and fails the test if the lease has ended. An Unlock without a reply within
 // its second continues in the background, and a waiter, or mustRest, finds out whether it succeeded.
-func (w *fixture) mustRelease(lease signalbox.Lease) {
-	w.Helper()
-	require.NoError(w, release(lease), w.kind.Name)
+func (f *fixture) mustRelease(lease signalbox.Lease) {
+	f.Helper()
+	require.NoError(f, release(lease), f.kind.Name)
 }
 
 // release unlocks a lease that nothing was to end. Only a machine that is suspended past its deadline may have ended it: a hold
@@ -150,21 +150,21 @@ func release(lease signalbox.Lease) error {
 }
 
 // pass waits for the lock and gives it back at once.
-func (w *fixture) pass(ctx context.Context, l locktest.Lock) error {
-	before := w.holders.last()
+func (f *fixture) pass(ctx context.Context, l locktest.Lock) error {
+	before := f.holders.last()
 	lease, err := l.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	w.holders.enter(lease, before)
-	w.holders.leave(lease)
+	f.holders.enter(lease, before)
+	f.holders.leave(lease)
 	return release(lease)
 }
 
 // alive returns the servers that have data and reply.
-func (w *fixture) alive() (alive []*redistest.Server) {
-	for _, s := range w.topology.Servers() {
-		if s == w.stopped {
+func (f *fixture) alive() (alive []*redistest.Server) {
+	for _, s := range f.topology.Servers() {
+		if s == f.stopped {
 			continue
 		}
 		if role, err := s.Do("ROLE"); err == nil {
@@ -177,16 +177,16 @@ func (w *fixture) alive() (alive []*redistest.Server) {
 }
 
 // pattern matches the keys and channels of the fixture's lock.
-func (w *fixture) pattern() string {
-	base := strings.TrimSuffix(locktest.Key(w.name), "lock")
+func (f *fixture) pattern() string {
+	base := strings.TrimSuffix(locktest.Key(f.name), "lock")
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(base) + "*"
 }
 
 // knows reports whether a session is in a key of the lock, on any server that replies.
-func (w *fixture) knows(s *signalbox.Session) bool {
+func (f *fixture) knows(s *signalbox.Session) bool {
 	id := (*session.Handle)(s).Session().ID()
-	for _, server := range w.alive() {
-		keys, _ := server.Do("KEYS", w.pattern())
+	for _, server := range f.alive() {
+		keys, _ := server.Do("KEYS", f.pattern())
 		list, _ := keys.([]any)
 		for _, key := range list {
 			if dump, err := server.Do("DUMP", key); err == nil && strings.Contains(fmt.Sprint(dump), id) {
@@ -199,10 +199,10 @@ func (w *fixture) knows(s *signalbox.Session) bool {
 
 // held reports whether a server says that the lock is held: by a value, or by a member with an end for each
 // hold.
-func (w *fixture) held(s *redistest.Server) bool {
-	value, err := s.Do("GET", w.key())
+func (f *fixture) held(s *redistest.Server) bool {
+	value, err := s.Do("GET", f.key())
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
-		holds, err := s.Do("ZCOUNT", w.key(), fmt.Sprintf("(%d", time.Now().UnixMicro()), "+inf")
+		holds, err := s.Do("ZCOUNT", f.key(), fmt.Sprintf("(%d", time.Now().UnixMicro()), "+inf")
 		return err == nil && holds != int64(0)
 	}
 	text, _ := value.(string)
@@ -210,9 +210,9 @@ func (w *fixture) held(s *redistest.Server) bool {
 }
 
 // immortal returns the keys of the lock that have no end, on any server that replies.
-func (w *fixture) immortal() (left []string) {
-	for _, server := range w.alive() {
-		keys, _ := server.Do("KEYS", w.pattern())
+func (f *fixture) immortal() (left []string) {
+	for _, server := range f.alive() {
+		keys, _ := server.Do("KEYS", f.pattern())
 		list, _ := keys.([]any)
 		for _, key := range list {
 			if ms, err := server.Do("PTTL", key); err == nil && ms == int64(-1) {
@@ -224,17 +224,17 @@ func (w *fixture) immortal() (left []string) {
 }
 
 // listeners returns the channels of the lock that have a listener, by server.
-func (w *fixture) listeners() (all []string) {
-	for _, server := range w.alive() {
-		all = append(all, w.listenersAt(server)...)
+func (f *fixture) listeners() (all []string) {
+	for _, server := range f.alive() {
+		all = append(all, f.listenersAt(server)...)
 	}
 	return all
 }
 
 // listenersAt returns the channels of the lock that have a listener at a server.
-func (w *fixture) listenersAt(server *redistest.Server) (all []string) {
+func (f *fixture) listenersAt(server *redistest.Server) (all []string) {
 	for _, ask := range []string{"CHANNELS", "SHARDCHANNELS"} {
-		for _, pattern := range []string{w.pattern(), names.DefaultPrefix + "grants:*"} {
+		for _, pattern := range []string{f.pattern(), names.DefaultPrefix + "grants:*"} {
 			reply, _ := server.Do("PUBSUB", ask, pattern)
 			list, _ := reply.([]any)
 			for _, channel := range list {
@@ -247,52 +247,52 @@ func (w *fixture) listenersAt(server *redistest.Server) (all []string) {
 
 // mustRest requires that everything is released and given up in the end: by the sessions and on the servers.
 // P4, P7.
-func (w *fixture) mustRest() {
-	w.Helper()
-	for i, s := range w.sessions {
-		redistest.Await(w, fmt.Sprint(w.kind.Name, ": rest in session ", i), func() bool {
+func (f *fixture) mustRest() {
+	f.Helper()
+	for i, s := range f.sessions {
+		redistest.Await(f, fmt.Sprint(f.kind.Name, ": rest in session ", i), func() bool {
 			return locktest.Undoing(s) == 0 && locktest.Channels(s) == 0
 		})
 	}
-	redistest.Await(w, w.kind.Name+": a free lock", func() bool {
-		for _, server := range w.alive() {
-			if line, err := server.Do("EXISTS", w.kind.Queue(w.name)); err == nil && line != int64(0) {
+	redistest.Await(f, f.kind.Name+": a free lock", func() bool {
+		for _, server := range f.alive() {
+			if line, err := server.Do("EXISTS", f.kind.Queue(f.name)); err == nil && line != int64(0) {
 				return false
 			}
-			if w.held(server) {
+			if f.held(server) {
 				return false
 			}
 		}
 		return true
 	})
-	redistest.Await(w, w.kind.Name+": channels without subscribers", func() bool { return len(w.listeners()) == 0 })
-	require.Empty(w, w.immortal())
+	redistest.Await(f, f.kind.Name+": channels without subscribers", func() bool { return len(f.listeners()) == 0 })
+	require.Empty(f, f.immortal())
 }
 
 // mustReceive requires that waiters are woken by messages: a poll wakes them as well, but only after most of a second. A stall of
 // the machine makes a round slow, and messages that are lost make most of them slow. Best soon after others waited: a session that
 // listened through a fault is asked to wait while its channel lingers, and does not subscribe anew. P6.
-func (w *fixture) mustReceive() {
-	w.Helper()
+func (f *fixture) mustReceive() {
+	f.Helper()
 	const rounds = 8 // that are quick, before as many are slow
-	mine, theirs := w.session(), w.subscriber
+	mine, theirs := f.session(), f.subscriber
 	if theirs == nil {
-		theirs = w.session()
+		theirs = f.session()
 	}
-	ctx := ended(w.T, 2*rounds*redistest.Patience)
+	ctx := ended(f.T, 2*rounds*redistest.Patience)
 	for quick, slow := 0, 0; quick < rounds; {
-		held := w.mustLock(w.lock(mine))
+		held := f.mustLock(f.lock(mine))
 		woken := make(chan error, 1)
-		go func() { woken <- w.pass(ctx, w.lock(theirs)) }()
-		redistest.Await(w, w.kind.Name+": a waiter that the server knows of", func() bool { return w.knows(theirs) })
+		go func() { woken <- f.pass(ctx, f.lock(theirs)) }()
+		redistest.Await(f, f.kind.Name+": a waiter that the server knows of", func() bool { return f.knows(theirs) })
 		released := time.Now()
-		w.holders.leave(held)
-		require.NoError(w, release(held), w.kind.Name)
-		require.NoError(w, <-woken, "%s: after %v", w.kind.Name, time.Since(released))
+		f.holders.leave(held)
+		require.NoError(f, release(held), f.kind.Name)
+		require.NoError(f, <-woken, "%s: after %v", f.kind.Name, time.Since(released))
 		if time.Since(released) < time.Second/2 {
 			quick++
 		} else if slow++; slow == rounds {
-			require.FailNow(w, "waiters are not woken by messages", w.kind.Name)
+			require.FailNow(f, "waiters are not woken by messages", f.kind.Name)
 		}
 	}
 }

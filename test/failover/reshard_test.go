@@ -30,16 +30,16 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 
 	var held, first []signalbox.Lease
 	waiters := make([][]*lockCall, len(all))
-	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), whole...)))
+	for i, f := range all {
+		held = append(held, f.mustLock(f.lock(f.session(), whole...)))
 		busy[i].rename("busy", inSlot)
 		busy[i].strict = true
 		lines[i].rename("line", inSlot)
 		first = append(first, lines[i].mustLock(lines[i].lock(lines[i].session(), whole...)))
 		for range 3 {
-			q := lines[i].wait(ended(t, wait))
-			q.handOff()
-			waiters[i] = append(waiters[i], q)
+			l := lines[i].wait(ended(t, wait))
+			l.handOff()
+			waiters[i] = append(waiters[i], l)
 		}
 	}
 	var crowds []*workload
@@ -62,36 +62,36 @@ func TestLocksFollowTheirSlot(t *testing.T) {
 	}
 	renewed("keys on both sides")
 	gaveUp := time.Now()
-	for i, w := range lines { // a line has to wait for the rest of its keys
-		w.mustUnlock(first[i])
+	for i, f := range lines { // a line has to wait for the rest of its keys
+		f.mustUnlock(first[i])
 		first[i] = held[i]
 	}
 	move.Keys(t)
 	renewed("all keys moved")
-	for i, w := range all {
-		w.mustUnlock(held[i])
+	for i, f := range all {
+		f.mustUnlock(held[i])
 	}
 	move.Finish(t)
 	t.Logf("the move took %v", time.Since(began))
-	for i, w := range lines {
+	for i, f := range lines {
 		last := gaveUp
-		for _, q := range waiters[i] {
-			q.mustHandOn()
-			if w.kind.Ordered() {
-				require.True(t, q.at.After(last), "out of turn")
+		for _, l := range waiters[i] {
+			l.mustHandOn()
+			if f.kind.Ordered() {
+				require.True(t, l.at.After(last), "out of turn")
 			}
-			last = q.at
+			last = l.at
 		}
-		t.Logf("%s: the last of three waiters had it %v after the release", w.kind.Name, last.Sub(gaveUp))
-		w.mustReceive()
+		t.Logf("%s: the last of three waiters had it %v after the release", f.kind.Name, last.Sub(gaveUp))
+		f.mustReceive()
 		busy[i].awaitTurns(50)
 		crowds[i].end()
 		longest, after := busy[i].holders.pause(began)
-		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
+		t.Logf("%s: no grant for %v, %d after it", f.kind.Name, longest, after)
 	}
-	for i, w := range all {
-		redistest.Await(t, w.kind.Name+": no subscribers at the old node", func() bool { return len(w.listenersAt(from)) == 0 })
-		for _, each := range []*fixture{w, busy[i], lines[i]} {
+	for i, f := range all {
+		redistest.Await(t, f.kind.Name+": no subscribers at the old node", func() bool { return len(f.listenersAt(from)) == 0 })
+		for _, each := range []*fixture{f, busy[i], lines[i]} {
 			each.holders.mustBeTrue(t)
 		}
 	}

@@ -25,8 +25,8 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 	primary := s.Primary(t)
 	all := fixtures(t, s, anyKey)
 	var held []signalbox.Lease
-	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
+	for _, f := range all {
+		held = append(held, f.mustLock(f.lock(f.session(), signalbox.WithRenewedLease(life))))
 	}
 	primary.AwaitCopied(t, s.Replica(t))
 
@@ -35,15 +35,15 @@ func TestAHoldOutlivesItsPrimary(t *testing.T) {
 	results := followAll(held, life)
 	promoted := s.AwaitFailover(t, primary)
 	t.Logf("failover: %v", time.Since(fault))
-	for i, w := range all {
+	for i, f := range all {
 		o := <-results[i]
-		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
-		w.mustEnd(held[i], o, promoted)
-		w.mustReceive()
-		w.holders.mustBeTrue(t)
+		t.Logf("%s: renewals continue after %v (lost: %v)", f.kind.Name, o.took, o.lost)
+		f.mustEnd(held[i], o, promoted)
+		f.mustReceive()
+		f.holders.mustBeTrue(t)
 	}
-	for _, w := range all {
-		w.mustRest()
+	for _, f := range all {
+		f.mustRest()
 	}
 }
 
@@ -53,8 +53,8 @@ func TestAHoldThatTheReplicaNeverHadIsReportedLost(t *testing.T) {
 	s := sentinels(t)
 	primary := s.Primary(t)
 	all := fixtures(t, s, anyKey)
-	for _, w := range all { // the floor of the tokens, which the replica has
-		w.mustUnlock(w.mustLock(w.lock(w.session())))
+	for _, f := range all { // the floor of the tokens, which the replica has
+		f.mustUnlock(f.mustLock(f.lock(f.session())))
 	}
 	primary.AwaitCopied(t, s.Replica(t))
 	// From here to Kill every second counts: sentinels promote no replica that lost its link ten seconds before they missed the
@@ -62,23 +62,23 @@ func TestAHoldThatTheReplicaNeverHadIsReportedLost(t *testing.T) {
 	primary.MustDo(t, "ACL", "SETUSER", "default", "-psync", "-sync", "-replconf")
 	primary.MustDo(t, "CLIENT", "KILL", "TYPE", "replica")
 	var held []signalbox.Lease
-	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.sessions[0], signalbox.WithRenewedLease(life))))
+	for _, f := range all {
+		held = append(held, f.mustLock(f.lock(f.sessions[0], signalbox.WithRenewedLease(life))))
 	}
 	primary.Kill()
 	results := followAll(held, life)
 	promoted := s.AwaitFailover(t, primary)
-	for i, w := range all {
-		require.False(t, w.held(promoted))
+	for i, f := range all {
+		require.False(t, f.held(promoted))
 		o := <-results[i]
-		t.Logf("%s: the loss is reported after %v", w.kind.Name, o.took)
+		t.Logf("%s: the loss is reported after %v", f.kind.Name, o.took)
 		require.ErrorIs(t, o.lost, signalbox.ErrLost)
-		w.holders.leave(held[i])
-		w.mustUnlock(w.mustLock(w.lock(w.session())))
-		w.holders.mustBeTrue(t)
+		f.holders.leave(held[i])
+		f.mustUnlock(f.mustLock(f.lock(f.session())))
+		f.holders.mustBeTrue(t)
 	}
-	for _, w := range all {
-		w.mustRest()
+	for _, f := range all {
+		f.mustRest()
 	}
 }
 
@@ -90,25 +90,25 @@ func TestWaitersOutliveTheirPrimary(t *testing.T) {
 	primary := s.Primary(t)
 	all := fixtures(t, s, anyKey)
 	var crowds []*workload
-	for _, w := range all {
-		crowds = append(crowds, w.load())
+	for _, f := range all {
+		crowds = append(crowds, f.load())
 	}
 	fault := time.Now()
 	primary.Kill()
 	s.AwaitFailover(t, primary)
 	t.Logf("failover: %v", time.Since(fault))
-	for _, w := range all {
-		w.awaitTurns(50)
+	for _, f := range all {
+		f.awaitTurns(50)
 	}
-	for i, w := range all {
+	for i, f := range all {
 		crowds[i].end()
-		longest, after := w.holders.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
-		t.Logf("%s: %d overlaps", w.kind.Name, w.holders.mustShowLater(t))
-		w.mustReceive()
+		longest, after := f.holders.pause(fault)
+		t.Logf("%s: no grant for %v, %d after it", f.kind.Name, longest, after)
+		t.Logf("%s: %d overlaps", f.kind.Name, f.holders.mustShowLater(t))
+		f.mustReceive()
 	}
-	for _, w := range all {
-		w.mustRest()
+	for _, f := range all {
+		f.mustRest()
 	}
 }
 
@@ -121,13 +121,13 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 	primary := s.Primary(t)
 	all := fixtures(t, s, anyKey)
 	var held []signalbox.Lease
-	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(long), signalbox.WithFirstLease(long))))
+	for _, f := range all {
+		held = append(held, f.mustLock(f.lock(f.session(), signalbox.WithRenewedLease(long), signalbox.WithFirstLease(long))))
 	}
 	primary.AwaitCopied(t, s.Replica(t))
 	var waiters []*lockCall
-	for _, w := range all {
-		waiters = append(waiters, w.wait(ended(t, long)))
+	for _, f := range all {
+		waiters = append(waiters, f.wait(ended(t, long)))
 	}
 	fault := time.Now()
 	primary.Freeze()
@@ -141,14 +141,14 @@ func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
 	primary.Kill()
 	s.AwaitFailover(t, primary)
 	t.Logf("failover: %v", time.Since(fault))
-	for i, w := range all {
+	for i, f := range all {
 		waiters[i].mustGet()
-		t.Logf("%s: a waiter has it after %v", w.kind.Name, waiters[i].at.Sub(fault))
-		w.mustUnlock(waiters[i].lease)
-		w.holders.mustBeTrue(t)
+		t.Logf("%s: a waiter has it after %v", f.kind.Name, waiters[i].at.Sub(fault))
+		f.mustUnlock(waiters[i].lease)
+		f.holders.mustBeTrue(t)
 	}
-	for _, w := range all {
-		w.mustRest()
+	for _, f := range all {
+		f.mustRest()
 	}
 }
 
@@ -163,9 +163,9 @@ func TestEveryClientLeavesAStoppedPrimary(t *testing.T) {
 	var waiters []*lockCall
 	var crowds []*workload
 	busy := fixtures(t, s, anyKey)
-	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
-		waiters = append(waiters, w.wait(ended(t, wait)))
+	for i, f := range all {
+		held = append(held, f.mustLock(f.lock(f.session(), signalbox.WithRenewedLease(life))))
+		waiters = append(waiters, f.wait(ended(t, wait)))
 		busy[i].rename("busy", anyKey)
 		crowds = append(crowds, busy[i].load())
 	}
@@ -176,37 +176,37 @@ func TestEveryClientLeavesAStoppedPrimary(t *testing.T) {
 	results := followAll(held, life)
 	now := s.AwaitFailover(t, old)
 	t.Logf("failover: %v", time.Since(fault))
-	for i, w := range all {
+	for i, f := range all {
 		o := <-results[i]
-		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
+		t.Logf("%s: renewals continue after %v (lost: %v)", f.kind.Name, o.took, o.lost)
 		redistest.Await(t, "a listener at the new primary", func() bool {
-			return len(w.listenersAt(now)) > 0
+			return len(f.listenersAt(now)) > 0
 		})
-		t.Logf("%s: waiters listen at the new primary after %v", w.kind.Name, time.Since(fault))
+		t.Logf("%s: waiters listen at the new primary after %v", f.kind.Name, time.Since(fault))
 		busy[i].awaitTurns(20)
 	}
 	thawed := time.Now()
 	old.Thaw()
-	for i, w := range all {
+	for i, f := range all {
 		busy[i].awaitTurns(100)
-		redistest.Await(t, "no subscribers at the old primary", func() bool { return len(w.listenersAt(old)) == 0 })
-		w.holders.leave(held[i])
+		redistest.Await(t, "no subscribers at the old primary", func() bool { return len(f.listenersAt(old)) == 0 })
+		f.holders.leave(held[i])
 		_ = held[i].Unlock()
 		waiters[i].mustGet()
-		w.mustUnlock(waiters[i].lease)
+		f.mustUnlock(waiters[i].lease)
 	}
 	s.AwaitReady(t)
 	t.Logf("the old primary is a replica %v after it went on", time.Since(thawed))
-	for i, w := range all {
+	for i, f := range all {
 		crowds[i].end()
 		longest, after := busy[i].holders.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it", w.kind.Name, longest, after)
-		t.Logf("%s: %d overlaps", w.kind.Name, busy[i].holders.mustShowLater(t))
-		w.holders.mustBeTrue(t)
-		w.mustReceive()
+		t.Logf("%s: no grant for %v, %d after it", f.kind.Name, longest, after)
+		t.Logf("%s: %d overlaps", f.kind.Name, busy[i].holders.mustShowLater(t))
+		f.holders.mustBeTrue(t)
+		f.mustReceive()
 	}
-	for i, w := range all {
-		w.mustRest()
+	for i, f := range all {
+		f.mustRest()
 		busy[i].mustRest()
 	}
 }
@@ -218,17 +218,17 @@ func TestALostSwitchIsFoundOut(t *testing.T) {
 	primary := s.Primary(t)
 	silent := redistest.NewProxy(t, s.Sentinels()[0].Addr())
 	all := fixtures(t, proxiedSentinels{s, silent}, anyKey)
-	for _, w := range all {
-		w.mustUnlock(w.mustLock(w.lock(w.session())))
+	for _, f := range all {
+		f.mustUnlock(f.mustLock(f.lock(f.session())))
 	}
 	silent.DropPushes(true)
 	primary.Kill()
 	s.AwaitFailover(t, primary)
 	fault := time.Now()
-	for _, w := range all {
-		require.NoError(t, w.pass(ended(t, wait), w.lock(w.sessions[0])))
-		t.Logf("%s: a grant %v after the failover", w.kind.Name, time.Since(fault))
-		w.holders.mustBeTrue(t)
+	for _, f := range all {
+		require.NoError(t, f.pass(ended(t, wait), f.lock(f.sessions[0])))
+		t.Logf("%s: a grant %v after the failover", f.kind.Name, time.Since(fault))
+		f.holders.mustBeTrue(t)
 	}
 }
 
@@ -240,11 +240,11 @@ type proxiedSentinels struct {
 }
 
 // Client implements redistest.Topology.
-func (b proxiedSentinels) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (p proxiedSentinels) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	return b.Sentinel.Client(tb, func(o *rueidis.ClientOption) {
+	return p.Sentinel.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
-		o.InitAddress = []string{b.proxy.Addr()}
+		o.InitAddress = []string{p.proxy.Addr()}
 	})
 }
 
@@ -257,8 +257,8 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	all, busy := fixtures(t, s, anyKey), fixtures(t, s, anyKey)
 	var held []signalbox.Lease
 	var crowds []*workload
-	for i, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life))))
+	for i, f := range all {
+		held = append(held, f.mustLock(f.lock(f.session(), signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life))))
 		busy[i].rename("busy", anyKey)
 		crowds = append(crowds, busy[i].load())
 	}
@@ -268,21 +268,21 @@ func TestLocksFollowAnOrderlySwitch(t *testing.T) {
 	t.Logf("failover: %v", time.Since(fault))
 	s.AwaitReady(t) // until the old one learns its new role, it replies to renewals that will be lost
 	results := followAll(held, life)
-	for i, w := range all {
+	for i, f := range all {
 		o := <-results[i]
-		t.Logf("%s: renewals continue after %v (lost: %v)", w.kind.Name, o.took, o.lost)
-		w.mustEnd(held[i], o, now)
-		w.holders.mustBeTrue(t)
+		t.Logf("%s: renewals continue after %v (lost: %v)", f.kind.Name, o.took, o.lost)
+		f.mustEnd(held[i], o, now)
+		f.holders.mustBeTrue(t)
 		busy[i].awaitTurns(50)
 		crowds[i].end()
 		longest, after := busy[i].holders.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it, %d overlaps", w.kind.Name, longest, after, busy[i].holders.mustShowLater(t))
+		t.Logf("%s: no grant for %v, %d after it, %d overlaps", f.kind.Name, longest, after, busy[i].holders.mustShowLater(t))
 	}
-	for _, w := range all {
-		w.mustReceive()
+	for _, f := range all {
+		f.mustReceive()
 	}
-	for i, w := range all {
-		w.mustRest()
+	for i, f := range all {
+		f.mustRest()
 		busy[i].mustRest()
 	}
 }
@@ -295,43 +295,43 @@ func TestWhatAnOldPrimaryGrantsIsReportedLost(t *testing.T) {
 	old := s.Primary(t)
 	all := fixtures(t, s, anyKey)
 	var strays []*signalbox.Session
-	for _, w := range all {
-		w.mustUnlock(w.mustLock(w.lock(w.session())))
+	for _, f := range all {
+		f.mustUnlock(f.mustLock(f.lock(f.session())))
 		strays = append(strays, locktest.Session(t, tunedTopology{old}))
 	}
 	old.Freeze()
 	s.AwaitFailover(t, old)
 	var held []signalbox.Lease
-	for _, w := range all {
-		held = append(held, w.mustLock(w.lock(w.session(), signalbox.WithRenewedLease(life))))
+	for _, f := range all {
+		held = append(held, f.mustLock(f.lock(f.session(), signalbox.WithRenewedLease(life))))
 	}
 	old.Thaw()
 	locktest.Together(t, len(all), func(i int) error {
-		w := all[i]
-		before := w.holders.last()
-		lease, err := w.lock(strays[i], signalbox.WithRenewedLease(life)).TryLock(locktest.Context(t))
+		f := all[i]
+		before := f.holders.last()
+		lease, err := f.lock(strays[i], signalbox.WithRenewedLease(life)).TryLock(locktest.Context(t))
 		if err != nil {
-			t.Logf("%s: the old primary: %v", w.kind.Name, err)
+			t.Logf("%s: the old primary: %v", f.kind.Name, err)
 			return nil
 		}
-		w.holders.enter(lease, before)
-		defer w.holders.leave(lease)
+		f.holders.enter(lease, before)
+		defer f.holders.leave(lease)
 		granted := time.Now()
 		redistest.PollUntil(life+redistest.Patience, func() bool { return lease.Err() != nil }) // renewed until the old one knows
 		if !errors.Is(lease.Err(), signalbox.ErrLost) {
-			return fmt.Errorf("%s: held on at a primary that is none: %w", w.kind.Name, lease.Err())
+			return fmt.Errorf("%s: held on at a primary that is none: %w", f.kind.Name, lease.Err())
 		}
-		t.Logf("%s: the old primary granted it; the loss is reported after %v", w.kind.Name, time.Since(granted))
+		t.Logf("%s: the old primary granted it; the loss is reported after %v", f.kind.Name, time.Since(granted))
 		return nil
 	})
 	s.AwaitReady(t)
-	for i, w := range all {
-		w.mustUnlock(held[i])
-		w.mustUnlock(w.mustLock(w.lock(w.sessions[0])))
-		t.Logf("%s: %d overlaps", w.kind.Name, w.holders.mustShowLater(t))
+	for i, f := range all {
+		f.mustUnlock(held[i])
+		f.mustUnlock(f.mustLock(f.lock(f.sessions[0])))
+		t.Logf("%s: %d overlaps", f.kind.Name, f.holders.mustShowLater(t))
 	}
-	for _, w := range all {
-		w.mustRest()
+	for _, f := range all {
+		f.mustRest()
 	}
 }
 
@@ -344,8 +344,8 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	old := s.Primary(t)
 	all := fixtures(t, s, anyKey)
 	var strays []*signalbox.Session
-	for _, w := range all {
-		w.mustUnlock(w.mustLock(w.lock(w.session())))
+	for _, f := range all {
+		f.mustUnlock(f.mustLock(f.lock(f.session())))
 		strays = append(strays, locktest.Session(t, tunedTopology{old}))
 	}
 	fault := time.Now()
@@ -354,42 +354,42 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 	t.Logf("failover: %v", time.Since(fault))
 	waiting := make([]chan error, len(all))
 	locktest.Together(t, len(all), func(i int) error {
-		w := all[i]
+		f := all[i]
 		var err error
 		if !redistest.PollUntil(2*redistest.Patience, func() bool { // some clients have to give the old one up first
-			_, err = w.lock(w.sessions[0]).TryLock(ended(t, moment))
+			_, err = f.lock(f.sessions[0]).TryLock(ended(t, moment))
 			return err != nil && strings.Contains(err.Error(), "NOREPLICAS")
 		}) {
-			return fmt.Errorf("%s: not refused, but: %w", w.kind.Name, err)
+			return fmt.Errorf("%s: not refused, but: %w", f.kind.Name, err)
 		}
-		_, err = w.lock(w.sessions[0]).Lock(ended(t, moment))
+		_, err = f.lock(f.sessions[0]).Lock(ended(t, moment))
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "NOREPLICAS") {
-			return fmt.Errorf("%s: Lock: %w", w.kind.Name, err)
+			return fmt.Errorf("%s: Lock: %w", f.kind.Name, err)
 		}
 		waiting[i] = make(chan error, 1)
-		go func() { waiting[i] <- w.pass(ended(t, wait), w.lock(w.sessions[0])) }()
+		go func() { waiting[i] <- f.pass(ended(t, wait), f.lock(f.sessions[0])) }()
 		return nil
 	})
 	thawed := time.Now()
 	old.Thaw()
 	locktest.Together(t, len(all), func(i int) error {
-		w := all[i]
-		before := w.holders.last()
-		lease, err := w.lock(strays[i]).TryLock(locktest.Context(t))
-		t.Logf("%s: the old primary: %v", w.kind.Name, err)
+		f := all[i]
+		before := f.holders.last()
+		lease, err := f.lock(strays[i]).TryLock(locktest.Context(t))
+		t.Logf("%s: the old primary: %v", f.kind.Name, err)
 		if err == nil {
-			w.holders.enter(lease, before)
-			w.holders.leave(lease)
+			f.holders.enter(lease, before)
+			f.holders.leave(lease)
 			_ = lease.Unlock()
 		}
 		return nil
 	})
-	for i, w := range all {
+	for i, f := range all {
 		require.NoError(t, <-waiting[i])
-		t.Logf("%s: granted again %v after the old primary went on", w.kind.Name, time.Since(thawed))
-		w.holders.mustBeTrue(t)
+		t.Logf("%s: granted again %v after the old primary went on", f.kind.Name, time.Since(thawed))
+		f.holders.mustBeTrue(t)
 	}
-	for _, w := range all {
-		w.mustRest()
+	for _, f := range all {
+		f.mustRest()
 	}
 }

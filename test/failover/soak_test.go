@@ -77,28 +77,28 @@ func TestSoakSentinelsThatSwitchAgainAndAgain(t *testing.T) {
 }
 
 func loadAll(all []*fixture) (crowds []*workload) {
-	for _, w := range all {
-		crowds = append(crowds, w.load())
+	for _, f := range all {
+		crowds = append(crowds, f.load())
 	}
 	return crowds
 }
 
 // mustContinue requires that clients make progress, and that no token was too small.
 func mustContinue(all []*fixture) {
-	for _, w := range all {
-		w.awaitTurns(50)
-		w.holders.mustShowLater(w.T)
+	for _, f := range all {
+		f.awaitTurns(50)
+		f.holders.mustShowLater(f.T)
 	}
 }
 
 // mustEndWell ends the crowds, and requires that all is well and nothing is left.
 func mustEndWell(all []*fixture, crowds []*workload) {
-	for i, w := range all {
+	for i, f := range all {
 		crowds[i].end()
-		w.Logf("%s: %d turns, %d overlaps", w.kind.Name, w.holders.len(), w.holders.mustShowLater(w.T))
-		w.mustReceive()
+		f.Logf("%s: %d turns, %d overlaps", f.kind.Name, f.holders.len(), f.holders.mustShowLater(f.T))
+		f.mustReceive()
 	}
-	for _, w := range all {
-		w.mustRest()
+	for _, f := range all {
+		f.mustRest()
 	}
 }

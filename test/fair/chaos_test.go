@@ -28,14 +28,14 @@ func TestSoakCrowdContinuesThoughProcessesStopAndDie(t *testing.T) { //nolint:pa
 }
 
 // stopAndKill stops or kills one process of a crowd after the other, and requires that the others continue.
-func (w *fixture) stopAndKill(t *testing.T, more func() bool) {
+func (f *fixture) stopAndKill(t *testing.T, more func() bool) {
 	t.Helper()
 	// A process that is killed mostly has a hold of one life. If it found the lock free, or its hold was
 	// renewed, it has the hold for a lease, and that must not last longer than others may have to wait.
 	const name, processes, endless, leased = "faulty", 4, 1 << 40, 2 * life
-	notes := w.openLog(t, name)
+	notes := f.openLog(t, name)
 	begin := func() *redistest.Process {
-		p := w.start(t, "crowd", workOrder{name: name, sessions: 2, users: 4, goal: endless, lease: leased})
+		p := f.start(t, "crowd", workOrder{name: name, sessions: 2, users: 4, goal: endless, lease: leased})
 		says(t, p, redistest.Patience, "began") // a process that is stopped during its Dial fails
 		return p
 	}
@@ -65,8 +65,8 @@ func (w *fixture) stopAndKill(t *testing.T, more func() bool) {
 		}
 		crowd[i].Freeze()
 		continues()
-		until := w.view.Now(t).Add(rand.N(3 * life / 2)) // as long as it counts as alive, or longer
-		redistest.AwaitFor(t, bound, "a while", func() bool { return w.view.Now(t).After(until) })
+		until := f.view.Now(t).Add(rand.N(3 * life / 2)) // as long as it counts as alive, or longer
+		redistest.AwaitFor(t, bound, "a while", func() bool { return f.view.Now(t).After(until) })
 		crowd[i].Thaw()
 		continues()
 		stops++
@@ -80,5 +80,5 @@ func (w *fixture) stopAndKill(t *testing.T, more func() bool) {
 		kills, stops, slowest.Round(time.Millisecond), a)
 	require.Zero(t, a.fallenTokens)
 	require.Zero(t, a.sunkTokens)
-	w.view.NoImmortals(t)
+	f.view.NoImmortals(t)
 }

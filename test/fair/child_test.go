@@ -45,10 +45,10 @@ type workOrder struct {
 }
 
 // start runs a child that uses the server.
-func (w *fixture) start(t *testing.T, child string, o workOrder) *redistest.Process {
+func (f *fixture) start(t *testing.T, child string, o workOrder) *redistest.Process {
 	t.Helper()
 	const patient = "?dial_timeout=20s&write_timeout=20s" // a server may be silent on a busy machine
-	return redistest.Child(t, child, urlEnv+"="+w.server.URL()+patient, nameEnv+"="+o.name,
+	return redistest.Child(t, child, urlEnv+"="+f.server.URL()+patient, nameEnv+"="+o.name,
 		fmt.Sprintf("%s=%d", sessionsEnv, o.sessions), fmt.Sprintf("%s=%d", usersEnv, o.users),
 		fmt.Sprintf("%s=%d", goalEnv, o.goal), fmt.Sprintf("%s=%v", leaseEnv, o.lease), fmt.Sprintf("%s=%v", skewEnv, o.skew))
 }
@@ -131,9 +131,9 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 }
 
 // fill makes one note after the other until the first in the queue was next goal times.
-func (b *holderLog) fill(ctx context.Context, lock *fair.Lock, goal int64) error {
+func (h *holderLog) fill(ctx context.Context, lock *fair.Lock, goal int64) error {
 	for {
-		n, err := b.turn(ctx, lock)
+		n, err := h.turn(ctx, lock)
 		if err != nil || n >= goal {
 			return err
 		}
@@ -141,12 +141,12 @@ func (b *holderLog) fill(ctx context.Context, lock *fair.Lock, goal int64) error
 }
 
 // turn has the lock once.
-func (b *holderLog) turn(ctx context.Context, lock *fair.Lock) (followed int64, err error) {
+func (h *holderLog) turn(ctx context.Context, lock *fair.Lock) (followed int64, err error) {
 	lease, err := lock.Lock(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if followed, err = b.note(ctx, lease); err != nil {
+	if followed, err = h.note(ctx, lease); err != nil {
 		return 0, err
 	}
 	return followed, forgive(lease.Unlock())

@@ -14,12 +14,12 @@ import (
 func TestWrongWallClocksChangeNothing(t *testing.T) {
 	t.Parallel()
 	const name, goal = "clocks", 200
-	w := newFixture(t)
+	f := newFixture(t)
 	var crowd []*redistest.Process
 	for _, skew := range []time.Duration{-20 * time.Minute, 0, 20 * time.Minute} {
-		crowd = append(crowd, w.start(t, "crowd", workOrder{name: name, sessions: 1, users: 4, goal: goal, skew: skew}))
+		crowd = append(crowd, f.start(t, "crowd", workOrder{name: name, sessions: 1, users: 4, goal: goal, skew: skew}))
 	}
-	w.ended(t, crowd, limit)
-	w.openLog(t, name).faultless(t, goal)
-	w.nothingLeft(t)
+	f.ended(t, crowd, limit)
+	f.openLog(t, name).faultless(t, goal)
+	f.nothingLeft(t)
 }

@@ -30,32 +30,32 @@ func TestKilledWaitersDelayTheNextByOneLifeTogether(t *testing.T) {
 }
 
 // killWaiters queues k sessions before one that stays alive, kills them, and releases the lock.
-func (w *fixture) killWaiters(t *testing.T, k int) {
+func (f *fixture) killWaiters(t *testing.T, k int) {
 	t.Helper()
 	const name = "killed"
-	held := w.hold(t, name)
+	held := f.hold(t, name)
 	var doomed []*redistest.Process
 	for left := k; left > 0; {
 		n := min(left, max(k/4, 1))
-		doomed = append(doomed, w.start(t, "queue", workOrder{name: name, sessions: n, users: 1}))
+		doomed = append(doomed, f.start(t, "queue", workOrder{name: name, sessions: n, users: 1}))
 		left -= n
 	}
-	w.waiting(t, name, k)
-	got := w.queueFor(t, w.waiter, name, k+1)
+	f.waiting(t, name, k)
+	got := f.queueFor(t, f.waiter, name, k+1)
 	for _, p := range doomed {
 		p.Kill()
 	}
-	released := w.view.Now(t)
+	released := f.view.Now(t)
 	require.NoError(t, held.Unlock())
 	lease := locktest.MustHave(t, got)
 	took := granted(lease).Sub(released)
 	t.Logf("%d killed: the next that is alive was granted the lock %v after the release", k, took.Round(time.Millisecond))
 	require.NoError(t, lease.Unlock())
 	// The tickets of the dead stay until a caller comes ten seconds after their death. They delay no one.
-	lease, err := fair.New(w.waiter, name).TryLock(locktest.Context(t))
+	lease, err := fair.New(f.waiter, name).TryLock(locktest.Context(t))
 	require.NoError(t, err)
 	require.NoError(t, lease.Unlock())
-	w.view.NoImmortals(t)
+	f.view.NoImmortals(t)
 }
 
 // Order: a process that is stopped in the queue for longer than its life is skipped. It keeps its position if
@@ -66,28 +66,28 @@ func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 	for name, late := range map[string]bool{"ComesBackSoon": false, "ComesBackLate": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t)
-			held := w.hold(t, name)
-			p := w.start(t, "queue", workOrder{name: name, sessions: 1, users: 1})
-			w.waiting(t, name, 1)
+			f := newFixture(t)
+			held := f.hold(t, name)
+			p := f.start(t, "queue", workOrder{name: name, sessions: 1, users: 1})
+			f.waiting(t, name, 1)
 			p.Freeze()
-			w.awaitFirst(t, name, dead)
-			other := w.queueFor(t, w.waiter, name, 2)
+			f.awaitFirst(t, name, dead)
+			other := f.queueFor(t, f.waiter, name, 2)
 			require.NoError(t, held.Unlock())
 			second := locktest.MustHave(t, other)
-			require.Equal(t, 1, w.view.Waiting(name), "the stopped one has its ticket")
+			require.Equal(t, 1, f.view.Waiting(name), "the stopped one has its ticket")
 			if late {
 				require.NoError(t, second.Unlock())
-				w.awaitLost(t, name)
-				second = w.hold(t, name)
+				f.awaitLost(t, name)
+				second = f.hold(t, name)
 			}
-			third := w.queueFor(t, w.holder, name, map[bool]int{false: 2, true: 1}[late])
+			third := f.queueFor(t, f.holder, name, map[bool]int{false: 2, true: 1}[late])
 			begun := time.Now()
 			p.Thaw()
 			if late {
-				w.waiting(t, name, 2) // it finds out that it has no ticket, and queues behind the third
+				f.waiting(t, name, 2) // it finds out that it has no ticket, and queues behind the third
 			} else {
-				w.awaitFirst(t, name, alive)
+				f.awaitFirst(t, name, alive)
 			}
 			t.Logf("it was back %v after it went on", time.Since(begun).Round(time.Millisecond))
 			require.NoError(t, second.Err(), "who has the lock was disturbed")
@@ -104,7 +104,7 @@ func TestWaiterThatWasStoppedGetsTheLockLater(t *testing.T) {
 				require.NoError(t, lease.Unlock())
 			}
 			require.Equal(t, late, tokens[true] > tokens[false], "the order of the queue")
-			w.nothingLeft(t)
+			f.nothingLeft(t)
 		})
 	}
 }
@@ -121,9 +121,9 @@ func childGets(t *testing.T, p *redistest.Process) (token uint64) {
 }
 
 // awaitFirst waits until the first in the queue counts as alive, or as dead.
-func (w *fixture) awaitFirst(t *testing.T, name, what string) {
+func (f *fixture) awaitFirst(t *testing.T, name, what string) {
 	t.Helper()
-	lock := fair.New(w.waiter, name)
+	lock := fair.New(f.waiter, name)
 	redistest.Await(t, "the head of the queue counts as "+what, func() bool {
 		for first, err := range lock.Waiters(t.Context()) {
 			require.NoError(t, err)
@@ -137,14 +137,14 @@ func (w *fixture) awaitFirst(t *testing.T, name, what string) {
 const alive, dead = "alive", "dead"
 
 // awaitLost waits until a dead waiter has lost its ticket, which another session has to remove.
-func (w *fixture) awaitLost(t *testing.T, name string) {
+func (f *fixture) awaitLost(t *testing.T, name string) {
 	t.Helper()
-	lock := fair.New(w.waiter, name)
+	lock := fair.New(f.waiter, name)
 	redistest.AwaitFor(t, limit, "the dead waiter has lost its ticket", func() bool {
 		lease, err := lock.TryLock(t.Context())
 		require.NoError(t, err, "who tries goes before the dead")
 		require.NoError(t, lease.Unlock())
-		return w.view.Waiting(name) == 0
+		return f.view.Waiting(name) == 0
 	})
 }
 
@@ -153,23 +153,23 @@ func (w *fixture) awaitLost(t *testing.T, name string) {
 func TestWaiterThatWasStoppedAsItWasGrantedGetsTheLockLater(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process that is stopped outlasts what the server keeps for it")
-	w := newFixture(t)
+	f := newFixture(t)
 	const name = "stopped"
-	held := w.hold(t, name)
-	p := w.start(t, "queue", workOrder{name: name, sessions: 1, users: 1})
-	w.waiting(t, name, 1)
-	other := w.queueFor(t, w.waiter, name, 2)
+	held := f.hold(t, name)
+	p := f.start(t, "queue", workOrder{name: name, sessions: 1, users: 1})
+	f.waiting(t, name, 1)
+	other := f.queueFor(t, f.waiter, name, 2)
 	p.Freeze()
 	require.NoError(t, held.Unlock())
-	require.Greater(t, w.view.MustHold(t, name).Token, held.Token(), "it was granted the lock")
+	require.Greater(t, f.view.MustHold(t, name).Token, held.Token(), "it was granted the lock")
 	second := locktest.MustHave(t, other)
 	p.Thaw()
-	w.waiting(t, name, 1) // it finds out, and queues again
+	f.waiting(t, name, 1) // it finds out, and queues again
 	require.NoError(t, second.Err())
 	says(t, p, redistest.Patience, "began")
 	require.NoError(t, second.Unlock())
 	require.Greater(t, childGets(t, p), second.Token())
-	w.nothingLeft(t)
+	f.nothingLeft(t)
 }
 
 // P2: a holder that is stopped past its lease finds the loss at its first check, and the next one is left
@@ -177,16 +177,16 @@ func TestWaiterThatWasStoppedAsItWasGrantedGetsTheLockLater(t *testing.T) {
 func TestAStoppedHolderLearnsOfItsLossAndSparesTheNext(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process that is stopped outlasts what the server keeps for it")
-	w := newFixture(t)
+	f := newFixture(t)
 	const name = "paused"
-	held := w.hold(t, name)
-	p := w.start(t, "queue", workOrder{name: name, sessions: 1, users: 1})
-	w.waiting(t, name, 1)
+	held := f.hold(t, name)
+	p := f.start(t, "queue", workOrder{name: name, sessions: 1, users: 1})
+	f.waiting(t, name, 1)
 	require.NoError(t, held.Unlock())
 	says(t, p, redistest.Patience, "began")
 	says(t, p, redistest.Patience, "granted")
 	p.Freeze()                                                                   // before its first renewal, mostly: its hold lasts as long as it counted as alive
-	got := redistest.ReceiveFor(t, limit, "the lock", begins(t, w.waiter, name)) // a lease later, if it was renewed
+	got := redistest.ReceiveFor(t, limit, "the lock", begins(t, f.waiter, name)) // a lease later, if it was renewed
 	require.NoError(t, got.Err)
 	next := got.Value
 	p.Send("unlock")
@@ -194,5 +194,5 @@ func TestAStoppedHolderLearnsOfItsLossAndSparesTheNext(t *testing.T) {
 	require.Contains(t, says(t, p, redistest.Patience, "unlocked"), signalbox.ErrLost.Error())
 	require.NoError(t, next.Err())
 	require.NoError(t, next.Unlock())
-	w.nothingLeft(t)
+	f.nothingLeft(t)
 }

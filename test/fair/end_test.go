@@ -18,41 +18,41 @@ import (
 // then, and whatever ended it; the next holder is left alone.
 func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, w *fixture){
+	for name, end := range map[string]func(t *testing.T, f *fixture){
 		"Expired": nil,
-		"Deleted": func(t *testing.T, w *fixture) {
+		"Deleted": func(t *testing.T, f *fixture) {
 			t.Helper()
-			w.server.MustDo(t, "DEL", locktest.Key("Deleted"))
+			f.server.MustDo(t, "DEL", locktest.Key("Deleted"))
 		},
-		"Flushed": func(t *testing.T, w *fixture) {
+		"Flushed": func(t *testing.T, f *fixture) {
 			t.Helper()
-			w.server.MustDo(t, "FLUSHALL")
+			f.server.MustDo(t, "FLUSHALL")
 		},
-		"Restarted": func(t *testing.T, w *fixture) {
+		"Restarted": func(t *testing.T, f *fixture) {
 			t.Helper()
-			w.server.Restart()
+			f.server.Restart()
 			redistest.Await(t, "a new connection", func() bool {
-				_, err := fair.New(w.holder, "Restarted").IsLocked(t.Context())
+				_, err := fair.New(f.holder, "Restarted").IsLocked(t.Context())
 				return err == nil
 			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t)
+			f := newFixture(t)
 			option := signalbox.WithRenewedLease(6 * time.Second)
 			if end == nil {
 				option = signalbox.WithFixedLease(100 * time.Millisecond)
 			}
-			lease := w.hold(t, name, option)
+			lease := f.hold(t, name, option)
 			if end == nil {
 				redistest.Receive(t, "the lease ends", lease.Done())
 			} else {
-				end(t, w)
+				end(t, f)
 			}
 			require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 			require.Error(t, lease.Unlock(), "the second time")
-			w.nothingLeft(t)
+			f.nothingLeft(t)
 		})
 	}
 }
@@ -60,15 +60,15 @@ func TestUnlockOfALeaseThatHasEndedIsErrLost(t *testing.T) {
 // P8: only the lease unlocks, once.
 func TestUnlockOfWhatIsNotHeldIsErrNotHeld(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	f := newFixture(t)
 	const name = "mine"
-	lease := w.hold(t, name)
+	lease := f.hold(t, name)
 	require.NoError(t, lease.Unlock())
-	next := locktest.MustHave(t, begins(t, w.waiter, name))
+	next := locktest.MustHave(t, begins(t, f.waiter, name))
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
 	require.ErrorIs(t, signalbox.Lease{}.Unlock(), signalbox.ErrNotHeld)
 	require.NoError(t, next.Err())
-	require.Equal(t, next.Token(), w.view.MustHold(t, name).Token)
+	require.Equal(t, next.Token(), f.view.MustHold(t, name).Token)
 	require.NoError(t, next.Unlock())
-	w.nothingLeft(t)
+	f.nothingLeft(t)
 }

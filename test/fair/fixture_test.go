@@ -41,24 +41,24 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{server, locktest.Session(t, server), locktest.Session(t, server), locktest.NewView(t, server)}
 }
 
-func (w *fixture) openLog(t *testing.T, name string) *holderLog {
+func (f *fixture) openLog(t *testing.T, name string) *holderLog {
 	t.Helper()
-	return &holderLog{w.server.Client(t, locktest.Steady), name}
+	return &holderLog{f.server.Client(t, locktest.Steady), name}
 }
 
 // hold acquires a lock for the holder.
-func (w *fixture) hold(t *testing.T, name string, options ...signalbox.LockOption) signalbox.Lease {
+func (f *fixture) hold(t *testing.T, name string, options ...signalbox.LockOption) signalbox.Lease {
 	t.Helper()
-	lease, err := fair.New(w.holder, name, options...).Lock(locktest.Context(t))
+	lease, err := fair.New(f.holder, name, options...).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	return lease
 }
 
 // queueFor makes a session wait for a lock. It returns when the session has a ticket and there are n.
-func (w *fixture) queueFor(t *testing.T, s *signalbox.Session, name string, n int) <-chan locktest.Result[signalbox.Lease] {
+func (f *fixture) queueFor(t *testing.T, s *signalbox.Session, name string, n int) <-chan locktest.Result[signalbox.Lease] {
 	t.Helper()
 	got := begins(t, s, name)
-	w.waiting(t, name, n)
+	f.waiting(t, name, n)
 	return got
 }
 
@@ -69,31 +69,31 @@ func begins(t *testing.T, s *signalbox.Session, name string) <-chan locktest.Res
 }
 
 // awaitListeners waits until n sessions listen for their grants.
-func (w *fixture) awaitListeners(t *testing.T, n int) {
+func (f *fixture) awaitListeners(t *testing.T, n int) {
 	t.Helper()
 	redistest.Await(t, "they listen for grants", func() bool {
-		channels, ok := w.server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
+		channels, ok := f.server.MustDo(t, "PUBSUB", "CHANNELS", "sb:grants:*").([]any)
 		return ok && len(channels) == n
 	})
 }
 
 // waiting waits until there are n tickets.
-func (w *fixture) waiting(t *testing.T, name string, n int) {
+func (f *fixture) waiting(t *testing.T, name string, n int) {
 	t.Helper()
-	redistest.AwaitFor(t, limit, "they are queued", func() bool { return w.view.Waiting(name) == n })
+	redistest.AwaitFor(t, limit, "they are queued", func() bool { return f.view.Waiting(name) == n })
 }
 
 // nothingLeft fails the test if the lock still has a holder or a waiter after a while.
-func (w *fixture) nothingLeft(t *testing.T) {
+func (f *fixture) nothingLeft(t *testing.T) {
 	t.Helper()
-	view := locktest.NewView(t, w.server) // a connection that no restart has broken
+	view := locktest.NewView(t, f.server) // a connection that no restart has broken
 	redistest.AwaitFor(t, bound, "no holds and no tickets", func() bool {
 		immortal, held, err := view.Leaks()
 		require.NoError(t, err)
 		require.Empty(t, immortal, "keys without an end")
 		return len(held) == 0
 	})
-	for _, s := range []*signalbox.Session{w.holder, w.waiter} {
+	for _, s := range []*signalbox.Session{f.holder, f.waiter} {
 		redistest.AwaitFor(t, bound, "nothing is under way", func() bool { return locktest.Undoing(s) == 0 })
 	}
 }

@@ -76,15 +76,15 @@ end
 redis.call('HINCRBY', log, 'notes', 1)
 return tonumber(redis.call('HGET', log, 'followed') or 0)`
 
-func (b *holderLog) key() string { return "log:" + locktest.Key(b.name) }
+func (h *holderLog) key() string { return "log:" + locktest.Key(h.name) }
 
 // note makes the holder's note. It is an error if the caller does not hold the lock although its lease is
 // still good after the note. What the server cannot do at the moment is repeated until ctx ends.
-func (b *holderLog) note(ctx context.Context, lease signalbox.Lease) (followed int64, err error) {
-	keys := locktest.Keys(b.name)
+func (h *holderLog) note(ctx context.Context, lease signalbox.Lease) (followed int64, err error) {
+	keys := locktest.Keys(h.name)
 	for {
-		followed, err = b.client.Do(ctx, b.client.B().Eval().Script(note).Numkeys(4).
-			Key(keys.Holder, keys.QueueKey(), keys.HeartbeatsKey(), b.key()).
+		followed, err = h.client.Do(ctx, h.client.B().Eval().Script(note).Numkeys(4).
+			Key(keys.Holder, keys.QueueKey(), keys.HeartbeatsKey(), h.key()).
 			Arg(wire.StampOf(lease.Token()).Text()).Build()).AsInt64()
 		if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") {
 			break
@@ -101,9 +101,9 @@ type tally struct {
 	notes, followed, passed, left, stalled, fallenTokens, sunkTokens, intruders int64
 }
 
-func (b *holderLog) tally(tb testing.TB) tally {
+func (h *holderLog) tally(tb testing.TB) tally {
 	tb.Helper()
-	counts, err := b.client.Do(context.Background(), b.client.B().Hgetall().Key(b.key()).Build()).AsStrMap()
+	counts, err := h.client.Do(context.Background(), h.client.B().Hgetall().Key(h.key()).Build()).AsStrMap()
 	require.NoError(tb, err)
 	of := func(what string) int64 {
 		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 if it was never counted
@@ -116,10 +116,10 @@ func (b *holderLog) tally(tb testing.TB) tally {
 
 // inOrder fails the test if a waiter that is alive was passed over, and if fewer than enough notes say anything
 // because the queue was not empty.
-func (b *holderLog) inOrder(tb testing.TB, enough int64) tally {
+func (h *holderLog) inOrder(tb testing.TB, enough int64) tally {
 	tb.Helper()
-	a := b.tally(tb)
-	tb.Logf("%s: %+v", b.name, a)
+	a := h.tally(tb)
+	tb.Logf("%s: %+v", h.name, a)
 	require.Zero(tb, a.passed, "a waiter that is alive was passed over: %+v", a)
 	require.Zero(tb, a.fallenTokens, "a token fell: %+v", a)
 	require.Zero(tb, a.sunkTokens, "a ticket came before the head of the queue: %+v", a)
@@ -128,9 +128,9 @@ func (b *holderLog) inOrder(tb testing.TB, enough int64) tally {
 }
 
 // faultless is inOrder for a run without faults: no waiter and no holder was lost in any way.
-func (b *holderLog) faultless(tb testing.TB, enough int64) tally {
+func (h *holderLog) faultless(tb testing.TB, enough int64) tally {
 	tb.Helper()
-	a := b.inOrder(tb, enough)
+	a := h.inOrder(tb, enough)
 	require.Zero(tb, a.left, "a waiter lost its ticket: %+v", a)
 	require.Zero(tb, a.intruders, "a holder lost the lock: %+v", a)
 	return a

@@ -16,30 +16,30 @@ import (
 // then, and no later one.
 func TestLostGrantIsFoundByAPoll(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(t *testing.T, w *fixture, p *redistest.Proxy){
-		"SubscriptionKilled": func(t *testing.T, w *fixture, _ *redistest.Proxy) {
+	for name, lose := range map[string]func(t *testing.T, f *fixture, p *redistest.Proxy){
+		"SubscriptionKilled": func(t *testing.T, f *fixture, _ *redistest.Proxy) {
 			t.Helper()
-			w.server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			f.server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		},
 		"ConnectionsCut": func(_ *testing.T, _ *fixture, p *redistest.Proxy) { p.CutAll() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t)
-			proxy := redistest.NewProxy(t, w.server.Addr())
+			f := newFixture(t)
+			proxy := redistest.NewProxy(t, f.server.Addr())
 			proxy.SetMatch(locktest.RunsScript(scripts.LockPoll))
-			held := w.hold(t, name)
-			got := w.queueFor(t, locktest.Session(t, proxy), name, 1)
-			w.awaitListeners(t, 1)
+			held := f.hold(t, name)
+			got := f.queueFor(t, locktest.Session(t, proxy), name, 1)
+			f.awaitListeners(t, 1)
 			// The first poll comes with the subscription. The next one comes most of a second later.
 			redistest.Await(t, "a poll", func() bool { return proxy.Replies() > 0 })
-			lose(t, w, proxy)
+			lose(t, f, proxy)
 			require.NoError(t, held.Unlock())
 			lease := locktest.MustHave(t, got)
-			h := w.view.MustHold(t, name)
+			h := f.view.MustHold(t, name)
 			require.Equal(t, h.Token, lease.Token())
 			require.NoError(t, lease.Unlock())
-			w.nothingLeft(t)
+			f.nothingLeft(t)
 		})
 	}
 }

@@ -23,8 +23,8 @@ func TestSoakLockIsGrantedInTheOrderOfTheQueue(t *testing.T) { //nolint:parallel
 	const goal = 10_000
 	begun, all := time.Now(), int64(0)
 	for more() {
-		w := newFixture(t)
-		w.drawsCrowd(t, "order", goal)
+		f := newFixture(t)
+		f.drawsCrowd(t, "order", goal)
 		all += goal
 	}
 	t.Logf("%d grants in %v", all, time.Since(begun).Round(time.Second))
@@ -32,22 +32,22 @@ func TestSoakLockIsGrantedInTheOrderOfTheQueue(t *testing.T) { //nolint:parallel
 
 // drawsCrowd makes three processes with two sessions each use a lock until it was granted goal times to the
 // head of the queue. It fails the test if the lock was once granted out of order.
-func (w *fixture) drawsCrowd(t *testing.T, name string, goal int64) {
+func (f *fixture) drawsCrowd(t *testing.T, name string, goal int64) {
 	t.Helper()
 	begun := time.Now()
 	crowd := make([]*redistest.Process, 3)
 	for i := range crowd {
-		crowd[i] = w.start(t, "crowd", workOrder{name: name, sessions: 2, users: 8, goal: goal})
+		crowd[i] = f.start(t, "crowd", workOrder{name: name, sessions: 2, users: 8, goal: goal})
 	}
-	w.ended(t, crowd, time.Duration(goal)*10*time.Millisecond+limit)
+	f.ended(t, crowd, time.Duration(goal)*10*time.Millisecond+limit)
 	took := time.Since(begun)
 	t.Logf("%d grants in %v, %.0f a second", goal, took.Round(time.Millisecond), float64(goal)/took.Seconds())
-	w.openLog(t, name).faultless(t, goal)
-	w.nothingLeft(t)
+	f.openLog(t, name).faultless(t, goal)
+	f.nothingLeft(t)
 }
 
 // ended waits until a crowd is done.
-func (w *fixture) ended(t *testing.T, crowd []*redistest.Process, within time.Duration) {
+func (f *fixture) ended(t *testing.T, crowd []*redistest.Process, within time.Duration) {
 	t.Helper()
 	for _, p := range crowd {
 		says(t, p, within, "began")
@@ -70,22 +70,22 @@ func TestSoakManyWaitersDrainInOrder(t *testing.T) { //nolint:paralleltest // ha
 
 // drains makes processes with so many goroutines each queue for one lock, which is held until all wait, and
 // then hold it once.
-func (w *fixture) drains(t *testing.T, processes, users int) {
+func (f *fixture) drains(t *testing.T, processes, users int) {
 	t.Helper()
 	const name = "drain"
-	held, notes := w.hold(t, name), w.openLog(t, name)
+	held, notes := f.hold(t, name), f.openLog(t, name)
 	crowd := make([]*redistest.Process, processes)
 	for i := range crowd {
-		crowd[i] = w.start(t, "crowd", workOrder{name: name, sessions: 1, users: users})
+		crowd[i] = f.start(t, "crowd", workOrder{name: name, sessions: 1, users: users})
 	}
-	redistest.AwaitFor(t, limit, "all are queued", func() bool { return w.view.Waiting(name) == processes*users })
+	redistest.AwaitFor(t, limit, "all are queued", func() bool { return f.view.Waiting(name) == processes*users })
 	_, err := notes.note(t.Context(), held) // says who is first
 	require.NoError(t, err)
 	begun := time.Now()
 	require.NoError(t, held.Unlock())
-	w.ended(t, crowd, limit)
+	f.ended(t, crowd, limit)
 	t.Logf("%d waiters drained in %v", processes*users, time.Since(begun).Round(time.Millisecond))
 	a := notes.faultless(t, int64(processes*users))
 	require.EqualValues(t, processes*users+1, a.notes)
-	w.nothingLeft(t)
+	f.nothingLeft(t)
 }

@@ -20,10 +20,10 @@ import (
 // away for longer than a lease is in TestServerThatComesBackEmptyServesAllFairWaiters, in virtual time.
 func TestRestartedServerServesAllWaiters(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	f := newFixture(t)
 	const name = "restarted"
 	const sessions, waiters = 5, 25
-	held := w.hold(t, name, signalbox.WithRenewedLease(6*time.Second))
+	held := f.hold(t, name, signalbox.WithRenewedLease(6*time.Second))
 	var (
 		group  sync.WaitGroup
 		mu     sync.Mutex
@@ -31,7 +31,7 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 		inside int
 	)
 	for i := range sessions {
-		s := locktest.Session(t, w.server)
+		s := locktest.Session(t, f.server)
 		for range waiters / sessions {
 			group.Go(func() {
 				lease, err := fair.New(s, name).Lock(long(t))
@@ -52,8 +52,8 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 			})
 		}
 	}
-	w.waiting(t, name, waiters)
-	w.server.Restart()
+	f.waiting(t, name, waiters)
+	f.server.Restart()
 	begun := time.Now()
 	group.Wait()
 	t.Logf("%d waiters were served in %v", waiters, time.Since(begun).Round(time.Millisecond))
@@ -65,14 +65,14 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 		require.Greater(t, token, last)
 		last = token
 	}
-	w.nothingLeft(t)
+	f.nothingLeft(t)
 }
 
 // stopDisturbed makes six sessions use a lock, goal times in the order of the queue, while disturb runs again
 // and again. It fails the test if a waiter that is alive was passed over.
-func (w *fixture) stopDisturbed(t *testing.T, name string, goal int64, disturb func() error) tally {
+func (f *fixture) stopDisturbed(t *testing.T, name string, goal int64, disturb func() error) tally {
 	t.Helper()
-	notes := w.openLog(t, name)
+	notes := f.openLog(t, name)
 	ctx, cancel := context.WithCancel(long(t))
 	defer cancel()
 	var disturber sync.WaitGroup
@@ -90,7 +90,7 @@ func (w *fixture) stopDisturbed(t *testing.T, name string, goal int64, disturb f
 	})
 	sessions := make([]*signalbox.Session, 6)
 	for i := range sessions {
-		sessions[i] = locktest.Session(t, w.server)
+		sessions[i] = locktest.Session(t, f.server)
 	}
 	begun := time.Now()
 	locktest.Together(t, 4*len(sessions), func(i int) error {
@@ -102,16 +102,16 @@ func (w *fixture) stopDisturbed(t *testing.T, name string, goal int64, disturb f
 	t.Logf("%d grants and %d disturbances in %v", goal, times, took.Round(time.Millisecond))
 	require.Positive(t, times)
 	a := notes.inOrder(t, goal)
-	w.nothingLeft(t)
+	f.nothingLeft(t)
 	return a
 }
 
 // P6, P10: a server that forgets its scripts again and again keeps the order and every hold.
 func TestOrderIsKeptThoughTheScriptsAreForgotten(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
-	client := w.server.Client(t, locktest.Steady)
-	a := w.stopDisturbed(t, "forgotten", 50, func() error {
+	f := newFixture(t)
+	client := f.server.Client(t, locktest.Steady)
+	a := f.stopDisturbed(t, "forgotten", 50, func() error {
 		return client.Do(context.Background(), client.B().ScriptFlush().Build()).Error()
 	})
 	require.Zero(t, a.left, "a waiter lost its ticket: %+v", a)

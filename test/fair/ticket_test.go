@@ -21,10 +21,10 @@ const enterArgs = 6
 // sign of life.
 func TestTicketComesWithASignOfLife(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	f := newFixture(t)
 	const name = "sign"
-	held := w.hold(t, name)
-	proxy := redistest.NewProxy(t, w.server.Addr())
+	held := f.hold(t, name)
+	proxy := redistest.NewProxy(t, f.server.Addr())
 	proxy.SetMatch(locktest.RunsScript(scripts.LockEnter))
 	var (
 		mu    sync.Mutex
@@ -37,7 +37,7 @@ func TestTicketComesWithASignOfLife(t *testing.T) {
 			signs = append(signs, args[5])
 		}
 	})
-	got := w.queueFor(t, locktest.Session(t, proxy), name, 1)
+	got := f.queueFor(t, locktest.Session(t, proxy), name, 1)
 	mu.Lock()
 	require.Len(t, signs, 1)
 	require.NotEmpty(t, signs[0], "the ticket came without a heartbeat")
@@ -50,13 +50,13 @@ func TestTicketComesWithASignOfLife(t *testing.T) {
 // sent a moment ago.
 func TestAQueueHasAnEndFromItsFirstTicketOn(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	f := newFixture(t)
 	const name = "end"
-	held := w.hold(t, name)
+	held := f.hold(t, name)
 	keys := locktest.Keys(name)
-	w.server.MustDo(t, "EVAL", scripts.LockEnter.Source, 3, keys.Holder, keys.QueueKey(), keys.HeartbeatsKey(),
+	f.server.MustDo(t, "EVAL", scripts.LockEnter.Source, 3, keys.Holder, keys.QueueKey(), keys.HeartbeatsKey(),
 		strings.Repeat("a", 41)+"f", 30_000_000, strings.Repeat("9", 16), 1, 3_000_000, "", "", "PUBLISH", "nobody", 60_000)
-	require.Equal(t, 1, w.view.Waiting(name))
-	w.view.NoImmortals(t)
+	require.Equal(t, 1, f.view.Waiting(name))
+	f.view.NoImmortals(t)
 	require.NoError(t, held.Unlock())
 }

@@ -26,13 +26,13 @@ type closingSession struct {
 
 const closeUsers = 16
 
-func (w *fixture) closing(t *testing.T, of *signalbox.Session) *closingSession {
+func (f *fixture) closing(t *testing.T, of *signalbox.Session) *closingSession {
 	t.Helper()
 	c := &closingSession{of, make(chan struct{}, closeUsers), make(chan error, closeUsers), make([]signalbox.Lease, closeUsers)}
 	// What a Close cannot release in time, on a machine that stalls, expires while the test waits for that.
 	life := signalbox.WithRenewedLease(redistest.Patience / 2)
 	for i := range closeUsers {
-		go func() { c.ended <- c.use(i, w.kind.New(of, fmt.Sprint("closing/", i%5), life)) }()
+		go func() { c.ended <- c.use(i, f.kind.New(of, fmt.Sprint("closing/", i%5), life)) }()
 	}
 	for range closeUsers {
 		redistest.Receive(t, "each user has had a lock", c.began)
@@ -85,12 +85,12 @@ func TestCloseInFullUseLeavesNothing(t *testing.T) {
 	each(t, closeInFullUse)
 }
 
-func closeInFullUse(t *testing.T, w *fixture) {
+func closeInFullUse(t *testing.T, f *fixture) {
 	t.Helper()
 	for _, ended := range []bool{false, true} {
 		t.Run(fmt.Sprint("ContextEnded=", ended), func(t *testing.T) {
 			for range 3 {
-				c := w.closing(t, signalbox.NewSession(w.server.Client(t, locktest.Steady)))
+				c := f.closing(t, signalbox.NewSession(f.server.Client(t, locktest.Steady)))
 				ctx, cancel := context.WithCancel(t.Context())
 				if ended {
 					cancel()
@@ -105,11 +105,11 @@ func closeInFullUse(t *testing.T, w *fixture) {
 				c.over(t, redistest.Patience)
 				require.NoError(t, c.session.Close(t.Context()), "the second Close")
 				redistest.Await(t, "nothing is held", func() bool {
-					_, held, err := w.view.Leaks()
+					_, held, err := f.view.Leaks()
 					return err == nil && len(held) == 0
 				})
 			}
-			w.view.NoImmortals(t)
+			f.view.NoImmortals(t)
 		})
 	}
 }

@@ -39,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // each runs a test of each kind of lock with a fixture of its own.
-func each(t *testing.T, run func(t *testing.T, w *fixture)) {
+func each(t *testing.T, run func(t *testing.T, f *fixture)) {
 	t.Helper()
 	kinds := []lockKind{{locktest.Reader(), locktest.Writer()}}
 	for _, p := range locktest.Primitives() {
@@ -48,9 +48,9 @@ func each(t *testing.T, run func(t *testing.T, w *fixture)) {
 	for _, k := range kinds {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t)
-			w.kind = k
-			run(t, w)
+			f := newFixture(t)
+			f.kind = k
+			run(t, f)
 		})
 	}
 }
@@ -68,9 +68,9 @@ func impatient(o *rueidis.ClientOption) {
 }
 
 // link returns a session whose wire counts what match names. mod changes the options of its client.
-func (w *fixture) link(t *testing.T, match redistest.Match, mod func(*rueidis.ClientOption)) faultySession {
+func (f *fixture) link(t *testing.T, match redistest.Match, mod func(*rueidis.ClientOption)) faultySession {
 	t.Helper()
-	proxy := redistest.NewProxy(t, w.server.Addr())
+	proxy := redistest.NewProxy(t, f.server.Addr())
 	proxy.SetMatch(match)
 	return faultySession{proxy, locktest.SessionOf(t, proxy.Client(t, mod))}
 }

@@ -20,8 +20,8 @@ import (
 func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	const users, times = 8, 50
-	w := newFixture(t)
-	client := w.server.Client(t, nil)
+	f := newFixture(t)
+	client := f.server.Client(t, nil)
 	done, flushes := make(chan struct{}), 0
 	var flusher sync.WaitGroup
 	flusher.Go(func() {
@@ -39,12 +39,12 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 		}
 	})
 	// Until then nothing is shown: how often scripts are forgotten in the midst of it is up to the machine.
-	forgotten := func() bool { return w.server.CommandStats()["eval"].Calls > users*times/10 }
+	forgotten := func() bool { return f.server.CommandStats()["eval"].Calls > users*times/10 }
 	patience := locktest.Context(t)
 	var inside [2]atomic.Int32
 	locktest.Together(t, users, func(i int) error {
 		// which is not handed over here
-		lock := reentrant.New([]*signalbox.Session{w.holder, w.other}[i%2], fmt.Sprint("flush/", i/2%2), signalbox.WithFixedLease(redistest.Patience))
+		lock := reentrant.New([]*signalbox.Session{f.holder, f.other}[i%2], fmt.Sprint("flush/", i/2%2), signalbox.WithFixedLease(redistest.Patience))
 		for n := 0; n < times || !forgotten() && patience.Err() == nil; n++ {
 			lease, err := lock.Lock(locktest.Context(t))
 			if err != nil {
@@ -62,7 +62,7 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	})
 	close(done)
 	flusher.Wait()
-	t.Logf("%d flushes, %d scripts sent as text", flushes, w.server.CommandStats()["eval"].Calls)
+	t.Logf("%d flushes, %d scripts sent as text", flushes, f.server.CommandStats()["eval"].Calls)
 	require.True(t, forgotten(), "scripts were seldom forgotten")
-	w.view.NoImmortals(t)
+	f.view.NoImmortals(t)
 }

@@ -21,22 +21,22 @@ func TestWaiterOfAFrozenServerGoesInItsOwnTime(t *testing.T) {
 	each(t, waitFrozen)
 }
 
-func waitFrozen(t *testing.T, w *fixture) {
+func waitFrozen(t *testing.T, f *fixture) {
 	t.Helper()
-	w.server.Freeze()
+	f.server.Freeze()
 	locktest.Together(t, 8, func(i int) error {
 		ctx, cancel := shortly(t)
 		defer cancel()
 		begun := time.Now()
-		_, err := w.kind.New(w.holder, fmt.Sprint("late/", i)).Lock(ctx)
+		_, err := f.kind.New(f.holder, fmt.Sprint("late/", i)).Lock(ctx)
 		if !errors.Is(err, ctx.Err()) || time.Since(begun) > redistest.Patience/2 {
 			return fmt.Errorf("%w after %v", err, time.Since(begun))
 		}
 		return nil
 	})
-	w.server.Thaw()
-	redistest.Await(t, "everything is undone", func() bool { return locktest.Undoing(w.holder) == 0 })
-	immortal, held, err := w.view.Leaks()
+	f.server.Thaw()
+	redistest.Await(t, "everything is undone", func() bool { return locktest.Undoing(f.holder) == 0 })
+	immortal, held, err := f.view.Leaks()
 	require.NoError(t, err)
 	require.Empty(t, immortal)
 	require.Empty(t, held)

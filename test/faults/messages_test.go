@@ -24,16 +24,16 @@ type contendedLock struct {
 }
 
 // queues makes locks that the fixture's holder holds and the session waits for.
-func (w *fixture) queues(t *testing.T, waiter *signalbox.Session, options ...signalbox.LockOption) []*contendedLock {
+func (f *fixture) queues(t *testing.T, waiter *signalbox.Session, options ...signalbox.LockOption) []*contendedLock {
 	t.Helper()
 	queues := make([]*contendedLock, 16)
 	for i := range queues {
 		q := &contendedLock{name: fmt.Sprint("queue/", i)}
-		q.held = locktest.Must(t, reentrant.New(w.holder, q.name, options...).Lock)
+		q.held = locktest.Must(t, reentrant.New(f.holder, q.name, options...).Lock)
 		q.got = locktest.LaterWith(t.Context(), reentrant.New(waiter, q.name).Lock)
 		queues[i] = q
 	}
-	w.listening(t, queues)
+	f.listening(t, queues)
 	return queues
 }
 
@@ -48,15 +48,15 @@ func served(t *testing.T, queues []*contendedLock) {
 }
 
 // listening waits until the waiter of each lock has a ticket, and learns of its grant: on the one channel of its session.
-func (w *fixture) listening(t *testing.T, queues []*contendedLock) {
+func (f *fixture) listening(t *testing.T, queues []*contendedLock) {
 	t.Helper()
 	redistest.Await(t, "all sessions listen", func() bool {
 		for _, q := range queues {
-			if w.view.Waiting(q.name) != 1 {
+			if f.view.Waiting(q.name) != 1 {
 				return false
 			}
 		}
-		return len(w.server.MustDo(t, "PUBSUB", "CHANNELS", names.Grants(names.DefaultPrefix)+"*").([]any)) == 1 //nolint:forcetypeassert // a list
+		return len(f.server.MustDo(t, "PUBSUB", "CHANNELS", names.Grants(names.DefaultPrefix)+"*").([]any)) == 1 //nolint:forcetypeassert // a list
 	})
 }
 
@@ -67,9 +67,9 @@ func TestWaiterOutlivesItsSubscription(t *testing.T) {
 		client func(*rueidis.ClientOption)
 		breaks func(*testing.T, *fixture, faultySession)
 	}{
-		"KilledByTheServer": {locktest.Steady, func(t *testing.T, w *fixture, _ faultySession) {
+		"KilledByTheServer": {locktest.Steady, func(t *testing.T, f *fixture, _ faultySession) {
 			t.Helper()
-			w.server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			f.server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}},
 		"Cut":      {locktest.Steady, func(_ *testing.T, _ *fixture, l faultySession) { l.proxy.CutAll() }},
 		"HalfOpen": {impatient, func(_ *testing.T, _ *fixture, l faultySession) { l.proxy.HalfOpenAll() }},
@@ -79,10 +79,10 @@ func TestWaiterOutlivesItsSubscription(t *testing.T) {
 			if name != "KilledByTheServer" {
 				redistest.Slow(t, "a connection that broke is made anew after a pause, and one that is silent found after a second")
 			}
-			w := newFixture(t)
-			link := w.link(t, redistest.Commands("SUBSCRIBE"), c.client)
-			queues := w.queues(t, link.session)
-			c.breaks(t, w, link)
+			f := newFixture(t)
+			link := f.link(t, redistest.Commands("SUBSCRIBE"), c.client)
+			queues := f.queues(t, link.session)
+			c.breaks(t, f, link)
 			for _, q := range queues {
 				require.NoError(t, q.held.Unlock())
 			}

@@ -18,11 +18,11 @@ import (
 func TestEmptyServerReportsLossesAndServesWaiters(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a holder learns of the restart by its next renewal, and its lease must outlast the restart")
-	w := newFixture(t)
+	f := newFixture(t)
 	const life = 2 * redistest.Patience // long enough for a server that takes its time to start
-	queues := w.queues(t, w.other, signalbox.WithRenewedLease(life))
+	queues := f.queues(t, f.other, signalbox.WithRenewedLease(life))
 	begun := time.Now()
-	w.server.Restart()
+	f.server.Restart()
 	served(t, queues)
 	for _, q := range queues {
 		// By a renewal, which comes in the first third: their leases would have lasted longer.
@@ -30,7 +30,7 @@ func TestEmptyServerReportsLossesAndServesWaiters(t *testing.T) {
 		require.ErrorIs(t, q.held.Err(), signalbox.ErrLost)
 		require.ErrorIs(t, q.held.Unlock(), signalbox.ErrLost)
 	}
-	locktest.NewView(t, w.server).NoImmortals(t) // the fixture's own lost its connection
+	locktest.NewView(t, f.server).NoImmortals(t) // the fixture's own lost its connection
 }
 
 // P6, P10: a server that is down for a while is waited for.
@@ -39,20 +39,20 @@ func TestWaitersOutliveAnOutage(t *testing.T) {
 	each(t, outlive)
 }
 
-func outlive(t *testing.T, w *fixture) {
+func outlive(t *testing.T, f *fixture) {
 	t.Helper()
-	w.server.Kill()
+	f.server.Kill()
 	got := make(chan error, 1)
 	go func() {
-		lease, err := w.kind.New(w.holder, "outage").Lock(t.Context())
+		lease, err := f.kind.New(f.holder, "outage").Lock(t.Context())
 		if err == nil {
 			err = lease.Unlock()
 		}
 		got <- err
 	}()
-	_, err := w.kind.New(w.other, "outage").TryLock(locktest.Context(t))
+	_, err := f.kind.New(f.other, "outage").TryLock(locktest.Context(t))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, signalbox.ErrHeld)
-	w.server.Restart()
+	f.server.Restart()
 	require.NoError(t, redistest.Receive(t, "the lock", got))
 }

@@ -19,14 +19,14 @@ func TestADeletedKeyIsReportedAtTheNextRenewal(t *testing.T) {
 	each(t, takeKeys)
 }
 
-func takeKeys(t *testing.T, w *fixture) {
+func takeKeys(t *testing.T, fx *fixture) {
 	t.Helper()
 	const life = 3 * redistest.Patience // which is renewed after a third of it
 	closed := func(t *testing.T, c <-chan struct{}) {
 		t.Helper()
 		redistest.ReceiveFor(t, life*2/3, "the loss, at the holder", c)
 	}
-	k := w.kind
+	k := fx.kind
 	for name, take := range map[string][]any{
 		"Deleted":  {"DEL", k.Key("taken")},
 		"Flushed":  {"FLUSHALL"},
@@ -35,20 +35,20 @@ func takeKeys(t *testing.T, w *fixture) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t)
-			first, err := k.New(w.holder, "taken", signalbox.WithRenewedLease(life)).Lock(locktest.Context(t))
+			f := newFixture(t)
+			first, err := k.New(f.holder, "taken", signalbox.WithRenewedLease(life)).Lock(locktest.Context(t))
 			require.NoError(t, err)
 			bound := first.Bind(t.Context())
-			w.server.MustDo(t, take...)
+			f.server.MustDo(t, take...)
 			if name == "Replaced" {
-				_, err := k.rival.New(w.other, "taken").TryLock(locktest.Context(t))
+				_, err := k.rival.New(f.other, "taken").TryLock(locktest.Context(t))
 				require.ErrorIs(t, err, signalbox.ErrWrongKind)
 				closed(t, first.Done())
 				require.ErrorIs(t, first.Unlock(), signalbox.ErrLost)
-				require.Equal(t, "somebody's", w.server.MustDo(t, "GET", k.Key("taken")))
+				require.Equal(t, "somebody's", f.server.MustDo(t, "GET", k.Key("taken")))
 				return
 			}
-			second, err := k.rival.New(w.other, "taken").Lock(locktest.Context(t))
+			second, err := k.rival.New(f.other, "taken").Lock(locktest.Context(t))
 			require.NoError(t, err)
 			require.Greater(t, second.Token(), first.Token())
 			closed(t, bound.Done())
@@ -58,7 +58,7 @@ func takeKeys(t *testing.T, w *fixture) {
 			require.NoError(t, second.Err())
 			require.NoError(t, second.Unlock())
 			require.ErrorIs(t, second.Unlock(), signalbox.ErrNotHeld)
-			w.view.NoImmortals(t)
+			f.view.NoImmortals(t)
 		})
 	}
 }

@@ -20,7 +20,7 @@ import (
 func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 	t.Parallel()
 	const locals, turns = 64, 60
-	w := newFixture(t)
+	f := newFixture(t)
 	ctx, cancel := context.WithCancel(locktest.Context(t))
 	defer cancel()
 	taken := make([]int, locals)
@@ -31,7 +31,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 	)
 	locktest.Together(t, locals+1, func(i int) error {
 		if i < locals {
-			lock := reentrant.New(w.holder, "turns")
+			lock := reentrant.New(f.holder, "turns")
 			for {
 				lease, err := lock.Lock(ctx)
 				if err != nil {
@@ -48,7 +48,7 @@ func TestProcessWithManyGoroutinesLetsOthersHaveTurns(t *testing.T) {
 			}
 		}
 		defer cancel()
-		lock := reentrant.New(w.other, "turns")
+		lock := reentrant.New(f.other, "turns")
 		for range turns {
 			begun, before := time.Now(), total.Load()
 			lease, err := lock.Lock(context.WithoutCancel(ctx))

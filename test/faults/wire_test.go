@@ -30,8 +30,8 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 			case redistest.CutBeforeRequest:
 				redistest.Slow(t, "the client gives a silent connection up after a second, and a request may come late for three")
 			}
-			w := newFixture(t)
-			w.callUnderFault(t, fault, w.link(t, locktest.RunsScript(scripts.LockEnter), client), func(l faultySession, faulted <-chan struct{}) uint64 {
+			f := newFixture(t)
+			f.callUnderFault(t, fault, f.link(t, locktest.RunsScript(scripts.LockEnter), client), func(l faultySession, faulted <-chan struct{}) uint64 {
 				ctx, cancel := context.WithCancel(locktest.Context(t))
 				defer cancel()
 				acquired := locktest.LaterWith(ctx, reentrant.New(l.session, "a").Lock)
@@ -45,27 +45,27 @@ func TestCallThatFailsOnAWireLeavesNothing(t *testing.T) {
 				require.NoError(t, locktest.IgnoreUnconfirmed(got.Value.Unlock()))
 				return got.Value.Token()
 			})
-			w.callUnderFault(t, fault, w.link(t, locktest.RunsScript(scripts.LockLeave), client), func(l faultySession, faulted <-chan struct{}) uint64 {
+			f.callUnderFault(t, fault, f.link(t, locktest.RunsScript(scripts.LockLeave), client), func(l faultySession, faulted <-chan struct{}) uint64 {
 				lease := locktest.Must(t, reentrant.New(l.session, "a").Lock)
 				require.NoError(t, locktest.IgnoreUnconfirmed(lease.Unlock()))
 				redistest.Receive(t, "the fault happens", faulted)
 				return lease.Token()
 			})
-			w.view.NoImmortals(t)
+			f.view.NoImmortals(t)
 		})
 	}
 }
 
 // callUnderFault runs a call while a request on its wire has a fault, and checks that nothing is left of it. The call returns the last
 // token that it had.
-func (w *fixture) callUnderFault(t *testing.T, fault redistest.FaultKind, through faultySession, call func(l faultySession, faulted <-chan struct{}) uint64) {
+func (f *fixture) callUnderFault(t *testing.T, fault redistest.FaultKind, through faultySession, call func(l faultySession, faulted <-chan struct{}) uint64) {
 	t.Helper()
 	last := call(through, through.proxy.Arm(redistest.Fault{Kind: fault, Delay: 30 * time.Millisecond}).Fired())
-	redistest.Await(t, "nothing is left", func() bool { return locktest.Undoing(through.session) == 0 && w.view.Free("a") })
+	redistest.Await(t, "nothing is left", func() bool { return locktest.Undoing(through.session) == 0 && f.view.Free("a") })
 	if fault == redistest.DelayRequest {
 		redistest.Await(t, "the request that was delayed arrives", func() bool { return through.proxy.Replies() >= through.proxy.Requests() })
 	}
-	lease, err := reentrant.New(w.other, "a").TryLock(locktest.Context(t))
+	lease, err := reentrant.New(f.other, "a").TryLock(locktest.Context(t))
 	require.NoError(t, err)
 	require.Greater(t, lease.Token(), last)
 	require.NoError(t, lease.Unlock())

@@ -26,14 +26,14 @@ type fixture struct {
 
 func newFixture(t *testing.T, kind locktest.Primitive) *fixture {
 	t.Helper()
-	w := &fixture{kind: kind, locks: redistest.Start(t), stores: redistest.Start(t)}
-	w.store = &store{w.stores.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })}
-	return w
+	f := &fixture{kind: kind, locks: redistest.Start(t), stores: redistest.Start(t)}
+	f.store = &store{f.stores.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })}
+	return f
 }
 
-func (w *fixture) lock(t *testing.T) locktest.Lock {
+func (f *fixture) lock(t *testing.T) locktest.Lock {
 	t.Helper()
-	return w.kind.New(locktest.Session(t, w.locks, signalbox.WithDefaults(signalbox.WithRenewedLease(life))), lockName)
+	return f.kind.New(locktest.Session(t, f.locks, signalbox.WithDefaults(signalbox.WithRenewedLease(life))), lockName)
 }
 
 // P1, P3: with tokens no update is lost, while processes are stopped past their lease and
@@ -66,16 +66,16 @@ func TestSoakNoUpdateIsLostThoughProcessesStopAndDie(t *testing.T) { //nolint:pa
 // underFire lets clients add, here and in children. In each round it stops a child that has read and not
 // yet written, and stops or kills another one wherever it is. It returns how often the store refused the
 // first.
-func (w *fixture) underFire(t *testing.T, more func() bool) (stale int) {
+func (f *fixture) underFire(t *testing.T, more func() bool) (stale int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var adders sync.WaitGroup
 	for range 2 {
-		lock := w.lock(t)
+		lock := f.lock(t)
 		for range 2 {
 			adders.Go(func() {
 				for ctx.Err() == nil {
-					if err := add(ctx, lock, w.store, func() {}); err != nil && ctx.Err() == nil && !errors.Is(err, errStale) {
+					if err := add(ctx, lock, f.store, func() {}); err != nil && ctx.Err() == nil && !errors.Is(err, errStale) {
 						t.Error(err)
 						return
 					}
@@ -83,16 +83,16 @@ func (w *fixture) underFire(t *testing.T, more func() bool) (stale int) {
 			})
 		}
 	}
-	paced, free := w.adder(t, "1"), w.adder(t, "")
+	paced, free := f.adder(t, "1"), f.adder(t, "")
 	for more() {
 		awaitRead(t, paced)
 		paced.Freeze()
-		w.continues(t)
+		f.continues(t)
 		free.Freeze()
-		w.continues(t)
+		f.continues(t)
 		if free.Thaw(); rand.N(3) == 0 {
 			free.Kill()
-			free = w.adder(t, "")
+			free = f.adder(t, "")
 		}
 		readSome(t, free)
 		paced.Send("write")
@@ -103,16 +103,16 @@ func (w *fixture) underFire(t *testing.T, more func() bool) (stale int) {
 	paced.Kill() // it may hold the lock by now, and would for ever
 	cancel()
 	adders.Wait()
-	lost, err := w.store.lost()
-	t.Logf("%d updates, %d refused, %d lost", w.store.size(), stale, lost)
+	lost, err := f.store.lost()
+	t.Logf("%d updates, %d refused, %d lost", f.store.size(), stale, lost)
 	require.NoError(t, err)
 	require.Zero(t, lost)
 	return stale
 }
 
-func (w *fixture) adder(t *testing.T, paced string) *redistest.Process {
+func (f *fixture) adder(t *testing.T, paced string) *redistest.Process {
 	t.Helper()
-	p := redistest.Child(t, "adder", lockEnv+"="+w.locks.URL(), kindEnv+"="+w.kind.Name, storeEnv+"="+w.stores.URL(), pacedEnv+"="+paced)
+	p := redistest.Child(t, "adder", lockEnv+"="+f.locks.URL(), kindEnv+"="+f.kind.Name, storeEnv+"="+f.stores.URL(), pacedEnv+"="+paced)
 	says(t, p, "began") // who is stopped in the midst of a Dial fails
 	return p
 }
@@ -149,8 +149,8 @@ func readSome(t *testing.T, p *redistest.Process) {
 
 // continues waits until others have added something. They do so at once, or when the lease of the stopped
 // child has ended.
-func (w *fixture) continues(t *testing.T) {
+func (f *fixture) continues(t *testing.T) {
 	t.Helper()
-	before := w.store.size()
-	redistest.Await(t, "others add", func() bool { return w.store.size() >= before+20 })
+	before := f.store.size()
+	redistest.Await(t, "others add", func() bool { return f.store.size() >= before+20 })
 }

@@ -39,32 +39,32 @@ type rwlock struct {
 func bit(who int) uint64 { return 1 << (who % 64) }
 
 // step returns what the lock may be after o; nothing where o cannot have happened.
-func (l rwlock) step(o op) []any {
+func (r rwlock) step(o op) []any {
 	if reads(o.who) {
-		return l.read(o)
+		return r.read(o)
 	}
-	mine := l.writer == o.who && l.token == o.token
-	free := rwlock{any: l.any, writers: l.writers}
+	mine := r.writer == o.who && r.token == o.token
+	free := rwlock{any: r.any, writers: r.writers}
 	switch {
-	case o.kind == took && l.writer == 0 && l.readers == 0 && o.token > l.any:
+	case o.kind == took && r.writer == 0 && r.readers == 0 && o.token > r.any:
 		return []any{rwlock{writer: o.who, token: o.token, any: o.token, writers: o.token}}
-	case o.kind == refused && (l.writer != 0 || l.readers != 0):
-		return []any{l}
+	case o.kind == refused && (r.writer != 0 || r.readers != 0):
+		return []any{r}
 	case (o.kind == gave || o.kind == ended) && mine:
 		return []any{free}
 	case o.kind == ended:
-		return []any{l}
+		return []any{r}
 	}
 	return nil
 }
 
-func (l rwlock) read(o op) []any {
-	after := l
+func (r rwlock) read(o op) []any {
+	after := r
 	switch {
-	case o.kind == took && l.writer == 0 && l.readers&bit(o.who) == 0 && o.token > l.writers:
+	case o.kind == took && r.writer == 0 && r.readers&bit(o.who) == 0 && o.token > r.writers:
 		after.readers |= bit(o.who)
-		after.any = max(l.any, o.token)
-	case (o.kind == gave || o.kind == ended) && l.readers&bit(o.who) != 0:
+		after.any = max(r.any, o.token)
+	case (o.kind == gave || o.kind == ended) && r.readers&bit(o.who) != 0:
 		after.readers &^= bit(o.who)
 	case o.kind != ended:
 		return nil

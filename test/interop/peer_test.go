@@ -126,14 +126,14 @@ func sharedJVM(tb testing.TB, release string) (*jvm, string) {
 type withJava struct{ redistest.Tests }
 
 // Run implements redistest.Tests.
-func (t withJava) Run() int {
+func (w withJava) Run() int {
 	defer func() {
 		for _, j := range shared.jvms {
 			j.Close()
 			<-j.done
 		}
 	}()
-	return t.Tests.Run()
+	return w.Tests.Run()
 }
 
 // peer is a Redisson client in a Java process. To other processes each client is a holder of its own.

@@ -19,30 +19,30 @@ import (
 // P6: Close refuses waiters and waits for holders. A waiter of another session gets the lock then.
 func TestCloseRefusesWaitersAndWaitsForHolders(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) {
-		session := s.session(signalbox.WithCloseGrace(redistest.Patience))
-		rival, mu := of(s.excludedBy(), session, s.name), s.in(session)
-		lease := s.must(rival)
-		waits := []pendingLock{locktest.Queue(s.Context(), s, mu.Lock), locktest.Queue(s.Context(), s, rival.Lock)}
-		if s.queues != nil && s.Ordered() { // a session that holds a reentrant lock has no ticket
-			redistest.Await(s, "a ticket", func() bool { return s.tickets() > 0 })
+	each(t, everyKind, func(f *fixture) {
+		session := f.session(signalbox.WithCloseGrace(redistest.Patience))
+		rival, mu := of(f.excludedBy(), session, f.name), f.in(session)
+		lease := f.must(rival)
+		waits := []pendingLock{locktest.Queue(f.Context(), f, mu.Lock), locktest.Queue(f.Context(), f, rival.Lock)}
+		if f.queues != nil && f.Ordered() { // a session that holds a reentrant lock has no ticket
+			redistest.Await(f, "a ticket", func() bool { return f.tickets() > 0 })
 		}
-		elsewhere := locktest.Queue(s.Context(), s, s.lock().Lock)
+		elsewhere := locktest.Queue(f.Context(), f, f.lock().Lock)
 		closed := make(chan error, 1)
-		go func() { closed <- session.Close(s.Context()) }()
+		go func() { closed <- session.Close(f.Context()) }()
 		for _, w := range waits {
-			require.ErrorIs(s, locktest.MustFail(s, w), signalbox.ErrClosed)
+			require.ErrorIs(f, locktest.MustFail(f, w), signalbox.ErrClosed)
 		}
-		require.False(s, locktest.IsClosed(closed))
-		require.NoError(s, lease.Err())
+		require.False(f, locktest.IsClosed(closed))
+		require.NoError(f, lease.Err())
 		if mu, has := rival.(downgrader); has {
-			require.ErrorIs(s, mu.Downgrade(s.Context(), lease), signalbox.ErrClosed)
+			require.ErrorIs(f, mu.Downgrade(f.Context(), lease), signalbox.ErrClosed)
 		}
-		require.NoError(s, lease.Unlock())
-		require.NoError(s, redistest.Receive(s, "the end of Close", closed))
-		require.NoError(s, locktest.MustHave(s, elsewhere).Unlock())
-		require.ErrorIs(s, second(mu.Lock(s.Context())), signalbox.ErrClosed)
-		require.ErrorIs(s, second(mu.TryLock(s.Context())), signalbox.ErrClosed)
+		require.NoError(f, lease.Unlock())
+		require.NoError(f, redistest.Receive(f, "the end of Close", closed))
+		require.NoError(f, locktest.MustHave(f, elsewhere).Unlock())
+		require.ErrorIs(f, second(mu.Lock(f.Context())), signalbox.ErrClosed)
+		require.ErrorIs(f, second(mu.TryLock(f.Context())), signalbox.ErrClosed)
 	})
 }
 
@@ -53,22 +53,22 @@ const soon = redistest.Patience / 2
 // P4: Close ends the leases of holders for which it does not wait, and the lock goes to the next waiter.
 func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) {
-		session := s.session()
-		mu := s.in(session, signalbox.WithRenewedLease(soon))
-		leases := []signalbox.Lease{s.must(mu)}
-		if !exclusive(s.lockKind) {
-			leases = append(leases, s.must(mu))
+	each(t, everyKind, func(f *fixture) {
+		session := f.session()
+		mu := f.in(session, signalbox.WithRenewedLease(soon))
+		leases := []signalbox.Lease{f.must(mu)}
+		if !exclusive(f.lockKind) {
+			leases = append(leases, f.must(mu))
 		}
-		waiting := s.wait(s.Context(), s.against(), 1)
-		require.Error(s, session.Close(locktest.Ended()))
+		waiting := f.wait(f.Context(), f.against(), 1)
+		require.Error(f, session.Close(locktest.Ended()))
 		for _, lease := range leases {
-			require.ErrorIs(s, lease.Err(), signalbox.ErrLost)
-			require.ErrorIs(s, lease.Err(), signalbox.ErrClosed)
-			require.ErrorIs(s, lease.Unlock(), signalbox.ErrLost)
+			require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
+			require.ErrorIs(f, lease.Err(), signalbox.ErrClosed)
+			require.ErrorIs(f, lease.Unlock(), signalbox.ErrLost)
 		}
-		require.NoError(s, locktest.MustHave(s, waiting).Unlock())
-		s.awaitFree()
+		require.NoError(f, locktest.MustHave(f, waiting).Unlock())
+		f.awaitFree()
 	})
 }
 
@@ -76,17 +76,17 @@ func TestCloseEndsTheLeasesOfThoseItDoesNotWaitFor(t *testing.T) {
 // semaphore has a test of its own, with several permits.
 func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *fixture) {
+	each(t, reentrant, func(f *fixture) {
 		for round := range 3 {
-			closing, other := s.session(), s.session()
+			closing, other := f.session(), f.session()
 			var users sync.WaitGroup
 			begun := make(chan struct{}, 1000)
 			use := func(mu anyLock) {
 				for {
-					lease, err := mu.Lock(s.Context())
+					lease, err := mu.Lock(f.Context())
 					if err != nil {
 						if !errors.Is(err, signalbox.ErrClosed) {
-							s.Error(err)
+							f.Error(err)
 						}
 						return
 					}
@@ -96,35 +96,35 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 					}
 					err = lease.Unlock()
 					if err != nil && !errors.Is(err, signalbox.ErrLost) {
-						s.Error(err)
+						f.Error(err)
 					}
 				}
 			}
 			part := func(n int) *fixture {
-				other := *s
-				other.name = fmt.Sprint(s.name, "/", round, "/", n%3)
+				other := *f
+				other.name = fmt.Sprint(f.name, "/", round, "/", n%3)
 				return &other
 			}
 			for n := range 10 {
-				p := s.Primitive
+				p := f.Primitive
 				if n%5 < 2 {
-					p = s.excludedBy()
+					p = f.excludedBy()
 				}
 				users.Go(func() { use(of(p, closing, part(n).name, signalbox.WithRenewedLease(soon))) })
 				users.Go(func() { use(of(p, other, part(n).name)) })
 			}
 			for range 10 + 7*round {
-				redistest.Receive(s, "some use", begun)
+				redistest.Receive(f, "some use", begun)
 			}
-			ctx := s.Context()
+			ctx := f.Context()
 			if round%2 == 0 {
 				ctx = locktest.Ended()
 			}
 			_ = closing.Close(ctx)
-			require.NoError(s, other.Close(context.WithoutCancel(s.Context())))
+			require.NoError(f, other.Close(context.WithoutCancel(f.Context())))
 			done := make(chan struct{})
 			go func() { users.Wait(); close(done) }()
-			redistest.Receive(s, "the end of all users", done)
+			redistest.Receive(f, "the end of all users", done)
 			for n := range 3 {
 				part(n).awaitFree()
 			}

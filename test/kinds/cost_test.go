@@ -25,18 +25,18 @@ func TestUncontendedPair_FreshObject_Allocations(t *testing.T) {
 	if isRace {
 		t.Skip("the race detector makes pools drop what they keep")
 	}
-	alone(t, bounded, func(s *fixture) {
-		session := s.session(signalbox.WithPolling())
+	alone(t, bounded, func(f *fixture) {
+		session := f.session(signalbox.WithPolling())
 		pair := func() {
-			ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
 			defer cancel()
-			lease, err := s.in(session).Lock(ctx)
-			require.NoError(s, err)
-			require.NoError(s, lease.Unlock())
+			lease, err := f.in(session).Lock(ctx)
+			require.NoError(f, err)
+			require.NoError(f, lease.Unlock())
 		}
 		pair() // teaches the server the scripts
 		// 11, of which 5 are the context's. If a pair takes longer than 47 ms, each has a heartbeat and a not-after of its own.
-		require.LessOrEqual(s, testing.AllocsPerRun(200, pair), 15.0)
+		require.LessOrEqual(f, testing.AllocsPerRun(200, pair), 15.0)
 	})
 }
 
@@ -44,21 +44,21 @@ func TestUncontendedPair_FreshObject_Allocations(t *testing.T) {
 // reentrant hold takes 1,391 to 1,407 bytes from run to run, a fair one 1,292 to 1,297.
 func TestHeldLock_Uncontended_Memory(t *testing.T) { //nolint:paralleltest // memory is counted
 	const held, most = 2000, 1500
-	alone(t, bounded, func(s *fixture) {
-		session := s.session(signalbox.WithPolling())
-		require.NoError(s, s.must(s.in(session)).Unlock())
+	alone(t, bounded, func(f *fixture) {
+		session := f.session(signalbox.WithPolling())
+		require.NoError(f, f.must(f.in(session)).Unlock())
 		leases := make([]signalbox.Lease, held)
 		before := heap()
 		for i := range leases {
-			lease, err := of(s.Primitive, session, fmt.Sprintf("cost/%06d", i)).Lock(s.Context())
-			require.NoError(s, err)
+			lease, err := of(f.Primitive, session, fmt.Sprintf("cost/%06d", i)).Lock(f.Context())
+			require.NoError(f, err)
 			leases[i] = lease
 		}
 		grown := heap() - before
 		for _, lease := range leases {
-			require.NoError(s, lease.Unlock())
+			require.NoError(f, lease.Unlock())
 		}
-		require.Less(s, grown/held, int64(most))
+		require.Less(f, grown/held, int64(most))
 	})
 }
 

@@ -16,36 +16,36 @@ import (
 // grants a lock, ends a hold or a wait.
 func TestLocksOfOneNameInTwoDatabasesAreTwo(t *testing.T) {
 	t.Parallel()
-	each(t, exclusive, func(s *fixture) {
-		ctx := locktest.Context(s)
+	each(t, exclusive, func(f *fixture) {
+		ctx := locktest.Context(f)
 		elsewhere := func() anyLock {
-			session, err := signalbox.Dial(ctx, s.server.URL()+"/1")
-			require.NoError(s, err)
-			s.Cleanup(func() { _ = session.Close(ctx) })
-			return s.in(session)
+			session, err := signalbox.Dial(ctx, f.server.URL()+"/1")
+			require.NoError(f, err)
+			f.Cleanup(func() { _ = session.Close(ctx) })
+			return f.in(session)
 		}
-		here, there := s.lock(), elsewhere()
+		here, there := f.lock(), elsewhere()
 		mine, err := here.TryLock(ctx)
-		require.NoError(s, err)
+		require.NoError(f, err)
 		theirs, err := there.TryLock(ctx)
-		require.NoError(s, err)
-		waiting := s.wait(ctx, s.lock(), 1)
+		require.NoError(f, err)
+		waiting := f.wait(ctx, f.lock(), 1)
 
 		// There: a waiter is granted the lock, and what it holds then is ended by force.
 		next := locktest.LaterWith(ctx, elsewhere().Lock)
-		require.NoError(s, locktest.IgnoreUnconfirmed(theirs.Unlock()))
-		granted := locktest.MustHave(s, next)
+		require.NoError(f, locktest.IgnoreUnconfirmed(theirs.Unlock()))
+		granted := locktest.MustHave(f, next)
 		if mu, has := there.(forceUnlocker); has {
-			require.NoError(s, mu.ForceUnlock(ctx))
-			redistest.Receive(s, "the loss there", granted.Done())
+			require.NoError(f, mu.ForceUnlock(ctx))
+			redistest.Receive(f, "the loss there", granted.Done())
 		} else {
-			require.NoError(s, locktest.IgnoreUnconfirmed(granted.Unlock()))
+			require.NoError(f, locktest.IgnoreUnconfirmed(granted.Unlock()))
 		}
 
-		require.NoError(s, mine.Err())
-		require.Empty(s, waiting)
-		require.NoError(s, locktest.IgnoreUnconfirmed(mine.Unlock()))
-		last := locktest.MustHave(s, waiting)
-		require.NoError(s, locktest.IgnoreUnconfirmed(last.Unlock()))
+		require.NoError(f, mine.Err())
+		require.Empty(f, waiting)
+		require.NoError(f, locktest.IgnoreUnconfirmed(mine.Unlock()))
+		last := locktest.MustHave(f, waiting)
+		require.NoError(f, locktest.IgnoreUnconfirmed(last.Unlock()))
 	})
 }

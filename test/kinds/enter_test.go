@@ -25,34 +25,34 @@ func deeper(ctx context.Context, depth int) context.Context {
 }
 
 // takes returns the methods that acquire mu, or enter it again.
-func (s *fixture) takes(mu anyLock) []func(context.Context) (signalbox.Lease, error) {
+func (f *fixture) takes(mu anyLock) []func(context.Context) (signalbox.Lease, error) {
 	return []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock}
 }
 
 // P7: entering again makes no round trip and allocates nothing, ten contexts deep. A writer may also read.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
-	alone(t, reentrant, func(s *fixture) {
-		session := s.session(signalbox.WithPolling())
-		mu := s.in(session, signalbox.WithRenewedLease(longest))
-		for _, outer := range []locktest.Primitive{s.Primitive, s.excludedBy()} {
-			lease := s.must(of(outer, session, s.name, signalbox.WithRenewedLease(longest)))
-			ctx := deeper(lease.Enter(s.Context()), 10)
-			for n, enter := range s.takes(mu) {
+	alone(t, reentrant, func(f *fixture) {
+		session := f.session(signalbox.WithPolling())
+		mu := f.in(session, signalbox.WithRenewedLease(longest))
+		for _, outer := range []locktest.Primitive{f.Primitive, f.excludedBy()} {
+			lease := f.must(of(outer, session, f.name, signalbox.WithRenewedLease(longest)))
+			ctx := deeper(lease.Enter(f.Context()), 10)
+			for n, enter := range f.takes(mu) {
 				var allocated float64
-				require.Empty(s, s.server.SentBy(func() {
+				require.Empty(f, f.server.SentBy(func() {
 					allocated = testing.AllocsPerRun(100, func() {
 						again, err := enter(ctx)
 						if err != nil || again.Token() != lease.Token() || again.Err() != nil {
-							s.Error("not entered again", n, err)
+							f.Error("not entered again", n, err)
 						}
 						if err := again.Unlock(); err != nil {
-							s.Error(err)
+							f.Error(err)
 						}
 					})
 				}))
-				require.Zero(s, allocated, n)
+				require.Zero(f, allocated, n)
 			}
-			require.NoError(s, lease.Unlock())
+			require.NoError(f, lease.Unlock())
 		}
 	})
 }
@@ -60,45 +60,45 @@ func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 // Order: a holder enters again past every waiter: else each would wait for the other.
 func TestEnteringAgainDoesNotQueue(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *fixture) {
-		mu := s.lock()
-		lease := s.must(mu)
-		waiting := s.wait(s.Context(), s.against(), 1)
-		for _, enter := range s.takes(mu) {
-			again, err := enter(lease.Enter(s.Context()))
-			require.NoError(s, err)
-			require.Equal(s, lease.Token(), again.Token())
-			require.NoError(s, again.Unlock())
+	each(t, reentrant, func(f *fixture) {
+		mu := f.lock()
+		lease := f.must(mu)
+		waiting := f.wait(f.Context(), f.against(), 1)
+		for _, enter := range f.takes(mu) {
+			again, err := enter(lease.Enter(f.Context()))
+			require.NoError(f, err)
+			require.Equal(f, lease.Token(), again.Token())
+			require.NoError(f, again.Unlock())
 		}
-		require.False(s, locktest.IsClosed(waiting))
-		require.NoError(s, lease.Unlock())
-		require.NoError(s, locktest.MustHave(s, waiting).Unlock())
+		require.False(f, locktest.IsClosed(waiting))
+		require.NoError(f, lease.Unlock())
+		require.NoError(f, locktest.MustHave(f, waiting).Unlock())
 	})
 }
 
 // P8: the hold goes to the next holder with the last of its leases, whichever that is.
 func TestTheHoldLastsUntilTheLastOfItsLeasesEnds(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *fixture) {
-		session := s.session()
-		mu := s.in(session)
-		for _, outer := range []locktest.Primitive{s.Primitive, s.excludedBy()} {
+	each(t, reentrant, func(f *fixture) {
+		session := f.session()
+		mu := f.in(session)
+		for _, outer := range []locktest.Primitive{f.Primitive, f.excludedBy()} {
 			for _, outerFirst := range []bool{true, false} {
-				lease := s.must(of(outer, session, s.name))
-				inner := s.again(mu, lease)
-				waiting := s.wait(s.Context(), s.against(), 1)
-				hold := s.view.MustHold(s, s.name).ID
+				lease := f.must(of(outer, session, f.name))
+				inner := f.again(mu, lease)
+				waiting := f.wait(f.Context(), f.against(), 1)
+				hold := f.view.MustHold(f, f.name).ID
 				first, last := lease, inner
 				if !outerFirst {
 					first, last = inner, lease
 				}
-				require.NoError(s, first.Unlock())
-				require.NoError(s, last.Err())
-				require.True(s, s.isHeld())
-				require.Equal(s, hold, s.view.MustHold(s, s.name).ID)
-				require.False(s, locktest.IsClosed(waiting))
-				require.NoError(s, last.Unlock())
-				require.NoError(s, locktest.MustHave(s, waiting).Unlock())
+				require.NoError(f, first.Unlock())
+				require.NoError(f, last.Err())
+				require.True(f, f.isHeld())
+				require.Equal(f, hold, f.view.MustHold(f, f.name).ID)
+				require.False(f, locktest.IsClosed(waiting))
+				require.NoError(f, last.Unlock())
+				require.NoError(f, locktest.MustHave(f, waiting).Unlock())
 			}
 		}
 	})
@@ -106,39 +106,39 @@ func TestTheHoldLastsUntilTheLastOfItsLeasesEnds(t *testing.T) {
 
 // P1: a carried lease that was released is an error, never a new acquire, also if the context itself has not ended.
 func TestACarriedLeaseThatWasReleasedNeverAcquires(t *testing.T) { //nolint:paralleltest // commands are counted
-	alone(t, reentrant, func(s *fixture) {
-		mu := s.in(s.session(signalbox.WithPolling()))
-		lease := s.must(mu)
-		entered := lease.Enter(s.Context())
-		require.NoError(s, lease.Unlock())
-		require.Empty(s, s.server.SentBy(func() { s.neverAcquires(entered, mu, lease, signalbox.ErrReleased) }))
+	alone(t, reentrant, func(f *fixture) {
+		mu := f.in(f.session(signalbox.WithPolling()))
+		lease := f.must(mu)
+		entered := lease.Enter(f.Context())
+		require.NoError(f, lease.Unlock())
+		require.Empty(f, f.server.SentBy(func() { f.neverAcquires(entered, mu, lease, signalbox.ErrReleased) }))
 	})
 }
 
 // P1: so it is if the lease was lost.
 func TestACarriedLeaseThatWasLostNeverAcquires(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *fixture) {
-		mu := s.lock()
-		lease := s.must(mu)
-		entered := lease.Enter(s.Context())
+	each(t, reentrant, func(f *fixture) {
+		mu := f.lock()
+		lease := f.must(mu)
+		entered := lease.Enter(f.Context())
 		forced, _ := mu.(forceUnlocker)
-		require.NoError(s, forced.ForceUnlock(s.Context()))
-		redistest.Receive(s, "the end of the lease", lease.Done())
-		s.neverAcquires(entered, mu, lease, signalbox.ErrLost)
-		require.False(s, s.isHeld())
+		require.NoError(f, forced.ForceUnlock(f.Context()))
+		redistest.Receive(f, "the end of the lease", lease.Done())
+		f.neverAcquires(entered, mu, lease, signalbox.ErrLost)
+		require.False(f, f.isHeld())
 	})
 }
 
 // neverAcquires checks that contexts that carry an ended lease acquire nothing.
-func (s *fixture) neverAcquires(entered context.Context, mu anyLock, lease signalbox.Lease, want error) {
-	s.Helper()
-	for _, ctx := range []context.Context{entered, lease.Enter(s.Context()), context.WithoutCancel(entered), deeper(entered, 3)} {
-		for _, take := range s.takes(mu) {
-			require.ErrorIs(s, second(take(ctx)), want)
+func (f *fixture) neverAcquires(entered context.Context, mu anyLock, lease signalbox.Lease, want error) {
+	f.Helper()
+	for _, ctx := range []context.Context{entered, lease.Enter(f.Context()), context.WithoutCancel(entered), deeper(entered, 3)} {
+		for _, take := range f.takes(mu) {
+			require.ErrorIs(f, second(take(ctx)), want)
 		}
-		require.ErrorIs(s, mu.Do(ctx, func(context.Context, signalbox.Lease) error {
-			s.Error("a lease that has ended was entered")
+		require.ErrorIs(f, mu.Do(ctx, func(context.Context, signalbox.Lease) error {
+			f.Error("a lease that has ended was entered")
 			return nil
 		}), want)
 	}
@@ -148,34 +148,34 @@ func (s *fixture) neverAcquires(entered context.Context, mu anyLock, lease signa
 // carried lease.
 func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *fixture) {
-		session := s.session()
-		mu, elsewhere := s.in(session), s.lock()
-		lease := s.must(of(s.excludedBy(), session, s.name))
-		other := of(s.Primitive, session, s.name+"/b")
-		for n, take := range s.takes(other) {
-			require.ErrorIs(s, second(elsewhere.TryLock(lease.Enter(s.Context()))), signalbox.ErrHeld)
-			require.ErrorIs(s, second(mu.TryLock(lease.Bind(s.Context()))), signalbox.ErrHeld)
-			again, err := mu.TryLock(lease.Bind(lease.Enter(s.Context())))
-			require.NoError(s, err)
-			require.NoError(s, again.Unlock())
-			inner, err := take(lease.Enter(s.Context()))
-			require.NoError(s, err, n)
-			require.NotEqual(s, lease.Token(), inner.Token())
-			both := inner.Enter(lease.Enter(s.Context()))
+	each(t, reentrant, func(f *fixture) {
+		session := f.session()
+		mu, elsewhere := f.in(session), f.lock()
+		lease := f.must(of(f.excludedBy(), session, f.name))
+		other := of(f.Primitive, session, f.name+"/b")
+		for n, take := range f.takes(other) {
+			require.ErrorIs(f, second(elsewhere.TryLock(lease.Enter(f.Context()))), signalbox.ErrHeld)
+			require.ErrorIs(f, second(mu.TryLock(lease.Bind(f.Context()))), signalbox.ErrHeld)
+			again, err := mu.TryLock(lease.Bind(lease.Enter(f.Context())))
+			require.NoError(f, err)
+			require.NoError(f, again.Unlock())
+			inner, err := take(lease.Enter(f.Context()))
+			require.NoError(f, err, n)
+			require.NotEqual(f, lease.Token(), inner.Token())
+			both := inner.Enter(lease.Enter(f.Context()))
 			for mu, lease := range map[anyLock]signalbox.Lease{mu: lease, other: inner} {
 				again, err := mu.TryLock(both)
-				require.NoError(s, err)
-				require.Equal(s, lease.Token(), again.Token())
-				require.NoError(s, again.Unlock())
+				require.NoError(f, err)
+				require.Equal(f, lease.Token(), again.Token())
+				require.NoError(f, again.Unlock())
 			}
-			require.NoError(s, inner.Unlock())
+			require.NoError(f, inner.Unlock())
 		}
-		ctx, cancel := context.WithCancel(lease.Enter(s.Context()))
-		waiting := s.wait(ctx, elsewhere, 1)
+		ctx, cancel := context.WithCancel(lease.Enter(f.Context()))
+		waiting := f.wait(ctx, elsewhere, 1)
 		cancel()
-		require.ErrorIs(s, locktest.MustFail(s, waiting), context.Canceled)
-		require.NoError(s, lease.Unlock())
+		require.ErrorIs(f, locktest.MustFail(f, waiting), context.Canceled)
+		require.NoError(f, lease.Unlock())
 	})
 }
 
@@ -183,25 +183,25 @@ func TestOnlyACarriedLeaseOfTheSessionEnters(t *testing.T) {
 // shortens a renewed one.
 func TestEnteringAgainKeepsTokenAndTerms(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *fixture) {
-		session := s.session()
-		for _, outer := range []locktest.Primitive{s.Primitive, s.excludedBy()} {
+	each(t, reentrant, func(f *fixture) {
+		session := f.session()
+		for _, outer := range []locktest.Primitive{f.Primitive, f.excludedBy()} {
 			for _, terms := range []signalbox.LockOption{signalbox.WithFixedLease(time.Hour), signalbox.WithRenewedLease(longest)} {
-				lease := s.must(of(outer, session, s.name, terms))
-				ends := s.view.MustHold(s, s.name).Ends
+				lease := f.must(of(outer, session, f.name, terms))
+				ends := f.view.MustHold(f, f.name).Ends
 				var entries []signalbox.Lease
 				for n := range 4 {
 					option := []signalbox.LockOption{signalbox.WithFixedLease(time.Second), signalbox.WithRenewedLease(2 * time.Hour)}[n%2]
-					again, err := s.takes(s.in(session, option))[n/2](lease.Enter(s.Context()))
-					require.NoError(s, err)
-					require.Equal(s, lease.Token(), again.Token())
-					require.WithinDuration(s, lease.Deadline(), again.Deadline(), time.Second)
+					again, err := f.takes(f.in(session, option))[n/2](lease.Enter(f.Context()))
+					require.NoError(f, err)
+					require.Equal(f, lease.Token(), again.Token())
+					require.WithinDuration(f, lease.Deadline(), again.Deadline(), time.Second)
 					entries = append(entries, again)
 				}
-				require.Equal(s, ends, s.view.MustHold(s, s.name).Ends)
+				require.Equal(f, ends, f.view.MustHold(f, f.name).Ends)
 				for _, entry := range append(entries, lease) {
-					require.NoError(s, lease.Err())
-					require.NoError(s, entry.Unlock())
+					require.NoError(f, lease.Err())
+					require.NoError(f, entry.Unlock())
 				}
 			}
 		}

@@ -19,13 +19,13 @@ import (
 
 // P9: a bad name, option or session is the error of every call, and sends nothing.
 func TestABadLockIsTheErrorOfEveryCall(t *testing.T) { //nolint:paralleltest // commands are counted
-	alone(t, everyKind, func(s *fixture) {
-		session := s.session()
-		closed := signalbox.NewSession(s.server.Client(s, signalbox.Tune))
-		require.NoError(s, closed.Close(s.Context()))
-		with := func(options ...signalbox.LockOption) anyLock { return s.in(session, options...) }
+	alone(t, everyKind, func(f *fixture) {
+		session := f.session()
+		closed := signalbox.NewSession(f.server.Client(f, signalbox.Tune))
+		require.NoError(f, closed.Close(f.Context()))
+		with := func(options ...signalbox.LockOption) anyLock { return f.in(session, options...) }
 		of := func(session *signalbox.Session, name string, options ...signalbox.LockOption) anyLock {
-			return of(s.Primitive, session, name, options...)
+			return of(f.Primitive, session, name, options...)
 		}
 		for name, bad := range map[string]struct {
 			mu   anyLock
@@ -59,15 +59,15 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) { //nolint:paralleltest // 
 			"BadThenGood":         {with(signalbox.WithFixedLease(0), signalbox.WithFixedLease(time.Second)), signalbox.ErrBadOption},
 			"NameAndOption":       {of(session, "", signalbox.WithFixedLease(0)), signalbox.ErrBadName},
 			"OptionAndName":       {of(session, "", signalbox.WithFixedLease(0)), signalbox.ErrBadOption},
-			"NilSession":          {s.in(nil), signalbox.ErrBadOption},
-			"NilClient":           {s.in(signalbox.NewSession(nil)), signalbox.ErrBadOption},
-			"ClosedSession":       {s.in(closed), signalbox.ErrClosed},
-			"BadDefault":          {s.in(s.session(signalbox.WithDefaults(signalbox.WithMaxHold(1)))), signalbox.ErrBadOption},
-			"BadLabel":            {s.in(s.session(signalbox.WithLabel("a\nb"))), signalbox.ErrBadOption},
-			"BadPrefix":           {s.in(s.session(signalbox.WithPrefix("{x}"))), signalbox.ErrBadOption},
+			"NilSession":          {f.in(nil), signalbox.ErrBadOption},
+			"NilClient":           {f.in(signalbox.NewSession(nil)), signalbox.ErrBadOption},
+			"ClosedSession":       {f.in(closed), signalbox.ErrClosed},
+			"BadDefault":          {f.in(f.session(signalbox.WithDefaults(signalbox.WithMaxHold(1)))), signalbox.ErrBadOption},
+			"BadLabel":            {f.in(f.session(signalbox.WithLabel("a\nb"))), signalbox.ErrBadOption},
+			"BadPrefix":           {f.in(f.session(signalbox.WithPrefix("{x}"))), signalbox.ErrBadOption},
 		} {
-			s.Run(name, func(t *testing.T) {
-				require.Empty(t, s.server.SentBy(func() {
+			f.Run(name, func(t *testing.T) {
+				require.Empty(t, f.server.SentBy(func() {
 					require.ErrorIs(t, bad.mu.Check(), bad.want)
 					for call, err := range refusals(t, bad.mu, t.Context(), signalbox.Lease{}) {
 						require.ErrorIs(t, err, bad.want, call)
@@ -80,33 +80,33 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) { //nolint:paralleltest // 
 
 // P7: Check examines the arguments of New, and sends nothing.
 func TestCheckOfAGoodLockReturnsNilAndSendsNothing(t *testing.T) { //nolint:paralleltest // commands are counted
-	alone(t, everyKind, func(s *fixture) {
-		mu := s.lock()
-		require.Empty(s, s.server.SentBy(func() { require.NoError(s, mu.Check()) }))
+	alone(t, everyKind, func(f *fixture) {
+		mu := f.lock()
+		require.Empty(f, f.server.SentBy(func() { require.NoError(f, mu.Check()) }))
 	})
 }
 
 // P10: contexts are checked like everything else, also if another reader could enter.
 func TestANilContextIsAnError(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) {
-		mu := s.lock()
-		held := s.must(mu)
+	each(t, everyKind, func(f *fixture) {
+		mu := f.lock()
+		held := f.must(mu)
 		var none context.Context
-		for call, err := range refusals(s.T, mu, none, held) {
-			require.ErrorIs(s, err, signalbox.ErrBadOption, call)
+		for call, err := range refusals(f.T, mu, none, held) {
+			require.ErrorIs(f, err, signalbox.ErrBadOption, call)
 		}
-		require.ErrorIs(s, mu.Do(none, nil), signalbox.ErrBadOption)
-		require.NoError(s, held.Unlock())
+		require.ErrorIs(f, mu.Do(none, nil), signalbox.ErrBadOption)
+		require.NoError(f, held.Unlock())
 	})
 }
 
 // P9: every name up to 512 bytes is a lock of its own, with a queue and messages of its own.
 func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	each(t, native, func(s *fixture) {
+	each(t, native, func(f *fixture) {
 		prefix := fmt.Sprint("strange", made.Add(1), ":")
-		one, other, third := s.session(signalbox.WithPrefix(prefix)), s.session(signalbox.WithPrefix(prefix)), s.session(signalbox.WithPrefix(prefix))
+		one, other, third := f.session(signalbox.WithPrefix(prefix)), f.session(signalbox.WithPrefix(prefix)), f.session(signalbox.WithPrefix(prefix))
 		all := []string{
 			"a", "A", " a", "a ", "a:lock", "a}:lock", "{a}", "{a", "a}", "}a", "}a{", "}", "{", "{}", "}{", "%7Ba%7D", "%7ba", "%", "%%", "%25",
 			"\x00", "a\x00", "\x00a", "a\x00b", "a\nb", "\r\n", "\x7f", "*", "?", "[a]", "a*", "\xff*",
@@ -118,30 +118,30 @@ func TestStrangeNamesAreLocksOfTheirOwn(t *testing.T) {
 		waits, rivals := make([]pendingLock, len(all)), make([]pendingLock, len(all))
 		for i, name := range all {
 			var err error
-			leases[i], err = of(s.excludedBy(), one, name).TryLock(s.Context())
-			require.NoError(s, err, "%q is held with another name", name)
-			require.ErrorIs(s, second(of(s.Primitive, third, name).TryLock(s.Context())), signalbox.ErrHeld, "%q", name)
-			waits[i] = locktest.LaterWith(s.Context(), of(s.Primitive, other, name).Lock)
-			rivals[i] = locktest.LaterWith(s.Context(), of(s.excludedBy(), other, name).Lock)
+			leases[i], err = of(f.excludedBy(), one, name).TryLock(f.Context())
+			require.NoError(f, err, "%q is held with another name", name)
+			require.ErrorIs(f, second(of(f.Primitive, third, name).TryLock(f.Context())), signalbox.ErrHeld, "%q", name)
+			waits[i] = locktest.LaterWith(f.Context(), of(f.Primitive, other, name).Lock)
+			rivals[i] = locktest.LaterWith(f.Context(), of(f.excludedBy(), other, name).Lock)
 		}
 		keys := len(all)
-		if s.excludedBy().Name == s.lockKind.Name {
+		if f.excludedBy().Name == f.lockKind.Name {
 			keys *= 3 // the lock, a queue, and the heartbeats of the waiters in it
 		} else {
 			keys *= 4 // two queues
 		}
-		redistest.Await(s, "a queue for each", func() bool { return len(s.server.Keys(prefix+"*")) == keys })
+		redistest.Await(f, "a queue for each", func() bool { return len(f.server.Keys(prefix+"*")) == keys })
 		for i, name := range all {
-			require.False(s, locktest.IsClosed(waits[i]) || locktest.IsClosed(rivals[i]), "%q", name)
-			require.NoError(s, leases[i].Unlock())
+			require.False(f, locktest.IsClosed(waits[i]) || locktest.IsClosed(rivals[i]), "%q", name)
+			require.NoError(f, leases[i].Unlock())
 			for range 2 {
 				select {
 				case got := <-waits[i]:
-					require.NoError(s, got.Err)
-					require.NoError(s, got.Value.Unlock())
+					require.NoError(f, got.Err)
+					require.NoError(f, got.Value.Unlock())
 				case got := <-rivals[i]:
-					require.NoError(s, got.Err)
-					require.NoError(s, got.Value.Unlock())
+					require.NoError(f, got.Err)
+					require.NoError(f, got.Value.Unlock())
 				}
 			}
 		}
@@ -177,57 +177,57 @@ func foreign(k lockKind) map[string][]any {
 // P9: a key of another program or another kind is an error at once, and does not change.
 func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
-	each(t, native, func(s *fixture) {
-		session, base := s.session(), s.name
-		for name, set := range foreign(s.lockKind) {
-			s.name = base + name
-			s.server.MustDo(s, append([]any{set[0], s.key()}, set[1:]...)...)
-			before := s.server.MustDo(s, "DUMP", s.key())
-			mu := s.in(session)
+	each(t, native, func(f *fixture) {
+		session, base := f.session(), f.name
+		for name, set := range foreign(f.lockKind) {
+			f.name = base + name
+			f.server.MustDo(f, append([]any{set[0], f.key()}, set[1:]...)...)
+			before := f.server.MustDo(f, "DUMP", f.key())
+			mu := f.in(session)
 			errs := make(map[string]error)
 			if !strings.HasPrefix(name, "(") { // some kinds report the holder of another kind's lock
-				errs = questions(s.T, mu, s.Context())
+				errs = questions(f.T, mu, f.Context())
 			}
-			errs["TryLock"] = second(mu.TryLock(s.Context()))
-			errs["Lock"] = second(mu.Lock(s.Context()))
+			errs["TryLock"] = second(mu.TryLock(f.Context()))
+			errs["Lock"] = second(mu.Lock(f.Context()))
 			for call, err := range errs {
-				require.ErrorIs(s, err, signalbox.ErrWrongKind, "%s: %s", name, call)
+				require.ErrorIs(f, err, signalbox.ErrWrongKind, "%s: %s", name, call)
 				if strings.HasPrefix(name, "(") {
-					require.ErrorContains(s, err, name, "it says which kind has the name")
+					require.ErrorContains(f, err, name, "it says which kind has the name")
 				}
 			}
-			require.Equal(s, before, s.server.MustDo(s, "DUMP", s.key()), name)
-			require.Equal(s, int64(-1), s.server.MustDo(s, "PTTL", s.key()), name)
-			require.Zero(s, s.ticketsOf(), name)
-			s.server.MustDo(s, "DEL", s.key()) // else Close waits a second for withdrawals that are refused
+			require.Equal(f, before, f.server.MustDo(f, "DUMP", f.key()), name)
+			require.Equal(f, int64(-1), f.server.MustDo(f, "PTTL", f.key()), name)
+			require.Zero(f, f.ticketsOf(), name)
+			f.server.MustDo(f, "DEL", f.key()) // else Close waits a second for withdrawals that are refused
 		}
 	})
 }
 
 // ticketsOf counts tickets without reading the lock's key.
-func (s *fixture) ticketsOf() int {
-	s.Helper()
-	if s.queues == nil {
+func (f *fixture) ticketsOf() int {
+	f.Helper()
+	if f.queues == nil {
 		return 0
 	}
-	return locktest.Count(s, s.server, "EXISTS", s.Queue(s.name))
+	return locktest.Count(f, f.server, "EXISTS", f.Queue(f.name))
 }
 
 // P9: foreign keys under the names of the queues are found before anything is written, and do not change.
 func TestAForeignQueueIsErrWrongKindAndUntouched(t *testing.T) {
 	t.Parallel()
-	each(t, func(k lockKind) bool { return k.queues != nil }, func(s *fixture) {
-		base := s.name
-		for n := range s.queues(locktest.Keys(base)) {
-			s.name = fmt.Sprint(base, n)
-			key := s.queues(locktest.Keys(s.name))[n]
-			holder := s.must(s.against())
-			s.server.MustDo(s, "SET", key, "mine")
-			require.ErrorIs(s, second(s.lock().Lock(s.Context())), signalbox.ErrWrongKind, key)
-			require.Equal(s, "mine", s.server.MustDo(s, "GET", key))
-			s.server.MustDo(s, "DEL", key)
-			require.NoError(s, holder.Unlock())
-			s.awaitFree()
+	each(t, func(k lockKind) bool { return k.queues != nil }, func(f *fixture) {
+		base := f.name
+		for n := range f.queues(locktest.Keys(base)) {
+			f.name = fmt.Sprint(base, n)
+			key := f.queues(locktest.Keys(f.name))[n]
+			holder := f.must(f.against())
+			f.server.MustDo(f, "SET", key, "mine")
+			require.ErrorIs(f, second(f.lock().Lock(f.Context())), signalbox.ErrWrongKind, key)
+			require.Equal(f, "mine", f.server.MustDo(f, "GET", key))
+			f.server.MustDo(f, "DEL", key)
+			require.NoError(f, holder.Unlock())
+			f.awaitFree()
 		}
 	})
 }
@@ -236,59 +236,59 @@ func TestAForeignQueueIsErrWrongKindAndUntouched(t *testing.T) {
 func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
 	t.Parallel()
 	locks := func(k lockKind) bool { return native(k) && k.enters }
-	each(t, locks, func(s *fixture) {
+	each(t, locks, func(f *fixture) {
 		for _, k := range kinds() {
-			if !locks(k) || k.known == s.known {
+			if !locks(k) || k.known == f.known {
 				continue
 			}
-			other := of(k.Primitive, s.session(), s.name)
+			other := of(k.Primitive, f.session(), f.name)
 			for range 2 { // the second time there is a floor
-				mu := s.lock() // one that nothing is to be withdrawn for
-				lease := s.must(other)
+				mu := f.lock() // one that nothing is to be withdrawn for
+				lease := f.must(other)
 				for _, take := range []func(context.Context) (signalbox.Lease, error){mu.TryLock, mu.Lock} {
-					err := second(take(s.Context()))
-					require.ErrorIs(s, err, signalbox.ErrWrongKind)
-					require.ErrorContains(s, err, "("+k.known+")")
+					err := second(take(f.Context()))
+					require.ErrorIs(f, err, signalbox.ErrWrongKind)
+					require.ErrorContains(f, err, "("+k.known+")")
 				}
 				forced, _ := mu.(forceUnlocker)
-				require.ErrorIs(s, forced.ForceUnlock(s.Context()), signalbox.ErrWrongKind)
-				require.Zero(s, s.tickets())
-				require.NoError(s, lease.Err())
-				require.NoError(s, lease.Unlock())
-				ours := s.must(mu)
-				require.Greater(s, ours.Token(), lease.Token(), "the floor is that of the name")
-				require.NoError(s, ours.Unlock())
+				require.ErrorIs(f, forced.ForceUnlock(f.Context()), signalbox.ErrWrongKind)
+				require.Zero(f, f.tickets())
+				require.NoError(f, lease.Err())
+				require.NoError(f, lease.Unlock())
+				ours := f.must(mu)
+				require.Greater(f, ours.Token(), lease.Token(), "the floor is that of the name")
+				require.NoError(f, ours.Unlock())
 			}
 		}
 	})
 }
 
 // sessionAs returns a session of a user with these rules.
-func (s *fixture) sessionAs(rules ...any) *signalbox.Session {
-	s.Helper()
+func (f *fixture) sessionAs(rules ...any) *signalbox.Session {
+	f.Helper()
 	user := fmt.Sprint("user", made.Add(1))
-	s.server.MustDo(s, append([]any{"ACL", "SETUSER", user, "on", ">secret"}, rules...)...)
-	return locktest.SessionOf(s, locktest.ClientAs(s, s.server, user, "secret"))
+	f.server.MustDo(f, append([]any{"ACL", "SETUSER", user, "on", ">secret"}, rules...)...)
+	return locktest.SessionOf(f, locktest.ClientAs(f, f.server, user, "secret"))
 }
 
 // P10: a missing right is an error at once, with the server's words, and leaves nothing.
 func TestAMissingRightIsErrDenied(t *testing.T) {
 	t.Parallel()
-	each(t, native, func(s *fixture) {
+	each(t, native, func(f *fixture) {
 		for name, rules := range map[string][]any{
 			"NoScripts": {"~*", "&*", "+@all", "-@scripting"},
 			"NoKeys":    {"~other:*", "&*", "+@all"},
 			"NoSet":     {"~*", "&*", "+@all", "-set", "-zadd"},
 		} {
-			mu := s.in(s.sessionAs(rules...))
-			require.ErrorIs(s, second(mu.TryLock(s.Context())), signalbox.ErrDenied, name)
-			require.ErrorIs(s, second(mu.Lock(s.Context())), signalbox.ErrDenied, name)
-			if s.queues != nil {
-				holder := s.must(s.against())
-				require.ErrorIs(s, second(mu.Lock(s.Context())), signalbox.ErrDenied, name)
-				require.NoError(s, holder.Unlock())
+			mu := f.in(f.sessionAs(rules...))
+			require.ErrorIs(f, second(mu.TryLock(f.Context())), signalbox.ErrDenied, name)
+			require.ErrorIs(f, second(mu.Lock(f.Context())), signalbox.ErrDenied, name)
+			if f.queues != nil {
+				holder := f.must(f.against())
+				require.ErrorIs(f, second(mu.Lock(f.Context())), signalbox.ErrDenied, name)
+				require.NoError(f, holder.Unlock())
 			}
-			s.awaitFree()
+			f.awaitFree()
 		}
 	})
 }
@@ -296,13 +296,13 @@ func TestAMissingRightIsErrDenied(t *testing.T) {
 // P6: if subscribing is denied the lock is waited for all the same.
 func TestALockIsWaitedForWithoutSubscriptions(t *testing.T) {
 	t.Parallel()
-	each(t, func(k lockKind) bool { return k.queues != nil }, func(s *fixture) {
-		mu := s.in(s.sessionAs("~*", "&*", "+@all", "-subscribe"))
+	each(t, func(k lockKind) bool { return k.queues != nil }, func(f *fixture) {
+		mu := f.in(f.sessionAs("~*", "&*", "+@all", "-subscribe"))
 		for range 3 {
-			holder := s.must(s.against())
-			waiting := s.wait(s.Context(), mu, 1)
-			require.NoError(s, holder.Unlock())
-			require.NoError(s, locktest.MustHave(s, waiting).Unlock())
+			holder := f.must(f.against())
+			waiting := f.wait(f.Context(), mu, 1)
+			require.NoError(f, holder.Unlock())
+			require.NoError(f, locktest.MustHave(f, waiting).Unlock())
 		}
 	})
 }

@@ -35,7 +35,7 @@ type lockKind struct {
 	enter      *scripts.Script               // takes the lock, or joins its queue
 	poll       *scripts.Script               // polls the server from its queue
 	queues     func(keys names.Set) []string // the keys of its queues, and of the waiters' heartbeats
-	queued     func(s *fixture, n int) bool  // n wait at the server; nil counts the tickets of the library's own layout
+	queued     func(f *fixture, n int) bool  // n wait at the server; nil counts the tickets of the library's own layout
 	key        func(name string) string      // the key of the holder; nil is the library's own
 	layout     string                        // "redisson", "setnx", or the library's own
 }
@@ -70,20 +70,20 @@ func kinds() []lockKind {
 		},
 		{
 			Primitive: locktest.RedissonReentrant(), op: "lock", excludedBy: locktest.RedissonReentrant, enters: true, layout: "redisson", key: itself,
-			queued: func(s *fixture, n int) bool {
-				return locktest.Listeners(s, s.server, "redisson_lock__channel:{"+s.name+"}") >= n
+			queued: func(f *fixture, n int) bool {
+				return locktest.Listeners(f, f.server, "redisson_lock__channel:{"+f.name+"}") >= n
 			},
 		},
 		{
 			Primitive: locktest.RedissonFair(), op: "lock", excludedBy: locktest.RedissonFair, enters: true, layout: "redisson", key: itself,
-			queued: func(s *fixture, n int) bool {
-				return locktest.Count(s, s.server, "LLEN", "redisson_lock_queue:{"+s.name+"}") == n
+			queued: func(f *fixture, n int) bool {
+				return locktest.Count(f, f.server, "LLEN", "redisson_lock_queue:{"+f.name+"}") == n
 			},
 		},
 		{
 			Primitive: locktest.SetNX(), op: "lock", excludedBy: locktest.SetNX, enters: true, layout: "setnx", key: itself,
-			queued: func(s *fixture, n int) bool {
-				return locktest.Listeners(s, s.server, "sb:{"+s.name+"}:unlocked") >= n
+			queued: func(f *fixture, n int) bool {
+				return locktest.Listeners(f, f.server, "sb:{"+f.name+"}:unlocked") >= n
 			},
 		},
 	}
@@ -220,7 +220,7 @@ type fixture struct {
 }
 
 // Name implements testing.TB: of the two names that s embeds it is the test's.
-func (s *fixture) Name() string { return s.T.Name() }
+func (f *fixture) Name() string { return f.T.Name() }
 
 // made counts the sites, so that a test that is run again has a new name.
 var made atomic.Int64
@@ -231,7 +231,7 @@ func newFixture(t *testing.T, k lockKind, server *redistest.Server) *fixture {
 }
 
 // each runs a test of the chosen kinds, all of them at the same time.
-func each(t *testing.T, chosen func(lockKind) bool, run func(s *fixture)) {
+func each(t *testing.T, chosen func(lockKind) bool, run func(f *fixture)) {
 	t.Helper()
 	for _, k := range kinds() {
 		if chosen(k) {
@@ -244,7 +244,7 @@ func each(t *testing.T, chosen func(lockKind) bool, run func(s *fixture)) {
 }
 
 // alone runs a test of the chosen kinds, one after the other and beside no other test.
-func alone(t *testing.T, chosen func(lockKind) bool, run func(s *fixture)) {
+func alone(t *testing.T, chosen func(lockKind) bool, run func(f *fixture)) {
 	t.Helper()
 	for _, k := range kinds() {
 		if chosen(k) {
@@ -254,26 +254,26 @@ func alone(t *testing.T, chosen func(lockKind) bool, run func(s *fixture)) {
 }
 
 // session returns a session to which nothing is to happen.
-func (s *fixture) session(options ...signalbox.SessionOption) *signalbox.Session {
-	s.Helper()
-	return locktest.SteadySession(s, s.server, options...)
+func (f *fixture) session(options ...signalbox.SessionOption) *signalbox.Session {
+	f.Helper()
+	return locktest.SteadySession(f, f.server, options...)
 }
 
 // in returns the lock in a session.
-func (s *fixture) in(session *signalbox.Session, options ...signalbox.LockOption) anyLock {
-	return of(s.Primitive, session, s.name, options...)
+func (f *fixture) in(session *signalbox.Session, options ...signalbox.LockOption) anyLock {
+	return of(f.Primitive, session, f.name, options...)
 }
 
 // lock returns the lock in a session of its own.
-func (s *fixture) lock(options ...signalbox.LockOption) anyLock {
-	s.Helper()
-	return s.in(s.session(), options...)
+func (f *fixture) lock(options ...signalbox.LockOption) anyLock {
+	f.Helper()
+	return f.in(f.session(), options...)
 }
 
 // against returns what keeps the lock out, in a session of its own.
-func (s *fixture) against() anyLock {
-	s.Helper()
-	return of(s.excludedBy(), s.session(), s.name)
+func (f *fixture) against() anyLock {
+	f.Helper()
+	return of(f.excludedBy(), f.session(), f.name)
 }
 
 // of returns the lock of a name.
@@ -283,67 +283,67 @@ func of(p locktest.Primitive, session *signalbox.Session, name string, options .
 }
 
 // key returns the key of the holder.
-func (s *fixture) key() string {
-	if s.lockKind.key != nil {
-		return s.lockKind.key(s.name)
+func (f *fixture) key() string {
+	if f.lockKind.key != nil {
+		return f.lockKind.key(f.name)
 	}
-	return s.Key(s.name)
+	return f.Key(f.name)
 }
 
 // isHeld reports whether the lock is held, according to the server.
-func (s *fixture) isHeld() bool {
-	s.Helper()
-	if !native(s.lockKind) {
-		return locktest.Count(s, s.server, "EXISTS", s.key()) == 1
+func (f *fixture) isHeld() bool {
+	f.Helper()
+	if !native(f.lockKind) {
+		return locktest.Count(f, f.server, "EXISTS", f.key()) == 1
 	}
-	return s.view.MustHold(s, s.name).Holds > 0
+	return f.view.MustHold(f, f.name).Holds > 0
 }
 
 // tickets returns how many tickets the queues of the lock have.
-func (s *fixture) tickets() int {
-	s.Helper()
-	if !native(s.lockKind) {
-		return locktest.Count(s, s.server, "EXISTS", "redisson_lock_queue:{"+s.name+"}")
+func (f *fixture) tickets() int {
+	f.Helper()
+	if !native(f.lockKind) {
+		return locktest.Count(f, f.server, "EXISTS", "redisson_lock_queue:{"+f.name+"}")
 	}
-	return s.view.MustHold(s, s.name).Waiting
+	return f.view.MustHold(f, f.name).Waiting
 }
 
 // awaitFree waits until the lock is neither held nor waited for.
-func (s *fixture) awaitFree() {
-	s.Helper()
-	redistest.Await(s, "a free lock and empty queues", func() bool { return !s.isHeld() && s.tickets() == 0 })
+func (f *fixture) awaitFree() {
+	f.Helper()
+	redistest.Await(f, "a free lock and empty queues", func() bool { return !f.isHeld() && f.tickets() == 0 })
 }
 
 type pendingLock = <-chan locktest.Result[signalbox.Lease]
 
 // wait calls Lock in a session that does not hold the lock, and returns when it waits at the server, as the n-th.
-func (s *fixture) wait(ctx context.Context, mu anyLock, n int) pendingLock {
-	s.Helper()
+func (f *fixture) wait(ctx context.Context, mu anyLock, n int) pendingLock {
+	f.Helper()
 	returned := locktest.LaterWith(ctx, mu.Lock)
-	redistest.Await(s, "a ticket in the queue", func() bool { return s.waits(n) })
+	redistest.Await(f, "a ticket in the queue", func() bool { return f.waits(n) })
 	return returned
 }
 
 // waits reports whether n sessions wait at the server.
-func (s *fixture) waits(n int) bool {
-	s.Helper()
-	if s.queued != nil {
-		return s.queued(s, n)
+func (f *fixture) waits(n int) bool {
+	f.Helper()
+	if f.queued != nil {
+		return f.queued(f, n)
 	}
-	return s.tickets() == n
+	return f.tickets() == n
 }
 
 // must takes a lock that can be had.
-func (s *fixture) must(mu anyLock) signalbox.Lease {
-	s.Helper()
-	return locktest.Must(s, mu.Lock)
+func (f *fixture) must(mu anyLock) signalbox.Lease {
+	f.Helper()
+	return locktest.Must(f, mu.Lock)
 }
 
 // again enters a lock that lease holds.
-func (s *fixture) again(mu anyLock, lease signalbox.Lease) signalbox.Lease {
-	s.Helper()
-	lease, err := mu.Lock(lease.Enter(s.Context()))
-	require.NoError(s, err)
+func (f *fixture) again(mu anyLock, lease signalbox.Lease) signalbox.Lease {
+	f.Helper()
+	lease, err := mu.Lock(lease.Enter(f.Context()))
+	require.NoError(f, err)
 	return lease
 }
 

@@ -21,17 +21,17 @@ import (
 // P1, P3: a holder is alone, and has a greater token than every holder before.
 func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 	t.Parallel()
-	each(t, exclusive, func(s *fixture) {
+	each(t, exclusive, func(f *fixture) {
 		const sessions, goroutines, rounds = 4, 4, 20
 		var inside atomic.Int32
 		var last uint64 // guarded by the lock under test
 		var all sync.WaitGroup
 		for range sessions {
-			mu := s.lock()
+			mu := f.lock()
 			for range goroutines {
 				all.Go(func() {
 					for range rounds {
-						err := mu.Do(s.Context(), func(_ context.Context, lease signalbox.Lease) error {
+						err := mu.Do(f.Context(), func(_ context.Context, lease signalbox.Lease) error {
 							if inside.Add(1) != 1 {
 								return errors.New("not alone")
 							}
@@ -43,7 +43,7 @@ func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 							return nil
 						})
 						if err != nil {
-							s.Error(err)
+							f.Error(err)
 							return
 						}
 					}
@@ -51,13 +51,13 @@ func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 			}
 		}
 		all.Wait()
-		require.Zero(s, s.tickets())
-		keys := s.server.Keys("*" + s.name + "*")
+		require.Zero(f, f.tickets())
+		keys := f.server.Keys("*" + f.name + "*")
 		for _, key := range keys {
-			require.Positive(s, locktest.Integer(s, s.server.MustDo(s, "PTTL", key)), "%s has no end", key)
+			require.Positive(f, locktest.Integer(f, f.server.MustDo(f, "PTTL", key)), "%s has no end", key)
 		}
-		if !native(s.lockKind) {
-			require.Empty(s, keys)
+		if !native(f.lockKind) {
+			require.Empty(f, keys)
 		}
 	})
 }
@@ -65,28 +65,28 @@ func TestHoldersOfOneNameDoNotOverlap(t *testing.T) {
 // P6: a release notifies the next waiter of another session, long before it would poll.
 func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) {
-		proxy := redistest.NewProxy(s, s.server.Addr())
-		if s.poll != nil {
-			proxy.SetMatch(locktest.RunsScript(s.poll))
+	each(t, everyKind, func(f *fixture) {
+		proxy := redistest.NewProxy(f, f.server.Addr())
+		if f.poll != nil {
+			proxy.SetMatch(locktest.RunsScript(f.poll))
 		}
-		session := locktest.Session(s, proxy)
-		holder, mu := s.against(), s.in(session)
-		redistest.Await(s, "a grant by message, and no poll", func() bool {
-			lease := s.must(holder)
-			require.ErrorIs(s, second(mu.TryLock(s.Context())), signalbox.ErrHeld)
-			waiting := s.wait(s.Context(), mu, 1)
-			if s.poll != nil {
-				redistest.Await(s, "a subscription", func() bool {
-					return locktest.Listeners(s, s.server, names.Grants(names.DefaultPrefix)+session.ID()) == 1
+		session := locktest.Session(f, proxy)
+		holder, mu := f.against(), f.in(session)
+		redistest.Await(f, "a grant by message, and no poll", func() bool {
+			lease := f.must(holder)
+			require.ErrorIs(f, second(mu.TryLock(f.Context())), signalbox.ErrHeld)
+			waiting := f.wait(f.Context(), mu, 1)
+			if f.poll != nil {
+				redistest.Await(f, "a subscription", func() bool {
+					return locktest.Listeners(f, f.server, names.Grants(names.DefaultPrefix)+session.ID()) == 1
 				})
 			}
 			before := proxy.Requests()
-			require.NoError(s, lease.Unlock())
-			next := locktest.MustHave(s, waiting)
-			require.Greater(s, next.Token(), lease.Token())
-			require.NoError(s, next.Unlock())
-			return s.poll == nil || proxy.Requests() == before
+			require.NoError(f, lease.Unlock())
+			next := locktest.MustHave(f, waiting)
+			require.Greater(f, next.Token(), lease.Token())
+			require.NoError(f, next.Unlock())
+			return f.poll == nil || proxy.Requests() == before
 		})
 	})
 }
@@ -94,100 +94,100 @@ func TestALockIsTakenAsSoonAsItIsReleasedElsewhere(t *testing.T) {
 // P1: locks of one name in one session are the same lock.
 func TestLocksOfOneNameInOneSessionAreOneLock(t *testing.T) {
 	t.Parallel()
-	each(t, reentrant, func(s *fixture) {
-		session := s.session()
-		one, other := s.in(session), s.in(session)
-		lease := s.must(one)
-		if exclusive(s.lockKind) {
-			require.ErrorIs(s, second(other.TryLock(s.Context())), signalbox.ErrHeld)
+	each(t, reentrant, func(f *fixture) {
+		session := f.session()
+		one, other := f.in(session), f.in(session)
+		lease := f.must(one)
+		if exclusive(f.lockKind) {
+			require.ErrorIs(f, second(other.TryLock(f.Context())), signalbox.ErrHeld)
 		}
-		again := s.again(other, lease)
-		require.Equal(s, lease.Token(), again.Token())
-		require.NoError(s, lease.Unlock())
-		require.NoError(s, again.Unlock())
+		again := f.again(other, lease)
+		require.Equal(f, lease.Token(), again.Token())
+		require.NoError(f, lease.Unlock())
+		require.NoError(f, again.Unlock())
 	})
 }
 
 // P10: an error says what was asked of which lock.
 func TestTryLockReturnsErrHeldWithTheNameAndTheOperation(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) {
-		holder := s.must(s.against())
-		lease, err := s.lock().TryLock(s.Context())
-		require.ErrorIs(s, err, signalbox.ErrHeld)
+	each(t, everyKind, func(f *fixture) {
+		holder := f.must(f.against())
+		lease, err := f.lock().TryLock(f.Context())
+		require.ErrorIs(f, err, signalbox.ErrHeld)
 		var op *signalbox.OpError
-		require.ErrorAs(s, err, &op)
-		require.Equal(s, "try "+s.op, op.Op)
-		require.Equal(s, s.name, op.Name)
-		require.EqualError(s, err, fmt.Sprintf("signalbox: try %s %q: the lock is held", s.op, s.name))
-		require.Equal(s, signalbox.Lease{}, lease)
-		require.NoError(s, holder.Unlock())
+		require.ErrorAs(f, err, &op)
+		require.Equal(f, "try "+f.op, op.Op)
+		require.Equal(f, f.name, op.Name)
+		require.EqualError(f, err, fmt.Sprintf("signalbox: try %s %q: the lock is held", f.op, f.name))
+		require.Equal(f, signalbox.Lease{}, lease)
+		require.NoError(f, holder.Unlock())
 	})
 }
 
 func TestTryLockTakesAFreeLock(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) {
-		mu := s.lock()
+	each(t, everyKind, func(f *fixture) {
+		mu := f.lock()
 		for range 3 {
-			lease, err := mu.TryLock(s.Context())
-			require.NoError(s, err)
-			require.True(s, s.isHeld())
-			require.NoError(s, lease.Unlock())
-			require.False(s, s.isHeld())
+			lease, err := mu.TryLock(f.Context())
+			require.NoError(f, err)
+			require.True(f, f.isHeld())
+			require.NoError(f, lease.Unlock())
+			require.False(f, f.isHeld())
 		}
 	})
 }
 
 // P7: TryLock sends nothing while its session holds the lock, or waits for it.
 func TestTryLockSendsNothingWhileItsSessionHoldsOrWaits(t *testing.T) { //nolint:paralleltest // commands are counted
-	alone(t, exclusive, func(s *fixture) {
-		holder := s.in(s.session(signalbox.WithPolling()), signalbox.WithRenewedLease(longest))
-		lease := s.must(holder)
-		if s.enters { // a semaphore has to ask whether there are more permits
-			require.Empty(s, s.server.SentBy(func() {
-				require.ErrorIs(s, second(holder.TryLock(s.Context())), signalbox.ErrHeld)
+	alone(t, exclusive, func(f *fixture) {
+		holder := f.in(f.session(signalbox.WithPolling()), signalbox.WithRenewedLease(longest))
+		lease := f.must(holder)
+		if f.enters { // a semaphore has to ask whether there are more permits
+			require.Empty(f, f.server.SentBy(func() {
+				require.ErrorIs(f, second(holder.TryLock(f.Context())), signalbox.ErrHeld)
 			}))
 		}
-		if s.poll != nil {
-			proxy := redistest.NewProxy(s, s.server.Addr())
-			mu := s.in(locktest.Session(s, proxy))
-			waiting := s.wait(s.Context(), mu, 1)
-			proxy.SetMatch(locktest.RunsScript(s.enter))
-			redistest.Await(s, "a session that knows of its ticket", func() bool {
+		if f.poll != nil {
+			proxy := redistest.NewProxy(f, f.server.Addr())
+			mu := f.in(locktest.Session(f, proxy))
+			waiting := f.wait(f.Context(), mu, 1)
+			proxy.SetMatch(locktest.RunsScript(f.enter))
+			redistest.Await(f, "a session that knows of its ticket", func() bool {
 				proxy.ResetCount()
-				require.ErrorIs(s, second(mu.TryLock(s.Context())), signalbox.ErrHeld)
+				require.ErrorIs(f, second(mu.TryLock(f.Context())), signalbox.ErrHeld)
 				return proxy.Requests() == 0
 			})
-			defer func() { require.NoError(s, locktest.MustHave(s, waiting).Unlock()) }()
+			defer func() { require.NoError(f, locktest.MustHave(f, waiting).Unlock()) }()
 		}
-		require.NoError(s, lease.Unlock())
+		require.NoError(f, lease.Unlock())
 	})
 }
 
 // P4: an ended context acquires nothing and sends nothing. So it is for readers that could enter without the server, and
 // for a holder that would enter again.
 func TestAnEndedContextAcquiresNothingAndSendsNothing(t *testing.T) { //nolint:paralleltest // commands are counted
-	alone(t, everyKind, func(s *fixture) {
-		mu := s.in(s.session(signalbox.WithPolling()), signalbox.WithRenewedLease(longest))
-		require.NoError(s, s.must(mu).Unlock())
-		held := s.must(mu)
+	alone(t, everyKind, func(f *fixture) {
+		mu := f.in(f.session(signalbox.WithPolling()), signalbox.WithRenewedLease(longest))
+		require.NoError(f, f.must(mu).Unlock())
+		held := f.must(mu)
 		stopped := errors.New("the request was dropped")
-		free := of(s.Primitive, s.session(signalbox.WithPolling()), s.name+"/free")
+		free := of(f.Primitive, f.session(signalbox.WithPolling()), f.name+"/free")
 		for _, c := range []struct {
 			mu     anyLock
 			parent context.Context
-		}{{mu, s.Context()}, {mu, held.Enter(s.Context())}, {free, s.Context()}} {
+		}{{mu, f.Context()}, {mu, held.Enter(f.Context())}, {free, f.Context()}} {
 			ctx, cancel := context.WithCancelCause(c.parent)
 			cancel(stopped)
-			require.Empty(s, s.server.SentBy(func() {
-				for call, err := range refusals(s.T, c.mu, ctx, held) {
-					require.ErrorIs(s, err, context.Canceled, call)
-					require.ErrorIs(s, err, stopped, call)
-					require.NotErrorIs(s, err, signalbox.ErrHeld, call)
+			require.Empty(f, f.server.SentBy(func() {
+				for call, err := range refusals(f.T, c.mu, ctx, held) {
+					require.ErrorIs(f, err, context.Canceled, call)
+					require.ErrorIs(f, err, stopped, call)
+					require.NotErrorIs(f, err, signalbox.ErrHeld, call)
 				}
 			}))
 		}
-		require.NoError(s, held.Unlock())
+		require.NoError(f, held.Unlock())
 	})
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // locker returns a Locker of a lock that has one.
-func (s *fixture) locker(ctx context.Context, mu anyLock) *signalbox.Locker {
-	s.Helper()
+func (f *fixture) locker(ctx context.Context, mu anyLock) *signalbox.Locker {
+	f.Helper()
 	has, _ := mu.(hasLocker)
 	return has.Locker(ctx)
 }
@@ -27,8 +27,8 @@ func (s *fixture) locker(ctx context.Context, mu anyLock) *signalbox.Locker {
 // reader's Locker keeps writers out.
 func TestALockerExcludesGoroutines(t *testing.T) {
 	t.Parallel()
-	each(t, lockered, func(s *fixture) {
-		shared, elsewhere := s.locker(s.Context(), s.against()), s.locker(s.Context(), s.against())
+	each(t, lockered, func(f *fixture) {
+		shared, elsewhere := f.locker(f.Context(), f.against()), f.locker(f.Context(), f.against())
 		count, seen := 0, 0
 		var goroutines sync.WaitGroup
 		for i := range 8 {
@@ -40,14 +40,14 @@ func TestALockerExcludesGoroutines(t *testing.T) {
 				for range 10 {
 					locker.Lock()
 					count++
-					if !s.isHeld() {
-						s.Error("not held")
+					if !f.isHeld() {
+						f.Error("not held")
 					}
 					locker.Unlock()
 				}
 			})
 		}
-		own := s.locker(s.Context(), s.lock())
+		own := f.locker(f.Context(), f.lock())
 		goroutines.Go(func() {
 			for range 5 {
 				own.Lock()
@@ -56,62 +56,62 @@ func TestALockerExcludesGoroutines(t *testing.T) {
 			}
 		})
 		goroutines.Wait()
-		require.Equal(s, 8*10, count)
-		require.LessOrEqual(s, seen, count)
-		require.False(s, s.isHeld())
+		require.Equal(f, 8*10, count)
+		require.LessOrEqual(f, seen, count)
+		require.False(f, f.isHeld())
 	})
 }
 
 // P2: the error of Unlock goes to OnLost.
 func TestALockerReportsALoss(t *testing.T) {
 	t.Parallel()
-	each(t, lockered, func(s *fixture) {
-		locker := s.locker(s.Context(), s.lock())
+	each(t, lockered, func(f *fixture) {
+		locker := f.locker(f.Context(), f.lock())
 		var lost error
 		locker.OnLost(func(err error) { lost = err })
 		locker.Lock()
-		s.server.MustDo(s, "DEL", s.key())
+		f.server.MustDo(f, "DEL", f.key())
 		locker.Unlock()
-		require.ErrorIs(s, lost, signalbox.ErrLost)
+		require.ErrorIs(f, lost, signalbox.ErrLost)
 	})
 }
 
 // P8: a Locker that cannot lock, or that is not locked, panics.
 func TestALockerPanicsForMisuse(t *testing.T) {
 	t.Parallel()
-	each(t, lockered, func(s *fixture) {
-		session := s.session()
-		locker := s.locker(s.Context(), s.in(session))
-		require.ErrorIs(s, locktest.PanicOf(locker.Unlock), signalbox.ErrNotHeld)
+	each(t, lockered, func(f *fixture) {
+		session := f.session()
+		locker := f.locker(f.Context(), f.in(session))
+		require.ErrorIs(f, locktest.PanicOf(locker.Unlock), signalbox.ErrNotHeld)
 		locker.Lock()
-		require.True(s, s.isHeld())
+		require.True(f, f.isHeld())
 		locker.Unlock()
-		require.ErrorIs(s, locktest.PanicOf(locker.Unlock), signalbox.ErrNotHeld)
+		require.ErrorIs(f, locktest.PanicOf(locker.Unlock), signalbox.ErrNotHeld)
 
-		closed := signalbox.NewSession(s.server.Client(s, signalbox.Tune))
-		require.NoError(s, closed.Close(s.Context()))
+		closed := signalbox.NewSession(f.server.Client(f, signalbox.Tune))
+		require.NoError(f, closed.Close(f.Context()))
 		var none context.Context
 		for name, misuse := range map[string]struct {
 			locker *signalbox.Locker
 			want   error
 		}{
-			"BadName":       {s.locker(s.Context(), of(s.Primitive, session, "")), signalbox.ErrBadName},
-			"BadOption":     {s.locker(s.Context(), s.in(session, signalbox.WithFixedLease(0))), signalbox.ErrBadOption},
-			"NilContext":    {s.locker(none, s.in(session)), signalbox.ErrBadOption},
-			"EndedContext":  {s.locker(locktest.Ended(), s.in(session)), context.Canceled},
-			"ClosedSession": {s.locker(s.Context(), s.in(closed)), signalbox.ErrClosed},
-			"NilSession":    {s.locker(s.Context(), s.in(nil)), signalbox.ErrBadOption},
+			"BadName":       {f.locker(f.Context(), of(f.Primitive, session, "")), signalbox.ErrBadName},
+			"BadOption":     {f.locker(f.Context(), f.in(session, signalbox.WithFixedLease(0))), signalbox.ErrBadOption},
+			"NilContext":    {f.locker(none, f.in(session)), signalbox.ErrBadOption},
+			"EndedContext":  {f.locker(locktest.Ended(), f.in(session)), context.Canceled},
+			"ClosedSession": {f.locker(f.Context(), f.in(closed)), signalbox.ErrClosed},
+			"NilSession":    {f.locker(f.Context(), f.in(nil)), signalbox.ErrBadOption},
 			"WrongKind":     {locker, signalbox.ErrWrongKind},
 		} {
 			if name == "WrongKind" {
-				s.server.MustDo(s, "DEL", s.key())
-				s.server.MustDo(s, "RPUSH", s.key(), "x")
+				f.server.MustDo(f, "DEL", f.key())
+				f.server.MustDo(f, "RPUSH", f.key(), "x")
 			}
 			for range 2 { // the first panic left nothing locked
-				require.ErrorIs(s, locktest.PanicOf(misuse.locker.Lock), misuse.want, name)
+				require.ErrorIs(f, locktest.PanicOf(misuse.locker.Lock), misuse.want, name)
 			}
-			require.ErrorIs(s, locktest.PanicOf(misuse.locker.Unlock), signalbox.ErrNotHeld, name)
-			s.server.MustDo(s, "DEL", s.key()) // else Close waits a second for withdrawals that are refused
+			require.ErrorIs(f, locktest.PanicOf(misuse.locker.Unlock), signalbox.ErrNotHeld, name)
+			f.server.MustDo(f, "DEL", f.key()) // else Close waits a second for withdrawals that are refused
 		}
 	})
 }
@@ -119,23 +119,23 @@ func TestALockerPanicsForMisuse(t *testing.T) {
 // P8: a sync.Locker has no owner, so it never enters again.
 func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 	t.Parallel()
-	each(t, func(k lockKind) bool { return lockered(k) && exclusive(k) }, func(s *fixture) {
-		mu := s.lock()
-		lease := s.must(mu)
-		ctx := locktest.Watch(context.WithoutCancel(lease.Enter(s.Context())))
-		locker := s.locker(ctx, mu)
+	each(t, func(k lockKind) bool { return lockered(k) && exclusive(k) }, func(f *fixture) {
+		mu := f.lock()
+		lease := f.must(mu)
+		ctx := locktest.Watch(context.WithoutCancel(lease.Enter(f.Context())))
+		locker := f.locker(ctx, mu)
 		locked := make(chan struct{})
 		go func() {
 			locker.Lock()
 			close(locked)
 		}()
-		redistest.Receive(s, "a ticket in the queue", ctx.Waiting)
-		require.False(s, locktest.IsClosed(locked))
-		require.NoError(s, lease.Unlock())
-		redistest.Receive(s, "the lock", locked)
-		require.True(s, s.isHeld())
+		redistest.Receive(f, "a ticket in the queue", ctx.Waiting)
+		require.False(f, locktest.IsClosed(locked))
+		require.NoError(f, lease.Unlock())
+		redistest.Receive(f, "the lock", locked)
+		require.True(f, f.isHeld())
 		locker.Unlock()
-		require.False(s, s.isHeld())
+		require.False(f, f.isHeld())
 	})
 }
 
@@ -143,73 +143,73 @@ func TestALockerLeavesCarriedLeasesAside(t *testing.T) {
 // function's alone.
 func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) {
-		mu := s.lock()
+	each(t, everyKind, func(f *fixture) {
+		mu := f.lock()
 		failed := errors.New("no funds")
 		var inside context.Context
-		err := mu.Do(s.Context(), func(ctx context.Context, lease signalbox.Lease) error {
+		err := mu.Do(f.Context(), func(ctx context.Context, lease signalbox.Lease) error {
 			inside = ctx
-			require.NoError(s, ctx.Err())
-			require.NoError(s, lease.Err())
-			require.NotZero(s, lease.Token())
-			require.True(s, s.isHeld())
-			if exclusive(s.lockKind) {
-				require.ErrorIs(s, second(mu.TryLock(s.Context())), signalbox.ErrHeld)
+			require.NoError(f, ctx.Err())
+			require.NoError(f, lease.Err())
+			require.NotZero(f, lease.Token())
+			require.True(f, f.isHeld())
+			if exclusive(f.lockKind) {
+				require.ErrorIs(f, second(mu.TryLock(f.Context())), signalbox.ErrHeld)
 			}
-			if s.enters {
-				require.NoError(s, mu.Do(ctx, func(_ context.Context, again signalbox.Lease) error {
-					require.Equal(s, lease.Token(), again.Token())
+			if f.enters {
+				require.NoError(f, mu.Do(ctx, func(_ context.Context, again signalbox.Lease) error {
+					require.Equal(f, lease.Token(), again.Token())
 					return nil
 				}))
 			}
-			require.True(s, s.isHeld())
+			require.True(f, f.isHeld())
 			return failed
 		})
-		require.ErrorIs(s, err, failed)
-		require.EqualError(s, err, "no funds")
-		require.False(s, s.isHeld())
-		require.ErrorIs(s, context.Cause(inside), signalbox.ErrReleased)
+		require.ErrorIs(f, err, failed)
+		require.EqualError(f, err, "no funds")
+		require.False(f, f.isHeld())
+		require.ErrorIs(f, context.Cause(inside), signalbox.ErrReleased)
 	})
 }
 
 // P4: a panic of its function, or the end of its goroutine, gives the lock to the next waiter. The panic continues.
 func TestDoReleasesTheLockWhateverItsFunctionDoes(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) {
-		mu, other := s.lock(), s.against()
+	each(t, everyKind, func(f *fixture) {
+		mu, other := f.lock(), f.against()
 		var waiting pendingLock
-		require.PanicsWithValue(s, "no funds", func() {
-			_ = mu.Do(s.Context(), func(context.Context, signalbox.Lease) error {
-				waiting = s.wait(s.Context(), other, 1)
+		require.PanicsWithValue(f, "no funds", func() {
+			_ = mu.Do(f.Context(), func(context.Context, signalbox.Lease) error {
+				waiting = f.wait(f.Context(), other, 1)
 				panic("no funds")
 			})
 		})
-		lease := locktest.MustHave(s, waiting)
+		lease := locktest.MustHave(f, waiting)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = mu.Do(s.Context(), func(context.Context, signalbox.Lease) error {
+			_ = mu.Do(f.Context(), func(context.Context, signalbox.Lease) error {
 				runtime.Goexit()
 				return nil
 			})
 		}()
-		redistest.Await(s, "a ticket in the queue", func() bool { return s.waits(1) })
-		require.NoError(s, lease.Unlock())
-		redistest.Receive(s, "the end of the goroutine", ended)
-		require.False(s, s.isHeld())
+		redistest.Await(f, "a ticket in the queue", func() bool { return f.waits(1) })
+		require.NoError(f, lease.Unlock())
+		redistest.Receive(f, "the end of the goroutine", ended)
+		require.False(f, f.isHeld())
 	})
 }
 
 // P4: a function that does not get the lock does not run.
 func TestDoRunsNothingWithoutTheLock(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) {
-		lease := s.must(s.against())
-		ctx, cancel := context.WithCancel(s.Context())
-		done := s.wait(ctx, doLocker{s.lock(), func() { s.Error("the function ran without the lock") }}, 1)
+	each(t, everyKind, func(f *fixture) {
+		lease := f.must(f.against())
+		ctx, cancel := context.WithCancel(f.Context())
+		done := f.wait(ctx, doLocker{f.lock(), func() { f.Error("the function ran without the lock") }}, 1)
 		cancel()
-		require.ErrorIs(s, locktest.MustFail(s, done), context.Canceled)
-		require.NoError(s, lease.Unlock())
+		require.ErrorIs(f, locktest.MustFail(f, done), context.Canceled)
+		require.NoError(f, lease.Unlock())
 	})
 }
 
@@ -231,34 +231,34 @@ func (d doLocker) Lock(ctx context.Context) (signalbox.Lease, error) {
 // P8: a lease that the function unlocked itself is ErrNotHeld at the end, which hides nothing.
 func TestDoReportsALeaseThatItsFunctionUnlocked(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) {
-		err := s.lock().Do(s.Context(), func(_ context.Context, lease signalbox.Lease) error { return lease.Unlock() })
-		require.ErrorIs(s, err, signalbox.ErrNotHeld)
-		require.False(s, s.isHeld())
+	each(t, everyKind, func(f *fixture) {
+		err := f.lock().Do(f.Context(), func(_ context.Context, lease signalbox.Lease) error { return lease.Unlock() })
+		require.ErrorIs(f, err, signalbox.ErrNotHeld)
+		require.False(f, f.isHeld())
 	})
 }
 
 // P2: Do returns the loss of its lease, joined with the error of its function.
 func TestDoJoinsTheLossOfItsLease(t *testing.T) {
 	t.Parallel()
-	each(t, forcible, func(s *fixture) {
-		mu := s.lock()
+	each(t, forcible, func(f *fixture) {
+		mu := f.lock()
 		forced, _ := mu.(forceUnlocker)
 		failed := errors.New("no funds")
 		for _, own := range []error{nil, failed} {
-			err := mu.Do(s.Context(), func(ctx context.Context, _ signalbox.Lease) error {
-				require.NoError(s, forced.ForceUnlock(s.Context()))
-				redistest.Receive(s, "the end of the context", ctx.Done())
-				require.ErrorIs(s, context.Cause(ctx), signalbox.ErrLost)
+			err := mu.Do(f.Context(), func(ctx context.Context, _ signalbox.Lease) error {
+				require.NoError(f, forced.ForceUnlock(f.Context()))
+				redistest.Receive(f, "the end of the context", ctx.Done())
+				require.ErrorIs(f, context.Cause(ctx), signalbox.ErrLost)
 				return own
 			})
-			require.ErrorIs(s, err, signalbox.ErrLost)
+			require.ErrorIs(f, err, signalbox.ErrLost)
 			if own != nil {
-				require.ErrorIs(s, err, own)
+				require.ErrorIs(f, err, own)
 			}
 			var op *signalbox.OpError
-			require.ErrorAs(s, err, &op)
-			require.Equal(s, "unlock", op.Op)
+			require.ErrorAs(f, err, &op)
+			require.Equal(f, "unlock", op.Op)
 		}
 	})
 }

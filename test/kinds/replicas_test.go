@@ -22,7 +22,7 @@ const joins = "a replica connects to its primary a second after REPLICAOF"
 // once. A waiter that gets the error passes the lock to the next one.
 func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 	t.Parallel()
-	each(t, everyKind, func(s *fixture) { s.falls(1, "0 of 1 said so") })
+	each(t, everyKind, func(f *fixture) { f.falls(1, "0 of 1 said so") })
 }
 
 // P4: so it is if some replicas have the lock, or one does not reply.
@@ -41,36 +41,36 @@ func TestAShortfallOfSomeReplicasLeavesNothing(t *testing.T) {
 }
 
 // falls takes the lock in each way, though fewer than n replicas will have it.
-func (s *fixture) falls(n int, answered string) {
-	s.Helper()
-	mu := s.lock(signalbox.WithReplicas(n, 20*time.Millisecond))
-	before := s.server.CommandStats()["wait"].Calls
+func (f *fixture) falls(n int, answered string) {
+	f.Helper()
+	mu := f.lock(signalbox.WithReplicas(n, 20*time.Millisecond))
+	before := f.server.CommandStats()["wait"].Calls
 	for range 2 {
-		for _, take := range s.takes(mu) {
-			lease, err := take(s.Context())
-			require.ErrorIs(s, err, signalbox.ErrNotReplicated)
-			require.ErrorContains(s, err, answered)
-			require.Equal(s, signalbox.Lease{}, lease)
-			require.False(s, s.isHeld(), "it can try again at once")
+		for _, take := range f.takes(mu) {
+			lease, err := take(f.Context())
+			require.ErrorIs(f, err, signalbox.ErrNotReplicated)
+			require.ErrorContains(f, err, answered)
+			require.Equal(f, signalbox.Lease{}, lease)
+			require.False(f, f.isHeld(), "it can try again at once")
 		}
 	}
-	if s.server != common { // which other tests use at the same time
-		require.Equal(s, before+4, s.server.CommandStats()["wait"].Calls)
+	if f.server != common { // which other tests use at the same time
+		require.Equal(f, before+4, f.server.CommandStats()["wait"].Calls)
 	}
-	holder := s.must(s.against())
-	waiting := s.wait(s.Context(), mu, 1)
-	other := s.against()
-	next := locktest.Queue(s.Context(), s, func(ctx context.Context) (signalbox.Lease, error) {
+	holder := f.must(f.against())
+	waiting := f.wait(f.Context(), mu, 1)
+	other := f.against()
+	next := locktest.Queue(f.Context(), f, func(ctx context.Context) (signalbox.Lease, error) {
 		lease, err := other.Lock(ctx)
 		return signalbox.Lease{}, errors.Join(err, lease.Unlock()) // those without an order may have it in either
 	})
-	if s.queues != nil {
-		redistest.Await(s, "a ticket", func() bool { return s.tickets() == 2 })
+	if f.queues != nil {
+		redistest.Await(f, "a ticket", func() bool { return f.tickets() == 2 })
 	}
-	require.NoError(s, holder.Unlock())
-	require.ErrorIs(s, locktest.MustFail(s, waiting), signalbox.ErrNotReplicated)
-	require.Zero(s, locktest.MustHave(s, next))
-	s.awaitFree()
+	require.NoError(f, holder.Unlock())
+	require.ErrorIs(f, locktest.MustFail(f, waiting), signalbox.ErrNotReplicated)
+	require.Zero(f, locktest.MustHave(f, next))
+	f.awaitFree()
 }
 
 // P1: a lock that its replica has outlives a failover, also one that was waited for.
@@ -89,18 +89,18 @@ func TestALockThatItsReplicaHasOutlivesAFailover(t *testing.T) {
 		require.NoError(t, holder.Unlock())
 		leases[waited] = locktest.MustHave(t, waiting)
 	}
-	for s := range leases {
-		sites[s] = of(s.excludedBy(), locktest.SteadySession(t, replica), s.name)
+	for f := range leases {
+		sites[f] = of(f.excludedBy(), locktest.SteadySession(t, replica), f.name)
 	}
-	for s, lease := range leases { // a new hold lasts for three seconds, which a slow machine may need for what follows
-		redistest.Await(t, s.lockKind.Name+": its whole lease", func() bool { return time.Until(lease.Deadline()) > redistest.Patience })
+	for f, lease := range leases { // a new hold lasts for three seconds, which a slow machine may need for what follows
+		redistest.Await(t, f.lockKind.Name+": its whole lease", func() bool { return time.Until(lease.Deadline()) > redistest.Patience })
 	}
 	primary.AwaitCopied(t, replica)
 	primary.Kill()
 	replica.MustDo(t, "REPLICAOF", "NO", "ONE")
-	for s, mu := range sites {
-		require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld, s.lockKind.Name)
-		require.NoError(t, leases[s].Err())
+	for f, mu := range sites {
+		require.ErrorIs(t, second(mu.TryLock(t.Context())), signalbox.ErrHeld, f.lockKind.Name)
+		require.NoError(t, leases[f].Err())
 	}
 	primary.Restart() // else closing the sessions waits for it
 }

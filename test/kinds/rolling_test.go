@@ -23,26 +23,26 @@ func TestReentrantAndFairAreOneLock(t *testing.T) {
 	for _, modes := range [][2]locktest.Primitive{{locktest.Reentrant(), locktest.Fair()}, {locktest.Fair(), locktest.Reentrant()}} {
 		t.Run(modes[0].Name, func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t, lockKind{Primitive: modes[0], enters: true}, common)
+			f := newFixture(t, lockKind{Primitive: modes[0], enters: true}, common)
 			one, other := modes[0], modes[1]
-			session := s.session()
-			held := s.must(of(one, session, s.name))
-			for _, where := range []*signalbox.Session{session, s.session()} {
-				require.ErrorIs(t, second(of(other, where, s.name).TryLock(t.Context())), signalbox.ErrHeld)
+			session := f.session()
+			held := f.must(of(one, session, f.name))
+			for _, where := range []*signalbox.Session{session, f.session()} {
+				require.ErrorIs(t, second(of(other, where, f.name).TryLock(t.Context())), signalbox.ErrHeld)
 			}
-			again := s.again(of(other, session, s.name), held)
+			again := f.again(of(other, session, f.name), held)
 			require.Equal(t, held.Token(), again.Token())
-			h, err := of(other, s.session(), s.name).(reportsHolder).Holder(t.Context())
+			h, err := of(other, f.session(), f.name).(reportsHolder).Holder(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, one.Name, h.Kind, "the mode of the hold, for any caller")
-			waiting := s.wait(t.Context(), of(other, s.session(), s.name), 1)
+			waiting := f.wait(t.Context(), of(other, f.session(), f.name), 1)
 			require.NoError(t, held.Unlock())
 			require.False(t, locktest.IsClosed(waiting))
 			require.NoError(t, again.Unlock())
 			next := locktest.MustHave(t, waiting)
 			require.Greater(t, next.Token(), held.Token())
 			require.NoError(t, next.Unlock())
-			s.awaitFree()
+			f.awaitFree()
 		})
 	}
 }

@@ -37,15 +37,15 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // count makes so many acquisitions by each of these versions at once, and requires that the counter misses none of them.
-func (s *fixture) count(each int, versions ...version) {
-	s.Helper()
-	before := s.value()
+func (f *fixture) count(each int, versions ...version) {
+	f.Helper()
+	before := f.value()
 	var left sync.WaitGroup
 	failed := make(chan error, len(versions))
 	for _, v := range versions {
 		left.Go(func() {
 			for range each {
-				if err := s.once(v); err != nil {
+				if err := f.once(v); err != nil {
 					failed <- err
 					return
 				}
@@ -55,41 +55,41 @@ func (s *fixture) count(each int, versions ...version) {
 	left.Wait()
 	close(failed)
 	for err := range failed {
-		require.NoError(s, err)
+		require.NoError(f, err)
 	}
-	require.Equal(s, before+each*len(versions), s.value())
+	require.Equal(f, before+each*len(versions), f.value())
 }
 
 // once acquires, adds one to the counter, and releases.
-func (s *fixture) once(v version) error {
-	ctx := s.Context()
+func (f *fixture) once(v version) error {
+	ctx := f.Context()
 	release, err := v(ctx)
 	if err != nil {
 		return err
 	}
-	if others := s.inside.Add(1); others != 1 {
-		s.Errorf("%d are inside", others)
+	if others := f.inside.Add(1); others != 1 {
+		f.Errorf("%d are inside", others)
 	}
-	next := strconv.Itoa(s.value() + 1)
-	s.inside.Add(-1)
-	if err := s.client.Do(ctx, s.client.B().Set().Key("counter").Value(next).Build()).Error(); err != nil {
+	next := strconv.Itoa(f.value() + 1)
+	f.inside.Add(-1)
+	if err := f.client.Do(ctx, f.client.B().Set().Key("counter").Value(next).Build()).Error(); err != nil {
 		return err
 	}
 	return release()
 }
 
-func (s *fixture) value() int {
-	n, err := s.client.Do(s.Context(), s.client.B().Get().Key("counter").Build()).AsInt64()
+func (f *fixture) value() int {
+	n, err := f.client.Do(f.Context(), f.client.B().Get().Key("counter").Build()).AsInt64()
 	if err != nil && !rueidis.IsRedisNil(err) {
-		s.Error(err)
+		f.Error(err)
 	}
 	return int(n)
 }
 
 // session opens a session, as a process of its own would.
-func (s *fixture) session(options ...signalbox.SessionOption) *signalbox.Session {
-	s.Helper()
-	return locktest.Session(s, s.server, options...)
+func (f *fixture) session(options ...signalbox.SessionOption) *signalbox.Session {
+	f.Helper()
+	return locktest.Session(f, f.server, options...)
 }
 
 // lock is what every lock of this library has.

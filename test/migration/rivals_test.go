@@ -25,17 +25,17 @@ const (
 )
 
 // goRedis opens a client of the kind that redsync and redislock use.
-func (s *fixture) goRedis() *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: s.server.Addr()})
-	s.Cleanup(func() { require.NoError(s, client.Close()) })
+func (f *fixture) goRedis() *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: f.server.Addr()})
+	f.Cleanup(func() { require.NoError(f, client.Close()) })
 	return client
 }
 
 // redsync is a service that locks with redsync, on one pool.
-func (s *fixture) redsync() version {
-	locks := redsync.New(goredis.NewPool(s.goRedis()))
+func (f *fixture) redsync() version {
+	locks := redsync.New(goredis.NewPool(f.goRedis()))
 	return func(ctx context.Context) (func() error, error) {
-		mutex := locks.NewMutex(s.name, redsync.WithExpiry(life), redsync.WithRetryDelay(pause), redsync.WithTries(1<<30))
+		mutex := locks.NewMutex(f.name, redsync.WithExpiry(life), redsync.WithRetryDelay(pause), redsync.WithTries(1<<30))
 		return func() error {
 			ok, err := mutex.UnlockContext(ctx)
 			if err == nil && !ok {
@@ -47,11 +47,11 @@ func (s *fixture) redsync() version {
 }
 
 // redislock is a service that locks with redislock.
-func (s *fixture) redislock() version {
-	locks := redislock.New(s.goRedis())
+func (f *fixture) redislock() version {
+	locks := redislock.New(f.goRedis())
 	return func(ctx context.Context) (func() error, error) {
 		ctx, cancel := context.WithTimeout(ctx, life) // without a deadline, it ends after the life of the lock
-		held, err := locks.Obtain(ctx, s.name, life, &redislock.Options{RetryStrategy: redislock.LinearBackoff(pause)})
+		held, err := locks.Obtain(ctx, f.name, life, &redislock.Options{RetryStrategy: redislock.LinearBackoff(pause)})
 		return func() error {
 			defer cancel()
 			return held.Release(ctx)
@@ -60,18 +60,18 @@ func (s *fixture) redislock() version {
 }
 
 // byHand is a service that locks with SET and a script of its own.
-func (s *fixture) byHand() version {
-	client := s.server.Client(s, nil)
+func (f *fixture) byHand() version {
+	client := f.server.Client(f, nil)
 	release := rueidis.NewLuaScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end return 0`)
 	serial := 0
 	return func(ctx context.Context) (func() error, error) {
 		serial++
 		value := "by hand " + strconv.Itoa(serial)
 		for {
-			err := client.Do(ctx, client.B().Set().Key(s.name).Value(value).Nx().Px(life).Build()).Error()
+			err := client.Do(ctx, client.B().Set().Key(f.name).Value(value).Nx().Px(life).Build()).Error()
 			if !rueidis.IsRedisNil(err) {
 				return func() error {
-					n, err := release.Exec(ctx, client, []string{s.name}, []string{value}).AsInt64()
+					n, err := release.Exec(ctx, client, []string{f.name}, []string{value}).AsInt64()
 					if err == nil && n != 1 {
 						err = errors.New("not released")
 					}
@@ -90,16 +90,16 @@ func (s *fixture) byHand() version {
 // It may wait for ever for a lock that is free; make bench counts how often. One cause is a try that lasts longer than
 // TryNextAfter, which it takes back: with NOLOOP it gets no message of that. So the service gives up after a while, and
 // calls again.
-func (s *fixture) rueidislock(majority int32) version {
+func (f *fixture) rueidislock(majority int32) version {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption:   rueidis.ClientOption{InitAddress: []string{s.server.Addr()}},
+		ClientOption:   rueidis.ClientOption{InitAddress: []string{f.server.Addr()}},
 		KeyMajority:    majority,
 		KeyValidity:    life,
 		NoLoopTracking: true,
 		TryNextAfter:   life,
 	})
-	require.NoError(s, err)
-	s.Cleanup(locks.Close)
+	require.NoError(f, err)
+	f.Cleanup(locks.Close)
 	return func(ctx context.Context) (func() error, error) {
 		for {
 			// No deadline: it would bound how long the lock is held.
@@ -112,7 +112,7 @@ func (s *fixture) rueidislock(majority int32) version {
 				case <-waiting.Done():
 				}
 			}()
-			_, cancel, err := locks.WithContext(waiting, s.name)
+			_, cancel, err := locks.WithContext(waiting, f.name)
 			release := func() error {
 				if err == nil {
 					cancel()

@@ -56,9 +56,9 @@ type providedSession struct {
 	closing atomic.Bool
 }
 
-func (d *sessionProvider) replace(t *testing.T) error {
+func (s *sessionProvider) replace(t *testing.T) error {
 	t.Helper()
-	old := d.session.Swap(&providedSession{Session: locktest.SteadySession(t, d.server)})
+	old := s.session.Swap(&providedSession{Session: locktest.SteadySession(t, s.server)})
 	if old == nil {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (d *sessionProvider) replace(t *testing.T) error {
 
 func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 	t.Helper()
-	w := newFixture()
+	f := newFixture()
 	var all [providers]sessionProvider
 	for i := range all {
 		all[i].server = server
@@ -77,14 +77,14 @@ func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 	var taken, gaveUp, refused, closed atomic.Int64
 	locktest.Together(t, callers, func(int) error {
 		for round := 0; more(round); round++ {
-			d := &all[rand.N(providers)]
+			s := &all[rand.N(providers)]
 			if rand.N(200) == 0 {
-				if err := d.replace(t); err != nil {
+				if err := s.replace(t); err != nil {
 					return fmt.Errorf("close: %w", err)
 				}
 			}
-			at := d.session.Load()
-			want := w.choose(at.Session)
+			at := s.session.Load()
+			want := f.choose(at.Session)
 			err := want.use(at)
 			switch {
 			case err == nil:
@@ -118,7 +118,7 @@ func play(t *testing.T, server *redistest.Server, more func(round int) bool) {
 var errImpatient = errors.New("it gave up")
 
 // use acquires the locks, is inside for a moment, and releases them.
-func (want acquisition) use(at *providedSession) error {
+func (a acquisition) use(at *providedSession) error {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
 	var impatient atomic.Bool
@@ -129,9 +129,9 @@ func (want acquisition) use(at *providedSession) error {
 		})
 		defer timer.Stop()
 	}
-	call := want.lock
+	call := a.lock
 	if rand.N(5) == 0 {
-		call = want.tryLock
+		call = a.tryLock
 	}
 	lease, err := call(ctx)
 	if err != nil {
@@ -140,16 +140,16 @@ func (want acquisition) use(at *providedSession) error {
 		}
 		return err
 	}
-	for i, s := range want.resources {
-		if err := s.enter(lease, want.capacity); err != nil {
+	for i, r := range a.resources {
+		if err := r.enter(lease, a.capacity); err != nil {
 			return fmt.Errorf("resource %d: %w", i, err)
 		}
 	}
 	for range rand.N(20) {
 		runtime.Gosched()
 	}
-	for _, s := range want.resources {
-		s.leave(lease)
+	for _, r := range a.resources {
+		r.leave(lease)
 	}
 	if err := lease.Unlock(); err != nil {
 		if at.closing.Load() && (errors.Is(err, signalbox.ErrLost) || errors.Is(err, signalbox.ErrUnconfirmed)) {

@@ -26,33 +26,33 @@ type resource struct {
 }
 
 func newResource(size int) *resource {
-	s := &resource{capacity: size}
-	s.mu.inside = make(map[signalbox.Lease]int)
-	return s
+	r := &resource{capacity: size}
+	r.mu.inside = make(map[signalbox.Lease]int)
+	return r
 }
 
 // enter records that the lease's holder is inside, and returns why it must not be. Holders whose leases
 // have ended were notified.
-func (s *resource) enter(lease signalbox.Lease, size int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (r *resource) enter(lease signalbox.Lease, size int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	used := size
-	for other, takes := range s.mu.inside {
+	for other, takes := range r.mu.inside {
 		if other.Err() == nil {
 			used += takes
 		}
 	}
-	s.mu.inside[lease] = size
-	if used > s.capacity && lease.Err() == nil {
-		return fmt.Errorf("%d are inside, and the capacity is %d", used, s.capacity)
+	r.mu.inside[lease] = size
+	if used > r.capacity && lease.Err() == nil {
+		return fmt.Errorf("%d are inside, and the capacity is %d", used, r.capacity)
 	}
 	return nil
 }
 
-func (s *resource) leave(lease signalbox.Lease) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.mu.inside, lease)
+func (r *resource) leave(lease signalbox.Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.inside, lease)
 }
 
 // resourceKind is a kind of lock that protects a resource.
@@ -86,12 +86,12 @@ type fixture struct {
 }
 
 func newFixture() *fixture {
-	w := &fixture{}
+	f := &fixture{}
 	for i := range names {
-		w.lock[i], w.redisson[i] = newResource(1), newResource(1)
-		w.rwlock[i], w.semaphore[i] = newResource(readable), newResource(capacity)
+		f.lock[i], f.redisson[i] = newResource(1), newResource(1)
+		f.rwlock[i], f.semaphore[i] = newResource(readable), newResource(capacity)
 	}
-	return w
+	return f
 }
 
 // acquisition is what a caller acquires once: one lock, or several, and the resources that they protect.
@@ -103,32 +103,32 @@ type acquisition struct {
 	tryLock   func(ctx context.Context) (signalbox.Lease, error)
 }
 
-func (w *fixture) choose(s *signalbox.Session) acquisition {
+func (f *fixture) choose(s *signalbox.Session) acquisition {
 	k, i := resourceKind(rand.N(int(kinds))), rand.N(names)
 	name := fmt.Sprintf("mixed/%v/%d", k, i)
 	switch k {
 	case redissons:
 		l := reentrant.New(s, name, signalbox.WithLayout(signalbox.Redisson()))
-		return acquisition{k, []*resource{w.redisson[i]}, 1, l.Lock, l.TryLock}
+		return acquisition{k, []*resource{f.redisson[i]}, 1, l.Lock, l.TryLock}
 	case fairs:
 		l := fair.New(s, fmt.Sprint("mixed/lock/", i))
-		return acquisition{k, []*resource{w.lock[i]}, 1, l.Lock, l.TryLock}
+		return acquisition{k, []*resource{f.lock[i]}, 1, l.Lock, l.TryLock}
 	case writers:
 		l := rwlock.New(s, fmt.Sprint("mixed/rwlock/", i))
-		return acquisition{k, []*resource{w.rwlock[i]}, readable, l.Lock, l.TryLock}
+		return acquisition{k, []*resource{f.rwlock[i]}, readable, l.Lock, l.TryLock}
 	case readers:
 		l := rwlock.New(s, fmt.Sprint("mixed/rwlock/", i))
-		return acquisition{k, []*resource{w.rwlock[i]}, 1, l.RLock, l.TryRLock}
+		return acquisition{k, []*resource{f.rwlock[i]}, 1, l.RLock, l.TryRLock}
 	case permits:
 		n := 1 + rand.N(capacity)
 		p := semaphore.New(s, name, capacity).Permits(n)
-		return acquisition{k, []*resource{w.semaphore[i]}, n, p.Lock, p.TryLock}
+		return acquisition{k, []*resource{f.semaphore[i]}, n, p.Lock, p.TryLock}
 	case several:
 		j := (i + 1 + rand.N(names-1)) % names
 		l := multilock.New(reentrant.New(s, fmt.Sprint("mixed/lock/", i)), fair.New(s, fmt.Sprint("mixed/lock/", j)))
-		return acquisition{k, []*resource{w.lock[i], w.lock[j]}, 1, l.Lock, l.TryLock}
+		return acquisition{k, []*resource{f.lock[i], f.lock[j]}, 1, l.Lock, l.TryLock}
 	default:
 		l := reentrant.New(s, fmt.Sprint("mixed/lock/", i))
-		return acquisition{k, []*resource{w.lock[i]}, 1, l.Lock, l.TryLock}
+		return acquisition{k, []*resource{f.lock[i]}, 1, l.Lock, l.TryLock}
 	}
 }

@@ -28,10 +28,10 @@ import (
 func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "a process is stopped for longer than its lease")
-	w := newFixture(t)
+	f := newFixture(t)
 	var wires []*redistest.Proxy
 	var urls []string
-	for _, s := range w.servers {
+	for _, s := range f.servers {
 		redistest.LoadScripts(t, s)
 		wire := redistest.NewProxy(t, s.Addr())
 		wires, urls = append(wires, wire), append(urls, "redis://"+wire.Addr())
@@ -58,7 +58,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	for _, wire := range wires {
 		redistest.Await(t, "the server's replies", func() bool { return wire.Replies() > 0 })
 	}
-	next := locktest.Must(t, redlock.New(w.process(), "a", signalbox.WithRenewedLease(patient)).Lock)
+	next := locktest.Must(t, redlock.New(f.process(), "a", signalbox.WithRenewedLease(patient)).Lock)
 	child.Thaw()
 	says(t, child, "none")
 	require.NoError(t, next.Err())

@@ -48,24 +48,24 @@ type heldTimes struct {
 	}
 }
 
-func (b *heldTimes) now() time.Duration { return time.Since(b.begun) }
+func (h *heldTimes) now() time.Duration { return time.Since(h.begun) }
 
-func (b *heldTimes) size() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.mu.spans)
+func (h *heldTimes) size() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.mu.spans)
 }
 
-func (b *heldTimes) add(s heldTime) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.mu.spans = append(b.mu.spans, s)
+func (h *heldTimes) add(s heldTime) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.spans = append(h.mu.spans, s)
 }
 
 // judge fails the test where two had the lock at once, or a later one a smaller token.
-func (b *heldTimes) judge(t *testing.T) {
+func (h *heldTimes) judge(t *testing.T) {
 	t.Helper()
-	spans := slices.Clone(b.mu.spans)
+	spans := slices.Clone(h.mu.spans)
 	slices.SortFunc(spans, func(x, y heldTime) int { return int(x.from - y.from) })
 	for i := 1; i < len(spans); i++ {
 		require.GreaterOrEqual(t, spans[i].from, spans[i-1].to, "two at once: %+v and %+v", spans[i-1], spans[i])
@@ -78,22 +78,22 @@ func (b *heldTimes) judge(t *testing.T) {
 func TestPlantedMistakesAreFound(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []heldTime{{1, 30, 5, 15}, {1, 5, 20, 30}} {
-		b := &heldTimes{}
-		b.add(heldTime{0, 10, 0, 10})
-		b.add(wrong)
+		h := &heldTimes{}
+		h.add(heldTime{0, 10, 0, 10})
+		h.add(wrong)
 		// A testing.T of its own, which may fail, on a goroutine of its own, which that ends.
 		inner, ended := new(testing.T), make(chan struct{})
 		go func() {
 			defer close(ended)
-			b.judge(inner)
+			h.judge(inner)
 		}()
 		<-ended
 		require.True(t, inner.Failed())
 	}
-	b := &heldTimes{}
-	b.add(heldTime{0, 10, 0, 10})
-	b.add(heldTime{1, 11, 10, 20})
-	b.judge(t) // and nothing else
+	ht := &heldTimes{}
+	ht.add(heldTime{0, 10, 0, 10})
+	ht.add(heldTime{1, 11, 10, 20})
+	ht.judge(t) // and nothing else
 }
 
 // P1, P3, H19: however servers are cut off, stopped, emptied and restarted, one after the other, and whatever the wires lose, at most one has the lock, and
@@ -114,36 +114,36 @@ func TestSoakNoTwoHaveTheLockWhileServersFail(t *testing.T) { //nolint:parallelt
 // runFaults lets processes work while servers fail, on servers of its own.
 func runFaults(t *testing.T) {
 	t.Helper()
-	w := newFixture(t)
-	b := &heldTimes{begun: time.Now()}
+	f := newFixture(t)
+	h := &heldTimes{begun: time.Now()}
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	var group sync.WaitGroup
 	for who := range processes {
-		mu := redlock.New(w.process(), "a", signalbox.WithRenewedLease(life), redlock.Fenced())
+		mu := redlock.New(f.process(), "a", signalbox.WithRenewedLease(life), redlock.Fenced())
 		group.Go(func() {
 			for ctx.Err() == nil {
-				if err := b.turn(ctx, who, mu); err != nil {
+				if err := h.turn(ctx, who, mu); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
-	for i := 0; ctx.Err() == nil && (b.now() < turmoil || b.size() <= fewest); i++ {
-		w.failServer(ctx, i)
+	for i := 0; ctx.Err() == nil && (h.now() < turmoil || h.size() <= fewest); i++ {
+		f.failServer(ctx, i)
 	}
 	cancel()
 	group.Wait()
-	b.judge(t)
-	require.Greater(t, b.size(), fewest, "too few calls had the lock")
-	for _, s := range w.servers {
+	h.judge(t)
+	require.Greater(t, h.size(), fewest, "too few calls had the lock")
+	for _, s := range f.servers {
 		view := locktest.NewView(t, s)
 		redistest.Await(t, "a server with nothing of the lock", func() bool { return view.Free("a") })
 	}
 }
 
 // turn takes the lock once, and adds for how long that was certain.
-func (b *heldTimes) turn(ctx context.Context, who int, mu *redlock.Lock) error {
+func (h *heldTimes) turn(ctx context.Context, who int, mu *redlock.Lock) error {
 	lease, err := mu.Lock(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -151,17 +151,17 @@ func (b *heldTimes) turn(ctx context.Context, who int, mu *redlock.Lock) error {
 		}
 		return nil
 	}
-	s := heldTime{who: who, token: lease.Token(), from: b.now()}
+	s := heldTime{who: who, token: lease.Token(), from: h.now()}
 	s.to = s.from
 	for range rand.N(3) {
 		pause(ctx, rand.N(100*time.Millisecond))
-		now := b.now()
+		now := h.now()
 		if lease.Err() != nil {
 			break
 		}
 		s.to = now
 	}
-	b.add(s)
+	h.add(s)
 	err = lease.Unlock()
 	if err != nil && !errors.Is(err, signalbox.ErrLost) && !errors.Is(err, signalbox.ErrUnconfirmed) {
 		return fmt.Errorf("unlock: %w", err)
@@ -188,32 +188,32 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &fixture{T: t}
+	f := &fixture{T: t}
 	for range servers {
 		s := redistest.Start(t)
 		require.NoError(t, locktest.Establish(s))
-		w.servers = append(w.servers, s)
+		f.servers = append(f.servers, s)
 	}
-	return w
+	return f
 }
 
 // process returns the sessions of one.
-func (w *fixture) process() (sessions []*signalbox.Session) {
-	w.Helper()
+func (f *fixture) process() (sessions []*signalbox.Session) {
+	f.Helper()
 	var wires []*redistest.Proxy
-	for _, s := range w.servers {
-		wire := redistest.NewProxy(w, s.Addr())
+	for _, s := range f.servers {
+		wire := redistest.NewProxy(f, s.Addr())
 		wires = append(wires, wire)
-		sessions = append(sessions, locktest.Session(w, wire))
+		sessions = append(sessions, locktest.Session(f, wire))
 	}
-	w.wires = append(w.wires, wires)
+	f.wires = append(f.wires, wires)
 	return sessions
 }
 
 // failServer lets one server fail, and all wires lose something, and returns when the server has its vote again.
-func (w *fixture) failServer(ctx context.Context, i int) {
-	server := w.servers[i%servers]
-	for _, wires := range w.wires {
+func (f *fixture) failServer(ctx context.Context, i int) {
+	server := f.servers[i%servers]
+	for _, wires := range f.wires {
 		for _, wire := range wires {
 			if rand.N(3) == 0 {
 				kinds := []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.DelayRequest, redistest.DelayReply}
@@ -231,7 +231,7 @@ func (w *fixture) failServer(ctx context.Context, i int) {
 	case 2:
 		_, _ = server.Do("FLUSHALL")
 	case 3:
-		for _, wires := range w.wires {
+		for _, wires := range f.wires {
 			wires[i%servers].CutAll()
 		}
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 // connections returns how many connections the server has been asked for since its start.
-func (w *fixture) connections(t *testing.T) int {
+func (f *fixture) connections(t *testing.T) int {
 	t.Helper()
-	reply := w.do(t, "INFO", "stats")
+	reply := f.do(t, "INFO", "stats")
 	text, err := reply.ToString()
 	require.NoError(t, err)
 	sum := 0
@@ -45,26 +45,26 @@ func TestRefusedConnectionsAreNotAskedForInAHotLoop(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t, caller)
+			f := newFixture(t, caller)
 			for i := range held {
-				w.lock(t, w.holder, fmt.Sprint("held/", i), 3*time.Second)
+				f.lock(t, f.holder, fmt.Sprint("held/", i), 3*time.Second)
 			}
-			last := w.lock(t, w.holder, "last", 3*time.Second)
+			last := f.lock(t, f.holder, "last", 3*time.Second)
 			waiting := make([]<-chan lockOutcome, wanted)
 			for i := range waiting {
 				name := fmt.Sprint("wanted/", i)
-				w.lock(t, w.other, name, long)
-				waiting[i] = w.wait(t, w.waiter, name)
+				f.lock(t, f.other, name, long)
+				waiting[i] = f.wait(t, f.waiter, name)
 			}
-			r.begin(t, w)
-			before, begun := w.connections(t), time.Now()
+			r.begin(t, f)
+			before, begun := f.connections(t), time.Now()
 			redistest.Receive(t, "the end of the leases", last.Done())
 			require.ErrorIs(t, last.Err(), signalbox.ErrLost)
-			requested, took := w.connections(t)-before, time.Since(begun)
+			requested, took := f.connections(t)-before, time.Since(begun)
 			t.Logf("%d connections asked for in %v", requested, took)
 			// Twenty a second for scripts, and a few for subscriptions; twice that is allowed for.
 			require.Less(t, float64(requested), 40+40*took.Seconds())
-			r.end(t, w)
+			r.end(t, f)
 		})
 	}
 }

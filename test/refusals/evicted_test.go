@@ -20,21 +20,21 @@ import (
 func TestAnEvictedKeyIsReportedAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 3 * redistest.Patience // which is renewed after a third of it
-	w := newFixture(t, caller, redistest.WithArgs("--maxmemory-policy", "volatile-lru"))
-	lease := w.lock(t, w.holder, "evicted", life)
-	w.set(t, "maxmemory", "1")
-	_, err := w.server.Do("SET", "somebody's", "value")
+	f := newFixture(t, caller, redistest.WithArgs("--maxmemory-policy", "volatile-lru"))
+	lease := f.lock(t, f.holder, "evicted", life)
+	f.set(t, "maxmemory", "1")
+	_, err := f.server.Do("SET", "somebody's", "value")
 	require.ErrorContains(t, err, "OOM", "it has evicted what it may, and that is too little")
-	require.Zero(t, w.view.MustHold(t, "evicted"), "the lock is gone")
-	w.set(t, "maxmemory", "0")
-	next := w.lock(t, w.other, "evicted", long)
+	require.Zero(t, f.view.MustHold(t, "evicted"), "the lock is gone")
+	f.set(t, "maxmemory", "0")
+	next := f.lock(t, f.other, "evicted", long)
 	require.Greater(t, next.Token(), lease.Token())
 	redistest.ReceiveFor(t, life*2/3, "the loss, by a renewal and not by the deadline", lease.Done())
-	require.ErrorIs(t, w.secrets.RecordError(lease.Err()), signalbox.ErrLost)
+	require.ErrorIs(t, f.secrets.RecordError(lease.Err()), signalbox.ErrLost)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 	require.NoError(t, next.Err())
 	require.NoError(t, next.Unlock())
-	w.clean(t)
+	f.clean(t)
 }
 
 // A server that evicts keys when its memory is full is warned of once a session, at its first contact; one
@@ -54,19 +54,19 @@ func TestEvictionIsWarnedOfOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t, caller, redistest.WithArgs("--maxmemory", c.limit, "--maxmemory-policy", c.policy))
+			f := newFixture(t, caller, redistest.WithArgs("--maxmemory", c.limit, "--maxmemory-policy", c.policy))
 			if c.denied {
-				w.do(t, "ACL", "SETUSER", caller, "-info")
+				f.do(t, "ACL", "SETUSER", caller, "-info")
 			}
 			locktest.Together(t, 8, func(i int) error { // whose first contacts may be at the same time
-				lease, err := reentrant.New(w.holder, fmt.Sprint("warned/", i)).Lock(locktest.Context(t))
+				lease, err := reentrant.New(f.holder, fmt.Sprint("warned/", i)).Lock(locktest.Context(t))
 				if err != nil {
 					return err
 				}
 				return lease.Unlock()
 			})
-			require.NoError(t, w.holder.Close(t.Context()), "which writes what was logged")
-			said := w.secrets.Recorded()
+			require.NoError(t, f.holder.Close(t.Context()), "which writes what was logged")
+			said := f.secrets.Recorded()
 			if !c.warned {
 				require.Empty(t, said)
 				return
@@ -75,9 +75,9 @@ func TestEvictionIsWarnedOfOnce(t *testing.T) {
 			require.Contains(t, said, "level=WARN")
 			require.Contains(t, said, "set maxmemory-policy to noeviction")
 			require.Contains(t, said, "maxmemory-policy="+c.policy)
-			require.NoError(t, w.lock(t, w.other, "warned/0", long).Unlock())
-			require.NoError(t, w.other.Close(t.Context()))
-			require.Equal(t, 2, strings.Count(w.secrets.Recorded(), "\n"), "another session has a log of its own")
+			require.NoError(t, f.lock(t, f.other, "warned/0", long).Unlock())
+			require.NoError(t, f.other.Close(t.Context()))
+			require.Equal(t, 2, strings.Count(f.secrets.Recorded(), "\n"), "another session has a log of its own")
 		})
 	}
 }

@@ -47,40 +47,40 @@ type fixture struct {
 // newFixture returns a fixture whose sessions are those of user.
 func newFixture(t *testing.T, user string, options ...redistest.Option) *fixture {
 	t.Helper()
-	w := &fixture{kind: locktest.Reentrant(), server: redistest.Start(t, options...), user: user, secrets: locktest.NewSecrets(t)}
-	w.secrets.Add(password)
+	f := &fixture{kind: locktest.Reentrant(), server: redistest.Start(t, options...), user: user, secrets: locktest.NewSecrets(t)}
+	f.secrets.Add(password)
 	const operator = "the-operator's-password"
-	w.server.MustDo(t, "ACL", "SETUSER", "operator", "on", ">"+operator, "~*", "&*", "+@all")
-	w.server.MustDo(t, "ACL", "SETUSER", caller, "on", ">"+password, "~*", "&*", "+@all")
-	redistest.LoadScripts(t, w.server)
-	desk := locktest.User{Server: w.server, Name: "operator", Password: operator}
-	w.admin = desk.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
-	w.view = locktest.NewView(t, desk)
-	w.holder, w.waiter, w.other = w.session(t), w.session(t), w.session(t)
-	return w
+	f.server.MustDo(t, "ACL", "SETUSER", "operator", "on", ">"+operator, "~*", "&*", "+@all")
+	f.server.MustDo(t, "ACL", "SETUSER", caller, "on", ">"+password, "~*", "&*", "+@all")
+	redistest.LoadScripts(t, f.server)
+	desk := locktest.User{Server: f.server, Name: "operator", Password: operator}
+	f.admin = desk.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
+	f.view = locktest.NewView(t, desk)
+	f.holder, f.waiter, f.other = f.session(t), f.session(t), f.session(t)
+	return f
 }
 
 // session returns a session of the fixture's user.
-func (w *fixture) session(t *testing.T) *signalbox.Session {
+func (f *fixture) session(t *testing.T) *signalbox.Session {
 	t.Helper()
-	at := locktest.User{Server: w.server, Name: w.user, Password: password}
-	if w.user == "default" {
-		at = locktest.User{Server: w.server} // every client without a user of its own is this one
+	at := locktest.User{Server: f.server, Name: f.user, Password: password}
+	if f.user == "default" {
+		at = locktest.User{Server: f.server} // every client without a user of its own is this one
 	}
 	// Leases have their whole life from the start, so that they outlive refusals which begin before their first renewal.
 	whole := signalbox.WithDefaults(signalbox.WithFirstLease(long))
-	s := locktest.Session(t, at, signalbox.WithLogger(w.secrets.Logger()), whole)
-	w.secrets.AddSession(s)
+	s := locktest.Session(t, at, signalbox.WithLogger(f.secrets.Logger()), whole)
+	f.secrets.AddSession(s)
 	return s
 }
 
 // dial opens and closes a session of the fixture's user.
-func (w *fixture) dial() error {
+func (f *fixture) dial() error {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
-	at := url.URL{Scheme: "redis", Host: w.server.Addr()}
-	if w.user != "default" {
-		at.User = url.UserPassword(w.user, password)
+	at := url.URL{Scheme: "redis", Host: f.server.Addr()}
+	if f.user != "default" {
+		at.User = url.UserPassword(f.user, password)
 	}
 	s, err := signalbox.Dial(ctx, at.String())
 	if err != nil {
@@ -90,38 +90,38 @@ func (w *fixture) dial() error {
 }
 
 // do sends a command of the operator's.
-func (w *fixture) do(t *testing.T, words ...string) rueidis.RedisMessage {
+func (f *fixture) do(t *testing.T, words ...string) rueidis.RedisMessage {
 	t.Helper()
-	reply, err := w.admin.Do(context.Background(), w.admin.B().Arbitrary(words...).Build()).ToMessage()
+	reply, err := f.admin.Do(context.Background(), f.admin.B().Arbitrary(words...).Build()).ToMessage()
 	require.NoError(t, err, "%q", words)
 	return reply
 }
 
 // set changes the server's configuration.
-func (w *fixture) set(t *testing.T, words ...string) {
+func (f *fixture) set(t *testing.T, words ...string) {
 	t.Helper()
-	w.do(t, append([]string{"CONFIG", "SET"}, words...)...)
+	f.do(t, append([]string{"CONFIG", "SET"}, words...)...)
 }
 
 // cut ends the connections of the sessions, so that they have to come back.
-func (w *fixture) cut(t *testing.T) {
+func (f *fixture) cut(t *testing.T) {
 	t.Helper()
-	w.do(t, "CLIENT", "KILL", "USER", w.user)
+	f.do(t, "CLIENT", "KILL", "USER", f.user)
 }
 
 // lock takes a lock, and makes a secret of its hold.
-func (w *fixture) lock(t *testing.T, s *signalbox.Session, name string, life time.Duration) signalbox.Lease {
+func (f *fixture) lock(t *testing.T, s *signalbox.Session, name string, life time.Duration) signalbox.Lease {
 	t.Helper()
-	lease, err := w.kind.New(s, name, signalbox.WithRenewedLease(life)).Lock(locktest.Context(t))
-	require.NoError(t, w.secrets.RecordError(err))
-	w.secrets.Add(w.view.MustHold(t, name).ID)
+	lease, err := f.kind.New(s, name, signalbox.WithRenewedLease(life)).Lock(locktest.Context(t))
+	require.NoError(t, f.secrets.RecordError(err))
+	f.secrets.Add(f.view.MustHold(t, name).ID)
 	return lease
 }
 
 // try is TryLock that is refused.
-func (w *fixture) try(s *signalbox.Session, name string) error {
-	_, err := w.kind.New(s, name).TryLock(context.Background())
-	return w.secrets.RecordError(err)
+func (f *fixture) try(s *signalbox.Session, name string) error {
+	_, err := f.kind.New(s, name).TryLock(context.Background())
+	return f.secrets.RecordError(err)
 }
 
 // lockOutcome is what a Lock ended with.
@@ -132,18 +132,18 @@ type lockOutcome struct {
 
 // wait locks on another goroutine, and returns when the server knows of it. The lock is held, for longer
 // than all other steps of the test may take.
-func (w *fixture) wait(t *testing.T, s *signalbox.Session, name string) <-chan lockOutcome {
+func (f *fixture) wait(t *testing.T, s *signalbox.Session, name string) <-chan lockOutcome {
 	t.Helper()
 	ended := make(chan lockOutcome, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), long)
 	t.Cleanup(cancel)
 	go func() {
-		lease, err := w.kind.New(s, name, signalbox.WithRenewedLease(long)).Lock(ctx)
-		ended <- lockOutcome{lease, w.secrets.RecordError(err)}
+		lease, err := f.kind.New(s, name, signalbox.WithRenewedLease(long)).Lock(ctx)
+		ended <- lockOutcome{lease, f.secrets.RecordError(err)}
 	}()
 	channel := names.Grants(names.DefaultPrefix) + (*session.Handle)(s).Session().ID()
 	redistest.Await(t, "a waiter's subscription", func() bool {
-		reply, err := w.server.Do("PUBSUB", "NUMSUB", channel)
+		reply, err := f.server.Do("PUBSUB", "NUMSUB", channel)
 		return err == nil && fmt.Sprint(reply) == fmt.Sprint([]any{channel, int64(1)})
 	})
 	return ended
@@ -175,25 +175,25 @@ func waits(c <-chan lockOutcome) bool {
 
 // serves waits until the session is served again. A connection that was being made as the refusal ended may
 // still be refused, with the calls that wait for it.
-func (w *fixture) serves(t *testing.T, s *signalbox.Session) {
+func (f *fixture) serves(t *testing.T, s *signalbox.Session) {
 	t.Helper()
 	var lease signalbox.Lease
 	redistest.Await(t, "a lock that is served", func() bool {
 		var err error
-		lease, err = w.kind.New(s, "served").TryLock(context.Background())
-		return w.secrets.RecordError(err) == nil
+		lease, err = f.kind.New(s, "served").TryLock(context.Background())
+		return f.secrets.RecordError(err) == nil
 	})
 	require.NoError(t, lease.Unlock())
 }
 
 // clean demands that nothing is held, being undone or without an end.
-func (w *fixture) clean(t *testing.T) {
+func (f *fixture) clean(t *testing.T) {
 	t.Helper()
 	redistest.Await(t, "nothing is held or being undone", func() bool {
-		_, held, err := w.view.Leaks()
-		return err == nil && len(held) == 0 && locktest.Undoing(w.holder)+locktest.Undoing(w.waiter)+locktest.Undoing(w.other) == 0
+		_, held, err := f.view.Leaks()
+		return err == nil && len(held) == 0 && locktest.Undoing(f.holder)+locktest.Undoing(f.waiter)+locktest.Undoing(f.other) == 0
 	})
-	w.view.NoImmortals(t)
+	f.view.NoImmortals(t)
 }
 
 // refused returns what is wrong with an error that should report a refusal, or nil.

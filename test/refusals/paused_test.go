@@ -26,33 +26,33 @@ func TestAPausedServerIsASilentOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t, caller)
-			kept, given, short := w.lock(t, w.holder, "kept", long), w.lock(t, w.holder, "given", long), w.lock(t, w.holder, "short", brief)
-			waiting := w.wait(t, w.waiter, "kept")
-			w.do(t, append([]string{"CLIENT", "PAUSE"}, pause...)...)
+			f := newFixture(t, caller)
+			kept, given, short := f.lock(t, f.holder, "kept", long), f.lock(t, f.holder, "given", long), f.lock(t, f.holder, "short", brief)
+			waiting := f.wait(t, f.waiter, "kept")
+			f.do(t, append([]string{"CLIENT", "PAUSE"}, pause...)...)
 
 			ctx, cancel := context.WithTimeout(t.Context(), moment)
 			defer cancel()
-			_, err := reentrant.New(w.other, "free").Lock(ctx)
-			require.ErrorIs(t, w.secrets.RecordError(err), context.DeadlineExceeded)
-			_, err = reentrant.New(w.other, "free").TryLock(ctx)
+			_, err := reentrant.New(f.other, "free").Lock(ctx)
+			require.ErrorIs(t, f.secrets.RecordError(err), context.DeadlineExceeded)
+			_, err = reentrant.New(f.other, "free").TryLock(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			redistest.Receive(t, "the end of a lease that is not renewed", short.Done())
-			require.ErrorIs(t, w.secrets.RecordError(short.Unlock()), signalbox.ErrLost)
-			require.ErrorIs(t, w.secrets.RecordError(given.Unlock()), signalbox.ErrUnconfirmed)
+			require.ErrorIs(t, f.secrets.RecordError(short.Unlock()), signalbox.ErrLost)
+			require.ErrorIs(t, f.secrets.RecordError(given.Unlock()), signalbox.ErrUnconfirmed)
 			require.True(t, waits(waiting))
 			require.NoError(t, kept.Err())
 
 			if name == "Write" {
-				w.do(t, "CLIENT", "UNPAUSE")
+				f.do(t, "CLIENT", "UNPAUSE")
 			}
-			w.serves(t, w.holder)
-			redistest.Await(t, "the release in the background", func() bool { return w.view.Free("given") })
-			require.NoError(t, w.secrets.RecordError(kept.Unlock()))
+			f.serves(t, f.holder)
+			redistest.Await(t, "the release in the background", func() bool { return f.view.Free("given") })
+			require.NoError(t, f.secrets.RecordError(kept.Unlock()))
 			next := receive(t, "the lock", waiting)
 			require.NoError(t, next.err)
 			require.NoError(t, next.lease.Unlock())
-			w.clean(t)
+			f.clean(t)
 		})
 	}
 }

@@ -52,36 +52,36 @@ func (r refusalCase) play(t *testing.T, kind locktest.Primitive) {
 	if r.options == nil {
 		r.options = noOptions
 	}
-	w := newFixture(t, r.user, r.options(t)...)
-	w.kind = kind
-	kept, given := w.lock(t, w.holder, "kept", long), w.lock(t, w.holder, "given", long)
+	f := newFixture(t, r.user, r.options(t)...)
+	f.kind = kind
+	kept, given := f.lock(t, f.holder, "kept", long), f.lock(t, f.holder, "given", long)
 	spare := make([]signalbox.Lease, spares)
 	for i := range spare {
-		spare[i] = w.lock(t, w.holder, fmt.Sprint("spare/", i), long)
+		spare[i] = f.lock(t, f.holder, fmt.Sprint("spare/", i), long)
 	}
-	require.NoError(t, w.secrets.RecordError(w.lock(t, w.other, "free", long).Unlock())) // it has the rights that it loses
-	short := w.lock(t, w.holder, "short", map[bool]time.Duration{false: brief, true: steady}[r.passes])
-	waiting := w.wait(t, w.waiter, "kept")
-	before := w.view.MustHold(t, "given")
+	require.NoError(t, f.secrets.RecordError(f.lock(t, f.other, "free", long).Unlock())) // it has the rights that it loses
+	short := f.lock(t, f.holder, "short", map[bool]time.Duration{false: brief, true: steady}[r.passes])
+	waiting := f.wait(t, f.waiter, "kept")
+	before := f.view.MustHold(t, "given")
 
-	r.begin(t, w)
-	r.callers(t, w)
-	r.holders(t, w, kept, short, append([]signalbox.Lease{given}, spare...))
+	r.begin(t, f)
+	r.callers(t, f)
+	r.holders(t, f, kept, short, append([]signalbox.Lease{given}, spare...))
 	if !r.passes && !r.blind {
-		after := w.view.MustHold(t, "given")
+		after := f.view.MustHold(t, "given")
 		require.Equal(t, before.ID, after.ID, "nothing is half released")
 		require.Equal(t, before.Token, after.Token)
 	}
 	require.True(t, waits(waiting), "what passes is waited for")
 	require.NoError(t, kept.Err(), "a lease is good until its deadline")
 
-	r.end(t, w)
-	w.serves(t, w.holder)
+	r.end(t, f)
+	f.serves(t, f.holder)
 	require.NoError(t, kept.Err())
-	require.NoError(t, w.secrets.RecordError(kept.Unlock()))
+	require.NoError(t, f.secrets.RecordError(kept.Unlock()))
 	for _, lease := range spare {
 		if lease.Err() == nil {
-			require.NoError(t, w.secrets.RecordError(lease.Unlock()))
+			require.NoError(t, f.secrets.RecordError(lease.Unlock()))
 		}
 	}
 	next := receive(t, "the lock", waiting)
@@ -89,33 +89,33 @@ func (r refusalCase) play(t *testing.T, kind locktest.Primitive) {
 	require.Greater(t, next.lease.Token(), kept.Token())
 	require.NoError(t, next.lease.Unlock())
 	for name, last := range map[string]signalbox.Lease{"kept": kept, "given": given, "short": short} {
-		lease := w.lock(t, w.other, name, long)
+		lease := f.lock(t, f.other, name, long)
 		require.Greater(t, lease.Token(), last.Token(), name)
 		require.NoError(t, lease.Unlock())
 	}
-	w.clean(t)
+	f.clean(t)
 }
 
 // callers checks what the callers see that want a free lock.
-func (r refusalCase) callers(t *testing.T, w *fixture) {
+func (r refusalCase) callers(t *testing.T, f *fixture) {
 	t.Helper()
 	r.reports(t, "TryLock", func() error {
-		err := w.try(w.other, "free")
+		err := f.try(f.other, "free")
 		require.Error(t, err)
 		return err
 	})
 	dials := r
 	dials.words = cmp.Or(r.dial, r.words)
-	dials.reports(t, "Dial", func() error { return w.secrets.RecordError(w.dial()) })
+	dials.reports(t, "Dial", func() error { return f.secrets.RecordError(f.dial()) })
 	patience := moment / 2
 	r.reports(t, "Lock", func() error {
 		patience *= 2
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		_, err := w.kind.New(w.other, "free").Lock(ctx)
+		_, err := f.kind.New(f.other, "free").Lock(ctx)
 		require.Error(t, err)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		return w.secrets.RecordError(err)
+		return f.secrets.RecordError(err)
 	})
 }
 
@@ -136,17 +136,17 @@ const spares = 5
 
 // holders checks what the holders of locks see. It unlocks the leases in given until one Unlock returns the
 // refusal: a busy machine may need the whole second of an Unlock to make a connection.
-func (r refusalCase) holders(t *testing.T, w *fixture, kept, short signalbox.Lease, given []signalbox.Lease) {
+func (r refusalCase) holders(t *testing.T, f *fixture, kept, short signalbox.Lease, given []signalbox.Lease) {
 	t.Helper()
 	if r.passes {
 		if before := short.Deadline(); !testing.Short() { // which comes in two seconds
 			redistest.Await(t, "a renewal", func() bool { return short.Deadline().Sub(before) > steady/20 })
 		}
-		require.NoError(t, w.secrets.RecordError(short.Unlock()))
-		require.NoError(t, w.secrets.RecordError(given[0].Unlock()))
-		require.True(t, w.view.Free("given"))
+		require.NoError(t, f.secrets.RecordError(short.Unlock()))
+		require.NoError(t, f.secrets.RecordError(given[0].Unlock()))
+		require.True(t, f.view.Free("given"))
 		r.reports(t, "TryLock of what was released", func() error {
-			err := w.try(w.other, "given")
+			err := f.try(f.other, "given")
 			require.Error(t, err)
 			return err
 		})
@@ -155,11 +155,11 @@ func (r refusalCase) holders(t *testing.T, w *fixture, kept, short signalbox.Lea
 	// Renewals are tried until the deadline, and then the lease is over: P2.
 	redistest.Receive(t, "the end of a lease that is not renewed", short.Done())
 	require.ErrorIs(t, short.Err(), signalbox.ErrLost)
-	require.ErrorIs(t, w.secrets.RecordError(short.Unlock()), signalbox.ErrLost)
+	require.ErrorIs(t, f.secrets.RecordError(short.Unlock()), signalbox.ErrLost)
 
 	var wrong error
 	for _, lease := range given {
-		err := w.secrets.RecordError(lease.Unlock())
+		err := f.secrets.RecordError(lease.Unlock())
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
 		if wrong = refused(err, r.sentinel, r.words); wrong == nil || cutShort(err) {
@@ -168,7 +168,7 @@ func (r refusalCase) holders(t *testing.T, w *fixture, kept, short signalbox.Lea
 		}
 	}
 	require.NoError(t, wrong, "Unlock")
-	require.Positive(t, locktest.Undoing(w.holder), "it continues in the background")
+	require.Positive(t, locktest.Undoing(f.holder), "it continues in the background")
 	require.NoError(t, kept.Err())
 }
 

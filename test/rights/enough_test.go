@@ -24,34 +24,34 @@ var (
 )
 
 // usual returns the error of a step if nothing is denied.
-func (w *fixture) usual(s workStep) error {
+func (f *fixture) usual(s workStep) error {
 	switch {
 	case s == try:
 		return signalbox.ErrHeld
 	case s == leaseError:
 		return signalbox.ErrLost
-	case s == copies && len(w.data) == 1:
+	case s == copies && len(f.data) == 1:
 		return signalbox.ErrNotReplicated
 	}
 	return nil
 }
 
 // everything demands that all steps were taken and ended as usual.
-func (w *fixture) everything(t *testing.T) {
+func (f *fixture) everything(t *testing.T) {
 	t.Helper()
 	steps := []workStep{lock, enter, try, holder, isLocked, renew, unlock, wait, leave, force, leaseError, copies}
-	if _, ok := w.kind.newLock(w.a, w.plain()).(queuedLock); ok {
+	if _, ok := f.kind.newLock(f.a, f.plain()).(queuedLock); ok {
 		steps = append(steps, waiters)
 	}
-	ended := w.work(t)
+	ended := f.work(t)
 	for _, s := range steps {
 		require.Contains(t, ended, s)
 	}
 	for s, err := range ended {
-		ends(t, s, err, w.usual(s))
+		ends(t, s, err, f.usual(s))
 	}
 	if _, ok := ended[waiters]; ok {
-		require.Equal(t, "b", w.last)
+		require.Equal(t, "b", f.last)
 	}
 }
 
@@ -110,44 +110,44 @@ func (s *servers) areEnough(t *testing.T, rights []string, failOver func()) {
 	for _, k := range kinds() {
 		fixtures = append(fixtures, s.newFixture(t, k, k.name, rights))
 	}
-	each := func(name string, run func(t *testing.T, w *fixture)) {
+	each := func(name string, run func(t *testing.T, f *fixture)) {
 		t.Run(name, func(t *testing.T) {
-			for _, w := range fixtures {
-				t.Run(w.kind.name, func(t *testing.T) {
+			for _, f := range fixtures {
+				t.Run(f.kind.name, func(t *testing.T) {
 					t.Parallel()
-					run(t, w)
+					run(t, f)
 				})
 			}
 		})
 	}
-	each("AtFirst", func(t *testing.T, w *fixture) {
-		w.everything(t)
-		for line := range strings.Lines(w.secrets.Recorded()) {
+	each("AtFirst", func(t *testing.T, f *fixture) {
+		f.everything(t)
+		for line := range strings.Lines(f.secrets.Recorded()) {
 			if strings.Contains(line, "level=") {
 				require.Contains(t, line, "a lease was lost before it was unlocked", "what ForceUnlock ends is logged, and nothing else")
 			}
 		}
 	})
 	failOver()
-	for _, w := range fixtures {
-		w.follow(t)
+	for _, f := range fixtures {
+		f.follow(t)
 	}
-	each("AfterAFailover", func(t *testing.T, w *fixture) {
-		w.everything(t)
-		require.NoError(t, w.close())
-		w.clean(t)
-		require.Empty(t, w.denials(t, w.name))
+	each("AfterAFailover", func(t *testing.T, f *fixture) {
+		f.everything(t)
+		require.NoError(t, f.close())
+		f.clean(t)
+		require.Empty(t, f.denials(t, f.name))
 	})
 }
 
 // follow waits until both sessions have found the new primary: a TryLock does not wait for that.
-func (w *fixture) follow(t *testing.T) {
+func (f *fixture) follow(t *testing.T) {
 	t.Helper()
-	for _, s := range []*signalbox.Session{w.a, w.b} {
-		lock := w.kind.newLock(s, w.kept(), signalbox.WithRenewedLease(life))
+	for _, s := range []*signalbox.Session{f.a, f.b} {
+		lock := f.kind.newLock(s, f.kept(), signalbox.WithRenewedLease(life))
 		redistest.AwaitFor(t, 3*redistest.Patience, "a server that grants", func() bool {
 			lease, err := lock.TryLock(locktest.Context(t))
-			return w.secrets.RecordError(err) == nil && w.secrets.RecordError(lease.Unlock()) == nil
+			return f.secrets.RecordError(err) == nil && f.secrets.RecordError(lease.Unlock()) == nil
 		})
 	}
 }

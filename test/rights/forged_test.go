@@ -32,55 +32,55 @@ type forgedTarget struct {
 func newTarget(t *testing.T) *forgedTarget {
 	t.Helper()
 	const name = "forged"
-	g := &forgedTarget{server: redistest.Start(t), keys: locktest.Keys(name), got: make(chan signalbox.Lease, 1)}
-	g.view, g.holder, g.waiter = locktest.NewView(t, g.server), locktest.Session(t, g.server), locktest.Session(t, g.server)
-	g.forged = wire.ParseStamp(fmt.Sprintf("%016d", time.Now().Add(time.Hour).UnixMicro()))
+	f := &forgedTarget{server: redistest.Start(t), keys: locktest.Keys(name), got: make(chan signalbox.Lease, 1)}
+	f.view, f.holder, f.waiter = locktest.NewView(t, f.server), locktest.Session(t, f.server), locktest.Session(t, f.server)
+	f.forged = wire.ParseStamp(fmt.Sprintf("%016d", time.Now().Add(time.Hour).UnixMicro()))
 	var err error
-	g.held, err = fair.New(g.holder, name).Lock(locktest.Context(t))
+	f.held, err = fair.New(f.holder, name).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	go func() {
-		lease, err := fair.New(g.waiter, name).Lock(t.Context())
+		lease, err := fair.New(f.waiter, name).Lock(t.Context())
 		if err == nil {
-			g.got <- lease
+			f.got <- lease
 		}
 	}()
 	redistest.Await(t, "a waiter that listens, and a holder that does", func() bool {
-		return g.receives(t, names.Grants(names.DefaultPrefix)+id(g.waiter)) && g.receives(t, names.Session(names.DefaultPrefix, id(g.holder)))
+		return f.receives(t, names.Grants(names.DefaultPrefix)+id(f.waiter)) && f.receives(t, names.Session(names.DefaultPrefix, id(f.holder)))
 	})
-	return g
+	return f
 }
 
 // receives reports whether a channel has a subscriber.
-func (g *forgedTarget) receives(t *testing.T, channel string) bool {
+func (f *forgedTarget) receives(t *testing.T, channel string) bool {
 	t.Helper()
-	return fmt.Sprint(g.server.MustDo(t, "PUBSUB", "NUMSUB", channel)) == fmt.Sprint([]any{channel, 1})
+	return fmt.Sprint(f.server.MustDo(t, "PUBSUB", "NUMSUB", channel)) == fmt.Sprint([]any{channel, 1})
 }
 
 // grant sends the waiter a grant message that names the heartbeat number.
-func (g *forgedTarget) grant(t *testing.T, number string) {
+func (f *forgedTarget) grant(t *testing.T, number string) {
 	t.Helper()
-	line := fmt.Sprint(g.server.MustDo(t, "ZRANGE", g.keys.QueueKey(), 0, -1))
-	attempt := strings.TrimPrefix(strings.Trim(line, "[]"), id(g.waiter))[:19] // behind it is the mode
-	g.server.MustDo(t, "PUBLISH", names.Grants(names.DefaultPrefix)+id(g.waiter), attempt+g.forged.Text()+number)
+	line := fmt.Sprint(f.server.MustDo(t, "ZRANGE", f.keys.QueueKey(), 0, -1))
+	attempt := strings.TrimPrefix(strings.Trim(line, "[]"), id(f.waiter))[:19] // behind it is the mode
+	f.server.MustDo(t, "PUBLISH", names.Grants(names.DefaultPrefix)+id(f.waiter), attempt+f.forged.Text()+number)
 }
 
 // A client that may only publish deceives no session: a forged grant leads to a poll, a forged ForceUnlock
 // leads to a question, and the lock is not affected.
 func TestAClientThatMayOnlyPublishDeceivesNoSession(t *testing.T) {
 	t.Parallel()
-	g := newTarget(t)
-	calls := func(command string) int64 { return g.server.CommandStats()[command].Calls }
+	f := newTarget(t)
+	calls := func(command string) int64 { return f.server.CommandStats()[command].Calls }
 	polls := calls("zmscore")
-	g.grant(t, "000000000001AAAAAAAA")
+	f.grant(t, "000000000001AAAAAAAA")
 	redistest.Await(t, "a poll", func() bool { return calls("zmscore") > polls })
-	require.Empty(t, g.got)
+	require.Empty(t, f.got)
 	requested := calls("get")
-	g.server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, id(g.holder)), g.keys.Holder)
+	f.server.MustDo(t, "PUBLISH", names.Session(names.DefaultPrefix, id(f.holder)), f.keys.Holder)
 	redistest.Await(t, "a question", func() bool { return calls("get") > requested })
-	require.NoError(t, g.held.Unlock())
-	lease := redistest.Receive(t, "the lock", g.got)
-	require.Less(t, lease.Token(), g.forged.Token())
-	require.Equal(t, g.view.MustHold(t, "forged").Token, lease.Token())
+	require.NoError(t, f.held.Unlock())
+	lease := redistest.Receive(t, "the lock", f.got)
+	require.Less(t, lease.Token(), f.forged.Token())
+	require.Equal(t, f.view.MustHold(t, "forged").Token, lease.Token())
 	require.NoError(t, lease.Unlock())
 }
 
@@ -89,17 +89,17 @@ func TestAClientThatMayOnlyPublishDeceivesNoSession(t *testing.T) {
 func TestAClientThatMayPublishAndReadDeceivesAWaiter(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, later)
-	g := newTarget(t)
+	f := newTarget(t)
 	redistest.Await(t, "a waiter that is deceived", func() bool {
-		life := fmt.Sprint(g.server.MustDo(t, "HGET", g.keys.HeartbeatsKey(), id(g.waiter)))
-		if len(g.got) == 0 {
-			g.grant(t, life[16:36])
+		life := fmt.Sprint(f.server.MustDo(t, "HGET", f.keys.HeartbeatsKey(), id(f.waiter)))
+		if len(f.got) == 0 {
+			f.grant(t, life[16:36])
 		}
-		return len(g.got) > 0
+		return len(f.got) > 0
 	})
-	lease := <-g.got
-	require.Equal(t, g.forged.Token(), lease.Token())
+	lease := <-f.got
+	require.Equal(t, f.forged.Token(), lease.Token())
 	redistest.Receive(t, "the end of what was forged", lease.Done())
 	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-	require.NoError(t, g.held.Unlock())
+	require.NoError(t, f.held.Unlock())
 }

@@ -173,12 +173,12 @@ func (s *servers) lacks(t *testing.T, k lockKind, all []string, without string, 
 	t.Helper()
 	left := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return slices.Contains(strings.Fields(without), r) })
 	require.Less(t, len(left), len(all))
-	w := s.newFixture(t, k, fmt.Sprintf("%s-%s-%c", k.name, title(without), without[0]), left)
-	w.givesUp = want.errs[wait] != nil && want.errs[unlock] == nil
-	for step, err := range w.work(t) {
+	f := s.newFixture(t, k, fmt.Sprintf("%s-%s-%c", k.name, title(without), without[0]), left)
+	f.givesUp = want.errs[wait] != nil && want.errs[unlock] == nil
+	for step, err := range f.work(t) {
 		expected, named := want.errs[step]
 		if !named {
-			expected = w.usual(step)
+			expected = f.usual(step)
 		}
 		ends(t, step, err, expected)
 		if (step == unlock || step == leave) && expected == denied { //nolint:errorlint // one of the table
@@ -186,28 +186,28 @@ func (s *servers) lacks(t *testing.T, k lockKind, all []string, without string, 
 		}
 	}
 	for step := range want.errs {
-		require.Contains(t, w.ended, step)
+		require.Contains(t, f.ended, step)
 	}
 	switch {
 	case want.late:
 	case want.notRequested:
-		require.Empty(t, w.denials(t, w.name))
+		require.Empty(t, f.denials(t, f.name))
 	default:
-		redistest.Await(t, "the right is asked for", func() bool { return len(w.denials(t, w.name)) > 0 })
+		redistest.Await(t, "the right is asked for", func() bool { return len(f.denials(t, f.name)) > 0 })
 	}
 	for _, session := range want.logged {
-		redistest.Await(t, "its lack is logged", func() bool { return w.logged(string(session)) > 0 })
+		redistest.Await(t, "its lack is logged", func() bool { return f.logged(string(session)) > 0 })
 	}
 	if want.heals {
-		s.allow(t, w.name, all)
+		s.allow(t, f.name, all)
 	}
-	require.NoError(t, w.close())
-	w.clean(t)
+	require.NoError(t, f.close())
+	f.clean(t)
 	for _, session := range "ab" {
 		lines := strings.Count(want.logged, string(session))
-		require.Equal(t, lines, w.logged(string(session)), "session %c: %s", session, w.secrets.Recorded())
+		require.Equal(t, lines, f.logged(string(session)), "session %c: %s", session, f.secrets.Recorded())
 	}
-	for line := range strings.Lines(w.secrets.Recorded()) {
+	for line := range strings.Lines(f.secrets.Recorded()) {
 		// Losses, refused calls and releases without a reply are counted: their lines say how many events there were.
 		if strings.Contains(line, "level=") && !strings.Contains(line, "events=") {
 			require.Contains(t, line, "no unlock messages")
@@ -216,8 +216,8 @@ func (s *servers) lacks(t *testing.T, k lockKind, all []string, without string, 
 }
 
 // logged returns how often a session has said that there are no messages.
-func (w *fixture) logged(session string) (lines int) {
-	for line := range strings.Lines(w.secrets.Recorded()) {
+func (f *fixture) logged(session string) (lines int) {
+	for line := range strings.Lines(f.secrets.Recorded()) {
 		if strings.Contains(line, "no unlock messages") && strings.Contains(line, "session="+session) {
 			lines++
 		}

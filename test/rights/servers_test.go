@@ -60,9 +60,9 @@ func (s *servers) as(user string) serversUser {
 type serversUser struct{ locktest.User }
 
 // Client shadows that of locktest.User.
-func (a serversUser) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (s serversUser) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	return a.User.Client(tb, func(o *rueidis.ClientOption) {
+	return s.User.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
 		o.ConnWriteTimeout = redistest.Patience // no wire fails here, however slow the machine is
 		o.Sentinel.Username, o.Sentinel.Password = watcher, password

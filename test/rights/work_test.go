@@ -54,25 +54,25 @@ type fixture struct {
 // newFixture makes the user, and names it.
 func (s *servers) newFixture(t *testing.T, k lockKind, name string, rights []string) *fixture {
 	t.Helper()
-	w := &fixture{servers: s, kind: k, name: name, secrets: locktest.NewSecrets(t), view: locktest.NewView(t, s)}
+	f := &fixture{servers: s, kind: k, name: name, secrets: locktest.NewSecrets(t), view: locktest.NewView(t, s)}
 	s.allow(t, name, rights)
-	w.secrets.Add(password)
-	w.a, w.b = w.session(t, "a"), w.session(t, "b")
-	return w
+	f.secrets.Add(password)
+	f.a, f.b = f.session(t, "a"), f.session(t, "b")
+	return f
 }
 
-func (w *fixture) session(t *testing.T, name string) *signalbox.Session {
+func (f *fixture) session(t *testing.T, name string) *signalbox.Session {
 	t.Helper()
-	s := locktest.Session(t, w.as(w.name), whole(), signalbox.WithLabel(name), signalbox.WithLogger(w.secrets.Logger().With("session", name)))
-	w.secrets.AddSession(s)
+	s := locktest.Session(t, f.as(f.name), whole(), signalbox.WithLabel(name), signalbox.WithLogger(f.secrets.Logger().With("session", name)))
+	f.secrets.AddSession(s)
 	return s
 }
 
 // The names of the locks that a fixture works with.
-func (w *fixture) plain() string  { return w.name + " plain" }
-func (w *fixture) forced() string { return w.name + " forced" }
-func (w *fixture) copied() string { return w.name + " copied" }
-func (w *fixture) kept() string   { return w.name + " kept" }
+func (f *fixture) plain() string  { return f.name + " plain" }
+func (f *fixture) forced() string { return f.name + " forced" }
+func (f *fixture) copied() string { return f.name + " copied" }
+func (f *fixture) kept() string   { return f.name + " kept" }
 
 func id(s *signalbox.Session) string { return (*session.Handle)(s).Session().ID() }
 
@@ -95,43 +95,43 @@ const (
 	copies     workStep = "Lock with WithReplicas"
 )
 
-func (w *fixture) receive(s workStep, err error) error {
-	w.ended[s] = w.secrets.RecordError(err)
+func (f *fixture) receive(s workStep, err error) error {
+	f.ended[s] = f.secrets.RecordError(err)
 	return err
 }
 
 // work does everything but to close, as far as it can, and returns what each step ended with.
-func (w *fixture) work(t *testing.T) map[workStep]error {
+func (f *fixture) work(t *testing.T) map[workStep]error {
 	t.Helper()
-	w.ended = make(map[workStep]error)
-	mine, theirs := w.kind.newLock(w.a, w.plain(), signalbox.WithRenewedLease(life)), w.kind.newLock(w.b, w.plain(), signalbox.WithRenewedLease(life))
+	f.ended = make(map[workStep]error)
+	mine, theirs := f.kind.newLock(f.a, f.plain(), signalbox.WithRenewedLease(life)), f.kind.newLock(f.b, f.plain(), signalbox.WithRenewedLease(life))
 	ctx := long(t)
 	lease, err := mine.Lock(ctx)
-	if w.receive(lock, err) == nil {
+	if f.receive(lock, err) == nil {
 		again, err := mine.Lock(lease.Enter(ctx))
-		require.NoError(t, w.receive(enter, err))
+		require.NoError(t, f.receive(enter, err))
 		require.NoError(t, again.Unlock())
 	}
 	_, err = theirs.TryLock(ctx)
-	_ = w.receive(try, err)
+	_ = f.receive(try, err)
 	who, err := theirs.Holder(ctx)
-	if w.receive(holder, err) == nil {
+	if f.receive(holder, err) == nil {
 		require.Equal(t, "a", who.Label)
 	}
 	_, err = theirs.IsLocked(ctx)
-	_ = w.receive(isLocked, err)
+	_ = f.receive(isLocked, err)
 	if lease.Err() == nil {
-		w.handOver(t, lease, theirs)
+		f.handOver(t, lease, theirs)
 	}
-	w.take(t)
-	w.copy(t)
-	return w.ended
+	f.take(t)
+	f.copy(t)
+	return f.ended
 }
 
 // handOver makes the other session wait for a lock until it is released.
-func (w *fixture) handOver(t *testing.T, lease signalbox.Lease, theirs testedLock) {
+func (f *fixture) handOver(t *testing.T, lease signalbox.Lease, theirs testedLock) {
 	t.Helper()
-	w.kind.crowd(t, w.servers, w.plain())
+	f.kind.crowd(t, f.servers, f.plain())
 	waited := make(chan [2]error, 1)
 	ctx := long(t)
 	go func() {
@@ -142,94 +142,94 @@ func (w *fixture) handOver(t *testing.T, lease signalbox.Lease, theirs testedLoc
 		}
 		waited <- both
 	}()
-	redistest.Await(t, "a waiter", func() bool { return w.queued(t) || len(waited) > 0 })
+	redistest.Await(t, "a waiter", func() bool { return f.queued(t) || len(waited) > 0 })
 	if line, ok := theirs.(queuedLock); ok {
 		var last signalbox.Waiter
 		var failed error
 		for waiter, err := range line.Waiters(ctx) {
 			last, failed = waiter, err
 		}
-		_ = w.receive(waiters, failed)
-		w.last = last.Label
+		_ = f.receive(waiters, failed)
+		f.last = last.Label
 	}
 	// A session that is busy for long listens on a channel of its own, beside the channel of a lock that it
 	// waits for.
 	redistest.Await(t, "all channels", func() bool {
-		return lease.Err() != nil || locktest.Channels(w.a) > 0 && (locktest.Channels(w.b) > 1 && !w.givesUp || len(waited) > 0)
+		return lease.Err() != nil || locktest.Channels(f.a) > 0 && (locktest.Channels(f.b) > 1 && !f.givesUp || len(waited) > 0)
 	})
 	before := lease.Deadline()
 	redistest.Await(t, "a renewal", func() bool { return lease.Err() != nil || lease.Deadline().Sub(before) > life/20 })
-	_ = w.receive(renew, lease.Err())
-	_ = w.receive(unlock, lease.Unlock())
+	_ = f.receive(renew, lease.Err())
+	_ = f.receive(unlock, lease.Unlock())
 	both := <-waited
-	if w.receive(wait, both[0]) == nil {
-		_ = w.receive(leave, both[1])
+	if f.receive(wait, both[0]) == nil {
+		_ = f.receive(leave, both[1])
 	}
 }
 
 // queued reports whether the server knows that the second session waits.
-func (w *fixture) queued(t *testing.T) bool {
+func (f *fixture) queued(t *testing.T) bool {
 	t.Helper()
-	keys := locktest.Keys(w.plain())
+	keys := locktest.Keys(f.plain())
 	mark := ""
-	if w.text(t, "TYPE", keys.Holder) == "string" {
-		mark = w.text(t, "GET", keys.Holder)
+	if f.text(t, "TYPE", keys.Holder) == "string" {
+		mark = f.text(t, "GET", keys.Holder)
 	}
-	return strings.Contains(mark+w.text(t, "ZRANGE", keys.QueueKey(), "0", "-1")+w.text(t, "ZRANGE", keys.Writers(), "0", "-1"), id(w.b))
+	return strings.Contains(mark+f.text(t, "ZRANGE", keys.QueueKey(), "0", "-1")+f.text(t, "ZRANGE", keys.Writers(), "0", "-1"), id(f.b))
 }
 
 // take lets the other session take a lock by force.
-func (w *fixture) take(t *testing.T) {
+func (f *fixture) take(t *testing.T) {
 	t.Helper()
 	ctx := long(t)
-	lease, err := w.kind.newLock(w.a, w.forced(), signalbox.WithRenewedLease(life)).Lock(ctx)
-	if w.secrets.RecordError(err) != nil {
+	lease, err := f.kind.newLock(f.a, f.forced(), signalbox.WithRenewedLease(life)).Lock(ctx)
+	if f.secrets.RecordError(err) != nil {
 		return
 	}
-	if w.receive(force, w.kind.newLock(w.b, w.forced()).ForceUnlock(ctx)) != nil {
-		_ = w.secrets.RecordError(lease.Unlock())
+	if f.receive(force, f.kind.newLock(f.b, f.forced()).ForceUnlock(ctx)) != nil {
+		_ = f.secrets.RecordError(lease.Unlock())
 		return
 	}
 	redistest.Receive(t, "the end of a lease that was taken", lease.Done())
-	_ = w.receive(leaseError, lease.Err())
+	_ = f.receive(leaseError, lease.Err())
 }
 
 // copy waits for a replica. Without replicas that takes no time.
-func (w *fixture) copy(t *testing.T) {
+func (f *fixture) copy(t *testing.T) {
 	t.Helper()
 	lasts, patience := life, time.Millisecond
-	if len(w.data) > 1 {
+	if len(f.data) > 1 {
 		lasts, patience = 2*redistest.Patience, redistest.Patience
 	}
-	lease, err := w.kind.newLock(w.a, w.copied(), signalbox.WithRenewedLease(lasts), signalbox.WithReplicas(1, patience)).Lock(locktest.Context(t))
-	if w.receive(copies, err) == nil {
-		_ = w.secrets.RecordError(lease.Unlock())
+	lease, err := f.kind.newLock(f.a, f.copied(), signalbox.WithRenewedLease(lasts), signalbox.WithReplicas(1, patience)).Lock(locktest.Context(t))
+	if f.receive(copies, err) == nil {
+		_ = f.secrets.RecordError(lease.Unlock())
 	}
 }
 
 // close closes the sessions.
-func (w *fixture) close() error {
+func (f *fixture) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
 	defer cancel()
-	return w.secrets.RecordError(errors.Join(w.a.Close(ctx), w.b.Close(ctx)))
+	return f.secrets.RecordError(errors.Join(f.a.Close(ctx), f.b.Close(ctx)))
 }
 
 // clean demands that nothing is held, waited for, being undone, listened to or without an end.
-func (w *fixture) clean(t *testing.T) {
+func (f *fixture) clean(t *testing.T) {
 	t.Helper()
-	redistest.Await(t, "nothing is being undone", func() bool { return locktest.Undoing(w.a)+locktest.Undoing(w.b) == 0 })
-	for _, name := range []string{w.plain(), w.forced(), w.copied(), w.kept()} {
-		redistest.Await(t, "nothing is held", func() bool { return w.view.MustHold(t, name).ID == "" })
+	redistest.Await(t, "nothing is being undone", func() bool { return locktest.Undoing(f.a)+locktest.Undoing(f.b) == 0 })
+	for _, name := range []string{f.plain(), f.forced(), f.copied(), f.kept()} {
+		redistest.Await(t, "nothing is held", func() bool { return f.view.MustHold(t, name).ID == "" })
 		keys := locktest.Keys(name)
 		for _, line := range []string{keys.QueueKey(), keys.Writers(), keys.Readers()} {
-			require.NotContains(t, w.text(t, "ZRANGE", line, "0", "-1"), id(w.a), "a ticket")
-			require.NotContains(t, w.text(t, "ZRANGE", line, "0", "-1"), id(w.b), "a ticket")
+			require.NotContains(t, f.text(t, "ZRANGE", line, "0", "-1"), id(f.a), "a ticket")
+			require.NotContains(t, f.text(t, "ZRANGE", line, "0", "-1"), id(f.b), "a ticket")
 		}
 		for _, key := range []string{keys.Holder, keys.QueueKey(), keys.HeartbeatsKey(), keys.Writers(), keys.Readers(), keys.RWHeartbeats()} {
-			require.NotEqual(t, "-1", w.text(t, "PTTL", key), "%s has no end", key)
+			require.NotEqual(t, "-1", f.text(t, "PTTL", key), "%s has no end", key)
 		}
 	}
 	redistest.Await(t, "no subscription is left", func() bool {
-		return len(w.channels(t, "{"+w.name, id(w.a), id(w.b))) == 0
+		return len(f.channels(t, "{"+f.name, id(f.a), id(f.b))) == 0
 	})
 }

@@ -29,12 +29,12 @@ func TestSoakCrowdContinuesThoughProcessesStopAndDie(t *testing.T) { //nolint:pa
 
 // stopAndKill stops or kills one process of a crowd after the other, and requires that the others continue:
 // readers and writers.
-func (w *fixture) stopAndKill(t *testing.T, more func() bool) {
+func (f *fixture) stopAndKill(t *testing.T, more func() bool) {
 	t.Helper()
 	const name, processes, life = "faulty", 3, time.Second
-	notes := w.openLog(t, name)
+	notes := f.openLog(t, name)
 	begin := func() *redistest.Process {
-		p := w.start(t, "crowd", locktest.Writer(), name, life)
+		p := f.start(t, "crowd", locktest.Writer(), name, life)
 		says(t, p, "began")
 		return p
 	}
@@ -65,8 +65,8 @@ func (w *fixture) stopAndKill(t *testing.T, more func() bool) {
 		}
 		crowd[i].Freeze()
 		continues()
-		until := w.view.Now(t).Add(rand.N(4 * time.Second)) // as long as it counts as alive, or longer
-		redistest.AwaitFor(t, limit, "a while", func() bool { return w.view.Now(t).After(until) })
+		until := f.view.Now(t).Add(rand.N(4 * time.Second)) // as long as it counts as alive, or longer
+		redistest.AwaitFor(t, limit, "a while", func() bool { return f.view.Now(t).After(until) })
 		crowd[i].Thaw()
 		continues()
 		stops++
@@ -77,5 +77,5 @@ func (w *fixture) stopAndKill(t *testing.T, more func() bool) {
 	}
 	t.Logf("%d killed, %d stopped, the others had 20 turns on each side after %v at most", kills, stops, slowest.Round(time.Millisecond))
 	notes.mustBeTrue(t)
-	w.view.NoImmortals(t)
+	f.view.NoImmortals(t)
 }

@@ -31,9 +31,9 @@ const (
 )
 
 // start runs a child that uses the server.
-func (w *fixture) start(t *testing.T, child string, side locktest.Primitive, name string, life time.Duration) *redistest.Process {
+func (f *fixture) start(t *testing.T, child string, side locktest.Primitive, name string, life time.Duration) *redistest.Process {
 	t.Helper()
-	return redistest.Child(t, child, urlEnv+"="+w.server.URL(), nameEnv+"="+name, sideEnv+"="+side.Name, lifeEnv+"="+life.String())
+	return redistest.Child(t, child, urlEnv+"="+f.server.URL(), nameEnv+"="+name, sideEnv+"="+side.Name, lifeEnv+"="+life.String())
 }
 
 // says reads the child's next line and fails the test if it does not begin so.
@@ -101,7 +101,7 @@ func runCrowd(_ io.Reader, stdout io.Writer) {
 }
 
 // endless has turns of one user, with a moment's pause now and then, and gives some of them up.
-func (b *holderLog) endless(u lockUser, mode string) error {
+func (h *holderLog) endless(u lockUser, mode string) error {
 	for {
 		side, options := locktest.Reader(), []signalbox.LockOption{own()}
 		switch mode {
@@ -115,7 +115,7 @@ func (b *holderLog) endless(u lockUser, mode string) error {
 			cancel()
 			ctx, cancel = context.WithTimeout(context.Background(), rand.N(20*time.Millisecond))
 		}
-		_, err := b.turn(ctx, u, side.New(u.session, b.name, options...))
+		_, err := h.turn(ctx, u, side.New(u.session, h.name, options...))
 		ended := ctx.Err() != nil
 		cancel()
 		if err != nil && !ended {

@@ -23,19 +23,19 @@ func TestAStoppedHolderOfAHalfSparesTheNext(t *testing.T) {
 		t.Run(side.Name, func(t *testing.T) {
 			t.Parallel()
 			redistest.Slow(t, "a process is stopped until its lease has expired")
-			w := newFixture(t)
-			p := w.start(t, "side", side, side.Name, time.Second)
+			f := newFixture(t)
+			p := f.start(t, "side", side, side.Name, time.Second)
 			says(t, p, "began")
 			says(t, p, "held")
 			p.Freeze()
-			next, err := rwlock.New(w.other, side.Name).Lock(long(t))
+			next, err := rwlock.New(f.other, side.Name).Lock(long(t))
 			require.NoError(t, err)
 			p.Send("unlock")
 			p.Thaw()
 			says(t, p, fmt.Sprintf("unlocked signalbox: unlock %q: %v", side.Name, signalbox.ErrLost))
 			require.NoError(t, next.Err())
 			require.NoError(t, next.Unlock())
-			w.nothingLeft(t)
+			f.nothingLeft(t)
 		})
 	}
 }

@@ -36,9 +36,9 @@ func newFixture(t *testing.T) *fixture {
 func own() signalbox.LockOption { return signalbox.WithMaxHold(time.Hour) }
 
 // nothingLeft fails the test if a lock is still held or waited for after a while.
-func (w *fixture) nothingLeft(t *testing.T) {
+func (f *fixture) nothingLeft(t *testing.T) {
 	t.Helper()
-	view := locktest.NewView(t, w.server) // a connection that no restart has broken
+	view := locktest.NewView(t, f.server) // a connection that no restart has broken
 	redistest.Await(t, "no lock is held or waited for", func() bool {
 		immortal, held, err := view.Leaks()
 		require.NoError(t, err)

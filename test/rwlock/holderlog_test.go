@@ -62,8 +62,8 @@ redis.call('HSET', inside, session .. user, mode)
 count(mode == 'w' and 'writes' or 'reads')
 return redis.call('HINCRBY', log, 'notes', 1)`
 
-func (b *holderLog) keys() []string {
-	key := locktest.Key(b.name)
+func (h *holderLog) keys() []string {
+	key := locktest.Key(h.name)
 	return []string{key, "log:" + key, "inside:" + key}
 }
 
@@ -76,9 +76,9 @@ type lockUser struct {
 
 // enters makes the note of a user that has acquired the lock. It is an error if the user has no hold
 // although its lease is still good after the note. What the server cannot do at the moment is repeated.
-func (b *holderLog) enters(ctx context.Context, u lockUser, lease signalbox.Lease) (notes int64, err error) {
+func (h *holderLog) enters(ctx context.Context, u lockUser, lease signalbox.Lease) (notes int64, err error) {
 	for {
-		notes, err = b.client.Do(ctx, b.client.B().Eval().Script(enter).Numkeys(3).Key(b.keys()...).
+		notes, err = h.client.Do(ctx, h.client.B().Eval().Script(enter).Numkeys(3).Key(h.keys()...).
 			Arg(id(u.session), u.name, u.mode, wire.StampOf(lease.Token()).Text()).Build()).AsInt64()
 		if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") {
 			break
@@ -91,19 +91,19 @@ func (b *holderLog) enters(ctx context.Context, u lockUser, lease signalbox.Leas
 }
 
 // leaves removes the note.
-func (b *holderLog) leaves(ctx context.Context, u lockUser) error {
-	return b.client.Do(ctx, b.client.B().Hdel().Key(b.keys()[2]).Field(id(u.session)+u.name).Build()).Error()
+func (h *holderLog) leaves(ctx context.Context, u lockUser) error {
+	return h.client.Do(ctx, h.client.B().Hdel().Key(h.keys()[2]).Field(id(u.session)+u.name).Build()).Error()
 }
 
 // turn has the lock once.
-func (b *holderLog) turn(ctx context.Context, u lockUser, lock locktest.Lock) (notes int64, err error) {
+func (h *holderLog) turn(ctx context.Context, u lockUser, lock locktest.Lock) (notes int64, err error) {
 	lease, err := lock.Lock(ctx)
 	if err != nil {
 		return 0, err
 	}
 	within := context.WithoutCancel(ctx) // what was begun is carried through
-	notes, err = b.enters(within, u, lease)
-	return notes, errors.Join(err, b.leaves(within, u), forgive(lease.Unlock()))
+	notes, err = h.enters(within, u, lease)
+	return notes, errors.Join(err, h.leaves(within, u), forgive(lease.Unlock()))
 }
 
 // forgive ignores the error of an Unlock without a reply within its second, on a busy machine, and of a
@@ -120,9 +120,9 @@ type tally struct {
 	notes, writes, reads, intruders, overlaps, fallen int64
 }
 
-func (b *holderLog) tally(tb testing.TB) tally {
+func (h *holderLog) tally(tb testing.TB) tally {
 	tb.Helper()
-	counts, err := b.client.Do(context.Background(), b.client.B().Hgetall().Key(b.keys()[1]).Build()).AsStrMap()
+	counts, err := h.client.Do(context.Background(), h.client.B().Hgetall().Key(h.keys()[1]).Build()).AsStrMap()
 	require.NoError(tb, err)
 	of := func(what string) int64 {
 		n, _ := strconv.ParseInt(counts[what], 10, 64) // 0 if it was never counted
@@ -132,10 +132,10 @@ func (b *holderLog) tally(tb testing.TB) tally {
 }
 
 // mustBeTrue fails the test if two users overlapped of which one had to exclude the other.
-func (b *holderLog) mustBeTrue(tb testing.TB) tally {
+func (h *holderLog) mustBeTrue(tb testing.TB) tally {
 	tb.Helper()
-	a := b.tally(tb)
-	tb.Logf("%s: %+v", b.name, a)
+	a := h.tally(tb)
+	tb.Logf("%s: %+v", h.name, a)
 	require.Zero(tb, a.overlaps, "a writer was not alone: %+v", a)
 	require.Zero(tb, a.fallen, "a token fell: %+v", a)
 	require.Positive(tb, a.writes)
@@ -143,27 +143,27 @@ func (b *holderLog) mustBeTrue(tb testing.TB) tally {
 	return a
 }
 
-func (w *fixture) openLog(t *testing.T, name string) *holderLog {
+func (f *fixture) openLog(t *testing.T, name string) *holderLog {
 	t.Helper()
-	return &holderLog{w.server.Client(t, locktest.Steady), name}
+	return &holderLog{f.server.Client(t, locktest.Steady), name}
 }
 
 // The log finds what it is there for: a user beside a writer, a token that falls, and a user without a
 // hold.
 func TestTheLogFindsAWriterThatIsNotAlone(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t)
+	f := newFixture(t)
 	const name = "forged"
-	notes := w.openLog(t, name)
-	first := locktest.Must(t, locktest.Writer().New(w.holder, name).Lock)
-	writer, reader := lockUser{w.holder, "", "w"}, lockUser{w.other, "", "r"}
+	notes := f.openLog(t, name)
+	first := locktest.Must(t, locktest.Writer().New(f.holder, name).Lock)
+	writer, reader := lockUser{f.holder, "", "w"}, lockUser{f.other, "", "r"}
 	_, err := notes.enters(t.Context(), writer, first)
 	require.NoError(t, err)
 
 	_, err = notes.enters(t.Context(), reader, first)
 	require.ErrorContains(t, err, "the server has no hold")
 	ends := time.Now().Add(time.Minute).UnixMicro()
-	w.server.MustDo(t, "ZADD", locktest.Key(name), ends, id(w.other)+strings.Repeat("f", 19))
+	f.server.MustDo(t, "ZADD", locktest.Key(name), ends, id(f.other)+strings.Repeat("f", 19))
 	_, err = notes.enters(t.Context(), reader, first)
 	require.NoError(t, err)
 	a := notes.tally(t)

@@ -21,13 +21,13 @@ import (
 func TestRestartedServerServesAllWaiters(t *testing.T) {
 	t.Parallel()
 	const name, sessions, each = "restarted", 6, 4
-	w := newFixture(t)
-	held, err := locktest.Writer().New(w.holder, name).Lock(long(t))
+	f := newFixture(t)
+	held, err := locktest.Writer().New(f.holder, name).Lock(long(t))
 	require.NoError(t, err)
-	notes := w.openLog(t, name)
+	notes := f.openLog(t, name)
 	served := make(chan error, sessions*each)
 	for i := range sessions {
-		s := locktest.Session(t, w.server)
+		s := locktest.Session(t, f.server)
 		side, mode := locktest.Writer(), "w"
 		if i%2 == 0 {
 			side, mode = locktest.Reader(), "r"
@@ -40,8 +40,8 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 			}()
 		}
 	}
-	redistest.AwaitFor(t, limit, "all wait", func() bool { return w.view.Waiting(name) == sessions*each })
-	w.server.Restart()
+	redistest.AwaitFor(t, limit, "all wait", func() bool { return f.view.Waiting(name) == sessions*each })
+	f.server.Restart()
 	for range sessions * each {
 		require.NoError(t, <-served)
 	}
@@ -50,7 +50,7 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 	a := notes.mustBeTrue(t)
 	require.EqualValues(t, sessions/2*each, a.writes)
 	require.EqualValues(t, sessions/2*each, a.reads)
-	w.nothingLeft(t)
+	f.nothingLeft(t)
 }
 
 // P1, P10: a server forgets its scripts again and again. No two users overlap that must not, and every
@@ -58,8 +58,8 @@ func TestRestartedServerServesAllWaiters(t *testing.T) {
 func TestAllAreServedThoughScriptsAreForgotten(t *testing.T) {
 	t.Parallel()
 	const name, users, turns = "forgotten", 6, 10
-	w := newFixture(t)
-	notes, client := w.openLog(t, name), w.server.Client(t, locktest.Steady)
+	f := newFixture(t)
+	notes, client := f.openLog(t, name), f.server.Client(t, locktest.Steady)
 	ctx, cancel := context.WithCancel(long(t))
 	var disturber sync.WaitGroup
 	disturber.Go(func() {
@@ -75,7 +75,7 @@ func TestAllAreServedThoughScriptsAreForgotten(t *testing.T) {
 	})
 	all := make([]lockUser, users)
 	for i := range all {
-		all[i] = lockUser{locktest.Session(t, w.server), "", map[bool]string{true: "w", false: "r"}[i%3 == 0]}
+		all[i] = lockUser{locktest.Session(t, f.server), "", map[bool]string{true: "w", false: "r"}[i%3 == 0]}
 	}
 	locktest.Together(t, users, func(i int) error {
 		lock := sideOf(all[i].mode).New(all[i].session, name)
@@ -89,5 +89,5 @@ func TestAllAreServedThoughScriptsAreForgotten(t *testing.T) {
 	cancel()
 	disturber.Wait()
 	require.Zero(t, notes.mustBeTrue(t).intruders)
-	w.nothingLeft(t)
+	f.nothingLeft(t)
 }

@@ -30,14 +30,14 @@ type fixture struct {
 }
 
 // everywhere runs a test of each kind of lock on every fixture.
-func everywhere(t *testing.T, test func(w *fixture)) {
+func everywhere(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	everywhereOf(t, locktest.Primitives(), test)
 }
 
 // everywhereOf runs a test of some kinds on every fixture: under -short on every topology by one version of the protocol, in
 // turn, and in a cluster by both.
-func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *fixture)) {
+func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(f *fixture)) {
 	t.Helper()
 	for i, s := range shared {
 		for n, protocol := range redistest.Protocols() {
@@ -50,9 +50,9 @@ func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *fixture
 					redistest.NeedServer(t)
 					top, err := s.get()
 					require.NoError(t, err)
-					w := &fixture{T: t, topology: top, protocol: protocol, kind: kind}
-					w.admin = w.Client(t, locktest.Tuned)
-					test(w)
+					f := &fixture{T: t, topology: top, protocol: protocol, kind: kind}
+					f.admin = f.Client(t, locktest.Tuned)
+					test(f)
 				})
 			}
 		}
@@ -60,76 +60,76 @@ func everywhereOf(t *testing.T, kinds []locktest.Primitive, test func(w *fixture
 }
 
 // Client returns a client of the topology that speaks the fixture's protocol.
-func (w *fixture) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
+func (f *fixture) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	return w.topology.Client(tb, func(o *rueidis.ClientOption) {
+	return f.topology.Client(tb, func(o *rueidis.ClientOption) {
 		mod(o)
 		o.ConnWriteTimeout, o.Dialer.Timeout = redistest.Patience, redistest.Patience // no wire fails here, however long it takes
-		w.protocol.Set(o)
+		f.protocol.Set(o)
 	})
 }
 
 // session returns a session with a client of its own, as another process would have it.
-func (w *fixture) session() *signalbox.Session {
-	w.Helper()
-	return locktest.Session(w.T, w)
+func (f *fixture) session() *signalbox.Session {
+	f.Helper()
+	return locktest.Session(f.T, f)
 }
 
 // lock returns a lock of the fixture's kind, in a session of its own.
-func (w *fixture) lock(name string, options ...signalbox.LockOption) locktest.Lock {
-	w.Helper()
-	return w.kind.New(w.session(), name, options...)
+func (f *fixture) lock(name string, options ...signalbox.LockOption) locktest.Lock {
+	f.Helper()
+	return f.kind.New(f.session(), name, options...)
 }
 
 // reporting is lock for the kinds that report their holder.
-func (w *fixture) reporting(name string) locktest.Forcible {
-	w.Helper()
-	lock, ok := w.lock(name).(locktest.Forcible)
-	require.True(w, ok, "a lock that reports its holder")
+func (f *fixture) reporting(name string) locktest.Forcible {
+	f.Helper()
+	lock, ok := f.lock(name).(locktest.Forcible)
+	require.True(f, ok, "a lock that reports its holder")
 	return lock
 }
 
 // names counts names, so that no two tests use the same one, however often they are repeated.
 var names atomic.Int64
 
-func (w *fixture) name() string { return fmt.Sprintf("%s %d", w.Name(), names.Add(1)) }
+func (f *fixture) name() string { return fmt.Sprintf("%s %d", f.Name(), names.Add(1)) }
 
 // query runs a command on the key of a lock, wherever that is.
-func (w *fixture) query(name, command string, args ...string) rueidis.RedisResult {
-	w.Helper()
-	return w.admin.Do(locktest.Context(w), w.admin.B().Arbitrary(command).Keys(w.kind.Key(name)).Args(args...).Build())
+func (f *fixture) query(name, command string, args ...string) rueidis.RedisResult {
+	f.Helper()
+	return f.admin.Do(locktest.Context(f), f.admin.B().Arbitrary(command).Keys(f.kind.Key(name)).Args(args...).Build())
 }
 
 // value returns the value of a lock's key, "" if there is no key.
-func (w *fixture) value(name string) string {
-	w.Helper()
-	value, err := w.query(name, "GET").ToString()
+func (f *fixture) value(name string) string {
+	f.Helper()
+	value, err := f.query(name, "GET").ToString()
 	if !rueidis.IsRedisNil(err) {
-		require.NoError(w, err)
+		require.NoError(f, err)
 	}
 	return value
 }
 
 // isFree reports whether the lock is free, by the server's account.
-func (w *fixture) isFree(name string) bool {
-	w.Helper()
-	kind, err := w.query(name, "TYPE").ToString()
-	require.NoError(w, err)
+func (f *fixture) isFree(name string) bool {
+	f.Helper()
+	kind, err := f.query(name, "TYPE").ToString()
+	require.NoError(f, err)
 	if kind == "zset" { // a member for each hold, and when it ends
-		holds, err := w.query(name, "ZCOUNT", fmt.Sprintf("(%d", time.Now().UnixMicro()), "+inf").AsInt64()
-		require.NoError(w, err)
+		holds, err := f.query(name, "ZCOUNT", fmt.Sprintf("(%d", time.Now().UnixMicro()), "+inf").AsInt64()
+		require.NoError(f, err)
 		return holds == 0
 	}
-	value := w.value(name)
+	value := f.value(name)
 	return value == "" || strings.HasPrefix(value, "sb1-")
 }
 
 // eachKey calls do for every key of a lock's name, on every server that writes.
-func (w *fixture) eachKey(name string, do func(c rueidis.Client, key string)) {
-	w.Helper()
-	w.eachServer(func(c rueidis.Client) {
-		keys, err := c.Do(locktest.Context(w), c.B().Keys().Pattern(pattern(name)).Build()).AsStrSlice()
-		require.NoError(w, err)
+func (f *fixture) eachKey(name string, do func(c rueidis.Client, key string)) {
+	f.Helper()
+	f.eachServer(func(c rueidis.Client) {
+		keys, err := c.Do(locktest.Context(f), c.B().Keys().Pattern(pattern(name)).Build()).AsStrSlice()
+		require.NoError(f, err)
 		for _, key := range keys {
 			do(c, key)
 		}
@@ -137,11 +137,11 @@ func (w *fixture) eachKey(name string, do func(c rueidis.Client, key string)) {
 }
 
 // immortal returns the keys of a lock's name that have no end.
-func (w *fixture) immortal(name string) (left []string) {
-	w.Helper()
-	w.eachKey(name, func(c rueidis.Client, key string) {
-		ms, err := c.Do(locktest.Context(w), c.B().Pttl().Key(key).Build()).AsInt64()
-		require.NoError(w, err)
+func (f *fixture) immortal(name string) (left []string) {
+	f.Helper()
+	f.eachKey(name, func(c rueidis.Client, key string) {
+		ms, err := c.Do(locktest.Context(f), c.B().Pttl().Key(key).Build()).AsInt64()
+		require.NoError(f, err)
 		if ms == -1 {
 			left = append(left, key)
 		}
@@ -150,13 +150,13 @@ func (w *fixture) immortal(name string) (left []string) {
 }
 
 // knows reports whether a key of a lock's name has a session, as the holder or as a waiter.
-func (w *fixture) knows(name string, s *signalbox.Session) (found bool) {
-	w.Helper()
+func (f *fixture) knows(name string, s *signalbox.Session) (found bool) {
+	f.Helper()
 	id := (*session.Handle)(s).Session().ID()
-	w.eachKey(name, func(c rueidis.Client, key string) {
-		bytes, err := c.Do(locktest.Context(w), c.B().Dump().Key(key).Build()).ToString()
+	f.eachKey(name, func(c rueidis.Client, key string) {
+		bytes, err := c.Do(locktest.Context(f), c.B().Dump().Key(key).Build()).ToString()
 		if !rueidis.IsRedisNil(err) {
-			require.NoError(w, err)
+			require.NoError(f, err)
 		}
 		found = found || strings.Contains(bytes, id)
 	})
@@ -164,16 +164,16 @@ func (w *fixture) knows(name string, s *signalbox.Session) (found bool) {
 }
 
 // listeners returns how many channels of a lock's name have subscribers.
-func (w *fixture) listeners(name string) (count int) {
-	w.Helper()
-	w.eachServer(func(c rueidis.Client) {
+func (f *fixture) listeners(name string) (count int) {
+	f.Helper()
+	f.eachServer(func(c rueidis.Client) {
 		questions := []rueidis.Completed{c.B().PubsubChannels().Pattern(pattern(name)).Build()}
-		if !redistest.IsOld(w) {
+		if !redistest.IsOld(f) {
 			questions = append(questions, c.B().PubsubShardchannels().Pattern(pattern(name)).Build())
 		}
 		for _, ask := range questions {
-			channels, err := c.Do(locktest.Context(w), ask).AsStrSlice()
-			require.NoError(w, err)
+			channels, err := c.Do(locktest.Context(f), ask).AsStrSlice()
+			require.NoError(f, err)
 			count += len(channels)
 		}
 	})
@@ -181,11 +181,11 @@ func (w *fixture) listeners(name string) (count int) {
 }
 
 // eachServer calls do for every server that writes.
-func (w *fixture) eachServer(do func(rueidis.Client)) {
-	w.Helper()
-	for _, c := range w.admin.Nodes() {
-		role, err := c.Do(locktest.Context(w), c.B().Role().Build()).ToArray()
-		require.NoError(w, err)
+func (f *fixture) eachServer(do func(rueidis.Client)) {
+	f.Helper()
+	for _, c := range f.admin.Nodes() {
+		role, err := c.Do(locktest.Context(f), c.B().Role().Build()).ToArray()
+		require.NoError(f, err)
 		if text, _ := role[0].ToString(); text == "master" {
 			do(c)
 		}
@@ -199,17 +199,17 @@ func pattern(name string) string {
 }
 
 // mustLock locks, and fails the test if that does not succeed.
-func (w *fixture) mustLock(ctx context.Context, l locktest.Lock) signalbox.Lease {
-	w.Helper()
+func (f *fixture) mustLock(ctx context.Context, l locktest.Lock) signalbox.Lease {
+	f.Helper()
 	lease, err := l.Lock(ctx)
-	require.NoError(w, err)
+	require.NoError(f, err)
 	return lease
 }
 
 // mustBeHeld requires that another holder has the lock.
-func (w *fixture) mustBeHeld(l locktest.Lock) {
-	w.Helper()
-	lease, err := l.TryLock(locktest.Context(w))
-	require.ErrorIs(w, err, signalbox.ErrHeld)
-	require.ErrorIs(w, lease.Err(), signalbox.ErrNotHeld)
+func (f *fixture) mustBeHeld(l locktest.Lock) {
+	f.Helper()
+	lease, err := l.TryLock(locktest.Context(f))
+	require.ErrorIs(f, err, signalbox.ErrHeld)
+	require.ErrorIs(f, lease.Err(), signalbox.ErrNotHeld)
 }

@@ -18,19 +18,19 @@ import (
 // P2: the next renewal reports a hold that was removed.
 func TestADeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *fixture) {
-		name := w.name()
-		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.WithRenewedLease(500*time.Millisecond)))
+	everywhere(t, func(f *fixture) {
+		name := f.name()
+		lease := f.mustLock(locktest.Context(f), f.lock(name, signalbox.WithRenewedLease(500*time.Millisecond)))
 		bound := lease.Bind(context.Background())
-		require.NoError(w, w.query(name, "DEL").Error())
-		redistest.Receive(w, "the end of the lease", lease.Done())
-		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
-		require.ErrorIs(w, context.Cause(bound), signalbox.ErrLost)
-		require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost)
+		require.NoError(f, f.query(name, "DEL").Error())
+		redistest.Receive(f, "the end of the lease", lease.Done())
+		require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
+		require.ErrorIs(f, context.Cause(bound), signalbox.ErrLost)
+		require.ErrorIs(f, lease.Unlock(), signalbox.ErrLost)
 
-		next := w.mustLock(locktest.Context(w), w.lock(name))
-		require.Greater(w, next.Token(), lease.Token())
-		require.NoError(w, next.Unlock())
+		next := f.mustLock(locktest.Context(f), f.lock(name))
+		require.Greater(f, next.Token(), lease.Token())
+		require.NoError(f, next.Unlock())
 	})
 }
 
@@ -40,31 +40,31 @@ func TestARenewedLeaseLivesPastItsLife(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "keys end by the clocks of real servers")
 	const life = 5 * time.Second
-	everywhere(t, func(w *fixture) {
-		name := w.name()
-		other := w.lock(name)
-		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.WithRenewedLease(life)))
+	everywhere(t, func(f *fixture) {
+		name := f.name()
+		other := f.lock(name)
+		lease := f.mustLock(locktest.Context(f), f.lock(name, signalbox.WithRenewedLease(life)))
 		ends := lease.Deadline()
-		redistest.Await(w, "a moment after the first deadline", func() bool {
-			require.NoError(w, lease.Err())
+		redistest.Await(f, "a moment after the first deadline", func() bool {
+			require.NoError(f, lease.Err())
 			return time.Now().After(ends)
 		})
-		w.mustBeHeld(other)
-		require.NoError(w, lease.Unlock())
-		require.True(w, w.isFree(name))
+		f.mustBeHeld(other)
+		require.NoError(f, lease.Unlock())
+		require.True(f, f.isFree(name))
 	})
 }
 
 // P2: a lease ends here before the hold ends on the server, and that ends when it should.
 func TestLeaseEndsBeforeItsKey(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *fixture) {
-		name, life := w.name(), time.Hour
-		lease := w.mustLock(locktest.Context(w), w.lock(name, signalbox.WithFixedLease(life)))
-		hold := locktest.NewView(w, w).MustHold(w, name)
-		require.False(w, hold.Ends.Before(lease.Deadline()))
-		require.False(w, hold.Ends.After(time.Now().Add(life+time.Second)))
-		require.NoError(w, lease.Unlock())
+	everywhere(t, func(f *fixture) {
+		name, life := f.name(), time.Hour
+		lease := f.mustLock(locktest.Context(f), f.lock(name, signalbox.WithFixedLease(life)))
+		hold := locktest.NewView(f, f).MustHold(f, name)
+		require.False(f, hold.Ends.Before(lease.Deadline()))
+		require.False(f, hold.Ends.After(time.Now().Add(life+time.Second)))
+		require.NoError(f, lease.Unlock())
 	})
 }
 
@@ -77,36 +77,36 @@ var crowds = make(chan struct{}, 4)
 func TestManyNamesAreHeldAtOnce(t *testing.T) {
 	t.Parallel()
 	const many = 64
-	everywhere(t, func(w *fixture) {
+	everywhere(t, func(f *fixture) {
 		crowds <- struct{}{}
 		defer func() { <-crowds }()
-		name := w.name()
-		mine, other := w.session(), w.session()
+		name := f.name()
+		mine, other := f.session(), f.session()
 		lockOf := func(s *signalbox.Session, i int) locktest.Lock {
-			return w.kind.New(s, fmt.Sprint(name, " of many ", i))
+			return f.kind.New(s, fmt.Sprint(name, " of many ", i))
 		}
 		leases := make([]signalbox.Lease, many)
-		locktest.Together(w, many, func(i int) (err error) {
-			leases[i], err = lockOf(mine, i).Lock(locktest.Context(w))
+		locktest.Together(f, many, func(i int) (err error) {
+			leases[i], err = lockOf(mine, i).Lock(locktest.Context(f))
 			return err
 		})
 		kept := leases
 		if _, forced := lockOf(mine, 0).(locktest.Forcible); forced {
-			locktest.Together(w, many/2, func(i int) error { return lockOf(other, i).(locktest.Forcible).ForceUnlock(locktest.Context(w)) })
+			locktest.Together(f, many/2, func(i int) error { return lockOf(other, i).(locktest.Forcible).ForceUnlock(locktest.Context(f)) })
 			for _, lease := range leases[:many/2] {
-				redistest.Receive(w, "the end of a lease", lease.Done())
+				redistest.Receive(f, "the end of a lease", lease.Done())
 			}
 			kept = leases[many/2:]
 		}
-		locktest.Together(w, len(kept), func(i int) error {
+		locktest.Together(f, len(kept), func(i int) error {
 			if err := kept[i].Err(); err != nil {
 				return err
 			}
 			return locktest.IgnoreUnconfirmed(kept[i].Unlock())
 		})
-		redistest.Await(w, "the end of what was not confirmed", func() bool { return locktest.Undoing(mine) == 0 })
-		locktest.Together(w, many, func(i int) error {
-			lease, err := lockOf(other, i).TryLock(locktest.Context(w))
+		redistest.Await(f, "the end of what was not confirmed", func() bool { return locktest.Undoing(mine) == 0 })
+		locktest.Together(f, many, func(i int) error {
+			lease, err := lockOf(other, i).TryLock(locktest.Context(f))
 			if err != nil {
 				return err
 			}
@@ -118,28 +118,28 @@ func TestManyNamesAreHeldAtOnce(t *testing.T) {
 // P4: when all is released and given up, and the sessions are closed, nothing stays that does not end by itself.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *fixture) {
-		name := w.name()
-		sessions := []*signalbox.Session{w.session(), w.session(), w.session()}
-		held := w.mustLock(locktest.Context(w), w.kind.New(sessions[0], name))
+	everywhere(t, func(f *fixture) {
+		name := f.name()
+		sessions := []*signalbox.Session{f.session(), f.session(), f.session()}
+		held := f.mustLock(locktest.Context(f), f.kind.New(sessions[0], name))
 
-		waits, giveUp := context.WithCancel(locktest.Context(w))
+		waits, giveUp := context.WithCancel(locktest.Context(f))
 		defer giveUp()
-		gaveUp := locktest.LaterWith(waits, w.kind.New(sessions[1], name).Lock)
-		got := locktest.LaterWith(locktest.Context(w), w.kind.New(sessions[2], name).Lock)
+		gaveUp := locktest.LaterWith(waits, f.kind.New(sessions[1], name).Lock)
+		got := locktest.LaterWith(locktest.Context(f), f.kind.New(sessions[2], name).Lock)
 		for _, s := range sessions[1:] {
-			redistest.Await(w, "a waiter", func() bool { return locktest.Channels(s) > 0 })
+			redistest.Await(f, "a waiter", func() bool { return locktest.Channels(s) > 0 })
 		}
 		giveUp()
-		require.ErrorIs(w, locktest.MustFail(w, gaveUp), context.Canceled)
-		require.NoError(w, held.Unlock())
-		require.NoError(w, locktest.MustHave(w, got).Unlock())
+		require.ErrorIs(f, locktest.MustFail(f, gaveUp), context.Canceled)
+		require.NoError(f, held.Unlock())
+		require.NoError(f, locktest.MustHave(f, got).Unlock())
 
 		for _, s := range sessions {
-			require.NoError(w, s.Close(locktest.Context(w)))
+			require.NoError(f, s.Close(locktest.Context(f)))
 		}
-		redistest.Await(w, "channels without listeners", func() bool { return w.listeners(name) == 0 })
-		require.True(w, w.isFree(name))
-		require.Empty(w, w.immortal(name))
+		redistest.Await(f, "channels without listeners", func() bool { return f.listeners(name) == 0 })
+		require.True(f, f.isFree(name))
+		require.Empty(f, f.immortal(name))
 	})
 }

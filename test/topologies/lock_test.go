@@ -19,24 +19,24 @@ import (
 // P1, P3: a held lock is held for every session, and the next holder has a greater token.
 func TestALockIsAcquiredTriedAndReleased(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *fixture) {
-		name := w.name()
-		one, other := w.lock(name), w.lock(name)
+	everywhere(t, func(f *fixture) {
+		name := f.name()
+		one, other := f.lock(name), f.lock(name)
 
-		first := w.mustLock(locktest.Context(w), one)
-		require.NoError(w, first.Err())
-		w.mustBeHeld(one)
-		w.mustBeHeld(other)
-		require.False(w, w.isFree(name))
-		require.NoError(w, first.Unlock())
-		require.True(w, w.isFree(name))
-		require.ErrorIs(w, first.Unlock(), signalbox.ErrNotHeld)
+		first := f.mustLock(locktest.Context(f), one)
+		require.NoError(f, first.Err())
+		f.mustBeHeld(one)
+		f.mustBeHeld(other)
+		require.False(f, f.isFree(name))
+		require.NoError(f, first.Unlock())
+		require.True(f, f.isFree(name))
+		require.ErrorIs(f, first.Unlock(), signalbox.ErrNotHeld)
 
-		second, err := other.TryLock(locktest.Context(w))
-		require.NoError(w, err)
-		require.Greater(w, second.Token(), first.Token())
-		w.mustBeHeld(one)
-		require.NoError(w, second.Unlock())
+		second, err := other.TryLock(locktest.Context(f))
+		require.NoError(f, err)
+		require.Greater(f, second.Token(), first.Token())
+		f.mustBeHeld(one)
+		require.NoError(f, second.Unlock())
 	})
 }
 
@@ -44,14 +44,14 @@ func TestALockIsAcquiredTriedAndReleased(t *testing.T) {
 func TestTwoSessionsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	const goroutines, rounds = 4, 4
-	everywhere(t, func(w *fixture) {
-		name := w.name()
-		lockers := []locktest.Lock{w.lock(name), w.lock(name)}
+	everywhere(t, func(f *fixture) {
+		name := f.name()
+		lockers := []locktest.Lock{f.lock(name), f.lock(name)}
 		var inside atomic.Int32
 		var last atomic.Uint64
-		locktest.Together(w, goroutines, func(i int) error {
+		locktest.Together(f, goroutines, func(i int) error {
 			for range rounds {
-				err := lockers[i%2].Do(locktest.Context(w), func(_ context.Context, lease signalbox.Lease) error {
+				err := lockers[i%2].Do(locktest.Context(f), func(_ context.Context, lease signalbox.Lease) error {
 					if inside.Add(1) != 1 {
 						return errors.New("two holders at once")
 					}
@@ -76,20 +76,20 @@ func TestTwoSessionsExcludeEachOther(t *testing.T) {
 func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 	t.Parallel()
 	const firstPoll = 800 * time.Millisecond
-	everywhere(t, func(w *fixture) {
-		name := w.name()
-		mine, theirs := w.lock(name), w.session()
+	everywhere(t, func(f *fixture) {
+		name := f.name()
+		mine, theirs := f.lock(name), f.session()
 		round := 0
-		redistest.AwaitFor(w, 3*redistest.Patience, "a wake-up that no poll explains", func() bool {
+		redistest.AwaitFor(f, 3*redistest.Patience, "a wake-up that no poll explains", func() bool {
 			round++
-			held := w.mustLock(locktest.Context(w), mine)
+			held := f.mustLock(locktest.Context(f), mine)
 			began := time.Now()
-			woken := locktest.LaterWith(locktest.Context(w), w.kind.New(theirs, name).Lock)
-			redistest.Await(w, "a waiter that the server knows of", func() bool { return w.knows(name, theirs) })
+			woken := locktest.LaterWith(locktest.Context(f), f.kind.New(theirs, name).Lock)
+			redistest.Await(f, "a waiter that the server knows of", func() bool { return f.knows(name, theirs) })
 			_ = held.Unlock() // which a machine that stalls for long enough has lost
-			next := locktest.MustHave(w, woken)
+			next := locktest.MustHave(f, woken)
 			quick := time.Since(began) < firstPoll
-			require.Greater(w, next.Token(), held.Token())
+			require.Greater(f, next.Token(), held.Token())
 			_ = next.Unlock()
 			return quick && round > 1
 		})
@@ -99,38 +99,38 @@ func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 // P3: a holder enters its lock again by the context of its lease.
 func TestAHolderEntersAgain(t *testing.T) {
 	t.Parallel()
-	everywhereOf(t, locktest.Locks(), func(w *fixture) {
-		name := w.name()
-		mine, other := w.lock(name), w.lock(name)
-		err := mine.Do(locktest.Context(w), func(ctx context.Context, outer signalbox.Lease) error {
-			again := w.mustLock(ctx, mine)
-			require.Equal(w, outer.Token(), again.Token())
+	everywhereOf(t, locktest.Locks(), func(f *fixture) {
+		name := f.name()
+		mine, other := f.lock(name), f.lock(name)
+		err := mine.Do(locktest.Context(f), func(ctx context.Context, outer signalbox.Lease) error {
+			again := f.mustLock(ctx, mine)
+			require.Equal(f, outer.Token(), again.Token())
 			tried, err := mine.TryLock(again.Enter(ctx))
-			require.NoError(w, err)
-			require.NoError(w, tried.Unlock())
-			require.NoError(w, again.Unlock())
-			require.NoError(w, outer.Err())
-			w.mustBeHeld(other)
+			require.NoError(f, err)
+			require.NoError(f, tried.Unlock())
+			require.NoError(f, again.Unlock())
+			require.NoError(f, outer.Err())
+			f.mustBeHeld(other)
 			return nil
 		})
-		require.NoError(w, err)
-		require.True(w, w.isFree(name))
+		require.NoError(f, err)
+		require.True(f, f.isFree(name))
 	})
 }
 
 // P9: a key that is no lock's is refused, and stays as it is.
 func TestAForeignKeyIsRefusedAndUntouched(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *fixture) {
-		name := w.name()
-		l := w.lock(name)
-		require.NoError(w, w.query(name, "SET", "mine").Error())
-		_, err := l.TryLock(locktest.Context(w))
-		require.ErrorIs(w, err, signalbox.ErrWrongKind)
-		_, err = l.Lock(locktest.Context(w))
-		require.ErrorIs(w, err, signalbox.ErrWrongKind)
-		require.Equal(w, "mine", w.value(name))
-		require.Equal(w, []string{w.kind.Key(name)}, w.immortal(name))
-		require.NoError(w, w.query(name, "DEL").Error())
+	everywhere(t, func(f *fixture) {
+		name := f.name()
+		l := f.lock(name)
+		require.NoError(f, f.query(name, "SET", "mine").Error())
+		_, err := l.TryLock(locktest.Context(f))
+		require.ErrorIs(f, err, signalbox.ErrWrongKind)
+		_, err = l.Lock(locktest.Context(f))
+		require.ErrorIs(f, err, signalbox.ErrWrongKind)
+		require.Equal(f, "mine", f.value(name))
+		require.Equal(f, []string{f.kind.Key(name)}, f.immortal(name))
+		require.NoError(f, f.query(name, "DEL").Error())
 	})
 }

@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 type testsWithTopologies struct{ tests *testing.M }
 
 // Run implements goleak.TestingM.
-func (b testsWithTopologies) Run() int {
+func (tw testsWithTopologies) Run() int {
 	defer func() {
 		for _, s := range shared {
 			s.close()
 		}
 	}()
-	return b.tests.Run()
+	return tw.tests.Run()
 }
 
 // shared are all topologies, none of them started yet.

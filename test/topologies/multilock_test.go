@@ -17,23 +17,23 @@ import (
 // opposite orders.
 func TestMembersOfAMultilockAreHeldTogether(t *testing.T) {
 	t.Parallel()
-	everywhereOf(t, locktest.Locks(), func(w *fixture) {
-		name, sessions := w.name(), []int{0, 1}
+	everywhereOf(t, locktest.Locks(), func(f *fixture) {
+		name, sessions := f.name(), []int{0, 1}
 		all := make([][]multilock.Member, len(sessions))
 		for i := range sessions {
-			s := w.session()
+			s := f.session()
 			for n := range 6 {
-				all[i] = append(all[i], w.kind.New(s, fmt.Sprint(name, " ", n)).(multilock.Member))
+				all[i] = append(all[i], f.kind.New(s, fmt.Sprint(name, " ", n)).(multilock.Member))
 			}
 		}
 		slices.Reverse(all[1])
-		locktest.Together(w, len(sessions), func(i int) error {
+		locktest.Together(f, len(sessions), func(i int) error {
 			for range 3 {
-				lease, err := multilock.New(all[i]...).Lock(locktest.Context(w))
+				lease, err := multilock.New(all[i]...).Lock(locktest.Context(f))
 				if err != nil {
 					return err
 				}
-				if _, err = all[1-i][0].TryLock(locktest.Context(w)); !errors.Is(err, signalbox.ErrHeld) {
+				if _, err = all[1-i][0].TryLock(locktest.Context(f)); !errors.Is(err, signalbox.ErrHeld) {
 					return fmt.Errorf("a member is not held: %w", err)
 				}
 				if err = lease.Unlock(); err != nil {

@@ -18,39 +18,39 @@ import (
 func TestPermitsAreSharedUpToTheCapacity(t *testing.T) {
 	t.Parallel()
 	const capacity = 3
-	everywhereOf(t, []locktest.Primitive{locktest.Permit()}, func(w *fixture) {
-		name, theirs := w.name(), w.session()
-		mine, other := semaphore.New(w.session(), name, capacity), semaphore.New(theirs, name, capacity)
-		one, err := mine.Acquire(locktest.Context(w), 1)
-		require.NoError(w, err)
-		two, err := other.Acquire(locktest.Context(w), 2)
-		require.NoError(w, err)
-		require.Greater(w, two.Token(), one.Token())
+	everywhereOf(t, []locktest.Primitive{locktest.Permit()}, func(f *fixture) {
+		name, theirs := f.name(), f.session()
+		mine, other := semaphore.New(f.session(), name, capacity), semaphore.New(theirs, name, capacity)
+		one, err := mine.Acquire(locktest.Context(f), 1)
+		require.NoError(f, err)
+		two, err := other.Acquire(locktest.Context(f), 2)
+		require.NoError(f, err)
+		require.Greater(f, two.Token(), one.Token())
 
-		granted := locktest.Later(func() (signalbox.Lease, error) { return other.Acquire(locktest.Context(w), 2) })
+		granted := locktest.Later(func() (signalbox.Lease, error) { return other.Acquire(locktest.Context(f), 2) })
 		queued := func(what string, n int64) {
-			redistest.Await(w, what, func() bool {
-				line, err := w.admin.Do(locktest.Context(w), w.admin.B().Zcard().Key(w.kind.Queue(name)).Build()).AsInt64()
-				require.NoError(w, err)
+			redistest.Await(f, what, func() bool {
+				line, err := f.admin.Do(locktest.Context(f), f.admin.B().Zcard().Key(f.kind.Queue(name)).Build()).AsInt64()
+				require.NoError(f, err)
 				return line == n
 			})
 		}
 		queued("a waiter in the queue", 1)
-		require.NoError(w, one.Unlock())
-		_, err = mine.TryAcquire(locktest.Context(w), 1)
-		require.ErrorIs(w, err, signalbox.ErrHeld, "one is free, but a waiter for two is before it")
-		require.NoError(w, two.Unlock())
-		next := locktest.MustHave(w, granted)
+		require.NoError(f, one.Unlock())
+		_, err = mine.TryAcquire(locktest.Context(f), 1)
+		require.ErrorIs(f, err, signalbox.ErrHeld, "one is free, but a waiter for two is before it")
+		require.NoError(f, two.Unlock())
+		next := locktest.MustHave(f, granted)
 		queued("that it left its ticket", 0) // it was handed permits inside its session
-		last, err := mine.TryAcquire(locktest.Context(w), 1)
-		require.NoError(w, err)
-		free, err := mine.Available(locktest.Context(w))
-		require.NoError(w, err)
-		require.Zero(w, free)
-		require.NoError(w, next.Unlock())
-		require.NoError(w, last.Unlock())
-		free, err = mine.Available(locktest.Context(w))
-		require.NoError(w, err)
-		require.Equal(w, capacity, free)
+		last, err := mine.TryAcquire(locktest.Context(f), 1)
+		require.NoError(f, err)
+		free, err := mine.Available(locktest.Context(f))
+		require.NoError(f, err)
+		require.Zero(f, free)
+		require.NoError(f, next.Unlock())
+		require.NoError(f, last.Unlock())
+		free, err = mine.Available(locktest.Context(f))
+		require.NoError(f, err)
+		require.Equal(f, capacity, free)
 	})
 }

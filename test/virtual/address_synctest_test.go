@@ -32,13 +32,13 @@ type movingAddress struct {
 }
 
 // movingAddress starts the second server. The test of the fixture closes it at its end.
-func (w *fixture) movingAddress() *movingAddress {
-	a := &movingAddress{fixture: w, next: miniredis.NewMiniRedis()}
+func (f *fixture) movingAddress() *movingAddress {
+	a := &movingAddress{fixture: f, next: miniredis.NewMiniRedis()}
 	a.next.ClockTTL(true)
 	first, err := a.next.Dial() // which makes the server
-	require.NoError(w, err)
-	require.NoError(w, first.Close())
-	w.ends = append(w.ends, a.next.Close)
+	require.NoError(f, err)
+	require.NoError(f, first.Close())
+	f.ends = append(f.ends, a.next.Close)
 	return a
 }
 
@@ -87,10 +87,10 @@ func TestMessagesFollowAnAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for phase := range 10 { // of the polls and of the renewals
-				bubble(t, func(w *fixture) {
-					a := w.movingAddress()
+				bubble(t, func(f *fixture) {
+					a := f.movingAddress()
 					defer func() {
-						for _, end := range slices.Backward(w.ends) {
+						for _, end := range slices.Backward(f.ends) {
 							end()
 						}
 					}()

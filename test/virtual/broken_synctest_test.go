@@ -57,9 +57,9 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 	const latency, every = time.Millisecond, 250 * time.Millisecond
 	for name, lock := range locksOf("broken") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				t := w.T
-				users, closeAll := w.queueUsers(t, 3, latency)
+			bubble(t, func(f *fixture) {
+				t := f.T
+				users, closeAll := f.queueUsers(t, 3, latency)
 				defer closeAll()
 				var locks []locktest.Lock
 				for _, u := range users {
@@ -96,8 +96,8 @@ func TestGrantsContinueWhileSubscriptionsBreak(t *testing.T) {
 }
 
 // refusesSubscriptions lets the fixture refuse every SUBSCRIBE from now on.
-func (w *fixture) refusesSubscriptions() {
-	w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+func (f *fixture) refusesSubscriptions() {
+	f.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 		if command != "SUBSCRIBE" {
 			return false
 		}
@@ -114,14 +114,14 @@ func TestLostSubscriptionBringsPollsForward(t *testing.T) {
 	for name, lock := range locksOf("lost") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
 			for _, after := range []time.Duration{10 * time.Millisecond, 120 * time.Millisecond, 3 * time.Second} {
-				bubble(t, func(w *fixture) {
-					t := w.T
-					users, closeAll := w.queueUsers(t, 2, latency)
+				bubble(t, func(f *fixture) {
+					t := f.T
+					users, closeAll := f.queueUsers(t, 2, latency)
 					defer closeAll()
 					lease := atOnce(t, lock(users[0].Session))
 					next := queuedAndListening(t.Context(), lock(users[1].Session))
 					time.Sleep(600 * time.Millisecond) // a second after the first poll was planned, and one was sent
-					w.refusesSubscriptions()
+					f.refusesSubscriptions()
 					users[1].breakSubscriptions()
 					time.Sleep(after)
 					released := time.Now()

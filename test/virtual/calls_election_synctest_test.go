@@ -9,18 +9,18 @@ import (
 )
 
 // newElection returns the election of a scene, by which another process leads if the fault is held.
-func newElection(e *callFixture) *election.Election { return election.New(e.session(), "a") }
+func newElection(c *callFixture) *election.Election { return election.New(c.session(), "a") }
 
-func leadsElsewhere(e *callFixture) {
-	_, err := election.New(e.other[0], "a").Campaign(context.Background())
-	e.must(err)
+func leadsElsewhere(c *callFixture) {
+	_, err := election.New(c.other[0], "a").Campaign(context.Background())
+	c.must(err)
 }
 
 // leading makes a call of a term.
 func leading(do func(term election.Term, ctx context.Context) error) prepareCall {
-	return func(e *callFixture) preparedCall {
-		term, err := newElection(e).Campaign(context.Background())
-		e.must(err)
+	return func(c *callFixture) preparedCall {
+		term, err := newElection(c).Campaign(context.Background())
+		c.must(err)
 		return func(ctx context.Context) error { return do(term, ctx) }
 	}
 }
@@ -29,24 +29,24 @@ func leading(do func(term election.Term, ctx context.Context) error) prepareCall
 func elections() []testedCall {
 	lead := func(context.Context, election.Term) error { return nil }
 	return []testedCall{
-		{name: "election.Election.Campaign", class: waits, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall {
-			return func(ctx context.Context) error { return no(newElection(e).Campaign(ctx)) }
+		{name: "election.Election.Campaign", class: waits, holds: leadsElsewhere, ready: func(c *callFixture) preparedCall {
+			return func(ctx context.Context) error { return no(newElection(c).Campaign(ctx)) }
 		}},
-		{name: "election.Election.Run", class: waits, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall {
-			return func(ctx context.Context) error { return newElection(e).Run(ctx, lead) }
+		{name: "election.Election.Run", class: waits, holds: leadsElsewhere, ready: func(c *callFixture) preparedCall {
+			return func(ctx context.Context) error { return newElection(c).Run(ctx, lead) }
 		}},
-		{name: "election.Election.RunCallbacks", class: listens, ready: func(e *callFixture) preparedCall {
+		{name: "election.Election.RunCallbacks", class: listens, ready: func(c *callFixture) preparedCall {
 			return func(ctx context.Context) error {
-				return newElection(e).RunCallbacks(ctx, election.Callbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}})
+				return newElection(c).RunCallbacks(ctx, election.Callbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}})
 			}
 		}},
-		{name: "election.Election.Leader", class: requests, holds: leadsElsewhere, free: "ErrNotHeld", ready: func(e *callFixture) preparedCall {
-			return func(ctx context.Context) error { return no(newElection(e).Leader(ctx)) }
+		{name: "election.Election.Leader", class: requests, holds: leadsElsewhere, free: "ErrNotHeld", ready: func(c *callFixture) preparedCall {
+			return func(ctx context.Context) error { return no(newElection(c).Leader(ctx)) }
 		}},
-		{name: "election.Election.Health", class: requests, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall { return newElection(e).Health }},
-		{name: "election.Election.Observe", class: listens, holds: leadsElsewhere, ready: func(e *callFixture) preparedCall {
+		{name: "election.Election.Health", class: requests, holds: leadsElsewhere, ready: func(c *callFixture) preparedCall { return newElection(c).Health }},
+		{name: "election.Election.Observe", class: listens, holds: leadsElsewhere, ready: func(c *callFixture) preparedCall {
 			return func(ctx context.Context) (last error) {
-				for _, last = range newElection(e).Observe(ctx) { // the last error says how it ends
+				for _, last = range newElection(c).Observe(ctx) { // the last error says how it ends
 				}
 				return last
 			}

@@ -20,7 +20,7 @@ type testedCall struct {
 	ready prepareCall
 	// holds makes another process hold what the call asks for; nil if nothing of the kind can be
 	// held.
-	holds  func(e *callFixture)
+	holds  func(c *callFixture)
 	free   string // the result if the lock is free; "nil" if empty
 	quorum bool   // asks three servers
 	inside bool   // the fault happens in the midst of the call, which does that itself
@@ -30,7 +30,7 @@ type testedCall struct {
 type preparedCall = func(ctx context.Context) error
 
 // prepareCall prepares a call.
-type prepareCall = func(e *callFixture) preparedCall
+type prepareCall = func(c *callFixture) preparedCall
 
 // anyLock is what all locks have in common.
 type anyLock interface {
@@ -57,7 +57,7 @@ type singleHolderLock interface {
 }
 
 // makeLock is what makes a lock for a process.
-type makeLock func(e *callFixture, s []*signalbox.Session) any
+type makeLock func(c *callFixture, s []*signalbox.Session) any
 
 func idle(context.Context, signalbox.Lease) error { return nil }
 
@@ -84,28 +84,28 @@ func panics(do func()) (err error) {
 	return nil
 }
 
-func (e *callFixture) must(err error) {
-	e.Helper()
-	require.NoError(e.T, err)
+func (c *callFixture) must(err error) {
+	c.Helper()
+	require.NoError(c.T, err)
 }
 
 // on makes a call of a lock of the session under test.
-func on[L any](make makeLock, do func(e *callFixture, lock L, ctx context.Context) error) prepareCall {
-	return func(e *callFixture) preparedCall {
-		lock := make(e, e.s).(L)
-		return func(ctx context.Context) error { return do(e, lock, ctx) }
+func on[L any](make makeLock, do func(c *callFixture, lock L, ctx context.Context) error) prepareCall {
+	return func(c *callFixture) preparedCall {
+		lock := make(c, c.s).(L)
+		return func(ctx context.Context) error { return do(c, lock, ctx) }
 	}
 }
 
 // leased makes a call that begins with a lease.
-func leased[L anyLock](make makeLock, do func(e *callFixture, lock L, lease signalbox.Lease, ctx context.Context) error) prepareCall {
-	return func(e *callFixture) preparedCall {
-		lock := make(e, e.s).(L)
+func leased[L anyLock](make makeLock, do func(c *callFixture, lock L, lease signalbox.Lease, ctx context.Context) error) prepareCall {
+	return func(c *callFixture) preparedCall {
+		lock := make(c, c.s).(L)
 		lease, err := lock.Lock(context.Background())
-		e.must(err)
+		c.must(err)
 		time.Sleep(time.Second) // it has its whole lease
-		e.lease = lease
-		return func(ctx context.Context) error { return do(e, lock, lease, ctx) }
+		c.lease = lease
+		return func(ctx context.Context) error { return do(c, lock, lease, ctx) }
 	}
 }
 
@@ -115,9 +115,9 @@ func locks(kind string, make makeLock) []testedCall { return sides(kind, make, h
 
 // heldBy returns what makes another process hold a lock.
 func heldBy(make makeLock) func(*callFixture) {
-	return func(e *callFixture) {
-		_, err := make(e, e.other).(anyLock).Lock(context.Background())
-		e.must(err)
+	return func(c *callFixture) {
+		_, err := make(c, c.other).(anyLock).Lock(context.Background())
+		c.must(err)
 	}
 }
 
@@ -155,30 +155,30 @@ func doLocks(kind string, make makeLock) []testedCall {
 		},
 		testedCall{
 			name: kind + ".Do while fn runs", class: unlocks, inside: true,
-			ready: on(make, func(e *callFixture, l doLock, ctx context.Context) error {
+			ready: on(make, func(c *callFixture, l doLock, ctx context.Context) error {
 				return l.Do(ctx, func(context.Context, signalbox.Lease) error {
-					e.causeFault()
+					c.causeFault()
 					return nil
 				})
 			}),
 		},
-		testedCall{name: "signalbox.Lease.Unlock beside another of " + kind, class: inner, ready: func(e *callFixture) preparedCall {
-			l := make(e, e.s).(doLock)
+		testedCall{name: "signalbox.Lease.Unlock beside another of " + kind, class: inner, ready: func(c *callFixture) preparedCall {
+			l := make(c, c.s).(doLock)
 			first, err := l.Lock(context.Background())
-			e.must(err)
+			c.must(err)
 			second, err := l.Lock(first.Enter(context.Background()))
-			e.must(err)
+			c.must(err)
 			return func(context.Context) error { return second.Unlock() }
 		}},
 		testedCall{
 			name: kind + ".Do beside another lease, while fn runs", class: inner, inside: true,
 			ready: leased(make, func(
-				e *callFixture, l doLock, lease signalbox.Lease, _ context.Context,
+				c *callFixture, l doLock, lease signalbox.Lease, _ context.Context,
 			) error {
 				return l.Do(lease.Enter(context.Background()), func(
 					context.Context, signalbox.Lease,
 				) error {
-					e.causeFault()
+					c.causeFault()
 					return nil
 				})
 			}),
@@ -189,8 +189,8 @@ func doLocks(kind string, make makeLock) []testedCall {
 				return panics(l.Locker(ctx).Lock)
 			}),
 		},
-		testedCall{name: "signalbox.Locker.Unlock by " + kind + ".Locker", class: unlocks, ready: func(e *callFixture) preparedCall {
-			k := make(e, e.s).(doLock).Locker(context.Background())
+		testedCall{name: "signalbox.Locker.Unlock by " + kind + ".Locker", class: unlocks, ready: func(c *callFixture) preparedCall {
+			k := make(c, c.s).(doLock).Locker(context.Background())
 			var lost error
 			k.OnLost(func(err error) { lost = err })
 			k.Lock()

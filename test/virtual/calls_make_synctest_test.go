@@ -63,9 +63,9 @@ func calls() []testedCall {
 		all = append(all, c)
 	}
 	all = append(all, testedCall{name: "signalbox.Session.Close", class: leaves, ready: leased(newReentrant, func(
-		e *callFixture, _ anyLock, _ signalbox.Lease, ctx context.Context,
+		c *callFixture, _ anyLock, _ signalbox.Lease, ctx context.Context,
 	) error {
-		return e.session().Close(ctx)
+		return c.session().Close(ctx)
 	})})
 	for i := range all {
 		if all[i].free == "" {
@@ -98,9 +98,9 @@ func rwlocks() []testedCall {
 		},
 		{
 			name: "rwlock.Lock.RDo while fn runs", class: unlocks, inside: true,
-			ready: on(newRWLock, func(e *callFixture, l *rwlock.Lock, ctx context.Context) error {
+			ready: on(newRWLock, func(c *callFixture, l *rwlock.Lock, ctx context.Context) error {
 				return l.RDo(ctx, func(context.Context, signalbox.Lease) error {
-					e.causeFault()
+					c.causeFault()
 					return nil
 				})
 			}),
@@ -162,10 +162,10 @@ func semaphores() []testedCall {
 		{
 			name: "semaphore.Semaphore.Do while fn runs", class: unlocks, inside: true,
 			ready: on(newSemaphore, func(
-				e *callFixture, m *semaphore.Semaphore, ctx context.Context,
+				c *callFixture, m *semaphore.Semaphore, ctx context.Context,
 			) error {
 				return m.Do(ctx, 1, func(context.Context, signalbox.Lease) error {
-					e.causeFault()
+					c.causeFault()
 					return nil
 				})
 			}),
@@ -213,11 +213,11 @@ func semaphores() []testedCall {
 				return nil
 			}),
 		},
-		{name: "semaphore.Weighted.Release", class: unlocks, ready: func(e *callFixture) preparedCall {
-			w := semaphore.New(e.session(), "a", 2).Weighted(context.Background())
+		{name: "semaphore.Weighted.Release", class: unlocks, ready: func(c *callFixture) preparedCall {
+			w := semaphore.New(c.session(), "a", 2).Weighted(context.Background())
 			var lost error
 			w.OnLost(func(err error) { lost = err })
-			e.must(w.Acquire(context.Background(), 1))
+			c.must(w.Acquire(context.Background(), 1))
 			return func(context.Context) error {
 				w.Release(1)
 				return lost
@@ -227,32 +227,32 @@ func semaphores() []testedCall {
 }
 
 // started returns a round of the latch of the call, of which n ids are missing.
-func started(e *callFixture, n int) countdown.Round {
-	r, err := countdown.New(e.session(), "a").Start(context.Background(), n)
-	e.must(err)
+func started(c *callFixture, n int) countdown.Round {
+	r, err := countdown.New(c.session(), "a").Start(context.Background(), n)
+	c.must(err)
 	return r
 }
 
 func latches() []testedCall {
 	round := func(do func(r countdown.Round, ctx context.Context) error) prepareCall {
-		return func(e *callFixture) preparedCall {
-			r := started(e, 2)
+		return func(c *callFixture) preparedCall {
+			r := started(c, 2)
 			return func(ctx context.Context) error { return do(r, ctx) }
 		}
 	}
 	return []testedCall{
-		{name: "countdown.Latch.Start", class: insists, ready: func(e *callFixture) preparedCall {
-			l := countdown.New(e.session(), "a")
+		{name: "countdown.Latch.Start", class: insists, ready: func(c *callFixture) preparedCall {
+			l := countdown.New(c.session(), "a")
 			return func(ctx context.Context) error { return no(l.Start(ctx, 2)) }
 		}},
-		{name: "countdown.Latch.Reset", class: insists, ready: func(e *callFixture) preparedCall {
-			started(e, 2)
-			l := countdown.New(e.session(), "a")
+		{name: "countdown.Latch.Reset", class: insists, ready: func(c *callFixture) preparedCall {
+			started(c, 2)
+			l := countdown.New(c.session(), "a")
 			return l.Reset
 		}},
-		{name: "countdown.Latch.Round", class: requests, ready: func(e *callFixture) preparedCall {
-			started(e, 2)
-			l := countdown.New(e.session(), "a")
+		{name: "countdown.Latch.Round", class: requests, ready: func(c *callFixture) preparedCall {
+			started(c, 2)
+			l := countdown.New(c.session(), "a")
 			return func(ctx context.Context) error { return no(l.Round(ctx)) }
 		}},
 		{

@@ -9,13 +9,13 @@ import (
 	"github.com/signalbox-go/signalbox/once"
 )
 
-func newOnce(e *callFixture) *once.Once { return once.New(e.session(), "a") }
+func newOnce(c *callFixture) *once.Once { return once.New(c.session(), "a") }
 
 // stored makes a call of a key that has an outcome.
 func stored(do func(ctx context.Context, o *once.Once) error) prepareCall {
-	return func(e *callFixture) preparedCall {
-		e.must(doOnce(context.Background(), once.New(e.other[0], "a"), "x", 0).err)
-		return func(ctx context.Context) error { return do(ctx, newOnce(e)) }
+	return func(c *callFixture) preparedCall {
+		c.must(doOnce(context.Background(), once.New(c.other[0], "a"), "x", 0).err)
+		return func(ctx context.Context) error { return do(ctx, newOnce(c)) }
 	}
 }
 
@@ -38,11 +38,11 @@ func forget(ctx context.Context, o *once.Once) error { return o.Forget(ctx) }
 // onces returns the calls of a once.
 func onces() []testedCall {
 	return []testedCall{
-		{name: "once.Once.Do", class: waits, holds: heldBy(newFair), ready: func(e *callFixture) preparedCall {
-			return func(ctx context.Context) error { return doUnderFault(ctx, newOnce(e), func() {}) }
+		{name: "once.Once.Do", class: waits, holds: heldBy(newFair), ready: func(c *callFixture) preparedCall {
+			return func(ctx context.Context) error { return doUnderFault(ctx, newOnce(c), func() {}) }
 		}},
-		{name: "once.Once.Do while fn runs", class: stores, inside: true, ready: func(e *callFixture) preparedCall {
-			return func(ctx context.Context) error { return doUnderFault(ctx, newOnce(e), e.causeFault) }
+		{name: "once.Once.Do while fn runs", class: stores, inside: true, ready: func(c *callFixture) preparedCall {
+			return func(ctx context.Context) error { return doUnderFault(ctx, newOnce(c), c.causeFault) }
 		}},
 		{name: "once.Once.Do of a stored outcome", class: insists, ready: stored(func(ctx context.Context, o *once.Once) error {
 			return doUnderFault(ctx, o, func() {})

@@ -86,7 +86,7 @@ type callFixture struct {
 }
 
 // session returns the session of a call that asks one server.
-func (e *callFixture) session() *signalbox.Session { return e.s[0] }
+func (c *callFixture) session() *signalbox.Session { return c.s[0] }
 
 // play makes a call, and returns how it ended and when.
 func (c testedCall) play(t *testing.T, fault callFault, limited contextLimit) (ended string, took time.Duration) {
@@ -95,30 +95,30 @@ func (c testedCall) play(t *testing.T, fault callFault, limited contextLimit) (e
 	if c.quorum {
 		servers = 3
 	}
-	bubbleOf(t, servers, func(q *redlockServers) {
-		e := newCallFixture(q, fault)
-		e.inside = c.inside
-		run := c.ready(e)
+	bubbleOf(t, servers, func(r *redlockServers) {
+		cf := newCallFixture(r, fault)
+		cf.inside = c.inside
+		run := c.ready(cf)
 		if fault == held {
-			c.holds(e)
+			c.holds(cf)
 		}
 		synctest.Wait()
 		ctx, cancel := limited(context.Background())
 		defer cancel()
-		e.begins()
+		cf.begins()
 		done := make(chan error, 1)
 		if !c.inside {
-			e.causeFault()
+			cf.causeFault()
 		}
 		go func() { done <- run(ctx) }()
 		var err error
 		select {
 		case err = <-done:
-			took = e.since()
+			took = cf.since()
 			ended = found(err)
 		case <-time.After(4 * long):
 			ended = "blocks"
-			e.heal()
+			cf.heal()
 			err = <-done
 		}
 		if c.inside {
@@ -131,49 +131,49 @@ func (c testedCall) play(t *testing.T, fault callFault, limited contextLimit) (e
 	return ended, took
 }
 
-func newCallFixture(q *redlockServers, fault callFault) *callFixture {
-	e := &callFixture{redlockServers: q, fault: fault}
-	q.makeReady()
-	for _, w := range q.servers {
-		w.probe = time.Second
-		w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
-			e.mu.Lock()
-			words, late := e.words, e.late
-			e.mu.Unlock()
+func newCallFixture(r *redlockServers, fault callFault) *callFixture {
+	cf := &callFixture{redlockServers: r, fault: fault}
+	r.makeReady()
+	for _, f := range r.servers {
+		f.probe = time.Second
+		f.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+			cf.mu.Lock()
+			words, late := cf.words, cf.late
+			cf.mu.Unlock()
 			if words == "" || c.ClientName == runName || !strings.HasPrefix(command, "EVAL") {
 				return false
 			}
 			if late {
-				run(w.redis.Server(), append([]string{command}, args...))
+				run(f.redis.Server(), append([]string{command}, args...))
 			}
 			c.WriteError(words)
 			return true
 		})
 	}
-	e.other, _ = q.process(quiet)
-	e.s, e.wires = q.process(quiet)
+	cf.other, _ = r.process(quiet)
+	cf.s, cf.wires = r.process(quiet)
 	if fault == expired { // the credentials are known to be right
-		for _, s := range e.s {
-			e.must(no(reentrant.New(s, "before").TryLock(context.Background())))
+		for _, s := range cf.s {
+			cf.must(no(reentrant.New(s, "before").TryLock(context.Background())))
 		}
 	}
-	return e
+	return cf
 }
 
 // causeFault brings the fault about, on a majority of the servers.
-func (e *callFixture) causeFault() {
-	e.begins()
-	faulty := e.wires[:len(e.wires)/2+1]
+func (c *callFixture) causeFault() {
+	c.begins()
+	faulty := c.wires[:len(c.wires)/2+1]
 	say := func(words string) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.words = words
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.words = words
 	}
-	switch e.fault {
+	switch c.fault {
 	case frozen, over:
 		each(faulty, (*wire).goSilent)
 	case minority:
-		e.wires[len(e.wires)-1].goSilent()
+		c.wires[len(c.wires)-1].goSilent()
 	case connecting:
 		each(faulty, (*wire).goSilent)
 		each(faulty, (*wire).cut)
@@ -187,16 +187,16 @@ func (e *callFixture) causeFault() {
 			each(faulty, (*wire).heal)
 		}()
 	case proxied:
-		e.late = true
+		c.late = true
 		say("upstream failure")
 		time.AfterFunc(slack/4, func() { say("") })
 	case closed:
-		if e.inside {
-			go e.close()          // it waits for the function that calls this
+		if c.inside {
+			go c.close()          // it waits for the function that calls this
 			time.Sleep(slack / 4) // until the lease has ended here and at the server
 		} else {
-			e.close()
-			e.begins()
+			c.close()
+			c.begins()
 		}
 	case loading:
 		say("LOADING server is loading the dataset in memory")
@@ -209,30 +209,30 @@ func (e *callFixture) causeFault() {
 		time.AfterFunc(3*time.Second, func() { say("") })
 	case healthy, held:
 	}
-	if e.fault == over {
+	if c.fault == over {
 		time.Sleep(2 * long)
-		e.begins()
+		c.begins()
 	}
 	synctest.Wait()
 }
 
 // begins starts the time in which the call is to end.
-func (e *callFixture) begins() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.began = time.Now()
+func (c *callFixture) begins() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began = time.Now()
 }
 
-func (e *callFixture) since() time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return time.Since(e.began)
+func (c *callFixture) since() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.began)
 }
 
-func (e *callFixture) close() {
+func (c *callFixture) close() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, s := range e.s {
+	for _, s := range c.s {
 		_ = s.Close(ended)
 	}
 }
@@ -244,13 +244,13 @@ func each(wires []*wire, do func(*wire)) {
 }
 
 // heal ends the fault, and every call.
-func (e *callFixture) heal() {
-	e.mu.Lock()
-	e.words = ""
-	e.mu.Unlock()
-	each(e.wires, (*wire).heal)
-	_ = e.lease.Unlock()
-	e.close()
+func (c *callFixture) heal() {
+	c.mu.Lock()
+	c.words = ""
+	c.mu.Unlock()
+	each(c.wires, (*wire).heal)
+	_ = c.lease.Unlock()
+	c.close()
 }
 
 // found returns what errors.Is finds in err.

@@ -72,11 +72,11 @@ func bubbleOfTwo(t *testing.T, ahead time.Duration, test func(*testing.T, *nodeP
 		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
 		p := &nodePair{ahead: ahead}
 		for i := range p.nodes {
-			w := &fixture{T: t, redis: miniredis.NewMiniRedis()}
-			w.redis.ClockTTL(true)
-			p.servers[i] = w
-			p.nodes[i], _ = w.client(t)
-			defer w.redis.Close()
+			f := &fixture{T: t, redis: miniredis.NewMiniRedis()}
+			f.redis.ClockTTL(true)
+			p.servers[i] = f
+			p.nodes[i], _ = f.client(t)
+			defer f.redis.Close()
 			defer p.nodes[i].Close()
 		}
 		p.Client = p.nodes[0]

@@ -81,8 +81,8 @@ func (l *logLines) String() string {
 }
 
 // owned returns a session whose Close also closes its client, as Dial makes it.
-func (w *fixture) owned(options ...signalbox.SessionOption) (*signalbox.Session, *wire) {
-	c, link := w.client(w.T)
+func (f *fixture) owned(options ...signalbox.SessionOption) (*signalbox.Session, *wire) {
+	c, link := f.client(f.T)
 	set := session.Defaults()
 	for _, option := range options {
 		option(&set)
@@ -105,11 +105,11 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 			"Grace":    {0, 2 * time.Minute, []signalbox.SessionOption{signalbox.WithCloseGrace(2 * time.Minute)}},
 			"Deadline": {time.Minute, time.Minute, []signalbox.SessionOption{signalbox.WithCloseGrace(time.Second)}},
 		} {
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				logger, lines := logged()
-				s, _ := w.owned(append(c.option, signalbox.WithLogger(logger))...)
-				lease, err := take(w.Context(), s)
-				require.NoError(w, err)
+				s, _ := f.owned(append(c.option, signalbox.WithLogger(logger))...)
+				lease, err := take(f.Context(), s)
+				require.NoError(f, err)
 				time.Sleep(held)
 				ctx := context.Background()
 				if c.within > 0 {
@@ -118,44 +118,44 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 					defer cancel()
 				}
 				closed := took(func() { err = s.Close(ctx) })
-				require.ErrorContains(w, err, "holders were left", name)
-				require.Equal(w, c.within > 0, ctx.Err() != nil)
-				require.GreaterOrEqual(w, closed, c.lasts, line)
-				require.LessOrEqual(w, closed, c.lasts+time.Second, line)
-				require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
-				require.ErrorIs(w, lease.Err(), signalbox.ErrClosed)
-				require.Regexp(w, fmt.Sprintf("%s held=%v\n", line, held+c.lasts), lines, name)
-				w.nothingHeld()
+				require.ErrorContains(f, err, "holders were left", name)
+				require.Equal(f, c.within > 0, ctx.Err() != nil)
+				require.GreaterOrEqual(f, closed, c.lasts, line)
+				require.LessOrEqual(f, closed, c.lasts+time.Second, line)
+				require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
+				require.ErrorIs(f, lease.Err(), signalbox.ErrClosed)
+				require.Regexp(f, fmt.Sprintf("%s held=%v\n", line, held+c.lasts), lines, name)
+				f.nothingHeld()
 			})
 		}
 	}
 }
 
 // nothingHeld checks that every lock of the fixture can be had at once.
-func (w *fixture) nothingHeld() {
-	w.Helper()
-	s, _, end := w.session(w.T)
+func (f *fixture) nothingHeld() {
+	f.Helper()
+	s, _, end := f.session(f.T)
 	defer end()
 	for line, take := range takes() {
-		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
 		lease, err := take(ctx, s)
 		cancel()
-		require.NoError(w, err, line)
-		require.NoError(w, lease.Unlock())
-		w.redis.FlushAll() // the next one may be of another kind
+		require.NoError(f, err, line)
+		require.NoError(f, lease.Unlock())
+		f.redis.FlushAll() // the next one may be of another kind
 	}
 }
 
 // A grace that is over is not the caller's deadline.
 func TestTheCloseGraceIsNoDeadlineOfTheCaller(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _ := w.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
-		_, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
+	bubble(t, func(f *fixture) {
+		s, _ := f.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
+		_, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
 		err = s.Close(context.Background())
-		require.ErrorContains(w, err, "grace")
-		require.NotErrorIs(w, err, context.DeadlineExceeded)
+		require.ErrorContains(f, err, "grace")
+		require.NotErrorIs(f, err, context.DeadlineExceeded)
 	})
 }
 
@@ -167,13 +167,13 @@ func TestCloseLogsTheLeasesItEnds(t *testing.T) { //nolint:paralleltest // sets 
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	slog.SetDefault(logger)
-	bubble(t, func(w *fixture) {
-		s, _ := w.owned(signalbox.WithHashedNames())
+	bubble(t, func(f *fixture) {
+		s, _ := f.owned(signalbox.WithHashedNames())
 		for i := range leases {
-			_, err := reentrant.New(s, fmt.Sprint("secret/", i)).Lock(w.Context())
-			require.NoError(w, err)
+			_, err := reentrant.New(s, fmt.Sprint("secret/", i)).Lock(f.Context())
+			require.NoError(f, err)
 		}
-		require.Error(w, s.Close(endedContext()))
+		require.Error(f, s.Close(endedContext()))
 	})
 	require.Equal(t, 20, strings.Count(lines.String(), "kind=reentrant name=%sha256-"))
 	require.Contains(t, lines.String(), "leases=30")
@@ -194,76 +194,76 @@ func TestCloseReturnsInTimeInEveryState(t *testing.T) {
 			},
 			session.DefaultCloseGrace: func(s *signalbox.Session) error { return s.Close(context.Background()) },
 		} {
-			bubble(t, func(w *fixture) {
-				s, link := w.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
-				waiting := prepare(w, s, link)
+			bubble(t, func(f *fixture) {
+				s, link := f.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
+				waiting := prepare(f, s, link)
 				lasted := took(func() { _ = end(s) })
-				require.LessOrEqual(w, lasted, limit+time.Second, "%s, %v", name, limit)
+				require.LessOrEqual(f, lasted, limit+time.Second, "%s, %v", name, limit)
 				for _, c := range waiting {
-					require.ErrorIs(w, <-c, signalbox.ErrClosed, "%s, %v", name, limit)
+					require.ErrorIs(f, <-c, signalbox.ErrClosed, "%s, %v", name, limit)
 				}
-				require.NoError(w, s.Close(context.Background()))
-				for _, end := range w.ends {
+				require.NoError(f, s.Close(context.Background()))
+				for _, end := range f.ends {
 					end()
 				}
 				time.Sleep(time.Minute) // calls that are on their way end with their wire
 				synctest.Wait()
-				require.Zero(w, goroutines(), name)
+				require.Zero(f, goroutines(), name)
 			})
 		}
 	}
 }
 
 // closeCase prepares a state, and returns what calls that wait in it are to end with.
-type closeCase func(w *fixture, s *signalbox.Session, link *wire) []<-chan error
+type closeCase func(f *fixture, s *signalbox.Session, link *wire) []<-chan error
 
 func closeCases() map[string]closeCase {
 	states := map[string]closeCase{
 		"Nothing": func(*fixture, *signalbox.Session, *wire) []<-chan error { return nil },
-		"RoundStartUnanswered": func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
+		"RoundStartUnanswered": func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			rounds := 0
-			w.unanswered(s, link, func(ctx context.Context) error {
+			f.unanswered(s, link, func(ctx context.Context) error {
 				rounds++
 				_, err := countdown.New(s, fmt.Sprint(rounds)).Start(ctx, 1)
 				return err
 			})
 			return nil
 		},
-		"RoundStartOnItsWay": func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
+		"RoundStartOnItsWay": func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			link.goSilent()
-			return []<-chan error{w.later(func() error {
+			return []<-chan error{f.later(func() error {
 				_, err := countdown.New(s, "a").Start(context.Background(), 1)
 				return err
 			})}
 		},
 		"RoundAwaited": roundAwaited,
-		"RoundAwaitedFrozen": func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
+		"RoundAwaitedFrozen": func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			defer link.goSilent()
-			return roundAwaited(w, s, link)
+			return roundAwaited(f, s, link)
 		},
 	}
 	maps.Copy(states, electionStates())
 	for line, take := range takes() {
-		states["Unanswered "+line] = func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
-			w.unanswered(s, link, func(ctx context.Context) error {
+		states["Unanswered "+line] = func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			f.unanswered(s, link, func(ctx context.Context) error {
 				lease, err := take(ctx, s)
 				_ = lease.Unlock()
 				return err
 			})
 			return nil
 		}
-		states["Frozen "+line] = func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
-			_, err := take(w.Context(), s)
-			require.NoError(w, err)
+		states["Frozen "+line] = func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			_, err := take(f.Context(), s)
+			require.NoError(f, err)
 			link.goSilent()
 			return nil
 		}
-		states["Unreachable "+line] = func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
-			_, err := take(w.Context(), s)
-			require.NoError(w, err)
+		states["Unreachable "+line] = func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			_, err := take(f.Context(), s)
+			require.NoError(f, err)
 			link.refuses.Store(true)
 			link.cut()
-			return []<-chan error{w.later(func() error {
+			return []<-chan error{f.later(func() error {
 				_, err := reentrant.New(s, "other").Lock(context.Background())
 				return err
 			})}
@@ -271,23 +271,23 @@ func closeCases() map[string]closeCase {
 		if line == "kind=rwlock name=r" {
 			continue // readers do not wait for each other
 		}
-		states["FrozenWaiter "+line] = func(w *fixture, s *signalbox.Session, link *wire) []<-chan error {
-			other, _, end := w.session(w.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
-			w.ends = append(w.ends, end)
-			_, err := take(w.Context(), other)
-			require.NoError(w, err)
+		states["FrozenWaiter "+line] = func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			other, _, end := f.session(f.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
+			f.ends = append(f.ends, end)
+			_, err := take(f.Context(), other)
+			require.NoError(f, err)
 			defer link.goSilent()
-			return []<-chan error{w.later(func() error {
+			return []<-chan error{f.later(func() error {
 				_, err := take(context.Background(), s)
 				return err
 			})}
 		}
-		states["Waiters "+line] = func(w *fixture, s *signalbox.Session, _ *wire) []<-chan error {
-			_, err := take(w.Context(), s)
-			require.NoError(w, err)
+		states["Waiters "+line] = func(f *fixture, s *signalbox.Session, _ *wire) []<-chan error {
+			_, err := take(f.Context(), s)
+			require.NoError(f, err)
 			var waiting []<-chan error
 			for range 3 {
-				waiting = append(waiting, w.later(func() error {
+				waiting = append(waiting, f.later(func() error {
 					_, err := take(context.Background(), s)
 					return err
 				}))
@@ -298,28 +298,28 @@ func closeCases() map[string]closeCase {
 	return states
 }
 
-func roundAwaited(w *fixture, s *signalbox.Session, _ *wire) []<-chan error {
-	round, err := countdown.New(s, "a").Start(w.Context(), 1)
-	require.NoError(w, err)
-	return []<-chan error{w.later(func() error { return round.Wait(context.Background()) })}
+func roundAwaited(f *fixture, s *signalbox.Session, _ *wire) []<-chan error {
+	round, err := countdown.New(s, "a").Start(f.Context(), 1)
+	require.NoError(f, err)
+	return []<-chan error{f.later(func() error { return round.Wait(context.Background()) })}
 }
 
 // unanswered makes a call whose request arrives and whose reply does not, and that gives up before
 // it is undone.
-func (w *fixture) unanswered(s *signalbox.Session, link *wire, call func(ctx context.Context) error) {
-	w.Helper()
-	require.NoError(w, call(w.Context())) // so that the server knows the scripts, and the session the time
+func (f *fixture) unanswered(s *signalbox.Session, link *wire, call func(ctx context.Context) error) {
+	f.Helper()
+	require.NoError(f, call(f.Context())) // so that the server knows the scripts, and the session the time
 	synctest.Wait()
 	link.latency.Store(int64(20 * time.Millisecond))
-	ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(f.Context(), time.Second)
 	defer cancel()
 	time.AfterFunc(30*time.Millisecond, link.goSilent)
-	require.Error(w, call(ctx))
-	require.False(w, (*session.Handle)(s).Session().IsIdle())
+	require.Error(f, call(ctx))
+	require.False(f, (*session.Handle)(s).Session().IsIdle())
 }
 
 // later makes a call that waits.
-func (w *fixture) later(call func() error) <-chan error {
+func (f *fixture) later(call func() error) <-chan error {
 	end := make(chan error, 1)
 	go func() { end <- call() }()
 	time.Sleep(100 * time.Millisecond)
@@ -329,44 +329,44 @@ func (w *fixture) later(call func() error) <-chan error {
 // A second Close blocks until the first is done, within its own context.
 func TestASecondCloseWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _ := w.owned(signalbox.WithCloseGrace(time.Minute))
-		lease, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
+	bubble(t, func(f *fixture) {
+		s, _ := f.owned(signalbox.WithCloseGrace(time.Minute))
+		lease, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
 		began := time.Now()
-		first := w.later(func() error { return s.Close(context.Background()) })
-		second := w.later(func() error { return s.Close(context.Background()) })
-		short, cancel := context.WithTimeout(w.Context(), time.Second)
+		first := f.later(func() error { return s.Close(context.Background()) })
+		second := f.later(func() error { return s.Close(context.Background()) })
+		short, cancel := context.WithTimeout(f.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(w, s.Close(short), context.DeadlineExceeded)
-		require.Less(w, time.Since(began), 2*time.Second)
+		require.ErrorIs(f, s.Close(short), context.DeadlineExceeded)
+		require.Less(f, time.Since(began), 2*time.Second)
 		time.Sleep(10 * time.Second)
 		select {
 		case <-second:
-			w.Error("the second Close returned before the first")
+			f.Error("the second Close returned before the first")
 		default:
 		}
-		require.NoError(w, lease.Unlock())
-		require.NoError(w, <-first)
-		require.NoError(w, <-second)
-		require.NoError(w, s.Close(endedContext()))
+		require.NoError(f, lease.Unlock())
+		require.NoError(f, <-first)
+		require.NoError(f, <-second)
+		require.NoError(f, s.Close(endedContext()))
 	})
 }
 
 // A lock over several sessions is logged by one of them, once.
 func TestCloseLogsALeaseOfAQuorumOnce(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(q *redlockServers) {
-		q.makeReady()
+	bubbleOf(t, 3, func(r *redlockServers) {
+		r.makeReady()
 		logger, lines := logged()
-		sessions, _ := q.process(signalbox.WithLogger(logger))
-		lease := q.mustLock(redlock.New(sessions, "a"))
+		sessions, _ := r.process(signalbox.WithLogger(logger))
+		lease := r.mustLock(redlock.New(sessions, "a"))
 		for i, s := range sessions {
 			lasted := took(func() { _ = s.Close(context.Background()) })
-			require.LessOrEqual(q, lasted, session.DefaultCloseGrace+time.Second, "session %d", i)
+			require.LessOrEqual(r, lasted, session.DefaultCloseGrace+time.Second, "session %d", i)
 		}
-		require.ErrorIs(q, lease.Err(), signalbox.ErrClosed)
-		require.Equal(q, 1, strings.Count(lines.String(), "kind=redlock name=a"))
+		require.ErrorIs(r, lease.Err(), signalbox.ErrClosed)
+		require.Equal(r, 1, strings.Count(lines.String(), "kind=redlock name=a"))
 	})
 }
 

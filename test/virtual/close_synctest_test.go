@@ -51,10 +51,10 @@ func TestCloseAtAnyInstantLeavesNothing(t *testing.T) {
 	const instants, latency = 120, 7 * time.Millisecond
 	every := redistest.Rounds(3, 1)
 	for _, ended := range []bool{false, true} {
-		bubble(t, func(w *fixture) {
-			t := w.T
+		bubble(t, func(f *fixture) {
+			t := f.T
 			for at := 0; at < instants; at += every {
-				w.closeAt(t, fmt.Sprint("close/", at, "/"), time.Duration(at)*time.Millisecond, latency, ended)
+				f.closeAt(t, fmt.Sprint("close/", at, "/"), time.Duration(at)*time.Millisecond, latency, ended)
 			}
 			synctest.Wait()
 			require.Zero(t, goroutines())
@@ -62,9 +62,9 @@ func TestCloseAtAnyInstantLeavesNothing(t *testing.T) {
 	}
 }
 
-func (w *fixture) closeAt(t *testing.T, name string, at, latency time.Duration, ended bool) { //nolint:revive // a case of the test
+func (f *fixture) closeAt(t *testing.T, name string, at, latency time.Duration, ended bool) { //nolint:revive // a case of the test
 	t.Helper()
-	c, link := w.client(t)
+	c, link := f.client(t)
 	defer c.Close()
 	link.latency.Store(int64(latency))
 	s := signalbox.NewSession(c)
@@ -101,7 +101,7 @@ func (w *fixture) closeAt(t *testing.T, name string, at, latency time.Duration, 
 	}
 	time.Sleep(4 * time.Second) // the patience, and the undoing
 	for i := range 4 {
-		if left := w.left(fmt.Sprint(name, i)); left > 0 {
+		if left := f.left(fmt.Sprint(name, i)); left > 0 {
 			t.Errorf("closed after %v with its context ended %v: lock %d is held for %v", at, ended, i, left)
 		}
 	}
@@ -110,9 +110,9 @@ func (w *fixture) closeAt(t *testing.T, name string, at, latency time.Duration, 
 // Close waits for the holders of locks, as long as its context lets it.
 func TestCloseWaitsForHolders(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, closeAll := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, closeAll := f.session(t)
 		defer closeAll()
 		lease, err := reentrant.New(s, "kept").Lock(t.Context())
 		require.NoError(t, err)
@@ -122,16 +122,16 @@ func TestCloseWaitsForHolders(t *testing.T) {
 		defer cancel()
 		require.NoError(t, s.Close(ctx))
 		require.Equal(t, time.Minute, time.Since(begun))
-		require.Zero(t, w.left("kept"))
+		require.Zero(t, f.left("kept"))
 	})
 }
 
 // P2: a Close while the wire is dead ends in about a second, and the leases with it.
 func TestCloseOnADeadWireEndsSoon(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		c, link := w.client(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		c, link := f.client(t)
 		s := signalbox.NewSession(c)
 		users := make([]lockUser, 12)
 		var running sync.WaitGroup

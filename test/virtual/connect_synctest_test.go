@@ -19,9 +19,9 @@ import (
 // still ends with its context, and so do those that wait for the same connection.
 func TestCallsEndOnTimeWhileTheClientConnects(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, link, closeSession := w.session(t, quiet)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, link, closeSession := f.session(t, quiet)
 		defer closeSession()
 		lease, err := reentrant.New(s, "held").Lock(t.Context())
 		require.NoError(t, err)
@@ -55,13 +55,13 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 	for _, kind := range locktest.Primitives() {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				t := w.T
-				other, _, closeOther := w.session(t, quiet)
+			bubble(t, func(f *fixture) {
+				t := f.T
+				other, _, closeOther := f.session(t, quiet)
 				defer closeOther()
 				_, err := kind.New(other, "a").Lock(t.Context())
 				require.NoError(t, err)
-				s, link, closeSession := w.session(t, quiet)
+				s, link, closeSession := f.session(t, quiet)
 				defer closeSession()
 				ctx, cancel := context.WithCancelCause(t.Context())
 				ended := make(chan error, 1)
@@ -87,9 +87,9 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 // Close closes the client when that call has ended.
 func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, link := w.owned(quiet)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, link := f.owned(quiet)
 		require.NoError(t, locked(t.Context(), s))
 		synctest.Wait()
 		link.latency.Store(int64(600 * time.Millisecond))
@@ -101,7 +101,7 @@ func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) {
 		_ = s.Close(endedContext()) // within a second, whatever is left
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		require.Zero(t, w.redis.CurrentConnectionCount())
+		require.Zero(t, f.redis.CurrentConnectionCount())
 	})
 }
 

@@ -19,41 +19,41 @@ import (
 )
 
 // eachKind runs a test in a bubble with each fault that a wire can have.
-func eachKind(t *testing.T, test func(w *fixture, kind redistest.FaultKind)) {
+func eachKind(t *testing.T, test func(f *fixture, kind redistest.FaultKind)) {
 	t.Helper()
 	for _, kind := range redistest.FaultKinds() {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *fixture) { test(w, kind) })
+			bubbleOfUsers(t, func(f *fixture) { test(f, kind) })
 		})
 	}
 }
 
 // mustStart starts a round.
-func mustStart(w *fixture, l *countdown.Latch, n int) countdown.Round {
-	w.Helper()
-	r, err := l.Start(w.Context(), n)
-	require.NoError(w, err)
+func mustStart(f *fixture, l *countdown.Latch, n int) countdown.Round {
+	f.Helper()
+	r, err := l.Start(f.Context(), n)
+	require.NoError(f, err)
 	return r
 }
 
 // mustCount counts an id down, after which so many are left.
-func mustCount(w *fixture, r countdown.Round, left int, id string) {
-	w.Helper()
-	n, err := r.CountDown(w.Context(), id)
-	require.NoError(w, err)
-	require.Equal(w, left, n)
+func mustCount(f *fixture, r countdown.Round, left int, id string) {
+	f.Helper()
+	n, err := r.CountDown(f.Context(), id)
+	require.NoError(f, err)
+	require.Equal(f, left, n)
 }
 
 // waitsFor waits for a round on another goroutine, and returns when the session listens.
-func waitsFor(w *fixture, r countdown.Round) <-chan error {
-	return w.later(func() error { return r.Wait(w.Context()) })
+func waitsFor(f *fixture, r countdown.Round) <-chan error {
+	return f.later(func() error { return r.Wait(f.Context()) })
 }
 
 // opens fails the test if a wait ends otherwise than by the opening of its round.
-func opens(w *fixture, waiting <-chan error) {
-	w.Helper()
-	require.NoError(w, redistest.Receive(w, "the opening", waiting))
+func opens(f *fixture, waiting <-chan error) {
+	f.Helper()
+	require.NoError(f, redistest.Receive(f, "the opening", waiting))
 }
 
 // P1, P4, P5, P6: whichever request of a round fails, and however: each step returns, each id counts once,
@@ -62,29 +62,29 @@ func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 	t.Parallel()
 	// session/hello, start, count twice, poll, SUBSCRIBE, poll, and a poll a second later.
 	const steps = 8
-	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
-		calm := w.user()
-		s := w.faultySession(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
+	eachKind(t, func(f *fixture, kind redistest.FaultKind) {
+		calm := f.user()
+		s := f.faultySession(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
 		for at := 1; at <= steps; at++ {
 			l, theirs := countdown.New(s.Session, fmt.Sprint(at)), countdown.New(calm.Session, fmt.Sprint(at))
 			s.arm(kind, at)
-			r := mustStart(w, l, 3)
-			mustCount(w, r, 2, "a")
-			mustCount(w, r, 1, "b")
-			waiting := waitsFor(w, r)
+			r := mustStart(f, l, 3)
+			mustCount(f, r, 2, "a")
+			mustCount(f, r, 1, "b")
+			waiting := waitsFor(f, r)
 			s.awaitFault()
-			require.Empty(w, waiting, "woken early")
-			joined, err := theirs.Round(w.Context())
-			require.NoError(w, err)
-			require.Equal(w, r.ID(), joined.ID())
-			mustCount(w, joined, 0, "c")
-			opens(w, waiting)
-			next := mustStart(w, theirs, 1)
-			_, err = theirs.RoundOf(r.ID()).CountDown(w.Context(), "a")
-			require.ErrorIs(w, err, signalbox.ErrRoundOver)
-			left, err := next.Count(w.Context())
-			require.NoError(w, err)
-			require.Equal(w, 1, left)
+			require.Empty(f, waiting, "woken early")
+			joined, err := theirs.Round(f.Context())
+			require.NoError(f, err)
+			require.Equal(f, r.ID(), joined.ID())
+			mustCount(f, joined, 0, "c")
+			opens(f, waiting)
+			next := mustStart(f, theirs, 1)
+			_, err = theirs.RoundOf(r.ID()).CountDown(f.Context(), "a")
+			require.ErrorIs(f, err, signalbox.ErrRoundOver)
+			left, err := next.Count(f.Context())
+			require.NoError(f, err)
+			require.Equal(f, 1, left)
 			s.heal()
 		}
 	})
@@ -93,19 +93,19 @@ func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 // P5: a count-down whose reply is lost counts once, and opens nothing early, however it is lost.
 func TestCountDownWithALostReplyCountsOnce(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
-		s := w.faultySession(locktest.RunsScript(scripts.CountdownCount))
-		r := mustStart(w, countdown.New(w.user().Session, "a"), 3)
+	eachKind(t, func(f *fixture, kind redistest.FaultKind) {
+		s := f.faultySession(locktest.RunsScript(scripts.CountdownCount))
+		r := mustStart(f, countdown.New(f.user().Session, "a"), 3)
 		mine := countdown.New(s.Session, "a").RoundOf(r.ID())
 		s.arm(kind, 1)
-		mustCount(w, mine, 2, "x")
-		require.True(w, s.allFired())
+		mustCount(f, mine, 2, "x")
+		require.True(f, s.allFired())
 		s.heal()
-		mustCount(w, r, 1, "y")
+		mustCount(f, r, 1, "y")
 		s.arm(kind, 1)
-		mustCount(w, mine, 0, "z")
-		require.True(w, s.allFired())
-		require.NoError(w, r.Wait(w.Context()))
+		mustCount(f, mine, 0, "z")
+		require.True(f, s.allFired())
+		require.NoError(f, r.Wait(f.Context()))
 	})
 }
 
@@ -113,27 +113,27 @@ func TestCountDownWithALostReplyCountsOnce(t *testing.T) {
 // it is sent again.
 func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		s, calm := w.faultySession(locktest.RunsScript(scripts.CountdownCount)), countdown.New(w.user().Session, "a")
-		r := mustStart(w, calm, 1)
+	bubbleOfUsers(t, func(f *fixture) {
+		s, calm := f.faultySession(locktest.RunsScript(scripts.CountdownCount)), countdown.New(f.user().Session, "a")
+		r := mustStart(f, calm, 1)
 		s.arm(redistest.CutAfterRequest, 1)
 		s.then(2, func() {
 			if _, err := calm.Start(context.Background(), 1); err != nil {
-				w.Error(err)
+				f.Error(err)
 			}
 		})
-		mustCount(w, countdown.New(s.Session, "a").RoundOf(r.ID()), 0, "x")
-		_, err := r.CountDown(w.Context(), "x")
-		require.ErrorIs(w, err, signalbox.ErrRoundOver, "one that knows of its opening")
+		mustCount(f, countdown.New(s.Session, "a").RoundOf(r.ID()), 0, "x")
+		_, err := r.CountDown(f.Context(), "x")
+		require.ErrorIs(f, err, signalbox.ErrRoundOver, "one that knows of its opening")
 	})
 }
 
 // P5: a start whose round is forgotten when it is sent again begins no second one.
 func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		s, calm := w.faultySession(locktest.RunsScript(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
-		mustCount(w, mustStart(w, calm, 1), 0, "x")
+	bubbleOfUsers(t, func(f *fixture) {
+		s, calm := f.faultySession(locktest.RunsScript(scripts.CountdownStart)), countdown.New(f.user().Session, "a")
+		mustCount(f, mustStart(f, calm, 1), 0, "x")
 		s.arm(redistest.CutAfterRequest, 1)
 		s.then(2, func() {
 			for range 34 {
@@ -145,57 +145,57 @@ func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
 					_, err = calm.Start(context.Background(), 1)
 				}
 				if err != nil {
-					w.Error(err)
+					f.Error(err)
 				}
 			}
 			if err := calm.Reset(context.Background()); err != nil {
-				w.Error(err)
+				f.Error(err)
 			}
 		})
-		_, err := countdown.New(s.Session, "a").Start(w.Context(), 1)
-		require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
+		_, err := countdown.New(s.Session, "a").Start(f.Context(), 1)
+		require.ErrorIs(f, err, signalbox.ErrUnconfirmed)
 	})
 }
 
 // P5: a reset whose reply is lost resets no round that was started since.
 func TestLostResetResetsNoOtherRound(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		s, calm := w.faultySession(locktest.RunsScript(scripts.CountdownReset)), countdown.New(w.user().Session, "a")
-		first := mustStart(w, calm, 1)
+	bubbleOfUsers(t, func(f *fixture) {
+		s, calm := f.faultySession(locktest.RunsScript(scripts.CountdownReset)), countdown.New(f.user().Session, "a")
+		first := mustStart(f, calm, 1)
 		s.arm(redistest.CutAfterRequest, 1)
 		var next countdown.Round
 		s.then(2, func() {
 			var err error
 			if next, err = calm.Start(context.Background(), 1); err != nil {
-				w.Error(err)
+				f.Error(err)
 			}
 		})
-		require.NoError(w, countdown.New(s.Session, "a").Reset(w.Context()))
-		require.ErrorIs(w, first.Wait(w.Context()), signalbox.ErrReset)
-		mustCount(w, next, 0, "x")
+		require.NoError(f, countdown.New(s.Session, "a").Reset(f.Context()))
+		require.ErrorIs(f, first.Wait(f.Context()), signalbox.ErrReset)
+		mustCount(f, next, 0, "x")
 	})
 }
 
 // P4: a start that failed leaves no round behind, also if the server executes it late.
 func TestFailedStartLeavesNoRound(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
-		s, calm := w.faultySession(locktest.RunsScript(scripts.CountdownStart)), countdown.New(w.user().Session, "a")
-		mustCount(w, mustStart(w, calm, 1), 0, "x")
+	eachKind(t, func(f *fixture, kind redistest.FaultKind) {
+		s, calm := f.faultySession(locktest.RunsScript(scripts.CountdownStart)), countdown.New(f.user().Session, "a")
+		mustCount(f, mustStart(f, calm, 1), 0, "x")
 		l := countdown.New(s.Session, "a")
-		newest := func() string { return w.redis.HGet(locktest.Keys("a").Latch(), "round")[:20] }
+		newest := func() string { return f.redis.HGet(locktest.Keys("a").Latch(), "round")[:20] }
 		before := newest()
-		ctx, cancel := context.WithCancel(w.Context())
+		ctx, cancel := context.WithCancel(f.Context())
 		s.arm(kind, 1)
 		s.then(1, cancel)
 		_, err := l.Start(ctx, 1)
-		require.ErrorIs(w, err, context.Canceled)
+		require.ErrorIs(f, err, context.Canceled)
 		s.awaitFault()
 		time.Sleep(time.Minute)
-		require.Zero(w, locktest.Undoing(s.Session))
+		require.Zero(f, locktest.Undoing(s.Session))
 		after := newest()
-		require.True(w, after == before || strings.HasSuffix(after, "x"), "%s after %s", after, before)
-		mustStart(w, calm, 1)
+		require.True(f, after == before || strings.HasSuffix(after, "x"), "%s after %s", after, before)
+		mustStart(f, calm, 1)
 	})
 }

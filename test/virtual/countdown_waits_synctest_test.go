@@ -20,83 +20,83 @@ import (
 // P6, P10: a wait outlasts a server that does not reply, and its context ends it without an error of the polls.
 func TestWaitOutlastsAServerThatDoesNotReply(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		s, calm := w.user(), w.user()
-		r := mustStart(w, countdown.New(s.Session, "a"), 1)
-		waiting := waitsFor(w, r)
-		ctx, cancel := context.WithCancel(w.Context())
-		givenUp := w.later(func() error { return r.Wait(ctx) })
+	bubbleOfUsers(t, func(f *fixture) {
+		s, calm := f.user(), f.user()
+		r := mustStart(f, countdown.New(s.Session, "a"), 1)
+		waiting := waitsFor(f, r)
+		ctx, cancel := context.WithCancel(f.Context())
+		givenUp := f.later(func() error { return r.Wait(ctx) })
 		s.goSilent()
 		time.Sleep(10 * time.Second)
-		require.Empty(w, waiting)
+		require.Empty(f, waiting)
 		cancel()
-		err := redistest.Receive(w, "the end of the wait", givenUp)
-		require.ErrorIs(w, err, context.Canceled)
-		require.NotErrorIs(w, err, context.DeadlineExceeded)
-		mustCount(w, countdown.New(calm.Session, "a").RoundOf(r.ID()), 0, "x")
+		err := redistest.Receive(f, "the end of the wait", givenUp)
+		require.ErrorIs(f, err, context.Canceled)
+		require.NotErrorIs(f, err, context.DeadlineExceeded)
+		mustCount(f, countdown.New(calm.Session, "a").RoundOf(r.ID()), 0, "x")
 		s.heal()
-		opens(w, waiting)
+		opens(f, waiting)
 	})
 }
 
 // P6: Close ends a count-down that waits for the server.
 func TestCloseEndsACountDownThatWaitsForTheServer(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		s := w.user()
-		r := mustStart(w, countdown.New(s.Session, "a"), 1)
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user()
+		r := mustStart(f, countdown.New(s.Session, "a"), 1)
 		s.refuses.Store(true)
 		s.cut()
-		counted := w.later(func() error {
+		counted := f.later(func() error {
 			_, err := r.CountDown(context.Background(), "x")
 			return err
 		})
-		require.Empty(w, counted)
+		require.Empty(f, counted)
 		_ = s.Close(endedContext())
-		require.ErrorIs(w, redistest.Receive(w, "the end of the count-down", counted), signalbox.ErrClosed)
+		require.ErrorIs(f, redistest.Receive(f, "the end of the count-down", counted), signalbox.ErrClosed)
 	})
 }
 
 // P6: a message opens nothing by itself: it must have what only a reader of the key knows.
 func TestForgedMessageOpensNothing(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		r := mustStart(w, countdown.New(w.user().Session, "a"), 1)
-		waiting := waitsFor(w, r)
+	bubbleOfUsers(t, func(f *fixture) {
+		r := mustStart(f, countdown.New(f.user().Session, "a"), 1)
+		waiting := waitsFor(f, r)
 		for _, forged := range []string{
 			fmt.Sprint(r.ID(), "o", "AAAAAAAAAAA"), fmt.Sprint(r.ID(), "x", "AAAAAAAAAAA"), fmt.Sprint(r.ID(), "o"), "", "x",
 		} {
-			require.Equal(w, 1, w.redis.Publish(locktest.Keys("a").Latch()+":ended", forged))
+			require.Equal(f, 1, f.redis.Publish(locktest.Keys("a").Latch()+":ended", forged))
 		}
 		time.Sleep(10 * time.Second)
-		require.Empty(w, waiting)
-		mustCount(w, r, 0, "x")
-		opens(w, waiting)
+		require.Empty(f, waiting)
+		mustCount(f, r, 0, "x")
+		opens(f, waiting)
 	})
 }
 
 // P6, P7: one message wakes the waiters of all sessions, without a poll.
 func TestOneMessageWakesAllWaitersWithoutAPoll(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		const latency = 5 * time.Millisecond
-		r := mustStart(w, countdown.New(w.user().Session, "a"), 1)
+		r := mustStart(f, countdown.New(f.user().Session, "a"), 1)
 		returned := make(chan time.Time, 20)
 		for range 2 {
-			s := w.user()
+			s := f.user()
 			s.latency.Store(int64(latency))
 			for range cap(returned) / 2 {
-				waiting := waitsFor(w, countdown.New(s.Session, "a").RoundOf(r.ID()))
+				waiting := waitsFor(f, countdown.New(s.Session, "a").RoundOf(r.ID()))
 				go func() {
-					opens(w, waiting)
+					opens(f, waiting)
 					returned <- time.Now()
 				}()
 			}
 		}
 		began := time.Now()
-		mustCount(w, r, 0, "x")
+		mustCount(f, r, 0, "x")
 		for range cap(returned) {
-			require.Equal(w, latency, redistest.Receive(w, "the opening", returned).Sub(began), "a poll takes two ways")
+			require.Equal(f, latency, redistest.Receive(f, "the opening", returned).Sub(began), "a poll takes two ways")
 		}
 	})
 }
@@ -104,21 +104,21 @@ func TestOneMessageWakesAllWaitersWithoutAPoll(t *testing.T) {
 // A reply that is older than a round says nothing of it: its waiters are not notified that it is lost.
 func TestOldReplySaysNothingOfANewRound(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		s, calm := w.faultySession(locktest.RunsScript(scripts.CountdownRead)), countdown.New(w.user().Session, "a")
-		first := mustStart(w, calm, 1)
+	bubbleOfUsers(t, func(f *fixture) {
+		s, calm := f.faultySession(locktest.RunsScript(scripts.CountdownRead)), countdown.New(f.user().Session, "a")
+		first := mustStart(f, calm, 1)
 		mine := countdown.New(s.Session, "a")
-		early := waitsFor(w, mine.RoundOf(first.ID()))
+		early := waitsFor(f, mine.RoundOf(first.ID()))
 		s.losesMessages.Store(true)
 		s.arm(redistest.DelayReply, 1)
 		s.delay.Store(int64(300 * time.Millisecond))
 		s.awaitFault()
-		mustCount(w, first, 0, "x")
-		second := mustStart(w, calm, 1)
-		late := waitsFor(w, mine.RoundOf(second.ID()))
-		opens(w, early)
-		mustCount(w, second, 0, "x")
-		opens(w, late)
+		mustCount(f, first, 0, "x")
+		second := mustStart(f, calm, 1)
+		late := waitsFor(f, mine.RoundOf(second.ID()))
+		opens(f, early)
+		mustCount(f, second, 0, "x")
+		opens(f, late)
 	})
 }
 
@@ -131,14 +131,14 @@ func TestWaiterFindsALostMessageByAPoll(t *testing.T) {
 		return err
 	}
 	reset := func(_ *fixture, l *countdown.Latch, _ countdown.Round) error { return l.Reset(context.Background()) }
-	remove := func(w *fixture, _ *countdown.Latch, _ countdown.Round) error {
-		w.redis.Del("a")
+	remove := func(f *fixture, _ *countdown.Latch, _ countdown.Round) error {
+		f.redis.Del("a")
 		return nil
 	}
 	shared := []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}
 	for name, c := range map[string]struct {
 		options []signalbox.LockOption
-		end     func(w *fixture, l *countdown.Latch, r countdown.Round) error
+		end     func(f *fixture, l *countdown.Latch, r countdown.Round) error
 		want    error
 	}{
 		"Open": {nil, open, nil}, "Reset": {nil, reset, signalbox.ErrReset},
@@ -146,21 +146,21 @@ func TestWaiterFindsALostMessageByAPoll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *fixture) {
-				l, s := countdown.New(w.user().Session, "a", c.options...), w.user()
+			bubbleOfUsers(t, func(f *fixture) {
+				l, s := countdown.New(f.user().Session, "a", c.options...), f.user()
 				r := l.RoundOf(1)
 				if c.options == nil {
-					r = mustStart(w, l, 1)
+					r = mustStart(f, l, 1)
 				} else {
-					require.NoError(w, w.redis.Set("a", "1")) // the Lua of the embedded server starts none
+					require.NoError(f, f.redis.Set("a", "1")) // the Lua of the embedded server starts none
 				}
-				waiting := waitsFor(w, countdown.New(s.Session, "a", c.options...).RoundOf(r.ID()))
+				waiting := waitsFor(f, countdown.New(s.Session, "a", c.options...).RoundOf(r.ID()))
 				time.Sleep(time.Second)
 				s.losesMessages.Store(true)
 				began := time.Now()
-				require.NoError(w, c.end(w, l, r))
-				require.ErrorIs(w, redistest.Receive(w, "a poll", waiting), c.want)
-				require.LessOrEqual(w, time.Since(began), time.Second+10*time.Millisecond)
+				require.NoError(f, c.end(f, l, r))
+				require.ErrorIs(f, redistest.Receive(f, "a poll", waiting), c.want)
+				require.LessOrEqual(f, time.Since(began), time.Second+10*time.Millisecond)
 			})
 		})
 	}
@@ -190,18 +190,18 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 		} {
 			t.Run(name+kind.String(), func(t *testing.T) {
 				t.Parallel()
-				bubbleOfUsers(t, func(w *fixture) {
-					s := w.faultySession(locktest.RunsScript(c.script))
+				bubbleOfUsers(t, func(f *fixture) {
+					s := f.faultySession(locktest.RunsScript(c.script))
 					if c.before != "" {
-						require.NoError(w, w.redis.Set("a", c.before))
+						require.NoError(f, f.redis.Set("a", c.before))
 					}
 					s.arm(kind, 1)
-					err := c.step(w.Context(), countdown.New(s.Session, "a", signalbox.WithLayout(signalbox.Redisson())))
-					require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
+					err := c.step(f.Context(), countdown.New(s.Session, "a", signalbox.WithLayout(signalbox.Redisson())))
+					require.ErrorIs(f, err, signalbox.ErrUnconfirmed)
 					time.Sleep(time.Minute)
-					after, _ := w.redis.Get("a")
-					require.Equal(w, isDone, after != c.before)
-					require.Equal(w, 1, s.requestCount())
+					after, _ := f.redis.Get("a")
+					require.Equal(f, isDone, after != c.before)
+					require.Equal(f, 1, s.requestCount())
 				})
 			})
 		}
@@ -212,33 +212,33 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 // is open.
 func TestNothingRemainsOfWaitsThatEnded(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		s := w.user()
-		r := mustStart(w, countdown.New(s.Session, "a"), 1)
-		ctx, cancel := context.WithCancel(w.Context())
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user()
+		r := mustStart(f, countdown.New(s.Session, "a"), 1)
+		ctx, cancel := context.WithCancel(f.Context())
 		var waiting []<-chan error
 		for range 50 {
-			waiting = append(waiting, w.later(func() error { return r.Wait(ctx) }))
+			waiting = append(waiting, f.later(func() error { return r.Wait(ctx) }))
 		}
-		require.Len(w, w.redis.PubSubChannels(""), 1)
+		require.Len(f, f.redis.PubSubChannels(""), 1)
 		idle := func() {
-			w.Helper()
+			f.Helper()
 			time.Sleep(10 * time.Second) // a subscription lingers for three
-			require.Zero(w, locktest.Channels(s.Session))
-			require.Empty(w, w.redis.PubSubChannels(""))
-			require.Zero(w, goroutines())
-			before := w.commands.Load()
+			require.Zero(f, locktest.Channels(s.Session))
+			require.Empty(f, f.redis.PubSubChannels(""))
+			require.Zero(f, goroutines())
+			before := f.commands.Load()
 			time.Sleep(time.Minute)
-			require.Equal(w, before, w.commands.Load())
+			require.Equal(f, before, f.commands.Load())
 		}
 		cancel()
 		for _, ended := range waiting {
-			require.ErrorIs(w, redistest.Receive(w, "the end of a wait", ended), context.Canceled)
+			require.ErrorIs(f, redistest.Receive(f, "the end of a wait", ended), context.Canceled)
 		}
 		idle()
-		open := waitsFor(w, r)
-		mustCount(w, r, 0, "x")
-		opens(w, open)
+		open := waitsFor(f, r)
+		mustCount(f, r, 0, "x")
+		opens(f, open)
 		idle()
 	})
 }

@@ -19,12 +19,12 @@ import (
 func TestLeaseOfADeadWireEndsBeforeItsKey(t *testing.T) {
 	t.Parallel()
 	const phases = 12 // of a life, at which the wire goes dead
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		var holders sync.WaitGroup
 		for i, life := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, time.Second, 2500 * time.Millisecond, 30 * time.Second, 5 * time.Minute} {
 			for phase := range phases {
 				holders.Go(func() {
-					w.hold(fmt.Sprint("dead/", i, "/", phase), life, 2*life*time.Duration(phase)/phases, phase%2 == 0)
+					f.hold(fmt.Sprint("dead/", i, "/", phase), life, 2*life*time.Duration(phase)/phases, phase%2 == 0)
 				})
 			}
 		}
@@ -33,9 +33,9 @@ func TestLeaseOfADeadWireEndsBeforeItsKey(t *testing.T) {
 }
 
 // hold acquires a lock, lets its wire go dead after some time, and requires that the lease ends in time.
-func (w *fixture) hold(name string, life, after time.Duration, repliesOnly bool) {
-	t := w.T
-	s, link, closeAll := w.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(life)))
+func (f *fixture) hold(name string, life, after time.Duration, repliesOnly bool) {
+	t := f.T
+	s, link, closeAll := f.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(life)))
 	defer closeAll()
 	latency := min(life/100, 20*time.Millisecond)
 	link.latency.Store(int64(latency))
@@ -52,7 +52,7 @@ func (w *fixture) hold(name string, life, after time.Duration, repliesOnly bool)
 	link.swallowsReplies.Store(true)
 	link.swallowsRequests.Store(!repliesOnly)
 	<-lease.Done()
-	left := w.left(name)
+	left := f.left(name)
 	if left < life/50+latency || lease.Err() == nil || bound.Err() == nil {
 		t.Errorf("%s: ended %v before the end of the key; it says %v, its context %v", name, left, lease.Err(), bound.Err())
 	}
@@ -61,9 +61,9 @@ func (w *fixture) hold(name string, life, after time.Duration, repliesOnly bool)
 // P2: a fixed lease and a WithMaxHold end when they say, and their keys after them.
 func TestLeasesThatAreNotRenewedEndBeforeTheirKeys(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, closeAll := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, closeAll := f.session(t)
 		defer closeAll()
 		for name, c := range map[string]struct {
 			options []signalbox.LockOption
@@ -79,10 +79,10 @@ func TestLeasesThatAreNotRenewedEndBeforeTheirKeys(t *testing.T) {
 			require.NoError(t, err, name)
 			<-lease.Done()
 			require.ErrorIs(t, lease.Err(), c.why, name)
-			require.Positive(t, w.left(name), name)
+			require.Positive(t, f.left(name), name)
 			require.WithinRange(t, time.Now(), begun.Add(c.lasts*9/10), begun.Add(c.lasts), name)
 			time.Sleep(c.lasts / 10)
-			require.Zero(t, w.left(name), name)
+			require.Zero(t, f.left(name), name)
 		}
 	})
 }

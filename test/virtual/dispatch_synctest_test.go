@@ -25,8 +25,8 @@ func (noMonitor) MessagesBack()      {}
 func (noMonitor) ServersDiffer()     {}
 
 // dispatcher returns a dispatcher with a wire of its own, and what closes both.
-func (w *fixture) dispatcher() (*dispatch.Dispatcher, *wire, func()) {
-	client, link := w.client(w.T)
+func (f *fixture) dispatcher() (*dispatch.Dispatcher, *wire, func()) {
+	client, link := f.client(f.T)
 	d, closeAll := dispatcherOf(client)
 	return d, link, closeAll
 }
@@ -50,8 +50,8 @@ func targetOf(name string) dispatch.Target {
 }
 
 // subscribed returns how many connections subscribe to the channel of a target.
-func (w *fixture) subscribed(target dispatch.Target) int {
-	return w.redis.PubSubNumSub(target.Channel)[target.Channel]
+func (f *fixture) subscribed(target dispatch.Target) int {
+	return f.redis.PubSubNumSub(target.Channel)[target.Channel]
 }
 
 // noHandler ignores messages.
@@ -64,14 +64,14 @@ func (noHandler) OnSubscribed()    {}
 // P4: a dispatcher that is closed while it asks a silent cluster for a node waits for no reply.
 func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		client, link := w.clusterClient()
+	bubble(t, func(f *fixture) {
+		client, link := f.clusterClient()
 		d, closeAll := dispatcherOf(client)
-		require.NoError(w, client.Do(w.Context(), client.B().Set().Key("a").Value("b").Build()).Error()) // it is connected
+		require.NoError(f, client.Do(f.Context(), client.B().Set().Key("a").Value("b").Build()).Error()) // it is connected
 		link.goSilent()
 		d.Listen("sb:a", dispatch.ShardedChannel, noHandler{})
 		time.Sleep(100 * time.Millisecond)
-		require.Zero(w, took(d.Close))
+		require.Zero(f, took(d.Close))
 		link.heal()
 		closeAll()
 		time.Sleep(2 * time.Second) // a client of a cluster closes connections later
@@ -99,31 +99,31 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				d, _, closeAll := w.dispatcher()
+			bubble(t, func(f *fixture) {
+				d, _, closeAll := f.dispatcher()
 				defer closeAll()
-				connections := w.redis.CurrentConnectionCount()
-				require.True(w, use(d, a))
-				require.True(w, use(d, b))
-				requested := w.commands.Load()
+				connections := f.redis.CurrentConnectionCount()
+				require.True(f, use(d, a))
+				require.True(f, use(d, b))
+				requested := f.commands.Load()
 				for range 10 {
 					time.Sleep(dispatch.Linger - time.Nanosecond)
-					require.True(w, use(d, a))
+					require.True(f, use(d, a))
 				}
 				// The other channel has ended meanwhile, with the connection that had both.
-				require.Equal(w, requested+3, w.commands.Load(), "a connection, and its SUBSCRIBE")
-				require.Equal(w, 1, d.Channels())
-				require.Equal(w, 1, w.subscribed(a))
-				require.Zero(w, w.subscribed(b))
+				require.Equal(f, requested+3, f.commands.Load(), "a connection, and its SUBSCRIBE")
+				require.Equal(f, 1, d.Channels())
+				require.Equal(f, 1, f.subscribed(a))
+				require.Zero(f, f.subscribed(b))
 
 				time.Sleep(dispatch.Linger + 10*time.Millisecond)
 				synctest.Wait()
-				require.Zero(w, d.Channels())
-				require.Zero(w, w.subscribed(a))
-				require.Equal(w, connections, w.redis.CurrentConnectionCount())
+				require.Zero(f, d.Channels())
+				require.Zero(f, f.subscribed(a))
+				require.Equal(f, connections, f.redis.CurrentConnectionCount())
 
-				require.True(w, use(d, a))
-				require.Equal(w, 1, w.subscribed(a))
+				require.True(f, use(d, a))
+				require.Equal(f, 1, f.subscribed(a))
 			})
 		})
 	}
@@ -132,10 +132,10 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 // P6: a poll without a reply, or one that is refused, is repeated.
 func TestPollThatFailsComesAgain(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ fails, mends func(w *fixture, link *wire) }{ //nolint:paralleltest // as above
+	for name, c := range map[string]struct{ fails, mends func(f *fixture, link *wire) }{ //nolint:paralleltest // as above
 		"Refused": {
-			func(w *fixture, _ *wire) { w.redis.SetError("LOADING the data set") },
-			func(w *fixture, _ *wire) { w.redis.SetError("") },
+			func(f *fixture, _ *wire) { f.redis.SetError("LOADING the data set") },
+			func(f *fixture, _ *wire) { f.redis.SetError("") },
 		},
 		"Swallowed": {
 			func(_ *fixture, link *wire) { link.swallowsReplies.Store(true) },
@@ -143,20 +143,20 @@ func TestPollThatFailsComesAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				d, link, closeAll := w.dispatcher()
+			bubble(t, func(f *fixture) {
+				d, link, closeAll := f.dispatcher()
 				defer closeAll()
 				wait := d.Wait(targetOf("a"))
 				defer wait.Close()
 				<-wait.C
-				c.fails(w, link)
+				c.fails(f, link)
 				wait.FoundHeld(0)
 				time.Sleep(10 * time.Second)
-				require.Error(w, wait.LastError())
-				c.mends(w, link)
+				require.Error(f, wait.LastError())
+				c.mends(f, link)
 				began := time.Now()
 				<-wait.C
-				require.LessOrEqual(w, time.Since(began), 5*time.Second)
+				require.LessOrEqual(f, time.Since(began), 5*time.Second)
 			})
 		})
 	}

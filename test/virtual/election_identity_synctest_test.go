@@ -22,9 +22,9 @@ import (
 )
 
 // callbacks runs a candidate until the returned function is called, and counts the leaders that it learns of.
-func (w *fixture) callbacks(s *signalbox.Session, leaders *[]string, mu *sync.Mutex) (e *election.Election, stop func()) {
+func (f *fixture) callbacks(s *signalbox.Session, leaders *[]string, mu *sync.Mutex) (e *election.Election, stop func()) {
 	e = election.New(s, "a")
-	ctx, cancel := context.WithCancel(w.Context())
+	ctx, cancel := context.WithCancel(f.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -48,7 +48,7 @@ func (w *fixture) callbacks(s *signalbox.Session, leaders *[]string, mu *sync.Mu
 func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
 	t.Parallel()
 	for _, same := range []bool{false, true} {
-		bubble(t, func(w *fixture) {
+		bubble(t, func(f *fixture) {
 			const candidates = 4
 			var mu sync.Mutex
 			leaders := make([][]string, candidates)
@@ -60,25 +60,25 @@ func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
 				if same {
 					want[i] = "api"
 				}
-				s, _, closeAll := w.session(w.T, signalbox.WithLabel(want[i]))
+				s, _, closeAll := f.session(f.T, signalbox.WithLabel(want[i]))
 				defer closeAll()
-				all[i], stops[i] = w.callbacks(s, &leaders[i], &mu)
-				require.False(w, i > 0 && election.New(s, "a").Leading())
+				all[i], stops[i] = f.callbacks(s, &leaders[i], &mu)
+				require.False(f, i > 0 && election.New(s, "a").Leading())
 				time.Sleep(100 * time.Millisecond)
-				require.Equal(w, i == 0, election.New(s, "a").Leading()) // another Election of the session
+				require.Equal(f, i == 0, election.New(s, "a").Leading()) // another Election of the session
 			}
 			for i := range candidates {
 				time.Sleep(5 * time.Second)
 				for j := range candidates {
-					require.Equal(w, i == j, all[j].Leading())
+					require.Equal(f, i == j, all[j].Leading())
 				}
 				mu.Lock()
 				for j := i; j < candidates; j++ {
-					require.Equal(w, want[:i+1], leaders[j])
+					require.Equal(f, want[:i+1], leaders[j])
 				}
 				mu.Unlock()
 				stops[i]()
-				require.False(w, all[i].Leading())
+				require.False(f, all[i].Leading())
 			}
 		})
 	}
@@ -87,36 +87,36 @@ func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
 // A zero Election, a closed session and a lost term lead nothing.
 func TestLeadingEndsWithTheTerm(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		require.False(w, (*election.Election)(nil).Leading())
-		require.False(w, new(election.Election).Leading())
-		s, link, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		require.False(f, (*election.Election)(nil).Leading())
+		require.False(f, new(election.Election).Leading())
+		s, link, closeAll := f.session(f.T)
 		defer closeAll()
 		e := election.New(s, "a")
-		require.False(w, e.Leading())
-		term, err := e.Campaign(w.Context())
-		require.NoError(w, err)
-		require.True(w, e.Leading())
+		require.False(f, e.Leading())
+		term, err := e.Campaign(f.Context())
+		require.NoError(f, err)
+		require.True(f, e.Leading())
 		link.goSilent()
 		time.Sleep(time.Until(term.Deadline()))
-		require.False(w, e.Leading())
-		require.ErrorIs(w, term.Resign(), signalbox.ErrLost)
+		require.False(f, e.Leading())
+		require.ErrorIs(f, term.Resign(), signalbox.ErrLost)
 		link.heal()
 		time.Sleep(time.Minute)
-		term, err = e.Campaign(w.Context())
-		require.NoError(w, err)
-		require.True(w, e.Leading())
-		require.NoError(w, term.Resign())
-		require.False(w, e.Leading())
+		term, err = e.Campaign(f.Context())
+		require.NoError(f, err)
+		require.True(f, e.Leading())
+		require.NoError(f, term.Resign())
+		require.False(f, e.Leading())
 	})
 }
 
 // A leader whose right is taken away for a moment learns of the next leaders.
 func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		var denied atomic.Bool
-		w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+		f.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 			if denied.Load() && strings.HasPrefix(command, "EVAL") {
 				c.WriteError("NOPERM User limited has no permissions to run the 'evalsha' command")
 				return true
@@ -125,35 +125,35 @@ func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
 		})
 		var mu sync.Mutex
 		var leaders []string
-		first, _, closeFirst := w.session(w.T, signalbox.WithLabel("first"))
+		first, _, closeFirst := f.session(f.T, signalbox.WithLabel("first"))
 		defer closeFirst()
-		_, stop := w.callbacks(first, &leaders, &mu)
+		_, stop := f.callbacks(first, &leaders, &mu)
 		time.Sleep(3 * time.Second)
 		denied.Store(true)
 		time.Sleep(1500 * time.Millisecond)
 		denied.Store(false)
 		time.Sleep(2 * time.Second)
-		second, _, closeSecond := w.session(w.T, signalbox.WithLabel("second"))
+		second, _, closeSecond := f.session(f.T, signalbox.WithLabel("second"))
 		defer closeSecond()
 		led := make(chan struct{})
 		go func() {
 			defer close(led)
-			term, err := election.New(second, "a").Campaign(w.Context())
+			term, err := election.New(second, "a").Campaign(f.Context())
 			if err != nil {
-				w.Error(err)
+				f.Error(err)
 				return
 			}
 			time.Sleep(3 * time.Second)
 			_ = term.Resign()
 		}()
 		time.Sleep(time.Second)
-		require.NoError(w, fair.New(second, "a").ForceUnlock(w.Context()))
+		require.NoError(f, fair.New(second, "a").ForceUnlock(f.Context()))
 		<-led
 		time.Sleep(3 * time.Second)
 		stop()
 		mu.Lock()
 		defer mu.Unlock()
-		require.Equal(w, []string{"first", "second", "first"}, leaders)
+		require.Equal(f, []string{"first", "second", "first"}, leaders)
 	})
 }
 
@@ -161,11 +161,11 @@ func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
 func TestObserversSeeALeaderWithItsValue(t *testing.T) {
 	t.Parallel()
 	for _, latency := range []time.Duration{0, 3 * time.Millisecond, 200 * time.Millisecond} {
-		bubble(t, func(w *fixture) {
+		bubble(t, func(f *fixture) {
 			const candidates = 10
-			ctx, cancel := context.WithCancel(w.Context())
+			ctx, cancel := context.WithCancel(f.Context())
 			var seen []string
-			observer, link, closeObserver := w.session(w.T)
+			observer, link, closeObserver := f.session(f.T)
 			defer closeObserver()
 			link.latency.Store(int64(latency / 10))
 			ended := make(chan struct{})
@@ -175,7 +175,7 @@ func TestObserversSeeALeaderWithItsValue(t *testing.T) {
 					switch {
 					case err != nil, l == election.Leader{}:
 					case l.Value != l.Label:
-						w.Errorf("the leader %q has the value %q", l.Label, l.Value)
+						f.Errorf("the leader %q has the value %q", l.Label, l.Value)
 					default:
 						seen = append(seen, l.Value)
 					}
@@ -184,13 +184,13 @@ func TestObserversSeeALeaderWithItsValue(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range candidates {
 				label := fmt.Sprint("candidate ", i)
-				s, link, closeAll := w.session(w.T, signalbox.WithLabel(label))
+				s, link, closeAll := f.session(f.T, signalbox.WithLabel(label))
 				defer closeAll()
 				link.latency.Store(int64(latency))
 				all.Go(func() {
-					term, err := election.New(s, "a", election.Value(label)).Campaign(w.Context())
+					term, err := election.New(s, "a", election.Value(label)).Campaign(f.Context())
 					if err != nil {
-						w.Error(err)
+						f.Error(err)
 						return
 					}
 					time.Sleep(3 * time.Second)
@@ -201,7 +201,7 @@ func TestObserversSeeALeaderWithItsValue(t *testing.T) {
 			synctest.Wait()
 			cancel()
 			<-ended
-			require.Len(w, slices.Compact(seen), candidates)
+			require.Len(f, slices.Compact(seen), candidates)
 		})
 	}
 }
@@ -209,21 +209,21 @@ func TestObserversSeeALeaderWithItsValue(t *testing.T) {
 // A leader whose value was lost is seen all the same, a poll later.
 func TestObserversSeeALeaderWhoseValueWasLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
-		observer, _, closeObserver := w.session(w.T)
+		observer, _, closeObserver := f.session(f.T)
 		defer closeObserver()
-		_, err := election.New(s, "a", election.Value("x")).Campaign(w.Context())
-		require.NoError(w, err)
+		_, err := election.New(s, "a", election.Value("x")).Campaign(f.Context())
+		require.NoError(f, err)
 		time.Sleep(time.Second)
-		require.True(w, w.redis.Del("sb:{a}:leader"))
+		require.True(f, f.redis.Del("sb:{a}:leader"))
 		began := time.Now()
-		for l, err := range election.New(observer, "a").Observe(w.Context()) {
-			require.NoError(w, err)
-			require.Empty(w, l.Value)
-			require.NotZero(w, l.Token)
-			require.LessOrEqual(w, time.Since(began), 1200*time.Millisecond)
+		for l, err := range election.New(observer, "a").Observe(f.Context()) {
+			require.NoError(f, err)
+			require.Empty(f, l.Value)
+			require.NotZero(f, l.Token)
+			require.LessOrEqual(f, time.Since(began), 1200*time.Millisecond)
 			break
 		}
 	})

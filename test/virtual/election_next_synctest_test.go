@@ -17,53 +17,53 @@ import (
 func TestNextLeaderComesOneMessageAfterResign(t *testing.T) {
 	t.Parallel()
 	const latency = 20 * time.Millisecond
-	bubbleOfUsers(t, func(w *fixture) {
-		first, second, observer := w.user(), w.user(), w.user()
+	bubbleOfUsers(t, func(f *fixture) {
+		first, second, observer := f.user(), f.user(), f.user()
 		for _, user := range []queueUser{first, second, observer} {
 			user.wire.latency.Store(int64(latency))
 		}
 		elections := []*election.Election{
 			election.New(first.Session, "a", election.Value("first")), election.New(second.Session, "a", election.Value("second")),
 		}
-		seen := observing(w.Context(), election.New(observer.Session, "a"))
-		require.Zero(w, (<-seen).Token)
-		term := leads(w, elections[0])
+		seen := observing(f.Context(), election.New(observer.Session, "a"))
+		require.Zero(f, (<-seen).Token)
+		term := leads(f, elections[0])
 		for i := range 20 {
-			next := candidate(w, elections[(i+1)%2])
+			next := candidate(f, elections[(i+1)%2])
 			time.Sleep(time.Second + time.Duration(i)*77*time.Millisecond) // in whichever moment between two polls
 			began := time.Now()
 			resigned := make(chan error, 1)
 			go func() { resigned <- term.Resign() }()
 			led := <-next
 			if i > 0 { // the server knows the scripts
-				require.LessOrEqual(w, time.Since(began), 2*latency+5*time.Millisecond)
+				require.LessOrEqual(f, time.Since(began), 2*latency+5*time.Millisecond)
 			}
-			require.NoError(w, <-resigned)
+			require.NoError(f, <-resigned)
 			term = led
 			for s := range seen {
-				require.NoError(w, s.err)
+				require.NoError(f, s.err)
 				if s.Token == term.Token() && s.Value != "" {
 					// The value is written in one trip, its message takes another, and the poll two.
 					if i > 0 {
-						require.LessOrEqual(w, s.at.Sub(began), 7*latency)
+						require.LessOrEqual(f, s.at.Sub(began), 7*latency)
 					}
 					break
 				}
 			}
 		}
-		require.NoError(w, term.Resign())
+		require.NoError(f, term.Resign())
 	})
 }
 
 // P7: Run pauses longer after each term that is lost young, up to a second, and hardly after one that lasted.
 func TestRunPausesLongerAfterEachLoss(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		mu := fair.New(w.user().Session, "a")
-		ctx, cancel := context.WithCancel(w.Context())
+	bubbleOfUsers(t, func(f *fixture) {
+		mu := fair.New(f.user().Session, "a")
+		ctx, cancel := context.WithCancel(f.Context())
 		terms := make(chan election.Term)
-		returned := w.later(func() error {
-			return election.New(w.user().Session, "a").Run(ctx, func(ctx context.Context, term election.Term) error {
+		returned := f.later(func() error {
+			return election.New(f.user().Session, "a").Run(ctx, func(ctx context.Context, term election.Term) error {
 				terms <- term
 				<-ctx.Done()
 				return nil
@@ -72,7 +72,7 @@ func TestRunPausesLongerAfterEachLoss(t *testing.T) {
 		again := func(lasted time.Duration) time.Duration {
 			term := <-terms
 			time.Sleep(lasted)
-			require.NoError(w, mu.ForceUnlock(w.Context()))
+			require.NoError(f, mu.ForceUnlock(f.Context()))
 			<-term.Done()
 			began := time.Now()
 			term = <-terms
@@ -81,16 +81,16 @@ func TestRunPausesLongerAfterEachLoss(t *testing.T) {
 			return took
 		}
 		first := again(0)
-		require.Less(w, first, 100*time.Millisecond)
+		require.Less(f, first, 100*time.Millisecond)
 		var last time.Duration
 		for range 12 {
 			last = again(0)
-			require.LessOrEqual(w, last, 1100*time.Millisecond)
+			require.LessOrEqual(f, last, 1100*time.Millisecond)
 		}
-		require.GreaterOrEqual(w, last, 400*time.Millisecond)
-		require.Less(w, again(election.DefaultLease+time.Second), 100*time.Millisecond)
+		require.GreaterOrEqual(f, last, 400*time.Millisecond)
+		require.Less(f, again(election.DefaultLease+time.Second), 100*time.Millisecond)
 		<-terms
 		cancel()
-		require.ErrorIs(w, <-returned, context.Canceled)
+		require.ErrorIs(f, <-returned, context.Canceled)
 	})
 }

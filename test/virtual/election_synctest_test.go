@@ -18,18 +18,18 @@ import (
 func valueOf(name string) string { return "sb:{" + name + "}:leader" }
 
 // leads campaigns, and returns the term.
-func leads(w *fixture, e *election.Election) election.Term {
-	w.Helper()
-	term, err := e.Campaign(w.Context())
-	require.NoError(w, err)
+func leads(f *fixture, e *election.Election) election.Term {
+	f.Helper()
+	term, err := e.Campaign(f.Context())
+	require.NoError(f, err)
 	return term
 }
 
 // candidate campaigns on another goroutine, and says when it leads.
-func candidate(w *fixture, e *election.Election) <-chan election.Term {
+func candidate(f *fixture, e *election.Election) <-chan election.Term {
 	led := make(chan election.Term, 1)
 	go func() {
-		term, err := e.Campaign(w.Context())
+		term, err := e.Campaign(f.Context())
 		if err == nil {
 			led <- term
 		}
@@ -73,51 +73,51 @@ func TestLeaderStepsDownBeforeItsLeaseCanEnd(t *testing.T) {
 		"Minute":  {[]signalbox.LockOption{signalbox.WithRenewedLease(time.Minute)}, time.Minute, 20 * time.Second},
 	} {
 		for _, queued := range []bool{false, true} {
-			bubbleOfUsers(t, func(w *fixture) {
-				user, other := w.user(), w.user()
+			bubbleOfUsers(t, func(f *fixture) {
+				user, other := f.user(), f.user()
 				if queued { // its lease is short at first
-					first := leads(w, election.New(other.Session, "a"))
-					led := candidate(w, election.New(user.Session, "a", c.options...))
-					require.NoError(w, first.Resign())
-					w.steps(user, <-led, c.lease, c.before, name)
+					first := leads(f, election.New(other.Session, "a"))
+					led := candidate(f, election.New(user.Session, "a", c.options...))
+					require.NoError(f, first.Resign())
+					f.steps(user, <-led, c.lease, c.before, name)
 					return
 				}
-				w.steps(user, leads(w, election.New(user.Session, "a", c.options...)), c.lease, c.before, name)
+				f.steps(user, leads(f, election.New(user.Session, "a", c.options...)), c.lease, c.before, name)
 			})
 		}
 	}
 }
 
 // steps cuts a leader off after a while, and requires that its term ends in time.
-func (w *fixture) steps(user queueUser, term election.Term, lease, before time.Duration, name string) {
-	w.Helper()
-	ctx := term.Bind(w.Context())
+func (f *fixture) steps(user queueUser, term election.Term, lease, before time.Duration, name string) {
+	f.Helper()
+	ctx := term.Bind(f.Context())
 	time.Sleep(10*lease + lease/7)
-	require.NoError(w, term.Err(), name)
+	require.NoError(f, term.Err(), name)
 	user.wire.goSilent()
 	deadline := term.Deadline()
 	<-ctx.Done()
-	left := w.left("a")
-	require.ErrorIs(w, term.Err(), signalbox.ErrLost, name)
-	require.ErrorIs(w, context.Cause(ctx), signalbox.ErrLost, name)
-	require.WithinDuration(w, deadline, time.Now(), 2*time.Millisecond, name)
-	require.GreaterOrEqual(w, left, before, name)
-	require.Less(w, left, before+lease/50+50*time.Millisecond, name)
-	require.Zero(w, term.Deadline())
+	left := f.left("a")
+	require.ErrorIs(f, term.Err(), signalbox.ErrLost, name)
+	require.ErrorIs(f, context.Cause(ctx), signalbox.ErrLost, name)
+	require.WithinDuration(f, deadline, time.Now(), 2*time.Millisecond, name)
+	require.GreaterOrEqual(f, left, before, name)
+	require.Less(f, left, before+lease/50+50*time.Millisecond, name)
+	require.Zero(f, term.Deadline())
 	began := time.Now()
-	require.ErrorIs(w, term.Resign(), signalbox.ErrLost)
-	require.LessOrEqual(w, time.Since(began), time.Second)
+	require.ErrorIs(f, term.Resign(), signalbox.ErrLost)
+	require.LessOrEqual(f, time.Since(began), time.Second)
 }
 
 // P2: a leader that stepped down keeps the lease until its work has returned, if the server is back before the lease has
 // ended. Then Run resigns, and campaigns again behind the others.
 func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		user, other := w.user(), w.user()
+	bubbleOfUsers(t, func(f *fixture) {
+		user, other := f.user(), f.user()
 		e := election.New(user.Session, "a")
 		terms, stops, mayStop := make(chan election.Term, 10), make(chan struct{}, 10), make(chan struct{})
-		ctx, cancel := context.WithCancel(w.Context())
+		ctx, cancel := context.WithCancel(f.Context())
 		returned := make(chan error, 1)
 		go func() {
 			returned <- e.Run(ctx, func(ctx context.Context, term election.Term) error {
@@ -129,25 +129,25 @@ func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
 			})
 		}()
 		first := <-terms
-		next := candidate(w, election.New(other.Session, "a"))
+		next := candidate(f, election.New(other.Session, "a"))
 		user.wire.goSilent()
 		<-stops
 		user.wire.heal()
 		time.Sleep(time.Minute) // four leases
-		require.Empty(w, next)
-		require.ErrorIs(w, first.Err(), signalbox.ErrLost)
-		require.ErrorIs(w, e.Health(w.Context()), signalbox.ErrLost, "its work still runs")
+		require.Empty(f, next)
+		require.ErrorIs(f, first.Err(), signalbox.ErrLost)
+		require.ErrorIs(f, e.Health(f.Context()), signalbox.ErrLost, "its work still runs")
 		mayStop <- struct{}{}
 		second := <-next
-		require.Greater(w, second.Token(), first.Token())
-		require.NoError(w, e.Health(w.Context()))
-		require.Empty(w, terms)
-		require.NoError(w, second.Resign())
+		require.Greater(f, second.Token(), first.Token())
+		require.NoError(f, e.Health(f.Context()))
+		require.Empty(f, terms)
+		require.NoError(f, second.Resign())
 		third := <-terms
-		require.Greater(w, third.Token(), second.Token())
+		require.Greater(f, third.Token(), second.Token())
 		cancel()
 		close(mayStop)
-		require.ErrorIs(w, <-returned, context.Canceled)
+		require.ErrorIs(f, <-returned, context.Canceled)
 	})
 }
 
@@ -156,30 +156,30 @@ func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
 func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{3 * time.Second, election.DefaultLease, time.Minute} {
-		bubbleOfUsers(t, func(w *fixture) {
+		bubbleOfUsers(t, func(f *fixture) {
 			option := signalbox.WithRenewedLease(lease)
-			crashed, observer := w.user(), w.user()
-			term := leads(w, election.New(crashed.Session, "a", option, election.Value("crashed")))
-			led := candidate(w, election.New(w.user().Session, "a", option, election.Value("next")))
-			seen := observing(w.Context(), election.New(observer.Session, "a"))
+			crashed, observer := f.user(), f.user()
+			term := leads(f, election.New(crashed.Session, "a", option, election.Value("crashed")))
+			led := candidate(f, election.New(f.user().Session, "a", option, election.Value("next")))
+			seen := observing(f.Context(), election.New(observer.Session, "a"))
 			time.Sleep(lease * 10 / 3)
-			require.Equal(w, "crashed", (<-seen).Value)
+			require.Equal(f, "crashed", (<-seen).Value)
 			crashed.wire.goSilent()
 			began := time.Now()
 			next := <-led
-			require.LessOrEqual(w, time.Since(began), lease+1100*time.Millisecond)
-			require.Greater(w, next.Token(), term.Token())
+			require.LessOrEqual(f, time.Since(began), lease+1100*time.Millisecond)
+			require.Greater(f, next.Token(), term.Token())
 			began = time.Now()
 			for s := range seen {
-				require.NoError(w, s.err)
+				require.NoError(f, s.err)
 				if s.Value == "next" {
-					require.Equal(w, next.Token(), s.Token)
-					require.LessOrEqual(w, s.at.Sub(began), 1100*time.Millisecond)
+					require.Equal(f, next.Token(), s.Token)
+					require.LessOrEqual(f, s.at.Sub(began), 1100*time.Millisecond)
 					break
 				}
 			}
-			require.NoError(w, next.Resign())
-			require.Zero(w, (<-seen).Token)
+			require.NoError(f, next.Resign())
+			require.Zero(f, (<-seen).Token)
 		})
 	}
 }
@@ -188,45 +188,45 @@ func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
 // ended.
 func TestObserverLearnsOfACrashWithoutACandidate(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		crashed := w.user()
-		leads(w, election.New(crashed.Session, "a", election.Value("x")))
+	bubbleOfUsers(t, func(f *fixture) {
+		crashed := f.user()
+		leads(f, election.New(crashed.Session, "a", election.Value("x")))
 		time.Sleep(100 * time.Millisecond) // its value is written just after Campaign has returned
-		seen := observing(w.Context(), election.New(w.user().Session, "a"))
+		seen := observing(f.Context(), election.New(f.user().Session, "a"))
 		time.Sleep(time.Minute)
-		require.Equal(w, "x", (<-seen).Value)
+		require.Equal(f, "x", (<-seen).Value)
 		crashed.wire.goSilent()
-		ends := time.Now().Add(w.left("a"))
+		ends := time.Now().Add(f.left("a"))
 		s := <-seen
-		require.NoError(w, s.err)
-		require.Equal(w, election.Leader{}, s.Leader)
-		require.LessOrEqual(w, s.at.Sub(ends), 1100*time.Millisecond)
+		require.NoError(f, s.err)
+		require.Equal(f, election.Leader{}, s.Leader)
+		require.LessOrEqual(f, s.at.Sub(ends), 1100*time.Millisecond)
 		time.Sleep(time.Minute)
-		require.False(w, w.redis.Exists(valueOf("a")), "the value ends by itself")
+		require.False(f, f.redis.Exists(valueOf("a")), "the value ends by itself")
 	})
 }
 
 // P6: observers find each change by a poll if all messages are lost, within a second.
 func TestObserverFindsALostMessageByAPoll(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		unsubscribed := w.user()
-		seen := observing(w.Context(), election.New(unsubscribed.Session, "a"))
-		require.Zero(w, (<-seen).Token)
+	bubbleOfUsers(t, func(f *fixture) {
+		unsubscribed := f.user()
+		seen := observing(f.Context(), election.New(unsubscribed.Session, "a"))
+		require.Zero(f, (<-seen).Token)
 		unsubscribed.wire.losesMessages.Store(true)
-		e := election.New(w.user().Session, "a")
+		e := election.New(f.user().Session, "a")
 		for i := range 20 {
-			term := leads(w, e)
-			require.Equal(w, term.Token(), (<-seen).Token)
+			term := leads(f, e)
+			require.Equal(f, term.Token(), (<-seen).Token)
 			time.Sleep(time.Duration(i) * 77 * time.Millisecond)
 			began := time.Now()
-			require.NoError(w, term.SetValue(w.Context(), fmt.Sprint(i)))
-			require.Equal(w, fmt.Sprint(i), (<-seen).Value)
-			require.LessOrEqual(w, time.Since(began), 1100*time.Millisecond)
+			require.NoError(f, term.SetValue(f.Context(), fmt.Sprint(i)))
+			require.Equal(f, fmt.Sprint(i), (<-seen).Value)
+			require.LessOrEqual(f, time.Since(began), 1100*time.Millisecond)
 			began = time.Now()
-			require.NoError(w, term.Resign())
-			require.Zero(w, (<-seen).Token)
-			require.LessOrEqual(w, time.Since(began), 1100*time.Millisecond)
+			require.NoError(f, term.Resign())
+			require.Zero(f, (<-seen).Token)
+			require.LessOrEqual(f, time.Since(began), 1100*time.Millisecond)
 		}
 	})
 }
@@ -234,29 +234,29 @@ func TestObserverFindsALostMessageByAPoll(t *testing.T) {
 // P10: an observer whose server is silent says so after 15 s, and continues when the server is back.
 func TestObserverSaysThatTheServerIsSilent(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		term := leads(w, election.New(w.user().Session, "a", election.Value("x")))
+	bubbleOfUsers(t, func(f *fixture) {
+		term := leads(f, election.New(f.user().Session, "a", election.Value("x")))
 		time.Sleep(100 * time.Millisecond) // its value is written just after Campaign has returned
-		user := w.user()
-		ctx, cancel := context.WithCancel(w.Context())
+		user := f.user()
+		ctx, cancel := context.WithCancel(f.Context())
 		seen := observing(ctx, election.New(user.Session, "a"))
-		require.Equal(w, term.Token(), (<-seen).Token)
+		require.Equal(f, term.Token(), (<-seen).Token)
 		for range 3 {
 			time.Sleep(10 * time.Second)
 			began := time.Now()
 			user.wire.goSilent()
 			s := <-seen
-			require.ErrorIs(w, s.err, signalbox.ErrNoReply)
-			require.Equal(w, election.Leader{}, s.Leader)
-			require.InDelta(w, 15, s.at.Sub(began).Seconds(), 4)
+			require.ErrorIs(f, s.err, signalbox.ErrNoReply)
+			require.Equal(f, election.Leader{}, s.Leader)
+			require.InDelta(f, 15, s.at.Sub(began).Seconds(), 4)
 			time.Sleep(time.Minute)
-			require.Empty(w, seen, "once")
+			require.Empty(f, seen, "once")
 			user.wire.heal()
-			require.Equal(w, term.Token(), (<-seen).Token)
+			require.Equal(f, term.Token(), (<-seen).Token)
 		}
 		cancel()
-		require.ErrorIs(w, (<-seen).err, context.Canceled)
+		require.ErrorIs(f, (<-seen).err, context.Canceled)
 		_, more := <-seen
-		require.False(w, more)
+		require.False(f, more)
 	})
 }

@@ -37,37 +37,37 @@ func TestYoungTermStepsDownBeforeItsLeaseCanEnd(t *testing.T) {
 	} {
 		for _, age := range []time.Duration{0, 10 * latency, 300 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second} {
 			for _, queued := range []bool{false, true} {
-				bubbleOfUsers(t, func(w *fixture) {
+				bubbleOfUsers(t, func(f *fixture) {
 					what := fmt.Sprint(name, age, queued)
-					user, other := w.user(), w.user()
+					user, other := f.user(), f.user()
 					user.wire.latency.Store(int64(latency))
 					e := election.New(user.Session, "a", c.options...)
 					var term election.Term
 					if queued {
-						before := leads(w, election.New(other.Session, "a"))
-						led := candidate(w, e)
+						before := leads(f, election.New(other.Session, "a"))
+						led := candidate(f, e)
 						time.Sleep(10700 * time.Millisecond) // in the middle between two polls
-						require.NoError(w, before.Resign())
+						require.NoError(f, before.Resign())
 						term = <-led
 					} else {
-						term = leads(w, e)
+						term = leads(f, e)
 					}
 					time.Sleep(age)
 					if queued && age > 0 && c.first == lease {
-						require.Greater(w, w.left("a"), lease-age, what)
+						require.Greater(f, f.left("a"), lease-age, what)
 					}
 					user.wire.goSilent()
-					had := w.left("a")
+					had := f.left("a")
 					<-term.Done()
-					left := w.left("a")
-					require.GreaterOrEqual(w, left, min(c.before, had/c.share), what)
+					left := f.left("a")
+					require.GreaterOrEqual(f, left, min(c.before, had/c.share), what)
 					if !queued {
-						require.GreaterOrEqual(w, left, c.before, what)
+						require.GreaterOrEqual(f, left, c.before, what)
 					}
 					if !queued && c.first == lease { // no renewal was on its way
-						require.LessOrEqual(w, left, c.before+lease/25, "no earlier than it has to: "+what)
+						require.LessOrEqual(f, left, c.before+lease/25, "no earlier than it has to: "+what)
 					}
-					require.ErrorIs(w, term.Resign(), signalbox.ErrLost)
+					require.ErrorIs(f, term.Resign(), signalbox.ErrLost)
 				})
 			}
 		}

@@ -31,18 +31,18 @@ type endpoint struct {
 // ahead of that of the one before.
 func bubbleOfEndpoint(t *testing.T, routing redistest.Routing, n int, test func(e *endpoint)) {
 	t.Helper()
-	bubbleOf(t, n, func(q *redlockServers) {
+	bubbleOf(t, n, func(r *redlockServers) {
 		var dials []func() (net.Conn, error)
-		for i, w := range q.servers {
-			q.ahead[i] = time.Duration(i) * time.Minute
-			dials = append(dials, func() (net.Conn, error) { return w.redis.Dial() })
+		for i, f := range r.servers {
+			r.ahead[i] = time.Duration(i) * time.Minute
+			dials = append(dials, func() (net.Conn, error) { return f.redis.Dial() })
 		}
-		e := &endpoint{q, redistest.NewPipeRouter(routing, dials...)}
+		e := &endpoint{r, redistest.NewPipeRouter(routing, dials...)}
 		defer func() {
-			for _, end := range q.ends {
+			for _, end := range r.ends {
 				end()
 			}
-			q.ends = nil
+			r.ends = nil
 			e.router.Close()
 		}()
 		test(e)

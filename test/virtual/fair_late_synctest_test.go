@@ -31,19 +31,19 @@ type lateRequest struct {
 }
 
 // strayEnter lets a session wait for a lock, holds its request back, and returns when the session has given up and left.
-func (w *fixture) strayEnter(u queueUser, name string) *lateRequest {
-	w.Helper()
-	knowsScripts(w, u.Session)
-	s := &lateRequest{fixture: w}
-	s.client, _ = w.client(w.T)
-	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+func (f *fixture) strayEnter(u queueUser, name string) *lateRequest {
+	f.Helper()
+	knowsScripts(f, u.Session)
+	l := &lateRequest{fixture: f}
+	l.client, _ = f.client(f.T)
+	f.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		if !runs(scripts.LockEnter, command, args) {
 			return false
 		}
 		request := append([]string{command}, args...)
-		return s.request.CompareAndSwap(nil, &request) // without a reply
+		return l.request.CompareAndSwap(nil, &request) // without a reply
 	})
-	ctx, cancel := context.WithCancel(w.Context())
+	ctx, cancel := context.WithCancel(f.Context())
 	asks := make(chan error, 1)
 	go func() {
 		_, err := fair.New(u.Session, name).Lock(ctx)
@@ -52,21 +52,21 @@ func (w *fixture) strayEnter(u queueUser, name string) *lateRequest {
 	time.Sleep(10 * time.Millisecond)
 	u.cut() // what follows takes another connection
 	cancel()
-	require.ErrorIs(w, <-asks, context.Canceled)
+	require.ErrorIs(f, <-asks, context.Canceled)
 	time.Sleep(100 * time.Millisecond)
-	require.NotNil(w, s.request.Load())
-	tickets, _ := w.queued(name)
-	require.Zero(w, tickets)
-	return s
+	require.NotNil(f, l.request.Load())
+	tickets, _ := f.queued(name)
+	require.Zero(f, tickets)
+	return l
 }
 
 // arrives executes the request, and returns the first value of the reply.
-func (s *lateRequest) arrives() int64 {
-	s.Helper()
-	reply, err := s.client.Do(s.Context(), s.client.B().Arbitrary(*s.request.Load()...).Build()).ToArray()
-	require.NoError(s, err)
+func (l *lateRequest) arrives() int64 {
+	l.Helper()
+	reply, err := l.client.Do(l.Context(), l.client.B().Arbitrary(*l.request.Load()...).Build()).ToArray()
+	require.NoError(l, err)
 	first, err := reply[0].AsInt64()
-	require.NoError(s, err)
+	require.NoError(l, err)
 	return first
 }
 
@@ -74,48 +74,48 @@ func (s *lateRequest) arrives() int64 {
 // nothing.
 func TestLateFairRequestLeavesNoTicket(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
 		defer closeAll()
-		late := w.strayEnter(users[0], "b")
+		late := f.strayEnter(users[0], "b")
 		defer late.client.Close()
-		lease := atOnce(w.T, fair.New(users[1].Session, "b"))
-		require.Zero(w, late.arrives(), "in the queue")
-		tickets, _ := w.queued("b")
-		require.Equal(w, 1, tickets)
+		lease := atOnce(f.T, fair.New(users[1].Session, "b"))
+		require.Zero(f, late.arrives(), "in the queue")
+		tickets, _ := f.queued("b")
+		require.Equal(f, 1, tickets)
 		time.Sleep(4 * time.Second)
-		tickets, _ = w.queued("b")
-		require.Zero(w, tickets)
-		require.EqualValues(w, -1, late.arrives(), "too late")
-		tickets, _ = w.queued("b")
-		require.Zero(w, tickets)
-		require.NoError(w, lease.Unlock())
+		tickets, _ = f.queued("b")
+		require.Zero(f, tickets)
+		require.EqualValues(f, -1, late.arrives(), "too late")
+		tickets, _ = f.queued("b")
+		require.Zero(f, tickets)
+		require.NoError(f, lease.Unlock())
 	})
 }
 
 // P6: such a request may be granted the lock. The next waiter has it three seconds and a poll later.
 func TestFairGrantToATicketOfNoWaiterGoesToTheNext(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 3, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 3, time.Millisecond)
 		defer closeAll()
-		late := w.strayEnter(users[0], "b")
+		late := f.strayEnter(users[0], "b")
 		defer late.client.Close()
-		lease := atOnce(w.T, fair.New(users[1].Session, "b"))
-		require.Zero(w, late.arrives(), "in the queue")
-		waiting := queuedAndListening(w.Context(), fair.New(users[2].Session, "b"))
+		lease := atOnce(f.T, fair.New(users[1].Session, "b"))
+		require.Zero(f, late.arrives(), "in the queue")
+		waiting := queuedAndListening(f.Context(), fair.New(users[2].Session, "b"))
 		released := time.Now()
-		require.NoError(w, lease.Unlock())
-		require.True(w, w.fairHeld("b"), "granted to a ticket of no waiter")
+		require.NoError(f, lease.Unlock())
+		require.True(f, f.fairHeld("b"), "granted to a ticket of no waiter")
 		time.Sleep(10 * time.Millisecond)
-		require.Empty(w, waiting)
+		require.Empty(f, waiting)
 		got := <-waiting
-		require.NoError(w, got.err)
-		require.Less(w, got.at.Sub(released), 4*time.Second)
-		require.Greater(w, got.lease.Token(), lease.Token()) // P3
-		require.NoError(w, got.lease.Unlock())
-		require.EqualValues(w, -1, late.arrives(), "too late")
-		require.False(w, w.fairHeld("b"))
+		require.NoError(f, got.err)
+		require.Less(f, got.at.Sub(released), 4*time.Second)
+		require.Greater(f, got.lease.Token(), lease.Token()) // P3
+		require.NoError(f, got.lease.Unlock())
+		require.EqualValues(f, -1, late.arrives(), "too late")
+		require.False(f, f.fairHeld("b"))
 	})
 }
 
@@ -128,30 +128,30 @@ func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) {
 		"Lock":    func(ctx context.Context, mu *fair.Lock) (signalbox.Lease, error) { return mu.Lock(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				users, closeAll := w.queueUsers(w.T, 3, time.Millisecond)
+			bubble(t, func(f *fixture) {
+				users, closeAll := f.queueUsers(f.T, 3, time.Millisecond)
 				defer closeAll()
-				knowsScripts(w, users[2].Session)
-				crashed := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(5*time.Second)))
-				first := queuedAndListening(w.Context(), fair.New(users[1].Session, "a"))
+				knowsScripts(f, users[2].Session)
+				crashed := atOnce(f.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(5*time.Second)))
+				first := queuedAndListening(f.Context(), fair.New(users[1].Session, "a"))
 				users[0].goSilent()
-				time.Sleep(time.Until(w.fairEnds("a")) - 10*time.Millisecond)
+				time.Sleep(time.Until(f.fairEnds("a")) - 10*time.Millisecond)
 				users[1].swallowsRequests.Store(true) // it receives messages, and cannot poll
 				time.Sleep(20 * time.Millisecond)
-				require.False(w, w.fairHeld("a"))
-				require.Empty(w, first)
-				ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
+				require.False(f, f.fairHeld("a"))
+				require.Empty(f, first)
+				ctx, cancel := context.WithTimeout(f.Context(), 100*time.Millisecond)
 				defer cancel()
 				_, err := comes(ctx, fair.New(users[2].Session, "a"))
-				require.ErrorIs(w, err, signalbox.ErrHeld)
+				require.ErrorIs(f, err, signalbox.ErrHeld)
 				time.Sleep(5 * time.Millisecond)
-				require.Len(w, first, 1, "it was notified")
+				require.Len(f, first, 1, "it was notified")
 				got := <-first
-				require.NoError(w, got.err)
-				require.Greater(w, got.lease.Token(), crashed.Token()) // P3
+				require.NoError(f, got.err)
+				require.Greater(f, got.lease.Token(), crashed.Token()) // P3
 				users[1].heal()
 				time.Sleep(time.Second)
-				require.NoError(w, errors.Join(got.lease.Err(), got.lease.Unlock()))
+				require.NoError(f, errors.Join(got.lease.Err(), got.lease.Unlock()))
 			})
 		})
 	}
@@ -160,31 +160,31 @@ func TestNewcomerAtAFreeFairLockDoesNotOvertake(t *testing.T) {
 // P6: a waiter has the lock when the message of its grant arrives, also if the reply to its request is delayed.
 func TestFairGrantCountsBeforeTheReplyToTheRequest(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 1, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 1, time.Millisecond)
 		defer closeAll()
 		replies := newDelayedReplies()
-		client, _ := w.client(w.T, replies.tap)
+		client, _ := f.client(f.T, replies.tap)
 		defer client.Close()
 		s := signalbox.NewSession(client)
-		elsewhere := atOnce(w.T, fair.New(users[0].Session, "elsewhere"))
-		other := queuedAndListening(w.Context(), fair.New(s, "elsewhere")) // by which the session subscribes
-		lease := atOnce(w.T, fair.New(users[0].Session, "a"))
+		elsewhere := atOnce(f.T, fair.New(users[0].Session, "elsewhere"))
+		other := queuedAndListening(f.Context(), fair.New(s, "elsewhere")) // by which the session subscribes
+		lease := atOnce(f.T, fair.New(users[0].Session, "a"))
 		replies.hold()
-		waiting := queuedAndListening(w.Context(), fair.New(s, "a"))
-		require.NoError(w, lease.Unlock())
+		waiting := queuedAndListening(f.Context(), fair.New(s, "a"))
+		require.NoError(f, lease.Unlock())
 		time.Sleep(10 * time.Millisecond)
-		require.Len(w, waiting, 1)
+		require.Len(f, waiting, 1)
 		replies.pass()
 		for _, next := range []<-chan lockResult{waiting, other} {
 			got := <-next
-			require.NoError(w, got.err)
-			require.NoError(w, got.lease.Unlock())
+			require.NoError(f, got.err)
+			require.NoError(f, got.lease.Unlock())
 			if next == waiting {
-				require.NoError(w, elsewhere.Unlock())
+				require.NoError(f, elsewhere.Unlock())
 			}
 		}
-		require.NoError(w, s.Close(w.Context()))
+		require.NoError(f, s.Close(f.Context()))
 	})
 }
 

@@ -37,23 +37,23 @@ type fairLease struct {
 func eachFairLease(t *testing.T, options []signalbox.LockOption, test func(h *fairLease)) {
 	t.Helper()
 	for _, waited := range []bool{false, true} {
-		bubble(t, func(w *fixture) {
-			users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
+		bubble(t, func(f *fixture) {
+			users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
 			defer closeAll()
 			mu, before := fair.New(users[0].Session, "a", options...), fair.New(users[1].Session, "a")
-			h := &fairLease{fixture: w, wire: users[0].wire, waited: waited, another: users[1].Session}
+			h := &fairLease{fixture: f, wire: users[0].wire, waited: waited, another: users[1].Session}
 			if waited {
-				first := atOnce(w.T, before)
-				next := queuedAndListening(w.Context(), mu)
+				first := atOnce(f.T, before)
+				next := queuedAndListening(f.Context(), mu)
 				h.began = time.Now()
-				require.NoError(w, first.Unlock())
+				require.NoError(f, first.Unlock())
 				got := <-next
-				require.NoError(w, got.err)
+				require.NoError(f, got.err)
 				h.Lease = got.lease
 			} else {
-				require.NoError(w, atOnce(w.T, before).Unlock())
+				require.NoError(f, atOnce(f.T, before).Unlock())
 				h.began = time.Now()
-				h.Lease = atOnce(w.T, mu)
+				h.Lease = atOnce(f.T, mu)
 			}
 			test(h)
 			synctest.Wait()
@@ -62,8 +62,8 @@ func eachFairLease(t *testing.T, options []signalbox.LockOption, test func(h *fa
 }
 
 // fairEnds returns when the hold of a fair lock ends on the server, or the zero time if there is no hold.
-func (w *fixture) fairEnds(name string) time.Time {
-	left := w.left(name)
+func (f *fixture) fairEnds(name string) time.Time {
+	left := f.left(name)
 	if left == 0 {
 		return time.Time{}
 	}
@@ -71,8 +71,8 @@ func (w *fixture) fairEnds(name string) time.Time {
 }
 
 // fairHeld reports whether a fair lock is held, according to the server.
-func (w *fixture) fairHeld(name string) bool {
-	_, isHeld := w.queued(name)
+func (f *fixture) fairHeld(name string) bool {
+	_, isHeld := f.queued(name)
 	return isHeld
 }
 
@@ -201,29 +201,29 @@ func TestFairRenewalExtendsItsOwnHoldOnly(t *testing.T) {
 func TestSilentServerEndsFairLeasesAndNoWait(t *testing.T) {
 	t.Parallel()
 	const life = 6 * time.Second
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
 		defer closeAll()
-		lease := atOnce(w.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(life)))
-		waiting := queuedAndListening(w.Context(), fair.New(users[1].Session, "a"))
+		lease := atOnce(f.T, fair.New(users[0].Session, "a", signalbox.WithRenewedLease(life)))
+		waiting := queuedAndListening(f.Context(), fair.New(users[1].Session, "a"))
 		for _, u := range users {
 			u.goSilent()
 		}
 		silent := time.Now()
 		<-lease.Done()
-		require.LessOrEqual(w, time.Since(silent), life)
-		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
+		require.LessOrEqual(f, time.Since(silent), life)
+		require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
 		time.Sleep(life)
-		require.Empty(w, waiting)
+		require.Empty(f, waiting)
 		for _, u := range users {
 			u.heal()
 		}
 		replies := time.Now()
 		got := <-waiting
-		require.NoError(w, got.err)
-		require.Less(w, got.at.Sub(replies), 2*time.Second)
-		require.Greater(w, got.lease.Token(), lease.Token()) // P3
-		require.NoError(w, got.lease.Unlock())
+		require.NoError(f, got.err)
+		require.Less(f, got.at.Sub(replies), 2*time.Second)
+		require.Greater(f, got.lease.Token(), lease.Token()) // P3
+		require.NoError(f, got.lease.Unlock())
 	})
 }
 
@@ -254,26 +254,26 @@ func TestUnconfirmedFairUnlockIsFinishedLater(t *testing.T) {
 // P3: tokens rise over holders that unlock, expire, lose the lock by force, or come after a pause.
 func TestFairTokensRise(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
 		defer closeAll()
 		last := uint64(0)
 		for n, end := range []func(lease signalbox.Lease, mu *fair.Lock){
-			func(lease signalbox.Lease, _ *fair.Lock) { require.NoError(w, lease.Unlock()) },
+			func(lease signalbox.Lease, _ *fair.Lock) { require.NoError(f, lease.Unlock()) },
 			func(lease signalbox.Lease, _ *fair.Lock) {
 				<-lease.Done()
-				require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost)
+				require.ErrorIs(f, lease.Unlock(), signalbox.ErrLost)
 			},
-			func(_ signalbox.Lease, mu *fair.Lock) { require.NoError(w, mu.ForceUnlock(w.Context())) },
+			func(_ signalbox.Lease, mu *fair.Lock) { require.NoError(f, mu.ForceUnlock(f.Context())) },
 			func(lease signalbox.Lease, _ *fair.Lock) {
-				require.NoError(w, lease.Unlock())
+				require.NoError(f, lease.Unlock())
 				time.Sleep(50 * time.Second)
 			},
-			func(lease signalbox.Lease, _ *fair.Lock) { require.NoError(w, lease.Unlock()) },
+			func(lease signalbox.Lease, _ *fair.Lock) { require.NoError(f, lease.Unlock()) },
 		} {
 			mu := fair.New(users[n%2].Session, "a", signalbox.WithFixedLease(10*time.Second))
-			lease := atOnce(w.T, mu)
-			require.Greater(w, lease.Token(), last, n)
+			lease := atOnce(f.T, mu)
+			require.Greater(f, lease.Token(), last, n)
 			last = lease.Token()
 			end(lease, mu)
 		}
@@ -284,26 +284,26 @@ func TestFairTokensRise(t *testing.T) {
 // of their locks expire.
 func TestIdleSessionOfFairLocksCostsNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
 		defer closeAll()
 		for n := range 20 {
 			one, other := fair.New(users[0].Session, fmt.Sprint(n)), fair.New(users[1].Session, fmt.Sprint(n))
-			lease := atOnce(w.T, one)
-			waiting := queuedAndListening(w.Context(), other)
-			require.NoError(w, lease.Unlock())
+			lease := atOnce(f.T, one)
+			waiting := queuedAndListening(f.Context(), other)
+			require.NoError(f, lease.Unlock())
 			got := <-waiting
-			require.NoError(w, got.err)
-			require.NoError(w, got.lease.Unlock())
+			require.NoError(f, got.err)
+			require.NoError(f, got.lease.Unlock())
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		require.Zero(w, goroutines())
-		require.Empty(w, w.redis.PubSubChannels(""))
-		before := w.commands.Load()
+		require.Zero(f, goroutines())
+		require.Empty(f, f.redis.PubSubChannels(""))
+		before := f.commands.Load()
 		time.Sleep(time.Hour)
-		require.Equal(w, before, w.commands.Load())
-		require.Empty(w, w.redis.Keys())
+		require.Equal(f, before, f.commands.Load())
+		require.Empty(f, f.redis.Keys())
 	})
 }
 
@@ -312,14 +312,14 @@ func TestFairLeasesOfTheShortestAndLongestTerms(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
 		for _, option := range []signalbox.LockOption{signalbox.WithRenewedLease(life), signalbox.WithFixedLease(life), signalbox.WithMaxHold(life)} {
-			bubble(t, func(w *fixture) {
-				users, closeAll := w.queueUsers(w.T, 1, 0)
+			bubble(t, func(f *fixture) {
+				users, closeAll := f.queueUsers(f.T, 1, 0)
 				defer closeAll()
-				lease := atOnce(w.T, fair.New(users[0].Session, "a", option, nil))
-				require.LessOrEqual(w, time.Until(lease.Deadline()), life)
+				lease := atOnce(f.T, fair.New(users[0].Session, "a", option, nil))
+				require.LessOrEqual(f, time.Until(lease.Deadline()), life)
 				time.Sleep(min(life*9/10, time.Hour))
-				require.NoError(w, lease.Err())
-				require.NoError(w, lease.Unlock())
+				require.NoError(f, lease.Err())
+				require.NoError(f, lease.Unlock())
 			})
 		}
 	}

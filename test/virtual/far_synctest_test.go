@@ -41,9 +41,9 @@ func TestFarServerCostsARoundTripAndATenth(t *testing.T) {
 	t.Parallel()
 	for _, roundTrip := range []time.Duration{10 * time.Millisecond, 40 * time.Millisecond} {
 		for _, n := range []int{5, 64, 200, 1_000}[:redistest.Rounds(3, 4)] {
-			bubble(t, func(w *fixture) {
-				t := w.T
-				c, link := w.client(t, func(o *rueidis.ClientOption) { o.RingScaleEachConn = 10 }) // room for all of them
+			bubble(t, func(f *fixture) {
+				t := f.T
+				c, link := f.client(t, func(o *rueidis.ClientOption) { o.RingScaleEachConn = 10 }) // room for all of them
 				defer c.Close()
 				s := signalbox.NewSession(c)
 				defer func() { require.NoError(t, s.Close(t.Context())) }()

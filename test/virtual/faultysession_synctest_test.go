@@ -34,10 +34,10 @@ type faultySession struct {
 	*signalbox.Session
 	*wire
 
-	w     *fixture
-	match redistest.Match // matches the requests that count
-	delay atomic.Int64    // the delay of a fault without its own
-	close func()          // closes the session and its client
+	fixture *fixture
+	match   redistest.Match // matches the requests that count
+	delay   atomic.Int64    // the delay of a fault without its own
+	close   func()          // closes the session and its client
 
 	one   sync.Mutex // held while any script runs
 	after func()     // called after each of them, nil for nothing; guarded by one
@@ -55,34 +55,34 @@ type faultySession struct {
 }
 
 // bubbleOfUsers is bubble for a test that opens sessions by user and faultySession, which are closed when it ends.
-func bubbleOfUsers(t *testing.T, test func(w *fixture)) {
+func bubbleOfUsers(t *testing.T, test func(f *fixture)) {
 	t.Helper()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		defer func() {
-			for _, end := range slices.Backward(w.ends) {
+			for _, end := range slices.Backward(f.ends) {
 				end()
 			}
 		}()
-		test(w)
+		test(f)
 	})
 }
 
 // user opens a session.
-func (w *fixture) user(options ...signalbox.SessionOption) queueUser {
-	w.T.Helper()
-	s, link, end := w.session(w.T, options...)
-	w.ends = append(w.ends, end)
+func (f *fixture) user(options ...signalbox.SessionOption) queueUser {
+	f.T.Helper()
+	s, link, end := f.session(f.T, options...)
+	f.ends = append(f.ends, end)
 	return queueUser{s, link}
 }
 
 // faultySession opens a session. The server knows each script when it is first asked for it, so that each call is one request.
-func (w *fixture) faultySession(match redistest.Match, options ...signalbox.SessionOption) *faultySession {
-	w.T.Helper()
-	s := &faultySession{w: w, match: match, silent: make(map[*server.Peer]redistest.FaultKind), loaded: make(map[string]bool)}
+func (f *fixture) faultySession(match redistest.Match, options ...signalbox.SessionOption) *faultySession {
+	f.T.Helper()
+	s := &faultySession{fixture: f, match: match, silent: make(map[*server.Peer]redistest.FaultKind), loaded: make(map[string]bool)}
 	s.delay.Store(int64(1500 * time.Millisecond)) // it is given up before
-	w.redis.Server().SetPreHook(s.hook)
+	f.redis.Server().SetPreHook(s.hook)
 	s.reopen(options...)
-	w.ends = append(w.ends, func() { s.close() })
+	f.ends = append(f.ends, func() { s.close() })
 	return s
 }
 
@@ -91,7 +91,7 @@ func (s *faultySession) reopen(options ...signalbox.SessionOption) {
 	if s.close != nil {
 		s.close()
 	}
-	c, link := s.w.client(s.w.T, func(o *rueidis.ClientOption) {
+	c, link := s.fixture.client(s.fixture.T, func(o *rueidis.ClientOption) {
 		o.ClientName, o.ConnWriteTimeout, o.Dialer.KeepAlive = faultyName, time.Second, time.Second
 	})
 	opened := signalbox.NewSession(c, options...)
@@ -107,7 +107,7 @@ func (s *faultySession) reopen(options ...signalbox.SessionOption) {
 func (s *faultySession) run(request []string) string {
 	s.one.Lock()
 	defer s.one.Unlock()
-	reply := run(s.w.redis.Server(), request)
+	reply := run(s.fixture.redis.Server(), request)
 	if s.after != nil {
 		s.after()
 	}
@@ -221,14 +221,14 @@ func (s *faultySession) allFired() bool {
 
 // awaitFault returns when the fault has happened.
 func (s *faultySession) awaitFault() {
-	s.w.T.Helper()
+	s.fixture.T.Helper()
 	for range 600 {
 		if s.allFired() {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	s.w.T.Fatalf("there were %d requests in a minute, and none had a fault", s.requestCount())
+	s.fixture.T.Fatalf("there were %d requests in a minute, and none had a fault", s.requestCount())
 }
 
 // requestCount returns how many requests counted.
@@ -249,10 +249,10 @@ func (s *faultySession) hook(peer *server.Peer, command string, args ...string) 
 	request := append([]string{command}, args...)
 	s.load(request)
 	if command != "PING" {
-		s.w.commands.Add(1)
+		s.fixture.commands.Add(1)
 	}
 	if strings.HasPrefix(command, "EVAL") {
-		s.w.scripts.Add(1)
+		s.fixture.scripts.Add(1)
 	}
 	var f redistest.Fault
 	if peer.ClientName == faultyName {

@@ -36,28 +36,28 @@ type fixture struct {
 }
 
 // bubble runs a test in virtual time, which begins after the time that tokens count from.
-func bubble(t *testing.T, test func(w *fixture)) {
+func bubble(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
-		w := &fixture{T: t, redis: miniredis.NewMiniRedis()}
-		w.redis.ClockTTL(true)
-		first, err := w.redis.Dial() // which makes the server
+		f := &fixture{T: t, redis: miniredis.NewMiniRedis()}
+		f.redis.ClockTTL(true)
+		first, err := f.redis.Dial() // which makes the server
 		require.NoError(t, err)
 		require.NoError(t, first.Close())
 		synctest.Wait() // until the server knows that it is closed
-		w.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+		f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 			if command != "PING" {
-				w.commands.Add(1)
+				f.commands.Add(1)
 			}
 			if strings.HasPrefix(command, "EVAL") {
-				w.scripts.Add(1)
+				f.scripts.Add(1)
 			}
 			return false
 		})
 		defer arrive()
-		defer w.redis.Close()
-		test(w)
+		defer f.redis.Close()
+		test(f)
 	})
 }
 
@@ -68,17 +68,17 @@ func arrive() { time.Sleep(10 * time.Second) }
 var clientCount atomic.Int64
 
 // client returns a client with a wire of its own. mods change its options.
-func (w *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
+func (f *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
 	t.Helper()
 	link := &wire{}
 	o := rueidis.ClientOption{
 		InitAddress: []string{fmt.Sprint("embedded/", clientCount.Add(1))}, ForceSingleClient: true, AlwaysRESP2: true,
 		// A connection's memory, of which the default is a megabyte, was half of the time of these tests.
 		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7,
-		DialCtxFn:    func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return link.dial(w.redis) },
+		DialCtxFn:    func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return link.dial(f.redis) },
 		ConnLifetime: -1, // tests that last for hours would make thousands of connections
 	}
-	o.Dialer.KeepAlive = cmp.Or(w.probe, 10*time.Second) // ten hours have too many seconds
+	o.Dialer.KeepAlive = cmp.Or(f.probe, 10*time.Second) // ten hours have too many seconds
 	for _, mod := range mods {
 		mod(&o)
 	}
@@ -89,9 +89,9 @@ func (w *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rue
 }
 
 // session returns a session on a wire of its own, and what closes both.
-func (w *fixture) session(t *testing.T, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
+func (f *fixture) session(t *testing.T, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
 	t.Helper()
-	c, link := w.client(t)
+	c, link := f.client(t)
 	s := signalbox.NewSession(c, options...)
 	return s, link, func() {
 		ended, cancel := context.WithCancel(context.Background())
@@ -102,13 +102,13 @@ func (w *fixture) session(t *testing.T, options ...signalbox.SessionOption) (*si
 }
 
 // left returns how long the hold of the lock lasts, 0 if no session holds it. A key with a mark outlives its hold.
-func (w *fixture) left(name string) time.Duration {
+func (f *fixture) left(name string) time.Duration {
 	const mark, outlives = 62, 15 * time.Second
-	value, err := w.redis.Get(locktest.Key(name))
+	value, err := f.redis.Get(locktest.Key(name))
 	if err != nil || !locktest.IsHeld(value) {
 		return 0
 	}
-	left := w.redis.TTL(locktest.Key(name))
+	left := f.redis.TTL(locktest.Key(name))
 	if value[mark] == 'q' {
 		left = max(left-outlives, 0)
 	}

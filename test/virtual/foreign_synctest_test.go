@@ -32,15 +32,15 @@ func inEachLayout() map[string]func(s *signalbox.Session, options ...signalbox.L
 
 // takeOver replaces the keys of the lock "a" with lists of another program. Scripts in the library's own layout are refused in
 // the words of a real server.
-func (w *fixture) takeOver() {
-	w.Helper()
+func (f *fixture) takeOver() {
+	f.Helper()
 	own := []string{locktest.Key("a"), locktest.Keys("a").Permits()}
 	for _, key := range append(own, "a") {
-		w.redis.Del(key)
-		_, err := w.redis.RPush(key, "x")
-		require.NoError(w, err)
+		f.redis.Del(key)
+		_, err := f.redis.RPush(key, "x")
+		require.NoError(f, err)
 	}
-	w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+	f.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 		refused := strings.HasPrefix(command, "EVAL") && slices.Contains(own, args[2])
 		if refused {
 			c.WriteError("WRONGTYPE Operation against a key holding the wrong kind of value")
@@ -54,22 +54,22 @@ func (w *fixture) takeOver() {
 func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				s, _, closeAll := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				s, _, closeAll := f.session(f.T)
 				defer closeAll()
 				mu := lock(s)
-				require.NoError(w, atOnce(w.T, mu).Unlock()) // the session knows the server
-				w.takeOver()
+				require.NoError(f, atOnce(f.T, mu).Unlock()) // the session knows the server
+				f.takeOver()
 				for range 2 {
-					_, err := mu.Lock(w.Context())
-					require.ErrorIs(w, err, signalbox.ErrWrongKind)
-					_, err = mu.TryLock(w.Context())
-					require.ErrorIs(w, err, signalbox.ErrWrongKind)
+					_, err := mu.Lock(f.Context())
+					require.ErrorIs(f, err, signalbox.ErrWrongKind)
+					_, err = mu.TryLock(f.Context())
+					require.ErrorIs(f, err, signalbox.ErrWrongKind)
 				}
-				require.Zero(w, locktest.Undoing(s))
+				require.Zero(f, locktest.Undoing(s))
 				began := time.Now()
-				require.NoError(w, s.Close(locktest.Ended()))
-				require.Zero(w, time.Since(began))
+				require.NoError(f, s.Close(locktest.Ended()))
+				require.Zero(f, time.Since(began))
 			})
 		})
 	}
@@ -79,22 +79,22 @@ func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralle
 func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				s, link, closeAll := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				s, link, closeAll := f.session(f.T)
 				defer closeAll()
 				mu := lock(s)
-				require.NoError(w, atOnce(w.T, mu).Unlock())
+				require.NoError(f, atOnce(f.T, mu).Unlock())
 				link.swallowsReplies.Store(true)
-				ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+				ctx, cancel := context.WithTimeout(f.Context(), time.Second)
 				defer cancel()
 				_, err := mu.TryLock(ctx)
-				require.ErrorIs(w, err, context.DeadlineExceeded)
-				w.takeOver()
+				require.ErrorIs(f, err, context.DeadlineExceeded)
+				f.takeOver()
 				link.heal()
 				time.Sleep(5 * time.Second) // three until it is too late, and a retry
-				require.Zero(w, locktest.Undoing(s))
-				_, err = mu.TryLock(w.Context())
-				require.ErrorIs(w, err, signalbox.ErrWrongKind)
+				require.Zero(f, locktest.Undoing(s))
+				_, err = mu.TryLock(f.Context())
+				require.ErrorIs(f, err, signalbox.ErrWrongKind)
 			})
 		})
 	}
@@ -105,17 +105,17 @@ func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:parallel
 func TestHolderOfAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for _, kind := range append(locktest.Primitives(), locktest.Reader()) { //nolint:paralleltest // as above
 		t.Run(kind.Name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				s, _, closeAll := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				s, _, closeAll := f.session(f.T)
 				defer closeAll()
 				mu := kind.New(s, "a")
-				lease := atOnce(w.T, mu)
-				w.takeOver()
+				lease := atOnce(f.T, mu)
+				f.takeOver()
 				<-lease.Done()
 				time.Sleep(time.Second)
-				require.Zero(w, locktest.Undoing(s))
-				_, err := mu.TryLock(w.Context())
-				require.ErrorIs(w, err, signalbox.ErrWrongKind)
+				require.Zero(f, locktest.Undoing(s))
+				_, err := mu.TryLock(f.Context())
+				require.ErrorIs(f, err, signalbox.ErrWrongKind)
 			})
 		})
 	}

@@ -23,34 +23,34 @@ type scriptTimes struct {
 }
 
 // executed records the executions of these scripts.
-func (w *fixture) executed(which ...*scripts.Script) *scriptTimes {
-	e := &scriptTimes{at: make(map[*scripts.Script][]time.Duration)}
-	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+func (f *fixture) executed(which ...*scripts.Script) *scriptTimes {
+	st := &scriptTimes{at: make(map[*scripts.Script][]time.Duration)}
+	f.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		for _, s := range which {
 			if command == "EVALSHA" && args[0] == s.SHA1 || command == "EVAL" && args[0] == s.Source {
-				e.mu.Lock()
-				e.at[s] = append(e.at[s], time.Since(e.from))
-				e.mu.Unlock()
+				st.mu.Lock()
+				st.at[s] = append(st.at[s], time.Since(st.from))
+				st.mu.Unlock()
 			}
 		}
 		return false
 	})
-	return e
+	return st
 }
 
 // begin forgets what was executed.
-func (e *scriptTimes) begin() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.from = time.Now()
-	clear(e.at)
+func (st *scriptTimes) begin() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.from = time.Now()
+	clear(st.at)
 }
 
 // within returns how often a script was executed in a part of the time since begin.
-func (e *scriptTimes) within(s *scripts.Script, from, to time.Duration) (n int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, at := range e.at[s] {
+func (st *scriptTimes) within(s *scripts.Script, from, to time.Duration) (n int) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, at := range st.at[s] {
 		if from <= at && at < to {
 			n++
 		}
@@ -65,7 +65,7 @@ func TestSessionsThatLostTheirTicketsComeBackOneByOne(t *testing.T) {
 	const sessions, window, most = 100, 100 * time.Millisecond, 60
 	for _, event := range []struct {
 		name    string
-		happens func(w *fixture, users []queueUser)
+		happens func(f *fixture, users []queueUser)
 		first   time.Duration // grant after it
 	}{
 		{"Flush", func(*fixture, []queueUser) {}, 300 * time.Millisecond},
@@ -78,18 +78,18 @@ func TestSessionsThatLostTheirTicketsComeBackOneByOne(t *testing.T) {
 		for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Fair()} {
 			t.Run(event.name+kind.Name, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(w *fixture) {
-					users, closeAll := w.queueUsers(w.T, sessions+1, 0)
+				bubble(t, func(f *fixture) {
+					users, closeAll := f.queueUsers(f.T, sessions+1, 0)
 					defer closeAll()
 					for i, u := range users {
 						u.wire.latency.Store(int64(time.Duration(500+10*i) * time.Microsecond))
 					}
-					seen := w.executed(scripts.LockEnter, scripts.LockPoll)
-					_ = atOnce(w.T, kind.New(users[sessions].Session, "a"))
+					seen := f.executed(scripts.LockEnter, scripts.LockPoll)
+					_ = atOnce(f.T, kind.New(users[sessions].Session, "a"))
 					granted := make(chan time.Time, sessions)
 					var waiting sync.WaitGroup
 					defer waiting.Wait()
-					ctx, cancel := context.WithCancel(w.Context())
+					ctx, cancel := context.WithCancel(f.Context())
 					defer cancel()
 					for _, u := range users[:sessions] {
 						waiting.Go(func() {
@@ -103,18 +103,18 @@ func TestSessionsThatLostTheirTicketsComeBackOneByOne(t *testing.T) {
 						})
 					}
 					time.Sleep(12 * time.Second) // in which the polls of the sessions drift apart
-					require.Empty(w, granted)
+					require.Empty(f, granted)
 					seen.begin()
 					lost := time.Now()
-					w.redis.FlushAll()
-					event.happens(w, users)
-					require.LessOrEqual(w, (<-granted).Sub(lost), event.first)
+					f.redis.FlushAll()
+					event.happens(f, users)
+					require.LessOrEqual(f, (<-granted).Sub(lost), event.first)
 					time.Sleep(3 * time.Second)
-					require.Len(w, granted, sessions-1, "all had the lock")
+					require.Len(f, granted, sessions-1, "all had the lock")
 					for from := time.Duration(0); from < 2*time.Second; from += window / 2 {
-						require.LessOrEqual(w, seen.within(scripts.LockEnter, from, from+window), most)
+						require.LessOrEqual(f, seen.within(scripts.LockEnter, from, from+window), most)
 					}
-					require.LessOrEqual(w, seen.within(scripts.LockPoll, 0, time.Second), sessions*5/4)
+					require.LessOrEqual(f, seen.within(scripts.LockPoll, 0, time.Second), sessions*5/4)
 				})
 			})
 		}

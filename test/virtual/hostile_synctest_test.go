@@ -111,12 +111,12 @@ func (h *hostileReplies) hook(peer *server.Peer, command string, _ ...string) bo
 }
 
 // say publishes on every channel that is subscribed to.
-func (h *hostileReplies) say(w *fixture) {
+func (h *hostileReplies) say(f *fixture) {
 	h.mu.Lock()
 	message := h.text() + h.text()
 	h.mu.Unlock()
-	for _, channel := range w.redis.PubSubChannels("*") {
-		w.redis.Publish(channel, message)
+	for _, channel := range f.redis.PubSubChannels("*") {
+		f.redis.Publish(channel, message)
 	}
 }
 
@@ -143,12 +143,12 @@ func TestNoReplyMakesACallPanic(t *testing.T) {
 // hostileCalls are all calls, and those that tables of faults leave out.
 func hostileCalls() []testedCall {
 	return append(calls(),
-		testedCall{name: "inspect.Names", ready: func(e *callFixture) preparedCall {
-			return func(ctx context.Context) error { return drain(inspect.Names(ctx, e.session(), "")) }
+		testedCall{name: "inspect.Names", ready: func(c *callFixture) preparedCall {
+			return func(ctx context.Context) error { return drain(inspect.Names(ctx, c.session(), "")) }
 		}},
-		testedCall{name: "inspect.List", ready: func(e *callFixture) preparedCall {
+		testedCall{name: "inspect.List", ready: func(c *callFixture) preparedCall {
 			return func(ctx context.Context) error {
-				l := inspect.NewList(e.session(), "", time.Second)
+				l := inspect.NewList(c.session(), "", time.Second)
 				snapshots := make(chan struct{})
 				go func() { // ends with the call's context
 					defer close(snapshots)
@@ -161,12 +161,12 @@ func hostileCalls() []testedCall {
 				return l.Run(ctx)
 			}
 		}},
-		testedCall{name: "Redisson", ready: func(e *callFixture) preparedCall {
-			c, _ := e.servers[0].client(e.T)
+		testedCall{name: "Redisson", ready: func(cf *callFixture) preparedCall {
+			c, _ := cf.servers[0].client(cf.T)
 			s := signalbox.NewSession(c, quiet, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
 			return func(ctx context.Context) error {
 				defer c.Close()
-				defer e.end(s)
+				defer cf.end(s)
 				return errors.Join(no(fair.New(s, "a").Lock(ctx)), drain(inspect.Names(ctx, s, "")), no(inspect.Name(ctx, s, "a")), inspect.Break(ctx, s, "a"))
 			}
 		}},
@@ -187,12 +187,12 @@ func (c testedCall) hostile(t *testing.T, seed uint64) {
 	if c.quorum {
 		servers = 3
 	}
-	bubbleOf(t, servers, func(q *redlockServers) {
-		e := newCallFixture(q, healthy)
-		run := c.ready(e)
+	bubbleOf(t, servers, func(r *redlockServers) {
+		cf := newCallFixture(r, healthy)
+		run := c.ready(cf)
 		h := &hostileReplies{random: rand.New(rand.NewPCG(seed, uint64(len(c.name))))} //nolint:gosec // it is to be repeated
-		for _, w := range q.servers {
-			w.redis.Server().SetPreHook(h.hook)
+		for _, f := range r.servers {
+			f.redis.Server().SetPreHook(h.hook)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
@@ -200,8 +200,8 @@ func (c testedCall) hostile(t *testing.T, seed uint64) {
 		go func() { done <- run(ctx) }()
 		for range 30 {
 			time.Sleep(100 * time.Millisecond)
-			for _, w := range q.servers {
-				h.say(w)
+			for _, f := range r.servers {
+				h.say(f)
 			}
 		}
 		select {
@@ -213,7 +213,7 @@ func (c testedCall) hostile(t *testing.T, seed uint64) {
 		h.mu.Lock()
 		h.ended = true
 		h.mu.Unlock()
-		e.heal()
+		cf.heal()
 		synctest.Wait()
 	})
 }

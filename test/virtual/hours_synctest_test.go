@@ -21,29 +21,29 @@ import (
 // its end.
 func TestLeaseIsRenewedForTenHours(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
+	bubble(t, func(f *fixture) {
+		t := f.T
 		const life = 30 * time.Second
 		hours := redistest.Rounds(2, 10)
-		s, _, closeAll := w.session(t)
+		s, _, closeAll := f.session(t)
 		defer closeAll()
 		lease, err := reentrant.New(s, "long", signalbox.WithRenewedLease(life)).Lock(t.Context())
 		require.NoError(t, err)
-		before := w.commands.Load()
+		before := f.commands.Load()
 		for range hours * 3600 {
 			time.Sleep(time.Second)
 			require.NoError(t, lease.Err())
-			require.GreaterOrEqual(t, w.left("long"), life*2/3-time.Second)
-			require.Less(t, time.Until(lease.Deadline()), w.left("long"))
+			require.GreaterOrEqual(t, f.left("long"), life*2/3-time.Second)
+			require.Less(t, time.Until(lease.Deadline()), f.left("long"))
 		}
 		// A renewal each third of the life, a fiftieth of that earlier at the most. The server
 		// counts a script and the commands in it for each: GET, PEXPIRE, and PTTL as it has no PEXPIRE with GT.
 		renewals := time.Duration(hours) * time.Hour / (life / 3)
-		counted := w.commands.Load() - before
+		counted := f.commands.Load() - before
 		require.GreaterOrEqual(t, counted, int64(renewals))
 		require.LessOrEqual(t, counted, int64(renewals)*4*51/50+4)
 		require.NoError(t, lease.Unlock())
-		require.Zero(t, w.left("long"))
+		require.Zero(t, f.left("long"))
 	})
 }
 
@@ -51,9 +51,9 @@ func TestLeaseIsRenewedForTenHours(t *testing.T) {
 // keys of several slots.
 func TestTheFirstRenewalOfManyLocksWaitsForTheProbe(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		c, link := w.client(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		c, link := f.client(t)
 		defer c.Close()
 		s := signalbox.NewSession(c)
 		defer func() { require.NoError(t, s.Close(t.Context())) }()
@@ -64,9 +64,9 @@ func TestTheFirstRenewalOfManyLocksWaitsForTheProbe(t *testing.T) {
 			leases[i], err = reentrant.New(s, fmt.Sprint("many/", i), signalbox.WithRenewedLease(30*time.Second)).Lock(t.Context())
 			require.NoError(t, err)
 		})
-		before := w.scripts.Load()
+		before := f.scripts.Load()
 		time.Sleep(15 * time.Second) // each was renewed once
-		require.Less(t, w.scripts.Load()-before, int64(100), "300 keys, of which a script has up to 256")
+		require.Less(t, f.scripts.Load()-before, int64(100), "300 keys, of which a script has up to 256")
 		for _, lease := range leases {
 			require.NoError(t, lease.Unlock())
 		}
@@ -76,17 +76,17 @@ func TestTheFirstRenewalOfManyLocksWaitsForTheProbe(t *testing.T) {
 // P6: a waiter has the lock of a crashed holder as soon as its key has ended.
 func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
+	bubble(t, func(f *fixture) {
+		t := f.T
 		for i := range 20 {
 			name := fmt.Sprint("crash/", i)
-			crashed, link, closeCrashed := w.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(10*time.Second)))
-			s, _, closeWaiter := w.session(t)
+			crashed, link, closeCrashed := f.session(t, signalbox.WithDefaults(signalbox.WithRenewedLease(10*time.Second)))
+			s, _, closeWaiter := f.session(t)
 			first, err := reentrant.New(crashed, name).Lock(t.Context())
 			require.NoError(t, err)
 			time.Sleep(time.Duration(i) * 777 * time.Millisecond)
 			link.goSilent()
-			ends := time.Now().Add(w.left(name))
+			ends := time.Now().Add(f.left(name))
 			lease, err := reentrant.New(s, name).Lock(t.Context())
 			require.NoError(t, err)
 			require.WithinRange(t, time.Now(), ends, ends.Add(5*time.Millisecond))
@@ -103,11 +103,11 @@ func TestCrashedHoldersLockIsTakenOverAsItsKeyEnds(t *testing.T) {
 // and each waiter is a goroutine that was there before.
 func TestWaitersOfOneProcessPollOnceASecondTogether(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		holder, _, closeHolder := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		holder, _, closeHolder := f.session(t)
 		defer closeHolder()
-		s, _, closeWaiters := w.session(t)
+		s, _, closeWaiters := f.session(t)
 		defer closeWaiters()
 		held, err := reentrant.New(holder, "watched").Lock(t.Context())
 		require.NoError(t, err)
@@ -124,10 +124,10 @@ func TestWaitersOfOneProcessPollOnceASecondTogether(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Minute)
-		before := w.scripts.Load()
+		before := f.scripts.Load()
 		seconds := redistest.Rounds(600, 3600)
 		time.Sleep(time.Duration(seconds) * time.Second)
-		requested := w.scripts.Load() - before
+		requested := f.scripts.Load() - before
 		require.Greater(t, requested, int64(seconds))
 		require.Less(t, requested, int64(seconds*10/8+seconds/9), "polls and renewals")
 		require.NoError(t, held.Unlock())
@@ -139,11 +139,11 @@ func TestWaitersOfOneProcessPollOnceASecondTogether(t *testing.T) {
 // once the linger is over.
 func TestIdleSessionCostsNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		a, _, closeA := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		a, _, closeA := f.session(t)
 		defer closeA()
-		b, _, closeB := w.session(t)
+		b, _, closeB := f.session(t)
 		defer closeB()
 		var users sync.WaitGroup
 		for i := range 20 {
@@ -170,13 +170,13 @@ func TestIdleSessionCostsNothing(t *testing.T) {
 		time.Sleep(10 * time.Second) // the linger is 3 s
 		synctest.Wait()
 		require.Zero(t, goroutines())
-		require.Empty(t, w.redis.PubSubChannels(""))
-		before := w.commands.Load()
+		require.Empty(t, f.redis.PubSubChannels(""))
+		before := f.commands.Load()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Equal(t, before, w.commands.Load())
+		require.Equal(t, before, f.commands.Load())
 		require.Zero(t, goroutines())
 		time.Sleep(time.Hour)
-		require.Empty(t, w.redis.Keys(), "floors end, too")
+		require.Empty(t, f.redis.Keys(), "floors end, too")
 	})
 }

@@ -27,22 +27,22 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 		{signalbox.WithMaxHold(10 * time.Second), time.Minute, signalbox.ErrMaxHold},
 	} {
 		for _, kind := range append(locktest.Locks(), locktest.RedissonReentrant()) {
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				defer clock.Skew(0)
-				s, _, closeAll := w.session(w.T)
+				s, _, closeAll := f.session(f.T)
 				defer closeAll()
 				mu := kind.New(s, "a", c.option)
 				var inner error
-				outer := mu.Do(w.Context(), func(ctx context.Context, _ signalbox.Lease) error {
+				outer := mu.Do(f.Context(), func(ctx context.Context, _ signalbox.Lease) error {
 					inner = mu.Do(ctx, func(context.Context, signalbox.Lease) error {
 						clock.Skew(c.suspended)
 						return nil
 					})
 					return nil
 				})
-				require.ErrorIs(w, inner, c.cause, kind.Name)
-				require.ErrorIs(w, outer, c.cause, kind.Name)
-				require.NoError(w, mu.Do(w.Context(), func(context.Context, signalbox.Lease) error { return nil }))
+				require.ErrorIs(f, inner, c.cause, kind.Name)
+				require.ErrorIs(f, outer, c.cause, kind.Name)
+				require.NoError(f, mu.Do(f.Context(), func(context.Context, signalbox.Lease) error { return nil }))
 			})
 		}
 	}
@@ -50,14 +50,14 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 
 // P2: so does the Unlock of a reader that shares its hold with others.
 func TestAReaderBesideOthersReportsALostLease(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		defer clock.Skew(0)
-		s, _, closeAll := w.session(w.T)
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
 		mu := locktest.Reader().New(s, "a")
-		first, second := atOnce(w.T, mu), atOnce(w.T, mu)
+		first, second := atOnce(f.T, mu), atOnce(f.T, mu)
 		clock.Skew(time.Minute)
-		require.ErrorIs(w, first.Unlock(), signalbox.ErrLost)
-		require.ErrorIs(w, second.Unlock(), signalbox.ErrLost)
+		require.ErrorIs(f, first.Unlock(), signalbox.ErrLost)
+		require.ErrorIs(f, second.Unlock(), signalbox.ErrLost)
 	})
 }

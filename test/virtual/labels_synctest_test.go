@@ -21,34 +21,34 @@ import (
 func TestGoroutinesOfTheClientHaveNoLabel(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Primitives() {
-		bubble(t, func(w *fixture) {
-			holder, link, closeHolder := w.session(w.T)
+		bubble(t, func(f *fixture) {
+			holder, link, closeHolder := f.session(f.T)
 			defer closeHolder()
-			waiter, others, closeWaiter := w.session(w.T)
+			waiter, others, closeWaiter := f.session(f.T)
 			defer closeWaiter()
-			lease := atOnce(w.T, kind.New(holder, "a", signalbox.WithRenewedLease(10*time.Second)))
-			ctx, giveUp := context.WithCancel(w.Context())
+			lease := atOnce(f.T, kind.New(holder, "a", signalbox.WithRenewedLease(10*time.Second)))
+			ctx, giveUp := context.WithCancel(f.Context())
 			waits := queuedAndListening(ctx, kind.New(waiter, "a"))
 			for _, l := range []*wire{link, others} {
 				l.heal() // breaks every connection
 			}
 			time.Sleep(20 * time.Second)
-			require.NoError(w, lease.Err(), "it was renewed on a new connection")
+			require.NoError(f, lease.Err(), "it was renewed on a new connection")
 			synctest.Wait()
 			var profile strings.Builder
-			require.NoError(w, pprof.Lookup("goroutine").WriteTo(&profile, 1))
-			require.Contains(w, profile.String(), `"signalbox":"timers"`)
-			require.Contains(w, profile.String(), `"signalbox":"dispatch"`)
+			require.NoError(f, pprof.Lookup("goroutine").WriteTo(&profile, 1))
+			require.Contains(f, profile.String(), `"signalbox":"timers"`)
+			require.Contains(f, profile.String(), `"signalbox":"dispatch"`)
 			readers := 0
 			for stack := range strings.SplitSeq(profile.String(), "\n\n") {
 				if strings.Contains(stack, "rueidis.(*pipe)") {
-					require.NotContains(w, stack, "# labels:", kind.Name)
+					require.NotContains(f, stack, "# labels:", kind.Name)
 					readers++
 				}
 			}
-			require.Positive(w, readers)
+			require.Positive(f, readers)
 			giveUp()
-			require.ErrorIs(w, (<-waits).err, context.Canceled)
+			require.ErrorIs(f, (<-waits).err, context.Canceled)
 		})
 	}
 }

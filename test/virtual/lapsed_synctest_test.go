@@ -31,10 +31,10 @@ var lapses = []string{
 func TestAFleetWaitsForItsCredentials(t *testing.T) {
 	t.Parallel()
 	for _, words := range lapses {
-		bubble(t, func(w *fixture) {
+		bubble(t, func(f *fixture) {
 			var ends []func()
 			open := func() *signalbox.Session {
-				s, _, end := w.session(w.T, quiet)
+				s, _, end := f.session(f.T, quiet)
 				ends = append(ends, end)
 				return s
 			}
@@ -43,10 +43,10 @@ func TestAFleetWaitsForItsCredentials(t *testing.T) {
 					end()
 				}
 			}()
-			ctx, cancel := context.WithCancel(w.Context())
+			ctx, cancel := context.WithCancel(f.Context())
 			holder := open()
 			held, err := reentrant.New(holder, "busy").Lock(ctx)
-			require.NoError(w, err)
+			require.NoError(f, err)
 			early, late := make(chan error, 9), make(chan error, 9)
 			for range 3 { // a leader and two candidates
 				go func() {
@@ -63,29 +63,29 @@ func TestAFleetWaitsForItsCredentials(t *testing.T) {
 			go func() { waited <- no(fair.New(open(), "busy").Lock(ctx)) }()
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
-			server := w.scriptReplies(false)
+			server := f.scriptReplies(false)
 			server.say(words, -1)
 			if words != lapses[3] { // a key that was never used may be one that the user has no right to
 				go func() { late <- no(reentrant.New(s, "new").Lock(ctx)) }()
 				go func() { late <- panics(reentrant.New(s, "locker").Locker(ctx).Lock) }()
 			}
-			require.ErrorIs(w, no(reentrant.New(s, "busy").TryLock(ctx)), signalbox.ErrHeld, "a goroutine of the session waits")
-			require.ErrorIs(w, no(reentrant.New(holder, "other").TryLock(ctx)), signalbox.ErrDenied)
+			require.ErrorIs(f, no(reentrant.New(s, "busy").TryLock(ctx)), signalbox.ErrHeld, "a goroutine of the session waits")
+			require.ErrorIs(f, no(reentrant.New(holder, "other").TryLock(ctx)), signalbox.ErrDenied)
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			require.Empty(w, early, words)
-			require.Empty(w, late, words)
-			require.Empty(w, waited, words)
+			require.Empty(f, early, words)
+			require.Empty(f, late, words)
+			require.Empty(f, waited, words)
 			server.say("", 0)
-			require.NoError(w, held.Unlock())
-			require.NoError(w, <-waited, words)
+			require.NoError(f, held.Unlock())
+			require.NoError(f, <-waited, words)
 			if words != lapses[3] {
-				require.NoError(w, <-late, words)
-				require.NoError(w, <-late, words)
+				require.NoError(f, <-late, words)
+				require.NoError(f, <-late, words)
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			require.Empty(w, early, words)
+			require.Empty(f, early, words)
 			cancel()
 		})
 	}
@@ -94,22 +94,22 @@ func TestAFleetWaitsForItsCredentials(t *testing.T) {
 // A right that a session never had is reported at once: first credentials, and a name beyond the keys that are granted.
 func TestARightThatWasNeverThereIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, end := w.session(w.T, quiet)
+	bubble(t, func(f *fixture) {
+		s, _, end := f.session(f.T, quiet)
 		defer end()
-		server := w.scriptReplies(false)
+		server := f.scriptReplies(false)
 		for _, words := range lapses {
 			server.say(words, -1)
 			began := time.Now()
-			require.ErrorIs(w, no(reentrant.New(s, "a").Lock(w.Context())), signalbox.ErrDenied)
-			require.Less(w, time.Since(began), time.Second, words)
+			require.ErrorIs(f, no(reentrant.New(s, "a").Lock(f.Context())), signalbox.ErrDenied)
+			require.Less(f, time.Since(began), time.Second, words)
 			time.Sleep(time.Second)
 		}
 		server.say("", 0)
 		time.Sleep(time.Second)
-		lease, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
-		require.NoError(w, lease.Unlock())
+		lease, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
+		require.NoError(f, lease.Unlock())
 		for _, words := range []string{
 			lapses[3],
 			"ERR ACL failure in script: User locks has no permissions to run the 'zadd' command",
@@ -117,8 +117,8 @@ func TestARightThatWasNeverThereIsReportedAtOnce(t *testing.T) {
 		} {
 			server.say(words, -1)
 			began := time.Now()
-			require.ErrorIs(w, no(reentrant.New(s, "beyond").Lock(w.Context())), signalbox.ErrDenied)
-			require.Zero(w, time.Since(began), words)
+			require.ErrorIs(f, no(reentrant.New(s, "beyond").Lock(f.Context())), signalbox.ErrDenied)
+			require.Zero(f, time.Since(began), words)
 		}
 	})
 }
@@ -127,22 +127,22 @@ func TestARightThatWasNeverThereIsReportedAtOnce(t *testing.T) {
 func TestAFunctionRunsOnceWhateverIsDenied(t *testing.T) {
 	t.Parallel()
 	for _, words := range append([]string{"ERR ACL failure in script: User locks has no permissions to run the 'set' command"}, lapses...) {
-		bubble(t, func(w *fixture) {
-			s, _, end := w.session(w.T, quiet)
+		bubble(t, func(f *fixture) {
+			s, _, end := f.session(f.T, quiet)
 			defer end()
-			server, runs := w.scriptReplies(false), 0
+			server, runs := f.scriptReplies(false), 0
 			for range 2 {
-				value, _, err := once.New(s, "charge").Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+				value, _, err := once.New(s, "charge").Do(f.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
 					runs++
 					server.say(words, -1)
 					time.AfterFunc(200*time.Millisecond, func() { server.say("", 0) })
 					return []byte("done"), nil
 				})
-				require.NoError(w, err, words)
-				require.Equal(w, "done", string(value))
+				require.NoError(f, err, words)
+				require.Equal(f, "done", string(value))
 				time.Sleep(time.Second)
 			}
-			require.Equal(w, 1, runs, words)
+			require.Equal(f, 1, runs, words)
 		})
 	}
 }

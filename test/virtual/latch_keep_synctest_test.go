@@ -17,25 +17,25 @@ import (
 func TestARoundIsKeptAfterEachUse(t *testing.T) {
 	t.Parallel()
 	const keep = time.Hour
-	uses := map[string]func(l *countdown.Latch, r countdown.Round, w *fixture) error{
-		"CountDown": func(_ *countdown.Latch, r countdown.Round, w *fixture) error {
-			_, err := r.CountDown(w.T.Context(), "x")
+	uses := map[string]func(l *countdown.Latch, r countdown.Round, f *fixture) error{
+		"CountDown": func(_ *countdown.Latch, r countdown.Round, f *fixture) error {
+			_, err := r.CountDown(f.T.Context(), "x")
 			return err
 		},
-		"Count": func(_ *countdown.Latch, r countdown.Round, w *fixture) error {
-			_, err := r.Count(w.T.Context())
+		"Count": func(_ *countdown.Latch, r countdown.Round, f *fixture) error {
+			_, err := r.Count(f.T.Context())
 			return err
 		},
-		"Round": func(l *countdown.Latch, _ countdown.Round, w *fixture) error {
-			_, err := l.Round(w.T.Context())
+		"Round": func(l *countdown.Latch, _ countdown.Round, f *fixture) error {
+			_, err := l.Round(f.T.Context())
 			return err
 		},
 	}
 	for name, use := range uses {
 		for _, open := range []bool{false, true} {
-			bubble(t, func(w *fixture) {
-				t := w.T
-				s, _, closeSession := w.session(t)
+			bubble(t, func(f *fixture) {
+				t := f.T
+				s, _, closeSession := f.session(t)
 				defer closeSession()
 				l := countdown.New(s, "a", countdown.Keep(keep))
 				total := 2
@@ -48,12 +48,12 @@ func TestARoundIsKeptAfterEachUse(t *testing.T) {
 				require.NoError(t, err)
 				for _, after := range []time.Duration{keep / 100, keep / 4, keep / 2, keep * 3 / 4, keep * 58 / 60} {
 					time.Sleep(after)
-					require.NoError(t, use(l, r, w), "%s, open: %t, after %v", name, open, after)
+					require.NoError(t, use(l, r, f), "%s, open: %t, after %v", name, open, after)
 				}
 				time.Sleep(keep * 58 / 60)
-				require.NoError(t, use(l, r, w), "%s, open: %t", name, open)
+				require.NoError(t, use(l, r, f), "%s, open: %t", name, open)
 				time.Sleep(keep + time.Second)
-				require.Error(t, use(l, r, w), "%s, open: %t", name, open)
+				require.Error(t, use(l, r, f), "%s, open: %t", name, open)
 				require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrRoundLost)
 			})
 		}

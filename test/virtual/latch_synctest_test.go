@@ -19,10 +19,10 @@ import (
 
 // openSilently opens the round of a latch as its last count-down does, but publishes nothing: the message
 // is lost.
-func (w *fixture) openSilently(name string) {
+func (f *fixture) openSilently(name string) {
 	key := locktest.Keys(name).Latch()
-	value := w.redis.HGet(key, "round")
-	w.redis.HSet(key, "round", value[:19]+"o"+value[20:])
+	value := f.redis.HGet(key, "round")
+	f.redis.HSet(key, "round", value[:19]+"o"+value[20:])
 }
 
 // P6: a message that is lost costs a waiter a second, and if a session waits at more than a thousand latches a
@@ -32,11 +32,11 @@ func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) {
 	const spare = 50 * time.Millisecond // of the batch, and of the ticks of the timers
 	for _, latches := range []int{1, 1500}[:redistest.Rounds(1, 2)] {
 		bound := max(time.Second, time.Duration(latches)*time.Millisecond)
-		bubble(t, func(w *fixture) {
-			t := w.T
-			starter, _, closeStarter := w.session(t)
+		bubble(t, func(f *fixture) {
+			t := f.T
+			starter, _, closeStarter := f.session(t)
 			defer closeStarter()
-			s, _, closeWaiter := w.session(t)
+			s, _, closeWaiter := f.session(t)
 			defer closeWaiter()
 			ends := make(chan error, latches)
 			rounds := make([]countdown.Round, latches)
@@ -50,14 +50,14 @@ func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) {
 				go func() { ends <- mine.Wait(ctx) }()
 			}
 			time.Sleep(2 * time.Second) // all listen, and poll now and then
-			w.scripts.Store(0)
+			f.scripts.Store(0)
 			const span = 3
 			time.Sleep(span * time.Second)
-			require.LessOrEqual(t, int(w.scripts.Load()), span*min(latches, 1000)*5/4+1, "polls in that time")
+			require.LessOrEqual(t, int(f.scripts.Load()), span*min(latches, 1000)*5/4+1, "polls in that time")
 			const opened = 3
 			for i := range min(opened, latches) {
 				began := time.Now()
-				w.openSilently(fmt.Sprint("latch/", i))
+				f.openSilently(fmt.Sprint("latch/", i))
 				require.NoError(t, <-ends)
 				require.LessOrEqual(t, time.Since(began), bound+spare, "%d latches", latches)
 			}
@@ -72,9 +72,9 @@ func TestALostMessageOfALatchIsFoundWithinBounds(t *testing.T) {
 // A round is kept while it has a waiter, and no longer than its time to be kept.
 func TestARoundIsKeptWhileItHasAWaiter(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, closeSession := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, closeSession := f.session(t)
 		defer closeSession()
 		r, err := countdown.New(s, "a", countdown.Keep(time.Minute)).Start(t.Context(), 1)
 		require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestARoundIsKeptWhileItHasAWaiter(t *testing.T) {
 		time.Sleep(time.Minute + time.Second)
 		_, err = r.Count(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrRoundLost)
-		require.False(t, strings.Contains(strings.Join(w.redis.Keys(), " "), ":latch"))
+		require.False(t, strings.Contains(strings.Join(f.redis.Keys(), " "), ":latch"))
 	})
 }
 
@@ -95,9 +95,9 @@ func TestARoundIsKeptWhileItHasAWaiter(t *testing.T) {
 // a batch.
 func TestHoursOfWaitingCostAPollASecond(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, closeSession := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, closeSession := f.session(t)
 		defer closeSession()
 		r, err := countdown.New(s, "a").Start(t.Context(), 1)
 		require.NoError(t, err)
@@ -107,10 +107,10 @@ func TestHoursOfWaitingCostAPollASecond(t *testing.T) {
 			go func() { ends <- r.Wait(t.Context()) }()
 		}
 		time.Sleep(time.Minute)
-		w.scripts.Store(0)
+		f.scripts.Store(0)
 		seconds := redistest.Rounds(600, 3600)
 		time.Sleep(time.Duration(seconds) * time.Second)
-		require.InDelta(t, float64(seconds)/0.9, w.scripts.Load(), float64(seconds)*0.15)
+		require.InDelta(t, float64(seconds)/0.9, f.scripts.Load(), float64(seconds)*0.15)
 		require.LessOrEqual(t, goroutines(), 4)
 		_, err = r.CountDown(t.Context(), "x")
 		require.NoError(t, err)
@@ -125,13 +125,13 @@ func TestHoursOfWaitingCostAPollASecond(t *testing.T) {
 func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 	t.Parallel()
 	const latency, instants, step = 5 * time.Millisecond, 60, 2 * time.Millisecond // without messages polls come after 80 ms
-	bubble(t, func(w *fixture) {
-		t := w.T
-		starter, _, closeStarter := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		starter, _, closeStarter := f.session(t)
 		defer closeStarter()
 		for i := range instants {
 			name := fmt.Sprint("instant/", i)
-			s, link, closeWaiter := w.session(t)
+			s, link, closeWaiter := f.session(t)
 			link.latency.Store(int64(latency))
 			r, err := countdown.New(starter, name).Start(t.Context(), 1)
 			require.NoError(t, err)
@@ -152,11 +152,11 @@ func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 // yet. It is not believed, but it is not forgotten.
 func TestAMessageBeforeTheFirstReplyLeadsToAPoll(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		starter, _, closeStarter := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		starter, _, closeStarter := f.session(t)
 		defer closeStarter()
-		s, link, closeWaiter := w.session(t)
+		s, link, closeWaiter := f.session(t)
 		defer closeWaiter()
 		l, mine := countdown.New(starter, "a"), countdown.New(s, "a")
 		open := func(r countdown.Round) {

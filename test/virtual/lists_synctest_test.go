@@ -35,39 +35,39 @@ type crowdedServer struct {
 }
 
 // hook replies as the large server does to what lists ask.
-func (l *crowdedServer) hook(peer *server.Peer, command string, words ...string) bool {
+func (c *crowdedServer) hook(peer *server.Peer, command string, words ...string) bool {
 	switch command {
 	case "SCAN":
 		at, _ := strconv.Atoi(words[0])
 		count, _ := strconv.Atoi(words[4])
 		time.Sleep(time.Duration(count) * perKey)
-		l.page(peer, at, count)
+		c.page(peer, at, count)
 	case "INFO":
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		peer.WriteBulk("# Server\r\nrun_id:" + l.life + "\r\n")
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		peer.WriteBulk("# Server\r\nrun_id:" + c.life + "\r\n")
 	case "DBSIZE":
-		peer.WriteInt(l.keys)
+		peer.WriteInt(c.keys)
 	default:
 		return false
 	}
 	return true
 }
 
-func (l *crowdedServer) page(peer *server.Peer, at, count int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.busy += time.Duration(count) * perKey
+func (c *crowdedServer) page(peer *server.Peer, at, count int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy += time.Duration(count) * perKey
 	if at == 0 {
-		l.first++
+		c.first++
 	}
 	next := at + count
-	if next >= l.keys {
+	if next >= c.keys {
 		next = 0
 	}
 	var keys []string
-	if middle := l.keys / 2; at <= middle && middle < at+count {
-		keys = l.found
+	if middle := c.keys / 2; at <= middle && middle < at+count {
+		keys = c.found
 	}
 	var reply strings.Builder
 	cursor := strconv.Itoa(next)
@@ -79,20 +79,20 @@ func (l *crowdedServer) page(peer *server.Peer, at, count int) {
 }
 
 // worked returns how long the server has worked for lists.
-func (l *crowdedServer) worked() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.busy
+func (c *crowdedServer) worked() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy
 }
 
 // beside makes the server of w a large one, on which these names may be in use.
-func (w *fixture) beside(keys int, names ...string) *crowdedServer {
-	l := &crowdedServer{keys: keys, life: "one"}
+func (f *fixture) beside(keys int, names ...string) *crowdedServer {
+	c := &crowdedServer{keys: keys, life: "one"}
 	for _, name := range names {
-		l.found = append(l.found, locktest.Key(name))
+		c.found = append(c.found, locktest.Key(name))
 	}
-	w.redis.Server().SetPreHook(l.hook)
-	return l
+	f.redis.Server().SetPreHook(c.hook)
+	return c
 }
 
 // tenth is the most that lists may have cost a server after a time. Before the first pause they may work for 50 ms, and for a page.
@@ -101,28 +101,28 @@ func tenth(of time.Duration) time.Duration { return of/10 + 52*time.Millisecond 
 // P10: a list takes at most a tenth of the server's time, however many keys there are; and about that, so that it ends.
 func TestNamesTakesATenthOfALargeServer(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, end := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, end := f.session(t)
 		defer end()
 		defer atOnce(t, reentrant.New(s, "n/1")).Unlock()
-		l := w.beside(1_000_000, "n/1")
+		c := f.beside(1_000_000, "n/1")
 		begun, examined := time.Now(), int64(0)
 		for e, err := range inspect.Names(t.Context(), s, "n/", inspect.Progress(func(now, keys int64) {
 			require.Equal(t, int64(1_000_000), keys)
 			require.Greater(t, now, examined)
 			examined = now
-			require.LessOrEqual(t, l.worked(), tenth(time.Since(begun)))
+			require.LessOrEqual(t, c.worked(), tenth(time.Since(begun)))
 		})) {
 			require.NoError(t, err)
 			require.Equal(t, "n/1", e.Name)
 		}
 		require.Equal(t, int64(1_000_000), examined)
-		require.Equal(t, 2*time.Second, l.worked())
+		require.Equal(t, 2*time.Second, c.worked())
 		require.Less(t, time.Since(begun), 21*time.Second, "the share is used")
 
 		// Two loops share the tenth of their session.
-		before, begun := l.worked(), time.Now()
+		before, begun := c.worked(), time.Now()
 		ended, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var both sync.WaitGroup
@@ -133,7 +133,7 @@ func TestNamesTakesATenthOfALargeServer(t *testing.T) {
 			})
 		}
 		both.Wait()
-		require.LessOrEqual(t, l.worked()-before, tenth(time.Since(begun)))
+		require.LessOrEqual(t, c.worked()-before, tenth(time.Since(begun)))
 
 		begun = time.Now()
 		for range inspect.Names(t.Context(), s, "n/", inspect.FullSpeed()) { // its time matters
@@ -145,16 +145,16 @@ func TestNamesTakesATenthOfALargeServer(t *testing.T) {
 // P10: a round lasts minutes, and Snapshot returns at once: with the holders of the moment, and the age of what is known.
 func TestListOfALargeServerIsFreshAndSaysItsAge(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, end := w.session(t, signalbox.WithLabel("first"))
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, end := f.session(t, signalbox.WithLabel("first"))
 		defer end()
-		other, _, endOther := w.session(t, signalbox.WithLabel("second"))
+		other, _, endOther := f.session(t, signalbox.WithLabel("second"))
 		defer endOther()
 		lease := atOnce(t, reentrant.New(s, "n/1", signalbox.WithFixedLease(24*time.Hour)))
-		server := w.beside(2_000_000, "n/1", "n/2")
+		server := f.beside(2_000_000, "n/1", "n/2")
 		begun := time.Now()
-		l, stop := listed(w, s)
+		l, stop := listed(f, s)
 		defer stop()
 
 		first := l.Snapshot(t.Context())
@@ -198,41 +198,41 @@ func TestListOfALargeServerIsFreshAndSaysItsAge(t *testing.T) {
 }
 
 // listed returns a list that runs, and what ends it.
-func listed(w *fixture, s *signalbox.Session) (l *inspect.List, stop func()) {
+func listed(f *fixture, s *signalbox.Session) (l *inspect.List, stop func()) {
 	l = inspect.NewList(s, "n/", 5*time.Second)
-	ctx, cancel := context.WithCancel(w.Context())
+	ctx, cancel := context.WithCancel(f.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }() // until stop
 	time.Sleep(time.Millisecond)
 	return l, func() {
 		cancel()
-		require.ErrorIs(w, <-ended, context.Canceled)
+		require.ErrorIs(f, <-ended, context.Canceled)
 	}
 }
 
 // A cursor means nothing to another server: the walk begins anew, and yields what that server has.
 func TestListBeginsAnewAtAnotherServer(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, end := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, end := f.session(t)
 		defer end()
 		defer atOnce(t, reentrant.New(s, "n/1", signalbox.WithFixedLease(24*time.Hour))).Unlock()
-		l := w.beside(200_000)
+		c := f.beside(200_000)
 		replaced := false
 		entries := 0
 		for _, err := range inspect.Names(t.Context(), s, "n/", inspect.Progress(func(examined, _ int64) {
 			if examined > 150_000 && !replaced {
 				replaced = true
-				l.mu.Lock()
-				l.life, l.found = "two", []string{locktest.Key("n/1")}
-				l.mu.Unlock()
+				c.mu.Lock()
+				c.life, c.found = "two", []string{locktest.Key("n/1")}
+				c.mu.Unlock()
 			}
 		})) {
 			require.NoError(t, err)
 			entries++
 		}
 		require.Equal(t, 1, entries)
-		require.Equal(t, 2, l.first)
+		require.Equal(t, 2, c.first)
 	})
 }

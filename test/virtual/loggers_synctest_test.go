@@ -45,9 +45,9 @@ func TestAnyHandlerOfTheLogHoldsUpNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				t := w.T
-				c, _ := w.client(t)
+			bubble(t, func(f *fixture) {
+				t := f.T
+				c, _ := f.client(t)
 				block, called := make(chan struct{}), 0
 				var s *signalbox.Session
 				s = signalbox.NewSession(c, signalbox.WithCloseGrace(time.Second), signalbox.WithLogger(slog.New(logHandler{do: func() {
@@ -65,7 +65,7 @@ func TestAnyHandlerOfTheLogHoldsUpNothing(t *testing.T) {
 						require.Equal(t, "Closes", name)
 						break
 					}
-					w.redis.Del(locktest.Key("lost"))
+					f.redis.Del(locktest.Key("lost"))
 					time.Sleep(2 * time.Second) // the loss is worth a line
 					require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 				}

@@ -19,21 +19,21 @@ import (
 // A hundred leases that are lost within a second make one line, with their number and the first of them.
 func TestAHundredLossesMakeOneLine(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		logger, lines := logged()
-		s, dead, end := w.session(w.T, signalbox.WithLogger(logger), signalbox.WithDefaults(signalbox.WithClass("orders")))
+		s, dead, end := f.session(f.T, signalbox.WithLogger(logger), signalbox.WithDefaults(signalbox.WithClass("orders")))
 		defer end()
 		for i := range 100 {
-			_, err := reentrant.New(s, fmt.Sprint("order/", i)).Lock(w.Context())
-			require.NoError(w, err)
+			_, err := reentrant.New(s, fmt.Sprint("order/", i)).Lock(f.Context())
+			require.NoError(f, err)
 		}
 		dead.goSilent()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		lost := matching(lines.String(), "a lease was lost")
-		require.Len(w, lost, 1)
+		require.Len(f, lost, 1)
 		for _, want := range []string{"level=WARN", "kind=reentrant class=orders name=order/", "gone=false", "left=", "events=100"} {
-			require.Contains(w, lost[0], want)
+			require.Contains(f, lost[0], want)
 		}
 	})
 }
@@ -41,74 +41,74 @@ func TestAHundredLossesMakeOneLine(t *testing.T) {
 // What was counted when the session closes is logged by then. A lease that Close ends has its line already.
 func TestCloseLogsWhatWasGathered(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		logger, lines := logged()
-		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
+		s, _, end := f.session(f.T, signalbox.WithLogger(logger))
 		defer end()
-		lease, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
-		_, err = reentrant.New(s, "b").Lock(w.Context())
-		require.NoError(w, err)
-		w.redis.Del("sb:{a}:lock")
-		require.ErrorIs(w, reentrant.New(s, "a").ForceUnlock(w.Context()), signalbox.ErrNotHeld)
+		lease, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
+		_, err = reentrant.New(s, "b").Lock(f.Context())
+		require.NoError(f, err)
+		f.redis.Del("sb:{a}:lock")
+		require.ErrorIs(f, reentrant.New(s, "a").ForceUnlock(f.Context()), signalbox.ErrNotHeld)
 		time.Sleep(1500 * time.Millisecond) // the first renewal finds it gone
-		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
+		require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
 		_ = s.Close(endedContext())
 		synctest.Wait()
-		require.Len(w, matching(lines.String(), "a lease was lost"), 1)
-		require.Len(w, matching(lines.String(), "not unlocked yet"), 1)
+		require.Len(f, matching(lines.String(), "a lease was lost"), 1)
+		require.Len(f, matching(lines.String(), "not unlocked yet"), 1)
 	})
 }
 
 // Releases without a reply, and calls that the server refuses, have lines of their own. A held lock is not logged.
 func TestUnconfirmedAndRefusedCallsAreLogged(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		logger, lines := logged()
-		s, dead, end := w.session(w.T, signalbox.WithLogger(logger))
+		s, dead, end := f.session(f.T, signalbox.WithLogger(logger))
 		defer end()
 		mu := reentrant.New(s, "a")
-		lease, err := mu.Lock(w.Context())
-		require.NoError(w, err)
-		_, err = mu.TryLock(w.Context())
-		require.ErrorIs(w, err, signalbox.ErrHeld)
+		lease, err := mu.Lock(f.Context())
+		require.NoError(f, err)
+		_, err = mu.TryLock(f.Context())
+		require.ErrorIs(f, err, signalbox.ErrHeld)
 		time.Sleep(2 * time.Second)
-		require.Empty(w, lines.String())
-		w.redis.SetError("LOADING Redis is loading the dataset in memory")
+		require.Empty(f, lines.String())
+		f.redis.SetError("LOADING Redis is loading the dataset in memory")
 		for range 3 {
-			_, err = reentrant.New(s, "b").TryLock(w.Context())
-			require.ErrorIs(w, err, signalbox.ErrRefused)
+			_, err = reentrant.New(s, "b").TryLock(f.Context())
+			require.ErrorIs(f, err, signalbox.ErrRefused)
 		}
-		w.redis.SetError("")
+		f.redis.SetError("")
 		dead.goSilent()
-		require.ErrorIs(w, lease.Unlock(), signalbox.ErrUnconfirmed)
+		require.ErrorIs(f, lease.Unlock(), signalbox.ErrUnconfirmed)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		refused := matching(lines.String(), "refused a call")
-		require.Len(w, refused, 1)
-		require.Contains(w, refused[0], `op="try lock"`)
-		require.Contains(w, refused[0], "kind=reentrant name=b ", "no class is logged as none")
-		require.Contains(w, refused[0], "events=3")
-		require.Len(w, matching(lines.String(), "did not confirm"), 1)
+		require.Len(f, refused, 1)
+		require.Contains(f, refused[0], `op="try lock"`)
+		require.Contains(f, refused[0], "kind=reentrant name=b ", "no class is logged as none")
+		require.Contains(f, refused[0], "events=3")
+		require.Len(f, matching(lines.String(), "did not confirm"), 1)
 	})
 }
 
 // The change to polling and back is logged, below the level of warnings.
 func TestPollingIsLoggedAsInformation(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		logger, lines := logged()
-		s, wire, end := w.session(w.T, signalbox.WithLogger(logger))
+		s, wire, end := f.session(f.T, signalbox.WithLogger(logger))
 		defer end()
-		_, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
+		_, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
 		time.Sleep(time.Second)
 		wire.cut()
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		require.Len(w, matching(lines.String(), "level=INFO msg=\"signalbox: no unlock messages for now; waiters poll\""), 1)
-		require.Len(w, matching(lines.String(), "level=INFO msg=\"signalbox: unlock messages arrive again\""), 1)
-		require.Len(w, matching(lines.String(), "level="), 2)
+		require.Len(f, matching(lines.String(), "level=INFO msg=\"signalbox: no unlock messages for now; waiters poll\""), 1)
+		require.Len(f, matching(lines.String(), "level=INFO msg=\"signalbox: unlock messages arrive again\""), 1)
+		require.Len(f, matching(lines.String(), "level="), 2)
 	})
 }
 
@@ -125,22 +125,22 @@ func matching(log, text string) (found []string) {
 // Hooks that panic at every call cost one line a second.
 func TestHooksThatPanicAreOneLineASecond(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		logger, lines := logged()
-		s, _, end := w.session(w.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
+		s, _, end := f.session(f.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
 			Released: func(context.Context, signalbox.Event) { panic("a bug") },
 		}))
 		defer end()
 		for range 100 {
-			lease, err := reentrant.New(s, "a").Lock(w.Context())
-			require.NoError(w, err)
-			require.NoError(w, lease.Unlock())
+			lease, err := reentrant.New(s, "a").Lock(f.Context())
+			require.NoError(f, err)
+			require.NoError(f, lease.Unlock())
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		panics := matching(lines.String(), "a hook of the observer panicked")
-		require.Len(w, panics, 1)
-		require.Contains(w, panics[0], "level=ERROR")
-		require.Contains(w, panics[0], "events=100")
+		require.Len(f, panics, 1)
+		require.Contains(f, panics[0], "level=ERROR")
+		require.Contains(f, panics[0], "events=100")
 	})
 }

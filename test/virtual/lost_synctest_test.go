@@ -20,23 +20,23 @@ import (
 func TestLostMessageCostsAWaiterASecond(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.RedissonReentrant(), locktest.Permit()} {
-		bubble(t, func(w *fixture) {
-			holder, _, closeHolder := w.session(w.T)
+		bubble(t, func(f *fixture) {
+			holder, _, closeHolder := f.session(f.T)
 			defer closeHolder()
-			waiter, link, closeWaiter := w.session(w.T)
+			waiter, link, closeWaiter := f.session(f.T)
 			defer closeWaiter()
 			link.losesMessages.Store(true)
 			for n := range 20 {
-				held := atOnce(w.T, kind.New(holder, "a"))
-				next := queuedAndListening(w.Context(), kind.New(waiter, "a"))
+				held := atOnce(f.T, kind.New(holder, "a"))
+				next := queuedAndListening(f.Context(), kind.New(waiter, "a"))
 				time.Sleep(time.Duration(n) * 137 * time.Millisecond)
 				released := time.Now()
-				require.NoError(w, held.Unlock())
+				require.NoError(f, held.Unlock())
 				got := <-next
-				require.NoError(w, got.err, kind.Name)
-				require.LessOrEqual(w, got.at.Sub(released), 1010*time.Millisecond, kind.Name)
-				require.Greater(w, got.lease.Token(), held.Token(), kind.Name)
-				require.NoError(w, got.lease.Unlock())
+				require.NoError(f, got.err, kind.Name)
+				require.LessOrEqual(f, got.at.Sub(released), 1010*time.Millisecond, kind.Name)
+				require.Greater(f, got.lease.Token(), held.Token(), kind.Name)
+				require.NoError(f, got.lease.Unlock())
 			}
 		})
 	}
@@ -47,23 +47,23 @@ func TestForcedHolderLearnsOfItWithoutTheMessage(t *testing.T) {
 	t.Parallel()
 	const life = 15 * time.Second
 	for _, kind := range append(locktest.Locks(), locktest.Reader(), locktest.RedissonReentrant()) {
-		bubble(t, func(w *fixture) {
-			holder, link, closeHolder := w.session(w.T)
+		bubble(t, func(f *fixture) {
+			holder, link, closeHolder := f.session(f.T)
 			defer closeHolder()
-			other, _, closeOther := w.session(w.T)
+			other, _, closeOther := f.session(f.T)
 			defer closeOther()
-			lease := atOnce(w.T, kind.New(holder, "a", signalbox.WithRenewedLease(life)))
+			lease := atOnce(f.T, kind.New(holder, "a", signalbox.WithRenewedLease(life)))
 			time.Sleep(life) // it listens by now
 			synctest.Wait()
 			link.losesMessages.Store(true)
 			forced := time.Now()
-			require.NoError(w, kind.New(other, "a").(interface {
+			require.NoError(f, kind.New(other, "a").(interface {
 				ForceUnlock(ctx context.Context) error
-			}).ForceUnlock(w.Context()))
+			}).ForceUnlock(f.Context()))
 			<-lease.Done()
-			require.Positive(w, time.Since(forced), "it received the message")
-			require.LessOrEqual(w, time.Since(forced), life/3, kind.Name)
-			require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost, kind.Name)
+			require.Positive(f, time.Since(forced), "it received the message")
+			require.LessOrEqual(f, time.Since(forced), life/3, kind.Name)
+			require.ErrorIs(f, lease.Unlock(), signalbox.ErrLost, kind.Name)
 		})
 	}
 }
@@ -74,26 +74,26 @@ func TestWaiterThatGivesUpReturnsTheRefusal(t *testing.T) {
 	t.Parallel()
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				holder, _, closeHolder := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				holder, _, closeHolder := f.session(f.T)
 				defer closeHolder()
-				waiter, _, closeWaiter := w.session(w.T)
+				waiter, _, closeWaiter := f.session(f.T)
 				defer closeWaiter()
 				// Readers wait for a writer.
-				held := atOnce(w.T, inEachLayout()[strings.Replace(name, locktest.Reader().Name, locktest.Writer().Name, 1)](holder))
-				ctx, cancel := context.WithCancel(w.Context())
+				held := atOnce(f.T, inEachLayout()[strings.Replace(name, locktest.Reader().Name, locktest.Writer().Name, 1)](holder))
+				ctx, cancel := context.WithCancel(f.Context())
 				next := queuedAndListening(ctx, lock(waiter))
 				time.Sleep(3 * time.Second)
-				w.redis.SetError("BUSY Redis is busy running a script")
+				f.redis.SetError("BUSY Redis is busy running a script")
 				time.Sleep(3 * time.Second) // in which it polls
 				cancel()
 				err := (<-next).err
-				w.redis.SetError("")
-				require.ErrorIs(w, err, context.Canceled)
-				require.ErrorIs(w, err, signalbox.ErrRefused)
-				require.NotErrorIs(w, err, signalbox.ErrHeld)
-				require.ErrorContains(w, err, "BUSY Redis is busy")
-				require.NoError(w, held.Unlock())
+				f.redis.SetError("")
+				require.ErrorIs(f, err, context.Canceled)
+				require.ErrorIs(f, err, signalbox.ErrRefused)
+				require.NotErrorIs(f, err, signalbox.ErrHeld)
+				require.ErrorContains(f, err, "BUSY Redis is busy")
+				require.NoError(f, held.Unlock())
 			})
 		})
 	}

@@ -27,21 +27,21 @@ func TestMaxWaiters_Reached_ErrBusyAtOnce(t *testing.T) {
 		for term, options := range terms {
 			t.Run(kind.Name+term, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(w *fixture) { w.reachesMaxWaiters(w.T, kind, options) })
+				bubble(t, func(f *fixture) { f.reachesMaxWaiters(f.T, kind, options) })
 			})
 		}
 	}
 }
 
-func (w *fixture) reachesMaxWaiters(t *testing.T, kind locktest.Primitive, options []signalbox.LockOption) {
+func (f *fixture) reachesMaxWaiters(t *testing.T, kind locktest.Primitive, options []signalbox.LockOption) {
 	t.Helper()
 	var defaults []signalbox.SessionOption
 	if len(options) > 0 {
 		defaults = append(defaults, signalbox.WithDefaults(options...))
 	}
-	holding, _, closeHolding := w.session(t, defaults...)
+	holding, _, closeHolding := f.session(t, defaults...)
 	defer closeHolding()
-	s, _, closeAll := w.session(t, defaults...)
+	s, _, closeAll := f.session(t, defaults...)
 	defer closeAll()
 	excludes := kind.New(holding, "a")
 	if _, reads := excludes.(locktest.ReadLocker); reads {
@@ -54,12 +54,12 @@ func (w *fixture) reachesMaxWaiters(t *testing.T, kind locktest.Primitive, optio
 	time.Sleep(100 * time.Millisecond) // both are waiting at the server, or behind one that is
 	requireBusy := func() {
 		synctest.Wait()
-		sent, now := w.commands.Load(), time.Now()
+		sent, now := f.commands.Load(), time.Now()
 		_, err := lock.Lock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrBusy)
 		require.NotErrorIs(t, err, signalbox.ErrHeld)
 		require.Equal(t, now, time.Now())
-		require.Equal(t, sent, w.commands.Load(), "it asked the server")
+		require.Equal(t, sent, f.commands.Load(), "it asked the server")
 	}
 	requireBusy()
 	_, err := lock.TryLock(t.Context())
@@ -79,13 +79,13 @@ func (w *fixture) reachesMaxWaiters(t *testing.T, kind locktest.Primitive, optio
 // The session's own tickets say how many goroutines wait for them, and other sessions' do not.
 func TestWaiters_OwnSession_CountsGoroutines(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		holding, _, closeHolding := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		holding, _, closeHolding := f.session(f.T)
 		defer closeHolding()
-		s, _, closeAll := w.session(w.T)
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
-		held := atOnce(w.T, reentrant.New(holding, "a"))
-		ctx, cancel := context.WithCancel(w.Context())
+		held := atOnce(f.T, reentrant.New(holding, "a"))
+		ctx, cancel := context.WithCancel(f.Context())
 		var waiting []<-chan lockResult
 		for _, lock := range []locktest.Lock{
 			reentrant.New(s, "a"), reentrant.New(s, "a"), reentrant.New(s, "a"), // one ticket
@@ -96,18 +96,18 @@ func TestWaiters_OwnSession_CountsGoroutines(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		counts := func(s *signalbox.Session) (counts []int) {
-			for waiter, err := range fair.New(s, "a").Waiters(w.Context()) {
-				require.NoError(w, err)
+			for waiter, err := range fair.New(s, "a").Waiters(f.Context()) {
+				require.NoError(f, err)
 				counts = append(counts, waiter.Goroutines)
 			}
 			return counts
 		}
-		require.Equal(w, []int{3, 1, 1, 2}, counts(s))
-		require.Equal(w, []int{0, 0, 0, 0}, counts(holding))
+		require.Equal(f, []int{3, 1, 1, 2}, counts(s))
+		require.Equal(f, []int{0, 0, 0, 0}, counts(holding))
 		cancel()
 		for _, waiter := range waiting {
-			require.ErrorIs(w, (<-waiter).err, context.Canceled)
+			require.ErrorIs(f, (<-waiter).err, context.Canceled)
 		}
-		require.NoError(w, held.Unlock())
+		require.NoError(f, held.Unlock())
 	})
 }

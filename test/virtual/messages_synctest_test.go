@@ -17,13 +17,13 @@ import (
 func TestReleaseAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
 	t.Parallel()
 	const latency, instants, step = 20 * time.Millisecond, 40, 7 * time.Millisecond
-	bubble(t, func(w *fixture) {
-		t := w.T
-		holder, _, closeHolder := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		holder, _, closeHolder := f.session(t)
 		defer closeHolder()
 		for i := range instants {
 			name := fmt.Sprint("instant/", i)
-			s, link, closeWaiter := w.session(t)
+			s, link, closeWaiter := f.session(t)
 			link.latency.Store(int64(latency))
 			held, err := reentrant.New(holder, name).Lock(t.Context())
 			require.NoError(t, err)

@@ -33,21 +33,21 @@ func TestMultilock_OneMemberEnds_LeaseEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				s, _, end := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				s, _, end := f.session(f.T)
 				defer end()
 				long, short := reentrant.New(s, "long"), fair.New(s, "short", c.option)
 				for _, members := range [][]multilock.Member{{long, short}, {short, long}} {
 					all := multilock.New(members...)
 					began := time.Now()
-					lease := locktest.Must(w, all.Lock)
+					lease := locktest.Must(f, all.Lock)
 					require.WithinRange(t, lease.Deadline(), began, began.Add(5*time.Second))
 					<-lease.Done()
 					require.InDelta(t, 5, time.Since(began).Seconds(), 0.2)
 					require.ErrorIs(t, lease.Err(), c.cause)
 					require.ErrorIs(t, lease.Unlock(), c.cause)
 					time.Sleep(time.Second)
-					requireFree(w.T, all)
+					requireFree(f.T, all)
 				}
 			})
 		})
@@ -57,42 +57,42 @@ func TestMultilock_OneMemberEnds_LeaseEnds(t *testing.T) {
 // P2: a member whose key is lost ends the lease by the next renewal, and the error names it.
 func TestMultilock_LostPermits_LeaseIsLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, end := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, end := f.session(f.T)
 		defer end()
 		life := signalbox.WithRenewedLease(6 * time.Second)
 		both := multilock.New(semaphore.New(s, "pool", 3, life).Permits(2), reentrant.New(s, "a", life))
-		lease := locktest.Must(w, both.Lock)
+		lease := locktest.Must(f, both.Lock)
 		time.Sleep(30 * time.Second)
 		require.NoError(t, lease.Err())
-		w.redis.Del("sb:{pool}:permits")
+		f.redis.Del("sb:{pool}:permits")
 		require.LessOrEqual(t, took(func() { <-lease.Done() }), 2*time.Second)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 		require.ErrorContains(t, lease.Err(), `"pool"`)
 		time.Sleep(time.Second)
-		requireFree(w.T, both)
+		requireFree(f.T, both)
 	})
 }
 
 // P8: a lease that lost a member neither lengthens nor ends the hold of the member's next holder.
 func TestMultilock_LostMember_LeavesTheNextHold(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, link, end := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, link, end := f.session(f.T)
 		defer end()
-		other, _, endOther := w.session(w.T)
+		other, _, endOther := f.session(f.T)
 		defer endOther()
 		life := signalbox.WithRenewedLease(6 * time.Second)
-		lease := locktest.Must(w, multilock.New(reentrant.New(s, "a", life), fair.New(s, "c", life)).Lock)
+		lease := locktest.Must(f, multilock.New(reentrant.New(s, "a", life), fair.New(s, "c", life)).Lock)
 		time.Sleep(time.Second)
 		link.goSilent()
-		next := locktest.Must(w, reentrant.New(other, "a", signalbox.WithFixedLease(time.Minute)).Lock)
+		next := locktest.Must(f, reentrant.New(other, "a", signalbox.WithFixedLease(time.Minute)).Lock)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost, "held by two")
 		link.heal()
 		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 		time.Sleep(30 * time.Second)
 		require.NoError(t, next.Err())
-		require.InDelta(t, 30, w.left("a").Seconds(), 1)
+		require.InDelta(t, 30, f.left("a").Seconds(), 1)
 	})
 }
 
@@ -108,17 +108,17 @@ func TestMultilock_WaitForTheLast_KeepsOrRenewsTheFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				s, _, end := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				s, _, end := f.session(f.T)
 				defer end()
-				other, _, endOther := w.session(w.T)
+				other, _, endOther := f.session(f.T)
 				defer endOther()
 				both := multilock.New(fair.New(s, "a", c.option), fair.New(s, "b", c.option))
 				order := both.Order()
-				theirs := locktest.Must(w, fair.New(other, order[1]).Lock)
-				waiting := locktest.LaterWith(w.Context(), both.Lock)
+				theirs := locktest.Must(f, fair.New(other, order[1]).Lock)
+				waiting := locktest.LaterWith(f.Context(), both.Lock)
 				time.Sleep(time.Second)
-				first := locktest.Must(w, fair.New(other, order[0]).Holder)
+				first := locktest.Must(f, fair.New(other, order[0]).Holder)
 				time.Sleep(time.Minute)
 				require.NoError(t, theirs.Unlock())
 				got := <-waiting
@@ -146,31 +146,31 @@ type tardyMember struct {
 }
 
 // Lock implements multilock.Member.
-func (l *tardyMember) Lock(ctx context.Context) (signalbox.Lease, error) {
+func (tm *tardyMember) Lock(ctx context.Context) (signalbox.Lease, error) {
 	var err error
 	first := false
-	l.once.Do(func() {
+	tm.once.Do(func() {
 		first = true
 		<-ctx.Done()
-		l.took, err = l.Member.Lock(context.WithoutCancel(ctx))
+		tm.took, err = tm.Member.Lock(context.WithoutCancel(ctx))
 	})
 	if first {
-		return l.took, err
+		return tm.took, err
 	}
-	return l.Member.Lock(ctx)
+	return tm.Member.Lock(ctx)
 }
 
 // P2: if a member ends in the instant in which the last one comes, both are acquired anew.
 func TestMultilock_MemberEndsAsTheLastComes_AllAreAcquiredAnew(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, end := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, end := f.session(f.T)
 		defer end()
 		short := signalbox.WithFixedLease(time.Second)
 		byName := map[string]multilock.Member{"a": fair.New(s, "a", short), "b": fair.New(s, "b", short)}
 		order := multilock.New(byName["a"], byName["b"]).Order()
 		last := &tardyMember{Member: byName[order[1]]}
-		lease := locktest.Must(w, multilock.New(byName[order[0]], last).Lock)
+		lease := locktest.Must(f, multilock.New(byName[order[0]], last).Lock)
 		require.NoError(t, lease.Err())
 		require.Greater(t, multilock.Tokens(lease)[1], last.took.Token(), "the lease of a round that had lost a member")
 		require.NoError(t, lease.Unlock())
@@ -186,19 +186,19 @@ func TestMultilock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				viewer, _, end := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				viewer, _, end := f.session(f.T)
 				defer end()
-				requireFree(w.T, allKinds(viewer)) // the scripts are known
+				requireFree(f.T, allKinds(viewer)) // the scripts are known
 				for at := 1; at <= 6; at++ {
-					w.faultAt(kind, at, "waits", allKinds, allKinds(viewer))
+					f.faultAt(kind, at, "waits", allKinds, allKinds(viewer))
 				}
 				together := func(s *signalbox.Session) *multilock.Lock {
 					return multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b"), reentrant.New(s, "f"))
 				}
 				for _, how := range []string{"waits", "tries", "gives up"} {
 					for at := 1; at <= 2; at++ {
-						w.faultAt(kind, at, how, together, together(viewer))
+						f.faultAt(kind, at, how, together, together(viewer))
 					}
 				}
 			})
@@ -211,16 +211,16 @@ func TestMultilock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 const certain = 4
 
 // faultAt acquires and releases a multilock while the at-th script fails.
-func (w *fixture) faultAt(kind redistest.FaultKind, at int, how string, of func(*signalbox.Session) *multilock.Lock, view *multilock.Lock) {
-	w.Helper()
+func (f *fixture) faultAt(kind redistest.FaultKind, at int, how string, of func(*signalbox.Session) *multilock.Lock, view *multilock.Lock) {
+	f.Helper()
 	what := fmt.Sprint(kind, " at ", at, " ", how)
 	fault := newRequestFault(kind)
-	s, _, end := w.requestFaultSession(fault)
+	s, _, end := f.requestFaultSession(fault)
 	defer end()
 	all := of(s)
-	requireFree(w.T, all)
+	requireFree(f.T, all)
 	fault.arm(at)
-	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(f.Context(), 20*time.Second)
 	defer cancel()
 	take := all.Lock
 	switch how {
@@ -234,27 +234,27 @@ func (w *fixture) faultAt(kind redistest.FaultKind, at int, how string, of func(
 	}
 	lease, err := take(ctx)
 	if err == nil {
-		require.NoError(w, lease.Err(), what)
-		_, err = view.TryLock(w.Context())
-		require.ErrorIs(w, err, signalbox.ErrHeld, what)
+		require.NoError(f, lease.Err(), what)
+		_, err = view.TryLock(f.Context())
+		require.ErrorIs(f, err, signalbox.ErrHeld, what)
 		if err = lease.Unlock(); err != nil {
-			require.ErrorIs(w, err, signalbox.ErrUnconfirmed, what)
+			require.ErrorIs(f, err, signalbox.ErrUnconfirmed, what)
 		}
 	}
 	if at <= certain {
-		require.True(w, locktest.IsClosed(fault.fired), what)
+		require.True(f, locktest.IsClosed(fault.fired), what)
 	}
 	time.Sleep(10 * time.Second) // a third of a lease
-	requireFree(w.T, view)
-	requireIdle(w.T, s)
+	requireFree(f.T, view)
+	requireIdle(f.T, s)
 }
 
 // P4: a release without a reply is repeated in the background, and the error names every member of it.
 func TestMultilock_LostRelease_IsSettled(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		fault := newRequestFault(redistest.SwallowRequest)
-		s, _, end := w.requestFaultSession(fault)
+		s, _, end := f.requestFaultSession(fault)
 		defer end()
 		names := []string{"a", "b", "c"}
 		var members []multilock.Member
@@ -262,7 +262,7 @@ func TestMultilock_LostRelease_IsSettled(t *testing.T) {
 			members = append(members, reentrant.New(s, name))
 		}
 		all := multilock.New(members...)
-		lease := locktest.Must(w, all.Lock)
+		lease := locktest.Must(f, all.Lock)
 		fault.arm(1, scripts.LockReleaseMany)
 		err := lease.Unlock()
 		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
@@ -270,7 +270,7 @@ func TestMultilock_LostRelease_IsSettled(t *testing.T) {
 			require.ErrorContains(t, err, name)
 		}
 		time.Sleep(10 * time.Second)
-		requireFree(w.T, all)
+		requireFree(f.T, all)
 		requireIdle(t, s)
 	})
 }

@@ -34,16 +34,16 @@ type crossServerLock struct {
 // crossServerBubble runs a test in virtual time, with a kind of fault before each of the servers, and scripts and time known.
 func crossServerBubble(t *testing.T, kinds [2]redistest.FaultKind, test func(c *crossServerLock)) {
 	t.Helper()
-	bubbleOf(t, 2, func(q *redlockServers) {
-		c := &crossServerLock{redlockServers: q}
+	bubbleOf(t, 2, func(r *redlockServers) {
+		c := &crossServerLock{redlockServers: r}
 		for c.sessions[0] == nil || c.sessions[0].ID() > c.sessions[1].ID() { // sessions are taken in the order of their ids
 			for i := range c.sessions {
 				c.faults[i] = newRequestFault(kinds[i])
-				s, _, end := q.servers[i].requestFaultSession(c.faults[i])
-				q.ends, c.sessions[i] = append(q.ends, end), s
+				s, _, end := r.servers[i].requestFaultSession(c.faults[i])
+				r.ends, c.sessions[i] = append(r.ends, end), s
 			}
 		}
-		q.mustRelease(c.both())
+		r.mustRelease(c.both())
 		test(c)
 	})
 }
@@ -61,11 +61,11 @@ func (c *crossServerLock) other(server int) *reentrant.Lock {
 }
 
 // mustRelease acquires a multilock that is free, and releases it.
-func (q *redlockServers) mustRelease(l *multilock.Lock) {
-	q.Helper()
-	lease, err := l.Lock(q.Context())
-	require.NoError(q, err)
-	require.NoError(q, lease.Unlock())
+func (r *redlockServers) mustRelease(l *multilock.Lock) {
+	r.Helper()
+	lease, err := l.Lock(r.Context())
+	require.NoError(r, err)
+	require.NoError(r, lease.Unlock())
 	time.Sleep(time.Second)
 }
 

@@ -96,21 +96,21 @@ func TestMultilock_MemberIsHeld_ErrorSaysSo(t *testing.T) {
 	for held := range 2 {
 		t.Run(fmt.Sprint("Server=", held), func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 2, func(q *redlockServers) {
-				mine, wires := q.process()
-				others, _ := q.process()
+			bubbleOf(t, 2, func(r *redlockServers) {
+				mine, wires := r.process()
+				others, _ := r.process()
 				for _, w := range wires {
 					w.latency.Store(int64(hop))
 				}
-				lease := locktest.Must(q, reentrant.New(others[held], "a").Lock)
-				ctx, cancel := context.WithTimeout(q.Context(), 10*time.Second)
+				lease := locktest.Must(r, reentrant.New(others[held], "a").Lock)
+				ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 				defer cancel()
 				_, err := multilock.New(reentrant.New(mine[0], "a"), reentrant.New(mine[1], "a")).Lock(ctx)
-				require.ErrorIs(q, err, context.DeadlineExceeded)
-				require.ErrorIs(q, err, signalbox.ErrHeld)
+				require.ErrorIs(r, err, context.DeadlineExceeded)
+				require.ErrorIs(r, err, signalbox.ErrHeld)
 				time.Sleep(time.Second)
-				require.NoError(q, locktest.Must(q, reentrant.New(others[1-held], "a").TryLock).Unlock())
-				require.NoError(q, lease.Unlock())
+				require.NoError(r, locktest.Must(r, reentrant.New(others[1-held], "a").TryLock).Unlock())
+				require.NoError(r, lease.Unlock())
 			})
 		})
 	}
@@ -119,23 +119,23 @@ func TestMultilock_MemberIsHeld_ErrorSaysSo(t *testing.T) {
 // P10: the context may end before the reply to a wait. The error says what the try before it found.
 func TestMultilock_ContextEndsBeforeTheReply_ErrorSaysHeld(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 2, func(q *redlockServers) {
-		mine, wires := q.process()
-		others, _ := q.process()
+	bubbleOf(t, 2, func(r *redlockServers) {
+		mine, wires := r.process()
+		others, _ := r.process()
 		members := map[string]int{"a": 0, "b": 1} // to their servers
 		mu := multilock.New(semaphore.New(mine[0], "a", 1).Permits(1), semaphore.New(mine[1], "b", 1).Permits(1))
-		q.mustRelease(mu)
+		r.mustRelease(mu)
 		last := mu.Order()[1]
-		lease := locktest.Must(q, semaphore.New(others[members[last]], last, 1).Permits(1).Lock)
+		lease := locktest.Must(r, semaphore.New(others[members[last]], last, 1).Permits(1).Lock)
 		for _, w := range wires {
 			w.latency.Store(int64(100 * time.Millisecond))
 		}
-		ctx, cancel := context.WithTimeout(q.Context(), 500*time.Millisecond) // the first member, the try, and half of the wait's way
+		ctx, cancel := context.WithTimeout(r.Context(), 500*time.Millisecond) // the first member, the try, and half of the wait's way
 		defer cancel()
 		_, err := mu.Lock(ctx)
-		require.ErrorIs(q, err, context.DeadlineExceeded)
-		require.ErrorIs(q, err, signalbox.ErrHeld)
-		require.NoError(q, lease.Unlock())
+		require.ErrorIs(r, err, context.DeadlineExceeded)
+		require.ErrorIs(r, err, signalbox.ErrHeld)
+		require.NoError(r, lease.Unlock())
 	})
 }
 
@@ -143,20 +143,20 @@ func TestMultilock_ContextEndsBeforeTheReply_ErrorSaysHeld(t *testing.T) {
 // than any round waits for a member that is held.
 func TestMultilock_FarServers_FreeMembersAreAcquired(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 2, func(q *redlockServers) {
-		sessions, wires := q.process()
+	bubbleOf(t, 2, func(r *redlockServers) {
+		sessions, wires := r.process()
 		var members []multilock.Member
 		for i, s := range sessions {
 			for n := range 7 {
 				members = append(members, fair.New(s, fmt.Sprint(i, n)))
 			}
 		}
-		q.mustRelease(multilock.New(members...))
+		r.mustRelease(multilock.New(members...))
 		for _, w := range wires {
 			w.latency.Store(int64(100 * time.Millisecond))
 		}
 		var lease signalbox.Lease
-		require.LessOrEqual(t, took(func() { lease = locktest.Must(q, multilock.New(members...).Lock) }), 14*200*time.Millisecond)
+		require.LessOrEqual(t, took(func() { lease = locktest.Must(r, multilock.New(members...).Lock) }), 14*200*time.Millisecond)
 		require.NoError(t, lease.Unlock())
 	})
 }
@@ -164,10 +164,10 @@ func TestMultilock_FarServers_FreeMembersAreAcquired(t *testing.T) {
 // P6: processes that want the members of two servers in opposite orders all get them.
 func TestMultilock_TwoServersInOppositeOrders_AllGetTurns(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 2, func(q *redlockServers) {
+	bubbleOf(t, 2, func(r *redlockServers) {
 		ended := make(chan error, 4)
 		for i := range cap(ended) {
-			s, wires := q.process()
+			s, wires := r.process()
 			for _, w := range wires {
 				w.latency.Store(int64(hop))
 			}
@@ -177,7 +177,7 @@ func TestMultilock_TwoServersInOppositeOrders_AllGetTurns(t *testing.T) {
 			}
 			go func() {
 				for range 5 {
-					lease, err := multilock.New(members...).Lock(q.Context())
+					lease, err := multilock.New(members...).Lock(r.Context())
 					if err = errors.Join(err, lease.Unlock()); err != nil {
 						ended <- err
 						return
@@ -203,13 +203,13 @@ func TestMultilock_LostMessage_CostsASecond(t *testing.T) {
 	}{"Message": {false, 1200 * time.Millisecond}, "Holder": {true, 11 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				s, link, end := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				s, link, end := f.session(f.T)
 				defer end()
-				other, theirs, endOther := w.session(w.T)
+				other, theirs, endOther := f.session(f.T)
 				defer endOther()
-				lease := locktest.Must(w, reentrant.New(other, "a", signalbox.WithRenewedLease(10*time.Second)).Lock)
-				waiting := locktest.LaterWith(w.Context(), multilock.New(reentrant.New(s, "a"), fair.New(s, "c")).Lock)
+				lease := locktest.Must(f, reentrant.New(other, "a", signalbox.WithRenewedLease(10*time.Second)).Lock)
+				waiting := locktest.LaterWith(f.Context(), multilock.New(reentrant.New(s, "a"), fair.New(s, "c")).Lock)
 				time.Sleep(5 * time.Second)
 				if c.crashes {
 					theirs.goSilent()
@@ -226,19 +226,19 @@ func TestMultilock_LostMessage_CostsASecond(t *testing.T) {
 // P10: a server that refuses a member for now is waited for, and TryLock returns its words.
 func TestMultilock_FullServer_IsWaitedFor(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, end := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, end := f.session(f.T)
 		defer end()
 		both := multilock.New(reentrant.New(s, "a"), fair.New(s, "c"))
-		require.NoError(t, locktest.Must(w, both.Lock).Unlock())
-		w.redis.SetError("OOM command not allowed when used memory > 'maxmemory'.")
-		_, err := both.TryLock(w.Context())
+		require.NoError(t, locktest.Must(f, both.Lock).Unlock())
+		f.redis.SetError("OOM command not allowed when used memory > 'maxmemory'.")
+		_, err := both.TryLock(f.Context())
 		require.ErrorIs(t, err, signalbox.ErrRefused)
 		require.ErrorContains(t, err, "OOM")
-		waiting := locktest.LaterWith(w.Context(), both.Lock)
+		waiting := locktest.LaterWith(f.Context(), both.Lock)
 		time.Sleep(10 * time.Second)
 		require.False(t, locktest.IsClosed(waiting))
-		w.redis.SetError("")
+		f.redis.SetError("")
 		require.LessOrEqual(t, took(func() { require.NoError(t, (<-waiting).Err) }), 2*time.Second)
 	})
 }

@@ -114,12 +114,12 @@ func (r *memberResources) withoutReader(members []int) map[int]int {
 // nothing is left.
 func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		var r memberResources
 		var users sync.WaitGroup
 		var sessions []*signalbox.Session
 		for n := range uint64(4) {
-			s, link, end := w.session(w.T)
+			s, link, end := f.session(f.T)
 			defer end()
 			link.latency.Store(int64(hop))
 			sessions = append(sessions, s)
@@ -127,8 +127,8 @@ func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
 				users.Go(func() {
 					dice := rand.New(rand.NewPCG(n, worker))
 					for range 12 {
-						if err := r.takeSet(w.Context(), dice, membersOf(s)); err != nil {
-							w.Error(err)
+						if err := r.takeSet(f.Context(), dice, membersOf(s)); err != nil {
+							f.Error(err)
 						}
 					}
 				})
@@ -136,8 +136,8 @@ func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
 		}
 		require.Less(t, took(users.Wait), 2*time.Minute)
 		time.Sleep(10 * time.Second)
-		requireFree(w.T, multilock.New(membersOf(sessions[0])...))
-		requireIdle(w.T, sessions...)
+		requireFree(f.T, multilock.New(membersOf(sessions[0])...))
+		requireIdle(f.T, sessions...)
 	})
 }
 

@@ -68,18 +68,18 @@ func TestANightlyJobRunsOnceANight(t *testing.T) {
 	t.Parallel()
 	const processes, ticks, apart = 5, 8, 5 * time.Minute // the nights, which are quiet
 	for _, spread := range []time.Duration{100 * time.Millisecond, time.Minute, 0, 3 * time.Second}[:redistest.Rounds(2, 4)] {
-		bubble(t, func(w *fixture) {
+		bubble(t, func(f *fixture) {
 			table := &nightlyTable{recorded: make(map[string]uint64), begun: make(map[string]int)}
 			var all sync.WaitGroup
 			for range processes {
-				s, _, closeAll := w.session(w.T)
+				s, _, closeAll := f.session(f.T)
 				defer closeAll()
 				all.Go(func() {
 					for tick := range ticks {
 						late := rand.N(spread + 1)
 						time.Sleep(late)
-						if err := nightly(w.Context(), s, table, fmt.Sprint(tick), 200*time.Millisecond); err != nil {
-							w.Error(err)
+						if err := nightly(f.Context(), s, table, fmt.Sprint(tick), 200*time.Millisecond); err != nil {
+							f.Error(err)
 						}
 						time.Sleep(apart - late)
 					}
@@ -87,8 +87,8 @@ func TestANightlyJobRunsOnceANight(t *testing.T) {
 			}
 			all.Wait()
 			for tick := range ticks {
-				require.Equal(w, 1, table.begun[fmt.Sprint(tick)], "apart by %v", spread)
-				require.NotZero(w, table.recorded[fmt.Sprint(tick)])
+				require.Equal(f, 1, table.begun[fmt.Sprint(tick)], "apart by %v", spread)
+				require.NotZero(f, table.recorded[fmt.Sprint(tick)])
 			}
 		})
 	}
@@ -107,29 +107,29 @@ func TestANightlyJobOutlivesItsProcess(t *testing.T) {
 		"CutOff": func(_ *signalbox.Session, link *wire) { link.goSilent() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				table := &nightlyTable{recorded: make(map[string]uint64), begun: make(map[string]int)}
-				first, link, closeFirst := w.session(w.T)
+				first, link, closeFirst := f.session(f.T)
 				defer closeFirst()
 				ends := make(chan error, 1)
-				go func() { ends <- nightly(w.Context(), first, table, "a", time.Minute) }()
+				go func() { ends <- nightly(f.Context(), first, table, "a", time.Minute) }()
 				time.Sleep(time.Second)
 				var others sync.WaitGroup
 				for range 4 {
-					s, _, closeAll := w.session(w.T)
+					s, _, closeAll := f.session(f.T)
 					defer closeAll()
 					others.Go(func() {
-						if err := nightly(w.Context(), s, table, "a", time.Minute); err != nil {
-							w.Error(err)
+						if err := nightly(f.Context(), s, table, "a", time.Minute); err != nil {
+							f.Error(err)
 						}
 					})
 				}
 				time.Sleep(time.Second)
 				end(first, link)
-				require.Error(w, <-ends)
+				require.Error(f, <-ends)
 				others.Wait()
-				require.Equal(w, 2, table.begun["a"])
-				require.NotZero(w, table.recorded["a"])
+				require.Equal(f, 2, table.begun["a"])
+				require.NotZero(f, table.recorded["a"])
 			})
 		})
 	}

@@ -22,42 +22,42 @@ import (
 // A loss is reported once, with its cause and with how long the key could still live.
 func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
 	t.Parallel()
-	for outcome, lose := range map[string]func(w *fixture, s *signalbox.Session, link *wire){
+	for outcome, lose := range map[string]func(f *fixture, s *signalbox.Session, link *wire){
 		"expired": func(_ *fixture, _ *signalbox.Session, link *wire) { link.goSilent(); time.Sleep(4 * time.Second) },
-		"gone": func(w *fixture, s *signalbox.Session, _ *wire) {
-			require.NoError(w, reentrant.New(s, "a").ForceUnlock(w.Context()))
+		"gone": func(f *fixture, s *signalbox.Session, _ *wire) {
+			require.NoError(f, reentrant.New(s, "a").ForceUnlock(f.Context()))
 			time.Sleep(time.Second)
 		},
 		"max_hold": func(*fixture, *signalbox.Session, *wire) { time.Sleep(time.Minute) },
-		"closed":   func(w *fixture, s *signalbox.Session, _ *wire) { _ = s.Close(endedContext()) },
+		"closed":   func(f *fixture, s *signalbox.Session, _ *wire) { _ = s.Close(endedContext()) },
 	} {
 		t.Run(outcome, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				r := new(recordedEvents)
-				s, link, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
+				s, link, end := f.session(f.T, signalbox.WithObserver(r.observer(f.T)), quiet)
 				defer end()
 				var options []signalbox.LockOption
 				if outcome == "max_hold" {
 					options = []signalbox.LockOption{signalbox.WithMaxHold(30 * time.Second)}
 				}
-				lease, err := reentrant.New(s, "a", options...).Lock(w.Context())
-				require.NoError(w, err)
+				lease, err := reentrant.New(s, "a", options...).Lock(f.Context())
+				require.NoError(f, err)
 				time.Sleep(50 * time.Millisecond)
-				lose(w, s, link)
-				require.Error(w, lease.Unlock())
+				lose(f, s, link)
+				require.Error(f, lease.Unlock())
 				hooks, events := r.took()
-				require.Equal(w, 1, strings.Count(hooks, "lost"), hooks)
-				require.Zero(w, strings.Count(hooks, "released"), hooks)
+				require.Equal(f, 1, strings.Count(hooks, "lost"), hooks)
+				require.Zero(f, strings.Count(hooks, "released"), hooks)
 				e := events[slices.Index(strings.Fields(hooks), "lost")]
-				require.Equal(w, outcome, e.Outcome)
-				require.ErrorIs(w, lease.Err(), e.Err)
-				require.Positive(w, e.Held)
+				require.Equal(f, outcome, e.Outcome)
+				require.ErrorIs(f, lease.Err(), e.Err)
+				require.Positive(f, e.Held)
 				if outcome == "gone" {
-					require.Zero(w, e.Left)
-					require.Equal(w, 1, strings.Count(hooks, "forced"), hooks)
+					require.Zero(f, e.Left)
+					require.Equal(f, 1, strings.Count(hooks, "forced"), hooks)
 				} else {
-					require.Positive(w, e.Left, "the lease ends before its key can")
+					require.Positive(f, e.Left, "the lease ends before its key can")
 				}
 			})
 		})
@@ -67,40 +67,40 @@ func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
 // A release without a reply is reported as such, and the lease as released.
 func TestAnUnconfirmedReleaseIsReported(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		r := new(recordedEvents)
-		s, link, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
+		s, link, end := f.session(f.T, signalbox.WithObserver(r.observer(f.T)), quiet)
 		defer end()
-		lease, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
+		lease, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
 		link.goSilent()
-		require.ErrorIs(w, lease.Unlock(), signalbox.ErrUnconfirmed)
+		require.ErrorIs(f, lease.Unlock(), signalbox.ErrUnconfirmed)
 		hooks, events := r.took()
-		require.Contains(w, hooks, "unconfirmed released")
-		require.Equal(w, "no_reply", events[slices.Index(strings.Fields(hooks), "unconfirmed")].Outcome)
+		require.Contains(f, hooks, "unconfirmed released")
+		require.Equal(f, "no_reply", events[slices.Index(strings.Fields(hooks), "unconfirmed")].Outcome)
 	})
 }
 
 // Renewals in time report no delay. Those to a server that is away report a growing delay.
 func TestRenewalsReportHowLateTheyAre(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		r := new(recordedEvents)
-		s, link, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
+		s, link, end := f.session(f.T, signalbox.WithObserver(r.observer(f.T)), quiet)
 		defer end()
-		_, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
-		_, err = reentrant.New(s, "b").Lock(w.Context())
-		require.NoError(w, err)
+		_, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
+		_, err = reentrant.New(s, "b").Lock(f.Context())
+		require.NoError(f, err)
 		time.Sleep(time.Minute)
 		hooks, events := r.took()
-		require.GreaterOrEqual(w, strings.Count(hooks, "renewed"), 6)
+		require.GreaterOrEqual(f, strings.Count(hooks, "renewed"), 6)
 		for i, hook := range strings.Fields(hooks) {
 			if e := events[i]; hook == "renewed" {
-				require.NoError(w, e.Err)
-				require.Less(w, e.Lag, slack)
-				require.Contains(w, []time.Duration{3 * time.Second, 30 * time.Second}, e.Lease)
-				require.Contains(w, []int{1, 2}, e.Leases)
+				require.NoError(f, e.Err)
+				require.Less(f, e.Lag, slack)
+				require.Contains(f, []time.Duration{3 * time.Second, 30 * time.Second}, e.Lease)
+				require.Contains(f, []int{1, 2}, e.Leases)
 			}
 		}
 		link.goSilent()
@@ -109,38 +109,38 @@ func TestRenewalsReportHowLateTheyAre(t *testing.T) {
 		var last time.Duration
 		for i, hook := range strings.Fields(hooks) {
 			if e := events[i]; hook == "renewed" {
-				require.Equal(w, "no_reply", e.Outcome)
+				require.Equal(f, "no_reply", e.Outcome)
 				last = max(last, e.Lag)
 			}
 		}
-		require.Greater(w, last, 10*time.Second, "more than a third of the lease")
+		require.Greater(f, last, 10*time.Second, "more than a third of the lease")
 	})
 }
 
 // A subscription that is lost is reported once, and so is that it is back.
 func TestPollingIsReportedUntilMessagesArriveAgain(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		r := new(recordedEvents)
-		s, link, end := w.session(w.T, signalbox.WithObserver(r.observer(w.T)), quiet)
+		s, link, end := f.session(f.T, signalbox.WithObserver(r.observer(f.T)), quiet)
 		defer end()
-		_, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
+		_, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
 		time.Sleep(time.Second) // it listens for ForceUnlock by now
 		r.took()
 		link.cut()
 		time.Sleep(20 * time.Second)
 		hooks, events := r.took()
 		reports := slices.DeleteFunc(strings.Fields(hooks), func(hook string) bool { return hook == "renewed" })
-		require.Equal(w, []string{"polling", "subscribed"}, reports)
-		require.Error(w, events[slices.Index(strings.Fields(hooks), "polling")].Err)
+		require.Equal(f, []string{"polling", "subscribed"}, reports)
+		require.Error(f, events[slices.Index(strings.Fields(hooks), "polling")].Err)
 	})
 }
 
 // A hook that blocks delays its own call, and neither renewals nor other calls.
 func TestABlockedHookDelaysNoOtherCall(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		blocked := make(chan struct{})
 		defer close(blocked)
 		block := func(_ context.Context, e signalbox.Event) {
@@ -148,25 +148,25 @@ func TestABlockedHookDelaysNoOtherCall(t *testing.T) {
 				<-blocked
 			}
 		}
-		s, link, end := w.session(w.T, quiet, signalbox.WithObserver(signalbox.Observer{
+		s, link, end := f.session(f.T, quiet, signalbox.WithObserver(signalbox.Observer{
 			Released: block, Lost: block, Renewed: block, Polling: block, Subscribed: block,
 		}))
 		defer end()
-		slow, err := reentrant.New(s, "a", signalbox.WithClass("slow")).Lock(w.Context())
-		require.NoError(w, err)
-		kept, err := reentrant.New(s, "kept", signalbox.WithClass("quick")).Lock(w.Context())
-		require.NoError(w, err)
+		slow, err := reentrant.New(s, "a", signalbox.WithClass("slow")).Lock(f.Context())
+		require.NoError(f, err)
+		kept, err := reentrant.New(s, "kept", signalbox.WithClass("quick")).Lock(f.Context())
+		require.NoError(f, err)
 		go func() { _ = slow.Unlock() }()
 		synctest.Wait()
-		next, err := reentrant.New(s, "a", signalbox.WithClass("quick")).Lock(w.Context())
-		require.NoError(w, err, "it was released before the hook was called")
+		next, err := reentrant.New(s, "a", signalbox.WithClass("quick")).Lock(f.Context())
+		require.NoError(f, err, "it was released before the hook was called")
 		link.cut()
 		time.Sleep(5 * time.Minute)
-		require.NoError(w, reentrant.New(s, "kept").ForceUnlock(w.Context()))
+		require.NoError(f, reentrant.New(s, "kept").ForceUnlock(f.Context()))
 		time.Sleep(5 * time.Minute)
-		require.ErrorIs(w, kept.Err(), signalbox.ErrLost)
-		require.NoError(w, next.Err(), "it is renewed")
-		require.NoError(w, next.Unlock())
+		require.ErrorIs(f, kept.Err(), signalbox.ErrLost)
+		require.NoError(f, next.Err(), "it is renewed")
+		require.NoError(f, next.Unlock())
 	})
 }
 
@@ -186,26 +186,26 @@ func TestCloseWaitsForTheHooksOfLosses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				var over atomic.Bool
-				s, _, end := w.session(w.T, quiet, signalbox.WithObserver(signalbox.Observer{Lost: func(context.Context, signalbox.Event) {
+				s, _, end := f.session(f.T, quiet, signalbox.WithObserver(signalbox.Observer{Lost: func(context.Context, signalbox.Event) {
 					time.Sleep(c.hook)
 					over.Store(true)
 				}}))
 				defer end()
 				mu := reentrant.New(s, "a")
-				_, err := mu.Lock(w.Context())
-				require.NoError(w, err)
+				_, err := mu.Lock(f.Context())
+				require.NoError(f, err)
 				if !c.left {
-					require.NoError(w, mu.ForceUnlock(w.Context()))
+					require.NoError(f, mu.ForceUnlock(f.Context()))
 					synctest.Wait()
 				}
-				ctx, cancel := context.WithTimeout(w.Context(), c.limit)
+				ctx, cancel := context.WithTimeout(f.Context(), c.limit)
 				defer cancel()
 				begun := time.Now()
-				require.Equal(w, c.left, s.Close(ctx) != nil)
-				require.InDelta(w, c.took, time.Since(begun), float64(50*time.Millisecond))
-				require.Equal(w, c.hook < time.Hour, over.Load())
+				require.Equal(f, c.left, s.Close(ctx) != nil)
+				require.InDelta(f, c.took, time.Since(begun), float64(50*time.Millisecond))
+				require.Equal(f, c.hook < time.Hour, over.Load())
 				time.Sleep(time.Hour)
 			})
 		})
@@ -215,65 +215,65 @@ func TestCloseWaitsForTheHooksOfLosses(t *testing.T) {
 // A panic in a hook neither reaches the caller nor leaves a lock behind.
 func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		logger, lines := logged()
 		starts := func(context.Context, signalbox.Event) context.Context { panic("a bug") }
 		ends := func(context.Context, signalbox.Event) { panic(errors.New("a bug")) }
-		s, _, end := w.session(w.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
+		s, _, end := f.session(f.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
 			Waiting: starts, Acquired: starts, Refused: ends, Released: ends, Renewed: ends, Lost: ends, Forced: ends,
 		}))
 		defer end()
 		mu := reentrant.New(s, "a")
-		lease, err := mu.Lock(w.Context())
-		require.NoError(w, err)
-		_, err = mu.TryLock(w.Context())
-		require.ErrorIs(w, err, signalbox.ErrHeld)
-		require.NoError(w, lease.Unlock())
-		require.Zero(w, w.left("a"))
+		lease, err := mu.Lock(f.Context())
+		require.NoError(f, err)
+		_, err = mu.TryLock(f.Context())
+		require.ErrorIs(f, err, signalbox.ErrHeld)
+		require.NoError(f, lease.Unlock())
+		require.Zero(f, f.left("a"))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.Equal(w, 1, strings.Count(lines.String(), "level=ERROR"), "a hook that always panics does not fill the log")
-		require.Contains(w, lines.String(), "events=5")
+		require.Equal(f, 1, strings.Count(lines.String(), "level=ERROR"), "a hook that always panics does not fill the log")
+		require.Contains(f, lines.String(), "events=5")
 
-		_, err = mu.Lock(w.Context())
-		require.NoError(w, err)
+		_, err = mu.Lock(f.Context())
+		require.NoError(f, err)
 		time.Sleep(2 * time.Second) // it is renewed once
-		require.NoError(w, mu.ForceUnlock(w.Context()))
+		require.NoError(f, mu.ForceUnlock(f.Context()))
 		time.Sleep(2 * time.Second) // the holder is notified, and the line is written
 		synctest.Wait()
-		require.LessOrEqual(w, strings.Count(lines.String(), "level=ERROR"), 4)
-		require.Contains(w, lines.String(), "a bug")
+		require.LessOrEqual(f, strings.Count(lines.String(), "level=ERROR"), 4)
+		require.Contains(f, lines.String(), "a bug")
 	})
 }
 
 // Observers that are merged keep all hooks, each with its own contexts, and names only if they are asked for.
 func TestMergedObserversKeepAllHooks(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		var first, second recordedEvents
-		named := second.observer(w.T)
+		named := second.observer(f.T)
 		named.Names = true
-		s, _, end := w.session(w.T, quiet, signalbox.WithObserver(signalbox.Observers(
-			first.observer(w.T), signalbox.Observer{}, unstepped(named),
+		s, _, end := f.session(f.T, quiet, signalbox.WithObserver(signalbox.Observers(
+			first.observer(f.T), signalbox.Observer{}, unstepped(named),
 		)))
 		defer end()
-		lease, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
-		_, err = reentrant.New(s, "a").TryLock(w.Context())
-		require.Error(w, err)
+		lease, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
+		_, err = reentrant.New(s, "a").TryLock(f.Context())
+		require.Error(f, err)
 		time.Sleep(time.Minute)
-		require.NoError(w, reentrant.New(s, "a").ForceUnlock(w.Context()))
+		require.NoError(f, reentrant.New(s, "a").ForceUnlock(f.Context()))
 		time.Sleep(time.Second)
-		require.Error(w, lease.Unlock())
+		require.Error(f, lease.Unlock())
 		hooks, events := first.took()
 		all, withNames := second.took()
-		require.ElementsMatch(w, strings.Fields(hooks), strings.Fields(all))
+		require.ElementsMatch(f, strings.Fields(hooks), strings.Fields(all))
 		for _, hook := range []string{"waiting", "acquired", "refused", "forced", "renewed", "lost"} {
-			require.Contains(w, hooks, hook)
+			require.Contains(f, hooks, hook)
 		}
 		for i := range withNames {
-			require.Empty(w, events[i].Name)
-			require.Equal(w, withNames[i].Kind != "", withNames[i].Name == "a", fmt.Sprint(strings.Fields(all)[i]))
+			require.Empty(f, events[i].Name)
+			require.Equal(f, withNames[i].Kind != "", withNames[i].Name == "a", fmt.Sprint(strings.Fields(all)[i]))
 		}
 	})
 	require.Equal(t, signalbox.Observer{}, signalbox.Observers(signalbox.Observer{}), "no hook is called for nothing")

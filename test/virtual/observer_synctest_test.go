@@ -71,9 +71,9 @@ func (r *recordedEvents) took() (hooks string, events []signalbox.Event) {
 }
 
 // observed returns a session with an observer.
-func (w *fixture) observed(options ...signalbox.SessionOption) (*signalbox.Session, *recordedEvents, func()) {
+func (f *fixture) observed(options ...signalbox.SessionOption) (*signalbox.Session, *recordedEvents, func()) {
 	r := new(recordedEvents)
-	s, _, end := w.session(w.T, append(options, signalbox.WithObserver(r.observer(w.T)))...)
+	s, _, end := f.session(f.T, append(options, signalbox.WithObserver(r.observer(f.T)))...)
 	return s, r, end
 }
 
@@ -117,21 +117,21 @@ func TestEveryKindReportsItsCalls(t *testing.T) {
 	for kind, call := range ofClass() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				s, r, end := w.observed()
+			bubble(t, func(f *fixture) {
+				s, r, end := f.observed()
 				defer end()
-				unlock, err := call(w.Context(), s)
-				require.NoError(w, err)
-				require.NoError(w, unlock())
+				unlock, err := call(f.Context(), s)
+				require.NoError(f, err)
+				require.NoError(f, unlock())
 				hooks, events := r.took()
-				require.Equal(w, "waiting acquired released", hooks)
+				require.Equal(f, "waiting acquired released", hooks)
 				for i, e := range events {
 					name, shared := strings.CutSuffix(kind, " shared")
-					require.Equal(w, signalbox.Event{Kind: name, Shared: shared, Class: "orders"}, signalbox.Event{
+					require.Equal(f, signalbox.Event{Kind: name, Shared: shared, Class: "orders"}, signalbox.Event{
 						Kind: e.Kind, Shared: e.Shared, Class: e.Class, Name: e.Name, Outcome: e.Outcome, Err: e.Err,
 					})
-					require.Equal(w, i > 0, e.Token != 0)
-					require.Equal(w, i > 0, e.Source == "server")
+					require.Equal(f, i > 0, e.Token != 0)
+					require.Equal(f, i > 0, e.Source == "server")
 				}
 			})
 		})
@@ -141,14 +141,14 @@ func TestEveryKindReportsItsCalls(t *testing.T) {
 // Permits that are released in parts are reported as released with the last of them.
 func TestDividedPermitsAreReleasedOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, r, end := w.observed()
+	bubble(t, func(f *fixture) {
+		s, r, end := f.observed()
 		defer end()
-		permits := semaphore.New(s, "a", 3).Weighted(w.Context())
-		require.NoError(w, permits.Acquire(w.Context(), 3))
+		permits := semaphore.New(s, "a", 3).Weighted(f.Context())
+		require.NoError(f, permits.Acquire(f.Context(), 3))
 		requireHooks := func(hooks string) {
 			seen, _ := r.took()
-			require.Equal(w, hooks, seen)
+			require.Equal(f, hooks, seen)
 		}
 		requireHooks("waiting acquired")
 		permits.Release(2)
@@ -161,19 +161,19 @@ func TestDividedPermitsAreReleasedOnce(t *testing.T) {
 // A multilock of a session with an observer and one without is reported as one lock, whichever comes first in its order.
 func TestMultilockOfOneObservedSessionReportsOneCall(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, r, end := w.observed()
+	bubble(t, func(f *fixture) {
+		s, r, end := f.observed()
 		defer end()
 		for range 5 { // the order is that of the sessions' random IDs
-			other, _, endOther := w.session(w.T)
+			other, _, endOther := f.session(f.T)
 			mu := multilock.New(reentrant.New(other, "a"), reentrant.New(s, "b"))
 			for _, lock := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock} {
-				lease, err := lock(w.Context())
-				require.NoError(w, err)
-				require.NoError(w, lease.Unlock())
+				lease, err := lock(f.Context())
+				require.NoError(f, err)
+				require.NoError(f, lease.Unlock())
 				hooks, events := r.took()
-				require.Equal(w, "waiting acquired released", hooks)
-				require.Equal(w, "multilock", events[0].Kind)
+				require.Equal(f, "waiting acquired released", hooks)
+				require.Equal(f, "multilock", events[0].Kind)
 			}
 			endOther()
 		}
@@ -183,23 +183,23 @@ func TestMultilockOfOneObservedSessionReportsOneCall(t *testing.T) {
 // A multilock has the class that all its members have, and their names if the observer asks for names.
 func TestMultilockReportsTheClassOfAllItsMembers(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		r := new(recordedEvents)
-		observer := r.observer(w.T)
+		observer := r.observer(f.T)
 		observer.Names = true
-		s, _, end := w.session(w.T, signalbox.WithObserver(observer))
+		s, _, end := f.session(f.T, signalbox.WithObserver(observer))
 		defer end()
 		orders, stock := signalbox.WithClass("orders"), signalbox.WithClass("stock")
 		for class, mu := range map[string]*multilock.Lock{
 			"orders": multilock.New(reentrant.New(s, "a", orders), reentrant.New(s, "b", orders)),
 			"":       multilock.New(reentrant.New(s, "a", orders), reentrant.New(s, "b", stock)),
 		} {
-			lease, err := mu.Lock(w.Context())
-			require.NoError(w, err)
-			require.NoError(w, lease.Unlock())
+			lease, err := mu.Lock(f.Context())
+			require.NoError(f, err)
+			require.NoError(f, lease.Unlock())
 			_, events := r.took()
-			require.Equal(w, class, events[0].Class)
-			require.Equal(w, strings.Join(mu.Order(), ","), events[0].Name)
+			require.Equal(f, class, events[0].Class)
+			require.Equal(f, strings.Join(mu.Order(), ","), events[0].Name)
 		}
 	})
 }
@@ -208,23 +208,23 @@ func TestMultilockReportsTheClassOfAllItsMembers(t *testing.T) {
 func TestRedlockReportsOneCallForAllServers(t *testing.T) {
 	t.Parallel()
 	records := make([]*recordedEvents, 3)
-	bubbleOf(t, 3, func(q *redlockServers) {
+	bubbleOf(t, 3, func(rs *redlockServers) {
 		sessions := make([]*signalbox.Session, 3)
 		for i := range sessions {
 			records[i] = new(recordedEvents)
-			s, _, end := q.servers[i].session(q.T, signalbox.WithObserver(records[i].observer(q.T)))
+			s, _, end := rs.servers[i].session(rs.T, signalbox.WithObserver(records[i].observer(rs.T)))
 			defer end()
 			sessions[i] = s
 		}
-		lease, err := redlock.New(sessions, "a", signalbox.WithClass("orders")).Lock(q.Context())
-		require.NoError(q, err)
-		require.NoError(q, lease.Unlock())
+		lease, err := redlock.New(sessions, "a", signalbox.WithClass("orders")).Lock(rs.Context())
+		require.NoError(rs, err)
+		require.NoError(rs, lease.Unlock())
 		hooks, events := records[0].took()
-		require.Equal(q, "waiting acquired released", hooks)
-		require.Equal(q, "redlock orders", events[0].Kind+" "+events[0].Class)
+		require.Equal(rs, "waiting acquired released", hooks)
+		require.Equal(rs, "redlock orders", events[0].Kind+" "+events[0].Class)
 		for _, r := range records[1:] {
 			hooks, _ = r.took()
-			require.Empty(q, hooks)
+			require.Empty(rs, hooks)
 		}
 	})
 }
@@ -233,22 +233,22 @@ func TestRedlockReportsOneCallForAllServers(t *testing.T) {
 func TestEventsSayHowALockWasGrantedAndHowLongItTook(t *testing.T) {
 	t.Parallel()
 	const use = 200 * time.Microsecond
-	bubble(t, func(w *fixture) {
-		s, r, end := w.observed()
+	bubble(t, func(f *fixture) {
+		s, r, end := f.observed()
 		defer end()
-		elsewhere, _, endElsewhere := w.session(w.T)
+		elsewhere, _, endElsewhere := f.session(f.T)
 		defer endElsewhere()
-		other, err := reentrant.New(elsewhere, "a").Lock(w.Context())
-		require.NoError(w, err)
+		other, err := reentrant.New(elsewhere, "a").Lock(f.Context())
+		require.NoError(f, err)
 		mu := reentrant.New(s, "a")
 		take := func() { // holds it within one turn, which is short behind a long wait
-			lease, err := mu.Lock(w.Context())
-			require.NoError(w, err)
-			again, err := mu.Lock(lease.Enter(w.Context()))
-			require.NoError(w, err)
-			require.NoError(w, again.Unlock())
+			lease, err := mu.Lock(f.Context())
+			require.NoError(f, err)
+			again, err := mu.Lock(lease.Enter(f.Context()))
+			require.NoError(f, err)
+			require.NoError(f, again.Unlock())
 			time.Sleep(use)
-			require.NoError(w, lease.Unlock())
+			require.NoError(f, lease.Unlock())
 		}
 		var done sync.WaitGroup
 		for range 2 {
@@ -256,59 +256,59 @@ func TestEventsSayHowALockWasGrantedAndHowLongItTook(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(2 * time.Second)
-		require.NoError(w, other.Unlock())
+		require.NoError(f, other.Unlock())
 		done.Wait()
 		hooks, events := r.took()
-		require.ElementsMatch(w, []string{"waiting", "acquired", "released", "waiting", "acquired", "released"},
+		require.ElementsMatch(f, []string{"waiting", "acquired", "released", "waiting", "acquired", "released"},
 			slices.DeleteFunc(strings.Fields(hooks), func(hook string) bool { return hook == "renewed" }))
 		sources := make(map[string]signalbox.Event)
 		for _, e := range events {
 			if e.Held > 0 {
-				require.InDelta(w, use, e.Held, float64(use/2))
+				require.InDelta(f, use, e.Held, float64(use/2))
 				sources[e.Source] = e
 			}
 		}
-		require.Len(w, sources, 2)
+		require.Len(f, sources, 2)
 		for source, after := range map[string]time.Duration{"queue": 2 * time.Second, "process": 2*time.Second + use} {
-			require.InDelta(w, after, sources[source].Waited, float64(slack), source)
+			require.InDelta(f, after, sources[source].Waited, float64(slack), source)
 		}
-		require.Equal(w, sources["queue"].Token+1, sources["process"].Token)
+		require.Equal(f, sources["queue"].Token+1, sources["process"].Token)
 	})
 }
 
 // A call that gets no lock is refused, with why in one word.
 func TestAFailedCallIsRefusedWithItsOutcome(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, r, end := w.observed()
+	bubble(t, func(f *fixture) {
+		s, r, end := f.observed()
 		defer end()
-		elsewhere, _, endElsewhere := w.session(w.T)
+		elsewhere, _, endElsewhere := f.session(f.T)
 		defer endElsewhere()
-		_, err := reentrant.New(elsewhere, "a").Lock(w.Context())
-		require.NoError(w, err)
-		_, err = fair.New(elsewhere, "b").Lock(w.Context())
-		require.NoError(w, err)
+		_, err := reentrant.New(elsewhere, "a").Lock(f.Context())
+		require.NoError(f, err)
+		_, err = fair.New(elsewhere, "b").Lock(f.Context())
+		require.NoError(f, err)
 		mu := reentrant.New(s, "a")
 		for outcome, call := range map[string]func() (signalbox.Lease, error){
-			"held": func() (signalbox.Lease, error) { return mu.TryLock(w.Context()) },
+			"held": func() (signalbox.Lease, error) { return mu.TryLock(f.Context()) },
 			"timeout": func() (signalbox.Lease, error) {
-				ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+				ctx, cancel := context.WithTimeout(f.Context(), time.Second)
 				defer cancel()
 				return mu.Lock(ctx)
 			},
 			"canceled": func() (signalbox.Lease, error) {
-				ctx, cancel := context.WithCancel(w.Context())
+				ctx, cancel := context.WithCancel(f.Context())
 				time.AfterFunc(time.Second, cancel)
 				return mu.Lock(ctx)
 			},
-			"wrong_kind": func() (signalbox.Lease, error) { return rwlock.New(s, "b").TryLock(w.Context()) },
+			"wrong_kind": func() (signalbox.Lease, error) { return rwlock.New(s, "b").TryLock(f.Context()) },
 		} {
 			_, err := call()
-			require.Error(w, err)
+			require.Error(f, err)
 			hooks, events := r.took()
-			require.Equal(w, "waiting refused", hooks, outcome)
-			require.Equal(w, outcome, events[1].Outcome)
-			require.Equal(w, events[1].Waited >= 900*time.Millisecond, outcome == "timeout" || outcome == "canceled", outcome)
+			require.Equal(f, "waiting refused", hooks, outcome)
+			require.Equal(f, outcome, events[1].Outcome)
+			require.Equal(f, events[1].Waited >= 900*time.Millisecond, outcome == "timeout" || outcome == "canceled", outcome)
 		}
 	})
 }

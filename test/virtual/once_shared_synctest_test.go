@@ -32,18 +32,18 @@ func TestOnceWorkOutlivesItsCallers(t *testing.T) {
 		"VeryShort":  {20 * time.Millisecond, 990 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				var runs, early, failed, late atomic.Int64
 				began := time.Now()
 				var all sync.WaitGroup
 				for range 2 {
-					s, _, closeAll := w.session(w.T)
+					s, _, closeAll := f.session(f.T)
 					defer closeAll()
 					o := once.New(s, "price", once.Keep(time.Minute))
 					for range 5 {
 						all.Go(func() {
 							for time.Since(began) < c.work+3*time.Second {
-								call, cancel := context.WithTimeout(w.Context(), c.patience)
+								call, cancel := context.WithTimeout(f.Context(), c.patience)
 								_, _, err := o.Do(call, func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
 									runs.Add(1)
 									select {
@@ -70,10 +70,10 @@ func TestOnceWorkOutlivesItsCallers(t *testing.T) {
 					}
 				}
 				all.Wait()
-				require.EqualValues(w, 1, runs.Load())
-				require.Positive(w, early.Load())
-				require.Zero(w, failed.Load(), "calls that ended after the work was done")
-				require.Greater(w, late.Load(), int64(10*10))
+				require.EqualValues(f, 1, runs.Load())
+				require.Positive(f, early.Load())
+				require.Zero(f, failed.Load(), "calls that ended after the work was done")
+				require.Greater(f, late.Load(), int64(10*10))
 			})
 		})
 	}
@@ -86,20 +86,20 @@ func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 	const patience = 700 * time.Millisecond
 	for name, at := range map[string]int{"Look": 1, "Claim": 2, "LookAgain": 3, "Run": 0, "Store": 4} { //nolint:paralleltest // one bubble after the other
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				s := newRequestFault(redistest.SwallowRequest)
-				faulty, link, closeFaulty := w.requestFaultSession(s)
+			bubble(t, func(f *fixture) {
+				r := newRequestFault(redistest.SwallowRequest)
+				faulty, link, closeFaulty := f.requestFaultSession(r)
 				defer closeFaulty()
-				require.True(w, doOnce(w.Context(), once.New(faulty, "warm"), "", 0).ran)
+				require.True(f, doOnce(f.Context(), once.New(faulty, "warm"), "", 0).ran)
 				time.Sleep(2 * time.Minute)
 				if at > 0 {
-					s.arm(at)
+					r.arm(at)
 					go func() {
-						<-s.fired
+						<-r.fired
 						link.goSilent()
 					}()
 				}
-				ctx, cancel := context.WithTimeout(w.Context(), patience)
+				ctx, cancel := context.WithTimeout(f.Context(), patience)
 				defer cancel()
 				began := time.Now()
 				_, ran, err := once.New(faulty, "a").Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
@@ -109,12 +109,12 @@ func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 					}
 					return []byte("x"), nil
 				})
-				require.ErrorIs(w, err, context.DeadlineExceeded)
-				require.Equal(w, patience, time.Since(began))
-				require.Equal(w, at == 0 || at == 4, ran)
+				require.ErrorIs(f, err, context.DeadlineExceeded)
+				require.Equal(f, patience, time.Since(began))
+				require.Equal(f, at == 0 || at == 4, ran)
 				link.heal()
 				time.Sleep(2 * time.Minute)
-				requireIdle(w.T, faulty)
+				requireIdle(f.T, faulty)
 			})
 		})
 	}
@@ -134,12 +134,12 @@ func newUntilCancelled() *untilCancelled {
 	return &untilCancelled{began: make(chan struct{}), ended: make(chan time.Time, 1)}
 }
 
-func (b *untilCancelled) run(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
-	b.value = ctx.Value(contextKey{})
-	close(b.began)
+func (u *untilCancelled) run(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+	u.value = ctx.Value(contextKey{})
+	close(u.began)
 	<-ctx.Done()
-	b.cause = context.Cause(ctx)
-	b.ended <- time.Now()
+	u.cause = context.Cause(ctx)
+	u.ended <- time.Now()
 	return nil, ctx.Err()
 }
 
@@ -155,37 +155,37 @@ func TestOnceFunctionEndsAfterLinger(t *testing.T) {
 		"Zero":    {[]signalbox.LockOption{once.Linger(0)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				s, _, closeAll := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				s, _, closeAll := f.session(f.T)
 				defer closeAll()
 				o := once.New(s, "a", c.options...)
-				b := newUntilCancelled()
-				ctx, leave := context.WithCancel(context.WithValue(w.Context(), contextKey{}, "trace"))
+				u := newUntilCancelled()
+				ctx, leave := context.WithCancel(context.WithValue(f.Context(), contextKey{}, "trace"))
 				first := make(chan error, 1)
 				go func() {
-					_, _, err := o.Do(ctx, b.run)
+					_, _, err := o.Do(ctx, u.run)
 					first <- err
 				}()
-				<-b.began
-				patient, cancel := context.WithTimeout(w.Context(), 10*time.Minute)
+				<-u.began
+				patient, cancel := context.WithTimeout(f.Context(), 10*time.Minute)
 				defer cancel()
 				second := laterOnce(patient, o, "y", 0)
 				leave()
-				require.ErrorIs(w, <-first, context.Canceled)
-				require.ErrorIs(w, (<-second).err, context.DeadlineExceeded)
+				require.ErrorIs(f, <-first, context.Canceled)
+				require.ErrorIs(f, (<-second).err, context.DeadlineExceeded)
 				left := time.Now()
 				if c.linger > 0 { // a third one comes when half of the time is over
 					time.Sleep(c.linger / 2)
-					brief, cancel := context.WithTimeout(w.Context(), time.Second)
+					brief, cancel := context.WithTimeout(f.Context(), time.Second)
 					defer cancel()
-					require.ErrorIs(w, doOnce(brief, o, "z", 0).err, context.DeadlineExceeded)
+					require.ErrorIs(f, doOnce(brief, o, "z", 0).err, context.DeadlineExceeded)
 					left = time.Now()
 				}
-				require.WithinRange(w, <-b.ended, left.Add(c.linger), left.Add(c.linger+slack))
-				require.NotErrorIs(w, b.cause, context.Canceled)
-				require.ErrorContains(w, b.cause, "no call waits")
-				require.Equal(w, "trace", b.value)
-				require.Equal(w, "y", doOnce(w.Context(), o, "y", 0).value)
+				require.WithinRange(f, <-u.ended, left.Add(c.linger), left.Add(c.linger+slack))
+				require.NotErrorIs(f, u.cause, context.Canceled)
+				require.ErrorContains(f, u.cause, "no call waits")
+				require.Equal(f, "trace", u.value)
+				require.Equal(f, "y", doOnce(f.Context(), o, "y", 0).value)
 			})
 		})
 	}
@@ -194,26 +194,26 @@ func TestOnceFunctionEndsAfterLinger(t *testing.T) {
 // The function ends with its lease, however many call: at MaxHold, and when the lock is taken away.
 func TestOnceFunctionEndsWithItsLease(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
 		o := once.New(s, "a", signalbox.WithMaxHold(time.Minute))
-		b := newUntilCancelled()
+		u := newUntilCancelled()
 		began := time.Now()
-		_, ran, err := o.Do(w.Context(), b.run)
-		require.ErrorIs(w, err, context.Canceled)
-		require.True(w, ran)
-		require.ErrorIs(w, b.cause, signalbox.ErrMaxHold)
-		require.LessOrEqual(w, (<-b.ended).Sub(began), time.Minute)
+		_, ran, err := o.Do(f.Context(), u.run)
+		require.ErrorIs(f, err, context.Canceled)
+		require.True(f, ran)
+		require.ErrorIs(f, u.cause, signalbox.ErrMaxHold)
+		require.LessOrEqual(f, (<-u.ended).Sub(began), time.Minute)
 
-		b = newUntilCancelled()
-		ctx, leave := context.WithTimeout(w.Context(), time.Second)
+		u = newUntilCancelled()
+		ctx, leave := context.WithTimeout(f.Context(), time.Second)
 		defer leave()
-		_, _, err = o.Do(ctx, b.run)
-		require.ErrorIs(w, err, context.DeadlineExceeded)
-		require.NoError(w, fair.New(s, "a").ForceUnlock(w.Context()))
-		<-b.ended
-		require.ErrorIs(w, b.cause, signalbox.ErrLost)
+		_, _, err = o.Do(ctx, u.run)
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		require.NoError(f, fair.New(s, "a").ForceUnlock(f.Context()))
+		<-u.ended
+		require.ErrorIs(f, u.cause, signalbox.ErrLost)
 	})
 }
 
@@ -223,10 +223,10 @@ func TestOnceCloseEndsAFunctionWithoutCallers(t *testing.T) {
 	t.Parallel()
 	for name, stays := range map[string]bool{"Gone": false, "LeavesDuringClose": true} { //nolint:paralleltest // one bubble after the other
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				s, _, closeAll := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				s, _, closeAll := f.session(f.T)
 				defer closeAll()
-				ctx, leave := context.WithTimeout(w.Context(), time.Minute)
+				ctx, leave := context.WithTimeout(f.Context(), time.Minute)
 				defer leave()
 				var returned atomic.Bool
 				var cause error
@@ -247,16 +247,16 @@ func TestOnceCloseEndsAFunctionWithoutCallers(t *testing.T) {
 				}
 				time.Sleep(at)
 				began := time.Now()
-				require.NoError(w, s.Close(w.Context()))
-				require.True(w, returned.Load())
-				require.ErrorIs(w, cause, signalbox.ErrClosed)
-				require.ErrorIs(w, <-running, context.DeadlineExceeded)
+				require.NoError(f, s.Close(f.Context()))
+				require.True(f, returned.Load())
+				require.ErrorIs(f, cause, signalbox.ErrClosed)
+				require.ErrorIs(f, <-running, context.DeadlineExceeded)
 				took := 500 * time.Millisecond
 				if stays {
 					took += 2 * time.Second
 				}
-				require.InDelta(w, took, time.Since(began), float64(100*time.Millisecond))
-				require.Zero(w, w.left("a"))
+				require.InDelta(f, took, time.Since(began), float64(100*time.Millisecond))
+				require.Zero(f, f.left("a"))
 			})
 		})
 	}
@@ -274,31 +274,31 @@ func TestOnceFailureWithoutACallerIsLogged(t *testing.T) {
 		"Panic": {func() error { panic("broken") }, []string{"a function panicked", "panic=broken", "once_shared_synctest_test.go"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				logger, lines := logged()
-				s, _, closeAll := w.session(w.T, signalbox.WithLogger(logger))
+				s, _, closeAll := f.session(f.T, signalbox.WithLogger(logger))
 				defer closeAll()
-				ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+				ctx, cancel := context.WithTimeout(f.Context(), time.Second)
 				defer cancel()
 				waiting := make(chan doResult, 1)
 				go func() {
 					time.Sleep(500 * time.Millisecond)
-					waiting <- doOnce(w.Context(), once.New(s, "a"), "next", 0)
+					waiting <- doOnce(f.Context(), once.New(s, "a"), "next", 0)
 				}()
 				_, ran, err := once.New(s, "a").Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
 					time.Sleep(2 * time.Second)
 					return nil, c.fails()
 				})
-				require.ErrorIs(w, err, context.DeadlineExceeded)
-				require.True(w, ran)
+				require.ErrorIs(f, err, context.DeadlineExceeded)
+				require.True(f, ran)
 				next := <-waiting
-				require.Equal(w, doResult{"next", true, nil, next.at}, next)
+				require.Equal(f, doResult{"next", true, nil, next.at}, next)
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				found := matching(lines.String(), c.logs[0])
-				require.Len(w, found, 1)
+				require.Len(f, found, 1)
 				for _, want := range append(c.logs, "kind=once", "name=a") {
-					require.Contains(w, found[0], want)
+					require.Contains(f, found[0], want)
 				}
 			})
 		})
@@ -309,34 +309,34 @@ func TestOnceFailureWithoutACallerIsLogged(t *testing.T) {
 // the caller has unlocked them.
 func TestOnceFunctionEntersNoLeaseOfItsCaller(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
 		lock := reentrant.New(s, "of the caller")
-		lease, err := lock.Lock(w.Context())
-		require.NoError(w, err)
-		_, _, err = once.New(s, "a").Do(lease.Enter(w.Context()), func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+		lease, err := lock.Lock(f.Context())
+		require.NoError(f, err)
+		_, _, err = once.New(s, "a").Do(lease.Enter(f.Context()), func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
 			_, err := lock.TryLock(ctx)
 			return nil, err
 		})
-		require.ErrorIs(w, err, signalbox.ErrHeld)
-		require.NoError(w, lease.Unlock())
+		require.ErrorIs(f, err, signalbox.ErrHeld)
+		require.NoError(f, lease.Unlock())
 	})
 }
 
 // P7: a Do that runs its function has one goroutine of the library's beside the caller, and leaves none.
 func TestOnceLeavesNoGoroutine(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
 		for range 20 {
-			require.NoError(w, once.New(s, "a").Forget(w.Context()))
-			require.True(w, doOnce(w.Context(), once.New(s, "a"), "x", time.Second).ran)
+			require.NoError(f, once.New(s, "a").Forget(f.Context()))
+			require.True(f, doOnce(f.Context(), once.New(s, "a"), "x", time.Second).ran)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		requireIdle(w.T, s)
-		require.LessOrEqual(w, resting(), 5)
+		requireIdle(f.T, s)
+		require.LessOrEqual(f, resting(), 5)
 	})
 }

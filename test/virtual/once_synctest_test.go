@@ -55,34 +55,34 @@ func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 		bound        time.Duration
 	}{"Heard": {false, 10 * time.Millisecond}, "Lost": {true, 4 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				runner, _, closeRunner := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				runner, _, closeRunner := f.session(f.T)
 				defer closeRunner()
-				running := laterOnce(w.Context(), once.New(runner, "a"), "x", 5*time.Second)
+				running := laterOnce(f.Context(), once.New(runner, "a"), "x", 5*time.Second)
 				var waiting []<-chan doResult
 				sessions := []*signalbox.Session{runner}
 				for range 4 {
-					s, link, closeAll := w.session(w.T)
+					s, link, closeAll := f.session(f.T)
 					defer closeAll()
 					sessions = append(sessions, s)
 					link.losesMessages.Store(c.unsubscribed)
 					for range 3 {
-						waiting = append(waiting, laterOnce(w.Context(), once.New(s, "a"), "y", 0))
+						waiting = append(waiting, laterOnce(f.Context(), once.New(s, "a"), "y", 0))
 					}
 				}
 				stored := <-running
-				require.Equal(w, doResult{"x", true, nil, stored.at}, stored)
+				require.Equal(f, doResult{"x", true, nil, stored.at}, stored)
 				for _, one := range waiting {
 					r := <-one
-					require.Equal(w, doResult{"x", false, nil, r.at}, r)
-					require.LessOrEqual(w, r.at.Sub(stored.at), c.bound)
+					require.Equal(f, doResult{"x", false, nil, r.at}, r)
+					require.LessOrEqual(f, r.at.Sub(stored.at), c.bound)
 				}
 				time.Sleep(time.Minute)
-				requireIdle(w.T, sessions...)
+				requireIdle(f.T, sessions...)
 				for _, s := range sessions {
-					require.Zero(w, locktest.Channels(s))
+					require.Zero(f, locktest.Channels(s))
 				}
-				require.Zero(w, w.left("a"))
+				require.Zero(f, f.left("a"))
 			})
 		})
 	}
@@ -93,25 +93,25 @@ func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		options := []signalbox.LockOption{signalbox.WithRenewedLease(lease), once.Keep(30 * 24 * time.Hour)}
-		runner, link, closeRunner := w.session(w.T)
+		runner, link, closeRunner := f.session(f.T)
 		defer closeRunner()
-		running := laterOnce(w.Context(), once.New(runner, "a", options...), "x", time.Hour)
-		next, _, closeNext := w.session(w.T)
+		running := laterOnce(f.Context(), once.New(runner, "a", options...), "x", time.Hour)
+		next, _, closeNext := f.session(f.T)
 		defer closeNext()
-		waiting := laterOnce(w.Context(), once.New(next, "a", options...), "y", time.Second)
+		waiting := laterOnce(f.Context(), once.New(next, "a", options...), "y", time.Second)
 		time.Sleep(time.Minute)
 		link.goSilent()
 		died := time.Now()
 		r := <-waiting
-		require.Equal(w, doResult{"y", true, nil, r.at}, r)
-		require.LessOrEqual(w, r.at.Sub(died), lease+3*time.Second)
+		require.Equal(f, doResult{"y", true, nil, r.at}, r)
+		require.LessOrEqual(f, r.at.Sub(died), lease+3*time.Second)
 		late := <-running // its context ended with the lease
-		require.ErrorIs(w, late.err, signalbox.ErrLost)
-		require.Less(w, late.at, r.at)
+		require.ErrorIs(f, late.err, signalbox.ErrLost)
+		require.Less(f, late.at, r.at)
 		link.heal()
-		require.Equal(w, "y", doOnce(w.Context(), once.New(runner, "a"), "z", 0).value)
+		require.Equal(f, "y", doOnce(f.Context(), once.New(runner, "a"), "z", 0).value)
 	})
 }
 
@@ -119,35 +119,35 @@ func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
 // continues, and the others have its outcome.
 func TestOnceCallersGiveUpAlone(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		runner, _, closeRunner := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		runner, _, closeRunner := f.session(f.T)
 		defer closeRunner()
-		waiters, _, closeWaiters := w.session(w.T)
+		waiters, _, closeWaiters := f.session(f.T)
 		defer closeWaiters()
-		ctx, giveUp := context.WithCancel(w.Context())
+		ctx, giveUp := context.WithCancel(f.Context())
 		running := laterOnce(ctx, once.New(runner, "a"), "x", time.Hour)
-		impatient, cancel := context.WithTimeout(w.Context(), time.Second)
+		impatient, cancel := context.WithTimeout(f.Context(), time.Second)
 		defer cancel()
 		var gone, stay []<-chan doResult
 		for range 3 {
 			for _, s := range []*signalbox.Session{runner, waiters} {
 				gone = append(gone, laterOnce(impatient, once.New(s, "a"), "y", 0))
-				stay = append(stay, laterOnce(w.Context(), once.New(s, "a"), "z", 0))
+				stay = append(stay, laterOnce(f.Context(), once.New(s, "a"), "z", 0))
 			}
 		}
 		for _, one := range gone {
 			r := <-one
-			require.ErrorIs(w, r.err, context.DeadlineExceeded)
-			require.ErrorIs(w, r.err, signalbox.ErrHeld)
+			require.ErrorIs(f, r.err, context.DeadlineExceeded)
+			require.ErrorIs(f, r.err, signalbox.ErrHeld)
 		}
 		synctest.Wait()
 		giveUp()
 		r := <-running
-		require.ErrorIs(w, r.err, context.Canceled)
-		require.True(w, r.ran)
+		require.ErrorIs(f, r.err, context.Canceled)
+		require.True(f, r.ran)
 		for _, one := range stay {
 			r := <-one
-			require.Equal(w, doResult{"x", false, nil, r.at}, r)
+			require.Equal(f, doResult{"x", false, nil, r.at}, r)
 		}
 	})
 }
@@ -155,29 +155,29 @@ func TestOnceCallersGiveUpAlone(t *testing.T) {
 // An outcome ends after Keep, and then the next call runs its function.
 func TestOnceForgetsAfterKeep(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
 		o := once.New(s, "a", once.Keep(time.Minute))
-		require.True(w, doOnce(w.Context(), o, "x", 0).ran)
+		require.True(f, doOnce(f.Context(), o, "x", 0).ran)
 		time.Sleep(time.Minute - time.Second)
-		require.Equal(w, "x", doOnce(w.Context(), o, "y", 0).value)
+		require.Equal(f, "x", doOnce(f.Context(), o, "y", 0).value)
 		time.Sleep(time.Second)
-		require.Equal(w, "y", doOnce(w.Context(), o, "y", 0).value)
+		require.Equal(f, "y", doOnce(f.Context(), o, "y", 0).value)
 		time.Sleep(time.Hour)
-		require.Empty(w, w.redis.Keys())
+		require.Empty(f, f.redis.Keys())
 	})
 }
 
 // A run that lasts longer than Keep, and than many leases, stores its outcome.
 func TestOnceRunsForLongerThanKeep(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
-		r := doOnce(w.Context(), once.New(s, "a", once.Keep(time.Second)), "x", 10*time.Minute)
-		require.Equal(w, doResult{"x", true, nil, r.at}, r)
-		require.Equal(w, "x", doOnce(w.Context(), once.New(s, "a"), "y", 0).value)
+		r := doOnce(f.Context(), once.New(s, "a", once.Keep(time.Second)), "x", 10*time.Minute)
+		require.Equal(f, doResult{"x", true, nil, r.at}, r)
+		require.Equal(f, "x", doOnce(f.Context(), once.New(s, "a"), "y", 0).value)
 	})
 }
 
@@ -191,26 +191,26 @@ func TestOnceUnderEveryFault(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		for at := 1; at <= 6; at++ {
-			bubble(t, func(w *fixture) {
-				s := newRequestFault(kind)
-				faulty, _, closeFaulty := w.requestFaultSession(s)
+			bubble(t, func(f *fixture) {
+				r := newRequestFault(kind)
+				faulty, _, closeFaulty := f.requestFaultSession(r)
 				defer closeFaulty()
-				other, _, closeOther := w.session(w.T)
+				other, _, closeOther := f.session(f.T)
 				defer closeOther()
-				require.True(w, doOnce(w.Context(), once.New(faulty, "warm"), "", 0).ran)
+				require.True(f, doOnce(f.Context(), once.New(faulty, "warm"), "", 0).ran)
 				time.Sleep(2 * time.Minute)
-				s.arm(at)
-				running := laterOnce(w.Context(), once.New(faulty, "a"), "x", 10*time.Millisecond)
-				waiting := laterOnce(w.Context(), once.New(other, "a"), "y", 10*time.Millisecond)
+				r.arm(at)
+				running := laterOnce(f.Context(), once.New(faulty, "a"), "x", 10*time.Millisecond)
+				waiting := laterOnce(f.Context(), once.New(other, "a"), "y", 10*time.Millisecond)
 				one, two := <-running, <-waiting
-				require.NoError(w, one.err, "%v at %d", kind, at)
-				require.NoError(w, two.err, "%v at %d", kind, at)
-				require.Equal(w, one.value, two.value, "%v at %d", kind, at)
-				require.NotEqual(w, one.ran, two.ran, "%v at %d", kind, at)
+				require.NoError(f, one.err, "%v at %d", kind, at)
+				require.NoError(f, two.err, "%v at %d", kind, at)
+				require.Equal(f, one.value, two.value, "%v at %d", kind, at)
+				require.NotEqual(f, one.ran, two.ran, "%v at %d", kind, at)
 				time.Sleep(time.Minute)
-				requireIdle(w.T, faulty, other)
-				require.Zero(w, w.left("a"))
-				w.keysEnd(w.T)
+				requireIdle(f.T, faulty, other)
+				require.Zero(f, f.left("a"))
+				f.keysEnd(f.T)
 			})
 		}
 	}
@@ -219,58 +219,58 @@ func TestOnceUnderEveryFault(t *testing.T) {
 // A store without a reply is given up when the lease ends.
 func TestOnceStoreWithoutAReplyIsUnconfirmed(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s := newRequestFault(redistest.SwallowReply)
-		faulty, link, closeFaulty := w.requestFaultSession(s)
+	bubble(t, func(f *fixture) {
+		r := newRequestFault(redistest.SwallowReply)
+		faulty, link, closeFaulty := f.requestFaultSession(r)
 		defer closeFaulty()
 		began := time.Now()
-		value, ran, err := once.New(faulty, "a", signalbox.WithRenewedLease(10*time.Second)).Do(w.Context(),
+		value, ran, err := once.New(faulty, "a", signalbox.WithRenewedLease(10*time.Second)).Do(f.Context(),
 			func(context.Context, signalbox.Lease) ([]byte, error) {
 				link.goSilent()
 				return []byte("x"), nil
 			})
-		require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
-		require.True(w, ran)
-		require.Equal(w, "x", string(value))
-		require.LessOrEqual(w, time.Since(began), 15*time.Second)
+		require.ErrorIs(f, err, signalbox.ErrUnconfirmed)
+		require.True(f, ran)
+		require.Equal(f, "x", string(value))
+		require.LessOrEqual(f, time.Since(began), 15*time.Second)
 	})
 }
 
 // P10: a store that the server refuses for now is repeated, also for longer than the refusal of a lock.
 func TestOnceStoreIsRepeatedWhileTheServerRefuses(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
-		_, ran, err := once.New(s, "a").Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
-			w.redis.SetError("OOM command not allowed when used memory > 'maxmemory'")
-			time.AfterFunc(8*time.Second, func() { w.redis.SetError("") })
+		_, ran, err := once.New(s, "a").Do(f.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+			f.redis.SetError("OOM command not allowed when used memory > 'maxmemory'")
+			time.AfterFunc(8*time.Second, func() { f.redis.SetError("") })
 			return []byte("x"), nil
 		})
-		require.NoError(w, err)
-		require.True(w, ran)
-		require.Equal(w, "x", doOnce(w.Context(), once.New(s, "a"), "y", 0).value)
+		require.NoError(f, err)
+		require.True(f, ran)
+		require.Equal(f, "x", doOnce(f.Context(), once.New(s, "a"), "y", 0).value)
 	})
 }
 
 // P2: a lease that was lost before the function began runs no function: another one is acquired.
 func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s := newRequestFault(redistest.DelayRequest)
-		faulty, _, closeFaulty := w.requestFaultSession(s)
+	bubble(t, func(f *fixture) {
+		rf := newRequestFault(redistest.DelayRequest)
+		faulty, _, closeFaulty := f.requestFaultSession(rf)
 		defer closeFaulty()
-		require.True(w, doOnce(w.Context(), once.New(faulty, "warm"), "", 0).ran)
-		s.arm(2, scripts.OnceRead) // behind the grant
+		require.True(f, doOnce(f.Context(), once.New(faulty, "warm"), "", 0).ran)
+		rf.arm(2, scripts.OnceRead) // behind the grant
 		go func() {
-			<-s.fired
-			w.redis.SetError("BUSY Redis is busy running a script")
+			<-rf.fired
+			f.redis.SetError("BUSY Redis is busy running a script")
 			time.Sleep(15 * time.Second)
-			w.redis.SetError("")
+			f.redis.SetError("")
 		}()
 		began := time.Now()
-		r := doOnce(w.Context(), once.New(faulty, "a", signalbox.WithRenewedLease(10*time.Second)), "x", time.Second)
-		require.Equal(w, doResult{"x", true, nil, r.at}, r)
-		require.Greater(w, r.at.Sub(began), 15*time.Second)
+		r := doOnce(f.Context(), once.New(faulty, "a", signalbox.WithRenewedLease(10*time.Second)), "x", time.Second)
+		require.Equal(f, doResult{"x", true, nil, r.at}, r)
+		require.Greater(f, r.at.Sub(began), 15*time.Second)
 	})
 }

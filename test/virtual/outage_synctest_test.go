@@ -67,32 +67,32 @@ func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(w *fixture) {
-					w.probe = time.Second // as clients that are tuned do
+				bubble(t, func(f *fixture) {
+					f.probe = time.Second // as clients that are tuned do
 					logger, log := logged()
-					s, link, end := w.session(w.T, signalbox.WithLogger(logger))
+					s, link, end := f.session(f.T, signalbox.WithLogger(logger))
 					defer end()
-					server := w.scriptReplies(false)
-					_, err := reentrant.New(s, "before").Lock(w.Context())
-					require.NoError(w, err)
+					server := f.scriptReplies(false)
+					_, err := reentrant.New(s, "before").Lock(f.Context())
+					require.NoError(f, err)
 					time.Sleep(10 * time.Second) // it has its whole lease
-					ctx, cancel := context.WithCancel(w.Context())
+					ctx, cancel := context.WithCancel(f.Context())
 					o.begin(link, server)
 					go call(s, ctx)
 					time.Sleep(10*time.Second + 300*time.Microsecond)
 					synctest.Wait()
 					begun := matching(log.String(), o.begins)
-					require.Len(w, begun, 1, log)
-					require.Contains(w, begun[0], "level=WARN")
-					require.Contains(w, begun[0], " do=")
+					require.Len(f, begun, 1, log)
+					require.Contains(f, begun[0], "level=WARN")
+					require.Contains(f, begun[0], " do=")
 					o.end(link, server)
 					time.Sleep(15 * time.Second)
 					cancel()
 					synctest.Wait()
-					require.Len(w, matching(log.String(), o.begins), 1, log)
+					require.Len(f, matching(log.String(), o.begins), 1, log)
 					ended := matching(log.String(), o.ends)
-					require.Len(w, ended, 1, log)
-					require.Regexp(w, ` after=(9\.|1\d)\.?\d*s `, ended[0])
+					require.Len(f, ended, 1, log)
+					require.Regexp(f, ` after=(9\.|1\d)\.?\d*s `, ended[0])
 				})
 			})
 		}
@@ -106,24 +106,24 @@ func TestAShortOutageIsNotLogged(t *testing.T) {
 		if name == "Password" {
 			continue // which is logged at once
 		}
-		bubble(t, func(w *fixture) {
+		bubble(t, func(f *fixture) {
 			logger, log := logged()
-			s, link, end := w.session(w.T, signalbox.WithLogger(logger))
+			s, link, end := f.session(f.T, signalbox.WithLogger(logger))
 			defer end()
-			server := w.scriptReplies(false)
+			server := f.scriptReplies(false)
 			for i := range 4 {
 				if i == 2 {
 					o.begin(link, server)
 					time.AfterFunc(2*time.Second, func() { o.end(link, server) })
 				}
-				lease, err := reentrant.New(s, "a").Lock(w.Context())
-				require.NoError(w, err)
-				require.NoError(w, lease.Unlock())
+				lease, err := reentrant.New(s, "a").Lock(f.Context())
+				require.NoError(f, err)
+				require.NoError(f, lease.Unlock())
 				time.Sleep(4 * time.Second)
 			}
 			synctest.Wait()
-			require.Empty(w, matching(log.String(), o.begins), name)
-			require.Empty(w, matching(log.String(), o.ends), name)
+			require.Empty(f, matching(log.String(), o.begins), name)
+			require.Empty(f, matching(log.String(), o.ends), name)
 		})
 	}
 }
@@ -131,89 +131,89 @@ func TestAShortOutageIsNotLogged(t *testing.T) {
 // A right that is missing again is logged once a minute, however many calls wait for it.
 func TestAMissingRightIsLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		logger, log := logged()
-		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
+		s, _, end := f.session(f.T, signalbox.WithLogger(logger))
 		defer end()
-		server := w.scriptReplies(false)
-		lease, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
-		require.NoError(w, lease.Unlock())
+		server := f.scriptReplies(false)
+		lease, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
+		require.NoError(f, lease.Unlock())
 		server.say("NOAUTH Authentication required.", -1)
-		ctx, cancel := context.WithCancel(w.Context())
+		ctx, cancel := context.WithCancel(f.Context())
 		for i := range 20 {
 			go func() { _, _ = reentrant.New(s, fmt.Sprint(i)).Lock(ctx) }()
 		}
 		time.Sleep(3*time.Minute + 30*time.Second)
 		synctest.Wait()
-		require.Len(w, matching(log.String(), "the server denies a right"), 4)
+		require.Len(f, matching(log.String(), "the server denies a right"), 4)
 		server.say("", 0)
 		time.Sleep(5 * time.Second)
 		cancel()
 		synctest.Wait()
-		require.Len(w, matching(log.String(), "the server grants the right again"), 1)
+		require.Len(f, matching(log.String(), "the server grants the right again"), 1)
 	})
 }
 
 // While one name is refused, the others do not hide it.
 func TestOneNameThatIsRefusedIsLogged(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		logger, log := logged()
-		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
+		s, _, end := f.session(f.T, signalbox.WithLogger(logger))
 		defer end()
-		lease, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
-		require.NoError(w, lease.Unlock())
-		server := w.scriptReplies(false)
+		lease, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
+		require.NoError(f, lease.Unlock())
+		server := f.scriptReplies(false)
 		server.about = "{a}"
 		server.say("NOPERM No permissions to access a key", -1)
-		go func() { _, _ = reentrant.New(s, "a").Lock(w.Context()) }()
+		go func() { _, _ = reentrant.New(s, "a").Lock(f.Context()) }()
 		for range 20 {
 			time.Sleep(time.Second)
-			lease, err := reentrant.New(s, "b").Lock(w.Context())
-			require.NoError(w, err)
-			require.NoError(w, lease.Unlock())
+			lease, err := reentrant.New(s, "b").Lock(f.Context())
+			require.NoError(f, err)
+			require.NoError(f, lease.Unlock())
 		}
 		synctest.Wait()
-		require.Len(w, matching(log.String(), "the server denies a right"), 1)
-		require.Empty(w, matching(log.String(), "the server grants"))
+		require.Len(f, matching(log.String(), "the server denies a right"), 1)
+		require.Empty(f, matching(log.String(), "the server grants"))
 		server.say("", 0)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		require.Len(w, matching(log.String(), "the server grants the right again"), 1)
+		require.Len(f, matching(log.String(), "the server grants the right again"), 1)
 	})
 }
 
 // A server's clock that is set back is logged, and when it has caught up: a lock whose holder has crashed stays held until then.
 func TestAClockThatIsSetBackIsLogged(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		logger, log := logged()
-		s, _, end := w.session(w.T, signalbox.WithLogger(logger))
+		s, _, end := f.session(f.T, signalbox.WithLogger(logger))
 		defer end()
 		back := time.Duration(0)
-		set := func() { w.redis.SetTime(time.Now().Add(-back)) }
+		set := func() { f.redis.SetTime(time.Now().Add(-back)) }
 		call := func(seconds int) {
 			for range seconds {
 				time.Sleep(time.Second)
 				set()
-				lease, err := reentrant.New(s, "a").Lock(w.Context())
-				require.NoError(w, err)
-				require.NoError(w, lease.Unlock())
+				lease, err := reentrant.New(s, "a").Lock(f.Context())
+				require.NoError(f, err)
+				require.NoError(f, lease.Unlock())
 			}
 			synctest.Wait()
 		}
 		call(5)
 		back = time.Minute
 		call(4)
-		require.Empty(w, matching(log.String(), "was set back"))
+		require.Empty(f, matching(log.String(), "was set back"))
 		call(6)
 		line := matching(log.String(), "was set back")
-		require.Len(w, line, 1)
-		require.Contains(w, line[0], "by=1m0s")
+		require.Len(f, line, 1)
+		require.Contains(f, line[0], "by=1m0s")
 		call(80)
-		require.Len(w, matching(log.String(), "the server's clock was set back"), 1)
-		require.Len(w, matching(log.String(), "the server's clock shows again"), 1)
+		require.Len(f, matching(log.String(), "the server's clock was set back"), 1)
+		require.Len(f, matching(log.String(), "the server's clock shows again"), 1)
 	})
 }

@@ -17,21 +17,21 @@ import (
 )
 
 // firstEnd returns when the first of all holds of a semaphore ends, by the server's account.
-func (w *fixture) firstEnd(name string) (first time.Time) {
+func (f *fixture) firstEnd(name string) (first time.Time) {
 	key := locktest.Keys(name).Permits()
-	members, err := w.redis.ZMembers(key)
-	require.NoError(w.T, err)
+	members, err := f.redis.ZMembers(key)
+	require.NoError(f.T, err)
 	for _, member := range members {
 		if len(member) < 41 {
 			continue // says something of the semaphore
 		}
-		ends, err := w.redis.ZScore(key, member)
-		require.NoError(w.T, err)
+		ends, err := f.redis.ZScore(key, member)
+		require.NoError(f.T, err)
 		if at := time.UnixMicro(int64(ends)); first.IsZero() || at.Before(first) {
 			first = at
 		}
 	}
-	require.False(w.T, first.IsZero(), "no permits are held")
+	require.False(f.T, first.IsZero(), "no permits are held")
 	return first
 }
 
@@ -40,11 +40,11 @@ func (w *fixture) firstEnd(name string) (first time.Time) {
 func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
 	t.Parallel()
 	const capacity, life = 5, 10 * time.Second
-	bubble(t, func(w *fixture) {
-		t := w.T
+	bubble(t, func(f *fixture) {
+		t := f.T
 		for n := range 12 {
 			name, had := fmt.Sprint("crash/", n), 1+n%4
-			users, closeAll := w.queueUsers(t, 3, 0)
+			users, closeAll := f.queueUsers(t, 3, 0)
 			beside, err := semaphore.New(users[1].Session, name, capacity).Acquire(t.Context(), capacity-had)
 			require.NoError(t, err)
 			time.Sleep(time.Second) // so that it has been renewed, and does not end first
@@ -54,7 +54,7 @@ func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
 			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
 			next := queuedForPermits(t.Context(), semaphore.New(users[2].Session, name, capacity).Permits(had))
 			users[0].goSilent()
-			died, ends := time.Now(), w.firstEnd(name)
+			died, ends := time.Now(), f.firstEnd(name)
 			least := died.Add(life / 2)
 			if died.Sub(taken) < time.Second { // it may not have been renewed
 				least = taken.Add(3 * time.Second)
@@ -77,9 +77,9 @@ func TestPermitsOfACrashedHolderAreGrantedAsItsLeaseEnds(t *testing.T) {
 func TestPermitsThatEndedAreFreeWithoutACall(t *testing.T) {
 	t.Parallel()
 	const capacity, life = 4, 10 * time.Second
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, 0)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, 0)
 		defer closeAll()
 		sem := semaphore.New(users[1].Session, "a", capacity)
 		free := func() int {
@@ -91,7 +91,7 @@ func TestPermitsThatEndedAreFreeWithoutACall(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		users[0].goSilent()
-		ends := w.firstEnd("a")
+		ends := f.firstEnd("a")
 		time.Sleep(time.Until(ends) - time.Millisecond)
 		require.Equal(t, 1, free())
 		time.Sleep(2 * time.Millisecond)
@@ -119,9 +119,9 @@ func TestNoWaiterStarvesAmongHundredsOfSemaphores(t *testing.T) {
 	const processes, each, uses = 2, 2, 2
 	names := redistest.Rounds(100, 200)
 	const latency, used = time.Millisecond, 15 * time.Millisecond
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, processes, latency)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, processes, latency)
 		defer closeAll()
 		var all sync.WaitGroup
 		var mu sync.Mutex

@@ -23,9 +23,9 @@ func TestPermitsAreHandedOverForTheBudgetAndNoLonger(t *testing.T) {
 	t.Parallel()
 	const latency = time.Millisecond
 	for _, held := range []time.Duration{budget - time.Millisecond, budget + 5*time.Millisecond} { // the next waiter asks meanwhile
-		bubble(t, func(w *fixture) {
-			t := w.T
-			users, closeAll := w.queueUsers(t, 2, latency)
+		bubble(t, func(f *fixture) {
+			t := f.T
+			users, closeAll := f.queueUsers(t, 2, latency)
 			defer closeAll()
 			here, there := semaphore.New(users[0].Session, "a", 1).Permits(1), semaphore.New(users[1].Session, "a", 1).Permits(1)
 			lease, err := here.Lock(t.Context())
@@ -63,9 +63,9 @@ func TestPermitsAreHandedOverForTheBudgetAndNoLonger(t *testing.T) {
 func TestPermitsThatAreHandedOverCostNothing(t *testing.T) {
 	t.Parallel()
 	const latency = time.Millisecond
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, latency)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, latency)
 		defer closeAll()
 		here, there := semaphore.New(users[0].Session, "a", 1).Permits(1), semaphore.New(users[1].Session, "a", 1).Permits(1)
 		held, err := there.Lock(t.Context())
@@ -78,7 +78,7 @@ func TestPermitsThatAreHandedOverCostNothing(t *testing.T) {
 		got := <-waiting[0]
 		require.NoError(t, got.err)
 		time.Sleep(budget / 2) // another process waits in the queue by now
-		before, passed := w.commands.Load(), time.Now()
+		before, passed := f.commands.Load(), time.Now()
 		for i, next := range waiting[1:4] {
 			last := got.lease.Token()
 			require.NoError(t, got.lease.Unlock())
@@ -90,7 +90,7 @@ func TestPermitsThatAreHandedOverCostNothing(t *testing.T) {
 				require.Empty(t, later, "out of order")
 			}
 		}
-		require.Equal(t, before, w.commands.Load())
+		require.Equal(t, before, f.commands.Load())
 		require.NoError(t, got.lease.Unlock())
 		got = <-waiting[4]
 		require.NoError(t, got.err)
@@ -114,12 +114,12 @@ func queuedForPermits(ctx context.Context, p semaphore.Permits) <-chan lockResul
 func TestHandOversInAProcessStarveNoOther(t *testing.T) {
 	t.Parallel()
 	const capacity, latency, used = 3, time.Millisecond, 2 * time.Millisecond
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, latency)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, latency)
 		defer closeAll()
 		small := semaphore.New(users[0].Session, "a", capacity)
-		requested := w.counts(scripts.SemaphoreLeave)
+		requested := f.counts(scripts.SemaphoreLeave)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		uses := 0

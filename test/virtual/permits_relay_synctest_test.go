@@ -56,22 +56,22 @@ func (c *chaosLock) pass(s *signalbox.Session, terms ...signalbox.LockOption) {
 func TestChaosWithHandOversLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 2)) {
-		bubble(t, func(w *fixture) { w.passes(seed, time.Minute) })
+		bubble(t, func(f *fixture) { f.passes(seed, time.Minute) })
 	}
 }
 
 // P1, P3, P4, P6: the same, for as long as it is asked for.
 func TestSoakOfChaosWithHandOvers(t *testing.T) {
 	t.Parallel()
-	soak(t, func(w *fixture, seed uint64) { w.passes(seed, 3*time.Minute) })
+	soak(t, func(f *fixture, seed uint64) { f.passes(seed, 3*time.Minute) })
 }
 
-func (w *fixture) passes(seed uint64, lasts time.Duration) {
-	t := w.T
+func (f *fixture) passes(seed uint64, lasts time.Duration) {
+	t := f.T
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
 	c := &chaosLock{T: t, name: fmt.Sprint("passes/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 4))}
-	users, closeAll := w.queueUsers(t, 3, time.Millisecond)
+	users, closeAll := f.queueUsers(t, 3, time.Millisecond)
 	defer closeAll()
 	var all sync.WaitGroup
 	for _, u := range users {
@@ -83,7 +83,7 @@ func (w *fixture) passes(seed uint64, lasts time.Duration) {
 		all.Go(func() { c.pass(u.Session, signalbox.WithRenewedLease(time.Second)) })
 	}
 	all.Wait()
-	scripts := w.scripts.Load()
+	scripts := f.scripts.Load()
 	t.Logf("%d uses, %d scripts", c.mu.took, scripts)
 	require.Greater(t, 4*c.mu.took, int(scripts), "it was no use")
 	time.Sleep(45 * time.Second) // permits of which the server does not know come back by themselves
@@ -99,5 +99,5 @@ func (w *fixture) passes(seed uint64, lasts time.Duration) {
 	synctest.Wait()
 	keys, err := names.Make(names.DefaultPrefix, c.name)
 	require.NoError(t, err)
-	require.False(t, w.redis.Exists(keys.PermitsQueue()))
+	require.False(t, f.redis.Exists(keys.PermitsQueue()))
 }

@@ -25,11 +25,11 @@ func TestARefusedPingEndsNoProgram(t *testing.T) {
 	} {
 		t.Run(words[:8], func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				t := w.T
-				s, _, closeSession := w.session(t)
+			bubble(t, func(f *fixture) {
+				t := f.T
+				s, _, closeSession := f.session(t)
 				defer closeSession()
-				other, _, closeOther := w.session(t)
+				other, _, closeOther := f.session(t)
 				defer closeOther()
 				_, err := reentrant.New(s, "kept").Lock(t.Context())
 				require.NoError(t, err)
@@ -39,14 +39,14 @@ func TestARefusedPingEndsNoProgram(t *testing.T) {
 				defer cancel()
 				_, err = reentrant.New(s, "a").Lock(ctx)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
-				w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+				f.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 					if refuses[command] {
 						c.WriteError(words)
 					}
 					return refuses[command]
 				})
 				time.Sleep(time.Minute) // the channel that s waited on has ended, and the connection that had it
-				w.redis.Server().SetPreHook(func(*server.Peer, string, ...string) bool { return false })
+				f.redis.Server().SetPreHook(func(*server.Peer, string, ...string) bool { return false })
 				time.AfterFunc(5*time.Second, func() { _ = held.Unlock() })
 				began := time.Now()
 				_, err = reentrant.New(s, "a").Lock(t.Context())

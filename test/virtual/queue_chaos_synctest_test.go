@@ -141,32 +141,32 @@ func (c *chaosLock) disturb(w *wire) {
 func TestChaosInAQueueLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(redistest.Rounds(1, 3)) {
-		bubble(t, func(w *fixture) { w.chaos(seed, time.Duration(redistest.Rounds(2, 5))*time.Minute) })
+		bubble(t, func(f *fixture) { f.chaos(seed, time.Duration(redistest.Rounds(2, 5))*time.Minute) })
 	}
 }
 
 // soak plays games of chaos one after the other, each from a seed of its own, which it says.
-func soak(t *testing.T, play func(w *fixture, seed uint64)) {
+func soak(t *testing.T, play func(f *fixture, seed uint64)) {
 	t.Helper()
 	for more := locktest.Soak(t); more(); {
 		seed := rand.Uint64()
 		t.Log("seed", seed)
-		bubble(t, func(w *fixture) { play(w, seed) })
+		bubble(t, func(f *fixture) { play(f, seed) })
 	}
 }
 
 // P1, P3, P4, P6: the same, for as long as it is asked for.
 func TestSoakOfChaosInAQueue(t *testing.T) {
 	t.Parallel()
-	soak(t, func(w *fixture, seed uint64) { w.chaos(seed, 10*time.Minute) })
+	soak(t, func(f *fixture, seed uint64) { f.chaos(seed, 10*time.Minute) })
 }
 
-func (w *fixture) chaos(seed uint64, lasts time.Duration) {
-	t := w.T
+func (f *fixture) chaos(seed uint64, lasts time.Duration) {
+	t := f.T
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
 	c := &chaosLock{T: t, name: fmt.Sprint("chaos/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 2))}
-	users, closeAll := w.queueUsers(t, 4, time.Millisecond)
+	users, closeAll := f.queueUsers(t, 4, time.Millisecond)
 	defer closeAll()
 	var all sync.WaitGroup
 	for _, u := range users {
@@ -187,7 +187,7 @@ func (w *fixture) chaos(seed uint64, lasts time.Duration) {
 		c.leaves(lease)
 	}
 	synctest.Wait()
-	waiting, isHeld := w.queued(c.name)
+	waiting, isHeld := f.queued(c.name)
 	require.Zero(t, waiting)
 	require.False(t, isHeld)
 }

@@ -23,17 +23,17 @@ import (
 // P6: a crashed holder's lock goes to the head of the queue when its hold ends.
 func TestACrashedHoldersFairLockIsGrantedAsItsHoldEnds(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
+	bubble(t, func(f *fixture) {
+		t := f.T
 		for n := range 20 {
 			name := fmt.Sprint("crash/", n)
-			users, closeAll := w.queueUsers(t, 3, 0)
+			users, closeAll := f.queueUsers(t, 3, 0)
 			lease := atOnce(t, fair.New(users[0].Session, name, signalbox.WithRenewedLease(10*time.Second)))
 			time.Sleep(time.Duration(n) * 777 * time.Millisecond)
 			first := queuedAndListening(t.Context(), fair.New(users[1].Session, name))
 			second := queuedAndListening(t.Context(), fair.New(users[2].Session, name))
 			users[0].goSilent()
-			until := time.Now().Add(w.left(name))
+			until := time.Now().Add(f.left(name))
 			got := <-first
 			require.NoError(t, got.err)
 			require.WithinRange(t, got.at, until, until.Add(5*time.Millisecond))
@@ -51,11 +51,11 @@ func TestACrashedHoldersFairLockIsGrantedAsItsHoldEnds(t *testing.T) {
 // living, and a poll.
 func TestDeadWaitersDelayOthersByOneLife(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
+	bubble(t, func(f *fixture) {
+		t := f.T
 		for _, at := range []time.Duration{0, time.Second, 2900 * time.Millisecond, 4 * time.Second} {
 			name := fmt.Sprint("dead/", at)
-			users, closeAll := w.queueUsers(t, 3, time.Millisecond)
+			users, closeAll := f.queueUsers(t, 3, time.Millisecond)
 			lease := atOnce(t, fair.New(users[0].Session, name))
 			ctx, cancel := context.WithCancel(t.Context())
 			var dying sync.WaitGroup
@@ -83,11 +83,11 @@ func TestDeadWaitersDelayOthersByOneLife(t *testing.T) {
 // off for longer queues at the end. Both get the lock.
 func TestASessionThatWasCutOffGetsTheLock(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
+	bubble(t, func(f *fixture) {
+		t := f.T
 		for off, keeps := range map[time.Duration]bool{2 * time.Second: true, 8 * time.Second: true, 30 * time.Second: false} {
 			name := fmt.Sprint("off/", off)
-			users, closeAll := w.queueUsers(t, 4, time.Millisecond)
+			users, closeAll := f.queueUsers(t, 4, time.Millisecond)
 			lease := atOnce(t, fair.New(users[0].Session, name))
 			cut := queuedAndListening(t.Context(), fair.New(users[1].Session, name))
 			second := queuedAndListening(t.Context(), fair.New(users[2].Session, name))
@@ -123,10 +123,10 @@ func TestASessionThatWasCutOffGetsTheLock(t *testing.T) {
 // P6: a queue that the server lost is formed anew within about a second, however many waiters it had.
 func TestALostQueueIsSoonFormedAnew(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
+	bubble(t, func(f *fixture) {
+		t := f.T
 		const waiters = 200
-		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
+		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		lease := atOnce(t, fair.New(users[0].Session, "anew"))
 		var all sync.WaitGroup
@@ -138,12 +138,12 @@ func TestALostQueueIsSoonFormedAnew(t *testing.T) {
 			})
 		}
 		time.Sleep(3 * time.Second)
-		before, err := w.redis.ZMembers("sb:{anew}:queue")
+		before, err := f.redis.ZMembers("sb:{anew}:queue")
 		require.NoError(t, err)
 		require.Len(t, before, waiters)
-		w.redis.Del("sb:{anew}:queue")
+		f.redis.Del("sb:{anew}:queue")
 		time.Sleep(1500 * time.Millisecond)
-		after, err := w.redis.ZMembers("sb:{anew}:queue")
+		after, err := f.redis.ZMembers("sb:{anew}:queue")
 		require.NoError(t, err)
 		require.Len(t, after, waiters)
 		for _, hold := range after {
@@ -158,9 +158,9 @@ func TestALostQueueIsSoonFormedAnew(t *testing.T) {
 // waits in that queue, so its heartbeats would keep them alive.
 func TestTicketsOfALongOutageAreRemovedAfterIt(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 3, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 3, time.Millisecond)
 		defer closeAll()
 		lease := atOnce(t, fair.New(users[0].Session, "ghosts"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -177,11 +177,11 @@ func TestTicketsOfALongOutageAreRemovedAfterIt(t *testing.T) {
 		cancel()
 		giveUp.Wait()
 		time.Sleep(2 * time.Minute)
-		waiting, _ := w.queued("ghosts")
+		waiting, _ := f.queued("ghosts")
 		require.Equal(t, 31, waiting)
 		users[1].heal()
 		time.Sleep(10 * time.Second)
-		waiting, _ = w.queued("ghosts")
+		waiting, _ = f.queued("ghosts")
 		require.Equal(t, 1, waiting)
 		released := time.Now()
 		require.NoError(t, lease.Unlock())
@@ -189,7 +189,7 @@ func TestTicketsOfALongOutageAreRemovedAfterIt(t *testing.T) {
 		require.NoError(t, got.err)
 		require.Less(t, got.at.Sub(released), time.Second)
 		require.NoError(t, got.lease.Unlock())
-		waiting, isHeld := w.queued("ghosts")
+		waiting, isHeld := f.queued("ghosts")
 		require.Zero(t, waiting)
 		require.False(t, isHeld)
 	})
@@ -199,20 +199,20 @@ func TestTicketsOfALongOutageAreRemovedAfterIt(t *testing.T) {
 // another waiter has it at once: the lock is never lost, and never held twice.
 func TestAGrantAroundACancelIsNeverLostAndNeverDoubled(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) { w.cancelAroundGrants(redistest.Rounds(300, 1_000)) })
+	bubble(t, func(f *fixture) { f.cancelAroundGrants(redistest.Rounds(300, 1_000)) })
 }
 
 func TestSoakOfCancelsAroundGrants(t *testing.T) {
 	t.Parallel()
 	for more := locktest.Soak(t); more(); {
-		bubble(t, func(w *fixture) { w.cancelAroundGrants(2_000) })
+		bubble(t, func(f *fixture) { f.cancelAroundGrants(2_000) })
 	}
 }
 
-func (w *fixture) cancelAroundGrants(rounds int) {
+func (f *fixture) cancelAroundGrants(rounds int) {
 	const latency = time.Millisecond
-	t := w.T
-	users, closeAll := w.queueUsers(t, 3, latency)
+	t := f.T
+	users, closeAll := f.queueUsers(t, 3, latency)
 	defer closeAll()
 	var inside atomic.Int32
 	enter := func(lease signalbox.Lease) {
@@ -249,7 +249,7 @@ func (w *fixture) cancelAroundGrants(rounds int) {
 	require.Less(t, taken, rounds*9/10)
 	require.Less(t, time.Since(begun), time.Duration(rounds)*60*latency, "a waiter waited until a grant ended by itself")
 	synctest.Wait()
-	waiting, isHeld := w.queued("instant")
+	waiting, isHeld := f.queued("instant")
 	require.Zero(t, waiting)
 	require.False(t, isHeld)
 }

@@ -27,12 +27,12 @@ type queueUser struct {
 }
 
 // queueUsers returns n sessions with a latency, and what closes them.
-func (w *fixture) queueUsers(t *testing.T, n int, latency time.Duration) ([]queueUser, func()) {
+func (f *fixture) queueUsers(t *testing.T, n int, latency time.Duration) ([]queueUser, func()) {
 	t.Helper()
 	var users []queueUser
 	var closes []func()
 	for range n {
-		s, link, closeAll := w.session(t)
+		s, link, closeAll := f.session(t)
 		link.latency.Store(int64(latency))
 		users = append(users, queueUser{s, link})
 		closes = append(closes, closeAll)
@@ -45,9 +45,9 @@ func (w *fixture) queueUsers(t *testing.T, n int, latency time.Duration) ([]queu
 }
 
 // counts lets the fixture count the executions of a script.
-func (w *fixture) counts(script *scripts.Script) *atomic.Int64 {
+func (f *fixture) counts(script *scripts.Script) *atomic.Int64 {
 	var n atomic.Int64
-	w.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+	f.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		if command == "EVALSHA" && args[0] == script.SHA1 || command == "EVAL" && args[0] == script.Source {
 			n.Add(1)
 		}
@@ -84,18 +84,18 @@ func atOnce(t *testing.T, mu locktest.Lock) signalbox.Lease {
 }
 
 // queued returns how many tickets the server has, and whether the lock is held.
-func (w *fixture) queued(name string) (waiting int, isHeld bool) {
-	line, _ := w.redis.ZMembers(locktest.Keys(name).QueueKey())
-	return len(line), w.left(name) > 0
+func (f *fixture) queued(name string) (waiting int, isHeld bool) {
+	line, _ := f.redis.ZMembers(locktest.Keys(name).QueueKey())
+	return len(line), f.left(name) > 0
 }
 
 // P6: from the release to the grant there are one script and one message, and no poll.
 func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) {
 	t.Parallel()
 	const latency = 10 * time.Millisecond
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, latency)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, latency)
 		defer closeAll()
 		require.NoError(t, atOnce(t, fair.New(users[0].Session, "near")).Unlock()) // teaches the server the script
 		for n := range 20 {
@@ -116,9 +116,9 @@ func TestAFairLockIsOneScriptAndOneMessageAway(t *testing.T) {
 // message is lost.
 func TestAPollFindsALostGrant(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		for n := range 50 {
 			lease := atOnce(t, fair.New(users[0].Session, "lost"))
@@ -140,11 +140,11 @@ func TestAPollFindsALostGrant(t *testing.T) {
 // P6: a waiter that cannot listen for grants polls ten times a second.
 func TestAWaiterWithoutMessagesPollsMoreOften(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 1, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 1, time.Millisecond)
 		defer closeAll()
-		unsubscribed, _, closeUnsubscribed := w.session(t, signalbox.WithPolling())
+		unsubscribed, _, closeUnsubscribed := f.session(t, signalbox.WithPolling())
 		defer closeUnsubscribed()
 		for n := range 30 {
 			lease := atOnce(t, fair.New(users[0].Session, "unsubscribed"))
@@ -164,9 +164,9 @@ func TestAWaiterWithoutMessagesPollsMoreOften(t *testing.T) {
 // while nothing changes.
 func TestWaitingCostsAHeartbeatASecondHoweverManyWait(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		const locks, waiters = 3, 20
 		minutes := redistest.Rounds(5, 20)
@@ -184,11 +184,11 @@ func TestWaitingCostsAHeartbeatASecondHoweverManyWait(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Second)
-		waits := w.counts(scripts.LockHeartbeat)
+		waits := f.counts(scripts.LockHeartbeat)
 		time.Sleep(time.Duration(minutes) * time.Minute)
 		require.Greater(t, waits.Load(), int64(minutes*60*9/10)) // the others are polls
 		require.Less(t, waits.Load(), int64(locks*minutes*60*5/4+10))
-		polls := w.counts(scripts.LockPoll)
+		polls := f.counts(scripts.LockPoll)
 		time.Sleep(time.Duration(minutes) * time.Minute)
 		require.Greater(t, polls.Load(), int64(locks*minutes*60/20))
 		require.Less(t, polls.Load(), int64(locks*minutes*60/12))
@@ -203,11 +203,11 @@ func TestWaitingCostsAHeartbeatASecondHoweverManyWait(t *testing.T) {
 // P7: a session that listens for grants already sends no poll when it waits: a hand-off costs two scripts.
 func TestWaitingAgainSendsNoPoll(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
-		polls := w.counts(scripts.LockPoll)
+		polls := f.counts(scripts.LockPoll)
 		for n := range 20 {
 			if n == 1 {
 				polls.Store(0) // the first wait subscribes, and polls for what was sent before that

@@ -33,51 +33,51 @@ type redlockServers struct {
 }
 
 // bubbleOf runs a test in virtual time, with so many servers that are new.
-func bubbleOf(t *testing.T, n int, test func(q *redlockServers)) {
+func bubbleOf(t *testing.T, n int, test func(r *redlockServers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
-		q := &redlockServers{T: t, ahead: make([]time.Duration, n)}
+		r := &redlockServers{T: t, ahead: make([]time.Duration, n)}
 		defer arrive()
 		for i := range n {
-			w := &fixture{T: t, redis: miniredis.NewMiniRedis()}
-			w.redis.ClockTTL(true)
-			first, err := w.redis.Dial() // which makes the server
+			f := &fixture{T: t, redis: miniredis.NewMiniRedis()}
+			f.redis.ClockTTL(true)
+			first, err := f.redis.Dial() // which makes the server
 			require.NoError(t, err)
 			require.NoError(t, first.Close())
-			w.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+			f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 				if strings.HasPrefix(command, "EVAL") { // not what scripts call, for which the server is locked
-					w.redis.SetTime(time.Now().Add(q.ahead[i]))
-					w.commands.Add(1)
+					f.redis.SetTime(time.Now().Add(r.ahead[i]))
+					f.commands.Add(1)
 				}
 				return false
 			})
-			defer w.redis.Close()
-			q.servers = append(q.servers, w)
+			defer f.redis.Close()
+			r.servers = append(r.servers, f)
 		}
 		defer func() {
-			for _, end := range q.ends {
+			for _, end := range r.ends {
 				end()
 			}
 		}()
-		test(q)
+		test(r)
 	})
 }
 
 // makeReady lets the servers be known for long enough to grant.
-func (q *redlockServers) makeReady() {
-	for i, w := range q.servers {
-		since := time.Now().Add(q.ahead[i] - time.Hour).UnixMicro()
-		require.NoError(q, w.redis.Set("sb:epoch", fmt.Sprintf("sb1e%016d%016d", since, since)))
-		w.redis.SetTTL("sb:epoch", 7*24*time.Hour)
+func (r *redlockServers) makeReady() {
+	for i, f := range r.servers {
+		since := time.Now().Add(r.ahead[i] - time.Hour).UnixMicro()
+		require.NoError(r, f.redis.Set("sb:epoch", fmt.Sprintf("sb1e%016d%016d", since, since)))
+		f.redis.SetTTL("sb:epoch", 7*24*time.Hour)
 	}
 }
 
 // process returns sessions as a process of its own would have them, with their wires.
-func (q *redlockServers) process(options ...signalbox.SessionOption) (sessions []*signalbox.Session, wires []*wire) {
-	for _, w := range q.servers {
-		s, link, end := w.session(q.T, options...)
-		q.ends = append(q.ends, end)
+func (r *redlockServers) process(options ...signalbox.SessionOption) (sessions []*signalbox.Session, wires []*wire) {
+	for _, f := range r.servers {
+		s, link, end := f.session(r.T, options...)
+		r.ends = append(r.ends, end)
 		sessions, wires = append(sessions, s), append(wires, link)
 	}
 	return sessions, wires
@@ -90,9 +90,9 @@ func took(what func()) time.Duration {
 	return time.Since(began)
 }
 
-func (q *redlockServers) mustLock(mu *redlock.Lock) (lease signalbox.Lease) {
-	lease, err := mu.Lock(q.Context())
-	require.NoError(q, err)
+func (r *redlockServers) mustLock(mu *redlock.Lock) (lease signalbox.Lease) {
+	lease, err := mu.Lock(r.Context())
+	require.NoError(r, err)
 	return lease
 }
 
@@ -123,11 +123,11 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 5, func(q *redlockServers) {
-				q.makeReady()
-				sessions, wires := q.process()
+			bubbleOf(t, 5, func(r *redlockServers) {
+				r.makeReady()
+				sessions, wires := r.process()
 				mu := redlock.New(sessions, "a", c.options...)
-				warm := q.mustLock(mu) // so that scripts and clocks are known
+				warm := r.mustLock(mu) // so that scripts and clocks are known
 				time.Sleep(time.Second)
 				require.NoError(t, warm.Unlock())
 				time.Sleep(time.Second)
@@ -141,7 +141,7 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 				}
 				for range 3 {
 					var lease signalbox.Lease
-					require.Equal(t, c.lock, took(func() { lease = q.mustLock(mu) }))
+					require.Equal(t, c.lock, took(func() { lease = r.mustLock(mu) }))
 					require.Equal(t, back, took(func() { require.NoError(t, lease.Unlock()) }))
 				}
 			})
@@ -152,26 +152,26 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 // P1, H19: servers that are new to the lock grant it after one lease, not before.
 func TestTheFirstLockOverNewServersTakesALease(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(q *redlockServers) {
-		sessions, _ := q.process()
+	bubbleOf(t, 3, func(r *redlockServers) {
+		sessions, _ := r.process()
 		mu := redlock.New(sessions, "a", signalbox.WithRenewedLease(10*time.Second))
-		_, err := mu.TryLock(q.Context())
+		_, err := mu.TryLock(r.Context())
 		require.ErrorIs(t, err, signalbox.ErrRefused)
-		waited := took(func() { require.NoError(t, q.mustLock(mu).Unlock()) })
+		waited := took(func() { require.NoError(t, r.mustLock(mu).Unlock()) })
 		require.GreaterOrEqual(t, waited, 10*time.Second)
 		require.Less(t, waited, 12*time.Second)
-		require.NoError(t, q.mustLock(mu).Unlock())
+		require.NoError(t, r.mustLock(mu).Unlock())
 	})
 }
 
 // P1, P3: a server whose clock is a minute off keeps other callers out for as long as the others do.
 func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 5, func(q *redlockServers) {
-		q.ahead[0], q.ahead[3] = time.Minute, -time.Minute
-		q.makeReady()
-		one, wires := q.process()
-		other, otherWires := q.process()
+	bubbleOf(t, 5, func(r *redlockServers) {
+		r.ahead[0], r.ahead[3] = time.Minute, -time.Minute
+		r.makeReady()
+		one, wires := r.process()
+		other, otherWires := r.process()
 		life := signalbox.WithRenewedLease(10 * time.Second)
 		var last uint64
 		for i := range 5 {
@@ -181,10 +181,10 @@ func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 					w.latency.Store(int64(400 * time.Millisecond))
 				}
 			}
-			lease := q.mustLock(redlock.New(one, "a", life))
+			lease := r.mustLock(redlock.New(one, "a", life))
 			time.Sleep(25 * time.Second) // renewals
 			require.NoError(t, lease.Err())
-			_, err := redlock.New(other, "a", life).TryLock(q.Context())
+			_, err := redlock.New(other, "a", life).TryLock(r.Context())
 			require.ErrorIs(t, err, signalbox.ErrHeld)
 			require.Greater(t, lease.Token(), last, "each was released")
 			last = lease.Token()
@@ -197,19 +197,19 @@ func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 // P2: a vote that took longer than the lease lasts is no lease: it is counted from before the sending.
 func TestAVoteThatTookTooLongIsReleased(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(q *redlockServers) {
-		q.makeReady()
-		sessions, wires := q.process()
+	bubbleOf(t, 3, func(r *redlockServers) {
+		r.makeReady()
+		sessions, wires := r.process()
 		mu := redlock.New(sessions, "a", signalbox.WithFixedLease(time.Second))
-		require.NoError(t, q.mustLock(mu).Unlock())
+		require.NoError(t, r.mustLock(mu).Unlock())
 		for _, w := range wires[:2] {
 			w.latency.Store(int64(60 * time.Millisecond)) // more than a tenth of the lease, both ways
 		}
-		_, err := mu.TryLock(q.Context())
+		_, err := mu.TryLock(r.Context())
 		require.Error(t, err)
 		time.Sleep(500 * time.Millisecond)
-		for _, w := range q.servers {
-			value, err := w.redis.Get(locktest.Key("a"))
+		for _, f := range r.servers {
+			value, err := f.redis.Get(locktest.Key("a"))
 			require.True(t, err != nil || value[3] == '-', "it is left: %s", value)
 		}
 	})
@@ -218,22 +218,22 @@ func TestAVoteThatTookTooLongIsReleased(t *testing.T) {
 // P7: locks that are held cost no goroutine each, and are renewed together, at each server.
 func TestLocksThatAreHeldAreRenewedTogether(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(q *redlockServers) {
-		q.makeReady()
-		sessions, _ := q.process()
-		require.NoError(t, q.mustLock(redlock.New(sessions, "a")).Unlock())
+	bubbleOf(t, 3, func(r *redlockServers) {
+		r.makeReady()
+		sessions, _ := r.process()
+		require.NoError(t, r.mustLock(redlock.New(sessions, "a")).Unlock())
 		const locks = 150
 		leases := make([]signalbox.Lease, locks)
 		for i := range leases {
-			leases[i] = q.mustLock(redlock.New(sessions, fmt.Sprint(i), signalbox.WithRenewedLease(30*time.Second)))
+			leases[i] = r.mustLock(redlock.New(sessions, fmt.Sprint(i), signalbox.WithRenewedLease(30*time.Second)))
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Less(t, goroutines(), 30)
-		before := q.servers[0].commands.Load()
+		before := r.servers[0].commands.Load()
 		time.Sleep(5 * time.Minute)
 		// A renewal of each in ten seconds would be 4,500.
-		require.Less(t, q.servers[0].commands.Load()-before, int64(4_500/3))
+		require.Less(t, r.servers[0].commands.Load()-before, int64(4_500/3))
 		for _, lease := range leases {
 			require.NoError(t, lease.Unlock())
 		}
@@ -244,16 +244,16 @@ func TestLocksThatAreHeldAreRenewedTogether(t *testing.T) {
 // parts them is chance alone, in how long each pauses: their steps are of the same length, and would be for ever.
 func TestFiveWithAVoteEachArePartedByChance(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 5, func(q *redlockServers) {
-		q.makeReady()
+	bubbleOf(t, 5, func(r *redlockServers) {
+		r.makeReady()
 		var locks []*redlock.Lock
 		var ways [][]*wire
 		for range 5 {
-			sessions, wires := q.process()
+			sessions, wires := r.process()
 			locks, ways = append(locks, redlock.New(sessions, "a")), append(ways, wires)
 		}
 		for _, mu := range locks {
-			lease := q.mustLock(mu) // so that all servers know the scripts, and all sessions the time
+			lease := r.mustLock(mu) // so that all servers know the scripts, and all sessions the time
 			time.Sleep(time.Second)
 			require.NoError(t, lease.Unlock())
 			time.Sleep(time.Second)
@@ -263,8 +263,8 @@ func TestFiveWithAVoteEachArePartedByChance(t *testing.T) {
 				w.latency.Store(int64(hop + time.Duration((i+p)%5)*time.Millisecond))
 			}
 		}
-		q.trySplit(locks)
-		ctx, cancel := context.WithTimeout(q.Context(), 10*time.Second)
+		r.trySplit(locks)
+		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 		defer cancel()
 		done := make(chan error, len(locks))
 		for _, mu := range locks {
@@ -283,16 +283,16 @@ func TestFiveWithAVoteEachArePartedByChance(t *testing.T) {
 }
 
 // trySplit lets all try at once, and checks that none of them has a quorum.
-func (q *redlockServers) trySplit(locks []*redlock.Lock) {
+func (r *redlockServers) trySplit(locks []*redlock.Lock) {
 	answers := make(chan error, len(locks))
 	for _, mu := range locks {
 		go func() {
-			_, err := mu.TryLock(q.Context())
+			_, err := mu.TryLock(r.Context())
 			answers <- err
 		}()
 	}
 	for range locks {
-		require.ErrorIs(q, <-answers, signalbox.ErrHeld)
+		require.ErrorIs(r, <-answers, signalbox.ErrHeld)
 	}
 	time.Sleep(time.Second) // what they held is released
 }
@@ -307,15 +307,15 @@ func TestAReleaseOfAQuorumGoesToTheNext(t *testing.T) {
 	}{"All": {0, 4 * hop}, "TwoDied": {2, 4*hop + 30*time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 5, func(q *redlockServers) {
-				q.makeReady()
-				one, wires := q.process()
-				other, otherWires := q.process()
-				warm := q.mustLock(redlock.New(one, "a")) // so that the servers know the scripts
+			bubbleOf(t, 5, func(r *redlockServers) {
+				r.makeReady()
+				one, wires := r.process()
+				other, otherWires := r.process()
+				warm := r.mustLock(redlock.New(one, "a")) // so that the servers know the scripts
 				time.Sleep(time.Second)
 				require.NoError(t, warm.Unlock())
 				time.Sleep(time.Second)
-				held := q.mustLock(redlock.New(one, "a"))
+				held := r.mustLock(redlock.New(one, "a"))
 				for i := range wires {
 					wires[i].latency.Store(int64(hop))
 					otherWires[i].latency.Store(int64(hop))
@@ -324,7 +324,7 @@ func TestAReleaseOfAQuorumGoesToTheNext(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					lease, err := redlock.New(other, "a").Lock(q.Context())
+					lease, err := redlock.New(other, "a").Lock(r.Context())
 					had = time.Now()
 					if err != nil || lease.Token() <= held.Token() || lease.Unlock() != nil {
 						t.Error("not acquired, not released, or with an old token", err)

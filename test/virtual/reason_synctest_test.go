@@ -25,70 +25,70 @@ import (
 // noticed. Close ended none.
 func TestAHoldThatANewerOneReplacedIsReportedAsGone(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
+	bubble(t, func(fx *fixture) {
 		var lost []signalbox.Event
 		logger, log := logged()
-		s, _, end := w.session(w.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
+		s, _, end := fx.session(fx.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
 			Lost: func(_ context.Context, e signalbox.Event) { lost = append(lost, e) },
 		}))
 		f := fair.New(s, "a")
-		older, err := f.Lock(w.Context())
-		require.NoError(w, err)
-		w.redis.Del(locktest.Key("a"))
-		newer, err := f.Lock(w.Context())
-		require.NoError(w, err)
-		require.EqualError(w, older.Err(), `signalbox: lock "a": the lease was lost: the server no longer has it; it was ended by force, deleted or evicted`)
-		require.NoError(w, newer.Unlock())
+		older, err := f.Lock(fx.Context())
+		require.NoError(fx, err)
+		fx.redis.Del(locktest.Key("a"))
+		newer, err := f.Lock(fx.Context())
+		require.NoError(fx, err)
+		require.EqualError(fx, older.Err(), `signalbox: lock "a": the lease was lost: the server no longer has it; it was ended by force, deleted or evicted`)
+		require.NoError(fx, newer.Unlock())
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.Len(w, lost, 1)
-		require.Equal(w, "gone", lost[0].Outcome)
-		require.Zero(w, lost[0].Left)
+		require.Len(fx, lost, 1)
+		require.Equal(fx, "gone", lost[0].Outcome)
+		require.Zero(fx, lost[0].Left)
 		end()
 		synctest.Wait()
-		require.NotContains(w, log.String(), "Close ended")
-		require.Contains(w, log.String(), "gone=true left=0s")
+		require.NotContains(fx, log.String(), "Close ended")
+		require.Contains(fx, log.String(), "gone=true left=0s")
 	})
 }
 
 // A lease that is lost before the hook Acquired returns is reported with its reason, too.
 func TestAHoldThatIsLostWhileAcquiredRunsIsReportedAsGone(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		other, _, endOther := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		other, _, endOther := f.session(f.T)
 		defer endOther()
 		var lost []signalbox.Event
-		s, _, end := w.session(w.T, signalbox.WithObserver(signalbox.Observer{
+		s, _, end := f.session(f.T, signalbox.WithObserver(signalbox.Observer{
 			Acquired: func(ctx context.Context, _ signalbox.Event) context.Context {
 				time.Sleep(time.Second) // it listens by then
-				require.NoError(w, fair.New(other, "a").ForceUnlock(ctx))
+				require.NoError(f, fair.New(other, "a").ForceUnlock(ctx))
 				time.Sleep(time.Second)
 				return nil
 			},
 			Lost: func(_ context.Context, e signalbox.Event) { lost = append(lost, e) },
 		}))
 		defer end()
-		lease, err := fair.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
-		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
+		lease, err := fair.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
+		require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
 		synctest.Wait()
-		require.Len(w, lost, 1)
-		require.Equal(w, "gone", lost[0].Outcome)
-		require.Zero(w, lost[0].Left)
+		require.Len(f, lost, 1)
+		require.Equal(f, "gone", lost[0].Outcome)
+		require.Zero(f, lost[0].Left)
 	})
 }
 
 // Every error of a lease names the lock and the reason, and so does the cause of a context that ends with it.
 func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, link, end := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, link, end := f.session(f.T)
 		defer end()
-		ctx := w.Context()
+		ctx := f.Context()
 		leases := make(map[string]signalbox.Lease)
 		bound := make(map[string]context.Context)
 		hold := func(want string, lease signalbox.Lease, err error) {
-			require.NoError(w, err, want)
+			require.NoError(f, err, want)
 			leases[want], bound[want] = lease, lease.Bind(context.Background())
 		}
 		const late, fixed = "the lease was lost: it was not renewed in time", "the lease was lost: the time of its fixed lease is over"
@@ -107,22 +107,22 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 		lease, err = multilock.New(reentrant.New(s, "m")).Lock(ctx)
 		hold(`hold "m": `+late, lease, err)
 		term, err := election.New(s, "leads").Campaign(ctx)
-		require.NoError(w, err)
+		require.NoError(f, err)
 		free, err := reentrant.New(s, "free").Lock(ctx)
-		require.NoError(w, err)
-		require.NoError(w, free.Unlock())
-		require.EqualError(w, free.Err(), `signalbox: lock "free": the lease was released`)
-		require.EqualError(w, free.Unlock(), `signalbox: unlock "free": the lease is not held`)
+		require.NoError(f, err)
+		require.NoError(f, free.Unlock())
+		require.EqualError(f, free.Err(), `signalbox: lock "free": the lease was released`)
+		require.EqualError(f, free.Unlock(), `signalbox: unlock "free": the lease is not held`)
 		link.goSilent()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for want, lease := range leases {
-			require.EqualError(w, lease.Err(), "signalbox: "+want)
-			require.EqualError(w, context.Cause(bound[want]), "signalbox: "+want)
-			require.ErrorContains(w, lease.Unlock(), want[len("lock"):][len(want[len("lock"):])-20:])
+			require.EqualError(f, lease.Err(), "signalbox: "+want)
+			require.EqualError(f, context.Cause(bound[want]), "signalbox: "+want)
+			require.ErrorContains(f, lease.Unlock(), want[len("lock"):][len(want[len("lock"):])-20:])
 		}
-		require.EqualError(w, term.Err(), `signalbox: election "leads": `+late+", and the leader steps down before its lease ends")
-		require.EqualError(w, term.Resign(), `signalbox: resign "leads": `+late+", and the leader steps down before its lease ends")
+		require.EqualError(f, term.Err(), `signalbox: election "leads": `+late+", and the leader steps down before its lease ends")
+		require.EqualError(f, term.Resign(), `signalbox: resign "leads": `+late+", and the leader steps down before its lease ends")
 		link.heal()
 	})
 }
@@ -130,16 +130,16 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 // The error of a release without a reply is a plain sentence.
 func TestAReleaseWithoutAReplyIsOnePlainSentence(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, link, end := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, link, end := f.session(f.T)
 		defer end()
-		lease, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
+		lease, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
 		link.goSilent()
 		err = lease.Unlock()
 		var unconfirmed *signalbox.UnconfirmedError
-		require.ErrorAs(w, err, &unconfirmed)
-		require.Regexp(w, `^signalbox: unlock "a": the server did not confirm the release; the hold ends by itself at \d\d:\d\d:\d\d at the latest: no reply from the server`, fmt.Sprint(err))
+		require.ErrorAs(f, err, &unconfirmed)
+		require.Regexp(f, `^signalbox: unlock "a": the server did not confirm the release; the hold ends by itself at \d\d:\d\d:\d\d at the latest: no reply from the server`, fmt.Sprint(err))
 		link.heal()
 	})
 }

@@ -41,15 +41,15 @@ func TestSoakRedlock_ServersFail_NoTwoHoldAtOnce(t *testing.T) { //nolint:parall
 func redlockChaos(t *testing.T, seed uint64, faults int) {
 	t.Helper()
 	const life = 4 * time.Second
-	readyBubble(t, 5, func(q *redlockServers) {
-		ctx, end := context.WithCancel(q.Context())
+	readyBubble(t, 5, func(r *redlockServers) {
+		ctx, end := context.WithCancel(r.Context())
 		defer end()
-		c := &chaosLock{T: q.T, name: "a", ended: ctx, Rand: rand.New(rand.NewPCG(seed, 5))}
+		c := &chaosLock{T: r.T, name: "a", ended: ctx, Rand: rand.New(rand.NewPCG(seed, 5))}
 		var users sync.WaitGroup
 		var wires [][]*wire
 		var sessions []*signalbox.Session
 		for range 4 {
-			its, ways := q.process()
+			its, ways := r.process()
 			wires, sessions = append(wires, ways), append(sessions, its...)
 			mu := redlock.New(its, "a", signalbox.WithRenewedLease(life), redlock.Fenced())
 			users.Go(func() {
@@ -66,23 +66,23 @@ func redlockChaos(t *testing.T, seed uint64, faults int) {
 			})
 		}
 		for i := range faults {
-			c.failServer(q, i, wires, life)
+			c.failServer(r, i, wires, life)
 			time.Sleep(life + life/2) // a server that lost its data has no vote for one lease
 		}
 		end()
 		users.Wait()
 		require.Greater(t, c.mu.took, faults)
 		time.Sleep(time.Minute)
-		q.requireNothing(sessions...)
+		r.requireNothing(sessions...)
 	})
 }
 
 // failServer lets one server fail, or what one process has of the servers.
-func (c *chaosLock) failServer(q *redlockServers, i int, wires [][]*wire, life time.Duration) {
-	server, process := i%len(q.servers), int(c.below(time.Duration(len(wires))))
+func (c *chaosLock) failServer(r *redlockServers, i int, wires [][]*wire, life time.Duration) {
+	server, process := i%len(r.servers), int(c.below(time.Duration(len(wires))))
 	switch i % 4 {
 	case 0:
-		q.servers[server].redis.FlushAll()
+		r.servers[server].redis.FlushAll()
 	case 1:
 		for _, its := range wires {
 			its[server].goSilent()

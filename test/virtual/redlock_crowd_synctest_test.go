@@ -23,18 +23,18 @@ import (
 // that rise.
 func TestRedlock_FiveProcesses_TakeTurns(t *testing.T) {
 	t.Parallel()
-	readyBubble(t, 5, func(q *redlockServers) {
+	readyBubble(t, 5, func(r *redlockServers) {
 		const processes, turns = 5, 6
 		var inside, last atomic.Int64
 		done := make(chan error, processes)
 		for p := range processes {
-			mu, wires := q.lock()
+			mu, wires := r.lock()
 			for i, w := range wires {
 				w.latency.Store(int64(hop + time.Duration((i+p)%5)*time.Millisecond))
 			}
 			go func() {
 				for range turns {
-					err := mu.Do(q.Context(), func(_ context.Context, lease signalbox.Lease) error {
+					err := mu.Do(r.Context(), func(_ context.Context, lease signalbox.Lease) error {
 						defer inside.Add(-1)
 						if inside.Add(1) != 1 {
 							return errors.New("held by two")
@@ -57,7 +57,7 @@ func TestRedlock_FiveProcesses_TakeTurns(t *testing.T) {
 			require.NoError(t, <-done)
 		}
 		time.Sleep(time.Second)
-		require.Zero(t, q.holds())
+		require.Zero(t, r.holds())
 	})
 }
 
@@ -68,14 +68,14 @@ func TestRedlock_CrashedHolders_AreOutlived(t *testing.T) {
 	for name, attempts := range map[string]string{"One": "1111", "TwoWithAPartEach": "1122"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			readyBubble(t, 5, func(q *redlockServers) {
-				mu, _ := q.lock()
+			readyBubble(t, 5, func(r *redlockServers) {
+				mu, _ := r.lock()
 				for i, digit := range attempts {
-					q.foreign(i, string(digit), 6*time.Second)
+					r.foreign(i, string(digit), 6*time.Second)
 				}
-				_, err := mu.TryLock(q.Context())
+				_, err := mu.TryLock(r.Context())
 				require.ErrorIs(t, err, signalbox.ErrHeld)
-				waited := took(func() { require.NoError(t, q.mustLock(mu).Unlock()) })
+				waited := took(func() { require.NoError(t, r.mustLock(mu).Unlock()) })
 				require.GreaterOrEqual(t, waited, 5900*time.Millisecond)
 				require.Less(t, waited, 8*time.Second)
 			})
@@ -86,18 +86,18 @@ func TestRedlock_CrashedHolders_AreOutlived(t *testing.T) {
 // P6, P10: a wait ends with its context, and the error says that the lock was held.
 func TestRedlock_ContextEnds_ErrorSaysHeld(t *testing.T) {
 	t.Parallel()
-	readyBubble(t, 3, func(q *redlockServers) {
-		mu, _ := q.lock()
-		lease := q.mustLock(mu)
-		sessions, _ := q.process()
-		ctx, cancel := context.WithTimeout(q.Context(), 10*time.Second)
+	readyBubble(t, 3, func(r *redlockServers) {
+		mu, _ := r.lock()
+		lease := r.mustLock(mu)
+		sessions, _ := r.process()
+		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 		defer cancel()
 		_, err := redlock.New(sessions, "a").Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 		require.NoError(t, lease.Unlock())
 		time.Sleep(time.Second)
-		q.requireNothing(sessions...)
+		r.requireNothing(sessions...)
 	})
 }
 
@@ -107,20 +107,20 @@ func TestRedlock_CancelAtAnyInstant_LeavesNothing(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		t.Run(fmt.Sprint("Held=", held), func(t *testing.T) {
 			t.Parallel()
-			readyBubble(t, 3, func(q *redlockServers) {
-				holder, _ := q.lock(signalbox.WithRenewedLease(time.Minute))
-				q.warm(holder)
+			readyBubble(t, 3, func(r *redlockServers) {
+				holder, _ := r.lock(signalbox.WithRenewedLease(time.Minute))
+				r.warm(holder)
 				for at := time.Duration(0); at < 45*time.Millisecond; at += 3 * time.Millisecond {
 					var lease signalbox.Lease
 					if held {
-						lease = q.mustLock(holder)
+						lease = r.mustLock(holder)
 						time.Sleep(time.Second)
 					}
-					sessions, wires := q.process()
+					sessions, wires := r.process()
 					for i, w := range wires {
 						w.latency.Store(int64(hop + time.Duration(i)*time.Millisecond))
 					}
-					ctx, cancel := context.WithTimeout(q.Context(), at)
+					ctx, cancel := context.WithTimeout(r.Context(), at)
 					got, err := redlock.New(sessions, "a", redlock.Fenced(), signalbox.WithRenewedLease(time.Minute)).Lock(ctx)
 					cancel()
 					if err == nil {
@@ -133,7 +133,7 @@ func TestRedlock_CancelAtAnyInstant_LeavesNothing(t *testing.T) {
 						require.NoError(t, lease.Unlock())
 					}
 					time.Sleep(5 * time.Second)
-					q.requireNothing(sessions...)
+					r.requireNothing(sessions...)
 				}
 			})
 		})
@@ -150,15 +150,15 @@ func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 	} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
-			readyBubble(t, 3, func(q *redlockServers) {
-				next, _ := q.lock(redlock.Fenced())
-				q.warm(next)
+			readyBubble(t, 3, func(r *redlockServers) {
+				next, _ := r.lock(redlock.Fenced())
+				r.warm(next)
 				for _, kind := range []redistest.FaultKind{
 					redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayRequest,
 					redistest.DelayReply, redistest.SwallowRequest, redistest.SwallowReply,
 				} {
 					for _, faulty := range []int{1, 3} { // a minority, and all
-						q.useUnderFault(next, script, kind, faulty)
+						r.useUnderFault(next, script, kind, faulty)
 					}
 				}
 			})
@@ -167,15 +167,15 @@ func TestRedlock_FaultAtAnyStep_LeavesNothing(t *testing.T) {
 }
 
 // useUnderFault uses the lock while so many servers fail at one step.
-func (q *redlockServers) useUnderFault(next *redlock.Lock, script *scripts.Script, kind redistest.FaultKind, faulty int) {
-	q.Helper()
+func (r *redlockServers) useUnderFault(next *redlock.Lock, script *scripts.Script, kind redistest.FaultKind, faulty int) {
+	r.Helper()
 	const life = time.Minute
 	what := fmt.Sprint(kind, " on ", faulty)
 	var sessions []*signalbox.Session
 	var faults []*requestFault
-	for i, w := range q.servers {
+	for i, f := range r.servers {
 		fault := newRequestFault(kind)
-		s, link, end := w.requestFaultSession(fault)
+		s, link, end := f.requestFaultSession(fault)
 		defer end()
 		sessions = append(sessions, s)
 		if i < faulty {
@@ -185,7 +185,7 @@ func (q *redlockServers) useUnderFault(next *redlock.Lock, script *scripts.Scrip
 			link.latency.Store(int64(hop)) // so that the others are asked before they have decided
 		}
 	}
-	ctx, cancel := context.WithTimeout(q.Context(), 400*time.Millisecond)
+	ctx, cancel := context.WithTimeout(r.Context(), 400*time.Millisecond)
 	defer cancel()
 	lease, err := redlock.New(sessions, "a", signalbox.WithRenewedLease(life), redlock.Fenced()).Lock(ctx)
 	if err == nil {
@@ -200,12 +200,12 @@ func (q *redlockServers) useUnderFault(next *redlock.Lock, script *scripts.Scrip
 			fired++
 		}
 	}
-	require.GreaterOrEqual(q, fired, min(faulty, 2), what) // the third may not be asked any more
+	require.GreaterOrEqual(r, fired, min(faulty, 2), what) // the third may not be asked any more
 	time.Sleep(life / 4)                                   // what is left does not end by itself in that
-	require.Zero(q, q.holds(), what)
-	requireIdle(q.T, sessions...)
-	after := q.mustLock(next)
-	require.Greater(q, after.Token(), lease.Token(), what)
-	require.NoError(q, after.Unlock())
+	require.Zero(r, r.holds(), what)
+	requireIdle(r.T, sessions...)
+	after := r.mustLock(next)
+	require.Greater(r, after.Token(), lease.Token(), what)
+	require.NoError(r, after.Unlock())
 	time.Sleep(time.Second)
 }

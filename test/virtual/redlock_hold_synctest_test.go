@@ -20,21 +20,21 @@ import (
 // gets the lock meanwhile.
 func TestRedlock_MinorityDies_LeaseIsRenewed(t *testing.T) {
 	t.Parallel()
-	readyBubble(t, 5, func(q *redlockServers) {
-		mu, wires := q.lock(signalbox.WithRenewedLease(6 * time.Second))
-		other, theirs := q.lock()
-		q.warm(mu)
-		lease := q.mustLock(mu)
+	readyBubble(t, 5, func(r *redlockServers) {
+		mu, wires := r.lock(signalbox.WithRenewedLease(6 * time.Second))
+		other, theirs := r.lock()
+		r.warm(mu)
+		lease := r.mustLock(mu)
 		time.Sleep(time.Second)
 		stopRenewing([]int{0, 3}, wires, theirs)
 		for range 10 {
 			time.Sleep(7 * time.Second)
 			require.NoError(t, lease.Err())
-			_, err := other.TryLock(q.Context())
+			_, err := other.TryLock(r.Context())
 			require.ErrorIs(t, err, signalbox.ErrHeld)
 		}
 		require.NoError(t, lease.Unlock())
-		require.NoError(t, q.mustLock(other).Unlock(), "three servers are a quorum")
+		require.NoError(t, r.mustLock(other).Unlock(), "three servers are a quorum")
 	})
 }
 
@@ -53,15 +53,15 @@ func TestRedlock_LeaseEndsBeforeItsKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			readyBubble(t, 5, func(q *redlockServers) {
-				mu, wires := q.lock(c.option)
-				q.warm(mu)
+			readyBubble(t, 5, func(r *redlockServers) {
+				mu, wires := r.lock(c.option)
+				r.warm(mu)
 				began := time.Now()
-				lease := q.mustLock(mu)
+				lease := r.mustLock(mu)
 				time.Sleep(time.Second)
 				stopRenewing(c.dies, wires)
 				for lease.Err() == nil {
-					require.GreaterOrEqual(t, q.holds(), 3, "a key ended before the lease")
+					require.GreaterOrEqual(t, r.holds(), 3, "a key ended before the lease")
 					time.Sleep(time.Millisecond)
 				}
 				require.ErrorIs(t, lease.Err(), c.cause)
@@ -69,7 +69,7 @@ func TestRedlock_LeaseEndsBeforeItsKeys(t *testing.T) {
 				require.InDelta(t, life.Seconds(), time.Since(began).Seconds(), 1)
 				require.ErrorIs(t, lease.Unlock(), c.cause)
 				time.Sleep(life)
-				require.Zero(t, q.holds())
+				require.Zero(t, r.holds())
 			})
 		})
 	}
@@ -79,20 +79,20 @@ func TestRedlock_LeaseEndsBeforeItsKeys(t *testing.T) {
 // the next renewal, which gives the rest back.
 func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
 	t.Parallel()
-	readyBubble(t, 3, func(q *redlockServers) {
-		mu, _ := q.lock(signalbox.WithRenewedLease(6 * time.Second))
-		q.warm(mu)
-		lease := q.mustLock(mu)
+	readyBubble(t, 3, func(r *redlockServers) {
+		mu, _ := r.lock(signalbox.WithRenewedLease(6 * time.Second))
+		r.warm(mu)
+		lease := r.mustLock(mu)
 		time.Sleep(time.Second)
-		q.remove(0)
+		r.remove(0)
 		time.Sleep(30 * time.Second)
 		require.NoError(t, lease.Err())
-		require.Equal(t, 2, q.holds())
-		q.remove(1)
+		require.Equal(t, 2, r.holds())
+		r.remove(1)
 		require.Less(t, took(func() { <-lease.Done() }), 3*time.Second)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 		time.Sleep(time.Second)
-		require.Zero(t, q.holds(), "the rest exists for six seconds")
+		require.Zero(t, r.holds(), "the rest exists for six seconds")
 	})
 }
 
@@ -100,15 +100,15 @@ func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
 // neither lengthens nor ends the hold of that one.
 func TestRedlock_LostLease_LeavesTheNextHold(t *testing.T) {
 	t.Parallel()
-	readyBubble(t, 3, func(q *redlockServers) {
-		mu, wires := q.lock(signalbox.WithRenewedLease(6 * time.Second))
-		other, _ := q.lock(signalbox.WithFixedLease(time.Minute))
-		q.warm(mu)
-		lease := q.mustLock(mu)
+	readyBubble(t, 3, func(r *redlockServers) {
+		mu, wires := r.lock(signalbox.WithRenewedLease(6 * time.Second))
+		other, _ := r.lock(signalbox.WithFixedLease(time.Minute))
+		r.warm(mu)
+		lease := r.mustLock(mu)
 		time.Sleep(time.Second)
 		stopRenewing([]int{0, 1, 2}, wires)
 		var next signalbox.Lease
-		require.Less(t, took(func() { next = q.mustLock(other) }), 8*time.Second)
+		require.Less(t, took(func() { next = r.mustLock(other) }), 8*time.Second)
 		ends := time.Now().Add(time.Minute)
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost, "held by two")
 		for _, w := range wires {
@@ -117,9 +117,9 @@ func TestRedlock_LostLease_LeavesTheNextHold(t *testing.T) {
 		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
 		time.Sleep(40 * time.Second)
 		require.NoError(t, next.Err())
-		require.Equal(t, 3, q.holds())
+		require.Equal(t, 3, r.holds())
 		time.Sleep(time.Until(ends) + time.Millisecond)
-		require.Zero(t, q.holds(), "it was lengthened")
+		require.Zero(t, r.holds(), "it was lengthened")
 	})
 }
 
@@ -127,22 +127,22 @@ func TestRedlock_LostLease_LeavesTheNextHold(t *testing.T) {
 func TestRedlock_UnlockReturnsWhatAQuorumSays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		spoil func(q *redlockServers, wires []*wire)
+		spoil func(r *redlockServers, wires []*wire)
 		want  error
 	}{
-		"MinorityLost": {func(q *redlockServers, _ []*wire) { q.remove(0) }, nil},
-		"QuorumLost":   {func(q *redlockServers, _ []*wire) { q.remove(0); q.remove(1) }, signalbox.ErrLost},
+		"MinorityLost": {func(r *redlockServers, _ []*wire) { r.remove(0) }, nil},
+		"QuorumLost":   {func(r *redlockServers, _ []*wire) { r.remove(0); r.remove(1) }, signalbox.ErrLost},
 		"QuorumSilent": {func(_ *redlockServers, wires []*wire) { stopRenewing([]int{0, 1}, wires) }, signalbox.ErrUnconfirmed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			readyBubble(t, 3, func(q *redlockServers) {
-				sessions, wires := q.process(signalbox.WithPolling()) // one that learns of nothing
+			readyBubble(t, 3, func(r *redlockServers) {
+				sessions, wires := r.process(signalbox.WithPolling()) // one that learns of nothing
 				mu := redlock.New(sessions, "a", signalbox.WithFixedLease(time.Minute))
-				q.warm(mu)
-				lease := q.mustLock(mu)
+				r.warm(mu)
+				lease := r.mustLock(mu)
 				time.Sleep(time.Second)
-				c.spoil(q, wires)
+				c.spoil(r, wires)
 				err := lease.Unlock()
 				require.ErrorIs(t, err, c.want)
 				if errors.Is(err, signalbox.ErrUnconfirmed) {
@@ -152,7 +152,7 @@ func TestRedlock_UnlockReturnsWhatAQuorumSays(t *testing.T) {
 					w.heal()
 				}
 				time.Sleep(10 * time.Second)
-				q.requireNothing(sessions...)
+				r.requireNothing(sessions...)
 			})
 		})
 	}
@@ -168,17 +168,17 @@ func TestRedlock_Fenced_TokensRiseWhateverTheClocksSay(t *testing.T) {
 	}{"Fenced": {[]signalbox.LockOption{redlock.Fenced()}, true}, "Bare": {nil, false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 3, func(q *redlockServers) {
-				q.ahead[0] = 10 * time.Minute
-				q.makeReady()
-				mu, wires := q.lock(c.options...)
-				other, theirs := q.lock(c.options...)
-				q.warm(other)
+			bubbleOf(t, 3, func(r *redlockServers) {
+				r.ahead[0] = 10 * time.Minute
+				r.makeReady()
+				mu, wires := r.lock(c.options...)
+				other, theirs := r.lock(c.options...)
+				r.warm(other)
 				stopRenewing([]int{2}, wires)
-				lease := q.mustLock(mu)
+				lease := r.mustLock(mu)
 				stopRenewing([]int{0, 1}, wires) // it crashes
 				stopRenewing([]int{0}, theirs)   // server 1 is all that the two quorums share
-				next := q.mustLock(other)
+				next := r.mustLock(other)
 				require.Equal(t, c.rises, next.Token() > lease.Token())
 				require.NoError(t, next.Unlock())
 			})
@@ -191,18 +191,18 @@ func TestRedlock_Fenced_TokensRiseWhateverTheClocksSay(t *testing.T) {
 func TestRedlock_CloseOfAnySession_EndsTheLock(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
-		readyBubble(t, 3, func(q *redlockServers) {
-			sessions, _ := q.process(signalbox.WithCloseGrace(time.Minute))
-			holding, _ := q.process()
+		readyBubble(t, 3, func(r *redlockServers) {
+			sessions, _ := r.process(signalbox.WithCloseGrace(time.Minute))
+			holding, _ := r.process()
 			mu := redlock.New(sessions, "a")
-			lease := q.mustLock(mu)
-			theirs := q.mustLock(redlock.New(holding, "b"))
-			queued := locktest.LaterWith(q.Context(), mu.Lock)
-			waiting := locktest.LaterWith(q.Context(), redlock.New(sessions, "b").Lock)
-			elsewhere := locktest.LaterWith(q.Context(), redlock.New(holding, "a").Lock)
+			lease := r.mustLock(mu)
+			theirs := r.mustLock(redlock.New(holding, "b"))
+			queued := locktest.LaterWith(r.Context(), mu.Lock)
+			waiting := locktest.LaterWith(r.Context(), redlock.New(sessions, "b").Lock)
+			elsewhere := locktest.LaterWith(r.Context(), redlock.New(holding, "a").Lock)
 			time.Sleep(time.Second)
 			closed := make(chan error, 1)
-			go func() { closed <- sessions[i].Close(q.Context()) }()
+			go func() { closed <- sessions[i].Close(r.Context()) }()
 			require.ErrorIs(t, (<-queued).Err, signalbox.ErrClosed)
 			require.ErrorIs(t, (<-waiting).Err, signalbox.ErrClosed)
 			time.Sleep(10 * time.Second)
@@ -210,7 +210,7 @@ func TestRedlock_CloseOfAnySession_EndsTheLock(t *testing.T) {
 			require.False(t, locktest.IsClosed(closed))
 			require.NoError(t, lease.Unlock())
 			require.NoError(t, <-closed)
-			_, err := mu.Lock(q.Context())
+			_, err := mu.Lock(r.Context())
 			require.ErrorIs(t, err, signalbox.ErrClosed)
 			require.ErrorIs(t, mu.Check(), signalbox.ErrClosed)
 			got := <-elsewhere
@@ -222,7 +222,7 @@ func TestRedlock_CloseOfAnySession_EndsTheLock(t *testing.T) {
 				require.ErrorIs(t, lost.Err(), signalbox.ErrClosed)
 			}
 			time.Sleep(time.Second)
-			require.Zero(t, q.holds())
+			require.Zero(t, r.holds())
 		})
 	}
 }
@@ -230,12 +230,12 @@ func TestRedlock_CloseOfAnySession_EndsTheLock(t *testing.T) {
 // P4, P7: after use sessions send nothing, and no subscription is left.
 func TestRedlock_AfterUse_NothingIsSent(t *testing.T) {
 	t.Parallel()
-	readyBubble(t, 3, func(q *redlockServers) {
-		one, _ := q.process()
-		other, _ := q.process()
+	readyBubble(t, 3, func(r *redlockServers) {
+		one, _ := r.process()
+		other, _ := r.process()
 		for range 3 {
-			lease := q.mustLock(redlock.New(one, "a"))
-			waiting := locktest.LaterWith(q.Context(), redlock.New(other, "a").Lock)
+			lease := r.mustLock(redlock.New(one, "a"))
+			waiting := locktest.LaterWith(r.Context(), redlock.New(other, "a").Lock)
 			time.Sleep(time.Second)
 			require.NoError(t, lease.Unlock())
 			got := <-waiting
@@ -244,11 +244,11 @@ func TestRedlock_AfterUse_NothingIsSent(t *testing.T) {
 			require.NoError(t, got.Value.Unlock())
 		}
 		time.Sleep(10 * time.Second)
-		q.requireNothing(append(one, other...)...)
+		r.requireNothing(append(one, other...)...)
 		var sent atomic.Int64
-		for _, w := range q.servers {
-			require.Empty(t, w.redis.PubSubChannels(""))
-			w.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+		for _, f := range r.servers {
+			require.Empty(t, f.redis.PubSubChannels(""))
+			f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 				if command != "PING" { // what clients keep their connections alive with
 					sent.Add(1)
 				}

@@ -21,34 +21,34 @@ import (
 )
 
 // readyBubble runs a test in virtual time, with so many servers that grant at once.
-func readyBubble(t *testing.T, n int, test func(q *redlockServers)) {
+func readyBubble(t *testing.T, n int, test func(r *redlockServers)) {
 	t.Helper()
-	bubbleOf(t, n, func(q *redlockServers) {
-		q.makeReady()
-		test(q)
+	bubbleOf(t, n, func(r *redlockServers) {
+		r.makeReady()
+		test(r)
 	})
 }
 
 // lock returns the lock "a" of a process of its own, and its wires.
-func (q *redlockServers) lock(options ...signalbox.LockOption) (*redlock.Lock, []*wire) {
-	sessions, wires := q.process()
+func (r *redlockServers) lock(options ...signalbox.LockOption) (*redlock.Lock, []*wire) {
+	sessions, wires := r.process()
 	return redlock.New(sessions, "a", options...), wires
 }
 
 // warm acquires and releases a lock, so that all servers know the scripts, and its sessions the time.
-func (q *redlockServers) warm(mu *redlock.Lock) {
-	q.Helper()
-	lease := q.mustLock(mu)
+func (r *redlockServers) warm(mu *redlock.Lock) {
+	r.Helper()
+	lease := r.mustLock(mu)
 	time.Sleep(time.Second)
-	require.NoError(q, lease.Unlock())
+	require.NoError(r, lease.Unlock())
 	time.Sleep(time.Second)
 }
 
 // value returns what a server has of the lock "a", "" if that is nothing.
-func (q *redlockServers) value(i int) string {
-	w := q.servers[i]
-	w.redis.SetTime(time.Now().Add(q.ahead[i]))
-	value, err := w.redis.Get(locktest.Key("a"))
+func (r *redlockServers) value(i int) string {
+	f := r.servers[i]
+	f.redis.SetTime(time.Now().Add(r.ahead[i]))
+	value, err := f.redis.Get(locktest.Key("a"))
 	if err != nil {
 		return "" // there is no such key
 	}
@@ -56,9 +56,9 @@ func (q *redlockServers) value(i int) string {
 }
 
 // holds returns how many servers have a hold of the lock "a".
-func (q *redlockServers) holds() (n int) {
-	for i := range q.servers {
-		if strings.HasPrefix(q.value(i), "sb1q") {
+func (r *redlockServers) holds() (n int) {
+	for i := range r.servers {
+		if strings.HasPrefix(r.value(i), "sb1q") {
 			n++
 		}
 	}
@@ -66,23 +66,23 @@ func (q *redlockServers) holds() (n int) {
 }
 
 // foreign puts the hold of another process on a server. Holds with the same digit are of one attempt.
-func (q *redlockServers) foreign(i int, digit string, life time.Duration) {
-	q.Helper()
-	w := q.servers[i]
-	w.redis.SetTime(time.Now().Add(q.ahead[i]))
+func (r *redlockServers) foreign(i int, digit string, life time.Duration) {
+	r.Helper()
+	f := r.servers[i]
+	f.redis.SetTime(time.Now().Add(r.ahead[i]))
 	value := "sb1q" + "1780000000000000" + strings.Repeat("f", 22) + strings.Repeat(digit, 19) + strings.Repeat("-", 22)
-	require.NoError(q, w.redis.Set(locktest.Key("a"), value))
-	w.redis.SetTTL(locktest.Key("a"), life)
+	require.NoError(r, f.redis.Set(locktest.Key("a"), value))
+	f.redis.SetTTL(locktest.Key("a"), life)
 }
 
 // remove deletes the key of the lock "a" on a server.
-func (q *redlockServers) remove(i int) { q.servers[i].redis.Del(locktest.Key("a")) }
+func (r *redlockServers) remove(i int) { r.servers[i].redis.Del(locktest.Key("a")) }
 
 // requireNothing fails the test if a server has a hold of the lock "a", or a session is busy.
-func (q *redlockServers) requireNothing(sessions ...*signalbox.Session) {
-	q.Helper()
-	require.Zero(q, q.holds())
-	requireIdle(q.T, sessions...)
+func (r *redlockServers) requireNothing(sessions ...*signalbox.Session) {
+	r.Helper()
+	require.Zero(r, r.holds())
+	requireIdle(r.T, sessions...)
 }
 
 // stopRenewing lets servers vanish for these processes.
@@ -109,11 +109,11 @@ func oneIsSlow(wires []*wire, slow int, latency time.Duration) {
 type serverCounts struct{ acquires, releases int }
 
 // counted returns the count of the calls that a server has from now on.
-func (q *redlockServers) counted(i int) *serverCounts {
+func (r *redlockServers) counted(i int) *serverCounts {
 	count := &serverCounts{}
-	q.servers[i].redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+	r.servers[i].redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		if command == "EVALSHA" {
-			q.servers[i].redis.SetTime(time.Now())
+			r.servers[i].redis.SetTime(time.Now())
 			switch args[0] {
 			case scripts.RedlockAcquire.SHA1:
 				count.acquires++
@@ -127,9 +127,9 @@ func (q *redlockServers) counted(i int) *serverCounts {
 }
 
 // processWithout is process for one whose clients are made while a server is away.
-func (q *redlockServers) processWithout(server int, away func(w *wire)) (sessions []*signalbox.Session, gone *wire) {
-	q.Helper()
-	for i, w := range q.servers {
+func (r *redlockServers) processWithout(server int, away func(w *wire)) (sessions []*signalbox.Session, gone *wire) {
+	r.Helper()
+	for i, f := range r.servers {
 		link := &wire{}
 		if i == server {
 			away(link)
@@ -137,13 +137,13 @@ func (q *redlockServers) processWithout(server int, away func(w *wire)) (session
 		}
 		o := rueidis.ClientOption{
 			InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true,
-			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return link.dial(w.redis) },
+			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return link.dial(f.redis) },
 		}
 		signalbox.Tune(&o)
 		c, err := rueidis.NewClient(o)
-		require.Equal(q, i == server, err != nil)
+		require.Equal(r, i == server, err != nil)
 		s := signalbox.NewSession(c)
-		q.ends = append(q.ends, func() {
+		r.ends = append(r.ends, func() {
 			_ = s.Close(locktest.Ended()) // says that leases were left, which the test knows
 			c.Close()
 		})

@@ -37,48 +37,48 @@ func TestLockIsHandedOverInOrderWithoutTheServer(t *testing.T) {
 	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				s, _, closeAll := w.session(w.T, signalbox.WithPolling()) // it has no channel of its own
+			bubble(t, func(f *fixture) {
+				s, _, closeAll := f.session(f.T, signalbox.WithPolling()) // it has no channel of its own
 				defer closeAll()
 				mu := reentrant.New(s, "a", layout.options...)
-				lease := atOnce(w.T, mu)
-				require.NoError(w, lease.Unlock()) // the server knows the scripts of both from here on
-				before := w.scripts.Load()
-				lease = atOnce(w.T, mu)
+				lease := atOnce(f.T, mu)
+				require.NoError(f, lease.Unlock()) // the server knows the scripts of both from here on
+				before := f.scripts.Load()
+				lease = atOnce(f.T, mu)
 				first := lease.Token()
 				var waiting []<-chan locktest.Result[signalbox.Lease]
 				for range goroutines {
-					waiting = append(waiting, locktest.Queue(w.Context(), w, mu.Lock))
+					waiting = append(waiting, locktest.Queue(f.Context(), f, mu.Lock))
 				}
 				granted := time.Now()
 				for i, next := range waiting {
 					last := lease.Token()
-					require.NoError(w, lease.Unlock())
-					lease = locktest.MustHave(w, next)
-					require.Greater(w, lease.Token(), last)
+					require.NoError(f, lease.Unlock())
+					lease = locktest.MustHave(f, next)
+					require.Greater(f, lease.Token(), last)
 					for _, later := range waiting[i+1:] {
-						require.Empty(w, later, "out of order")
+						require.Empty(f, later, "out of order")
 					}
 				}
-				passed := w.scripts.Load() - before - 1 // the acquire
-				require.Equal(w, granted, time.Now())
-				holder, err := mu.Holder(w.Context())
-				require.NoError(w, err)
-				require.Equal(w, s.ID(), holder.Session)
+				passed := f.scripts.Load() - before - 1 // the acquire
+				require.Equal(f, granted, time.Now())
+				holder, err := mu.Holder(f.Context())
+				require.NoError(f, err)
+				require.Equal(f, s.ID(), holder.Session)
 				if name == "Native" {
-					require.Equal(w, first, holder.Token, "the first of those that were reserved")
+					require.Equal(f, first, holder.Token, "the first of those that were reserved")
 				}
-				require.NoError(w, lease.Unlock())
+				require.NoError(f, lease.Unlock())
 				if layout.scripts == 0 {
-					require.Zero(w, passed)
+					require.Zero(f, passed)
 					return
 				}
 				// The first one of all is the script's text, which the server had not seen before.
-				require.InDelta(w, goroutines*layout.scripts, passed, 1)
-				count, err := w.redis.Get(fencingCounter)
-				require.NoError(w, err)
-				require.Equal(w, strconv.FormatUint(lease.Token(), 10), count)
-				require.Equal(w, uint64(goroutines)+2, lease.Token(), "there is no gap")
+				require.InDelta(f, goroutines*layout.scripts, passed, 1)
+				count, err := f.redis.Get(fencingCounter)
+				require.NoError(f, err)
+				require.Equal(f, strconv.FormatUint(lease.Token(), 10), count)
+				require.Equal(f, uint64(goroutines)+2, lease.Token(), "there is no gap")
 			})
 		})
 	}
@@ -94,16 +94,16 @@ func TestLockInRedissonsLayoutIsReleasedAfterTheBudget(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
+			bubble(t, func(f *fixture) {
+				users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
 				defer closeAll()
 				mu := reentrant.New(users[0].Session, "a", layout.options...)
 				other := reentrant.New(users[1].Session, "a", layout.options...)
-				lease := atOnce(w.T, mu)
-				first, err := w.redis.HKeys("a")
-				require.NoError(w, err)
-				here, elsewhere := queuedAndListening(w.Context(), mu), queuedAndListening(w.Context(), other)
-				require.NoError(w, lease.Unlock())
+				lease := atOnce(f.T, mu)
+				first, err := f.redis.HKeys("a")
+				require.NoError(f, err)
+				here, elsewhere := queuedAndListening(f.Context(), mu), queuedAndListening(f.Context(), other)
+				require.NoError(f, lease.Unlock())
 				last := lease.Token()
 				for range 2 {
 					var got lockResult
@@ -111,13 +111,13 @@ func TestLockInRedissonsLayoutIsReleasedAfterTheBudget(t *testing.T) {
 					case got = <-here:
 					case got = <-elsewhere:
 					}
-					require.NoError(w, got.err)
-					require.Greater(w, got.lease.Token(), last)
+					require.NoError(f, got.err)
+					require.Greater(f, got.lease.Token(), last)
 					last = got.lease.Token()
-					holds, err := w.redis.HKeys("a")
-					require.NoError(w, err)
-					require.NotEqual(w, first, holds, "the hold was handed over")
-					require.NoError(w, got.lease.Unlock())
+					holds, err := f.redis.HKeys("a")
+					require.NoError(f, err)
+					require.NotEqual(f, first, holds, "the hold was handed over")
+					require.NoError(f, got.lease.Unlock())
 				}
 			})
 		})
@@ -128,23 +128,23 @@ func TestLockInRedissonsLayoutIsReleasedAfterTheBudget(t *testing.T) {
 // clock, however often the lock is taken in no time.
 func TestReservedTokensStayNearTheClock(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
 		mu := reentrant.New(s, "a")
 		var last uint64
 		for range 300 {
-			lease := atOnce(w.T, mu)
-			require.Greater(w, lease.Token(), last)
+			lease := atOnce(f.T, mu)
+			require.Greater(f, lease.Token(), last)
 			last = lease.Token()
-			require.NoError(w, lease.Unlock())
+			require.NoError(f, lease.Unlock())
 		}
-		require.LessOrEqual(w, last, ticks(time.Now())+400_000)
-		value, err := w.redis.Get(locktest.Key("a"))
-		require.NoError(w, err)
+		require.LessOrEqual(f, last, ticks(time.Now())+400_000)
+		value, err := f.redis.Get(locktest.Key("a"))
+		require.NoError(f, err)
 		floor, err := strconv.ParseInt(value[4:], 10, 64)
-		require.NoError(w, err)
-		require.LessOrEqual(w, ticks(time.UnixMicro(floor)), ticks(time.Now())+400_000)
+		require.NoError(f, err)
+		require.LessOrEqual(f, ticks(time.UnixMicro(floor)), ticks(time.Now())+400_000)
 	})
 }
 

@@ -25,16 +25,16 @@ func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, "/", lost), func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(w *fixture) {
+				bubble(t, func(f *fixture) {
 					var tries sync.WaitGroup
 					for i := range instants {
-						s, link, closeAll := w.session(w.T)
+						s, link, closeAll := f.session(f.T)
 						defer closeAll()
-						require.NoError(w, locked(w.Context(), s))
+						require.NoError(f, locked(f.Context(), s))
 						link.latency.Store(int64(latency))
 						mu := reentrant.New(s, fmt.Sprint("try/", i), options...)
 						tries.Go(func() {
-							ctx, cancel := context.WithTimeout(w.Context(), time.Duration(i)*time.Millisecond)
+							ctx, cancel := context.WithTimeout(f.Context(), time.Duration(i)*time.Millisecond)
 							defer cancel()
 							if lost {
 								link.swallowsReplies.Store(true)
@@ -47,12 +47,12 @@ func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 					}
 					tries.Wait()
 					time.Sleep(time.Second)
-					other, _, closeOther := w.session(w.T)
+					other, _, closeOther := f.session(f.T)
 					defer closeOther()
 					for i := range instants {
-						lease, err := reentrant.New(other, fmt.Sprint("try/", i), options...).TryLock(w.Context())
-						require.NoError(w, err, "gave up after %d ms", i)
-						require.NoError(w, lease.Unlock())
+						lease, err := reentrant.New(other, fmt.Sprint("try/", i), options...).TryLock(f.Context())
+						require.NoError(f, err, "gave up after %d ms", i)
+						require.NoError(f, lease.Unlock())
 					}
 				})
 			})
@@ -63,23 +63,23 @@ func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 // P10: a release that is denied is repeated for as long as the hold lasts: the lock is free soon after the right is given.
 func TestDeniedReleaseIsRepeatedForAsLongAsTheLeaseLasts(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		first, _, closeFirst := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		first, _, closeFirst := f.session(f.T)
 		defer closeFirst()
-		second, _, closeSecond := w.session(w.T)
+		second, _, closeSecond := f.session(f.T)
 		defer closeSecond()
-		held := atOnce(w.T, reentrant.New(first, "a"))
-		next := queuedAndListening(w.Context(), reentrant.New(second, "a", signalbox.WithRenewedLease(10*time.Minute)))
-		require.NoError(w, held.Unlock())
+		held := atOnce(f.T, reentrant.New(first, "a"))
+		next := queuedAndListening(f.Context(), reentrant.New(second, "a", signalbox.WithRenewedLease(10*time.Minute)))
+		require.NoError(f, held.Unlock())
 		lease := (<-next).lease
 		time.Sleep(4 * time.Minute) // in which it is renewed
-		w.redis.SetError("NOPERM this user has no permissions to run the 'evalsha' command")
-		require.ErrorIs(w, lease.Unlock(), signalbox.ErrDenied)
+		f.redis.SetError("NOPERM this user has no permissions to run the 'evalsha' command")
+		require.ErrorIs(f, lease.Unlock(), signalbox.ErrDenied)
 		time.Sleep(time.Minute)
-		w.redis.SetError("")
+		f.redis.SetError("")
 		time.Sleep(2 * time.Second)
-		again, err := reentrant.New(first, "a").TryLock(w.Context())
-		require.NoError(w, err)
-		require.NoError(w, again.Unlock())
+		again, err := reentrant.New(first, "a").TryLock(f.Context())
+		require.NoError(f, err)
+		require.NoError(f, again.Unlock())
 	})
 }

@@ -28,21 +28,21 @@ const aPoll = 1500 * time.Millisecond
 func TestReleaseWhileTheSubscriptionIsBrokenIsFound(t *testing.T) {
 	t.Parallel()
 	const latency, instants = 20 * time.Millisecond, 20
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 2, latency)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 2, latency)
 		defer closeAll()
 		for i := range instants {
 			name := fmt.Sprint("broken/", i)
-			held := atOnce(w.T, reentrant.New(users[0].Session, name))
-			next := queuedAndListening(w.Context(), reentrant.New(users[1].Session, name))
+			held := atOnce(f.T, reentrant.New(users[0].Session, name))
+			next := queuedAndListening(f.Context(), reentrant.New(users[1].Session, name))
 			users[1].breakSubscriptions()
 			time.Sleep(time.Duration(i) * latency / 4)
 			released := time.Now()
-			require.NoError(w, held.Unlock())
+			require.NoError(f, held.Unlock())
 			got := <-next
-			require.NoError(w, got.err)
-			require.Less(w, got.at.Sub(released), 16*latency, "released %v after the break", time.Duration(i)*latency/4)
-			require.NoError(w, got.lease.Unlock())
+			require.NoError(f, got.err)
+			require.Less(f, got.at.Sub(released), 16*latency, "released %v after the break", time.Duration(i)*latency/4)
+			require.NoError(f, got.lease.Unlock())
 		}
 	})
 }
@@ -65,21 +65,21 @@ func TestPollFindsTheLockWithoutAMessage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				holding, _, closeHolding := w.session(w.T, signalbox.WithPolling())
+			bubble(t, func(f *fixture) {
+				holding, _, closeHolding := f.session(f.T, signalbox.WithPolling())
 				defer closeHolding()
-				s, link, closeAll := w.session(w.T, c.session...)
+				s, link, closeAll := f.session(f.T, c.session...)
 				defer closeAll()
 				link.losesMessages.Store(c.loses)
-				held := atOnce(w.T, reentrant.New(holding, "a", c.lock...))
-				next := queuedAndListening(w.Context(), reentrant.New(s, "a", c.lock...))
-				require.Equal(w, !c.loses, len(w.redis.PubSubChannels("")) == 0)
+				held := atOnce(f.T, reentrant.New(holding, "a", c.lock...))
+				next := queuedAndListening(f.Context(), reentrant.New(s, "a", c.lock...))
+				require.Equal(f, !c.loses, len(f.redis.PubSubChannels("")) == 0)
 				released := time.Now()
-				require.NoError(w, held.Unlock())
+				require.NoError(f, held.Unlock())
 				got := <-next
-				require.NoError(w, got.err)
-				require.Less(w, got.at.Sub(released), aPoll)
-				require.NoError(w, got.lease.Unlock())
+				require.NoError(f, got.err)
+				require.Less(f, got.at.Sub(released), aPoll)
+				require.NoError(f, got.lease.Unlock())
 			})
 		})
 	}
@@ -88,19 +88,19 @@ func TestPollFindsTheLockWithoutAMessage(t *testing.T) {
 // P6: the next in the queue of a session has a lock that was lost before its key would have ended.
 func TestLostLockGoesToTheNextInTheQueue(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
-		lost := atOnce(w.T, reentrant.New(s, "a", signalbox.WithFixedLease(10*time.Second)))
-		next := queuedAndListening(w.Context(), reentrant.New(s, "a"))
-		ends := time.Now().Add(w.left("a"))
+		lost := atOnce(f.T, reentrant.New(s, "a", signalbox.WithFixedLease(10*time.Second)))
+		next := queuedAndListening(f.Context(), reentrant.New(s, "a"))
+		ends := time.Now().Add(f.left("a"))
 		got := <-next
-		require.NoError(w, got.err)
-		require.WithinRange(w, got.at, lost.Deadline(), ends.Add(5*time.Millisecond))
-		require.Greater(w, got.lease.Token(), lost.Token())
-		require.ErrorIs(w, lost.Unlock(), signalbox.ErrLost)
-		require.NoError(w, got.lease.Err())
-		require.NoError(w, got.lease.Unlock())
+		require.NoError(f, got.err)
+		require.WithinRange(f, got.at, lost.Deadline(), ends.Add(5*time.Millisecond))
+		require.Greater(f, got.lease.Token(), lost.Token())
+		require.ErrorIs(f, lost.Unlock(), signalbox.ErrLost)
+		require.NoError(f, got.lease.Err())
+		require.NoError(f, got.lease.Unlock())
 	})
 }
 
@@ -108,14 +108,14 @@ func TestLostLockGoesToTheNextInTheQueue(t *testing.T) {
 // beside them asks nothing.
 func TestWaitersOfASessionAreOneToTheServer(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
 		defer closeAll()
-		held := atOnce(w.T, reentrant.New(users[0].Session, "a"))
+		held := atOnce(f.T, reentrant.New(users[0].Session, "a"))
 		mu := reentrant.New(users[1].Session, "a")
-		ctx, cancel := context.WithCancel(w.Context())
+		ctx, cancel := context.WithCancel(f.Context())
 		waiting := []<-chan lockResult{queuedAndListening(ctx, mu)}
-		before := w.commands.Load()
+		before := f.commands.Load()
 		for range 50 {
 			answered := make(chan lockResult, 1)
 			go func() {
@@ -125,16 +125,16 @@ func TestWaitersOfASessionAreOneToTheServer(t *testing.T) {
 			waiting = append(waiting, answered)
 		}
 		synctest.Wait()
-		_, err := mu.TryLock(w.Context())
-		require.ErrorIs(w, err, signalbox.ErrHeld)
-		require.Equal(w, before, w.commands.Load())
+		_, err := mu.TryLock(f.Context())
+		require.ErrorIs(f, err, signalbox.ErrHeld)
+		require.Equal(f, before, f.commands.Load())
 		channel := names.Grants(names.DefaultPrefix) + users[1].ID()
-		require.Equal(w, 1, w.redis.PubSubNumSub(channel)[channel])
+		require.Equal(f, 1, f.redis.PubSubNumSub(channel)[channel])
 		cancel()
 		for _, c := range waiting {
-			require.ErrorIs(w, (<-c).err, context.Canceled)
+			require.ErrorIs(f, (<-c).err, context.Canceled)
 		}
-		require.NoError(w, held.Unlock())
+		require.NoError(f, held.Unlock())
 	})
 }
 
@@ -143,28 +143,28 @@ func TestWaitersOfASessionAreOneToTheServer(t *testing.T) {
 func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 	t.Parallel()
 	const waits = 6 * time.Second // half of it is longer than the pause between polls, and the time that a poll waits for its reply
-	heldBy := func(w *fixture, s *signalbox.Session) { atOnce(w.T, reentrant.New(s, "a")) }
-	waitsIn := func(w *fixture, s *signalbox.Session) { queuedAndListening(w.Context(), reentrant.New(s, "a")) }
+	heldBy := func(f *fixture, s *signalbox.Session) { atOnce(f.T, reentrant.New(s, "a")) }
+	waitsIn := func(f *fixture, s *signalbox.Session) { queuedAndListening(f.Context(), reentrant.New(s, "a")) }
 	for name, c := range map[string]struct {
-		prepare func(w *fixture, s, other *signalbox.Session)
+		prepare func(f *fixture, s, other *signalbox.Session)
 		fault   func(link *wire) // in the midst of the wait
 		held    bool
 		refused bool // the error says that no server listens
 		// unanswered says that the wait ends after a poll that had no reply.
 		unanswered bool
 	}{
-		"OtherSessionHolds": {prepare: func(w *fixture, _, other *signalbox.Session) { heldBy(w, other) }, held: true},
-		"OwnSessionHolds":   {prepare: func(w *fixture, s, _ *signalbox.Session) { heldBy(w, s) }, held: true},
-		"BehindAWaiter": {prepare: func(w *fixture, s, other *signalbox.Session) {
-			heldBy(w, other)
-			waitsIn(w, s)
+		"OtherSessionHolds": {prepare: func(f *fixture, _, other *signalbox.Session) { heldBy(f, other) }, held: true},
+		"OwnSessionHolds":   {prepare: func(f *fixture, s, _ *signalbox.Session) { heldBy(f, s) }, held: true},
+		"BehindAWaiter": {prepare: func(f *fixture, s, other *signalbox.Session) {
+			heldBy(f, other)
+			waitsIn(f, s)
 		}, held: true},
 		"PollUnanswered": {
-			prepare: func(w *fixture, _, other *signalbox.Session) { heldBy(w, other) },
+			prepare: func(f *fixture, _, other *signalbox.Session) { heldBy(f, other) },
 			fault:   (*wire).goSilent, unanswered: true,
 		},
 		"Unreachable":               {refused: true},
-		"BehindAnUnreachableWaiter": {prepare: func(w *fixture, s, _ *signalbox.Session) { waitsIn(w, s) }},
+		"BehindAnUnreachableWaiter": {prepare: func(f *fixture, s, _ *signalbox.Session) { waitsIn(f, s) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,32 +178,32 @@ func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 					return ctx, func() { cancel(nil) }
 				},
 			} {
-				bubble(t, func(w *fixture) {
-					other, _, closeOther := w.session(w.T, quiet)
+				bubble(t, func(f *fixture) {
+					other, _, closeOther := f.session(f.T, quiet)
 					defer closeOther()
-					s, link, closeAll := w.session(w.T, quiet)
+					s, link, closeAll := f.session(f.T, quiet)
 					defer closeAll()
 					if !c.held && !c.unanswered {
 						link.refuses.Store(true)
 						link.cut()
 					}
 					if c.prepare != nil {
-						c.prepare(w, s, other)
+						c.prepare(f, s, other)
 					}
 					if c.fault != nil {
 						time.AfterFunc(waits/2, func() { c.fault(link) })
 					}
-					ctx, cancel := ends(w.Context())
+					ctx, cancel := ends(f.Context())
 					defer cancel()
 					var err error
-					require.Equal(w, waits, took(func() { _, err = reentrant.New(s, "a").Lock(ctx) }))
-					require.ErrorIs(w, err, ctx.Err())
-					require.ErrorIs(w, err, cause)
-					require.Equal(w, c.held, errors.Is(err, signalbox.ErrHeld))
+					require.Equal(f, waits, took(func() { _, err = reentrant.New(s, "a").Lock(ctx) }))
+					require.ErrorIs(f, err, ctx.Err())
+					require.ErrorIs(f, err, cause)
+					require.Equal(f, c.held, errors.Is(err, signalbox.ErrHeld))
 					var refused *net.OpError
-					require.Equal(w, c.refused, errors.As(err, &refused))
+					require.Equal(f, c.refused, errors.As(err, &refused))
 					if c.refused {
-						require.Equal(w, "dial", refused.Op)
+						require.Equal(f, "dial", refused.Op)
 					}
 				})
 			}
@@ -218,30 +218,30 @@ func TestRefusalIsWaitedForAndReportedInTheServersWords(t *testing.T) {
 	for _, words := range []string{
 		"LOADING Redis is loading the dataset in memory", "OOM command not allowed when used memory > 'maxmemory'.",
 	} {
-		bubble(t, func(w *fixture) {
-			s, _, closeAll := w.session(w.T)
+		bubble(t, func(f *fixture) {
+			s, _, closeAll := f.session(f.T)
 			defer closeAll()
 			mu := reentrant.New(s, "a")
 			until := time.Now().Add(10 * time.Second)
-			w.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+			f.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 				refuses := strings.HasPrefix(command, "EVAL") && time.Now().Before(until)
 				if refuses {
 					c.WriteError(words)
 				}
 				return refuses
 			})
-			_, err := mu.TryLock(w.Context())
-			require.ErrorIs(w, err, signalbox.ErrRefused)
-			require.ErrorContains(w, err, words)
-			ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+			_, err := mu.TryLock(f.Context())
+			require.ErrorIs(f, err, signalbox.ErrRefused)
+			require.ErrorContains(f, err, words)
+			ctx, cancel := context.WithTimeout(f.Context(), 5*time.Second)
 			defer cancel()
 			_, err = mu.Lock(ctx)
-			require.ErrorIs(w, err, context.DeadlineExceeded)
-			require.ErrorIs(w, err, signalbox.ErrRefused)
-			require.ErrorContains(w, err, words)
-			lease := atOnce(w.T, mu)
-			require.WithinRange(w, time.Now(), until, until.Add(time.Second))
-			require.NoError(w, lease.Unlock())
+			require.ErrorIs(f, err, context.DeadlineExceeded)
+			require.ErrorIs(f, err, signalbox.ErrRefused)
+			require.ErrorContains(f, err, words)
+			lease := atOnce(f.T, mu)
+			require.WithinRange(f, time.Now(), until, until.Add(time.Second))
+			require.NoError(f, lease.Unlock())
 		})
 	}
 }

@@ -43,44 +43,44 @@ func newRequestFault(kind redistest.FaultKind) *requestFault {
 
 // arm gives it to the at-th request from now on that runs one of the scripts, or any script if scripts
 // is empty.
-func (s *requestFault) arm(at int, matches ...*scripts.Script) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.left, s.mu.matches = at, matches
+func (r *requestFault) arm(at int, matches ...*scripts.Script) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.left, r.mu.matches = at, matches
 }
 
 // hits reports whether this is the request. Several that are sent together count as one.
-func (s *requestFault) hits(request []byte) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.left == 0 || !s.matchesLocked(request) {
+func (r *requestFault) hits(request []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.left == 0 || !r.matchesLocked(request) {
 		return false
 	}
-	s.mu.left--
-	if s.mu.left == 0 {
-		close(s.fired)
+	r.mu.left--
+	if r.mu.left == 0 {
+		close(r.fired)
 	}
-	return s.mu.left == 0
+	return r.mu.left == 0
 }
 
-func (s *requestFault) matchesLocked(request []byte) bool {
-	for _, script := range s.mu.matches {
+func (r *requestFault) matchesLocked(request []byte) bool {
+	for _, script := range r.mu.matches {
 		if bytes.Contains(request, []byte(script.SHA1)) || bytes.Contains(request, []byte(script.Source)) {
 			return true
 		}
 	}
-	return len(s.mu.matches) == 0 && bytes.Contains(request, []byte("\r\nEVAL"))
+	return len(r.mu.matches) == 0 && bytes.Contains(request, []byte("\r\nEVAL"))
 }
 
 // on puts the fault on the connections of a client.
-func (s *requestFault) on(o *rueidis.ClientOption) {
+func (r *requestFault) on(o *rueidis.ClientOption) {
 	dial := o.DialCtxFn
 	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
 		conn, err := dial(ctx, addr, d, c)
 		if err != nil {
 			return nil, err
 		}
-		return &faultyConn{Conn: conn, fault: s}, nil
+		return &faultyConn{Conn: conn, fault: r}, nil
 	}
 }
 
@@ -142,9 +142,9 @@ func (c *faultyConn) Read(b []byte) (int, error) {
 }
 
 // requestFaultSession is fixture.session with a fault that may happen to the session's requests.
-func (w *fixture) requestFaultSession(s *requestFault, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
-	w.Helper()
-	c, link := w.client(w.T, s.on, func(o *rueidis.ClientOption) { o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Second, time.Second })
+func (f *fixture) requestFaultSession(r *requestFault, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
+	f.Helper()
+	c, link := f.client(f.T, r.on, func(o *rueidis.ClientOption) { o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Second, time.Second })
 	of := signalbox.NewSession(c, options...)
 	return of, link, func() {
 		_ = of.Close(locktest.Ended()) // says that leases were left, which the test knows

@@ -84,43 +84,43 @@ func TestARestoredHoldEndsByItself(t *testing.T) {
 	for _, kind := range locktest.Primitives() {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				lock := func() locktest.Lock {
-					s, _, end := w.session(w.T)
-					w.ends = append(w.ends, end)
+					s, _, end := f.session(f.T)
+					f.ends = append(f.ends, end)
 					return kind.New(s, "a", signalbox.WithRenewedLease(lease))
 				}
 				defer func() {
-					for _, end := range w.ends {
+					for _, end := range f.ends {
 						end()
 					}
 				}()
-				old := atOnce(w.T, lock())
+				old := atOnce(f.T, lock())
 				waiter := lock()
-				waited := locktest.Later(func() (signalbox.Lease, error) { return waiter.Lock(w.Context()) })
+				waited := locktest.Later(func() (signalbox.Lease, error) { return waiter.Lock(f.Context()) })
 				time.Sleep(15 * time.Second)
-				kept := backupOf(w.T, w.redis)
-				require.NoError(w, old.Unlock())
-				require.NoError(w, locktest.MustHave(w.T, waited).Unlock())
+				kept := backupOf(f.T, f.redis)
+				require.NoError(f, old.Unlock())
+				require.NoError(f, locktest.MustHave(f.T, waited).Unlock())
 				time.Sleep(time.Minute)
-				present := atOnce(w.T, lock())
+				present := atOnce(f.T, lock())
 				time.Sleep(15 * time.Second)
 
-				kept.restore(w.T, w.redis)
+				kept.restore(f.T, f.redis)
 				restored := time.Now()
 				<-present.Done()
-				require.LessOrEqual(w, time.Since(restored), lease/3+100*time.Millisecond)
-				require.ErrorIs(w, present.Err(), signalbox.ErrLost)
-				next, err := lock().Lock(w.Context())
-				require.NoError(w, err)
-				w.Logf("acquired after %v", time.Since(restored))
-				require.LessOrEqual(w, time.Since(restored), lease+4*time.Second)
-				require.Greater(w, next.Token(), present.Token())
-				require.NoError(w, next.Unlock())
-				again, err := waiter.Lock(w.Context())
-				require.NoError(w, err)
-				require.Greater(w, again.Token(), next.Token())
-				require.NoError(w, again.Unlock())
+				require.LessOrEqual(f, time.Since(restored), lease/3+100*time.Millisecond)
+				require.ErrorIs(f, present.Err(), signalbox.ErrLost)
+				next, err := lock().Lock(f.Context())
+				require.NoError(f, err)
+				f.Logf("acquired after %v", time.Since(restored))
+				require.LessOrEqual(f, time.Since(restored), lease+4*time.Second)
+				require.Greater(f, next.Token(), present.Token())
+				require.NoError(f, next.Unlock())
+				again, err := waiter.Lock(f.Context())
+				require.NoError(f, err)
+				require.Greater(f, again.Token(), next.Token())
+				require.NoError(f, again.Unlock())
 			})
 		})
 	}
@@ -130,28 +130,28 @@ func TestARestoredHoldEndsByItself(t *testing.T) {
 // finds that, within a second; the holder of its own name keeps its lease, and the other name is free after that.
 func TestAGrantOfAnotherNameEndsAtTheFirstRenewal(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, end := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, end := f.session(f.T)
 		defer end()
-		other, _, endOther := w.session(w.T)
+		other, _, endOther := f.session(f.T)
 		defer endOther()
-		held, err := reentrant.New(s, "held").Lock(w.Context())
-		require.NoError(w, err)
-		moved, err := reentrant.New(s, "moved").Lock(w.Context())
-		require.NoError(w, err)
+		held, err := reentrant.New(s, "held").Lock(f.Context())
+		require.NoError(f, err)
+		moved, err := reentrant.New(s, "moved").Lock(f.Context())
+		require.NoError(f, err)
 		deceived := make(chan signalbox.Lease, 1)
 		go func() {
-			lease, err := reentrant.New(other, "held").Lock(w.Context())
+			lease, err := reentrant.New(other, "held").Lock(f.Context())
 			if err == nil {
 				deceived <- lease
 			}
 		}()
-		third, _, endThird := w.session(w.T)
+		third, _, endThird := f.session(f.T)
 		defer endThird()
-		honest := locktest.Later(func() (signalbox.Lease, error) { return reentrant.New(third, "moved").Lock(w.Context()) })
+		honest := locktest.Later(func() (signalbox.Lease, error) { return reentrant.New(third, "moved").Lock(f.Context()) })
 		time.Sleep(5*time.Second + 500*time.Millisecond)
 		moves := make(backup)
-		for key, one := range backupOf(w.T, w.redis) {
+		for key, one := range backupOf(f.T, f.redis) {
 			switch isQueue := !strings.HasSuffix(key, ":lock"); {
 			case isQueue && strings.Contains(key, "{held}"):
 				moves[strings.Replace(key, "{held}", "{moved}", 1)] = one
@@ -159,57 +159,57 @@ func TestAGrantOfAnotherNameEndsAtTheFirstRenewal(t *testing.T) {
 				moves[key] = one
 			}
 		}
-		moves.restore(w.T, w.redis)
-		require.NoError(w, moved.Unlock())
+		moves.restore(f.T, f.redis)
+		require.NoError(f, moved.Unlock())
 		lease := <-deceived
 		granted := time.Now()
 		<-lease.Done()
-		w.Logf("deceived for %v", time.Since(granted))
-		require.LessOrEqual(w, time.Since(granted), time.Second)
-		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
-		require.NoError(w, held.Err())
-		require.NoError(w, locktest.MustHave(w.T, honest).Unlock())
-		require.NoError(w, held.Unlock())
+		f.Logf("deceived for %v", time.Since(granted))
+		require.LessOrEqual(f, time.Since(granted), time.Second)
+		require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
+		require.NoError(f, held.Err())
+		require.NoError(f, locktest.MustHave(f.T, honest).Unlock())
+		require.NoError(f, held.Unlock())
 	})
 }
 
 // If a backup brings back an old outcome or an old round, that is what callers see. A later round is reported as lost.
 func TestARestoredOutcomeOrRoundIsTheOldOne(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, end := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, end := f.session(f.T)
 		defer end()
 		o, latch := once.New(s, "a"), countdown.New(s, "a")
-		require.Equal(w, "old", doOnce(w.Context(), o, "old", 0).value)
-		old, err := latch.Start(w.Context(), 1)
-		require.NoError(w, err)
-		kept := backupOf(w.T, w.redis)
-		require.NoError(w, o.Forget(w.Context()))
-		require.Equal(w, "new", doOnce(w.Context(), o, "new", 0).value)
-		_, err = old.CountDown(w.Context(), "x")
-		require.NoError(w, err)
-		later, err := latch.Start(w.Context(), 1)
-		require.NoError(w, err)
-		require.Greater(w, later.ID(), old.ID())
+		require.Equal(f, "old", doOnce(f.Context(), o, "old", 0).value)
+		old, err := latch.Start(f.Context(), 1)
+		require.NoError(f, err)
+		kept := backupOf(f.T, f.redis)
+		require.NoError(f, o.Forget(f.Context()))
+		require.Equal(f, "new", doOnce(f.Context(), o, "new", 0).value)
+		_, err = old.CountDown(f.Context(), "x")
+		require.NoError(f, err)
+		later, err := latch.Start(f.Context(), 1)
+		require.NoError(f, err)
+		require.Greater(f, later.ID(), old.ID())
 		waiting := make(chan error, 1)
-		go func() { waiting <- later.Wait(w.Context()) }()
+		go func() { waiting <- later.Wait(f.Context()) }()
 		time.Sleep(5 * time.Second)
 
-		kept.restore(w.T, w.redis)
+		kept.restore(f.T, f.redis)
 		restored := time.Now()
-		require.ErrorIs(w, <-waiting, signalbox.ErrRoundLost)
-		require.LessOrEqual(w, time.Since(restored), time.Second)
-		_, err = later.CountDown(w.Context(), "x")
-		require.ErrorIs(w, err, signalbox.ErrRoundLost)
-		value, stored, err := o.Get(w.Context())
-		require.NoError(w, err)
-		require.True(w, stored)
-		require.Equal(w, "old", string(value))
-		_, err = old.CountDown(w.Context(), "y")
-		require.NoError(w, err)
-		require.NoError(w, old.Wait(w.Context()))
-		next, err := latch.Start(w.Context(), 1)
-		require.NoError(w, err)
-		require.Greater(w, next.ID(), later.ID(), "ids rise all the same")
+		require.ErrorIs(f, <-waiting, signalbox.ErrRoundLost)
+		require.LessOrEqual(f, time.Since(restored), time.Second)
+		_, err = later.CountDown(f.Context(), "x")
+		require.ErrorIs(f, err, signalbox.ErrRoundLost)
+		value, stored, err := o.Get(f.Context())
+		require.NoError(f, err)
+		require.True(f, stored)
+		require.Equal(f, "old", string(value))
+		_, err = old.CountDown(f.Context(), "y")
+		require.NoError(f, err)
+		require.NoError(f, old.Wait(f.Context()))
+		next, err := latch.Start(f.Context(), 1)
+		require.NoError(f, err)
+		require.Greater(f, next.ID(), later.ID(), "ids rise all the same")
 	})
 }

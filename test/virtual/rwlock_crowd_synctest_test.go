@@ -26,51 +26,51 @@ type protectedState struct {
 	lastRead         atomic.Uint64 // greatest token of a reader
 }
 
-func (y *protectedState) write(_ context.Context, lease signalbox.Lease) error {
-	defer y.writers.Add(-1)
-	if y.writers.Add(1) != 1 || y.readers.Load() != 0 {
+func (p *protectedState) write(_ context.Context, lease signalbox.Lease) error {
+	defer p.writers.Add(-1)
+	if p.writers.Add(1) != 1 || p.readers.Load() != 0 {
 		return errors.New("a writer is not alone")
 	}
-	if lease.Token() <= y.last || lease.Token() <= y.lastRead.Load() {
+	if lease.Token() <= p.last || lease.Token() <= p.lastRead.Load() {
 		return errors.New("a writer's token is not greater than all before")
 	}
-	y.last = lease.Token()
-	y.writes.Add(1)
+	p.last = lease.Token()
+	p.writes.Add(1)
 	time.Sleep(rand.N(time.Millisecond))
 	return nil
 }
 
 // writeAndRead writes, and then reads by a downgrade.
-func (y *protectedState) writeAndRead(mu *rwlock.Lock) func(context.Context, signalbox.Lease) error {
+func (p *protectedState) writeAndRead(mu *rwlock.Lock) func(context.Context, signalbox.Lease) error {
 	return func(ctx context.Context, lease signalbox.Lease) error {
-		if err := y.write(ctx, lease); err != nil {
+		if err := p.write(ctx, lease); err != nil {
 			return err
 		}
-		y.readers.Add(1) // it counts as a reader, and as one that was a writer
-		defer y.readers.Add(-1)
+		p.readers.Add(1) // it counts as a reader, and as one that was a writer
+		defer p.readers.Add(-1)
 		if err := mu.Downgrade(context.WithoutCancel(ctx), lease); err != nil {
 			return err
 		}
 		time.Sleep(rand.N(time.Millisecond))
-		if y.last != lease.Token() || y.writers.Load() != 0 {
+		if p.last != lease.Token() || p.writers.Load() != 0 {
 			return errors.New("another wrote after a downgrade")
 		}
 		return lease.Err()
 	}
 }
 
-func (y *protectedState) read(_ context.Context, lease signalbox.Lease) error {
-	defer y.readers.Add(-1)
-	if y.readers.Add(1); y.writers.Load() != 0 {
+func (p *protectedState) read(_ context.Context, lease signalbox.Lease) error {
+	defer p.readers.Add(-1)
+	if p.readers.Add(1); p.writers.Load() != 0 {
 		return errors.New("a reader beside a writer")
 	}
-	if lease.Token() <= y.last {
+	if lease.Token() <= p.last {
 		return errors.New("a reader's token is not greater than that of the last writer")
 	}
-	for seen := y.lastRead.Load(); seen < lease.Token() && !y.lastRead.CompareAndSwap(seen, lease.Token()); {
-		seen = y.lastRead.Load()
+	for seen := p.lastRead.Load(); seen < lease.Token() && !p.lastRead.CompareAndSwap(seen, lease.Token()); {
+		seen = p.lastRead.Load()
 	}
-	y.reads.Add(1)
+	p.reads.Add(1)
 	time.Sleep(rand.N(time.Millisecond))
 	return nil
 }
@@ -84,9 +84,9 @@ func TestRWWriterIsAloneAndTokensRise(t *testing.T) {
 	} {
 		for suffix, patience := range map[string]time.Duration{"": time.Hour, "WhereverContextsEnd": 15 * time.Millisecond} {
 			t.Run(name+suffix, func(t *testing.T) {
-				bubble(t, func(w *fixture) {
-					t := w.T
-					users, closeAll := w.queueUsers(t, 3, time.Millisecond)
+				bubble(t, func(f *fixture) {
+					t := f.T
+					users, closeAll := f.queueUsers(t, 3, time.Millisecond)
 					defer closeAll()
 					var place protectedState
 					var all sync.WaitGroup
@@ -116,9 +116,9 @@ func TestRWWriterIsAloneAndTokensRise(t *testing.T) {
 					require.Positive(t, place.writes.Load())
 					require.Positive(t, place.reads.Load())
 					time.Sleep(10 * time.Second) // until nothing is being undone any more
-					w.rwFree(t)
+					f.rwFree(t)
 					require.NoError(t, atOnce(t, rwlock.New(users[0].Session, "a", options...)).Unlock())
-					w.keysEnd(t)
+					f.keysEnd(t)
 				})
 			})
 		}

@@ -18,14 +18,14 @@ import (
 
 // rwEnds returns when each hold of a read-write lock expires on the server, by hold. In Redisson's layout it returns when
 // the key expires.
-func (w *fixture) rwEnds(name string) map[string]time.Time {
+func (f *fixture) rwEnds(name string) map[string]time.Time {
 	ends := make(map[string]time.Time)
-	if left := w.redis.TTL(name); left > 0 {
+	if left := f.redis.TTL(name); left > 0 {
 		ends[name] = time.Now().Add(left)
 	}
-	holds, _ := w.redis.ZMembers(locktest.Key(name)) // an error if there is no such key
+	holds, _ := f.redis.ZMembers(locktest.Key(name)) // an error if there is no such key
 	for _, hold := range holds {
-		at, err := w.redis.ZScore(locktest.Key(name), hold)
+		at, err := f.redis.ZScore(locktest.Key(name), hold)
 		if end := time.UnixMicro(int64(at)); err == nil && end.After(time.Now()) {
 			ends[hold] = end
 		}
@@ -34,24 +34,24 @@ func (w *fixture) rwEnds(name string) map[string]time.Time {
 }
 
 // rwWaiting returns how many readers and writers wait in the queues of a read-write lock.
-func (w *fixture) rwWaiting(name string) int {
-	writers, _ := w.redis.ZMembers(locktest.Keys(name).Writers())
-	readers, _ := w.redis.ZMembers(locktest.Keys(name).Readers())
+func (f *fixture) rwWaiting(name string) int {
+	writers, _ := f.redis.ZMembers(locktest.Keys(name).Writers())
+	readers, _ := f.redis.ZMembers(locktest.Keys(name).Readers())
 	return len(writers) + len(readers)
 }
 
 // rwFree fails the test if the lock "a" is held, or waited for.
-func (w *fixture) rwFree(t *testing.T) {
+func (f *fixture) rwFree(t *testing.T) {
 	t.Helper()
-	require.Empty(t, w.rwEnds("a"))
-	require.Zero(t, w.rwWaiting("a"))
+	require.Empty(t, f.rwEnds("a"))
+	require.Zero(t, f.rwWaiting("a"))
 }
 
 // keysEnd fails the test if there is a key that never expires.
-func (w *fixture) keysEnd(t *testing.T) {
+func (f *fixture) keysEnd(t *testing.T) {
 	t.Helper()
-	for _, key := range w.redis.Keys() {
-		require.Positive(t, w.redis.TTL(key), "%s never expires", key)
+	for _, key := range f.redis.Keys() {
+		require.Positive(t, f.redis.TTL(key), "%s never expires", key)
 	}
 }
 
@@ -90,7 +90,7 @@ type rwCrowd struct {
 
 // eachRWContention runs a test in a bubble for every way to a lease: a writer's and a reader's, at once and by a grant to a waiter,
 // and a downgraded one; in the library's own layout and in Redisson's.
-func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, h rwCrowd)) {
+func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, r rwCrowd)) {
 	t.Helper()
 	for _, redisson := range []bool{false, true} {
 		var layout []signalbox.LockOption
@@ -103,16 +103,16 @@ func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t 
 				name += "Redisson"
 			}
 			t.Run(name, func(t *testing.T) {
-				bubble(t, func(w *fixture) {
-					t := w.T
-					users, closeAll := w.queueUsers(t, 4, time.Millisecond)
+				bubble(t, func(f *fixture) {
+					t := f.T
+					users, closeAll := f.queueUsers(t, 4, time.Millisecond)
 					defer closeAll()
 					side := locktest.Writer()
 					if strings.HasPrefix(way, "Reader") {
 						side = locktest.Reader()
 					}
-					h := rwCrowd{
-						fixture: w, way: name, user: users[0], requestedAt: time.Now(),
+					r := rwCrowd{
+						fixture: f, way: name, user: users[0], requestedAt: time.Now(),
 						lock:   side.New(users[0].Session, "a", append(options, layout...)...),
 						beside: locktest.Reader().New(users[0].Session, "a", append(options, layout...)...),
 						reader: locktest.Reader().New(users[1].Session, "a", layout...),
@@ -120,19 +120,19 @@ func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t 
 						other:  locktest.Writer().New(users[3].Session, "a", layout...),
 					}
 					if strings.HasSuffix(way, "Granted") {
-						before := atOnce(t, h.other)
-						got := queuedAndListening(t.Context(), h.lock)
-						h.requestedAt = time.Now()
+						before := atOnce(t, r.other)
+						got := queuedAndListening(t.Context(), r.lock)
+						r.requestedAt = time.Now()
 						require.NoError(t, before.Unlock())
-						h.lease = granted(t, got)
+						r.lease = granted(t, got)
 					} else {
-						h.lease = atOnce(t, h.lock)
+						r.lease = atOnce(t, r.lock)
 					}
 					if way == "Downgraded" {
 						lock := rwlock.New(users[0].Session, "a", append(options, layout...)...)
-						require.NoError(t, lock.Downgrade(t.Context(), h.lease))
+						require.NoError(t, lock.Downgrade(t.Context(), r.lease))
 					}
-					test(t, h)
+					test(t, r)
 				})
 			})
 		}
@@ -140,4 +140,4 @@ func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t 
 }
 
 // writes reports whether the lease excludes readers.
-func (h rwCrowd) writes() bool { return strings.HasPrefix(h.way, "Writer") }
+func (r rwCrowd) writes() bool { return strings.HasPrefix(r.way, "Writer") }

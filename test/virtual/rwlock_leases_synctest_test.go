@@ -21,20 +21,20 @@ const rwLife = 6 * time.Second
 // P2: at every moment a lease expires before its hold on the server, while renewals lengthen both.
 func TestRWLeaseExpiresBeforeItsHold(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwCrowd) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, r rwCrowd) {
 		for range 200 {
-			require.NoError(t, h.lease.Err())
-			require.Positive(t, time.Until(h.lease.Deadline()))
-			ends := h.rwEnds("a")
+			require.NoError(t, r.lease.Err())
+			require.Positive(t, time.Until(r.lease.Deadline()))
+			ends := r.rwEnds("a")
 			require.Len(t, ends, 1)
 			for _, end := range ends {
-				require.True(t, h.lease.Deadline().Before(end))
+				require.True(t, r.lease.Deadline().Before(end))
 			}
 			time.Sleep(103 * time.Millisecond)
 		}
-		require.NoError(t, h.lease.Unlock())
-		require.ErrorIs(t, h.lease.Err(), signalbox.ErrReleased)
-		h.rwFree(t)
+		require.NoError(t, r.lease.Unlock())
+		require.ErrorIs(t, r.lease.Err(), signalbox.ErrReleased)
+		r.rwFree(t)
 	})
 }
 
@@ -51,16 +51,16 @@ func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) {
 		"MaxHold":         {[]signalbox.LockOption{signalbox.WithRenewedLease(rwLife), signalbox.WithMaxHold(500 * time.Millisecond)}, 500 * time.Millisecond, signalbox.ErrMaxHold},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachRWContention(t, c.options, func(t *testing.T, h rwCrowd) {
-				bound := h.lease.Bind(t.Context())
-				<-h.lease.Done()
-				require.WithinRange(t, time.Now(), h.requestedAt.Add(c.lasts*9/10-10*time.Millisecond), h.requestedAt.Add(c.lasts+10*time.Millisecond))
-				require.ErrorIs(t, h.lease.Err(), c.why)
+			eachRWContention(t, c.options, func(t *testing.T, r rwCrowd) {
+				bound := r.lease.Bind(t.Context())
+				<-r.lease.Done()
+				require.WithinRange(t, time.Now(), r.requestedAt.Add(c.lasts*9/10-10*time.Millisecond), r.requestedAt.Add(c.lasts+10*time.Millisecond))
+				require.ErrorIs(t, r.lease.Err(), c.why)
 				<-bound.Done()
 				require.ErrorIs(t, context.Cause(bound), c.why)
-				require.ErrorIs(t, h.lease.Unlock(), c.why)
-				require.NoError(t, atOnce(t, h.writer).Unlock())
-				require.Less(t, time.Since(h.requestedAt), c.lasts+4*time.Second)
+				require.ErrorIs(t, r.lease.Unlock(), c.why)
+				require.NoError(t, atOnce(t, r.writer).Unlock())
+				require.Less(t, time.Since(r.requestedAt), c.lasts+4*time.Second)
 			})
 		})
 	}
@@ -69,25 +69,25 @@ func TestRWLeaseWithAnEndExpiresInTime(t *testing.T) {
 // P2: a short lease of one reader shortens no other hold, neither of its session nor of another, and not the key.
 func TestRWShortReaderShortensNoOtherHold(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		var long []signalbox.Lease
 		for _, u := range users {
 			long = append(long, atOnce(t, locktest.Reader().New(u.Session, "a", signalbox.WithFixedLease(time.Minute))))
 		}
-		ends := w.rwEnds("a")
+		ends := f.rwEnds("a")
 		require.Len(t, ends, 2)
 		for _, u := range users {
 			short := atOnce(t, locktest.Reader().New(u.Session, "a", signalbox.WithFixedLease(100*time.Millisecond)))
-			require.Len(t, w.rwEnds("a"), 3)
+			require.Len(t, f.rwEnds("a"), 3)
 			<-short.Done()
 			time.Sleep(time.Second)
-			require.Equal(t, ends, w.rwEnds("a"))
+			require.Equal(t, ends, f.rwEnds("a"))
 		}
 		for _, end := range ends {
-			require.GreaterOrEqual(t, w.redis.TTL(locktest.Key("a")), time.Until(end))
+			require.GreaterOrEqual(t, f.redis.TTL(locktest.Key("a")), time.Until(end))
 		}
 		for _, lease := range long {
 			require.NoError(t, lease.Err())
@@ -99,9 +99,9 @@ func TestRWShortReaderShortensNoOtherHold(t *testing.T) {
 // P2: the shortest and the longest terms are kept by both sides.
 func TestRWShortestAndLongestTermsWork(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, closeAll := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, closeAll := f.session(t)
 		defer closeAll()
 		for _, d := range []time.Duration{100 * time.Millisecond, 24 * time.Hour} {
 			for _, option := range []signalbox.LockOption{signalbox.WithRenewedLease(d), signalbox.WithFixedLease(d), signalbox.WithMaxHold(d)} {
@@ -119,17 +119,17 @@ func TestRWShortestAndLongestTermsWork(t *testing.T) {
 // P2: a holder whose key was deleted is notified by the next renewal, and the next holder is left alone.
 func TestRWDeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwCrowd) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, r rwCrowd) {
 		time.Sleep(2 * rwLife)
-		h.redis.FlushAll()
+		r.redis.FlushAll()
 		deleted := time.Now()
-		next := atOnce(t, h.writer)
-		<-h.lease.Done()
+		next := atOnce(t, r.writer)
+		<-r.lease.Done()
 		require.LessOrEqual(t, time.Since(deleted), rwLife/3+10*time.Millisecond)
-		require.ErrorIs(t, h.lease.Err(), signalbox.ErrLost)
-		require.ErrorIs(t, h.lease.Unlock(), signalbox.ErrLost)
+		require.ErrorIs(t, r.lease.Err(), signalbox.ErrLost)
+		require.ErrorIs(t, r.lease.Unlock(), signalbox.ErrLost)
 		require.NoError(t, next.Err())
-		_, err := h.reader.TryLock(t.Context())
+		_, err := r.reader.TryLock(t.Context())
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 		require.NoError(t, next.Unlock())
 	})
@@ -138,9 +138,9 @@ func TestRWDeletedKeyIsReportedByTheNextRenewal(t *testing.T) {
 // P7, P8: nothing is renewed that was released, re-entries and shared holds included, and an idle session sends nothing.
 func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		lock := rwlock.New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife))
 		for _, side := range []locktest.Lock{lock, locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife))} {
@@ -167,12 +167,12 @@ func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Minute)
-		require.Empty(t, w.redis.PubSubChannels("*"))
-		requested := w.commands.Load()
+		require.Empty(t, f.redis.PubSubChannels("*"))
+		requested := f.commands.Load()
 		time.Sleep(time.Hour)
-		require.Equal(t, requested, w.commands.Load())
+		require.Equal(t, requested, f.commands.Load())
 		require.Zero(t, goroutines())
-		w.keysEnd(t)
+		f.keysEnd(t)
 	})
 }
 
@@ -180,21 +180,21 @@ func TestRWReleasedHoldIsNeverRenewed(t *testing.T) {
 // beside each other.
 func TestRWLostHoldIsHandedOverWhenItExpires(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwCrowd) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, r rwCrowd) {
 		time.Sleep(2 * rwLife)
 		died := time.Now()
-		h.user.goSilent()
-		<-h.lease.Done()
-		require.ErrorIs(t, h.lease.Err(), signalbox.ErrLost)
+		r.user.goSilent()
+		<-r.lease.Done()
+		require.ErrorIs(t, r.lease.Err(), signalbox.ErrLost)
 		require.Less(t, time.Since(died), rwLife)
-		require.Len(t, h.rwEnds("a"), 1, "the lease ends first")
-		if !h.writes() {
-			beside, err := h.reader.TryLock(t.Context())
+		require.Len(t, r.rwEnds("a"), 1, "the lease ends first")
+		if !r.writes() {
+			beside, err := r.reader.TryLock(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, beside.Unlock())
 		}
-		next := granted(t, queued(t.Context(), h.writer))
-		require.Greater(t, next.Token(), h.lease.Token())
+		next := granted(t, queued(t.Context(), r.writer))
+		require.Greater(t, next.Token(), r.lease.Token())
 		require.Less(t, time.Since(died), rwLife+2*time.Second)
 		require.NoError(t, next.Unlock())
 	})
@@ -203,9 +203,9 @@ func TestRWLostHoldIsHandedOverWhenItExpires(t *testing.T) {
 // P6: a writer that is cut off lets in all readers that wait when its hold expires, before the next writer.
 func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 5, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 5, time.Millisecond)
 		defer closeAll()
 		lost := atOnce(t, locktest.Writer().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife)))
 		writer := queuedAndListening(t.Context(), locktest.Writer().New(users[1].Session, "a"))
@@ -231,21 +231,21 @@ func TestRWReadersEnterTogetherWhenAWritersHoldExpires(t *testing.T) {
 // P4, P5: an Unlock without a reply says until when the lock may be held, and is repeated in the background.
 func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, h rwCrowd) {
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithRenewedLease(rwLife)}, func(t *testing.T, r rwCrowd) {
 		time.Sleep(2 * rwLife)
-		h.user.goSilent()
+		r.user.goSilent()
 		began := time.Now()
-		err := h.lease.Unlock()
+		err := r.lease.Unlock()
 		require.Equal(t, time.Second, time.Since(began))
 		var unconfirmed *signalbox.UnconfirmedError
 		require.ErrorAs(t, err, &unconfirmed)
-		for _, end := range h.rwEnds("a") {
+		for _, end := range r.rwEnds("a") {
 			require.WithinRange(t, unconfirmed.KeyEnds, end, end.Add(2*rwLife))
 		}
-		require.ErrorIs(t, h.lease.Err(), signalbox.ErrReleased)
-		require.ErrorIs(t, h.lease.Unlock(), signalbox.ErrNotHeld)
-		h.user.heal()
-		require.NoError(t, atOnce(t, h.writer).Unlock())
+		require.ErrorIs(t, r.lease.Err(), signalbox.ErrReleased)
+		require.ErrorIs(t, r.lease.Unlock(), signalbox.ErrNotHeld)
+		r.user.heal()
+		require.NoError(t, atOnce(t, r.writer).Unlock())
 		require.Less(t, time.Since(began), 3*time.Second, "before the hold expires")
 	})
 }
@@ -253,9 +253,9 @@ func TestRWUnconfirmedUnlockIsRepeated(t *testing.T) {
 // P2: Do reports that its lease was lost, beside the error of its function.
 func TestRWDoJoinsTheLossOfItsLease(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, closeAll := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, closeAll := f.session(t)
 		defer closeAll()
 		failed := errors.New("no funds")
 		lock := rwlock.New(s, "a", signalbox.WithFixedLease(time.Second))
@@ -276,16 +276,16 @@ func TestRWDoJoinsTheLossOfItsLease(t *testing.T) {
 // P1: a context whose lease has ended is an error for those who enter by it, never a new acquire.
 func TestRWCarriedLeaseThatEndedNeverAcquires(t *testing.T) {
 	t.Parallel()
-	eachRWContention(t, []signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, func(t *testing.T, h rwCrowd) {
-		lost := h.lease.Enter(t.Context())
-		<-h.lease.Done()
-		released := atOnce(t, h.lock)
+	eachRWContention(t, []signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, func(t *testing.T, r rwCrowd) {
+		lost := r.lease.Enter(t.Context())
+		<-r.lease.Done()
+		released := atOnce(t, r.lock)
 		ended := released.Enter(t.Context())
 		require.NoError(t, released.Unlock())
-		requested := h.commands.Load()
-		enters := []locktest.Lock{h.beside}
-		if h.writes() {
-			enters = append(enters, h.lock)
+		requested := r.commands.Load()
+		enters := []locktest.Lock{r.beside}
+		if r.writes() {
+			enters = append(enters, r.lock)
 		}
 		for _, lock := range enters {
 			for ctx, want := range map[context.Context]error{
@@ -299,6 +299,6 @@ func TestRWCarriedLeaseThatEndedNeverAcquires(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		require.Equal(t, requested, h.commands.Load())
+		require.Equal(t, requested, r.commands.Load())
 	})
 }

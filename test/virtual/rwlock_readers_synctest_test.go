@@ -22,31 +22,31 @@ import (
 // and all but the last one leave without a command.
 func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, closeAll := w.session(t, signalbox.WithPolling()) // which sends nothing by itself
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, closeAll := f.session(t, signalbox.WithPolling()) // which sends nothing by itself
 		defer closeAll()
 		lock, reader := rwlock.New(s, "a"), locktest.Reader().New(s, "a")
 		leases := []signalbox.Lease{atOnce(t, reader), atOnce(t, reader)}
 		time.Sleep(25 * time.Millisecond)
 		leases = append(leases, atOnce(t, reader)) // teaches the server the script that asks
-		before := w.scripts.Load()
+		before := f.scripts.Load()
 		for n := range 200 {
 			enter := []func(context.Context) (signalbox.Lease, error){lock.RLock, lock.TryRLock}[n%2]
 			lease, err := enter(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, leases[0].Token(), lease.Token())
 			leases = append(leases, lease)
-			require.EqualValues(t, n/20, w.scripts.Load()-before, "after %d ms", n)
+			require.EqualValues(t, n/20, f.scripts.Load()-before, "after %d ms", n)
 			time.Sleep(time.Millisecond)
 		}
-		require.Len(t, w.rwEnds("a"), 1)
+		require.Len(t, f.rwEnds("a"), 1)
 		for _, lease := range leases[1:] {
 			require.NoError(t, lease.Unlock())
 		}
-		require.EqualValues(t, 9, w.scripts.Load()-before)
+		require.EqualValues(t, 9, f.scripts.Load()-before)
 		require.NoError(t, leases[0].Unlock())
-		w.rwFree(t)
+		f.rwFree(t)
 	})
 }
 
@@ -54,13 +54,13 @@ func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) {
 func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{25 * time.Millisecond, rwLife} {
-		bubble(t, func(w *fixture) {
-			t := w.T
-			users, closeAll := w.queueUsers(t, 1, time.Millisecond)
+		bubble(t, func(f *fixture) {
+			t := f.T
+			users, closeAll := f.queueUsers(t, 1, time.Millisecond)
 			defer closeAll()
 			lock := locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife))
 			lost := []signalbox.Lease{atOnce(t, lock), atOnce(t, lock)}
-			w.redis.FlushAll()
+			f.redis.FlushAll()
 			time.Sleep(after)
 			next := atOnce(t, lock)
 			require.Greater(t, next.Token(), lost[0].Token())
@@ -70,7 +70,7 @@ func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) {
 			}
 			require.NoError(t, next.Err())
 			require.NoError(t, next.Unlock())
-			w.rwFree(t)
+			f.rwFree(t)
 		})
 	}
 }
@@ -84,9 +84,9 @@ func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) {
 		"Late":        func(u queueUser) { u.latency.Store(int64(1500 * time.Millisecond)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				t := w.T
-				users, closeAll := w.queueUsers(t, 2, time.Millisecond)
+			bubble(t, func(f *fixture) {
+				t := f.T
+				users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 				defer closeAll()
 				lock := locktest.Reader().New(users[0].Session, "a")
 				require.NoError(t, atOnce(t, lock).Unlock())
@@ -107,7 +107,7 @@ func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) {
 				require.NoError(t, lease.Err())
 				require.NoError(t, lease.Unlock())
 				require.NoError(t, atOnce(t, rwlock.New(users[1].Session, "a")).Unlock())
-				w.rwFree(t)
+				f.rwFree(t)
 			})
 		})
 	}
@@ -116,9 +116,9 @@ func TestRWLeaderThatGivesUpLeavesItsAttemptToTheNext(t *testing.T) {
 // P6: Close takes a second at most if the call of a leader gets no reply, and wakes the readers that wait for it at once.
 func TestRWCloseDoesNotWaitForALeaderWithoutAReply(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 1, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 1, time.Millisecond)
 		defer closeAll()
 		lock := locktest.Reader().New(users[0].Session, "a")
 		require.NoError(t, atOnce(t, lock).Unlock())
@@ -150,51 +150,51 @@ type rwUsers struct {
 func rwCircles(t *testing.T, sessions []queueUser, side locktest.Primitive, n int, options ...signalbox.LockOption) *rwUsers {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	c := &rwUsers{stop: stop, tokens: make(map[uint64]bool)}
+	r := &rwUsers{stop: stop, tokens: make(map[uint64]bool)}
 	for i := range n {
 		lock := side.New(sessions[i%len(sessions)].Session, "a", options...)
-		c.users.Go(func() {
+		r.users.Go(func() {
 			for {
 				lease, err := lock.Lock(ctx)
 				if err != nil {
 					require.ErrorIs(t, err, context.Canceled)
 					return
 				}
-				c.mu.Lock()
-				c.leases++
-				c.tokens[lease.Token()] = true
-				c.mu.Unlock()
+				r.mu.Lock()
+				r.leases++
+				r.tokens[lease.Token()] = true
+				r.mu.Unlock()
 				time.Sleep(rand.N(10 * time.Millisecond))
 				require.NoError(t, lease.Unlock())
 			}
 		})
 	}
 	time.Sleep(50 * time.Millisecond)
-	return c
+	return r
 }
 
 // holds returns how many holds the crowd has had.
-func (c *rwUsers) holds() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.tokens)
+func (r *rwUsers) holds() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.tokens)
 }
 
 // acquired returns how many leases the crowd has had.
-func (c *rwUsers) acquired() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.leases
+func (r *rwUsers) acquired() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leases
 }
 
-func (c *rwUsers) ends() {
-	c.stop()
-	c.users.Wait()
+func (r *rwUsers) ends() {
+	r.stop()
+	r.users.Wait()
 }
 
 // overlaps lets a user have the lock n times, and fails the test if more than most holds of a crowd began while it waited. The
 // wire takes no time here, so whatever the server granted has arrived when nothing runs.
-func (c *rwUsers) overlaps(t *testing.T, lock locktest.Lock, n, most int) {
+func (r *rwUsers) overlaps(t *testing.T, lock locktest.Lock, n, most int) {
 	t.Helper()
 	for range n {
 		time.Sleep(rand.N(5 * time.Millisecond))
@@ -202,11 +202,11 @@ func (c *rwUsers) overlaps(t *testing.T, lock locktest.Lock, n, most int) {
 		go func() {
 			lease, err := lock.Lock(t.Context())
 			require.NoError(t, err)
-			met <- c.holds() // no holder that excludes this one begins before it releases
+			met <- r.holds() // no holder that excludes this one begins before it releases
 			require.NoError(t, lease.Unlock())
 		}()
 		synctest.Wait()
-		before, began := c.holds(), time.Now()
+		before, began := r.holds(), time.Now()
 		require.LessOrEqual(t, <-met-before, most, "it was passed over")
 		require.Less(t, time.Since(began), 5*time.Second, "it starves")
 	}
@@ -227,9 +227,9 @@ func TestRWNeitherSideStarves(t *testing.T) {
 		"AmongBoth":                  {readers: 8, writers: 3, options: []signalbox.LockOption{own}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				t := w.T
-				users, closeAll := w.queueUsers(t, 5, 0)
+			bubble(t, func(f *fixture) {
+				t := f.T
+				users, closeAll := f.queueUsers(t, 5, 0)
 				defer closeAll()
 				readers := rwCircles(t, users[:4], locktest.Reader(), c.readers, c.options...)
 				writers := rwCircles(t, users[:4], locktest.Writer(), c.writers)
@@ -251,7 +251,7 @@ func TestRWNeitherSideStarves(t *testing.T) {
 				readers.ends()
 				writers.ends()
 				time.Sleep(5 * time.Second) // until nothing is being undone any more
-				w.rwFree(t)
+				f.rwFree(t)
 			})
 		})
 	}
@@ -260,9 +260,9 @@ func TestRWNeitherSideStarves(t *testing.T) {
 // Order: TryLock never takes the lock before a waiter, whether that is a writer or a reader of the next phase.
 func TestRWTryLockNeverPassesAWaiter(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 4, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 4, time.Millisecond)
 		defer closeAll()
 		lease := atOnce(t, rwlock.New(users[0].Session, "a"))
 		jumper := rwlock.New(users[3].Session, "a")

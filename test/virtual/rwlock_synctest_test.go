@@ -21,9 +21,9 @@ import (
 func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) {
 	t.Parallel()
 	const latency = 10 * time.Millisecond
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 4, latency)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 4, latency)
 		defer closeAll()
 		read := func(n int) locktest.Lock { return locktest.Reader().New(users[n].Session, "near") }
 		write := func(n int) locktest.Lock { return rwlock.New(users[n].Session, "near") }
@@ -55,9 +55,9 @@ func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) {
 // later, for either side.
 func TestAPollFindsALostGrantOfEitherSide(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		for n := range 60 {
 			lease := atOnce(t, rwlock.New(users[0].Session, "lost"))
@@ -84,9 +84,9 @@ func TestAPollFindsALostGrantOfEitherSide(t *testing.T) {
 // readers' next poll.
 func TestADeadWriterAdmitsReadersWithinItsLifeAndAPoll(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 3, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 3, time.Millisecond)
 		defer closeAll()
 		for n := range 10 {
 			inside := atOnce(t, locktest.Reader().New(users[0].Session, "door"))
@@ -114,9 +114,9 @@ func TestADeadWriterAdmitsReadersWithinItsLifeAndAPoll(t *testing.T) {
 func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) {
 	t.Parallel()
 	const life = 10 * time.Second
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 3, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 3, time.Millisecond)
 		defer closeAll()
 		for range 5 {
 			crashed := atOnce(t, locktest.Reader().New(users[0].Session, "crash", signalbox.WithRenewedLease(life)))
@@ -148,9 +148,9 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) {
 	t.Parallel()
 	const life, readers = 30 * time.Second, 50
 	hours := redistest.Rounds(2, 10)
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 2, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
 		lock := locktest.Reader().New(users[0].Session, "shared", signalbox.WithRenewedLease(life))
 		leases := make([]signalbox.Lease, readers)
@@ -158,7 +158,7 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) {
 			leases[i] = atOnce(t, lock)
 		}
 		token := leases[0].Token()
-		renewals := w.counts(scripts.HoldsRenew)
+		renewals := f.counts(scripts.HoldsRenew)
 		for hour := range hours {
 			for range 3600 {
 				time.Sleep(time.Second)

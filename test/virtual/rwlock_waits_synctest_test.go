@@ -24,14 +24,14 @@ func bothSides() []locktest.Primitive {
 }
 
 // eachRWSide runs a test in a bubble for each side, with the lock "a" of n sessions.
-func eachRWSide(t *testing.T, n int, test func(t *testing.T, w *fixture, users []queueUser, side locktest.Primitive)) {
+func eachRWSide(t *testing.T, n int, test func(t *testing.T, f *fixture, users []queueUser, side locktest.Primitive)) {
 	t.Helper()
 	for _, side := range bothSides() {
 		t.Run(side.Name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				users, closeAll := w.queueUsers(w.T, n, time.Millisecond)
+			bubble(t, func(f *fixture) {
+				users, closeAll := f.queueUsers(f.T, n, time.Millisecond)
 				defer closeAll()
-				test(w.T, w, users, side)
+				test(f.T, f, users, side)
 			})
 		})
 	}
@@ -40,9 +40,9 @@ func eachRWSide(t *testing.T, n int, test func(t *testing.T, w *fixture, users [
 // P6: if every message is lost, readers that wait together enter together, and writers in their turn.
 func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 5, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 5, time.Millisecond)
 		defer closeAll()
 		held := atOnce(t, rwlock.New(users[0].Session, "a"))
 		var waiting []<-chan lockResult
@@ -59,7 +59,7 @@ func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) {
 		require.Empty(t, waiting[2])
 		require.NoError(t, first.Unlock())
 		require.NoError(t, granted(t, waiting[2]).Unlock())
-		w.rwFree(t)
+		f.rwFree(t)
 	})
 }
 
@@ -67,9 +67,9 @@ func TestRWPhasesAreKeptIfEveryMessageIsLost(t *testing.T) {
 // instant do some of them wait still.
 func TestRWWriterThatGivesUpLetsAllReadersEnter(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.queueUsers(t, 5, time.Millisecond)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.queueUsers(t, 5, time.Millisecond)
 		defer closeAll()
 		inside := atOnce(t, locktest.Reader().New(users[0].Session, "a"))
 		ctx, giveUp := context.WithCancel(t.Context())
@@ -81,8 +81,8 @@ func TestRWWriterThatGivesUpLetsAllReadersEnter(t *testing.T) {
 		giveUp()
 		require.ErrorIs(t, (<-writer).err, context.Canceled)
 		began := time.Now()
-		for w.rwWaiting("a") > 0 {
-			require.Equal(t, 1+len(readers), w.rwWaiting("a"), "the writer is gone, and some wait still")
+		for f.rwWaiting("a") > 0 {
+			require.Equal(t, 1+len(readers), f.rwWaiting("a"), "the writer is gone, and some wait still")
 			require.Less(t, time.Since(began), 10*time.Millisecond)
 			time.Sleep(50 * time.Microsecond)
 			synctest.Wait()
@@ -103,9 +103,9 @@ func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]time.Duration{"AtOnce": 0, "Away": 15 * time.Second} { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				t := w.T
-				users, closeAll := w.queueUsers(t, 5, time.Millisecond)
+			bubble(t, func(f *fixture) {
+				t := f.T
+				users, closeAll := f.queueUsers(t, 5, time.Millisecond)
 				defer closeAll()
 				lost := atOnce(t, locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(rwLife)))
 				var waiting []<-chan lockResult
@@ -141,7 +141,7 @@ func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) {
 					}
 					time.Sleep(away)
 				}
-				w.redis.FlushAll()
+				f.redis.FlushAll()
 				for _, u := range users {
 					u.refuses.Store(false)
 				}
@@ -154,7 +154,7 @@ func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) {
 				}
 				require.Less(t, time.Since(lostAt), 10*time.Second)
 				synctest.Wait()
-				w.rwFree(t)
+				f.rwFree(t)
 			})
 		})
 	}
@@ -165,7 +165,7 @@ func TestRWWaitersOutliveAServerThatLostEverything(t *testing.T) {
 func TestRWErrorOfAWaitSaysThatTheLockIsHeld(t *testing.T) {
 	t.Parallel()
 	stopped := errors.New("the request was dropped")
-	eachRWSide(t, 2, func(t *testing.T, w *fixture, users []queueUser, side locktest.Primitive) {
+	eachRWSide(t, 2, func(t *testing.T, f *fixture, users []queueUser, side locktest.Primitive) {
 		holder := atOnce(t, rwlock.New(users[0].Session, "a"))
 		for _, want := range []error{context.Canceled, stopped} {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -178,7 +178,7 @@ func TestRWErrorOfAWaitSaysThatTheLockIsHeld(t *testing.T) {
 				require.ErrorIs(t, h.err, context.Canceled)
 			}
 			time.Sleep(10 * time.Millisecond)
-			require.Zero(t, w.rwWaiting("a"), "P4")
+			require.Zero(t, f.rwWaiting("a"), "P4")
 		}
 		require.NoError(t, holder.Unlock())
 	})
@@ -209,7 +209,7 @@ func TestRWUnreachableServerIsWaitedFor(t *testing.T) {
 // P4: a call whose reply was lost, or whose request comes late, is undone within 3 s of the server's return, in both layouts.
 func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
 	t.Parallel()
-	eachRWSide(t, 2, func(t *testing.T, w *fixture, users []queueUser, side locktest.Primitive) {
+	eachRWSide(t, 2, func(t *testing.T, f *fixture, users []queueUser, side locktest.Primitive) {
 		for name, cause := range map[string]func(){
 			"RequestLost": users[0].goSilent,
 			"ReplyLost":   func() { users[0].swallowsReplies.Store(true) },
@@ -233,7 +233,7 @@ func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
 					require.NoError(t, atOnce(t, other).Unlock(), name)
 					require.LessOrEqual(t, time.Since(healed), 4*time.Second, name)
 					time.Sleep(10 * time.Second)
-					w.rwFree(t)
+					f.rwFree(t)
 				}
 			}
 		}
@@ -249,9 +249,9 @@ func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) {
 		"Refused":     func(u queueUser) { u.refuses.Store(true); u.cut() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				t := w.T
-				users, closeAll := w.queueUsers(t, 2, time.Millisecond)
+			bubble(t, func(f *fixture) {
+				t := f.T
+				users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 				defer closeAll()
 				lock := rwlock.New(users[0].Session, "a")
 				lease := atOnce(t, lock)
@@ -268,7 +268,7 @@ func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) {
 				require.NoError(t, lock.Downgrade(t.Context(), lease), "it can be called again")
 				require.NoError(t, beside.Unlock())
 				require.NoError(t, lease.Unlock())
-				w.rwFree(t)
+				f.rwFree(t)
 			})
 		})
 	}
@@ -277,9 +277,9 @@ func TestRWDowngradeWithoutAReplyIsRepeated(t *testing.T) {
 // P2: a downgrade of a lease that has expired returns why.
 func TestRWDowngradeOfAnExpiredLeaseSaysWhy(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, _, closeAll := w.session(t)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, _, closeAll := f.session(t)
 		defer closeAll()
 		for option, want := range map[string]error{"fixed": signalbox.ErrLost, "greatest": signalbox.ErrMaxHold} {
 			terms := map[string]signalbox.LockOption{"fixed": signalbox.WithFixedLease(time.Second), "greatest": signalbox.WithMaxHold(time.Second)}[option]

@@ -20,27 +20,27 @@ import (
 // there is no other waiter.
 func TestServerIsAskedWhenTheBudgetIsUsedUp(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		sem, requested := semaphore.New(w.user().Session, "a", 1), w.counts(scripts.SemaphoreYield)
-		lease := mustAcquire(w, sem, 1)
+	bubbleOfUsers(t, func(f *fixture) {
+		sem, requested := semaphore.New(f.user().Session, "a", 1), f.counts(scripts.SemaphoreYield)
+		lease := mustAcquire(f, sem, 1)
 		var waiting []<-chan locktest.Result[signalbox.Lease]
 		for range 6 {
-			waiting = append(waiting, acquiring(w.Context(), sem, 1))
+			waiting = append(waiting, acquiring(f.Context(), sem, 1))
 		}
 		for i, next := range waiting {
-			ends := w.firstEnd("a")
+			ends := f.firstEnd("a")
 			time.Sleep(2 * budget)
-			require.NoError(w, lease.Unlock())
-			got := locktest.MustHave(w, next)
-			require.Greater(w, got.Token(), lease.Token())
-			require.True(w, w.firstEnd("a").After(ends), "it was not lengthened")
-			require.Greater(w, requested.Load(), int64(i))
+			require.NoError(f, lease.Unlock())
+			got := locktest.MustHave(f, next)
+			require.Greater(f, got.Token(), lease.Token())
+			require.True(f, f.firstEnd("a").After(ends), "it was not lengthened")
+			require.Greater(f, requested.Load(), int64(i))
 			lease = got
 		}
-		require.NoError(w, lease.Unlock())
+		require.NoError(f, lease.Unlock())
 		time.Sleep(time.Second)
-		require.Zero(w, w.permitsHeld("a"))
-		require.Zero(w, w.permitsWaited("a"))
+		require.Zero(f, f.permitsHeld("a"))
+		require.Zero(f, f.permitsWaited("a"))
 	})
 }
 
@@ -53,17 +53,17 @@ func TestWaiterByOtherTermsIsServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *fixture) {
-				s := w.user()
+			bubbleOfUsers(t, func(f *fixture) {
+				s := f.user()
 				sem := semaphore.New(s.Session, "a", 1)
-				lease := mustAcquire(w, sem, 1)
-				other := acquiring(w.Context(), semaphore.New(s.Session, "a", 1, terms), 1)
-				here := acquiring(w.Context(), sem, 1)
-				require.NoError(w, lease.Unlock()) // long after the budget
-				next := locktest.MustHave(w, other)
-				require.Empty(w, here)
-				require.NoError(w, next.Unlock())
-				require.NoError(w, locktest.MustHave(w, here).Unlock())
+				lease := mustAcquire(f, sem, 1)
+				other := acquiring(f.Context(), semaphore.New(s.Session, "a", 1, terms), 1)
+				here := acquiring(f.Context(), sem, 1)
+				require.NoError(f, lease.Unlock()) // long after the budget
+				next := locktest.MustHave(f, other)
+				require.Empty(f, here)
+				require.NoError(f, next.Unlock())
+				require.NoError(f, locktest.MustHave(f, here).Unlock())
 			})
 		})
 	}
@@ -78,15 +78,15 @@ func TestLostPermitsAreNotHandedOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *fixture) {
-				sem := semaphore.New(w.user().Session, "a", 1)
-				lease := mustAcquire(w, sem, 1)
-				waiting := []<-chan locktest.Result[signalbox.Lease]{acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)}
-				w.redis.Del(locktest.Keys("a").Permits())
+			bubbleOfUsers(t, func(f *fixture) {
+				sem := semaphore.New(f.user().Session, "a", 1)
+				lease := mustAcquire(f, sem, 1)
+				waiting := []<-chan locktest.Result[signalbox.Lease]{acquiring(f.Context(), sem, 1), acquiring(f.Context(), sem, 1)}
+				f.redis.Del(locktest.Keys("a").Permits())
 				losses(lease)
-				require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost)
+				require.ErrorIs(f, lease.Unlock(), signalbox.ErrLost)
 				for _, next := range waiting {
-					require.NoError(w, locktest.MustHave(w, next).Unlock())
+					require.NoError(f, locktest.MustHave(f, next).Unlock())
 				}
 			})
 		})
@@ -96,19 +96,19 @@ func TestLostPermitsAreNotHandedOver(t *testing.T) {
 // P1: if the capacity is lower by now, permits above it are handed over for no longer than the budget.
 func TestPermitsAboveTheCapacityAreNotHandedOver(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		sem := semaphore.New(w.user().Session, "a", 2)
-		one, two := mustAcquire(w, sem, 1), mustAcquire(w, sem, 1)
-		waiting := []<-chan locktest.Result[signalbox.Lease]{acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)}
-		require.NoError(w, sem.SetCapacity(w.Context(), 1))
-		require.NoError(w, one.Unlock()) // long after the budget
+	bubbleOfUsers(t, func(f *fixture) {
+		sem := semaphore.New(f.user().Session, "a", 2)
+		one, two := mustAcquire(f, sem, 1), mustAcquire(f, sem, 1)
+		waiting := []<-chan locktest.Result[signalbox.Lease]{acquiring(f.Context(), sem, 1), acquiring(f.Context(), sem, 1)}
+		require.NoError(f, sem.SetCapacity(f.Context(), 1))
+		require.NoError(f, one.Unlock()) // long after the budget
 		time.Sleep(time.Second)
-		require.Equal(w, 1, w.permitsHeld("a"))
-		require.Empty(w, waiting[0])
-		require.Empty(w, waiting[1])
-		require.NoError(w, two.Unlock())
+		require.Equal(f, 1, f.permitsHeld("a"))
+		require.Empty(f, waiting[0])
+		require.Empty(f, waiting[1])
+		require.NoError(f, two.Unlock())
 		for _, next := range waiting {
-			require.NoError(w, locktest.MustHave(w, next).Unlock())
+			require.NoError(f, locktest.MustHave(f, next).Unlock())
 		}
 	})
 }
@@ -118,18 +118,18 @@ func TestPermitsAboveTheCapacityAreNotHandedOver(t *testing.T) {
 func TestTwoGoroutinesOfAProcessSendLittle(t *testing.T) {
 	t.Parallel()
 	const clients, uses, section = 2, 100, time.Millisecond
-	bubbleOfUsers(t, func(w *fixture) {
-		requested := w.counts(scripts.SemaphoreEnter)
+	bubbleOfUsers(t, func(f *fixture) {
+		requested := f.counts(scripts.SemaphoreEnter)
 		var all sync.WaitGroup
 		for range clients {
-			sem := semaphore.New(w.user().Session, "a", 1)
+			sem := semaphore.New(f.user().Session, "a", 1)
 			for range 2 {
 				all.Go(func() {
 					for range uses {
-						lease := mustAcquire(w, sem, 1)
+						lease := mustAcquire(f, sem, 1)
 						time.Sleep(section)
 						if err := lease.Unlock(); err != nil {
-							w.Error(err)
+							f.Error(err)
 						}
 					}
 				})
@@ -137,8 +137,8 @@ func TestTwoGoroutinesOfAProcessSendLittle(t *testing.T) {
 		}
 		all.Wait()
 		const budgets = clients * 2 * uses * section / budget
-		require.Less(w, requested.Load(), int64(3*budgets))
+		require.Less(f, requested.Load(), int64(3*budgets))
 		synctest.Wait() // a permit that was granted to a goroutine that meanwhile had one here goes back
-		require.Zero(w, w.permitsHeld("a"))
+		require.Zero(f, f.permitsHeld("a"))
 	})
 }

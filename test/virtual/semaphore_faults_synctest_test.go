@@ -27,23 +27,23 @@ var permitLayouts = map[string][]signalbox.LockOption{
 }
 
 // eachLayout runs a test in a bubble with the semaphores of each layout.
-func eachLayout(t *testing.T, test func(w *fixture, options []signalbox.LockOption)) {
+func eachLayout(t *testing.T, test func(f *fixture, options []signalbox.LockOption)) {
 	t.Helper()
 	for name, options := range permitLayouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *fixture) { test(w, options) })
+			bubbleOfUsers(t, func(f *fixture) { test(f, options) })
 		})
 	}
 }
 
 // permitsHeld returns how many permits of a semaphore are held, by the server's account.
-func (w *fixture) permitsHeld(name string) (sum int) {
-	holds, _ := w.redis.SortedSet(locktest.Keys(name).Permits())
+func (f *fixture) permitsHeld(name string) (sum int) {
+	holds, _ := f.redis.SortedSet(locktest.Keys(name).Permits())
 	for member, ends := range holds {
 		if len(member) > 41 && int64(ends) > time.Now().UnixMicro() {
 			n, err := strconv.Atoi(member[41:51])
-			require.NoError(w, err)
+			require.NoError(f, err)
 			sum += n
 		}
 	}
@@ -51,8 +51,8 @@ func (w *fixture) permitsHeld(name string) (sum int) {
 }
 
 // permitsWaited returns how many tickets there are for a semaphore.
-func (w *fixture) permitsWaited(name string) int {
-	line, _ := w.redis.ZMembers(locktest.Keys(name).PermitsQueue())
+func (f *fixture) permitsWaited(name string) int {
+	line, _ := f.redis.ZMembers(locktest.Keys(name).PermitsQueue())
 	return len(line)
 }
 
@@ -62,21 +62,21 @@ func (s *faultySession) neverAbove(name string) {
 	defer s.one.Unlock()
 	last := 0
 	s.after = func() {
-		held, capacity := s.w.permitsHeld(name), 0
-		if n, err := s.w.redis.ZScore(locktest.Keys(name).Permits(), "capacity"); err == nil {
+		held, capacity := s.fixture.permitsHeld(name), 0
+		if n, err := s.fixture.redis.ZScore(locktest.Keys(name).Permits(), "capacity"); err == nil {
 			capacity = int(n)
 		}
 		if held > capacity && held > last {
-			s.w.Errorf("%d permits are held of %d", held, capacity)
+			s.fixture.Errorf("%d permits are held of %d", held, capacity)
 		}
 		last = held
 	}
 }
 
 // mustAcquire acquires permits.
-func mustAcquire(w *fixture, sem *semaphore.Semaphore, n int) signalbox.Lease {
-	w.Helper()
-	return locktest.Must(w, func(ctx context.Context) (signalbox.Lease, error) { return sem.Acquire(ctx, n) })
+func mustAcquire(f *fixture, sem *semaphore.Semaphore, n int) signalbox.Lease {
+	f.Helper()
+	return locktest.Must(f, func(ctx context.Context) (signalbox.Lease, error) { return sem.Acquire(ctx, n) })
 }
 
 // acquiring acquires permits on another goroutine, and returns when that waits.
@@ -91,30 +91,30 @@ func acquiring(ctx context.Context, sem *semaphore.Semaphore, n int) <-chan lock
 func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity = 7, 4
-	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
-		s := w.faultySession(locktest.RunsScript(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreSplit))
-		calm := w.user().Session
+	eachKind(t, func(f *fixture, kind redistest.FaultKind) {
+		s := f.faultySession(locktest.RunsScript(scripts.SessionHello, scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreSplit))
+		calm := f.user().Session
 		for at := 1; at <= steps; at++ {
 			name := fmt.Sprint(at)
 			s.reopen()
 			s.neverAbove(name)
 			other := semaphore.New(calm, name, capacity)
-			held := mustAcquire(w, other, 2)
+			held := mustAcquire(f, other, 2)
 			s.arm(kind, at)
 			time.AfterFunc(2*time.Second, func() { _ = held.Unlock() })
-			uses := semaphore.New(s.Session, name, capacity).Weighted(w.Context())
+			uses := semaphore.New(s.Session, name, capacity).Weighted(f.Context())
 			for round := 0; round < 6 && !s.allFired(); round++ {
-				require.NoError(w, uses.Acquire(w.Context(), 3))
+				require.NoError(f, uses.Acquire(f.Context(), 3))
 				uses.Release(1)
 				uses.Release(2)
 			}
-			require.True(w, s.allFired())
+			require.True(f, s.allFired())
 			s.heal()
-			require.NoError(w, mustAcquire(w, other, capacity).Unlock())
+			require.NoError(f, mustAcquire(f, other, capacity).Unlock())
 			time.Sleep(10 * time.Second)
-			require.Zero(w, w.permitsHeld(name))
-			require.Zero(w, w.permitsWaited(name))
-			require.Zero(w, locktest.Undoing(s.Session))
+			require.Zero(f, f.permitsHeld(name))
+			require.Zero(f, f.permitsWaited(name))
+			require.Zero(f, locktest.Undoing(s.Session))
 		}
 	})
 }
@@ -123,15 +123,15 @@ func TestPermitsComeBackWhicheverRequestFails(t *testing.T) {
 func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 	t.Parallel()
 	const steps, capacity, uses = 12, 2, 4
-	eachKind(t, func(w *fixture, kind redistest.FaultKind) {
-		s := w.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreYield))
-		calm := w.user().Session
+	eachKind(t, func(f *fixture, kind redistest.FaultKind) {
+		s := f.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphorePoll, scripts.SemaphoreLeave, scripts.SemaphoreYield))
+		calm := f.user().Session
 		var faulty int
 		for at := 1; at <= steps; at += 1 + at/4 {
 			name := fmt.Sprint(at)
 			s.reopen()
 			s.neverAbove(name)
-			require.NoError(w, mustAcquire(w, semaphore.New(s.Session, name, capacity), 1).Unlock())
+			require.NoError(f, mustAcquire(f, semaphore.New(s.Session, name, capacity), 1).Unlock())
 			s.arm(kind, at)
 			var all sync.WaitGroup
 			for i := range 6 {
@@ -141,14 +141,14 @@ func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 				}
 				all.Go(func() {
 					for range uses {
-						lease, err := semaphore.New(of, name, capacity).Acquire(w.Context(), 1)
+						lease, err := semaphore.New(of, name, capacity).Acquire(f.Context(), 1)
 						if err != nil {
-							w.Error(err)
+							f.Error(err)
 							return
 						}
 						time.Sleep(12 * time.Millisecond) // of a budget of 20
 						if err := lease.Unlock(); err != nil && !errors.Is(err, signalbox.ErrUnconfirmed) && !errors.Is(err, signalbox.ErrLost) {
-							w.Error(err)
+							f.Error(err)
 						}
 					}
 				})
@@ -159,36 +159,36 @@ func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 			}
 			s.heal()
 			time.Sleep(time.Minute)
-			require.Zero(w, w.permitsHeld(name))
-			require.Zero(w, w.permitsWaited(name))
-			require.Zero(w, locktest.Undoing(s.Session))
-			require.NoError(w, mustAcquire(w, semaphore.New(calm, name, capacity), capacity).Unlock())
+			require.Zero(f, f.permitsHeld(name))
+			require.Zero(f, f.permitsWaited(name))
+			require.Zero(f, locktest.Undoing(s.Session))
+			require.NoError(f, mustAcquire(f, semaphore.New(calm, name, capacity), capacity).Unlock())
 		}
-		require.GreaterOrEqual(w, faulty, 4)
+		require.GreaterOrEqual(f, faulty, 4)
 	})
 }
 
 // P4: a TryAcquire that is given up leaves nothing behind, whatever becomes of its request.
 func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
-		s, calm := w.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.RedissonPermitAcquire)), w.user().Session
+	eachLayout(t, func(f *fixture, options []signalbox.LockOption) {
+		s, calm := f.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.RedissonPermitAcquire)), f.user().Session
 		for _, kind := range redistest.FaultKinds() {
 			sem := semaphore.New(s.Session, "a", 3, options...)
-			require.NoError(w, mustAcquire(w, sem, 1).Unlock())
-			ctx, cancel := context.WithCancel(w.Context())
+			require.NoError(f, mustAcquire(f, sem, 1).Unlock())
+			ctx, cancel := context.WithCancel(f.Context())
 			s.arm(kind, 1)
 			s.then(1, cancel)
 			lease, err := sem.TryAcquire(ctx, 2)
 			s.awaitFault()
 			if err == nil {
-				require.NoError(w, lease.Unlock())
+				require.NoError(f, lease.Unlock())
 			} else {
-				require.ErrorIs(w, err, context.Canceled, kind)
+				require.ErrorIs(f, err, context.Canceled, kind)
 			}
 			time.Sleep(10 * time.Second)
-			require.Zero(w, locktest.Undoing(s.Session))
-			require.NoError(w, mustAcquire(w, semaphore.New(calm, "a", 3, options...), 3).Unlock(), kind)
+			require.Zero(f, locktest.Undoing(s.Session))
+			require.NoError(f, mustAcquire(f, semaphore.New(calm, "a", 3, options...), 3).Unlock(), kind)
 			s.heal()
 		}
 	})
@@ -197,24 +197,24 @@ func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 // P5: a call whose reply is lost is sent again, and counts once: an Acquire, the release of a part, and that of the rest.
 func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
-		s := w.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
+	eachLayout(t, func(f *fixture, options []signalbox.LockOption) {
+		s := f.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
 			scripts.RedissonPermitAcquire, scripts.RedissonPermitSplit, scripts.RedissonPermitRelease))
-		there := semaphore.New(w.user().Session, "a", 5, options...)
+		there := semaphore.New(f.user().Session, "a", 5, options...)
 		free := func(want int) {
-			w.Helper()
+			f.Helper()
 			time.Sleep(10 * time.Second)
-			n, err := there.Available(w.Context())
-			require.NoError(w, err)
-			require.Equal(w, want, n)
+			n, err := there.Available(f.Context())
+			require.NoError(f, err)
+			require.Equal(f, want, n)
 		}
 		for _, kind := range redistest.FaultKinds() {
-			uses := semaphore.New(s.Session, "a", 5, options...).Weighted(w.Context())
+			uses := semaphore.New(s.Session, "a", 5, options...).Weighted(f.Context())
 			for _, c := range []struct {
 				do   func()
 				free int
 			}{
-				{func() { require.NoError(w, uses.Acquire(w.Context(), 4)) }, 1},
+				{func() { require.NoError(f, uses.Acquire(f.Context(), 4)) }, 1},
 				{func() { uses.Release(3) }, 4},
 				{func() { uses.Release(1) }, 5},
 			} {
@@ -232,40 +232,40 @@ func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 // than its not-after, even though its session continues and keeps it alive, and a holder renews.
 func TestALateTicketDelaysOthersByItsNotAfter(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		s := w.faultySession(locktest.RunsScript(scripts.SemaphoreEnter))
-		other, sem := semaphore.New(w.user().Session, "a", 3), semaphore.New(s.Session, "a", 3)
-		held := mustAcquire(w, other, 1)
-		require.NoError(w, mustAcquire(w, sem, 1).Unlock())
-		ctx, cancel := context.WithCancel(w.Context())
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.faultySession(locktest.RunsScript(scripts.SemaphoreEnter))
+		other, sem := semaphore.New(f.user().Session, "a", 3), semaphore.New(s.Session, "a", 3)
+		held := mustAcquire(f, other, 1)
+		require.NoError(f, mustAcquire(f, sem, 1).Unlock())
+		ctx, cancel := context.WithCancel(f.Context())
 		s.arm(redistest.DelayRequest, 1)
 		gaveUp := acquiring(ctx, sem, 3)
 		cancel()
-		require.ErrorIs(w, locktest.MustFail(w, gaveUp), context.Canceled)
+		require.ErrorIs(f, locktest.MustFail(f, gaveUp), context.Canceled)
 		s.cut() // its leaving goes another way
 		time.Sleep(2 * time.Second)
-		require.Equal(w, 1, w.permitsWaited("a"), "the ticket without a waiter")
+		require.Equal(f, 1, f.permitsWaited("a"), "the ticket without a waiter")
 		began := time.Now()
-		require.NoError(w, locktest.MustHave(w, acquiring(w.Context(), sem, 2)).Unlock())
-		require.Less(w, time.Since(began), 5*time.Second)
-		require.NoError(w, held.Err())
-		require.NoError(w, held.Unlock())
-		require.Zero(w, w.permitsWaited("a"))
+		require.NoError(f, locktest.MustHave(f, acquiring(f.Context(), sem, 2)).Unlock())
+		require.Less(f, time.Since(began), 5*time.Second)
+		require.NoError(f, held.Err())
+		require.NoError(f, held.Unlock())
+		require.Zero(f, f.permitsWaited("a"))
 	})
 }
 
 // P2, P6: a server that comes back empty serves all waiters, and its holder learns of the loss.
 func TestEmptyServerServesAllWaitersForPermits(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		users := []queueUser{w.user(), w.user(), w.user()}
-		held := mustAcquire(w, semaphore.New(users[0].Session, "a", 4), 4)
+	bubbleOfUsers(t, func(f *fixture) {
+		users := []queueUser{f.user(), f.user(), f.user()}
+		held := mustAcquire(f, semaphore.New(users[0].Session, "a", 4), 4)
 		var waiting []<-chan locktest.Result[signalbox.Lease]
 		for n := range 20 {
-			waiting = append(waiting, acquiring(w.Context(), semaphore.New(users[1+n%2].Session, "a", 4), 1+n%4))
+			waiting = append(waiting, acquiring(f.Context(), semaphore.New(users[1+n%2].Session, "a", 4), 1+n%4))
 		}
-		require.GreaterOrEqual(w, w.permitsWaited("a"), 4)
-		w.redis.FlushAll()
+		require.GreaterOrEqual(f, f.permitsWaited("a"), 4)
+		f.redis.FlushAll()
 		for _, u := range users {
 			u.cut()
 		}
@@ -281,32 +281,32 @@ func TestEmptyServerServesAllWaitersForPermits(t *testing.T) {
 			}()
 		}
 		for range waiting {
-			require.NoError(w, redistest.Receive(w, "the permits", served))
+			require.NoError(f, redistest.Receive(f, "the permits", served))
 		}
-		require.Less(w, time.Since(began), 5*time.Second)
-		redistest.Receive(w, "the end of the lease", held.Done())
-		require.ErrorIs(w, held.Err(), signalbox.ErrLost)
+		require.Less(f, time.Since(began), 5*time.Second)
+		redistest.Receive(f, "the end of the lease", held.Done())
+		require.ErrorIs(f, held.Err(), signalbox.ErrLost)
 	})
 }
 
 // P6: Close ends the waits of those that only wait for another of their session, though the call of that gets no reply.
 func TestCloseEndsWaitsBehindAPermitCallWithoutReply(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		s := w.faultySession(locktest.RunsScript(scripts.SemaphoreEnter))
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.faultySession(locktest.RunsScript(scripts.SemaphoreEnter))
 		sem := semaphore.New(s.Session, "a", 1)
-		held := mustAcquire(w, semaphore.New(w.user().Session, "a", 1), 1)
-		first, second, third := acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1), acquiring(w.Context(), sem, 1)
+		held := mustAcquire(f, semaphore.New(f.user().Session, "a", 1), 1)
+		first, second, third := acquiring(f.Context(), sem, 1), acquiring(f.Context(), sem, 1), acquiring(f.Context(), sem, 1)
 		s.arm(redistest.SwallowRequest, 1)
-		require.NoError(w, held.Unlock())
-		lease := locktest.MustHave(w, first)
+		require.NoError(f, held.Unlock())
+		lease := locktest.MustHave(f, first)
 		s.awaitFault()
 		began := time.Now()
-		require.Error(w, s.Close(endedContext()))
-		require.LessOrEqual(w, time.Since(began), time.Second)
-		require.ErrorIs(w, lease.Err(), signalbox.ErrClosed)
-		require.ErrorIs(w, locktest.MustFail(w, second), signalbox.ErrClosed)
-		require.ErrorIs(w, locktest.MustFail(w, third), signalbox.ErrClosed)
+		require.Error(f, s.Close(endedContext()))
+		require.LessOrEqual(f, time.Since(began), time.Second)
+		require.ErrorIs(f, lease.Err(), signalbox.ErrClosed)
+		require.ErrorIs(f, locktest.MustFail(f, second), signalbox.ErrClosed)
+		require.ErrorIs(f, locktest.MustFail(f, third), signalbox.ErrClosed)
 	})
 }
 
@@ -314,9 +314,9 @@ func TestCloseEndsWaitsBehindAPermitCallWithoutReply(t *testing.T) {
 func TestPermitsAreNeverAboveACapacityThatChanges(t *testing.T) {
 	t.Parallel()
 	const greatest, uses = 9, 300
-	bubbleOfUsers(t, func(w *fixture) {
-		s := w.faultySession(locktest.RunsScript(scripts.SemaphoreResize))
-		users := []queueUser{w.user(), w.user(), w.user()}
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.faultySession(locktest.RunsScript(scripts.SemaphoreResize))
+		users := []queueUser{f.user(), f.user(), f.user()}
 		for i, u := range users {
 			u.latency.Store(int64(time.Duration(i) * time.Millisecond))
 		}
@@ -327,28 +327,28 @@ func TestPermitsAreNeverAboveACapacityThatChanges(t *testing.T) {
 			sem := semaphore.New(users[i%3].Session, "a", greatest)
 			all.Go(func() {
 				for served.Load() < uses {
-					lease, err := sem.Acquire(w.Context(), 1+i%3)
+					lease, err := sem.Acquire(f.Context(), 1+i%3)
 					if err != nil {
-						w.Error(err)
+						f.Error(err)
 						return
 					}
 					served.Add(1)
 					time.Sleep(time.Duration(i) * time.Millisecond)
 					if err := lease.Unlock(); err != nil {
-						w.Error(err)
+						f.Error(err)
 					}
 				}
 			})
 		}
 		setter := semaphore.New(s.Session, "a", greatest)
 		for n := 0; served.Load() < uses; n++ {
-			require.NoError(w, setter.SetCapacity(w.Context(), 3+n*5%7))
+			require.NoError(f, setter.SetCapacity(f.Context(), 3+n*5%7))
 			time.Sleep(20 * time.Millisecond)
 		}
-		require.NoError(w, setter.SetCapacity(w.Context(), greatest))
+		require.NoError(f, setter.SetCapacity(f.Context(), greatest))
 		all.Wait()
 		time.Sleep(time.Second)
-		require.Zero(w, w.permitsHeld("a"))
-		require.Zero(w, w.permitsWaited("a"))
+		require.Zero(f, f.permitsHeld("a"))
+		require.Zero(f, f.permitsWaited("a"))
 	})
 }

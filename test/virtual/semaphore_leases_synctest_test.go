@@ -16,29 +16,29 @@ import (
 )
 
 // permitsFree returns how many permits are free, by the server's account.
-func permitsFree(w *fixture, sem *semaphore.Semaphore) int {
-	w.Helper()
-	n, err := sem.Available(w.Context())
-	require.NoError(w, err)
+func permitsFree(f *fixture, sem *semaphore.Semaphore) int {
+	f.Helper()
+	n, err := sem.Available(f.Context())
+	require.NoError(f, err)
 	return n
 }
 
 // P2: permits are renewed as long as they are held, and the lease never outlasts them on the server.
 func TestPermitsAreRenewedAsLongAsTheyAreHeld(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
-		there := semaphore.New(w.user().Session, "a", 2, options...)
-		lease := mustAcquire(w, semaphore.New(w.user().Session, "a", 2, append(options, signalbox.WithRenewedLease(6*time.Second))...), 2)
+	eachLayout(t, func(f *fixture, options []signalbox.LockOption) {
+		there := semaphore.New(f.user().Session, "a", 2, options...)
+		lease := mustAcquire(f, semaphore.New(f.user().Session, "a", 2, append(options, signalbox.WithRenewedLease(6*time.Second))...), 2)
 		for range 600 {
 			time.Sleep(time.Second)
-			require.NoError(w, lease.Err())
-			require.Zero(w, permitsFree(w, there))
+			require.NoError(f, lease.Err())
+			require.Zero(f, permitsFree(f, there))
 			if options == nil {
-				require.True(w, lease.Deadline().Before(w.firstEnd("a")))
+				require.True(f, lease.Deadline().Before(f.firstEnd("a")))
 			}
 		}
-		require.NoError(w, lease.Unlock())
-		require.Equal(w, 2, permitsFree(w, there))
+		require.NoError(f, lease.Unlock())
+		require.Equal(f, 2, permitsFree(f, there))
 	})
 }
 
@@ -47,8 +47,8 @@ func TestPermitsAreRenewedAsLongAsTheyAreHeld(t *testing.T) {
 func TestPermitsThatAreNotRenewedComeBackAfterTheirLease(t *testing.T) {
 	t.Parallel()
 	const life = 10 * time.Second
-	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
-		holder, there := w.user(), semaphore.New(w.user().Session, "a", 2, options...)
+	eachLayout(t, func(f *fixture, options []signalbox.LockOption) {
+		holder, there := f.user(), semaphore.New(f.user().Session, "a", 2, options...)
 		for _, c := range []struct {
 			options []signalbox.LockOption
 			crashes bool
@@ -63,24 +63,24 @@ func TestPermitsThatAreNotRenewedComeBackAfterTheirLease(t *testing.T) {
 				lasts = 3 * time.Second // before its first renewal
 			}
 			began := time.Now()
-			lease := mustAcquire(w, semaphore.New(holder.Session, "a", 2, append(c.options, options...)...), 2)
-			waiting := acquiring(w.Context(), there, 1)
+			lease := mustAcquire(f, semaphore.New(holder.Session, "a", 2, append(c.options, options...)...), 2)
+			waiting := acquiring(f.Context(), there, 1)
 			if c.crashes {
 				holder.goSilent()
 			}
-			redistest.Receive(w, "the end of the lease", lease.Done())
-			require.ErrorIs(w, lease.Err(), c.why)
-			require.WithinRange(w, time.Now(), began.Add(lasts*9/10), began.Add(lasts))
-			require.Zero(w, permitsFree(w, there), "it ends here first")
-			next := locktest.MustHave(w, waiting)
-			require.WithinRange(w, time.Now(), began.Add(lasts*9/10), began.Add(lasts+time.Second))
-			require.Greater(w, next.Token(), lease.Token())
+			redistest.Receive(f, "the end of the lease", lease.Done())
+			require.ErrorIs(f, lease.Err(), c.why)
+			require.WithinRange(f, time.Now(), began.Add(lasts*9/10), began.Add(lasts))
+			require.Zero(f, permitsFree(f, there), "it ends here first")
+			next := locktest.MustHave(f, waiting)
+			require.WithinRange(f, time.Now(), began.Add(lasts*9/10), began.Add(lasts+time.Second))
+			require.Greater(f, next.Token(), lease.Token())
 			holder.heal()
-			require.ErrorIs(w, lease.Unlock(), c.why)
+			require.ErrorIs(f, lease.Unlock(), c.why)
 			time.Sleep(time.Second)
-			require.Equal(w, 1, permitsFree(w, there))
-			require.NoError(w, next.Unlock())
-			require.Equal(w, 2, permitsFree(w, there))
+			require.Equal(f, 1, permitsFree(f, there))
+			require.NoError(f, next.Unlock())
+			require.Equal(f, 2, permitsFree(f, there))
 		}
 	})
 }
@@ -90,24 +90,24 @@ func TestPermitsThatAreNotRenewedComeBackAfterTheirLease(t *testing.T) {
 func TestLostPermitsAreReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 9 * time.Second
-	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
-		sem := semaphore.New(w.user().Session, "a", 3, append(options, signalbox.WithRenewedLease(life))...)
-		lease, parts := mustAcquire(w, sem, 1), sem.Weighted(w.Context())
+	eachLayout(t, func(f *fixture, options []signalbox.LockOption) {
+		sem := semaphore.New(f.user().Session, "a", 3, append(options, signalbox.WithRenewedLease(life))...)
+		lease, parts := mustAcquire(f, sem, 1), sem.Weighted(f.Context())
 		var losses []error
 		parts.OnLost(func(err error) { losses = append(losses, err) })
-		require.NoError(w, parts.Acquire(w.Context(), 2))
-		w.redis.FlushAll()
+		require.NoError(f, parts.Acquire(f.Context(), 2))
+		f.redis.FlushAll()
 		began := time.Now()
-		redistest.Receive(w, "the end of the lease", lease.Done())
-		require.LessOrEqual(w, time.Since(began), life/3)
-		require.ErrorIs(w, lease.Unlock(), signalbox.ErrLost)
+		redistest.Receive(f, "the end of the lease", lease.Done())
+		require.LessOrEqual(f, time.Since(began), life/3)
+		require.ErrorIs(f, lease.Unlock(), signalbox.ErrLost)
 		parts.Release(1)
 		parts.Release(1)
-		require.Len(w, losses, 2)
-		require.ErrorIs(w, losses[0], signalbox.ErrLost)
-		require.ErrorIs(w, losses[1], signalbox.ErrLost)
-		require.NoError(w, mustAcquire(w, sem, 3).Unlock())
-		require.Equal(w, 3, permitsFree(w, sem))
+		require.Len(f, losses, 2)
+		require.ErrorIs(f, losses[0], signalbox.ErrLost)
+		require.ErrorIs(f, losses[1], signalbox.ErrLost)
+		require.NoError(f, mustAcquire(f, sem, 3).Unlock())
+		require.Equal(f, 3, permitsFree(f, sem))
 	})
 }
 
@@ -120,14 +120,14 @@ func TestPermitsThatAreKeptLastNoLonger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOfUsers(t, func(w *fixture) {
-				sem := semaphore.New(w.user().Session, "a", 2, option)
-				parts := sem.Weighted(w.Context())
-				require.NoError(w, parts.Acquire(w.Context(), 2))
+			bubbleOfUsers(t, func(f *fixture) {
+				sem := semaphore.New(f.user().Session, "a", 2, option)
+				parts := sem.Weighted(f.Context())
+				require.NoError(f, parts.Acquire(f.Context(), 2))
 				time.Sleep(15 * time.Second)
-				ends := w.firstEnd("a")
+				ends := f.firstEnd("a")
 				parts.Release(1)
-				require.WithinDuration(w, ends, w.firstEnd("a"), time.Millisecond)
+				require.WithinDuration(f, ends, f.firstEnd("a"), time.Millisecond)
 				parts.Release(1)
 			})
 		})
@@ -138,17 +138,17 @@ func TestPermitsThatAreKeptLastNoLonger(t *testing.T) {
 // later.
 func TestWaiterFindsPermitsByAPoll(t *testing.T) {
 	t.Parallel()
-	eachLayout(t, func(w *fixture, options []signalbox.LockOption) {
-		for _, unsubscribed := range []queueUser{w.user(), w.user(signalbox.WithPolling())} {
-			held := mustAcquire(w, semaphore.New(w.user().Session, "a", 3, options...), 3)
-			waiting := acquiring(w.Context(), semaphore.New(unsubscribed.Session, "a", 3, options...), 1)
+	eachLayout(t, func(f *fixture, options []signalbox.LockOption) {
+		for _, unsubscribed := range []queueUser{f.user(), f.user(signalbox.WithPolling())} {
+			held := mustAcquire(f, semaphore.New(f.user().Session, "a", 3, options...), 3)
+			waiting := acquiring(f.Context(), semaphore.New(unsubscribed.Session, "a", 3, options...), 1)
 			time.Sleep(5 * time.Second)
 			unsubscribed.losesMessages.Store(true)
-			require.NoError(w, held.Unlock())
+			require.NoError(f, held.Unlock())
 			released := time.Now()
-			lease := locktest.MustHave(w, waiting)
-			require.LessOrEqual(w, time.Since(released), 1500*time.Millisecond)
-			require.NoError(w, lease.Unlock())
+			lease := locktest.MustHave(f, waiting)
+			require.LessOrEqual(f, time.Since(released), 1500*time.Millisecond)
+			require.NoError(f, lease.Unlock())
 		}
 	})
 }
@@ -156,32 +156,32 @@ func TestWaiterFindsPermitsByAPoll(t *testing.T) {
 // P6: the ticket of a waiter that crashed keeps those behind it out until its heartbeats are missed, for seconds.
 func TestPermitTicketOfACrashedWaiterEnds(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		crashes := w.user()
-		held := mustAcquire(w, semaphore.New(w.user().Session, "a", 2), 2)
-		_ = acquiring(w.Context(), semaphore.New(crashes.Session, "a", 2), 2)
-		behind := acquiring(w.Context(), semaphore.New(w.user().Session, "a", 2), 1)
+	bubbleOfUsers(t, func(f *fixture) {
+		crashes := f.user()
+		held := mustAcquire(f, semaphore.New(f.user().Session, "a", 2), 2)
+		_ = acquiring(f.Context(), semaphore.New(crashes.Session, "a", 2), 2)
+		behind := acquiring(f.Context(), semaphore.New(f.user().Session, "a", 2), 1)
 		time.Sleep(time.Minute)
 		crashes.goSilent()
-		require.NoError(w, held.Unlock())
+		require.NoError(f, held.Unlock())
 		released := time.Now()
-		require.NoError(w, locktest.MustHave(w, behind).Unlock())
-		require.LessOrEqual(w, time.Since(released), 5*time.Second)
+		require.NoError(f, locktest.MustHave(f, behind).Unlock())
+		require.LessOrEqual(f, time.Since(released), 5*time.Second)
 	})
 }
 
 // P6: Close ends a wait for more permits than there are.
 func TestCloseEndsAWeightedWaitForMoreThanThereAre(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		s := w.user()
-		parts := semaphore.New(s.Session, "a", 2).Weighted(w.Context())
-		doomed := w.later(func() error { return parts.Acquire(context.Background(), 3) })
-		require.NoError(w, parts.Acquire(w.Context(), 2))
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user()
+		parts := semaphore.New(s.Session, "a", 2).Weighted(f.Context())
+		doomed := f.later(func() error { return parts.Acquire(context.Background(), 3) })
+		require.NoError(f, parts.Acquire(f.Context(), 2))
 		parts.Release(2)
-		require.Empty(w, doomed)
-		require.NoError(w, s.Close(w.Context()))
-		require.ErrorIs(w, redistest.Receive(w, "the end of the wait", doomed), signalbox.ErrClosed)
+		require.Empty(f, doomed)
+		require.NoError(f, s.Close(f.Context()))
+		require.ErrorIs(f, redistest.Receive(f, "the end of the wait", doomed), signalbox.ErrClosed)
 	})
 }
 
@@ -189,43 +189,43 @@ func TestCloseEndsAWeightedWaitForMoreThanThereAre(t *testing.T) {
 // second together; when all are back a session does nothing.
 func TestManyPermitsCostWhatOneDoes(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		const many = 100
-		s, other := w.user(), w.user()
+		s, other := f.user(), f.user()
 		sem := semaphore.New(s.Session, "a", many)
-		leases := []signalbox.Lease{mustAcquire(w, sem, 1)}
+		leases := []signalbox.Lease{mustAcquire(f, sem, 1)}
 		costs := func() (scripts, running int) {
 			time.Sleep(time.Minute)
-			before := w.scripts.Load()
+			before := f.scripts.Load()
 			time.Sleep(time.Minute)
-			return int(w.scripts.Load() - before), goroutines()
+			return int(f.scripts.Load() - before), goroutines()
 		}
 		_, running := costs()
 		for range many - 1 {
-			leases = append(leases, mustAcquire(w, sem, 1))
+			leases = append(leases, mustAcquire(f, sem, 1))
 		}
 		scripts, now := costs()
-		require.LessOrEqual(w, now, running+1)
+		require.LessOrEqual(f, now, running+1)
 		var waiting []<-chan locktest.Result[signalbox.Lease]
 		for range many {
-			waiting = append(waiting, acquiring(w.Context(), semaphore.New(other.Session, "a", many), 1))
+			waiting = append(waiting, acquiring(f.Context(), semaphore.New(other.Session, "a", many), 1))
 		}
-		require.Equal(w, 1, w.permitsWaited("a"))
-		require.Len(w, w.redis.PubSubChannels("*"), 3, "one of each session, and one of grants")
+		require.Equal(f, 1, f.permitsWaited("a"))
+		require.Len(f, f.redis.PubSubChannels("*"), 3, "one of each session, and one of grants")
 		withWaiters, now := costs()
-		require.LessOrEqual(w, withWaiters, scripts+60*3/2)
-		require.LessOrEqual(w, now, running+many+4)
+		require.LessOrEqual(f, withWaiters, scripts+60*3/2)
+		require.LessOrEqual(f, now, running+many+4)
 		for _, lease := range leases {
-			require.NoError(w, lease.Unlock())
+			require.NoError(f, lease.Unlock())
 		}
 		for _, next := range waiting {
-			require.NoError(w, locktest.MustHave(w, next).Unlock())
+			require.NoError(f, locktest.MustHave(f, next).Unlock())
 		}
 		time.Sleep(10 * time.Second)
-		before := w.commands.Load()
+		before := f.commands.Load()
 		time.Sleep(time.Hour)
-		require.Equal(w, before, w.commands.Load())
-		require.Zero(w, goroutines())
-		require.Empty(w, w.redis.PubSubChannels("*"))
+		require.Equal(f, before, f.commands.Load())
+		require.Zero(f, goroutines())
+		require.Empty(f, f.redis.PubSubChannels("*"))
 	})
 }

@@ -22,37 +22,37 @@ import (
 
 // listening returns how many connections subscribe to the channel on which a session learns of holds
 // that were forced.
-func (w *fixture) listening(s *signalbox.Session) int {
+func (f *fixture) listening(s *signalbox.Session) int {
 	synctest.Wait()
 	channel := names.Session(names.DefaultPrefix, s.ID())
-	return w.redis.PubSubNumSub(channel)[channel]
+	return f.redis.PubSubNumSub(channel)[channel]
 }
 
 // P4, P7: a session subscribes to its channel once it has held a lock for 100 ms, and unsubscribes
 // some seconds after its last release. Then the connection of the subscription is closed too.
 func TestSessionListensWhileItHoldsALock(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
 		mu := reentrant.New(s, "a")
 		for range 2 {
-			lease := atOnce(w.T, mu)
+			lease := atOnce(f.T, mu)
 			time.Sleep(90 * time.Millisecond)
-			require.Zero(w, w.listening(s))
+			require.Zero(f, f.listening(s))
 			time.Sleep(20 * time.Millisecond)
-			require.Equal(w, 1, w.listening(s))
-			inner, err := mu.Lock(lease.Enter(w.Context()))
-			require.NoError(w, err)
-			require.NoError(w, inner.Unlock())
+			require.Equal(f, 1, f.listening(s))
+			inner, err := mu.Lock(lease.Enter(f.Context()))
+			require.NoError(f, err)
+			require.NoError(f, inner.Unlock())
 			time.Sleep(time.Minute)
-			require.Equal(w, 1, w.listening(s))
-			require.NoError(w, lease.Unlock())
-			require.Equal(w, 1, w.listening(s))
+			require.Equal(f, 1, f.listening(s))
+			require.NoError(f, lease.Unlock())
+			require.Equal(f, 1, f.listening(s))
 			time.Sleep(10 * time.Second)
-			require.Zero(w, w.listening(s))
-			require.Zero(w, locktest.Channels(s))
-			require.Equal(w, 1, w.redis.CurrentConnectionCount(), "the connection for commands")
+			require.Zero(f, f.listening(s))
+			require.Zero(f, locktest.Channels(s))
+			require.Equal(f, 1, f.redis.CurrentConnectionCount(), "the connection for commands")
 		}
 	})
 }
@@ -61,35 +61,35 @@ func TestSessionListensWhileItHoldsALock(t *testing.T) {
 // lock of a session that polls.
 func TestSessionThatNeedsNoMessageDoesNotListen(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
-		polls, _, closePolls := w.session(w.T, signalbox.WithPolling())
+		polls, _, closePolls := f.session(f.T, signalbox.WithPolling())
 		defer closePolls()
-		held := atOnce(w.T, reentrant.New(polls, "held"))
+		held := atOnce(f.T, reentrant.New(polls, "held"))
 		for range 100 {
-			lease := atOnce(w.T, reentrant.New(s, "a"))
+			lease := atOnce(f.T, reentrant.New(s, "a"))
 			time.Sleep(40 * time.Millisecond)
-			require.NoError(w, lease.Unlock())
-			require.Zero(w, w.listening(s))
-			require.Zero(w, w.listening(polls))
+			require.NoError(f, lease.Unlock())
+			require.Zero(f, f.listening(s))
+			require.Zero(f, f.listening(polls))
 		}
-		require.NoError(w, held.Unlock())
+		require.NoError(f, held.Unlock())
 	})
 }
 
 // P2: Close waits for a holder no longer than its lease lasts, and for one that is lost not at all.
 func TestCloseWaitsForNoLeaseThatIsLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		s, _, closeAll := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
 		defer closeAll()
-		lease := atOnce(w.T, reentrant.New(s, "a", signalbox.WithFixedLease(2*time.Second)))
+		lease := atOnce(f.T, reentrant.New(s, "a", signalbox.WithFixedLease(2*time.Second)))
 		ends := lease.Deadline()
-		require.NoError(w, s.Close(context.Background()))
-		require.WithinRange(w, time.Now(), ends, ends.Add(10*time.Millisecond))
-		require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
-		require.NotErrorIs(w, lease.Err(), signalbox.ErrClosed)
+		require.NoError(f, s.Close(context.Background()))
+		require.WithinRange(f, time.Now(), ends, ends.Add(10*time.Millisecond))
+		require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
+		require.NotErrorIs(f, lease.Err(), signalbox.ErrClosed)
 	})
 }
 
@@ -100,28 +100,28 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 	for name, tune := range map[string]func(*rueidis.ClientOption){"Tuned": signalbox.Tune, "Untuned": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				link := new(wire)
 				o := rueidis.ClientOption{
 					InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true,
 					DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-						return link.dial(w.redis)
+						return link.dial(f.redis)
 					},
 				}
 				if tune != nil {
 					tune(&o)
 				}
 				client, err := rueidis.NewClient(o)
-				require.NoError(w, err)
+				require.NoError(f, err)
 				defer client.Close()
 				s := signalbox.NewSession(client)
 				defer func() { _ = s.Close(endedContext()) }()
-				require.NoError(w, locked(w.Context(), s))
+				require.NoError(f, locked(f.Context(), s))
 				link.goSilent()
 				_, err = reentrant.New(s, "a").TryLock(context.Background())
-				require.ErrorIs(w, err, signalbox.ErrNoReply)
-				require.NotErrorIs(w, err, context.DeadlineExceeded)
-				require.NotErrorIs(w, err, context.Canceled)
+				require.ErrorIs(f, err, signalbox.ErrNoReply)
+				require.NotErrorIs(f, err, context.DeadlineExceeded)
+				require.NotErrorIs(f, err, context.Canceled)
 				link.cut()
 				time.Sleep(time.Minute)
 			})
@@ -132,19 +132,19 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 // P3: an idle name is kept for as long as WithTokenFloor says on a quorum of servers.
 func TestIdleNameIsKeptForTheTokenFloorByAQuorum(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(q *redlockServers) {
-		q.makeReady()
-		sessions, _ := q.process()
-		lease := q.mustLock(redlock.New(sessions, "a", signalbox.WithTokenFloor(time.Hour)))
-		require.NoError(q, lease.Unlock())
+	bubbleOf(t, 3, func(r *redlockServers) {
+		r.makeReady()
+		sessions, _ := r.process()
+		lease := r.mustLock(redlock.New(sessions, "a", signalbox.WithTokenFloor(time.Hour)))
+		require.NoError(r, lease.Unlock())
 		time.Sleep(time.Second)
 		kept := 0
-		for _, w := range q.servers {
-			if left := w.redis.TTL(locktest.Key("a")); left > time.Hour-2*time.Second {
-				require.LessOrEqual(q, left, time.Hour)
+		for _, f := range r.servers {
+			if left := f.redis.TTL(locktest.Key("a")); left > time.Hour-2*time.Second {
+				require.LessOrEqual(r, left, time.Hour)
 				kept++
 			}
 		}
-		require.GreaterOrEqual(q, kept, 2)
+		require.GreaterOrEqual(r, kept, 2)
 	})
 }

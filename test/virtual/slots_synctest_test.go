@@ -31,8 +31,8 @@ func slotsOf(nodes ...string) string {
 }
 
 // slotsAre lets the server reply to CLUSTER SLOTS from now on.
-func (w *fixture) slotsAre(reply string) {
-	w.redis.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
+func (f *fixture) slotsAre(reply string) {
+	f.redis.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
 		if command == "CLUSTER" {
 			peer.WriteRaw(reply)
 		}
@@ -60,15 +60,15 @@ func TestListOfAClusterAsksTheNodesThatTheServersName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				t := w.T
-				s, node, end := w.clusterSession()
+			bubble(t, func(f *fixture) {
+				t := f.T
+				s, node, end := f.clusterSession()
 				defer end()
 				for _, name := range []string{"n/1", "n/2"} {
 					defer atOnce(t, reentrant.New(s, name)).Unlock()
 				}
-				w.slotsAre(c.slots(node))
-				entries, failures := listOf(w, s)
+				f.slotsAre(c.slots(node))
+				entries, failures := listOf(f, s)
 				require.Len(t, entries, c.found)
 				if c.fails == "" {
 					require.Empty(t, failures)
@@ -86,13 +86,13 @@ func TestListOfAClusterAsksTheNodesThatTheServersName(t *testing.T) {
 }
 
 // clusterSession returns a session of a client that takes the server for a cluster of one node, and the address of that.
-func (w *fixture) clusterSession() (s *signalbox.Session, node string, end func()) {
-	c, _ := w.clusterClient()
+func (f *fixture) clusterSession() (s *signalbox.Session, node string, end func()) {
+	c, _ := f.clusterClient()
 	nodes := slices.Collect(maps.Keys(c.Nodes()))
-	require.Len(w, nodes, 1)
+	require.Len(f, nodes, 1)
 	s = signalbox.NewSession(c)
 	return s, nodes[0], func() {
-		require.NoError(w, s.Close(w.Context()))
+		require.NoError(f, s.Close(f.Context()))
 		c.Close()
 		time.Sleep(2 * time.Second) // a client of a cluster closes connections later
 	}
@@ -101,15 +101,15 @@ func (w *fixture) clusterSession() (s *signalbox.Session, node string, end func(
 // A list that is left early asks no further node.
 func TestListOfAClusterEndsWithItsLoop(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *fixture) {
-		t := w.T
-		s, node, end := w.clusterSession()
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, node, end := f.clusterSession()
 		defer end()
 		defer atOnce(t, reentrant.New(s, "n/1")).Unlock()
 		for _, slots := range []string{slotsOf(node, "gone.example:1"), slotsOf("gone.example:1", node)} {
-			w.slotsAre(slots)
+			f.slotsAre(slots)
 			yielded := 0
-			for range inspect.Names(w.Context(), s, "n/") {
+			for range inspect.Names(f.Context(), s, "n/") {
 				yielded++
 				break
 			}
@@ -119,8 +119,8 @@ func TestListOfAClusterEndsWithItsLoop(t *testing.T) {
 }
 
 // listOf returns what a list yields.
-func listOf(w *fixture, s *signalbox.Session) (entries []inspect.Entry, failures []error) {
-	for e, err := range inspect.Names(w.Context(), s, "n/") {
+func listOf(f *fixture, s *signalbox.Session) (entries []inspect.Entry, failures []error) {
+	for e, err := range inspect.Names(f.Context(), s, "n/") {
 		if err != nil {
 			failures = append(failures, err)
 			continue

@@ -18,32 +18,32 @@ func TestALatchOpensOnTimeAfterAStep(t *testing.T) { //nolint:paralleltest // se
 	const latency = 100 * time.Millisecond
 	for _, step := range []time.Duration{-100 * time.Second, -time.Second, time.Second, 100 * time.Second} {
 		for _, lost := range []bool{false, true} {
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				defer clock.Skew(0)
-				starter, _, closeStarter := w.session(w.T)
+				starter, _, closeStarter := f.session(f.T)
 				defer closeStarter()
-				s, link, closeWaiter := w.session(w.T)
+				s, link, closeWaiter := f.session(f.T)
 				defer closeWaiter()
 				link.latency.Store(int64(latency))
-				round, err := countdown.New(starter, "a").Start(w.Context(), 1)
-				require.NoError(w, err)
+				round, err := countdown.New(starter, "a").Start(f.Context(), 1)
+				require.NoError(f, err)
 				mine := countdown.New(s, "a").RoundOf(round.ID())
 				opened := make(chan error, 1)
-				go func() { opened <- mine.Wait(w.Context()) }()
+				go func() { opened <- mine.Wait(f.Context()) }()
 				time.Sleep(2 * time.Second)
 				clock.Skew(step)
 				time.Sleep(2 * time.Second)
 				link.losesMessages.Store(lost)
 				counted := time.Now()
-				left, err := round.CountDown(w.Context(), "id")
-				require.NoError(w, err)
-				require.Zero(w, left)
-				require.NoError(w, <-opened)
+				left, err := round.CountDown(f.Context(), "id")
+				require.NoError(f, err)
+				require.Zero(f, left)
+				require.NoError(f, <-opened)
 				bound := 2 * latency
 				if lost {
 					bound += 1200 * time.Millisecond
 				}
-				require.LessOrEqual(w, time.Since(counted), bound)
+				require.LessOrEqual(f, time.Since(counted), bound)
 			})
 		}
 	}

@@ -89,14 +89,14 @@ func steppedKinds() []stepped {
 	one := func(of func(s *signalbox.Session, options []signalbox.LockOption) (mine, theirs locktest.Lock)) func(*testing.T, []signalbox.LockOption, func(*twoProcesses)) {
 		return func(t *testing.T, options []signalbox.LockOption, test func(p *twoProcesses)) {
 			t.Helper()
-			bubble(t, func(w *fixture) {
-				s, mine, closeMine := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				s, mine, closeMine := f.session(f.T)
 				defer closeMine()
-				other, theirs, closeTheirs := w.session(w.T)
+				other, theirs, closeTheirs := f.session(f.T)
 				defer closeTheirs()
 				mine.latency.Store(int64(steppedLife / 100))
 				theirs.latency.Store(int64(steppedLife / 100))
-				p := &twoProcesses{T: w.T, wires: []*wire{mine}, others: []*wire{theirs}, scripts: w.scripts.Load, servers: 1}
+				p := &twoProcesses{T: f.T, wires: []*wire{mine}, others: []*wire{theirs}, scripts: f.scripts.Load, servers: 1}
 				p.first, _ = of(s, options)
 				_, p.second = of(other, options)
 				p.start(test)
@@ -124,17 +124,17 @@ func steppedKinds() []stepped {
 
 func steppedQuorum(t *testing.T, options []signalbox.LockOption, test func(p *twoProcesses)) {
 	t.Helper()
-	bubbleOf(t, 3, func(q *redlockServers) {
-		q.makeReady()
-		mine, wires := q.process()
-		theirs, others := q.process()
+	bubbleOf(t, 3, func(r *redlockServers) {
+		r.makeReady()
+		mine, wires := r.process()
+		theirs, others := r.process()
 		for _, w := range append(others, wires...) {
 			w.latency.Store(int64(steppedLife / 100))
 		}
-		p := &twoProcesses{T: q.T, wires: wires, others: others, servers: 3}
+		p := &twoProcesses{T: r.T, wires: wires, others: others, servers: 3}
 		p.scripts = func() (n int64) {
-			for _, w := range q.servers {
-				n += w.commands.Load()
+			for _, f := range r.servers {
+				n += f.commands.Load()
 			}
 			return n
 		}

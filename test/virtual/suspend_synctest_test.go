@@ -35,23 +35,23 @@ const withinASleep = 600 * time.Millisecond
 type closingChannels map[string]<-chan struct{}
 
 // lease watches everything that ends with a lease.
-func (w closingChannels) lease(name string, lease signalbox.Lease, err error) {
+func (c closingChannels) lease(name string, lease signalbox.Lease, err error) {
 	if err != nil {
 		panic(name + ": " + err.Error()) // a test's own mistake
 	}
-	w[name+" Done"] = lease.Done()
-	w[name+" Bind"] = lease.Bind(context.Background()).Done()
-	w[name+" Enter"] = lease.Enter(context.Background()).Done()
+	c[name+" Done"] = lease.Done()
+	c[name+" Bind"] = lease.Bind(context.Background()).Done()
+	c[name+" Enter"] = lease.Enter(context.Background()).Done()
 	child, cancel := context.WithCancel(lease.Bind(context.Background())) //nolint:gosec // ends with the lease
 	_ = cancel
-	w[name+" child of Bind"] = child.Done()
+	c[name+" child of Bind"] = child.Done()
 }
 
 // endBy requires that everything has ended by at.
-func (w closingChannels) endBy(t *testing.T, at time.Time) {
+func (c closingChannels) endBy(t *testing.T, at time.Time) {
 	t.Helper()
 	late := time.After(time.Until(at))
-	for name, done := range w {
+	for name, done := range c {
 		select {
 		case <-done:
 		case <-late:
@@ -120,15 +120,15 @@ func holdOfEachKind(t *testing.T, s *signalbox.Session) closingChannels {
 func TestASuspendedHostEndsWhatIsOver(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	for name, held := range map[string]time.Duration{"young": 100 * time.Millisecond, "renewed": time.Minute} { //nolint:paralleltest // sets the clock of the process
 		t.Run(name, func(t *testing.T) {
-			bubbleOf(t, 3, func(q *redlockServers) {
+			bubbleOf(t, 3, func(r *redlockServers) {
 				defer clock.Skew(0)
-				q.makeReady()
-				sessions, _ := q.process()
-				all := holdOfEachKind(q.T, sessions[0])
-				lease, err := redlock.New(sessions, "quorum").Lock(q.Context())
+				r.makeReady()
+				sessions, _ := r.process()
+				all := holdOfEachKind(r.T, sessions[0])
+				lease, err := redlock.New(sessions, "quorum").Lock(r.Context())
 				all.lease("redlock", lease, err)
 				time.Sleep(held)
-				all.endBy(q.T, suspendedFor(25*time.Hour).Add(withinASleep))
+				all.endBy(r.T, suspendedFor(25*time.Hour).Add(withinASleep))
 			})
 		})
 	}
@@ -137,61 +137,61 @@ func TestASuspendedHostEndsWhatIsOver(t *testing.T) { //nolint:paralleltest // s
 // P2: a host that was suspended for less than a lease has left renews it at once, on a new connection if the old one was
 // forgotten meanwhile, and the lease lasts.
 func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		defer clock.Skew(0)
-		s, link, end := w.session(w.T)
+		s, link, end := f.session(f.T)
 		defer end()
-		lease, err := reentrant.New(s, "a").Lock(w.Context())
-		require.NoError(w, err)
+		lease, err := reentrant.New(s, "a").Lock(f.Context())
+		require.NoError(f, err)
 		time.Sleep(time.Minute)
 		asleep := time.Until(lease.Deadline()) - time.Second
 		link.forgetConnections()
 		resumed := suspendedFor(asleep)
-		w.redis.SetTTL(locktest.Key("a"), 2*time.Second) // the server's clock ran on
+		f.redis.SetTTL(locktest.Key("a"), 2*time.Second) // the server's clock ran on
 		time.Sleep(time.Second - time.Millisecond)
-		require.NoError(w, lease.Err())
-		require.Greater(w, time.Until(lease.Deadline()), 20*time.Second, "not renewed %v after the host resumed", time.Since(resumed))
+		require.NoError(f, lease.Err())
+		require.Greater(f, time.Until(lease.Deadline()), 20*time.Second, "not renewed %v after the host resumed", time.Since(resumed))
 		select {
 		case <-lease.Done():
-			require.Fail(w, "the lease was lost")
+			require.Fail(f, "the lease was lost")
 		case <-time.After(time.Minute):
 		}
-		require.NoError(w, lease.Unlock())
+		require.NoError(f, lease.Unlock())
 	})
 }
 
 // A connection that works survives: a wall clock that was set forward seems to be a suspended host.
 func TestACallUnderWaySurvivesAWallClockSetForward(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	bubble(t, func(w *fixture) {
+	bubble(t, func(f *fixture) {
 		defer clock.Skew(0)
-		s, link, end := w.session(w.T)
+		s, link, end := f.session(f.T)
 		defer end()
-		held, err := reentrant.New(s, "held").Lock(w.Context())
-		require.NoError(w, err)
+		held, err := reentrant.New(s, "held").Lock(f.Context())
+		require.NoError(f, err)
 		defer func() { _ = held.Unlock() }()
 		link.latency.Store(int64(50 * time.Millisecond))
 		clock.Skew(time.Hour)
 		for range 20 {
-			lease, err := reentrant.New(s, "a").TryLock(w.Context())
-			require.NoError(w, err)
-			require.NoError(w, lease.Unlock())
+			lease, err := reentrant.New(s, "a").TryLock(f.Context())
+			require.NoError(f, err)
+			require.NoError(f, lease.Unlock())
 		}
 	})
 }
 
 // P7: what compares the clocks costs the server nothing, and no goroutine when nothing is held.
 func TestComparingTheClocksCostsTheServerNothing(t *testing.T) { //nolint:paralleltest // counts goroutines
-	bubble(t, func(w *fixture) {
-		s, _, end := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		s, _, end := f.session(f.T)
 		defer end()
-		lease, err := reentrant.New(s, "a", signalbox.WithFixedLease(time.Hour)).Lock(w.Context())
-		require.NoError(w, err)
+		lease, err := reentrant.New(s, "a", signalbox.WithFixedLease(time.Hour)).Lock(f.Context())
+		require.NoError(f, err)
 		time.Sleep(10 * time.Second) // it listens on its own channel by then
-		before := w.commands.Load()
+		before := f.commands.Load()
 		time.Sleep(50 * time.Minute)
-		require.Equal(w, before, w.commands.Load())
-		require.NoError(w, lease.Unlock())
+		require.Equal(f, before, f.commands.Load())
+		require.NoError(f, lease.Unlock())
 		time.Sleep(10 * time.Second)
-		require.Zero(w, goroutines())
+		require.Zero(f, goroutines())
 	})
 }

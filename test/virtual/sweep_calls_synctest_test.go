@@ -18,7 +18,7 @@ import (
 )
 
 // eachFault runs a test of every kind of lock that runs any of the scripts, which can fail, with each kind of fault.
-func eachFault(t *testing.T, of func(k sweptLock) []*scripts.Script, test func(s *faultSweep, fault redistest.FaultKind)) {
+func eachFault(t *testing.T, of func(s sweptLock) []*scripts.Script, test func(s *faultSweep, fault redistest.FaultKind)) {
 	t.Helper()
 	for _, kind := range sweptKinds() {
 		these := of(kind)
@@ -32,7 +32,7 @@ func eachFault(t *testing.T, of func(k sweptLock) []*scripts.Script, test func(s
 					s.reopen()
 					test(s, fault)
 				}
-				s.view.NoImmortals(s.w)
+				s.view.NoImmortals(s.fixture)
 			})
 		})
 	}
@@ -41,24 +41,24 @@ func eachFault(t *testing.T, of func(k sweptLock) []*scripts.Script, test func(s
 // P4, P5: an Unlock whose request or reply is lost returns ErrUnconfirmed, and the lock is free soon after.
 func TestReleaseThatFailsIsUnconfirmedAndDone(t *testing.T) {
 	t.Parallel()
-	eachFault(t, func(k sweptLock) []*scripts.Script { return []*scripts.Script{k.release} }, func(s *faultSweep, fault redistest.FaultKind) {
+	eachFault(t, func(s sweptLock) []*scripts.Script { return []*scripts.Script{s.release} }, func(s *faultSweep, fault redistest.FaultKind) {
 		name := fault.String()
-		lease := locktest.Must(s.w, s.New(locktest.Impatient(s.Session), name).Lock)
+		lease := locktest.Must(s.fixture, s.New(locktest.Impatient(s.Session), name).Lock)
 		s.arm(fault, 1)
 		began := time.Now()
 		err := lease.Unlock()
-		require.LessOrEqual(s.w, time.Since(began), time.Second, fault)
-		require.True(s.w, s.allFired(), fault)
+		require.LessOrEqual(s.fixture, time.Since(began), time.Second, fault)
+		require.True(s.fixture, s.allFired(), fault)
 		if fault == redistest.CutAfterReply {
-			require.NoError(s.w, err)
+			require.NoError(s.fixture, err)
 		} else {
 			var unconfirmed *signalbox.UnconfirmedError
-			require.ErrorAs(s.w, err, &unconfirmed, fault)
-			require.WithinRange(s.w, unconfirmed.KeyEnds, began, time.Now().Add(30*time.Second))
+			require.ErrorAs(s.fixture, err, &unconfirmed, fault)
+			require.WithinRange(s.fixture, unconfirmed.KeyEnds, began, time.Now().Add(30*time.Second))
 		}
-		require.ErrorIs(s.w, lease.Err(), signalbox.ErrReleased)
-		require.ErrorIs(s.w, lease.Unlock(), signalbox.ErrNotHeld)
-		require.NoError(s.w, s.isDone(name, lease.Token()), fault)
+		require.ErrorIs(s.fixture, lease.Err(), signalbox.ErrReleased)
+		require.ErrorIs(s.fixture, lease.Unlock(), signalbox.ErrNotHeld)
+		require.NoError(s.fixture, s.isDone(name, lease.Token()), fault)
 	})
 }
 
@@ -70,16 +70,16 @@ func TestLeaseOutlivesARenewalThatFails(t *testing.T) {
 	renews := func(sweptLock) []*scripts.Script { return []*scripts.Script{scripts.HolderRenew, scripts.HoldsRenew} }
 	eachFault(t, renews, func(s *faultSweep, fault redistest.FaultKind) {
 		name := fault.String()
-		lease := locktest.Must(s.w, s.New(s.Session, name, signalbox.WithRenewedLease(life)).Lock)
+		lease := locktest.Must(s.fixture, s.New(s.Session, name, signalbox.WithRenewedLease(life)).Lock)
 		if fault == redistest.SwallowRequest || fault == redistest.SwallowReply || fault == redistest.HalfOpen {
 			time.Sleep(1500 * time.Millisecond) // the first renewal was after a second: it has its whole lease
 		}
 		s.arm(fault, 1)
 		s.awaitFault()
 		time.Sleep(2 * life)
-		require.NoError(s.w, s.valid(name, lease), fault)
-		require.NoError(s.w, lease.Unlock())
-		require.NoError(s.w, s.isDone(name, lease.Token()), fault)
+		require.NoError(s.fixture, s.valid(name, lease), fault)
+		require.NoError(s.fixture, lease.Unlock())
+		require.NoError(s.fixture, s.isDone(name, lease.Token()), fault)
 	})
 }
 
@@ -93,23 +93,23 @@ func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
 			sweepBubble(t, kind, locktest.RunsScript(kind.acquire), func(s *faultSweep) {
 				rival, lock := s.rival.New(s.holder, "a"), s.New(s.Session, "a")
 				waitsFor := func() <-chan locktest.Result[signalbox.Lease] {
-					held := locktest.Must(s.w, rival.Lock)
-					waiting := locktest.LaterWith(s.w.Context(), lock.Lock)
+					held := locktest.Must(s.fixture, rival.Lock)
+					waiting := locktest.LaterWith(s.fixture.Context(), lock.Lock)
 					time.Sleep(100 * time.Millisecond)
-					require.NoError(s.w, held.Unlock())
+					require.NoError(s.fixture, held.Unlock())
 					return waiting
 				}
-				require.NoError(s.w, locktest.MustHave(s.w, waitsFor()).Unlock()) // and the session listens
+				require.NoError(s.fixture, locktest.MustHave(s.fixture, waitsFor()).Unlock()) // and the session listens
 				s.arm(redistest.DelayReply, 1)
 				began := time.Now()
-				lease := locktest.MustHave(s.w, waitsFor())
-				require.Less(s.w, time.Since(began), time.Second, "by the message")
-				require.True(s.w, s.allFired())
-				require.NoError(s.w, lease.Unlock())
+				lease := locktest.MustHave(s.fixture, waitsFor())
+				require.Less(s.fixture, time.Since(began), time.Second, "by the message")
+				require.True(s.fixture, s.allFired())
+				require.NoError(s.fixture, lease.Unlock())
 				began = time.Now()
-				require.NoError(s.w, s.Session.Close(s.w.Context()))
-				require.Less(s.w, time.Since(began), 100*time.Millisecond)
-				require.NoError(s.w, s.isDone("a", lease.Token()))
+				require.NoError(s.fixture, s.Session.Close(s.fixture.Context()))
+				require.Less(s.fixture, time.Since(began), 100*time.Millisecond)
+				require.NoError(s.fixture, s.isDone("a", lease.Token()))
 			})
 		})
 	}
@@ -119,9 +119,9 @@ func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
 // each waiter gets the lock once, tokens rise, and no Unlock reports a loss.
 func TestYieldThatFailsIsNoLoss(t *testing.T) {
 	t.Parallel()
-	yields := func(k sweptLock) (these []*scripts.Script) {
-		if k.yield != nil {
-			these = append(these, k.yield)
+	yields := func(s sweptLock) (these []*scripts.Script) {
+		if s.yield != nil {
+			these = append(these, s.yield)
 		}
 		return these
 	}
@@ -131,15 +131,15 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 			s.reopen()
 			s.neverAbove(name)
 			waiting := []locktest.Lock{s.New(s.Session, name), s.New(s.Session, name)}
-			lease := locktest.Must(s.w, waiting[0].Lock)
+			lease := locktest.Must(s.fixture, waiting[0].Lock)
 			if elsewhere {
 				waiting = append(waiting, s.New(s.other, name))
 			}
 			served := make(chan uint64, len(waiting))
 			for _, lock := range waiting {
-				next := locktest.LaterWith(s.w.Context(), lock.Lock)
+				next := locktest.LaterWith(s.fixture.Context(), lock.Lock)
 				go func() {
-					got := locktest.MustHave(s.w, next)
+					got := locktest.MustHave(s.fixture, next)
 					served <- got.Token()
 					_ = locktest.IgnoreUnconfirmed(got.Unlock())
 				}()
@@ -149,13 +149,13 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 			released := locktest.Later(func() (struct{}, error) { return struct{}{}, locktest.IgnoreUnconfirmed(lease.Unlock()) })
 			last := lease.Token()
 			for range waiting {
-				token := redistest.Receive(s.w, "the lock", served)
-				require.Greater(s.w, token, last, fault)
+				token := redistest.Receive(s.fixture, "the lock", served)
+				require.Greater(s.fixture, token, last, fault)
 				last = token
 			}
-			locktest.MustHave(s.w, released)
-			require.True(s.w, s.allFired(), fault)
-			require.NoError(s.w, s.isDone(name, last), fault)
+			locktest.MustHave(s.fixture, released)
+			require.True(s.fixture, s.allFired(), fault)
+			require.NoError(s.fixture, s.isDone(name, last), fault)
 		}
 	})
 }
@@ -164,7 +164,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 // takes the lock fails, it asks whether that was executed, and returns nil.
 func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	eachFault(t, func(k sweptLock) []*scripts.Script { return k.force }, func(s *faultSweep, fault redistest.FaultKind) {
+	eachFault(t, func(s sweptLock) []*scripts.Script { return s.force }, func(s *faultSweep, fault redistest.FaultKind) {
 		for step, script := range s.force {
 			for _, cancelled := range []bool{false, true} {
 				s.reopen()
@@ -175,14 +175,14 @@ func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 }
 
 func (s *faultSweep) forceFails(fault redistest.FaultKind, step int, cancelled bool, what string) { //nolint:revive // a case of the test
-	s.w.Helper()
+	s.fixture.Helper()
 	force := func(ctx context.Context, of *signalbox.Session) error {
 		return s.New(of, what).(interface {
 			ForceUnlock(ctx context.Context) error
 		}).ForceUnlock(ctx)
 	}
-	held := locktest.Must(s.w, s.New(s.holder, what).Lock)
-	ctx, cancel := context.WithCancel(s.w.Context())
+	held := locktest.Must(s.fixture, s.New(s.holder, what).Lock)
+	ctx, cancel := context.WithCancel(s.fixture.Context())
 	defer cancel()
 	s.on(nil)
 	if cancelled {
@@ -191,24 +191,24 @@ func (s *faultSweep) forceFails(fault redistest.FaultKind, step int, cancelled b
 	s.arm(fault, step+1)
 	began := time.Now()
 	err := force(ctx, s.Session)
-	require.True(s.w, s.allFired(), what)
+	require.True(s.fixture, s.allFired(), what)
 	if cancelled {
-		require.Less(s.w, time.Since(began), time.Second, what)
+		require.Less(s.fixture, time.Since(began), time.Second, what)
 	} else if step == 1 {
-		require.NoError(s.w, err, what)
+		require.NoError(s.fixture, err, what)
 	}
 	if !s.view.Free(what) {
-		require.Error(s.w, err, what)
-		again := force(s.w.Context(), s.other)
+		require.Error(s.fixture, err, what)
+		again := force(s.fixture.Context(), s.other)
 		if cancelled && errors.Is(again, signalbox.ErrNotHeld) {
 			again = nil // the first call had returned before its script ran, and the script was first after all
 		}
-		require.NoError(s.w, again, what)
+		require.NoError(s.fixture, again, what)
 	}
-	redistest.Receive(s.w, "the holder is notified", held.Done())
-	next := locktest.Must(s.w, s.rival.New(s.other, what).Lock)
-	require.Greater(s.w, next.Token(), held.Token(), what)
+	redistest.Receive(s.fixture, "the holder is notified", held.Done())
+	next := locktest.Must(s.fixture, s.rival.New(s.other, what).Lock)
+	require.Greater(s.fixture, next.Token(), held.Token(), what)
 	time.Sleep(2 * time.Second) // what was delayed has arrived
-	require.NoError(s.w, s.valid(what, next), what)
-	require.NoError(s.w, next.Unlock())
+	require.NoError(s.fixture, s.valid(what, next), what)
+	require.NoError(s.fixture, next.Unlock())
 }

@@ -64,9 +64,9 @@ func sweptExclusive(p locktest.Primitive) sweptLock {
 
 // sweptReentrant releases and queues again in one request at the end of a turn.
 func sweptReentrant() sweptLock {
-	k := sweptExclusive(locktest.Reentrant())
-	k.yield = scripts.LockRequeue
-	return k
+	s := sweptExclusive(locktest.Reentrant())
+	s.yield = scripts.LockRequeue
+	return s
 }
 
 func sweptFair() sweptLock { return sweptExclusive(locktest.Fair()) }
@@ -119,11 +119,11 @@ func sweptKinds() []sweptLock {
 }
 
 // counts matches the requests of a scenario: those of an acquire and of what undoes it, unless it says otherwise.
-func (k sweptLock) counts(of acquireScenario) redistest.Match {
+func (s sweptLock) counts(of acquireScenario) redistest.Match {
 	if of.match != nil {
 		return of.match
 	}
-	runs, subscribes := locktest.RunsScript(scripts.SessionHello, k.acquire, k.undo, k.release), redistest.Commands(subscribe)
+	runs, subscribes := locktest.RunsScript(scripts.SessionHello, s.acquire, s.undo, s.release), redistest.Commands(subscribe)
 	own := names.Session(names.DefaultPrefix, "") // the channel of a session that holds a lock for more than a moment
 	return func(request []string) bool {
 		return runs(request) || subscribes(request) && !strings.HasPrefix(request[1], own)

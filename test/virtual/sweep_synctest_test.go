@@ -78,11 +78,11 @@ func faultsOfScript(step int, term time.Duration) (faults []redistest.Fault) {
 
 // trials returns every trial of a scenario, with leases of either term: each fault of each request with each moment of
 // cancelling, cancelling without a fault, and faults of the undoing as well.
-func (k sweptLock) trials(of acquireScenario) []sweepTrial {
-	return append(k.trialsOf(of, longTerm), k.trialsOf(of, shortTerm)...)
+func (s sweptLock) trials(of acquireScenario) []sweepTrial {
+	return append(s.trialsOf(of, longTerm), s.trialsOf(of, shortTerm)...)
 }
 
-func (k sweptLock) trialsOf(of acquireScenario, term time.Duration) (all []sweepTrial) {
+func (s sweptLock) trialsOf(of acquireScenario, term time.Duration) (all []sweepTrial) {
 	first := 1
 	if of.cut > 0 {
 		first = of.cut + 1 // another scenario has what comes before
@@ -94,7 +94,7 @@ func (k sweptLock) trialsOf(of acquireScenario, term time.Duration) (all []sweep
 				all = append(all, sweepTrial{of, step, term, []redistest.Fault{f}, when})
 			}
 		}
-		if of.steps[step-1] != k.acquire.Name {
+		if of.steps[step-1] != s.acquire.Name {
 			continue
 		}
 		// It is not known what became of the acquire, and the next request, which undoes it, fails as well.
@@ -109,7 +109,7 @@ func (k sweptLock) trialsOf(of acquireScenario, term time.Duration) (all []sweep
 // sample returns a part of the trials that has every scenario, request and kind of fault in it. Of those with short leases it
 // has what needs them: an acquire that comes too late. Permits for which nothing is cancelled are left to
 // TestPermitsComeBackWhicheverRequestFails.
-func (k sweptLock) sample(all []sweepTrial) []sweepTrial {
+func (s sweptLock) sample(all []sweepTrial) []sweepTrial {
 	return slices.DeleteFunc(all, func(t sweepTrial) bool {
 		switch {
 		case len(t.faults) == 0:
@@ -119,7 +119,7 @@ func (k sweptLock) sample(all []sweepTrial) []sweepTrial {
 		case len(t.faults) == 2:
 			return t.held || t.faults[1].Delay == briefDelay
 		case t.cancel == never:
-			return t.cut > 0 && t.step < len(t.steps) || k.acquire == scripts.SemaphoreEnter && !t.try
+			return t.cut > 0 && t.step < len(t.steps) || s.acquire == scripts.SemaphoreEnter && !t.try
 		}
 		return t.cancel == before
 	})
@@ -138,27 +138,27 @@ type faultSweep struct {
 // sweepBubble runs a test in virtual time in which the requests that match can fail.
 func sweepBubble(t *testing.T, kind sweptLock, match redistest.Match, test func(s *faultSweep)) {
 	t.Helper()
-	bubbleOfUsers(t, func(w *fixture) {
-		s := &faultSweep{w.faultySession(match), kind, w.user().Session, w.user().Session, nil, nil}
-		s.view = locktest.NewView(w.T, s)
+	bubbleOfUsers(t, func(f *fixture) {
+		s := &faultSweep{f.faultySession(match), kind, f.user().Session, f.user().Session, nil, nil}
+		s.view = locktest.NewView(f.T, s)
 		test(s)
 	})
 }
 
 // Client implements redistest.Dialer.
 func (s *faultSweep) Client(_ testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
-	c, _ := s.w.client(s.w.T, mod)
-	s.w.ends = append(s.w.ends, c.Close)
+	c, _ := s.fixture.client(s.fixture.T, mod)
+	s.fixture.ends = append(s.fixture.ends, c.Close)
 	return c
 }
 
 // acquires makes the call of a trial beside a holder that releases the lock in time.
 func (s *faultSweep) acquires(name string, tr sweepTrial) (lease signalbox.Lease, err error) {
-	ctx, cancel := context.WithTimeout(s.w.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.fixture.Context(), time.Minute)
 	defer cancel()
 	release := func() error { return nil }
 	if tr.held {
-		release = sync.OnceValue(locktest.Must(s.w, s.rival.New(s.holder, name).Lock).Unlock)
+		release = sync.OnceValue(locktest.Must(s.fixture, s.rival.New(s.holder, name).Lock).Unlock)
 	}
 	s.losesMessages.Store(tr.unsubscribed)
 	s.onFault(0, nil)
@@ -228,7 +228,7 @@ func (s *faultSweep) isDone(name string, last uint64) error {
 	if err := s.becomesFree(name); err != nil {
 		return err
 	}
-	lease, err := s.rival.New(s.other, name).TryLock(s.w.Context())
+	lease, err := s.rival.New(s.other, name).TryLock(s.fixture.Context())
 	if err != nil {
 		return fmt.Errorf("another session: %w", err)
 	}
@@ -238,7 +238,7 @@ func (s *faultSweep) isDone(name string, last uint64) error {
 	if err := lease.Unlock(); err != nil {
 		return err
 	}
-	return s.Close(s.w.Context())
+	return s.Close(s.fixture.Context())
 }
 
 func (s *faultSweep) becomesFree(name string) error {
@@ -271,12 +271,12 @@ func (s *faultSweep) valid(name string, lease signalbox.Lease) error {
 
 // playAll runs trials, each of which must have a fault unless it was cancelled before.
 func (s *faultSweep) playAll(trials []sweepTrial) {
-	s.w.Helper()
+	s.fixture.Helper()
 	acquired, missed := 0, 0
 	for i, tr := range trials {
 		had, err := s.play(fmt.Sprint("trial/", i), tr)
 		if err != nil {
-			s.w.Errorf("%v: %v", tr, err)
+			s.fixture.Errorf("%v: %v", tr, err)
 		}
 		if had {
 			acquired++
@@ -284,12 +284,12 @@ func (s *faultSweep) playAll(trials []sweepTrial) {
 		if !s.allFired() {
 			missed++
 			if tr.cancel == never {
-				s.w.Errorf("%v: the fault did not happen: %q", tr, s.log())
+				s.fixture.Errorf("%v: the fault did not happen: %q", tr, s.log())
 			}
 		}
 	}
-	s.w.Logf("%d of %d trials acquired the lock, %d were over before their fault", acquired, len(trials), missed)
-	s.view.NoImmortals(s.w)
+	s.fixture.Logf("%d of %d trials acquired the lock, %d were over before their fault", acquired, len(trials), missed)
+	s.view.NoImmortals(s.fixture)
 }
 
 // P4, P5: whichever request of an acquire fails, and however: an acquire that returned an error leaves nothing, and one that
@@ -298,7 +298,7 @@ func TestAcquireThatFailsAtAnyStepLeavesNothing(t *testing.T) {
 	t.Parallel()
 	eachScenario(t, func(s *faultSweep, of acquireScenario) {
 		s.playAll([]sweepTrial{{acquireScenario: of, term: longTerm}})
-		require.Equal(s.w, of.steps, s.taken, "the requests if none fails")
+		require.Equal(s.fixture, of.steps, s.taken, "the requests if none fails")
 		var some []sweepTrial
 		for i, tr := range s.sample(s.trials(of)) {
 			if i%redistest.Rounds(8, 1) == 0 {

@@ -17,21 +17,21 @@ import (
 func TestReleasedMembersReachTheirWaitersByMessage(t *testing.T) {
 	t.Parallel()
 	const latency = time.Millisecond
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 2, latency)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 2, latency)
 		defer closeAll()
 		mine, theirs := users[0].Session, users[1].Session
-		lease := atOnce(w.T, multilock.New(reentrant.New(mine, "a"), fair.New(mine, "b"), reentrant.New(mine, "c")))
+		lease := atOnce(f.T, multilock.New(reentrant.New(mine, "a"), fair.New(mine, "b"), reentrant.New(mine, "c")))
 		waiting := []<-chan lockResult{
-			queuedAndListening(w.Context(), fair.New(theirs, "a")), queuedAndListening(w.Context(), reentrant.New(theirs, "b")),
+			queuedAndListening(f.Context(), fair.New(theirs, "a")), queuedAndListening(f.Context(), reentrant.New(theirs, "b")),
 		}
 		released := time.Now()
-		require.NoError(w, lease.Unlock())
+		require.NoError(f, lease.Unlock())
 		for _, next := range waiting {
 			got := <-next
-			require.NoError(w, got.err)
-			require.Less(w, got.at.Sub(released), 10*latency)
-			require.NoError(w, got.lease.Unlock())
+			require.NoError(f, got.err)
+			require.Less(f, got.at.Sub(released), 10*latency)
+			require.NoError(f, got.lease.Unlock())
 		}
 	})
 }

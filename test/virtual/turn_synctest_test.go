@@ -27,8 +27,8 @@ const longestTurn = 20 * time.Millisecond
 func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 	t.Parallel()
 	const latency, use, turns = time.Millisecond, time.Millisecond, 20
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 2, latency)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 2, latency)
 		defer closeAll()
 		busy := reentrant.New(users[0].Session, "a")
 		var served atomic.Bool
@@ -37,30 +37,30 @@ func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 		for range 4 {
 			goroutines.Go(func() {
 				for !served.Load() {
-					lease, err := busy.Lock(w.Context())
+					lease, err := busy.Lock(f.Context())
 					if err != nil {
-						w.Error(err)
+						f.Error(err)
 						return
 					}
 					uses.Add(1)
 					time.Sleep(use)
 					if err := lease.Unlock(); err != nil {
-						w.Error(err)
+						f.Error(err)
 					}
 				}
 			})
 		}
 		time.Sleep(time.Second)
 		for _, other := range []locktest.Lock{reentrant.New(users[1].Session, "a"), fair.New(users[1].Session, "a")} {
-			scripts, before := w.scripts.Load(), uses.Load()
+			scripts, before := f.scripts.Load(), uses.Load()
 			for range turns {
 				requested := time.Now()
-				lease := atOnce(w.T, other)
-				require.LessOrEqual(w, time.Since(requested), longestTurn+use+6*latency)
-				require.NoError(w, lease.Unlock())
+				lease := atOnce(f.T, other)
+				require.LessOrEqual(f, time.Since(requested), longestTurn+use+6*latency)
+				require.NoError(f, lease.Unlock())
 			}
-			require.Greater(w, uses.Load()-before, int64(2*turns), "the others do not wait for ever")
-			require.Less(w, w.scripts.Load()-scripts, uses.Load()-before, "most uses are handed over inside the process")
+			require.Greater(f, uses.Load()-before, int64(2*turns), "the others do not wait for ever")
+			require.Less(f, f.scripts.Load()-scripts, uses.Load()-before, "most uses are handed over inside the process")
 		}
 		served.Store(true)
 		goroutines.Wait()
@@ -72,8 +72,8 @@ func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 func TestATurnInRedissonsLayoutEndsWhileGoroutinesKeepComing(t *testing.T) {
 	t.Parallel()
 	const latency, use, locals, turns = time.Millisecond, time.Millisecond, 4, 20
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, 2, latency)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 2, latency)
 		defer closeAll()
 		layout := signalbox.WithLayout(signalbox.Redisson())
 		busy, other := reentrant.New(users[0].Session, "a", layout), reentrant.New(users[1].Session, "a", layout)
@@ -83,24 +83,24 @@ func TestATurnInRedissonsLayoutEndsWhileGoroutinesKeepComing(t *testing.T) {
 		for range locals {
 			goroutines.Go(func() {
 				for !served.Load() {
-					lease := atOnce(w.T, busy)
+					lease := atOnce(f.T, busy)
 					uses.Add(1)
 					time.Sleep(use)
-					require.NoError(w, lease.Unlock())
+					require.NoError(f, lease.Unlock())
 				}
 			})
 		}
 		time.Sleep(time.Second)
-		scripts, before := w.scripts.Load(), uses.Load()
+		scripts, before := f.scripts.Load(), uses.Load()
 		for range turns {
 			requested := time.Now()
-			lease := atOnce(w.T, other)
-			require.LessOrEqual(w, time.Since(requested), longestTurn+use+6*latency)
-			require.NoError(w, lease.Unlock())
+			lease := atOnce(f.T, other)
+			require.LessOrEqual(f, time.Since(requested), longestTurn+use+6*latency)
+			require.NoError(f, lease.Unlock())
 		}
 		used := uses.Load() - before
-		require.Greater(w, used, int64(10*turns))
-		require.Less(w, 2*(w.scripts.Load()-scripts), used)
+		require.Greater(f, used, int64(10*turns))
+		require.Less(f, 2*(f.scripts.Load()-scripts), used)
 		served.Store(true)
 		goroutines.Wait()
 	})
@@ -114,8 +114,8 @@ func TestTurnsOfManyProcessesAreShortAndAlike(t *testing.T) {
 		latency, use    = 500 * time.Microsecond, 500 * time.Microsecond
 		lasts, longest  = 4 * time.Second, 400 * time.Millisecond
 	)
-	bubble(t, func(w *fixture) {
-		users, closeAll := w.queueUsers(w.T, processes, latency)
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, processes, latency)
 		defer closeAll()
 		var ( // guarded by the lock under test
 			served [processes]int
@@ -123,11 +123,11 @@ func TestTurnsOfManyProcessesAreShortAndAlike(t *testing.T) {
 			waited time.Duration // the longest
 		)
 		ends := time.Now().Add(lasts)
-		locktest.Together(w.T, processes*each, func(i int) error {
+		locktest.Together(f.T, processes*each, func(i int) error {
 			mu := reentrant.New(users[i%processes].Session, "a")
 			for time.Now().Before(ends) {
 				requested := time.Now()
-				lease, err := mu.Lock(w.Context())
+				lease, err := mu.Lock(f.Context())
 				if err != nil {
 					return err
 				}
@@ -141,10 +141,10 @@ func TestTurnsOfManyProcessesAreShortAndAlike(t *testing.T) {
 			}
 			return nil
 		})
-		w.Logf("waited for %v at most; of %d uses a process had %d to %d", waited, uses, slices.Min(served[:]), slices.Max(served[:]))
-		require.Less(w, waited, longest)
-		require.GreaterOrEqual(w, 10*slices.Min(served[:]), 7*slices.Max(served[:]))
-		require.Greater(w, 2*time.Duration(uses)*use, lasts, "hand-offs between processes take less than half of the time")
+		f.Logf("waited for %v at most; of %d uses a process had %d to %d", waited, uses, slices.Min(served[:]), slices.Max(served[:]))
+		require.Less(f, waited, longest)
+		require.GreaterOrEqual(f, 10*slices.Min(served[:]), 7*slices.Max(served[:]))
+		require.Greater(f, 2*time.Duration(uses)*use, lasts, "hand-offs between processes take less than half of the time")
 	})
 }
 
@@ -159,40 +159,40 @@ func TestACallThatEndsATurnMayFail(t *testing.T) {
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
+			bubble(t, func(f *fixture) {
 				fault := newRequestFault(kind)
-				s, _, closeAll := w.requestFaultSession(fault)
+				s, _, closeAll := f.requestFaultSession(fault)
 				defer closeAll()
-				users, closeOthers := w.queueUsers(w.T, 1, time.Millisecond)
+				users, closeOthers := f.queueUsers(f.T, 1, time.Millisecond)
 				defer closeOthers()
 				mu, other := reentrant.New(s, "a"), reentrant.New(users[0].Session, "a")
 				for _, faulted := range []bool{false, true} { // the server knows the scripts from the first round
-					lease := atOnce(w.T, mu)
-					here, there := queuedAndListening(w.Context(), mu), queuedAndListening(w.Context(), other)
+					lease := atOnce(f.T, mu)
+					here, there := queuedAndListening(f.Context(), mu), queuedAndListening(f.Context(), other)
 					if faulted {
 						fault.arm(1, scripts.LockRequeue)
 					}
 					released, last := time.Now(), lease.Token()
-					require.NoError(w, locktest.IgnoreUnconfirmed(lease.Unlock()))
+					require.NoError(f, locktest.IgnoreUnconfirmed(lease.Unlock()))
 					for range 2 {
 						var got lockResult
 						select {
 						case got = <-here:
 						case got = <-there:
 						}
-						require.NoError(w, got.err)
-						require.Less(w, got.at.Sub(released), soon)
-						require.Greater(w, got.lease.Token(), last)
+						require.NoError(f, got.err)
+						require.Less(f, got.at.Sub(released), soon)
+						require.Greater(f, got.lease.Token(), last)
 						last = got.lease.Token()
-						require.NoError(w, locktest.IgnoreUnconfirmed(got.lease.Unlock())) // the connection may be silent still
+						require.NoError(f, locktest.IgnoreUnconfirmed(got.lease.Unlock())) // the connection may be silent still
 					}
 				}
-				require.True(w, locktest.IsClosed(fault.fired))
+				require.True(f, locktest.IsClosed(fault.fired))
 				time.Sleep(soon)
-				tickets, _ := w.redis.ZMembers(locktest.Keys("a").QueueKey())
-				require.Empty(w, tickets)
-				require.NoError(w, atOnce(w.T, other).Unlock())
-				requireIdle(w.T, s, users[0].Session)
+				tickets, _ := f.redis.ZMembers(locktest.Keys("a").QueueKey())
+				require.Empty(f, tickets)
+				require.NoError(f, atOnce(f.T, other).Unlock())
+				requireIdle(f.T, s, users[0].Session)
 			})
 		})
 	}

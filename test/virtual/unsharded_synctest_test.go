@@ -15,20 +15,20 @@ import (
 )
 
 // clusterClient returns a client that takes the embedded server for what it says it is: a cluster.
-func (w *fixture) clusterClient() (rueidis.Client, *wire) {
-	c, link := w.client(w.T, func(o *rueidis.ClientOption) {
+func (f *fixture) clusterClient() (rueidis.Client, *wire) {
+	c, link := f.client(f.T, func(o *rueidis.ClientOption) {
 		o.InitAddress, o.ForceSingleClient = []string{"embedded:6379"}, false
 	})
-	require.Equal(w, rueidis.ClientModeCluster, c.Mode())
+	require.Equal(f, rueidis.ClientModeCluster, c.Mode())
 	return c, link
 }
 
 // clusterUsers returns n sessions at a cluster, which has no sharded channels.
-func (w *fixture) clusterUsers(n int, latency time.Duration) ([]queueUser, func()) {
+func (f *fixture) clusterUsers(n int, latency time.Duration) ([]queueUser, func()) {
 	var users []queueUser
 	var closes []func()
 	for range n {
-		c, link := w.clusterClient()
+		c, link := f.clusterClient()
 		link.latency.Store(int64(latency))
 		s := signalbox.NewSession(c)
 		users = append(users, queueUser{s, link})
@@ -54,9 +54,9 @@ func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) {
 	const latency = 5 * time.Millisecond
 	for name, lock := range locksOf("unsharded") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *fixture) {
-				t := w.T
-				users, closeAll := w.clusterUsers(2, latency)
+			bubble(t, func(f *fixture) {
+				t := f.T
+				users, closeAll := f.clusterUsers(2, latency)
 				defer closeAll()
 				require.NoError(t, atOnce(t, lock(users[0].Session)).Unlock()) // teaches the server the scripts
 				for n := range 6 {
@@ -80,9 +80,9 @@ func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) {
 func TestLatchWithoutShardsOpensByMessage(t *testing.T) {
 	t.Parallel()
 	const latency = 5 * time.Millisecond
-	bubble(t, func(w *fixture) {
-		t := w.T
-		users, closeAll := w.clusterUsers(3, latency)
+	bubble(t, func(f *fixture) {
+		t := f.T
+		users, closeAll := f.clusterUsers(3, latency)
 		defer closeAll()
 		_, err := countdown.New(users[0].Session, "unsharded").Start(t.Context(), 1)
 		require.NoError(t, err)

@@ -134,31 +134,31 @@ type delayLine struct {
 	changed chan struct{} // gets a value if something changed since the last receive
 }
 
-func (m *delayLine) change(do func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (d *delayLine) change(do func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	do()
 	select {
-	case m.changed <- struct{}{}:
+	case d.changed <- struct{}{}:
 	default:
 	}
 }
 
-func (m *delayLine) send(p delayedPacket) { m.change(func() { m.packets = append(m.packets, p) }) }
+func (d *delayLine) send(p delayedPacket) { d.change(func() { d.packets = append(d.packets, p) }) }
 
-func (m *delayLine) close() { m.change(func() { m.over = true }) }
+func (d *delayLine) close() { d.change(func() { d.over = true }) }
 
 // receive returns what was sent since the last call. It waits until that is something, and returns nothing if mail is over.
-func (m *delayLine) receive() (packets []delayedPacket) {
+func (d *delayLine) receive() (packets []delayedPacket) {
 	for {
-		m.mu.Lock()
-		over := m.over
-		packets, m.packets = m.packets, nil
-		m.mu.Unlock()
+		d.mu.Lock()
+		over := d.over
+		packets, d.packets = d.packets, nil
+		d.mu.Unlock()
 		if len(packets) > 0 || over {
 			return packets
 		}
-		<-m.changed
+		<-d.changed
 	}
 }
 

@@ -33,36 +33,36 @@ func (*evictionSpy) Close()         {}
 func TestClose_WithTickets_WithdrawsThemFirst(t *testing.T) {
 	t.Parallel()
 	const names, tickets, latency = 20, 3, 5 * time.Millisecond
-	bubble(t, func(w *fixture) {
-		other, _, closeOther := w.session(w.T)
+	bubble(t, func(f *fixture) {
+		other, _, closeOther := f.session(f.T)
 		defer closeOther()
-		s, link, closeAll := w.session(w.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
+		s, link, closeAll := f.session(f.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
 		defer closeAll()
 		evicts := session.RegistryOf((*session.Handle)(s).Session(), "evicts", func() *evictionSpy { return &evictionSpy{session: (*session.Handle)(s).Session()} })
-		require.NoError(w, atOnce(w.T, fair.New(s, "a")).Unlock()) // teaches the server the script
+		require.NoError(f, atOnce(f.T, fair.New(s, "a")).Unlock()) // teaches the server the script
 		var own, others []<-chan lockResult
 		for i := range names {
 			name := fmt.Sprint("a/", i)
-			atOnce(w.T, fair.New(s, name))
+			atOnce(f.T, fair.New(s, name))
 			for range tickets {
-				own = append(own, queued(w.Context(), fair.New(s, name)))
+				own = append(own, queued(f.Context(), fair.New(s, name)))
 			}
-			others = append(others, queued(w.Context(), fair.New(other, name)))
+			others = append(others, queued(f.Context(), fair.New(other, name)))
 		}
 		time.Sleep(100 * time.Millisecond)
 		link.latency.Store(int64(latency))
-		begun, sent := time.Now(), w.scripts.Load()
-		require.Error(w, s.Close(endedContext()))
-		require.GreaterOrEqual(w, evicts.open, names*tickets)
-		require.Equal(w, int64(names*(tickets+1)), w.scripts.Load()-sent, "something is withdrawn twice")
+		begun, sent := time.Now(), f.scripts.Load()
+		require.Error(f, s.Close(endedContext()))
+		require.GreaterOrEqual(f, evicts.open, names*tickets)
+		require.Equal(f, int64(names*(tickets+1)), f.scripts.Load()-sent, "something is withdrawn twice")
 		for _, waiter := range own {
-			require.ErrorIs(w, (<-waiter).err, signalbox.ErrClosed)
+			require.ErrorIs(f, (<-waiter).err, signalbox.ErrClosed)
 		}
 		for _, waiter := range others {
 			h := <-waiter
-			require.NoError(w, h.err)
-			require.LessOrEqual(w, h.at.Sub(begun), 2*latency)
-			require.NoError(w, h.lease.Unlock())
+			require.NoError(f, h.err)
+			require.LessOrEqual(f, h.at.Sub(begun), 2*latency)
+			require.NoError(f, h.lease.Unlock())
 		}
 		synctest.Wait()
 	})

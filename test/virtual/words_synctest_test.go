@@ -48,9 +48,9 @@ func (s *scriptedServer) next(client string, args []string) (words string, runs 
 }
 
 // scriptReplies makes the server of a fixture one that can say other words. runs says that it executes the scripts all the same.
-func (w *fixture) scriptReplies(runs bool) *scriptedServer { //nolint:revive // a fact, not a switch
+func (f *fixture) scriptReplies(runs bool) *scriptedServer { //nolint:revive // a fact, not a switch
 	s := &scriptedServer{runs: runs}
-	w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+	f.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 		if !strings.HasPrefix(command, "EVAL") {
 			return false
 		}
@@ -59,7 +59,7 @@ func (w *fixture) scriptReplies(runs bool) *scriptedServer { //nolint:revive // 
 			return false
 		}
 		if runs {
-			run(w.redis.Server(), slices.Concat([]string{command}, args))
+			run(f.redis.Server(), slices.Concat([]string{command}, args))
 		}
 		c.WriteError(words)
 		return true
@@ -78,31 +78,31 @@ var strange = []string{
 func TestStrangeWordsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	for _, words := range strange {
-		bubble(t, func(w *fixture) {
-			s, _, end := w.session(w.T, quiet)
+		bubble(t, func(f *fixture) {
+			s, _, end := f.session(f.T, quiet)
 			defer end()
-			lease, err := reentrant.New(s, "warm").TryLock(w.Context())
-			require.NoError(w, err)
-			require.NoError(w, lease.Unlock())
-			proxy := w.scriptReplies(true)
+			lease, err := reentrant.New(s, "warm").TryLock(f.Context())
+			require.NoError(f, err)
+			require.NoError(f, lease.Unlock())
+			proxy := f.scriptReplies(true)
 			for name, try := range map[string]func(lock string) error{
-				"TryLock": func(lock string) error { return no(reentrant.New(s, lock).TryLock(w.Context())) },
+				"TryLock": func(lock string) error { return no(reentrant.New(s, lock).TryLock(f.Context())) },
 				"Kept": func(lock string) error {
-					return no(reentrant.New(s, lock, signalbox.WithFixedLease(time.Hour)).TryLock(w.Context()))
+					return no(reentrant.New(s, lock, signalbox.WithFixedLease(time.Hour)).TryLock(f.Context()))
 				},
 			} {
 				proxy.say(words, 1)
-				require.ErrorContains(w, try(name), strings.TrimPrefix(words, "ERR "))
+				require.ErrorContains(f, try(name), strings.TrimPrefix(words, "ERR "))
 				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()
-				require.Zero(w, w.left(name), "%s: %s", name, words)
+				require.Zero(f, f.left(name), "%s: %s", name, words)
 			}
 			proxy.say(words, 1)
-			term, err := election.New(s, "e").Campaign(w.Context())
-			require.NoError(w, err, "it is sent again")
-			require.NoError(w, term.Resign())
+			term, err := election.New(s, "e").Campaign(f.Context())
+			require.NoError(f, err, "it is sent again")
+			require.NoError(f, term.Resign())
 			time.Sleep(10 * time.Second)
-			requireIdle(w.T, s)
+			requireIdle(f.T, s)
 		})
 	}
 }
@@ -111,14 +111,14 @@ func TestStrangeWordsLeaveNothingBehind(t *testing.T) {
 func TestWaitersContinueThroughStrangeWords(t *testing.T) {
 	t.Parallel()
 	for _, words := range strange {
-		bubble(t, func(w *fixture) {
-			a, _, endA := w.session(w.T, quiet)
+		bubble(t, func(f *fixture) {
+			a, _, endA := f.session(f.T, quiet)
 			defer endA()
-			b, _, endB := w.session(w.T, quiet)
+			b, _, endB := f.session(f.T, quiet)
 			defer endB()
-			held, err := reentrant.New(a, "busy").Lock(w.Context())
-			require.NoError(w, err)
-			ctx, cancel := context.WithCancel(w.Context())
+			held, err := reentrant.New(a, "busy").Lock(f.Context())
+			require.NoError(f, err)
+			ctx, cancel := context.WithCancel(f.Context())
 			ended := make(chan error, 3)
 			go func() { ended <- no(reentrant.New(b, "busy").Lock(ctx)) }()
 			leads := make(chan struct{}, 9)
@@ -131,7 +131,7 @@ func TestWaitersContinueThroughStrangeWords(t *testing.T) {
 			}()
 			<-leads
 			time.Sleep(2 * time.Second) // the leases are as long as they will be
-			proxy := w.scriptReplies(false)
+			proxy := f.scriptReplies(false)
 			proxy.say(words, -1)
 			go func() {
 				k := reentrant.New(b, "locker").Locker(ctx)
@@ -139,16 +139,16 @@ func TestWaitersContinueThroughStrangeWords(t *testing.T) {
 			}()
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
-			require.Empty(w, ended, words)
+			require.Empty(f, ended, words)
 			proxy.say("", 0)
-			require.NoError(w, held.Unlock())
-			require.NoError(w, <-ended)
-			require.NoError(w, <-ended)
+			require.NoError(f, held.Unlock())
+			require.NoError(f, <-ended)
+			require.NoError(f, <-ended)
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			require.Empty(w, ended)
+			require.Empty(f, ended)
 			cancel()
-			require.ErrorIs(w, <-ended, context.Canceled)
+			require.ErrorIs(f, <-ended, context.Canceled)
 		})
 	}
 }
@@ -157,12 +157,12 @@ func TestWaitersContinueThroughStrangeWords(t *testing.T) {
 func TestAFunctionRunsOnceWhateverAProxySays(t *testing.T) {
 	t.Parallel()
 	for _, executed := range []bool{false, true} {
-		bubble(t, func(w *fixture) {
-			s, _, end := w.session(w.T, quiet)
+		bubble(t, func(f *fixture) {
+			s, _, end := f.session(f.T, quiet)
 			defer end()
-			proxy, runs := w.scriptReplies(executed), 0
+			proxy, runs := f.scriptReplies(executed), 0
 			do := func() (string, error) {
-				value, _, err := once.New(s, "charge").Do(w.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+				value, _, err := once.New(s, "charge").Do(f.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
 					runs++
 					proxy.say(strange[0], -1)
 					time.AfterFunc(200*time.Millisecond, func() { proxy.say("", 0) })
@@ -172,11 +172,11 @@ func TestAFunctionRunsOnceWhateverAProxySays(t *testing.T) {
 			}
 			for range 2 {
 				value, err := do()
-				require.NoError(w, err)
-				require.Equal(w, "done", value)
+				require.NoError(f, err)
+				require.Equal(f, "done", value)
 				time.Sleep(time.Second)
 			}
-			require.Equal(w, 1, runs)
+			require.Equal(f, 1, runs)
 		})
 	}
 }

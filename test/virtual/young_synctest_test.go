@@ -136,10 +136,10 @@ func TestAnOutageEndsAYoungHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				s, link, closeAll := w.session(w.T)
+			bubble(t, func(f *fixture) {
+				s, link, closeAll := f.session(f.T)
 				defer closeAll()
-				lease := atOnce(w.T, reentrant.New(s, "a", c.options...))
+				lease := atOnce(f.T, reentrant.New(s, "a", c.options...))
 				time.Sleep(c.age)
 				if c.refused {
 					link.refuses.Store(true)
@@ -151,9 +151,9 @@ func TestAnOutageEndsAYoungHold(t *testing.T) {
 				link.heal()
 				time.Sleep(time.Minute)
 				if c.lost {
-					require.ErrorIs(w, lease.Err(), signalbox.ErrLost)
+					require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
 				} else {
-					require.NoError(w, lease.Err())
+					require.NoError(f, lease.Err())
 				}
 				_ = lease.Unlock()
 			})
@@ -162,7 +162,7 @@ func TestAnOutageEndsAYoungHold(t *testing.T) {
 }
 
 // eachYoung runs a test with sessions and options that choose no first lease, and with those that choose 3 s.
-func eachYoung(t *testing.T, test func(w *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool)) {
+func eachYoung(t *testing.T, test func(f *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool)) {
 	t.Helper()
 	short := []signalbox.LockOption{signalbox.WithFirstLease(3 * time.Second)}
 	for name, c := range map[string]struct{ defaults, options []signalbox.LockOption }{
@@ -170,10 +170,10 @@ func eachYoung(t *testing.T, test func(w *fixture, s *signalbox.Session, link *w
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *fixture) {
-				s, link, closeAll := w.session(w.T, signalbox.WithDefaults(c.defaults...))
+			bubble(t, func(f *fixture) {
+				s, link, closeAll := f.session(f.T, signalbox.WithDefaults(c.defaults...))
 				defer closeAll()
-				test(w, s, link, c.options, name == "NotSet")
+				test(f, s, link, c.options, name == "NotSet")
 			})
 		})
 	}
@@ -183,19 +183,19 @@ func eachYoung(t *testing.T, test func(w *fixture, s *signalbox.Session, link *w
 // end it, unless the caller chose a first lease.
 func TestAnOutageEndsNoYoungTerm(t *testing.T) {
 	t.Parallel()
-	eachYoung(t, func(w *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool) {
-		term := leads(w, election.New(s, "a", options...))
+	eachYoung(t, func(f *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool) {
+		term := leads(f, election.New(s, "a", options...))
 		link.goSilent()
 		time.Sleep(4 * time.Second)
 		link.heal()
 		time.Sleep(time.Minute)
 		if whole {
-			require.NoError(w, term.Err())
-			require.NoError(w, term.Resign())
+			require.NoError(f, term.Err())
+			require.NoError(f, term.Resign())
 			return
 		}
-		require.ErrorIs(w, term.Err(), signalbox.ErrLost)
-		require.ErrorIs(w, term.Resign(), signalbox.ErrLost)
+		require.ErrorIs(f, term.Err(), signalbox.ErrLost)
+		require.ErrorIs(f, term.Resign(), signalbox.ErrLost)
 	})
 }
 
@@ -203,8 +203,8 @@ func TestAnOutageEndsNoYoungTerm(t *testing.T) {
 // hold does not let it run twice, unless the caller chose a first lease.
 func TestAnOutageEndsNoYoungRunOfOnce(t *testing.T) {
 	t.Parallel()
-	eachYoung(t, func(w *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool) {
-		_, _, err := once.New(s, "a", options...).Do(w.Context(), func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+	eachYoung(t, func(f *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool) {
+		_, _, err := once.New(s, "a", options...).Do(f.Context(), func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
 			link.goSilent()
 			time.Sleep(10 * time.Second)
 			link.heal()
@@ -212,9 +212,9 @@ func TestAnOutageEndsNoYoungRunOfOnce(t *testing.T) {
 			return nil, context.Cause(ctx)
 		})
 		if whole {
-			require.NoError(w, err)
+			require.NoError(f, err)
 			return
 		}
-		require.ErrorIs(w, err, signalbox.ErrLost)
+		require.ErrorIs(f, err, signalbox.ErrLost)
 	})
 }

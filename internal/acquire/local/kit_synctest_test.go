@@ -68,16 +68,16 @@ var (
 	errServed = errors.New("it was served otherwise")
 )
 
-func (ticket *fakeTicket) Join(ctx context.Context) (bool, error) {
-	ticket.joining.Add(1)
-	defer ticket.joining.Add(-1)
-	if ticket.queued.Load() && len(ticket.joinResult) == 0 {
+func (f *fakeTicket) Join(ctx context.Context) (bool, error) {
+	f.joining.Add(1)
+	defer f.joining.Add(-1)
+	if f.queued.Load() && len(f.joinResult) == 0 {
 		return false, ctx.Err()
 	}
 	select {
-	case err := <-ticket.joinResult:
+	case err := <-f.joinResult:
 		if errors.Is(err, errWaits) {
-			ticket.queued.Store(true)
+			f.queued.Store(true)
 			return false, nil
 		}
 		return err == nil, err
@@ -86,48 +86,48 @@ func (ticket *fakeTicket) Join(ctx context.Context) (bool, error) {
 	}
 }
 
-func (ticket *fakeTicket) Wait(ctx context.Context) error {
-	if ticket.waiting.Add(1) > 1 {
+func (f *fakeTicket) Wait(ctx context.Context) error {
+	if f.waiting.Add(1) > 1 {
 		panic("two wait with one ticket")
 	}
-	defer ticket.waiting.Add(-1)
+	defer f.waiting.Add(-1)
 	select {
-	case err := <-ticket.granted:
+	case err := <-f.granted:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (ticket *fakeTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
-	ticket.begun <- err
-	if ticket.token == 0 {
+func (f *fakeTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
+	f.begun <- err
+	if f.token == 0 {
 		return hold.Lease{}, err
 	}
-	lease := leased(ticket.token)
-	if ticket.sharesWith != nil {
-		ticket.sharesWith.HoldBegan(sharedKey)
-		ticket.sharesWith.ShareHold(sharedKey, lease)
+	lease := leased(f.token)
+	if f.sharesWith != nil {
+		f.sharesWith.HoldBegan(sharedKey)
+		f.sharesWith.ShareHold(sharedKey, lease)
 	}
 	return lease, nil
 }
 
-func (ticket *fakeTicket) Leave() { ticket.begun <- errServed }
+func (f *fakeTicket) Leave() { f.begun <- errServed }
 
-func (ticket *fakeTicket) Ended(context.Context) error { return errEnded }
+func (f *fakeTicket) Ended(context.Context) error { return errEnded }
 
 // grant grants the ticket a hold with that token.
-func (ticket *fakeTicket) grant(token uint64) {
-	ticket.token = token
-	ticket.granted <- nil
+func (f *fakeTicket) grant(token uint64) {
+	f.token = token
+	f.granted <- nil
 	synctest.Wait()
 }
 
 // requireLeft checks that no goroutine has the ticket any more, and why it was left.
-func (ticket *fakeTicket) requireLeft(t *testing.T, cause error) {
+func (f *fakeTicket) requireLeft(t *testing.T, cause error) {
 	t.Helper()
 	select {
-	case err := <-ticket.begun:
+	case err := <-f.begun:
 		require.ErrorIs(t, err, cause)
 	default:
 		t.Error("the ticket was not left")
@@ -135,10 +135,10 @@ func (ticket *fakeTicket) requireLeft(t *testing.T, cause error) {
 }
 
 // requireKept checks that a goroutine waits with the ticket.
-func (ticket *fakeTicket) requireKept(t *testing.T) {
+func (f *fakeTicket) requireKept(t *testing.T) {
 	t.Helper()
-	require.Equal(t, int32(1), ticket.waiting.Load(), "no goroutine waits with it")
-	require.Empty(t, ticket.begun)
+	require.Equal(t, int32(1), f.waiting.Load(), "no goroutine waits with it")
+	require.Empty(t, f.begun)
 }
 
 // rig is a queue, its source, and the tickets that the source made.

@@ -18,9 +18,9 @@ type testTimer struct {
 	fired func()
 }
 
-func (timer *testTimer) Fire() {
-	if timer.fired != nil {
-		timer.fired()
+func (tt *testTimer) Fire() {
+	if tt.fired != nil {
+		tt.fired()
 	}
 }
 
