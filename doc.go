@@ -47,6 +47,6 @@
 // A new hold ends after 3 s (WithFirstLease sets another time) unless its first renewal, within a second
 // of the grant, extends it to the whole lease. A process that dies before that renewal delays the others
 // by at most 3 s and about a second. If the server or the process stops before it, the hold may be lost
-// after 1 s, and is lost after 3 s. Holds in the layouts Redisson and SetNX have the whole lease from the
+// after 1 s, and is lost after 3 s. Holds in layouts of others have the whole lease from the
 // start, and so have fixed leases, terms of elections and holds of a once if granted without waiting.
 package signalbox

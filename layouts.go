@@ -11,38 +11,28 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
-// Layout is how a lock is stored on the server: Native, Redisson or SetNX; see WithLayout. All
-// processes that share a lock must agree on its layout. The zero value is Native.
-type Layout struct {
-	option session.OptionID // 0 is Native
-	in     *layout.Layout
-	err    error // of Redisson's options
-}
+// Layout is how a lock is stored on the server: Native, or a layout of other clients. Such a layout has a package of its
+// own, whose function Layout returns it; docs/migration.md lists them. The zero value is Native.
+type Layout session.LayoutHandle
 
 // WithLayout sets how the lock is stored on the server, so that other clients can share it. Set it on
 // one lock, or on all locks of a session by WithDefaults; WithLayout(Native()) cancels such a default
-// for one lock. A kind that does not have the layout returns ErrBadOption.
+// for one lock. All processes that share a lock must agree on its layout. A kind that does not have the
+// layout returns ErrBadOption.
 func WithLayout(l Layout) LockOption {
 	return func(s *session.LockSettings) {
-		if l.option == 0 {
-			l = Native()
-		}
-		if l.option == session.Native {
-			s.Given &^= session.Redisson | session.SetNX // Native cancels them
-			s.Plain = s.Plain && s.Given&session.Plain != 0
-		}
-		s.Give(l.option)
-		if l.err != nil {
-			s.Fail(l.err)
+		in, err := session.LayoutHandle(l).Layout()
+		if err != nil {
+			s.Fail(err)
 			return
 		}
-		s.Layout = l.in
+		s.GiveLayout(in)
 	}
 }
 
 // Native is the library's own layout, which is the default. As an option it also cancels a default of
 // semaphore.Plain.
-func Native() Layout { return Layout{option: session.Native, in: layout.Native()} }
+func Native() Layout { return Layout{} }
 
 // Redisson is the layout of Redisson, the Java client. Processes that acquire a lock with Redisson in
 // Java, and processes that acquire a lock of that name in this layout, share it. It is for services
@@ -90,7 +80,7 @@ func Redisson(options ...RedissonOption) Layout {
 		}
 	}
 	in, err := java.layout()
-	return Layout{option: session.Redisson, in: in, err: err}
+	return Layout(session.NewLayoutHandle(in, err))
 }
 
 // RedissonOption is an option of Redisson. All clients that share a lock must agree on it.
@@ -167,26 +157,3 @@ func (w redissonFairWait) apply(java *redissonClients) {
 	d := time.Duration(w)
 	java.fairWait = &d
 }
-
-// SetNX is the layout of a lock that other clients write by SET with NX and PX: the key is the name,
-// its value is random, and it is released and renewed by scripts that compare the value. So signalbox
-// shares locks with redsync on one pool, redislock, and code that does this by hand. It is for services
-// that move to signalbox one after the other; docs/migration.md has the steps.
-//
-// Package reentrant has it; other kinds return ErrBadOption. The key is the name as the other clients
-// have it, with their prefix. WithPrefix does not apply to it, and WithHashedNames together with this
-// layout is ErrBadOption.
-//
-// Exclusion, renewal, re-entry and ForceUnlock are as promised for the library's own layout. These
-// promises need more than a value can store. In this layout:
-//
-//   - Waiters have no queue. They try when a session of this library released the lock, and poll
-//     ten times a second, because other clients release it without a message. A process that
-//     always comes first keeps the others out.
-//   - Tokens come from the server's clock alone: they rise as long as it is not set back. Holds
-//     of other clients have no token.
-//   - Holder.Since and Holder.Token are zero. For other clients Holder.Session is empty, and
-//     Holder.Label is the first 64 bytes of their value.
-//   - Other clients do not notice a ForceUnlock before they renew or release.
-//   - A key without an expiry keeps everybody out until it is deleted.
-func SetNX() Layout { return Layout{option: session.SetNX, in: layout.SetNX()} }

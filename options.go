@@ -120,7 +120,7 @@ func WithRenewedLease(life time.Duration) LockOption {
 // d to the lease. A hold with WithReplicas lasts longer by the wait. A fixed lease lasts as long as it
 // says.
 // Packages election and once have d at the lease unless this option sets it: their work is long.
-// In the layouts Redisson and SetNX holds have their whole lease from the start, and the option is
+// In layouts of others holds have their whole lease from the start, and the option is
 // ErrBadOption.
 func WithFirstLease(d time.Duration) LockOption {
 	return func(l *session.LockSettings) {
@@ -205,7 +205,7 @@ func WithMaxWaiters(n int) LockOption {
 //
 // A release uses the option of its own lock, and so does ForceUnlock. A semaphore remembers a
 // capacity that was set by SetCapacity for at least an hour. A latch has no tokens; see
-// countdown.Keep. In the layouts Redisson and SetNX, whose keys cannot store it, the option is
+// countdown.Keep. In layouts of others, whose keys cannot store it, the option is
 // ErrBadOption.
 func WithTokenFloor(d time.Duration) LockOption {
 	return func(l *session.LockSettings) {

@@ -22,8 +22,8 @@
 //  4. A node that fails hides no other node's names: its error has its address, and the loop continues.
 //  5. Break ends the holds of a name by force; a hold is the server's entry for a holder. It ends only
 //     holds that existed when it read them.
-//  6. Break changes only keys that it recognises as those of locks. The exception is the layout SetNX:
-//     there it deletes any string key of the name.
+//  6. Break changes only keys that it recognises as those of locks. In a layout of others locks may not differ from
+//     other keys: its package says what Break does there.
 //
 // # Not promised
 //
@@ -44,10 +44,6 @@
 //   - A number is a Semaphore if a second key beside it has holders of permits. Any other number may be a latch, or
 //     another program's: it is listed as Number. Break ends permits by their ids; those of an RSemaphore have no ids,
 //     and stay.
-//
-// In the layout SetNX Names lists what sessions of this library hold; the values of other clients are random, so
-// their locks do not differ from other keys. Name and Break treat any string key of that name as a lock, also
-// another program's. So name only keys that are locks.
 //
 // A session with signalbox.WithHashedNames lists digests. So does any session that meets names that others hash.
 //

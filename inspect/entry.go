@@ -2,7 +2,11 @@
 
 package inspect
 
-import "time"
+import (
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/layout"
+)
 
 // The kinds of entries.
 const (
@@ -16,13 +20,13 @@ const (
 	Once      = "once"
 
 	// Exclusive is a reentrant or a fair lock, if the server does not know which.
-	Exclusive = "reentrant or fair"
+	Exclusive = layout.ExclusiveUse
 	// Foreign is a key of another program where a lock would have its key: calls on that name return
 	// signalbox.ErrWrongKind.
 	Foreign = "foreign"
 	// Number is a number in Redisson's layout: a latch, a semaphore whose permits are free, or a counter of another
 	// program.
-	Number = "number"
+	Number = layout.NumberUse
 )
 
 // Entry is one use of a name, as the server saw it at one moment. A name that is used by several kinds, such as a lock

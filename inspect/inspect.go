@@ -54,11 +54,11 @@ type lister interface {
 
 // listerOf returns the layout that locks of the session have by default.
 func listerOf(s *session.Session, namePrefix string, limit int) lister {
-	switch layoutOf(s) {
-	case layout.Native():
+	switch l := layoutOf(s); {
+	case l == layout.Native():
 		return native{prefix: s.Settings.Prefix, namePrefix: namePrefix, waiterLimit: limit}
-	case layout.SetNX():
-		return setnx{namePrefix: namePrefix}
+	case l.Reader != nil:
+		return others{reader: l.Reader, namePrefix: namePrefix}
 	default:
 		return redisson{namePrefix: namePrefix}
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -15,7 +16,7 @@ import (
 
 const (
 	// maxOfName is how many holders of a name are read, and how many waiters if one name is inspected.
-	maxOfName = 1000
+	maxOfName = layout.MaxHolders
 	// maxShown is how many holders, and how many waiters, an entry of Names has.
 	maxShown = 10
 	// maxPipeline is how many calls are sent together.

@@ -89,28 +89,3 @@ func TestOtherKeysBesideRedissonsAreNoLocks(t *testing.T) {
 	server.MustDo(t, "SET", "counter", "12")
 	require.Equal(t, []string{"counter number"}, kinds(all(t, s, "")))
 }
-
-func TestSetNXLocksOfThisLibraryAreListed(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.SetNX())))
-	held := locktest.Must(t, reentrant.New(s, "lock").Lock)
-	e := only(t, s, "lock")
-	require.Equal(t, []any{inspect.Reentrant, 1, s.ID()}, []any{e.Kind, e.HolderCount, e.Holders[0].Session})
-
-	server.MustDo(t, "SET", "theirs", "Zm9vYmFyYmF6cXV4", "PX", "60000")
-	server.MustDo(t, "RPUSH", "list", "1")
-	require.Equal(t, []string{"lock reentrant"}, kinds(all(t, s, "")))
-	entries, err := inspect.Name(locktest.Context(t), s, "theirs")
-	require.NoError(t, err)
-	require.Equal(t, []any{1, "Zm9vYmFyYmF6cXV4", ""}, []any{entries[0].HolderCount, entries[0].Holders[0].Label, entries[0].Holders[0].Session})
-	entries, err = inspect.Name(locktest.Context(t), s, "list")
-	require.NoError(t, err)
-	require.Equal(t, []string{"list foreign"}, kinds(entries))
-	entries, err = inspect.Name(locktest.Context(t), s, "nothing")
-	require.NoError(t, err)
-	require.Empty(t, entries)
-
-	require.NoError(t, inspect.Break(locktest.Context(t), s, "lock"))
-	require.ErrorIs(t, held.Unlock(), signalbox.ErrLost)
-}

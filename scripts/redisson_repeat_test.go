@@ -74,12 +74,12 @@ var (
 	}}
 	setnxKind = &sharedKind{java: othersTake, keys: alone, sound: soundValue, steps: func(f *fixture) map[string]step {
 		return map[string]step{
-			"acquire":  {scripts.SetNXAcquire, alone(f), []any{natives, minute, later, pub, f.channel, "1"}},
-			"release":  {scripts.SetNXRelease, alone(f), []any{natives, pub, f.channel}},
-			"poll":     {scripts.SetNXPoll, alone(f), []any{""}},
-			"renew":    {scripts.SetNXRenew, alone(f), []any{natives, minute}},
-			"describe": {scripts.SetNXDescribe, alone(f), nil},
-			"force":    {scripts.SetNXForce, alone(f), []any{foreigns, pub, f.channel, "told"}},
+			"acquire":  {scripts.Load("setnx/acquire", 1), alone(f), []any{natives, minute, later, pub, f.channel, "1"}},
+			"release":  {scripts.Load("setnx/release", 1), alone(f), []any{natives, pub, f.channel}},
+			"poll":     {scripts.Load("setnx/poll", 1), alone(f), []any{""}},
+			"renew":    {scripts.Load("setnx/renew", 1), alone(f), []any{natives, minute}},
+			"describe": {scripts.Load("setnx/describe", 1), alone(f), nil},
+			"force":    {scripts.Load("setnx/force", 1), alone(f), []any{foreigns, pub, f.channel, "told"}},
 		}
 	}}
 	fencedKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(f *fixture) map[string]step {

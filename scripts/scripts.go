@@ -95,13 +95,6 @@ var (
 	RedlockPoll    = load("redlock/poll", 1)
 	RedlockFence   = load("redlock/fence", 1)
 
-	SetNXAcquire  = load("setnx/acquire", 1)
-	SetNXRelease  = load("setnx/release", 1)
-	SetNXPoll     = load("setnx/poll", 1)
-	SetNXRenew    = load("setnx/renew", 1)
-	SetNXDescribe = load("setnx/describe", 1)
-	SetNXForce    = load("setnx/force", 1)
-
 	RedissonAcquire  = load("redisson/acquire", 1)
 	RedissonFence    = load("redisson/fence", 1)
 	RedissonRelease  = load("redisson/release", 1)
@@ -157,8 +150,19 @@ func All() ([]*Script, error) {
 	return all, nil
 }
 
+// Load returns a version of a script by its name, such as "lock/enter". The packages of layouts of others load theirs by it:
+// these have no variable here. It returns nil if there is no such script.
+func Load(name string, version int) *Script {
+	if _, err := fs.Stat(files, scriptPath(name, version)); err != nil {
+		return nil
+	}
+	return load(name, version)
+}
+
+func scriptPath(name string, version int) string { return fmt.Sprintf("%s.v%d.lua", name, version) }
+
 func load(name string, version int) *Script {
-	source := compose(readFile(fmt.Sprintf("%s.v%d.lua", name, version)))
+	source := compose(readFile(scriptPath(name, version)))
 	return &Script{Name: name, Version: version, Source: source, SHA1: digestOf(name, version)}
 }
 

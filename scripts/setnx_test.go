@@ -20,12 +20,12 @@ const (
 func setnxCosts() []costRow {
 	held := func(m *measured, _ int) { m.server.MustDo(m, "SET", m.key, natives, "PX", 20_000) }
 	return []costRow{
-		{script: scripts.SetNXAcquire, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with(natives, lease, later, "PUBLISH", "c", "1")},
-		{script: scripts.SetNXRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with(natives, "PUBLISH", "c")},
-		{script: scripts.SetNXPoll, crowd: "Batch", each: 20, sizes: batches(), fill: held, keys: many("lock"), args: with("")},
-		{script: scripts.SetNXRenew, crowd: "Batch", each: 20, sizes: batches(), fill: held, keys: many("lock"), args: each(natives, lease)},
-		{script: scripts.SetNXDescribe, crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with()},
-		{script: scripts.SetNXForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with(natives, "PUBLISH", "c", "t")},
+		{script: scripts.Load("setnx/acquire", 1), crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with(natives, lease, later, "PUBLISH", "c", "1")},
+		{script: scripts.Load("setnx/release", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with(natives, "PUBLISH", "c")},
+		{script: scripts.Load("setnx/poll", 1), crowd: "Batch", each: 20, sizes: batches(), fill: held, keys: many("lock"), args: with("")},
+		{script: scripts.Load("setnx/renew", 1), crowd: "Batch", each: 20, sizes: batches(), fill: held, keys: many("lock"), args: each(natives, lease)},
+		{script: scripts.Load("setnx/describe", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with()},
+		{script: scripts.Load("setnx/force", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with(natives, "PUBLISH", "c", "t")},
 	}
 }
 
@@ -35,17 +35,17 @@ func TestAValueOfAnotherClientIsAHolder(t *testing.T) {
 	f := newFixture(t)
 	f.server.MustDo(t, "SET", f.key, foreigns, "PX", 60_000)
 	acquire := []any{natives, "1000", later, "PUBLISH", f.channel, "1"}
-	held := f.run(scripts.SetNXAcquire, acquire...).([]any)
+	held := f.run(scripts.Load("setnx/acquire", 1), acquire...).([]any)
 	require.Equal(t, int64(0), held[0])
 	require.InDelta(t, 60_000, held[1], 10_000)
-	require.Equal(t, int64(0), f.run(scripts.SetNXRelease, natives, "PUBLISH", f.channel).([]any)[0])
-	require.Equal(t, int64(0), f.run(scripts.SetNXRenew, natives, "1000"))
-	described := f.run(scripts.SetNXDescribe).([]any)
+	require.Equal(t, int64(0), f.run(scripts.Load("setnx/release", 1), natives, "PUBLISH", f.channel).([]any)[0])
+	require.Equal(t, int64(0), f.run(scripts.Load("setnx/renew", 1), natives, "1000"))
+	described := f.run(scripts.Load("setnx/describe", 1)).([]any)
 	require.Equal(t, []any{int64(1), "r", "0000000000000000", foreigns, foreigns}, described[:5])
-	require.Equal(t, int64(0), f.run(scripts.SetNXForce, natives, "PUBLISH", f.channel, "told"))
+	require.Equal(t, int64(0), f.run(scripts.Load("setnx/force", 1), natives, "PUBLISH", f.channel, "told"))
 	require.Equal(t, foreigns, f.server.MustDo(t, "GET", f.key))
-	require.Equal(t, int64(1), f.run(scripts.SetNXForce, foreigns, "PUBLISH", f.channel, "told"))
-	require.Equal(t, int64(1), f.run(scripts.SetNXAcquire, acquire...).([]any)[0])
+	require.Equal(t, int64(1), f.run(scripts.Load("setnx/force", 1), foreigns, "PUBLISH", f.channel, "told"))
+	require.Equal(t, int64(1), f.run(scripts.Load("setnx/acquire", 1), acquire...).([]any)[0])
 }
 
 // P1: a key without an expiry keeps everybody out; a key of another type is no lock.
@@ -54,14 +54,14 @@ func TestStrangeKeysAreLeftAlone(t *testing.T) {
 	f := newFixture(t)
 	acquire := []any{natives, "1000", later, "PUBLISH", f.channel, "1"}
 	f.server.MustDo(t, "SET", f.key, "")
-	require.Equal(t, []any{int64(0), int64(-1)}, f.run(scripts.SetNXAcquire, acquire...).([]any)[:2])
-	require.Equal(t, int64(-1), f.run(scripts.SetNXPoll, ""))
+	require.Equal(t, []any{int64(0), int64(-1)}, f.run(scripts.Load("setnx/acquire", 1), acquire...).([]any)[:2])
+	require.Equal(t, int64(-1), f.run(scripts.Load("setnx/poll", 1), ""))
 	f.server.MustDo(t, "DEL", f.key)
 	f.server.MustDo(t, "HSET", f.key, "a", "b")
-	require.Equal(t, []any{int64(-2), "?"}, f.run(scripts.SetNXAcquire, acquire...))
-	require.Equal(t, []any{int64(-2), "?"}, f.run(scripts.SetNXDescribe))
-	require.Equal(t, int64(0), f.run(scripts.SetNXRelease, natives, "PUBLISH", f.channel).([]any)[0])
-	require.Equal(t, int64(0), f.run(scripts.SetNXForce, natives, "PUBLISH", f.channel, "told"))
-	require.Equal(t, int64(0), f.run(scripts.SetNXRenew, natives, "1000"))
+	require.Equal(t, []any{int64(-2), "?"}, f.run(scripts.Load("setnx/acquire", 1), acquire...))
+	require.Equal(t, []any{int64(-2), "?"}, f.run(scripts.Load("setnx/describe", 1)))
+	require.Equal(t, int64(0), f.run(scripts.Load("setnx/release", 1), natives, "PUBLISH", f.channel).([]any)[0])
+	require.Equal(t, int64(0), f.run(scripts.Load("setnx/force", 1), natives, "PUBLISH", f.channel, "told"))
+	require.Equal(t, int64(0), f.run(scripts.Load("setnx/renew", 1), natives, "1000"))
 	require.Equal(t, "b", f.server.MustDo(t, "HGET", f.key, "a"))
 }

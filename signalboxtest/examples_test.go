@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/setnx"
 	"github.com/signalbox-go/signalbox/signalboxtest"
 )
 
@@ -49,9 +50,9 @@ func ExampleKit_In() {
 	t, end := exampleT() // in a test it is the test's own
 	defer end()
 	kit := signalboxtest.New(t)
-	lock := reentrant.New(kit.Session(), "order/42", signalbox.WithLayout(signalbox.SetNX()))
+	lock := reentrant.New(kit.Session(), "order/42", signalbox.WithLayout(setnx.Layout()))
 
-	other := kit.In(signalbox.SetNX()).Hold("order/42")
+	other := kit.In(setnx.Layout()).Hold("order/42")
 	_, err := lock.TryLock(context.Background())
 	fmt.Println(err)
 	other.Release()

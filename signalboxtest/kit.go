@@ -86,7 +86,7 @@ func New(tb testing.TB, options ...Option) *Kit {
 	return k
 }
 
-// In returns the kit for locks in the layout of other clients, such as kit.In(signalbox.SetNX()): its Hold, Lose, Expire,
+// In returns the kit for locks in the layout of other clients, such as kit.In(setnx.Layout()): its Hold, Lose, Expire,
 // IsHeld and HeldBy mean those. All else is shared. Lose, Expire, IsHeld and HeldBy know reentrant, fair and
 // read-write locks there, and no permits. Tokens are the server's clock there: in a bubble, let time pass between two
 // grants.

@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/setnx"
 	"github.com/signalbox-go/signalbox/signalboxtest"
 )
 
@@ -318,7 +319,7 @@ func TestMistakesFailTheTestInClearWords(t *testing.T) {
 		},
 		`signalboxtest: Lose("order"): no session holds it in this layout`: func(kit *signalboxtest.Kit) {
 			hold(kit, "order")
-			kit.In(signalbox.SetNX()).Lose("order")
+			kit.In(setnx.Layout()).Lose("order")
 		},
 		`signalboxtest: Expire("ordre"): no session holds it; held: nothing`:          func(kit *signalboxtest.Kit) { kit.Expire("ordre") },
 		`signalboxtest: Hold("order"): signalbox: try lock "order": the lock is held`: func(kit *signalboxtest.Kit) { hold(kit, "order"); kit.Hold("order") },

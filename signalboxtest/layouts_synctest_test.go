@@ -15,13 +15,14 @@ import (
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/setnx"
 	"github.com/signalbox-go/signalbox/signalboxtest"
 )
 
 // inLayouts runs a test with each kind of lock in the layouts of other clients.
 func inLayouts(t *testing.T, test func(t *testing.T, kit *signalboxtest.Kit, s *signalbox.Session, lock func(*signalbox.Session) Lock)) {
 	t.Helper()
-	redisson, setNX := signalbox.Redisson(), signalbox.SetNX()
+	redisson, setNX := signalbox.Redisson(), setnx.Layout()
 	for what, c := range map[string]struct {
 		in   signalbox.Layout
 		lock func(*signalbox.Session) Lock
@@ -93,11 +94,11 @@ func TestAMoveBetweenLayoutsIsTested(t *testing.T) {
 	each(t, func(t *testing.T) {
 		kit := signalboxtest.New(t)
 		s := kit.Session()
-		moving := multilock.New(reentrant.New(s, name, signalbox.WithLayout(signalbox.SetNX())), reentrant.New(s, name))
-		for _, k := range []*signalboxtest.Kit{kit, kit.In(signalbox.SetNX())} {
+		moving := multilock.New(reentrant.New(s, name, signalbox.WithLayout(setnx.Layout())), reentrant.New(s, name))
+		for _, k := range []*signalboxtest.Kit{kit, kit.In(setnx.Layout())} {
 			require.ErrorIs(t, moving.Do(t.Context(), func(ctx context.Context, _ signalbox.Lease) error {
 				require.True(t, kit.HeldBy(name, s))
-				require.True(t, kit.In(signalbox.SetNX()).HeldBy(name, s))
+				require.True(t, kit.In(setnx.Layout()).HeldBy(name, s))
 				k.Lose(name).Release()
 				<-ctx.Done()
 				return nil

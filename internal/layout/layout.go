@@ -48,4 +48,6 @@ type Layout struct {
 	Semaphore      *Semaphore
 	PlainSemaphore *Semaphore // without owners, and with leases only for holds of this library
 	Latch          *Latch
+	// Reader reads the keys of the layout for package inspect, which knows those of the library's own layout itself: nil there.
+	Reader *Reader
 }

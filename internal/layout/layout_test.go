@@ -25,7 +25,7 @@ func session() string {
 
 func TestHoldNamesItsSession(t *testing.T) {
 	t.Parallel()
-	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson(), layout.SetNX()} {
+	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson()} {
 		seen := make(map[string]bool)
 		for n := range uint64(1000) {
 			id := session()
@@ -42,7 +42,7 @@ func TestHoldNamesItsSession(t *testing.T) {
 func TestCopiesOfAProcessShareNoHold(t *testing.T) {
 	t.Parallel()
 	id := session()
-	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson(), layout.SetNX()} {
+	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson()} {
 		require.NotEqual(t, l.Hold(id, 1), l.Hold(id, 1), l.Name)
 	}
 }
@@ -58,14 +58,6 @@ func TestRedissonHoldIsAClientAndAThread(t *testing.T) {
 		number, err := strconv.ParseInt(thread, 10, 64)
 		require.NoError(t, err)
 		require.Positive(t, number)
-	}
-}
-
-// What other clients write names no session of this library.
-func TestValueOfAnotherClientNamesNoSession(t *testing.T) {
-	t.Parallel()
-	for _, value := range []string{"", "1", "mMGNIrAIWHWLOnmFMrqHQQ==", strings.Repeat("a", 40), strings.Repeat("a", 40) + "+", strings.Repeat("a", 42)} {
-		require.Empty(t, layout.SetNX().Session(value), value)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 const (
 	// SessionSize is the length of a session's id: 16 random bytes.
 	SessionSize = 22
-	// nativeHold is the length of a hold: the session's id, and that of the attempt.
-	nativeHold = SessionSize + 19
+	// HoldSize is the length of a hold of the library's own layout: the session's id, and that of the attempt.
+	HoldSize = SessionSize + 19
 )
 
 //nolint:gochecknoglobals // a constant table
@@ -44,7 +44,7 @@ var native = Layout{
 		Downgrade: scripts.RWLockDowngrade,
 		Force:     scripts.RWLockForce,
 		List:      scripts.HoldsList,
-		LabelOf:   func(name string) string { return name[min(len(name), nativeHold):] },
+		LabelOf:   func(name string) string { return name[min(len(name), HoldSize):] },
 	},
 	Semaphore: &nativeSemaphore,
 }
@@ -86,10 +86,10 @@ func NativeTicket(session string, serial uint64, suffix string) string {
 	binary.BigEndian.PutUint64(number[:], serial)
 	copy(raw[:6], number[2:])
 	_, _ = rand.Read(raw[6:]) // crypto/rand.Read never fails: it ends the process instead
-	var id [nativeHold + 16]byte
+	var id [HoldSize + 16]byte
 	copy(id[:], session)
 	base64.RawURLEncoding.Encode(id[SessionSize:], raw[:])
-	return string(append(id[:nativeHold], suffix...))
+	return string(append(id[:HoldSize], suffix...))
 }
 
 func nativeSession(hold string) string { return hold[:min(len(hold), SessionSize)] }

@@ -51,11 +51,11 @@ var nativeSemaphore = Semaphore{
 
 // nativePermits reads a hold, its weight, and the label of its session.
 func nativePermits(_, name string) (permits int, label, owner string) {
-	if len(name) < nativeHold+WeightSize {
+	if len(name) < HoldSize+WeightSize {
 		return 0, name, "" // none of ours
 	}
-	permits, _ = strconv.Atoi(name[nativeHold : nativeHold+WeightSize]) // 0 if it is not one of ours
-	return permits, name[nativeHold+WeightSize:], name[:SessionSize]
+	permits, _ = strconv.Atoi(name[HoldSize : HoldSize+WeightSize]) // 0 if it is not one of ours
+	return permits, name[HoldSize+WeightSize:], name[:SessionSize]
 }
 
 // redissonSemaphore returns RPermitExpirableSemaphore, whose held permits are in a key with that suffix.

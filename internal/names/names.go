@@ -140,7 +140,7 @@ func Native(in NamingOptions, name string) (Set, error) {
 
 // Make returns the keys and channels of name, or why it is not a name.
 func Make(prefix, name string) (Set, error) {
-	if err := check(name); err != nil {
+	if err := Check(name); err != nil {
 		return Set{}, err
 	}
 	return build(prefix, Encode(name)), nil
@@ -148,13 +148,14 @@ func Make(prefix, name string) (Set, error) {
 
 // MakeHashed is Make with the digest of the name in place of the name.
 func MakeHashed(prefix, name string) (Set, error) {
-	if err := check(name); err != nil {
+	if err := Check(name); err != nil {
 		return Set{}, err
 	}
 	return build(prefix, Hash(name)), nil
 }
 
-func check(name string) error {
+// Check returns why name is not a name, or nil.
+func Check(name string) error {
 	switch {
 	case name == "":
 		return errors.New("it is empty")
@@ -253,7 +254,7 @@ func Decode(tag string) (name string, is bool) {
 		i += 2
 	}
 	name = out.String()
-	return name, check(name) == nil && Encode(name) == tag
+	return name, Check(name) == nil && Encode(name) == tag
 }
 
 // escaped reports whether r may need escaping. A RuneError is either three honest bytes or

@@ -20,7 +20,7 @@ const (
 // hash tag, or one brace alone, put them in two. The names are not hashed: the Java client would not find
 // them.
 func Redisson(in NamingOptions, name string) (Set, error) {
-	if err := check(name); err != nil {
+	if err := Check(name); err != nil {
 		return Set{}, err
 	}
 	set := Set{Holder: name, Unlocked: RedissonPrefixed(redissonChannel, name)}
@@ -53,15 +53,4 @@ func RedissonSuffixed(name, suffix string) string {
 		return name + ":" + suffix
 	}
 	return "{" + name + "}:" + suffix
-}
-
-// Tag returns what a cluster hashes of a key: the text between its first { and the next }, or the whole key
-// if that is empty.
-func Tag(key string) string {
-	if _, rest, opened := strings.Cut(key, "{"); opened {
-		if tag, _, closed := strings.Cut(rest, "}"); closed && tag != "" {
-			return tag
-		}
-	}
-	return key
 }

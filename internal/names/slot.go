@@ -2,6 +2,8 @@
 
 package names
 
+import "strings"
+
 // Slots is how many slots a cluster has.
 const Slots = 1 << 14
 
@@ -20,4 +22,15 @@ func Slot(key string) uint16 {
 		}
 	}
 	return crc % Slots
+}
+
+// Tag returns what a cluster hashes of a key: the text between its first { and the next }, or the whole key
+// if that is empty.
+func Tag(key string) string {
+	if _, rest, opened := strings.Cut(key, "{"); opened {
+		if tag, _, closed := strings.Cut(rest, "}"); closed && tag != "" {
+			return tag
+		}
+	}
+	return key
 }

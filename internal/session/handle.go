@@ -2,6 +2,12 @@
 
 package session
 
+import (
+	"cmp"
+
+	"github.com/signalbox-go/signalbox/internal/layout"
+)
+
 // Handle is a Session as users have it. signalbox.Session is defined over it, and not over Session: users would
 // see the fields.
 type Handle struct{ session *Session }
@@ -25,3 +31,18 @@ func (p Place) Handle() PlaceHandle { return PlaceHandle{p} }
 
 // Place returns the place.
 func (h PlaceHandle) Place() Place { return h.place }
+
+// LayoutHandle is a layout as users have it. signalbox.Layout is defined over it. The zero LayoutHandle is that of the
+// library's own layout.
+type LayoutHandle struct {
+	layout *layout.Layout
+	err    error
+}
+
+// NewLayoutHandle returns a handle of l, or of the error in the options of a layout.
+func NewLayoutHandle(l *layout.Layout, err error) LayoutHandle { return LayoutHandle{l, err} }
+
+// Layout returns the layout, or what is wrong with its options.
+func (h LayoutHandle) Layout() (*layout.Layout, error) {
+	return cmp.Or(h.layout, layout.Native()), h.err
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 )
 
 // Kind is a kind of lock, by the name of its package.
@@ -34,7 +35,7 @@ const (
 	FixedLease
 	MaxHold
 	WaitReplicas
-	Redisson
+	Layout // of others
 	Native
 	ExactCapacity
 	Plain
@@ -47,7 +48,6 @@ const (
 	FirstLease
 	KeepOutcome
 	MaxWaiters
-	SetNX
 	Class
 	Linger
 )
@@ -71,9 +71,8 @@ var optionTable = []optionRow{
 	{WaitReplicas, "WithReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore, Election, Once}, func(l *LockSettings) { l.Replicas = Replicas{} }},
 	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
 	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
-	// A default of Redisson is not dropped: the lock would not be the one that Java uses.
-	{Redisson, "WithLayout(Redisson)", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown}, nil},
-	{SetNX, "WithLayout(SetNX)", []Kind{Reentrant}, nil}, // not dropped, like Redisson
+	// The layout says which kinds have it. As a default it is not dropped: the lock would not be the one that others use.
+	{Layout, "WithLayout", nil, nil},
 	{Native, "WithLayout(Native)", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}, nil},
 	{ExactCapacity, "ExactCapacity", []Kind{Semaphore}, func(l *LockSettings) { l.Exact = false }},
 	{Plain, "Plain", []Kind{Semaphore}, func(l *LockSettings) { l.Plain = false }},
@@ -90,6 +89,25 @@ var optionTable = []optionRow{
 
 // Give records that the lock was given an option, valid or not.
 func (l *LockSettings) Give(o OptionID) { l.Given |= o }
+
+// GiveLayout records that the lock was given a layout. The library's own cancels one of others; any other pair of layouts
+// is a contradiction.
+func (l *LockSettings) GiveLayout(in *layout.Layout) {
+	option := Layout
+	switch {
+	case in == layout.Native():
+		option = Native
+		l.Given &^= Layout
+		l.Plain = l.Plain && l.Given&Plain != 0
+	case l.Given&(Layout|Native) != 0 && l.Layout != in:
+		l.layoutConflict = contradiction(layoutOption(l.Layout), layoutOption(in))
+	}
+	l.Give(option)
+	l.Layout = in
+}
+
+// layoutOption is what errors call the option of a layout.
+func layoutOption(l *layout.Layout) string { return "WithLayout(" + l.Name + ")" }
 
 // StartFor turns l, a copy of the session's defaults, into the settings that a lock of kind starts
 // from: it drops the options that the kind does not have. An election's term and the function of a once
@@ -109,32 +127,36 @@ func (l *LockSettings) StartFor(kind Kind) {
 
 // Unsupported returns an error if the lock was given an option that locks in this layout do not have. A
 // default of the session is no error.
-func (l *LockSettings) Unsupported(layout string) error {
+func (l *LockSettings) Unsupported(in string) error {
 	for _, o := range []struct {
 		option OptionID
 		name   string
 	}{{Keep, "Keep"}, {TokenFloor, "WithTokenFloor"}, {FirstLease, "WithFirstLease"}} {
 		if l.Given&o.option != 0 {
-			return fmt.Errorf("%w: %s: a lock in the layout of %s does not have it", errs.ErrBadOption, o.name, layout)
+			return fmt.Errorf("%w: %s: a lock in the layout of %s does not have it", errs.ErrBadOption, o.name, in)
 		}
 	}
 	return nil
 }
 
-// contradictions are options that say different things about one lease, or about one layout.
+// contradictions are options that say different things about one lease.
 //
 //nolint:gochecknoglobals // a constant table
-var contradictions = [][2]OptionID{{RenewedLease, FixedLease}, {MaxHold, FixedLease}, {Redisson, SetNX}, {Redisson, Native}, {SetNX, Native}}
+var contradictions = [][2]OptionID{{RenewedLease, FixedLease}, {MaxHold, FixedLease}}
 
 // Contradiction returns an error if two of the options given contradict each other: the lock cannot have both, and must not
 // choose in silence.
 func (l *LockSettings) Contradiction() error {
 	for _, pair := range contradictions {
 		if both := pair[0] | pair[1]; l.Given&both == both {
-			return fmt.Errorf("%w: %s and %s contradict each other: give one of them", errs.ErrBadOption, nameOf(pair[0]), nameOf(pair[1]))
+			return contradiction(nameOf(pair[0]), nameOf(pair[1]))
 		}
 	}
-	return nil
+	return l.layoutConflict
+}
+
+func contradiction(one, other string) error {
+	return fmt.Errorf("%w: %s and %s contradict each other: give one of them", errs.ErrBadOption, one, other)
 }
 
 func nameOf(o OptionID) string {
@@ -144,6 +166,9 @@ func nameOf(o OptionID) string {
 // checkKind returns an error if the lock was given an option that its kind does not have.
 func (l *LockSettings) checkKind(kind Kind) error {
 	for _, r := range optionTable {
+		if r.option == Layout && l.Given&Layout != 0 {
+			r.name, r.kinds = layoutOption(l.Layout), kindsOf(l.Layout)
+		}
 		if l.Given&r.option == 0 || slices.Contains(r.kinds, kind) {
 			continue
 		}
@@ -154,4 +179,17 @@ func (l *LockSettings) checkKind(kind Kind) error {
 		return fmt.Errorf("%w: %s is not an option of %s: these have it: %s", errs.ErrBadOption, r.name, kind, strings.Join(kinds, ", "))
 	}
 	return nil
+}
+
+// kindsOf returns the kinds that a layout of others has.
+func kindsOf(l *layout.Layout) (kinds []Kind) {
+	for kind, has := range map[Kind]bool{
+		Reentrant: l.Lock != nil, Fair: l.Fair != nil, RWLock: l.RWLock != nil, Semaphore: l.Semaphore != nil, Countdown: l.Latch != nil,
+	} {
+		if has {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
 }

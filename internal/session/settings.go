@@ -106,6 +106,8 @@ type LockSettings struct {
 	ParentKind Kind
 	// Given are the options that the lock was given.
 	Given OptionID
+	// layoutConflict is the contradiction of two layouts, or nil.
+	layoutConflict error
 	// Err is the first bad option.
 	Err error
 }

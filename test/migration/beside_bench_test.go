@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/setnx"
 )
 
 // BenchmarkSetNXBesideRedsync has eight workers of redsync and eight of this library, each a process of its own for the server,
@@ -62,7 +63,7 @@ func BenchmarkSetNXBesideRedsync(b *testing.B) {
 			mutex := locks.NewMutex("order/42", redsync.WithTries(1<<30))
 			return func() error { _, err := mutex.UnlockContext(ctx); return err }, mutex.LockContext(ctx)
 		})
-		mu := reentrant.New(locktest.Session(b, server), "order/42", signalbox.WithLayout(signalbox.SetNX()))
+		mu := reentrant.New(locktest.Session(b, server), "order/42", signalbox.WithLayout(setnx.Layout()))
 		work(&ours, func(ctx context.Context) (func() error, error) {
 			lease, err := mu.Lock(ctx)
 			return lease.Unlock, err

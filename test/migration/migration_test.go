@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/setnx"
 )
 
 // each is how many acquisitions each version makes.
@@ -67,7 +68,7 @@ func TestFromRueidislock(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t)
 		key := func(of *signalbox.Session) multilock.Member {
-			return reentrant.New(of, "rueidislock:0:"+f.name, signalbox.WithLayout(signalbox.SetNX()))
+			return reentrant.New(of, "rueidislock:0:"+f.name, signalbox.WithLayout(setnx.Layout()))
 		}
 		f.moves(func() version { return f.rueidislock(1) },
 			f.by(func(of *signalbox.Session) lock { return multilock.New(key(of)) }),

@@ -14,17 +14,18 @@ import (
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/setnx"
 )
 
 // The locks of docs/migration.md, as it shows them.
 
 func shareSetNX(session *signalbox.Session) lock {
-	mu := reentrant.New(session, "order/42", signalbox.WithLayout(signalbox.SetNX()))
+	mu := reentrant.New(session, "order/42", signalbox.WithLayout(setnx.Layout()))
 	return mu
 }
 
 func bothBySetNX(session *signalbox.Session) lock {
-	mu := multilock.New(reentrant.New(session, "order/42", signalbox.WithLayout(signalbox.SetNX())), reentrant.New(session, "order/42"))
+	mu := multilock.New(reentrant.New(session, "order/42", signalbox.WithLayout(setnx.Layout())), reentrant.New(session, "order/42"))
 	return mu
 }
 
@@ -35,18 +36,18 @@ func newAlone(session *signalbox.Session) lock {
 
 func shareRueidislock(session *signalbox.Session) lock {
 	mu := multilock.New(
-		reentrant.New(session, "rueidislock:0:order/42", signalbox.WithLayout(signalbox.SetNX())),
-		reentrant.New(session, "rueidislock:1:order/42", signalbox.WithLayout(signalbox.SetNX())),
-		reentrant.New(session, "rueidislock:2:order/42", signalbox.WithLayout(signalbox.SetNX())),
+		reentrant.New(session, "rueidislock:0:order/42", signalbox.WithLayout(setnx.Layout())),
+		reentrant.New(session, "rueidislock:1:order/42", signalbox.WithLayout(setnx.Layout())),
+		reentrant.New(session, "rueidislock:2:order/42", signalbox.WithLayout(setnx.Layout())),
 	)
 	return mu
 }
 
 func bothByRueidislock(session *signalbox.Session) lock {
 	mu := multilock.New(
-		reentrant.New(session, "rueidislock:0:order/42", signalbox.WithLayout(signalbox.SetNX())),
-		reentrant.New(session, "rueidislock:1:order/42", signalbox.WithLayout(signalbox.SetNX())),
-		reentrant.New(session, "rueidislock:2:order/42", signalbox.WithLayout(signalbox.SetNX())),
+		reentrant.New(session, "rueidislock:0:order/42", signalbox.WithLayout(setnx.Layout())),
+		reentrant.New(session, "rueidislock:1:order/42", signalbox.WithLayout(setnx.Layout())),
+		reentrant.New(session, "rueidislock:2:order/42", signalbox.WithLayout(setnx.Layout())),
 		reentrant.New(session, "order/42"),
 	)
 	return mu

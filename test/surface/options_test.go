@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/setnx"
 )
 
 // checker is a lock of any kind.
@@ -69,7 +70,7 @@ var table = map[string]option{
 	"signalbox.WithClass":            {[]signalbox.LockOption{signalbox.WithClass("orders")}, all},
 	"signalbox.WithFirstLease":       {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
 	"signalbox.WithLayout(Redisson)": {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}, javas},
-	"signalbox.WithLayout(SetNX)":    {[]signalbox.LockOption{signalbox.WithLayout(signalbox.SetNX())}, []string{"reentrant"}},
+	"setnx.Layout":                   {[]signalbox.LockOption{signalbox.WithLayout(setnx.Layout())}, []string{"reentrant"}},
 	"signalbox.WithLayout(Native)":   {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson()), signalbox.WithLayout(signalbox.Native())}, all},
 	"semaphore.ExactCapacity":        {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},
 	"semaphore.Plain":                {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain()}, []string{"semaphore"}},
@@ -81,6 +82,9 @@ var table = map[string]option{
 	"redlock.Fenced":                 {[]signalbox.LockOption{redlock.Fenced()}, []string{"redlock"}},
 	"redlock.GreatestLease":          {[]signalbox.LockOption{redlock.GreatestLease(time.Hour)}, []string{"redlock"}},
 }
+
+// layoutNames is what errors call the layouts of others.
+var layoutNames = map[string]string{"setnx.Layout": "SET NX"}
 
 // TestEveryOptionHasARow reads the options from the source.
 func TestEveryOptionHasARow(t *testing.T) {
@@ -100,6 +104,8 @@ func TestEveryOptionHasARow(t *testing.T) {
 					}
 				case "Layout":
 					found = append(found, file.Name.Name+".WithLayout("+f.Name.Name+")")
+				case "signalbox.Layout":
+					found = append(found, file.Name.Name+".Layout")
 				}
 			}
 		}
@@ -123,6 +129,9 @@ func TestEveryOptionOfEveryKind(t *testing.T) {
 			require.ErrorIs(t, lock.Check(), signalbox.ErrBadOption, "%s of %s", name, kind)
 			if name != "semaphore.Plain" || slices.Contains(javas, kind) { // else the first of the two is refused
 				_, option, _ := strings.Cut(name, ".")
+				if of, is := layoutNames[name]; is {
+					option = "WithLayout(" + of + ")"
+				}
 				require.ErrorContains(t, lock.Check(), option+" is not an option of "+kind+":")
 			}
 			for _, has := range row.kinds {
@@ -148,7 +157,7 @@ func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
 			sessions = append(sessions, newSession(t, server, signalbox.WithDefaults(row.options...)))
 		}
 		for kind, makes := range kinds {
-			isLayout := name != "signalbox.WithLayout(Native)" && (strings.Contains(name, "WithLayout") || name == "semaphore.Plain")
+			isLayout := name == "signalbox.WithLayout(Redisson)" || layoutNames[name] != "" || name == "semaphore.Plain"
 			has := row.kinds
 			if name == "semaphore.Plain" {
 				has = javas

@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/setnx"
 )
 
 // suspendedFor sets the wall clock as a host finds it that was suspended for d. Its monotonic clock was suspended.
@@ -79,7 +80,7 @@ func holdOfEachKind(t *testing.T, s *signalbox.Session) closingChannels {
 	hold("fixed", signalbox.WithFixedLease(20*time.Minute))
 	hold("max hold", signalbox.WithMaxHold(20*time.Minute))
 	hold("redisson", signalbox.WithLayout(signalbox.Redisson()))
-	hold("setnx", signalbox.WithLayout(signalbox.SetNX()))
+	hold("setnx", signalbox.WithLayout(setnx.Layout()))
 	lease, err := locktest.Fair().New(s, "fair").Lock(ctx)
 	all.lease("fair", lease, err)
 	lease, err = rwlock.New(s, "writer").Lock(ctx)

@@ -25,24 +25,24 @@ func (k *valueKind) ask(v verb, a *attempt) *request {
 	key, life := k.keys(), a.lease
 	switch v {
 	case tries, enters:
-		return k.request(v, a, unstamped, scripts.SetNXAcquire, key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0").gives(life)
+		return k.request(v, a, unstamped, scripts.Load("setnx/acquire", 1), key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0").gives(life)
 	case polls:
-		return k.request(v, nil, nothing, scripts.SetNXPoll, key, "")
+		return k.request(v, nil, nothing, scripts.Load("setnx/poll", 1), key, "")
 	case leaves, withdraws:
-		return k.request(v, a, nothing, scripts.SetNXRelease, key, a.hold, "PUBLISH", k.channel())
+		return k.request(v, a, nothing, scripts.Load("setnx/release", 1), key, a.hold, "PUBLISH", k.channel())
 	case forces:
-		return k.request(v, a, forced, scripts.SetNXForce, key, a.hold, "PUBLISH", k.channel(), k.name+"told")
+		return k.request(v, a, forced, scripts.Load("setnx/force", 1), key, a.hold, "PUBLISH", k.channel(), k.name+"told")
 	}
 	if v != renews || a.ended || a.issued == 0 {
 		return nil
 	}
-	return k.request(v, a, lengthened, scripts.SetNXRenew, key, a.hold, life/1000).gives(life)
+	return k.request(v, a, lengthened, scripts.Load("setnx/renew", 1), key, a.hold, life/1000).gives(life)
 }
 
 func (k *valueKind) probes(a *attempt) []*request {
 	return []*request{
 		k.ask(tries, a), k.ask(polls, a), k.ask(leaves, a), k.ask(forces, a),
-		k.request(renews, a, lengthened, scripts.SetNXRenew, k.keys(), a.hold, 0),
-		k.request(describes, nil, described, scripts.SetNXDescribe, k.keys()),
+		k.request(renews, a, lengthened, scripts.Load("setnx/renew", 1), k.keys(), a.hold, 0),
+		k.request(describes, nil, described, scripts.Load("setnx/describe", 1), k.keys()),
 	}
 }

@@ -5,6 +5,7 @@ package locktest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // ManyHolds is many names of mixed kinds behind a router. One session holds all of them, and another waits for some.
@@ -92,11 +92,8 @@ func (m *ManyHolds) replied(words []string) string {
 	if m.faults == InventsErrors && m.mu.scripts[sent]%3 == 0 {
 		return "ERR upstream failure"
 	}
-	switch script.SHA1 {
-	case scripts.HolderRenew.SHA1, scripts.HoldsRenew.SHA1, scripts.RedissonRenew.SHA1, scripts.SetNXRenew.SHA1:
-		if words[2] == "1" {
-			m.mu.renewed[key]++
-		}
+	if strings.HasSuffix(script.Name, "/renew") && words[2] == "1" {
+		m.mu.renewed[key]++
 	}
 	return ""
 }

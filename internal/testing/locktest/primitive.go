@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/setnx"
 )
 
 // Lock is the part of their surface that all kinds of lock share.
@@ -89,7 +90,7 @@ func RedissonReentrant() Primitive {
 // SetNX is the same in the layout of clients that write a lock by SET with NX.
 func SetNX() Primitive {
 	return Primitive{"setnx", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return reentrant.New(s, name, append(options, signalbox.WithLayout(signalbox.SetNX()))...)
+		return reentrant.New(s, name, append(options, signalbox.WithLayout(setnx.Layout()))...)
 	}}
 }
 

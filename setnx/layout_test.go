@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setnx
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/layout"
+)
+
+const sessionID = "AAECAwQFBgcICQoLDA0ODw"
+
+// P9: a hold names its session, and the same attempt of two copies of a process is two holds.
+func TestHoldNamesItsSession(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for n := range uint64(1000) {
+		for range 2 {
+			hold := table.Hold(sessionID, n)
+			require.Equal(t, sessionID, table.Session(hold))
+			require.Len(t, hold, layout.HoldSize)
+			require.False(t, seen[hold])
+			seen[hold] = true
+		}
+	}
+}
+
+// What other clients write names no session of this library.
+func TestValueOfAnotherClientNamesNoSession(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"", "1", "mMGNIrAIWHWLOnmFMrqHQQ==", strings.Repeat("a", 40), strings.Repeat("a", 40) + "+", strings.Repeat("a", 42)} {
+		require.Empty(t, table.Session(value), value)
+	}
+}
