@@ -113,15 +113,13 @@ func (r *startRequest) send(ctx context.Context) (wire.Reply, error) {
 // undo resets the round that the start may have begun, in the background: at once, and, if a call may still be under
 // way, once more after its not-after.
 func (r *startRequest) undo() {
-	now := clock.Now()
-	u := &session.Undo{
-		Call: r.latch.resetCall(r.nonce), Until: now.Add(r.latch.keep), ExecutableUntil: now.Add(session.MaxPatience),
-	}
+	f := session.Footprint{Unknown: true, NotAfter: r.notAfter}
+	u := f.Undo(r.latch.resetCall(r.nonce), r.latch.keep, r.latch.keep)
 	u.OnReply = func(reply wire.Reply) time.Duration {
 		if reply.Code() != wire.NotDone {
 			return 0 // reset, or the round of another start
 		}
-		return u.RepeatAfter(session.ExecutableFor(r.notAfter, reply.Stamp(1)), r.latch.keep)
+		return u.AfterCopies(reply.Stamp(1))
 	}
 	r.latch.base.Session.Undoer.Start(u)
 }

@@ -39,23 +39,31 @@ const (
 
 // vote is the reply of one server to an attempt.
 type vote struct {
-	result   voteResult
-	stamp    wire.Stamp    // if granted: the server's time of the grant
-	left     time.Duration // if held: how long until the key ends
-	rival    string        // if held: the attempt that has the lock
-	err      error
-	notAfter wire.Stamp // if uncertain: the server's time until which the acquire may still take effect
+	result    voteResult
+	stamp     wire.Stamp    // if granted: the server's time of the grant
+	left      time.Duration // if held: how long until the key ends
+	rival     string        // if held: the attempt that has the lock
+	err       error
+	footprint session.Footprint // what the server may have of the attempt
 }
+
+// callPhase says how far a ballot is with one server.
+type callPhase uint8
+
+const (
+	unsent    callPhase = iota // nothing was sent
+	sent                       // the acquire was sent, or is about to be
+	releasing                  // the release is under way to a server that was silent until then
+	ended                      // the ballot is closed, and nothing of the attempt is left on the server
+)
 
 // serverState is what a ballot knows of one server.
 type serverState struct {
-	vote                    // not written once the ballot is closed
-	sent      bool          // the acquire was sent, or is about to be
-	lateVote  vote          // the vote that came while the release was under way; the release handles it
-	releasing bool          // the release is under way to a server that was silent until then
-	released  bool          // the release ended the hold there: nothing is left to do, whatever the reply to the acquire will be
-	gone      bool          // the ballot is closed, and nothing of the attempt is left on the server
-	whenGone  chan struct{} // closed when gone becomes true; nil if no ballot waits for that
+	vote // not written once the ballot is closed
+
+	phase    callPhase
+	lateVote vote          // the vote that came while the release was under way; the release handles it
+	whenGone chan struct{} // closed when phase becomes ended; nil if no ballot waits for that
 }
 
 // ballot is one attempt to acquire a lock, at all servers at once. Each server's hold is the id of its own
@@ -148,7 +156,9 @@ func (b *ballot) vote(i int) vote {
 func (b *ballot) markSent(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.servers[i].sent = !b.mu.closed
+	if !b.mu.closed {
+		b.mu.servers[i].phase = sent
+	}
 	return !b.mu.closed
 }
 
@@ -158,6 +168,7 @@ var errLate = errors.New("the server took longer than the lease lasts")
 func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	l := b.lock
 	notAfter := m.NotAfter(0, clock.Now(), l.base.Terms.First())
+	lost := session.Footprint{Unknown: true, NotAfter: notAfter} // if there is no reply
 	waiterID := ""
 	if b.wantsMessage {
 		waiterID = m.ID()
@@ -171,12 +182,14 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	case wire.CrossSlot(err):
 		return vote{result: refused, err: fmt.Errorf("%w: several shards stand behind its address: a quorum is made of single servers: %w", errs.ErrBadOption, err)}
 	case err != nil && wire.MayHaveRun(err):
-		return vote{result: uncertain, err: err, notAfter: notAfter}
+		return vote{result: uncertain, err: err, footprint: lost}
 	case err != nil:
 		return vote{result: refused, err: err}
 	}
 	v, now := parseReply(reply)
-	v.notAfter = notAfter // also for a reply that cannot be read
+	if v.footprint = (session.Footprint{Left: session.HoldLeft}); v.result == uncertain {
+		v.footprint = lost // the reply cannot be read
+	}
 	if now != 0 {
 		m.Clock.Observe(0, now, clock.Now())
 	}
@@ -215,10 +228,10 @@ func (b *ballot) record(i int, v vote) {
 	switch {
 	case !over:
 		at.vote = v
-	case at.releasing:
+	case at.phase == releasing:
 		at.lateVote = v
 	}
-	isOurs := over && !at.releasing && !at.released
+	isOurs := over && at.phase != releasing && at.phase != ended
 	if b.mu.tally.add(v.result == granted) {
 		close(b.decided)
 	}

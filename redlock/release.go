@@ -101,7 +101,7 @@ func (h *quorumHold) releaseAt(i int, m *session.Session, left time.Duration) re
 	case v.result == silent:
 		h.ballot.recordRelease(i, wasHeld)
 	case err != nil || !wasHeld && v.result == uncertain:
-		h.ballot.undo(i, v.notAfter)
+		h.ballot.undo(i, v.footprint)
 	default:
 		h.ballot.setGone(i)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -25,7 +24,7 @@ func (b *ballot) awaitGone(ctx context.Context, i int) bool {
 	}
 	b.mu.Lock()
 	at := &b.mu.servers[i]
-	if !b.mu.closed || at.gone { // not closed: it has a hold, and no ballot begins before that ends
+	if !b.mu.closed || at.phase == ended { // not closed: it has a hold, and no ballot begins before that ends
 		b.mu.Unlock()
 		return true
 	}
@@ -52,10 +51,10 @@ func (b *ballot) setGone(i int) {
 
 func (b *ballot) setGoneLocked(i int) {
 	at := &b.mu.servers[i]
-	if !at.gone && at.whenGone != nil {
+	if at.phase != ended && at.whenGone != nil {
 		close(at.whenGone)
 	}
-	at.gone = true
+	at.phase = ended
 }
 
 // closeForRelease ends the voting for a release, which goes to every server that may have the hold.
@@ -65,7 +64,9 @@ func (b *ballot) closeForRelease() {
 	b.mu.closed = true
 	for i := range b.mu.servers {
 		at := &b.mu.servers[i]
-		at.releasing = at.result == silent && at.sent
+		if at.result == silent && at.phase == sent {
+			at.phase = releasing
+		}
 	}
 }
 
@@ -73,7 +74,7 @@ func (b *ballot) closeForRelease() {
 func (b *ballot) isReleasing(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.mu.servers[i].releasing
+	return b.mu.servers[i].phase == releasing
 }
 
 // recordRelease records the result of the release at a server that was silent when it was sent. If the release
@@ -82,9 +83,8 @@ func (b *ballot) isReleasing(i int) bool {
 func (b *ballot) recordRelease(i int, wasHeld bool) { //nolint:revive // what was found, not a switch
 	b.mu.Lock()
 	at := &b.mu.servers[i]
-	at.releasing, at.released = false, wasHeld
 	late := at.lateVote
-	if wasHeld {
+	if at.phase = sent; wasHeld {
 		b.setGoneLocked(i)
 	}
 	b.mu.Unlock()
@@ -117,7 +117,7 @@ func (b *ballot) abandon() {
 // undoVote releases what one server has of the attempt, or may have, in the background.
 func (b *ballot) undoVote(i int, v vote) {
 	if v.result == granted || v.result == uncertain {
-		b.undo(i, v.notAfter)
+		b.undo(i, v.footprint)
 		return
 	}
 	b.setGone(i)
@@ -138,19 +138,16 @@ func (b *ballot) releaseCall(i int) wire.Call {
 
 // undo releases the hold on one server until the release is confirmed: at once, and if that finds nothing because the
 // acquire may still be on its way, once more after the not-after.
-func (b *ballot) undo(i int, notAfter wire.Stamp) {
+func (b *ballot) undo(i int, footprint session.Footprint) {
 	life := b.lock.base.Terms.Lease
-	u := &session.Undo{Call: b.releaseCall(i), Until: clock.Now().Add(session.MaxPatience + life)}
-	if notAfter != 0 {
-		u.ExecutableUntil = clock.Now().Add(session.MaxPatience)
-	}
+	u := footprint.Undo(b.releaseCall(i), session.MaxPatience+life, life)
 	u.OnDone = func(error) { b.setGone(i) }
 	u.OnReply = func(reply wire.Reply) time.Duration {
 		b.setGone(i) // a later execution makes another hold than the next ballot's, and is released
 		if reply.Code() == wire.Done {
 			return 0 // it was sent once: gone is gone
 		}
-		return u.RepeatAfter(session.ExecutableFor(notAfter, reply.Stamp(1)), life)
+		return u.AfterCopies(reply.Stamp(1))
 	}
 	b.lock.members[i].Undoer.Start(u)
 }

@@ -297,14 +297,5 @@ func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) w
 // undone, whenever it is executed. Close waits that long at the worst.
 const MaxClockSkew = 5 * time.Minute
 
-// ExecutableFor returns for how long a call that does nothing after notAfter may still be executed, if now is
-// the server's time; 0 is not at all.
-func ExecutableFor(notAfter, now wire.Stamp) time.Duration {
-	if now > notAfter {
-		return 0
-	}
-	return time.Duration(notAfter-now)*time.Microsecond + 2*time.Millisecond
-}
-
 // MaxPatience bounds how long after its sending an acquire may still take effect.
 const MaxPatience = 3 * time.Second

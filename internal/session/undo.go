@@ -29,26 +29,30 @@ type Undo struct {
 	Call wire.Call
 	// Until is when the undo need not be repeated any more: the key has ended by itself.
 	Until clock.Instant
-	// ExecutableUntil is until when the call that is undone may still be executed; zero if it cannot be. After
-	// that ErrWrongKind ends the undo: the key belongs to another program.
-	ExecutableUntil clock.Instant
 	// OnReply handles a reply, and returns when to send the undo again: 0 is never. It may set Until.
 	OnReply func(wire.Reply) (again time.Duration)
 	// OnDone, if it is not nil, is called once when the undo is done or given up, with no lock held.
 	// err is the last refusal of the server, or nil after a reply.
 	OnDone func(err error)
 
+	// Footprint.Undo sets the next three. executableUntil is until when a request that is undone may still be executed; zero
+	// if none can be. After that ErrWrongKind ends the undo: the key belongs to another program.
+	executableUntil clock.Instant
+	footprint       Footprint
+	life            time.Duration // how long a hold lasts that a copy of a request makes
+
 	entry  timers.Timer
 	undoer *Undoer
 	tries  int
 }
 
-// RepeatAfter returns when to undo a call again that may still be executed for left, and whose hold lasts for
-// life: 0 is never. If the not-after of the call was guessed too late, by the clock of another node or of
-// this one before a step, the call may be executed long after the intended patience.
-func (u *Undo) RepeatAfter(left, life time.Duration) time.Duration {
+// AfterCopies returns when to undo again after a reply at server, the server's time: when no copy of a request can be executed
+// any more. 0 is never. If a not-after was guessed too late, by the clock of another node or of this one before a step, a copy
+// may be executed long after the intended patience.
+func (u *Undo) AfterCopies(server wire.Stamp) time.Duration {
+	left := u.footprint.ExecutableFor(server)
 	if left > 0 {
-		u.Until = clock.Now().Add(min(left, MaxClockSkew) + life)
+		u.Until = clock.Now().Add(min(left, MaxClockSkew) + u.life)
 	}
 	return left
 }
@@ -101,9 +105,9 @@ func (un *Undoer) Pending() int {
 // Fire implements timers.Firer: time for the next try.
 func (u *Undo) Fire() { u.undoer.batches.Put(u) }
 
-// isPastExecution reports whether the call that is undone can no longer be executed.
+// isPastExecution reports whether no request that is undone can be executed any more.
 func (u *Undo) isPastExecution(now clock.Instant) bool {
-	return u.ExecutableUntil.IsZero() || u.ExecutableUntil.Mono() <= now.Mono()
+	return u.executableUntil.IsZero() || u.executableUntil.Mono() <= now.Mono()
 }
 
 func (un *Undoer) sendAll(undos []*Undo) {

@@ -8,19 +8,8 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-)
-
-// attemptState is one of the states that the package doc describes.
-type attemptState uint8
-
-const (
-	entering attemptState = iota
-	queued
-	granted
-	begun
-	ticketLost
-	over
 )
 
 // Grant describes a hold that the server granted.
@@ -62,26 +51,25 @@ type Attempt struct {
 	woken    chan struct{} // wakes the goroutine that waits; has room for one; nil until a goroutine waits
 
 	cancelEnter context.CancelFunc // ends an enter that waits for the reply; nil if no message could replace the reply
-	refusal     error              // why the attempt is over before it began, if the server gave a reason
+	refusal     error              // why the wait is over, if the server gave a reason
 	grant       Grant
 	localHold   LocalHold
-	notAfter    wire.Stamp // the not-after of the newest enter; 0 if none was sent
-	entersSent  int32      // the number of enters that were sent; a requeue counts as one for the new attempt
+	footprint   session.Footprint // what the server may have of the attempt; a requeue counts as an enter of the new one
 
-	mayQueue       bool // the attempt waits in the queue, and does not only try; assigned once, before an enter is sent
-	state          attemptState
-	lockWasHeld    bool // the lock was held when the ticket was found lost
-	pollFirst      bool // the next poll lists the attempt, because the lock may have been granted to it
-	grantedAtOnce  bool // an enter replied that the attempt has the lock
-	outcomeUnknown bool // an enter had no reply
-	joined         bool // an enter replied that the attempt has the lock, or a ticket
-	enterRefused   bool // an enter was refused; see leavesNothing
-	releaseDenied  bool // the release was refused for lack of a right
-	withdrawn      bool // Close ended the attempt, and its leave is being repeated
-	needsRecheck   bool // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
-	pending        bool // the attempt enters or waits, and counts as pending in the queue
-	waiting        bool // the attempt is in the queue's list of waiting attempts
+	state        attemptState
+	place        place
+	pollFirst    bool // the next poll lists the attempt, because the lock may have been granted to it
+	needsRecheck bool // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
 }
+
+// place says how a Queue knows an attempt that waits.
+type place uint8
+
+const (
+	noPlace place = iota // the attempt only tries, or its goroutine has left
+	pending              // the attempt enters or waits, and counts as pending
+	listed               // it is in the list of waiting attempts as well
+)
 
 // newAttempt registers an attempt that only tries, before anything of it is sent.
 func (q *Queue) newAttempt(request *Request) *Attempt {
@@ -99,7 +87,7 @@ func (a *Attempt) registerLocked() {
 
 // newWaitingAttempt registers an attempt that waits in the queue.
 func (q *Queue) newWaitingAttempt(request *Request) *Attempt {
-	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(request.Mode), request: request, mayQueue: true, pending: true}
+	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(request.Mode), request: request, state: entering, place: pending}
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	a.registerLocked()
@@ -110,19 +98,27 @@ func (q *Queue) newWaitingAttempt(request *Request) *Attempt {
 	return a
 }
 
-// recordSendLocked records that an enter of a is about to be sent.
-func (a *Attempt) recordSendLocked(notAfter wire.Stamp) {
-	a.notAfter = notAfter
-	if a.entersSent++; a.entersSent == 1 && a.pending {
+// sendLocked records that an enter of a is about to be sent.
+func (a *Attempt) sendLocked(notAfter wire.Stamp) {
+	if a.footprint.Send(notAfter); a.footprint.Sent == 1 && a.place != noPlace {
 		a.q.pendingSent++
 	}
 }
 
-// addToWaitingLocked adds a to the waiting attempts of the queue, unless a has left. An attempt that gets the lock at once
+// leftTicketLocked records that a may have a ticket. If the lock is exclusive, a grant removes the ticket.
+func (a *Attempt) leftTicketLocked() {
+	if a.q.registry.protocol.isExclusive() {
+		a.footprint.Leave(session.TicketLeft)
+	} else {
+		a.footprint.Leave(session.TicketBesideHold)
+	}
+}
+
+// addToListLocked adds a to the waiting attempts of the queue, unless a has left. An attempt that gets the lock at once
 // is never added. Until the reply to its enter, a message finds it by its id, and a poll finds it as one of the session's.
-func (a *Attempt) addToWaitingLocked() {
-	if a.q.initWaitLocked(); a.pending && !a.waiting {
-		a.waiting = true
+func (a *Attempt) addToListLocked() {
+	if a.q.initWaitLocked(); a.place == pending {
+		a.place = listed
 		a.q.waiting = append(a.q.waiting, a)
 	}
 }
@@ -142,16 +138,18 @@ func (a *Attempt) forgetLocked() {
 	}
 }
 
-// endWaiting ends the waiting of a, and sets its state. If a was granted in the same instant, it returns true, and the
-// state is begun instead.
-func (a *Attempt) endWaiting(state attemptState) (isGranted bool) {
+// endWaiting ends the waiting of a, and reports whether a was granted the lock, even in the same instant. Then a is begun;
+// otherwise it is over.
+func (a *Attempt) endWaiting() (isGranted bool) {
 	registry := a.q.registry
 	registry.mu.Lock()
-	isGranted = a.state == granted
-	if a.state = state; isGranted {
-		a.state = begun
+	switch isGranted = a.state == granted; {
+	case isGranted:
+		a.toLocked(begun)
+	case !a.state.isEnded():
+		a.toLocked(over)
 	}
-	closing := a.endPendingLocked()
+	closing := a.leavePlaceLocked()
 	registry.mu.Unlock()
 	if closing != nil {
 		closing.Close()
@@ -159,19 +157,19 @@ func (a *Attempt) endWaiting(state attemptState) (isGranted bool) {
 	return isGranted
 }
 
-// endPendingLocked counts a out of the pending attempts. It returns the listener to close, or nil.
-func (a *Attempt) endPendingLocked() *grantListener {
+// leavePlaceLocked counts a out of the pending attempts. It returns the listener to close, or nil.
+func (a *Attempt) leavePlaceLocked() *grantListener {
 	q := a.q
-	if !a.pending {
+	if a.place == noPlace {
 		return nil
 	}
-	if a.waiting {
+	if a.place == listed {
 		q.waiting = slices.DeleteFunc(q.waiting, func(other *Attempt) bool { return other == a })
 	}
-	if a.entersSent > 0 {
+	if a.footprint.Sent > 0 {
 		q.pendingSent--
 	}
-	a.pending, a.waiting = false, false
+	a.place = noPlace
 	if q.pending--; q.pending > 0 {
 		return nil
 	}
@@ -197,23 +195,24 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.In
 		case a.isSupersededLocked(token):
 			// The session has a newer hold. If the server has not, its next renewal says so, and the next poll after that.
 			a.pollFirst, a.q.polledStamp = true, 0
-			a.addToWaitingLocked()
+			a.addToListLocked()
 		case ok:
-			a.grant, a.state = a.newGrant(token, token.BlockEnd(), h.life, h.sent, now), granted
+			a.grant = a.newGrant(token, token.BlockEnd(), h.life, h.sent, now)
+			a.toLocked(granted)
 			a.wake()
 			if a.cancelEnter != nil {
 				a.cancelEnter()
 			}
-		case a.mayQueue:
+		default:
 			// This is a hint: the heartbeat is not known, or its life is over by our clock. The poll extends the hold, if there
 			// is one.
 			a.pollFirst = true
-			a.addToWaitingLocked()
+			a.addToListLocked()
 			a.q.pollLocked()
 		}
-	case over:
+	case over, withdrawn:
 		a.repeatLeave() // the leave overtook the enter
-	case granted, begun, ticketLost:
+	default:
 	}
 }
 
@@ -232,8 +231,9 @@ func (a *Attempt) pollIfExpired() bool {
 
 // awaitPollLocked lets a wait, and polls for it at once, because it may have the lock.
 func (a *Attempt) awaitPollLocked() {
-	a.state, a.pollFirst = queued, true
-	a.addToWaitingLocked()
+	a.toLocked(queued)
+	a.pollFirst = true
+	a.addToListLocked()
 	a.q.pollLocked()
 }
 
@@ -313,13 +313,6 @@ func (a *Attempt) setLocalHold(localHold LocalHold) (older LocalHold, needsReche
 func (a *Attempt) isSupersededLocked(token wire.Stamp) bool {
 	newest := a.q.newestHold
 	return newest != nil && newest != a && newest.grant.Stamp > token
-}
-
-// hasNoTicketLocked reports whether it is certain that a has no ticket. The only enter must have had a reply. An attempt
-// that was granted at once never had a ticket. If the enter made a ticket for an exclusive lock, the grant removed it,
-// unless a right was missing.
-func (a *Attempt) hasNoTicketLocked() bool {
-	return a.entersSent == 1 && !a.outcomeUnknown && (a.grantedAtOnce || a.q.registry.protocol.isExclusive() && !a.releaseDenied)
 }
 
 // Extended records that the hold was extended by a call that was sent at sent. Call it before Begin.

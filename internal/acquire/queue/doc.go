@@ -43,6 +43,8 @@
 //
 // # States of an attempt
 //
+// The doc of attemptState lists all steps. An attempt that waits takes these:
+//
 //	entering --reply: it waits--> queued --poll: no ticket--> ticketLost: given up, and a new attempt begins
 //	   |                            |
 //	   | reply: it has the lock     | message, poll, reply to a release of this session
@@ -55,8 +57,9 @@
 // Close withdraws all queued attempts in one batch before it ends holds, so that no hold is granted to a session
 // that ends.
 //
-// The leave of an attempt that is over is repeated until the server replies. It is sent once more if a copy
-// of the enter may still be on its way (its not-after), or if a grant arrives. Then the attempt is forgotten.
+// What the server may have of an attempt is its session.Footprint. The leave of an attempt that is over is repeated until
+// the server replies. It is sent once more if a copy of the enter may still be on its way (its not-after), or if a grant
+// arrives. Then the attempt is forgotten.
 // If there is no reply, the repetition continues while the queue has users here, because their heartbeats
 // would keep the ticket alive.
 //

@@ -5,6 +5,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -43,7 +44,7 @@ func (q *Queue) tryOnce(ctx context.Context, request *Request) (ServerHold, erro
 		a.Abandon()
 		return nil, err
 	case err == nil && result == enterGranted:
-		a.endWaiting(begun)
+		a.endWaiting()
 		return a, nil
 	case err == nil && result == enterTooSlow:
 		// Release the lock before another try, which would otherwise find it held.
@@ -59,6 +60,7 @@ func (q *Queue) tryOnce(ctx context.Context, request *Request) (ServerHold, erro
 	case err == nil:
 		err = errs.ErrHeld
 	}
+	a.end()
 	a.forget()
 	return nil, err
 }
@@ -67,7 +69,11 @@ func (q *Queue) tryOnce(ctx context.Context, request *Request) (ServerHold, erro
 var errGranted = errors.New("it was granted by a message meanwhile")
 
 // errTicketLost says that an attempt lost its ticket: the server had no heartbeat of the session for too long, or lost data.
-var errTicketLost = errors.New("it has no ticket any more")
+// errTicketLostWhileHeld says that another hold has the lock meanwhile.
+var (
+	errTicketLost          = errors.New("it has no ticket any more")
+	errTicketLostWhileHeld = fmt.Errorf("%w, and the lock is held", errTicketLost)
+)
 
 // wait joins the queue and blocks until a is granted the lock, or returns why it is not.
 func (a *Attempt) wait(ctx context.Context, last *wire.LastReply) error {
@@ -82,9 +88,7 @@ func (a *Attempt) wait(ctx context.Context, last *wire.LastReply) error {
 				continue
 			}
 			return nil
-		case ticketLost:
-			return errTicketLost
-		case over:
+		case ticketLost, over, withdrawn:
 			return refusal
 		case queued:
 			woken, state := a.wakeChannel()
@@ -95,7 +99,7 @@ func (a *Attempt) wait(ctx context.Context, last *wire.LastReply) error {
 			case <-woken:
 			case <-ctx.Done():
 			}
-		case entering, begun:
+		default:
 		}
 	}
 }
@@ -173,15 +177,15 @@ func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
 	ctx, stop := a.withCancelOnGrant(ctx)
 	defer stop()
 	sent := clock.Now()
-	number, times, isRepeated := a.prepareEnter(sent)
+	enter := a.prepareEnter(sent)
 	call := wire.Call{Script: q.registry.protocol.Enter, Keys: q.keys.All}
 	var args [maxArgs]string // on the stack
 	call.Args = append(args[:0],
-		a.ticket(), times.life, times.notAfter, flag(a.mayQueue),
-		times.heartbeatLife, number, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL)
+		a.ticket(), enter.life, enter.notAfter, flag(enter.mayQueue),
+		enter.heartbeatLife, enter.heartbeat, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL)
 	call.Args = append(call.Args, a.request.Args...)
 	if !q.registry.protocol.isExclusive() {
-		call.Args = append(call.Args, flag(isRepeated))
+		call.Args = append(call.Args, flag(enter.isRepeated))
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) && q.registry.protocol.isExclusive() {
@@ -191,10 +195,10 @@ func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
 		a.handleEnterError(err)
 		return enterQueued, err
 	}
-	if a.mayQueue && reply.Code() == wire.NotDone {
+	if enter.mayQueue && reply.Code() == wire.NotDone {
 		q.listen()
 	}
-	return a.handleEnterReply(reply, sent, number)
+	return a.handleEnterReply(reply, sent, enter.heartbeat)
 }
 
 // enterWithHolderKey repeats an enter that was refused because its slot is being moved, with the holder key alone. That can
@@ -220,33 +224,37 @@ func (a *Attempt) withCancelOnGrant(ctx context.Context) (context.Context, conte
 	return ctx, a.cancelEnter
 }
 
-// prepareEnter prepares one enter. It returns the number of the heartbeat, which is "" if none is needed, and the times of
-// the enter. isRepeated reports whether an enter of a was sent before.
-func (a *Attempt) prepareEnter(sent clock.Instant) (number string, t timeArgs, isRepeated bool) {
+// prepareEnter prepares one enter, which is sent at sent.
+func (a *Attempt) prepareEnter(sent clock.Instant) enterArgs {
 	q, s := a.q, a.q.registry.session
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	life := q.registry.lifeLocked()
 	notAfter := s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
-	a.recordSendLocked(notAfter - notAfter%notAfterGrain)
-	if a.mayQueue && !q.hasRecentHeartbeatLocked(sent) {
-		number = q.registry.heartbeatLocked(sent).number
+	notAfter -= notAfter % notAfterGrain
+	a.sendLocked(notAfter)
+	args := enterArgs{mayQueue: a.state != trying, isRepeated: a.footprint.Sent > 1}
+	if args.mayQueue && !q.hasRecentHeartbeatLocked(sent) {
+		args.heartbeat = q.registry.heartbeatLocked(sent).number
 	}
-	return number, q.registry.mu.timeArgs.argsOf(a.request.Life, a.notAfter, life), a.entersSent > 1
+	args.timeArgs = q.registry.mu.timeArgs.argsOf(a.request.Life, notAfter, life)
+	return args
 }
 
 // handleEnterError handles the error of an enter.
 func (a *Attempt) handleEnterError(err error) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
-	if a.state == granted && a.entersSent == 1 {
+	if a.state == granted && a.footprint.Sent == 1 {
 		// A message granted the ticket that this enter made: the enter was executed, and was sent once. So no copy of it can
 		// come later, and Close need not wait for one.
-		a.joined = true
+		a.leftTicketLocked()
 		return
 	}
-	a.outcomeUnknown = a.outcomeUnknown || wire.Judge(err) == wire.Unknown
-	a.enterRefused = a.enterRefused || !leavesNothing(err)
+	a.footprint.Unknown = a.footprint.Unknown || wire.Judge(err) == wire.Unknown
+	if !leavesNothing(err) {
+		a.leftTicketLocked()
+	}
 }
 
 // leavesNothing reports whether the error of a call shows that the server has nothing of the attempt, or can no longer be
@@ -285,24 +293,32 @@ func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, number 
 // joinedLocked handles a reply to an enter or a requeue by which a has the lock, or a ticket.
 func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) enterResult {
 	q := a.q
-	a.joined = true
 	q.clearPollErrLocked()
-	stamp := reply.Stamp(1)
-	switch isDone := reply.Code() == wire.Done; {
-	case a.state != entering:
-		return enterQueued // a message was faster
-	case isDone && a.isSupersededLocked(stamp):
-		a.awaitPollLocked()
-		return enterSuperseded
-	case isDone && clock.Deadline(sent, a.request.Life).Reached(now):
-		return enterTooSlow
-	case isDone:
-		a.grantedAtOnce = true
-		a.grant, a.state = a.newGrant(stamp, stamp, a.request.Life, sent, now), granted
+	stamp, isDone, isRequesting := reply.Stamp(1), reply.Code() == wire.Done, a.state == entering || a.state == trying
+	isSuperseded, isLate := a.isSupersededLocked(stamp), clock.Deadline(sent, a.request.Life).Reached(now)
+	switch {
+	case !isDone && a.state == trying:
+		return enterQueued
+	case isDone && isRequesting && !isSuperseded && !isLate:
+		a.footprint.Leave(session.HoldLeft)
+		a.grant = a.newGrant(stamp, stamp, a.request.Life, sent, now)
+		a.toLocked(granted)
 		return enterGranted
 	}
-	a.state = queued
-	a.addToWaitingLocked()
+	a.leftTicketLocked()
+	switch {
+	case !isRequesting:
+		return enterQueued // a message was faster
+	case isDone && isSuperseded && a.state == trying:
+		return enterSuperseded
+	case isDone && isSuperseded:
+		a.awaitPollLocked()
+		return enterSuperseded
+	case isDone:
+		return enterTooSlow
+	}
+	a.toLocked(queued)
+	a.addToListLocked()
 	if reply.Int(2) == 1 {
 		q.pollLocked()
 	} else if !q.pollScheduled {

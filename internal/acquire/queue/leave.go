@@ -7,7 +7,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -15,33 +14,30 @@ import (
 )
 
 // Abandon leaves the queue, or releases the lock, off the caller's path. If a copy of the enter may still be on its way, it
-// does that once more after the not-after.
+// does that once more after the not-after. If Close has withdrawn a, its leave is being repeated already.
 func (a *Attempt) Abandon() {
-	switch {
-	case a.isWithdrawn():
-	case a.end():
-		a.repeatLeave()
-	default:
+	if a.end() == withdrawn {
+		return
+	}
+	if a.footprint.IsEmpty() {
 		a.forget()
+	} else {
+		a.repeatLeave()
 	}
 }
 
-// isWithdrawn reports whether Close ended a, and repeats the leave. A withdrawn attempt stays over.
-func (a *Attempt) isWithdrawn() bool {
+// end sets the state to over, unless a is withdrawn, and returns it. Nothing changes the state or the footprint after that.
+func (a *Attempt) end() attemptState {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
-	return a.withdrawn
-}
-
-// end sets the state to over, and reports whether a may have something on the server.
-func (a *Attempt) end() (mayHave bool) {
-	a.q.registry.mu.Lock()
-	defer a.q.registry.mu.Unlock()
-	a.state, a.localHold = over, nil
+	if !a.state.isEnded() {
+		a.toLocked(over)
+	}
+	a.localHold = nil
 	if a.q.newestHold == a {
 		a.q.newestHold = nil
 	}
-	return a.outcomeUnknown || a.joined || a.enterRefused
+	return a.state
 }
 
 // Release releases the lock, and waits for the reply until ctx ends. lastUsed is the stamp of the last token that was used.
@@ -63,7 +59,7 @@ func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 		return false, err
 	}
 	a.readGrants(reply)
-	a.handleReleaseReply(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
+	a.finish(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
 	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
 }
 
@@ -71,19 +67,19 @@ func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 // stops in its middle, and a script that granted a the lock may have left the ticket. Then the release is repeated for as
 // long as the ticket lasts, if that is longer.
 func (a *Attempt) handleReleaseError(err error, expiresIn time.Duration) {
-	a.q.registry.mu.Lock()
-	a.releaseDenied = errors.Is(err, errs.ErrDenied)
-	mayHaveTicket := a.releaseDenied && !a.hasNoTicketLocked()
-	a.q.registry.mu.Unlock()
-	if mayHaveTicket {
+	if errors.Is(err, errs.ErrDenied) && a.footprint.Left == session.TicketLeft {
+		a.footprint.Leave(session.TicketBesideHold) // the script that granted a the lock may have lacked the right, too
+	}
+	if errors.Is(err, errs.ErrDenied) && !a.footprint.HasNoTicket() {
 		expiresIn = max(expiresIn, a.ticketLife())
 	}
-	a.repeatLeaveUntil(clock.Now().Add(expiresIn))
+	a.repeatLeaveFor(expiresIn)
 }
 
-// handleReleaseReply forgets a, unless something of a may still be at the server, or arrive there.
-func (a *Attempt) handleReleaseReply(mayHaveTicket bool) { //nolint:revive // a fact about the reply, not a switch
-	if mayHaveTicket || a.copyExecutableFor(0) > 0 {
+// finish forgets a, which is over and had a reply to its release, unless something of a may still be at the server, or arrive
+// there.
+func (a *Attempt) finish(mayHaveTicket bool) { //nolint:revive // a fact about the reply, not a switch
+	if mayHaveTicket || a.footprint.Unknown {
 		a.repeatLeave()
 	} else {
 		a.forget()
@@ -104,14 +100,14 @@ func (q *Queue) withHolderKeyAlone(call wire.Call) wire.Call {
 const leaveArgs = 7
 
 // leaveCall returns the call that ends a. The arguments of the call are appended to args. lastUsed is the stamp of the last
-// token that was used, or 0 if it is not known. If a is over, the caller may have locked the mutex of the Registry.
+// token that was used, or 0 if it is not known.
 func (a *Attempt) leaveCall(args []string, lastUsed wire.Stamp) wire.Call {
 	registry, keys := a.q.registry, a.q.keys
 	args = append(args, a.Name(), registry.session.ID(), registry.session.PublishCommand(), keys.Channel, a.request.FloorTTL)
 	if registry.protocol.isExclusive() {
 		args = append(args, a.floorArg(lastUsed))
 	}
-	return wire.Call{Script: registry.protocol.Leave, Keys: keys.All, Args: append(args, flag(a.hasNoTicketLocked()))}
+	return wire.Call{Script: registry.protocol.Leave, Keys: keys.All, Args: append(args, flag(a.footprint.HasNoTicket()))}
 }
 
 // floorArg returns the stamp of the last token that was used as an argument of scripts, or "" if it is not known. The scripts
@@ -135,49 +131,30 @@ func flag(is bool) string { //nolint:revive // a fact, not a switch
 }
 
 // repeatLeave repeats the leave for as long as the ticket or the hold of a can last.
-func (a *Attempt) repeatLeave() { a.repeatLeaveUntil(clock.Now().Add(a.ticketLife())) }
+func (a *Attempt) repeatLeave() { a.repeatLeaveFor(a.ticketLife()) }
 
 // ticketLife returns how long a ticket of a, or the hold that follows it, lasts without heartbeats of the session.
 func (a *Attempt) ticketLife() time.Duration {
 	return session.MaxPatience + max(a.request.Life, pollsPerLife*dispatch.MaxPollInterval)
 }
 
-// repeatLeaveUntil repeats the leave off the caller's path until it has a reply. If the outcome of an enter is unknown, it
-// continues until that enter can no longer be executed.
-func (a *Attempt) repeatLeaveUntil(until clock.Instant) {
-	undo := &session.Undo{Call: a.leaveCall(nil, 0), Until: until, ExecutableUntil: a.copyExecutableUntil(), OnDone: a.handleRepetitionEnd}
+// repeatLeaveFor repeats the leave off the caller's path until it has a reply. If the outcome of an enter is unknown, it
+// continues until that enter can no longer be executed. Callers may have locked the mutex: a is over.
+func (a *Attempt) repeatLeaveFor(lasts time.Duration) {
+	undo := a.footprint.Undo(a.leaveCall(nil, 0), lasts, a.request.Life)
+	undo.OnDone = a.handleRepetitionEnd
 	undo.OnReply = func(reply wire.Reply) time.Duration {
 		a.readGrants(reply)
-		copyLeft := a.copyExecutableFor(reply.Stamp(1))
 		if code := reply.Code(); code == wire.MayQueue || code == wire.NeedsQueue {
-			return max(copyLeft, session.BackOffPause(0))
+			return max(a.footprint.ExecutableFor(reply.Stamp(1)), session.BackOffPause(0))
 		}
-		if copyLeft == 0 {
+		again := undo.AfterCopies(reply.Stamp(1))
+		if again == 0 {
 			a.forget()
 		}
-		return undo.RepeatAfter(copyLeft, a.request.Life)
+		return again
 	}
 	a.q.registry.session.Undoer.Start(undo)
-}
-
-// copyExecutableFor returns for how long after server, the server's time, a copy of the enter may still be executed. It
-// returns 0 if no copy can be.
-func (a *Attempt) copyExecutableFor(server wire.Stamp) time.Duration {
-	a.q.registry.mu.Lock()
-	defer a.q.registry.mu.Unlock()
-	if !a.outcomeUnknown {
-		return 0
-	}
-	return session.ExecutableFor(a.notAfter, server)
-}
-
-// copyExecutableUntil returns until when a copy of the enter may still be executed. It returns the zero Instant if no copy can
-// be. It is for an attempt that is over, because outcomeUnknown changes no more: callers may have locked the mutex.
-func (a *Attempt) copyExecutableUntil() clock.Instant {
-	if !a.outcomeUnknown {
-		return clock.Instant{}
-	}
-	return clock.Now().Add(session.MaxPatience)
 }
 
 // handleRepetitionEnd handles the end of the repeated leave. If the leave was not confirmed and the session still uses the

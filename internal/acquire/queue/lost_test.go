@@ -370,7 +370,7 @@ func TestCloseEndsAllWaits(t *testing.T) {
 				defer u.mu.Unlock()
 				isSent := name == "Away"
 				for _, a := range u.mu.attempts {
-					isSent = isSent || a.notAfter != 0
+					isSent = isSent || a.footprint.Sent > 0
 				}
 				return u.q.pending == 5 && isSent
 			})

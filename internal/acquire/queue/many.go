@@ -33,7 +33,7 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 		a := request.Queue.newAttempt(request.Request)
 		a.prepareEnter(sent)
 		attempts[i], call.Keys[i] = a, request.Queue.keys.Holder
-		call.Args = append(call.Args, a.ticket(), wire.Milliseconds(a.request.Life), a.notAfter.Text(), s.Settings.Label)
+		call.Args = append(call.Args, a.ticket(), wire.Milliseconds(a.request.Life), a.footprint.NotAfter.Text(), s.Settings.Label)
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
@@ -70,11 +70,12 @@ func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent clock.Instant) b
 	if stamp == 0 {
 		return false
 	}
-	a.joined = true
+	a.leftTicketLocked()
 	if clock.Deadline(sent, a.request.Life).Reached(now) || a.isSupersededLocked(stamp) {
 		return false // the hold expired before it began
 	}
-	a.grant, a.state = a.newGrant(stamp, stamp, a.request.Life, sent, now), begun
+	a.grant = a.newGrant(stamp, stamp, a.request.Life, sent, now)
+	a.toLocked(begun)
 	return true
 }
 
@@ -141,20 +142,13 @@ func (r *LockRelease) releasedByBatch(outcome *wire.Outcome, i int, again bool) 
 	case failure != nil && wire.Judge(failure) == wire.Unknown && !again:
 		r.endAttempt()
 		return false
-	case failure != nil || part.Code() != wire.Done || !r.hasNoTicket():
+	case failure != nil || part.Code() != wire.Done || !r.Attempt.footprint.HasNoTicket():
 		r.WasHeld = failure == nil && part.Code() == wire.Done
 		return true
 	}
 	r.WasHeld = true
 	r.endAttempt()
 	return false
-}
-
-func (r *LockRelease) hasNoTicket() bool {
-	registry := r.Attempt.q.registry
-	registry.mu.Lock()
-	defer registry.mu.Unlock()
-	return r.Attempt.hasNoTicketLocked()
 }
 
 // endAttempt ends the attempt of a hold that was released, or may have been.
@@ -188,7 +182,7 @@ func releaseOneByOne(ctx context.Context, s *session.Session, releases []*LockRe
 		}
 		r.Attempt.end()
 		r.Attempt.readGrants(outcome.Reply)
-		r.Attempt.handleReleaseReply(false)
+		r.Attempt.finish(false)
 		r.WasHeld = r.WasHeld || outcome.Reply.Code() == wire.Done
 	}
 }

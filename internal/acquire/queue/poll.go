@@ -193,7 +193,8 @@ func (p *queuePoll) recordFailure(err error) {
 func (q *Queue) refuseLocked(err error) {
 	for _, a := range q.waiting {
 		if a.state == entering || a.state == queued {
-			a.state, a.refusal = over, err
+			a.toLocked(over)
+			a.refusal = err
 			a.wake()
 		}
 	}
@@ -225,7 +226,10 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 	tickets := reply.Text(4)
 	for i, a := range p.listed {
 		if a.state == queued && i < len(tickets) && tickets[i] == '0' && !has[a.attempt()] {
-			a.state, a.lockWasHeld = ticketLost, left > 0
+			a.toLocked(ticketLost)
+			if a.refusal = errTicketLost; left > 0 {
+				a.refusal = errTicketLostWhileHeld
+			}
 			a.wake()
 			q.lastHeartbeat = clock.Instant{}             // the heartbeat may be lost too: the next enter carries one
 			more = more || len(q.waiting) > len(p.listed) // attempts that are not listed have lost their tickets too

@@ -41,7 +41,7 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 	} {
 		a := u.q.newWaitingAttempt(lockRequest)
 		u.mu.Lock()
-		a.state, a.notAfter = c.before, 1
+		a.state, a.footprint.NotAfter = c.before, 1
 		p := queuePoll{q: u.q, heartbeat: u.heartbeatLocked(clock.Now()), listed: []*Attempt{a}}
 		u.mu.Unlock()
 		grants, number := "", strings.Repeat("-", numberSize)
@@ -59,7 +59,7 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 			require.Equal(t, Grant{Stamp: now, Last: now + wire.TokenBlock - 1, Life: p.heartbeat.life, Sent: p.heartbeat.sent, Read: a.grant.Read}, a.grant, name)
 		}
 		u.mu.Unlock()
-		a.endWaiting(over)
+		a.endWaiting()
 		a.forget()
 	}
 }
@@ -87,6 +87,6 @@ func TestMalformedMessageIsNoGrant(t *testing.T) {
 	u.mu.Lock()
 	require.Equal(t, granted, a.state)
 	u.mu.Unlock()
-	require.True(t, a.endWaiting(over))
+	require.True(t, a.endWaiting())
 	a.forget()
 }

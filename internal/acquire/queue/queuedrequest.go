@@ -48,11 +48,10 @@ func (r *QueuedRequest) Wait(ctx context.Context) error {
 		if !errors.Is(err, errTicketLost) {
 			return err
 		}
-		lockWasHeld := r.attempt.lockWasHeld // nothing writes it any more
-		r.attempt.endWaiting(over)
+		r.attempt.endWaiting()
 		r.attempt.Abandon()
 		r.attempt = r.q.newWaitingAttempt(r.request)
-		if lockWasHeld {
+		if errors.Is(err, errTicketLostWhileHeld) {
 			r.attempt.sleep(ctx, rand.N(rejoinWithin))
 		}
 	}
@@ -67,7 +66,7 @@ func (r *QueuedRequest) Ended(ctx context.Context) error { return r.lastReply.En
 
 // Leave ends the ticket. It returns the attempt if the lock was granted to it, even in the same instant, or nil.
 func (r *QueuedRequest) Leave() ServerHold {
-	if r.attempt.endWaiting(over) {
+	if r.attempt.endWaiting() {
 		return r.attempt
 	}
 	r.attempt.Abandon()

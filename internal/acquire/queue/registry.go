@@ -170,7 +170,8 @@ func (r *Registry) Refuse(err error) {
 	defer r.mu.Unlock()
 	for _, a := range r.mu.attempts {
 		if a.state == queued {
-			a.state, a.refusal, a.withdrawn = over, err, true
+			a.toLocked(withdrawn)
+			a.refusal = err
 			a.repeatLeave()
 		}
 		a.wake()

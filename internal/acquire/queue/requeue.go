@@ -38,7 +38,7 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	}
 	result := parseRequeueResult(reply)
 	isQueued := r.attempt.handleRequeueReply(reply, sent)
-	a.handleReleaseReply(!result.nothingLeft)
+	a.finish(!result.nothingLeft)
 	if !isQueued {
 		r.abandon()
 		return nil, result.wasHeld, nil
@@ -59,14 +59,14 @@ func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	sent = clock.Now()
-	a.recordSendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
+	a.sendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
 	h := q.registry.heartbeatLocked(sent)
 	return wire.Call{
 		Script: q.registry.protocol.Requeue,
 		Keys:   q.keys.All,
 		Args: []string{
-			old.Name(), a.ticket(), micros(a.request.Life), a.notAfter.Text(), micros(h.life), h.number,
-			s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL, old.floorArg(lastUsed), flag(old.hasNoTicketLocked()),
+			old.Name(), a.ticket(), micros(a.request.Life), a.footprint.NotAfter.Text(), micros(h.life), h.number,
+			s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL, old.floorArg(lastUsed), flag(old.footprint.HasNoTicket()),
 		},
 	}, sent
 }

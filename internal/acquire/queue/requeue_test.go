@@ -121,7 +121,7 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 		require.False(t, next.attempt.handleRequeueReply(reply, sent))
 		require.Nil(t, next.Leave())
 		a.end()
-		a.handleReleaseReply(false)
+		a.finish(false)
 		if isMarked {
 			other.release(within(t, "the lock", waiting).mustHave(t))
 		}
@@ -322,7 +322,7 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 	reply, err := u.session.Runner.Run(t.Context(), call)
 	require.NoError(t, err)
 	a.end()
-	a.handleReleaseReply(false)
+	a.finish(false)
 	newer.Begin(newLocalHoldSpy())
 	require.True(t, next.attempt.handleRequeueReply(reply, sent))
 	state, _ := next.attempt.currentState()

@@ -27,11 +27,7 @@ func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, request *Req
 		return nil, err
 	}
 	a.end()
-	if a.copyExecutableFor(0) > 0 {
-		a.repeatLeave()
-	} else {
-		a.forget()
-	}
+	a.finish(false)
 	return b, nil
 }
 
@@ -68,11 +64,12 @@ func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent clock.Inst
 	leave := old.leaveCall(nil, 0)
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	a.notAfter = registry.session.NotAfter(q.keys.Slot, sent, session.MaxPatience)
+	notAfter := registry.session.NotAfter(q.keys.Slot, sent, session.MaxPatience)
+	a.footprint.Send(notAfter)
 	return wire.Call{
 		Script: script,
 		Keys:   q.keys.All,
-		Args:   append([]string{a.ticket(), micros(a.request.Life), a.notAfter.Text()}, leave.Args...),
+		Args:   append([]string{a.ticket(), micros(a.request.Life), notAfter.Text()}, leave.Args...),
 	}
 }
 
@@ -81,7 +78,8 @@ func (a *Attempt) handleSwapReply(reply wire.Reply, sent clock.Instant) {
 	registry, now := a.q.registry, clock.Now()
 	registry.mu.Lock()
 	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.request.Life, Sent: sent, Read: now}
-	a.state, a.joined = begun, true
+	a.toLocked(begun)
+	a.leftTicketLocked()
 	registry.mu.Unlock()
 	a.readGrants(reply)
 }

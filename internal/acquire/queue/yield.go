@@ -48,11 +48,7 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResul
 	default: // the hold was released
 		a.end()
 		a.readGrants(reply)
-		if a.copyExecutableFor(0) > 0 {
-			a.repeatLeave()
-		} else {
-			a.forget()
-		}
+		a.finish(false)
 		return YieldReleased, nil
 	}
 }

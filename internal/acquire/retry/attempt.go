@@ -24,14 +24,10 @@ type attempt struct {
 	request *queue.Request // assigned once
 	waiting bool           // the attempt waits, and does not only try; assigned once, before other goroutines know it
 
-	granted        bool // the attempt has the lock, or had it
-	grant          queue.Grant
-	localHold      queue.LocalHold
-	mayHaveHold    bool       // a try was sent that may have left something
-	needsRecheck   bool       // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
-	outcomeUnknown bool       // a try had no reply
-	hasTicket      bool       // the reply to a try says that the attempt has a ticket at the server
-	notAfter       wire.Stamp // the not-after of the newest try that had no reply, or is on its way
+	grant        queue.Grant // the zero Grant until the attempt has the lock
+	localHold    queue.LocalHold
+	footprint    session.Footprint // what the server may have of the attempt
+	needsRecheck bool              // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
 }
 
 // newAttempt registers an attempt, before anything of it is sent.
@@ -64,7 +60,7 @@ func (a *attempt) end() (mayHave bool) {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
 	a.localHold = nil
-	return a.mayHaveHold
+	return !a.footprint.IsEmpty()
 }
 
 // tryOutcome is the result of a try.
@@ -117,7 +113,8 @@ func (a *attempt) prepareTry(sent clock.Instant) wire.Stamp {
 	notAfter := registry.session.NotAfter(a.lock.keys.Slot, sent, a.request.Life)
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	a.mayHaveHold, a.notAfter = true, max(a.notAfter, notAfter)
+	a.footprint.Send(notAfter)
+	a.footprint.Leave(session.HoldLeft)
 	return notAfter
 }
 
@@ -125,8 +122,17 @@ func (a *attempt) prepareTry(sent clock.Instant) wire.Stamp {
 func (a *attempt) handleTryError(err error) {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
-	a.outcomeUnknown = a.outcomeUnknown || wire.Judge(err) == wire.Unknown
-	a.mayHaveHold = a.outcomeUnknown || a.hasTicket || !errors.Is(err, errs.ErrWrongKind)
+	a.footprint.Unknown = a.footprint.Unknown || wire.Judge(err) == wire.Unknown
+	if errors.Is(err, errs.ErrWrongKind) {
+		a.leftNoHoldLocked()
+	}
+}
+
+// leftNoHoldLocked records that the newest try left no hold.
+func (a *attempt) leftNoHoldLocked() {
+	if a.footprint.Left == session.HoldLeft {
+		a.footprint.Left = session.NothingLeft
+	}
 }
 
 // handleTryReply handles the reply to a try.
@@ -141,13 +147,11 @@ func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (tryResul
 		}
 		registry.mu.Lock()
 		defer registry.mu.Unlock()
-		a.granted = true
 		a.grant = a.newGrant(reply, sent, now)
 		return tryResult{outcome: tryGranted}, nil
 	case code == wire.NotDone && reply.Stamp(2) != 0:
 		registry.session.Clock.Observe(slot, reply.Stamp(2), now)
-		a.recordTicket()
-		a.recordNothing()
+		a.recordHeld()
 		return tryResult{tryHeld, time.Duration(reply.Int(1)) * time.Millisecond}, nil
 	case code == wire.Late && reply.Stamp(1) != 0:
 		registry.session.Clock.Observe(slot, reply.Stamp(1), now)
@@ -178,27 +182,28 @@ func (a *attempt) newGrant(reply wire.Reply, sent, now clock.Instant) queue.Gran
 	return grant
 }
 
-// recordTicket records that a has a ticket at the server, if each waiter has one.
-func (a *attempt) recordTicket() {
+// recordHeld records that the lock is held: a has no hold, but a ticket if each waiter has one.
+func (a *attempt) recordHeld() {
 	registry := a.lock.registry
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	a.hasTicket = registry.config.ChannelPerWaiter && a.waiting
+	if a.leftNoHoldLocked(); registry.config.ChannelPerWaiter && a.waiting {
+		a.footprint.Leave(session.TicketLeft)
+	}
 }
 
-// recordNothing records that a has nothing at the server, unless a copy of a try may still arrive, or a has a ticket there.
+// recordNothing records that a try left nothing.
 func (a *attempt) recordNothing() {
-	registry := a.lock.registry
-	registry.mu.Lock()
-	defer registry.mu.Unlock()
-	a.mayHaveHold = a.outcomeUnknown || a.hasTicket
+	a.lock.registry.mu.Lock()
+	defer a.lock.registry.mu.Unlock()
+	a.leftNoHoldLocked()
 }
 
 // hasLock reports whether a was granted the lock.
 func (a *attempt) hasLock() bool {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
-	return a.granted
+	return !a.grant.Read.IsZero()
 }
 
 // Grant implements queue.ServerHold.
@@ -234,8 +239,13 @@ func (a *attempt) Extended(life time.Duration, sent clock.Instant) {
 func (a *attempt) Abandon() {
 	mayHave := a.end()
 	a.finish(false)
-	if mayHave {
-		a.repeatReleaseUntil(clock.Now().Add(session.MaxPatience + a.request.Life))
+	a.undo(mayHave)
+}
+
+// undo repeats the release if that is needed, for as long as what the server may have lasts. Otherwise it forgets a.
+func (a *attempt) undo(isNeeded bool) { //nolint:revive // a fact about the attempt, not a switch
+	if isNeeded {
+		a.repeatReleaseFor(session.MaxPatience + a.request.Life)
 	} else {
 		a.forget()
 	}
@@ -247,15 +257,11 @@ func (a *attempt) Release(ctx context.Context, _ wire.Stamp, expiresIn time.Dura
 	reply, err := a.lock.registry.session.Runner.Run(ctx, a.releaseCall())
 	if err != nil {
 		a.finish(false)
-		a.repeatReleaseUntil(clock.Now().Add(expiresIn))
+		a.repeatReleaseFor(expiresIn)
 		return false, err
 	}
 	a.finish(reply.Int(2) == 1)
-	if a.copyExecutableFor(reply.Stamp(1)) > 0 {
-		a.repeatReleaseUntil(clock.Now().Add(session.MaxPatience + a.request.Life))
-	} else {
-		a.forget()
-	}
+	a.undo(a.footprint.ExecutableFor(reply.Stamp(1)) > 0)
 	return reply.Code() != wire.NotDone, nil
 }
 
@@ -264,33 +270,10 @@ func (a *attempt) releaseCall() wire.Call {
 	return wire.Call{Script: registry.config.Release, Keys: keys.All, Args: append([]string{a.holdID, registry.verb(), keys.Channel}, registry.config.Args...)}
 }
 
-// repeatReleaseUntil repeats the release off the caller's path until it has a reply. If a try has an unknown outcome, it
+// repeatReleaseFor repeats the release off the caller's path until it has a reply. If a try has an unknown outcome, it
 // continues until no copy of that try can arrive any more.
-func (a *attempt) repeatReleaseUntil(until clock.Instant) {
-	undo := &session.Undo{Call: a.releaseCall(), Until: until, ExecutableUntil: a.copyExecutableUntil(), OnDone: func(error) { a.forget() }}
-	undo.OnReply = func(reply wire.Reply) time.Duration {
-		return undo.RepeatAfter(a.copyExecutableFor(reply.Stamp(1)), a.request.Life)
-	}
+func (a *attempt) repeatReleaseFor(lasts time.Duration) {
+	undo := a.footprint.Undo(a.releaseCall(), lasts, a.request.Life)
+	undo.OnDone = func(error) { a.forget() }
 	a.lock.registry.session.Undoer.Start(undo)
-}
-
-// copyExecutableUntil returns until when a copy of a try may still be executed. It returns the zero Instant if no copy can be.
-func (a *attempt) copyExecutableUntil() clock.Instant {
-	a.lock.registry.mu.Lock()
-	defer a.lock.registry.mu.Unlock()
-	if !a.outcomeUnknown {
-		return clock.Instant{}
-	}
-	return clock.Now().Add(session.MaxPatience)
-}
-
-// copyExecutableFor returns for how long after server, the server's time, a copy of a try may still be executed. It returns 0
-// if no copy can be.
-func (a *attempt) copyExecutableFor(server wire.Stamp) time.Duration {
-	a.lock.registry.mu.Lock()
-	defer a.lock.registry.mu.Unlock()
-	if !a.outcomeUnknown {
-		return 0
-	}
-	return session.ExecutableFor(a.notAfter, server)
 }

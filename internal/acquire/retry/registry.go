@@ -104,7 +104,7 @@ func (r *LockRegistry) localHolds(key string, mayNeedRecheck bool) []queue.Local
 		case a.localHold != nil:
 			holds = append(holds, a.localHold)
 		default:
-			a.needsRecheck = a.needsRecheck || mayNeedRecheck && a.mayHaveHold
+			a.needsRecheck = a.needsRecheck || mayNeedRecheck && !a.footprint.IsEmpty()
 		}
 	}
 	return holds

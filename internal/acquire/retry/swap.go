@@ -6,9 +6,7 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -25,11 +23,7 @@ func (a *attempt) Swap(ctx context.Context, script *scripts.Script, request *que
 	}
 	a.end()
 	a.finish(false)
-	if a.copyExecutableFor(0) > 0 {
-		a.repeatReleaseUntil(clock.Now().Add(session.MaxPatience + a.request.Life))
-	} else {
-		a.forget()
-	}
+	a.undo(a.footprint.Unknown)
 	return b, nil
 }
 
