@@ -61,15 +61,24 @@ func (r *Runner) Slot(key string) uint16 { return names.Slot(key) }
 
 // Run sends one script and waits for the reply. It is one round trip; two if the server had to be sent the
 // text. It does not keep the slices of call.
-func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
+func (r *Runner) Run(ctx context.Context, call Call) (reply Reply, err error) {
 	began := clock.Now()
-	if err := r.breaker.allow(); err != nil {
+	if err = r.breaker.allow(); err != nil {
 		return Reply{}, r.notifyWatcher(ctx, call.digest(), call.Keys, began, errs.OfCall(ctx, err)) // the call that caused err may have had another context
 	}
 	ctx = withoutDeadline(ctx)
-	reply, err := r.runOnce(ctx, call)
-	for again := 0; again < resends && errors.Is(err, errUnsent); again++ {
-		reply, err = r.runOnce(ctx, call)
+	for again := 0; ; again++ {
+		command, epoch := r.byDigest(call), closedConns.Load()+1
+		last := r.connEpochOf(command)
+		if ctx.Done() == nil || last.Load() == epoch {
+			reply, err = r.run(ctx, command, call)
+		} else {
+			reply, err = r.runDetached(ctx, command, call)
+		}
+		recordConnected(last, epoch, err)
+		if err = r.rights.outcome(&call, err); again == resends || !errors.Is(err, errUnsent) {
+			break
+		}
 	}
 	r.recordOutcome(ctx, err)
 	return reply, r.notifyWatcher(ctx, call.digest(), call.Keys, began, err)
@@ -78,19 +87,6 @@ func (r *Runner) Run(ctx context.Context, call Call) (Reply, error) {
 // resends is how often a call is sent again that was not sent because its connection was given up. Each time there
 // is a new connection, so the second time is rare.
 const resends = 3
-
-func (r *Runner) runOnce(ctx context.Context, call Call) (reply Reply, err error) {
-	command, epoch := r.byDigest(call), closedConns.Load()+1
-	last := r.connEpochOf(command)
-	if ctx.Done() == nil || last.Load() == epoch {
-		reply, err = r.run(ctx, command, call)
-	} else {
-		reply, err = r.runDetached(ctx, command, call)
-	}
-	recordConnected(last, epoch, err)
-	err = r.rights.outcome(&call, err)
-	return reply, err
-}
 
 // runDetached runs a call detached from its caller. It works on copies, since the call may outlive its caller: so the
 // arguments of all other calls can be on the stack.
