@@ -42,10 +42,10 @@ byte state[C+1];
 bool ran[C+1];        /* its function has begun */
 bool may_run_again[C+1];  /* its hold was lost, or it failed: another call may run the function */
 
-byte whose[M];        /* the store messages in flight, by call; 0 is none */
-byte holds;           /* the call whose hold has the claim; 0 is none */
+byte whose[M];        /* the store messages in flight, by call, or 0 */
+byte holds;           /* the call whose hold has the claim, or 0 */
 byte begun;           /* calls so far */
-byte stored;          /* whose outcome is stored; 0 is none */
+byte stored;          /* whose outcome is stored, or 0 */
 byte losses;
 
 hidden byte i;

@@ -61,7 +61,7 @@
 #define ALIVE_ONLY 10        /* a waiter whose life has ended is granted nothing */
 #define NEVER_SHORTEN 11     /* a request only extends, however late it arrives */
 #define HEARTBEAT_IS_NO_RENEWAL 12 /* a waiter's heartbeat extends its life, and no hold of its session */
-#define LEAVE_PASSES_ON 13   /* leave ends a grant as well, and hands the lock off */
+#define LEAVE_HANDS_OFF 13   /* leave ends a grant as well, and hands the lock off */
 #define LEAVE_AGAIN 14       /* a session that reads something for an attempt that is over leaves once more */
 #define POLL_HANDS_OFF 15    /* a poll of a free lock runs the hand-off step */
 #ifndef DROP
@@ -83,8 +83,8 @@ Waiter W[N];
 
 /* The server: the holder key, the queue, and for each session its life and the latest heartbeat that pays for it. */
 #define OUTSIDER N          /* a holder from outside: it never queues, and never doubts its lease */
-#define NOBODY (N+1)
-byte owner = NOBODY; byte expiry;
+#define NONE (N+1)
+byte owner = NONE; byte expiry;
 byte ticket[N];             /* position in the queue, 1 is the head; 0: no ticket */
 byte life[N];
 byte paid[N];
@@ -160,7 +160,7 @@ inline grant(w) {
 
 /* The hand-off step. Tickets are skipped whose life has ended. The caller reads its grant in its reply, any other waiter in a message. */
 inline hand_off(caller) {
-  owner = NOBODY; expiry = 0; begun = 0;
+  owner = NONE; expiry = 0; begun = 0;
   for (b : 1 .. N) {
     x = 0;
     do :: x < N && ticket[x] != b -> x++ :: else -> break od;
@@ -195,9 +195,9 @@ inline enter(w, countdown) {
      lengthen_life(w, countdown)
   :: else ->
      queue(w); lengthen_life(w, countdown);
-     if :: owner == NOBODY && !kept(NO_BARGING) -> grant(w) :: else fi
+     if :: owner == NONE && !kept(NO_BARGING) -> grant(w) :: else fi
   fi;
-  if :: owner == NOBODY -> hand_off(w) :: else fi;
+  if :: owner == NONE -> hand_off(w) :: else fi;
   reply(w, countdown)
 }
 
@@ -213,7 +213,7 @@ inline poll(w, countdown) {
   :: owner != w && ticket[w] > 0 -> lengthen_life(w, countdown)
   :: else
   fi;
-  if :: owner == NOBODY && kept(POLL_HANDS_OFF) -> hand_off(w) :: else fi;
+  if :: owner == NONE && kept(POLL_HANDS_OFF) -> hand_off(w) :: else fi;
   reply(w, countdown)
 }
 
@@ -230,7 +230,7 @@ inline leave(w, held) {
   :: owner == w || (!kept(LEAVE_BY_ID) && owner < N && session(owner) == session(w)) ->
      promise("broken: a hold is ended by its own leave\n", !tries(owner) || !kept(FRESH_ID));
      if :: !begun -> reached(6) :: else -> reached(7) fi;               /* a grant is handed off; a lock is released */
-     if :: held || kept(LEAVE_PASSES_ON) -> hand_off(NOBODY) :: else fi
+     if :: held || kept(LEAVE_HANDS_OFF) -> hand_off(NONE) :: else fi
   :: else ->
      if :: ticket[w] > 0 -> reached(8); remove_ticket(w) :: else fi     /* a ticket is removed */
   fi
@@ -246,7 +246,7 @@ inline send(w, what, gives) {
 
 inline quit(w) {
   trace("waiter %d leaves in state %e, %d left\n", w, W[w].state, W[w].until);
-  put(w, LEAVE, (kept(LEAVE_PASSES_ON) -> 0 : W[w].state == HOLDING));
+  put(w, LEAVE, (kept(LEAVE_HANDS_OFF) -> 0 : W[w].state == HOLDING));
   W[w].state = IDLE; W[w].until = 0; W[w].latest = 0;
   tidy()
 }
@@ -330,10 +330,10 @@ proctype Wire(byte k) {
 /* It acquires the lock only while the queue is empty, as a try does, and renews in time, any number of times. */
 proctype Outsider() {
   do
-  :: d_step { owner == NOBODY && ticket[0] + ticket[1] + ticket[N-1] == 0 -> owner = OUTSIDER; expiry = 1;
+  :: d_step { owner == NONE && ticket[0] + ticket[1] + ticket[N-1] == 0 -> owner = OUTSIDER; expiry = 1;
        trace("an outsider acquires the lock\n", 0, 0, 0);
        promise("broken: one holder\n", believers <= 1) }
-  :: d_step { owner == OUTSIDER -> trace("the outsider releases\n", 0, 0, 0); hand_off(NOBODY) }
+  :: d_step { owner == OUTSIDER -> trace("the outsider releases\n", 0, 0, 0); hand_off(NONE) }
   od
 }
 
@@ -361,7 +361,7 @@ proctype Clock() {
        :: else
        fi;
        if :: owner != OUTSIDER -> lower(expiry) :: else fi;
-       if :: owner < N && expiry == 0 -> reached(21); owner = NOBODY; begun = 0 :: else fi;                /* a key expires */
+       if :: owner < N && expiry == 0 -> reached(21); owner = NONE; begun = 0 :: else fi;                  /* a key expires */
        for (b : 0 .. N-1) {
          lower(life[b]); lower(paid[b]); lower(W[b].until); lower(W[b].latest);
          W[b].heartbeat_sent = 0; W[b].poll_sent = 0

@@ -60,9 +60,9 @@
 #define COUNT_THE_SET 3      /* a hold uses capacity for as long as it is in the set, ended or not */
 #define ALIVE_ONLY 4         /* each waiter that is granted a hold is alive */
 #define HEAD_BLOCKS 5        /* the first waiter alive that does not fit keeps out later waiters */
-#define DEAD_BLOCK_NOBODY 6  /* ... and a waiter whose life has ended does not */
+#define DEAD_BLOCK_NONE 6    /* ... and a waiter whose life has ended does not */
 #define POLL_HANDS_OFF 7     /* a poll runs the hand-off step, also while there are holds */
-#define TICKET_PASSES_ON 8   /* leave runs the hand-off step, even if it found only a ticket */
+#define TICKET_HANDS_OFF 8   /* leave runs the hand-off step, even if it found only a ticket */
 #define LEAVE_TO_THE_END 9   /* leave is repeated until it has a reply, and until no enter of the attempt can arrive after it */
 #define READERS_TURN 10      /* when a writer is done, all readers that wait enter before the next writer */
 #define ENDED_IS_DONE 11     /* ... even if its hold has ended by itself */
@@ -72,7 +72,7 @@
 #define DOWN_HANDS_OFF 15    /* a downgrade runs the hand-off step */
 #define DOWN_AGAIN 16        /* a downgrade is repeated until it has a reply */
 #define LISTENING_ONLY 17    /* LISTENERS: a waiter whose session has no listener any more is granted nothing */
-#define UNSUBSCRIBED_BLOCK_NOBODY 18 /* ... and keeps out no waiter behind it */
+#define UNSUBSCRIBED_BLOCK_NONE 18   /* ... and keeps out no waiter behind it */
 #define POLL_IS_LISTENING 19 /* ... until its next poll */
 #ifndef DROP
 #define DROP 0
@@ -110,7 +110,7 @@ byte calm = LONG;
 
 hidden byte b; hidden byte c; hidden byte used; hidden byte pays; hidden byte requester; hidden byte d;
 
-#define NOBODY N
+#define NONE N
 #define wants(w) ((w) >= N-WIDE -> CAP : 1)
 #define reader(w) (wants(w) == 1)
 #define session(w) (ONE -> 0 : (w))
@@ -221,7 +221,7 @@ inline hand_off(caller) {
      :: x == N -> break
      :: x < N && !may_be_granted(x) ->
         if
-        :: (is_alive(x) -> !kept(UNSUBSCRIBED_BLOCK_NOBODY) : !kept(DEAD_BLOCK_NOBODY)) && used + wants(x) > CAP -> break
+        :: (is_alive(x) -> !kept(UNSUBSCRIBED_BLOCK_NONE) : !kept(DEAD_BLOCK_NONE)) && used + wants(x) > CAP -> break
         :: else -> reached(2); if :: is_alive(x) -> reached(13) :: else fi; b++  /* a ticket is skipped, of a session that is alive */
         fi
      :: x < N && may_be_granted(x) && used + wants(x) <= CAP -> c = x; grant(c, caller)
@@ -288,7 +288,7 @@ inline downgrade(w) {
      :: else -> reached(6); if :: !kept(DOWN_ONCE) -> keep_turn() :: else fi    /* a downgrade runs again */
      fi;
      uses[w] = 1; put(w, DONE, 0);
-     if :: kept(DOWN_HANDS_OFF) -> hand_off(NOBODY); end_turn() :: else fi
+     if :: kept(DOWN_HANDS_OFF) -> hand_off(NONE); end_turn() :: else fi
   :: else -> put(w, GONE, 0)
   fi
 }
@@ -299,10 +299,10 @@ inline leave(w) {
   :: uses[w] > 0 ->
      promise("broken: a hold is ended by its own leave\n", !tries(w));
      if :: !begun[w] -> reached(7) :: else fi;                          /* a grant is handed off */
-     remove_hold(w, 1); hand_off(NOBODY)
+     remove_hold(w, 1); hand_off(NONE)
   :: uses[w] == 0 && ticket[w] > 0 ->
      remove_ticket(w);
-     if :: kept(TICKET_PASSES_ON) -> hand_off(NOBODY) :: else fi
+     if :: kept(TICKET_HANDS_OFF) -> hand_off(NONE) :: else fi
   :: else
   fi;
   put(w, DONE, 0)

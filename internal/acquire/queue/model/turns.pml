@@ -38,11 +38,11 @@
 #ifndef GOROUTINES
 #define GOROUTINES 2  /* goroutines of a session that wait for or use a turn; and as many that make fair requests */
 #endif
-#ifndef PASSES
-#define PASSES 2      /* hand-overs inside the session for each grant */
+#ifndef HANDOVERS
+#define HANDOVERS 2   /* hand-overs inside the session for each grant */
 #endif
 #ifndef USES
-#define USES (PASSES + 1) /* what a ticket that is ahead may cost */
+#define USES (HANDOVERS + 1) /* what a ticket that is ahead may cost */
 #endif
 #ifndef LW
 #define LW 2          /* waiter's life: what a heartbeat adds, in ticks */
@@ -91,7 +91,7 @@
 
 /* The rules that can be dropped. Turns inside a session: */
 #define ONE_TICKET 1           /* no request is sent for a turn while the session waits for one or holds one */
-#define TURN_COUNTS_PASSES 2   /* a hand-over inside the session does not start the turn again */
+#define TURN_COUNTS_HANDOVERS 2 /* a hand-over inside the session does not start the turn again */
 #define TURN_FROM_GRANT 3      /* nor does a renewal: only what grants the lock does */
 #define LEFT_IS_LEFT 4         /* no goroutine takes over an attempt whose leave was sent */
 #define NEWEST_WINS 5          /* before a grant is delivered, the session ends its older hold of the name */
@@ -116,7 +116,7 @@
 #define MARK_STAYS 26          /* a release that sees only the holder key leaves the mark */
 #define MARK_OUTLIVES 27       /* a hold that ends by itself leaves the mark */
 #define FOREIGN_IS_DROPPED 28  /* a hand-off drops the tickets of another kind of lock */
-#define FOREIGN_IS_NOBODY 29   /* ... and grants them nothing */
+#define FOREIGN_GETS_NOTHING 29 /* ... and grants them nothing */
 #define CERTAIN_SENT_ONCE 40   /* a holder is certain that it has no ticket only if it sent one enter or requeue, and once */
 #define FAIR_IN_ORDER 42       /* CHOOSE: a fair request is not skipped because its session sent no heartbeat lately */
 /* Fair requests: */
@@ -134,9 +134,9 @@ mtype = { ENTER, POLL, RENEW, LEAVE, REQUEUE,                       /* requests 
           FREE, ENTERING, REQUEUEING, WAITING, HOLDING, LEAVING };  /* states of an attempt */
 
 /* The server: the holder key, the queue, and for each session its life and the latest heartbeat that pays for it. */
-#define NOBODY N
+#define NONE N
 #define OTHER_KIND (N+1)
-byte owner = NOBODY; byte expiry; bit mark;
+byte owner = NONE; byte expiry; bit mark;
 byte ticket[N];             /* position in the queue, 1 is the head; 0: no ticket */
 bit foreign;                /* there is a ticket of another kind at the head */
 byte life[2]; byte paid[2];
@@ -144,7 +144,7 @@ bit unsubscribed[2];        /* it listened at the last heartbeat, and no longer 
 
 /* The sessions and their attempts. */
 byte want[2];               /* goroutines that wait for a turn */
-byte passes[2];             /* hand-overs since the last grant */
+byte handovers[2];          /* hand-overs since the last grant */
 bit dead[2];
 mtype state[N] = FREE;
 bit fair[N];                /* the attempt is a fair request */
@@ -215,7 +215,7 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 
 /* Messages that their reader would ignore are not kept. */
 #define request(what) (what == ENTER || what == POLL || what == RENEW || what == LEAVE || what == REQUEUE)
-#define ends_old(i, o) (o != NOBODY && o != i && state[o] == LEAVING && !early[o])
+#define ends_old(i, o) (o != NONE && o != i && state[o] == LEAVING && !early[o])
 #define of_use(what, i, o, countdown, lim) (request(what) || (!dead[session(i)] && state[i] != FREE && what != 0 && ( \
   (what != DONE && (ends_old(i, o) || (lim && !copies[i] && not_after[i] > 0))) || \
   ((what == HOLD || what == GRANT) && waits(i) && (countdown > 0 || state[i] != WAITING)) || \
@@ -361,21 +361,21 @@ inline hold(i, e) {
 /* The lock goes to the first ticket that is ready, or else to the first that is alive and listens. The caller reads its grant in its
  * reply, any other waiter in a message. */
 inline hand_off(caller) {
-  owner = NOBODY; expiry = 0; f = NOBODY;
-  if :: foreign && kept(FOREIGN_IS_NOBODY) && kept(FOREIGN_IS_DROPPED) -> reached(2); foreign = 0 :: else fi;
+  owner = NONE; expiry = 0; f = NONE;
+  if :: foreign && kept(FOREIGN_GETS_NOTHING) && kept(FOREIGN_IS_DROPPED) -> reached(2); foreign = 0 :: else fi;
   for (b : 1 .. N) {
-    for (y : 0 .. N-1) { if :: f == NOBODY && ticket[y] == b && life[session(y)] > 0 && is_ready(y, caller) -> f = y :: else fi }
+    for (y : 0 .. N-1) { if :: f == NONE && ticket[y] == b && life[session(y)] > 0 && is_ready(y, caller) -> f = y :: else fi }
   }
   if
-  :: CHOOSE && f == NOBODY ->
+  :: CHOOSE && f == NONE ->
      for (b : 1 .. N) {
-       for (y : 0 .. N-1) { if :: f == NOBODY && ticket[y] == b && life[session(y)] > 0 && !unsubscribed[session(y)] -> f = y :: else fi }
+       for (y : 0 .. N-1) { if :: f == NONE && ticket[y] == b && life[session(y)] > 0 && !unsubscribed[session(y)] -> f = y :: else fi }
      }
   :: else
   fi;
   if
-  :: foreign -> if :: !kept(FOREIGN_IS_NOBODY) -> foreign = 0; owner = OTHER_KIND; expiry = LW :: else fi
-  :: !foreign && f != NOBODY ->
+  :: foreign -> if :: !kept(FOREIGN_GETS_NOTHING) -> foreign = 0; owner = OTHER_KIND; expiry = LW :: else fi
+  :: !foreign && f != NONE ->
      y = ticket[f]; remove_ticket(f); hold(f, life[session(f)]);
      for (b : 0 .. N-1) {
        if
@@ -387,7 +387,7 @@ inline hand_off(caller) {
        :: else
        fi
      };
-     if :: f != caller -> put(GRANT, f, NOBODY, paid[session(f)], 0) :: else fi
+     if :: f != caller -> put(GRANT, f, NONE, paid[session(f)], 0) :: else fi
   :: else -> if :: any(queued) -> reached(3) :: else -> mark = 0 fi     /* only the dead wait: the mark stays */
   fi
 }
@@ -403,15 +403,15 @@ inline enter(i, countdown, in_time) {
   :: in_time ->
      if
      :: owner == i -> expiry = MAX(expiry, LW)
-     :: owner == NOBODY && !mark -> take_free(i, LW)                    /* the shortcut: the queue is not checked */
+     :: owner == NONE && !mark -> take_free(i, LW)                      /* the shortcut: the queue is not checked */
      :: else ->
         if :: kept(ENTER_MARKS) -> mark = 1 :: else fi;
         if :: ticket[i] == 0 -> queue(i) :: else fi;
         lengthen_life(i, countdown);
-        if :: owner == NOBODY -> hand_off(i) :: else fi
+        if :: owner == NONE -> hand_off(i) :: else fi
      fi;
-     reply(i, NOBODY, countdown, 1)
-  :: else -> put(GONE, i, NOBODY, 0, 1)
+     reply(i, NONE, countdown, 1)
+  :: else -> put(GONE, i, NONE, 0, 1)
   fi
 }
 
@@ -429,10 +429,10 @@ inline poll(i, countdown) {
   :: owner != i && ticket[i] > 0 ->
      open = 0; lengthen_life(i, countdown);
      if :: kept(POLL_MARKS) -> if :: !mark -> reached(5) :: else fi; mark = 1 :: else fi;   /* the mark was lost */
-     if :: owner == NOBODY -> hand_off(i) :: else fi
+     if :: owner == NONE -> hand_off(i) :: else fi
   :: else
   fi;
-  reply(i, NOBODY, countdown, 0)
+  reply(i, NONE, countdown, 0)
 }
 
 inline renew(i, countdown) {
@@ -440,21 +440,21 @@ inline renew(i, countdown) {
   :: owner == i -> expiry = MAX(expiry, LH); got = HOLD; t = countdown
   :: else -> got = GONE; t = 0
   fi;
-  put(got, i, NOBODY, t, 0)
+  put(got, i, NONE, t, 0)
 }
 
 /* A leave never ends an attempt that still continues. */
 #define ends_own(i) promise("broken: an attempt that still waits or holds is ended\n", !tries(i))
 inline leave(i, final) {
   ends_own(i);
-  if :: owner == NOBODY && mark && ticket[i] == 0 -> reached(23) :: else fi;  /* its hold is over: it hands the lock off as well */
+  if :: owner == NONE && mark && ticket[i] == 0 -> reached(23) :: else fi;    /* its hold is over: it hands the lock off as well */
   if :: mark || (kept(LEAVE_CHECKS) && final < 2) -> remove_ticket(i) :: else fi;
   if
-  :: owner == i && !mark -> owner = NOBODY; expiry = 0
-  :: mark && (owner == i || owner == NOBODY) -> hand_off(NOBODY)
+  :: owner == i && !mark -> owner = NONE; expiry = 0
+  :: mark && (owner == i || owner == NONE) -> hand_off(NONE)
   :: else
   fi;
-  put(DONE, i, NOBODY, 0, final)
+  put(DONE, i, NONE, 0, final)
 }
 
 /* Releases o and queues i in one step. Without a mark there is no waiter: i holds at once, without a ticket. */
@@ -474,10 +474,10 @@ inline requeue(i, o, countdown, in_time) {
      :: owner == i && o != i -> reached(8); expiry = MAX(expiry, LW)    /* it arrives again */
      :: (owner != i || o == i) && y && in_time -> take_free(i, LW)
      :: else ->
-        if :: owner == o -> owner = NOBODY; expiry = 0 :: else fi;
+        if :: owner == o -> owner = NONE; expiry = 0 :: else fi;
         if :: mark && (in_time || !kept(QUEUE_IN_TIME)) && ticket[i] == 0 -> queue(i) :: else fi;
         if :: ticket[i] > 0 && kept(CARRY_HEARTBEAT) -> lengthen_life(i, countdown) :: else fi;
-        if :: owner == NOBODY && mark -> hand_off(i) :: else fi
+        if :: owner == NONE && mark -> hand_off(i) :: else fi
      fi;
      z = (z -> countdown : MIN(countdown, paid[session(i)]));
      reply(i, o, z, 1)
@@ -487,23 +487,23 @@ inline requeue(i, o, countdown, in_time) {
 /* After TRYAGAIN: the same request with the holder key alone. What it cannot do has no reply (0), and is sent again. The reply to
  * a requeue ends the old id only if that has no ticket: the queue was not checked. */
 inline holder_alone(i, o, lim) {
-  z = NOBODY; y = lim;
+  z = NONE; y = lim;
   if
   :: (got == ENTER || got == POLL) && owner == i -> expiry = MAX(expiry, LW); y = (got == ENTER); got = HOLD
-  :: got == ENTER && owner == NOBODY && !mark && lim > 0 -> reached(9); take_free(i, LW); y = 1; got = HOLD
-  :: got == POLL && owner == NOBODY && !mark && !kept(POLL_TAKES_NOTHING) -> take_free(i, LW); y = 0; got = HOLD
+  :: got == ENTER && owner == NONE && !mark && lim > 0 -> reached(9); take_free(i, LW); y = 1; got = HOLD
+  :: got == POLL && owner == NONE && !mark && !kept(POLL_TAKES_NOTHING) -> take_free(i, LW); y = 0; got = HOLD
   :: got == RENEW && owner == i -> expiry = MAX(expiry, LH); y = 0; got = HOLD
   :: got == RENEW && owner != i -> y = 0; got = GONE
   :: got == LEAVE && owner == i ->
-     reached(10); ends_own(i); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS);
+     reached(10); ends_own(i); owner = NONE; expiry = 0; mark = mark && kept(MARK_STAYS);
      got = (kept(LEAVE_CHECKS) && lim < 2 -> 0 : DONE)
   :: got == LEAVE && owner != i && lim == 2 -> reached(22); got = DONE  /* it has no ticket, and no longer a hold */
   :: got == REQUEUE && owner == o && o != i ->
      ends_own(o);
-     z = (certain[o] || !kept(REQUEUE_CHECKS) -> o : NOBODY); y = 1;
+     z = (certain[o] || !kept(REQUEUE_CHECKS) -> o : NONE); y = 1;
      if
      :: !mark && lim > 0 -> reached(11); take_free(i, LW); got = HOLD
-     :: else -> reached(12); owner = NOBODY; expiry = 0; mark = mark && kept(MARK_STAYS); got = GONE
+     :: else -> reached(12); owner = NONE; expiry = 0; mark = mark && kept(MARK_STAYS); got = GONE
      fi
   :: else -> got = 0
   fi;
@@ -529,8 +529,8 @@ inline free(i) {
 #define final_leave(i) (certain[i] -> 2 : no_copy_comes(i))
 inline quit(i) {
   trace("attempt %d leaves, from %e, want %d\n", i, state[i], want[session(i)]);
-  if :: turn_holds(i) -> passes[session(i)] = 0 :: else fi;
-  state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; put(LEAVE, i, NOBODY, 0, final_leave(i)); tidy()
+  if :: turn_holds(i) -> handovers[session(i)] = 0 :: else fi;
+  state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; put(LEAVE, i, NONE, 0, final_leave(i)); tidy()
 }
 
 /* A grant with a smaller token than that of the hold that the session has. */
@@ -561,19 +561,19 @@ inline read(i) {
      if
      :: fair[i] || want[session(i)] > 0 ->
         state[i] = HOLDING; until[i] = t;
-        if :: !fair[i] -> want[session(i)]--; passes[session(i)] = 0 :: else fi;
+        if :: !fair[i] -> want[session(i)]--; handovers[session(i)] = 0 :: else fi;
         if :: MOVE && !copies[i] && (got == GRANT || !l) -> reached(24) :: else fi;   /* it waited, and may be certain nevertheless */
         trace("    attempt %d begins by %e, with %d left\n", i, got, t);
         begin(i)
      :: else -> reached(15); quit(i)                                    /* it is granted when no goroutine waits any more */
      fi
   :: got == HOLD && believes(i) ->
-     until[i] = MAX(until[i], t); if :: !kept(TURN_FROM_GRANT) -> passes[session(i)] = 0 :: else fi
+     until[i] = MAX(until[i], t); if :: !kept(TURN_FROM_GRANT) -> handovers[session(i)] = 0 :: else fi
   :: got == QUEUED && waits(i) -> state[i] = WAITING
   :: (got == HOLD || got == QUEUED || got == GRANT) && state[i] == LEAVING && kept(LEAVE_AGAIN) ->
      x = 1;                                                             /* a leave that is under way does as well */
      for (a : 0 .. M-1) { if :: kind[a] == LEAVE && whose[a] == i -> x = 0 :: else fi };
-     if :: x -> put(LEAVE, i, NOBODY, 0, final_leave(i)) :: else fi
+     if :: x -> put(LEAVE, i, NONE, 0, final_leave(i)) :: else fi
   :: got == GONE && tries(i) ->
      if :: waits(i) && not_after[i] == 0 && l && !copies[i] -> reached(16); free(i) :: else -> quit(i) fi
   :: got == DONE && state[i] == LEAVING && l -> free(i)
@@ -584,10 +584,10 @@ inline read(i) {
 
 /* f is an id that no message, ticket or key has. */
 inline fresh(s) {
-  f = NOBODY;
+  f = NONE;
   for (b : first(s) .. last(s)) {
     if
-    :: f == NOBODY && state[b] == FREE && owner != b && ticket[b] == 0 ->
+    :: f == NONE && state[b] == FREE && owner != b && ticket[b] == 0 ->
        x = 1; for (a : 0 .. M-1) { if :: kind[a] != 0 && (whose[a] == b || other[a] == b) -> x = 0 :: else fi };
        if :: x -> f = b :: else fi
     :: else
@@ -607,18 +607,18 @@ proctype Session(byte s) {
        want[s]++; trace("session %d: one more goroutine waits, %d\n", s, want[s], 0) }
   :: d_step { CHURN && want[s] > 0 -> want[s]--; trace("session %d: a goroutine gives up, %d wait\n", s, want[s], 0) }
   :: d_step { want[s] > 0 && may_enter(s) && room -> fresh(s);
-       if :: f != NOBODY -> trace("attempt %d enters\n", f, 0, 0); start(f, ENTER, NOBODY) :: else fi }
+       if :: f != NONE -> trace("attempt %d enters\n", f, 0, 0); start(f, ENTER, NONE) :: else fi }
   :: d_step { makes_fair(s) && !dead[s] && count(s, fair_tries) < GOROUTINES && room -> fresh(s);
        if
-       :: f != NOBODY && !kept(FAIR_OWN_TICKET) && count(s, turn_tries) > 0 ->
+       :: f != NONE && !kept(FAIR_OWN_TICKET) && count(s, turn_tries) > 0 ->
           fair[f] = 1; joined[f] = 1; state[f] = WAITING;
           for (a : 0 .. N-1) { if :: is_alive(a) && fair[a] -> earlier[f] = earlier[f] | BIT(a) :: else fi };
           trace("attempt %d, fair, joins the ticket of its session\n", f, 0, 0)
-       :: f != NOBODY && (kept(FAIR_OWN_TICKET) || count(s, turn_tries) == 0) ->
-          fair[f] = 1; trace("attempt %d, fair, enters\n", f, 0, 0); start(f, ENTER, NOBODY)
+       :: f != NONE && (kept(FAIR_OWN_TICKET) || count(s, turn_tries) == 0) ->
+          fair[f] = 1; trace("attempt %d, fair, enters\n", f, 0, 0); start(f, ENTER, NONE)
        :: else
        fi }
-  :: d_step { PROMPT && !dead[s] && faults < FAULTS -> dead[s] = 1; want[s] = 0; passes[s] = 0; fault; trace("session %d dies\n", s, 0, 0);
+  :: d_step { PROMPT && !dead[s] && faults < FAULTS -> dead[s] = 1; want[s] = 0; handovers[s] = 0; fault; trace("session %d dies\n", s, 0, 0);
        for (b : first(s) .. last(s)) {
          state[b] = FREE; until[b] = 0; not_after[b] = 0; copies[b] = 0; early[b] = 0; certain[b] = 0; did[b] = 0;
          hold_lost[b] = 0
@@ -631,36 +631,36 @@ proctype Attempt(byte i) {
   do
   :: d_step { state[i] == ENTERING && room && !did[i] ->
        did[i] = PROMPT; not_after[i] = NOT_AFTER; copies[i] = 1;
-       trace("attempt %d enters again\n", i, 0, 0); put(ENTER, i, NOBODY, LW, NOT_AFTER) }
+       trace("attempt %d enters again\n", i, 0, 0); put(ENTER, i, NONE, LW, NOT_AFTER) }
   :: d_step { (state[i] == WAITING || (state[i] == REQUEUEING && kept(POLL_AT_ONCE))) && room && !did[i] && !joined[i] ->
-       did[i] = PROMPT; trace("attempt %d polls\n", i, 0, 0); put(POLL, i, NOBODY, LW, 0) }
+       did[i] = PROMPT; trace("attempt %d polls\n", i, 0, 0); put(POLL, i, NONE, LW, 0) }
   :: d_step { PROMPT && (joined[i] || (state[i] == REQUEUEING && !kept(POLL_AT_ONCE))) && !did[i] -> did[i] = 1 }
   :: d_step { waits(i) && !joined[i] && (fair[i] -> CHURN : want[session(i)] == 0) && room -> quit(i) }
-  :: d_step { believes(i) && room && !did[i] -> did[i] = PROMPT; trace("attempt %d renews\n", i, 0, 0); put(RENEW, i, NOBODY, LH, 0) }
-  :: d_step { believes(i) && (!fair[i] || !kept(FAIR_NO_TURN)) && want[session(i)] > 0 && passes[session(i)] < PASSES ->
+  :: d_step { believes(i) && room && !did[i] -> did[i] = PROMPT; trace("attempt %d renews\n", i, 0, 0); put(RENEW, i, NONE, LH, 0) }
+  :: d_step { believes(i) && (!fair[i] || !kept(FAIR_NO_TURN)) && want[session(i)] > 0 && handovers[session(i)] < HANDOVERS ->
        reached(17);                                                     /* it is handed over inside the session */
-       passes[session(i)] = (kept(TURN_COUNTS_PASSES) -> passes[session(i)] + 1 : 0); want[session(i)]--;
+       handovers[session(i)] = (kept(TURN_COUNTS_HANDOVERS) -> handovers[session(i)] + 1 : 0); want[session(i)]--;
        trace("attempt %d: handed over inside, want %d\n", i, want[session(i)], 0); begin(i) }
   :: d_step { believes(i) && !fair[i] && (!kept(FAIR_BY_TICKET) || !kept(FAIR_OWN_TICKET)) ->
-       f = NOBODY;
+       f = NONE;
        for (b : first(session(i)) .. last(session(i))) {
          if :: fair_waits(b) && (joined[b] || !kept(FAIR_BY_TICKET)) -> f = b :: else fi
        };
-       if :: f != NOBODY -> trace("attempt %d: handed over to fair attempt %d\n", i, f, 0); until[i] = 0; begin(f); quit(i) :: else fi }
+       if :: f != NONE -> trace("attempt %d: handed over to fair attempt %d\n", i, f, 0); until[i] = 0; begin(f); quit(i) :: else fi }
   :: d_step { MOVE && state[i] == HOLDING && !certain[i] && (!copies[i] || !kept(CERTAIN_SENT_ONCE)) ->
        trace("attempt %d is certain to have no ticket\n", i, 0, 0); certain[i] = 1 }
   :: d_step { state[i] == HOLDING && (fair[i] || want[session(i)] == 0 || until[i] == 0) && room -> quit(i) }
   :: d_step { turn_holds(i) && want[session(i)] > 0 && room -> fresh(session(i));
        if
-       :: f == NOBODY && kept(FRESH_TICKET) -> reached(18); quit(i)      /* it releases, since there is no free id */
+       :: f == NONE && kept(FRESH_TICKET) -> reached(18); quit(i)        /* it releases, since there is no free id */
        :: else ->
           if :: kept(FRESH_TICKET) -> skip :: else -> f = i fi;
           trace("attempt %d is released and queues again as %d, want %d\n", i, f, want[session(i)]);
-          passes[session(i)] = 0; state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; early[i] = kept(OLD_TO_THE_END) && !no_copy_comes(i);
+          handovers[session(i)] = 0; state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; early[i] = kept(OLD_TO_THE_END) && !no_copy_comes(i);
           start(f, REQUEUE, i); tidy()
        fi }
   :: d_step { state[i] == LEAVING && room && !did[i] && kept(REPEAT_RELEASE) ->
-       did[i] = PROMPT; trace("attempt %d leaves again, last %d\n", i, no_copy_comes(i), 0); put(LEAVE, i, NOBODY, 0, final_leave(i)) }
+       did[i] = PROMPT; trace("attempt %d leaves again, last %d\n", i, no_copy_comes(i), 0); put(LEAVE, i, NONE, 0, final_leave(i)) }
   :: d_step { PROMPT && state[i] == LEAVING && !did[i] && !kept(REPEAT_RELEASE) -> did[i] = 1 }
   :: d_step { !kept(LEFT_IS_LEFT) && state[i] == LEAVING && want[session(i)] > 0 && may_enter(session(i)) ->
        state[i] = WAITING; trace("attempt %d is taken over\n", i, 0, 0) }
@@ -675,7 +675,7 @@ proctype Wire(byte k) {
   :: d_step { kind[k] == RENEW && !moving -> take(k); arrives; renew(me, t) }
   :: d_step { kind[k] == LEAVE && !moving -> take(k); arrives; leave(me, l); check() }
   :: d_step { kind[k] == REQUEUE && !moving -> take(k); arrives; requeue(me, old, t, l); check() }
-  :: d_step { REFUSE && (kind[k] == ENTER || (kind[k] == REQUEUE && limit[k] > 0)) && !moving && (owner != NOBODY || mark) && may_fail ->
+  :: d_step { REFUSE && (kind[k] == ENTER || (kind[k] == REQUEUE && limit[k] > 0)) && !moving && (owner != NONE || mark) && may_fail ->
        take(k); trace("  %e of %d (%d) is refused memory\n", got, me, old); fault;
        if :: got == ENTER -> enter_refused(me, t, l) :: else -> requeue(me, old, t, 0) fi; check() }
   :: d_step { request(kind[k]) && moving -> take(k); trace("  TRYAGAIN, the holder key alone: %e of %d (%d)\n", got, me, old);
@@ -695,12 +695,12 @@ proctype Wire(byte k) {
 
 proctype World() {
   do
-  :: d_step { losses < LOSE && (owner != NOBODY || mark) && may_fail ->
+  :: d_step { losses < LOSE && (owner != NONE || mark) && may_fail ->
        trace("the key is lost, holder %d, mark %d\n", owner, mark, 0); fault;
-       if :: owner < N -> hold_lost[owner] = 1 :: else fi; owner = NOBODY; expiry = 0; mark = 0; losses++; open = 1 }
+       if :: owner < N -> hold_lost[owner] = 1 :: else fi; owner = NONE; expiry = 0; mark = 0; losses++; open = 1 }
   :: d_step { forced < FORCE && owner < N && may_fail ->
        trace("the hold of %d is ended by force, mark %d\n", owner, mark, 0); fault; forced++; hold_lost[owner] = 1;
-       if :: mark -> hand_off(NOBODY) :: else -> owner = NOBODY; expiry = 0 fi; check() }
+       if :: mark -> hand_off(NONE) :: else -> owner = NONE; expiry = 0 fi; check() }
   :: d_step { CHOOSE && !unsubscribed[0] && (dead[0] || may_fail) ->
        if :: dead[0] -> skip :: else -> fault fi; unsubscribed[0] = 1; trace("session 0 has no listener any more\n", 0, 0, 0) }
   :: d_step { CHOOSE && !unsubscribed[1] && (dead[1] || may_fail) ->
@@ -720,7 +720,7 @@ proctype Sweep() {
 /* There is a waiter. A session without a free id for its goroutines is not counted. */
 #define anyone_waits ((want[0] > 0 && count(0, turn_tries) > 0) || (want[1] > 0 && count(1, turn_tries) > 0) || any(fair_waits))
 #define off_duty(i) (state[i] != FREE && !did[i])
-#define could_enter(s) x = 0; if :: want[s] > 0 && may_enter(s) -> fresh(s); x = (f != NOBODY) :: else fi
+#define could_enter(s) x = 0; if :: want[s] > 0 && may_enter(s) -> fresh(s); x = (f != NONE) :: else fi
 
 proctype Clock() {
   do
@@ -740,8 +740,8 @@ proctype Clock() {
           fi;
           lower(expiry);
           if
-          :: owner != NOBODY && expiry == 0 ->
-             trace("the hold of %d ends at the server\n", owner, 0, 0); owner = NOBODY; mark = mark && kept(MARK_OUTLIVES);
+          :: owner != NONE && expiry == 0 ->
+             trace("the hold of %d ends at the server\n", owner, 0, 0); owner = NONE; mark = mark && kept(MARK_OUTLIVES);
              if :: mark -> reached(20) :: else fi                                                       /* the mark stays */
           :: else
           fi;

@@ -38,12 +38,12 @@
 #define PUT 1
 #define CLEAR 2
 
-/* The messages in flight: kind, term, number; kind 0 is none. */
+/* The messages in flight: kind, term, number; kind 0: no message. */
 byte kind[M]; byte whose[M]; byte number[M];
 
-byte leads;           /* the term whose hold has the lock; 0 is none */
+byte leads;           /* the term whose hold has the lock, or 0 */
 byte begun;           /* terms so far */
-byte writer;          /* of the value at the server; 0 is no value */
+byte writer;          /* the term whose value is at the server, or 0 */
 byte value;           /* its number */
 byte sent[T+1];       /* the greatest number that a term has sent */
 byte confirmed[T+1];  /* the greatest number that a term knows to be written */
