@@ -97,6 +97,23 @@ func (e *shardedEndpoint) session(options ...signalbox.SessionOption) *signalbox
 	return locktest.SteadySession(e, e.to, options...)
 }
 
+// learnSlots lets the probes of sessions end. A probe that the endpoint hangs up on breaks the session's connection, and fails
+// a TryLock that shares it. The next probe is a second away at least.
+func learnSlots(sessions ...*signalbox.Session) {
+	for _, s := range sessions {
+		locktest.LearnSlots(s)
+	}
+}
+
+// released releases a lease. A probe may break the connection of the release, which is then unconfirmed and repeated in the
+// background: nothingLeft waits for it.
+func released(lease signalbox.Lease) error { return locktest.IgnoreUnconfirmed(lease.Unlock()) }
+
+func (e *shardedEndpoint) release(lease signalbox.Lease) {
+	e.Helper()
+	require.NoError(e, released(lease))
+}
+
 // tickets returns how many tickets there are for the first n locks.
 func (e *shardedEndpoint) tickets(n int) (tickets int) {
 	e.Helper()
