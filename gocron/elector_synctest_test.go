@@ -68,10 +68,10 @@ func TestResignHandsOver(t *testing.T) {
 		require.NoError(w, second.IsLeader(w.Context()))
 		require.ErrorIs(w, first.IsLeader(w.Context()), signalbox.ErrHeld)
 		require.NoError(w, second.Resign())
-		var nobody *sbgocron.Elector
-		require.NoError(w, nobody.Resign())
+		var unmade *sbgocron.Elector
+		require.NoError(w, unmade.Resign())
 		require.NoError(w, new(sbgocron.Elector).Resign())
-		require.ErrorIs(w, nobody.IsLeader(w.Context()), signalbox.ErrBadOption)
+		require.ErrorIs(w, unmade.IsLeader(w.Context()), signalbox.ErrBadOption)
 		require.ErrorIs(w, new(sbgocron.Elector).IsLeader(w.Context()), signalbox.ErrBadOption)
 		require.ErrorIs(w, sbgocron.NewElector(nil, "a").IsLeader(w.Context()), signalbox.ErrBadOption)
 	})

@@ -55,11 +55,11 @@ func TestTwoVotesAreNeverBothCarried(t *testing.T) {
 func TestAVerdictIsFinal(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= most; n++ {
-		for answers := range 1 << n {
+		for replies := range 1 << n {
 			count := tally{n: n}
 			decided, reported := open, 0
 			for server := range n {
-				if count.add(answers>>server&1 == 1) {
+				if count.add(replies>>server&1 == 1) {
 					reported++
 				}
 				if decided != open {

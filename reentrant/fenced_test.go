@@ -39,9 +39,9 @@ func TestAFencedLockHasTheNumbersOfItsCounter(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, token, inner.Token())
 		require.NoError(t, inner.Unlock())
-		answered := locktest.LaterWith(t.Context(), other.Lock)
+		returned := locktest.LaterWith(t.Context(), other.Lock)
 		require.NoError(t, lease.Unlock())
-		next := locktest.MustHave(t, answered)
+		next := locktest.MustHave(t, returned)
 		require.Equal(t, token+1, next.Token())
 		require.NoError(t, next.Unlock())
 	}

@@ -112,13 +112,13 @@ func TestOneOfManyUnlocksCounts(t *testing.T) {
 	server := redistest.Start(t)
 	mu := reentrant.New(locktest.SteadySession(t, server), "a")
 	lease := locktest.Must(t, mu.Lock)
-	answers := make(chan error)
+	results := make(chan error)
 	for range 16 {
-		go func() { answers <- lease.Unlock() }()
+		go func() { results <- lease.Unlock() }()
 	}
 	done := 0
 	for range 16 {
-		if err := redistest.Receive(t, "a result", answers); err == nil {
+		if err := redistest.Receive(t, "a result", results); err == nil {
 			done++
 		} else {
 			require.ErrorIs(t, err, signalbox.ErrNotHeld)

@@ -64,7 +64,7 @@ func TestALockThatNoReplicaHasIsNotGranted(t *testing.T) {
 // P4: nothing is left when the call returns, so that the caller can try again at once.
 func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, set := range map[string]func(t *testing.T, primary *redistest.Server) (n int, answered string){
+	for name, set := range map[string]func(t *testing.T, primary *redistest.Server) (n int, refusal string){
 		"NoReplica": func(*testing.T, *redistest.Server) (int, string) { return 1, "0 of 1 said so" },
 		"OneOfTwo": func(t *testing.T, primary *redistest.Server) (int, string) {
 			locktest.StartReplica(t, primary)
@@ -78,13 +78,13 @@ func TestAShortfallOfReplicasLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			primary := redistest.Start(t)
-			n, answered := set(t, primary)
+			n, refusal := set(t, primary)
 			before := waits(primary)
 			mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WithReplicas(n, 20*time.Millisecond))
 			for _, lock := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock, mu.Lock, mu.TryLock} {
 				lease, err := lock(t.Context())
 				require.ErrorIs(t, err, signalbox.ErrNotReplicated)
-				require.ErrorContains(t, err, answered)
+				require.ErrorContains(t, err, refusal)
 				require.Equal(t, signalbox.Lease{}, lease)
 				requireFree(t, mu)
 			}
@@ -184,16 +184,16 @@ func TestACancelledWaitForReplicasLeavesNothing(t *testing.T) {
 	mu := reentrant.New(locktest.SteadySession(t, primary), "a", signalbox.WithRenewedLease(time.Hour), signalbox.WithReplicas(1, time.Minute))
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
-		answered := locktest.LaterWith(ctx, mu.Lock)
+		refusal := locktest.LaterWith(ctx, mu.Lock)
 		redistest.Await(t, "the grant", func() bool { return isHeld(t, primary, "a") })
 		cancel()
-		require.ErrorIs(t, redistest.Receive(t, "the end of the call", answered).Err, context.Canceled)
+		require.ErrorIs(t, redistest.Receive(t, "the end of the call", refusal).Err, context.Canceled)
 		redistest.Await(t, "the lock is free", func() bool { return !isHeld(t, primary, "a") })
 	}
 }
 
 // P4, P5: whichever replies are lost, the lock is acquired in the end, once.
-func TestALostReplyOfReplicasIsSettled(t *testing.T) {
+func TestALostReplyOfReplicasIsResolved(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	locktest.StartReplica(t, primary)

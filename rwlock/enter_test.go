@@ -46,14 +46,14 @@ func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 	mus := []*rwlock.Lock{f.lockAt(proxy), f.lockAt(proxy)}
 	leases := []signalbox.Lease{must(t, mus[0], read), must(t, mus[1], read)}
 	// A session that begins to listen asks whether its holds are there still.
-	scripted, asks := redistest.Commands("EVAL", "EVALSHA"), locktest.RunsScript(scripts.HoldsRenew)
-	proxy.SetMatch(func(request []string) bool { return scripted(request) && !asks(request) })
+	scripted, isRecheck := redistest.Commands("EVAL", "EVALSHA"), locktest.RunsScript(scripts.HoldsRenew)
+	proxy.SetMatch(func(request []string) bool { return scripted(request) && !isRecheck(request) })
 	proxy.ResetCount()
 	for n, mu := range mus {
 		ctx := leases[n].Enter(t.Context())
 		for _, ctx := range []context.Context{ctx, context.WithoutCancel(ctx)} {
-			for _, ask := range []lockMethod{write, tryWrite} {
-				lease, err := ask(mu, ctx)
+			for _, lock := range []lockMethod{write, tryWrite} {
+				lease, err := lock(mu, ctx)
 				require.ErrorIs(t, err, signalbox.ErrUpgrade)
 				require.Equal(t, signalbox.Lease{}, lease)
 			}

@@ -24,16 +24,16 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 	proxy := f.proxy()
 	mu := rwlock.New(f.patient(proxy), f.name)
 	require.NoError(t, must(t, mu, read).Unlock())
-	for _, asks := range []*scripts.Script{scripts.RWLockEnter, scripts.RWLockMayShare} {
+	for _, script := range []*scripts.Script{scripts.RWLockEnter, scripts.RWLockMayShare} {
 		var before signalbox.Lease
-		if asks == scripts.RWLockMayShare {
+		if script == scripts.RWLockMayShare {
 			before = must(t, mu, read)
 			require.NoError(t, must(t, mu, read).Unlock())
 			aged()
 		}
 		goOn := make(chan struct{})
 		arrived := make(chan struct{}, 1)
-		proxy.SetMatch(locktest.RunsScript(asks))
+		proxy.SetMatch(locktest.RunsScript(script))
 		proxy.OnRequest(func(int, []string) {
 			select {
 			case arrived <- struct{}{}:
@@ -63,7 +63,7 @@ func TestReadersWaitForTheOneThatAsks(t *testing.T) {
 		}
 		require.Len(t, f.holds(), 1)
 		require.NoError(t, lease.Unlock())
-		if asks == scripts.RWLockMayShare {
+		if script == scripts.RWLockMayShare {
 			require.Equal(t, lease.Token(), before.Token())
 			require.NoError(t, before.Unlock())
 		}

@@ -22,7 +22,7 @@ end
 local function is_over(key)
   return ends(key) >= 0 and ends(key) <= at
 end
-local function ask(how, command, key, ...)
+local function run(how, command, key, ...)
   local args = {...}
   if command == 'TIME' then
     return {seconds, us}
@@ -46,7 +46,7 @@ local function ask(how, command, key, ...)
   return reply
 end
 local redis = setmetatable({
-  call = function(...) return ask('call', ...) end, pcall = function(...) return ask('pcall', ...) end,
+  call = function(...) return run('call', ...) end, pcall = function(...) return run('pcall', ...) end,
 }, {__index = server})
 `
 

@@ -241,7 +241,7 @@ func TestAForeignKeyIsNoLatch(t *testing.T) {
 		"count": func(f *fixture) (any, error) {
 			return f.try(scripts.CountdownCount, digits(noon), "x", "PUBLISH", f.channel)
 		},
-		"look":  func(f *fixture) (any, error) { return f.try(scripts.CountdownRead) },
+		"read":  func(f *fixture) (any, error) { return f.try(scripts.CountdownRead) },
 		"reset": func(f *fixture) (any, error) { return f.try(scripts.CountdownReset, nonceA, "PUBLISH", f.channel) },
 	}
 	good := latchSays(noon, "c", nonceA, noon, 1)

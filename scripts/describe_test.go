@@ -107,7 +107,7 @@ func TestALabelOfAReaderMayBeMissing(t *testing.T) {
 	r := newRWLock(t)
 	args := r.enterArgs(ours, reads, "0", "")
 	args[6] = ""
-	r.ask(scripts.RWLockEnter, r.keys(), args...)
+	r.mustRun(scripts.RWLockEnter, r.keys(), args...)
 	require.Equal(t, []any{ours, ""}, r.describe()[3:5])
 }
 

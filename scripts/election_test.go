@@ -28,19 +28,19 @@ func newElection(tb testing.TB) *elected {
 // puts writes a value by a hold.
 func (e *elected) puts(hold string, number int64, text string) any {
 	e.Helper()
-	return e.ask(scripts.ElectionPut, []string{e.key, e.leader}, hold, digits(number), text, 45_000, "PUBLISH", e.channel)[0]
+	return e.mustRun(scripts.ElectionPut, []string{e.key, e.leader}, hold, digits(number), text, 45_000, "PUBLISH", e.channel)[0]
 }
 
 // reads returns the hold that wrote the value, and the value.
 func (e *elected) reads() []any {
 	e.Helper()
-	return e.ask(scripts.ElectionRead, []string{e.leader})[1:]
+	return e.mustRun(scripts.ElectionRead, []string{e.leader})[1:]
 }
 
 // clears removes the value of a hold.
 func (e *elected) clears(hold string) any {
 	e.Helper()
-	return e.ask(scripts.ElectionClear, []string{e.leader}, hold, "PUBLISH", e.channel)[0]
+	return e.mustRun(scripts.ElectionClear, []string{e.leader}, hold, "PUBLISH", e.channel)[0]
 }
 
 // leads gives the lock to a hold.
@@ -131,7 +131,7 @@ func TestAForeignValueIsLeftAlone(t *testing.T) {
 		was := e.server.MustDo(t, "DUMP", e.leader)
 		require.EqualValues(t, -2, e.puts(ours, 1, "x"))
 		require.EqualValues(t, 0, e.clears(ours))
-		require.EqualValues(t, -2, e.ask(scripts.ElectionRead, []string{e.leader})[0])
+		require.EqualValues(t, -2, e.mustRun(scripts.ElectionRead, []string{e.leader})[0])
 		require.Equal(t, was, e.server.MustDo(t, "DUMP", e.leader))
 	}
 }

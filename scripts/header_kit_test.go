@@ -30,11 +30,11 @@ type field struct {
 }
 
 var (
-	indexLine   = regexp.MustCompile(`^-- (KEYS|ARGV)\[(\d+|n)\]  +([a-z_]+)  +\S`)
-	wordLine    = regexp.MustCompile(`^-- (returns|effects|cost)  +(\S.*)$`)
-	goesOnLine  = regexp.MustCompile(`^--          (?:  )?(\S.*)$`)
-	partOfGroup = regexp.MustCompile(`^([a-z_]+)  +\S`)
-	shapeText   = regexp.MustCompile(`^(?:reply, )?(\{[^}]*\}|-?\d+|stamp|an error)(  +\S.*)?$`)
+	indexLine     = regexp.MustCompile(`^-- (KEYS|ARGV)\[(\d+|n)\]  +([a-z_]+)  +\S`)
+	wordLine      = regexp.MustCompile(`^-- (returns|effects|cost)  +(\S.*)$`)
+	continuedLine = regexp.MustCompile(`^--          (?:  )?(\S.*)$`)
+	partOfGroup   = regexp.MustCompile(`^([a-z_]+)  +\S`)
+	shapeText     = regexp.MustCompile(`^(?:reply, )?(\{[^}]*\}|-?\d+|stamp|an error)(  +\S.*)?$`)
 )
 
 // parse takes the text of a script apart. body begins with the first line that is no comment.
@@ -66,8 +66,8 @@ func parse(t *testing.T, source string) (h header, body string) {
 		case wordLine.MatchString(line):
 			m := wordLine.FindStringSubmatch(line)
 			section, text = m[1], m[2]
-		case goesOnLine.MatchString(line):
-			text = goesOnLine.FindStringSubmatch(line)[1]
+		case continuedLine.MatchString(line):
+			text = continuedLine.FindStringSubmatch(line)[1]
 		default:
 			require.FailNow(t, "a line of the header says nothing that the grammar knows", line)
 		}

@@ -141,14 +141,14 @@ func requireVariadic(t *testing.T, what string, f field, named map[string]string
 	byIndex := byIndex[what]
 	taken := byIndex.FindAllStringSubmatch(body, -1)
 	require.NotEmpty(t, taken, "not used")
-	places := make(map[string]bool)
+	states := make(map[string]bool)
 	for _, m := range taken {
 		require.Equal(t, taken[0][1], m[1], "as many for each key")
-		places[m[2]] = true
+		states[m[2]] = true
 	}
 	size, err := strconv.Atoi(taken[0][1])
 	require.NoError(t, err)
-	require.Len(t, places, size, "places of a group that are not used")
+	require.Len(t, states, size, "places of a group that are not used")
 	for i, part := range f.parts {
 		source := fmt.Sprintf("%s[%d * n - %d]", what, size, size-1-i)
 		require.Equal(t, part, named[strings.Replace(source, " - 0", "", 1)], "%s is not named as the header has it", source)

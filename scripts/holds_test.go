@@ -33,8 +33,8 @@ func TestARenewalLengthensItsOwnOfManyHolds(t *testing.T) {
 	}
 	for _, member := range []string{"used", "capacity", "sb1s"} {
 		before := p.score(member)
-		require.Equal(t, int64(0), p.ask(scripts.HoldsRenew, []string{p.key}, member, 1000)[0], "no hold")
-		require.Equal(t, int64(0), p.ask(scripts.HoldsDrop, []string{p.key}, member)[0], "no hold")
+		require.Equal(t, int64(0), p.mustRun(scripts.HoldsRenew, []string{p.key}, member, 1000)[0], "no hold")
+		require.Equal(t, int64(0), p.mustRun(scripts.HoldsDrop, []string{p.key}, member)[0], "no hold")
 		require.Equal(t, before, p.score(member))
 	}
 }
@@ -48,7 +48,7 @@ func TestABadKeyDoesNotSinkABatchOfRenewals(t *testing.T) {
 	other.has(mine)
 	list, absent := p.key+"x", p.key+"y"
 	p.server.MustDo(t, "RPUSH", list, "x")
-	reply := p.ask(scripts.HoldsRenew, []string{p.key, list, absent, other.key},
+	reply := p.mustRun(scripts.HoldsRenew, []string{p.key, list, absent, other.key},
 		holdFor(mine), 1000, holdFor(mine), 1000, holdFor(mine), 1000, holdFor(mine), 1000)
 	require.Equal(t, []any{int64(1), int64(0), int64(0), int64(1)}, reply)
 }
@@ -57,7 +57,7 @@ func TestHoldsAreReturnedAPageAtATime(t *testing.T) {
 	t.Parallel()
 	p := newPermits(t, 100)
 	list := func(from, count int) []any {
-		return p.ask(scripts.HoldsList, []string{p.key}, "sb1s", from, count)
+		return p.mustRun(scripts.HoldsList, []string{p.key}, "sb1s", from, count)
 	}
 	require.Equal(t, []any{"", ""}, list(0, 10))
 	var want []any

@@ -34,7 +34,7 @@ type aloneCase struct {
 
 func aloneCases() map[string]aloneCase {
 	const free, mark, holds = "sb1-", "sb1l" + "idle", "sb1l" + "held"
-	stands := map[string]int64{"Ours": 1, "OursMark": 1, "OursOver": 1}
+	kept := map[string]int64{"Ours": 1, "OursMark": 1, "OursOver": 1}
 	with := func(codes map[string]int64, rest int64) map[string]int64 {
 		all := make(map[string]int64)
 		for state := range lockStates() {
@@ -47,10 +47,10 @@ func aloneCases() map[string]aloneCase {
 		return all
 	}
 	takes := map[string]int64{"Missing": 1, "Released": 1, "Ours": 1, "OursMark": 1, "OursOver": 1}
-	leave := func(sure string) func(q *queued) []any {
+	leave := func(certain string) func(q *queued) []any {
 		return func(q *queued) []any {
 			args := q.leaveArgs(ours)
-			args[6] = sure
+			args[6] = certain
 			return q.alone(q.leave, args...)
 		}
 	}
@@ -76,14 +76,14 @@ func aloneCases() map[string]aloneCase {
 			map[string]string{"OursOver": holds, "HeldOver": mark, "Idle": mark},
 		},
 		"Leave":     {leave("0"), with(map[string]int64{"Ours": 3, "OursMark": 3, "OursOver": 3}, -3), released},
-		"LeaveSure": {leave("1"), with(stands, 0), released},
+		"LeaveSure": {leave("1"), with(kept, 0), released},
 		"Requeue": {
 			again(0), with(map[string]int64{"Ours": 1, "OursMark": 4, "OursOver": 4}, -3),
 			map[string]string{"Ours": holds, "OursMark": mark, "OursOver": mark},
 		},
 		"LateRequeue": {again(1000), with(map[string]int64{"Ours": 4, "OursMark": 4, "OursOver": 4}, -3), released},
 		"Force": {
-			func(q *queued) []any { return q.alone(scripts.LockForce, q.forceArgs(ours)...) }, with(stands, 0), released,
+			func(q *queued) []any { return q.alone(scripts.LockForce, q.forceArgs(ours)...) }, with(kept, 0), released,
 		},
 	}
 }
@@ -127,13 +127,13 @@ func TestCallsWithTheHolderKeyAlone(t *testing.T) {
 // The reply to a requeue with the holder key alone ends the old attempt only if that has no ticket.
 func TestRequeueAloneRepliesWhetherTheOldTicketIsGone(t *testing.T) {
 	t.Parallel()
-	for sure, polled := range map[string]int64{"0": 0, "1": 1} {
+	for certain, polled := range map[string]int64{"0": 0, "1": 1} {
 		q := newLock(t)
 		q.has(ours)
-		require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon), polled, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(ours, newTurn, sure)...))
-		require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon), polled, int64(0)}, q.alone(scripts.LockRequeue, q.requeueArgs(ours, newTurn, sure)...))
+		require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon), polled, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(ours, newTurn, certain)...))
+		require.Equal(t, []any{int64(1), digits(noon + 1), digits(noon), polled, int64(0)}, q.alone(scripts.LockRequeue, q.requeueArgs(ours, newTurn, certain)...))
 		q.queues(theirs)
-		require.Equal(t, []any{int64(4), digits(noon), polled, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(newTurn, nth("a", 3), sure)...))
+		require.Equal(t, []any{int64(4), digits(noon), polled, int64(1)}, q.alone(scripts.LockRequeue, q.requeueArgs(newTurn, nth("a", 3), certain)...))
 		require.Empty(t, q.held())
 	}
 }

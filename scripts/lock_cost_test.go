@@ -198,15 +198,15 @@ func (q *queued) runs(queues, number string) any {
 }
 
 // ends returns the commands of a leave, which is certain or not.
-func (q *queued) ends(sure string) any {
+func (q *queued) ends(certain string) any {
 	q.Helper()
 	args := q.leaveArgs(ours)
-	args[6] = sure
+	args[6] = certain
 	return q.commands(q.leave, q.all, args...)
 }
 
 // again returns the commands of a requeue.
-func (q *queued) again(sure string) any {
+func (q *queued) again(certain string) any {
 	q.Helper()
-	return q.commands(scripts.LockRequeue, q.all, q.requeueArgs(ours, nth("a", 9), sure)...)
+	return q.commands(scripts.LockRequeue, q.all, q.requeueArgs(ours, nth("a", 9), certain)...)
 }

@@ -21,7 +21,7 @@ func (q *queued) heartbeatArgs(session string, seen int64) []any {
 // waits reports whether a lock/heartbeat of a session that saw a hold with that stamp was its heartbeat.
 func (q *queued) waits(session string, seen int64) bool {
 	q.Helper()
-	reply := q.ask(scripts.LockHeartbeat, q.heartbeatKeys(), q.heartbeatArgs(session, seen)...)
+	reply := q.mustRun(scripts.LockHeartbeat, q.heartbeatKeys(), q.heartbeatArgs(session, seen)...)
 	require.Equal(q, digits(q.clock), reply[0])
 	return reply[1] == int64(1)
 }
@@ -29,7 +29,7 @@ func (q *queued) waits(session string, seen int64) bool {
 // polled returns the stamp of the hold that a poll of ours sees, 0 for none.
 func (q *queued) polled() int64 {
 	q.Helper()
-	stamp, _ := q.ask(q.poll, q.all, q.pollArgs(we, ours)...)[6].(string)
+	stamp, _ := q.mustRun(q.poll, q.all, q.pollArgs(we, ours)...)[6].(string)
 	if stamp == "" {
 		return 0
 	}
@@ -95,7 +95,7 @@ func TestWaitIsForManyLocks(t *testing.T) {
 	}
 	b.leaves(theirs)
 	keys := append(append(a.heartbeatKeys(), b.heartbeatKeys()...), a.heartbeatKeys()...)
-	reply := a.ask(scripts.LockHeartbeat, keys, we, life, heartbeatNumber(9), strings.Repeat(digits(noon), 3))
+	reply := a.mustRun(scripts.LockHeartbeat, keys, we, life, heartbeatNumber(9), strings.Repeat(digits(noon), 3))
 	require.Equal(t, []any{digits(noon), int64(1), int64(0), int64(1)}, reply)
 }
 
@@ -108,6 +108,6 @@ func TestWaitShortensNoLife(t *testing.T) {
 	late := q.heartbeatArgs(we, q.polled())
 	q.heartbeat(we, longestLife, q.next())
 	said := q.replied(we)
-	require.Equal(t, int64(1), q.ask(scripts.LockHeartbeat, q.heartbeatKeys(), late...)[1])
+	require.Equal(t, int64(1), q.mustRun(scripts.LockHeartbeat, q.heartbeatKeys(), late...)[1])
 	require.Equal(t, said, q.replied(we))
 }

@@ -42,22 +42,22 @@ func (q *queueFixture) lockHeld() map[string]int64 {
 }
 
 // requeueArgs are those of a call in time that ends old and queues another.
-func (q *queued) requeueArgs(old, fresh, sure string) []any {
+func (q *queued) requeueArgs(old, fresh, certain string) []any {
 	return []any{
-		old + q.suffix, fresh + q.suffix, lease * 1000, digits(q.clock), life, q.next(), label, "PUBLISH", q.grants, keepMS, digits(0), sure,
+		old + q.suffix, fresh + q.suffix, lease * 1000, digits(q.clock), life, q.next(), label, "PUBLISH", q.grants, keepMS, digits(0), certain,
 	}
 }
 
 // requeues ends old, which may have a ticket, and queues another.
 func (q *queued) requeues(old, fresh string) []any {
 	q.Helper()
-	return q.ask(scripts.LockRequeue, q.all, q.requeueArgs(old, fresh, "0")...)
+	return q.mustRun(scripts.LockRequeue, q.all, q.requeueArgs(old, fresh, "0")...)
 }
 
 // forces ends a hold by force.
 func (q *queued) forces(hold string) any {
 	q.Helper()
-	return q.ask(scripts.LockForce, q.all, q.forceArgs(hold)...)[0]
+	return q.mustRun(scripts.LockForce, q.all, q.forceArgs(hold)...)[0]
 }
 
 func (q *queued) forceArgs(hold string) []any {
@@ -66,7 +66,7 @@ func (q *queued) forceArgs(hold string) []any {
 
 func (q *queued) lockWaiters(after any, count int) []any {
 	q.Helper()
-	return q.ask(scripts.LockWaiters, q.all[1:], after, count, 42)
+	return q.mustRun(scripts.LockWaiters, q.all[1:], after, count, 42)
 }
 
 // newLock returns a lock of kind l, whose keys end by the clock of the test.

@@ -19,7 +19,7 @@ func (q *queued) acquiresMany(keys ...string) []any {
 	for n := range keys {
 		args = append(args, nth("a", n)+turnMode, lease, digits(q.clock), label)
 	}
-	return q.ask(scripts.LockAcquireMany, keys, args...)
+	return q.mustRun(scripts.LockAcquireMany, keys, args...)
 }
 
 // releasesMany releases them.
@@ -29,7 +29,7 @@ func (q *queued) releasesMany(keys ...string) []any {
 	for n := range keys {
 		args = append(args, nth("a", n)+turnMode, digits(0), keepMS)
 	}
-	return q.ask(scripts.LockReleaseMany, keys, args...)
+	return q.mustRun(scripts.LockReleaseMany, keys, args...)
 }
 
 func (q *queued) moreKeys(ends ...string) []string {
@@ -98,7 +98,7 @@ func TestAcquireManyStopsAtWhatItCannotTake(t *testing.T) {
 func TestLateAcquireManyTakesNothing(t *testing.T) {
 	t.Parallel()
 	q := newLock(t)
-	reply := q.ask(scripts.LockAcquireMany, q.all[:1], ours+turnMode, lease, digits(noon-1), label)
+	reply := q.mustRun(scripts.LockAcquireMany, q.all[:1], ours+turnMode, lease, digits(noon-1), label)
 	require.Equal(t, []any{[]any{int64(-1), digits(noon)}}, reply)
 	require.Empty(t, q.value())
 }
@@ -124,7 +124,7 @@ func TestAcquireManyAndReleaseManyWhenRefused(t *testing.T) {
 	q.server.MustDo(t, "RPUSH", keys[1], "x")
 	q.acquiresMany(keys[:1]...)
 	args := []any{nth("a", 0) + turnMode, digits(0), keepMS, ours + turnMode, digits(0), keepMS, theirs + turnMode, "", keepMS}
-	reply := q.ask(scripts.LockReleaseMany, keys, args...)
+	reply := q.mustRun(scripts.LockReleaseMany, keys, args...)
 	require.Equal(t, int64(1), reply[0])
 	require.ErrorContains(t, reply[1].(error), "WRONGTYPE")
 	require.Equal(t, int64(0), reply[2])

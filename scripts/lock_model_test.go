@@ -87,10 +87,10 @@ func (w *lockWalk) step() (mayTake string) {
 	switch w.random.IntN(8) {
 	case 0, 1:
 		hold = w.another()
-		w.ask(w.enter, keys, w.enterArgs(hold, []string{"0", "1"}[w.random.IntN(2)], w.next())...)
+		w.mustRun(w.enter, keys, w.enterArgs(hold, []string{"0", "1"}[w.random.IntN(2)], w.next())...)
 		return hold
 	case 2, 3:
-		reply := w.ask(w.poll, keys, w.pollArgs(hold[:22], hold)...)
+		reply := w.mustRun(w.poll, keys, w.pollArgs(hold[:22], hold)...)
 		if reply[4] == "1" {
 			w.isOpen = false
 		}
@@ -98,14 +98,14 @@ func (w *lockWalk) step() (mayTake string) {
 		if w.holder != "" {
 			hold = w.holder
 		}
-		w.ask(w.leave, keys, w.leaveArgs(hold)...)
+		w.mustRun(w.leave, keys, w.leaveArgs(hold)...)
 	case 5, 6:
 		if w.holder != "" {
 			hold = w.holder
 		}
 		fresh := hold[:22] + w.another()[22:]
 		w.tried[len(w.tried)-1] = fresh
-		w.ask(scripts.LockRequeue, keys, w.requeueArgs(hold, fresh, "0")...)
+		w.mustRun(scripts.LockRequeue, keys, w.requeueArgs(hold, fresh, "0")...)
 		return fresh
 	default:
 		switch w.random.IntN(4) {
@@ -113,7 +113,7 @@ func (w *lockWalk) step() (mayTake string) {
 			w.server.MustDo(w, "DEL", w.key)
 			w.isOpen, w.token = true, 0
 		case 1:
-			w.ask(scripts.LockForce, keys, w.forceArgs(hold)...)
+			w.mustRun(scripts.LockForce, keys, w.forceArgs(hold)...)
 		default:
 			w.renews(hold, lease*1_000_000)
 		}

@@ -117,10 +117,10 @@ func (nl *naiveLock) forget() {
 }
 
 // next returns the ticket that is granted the lock: the first one whose session is alive, can be notified, and was heard of
-// lately; or else the first that is alive and can be notified. The session that asks is there.
-func (nl *naiveLock) next(asks string) (ticket, bool) {
-	isListening := func(s string) bool { return nl.serves(s, asks) }
-	lately := func(s string) bool { return s == asks || nl.sessions[s].until-nl.now >= life*3/5 }
+// lately; or else the first that is alive and can be notified. The caller is there.
+func (nl *naiveLock) next(caller string) (ticket, bool) {
+	isListening := func(s string) bool { return nl.serves(s, caller) }
+	lately := func(s string) bool { return s == caller || nl.sessions[s].until-nl.now >= life*3/5 }
 	for _, is := range []func(s string) bool{
 		func(s string) bool { return isListening(s) && lately(s) }, isListening,
 	} {
@@ -134,14 +134,14 @@ func (nl *naiveLock) next(asks string) (ticket, bool) {
 }
 
 // handOff gives the lock to a ticket, and notifies its session unless that asked.
-func (nl *naiveLock) handOff(asks string, floor int64) (chosen, number string) {
-	if t, found := nl.next(asks); found {
+func (nl *naiveLock) handOff(caller string, floor int64) (chosen, number string) {
+	if t, found := nl.next(caller); found {
 		session := t.hold[:22]
 		nl.remove(t.hold)
 		l := nl.sessions[session]
 		nl.takes(t.hold, floor, max((l.until-nl.now+999)/1000, 1000))
 		nl.marks()
-		if session != asks {
+		if session != caller {
 			nl.notified[session] = append(nl.notified[session], attempt(t.hold)+digits(nl.key.stamp)+l.number)
 		}
 		return t.hold, l.number
@@ -233,9 +233,9 @@ func (nl *naiveLock) leaveAlone(hold string) []any {
 }
 
 func (nl *naiveLock) poll(session, number string, holds []string) []any {
-	k, places := nl.seen(), ""
+	k, states := nl.seen(), ""
 	for _, hold := range holds {
-		places += map[bool]string{true: "1", false: "0"}[nl.has(hold)]
+		states += map[bool]string{true: "1", false: "0"}[nl.has(hold)]
 	}
 	isMine, paid, left := k.hold != "" && slices.Contains(holds, k.hold), strings.Repeat("-", 20), nl.left(k)
 	holder := k.hold
@@ -246,7 +246,7 @@ func (nl *naiveLock) poll(session, number string, holds []string) []any {
 		nl.lengthens(life / 1000)
 		left, paid = max(left, life), number
 	}
-	if strings.Contains(places, "1") {
+	if strings.Contains(states, "1") {
 		nl.countHeartbeat(session, number)
 		if isMine || left > 0 {
 			nl.marks()
@@ -259,7 +259,7 @@ func (nl *naiveLock) poll(session, number string, holds []string) []any {
 	if holder != "" && holder[:22] == session {
 		grants = attempt(holder) + digits(k.stamp) + paid
 	}
-	return []any{int64(1), left, int64(0), grants, places, digits(nl.now)}
+	return []any{int64(1), left, int64(0), grants, states, digits(nl.now)}
 }
 
 // requeue ends old and queues fresh, which gets no ticket after notAfter.

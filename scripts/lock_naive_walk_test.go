@@ -113,7 +113,7 @@ func (g *game) requeueStep(hold string) (what string, got, want any) {
 	}
 	args := g.requeueArgs(hold, next, "0")
 	args[3] = digits(notAfter)
-	got = g.ask(scripts.LockRequeue, g.all, args...)
+	got = g.mustRun(scripts.LockRequeue, g.all, args...)
 	return fmt.Sprint("requeues ", hold, " ", next, notAfter-g.clock), got, g.model.requeue(hold, next, heartbeatNumber(g.heartbeatCount), notAfter)
 }
 
@@ -129,7 +129,7 @@ func (g *game) rareStep(hold string) (what string, got, want any) {
 		number := heartbeatNumber(max(g.heartbeatCount-g.IntN(3), 1)) // some are late
 		g.heartbeat(hold[:22], life, number)
 		g.model.heartbeat(hold[:22], number)
-		return "beats " + hold[:22], nil, nil
+		return "heartbeat of " + hold[:22], nil, nil
 	case 2:
 		return "leaves alone " + hold, g.alone(g.leave, g.leaveArgs(hold)...), g.model.leaveAlone(hold)
 	case 3:

@@ -128,17 +128,17 @@ func TestLateRequeueReleasesAndQueuesNothing(t *testing.T) {
 		"OwnSession": {func(q *queued) { q.queues(nth("a", 5)) }, nth("a", 5)},
 		"Dead":       {func(q *queued) { q.dead(3, noon-second); q.queues(theirs); q.leaves(theirs) }, ""},
 	} {
-		for _, sure := range []string{"0", "1"} {
-			t.Run(name+sure, func(t *testing.T) {
+		for _, certain := range []string{"0", "1"} {
+			t.Run(name+certain, func(t *testing.T) {
 				t.Parallel()
 				q := newLock(t)
 				q.has(oldTurn)
 				c.prepare(q)
-				args := q.requeueArgs(oldTurn, newTurn, sure)
+				args := q.requeueArgs(oldTurn, newTurn, certain)
 				q.clock++
 				published := q.listens(we)
 				for _, had := range []int64{1, 0} {
-					require.Equal(t, []any{int64(4), digits(q.clock), int64(1), had}, q.ask(scripts.LockRequeue, q.all, args...))
+					require.Equal(t, []any{int64(4), digits(q.clock), int64(1), had}, q.mustRun(scripts.LockRequeue, q.all, args...))
 					require.NotContains(t, q.queue(), newTurn)
 					require.Equal(t, c.next, q.lockHas())
 				}
@@ -161,10 +161,10 @@ func TestRequeueTwiceIsRequeueOnce(t *testing.T) {
 			q.has(oldTurn)
 			prepare(q)
 			args := q.requeueArgs(oldTurn, newTurn, "0")
-			first := q.ask(scripts.LockRequeue, q.all, args...)
+			first := q.mustRun(scripts.LockRequeue, q.all, args...)
 			value, queue := q.value(), q.queue()
 			for range 2 {
-				reply := q.ask(scripts.LockRequeue, q.all, args...)
+				reply := q.mustRun(scripts.LockRequeue, q.all, args...)
 				require.Equal(t, first[0], reply[0])
 				require.Equal(t, value, q.value())
 				require.Equal(t, queue, q.queue())
@@ -181,13 +181,13 @@ func TestRequeueOfAHolderLengthensItsHold(t *testing.T) {
 	q.has(oldTurn)
 	q.queues(theirs)
 	args := q.requeueArgs(oldTurn, newTurn, "0")
-	q.ask(scripts.LockRequeue, q.all, args...)
+	q.mustRun(scripts.LockRequeue, q.all, args...)
 	q.leaves(theirs)
 	require.Equal(t, until(newTurn, noon+life), q.held())
-	require.Equal(t, []any{int64(1), digits(noon + 2), digits(noon), int64(1), int64(0)}, q.ask(scripts.LockRequeue, q.all, args...))
+	require.Equal(t, []any{int64(1), digits(noon + 2), digits(noon), int64(1), int64(0)}, q.mustRun(scripts.LockRequeue, q.all, args...))
 	require.Equal(t, until(newTurn, noon+lease*1000), q.held())
 	q.renews(newTurn, time.Hour)
-	q.ask(scripts.LockRequeue, q.all, args...)
+	q.mustRun(scripts.LockRequeue, q.all, args...)
 	require.Equal(t, until(newTurn, noon+hour), q.held())
 }
 
@@ -249,10 +249,10 @@ func TestRequeueFindsTheTicketOfAnEarlierCopy(t *testing.T) {
 			q.has(oldTurn)
 			q.queues(theirs)
 			args := q.requeueArgs(oldTurn, newTurn, "0")
-			q.ask(scripts.LockRequeue, q.all, args...)
+			q.mustRun(scripts.LockRequeue, q.all, args...)
 			c.prepare(q)
 			q.clock += c.late
-			require.Equal(t, q.requeued(c.left, c.more, "", 0), q.ask(scripts.LockRequeue, q.all, args...))
+			require.Equal(t, q.requeued(c.left, c.more, "", 0), q.mustRun(scripts.LockRequeue, q.all, args...))
 			require.Equal(t, []any{newTurn}, q.queue())
 		})
 	}
@@ -292,15 +292,15 @@ func TestRefusedRequeueReleases(t *testing.T) {
 		"Tickets": {func(q *queued) *fixture { return q.as("+@all", "-zadd") }, theirs},
 	} {
 		for _, marked := range []bool{false, true} {
-			for _, sure := range []string{"0", "1"} {
-				t.Run(name+sure+map[bool]string{true: "Marked"}[marked], func(t *testing.T) {
+			for _, certain := range []string{"0", "1"} {
+				t.Run(name+certain+map[bool]string{true: "Marked"}[marked], func(t *testing.T) {
 					t.Parallel()
 					q := queuedOf(newFixtureAt(t), lockQueue)
 					q.has(oldTurn)
 					if marked {
 						q.queues(theirs)
 					}
-					reply, err := c.refuse(q).tryKeys(scripts.LockRequeue, q.all, q.requeueArgs(oldTurn, newTurn, sure)...)
+					reply, err := c.refuse(q).tryKeys(scripts.LockRequeue, q.all, q.requeueArgs(oldTurn, newTurn, certain)...)
 					require.NoError(t, err)
 					require.NotContains(t, q.held(), oldTurn)
 					if marked {

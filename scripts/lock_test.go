@@ -186,10 +186,10 @@ func TestTokensContinueBehindTheBlockOfALostHold(t *testing.T) {
 		"NotSaid": func(q *queued) {
 			args := q.leaveArgs(theirs)
 			args[5] = ""
-			q.ask(q.leave, q.all, args...)
+			q.mustRun(q.leave, q.all, args...)
 		},
 		"Scattered": func(q *queued) {
-			require.Equal(q, []any{int64(1)}, q.ask(scripts.LockReleaseMany, q.all[:1], theirs+turnMode, "", keepMS))
+			require.Equal(q, []any{int64(1)}, q.mustRun(scripts.LockReleaseMany, q.all[:1], theirs+turnMode, "", keepMS))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,13 +218,13 @@ func TestReleaseBringsTheFloor(t *testing.T) {
 			q.has(ours)
 			args := q.leaveArgs(ours)
 			args[5] = digits(used)
-			require.Equal(t, q.left(1, ""), q.ask(q.leave, q.all, args...))
+			require.Equal(t, q.left(1, ""), q.mustRun(q.leave, q.all, args...))
 			q.requireFree(floor)
 			q.has(ours)
 			q.queues(theirs)
 			args[5] = digits(q.floor() + 9)
 			want := q.floor() + 10
-			q.ask(q.leave, q.all, args...)
+			q.mustRun(q.leave, q.all, args...)
 			require.Equal(t, want, q.floor(), "the next stands behind it")
 		})
 	}
@@ -245,7 +245,7 @@ func TestNoDigitOfAStampIsLost(t *testing.T) {
 	qf.clock = 0
 	args := qf.enterArgs(ours+turnMode, "0", "")
 	args[2] = "9999999999999999"
-	stamp := qf.ask(scripts.LockEnter, qf.keys(), args...)[1]
+	stamp := qf.mustRun(scripts.LockEnter, qf.keys(), args...)[1]
 	require.Len(t, stamp, 16)
 	require.Greater(t, stamp, digits(noon-365*24*hour), "the server's own time")
 }
@@ -281,7 +281,7 @@ func TestWaitersOfALockAreItsTickets(t *testing.T) {
 	q.clock += life
 	args := q.enterArgs(theirs, "1", q.next())
 	args[0] = theirs + fairMode
-	q.ask(q.enter, q.all, args...)
+	q.mustRun(q.enter, q.all, args...)
 	q.server.MustDo(t, "ZADD", q.tickets, noon+1, holdOf("c")) // of another kind
 	require.Equal(t, []any{
 		ours + turnMode, digits(noon), int64(0), label,
@@ -294,5 +294,5 @@ func TestWaitersOfALockAreItsTickets(t *testing.T) {
 // alone sends a call with the holder key alone, as a client does while a slot moves.
 func (q *queued) alone(script *scripts.Script, args ...any) []any {
 	q.Helper()
-	return q.ask(script, q.all[:1], args...)
+	return q.mustRun(script, q.all[:1], args...)
 }

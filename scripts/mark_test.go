@@ -18,7 +18,7 @@ type markedLock struct {
 	keys               []string
 	enter, leave, poll *scripts.Script
 	enterArgs          func(hold, queues, again string) []any
-	leaveArgs          func(hold, sure string) []any
+	leaveArgs          func(hold, certain string) []any
 	pollArgs           func(session, hold string) []any
 }
 
@@ -36,9 +36,9 @@ func eachMarkedLock(t *testing.T, test func(l *markedLock)) {
 				args[len(args)-1] = again
 				return args
 			},
-			leaveArgs: func(hold, sure string) []any {
+			leaveArgs: func(hold, certain string) []any {
 				args := p.leaveArgs(permitRequest(hold, 1))
-				args[len(args)-1] = sure
+				args[len(args)-1] = certain
 				return args
 			},
 			pollArgs: func(session, hold string) []any { return p.pollArgs(session, permitRequest(hold, 1)) },
@@ -54,9 +54,9 @@ func eachMarkedLock(t *testing.T, test func(l *markedLock)) {
 				args[len(args)-1] = again
 				return args
 			},
-			leaveArgs: func(hold, sure string) []any {
+			leaveArgs: func(hold, certain string) []any {
 				args := r.leaveArgs(hold)
-				args[len(args)-1] = sure
+				args[len(args)-1] = certain
 				return args
 			},
 			pollArgs: func(session, hold string) []any { return r.pollArgs(session, hold) },
@@ -67,17 +67,17 @@ func eachMarkedLock(t *testing.T, test func(l *markedLock)) {
 // enters sends the first enter of hold, which queues.
 func (l *markedLock) enters(hold string) any {
 	l.Helper()
-	return l.ask(l.enter, l.keys, l.enterArgs(hold, "1", "0")...)[0]
+	return l.mustRun(l.enter, l.keys, l.enterArgs(hold, "1", "0")...)[0]
 }
 
-func (l *markedLock) leaves(hold, sure string) []any {
+func (l *markedLock) leaves(hold, certain string) []any {
 	l.Helper()
-	return l.ask(l.leave, l.keys, l.leaveArgs(hold, sure)...)
+	return l.mustRun(l.leave, l.keys, l.leaveArgs(hold, certain)...)
 }
 
 func (l *markedLock) polls(session, hold string) []any {
 	l.Helper()
-	return l.ask(l.poll, l.keys, l.pollArgs(session, hold)...)
+	return l.mustRun(l.poll, l.keys, l.pollArgs(session, hold)...)
 }
 
 // isMarked reports whether the holder key is a set with the mark.
@@ -202,11 +202,11 @@ func TestTheMarkOutlivesTheHold(t *testing.T) {
 		require.Equal(l, int64(1), l.enters(ours))
 		require.Equal(l, int64(0), l.enters(theirs))
 		name := l.leaveArgs(ours, noTicket)[0]
-		require.Equal(l, int64(1), l.ask(scripts.HoldsRenew, []string{l.key}, name, lease)[0])
+		require.Equal(l, int64(1), l.mustRun(scripts.HoldsRenew, []string{l.key}, name, lease)[0])
 		require.True(l, l.isMarked())
-		require.Equal(l, int64(1), l.ask(scripts.HoldsDrop, []string{l.key}, name)[0])
+		require.Equal(l, int64(1), l.mustRun(scripts.HoldsDrop, []string{l.key}, name)[0])
 		require.True(l, l.isMarked())
-		require.Equal(l, int64(0), l.ask(l.enter, l.keys, l.enterArgs(nth("c", 3), "0", "0")...)[0], "it overtakes nobody")
+		require.Equal(l, int64(0), l.mustRun(l.enter, l.keys, l.enterArgs(nth("c", 3), "0", "0")...)[0], "it overtakes nobody")
 		require.Equal(l, 1, l.holders())
 		require.Empty(l, l.inQueue(), "the waiter was granted the lock")
 	})
@@ -269,7 +269,7 @@ func TestAnEnterThatComesAgainFindsItsTicket(t *testing.T) {
 		if len(l.scores(l.key)) == 0 {
 			require.NotEmpty(l, l.value(), "released")
 		}
-		require.Equal(l, int64(1), l.ask(l.enter, l.keys, l.enterArgs(theirs, "1", "1")...)[0])
+		require.Equal(l, int64(1), l.mustRun(l.enter, l.keys, l.enterArgs(theirs, "1", "1")...)[0])
 		require.Empty(l, l.inQueue())
 		require.Equal(l, 1, l.holders())
 		require.Equal(l, int64(1), l.leaves(theirs, maybeTicket)[0])

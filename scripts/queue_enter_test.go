@@ -138,7 +138,7 @@ func TestLateEnterWritesNothing(t *testing.T) {
 					args := q.enterArgs(ours, queues, q.next())
 					q.clock++
 					unchanged := q.unchanged()
-					require.Equal(q, []any{int64(-1), digits(q.clock)}, q.ask(q.enter, q.all, args...))
+					require.Equal(q, []any{int64(-1), digits(q.clock)}, q.mustRun(q.enter, q.all, args...))
 					unchanged()
 				}
 			})
@@ -253,7 +253,7 @@ func TestTicketWithoutAHeartbeat(t *testing.T) {
 				due = 1
 			}
 			said := q.replied(we)
-			require.Equal(q, due, q.ask(q.enter, q.all, q.enterArgs(ours, "1", "")...)[2])
+			require.Equal(q, due, q.mustRun(q.enter, q.all, q.enterArgs(ours, "1", "")...)[2])
 			require.Equal(q, []any{ours}, q.queue())
 			require.Equal(q, said, q.replied(we))
 			q.requireEnds()
@@ -291,7 +291,7 @@ func TestALabelMayBeLongOrMissing(t *testing.T) {
 		p := newLock(t)
 		args := p.enterArgs(ours, "1", p.next())
 		args[6] = name
-		p.ask(p.enter, p.all, args...)
+		p.mustRun(p.enter, p.all, args...)
 		require.Equal(t, name, p.value()[63:])
 		require.Equal(t, int64(0), p.tries(theirs)[0])
 		require.Equal(t, int64(1), p.leaves(ours)[0])

@@ -155,7 +155,7 @@ func TestOtherKindsAreKeptOutOfQueuedLocks(t *testing.T) {
 				require.Equal(q, []any{int64(-2), letters[q.kind]}, voter(q).elect(theirs, they))
 				if q.rw != nil {
 					l := queueFixtureOf(q.fixture)
-					require.Equal(q, []any{int64(-2), "w"}, l.ask(scripts.LockEnter, l.keys(), l.enterArgs(theirs+turnMode, "1", l.next())...))
+					require.Equal(q, []any{int64(-2), "w"}, l.mustRun(scripts.LockEnter, l.keys(), l.enterArgs(theirs+turnMode, "1", l.next())...))
 				}
 				unchanged()
 			}, lockQueue, readerQueue, writerQueue)

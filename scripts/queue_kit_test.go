@@ -46,8 +46,8 @@ func queueFixtureOf(f *fixture) *queueFixture {
 
 func (q *queueFixture) keys() []string { return []string{q.key, q.tickets, q.heartbeats} }
 
-// ask returns the reply of the script, which must not fail.
-func (q *queueFixture) ask(script *scripts.Script, keys []string, args ...any) []any {
+// mustRun returns the reply of the script, which must not fail.
+func (q *queueFixture) mustRun(script *scripts.Script, keys []string, args ...any) []any {
 	q.Helper()
 	reply, err := q.tryKeys(script, keys, args...)
 	require.NoError(q, err)
@@ -91,7 +91,7 @@ func (q *queueFixture) pollArgs(session string, holds ...string) []any {
 // heartbeat sends a heartbeat alone.
 func (q *queueFixture) heartbeat(session string, lw int64, number string) {
 	q.Helper()
-	require.Equal(q, []any{int64(1)}, q.ask(scripts.QueueHeartbeat, []string{q.heartbeats}, session, lw, number, label))
+	require.Equal(q, []any{int64(1)}, q.mustRun(scripts.QueueHeartbeat, []string{q.heartbeats}, session, lw, number, label))
 }
 
 // inQueue returns the holds of the tickets, in order.
@@ -201,9 +201,9 @@ func (n *naive) isListening(session string, isListening bool) {
 	n.sessions[session] = l
 }
 
-// serves reports whether a session may be granted the lock: it is alive and can be notified, or asks.
-func (n *naive) serves(session, asks string) bool {
-	return n.isAlive(session) && (session == asks || !n.sessions[session].isListening || n.listens(session))
+// serves reports whether a session may be granted the lock: it is alive and can be notified, or is the caller.
+func (n *naive) serves(session, caller string) bool {
+	return n.isAlive(session) && (session == caller || !n.sessions[session].isListening || n.listens(session))
 }
 
 // seemsListening says in heartbeats that a session of a game listens, if it waits, and reports whether it does.

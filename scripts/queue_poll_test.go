@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLookIsAHeartbeatAndReturnsThePlaces(t *testing.T) {
+func TestPollIsAHeartbeatAndReturnsTheStates(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
 		q.clock += 96 * second // the end of lives is set each hundred seconds
@@ -23,7 +23,7 @@ func TestLookIsAHeartbeatAndReturnsThePlaces(t *testing.T) {
 		require.Equal(q, q.pollReply(lease*1000-second, "", "101"), q.polls(we, nth("a", 1), nth("a", 2), nth("a", 3)))
 		require.Equal(q, heartbeatField(q.clock+life, 3), q.replied(we))
 		require.Equal(q, held, q.held())
-		require.Equal(q, []any{nth("a", 1), nth("a", 3)}, q.queue(), "a look makes no ticket")
+		require.Equal(q, []any{nth("a", 1), nth("a", 3)}, q.queue(), "a poll makes no ticket")
 		q.requireEnds()
 	})
 }
@@ -49,7 +49,7 @@ func TestPollHandsALockOnWhoseHolderDied(t *testing.T) {
 // P2: a grant that a poll makes to its own session is paid by its own heartbeat, also one that it does not ask for.
 func TestPollThatGetsTheLockHasItForAWholeLife(t *testing.T) {
 	t.Parallel()
-	for name, asks := range map[string][]string{"Asked": {ours}, "NotAsked": nil} {
+	for name, listed := range map[string][]string{"Listed": {ours}, "NotListed": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachQueue(t, func(q *queued) {
@@ -58,15 +58,15 @@ func TestPollThatGetsTheLockHasItForAWholeLife(t *testing.T) {
 				q.clock += second
 				q.drops(holdOf("z"))
 				published, stamp := q.listens(we), q.stamp(noon)
-				left, places := int64(life), "1"
-				if asks == nil {
-					left, places = life, ""
+				left, states := int64(life), "1"
+				if listed == nil {
+					left, states = life, ""
 				}
-				if asks == nil && q.kind == lockQueue {
+				if listed == nil && q.kind == lockQueue {
 					require.Equal(q, q.pollReply(0, "", ""), q.polls(we), "a poll that lists no ticket takes nothing")
 					return
 				}
-				require.Equal(q, q.pollReply(left, grantOf(ours, stamp, 2), places), q.polls(we, asks...))
+				require.Equal(q, q.pollReply(left, grantOf(ours, stamp, 2), states), q.polls(we, listed...))
 				require.Equal(q, until(ours, q.clock+life), q.held())
 				require.Empty(q, published.received())
 				q.renews(ours, time.Hour)

@@ -39,7 +39,7 @@ return {more, found}
 // finds removes the first count tickets of live sessions from the queue, and returns more and them.
 func (q *queueFixture) finds(search *scripts.Script, count int) (more any, found []any) {
 	q.Helper()
-	reply := q.ask(search, q.keys()[1:], count)
+	reply := q.mustRun(search, q.keys()[1:], count)
 	found, _ = reply[1].([]any)
 	return reply[0], found
 }

@@ -21,7 +21,7 @@ func (p *sharedPermits) forcing(ids ...string) []any {
 
 func (p *sharedPermits) forces(ids ...string) any {
 	p.Helper()
-	list := p.asks(scripts.RedissonPermitForce, p.forcing(ids...)...)
+	list := p.mustRun(scripts.RedissonPermitForce, p.forcing(ids...)...)
 	require.Len(p, list, 1)
 	return list[0]
 }

@@ -42,7 +42,7 @@ func permitID(name string, i int) string {
 
 func (p *sharedPermits) keys() []string { return []string{p.key, p.timeouts} }
 
-func (p *sharedPermits) asks(script *scripts.Script, args ...any) []any {
+func (p *sharedPermits) mustRun(script *scripts.Script, args ...any) []any {
 	p.Helper()
 	reply, err := p.tryKeys(script, p.keys(), args...)
 	require.NoError(p, err)
@@ -63,22 +63,22 @@ func (p *sharedPermits) splitting(hold, old string) []any {
 
 func (p *sharedPermits) acquires(hold string) []any {
 	p.Helper()
-	return p.asks(scripts.RedissonPermitAcquire, p.acquiring(hold)...)
+	return p.mustRun(scripts.RedissonPermitAcquire, p.acquiring(hold)...)
 }
 
 func (p *sharedPermits) releases(hold string) []any {
 	p.Helper()
-	return p.asks(scripts.RedissonPermitRelease, p.releasing(hold)...)
+	return p.mustRun(scripts.RedissonPermitRelease, p.releasing(hold)...)
 }
 
 func (p *sharedPermits) splits(hold, old string) []any {
 	p.Helper()
-	return p.asks(scripts.RedissonPermitSplit, p.splitting(hold, old)...)
+	return p.mustRun(scripts.RedissonPermitSplit, p.splitting(hold, old)...)
 }
 
 func (p *sharedPermits) resizes(n int) []any {
 	p.Helper()
-	return p.asks(scripts.RedissonPermitResize, n, digits(p.clock), "PUBLISH", p.channel)
+	return p.mustRun(scripts.RedissonPermitResize, n, digits(p.clock), "PUBLISH", p.channel)
 }
 
 func (p *sharedPermits) renews(hold string, ms int64) any {
@@ -129,7 +129,7 @@ func TestSharedPermitsAreTakenAllOrNone(t *testing.T) {
 	require.Equal(t, []any{int64(-5), int64(5)}, p.acquires(permitsHold("b", 1)))
 	p.exact, p.summed = "0", "0"
 	require.Equal(t, p.few(-1), p.acquires(permitsHold("b", 6)), "nobody knows how many there are")
-	require.Equal(t, []any{int64(-1), digits(noon)}, p.asks(scripts.RedissonPermitAcquire,
+	require.Equal(t, []any{int64(-1), digits(noon)}, p.mustRun(scripts.RedissonPermitAcquire,
 		permitsHold("b", 1), lease, digits(noon-1), "PUBLISH", p.channel, "0", 5, "0", "1"), "P4")
 	require.Equal(t, "5", p.free())
 }
@@ -172,7 +172,7 @@ func TestSharedPermitsThatHaveEndedComeBackOnce(t *testing.T) {
 	require.Equal(t, int64(1), p.renews(a, 0))
 	p.passes(time.Microsecond)
 	require.Equal(t, int64(0), p.renews(a, lease), "what has ended is not lengthened")
-	require.Equal(t, []any{int64(1), int64(3), int64(0)}, p.asks(scripts.RedissonPermitAvailable))
+	require.Equal(t, []any{int64(1), int64(3), int64(0)}, p.mustRun(scripts.RedissonPermitAvailable))
 	listener := p.listen()
 	require.Equal(t, p.taken(), p.acquires(b))
 	require.Equal(t, []string{"2"}, listener.received(), "those that it does not take itself")
@@ -222,13 +222,13 @@ func TestSharedPermitsAreMadeFewer(t *testing.T) {
 	done := []any{int64(1), digits(noon)}
 	require.Equal(t, done, p.resizes(1))
 	require.Equal(t, "-2", p.free())
-	require.Equal(t, []any{int64(1), int64(1), int64(3)}, p.asks(scripts.RedissonPermitAvailable))
+	require.Equal(t, []any{int64(1), int64(1), int64(3)}, p.mustRun(scripts.RedissonPermitAvailable))
 	require.Equal(t, done, p.resizes(1))
 	require.Equal(t, done, p.resizes(4))
 	require.Equal(t, "1", p.free())
-	require.Equal(t, []any{int64(-1), digits(noon)}, p.asks(scripts.RedissonPermitResize, 9, digits(noon-1), "PUBLISH", p.channel))
+	require.Equal(t, []any{int64(-1), digits(noon)}, p.mustRun(scripts.RedissonPermitResize, 9, digits(noon-1), "PUBLISH", p.channel))
 	p.server.MustDo(t, "DEL", p.key)
-	require.Equal(t, []any{int64(1), int64(-1), int64(3)}, p.asks(scripts.RedissonPermitAvailable), "nobody says how many")
+	require.Equal(t, []any{int64(1), int64(-1), int64(3)}, p.mustRun(scripts.RedissonPermitAvailable), "nobody says how many")
 	require.Equal(t, p.had(1), p.releases(permitsHold("a", 3)))
 	require.Nil(t, p.free(), "what was lost is not made up by a release")
 	require.Equal(t, done, p.resizes(2))
@@ -292,7 +292,7 @@ func TestWhatIsNoSemaphoreOfRedissonsIsLeftAlone(t *testing.T) {
 			require.Equal(t, foreign, p.acquires(a))
 			require.Equal(t, foreign, p.splits(a, permitsHold("b", 2)))
 			require.Equal(t, foreign, p.resizes(7))
-			require.Equal(t, foreign, p.asks(scripts.RedissonPermitAvailable))
+			require.Equal(t, foreign, p.mustRun(scripts.RedissonPermitAvailable))
 			require.Equal(t, p.had(0), p.releases(a))
 			require.Equal(t, int64(0), p.renews(a, lease))
 			require.Equal(t, before, []any{p.server.MustDo(t, "DUMP", p.key), p.server.MustDo(t, "DUMP", p.timeouts)})

@@ -173,14 +173,14 @@ func soundQueue(r *repeated, verb string, reply any) {
 	soundLock(r, verb, reply)
 	keys := javaQueue{r.fixture, wait}.keys()
 	queue, _ := r.server.MustDo(r, "LRANGE", keys[1], 0, -1).([]any)
-	places := make(map[any]int)
+	states := make(map[any]int)
 	for _, owner := range queue {
-		places[owner]++
-		require.True(r, places[owner] == 1 || owner == javas, "one ticket for each of ours; Java checks the deadlines alone")
+		states[owner]++
+		require.True(r, states[owner] == 1 || owner == javas, "one ticket for each of ours; Java checks the deadlines alone")
 	}
 	waits := r.server.MustDo(r, "ZSCORE", keys[2], gos) != nil
 	if verb == "acquire" {
-		require.Equal(r, waits, places[gos] == 1, "a place with its deadline, or neither")
+		require.Equal(r, waits, states[gos] == 1, "a place with its deadline, or neither")
 	}
 	if _, holds := r.fields()[gos]; holds {
 		require.False(r, waits, "a holder does not wait for its own lock")

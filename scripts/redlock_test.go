@@ -274,7 +274,7 @@ func TestAVoteLeavesForeignKeysAlone(t *testing.T) {
 	require.Equal(t, held, v.value())
 	v.set(votedFor(theirs, noon, ""), time.Hour)
 	l := queueFixtureOf(v.fixture)
-	require.Equal(t, []any{int64(-2), "q"}, l.ask(scripts.LockEnter, l.keys(), l.enterArgs(ours+turnMode, "0", "")...), "nor does another kind touch it")
+	require.Equal(t, []any{int64(-2), "q"}, l.mustRun(scripts.LockEnter, l.keys(), l.enterArgs(ours+turnMode, "0", "")...), "nor does another kind touch it")
 
 	v = newVoter(t)
 	v.setEpoch("somebody's")
@@ -375,14 +375,14 @@ func TestAVoteWithoutTheRightToInfo(t *testing.T) {
 	v.fixture.server = serverOfOwn(t)
 	v.key, v.epoch = "sb:{a}:lock", "sb:epoch"
 	user := v.as("+time", "+get", "+mget", "+set", "+pttl", "+pexpire")
-	ask := func() any {
+	vote := func() any {
 		user.clock = v.clock
 		reply, err := user.tryKeys(scripts.RedlockAcquire, []string{v.key, v.epoch, "sb:{a}:fence"}, writtenFor(ours), "60000", digits(v.clock), "", digits(greatest))
 		require.NoError(t, err)
 		return first(reply)
 	}
-	require.Equal(t, int64(-7), ask())
+	require.Equal(t, int64(-7), vote())
 	require.Equal(t, epochOf(noon, noon, ""), v.server.MustDo(t, "GET", v.epoch))
 	v.clock += greatest
-	require.Equal(t, digits(v.clock), ask(), "granted")
+	require.Equal(t, digits(v.clock), vote(), "granted")
 }

@@ -64,7 +64,7 @@ func TestALongHoldIsNotShortenedByOthers(t *testing.T) {
 	r := newRWLock(t)
 	args := r.enterArgs(ours, reads, "0", "")
 	args[1] = long.Microseconds()
-	r.ask(scripts.RWLockEnter, r.keys(), args...)
+	r.mustRun(scripts.RWLockEnter, r.keys(), args...)
 	r.has(theirs, reads)
 	r.joins(theirs, reads)
 	r.renews(theirs, 1000)

@@ -49,13 +49,13 @@ func (r *rwlock) enterArgs(hold, mode, queues, number string) []any {
 // tries comes to try.
 func (r *rwlock) tries(hold, mode string) []any {
 	r.Helper()
-	return r.ask(scripts.RWLockEnter, r.keys(), r.enterArgs(hold, mode, "0", "")...)
+	return r.mustRun(scripts.RWLockEnter, r.keys(), r.enterArgs(hold, mode, "0", "")...)
 }
 
 // joins enters the queue with a heartbeat.
 func (r *rwlock) joins(hold, mode string) []any {
 	r.Helper()
-	return r.ask(scripts.RWLockEnter, r.keys(), r.enterArgs(hold, mode, "1", r.next())...)
+	return r.mustRun(scripts.RWLockEnter, r.keys(), r.enterArgs(hold, mode, "1", r.next())...)
 }
 
 // has gives the lock to hold, which must be able to get it, for the time of a lease.
@@ -76,17 +76,17 @@ func (r *rwlock) leaveArgs(hold string) []any {
 
 func (r *rwlock) leaves(hold string) []any {
 	r.Helper()
-	return r.ask(scripts.RWLockLeave, r.keys(), r.leaveArgs(hold)...)
+	return r.mustRun(scripts.RWLockLeave, r.keys(), r.leaveArgs(hold)...)
 }
 
 func (r *rwlock) polls(session string, holds ...string) []any {
 	r.Helper()
-	return r.ask(scripts.RWLockPoll, r.keys(), r.pollArgs(session, holds...)...)
+	return r.mustRun(scripts.RWLockPoll, r.keys(), r.pollArgs(session, holds...)...)
 }
 
 func (r *rwlock) downgrades(hold string) []any {
 	r.Helper()
-	return r.ask(scripts.RWLockDowngrade, r.keys(), r.leaveArgs(hold)...)
+	return r.mustRun(scripts.RWLockDowngrade, r.keys(), r.leaveArgs(hold)...)
 }
 
 func (r *rwlock) forceArgs(holds ...string) []any {
@@ -100,7 +100,7 @@ func (r *rwlock) forceArgs(holds ...string) []any {
 // forces ends holds, and returns how many.
 func (r *rwlock) forces(holds ...string) any {
 	r.Helper()
-	reply := r.ask(scripts.RWLockForce, r.keys(), r.forceArgs(holds...)...)
+	reply := r.mustRun(scripts.RWLockForce, r.keys(), r.forceArgs(holds...)...)
 	require.Len(r, reply, 1)
 	return reply[0]
 }
@@ -108,7 +108,7 @@ func (r *rwlock) forces(holds ...string) any {
 // isOpen asks whether it may share, as a reader that has the lock.
 func (r *rwlock) isOpen(hold string) bool {
 	r.Helper()
-	reply := r.ask(scripts.RWLockMayShare, r.keys(), hold+label)[0]
+	reply := r.mustRun(scripts.RWLockMayShare, r.keys(), hold+label)[0]
 	require.Contains(r, []any{int64(0), int64(1)}, reply)
 	return reply == int64(1)
 }
@@ -116,13 +116,13 @@ func (r *rwlock) isOpen(hold string) bool {
 // drops ends a hold by one key.
 func (r *rwlock) drops(hold string) any {
 	r.Helper()
-	return r.ask(scripts.HoldsDrop, []string{r.key}, hold+label)[0]
+	return r.mustRun(scripts.HoldsDrop, []string{r.key}, hold+label)[0]
 }
 
 // renews lengthens a hold.
 func (r *rwlock) renews(hold string, ms int64) any {
 	r.Helper()
-	return r.ask(scripts.HoldsRenew, []string{r.key}, hold+label, ms)[0]
+	return r.mustRun(scripts.HoldsRenew, []string{r.key}, hold+label, ms)[0]
 }
 
 // scores returns the members of a key of holds, by name, with their scores: none where it is no such key.

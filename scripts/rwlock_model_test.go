@@ -55,8 +55,8 @@ func (nr *naiveRW) dropEnded() {
 }
 
 // writer returns the position of the first writer in the queue that is served, and whether there is one.
-func (nr *naiveRW) writer(asks string) (at int, waits bool) {
-	at = slices.IndexFunc(nr.queue, func(t rwTicket) bool { return t.mode == writes && nr.serves(t.hold[:22], asks) })
+func (nr *naiveRW) writer(caller string) (at int, waits bool) {
+	at = slices.IndexFunc(nr.queue, func(t rwTicket) bool { return t.mode == writes && nr.serves(t.hold[:22], caller) })
 	return at, at >= 0
 }
 
@@ -70,11 +70,11 @@ func (nr *naiveRW) left() int64 {
 }
 
 // handOff grants the lock by the phases: after a writer to all readers, else to the readers before the first
-// writer, or to that writer if the lock is free then. It returns the grants to the session that asks and
-// notifies the others, of all grants but that to silent, whose session asks too.
-func (nr *naiveRW) handOff(asks, silent string) string {
+// writer, or to that writer if the lock is free then. It returns the grants to requester and
+// notifies the others, of all grants but that to silent, whose session is a caller too.
+func (nr *naiveRW) handOff(requester, silent string) string {
 	var let []rwTicket
-	caller := (silent + asks)[:min(22, len(silent+asks))]
+	caller := (silent + requester)[:min(22, len(silent+requester))]
 	writer, waits := nr.writer(caller)
 	if len(nr.has) == 0 || nr.has[0].mode == reads {
 		for i, t := range nr.queue {
@@ -96,11 +96,11 @@ func (nr *naiveRW) handOff(asks, silent string) string {
 		}
 	}
 	for session, text := range published {
-		if session != asks {
+		if session != requester {
 			nr.notified[session] = append(nr.notified[session], text)
 		}
 	}
-	return published[asks]
+	return published[requester]
 }
 
 // enter returns as the script does; one that comes to try has no number.
@@ -175,21 +175,21 @@ func (nr *naiveRW) leave(hold string) []any {
 
 func (nr *naiveRW) poll(session, number string, holds []string) []any {
 	nr.countHeartbeat(session, number)
-	places, grants := "", ""
+	states, grants := "", ""
 	for _, hold := range holds {
 		if i := nr.holds(hold); i >= 0 {
 			nr.has[i].until = max(nr.has[i].until, nr.now+life)
-			places += "2"
+			states += "2"
 			grants += attempt(hold) + digits(nr.floor) + number
 		} else if nr.queues(hold) >= 0 {
-			places += "1"
+			states += "1"
 		} else {
-			places += "0"
+			states += "0"
 		}
 	}
 	nr.dropEnded()
 	grants += nr.handOff(session, "")
-	return []any{int64(1), nr.left(), int64(0), grants, places, digits(nr.now)}
+	return []any{int64(1), nr.left(), int64(0), grants, states, digits(nr.now)}
 }
 
 func (nr *naiveRW) downgrade(hold string) []any {
@@ -327,7 +327,7 @@ func (g *rwGame) step() (what string, got, want any) {
 	case 8, 9:
 		listed := g.late(hold[:22])
 		got = g.polls(hold[:22], listed...)
-		return fmt.Sprint("looks ", hold[:1], listed), got, g.model.poll(hold[:22], heartbeatNumber(g.heartbeatCount), listed)
+		return fmt.Sprint("polls ", hold[:1], listed), got, g.model.poll(hold[:22], heartbeatNumber(g.heartbeatCount), listed)
 	case 10:
 		hold = g.holder()
 		return "downgrades " + hold, g.downgrades(hold), g.model.downgrade(hold)
@@ -348,7 +348,7 @@ func (g *rwGame) step() (what string, got, want any) {
 		number := heartbeatNumber(max(g.heartbeatCount-g.IntN(3), 1)) // some are late
 		g.heartbeat(hold[:22], life, number)
 		g.model.heartbeat(hold[:22], number)
-		return "beats " + hold[:22], nil, nil
+		return "heartbeat of " + hold[:22], nil, nil
 	case 15:
 		if g.IntN(2) == 0 && g.seemsListening(players[3]) {
 			g.model.isListening(players[3], true)

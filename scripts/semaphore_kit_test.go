@@ -55,12 +55,12 @@ func (p *permits) enterArgs(request, queues, number string) []any {
 
 func (p *permits) tries(request string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreEnter, p.keys(), p.enterArgs(request, "0", "")...)
+	return p.mustRun(scripts.SemaphoreEnter, p.keys(), p.enterArgs(request, "0", "")...)
 }
 
 func (p *permits) joins(request string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreEnter, p.keys(), p.enterArgs(request, "1", p.next())...)
+	return p.mustRun(scripts.SemaphoreEnter, p.keys(), p.enterArgs(request, "1", p.next())...)
 }
 
 func (p *permits) leaveArgs(request string) []any {
@@ -69,12 +69,12 @@ func (p *permits) leaveArgs(request string) []any {
 
 func (p *permits) leaves(request string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreLeave, p.keys(), p.leaveArgs(request)...)
+	return p.mustRun(scripts.SemaphoreLeave, p.keys(), p.leaveArgs(request)...)
 }
 
 func (p *permits) polls(session string, requests ...string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphorePoll, p.keys(), p.pollArgs(session, requests...)...)
+	return p.mustRun(scripts.SemaphorePoll, p.keys(), p.pollArgs(session, requests...)...)
 }
 
 func (p *permits) resizeArgs(n int) []any {
@@ -83,7 +83,7 @@ func (p *permits) resizeArgs(n int) []any {
 
 func (p *permits) resizes(n int) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreResize, p.keys(), p.resizeArgs(n)...)
+	return p.mustRun(scripts.SemaphoreResize, p.keys(), p.resizeArgs(n)...)
 }
 
 func (p *permits) splitArgs(kept, request string) []any {
@@ -92,7 +92,7 @@ func (p *permits) splitArgs(kept, request string) []any {
 
 func (p *permits) splits(kept, request string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreSplit, p.keys(), p.splitArgs(kept, request)...)
+	return p.mustRun(scripts.SemaphoreSplit, p.keys(), p.splitArgs(kept, request)...)
 }
 
 func (p *permits) yieldArgs(request string, alike ...string) []any {
@@ -105,22 +105,22 @@ func (p *permits) yieldArgs(request string, alike ...string) []any {
 
 func (p *permits) yields(request string, alike ...string) []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreYield, p.keys(), p.yieldArgs(request, alike...)...)
+	return p.mustRun(scripts.SemaphoreYield, p.keys(), p.yieldArgs(request, alike...)...)
 }
 
 func (p *permits) renews(request string, ttl time.Duration) any {
 	p.Helper()
-	return p.ask(scripts.HoldsRenew, []string{p.key}, holdFor(request), ttl.Milliseconds())[0]
+	return p.mustRun(scripts.HoldsRenew, []string{p.key}, holdFor(request), ttl.Milliseconds())[0]
 }
 
 func (p *permits) drops(request string) any {
 	p.Helper()
-	return p.ask(scripts.HoldsDrop, []string{p.key}, holdFor(request))[0]
+	return p.mustRun(scripts.HoldsDrop, []string{p.key}, holdFor(request))[0]
 }
 
 func (p *permits) available() []any {
 	p.Helper()
-	return p.ask(scripts.SemaphoreAvailable, []string{p.key})
+	return p.mustRun(scripts.SemaphoreAvailable, []string{p.key})
 }
 
 // has gives a request its permits, which must be free, and returns the stamp of its token.

@@ -113,15 +113,15 @@ func permitBlock(stamp int64) int64 {
 }
 
 // handOff grants to all tickets at the head of the queue that are served and fit. It returns the grants to requester, and the
-// stamp of the caller's own, whose session asks too.
+// stamp of the caller's own. One session sends both.
 func (np *naivePermits) handOff(caller, requester string) (publishedTo string, callers int64) {
 	var stay []ticket
-	asks := (caller + requester)[:min(22, len(caller+requester))]
+	sender := (caller + requester)[:min(22, len(caller+requester))]
 	blocked := false
 	for _, t := range np.tickets {
 		session := t.hold[:22]
 		switch {
-		case blocked || np.used() >= np.capacity || !np.serves(session, asks):
+		case blocked || np.used() >= np.capacity || !np.serves(session, sender):
 			stay = append(stay, t)
 		case weightOf(t.hold) > np.capacity:
 		case np.used()+weightOf(t.hold) > np.capacity:
@@ -233,27 +233,27 @@ func (np *naivePermits) yield(request string, alike []string) []any {
 
 func (np *naivePermits) poll(session, number string, requests []string) []any {
 	np.countHeartbeat(session, number)
-	places, publishedTo := "", ""
+	states, publishedTo := "", ""
 	for _, request := range requests {
 		switch {
 		case np.find(request) != nil:
 			np.reserves(request, np.now+life)
 			publishedTo += request[22:41] + digits(np.granted) + number
-			places += "2"
+			states += "2"
 		case slices.ContainsFunc(np.tickets, func(t ticket) bool { return t.hold == request }):
 			if weightOf(request) <= np.capacity {
-				places += "1"
+				states += "1"
 				break
 			}
 			np.tickets = slices.DeleteFunc(np.tickets, func(t ticket) bool { return t.hold == request })
-			places += "0"
+			states += "0"
 		default:
-			places += "0"
+			states += "0"
 		}
 	}
 	np.removeEnded()
 	handed, _ := np.handOff("", session)
-	return []any{int64(1), np.left(), int64(0), publishedTo + handed, places, digits(np.now)}
+	return []any{int64(1), np.left(), int64(0), publishedTo + handed, states, digits(np.now)}
 }
 
 func (np *naivePermits) resize(n int) []any {
@@ -371,12 +371,12 @@ func (g *permitGame) step() (what string, got, want any) {
 			break // the key is lost: its own test
 		}
 		got = g.polls(w[:22], listed...)
-		return fmt.Sprint("looks ", listed), got, g.model.poll(w[:22], heartbeatNumber(g.heartbeatCount), listed)
+		return fmt.Sprint("polls ", listed), got, g.model.poll(w[:22], heartbeatNumber(g.heartbeatCount), listed)
 	case 8:
 		number := heartbeatNumber(max(g.heartbeatCount-g.IntN(3), 1)) // some are late
 		g.heartbeat(w[:22], life, number)
 		g.model.heartbeat(w[:22], number)
-		return "beats " + w[:22], nil, nil
+		return "heartbeat of " + w[:22], nil, nil
 	case 9, 10:
 		ttl := g.Int64N(10)
 		return "renews " + w, g.renews(w, time.Duration(ttl)*time.Second), g.model.renew(w, ttl*second)

@@ -65,7 +65,7 @@ func TestASemaphoreIsLeftAloneByWhatComesTooLate(t *testing.T) {
 	for script, args := range map[*scripts.Script][]any{
 		scripts.SemaphoreEnter: join, scripts.SemaphoreResize: resize, scripts.SemaphoreSplit: split,
 	} {
-		require.Equal(t, []any{int64(-1), digits(noon)}, p.ask(script, p.keys(), args...), script.Name)
+		require.Equal(t, []any{int64(-1), digits(noon)}, p.mustRun(script, p.keys(), args...), script.Name)
 	}
 	unchanged()
 }
@@ -78,8 +78,8 @@ func TestHoldsThatEndedAtOnceAreTakenOutByTheThousand(t *testing.T) {
 	p.many(n, noon)
 	all := permitRequest(ours, n)
 	reply := p.joins(all)
-	require.Equal(t, []any{int64(0), int64(0), int64(1), digits(noon)}, reply, "a look is due at once")
-	require.Equal(t, []any{int64(1), int64(n), int64(0)}, p.available(), "none of them is out, whoever has looked")
+	require.Equal(t, []any{int64(0), int64(0), int64(1), digits(noon)}, reply, "a poll is due at once")
+	require.Equal(t, []any{int64(1), int64(n), int64(0)}, p.available(), "none of them is held, whichever session has polled")
 	for calls := 1; ; calls++ {
 		require.Equal(t, int64(n-1000*calls), p.score("used"))
 		reply := p.polls(we, all)
@@ -125,7 +125,7 @@ func TestAnEnterThatComesAgainKeepsItsPermitsThoughThereAreFewer(t *testing.T) {
 	require.Equal(t, []any{int64(-4), int64(2)}, p.joins(permitRequest(theirs, 3)))
 	exact := p.enterArgs(permitRequest(theirs, 1), "1", p.next())
 	exact[11] = "1"
-	require.Equal(t, []any{int64(-5), int64(2)}, p.ask(scripts.SemaphoreEnter, p.keys(), exact...))
+	require.Equal(t, []any{int64(-5), int64(2)}, p.mustRun(scripts.SemaphoreEnter, p.keys(), exact...))
 }
 
 // P4: no key without an end. The key of a semaphore whose permits are all free is kept as long as

@@ -43,7 +43,7 @@ func TestPermitsAreKeptIfNoOtherTicketIsQueued(t *testing.T) {
 // They are released, to the first ticket, if the queue has another one.
 func TestPermitsAreReleasedIfAnotherTicketIsQueued(t *testing.T) {
 	t.Parallel()
-	like := permitRequest(nth("a", 7), 2)
+	named := permitRequest(nth("a", 7), 2)
 	for name, other := range map[string]string{
 		"Another": permitRequest(theirs, 2), "AnotherNumber": permitRequest(nth("a", 8), 3), "NotNamed": permitRequest(nth("a", 9), 2),
 	} {
@@ -52,23 +52,23 @@ func TestPermitsAreReleasedIfAnotherTicketIsQueued(t *testing.T) {
 			p := newPermits(t, 3)
 			mine := permitRequest(ours, 2)
 			p.has(mine)
-			p.joins(like)
+			p.joins(named)
 			p.joins(other)
 			published := p.listens(they)
 			paid := 1
 			if other[:22] == we {
 				paid = 2 // by the heartbeat of either
 			}
-			grant := grantOf(like[:41], noon+longestBlock, paid)
-			require.Equal(t, []any{int64(4), digits(noon), grant, int64(0)}, p.yields(mine, like), "the named ticket was first")
+			grant := grantOf(named[:41], noon+longestBlock, paid)
+			require.Equal(t, []any{int64(4), digits(noon), grant, int64(0)}, p.yields(mine, named), "the named ticket was first")
 			require.Equal(t, []any{other}, p.inQueue())
-			require.Equal(t, int64(4), p.yields(like)[0])
+			require.Equal(t, int64(4), p.yields(named)[0])
 			require.Empty(t, p.inQueue())
 			require.Equal(t, holdFor(other), p.out()[0])
 			if other[:22] == they {
 				require.Len(t, published.received(), 1)
 			}
-			require.Equal(t, []any{int64(0), digits(noon)}, p.yields(like), "sent twice")
+			require.Equal(t, []any{int64(0), digits(noon)}, p.yields(named), "sent twice")
 		})
 	}
 }

@@ -89,12 +89,12 @@ func (q *queued) enterArgs(hold, queues, number string) []any {
 
 func (q *queued) tries(hold string) []any {
 	q.Helper()
-	return q.ask(q.enter, q.all, q.enterArgs(hold, "0", "")...)
+	return q.mustRun(q.enter, q.all, q.enterArgs(hold, "0", "")...)
 }
 
 func (q *queued) joins(hold string) []any {
 	q.Helper()
-	return q.ask(q.enter, q.all, q.enterArgs(hold, "1", q.next())...)
+	return q.mustRun(q.enter, q.all, q.enterArgs(hold, "1", q.next())...)
 }
 
 // has gives the lock to hold, alone.
@@ -133,7 +133,7 @@ func (q *queued) leaveArgs(hold string) []any {
 
 func (q *queued) leaves(hold string) []any {
 	q.Helper()
-	return q.ask(q.leave, q.all, q.leaveArgs(hold)...)
+	return q.mustRun(q.leave, q.all, q.leaveArgs(hold)...)
 }
 
 // passes releases the lock that hold has, and returns which hold has it then.
@@ -161,22 +161,22 @@ func (q *queued) pollArgs(session string, holds ...string) []any {
 
 func (q *queued) polls(session string, holds ...string) []any {
 	q.Helper()
-	reply := q.ask(q.poll, q.all, q.pollArgs(session, holds...)...)
+	reply := q.mustRun(q.poll, q.all, q.pollArgs(session, holds...)...)
 	return reply[:min(6, len(reply))] // the stamp of a lock's hold has a test of its own: TestWaitIsAHeartbeatBesideTheSameHold
 }
 
 // pollReply is the reply to a poll, now.
-func (q *queued) pollReply(left int64, grants, places string) []any {
-	return []any{int64(1), left, int64(0), grants, places, digits(q.clock)}
+func (q *queued) pollReply(left int64, grants, states string) []any {
+	return []any{int64(1), left, int64(0), grants, states, digits(q.clock)}
 }
 
 func (q *queued) drops(hold string) any {
 	q.Helper()
 	if q.kind == lockQueue {
-		reply := q.ask(q.leave, q.all[:1], q.leaveArgs(hold)...)
+		reply := q.mustRun(q.leave, q.all[:1], q.leaveArgs(hold)...)
 		return map[int64]int64{3: 1, -3: 0}[reply[0].(int64)]
 	}
-	return q.ask(scripts.HoldsDrop, q.all[:1], q.member(hold))[0]
+	return q.mustRun(scripts.HoldsDrop, q.all[:1], q.member(hold))[0]
 }
 
 func (q *queued) renews(hold string, ttl time.Duration) any {
@@ -185,7 +185,7 @@ func (q *queued) renews(hold string, ttl time.Duration) any {
 	if q.isExclusive() {
 		script = scripts.HolderRenew
 	}
-	return q.ask(script, q.all[:1], q.member(hold), ttl.Milliseconds())[0]
+	return q.mustRun(script, q.all[:1], q.member(hold), ttl.Milliseconds())[0]
 }
 
 // held returns the holds of the lock, and until when they last.

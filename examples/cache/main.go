@@ -22,9 +22,9 @@ type source func(ctx context.Context, product string) ([]byte, error)
 
 // stored returns the price of a product. The server of the locks keeps it for a minute; then the next call asks
 // the source. An error of the source is returned to one caller and is not kept.
-func stored(ctx context.Context, session *signalbox.Session, product string, ask source) ([]byte, error) {
+func stored(ctx context.Context, session *signalbox.Session, product string, load source) ([]byte, error) {
 	value, _, err := price(session, product).Do(ctx, func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
-		return ask(ctx, product)
+		return load(ctx, product)
 	})
 	return value, err
 }
@@ -46,7 +46,7 @@ type store interface {
 }
 
 // filled returns the price of a product from a store of your own.
-func filled(ctx context.Context, session *signalbox.Session, cache store, product string, ask source) ([]byte, error) {
+func filled(ctx context.Context, session *signalbox.Session, cache store, product string, load source) ([]byte, error) {
 	if value, found, err := cache.Get(ctx, product); found || err != nil {
 		return value, err
 	}
@@ -59,7 +59,7 @@ func filled(ctx context.Context, session *signalbox.Session, cache store, produc
 	if value, found, err := cache.Get(ctx, product); found || err != nil { // another caller has filled it
 		return value, err
 	}
-	value, err := ask(ctx, product)
+	value, err := load(ctx, product)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func TestTurnHasFewerUsesAfterALongWait(t *testing.T) {
 }
 
 // P6: many tickets settle where their turns are the wait.
-func TestTurnsOfManyTicketsSettle(t *testing.T) {
+func TestTurnsOfManyTicketsConverge(t *testing.T) {
 	t.Parallel()
 	p := new(TurnPolicy)
 	p.handOffCost.Store(int64(100 * time.Microsecond))

@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// askPatience bounds a question to one node.
-const askPatience = 2 * time.Second
+// locatePatience bounds a question to one node.
+const locatePatience = 2 * time.Second
 
 // locateAll returns the nodes of channels, as far as they are known: the one that the client talks to, or in
 // a cluster those that have the slots. It returns only nodes that the client knows.
@@ -70,7 +70,7 @@ func (d *Dispatcher) inOrder(nodes map[string]rueidis.Client) []string {
 // locate asks one node. It fails if the node does not know: it is away, starts, or is cut off.
 func (d *Dispatcher) locate(ctx context.Context, node string, nodes map[string]rueidis.Client, channels []*channel, found map[*channel]string) error {
 	client := nodes[node]
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	ctx, cancel := context.WithTimeout(ctx, locatePatience)
 	defer cancel()
 	commands := make([]rueidis.Completed, len(channels))
 	for i, c := range channels {
@@ -113,7 +113,7 @@ func (d *Dispatcher) makeKnown(ctx context.Context, found map[*channel]string, n
 	if len(unknownNodes) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	ctx, cancel := context.WithTimeout(ctx, locatePatience)
 	defer cancel()
 	calls := make([]wire.Call, 0, len(unknownNodes))
 	for _, call := range unknownNodes {

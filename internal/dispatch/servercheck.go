@@ -78,7 +78,7 @@ func (nc *nodeConn) subscribedLocked() (names []string) {
 }
 
 func (d *Dispatcher) checkServer(conn *nodeConn, names []string, departed uint64) {
-	ctx, cancel := errs.WithTimeout(d.ctx, askPatience)
+	ctx, cancel := errs.WithTimeout(d.ctx, locatePatience)
 	defer cancel()
 	outcome := d.server.RunMany(ctx, []wire.Call{{Command: "PUBSUB", Args: append([]string{"NUMSUB"}, names...)}})[0]
 	d.mu.Lock()

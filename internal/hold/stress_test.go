@@ -97,8 +97,8 @@ func TestDeadlineIsNeverReturnedTooLate(t *testing.T) {
 	for range 8 * runtime.GOMAXPROCS(0) {
 		users.Go(func() {
 			for range 10_000 {
-				if answered := l.Deadline(); answered.After(latest) {
-					t.Errorf("%v too late", answered.Sub(latest))
+				if deadline := l.Deadline(); deadline.After(latest) {
+					t.Errorf("%v too late", deadline.Sub(latest))
 					return
 				}
 			}

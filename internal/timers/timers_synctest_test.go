@@ -114,13 +114,13 @@ func TestHoursPassWithoutASpuriousWakeUp(t *testing.T) {
 		f := newFixture()
 		defer f.Close()
 		var fires counter
-		var beat *testTimer
-		beat = newTestTimer(func() {
+		var recurring *testTimer
+		recurring = newTestTimer(func() {
 			if fires.add(); fires.get() < 20 {
-				f.Schedule(&beat.Entry, 30*time.Minute)
+				f.Schedule(&recurring.Entry, 30*time.Minute)
 			}
 		})
-		f.Schedule(&beat.Entry, 30*time.Minute)
+		f.Schedule(&recurring.Entry, 30*time.Minute)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		require.Equal(t, 20, fires.get())

@@ -83,7 +83,7 @@ func TestCallSentAfterASleepHasItsTimeForTheReply(t *testing.T) {
 		client, server := pinged(t)
 		SuspectConnections(clock.Now().Mono() + 1)
 		time.Sleep(ReplyAfterSleep - time.Nanosecond)
-		ask(t, client, server)
+		call(t, client, server)
 		time.Sleep(time.Nanosecond)
 		require.Equal(t, ReplyAfterSleep-time.Nanosecond, CloseSilentConnections(), "the call was sent a nanosecond ago")
 		reply(t, client, server)
@@ -91,7 +91,7 @@ func TestCallSentAfterASleepHasItsTimeForTheReply(t *testing.T) {
 		require.Zero(t, CloseSilentConnections(), "it has proved itself")
 
 		SuspectConnections(clock.Now().Mono() + 1)
-		ask(t, client, server)
+		call(t, client, server)
 		time.Sleep(ReplyAfterSleep / 2)
 		go func() { _, _ = server.Read(make([]byte, len(ping))) }()
 		_, err := client.Write([]byte(ping))
@@ -122,13 +122,13 @@ func pinged(t *testing.T) (client, server net.Conn) {
 	here, there := net.Pipe()
 	client, err := NewConnector(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return here, nil }, ConnectorOptions{}).Dial(t.Context(), "", &net.Dialer{}, nil)
 	require.NoError(t, err)
-	ask(t, client, there)
+	call(t, client, there)
 	reply(t, client, there)
 	return client, there
 }
 
-// ask sends a call, which the server reads and does not reply to.
-func ask(t *testing.T, client, server net.Conn) {
+// call sends a call, which the server reads and does not reply to.
+func call(t *testing.T, client, server net.Conn) {
 	t.Helper()
 	go func() { _, _ = server.Read(make([]byte, len(ping))) }()
 	_, err := client.Write([]byte(ping))

@@ -233,9 +233,9 @@ func (f *fixture) listeners() (all []string) {
 
 // listenersAt returns the channels of the lock that have a listener at a server.
 func (f *fixture) listenersAt(server *redistest.Server) (all []string) {
-	for _, ask := range []string{"CHANNELS", "SHARDCHANNELS"} {
+	for _, command := range []string{"CHANNELS", "SHARDCHANNELS"} {
 		for _, pattern := range []string{f.pattern(), names.DefaultPrefix + "grants:*"} {
-			reply, _ := server.Do("PUBSUB", ask, pattern)
+			reply, _ := server.Do("PUBSUB", command, pattern)
 			list, _ := reply.([]any)
 			for _, channel := range list {
 				all = append(all, fmt.Sprint(server.Addr(), " ", channel))

@@ -114,7 +114,7 @@ func TestWaitersOutliveTheirPrimary(t *testing.T) {
 
 // P4, P5: a lock is released at a primary that is about to die. The caller gets an unknown outcome, and the
 // lock is released at the new primary, before its key would end.
-func TestAnUnlockIsSettledAtTheNewPrimary(t *testing.T) {
+func TestAnUnlockIsResolvedAtTheNewPrimary(t *testing.T) {
 	t.Parallel()
 	const long = time.Minute
 	s := sentinels(t)

@@ -82,12 +82,12 @@ func TestALockOfADeadGoProcessGoesToJava(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		p, holder := newPeer(t, release, server), holds(t, server)
-		answer := p.ask("a", "lock", "a", 60_000)
+		reply := p.send("a", "lock", "a", 60_000)
 		awaitListeners(t, server, "a", 1)
 		renewed(t, server, "a")
 		holder.Kill()
 		last := ends(t, server, "a")
-		p.take(t, answer)
+		p.take(t, reply)
 		require.GreaterOrEqual(t, now(), last)
 		p.must(t, "a", "unlock", "a")
 		awaitNothing(t, server)
@@ -131,7 +131,7 @@ func TestAStoppedJavaProcessLeavesGoAlone(t *testing.T) {
 		renewed(t, server, "b")
 		require.Equal(t, has, hash(t, server, "a"))
 		require.Equal(t, until, ends(t, server, "a"))
-		require.Contains(t, refused(t, p.ask("a", "unlock", "a")), "IllegalMonitorStateException")
+		require.Contains(t, refused(t, p.send("a", "unlock", "a")), "IllegalMonitorStateException")
 		require.NoError(t, g.leases["a"].Err())
 		g.release(t, "a")
 	})
@@ -152,13 +152,13 @@ func TestEachSideRenewsItsOwn(t *testing.T) {
 			server.MustDo(t, "DEL", key)
 			held(t, server, key, time.Hour)
 		}
-		strangers := [2]int64{ends(t, server, "c"), ends(t, server, "d")}
+		untouched := [2]int64{ends(t, server, "c"), ends(t, server, "d")}
 		for range 2 {
 			renewed(t, server, "a")
 			renewed(t, server, "b")
 		}
 		redistest.Receive(t, "the end of the lease that another has", lease.Done())
-		require.Equal(t, strangers, [2]int64{ends(t, server, "c"), ends(t, server, "d")})
+		require.Equal(t, untouched, [2]int64{ends(t, server, "c"), ends(t, server, "d")})
 		holder.Kill()
 		redistest.Await(t, "the end of what Go held", func() bool { return ends(t, server, "a") < 0 })
 		renewed(t, server, "b")

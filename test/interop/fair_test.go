@@ -26,7 +26,7 @@ type javaFair struct {
 }
 
 func (j javaFair) take(name string) <-chan error {
-	return j.peer.later(j.peer.ask(j.thread, "fair-lock", name, time.Hour.Milliseconds()))
+	return j.peer.later(j.peer.send(j.thread, "fair-lock", name, time.Hour.Milliseconds()))
 }
 
 func (j javaFair) release(t *testing.T, name string) {
@@ -118,11 +118,11 @@ func TestAWaiterThatGivesUpDelaysNoOther(t *testing.T) {
 			gone <- err
 		}()
 		awaitQueued(t, server, 1)
-		short := p.ask("b", "fair-try", "a", stays, 60_000)
+		short := p.send("b", "fair-try", "a", stays, 60_000)
 		awaitQueued(t, server, 2)
 		taken := g.take("a")
 		awaitQueued(t, server, 3)
-		last := p.ask("c", "fair-lock", "a", 60_000)
+		last := p.send("c", "fair-lock", "a", 60_000)
 		awaitQueued(t, server, 4)
 		giveUp()
 		require.ErrorIs(t, <-gone, context.Canceled)
@@ -149,7 +149,7 @@ func TestEachSideSeesTheOtherInTheQueue(t *testing.T) {
 		require.Equal(t, "true", p.must(t, "a", "fair-locked", "a"))
 		require.Equal(t, "0", p.must(t, "a", "fair-count", "a"))
 		require.Equal(t, "false", p.must(t, "a", "fair-trynow", "a"))
-		waiting := p.ask("a", "fair-lock", "a", 60_000)
+		waiting := p.send("a", "fair-lock", "a", 60_000)
 		awaitQueued(t, server, 1)
 		other := newGoFair(t, server)
 		taken := other.take("a")
@@ -179,7 +179,7 @@ func TestEachSideSeesTheOtherInTheQueue(t *testing.T) {
 		took(t, taken)
 
 		// By force, from either side, to the head of the queue.
-		waiting = p.ask("b", "fair-lock", "a", 60_000)
+		waiting = p.send("b", "fair-lock", "a", 60_000)
 		awaitQueued(t, server, 1)
 		require.NoError(t, g.lock.ForceUnlock(locktest.Context(t)))
 		p.take(t, waiting)
@@ -215,7 +215,7 @@ func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 		g := newGoFair(t, server)
 		taken := g.take("a")
 		awaitQueued(t, server, 1)
-		second := p.ask("a", "fair-lock", "a", 60_000)
+		second := p.send("a", "fair-lock", "a", 60_000)
 		awaitQueued(t, server, 2)
 		renewed(t, server, "a")
 		dead.dies(t)
@@ -231,7 +231,7 @@ func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 		said, err := holder.ReadLine(redistest.Patience)
 		require.NoError(t, err, holder.Stderr())
 		require.Equal(t, "held", said)
-		first := p.ask("a", "fair-lock", "a", 60_000)
+		first := p.send("a", "fair-lock", "a", 60_000)
 		awaitQueued(t, server, 1)
 		taken = g.take("a")
 		awaitQueued(t, server, 2)
@@ -258,7 +258,7 @@ func TestTheQueueContinuesBehindADeadWaiter(t *testing.T) {
 		for name, waits := range map[string]func() func(){
 			"java": func() func() {
 				dead := newMortal(t, release, server)
-				dead.ask("a", "fair-lock", "a", 60_000)
+				dead.send("a", "fair-lock", "a", 60_000)
 				return func() { dead.dies(t) }
 			},
 			"go": func() func() { return child(t, "fair", server, 5*time.Second).Kill },
@@ -269,7 +269,7 @@ func TestTheQueueContinuesBehindADeadWaiter(t *testing.T) {
 			dead := queued(t, server)[0]
 			taken := g.take("a")
 			awaitQueued(t, server, 2)
-			last := p.ask("b", "fair-lock", "a", 60_000)
+			last := p.send("b", "fair-lock", "a", 60_000)
 			awaitQueued(t, server, 3)
 			dies()
 			p.must(t, "a", "fair-unlock", "a")
@@ -297,7 +297,7 @@ func TestAWaiterThatLosesItsTicketQueuesAgain(t *testing.T) {
 		taken := g.take("a")
 		awaitQueued(t, server, 1)
 		ours := queued(t, server)[0]
-		waiting := p.ask("b", "fair-lock", "a", 60_000)
+		waiting := p.send("b", "fair-lock", "a", 60_000)
 		awaitQueued(t, server, 2)
 		server.MustDo(t, "ZADD", deadlinesKey, "XX", now()-1, ours)
 		require.Equal(t, "false", p.must(t, "c", "fair-trynow", "a"), "which drops it, unless it was looked after before")
@@ -380,7 +380,7 @@ func TestBothSidesShareOneQueueInACluster(t *testing.T) {
 			for round := range 3 {
 				lease, err := mu.Lock(locktest.Context(t))
 				require.NoError(t, err)
-				java := p.ask("a", "fair-lock", key, 60_000)
+				java := p.send("a", "fair-lock", key, 60_000)
 				waits := func(n int64) {
 					redistest.Await(t, "a ticket in the queue", func() bool {
 						return owner.MustDo(t, "LLEN", "redisson_lock_queue:{"+key+"}") == n

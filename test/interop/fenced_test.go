@@ -53,7 +53,7 @@ func TestJavaAndGoHaveOneSequenceOfTokens(t *testing.T) {
 			require.Equal(t, token, lease.Token())
 			require.Equal(t, strconv.FormatUint(token, 10), p.must(t, "a", "fence-token", "a"))
 			require.Equal(t, "null", p.must(t, "a", "fence-try", "a", 0, 60_000))
-			taken := p.ask("a", "fence", "a", 60_000)
+			taken := p.send("a", "fence", "a", 60_000)
 			awaitListeners(t, server, "a", 1)
 			require.NoError(t, lease.Unlock())
 			require.Equal(t, strconv.FormatUint(token+1, 10), p.take(t, taken))
@@ -74,7 +74,7 @@ func TestTokensRiseOverBothSides(t *testing.T) {
 		var threads []<-chan string
 		failed := make(chan error, workers)
 		for n := range workers {
-			threads = append(threads, p.ask(strconv.Itoa(n), "fence-work", "a", "tokens", times))
+			threads = append(threads, p.send(strconv.Itoa(n), "fence-work", "a", "tokens", times))
 			mu := fenced(t, server)
 			go func() { failed <- noteTokens(mu, client, times) }()
 		}

@@ -24,9 +24,9 @@ func latchChannel(name string) string { return "redisson_countdownlatch__channel
 
 // waits returns the result of a wait for a round.
 func waits(r countdown.Round) <-chan error {
-	answered := make(chan error, 1)
-	go func() { answered <- r.Wait(context.Background()) }()
-	return answered
+	returned := make(chan error, 1)
+	go func() { returned <- r.Wait(context.Background()) }()
+	return returned
 }
 
 // P1, P6: a latch opens for both sides, and not before, whichever side starts it and whichever counts last.
@@ -51,7 +51,7 @@ func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 				}
 				r, err := l.Round(locktest.Context(t))
 				require.NoError(t, err)
-				waiting, answer := waits(r), p.ask("waiter", "latch-wait", name, time.Hour.Milliseconds())
+				waiting, reply := waits(r), p.send("waiter", "latch-wait", name, time.Hour.Milliseconds())
 				redistest.Await(t, "both listen", func() bool { return listeners(t, server, latchChannel(name)) == 2 })
 				steps := map[string]func(){
 					"java": func() { p.must(t, "a", "latch-down", name) },
@@ -66,11 +66,11 @@ func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, 4-i, left)
 					require.Empty(t, waiting)
-					require.Empty(t, answer)
+					require.Empty(t, reply)
 					steps[step]()
 				}
 				took(t, waiting)
-				require.Equal(t, "true", p.take(t, answer))
+				require.Equal(t, "true", p.take(t, reply))
 				require.Equal(t, "0", p.must(t, "a", "latch-count", name))
 				require.NoError(t, r.Wait(locktest.Context(t)))
 				_, err = r.CountDown(locktest.Context(t), "x")
@@ -104,8 +104,8 @@ func TestRoundsThatFollowEachOtherWakeAllWaiters(t *testing.T) {
 		for range rounds {
 			leave, waiting := joins(t, server, "a")
 			awaitFence(t, published) // it knows that this round runs
-			opened := p.ask("main", "latch-wait", "a", time.Hour.Milliseconds())
-			started := p.ask("main", "latch-start", "a", 1)
+			opened := p.send("main", "latch-wait", "a", time.Hour.Milliseconds())
+			started := p.send("main", "latch-start", "a", 1)
 			redistest.Await(t, "both listen", func() bool { return listeners(t, server, latchChannel("a")) == 3 })
 			p.must(t, "worker", "latch-down", "a")
 			require.Equal(t, "true", p.take(t, opened))
@@ -180,7 +180,7 @@ func TestALatchOpensInACluster(t *testing.T) {
 					name := fmt.Sprintf("%s-%s-%d", mode, release, i)
 					r, err := countdown.New(s, name).Start(locktest.Context(t), 2)
 					require.NoError(t, err)
-					waiting, answer := waits(r), p.ask("waiter", "latch-wait", name, time.Hour.Milliseconds())
+					waiting, reply := waits(r), p.send("waiter", "latch-wait", name, time.Hour.Milliseconds())
 					redistest.Await(t, "both listen", func() bool { return listenersOf(t, cluster, c.command, latchChannel(name)) == 2 })
 					if i%2 == 0 {
 						p.must(t, "a", "latch-down", name)
@@ -191,7 +191,7 @@ func TestALatchOpensInACluster(t *testing.T) {
 						p.must(t, "a", "latch-down", name)
 					}
 					took(t, waiting)
-					require.Equal(t, "true", p.take(t, answer))
+					require.Equal(t, "true", p.take(t, reply))
 				}
 			})
 		})

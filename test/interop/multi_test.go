@@ -30,7 +30,7 @@ func TestAMultiLockOfJavaInOurOrderMakesProgress(t *testing.T) {
 		require.Equal(t, "b,c,a", order)
 		ctx, cancel := context.WithTimeout(context.Background(), 6*redistest.Patience)
 		defer cancel()
-		java := p.later(p.ask("a", "other-work", "multi", order, times))
+		java := p.later(p.send("a", "other-work", "multi", order, times))
 		for n := 0; n < times || len(java) == 0; n++ {
 			lease, err := all.Lock(ctx)
 			require.NoError(t, err)

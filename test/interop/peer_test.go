@@ -222,36 +222,36 @@ func (j *jvm) read() {
 		if err != nil {
 			return
 		}
-		number, answer, _ := strings.Cut(line, " ")
+		number, reply, _ := strings.Cut(line, " ")
 		j.mu.Lock()
 		waiting := j.mu.waiting[number]
 		delete(j.mu.waiting, number)
 		j.mu.Unlock()
 		if waiting != nil {
-			waiting <- answer
+			waiting <- reply
 		}
 	}
 }
 
-// ask makes a thread do something. Its reply arrives on the channel: "ok value" or "error what".
-func (p *peer) ask(thread, verb string, arguments ...any) <-chan string {
-	answer := make(chan string, 1)
+// send makes a thread do something. Its reply arrives on the channel: "ok value" or "error what".
+func (p *peer) send(thread, verb string, arguments ...any) <-chan string {
+	reply := make(chan string, 1)
 	p.mu.Lock()
 	p.mu.sent++
 	number := strconv.Itoa(p.mu.sent)
-	p.mu.waiting[number] = answer
+	p.mu.waiting[number] = reply
 	p.mu.Unlock()
 	p.Send(strings.TrimSpace(fmt.Sprintln(append([]any{number, p.name + thread, verb}, arguments...)...)))
-	return answer
+	return reply
 }
 
 // take waits for a reply, which must be ok, and returns its value.
-func (p *peer) take(tb testing.TB, answer <-chan string) string {
+func (p *peer) take(tb testing.TB, reply <-chan string) string {
 	tb.Helper()
 	late := time.NewTimer(6 * redistest.Patience) // a JVM that starts on a busy machine takes its time
 	defer late.Stop()
 	select {
-	case text := <-answer:
+	case text := <-reply:
 		value, ok := strings.CutPrefix(text, "ok ")
 		require.True(tb, ok, "%s\n%s", text, p.Stderr())
 		return value
@@ -264,10 +264,10 @@ func (p *peer) take(tb testing.TB, answer <-chan string) string {
 }
 
 // refused waits for a reply, which must be an error, and returns its text.
-func refused(t *testing.T, answer <-chan string) string {
+func refused(t *testing.T, reply <-chan string) string {
 	t.Helper()
 	select {
-	case text := <-answer:
+	case text := <-reply:
 		why, isError := strings.CutPrefix(text, "error ")
 		require.True(t, isError, text)
 		return why
@@ -280,7 +280,7 @@ func refused(t *testing.T, answer <-chan string) string {
 // must makes a thread do something, waits until it is done, and returns its value.
 func (p *peer) must(tb testing.TB, thread, verb string, arguments ...any) string {
 	tb.Helper()
-	return p.take(tb, p.ask(thread, verb, arguments...))
+	return p.take(tb, p.send(thread, verb, arguments...))
 }
 
 // owner returns the field by which a thread of the peer holds locks.

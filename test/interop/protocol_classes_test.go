@@ -71,13 +71,13 @@ func TestJavasLocksThatAreEnteredOnceAreShared(t *testing.T) {
 	require.NotEmpty(t, excludes(t, p, server, "once", "a", "a"))
 	p.must(t, "a", "other-lock", "once-fair", "f", 60_000)
 	require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, hash(t, server, "f"))
-	require.Contains(t, refused(t, p.ask("a", "other-try", "once-fair", "f", 0, 60_000)), "non-reentrant")
+	require.Contains(t, refused(t, p.send("a", "other-try", "once-fair", "f", 0, 60_000)), "non-reentrant")
 	_, err := newGoSide(t, server).lock("f").TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 
 	// Redisson 3.52.0 does not have these.
 	old := newPeer(t, "redisson3", server)
-	require.Contains(t, refused(t, old.ask("a", "other-lock", "once", "a", 60_000)), "NoSuchMethod")
+	require.Contains(t, refused(t, old.send("a", "other-lock", "once", "a", 60_000)), "NoSuchMethod")
 }
 
 func TestJavasLockOfAMapIsAnRLock(t *testing.T) {
@@ -140,7 +140,7 @@ func TestJavasTransactionLocksAKeyOfItsOwn(t *testing.T) {
 
 		taken := g.take("other:transaction_lock")
 		took(t, taken)
-		waiting := p.ask("a", "tx-set", "other", "v")
+		waiting := p.send("a", "tx-set", "other", "v")
 		awaitListeners(t, server, "other:transaction_lock", 1)
 		require.Empty(t, waiting)
 		g.release(t, "other:transaction_lock")

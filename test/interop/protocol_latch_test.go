@@ -65,16 +65,16 @@ func TestAJavaWaiterAtALatchKnowsTheMessageAlone(t *testing.T) {
 		const channel = "redisson_countdownlatch__channel__{a}"
 		require.Equal(t, "true", p.must(t, "a", "latch-wait", "a", 0), "what has no key is open")
 		server.MustDo(t, "SET", "a", "1")
-		answer := p.ask("a", "latch-wait", "a", time.Hour.Milliseconds())
+		reply := p.send("a", "latch-wait", "a", time.Hour.Milliseconds())
 		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, channel) == 1 })
-		redistest.Await(t, "the look behind it", func() bool { return seen.count(`(?i)"get" "a"`) == 3 })
+		redistest.Await(t, "the poll behind it", func() bool { return seen.count(`(?i)"get" "a"`) == 3 })
 		server.MustDo(t, "PUBLISH", channel, "1")
 		server.MustDo(t, "DEL", "a")
 		server.MustDo(t, "PUBLISH", channel, "1")
 		p.must(t, "b", "latch-count", "a") // another round trip of the client: by now it has received what was published before
-		require.Empty(t, answer, "it does not poll, and a 1 wakes no waiter")
+		require.Empty(t, reply, "it does not poll, and a 1 wakes no waiter")
 		server.MustDo(t, "PUBLISH", channel, "0")
-		require.Equal(t, "true", p.take(t, answer))
+		require.Equal(t, "true", p.take(t, reply))
 		redistest.Await(t, "the end of the subscription", func() bool { return listeners(t, server, channel) == 0 })
 	})
 }

@@ -181,7 +181,7 @@ func TestJavaReadersPassAWriterThatWaits(t *testing.T) {
 		server := redistest.Start(t)
 		p := newPeer(t, release, server)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
-		writer := p.ask("b", "rw.lock", "x", "write", 60_000)
+		writer := p.send("b", "rw.lock", "x", "write", 60_000)
 		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
 		require.Equal(t, "true", p.must(t, "c", "rw.try", "x", "read", 0, 60_000))
 		p.must(t, "a", "rw.unlock", "x", "read")

@@ -194,13 +194,13 @@ func TestAJavaWaiterForAPermitIsWokenByTheNumber(t *testing.T) {
 		}
 		server.MustDo(t, "SET", "a", "0")
 		server.MustDo(t, "ZADD", "{a}:timeout", never, "0123456789abcdef")
-		answer := p.ask("a", "permit-take", "a", 1, 60_000)
+		reply := p.send("a", "permit-take", "a", 1, 60_000)
 		awaitWaiter(1)
 		redistest.Await(t, "the try behind it", func() bool { return seen.count(`(?i)lua\] "get" "a"`) == 2 })
 		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "1") // for nothing: it tries, and waits on
 		server.MustDo(t, "SET", "a", "1")
 		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "1")
-		require.NotEmpty(t, p.take(t, answer))
+		require.NotEmpty(t, p.take(t, reply))
 		awaitWaiter(0)
 		require.Equal(t, "0", server.MustDo(t, "GET", "a"))
 	})
@@ -255,12 +255,12 @@ func TestAJavaWaiterForAPlainPermitIsWokenByTheNumber(t *testing.T) {
 		seen := monitor(t, server)
 		p := newPeer(t, release, server)
 		server.MustDo(t, "SET", "a", "0")
-		answer := p.ask("a", "plain-take", "a", 2)
+		reply := p.send("a", "plain-take", "a", 2)
 		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, "redisson_sc:{a}") == 1 })
 		redistest.Await(t, "the try behind it", func() bool { return seen.count(`(?i)lua\] "get" "a"`) == 2 })
 		server.MustDo(t, "SET", "a", "2")
 		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "2")
-		p.take(t, answer)
+		p.take(t, reply)
 		require.Equal(t, "0", server.MustDo(t, "GET", "a"))
 	})
 }
@@ -277,14 +277,14 @@ func TestJavaPublishesPermitsBySlotInACluster(t *testing.T) {
 				name := mode + release
 				p.must(t, "a", "permit-found", name, 1)
 				id := p.must(t, "a", "permit-take", name, 1, 60_000)
-				answer := p.ask("b", "permit-take", name, 1, 60_000)
+				reply := p.send("b", "permit-take", name, 1, 60_000)
 				p.must(t, "a", "latch-start", name+"-latch", 1)
-				opened := p.ask("c", "latch-wait", name+"-latch", time.Hour.Milliseconds())
+				opened := p.send("c", "latch-wait", name+"-latch", time.Hour.Milliseconds())
 				for _, channel := range []string{"redisson_sc:{" + name + "}", "redisson_countdownlatch__channel__{" + name + "-latch}"} {
 					redistest.Await(t, "a subscription", func() bool { return listenersOf(t, cluster, command, channel) == 1 })
 				}
 				p.must(t, "a", "permit-give", name, id)
-				require.NotEmpty(t, p.take(t, answer))
+				require.NotEmpty(t, p.take(t, reply))
 				p.must(t, "a", "latch-down", name+"-latch")
 				require.Equal(t, "true", p.take(t, opened))
 			})

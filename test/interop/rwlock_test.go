@@ -194,12 +194,12 @@ func TestAReadWriteLockOfADeadGoProcessGoesToJava(t *testing.T) {
 				server := redistest.Start(t)
 				p := newPeer(t, release, server)
 				holder := holdsHalf(t, server, half)
-				answer := p.ask("a", "rw.lock", "a", "write", 60_000)
+				reply := p.send("a", "rw.lock", "a", "write", 60_000)
 				redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("a")) == 1 })
 				renewed(t, server, "a")
 				holder.Kill()
 				last := ends(t, server, "a")
-				p.take(t, answer)
+				p.take(t, reply)
 				require.GreaterOrEqual(t, now(), last, half)
 				p.must(t, "a", "rw.unlock", "a", "write")
 				awaitNothing(t, server)
@@ -284,7 +284,7 @@ func yardWork(t *testing.T, release string, seed, times int, limit time.Duration
 	var threads []<-chan string
 	var processes []*redistest.Process
 	for n := range workers {
-		threads = append(threads, p.ask(strconv.Itoa(n), "rw.work", "work", "yard", times, seed*workers+n))
+		threads = append(threads, p.send(strconv.Itoa(n), "rw.work", "work", "yard", times, seed*workers+n))
 		processes = append(processes, child(t, "rwworker", server, 30*time.Second, timesEnv+"="+strconv.Itoa(times), seedEnv+"="+strconv.Itoa(seed*workers+n)))
 	}
 	awaitWorkers(t, p, threads, processes, times, limit)

@@ -36,7 +36,7 @@ type javaHalf struct {
 }
 
 func (j javaHalf) take(name string) <-chan error {
-	return j.peer.later(j.peer.ask(j.thread, "rw.lock", name, j.half, time.Hour.Milliseconds()))
+	return j.peer.later(j.peer.send(j.thread, "rw.lock", name, j.half, time.Hour.Milliseconds()))
 }
 
 func (j javaHalf) release(t *testing.T, name string) {

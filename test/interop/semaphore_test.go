@@ -56,10 +56,10 @@ func (j javaPermits) take(name string, n int) <-chan error {
 	if j.kind.name == "permit" {
 		arguments = append(arguments, time.Hour.Milliseconds())
 	}
-	answer := j.peer.ask(j.thread, j.kind.name+"-take", arguments...)
+	reply := j.peer.send(j.thread, j.kind.name+"-take", arguments...)
 	go func() {
 		select {
-		case text := <-answer:
+		case text := <-reply:
 			value, ok := strings.CutPrefix(text, "ok ")
 			if !ok {
 				taken <- errors.New(text)
@@ -281,12 +281,12 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 			said, err := holder.ReadLine(redistest.Patience)
 			require.NoError(t, err, holder.Stderr())
 			require.Equal(t, "held", said)
-			answer := p.ask("a", "permit-take", "a", 3, 60_000)
+			reply := p.send("a", "permit-take", "a", 3, 60_000)
 			before := last(t, server)
 			redistest.Await(t, "a renewal", func() bool { return last(t, server) > before })
 			holder.Kill()
 			end := last(t, server)
-			ids := p.take(t, answer)
+			ids := p.take(t, reply)
 			require.GreaterOrEqual(t, now(), end)
 			require.Equal(t, "3", p.must(t, "a", "permit-give-all", "a", ids))
 			require.Equal(t, "3", server.MustDo(t, "GET", "a"))
@@ -349,7 +349,7 @@ func crowd(t *testing.T, release string, times int, limit time.Duration) {
 	p, victim := newPeer(t, release, server), newMortal(t, release, server)
 	p.must(t, "0", "permit-found", "crowd", capacity)
 	work := func(p *peer, thread string) <-chan string {
-		return p.ask(thread, "permit-work", "crowd", "inside", capacity, times, 10_000)
+		return p.send(thread, "permit-work", "crowd", "inside", capacity, times, 10_000)
 	}
 	start := func(member string) *redistest.Process {
 		return child(t, "crowd", server, 6*time.Second, timesEnv+"="+strconv.Itoa(times), memberEnv+"="+member)

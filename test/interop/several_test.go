@@ -40,7 +40,7 @@ func TestSeveralLocksAsOneAreSharedWithJava(t *testing.T) {
 
 			lease, err := all.Lock(locktest.Context(t))
 			require.NoError(t, err)
-			waiting := p.ask("a", verb[0], name, 3_600_000)
+			waiting := p.send("a", verb[0], name, 3_600_000)
 			require.Equal(t, "true", p.must(t, "b", "rw.try", "y", reading, 0, 1000), "readers are beside each other")
 			require.Equal(t, "false", p.must(t, "c", "rw.try", "y", writing, 0, 1000))
 			p.must(t, "b", "rw.unlock", "y", reading)

@@ -77,7 +77,7 @@ func TestEitherSideTakesByForce(t *testing.T) {
 		p, g := newPeer(t, release, server), newGoSide(t, server)
 
 		p.must(t, "a", "lock", "a", 60_000)
-		waiter := p.ask("b", "lock", "a", 60_000)
+		waiter := p.send("b", "lock", "a", 60_000)
 		awaitListeners(t, server, "a", 1)
 		require.NoError(t, g.lock("a").ForceUnlock(locktest.Context(t)))
 		p.take(t, waiter) // told by the message
@@ -106,7 +106,7 @@ func TestPermitsOfBothSidesAreBroken(t *testing.T) {
 		sem := semaphore.New(g, "a", 4)
 		lease, err := sem.Acquire(locktest.Context(t), 3)
 		require.NoError(t, err)
-		waiter := p.ask("b", "permit-take", "a", 3, time.Hour.Milliseconds())
+		waiter := p.send("b", "permit-take", "a", 3, time.Hour.Milliseconds())
 		redistest.Await(t, "a waiter", func() bool { return listeners(t, server, "redisson_sc:{a}") == 1 })
 		require.NoError(t, inspect.Break(locktest.Context(t), operator, "a"))
 		ids := p.take(t, waiter)

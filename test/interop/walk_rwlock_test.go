@@ -67,7 +67,7 @@ func (e *entrant) lost(t *testing.T) {
 	t.Helper()
 	for half, n := range e.entries {
 		if n > 0 && e.isJava() {
-			require.Contains(t, refused(t, e.peer.ask(e.thread, "rw.unlock", "a", half)), "IllegalMonitorStateException")
+			require.Contains(t, refused(t, e.peer.send(e.thread, "rw.unlock", "a", half)), "IllegalMonitorStateException")
 		}
 	}
 	if e.has() && !e.isJava() {

@@ -81,7 +81,7 @@ func (j *javaWalker) unlock(t *testing.T) {
 
 func (j *javaWalker) unlockLost(t *testing.T, _ int) {
 	t.Helper()
-	require.Contains(t, refused(t, j.peer.ask(j.thread, "unlock", "a")), "IllegalMonitorStateException")
+	require.Contains(t, refused(t, j.peer.send(j.thread, "unlock", "a")), "IllegalMonitorStateException")
 }
 
 func (j *javaWalker) force(t *testing.T) bool {

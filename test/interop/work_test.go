@@ -113,7 +113,7 @@ func countBy(t *testing.T, release string, times int, limit time.Duration, verb,
 	var threads []<-chan string
 	var processes []*redistest.Process
 	for n := range workers {
-		threads = append(threads, p.ask(strconv.Itoa(n), verb, "work", "counter", times))
+		threads = append(threads, p.send(strconv.Itoa(n), verb, "work", "counter", times))
 		processes = append(processes, child(t, worker, server, 30*time.Second, timesEnv+"="+strconv.Itoa(times)))
 	}
 	awaitWorkers(t, p, threads, processes, times, limit)
@@ -128,9 +128,9 @@ func awaitWorkers(t *testing.T, p *peer, threads []<-chan string, processes []*r
 	t.Helper()
 	late := time.NewTimer(limit)
 	defer late.Stop()
-	for _, answer := range threads {
+	for _, reply := range threads {
 		select {
-		case text := <-answer:
+		case text := <-reply:
 			require.Equal(t, "ok "+strconv.Itoa(times), text)
 		case <-late.C:
 			require.FailNow(t, "Java is not done", p.Stderr())

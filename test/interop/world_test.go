@@ -40,15 +40,15 @@ type javaSide struct {
 }
 
 func (j javaSide) take(name string) <-chan error {
-	return j.peer.later(j.peer.ask(j.thread, "lock", name, time.Hour.Milliseconds()))
+	return j.peer.later(j.peer.send(j.thread, "lock", name, time.Hour.Milliseconds()))
 }
 
 // later returns the error of a request whose reply must be true.
-func (p *peer) later(answer <-chan string) <-chan error {
+func (p *peer) later(reply <-chan string) <-chan error {
 	taken := make(chan error, 1)
 	go func() {
 		select {
-		case text := <-answer:
+		case text := <-reply:
 			if text == "ok true" {
 				taken <- nil
 				return

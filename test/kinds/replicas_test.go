@@ -41,7 +41,7 @@ func TestAShortfallOfSomeReplicasLeavesNothing(t *testing.T) {
 }
 
 // falls takes the lock in each way, though fewer than n replicas will have it.
-func (f *fixture) falls(n int, answered string) {
+func (f *fixture) falls(n int, refusal string) {
 	f.Helper()
 	mu := f.lock(signalbox.WithReplicas(n, 20*time.Millisecond))
 	before := f.server.CommandStats()["wait"].Calls
@@ -49,7 +49,7 @@ func (f *fixture) falls(n int, answered string) {
 		for _, take := range f.takes(mu) {
 			lease, err := take(f.Context())
 			require.ErrorIs(f, err, signalbox.ErrNotReplicated)
-			require.ErrorContains(f, err, answered)
+			require.ErrorContains(f, err, refusal)
 			require.Equal(f, signalbox.Lease{}, lease)
 			require.False(f, f.isHeld(), "it can try again at once")
 		}

@@ -101,10 +101,10 @@ func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	answered := make(chan error, 1)
+	returned := make(chan error, 1)
 	go func() {
 		_, err := multilock.New(c.members(s)...).Lock(ctx)
-		answered <- err
+		returned <- err
 	}()
 	first, second := reentrant.New(other, c.names[0]), fair.New(other, c.names[1])
 	redistest.Await(t, "the first member", func() bool { return locked(t, first) })
@@ -115,7 +115,7 @@ func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
 		return err == nil && h.Session == s.ID()
 	})
 	cancel()
-	redistest.Receive(t, "the reply", answered)
+	redistest.Receive(t, "the reply", returned)
 	c.free(t, 0, 1)
 }
 

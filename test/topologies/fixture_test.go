@@ -167,12 +167,12 @@ func (f *fixture) knows(name string, s *signalbox.Session) (found bool) {
 func (f *fixture) listeners(name string) (count int) {
 	f.Helper()
 	f.eachServer(func(c rueidis.Client) {
-		questions := []rueidis.Completed{c.B().PubsubChannels().Pattern(pattern(name)).Build()}
+		commands := []rueidis.Completed{c.B().PubsubChannels().Pattern(pattern(name)).Build()}
 		if !redistest.IsOld(f) {
-			questions = append(questions, c.B().PubsubShardchannels().Pattern(pattern(name)).Build())
+			commands = append(commands, c.B().PubsubShardchannels().Pattern(pattern(name)).Build())
 		}
-		for _, ask := range questions {
-			channels, err := c.Do(locktest.Context(f), ask).AsStrSlice()
+		for _, command := range commands {
+			channels, err := c.Do(locktest.Context(f), command).AsStrSlice()
 			require.NoError(f, err)
 			count += len(channels)
 		}

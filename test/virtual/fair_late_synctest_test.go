@@ -44,15 +44,15 @@ func (f *fixture) strayEnter(u queueUser, name string) *lateRequest {
 		return l.request.CompareAndSwap(nil, &request) // without a reply
 	})
 	ctx, cancel := context.WithCancel(f.Context())
-	asks := make(chan error, 1)
+	results := make(chan error, 1)
 	go func() {
 		_, err := fair.New(u.Session, name).Lock(ctx)
-		asks <- err
+		results <- err
 	}()
 	time.Sleep(10 * time.Millisecond)
 	u.cut() // what follows takes another connection
 	cancel()
-	require.ErrorIs(f, <-asks, context.Canceled)
+	require.ErrorIs(f, <-results, context.Canceled)
 	time.Sleep(100 * time.Millisecond)
 	require.NotNil(f, l.request.Load())
 	tickets, _ := f.queued(name)

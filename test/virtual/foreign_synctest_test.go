@@ -51,7 +51,7 @@ func (f *fixture) takeOver() {
 
 // P4, P9: a call that finds a key of another program leaves nothing to undo: the next call asks the server again, and
 // Close returns at once.
-func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestCallOnAForeignKeyLeavesNothingToUndo(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(f *fixture) {
@@ -76,7 +76,7 @@ func TestCallOnAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralle
 }
 
 // P4: a call whose reply is lost before another program takes the key is undone until nothing of it can arrive any more.
-func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestLostReplyOnAForeignKeyIsResolvedInTime(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for name, lock := range inEachLayout() { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(f *fixture) {
@@ -102,7 +102,7 @@ func TestLostReplyOnAForeignKeyIsSettledInTime(t *testing.T) { //nolint:parallel
 
 // P4: the loss of a key that another program overwrote is reported to its holder, and leaves nothing to
 // undo.
-func TestHolderOfAForeignKeyLeavesNothingToSettle(t *testing.T) { //nolint:paralleltest // one bubble after the other
+func TestHolderOfAForeignKeyLeavesNothingToUndo(t *testing.T) { //nolint:paralleltest // one bubble after the other
 	for _, kind := range append(locktest.Primitives(), locktest.Reader()) { //nolint:paralleltest // as above
 		t.Run(kind.Name, func(t *testing.T) {
 			bubble(t, func(f *fixture) {

@@ -250,7 +250,7 @@ func (f *fixture) faultAt(kind redistest.FaultKind, at int, how string, of func(
 }
 
 // P4: a release without a reply is repeated in the background, and the error names every member of it.
-func TestMultilock_LostRelease_IsSettled(t *testing.T) {
+func TestMultilock_LostRelease_IsResolved(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
 		fault := newRequestFault(redistest.SwallowRequest)

@@ -26,7 +26,7 @@ import (
 // member that was held, even if the wait that followed got no reply.
 func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 	t.Parallel()
-	for name, answered := range map[string]bool{"Answered": true, "NotAnswered": false} {
+	for name, hasReply := range map[string]bool{"Replied": true, "NotReplied": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			crossServerBubble(t, [2]redistest.FaultKind{redistest.SwallowReply, redistest.SwallowRequest}, func(c *crossServerLock) {
@@ -34,12 +34,12 @@ func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(c.Context())
 				defer cancel(nil)
 				c.faults[0].arm(1, scripts.LockReleaseMany)
-				if !answered {
+				if !hasReply {
 					c.faults[1].arm(2, scripts.LockEnter) // the first is the try
 				}
 				waiting := locktest.LaterWith(ctx, c.both().Lock)
 				<-c.faults[0].fired
-				require.Equal(t, answered, !locktest.IsClosed(c.faults[1].fired))
+				require.Equal(t, hasReply, !locktest.IsClosed(c.faults[1].fired))
 				ended := errors.New("the caller has gone")
 				cancel(ended)
 				err := (<-waiting).Err

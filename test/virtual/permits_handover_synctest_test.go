@@ -100,13 +100,13 @@ func TestPermitsThatAreHandedOverCostNothing(t *testing.T) {
 
 // queuedForPermits is queuedAndListening for permits.
 func queuedForPermits(ctx context.Context, p semaphore.Permits) <-chan lockResult {
-	answered := make(chan lockResult, 1)
+	returned := make(chan lockResult, 1)
 	go func() {
 		lease, err := p.Lock(ctx)
-		answered <- lockResult{lease, err, time.Now()}
+		returned <- lockResult{lease, err, time.Now()}
 	}()
 	time.Sleep(500 * time.Millisecond)
-	return answered
+	return returned
 }
 
 // Order, P6: one process hands permits over all the time. A request of another process, or for all permits

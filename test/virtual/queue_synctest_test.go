@@ -66,13 +66,13 @@ type lockResult struct {
 // queuedAndListening locks on another goroutine, and returns when that goroutine waits in the queue and listens for its
 // grant.
 func queuedAndListening(ctx context.Context, mu locktest.Lock) <-chan lockResult {
-	answered := make(chan lockResult, 1)
+	returned := make(chan lockResult, 1)
 	go func() {
 		lease, err := mu.Lock(ctx)
-		answered <- lockResult{lease, err, time.Now()}
+		returned <- lockResult{lease, err, time.Now()}
 	}()
 	time.Sleep(500 * time.Millisecond)
-	return answered
+	return returned
 }
 
 // atOnce locks a free lock.

@@ -284,15 +284,15 @@ func TestFiveWithAVoteEachArePartedByChance(t *testing.T) {
 
 // trySplit lets all try at once, and checks that none of them has a quorum.
 func (r *redlockServers) trySplit(locks []*redlock.Lock) {
-	answers := make(chan error, len(locks))
+	results := make(chan error, len(locks))
 	for _, mu := range locks {
 		go func() {
 			_, err := mu.TryLock(r.Context())
-			answers <- err
+			results <- err
 		}()
 	}
 	for range locks {
-		require.ErrorIs(r, <-answers, signalbox.ErrHeld)
+		require.ErrorIs(r, <-results, signalbox.ErrHeld)
 	}
 	time.Sleep(time.Second) // what they held is released
 }

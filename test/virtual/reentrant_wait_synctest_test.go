@@ -117,12 +117,12 @@ func TestWaitersOfASessionAreOneToTheServer(t *testing.T) {
 		waiting := []<-chan lockResult{queuedAndListening(ctx, mu)}
 		before := f.commands.Load()
 		for range 50 {
-			answered := make(chan lockResult, 1)
+			returned := make(chan lockResult, 1)
 			go func() {
 				_, err := mu.Lock(ctx)
-				answered <- lockResult{err: err}
+				returned <- lockResult{err: err}
 			}()
-			waiting = append(waiting, answered)
+			waiting = append(waiting, returned)
 		}
 		synctest.Wait()
 		_, err := mu.TryLock(f.Context())

@@ -23,9 +23,9 @@ func (w *walk) end() {
 	w.passes(deadline - w.scene.patience - w.clock)
 	for _, k := range w.kinds {
 		a := w.attempt(k, sessionOf(10), k.newcomer)
-		w.send(k.ask(tries, a))
+		w.send(k.requestOf(tries, a))
 		a.ended = true
-		w.send(k.ask(withdraws, a))
+		w.send(k.requestOf(withdraws, a))
 	}
 	w.passes(w.scene.patience)
 	w.endsForNewcomers()
@@ -37,7 +37,7 @@ func (w *walk) endsForNewcomers() {
 	for _, k := range w.kinds {
 		for _, v := range []verb{tries, enters} {
 			a := w.fresh(k)
-			r := k.ask(v, a)
+			r := k.requestOf(v, a)
 			got := w.probe([]*request{r})[0]
 			if got.err != "" || len(r.read(r, got.reply).has) == 0 {
 				w.fail("%s does not get the free lock: %v %s", r.script.Name, got.reply, got.err)
@@ -56,7 +56,7 @@ func (w *walk) endsForWaiters(deadline int64) {
 		}
 	}
 	for _, a := range waiters {
-		w.send(a.kind.ask(enters, a))
+		w.send(a.kind.requestOf(enters, a))
 	}
 	for w.clock <= deadline {
 		for _, a := range waiters {
@@ -73,15 +73,15 @@ func (w *walk) endsForWaiters(deadline int64) {
 // wait is what a waiter does once a second: it polls, and acquires again if it has no ticket.
 func (w *walk) wait(a *attempt) {
 	w.Helper()
-	poll := a.kind.ask(polls, a)
+	poll := a.kind.requestOf(polls, a)
 	if !slices.Contains(a.kind.verbs(), heartbeats) || poll == nil {
-		w.send(a.kind.ask(enters, a))
+		w.send(a.kind.requestOf(enters, a))
 		return
 	}
 	for range 100 { // as long as there is more to do
 		if o := w.send(poll); !o.more {
 			if slices.Contains(o.missing, a.hold) && a.issued == 0 {
-				w.send(a.kind.ask(enters, a))
+				w.send(a.kind.requestOf(enters, a))
 			}
 			return
 		}

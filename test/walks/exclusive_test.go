@@ -47,7 +47,7 @@ func (k *exclusiveKind) fresh(session string) *attempt {
 
 func (k *exclusiveKind) newcomer(session string) *attempt { return k.fresh(session) }
 
-func (k *exclusiveKind) ask(v verb, a *attempt) *request {
+func (k *exclusiveKind) requestOf(v verb, a *attempt) *request {
 	life := a.lease
 	switch v {
 	case tries:
@@ -174,11 +174,11 @@ func (k *exclusiveKind) probes(a *attempt) []*request {
 		k.request(renews, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, 0),
 		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100, 42),
 		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
-		k.ask(releasesMany, a), k.ask(heartbeats, a),
+		k.requestOf(releasesMany, a), k.requestOf(heartbeats, a),
 	}
 	for _, keys := range [][]string{k.keys(), k.keys()[:1]} {
 		for _, v := range []verb{tries, enters, polls, leaves, forces} {
-			r := k.ask(v, a)
+			r := k.requestOf(v, a)
 			r.keys = keys
 			probes = append(probes, r)
 		}
@@ -186,5 +186,5 @@ func (k *exclusiveKind) probes(a *attempt) []*request {
 		probes = append(probes, k.request(requeues, a, nothing, scripts.LockRequeue, keys, a.hold, next.hold, second, k.notAfter(), waitingLife,
 			k.heartbeat(), label, "PUBLISH", k.grants(), k.keep(), "", "0"))
 	}
-	return append(probes, k.ask(acquiresMany, a))
+	return append(probes, k.requestOf(acquiresMany, a))
 }

@@ -50,8 +50,8 @@ type lockKind interface {
 	fresh(session string) *attempt
 	// newcomer returns a new attempt that gets the lock if it is free.
 	newcomer(session string) *attempt
-	// ask returns the request for a verb, or nil if it makes no sense for this attempt.
-	ask(v verb, a *attempt) *request
+	// requestOf returns the request for a verb, or nil if it makes no sense for this attempt.
+	requestOf(v verb, a *attempt) *request
 	// probes returns requests of a newcomer, of all the scripts that may meet the keys.
 	probes(a *attempt) []*request
 }

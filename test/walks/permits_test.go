@@ -41,7 +41,7 @@ func (k *permitKind) weighs(session string, weight int) *attempt {
 	return &attempt{hold: holdName(session, 5_000_000+k.made()) + fmt.Sprintf("%010d", weight), side: permit, weight: weight}
 }
 
-func (k *permitKind) ask(v verb, a *attempt) *request {
+func (k *permitKind) requestOf(v verb, a *attempt) *request {
 	life, name, grants := a.lease, a.hold+label, k.name+"grants:"
 	switch v {
 	case tries:
@@ -143,7 +143,7 @@ func (k *permitKind) split(a *attempt, life int64) *request {
 func (k *permitKind) probes(a *attempt) []*request {
 	name, grants := a.hold+label, k.name+"grants:"
 	return []*request{
-		k.ask(tries, a), k.ask(enters, a), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a), k.ask(heartbeats, a),
+		k.requestOf(tries, a), k.requestOf(enters, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(drops, a), k.requestOf(heartbeats, a),
 		k.request(renews, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, 0),
 		k.request(yields, a, k.handedOver, scripts.SemaphoreYield, k.keys(), name, second, "", a.session, "PUBLISH", grants, k.keep()),
 		k.request(splits, a, nothing, scripts.SemaphoreSplit, k.keys(), a.hold, second, k.notAfter(), name, a.session, "PUBLISH", grants, k.keep()),

@@ -69,7 +69,7 @@ func (k *rwKind) newcomer(session string) *attempt {
 	return a
 }
 
-func (k *rwKind) ask(v verb, a *attempt) *request {
+func (k *rwKind) requestOf(v verb, a *attempt) *request {
 	life, name, grants, mode := a.lease, a.hold+label, k.name+"grants:", writes
 	if a.side == reads {
 		mode = reads
@@ -109,8 +109,8 @@ func (k *rwKind) probes(a *attempt) []*request {
 	granted, writer := *a, *a
 	granted.stamp, a.side, writer.side = digits(noon), reads, ""
 	return []*request{
-		k.ask(tries, a), k.ask(enters, a), k.ask(tries, &writer), k.ask(enters, &writer), k.ask(polls, a), k.ask(leaves, a), k.ask(drops, a),
-		k.ask(forces, a), k.ask(heartbeats, a), k.ask(shares, a), k.ask(renews, &granted), k.ask(downgrades, &granted),
+		k.requestOf(tries, a), k.requestOf(enters, a), k.requestOf(tries, &writer), k.requestOf(enters, &writer), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(drops, a),
+		k.requestOf(forces, a), k.requestOf(heartbeats, a), k.requestOf(shares, a), k.requestOf(renews, &granted), k.requestOf(downgrades, &granted),
 		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
 		k.request(describes, a, listed, scripts.HoldsList, k.keys()[:1], "sb1w", 0, 100),
 	}

@@ -45,7 +45,7 @@ func (k *quorumKind) fresh(session string) *attempt {
 
 func (k *quorumKind) newcomer(session string) *attempt { return k.fresh(session) }
 
-func (k *quorumKind) ask(v verb, a *attempt) *request {
+func (k *quorumKind) requestOf(v verb, a *attempt) *request {
 	life := a.lease
 	switch v {
 	case tries, enters:
@@ -78,7 +78,7 @@ func (k *quorumKind) probes(a *attempt) []*request {
 	fenced := *a
 	fenced.stamp = digits(noon)
 	return []*request{
-		k.ask(tries, a), k.ask(polls, a), k.ask(leaves, a), k.ask(renews, a), k.ask(fences, &fenced),
+		k.requestOf(tries, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(renews, a), k.requestOf(fences, &fenced),
 		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
 	}
 }

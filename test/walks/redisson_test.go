@@ -48,7 +48,7 @@ func (k *sharedKind) verbs() []verb {
 	return []verb{tries, tries, enters, polls, leaves, leaves, renews, renews, withdraws, forces}
 }
 
-func (k *sharedKind) ask(v verb, a *attempt) *request {
+func (k *sharedKind) requestOf(v verb, a *attempt) *request {
 	key, life := []string{k.name + "lock"}, a.lease
 	switch v {
 	case tries, enters:
@@ -93,7 +93,7 @@ func counted(r *request, reply any) outcome {
 func (k *sharedKind) probes(a *attempt) []*request {
 	key := []string{k.name + "lock"}
 	return []*request{
-		k.ask(tries, a), k.ask(polls, a), k.ask(leaves, a), k.ask(forces, a),
+		k.requestOf(tries, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(forces, a),
 		k.request(renews, a, lengthened, scripts.RedissonRenew, key, a.hold, 0),
 		k.request(describes, nil, described, scripts.RedissonDescribe, key),
 	}
@@ -113,7 +113,7 @@ func (k *javaFairKind) verbs() []verb {
 	return []verb{tries, enters, enters, enters, leaves, leaves, renews, renews, withdraws, forces}
 }
 
-func (k *javaFairKind) ask(v verb, a *attempt) *request {
+func (k *javaFairKind) requestOf(v verb, a *attempt) *request {
 	life := a.lease
 	switch v {
 	case tries, enters:
@@ -133,7 +133,7 @@ func (k *javaFairKind) ask(v verb, a *attempt) *request {
 
 func (k *javaFairKind) probes(a *attempt) []*request {
 	return []*request{
-		k.ask(tries, a), k.ask(enters, a), k.ask(leaves, a), k.ask(forces, a), k.ask(renews, a),
+		k.requestOf(tries, a), k.requestOf(enters, a), k.requestOf(leaves, a), k.requestOf(forces, a), k.requestOf(renews, a),
 		k.request(describes, nil, described, scripts.RedissonDescribe, k.keys()[:1]),
 		k.request(describes, a, nothing, scripts.RedissonFairWaiters, k.keys()[1:], 0, 100),
 	}
@@ -167,7 +167,7 @@ func (k *javaRWKind) fresh(session string) *attempt {
 	return a
 }
 
-func (k *javaRWKind) ask(v verb, a *attempt) *request {
+func (k *javaRWKind) requestOf(v verb, a *attempt) *request {
 	key, life, side := []string{k.name + "lock"}, a.lease, writes
 	if a.side == reads {
 		side = reads
@@ -200,7 +200,7 @@ func (k *javaRWKind) probes(a *attempt) []*request {
 	key, granted := []string{k.name + "lock"}, *a
 	granted.issued = 1
 	return []*request{
-		k.ask(tries, a), k.ask(polls, a), k.ask(leaves, a), k.ask(forces, a), k.ask(shares, a), k.ask(renews, a), k.ask(downgrades, &granted),
+		k.requestOf(tries, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(forces, a), k.requestOf(shares, a), k.requestOf(renews, a), k.requestOf(downgrades, &granted),
 		k.request(describes, nil, described, scripts.RedissonDescribe, key),
 		k.request(describes, a, listed, scripts.RedissonRWList, key, "", 0, 100),
 	}
@@ -227,7 +227,7 @@ func (k *javaPermitKind) weighs(session string, weight int) *attempt {
 	return &attempt{hold: fmt.Sprintf("%.4s%08d%010d", session, k.made(), weight), side: permit, weight: weight}
 }
 
-func (k *javaPermitKind) ask(v verb, a *attempt) *request {
+func (k *javaPermitKind) requestOf(v verb, a *attempt) *request {
 	life := a.lease
 	switch v {
 	case tries, enters:
@@ -288,7 +288,7 @@ func (k *javaPermitKind) split(a *attempt, life int64) *request {
 
 func (k *javaPermitKind) probes(a *attempt) []*request {
 	return []*request{
-		k.ask(tries, a), k.ask(leaves, a), k.ask(forces, a),
+		k.requestOf(tries, a), k.requestOf(leaves, a), k.requestOf(forces, a),
 		k.request(renews, a, lengthened, scripts.RedissonPermitRenew, k.keys()[1:], a.hold, 0),
 		k.request(resizes, nil, listed, scripts.RedissonPermitResize, k.keys(), capacity, k.notAfter(), "PUBLISH", k.channel()),
 		k.request(splits, a, unstamped, scripts.RedissonPermitSplit, k.keys(), a.hold, 1000, k.notAfter(), k.fresh(a.session).hold, "PUBLISH", k.channel(), capacity, "0", "1"),

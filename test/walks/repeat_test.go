@@ -58,7 +58,7 @@ var before = map[string]func(w *walk, a, other *attempt){
 func (w *walk) uses(v verb, a *attempt) *request {
 	w.Helper()
 	w.passes(1000)
-	r := a.kind.ask(v, a)
+	r := a.kind.requestOf(v, a)
 	if r != nil {
 		w.expects(r)
 		w.send(r)
@@ -167,7 +167,7 @@ func (w *walk) bothAreLeft(who string, entries map[string]bool) {
 	if !isExclusive {
 		w.fail("%s has both a hold and a ticket: %v", who, entries)
 	}
-	w.send(k.ask(leaves, w.byHold[who]))
+	w.send(k.requestOf(leaves, w.byHold[who]))
 	for entry := range w.entries() {
 		if strings.HasSuffix(entry, who) {
 			w.fail("%s has left, and is still there: %v", who, entry)

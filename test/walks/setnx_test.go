@@ -21,7 +21,7 @@ func (k *valueKind) verbs() []verb {
 	return []verb{tries, tries, enters, polls, leaves, leaves, renews, renews, withdraws, forces}
 }
 
-func (k *valueKind) ask(v verb, a *attempt) *request {
+func (k *valueKind) requestOf(v verb, a *attempt) *request {
 	key, life := k.keys(), a.lease
 	switch v {
 	case tries, enters:
@@ -41,7 +41,7 @@ func (k *valueKind) ask(v verb, a *attempt) *request {
 
 func (k *valueKind) probes(a *attempt) []*request {
 	return []*request{
-		k.ask(tries, a), k.ask(polls, a), k.ask(leaves, a), k.ask(forces, a),
+		k.requestOf(tries, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(forces, a),
 		k.request(renews, a, lengthened, scripts.Load("setnx/renew", 1), k.keys(), a.hold, 0),
 		k.request(describes, nil, described, scripts.Load("setnx/describe", 1), k.keys()),
 	}

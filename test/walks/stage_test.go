@@ -164,8 +164,8 @@ type message struct{ channel, text string }
 // eval runs a request by the walk's clock, and returns when a key ended by then, as expiries does.
 func (s *stage) eval(r *request, key string) (result, int64) {
 	s.Helper()
-	asks := s.client.B().Pexpiretime().Key(key).Build()
-	results := s.client.DoMulti(context.Background(), asks, s.command(r, ""))
+	expiry := s.client.B().Pexpiretime().Key(key).Build()
+	results := s.client.DoMulti(context.Background(), expiry, s.command(r, ""))
 	reply, err := results[1].ToAny()
 	require.NoError(s, err, r.script.Name)
 	return s.result(r, reply), s.ended(results[0])

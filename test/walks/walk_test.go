@@ -111,7 +111,7 @@ func (w *walk) operate() {
 	if a == nil {
 		return
 	}
-	r := kind.ask(v, a)
+	r := kind.requestOf(v, a)
 	if r == nil {
 		return
 	}

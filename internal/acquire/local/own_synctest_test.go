@@ -98,7 +98,7 @@ func TestOwn_ManyHolds_OneAsksAtATime(t *testing.T) {
 func TestOwn_TryIsRefusedByWaitersAlone(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(r *rig) {
-		asks := r.acquiresWith(ownConcurrentKey)
+		first := r.acquiresWith(ownConcurrentKey)
 		require.True(t, r.BeginTry(ownConcurrentKey))
 		r.EndTry(ownConcurrentKey)
 		r.joinReturns(errWaits)
@@ -107,7 +107,7 @@ func TestOwn_TryIsRefusedByWaitersAlone(t *testing.T) {
 		require.Equal(t, NoWaiter, r.HandOver(testTime, ownConcurrentKey, handOver(7)))
 		r.HoldBegan(ownConcurrentKey)
 		r.tickets[0].grant(1)
-		asks.requireHas(1)
+		first.requireHas(1)
 		r.finishes(ownConcurrentKey)
 	})
 }

@@ -235,14 +235,14 @@ func TestShared_HoldIsOver_AnotherOneIsAskedFor(t *testing.T) {
 func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(r *rig) {
-		asks, waits := r.acquiresShared(), r.acquiresShared()
+		first, waits := r.acquiresShared(), r.acquiresShared()
 		over := leased(1)
 		require.NoError(t, over.Unlock())
 		r.ShareHold(sharedKey, over)
 		synctest.Wait()
-		requireAllWait([]*caller{asks, waits})
+		requireAllWait([]*caller{first, waits})
 		waits.leaves()
-		asks.leaves()
+		first.leaves()
 	})
 }
 
@@ -250,16 +250,16 @@ func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
 func TestShared_WaitersAreRefused(t *testing.T) {
 	t.Parallel()
 	inSharedRig(t, func(r *rig) {
-		asks, waits := r.acquiresShared(), r.acquiresShared()
+		first, waits := r.acquiresShared(), r.acquiresShared()
 		r.closed = errFalls
 		r.table.Refuse(errFalls)
 		synctest.Wait()
 		waits.requireFailed(errFalls)
-		asks.requireWaits()
+		first.requireWaits()
 		r.acquiresShared().requireFailed(errFalls)
 		r.tickets[0].token = 1
 		r.joinReturns(nil)
-		asks.requireHas(1)
+		first.requireHas(1)
 		r.finishes(sharedKey)
 	})
 }
@@ -285,11 +285,11 @@ func TestShared_CancelledRequester_DoesNotWaitForTheRelease(t *testing.T) {
 		r.HoldBegan(sharedKey)
 		r.ShareHold(sharedKey, lease)
 		r.aged()
-		asks := r.acquiresShared()
+		first := r.acquiresShared()
 		require.NoError(t, lease.Unlock(), "the one that asks is in the hold")
-		asks.cancel()
+		first.cancel()
 		synctest.Wait()
-		asks.requireFailed(context.Canceled)
+		first.requireFailed(context.Canceled)
 		close(held.replied)
 		synctest.Wait()
 		require.ErrorIs(t, r.requestedLease.Err(), errs.ErrReleased)

@@ -49,7 +49,7 @@ func TestMaxHolds_ExclusiveLock_RequestersCount(t *testing.T) {
 			r.acquiresWith(otherKey).requireFailed(errMany)
 			r.acquiresAlone(false).requireFailed(errMany)
 		}
-		asks, waits := r.acquiresWith(exclusiveKey), r.acquiresWith(exclusiveKey)
+		first, waits := r.acquiresWith(exclusiveKey), r.acquiresWith(exclusiveKey)
 		requireMany()
 		r.joinReturns(errWaits)
 		requireMany()
@@ -60,7 +60,7 @@ func TestMaxHolds_ExclusiveLock_RequestersCount(t *testing.T) {
 		alone := r.acquiresAlone(false)
 		requireMany()
 		alone.leaves()
-		asks.leaves()
+		first.leaves()
 	})
 }
 

@@ -44,11 +44,11 @@ func (wl *waitlist) isFull() bool {
 // mustWait reports whether waiters wait for what the session has, or asks for, before another one asks the server. A hold
 // that is not handed over is not waited for, but the goroutine that asks is.
 func (wl *waitlist) mustWait() bool {
-	asks := wl.directRequests+wl.waiterRequests > 0
+	requesting := wl.directRequests+wl.waiterRequests > 0
 	if wl.key.Policy != HandOver {
-		return asks || wl.isFull()
+		return requesting || wl.isFull()
 	}
-	return wl.isFull() || wl.scarce && (asks || wl.holds > 0)
+	return wl.isFull() || wl.scarce && (requesting || wl.holds > 0)
 }
 
 func (wl *waitlist) append(w *waiter) {

@@ -28,8 +28,8 @@ type Requester interface {
 	Done()
 	// Try acquires the lock if that is possible at once.
 	Try(ctx context.Context, request *Request) (ServerHold, error)
-	// Prepare returns a WaitingRequest, which may be made in room. Nothing is sent before its Join.
-	Prepare(request *Request, room *QueuedRequest) WaitingRequest
+	// Prepare returns a WaitingRequest, which may be made in storage. Nothing is sent before its Join.
+	Prepare(request *Request, storage *QueuedRequest) WaitingRequest
 }
 
 // WaitingRequest is one request that can wait. One goroutine at a time waits with it, and another one may take over.

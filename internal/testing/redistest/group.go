@@ -47,12 +47,12 @@ func closeAll(servers []*Server) {
 	group.Wait()
 }
 
-// all asks every server at once, and reports whether ask returned true for each.
-func all(servers []*Server, ask func(*Server) bool) bool {
+// all calls holds for every server at once, and reports whether it returned true for each.
+func all(servers []*Server, holds func(*Server) bool) bool {
 	replies := make([]bool, len(servers))
 	var group sync.WaitGroup
 	for i, s := range servers {
-		group.Go(func() { replies[i] = ask(s) })
+		group.Go(func() { replies[i] = holds(s) })
 	}
 	group.Wait()
 	return !slices.Contains(replies, false)

@@ -141,9 +141,9 @@ func (s *Server) pickPorts() error {
 	}
 	for _, want := range []struct {
 		port *int
-		ask  bool
+		pick bool
 	}{{&s.port, s.port == 0}, {&s.bus, s.set.bus}} {
-		if !want.ask {
+		if !want.pick {
 			continue
 		}
 		r, err := reserve()
