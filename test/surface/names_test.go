@@ -122,7 +122,9 @@ func readNames(tb testing.TB) (all []passage) {
 	tb.Helper()
 	folders := make(map[string]bool)
 	inTree(tb, func(path string) error {
-		if ext := filepath.Ext(path); ext != ".go" && ext != ".lua" {
+		switch filepath.Ext(path) {
+		case ".go", ".lua", ".java", ".py", ".pml":
+		default:
 			return nil
 		}
 		all = append(all, passage{path, words(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))})
@@ -140,18 +142,27 @@ func readNames(tb testing.TB) (all []passage) {
 			all = append(all, passage{fmt.Sprintf("%s:%d: %s", path, set.Position(id.Pos()).Line, id.Name), words(id.Name)})
 		}
 	})
-	assigned := regexp.MustCompile(`(?m)^\s*(?:local function (\w+)|local ([\w, ]+)|function (\w+))`)
 	inTree(tb, func(path string) error {
-		if filepath.Ext(path) != ".lua" {
+		names := assigned[filepath.Ext(path)]
+		if names == nil {
 			return nil
 		}
 		text, err := os.ReadFile(filepath.Join(root, path))
-		for _, m := range assigned.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range names.FindAllStringSubmatch(string(text), -1) {
 			all = append(all, passage{path + ": " + m[0], words(strings.Join(m[1:], " "))})
 		}
 		return err
 	})
 	return all
+}
+
+// assigned finds the names that files of other languages than Go declare. The regular expressions know those languages no better than
+// our files need.
+var assigned = map[string]*regexp.Regexp{
+	".lua":  regexp.MustCompile(`(?m)^\s*(?:local function (\w+)|local ([\w, ]+)|function (\w+))`),
+	".java": regexp.MustCompile(`[\w>\]] (\w+)(?: =|;|\(| :|\)|,)`),
+	".py":   regexp.MustCompile(`(?m)^\s*(?:def (\w+)|class (\w+)|([\w, ]+) = )`),
+	".pml":  regexp.MustCompile(`(?m)^\s*(?:#define (\w+)|(?:byte|bit|bool|int|short|chan|mtype) (\w+)|(?:inline|proctype|active proctype) (\w+))`),
 }
 
 // declared yields the identifiers that a file declares: of packages, types, members, functions and variables.

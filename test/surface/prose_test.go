@@ -60,6 +60,8 @@ type passage struct{ place, text string }
 var (
 	goProse  = regexp.MustCompile(`//.*|func Test\w+`)
 	luaProse = regexp.MustCompile(`--.*`)
+	cProse   = regexp.MustCompile(`(//|/?\*).*`) // also the lines of a block
+	shProse  = regexp.MustCompile(`(^|\s)#.*`)
 	camel    = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )
 
@@ -69,7 +71,7 @@ func readProse(tb testing.TB) (all []passage) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && path != root && d.Name() != ".ci" && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")):
 			return fs.SkipDir
 		case !d.Type().IsRegular():
 			return nil
@@ -102,6 +104,10 @@ func passages(path, text string) (all []passage) {
 			line = camel.ReplaceAllString(strings.Join(goProse.FindAllString(line, -1), " "), "$1 $2")
 		case ".lua":
 			line = strings.Join(luaProse.FindAllString(line, -1), " ")
+		case ".java", ".pml":
+			line = strings.Join(cProse.FindAllString(line, -1), " ")
+		case ".py", ".sh", ".yml", ".yaml", "":
+			line = strings.Join(shProse.FindAllString(line, -1), " ")
 		default:
 			return nil
 		}

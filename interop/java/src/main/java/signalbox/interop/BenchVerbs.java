@@ -17,7 +17,7 @@ import org.redisson.api.RedissonClient;
  * fair, write or read.
  */
 final class BenchVerbs {
-    private static RedissonClient other; // a second process's, as far as locks can tell; made when it is needed
+    private static RedissonClient other; // for locks, that of a second process; made when it is needed
 
     private final RedissonClient client;
     private final String[] words; // number, thread, verb, arguments
@@ -126,7 +126,7 @@ final class BenchVerbs {
     /** A thread that locks and unlocks on request. Only it can: the owner of a lock is the thread. */
     private static final class Side {
         final BlockingQueue<Runnable> orders = new LinkedBlockingQueue<>();
-        final BlockingQueue<Long> answers = new LinkedBlockingQueue<>();
+        final BlockingQueue<Long> replies = new LinkedBlockingQueue<>();
         final RLock lock;
         final Thread thread;
 
@@ -151,13 +151,13 @@ final class BenchVerbs {
         void begin() {
             orders.add(() -> {
                 lock.lock();
-                answers.add(System.nanoTime());
+                replies.add(System.nanoTime());
             });
         }
 
-        /** Answers when the lock was taken. */
+        /** Returns when the lock was taken. */
         long taken() throws InterruptedException {
-            return answers.take();
+            return replies.take();
         }
 
         void take() throws InterruptedException {
@@ -170,9 +170,9 @@ final class BenchVerbs {
             orders.add(() -> {
                 long gave = System.nanoTime();
                 lock.unlock();
-                answers.add(gave);
+                replies.add(gave);
             });
-            return answers.take();
+            return replies.take();
         }
     }
 }

@@ -63,7 +63,7 @@ final class OtherVerbs {
                     lock.unlock();
                 }
                 return true;
-            case "tx-set": // name, value: in a transaction that goes on
+            case "tx-set": // name, value: in a transaction that continues
                 RTransaction begun = client.createTransaction(TransactionOptions.defaults().timeout(1, TimeUnit.HOURS));
                 begun.getBucket(word(0), StringCodec.INSTANCE).set(word(1));
                 TRANSACTIONS.put(word(0), begun);

@@ -29,7 +29,7 @@ import org.redisson.config.Config;
  * </pre>
  *
  * Each thread of a name is one thread of Java, since Redisson's owner is the thread: the lines of one thread are done in
- * their order, those of several at the same time. Words are parted by one blank, so names have none. See Verbs for the verbs.
+ * their order, those of several at the same time. Words are parted by one blank, so names have no blanks. See Verbs for the verbs.
  *
  * <p>Arguments of the program: how the server is reached ("single" or "cluster"), its address (redis://host:port), the
  * watchdog's lease in milliseconds, and for a cluster how messages go ("auto", "on", "off": sharded or not). For a single
@@ -102,7 +102,7 @@ public final class Peer {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] words = line.split(" ");
-            threads.computeIfAbsent(words[1], this::thread).execute(() -> answer(words));
+            threads.computeIfAbsent(words[1], this::thread).execute(() -> reply(words));
         }
     }
 
@@ -114,14 +114,14 @@ public final class Peer {
         });
     }
 
-    private void answer(String[] words) {
-        String answer;
+    private void reply(String[] words) {
+        String reply;
         try {
-            answer = "ok " + run(words);
+            reply = "ok " + run(words);
         } catch (Exception e) {
-            answer = "error " + e.getClass().getSimpleName() + ": " + String.valueOf(e.getMessage()).replace('\n', ' ');
+            reply = "error " + e.getClass().getSimpleName() + ": " + String.valueOf(e.getMessage()).replace('\n', ' ');
         }
-        out.println(words[0] + " " + answer);
+        out.println(words[0] + " " + reply);
     }
 
     private Object run(String[] words) throws Exception {

@@ -109,7 +109,7 @@ final class SemaphoreVerbs {
     }
 
     /**
-     * Takes a permit many times, and each time counts who is inside: a member of a set for each who has a permit. More of them than there
+     * Takes a permit many times, and each time counts the threads inside, which are members of a set. More of them than there
      * are permits is an error.
      */
     private long work(RPermitExpirableSemaphore semaphore) throws InterruptedException {
