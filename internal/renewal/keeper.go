@@ -153,9 +153,13 @@ func batchOf(script *scripts.Script, terms []renewal) wire.KeyedCall {
 	c := wire.KeyedCall{
 		Script: script, Keys: make([]string, 0, len(terms)), PerKey: make([]string, 0, 2*len(terms)), MaxKeys: maxKeys, LossValue: gone, HasLoss: true,
 	}
+	life, text := terms[0].life, wire.Milliseconds(terms[0].life)
 	for _, r := range terms {
+		if r.life != life { // most are equal
+			life, text = r.life, wire.Milliseconds(r.life)
+		}
 		c.Keys = append(c.Keys, r.term.config.Key)
-		c.PerKey = append(c.PerKey, r.term.config.Hold, wire.Milliseconds(r.life))
+		c.PerKey = append(c.PerKey, r.term.config.Hold, text)
 	}
 	return c
 }

@@ -41,7 +41,7 @@ func (f *frameScanner) next(b []byte) (rest []byte, ended bool) {
 				return nil, false
 			}
 			f.keeping = false
-		} else {
+		} else if b = f.skipStrings(b); len(b) > 0 {
 			end := bytes.IndexByte(b, '\n') + 1
 			if end == 0 {
 				f.line = append(f.line, b[:min(len(b), maxText-len(f.line))]...)
@@ -60,6 +60,27 @@ func (f *frameScanner) next(b []byte) (rest []byte, ended bool) {
 		}
 	}
 	return nil, false
+}
+
+// skipStrings skips bulk strings that are inside the current value, are in b as a whole, and are not kept, except for the last
+// one. So it does for the hundreds of arguments of a script over many keys, one byte of each length at a time, what header
+// does for everything.
+func (f *frameScanner) skipStrings(b []byte) []byte {
+	if len(f.line) > 0 || f.keepWhole || f.keepWord && len(f.text) == 0 {
+		return b
+	}
+	for f.valuesLeft > 1 && len(b) > 3 && b[0] == '$' {
+		n, i := 0, 1
+		for i < len(b) && i < 6 && b[i] >= '0' && b[i] <= '9' {
+			n, i = n*10+int(b[i]-'0'), i+1
+		}
+		if i == 1 || i == 6 || len(b) < i+2+n+2 || b[i] != '\r' || b[i+1] != '\n' {
+			return b
+		}
+		b = b[i+2+n+2:]
+		f.valuesLeft--
+	}
+	return b
 }
 
 // header reads the line with which a value begins.

@@ -23,8 +23,13 @@ type rights struct {
 	keys [maxRememberedKeys]atomic.Uint64
 }
 
-// maxRememberedKeys is how many keys are remembered. Those that are waited for or held are used again and again.
-const maxRememberedKeys = 1024
+const (
+	// maxRememberedKeys is how many keys are remembered. Those that are waited for or held are used again and again.
+	maxRememberedKeys = 1024
+	// maxKeysOfCall is how many keys of one call are remembered at most. A batch of renewals has more. It continues until the leases
+	// are over, whatever it is denied, and its keys would replace the others.
+	maxKeysOfCall = 64
+)
 
 //nolint:gochecknoglobals // written once
 var seed = maphash.MakeSeed()
@@ -33,6 +38,9 @@ var seed = maphash.MakeSeed()
 func (r *rights) remember(keys []string) {
 	if !r.ranScript.Load() {
 		r.ranScript.Store(true)
+	}
+	if len(keys) > maxKeysOfCall {
+		return
 	}
 	for _, key := range keys {
 		hash := maphash.String(seed, key)
