@@ -26,6 +26,11 @@ const (
 	Once      Kind = "once"
 )
 
+// allKinds is every one of them.
+//
+//nolint:gochecknoglobals // a constant table
+var allKinds = []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}
+
 // OptionID names an option of locks, so that a lock knows which it was given.
 type OptionID uint32
 
@@ -73,7 +78,7 @@ var optionTable = []optionRow{
 	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
 	// The layout says which kinds have it. As a default it is not dropped: the lock would not be the one that others use.
 	{Layout, "WithLayout", nil, nil},
-	{Native, "WithLayout(Native)", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}, nil},
+	{Native, "WithLayout(Native)", allKinds, nil},
 	{ExactCapacity, "ExactCapacity", []Kind{Semaphore}, func(l *LockSettings) { l.Exact = false }},
 	{Plain, "Plain", []Kind{Semaphore}, func(l *LockSettings) { l.Plain = false }},
 	{Keep, "Keep", []Kind{Countdown}, func(l *LockSettings) { l.Keep = 0 }},
@@ -83,7 +88,7 @@ var optionTable = []optionRow{
 	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
 	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Election.StepDown = 0 }},
 	{Value, "Value", []Kind{Election}, func(l *LockSettings) { l.Election.Value = "" }},
-	{Class, "WithClass", []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}, nil},
+	{Class, "WithClass", allKinds, nil},
 	{GreatestLease, "GreatestLease", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Greatest = 0 }},
 }
 

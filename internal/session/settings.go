@@ -136,7 +136,7 @@ type Resolved struct {
 // ResolveAll returns what locks of each kind share if they have no options of their own.
 func ResolveAll(defaults LockSettings) map[Kind]*Resolved {
 	all := make(map[Kind]*Resolved)
-	for _, kind := range []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Once} {
+	for _, kind := range allKinds {
 		set := defaults
 		set.StartFor(kind)
 		all[kind] = set.Resolve(kind)

@@ -48,7 +48,7 @@ func (c *Collector[T]) Put(values ...T) {
 	}
 }
 
-// Fire implements Event: the batch is complete.
+// Fire implements Firer: the batch is complete.
 func (c *Collector[T]) Fire() {
 	c.mu.Lock()
 	batch := c.mu.batch
