@@ -47,7 +47,7 @@ type scale struct {
 	heldFor   time.Duration // three leases, so that nothing lasts that is not renewed
 
 	waiters, waited int           // goroutines that wait, and the locks they wait for
-	quietFor        time.Duration // before waiting counts as idle
+	quietFor        time.Duration // the time after which waiting counts as idle
 	idle            time.Duration // the time for which idling is measured
 }
 

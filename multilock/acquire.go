@@ -99,7 +99,7 @@ func endedAfter(ctx context.Context, last error) error {
 type roundResult struct {
 	lease   hold.Lease
 	err     error
-	retry   bool // another round may succeed: nothing but this one has failed
+	retry   bool // the next round may succeed: nothing but this one has failed
 	blocked int  // the session, by its index, whose members the round acquired last
 }
 

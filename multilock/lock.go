@@ -30,7 +30,7 @@ type Member interface {
 // Lock is several locks as one: all of them, or none. It holds nothing itself: the lease does. It is
 // safe for concurrent use. New makes one; the zero Lock is of no use.
 type Lock struct {
-	members   []orderedMember   // each lock once, by session, and in the order of all locks
+	members   []orderedMember   // the locks, each once, by session and in the order of all locks
 	bySession [][]orderedMember // the members of each session
 	memberOf  []int             // the index in members of each argument of New
 	arguments []Member          // the arguments of New

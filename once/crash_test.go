@@ -55,7 +55,7 @@ func nextLine(t *testing.T, p *redistest.Process) string {
 func TestAKillBeforeTheStoreLetsTheNextRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		fault  redistest.FaultKind // of the store; 0 kills it while the function runs
+		fault  redistest.FaultKind // the fault of the store; 0 kills the process while the function runs
 		stored bool
 	}{
 		"WhileItRuns": {0, false},

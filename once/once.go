@@ -33,9 +33,9 @@ type Once struct {
 	registry *runRegistry
 
 	outcomeKey, storedChannel string // the key, and the channel on which a store is announced
-	keep                      string // in milliseconds
+	keep                      string // the time for which the outcome is kept, in milliseconds
 
-	session *signalbox.Session // as New was given them, for At
+	session *signalbox.Session // the arguments of New, for At
 	key     string
 	options []signalbox.LockOption
 }

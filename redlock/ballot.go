@@ -40,9 +40,9 @@ const (
 // vote is the reply of one server to an attempt.
 type vote struct {
 	result    voteResult
-	stamp     wire.Stamp    // if granted: the server's time of the grant
-	left      time.Duration // if held: how long until the key ends
-	rival     string        // if held: the attempt that has the lock
+	stamp     wire.Stamp    // the server's time of the grant, if granted
+	left      time.Duration // the time until the key ends, if held
+	rival     string        // the attempt that has the lock, if held
 	err       error
 	footprint session.Footprint // what the server may have of the attempt
 }
@@ -82,7 +82,7 @@ type ballot struct {
 	attempt      string
 	holderValues []string      // by server: the hold there, and what follows it in the holder key
 	wantsMessage bool          // a waiter wants a message when the lock is released
-	sent         clock.Instant // before anything was sent
+	sent         clock.Instant // an instant before anything was sent
 	// rechecks is how often the holds of the group had been rechecked before sent.
 	rechecks uint64
 	decided  chan struct{} // closed when a quorum granted, or no quorum can any more

@@ -27,7 +27,7 @@ type sessionGroup struct {
 	holds  holdTable
 
 	name    string             // the ids of the sessions, joined
-	members []*session.Session // in the order of their ids
+	members []*session.Session // the sessions in the order of their ids
 	keeper  *renewal.Keeper
 	ctx     context.Context //nolint:containedctx // for renewals under way; ends at close
 	cancel  context.CancelFunc

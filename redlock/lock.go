@@ -24,7 +24,7 @@ import (
 type Lock struct {
 	base       acquire.Base
 	group      *sessionGroup
-	members    []*session.Session // in the order of New, by which errors number them
+	members    []*session.Session // the sessions in the order of New, by which errors number them
 	keys       []string           // the keys of an acquire
 	lifeMS     string             // the life that an acquire gives
 	greatestUS string             // the longest lease that anybody has for the name

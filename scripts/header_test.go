@@ -21,7 +21,7 @@ type written struct {
 
 	script *scripts.Script
 	header header
-	body   string // without comments
+	body   string // the text without comments
 	own    string // the body of its file, without the parts that it includes
 }
 

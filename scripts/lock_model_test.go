@@ -21,8 +21,8 @@ type lockWalk struct {
 	random *rand.Rand
 	fresh  int             // ids so far
 	tried  []string        // attempts that may hold or queue
-	holder string          // that held before the step, also if that is over
-	queue  []any           // that waited before it, in order
+	holder string          // the attempt that held before the step, also if its hold has ended
+	queue  []any           // the attempts that waited before the step, in order
 	recent int64           // what a session has left of its life whose tickets are not overtaken
 	alive  map[string]bool // the tickets whose sessions had that
 	token  int64           // the greatest that a hold or a floor ever had

@@ -20,7 +20,7 @@ type game struct {
 	*rand.Rand
 
 	model  naiveLock
-	made   []string // all that there ever were
+	made   []string // all ids so far
 	listen map[string]*listener
 }
 

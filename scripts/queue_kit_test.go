@@ -166,7 +166,7 @@ type ticket struct {
 type lifeOf struct {
 	until       int64
 	number      string
-	isListening bool // at its last poll
+	isListening bool // the session had a listener at its last poll
 }
 
 func (n *naive) isAlive(session string) bool {

@@ -19,7 +19,7 @@ func TestQueuedLockIsHandedOnWhenMemoryIsFull(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(q *queued)
 		gives   func(q *queued) any
-		isFree  bool // then; else theirs has it
+		isFree  bool // the lock is free afterwards; otherwise theirs has it
 		kinds   []string
 	}{
 		"LeaveToNobody":  {prepare: func(*queued) {}, isFree: true},
@@ -125,7 +125,7 @@ func TestEnterWritesNothingWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare   func(q *queued)
-		isRefused bool // also if it comes to try
+		isRefused bool // a try is refused as well
 		kinds     []string
 	}{
 		"Free":     {prepare: func(*queued) {}, isRefused: true},

@@ -19,7 +19,7 @@ type naiveRW struct {
 	naive
 
 	has   []rwHold
-	queue []rwTicket // of both modes, in the order of their arrival
+	queue []rwTicket // the tickets of both modes, in the order of their arrival
 	wrote bool       // the last who had the lock was a writer
 	floor int64
 }

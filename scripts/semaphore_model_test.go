@@ -324,7 +324,7 @@ type permitGame struct {
 	*rand.Rand
 
 	model    naivePermits
-	requests []string // all that there ever were
+	requests []string // all requests so far
 }
 
 // anyRequest returns one of all requests, mostly a late one.

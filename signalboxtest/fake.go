@@ -24,8 +24,8 @@ type Fake struct {
 	free *semaphore.Weighted // the holder has its only unit; waiters are served first in, first out
 
 	mu    sync.Mutex
-	held  bool           // by a caller or by another process; guarded by mu
-	grant *testkit.Grant // of the caller that holds the lock, else nil; guarded by mu
+	held  bool           // a caller or another process holds the lock; guarded by mu
+	grant *testkit.Grant // the grant of the caller that holds the lock, or nil; guarded by mu
 	token uint64         // the last one; guarded by mu
 	err   error          // guarded by mu
 }

@@ -49,7 +49,7 @@ type HoldOption func(*want)
 
 // want is what the kit takes of a name.
 type want struct {
-	kind              string // that of a Holder, or "permits"
+	kind              string // the kind of a Holder, or "permits"
 	permits, capacity int
 }
 

@@ -33,7 +33,7 @@ type kitState struct {
 	server    *miniredis.Miniredis
 	defaults  []signalbox.SessionOption
 	losesData bool
-	own       *signalbox.Session // another process, which Hold and Lose give the lock to
+	own       *signalbox.Session // the other process, to which Hold and Lose give the lock
 
 	mu      sync.Mutex
 	stopped bool               // guarded by mu

@@ -19,7 +19,7 @@ import (
 // scale is how much is measured.
 type scale struct {
 	candidates       int
-	rounds, handOffs int           // in each
+	rounds, handOffs int           // the rounds, and the hand-offs of a round
 	crashes, atOnce  int           // rounds, and elections that lose their leaders in each
 	crashLease       time.Duration // etcd's are whole seconds, from 2 on
 	idleLease, idle  time.Duration
@@ -34,7 +34,7 @@ type leading struct {
 
 // handOffs is what was measured of a side.
 type handOffs struct {
-	took     []time.Duration // from the call of Resign until the next one leads
+	took     []time.Duration // the times from a call of Resign until the next member leads
 	calls    []time.Duration // a call of Leader
 	requests int64
 }

@@ -28,7 +28,7 @@ type process struct {
 	name               string
 	state              byte
 	threads            int
-	began              string // another process with its number began later
+	began              string // the start time, since numbers are used again
 }
 
 // zombie reports whether it has ended, and was not waited for. The first thread of a process may have ended alone.

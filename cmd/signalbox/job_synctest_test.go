@@ -74,7 +74,7 @@ type fakeProgram struct {
 	mu struct {
 		sync.Mutex
 		left                  []survivor
-		refusal               error // of forward and denied
+		refusal               error // the error that forward and denied return
 		kills                 int
 		terminated, continued bool
 	}

@@ -189,7 +189,7 @@ type window struct {
 	*os.File
 
 	mu   sync.Mutex
-	text []byte // all that was written to it
+	text []byte // all bytes written to the window
 }
 
 // read reads until the terminal is closed.

@@ -37,7 +37,7 @@ type testSite struct {
 	reads         atomic.Int32
 	expired       atomic.Int32
 	brokenEntries []string
-	refusal       error // of the next break
+	refusal       error // the error of the next break
 }
 
 func newTestSite(entries ...inspect.Entry) *testSite {

@@ -17,7 +17,7 @@ import (
 // terminal is the controlling terminal of this process.
 type terminal struct {
 	file   *os.File
-	opened bool // else it is one of the standard files
+	opened bool // file was opened here; otherwise it is a standard file
 }
 
 // openTerminal returns the controlling terminal. A container may have no /dev/tty; then a standard file may be it.

@@ -10,7 +10,7 @@ import (
 // waitLimit is the value of --wait: a duration, or seconds as flock(1) has them.
 type waitLimit struct {
 	d   time.Duration
-	set bool // else without a limit
+	set bool // there is a limit
 }
 
 // String implements pflag.Value.

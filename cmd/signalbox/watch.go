@@ -96,9 +96,9 @@ type screen struct {
 
 	width, height int
 	top           int  // the first row that is visible
-	byName        bool // else by waiters
+	byName        bool // rows are sorted by name; otherwise by waiters
 
-	now       time.Time // at the last tick
+	now       time.Time // the time of the last tick
 	pollBegun time.Time // when the poll that is under way began; zero between two polls
 	last      listMsg   // the last list: of a poll that failed, the one before it
 	err       error     // the error of the last poll, or nil

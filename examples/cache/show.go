@@ -87,7 +87,7 @@ var errClosed = errors.New("the shop is closed")
 // shop is the slow source.
 type shop struct {
 	queries atomic.Int64
-	closed  atomic.Bool // for the first one that asks
+	closed  atomic.Bool // the source fails for the first caller
 }
 
 func (s *shop) query(context.Context, string) ([]byte, error) {

@@ -27,7 +27,7 @@ type Base struct {
 	*session.Resolved
 
 	Session *session.Session
-	Name    string // as errors call it
+	Name    string // the name of the lock in errors
 	Names   names.Set
 	Err     error // what New was given is no lock; the error of every call
 }

@@ -34,7 +34,7 @@ func Skew(d time.Duration) { skew.Store(int64(d)) }
 
 // Instant is a moment on both clocks. The zero Instant is before every other.
 type Instant struct {
-	mono time.Duration // since base
+	mono time.Duration // the time since base
 	wall int64         // nanoseconds since 1970, UTC
 }
 

@@ -15,7 +15,7 @@ func TestPollsKeepToTheirBudget(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		waits int
-		every time.Duration // at most
+		every time.Duration // the longest interval
 	}{
 		{1, time.Second},
 		{1_000, time.Second},

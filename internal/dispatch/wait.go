@@ -18,7 +18,7 @@ const firstPoll, lastPoll = 2 * time.Millisecond, 250 * time.Millisecond
 
 // Target is what a wait is for.
 type Target struct {
-	Channel      string          // on which a release is published
+	Channel      string          // the channel on which a release is published
 	Key          string          // the lock's key, for polls
 	Poll         *scripts.Script // KEYS: locks; ARGV: waiter's id; replies -2 if a try is worth it. nil: only a try finds out
 	WaiterID     string          // the id of the waiter that wants a message
@@ -38,7 +38,7 @@ type Wait struct {
 
 	// The fields below are guarded by d.mu.
 	isPoll    bool // entry fires for a poll, otherwise for a wake-up
-	backedOff bool // until entry fires, only the releases of other sessions wake the waiter
+	backedOff bool // only the releases of other sessions wake the waiter, until entry fires
 	closed    bool
 	pauses    int
 	due       time.Duration // monotonic: when the poll is due

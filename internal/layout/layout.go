@@ -46,7 +46,7 @@ type Layout struct {
 	Fair           *Exclusive
 	RWLock         *RWLock
 	Semaphore      *Semaphore
-	PlainSemaphore *Semaphore // without owners, and with leases only for holds of this library
+	PlainSemaphore *Semaphore // permits without owners, and with leases only for holds of this library
 	Latch          *Latch
 	// Reader reads the keys of the layout for package inspect, which knows those of the library's own layout itself: nil there.
 	Reader *Reader

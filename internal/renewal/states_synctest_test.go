@@ -64,7 +64,7 @@ func TestARenewalThatFailedIsRepeatedAfterATwelfthOfTheLife(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		first fault
-		waits time.Duration // for the reply
+		waits time.Duration // the time until the reply
 	}{
 		"Refused":    {fault{refusal: "LOADING the data"}, 0},
 		"NotSaid":    {fault{mute: true}, 0},

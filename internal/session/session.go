@@ -55,7 +55,7 @@ type Session struct {
 
 	handshakes    handshakes
 	sleepRecovery sleepRecovery
-	patiencePool  sync.Pool // of *Patience
+	patiencePool  sync.Pool // idle values of type *Patience
 
 	mu struct {
 		sync.Mutex

@@ -121,11 +121,11 @@ type Resolved struct {
 	Terms    LeaseTerms
 	Replicas Replicas
 	Quorum   QuorumSettings
-	Exact    bool // of a semaphore, like Plain; see LockSettings
+	Exact    bool // a semaphore counts permits exactly; see LockSettings, also for Plain
 	Plain    bool
-	Keep     time.Duration // of a latch; 0 if it is not set
-	Outcome  time.Duration // of package once; 0 if it is not set
-	Linger   time.Duration // of package once
+	Keep     time.Duration // the time for which a latch is kept; 0 if it is not set
+	Outcome  time.Duration // the time for which package once keeps an outcome; 0 if it is not set
+	Linger   time.Duration // the time for which package once runs a function without callers
 	// MaxWaiters is how many goroutines of the session may wait; 0 is any number.
 	MaxWaiters int
 	Floor      string // how long the floor of the tokens is kept, in milliseconds, as an argument of scripts

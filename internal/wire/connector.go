@@ -181,7 +181,7 @@ func EndedConnections(addr string) uint64 {
 
 // attemptLimit bounds the attempts to connect in a second.
 type attemptLimit struct {
-	attempts [maxPerSecond - 3]time.Time // some more are made before a failure is known
+	attempts [maxPerSecond - 3]time.Time // the last attempts; some more are made before a failure is known
 	next     int
 }
 

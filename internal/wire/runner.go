@@ -38,7 +38,7 @@ type Runner struct {
 
 	watcher Watcher // may be nil
 
-	replicatedTexts sync.Map // each *scripts.Script whose text RunReplicated has sent
+	replicatedTexts sync.Map // a set of each *scripts.Script whose text RunReplicated has sent
 	span            slotSpan
 
 	paces sync.Map // a *Pace for each node: see Pace

@@ -70,7 +70,7 @@ type fixture struct {
 	strict     bool              // nothing can be lost
 	stopped    *redistest.Server // the server that is frozen, and must not be asked; nil if none is
 	sessions   []*signalbox.Session
-	subscriber *signalbox.Session // one that listened through the fault; nil where none did
+	subscriber *signalbox.Session // the session that listened through the fault, or nil
 }
 
 // fixtures returns one for every primitive. Their names are those among many that good likes.

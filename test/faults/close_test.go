@@ -19,7 +19,7 @@ import (
 // closingSession is a session in full use that is closed.
 type closingSession struct {
 	session *signalbox.Session
-	began   chan struct{} // one of each user, once it has had a lock
+	began   chan struct{} // receives a value of each user, once the user has had a lock
 	ended   chan error
 	leases  []signalbox.Lease // the last of each user; read once they have ended
 }

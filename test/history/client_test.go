@@ -81,7 +81,7 @@ type client struct {
 
 	who     int
 	kind    locktest.Primitive
-	name    string // of the lock
+	name    string // the name of the lock
 	proxy   *redistest.Proxy
 	session *signalbox.Session
 	kinds   []redistest.FaultKind

@@ -121,7 +121,7 @@ type game struct {
 
 	side  func(who int) locktest.Primitive                          // what a client uses
 	model func() porcupine.Model                                    // what explains a history
-	known func(history []porcupine.Operation) []porcupine.Operation // what of it the model knows
+	known func(history []porcupine.Operation) []porcupine.Operation // the part of the history that the model knows
 }
 
 func newGame(t *testing.T, kind locktest.Primitive, faults []redistest.FaultKind) *game {

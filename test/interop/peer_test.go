@@ -140,8 +140,8 @@ func (w withJava) Run() int {
 type peer struct {
 	*jvm
 
-	id    string // as it stands in locks
-	name  string // before those of its threads
+	id    string // the id of the client in the keys of locks
+	name  string // the prefix of the names of its threads
 	proxy *redistest.Proxy
 }
 

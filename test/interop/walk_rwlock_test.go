@@ -23,7 +23,7 @@ import (
 type entrant struct {
 	peer   *peer // nil in Go
 	thread string
-	owner  string // in Go that of its hold
+	owner  string // the owner of its hold; in Go the hold's id
 
 	lock  *rwlock.Lock
 	lease signalbox.Lease

@@ -54,7 +54,7 @@ type rollingService struct {
 	uses int // the number of uses by each goroutine of a process before the process may change
 	made atomic.Int64
 
-	// These are guarded by the lock under test alone: the race detector sees a second holder.
+	// The next two are guarded by the lock under test alone: the race detector sees a second holder.
 	count int64
 	token uint64
 }
@@ -65,7 +65,7 @@ type serviceProcess struct {
 	session   *signalbox.Session
 	lock      anyLock
 	stop      chan struct{}
-	allUndone sync.WaitGroup // all goroutines have taken the lock often enough
+	allUndone sync.WaitGroup // ends when all goroutines have taken the lock often enough
 	group     sync.WaitGroup
 	failed    atomic.Pointer[error]
 }

@@ -23,7 +23,7 @@ type refusalCase struct {
 	end      func(t *testing.T, f *fixture)
 	sentinel error
 	words    string // the text in every refused call's error
-	dial     string // that of Dial, if it has another
+	dial     string // the text of the error of Dial, if it is another one
 	// passes: renewals and releases are served all the same.
 	passes bool
 	// blind says that no client can read keys meanwhile.

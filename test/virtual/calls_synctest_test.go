@@ -77,7 +77,7 @@ type callFixture struct {
 	wires    []*wire              // the wires of s
 	fault    callFault
 	inside   bool            // the function of a once brings the fault about
-	lease    signalbox.Lease // that the call began with
+	lease    signalbox.Lease // the lease with which the call began
 
 	mu    sync.Mutex
 	began time.Time // the fault, or the call

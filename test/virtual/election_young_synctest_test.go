@@ -22,7 +22,7 @@ func TestYoungTermStepsDownBeforeItsLeaseCanEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []signalbox.LockOption
 		before  time.Duration
-		share   time.Duration // of a lease that is shorter than twice that: one in so many
+		share   time.Duration // the divisor of a lease that is shorter than twice before
 		first   time.Duration // the lease of a term whose candidate did not wait
 	}{
 		"Default": {nil, 5 * time.Second, 3, lease},

@@ -147,7 +147,7 @@ func TestEndedWaitReportsErrHeldIfTheServerSaidSo(t *testing.T) {
 	waitsIn := func(f *fixture, s *signalbox.Session) { queuedAndListening(f.Context(), reentrant.New(s, "a")) }
 	for name, c := range map[string]struct {
 		prepare func(f *fixture, s, other *signalbox.Session)
-		fault   func(link *wire) // in the midst of the wait
+		fault   func(link *wire) // the fault in the midst of the wait
 		held    bool
 		refused bool // the error says that no server listens
 		// unanswered says that the wait ends after a poll that had no reply.

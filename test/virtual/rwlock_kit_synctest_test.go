@@ -85,7 +85,7 @@ type rwCrowd struct {
 	user          queueUser     // the holder
 	beside        locktest.Lock // reads in its session
 	reader        locktest.Lock
-	writer, other locktest.Lock // all of sessions of their own
+	writer, other locktest.Lock // locks of sessions of their own, as reader is
 }
 
 // eachRWContention runs a test in a bubble for every way to a lease: a writer's and a reader's, at once and by a grant to a waiter,

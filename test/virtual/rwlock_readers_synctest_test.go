@@ -219,7 +219,7 @@ func TestRWNeitherSideStarves(t *testing.T) {
 	own := signalbox.WithMaxHold(time.Hour)  // what makes each reader have its own hold
 	for name, c := range map[string]struct { //nolint:paralleltest // counts all goroutines
 		readers, writers int
-		options          []signalbox.LockOption // of the readers
+		options          []signalbox.LockOption // the options of the readers
 	}{
 		"AWriterAmongReaders":        {readers: 8, options: []signalbox.LockOption{own}},
 		"AWriterAmongSharingReaders": {readers: 16},

@@ -26,10 +26,10 @@ type twoProcesses struct {
 	*testing.T
 
 	first, second locktest.Lock // locks that exclude each other
-	wires         []*wire       // mine
+	wires         []*wire       // the wires of the holder's session
 	others        []*wire
 	scripts       func() int64
-	servers       int64 // that each renewal goes to
+	servers       int64 // the number of servers to which each renewal goes
 }
 
 // set sets the wall clock by so many leases. The monotonic clock and those of the servers stay.

@@ -32,7 +32,7 @@ type sweptLock struct {
 // acquireScenario is one way to acquire a lock, and the requests that it takes if nothing fails.
 type acquireScenario struct {
 	name         string
-	held         bool            // another session holds the lock, and releases it
+	held         bool            // the lock is held by another session, which releases it
 	after        int             // the request after which the lock is released
 	try          bool            // the lock is acquired by TryLock
 	cut          int             // the request after whose reply its connection is cut, in every trial; 0 for none

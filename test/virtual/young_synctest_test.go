@@ -52,7 +52,7 @@ func TestAHolderThatDiesYoungDelaysTheOthersLittle(t *testing.T) { //nolint:para
 		options []signalbox.LockOption
 		age     time.Duration
 		lasts   time.Duration
-		java    time.Duration // in the layout that has no first lease; 0 if it refuses the option
+		java    time.Duration // the same in Java's layout, which has no first lease; 0 if it refuses the option
 	}{
 		"Young":      {nil, 0, 3 * time.Second, 30 * time.Second},
 		"Older":      {nil, 400 * time.Millisecond, 3 * time.Second, 30 * time.Second},

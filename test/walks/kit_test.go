@@ -85,12 +85,12 @@ const permit = "permit"
 type request struct {
 	verb   verb
 	who    *attempt // nil if it is for no attempt
-	old    *attempt // another one that it ends; nil if it ends none
+	old    *attempt // the other attempt that the request ends, or nil
 	script *scripts.Script
 	keys   []string
 	args   []any
 	sent   int64 // the true time at which it was sent first
-	life   int64 // what lease it asks for, from then on
+	life   int64 // the lease that it requests, from sent on
 	read   func(r *request, reply any) outcome
 }
 

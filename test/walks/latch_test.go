@@ -14,7 +14,7 @@ import (
 type latchWalk struct {
 	*walk
 
-	rounds []*round // since the key was lost, the newest last
+	rounds []*round // the rounds since the key was lost, the newest last
 	starts int
 }
 

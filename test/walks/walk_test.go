@@ -22,22 +22,22 @@ type walk struct {
 	attempts []*attempt
 	byHold   map[string]*attempt
 
-	sent         []*request // all that were sent, for repetitions
+	sent         []*request // the requests that were sent, for repetitions
 	late         []*request // the requests that are on their way
 	unsubscribed []message  // the messages that are on their way to sessions
 
 	count        int              // holds so far
 	hasHeartbeat int              // heartbeats so far
 	heartbeatAt  map[string]int64 // the true time of each
-	sizes        []sized          // of a semaphore
+	sizes        []sized          // the sizes that a semaphore had
 	history      []string
-	ends         bool // from now on sessions leave nothing to chance
+	ends         bool // the walk ends: sessions leave nothing to chance
 
 	calm  int64 // the true time of the last disturbance: a lost key, or a clock that was set
 	top   int64 // the greatest token so far
 	topAt int64 // when it was given, by the clock
 	back  bool  // the clock was set back at some time
-	gap   bool  // since then the key that knows it was gone at some time
+	gap   bool  // the key that stores top was lost since
 }
 
 // The disturbances of a walk, by its seed: every fourth walk has no disturbances, and checks most.

@@ -75,7 +75,7 @@ const (
 // tryResult is what the reply to a try says.
 type tryResult struct {
 	outcome tryOutcome
-	heldFor time.Duration // for how long the lock is held at most
+	heldFor time.Duration // the longest time for which the lock is held
 }
 
 // try sends one acquire.

@@ -22,7 +22,7 @@ type retriedLock struct {
 	users      int
 	unfinished int // the number of attempts that are not over, or have no reply to their release yet
 
-	backOffUntil clock.Instant // until then this session does not try
+	backOffUntil clock.Instant // the end of the time in which this session does not try
 	expiry       timers.Timer  // forgets a lock without users, which is kept until then
 }
 

@@ -91,7 +91,7 @@ type Fault struct {
 type ArmedFault struct {
 	fault Fault
 	once  sync.Once
-	begun atomic.Bool // before anything shows at either end
+	begun atomic.Bool // the fault has begun; neither end has noticed it yet
 	done  chan struct{}
 }
 

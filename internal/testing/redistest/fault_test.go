@@ -18,7 +18,7 @@ import (
 // outcome is the result of five pipelined requests of which the third has a fault.
 type outcome struct {
 	replies  int  // delivered, in order
-	closed   bool // then the connection is closed; otherwise it is silent
+	closed   bool // the connection is closed afterwards; otherwise it is silent
 	executed int
 }
 

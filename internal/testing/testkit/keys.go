@@ -15,9 +15,9 @@ import (
 
 // Keys are the keys that a name has at the server.
 type Keys struct {
-	Holds  []string // of the holders: of a lock, and of a semaphore in the library's own layout
-	Queues []string // of the waiters
-	Stored []string // of a latch, and of the outcome of a once
+	Holds  []string // the keys of holders: of a lock, and of a semaphore in the library's own layout
+	Queues []string // the keys of waiters
+	Stored []string // the keys of a latch, and of the outcome of a once
 }
 
 // KeysOf returns the keys of a name in a session, in the layout of options or of the session's defaults, or why it is
