@@ -47,7 +47,7 @@ var kinds = map[string]func(s []*signalbox.Session, options ...signalbox.LockOpt
 
 // option is a row of the table: an option, and the kinds that have it.
 type option struct {
-	options []signalbox.LockOption // it, and what it needs beside it
+	options []signalbox.LockOption // the option, and those that it needs beside it
 	kinds   []string
 }
 
