@@ -147,7 +147,7 @@ const (
 // crowds are what heartbeats says of each session of a crowd that waits: those of unsubscribed ones have lost their listeners.
 func crowds() map[string]string {
 	return map[string]string{
-		"Living": heartbeatField(alive, 1), "Dead": heartbeatField(died, 1), "Gone": heartbeatField(gone, 1),
-		"Unheard": strings.Replace(heartbeatField(alive, 1), "-"+label, "+"+label, 1),
+		"Alive": heartbeatField(alive, 1), "Dead": heartbeatField(died, 1), "Gone": heartbeatField(gone, 1),
+		"Unsubscribed": strings.Replace(heartbeatField(alive, 1), "-"+label, "+"+label, 1),
 	}
 }

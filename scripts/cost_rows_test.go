@@ -17,11 +17,11 @@ func bound(crowd string) int {
 	switch {
 	case strings.HasPrefix(crowd, "Dead"), strings.HasPrefix(crowd, "Gone"):
 		return 300 + 8*128*7
-	case strings.HasPrefix(crowd, "Unheard"):
+	case strings.HasPrefix(crowd, "Unsubscribed"):
 		return 300 + 8*128*9
 	case strings.HasPrefix(crowd, "Ended"):
 		return 300 + 2*1000
-	case strings.HasPrefix(crowd, "Living"):
+	case strings.HasPrefix(crowd, "Alive"):
 		return 300 + 128*28
 	}
 	return 150
@@ -193,8 +193,8 @@ func onceCosts() []costRow {
 	}
 	keys := on("once", "lock")
 	return []costRow{
-		{script: scripts.OnceRead, crowd: "Living", base: 20, fill: stored, keys: on("once"), args: with()},
-		{script: scripts.OnceStore, crowd: "Living", base: 20, fill: fill, keys: keys, args: with(digits(noon), keepMS, "x", "PUBLISH", "c")},
-		{script: scripts.OnceForget, crowd: "Living", base: 20, fill: stored, keys: on("once"), args: with(digits(noon))},
+		{script: scripts.OnceRead, crowd: "Alive", base: 20, fill: stored, keys: on("once"), args: with()},
+		{script: scripts.OnceStore, crowd: "Alive", base: 20, fill: fill, keys: keys, args: with(digits(noon), keepMS, "x", "PUBLISH", "c")},
+		{script: scripts.OnceForget, crowd: "Alive", base: 20, fill: stored, keys: on("once"), args: with(digits(noon))},
 	}
 }

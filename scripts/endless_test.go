@@ -47,7 +47,7 @@ func TestDeniedExpiryLeavesNoEndlessKey(t *testing.T) {
 			q.queues(ours)
 			return q.poll, q.all, q.pollArgs(we, ours)
 		},
-		"Beats": func(f *fixture) (*scripts.Script, []string, []any) {
+		"Heartbeats": func(f *fixture) (*scripts.Script, []string, []any) {
 			l := queueFixtureOf(f)
 			return scripts.QueueHeartbeat, []string{l.heartbeats}, []any{we, life, l.next(), label}
 		},

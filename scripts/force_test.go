@@ -22,7 +22,7 @@ func (f *fixture) force(hold string) any {
 
 func TestAForcedLockIsFreeAndAllAreNotified(t *testing.T) {
 	t.Parallel()
-	for name, mark := range map[string]string{"Nobody": "", "OwnSession": we, "AnotherSession": they} {
+	for name, mark := range map[string]string{"NoWaiter": "", "OwnSession": we, "AnotherSession": they} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)

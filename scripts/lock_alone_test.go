@@ -75,8 +75,8 @@ func aloneCases() map[string]aloneCase {
 			func(q *queued) []any { return q.alone(q.poll, q.pollArgs(we, ours)...) }, with(nil, 1),
 			map[string]string{"OursOver": holds, "HeldOver": mark, "Idle": mark},
 		},
-		"Leave":     {leave("0"), with(map[string]int64{"Ours": 3, "OursMark": 3, "OursOver": 3}, -3), released},
-		"LeaveSure": {leave("1"), with(kept, 0), released},
+		"Leave":        {leave("0"), with(map[string]int64{"Ours": 3, "OursMark": 3, "OursOver": 3}, -3), released},
+		"LeaveCertain": {leave("1"), with(kept, 0), released},
 		"Requeue": {
 			again(0), with(map[string]int64{"Ours": 1, "OursMark": 4, "OursOver": 4}, -3),
 			map[string]string{"Ours": holds, "OursMark": mark, "OursOver": mark},

@@ -38,7 +38,7 @@ func lockCosts() (rows []costRow) {
 	}
 	for crowd, said := range crowds() {
 		choice := 6 * 64 // of the foremost tickets
-		if crowd != "Living" {
+		if crowd != "Alive" {
 			choice += bound(crowd)
 		}
 		rows = append(rows,
@@ -70,9 +70,9 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 	forgotten := func(m *measured, n int) { m.queue(n, "queue", "heartbeats", turnMode, noon-hour) }
 	return []costRow{
 		{script: scripts.LockPoll, crowd: "Attempts", base: 200, each: 5, most: 1000, fill: fill, keys: keys, args: with(poll...), sizes: []int{1000}},
-		{script: scripts.QueueHeartbeat, crowd: "Living", base: 160, fill: fill, keys: on("heartbeats"), args: with(they, life, heartbeatNumber(2), label)},
+		{script: scripts.QueueHeartbeat, crowd: "Alive", base: 160, fill: fill, keys: on("heartbeats"), args: with(they, life, heartbeatNumber(2), label)},
 		{script: scripts.QueueHeartbeat, crowd: "Gone", base: 160, fill: forgotten, keys: on("heartbeats"), args: with(they, life, heartbeatNumber(2), label)},
-		{script: scripts.LockWaiters, crowd: "Living", base: 1000, fill: fill, keys: on("queue", "heartbeats"), args: with(0, 100, 42)},
+		{script: scripts.LockWaiters, crowd: "Alive", base: 1000, fill: fill, keys: on("queue", "heartbeats"), args: with(0, 100, 42)},
 		{
 			script: scripts.LockHeartbeat, crowd: "Batch", base: 10, each: 25, sizes: batches(),
 			fill: func(m *measured, n int) {

@@ -58,18 +58,18 @@ func TestWaitIsAHeartbeatBesideTheSameHold(t *testing.T) {
 func TestWaitBesideAnythingElseAsksForAPoll(t *testing.T) {
 	t.Parallel()
 	for name, changes := range map[string]func(q *queued){
-		"Released":      func(q *queued) { q.leaves(theirs) },
-		"ReleasedAlone": func(q *queued) { q.drops(theirs) },
-		"NextHolder":    func(q *queued) { q.leaves(ours); q.queues(nth("c", 1)); q.leaves(theirs) },
-		"KeyLost":       func(q *queued) { q.server.MustDo(q, "DEL", q.key) },
-		"MarkLost":      func(q *queued) { q.server.MustDo(q, "SETRANGE", q.key, 62, "-") },
-		"LineLost":      func(q *queued) { q.server.MustDo(q, "DEL", q.tickets) },
-		"LivesLost":     func(q *queued) { q.server.MustDo(q, "DEL", q.heartbeats) },
-		"Dead":          func(q *queued) { q.clock += life },
-		"OtherKind":     func(q *queued) { q.server.MustDo(q, "DEL", q.key); q.server.MustDo(q, "ZADD", q.key, 1, "sb1w") },
-		"LivesForeign":  func(q *queued) { q.server.MustDo(q, "SET", q.heartbeats, "text", "PX", 60_000) },
-		"PassedOver":    func(q *queued) { q.server.MustDo(q, "HSET", q.heartbeats, "from", digits(q.clock+1)+ours) },
-		"PassedReader":  func(q *queued) { q.server.MustDo(q, "HSET", q.heartbeats, "from2", digits(q.clock+1)+ours) },
+		"Released":          func(q *queued) { q.leaves(theirs) },
+		"ReleasedAlone":     func(q *queued) { q.drops(theirs) },
+		"NextHolder":        func(q *queued) { q.leaves(ours); q.queues(nth("c", 1)); q.leaves(theirs) },
+		"KeyLost":           func(q *queued) { q.server.MustDo(q, "DEL", q.key) },
+		"MarkLost":          func(q *queued) { q.server.MustDo(q, "SETRANGE", q.key, 62, "-") },
+		"QueueLost":         func(q *queued) { q.server.MustDo(q, "DEL", q.tickets) },
+		"HeartbeatsLost":    func(q *queued) { q.server.MustDo(q, "DEL", q.heartbeats) },
+		"Dead":              func(q *queued) { q.clock += life },
+		"OtherKind":         func(q *queued) { q.server.MustDo(q, "DEL", q.key); q.server.MustDo(q, "ZADD", q.key, 1, "sb1w") },
+		"HeartbeatsForeign": func(q *queued) { q.server.MustDo(q, "SET", q.heartbeats, "text", "PX", 60_000) },
+		"PassedOver":        func(q *queued) { q.server.MustDo(q, "HSET", q.heartbeats, "from", digits(q.clock+1)+ours) },
+		"PassedReader":      func(q *queued) { q.server.MustDo(q, "HSET", q.heartbeats, "from2", digits(q.clock+1)+ours) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -48,10 +48,10 @@ func TestWaiterThatNeverListened_IsServed(t *testing.T) {
 		prepare func(q *queued)
 		want    string
 	}{
-		"NeverHeard": {func(*queued) {}, ours},
-		"AllGone":    {func(q *queued) { q.received(we); q.received(session("c")) }, ""},
-		"Alone":      {func(q *queued) { q.leaves(holdOf("c")); q.received(we) }, ""},
-		"Second":     {func(q *queued) { q.received(we) }, holdOf("c")},
+		"NeverListening": {func(*queued) {}, ours},
+		"AllGone":        {func(q *queued) { q.received(we); q.received(session("c")) }, ""},
+		"Alone":          {func(q *queued) { q.leaves(holdOf("c")); q.received(we) }, ""},
+		"Second":         {func(q *queued) { q.received(we) }, holdOf("c")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -188,7 +188,7 @@ func TestTokensContinueBehindTheBlockOfALostHold(t *testing.T) {
 			args[5] = ""
 			q.mustRun(q.leave, q.all, args...)
 		},
-		"Scattered": func(q *queued) {
+		"ReleasedMany": func(q *queued) {
 			require.Equal(q, []any{int64(1)}, q.mustRun(scripts.LockReleaseMany, q.all[:1], theirs+turnMode, "", keepMS))
 		},
 	} {

@@ -129,7 +129,7 @@ func TestReleasesIgnoreBadStamps(t *testing.T) {
 				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
 				return f.tryKeys(scripts.LockLeave, []string{f.key, f.key + ":queue", f.key + ":heartbeats"}, ours+turnMode, we, "PUBLISH", "g", keepMS, bad, "1")
 			},
-			"Scatter": func(f *fixture) (any, error) {
+			"ReleaseMany": func(f *fixture) (any, error) {
 				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
 				return f.tryKeys(scripts.LockReleaseMany, []string{f.key}, ours+turnMode, bad, keepMS)
 			},

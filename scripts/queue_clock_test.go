@@ -82,7 +82,7 @@ func TestAClockThatIsSetBackEndsNoHold(t *testing.T) {
 // or comes back before the clock has caught up. The memory of the search does not hide it.
 func TestTheMemoryOfTheDeadIsNotBelievedWhereTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
-	for name, comesBack := range map[string]bool{"LivesByTheClock": false, "ComesBack": true} {
+	for name, comesBack := range map[string]bool{"DeadByTheClock": false, "ComesBack": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newLock(t)

@@ -120,9 +120,9 @@ func TestADeadSessionKeepsItsPositionForTenSeconds(t *testing.T) {
 func TestASessionThatComesBackIsFoundAmongTheDead(t *testing.T) {
 	t.Parallel()
 	for name, comes := range map[string]func(q *queued, hold string){
-		"Look": func(q *queued, hold string) { q.polls(hold[:22], hold) },
-		"Join": func(q *queued, hold string) { q.joins(hold) },
-		"Beat": func(q *queued, hold string) { q.heartbeat(hold[:22], life, q.next()) },
+		"Poll":      func(q *queued, hold string) { q.polls(hold[:22], hold) },
+		"Join":      func(q *queued, hold string) { q.joins(hold) },
+		"Heartbeat": func(q *queued, hold string) { q.heartbeat(hold[:22], life, q.next()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

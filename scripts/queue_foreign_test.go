@@ -17,11 +17,11 @@ func queuedCalls(q *queued) map[string]func() (any, error) {
 		return func() (any, error) { return q.tryKeys(script, keys, args...) }
 	}
 	calls := map[string]func() (any, error){
-		"Try":        call(q.enter, q.all, q.enterArgs(ours, "0", "")...),
-		"Join":       call(q.enter, q.all, q.enterArgs(ours, "1", q.next())...),
-		"Leave":      call(q.leave, q.all, q.leaveArgs(ours)...),
-		"Look":       call(q.poll, q.all, q.pollArgs(we, ours)...),
-		"LookAround": call(q.poll, q.all, q.pollArgs(we)...),
+		"Try":            call(q.enter, q.all, q.enterArgs(ours, "0", "")...),
+		"Join":           call(q.enter, q.all, q.enterArgs(ours, "1", q.next())...),
+		"Leave":          call(q.leave, q.all, q.leaveArgs(ours)...),
+		"Poll":           call(q.poll, q.all, q.pollArgs(we, ours)...),
+		"PollWithoutIDs": call(q.poll, q.all, q.pollArgs(we)...),
 	}
 	switch {
 	case q.kind == lockQueue:
@@ -37,7 +37,7 @@ func queuedCalls(q *queued) map[string]func() (any, error) {
 	case q.rw != nil:
 		calls["Force"] = call(scripts.RWLockForce, q.all, q.rw.forceArgs(ours, theirs)...)
 		calls["Downgrade"] = call(scripts.RWLockDowngrade, q.all, q.leaveArgs(ours)...)
-		calls["Door"] = call(scripts.RWLockMayShare, q.all, q.member(ours))
+		calls["MayShare"] = call(scripts.RWLockMayShare, q.all, q.member(ours))
 	case q.permits != nil:
 		p, mine := q.permits, permitRequest(ours, 1)
 		calls["Resize"] = call(scripts.SemaphoreResize, q.all, p.resizeArgs(5)...)
@@ -77,14 +77,14 @@ func TestQueuedLocksLeaveAForeignHolderKeyAlone(t *testing.T) {
 			requireHolderLeftAlone(t, freshQueue(kind), queuedCalls, kinds, func(t *testing.T, verb, found string, reply any) {
 				t.Helper()
 				switch verb {
-				case "Try", "Join", "Look", "LookAround", "Requeue", "Alone", "PollAlone", "RequeueAlone":
+				case "Try", "Join", "Poll", "PollWithoutIDs", "Requeue", "Alone", "PollAlone", "RequeueAlone":
 					require.Equal(t, int64(-2), first(reply))
 					if kind != permitQueue {
 						require.Equal(t, []any{int64(-2), found}, reply)
 					}
 				case "Resize", "List", "Available":
 					require.Equal(t, int64(-2), first(reply))
-				case "Leave", "Force", "Downgrade", "Door":
+				case "Leave", "Force", "Downgrade", "MayShare":
 					require.Equal(t, int64(0), first(reply))
 				}
 			})

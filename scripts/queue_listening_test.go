@@ -52,7 +52,7 @@ func TestHeartbeatSaysWhetherItsSessionListens(t *testing.T) {
 func frees(q *queued) map[string]func() {
 	ways := map[string]func(){
 		"Leave": func() { q.leaves(theirs) },
-		"Look":  func() { q.drops(theirs); q.clock++; q.polls(we, ours) },
+		"Poll":  func() { q.drops(theirs); q.clock++; q.polls(we, ours) },
 		"Enter": func() { q.drops(theirs); q.clock++; q.joins(nth("e", 1)) },
 		"Try":   func() { q.drops(theirs); q.clock++; q.tries(nth("e", 1)) },
 	}

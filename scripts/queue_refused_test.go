@@ -22,19 +22,19 @@ func TestQueuedLockIsHandedOnWhenMemoryIsFull(t *testing.T) {
 		isFree  bool // the lock is free afterwards; otherwise theirs has it
 		kinds   []string
 	}{
-		"LeaveToNobody":  {prepare: func(*queued) {}, isFree: true},
-		"LeaveToTheNext": {prepare: func(q *queued) { q.queues(theirs) }},
+		"LeaveToNoWaiter": {prepare: func(*queued) {}, isFree: true},
+		"LeaveToTheNext":  {prepare: func(q *queued) { q.queues(theirs) }},
 		"LeavePastTheDead": {prepare: func(q *queued) {
 			q.dead(300, noon-second)
 			q.queues(theirs)
 		}},
-		"LeavePastThoseThatLostTheirPlace": {prepare: func(q *queued) {
+		"LeavePastTheLongDead": {prepare: func(q *queued) {
 			q.dead(300, noon-hour)
 			q.queues(theirs)
 		}},
 		"LeaveToTheDead": {prepare: func(q *queued) { q.dead(300, noon-second) }, isFree: true},
 		"Drop":           {prepare: func(q *queued) { q.queues(theirs) }, gives: func(q *queued) any { return q.drops(ours) }, isFree: true},
-		"LookAfterTheEnd": {
+		"PollAfterTheEnd": {
 			prepare: func(q *queued) {
 				q.queues(theirs, holdOf("c"))
 				q.drops(ours)
@@ -167,7 +167,7 @@ func TestDeniedMessageFailsNoHandOff(t *testing.T) {
 		kinds []string
 	}{
 		"Leave": {call: func(q *queued) (*scripts.Script, []any) { return q.leave, q.leaveArgs(theirs) }},
-		"Look": {call: func(q *queued) (*scripts.Script, []any) {
+		"Poll": {call: func(q *queued) (*scripts.Script, []any) {
 			q.queues(holdOf("c"))
 			q.drops(theirs)
 			return q.poll, q.pollArgs(session("c"), holdOf("c"))

@@ -66,7 +66,7 @@ func TestASearchFindsOneAfterAnother(t *testing.T) {
 	search := searchPart(t)
 	for _, dead := range []int{0, 1, 127, 128, 129} {
 		for _, aliveSessions := range []int{1, 2, 127, 128, 129, 300} {
-			t.Run(fmt.Sprint(dead, "Dead", aliveSessions, "Living"), func(t *testing.T) {
+			t.Run(fmt.Sprint(dead, "Dead", aliveSessions, "Alive"), func(t *testing.T) {
 				t.Parallel()
 				q := newQueueFixture(t)
 				q.dead(dead, noon-second)

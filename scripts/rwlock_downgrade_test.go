@@ -23,7 +23,7 @@ func TestADowngradeLetsTheReadersInAndKeepsTheHold(t *testing.T) {
 	require.Empty(t, own.received(), "the reply tells it")
 	require.Equal(t, []string{grantOf(theirs, r.clock+1, 3)}, others.received())
 	require.Equal(t, []any{holdOf("w")}, r.inQueues())
-	require.Equal(t, int64(0), r.tries(holdOf("d"), reads)[0], "the writer's door is closed")
+	require.Equal(t, int64(0), r.tries(holdOf("d"), reads)[0], "no reader enters before the writer")
 	for _, hold := range []string{ours, nth("a", 5), theirs} {
 		r.leaves(hold)
 	}

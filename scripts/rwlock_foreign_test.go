@@ -40,10 +40,10 @@ func TestWhatOtherKindsSendLeavesAReadWriteLockAlone(t *testing.T) {
 		"Leave": {scripts.LockLeave, func(r *rwlock) []any {
 			return []any{ours + turnMode, we, "PUBLISH", r.grants, keepMS, digits(noon), "1"}
 		}},
-		"Scatter":      {scripts.LockReleaseMany, func(*rwlock) []any { return []any{ours + turnMode, digits(noon), keepMS} }},
+		"ReleaseMany":  {scripts.LockReleaseMany, func(*rwlock) []any { return []any{ours + turnMode, digits(noon), keepMS} }},
 		"LockForce":    {scripts.LockForce, func(r *rwlock) []any { return []any{ours, "PUBLISH", r.grants, r.notified(), keepMS} }},
 		"Vote":         {scripts.RedlockRelease, func(r *rwlock) []any { return []any{ours, digits(noon), "PUBLISH", r.channel, keepMS} }},
-		"LookAtAVote":  {scripts.RedlockPoll, func(*rwlock) []any { return []any{we} }},
+		"PollOfAVote":  {scripts.RedlockPoll, func(*rwlock) []any { return []any{we} }},
 		"Renew":        {scripts.HolderRenew, func(*rwlock) []any { return []any{ours, lease} }},
 		"RenewOfATurn": {scripts.HolderRenew, func(*rwlock) []any { return []any{ours + turnMode, lease} }},
 		"Force":        {scripts.HolderForce, func(r *rwlock) []any { return []any{ours, "PUBLISH", r.channel, r.notified(), keepMS} }},

@@ -333,7 +333,7 @@ func (g *rwGame) step() (what string, got, want any) {
 		return "downgrades " + hold, g.downgrades(hold), g.model.downgrade(hold)
 	case 11:
 		hold = g.holder()
-		return "asks for the door " + hold, g.isOpen(hold), g.model.isOpen(hold)
+		return "asks whether it may share with " + hold, g.isOpen(hold), g.model.isOpen(hold)
 	case 12:
 		taken := g.late("")
 		return fmt.Sprint("forces ", taken), g.forces(taken...), g.model.force(taken)

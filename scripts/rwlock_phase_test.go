@@ -14,7 +14,7 @@ import (
 var writerEnds = map[string]func(r *rwlock, hold string){
 	"Leave":     func(r *rwlock, hold string) { require.Equal(r, int64(1), r.leaves(hold)[0]) },
 	"Force":     func(r *rwlock, hold string) { require.Equal(r, int64(1), r.forces(hold)) },
-	"DropLook":  func(r *rwlock, hold string) { r.drops(hold); r.polls(session("y")) },
+	"DropPoll":  func(r *rwlock, hold string) { r.drops(hold); r.polls(session("y")) },
 	"DropEnter": func(r *rwlock, hold string) { r.drops(hold); r.queues(holdOf("y"), writes); r.leaves(holdOf("y")) },
 	"DropTry":   func(r *rwlock, hold string) { r.drops(hold); r.tries(holdOf("y"), writes) },
 	"DropCancel": func(r *rwlock, hold string) {
@@ -64,7 +64,7 @@ func TestReadersShareAgainWhenTheWriterGivesUpOrDies(t *testing.T) {
 	t.Parallel()
 	for name, opens := range map[string]func(r *rwlock){
 		"Leaves": func(r *rwlock) { require.Equal(r, int64(2), r.leaves(holdOf("w"))[0]) },
-		"DiesLook": func(r *rwlock) {
+		"DiesPoll": func(r *rwlock) {
 			r.clock += life
 			r.polls(they, theirs)
 		},
@@ -110,7 +110,7 @@ func TestManyReadersComeInOverSeveralCalls(t *testing.T) {
 	require.Empty(t, published.received(), "the reply tells it")
 	require.Len(t, r.until(), n+1)
 	require.Equal(t, int64(0), r.scores(r.key)["phase"])
-	require.Equal(t, int64(0), r.tries(nth("a", 9), reads)[0], "and then the door is closed")
+	require.Equal(t, int64(0), r.tries(nth("a", 9), reads)[0], "and then no reader enters")
 	require.Equal(t, []any{holdOf("w")}, r.inQueues())
 }
 

@@ -41,7 +41,7 @@ func permitsOf(f *fixture, capacity int) *permits {
 	}
 }
 
-// wish is the ticket of a hold that wants so many permits.
+// permitRequest is the ticket of a hold that wants so many permits.
 func permitRequest(hold string, n int) string { return hold + fmt.Sprintf("%010d", n) }
 
 // holdFor is the hold of a ticket that was granted permits.

@@ -21,7 +21,7 @@ func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 		"Leave": func(p *permits) []any { return p.leaves(mine) },
 		"Split": func(p *permits) []any { return p.splits(kept, mine) },
 		"Yield": func(p *permits) []any { return p.yields(mine) },
-		"LookAfterTheEnd": func(p *permits) []any {
+		"PollAfterTheEnd": func(p *permits) []any {
 			return p.polls(session("c"))
 		},
 	} {
@@ -30,7 +30,7 @@ func TestPermitsAreHandedOnWhenMemoryIsFull(t *testing.T) {
 			p := newPermitsAt(t, 3)
 			p.has(mine)
 			p.joins(next)
-			if name == "LookAfterTheEnd" {
+			if name == "PollAfterTheEnd" {
 				p.clock += lease * 1000
 				p.heartbeat(they, life, p.next())
 				p.heartbeat(session("c"), life, p.next())

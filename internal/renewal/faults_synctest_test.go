@@ -28,7 +28,7 @@ func TestLostRepliesLoseNoLease(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]fault{
 		"RequestsLost": {lost: true},
-		"AnswersLost":  {silent: true},
+		"RepliesLost":  {silent: true},
 		"Cut":          {cut: true},
 		"Refused":      {refusal: "TRYAGAIN the slot is on the move"},
 		"Slow":         {after: 20 * time.Millisecond},
@@ -121,9 +121,9 @@ func TestTheTriesOfOneRenewalAreAsManyAsTheyShouldBe(t *testing.T) {
 func TestAFrozenServerEndsEveryTermBeforeItsKey(t *testing.T) {
 	t.Parallel()
 	for name, frozen := range map[string]fault{
-		"NothingArrives":    {lost: true},
-		"NothingIsAnswered": {silent: true},
-		"Refused":           {refusal: "BUSY somebody's script"},
+		"NothingArrives":   {lost: true},
+		"NothingHasAReply": {silent: true},
+		"Refused":          {refusal: "BUSY somebody's script"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

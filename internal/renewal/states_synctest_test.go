@@ -66,11 +66,11 @@ func TestARenewalThatFailedIsRepeatedAfterATwelfthOfTheLife(t *testing.T) {
 		first fault
 		waits time.Duration // the time until the reply
 	}{
-		"Refused":    {fault{refusal: "LOADING the data"}, 0},
-		"NotSaid":    {fault{mute: true}, 0},
-		"Cut":        {fault{cut: true}, 0},
-		"Lost":       {fault{lost: true}, maxPatience},
-		"AnswerLost": {fault{silent: true}, maxPatience},
+		"Refused":   {fault{refusal: "LOADING the data"}, 0},
+		"NotSaid":   {fault{mute: true}, 0},
+		"Cut":       {fault{cut: true}, 0},
+		"Lost":      {fault{lost: true}, maxPatience},
+		"ReplyLost": {fault{silent: true}, maxPatience},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

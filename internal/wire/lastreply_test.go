@@ -41,11 +41,11 @@ func TestEndedWaitReturnsTheLastReply(t *testing.T) {
 			k.SetPoller(fixedPoller{errAway})
 			k.RecordHeld()
 		}, errAway, errs.ErrHeld},
-		"PollAnswered": {func(_ *testing.T, k *wire.LastReply) {
+		"PollReplied": {func(_ *testing.T, k *wire.LastReply) {
 			k.SetPoller(fixedPoller{})
 			k.RecordHeld()
 		}, errs.ErrHeld, errAway},
-		"AnsweredSince": {func(t *testing.T, k *wire.LastReply) {
+		"RepliedSince": {func(t *testing.T, k *wire.LastReply) {
 			t.Helper()
 			require.NoError(t, k.Record(live, errAway))
 			require.NoError(t, k.Record(live, errs.ErrHeld))

@@ -50,7 +50,7 @@ func TestEvictionIsWarnedOfOnce(t *testing.T) {
 		"EvictsAnyKey":    {limit: "64mb", policy: "allkeys-lfu", warned: true},
 		"NoEviction":      {limit: "64mb", policy: "noeviction"},
 		"NoLimit":         {limit: "0", policy: "allkeys-lru"},
-		"NotAllowedToAsk": {limit: "64mb", policy: "allkeys-lru", denied: true},
+		"WithoutTheRight": {limit: "64mb", policy: "allkeys-lru", denied: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

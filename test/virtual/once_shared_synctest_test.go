@@ -84,7 +84,7 @@ func TestOnceWorkOutlivesItsCallers(t *testing.T) {
 func TestOnceDoReturnsWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	const patience = 700 * time.Millisecond
-	for name, at := range map[string]int{"Look": 1, "Claim": 2, "LookAgain": 3, "Run": 0, "Store": 4} { //nolint:paralleltest // one bubble after the other
+	for name, at := range map[string]int{"Read": 1, "Claim": 2, "ReadAgain": 3, "Run": 0, "Store": 4} { //nolint:paralleltest // one bubble after the other
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(f *fixture) {
 				r := newRequestFault(redistest.SwallowRequest)

@@ -53,7 +53,7 @@ func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 	for name, c := range map[string]struct { //nolint:paralleltest // one bubble after the other
 		unsubscribed bool
 		bound        time.Duration
-	}{"Heard": {false, 10 * time.Millisecond}, "Lost": {true, 4 * time.Second}} {
+	}{"Notified": {false, 10 * time.Millisecond}, "Lost": {true, 4 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(f *fixture) {
 				runner, _, closeRunner := f.session(f.T)

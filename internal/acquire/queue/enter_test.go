@@ -191,8 +191,8 @@ func TestCancelledCallLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]redistest.Fault{
 		"BeforeItIsExecuted":   {Kind: redistest.DelayRequest, Delay: patience},
-		"BeforeItIsAnswered":   {Kind: redistest.DelayReply, Delay: patience},
-		"WithoutAnAnswerEver":  {Kind: redistest.SwallowReply},
+		"BeforeItsReply":       {Kind: redistest.DelayReply, Delay: patience},
+		"WithoutAReplyEver":    {Kind: redistest.SwallowReply},
 		"WithoutBeingExecuted": {Kind: redistest.SwallowRequest},
 	} {
 		for what, isHeld := range map[string]bool{"TakeOfAHeldLock": true, "TryOfAFreeLock": false} {

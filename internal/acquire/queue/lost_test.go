@@ -350,7 +350,7 @@ func TestCloseEndsAllWaits(t *testing.T) {
 	for name, prepare := range map[string]func(f *fixture){
 		"Queued": func(*fixture) {},
 		"Away":   func(f *fixture) { f.proxy.Refuse(); f.proxy.CutAll() },
-		"Answering": func(f *fixture) {
+		"Replying": func(f *fixture) {
 			f.match(scripts.LockEnter)
 			f.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 150 * time.Millisecond})
 		},
