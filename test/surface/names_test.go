@@ -139,6 +139,9 @@ func readNames(tb testing.TB) (all []passage) {
 		return nil
 	})
 	inFiles(tb, func(path string, set *token.FileSet, file *ast.File) {
+		if strings.HasSuffix(path, "_test.go") {
+			all = append(all, caseNames(path, set, file)...)
+		}
 		for id := range declared(file) {
 			if sentence.MatchString(id.Name) {
 				continue
@@ -167,6 +170,19 @@ var assigned = map[string]*regexp.Regexp{
 	".java": regexp.MustCompile(`[\w>\]] (\w+)(?: =|;|\(| :|\)|,)`),
 	".py":   regexp.MustCompile(`(?m)^\s*(?:def (\w+)|class (\w+)|([\w, ]+) = )`),
 	".pml":  regexp.MustCompile(`(?m)^\s*(?:#define (\w+)|(?:byte|bit|bool|int|short|chan|mtype) (\w+)|(?:inline|proctype|active proctype) (\w+))`),
+}
+
+// caseName is a text that may be the name of a case of a test: "LeaveToTheNext", but not "ASK".
+var caseName = regexp.MustCompile(`^"[A-Z]\w*[a-z]\w*"$`)
+
+func caseNames(path string, set *token.FileSet, file *ast.File) (all []passage) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if text, ok := n.(*ast.BasicLit); ok && caseName.MatchString(text.Value) {
+			all = append(all, passage{fmt.Sprintf("%s:%d: %s", path, set.Position(text.Pos()).Line, text.Value), words(strings.Trim(text.Value, `"`))})
+		}
+		return true
+	})
+	return all
 }
 
 // declared yields the identifiers that a file declares: of packages, types, members, functions and variables.
