@@ -100,3 +100,41 @@ local NEVER_MS = 922337203685477 -- a permit that ends later has no end
 local US_PER_MS = 1000
 local MS_DIGITS = 13 -- the first digits of a stamp are milliseconds
 local BYTE = 256
+
+-- Shards: how much one call does, and what texts are as long as.
+local SHARDS_A_CALL = 16 -- what one call grants, asks for, releases, takes from the dead
+local NEWS_PAGE = 128 -- the shards of which a poll returns the news
+local ROWS_PAGE = 512 -- the shards that a read returns
+local MAX_SHARDS = 65536 -- of a group
+local MAX_MEMBER_WEIGHT = 1000
+local MAX_SHARD_NAME = 64
+local MAX_NAME_CHANGES = 64 -- the names that one call changes
+local MAX_VALUE = 256 -- what observers read of a member
+local GIVES_ALL = 1000000000 -- the score of a giver that has to give all it has: this, and its load
+local MAX_BANS = 8 -- the members from which one shard may be kept
+local LOSSES_LENGTH = 4
+local WEIGHT_DIGITS = 4
+local LIMIT_DIGITS = 5
+local MAX_LOSSES = 9999
+
+-- Positions in an entry of a release: stamp of the token, ending, pause, length of the name, name.
+local ENDING_AT = 17
+local PAUSE_START = 18
+local PAUSE_END = 32
+local NAME_LENGTH_END = 34
+
+-- Times of shards.
+local YOUNG_LIFE_US = 3000000 -- the lease of a new member; it grows with its age
+local TAKER_RECENT_US = 2000000 -- only a member that was heard within this takes shards
+local SILENCE_US = 3000000 -- no script for so long: the server was away, or its clock jumped
+local AMNESTY_US = 2000000 -- for so long after that no member is taken for dead
+local FIRST_GRANT_US = 2000000 -- for so long a group that is new grants nothing
+local PROVEN_US = 30000000 -- members of this age take shards of the dead before younger ones do
+local CRASH_LOOP_US = 60000000 -- a member that dies younger than this makes the group settle longer
+local POISON_US = 1000000 -- the pause of a shard whose third owner in a row died
+local MAX_POISON_US = 300000000 -- the longest pause; an owner of this age shows it harmless
+local GONE_ROW_US = 60000000 -- for so long observers read that a name has left the set
+local GROUP_TTL_MS = 604800000 -- the keys of a group outlive its last use by this: a week
+local RENEW_KEYS_US = 86400000000 -- if nothing changes, their lives are lengthened once in this
+local MIN_MOVES = 16 -- the moves that may be under way, at the least
+local MOVES_PART = 10 -- if it is not set: one of so many shards

@@ -28,7 +28,7 @@ func bound(crowd string) int {
 }
 
 func costRows() []costRow {
-	return slices.Concat(plainCosts(), rwCosts(), permitCosts(), latchCosts(), electionCosts(), onceCosts(), lockCosts(), setnxCosts(), redissonCosts(), redissonPermitCosts())
+	return slices.Concat(plainCosts(), rwCosts(), permitCosts(), latchCosts(), electionCosts(), onceCosts(), lockCosts(), setnxCosts(), redissonCosts(), redissonPermitCosts(), shardCosts())
 }
 
 // setTo returns what fills a key of one hold.

@@ -86,6 +86,16 @@ var (
 	ElectionClear = load("election/clear", 1)
 	ElectionRead  = load("election/read", 1)
 
+	ShardsJoin    = load("shards/join", 1)
+	ShardsPoll    = load("shards/poll", 1)
+	ShardsRelease = load("shards/release", 1)
+	ShardsLeave   = load("shards/leave", 1)
+	ShardsRead    = load("shards/read", 1)
+	ShardsSet     = load("shards/set", 1)
+	ShardsMove    = load("shards/move", 1)
+	ShardsResize  = load("shards/resize", 1)
+	ShardsSync    = load("shards/sync", 1)
+
 	OnceRead   = load("once/read", 1)
 	OnceStore  = load("once/store", 1)
 	OnceForget = load("once/forget", 1)

@@ -3,6 +3,7 @@
 package scripts_test
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -71,6 +72,11 @@ type vectors struct {
 		Grants []struct{ Attempt, Stamp, Number string }
 	}
 	Exchange []exchange
+	Indexes  []struct {
+		KeyHex string `json:"key_hex"`
+		Shards uint32 `json:"shards"`
+		Index  uint32 `json:"index"`
+	} `json:"indexes"`
 }
 
 // exchange is a call of a client, and what it does while the server's clock stands.
@@ -221,4 +227,17 @@ func integers(reply any) any {
 		}
 	}
 	return reply
+}
+
+// A key belongs to the same shard in every language.
+func TestVectorsOfIndexes(t *testing.T) {
+	t.Parallel()
+	v := readVectors(t)
+	require.NotEmpty(t, v.Indexes)
+	for _, i := range v.Indexes {
+		key, err := hex.DecodeString(i.KeyHex)
+		require.NoError(t, err)
+		digest := sha256.Sum256(key)
+		require.Equal(t, i.Index, binary.BigEndian.Uint32(digest[:4])%i.Shards, "%q of %d", key, i.Shards)
+	}
 }

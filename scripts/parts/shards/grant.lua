@@ -1,0 +1,79 @@
+-- include shards/row
+-- include shards/taker
+-- shards/grant
+-- Granting shards, and what becomes of a shard that its owner has no more.
+--
+-- uses     bans_left, decimal, digits, first_taker, group, index, is_banned, next_version, now_us, read_member, state, taker_of, write_row
+-- defines  grant, grant_or_free, heir_of, lose_shard, release_shard, remove_shard, set_free
+local function grant(shard, row, owner, class)
+  row.version = next_version()
+  row.state, row.owner, row.token, row.promised, row.class, row.till = 'o', owner, row.version, NO_STAMP, class, '0'
+  write_row(shard, row)
+end
+local function set_free(shard, row, next_state, till)
+  row.version = next_version()
+  row.state, row.owner, row.promised, row.till = next_state, NO_STAMP, NO_STAMP, till or '0'
+  write_row(shard, row)
+end
+
+-- Returns the member that a shard is for: the one that it is promised to, or the best taker.
+-- Shards of the dead are for proven members, if there are any.
+local function heir_of(row, is_lost)
+  local promised = row.promised ~= NO_STAMP and read_member(row.promised)
+  if promised and promised.state == 'l' and not is_banned(row, row.promised) and not (is_lost and promised.is_proven == '0') then
+    return row.promised
+  end
+  return is_lost and taker_of(row, true) or taker_of(row)
+end
+local function grant_or_free(shard, row, is_lost)
+  local may_grant = now_us >= state.first_grant and state.resize == 0
+  local heir = may_grant and heir_of(row, is_lost)
+  row.bans = bans_left(row)
+  if heir then
+    return grant(shard, row, heir, is_lost and '0' or row.class)
+  end
+  local _, first = bans_left(row)
+  if first and may_grant and first_taker() then
+    return set_free(shard, row, 'w', first) -- each taker is banned
+  end
+  set_free(shard, row, 'f')
+end
+
+local function remove_shard(shard, row)
+  redis.call('ZREM', index, 's:' .. shard)
+  state.count, state.gone = state.count - 1, state.gone + 1
+  set_free(shard, row, 'g')
+end
+
+-- The owner has released a shard. Ending e keeps it from that member for pause_us.
+local function release_shard(shard, row, ending, pause_us)
+  if row.state == 'x' or ending == 'x' and state.names == 1 then
+    if ending == 'x' then
+      redis.call('HDEL', group, 'digest') -- a set that a caller has listed is another one
+    end
+    return remove_shard(shard, row)
+  end
+  if ending == 'e' then
+    row.bans = row.owner .. ':' .. digits(now_us + pause_us) .. ' ' .. row.bans
+  end
+  row.losses, row.class = '0', row.state == 'o' and '1' or row.class
+  grant_or_free(shard, row, false)
+end
+
+-- The owner of a shard has died. From the third death in a row on the shard waits, and longer each
+-- time. An owner that had it for long shows that it does no harm.
+local function lose_shard(shard, row, is_counted)
+  if row.state == 'x' then
+    return remove_shard(shard, row)
+  end
+  local losses = now_us - tonumber(row.token) < MAX_POISON_US and tonumber(row.losses) or 0
+  if is_counted then
+    losses = math.min(losses + 1, MAX_LOSSES)
+  end
+  row.losses = decimal(losses)
+  if is_counted and losses >= 3 then
+    local pause_us = math.min(POISON_US * 2 ^ (losses - 3), MAX_POISON_US)
+    return set_free(shard, row, 'w', digits(now_us + pause_us))
+  end
+  grant_or_free(shard, row, true)
+end

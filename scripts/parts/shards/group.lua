@@ -1,0 +1,45 @@
+-- include queue/now
+-- shards/group
+-- What the group's hash says: each field is a number, 0 if it is missing. A call changes fields of
+-- state, and write_group writes those that differ. Versions, tokens and numbers of members are one
+-- sequence: the server's time, or one more than the last if that is not later.
+--
+-- uses     group, now
+-- defines  budget, decimal, digits, fields, is_group, next_version, now_us, state, stored, write_group
+local fields = {
+  'count', 'names', 'next', 'version', 'quiet', 'quiet_end', 'last', 'amnesty', 'first_grant', 'calm', 'moves', 'drain',
+  'free', 'wake', 'crashes', 'crashed', 'resize', 'requested', 'began', 'changed', 'gone', 'kept',
+}
+local now_us = tonumber(now)
+local stored, state = redis.call('HMGET', group, unpack(fields)), {}
+for n, field in ipairs(fields) do
+  state[field] = tonumber(stored[n] or 0)
+end
+local is_group = stored[1] and true
+-- If no script ran for 3 s, the server was away, or its clock jumped: no member is taken for dead
+-- before all could come back.
+if is_group and now_us - state.last > SILENCE_US then
+  state.amnesty = now_us + AMNESTY_US
+end
+local budget = SHARDS_A_CALL -- how many shards this call may grant, ask for or take from the dead still
+local function digits(number)
+  return string.format('%016.0f', tonumber(number))
+end
+local function decimal(number)
+  return string.format('%.0f', number)
+end
+local function next_version()
+  state.version = math.max(state.version + 1, now_us)
+  return digits(state.version)
+end
+local function write_group()
+  local changes = {}
+  for n, field in ipairs(fields) do
+    if state[field] ~= tonumber(stored[n] or -1) then
+      changes[#changes + 1], changes[#changes + 2] = field, decimal(state[field])
+    end
+  end
+  if changes[1] then
+    redis.call('HSET', group, unpack(changes))
+  end
+end

@@ -1,0 +1,74 @@
+-- include shards/group
+-- include shards/index
+-- shards/member
+-- Members, as this call has read them. The state of a member is j before its first poll, then l; p
+-- is paused, g leaves, e joined again under another number, d is dead. Its load is what it owns and
+-- was not asked for, and what is promised to it. It is counted whenever a call reads the member,
+-- and never stored: ranked is the load with which it was written to donors and takers.
+--
+-- uses     count_of, decimal, donors, members, next_version, proven, state, takers
+-- defines  change_load, concerned, is_changed, members_read, rank, read_member, set_state, write_members
+local members_read, concerned, is_changed = {[NO_STAMP] = false}, {}, false
+local function read_member(owner)
+  local member = members_read[owner]
+  if member == nil then
+    local record = redis.call('HGET', members, owner)
+    member = false
+    if record then
+      member = {}
+      member.state, member.weight, member.limit, member.lease, member.ranked, member.is_proven, member.requested, member.id =
+        string.match(record, '^(%l) (%d+) (%d+) (%d+) (%-?%d+) (%d) (%d+) (.+)$')
+      for _, field in ipairs({'weight', 'limit', 'lease', 'ranked'}) do
+        member[field] = tonumber(member[field])
+      end
+      member.load = count_of('k:' .. owner) + count_of('p:' .. owner)
+    end
+    members_read[owner] = member
+  end
+  return member
+end
+local function write_members()
+  for owner, member in pairs(members_read) do
+    if member and member.is_dirty then
+      local record = table.concat({
+        member.state, decimal(member.weight), decimal(member.limit), decimal(member.lease), decimal(member.ranked), member.is_proven, member.requested, member.id,
+      }, ' ')
+      redis.call('HSET', members, owner, record)
+    end
+  end
+end
+
+-- Writes where a member stands among those that may give and take shards. A shard moves while the
+-- least (load + 1/2) / weight of a taker is below the greatest (load - 1/2) / weight of a donor;
+-- scores are twice that. A member that has to give all it has is urgent.
+local function rank(owner, member)
+  local load = member.load
+  is_changed, member.ranked, member.is_dirty = true, load, true
+  if member.state == 'l' and load < member.limit then
+    redis.call('ZADD', takers, (2 * load + 1) / member.weight, owner)
+    if member.is_proven == '1' then
+      redis.call('ZADD', proven, (2 * load + 1) / member.weight, owner)
+    end
+  else
+    redis.call('ZREM', takers, owner)
+    redis.call('ZREM', proven, owner)
+  end
+  if load == 0 or member.state == 'd' then
+    redis.call('ZREM', donors, owner)
+  elseif member.state ~= 'l' or load > member.limit then
+    redis.call('ZADD', donors, GIVES_ALL + load, owner)
+  else
+    redis.call('ZADD', donors, (2 * load - 1) / member.weight, owner)
+  end
+end
+local function change_load(owner, change)
+  local member = read_member(owner)
+  if member then
+    member.load = member.load + change
+    rank(owner, member)
+  end
+end
+local function set_state(owner, member, next_state)
+  member.state, state.changed = next_state, tonumber(next_version())
+  rank(owner, member)
+end

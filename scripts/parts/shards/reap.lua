@@ -1,0 +1,67 @@
+-- include shards/balance
+-- include shards/index
+-- include shards/requested
+-- shards/reap
+-- Takes the shards of members whose lease has ended. A member is over from the first one on.
+--
+-- uses     budget, donors, drop_requested, ends, find, first_taker, is_changed, lose_shard, members, members_read, next_version, now, now_us, proven, read_member, read_row, set_state, state, takers, turn_over
+-- defines  end_member, reap, reap_member, remove_member, withdraw_member
+local function remove_member(owner, member)
+  redis.call('HDEL', members, owner, owner .. ':', member.id)
+  redis.call('ZREM', ends, owner)
+  redis.call('ZREM', donors, owner)
+  redis.call('ZREM', takers, owner)
+  redis.call('ZREM', proven, owner)
+  members_read[owner], state.changed, is_changed = false, tonumber(next_version()), true
+  drop_requested(owner, member)
+end
+local function end_member(owner, member)
+  if member.state == 'l' or member.state == 'p' then
+    if now_us - tonumber(owner) < CRASH_LOOP_US then
+      state.crashes, state.crashed = math.min(state.crashes + 1, 4), now_us
+    end
+  end
+  if member.state ~= 'e' and member.state ~= 'd' then
+    set_state(owner, member, 'd')
+    redis.call('ZADD', ends, 0, owner) -- a renewal finds it ended, also if the clock is set back
+  end
+end
+-- Promises to a member that is over are turned over to others, and it is removed after the last.
+local function withdraw_member(owner, member)
+  while budget > 0 do
+    if not turn_over(owner, first_taker()) and not turn_over(owner) then
+      return remove_member(owner, member)
+    end
+    budget = budget - 1
+  end
+end
+local function reap_member(owner, member)
+  end_member(owner, member)
+  local owned = find('n:' .. owner, budget)
+  for _, entry in ipairs(owned) do
+    local shard = string.match(entry, '^n:%d+:%d+:(.*)$')
+    lose_shard(shard, read_row(shard), member.state == 'd')
+    budget = budget - 1
+  end
+  if budget > 0 then
+    withdraw_member(owner, member)
+  end
+end
+local function reap()
+  if now_us < state.amnesty then
+    return
+  end
+  local before = '(' .. now
+  while budget > 0 do
+    local owner = redis.call('ZRANGE', ends, '-inf', before, 'BYSCORE', 'LIMIT', 0, 1)[1]
+    if not owner then
+      return
+    end
+    local member = read_member(owner)
+    if member then
+      reap_member(owner, member)
+    else
+      redis.call('ZREM', ends, owner)
+    end
+  end
+end

@@ -1,0 +1,38 @@
+-- include shards/balance
+-- include shards/index
+-- shards/resize
+-- Replaces a set of a count: every shard is asked for, and when none has an owner the new set is
+-- there.
+--
+-- uses     budget, find, index, is_changed, next_version, read_row, request, rows, state, turn_over
+-- defines  install, replace_set, withdraw_promises
+local function withdraw_promises()
+  local promised = find('p', budget)
+  for _, entry in ipairs(promised) do
+    turn_over(string.match(entry, '^p:(%d+):'))
+    budget = budget - 1
+  end
+end
+local function install()
+  local entries_kept = find('c', -1)
+  redis.call('UNLINK', index, rows)
+  for _, entry in ipairs(entries_kept) do
+    redis.call('ZADD', index, 0, entry)
+  end
+  state.count, state.next, state.free, state.wake, state.resize = state.resize, 0, 0, 0, 0
+  state.began, is_changed = tonumber(next_version()), true
+end
+local function replace_set()
+  local owned = find('k', budget)
+  for _, entry in ipairs(owned) do
+    local shard = string.match(entry, '^k:%d+:%d+:(.*)$')
+    request(shard, read_row(shard), 'r')
+    budget = budget - 1
+  end
+  if budget > 0 then
+    withdraw_promises()
+  end
+  if budget > 0 and not find('n', 1)[1] then
+    install()
+  end
+end

@@ -1,0 +1,43 @@
+-- shards/leave v1
+-- Ends a membership: the member gets no shard any more, and those that it owns are promised to
+-- others. Called again after the last one was released it removes the member. Any number of times.
+--
+-- KEYS[1]  group  hash: see shards/poll v1
+-- KEYS[2]  members  hash: see shards/poll v1
+-- KEYS[3]  ends  sorted set: see shards/poll v1
+-- KEYS[4]  donors  sorted set: see shards/poll v1
+-- KEYS[5]  takers  sorted set: see shards/poll v1
+-- KEYS[6]  proven  sorted set: see shards/poll v1
+-- KEYS[7]  rows  hash: see shards/poll v1
+-- KEYS[8]  index  sorted set by lex: see shards/poll v1
+-- ARGV[1]  number  of the member
+-- ARGV[2]  verb  PUBLISH or SPUBLISH
+-- ARGV[3]  channel  of news, without the session that it ends with
+-- returns  {1, now, more, left}  left shards are its own or promised to it; 0: it is removed. more
+--            is 1 if a poll is due at once
+--          {0, now}  no member
+-- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
+--          concerned, except this one
+-- cost     O(log n): TIME, HMGET, HGET, ZLEXCOUNT four times, ZRANGE three times, HSET; about 20
+--          for each shard that is asked for, of which a call does 16
+local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local number, verb, channel = ARGV[1], ARGV[2], ARGV[3]
+assert(#number == STAMP_LENGTH, 'bad argument')
+
+-- include shards/work
+
+local member = is_group and read_member(number)
+if not member or member.state == 'd' then
+  return {0, now}
+end
+if member.state ~= 'g' and member.state ~= 'e' then
+  set_state(number, member, 'g')
+  drop_requested(number, member)
+end
+work()
+local left = count_of('n:' .. number) + count_of('p:' .. number)
+if left == 0 and members_read[number] then
+  remove_member(number, member)
+end
+finish(number)
+return {1, now, is_unfinished(), left}

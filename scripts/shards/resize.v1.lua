@@ -1,0 +1,48 @@
+-- shards/resize v1
+-- Replaces the set of a group by one of another count: every shard is asked for, and none of the
+-- new set is granted before all of the old one are released. Any number of times.
+--
+-- KEYS[1]  group  hash: see shards/poll v1
+-- KEYS[2]  members  hash: see shards/poll v1
+-- KEYS[3]  ends  sorted set: see shards/poll v1
+-- KEYS[4]  donors  sorted set: see shards/poll v1
+-- KEYS[5]  takers  sorted set: see shards/poll v1
+-- KEYS[6]  proven  sorted set: see shards/poll v1
+-- KEYS[7]  rows  hash: see shards/poll v1
+-- KEYS[8]  index  sorted set by lex: see shards/poll v1
+-- ARGV[1]  count  1 to 65,536
+-- ARGV[2]  not_after  stamp: later than that nothing is done
+-- ARGV[3]  verb  PUBLISH or SPUBLISH
+-- ARGV[4]  channel  of news, without the session that it ends with
+-- returns  {1, now, more, left}  left shards of the old set have an owner; the new set is there if
+--            it is 0. more is 1 if a poll is due at once
+--          {0, now}  no group
+--          {-1, now}  later than not_after
+--          {-5, count, names}  the shards of the group have names
+-- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
+--          concerned
+-- cost     O(log n): TIME, HMGET, ZRANGE three times, ZLEXCOUNT, HSET; about 15 for each shard
+--          that is asked for, of which a call does 16; at the end UNLINK, and ZADD for each member
+local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local count, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+assert(string.find(count, '^[1-9]%d*$') and count - MAX_SHARDS <= 0, 'bad argument')
+
+-- include shards/work
+
+if now > not_after then
+  return {-1, now}
+end
+if not is_group then
+  return {0, now}
+end
+if state.names == 1 then
+  return {-5, state.count, state.names}
+end
+state.resize = tonumber(count) ~= state.count and tonumber(count) or 0
+work()
+finish('')
+local left = 0
+if state.resize > 0 then
+  left = count_of('n')
+end
+return {1, now, is_unfinished(), left}

@@ -1,0 +1,66 @@
+-- shards/sync v1
+-- Makes a part of the names of a group what the caller says: those behind after, up to the last of
+-- names. Names that are missing come, others leave; the shards of all that stay are not touched.
+-- Any number of times.
+--
+-- KEYS[1]  group  hash: see shards/poll v1
+-- KEYS[2]  members  hash: see shards/poll v1
+-- KEYS[3]  ends  sorted set: see shards/poll v1
+-- KEYS[4]  donors  sorted set: see shards/poll v1
+-- KEYS[5]  takers  sorted set: see shards/poll v1
+-- KEYS[6]  proven  sorted set: see shards/poll v1
+-- KEYS[7]  rows  hash: see shards/poll v1
+-- KEYS[8]  index  sorted set by lex: see shards/poll v1
+-- ARGV[1]  id  of this round over all names, 41 characters
+-- ARGV[2]  digest  of all names, 1 to 64 bytes: the first part ends the round if the group has it
+-- ARGV[3]  after  '', or the last name of the part before
+-- ARGV[4]  names  128 at most, in the order of their bytes: length (2) and name of each
+-- ARGV[5]  last  1 if this part goes to the end of all names, else 0
+-- ARGV[6]  not_after  stamp: later than that nothing is done
+-- ARGV[7]  verb  PUBLISH or SPUBLISH
+-- ARGV[8]  channel  of news, without the session that it ends with
+-- returns  {1, now, more, is_whole}  done; is_whole is 1 if all names are those of digest. more is
+--            1 if a poll is due at once
+--          {2, now, more}  64 names have changed, and others have to: send this part again
+--          {0, now}  no group
+--          {-1, now}  later than not_after
+--          {-5, count, names}  the group has a count
+-- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
+--          concerned
+-- cost     O(names log n): TIME, HMGET, HGET, ZRANGE four times, HSET; about 5 for each name that
+--          comes, and 15 for one that leaves; up to 16 shards' work more
+local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local id, digest, after, names, last, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+assert(#id == ID_LENGTH and #digest <= MAX_SHARD_NAME and #after <= MAX_SHARD_NAME, 'bad argument')
+
+-- include shards/work
+-- include shards/names
+
+if now > not_after then
+  return {-1, now}
+end
+if not is_group then
+  return {0, now}
+end
+if state.names == 0 then
+  return {-5, state.count, state.names}
+end
+if redis.call('HGET', group, 'digest') == digest then
+  return {1, now, 0, 1}
+end
+if after == '' then
+  redis.call('HDEL', group, 'digest')
+  redis.call('HSET', group, 'round', id)
+end
+local is_done = change_names()
+local is_whole = 0
+if is_done and last == '1' and redis.call('HGET', group, 'round') == id then
+  redis.call('HSET', group, 'digest', digest)
+  is_whole = 1
+end
+work()
+finish('')
+if not is_done then
+  return {2, now, is_unfinished()}
+end
+return {1, now, is_unfinished(), is_whole}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shardgroups_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+)
+
+// row is a row as it is stored.
+type row struct{ state, owner, version, token, promised, class, losses, till string }
+
+// hash returns a key that is a hash.
+func (g *group) hash(n int) map[string]string {
+	g.Helper()
+	list, _ := server.MustDo(g, "HGETALL", g.keys[n]).([]any)
+	all := make(map[string]string)
+	for i := 0; i < len(list); i += 2 {
+		all[textOf(list[i])] = textOf(list[i+1])
+	}
+	return all
+}
+
+// sorted returns the members of a key that is a sorted set, with their scores as they are written.
+func (g *group) sorted(n int) (members []string, scores map[string]string) {
+	g.Helper()
+	list, _ := server.MustDo(g, "ZRANGE", g.keys[n], 0, -1, "WITHSCORES").([]any)
+	scores = make(map[string]string)
+	for i := 0; i < len(list); i += 2 {
+		members = append(members, textOf(list[i]))
+		scores[textOf(list[i])] = textOf(list[i+1])
+	}
+	return members, scores
+}
+
+// rows returns all rows.
+func (g *group) rows() map[string]row {
+	g.Helper()
+	all := make(map[string]row)
+	for shard, text := range g.hash(6) {
+		f := strings.Split(text, " ")
+		require.GreaterOrEqual(g, len(f), 8, text)
+		all[shard] = row{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]}
+	}
+	return all
+}
+
+// entries returns what the index has to have of a row.
+func (r row) entries(shard string) []string {
+	list := []string{"v:" + r.version + ":" + shard}
+	if r.promised != never {
+		list = append(list, "p:"+r.promised+":"+shard)
+	}
+	switch {
+	case r.state == "o":
+		return append(list, "n:"+r.owner+":"+r.version+":"+shard, "k:"+r.owner+":"+r.class+r.version+":"+shard)
+	case r.owner != never:
+		return append(list, "n:"+r.owner+":"+r.version+":"+shard, "a:"+r.version+":"+shard)
+	case r.state == "w":
+		return append(list, "w:"+r.till+":"+shard)
+	}
+	return append(list, r.state+":"+r.version+":"+shard)
+}
+
+// audit checks that the index is what the rows say, and that members stand among donors and takers with the loads that they have.
+func (g *group) audit() {
+	g.Helper()
+	want := []string{}
+	loads, versions := make(map[string]int), make(map[string]string)
+	for shard, r := range g.rows() {
+		want = append(want, r.entries(shard)...)
+		require.Empty(g, versions[r.version], "version of %s", shard)
+		versions[r.version] = shard
+		if r.state == "o" {
+			loads[r.owner]++
+		}
+		if r.promised != never {
+			loads[r.promised]++
+		}
+	}
+	index, _ := g.sorted(7)
+	index = slices.DeleteFunc(index, func(entry string) bool { return entry[:2] == "c:" || entry[:2] == "s:" })
+	slices.Sort(want)
+	require.Equal(g, want, append([]string{}, index...))
+	g.auditLoads(loads)
+}
+
+func (g *group) auditLoads(loads map[string]int) {
+	g.Helper()
+	_, donors := g.sorted(3)
+	_, takers := g.sorted(4)
+	_, proven := g.sorted(5)
+	for number, record := range g.hash(1) {
+		if len(number) != len(never) {
+			continue
+		}
+		var state, isProven, id string
+		var weight, limit, life, ranked, requested int
+		_, err := fmt.Sscan(record, &state, &weight, &limit, &life, &ranked, &isProven, &requested, &id)
+		require.NoError(g, err, record)
+		if ranked < 0 || state == "d" {
+			continue // it is silent, or over
+		}
+		load := loads[number]
+		require.Equal(g, load, ranked, "load of %s %s", number, record)
+		score := fmt.Sprintf("%.17g", float64(2*load+1)/float64(weight))
+		if state != "l" || load >= limit {
+			score = ""
+		}
+		require.Equal(g, score, takers[number], "%s %s takes", number, record)
+		if isProven == "0" {
+			score = ""
+		}
+		require.Equal(g, score, proven[number], "%s %s takes shards of the dead", number, record)
+		score = fmt.Sprintf("%.17g", float64(2*load-1)/float64(weight))
+		if state != "l" || load > limit {
+			score = fmt.Sprint(1_000_000_000 + load)
+		}
+		if load == 0 {
+			score = ""
+		}
+		require.Equal(g, score, donors[number], "%s %s gives", number, record)
+	}
+}

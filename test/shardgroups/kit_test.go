@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shardgroups_test
+
+import (
+	"crypto/sha1" //nolint:gosec // what the server calls a script by
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+const (
+	// noon is the stamp at which every group begins, in 2026.
+	noon int64 = 1_780_000_000_000_000
+	// millisecond and second are in the unit of stamps.
+	millisecond, second int64 = 1_000, 1_000_000
+	// lease and calm are those of members that say nothing else.
+	lease, calm = 15 * second, 2 * second
+	// never is the version that has seen nothing.
+	never = "0000000000000000"
+	// unlimited is the limit of a member that says no other.
+	unlimited = 65_536
+)
+
+// shim goes around a script. It replaces the clock by the last argument, keeps messages, and counts commands. The reply is
+// {commands, reply, channel, message, ...}.
+const shim = `local server, clock, count, messages = redis, table.remove(ARGV), 0, {}
+local function run(how, command, key, ...)
+  count = count + 1
+  assert(count < 10000, 'it has no end')
+  if command == 'TIME' then
+    return {string.sub(clock, 1, 10), string.format('%.0f', tonumber(string.sub(clock, 11)))}
+  elseif command == 'PUBLISH' then
+    messages[#messages + 1], messages[#messages + 2] = key, ...
+    return 0
+  end
+  return server[how](command, key, ...)
+end
+local redis = setmetatable({
+  call = function(...) return run('call', ...) end, pcall = function(...) return run('pcall', ...) end,
+}, {__index = server})
+local function script()
+`
+
+const shimEnd = `
+end
+local reply = script()
+if type(reply) == 'table' and reply['err'] then
+  return reply
+end
+return {count, reply, unpack(messages)}
+`
+
+// group is the keys of one shard group, by a clock of its own.
+type group struct {
+	testing.TB
+
+	keys     []any
+	clock    int64
+	ids      int
+	session  int      // the session that joins, 0 for another one each time
+	commands int      // what the last call took
+	messages []string // what the last call published: channel and message, one behind the other
+}
+
+var groups atomic.Int64
+
+func newGroup(tb testing.TB) *group {
+	tb.Helper()
+	g := &group{TB: tb, clock: noon}
+	base := fmt.Sprintf("sb:{%s %d}:shards", tb.Name(), groups.Add(1))
+	for _, end := range []string{"", ":members", ":ends", ":donors", ":takers", ":proven", ":rows", ":index"} {
+		g.keys = append(g.keys, base+end)
+	}
+	tb.Cleanup(g.drop)
+	return g
+}
+
+// drop deletes the keys.
+func (g *group) drop() { server.MustDo(g, append([]any{"DEL"}, g.keys...)...) }
+
+// texts has the shimmed text and the digest of each script.
+var texts sync.Map
+
+type shimmed struct{ text, digest string }
+
+// call runs a script at the group's clock.
+func (g *group) call(script *scripts.Script, args ...any) []any {
+	g.Helper()
+	found, known := texts.Load(script)
+	if !known {
+		text := shim + script.Source + shimEnd
+		found = shimmed{text, fmt.Sprintf("%x", sha1.Sum([]byte(text)))} //nolint:gosec // see the import
+		texts.Store(script, found)
+	}
+	s, _ := found.(shimmed)
+	words := append([]any{"EVALSHA", s.digest, len(g.keys)}, g.keys...)
+	words = append(append(words, args...), digits(g.clock))
+	reply, err := server.Do(words...)
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT ") {
+		words[0], words[1] = "EVAL", s.text
+		reply, err = server.Do(words...)
+	}
+	require.NoError(g, err, "%s %q", script.Name, args)
+	list, _ := reply.([]any)
+	g.commands = int(integer(list[0]))
+	g.messages = nil
+	for _, m := range list[2:] {
+		g.messages = append(g.messages, textOf(m))
+	}
+	values, _ := list[1].([]any)
+	return values
+}
+
+// digits is a stamp as it travels.
+func digits(stamp int64) string { return fmt.Sprintf("%016d", stamp) }
+
+func integer(value any) int64 {
+	n, isInteger := value.(int64)
+	if !isInteger {
+		panic(fmt.Sprintf("%T %v is no integer", value, value)) // a test's own mistake
+	}
+	return n
+}
+
+func textOf(value any) string {
+	text, isText := value.(string)
+	if !isText {
+		panic(fmt.Sprintf("%T %v is no text", value, value)) // a test's own mistake
+	}
+	return text
+}
+
+func stampOf(text string) int64 {
+	stamp, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic(err) // a test's own mistake
+	}
+	return stamp
+}
+
+// settings are what a member says when it joins.
+type settings struct {
+	weight, limit, count, exact int
+	lease, calm                 int64
+	moves                       int
+	drain                       int64
+	old                         string
+}
+
+func defaults(count int) settings {
+	return settings{weight: 1, limit: unlimited, count: count, lease: lease, calm: calm, moves: 65_536}
+}
+
+// join returns the reply of a join of a new id.
+func (g *group) join(s settings) []any {
+	g.Helper()
+	g.ids++
+	session := g.ids
+	if g.session > 0 {
+		session = g.session
+	}
+	return g.joinAs(fmt.Sprintf("%022d%019d", session, g.ids), s)
+}
+
+func (g *group) joinAs(id string, s settings) []any {
+	g.Helper()
+	return g.call(scripts.ShardsJoin, id, digits(g.clock+second), s.lease, s.weight, s.limit, s.count, s.exact, s.calm, s.moves, s.drain, s.old, "host:1", "address")
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shardgroups_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// evenWorld returns a group that is even, whose members are all older than 30 s.
+func evenWorld(tb testing.TB, count, members int) *world {
+	tb.Helper()
+	w := newWorld(newGroup(tb), count)
+	for range members {
+		w.add(defaults(count))
+	}
+	w.runs(40*second, second)
+	w.requireEven()
+	w.moves = 0
+	return w
+}
+
+func TestJoinGrantsNothingAndTheFirstPollDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(newGroup(t), 4)
+	first, next := w.add(defaults(4)), w.add(defaults(4))
+	w.passes(2 * second)
+	first.polls()
+	require.Equal(t, []int{4, 0}, w.loads())
+	next.polls()
+	w.runs(3*second, second)
+	require.Equal(t, []int{2, 2}, w.loads())
+}
+
+func TestAJoinThatIsSentAgainIsTheSameMember(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t)
+	id := fmt.Sprintf("%041d", 7)
+	reply := g.joinAs(id, defaults(4))
+	g.clock += second
+	require.Equal(t, reply[1], g.joinAs(id, defaults(4))[1])
+	g.clock += second
+	late := g.call(scripts.ShardsJoin, fmt.Sprintf("%041d", 8), digits(g.clock-1), lease, 1, 4, 4, 0, calm, 0, 0, "", "", "")
+	require.Equal(t, int64(-1), late[0])
+	_, ends := g.sorted(2)
+	require.Len(t, ends, 1)
+}
+
+func TestAGroupOfAnotherCountRefusesExactMembersAlone(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 4, 1)
+	s := defaults(8)
+	require.Equal(t, int64(4), w.join(s)[4])
+	s.exact = 1
+	require.Equal(t, []any{int64(-5), int64(4), int64(0)}, w.join(s))
+	require.Equal(t, []any{int64(-5), int64(4), int64(0)}, w.join(defaults(0)))
+}
+
+// Members that start together all get shards before any is granted.
+func TestANewGroupGrantsNothingForTwoSeconds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(newGroup(t), 64)
+	w.add(defaults(64)).polls()
+	w.passes(2*second - 1)
+	w.turn()
+	require.Equal(t, []int{0}, w.loads())
+	for range 3 {
+		w.add(defaults(64)).poll()
+	}
+	w.passes(1)
+	w.turn()
+	w.turn()
+	require.Equal(t, []int{16, 16, 16, 16}, w.loads())
+	require.Zero(t, w.moves)
+}
+
+func TestShardsOfADeadMemberAreGrantedAfterItsLease(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 12, 3)
+	w.members[0].kill()
+	w.runs(14*second, second)
+	require.Equal(t, []int{4, 4}, w.loads())
+	w.runs(2*second, second)
+	require.Equal(t, []int{6, 6}, w.loads())
+	require.Equal(t, 4, w.moves)
+}
+
+// The server was away, or its clock jumped: members that come back within two seconds lose nothing.
+func TestAfterSilenceNoMemberIsTakenForDead(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 12, 3)
+	w.clock += 20 * second
+	w.members[0].polls()
+	w.passes(2*second - 2)
+	w.runs(20*second, second)
+	require.Equal(t, []int{4, 4, 4}, w.loads())
+	require.Zero(t, w.moves)
+}
+
+func TestAYoungMembersLeaseGrowsWithItsAge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(newGroup(t), 4)
+	m := w.add(defaults(4))
+	for age := range int64(14) {
+		m.polls()
+		require.InDelta(t, min(lease, 3*second+age*second)*2/3, m.deadline-w.time, 10)
+		w.passes(second)
+	}
+}
+
+// Members that die young make moves wait longer, and shards of the dead go to proven members.
+func TestACrashLoopMovesLittle(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 60, 5)
+	for range 30 {
+		m := w.add(defaults(60))
+		w.runs(10*second, second)
+		m.kill()
+	}
+	w.runs(60*second, second)
+	w.requireEven()
+	require.Less(t, w.moves, 250)
+}
+
+func TestALimitIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(newGroup(t), 10)
+	s := defaults(10)
+	s.limit = 3
+	for range 2 {
+		w.add(s)
+	}
+	w.runs(5*second, second)
+	require.Equal(t, []int{3, 3}, w.loads())
+	w.members[0].set(1, 1, "l")
+	w.runs(5*second, second)
+	require.Equal(t, []int{1, 3}, w.loads())
+	w.audit()
+}
+
+func TestAPausedMemberOwnsNothing(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 12, 3)
+	w.members[1].set(1, unlimited, "p")
+	w.runs(2*second, second)
+	require.Equal(t, []int{6, 0, 6}, w.loads())
+	w.members[1].set(1, unlimited, "l")
+	w.runs(2*second, second)
+	w.requireEven()
+	require.Equal(t, 8, w.moves)
+}
+
+// The shard does not come back before the pause is over.
+func TestAShardThatIsReleasedForElsewhereGoesElsewhere(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 4, 2)
+	m := w.members[0]
+	for shard := range m.owns {
+		require.True(t, m.release(shard, "e", 30*second))
+		w.runs(20*second, second)
+		require.NotContains(t, m.owns, shard)
+		require.Contains(t, w.members[1].owns, shard)
+		w.requireEven()
+		break
+	}
+}
+
+// The only member does not get it back either, until the pause is over.
+func TestAShardThatNoMemberMayHaveWaits(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 1, 1)
+	w.members[0].release("0", "e", 30*second)
+	w.runs(29*second, second)
+	require.Equal(t, []int{0}, w.loads())
+	w.runs(3*second, second)
+	require.Equal(t, []int{1}, w.loads())
+}
+
+// From the third owner that dies on a shard waits: 1 s, 2 s, 4 s and so on.
+func TestAShardWhoseOwnersDieWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(newGroup(t), 1)
+	w.add(defaults(1))
+	for death := 1; death <= 5; death++ {
+		m := w.alive()[0]
+		for m.owns["0"] == "" {
+			w.passes(second / 10)
+			m.polls()
+			require.Less(t, w.time, 100*second)
+		}
+		require.Equal(t, fmt.Sprint(death-1), w.rows()["0"].losses)
+		m.kill()
+		next := w.add(defaults(1))
+		for w.rows()["0"].owner == m.number {
+			w.passes(second / 10)
+			next.poll()
+		}
+		r := w.rows()["0"]
+		if death < 3 {
+			require.Equal(t, "o", r.state)
+		} else {
+			require.Equal(t, "w", r.state)
+			require.Equal(t, int64(1)<<(death-3)*second, stampOf(r.till)-w.clock)
+		}
+	}
+	m := w.alive()[0]
+	w.runs(5*second, second)
+	m.release("0", "r", 0)
+	require.Equal(t, "0", w.rows()["0"].losses)
+}
+
+// A drain that takes longer than its limit ends without its owner, with a greater token.
+func TestADrainLimitMovesTheShard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(newGroup(t), 2)
+	s := defaults(2)
+	s.drain = 10 * second
+	hung := w.add(s)
+	w.runs(5*second, second)
+	m := w.add(s)
+	for range 13 {
+		hung.polls()
+		m.polls()
+		w.passes(second)
+	}
+	require.Len(t, hung.due, 1)
+	for shard, token := range hung.owns {
+		if hung.due[shard] {
+			delete(hung.owns, shard) // it runs on, and the store must refuse its token
+			m.polls()
+			require.Greater(t, m.owns[shard], token)
+			hung.owns[shard] = token
+			require.False(t, hung.release(shard, "r", 0))
+		}
+	}
+}
+
+// A process that lost its lease joins anew, and releases what still runs there under its old number.
+func TestAMemberThatCameBackReleasesUnderItsOldNumber(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 4, 1)
+	m := w.members[0]
+	w.passes(60 * second)
+	s := defaults(4)
+	s.old = m.number
+	w.session = 1
+	next := w.add(s)
+	next.polls()
+	m.isGone = true
+	for shard := range m.owns {
+		require.True(t, m.release(shard, "r", 0))
+	}
+	w.runs(3*second, second)
+	require.Equal(t, []int{4}, w.loads())
+	for _, r := range w.rows() {
+		require.Equal(t, "0", r.losses)
+	}
+}
