@@ -5,10 +5,13 @@ package virtual_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -73,9 +76,17 @@ func TestDeniedReleaseIsRepeatedForAsLongAsTheLeaseLasts(t *testing.T) {
 		require.NoError(f, held.Unlock())
 		lease := (<-next).lease
 		time.Sleep(4 * time.Minute) // in which it is renewed
-		f.redis.SetError("NOPERM this user has no permissions to run the 'evalsha' command")
+		var tries atomic.Int64
+		f.redis.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
+			if strings.HasPrefix(command, "EVAL") {
+				tries.Add(1)
+			}
+			peer.WriteError("NOPERM this user has no permissions to run the 'evalsha' command")
+			return true
+		})
 		require.ErrorIs(f, lease.Unlock(), signalbox.ErrDenied)
 		time.Sleep(time.Minute)
+		require.InDelta(f, 60, tries.Load(), 10, "once a second, after a few that come sooner")
 		f.redis.SetError("")
 		time.Sleep(2 * time.Second)
 		again, err := reentrant.New(first, "a").TryLock(f.Context())
