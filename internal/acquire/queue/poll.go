@@ -92,7 +92,7 @@ func (q *Queue) listLocked() []*Attempt {
 	for _, a := range q.waiting {
 		if a.pollFirst {
 			add(a)
-			a.pollFirst = false
+			a.pollFirst = !chosen[a] // the next poll lists those that are too many for this one
 		}
 	}
 	for _, a := range q.waiting[:min(maxFirst, len(q.waiting))] {

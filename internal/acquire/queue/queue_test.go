@@ -54,6 +54,20 @@ func TestPossiblyGrantedAttemptIsListedFirst(t *testing.T) {
 	require.NotContains(t, q.listLocked()[:1], q.waiting[77])
 }
 
+// Grants of many permits may come at once, after a stall, with heartbeats that are no longer known: each attempt is
+// listed before the others, if need be by a later poll.
+func TestPossiblyGrantedAttemptsAreAllListedFirst(t *testing.T) {
+	t.Parallel()
+	q := &Queue{waitState: new(waitState)}
+	for range 2*maxListed + 1 {
+		q.waiting = append(q.waiting, &Attempt{q: q, state: entering, pollFirst: true})
+	}
+	require.Equal(t, q.waiting[:maxListed], q.listLocked())
+	require.Equal(t, q.waiting[maxListed:2*maxListed], q.listLocked())
+	require.Equal(t, q.waiting[2*maxListed:], q.listLocked())
+	require.Empty(t, q.listLocked())
+}
+
 // P2: a heartbeat is known until its life is over by our clocks, and is never changed.
 func TestHeartbeatPaysForItsOwnLife(t *testing.T) {
 	t.Parallel()
