@@ -43,15 +43,15 @@ var (
 	// or nothing to Downgrade. Holder and ForceUnlock return it if the lock is free.
 	ErrNotHeld = errs.ErrNotHeld
 	// ErrUnconfirmed: the server did not reply to the release; see UnconfirmedError. A latch
-	// returns it in two more cases. In Redisson's layout the server did not reply to a step: the
+	// returns it in two more cases. In a layout of others the server did not reply to a step: the
 	// step may have been done, and is not sent again, since it could count twice. Or the reply to a
 	// Start was lost and 33 other rounds began before Start was sent again: its round may have
 	// begun, and is over.
 	ErrUnconfirmed = errs.ErrUnconfirmed
 	// ErrClosed: the session, or its client, is closed.
 	ErrClosed = errs.ErrClosed
-	// ErrBadName: the name is empty or longer than 512 bytes, or has braces with which Redisson's
-	// layout cannot keep its keys in one slot of a cluster.
+	// ErrBadName: the name is empty or longer than 512 bytes, or has braces with which a layout of
+	// others cannot keep its keys in one slot of a cluster.
 	ErrBadName = errs.ErrBadName
 	// ErrBadOption: an option, or an argument, is not valid; the text says which and why. Every
 	// call returns it for a nil context.

@@ -13,15 +13,15 @@ type Holder struct {
 	// Shared reports whether others may have the lock beside this holder, as readers may. Only
 	// Holders of package rwlock sets it; everywhere else it is false, even for a reader.
 	Shared bool
-	// Label is the label of the holder's session; see WithLabel. It is not verified. In Redisson's
-	// layout it is the owner as Redisson writes it: the client, and the thread.
+	// Label is the label of the holder's session; see WithLabel. It is not verified. In a layout
+	// of others it is the owner as they write it.
 	Label string
-	// Session is the ID of the holder's session; that of a Java client is its UUID in the same form.
+	// Session is the ID of the holder's session; that of another client is what its layout says.
 	Session string
 	// Since is when the holder took the lock, by the server's clock. If its process has handed the
 	// lock over inside for long, it is when the process last asked the server whether it may
 	// continue. Of a read-write lock, Since and Token are those of the latest acquire. Zero in
-	// Redisson's layout.
+	// layouts of others.
 	Since time.Time
 	// Until is when the key ends unless the lease is renewed, by the server's clock. It is the zero
 	// Time if the key has no end, which no lock of this library leaves so.
@@ -29,6 +29,6 @@ type Holder struct {
 	// Token is the first fencing token that the holding process may use. If the server's clock is
 	// behind the tokens of the name, it may be up to 1,024 less than that. Each time the lock is
 	// handed over inside the process the token rises, within a block that begins here; the next
-	// holder's token is beyond the block. Zero in Redisson's layout.
+	// holder's token is beyond the block. Zero in layouts of others.
 	Token uint64
 }

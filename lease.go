@@ -20,8 +20,8 @@ type Lease hold.Lease
 // Token returns the fencing token. It is greater than the token of every earlier holder of the name.
 // Readers that share a hold share it; for permits see package semaphore. Hand it to the resource
 // that the lock protects, and let that refuse smaller tokens: this protects the resource when a
-// lease alone cannot. Its unit is a quarter of a microsecond of server time since 2025-01-01; with
-// Redisson's Fenced it is the next number of a counter. Entering again keeps the token. The zero
+// lease alone cannot. Its unit is a quarter of a microsecond of server time since 2025-01-01; in
+// a layout of others that counts its tokens it is the next number. Entering again keeps the token. The zero
 // Lease returns 0. No round trip.
 func (l Lease) Token() uint64 { return hold.Lease(l).Token() }
 

@@ -78,8 +78,8 @@ func WithLabel(label string) SessionOption {
 }
 
 // WithDefaults sets what the session's locks start from, before their own options. A kind of lock
-// that does not have one of these options ignores it. The exception is Redisson: a kind that has no
-// such layout returns ErrBadOption unless its own options include Native. A lock's own option replaces a
+// that does not have one of these options ignores it. The exception is a layout: a kind that does
+// not have it returns ErrBadOption unless its own options include Native. A lock's own option replaces a
 // default; two options of one call that contradict each other, such as WithRenewedLease and
 // WithFixedLease, are ErrBadOption.
 func WithDefaults(options ...LockOption) SessionOption {

@@ -8,12 +8,12 @@ import "time"
 type Waiter struct {
 	// Position counts from 1, the next to be granted the lock if it lives.
 	Position int
-	// Label is the label of its session; see WithLabel. In Redisson's layout it is the owner as
-	// Redisson writes it.
+	// Label is the label of its session; see WithLabel. In a layout of others it is the owner as
+	// they write it.
 	Label string
 	// Session is the ID of its session.
 	Session string
-	// Since is when it joined the queue, by the server's clock. Zero in Redisson's layout.
+	// Since is when it joined the queue, by the server's clock. Zero in layouts of others.
 	Since time.Time
 	// Alive reports whether its session sent a heartbeat lately. A ticket whose session did not is skipped,
 	// and leaves the queue after a while.

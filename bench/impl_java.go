@@ -7,6 +7,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -22,20 +23,20 @@ func pairings() []javaPairing {
 	return []javaPairing{
 		{signalboxLock(), ""},
 		{ours("signalbox in Redisson's layout", func(s *signalbox.Session, name string) ownLock {
-			return reentrant.New(s, name, signalbox.WithLayout(signalbox.Redisson()))
+			return reentrant.New(s, name, signalbox.WithLayout(redisson.Layout()))
 		}), ""},
-		redisson("Redisson RLock", "lock"),
+		javaKind("Redisson RLock", "lock"),
 		{ours(fairName, func(s *signalbox.Session, name string) ownLock { return fair.New(s, name) }), ""},
-		redisson("Redisson fair lock", "fair"),
+		javaKind("Redisson fair lock", "fair"),
 		{writer(), ""},
-		redisson("Redisson RReadWriteLock, writing", "write"),
+		javaKind("Redisson RReadWriteLock, writing", "write"),
 		{ownReader(), ""},
-		redisson("Redisson RReadWriteLock, reading", "read"),
+		javaKind("Redisson RReadWriteLock, reading", "read"),
 	}
 }
 
-// redisson returns a kind of lock of the Java program. No process of it is started here.
-func redisson(name, kind string) javaPairing {
+// javaKind returns a kind of lock of the Java program. No process of it is started here.
+func javaKind(name, kind string) javaPairing {
 	return javaPairing{implementation{name: name, excludes: true}, kind}
 }
 

@@ -50,12 +50,10 @@
 //
 // The server keeps about (420 + len(prefix) + len(name)) bytes for each latch until Keep is over.
 //
-// # Redisson
+// # Layouts of others
 //
-// In the layout signalbox.Redisson it shares the key of Java's RCountDownLatch, which has neither
-// ids nor rounds. So each CountDown counts, even a repeated one, and all rounds have the ID 1. A
-// call without a reply is not repeated and returns ErrUnconfirmed. If the next round starts just as
-// Wait is called, Wait may wait for that one.
+// In a layout of other clients (signalbox.WithLayout) it shares their key, which may have neither ids nor
+// rounds. The package of the layout says what that means for calls.
 //
-// docs/internals/countdown.md has the states, failures and key, and more on Redisson.
+// docs/internals/countdown.md has the states, failures and key, and more on layouts of others.
 package countdown

@@ -26,7 +26,7 @@ const (
 // Keep sets how long the server keeps the rounds that this latch starts after their last use, in
 // whatever process: a count-down, a Count, or a poll of a waiter. After a Count or a poll it may be
 // a sixtieth less. A round that was not used for that long is forgotten. d is from a minute to 30
-// days; 24 hours by default. In the layout signalbox.Redisson Keep is ErrBadOption: keys there never end.
+// days; 24 hours by default. In a layout of others Keep is ErrBadOption: keys there never end.
 func Keep(d time.Duration) signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.Keep)

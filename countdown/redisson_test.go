@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -28,7 +29,7 @@ const sharedChannel = "redisson_countdownlatch__channel__{a}"
 // shared returns the latch "a" of a session of its own.
 func shared(t *testing.T, at redistest.Dialer, options ...signalbox.SessionOption) *countdown.Latch {
 	t.Helper()
-	return countdown.New(newSession(t, at, options...), "a", signalbox.WithLayout(signalbox.Redisson()))
+	return countdown.New(newSession(t, at, options...), "a", signalbox.WithLayout(redisson.Layout()))
 }
 
 // subscribe returns the messages that are published about the latch "a" from now on.
@@ -165,7 +166,7 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	proxy.SetMatch(locktest.RunsScript(scripts.RedissonLatchRead))
+	proxy.SetMatch(locktest.RunsScript(scripts.Load("redisson/latch-read", 1)))
 	var passes, passed, known, polled atomic.Bool
 	passes.Store(true)
 	proxy.OnRequest(func(_ int, request []string) {
@@ -208,7 +209,7 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 func TestTheEndInAnotherDatabaseOpensNoSharedLatch(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, err := signalbox.Dial(t.Context(), server.URL()+"/1", signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	s, err := signalbox.Dial(t.Context(), server.URL()+"/1", signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 	require.NoError(t, err)
 	defer s.Close(t.Context())
 	other := mustStart(t, countdown.New(s, "a"), 1)
@@ -299,7 +300,7 @@ func TestWhatIsNoLatchOfRedissonsIsLeftAlone(t *testing.T) {
 func TestALatchHasTheLayoutThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(time.Second)))
+	s := newSession(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(time.Second)))
 	require.Equal(t, uint64(1), mustStart(t, countdown.New(s, "a"), 1).ID())
 	native := mustStart(t, countdown.New(s, "a", signalbox.WithLayout(signalbox.Native())), 2)
 	require.Greater(t, native.ID(), uint64(1))

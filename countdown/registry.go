@@ -18,20 +18,25 @@ type latchRegistry struct {
 	layout  *layout.Layout
 	scripts *layout.Latch
 	types   dispatch.ChannelTypes
-	waits   uint64 // the number of waits for anonymous rounds that have begun; guarded by the lock of the registry
+	waits   uint64 // the number of waits that share no evidence; guarded by the lock of the registry
+	// newEvidence is scripts.NewEvidence, or that of records.
+	newEvidence func(round wire.Stamp) layout.Evidence
 }
 
 func registryOf(s *session.Session, l *layout.Layout) *latchRegistry {
 	return session.RegistryOf(s, l.Latch.RegistryName, func() *latchRegistry {
-		r := &latchRegistry{session: s, layout: l, scripts: l.Latch, types: session.ChannelTypesOf(l)}
+		r := &latchRegistry{session: s, layout: l, scripts: l.Latch, types: session.ChannelTypesOf(l), newEvidence: newRecordEvidence}
+		if l.Latch.NewEvidence != nil {
+			r.newEvidence = l.Latch.NewEvidence
+		}
 		r.Init(s.Timers, s.Dispatch, s.Runner)
 		return r
 	})
 }
 
 // join adds a waiter. The first waiter of a round makes sure that its end is noticed; messages and polls
-// from then on count for the later waiters too. If rounds are anonymous every waiter is a first one: what
-// was polled before it came may have been another round.
+// from then on count for the later waiters too, unless waiters share no evidence: then every waiter is a
+// first one.
 func (r *latchRegistry) join(k latchKeys, round wire.Stamp) (w *watchedLatch, a *awaitedRound, err error) {
 	w, err = watch.Join(&r.Registry, k.latch, watch.Channel{Name: k.ended, Types: r.types}, func() *watchedLatch {
 		return &watchedLatch{registry: r, keys: k, rounds: make(map[roundKey]*awaitedRound)}
@@ -55,9 +60,6 @@ func (r *latchRegistry) leave(w *watchedLatch, a *awaitedRound) {
 
 // pollCall returns the call that asks for the history of a latch.
 func (r *latchRegistry) pollCall(k latchKeys, fence string) wire.Call {
-	call := wire.Call{Script: r.scripts.Poll, Keys: []string{k.latch}}
-	if r.scripts.AnonymousRounds {
-		call.Args = []string{fence, r.session.PublishCommandsIn(r.layout), k.ended}
-	}
-	return call
+	args := r.scripts.PollArgs(fence, r.session.PublishCommandsIn(r.layout), k.ended)
+	return wire.Call{Script: r.scripts.Poll, Keys: []string{k.latch}, Args: args}
 }

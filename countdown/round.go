@@ -13,9 +13,6 @@ import (
 // maxStamp is the greatest stamp that has 16 digits.
 const maxStamp = 9_999_999_999_999_999
 
-// anonymousStamp is the stamp of all rounds if they are anonymous; see layout.Latch.
-const anonymousStamp = 1
-
 // Round is one count of a latch, from its Start until it opens or is reset. It is a small value, free to
 // copy, and safe for concurrent use. Calls of the zero Round return ErrNoRound.
 type Round struct {
@@ -76,11 +73,12 @@ func (r Round) valid() error {
 	if err := r.latch.base.CheckArgs(); err != nil {
 		return err
 	}
+	sole := r.latch.registry.scripts.SoleRound
 	switch {
 	case r.stamp <= 0 || r.stamp > maxStamp:
 		return fmt.Errorf("%w: %d is the ID of no round", errs.ErrBadOption, r.stamp)
-	case r.latch.registry.scripts.AnonymousRounds && r.stamp != anonymousStamp:
-		return fmt.Errorf("%w: %d is the ID of no round: in Redisson's layout all have %d", errs.ErrBadOption, r.stamp, anonymousStamp)
+	case sole != 0 && r.stamp != sole:
+		return fmt.Errorf("%w: %d is the ID of no round: in this layout all have %d", errs.ErrBadOption, r.stamp, sole)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	default:
 		err = foreign()
 	}
-	if request.uncertain && !l.registry.scripts.AnonymousRounds {
+	if request.uncertain && !l.registry.scripts.StepsOnce {
 		request.undo()
 	}
 	return Round{}, err
@@ -85,11 +85,7 @@ func (r *startRequest) send(ctx context.Context) (wire.Reply, error) {
 	}
 	r.notAfter = s.NotAfter(l.keys.slot, clock.Now(), session.MaxPatience)
 	args := []string{r.nonce, fmt.Sprintf("%08d", r.n), fmt.Sprintf("%010d", l.keep.Milliseconds()), r.notAfter.Text()}
-	if l.registry.scripts.AnonymousRounds {
-		args = append(args, s.PublishCommandsIn(l.base.Layout), l.keys.ended)
-	} else {
-		args = append(args, r.first)
-	}
+	args = append(args, l.registry.scripts.StartArgs(r.first, s.PublishCommandsIn(l.base.Layout), l.keys.ended)...)
 	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.registry.scripts.Start, Keys: []string{l.keys.latch}, Args: args})
 	if err != nil {
 		if !r.uncertain && wire.Judge(err) == wire.Unknown {
@@ -221,10 +217,9 @@ func (l *Latch) fetchHistory(ctx context.Context) (roundHistory, error) {
 	return parsePollReply(reply)
 }
 
-// unconfirmed returns the error of a step of unknown outcome that must not be sent again: if rounds are anonymous, it
-// would count another time, or in another round.
+// unconfirmed returns the error of a step of unknown outcome, if the layout does not let it be sent again.
 func (l *Latch) unconfirmed(err error) error {
-	if err != nil && l.registry.scripts.AnonymousRounds && wire.Judge(err) == wire.Unknown {
+	if err != nil && l.registry.scripts.StepsOnce && wire.Judge(err) == wire.Unknown {
 		return fmt.Errorf("%w: it may be done or not: %w", errs.ErrUnconfirmed, err)
 	}
 	return err

@@ -3,6 +3,7 @@
 package countdown
 
 import (
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/watch"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -16,10 +17,10 @@ type watchedLatch struct {
 	rounds   map[roundKey]*awaitedRound // the rounds that are waited for
 }
 
-// roundKey is what a caller waits for: a round, and, if rounds are anonymous, since when.
+// roundKey is what a caller waits for: a round, and, if waiters share no evidence, since when.
 type roundKey struct {
 	round wire.Stamp
-	wait  uint64 // the number of the wait; 0 if rounds have names
+	wait  uint64 // the number of the wait; 0 if waiters share their evidence
 }
 
 // awaitedRound is one round that has a waiter.
@@ -30,12 +31,7 @@ type awaitedRound struct {
 
 	users    int    // waiters
 	since    uint64 // the number of the first poll after the first waiter came: earlier replies may not know the round yet
-	nonce    string // the nonce of an authentic message; "" until the reply to a poll contained it
-	reported bool   // a message reported an end, which a poll is to confirm
-
-	fences  []string // what the last polls publish if they find the anonymous round running
-	fenced  bool     // a fence was received: an end that is reported from here on may be the end of this round
-	changed bool     // a start was reported since the message that set reported
+	evidence layout.Evidence
 }
 
 // Subject implements watch.Watched.
@@ -44,13 +40,13 @@ func (w *watchedLatch) Subject() *watch.Subject { return &w.subject }
 // awaitLocked adds a waiter for a round. It reports whether the waiter is the first one.
 func (w *watchedLatch) awaitLocked(round wire.Stamp) (a *awaitedRound, first bool) {
 	key := roundKey{round: round}
-	if w.registry.scripts.AnonymousRounds {
+	if w.registry.scripts.SoleRound != 0 {
 		w.registry.waits++
 		key.wait = w.registry.waits
 	}
 	a = w.rounds[key]
 	if first = a == nil; first {
-		a = &awaitedRound{key: key, done: make(chan struct{}), since: w.subject.NextPollLocked()}
+		a = &awaitedRound{key: key, done: make(chan struct{}), since: w.subject.NextPollLocked(), evidence: w.registry.newEvidence(round)}
 		w.rounds[key] = a
 	}
 	a.users++
@@ -69,7 +65,13 @@ func (w *watchedLatch) AppendPoll(calls []wire.Call) []wire.Call {
 	if len(w.rounds) == 0 {
 		return calls // the waiters are about to leave
 	}
-	return append(calls, w.registry.pollCall(w.keys, w.fenceLocked()))
+	fence := ""
+	if !w.subject.IsUnsubscribedLocked() {
+		for _, r := range w.rounds {
+			fence = r.evidence.Fence(fence)
+		}
+	}
+	return append(calls, w.registry.pollCall(w.keys, fence))
 }
 
 // OnReply implements watch.Watched.
@@ -87,8 +89,7 @@ func (w *watchedLatch) OnReply(p watch.Poll, replies []wire.Outcome) (again bool
 		case state != counting:
 			w.endLocked(r, state.waitError())
 		default:
-			again = again || r.nonce == "" && r.reported
-			r.nonce = h.newest.nonce
+			again = r.evidence.OnRunning(h.newest.nonce) || again
 		}
 	}
 	return again, nil
@@ -110,22 +111,10 @@ func (w *watchedLatch) OnClose(err error) {
 	}
 }
 
-// OnMessage implements watch.Watched: a message says that a round is over. It is believed if it has the nonce of the round.
+// OnMessage implements watch.Watched.
 func (w *watchedLatch) OnMessage(message string) (poll bool) {
-	if w.registry.scripts.AnonymousRounds {
-		return w.onAnonymousLocked(message)
+	for _, r := range w.rounds {
+		poll = r.evidence.OnMessage(message, func(err error) { w.endLocked(r, err) }) || poll
 	}
-	e, ok := parseRecord(message)
-	if !ok || e.state == counting {
-		return false
-	}
-	r := w.rounds[roundKey{round: e.stamp}]
-	switch {
-	case r == nil:
-	case r.nonce == "":
-		r.reported = true // the reply to the poll under way may be older
-	case r.nonce == e.nonce:
-		w.endLocked(r, e.state.waitError())
-	}
-	return false
+	return poll
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // P1, P3: candidates of several sessions lead one after the other, in their order, and tokens rise.
@@ -134,7 +135,7 @@ func TestABadElectionIsTheErrorOfEveryCall(t *testing.T) {
 		"LongValue":     {election.New(s, "a", election.Value(strings.Repeat("x", election.MaxValue+1))), signalbox.ErrBadOption},
 		"FixedLease":    {election.New(s, "a", signalbox.WithFixedLease(time.Second)), signalbox.ErrBadOption},
 		"MaxHold":       {election.New(s, "a", signalbox.WithMaxHold(time.Second)), signalbox.ErrBadOption},
-		"Redisson":      {election.New(s, "a", signalbox.WithLayout(signalbox.Redisson())), signalbox.ErrBadOption},
+		"Redisson":      {election.New(s, "a", signalbox.WithLayout(redisson.Layout())), signalbox.ErrBadOption},
 		"StepDown":      {election.New(s, "a", election.StepDown(8*time.Second)), signalbox.ErrBadOption},
 		"StepDownBelow": {election.New(s, "a", election.StepDown(-1)), signalbox.ErrBadOption},
 		"StepDownLease": {election.New(s, "a", election.StepDown(time.Second), signalbox.WithRenewedLease(time.Second)), signalbox.ErrBadOption},

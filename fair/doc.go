@@ -41,12 +41,11 @@
 // a round trip and a message, every Unlock a round trip, and every waiting goroutine a poll a second.
 // signalbox.WithMaxWaiters bounds how many goroutines of a session wait.
 //
-// # Redisson
+// # Layouts of others
 //
-// In the layout signalbox.Redisson the lock shares the keys of Java's RedissonFairLock, and Redisson's
-// queue decides the order. A waiter that died then delays those behind it by 5 minutes, or by
-// signalbox.FairLockWaitTimeout, and by as much again for each ticket that was ahead of it. A lock of
-// package reentrant with that layout excludes this one, but does not use its queue, so it may overtake.
+// In a layout of other clients (signalbox.WithLayout) the lock shares their keys, and their queue decides
+// the order. A lock of package reentrant with that layout excludes this one, but does not use its queue, so it
+// may overtake. The package of the layout says what else differs.
 //
 // docs/internals/reentrant.md has the failures, the keys and all costs.
 package fair

@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // The lock in the layout of Redisson, as far as Go alone can test it. test/interop has the Java client on
@@ -24,7 +25,7 @@ const javaQueue, javaDeadlines = "redisson_lock_queue:{a}", "redisson_lock_timeo
 // shared returns the lock "a" of a session of its own.
 func shared(tb testing.TB, at redistest.Dialer, options ...signalbox.LockOption) *fair.Lock {
 	tb.Helper()
-	return fair.New(locktest.SteadySession(tb, at), "a", append(options, signalbox.WithLayout(signalbox.Redisson()))...)
+	return fair.New(locktest.SteadySession(tb, at), "a", append(options, signalbox.WithLayout(redisson.Layout()))...)
 }
 
 // queueWaiter locks on another goroutine, and returns when that goroutine is the n-th waiter in the queue, and
@@ -99,7 +100,7 @@ func TestASharedFairLockIsWaitedForByPolling(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	lease := locktest.Must(t, shared(t, server).Lock)
-	waiting := locktest.LaterWith(t.Context(), fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.WithLayout(signalbox.Redisson())).Lock)
+	waiting := locktest.LaterWith(t.Context(), fair.New(locktest.SteadySession(t, server, signalbox.WithPolling()), "a", signalbox.WithLayout(redisson.Layout())).Lock)
 	redistest.Await(t, "a ticket in the queue", func() bool { return locktest.Integer(t, server.MustDo(t, "LLEN", javaQueue)) == 1 })
 	require.NoError(t, lease.Unlock())
 	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
@@ -164,7 +165,7 @@ func TestNothingIsLeftOfASharedFairLockAfterClose(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server)
-	mu := fair.New(s, "a", signalbox.WithLayout(signalbox.Redisson()))
+	mu := fair.New(s, "a", signalbox.WithLayout(redisson.Layout()))
 	lease := locktest.Must(t, mu.Lock)
 	waiting := queueWaiter(t.Context(), t, server, mu, 1)
 	require.Error(t, s.Close(locktest.Ended()))
@@ -179,7 +180,7 @@ func TestASharedTryThatFailsIsOneScript(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := locktest.SteadySession(t, proxy, signalbox.WithPolling())
-	mu := fair.New(s, "a", signalbox.WithLayout(signalbox.Redisson()))
+	mu := fair.New(s, "a", signalbox.WithLayout(redisson.Layout()))
 	require.NoError(t, locktest.Must(t, mu.Lock).Unlock()) // teaches the server the scripts
 	lease := locktest.Must(t, shared(t, server).Lock)
 	proxy.ResetCount()

@@ -30,8 +30,8 @@ import (
 //
 // If kinds are given, only these are broken. If the name is held as several kinds and none is given, Break breaks
 // nothing and returns ErrBadOption. If nothing is held it returns ErrNotHeld, and ErrWrongKind if it does not know what
-// the key is. In Redisson's layout it ends permits by their ids, also those of Java. It returns ErrBadOption for an
-// RSemaphore, whose permits have no ids.
+// the key is. In a layout of others it ends permits by their ids, also those of others, and returns ErrBadOption for a
+// semaphore whose permits have no ids.
 //
 // Holders are notified by message; if it is lost, their next renewal reports the loss. Until then they work beside the
 // next holder, whose fencing token is greater.
@@ -46,7 +46,7 @@ func Break(ctx context.Context, s *signalbox.Session, name string, kinds ...stri
 // changed hands since a person saw them. Holders that are not listed, if there are too many, keep their holds. If
 // none of the holds exists any more it returns ErrNotHeld, or ErrHeld if there are others, and ends nothing.
 //
-// In the layout Redisson a holder of a lock that acquires it again has the same hold. Of an entry that is Hashed, set Name to
+// In a layout of others a holder of a lock that acquires it again may have the same hold. Of an entry that is Hashed, set Name to
 // the name as New takes it.
 func BreakSeen(ctx context.Context, s *signalbox.Session, seen Entry) error {
 	var ids []string
@@ -138,7 +138,7 @@ func breakRedlockPart(ctx context.Context, s *session.Session, name string) erro
 // session. A hold that is gone by then is passed over, so it can be repeated.
 func breakPermits(ctx context.Context, s *session.Session, name string) error {
 	if layoutOf(s) != layout.Native() {
-		return breakRedissonPermits(ctx, s, name)
+		return breakListedPermits(ctx, s, name)
 	}
 	set, err := s.Names(layout.Native(), name)
 	if err != nil {

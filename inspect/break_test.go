@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
@@ -58,7 +59,7 @@ func TestBreakSeenEndsNoOtherHold(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s, operator := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
-	redisson := signalbox.WithLayout(signalbox.Redisson())
+	redisson := signalbox.WithLayout(redisson.Layout())
 	java := locktest.SteadySession(t, server, signalbox.WithDefaults(redisson))
 	permits := func(s *signalbox.Session, name string) func(context.Context) (signalbox.Lease, error) {
 		return func(ctx context.Context) (signalbox.Lease, error) { return semaphore.New(s, name, 3).Acquire(ctx, 1) }

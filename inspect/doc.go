@@ -36,14 +36,9 @@
 //
 // # Layouts
 //
-// Names lists the names of one layout: the session's default, which signalbox.WithDefaults sets. In the layout
-// Redisson the names are the keys themselves, and a key is listed if its type and its content are those of
-// Redisson's locks. They are listed with these kinds:
-//
-//   - A hash with one owner: Fair if it has a queue, else Exclusive (reentrant or fair). A hash with a mode: RWLock.
-//   - A number is a Semaphore if a second key beside it has holders of permits. Any other number may be a latch, or
-//     another program's: it is listed as Number. Break ends permits by their ids; those of an RSemaphore have no ids,
-//     and stay.
+// Names lists the names of one layout: the session's default, which signalbox.WithDefaults sets. In a layout of other
+// clients the names are the keys themselves, and a key is listed if its type and its content are those of their locks. The
+// package of the layout says which kinds that distinguishes, and what Break does.
 //
 // A session with signalbox.WithHashedNames lists digests. So does any session that meets names that others hash.
 //

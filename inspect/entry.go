@@ -24,7 +24,7 @@ const (
 	// Foreign is a key of another program where a lock would have its key: calls on that name return
 	// signalbox.ErrWrongKind.
 	Foreign = "foreign"
-	// Number is a number in Redisson's layout: a latch, a semaphore whose permits are free, or a counter of another
+	// Number is a number in a layout of others: a latch, a semaphore whose permits are free, or a counter of another
 	// program.
 	Number = layout.NumberUse
 )
@@ -72,8 +72,8 @@ type Entry struct {
 
 // Holder is a session that holds a name.
 type Holder struct {
-	// Label is what the session calls itself; see signalbox.WithLabel. It is not verified. In Redisson's layout it is the
-	// owner as Redisson writes it.
+	// Label is what the session calls itself; see signalbox.WithLabel. It is not verified. In a layout of others it is the
+	// owner as they write it.
 	Label string `json:"label"`
 	// Session is the ID of the session, "" if it is not known.
 	Session string `json:"session,omitempty"`

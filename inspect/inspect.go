@@ -54,14 +54,10 @@ type lister interface {
 
 // listerOf returns the layout that locks of the session have by default.
 func listerOf(s *session.Session, namePrefix string, limit int) lister {
-	switch l := layoutOf(s); {
-	case l == layout.Native():
-		return native{prefix: s.Settings.Prefix, namePrefix: namePrefix, waiterLimit: limit}
-	case l.Reader != nil:
-		return others{reader: l.Reader, namePrefix: namePrefix}
-	default:
-		return redisson{namePrefix: namePrefix}
+	if reader := layoutOf(s).Reader; reader != nil {
+		return others{reader: reader, namePrefix: namePrefix}
 	}
+	return native{prefix: s.Settings.Prefix, namePrefix: namePrefix, waiterLimit: limit}
 }
 
 func layoutOf(s *session.Session) *layout.Layout {

@@ -126,7 +126,7 @@ func (n native) readLock(ki *keyInspection, set names.Set, reply wire.Reply, que
 }
 
 // listHolds returns a script's call that lists the first holds of a key that has several. kind is what a key of its kind has as a
-// member; Redisson's keys have nothing of the sort.
+// member; "" in a layout of others.
 func listHolds(script *scripts.Script, key, kind string) wire.Call {
 	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, "0", strconv.Itoa(maxOfName)}}
 }

@@ -13,15 +13,14 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // permitsPerScript is how many permits one script ends: they keep the server busy for less than a millisecond.
 const permitsPerScript = 500
 
-// breakRedissonPermits ends the permits that a semaphore in Redisson's layout has now, by their ids. A permit that is gone by
-// then is passed over, so it can be repeated.
-func breakRedissonPermits(ctx context.Context, s *session.Session, name string) error {
+// breakListedPermits ends the permits that a semaphore in a layout of others has now, by their ids. A permit that is gone
+// by then is passed over, so it can be repeated.
+func breakListedPermits(ctx context.Context, s *session.Session, name string) error {
 	l := layoutOf(s)
 	if l.Semaphore == nil {
 		return fmt.Errorf("%w: %s has no semaphores", errs.ErrBadOption, l.Name)
@@ -31,14 +30,14 @@ func breakRedissonPermits(ctx context.Context, s *session.Session, name string) 
 		return err
 	}
 	keys := l.Semaphore.Keys(set, nil)
-	ids, err := holdsOf(ctx, s, listHolds(scripts.RedissonPermitList, keys.Holder, ""))
+	ids, err := holdsOf(ctx, s, listHolds(l.Semaphore.List, keys.Holder, ""))
 	if err != nil {
 		return err
 	}
 	if len(ids) == 0 {
-		return requireIDs(ctx, s, l.PlainSemaphore.Keys(set, nil).Holder)
+		return requireIDs(ctx, s, listHolds(l.PlainSemaphore.List, l.PlainSemaphore.Keys(set, nil).Holder, ""))
 	}
-	if slices.ContainsFunc(ids, func(id string) bool { return len(id) != layout.RedissonPermitSize }) {
+	if slices.ContainsFunc(ids, func(id string) bool { return len(id) != l.Semaphore.HoldSize }) {
 		return session.WrongKind("?") // before any permit is ended
 	}
 	if ids, err = session.FilterForceTargets(ctx, ids, identity); err != nil {
@@ -46,15 +45,15 @@ func breakRedissonPermits(ctx context.Context, s *session.Session, name string) 
 	}
 	s.HandshakeInCluster(ctx, keys.Holder)
 	for page := range slices.Chunk(ids, permitsPerScript) {
-		if err := breakRedissonPage(ctx, s, l, keys, page); err != nil {
+		if err := breakPage(ctx, s, l, keys, page); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// breakRedissonPage ends some permits, and notifies the sessions of this library that had them.
-func breakRedissonPage(ctx context.Context, s *session.Session, l *layout.Layout, keys layout.Keys, page []string) error {
+// breakPage ends some permits, and notifies the sessions of this library that had them.
+func breakPage(ctx context.Context, s *session.Session, l *layout.Layout, keys layout.Keys, page []string) error {
 	var sessions []string
 	for _, id := range page {
 		if alias := l.Semaphore.AliasInHold(id); alias != "" {
@@ -64,7 +63,7 @@ func breakRedissonPage(ctx context.Context, s *session.Session, l *layout.Layout
 	slices.Sort(sessions)
 	sessions = slices.Compact(sessions)
 	_, err := s.Runner.Run(ctx, wire.Call{
-		Script: scripts.RedissonPermitForce,
+		Script: l.Semaphore.Force,
 		Keys:   keys.All,
 		Args: []string{
 			s.PublishCommandsIn(l), keys.Channel, names.Session(s.Settings.Prefix, ""), strings.Join(sessions, " "), strings.Join(page, ""),
@@ -76,12 +75,12 @@ func breakRedissonPage(ctx context.Context, s *session.Session, l *layout.Layout
 	return err
 }
 
-// requireIDs returns why the permits of a semaphore cannot be ended: their key lists those of an RSemaphore. It
+// requireIDs returns why the permits of a semaphore cannot be ended: plain lists those of a plain semaphore. It
 // returns nil if there is no hold.
-func requireIDs(ctx context.Context, s *session.Session, plain string) error {
-	holds, err := holdsOf(ctx, s, listHolds(scripts.RedissonPermitList, plain, ""))
+func requireIDs(ctx context.Context, s *session.Session, plain wire.Call) error {
+	holds, err := holdsOf(ctx, s, plain)
 	if err == nil && len(holds) > 0 {
-		return fmt.Errorf("%w: it is an RSemaphore, whose permits have no ids: they cannot be broken", errs.ErrBadOption)
+		return fmt.Errorf("%w: it is a plain semaphore, whose permits have no ids: they cannot be broken", errs.ErrBadOption)
 	}
 	return err
 }

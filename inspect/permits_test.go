@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -33,7 +34,7 @@ const never = "922337203685477" // the end of a permit without one
 func TestBreakEndsPermitsInRedissonsLayout(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	java := signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithFixedLease(time.Hour))
+	java := signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithFixedLease(time.Hour))
 	s, operator := locktest.SteadySession(t, server, java), locktest.SteadySession(t, server, java)
 	server.MustDo(t, "EVAL", javaTakes, 2, "x", "{x}:timeout", 2, never, 5)
 	held, err := semaphore.New(s, "x", 5).Acquire(locktest.Context(t), 2)
@@ -60,7 +61,7 @@ func TestBreakEndsPermitsInRedissonsLayout(t *testing.T) {
 func TestSessionThatListensHearsOfBrokenPermits(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	java := signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithFixedLease(time.Hour))
+	java := signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithFixedLease(time.Hour))
 	s, operator := locktest.SteadySession(t, server, java), locktest.SteadySession(t, server, java)
 	lock := locktest.Must(t, reentrant.New(s, "lock").Lock)
 	redistest.Await(t, "a session that listens", func() bool { return locktest.Channels(s) == 1 })
@@ -77,7 +78,7 @@ func TestBreakEndsThousandsOfPermitsInPages(t *testing.T) {
 	t.Parallel()
 	const n, ended = 2300, 70
 	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 	server.MustDo(t, "EVAL", javaTakes, 2, "x", "{x}:timeout", n, never, n+ended)
 	for i := range ended {
 		server.MustDo(t, "ZADD", "{x}:timeout", 1000, fmt.Sprintf("ended%011d", i))
@@ -100,13 +101,13 @@ func TestBreakEndsThousandsOfPermitsInPages(t *testing.T) {
 func TestBreakRefusesPermitsWithoutIDs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 	permits, err := semaphore.New(s, "plain", 5, semaphore.Plain()).Acquire(locktest.Context(t), 2)
 	require.NoError(t, err)
 	err = inspect.Break(locktest.Context(t), s, "plain")
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
 	require.ErrorContains(t, err, `break "plain"`)
-	require.ErrorContains(t, err, "RSemaphore")
+	require.ErrorContains(t, err, "plain semaphore")
 	require.NoError(t, permits.Err())
 	require.NoError(t, permits.Unlock())
 	require.Equal(t, "5", server.MustDo(t, "GET", "plain"))
@@ -124,7 +125,7 @@ func TestBreakRefusesPermitsWithoutIDs(t *testing.T) {
 	require.Equal(t, "0", server.MustDo(t, "GET", "mixed"))
 	require.Equal(t, int64(601), server.MustDo(t, "ZCARD", "{mixed}:timeout"))
 
-	fenced := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))))
+	fenced := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout(redisson.Fenced))))
 	server.MustDo(t, "EVAL", javaTakes, 2, "x", "{x}:timeout", 1, never, 5)
 	require.ErrorIs(t, inspect.Break(locktest.Context(t), fenced, "x"), signalbox.ErrBadOption)
 }
@@ -134,7 +135,7 @@ func TestBreakEndsPermitsInACluster(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
-	java := signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithFixedLease(time.Hour))
+	java := signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithFixedLease(time.Hour))
 	s, operator := locktest.Session(t, cluster, java), locktest.Session(t, cluster, java)
 	for i := range 6 {
 		name := fmt.Sprintf("n/%d", i)

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
@@ -22,7 +23,7 @@ import (
 func TestTheKindsOfRedisson(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	java := signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()))
+	java := signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()))
 	s, other := locktest.SteadySession(t, server, java), locktest.SteadySession(t, server, java)
 
 	held := locktest.Must(t, reentrant.New(s, "lock").Lock)
@@ -70,7 +71,7 @@ func TestTheKindsOfRedisson(t *testing.T) {
 func TestOtherKeysBesideRedissonsAreNoLocks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 	server.MustDo(t, "HSET", "user:1", "name", "Erika", "mode", "read")
 	server.MustDo(t, "HSET", "user:2", "name", "Erika")
 	server.MustDo(t, "SET", "page", "<html>")

@@ -41,8 +41,8 @@
 //     and begins again. So a fair member loses its ticket.
 //   - Freedom from deadlock for a caller that holds a lock already when it calls Lock: acquire all
 //     locks in one multilock.
-//   - Progress beside a RedissonMultiLock in Java that names the same locks in another order. Name
-//     them there as Lock.Order returns them.
+//   - Progress beside another client that acquires the same locks together in another order, in a layout of
+//     others. Name them there as Lock.Order returns them.
 //   - What a member's own package does not promise.
 //
 // # Time

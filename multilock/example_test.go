@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
@@ -67,7 +68,7 @@ func ExampleLock_Order() {
 	}
 	defer session.Close(context.Background())
 
-	shared := signalbox.WithLayout(signalbox.Redisson())
+	shared := signalbox.WithLayout(redisson.Layout())
 	all := multilock.New(
 		reentrant.New(session, "alice", shared),
 		reentrant.New(session, "bob", shared),

@@ -133,7 +133,7 @@ func (l *Lock) Check() error {
 
 // Order returns the names of the members in the order in which Lock acquires them: by the cluster
 // slot of the key and then by the key, even without a cluster. A program that acquires several of
-// the same locks by other means, such as a RedissonMultiLock in Java, must name them in this order.
+// the same locks by other means, such as another client, must name them in this order.
 //
 // A name that was given twice is returned once. Names are grouped by session; the order of the
 // sessions means nothing to another process. Order returns nil if the members make no lock; see

@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
@@ -326,7 +327,7 @@ func TestOrderIsThatOfSlotsAndKeys(t *testing.T) {
 	// c, 15495 of a.
 	var java []multilock.Member
 	for _, name := range []string{"a", "b", "c"} {
-		java = append(java, reentrant.New(s, name, signalbox.WithLayout(signalbox.Redisson())))
+		java = append(java, reentrant.New(s, name, signalbox.WithLayout(redisson.Layout())))
 	}
 	require.Equal(t, []string{"b", "c", "a"}, multilock.New(java...).Order())
 }

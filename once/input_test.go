@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
@@ -53,7 +54,7 @@ func TestABadOnceIsTheErrorOfEveryCall(t *testing.T) {
 		"LeaseShort":    {once.New(s, "a", signalbox.WithRenewedLease(1)), signalbox.ErrBadOption},
 		"LatchOption":   {once.New(s, "a", countdown.Keep(time.Hour)), signalbox.ErrBadOption},
 		"PermitsOption": {once.New(s, "a", semaphore.ExactCapacity()), signalbox.ErrBadOption},
-		"Redisson":      {once.New(s, "a", signalbox.WithLayout(signalbox.Redisson())), signalbox.ErrBadOption},
+		"Redisson":      {once.New(s, "a", signalbox.WithLayout(redisson.Layout())), signalbox.ErrBadOption},
 		"NilOnce":       {nil, signalbox.ErrBadOption},
 		"ZeroOnce":      {new(once.Once), signalbox.ErrBadOption},
 		"NilSession":    {once.New(nil, "a"), signalbox.ErrBadOption},
@@ -88,7 +89,7 @@ func TestDefaultsOfOtherKinds(t *testing.T) {
 	s := session(t, server, signalbox.WithDefaults(countdown.Keep(time.Hour), semaphore.ExactCapacity(), once.Keep(2*time.Hour)))
 	requireRan(t, "x", do(t.Context(), once.New(s, "a"), returns("x")))
 	require.LessOrEqual(t, locktest.Integer(t, server.MustDo(t, "PTTL", key)), (2 * time.Hour).Milliseconds())
-	java := session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	java := session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 	require.ErrorIs(t, once.New(java, "b").Check(), signalbox.ErrBadOption)
 	requireRan(t, "x", do(t.Context(), once.New(java, "b", signalbox.WithLayout(signalbox.Native())), returns("x")))
 }

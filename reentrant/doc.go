@@ -56,10 +56,10 @@
 //	held for over 0.5 s   1 renewal within a second, then 1 each third of the lease
 //	waiting               1 poll a second for each lock and session
 //
-// # Redisson
+// # Layouts of others
 //
-// In the layout signalbox.Redisson it shares the keys of Java's RLock, and processes have no order:
-// waiters try again after each message.
+// In a layout of other clients (signalbox.WithLayout) it shares their keys, and processes have no order:
+// waiters try again. The package of the layout says what else differs.
 //
 // docs/internals/reentrant.md has the failures, the keys and all costs.
 package reentrant

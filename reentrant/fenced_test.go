@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -23,7 +24,7 @@ const counter = "redisson_lock_token:{a}"
 // fenced returns the lock "a" of a session of its own.
 func fenced(t *testing.T, at redistest.Dialer, options ...signalbox.LockOption) *reentrant.Lock {
 	t.Helper()
-	return reentrant.New(locktest.SteadySession(t, at), "a", append(options, signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced)))...)
+	return reentrant.New(locktest.SteadySession(t, at), "a", append(options, signalbox.WithLayout(redisson.Layout(redisson.Fenced)))...)
 }
 
 // P3: tokens are the numbers of the counter, one a hold, in whatever process; entering again keeps its own.
@@ -89,7 +90,7 @@ func TestACounterThatIsNoNumberIsAnError(t *testing.T) {
 // P9: only a reentrant lock is fenced, and only a name whose keys share a slot.
 func TestOnlyAReentrantLockIsFenced(t *testing.T) {
 	t.Parallel()
-	s := locktest.SteadySession(t, redistest.Start(t), signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))))
+	s := locktest.SteadySession(t, redistest.Start(t), signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout(redisson.Fenced))))
 	require.NoError(t, reentrant.New(s, "a").Check())
 	err := fair.New(s, "a").Check()
 	require.ErrorIs(t, err, signalbox.ErrBadOption)

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -161,7 +162,7 @@ func TestBoundContextsCostNoGoroutine(t *testing.T) {
 func TestUnlockWithoutAReplyIsRepeatedInTheBackground(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]signalbox.LockOption{
-		"Released": nil, "HandedOver": {signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))},
+		"Released": nil, "HandedOver": {signalbox.WithLayout(redisson.Layout(redisson.Fenced))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

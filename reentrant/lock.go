@@ -84,8 +84,8 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.root().IsL
 // Waiters returns the tickets in the queue, of all processes, the first one first. A ticket stands for
 // all goroutines of a session that want the lock on the same terms; Waiter.Goroutines says for how many
 // if the ticket is this session's. It costs one round trip for 100 tickets. The queue moves meanwhile,
-// so together they are a picture and no promise. An error ends the sequence. With signalbox.Redisson
-// there is no queue at the server: the error is ErrBadOption.
+// so together they are a picture and no promise. An error ends the sequence. In a layout of
+// others there is no queue at the server: the error is ErrBadOption.
 func (l *Lock) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
 	return l.root().Waiters(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -19,7 +20,7 @@ import (
 // shared returns the lock "a" of a session of its own.
 func shared(t *testing.T, at redistest.Dialer, options ...signalbox.LockOption) *reentrant.Lock {
 	t.Helper()
-	return reentrant.New(locktest.SteadySession(t, at), "a", append(options, signalbox.WithLayout(signalbox.Redisson()))...)
+	return reentrant.New(locktest.SteadySession(t, at), "a", append(options, signalbox.WithLayout(redisson.Layout()))...)
 }
 
 // P1, P6: the second waits, and is woken.
@@ -100,8 +101,8 @@ func TestWaitersOfASharedLockAreABadOption(t *testing.T) {
 	server := redistest.Start(t)
 	s := locktest.SteadySession(t, server)
 	for name, mu := range map[string]*reentrant.Lock{
-		"RLock":       reentrant.New(s, "a", signalbox.WithLayout(signalbox.Redisson())),
-		"RFencedLock": reentrant.New(s, "a", signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))),
+		"RLock":       reentrant.New(s, "a", signalbox.WithLayout(redisson.Layout())),
+		"RFencedLock": reentrant.New(s, "a", signalbox.WithLayout(redisson.Layout(redisson.Fenced))),
 	} {
 		n := 0
 		for w, err := range mu.Waiters(t.Context()) {

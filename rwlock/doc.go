@@ -56,10 +56,11 @@
 //	acquired again  0
 //	waiting         1 poll a second for each lock and session
 //
-// # Redisson
+// # Layouts of others
 //
-// In the layout signalbox.Redisson it shares the keys of Java's RReadWriteLock. Guarantees 2 and 3 do
-// not hold then: a writer waits until there is no reader, and may starve.
+// In a layout of other clients (signalbox.WithLayout) it shares their keys. Guarantees 2 and 3 do not hold
+// then: a writer waits until there is no reader, and may starve. The package of the layout says what else
+// differs.
 //
 // docs/internals/rwlock.md has the states, the failures and the keys.
 package rwlock

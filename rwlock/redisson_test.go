@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
@@ -21,7 +22,7 @@ import (
 // shared returns the lock in Redisson's layout, in a session of its own.
 func (f fixture) shared(options ...signalbox.LockOption) *rwlock.Lock {
 	f.Helper()
-	return f.lock(append(options, signalbox.WithLayout(signalbox.Redisson()))...)
+	return f.lock(append(options, signalbox.WithLayout(redisson.Layout()))...)
 }
 
 // size returns how many fields the hash of the lock has: the mode, and one for each hold.
@@ -162,7 +163,7 @@ func TestASharedReadWriteLockIsWaitedForByPolling(t *testing.T) {
 	t.Parallel()
 	f := sharedFixture(t)
 	lease := must(t, f.shared(), write)
-	poller := rwlock.New(f.poller(), f.name, signalbox.WithLayout(signalbox.Redisson()))
+	poller := rwlock.New(f.poller(), f.name, signalbox.WithLayout(redisson.Layout()))
 	reader, writer := later(t.Context(), poller, read), later(t.Context(), poller, write)
 	require.NoError(t, lease.Unlock())
 	for range 2 { // in whatever order
@@ -184,7 +185,7 @@ func TestASessionThatClosesReleasesSharedLocks(t *testing.T) {
 	t.Parallel()
 	f := sharedFixture(t)
 	s := f.session()
-	mu, other := rwlock.New(s, f.name, signalbox.WithLayout(signalbox.Redisson())), f.shared()
+	mu, other := rwlock.New(s, f.name, signalbox.WithLayout(redisson.Layout())), f.shared()
 	lease := must(t, mu, read)
 	writers := []<-chan result{later(t.Context(), mu, write), later(t.Context(), mu, write)}
 	waits := later(t.Context(), other, write)

@@ -15,12 +15,12 @@ func sharedHash(m *measured, _ int) { m.has(gos, "1", patience) }
 // redissonCosts are the rows of Redisson's locks.
 func redissonCosts() []costRow {
 	rows := []costRow{
-		{script: scripts.RedissonAcquire, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with(gos, lease, later, "PUBLISH", "c", "1")},
-		{script: scripts.RedissonFence, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock", "token"), args: with(gos, lease, later, "PUBLISH", "c", "1")},
-		{script: scripts.RedissonRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, "PUBLISH", "c")},
-		{script: scripts.RedissonPoll, crowd: "Batch", each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: with("")},
-		{script: scripts.RedissonRenew, crowd: "Batch", each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: each(gos, lease)},
-		{script: scripts.RedissonForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, "PUBLISH", "c", "t")},
+		{script: scripts.Load("redisson/acquire", 1), crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with(gos, lease, later, "PUBLISH", "c", "1")},
+		{script: scripts.Load("redisson/fence", 1), crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock", "token"), args: with(gos, lease, later, "PUBLISH", "c", "1")},
+		{script: scripts.Load("redisson/release", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, "PUBLISH", "c")},
+		{script: scripts.Load("redisson/poll", 1), crowd: "Batch", each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: with("")},
+		{script: scripts.Load("redisson/renew", 1), crowd: "Batch", each: 20, sizes: batches(), fill: sharedHash, keys: many("lock"), args: each(gos, lease)},
+		{script: scripts.Load("redisson/force", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: sharedHash, keys: on("lock"), args: with(gos, "PUBLISH", "c", "t")},
 	}
 	return append(append(rows, redissonFairCosts()...), redissonRWCosts()...)
 }
@@ -44,14 +44,14 @@ func redissonFairCosts() []costRow {
 		return with(hold, lease, later, "PUBLISH", "c", waits, wait)
 	}
 	return []costRow{
-		{script: scripts.RedissonFairAcquire, crowd: "WaitingAtTheHead", base: 60, each: 8, fill: queue(wait), keys: keys, args: enter(first, "1")},
-		{script: scripts.RedissonFairAcquire, crowd: "WaitingBehind", base: 80, each: 2, fill: held, keys: keys, args: enter(goes(0), "1")},
-		{script: scripts.RedissonFairAcquire, crowd: "Again", base: 60, each: 8, fill: held, keys: keys, args: enter(first, "1")},
-		{script: scripts.RedissonFairAcquire, crowd: "Dead", base: 60 + 1000*20, fill: queue(-hour), keys: keys, args: enter(javas, "0")},
-		{script: scripts.RedissonFairRelease, crowd: "Waiting", base: 60, fill: held, keys: keys, args: with(javas, "PUBLISH", "c", wait)},
-		{script: scripts.RedissonFairRelease, crowd: "GivesUp", base: 60, each: 8, fill: held, keys: keys, args: with(first, "PUBLISH", "c", wait)},
-		{script: scripts.RedissonFairForce, crowd: "Waiting", base: 60, fill: held, keys: keys, args: with(javas, "PUBLISH", "c", "t")},
-		{script: scripts.RedissonFairWaiters, crowd: "Waiting", base: 1000, fill: held, keys: on("queue", "deadlines"), args: with(0, 100)},
+		{script: scripts.Load("redisson/fair-acquire", 1), crowd: "WaitingAtTheHead", base: 60, each: 8, fill: queue(wait), keys: keys, args: enter(first, "1")},
+		{script: scripts.Load("redisson/fair-acquire", 1), crowd: "WaitingBehind", base: 80, each: 2, fill: held, keys: keys, args: enter(goes(0), "1")},
+		{script: scripts.Load("redisson/fair-acquire", 1), crowd: "Again", base: 60, each: 8, fill: held, keys: keys, args: enter(first, "1")},
+		{script: scripts.Load("redisson/fair-acquire", 1), crowd: "Dead", base: 60 + 1000*20, fill: queue(-hour), keys: keys, args: enter(javas, "0")},
+		{script: scripts.Load("redisson/fair-release", 1), crowd: "Waiting", base: 60, fill: held, keys: keys, args: with(javas, "PUBLISH", "c", wait)},
+		{script: scripts.Load("redisson/fair-release", 1), crowd: "GivesUp", base: 60, each: 8, fill: held, keys: keys, args: with(first, "PUBLISH", "c", wait)},
+		{script: scripts.Load("redisson/fair-force", 1), crowd: "Waiting", base: 60, fill: held, keys: keys, args: with(javas, "PUBLISH", "c", "t")},
+		{script: scripts.Load("redisson/fair-waiters", 1), crowd: "Waiting", base: 1000, fill: held, keys: on("queue", "deadlines"), args: with(0, 100)},
 	}
 }
 
@@ -66,16 +66,16 @@ func redissonRWCosts() []costRow {
 	}
 	key, first := on("lock"), goes(1)
 	return []costRow{
-		{script: scripts.RedissonDescribe, crowd: "Readers", base: 40, fill: fill, keys: key, args: with()},
-		{script: scripts.RedissonRWAcquire, crowd: "Readers", base: 60, fill: fill, keys: key, args: with(javas, lease, later, "PUBLISH", "c", "0", reader)},
-		{script: scripts.RedissonRWRelease, crowd: "Readers", base: 60, each: 6, fill: fill, keys: key, args: with(first, "PUBLISH", "c")},
-		{script: scripts.RedissonRWRenew, crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first, lease)},
-		{script: scripts.RedissonRWRenew, crowd: "Batch", each: 30, sizes: batches(), fill: fill, keys: many("lock"), args: each(first, lease)},
-		{script: scripts.RedissonRWPoll, crowd: "Readers", base: 60, fill: fill, keys: key, args: with("")},
-		{script: scripts.RedissonRWMayShare, crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first)},
-		{script: scripts.RedissonRWDowngrade, crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first, "", "PUBLISH", "c")},
-		{script: scripts.RedissonRWList, crowd: "Readers", base: 400, each: 6, fill: fill, keys: key, args: with("", 0, 100)},
-		{script: scripts.RedissonRWForce, crowd: "Readers", base: 60, fill: fill, keys: key, args: with("PUBLISH", "c", "t", we+"\n"+first+"\n")},
+		{script: scripts.Load("redisson/describe", 1), crowd: "Readers", base: 40, fill: fill, keys: key, args: with()},
+		{script: scripts.Load("redisson/rwlock-acquire", 1), crowd: "Readers", base: 60, fill: fill, keys: key, args: with(javas, lease, later, "PUBLISH", "c", "0", reader)},
+		{script: scripts.Load("redisson/rwlock-release", 1), crowd: "Readers", base: 60, each: 6, fill: fill, keys: key, args: with(first, "PUBLISH", "c")},
+		{script: scripts.Load("redisson/rwlock-renew", 1), crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first, lease)},
+		{script: scripts.Load("redisson/rwlock-renew", 1), crowd: "Batch", each: 30, sizes: batches(), fill: fill, keys: many("lock"), args: each(first, lease)},
+		{script: scripts.Load("redisson/rwlock-poll", 1), crowd: "Readers", base: 60, fill: fill, keys: key, args: with("")},
+		{script: scripts.Load("redisson/rwlock-may-share", 1), crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first)},
+		{script: scripts.Load("redisson/rwlock-downgrade", 1), crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first, "", "PUBLISH", "c")},
+		{script: scripts.Load("redisson/rwlock-list", 1), crowd: "Readers", base: 400, each: 6, fill: fill, keys: key, args: with("", 0, 100)},
+		{script: scripts.Load("redisson/rwlock-force", 1), crowd: "Readers", base: 60, fill: fill, keys: key, args: with("PUBLISH", "c", "t", we+"\n"+first+"\n")},
 	}
 }
 
@@ -92,20 +92,20 @@ func redissonPermitCosts() (rows []costRow) {
 			m.server.MustDo(m, "SET", m.name+"permits", 10)
 		}
 		rows = append(rows,
-			costRow{script: scripts.RedissonPermitAcquire, crowd: crowd, base: 500, fill: fill, keys: keys, args: with(hold, lease, later, "PUBLISH", "c", "0", 10, "0", "1")},
-			costRow{script: scripts.RedissonPermitRelease, crowd: crowd, base: 60, fill: fill, keys: keys, args: with(hold, "PUBLISH", "c")},
-			costRow{script: scripts.RedissonPermitSplit, crowd: crowd, base: 90, fill: fill, keys: keys, args: with(fewer, lease, later, hold, "PUBLISH", "c", 10, "0", "1")},
-			costRow{script: scripts.RedissonPermitResize, crowd: crowd, base: 60, fill: fill, keys: keys, args: with(20, later, "PUBLISH", "c")},
-			costRow{script: scripts.RedissonPermitAvailable, crowd: crowd, base: 60, fill: fill, keys: keys, args: with()},
-			costRow{script: scripts.RedissonPermitList, crowd: crowd, base: 300, fill: fill, keys: on("timeouts"), args: with("", 0, 100)},
-			costRow{script: scripts.RedissonPermitForce, crowd: crowd, base: 90, fill: fill, keys: keys, args: with("PUBLISH", "c", "t", we, ids)},
-			costRow{script: scripts.RedissonPermitRenew, crowd: crowd, base: 60, fill: fill, keys: on("timeouts"), args: with(hold, lease)},
+			costRow{script: scripts.Load("redisson/permit-acquire", 1), crowd: crowd, base: 500, fill: fill, keys: keys, args: with(hold, lease, later, "PUBLISH", "c", "0", 10, "0", "1")},
+			costRow{script: scripts.Load("redisson/permit-release", 1), crowd: crowd, base: 60, fill: fill, keys: keys, args: with(hold, "PUBLISH", "c")},
+			costRow{script: scripts.Load("redisson/permit-split", 1), crowd: crowd, base: 90, fill: fill, keys: keys, args: with(fewer, lease, later, hold, "PUBLISH", "c", 10, "0", "1")},
+			costRow{script: scripts.Load("redisson/permit-resize", 1), crowd: crowd, base: 60, fill: fill, keys: keys, args: with(20, later, "PUBLISH", "c")},
+			costRow{script: scripts.Load("redisson/permit-available", 1), crowd: crowd, base: 60, fill: fill, keys: keys, args: with()},
+			costRow{script: scripts.Load("redisson/permit-list", 1), crowd: crowd, base: 300, fill: fill, keys: on("timeouts"), args: with("", 0, 100)},
+			costRow{script: scripts.Load("redisson/permit-force", 1), crowd: crowd, base: 90, fill: fill, keys: keys, args: with("PUBLISH", "c", "t", we, ids)},
+			costRow{script: scripts.Load("redisson/permit-renew", 1), crowd: crowd, base: 60, fill: fill, keys: on("timeouts"), args: with(hold, lease)},
 		)
 	}
 	return append(rows,
-		costRow{script: scripts.RedissonLatchStart, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("latch"), args: with("", 5, "", later, "PUBLISH", "c")},
-		costRow{script: scripts.RedissonLatchCount, crowd: "Nothing", base: 40, sizes: []int{1}, fill: count, keys: on("latch"), args: with("", "", "PUBLISH", "c")},
-		costRow{script: scripts.RedissonLatchRead, crowd: "Nothing", base: 40, sizes: []int{1}, fill: count, keys: on("latch"), args: with("7", "PUBLISH", "c")},
-		costRow{script: scripts.RedissonLatchReset, crowd: "Nothing", base: 40, sizes: []int{1}, fill: count, keys: on("latch"), args: with("", "PUBLISH", "c")},
+		costRow{script: scripts.Load("redisson/latch-start", 1), crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("latch"), args: with("", 5, "", later, "PUBLISH", "c")},
+		costRow{script: scripts.Load("redisson/latch-count", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: count, keys: on("latch"), args: with("", "", "PUBLISH", "c")},
+		costRow{script: scripts.Load("redisson/latch-read", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: count, keys: on("latch"), args: with("7", "PUBLISH", "c")},
+		costRow{script: scripts.Load("redisson/latch-reset", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: count, keys: on("latch"), args: with("", "PUBLISH", "c")},
 	)
 }

@@ -16,7 +16,7 @@ func (f *fixture) counter() string { return f.key + ":counter" }
 // fence takes the lock as Redisson's RFencedLock has it.
 func (f *fixture) fence(hold, notAfter string) any {
 	f.Helper()
-	reply, err := f.tryKeys(scripts.RedissonFence, []string{f.key, f.counter()}, hold, time.Minute.Milliseconds(), notAfter, "PUBLISH", f.channel, "1")
+	reply, err := f.tryKeys(scripts.Load("redisson/fence", 1), []string{f.key, f.counter()}, hold, time.Minute.Milliseconds(), notAfter, "PUBLISH", f.channel, "1")
 	require.NoError(f, err)
 	return reply
 }
@@ -30,7 +30,7 @@ func TestAFencedLockHasTheNextNumber(t *testing.T) {
 		require.Equal(t, map[string]string{gos: "1"}, f.fields(), "counted once")
 	}
 	f.requireLife(time.Minute)
-	released, err := f.tryKeys(scripts.RedissonRelease, []string{f.key, f.counter()}, gos, "PUBLISH", f.channel)
+	released, err := f.tryKeys(scripts.Load("redisson/release", 1), []string{f.key, f.counter()}, gos, "PUBLISH", f.channel)
 	require.NoError(t, err)
 	require.Equal(t, []any{int64(1), digits(noon), int64(0)}, released)
 	require.Equal(t, []any{int64(1), digits(noon), int64(4)}, f.fence(javas, later))
@@ -59,11 +59,11 @@ func TestAFencedLockIsNotTakenWithoutANumber(t *testing.T) {
 	t.Parallel()
 	f := newFixtureAt(t)
 	f.server.MustDo(t, "SET", f.counter(), "no number")
-	_, err := f.tryKeys(scripts.RedissonFence, []string{f.key, f.counter()}, gos, "60000", later, "PUBLISH", f.channel, "1")
+	_, err := f.tryKeys(scripts.Load("redisson/fence", 1), []string{f.key, f.counter()}, gos, "60000", later, "PUBLISH", f.channel, "1")
 	require.ErrorContains(t, err, "not an integer")
 	f.server.MustDo(t, "DEL", f.counter())
 	f.fill()
-	_, err = f.tryKeys(scripts.RedissonFence, []string{f.key, f.counter()}, gos, "60000", later, "PUBLISH", f.channel, "1")
+	_, err = f.tryKeys(scripts.Load("redisson/fence", 1), []string{f.key, f.counter()}, gos, "60000", later, "PUBLISH", f.channel, "1")
 	require.ErrorContains(t, err, "OOM")
 	require.Empty(t, f.fields())
 }
@@ -80,7 +80,7 @@ func TestAReleaseIsPublishedByEachCommand(t *testing.T) {
 		f := newFixture(t)
 		listener := f.listen()
 		f.has(gos, "1", time.Hour)
-		reply := f.run(scripts.RedissonRelease, gos, verb, f.channel)
+		reply := f.run(scripts.Load("redisson/release", 1), gos, verb, f.channel)
 		require.Equal(t, []any{int64(1), digits(noon), int64(min(len(isListening), 1))}, reply, verb)
 		require.ElementsMatch(t, isListening, listener.received(), verb)
 	}

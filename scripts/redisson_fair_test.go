@@ -46,12 +46,12 @@ func (j javaQueue) do(script *scripts.Script, args ...any) any {
 
 func (j javaQueue) enter(hold, waits string) any {
 	j.Helper()
-	return j.do(scripts.RedissonFairAcquire, hold, time.Minute.Milliseconds(), later, "PUBLISH", j.notified(), waits, j.wait)
+	return j.do(scripts.Load("redisson/fair-acquire", 1), hold, time.Minute.Milliseconds(), later, "PUBLISH", j.notified(), waits, j.wait)
 }
 
 func (j javaQueue) leave(hold string) any {
 	j.Helper()
-	return j.do(scripts.RedissonFairRelease, hold, "PUBLISH", j.notified(), j.wait)
+	return j.do(scripts.Load("redisson/fair-release", 1), hold, "PUBLISH", j.notified(), j.wait)
 }
 
 // join puts a hold at the end of the queue.
@@ -244,7 +244,7 @@ func TestAFairLockOfRedissonsLeavesOtherKeysAlone(t *testing.T) {
 	j.server.MustDo(t, "DEL", j.key)
 	for _, key := range j.keys()[1:] {
 		j.server.MustDo(t, "SET", key, "a text")
-		_, err := j.tryKeys(scripts.RedissonFairAcquire, j.keys(), gos, "60000", later, "PUBLISH", j.notified(), "1", wait)
+		_, err := j.tryKeys(scripts.Load("redisson/fair-acquire", 1), j.keys(), gos, "60000", later, "PUBLISH", j.notified(), "1", wait)
 		require.ErrorContains(t, err, "WRONGTYPE")
 		require.Equal(t, int64(1), j.server.MustDo(t, "EXISTS", j.keys()[0], j.keys()[1], j.keys()[2]), "nothing was written")
 		j.server.MustDo(t, "DEL", key)
@@ -261,7 +261,7 @@ func TestAFairLockOfRedissonsIsReleasedIfMemoryIsFull(t *testing.T) {
 	}
 	first, published := j.listenTo(j.notified()+goes(2)), j.listenTo("told")
 	j.fill()
-	_, err := j.tryKeys(scripts.RedissonFairAcquire, j.keys(), goes(9), "60000", later, "PUBLISH", j.notified(), "1", wait)
+	_, err := j.tryKeys(scripts.Load("redisson/fair-acquire", 1), j.keys(), goes(9), "60000", later, "PUBLISH", j.notified(), "1", wait)
 	require.ErrorContains(t, err, "OOM")
 	j.leave(goes(1))
 	require.Len(t, j.queue(), 2)
@@ -276,8 +276,8 @@ func TestAFairLockOfRedissonsIsReleasedIfMemoryIsFull(t *testing.T) {
 	j.leave(goes(3))
 	j.has(javas, "2", time.Hour)
 	j.fill()
-	require.Equal(t, int64(0), j.do(scripts.RedissonFairForce, goes(0), "PUBLISH", j.notified(), "told"))
-	require.Equal(t, int64(1), j.do(scripts.RedissonFairForce, javas, "PUBLISH", j.notified(), "told"))
+	require.Equal(t, int64(0), j.do(scripts.Load("redisson/fair-force", 1), goes(0), "PUBLISH", j.notified(), "told"))
+	require.Equal(t, int64(1), j.do(scripts.Load("redisson/fair-force", 1), javas, "PUBLISH", j.notified(), "told"))
 	require.Equal(t, []string{"0"}, first.received())
 	require.Equal(t, []string{j.key}, published.received())
 	require.Empty(t, j.fields())
@@ -288,7 +288,7 @@ func TestTheWaitersOfRedissonsAreReturnedByPages(t *testing.T) {
 	t.Parallel()
 	j := newJavaQueue(t)
 	page := func(after, count int) any {
-		reply, err := j.tryKeys(scripts.RedissonFairWaiters, j.keys()[1:], after, count)
+		reply, err := j.tryKeys(scripts.Load("redisson/fair-waiters", 1), j.keys()[1:], after, count)
 		require.NoError(t, err)
 		return reply
 	}
@@ -309,7 +309,7 @@ func TestAFairLockOfRedissonsWithoutARight(t *testing.T) {
 			j := javaQueue{newFixtureAt(t), wait}
 			user := j.as("+@all", "-"+right)
 			enter := func(hold string) error {
-				_, err := user.tryKeys(scripts.RedissonFairAcquire, j.keys(), hold, "60000", later, "PUBLISH", j.notified(), "1", wait)
+				_, err := user.tryKeys(scripts.Load("redisson/fair-acquire", 1), j.keys(), hold, "60000", later, "PUBLISH", j.notified(), "1", wait)
 				return err
 			}
 			// As the holder, the first waiter with others behind, and the last.

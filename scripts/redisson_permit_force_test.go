@@ -21,7 +21,7 @@ func (p *sharedPermits) forcing(ids ...string) []any {
 
 func (p *sharedPermits) forces(ids ...string) any {
 	p.Helper()
-	list := p.mustRun(scripts.RedissonPermitForce, p.forcing(ids...)...)
+	list := p.mustRun(scripts.Load("redisson/permit-force", 1), p.forcing(ids...)...)
 	require.Len(p, list, 1)
 	return list[0]
 }
@@ -111,7 +111,7 @@ func TestForceLeavesOtherKeysAlone(t *testing.T) {
 	p := newSharedPermits(newFixture(t), 3)
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 1)))
 	for _, ids := range []string{"", permitID("a", 1)[1:], permitID("a", 1) + "a"} {
-		_, err := p.tryKeys(scripts.RedissonPermitForce, p.keys(), p.forcing(ids)...)
+		_, err := p.tryKeys(scripts.Load("redisson/permit-force", 1), p.keys(), p.forcing(ids)...)
 		require.ErrorContains(t, err, "bad argument")
 	}
 	require.Equal(t, []any{"2", int64(1)}, p.counts())
@@ -124,7 +124,7 @@ func TestForcedPermitsAreNotLost(t *testing.T) {
 	require.Equal(t, p.taken(), p.acquires(permitsHold("a", 3)))
 	ends := strconv.FormatInt(noon/1000+lease, 10)
 	user := p.as("+@all", "-incrby")
-	_, err := user.tryKeys(scripts.RedissonPermitForce, p.keys(), p.forcing(permitID("unknown", 1), permitID("a", 2), permitID("a", 1))...)
+	_, err := user.tryKeys(scripts.Load("redisson/permit-force", 1), p.keys(), p.forcing(permitID("unknown", 1), permitID("a", 2), permitID("a", 1))...)
 	requireDenied(t, err)
 	require.Equal(t, []any{"1", int64(3)}, p.counts())
 	for i := range 3 {

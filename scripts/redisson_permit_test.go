@@ -63,27 +63,27 @@ func (p *sharedPermits) splitting(hold, old string) []any {
 
 func (p *sharedPermits) acquires(hold string) []any {
 	p.Helper()
-	return p.mustRun(scripts.RedissonPermitAcquire, p.acquiring(hold)...)
+	return p.mustRun(scripts.Load("redisson/permit-acquire", 1), p.acquiring(hold)...)
 }
 
 func (p *sharedPermits) releases(hold string) []any {
 	p.Helper()
-	return p.mustRun(scripts.RedissonPermitRelease, p.releasing(hold)...)
+	return p.mustRun(scripts.Load("redisson/permit-release", 1), p.releasing(hold)...)
 }
 
 func (p *sharedPermits) splits(hold, old string) []any {
 	p.Helper()
-	return p.mustRun(scripts.RedissonPermitSplit, p.splitting(hold, old)...)
+	return p.mustRun(scripts.Load("redisson/permit-split", 1), p.splitting(hold, old)...)
 }
 
 func (p *sharedPermits) resizes(n int) []any {
 	p.Helper()
-	return p.mustRun(scripts.RedissonPermitResize, n, digits(p.clock), "PUBLISH", p.channel)
+	return p.mustRun(scripts.Load("redisson/permit-resize", 1), n, digits(p.clock), "PUBLISH", p.channel)
 }
 
 func (p *sharedPermits) renews(hold string, ms int64) any {
 	p.Helper()
-	reply, err := p.tryKeys(scripts.RedissonPermitRenew, []string{p.timeouts}, hold, ms)
+	reply, err := p.tryKeys(scripts.Load("redisson/permit-renew", 1), []string{p.timeouts}, hold, ms)
 	require.NoError(p, err)
 	list, _ := reply.([]any)
 	require.Len(p, list, 1)
@@ -129,7 +129,7 @@ func TestSharedPermitsAreTakenAllOrNone(t *testing.T) {
 	require.Equal(t, []any{int64(-5), int64(5)}, p.acquires(permitsHold("b", 1)))
 	p.exact, p.summed = "0", "0"
 	require.Equal(t, p.few(-1), p.acquires(permitsHold("b", 6)), "nobody knows how many there are")
-	require.Equal(t, []any{int64(-1), digits(noon)}, p.mustRun(scripts.RedissonPermitAcquire,
+	require.Equal(t, []any{int64(-1), digits(noon)}, p.mustRun(scripts.Load("redisson/permit-acquire", 1),
 		permitsHold("b", 1), lease, digits(noon-1), "PUBLISH", p.channel, "0", 5, "0", "1"), "P4")
 	require.Equal(t, "5", p.free())
 }
@@ -172,7 +172,7 @@ func TestSharedPermitsThatHaveEndedComeBackOnce(t *testing.T) {
 	require.Equal(t, int64(1), p.renews(a, 0))
 	p.passes(time.Microsecond)
 	require.Equal(t, int64(0), p.renews(a, lease), "what has ended is not lengthened")
-	require.Equal(t, []any{int64(1), int64(3), int64(0)}, p.mustRun(scripts.RedissonPermitAvailable))
+	require.Equal(t, []any{int64(1), int64(3), int64(0)}, p.mustRun(scripts.Load("redisson/permit-available", 1)))
 	listener := p.listen()
 	require.Equal(t, p.taken(), p.acquires(b))
 	require.Equal(t, []string{"2"}, listener.received(), "those that it does not take itself")
@@ -222,13 +222,13 @@ func TestSharedPermitsAreMadeFewer(t *testing.T) {
 	done := []any{int64(1), digits(noon)}
 	require.Equal(t, done, p.resizes(1))
 	require.Equal(t, "-2", p.free())
-	require.Equal(t, []any{int64(1), int64(1), int64(3)}, p.mustRun(scripts.RedissonPermitAvailable))
+	require.Equal(t, []any{int64(1), int64(1), int64(3)}, p.mustRun(scripts.Load("redisson/permit-available", 1)))
 	require.Equal(t, done, p.resizes(1))
 	require.Equal(t, done, p.resizes(4))
 	require.Equal(t, "1", p.free())
-	require.Equal(t, []any{int64(-1), digits(noon)}, p.mustRun(scripts.RedissonPermitResize, 9, digits(noon-1), "PUBLISH", p.channel))
+	require.Equal(t, []any{int64(-1), digits(noon)}, p.mustRun(scripts.Load("redisson/permit-resize", 1), 9, digits(noon-1), "PUBLISH", p.channel))
 	p.server.MustDo(t, "DEL", p.key)
-	require.Equal(t, []any{int64(1), int64(-1), int64(3)}, p.mustRun(scripts.RedissonPermitAvailable), "nobody says how many")
+	require.Equal(t, []any{int64(1), int64(-1), int64(3)}, p.mustRun(scripts.Load("redisson/permit-available", 1)), "nobody says how many")
 	require.Equal(t, p.had(1), p.releases(permitsHold("a", 3)))
 	require.Nil(t, p.free(), "what was lost is not made up by a release")
 	require.Equal(t, done, p.resizes(2))
@@ -255,7 +255,7 @@ func TestSharedPermitsWithoutAnEndAreWaitedForWithoutOne(t *testing.T) {
 	p.server.MustDo(t, "ZADD", p.timeouts, "922337203685477", "0123456789abcdef")
 	require.Equal(t, p.few(-1), p.acquires(permitsHold("b", 1)))
 	list := func(from, count int) []any {
-		reply, err := p.tryKeys(scripts.RedissonPermitList, []string{p.timeouts}, "", from, count)
+		reply, err := p.tryKeys(scripts.Load("redisson/permit-list", 1), []string{p.timeouts}, "", from, count)
 		require.NoError(t, err)
 		return reply.([]any)
 	}
@@ -292,7 +292,7 @@ func TestWhatIsNoSemaphoreOfRedissonsIsLeftAlone(t *testing.T) {
 			require.Equal(t, foreign, p.acquires(a))
 			require.Equal(t, foreign, p.splits(a, permitsHold("b", 2)))
 			require.Equal(t, foreign, p.resizes(7))
-			require.Equal(t, foreign, p.mustRun(scripts.RedissonPermitAvailable))
+			require.Equal(t, foreign, p.mustRun(scripts.Load("redisson/permit-available", 1)))
 			require.Equal(t, p.had(0), p.releases(a))
 			require.Equal(t, int64(0), p.renews(a, lease))
 			require.Equal(t, before, []any{p.server.MustDo(t, "DUMP", p.key), p.server.MustDo(t, "DUMP", p.timeouts)})
@@ -307,7 +307,7 @@ func TestSharedPermitsComeBackWhereMemoryIsFull(t *testing.T) {
 	a, b := permitsHold("a", 2), permitsHold("b", 1)
 	require.Equal(t, p.taken(), p.acquires(a))
 	p.fill()
-	_, err := p.tryKeys(scripts.RedissonPermitAcquire, p.keys(), p.acquiring(b)...)
+	_, err := p.tryKeys(scripts.Load("redisson/permit-acquire", 1), p.keys(), p.acquiring(b)...)
 	require.ErrorContains(t, err, "OOM")
 	require.Equal(t, p.taken(), p.splits(b, a))
 	require.Equal(t, p.had(1), p.releases(b))
@@ -322,7 +322,7 @@ func TestSharedPermitsAreNotLostWithoutTheRightToCount(t *testing.T) {
 	p.passes(lease * time.Millisecond)
 	user := p.as("+@all", "-incrby")
 	for range 2 {
-		_, err := user.tryKeys(scripts.RedissonPermitAcquire, p.keys(), p.acquiring(permitsHold("b", 1))...)
+		_, err := user.tryKeys(scripts.Load("redisson/permit-acquire", 1), p.keys(), p.acquiring(permitsHold("b", 1))...)
 		requireDenied(t, err)
 		require.Equal(t, []any{"1", int64(2)}, []any{p.free(), p.out()})
 	}
@@ -334,14 +334,14 @@ type sharedStep func(p *sharedPermits) (*scripts.Script, []any)
 
 var (
 	sharedRelease sharedStep = func(p *sharedPermits) (*scripts.Script, []any) {
-		return scripts.RedissonPermitRelease, p.releasing(permitsHold("a", 3))
+		return scripts.Load("redisson/permit-release", 1), p.releasing(permitsHold("a", 3))
 	}
 	sharedSplit sharedStep = func(p *sharedPermits) (*scripts.Script, []any) {
-		return scripts.RedissonPermitSplit, p.splitting(permitsHold("b", 2), permitsHold("a", 3))
+		return scripts.Load("redisson/permit-split", 1), p.splitting(permitsHold("b", 2), permitsHold("a", 3))
 	}
 	// sharedRepeat is an acquire of four that were held, of which one is gone: the others are to go as well.
 	sharedRepeat sharedStep = func(p *sharedPermits) (*scripts.Script, []any) {
-		return scripts.RedissonPermitAcquire, p.acquiring(permitsHold("a", 4))
+		return scripts.Load("redisson/permit-acquire", 1), p.acquiring(permitsHold("a", 4))
 	}
 )
 
@@ -377,14 +377,14 @@ func TestSharedPermitsAddUpWhateverRightIsMissing(t *testing.T) {
 	for name, step := range map[string]sharedStep{
 		"Release": sharedRelease, "Split": sharedSplit, "Repeat": sharedRepeat,
 		"Acquire": func(p *sharedPermits) (*scripts.Script, []any) {
-			return scripts.RedissonPermitAcquire, p.acquiring(b)
+			return scripts.Load("redisson/permit-acquire", 1), p.acquiring(b)
 		},
 		"AcquireEnded": func(p *sharedPermits) (*scripts.Script, []any) {
 			p.passes(lease * time.Millisecond)
-			return scripts.RedissonPermitAcquire, p.acquiring(c)
+			return scripts.Load("redisson/permit-acquire", 1), p.acquiring(c)
 		},
 		"Force": func(p *sharedPermits) (*scripts.Script, []any) {
-			return scripts.RedissonPermitForce, p.forcing(permitID("a", 1), permitID("a", 3))
+			return scripts.Load("redisson/permit-force", 1), p.forcing(permitID("a", 1), permitID("a", 3))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

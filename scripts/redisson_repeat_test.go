@@ -64,12 +64,12 @@ func permitKeys(f *fixture) []string { return []string{f.key, f.key + ":timeout"
 var (
 	plainKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(f *fixture) map[string]step {
 		return map[string]step{
-			"acquire":  {scripts.RedissonAcquire, alone(f), []any{gos, minute, later, pub, f.channel, "1"}},
-			"release":  {scripts.RedissonRelease, alone(f), []any{gos, pub, f.channel}},
-			"poll":     {scripts.RedissonPoll, alone(f), []any{""}},
-			"renew":    {scripts.RedissonRenew, alone(f), []any{gos, minute}},
-			"describe": {scripts.RedissonDescribe, alone(f), nil},
-			"force":    {scripts.RedissonForce, alone(f), []any{javas, pub, f.channel, "told"}},
+			"acquire":  {scripts.Load("redisson/acquire", 1), alone(f), []any{gos, minute, later, pub, f.channel, "1"}},
+			"release":  {scripts.Load("redisson/release", 1), alone(f), []any{gos, pub, f.channel}},
+			"poll":     {scripts.Load("redisson/poll", 1), alone(f), []any{""}},
+			"renew":    {scripts.Load("redisson/renew", 1), alone(f), []any{gos, minute}},
+			"describe": {scripts.Load("redisson/describe", 1), alone(f), nil},
+			"force":    {scripts.Load("redisson/force", 1), alone(f), []any{javas, pub, f.channel, "told"}},
 		}
 	}}
 	setnxKind = &sharedKind{java: othersTake, keys: alone, sound: soundValue, steps: func(f *fixture) map[string]step {
@@ -85,9 +85,9 @@ var (
 	fencedKind = &sharedKind{java: javaTakes, keys: alone, sound: soundLock, steps: func(f *fixture) map[string]step {
 		keys := []string{f.key, f.key + ":token"}
 		return map[string]step{
-			"acquire": {scripts.RedissonFence, keys, []any{gos, minute, later, pub, f.channel, "1"}},
-			"release": {scripts.RedissonRelease, keys, []any{gos, pub, f.channel}},
-			"force":   {scripts.RedissonForce, keys, []any{javas, pub, f.channel, "told"}},
+			"acquire": {scripts.Load("redisson/fence", 1), keys, []any{gos, minute, later, pub, f.channel, "1"}},
+			"release": {scripts.Load("redisson/release", 1), keys, []any{gos, pub, f.channel}},
+			"force":   {scripts.Load("redisson/force", 1), keys, []any{javas, pub, f.channel, "told"}},
 		}
 	}}
 	fairKind = &sharedKind{
@@ -96,62 +96,62 @@ var (
 		steps: func(f *fixture) map[string]step {
 			j := javaQueue{f, wait}
 			enter := func(hold, waits string) step {
-				return step{scripts.RedissonFairAcquire, j.keys(), []any{hold, minute, later, pub, j.notified(), waits, wait}}
+				return step{scripts.Load("redisson/fair-acquire", 1), j.keys(), []any{hold, minute, later, pub, j.notified(), waits, wait}}
 			}
 			return map[string]step{
 				"acquire":       enter(gos, "1"),
 				"acquire tries": enter(gos, "0"),
 				"other":         enter(goes(2), "1"),
 				"third":         enter(goes(3), "1"),
-				"release":       {scripts.RedissonFairRelease, j.keys(), []any{gos, pub, j.notified(), wait}},
-				"force":         {scripts.RedissonFairForce, j.keys(), []any{javas, pub, j.notified(), "told"}},
-				"waiters":       {scripts.RedissonFairWaiters, j.keys()[1:], []any{0, 10}},
-				"describe":      {scripts.RedissonDescribe, alone(f), nil},
+				"release":       {scripts.Load("redisson/fair-release", 1), j.keys(), []any{gos, pub, j.notified(), wait}},
+				"force":         {scripts.Load("redisson/fair-force", 1), j.keys(), []any{javas, pub, j.notified(), "told"}},
+				"waiters":       {scripts.Load("redisson/fair-waiters", 1), j.keys()[1:], []any{0, 10}},
+				"describe":      {scripts.Load("redisson/describe", 1), alone(f), nil},
 			}
 		},
 	}
 	rwKind = &sharedKind{java: javaReads, keys: alone, sound: soundRW, steps: func(f *fixture) map[string]step {
 		enter := func(side string) step {
-			return step{scripts.RedissonRWAcquire, alone(f), []any{gos, minute, later, pub, f.channel, "1", side}}
+			return step{scripts.Load("redisson/rwlock-acquire", 1), alone(f), []any{gos, minute, later, pub, f.channel, "1", side}}
 		}
 		return map[string]step{
 			"acquire reads":  enter(reader),
 			"acquire writes": enter(writer),
-			"release":        {scripts.RedissonRWRelease, alone(f), []any{gos, pub, f.channel}},
-			"renew":          {scripts.RedissonRWRenew, alone(f), []any{gos, minute}},
-			"poll":           {scripts.RedissonRWPoll, alone(f), []any{""}},
-			"may-share":      {scripts.RedissonRWMayShare, alone(f), []any{gos}},
-			"downgrade":      {scripts.RedissonRWDowngrade, alone(f), []any{gos, "", pub, f.channel}},
-			"list":           {scripts.RedissonRWList, alone(f), []any{"", 0, 10}},
-			"force":          {scripts.RedissonRWForce, alone(f), []any{pub, f.channel, "told:", "session\n" + gos + "\n"}},
-			"describe":       {scripts.RedissonDescribe, alone(f), nil},
+			"release":        {scripts.Load("redisson/rwlock-release", 1), alone(f), []any{gos, pub, f.channel}},
+			"renew":          {scripts.Load("redisson/rwlock-renew", 1), alone(f), []any{gos, minute}},
+			"poll":           {scripts.Load("redisson/rwlock-poll", 1), alone(f), []any{""}},
+			"may-share":      {scripts.Load("redisson/rwlock-may-share", 1), alone(f), []any{gos}},
+			"downgrade":      {scripts.Load("redisson/rwlock-downgrade", 1), alone(f), []any{gos, "", pub, f.channel}},
+			"list":           {scripts.Load("redisson/rwlock-list", 1), alone(f), []any{"", 0, 10}},
+			"force":          {scripts.Load("redisson/rwlock-force", 1), alone(f), []any{pub, f.channel, "told:", "session\n" + gos + "\n"}},
+			"describe":       {scripts.Load("redisson/describe", 1), alone(f), nil},
 		}
 	}}
 	permitKind = &sharedKind{java: javaBuys, keys: permitKeys, sound: soundPermits, steps: func(f *fixture) map[string]step {
 		both, all, old := permitKeys(f), permitsHold("go", 3), permitsHold("old", 4)
 		enter := func(hold string) step {
 			args := []any{hold, minute, later, pub, f.channel, "0", 6, "0", "1"}
-			return step{scripts.RedissonPermitAcquire, both, args}
+			return step{scripts.Load("redisson/permit-acquire", 1), both, args}
 		}
 		return map[string]step{
 			"acquire":   enter(all),
 			"other":     enter(permitsHold("other", 2)),
 			"old":       enter(old),
-			"split":     {scripts.RedissonPermitSplit, both, []any{all, minute, later, old, pub, f.channel, 6, "0", "1"}},
-			"release":   {scripts.RedissonPermitRelease, both, []any{all, pub, f.channel}},
-			"renew":     {scripts.RedissonPermitRenew, both[1:], []any{all, minute}},
-			"resize":    {scripts.RedissonPermitResize, both, []any{6, later, pub, f.channel}},
-			"available": {scripts.RedissonPermitAvailable, both, nil},
-			"list":      {scripts.RedissonPermitList, both[1:], []any{"", 0, 10}},
-			"force":     {scripts.RedissonPermitForce, both, []any{pub, f.channel, "told:", "session", permitID("go", 1) + permitID("go", 3)}},
+			"split":     {scripts.Load("redisson/permit-split", 1), both, []any{all, minute, later, old, pub, f.channel, 6, "0", "1"}},
+			"release":   {scripts.Load("redisson/permit-release", 1), both, []any{all, pub, f.channel}},
+			"renew":     {scripts.Load("redisson/permit-renew", 1), both[1:], []any{all, minute}},
+			"resize":    {scripts.Load("redisson/permit-resize", 1), both, []any{6, later, pub, f.channel}},
+			"available": {scripts.Load("redisson/permit-available", 1), both, nil},
+			"list":      {scripts.Load("redisson/permit-list", 1), both[1:], []any{"", 0, 10}},
+			"force":     {scripts.Load("redisson/permit-force", 1), both, []any{pub, f.channel, "told:", "session", permitID("go", 1) + permitID("go", 3)}},
 		}
 	}}
 	latchKind = &sharedKind{java: javaCounts, keys: alone, sound: soundLatch, steps: func(f *fixture) map[string]step {
 		return map[string]step{
-			"start": {scripts.RedissonLatchStart, alone(f), []any{"", 3, 0, later, pub, f.channel}},
-			"count": {scripts.RedissonLatchCount, alone(f), []any{"", "", pub, f.channel}},
-			"read":  {scripts.RedissonLatchRead, alone(f), []any{"", pub, f.channel}},
-			"reset": {scripts.RedissonLatchReset, alone(f), []any{"", pub, f.channel}},
+			"start": {scripts.Load("redisson/latch-start", 1), alone(f), []any{"", 3, 0, later, pub, f.channel}},
+			"count": {scripts.Load("redisson/latch-count", 1), alone(f), []any{"", "", pub, f.channel}},
+			"read":  {scripts.Load("redisson/latch-read", 1), alone(f), []any{"", pub, f.channel}},
+			"reset": {scripts.Load("redisson/latch-reset", 1), alone(f), []any{"", pub, f.channel}},
 		}
 	}}
 )

@@ -32,7 +32,7 @@ func newJavaRWAt(tb testing.TB, options ...redistest.Option) javaRW {
 
 func (j javaRW) enter(hold, side string, life time.Duration) any {
 	j.Helper()
-	return j.run(scripts.RedissonRWAcquire, hold, life.Milliseconds(), later, "PUBLISH", j.channel, "1", side)
+	return j.run(scripts.Load("redisson/rwlock-acquire", 1), hold, life.Milliseconds(), later, "PUBLISH", j.channel, "1", side)
 }
 
 func (j javaRW) enters(hold, side string, life time.Duration) {
@@ -42,7 +42,7 @@ func (j javaRW) enters(hold, side string, life time.Duration) {
 
 func (j javaRW) leave(hold string) any {
 	j.Helper()
-	reply, _ := j.run(scripts.RedissonRWRelease, hold, "PUBLISH", j.channel).([]any)
+	reply, _ := j.run(scripts.Load("redisson/rwlock-release", 1), hold, "PUBLISH", j.channel).([]any)
 	require.Equal(j, digits(noon), reply[1])
 	return reply[0]
 }
@@ -101,7 +101,7 @@ func TestASharedReaderHasAKeyInTheSlotOfTheLock(t *testing.T) {
 	t.Parallel()
 	server := serverOfOwn(t)
 	for name, key := range map[string]string{"a": "{a}:", "{a}b": "{a}b:", "a{b": "a{b:"} {
-		server.MustDo(t, "EVAL", scripts.RedissonRWAcquire.Source, 1, name, gos, 60_000, later, "PUBLISH", "c", "1", reader)
+		server.MustDo(t, "EVAL", scripts.Load("redisson/rwlock-acquire", 1).Source, 1, name, gos, 60_000, later, "PUBLISH", "c", "1", reader)
 		require.Equal(t, "1", server.MustDo(t, "GET", key+gos+":rwlock_timeout:1"), name)
 	}
 }
@@ -155,12 +155,12 @@ func TestWhatIsNoSharedReadWriteLockIsLeftAlone(t *testing.T) {
 		wrong := []any{int64(-2), kind}
 		require.Equal(t, wrong, j.enter(gos, reader, time.Minute))
 		require.Equal(t, wrong, j.enter(gos, writer, time.Minute))
-		require.Equal(t, wrong, j.run(scripts.RedissonRWList, "", 0, 10))
+		require.Equal(t, wrong, j.run(scripts.Load("redisson/rwlock-list", 1), "", 0, 10))
 		require.Equal(t, int64(0), j.leave(gos))
-		require.Equal(t, int64(0), j.run(scripts.RedissonRWRenew, gos, 60_000))
-		require.Equal(t, int64(0), j.run(scripts.RedissonRWMayShare, gos))
-		require.Equal(t, int64(-2), j.run(scripts.RedissonRWPoll, "0"), "the try tells")
-		require.Equal(t, []any{int64(0), digits(noon)}, j.run(scripts.RedissonRWDowngrade, gos, "", "PUBLISH", j.channel))
+		require.Equal(t, int64(0), j.run(scripts.Load("redisson/rwlock-renew", 1), gos, 60_000))
+		require.Equal(t, int64(0), j.run(scripts.Load("redisson/rwlock-may-share", 1), gos))
+		require.Equal(t, int64(-2), j.run(scripts.Load("redisson/rwlock-poll", 1), "0"), "the try tells")
+		require.Equal(t, []any{int64(0), digits(noon)}, j.run(scripts.Load("redisson/rwlock-downgrade", 1), gos, "", "PUBLISH", j.channel))
 		untouched()
 	}
 }
@@ -212,7 +212,7 @@ func TestASharedWriterFreesTheLock(t *testing.T) {
 func TestASharedReadWriteLockIsRenewedForItsHold(t *testing.T) {
 	t.Parallel()
 	renew := func(j javaRW, life time.Duration) any {
-		return j.run(scripts.RedissonRWRenew, gos, life.Milliseconds())
+		return j.run(scripts.Load("redisson/rwlock-renew", 1), gos, life.Milliseconds())
 	}
 	jr := newJavaRWAt(t)
 	require.Equal(t, int64(0), renew(jr, time.Hour))
@@ -245,7 +245,7 @@ func TestASharedReadWriteLockIsRenewedForItsHold(t *testing.T) {
 func TestReadersOfASharedLockPoll(t *testing.T) {
 	t.Parallel()
 	j := newJavaRW(t)
-	poll := func() any { return j.run(scripts.RedissonRWPoll, "0") }
+	poll := func() any { return j.run(scripts.Load("redisson/rwlock-poll", 1), "0") }
 	require.Equal(t, int64(-2), poll(), "free")
 	j.writes(javas, time.Hour)
 	require.InDelta(t, time.Hour.Milliseconds(), poll(), float64(patience.Milliseconds()))
@@ -257,11 +257,11 @@ func TestReadersOfASharedLockPoll(t *testing.T) {
 func TestASharedReaderSharesWhileItHasTheLock(t *testing.T) {
 	t.Parallel()
 	j := newJavaRW(t)
-	require.Equal(t, int64(0), j.run(scripts.RedissonRWMayShare, gos))
+	require.Equal(t, int64(0), j.run(scripts.Load("redisson/rwlock-may-share", 1), gos))
 	j.reads(javas, 1, time.Hour)
-	require.Equal(t, int64(0), j.run(scripts.RedissonRWMayShare, gos))
+	require.Equal(t, int64(0), j.run(scripts.Load("redisson/rwlock-may-share", 1), gos))
 	j.enters(gos, reader, time.Minute)
-	require.Equal(t, int64(1), j.run(scripts.RedissonRWMayShare, gos))
+	require.Equal(t, int64(1), j.run(scripts.Load("redisson/rwlock-may-share", 1), gos))
 }
 
 // P5: a writer becomes a reader for the rest of its lease, and readers are notified. Sent again it is a reader.
@@ -270,7 +270,7 @@ func TestASharedWriterBecomesAReader(t *testing.T) {
 	j := newJavaRW(t)
 	isListening := j.listen()
 	downgrade := func() any {
-		return j.run(scripts.RedissonRWDowngrade, gos, "", "PUBLISH", j.channel).([]any)[0]
+		return j.run(scripts.Load("redisson/rwlock-downgrade", 1), gos, "", "PUBLISH", j.channel).([]any)[0]
 	}
 	require.Equal(t, int64(0), downgrade())
 	j.enters(gos, writer, time.Hour)
@@ -293,7 +293,7 @@ func TestTheHoldersOfASharedReadWriteLockAreListed(t *testing.T) {
 		clock := j.clock
 		j.clock = 0
 		defer func() { j.clock = clock }()
-		listed := j.run(scripts.RedissonRWList, "", from, count).([]any)
+		listed := j.run(scripts.Load("redisson/rwlock-list", 1), "", from, count).([]any)
 		for i := 2; i < len(listed); i += 2 {
 			key, returned := j.key, parseStamp(t, listed[i+1])/1000
 			if listed[1] != "1" {
@@ -328,7 +328,7 @@ func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
 		for _, hold := range holds {
 			text += "session\n" + hold + "\n"
 		}
-		return j.run(scripts.RedissonRWForce, "PUBLISH", j.channel, j.channel+":told:", text)
+		return j.run(scripts.Load("redisson/rwlock-force", 1), "PUBLISH", j.channel, j.channel+":told:", text)
 	}
 	isListening, published := j.listen(), j.listenTo(j.channel+":told:session")
 	j.reads(javas, 2, time.Hour)

@@ -41,12 +41,12 @@ func (f *fixture) has(hold, entries string, life time.Duration) {
 
 func (f *fixture) acquireShared(hold, notAfter string) any {
 	f.Helper()
-	return f.run(scripts.RedissonAcquire, hold, time.Minute.Milliseconds(), notAfter, "PUBLISH", f.channel, "1")
+	return f.run(scripts.Load("redisson/acquire", 1), hold, time.Minute.Milliseconds(), notAfter, "PUBLISH", f.channel, "1")
 }
 
 func (f *fixture) releaseShared(hold string) any {
 	f.Helper()
-	return f.run(scripts.RedissonRelease, hold, "PUBLISH", f.channel)
+	return f.run(scripts.Load("redisson/release", 1), hold, "PUBLISH", f.channel)
 }
 
 // P1, P9: one field, and a TTL; sent again it is the same hold, with a later token.
@@ -97,7 +97,7 @@ func TestASharedLockIsReleasedByItsHold(t *testing.T) {
 	for name, give := range map[string]func(f *fixture, hold string) any{
 		"Release": func(f *fixture, hold string) any { return f.releaseShared(hold).([]any)[0] },
 		"Force": func(f *fixture, hold string) any {
-			return f.run(scripts.RedissonForce, hold, "PUBLISH", f.channel, f.channel+":told")
+			return f.run(scripts.Load("redisson/force", 1), hold, "PUBLISH", f.channel, f.channel+":told")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,18 +156,20 @@ func TestTokensOfASharedLockRiseWithTheClock(t *testing.T) {
 func TestASharedLockIsPolled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	require.Equal(t, int64(-2), f.run(scripts.RedissonPoll, "0"), "free")
+	require.Equal(t, int64(-2), f.run(scripts.Load("redisson/poll", 1), "0"), "free")
 	f.has(javas, "1", time.Hour)
-	require.InDelta(t, time.Hour.Milliseconds(), f.run(scripts.RedissonPoll, "0"), float64(patience.Milliseconds()))
+	require.InDelta(t, time.Hour.Milliseconds(), f.run(scripts.Load("redisson/poll", 1), "0"), float64(patience.Milliseconds()))
 	f.server.MustDo(t, "PERSIST", f.key)
-	require.Equal(t, int64(-1), f.run(scripts.RedissonPoll, "0"))
+	require.Equal(t, int64(-1), f.run(scripts.Load("redisson/poll", 1), "0"))
 }
 
 // P2: a renewal lengthens the life of its own hold, and makes nothing.
 func TestASharedLockIsRenewedForItsHold(t *testing.T) {
 	t.Parallel()
 	f := newFixtureAt(t)
-	renew := func(life time.Duration) any { return f.run(scripts.RedissonRenew, gos, life.Milliseconds()) }
+	renew := func(life time.Duration) any {
+		return f.run(scripts.Load("redisson/renew", 1), gos, life.Milliseconds())
+	}
 	require.Equal(t, int64(0), renew(time.Hour))
 	require.Empty(t, f.fields())
 	f.has(javas, "1", time.Minute)
@@ -194,7 +196,7 @@ func TestAHolderOfASharedLockIsDescribed(t *testing.T) {
 	f := newFixture(t)
 	f.clock = 0
 	describe := func() any {
-		reply := f.run(scripts.RedissonDescribe).([]any)
+		reply := f.run(scripts.Load("redisson/describe", 1)).([]any)
 		if len(reply) > 5 {
 			require.Equal(t, f.end(f.key, reply[5]), reply[5])
 			reply = reply[:5]
@@ -223,13 +225,13 @@ func TestForceLeavesTheOtherKindOfJavasHoldAlone(t *testing.T) {
 	j := newJavaRW(t)
 	j.reads(javas, 1, time.Hour)
 	unchanged := j.unchanged()
-	require.Equal(t, int64(0), j.run(scripts.RedissonForce, javas, "PUBLISH", j.channel, "told"))
-	require.Equal(t, int64(0), javaQueue{j.fixture, wait}.do(scripts.RedissonFairForce, javas, "PUBLISH", j.channel, "told"))
+	require.Equal(t, int64(0), j.run(scripts.Load("redisson/force", 1), javas, "PUBLISH", j.channel, "told"))
+	require.Equal(t, int64(0), javaQueue{j.fixture, wait}.do(scripts.Load("redisson/fair-force", 1), javas, "PUBLISH", j.channel, "told"))
 	unchanged()
 	j = newJavaRW(t)
 	j.has(javas, "1", time.Hour)
 	unchanged = j.unchanged()
-	reply := j.run(scripts.RedissonRWForce, "PUBLISH", j.channel, "told:", "session\n"+javas+"\n")
+	reply := j.run(scripts.Load("redisson/rwlock-force", 1), "PUBLISH", j.channel, "told:", "session\n"+javas+"\n")
 	require.Equal(t, []any{int64(0)}, reply)
 	unchanged()
 }

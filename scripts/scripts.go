@@ -104,42 +104,6 @@ var (
 	RedlockRelease = load("redlock/release", 1)
 	RedlockPoll    = load("redlock/poll", 1)
 	RedlockFence   = load("redlock/fence", 1)
-
-	RedissonAcquire  = load("redisson/acquire", 1)
-	RedissonFence    = load("redisson/fence", 1)
-	RedissonRelease  = load("redisson/release", 1)
-	RedissonPoll     = load("redisson/poll", 1)
-	RedissonRenew    = load("redisson/renew", 1)
-	RedissonDescribe = load("redisson/describe", 1)
-	RedissonForce    = load("redisson/force", 1)
-
-	RedissonFairAcquire = load("redisson/fair-acquire", 1)
-	RedissonFairRelease = load("redisson/fair-release", 1)
-	RedissonFairForce   = load("redisson/fair-force", 1)
-	RedissonFairWaiters = load("redisson/fair-waiters", 1)
-
-	RedissonRWAcquire   = load("redisson/rwlock-acquire", 1)
-	RedissonRWRelease   = load("redisson/rwlock-release", 1)
-	RedissonRWRenew     = load("redisson/rwlock-renew", 1)
-	RedissonRWPoll      = load("redisson/rwlock-poll", 1)
-	RedissonRWMayShare  = load("redisson/rwlock-may-share", 1)
-	RedissonRWDowngrade = load("redisson/rwlock-downgrade", 1)
-	RedissonRWList      = load("redisson/rwlock-list", 1)
-	RedissonRWForce     = load("redisson/rwlock-force", 1)
-
-	RedissonPermitAcquire   = load("redisson/permit-acquire", 1)
-	RedissonPermitRelease   = load("redisson/permit-release", 1)
-	RedissonPermitRenew     = load("redisson/permit-renew", 1)
-	RedissonPermitSplit     = load("redisson/permit-split", 1)
-	RedissonPermitResize    = load("redisson/permit-resize", 1)
-	RedissonPermitAvailable = load("redisson/permit-available", 1)
-	RedissonPermitList      = load("redisson/permit-list", 1)
-	RedissonPermitForce     = load("redisson/permit-force", 1)
-
-	RedissonLatchStart = load("redisson/latch-start", 1)
-	RedissonLatchCount = load("redisson/latch-count", 1)
-	RedissonLatchRead  = load("redisson/latch-read", 1)
-	RedissonLatchReset = load("redisson/latch-reset", 1)
 )
 
 // All returns every script in the module, retired versions included, ordered by path.

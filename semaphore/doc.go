@@ -50,11 +50,11 @@
 //	Release  1 round trip; 0 if handed over, but 1 every 20 ms
 //	waiting  1 poll a second for each semaphore and session
 //
-// # Redisson
+// # Layouts of others
 //
-// In the layout signalbox.Redisson it shares the keys of Java's RPermitExpirableSemaphore; with
-// Plain, those of RSemaphore. Guarantees 2 and 3 do not hold then, and tokens rise unless the
-// server's clock is set back.
+// In a layout of other clients (signalbox.WithLayout) it shares their keys; with Plain, those of a
+// semaphore without owners. Guarantees 2 and 3 do not hold then, and tokens rise unless the
+// server's clock is set back. The package of the layout says what else differs.
 //
 // docs/internals/semaphore.md has the failures, the keys and all costs.
 package semaphore

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
@@ -27,8 +28,8 @@ var sharedKinds = map[string]struct {
 	options  []signalbox.LockOption
 	timeouts string
 }{
-	"Expirable": {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}, "{a}:timeout"},
-	"Plain":     {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain()}, "{a}:signalbox"},
+	"Expirable": {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}, "{a}:timeout"},
+	"Plain":     {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout()), semaphore.Plain()}, "{a}:signalbox"},
 }
 
 // redissonFixture is one kind in one test: semaphores "a" of three permits.
@@ -178,7 +179,7 @@ func TestSharedPermitsAreReleasedInParts(t *testing.T) {
 func TestSharedCapacityIsOnTheServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 3, signalbox.WithLayout(signalbox.Redisson()))
+	sem := semaphore.New(newSession(t, server), "a", 3, signalbox.WithLayout(redisson.Layout()))
 	require.Equal(t, 3, available(t, sem), "as it would be")
 	lease := mustAcquire(t, sem, 2)
 	require.NoError(t, sem.SetCapacity(t.Context(), 1))
@@ -186,7 +187,7 @@ func TestSharedCapacityIsOnTheServer(t *testing.T) {
 	require.Equal(t, 0, available(t, sem))
 	_, err := sem.Acquire(t.Context(), 2)
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
-	exact := semaphore.New(newSession(t, server), "a", 3, signalbox.WithLayout(signalbox.Redisson()), semaphore.ExactCapacity())
+	exact := semaphore.New(newSession(t, server), "a", 3, signalbox.WithLayout(redisson.Layout()), semaphore.ExactCapacity())
 	_, err = exact.TryAcquire(t.Context(), 1)
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
 	_, err = exact.Available(t.Context())
@@ -197,9 +198,9 @@ func TestSharedCapacityIsOnTheServer(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 	require.Equal(t, "3", server.MustDo(t, "GET", "a"))
 
-	_, err = semaphore.New(newSession(t, server), "b", 5000, signalbox.WithLayout(signalbox.Redisson())).Acquire(t.Context(), 1001)
+	_, err = semaphore.New(newSession(t, server), "b", 5000, signalbox.WithLayout(redisson.Layout())).Acquire(t.Context(), 1001)
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
-	most := mustAcquire(t, semaphore.New(newSession(t, server), "b", 5000, signalbox.WithLayout(signalbox.Redisson())), 1000)
+	most := mustAcquire(t, semaphore.New(newSession(t, server), "b", 5000, signalbox.WithLayout(redisson.Layout())), 1000)
 	require.Equal(t, int64(1000), server.MustDo(t, "ZCARD", "{b}:timeout"))
 	require.NoError(t, most.Unlock())
 	require.Equal(t, "5000", server.MustDo(t, "GET", "b"))
@@ -208,7 +209,7 @@ func TestSharedCapacityIsOnTheServer(t *testing.T) {
 // Native overrides a session's defaults, but not the semaphore's own options.
 func TestNativeOverridesADefaultOfPlain(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, redistest.Start(t), signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain()))
+	s := newSession(t, redistest.Start(t), signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), semaphore.Plain()))
 	require.NoError(t, semaphore.New(s, "a", 3).Check())
 	require.NoError(t, semaphore.New(s, "a", 3, signalbox.WithLayout(signalbox.Native())).Check())
 	for _, both := range [][]signalbox.LockOption{{semaphore.Plain(), signalbox.WithLayout(signalbox.Native())}, {signalbox.WithLayout(signalbox.Native()), semaphore.Plain()}} {
@@ -222,8 +223,8 @@ func TestAPlainSemaphoreHasNoCapacity(t *testing.T) {
 	server := redistest.Start(t)
 	s := newSession(t, server)
 	require.ErrorIs(t, semaphore.New(s, "a", 3, semaphore.Plain()).Check(), signalbox.ErrBadOption, "it is Redisson's")
-	require.ErrorIs(t, semaphore.New(s, "a", 3, signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain(), semaphore.ExactCapacity()).Check(), signalbox.ErrBadOption)
-	sem := semaphore.New(s, "a", 3, signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain())
+	require.ErrorIs(t, semaphore.New(s, "a", 3, signalbox.WithLayout(redisson.Layout()), semaphore.Plain(), semaphore.ExactCapacity()).Check(), signalbox.ErrBadOption)
+	sem := semaphore.New(s, "a", 3, signalbox.WithLayout(redisson.Layout()), semaphore.Plain())
 	require.ErrorIs(t, sem.SetCapacity(t.Context(), 5), signalbox.ErrBadOption)
 	waiting := locktest.LaterWith(t.Context(), acquireFunc(sem, 5))
 	redistest.Await(t, "a try", func() bool { return server.MustDo(t, "GET", "a") == "3" })

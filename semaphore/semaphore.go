@@ -45,9 +45,9 @@ func ExactCapacity() signalbox.LockOption {
 	}
 }
 
-// Plain makes a semaphore in the layout signalbox.Redisson an RSemaphore: a number of free permits, whose
-// users in Java have neither ids nor leases. docs/internals/semaphore.md says what differs. Without
-// signalbox.Redisson it is ErrBadOption.
+// Plain makes a semaphore without owners, in a layout of others that has one: a number of free permits, whose
+// other users have neither ids nor leases. docs/internals/semaphore.md says what differs. In any other
+// layout it is ErrBadOption.
 func Plain() signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.Plain)
@@ -86,7 +86,7 @@ func tableOf(b *acquire.Base) (*layout.Semaphore, error) {
 	case !b.Plain:
 		return b.Layout.Semaphore, nil
 	case b.Layout.PlainSemaphore == nil:
-		return nil, fmt.Errorf("%w: a plain semaphore is one of Redisson's: it needs signalbox.Redisson", errs.ErrBadOption)
+		return nil, fmt.Errorf("%w: the layout has no plain semaphore: signalbox.WithLayout sets one that has", errs.ErrBadOption)
 	case b.Exact:
 		return nil, fmt.Errorf("%w: nobody knows how many permits a plain semaphore has, exactly or not", errs.ErrBadOption)
 	}

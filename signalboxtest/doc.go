@@ -55,7 +55,7 @@
 //   - A Kit for signalbox.Dial: a Kit has no address. Pass the session to the code under test.
 //   - That a Pause stops the code under test: it stops the session. Call Pause, Advance and Resume in the middle of the
 //     work that is to stand still.
-//   - Lose and Expire of permits and latches in the layout of Redisson.
+//   - Lose and Expire of permits and latches in layouts of others.
 //   - A Fake of every kind. A Fake excludes its own callers, one at a time, and no others.
 //
 // # Cost

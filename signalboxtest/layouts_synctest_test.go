@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/setnx"
@@ -22,7 +23,7 @@ import (
 // inLayouts runs a test with each kind of lock in the layouts of other clients.
 func inLayouts(t *testing.T, test func(t *testing.T, kit *signalboxtest.Kit, s *signalbox.Session, lock func(*signalbox.Session) Lock)) {
 	t.Helper()
-	redisson, setNX := signalbox.Redisson(), setnx.Layout()
+	redisson, setNX := redisson.Layout(), setnx.Layout()
 	for what, c := range map[string]struct {
 		in   signalbox.Layout
 		lock func(*signalbox.Session) Lock

@@ -61,8 +61,8 @@ func newDoctor(s *serverFlags) *cobra.Command {
 
 // diagnose returns what there is to say about the server, or why it cannot be asked.
 func (s *serverFlags) diagnose(ctx context.Context) ([]finding, error) {
-	if s.redisson {
-		return nil, badUsage("doctor checks what the library's own layout needs: leave --redisson out")
+	if flag, _ := s.layout.chosen(); flag != "" {
+		return nil, badUsage("doctor checks what the library's own layout needs: leave %s out", flag)
 	}
 	address, err := s.address()
 	if err != nil {

@@ -70,7 +70,7 @@ type runFlags struct {
 	lease     time.Duration
 	grace     time.Duration
 
-	redisson bool // --redisson of all commands
+	layout string // the flag of all commands that chooses a layout of other clients, or ""
 
 	name    string // the arguments
 	command []string
@@ -111,7 +111,7 @@ func (f *runFlags) check(cmd *cobra.Command, args []string, s *serverFlags) erro
 	if !flags.Changed("grace") {
 		f.grace = min(defaultGrace, f.lease/graceShare)
 	}
-	f.redisson = s.redisson
+	f.layout, _ = s.layout.chosen()
 	switch {
 	case flags.Changed("permits") && !flags.Changed("capacity"):
 		return badUsage("-n is the number of permits, and needs --capacity; to fail at once if the lock is held, use -w 0")
@@ -237,7 +237,7 @@ func (a acquireFunc) reacquire(ctx context.Context) (lease, error) { return a(ct
 // calls returns the call that waits for what the flags ask for, and the one that does not wait.
 func (f *runFlags) calls(s *signalbox.Session, name string) (lock, try acquireFunc) {
 	options := []signalbox.LockOption{signalbox.WithRenewedLease(f.lease)}
-	if !f.redisson { // there, a hold has its whole lease from the start
+	if f.layout == "" { // elsewhere a hold has its whole lease from the start
 		options = append(options, signalbox.WithFirstLease(f.lease))
 	}
 	switch {

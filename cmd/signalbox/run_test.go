@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
@@ -126,7 +127,7 @@ func TestRunAcquiresReadersWritersAndPermits(t *testing.T) {
 	require.NoError(t, permits.Unlock())
 	try(0, "--capacity", "3", "-n", "3", "sem")
 
-	java := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	java := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 	other := locktest.Must(t, reentrant.New(java, "java").Lock)
 	try(75, "--redisson", "java")
 	require.NoError(t, other.Unlock())

@@ -32,9 +32,9 @@ type serverFlags struct {
 	sentinelUser         string
 	sentinelPasswordFile string
 
-	prefix   string
-	hashed   bool
-	redisson bool
+	prefix string
+	hashed bool
+	layout layoutFlags
 }
 
 // The variables of the environment. A flag wins over its variable. Either replaces the user and the password of the URL.
@@ -68,7 +68,7 @@ func addServerFlags(flags *pflag.FlagSet) *serverFlags {
 		"`file` with the password at the sentinels, if it is not in $"+envSentinelPassword+" ($"+envSentinelPasswordFile+")")
 	flags.StringVar(&s.prefix, "prefix", os.Getenv(envPrefix), "`prefix` of all keys; \"sb:\" if none is given ($"+envPrefix+")")
 	flags.BoolVar(&s.hashed, "hashed", false, "names are digests in the keys, as with WithHashedNames")
-	flags.BoolVar(&s.redisson, "redisson", false, "locks are those of Redisson, the Java client")
+	s.layout.add(flags)
 	hideDefaults(flags)
 	return s
 }
@@ -117,8 +117,8 @@ func (s *serverFlags) options() []signalbox.SessionOption {
 	if s.hashed {
 		options = append(options, signalbox.WithHashedNames())
 	}
-	if s.redisson {
-		options = append(options, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	if flag, layout := s.layout.chosen(); flag != "" {
+		options = append(options, signalbox.WithDefaults(signalbox.WithLayout(layout)))
 	}
 	return options
 }

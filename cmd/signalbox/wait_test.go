@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
@@ -106,13 +107,13 @@ func TestBreakEndsAHold(t *testing.T) {
 	redistest.Receive(t, "the loss", held.Done())
 	require.ErrorIs(t, held.Unlock(), signalbox.ErrLost)
 
-	java := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	java := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 	permits, err := semaphore.New(java, "permits", 3).Acquire(locktest.Context(t), 2)
 	require.NoError(t, err)
 	start(t, server.URL(), "break", "--redisson", "--yes", "permits").ended(0)
 	redistest.Receive(t, "the loss", permits.Done())
 	plain, err := semaphore.New(java, "plain", 3, semaphore.Plain()).Acquire(locktest.Context(t), 2)
 	require.NoError(t, err)
-	start(t, server.URL(), "break", "--redisson", "--yes", "plain").ended(2, "RSemaphore")
+	start(t, server.URL(), "break", "--redisson", "--yes", "plain").ended(2, "plain semaphore")
 	require.NoError(t, plain.Unlock())
 }

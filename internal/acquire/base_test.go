@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 var errRefused = errors.New("refused")
@@ -36,7 +37,7 @@ func every(*layout.Layout) bool { return true }
 // P9: a layout is a lock's own, whatever the session's others have.
 func TestLockHasTheRequestedLayout(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 	for name, c := range map[string]struct {
 		options []signalbox.LockOption
 		key     string
@@ -49,7 +50,7 @@ func TestLockHasTheRequestedLayout(t *testing.T) {
 		require.NoError(t, b.Check(), name)
 		require.Equal(t, c.key, b.Names.Holder, name)
 	}
-	both := []signalbox.LockOption{signalbox.WithLayout(signalbox.Native()), signalbox.WithLayout(signalbox.Redisson(signalbox.PlainChannels))}
+	both := []signalbox.LockOption{signalbox.WithLayout(signalbox.Native()), signalbox.WithLayout(redisson.Layout(redisson.PlainChannels))}
 	twice := acquire.MakeIn(s, "a", session.Reentrant, both, every)
 	require.ErrorIs(t, twice.Check(), signalbox.ErrBadOption)
 	native := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Native())})
@@ -82,8 +83,8 @@ func TestInvalidBaseFailsEveryCall(t *testing.T) {
 		"NoClient":      {acquire.Make(signalbox.NewSession(nil), "a", session.Reentrant, nil), signalbox.ErrBadOption},
 		"NoName":        {acquire.Make(s, "", session.Reentrant, nil), signalbox.ErrBadName},
 		"LongName":      {acquire.Make(s, strings.Repeat("x", 513), session.Reentrant, nil), signalbox.ErrBadName},
-		"NoLayout":      {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}), signalbox.ErrBadOption},
-		"HashedName":    {acquire.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}, every), signalbox.ErrBadOption},
+		"NoLayout":      {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}), signalbox.ErrBadOption},
+		"HashedName":    {acquire.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}, every), signalbox.ErrBadOption},
 		"BadOption":     {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithFixedLease(0)}), signalbox.ErrBadOption},
 		"ClosedSession": {acquire.Make(closed, "a", session.Reentrant, nil), signalbox.ErrClosed},
 	} {

@@ -16,20 +16,19 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // A manager uses the granter that its layout names, and the keys of that.
 func TestManagerUsesTheGranterOfItsLayout(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for _, l := range []*layout.Layout{layout.Native(), layout.Redisson()} {
+	for _, choice := range []signalbox.Layout{signalbox.Native(), redisson.Layout()} {
+		l, err := session.LayoutHandle(choice).Layout()
+		require.NoError(t, err)
 		s := signalbox.NewSession(server.Client(t, signalbox.Tune))
 		t.Cleanup(func() { _ = s.Close(t.Context()) })
-		option := signalbox.WithLayout(signalbox.Native())
-		if l != layout.Native() {
-			option = signalbox.WithLayout(signalbox.Redisson())
-		}
-		b := acquire.MakeIn(s, "a", session.Semaphore, []signalbox.LockOption{option}, func(*layout.Layout) bool { return true })
+		b := acquire.MakeIn(s, "a", session.Semaphore, []signalbox.LockOption{signalbox.WithLayout(choice)}, func(*layout.Layout) bool { return true })
 		require.NoError(t, b.Err)
 		for _, kind := range []*layout.Kind{&l.Fair.Kind, &l.RWLock.Kind} {
 			manager := acquire.NewManager((*session.Handle)(s).Session(), l, kind, nil)
@@ -66,7 +65,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		request queue.Request
 	}{
 		"Native":   {signalbox.Native(), queue.Request{Life: time.Hour, FloorTTL: "60000", Mode: "f"}},
-		"Redisson": {signalbox.Redisson(), queue.Request{Life: time.Hour, ShareKey: local.ShareKey{Policy: local.Own, MaxHolds: 1}}},
+		"Redisson": {redisson.Layout(), queue.Request{Life: time.Hour, ShareKey: local.ShareKey{Policy: local.Own, MaxHolds: 1}}},
 	} {
 		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
 		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)

@@ -116,11 +116,18 @@ type RWLock struct {
 }
 
 // Semaphore is the semaphore in a layout. Resize and Available have the arguments of the scripts in semaphore/, and
-// List has the arguments of holds/list. Split is the script for a queue or for retries.
+// List has the arguments of holds/list. Split is the script for a queue or for retries. Force is nil if
+// permits are ended one by one; else it ends many and notifies their sessions:
+//
+//	Force  KEYS: Keys.All. ARGV: verb, channel, what the channel of a session begins with, the aliases
+//	       of the sessions that had the permits, with a blank between, and the names of the holds,
+//	       each of HoldSize bytes, one behind the other
 type Semaphore struct {
 	Kind
 
-	Split, Resize, Available, List *scripts.Script
+	Split, Resize, Available, List, Force *scripts.Script
+	// HoldSize is the length of the name of a hold, as Force takes it.
+	HoldSize int
 	// AvailableKeys is how many keys of Keys.All the script Available needs.
 	AvailableKeys int
 	// MaxPermits is the greatest number of permits of one hold.

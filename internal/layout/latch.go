@@ -4,6 +4,7 @@ package layout
 
 import (
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -15,11 +16,33 @@ type Latch struct {
 	Key, EndedChannel func(n names.Set) string
 
 	Start, Count, Poll, Reset *scripts.Script
+	// StartArgs returns the arguments of Start behind the not-after. first is the last one of countdown/start; verb is the
+	// publishing command, and channel the one of EndedChannel.
+	StartArgs func(first, verb, channel string) []string
+	// PollArgs returns the arguments of Poll. fence is what Evidence returned, or "".
+	PollArgs func(fence, verb, channel string) []string
 
-	// AnonymousRounds says that rounds cannot be distinguished at the server: all have the stamp 1. So a step of unknown
-	// outcome is never sent again, and a 0 on the channel does not say which round it is about. Start and
-	// Poll also have the publishing command as an argument, and Poll a fence, see redisson/latch-read.
-	AnonymousRounds bool
+	// SoleRound is the stamp of all rounds, if the server cannot distinguish them; 0 if each has its own. No waiter shares
+	// the evidence of an earlier one then: that may be about another round.
+	SoleRound wire.Stamp
+	// StepsOnce says that a step of unknown outcome is neither sent again nor undone: it would count another time, or in
+	// another round.
+	StepsOnce bool
+	// NewEvidence returns the evidence of a waiter for a round. It is nil if messages are the records that countdown/count
+	// publishes.
+	NewEvidence func(round wire.Stamp) Evidence
+}
+
+// Evidence is what messages and polls have said of the end of a round that is waited for.
+type Evidence interface {
+	// Fence returns the text that the next poll publishes if it finds the latch running, or "". fence is what the evidence
+	// of another waiter returned for that poll, or "".
+	Fence(fence string) string
+	// OnRunning is called when a poll has found the round running, with its nonce. It reports whether to poll again at once.
+	OnRunning(nonce string) (again bool)
+	// OnMessage is called for each message of the latch's channel. It calls end if the round is over, with what the
+	// waiter's call returns, and reports whether to poll at once.
+	OnMessage(message string, end func(err error)) (poll bool)
 }
 
 //nolint:gochecknoglobals // a constant table
@@ -31,17 +54,6 @@ var nativeLatch = Latch{
 	Count:        scripts.CountdownCount,
 	Poll:         scripts.CountdownRead,
 	Reset:        scripts.CountdownReset,
-}
-
-func redissonLatch(registry string) *Latch {
-	return &Latch{
-		RegistryName:    registry,
-		Key:             func(n names.Set) string { return n.Holder },
-		EndedChannel:    func(n names.Set) string { return names.RedissonLatch(n.Holder) },
-		Start:           scripts.RedissonLatchStart,
-		Count:           scripts.RedissonLatchCount,
-		Poll:            scripts.RedissonLatchRead,
-		Reset:           scripts.RedissonLatchReset,
-		AnonymousRounds: true,
-	}
+	StartArgs:    func(first, _, _ string) []string { return []string{first} },
+	PollArgs:     func(_, _, _ string) []string { return nil },
 }

@@ -20,8 +20,14 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// MaxHold is the length of the longest hold.
-const MaxHold = redissonHold
+// Channels are the sorts of channels on which releases are reported in a cluster.
+type Channels uint8
+
+// The sorts of channels.
+const (
+	PlainChannels Channels = 1 << iota
+	ShardedChannels
+)
 
 // Layout is one of the layouts. It is never written to.
 type Layout struct {
@@ -38,7 +44,7 @@ type Layout struct {
 	WaiterID string
 	// Channels says on which channels releases are reported in a cluster: PlainChannels, PlainChannels|ShardedChannels,
 	// or, if 0, sharded channels alone.
-	Channels Variant
+	Channels Channels
 	// Describe returns the holder of a lock.
 	Describe *scripts.Script
 	// The kinds of locks; nil if the layout does not have the kind.

@@ -9,7 +9,7 @@
 //  2. All keys and channels of a name are in one slot of a cluster: the encoded name is the hash
 //     tag, has no brace and is never empty.
 //
-// Both hold for the library's own naming. Redisson's documents its own guarantees.
+// Both hold for the library's own naming. A layout of others has its own.
 package names
 
 import (

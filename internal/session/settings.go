@@ -44,9 +44,6 @@ const (
 	MaxLabel = 64
 	// MaxReplicas is the greatest number of replicas to wait for: more than any deployment has.
 	MaxReplicas = 100
-	// MinFairWait is the least fairLockWaitTimeout of Redisson with which a Go waiter keeps its
-	// ticket.
-	MinFairWait = 4 * time.Second
 	// MinReplicaWait is the shortest wait for replicas: what the server counts in.
 	MinReplicaWait = time.Millisecond
 	// MaxReplicaWait is the longest wait for replicas. A longer one would wait for a repair.
@@ -154,7 +151,7 @@ func (l *LockSettings) Resolve(kind Kind) *Resolved {
 	}
 	if s.Layout != layout.Native() {
 		s.Unsupported = l.Unsupported(s.Layout.Name)
-		s.Terms.FirstLease = s.Terms.Lease // as in Java, whose clocks end permits
+		s.Terms.FirstLease = s.Terms.Lease // as other clients have it, whose clocks may end holds
 	}
 	return s
 }
@@ -310,15 +307,6 @@ func CheckFloor(d time.Duration) error {
 func CheckDuration(what string, d time.Duration) error {
 	if d < MinLease || d > MaxLease {
 		return fmt.Errorf("%w: %s of %v: it must be from %v to %v", errs.ErrBadOption, what, d, MinLease, MaxLease)
-	}
-	return nil
-}
-
-// CheckFairWait returns an error if d cannot be Java's fairLockWaitTimeout. A Go waiter asks about
-// once a second, and renews its ticket when half of the timeout is left.
-func CheckFairWait(d time.Duration) error {
-	if d < MinFairWait || d > MaxLease {
-		return fmt.Errorf("%w: a fairLockWaitTimeout of %v: set one from %v to %v, here and in Java", errs.ErrBadOption, d, MinFairWait, MaxLease)
 	}
 	return nil
 }

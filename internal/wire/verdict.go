@@ -40,7 +40,7 @@ var temporaryRefusals = []string{
 
 // temporaryInScript lists the words of refusals that end by themselves, but that may come after the first write of a
 // script: a slot that is being moved, some of whose keys are away and not among the script's KEYS, such as
-// those that Redisson keeps for readers.
+// those that a layout of others keeps for readers.
 //
 //nolint:gochecknoglobals // a constant table
 var temporaryInScript = []string{"Script attempted to access a non local key", "Lua script attempted to access a non local key"}

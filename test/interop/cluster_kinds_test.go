@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // byWay are the commands that count who listens, and the modes of Java's channels: by bus, and by slot.
@@ -44,7 +45,7 @@ func TestRWLockAndPermitsPublishToBothKindsOfChannel(t *testing.T) {
 
 // inBothWays makes locks that publish by both kinds of channel, ordinary and sharded.
 func inBothWays() signalbox.LockOption {
-	return signalbox.WithLayout(signalbox.Redisson(signalbox.PlainChannels, signalbox.ShardedChannels))
+	return signalbox.WithLayout(redisson.Layout(redisson.PlainChannels, redisson.ShardedChannels))
 }
 
 func yardInBothWays(t *testing.T, cluster *redistest.Cluster, peers map[string]*peer, name string) {

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -38,8 +39,8 @@ var clusterModes = map[string]struct {
 	option  signalbox.LockOption
 	command string
 }{
-	"auto": {signalbox.WithLayout(signalbox.Redisson()), "SHARDNUMSUB"},
-	"off":  {signalbox.WithLayout(signalbox.Redisson(signalbox.PlainChannels)), "NUMSUB"},
+	"auto": {signalbox.WithLayout(redisson.Layout()), "SHARDNUMSUB"},
+	"off":  {signalbox.WithLayout(redisson.Layout(redisson.PlainChannels)), "NUMSUB"},
 }
 
 // P1, P6: in a cluster too every waiter is woken by every holder, as long as both sides publish to the same
@@ -99,9 +100,9 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 		newJava := func(mode string) *peer {
 			return newClusterPeer(t, release, cluster, mode)
 		}
-		newGo := func(options ...signalbox.RedissonOption) *goSide {
+		newGo := func(options ...redisson.Option) *goSide {
 			return &goSide{
-				session: locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson(options...)), signalbox.WithRenewedLease(time.Hour))),
+				session: locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout(options...)), signalbox.WithRenewedLease(time.Hour))),
 				leases:  make(map[string]signalbox.Lease),
 			}
 		}
@@ -109,10 +110,10 @@ func TestEveryWaiterIsWokenInAClusterOfBothWays(t *testing.T) {
 		sides := make(map[string][2]side)
 		sides["java off"] = [2]side{javaSide{off, "holder"}, javaSide{off, "waiter"}}
 		sides["java auto"] = [2]side{javaSide{auto, "holder"}, javaSide{auto, "waiter"}}
-		for name, options := range map[string][]signalbox.RedissonOption{
-			"go plain":   {signalbox.PlainChannels},
-			"go sharded": {signalbox.ShardedChannels},
-			"go both":    {signalbox.PlainChannels, signalbox.ShardedChannels},
+		for name, options := range map[string][]redisson.Option{
+			"go plain":   {redisson.PlainChannels},
+			"go sharded": {redisson.ShardedChannels},
+			"go both":    {redisson.PlainChannels, redisson.ShardedChannels},
 		} {
 			sides[name] = [2]side{newGo(options...), newGo(options...)}
 		}
@@ -178,7 +179,7 @@ func within(t *testing.T, messages <-chan string) string {
 func TestANameThatRedissonSplitsIsRefusedInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 	for _, name := range splitNames() {
 		require.ErrorIs(t, reentrant.New(s, name).Check(), signalbox.ErrBadName, name)
 	}

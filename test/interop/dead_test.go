@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -145,7 +146,7 @@ func TestEachSideRenewsItsOwn(t *testing.T) {
 		p, holder := newMortal(t, release, server), holds(t, server)
 		p.must(t, "a", "lock", "b", -1)
 		p.must(t, "a", "lock", "c", -1)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(5*time.Second)))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(5*time.Second)))
 		lease, err := reentrant.New(s, "d").Lock(locktest.Context(t))
 		require.NoError(t, err)
 		for _, key := range []string{"c", "d"} {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package interop lets Go and Java processes share locks on one server: Redisson as it is published, on the one side
-// (interop/java, driven by lines), and locks in the layout signalbox.Redisson on the other.
+// (interop/java, driven by lines), and locks in the layout redisson.Layout on the other.
 //
 // # Guarantees
 //

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // javaFair is a thread of a Java process that uses the fair lock.
@@ -43,7 +44,7 @@ type goFair struct {
 // newGoFair returns one of a session of its own, whose leases outlive every test.
 func newGoFair(t *testing.T, to clients) goFair {
 	t.Helper()
-	s := locktest.Session(t, to, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(time.Hour)))
+	s := locktest.Session(t, to, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(time.Hour)))
 	return goFair{fair.New(s, "a"), new(signalbox.Lease)}
 }
 
@@ -369,13 +370,13 @@ func TestBothSidesShareOneQueueInACluster(t *testing.T) {
 	programOf(t, "redisson4")
 	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
 	eachRelease(t, func(t *testing.T, release string) {
-		for mode, options := range map[string][]signalbox.RedissonOption{
-			"auto": nil, "off": {signalbox.PlainChannels}, "on": {signalbox.PlainChannels, signalbox.ShardedChannels},
+		for mode, options := range map[string][]redisson.Option{
+			"auto": nil, "off": {redisson.PlainChannels}, "on": {redisson.PlainChannels, redisson.ShardedChannels},
 		} {
 			key := "fair-" + release + "-" + mode
 			owner := cluster.Owner(t, cluster.Slot(t, key))
 			p := newClusterPeer(t, release, cluster, mode)
-			s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson(options...)), signalbox.WithRenewedLease(time.Hour)))
+			s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout(options...)), signalbox.WithRenewedLease(time.Hour)))
 			mu := fair.New(s, key)
 			for round := range 3 {
 				lease, err := mu.Lock(locktest.Context(t))

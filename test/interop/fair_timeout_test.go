@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
@@ -30,7 +31,7 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 		timeout := strconv.FormatInt(short.Milliseconds(), 10)
 		p, dead := startPeer(t, release, append(single(server.Addr()), timeout)...), newMortal(t, release, server, timeout)
 		s := locktest.Session(t, server, signalbox.WithDefaults(
-			signalbox.WithLayout(signalbox.Redisson(signalbox.FairLockWaitTimeout(short))), signalbox.WithRenewedLease(time.Hour)))
+			signalbox.WithLayout(redisson.Layout(redisson.FairLockWaitTimeout(short))), signalbox.WithRenewedLease(time.Hour)))
 		before, behind := goFair{fair.New(s, "a"), new(signalbox.Lease)}, goFair{fair.New(s, "a"), new(signalbox.Lease)}
 
 		// In the queue: Go, a Java process that dies, Go again, Java.
@@ -72,19 +73,19 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 func TestTheFairLockWaitTimeoutIsChecked(t *testing.T) {
 	t.Parallel()
 	s := locktest.Session(t, redistest.Start(t))
-	with := func(options ...signalbox.RedissonOption) signalbox.LockOption {
-		return signalbox.WithLayout(signalbox.Redisson(options...))
+	with := func(options ...redisson.Option) signalbox.LockOption {
+		return signalbox.WithLayout(redisson.Layout(options...))
 	}
 	for _, good := range []time.Duration{4 * time.Second, 5 * time.Minute, 24 * time.Hour} {
-		require.NoError(t, fair.New(s, "a", with(signalbox.FairLockWaitTimeout(good), signalbox.PlainChannels, nil)).Check())
+		require.NoError(t, fair.New(s, "a", with(redisson.FairLockWaitTimeout(good), redisson.PlainChannels, nil)).Check())
 	}
 	for _, bad := range []time.Duration{-1, 0, 4*time.Second - 1, 24*time.Hour + 1} {
-		err := fair.New(s, "a", with(signalbox.FairLockWaitTimeout(bad))).Check()
+		err := fair.New(s, "a", with(redisson.FairLockWaitTimeout(bad))).Check()
 		require.ErrorIs(t, err, signalbox.ErrBadOption)
 		require.ErrorContains(t, err, "set one from 4s to 24h0m0s, here and in Java")
 	}
-	timeout := signalbox.FairLockWaitTimeout(short)
-	require.ErrorIs(t, fair.New(s, "a", with(timeout, signalbox.Fenced)).Check(), signalbox.ErrBadOption)
+	timeout := redisson.FairLockWaitTimeout(short)
+	require.ErrorIs(t, fair.New(s, "a", with(timeout, redisson.Fenced)).Check(), signalbox.ErrBadOption)
 	require.ErrorIs(t, reentrant.New(s, "a", with(timeout)).Check(), signalbox.ErrBadOption)
 	require.ErrorIs(t, rwlock.New(s, "a", with(timeout)).Check(), signalbox.ErrBadOption)
 }

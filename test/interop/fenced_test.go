@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -24,7 +25,7 @@ const counter = "redisson_lock_token:{a}"
 // fenced returns the lock "a" of a session of its own, as RFencedLock has it.
 func fenced(t *testing.T, to clients, options ...signalbox.LockOption) *reentrant.Lock {
 	t.Helper()
-	return reentrant.New(locktest.Session(t, to), "a", append(options, signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced)))...)
+	return reentrant.New(locktest.Session(t, to), "a", append(options, signalbox.WithLayout(redisson.Layout(redisson.Fenced)))...)
 }
 
 func TestJavaReturnsTheCounterAsTokenOfAnyHolder(t *testing.T) {

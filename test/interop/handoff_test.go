@@ -27,7 +27,7 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(locktest.RunsScript(scripts.RedissonPoll))
+		proxy.SetMatch(locktest.RunsScript(scripts.Load("redisson/poll", 1)))
 		p, other := newPeer(t, release, server), newPeer(t, release, server)
 		sides := map[string][2]side{ // as holder, as waiter: a side waits in another process than it holds in
 			"java": {javaSide{p, "holder"}, javaSide{other, "waiter"}},

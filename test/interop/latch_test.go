@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // latchChannel is the channel of a latch.
@@ -35,7 +36,7 @@ func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		p := newPeer(t, release, server)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 		for _, starter := range []string{"java", "go"} {
 			for _, last := range []string{"java", "go"} {
 				name := starter + "-" + last
@@ -130,7 +131,7 @@ func joins(t *testing.T, server *redistest.Server, name string) (leave func(), w
 		locktest.Steady(o)
 		o.ClientName = process
 	})
-	s := locktest.SessionOf(t, client, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+	s := locktest.SessionOf(t, client, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 	return func() {
 		require.NoError(t, s.Close(locktest.Context(t)))
 		client.Close()
@@ -148,7 +149,7 @@ func TestALatchThatIsDeletedIsOpen(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		p := newPeer(t, release, server)
-		l := countdown.New(locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()))), "a")
+		l := countdown.New(locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()))), "a")
 		r, err := l.Start(locktest.Context(t), 2)
 		require.NoError(t, err)
 		waiting := waits(r)

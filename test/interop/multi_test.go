@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -24,7 +25,7 @@ func TestAMultiLockOfJavaInOurOrderMakesProgress(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		const times = 100
 		server := redistest.Start(t)
-		p, s := newPeer(t, release, server), locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+		p, s := newPeer(t, release, server), locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 		all := multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b"), reentrant.New(s, "c"))
 		order := strings.Join(all.Order(), ",")
 		require.Equal(t, "b,c,a", order)

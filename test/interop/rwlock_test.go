@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -74,7 +75,7 @@ func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(locktest.RunsScript(scripts.RedissonPoll, scripts.RedissonRWPoll))
+		proxy.SetMatch(locktest.RunsScript(scripts.Load("redisson/poll", 1), scripts.Load("redisson/rwlock-poll", 1)))
 		p, other := newPeer(t, release, server), newPeer(t, release, server)
 		from, to := halvesOf(t, p, "holder", server), halvesOf(t, other, "waiter", proxy)
 		for holder := range from {
@@ -349,7 +350,7 @@ func TestEitherSideTakesAReadWriteLockByForce(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		p := newPeer(t, release, server)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(5*time.Second)))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(5*time.Second)))
 		lock := rwlock.New(s, "a")
 		for half, take := range map[string]func(context.Context) (signalbox.Lease, error){reading: lock.RLock, writing: lock.Lock} {
 			p.must(t, "a", "rw.lock", "a", half, 60_000)

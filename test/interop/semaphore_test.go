@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -126,12 +127,12 @@ func TestEveryWaiterForPermitsIsWokenByEveryHolder(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(locktest.RunsScript(scripts.RedissonPermitAcquire))
+		proxy.SetMatch(locktest.RunsScript(scripts.Load("redisson/permit-acquire", 1)))
 		p, other := newPeer(t, release, server), newPeer(t, release, server)
 		for _, kind := range permitKinds() {
 			sides := map[string][2]permitSide{ // as holder, as waiter: a side waits in another process than it holds in
 				"java": {javaPermits{p, "holder", kind, map[string]string{}}, javaPermits{other, "waiter", kind, map[string]string{}}},
-				"go":   {newGoPermits(t, server, kind, signalbox.WithLayout(signalbox.Redisson())), newGoPermits(t, proxy, kind, signalbox.WithLayout(signalbox.Redisson()))},
+				"go":   {newGoPermits(t, server, kind, signalbox.WithLayout(redisson.Layout())), newGoPermits(t, proxy, kind, signalbox.WithLayout(redisson.Layout()))},
 			}
 			for holder := range sides {
 				for waiter := range sides {
@@ -172,7 +173,7 @@ func TestBothSidesSeeTheSamePermits(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		p := newPeer(t, release, server)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(6*time.Second)))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(6*time.Second)))
 		sem := semaphore.New(s, "a", 5)
 		lease, err := sem.Acquire(locktest.Context(t), 2)
 		require.NoError(t, err)
@@ -233,7 +234,7 @@ func TestPermitsThatJavaReleasedAreLost(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		p := newPeer(t, release, server)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(5*time.Second)))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(5*time.Second)))
 		lease, err := semaphore.New(s, "a", 3).Acquire(locktest.Context(t), 3)
 		require.NoError(t, err)
 		for id := range permits(t, server, "a") {
@@ -264,7 +265,7 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 			p := newMortal(t, release, server)
 			p.must(t, "a", "permit-found", "a", 3)
 			p.must(t, "a", "permit-take", "a", 3, 6000)
-			g := newGoPermits(t, server, permitKinds()[0], signalbox.WithLayout(signalbox.Redisson()))
+			g := newGoPermits(t, server, permitKinds()[0], signalbox.WithLayout(redisson.Layout()))
 			taken := g.take("a", 3)
 			p.dies(t)
 			end := last(t, server)
@@ -403,7 +404,7 @@ func TestEveryWaiterForPermitsIsWokenInACluster(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		p := newClusterPeer(t, release, cluster, "auto")
 		for _, kind := range permitKinds() {
-			newGo := func() permitSide { return newGoPermits(t, cluster, kind, signalbox.WithLayout(signalbox.Redisson())) }
+			newGo := func() permitSide { return newGoPermits(t, cluster, kind, signalbox.WithLayout(redisson.Layout())) }
 			newJava := func(thread string) permitSide { return javaPermits{p, thread, kind, map[string]string{}} }
 			sides := map[string][2]permitSide{"java": {newJava("holder"), newJava("waiter")}, "go": {newGo(), newGo()}}
 			for holder := range sides {

@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
@@ -25,7 +26,7 @@ func TestSeveralLocksAsOneAreSharedWithJava(t *testing.T) {
 		p, g := newPeer(t, release, server), newGoSide(t, server)
 		all := multilock.New(
 			g.lock("a"), g.lock("b"), g.lock("c"), fair.New(g.session, "f"), rwlock.New(g.session, "y").Reader(),
-			reentrant.New(g.session, "z", signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))), reentrant.New(g.session, "own", signalbox.WithLayout(signalbox.Native())),
+			reentrant.New(g.session, "z", signalbox.WithLayout(redisson.Layout(redisson.Fenced))), reentrant.New(g.session, "own", signalbox.WithLayout(signalbox.Native())),
 		)
 		verbs := map[string][2]string{ // what takes a lock in Java, and what gives it back
 			"a": {"lock", "unlock"}, "b": {"lock", "unlock"}, "c": {"lock", "unlock"}, "f": {"fair-lock", "fair-unlock"}, "z": {"fence", "unlock"},

@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -84,7 +85,7 @@ func TestEitherSideTakesByForce(t *testing.T) {
 		require.Equal(t, "false", p.must(t, "a", "mine", "a"))
 		p.must(t, "b", "unlock", "a")
 
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(5*time.Second)))
+		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(5*time.Second)))
 		lease, err := reentrant.New(s, "b").Lock(locktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, "true", p.must(t, "a", "force", "b"))
@@ -133,9 +134,9 @@ func TestALayoutIsOnesOwn(t *testing.T) {
 	s := locktest.Session(t, server)
 	native, err := reentrant.New(s, "a").TryLock(locktest.Context(t))
 	require.NoError(t, err)
-	shared, err := reentrant.New(s, "a", signalbox.WithLayout(signalbox.Redisson())).TryLock(locktest.Context(t))
+	shared, err := reentrant.New(s, "a", signalbox.WithLayout(redisson.Layout())).TryLock(locktest.Context(t))
 	require.NoError(t, err)
-	_, err = reentrant.New(s, "a", signalbox.WithLayout(signalbox.Redisson())).TryLock(locktest.Context(t))
+	_, err = reentrant.New(s, "a", signalbox.WithLayout(redisson.Layout())).TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	require.NoError(t, native.Unlock())
 	require.NoError(t, shared.Unlock())

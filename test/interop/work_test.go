@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -42,7 +43,7 @@ func dial() *signalbox.Session {
 	life, err := time.ParseDuration(os.Getenv(lifeEnv))
 	must(err)
 	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv),
-		signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(life)))
+		signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(life)))
 	must(err)
 	return s
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -76,7 +77,7 @@ type goSide struct {
 func newGoSide(t *testing.T, to clients) *goSide {
 	t.Helper()
 	return &goSide{
-		session: locktest.Session(t, to, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(time.Hour))),
+		session: locktest.Session(t, to, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(time.Hour))),
 		leases:  make(map[string]signalbox.Lease),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/setnx"
@@ -86,7 +87,7 @@ func TestFromRedissonsLayout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	shared := func(of *signalbox.Session) lock {
-		return reentrant.New(of, f.name, signalbox.WithLayout(signalbox.Redisson()))
+		return reentrant.New(of, f.name, signalbox.WithLayout(redisson.Layout()))
 	}
 	f.moves(f.by(shared), f.by(bothByRedisson))
 }

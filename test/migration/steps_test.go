@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/setnx"
@@ -54,7 +55,7 @@ func bothByRueidislock(session *signalbox.Session) lock {
 }
 
 func bothByRedisson(session *signalbox.Session) lock {
-	mu := multilock.New(reentrant.New(session, "order/42", signalbox.WithLayout(signalbox.Redisson())), reentrant.New(session, "order/42"))
+	mu := multilock.New(reentrant.New(session, "order/42", signalbox.WithLayout(redisson.Layout())), reentrant.New(session, "order/42"))
 	return mu
 }
 

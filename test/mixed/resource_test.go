@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
@@ -108,7 +109,7 @@ func (f *fixture) choose(s *signalbox.Session) acquisition {
 	name := fmt.Sprintf("mixed/%v/%d", k, i)
 	switch k {
 	case redissons:
-		l := reentrant.New(s, name, signalbox.WithLayout(signalbox.Redisson()))
+		l := reentrant.New(s, name, signalbox.WithLayout(redisson.Layout()))
 		return acquisition{k, []*resource{f.redisson[i]}, 1, l.Lock, l.TryLock}
 	case fairs:
 		l := fair.New(s, fmt.Sprint("mixed/lock/", i))

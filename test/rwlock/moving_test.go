@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // P10: Redisson's keys for each reader are not among those that a script names, so while a slot moves a
@@ -21,7 +22,7 @@ func TestRedissonReadersContinueWhileTheSlotIsMoved(t *testing.T) {
 	redistest.Slow(t, "a cluster with a slot that moves, until retries find its keys")
 	c := redistest.StartCluster(t, redistest.WithFailoverAfter(5*time.Minute))
 	session := func() *signalbox.Session {
-		return locktest.Session(t, c, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(time.Hour)))
+		return locktest.Session(t, c, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(time.Hour)))
 	}
 	slot := c.Slot(t, "a")
 	from := c.Owner(t, slot)

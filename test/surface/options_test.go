@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
@@ -61,30 +62,30 @@ var (
 
 // table is every option of locks.
 var table = map[string]option{
-	"signalbox.WithRenewedLease":     {[]signalbox.LockOption{signalbox.WithRenewedLease(time.Second)}, renewed},
-	"signalbox.WithFixedLease":       {[]signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, leased},
-	"signalbox.WithMaxHold":          {[]signalbox.LockOption{signalbox.WithMaxHold(time.Second)}, leased},
-	"signalbox.WithReplicas":         {[]signalbox.LockOption{signalbox.WithReplicas(1, time.Second)}, single},
-	"signalbox.WithTokenFloor":       {[]signalbox.LockOption{signalbox.WithTokenFloor(time.Second)}, renewed},
-	"signalbox.WithMaxWaiters":       {[]signalbox.LockOption{signalbox.WithMaxWaiters(1)}, []string{"fair", "reentrant", "rwlock", "semaphore"}},
-	"signalbox.WithClass":            {[]signalbox.LockOption{signalbox.WithClass("orders")}, all},
-	"signalbox.WithFirstLease":       {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
-	"signalbox.WithLayout(Redisson)": {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}, javas},
-	"setnx.Layout":                   {[]signalbox.LockOption{signalbox.WithLayout(setnx.Layout())}, []string{"reentrant"}},
-	"signalbox.WithLayout(Native)":   {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson()), signalbox.WithLayout(signalbox.Native())}, all},
-	"semaphore.ExactCapacity":        {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},
-	"semaphore.Plain":                {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain()}, []string{"semaphore"}},
-	"countdown.Keep":                 {[]signalbox.LockOption{countdown.Keep(time.Hour)}, []string{"countdown"}},
-	"election.StepDown":              {[]signalbox.LockOption{election.StepDown(time.Second)}, []string{"election"}},
-	"election.Value":                 {[]signalbox.LockOption{election.Value("x")}, []string{"election"}},
-	"once.Keep":                      {[]signalbox.LockOption{once.Keep(time.Hour)}, []string{"once"}},
-	"once.Linger":                    {[]signalbox.LockOption{once.Linger(time.Minute)}, []string{"once"}},
-	"redlock.Fenced":                 {[]signalbox.LockOption{redlock.Fenced()}, []string{"redlock"}},
-	"redlock.GreatestLease":          {[]signalbox.LockOption{redlock.GreatestLease(time.Hour)}, []string{"redlock"}},
+	"signalbox.WithRenewedLease":   {[]signalbox.LockOption{signalbox.WithRenewedLease(time.Second)}, renewed},
+	"signalbox.WithFixedLease":     {[]signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, leased},
+	"signalbox.WithMaxHold":        {[]signalbox.LockOption{signalbox.WithMaxHold(time.Second)}, leased},
+	"signalbox.WithReplicas":       {[]signalbox.LockOption{signalbox.WithReplicas(1, time.Second)}, single},
+	"signalbox.WithTokenFloor":     {[]signalbox.LockOption{signalbox.WithTokenFloor(time.Second)}, renewed},
+	"signalbox.WithMaxWaiters":     {[]signalbox.LockOption{signalbox.WithMaxWaiters(1)}, []string{"fair", "reentrant", "rwlock", "semaphore"}},
+	"signalbox.WithClass":          {[]signalbox.LockOption{signalbox.WithClass("orders")}, all},
+	"signalbox.WithFirstLease":     {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
+	"redisson.Layout":              {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}, javas},
+	"setnx.Layout":                 {[]signalbox.LockOption{signalbox.WithLayout(setnx.Layout())}, []string{"reentrant"}},
+	"signalbox.WithLayout(Native)": {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout()), signalbox.WithLayout(signalbox.Native())}, all},
+	"semaphore.ExactCapacity":      {[]signalbox.LockOption{semaphore.ExactCapacity()}, []string{"semaphore"}},
+	"semaphore.Plain":              {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout()), semaphore.Plain()}, []string{"semaphore"}},
+	"countdown.Keep":               {[]signalbox.LockOption{countdown.Keep(time.Hour)}, []string{"countdown"}},
+	"election.StepDown":            {[]signalbox.LockOption{election.StepDown(time.Second)}, []string{"election"}},
+	"election.Value":               {[]signalbox.LockOption{election.Value("x")}, []string{"election"}},
+	"once.Keep":                    {[]signalbox.LockOption{once.Keep(time.Hour)}, []string{"once"}},
+	"once.Linger":                  {[]signalbox.LockOption{once.Linger(time.Minute)}, []string{"once"}},
+	"redlock.Fenced":               {[]signalbox.LockOption{redlock.Fenced()}, []string{"redlock"}},
+	"redlock.GreatestLease":        {[]signalbox.LockOption{redlock.GreatestLease(time.Hour)}, []string{"redlock"}},
 }
 
 // layoutNames is what errors call the layouts of others.
-var layoutNames = map[string]string{"setnx.Layout": "SET NX"}
+var layoutNames = map[string]string{"redisson.Layout": "Redisson", "setnx.Layout": "SET NX"}
 
 // TestEveryOptionHasARow reads the options from the source.
 func TestEveryOptionHasARow(t *testing.T) {
@@ -157,7 +158,7 @@ func TestADefaultOfAnotherKindIsLeftOut(t *testing.T) {
 			sessions = append(sessions, newSession(t, server, signalbox.WithDefaults(row.options...)))
 		}
 		for kind, makes := range kinds {
-			isLayout := name == "signalbox.WithLayout(Redisson)" || layoutNames[name] != "" || name == "semaphore.Plain"
+			isLayout := layoutNames[name] != "" || name == "semaphore.Plain"
 			has := row.kinds
 			if name == "semaphore.Plain" {
 				has = javas
@@ -180,13 +181,13 @@ func TestOptionsThatRedissonsKeysCannotStore(t *testing.T) {
 	server := redistest.Start(t)
 	floor, keep := signalbox.WithTokenFloor(time.Hour), countdown.Keep(time.Hour)
 	s := newSession(t, server)
-	byDefault := newSession(t, server, signalbox.WithDefaults(floor, keep, signalbox.WithLayout(signalbox.Redisson())))
+	byDefault := newSession(t, server, signalbox.WithDefaults(floor, keep, signalbox.WithLayout(redisson.Layout())))
 	for _, kind := range javas {
 		option, name := floor, "WithTokenFloor"
 		if kind == "countdown" {
 			option, name = keep, "Keep"
 		}
-		err := kinds[kind]([]*signalbox.Session{s}, signalbox.WithLayout(signalbox.Redisson()), option).Check()
+		err := kinds[kind]([]*signalbox.Session{s}, signalbox.WithLayout(redisson.Layout()), option).Check()
 		require.ErrorIs(t, err, signalbox.ErrBadOption, kind)
 		require.ErrorContains(t, err, name)
 		require.NoError(t, kinds[kind]([]*signalbox.Session{byDefault}).Check(), kind)

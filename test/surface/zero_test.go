@@ -39,7 +39,7 @@ func empty() map[string][]any {
 		"signalbox.Session":          {none, new(signalbox.Session), signalbox.NewSession(nil), signalbox.NewSession(nil, nil)},
 		"signalbox.SessionOption":    {signalbox.SessionOption(nil)},
 		"signalbox.LockOption":       {signalbox.LockOption(nil)},
-		"signalbox.RedissonOption":   nil, // an interface; its options are refused by the locks
+		"redisson.Option":            nil, // an interface; its options are refused by the locks
 		"signalbox.Lease":            {signalbox.Lease{}, new(signalbox.Lease)},
 		"signalbox.Locker":           {(*signalbox.Locker)(nil), new(signalbox.Locker), reentrant.New(nil, "").Locker(nil)}, //nolint:staticcheck // nil is tested
 		"signalbox.Holder":           {signalbox.Holder{}},

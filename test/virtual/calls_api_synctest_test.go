@@ -13,12 +13,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
 )
 
 // local are the calls of the library that ask no server.
 const local = `
-	signalbox.WithCloseGrace signalbox.FairLockWaitTimeout signalbox.WithFixedLease
-	signalbox.WithMaxHold signalbox.Native signalbox.Redisson signalbox.WithRenewedLease setnx.Layout signalbox.WithLayout
+	signalbox.WithCloseGrace redisson.FairLockWaitTimeout signalbox.WithFixedLease
+	signalbox.WithMaxHold signalbox.Native redisson.Layout signalbox.WithRenewedLease setnx.Layout signalbox.WithLayout
 	signalbox.WithReplicas signalbox.WithDefaults signalbox.WithHashedNames signalbox.WithLabel
 	signalbox.WithLogger signalbox.WithPolling signalbox.WithPrefix signalbox.Tune signalbox.ParseURL
 	signalbox.NewSession signalbox.Session.ID signalbox.Lease.Bind

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -135,7 +136,7 @@ func TestWaiterFindsALostMessageByAPoll(t *testing.T) {
 		f.redis.Del("a")
 		return nil
 	}
-	shared := []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}
+	shared := []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}
 	for name, c := range map[string]struct {
 		options []signalbox.LockOption
 		end     func(f *fixture, l *countdown.Latch, r countdown.Round) error
@@ -175,15 +176,15 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 		before string
 		step   func(ctx context.Context, l *countdown.Latch) error
 	}{
-		"Start": {scripts.RedissonLatchStart, "", func(ctx context.Context, l *countdown.Latch) error {
+		"Start": {scripts.Load("redisson/latch-start", 1), "", func(ctx context.Context, l *countdown.Latch) error {
 			_, err := l.Start(ctx, 7)
 			return err
 		}},
-		"CountDown": {scripts.RedissonLatchCount, "3", func(ctx context.Context, l *countdown.Latch) error {
+		"CountDown": {scripts.Load("redisson/latch-count", 1), "3", func(ctx context.Context, l *countdown.Latch) error {
 			_, err := l.RoundOf(1).CountDown(ctx, "x")
 			return err
 		}},
-		"Reset": {scripts.RedissonLatchReset, "3", func(ctx context.Context, l *countdown.Latch) error { return l.Reset(ctx) }},
+		"Reset": {scripts.Load("redisson/latch-reset", 1), "3", func(ctx context.Context, l *countdown.Latch) error { return l.Reset(ctx) }},
 	} {
 		for kind, isDone := range map[redistest.FaultKind]bool{
 			redistest.CutAfterRequest: true, redistest.SwallowReply: true, redistest.CutBeforeRequest: false, redistest.SwallowRequest: false,
@@ -196,7 +197,7 @@ func TestStepOfASharedLatchIsSentOnce(t *testing.T) {
 						require.NoError(f, f.redis.Set("a", c.before))
 					}
 					s.arm(kind, 1)
-					err := c.step(f.Context(), countdown.New(s.Session, "a", signalbox.WithLayout(signalbox.Redisson())))
+					err := c.step(f.Context(), countdown.New(s.Session, "a", signalbox.WithLayout(redisson.Layout())))
 					require.ErrorIs(f, err, signalbox.ErrUnconfirmed)
 					time.Sleep(time.Minute)
 					after, _ := f.redis.Get("a")

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -231,7 +232,7 @@ func TestRedissonFairWaiterThatLostItsTicketComesAgain(t *testing.T) {
 				users, closeAll := f.queueUsers(f.T, 3, time.Millisecond)
 				defer closeAll()
 				lock := func(u queueUser) *fair.Lock {
-					return fair.New(u.Session, "a", signalbox.WithLayout(signalbox.Redisson()))
+					return fair.New(u.Session, "a", signalbox.WithLayout(redisson.Layout()))
 				}
 				lease := atOnce(f.T, lock(users[0]))
 				first, second := queuedAndListening(f.Context(), lock(users[1])), queuedAndListening(f.Context(), lock(users[2]))
@@ -265,9 +266,9 @@ func TestRedissonFairCallWithoutAReplyLeavesNothing(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
 		defer closeAll()
-		mu, other := fair.New(users[0].Session, "a", signalbox.WithLayout(signalbox.Redisson())), fair.New(users[1].Session, "a", signalbox.WithLayout(signalbox.Redisson()))
+		mu, other := fair.New(users[0].Session, "a", signalbox.WithLayout(redisson.Layout())), fair.New(users[1].Session, "a", signalbox.WithLayout(redisson.Layout()))
 		require.NoError(f, atOnce(f.T, mu).Unlock())
-		lost := f.losesReply(scripts.RedissonFairAcquire, users[0].wire)
+		lost := f.losesReply(scripts.Load("redisson/fair-acquire", 1), users[0].wire)
 		lease := atOnce(f.T, mu)
 		<-lost
 		require.NoError(f, lease.Unlock())
@@ -275,7 +276,7 @@ func TestRedissonFairCallWithoutAReplyLeavesNothing(t *testing.T) {
 		require.Empty(f, f.redis.Keys())
 
 		lease = atOnce(f.T, other)
-		lost = f.losesReply(scripts.RedissonFairAcquire, users[0].wire)
+		lost = f.losesReply(scripts.Load("redisson/fair-acquire", 1), users[0].wire)
 		_, err := mu.TryLock(f.Context())
 		require.Error(f, err)
 		<-lost

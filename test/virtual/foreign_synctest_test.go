@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // inEachLayout returns every kind of lock, in the library's own layout and in Redisson's.
@@ -24,7 +25,7 @@ func inEachLayout() map[string]func(s *signalbox.Session, options ...signalbox.L
 			return kind.New(s, "a", options...)
 		}
 		kinds[kind.Name+" in Redisson's layout"] = func(s *signalbox.Session, options ...signalbox.LockOption) locktest.Lock {
-			return kind.New(s, "a", append(options, signalbox.WithLayout(signalbox.Redisson()))...)
+			return kind.New(s, "a", append(options, signalbox.WithLayout(redisson.Layout()))...)
 		}
 	}
 	return kinds

@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // hostileReplies makes replies of every shape, also those that no server sends.
@@ -163,7 +164,7 @@ func hostileCalls() []testedCall {
 		}},
 		testedCall{name: "Redisson", ready: func(cf *callFixture) preparedCall {
 			c, _ := cf.servers[0].client(cf.T)
-			s := signalbox.NewSession(c, quiet, signalbox.WithDefaults(signalbox.WithLayout(signalbox.Redisson())))
+			s := signalbox.NewSession(c, quiet, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 			return func(ctx context.Context) error {
 				defer c.Close()
 				defer cf.end(s)

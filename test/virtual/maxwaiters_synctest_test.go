@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
@@ -21,7 +22,7 @@ import (
 func TestMaxWaiters_Reached_ErrBusyAtOnce(t *testing.T) {
 	t.Parallel()
 	terms := map[string][]signalbox.LockOption{
-		"Shared": {}, "Fixed": {signalbox.WithFixedLease(time.Hour)}, "Redisson": {signalbox.WithLayout(signalbox.Redisson())},
+		"Shared": {}, "Fixed": {signalbox.WithFixedLease(time.Hour)}, "Redisson": {signalbox.WithLayout(redisson.Layout())},
 	}
 	for _, kind := range append(locktest.Primitives(), locktest.Reader()) {
 		for term, options := range terms {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -24,8 +25,8 @@ var layouts = map[string]struct {
 	scripts int64
 }{
 	"Native":   {nil, 0},
-	"Redisson": {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}, 0},
-	"Fenced":   {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson(signalbox.Fenced))}, 2},
+	"Redisson": {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}, 0},
+	"Fenced":   {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout(redisson.Fenced))}, 2},
 }
 
 // P3, P7: within 20 ms of the grant the lock goes from goroutine to goroutine of a session in the

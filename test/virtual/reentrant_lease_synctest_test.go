@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -117,7 +118,7 @@ func TestRenewalReportsThatJavaTookTheLock(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		s, _, closeAll := f.session(f.T)
 		defer closeAll()
-		lease := atOnce(f.T, reentrant.New(s, "a", signalbox.WithLayout(signalbox.Redisson()), signalbox.WithRenewedLease(30*time.Second)))
+		lease := atOnce(f.T, reentrant.New(s, "a", signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(30*time.Second)))
 		began := time.Now()
 		time.Sleep(time.Second) // the session has asked for what it missed before it listened
 		f.redis.Del("a")

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -24,7 +25,7 @@ import (
 func TestTryThatGivesUpAtAnyInstantLeavesNothing(t *testing.T) {
 	t.Parallel()
 	const latency, instants = 7 * time.Millisecond, 20
-	for name, options := range map[string][]signalbox.LockOption{"Native": nil, "Redisson": {signalbox.WithLayout(signalbox.Redisson())}} {
+	for name, options := range map[string][]signalbox.LockOption{"Native": nil, "Redisson": {signalbox.WithLayout(redisson.Layout())}} {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, "/", lost), func(t *testing.T) {
 				t.Parallel()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -57,10 +58,10 @@ func TestPollFindsTheLockWithoutAMessage(t *testing.T) {
 		lock    []signalbox.LockOption
 	}{
 		"Lost":         {loses: true},
-		"LostRedisson": {loses: true, lock: []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}},
+		"LostRedisson": {loses: true, lock: []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}},
 		"Polls":        {session: []signalbox.SessionOption{signalbox.WithPolling()}},
 		"PollsRedisson": {
-			session: []signalbox.SessionOption{signalbox.WithPolling()}, lock: []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())},
+			session: []signalbox.SessionOption{signalbox.WithPolling()}, lock: []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,13 +12,14 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // P5: a Lock whose request is sent again, because no reply came, counts once: it has one hold, and one Unlock ends it.
 func TestRWRepeatedLockHasOneHold(t *testing.T) {
 	t.Parallel()
 	eachRWSide(t, 2, func(t *testing.T, f *fixture, users []queueUser, side locktest.Primitive) {
-		for _, layout := range [][]signalbox.LockOption{nil, {signalbox.WithLayout(signalbox.Redisson())}} {
+		for _, layout := range [][]signalbox.LockOption{nil, {signalbox.WithLayout(redisson.Layout())}} {
 			mine, other := side.New(users[0].Session, "a", layout...), locktest.Writer().New(users[1].Session, "a", layout...)
 			require.NoError(t, atOnce(t, mine).Unlock())
 			users[0].swallowsReplies.Store(true)

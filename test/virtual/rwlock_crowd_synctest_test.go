@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
@@ -80,7 +81,7 @@ func (p *protectedState) read(_ context.Context, lease signalbox.Lease) error {
 func TestRWWriterIsAloneAndTokensRise(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]signalbox.LockOption{ //nolint:paralleltest // as above
-		"Own": nil, "Redisson": {signalbox.WithLayout(signalbox.Redisson())},
+		"Own": nil, "Redisson": {signalbox.WithLayout(redisson.Layout())},
 	} {
 		for suffix, patience := range map[string]time.Duration{"": time.Hour, "WhereverContextsEnd": 15 * time.Millisecond} {
 			t.Run(name+suffix, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
@@ -92,14 +93,14 @@ type rwCrowd struct {
 // and a downgraded one; in the library's own layout and in Redisson's.
 func eachRWContention(t *testing.T, options []signalbox.LockOption, test func(t *testing.T, r rwCrowd)) {
 	t.Helper()
-	for _, redisson := range []bool{false, true} {
+	for _, isShared := range []bool{false, true} {
 		var layout []signalbox.LockOption
-		if redisson {
-			layout = []signalbox.LockOption{signalbox.WithLayout(signalbox.Redisson())}
+		if isShared {
+			layout = []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}
 		}
 		for _, way := range []string{"Writer", "WriterGranted", "Reader", "ReaderGranted", "Downgraded"} {
 			name := way
-			if redisson {
+			if isShared {
 				name += "Redisson"
 			}
 			t.Run(name, func(t *testing.T) {

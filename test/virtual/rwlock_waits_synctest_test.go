@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
 
@@ -215,7 +216,7 @@ func TestRWCallWithoutAReplyIsUndone(t *testing.T) {
 			"ReplyLost":   func() { users[0].swallowsReplies.Store(true) },
 			"Late":        func() { users[0].latency.Store(int64(1500 * time.Millisecond)) },
 		} {
-			for _, layout := range [][]signalbox.LockOption{nil, {signalbox.WithLayout(signalbox.Redisson())}} {
+			for _, layout := range [][]signalbox.LockOption{nil, {signalbox.WithLayout(redisson.Layout())}} {
 				mine, other := side.New(users[0].Session, "a", layout...), rwlock.New(users[1].Session, "a", layout...)
 				for _, call := range []func(context.Context) (signalbox.Lease, error){mine.Lock, mine.TryLock} {
 					require.NoError(t, atOnce(t, mine).Unlock())

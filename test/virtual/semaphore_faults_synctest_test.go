@@ -17,13 +17,14 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
 // permitLayouts are the options of a semaphore in each layout that it has.
 var permitLayouts = map[string][]signalbox.LockOption{
-	"Native": nil, "Expirable": {signalbox.WithLayout(signalbox.Redisson())}, "Plain": {signalbox.WithLayout(signalbox.Redisson()), semaphore.Plain()},
+	"Native": nil, "Expirable": {signalbox.WithLayout(redisson.Layout())}, "Plain": {signalbox.WithLayout(redisson.Layout()), semaphore.Plain()},
 }
 
 // eachLayout runs a test in a bubble with the semaphores of each layout.
@@ -172,7 +173,7 @@ func TestHandedOverPermitsComeBackWhicheverRequestFails(t *testing.T) {
 func TestGivenUpTryAcquireTakesNoPermits(t *testing.T) {
 	t.Parallel()
 	eachLayout(t, func(f *fixture, options []signalbox.LockOption) {
-		s, calm := f.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.RedissonPermitAcquire)), f.user().Session
+		s, calm := f.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.Load("redisson/permit-acquire", 1))), f.user().Session
 		for _, kind := range redistest.FaultKinds() {
 			sem := semaphore.New(s.Session, "a", 3, options...)
 			require.NoError(f, mustAcquire(f, sem, 1).Unlock())
@@ -199,7 +200,7 @@ func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 	t.Parallel()
 	eachLayout(t, func(f *fixture, options []signalbox.LockOption) {
 		s := f.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
-			scripts.RedissonPermitAcquire, scripts.RedissonPermitSplit, scripts.RedissonPermitRelease))
+			scripts.Load("redisson/permit-acquire", 1), scripts.Load("redisson/permit-split", 1), scripts.Load("redisson/permit-release", 1)))
 		there := semaphore.New(f.user().Session, "a", 5, options...)
 		free := func(want int) {
 			f.Helper()

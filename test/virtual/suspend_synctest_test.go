@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
@@ -79,7 +80,7 @@ func holdOfEachKind(t *testing.T, s *signalbox.Session) closingChannels {
 	hold("a day", signalbox.WithRenewedLease(24*time.Hour), signalbox.WithFirstLease(24*time.Hour))
 	hold("fixed", signalbox.WithFixedLease(20*time.Minute))
 	hold("max hold", signalbox.WithMaxHold(20*time.Minute))
-	hold("redisson", signalbox.WithLayout(signalbox.Redisson()))
+	hold("redisson", signalbox.WithLayout(redisson.Layout()))
 	hold("setnx", signalbox.WithLayout(setnx.Layout()))
 	lease, err := locktest.Fair().New(s, "fair").Lock(ctx)
 	all.lease("fair", lease, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -75,7 +76,7 @@ func TestATurnInRedissonsLayoutEndsWhileGoroutinesKeepComing(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		users, closeAll := f.queueUsers(f.T, 2, latency)
 		defer closeAll()
-		layout := signalbox.WithLayout(signalbox.Redisson())
+		layout := signalbox.WithLayout(redisson.Layout())
 		busy, other := reentrant.New(users[0].Session, "a", layout), reentrant.New(users[1].Session, "a", layout)
 		var served atomic.Bool
 		var uses atomic.Int64

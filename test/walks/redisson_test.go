@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Kinds in Redisson's layout.
+
+// permitSize is the length of the id of a permit.
+const permitSize = 16
 
 // javaKind is what they share. Tokens come from the clock, or from a counter.
 type javaKind struct{ *walk }
@@ -53,21 +55,21 @@ func (k *sharedKind) requestOf(v verb, a *attempt) *request {
 	switch v {
 	case tries, enters:
 		if k.fenced {
-			return k.request(v, a, counted, scripts.RedissonFence, []string{k.name + "lock", k.name + "token"}, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0").gives(life)
+			return k.request(v, a, counted, scripts.Load("redisson/fence", 1), []string{k.name + "lock", k.name + "token"}, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0").gives(life)
 		}
-		return k.request(v, a, unstamped, scripts.RedissonAcquire, key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0").gives(life)
+		return k.request(v, a, unstamped, scripts.Load("redisson/acquire", 1), key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0").gives(life)
 	case polls:
-		return k.request(v, nil, nothing, scripts.RedissonPoll, key, "")
+		return k.request(v, nil, nothing, scripts.Load("redisson/poll", 1), key, "")
 	case leaves, withdraws:
-		return k.request(v, a, nothing, scripts.RedissonRelease, key, a.hold, "PUBLISH", k.channel())
+		return k.request(v, a, nothing, scripts.Load("redisson/release", 1), key, a.hold, "PUBLISH", k.channel())
 	case forces:
-		return k.request(v, a, forced, scripts.RedissonForce, key, a.hold, "PUBLISH", k.channel(), k.name+"told")
+		return k.request(v, a, forced, scripts.Load("redisson/force", 1), key, a.hold, "PUBLISH", k.channel(), k.name+"told")
 	}
 	if a.ended || a.issued == 0 {
 		return nil
 	}
 	if v == renews {
-		return k.request(v, a, lengthened, scripts.RedissonRenew, key, a.hold, life/1000).gives(life)
+		return k.request(v, a, lengthened, scripts.Load("redisson/renew", 1), key, a.hold, life/1000).gives(life)
 	}
 	return nil
 }
@@ -94,8 +96,8 @@ func (k *sharedKind) probes(a *attempt) []*request {
 	key := []string{k.name + "lock"}
 	return []*request{
 		k.requestOf(tries, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(forces, a),
-		k.request(renews, a, lengthened, scripts.RedissonRenew, key, a.hold, 0),
-		k.request(describes, nil, described, scripts.RedissonDescribe, key),
+		k.request(renews, a, lengthened, scripts.Load("redisson/renew", 1), key, a.hold, 0),
+		k.request(describes, nil, described, scripts.Load("redisson/describe", 1), key),
 	}
 }
 
@@ -118,14 +120,14 @@ func (k *javaFairKind) requestOf(v verb, a *attempt) *request {
 	switch v {
 	case tries, enters:
 		waits := map[verb]string{tries: "0", enters: "1"}[v]
-		return k.request(v, a, unstamped, scripts.RedissonFairAcquire, k.keys(), a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel()+":", waits, fairWait).gives(life)
+		return k.request(v, a, unstamped, scripts.Load("redisson/fair-acquire", 1), k.keys(), a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel()+":", waits, fairWait).gives(life)
 	case leaves, withdraws:
-		return k.request(v, a, nothing, scripts.RedissonFairRelease, k.keys(), a.hold, "PUBLISH", k.channel()+":", fairWait)
+		return k.request(v, a, nothing, scripts.Load("redisson/fair-release", 1), k.keys(), a.hold, "PUBLISH", k.channel()+":", fairWait)
 	case forces:
-		return k.request(v, a, forced, scripts.RedissonFairForce, k.keys(), a.hold, "PUBLISH", k.channel()+":", k.name+"told")
+		return k.request(v, a, forced, scripts.Load("redisson/fair-force", 1), k.keys(), a.hold, "PUBLISH", k.channel()+":", k.name+"told")
 	case renews:
 		if !a.ended {
-			return k.request(v, a, lengthened, scripts.RedissonRenew, k.keys()[:1], a.hold, life/1000).gives(life)
+			return k.request(v, a, lengthened, scripts.Load("redisson/renew", 1), k.keys()[:1], a.hold, life/1000).gives(life)
 		}
 	}
 	return nil
@@ -134,8 +136,8 @@ func (k *javaFairKind) requestOf(v verb, a *attempt) *request {
 func (k *javaFairKind) probes(a *attempt) []*request {
 	return []*request{
 		k.requestOf(tries, a), k.requestOf(enters, a), k.requestOf(leaves, a), k.requestOf(forces, a), k.requestOf(renews, a),
-		k.request(describes, nil, described, scripts.RedissonDescribe, k.keys()[:1]),
-		k.request(describes, a, nothing, scripts.RedissonFairWaiters, k.keys()[1:], 0, 100),
+		k.request(describes, nil, described, scripts.Load("redisson/describe", 1), k.keys()[:1]),
+		k.request(describes, a, nothing, scripts.Load("redisson/fair-waiters", 1), k.keys()[1:], 0, 100),
 	}
 }
 
@@ -174,24 +176,24 @@ func (k *javaRWKind) requestOf(v verb, a *attempt) *request {
 	}
 	switch v {
 	case tries, enters:
-		return k.request(v, a, unstamped, scripts.RedissonRWAcquire, key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0", side).gives(life)
+		return k.request(v, a, unstamped, scripts.Load("redisson/rwlock-acquire", 1), key, a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0", side).gives(life)
 	case polls:
-		return k.request(v, nil, nothing, scripts.RedissonRWPoll, key, "")
+		return k.request(v, nil, nothing, scripts.Load("redisson/rwlock-poll", 1), key, "")
 	case leaves, withdraws:
-		return k.request(v, a, nothing, scripts.RedissonRWRelease, key, a.hold, "PUBLISH", k.channel())
+		return k.request(v, a, nothing, scripts.Load("redisson/rwlock-release", 1), key, a.hold, "PUBLISH", k.channel())
 	case forces:
-		return k.request(v, a, forced, scripts.RedissonRWForce, key, "PUBLISH", k.channel(), k.name+"told:", a.session+"\n"+a.hold+"\n")
+		return k.request(v, a, forced, scripts.Load("redisson/rwlock-force", 1), key, "PUBLISH", k.channel(), k.name+"told:", a.session+"\n"+a.hold+"\n")
 	case shares:
-		return k.request(v, a, nothing, scripts.RedissonRWMayShare, key, a.hold)
+		return k.request(v, a, nothing, scripts.Load("redisson/rwlock-may-share", 1), key, a.hold)
 	}
 	if a.ended || a.issued == 0 && v == downgrades {
 		return nil
 	}
 	switch v {
 	case renews:
-		return k.request(v, a, lengthened, scripts.RedissonRWRenew, key, a.hold, life/1000).gives(life)
+		return k.request(v, a, lengthened, scripts.Load("redisson/rwlock-renew", 1), key, a.hold, life/1000).gives(life)
 	case downgrades:
-		return k.request(v, a, nothing, scripts.RedissonRWDowngrade, key, a.hold, a.session, "PUBLISH", k.channel())
+		return k.request(v, a, nothing, scripts.Load("redisson/rwlock-downgrade", 1), key, a.hold, a.session, "PUBLISH", k.channel())
 	}
 	return nil
 }
@@ -201,8 +203,8 @@ func (k *javaRWKind) probes(a *attempt) []*request {
 	granted.issued = 1
 	return []*request{
 		k.requestOf(tries, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(forces, a), k.requestOf(shares, a), k.requestOf(renews, a), k.requestOf(downgrades, &granted),
-		k.request(describes, nil, described, scripts.RedissonDescribe, key),
-		k.request(describes, a, listed, scripts.RedissonRWList, key, "", 0, 100),
+		k.request(describes, nil, described, scripts.Load("redisson/describe", 1), key),
+		k.request(describes, a, listed, scripts.Load("redisson/rwlock-list", 1), key, "", 0, 100),
 	}
 }
 
@@ -231,27 +233,27 @@ func (k *javaPermitKind) requestOf(v verb, a *attempt) *request {
 	life := a.lease
 	switch v {
 	case tries, enters:
-		return k.request(v, a, unstamped, scripts.RedissonPermitAcquire, k.keys(), a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0", capacity, "0", "1").gives(life)
+		return k.request(v, a, unstamped, scripts.Load("redisson/permit-acquire", 1), k.keys(), a.hold, life/1000, k.notAfter(), "PUBLISH", k.channel(), "0", capacity, "0", "1").gives(life)
 	case leaves, withdraws:
-		return k.request(v, a, nothing, scripts.RedissonPermitRelease, k.keys(), a.hold, "PUBLISH", k.channel())
+		return k.request(v, a, nothing, scripts.Load("redisson/permit-release", 1), k.keys(), a.hold, "PUBLISH", k.channel())
 	case resizes:
 		n := 1 + k.IntN(6)
-		return k.request(v, nil, k.sized(n), scripts.RedissonPermitResize, k.keys(), n, k.notAfter(), "PUBLISH", k.channel())
+		return k.request(v, nil, k.sized(n), scripts.Load("redisson/permit-resize", 1), k.keys(), n, k.notAfter(), "PUBLISH", k.channel())
 	case forces:
 		ids := idsOf(a)
 		read := func(_ *request, reply any) outcome {
 			n, _ := code(reply)
-			all := n == wire.Code(len(ids)/layout.RedissonPermitSize)
+			all := n == wire.Code(len(ids)/permitSize)
 			return outcome{taken: all, unknown: !all && n != 0} // a hold has all of its permits, or has ended
 		}
-		return k.request(v, a, read, scripts.RedissonPermitForce, k.keys(), "PUBLISH", k.channel(), k.name+"told:", a.session, ids)
+		return k.request(v, a, read, scripts.Load("redisson/permit-force", 1), k.keys(), "PUBLISH", k.channel(), k.name+"told:", a.session, ids)
 	}
 	if a.ended || a.until == 0 {
 		return nil
 	}
 	switch v {
 	case renews:
-		return k.request(v, a, lengthened, scripts.RedissonPermitRenew, k.keys()[1:], a.hold, life/1000).gives(life)
+		return k.request(v, a, lengthened, scripts.Load("redisson/permit-renew", 1), k.keys()[1:], a.hold, life/1000).gives(life)
 	case splits:
 		return k.split(a, life)
 	}
@@ -283,16 +285,16 @@ func (k *javaPermitKind) split(a *attempt, life int64) *request {
 		a.ended = a.ended || n == wire.NotDone || n == wire.Done
 		return unstamped(r, reply)
 	}
-	return k.request(splits, fewer, read, scripts.RedissonPermitSplit, k.keys(), fewer.hold, life/1000, k.notAfter(), a.hold, "PUBLISH", k.channel(), capacity, "0", "1").gives(life)
+	return k.request(splits, fewer, read, scripts.Load("redisson/permit-split", 1), k.keys(), fewer.hold, life/1000, k.notAfter(), a.hold, "PUBLISH", k.channel(), capacity, "0", "1").gives(life)
 }
 
 func (k *javaPermitKind) probes(a *attempt) []*request {
 	return []*request{
 		k.requestOf(tries, a), k.requestOf(leaves, a), k.requestOf(forces, a),
-		k.request(renews, a, lengthened, scripts.RedissonPermitRenew, k.keys()[1:], a.hold, 0),
-		k.request(resizes, nil, listed, scripts.RedissonPermitResize, k.keys(), capacity, k.notAfter(), "PUBLISH", k.channel()),
-		k.request(splits, a, unstamped, scripts.RedissonPermitSplit, k.keys(), a.hold, 1000, k.notAfter(), k.fresh(a.session).hold, "PUBLISH", k.channel(), capacity, "0", "1"),
-		k.request(describes, a, listed, scripts.RedissonPermitAvailable, k.keys()),
-		k.request(describes, a, listed, scripts.RedissonPermitList, k.keys()[1:], "", 0, 100),
+		k.request(renews, a, lengthened, scripts.Load("redisson/permit-renew", 1), k.keys()[1:], a.hold, 0),
+		k.request(resizes, nil, listed, scripts.Load("redisson/permit-resize", 1), k.keys(), capacity, k.notAfter(), "PUBLISH", k.channel()),
+		k.request(splits, a, unstamped, scripts.Load("redisson/permit-split", 1), k.keys(), a.hold, 1000, k.notAfter(), k.fresh(a.session).hold, "PUBLISH", k.channel(), capacity, "0", "1"),
+		k.request(describes, a, listed, scripts.Load("redisson/permit-available", 1), k.keys()),
+		k.request(describes, a, listed, scripts.Load("redisson/permit-list", 1), k.keys()[1:], "", 0, 100),
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -74,7 +75,13 @@ type dialer interface {
 // join returns a session at the server or behind the proxy. The test closes it at its end.
 func (f *fixture) join(at dialer, set ...func(*session.Settings)) *user {
 	f.Helper()
-	return f.joinAs(at, layout.Redisson().RWLock.Retry, set...)
+	return f.joinAs(at, shared().RWLock.Retry, set...)
+}
+
+// shared returns the layout of the tests.
+func shared(options ...redisson.Option) *layout.Layout {
+	l, _ := session.LayoutHandle(redisson.Layout(options...)).Layout() // the options are valid
+	return l
 }
 
 // joinAs is join for another kind of lock.
@@ -90,7 +97,7 @@ func (f *fixture) joinAs(at dialer, kind *layout.Retry, set ...func(*session.Set
 	}
 	u := &user{fixture: f, session: session.New(at.Client(f, tune), s, false)}
 	u.LockRegistry = session.RegistryOf(u.session, "retry", func() *retry.LockRegistry {
-		return retry.New(u.session, retry.Config{Retry: kind, Layout: layout.Redisson()})
+		return retry.New(u.session, retry.Config{Retry: kind, Layout: shared()})
 	})
 	u.queue = u.Use(&queue.LockKeys{Holder: "a", All: []string{"a"}, Channel: channel})
 	u.table = local.NewTable(u.session.Timers)

@@ -86,7 +86,7 @@ func TestOneMessageAdmitsAllReaders(t *testing.T) {
 		waits[n] = u.startAcquire(t.Context(), reads)
 	}
 	f.awaitListeners(1)
-	f.server.MustDo(t, "EVAL", scripts.RedissonRWDowngrade.Source, 1, "a", first.Name(), "", "PUBLISH", channel)
+	f.server.MustDo(t, "EVAL", scripts.Load("redisson/rwlock-downgrade", 1).Source, 1, "a", first.Name(), "", "PUBLISH", channel)
 	readers := make([]interface {
 		Release(context.Context, wire.Stamp, time.Duration) (bool, error)
 	}, len(waits))
@@ -148,7 +148,7 @@ func (u *user) tryArrivesLate() bool {
 	f.Helper()
 	var try atomic.Pointer[[]string]
 	f.proxy.SetMatch(func(request []string) bool {
-		return request[0] == "EVALSHA" && request[1] == scripts.RedissonRWAcquire.SHA1 && try.CompareAndSwap(nil, &request)
+		return request[0] == "EVALSHA" && request[1] == scripts.Load("redisson/rwlock-acquire", 1).SHA1 && try.CompareAndSwap(nil, &request)
 	})
 	armed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
 	before := f.server.CommandStats()["evalsha"].Calls // without the try, which is not executed
@@ -265,7 +265,7 @@ func TestASwapIsRepeatedUntilItHasAReply(t *testing.T) {
 	armed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
 	// Redisson has no lock that is divided: this script acquires a lock beside the old one, which the test
 	// removes.
-	second, err := first.Swap(t.Context(), scripts.RedissonRWAcquire, reads)
+	second, err := first.Swap(t.Context(), scripts.Load("redisson/rwlock-acquire", 1), reads)
 	require.NoError(t, err)
 	within(t, armed.Fired())
 	f.server.MustDo(t, "HDEL", "a", first.Name())

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // exclusive is a request for the reentrant lock of Redisson.
@@ -25,7 +25,7 @@ var exclusive = &queue.Request{Life: lease, ShareKey: local.ShareKey{Policy: loc
 func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	u := f.joinAs(f.server, layout.Redisson().Lock.Retry)
+	u := f.joinAs(f.server, shared().Lock.Retry)
 	first := u.acquire(exclusive)
 	const waiters = 20
 	var waits [waiters]<-chan outcome
@@ -53,7 +53,7 @@ func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
 func TestOwnWaiterTriesAfterAnAbandonedHold(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	u := f.joinAs(f.server, layout.Redisson().Lock.Retry)
+	u := f.joinAs(f.server, shared().Lock.Retry)
 	first := u.acquire(exclusive)
 	waits := u.startAcquire(t.Context(), exclusive)
 	first.Abandon()
@@ -65,7 +65,7 @@ func TestOwnWaiterTriesAfterAnAbandonedHold(t *testing.T) {
 func TestSessionBacksOffIfOthersListen(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	u := f.joinAs(f.server, layout.Redisson().Lock.Retry)
+	u := f.joinAs(f.server, shared().Lock.Retry)
 	first := u.acquire(exclusive)
 	ctx, cancel := context.WithCancel(t.Context())
 	client := f.server.Client(t, signalbox.Tune)
@@ -89,17 +89,17 @@ func TestSessionBacksOffIfOthersListen(t *testing.T) {
 func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	u := f.joinAs(f.server, layout.Redisson().Lock.Retry)
+	u := f.joinAs(f.server, shared().Lock.Retry)
 	a := u.acquire(exclusive)
 	first, last := a.Grant().Tokens()
 	require.Equal(t, a.Grant().Stamp.Token(), first)
 	require.Equal(t, uint64(1023), last-first, "256 microseconds with four tokens each")
 	f.release(a)
-	writes := f.joinAs(f.server, layout.Redisson().RWLock.Retry)
+	writes := f.joinAs(f.server, shared().RWLock.Retry)
 	a = writes.acquire(exclusive)
 	require.Equal(t, a.Grant().Stamp, a.Grant().Last, "it is not handed over")
 	f.release(a)
-	fenced := retry.New(u.session, retry.Config{Retry: layout.Redisson(layout.Fenced).Lock.Retry, Layout: layout.Redisson(layout.Fenced)})
+	fenced := retry.New(u.session, retry.Config{Retry: shared(redisson.Fenced).Lock.Retry, Layout: shared(redisson.Fenced)})
 	q := fenced.Use(&queue.LockKeys{Holder: "a", All: []string{"a", "counter"}, Channel: channel})
 	f.server.MustDo(t, "SET", "counter", "41")
 	b, err := q.Try(t.Context(), exclusive)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/setnx"
@@ -83,7 +84,7 @@ func Reentrant() Primitive {
 // the library's own layout.
 func RedissonReentrant() Primitive {
 	return Primitive{"redisson", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return reentrant.New(s, name, append(options, signalbox.WithLayout(signalbox.Redisson()))...)
+		return reentrant.New(s, name, append(options, signalbox.WithLayout(redisson.Layout()))...)
 	}}
 }
 
@@ -97,7 +98,7 @@ func SetNX() Primitive {
 // RedissonFair is the fair lock in the layout of Redisson.
 func RedissonFair() Primitive {
 	return Primitive{"redisson fair", func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return fair.New(s, name, append(options, signalbox.WithLayout(signalbox.Redisson()))...)
+		return fair.New(s, name, append(options, signalbox.WithLayout(redisson.Layout()))...)
 	}}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package names_test
+package redisson
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/names"
 )
 
-func TestRedissonKeyIsTheName(t *testing.T) {
+func TestKeyIsTheName(t *testing.T) {
 	t.Parallel()
 	for name, channel := range map[string]string{
 		"order/42":    "redisson_lock__channel:{order/42}",
@@ -19,31 +19,31 @@ func TestRedissonKeyIsTheName(t *testing.T) {
 		"a{b":         "redisson_lock__channel:a{b",
 		"größer *?\n": "redisson_lock__channel:{größer *?\n}",
 	} {
-		set, err := names.Redisson(names.NamingOptions{Prefix: "sb:"}, name)
+		set, err := makeNames(names.NamingOptions{Prefix: "sb:"}, name)
 		require.NoError(t, err)
 		require.Equal(t, names.Set{Holder: name, Unlocked: channel}, set)
 	}
 }
 
-func TestRedissonNamesAreValid(t *testing.T) {
+func TestNamesAreValid(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", strings.Repeat("x", names.MaxBytes+1)} {
-		_, err := names.Redisson(names.NamingOptions{}, bad)
+		_, err := makeNames(names.NamingOptions{}, bad)
 		require.Error(t, err)
 	}
 }
 
 // P9: in a cluster a name whose key and channel would be in two slots is refused; without a cluster it is
 // valid.
-func TestCluster_NameThatRedissonSplitsIsRefused(t *testing.T) {
+func TestCluster_NameThatIsSplitIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, good := range map[string]bool{
 		"a": true, "{a}": true, "a{b}c": true, "{a}{b}": true, "a{b}c}": true,
 		"a{b": false, "a{}b": false, "a}b": false, "{": false, "}": false, "{}": false, "a{}{b}": false,
 	} {
-		_, err := names.Redisson(names.NamingOptions{}, name)
+		_, err := makeNames(names.NamingOptions{}, name)
 		require.NoError(t, err, name)
-		_, err = names.Redisson(names.NamingOptions{Clustered: true}, name)
+		_, err = makeNames(names.NamingOptions{Clustered: true}, name)
 		if good {
 			require.NoError(t, err, name)
 		} else {
@@ -53,13 +53,13 @@ func TestCluster_NameThatRedissonSplitsIsRefused(t *testing.T) {
 }
 
 // P9: two names have two keys; channels they may share, and that is said.
-func FuzzRedissonsNamesNeverMeet(f *testing.F) {
+func FuzzNamesNeverMeet(f *testing.F) {
 	f.Add("a", "b")
 	f.Add("a", "{a}")
 	f.Add("a}b", "a")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		setOfA, errOfA := names.Redisson(names.NamingOptions{Clustered: true}, a)
-		setOfB, errOfB := names.Redisson(names.NamingOptions{Clustered: true}, b)
+		setOfA, errOfA := makeNames(names.NamingOptions{Clustered: true}, a)
+		setOfB, errOfB := makeNames(names.NamingOptions{Clustered: true}, b)
 		if errOfA != nil || errOfB != nil {
 			return
 		}
@@ -68,11 +68,11 @@ func FuzzRedissonsNamesNeverMeet(f *testing.F) {
 	})
 }
 
-func TestRedissonChannelMayBeSharedByTwoNames(t *testing.T) {
+func TestChannelMayBeSharedByTwoNames(t *testing.T) {
 	t.Parallel()
-	a, err := names.Redisson(names.NamingOptions{}, "a")
+	a, err := makeNames(names.NamingOptions{}, "a")
 	require.NoError(t, err)
-	braced, err := names.Redisson(names.NamingOptions{}, "{a}")
+	braced, err := makeNames(names.NamingOptions{}, "{a}")
 	require.NoError(t, err)
 	require.Equal(t, a.Unlocked, braced.Unlocked)
 	require.NotEqual(t, a.Holder, braced.Holder)

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisson
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"strings"
+)
+
+const (
+	uuidSize = 36
+	// holdSize is the length of a hold: a UUID, a colon, and 19 digits.
+	holdSize = uuidSize + 1 + 19
+	// minThread is the least number of 19 digits; the greatest that Java has is above 9 times that.
+	minThread uint64 = 1_000_000_000_000_000_000
+	threads   uint64 = 8 * minThread
+)
+
+// newHold returns what Redisson expects for a client and its thread: the session's 16 bytes as a UUID,
+// and a number drawn for this attempt. Some 63 bits of it are random, so that no two attempts of a session
+// share one, nor two copies of a process. It always has 19 digits, so that scripts can cut it out of a longer
+// text.
+func newHold(session string, _ uint64) string {
+	var raw [16]byte
+	_, _ = base64.RawURLEncoding.Decode(raw[:], []byte(session)) // made by encoding 16 bytes
+	var id [holdSize]byte
+	writeUUID(id[:uuidSize], raw)
+	id[uuidSize] = ':'
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails: it ends the process instead
+	thread := minThread + binary.BigEndian.Uint64(random[:])%threads
+	return string(strconv.AppendUint(id[:uuidSize+1], thread, 10))
+}
+
+// writeUUID writes 32 digits in groups of 8, 4, 4, 4 and 12.
+func writeUUID(to []byte, raw [16]byte) {
+	var digits [32]byte
+	hex.Encode(digits[:], raw[:])
+	copy(to, digits[:8])
+	for at, from := 8, 8; from < 20; at, from = at+5, from+4 {
+		to[at] = '-'
+		copy(to[at+1:], digits[from:from+4])
+	}
+	to[23] = '-'
+	copy(to[24:], digits[20:])
+}
+
+// sessionOf returns the id of a session whose bytes are the UUID's: for a session of this library its
+// own id, and for a Java client the same format.
+func sessionOf(hold string) string {
+	client, _, _ := strings.Cut(hold, ":")
+	raw, err := hex.DecodeString(strings.ReplaceAll(client, "-", ""))
+	if err != nil || len(raw) != 16 {
+		return client
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}

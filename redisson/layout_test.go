@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisson
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// tableOf returns the layout with these options.
+func tableOf(t *testing.T, options ...Option) *layout.Layout {
+	t.Helper()
+	l, err := session.LayoutHandle(Layout(options...)).Layout()
+	require.NoError(t, err)
+	return l
+}
+
+// P9: no two holds are one, also not those of two copies of a process. Scripts cut the hold out by its length, and Java's threads are numbers of 63 bits.
+func TestHoldIsAClientAndAThread(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for n := range uint64(1000) {
+		hold := tableOf(t).Hold("AAECAwQFBgcICQoLDA0ODw", n/2)
+		require.Equal(t, "AAECAwQFBgcICQoLDA0ODw", tableOf(t).Session(hold))
+		require.Len(t, hold, holdSize)
+		require.False(t, seen[hold])
+		seen[hold] = true
+		client, thread, _ := strings.Cut(hold, ":")
+		require.Equal(t, "00010203-0405-0607-0809-0a0b0c0d0e0f", client)
+		require.Len(t, thread, 19)
+		number, err := strconv.ParseInt(thread, 10, 64)
+		require.NoError(t, err)
+		require.Positive(t, number)
+	}
+}
+
+func TestJavaClientIsShownAsASession(t *testing.T) {
+	t.Parallel()
+	l := tableOf(t)
+	require.Equal(t, "AAECAwQFBgcICQoLDA0ODw", l.Session("00010203-0405-0607-0809-0a0b0c0d0e0f:77"))
+	for field, want := range map[string]string{"somebody:1": "somebody", "": "", "mode": "mode", "00-11:2": "00-11"} {
+		require.Equal(t, want, l.Session(field))
+	}
+}
+
+// Of a name with a counter there is one kind of lock.
+func TestOnlyReentrantLockHasACounter(t *testing.T) {
+	t.Parallel()
+	all := reflect.ValueOf(*tableOf(t, Fenced))
+	for i := range all.NumField() {
+		if field := all.Type().Field(i); field.Type.Kind() == reflect.Pointer && field.Name != "Describe" && field.Name != "Reader" {
+			require.Equal(t, field.Name != "Lock", all.Field(i).IsNil(), field.Name)
+		}
+	}
+}
+
+// Locks that publish on different channels are different locks in a session; if the channels are the same, so is the layout.
+func TestVariantIsOneLayout(t *testing.T) {
+	t.Parallel()
+	require.Same(t, tableOf(t), tableOf(t, ShardedChannels))
+	require.Same(t, tableOf(t, Fenced), tableOf(t, ShardedChannels, Fenced))
+	ways := make(map[string]layout.Channels)
+	for _, l := range []*layout.Layout{
+		tableOf(t), tableOf(t, PlainChannels), tableOf(t, PlainChannels, ShardedChannels),
+		tableOf(t, Fenced), tableOf(t, Fenced, PlainChannels), tableOf(t, Fenced, PlainChannels, ShardedChannels),
+	} {
+		ways[l.Lock.RegistryName] = l.Channels
+	}
+	require.Len(t, ways, 6)
+	require.Zero(t, tableOf(t).Channels)
+	require.Equal(t, layout.PlainChannels, tableOf(t, PlainChannels).Channels)
+	require.Equal(t, layout.PlainChannels|layout.ShardedChannels, tableOf(t, PlainChannels, ShardedChannels).Channels)
+}
+
+// Fair locks of clients with another fairLockWaitTimeout have a layout of their own, and no other kind has
+// it.
+func TestFairLockHasItsOwnTimeout(t *testing.T) {
+	t.Parallel()
+	usual, short := tableOf(t, PlainChannels), tableOf(t, FairLockWaitTimeout(4*time.Second), PlainChannels)
+	require.Equal(t, []string{"300000"}, usual.Fair.Retry.Args)
+	require.Equal(t, []string{"4000"}, short.Fair.Retry.Args)
+	require.NotEqual(t, usual.Fair.RegistryName, short.Fair.RegistryName)
+	require.Equal(t, usual.Channels, short.Channels)
+	require.Same(t, usual.Fair, tableOf(t, FairLockWaitTimeout(defaultFairWait), PlainChannels).Fair)
+	all := reflect.ValueOf(*short)
+	for i := range all.NumField() {
+		if field := all.Type().Field(i); field.Type.Kind() == reflect.Pointer && field.Name != "Describe" && field.Name != "Reader" {
+			require.Equal(t, field.Name != "Fair", all.Field(i).IsNil(), field.Name)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisson
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// reader reads the keys of locks. A key is one if its type and its content are those that Redisson writes.
+//
+//nolint:gochecknoglobals // a constant table
+var reader = layout.Reader{
+	Types:    []string{layout.HashKey, layout.StringKey},
+	ReadKey:  readKey,
+	ReadName: readName,
+}
+
+// The forms of values and keys that Redisson writes: an owner of a lock, a number, and the auxiliary keys that are numbers, too.
+var (
+	ownerForm    = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+$`)
+	numberForm   = regexp.MustCompile(`^-?[0-9]{1,20}$`)
+	auxiliaryKey = regexp.MustCompile(`^redisson_lock_token:|:rwlock_timeout:[0-9]+$`)
+)
+
+func readKey(e layout.Entry, keyType string) {
+	switch {
+	case auxiliaryKey.MatchString(e.Key()):
+	case keyType == layout.HashKey:
+		readHash(e)
+	default:
+		readNumber(e)
+	}
+}
+
+func readName(e layout.Entry) {
+	e.Query(wire.Call{Script: describeScript, Keys: []string{e.Key()}}, func(reply wire.Reply) {
+		switch reply.Code() {
+		case wire.Done:
+			readHash(e)
+		case wire.Foreign:
+			readNumber(e)
+		default: // there is no such key
+		}
+	})
+}
+
+// readHash queries what a hash is.
+func readHash(e layout.Entry) {
+	key := []string{e.Key()}
+	var mode string
+	var size int64
+	e.Query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) { size = reply.Int(0) })
+	e.Query(wire.Call{Command: "HGET", Keys: key, Args: []string{"mode"}}, func(reply wire.Reply) { mode = reply.Text(0) })
+	e.Query(wire.Call{Script: describeScript, Keys: key}, func(reply wire.Reply) {
+		if reply.Code() != wire.Done || !ownerForm.MatchString(reply.Text(3)) {
+			return
+		}
+		switch kind := reply.Text(1); {
+		case kind == "r" && size == 1:
+			readFairQueue(e, ownerOf(reply.Text(3), time.UnixMilli(max(reply.Int(5), 0))))
+		case kind == "w" && (mode == "read" || mode == "write") && size <= layout.MaxHolders:
+			readRWLock(e)
+		}
+	})
+}
+
+// ownerOf returns the holder, or waiter, that Redisson calls hold.
+func ownerOf(hold string, until time.Time) layout.Holder {
+	h := layout.Holder{Label: hold, Session: sessionOf(hold), Hold: session.HoldID(hold)}
+	if until.UnixMilli() > 0 {
+		h.Until = until
+	}
+	return h
+}
+
+func readRWLock(e layout.Entry) {
+	e.Query(firstHolds(rwListScript, e.Key()), func(reply wire.Reply) {
+		use := layout.Use{Kind: string(session.RWLock)}
+		for i := 2; i+1 < reply.Len(); i += 2 {
+			h := ownerOf(reply.Text(i), reply.Stamp(i+1).Time())
+			h.Shared = reply.Text(1) != "1"
+			use.Holders = append(use.Holders, h)
+		}
+		if len(use.Holders) > 0 {
+			e.Report(use)
+		}
+	})
+}
+
+// firstHolds returns a script's call that lists the first holds of a key that has several.
+func firstHolds(script *scripts.Script, key string) wire.Call {
+	return wire.Call{Script: script, Keys: []string{key}, Args: []string{"", "0", strconv.Itoa(layout.MaxHolders)}}
+}
+
+// readFairQueue reports the holder of a lock, and queries the queue that only a fair one has.
+func readFairQueue(e layout.Entry, holder layout.Holder) {
+	use := layout.Use{Kind: layout.ExclusiveUse, Holders: []layout.Holder{holder}}
+	e.Report(use)
+	page := wire.Call{
+		Script: fairWaitersScript,
+		Keys:   []string{prefixed("redisson_lock_queue", e.Key()), prefixed("redisson_lock_timeout", e.Key())},
+		Args:   []string{"0", strconv.Itoa(layout.MaxHolders)},
+	}
+	e.Query(page, func(reply wire.Reply) {
+		for i := 0; i+3 < reply.Len(); i += 4 {
+			h := ownerOf(reply.Text(i), time.Time{})
+			use.Waiters = append(use.Waiters, layout.Waiter{Label: h.Label, Session: h.Session, Alive: reply.Int(i+2) == 1})
+		}
+		if len(use.Waiters) > 0 {
+			use.Kind = string(session.Fair)
+		}
+		e.Report(use)
+	})
+}
+
+// numberSize is more than the longest number has.
+const numberSize = 24
+
+// readNumber queries what a string is. If it is a number, the permits beside it say that it is a semaphore. Other
+// strings, such as those of a cache, cost one short call each.
+func readNumber(e layout.Entry) {
+	e.Query(wire.Call{Command: "GETRANGE", Keys: []string{e.Key()}, Args: []string{"0", strconv.Itoa(numberSize - 1)}}, func(reply wire.Reply) {
+		free := reply.Text(0)
+		if !numberForm.MatchString(free) {
+			return
+		}
+		var use layout.Use
+		for _, suffix := range []string{permitsSuffix, plainSuffix} {
+			e.Query(firstHolds(permitListScript, suffixed(e.Key(), suffix)), func(reply wire.Reply) {
+				use.Holders = append(use.Holders, permitHolders(reply)...)
+				setPermits(&use, free, suffix == permitsSuffix)
+				e.Report(use)
+			})
+		}
+	})
+}
+
+// permitHolders returns the holders of permits that a list has.
+func permitHolders(reply wire.Reply) (holders []layout.Holder) {
+	for i := 2; i+1 < reply.Len(); i += 2 {
+		n, label, _ := parsePermit("", reply.Text(i))
+		h := layout.Holder{Label: label, Hold: session.HoldID(reply.Text(i)), Permits: n}
+		if until := reply.Stamp(i + 1); until > 0 {
+			h.Until = until.Time()
+		}
+		holders = append(holders, h)
+	}
+	return holders
+}
+
+// setPermits sets the kind of a number by the permits beside it. total says that they are all permits that are held.
+func setPermits(use *layout.Use, free string, total bool) { //nolint:revive // a fact, not a switch
+	if len(use.Holders) == 0 {
+		use.Kind = layout.NumberUse
+		return
+	}
+	use.Kind, use.Held = string(session.Semaphore), len(use.Holders)
+	if n, err := strconv.Atoi(strings.TrimSpace(free)); err == nil && total {
+		use.Capacity = n + use.Held
+	}
+}

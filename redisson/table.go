@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisson
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
+)
+
+// tables are the layouts of all variants. The default of channels is the same layout as ShardedChannels.
+//
+//nolint:gochecknoglobals // a constant table
+var tables = func() (all [variants]*layout.Layout) {
+	for v := range variants {
+		if all[v] = newTable(v); v&(PlainChannels|ShardedChannels) == ShardedChannels {
+			all[v] = all[v&^ShardedChannels]
+		}
+	}
+	return all
+}()
+
+// tableWithFairWait returns the layout of Java clients whose fairLockWaitTimeout is wait. Only a fair lock has it.
+func tableWithFairWait(v variant, wait time.Duration) *layout.Layout {
+	l := *tables[v]
+	l.Name = "RedissonFairLock"
+	if wait != defaultFairWait {
+		l.Fair = fairLock(fmt.Sprintf("%s, %v", l.Fair.RegistryName, wait), wait)
+	}
+	l.Lock, l.RWLock, l.Semaphore, l.PlainSemaphore, l.Latch = nil, nil, nil, nil, nil
+	return &l
+}
+
+// newTable returns the layout in a variant.
+func newTable(v variant) *layout.Layout {
+	l := &layout.Layout{
+		Name:     "Redisson",
+		Names:    makeNames,
+		Hold:     newHold,
+		Session:  sessionOf,
+		Describe: describeScript,
+		// The message of every release. It does not name the releasing session, so a waiter that backs off
+		// for a moment takes each message for its own.
+		WaiterID: "0",
+		Reader:   &reader,
+	}
+	if v&PlainChannels != 0 {
+		l.Channels = layout.PlainChannels
+		if v&ShardedChannels != 0 {
+			l.Channels |= layout.ShardedChannels
+		}
+	}
+	registry := fmt.Sprintf(" in Redisson's layout, %d", v) // the end of all registry names
+	if v&Fenced != 0 {
+		l.Name = "Redisson's RFencedLock"
+		l.Lock = fencedLock("reentrant" + registry)
+		return l
+	}
+	l.Lock = reentrantLock("reentrant" + registry)
+	l.Fair = fairLock("fair"+registry, defaultFairWait)
+	l.RWLock = rwLock("rwlock" + registry)
+	l.Semaphore = semaphore("semaphore"+registry, permitsSuffix)
+	l.PlainSemaphore = plainSemaphore("plain semaphore" + registry)
+	l.Latch = latch("countdown" + registry)
+	return l
+}
+
+// reentrantLock returns RLock.
+func reentrantLock(registry string) *layout.Exclusive {
+	return &layout.Exclusive{
+		Kind: layout.Kind{
+			RegistryName: registry,
+			Keys: func(n names.Set, buffer []string) layout.Keys {
+				return layout.Keys{Holder: n.Holder, All: append(buffer, n.Holder), Channel: n.Unlocked}
+			},
+			Renew: renewScript,
+			Retry: &layout.Retry{
+				Acquire: acquireScript, Release: releaseScript, Poll: pollScript, HandsOver: true,
+			},
+		},
+		CompatibleKinds: "r",
+		Force:           forceScript,
+	}
+}
+
+// fencedLock returns RFencedLock. Its tokens are the numbers of a counter, and Java clients count
+// one for each holder. So each goroutine acquires the lock at the server.
+func fencedLock(registry string) *layout.Exclusive {
+	l := reentrantLock(registry)
+	l.Keys = func(n names.Set, buffer []string) layout.Keys {
+		return layout.Keys{Holder: n.Holder, All: append(buffer, n.Holder, tokenKey(n.Holder)), Channel: n.Unlocked}
+	}
+	l.Retry.Acquire, l.Retry.HandsOver = fenceScript, false
+	return l
+}
+
+func fairLock(registry string, wait time.Duration) *layout.Exclusive {
+	return &layout.Exclusive{
+		Kind: layout.Kind{
+			RegistryName: registry,
+			Keys: func(n names.Set, buffer []string) layout.Keys {
+				queue, deadlines := prefixed("redisson_lock_queue", n.Holder), prefixed("redisson_lock_timeout", n.Holder)
+				return layout.Keys{Holder: n.Holder, All: append(buffer, n.Holder, queue, deadlines), Channel: n.Unlocked + ":"}
+			},
+			Renew: renewScript,
+			Retry: &layout.Retry{
+				Acquire: fairAcquireScript, Release: fairReleaseScript, ChannelPerWaiter: true,
+				Args: []string{strconv.FormatInt(wait.Milliseconds(), 10)},
+			},
+		},
+		CompatibleKinds: "r", // its hash is an RLock's
+		Force:           fairForceScript,
+		Waiters:         fairWaitersScript,
+	}
+}
+
+func rwLock(registry string) *layout.RWLock {
+	return &layout.RWLock{
+		Kind: layout.Kind{
+			RegistryName: registry,
+			Keys: func(n names.Set, buffer []string) layout.Keys {
+				return layout.Keys{Holder: n.Holder, All: append(buffer, n.Holder), Channel: prefixed("redisson_rwlock", n.Holder)}
+			},
+			Renew: rwRenewScript,
+			Retry: &layout.Retry{
+				Acquire: rwAcquireScript, Release: rwReleaseScript,
+				Poll: pollScript, PollShared: rwPollScript,
+			},
+		},
+		Share:     rwMayShareScript,
+		Downgrade: rwDowngradeScript,
+		Force:     rwForceScript,
+		List:      rwListScript,
+		LabelOf:   func(name string) string { return name },
+	}
+}
