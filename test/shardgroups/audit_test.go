@@ -86,6 +86,9 @@ func (g *group) audit() {
 	slices.Sort(want)
 	require.Equal(g, want, append([]string{}, index...))
 	g.auditLoads(loads)
+	for _, key := range g.keys {
+		require.NotEqual(g, int64(-1), server.MustDo(g, "PTTL", key), "%s has no end", key)
+	}
 }
 
 func (g *group) auditLoads(loads map[string]int) {

@@ -4,6 +4,7 @@ package shardgroups_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,6 +23,27 @@ func evenWorld(tb testing.TB, count, members int) *world {
 	w.requireEven()
 	w.moves = 0
 	return w
+}
+
+// Planned loads are even as soon as no member has come for two seconds, and the real ones when the functions have returned.
+func TestLoadsAreEvenAsSoonAsMovesMayBegin(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 1000, 4)
+	w.add(defaults(1000)).polls()
+	w.runs(2*second, second)
+	require.Zero(t, w.moves)
+	for _, m := range w.alive() {
+		m.polls()
+	}
+	for number, record := range w.hash(1) {
+		if len(number) == len(never) {
+			require.Equal(t, "200", strings.Fields(record)[4], record)
+		}
+	}
+	w.turn()
+	w.turn()
+	w.requireEven()
+	require.Equal(t, 200, w.moves)
 }
 
 func TestJoinGrantsNothingAndTheFirstPollDoes(t *testing.T) {

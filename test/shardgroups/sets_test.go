@@ -103,6 +103,7 @@ func TestNamesComeAndGoAlone(t *testing.T) {
 		many[i] = fmt.Sprintf("name %03d: of %d", i, i)
 	}
 	require.Equal(t, 7, w.sync(1, many...))
+	w.audit()
 	require.Equal(t, 1, w.sync(2, many...))
 	require.NotEmpty(t, w.join(defaults(0))[5])
 	w.count = 300

@@ -25,13 +25,19 @@ type walk struct {
 	log    []string
 }
 
-// walks is how many walks a test takes: SIGNALBOX_SHARD_WALKS, or few.
+// steps is how long a walk is.
+const steps = 300
+
+// walks is which walks a test takes: the one of SIGNALBOX_WALK, or a million steps if SIGNALBOX_SOAK is set, or few.
 func walks(tb testing.TB) (first, behind int) {
 	tb.Helper()
 	if text := os.Getenv("SIGNALBOX_WALK"); text != "" {
 		n, err := strconv.Atoi(text)
 		require.NoError(tb, err)
 		return n, n + 1
+	}
+	if os.Getenv("SIGNALBOX_SOAK") != "" {
+		return 0, 1_000_000/steps + 1
 	}
 	return 0, redistest.Rounds(40, 400)
 }
@@ -57,7 +63,7 @@ func TestRandomWalks(t *testing.T) {
 			if random.IntN(2) == 0 {
 				wk.runs(5*second, second)
 			}
-			for range 300 {
+			for range steps {
 				wk.step()
 			}
 			wk.calms()

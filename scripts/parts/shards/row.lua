@@ -5,7 +5,7 @@
 -- leaves the set, or the set is replaced; f free; w free, and waits; g gone from the set. All that
 -- depends on a row, which is the index and the loads, is written by write_row and nowhere else.
 --
--- uses     change_load, concerned, index, parse_row, read_member, rows, state
+-- uses     change_load, concerned, index, is_changed, parse_row, read_member, rows, state
 -- defines  entries, loads_of, new_row, read_row, wake_at, write_row
 
 -- The members of the index that a row has:
@@ -85,5 +85,5 @@ local function write_row(shard, row)
   elseif row.state == 'w' then
     wake_at(tonumber(row.till))
   end
-  concerned[row.owner] = true
+  concerned[row.owner], is_changed = true, true
 end

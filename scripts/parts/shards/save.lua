@@ -13,13 +13,13 @@ local function renew_keys()
   redis.call('PEXPIRE', proven, GROUP_TTL_MS)
   redis.call('PEXPIRE', rows, GROUP_TTL_MS)
   redis.call('PEXPIRE', index, GROUP_TTL_MS)
-  state.kept = now_us
 end
 local function save()
+  local renews = is_changed or now_us - state.kept > RENEW_KEYS_US
+  state.last, state.kept = now_us, renews and now_us or state.kept
   write_members()
-  state.last = now_us
-  if is_changed or now_us - state.kept > RENEW_KEYS_US then
-    renew_keys()
-  end
   write_group()
+  if renews then
+    renew_keys() -- behind the writes, which may have made them
+  end
 end
