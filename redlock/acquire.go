@@ -18,7 +18,15 @@ func request() local.ShareKey { return local.ShareKey{Policy: local.Own, MaxHold
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	return l.acquire(ctx, func(ctx context.Context, q *local.Queue) (hold.Lease, error) {
-		return l.group.queues.Acquire(ctx, q, request(), &retryTicket{lock: l, queue: q})
+		call := local.Acquisition{Queue: q, Key: request(), Source: &retryTicket{lock: l}}
+		defer call.End()
+		t, lease, err := call.Await(ctx)
+		if t == nil {
+			return lease, err
+		}
+		lease, err = t.(*retryTicket).makeHold(q, err) //nolint:errcheck,forcetypeassert // it is its own source
+		call.Deliver(lease, err)                       // no other goroutine gets it
+		return lease, err
 	})
 }
 

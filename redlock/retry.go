@@ -51,7 +51,6 @@ func (t *pauseTimer) Fire() {
 // local.TicketSource and its own local.Ticket: no other goroutine uses either, except for Admit and Ended.
 type retryTicket struct {
 	lock      *Lock
-	queue     *local.Queue
 	waits     []*dispatch.Wait // by member; nil until the first wait
 	timer     *pauseTimer      // nil until the first pause
 	lastVotes summary          // the summary of the last ballot
@@ -70,6 +69,9 @@ func (t *retryTicket) Admit(int) error { return t.lock.ready() }
 
 // NewTicket implements local.TicketSource.
 func (t *retryTicket) NewTicket() (local.Ticket, error) { return t, nil }
+
+// MayShare implements local.TicketSource: holds are not shared.
+func (*retryTicket) MayShare(context.Context, hold.Lease) bool { return false }
 
 // Join implements local.Ticket: one vote.
 func (t *retryTicket) Join(ctx context.Context) (granted bool, err error) {
@@ -102,13 +104,13 @@ func (t *retryTicket) Wait(ctx context.Context) error {
 	}
 }
 
-// BeginHold implements local.Ticket.
-func (t *retryTicket) BeginHold(_ context.Context, err error) (hold.Lease, error) {
+// makeHold ends the ticket, whose wait ended with err, and makes the hold of the vote that was won, or returns why none was.
+func (t *retryTicket) makeHold(q *local.Queue, err error) (hold.Lease, error) {
 	defer t.close()
 	if t.wonBallot == nil {
 		return hold.Lease{}, err
 	}
-	lease, err := t.lock.makeHold(t.queue, t.wonBallot, t.token)
+	lease, err := t.lock.makeHold(q, t.wonBallot, t.token)
 	if err == nil && t.waited {
 		lease.SetQueued()
 	}

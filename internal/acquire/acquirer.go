@@ -37,18 +37,45 @@ func (a *Acquirer) Acquire(ctx context.Context) (hold.Lease, error) {
 	}
 }
 
-// acquireOnce is Acquire without the repetition.
+// acquireOnce is Acquire without the repetition. The session counts the call as long as it lasts; a hold is counted on its own.
 func (a *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 	if err := a.Base.Session.Begin(); err != nil {
 		return hold.Lease{}, err
 	}
-	defer a.Base.Session.End() // a hold is counted on its own
+	defer a.Base.Session.End()
 	q := a.Manager.LocalQueues.Use(a.Keys.Holder)
 	defer a.Manager.LocalQueues.Done(q)
-	if a.sharesTickets() {
-		return a.Manager.LocalQueues.Acquire(ctx, q, a.Request.ShareKey, a)
+	call := local.Acquisition{Queue: q, Key: a.Request.ShareKey, Source: a, Concurrent: a.Request.Concurrent}
+	defer call.End()
+	for {
+		t, lease, err := call.Await(ctx)
+		if t == nil {
+			return lease, err
+		}
+		if lease, err = a.beginGranted(ctx, t, err); err == nil && !call.AtOnce {
+			lease.SetQueued()
+		}
+		if !call.Deliver(lease, err) {
+			return lease, err
+		}
 	}
-	return q.AcquireAlone(ctx, a.Request.Concurrent, a)
+}
+
+// NewTicket implements local.TicketSource.
+func (a *Acquirer) NewTicket() (local.Ticket, error) { return a.Manager.newTicket(&a.Keys, a.Request) }
+
+// beginGranted leaves the queue with what ticket t was granted, even if the grant came in the instant in which waiting failed
+// with err. It returns the first lease, or why it has no lease.
+func (a *Acquirer) beginGranted(ctx context.Context, t local.Ticket, err error) (hold.Lease, error) {
+	h, since := t.(queue.Ticket).Granted() //nolint:errcheck,forcetypeassert // NewTicket makes no other tickets
+	if h == nil {
+		return hold.Lease{}, err
+	}
+	waited := time.Duration(0)
+	if !since.IsZero() {
+		waited = h.Grant().Read.Mono() - since.Mono()
+	}
+	return a.beginHold(ctx, h, waited)
 }
 
 // Admit implements local.TicketSource.
@@ -64,82 +91,59 @@ func (a *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	if lease, ok := a.joinShared(ctx); ok {
 		return lease, nil
 	}
-	e, err := a.beginTry()
+	q, err := a.beginLocalTry()
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	sh, err := e.queue.Try(ctx, a.Request)
+	defer a.endLocalTry(q)
+	h, err := a.Manager.try(ctx, &a.Keys, a.Request)
 	var lease hold.Lease
 	if err == nil {
-		lease, err = a.beginHold(ctx, e.queue, sh, 0)
+		lease, err = a.beginHold(ctx, h, 0)
 	}
-	e.end(err == nil)
 	return lease, CutShort(ctx, err)
 }
 
-// tryCall is a call that asks the server for the lock and does not wait.
-type tryCall struct {
-	acquirer   *Acquirer
-	localQueue *local.Queue
-	queue      queue.Requester
-}
-
-// beginTry counts the caller in, unless goroutines of this session are before it.
-func (a *Acquirer) beginTry() (c tryCall, err error) {
-	c = tryCall{acquirer: a, localQueue: a.Manager.LocalQueues.Use(a.Keys.Holder)}
-	if !c.localQueue.BeginTry(a.Request.ShareKey) {
-		a.Manager.LocalQueues.Done(c.localQueue)
-		return c, errs.ErrHeldHere
+// beginLocalTry counts the caller, which asks the server for the lock and does not wait, unless goroutines of this session are
+// before it.
+func (a *Acquirer) beginLocalTry() (*local.Queue, error) {
+	q := a.Manager.LocalQueues.Use(a.Keys.Holder)
+	if q.BeginTry(a.Request.ShareKey) {
+		return q, nil
 	}
-	if err = a.Base.Session.Begin(); err != nil {
-		c.leaveLocal()
-		return c, err
-	}
-	c.queue = a.Manager.Use(&a.Keys)
-	return c, nil
+	a.Manager.LocalQueues.Done(q)
+	return nil, errs.ErrHeldHere
 }
 
-// end counts the caller out. A hold that it got is counted on its own.
-func (c tryCall) end(hasHold bool) { //nolint:revive // a fact, not a switch
-	if !hasHold {
-		c.acquirer.leave(c.queue)
-	}
-	c.leaveLocal()
-}
-
-// leaveLocal counts the caller out of the queue of this process.
-func (c tryCall) leaveLocal() {
-	c.localQueue.EndTry(c.acquirer.Request.ShareKey)
-	c.acquirer.Manager.LocalQueues.Done(c.localQueue)
-}
-
-// leave counts a call that failed, or a hold that is over, out of the queue and the session.
-func (a *Acquirer) leave(q queue.Requester) {
-	q.Done()
-	a.Base.Session.End()
+// endLocalTry counts the caller out.
+func (a *Acquirer) endLocalTry(q *local.Queue) {
+	q.EndTry(a.Request.ShareKey)
+	a.Manager.LocalQueues.Done(q)
 }
 
 // beginHold makes the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too few
 // replicas have it, or if the session closed meanwhile.
-func (a *Acquirer) beginHold(ctx context.Context, q queue.Requester, sh queue.ServerHold, waited time.Duration) (hold.Lease, error) {
-	if err := a.replicate(ctx, sh); err != nil {
+func (a *Acquirer) beginHold(ctx context.Context, h queue.Hold, waited time.Duration) (hold.Lease, error) {
+	err := a.replicate(ctx, h)
+	if err != nil {
 		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
 		// If ctx ends meanwhile, the release continues in the background.
-		_, _ = sh.Release(ctx, 0, max(a.Base.Terms.Life(), sh.Grant().Life))
+		_, _ = h.Release(ctx, 0, max(a.Base.Terms.Life(), h.Grant().Life))
+	} else if err = a.Base.Session.Ready(); err != nil {
+		h.Abandon()
+	}
+	if err != nil {
+		h.Done()
 		return hold.Lease{}, err
 	}
-	if err := a.Base.Session.Ready(); err != nil {
-		sh.Abandon()
-		return hold.Lease{}, err
-	}
-	return a.startHold(q, sh, clock.Instant{}, waited), nil
+	return a.startHold(h, clock.Instant{}, waited), nil
 }
 
 // startHold makes the hold that was granted to a ticket that had waited for so long. It ends by until at the latest, unless
 // until is the zero Instant.
-func (a *Acquirer) startHold(q queue.Requester, sh queue.ServerHold, until clock.Instant, waited time.Duration) hold.Lease {
-	h := &heldLock{acquirer: a, queue: q, serverHold: sh}
-	grant := sh.Grant()
+func (a *Acquirer) startHold(serverHold queue.Hold, until clock.Instant, waited time.Duration) hold.Lease {
+	h := &heldLock{acquirer: a, serverHold: serverHold}
+	grant := serverHold.Grant()
 	if a.sharesTickets() {
 		h.localQueue, h.turnEnds = a.Manager.LocalQueues.Use(a.Keys.Holder), grant.Read.Mono()+a.Manager.Turns.length(waited)
 		h.localQueue.HoldBegan(a.Request.ShareKey)
@@ -147,14 +151,14 @@ func (a *Acquirer) startHold(q queue.Requester, sh queue.ServerHold, until clock
 	first, last := grant.Tokens()
 	lease := h.Hold.Begin(h, a.Scope, first, lastToken(first, last, waited))
 	config, life, sent := a.renewalConfig(grant)
-	config.Hold = a.Manager.RenewalName(sh)
+	config.Hold = a.Manager.RenewalName(serverHold)
 	if !until.IsZero() {
 		config.Until = until
 		config.Renewed = config.Renewed && !config.Fixed // the grant has all that is left
 	}
 	h.serverLife = max(config.Life, grant.Life)
 	h.Term.Init(a.Base.Session.Keeper, &h.Hold, config, life, sent)
-	sh.Begin(h) // from here on Close finds it
+	serverHold.Begin(h) // from here on Close finds it
 	h.Term.Start(sent, life)
 	if err := a.Base.Session.EvictionError(); err != nil {
 		h.Term.Break(err, false)
@@ -167,7 +171,7 @@ func (a *Acquirer) startHold(q queue.Requester, sh queue.ServerHold, until clock
 
 // replicate waits until enough replicas have the hold, if the options ask for that. The wait takes time
 // from the hold, so replicate renews it in the same round trip.
-func (a *Acquirer) replicate(ctx context.Context, sh queue.ServerHold) error {
+func (a *Acquirer) replicate(ctx context.Context, h queue.Hold) error {
 	if a.Base.Replicas.Count == 0 {
 		return nil
 	}
@@ -177,7 +181,7 @@ func (a *Acquirer) replicate(ctx context.Context, sh queue.ServerHold) error {
 	reply, shortfall, err := a.Base.Session.RunReplicated(ctx, wire.Call{
 		Script: a.Manager.Renew,
 		Keys:   []string{a.Keys.Holder},
-		Args:   []string{a.Manager.RenewalName(sh), wire.Milliseconds(life)},
+		Args:   []string{a.Manager.RenewalName(h), wire.Milliseconds(life)},
 	}, a.Base.Replicas)
 	if err == nil && reply.Code() != wire.Done {
 		err = errs.ErrLostGone
@@ -185,7 +189,7 @@ func (a *Acquirer) replicate(ctx context.Context, sh queue.ServerHold) error {
 	if err = errs.Join(err, shortfall); err != nil {
 		return CutShort(ctx, err)
 	}
-	sh.Extended(life, sent)
+	h.Extended(life, sent)
 	return nil
 }
 

@@ -30,29 +30,35 @@ func (h *heldLock) BatchKey() session.BatchKey { return h.acquirer.BatchKey() }
 // session waits before the caller. If it cannot begin one hold, it keeps neither that one nor those that follow.
 // The error is that of the call.
 func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, err error) {
-	calls, requests := make([]tryCall, 0, len(batch)), make([]queue.LockRequest, 0, len(batch))
+	requests := make([]queue.LockRequest, 0, len(batch))
 	for _, a := range batch {
-		c, err := a.beginTry()
+		localQueue, err := a.beginLocalTry()
 		if err != nil {
 			break
 		}
-		serverQueue := c.queue.(*queue.Queue) //nolint:errcheck,forcetypeassert // a kind with AcquireMany has a queue at the server
-		calls, requests = append(calls, c), append(requests, queue.LockRequest{Queue: serverQueue, Request: a.Request})
+		defer a.endLocalTry(localQueue)
+		serverQueue, err := a.Manager.Queues.Begin(&a.Keys)
+		if err != nil {
+			break
+		}
+		requests = append(requests, queue.LockRequest{Queue: serverQueue, Request: a.Request})
 	}
 	var attempts []*queue.Attempt
-	if len(calls) > 1 {
+	if len(requests) > 1 {
 		attempts, err = queue.AcquireMany(ctx, batch[0].Manager.AcquireMany, requests)
 	}
-	for i, c := range calls {
-		hasHold := false
-		if i < len(attempts) {
-			if len(leases) < i {
-				attempts[i].Abandon()
-			} else if lease, err := c.acquirer.beginHold(ctx, c.queue, attempts[i], 0); err == nil {
-				leases, hasHold = append(leases, lease), true
+	for i, request := range requests {
+		switch {
+		case i >= len(attempts):
+			request.Queue.Done()
+		case len(leases) < i:
+			attempts[i].Abandon()
+			attempts[i].Done()
+		default:
+			if lease, err := batch[i].beginHold(ctx, attempts[i], 0); err == nil {
+				leases = append(leases, lease)
 			}
 		}
-		c.end(hasHold)
 	}
 	return leases, err
 }

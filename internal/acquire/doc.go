@@ -2,7 +2,7 @@
 
 // Package acquire implements a lock from the request to the release, once for every kind of lock.
 //
-// A Manager has what a session keeps for one kind of lock. It makes its requests to a queue.Granter: the server's queue
+// A Manager has what a session keeps for one kind of lock. It makes its tickets in the server's queue
 // (package queue), or retries without a queue (package retry). A primitive chooses between the two with the table of
 // its kind in package layout, and otherwise does not see the difference.
 //
@@ -20,6 +20,6 @@
 //	                                        v
 //	                                       lost: released off the caller's path
 //
-// A call is counted in the session (Session.Begin) and in its queue (Granter.Use) when it begins. Whatever
+// A call is counted in the session (Session.Begin) and in its queue when it begins. Whatever
 // ends it uncounts it: the failure of the call, the release, or the loss.
 package acquire

@@ -221,15 +221,15 @@ func (e *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter
 
 // goroutines returns how many goroutines wait by a ticket of this session, or 0 if that is not known.
 func (e *Exclusive) goroutines(ticket string) int {
-	registry, is := e.acquirer.Manager.Granter.(*queue.Registry)
-	if !is {
+	manager := e.acquirer.Manager
+	if manager.Queues == nil {
 		return 0
 	}
-	key := registry.ShareKeyOf(ticket)
+	key := manager.Queues.ShareKeyOf(ticket)
 	if key == (local.ShareKey{}) {
 		return 0
 	}
-	queues := e.acquirer.Manager.LocalQueues
+	queues := manager.LocalQueues
 	q := queues.Use(e.acquirer.Keys.Holder)
 	defer queues.Done(q)
 	return q.Waiters(key)

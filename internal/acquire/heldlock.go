@@ -24,8 +24,7 @@ type heldLock struct {
 	hold.Hold
 
 	acquirer   *Acquirer
-	queue      queue.Requester
-	serverHold queue.ServerHold
+	serverHold queue.Hold
 	serverLife time.Duration // how long the server may keep the hold after a renewal, or after the grant
 
 	localQueue *local.Queue // the queue of the goroutines of the process; nil if they have tickets of their own
@@ -96,7 +95,7 @@ func (h *heldLock) OnLost(end renewal.End) {
 
 func (h *heldLock) finish() {
 	h.leaveLocal()
-	h.acquirer.leave(h.queue)
+	h.serverHold.Done()
 }
 
 // leaveLocal counts the hold out of the queue of this process.

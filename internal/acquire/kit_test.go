@@ -58,7 +58,7 @@ func (p *proxiedServer) newUser(options ...signalbox.LockOption) *user {
 	u := &user{server: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Handle)(u.session).Session()
 	manager := acquire.NewManager(s, layout.Native(), &layout.Native().Semaphore.Kind, nil)
-	session.RegistryOf(s, "semaphore", func() queue.Granter { return manager.Granter })
+	session.RegistryOf(s, "semaphore", func() *queue.Registry { return manager.Queues })
 	u.manager = &manager
 	p.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
@@ -118,9 +118,7 @@ func (u *user) awaitIdle() {
 	u.server.Helper()
 	s := (*session.Handle)(u.session).Session()
 	redistest.Await(u.server, "rest", func() bool {
-		queues, attempts, _ := u.manager.Granter.(interface {
-			Len() (queues, attempts, listeners int)
-		}).Len()
+		queues, attempts, _ := u.manager.Queues.Len()
 		return queues == 0 && attempts == 0 && s.Undoer.Pending() == 0 && u.server.holds() == 0
 	})
 	require.NoError(u.server, u.session.Close(u.server.T.Context()), "no call is counted")

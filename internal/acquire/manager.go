@@ -4,6 +4,7 @@ package acquire
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
@@ -16,14 +17,17 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Manager grants and releases the locks of one kind in one session.
+// Manager grants and releases the locks of one kind in one session. It makes the tickets in the server's queue, or without a
+// queue: one of Queues and Retries is nil.
 type Manager struct {
-	queue.Granter
+	session.KindRegistry // the one of the two that there is
 
+	Queues  *queue.Registry
+	Retries *retry.LockRegistry
 	// Renew lengthens the life of holds.
 	Renew *scripts.Script
 	// RenewalName returns what renewals call the hold of an attempt.
-	RenewalName func(a queue.ServerHold) string
+	RenewalName func(h queue.Hold) string
 	// LocalQueues has the queues in which goroutines of the process wait, and counts the users of each.
 	LocalQueues *local.Table
 	// Turns says for how long holds are handed over inside the process, if the kind hands them over.
@@ -41,24 +45,50 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	if refusal == nil {
 		refusal = unknownReply
 	}
-	m := Manager{Renew: kind.Renew, RenewalName: queue.ServerHold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy)}
+	m := Manager{Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy)}
 	if named := kind.RenewalName; named != nil {
-		m.RenewalName = func(a queue.ServerHold) string { return named(a.Grant().Stamp.Text(), a.Name()) }
+		m.RenewalName = func(h queue.Hold) string { return named(h.Grant().Stamp.Text(), h.Name()) }
 	}
 	if kind.Retry != nil {
-		m.Granter = retry.New(s, retry.Config{Retry: kind.Retry, Layout: l, Refusal: refusal})
+		m.Retries = retry.New(s, retry.Config{Retry: kind.Retry, Layout: l, Refusal: refusal})
+		m.KindRegistry = m.Retries
 		return m
 	}
 	m.Turns.Yield = kind.Queue.Yield
 	if kind.Queue.Requeue != nil {
 		m.Turns.handOffCost.Store(int64(initialHandOffCost))
 	}
-	m.Granter = queue.New(s, queue.Protocol{
+	m.Queues = queue.New(s, queue.Protocol{
 		Enter: kind.Queue.Enter, Poll: kind.Queue.Poll, Heartbeat: kind.Queue.Heartbeat,
 		Leave: kind.Queue.Leave, Drop: kind.Queue.Drop, Requeue: kind.Queue.Requeue,
 		Labelled: kind.Queue.Labelled, Refusal: refusal,
 	})
+	m.KindRegistry = m.Queues
 	return m
+}
+
+// newTicket returns a ticket, or the reason why the session accepts none. Nothing is sent.
+func (m *Manager) newTicket(keys *queue.LockKeys, request *queue.Request) (queue.Ticket, error) {
+	if m.Queues != nil {
+		return m.Queues.NewTicket(keys, request)
+	}
+	return m.Retries.NewTicket(keys, request)
+}
+
+// try acquires the lock with these keys if that is possible at once.
+func (m *Manager) try(ctx context.Context, keys *queue.LockKeys, request *queue.Request) (queue.Hold, error) {
+	if m.Queues != nil {
+		return m.Queues.Try(ctx, keys, request)
+	}
+	return m.Retries.Try(ctx, keys, request)
+}
+
+// ReadGrants reads the reply to a script that granted the lock, for attempts of this session. Without a queue, a session gets
+// the lock only by a try of its own.
+func (m *Manager) ReadGrants(holder string, reply wire.Reply) {
+	if m.Queues != nil {
+		m.Queues.ReadGrants(holder, reply)
+	}
 }
 
 func unknownReply(reply wire.Reply) error {
@@ -68,7 +98,7 @@ func unknownReply(reply wire.Reply) error {
 // Refuse implements session.KindRegistry.
 func (m *Manager) Refuse(err error) {
 	m.LocalQueues.Refuse(err)
-	m.Granter.Refuse(err)
+	m.KindRegistry.Refuse(err)
 }
 
 // KeysOf returns the keys of the lock of b, if it is of that kind. The keys of its scripts are appended to buf.

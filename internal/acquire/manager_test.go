@@ -12,15 +12,14 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
 )
 
-// A manager uses the granter that its layout names, and the keys of that.
-func TestManagerUsesTheGranterOfItsLayout(t *testing.T) {
+// A manager uses the registry that its layout names, and the keys of that.
+func TestManagerUsesTheRegistryOfItsLayout(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, choice := range []signalbox.Layout{signalbox.Native(), redisson.Layout()} {
@@ -32,16 +31,13 @@ func TestManagerUsesTheGranterOfItsLayout(t *testing.T) {
 		require.NoError(t, b.Err)
 		for _, kind := range []*layout.Kind{&l.Fair.Kind, &l.RWLock.Kind} {
 			manager := acquire.NewManager((*session.Handle)(s).Session(), l, kind, nil)
-			_, retries := manager.Granter.(*retry.LockRegistry)
-			require.Equal(t, kind.Retry != nil, retries, kind.RegistryName)
-			require.Equal(t, kind.Queue != nil, !retries, kind.RegistryName)
+			require.Equal(t, kind.Retry != nil, manager.Retries != nil, kind.RegistryName)
+			require.Equal(t, kind.Queue != nil, manager.Queues != nil, kind.RegistryName)
 			require.Same(t, kind.Renew, manager.Renew)
 			keys := acquire.KeysOf(&b, kind, nil)
 			require.Equal(t, kind.Keys(b.Names, nil).Holder, keys.Holder)
 			require.NotEmpty(t, keys.All)
 			require.NotEmpty(t, keys.Channel)
-			q := manager.Use(&keys)
-			q.Done()
 		}
 	}
 }
@@ -73,7 +69,10 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		kind := &b.Layout.Lock.Kind
 		keys := acquire.KeysOf(&b, kind, nil)
 		manager := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, kind, nil)
-		q := manager.Use(&keys)
+		try := func() (queue.Hold, error) { return manager.Queues.Try(t.Context(), &keys, &l.request) }
+		if manager.Queues == nil {
+			try = func() (queue.Hold, error) { return manager.Retries.Try(t.Context(), &keys, &l.request) }
+		}
 		for name, c := range map[string]struct {
 			recheck  func()
 			rechecks recheckCounter
@@ -82,7 +81,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 			"Subscribed": {manager.RecheckAll, 1},
 			"Another":    {func() { manager.Recheck("another") }, 0},
 		} {
-			a, err := q.Try(t.Context(), &l.request)
+			a, err := try()
 			require.NoError(t, err, of)
 			c.recheck()
 			var rechecks recheckCounter
@@ -92,7 +91,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 			require.Equal(t, c.rechecks+1, rechecks, "%s: %s", of, name)
 			_, err = a.Release(t.Context(), 0, 0)
 			require.NoError(t, err, of)
+			a.Done()
 		}
-		q.Done()
 	}
 }

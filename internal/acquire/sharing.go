@@ -38,7 +38,7 @@ func (a *Acquirer) joinShared(ctx context.Context) (hold.Lease, bool) {
 	return q.JoinShared(ctx, a.Request.ShareKey, a)
 }
 
-// MayShare implements local.SharedSource.
+// MayShare implements local.TicketSource.
 func (a *Acquirer) MayShare(ctx context.Context, lease hold.Lease) bool {
 	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{Script: a.Manager.Share, Keys: a.Keys.All, Args: []string{lease.ID()}})
 	return err == nil && reply.Code() == wire.Done

@@ -29,7 +29,7 @@ func (a *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, e
 	if !until.IsZero() {
 		request.Life = min(request.Life, until.Until(now)) // the new hold lasts no longer than the old one would have
 	}
-	sh, err := h.serverHold.Swap(patience, script, &request)
+	next, err := h.serverHold.Swap(patience, script, &request)
 	if err != nil {
 		h.serverHold.Abandon()
 		h.finish()
@@ -38,7 +38,7 @@ func (a *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, e
 		return hold.Lease{}, err
 	}
 	h.leaveLocal()
-	next := a.startHold(h.queue, sh, until, 0) // the new hold replaces h in the session and in the queue
-	next.Replace(lease)
-	return next, nil
+	replaced := a.startHold(next, until, 0) // which the session counts in the place of h
+	replaced.Replace(lease)
+	return replaced, nil
 }

@@ -115,10 +115,8 @@ func (h *heldLock) requeue(now clock.Instant, attempt *queue.Attempt) error {
 	if err == nil {
 		a.Manager.Turns.recordHandOff(clock.Now().Mono() - now.Mono())
 	}
-	if next == nil {
-		a.Base.Session.End()
-	} else if c := (&serverTicket{acquirer: a, queue: a.Manager.Use(&a.Keys), request: next, joinedAt: now}); !h.localQueue.AssignTicket(a.Request.ShareKey, c) {
-		c.Leave()
+	if next != nil && !h.localQueue.AssignTicket(a.Request.ShareKey, next) {
+		next.Leave()
 	}
 	return h.releaseError(wasHeld, err, errs.ErrLostGone)
 }

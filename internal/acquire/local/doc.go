@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package local is the queue of one lock inside one process: one goroutine asks the server, and the others wait here.
+// Package local is the queue of one lock inside one process: one goroutine asks the server, and the others wait here. Each call
+// is an Acquisition, which its caller drives: the package calls tickets, and nothing that began the call.
+//
 // The SharePolicy of a ShareKey says what happens to a hold that a goroutine got: it is handed over when it is released, or it
 // stays with the goroutine, or all waiting goroutines share it.
 //
@@ -20,7 +22,7 @@
 //     If holds are not handed over (Own, Shared) one goroutine asks at a time, and no hold is waited for: when that
 //     one has what it asked for, or gives up, the next one asks at once.
 //  4. A waiter that only waits for other goroutines is refused at once by Table.Refuse, however long a call takes.
-//  5. TicketSource.Admit decides how many goroutines may wait, also those that have tickets of their own (AcquireAlone). A
+//  5. TicketSource.Admit decides how many goroutines may wait, also those that have tickets of their own. A
 //     goroutine that it refuses has sent nothing.
 //  6. A goroutine that gives up in the instant in which a hold is handed to it has the hold.
 //  7. A shared hold is joined without the server for 20 ms from its grant. After that one goroutine asks whether it may be

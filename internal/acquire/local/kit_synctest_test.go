@@ -210,7 +210,32 @@ func newTicket() *fakeTicket {
 	return &fakeTicket{joinResult: make(chan error, 1), granted: make(chan error, 1), begun: make(chan error, 1)}
 }
 
-// caller is one call of Acquire.
+// holdTicket is a ticket that makes the lease of the hold that it was granted, or returns why there is no hold.
+type holdTicket interface {
+	Ticket
+	BeginHold(ctx context.Context, err error) (hold.Lease, error)
+}
+
+// acquire drives an Acquisition as its callers do.
+func acquire(ctx context.Context, q *Queue, key ShareKey, source TicketSource) (hold.Lease, error) {
+	return drive(ctx, &Acquisition{Queue: q, Key: key, Source: source})
+}
+
+func drive(ctx context.Context, a *Acquisition) (hold.Lease, error) {
+	defer a.End()
+	for {
+		t, lease, err := a.Await(ctx)
+		if t == nil {
+			return lease, err
+		}
+		lease, err = t.(holdTicket).BeginHold(ctx, err) //nolint:forcetypeassert // all tickets of these tests are
+		if !a.Deliver(lease, err) {
+			return lease, err
+		}
+	}
+}
+
+// caller is one call of acquire.
 type caller struct {
 	*testing.T
 
@@ -228,19 +253,19 @@ func newTable(t *testing.T) *Table {
 	return NewTable(ts)
 }
 
-// acquires begins a call of Acquire with permitKey.
+// acquires begins a call of acquire with permitKey.
 func (r *rig) acquires() *caller {
 	r.Helper()
 	return r.acquiresWith(permitKey)
 }
 
-// acquiresWith begins a call of Acquire with another key.
+// acquiresWith begins a call of acquire with another key.
 func (r *rig) acquiresWith(key ShareKey) *caller {
 	r.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
 	c := &caller{T: r.T, cancel: cancel}
 	go func() {
-		c.lease, c.err = r.table.Acquire(ctx, r.Queue, key, r)
+		c.lease, c.err = acquire(ctx, r.Queue, key, r)
 		cancel()
 		c.over.Store(true)
 	}()

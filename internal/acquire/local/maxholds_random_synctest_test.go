@@ -55,7 +55,7 @@ func (s *walkServer) oneIn(n int64) bool { return s.below(time.Duration(n)) == 0
 // Admit implements TicketSource.
 func (s *walkServer) Admit(int) error { return nil }
 
-// MayShare implements SharedSource.
+// MayShare implements TicketSource.
 func (s *walkServer) MayShare(context.Context, hold.Lease) bool {
 	s.sleepUpTo(time.Millisecond)
 	return !s.oneIn(3)
@@ -285,11 +285,11 @@ func (s *walkServer) useOnce() {
 		ctx, cancel = context.WithTimeout(context.Background(), s.below(4*time.Millisecond))
 	}
 	defer cancel()
-	acquire := func() (hold.Lease, error) { return s.table.Acquire(ctx, s.queue, s.key, s) }
+	get := func() (hold.Lease, error) { return acquire(ctx, s.queue, s.key, s) }
 	if s.oneIn(8) {
-		acquire = func() (hold.Lease, error) { return s.tries(ctx) }
+		get = func() (hold.Lease, error) { return s.tries(ctx) }
 	}
-	lease, err := acquire()
+	lease, err := get()
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, errFalls) && !errors.Is(err, errs.ErrHeld) {
 			s.Errorf("it gave up: %v", err)

@@ -22,12 +22,12 @@ const (
 	// The first waiter asks next.
 	Own
 	// Shared says that holds are joined by other goroutines: by all waiters and, for a while, by newcomers. One goroutine at
-	// a time asks for all. See SharedSource.
+	// a time asks for all.
 	Shared
 )
 
 // ShareKey has the terms on which a goroutine acquires. Goroutines with equal keys share a ticket. The zero ShareKey is for
-// goroutines that have tickets of their own from the beginning; see Queue.AcquireAlone. It is small, because each lock in
+// goroutines that have tickets of their own from the beginning; see Acquisition. It is small, because each lock in
 // use has one.
 type ShareKey struct {
 	Policy SharePolicy
@@ -49,22 +49,21 @@ type Ticket interface {
 	Join(ctx context.Context) (granted bool, err error)
 	// Wait waits until the ticket is granted, or returns why it is not.
 	Wait(ctx context.Context) error
-	// BeginHold ends the ticket and returns a lease of the hold that it was granted. Without a hold it returns why. Waiting may
-	// have failed with err in the same instant.
-	BeginHold(ctx context.Context, err error) (hold.Lease, error)
 	// Leave ends the ticket, and releases a hold that was granted in the same instant off the caller's path.
 	Leave()
 	// Ended returns the error of a waiter whose ctx has ended while another one waited for both.
 	Ended(ctx context.Context) error
 }
 
-// TicketSource makes tickets.
+// TicketSource makes tickets. It sends nothing, except for MayShare.
 type TicketSource interface {
 	// Admit returns why no goroutine may ask or wait while so many others of the session wait, or nil. It is called under
 	// the lock of the Queue.
 	Admit(waiters int) error
-	// NewTicket returns a new ticket, or why it made no ticket. Nothing is sent.
+	// NewTicket returns a new ticket, or why it made no ticket.
 	NewTicket() (Ticket, error)
+	// MayShare asks the server whether goroutines may continue to join the hold of lease, if holds are shared.
+	MayShare(ctx context.Context, lease hold.Lease) bool
 }
 
 // IdleHold is a hold that no goroutine uses any more.
@@ -79,13 +78,13 @@ const sendDelay = 20 * time.Millisecond
 // Queue is where the goroutines of one session wait for one lock. A Table makes it.
 type Queue struct {
 	lockKey string
-	timers  *timers.Timers
+	table   *Table
 	users   int // counts the goroutines between Use and Done; guarded by the lock of the shard
 
 	mu struct {
 		sync.Mutex
 		sendScheduled bool // sendTimer is scheduled
-		// waiters counts the waiters of all waitlists, and the goroutines that wait in AcquireAlone.
+		// waiters counts the waiters of all waitlists, and the goroutines that wait with tickets of their own.
 		waiters   int32
 		sendTimer *timers.Timer // see sendLater; nil until it is needed
 		first     waitlist      // the first waitlist; most locks need no other
@@ -100,7 +99,7 @@ func (q *Queue) sendLater() {
 	}
 	if !q.mu.sendScheduled {
 		q.mu.sendScheduled = true
-		q.timers.Schedule(q.mu.sendTimer, sendDelay)
+		q.table.timers.Schedule(q.mu.sendTimer, sendDelay)
 	}
 }
 

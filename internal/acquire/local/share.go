@@ -19,16 +19,9 @@ type sharedHold struct {
 	freshUntil clock.Instant
 }
 
-// SharedSource is a TicketSource of holds that goroutines share.
-type SharedSource interface {
-	TicketSource
-	// MayShare asks the server whether goroutines may continue to join the hold of lease.
-	MayShare(ctx context.Context, lease hold.Lease) bool
-}
-
 // JoinShared returns a lease of the hold that the session shares, if it may be joined. The server is asked if it was not for a
 // while. The caller joins the hold before that, so it lasts while the question is under way.
-func (q *Queue) JoinShared(ctx context.Context, key ShareKey, source SharedSource) (hold.Lease, bool) {
+func (q *Queue) JoinShared(ctx context.Context, key ShareKey, source TicketSource) (hold.Lease, bool) {
 	lease, known, ok := q.joinOpen(key)
 	if known || !ok {
 		return lease, ok
@@ -127,37 +120,18 @@ func (q *Queue) stopSharing(key ShareKey) {
 
 func (h *sharedHold) isFresh() bool { return clock.Now().Mono() < h.freshUntil.Mono() }
 
-// newTicket returns a new ticket.
-func (a *acquisition) newTicket() (Ticket, error) {
-	t, err := a.source.NewTicket()
-	if s, is := a.source.(SharedSource); is && err == nil && a.key.Policy == Shared {
-		t = &sharedTicket{Ticket: t, queue: a.queue, key: a.key, source: s}
+// joinShared returns a lease of the hold that the session has, if holds are shared and it may be joined. Then ticket t is left,
+// and nothing is sent for it.
+func (a *Acquisition) joinShared(ctx context.Context, t Ticket) (hold.Lease, bool) {
+	if a.Key.Policy != Shared {
+		return hold.Lease{}, false
 	}
-	return t, err
-}
-
-// sharedTicket is a ticket of goroutines that share a hold. Nothing is sent for it if they may join the hold that the session has.
-type sharedTicket struct {
-	Ticket
-
-	queue  *Queue
-	key    ShareKey
-	source SharedSource
-	lease  hold.Lease // the caller's lease of the hold that the session had
-	joined bool
-}
-
-func (t *sharedTicket) Join(ctx context.Context) (granted bool, err error) {
-	if t.lease, t.joined = t.queue.JoinShared(ctx, t.key, t.source); t.joined {
-		return true, nil
+	lease, joined := a.Queue.JoinShared(ctx, a.Key, a.Source)
+	if !joined {
+		return hold.Lease{}, false
 	}
-	return t.Ticket.Join(ctx)
-}
-
-func (t *sharedTicket) BeginHold(ctx context.Context, err error) (hold.Lease, error) {
-	if t.joined {
-		t.Ticket.Leave()
-		return t.lease, nil
-	}
-	return t.Ticket.BeginHold(ctx, err)
+	t.Leave()
+	a.AtOnce = true
+	a.Deliver(lease, nil) // the caller is the first: a shared hold is handed to no other one
+	return lease, true
 }

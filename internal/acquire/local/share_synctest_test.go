@@ -27,7 +27,7 @@ func inSharedRig(t *testing.T, test func(r *rig)) {
 	})
 }
 
-// MayShare implements SharedSource.
+// MayShare implements TicketSource.
 func (r *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
 	r.ticketsMu.Lock()
 	r.questions++

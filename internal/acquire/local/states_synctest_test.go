@@ -297,7 +297,7 @@ func TestAWaiterThatWasSentDoesNotLeaveUnread(t *testing.T) {
 	t.Parallel()
 	table := newTable(t)
 	q := table.Use("a")
-	s := acquisition{queue: q, waitlist: q.findOrAddLocked(permitKey), waiter: table.getWaiter()}
+	s := Acquisition{Queue: q, waitlist: q.findOrAddLocked(permitKey), waiter: table.getWaiter()}
 	s.waitlist.append(s.waiter)
 	s.waitlist.sendIfNeeded()
 	ended, cancel := context.WithCancel(t.Context())

@@ -40,6 +40,9 @@ type stressServer struct {
 // Admit implements TicketSource.
 func (s *stressServer) Admit(int) error { return nil }
 
+// MayShare implements TicketSource.
+func (s *stressServer) MayShare(context.Context, hold.Lease) bool { return false }
+
 // NewTicket implements TicketSource.
 func (s *stressServer) NewTicket() (Ticket, error) {
 	return &stressTicket{server: s, granted: make(chan struct{})}, nil
@@ -187,7 +190,7 @@ func (s *stressServer) useOnce(t *testing.T) error {
 		impatient := time.AfterFunc(rand.N(200*time.Microsecond), cancel) //nolint:forbidigo // a goroutine gives up
 		defer impatient.Stop()
 	}
-	lease, err := s.table.Acquire(ctx, s.queue, permitKey, s)
+	lease, err := acquire(ctx, s.queue, permitKey, s)
 	if err != nil {
 		if !errors.Is(err, context.Canceled) || ctx.Err() == nil {
 			t.Errorf("%v, while its context says %v", err, ctx.Err())

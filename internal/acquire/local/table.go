@@ -52,7 +52,7 @@ func (t *Table) Use(key string) *Queue {
 	defer s.Unlock()
 	q := s.queues[key]
 	if q == nil {
-		q = &Queue{lockKey: key, timers: t.timers}
+		q = &Queue{lockKey: key, table: t}
 		q.mu.first.queue = q
 		s.queues[key] = q
 		s.unusedQueues++

@@ -15,13 +15,13 @@ import (
 // otherKey is the key of an exclusive lock on other terms than those of exclusiveKey.
 var otherKey = ShareKey{MaxHolds: 1, Permits: 2}
 
-// acquiresAlone begins a call of AcquireAlone.
+// acquiresAlone begins an Acquisition with a ticket of its own.
 func (r *rig) acquiresAlone(several bool) *caller {
 	r.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
 	c := &caller{T: r.T, cancel: cancel}
 	go func() {
-		c.lease, c.err = r.AcquireAlone(ctx, several, r)
+		c.lease, c.err = drive(ctx, &Acquisition{Queue: r.Queue, Source: r, Concurrent: several})
 		cancel()
 		c.over.Store(true)
 	}()
@@ -85,7 +85,7 @@ func TestMaxHolds_SeveralHolds_OnlyWaitersCount(t *testing.T) {
 }
 
 // A goroutine that gets no ticket has the reason, and counts no more.
-func TestAcquireAlone_NoTicket_IsTheError(t *testing.T) {
+func TestOwnTicket_NoTicket_IsTheError(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(r *rig) {
 		r.errs = []error{errFalls}

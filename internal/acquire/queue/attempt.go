@@ -32,7 +32,7 @@ func (g Grant) Tokens() (first, last uint64) {
 	return g.Stamp.Token(), g.Last.LastToken()
 }
 
-// LocalHold is the hold in this process that belongs to a ServerHold.
+// LocalHold is the hold in this process that belongs to a Hold.
 type LocalHold interface {
 	// Evict ends the hold for cause.
 	Evict(cause error)
@@ -246,24 +246,27 @@ func (a *Attempt) wake() {
 	}
 }
 
-// wakeChannel returns the channel on which a goroutine that waits is woken, and the state of a.
-func (a *Attempt) wakeChannel() (<-chan struct{}, attemptState) {
+// wakeChannel returns the channel on which a goroutine that waits is woken, and the state of a, with the reason why it is over.
+func (a *Attempt) wakeChannel() (woken <-chan struct{}, state attemptState, refusal error) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	if a.woken == nil {
 		a.woken = make(chan struct{}, 1)
 	}
-	return a.woken, a.state
+	return a.woken, a.state, a.refusal
 }
 
 // sleep pauses for d, or until a is woken.
 func (a *Attempt) sleep(ctx context.Context, d time.Duration) {
 	s := a.q.registry.session
-	woken, state := a.wakeChannel()
+	woken, state, _ := a.wakeChannel()
 	if state == entering && s.Ready() == nil { // Close may have come before the channel
 		s.Sleep(ctx, d, woken)
 	}
 }
+
+// Done implements Hold.
+func (a *Attempt) Done() { a.q.Done() }
 
 // Grant returns what the server gave.
 func (a *Attempt) Grant() Grant {

@@ -14,51 +14,64 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Try implements Requester. It acquires the lock if it is free and has no earlier waiter, and fails without a round trip while
-// another caller of this session has priority.
-func (q *Queue) Try(ctx context.Context, request *Request) (ServerHold, error) {
+// Try acquires the lock with these keys if it is free and has no earlier waiter. It fails without a round trip while another
+// caller of this session has priority.
+func (r *Registry) Try(ctx context.Context, keys *LockKeys, request *Request) (Hold, error) {
+	q, err := r.Begin(keys)
+	if err != nil {
+		return nil, err
+	}
+	a, err := q.try(ctx, request)
+	if err != nil {
+		q.Done()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (q *Queue) try(ctx context.Context, request *Request) (a *Attempt, err error) {
 	if q.busy(request) {
 		return nil, errs.ErrHeld
 	}
-	var err error
 	for range 2 { // the second try if the server's clock had to be learned again
-		var a ServerHold
 		if a, err = q.tryOnce(ctx, request); !errors.Is(err, errLate) {
-			return a, err
+			break
 		}
 	}
-	return nil, err
+	return a, err
 }
 
-// errLate is the error of a try that the server executed after its not-after.
-var errLate = errors.New("the server took longer than the lease lasts")
+// Why an enter that had a reply gave neither the lock nor a ticket.
+var (
+	errLate = errors.New("the server took longer than the lease lasts") // it was executed after its not-after, with no effect
+	// errTooSlow says that the attempt has the lock, but the reply took longer than the hold lasts.
+	errTooSlow = fmt.Errorf("%w: its reply came after that", errLate)
+	// errSuperseded says that the attempt had the lock, and that the session has a newer hold.
+	errSuperseded = fmt.Errorf("%w: the session has a newer hold", errLate)
+)
 
-func (q *Queue) tryOnce(ctx context.Context, request *Request) (ServerHold, error) {
+func (q *Queue) tryOnce(ctx context.Context, request *Request) (*Attempt, error) {
 	if err := q.registry.session.Handshake(ctx, q.keys.Holder); err != nil {
 		return nil, err
 	}
 	a := q.newAttempt(request)
-	result, err := a.sendEnter(ctx)
+	err := a.sendEnter(ctx)
 	switch {
-	case err != nil && wire.MayHaveRun(err):
-		a.Abandon()
-		return nil, err
-	case err == nil && result == enterGranted:
+	case err == nil:
 		a.endWaiting()
 		return a, nil
-	case err == nil && result == enterTooSlow:
+	case errors.Is(err, errTooSlow):
 		// Release the lock before another try, which would otherwise find it held.
 		if _, err = a.Release(ctx, 0, request.Life); err == nil {
 			err = errLate
 		}
 		return nil, err
-	case err == nil && result == enterSuperseded:
+	case errors.Is(err, errSuperseded):
 		a.Abandon()
 		return nil, errs.ErrHeld
-	case err == nil && result == enterLate:
-		err = errLate
-	case err == nil:
-		err = errs.ErrHeld
+	case !errors.Is(err, errLate) && !errors.Is(err, errs.ErrHeld) && wire.MayHaveRun(err):
+		a.Abandon()
+		return nil, err
 	}
 	a.end()
 	a.forget()
@@ -75,130 +88,34 @@ var (
 	errTicketLostWhileHeld = fmt.Errorf("%w, and the lock is held", errTicketLost)
 )
 
-// wait joins the queue and blocks until a is granted the lock, or returns why it is not.
-func (a *Attempt) wait(ctx context.Context, last *wire.LastReply) error {
-	for {
-		if err := a.join(ctx, last); err != nil {
-			return err
-		}
-		state, refusal := a.currentState()
-		switch state {
-		case granted:
-			if a.pollIfExpired() {
-				continue
-			}
-			return nil
-		case ticketLost, over, withdrawn:
-			return refusal
-		case queued:
-			woken, state := a.wakeChannel()
-			if state != queued || a.q.registry.session.Ready() != nil {
-				continue // Close may have come before the channel
-			}
-			select {
-			case <-woken:
-			case <-ctx.Done():
-			}
-		default:
-		}
-	}
-}
-
-// join sends enters until a is no longer entering, or returns why it gives up. It pauses after an enter without a result.
-func (a *Attempt) join(ctx context.Context, last *wire.LastReply) error {
-	s, key := a.q.registry.session, a.q.keys.Holder
-	a.q.listenIfSubscribed()
-	for {
-		// Close sets closing and then wakes all waiters. Either it finds a, which is registered, or a finds closing set.
-		if err := s.Ready(); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return last.Ended(ctx)
-		}
-		if state, _ := a.currentState(); state != entering {
-			if state == queued {
-				last.RecordHeld()
-			}
-			return nil
-		}
-		err := s.Handshake(ctx, key)
-		result := enterQueued
-		if err == nil {
-			result, err = a.sendEnter(ctx)
-		}
-		switch {
-		case err != nil:
-			err = last.Record(ctx, err)
-		case result == enterGranted:
-			s.Outages.InTime(key)
-			last.Failures = 0
-			continue
-		case result == enterQueued:
-			s.Outages.InTime(key)
-			last.RecordHeld() // here, because ctx may have ended meanwhile, and this is the last reply all the same
-			continue
-		default:
-			s.Outages.Late(key, errLate)
-		}
-		if err == nil {
-			err = a.pause(ctx, last)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func (a *Attempt) currentState() (attemptState, error) {
+func (a *Attempt) currentState() attemptState {
 	registry := a.q.registry
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	return a.state, a.refusal
+	return a.state
 }
 
-// enterResult is what the reply to an enter says.
-type enterResult int
+// heartbeatArg is the argument of an enter that has the number of its heartbeat, or is "". maxArgs is the greatest number of
+// arguments: ten, those of the request, and a last one.
+const heartbeatArg, maxArgs = 5, 14
 
-const (
-	enterGranted    enterResult = iota // the attempt has the lock
-	enterQueued                        // the attempt waits in the queue; or it only tried, and does not have the lock
-	enterLate                          // the enter was executed after its not-after, with no effect
-	enterTooSlow                       // the attempt has the lock, but the reply took longer than the hold lasts
-	enterSuperseded                    // the attempt had the lock, and the session has a newer hold
-)
-
-// maxArgs is the greatest number of arguments of an enter: ten, those of the request, and a last one.
-const maxArgs = 14
-
-// sendEnter sends one enter. It grants a if the reply says so, or if a message did meanwhile.
-func (a *Attempt) sendEnter(ctx context.Context) (enterResult, error) {
-	q, s := a.q, a.q.registry.session
+// sendEnter sends one enter. Afterwards the state of a is what the reply said, or a message meanwhile. The error is errs.ErrHeld
+// if a only tries, and another hold has the lock.
+func (a *Attempt) sendEnter(ctx context.Context) error {
 	ctx, stop := a.withCancelOnGrant(ctx)
 	defer stop()
-	sent := clock.Now()
-	enter := a.prepareEnter(sent)
-	call := wire.Call{Script: q.registry.protocol.Enter, Keys: q.keys.All}
+	sent, runner := clock.Now(), a.q.registry.session.Runner
 	var args [maxArgs]string // on the stack
-	call.Args = append(args[:0],
-		a.ticket(), enter.life, enter.notAfter, flag(enter.mayQueue),
-		enter.heartbeatLife, enter.heartbeat, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL)
-	call.Args = append(call.Args, a.request.Args...)
-	if !q.registry.protocol.isExclusive() {
-		call.Args = append(call.Args, flag(enter.isRepeated))
-	}
-	reply, err := s.Runner.Run(ctx, call)
-	if err != nil && wire.TryAgain(err) && q.registry.protocol.isExclusive() {
+	call := a.enterCall(args[:0], sent)
+	reply, err := runner.Run(ctx, call)
+	if err != nil && wire.TryAgain(err) && a.q.registry.protocol.isExclusive() {
 		reply, err = a.enterWithHolderKey(ctx, call, err)
 	}
 	if err != nil {
 		a.handleEnterError(err)
-		return enterQueued, err
+		return err
 	}
-	if enter.mayQueue && reply.Code() == wire.NotDone {
-		q.listen()
-	}
-	return a.handleEnterReply(reply, sent, enter.heartbeat)
+	return a.handleEnterReply(reply, sent, call.Args[heartbeatArg] != "")
 }
 
 // enterWithHolderKey repeats an enter that was refused because its slot is being moved, with the holder key alone. That can
@@ -224,21 +141,32 @@ func (a *Attempt) withCancelOnGrant(ctx context.Context) (context.Context, conte
 	return ctx, a.cancelEnter
 }
 
-// prepareEnter prepares one enter, which is sent at sent.
-func (a *Attempt) prepareEnter(sent clock.Instant) enterArgs {
+// enterCall returns an enter, which is sent at sent. The arguments of the call are appended to args.
+func (a *Attempt) enterCall(args []string, sent clock.Instant) wire.Call {
 	q, s := a.q, a.q.registry.session
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
-	life := q.registry.lifeLocked()
-	notAfter := s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
+	times, number, mayQueue := a.prepareEnterLocked(sent), "", a.state != trying
+	if mayQueue && !q.hasRecentHeartbeatLocked(sent) {
+		number = q.registry.heartbeatLocked(sent).number
+	}
+	args = append(args,
+		a.ticket(), times.life, times.notAfter, flag(mayQueue),
+		times.heartbeatLife, number, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL)
+	args = append(args, a.request.Args...)
+	if !q.registry.protocol.isExclusive() {
+		args = append(args, flag(a.footprint.Sent > 1))
+	}
+	return wire.Call{Script: q.registry.protocol.Enter, Keys: q.keys.All, Args: args}
+}
+
+// prepareEnterLocked records that an enter is sent at sent, and returns its times.
+func (a *Attempt) prepareEnterLocked(sent clock.Instant) timeArgs {
+	registry := a.q.registry
+	notAfter := registry.session.NotAfter(a.q.keys.Slot, sent, session.MaxPatience)
 	notAfter -= notAfter % notAfterGrain
 	a.sendLocked(notAfter)
-	args := enterArgs{mayQueue: a.state != trying, isRepeated: a.footprint.Sent > 1}
-	if args.mayQueue && !q.hasRecentHeartbeatLocked(sent) {
-		args.heartbeat = q.registry.heartbeatLocked(sent).number
-	}
-	args.timeArgs = q.registry.mu.timeArgs.argsOf(a.request.Life, notAfter, life)
-	return args
+	return registry.mu.timeArgs.argsOf(a.request.Life, notAfter, registry.lifeLocked())
 }
 
 // handleEnterError handles the error of an enter.
@@ -264,7 +192,7 @@ func leavesNothing(err error) bool {
 }
 
 // handleEnterReply handles the reply to an enter.
-func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, number string) (enterResult, error) {
+func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, hasHeartbeat bool) error { //nolint:revive // a fact about the enter, not a switch
 	registry, q, now := a.q.registry, a.q, clock.Now()
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0 && reply.Stamp(2) != 0:
@@ -273,49 +201,52 @@ func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, number 
 		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
 	case code == wire.Late && reply.Stamp(1) != 0:
 		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
-		return enterLate, nil
+		return errLate
 	case code == wire.Foreign:
-		return enterQueued, session.WrongKind(reply.Text(1))
+		return session.WrongKind(reply.Text(1))
 	case code == wire.TooFew, code == wire.OtherCapacity:
-		return enterQueued, q.registry.protocol.Refusal(reply)
+		return q.registry.protocol.Refusal(reply)
 	default:
 		a.handleEnterError(wire.ErrUnreadable)
-		return enterQueued, wire.ErrUnreadable
+		return wire.ErrUnreadable
+	}
+	if reply.Code() == wire.NotDone && a.currentState() != trying {
+		q.listen()
 	}
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	if number != "" && reply.Code() == wire.NotDone {
+	if hasHeartbeat && reply.Code() == wire.NotDone {
 		q.recordHeartbeatLocked(sent)
 	}
-	return a.joinedLocked(reply, sent, now), nil
+	return a.joinedLocked(reply, sent, now)
 }
 
 // joinedLocked handles a reply to an enter or a requeue by which a has the lock, or a ticket.
-func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) enterResult {
+func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) error {
 	q := a.q
 	q.clearPollErrLocked()
 	stamp, isDone, isRequesting := reply.Stamp(1), reply.Code() == wire.Done, a.state == entering || a.state == trying
 	isSuperseded, isLate := a.isSupersededLocked(stamp), clock.Deadline(sent, a.request.Life).Reached(now)
 	switch {
 	case !isDone && a.state == trying:
-		return enterQueued
+		return errs.ErrHeld
 	case isDone && isRequesting && !isSuperseded && !isLate:
 		a.footprint.Leave(session.HoldLeft)
 		a.grant = a.newGrant(stamp, stamp, a.request.Life, sent, now)
 		a.toLocked(granted)
-		return enterGranted
+		return nil
 	}
 	a.leftTicketLocked()
 	switch {
 	case !isRequesting:
-		return enterQueued // a message was faster
+		return nil // a message was faster
 	case isDone && isSuperseded && a.state == trying:
-		return enterSuperseded
+		return errSuperseded
 	case isDone && isSuperseded:
 		a.awaitPollLocked()
-		return enterSuperseded
+		return errSuperseded
 	case isDone:
-		return enterTooSlow
+		return errTooSlow
 	}
 	a.toLocked(queued)
 	a.addToListLocked()
@@ -324,7 +255,7 @@ func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) enterR
 	} else if !q.pollScheduled {
 		q.schedulePollLocked(time.Duration(reply.Int(1)) * time.Microsecond)
 	}
-	return enterQueued
+	return nil
 }
 
 // newGrant returns a grant with the tokens from stamp to last. For an exclusive lock, the grant has all tokens that stamp

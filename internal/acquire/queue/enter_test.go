@@ -26,7 +26,7 @@ func TestFreeLockCostsOneScriptAndNoSubscription(t *testing.T) {
 	u := f.proxied()
 	for name, take := range map[string]func() (*Attempt, error){
 		"Take": func() (*Attempt, error) { return u.q.Take(t.Context(), lockRequest) },
-		"Try":  func() (*Attempt, error) { return u.q.tryAttempt(t.Context(), lockRequest) },
+		"Try":  func() (*Attempt, error) { return u.q.try(t.Context(), lockRequest) },
 	} {
 		f.proxy.ResetCount()
 		a, err := take()
@@ -203,7 +203,7 @@ func TestCancelledCallLeavesNothing(t *testing.T) {
 				// and the connection does not end.
 				holder, u := f.direct(), f.join(f.proxy, nil, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = 2 * patience })
 				var held *Attempt
-				call := u.q.tryAttempt
+				call := u.q.try
 				if isHeld {
 					held, call = holder.acquire(), u.q.Take
 				}
@@ -287,26 +287,26 @@ func TestTryOvertakesNoWaiter(t *testing.T) {
 	f := newFixture(t)
 	holder, u, third := f.proxied(), f.proxied(), f.proxied()
 	held := holder.acquire()
-	_, err := third.q.Try(t.Context(), lockRequest)
+	_, err := third.q.try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	waiting := u.startWaiting(t.Context(), 1)
 	f.match(scripts.LockEnter) // a waiter polls now and then
 	f.proxy.ResetCount()
-	_, err = holder.q.Try(t.Context(), lockRequest)
+	_, err = holder.q.try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld)
-	_, err = u.q.Try(t.Context(), lockRequest)
+	_, err = u.q.try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	require.Zero(t, f.proxy.Requests())
 
 	// The holder dies, and a try is the first to see it.
 	f.server.MustDo(t, "PEXPIRE", u.q.keys.Holder, 15_000) // a marked key outlives its hold by that
-	_, err = third.q.Try(t.Context(), lockRequest)
+	_, err = third.q.try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	u.release(within(t, "the lock", waiting).mustHave(t))
 	wasHeld, err := held.Release(t.Context(), 0, lease)
 	require.NoError(t, err)
 	require.False(t, wasHeld, "it had ended")
-	a, err := third.q.tryAttempt(t.Context(), lockRequest)
+	a, err := third.q.try(t.Context(), lockRequest)
 	require.NoError(t, err)
 	third.release(a)
 	f.awaitNothingLeft(holder, u, third)
@@ -318,7 +318,7 @@ func TestWaiterAfterATryIsAlive(t *testing.T) {
 	f := newFixture(t)
 	holder, u := f.direct(), f.direct()
 	held := holder.acquire()
-	_, err := u.q.Try(t.Context(), lockRequest)
+	_, err := u.q.try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	waiting := u.startWaiting(t.Context(), 1)
 	require.NotNil(t, f.server.MustDo(t, "HGET", u.q.keys.All[2], u.session.ID()))
@@ -341,7 +341,7 @@ func TestWaiterOfAnotherKindsNameIsRefused(t *testing.T) {
 	gone := func() bool { _, attempts, _ := u.Len(); return attempts == 0 && len(f.tickets()) == 0 }
 	for range 2 {
 		await(t, "the end of the ticket", gone)
-		_, err := u.q.Try(t.Context(), lockRequest)
+		_, err := u.q.try(t.Context(), lockRequest)
 		require.ErrorIs(t, err, errs.ErrWrongKind)
 		_, err = u.q.Take(t.Context(), lockRequest)
 		require.ErrorIs(t, err, errs.ErrWrongKind)

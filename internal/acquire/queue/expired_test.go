@@ -25,8 +25,7 @@ func TestExpiredGrantIsPolledBeforeItBegins(t *testing.T) {
 	waiter.mu.Unlock()
 	a.wake()
 	await(t, "it waits again", func() bool {
-		state, _ := a.currentState()
-		return state == queued
+		return a.currentState() == queued
 	})
 	require.Empty(t, got)
 	holder.release(held)

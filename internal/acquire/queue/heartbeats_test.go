@@ -138,6 +138,6 @@ func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
 	ttl, _ := f.server.MustDo(t, "PTTL", u.q.keys.Holder).(int64)
 	require.Greater(t, time.Duration(ttl)*time.Millisecond, 17*time.Second, "15 s, and what is left of a heartbeat")
 	f.endMove()
-	u.release(attemptOf(next.Leave()))
+	u.release(grantedTo(next))
 	f.awaitNothingLeft(u)
 }

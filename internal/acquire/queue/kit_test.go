@@ -91,7 +91,7 @@ func (f *fixture) joinAs(at dialer, protocol Protocol, keys *LockKeys, set func(
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = s.Close(ctx)
-		registry.Done(u.q)
+		registry.done(u.q)
 	})
 	require.NoError(f, s.Handshake(context.Background(), u.q.keys.Holder))
 	return u
@@ -273,29 +273,32 @@ func grantMessage(attempt, number string) string { return attempt + "17800000000
 
 // Take waits in the queue until the caller holds the lock, in one step.
 func (q *Queue) Take(ctx context.Context, request *Request) (*Attempt, error) {
-	r := q.newRequest(request)
-	err := r.Wait(ctx)
-	if a := r.Leave(); a != nil {
-		return attemptOf(a), nil
+	t := q.newRequest(request)
+	err := t.Wait(ctx)
+	if a := grantedTo(t); a != nil {
+		return a, nil
 	}
 	return nil, err
 }
 
-// newRequest returns a request that waits in q. Nothing is sent.
-func (q *Queue) newRequest(request *Request) *QueuedRequest {
-	r := new(QueuedRequest)
-	q.prepare(request, r)
-	return r
+// newRequest returns a ticket in q. Nothing is sent.
+func (q *Queue) newRequest(request *Request) *queuedTicket {
+	t, _ := q.registry.NewTicket(q.keys, request)
+	return t.(*queuedTicket) //nolint:forcetypeassert // a closed session fails the test
+}
+
+// grantedTo ends the ticket, and returns the attempt if it was granted the lock, or nil. It is counted no more.
+func grantedTo(t Ticket) *Attempt {
+	h, _ := t.Granted()
+	if h == nil {
+		return nil
+	}
+	h.Done()
+	return attemptOf(h)
 }
 
 // attemptOf returns the attempt that is the hold, or nil.
-func attemptOf(h ServerHold) *Attempt {
+func attemptOf(h Hold) *Attempt {
 	a, _ := h.(*Attempt)
 	return a
-}
-
-// tryAttempt is Try.
-func (q *Queue) tryAttempt(ctx context.Context, request *Request) (*Attempt, error) {
-	h, err := q.Try(ctx, request)
-	return attemptOf(h), err
 }

@@ -289,7 +289,7 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 			a := within(t, "the lock", waiting).mustHave(t)
 			f.server.MustDo(t, "ZADD", u.q.keys.All[1], "1", a.Name())
 			f.server.MustDo(t, "ACL", "SETUSER", "default", "-zrem", "-zpopmin")
-			u.Done(u.q) // a session that still uses the lock repeats the release anyway
+			u.done(u.q) // a session that still uses the lock repeats the release anyway
 			require.ErrorIs(t, releases(t.Context(), a), errs.ErrDenied)
 			before := f.server.CommandStats()["evalsha"].Calls
 			await(t, "a few repetitions", func() bool { return f.server.CommandStats()["evalsha"].Calls >= before+3 })

@@ -31,7 +31,9 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 	sent := clock.Now()
 	for i, request := range requests {
 		a := request.Queue.newAttempt(request.Request)
-		a.prepareEnter(sent)
+		a.q.registry.mu.Lock()
+		a.prepareEnterLocked(sent)
+		a.q.registry.mu.Unlock()
 		attempts[i], call.Keys[i] = a, request.Queue.keys.Holder
 		call.Args = append(call.Args, a.ticket(), wire.Milliseconds(a.request.Life), a.footprint.NotAfter.Text(), s.Settings.Label)
 	}

@@ -17,7 +17,7 @@ func (u *user) requests(names ...string) []LockRequest {
 	requests := make([]LockRequest, len(names))
 	for i, name := range names {
 		q := u.use(keysOf(u.fixture, name))
-		u.fixture.Cleanup(func() { u.Done(q) })
+		u.fixture.Cleanup(func() { u.done(q) })
 		requests[i] = LockRequest{q, lockRequest}
 	}
 	return requests

@@ -42,12 +42,12 @@ func TestMovingSlot_FreeLock_IsAcquiredAndReleased(t *testing.T) {
 	f.startMove()
 	for _, take := range []func() (*Attempt, error){
 		func() (*Attempt, error) { return u.q.Take(t.Context(), lockRequest) },
-		func() (*Attempt, error) { return u.q.tryAttempt(t.Context(), lockRequest) },
+		func() (*Attempt, error) { return u.q.try(t.Context(), lockRequest) },
 	} {
 		a, err := take()
 		require.NoError(t, err)
 		require.Equal(t, a.ticket(), f.holder())
-		_, err = other.q.Try(t.Context(), lockRequest)
+		_, err = other.q.try(t.Context(), lockRequest)
 		require.ErrorIs(t, err, errs.ErrHeld)
 		u.release(a)
 		f.awaitNothingLeft(u, other) // by one release, which does not need the queue
@@ -83,7 +83,7 @@ func TestMovingSlot_Release_LeavesTheLockToTheQueue(t *testing.T) {
 	f.startMove()
 	u.release(a)
 	require.Empty(t, f.holder())
-	_, err := u.q.Try(t.Context(), lockRequest)
+	_, err := u.q.try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld, "it overtakes a waiter")
 	require.Empty(t, waiting)
 	f.endMove()

@@ -83,8 +83,11 @@ func (q *Queue) clearPollErrLocked() {
 	}
 }
 
-// Done counts a user out.
-func (q *Queue) Done() { q.registry.Done(q) }
+// Done counts out, of the queue and of the session, a caller or a hold that Begin counted.
+func (q *Queue) Done() {
+	q.registry.done(q)
+	q.registry.session.End()
+}
 
 // pollPauseLocked returns the current pause between polls.
 func (q *Queue) pollPauseLocked() time.Duration {

@@ -95,8 +95,14 @@ func New(s *session.Session, protocol Protocol) *Registry {
 // maxSpare is how many unused queues are kept, so that a lock that is acquired again finds its queue.
 const maxSpare = 256
 
-// Use implements Granter. The keys must not change.
-func (r *Registry) Use(keys *LockKeys) Requester { return r.use(keys) }
+// Begin returns the queue with these keys, which must not change. It counts the caller, or the hold that it will have, as a
+// user of the queue and in the session. It returns why the session accepts no caller.
+func (r *Registry) Begin(keys *LockKeys) (*Queue, error) {
+	if err := r.session.Begin(); err != nil {
+		return nil, err
+	}
+	return r.use(keys), nil
+}
 
 // use returns the queue with these keys, and counts the caller as its user.
 func (r *Registry) use(keys *LockKeys) *Queue {
@@ -115,9 +121,9 @@ func (r *Registry) use(keys *LockKeys) *Queue {
 	return q
 }
 
-// Done counts a user out. A queue in which an attempt waited is remembered for a while, because the server still counts
+// done counts a user out. A queue in which an attempt waited is remembered for a while, because the server still counts
 // the session as alive there.
-func (r *Registry) Done(q *Queue) {
+func (r *Registry) done(q *Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	q.users--

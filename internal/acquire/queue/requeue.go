@@ -4,6 +4,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -13,13 +14,15 @@ import (
 
 // Requeue releases the hold of a and queues the session again with the same request, in one call, and waits for the reply until
 // ctx ends. The parameters and wasHeld are those of Release. next may be granted already; it is nil if the server made no
-// ticket. After an error the release is repeated in the background, and next may have a ticket.
-func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next WaitingRequest, wasHeld bool, err error) {
+// ticket. After an error the release is repeated in the background, and next may have a ticket. The caller has counted one more
+// in the session (Session.Begin), which is next.
+func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next Ticket, wasHeld bool, err error) {
 	a.Begin(nil) // see Release
-	q, r := a.q, new(QueuedRequest)
+	q := a.q.registry.use(a.q.keys)
 	q.listenIfSubscribed()
-	q.prepare(a.request, r)
-	call, sent := r.attempt.requeueCall(a, lastUsed)
+	t := q.newTicket(a.request)
+	call, sent := t.attempt.requeueCall(a, lastUsed)
+	t.waitedSince = sent
 	runner := q.registry.session.Runner
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
@@ -28,29 +31,22 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	a.end()
 	if err != nil {
 		a.handleReleaseError(err, expiresIn)
-		r.attempt.handleEnterError(err)
+		t.attempt.handleEnterError(err)
 		if wire.Judge(err) != wire.Unknown {
-			r.abandon()
+			t.Leave()
 			return nil, false, err
 		}
-		r.attempt.handleRequeueUnknown()
-		return r, false, err
+		t.attempt.handleRequeueUnknown()
+		return t, false, err
 	}
 	result := parseRequeueResult(reply)
-	isQueued := r.attempt.handleRequeueReply(reply, sent)
+	isQueued := t.attempt.handleRequeueReply(reply, sent)
 	a.finish(!result.nothingLeft)
 	if !isQueued {
-		r.abandon()
+		t.Leave()
 		return nil, result.wasHeld, nil
 	}
-	return r, result.wasHeld, nil
-}
-
-// abandon leaves the queue, for a request with which no goroutine waits.
-func (r *QueuedRequest) abandon() {
-	if a := r.Leave(); a != nil {
-		a.Abandon()
-	}
+	return t, result.wasHeld, nil
 }
 
 // requeueCall returns the call that releases old and queues a, and the time of its sending.
@@ -110,7 +106,7 @@ func (a *Attempt) handleRequeueReply(reply wire.Reply, sent clock.Instant) bool 
 	if code == wire.NotDone {
 		q.recordHeartbeatLocked(sent)
 	}
-	if a.joinedLocked(reply, sent, now) == enterTooSlow {
+	if errors.Is(a.joinedLocked(reply, sent, now), errTooSlow) {
 		a.awaitPollLocked()
 	}
 	return true

@@ -17,22 +17,23 @@ import (
 )
 
 // requeue releases a, which must have the lock, and queues its session again.
-func (u *user) requeue(a *Attempt) *QueuedRequest {
+func (u *user) requeue(a *Attempt) *queuedTicket {
 	u.fixture.Helper()
+	require.NoError(u.fixture, u.session.Begin())
 	next, wasHeld, err := a.Requeue(u.fixture.Context(), 0, lease)
 	require.NoError(u.fixture, err)
 	require.True(u.fixture, wasHeld, "it was taken away")
-	require.IsType(u.fixture, &QueuedRequest{}, next, "it has no ticket")
-	return next.(*QueuedRequest) //nolint:forcetypeassert // as the line before says
+	require.IsType(u.fixture, &queuedTicket{}, next, "it has no ticket")
+	return next.(*queuedTicket) //nolint:forcetypeassert // as the line before says
 }
 
 // awaitGrant waits until the request is granted the lock.
-func (f *fixture) awaitGrant(next WaitingRequest) *Attempt {
+func (f *fixture) awaitGrant(next Ticket) *Attempt {
 	f.Helper()
 	granted := make(chan error, 1)
 	go func() { granted <- next.Wait(f.Context()) }()
 	require.NoError(f, within(f, "the lock", granted))
-	a := attemptOf(next.Leave())
+	a := grantedTo(next)
 	require.NotNil(f, a)
 	return a
 }
@@ -119,7 +120,7 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, requeueResult{wasHeld: true, nothingLeft: true}, parseRequeueResult(reply))
 		require.False(t, next.attempt.handleRequeueReply(reply, sent))
-		require.Nil(t, next.Leave())
+		require.Nil(t, grantedTo(next))
 		a.end()
 		a.finish(false)
 		if isMarked {
@@ -176,7 +177,7 @@ func TestRequeue_NoReplyAndGivenUp_LeavesNothing(t *testing.T) {
 	next, _, err := a.Requeue(t.Context(), 0, lease)
 	require.Error(t, err)
 	within(t, "the fault", fault.Fired())
-	if b := next.Leave(); b != nil {
+	if b := grantedTo(next); b != nil {
 		b.Abandon()
 	}
 	f.awaitNothingLeft(u)
@@ -311,7 +312,7 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 	u := f.direct()
 	newer := &Attempt{q: u.q, grant: Grant{Stamp: 1 << 60}}
 	newer.Begin(newLocalHoldSpy())
-	_, err := u.q.Try(t.Context(), lockRequest)
+	_, err := u.q.try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	f.awaitNothingLeft(u)
 
@@ -325,7 +326,7 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 	a.finish(false)
 	newer.Begin(newLocalHoldSpy())
 	require.True(t, next.attempt.handleRequeueReply(reply, sent))
-	state, _ := next.attempt.currentState()
+	state := next.attempt.currentState()
 	require.Equal(t, queued, state)
 	newer.end()
 	u.release(f.awaitGrant(next))

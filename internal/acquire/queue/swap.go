@@ -19,7 +19,7 @@ import (
 //
 // If Swap fails, the new hold is released in the background. The caller keeps a, and does not know whether
 // that still has the lock.
-func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, request *Request) (ServerHold, error) {
+func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, request *Request) (Hold, error) {
 	a.Begin(nil)
 	b := a.q.newAttempt(request)
 	if err := b.sendSwap(ctx, script, a); err != nil {

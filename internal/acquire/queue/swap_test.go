@@ -49,7 +49,7 @@ func (f *fixture) joinPermits(at dialer, client ...func(*rueidis.ClientOption)) 
 // acquirePermits acquires n permits, which are free.
 func (u *user) acquirePermits(n int) *Attempt {
 	u.fixture.Helper()
-	a, err := u.q.tryAttempt(u.fixture.T.Context(), permits(n))
+	a, err := u.q.try(u.fixture.T.Context(), permits(n))
 	require.NoError(u.fixture, err)
 	return a
 }

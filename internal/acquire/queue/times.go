@@ -12,15 +12,6 @@ import (
 // timeArgs are the times of an enter, as arguments of scripts.
 type timeArgs struct{ life, notAfter, heartbeatLife string }
 
-// enterArgs is what an enter sends beside what the lock and the request have.
-type enterArgs struct {
-	timeArgs
-
-	heartbeat  string // the number of the heartbeat; "" if none is needed
-	mayQueue   bool   // the attempt waits if the lock is held
-	isRepeated bool   // an enter of the attempt was sent before
-}
-
 // timeArgsCache keeps the times of the last enter. Most enters need the same times, and so need no allocation.
 type timeArgsCache struct {
 	life, heartbeatLife time.Duration

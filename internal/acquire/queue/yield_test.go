@@ -30,7 +30,7 @@ func (u *user) permitQueue() *Queue {
 		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
 		Channel: names.Grants(names.DefaultPrefix),
 	})
-	tb.Cleanup(func() { registry.Done(q) })
+	tb.Cleanup(func() { registry.done(q) })
 	return q
 }
 
@@ -40,7 +40,7 @@ func permitWithKey(key int) *Request {
 }
 
 // joinWaiting returns a request that has a ticket.
-func (q *Queue) joinWaiting(t *testing.T, key int) *QueuedRequest {
+func (q *Queue) joinWaiting(t *testing.T, key int) *queuedTicket {
 	t.Helper()
 	r := q.newRequest(permitWithKey(key))
 	isGranted, err := r.Join(t.Context())
@@ -58,7 +58,7 @@ func TestJoinAndWaitAreSeparate(t *testing.T) {
 	isGranted, err := free.Join(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
-	held := free.Leave()
+	held := grantedTo(free)
 	second := q.joinWaiting(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -73,7 +73,7 @@ func TestJoinAndWaitAreSeparate(t *testing.T) {
 	isGranted, err = second.Join(t.Context())
 	require.NoError(t, err)
 	require.True(t, isGranted)
-	second.Leave().Abandon()
+	grantedTo(second).Abandon()
 	f.awaitNothingLeft()
 }
 
@@ -101,12 +101,12 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, YieldReleased, result)
 	require.NoError(t, first.Wait(t.Context()), "the first waiter has it")
-	held = attemptOf(first.Leave())
+	held = grantedTo(first)
 	require.Greater(t, held.Grant().Stamp, grant.Last)
 	require.Greater(t, held.Grant().Last, held.Grant().Stamp, "a waiter has a block of tokens")
 	_, attempts, _ := q.registry.Len()
 	require.Equal(t, 2, attempts, "those of the holder and of the other")
-	require.Nil(t, other.Leave())
+	require.Nil(t, grantedTo(other))
 
 	f.server.MustDo(t, "DEL", q.keys.Holder)
 	result, err = held.Yield(t.Context(), scripts.SemaphoreYield)

@@ -206,17 +206,17 @@ func (a *attempt) hasLock() bool {
 	return !a.grant.Read.IsZero()
 }
 
-// Grant implements queue.ServerHold.
+// Grant implements queue.Hold.
 func (a *attempt) Grant() queue.Grant {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
 	return a.grant
 }
 
-// Name implements queue.ServerHold.
+// Name implements queue.Hold.
 func (a *attempt) Name() string { return a.holdID }
 
-// Begin implements queue.ServerHold.
+// Begin implements queue.Hold.
 func (a *attempt) Begin(localHold queue.LocalHold) {
 	a.lock.registry.mu.Lock()
 	a.localHold = localHold
@@ -228,14 +228,17 @@ func (a *attempt) Begin(localHold queue.LocalHold) {
 	}
 }
 
-// Extended implements queue.ServerHold.
+// Extended implements queue.Hold.
 func (a *attempt) Extended(life time.Duration, sent clock.Instant) {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
 	a.grant.Life, a.grant.Sent = life, sent
 }
 
-// Abandon implements queue.ServerHold.
+// Done implements queue.Hold.
+func (a *attempt) Done() { a.lock.done() }
+
+// Abandon implements queue.Hold.
 func (a *attempt) Abandon() {
 	mayHave := a.end()
 	a.finish(false)
@@ -251,7 +254,7 @@ func (a *attempt) undo(isNeeded bool) { //nolint:revive // a fact about the atte
 	}
 }
 
-// Release implements queue.ServerHold.
+// Release implements queue.Hold.
 func (a *attempt) Release(ctx context.Context, _ wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error) {
 	a.end()
 	reply, err := a.lock.registry.session.Runner.Run(ctx, a.releaseCall())

@@ -26,9 +26,11 @@ type retriedLock struct {
 	expiry       timers.Timer  // forgets a lock without users, which is kept until then
 }
 
-// Done implements queue.Requester. While the session backs off, the lock is kept for a newcomer.
-func (l *retriedLock) Done() {
+// done counts out, of the lock and of the session, a call or a hold that begin counted. While the session backs off, the lock is
+// kept for a newcomer.
+func (l *retriedLock) done() {
 	registry := l.registry
+	defer registry.session.End()
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	if l.users--; l.users > 0 {

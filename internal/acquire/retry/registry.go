@@ -20,7 +20,7 @@ type Config struct {
 	Refusal func(wire.Reply) error
 }
 
-// LockRegistry keeps the retried locks of one kind in one session. It is a queue.Granter.
+// LockRegistry keeps the retried locks of one kind in one session.
 type LockRegistry struct {
 	session *session.Session
 	config  Config
@@ -43,8 +43,12 @@ func New(s *session.Session, kind Config) *LockRegistry {
 // verb returns the command with which scripts publish. It is known after the handshake with the server.
 func (r *LockRegistry) verb() string { return r.session.PublishCommandsIn(r.config.Layout) }
 
-// Use implements queue.Granter.
-func (r *LockRegistry) Use(keys *queue.LockKeys) queue.Requester {
+// begin returns the lock with these keys, and counts the caller, or the hold that it will have, as a user of the lock and in
+// the session. It returns why the session accepts no caller.
+func (r *LockRegistry) begin(keys *queue.LockKeys) (*retriedLock, error) {
+	if err := r.session.Begin(); err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	q := r.mu.locks[keys.Holder]
@@ -55,11 +59,8 @@ func (r *LockRegistry) Use(keys *queue.LockKeys) queue.Requester {
 	}
 	q.users++
 	r.session.Timers.Cancel(&q.expiry)
-	return q
+	return q, nil
 }
-
-// ReadGrants implements queue.Granter. A session gets the lock only by a try of its own.
-func (*LockRegistry) ReadGrants(string, wire.Reply) {}
 
 // Len returns how many locks are in use, and how many attempts may have something on the server.
 func (r *LockRegistry) Len() (queues, attempts int) {

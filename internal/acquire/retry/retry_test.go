@@ -32,7 +32,7 @@ func TestTheLockIsHandedOffBetweenSessions(t *testing.T) {
 	f := newFixture(t)
 	one, other := f.join(f.server), f.join(f.server)
 	first := one.acquire(writes)
-	_, err := other.queue.Try(t.Context(), writes)
+	_, err := other.Try(t.Context(), other.keys, writes)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	waits := other.startAcquire(t.Context(), writes)
 	f.awaitListeners(1)
@@ -114,7 +114,7 @@ func TestALostReplyIsFoundByTheNextTry(t *testing.T) {
 			u := f.join(f.proxy)
 			armed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
 			if request.try {
-				_, err := u.queue.Try(t.Context(), writes)
+				_, err := u.Try(t.Context(), u.keys, writes)
 				require.Error(t, err)
 			} else {
 				a := u.acquire(writes)
@@ -152,7 +152,7 @@ func (u *user) tryArrivesLate() bool {
 	})
 	armed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
 	before := f.server.CommandStats()["evalsha"].Calls // without the try, which is not executed
-	_, err := u.queue.Try(f.Context(), writes)
+	_, err := u.Try(f.Context(), u.keys, writes)
 	require.Error(f, err)
 	within(f, armed.Fired())
 	f.await("a release", func() bool { return f.server.CommandStats()["evalsha"].Calls > before })
@@ -251,7 +251,7 @@ func TestAnotherKindIsErrWrongKind(t *testing.T) {
 	u := f.join(f.server)
 	f.server.MustDo(t, "HSET", "a", "another:1", "1")
 	require.ErrorIs(t, within(t, u.startAcquire(t.Context(), writes)).err, errs.ErrWrongKind)
-	_, err := u.queue.Try(t.Context(), reads)
+	_, err := u.Try(t.Context(), u.keys, reads)
 	require.ErrorIs(t, err, errs.ErrWrongKind)
 }
 

@@ -33,7 +33,7 @@ func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
 		for n := range waits {
 			waits[n] = u.startAcquire(t.Context(), exclusive)
 		}
-		_, err := u.queue.Try(t.Context(), exclusive)
+		_, err := u.Try(t.Context(), u.keys, exclusive)
 		require.ErrorIs(t, err, errs.ErrHeld)
 		f.release(first)
 		for n := range waits {
@@ -100,12 +100,11 @@ func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	require.Equal(t, a.Grant().Stamp, a.Grant().Last, "it is not handed over")
 	f.release(a)
 	fenced := retry.New(u.session, retry.Config{Retry: shared(redisson.Fenced).Lock.Retry, Layout: shared(redisson.Fenced)})
-	q := fenced.Use(&queue.LockKeys{Holder: "a", All: []string{"a", "counter"}, Channel: channel})
 	f.server.MustDo(t, "SET", "counter", "41")
-	b, err := q.Try(t.Context(), exclusive)
+	b, err := fenced.Try(t.Context(), &queue.LockKeys{Holder: "a", All: []string{"a", "counter"}, Channel: channel}, exclusive)
 	require.NoError(t, err)
 	first, last = b.Grant().Tokens()
 	require.Equal(t, []uint64{42, 42}, []uint64{first, last})
 	f.release(b)
-	q.Done()
+	b.Done()
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Swap implements queue.ServerHold; see layout.Retry for the script. It is repeated until it has a reply or
+// Swap implements queue.Hold; see layout.Retry for the script. It is repeated until it has a reply or
 // ctx ends. If it fails, the new hold is released in the background, and a is left to the caller, who does
 // not know whether a still has the lock.
-func (a *attempt) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.ServerHold, error) {
+func (a *attempt) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.Hold, error) {
 	a.Begin(nil)
 	b := a.lock.newAttempt(request)
 	if err := b.sendSwap(ctx, script, a); err != nil {

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package retry
+
+import (
+	"context"
+	"errors"
+
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// errLate is the error of a try that found the server too slow twice.
+var errLate = errors.New("the server took longer than the lease lasts")
+
+// Try acquires the lock with these keys if it is free. It fails without a round trip while another call of this session is
+// ahead of the caller.
+func (r *LockRegistry) Try(ctx context.Context, keys *queue.LockKeys, request *queue.Request) (queue.Hold, error) {
+	l, err := r.begin(keys)
+	if err != nil {
+		return nil, err
+	}
+	a, err := l.try(ctx, request)
+	if err != nil {
+		l.done()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (l *retriedLock) try(ctx context.Context, request *queue.Request) (*attempt, error) {
+	if l.busy(request) {
+		return nil, errs.ErrHeld
+	}
+	a := l.newAttempt(request)
+	err := errLate
+	for range 2 { // the second try if the server's clock had to be read anew
+		var result tryResult
+		switch result, err = a.try(ctx); {
+		case err == nil && result.outcome == tryGranted:
+			return a, nil
+		case err == nil && result.outcome == tryLate:
+			err = errLate
+			continue
+		case err == nil:
+			err = errs.ErrHeld
+		}
+		break
+	}
+	a.Abandon()
+	return nil, err
+}
+
+// retriedTicket is an attempt that waits, and tries repeatedly.
+type retriedTicket struct {
+	lock        *retriedLock
+	request     *queue.Request
+	attempt     *attempt
+	lastReply   wire.LastReply
+	wait        *dispatch.Wait  // nil until there is something to wait for; only the waiter uses it
+	waitedSince clock.Instant   // when the first Join returned without a grant
+	firstCtx    wire.NoDeadline // the context of the first Join
+}
+
+// NewTicket returns a ticket for the lock with these keys, or why the session accepts none. Nothing is sent before its Join.
+func (r *LockRegistry) NewTicket(keys *queue.LockKeys, request *queue.Request) (queue.Ticket, error) {
+	l, err := r.begin(keys)
+	if err != nil {
+		return nil, err
+	}
+	t := &retriedTicket{lock: l, request: request, attempt: l.newAttempt(request)}
+	t.attempt.waiting = true
+	return t, nil
+}
+
+// Join tries once, unless this session backs off, and reports whether the lock was granted. If not, Wait continues.
+func (t *retriedTicket) Join(ctx context.Context) (isGranted bool, err error) {
+	if t.firstCtx.Context == nil {
+		ctx = t.firstCtx.Of(ctx)
+	}
+	isGranted, err = t.join(ctx)
+	if !isGranted && t.waitedSince.IsZero() {
+		t.waitedSince = clock.Now()
+	}
+	return isGranted, err
+}
+
+func (t *retriedTicket) join(ctx context.Context) (isGranted bool, err error) {
+	// Close sets closing, and then wakes all registered waiters, also waiters that register later: it wakes t, or t finds
+	// closing set.
+	if err := t.lock.registry.session.Ready(); err != nil {
+		return false, err
+	}
+	if ctx.Err() != nil {
+		return false, t.lastReply.Ended(ctx)
+	}
+	if t.backsOff() {
+		return false, nil
+	}
+	return t.try(ctx)
+}
+
+// Wait implements local.Ticket.
+func (t *retriedTicket) Wait(ctx context.Context) error {
+	for {
+		select {
+		case <-t.wait.C:
+		case <-ctx.Done():
+			return t.lastReply.Ended(ctx)
+		}
+		if isGranted, err := t.Join(ctx); isGranted || err != nil {
+			return err
+		}
+	}
+}
+
+// backsOff reports whether the session backs off. Then t is woken to try when that is over.
+func (t *retriedTicket) backsOff() bool {
+	pause := t.lock.backOffLeft()
+	if pause <= 0 {
+		return false
+	}
+	if t.wait != nil {
+		t.wait.WakeAfter(pause)
+	} else {
+		t.setWait(t.lock.registry.session.Dispatch.BackOff(t.target(), pause))
+	}
+	return true
+}
+
+// try tries once, and schedules the next. It reports whether the lock was granted.
+func (t *retriedTicket) try(ctx context.Context) (done bool, err error) {
+	d := t.lock.registry.session.Dispatch
+	if t.wait == nil {
+		t.setWait(d.WaitIfSubscribed(t.target()))
+	}
+	result, err := t.attempt.try(ctx)
+	key, outages := t.lock.keys.Holder, &t.lock.registry.session.Outages
+	switch {
+	case err == nil && result.outcome == tryLate:
+		outages.Late(key, errLate)
+	case err == nil:
+		outages.InTime(key)
+	}
+	switch {
+	case err == nil && result.outcome == tryGranted:
+		return true, nil
+	case err == nil && result.outcome == tryHeld:
+		t.lastReply.RecordHeld()
+		t.registerWait().FoundHeld(result.heldFor)
+		return false, nil
+	}
+	if err = t.lastReply.Record(ctx, err); err != nil {
+		return false, err
+	}
+	t.registerWait().WakeAfter(session.BackOffPause(t.lastReply.Failures))
+	t.lastReply.Failures++
+	return false, nil
+}
+
+func (t *retriedTicket) registerWait() *dispatch.Wait {
+	if t.wait == nil {
+		t.setWait(t.lock.registry.session.Dispatch.Wait(t.target()))
+	}
+	return t.wait
+}
+
+// setWait registers t with w, if there is one.
+func (t *retriedTicket) setWait(w *dispatch.Wait) {
+	if t.wait = w; w != nil {
+		t.lastReply.SetPoller(w)
+	}
+}
+
+// target returns what t waits for.
+func (t *retriedTicket) target() dispatch.Target {
+	kind, keys := t.lock.registry.config, t.lock.keys
+	target := dispatch.Target{
+		Channel: keys.Channel, Key: keys.Holder, Poll: kind.Poll, WaiterID: kind.Layout.WaiterID, ChannelTypes: session.ChannelTypesOf(kind.Layout), Silent: kind.Silent,
+	}
+	if t.request.Concurrent {
+		target.Poll = kind.PollShared
+	}
+	if kind.ChannelPerWaiter {
+		target.Channel += t.attempt.holdID
+	}
+	return target
+}
+
+// Ended implements local.Ticket.
+func (t *retriedTicket) Ended(ctx context.Context) error { return t.lastReply.Ended(ctx) }
+
+// Granted implements queue.Ticket.
+func (t *retriedTicket) Granted() (h queue.Hold, waitedSince clock.Instant) {
+	if !t.attempt.hasLock() {
+		t.Leave()
+		return nil, t.waitedSince
+	}
+	t.endWait()
+	return t.attempt, t.waitedSince
+}
+
+// Leave implements local.Ticket.
+func (t *retriedTicket) Leave() {
+	t.endWait()
+	t.attempt.Abandon()
+	t.lock.done()
+}
+
+func (t *retriedTicket) endWait() {
+	if t.wait != nil {
+		t.wait.Close()
+	}
+}
