@@ -179,14 +179,5 @@ func (r *runRegistry) Refuse(error) {
 	}
 }
 
-// Evict implements session.KindRegistry: the registry of the lock ends the leases.
-func (*runRegistry) Evict(error) {}
-
-// Recheck implements session.KindRegistry.
-func (*runRegistry) Recheck(string) {}
-
-// RecheckAll implements session.KindRegistry.
-func (*runRegistry) RecheckAll() {}
-
 // Close implements session.KindRegistry.
 func (*runRegistry) Close() {}

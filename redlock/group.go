@@ -124,14 +124,11 @@ func (r *groupRegistry) Refuse(err error) {
 	})
 }
 
-// Evict implements session.KindRegistry.
-func (r *groupRegistry) Evict(cause error) { r.each(func(g *sessionGroup) { g.holds.evict(cause) }) }
-
-// Recheck implements session.KindRegistry.
-func (r *groupRegistry) Recheck(key string) { r.each(func(g *sessionGroup) { g.holds.recheck(key) }) }
-
-// RecheckAll implements session.KindRegistry.
-func (r *groupRegistry) RecheckAll() { r.each(func(g *sessionGroup) { g.holds.recheckAll() }) }
+// LocalHolds implements session.HoldRegistry.
+func (r *groupRegistry) LocalHolds(key string, recheck bool) (all []session.LocalHold) {
+	r.each(func(g *sessionGroup) { all = append(all, g.holds.list(key, recheck)...) })
+	return all
+}
 
 // Close implements session.KindRegistry.
 func (r *groupRegistry) Close() { r.each((*sessionGroup).close) }

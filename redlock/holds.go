@@ -3,9 +3,9 @@
 package redlock
 
 import (
-	"maps"
-	"slices"
 	"sync"
+
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // holdTable has the holds of a group, by key, for Close and ForceUnlock to find. A hold that is being released is not in it.
@@ -13,7 +13,7 @@ type holdTable struct {
 	mu struct {
 		sync.Mutex
 		byKey    map[string]*quorumHold
-		rechecks uint64 // calls of recheck and recheckAll so far
+		rechecks uint64 // how often holds were rechecked so far
 	}
 }
 
@@ -45,35 +45,17 @@ func (h *holdTable) remove(hold *quorumHold) {
 	}
 }
 
-// evict ends all holds.
-func (h *holdTable) evict(cause error) {
+// list returns the hold of key, or all holds if key is "". With recheck, ballots learn that their holds are to be rechecked.
+func (h *holdTable) list(key string, recheck bool) (holds []session.LocalHold) { //nolint:revive // see session.KindRegistry
 	h.mu.Lock()
-	all := slices.Collect(maps.Values(h.mu.byKey))
-	h.mu.Unlock()
-	for _, hold := range all {
-		hold.lock.base.Evict(&hold.Hold, cause) // which calls OnLost
+	defer h.mu.Unlock()
+	if recheck {
+		h.mu.rechecks++
 	}
-}
-
-// recheck asks the servers whether the hold of key, if there is one, still exists. It does not wait for the
-// replies.
-func (h *holdTable) recheck(key string) {
-	h.mu.Lock()
-	h.mu.rechecks++
-	hold := h.mu.byKey[key]
-	h.mu.Unlock()
-	if hold != nil {
-		hold.Term.Recheck()
+	for of, hold := range h.mu.byKey {
+		if key == "" || key == of {
+			holds = append(holds, hold)
+		}
 	}
-}
-
-// recheckAll is recheck for all holds.
-func (h *holdTable) recheckAll() {
-	h.mu.Lock()
-	h.mu.rechecks++
-	all := slices.Collect(maps.Values(h.mu.byKey))
-	h.mu.Unlock()
-	for _, hold := range all {
-		hold.Term.Recheck()
-	}
+	return holds
 }

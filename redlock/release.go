@@ -119,3 +119,12 @@ func (h *quorumHold) OnLost(end renewal.End) {
 	h.lock.group.holds.remove(h)
 	h.countOut()
 }
+
+// Evict implements session.LocalHold.
+func (h *quorumHold) Evict(cause error) { h.lock.base.Evict(&h.Hold, cause) } // which calls OnLost
+
+// Superseded implements session.LocalHold.
+func (h *quorumHold) Superseded() { h.Term.Gone() }
+
+// Recheck implements session.LocalHold.
+func (h *quorumHold) Recheck() { h.Term.Recheck() }

@@ -157,6 +157,6 @@ func (l *Lock) forceHolds(ctx context.Context, holds []listedHold) error {
 	if err != nil {
 		return acquire.CutShort(ctx, err)
 	}
-	l.registry.Recheck(l.base.Names.Holder) // as the message would, also without a listener
+	l.base.Session.Recheck(l.base.Names.Holder) // as the message would, also without a listener
 	return nil
 }

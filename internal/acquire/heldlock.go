@@ -109,11 +109,11 @@ func (h *heldLock) leaveLocal() {
 // Named implements hold.Namer.
 func (h *heldLock) Named(op string, err error) error { return h.acquirer.Base.Named(op, err) }
 
-// Superseded implements queue.LocalHold.
+// Superseded implements session.LocalHold.
 func (h *heldLock) Superseded() { h.Term.Gone() }
 
-// Evict implements queue.LocalHold.
+// Evict implements session.LocalHold.
 func (h *heldLock) Evict(cause error) { h.acquirer.Base.Evict(&h.Hold, cause) }
 
-// Recheck implements queue.LocalHold.
+// Recheck implements session.LocalHold.
 func (h *heldLock) Recheck() { h.Term.Recheck() }

@@ -20,7 +20,7 @@ import (
 // Manager grants and releases the locks of one kind in one session. It makes the tickets in the server's queue, or without a
 // queue: one of Queues and Retries is nil.
 type Manager struct {
-	session.KindRegistry // the one of the two that there is
+	session.HoldRegistry // the one of the two that there is
 
 	Queues  *queue.Registry
 	Retries *retry.LockRegistry
@@ -51,19 +51,15 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	}
 	if kind.Retry != nil {
 		m.Retries = retry.New(s, retry.Config{Retry: kind.Retry, Layout: l, Refusal: refusal})
-		m.KindRegistry = m.Retries
+		m.HoldRegistry = m.Retries
 		return m
 	}
 	m.Turns.Yield = kind.Queue.Yield
 	if kind.Queue.Requeue != nil {
 		m.Turns.handOffCost.Store(int64(initialHandOffCost))
 	}
-	m.Queues = queue.New(s, queue.Protocol{
-		Enter: kind.Queue.Enter, Poll: kind.Queue.Poll, Heartbeat: kind.Queue.Heartbeat,
-		Leave: kind.Queue.Leave, Drop: kind.Queue.Drop, Requeue: kind.Queue.Requeue,
-		Labelled: kind.Queue.Labelled, Refusal: refusal,
-	})
-	m.KindRegistry = m.Queues
+	m.Queues = queue.New(s, queue.Protocol{QueueScripts: kind.Queue, Refusal: refusal})
+	m.HoldRegistry = m.Queues
 	return m
 }
 
@@ -98,7 +94,7 @@ func unknownReply(reply wire.Reply) error {
 // Refuse implements session.KindRegistry.
 func (m *Manager) Refuse(err error) {
 	m.LocalQueues.Refuse(err)
-	m.KindRegistry.Refuse(err)
+	m.HoldRegistry.Refuse(err)
 }
 
 // KeysOf returns the keys of the lock of b, if it is of that kind. The keys of its scripts are appended to buf.

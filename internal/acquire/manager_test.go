@@ -42,12 +42,12 @@ func TestManagerUsesTheRegistryOfItsLayout(t *testing.T) {
 	}
 }
 
-// recheckCounter is a queue.LocalHold that counts how often it is to ask the server.
+// recheckCounter is a session.LocalHold that counts how often it is to ask the server.
 type recheckCounter int
 
 func (*recheckCounter) Evict(error) {}
 
-// Superseded implements queue.LocalHold.
+// Superseded implements session.LocalHold.
 func (*recheckCounter) Superseded() {}
 func (c *recheckCounter) Recheck()  { *c++ }
 
@@ -69,6 +69,11 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		kind := &b.Layout.Lock.Kind
 		keys := acquire.KeysOf(&b, kind, nil)
 		manager := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, kind, nil)
+		recheck := func(key string) {
+			for _, h := range manager.LocalHolds(key, true) {
+				h.Recheck()
+			}
+		}
 		try := func() (queue.Hold, error) { return manager.Queues.Try(t.Context(), &keys, &l.request) }
 		if manager.Queues == nil {
 			try = func() (queue.Hold, error) { return manager.Retries.Try(t.Context(), &keys, &l.request) }
@@ -77,9 +82,9 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 			recheck  func()
 			rechecks recheckCounter
 		}{
-			"Forced":     {func() { manager.Recheck(keys.Holder) }, 1},
-			"Subscribed": {manager.RecheckAll, 1},
-			"Another":    {func() { manager.Recheck("another") }, 0},
+			"Forced":     {func() { recheck(keys.Holder) }, 1},
+			"Subscribed": {func() { recheck("") }, 1},
+			"Another":    {func() { recheck("another") }, 0},
 		} {
 			a, err := try()
 			require.NoError(t, err, of)
@@ -87,7 +92,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 			var rechecks recheckCounter
 			a.Begin(&rechecks)
 			require.Equal(t, c.rechecks, rechecks, "%s: %s", of, name)
-			manager.RecheckAll()
+			recheck("")
 			require.Equal(t, c.rechecks+1, rechecks, "%s: %s", of, name)
 			_, err = a.Release(t.Context(), 0, 0)
 			require.NoError(t, err, of)

@@ -37,7 +37,14 @@ type Keys struct {
 
 // QueueScripts has the scripts of a queue; see package queue.
 type QueueScripts struct {
-	Enter, Poll, Heartbeat, Leave, Drop, Requeue *scripts.Script
+	Enter, Poll, Leave *scripts.Script
+	// Heartbeat sends one heartbeat for many queues, and replies which of their locks have a new holder. Those are
+	// polled next. A kind without Heartbeat is polled each time.
+	Heartbeat *scripts.Script
+	// Drop ends a hold with the holder key alone, while a slot moves. An exclusive kind has Requeue instead, which
+	// releases a hold and queues the session again in one call. The scripts of an exclusive kind work with the holder
+	// key alone.
+	Drop, Requeue *scripts.Script
 	// Yield asks whether a hold may be handed over further inside its process; nil if the layout cannot
 	// say. See queue.Attempt.Yield.
 	Yield *scripts.Script

@@ -111,8 +111,8 @@ func whyEnded(ctx context.Context) error {
 // evict ends all holds.
 func (s *Session) evict() {
 	s.evicted.Store(true)
-	for _, p := range s.allRegistries() {
-		p.Evict(s.EvictionError())
+	for _, h := range s.localHolds("", false) {
+		h.Evict(s.EvictionError())
 	}
 	if more := s.leftHolds.Load() - maxLogged; more > 0 {
 		s.log((*slog.Logger).Warn, "signalbox: Close ended further leases", "leases", more)

@@ -143,11 +143,8 @@ func (c *forceChannel) OnMessage(key string) {
 
 // OnSubscribed implements dispatch.Handler.
 func (c *forceChannel) OnSubscribed() {
-	if !c.unconfirmed.Swap(false) {
-		return
-	}
-	for _, p := range c.session.allRegistries() {
-		p.RecheckAll()
+	if c.unconfirmed.Swap(false) {
+		c.session.Recheck("")
 	}
 }
 
@@ -155,9 +152,19 @@ func (c *forceChannel) OnSubscribed() {
 // reported.
 func (*forceChannel) OnUnsubscribed() {}
 
-// Recheck asks the server whether the session's hold of key, if it has one, is there still.
+// Recheck asks the server whether the session's hold of key, if it has one, is there still; or all holds if key is "".
 func (s *Session) Recheck(key string) {
-	for _, p := range s.allRegistries() {
-		p.Recheck(key)
+	for _, h := range s.localHolds(key, true) {
+		h.Recheck()
 	}
+}
+
+// localHolds returns the holds of the session; see HoldRegistry.
+func (s *Session) localHolds(key string, recheck bool) (all []LocalHold) {
+	for _, p := range s.allRegistries() {
+		if r, has := p.(HoldRegistry); has {
+			all = append(all, r.LocalHolds(key, recheck)...)
+		}
+	}
+	return all
 }

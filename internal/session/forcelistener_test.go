@@ -17,25 +17,22 @@ import (
 type holdSpy chan struct{}
 
 func (s holdSpy) Evict(error) {}
+func (s holdSpy) Superseded() {}
 func (s holdSpy) Recheck()    { s <- struct{}{} }
 
 // registrySpy is a registry that has holds, by key.
 type registrySpy map[string]holdSpy
 
 func (registrySpy) Refuse(error) {}
-func (registrySpy) Evict(error)  {}
 func (registrySpy) Close()       {}
 
-func (s registrySpy) Recheck(key string) {
-	if s, is := s[key]; is {
-		s.Recheck()
+func (s registrySpy) LocalHolds(key string, _ bool) (all []session.LocalHold) {
+	for of, hold := range s {
+		if key == "" || key == of {
+			all = append(all, hold)
+		}
 	}
-}
-
-func (s registrySpy) RecheckAll() {
-	for _, s := range s {
-		s.Recheck()
-	}
+	return all
 }
 
 // hold registers holds until the test ends.

@@ -73,14 +73,25 @@ type Session struct {
 type KindRegistry interface {
 	// Refuse ends all waits with err, now and from now on.
 	Refuse(err error)
-	// Evict ends every hold, also the holds that begin later.
-	Evict(cause error)
-	// Recheck asks the server whether the hold of key, if there is one, still exists; RecheckAll asks for
-	// every hold. Neither waits for the reply.
-	Recheck(key string)
-	RecheckAll()
 	// Close ends the work under way, and waits for it. No call of the kind is made after it.
 	Close()
+}
+
+// HoldRegistry is a KindRegistry whose locks are held. LocalHolds returns the holds of key, or all holds if key is "". With
+// recheck, a hold that may have been granted, and has not begun, asks the server when it begins: it may be forced already.
+type HoldRegistry interface {
+	KindRegistry
+	LocalHolds(key string, recheck bool) []LocalHold
+}
+
+// LocalHold is a hold in this process.
+type LocalHold interface {
+	// Evict ends the hold for cause.
+	Evict(cause error)
+	// Superseded ends the hold because the server has granted the lock to a newer hold.
+	Superseded()
+	// Recheck asks the server whether the hold still exists, and does not wait for the reply.
+	Recheck()
 }
 
 // RegistryOf returns the registry of s with that name. The first call makes it by create.

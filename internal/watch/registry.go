@@ -101,15 +101,6 @@ func (r *Registry) Refuse(err error) {
 	}
 }
 
-// Evict implements session.KindRegistry: an observer has no hold.
-func (*Registry) Evict(error) {}
-
-// Recheck implements session.KindRegistry.
-func (*Registry) Recheck(string) {}
-
-// RecheckAll implements session.KindRegistry.
-func (*Registry) RecheckAll() {}
-
 // Close implements session.KindRegistry: it ends the polls under way, and waits for them.
 func (r *Registry) Close() {
 	r.cancel()

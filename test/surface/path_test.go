@@ -167,8 +167,8 @@ func filesOf(t *testing.T, pkg string) (files []*ast.File) {
 	return files
 }
 
-// An attempt is a state and a footprint, and few facts beside them; and its package has few interfaces: those of a ticket, of a
-// hold, and of the hold in the process that is called back.
+// An attempt is a state and a footprint, and few facts beside them; and its package has two interfaces: those of a ticket and of a
+// hold.
 func TestAttempt_FewBooleans_FewInterfaces(t *testing.T) {
 	t.Parallel()
 	var interfaces []string
@@ -191,7 +191,7 @@ func TestAttempt_FewBooleans_FewInterfaces(t *testing.T) {
 		}
 	}
 	slices.Sort(interfaces)
-	assert.Equal(t, []string{"Hold", "LocalHold", "Ticket"}, interfaces)
+	assert.Equal(t, []string{"Hold", "Ticket"}, interfaces)
 	require.Contains(t, booleans, "session.Footprint")
 	for _, attempt := range []string{"queue.Attempt", "retry.attempt"} {
 		require.Contains(t, booleans, attempt)

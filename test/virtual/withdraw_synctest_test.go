@@ -23,11 +23,13 @@ type evictionSpy struct {
 	open    int
 }
 
-func (*evictionSpy) Refuse(error)   {}
-func (e *evictionSpy) Evict(error)  { e.open = e.session.Undoer.Pending() }
-func (*evictionSpy) Recheck(string) {}
-func (*evictionSpy) RecheckAll()    {}
-func (*evictionSpy) Close()         {}
+func (*evictionSpy) Refuse(error) {}
+func (*evictionSpy) Close()       {}
+
+func (e *evictionSpy) LocalHolds(string, bool) []session.LocalHold {
+	e.open = e.session.Undoer.Pending()
+	return nil
+}
 
 // A session that closes withdraws its tickets in one batch, before its holds are released: they go to other sessions.
 func TestClose_WithTickets_WithdrawsThemFirst(t *testing.T) {

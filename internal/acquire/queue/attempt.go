@@ -32,16 +32,6 @@ func (g Grant) Tokens() (first, last uint64) {
 	return g.Stamp.Token(), g.Last.LastToken()
 }
 
-// LocalHold is the hold in this process that belongs to a Hold.
-type LocalHold interface {
-	// Evict ends the hold for cause.
-	Evict(cause error)
-	// Superseded ends the hold because the server has granted the lock to a newer hold.
-	Superseded()
-	// Recheck asks the server whether the hold still exists, and does not wait for the reply.
-	Recheck()
-}
-
 // Attempt is one attempt to acquire the lock, under one hold id: the request, the ticket, and the hold that may come of it.
 // An id is not used for a second attempt. The mutex of the Registry guards the fields.
 type Attempt struct {
@@ -53,7 +43,7 @@ type Attempt struct {
 	cancelEnter context.CancelFunc // ends an enter that waits for the reply; nil if no message could replace the reply
 	refusal     error              // why the wait is over, if the server gave a reason
 	grant       Grant
-	localHold   LocalHold
+	localHold   session.LocalHold
 	footprint   session.Footprint // what the server may have of the attempt; a requeue counts as an enter of the new one
 
 	state        attemptState
@@ -279,7 +269,7 @@ func (a *Attempt) Grant() Grant {
 // that the session may have: the message that a force unlock ended that hold may arrive after the newer grant. The older
 // hold is the one with the smaller token. That can be the hold of a itself, if another attempt was granted the lock before
 // the goroutine of a ran.
-func (a *Attempt) Begin(localHold LocalHold) {
+func (a *Attempt) Begin(localHold session.LocalHold) {
 	older, needsRecheck := a.setLocalHold(localHold)
 	if older != nil {
 		older.Superseded()
@@ -289,7 +279,7 @@ func (a *Attempt) Begin(localHold LocalHold) {
 	}
 }
 
-func (a *Attempt) setLocalHold(localHold LocalHold) (older LocalHold, needsRecheck bool) {
+func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.LocalHold, needsRecheck bool) {
 	q := a.q
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()

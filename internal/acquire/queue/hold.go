@@ -8,6 +8,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -28,7 +29,7 @@ type Hold interface {
 	// Name returns the name under which the server records the hold.
 	Name() string
 	// Begin registers the hold in this process. From now on it can be evicted.
-	Begin(localHold LocalHold)
+	Begin(localHold session.LocalHold)
 	// Extended records, before Begin, that the hold was extended by a call that was sent at sent.
 	Extended(life time.Duration, sent clock.Instant)
 	// Release releases the lock, and waits for the reply until ctx ends. lastUsed is the stamp of the last token that was

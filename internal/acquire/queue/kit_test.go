@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -34,9 +35,9 @@ const (
 // lockRequest is one for a hold that is longer than any test.
 var lockRequest = &Request{Life: lease, FloorTTL: "60000", Mode: "f"}
 
-var lockKind = Protocol{
+var lockKind = Protocol{QueueScripts: &layout.QueueScripts{
 	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
-}
+}}
 
 // fixture is a server, and a proxy before it for sessions that are to meet faults.
 type fixture struct {

@@ -224,9 +224,9 @@ func TestWaiterOfAForcedLockRechecksItsHold(t *testing.T) {
 		recheck      func()
 		needsRecheck bool
 	}{
-		{u.RecheckAll, false},
-		{func() { u.Recheck("another") }, false},
-		{func() { u.Recheck(u.q.keys.Holder) }, true},
+		{func() { u.session.Recheck("") }, false},
+		{func() { u.session.Recheck("another") }, false},
+		{func() { u.session.Recheck(u.q.keys.Holder) }, true},
 	} {
 		c.recheck()
 		u.mu.Lock()

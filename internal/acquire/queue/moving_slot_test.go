@@ -5,6 +5,7 @@ package queue
 import (
 	"crypto/sha1" //nolint:gosec // how servers name scripts
 	"encoding/hex"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,10 +24,10 @@ func moving(script *scripts.Script) *scripts.Script {
 // joinMoving returns a session whose lock is in a slot that can be moved.
 func (f *fixture) joinMoving() *user {
 	f.Helper()
-	protocol := Protocol{
+	protocol := Protocol{QueueScripts: &layout.QueueScripts{
 		Enter: moving(scripts.LockEnter), Poll: moving(scripts.LockPoll), Heartbeat: moving(scripts.LockHeartbeat), Leave: moving(scripts.LockLeave),
 		Requeue: moving(scripts.LockRequeue),
-	}
+	}}
 	return f.joinAs(f.server, protocol, keysOf(f, "a"), nil, steady)
 }
 

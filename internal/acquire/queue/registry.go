@@ -12,25 +12,17 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Protocol describes how one kind of lock uses the queue. The arguments and replies of its steps are those of
 // package scripts. The arguments of Enter end with those of the Request.
 type Protocol struct {
-	Enter, Poll, Leave *scripts.Script
-	// Heartbeat sends one heartbeat for many queues, and replies which of their locks have a new holder. Those are
-	// polled next. A kind without Heartbeat is polled each time.
-	Heartbeat *scripts.Script
-	// Drop ends a hold with the holder key alone, while a slot moves. An exclusive kind has Requeue instead, which
-	// releases a hold and queues the session again in one call. The scripts of an exclusive kind work with the holder
-	// key alone.
-	Drop, Requeue *scripts.Script
-	// Labelled says that the name of a hold at the server ends with the label of its session.
-	Labelled bool
+	*layout.QueueScripts
+
 	// Refusal returns the error for a reply of Enter below -2.
 	Refusal func(wire.Reply) error
 }
@@ -184,40 +176,21 @@ func (r *Registry) Refuse(err error) {
 	}
 }
 
-// Evict implements session.KindRegistry.
-func (r *Registry) Evict(cause error) {
-	for _, localHold := range r.localHolds("", false) {
-		localHold.Evict(cause)
-	}
-}
-
-// Recheck implements session.KindRegistry. An attempt that has not begun may have been granted the lock and not know it:
-// it asks the server when it begins.
-func (r *Registry) Recheck(key string) {
-	for _, localHold := range r.localHolds(key, true) {
-		localHold.Recheck()
-	}
-}
-
-// RecheckAll implements session.KindRegistry.
-func (r *Registry) RecheckAll() { r.Recheck("") }
-
-// localHolds returns the local holds of key, or all local holds if key is "". With mayNeedRecheck, an attempt that may have
-// been granted the lock meanwhile asks the server when it begins.
+// LocalHolds implements session.HoldRegistry.
 //
 // A queued attempt was not granted the lock before the session began to listen, since the message of the grant would have
 // come first. But the message that its lock was forced may overtake the message of the grant: they can come from two nodes.
-func (r *Registry) localHolds(key string, mayNeedRecheck bool) []LocalHold {
+func (r *Registry) LocalHolds(key string, recheck bool) []session.LocalHold {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var holds []LocalHold
+	var holds []session.LocalHold
 	for _, a := range r.mu.attempts {
 		switch {
 		case key != "" && a.q.keys.Holder != key:
 		case a.localHold != nil:
 			holds = append(holds, a.localHold)
 		case key != "" || a.state != queued:
-			a.needsRecheck = a.needsRecheck || mayNeedRecheck
+			a.needsRecheck = a.needsRecheck || recheck
 		}
 	}
 	return holds

@@ -259,7 +259,7 @@ func TestRequeue_BringsTheFloor(t *testing.T) {
 	f.awaitNothingLeft(u)
 }
 
-// localHoldSpy is a LocalHold that notes why it was evicted.
+// localHoldSpy is a session.LocalHold that notes why it was evicted.
 type localHoldSpy chan error
 
 func (s localHoldSpy) Evict(cause error) { s <- cause }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -20,9 +21,9 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-var permitsKind = Protocol{
+var permitsKind = Protocol{QueueScripts: &layout.QueueScripts{
 	Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
-}
+}}
 
 // permitsKeys returns the keys of the semaphore of the tests, which has three permits.
 func permitsKeys(tb testing.TB) *LockKeys {

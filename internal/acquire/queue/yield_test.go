@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -19,10 +20,10 @@ func (u *user) permitQueue() *Queue {
 	tb := u.fixture
 	tb.Helper()
 	registry := session.RegistryOf(u.session, "permits", func() *Registry {
-		return New(u.session, Protocol{
+		return New(u.session, Protocol{QueueScripts: &layout.QueueScripts{
 			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
 			Labelled: true,
-		})
+		}})
 	})
 	n, err := names.Make(names.DefaultPrefix, "a")
 	require.NoError(tb, err)

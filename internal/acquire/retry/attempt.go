@@ -25,7 +25,7 @@ type attempt struct {
 	waiting bool           // the attempt waits, and does not only try; assigned once, before other goroutines know it
 
 	grant        queue.Grant // the zero Grant until the attempt has the lock
-	localHold    queue.LocalHold
+	localHold    session.LocalHold
 	footprint    session.Footprint // what the server may have of the attempt
 	needsRecheck bool              // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
 }
@@ -63,23 +63,11 @@ func (a *attempt) end() (mayHave bool) {
 	return !a.footprint.IsEmpty()
 }
 
-// tryOutcome is the result of a try.
-type tryOutcome int
+// errLate is the error of a try that was executed after its not-after, or whose reply took longer than the lease lasts.
+var errLate = errors.New("the server took longer than the lease lasts")
 
-const (
-	tryGranted tryOutcome = iota
-	tryHeld
-	tryLate // the try was executed after its not-after, or the reply took longer than the lease lasts
-)
-
-// tryResult is what the reply to a try says.
-type tryResult struct {
-	outcome tryOutcome
-	heldFor time.Duration // the longest time for which the lock is held
-}
-
-// try sends one acquire.
-func (a *attempt) try(ctx context.Context) (tryResult, error) {
+// try sends one acquire. If the error is errs.ErrHeld, the lock is held for at most heldFor.
+func (a *attempt) try(ctx context.Context) (heldFor time.Duration, err error) {
 	registry := a.lock.registry
 	waiting := "0"
 	if a.waiting {
@@ -88,11 +76,11 @@ func (a *attempt) try(ctx context.Context) (tryResult, error) {
 	return a.send(ctx, registry.config.Acquire, slices.Concat([]string{registry.verb(), a.lock.keys.Channel, waiting}, registry.config.Args, a.request.Args))
 }
 
-// send runs a script that may give a the lock.
-func (a *attempt) send(ctx context.Context, script *scripts.Script, args []string) (tryResult, error) {
+// send runs a script that may give a the lock. It returns what try returns.
+func (a *attempt) send(ctx context.Context, script *scripts.Script, args []string) (heldFor time.Duration, err error) {
 	s, keys := a.lock.registry.session, a.lock.keys
 	if err := s.Handshake(ctx, keys.Holder); err != nil {
-		return tryResult{outcome: tryLate}, err
+		return 0, err
 	}
 	sent := clock.Now()
 	reply, err := s.Runner.Run(ctx, wire.Call{
@@ -102,7 +90,7 @@ func (a *attempt) send(ctx context.Context, script *scripts.Script, args []strin
 	})
 	if err != nil {
 		a.handleTryError(err)
-		return tryResult{outcome: tryLate}, err
+		return 0, err
 	}
 	return a.handleTryReply(reply, sent)
 }
@@ -136,36 +124,36 @@ func (a *attempt) leftNoHoldLocked() {
 }
 
 // handleTryReply handles the reply to a try.
-func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (tryResult, error) {
+func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (heldFor time.Duration, err error) {
 	registry, now := a.lock.registry, clock.Now()
 	slot := a.lock.keys.Slot
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0:
 		registry.session.Clock.Observe(slot, reply.Stamp(1), now)
 		if clock.Deadline(sent, a.request.Life).Reached(now) {
-			return tryResult{outcome: tryLate}, nil // the hold expired before it began; the next try extends it
+			return 0, errLate // the hold expired before it began; the next try extends it
 		}
 		registry.mu.Lock()
 		defer registry.mu.Unlock()
 		a.grant = a.newGrant(reply, sent, now)
-		return tryResult{outcome: tryGranted}, nil
+		return 0, nil
 	case code == wire.NotDone && reply.Stamp(2) != 0:
 		registry.session.Clock.Observe(slot, reply.Stamp(2), now)
 		a.recordHeld()
-		return tryResult{tryHeld, time.Duration(reply.Int(1)) * time.Millisecond}, nil
+		return time.Duration(reply.Int(1)) * time.Millisecond, errs.ErrHeld
 	case code == wire.Late && reply.Stamp(1) != 0:
 		registry.session.Clock.Observe(slot, reply.Stamp(1), now)
 		a.recordNothing()
-		return tryResult{outcome: tryLate}, nil
+		return 0, errLate
 	case code == wire.Foreign:
 		a.recordNothing()
-		return tryResult{outcome: tryHeld}, session.WrongKind(reply.Text(1))
+		return 0, session.WrongKind(reply.Text(1))
 	case code == wire.TooFew, code == wire.OtherCapacity:
 		a.recordNothing()
-		return tryResult{outcome: tryHeld}, registry.config.Refusal(reply)
+		return 0, registry.config.Refusal(reply)
 	default:
 		a.handleTryError(wire.ErrUnreadable)
-		return tryResult{outcome: tryLate}, wire.ErrUnreadable
+		return 0, wire.ErrUnreadable
 	}
 }
 
@@ -217,7 +205,7 @@ func (a *attempt) Grant() queue.Grant {
 func (a *attempt) Name() string { return a.holdID }
 
 // Begin implements queue.Hold.
-func (a *attempt) Begin(localHold queue.LocalHold) {
+func (a *attempt) Begin(localHold session.LocalHold) {
 	a.lock.registry.mu.Lock()
 	a.localHold = localHold
 	needsRecheck := a.needsRecheck && localHold != nil

@@ -72,40 +72,21 @@ func (r *LockRegistry) Len() (queues, attempts int) {
 // Refuse implements session.KindRegistry. The dispatcher wakes all waiters, which find that the session is not ready.
 func (*LockRegistry) Refuse(error) {}
 
-// Evict implements session.KindRegistry.
-func (r *LockRegistry) Evict(cause error) {
-	for _, localHold := range r.localHolds("", false) {
-		localHold.Evict(cause)
-	}
-}
-
-// Recheck implements session.KindRegistry. An attempt that has not begun may have been granted the lock and
-// not know it: it asks the server when it begins.
-func (r *LockRegistry) Recheck(key string) {
-	for _, localHold := range r.localHolds(key, true) {
-		localHold.Recheck()
-	}
-}
-
-// RecheckAll implements session.KindRegistry.
-func (r *LockRegistry) RecheckAll() { r.Recheck("") }
-
 // Close implements session.KindRegistry. The undoer ends the calls that are under way.
 func (*LockRegistry) Close() {}
 
-// localHolds returns the local holds of key, or all local holds if key is "". With mayNeedRecheck, an attempt that may have
-// been granted the lock meanwhile asks the server when it begins.
-func (r *LockRegistry) localHolds(key string, mayNeedRecheck bool) []queue.LocalHold {
+// LocalHolds implements session.HoldRegistry.
+func (r *LockRegistry) LocalHolds(key string, recheck bool) []session.LocalHold {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var holds []queue.LocalHold
+	var holds []session.LocalHold
 	for a := range r.mu.attempts {
 		switch {
 		case key != "" && a.lock.keys.Holder != key:
 		case a.localHold != nil:
 			holds = append(holds, a.localHold)
 		default:
-			a.needsRecheck = a.needsRecheck || mayNeedRecheck && !a.footprint.IsEmpty()
+			a.needsRecheck = a.needsRecheck || recheck && !a.footprint.IsEmpty()
 		}
 	}
 	return holds

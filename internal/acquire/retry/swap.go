@@ -4,6 +4,7 @@ package retry
 
 import (
 	"context"
+	"errors"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -32,14 +33,16 @@ func (a *attempt) sendSwap(ctx context.Context, script *scripts.Script, old *att
 	args := append([]string{old.holdID, a.lock.registry.verb(), a.lock.keys.Channel}, a.request.Args...)
 	var last wire.LastReply
 	for {
-		result, err := a.send(ctx, script, args)
+		_, err := a.send(ctx, script, args)
 		switch {
-		case err != nil:
-			err = last.Record(ctx, err)
-		case result.outcome == tryGranted:
+		case err == nil:
 			return nil
-		case result.outcome == tryHeld:
+		case errors.Is(err, errs.ErrHeld):
 			return errs.ErrLostGone
+		case errors.Is(err, errLate):
+			err = nil
+		default:
+			err = last.Record(ctx, err)
 		}
 		if err == nil {
 			a.lock.registry.session.BackOff(ctx, last.Failures, nil)

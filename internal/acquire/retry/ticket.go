@@ -14,9 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// errLate is the error of a try that found the server too slow twice.
-var errLate = errors.New("the server took longer than the lease lasts")
-
 // Try acquires the lock with these keys if it is free. It fails without a round trip while another call of this session is
 // ahead of the caller.
 func (r *LockRegistry) Try(ctx context.Context, keys *queue.LockKeys, request *queue.Request) (queue.Hold, error) {
@@ -36,23 +33,15 @@ func (l *retriedLock) try(ctx context.Context, request *queue.Request) (*attempt
 	if l.busy(request) {
 		return nil, errs.ErrHeld
 	}
-	a := l.newAttempt(request)
-	err := errLate
-	for range 2 { // the second try if the server's clock had to be read anew
-		var result tryResult
-		switch result, err = a.try(ctx); {
-		case err == nil && result.outcome == tryGranted:
-			return a, nil
-		case err == nil && result.outcome == tryLate:
-			err = errLate
-			continue
-		case err == nil:
-			err = errs.ErrHeld
-		}
-		break
+	a, err := l.newAttempt(request), errLate
+	for n := 0; n < 2 && errors.Is(err, errLate); n++ { // the second try if the server's clock had to be read anew
+		_, err = a.try(ctx)
 	}
-	a.Abandon()
-	return nil, err
+	if err != nil {
+		a.Abandon()
+		return nil, err
+	}
+	return a, nil
 }
 
 // retriedTicket is an attempt that waits, and tries repeatedly.
@@ -138,21 +127,20 @@ func (t *retriedTicket) try(ctx context.Context) (done bool, err error) {
 	if t.wait == nil {
 		t.setWait(d.WaitIfSubscribed(t.target()))
 	}
-	result, err := t.attempt.try(ctx)
+	heldFor, err := t.attempt.try(ctx)
 	key, outages := t.lock.keys.Holder, &t.lock.registry.session.Outages
 	switch {
-	case err == nil && result.outcome == tryLate:
-		outages.Late(key, errLate)
 	case err == nil:
 		outages.InTime(key)
-	}
-	switch {
-	case err == nil && result.outcome == tryGranted:
 		return true, nil
-	case err == nil && result.outcome == tryHeld:
+	case errors.Is(err, errs.ErrHeld):
+		outages.InTime(key)
 		t.lastReply.RecordHeld()
-		t.registerWait().FoundHeld(result.heldFor)
+		t.registerWait().FoundHeld(heldFor)
 		return false, nil
+	case errors.Is(err, errLate):
+		outages.Late(key, errLate)
+		err = nil
 	}
 	if err = t.lastReply.Record(ctx, err); err != nil {
 		return false, err
