@@ -3,7 +3,7 @@
 package queue
 
 // attemptState is the state of an attempt. An attempt that only tries begins as trying, one that waits as entering. These
-// are all its steps; a batch and a swap that replied "you have it" begin the hold at once.
+// are all its steps; a batch and a swap that replied "you have it" begin the hold at once. The models have the same states.
 //
 //	trying     -> granted     the enter replied that the attempt has the lock
 //	trying     -> begun       a batch or a swap replied that it has the lock

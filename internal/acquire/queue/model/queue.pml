@@ -70,12 +70,12 @@
 #define kept(rule) (DROP != rule)
 
 mtype = { ENTER, HEARTBEAT, POLL, RENEW, LEAVE,       /* requests */
-          GRANT, HOLD, QUEUED, GONE,                  /* the grant message; replies: you hold, you are queued, neither */
-          IDLE, ENTERING, WAITING, HOLDING, DEAD };   /* states of a waiter */
+          GRANT, HOLD, HAS_TICKET, GONE,              /* the grant message; replies: you hold, you are queued, neither */
+          OVER, ENTERING, QUEUED, BEGUN, DEAD };      /* states of a waiter, as attemptState has them: a grant begins at once */
 
 typedef Waiter {
-  mtype state = IDLE;
-  byte until;               /* HOLDING: what is left of the lease, as the waiter knows */
+  mtype state = OVER;
+  byte until;               /* BEGUN: what is left of the lease, as the waiter knows */
   byte latest;              /* FROM_THAT_SENDING dropped: the countdown of its latest request */
   bit heartbeat_sent; bit poll_sent  /* PROMPT: what it has done of its duty in this tick */
 }
@@ -99,9 +99,9 @@ byte calm = LONG;           /* ticks since the last fault */
 hidden byte b; hidden byte pays;
 
 #define session(w) (ONE -> 0 : (w))
-#define waits(w) (W[w].state == ENTERING || W[w].state == WAITING)
-#define tries(w) (waits(w) || W[w].state == HOLDING)
-#define believes(w) (W[w].state == HOLDING && W[w].until > 0)
+#define waits(w) (W[w].state == ENTERING || W[w].state == QUEUED)
+#define tries(w) (waits(w) || W[w].state == BEGUN)
+#define believes(w) (W[w].state == BEGUN && W[w].until > 0)
 #define believers (believes(0) + believes(1) + (N > 2 && believes(N-1)) + (owner == OUTSIDER))
 
 /* ---- The wire ---- */
@@ -111,10 +111,10 @@ hidden byte b; hidden byte pays;
 /* Messages that their reader would ignore are not kept: a message to an attempt that is over (a prompt run leaves again on it), a
  * grant to a holder, a deadline that is not later than the present one. Runs that drop a rule keep the last two. */
 #define of_use(what, w, countdown) (request(what) || \
-  (what != GONE && (W[w].state == ENTERING || (W[w].state == IDLE && PROMPT))) || \
+  (what != GONE && (W[w].state == ENTERING || (W[w].state == OVER && PROMPT))) || \
   (what == HOLD && tries(w) && (countdown > W[w].until || DROP)) || \
-  (what == GRANT && W[w].state == WAITING) || \
-  (what == QUEUED && W[w].state == WAITING && !kept(NAMED_HEARTBEAT)) || \
+  (what == GRANT && W[w].state == QUEUED) || \
+  (what == HAS_TICKET && W[w].state == QUEUED && !kept(NAMED_HEARTBEAT)) || \
   (what == GONE && tries(w)))
 
 #include "wire.pml"
@@ -179,7 +179,7 @@ inline hand_off(caller) {
 inline reply(w, countdown) {
   if
   :: owner == w -> put(w, HOLD, countdown)
-  :: owner != w && ticket[w] > 0 -> put(w, QUEUED, (kept(NAMED_HEARTBEAT) -> 0 : countdown))
+  :: owner != w && ticket[w] > 0 -> put(w, HAS_TICKET, (kept(NAMED_HEARTBEAT) -> 0 : countdown))
   :: else -> put(w, GONE, 0)
   fi
 }
@@ -204,7 +204,7 @@ inline enter(w, countdown) {
 inline heartbeat(w, countdown) {
   lengthen_life(w, countdown);
   if :: !kept(HEARTBEAT_IS_NO_RENEWAL) && owner < N && session(owner) == session(w) -> expiry = MAX(expiry, LW) :: else fi;
-  if :: !kept(NAMED_HEARTBEAT) -> put(w, QUEUED, countdown) :: else fi
+  if :: !kept(NAMED_HEARTBEAT) -> put(w, HAS_TICKET, countdown) :: else fi
 }
 
 inline poll(w, countdown) {
@@ -246,8 +246,8 @@ inline send(w, what, gives) {
 
 inline quit(w) {
   trace("waiter %d leaves in state %e, %d left\n", w, W[w].state, W[w].until);
-  put(w, LEAVE, (kept(LEAVE_HANDS_OFF) -> 0 : W[w].state == HOLDING));
-  W[w].state = IDLE; W[w].until = 0; W[w].latest = 0;
+  put(w, LEAVE, (kept(LEAVE_HANDS_OFF) -> 0 : W[w].state == BEGUN));
+  W[w].state = OVER; W[w].until = 0; W[w].latest = 0;
   tidy()
 }
 
@@ -255,31 +255,31 @@ inline quit(w) {
 inline begin(w, countdown) {
   if
   :: countdown > 0 || !kept(PAST_IS_PAST) ->
-     W[w].state = HOLDING; W[w].until = MAX(countdown, 1);
+     W[w].state = BEGUN; W[w].until = MAX(countdown, 1);
      if :: got == GRANT -> reached(9) :: else -> reached(10) fi;        /* it begins by a message; by a reply */
      if :: owner == w -> begun = 1 :: else fi;
      trace("    waiter %d begins, by %e, with %d left\n", w, got, W[w].until)
   :: else ->
      if :: got == GRANT -> reached(11) :: else -> reached(12) fi;       /* a message is too late; a reply */
-     W[w].state = WAITING
+     W[w].state = QUEUED
   fi
 }
 
 inline read(w) {
   if                        /* mistakes about the deadline */
-  :: got == HOLD && !kept(FROM_SENDING) -> t = (W[w].state == HOLDING -> LH : LW)
+  :: got == HOLD && !kept(FROM_SENDING) -> t = (W[w].state == BEGUN -> LH : LW)
   :: got == HOLD && !kept(FROM_THAT_SENDING) -> t = W[w].latest
   :: got == GRANT && !kept(NAMED_HEARTBEAT) -> t = W[w].until
   :: else
   fi;
   if
-  :: got != GONE && W[w].state == IDLE && kept(LEAVE_AGAIN) ->
+  :: got != GONE && W[w].state == OVER && kept(LEAVE_AGAIN) ->
      x = 1;                 /* a leave that is under way does as well */
      for (a : 0 .. M-1) { if :: kind[a] == LEAVE && whose[a] == w -> x = 0 :: else fi }
      if :: x -> reached(13); put(w, LEAVE, 0) :: else fi                /* a second leave */
   :: (got == HOLD || got == GRANT) && waits(w) -> begin(w, t)
   :: got == HOLD && believes(w) -> W[w].until = MAX(W[w].until, t)      /* a lease that has ended stays ended */
-  :: got == QUEUED && waits(w) -> W[w].state = WAITING; W[w].until = MAX(W[w].until, t)
+  :: got == HAS_TICKET && waits(w) -> W[w].state = QUEUED; W[w].until = MAX(W[w].until, t)
   :: got == GONE && tries(w) -> reached(14); quit(w)                    /* it reads that it is not queued */
   :: else
   fi;
@@ -291,15 +291,15 @@ inline read(w) {
 
 proctype Waits(byte w) {
   do
-  :: d_step { W[w].state == IDLE && ((owner != w && ticket[w] == 0) || !kept(FRESH_ID)) && room ->
+  :: d_step { W[w].state == OVER && ((owner != w && ticket[w] == 0) || !kept(FRESH_ID)) && room ->
        x = 1;
        for (a : 0 .. M-1) { if :: kind[a] != 0 && whose[a] == w && kept(FRESH_ID) -> x = 0 :: else fi }
        if :: x -> W[w].state = ENTERING; duty(w, 1, 1); send(w, ENTER, LW) :: else fi }
   :: d_step { W[w].state == ENTERING && room && !W[w].heartbeat_sent -> duty(w, 1, 1); send(w, ENTER, LW) }
-  :: d_step { W[w].state == WAITING && room && !W[w].heartbeat_sent -> duty(w, 1, W[w].poll_sent); send(w, HEARTBEAT, LW) }
-  :: d_step { W[w].state == WAITING && room && !W[w].poll_sent -> duty(w, W[w].heartbeat_sent, 1); send(w, POLL, LW) }
+  :: d_step { W[w].state == QUEUED && room && !W[w].heartbeat_sent -> duty(w, 1, W[w].poll_sent); send(w, HEARTBEAT, LW) }
+  :: d_step { W[w].state == QUEUED && room && !W[w].poll_sent -> duty(w, W[w].heartbeat_sent, 1); send(w, POLL, LW) }
   :: d_step { believes(w) && room && !W[w].heartbeat_sent -> duty(w, 1, 1); send(w, RENEW, LH) }
-  :: d_step { tries(w) && room -> if :: W[w].state == HOLDING && W[w].until == 0 -> reached(15) :: else fi; /* its lease ends */
+  :: d_step { tries(w) && room -> if :: W[w].state == BEGUN && W[w].until == 0 -> reached(15) :: else fi; /* its lease ends */
        quit(w) }
   :: d_step { PROMPT && !ONE && tries(w) && faults < FAULTS -> reached(16);                                /* it dies */
        trace("waiter %d dies in state %e, %d left\n", w, W[w].state, W[w].until);

@@ -79,14 +79,14 @@
 #endif
 #define kept(rule) (DROP != rule)
 
-mtype = { ENTER, HEARTBEAT, POLL, RENEW, DOWN, LEAVE, GRANT, HOLD, QUEUED, DONE, GONE, IDLE, ENTERING, WAITING, HOLDING, LEAVING, DEAD };
+mtype = { ENTER, HEARTBEAT, POLL, RENEW, DOWN, LEAVE, GRANT, HOLD, HAS_TICKET, DONE, GONE, OVER, ENTERING, QUEUED, BEGUN, LEAVING, DEAD };
 
 typedef Waiter {
-  mtype state = IDLE;
+  mtype state = OVER;
   byte until;
   bit down;                 /* a writer that no longer writes, but reads */
   bit enter_pending;        /* PROMPT: an enter of this tick has no reply; a grant is no reply */
-  bit certain;              /* PROMPT: HOLDING, its downgrade has a reply; LEAVING, no enter of its attempt can arrive any more */
+  bit certain;              /* PROMPT: BEGUN, its downgrade has a reply; LEAVING, no enter of its attempt can arrive any more */
   bit did                   /* PROMPT: it has done its duty in this tick */
 }
 Waiter W[N];
@@ -115,10 +115,10 @@ hidden byte b; hidden byte c; hidden byte used; hidden byte pays; hidden byte re
 #define reader(w) (wants(w) == 1)
 #define session(w) (ONE -> 0 : (w))
 #define is_alive(w) (life[session(w)] > 0)
-#define waits(w) (W[w].state == ENTERING || W[w].state == WAITING)
-#define over(w) (W[w].state == IDLE || W[w].state == LEAVING)
-#define tries(w) (waits(w) || W[w].state == HOLDING)
-#define believes(w) (W[w].state == HOLDING && W[w].until > 0)
+#define waits(w) (W[w].state == ENTERING || W[w].state == QUEUED)
+#define over(w) (W[w].state == OVER || W[w].state == LEAVING)
+#define tries(w) (waits(w) || W[w].state == BEGUN)
+#define believes(w) (W[w].state == BEGUN && W[w].until > 0)
 #define believed(w) (believes(w) -> (W[w].down -> 1 : wants(w)) : 0)
 #define believed_all (believed(0) + believed(1) + (N > 2 -> believed(N-1) : 0))
 
@@ -126,9 +126,9 @@ hidden byte b; hidden byte c; hidden byte used; hidden byte pays; hidden byte re
 #define of_use(what, w, countdown) (request(what) || \
   (what != GONE && what != DONE && (W[w].state == ENTERING || (over(w) && PROMPT))) || \
   (what == HOLD && tries(w) && (countdown > W[w].until || DROP)) || \
-  (what == GRANT && W[w].state == WAITING) || \
-  (what == QUEUED && W[w].state == WAITING && !kept(NAMED_HEARTBEAT)) || \
-  (what == DONE && W[w].state == HOLDING && !W[w].certain && (PROMPT || !kept(DOWN_FROM_SENDING))) || \
+  (what == GRANT && W[w].state == QUEUED) || \
+  (what == HAS_TICKET && W[w].state == QUEUED && !kept(NAMED_HEARTBEAT)) || \
+  (what == DONE && W[w].state == BEGUN && !W[w].certain && (PROMPT || !kept(DOWN_FROM_SENDING))) || \
   (what == DONE && W[w].state == LEAVING) || \
   (what == GONE && tries(w)))
 
@@ -236,7 +236,7 @@ inline hand_off(caller) {
 inline reply(w, countdown) {
   if
   :: uses[w] > 0 -> put(w, HOLD, countdown)
-  :: uses[w] == 0 && ticket[w] > 0 -> put(w, QUEUED, (kept(NAMED_HEARTBEAT) -> 0 : countdown))
+  :: uses[w] == 0 && ticket[w] > 0 -> put(w, HAS_TICKET, (kept(NAMED_HEARTBEAT) -> 0 : countdown))
   :: else -> put(w, GONE, 0)
   fi
 }
@@ -324,7 +324,7 @@ inline quit(w) {
   trace("waiter %d leaves in state %e, %d left\n", w, W[w].state, W[w].until);
   put(w, LEAVE, 0);
   W[w].certain = repeats && !W[w].enter_pending;
-  W[w].state = (repeats -> LEAVING : IDLE);
+  W[w].state = (repeats -> LEAVING : OVER);
   W[w].until = 0; W[w].down = 0; W[w].enter_pending = 0; duty(w);
   tidy()
 }
@@ -332,11 +332,11 @@ inline quit(w) {
 inline begin(w, countdown) {
   if
   :: countdown > 0 ->
-     W[w].state = HOLDING; W[w].until = countdown;
+     W[w].state = BEGUN; W[w].until = countdown;
      if :: got == GRANT -> reached(8) :: else -> reached(9) fi;        /* it begins by a message; by a reply */
      begun[w] = uses[w] > 0;
      trace("    waiter %d begins, by %e, with %d left\n", w, got, W[w].until)
-  :: else -> reached(10); W[w].state = WAITING                          /* the reply or grant comes too late */
+  :: else -> reached(10); W[w].state = QUEUED                          /* the reply or grant comes too late */
   fi
 }
 
@@ -349,9 +349,9 @@ inline read(w) {
      if :: x -> reached(11); put(w, LEAVE, 0) :: else fi                /* a second leave */
   :: (got == HOLD || got == GRANT) && waits(w) -> W[w].enter_pending = W[w].enter_pending && got == GRANT; begin(w, t)
   :: got == HOLD && believes(w) -> W[w].until = MAX(W[w].until, t)
-  :: got == QUEUED && waits(w) -> W[w].state = WAITING; W[w].enter_pending = 0; W[w].until = MAX(W[w].until, t)
-  :: got == DONE && W[w].state == HOLDING -> W[w].down = 1; W[w].certain = PROMPT
-  :: got == DONE && W[w].state == LEAVING && W[w].certain -> W[w].state = IDLE; W[w].certain = 0; W[w].did = 0
+  :: got == HAS_TICKET && waits(w) -> W[w].state = QUEUED; W[w].enter_pending = 0; W[w].until = MAX(W[w].until, t)
+  :: got == DONE && W[w].state == BEGUN -> W[w].down = 1; W[w].certain = PROMPT
+  :: got == DONE && W[w].state == LEAVING && W[w].certain -> W[w].state = OVER; W[w].certain = 0; W[w].did = 0
   :: got == GONE && tries(w) -> quit(w)
   :: else
   fi;
@@ -373,20 +373,20 @@ inline lose_listener(s) { unsubscribed[s] = 1; skippable[s] = 1; trace("session 
 
 proctype Waits(byte w) {
   do
-  :: d_step { W[w].state == IDLE && uses[w] == 0 && ticket[w] == 0 && room ->
+  :: d_step { W[w].state == OVER && uses[w] == 0 && ticket[w] == 0 && room ->
        x = 1;
        for (a : 0 .. M-1) { if :: kind[a] != 0 && whose[a] == w -> x = 0 :: else fi }
        if :: x -> W[w].state = ENTERING; send_enter(w) :: else fi }
   :: d_step { W[w].state == ENTERING && room && !W[w].did -> send_enter(w) }
-  :: d_step { W[w].state == WAITING && room && !PROMPT -> send(w, HEARTBEAT, LW) }
-  :: d_step { W[w].state == WAITING && room && !W[w].did -> duty(w); send(w, POLL, LW) }
+  :: d_step { W[w].state == QUEUED && room && !PROMPT -> send(w, HEARTBEAT, LW) }
+  :: d_step { W[w].state == QUEUED && room && !W[w].did -> duty(w); send(w, POLL, LW) }
   :: d_step { believes(w) && room && renews(w) -> duty(w); send(w, RENEW, LH) }
   :: d_step { writes(w) && room && downgrades(w) ->
        duty(w); if :: kept(DOWN_FROM_SENDING) -> W[w].down = 1 :: else fi; send(w, DOWN, 0) }
   :: d_step { tries(w) && room -> quit(w) }
   :: d_step { W[w].state == LEAVING && room && !W[w].did -> duty(w); send(w, LEAVE, 0) }
   :: d_step { PROMPT && !ONE && faults < FAULTS &&
-       (KILL -> W[w].state == WAITING && ticket[w] > 0 && idle(w) : tries(w) || W[w].state == LEAVING) ->
+       (KILL -> W[w].state == QUEUED && ticket[w] > 0 && idle(w) : tries(w) || W[w].state == LEAVING) ->
        trace("waiter %d dies in state %e, %d left\n", w, W[w].state, W[w].until);
        if :: KILL -> lose_listener(w) :: else fi;
        W[w].state = DEAD; W[w].until = 0; W[w].down = 0; W[w].enter_pending = 0; W[w].certain = 0; W[w].did = 0;
@@ -398,7 +398,7 @@ proctype Wire(byte k) {
   do
   :: d_step { kind[k] == ENTER -> take(k); arrives; enter(me, t) }
   :: d_step { kind[k] == HEARTBEAT -> take(k); arrives; lengthen_life(me, t);
-       if :: !kept(NAMED_HEARTBEAT) -> put(me, QUEUED, t) :: else fi }
+       if :: !kept(NAMED_HEARTBEAT) -> put(me, HAS_TICKET, t) :: else fi }
   :: d_step { kind[k] == POLL -> take(k); arrives; poll(me, t) }
   :: d_step { kind[k] == RENEW -> take(k); arrives; renew(me, t) }
   :: d_step { kind[k] == DOWN -> take(k); arrives; downgrade(me) }

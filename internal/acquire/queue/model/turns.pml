@@ -130,8 +130,8 @@
 #define kept(rule) (DROP != rule)
 
 mtype = { ENTER, POLL, RENEW, LEAVE, REQUEUE,                       /* requests */
-          GRANT, HOLD, QUEUED, GONE, DONE,                          /* the grant message; replies */
-          FREE, ENTERING, REQUEUEING, WAITING, HOLDING, LEAVING };  /* states of an attempt */
+          GRANT, HOLD, HAS_TICKET, GONE, DONE,                        /* the grant message; replies */
+          FREE, ENTERING, REQUEUEING, QUEUED, BEGUN, LEAVING };       /* states of an attempt, as attemptState has them */
 
 /* The server: the holder key, the queue, and for each session its life and the latest heartbeat that pays for it. */
 #define NONE N
@@ -149,7 +149,7 @@ bit dead[2];
 mtype state[N] = FREE;
 bit fair[N];                /* the attempt is a fair request */
 bit joined[N];              /* FAIR_OWN_TICKET dropped: it has no ticket, but waits for its session's turn */
-byte until[N];              /* HOLDING: what is left of the lease, as the session knows */
+byte until[N];              /* BEGUN: what is left of the lease, as the session knows */
 byte not_after[N];          /* what is left of the not-after of its latest enter or requeue, if that has no reply */
 bit copies[N];              /* more than one enter or requeue of it may be on its way */
 bit early[N];               /* LEAVING by a requeue that was sent before the not-after of its enter */
@@ -185,13 +185,13 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 #define last(s) (K0 - 1 + (s) * K1)
 #define takes_turns(s) (TURNS & BIT(s))
 #define makes_fair(s) (FAIR & BIT(s))
-#define waits(i) (state[i] == ENTERING || state[i] == REQUEUEING || state[i] == WAITING)
-#define tries(i) (waits(i) || state[i] == HOLDING)
-#define believes(i) (state[i] == HOLDING && until[i] > 0)
+#define waits(i) (state[i] == ENTERING || state[i] == REQUEUEING || state[i] == QUEUED)
+#define tries(i) (waits(i) || state[i] == BEGUN)
+#define believes(i) (state[i] == BEGUN && until[i] > 0)
 #define counted(i) (believes(i) && !hold_lost[i])
 #define is_alive(i) (ticket[i] > 0 && life[session(i)] > 0 && tries(i))
 #define turn_tries(i) (!fair[i] && tries(i))
-#define turn_holds(i) (!fair[i] && state[i] == HOLDING)
+#define turn_holds(i) (!fair[i] && state[i] == BEGUN)
 #define turn_requests(i) (!fair[i] && tries(i) && (ticket[i] > 0 || owner == i))
 #define fair_tries(i) (fair[i] && tries(i))
 #define fair_waits(i) (fair[i] && waits(i))
@@ -218,9 +218,9 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 #define ends_old(i, o) (o != NONE && o != i && state[o] == LEAVING && !early[o])
 #define of_use(what, i, o, countdown, lim) (request(what) || (!dead[session(i)] && state[i] != FREE && what != 0 && ( \
   (what != DONE && (ends_old(i, o) || (lim && !copies[i] && not_after[i] > 0))) || \
-  ((what == HOLD || what == GRANT) && waits(i) && (countdown > 0 || state[i] != WAITING)) || \
+  ((what == HOLD || what == GRANT) && waits(i) && (countdown > 0 || state[i] != QUEUED)) || \
   (what == HOLD && believes(i) && (countdown > until[i] || !kept(TURN_FROM_GRANT))) || \
-  (what == QUEUED && waits(i) && state[i] != WAITING) || \
+  (what == HAS_TICKET && waits(i) && state[i] != QUEUED) || \
   (what != GONE && what != DONE && state[i] == LEAVING && PROMPT) || \
   (what == GONE && tries(i)) || \
   (what == DONE && state[i] == LEAVING && lim))))
@@ -344,7 +344,7 @@ inline remove_ticket(i) {
 }
 
 inline hold(i, e) {
-  owner = i; expiry = e; hold_lost[i] = hold_lost[i] && state[i] == HOLDING;
+  owner = i; expiry = e; hold_lost[i] = hold_lost[i] && state[i] == BEGUN;
   if
   :: LOSE + FORCE > 0 && FAIR ->                                        /* its token is the greatest */
      for (a : first(session(i)) .. last(session(i))) { if :: age[a] < age[i] -> age[a]++ :: else fi }
@@ -393,7 +393,7 @@ inline hand_off(caller) {
 }
 
 inline reply(i, o, countdown, lim) {
-  got = (owner == i -> HOLD : (ticket[i] > 0 -> QUEUED : GONE));
+  got = (owner == i -> HOLD : (ticket[i] > 0 -> HAS_TICKET : GONE));
   t = (got == HOLD -> countdown : 0);
   put(got, i, o, t, lim)
 }
@@ -466,7 +466,7 @@ inline requeue(i, o, countdown, in_time) {
      z = y || kept(CARRY_HEARTBEAT);
      if
      :: owner == o -> reached(6);
-        promise("broken: an attempt that still waits or holds is ended\n", !tries(o) || (o == i && state[o] != HOLDING))
+        promise("broken: an attempt that still waits or holds is ended\n", !tries(o) || (o == i && state[o] != BEGUN))
      :: else -> reached(7)                                              /* the hold has ended already */
      fi;
      if :: o != i -> remove_ticket(o) :: else fi;
@@ -556,11 +556,11 @@ inline read(i) {
   if
   :: (got == HOLD || got == GRANT) && waits(i) && (t == 0 || x == 1) ->
      if :: x == 1 -> reached(13) :: else -> reached(14) fi;             /* an older grant is not delivered; one comes too late */
-     state[i] = WAITING
+     state[i] = QUEUED
   :: (got == HOLD || got == GRANT) && waits(i) && t > 0 && x == 0 ->
      if
      :: fair[i] || want[session(i)] > 0 ->
-        state[i] = HOLDING; until[i] = t;
+        state[i] = BEGUN; until[i] = t;
         if :: !fair[i] -> want[session(i)]--; handovers[session(i)] = 0 :: else fi;
         if :: MOVE && !copies[i] && (got == GRANT || !l) -> reached(24) :: else fi;   /* it waited, and may be certain nevertheless */
         trace("    attempt %d begins by %e, with %d left\n", i, got, t);
@@ -569,8 +569,8 @@ inline read(i) {
      fi
   :: got == HOLD && believes(i) ->
      until[i] = MAX(until[i], t); if :: !kept(TURN_FROM_GRANT) -> handovers[session(i)] = 0 :: else fi
-  :: got == QUEUED && waits(i) -> state[i] = WAITING
-  :: (got == HOLD || got == QUEUED || got == GRANT) && state[i] == LEAVING && kept(LEAVE_AGAIN) ->
+  :: got == HAS_TICKET && waits(i) -> state[i] = QUEUED
+  :: (got == HOLD || got == HAS_TICKET || got == GRANT) && state[i] == LEAVING && kept(LEAVE_AGAIN) ->
      x = 1;                                                             /* a leave that is under way does as well */
      for (a : 0 .. M-1) { if :: kind[a] == LEAVE && whose[a] == i -> x = 0 :: else fi };
      if :: x -> put(LEAVE, i, NONE, 0, final_leave(i)) :: else fi
@@ -611,7 +611,7 @@ proctype Session(byte s) {
   :: d_step { makes_fair(s) && !dead[s] && count(s, fair_tries) < GOROUTINES && room -> fresh(s);
        if
        :: f != NONE && !kept(FAIR_OWN_TICKET) && count(s, turn_tries) > 0 ->
-          fair[f] = 1; joined[f] = 1; state[f] = WAITING;
+          fair[f] = 1; joined[f] = 1; state[f] = QUEUED;
           for (a : 0 .. N-1) { if :: is_alive(a) && fair[a] -> earlier[f] = earlier[f] | BIT(a) :: else fi };
           trace("attempt %d, fair, joins the ticket of its session\n", f, 0, 0)
        :: f != NONE && (kept(FAIR_OWN_TICKET) || count(s, turn_tries) == 0) ->
@@ -632,7 +632,7 @@ proctype Attempt(byte i) {
   :: d_step { state[i] == ENTERING && room && !did[i] ->
        did[i] = PROMPT; not_after[i] = NOT_AFTER; copies[i] = 1;
        trace("attempt %d enters again\n", i, 0, 0); put(ENTER, i, NONE, LW, NOT_AFTER) }
-  :: d_step { (state[i] == WAITING || (state[i] == REQUEUEING && kept(POLL_AT_ONCE))) && room && !did[i] && !joined[i] ->
+  :: d_step { (state[i] == QUEUED || (state[i] == REQUEUEING && kept(POLL_AT_ONCE))) && room && !did[i] && !joined[i] ->
        did[i] = PROMPT; trace("attempt %d polls\n", i, 0, 0); put(POLL, i, NONE, LW, 0) }
   :: d_step { PROMPT && (joined[i] || (state[i] == REQUEUEING && !kept(POLL_AT_ONCE))) && !did[i] -> did[i] = 1 }
   :: d_step { waits(i) && !joined[i] && (fair[i] -> CHURN : want[session(i)] == 0) && room -> quit(i) }
@@ -647,9 +647,9 @@ proctype Attempt(byte i) {
          if :: fair_waits(b) && (joined[b] || !kept(FAIR_BY_TICKET)) -> f = b :: else fi
        };
        if :: f != NONE -> trace("attempt %d: handed over to fair attempt %d\n", i, f, 0); until[i] = 0; begin(f); quit(i) :: else fi }
-  :: d_step { MOVE && state[i] == HOLDING && !certain[i] && (!copies[i] || !kept(CERTAIN_SENT_ONCE)) ->
+  :: d_step { MOVE && state[i] == BEGUN && !certain[i] && (!copies[i] || !kept(CERTAIN_SENT_ONCE)) ->
        trace("attempt %d is certain to have no ticket\n", i, 0, 0); certain[i] = 1 }
-  :: d_step { state[i] == HOLDING && (fair[i] || want[session(i)] == 0 || until[i] == 0) && room -> quit(i) }
+  :: d_step { state[i] == BEGUN && (fair[i] || want[session(i)] == 0 || until[i] == 0) && room -> quit(i) }
   :: d_step { turn_holds(i) && want[session(i)] > 0 && room -> fresh(session(i));
        if
        :: f == NONE && kept(FRESH_TICKET) -> reached(18); quit(i)        /* it releases, since there is no free id */
@@ -663,7 +663,7 @@ proctype Attempt(byte i) {
        did[i] = PROMPT; trace("attempt %d leaves again, last %d\n", i, no_copy_comes(i), 0); put(LEAVE, i, NONE, 0, final_leave(i)) }
   :: d_step { PROMPT && state[i] == LEAVING && !did[i] && !kept(REPEAT_RELEASE) -> did[i] = 1 }
   :: d_step { !kept(LEFT_IS_LEFT) && state[i] == LEAVING && want[session(i)] > 0 && may_enter(session(i)) ->
-       state[i] = WAITING; trace("attempt %d is taken over\n", i, 0, 0) }
+       state[i] = QUEUED; trace("attempt %d is taken over\n", i, 0, 0) }
   od
 }
 
