@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/* What each script of package shards does at the server before it replies, in this order: reap, grant, balance. Part of shards.pml and
+ * of spread.pml. The including file defines I (numbers of members), N (shards), BATCH (shards a script), kept, and what it knows of a
+ * member: ended, takes, weight. may_grant says whether free shards are granted; on_over, on_gone, on_grant and the two marks of
+ * balance are what it does besides.
+ *
+ * The planned load of a member is what it owns, less what was requested of it, plus what is promised to it. It is stored, and
+ * counted again at each poll of the member. Which of its shards is requested of a source makes no difference to what is promised:
+ * here it is the last one.
+ */
+
+#define NONE I
+
+/* The states of a member at the server. */
+#define ABSENT 0
+#define ALIVE 1
+#define LEAVES 2      /* it gives all that it owns, and takes nothing */
+#define OVER 3        /* its end has passed, and not all of its shards are reaped yet */
+
+byte status[I];
+byte load[I];
+byte owner[N] = NONE;
+bit requested[N];
+byte promised[N] = NONE;  /* the member that a requested shard goes to when it is released */
+
+/* Scratch variables, without meaning between two steps and not part of a state. */
+hidden byte a; hidden byte b; hidden byte c; hidden byte e; hidden byte x;
+hidden byte source; hidden byte taker; hidden byte budget;
+
+#include "common.pml"
+
+/* Who owns a shard when all that was asked for is released. */
+#define planned(s) (requested[s] -> promised[s] : owner[s])
+#define is_member(n) ((n) != NONE && status[n] != ABSENT && status[n] != OVER)
+
+inline count(n) {
+  load[n] = 0;
+  for (a : 0 .. N-1) {
+    if :: planned(a) == n -> load[n]++ :: else fi;
+    if :: !kept(REQUESTED_ONCE) && requested[a] && owner[a] == n && load[n] > 0 -> load[n]-- :: else fi
+  }
+}
+
+/* Among those that take, the one with the least load after one shard more; NONE if no member takes. */
+#define after_one_more(n) ((2 * load[n] + 1) * weight(taker))
+#define below_quota(n) (kept(BY_LOAD) || load[n] < even_part)
+inline find_taker() {
+  taker = NONE;
+  for (e : 0 .. I-1) {
+    if
+    :: !takes(e) || !below_quota(e) -> skip
+    :: else ->
+       if :: taker == NONE -> taker = e
+       :: else -> if :: after_one_more(e) < (2 * load[taker] + 1) * weight(e) -> taker = e :: else fi
+       fi
+    fi
+  }
+}
+
+/* The one that gives: a leaver first, then the one with the greatest load after one shard less. */
+#define after_one_less(n) ((2 * load[n] - 1) * weight(source))
+inline find_source() {
+  source = NONE;
+  for (e : 0 .. I-1) {
+    if
+    :: load[e] == 0 || (status[e] != ALIVE && status[e] != LEAVES) -> skip
+    :: else ->
+       if
+       :: source == NONE || (status[e] == LEAVES && status[source] != LEAVES) -> source = e
+       :: source != NONE && (status[e] == LEAVES || status[source] != LEAVES) ->
+          if :: after_one_less(e) > (2 * load[source] - 1) * weight(e) -> source = e :: else fi
+       :: else
+       fi
+    fi
+  }
+}
+
+inline grant(s, n) {
+  owner[s] = n; requested[s] = 0; promised[s] = NONE;
+  trace("    shard %d is granted to member %d, load %d\n", s, n, load[n]);
+  on_grant(s, n)
+}
+
+/* A shard has no owner any more: it goes to the member that it is promised to, or is free. */
+inline hand_over(s) {
+  x = promised[s];
+  if
+  :: x != NONE && (status[x] == ALIVE || !kept(NO_PROMISE_TO_THE_DEAD)) -> grant(s, x)
+  :: x == NONE || (status[x] != ALIVE && kept(NO_PROMISE_TO_THE_DEAD)) ->
+     if :: is_member(x) && load[x] > 0 -> load[x]-- :: else fi;
+     owner[s] = NONE; requested[s] = 0; promised[s] = NONE;
+     trace("    shard %d is free\n", s, 0, 0)
+  fi
+}
+
+/* A promise to n is turned over to another member, which moves nothing. */
+inline turn_over(s) {
+  x = promised[s]; promised[s] = taker;
+  if :: load[x] > 0 -> load[x]-- :: else fi;
+  if :: taker != NONE -> load[taker]++ :: else fi;
+  trace("    the promise of shard %d to member %d is turned over to %d\n", s, x, taker)
+}
+
+inline request_shard(s) {
+  requested[s] = 1; promised[s] = taker; load[source]--; load[taker]++;
+  if :: !kept(REQUESTED_ONCE) && load[source] > 0 -> load[source]-- :: else fi;
+  trace("    member %d is asked for shard %d, promised to %d\n", source, s, taker)
+}
+
+/* 1. Of the members whose end has passed, some shards. From the first one on the member is over. */
+inline reap(caller) {
+  for (b : 0 .. I-1) {
+    if
+    :: b == caller || budget == 0 || status[b] == ABSENT || (status[b] != OVER && !ended(b)) -> skip
+    :: else ->
+       if :: status[b] != OVER -> status[b] = OVER; trace("    member %d is over\n", b, 0, 0); on_over(b) :: else fi;
+       for (c : 0 .. N-1) {
+         if :: owner[c] == b && budget > 0 -> hand_over(c); budget-- :: else fi
+       }
+       for (c : 0 .. N-1) {
+         if :: promised[c] == b && budget > 0 && kept(NO_PROMISE_TO_THE_DEAD) -> find_taker(); turn_over(c); budget-- :: else fi
+       }
+       x = 0;
+       for (c : 0 .. N-1) {
+         if :: owner[c] == b || (promised[c] == b && kept(NO_PROMISE_TO_THE_DEAD)) -> x = 1 :: else fi
+       }
+       if :: x == 0 -> status[b] = ABSENT; load[b] = 0; on_gone(b) :: else fi
+    fi
+  }
+}
+
+/* 2. Free shards, each to the member with the least load. */
+inline grant_free() {
+  for (c : 0 .. N-1) {
+    if
+    :: owner[c] == NONE && budget > 0 && may_grant ->
+       find_taker();
+       if :: taker != NONE -> load[taker]++; grant(c, taker); budget-- :: else fi
+    :: else
+    fi
+  }
+}
+
+/* 3. While a move lowers the greatest load: a promise of the source is turned over, or else the source is asked for a shard. */
+#define lowers ((2 * load[taker] + 1) * weight(source) < (2 * load[source] - 1) * weight(taker) + !kept(ONLY_IF_IT_LOWERS))
+#define uneven (status[source] == LEAVES || (kept(BY_LOAD) -> lowers : load[source] > even_part))
+inline balance() {
+  do
+  :: budget > 0 ->
+     find_taker(); find_source();
+     if
+     :: taker == NONE || source == NONE || taker == source -> break
+     :: else ->
+        if
+        :: !(uneven) -> break
+        :: else ->
+           x = N;
+           for (c : 0 .. N-1) { if :: promised[c] == source && kept(PROMISES_FIRST) -> x = c :: else fi };
+           if
+           :: x < N -> c = x; turn_over(c); budget--; turned_over_promise
+           :: else ->
+              for (c : 0 .. N-1) { if :: owner[c] == source && !requested[c] -> x = c :: else fi };
+              if :: x < N -> c = x; request_shard(c); budget--; requested_a_shard :: else -> break fi
+           fi
+        fi
+     fi
+  :: else -> break
+  od
+}
+
+inline work(caller) {
+  budget = BATCH;
+  reap(caller); grant_free(); balance()
+}
