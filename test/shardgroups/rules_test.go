@@ -282,3 +282,25 @@ func TestAMemberThatCameBackReleasesUnderItsOldNumber(t *testing.T) {
 		require.Equal(t, "0", r.losses)
 	}
 }
+
+// While a slot moves, the existing renewal of one key makes the lease of a member last. It renews none that is over.
+func TestTheRenewalOfHoldsRenewsAMember(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 12, 3)
+	ends := *w.group
+	ends.keys = w.keys[2:3]
+	dead := w.members[2]
+	dead.kill()
+	for range 12 {
+		for _, m := range w.members[:2] {
+			require.Equal(t, []any{int64(1)}, ends.call(scripts.HoldsRenew, m.number, lease/millisecond))
+		}
+		w.passes(2 * second)
+		ends.clock = w.clock
+	}
+	require.Equal(t, []any{int64(0)}, ends.call(scripts.HoldsRenew, dead.number, lease/millisecond))
+	for _, m := range w.members[:2] {
+		require.Equal(t, int64(1), w.call(scripts.ShardsPoll, m.number, m.seen, "PUBLISH", channel)[0])
+	}
+	require.Zero(t, w.moves)
+}
