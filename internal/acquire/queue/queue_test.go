@@ -122,3 +122,12 @@ func TestRecentHeartbeatSparesAnother(t *testing.T) {
 	require.False(t, q.hasRecentHeartbeatLocked(now.Add(pollsPerLife*dispatch.PollInterval/8)))
 	require.False(t, q.hasRecentHeartbeatLocked(clock.At(now.Mono(), now.Time().Add(time.Hour))), "the host was suspended")
 }
+
+// A poll forgets a queue in which no attempt waits, unless a caller uses it: another caller would get a second queue.
+func TestQueueInUseIsKeptByItsPoll(t *testing.T) {
+	t.Parallel()
+	u := newFixture(t).direct()
+	require.Empty(t, u.appendPoll(nil, u.q))
+	require.Same(t, u.q, u.use(u.q.keys))
+	u.done(u.q)
+}
