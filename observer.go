@@ -72,7 +72,7 @@ type Observer struct {
 // Event is what happened. A hook finds the fields set that are listed for it, and the others zero.
 type Event struct {
 	// Kind is the kind of the lock, by the name of its package: "reentrant", "fair", "rwlock", "semaphore",
-	// "redlock", "multilock", "election" or "once". It is empty in Renewed, Polling and Subscribed.
+	// "redlock", "multilock", "election", "once" or "shards". It is empty in Renewed, Polling and Subscribed.
 	Kind string
 	// Shared reports whether the call was to read, of an rwlock.
 	Shared bool

@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/shards"
 )
 
 // What no New made, and what New made of a session that is nil, is the error of every call, and no panic.
@@ -35,6 +36,8 @@ func TestAnInvalidLockReturnsItsErrorFromEveryCall(t *testing.T) {
 		"countdown/nil":       ofLatch(countdown.New(nil, "a")),
 		"election":            ofElection(new(election.Election)),
 		"election/nil":        ofElection(election.New(nil, "a")),
+		"shards":              ofShards(new(shards.Group)),
+		"shards/nil":          ofShards(shards.New(nil, "a", shards.Count(1))),
 		"redlock":             ofLock(new(redlock.Lock)),
 		"redlock/nil":         ofLock(redlock.New(nil, "a")),
 		"redlock/nils":        ofLock(redlock.New(make([]*signalbox.Session, 3), "a")),
@@ -136,6 +139,25 @@ func ofLatch(l *countdown.Latch) []func(context.Context) error {
 		},
 		errorOf(l.Round),
 		l.Reset,
+	}
+}
+
+func ofShards(g *shards.Group) []func(context.Context) error {
+	return []func(context.Context) error{
+		func(context.Context) error { return g.Check() },
+		errorOf(g.Join),
+		errorOf(g.View),
+		g.Health,
+		func(ctx context.Context) error {
+			return g.Run(ctx, func(context.Context, shards.Shard) error { return nil })
+		},
+		func(ctx context.Context) error { return g.Resize(ctx, 2) },
+		func(ctx context.Context) error { return g.Sync(ctx, nil) },
+		func(ctx context.Context) error { return g.Move(ctx, "0", "") },
+		func(ctx context.Context) error {
+			_, err := g.Owner(ctx, "0")
+			return err
+		},
 	}
 }
 

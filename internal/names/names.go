@@ -116,6 +116,21 @@ func (s Set) PermitsQueue() string { return s.Permits() + ":queue" }
 // PermitsHeartbeats is the key with the heartbeats of the sessions in the queue for permits.
 func (s Set) PermitsHeartbeats() string { return s.Permits() + ":heartbeats" }
 
+// Shards is the key of the group of shards of that name. The other keys of the group begin with it.
+func (s Set) Shards() string { return s.base() + ":shards" }
+
+// ShardKeys returns the keys of that group, in the order of scripts. The third has the ends of the members' leases.
+func (s Set) ShardKeys() []string {
+	group := s.Shards()
+	return []string{
+		group, group + ":members", group + ":ends", group + ":donors", group + ":takers", group + ":proven", group + ":rows", group + ":index",
+	}
+}
+
+// ShardNews is the channel on which a session is notified of news for its members of that group, without the session id
+// at the end.
+func (s Set) ShardNews() string { return s.Shards() + ":news:" }
+
 // base is what all keys and channels of a name begin with.
 func (s Set) base() string { return strings.TrimSuffix(s.Holder, holderSuffix) }
 

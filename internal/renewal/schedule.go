@@ -66,6 +66,9 @@ func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
 // lifeLocked returns the life to request in a renewal at now, or 0 if a renewal can no longer help.
 func (t *Term) lifeLocked(now clock.Instant) time.Duration {
 	life := t.config.Life
+	if t.config.AsGiven {
+		life = t.mu.given
+	}
 	if !t.config.Until.IsZero() {
 		life = min(life, t.config.Until.Until(now))
 	}

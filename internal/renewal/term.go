@@ -55,6 +55,9 @@ type Config struct {
 	Hold   string
 	// Life is what each renewal gives the key. A term that is not Renewed has it once.
 	Life time.Duration
+	// AsGiven says that a renewal asks for the life that the server gave last, and not for Life: something else than
+	// renewals lengthens the term, too, and the server decides by how much.
+	AsGiven bool
 	// Until is when the term ends at the latest; the zero Instant is never.
 	Until   clock.Instant
 	Renewed bool

@@ -24,12 +24,13 @@ const (
 	Redlock   Kind = "redlock"
 	Election  Kind = "election"
 	Once      Kind = "once"
+	Shards    Kind = "shards"
 )
 
 // allKinds is every one of them.
 //
 //nolint:gochecknoglobals // a constant table
-var allKinds = []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once}
+var allKinds = []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once, Shards}
 
 // OptionID names an option of locks, so that a lock knows which it was given.
 type OptionID uint32
@@ -55,6 +56,13 @@ const (
 	MaxWaiters
 	Class
 	Linger
+	ShardWeight
+	ShardLimit
+	ShardValue
+	RebalanceDelay
+	Moves
+	DrainLimit
+	Retry
 )
 
 // optionRow says which kinds have an option, and how a lock of another kind drops a default of it. drop
@@ -70,7 +78,7 @@ type optionRow struct {
 //
 //nolint:gochecknoglobals // a constant table
 var optionTable = []optionRow{
-	{RenewedLease, "WithRenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
+	{RenewedLease, "WithRenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once, Shards}, nil},
 	{FixedLease, "WithFixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.Fixed = false }},
 	{MaxHold, "WithMaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.MaxHold = 0 }},
 	{WaitReplicas, "WithReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore, Election, Once}, func(l *LockSettings) { l.Replicas = Replicas{} }},
@@ -88,6 +96,13 @@ var optionTable = []optionRow{
 	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
 	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Election.StepDown = 0 }},
 	{Value, "Value", []Kind{Election}, func(l *LockSettings) { l.Election.Value = "" }},
+	{ShardWeight, "shards.Weight", []Kind{Shards}, func(l *LockSettings) { l.Shards.Weight = 0 }},
+	{ShardLimit, "shards.Limit", []Kind{Shards}, func(l *LockSettings) { l.Shards.Limit = 0 }},
+	{ShardValue, "shards.Value", []Kind{Shards}, func(l *LockSettings) { l.Shards.Value = "" }},
+	{RebalanceDelay, "RebalanceDelay", []Kind{Shards}, func(l *LockSettings) { l.Shards.RebalanceDelay = 0 }},
+	{Moves, "Moves", []Kind{Shards}, func(l *LockSettings) { l.Shards.Moves = 0 }},
+	{DrainLimit, "DrainLimit", []Kind{Shards}, func(l *LockSettings) { l.Shards.DrainLimit = 0 }},
+	{Retry, "Retry", []Kind{Shards}, func(l *LockSettings) { l.Shards.RetryMin, l.Shards.RetryMax = 0, 0 }},
 	{Class, "WithClass", allKinds, nil},
 	{GreatestLease, "GreatestLease", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Greatest = 0 }},
 }

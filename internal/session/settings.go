@@ -81,6 +81,7 @@ type LockSettings struct {
 	Replicas Replicas
 	Quorum   QuorumSettings
 	Election ElectionSettings
+	Shards   ShardsSettings
 	// Exact refuses a semaphore that has another number of permits on the server.
 	Exact bool
 	// Plain is a semaphore without owners, in a layout that has one.
@@ -179,6 +180,24 @@ type ElectionSettings struct {
 	StepDown time.Duration
 	// Value is what each term begins with.
 	Value string
+}
+
+// ShardsSettings is what a group of shards asks for besides. The zero value of a field means that it is not set.
+type ShardsSettings struct {
+	// Weight is the part of a member in the sum of all weights.
+	Weight int
+	// Limit is the greatest number of shards of a member.
+	Limit int
+	// Value is what observers read of a member.
+	Value string
+	// RebalanceDelay is how long no member must have joined before owned shards are asked for.
+	RebalanceDelay time.Duration
+	// Moves is how many moves may be under way.
+	Moves int
+	// DrainLimit is how long an owner that was asked keeps its shard.
+	DrainLimit time.Duration
+	// RetryMin and RetryMax are the shortest and the longest pause after an error of the function.
+	RetryMin, RetryMax time.Duration
 }
 
 // LeaseTerms are for how long a lock is held.

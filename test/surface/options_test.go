@@ -25,6 +25,7 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/setnx"
+	"github.com/signalbox-go/signalbox/shards"
 )
 
 // checker is a lock of any kind.
@@ -40,7 +41,10 @@ var kinds = map[string]func(s []*signalbox.Session, options ...signalbox.LockOpt
 	},
 	"countdown": func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return countdown.New(s[0], "a", o...) },
 	"election":  func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return election.New(s[0], "a", o...) },
-	"once":      func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return once.New(s[0], "a", o...) },
+	"shards": func(s []*signalbox.Session, o ...signalbox.LockOption) checker {
+		return shards.New(s[0], "a", shards.Count(1), o...)
+	},
+	"once": func(s []*signalbox.Session, o ...signalbox.LockOption) checker { return once.New(s[0], "a", o...) },
 	"redlock": func(s []*signalbox.Session, o ...signalbox.LockOption) checker {
 		return redlock.New(s, "a", o...)
 	},
@@ -56,13 +60,13 @@ var (
 	single  = []string{"election", "fair", "once", "reentrant", "rwlock", "semaphore"}
 	leased  = []string{"fair", "once", "redlock", "reentrant", "rwlock", "semaphore"}
 	renewed = append([]string{"election"}, leased...)
-	all     = []string{"countdown", "election", "fair", "once", "redlock", "reentrant", "rwlock", "semaphore"}
+	all     = []string{"countdown", "election", "fair", "once", "redlock", "reentrant", "rwlock", "semaphore", "shards"}
 	javas   = []string{"countdown", "fair", "reentrant", "rwlock", "semaphore"}
 )
 
 // table is every option of locks.
 var table = map[string]option{
-	"signalbox.WithRenewedLease":   {[]signalbox.LockOption{signalbox.WithRenewedLease(time.Second)}, renewed},
+	"signalbox.WithRenewedLease":   {[]signalbox.LockOption{signalbox.WithRenewedLease(10 * time.Second)}, append([]string{"shards"}, renewed...)},
 	"signalbox.WithFixedLease":     {[]signalbox.LockOption{signalbox.WithFixedLease(time.Second)}, leased},
 	"signalbox.WithMaxHold":        {[]signalbox.LockOption{signalbox.WithMaxHold(time.Second)}, leased},
 	"signalbox.WithReplicas":       {[]signalbox.LockOption{signalbox.WithReplicas(1, time.Second)}, single},
@@ -80,6 +84,13 @@ var table = map[string]option{
 	"election.Value":               {[]signalbox.LockOption{election.Value("x")}, []string{"election"}},
 	"once.Keep":                    {[]signalbox.LockOption{once.Keep(time.Hour)}, []string{"once"}},
 	"once.Linger":                  {[]signalbox.LockOption{once.Linger(time.Minute)}, []string{"once"}},
+	"shards.Weight":                {[]signalbox.LockOption{shards.Weight(2)}, []string{"shards"}},
+	"shards.Limit":                 {[]signalbox.LockOption{shards.Limit(2)}, []string{"shards"}},
+	"shards.Value":                 {[]signalbox.LockOption{shards.Value("x")}, []string{"shards"}},
+	"shards.RebalanceDelay":        {[]signalbox.LockOption{shards.RebalanceDelay(time.Second)}, []string{"shards"}},
+	"shards.Moves":                 {[]signalbox.LockOption{shards.Moves(2)}, []string{"shards"}},
+	"shards.DrainLimit":            {[]signalbox.LockOption{shards.DrainLimit(time.Minute)}, []string{"shards"}},
+	"shards.Retry":                 {[]signalbox.LockOption{shards.Retry(time.Second, time.Minute)}, []string{"shards"}},
 	"redlock.Fenced":               {[]signalbox.LockOption{redlock.Fenced()}, []string{"redlock"}},
 	"redlock.GreatestLease":        {[]signalbox.LockOption{redlock.GreatestLease(time.Hour)}, []string{"redlock"}},
 }

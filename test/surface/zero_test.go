@@ -27,6 +27,7 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/shards"
 )
 
 // empty is every exported type with nothing in it: its zero value, nil, and what its constructor
@@ -81,8 +82,21 @@ func empty() map[string][]any {
 			(*semaphore.Weighted)(nil), new(semaphore.Weighted), noSemaphore.Weighted(context.Background()),
 			new(semaphore.Semaphore).Weighted(nil), //nolint:staticcheck // nil is tested
 		},
-		"semaphore.Holder": {semaphore.Holder{}},
-		"scripts.Script":   {(*scripts.Script)(nil), new(scripts.Script)},
+		"shards.Group": {
+			(*shards.Group)(nil), new(shards.Group), shards.New(nil, "", shards.Set{}), shards.New(none, "a", shards.Count(1), nil),
+		},
+		"shards.Member":        {(*shards.Member)(nil), new(shards.Member)},
+		"shards.Shard":         {shards.Shard{}, new(shards.Shard)},
+		"shards.View":          {(*shards.View)(nil), new(shards.View)},
+		"shards.MismatchError": {(*shards.MismatchError)(nil), new(shards.MismatchError)},
+		"shards.Set":           {shards.Set{}},
+		"shards.Change":        {shards.Change{}},
+		"shards.ChangeKind":    {shards.ChangeKind(0)},
+		"shards.ShardInfo":     {shards.ShardInfo{}},
+		"shards.MemberInfo":    {shards.MemberInfo{}},
+		"shards.State":         {shards.State(0)},
+		"semaphore.Holder":     {semaphore.Holder{}},
+		"scripts.Script":       {(*scripts.Script)(nil), new(scripts.Script)},
 	}
 }
 

@@ -43,13 +43,20 @@ const local = `
 	once.New once.Keep once.Linger once.Once.At once.Once.Check
 	inspect.NodeError.Error inspect.NodeError.Unwrap
 	inspect.FullSpeed inspect.Progress inspect.NewList inspect.List.Expire
+	shards.New shards.Count shards.Names shards.Exact shards.Index shards.Weight shards.Limit shards.Value shards.RebalanceDelay
+	shards.Moves shards.DrainLimit shards.Retry shards.Elsewhere shards.Group.Check shards.Member.Changes shards.Member.Done
+	shards.Member.Err shards.Member.Own shards.Member.Owned shards.Shard.Bind shards.Shard.Count shards.Shard.Deadline
+	shards.Shard.Done shards.Shard.Err shards.Shard.Index shards.Shard.Losses shards.Shard.Name shards.Shard.Release
+	shards.Shard.Since shards.Shard.Token shards.View.Names shards.View.Owner shards.View.OwnerOf shards.ChangeKind.String
+	shards.State.String shards.MismatchError.Error shards.MismatchError.Unwrap
 	redlock.New redlock.Fenced redlock.GreatestLease redlock.Lock.Check redlock.Lock.Locker
 `
 
 // elsewhere are the calls whose rows are elsewhere: Dial makes connections of its own, which a test in
 // virtual time cannot have, Release is Unlock, and lists run scripts for what their SCAN finds alone: the faults here are of
-// scripts.
-const elsewhere = "signalbox.Dial signalbox.DialWith signalbox.Lease.Release inspect.Names inspect.List.Run inspect.List.Snapshot"
+// scripts. Member's calls wait for its poller, whose faults TestShardsUnderRandomEvents makes.
+const elsewhere = "shards.Member.Leave shards.Member.SetWeight shards.Member.SetValue " +
+	"signalbox.Dial signalbox.DialWith signalbox.Lease.Release inspect.Names inspect.List.Run inspect.List.Snapshot"
 
 // noLibrary are the folders that no program imports; the scripts are data. Modules of their own are left out, too.
 const noLibrary = "internal interop scripts docs"

@@ -56,6 +56,7 @@ func calls() []testedCall {
 	all = append(all, semaphores()...)
 	all = append(all, latches()...)
 	all = append(all, elections()...)
+	all = append(all, groups()...)
 	all = append(all, inspections()...)
 	all = append(all, onces()...)
 	for _, c := range slices.Concat(doLocks("redlock.Lock", newRedlock), holders("redlock.Lock", newRedlock, heldBy(newRedlock))) {

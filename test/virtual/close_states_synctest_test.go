@@ -243,6 +243,7 @@ func closeCases() map[string]closeCase {
 		},
 	}
 	maps.Copy(states, electionStates())
+	maps.Copy(states, shardStates()) // members and observers of package shards
 	for line, take := range takes() {
 		states["Unanswered "+line] = func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			f.unanswered(s, link, func(ctx context.Context) error {

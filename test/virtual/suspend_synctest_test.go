@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/setnx"
+	"github.com/signalbox-go/signalbox/shards"
 )
 
 // suspendedFor sets the wall clock as a host finds it that was suspended for d. Its monotonic clock was suspended.
@@ -113,6 +114,18 @@ func holdOfEachKind(t *testing.T, s *signalbox.Session) closingChannels {
 			return nil
 		})
 	}()
+	owning := make(chan shards.Shard)
+	go func() {
+		ctx, cancel := context.WithCancel(ctx)
+		_ = shards.New(s, "shards", shards.Count(1)).Run(ctx, func(ctx context.Context, shard shards.Shard) error {
+			owning <- shard
+			<-ctx.Done()
+			cancel()
+			return nil
+		})
+	}()
+	shard := <-owning
+	all["shard Done"], all["shard Bind"] = shard.Done(), shard.Bind(ctx).Done()
 	all["once"], all["run"] = (<-running).Done(), (<-leading).Done()
 	return all
 }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/shards"
+)
+
+// Run calls a function for each shard that this process owns, until its context ends.
+func Example() {
+	ctx, stop := context.WithCancel(context.Background()) // or signal.NotifyContext
+	session, err := signalbox.Dial(ctx, serverURL)        // "redis://localhost:6379"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+
+	group := shards.New(session, "orders", shards.Count(1), shards.Value("10.0.0.7:8080"))
+	err = group.Run(ctx, func(ctx context.Context, s shards.Shard) error {
+		fmt.Println("owns shard", s.Index(), "of", s.Count(), s.Token() > 0)
+		stop()       // the process is to end
+		<-ctx.Done() // so does the work; the shard is released after that
+		return nil
+	})
+	fmt.Println("done:", errors.Is(err, context.Canceled))
+	// Output:
+	// owns shard 0 of 1 true
+	// done: true
+}
+
+// A key belongs to the same shard in every process and language.
+func ExampleIndex() {
+	fmt.Println(shards.Index("order/42", 64) == shards.Index("order/42", 64), shards.Index("", 64))
+	// Output: true 2
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// grant is one ownership of a shard, from the reply that grants it to its release.
+//
+//	         delivered                 asked, or lost                  Release
+//	pending -----------> working ----------------------> stopping ----------------> over
+//	   |                    |                                                         ^
+//	   |                    +------------------------- Release -----------------------+
+//	   +------ asked, or lost: no function has begun, so it is released at once ------+
+//
+// The fields down to cancel are assigned when the grant is made, and only read after that. The lock of the Member
+// guards state and change.
+type grant struct {
+	membership *membership
+	name       string
+	index      int // -1 if the set has names
+	count      int // how many shards the set has; 0 if it has names
+	stamp      wire.Stamp
+	losses     int
+	root       context.Context         //nolint:containedctx // ends when the work must stop; a child of the membership's
+	cancel     context.CancelCauseFunc // ends root
+
+	state  grantState
+	change ChangeKind // the change that the reader of Changes has not got yet, or 0
+}
+
+// grantState is a state of the table above.
+type grantState uint8
+
+const (
+	pending grantState = iota
+	working
+	stopping
+	over
+)
+
+// release says what is to become of a shard that is released.
+type release struct {
+	elsewhere time.Duration // how long this member does not get it again, unless it was asked for
+	finished  bool          // the name leaves the set
+}
+
+// released is a release that the server has not confirmed.
+type released struct {
+	release
+
+	name  string
+	stamp wire.Stamp
+}
+
+// err returns nil while the work may continue, else why not.
+func (g *grant) err() error {
+	if g.root.Err() == nil {
+		if g.membership.err() == nil {
+			return nil
+		}
+	}
+	return context.Cause(g.root)
+}
+
+// bind returns a child of ctx that ends with g.
+func (g *grant) bind(ctx context.Context) context.Context {
+	child, cancel := context.WithCancelCause(ctx)
+	if err := g.err(); err != nil {
+		cancel(err)
+	}
+	// No goroutine: the root calls back when it ends. If ctx ends first, the root forgets the child.
+	forget := context.AfterFunc(g.root, func() { cancel(context.Cause(g.root)) })
+	context.AfterFunc(child, func() { forget() })
+	return &boundContext{child, g, cancel}
+}
+
+// boundContext is a context that ends with a grant. Its Err compares the clock.
+type boundContext struct {
+	context.Context //nolint:containedctx // a context that wraps one
+
+	grant  *grant
+	cancel context.CancelCauseFunc
+}
+
+// Err implements context.Context.
+func (c *boundContext) Err() error {
+	if c.Context.Err() == nil {
+		if err := c.grant.err(); err != nil {
+			c.cancel(err)
+		}
+	}
+	return c.Context.Err()
+}
+
+// release ends g here, and lets the poller of its membership release it at the server.
+func (g *grant) release(how release) error {
+	ended := g.err()
+	m := g.membership.member
+	m.mu.Lock()
+	if g.state == over {
+		m.mu.Unlock()
+		return errs.ErrNotHeld
+	}
+	if ended != nil {
+		how.elsewhere = 0 // it was asked for, or is lost
+	}
+	m.endLocked(g, how)
+	m.unlock()
+	g.cancel(errs.ErrReleased)
+	if errors.Is(ended, errs.ErrLost) {
+		return ended
+	}
+	return nil
+}
+
+// stopLocked reports that the work of g must stop, whose context has ended. If its work has not begun, g is released at
+// once.
+func (m *Member) stopLocked(g *grant, kind ChangeKind) {
+	switch g.state {
+	case pending:
+		m.endLocked(g, release{})
+	case working:
+		g.state = stopping
+		m.reportLocked(g, kind)
+	case stopping, over: // its work knows already
+	}
+}
+
+// endLocked ends g. Its poller sends the release.
+func (m *Member) endLocked(g *grant, how release) {
+	g.state, g.change = over, 0
+	delete(m.mu.grants, g.name)
+	g.membership.owned--
+	g.membership.releases = append(g.membership.releases, released{how, g.name, g.stamp})
+	g.membership.wakePoller()
+	m.wakeLocked()
+}

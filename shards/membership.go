@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// stepDownParts is which part of a lease is left when the work of a member must stop.
+const stepDownParts = 3
+
+// membership is a member as the server knows it, from a join until it has left or is lost. Its lease is that of all
+// its shards.
+//
+//	state     what its poller does                         ends by
+//	joining   sends join until the server replies          the reply: active; Leave: retiring
+//	active    polls, and takes what is granted             Leave, a third of the lease before its end, or
+//	                                                       "no member" from the server: it retires
+//	retiring  takes no more shards; releases each one       all released and the server says that nothing is left,
+//	          when its work has stopped, and polls until   "no member", or a lease without a reply: the poller ends
+//	          then so that no other member starts it
+//
+// If the lease was lost, the Member begins the next membership at once, which may live beside this one while that retires.
+//
+// One goroutine, the poller, sends all calls of a membership, one after the other: so replies are handled in the order of
+// their calls. It runs from the start to the end of the membership, and the registry waits for it. The renewals of the
+// lease while polls fail, and the timer, run on the goroutines of their packages.
+type membership struct {
+	member *Member
+	old    string                  // the number of the membership that was lost before, or ""
+	root   context.Context         //nolint:containedctx // ends when the lease is over here
+	cancel context.CancelCauseFunc // ends root
+	wake   chan struct{}           // has room for one: ends the sleep of the poller
+
+	// The poller writes these before the membership lives, and no goroutine after that.
+	number       string
+	term         renewal.Term
+	timer        timers.Timer // fires when the lease may be over
+	subscription dispatch.Subscription
+
+	// The lock of the Member guards these.
+	state    membershipState
+	hinted   bool       // a message says that there is news
+	owned    int        // how many grants are not over
+	releases []released // what the server has yet to learn
+	known    uint64     // the number of the settings that the server knows
+
+	poller poller // belongs to the goroutine
+}
+
+// membershipState is a state of the table above.
+type membershipState uint8
+
+const (
+	joining membershipState = iota
+	active
+	retiring
+)
+
+func newMembership(m *Member, old string) *membership {
+	s := &membership{member: m, old: old, wake: make(chan struct{}, 1)}
+	s.root, s.cancel = context.WithCancelCause(context.Background())
+	s.timer.Init(s)
+	s.poller.seen = noStamp
+	return s
+}
+
+// wakePoller makes the poller look for work.
+func (ms *membership) wakePoller() {
+	select {
+	case ms.wake <- struct{}{}:
+	default: // it is awake, or about to be
+	}
+}
+
+// live begins the lease that a join gave, which was sent at sent. The settings are those that the join has sent.
+func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
+	m, base := ms.member, &ms.member.group.base
+	ms.number = r.number
+	ms.term.Init(base.Session.Keeper, ms, renewal.Config{
+		Script: scripts.HoldsRenew, Key: m.group.ends, Hold: r.number, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
+	}, r.life, sent)
+	ms.term.Start(sent, r.life)
+	m.mu.Lock()
+	if of.weight > 0 {
+		ms.known = of.number // else it has yet to pause
+	}
+	if ms.state == joining {
+		ms.state = active
+	}
+	m.mu.joinError = nil
+	if !m.hasJoined() {
+		close(m.joined)
+	}
+	m.wakeLocked()
+	m.mu.Unlock()
+	ms.poller.nextPoll = clock.Now()
+	base.Session.Timers.Schedule(&ms.timer, ms.left())
+	ms.subscription.Open(base.Session.Dispatch, m.group.news+base.Session.ID(), dispatch.ShardedChannel, (*listener)(ms))
+}
+
+// left returns how long the work of the member may continue without a further renewal. A young lease is shorter.
+func (ms *membership) left() time.Duration {
+	left, given := ms.term.Life(clock.Now())
+	return left - given/stepDownParts
+}
+
+// err returns nil while the lease can be trusted, else why it ended. It compares the clock. Only the holder of a grant may
+// call it, so there is a term.
+func (ms *membership) err() error {
+	if ms.root.Err() == nil && ms.left() <= 0 {
+		ms.lose(errs.ErrLostLate)
+	}
+	return context.Cause(ms.root)
+}
+
+// Fire implements timers.Firer: the lease may be over.
+func (ms *membership) Fire() {
+	if ms.err() == nil {
+		ms.member.group.base.Session.Timers.Schedule(&ms.timer, ms.left())
+	}
+}
+
+// OnTermEnd implements renewal.Owner.
+func (ms *membership) OnTermEnd(end renewal.End) { ms.lose(end.Why()) }
+
+// lose ends the lease here, first the contexts that are bound to it. The member joins again, unless it leaves.
+func (ms *membership) lose(cause error) {
+	ms.cancel(ms.member.group.base.Named("", cause))
+	m := ms.member
+	m.mu.Lock()
+	if ms.state != active {
+		m.mu.Unlock()
+		return
+	}
+	ms.retireLocked()
+	m.mu.current = nil
+	if m.mu.cause == nil {
+		m.joinLocked(ms.number)
+	}
+	var own []*grant
+	for _, g := range m.grantsLocked() {
+		if g.membership == ms {
+			own = append(own, g)
+		}
+	}
+	m.unlock()
+	if len(own) > 0 {
+		m.group.base.LogLost(renewal.End{Cause: cause, Leased: true})
+	}
+	m.stopAll(own, context.Cause(ms.root), Lost)
+}
+
+// retireLocked begins the end of the membership.
+func (ms *membership) retireLocked() {
+	ms.state = retiring
+	ms.wakePoller()
+}
+
+// evict ends the contexts of all memberships with cause: the session does not wait any longer.
+func (m *Member) evict(cause error) {
+	m.leave(fmt.Errorf("%w: %w", ErrLeft, cause))
+	m.mu.Lock()
+	all := m.grantsLocked()
+	m.mu.Unlock()
+	for _, g := range all {
+		g.membership.cancel(cause)
+	}
+}
+
+// listener is a membership that receives messages: each is the number of a member for which there is news.
+type listener membership
+
+// OnMessage implements dispatch.Handler.
+func (l *listener) OnMessage(number string) {
+	if number == l.number {
+		l.hint()
+	}
+}
+
+// OnSubscribed implements dispatch.Handler: messages before now may be lost.
+func (l *listener) OnSubscribed() { l.hint() }
+
+// OnUnsubscribed implements dispatch.Handler. The next poll is the first of a session that receives no messages.
+func (l *listener) OnUnsubscribed() { l.hint() }
+
+func (l *listener) hint() {
+	s := (*membership)(l)
+	s.member.mu.Lock()
+	s.hinted = true
+	s.member.mu.Unlock()
+	s.wakePoller()
+}
+
+// take makes a grant of what the server granted, or declines it:
+//
+//   - a membership that retires takes nothing more;
+//   - work of an earlier grant of the shard still runs in this process. The shard goes to another member, or comes again;
+//   - the token is not greater than that of an earlier grant, so a server that lost writes or an old reply grants it.
+func (ms *membership) take(e newsEntry, count int) {
+	m := ms.member
+	m.mu.Lock()
+	defer m.unlock()
+	known := m.mu.grants[e.name]
+	switch {
+	case known != nil && known.membership == ms && known.stamp == e.stamp:
+		return // replied before
+	case ms.state == retiring:
+		ms.releases = append(ms.releases, released{release{}, e.name, e.stamp})
+		return
+	case known != nil, e.stamp <= m.mu.last:
+		m.mu.last = max(m.mu.last, e.stamp)
+		ms.releases = append(ms.releases, released{release{elsewhere: declinePause}, e.name, e.stamp})
+		return
+	}
+	m.mu.last = e.stamp
+	g := &grant{membership: ms, name: e.name, index: -1, count: count, stamp: e.stamp, losses: e.losses}
+	if count > 0 {
+		g.index = indexOf(e.name)
+	}
+	g.root, g.cancel = context.WithCancelCause(ms.root)
+	m.mu.grants[e.name] = g
+	ms.owned++
+	m.reportLocked(g, Granted)
+}
+
+// declinePause is how long a shard does not come back that was declined.
+const declinePause = 2 * time.Second
+
+// give stops the work of a shard that was asked for. If it was never replied of, or its work has not begun, it is released
+// at once.
+func (ms *membership) give(e newsEntry, cause error) {
+	m := ms.member
+	m.mu.Lock()
+	g := m.mu.grants[e.name]
+	m.mu.last = max(m.mu.last, e.stamp) // so that no late reply begins its work
+	if g == nil || g.membership != ms || g.stamp != e.stamp {
+		ms.releases = append(ms.releases, released{release{}, e.name, e.stamp})
+		m.mu.Unlock()
+		return
+	}
+	m.mu.Unlock()
+	m.stopAll([]*grant{g}, cause, Wanted)
+}
+
+// stoppedBy returns the error of a shard in a state, or nil if its work may continue.
+func stoppedBy(state byte) error {
+	switch state {
+	case stateMoves:
+		return ErrMoved
+	case stateRemoved:
+		return ErrRemoved
+	case stateResized:
+		return ErrResized
+	default:
+		return nil
+	}
+}
+
+// handle handles the news of a poll.
+func (ms *membership) handle(p pollReply) {
+	for _, e := range p.news {
+		switch cause := stoppedBy(e.state); {
+		case cause != nil:
+			ms.give(e, cause)
+		case e.state == stateOwned:
+			ms.take(e, p.count)
+		}
+		ms.poller.seen = max(ms.poller.seen, e.version)
+	}
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+const (
+	// DefaultLease is the lease of a member unless signalbox.WithRenewedLease sets another one, for the group or
+	// by signalbox.WithDefaults. MinLease is the shortest.
+	DefaultLease, MinLease = 15 * time.Second, 5 * time.Second
+	// DefaultRebalanceDelay is RebalanceDelay if the option is not given.
+	DefaultRebalanceDelay = 2 * time.Second
+	// DefaultRetryMin and DefaultRetryMax are what Retry sets if the option is not given.
+	DefaultRetryMin, DefaultRetryMax = 100 * time.Millisecond, 30 * time.Second
+	// MaxValue is the length of the longest value, in bytes.
+	MaxValue = 256
+	// MaxWeight is the greatest weight of a member.
+	MaxWeight = 1000
+
+	maxRebalanceDelay = time.Minute
+	minDrainLimit     = time.Second
+)
+
+// Weight sets the part of a member: it owns about w / sum of all weights of the shards. w is from 1 to
+// MaxWeight; 1 by default. Member.SetWeight changes it later.
+func Weight(w int) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.ShardWeight)
+		if w == 0 {
+			l.Fail(fmt.Errorf("%w: a weight of 0: begin with 1, and call Member.SetWeight", errs.ErrBadOption))
+			return
+		}
+		l.Fail(checkWeight(w))
+		l.Shards.Weight = w
+	}
+}
+
+func checkWeight(w int) error {
+	if w < 0 || w > MaxWeight {
+		return fmt.Errorf("%w: a weight of %d: it must be from 1 to %d", errs.ErrBadOption, w, MaxWeight)
+	}
+	return nil
+}
+
+// Limit sets the greatest number of shards that a member owns. If the limits of all members are less than the
+// number of shards, some have no owner: see View.Unowned. n is from 1 to MaxShards, which is the default.
+func Limit(n int) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.ShardLimit)
+		if n < 1 || n > MaxShards {
+			l.Fail(fmt.Errorf("%w: a limit of %d shards: it must be from 1 to %d", errs.ErrBadOption, n, MaxShards))
+		}
+		l.Shards.Limit = n
+	}
+}
+
+// Value sets what observers read of the member, such as its address. It has at most MaxValue bytes. By default
+// it is empty. Member.SetValue changes it later.
+func Value(value string) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.ShardValue)
+		l.Fail(checkValue(value))
+		l.Shards.Value = value
+	}
+}
+
+func checkValue(value string) error {
+	if len(value) > MaxValue {
+		return fmt.Errorf("%w: a value of %d bytes: %d are allowed", errs.ErrBadOption, len(value), MaxValue)
+	}
+	return nil
+}
+
+// RebalanceDelay sets how long no member must have joined before shards of active members are asked for; 2 s by
+// default. So members that join one after the other cost one round of moves. After five times as long shards
+// are asked for in any case. d is from 0 to a minute. The option of the member that joined last counts.
+func RebalanceDelay(d time.Duration) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.RebalanceDelay)
+		if d < 0 || d > maxRebalanceDelay {
+			l.Fail(fmt.Errorf("%w: a rebalance delay of %v: it must be from 0 to %v", errs.ErrBadOption, d, maxRebalanceDelay))
+		}
+		l.Shards.RebalanceDelay = d
+	}
+}
+
+// Moves sets how many shards of the group may be on their way from active members at once; a tenth of the
+// shards by default, and at least 16. n is from 1 to MaxShards. The option of the member that joined last
+// counts.
+func Moves(n int) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.Moves)
+		if n < 1 || n > MaxShards {
+			l.Fail(fmt.Errorf("%w: %d moves at once: it must be from 1 to %d", errs.ErrBadOption, n, MaxShards))
+		}
+		l.Shards.Moves = n
+	}
+}
+
+// DrainLimit sets how long an owner that was asked for a shard keeps it. After d another member owns the shard,
+// beside a function that still runs: only tokens protect what both write. By default there is no limit. d is
+// from one second to a day. The option of the member that joined last counts.
+func DrainLimit(d time.Duration) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.DrainLimit)
+		if d < minDrainLimit || d > session.MaxLease {
+			l.Fail(fmt.Errorf("%w: a drain limit of %v: it must be from %v to %v", errs.ErrBadOption, d, minDrainLimit, session.MaxLease))
+		}
+		l.Shards.DrainLimit = d
+	}
+}
+
+// Retry sets for how long Run pauses before it calls a function again that has returned: from least, after the
+// first error in a row, to most. It doubles with each error. After nil it is least. 100 ms and 30 s by default.
+func Retry(least, most time.Duration) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		l.Give(session.Retry)
+		if least < time.Millisecond || most < least || most > session.MaxLease {
+			l.Fail(fmt.Errorf("%w: to retry after %v to %v: it must be from 1ms to %v", errs.ErrBadOption, least, most, session.MaxLease))
+		}
+		l.Shards.RetryMin, l.Shards.RetryMax = least, most
+	}
+}
+
+// unset is a duration that no option has set.
+const unset = -1
+
+// begin returns the option from which the options of a group start: those of the session, or unset.
+func begin(s *signalbox.Session) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		defaults := &(*session.Handle)(s).Session().Settings.Lock
+		if defaults.Given&session.RenewedLease == 0 || defaults.Fixed {
+			l.Lease = DefaultLease
+		}
+		if defaults.Given&session.RebalanceDelay == 0 {
+			l.Shards.RebalanceDelay = unset
+		}
+	}
+}
+
+// end returns the option with which the options of a group end: it checks them together, and copies them
+// to set.
+func end(set *session.LockSettings) signalbox.LockOption {
+	return func(l *session.LockSettings) {
+		if l.Lease < MinLease {
+			l.Fail(fmt.Errorf("%w: a lease of %v: a member has at least %v", errs.ErrBadOption, l.Lease, MinLease))
+		}
+		o := &l.Shards
+		if o.RebalanceDelay == unset {
+			o.RebalanceDelay = DefaultRebalanceDelay
+		}
+		if o.RetryMin == 0 {
+			o.RetryMin, o.RetryMax = DefaultRetryMin, DefaultRetryMax
+		}
+		if o.Weight == 0 {
+			o.Weight = 1
+		}
+		if o.Limit == 0 {
+			o.Limit = MaxShards
+		}
+		*set = *l
+	}
+}

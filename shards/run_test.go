@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/shards"
+)
+
+// running is a member that runs until the test ends.
+type running struct {
+	*shards.Group
+
+	cancel   context.CancelFunc
+	began    chan shards.Shard
+	ended    chan error // the causes
+	returned chan error
+}
+
+// run starts a member. Its functions wait for the end of their contexts.
+func run(t *testing.T, g *shards.Group) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{g, cancel, make(chan shards.Shard, 100), make(chan error, 100), make(chan error, 1)}
+	go func() {
+		r.returned <- g.Run(ctx, func(ctx context.Context, s shards.Shard) error {
+			r.began <- s
+			<-ctx.Done()
+			r.ended <- context.Cause(ctx)
+			return nil
+		})
+	}()
+	t.Cleanup(cancel)
+	return r
+}
+
+// owns waits until n functions have begun, and returns the shards by their names.
+func (r *running) owns(t *testing.T, n int) map[string]shards.Shard {
+	t.Helper()
+	all := make(map[string]shards.Shard)
+	for range n {
+		s := redistest.Receive(t, "a shard", r.began)
+		all[s.Name()] = s
+	}
+	return all
+}
+
+// P3: a shard moves with a greater token when its function has returned, and its context says why it ended.
+func TestShardMovesWhenItsFunctionHasReturned(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a new group grants nothing for two seconds")
+	server := redistest.Start(t)
+	a := run(t, shards.New(locktest.Session(t, server), "a", shards.Count(8), shards.RebalanceDelay(0)))
+	all := a.owns(t, 8)
+	b := run(t, shards.New(locktest.Session(t, server), "a", shards.Count(8), shards.RebalanceDelay(0)))
+	for name, s := range b.owns(t, 4) {
+		require.ErrorIs(t, redistest.Receive(t, "the end of a context", a.ended), shards.ErrMoved)
+		require.Greater(t, s.Token(), all[name].Token())
+		require.Error(t, all[name].Err())
+		require.NoError(t, s.Err())
+		require.False(t, s.Deadline().IsZero())
+	}
+	a.cancel()
+	require.ErrorIs(t, redistest.Receive(t, "the return of Run", a.returned), context.Canceled)
+	b.owns(t, 4)
+	b.cancel()
+	require.ErrorIs(t, redistest.Receive(t, "the return of Run", b.returned), context.Canceled)
+	v, err := a.View(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, v.Members)
+	require.Equal(t, 8, v.Unowned)
+}
+
+// A server that lost its data ends all contexts, and grants anew.
+func TestServerThatLostItsDataGrantsAnew(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a new group grants nothing for two seconds")
+	server := redistest.Start(t)
+	a := run(t, shards.New(locktest.Session(t, server), "a", shards.Names("x", "y", "z")))
+	before := a.owns(t, 3)
+	server.MustDo(t, "FLUSHALL")
+	for range 3 {
+		require.ErrorIs(t, redistest.Receive(t, "the end of a context", a.ended), signalbox.ErrLost)
+	}
+	for name, s := range a.owns(t, 3) {
+		require.Greater(t, s.Token(), before[name].Token())
+	}
+}
+
+// P5: connections that break, and calls without a reply, end nothing.
+func TestBrokenConnectionsEndNoShard(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a new group grants nothing for two seconds")
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	a := run(t, shards.New(locktest.Session(t, proxy), "a", shards.Count(4), shards.RebalanceDelay(0)))
+	a.owns(t, 4)
+	for range 3 {
+		proxy.CutAll()
+	}
+	b := run(t, shards.New(locktest.Session(t, server), "a", shards.Count(4), shards.RebalanceDelay(0)))
+	b.owns(t, 2)
+	proxy.CutAll()
+	b.cancel()
+	require.ErrorIs(t, redistest.Receive(t, "the return of Run", b.returned), context.Canceled)
+	a.owns(t, 2)
+	for range 2 {
+		require.ErrorIs(t, redistest.Receive(t, "the end of a context", a.ended), shards.ErrMoved)
+	}
+	require.Empty(t, a.ended)
+}
+
+// P9: a key of another program is no group, and a member with another count joins the group that exists unless it must not.
+func TestForeignKeysAndOtherCounts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.Session(t, server)
+	server.MustDo(t, "SET", "sb:{b}:shards", "x")
+	_, err := shards.New(s, "b", shards.Count(2)).Join(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrWrongKind)
+	m, err := shards.New(s, "a", shards.Count(2)).Join(t.Context())
+	require.NoError(t, err)
+	_, err = shards.New(s, "a", shards.Exact(shards.Count(3))).Join(t.Context())
+	var mismatch *shards.MismatchError
+	require.True(t, errors.As(err, &mismatch), err)
+	require.Equal(t, shards.MismatchError{Want: 3, Have: 2}, *mismatch)
+	require.EqualError(t, err, `signalbox: join "a": the group has 2 shards, and not 3 shards`)
+	_, err = shards.New(s, "a", shards.Names("x")).Join(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrCapacity)
+	require.NoError(t, m.Leave(t.Context()))
+	require.ErrorIs(t, m.Err(), shards.ErrLeft)
+	_, err = shards.New(s, "none", shards.Count(2)).View(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrNotHeld)
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// Sync makes names the names of the group: those that are new become shards, those that are missing leave the set, and
+// their owners are asked for them with ErrRemoved. Others do not move for it. Call it with the whole set, from one place,
+// such as the owner of one of the shards. It is one request if nothing differs, and one for 128 names otherwise.
+//
+// After an error some of the changes may be made; the call is safe to repeat. While the server is away, or refuses for
+// now, Sync waits.
+func (g *Group) Sync(ctx context.Context, names []string) error {
+	return g.root().Explain("sync", g.sync(ctx, names))
+}
+
+func (g *Group) sync(ctx context.Context, names []string) error {
+	if err := g.root().Ready(ctx); err != nil {
+		return err
+	}
+	listed, err := distinct(names)
+	if err != nil {
+		return err
+	}
+	s := newSyncer(g, listed)
+	for whole := false; !whole; {
+		err := g.repeat(ctx, func() (err error) {
+			whole, err = s.step(func(call wire.Call) (wire.Reply, bool, error) { return g.request(ctx, call) })
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncer sends the pages of a set of names.
+type syncer struct {
+	group  *Group
+	id     string
+	digest string
+	names  []string // the names of the pages that are not sent yet, sorted
+	after  string   // the last name of the page before
+}
+
+func newSyncer(g *Group, names []string) *syncer {
+	sorted := slices.Sorted(slices.Values(names))
+	hash := sha256.New()
+	for _, name := range sorted {
+		hash.Write(appendText(nil, name))
+	}
+	return &syncer{group: g, id: g.base.Session.NewTicket(""), digest: hex.EncodeToString(hash.Sum(nil)), names: sorted}
+}
+
+// step sends one page by send, which says whether the server knows the group. It returns true when the set is that of the names.
+func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole bool, err error) {
+	const partly = 2
+	page := s.names[:min(len(s.names), maxSync)]
+	var text []byte
+	for _, name := range page {
+		text = appendText(text, name)
+	}
+	reply, missing, err := send(s.group.publishing(scripts.ShardsSync,
+		s.id, s.digest, s.after, string(text), flag(len(page) == len(s.names)), s.group.notAfter()))
+	switch {
+	case err != nil:
+		return false, err
+	case missing:
+		return false, errNoGroup
+	case reply.Int(3) == 1:
+		return true, nil
+	case reply.Int(0) == partly:
+		return false, nil // the same page again
+	case len(page) == len(s.names):
+		return true, nil
+	}
+	s.names, s.after = s.names[len(page):], page[len(page)-1]
+	return false, nil
+}
+
+// Resize changes the number of shards of a group of Count to n, and returns when it is changed. Every shard is asked for, with
+// ErrResized, and no new shard is granted before all old ones are released: so a key never has two owners. If
+// ctx ends before that, the change continues.
+func (g *Group) Resize(ctx context.Context, n int) error {
+	return g.root().Explain("resize", g.resize(ctx, n))
+}
+
+func (g *Group) resize(ctx context.Context, n int) error {
+	if err := g.root().Ready(ctx); err != nil {
+		return err
+	}
+	if err := Count(n).err; err != nil {
+		return err
+	}
+	for {
+		left := int64(0)
+		err := g.repeat(ctx, func() error {
+			reply, missing, err := g.request(ctx, g.publishing(scripts.ShardsResize, strconv.Itoa(n), g.notAfter()))
+			if err == nil && missing {
+				err = errNoGroup
+			}
+			left = reply.Int(3)
+			return err
+		})
+		if err != nil || left == 0 {
+			return err
+		}
+		g.base.Session.BackOff(ctx, lastBackOff, g.registry.Refused())
+	}
+}
+
+// lastBackOff is a number of failures after which a pause is as long as it gets: about a second.
+const lastBackOff = 10
+
+// Move makes a member of that session own a shard, by hand: the owner is asked for it, and hands it over when its work has
+// stopped. session is the ID of a session: of ShardInfo.Session. Nothing keeps the shard there: if the loads are not even
+// after that, some shard moves. It returns when the shard was asked for.
+func (g *Group) Move(ctx context.Context, name, session string) error {
+	return g.root().Explain("move", g.move(ctx, name, session))
+}
+
+func (g *Group) move(ctx context.Context, name, session string) error {
+	v, err := g.view(ctx)
+	if err != nil {
+		return err
+	}
+	number := v.memberOf(session)
+	if number == "" {
+		return fmt.Errorf("%w: session %q has no member in the group", errs.ErrNotHeld, session)
+	}
+	if err := g.base.Session.Handshake(ctx, g.keys[0]); err != nil {
+		return acquire.CutShort(ctx, err)
+	}
+	_, missing, err := g.request(ctx, g.publishing(scripts.ShardsMove, name, number, g.notAfter()))
+	if err == nil && missing {
+		err = fmt.Errorf("%w: there is no shard %q, or the member takes no shards", errs.ErrNotHeld, name)
+	}
+	if errors.Is(err, errLate) {
+		err = errs.Join(errs.ErrRefused, err)
+	}
+	return acquire.CutShort(ctx, err)
+}
+
+// request sends one call under ctx. missing reports that the reply is that there is nothing.
+func (g *Group) request(ctx context.Context, call wire.Call) (reply wire.Reply, missing bool, err error) {
+	if reply, err = g.base.Session.Runner.Run(ctx, call); err == nil {
+		err = g.observe(&reply)
+	}
+	return reply, reply.Code() == wire.NotDone, err
+}
+
+// repeat repeats a step until the server replies to it, ctx ends, or waiting cannot help. The server's time is known in the step:
+// it has a not-after.
+func (g *Group) repeat(ctx context.Context, step func() error) error {
+	return g.base.Session.RepeatUntilReply(ctx, g.registry.Refused(), func() error {
+		if err := g.base.Session.Handshake(ctx, g.keys[0]); err != nil {
+			return err
+		}
+		return step()
+	})
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// table is what an observer has learnt of a group. A View is a copy of it.
+type table struct {
+	version, began, membersVersion string // what the next look passes to the server
+	count                          int
+	named                          bool
+	unowned, moving                int
+	rows                           map[string]row
+	members                        []MemberInfo
+	at                             wire.Stamp // the server's time of the last reply
+}
+
+func newTable() *table {
+	return &table{version: noStamp, began: noStamp, membersVersion: noStamp, rows: make(map[string]row)}
+}
+
+// apply adds what a reply to look says, and reports whether there is more. If the server begins anew, what was known is forgotten.
+func (t *table) apply(reply *wire.Reply) (more bool, err error) {
+	const anew = 2
+	switch {
+	case reply.Code() == wire.NotDone:
+		*t = *newTable()
+		return false, errNoGroup
+	case reply.Len() < viewSize || len(reply.Text(2)) != stampSize:
+		return false, wire.ErrUnreadable
+	case reply.Int(0) == anew:
+		t.rows = make(map[string]row)
+	}
+	for text := reply.Text(10); text != ""; {
+		var name string
+		var r row
+		if name, r, text, err = readRow(text); err != nil {
+			return false, err
+		}
+		if r.state == stateGone {
+			delete(t.rows, name)
+		} else {
+			t.rows[name] = r
+		}
+	}
+	if version := reply.Text(9); version != t.membersVersion {
+		members, err := reply.Part(11)
+		if err != nil {
+			return false, err
+		}
+		if err = t.readMembers(&members); err != nil {
+			return false, err
+		}
+		t.membersVersion = version
+	}
+	t.version, t.began, t.at = reply.Text(2), reply.Text(4), reply.Stamp(1)
+	t.count, t.named = int(reply.Int(5)), reply.Int(6) == 1
+	t.unowned, t.moving = int(reply.Int(7)), int(reply.Int(8))
+	return reply.Int(3) == 1, nil
+}
+
+// viewSize is how many elements the reply to look has.
+const viewSize = 12
+
+// readRow reads a row, and returns what follows it: version, token, owner, promised, state, losses, length of the name, name.
+func readRow(text string) (name string, r row, rest string, err error) {
+	const token, owner, promised, state = stampSize, 2 * stampSize, 3 * stampSize, 4 * stampSize
+	const losses, size = state + 1, state + 5
+	if len(text) < size {
+		return "", r, "", wire.ErrUnreadable
+	}
+	r = row{
+		version: wire.ParseStamp(text[:token]), stamp: wire.ParseStamp(text[token:owner]),
+		owner: text[owner:promised], promised: text[promised:state], state: text[state],
+	}
+	if r.losses, err = strconv.Atoi(text[losses:size]); err != nil {
+		return "", r, "", wire.ErrUnreadable
+	}
+	name, rest, err = cut(text[size:])
+	return name, r, rest, err
+}
+
+// readMembers reads the members: number, id, state, weight, limit, label, value.
+func (t *table) readMembers(reply *wire.Reply) error {
+	const id, state, weight, limit, label = stampSize, stampSize + idSize, stampSize + idSize + 1, stampSize + idSize + 5, stampSize + idSize + 10
+	t.members = make([]MemberInfo, 0, reply.Len())
+	for i := range reply.Len() {
+		text := reply.Text(i)
+		if text == "" {
+			continue // an empty list
+		}
+		if len(text) < label {
+			return wire.ErrUnreadable
+		}
+		m := MemberInfo{number: text[:id], Session: text[id : id+sessionSize], Leaving: text[state] != 'l' && text[state] != 'p'}
+		var err error
+		if m.Weight, err = strconv.Atoi(text[weight:limit]); err != nil {
+			return wire.ErrUnreadable
+		}
+		if m.Limit, err = strconv.Atoi(text[limit:label]); err != nil {
+			return wire.ErrUnreadable
+		}
+		if text[state] == 'p' {
+			m.Weight = 0
+		}
+		if m.Label, m.Value, err = cut(text[label:]); err != nil {
+			return err
+		}
+		t.members = append(t.members, m)
+	}
+	slices.SortFunc(t.members, func(a, b MemberInfo) int { return cmp.Compare(a.number, b.number) })
+	return nil
+}
+
+// view returns a copy.
+func (t *table) view() *View {
+	v := &View{
+		Count: t.count, Members: slices.Clone(t.members), Unowned: t.unowned, Draining: t.moving,
+		named: t.named, rows: maps.Clone(t.rows), members: make(map[string]int, len(t.members)), at: t.at.Time(),
+	}
+	for i, m := range v.Members {
+		v.members[m.number] = i
+	}
+	for _, r := range v.rows {
+		if i, is := v.members[r.owner]; is && r.state != stateFree && r.state != stateWaits {
+			v.Members[i].Owned++
+		}
+	}
+	if v.named {
+		v.Count = len(v.rows)
+	}
+	return v
+}
+
+// since returns how long ago a stamp was, by the server's clock.
+func (v *View) since(at time.Time) time.Duration { return v.at.Sub(at) }
+
+// unownedSince returns since when a shard has no owner. If it never had one, that is since the first member has
+// joined, as far as that is known.
+func (v *View) unownedSince(o ShardInfo) time.Time {
+	if o.Since.IsZero() && len(v.Members) > 0 {
+		return wire.ParseStamp(v.Members[0].number).Time()
+	}
+	return o.Since
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// State is what becomes of a shard.
+type State uint8
+
+// The states of a shard.
+const (
+	// Unowned: the shard has no owner, and the next member with room gets it.
+	Unowned State = iota
+	// Owned: a member owns the shard.
+	Owned
+	// Draining: its owner was asked for the shard, and still has it.
+	Draining
+	// Waiting: the shard has no owner for some time on purpose: its owners died, or gave it away.
+	Waiting
+)
+
+// String returns the name of the state.
+func (s State) String() string {
+	switch s {
+	case Owned:
+		return "owned"
+	case Draining:
+		return "draining"
+	case Waiting:
+		return "waiting"
+	default:
+		return "unowned"
+	}
+}
+
+// ShardInfo describes a shard and its owner, as the server saw them at one moment. It is for routing requests and for people; only a
+// Shard proves ownership.
+type ShardInfo struct {
+	// Name is the name of the shard, and State what becomes of it.
+	Name  string
+	State State
+	// Token is the fencing token of the ownership, and Since when it began, or when the shard came to be without an owner; the
+	// zero time if it never had one. Both by the server's clock.
+	Token uint64
+	Since time.Time
+	// DrainingSince is when the owner was asked for the shard; the zero time if it was not.
+	DrainingSince time.Time
+	// Losses is how many owners in a row lost their lease while they owned the shard.
+	Losses int
+	// Value, Label and Session are those of the owner; "" if it has no owner.
+	Value, Label, Session string
+}
+
+// MemberInfo describes a member, as the server saw it at one moment.
+type MemberInfo struct {
+	// Value, Label and Session are what the member and its session have set, and the ID of the session.
+	Value, Label, Session string
+	// Weight is 0 if the member pauses.
+	Weight, Limit int
+	// Owned is how many shards it owns, those included that it was asked for.
+	Owned int
+	// Leaving says that it takes no more shards.
+	Leaving bool
+
+	number string
+}
+
+// View is what the server knows of a group at one moment. It is never written to.
+type View struct {
+	// Count is the number of shards. Index returns which of them a key belongs to, if the set has no Names.
+	Count int
+	// Members are the members, by the time they joined.
+	Members []MemberInfo
+	// Unowned is how many shards have no owner, and Draining how many owners were asked for.
+	Unowned, Draining int
+
+	named   bool
+	rows    map[string]row
+	members map[string]int // the index in Members, by number
+	at      time.Time      // the server's time
+}
+
+// row is a shard at the server.
+type row struct {
+	version, stamp  wire.Stamp
+	owner, promised string
+	state           byte
+	losses          int
+}
+
+// Names returns the names of the shards, sorted, of Count in their order.
+func (v *View) Names() []string {
+	if v == nil {
+		return nil
+	}
+	if v.named {
+		return slices.Sorted(maps.Keys(v.rows))
+	}
+	names := make([]string, v.Count)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	return names
+}
+
+// Owner returns the owner of a shard, and whether there is such a shard. The name of a shard of Count is its index, in decimal.
+func (v *View) Owner(name string) (ShardInfo, bool) {
+	if v == nil {
+		return ShardInfo{}, false
+	}
+	r, known := v.rows[name]
+	if !known && (v.named || indexOf(name) < 0 || indexOf(name) >= v.Count) {
+		return ShardInfo{}, false
+	}
+	return v.owner(name, r), true
+}
+
+// OwnerOf returns the owner of the shard that a key belongs to, in a set of Count. It returns the zero ShardInfo if the set has names.
+func (v *View) OwnerOf(key string) ShardInfo {
+	if v == nil || v.named || v.Count == 0 {
+		return ShardInfo{}
+	}
+	o, _ := v.Owner(strconv.Itoa(Index(key, v.Count)))
+	return o
+}
+
+// owner describes a shard; the zero row is one that never had an owner.
+func (v *View) owner(name string, r row) ShardInfo {
+	o := ShardInfo{Name: name, Losses: r.losses}
+	switch r.state {
+	case stateOwned:
+		o.State, o.Since = Owned, r.stamp.Time()
+	case stateMoves, stateRemoved, stateResized:
+		o.State, o.Since, o.DrainingSince = Draining, r.stamp.Time(), r.version.Time()
+	case stateWaits:
+		o.State, o.Since = Waiting, r.version.Time()
+	case stateFree:
+		o.Since = r.version.Time()
+	}
+	if i, is := v.members[r.owner]; is && o.State != Unowned && o.State != Waiting {
+		m := v.Members[i]
+		o.Token, o.Value, o.Label, o.Session = r.stamp.Token(), m.Value, m.Label, m.Session
+	}
+	return o
+}
+
+// memberOf returns the number of a member of a session, or "".
+func (v *View) memberOf(session string) string {
+	for _, m := range slices.Backward(v.Members) { // the latest: an older one may be lost
+		if m.Session == session && !m.Leaving {
+			return m.number
+		}
+	}
+	return ""
+}
+
+// View returns what the server knows of the group, or signalbox.ErrNotHeld if it does not know the group. One round trip for 512
+// shards, without a second try.
+func (g *Group) View(ctx context.Context) (*View, error) {
+	v, err := g.view(ctx)
+	return v, g.root().Explain("view", err)
+}
+
+func (g *Group) view(ctx context.Context) (*View, error) {
+	if err := g.root().Ready(ctx); err != nil {
+		return nil, err
+	}
+	table := newTable()
+	for {
+		reply, err := g.base.Session.Runner.Run(ctx, g.viewCall(table, ""))
+		if err == nil {
+			err = g.observe(&reply)
+		}
+		if err != nil {
+			return nil, acquire.CutShort(ctx, err)
+		}
+		more, err := table.apply(&reply)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return table.view(), nil
+		}
+	}
+}
+
+// Owner returns the owner of a shard, as the server knows it. One round trip, without a second try. It returns
+// signalbox.ErrNotHeld if there is no such shard.
+func (g *Group) Owner(ctx context.Context, name string) (ShardInfo, error) {
+	o, err := g.owner(ctx, name)
+	return o, g.root().Explain("owner", acquire.CutShort(ctx, err))
+}
+
+func (g *Group) owner(ctx context.Context, name string) (ShardInfo, error) {
+	if err := g.root().Ready(ctx); err != nil {
+		return ShardInfo{}, err
+	}
+	if name == "" || len(name) > MaxName {
+		return ShardInfo{}, fmt.Errorf("%w: no shard can be called %.80q", errs.ErrBadOption, name)
+	}
+	table := newTable()
+	reply, err := g.base.Session.Runner.Run(ctx, g.viewCall(table, name))
+	if err == nil {
+		err = g.observe(&reply)
+	}
+	if err != nil {
+		return ShardInfo{}, err
+	}
+	if _, err = table.apply(&reply); err != nil {
+		return ShardInfo{}, err
+	}
+	o, is := table.view().Owner(name)
+	if !is {
+		return ShardInfo{}, fmt.Errorf("%w: there is no shard %q", errs.ErrNotHeld, name)
+	}
+	return o, nil
+}
+
+// viewCall returns the call that asks for what the table has not seen yet, or for one shard.
+func (g *Group) viewCall(t *table, name string) wire.Call {
+	return g.call(scripts.ShardsRead, t.version, t.began, t.membersVersion, name)
+}

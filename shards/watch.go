@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shards
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/watch"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// silence is how long the server may be silent before observers get the error.
+const silence = DefaultLease
+
+// Watch yields the group, and then each change of it, until ctx ends. The first element describes a moment after the loop
+// began. Changes that follow each other within a poll are one element.
+//
+// An observer polls once a second, and after messages for members of its session. All observers of a session share the
+// polls, which return what has changed.
+//
+// An error says that the group is not known. If waiting can help, the sequence continues: ErrNotHeld says that there is no such
+// group yet, and after 15 s without a reply of the server it yields one error that says so. Otherwise the error is the last
+// element: the context's, ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, or the server's own words.
+func (g *Group) Watch(ctx context.Context) iter.Seq2[*View, error] {
+	return func(yield func(*View, error) bool) {
+		if err := g.watch(ctx, yield); err != nil {
+			yield(nil, g.root().Explain("watch", err))
+		}
+	}
+}
+
+// watch yields all elements but the last, and returns the error of that, or nil if the caller wants no more.
+func (g *Group) watch(ctx context.Context, yield func(*View, error) bool) error {
+	if err := g.root().Ready(ctx); err != nil {
+		return err
+	}
+	g.base.Session.HandshakeInCluster(ctx, g.keys[0])
+	w, from, err := g.registry.join(g)
+	if err != nil {
+		return err
+	}
+	defer w.subject.Leave()
+	var shown observation
+	for first := true; ; {
+		now, changed := w.observe(from)
+		switch {
+		case now.final:
+			return now.err
+		case now.poll > 0 && (first || now.view != shown.view || (now.err == nil) != (shown.err == nil)):
+			shown, first = now, false
+			if !yield(now.view, g.base.Explain("watch", now.err)) {
+				return nil
+			}
+			continue // it may have changed meanwhile
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return errs.Join(errs.Ended(ctx), w.subject.Refusal())
+		}
+	}
+}
+
+// join adds an observer, and returns the number of the first poll that is sent after this call.
+func (r *shardRegistry) join(g *Group) (w *watchedGroup, from uint64, err error) {
+	channel := watch.Channel{Name: g.news + g.base.Session.ID(), Types: dispatch.ShardedChannel}
+	w, err = watch.Join(&r.Registry, g.keys[0], channel, func() *watchedGroup {
+		return &watchedGroup{registry: r, group: g, table: newTable(), changed: make(chan struct{}), lastReply: clock.Now()}
+	}, func(w *watchedGroup) (poll bool) {
+		from = w.subject.NextPollLocked()
+		return true
+	})
+	return w, from, err
+}
+
+// watchedGroup is one group that goroutines of this session observe. The lock of its registry guards the fields from table on.
+type watchedGroup struct {
+	subject  watch.Subject
+	registry *shardRegistry
+	group    *Group // the first that was observed; others of that name are alike
+
+	table     *table
+	pages     bool // the table is not whole: the last reply said that there is more
+	latest    observation
+	changed   chan struct{} // closed when latest changes, and replaced
+	lastReply clock.Instant // when the last poll was sent that had a reply
+	applied   uint64        // the number of the last poll whose reply is in the table
+}
+
+// observation is what a session knows of the group.
+type observation struct {
+	view  *View // nil if err is not nil
+	err   error // why the group is not known
+	final bool  // no later poll changes it
+	poll  uint64
+}
+
+// observe returns what the session knows, if a poll with that number or a later one found it, and a channel that is closed when
+// that changes.
+func (w *watchedGroup) observe(from uint64) (observation, <-chan struct{}) {
+	w.registry.Lock()
+	defer w.registry.Unlock()
+	if w.latest.poll < from && !w.latest.final {
+		return observation{}, w.changed
+	}
+	return w.latest, w.changed
+}
+
+// showLocked makes o the latest observation, and wakes the observers.
+func (w *watchedGroup) showLocked(o observation) {
+	w.latest = o
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// Subject implements watch.Watched.
+func (w *watchedGroup) Subject() *watch.Subject { return &w.subject }
+
+// AppendPoll implements watch.Watched.
+func (w *watchedGroup) AppendPoll(calls []wire.Call) []wire.Call {
+	if w.latest.final {
+		return calls
+	}
+	return append(calls, w.group.viewCall(w.table, ""))
+}
+
+// OnReply implements watch.Watched. A reply says what has changed since the version that its poll knew. If the reply to a later poll
+// was handled before, that said it all.
+func (w *watchedGroup) OnReply(p watch.Poll, replies []wire.Outcome) (again bool, err error) {
+	if err := replies[0].Err; err != nil {
+		return false, err
+	}
+	if p.Number <= w.applied {
+		return false, nil
+	}
+	reply := &replies[0].Reply
+	if err := w.group.observe(reply); err != nil {
+		return false, err
+	}
+	version, members := w.table.version, w.table.membersVersion
+	w.pages, err = w.table.apply(reply)
+	w.lastReply, w.applied = p.Sent, p.Number
+	switch {
+	case err != nil && reply.Code() == wire.NotDone:
+		w.showLocked(observation{err: err, poll: p.Number}) // it may come
+		return false, nil
+	case err != nil:
+		return false, err
+	case w.pages:
+		return true, nil
+	}
+	if w.latest.view == nil || version != w.table.version || members != w.table.membersVersion {
+		w.showLocked(observation{view: w.table.view(), poll: p.Number})
+	} else {
+		w.showLocked(observation{view: w.latest.view, poll: p.Number})
+	}
+	return false, nil
+}
+
+// OnFailure implements watch.Watched. What was known before may still be so until the server is silent for long.
+func (w *watchedGroup) OnFailure(p watch.Poll, f watch.Failure) {
+	if (f.Final || -w.lastReply.Until(clock.Now()) >= silence) && p.Number > w.latest.poll && !w.latest.final {
+		w.showLocked(observation{err: f.Err, final: f.Final, poll: p.Number})
+	}
+}
+
+// OnMessage implements watch.Watched. A message is a hint: the server is asked.
+func (*watchedGroup) OnMessage(string) (poll bool) { return true }
+
+// OnClose implements watch.Watched.
+func (w *watchedGroup) OnClose(err error) { w.showLocked(observation{err: err, final: true}) }
+
+const (
+	// unownedFor is for how much longer than a lease a shard may be without an owner before Health says so.
+	unownedFor = 3 * time.Second
+	// drainsFor is how long a shard may drain before Health says so.
+	drainsFor = time.Minute
+	// maxListed is how many shards an error of Health names.
+	maxListed = 10
+)
+
+// Health asks the server for the group, and returns nil if each shard has an owner, or had one less than a lease and
+// 3 s ago, and no shard drains for more than a minute. Its error names such shards, the first of each sort. It matches ErrNotHeld
+// if there are shards without an owner, and signalbox.ErrHeld if some are not released. Other errors are those of View.
+func (g *Group) Health(ctx context.Context) error {
+	return g.root().Explain("health", g.health(ctx))
+}
+
+func (g *Group) health(ctx context.Context) error {
+	v, err := g.view(ctx)
+	if err != nil {
+		return err
+	}
+	var free, drains []string
+	for _, name := range v.Names() {
+		switch o, _ := v.Owner(name); {
+		case o.State == Draining && v.since(o.DrainingSince) > drainsFor:
+			drains = append(drains, name)
+		case (o.State == Unowned || o.State == Waiting) && v.since(v.unownedSince(o)) > g.base.Terms.Lease+unownedFor:
+			free = append(free, name)
+		}
+	}
+	return errs.Join(listed(errs.ErrNotHeld, "have no owner", free), listed(errs.ErrHeld, "were asked for and are not released", drains))
+}
+
+// listed returns the error of these shards, or nil for no shards.
+func listed(err error, what string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d shards %s: %q", err, len(names), what, names[:min(len(names), maxListed)])
+}
