@@ -5,12 +5,12 @@ package queue
 import (
 	"crypto/sha1" //nolint:gosec // how servers name scripts
 	"encoding/hex"
-	"github.com/signalbox-go/signalbox/internal/layout"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
