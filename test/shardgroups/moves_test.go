@@ -34,7 +34,7 @@ func (w *world) requireEven() {
 	w.audit()
 }
 
-// A quiet change moves as few shards as the reference finds: joins within Settle, and the leaves that follow in it.
+// A quiet change moves as few shards as the reference finds: joins within RebalanceDelay, and the leaves that follow in it.
 func TestAQuietChangeMovesTheFewest(t *testing.T) {
 	t.Parallel()
 	for seed := range cases() {
