@@ -43,7 +43,8 @@ var (
 // the same effect share an entry.
 func lacks() map[string]map[string]lackEffect {
 	both := map[string]lackEffect{
-		"+evalsha": nothing, "~sb:*": nothing, "+time": noHolder, "+set": noHolder,
+		"+hgetall +zlexcount": {notRequested: true}, // for groups of shards
+		"+evalsha":            nothing, "~sb:*": nothing, "+time": noHolder, "+set": noHolder,
 		"+pexpiretime": {errs: map[workStep]error{holder: denied, isLocked: denied, force: denied}},
 		"+wait":        {errs: map[workStep]error{copies: denied}},
 		"+publish":     {},
