@@ -34,12 +34,14 @@ var scriptRights = []right{
 	{"PEXPIRETIME KEY", true},
 	{"HGET KEY f", false},
 	{"HMGET KEY f", false},
+	{"HGETALL KEY", true},     // as ZLEXCOUNT, for groups of shards alone
 	{"HSET KEY f v f", false}, // a value is missing
 	{"HDEL KEY f", false},
 	{"HLEN KEY", false},
 	{"HRANDFIELD KEY", false},
 	{"ZADD KEY XX 1 m", false},
 	{"ZCARD KEY", false},
+	{"ZLEXCOUNT KEY - +", true},
 	{"ZMSCORE KEY m", false},
 	{"ZPOPMIN KEY", false},
 	{"ZRANGE KEY 0 0", false},
