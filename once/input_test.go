@@ -154,8 +154,8 @@ func TestWhatCallsCost(t *testing.T) {
 	redistest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := session(t, proxy)
-	o := once.New(s, "a")
-	_, _, err := o.Get(t.Context()) // the client connects
+	o := once.New(s, "a", signalbox.WithFirstLease(time.Minute), signalbox.WithRenewedLease(time.Minute)) // nothing is renewed meanwhile
+	_, _, err := o.Get(t.Context())                                                                       // the client connects
 	require.NoError(t, err)
 	require.NoError(t, locktest.Must(t, fairLock(s, "warm")).Unlock()) // the session asks for the time
 	costs := func(want int, do func()) {
