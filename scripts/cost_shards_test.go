@@ -18,15 +18,20 @@ func shardKeys() []string {
 
 // shardJoin is a join of a group of n shards, which have names if n is 0.
 func shardJoin(id string, n int) []any {
-	return []any{id, later, 60 * second, 1, 65536, n, 0, 2 * second, 0, 0, "", label, "address"}
+	return []any{id, later, 60 * second, 1, mostShards, n, 0, 2 * second, 0, 0, "", label, "address"}
 }
 
 // The numbers of the members that join first and next.
 var firstMember, nextMember = digits(noon + 1), digits(noon + 2)
 
-// aShardGroup makes a group of n shards and two members, the first of which has all shards, and leaves settling to the next call.
+// mostShards is how many shards a group has at the most.
+const mostShards = 65_536
+
+// aShardGroup makes a group of n shards, or of mostShards, and two members, the first of which has all shards, and leaves settling to
+// the next call.
 func aShardGroup(m *measured, n int) {
 	m.Helper()
+	n = min(n, mostShards)
 	keys := m.at(shardKeys()...)
 	run := func(script *scripts.Script, args ...any) []any {
 		reply, err := m.tryKeys(script, keys, args...)
