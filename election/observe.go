@@ -60,25 +60,9 @@ func (e *Election) observe(ctx context.Context, yield func(Leader, error) bool) 
 		return err
 	}
 	defer w.subject.Leave()
-	var shown observation
-	for first := true; ; {
-		now, changed := w.observe(from)
-		switch {
-		case now.final:
-			return now.err
-		case now.known() && (first || !now.sameAs(shown)):
-			shown, first = now, false
-			if !yield(now.leader, e.base.Explain("observe", now.err)) {
-				return nil
-			}
-			continue // it may have changed meanwhile
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return errs.Join(errs.Ended(ctx), w.subject.Refusal())
-		}
-	}
+	return w.latest.Observe(ctx, &w.subject, from, func(leader Leader, err error) bool {
+		return yield(leader, e.base.Explain("observe", err))
+	})
 }
 
 // appendCalls appends the calls that ask for the leader, for readAll: first for the value, so that it is not

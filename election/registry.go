@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -69,7 +68,7 @@ func (r *electionRegistry) termsOf(key string) []*term {
 // join adds an observer, and returns the number of the first poll that is sent after this call.
 func (r *electionRegistry) join(k electionKeys) (w *watchedElection, from uint64, err error) {
 	w, err = watch.Join(&r.Registry, k.holder, watch.Channel{Name: k.changed, Types: dispatch.ShardedChannel}, func() *watchedElection {
-		return &watchedElection{registry: r, keys: k, changed: make(chan struct{}), lastReply: clock.Now()}
+		return &watchedElection{keys: k, latest: watch.NewLatest[Leader](silence)}
 	}, func(w *watchedElection) (poll bool) {
 		from = w.subject.NextPollLocked()
 		return true

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/watch"
@@ -46,32 +45,16 @@ func (g *Group) watch(ctx context.Context, yield func(*View, error) bool) error 
 		return err
 	}
 	defer w.subject.Leave()
-	var shown observation
-	for first := true; ; {
-		now, changed := w.observe(from)
-		switch {
-		case now.final:
-			return now.err
-		case now.poll > 0 && (first || now.view != shown.view || (now.err == nil) != (shown.err == nil)):
-			shown, first = now, false
-			if !yield(now.view, g.base.Explain("watch", now.err)) {
-				return nil
-			}
-			continue // it may have changed meanwhile
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return errs.Join(errs.Ended(ctx), w.subject.Refusal())
-		}
-	}
+	return w.latest.Observe(ctx, &w.subject, from, func(view *View, err error) bool {
+		return yield(view, g.base.Explain("watch", err))
+	})
 }
 
 // join adds an observer, and returns the number of the first poll that is sent after this call.
 func (r *shardRegistry) join(g *Group) (w *watchedGroup, from uint64, err error) {
 	channel := watch.Channel{Name: g.news + g.base.Session.ID(), Types: dispatch.ShardedChannel}
 	w, err = watch.Join(&r.Registry, g.keys[0], channel, func() *watchedGroup {
-		return &watchedGroup{registry: r, group: g, table: newTable(), changed: make(chan struct{}), lastReply: clock.Now()}
+		return &watchedGroup{group: g, table: newTable(), latest: watch.NewLatest[*View](silence)}
 	}, func(w *watchedGroup) (poll bool) {
 		from = w.subject.NextPollLocked()
 		return true
@@ -81,42 +64,13 @@ func (r *shardRegistry) join(g *Group) (w *watchedGroup, from uint64, err error)
 
 // watchedGroup is one group that goroutines of this session observe. The lock of its registry guards the fields from table on.
 type watchedGroup struct {
-	subject  watch.Subject
-	registry *shardRegistry
-	group    *Group // the first that was observed; others of that name are alike
+	subject watch.Subject
+	group   *Group // the first that was observed; others of that name are alike
 
-	table     *table
-	pages     bool // the table is not whole: the last reply said that there is more
-	latest    observation
-	changed   chan struct{} // closed when latest changes, and replaced
-	lastReply clock.Instant // when the last poll was sent that had a reply
-	applied   uint64        // the number of the last poll whose reply is in the table
-}
-
-// observation is what a session knows of the group.
-type observation struct {
-	view  *View // nil if err is not nil
-	err   error // why the group is not known
-	final bool  // no later poll changes it
-	poll  uint64
-}
-
-// observe returns what the session knows, if a poll with that number or a later one found it, and a channel that is closed when
-// that changes.
-func (w *watchedGroup) observe(from uint64) (observation, <-chan struct{}) {
-	w.registry.Lock()
-	defer w.registry.Unlock()
-	if w.latest.poll < from && !w.latest.final {
-		return observation{}, w.changed
-	}
-	return w.latest, w.changed
-}
-
-// showLocked makes o the latest observation, and wakes the observers.
-func (w *watchedGroup) showLocked(o observation) {
-	w.latest = o
-	close(w.changed)
-	w.changed = make(chan struct{})
+	table   *table
+	pages   bool // the table is not whole: the last reply said that there is more
+	latest  watch.Latest[*View]
+	applied uint64 // the number of the last poll whose reply is in the table
 }
 
 // Subject implements watch.Watched.
@@ -124,7 +78,7 @@ func (w *watchedGroup) Subject() *watch.Subject { return &w.subject }
 
 // AppendPoll implements watch.Watched.
 func (w *watchedGroup) AppendPoll(calls []wire.Call) []wire.Call {
-	if w.latest.final {
+	if w.latest.IsFinalLocked() {
 		return calls
 	}
 	return append(calls, w.group.viewCall(w.table, ""))
@@ -145,36 +99,33 @@ func (w *watchedGroup) OnReply(p watch.Poll, replies []wire.Outcome) (again bool
 	}
 	version, members := w.table.version, w.table.membersVersion
 	w.pages, err = w.table.apply(reply)
-	w.lastReply, w.applied = p.Sent, p.Number
+	w.latest.ReplyLocked(p)
+	w.applied = p.Number
 	switch {
 	case err != nil && reply.Code() == wire.NotDone:
-		w.showLocked(observation{err: err, poll: p.Number}) // it may come
+		w.latest.ShowLocked(p, nil, err) // it may come
 		return false, nil
 	case err != nil:
 		return false, err
 	case w.pages:
 		return true, nil
 	}
-	if w.latest.view == nil || version != w.table.version || members != w.table.membersVersion {
-		w.showLocked(observation{view: w.table.view(), poll: p.Number})
-	} else {
-		w.showLocked(observation{view: w.latest.view, poll: p.Number})
+	view := w.latest.ValueLocked()
+	if view == nil || version != w.table.version || members != w.table.membersVersion {
+		view = w.table.view()
 	}
+	w.latest.ShowLocked(p, view, nil)
 	return false, nil
 }
 
-// OnFailure implements watch.Watched. What was known before may still be so until the server is silent for long.
-func (w *watchedGroup) OnFailure(p watch.Poll, f watch.Failure) {
-	if (f.Final || -w.lastReply.Until(clock.Now()) >= silence) && p.Number > w.latest.poll && !w.latest.final {
-		w.showLocked(observation{err: f.Err, final: f.Final, poll: p.Number})
-	}
-}
+// OnFailure implements watch.Watched.
+func (w *watchedGroup) OnFailure(p watch.Poll, f watch.Failure) { w.latest.FailLocked(p, f) }
 
 // OnMessage implements watch.Watched. A message is a hint: the server is asked.
 func (*watchedGroup) OnMessage(string) (poll bool) { return true }
 
 // OnClose implements watch.Watched.
-func (w *watchedGroup) OnClose(err error) { w.showLocked(observation{err: err, final: true}) }
+func (w *watchedGroup) OnClose(err error) { w.latest.CloseLocked(err) }
 
 const (
 	// unownedFor is for how much longer than a lease a shard may be without an owner before Health says so.
