@@ -49,6 +49,7 @@ func TestObserversOfANameShareASubscriptionAndPolls(t *testing.T) {
 func TestPollsOfANameAreNumbered(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
+	redistest.LoadScripts(t, server) // else the first poll is sent twice, and the second one may overtake it
 	r := newRegistry(t, server.Client(t, locktest.Steady))
 	w := r.join(t, "a")
 	defer w.subject.Leave()
