@@ -106,7 +106,7 @@ func TestDeadlinesInRedissonsQueueAreChained(t *testing.T) {
 	}
 	require.Equal(t, []string{at(goes(0), wait), at(goes(1), 2*wait), at(goes(2), 3*wait), at(goes(3), 4*wait)}, j.queue())
 	require.Equal(t, []any{int64(0), int64(-1), digits(noon)}, j.enter(goes(0), "1"), "sent again it stays")
-	require.Equal(t, []any{int64(0), int64(-1), digits(noon)}, j.enter(goes(9), "0"), "who tries does not queue")
+	require.Equal(t, []any{int64(0), int64(-1), digits(noon)}, j.enter(goes(9), "0"), "a caller that only tries does not queue")
 	require.Equal(t, []any{int64(0), digits(noon)}, j.leave(goes(1)))
 	require.Equal(t, []string{at(goes(0), wait), at(goes(2), 2*wait), at(goes(3), 3*wait)}, j.queue())
 	j.server.MustDo(t, "DEL", j.key)

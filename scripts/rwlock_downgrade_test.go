@@ -81,7 +81,7 @@ func TestReadersShareWhileNoWriterWaits(t *testing.T) {
 	r.has(ours, reads)
 	unchanged := r.unchanged()
 	require.True(t, r.isOpen(ours))
-	require.False(t, r.isOpen(theirs), "who has no hold shares none")
+	require.False(t, r.isOpen(theirs), "a session without a hold shares none")
 	unchanged()
 	r.queues(theirs, writes)
 	unchanged = r.unchanged()

@@ -54,7 +54,7 @@ type world struct {
 	members []*member
 	time    int64              // passes as the clock does, unless that is set
 	tokens  map[string]string  // the greatest token that was granted, by shard
-	last    map[string]*member // who had the shard last
+	last    map[string]*member // the member that had the shard last
 	moves   int                // grants of shards that another member had before
 	count   int
 }
