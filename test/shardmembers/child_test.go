@@ -110,6 +110,17 @@ func (m *member) next() []string {
 	return words
 }
 
+// nextTaken reads until the process takes a shard, and returns its name. A shard that is to move to a member which has fewer by
+// then may go before: functions of different shards print in any order.
+func (m *member) nextTaken() string {
+	m.Helper()
+	for {
+		if words := m.next(); words[0] == "+" {
+			return words[1]
+		}
+	}
+}
+
 // until reads until the process owns n shards.
 func (m *member) until(n int) {
 	m.Helper()
