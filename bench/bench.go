@@ -30,7 +30,6 @@ type work struct {
 func works() []work {
 	return []work{
 		{"uncontended", uncontended},
-		{"own-locks", ownLocks},
 		{"enter-again", enterAgain},
 		{"several", several},
 		{"one-process", oneProcess},

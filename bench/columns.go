@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// loopTable is the table of a closed loop.
-func (b *bench) loopTable(title string, all []series) table {
+// loopTable is the table of a closed loop. The columns of more stand after those of the costs.
+func (b *bench) loopTable(title string, all []series, more ...column) table {
 	if len(all) == 0 || len(all[0].samples) == 0 {
 		return table{title: title}
 	}
@@ -17,6 +17,7 @@ func (b *bench) loopTable(title string, all []series) table {
 	var columns []column
 	columns = append(columns, rateColumns()...)
 	columns = append(columns, costColumns("op")...)
+	columns = append(columns, more...)
 	columns = append(columns, waitColumns("wait p50")...)
 	columns = append(columns, column{"least/most served", served})
 	return tabulate(title, note, all, columns)

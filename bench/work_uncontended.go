@@ -4,27 +4,40 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 )
 
-// uncontended is one goroutine that locks and unlocks, without others.
+// uncontended is goroutines of one process that lock and unlock, and never meet: each uses one name again and again, or a
+// fresh name each time.
 func uncontended(b *bench) ([]table, error) {
-	again, err := b.sideBySide(topology{1, 1, func(ctx context.Context, p process, _ int) locker {
-		return p.locker(ctx, "again")
-	}})
-	if err != nil {
-		return nil, err
+	names := []struct {
+		title  string
+		locker func(ctx context.Context, p process, i int) locker
+	}{
+		{"the same name each time", func(ctx context.Context, p process, i int) locker { return p.locker(ctx, numbered("again/", i)) }},
+		{"a fresh name each time", func(_ context.Context, p process, i int) locker {
+			return &freshNames{process: p, prefix: numbered("fresh/", i) + "/"}
+		}},
 	}
-	fresh, err := b.sideBySide(topology{1, 1, func(_ context.Context, p process, _ int) locker {
-		return &freshNames{process: p}
-	}})
-	if err != nil {
-		return nil, err
+	var tables []table
+	for _, goroutines := range []int{1, 4, 64} {
+		for _, name := range names {
+			all, err := b.sideBySide(topology{1, goroutines, name.locker})
+			if err != nil {
+				return nil, err
+			}
+			title := fmt.Sprintf("Uncontended, %s, %s", counted(goroutines, "goroutine", "goroutines"), name.title)
+			tables = append(tables, b.uncontendedTable(title, all))
+		}
 	}
-	return []table{
-		b.loopTable("Uncontended, 1 goroutine, the same name each time", again),
-		b.loopTable("Uncontended, 1 goroutine, a fresh name each time", fresh),
-	}, nil
+	return tables, nil
+}
+
+// uncontendedTable has, beside the columns of a loop, what the server and the client need, divided by what they need for the
+// limit.
+func (b *bench) uncontendedTable(title string, all []series) table {
+	return b.loopTable(title, all, column{"server to limit", toLimit(per(serverCPU))}, column{"client to limit", toLimit(per(clientCPU))})
 }
 
 // sideBySide measures a crew whose goroutines do not meet.
@@ -37,11 +50,12 @@ func (b *bench) sideBySide(t topology) ([]series, error) {
 // freshNames is a locker that uses each name once.
 type freshNames struct {
 	process process
+	prefix  string
 	n       int
 }
 
 // Lock implements locker.
 func (f *freshNames) Lock(ctx context.Context) (unlock func() error, err error) {
 	f.n++
-	return f.process.locker(ctx, "fresh/"+strconv.Itoa(f.n)).Lock(ctx)
+	return f.process.locker(ctx, f.prefix+strconv.Itoa(f.n)).Lock(ctx)
 }
