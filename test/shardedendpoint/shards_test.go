@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shards_test
+package shardedendpoint_test
 
 import (
 	"context"
