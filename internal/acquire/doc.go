@@ -20,6 +20,17 @@
 //	                                        v
 //	                                       lost: released off the caller's path
 //
+// # A free lock, by function
+//
+//	reentrant.Lock.Lock               the public call, whose errors it explains
+//	Exclusive.Acquire                 options of the call; re-entry, if the context has a lease
+//	Acquirer.Acquire, acquireOnce     counts the call, and takes a seat in the queue of this process
+//	local.Acquisition.Await           no other goroutine asks for the lock, so this one asks the server
+//	queue: Ticket.Join, sendEnter     an attempt with a fresh id; the arguments of lock/enter
+//	wire.Runner.Run                   sends the script, and says what became of the call
+//	                                  the reply: handleEnterReply makes a Grant of its stamp
+//	queuedTicket.Granted, beginHold   the grant becomes a hold with a term; the first token is the stamp
+//
 // A call is counted in the session (Session.Begin) and in its queue when it begins. Whatever
 // ends it uncounts it: the failure of the call, the release, or the loss.
 package acquire

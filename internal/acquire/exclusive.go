@@ -46,7 +46,7 @@ type exclusiveRegistry struct {
 	requests map[Mode]*queue.Request
 }
 
-// Make makes x the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
+// Make makes e the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
 func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options []signalbox.LockOption) {
 	kind, tableIn := session.Reentrant, func(l *layout.Layout) *layout.Exclusive { return l.Lock }
 	if mode == Ordered {
@@ -68,7 +68,7 @@ func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	}
 }
 
-// newRegistry makes the registry of the session for the locks of the layout of x.
+// newRegistry makes the registry of the session for the locks of the layout of e.
 func (e *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
 	if e.table.ModeInHold {
 		kind = "lock" // both kinds, in the log of the session

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Messages can be lost, so whatever waits for one polls as well. Locks, queues, latches and elections have one
-// schedule.
+// Messages can be lost, so whatever waits for one polls as well, with these pauses. Only queues spread their polls in a way of
+// their own: see nextPollLocked there.
 const (
 	// PollInterval is the pause between the polls of one name while a session waits for few names.
 	PollInterval = time.Second

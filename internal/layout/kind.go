@@ -102,7 +102,8 @@ type Retry struct {
 type Exclusive struct {
 	Kind
 
-	// CompatibleKinds are the letters by which Describe names the kinds that the lock is compatible with.
+	// CompatibleKinds are the letters by which Describe names the kinds that the lock is compatible with. A reentrant or fair
+	// lock has the letter of its mode there, r or f, and not the l of its key.
 	CompatibleKinds string
 	// ModeInHold says that the names of holds contain the kind: reentrant or fair.
 	ModeInHold bool

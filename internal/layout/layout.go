@@ -5,8 +5,8 @@
 //
 // # Guarantees
 //
-//  1. The scripts of a primitive have the same arguments and replies in every layout. A layout
-//     without floors ignores the last argument, keep_ms.
+//  1. A script of one field has the same arguments and replies in every layout, except for those that acquire and release: they
+//     belong to the way of waiting, a queue or tries. A layout without floors ignores the argument keep_ms.
 //  2. A hold of a layout is never used twice, and names its session.
 //
 // # Not guaranteed

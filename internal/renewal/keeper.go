@@ -140,8 +140,7 @@ func (k *Keeper) report(terms []renewal, from clock.Instant, err error) {
 	}
 }
 
-// late returns by how much longer ago than one renewal interval the term was renewed last, when the renewal was requested:
-// renewals are due no later than that.
+// late returns how far past its due time the renewal was requested: a renewal is due a third of the life after the last one.
 func (r *renewal) late() time.Duration {
 	return r.given - clock.Allowance(r.given) - r.left - r.given/renewalsPerLife
 }

@@ -82,8 +82,8 @@ end
 -- include lock/grant
 -- include lock/recent
 
--- Mostly the first in the queue is alive, and no search is needed; its functions come after that,
--- since each call makes them anew.
+-- Mostly the first in the queue is alive, and no search is needed. The functions of the search are
+-- included below, since each run of the script makes them anew.
 local head, grants = is_holder and redis.call('ZPOPMIN', queue) or {}, ''
 local chosen, life = head[1] or '', false
 if #chosen == TICKET_LENGTH then -- another is of another kind of lock, and is dropped

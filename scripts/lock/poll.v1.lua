@@ -1,6 +1,6 @@
 -- lock/poll v1
 -- A session that waits sends a heartbeat, hands over a free lock, and learns what became of its
--- attempts. A poll that lists no ticket takes nothing.
+-- attempts. A poll that lists no ticket is granted nothing.
 --
 -- KEYS[1]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
 -- KEYS[2]  queue  sorted set: ticket -> the server's microseconds at its arrival; missing, as

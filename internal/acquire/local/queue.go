@@ -79,7 +79,7 @@ const sendDelay = 20 * time.Millisecond
 type Queue struct {
 	lockKey string
 	table   *Table
-	users   int // counts the goroutines between Use and Done; guarded by the lock of the shard
+	users   int // counts the goroutines between Use and Done; guarded by the lock of its stripe of the Table
 
 	mu struct {
 		sync.Mutex

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// shardCount keeps goroutines on different locks out of each other's way.
-	shardCount = 64
-	// maxUnused is how many unused queues a shard keeps, so that a lock that is acquired again finds its queue: 1,024 in all.
+	// stripeCount keeps goroutines on different locks out of each other's way.
+	stripeCount = 64
+	// maxUnused is how many unused queues a stripe keeps, so that a lock that is acquired again finds its queue: 1,024 in all.
 	maxUnused = 16
 )
 
@@ -23,10 +23,10 @@ type Table struct {
 	timers  *timers.Timers
 	waiters sync.Pool // the waiters that no goroutine uses
 	seed    maphash.Seed
-	shards  [shardCount]shard
+	stripes [stripeCount]stripe
 }
 
-type shard struct {
+type stripe struct {
 	sync.Mutex
 	queues       map[string]*Queue
 	unusedQueues int // counts the queues without a user
@@ -39,15 +39,15 @@ func NewTable(ts *timers.Timers) *Table {
 		waiters: sync.Pool{New: func() any { return &waiter{events: make(chan event, 1)} }},
 		seed:    maphash.MakeSeed(),
 	}
-	for i := range t.shards {
-		t.shards[i].queues = make(map[string]*Queue)
+	for i := range t.stripes {
+		t.stripes[i].queues = make(map[string]*Queue)
 	}
 	return t
 }
 
 // Use returns the queue of key and counts the caller as its user.
 func (t *Table) Use(key string) *Queue {
-	s := t.shard(key)
+	s := t.stripe(key)
 	s.Lock()
 	defer s.Unlock()
 	q := s.queues[key]
@@ -66,7 +66,7 @@ func (t *Table) Use(key string) *Queue {
 
 // Done counts a user out.
 func (t *Table) Done(q *Queue) {
-	s := t.shard(q.lockKey)
+	s := t.stripe(q.lockKey)
 	s.Lock()
 	defer s.Unlock()
 	if q.users--; q.users > 0 {
@@ -82,8 +82,8 @@ func (t *Table) Done(q *Queue) {
 // Refuse ends the wait of all waiters that only wait for other goroutines. A goroutine that is on its way to the server, or
 // waits with a ticket, finds out by itself, as does one that comes later by TicketSource.Admit.
 func (t *Table) Refuse(err error) {
-	for i := range t.shards {
-		s := &t.shards[i]
+	for i := range t.stripes {
+		s := &t.stripes[i]
 		s.Lock()
 		queues := slices.Collect(maps.Values(s.queues))
 		s.Unlock()
@@ -96,8 +96,8 @@ func (t *Table) Refuse(err error) {
 // Len returns how many queues are in use.
 func (t *Table) Len() int {
 	n := 0
-	for i := range t.shards {
-		s := &t.shards[i]
+	for i := range t.stripes {
+		s := &t.stripes[i]
 		s.Lock()
 		n += len(s.queues) - s.unusedQueues
 		s.Unlock()
@@ -105,7 +105,9 @@ func (t *Table) Len() int {
 	return n
 }
 
-func (t *Table) shard(key string) *shard { return &t.shards[maphash.String(t.seed, key)%shardCount] }
+func (t *Table) stripe(key string) *stripe {
+	return &t.stripes[maphash.String(t.seed, key)%stripeCount]
+}
 
 // getWaiter returns a waiter that is in no waitlist.
 func (t *Table) getWaiter() *waiter { return t.waiters.Get().(*waiter) } //nolint:errcheck // nothing else is in there

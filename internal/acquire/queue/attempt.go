@@ -183,7 +183,8 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.In
 		h, ok := a.q.registry.findHeartbeatLocked(number, now)
 		switch {
 		case a.isSupersededLocked(token):
-			// The session has a newer hold. If the server has not, its next renewal says so, and the next poll after that.
+			// The session has a newer hold. If the server has it no more, the renewal of that hold finds out, and the poll after that
+			// finds this grant.
 			a.pollFirst, a.q.polledStamp = true, 0
 			a.addToListLocked()
 		case ok:

@@ -200,7 +200,7 @@ func (q *Queue) refuseLocked(err error) {
 	}
 }
 
-// handleReply handles the reply to a poll.
+// handleReply handles the reply to a poll: {1, left_us, more, grants, states, now, stamp}, as the header of lock/poll says.
 func (p *queuePoll) handleReply(reply wire.Reply) {
 	registry, q, now := p.q.registry, p.q, clock.Now()
 	registry.mu.Lock()
@@ -222,7 +222,7 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 		has[g.attempt] = true
 		registry.applyGrantLocked(g, now)
 	}
-	more := reply.Int(2) == 1
+	pollAgain := reply.Int(2) == 1
 	tickets := reply.Text(4)
 	for i, a := range p.listed {
 		if a.state == queued && i < len(tickets) && tickets[i] == '0' && !has[a.attempt()] {
@@ -231,11 +231,11 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 				a.refusal = errTicketLostWhileHeld
 			}
 			a.wake()
-			q.lastHeartbeat = clock.Instant{}             // the heartbeat may be lost too: the next enter carries one
-			more = more || len(q.waiting) > len(p.listed) // attempts that are not listed have lost their tickets too
+			q.lastHeartbeat = clock.Instant{}                       // the heartbeat may be lost too: the next enter carries one
+			pollAgain = pollAgain || len(q.waiting) > len(p.listed) // attempts that are not listed have lost their tickets too
 		}
 	}
-	if more {
+	if pollAgain {
 		q.pollLocked()
 		return
 	}
