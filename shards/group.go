@@ -79,7 +79,7 @@ func (g *Group) join(ctx context.Context) (*Member, error) {
 		return nil, m.Err()
 	case <-ctx.Done():
 	}
-	err := errs.Join(errs.Ended(ctx), m.joinFailure())
+	err := errs.Join(errs.Ended(ctx), m.failure())
 	m.leave(errs.Ended(ctx))
 	return nil, err
 }

@@ -33,7 +33,7 @@ type Member struct {
 		changed     chan struct{}     // closed when something changes that a goroutine may wait for, and replaced
 		last        wire.Stamp        // the greatest token of a grant: a later grant has a greater one
 		desired     settings          // what SetWeight and SetValue have set
-		joinError   error             // why the last try to join failed; nil once the member has joined
+		failure     error             // why the last call failed; nil after one that had a reply
 		over        bool
 	}
 }
@@ -86,11 +86,18 @@ func (m *Member) hasJoined() bool {
 	}
 }
 
-// joinFailure returns why the last try to join failed, or nil.
-func (m *Member) joinFailure() error {
+// failure returns why the last call failed, or nil.
+func (m *Member) failure() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.joinError
+	return m.mu.failure
+}
+
+// failed records how a call ended.
+func (m *Member) failed(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.failure = err
 }
 
 // root returns the base of the group, an empty one if no Join made m.
@@ -171,7 +178,7 @@ func (m *Member) Leave(ctx context.Context) error {
 		select {
 		case <-m.done:
 		case <-ctx.Done():
-			err = errs.Join(errs.Ended(ctx), fmt.Errorf("%d shards are not released", m.Owned()))
+			err = errs.Join(errs.Ended(ctx), fmt.Errorf("%d shards are not released", m.Owned()), m.failure())
 		}
 	}
 	return base.Explain("leave", err)
@@ -261,7 +268,7 @@ func (m *Member) set(ctx context.Context, change func(*settings)) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return errs.Ended(ctx)
+			return errs.Join(errs.Ended(ctx), m.failure())
 		}
 		m.mu.Lock()
 	}

@@ -97,7 +97,7 @@ func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
 	if ms.state == joining {
 		ms.state = active
 	}
-	m.mu.joinError = nil
+	m.mu.failure = nil
 	if !m.hasJoined() {
 		close(m.joined)
 	}

@@ -119,9 +119,7 @@ func (ms *membership) join() bool {
 			m.leave(err)
 			return false
 		}
-		m.mu.Lock()
-		m.mu.joinError = err
-		m.mu.Unlock()
+		m.failed(err)
 		if !errors.Is(err, errLate) {
 			base.Session.BackOff(m.group.registry.Context(), fails, ms.wake)
 		}
@@ -203,9 +201,11 @@ func (ms *membership) nextTask(now clock.Instant) (next task, in time.Duration) 
 func (ms *membership) record(err error) {
 	p := &ms.poller
 	if err == nil || errors.Is(err, errLate) {
+		ms.member.failed(nil)
 		p.fails = 0
 		return
 	}
+	ms.member.failed(err)
 	p.retryAt = clock.Now().Add(session.BackOffPause(p.fails))
 	p.fails++
 }
@@ -315,6 +315,9 @@ func (ms *membership) sendReleases() error {
 	ms.releases = append(kept, ms.releases[len(batch):]...) // others appended meanwhile
 	m.wakeLocked()
 	m.mu.Unlock()
+	if failed == nil {
+		ms.poller.leaveAt = clock.Now() // it may have been the last one
+	}
 	return failed
 }
 

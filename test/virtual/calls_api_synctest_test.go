@@ -54,9 +54,8 @@ const local = `
 
 // elsewhere are the calls whose rows are elsewhere: Dial makes connections of its own, which a test in
 // virtual time cannot have, Release is Unlock, and lists run scripts for what their SCAN finds alone: the faults here are of
-// scripts. Member's calls wait for its poller, whose faults TestShardsUnderRandomEvents makes.
-const elsewhere = "shards.Member.Leave shards.Member.SetWeight shards.Member.SetValue " +
-	"signalbox.Dial signalbox.DialWith signalbox.Lease.Release inspect.Names inspect.List.Run inspect.List.Snapshot"
+// scripts.
+const elsewhere = "signalbox.Dial signalbox.DialWith signalbox.Lease.Release inspect.Names inspect.List.Run inspect.List.Snapshot"
 
 // noLibrary are the folders that no program imports; the scripts are data. Modules of their own are left out, too.
 const noLibrary = "internal interop scripts docs"

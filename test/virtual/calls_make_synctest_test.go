@@ -57,6 +57,7 @@ func calls() []testedCall {
 	all = append(all, latches()...)
 	all = append(all, elections()...)
 	all = append(all, groups()...)
+	all = append(all, shardMembers()...)
 	all = append(all, inspections()...)
 	all = append(all, onces()...)
 	for _, c := range slices.Concat(doLocks("redlock.Lock", newRedlock), holders("redlock.Lock", newRedlock, heldBy(newRedlock))) {

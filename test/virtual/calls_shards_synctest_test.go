@@ -22,9 +22,39 @@ func joinElsewhere(c *callFixture, set shards.Set) {
 	time.Sleep(5 * time.Second) // its first polls; a new group grants nothing for two seconds
 }
 
+// joined makes a member of the session under test that owns both shards, and releases what it is asked for.
+func joined(c *callFixture) *shards.Member {
+	m, err := newGroup(c).Join(context.Background())
+	c.must(err)
+	go func() {
+		for change := range m.Changes() {
+			if change.Kind != shards.Granted {
+				_ = change.Shard.Release()
+			}
+		}
+	}()
+	time.Sleep(20 * time.Second) // it has its whole lease
+	return m
+}
+
+// shardMembers returns the calls of a member.
+func shardMembers() []testedCall {
+	call := func(do func(*shards.Member, context.Context) error) prepareCall {
+		return func(c *callFixture) preparedCall {
+			m := joined(c)
+			return func(ctx context.Context) error { return do(m, ctx) }
+		}
+	}
+	return []testedCall{
+		{name: "shards.Member.SetWeight", class: sets, ready: call(func(m *shards.Member, ctx context.Context) error { return m.SetWeight(ctx, 2) })},
+		{name: "shards.Member.SetValue", class: sets, ready: call(func(m *shards.Member, ctx context.Context) error { return m.SetValue(ctx, "b") })},
+		{name: "shards.Member.Leave", class: parts, ready: call(func(m *shards.Member, ctx context.Context) error { return m.Leave(ctx) })},
+	}
+}
+
 // groups returns the calls of a group.
 func groups() []testedCall {
-	joined := func(set shards.Set, do func(*shards.Group, context.Context) error) prepareCall {
+	beside := func(set shards.Set, do func(*shards.Group, context.Context) error) prepareCall {
 		return func(c *callFixture) preparedCall {
 			joinElsewhere(c, set)
 			g := newGroup(c)
@@ -59,10 +89,10 @@ func groups() []testedCall {
 				return last
 			}
 		}},
-		{name: "shards.Group.Resize", class: insists, ready: joined(shards.Count(2), func(g *shards.Group, ctx context.Context) error {
+		{name: "shards.Group.Resize", class: insists, ready: beside(shards.Count(2), func(g *shards.Group, ctx context.Context) error {
 			return g.Resize(ctx, 2)
 		})},
-		{name: "shards.Group.Sync", class: insists, ready: joined(shards.Names(), func(g *shards.Group, ctx context.Context) error {
+		{name: "shards.Group.Sync", class: insists, ready: beside(shards.Names(), func(g *shards.Group, ctx context.Context) error {
 			return g.Sync(ctx, []string{"x"})
 		})},
 	}

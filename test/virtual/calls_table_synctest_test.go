@@ -14,6 +14,8 @@ const (
 	listens                   // the wait for a round that does not open, and other calls that only their context ends
 	writes                    // a term's value, until the term is lost
 	stores                    // the outcome of a once, until the lease is lost or the context has ended
+	sets                      // what a member of a group says of itself, until the server knows it
+	parts                     // the Leave of a member that owns shards
 	unlocks                   // after the lease began, with no context
 	inner                     // the same of a lease beside another one of its hold, which sends nothing
 	leaves                    // Close of a session that has a lease left
@@ -158,6 +160,32 @@ var endings = []expectedEnds{
 	{stores, full, "ErrRefused in 31s", "ErrRefused ended in 100ms"},
 	{stores, denied, "ErrUnconfirmed ErrDenied in 31s", "ErrDenied ended in 100ms"},
 	{stores, expired, "nil in 4s", "ErrDenied ended in 100ms"},
+
+	// A member calls again until the server replies. It joins anew after a lost lease.
+	{sets, healthy, "nil", "nil"},
+	{sets, frozen, "blocks", "ended in 100ms"},
+	{sets, connecting, "blocks", "ended in 100ms"},
+	{sets, refusing, "blocks", "ended in 100ms"},
+	{sets, cut, "nil in 3s", "nil in 100ms"},
+	{sets, proxied, "nil", "nil"},
+	{sets, closed, "ErrClosed", "ErrClosed"},
+	{sets, loading, "blocks", "ErrRefused ended in 100ms"},
+	{sets, full, "blocks", "ErrRefused ended in 100ms"},
+	{sets, denied, "blocks", "ErrDenied ended in 100ms"},
+	{sets, expired, "nil in 4s", "ErrDenied ended in 100ms"},
+
+	// A member that leaves gives up after a lease of 15 s without a reply.
+	{parts, healthy, "nil", "nil"},
+	{parts, frozen, "nil in 17s", "ended in 100ms"},
+	{parts, connecting, "nil in 17s", "ended in 100ms"},
+	{parts, refusing, "nil in 17s", "ended in 100ms"},
+	{parts, cut, "nil in 3s", "nil in 100ms"},
+	{parts, proxied, "nil", "nil"},
+	{parts, closed, "nil", "nil"},
+	{parts, loading, "nil in 17s", "ErrRefused ended in 100ms"},
+	{parts, full, "nil in 17s", "ErrRefused ended in 100ms"},
+	{parts, denied, "nil in 17s", "ErrDenied ended in 100ms"},
+	{parts, expired, "nil in 4s", "ErrDenied ended in 100ms"},
 
 	{unlocks, healthy, "nil", "nil"},
 	{unlocks, frozen, "ErrUnconfirmed ErrNoReply in 1s", "ErrUnconfirmed ErrNoReply in 1s"},
