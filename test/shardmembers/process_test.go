@@ -4,9 +4,11 @@ package shardmembers_test
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -52,17 +54,23 @@ func TestAStoppedMemberLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 	server := redistest.Start(t)
 	a := start(t, server)
 	a.until(total)
+	lost := maps.Clone(a.owned)
 	a.Freeze()
 	b := start(t, server)
 	b.until(total)
 	a.Send("check")
 	a.Thaw()
-	for len(a.owned) > 0 {
-		switch words := a.next(); words[0] {
+	for len(lost) > 0 { // it may be granted the first one anew before the last one has ended
+		words := a.next()
+		if lost[words[1]] == "" {
+			continue
+		}
+		switch words[0] {
 		case "?":
 			require.Equal(t, "false", words[2])
 		case "-":
 			require.Equal(t, "true", words[2], "it was lost")
+			delete(lost, words[1])
 		}
 	}
 	a.until(total / 2)
@@ -74,7 +82,8 @@ func TestAStoppedMemberLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 	require.Zero(t, b.Wait(limit))
 }
 
-// A function that panics releases its shard before the process ends: another member has it at once, and the rest after the lease.
+// A function that panics releases its shard before the process ends: another member is granted it first, and the rest after the
+// lease. The order is that of the tokens: functions of different shards print in any order.
 func TestAPanicReleasesItsShardFirst(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the lease of a process that panicked has to expire on the server")
@@ -85,10 +94,11 @@ func TestAPanicReleasesItsShardFirst(t *testing.T) {
 	b.until(total / 2)
 	a.until(total / 2)
 	a.Send("panic")
-	words := a.next()
-	require.Equal(t, "panics", words[0])
-	require.Equal(t, words[1], b.nextTaken(), "the shard of the function is the first")
+	panicked := a.nextLine("panics")
 	b.until(total)
+	for name := range a.owned {
+		require.GreaterOrEqual(t, b.owned[name], b.owned[panicked], "the shard of the function is the first")
+	}
 	require.NotZero(t, a.Wait(limit))
 	require.Contains(t, a.Stderr(), "panic: panic")
 	b.CloseInput()
@@ -117,44 +127,54 @@ func TestAGroupWorksEverywhere(t *testing.T) {
 // play moves a shard from one session to another.
 func play(t *testing.T, one, other *signalbox.Session, name string) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
 	set := shards.Names("x", "y")
-	mine, theirs := shards.New(one, name, set, shards.RebalanceDelay(0), shards.Value("mine")), shards.New(other, name, set, shards.RebalanceDelay(0))
-	a, err := mine.Join(locktest.Context(t))
+	mine, theirs := shards.New(one, name, set, shards.RebalanceDelay(0)), shards.New(other, name, set, shards.RebalanceDelay(0))
+	a := joins(ctx, t, mine)
+	await(ctx, t, theirs, func(v *shards.View) bool { return ownedBy(v, one) == 2 })
+	b := joins(ctx, t, theirs)
+	await(ctx, t, mine, func(v *shards.View) bool { return ownedBy(v, one) == 1 && ownedBy(v, other) == 1 })
+	require.NoError(t, a.Leave(ctx))
+	await(ctx, t, theirs, func(v *shards.View) bool { return ownedBy(v, other) == 2 })
+	require.NoError(t, b.Leave(ctx))
+}
+
+// joins makes a member, which releases what is wanted elsewhere. A busy machine may lose the lease of a young member, which is 3 s: the
+// member joins again then.
+func joins(ctx context.Context, t *testing.T, g *shards.Group) *shards.Member {
+	t.Helper()
+	m, err := g.Join(ctx)
 	require.NoError(t, err)
-	granted := 0
-	for c := range a.Changes() {
-		require.Equal(t, shards.Granted, c.Kind)
-		if granted++; granted == 2 {
-			break
+	go func() {
+		for c := range m.Changes() {
+			if c.Kind != shards.Granted {
+				assert.Error(t, c.Shard.Err())
+				_ = c.Shard.Release()
+				assert.ErrorIs(t, c.Shard.Release(), signalbox.ErrNotHeld)
+			}
+		}
+	}()
+	return m
+}
+
+// await waits until an observer sees what it is to see.
+func await(ctx context.Context, t *testing.T, g *shards.Group, isSeen func(*shards.View) bool) {
+	t.Helper()
+	for v, err := range g.Watch(ctx) {
+		if err == nil && isSeen(v) {
+			return
 		}
 	}
-	b, err := theirs.Join(locktest.Context(t))
-	require.NoError(t, err)
-	for c := range a.Changes() {
-		require.Equal(t, shards.Wanted, c.Kind)
-		require.ErrorIs(t, c.Shard.Err(), shards.ErrMoved)
-		require.NoError(t, c.Shard.Release())
-		require.ErrorIs(t, c.Shard.Release(), signalbox.ErrNotHeld)
-		break
+	require.Fail(t, "an observer never saw it")
+}
+
+// ownedBy returns how many shards a session owns.
+func ownedBy(v *shards.View, s *signalbox.Session) (n int) {
+	for _, name := range v.Names() {
+		if o, _ := v.Owner(name); o.State == shards.Owned && o.Session == s.ID() {
+			n++
+		}
 	}
-	for c := range b.Changes() {
-		require.Equal(t, shards.Granted, c.Kind)
-		o, err := mine.Owner(locktest.Context(t), c.Shard.Name())
-		require.NoError(t, err)
-		require.Equal(t, c.Shard.Token(), o.Token)
-		require.Equal(t, other.ID(), o.Session)
-		break
-	}
-	require.NoError(t, theirs.Health(locktest.Context(t)))
-	for _, m := range []*shards.Member{a, b} {
-		go func() {
-			for c := range m.Changes() {
-				_ = c.Shard.Release()
-			}
-		}()
-		require.NoError(t, m.Leave(locktest.Context(t)))
-	}
-	v, err := mine.View(context.Background())
-	require.NoError(t, err)
-	require.Empty(t, v.Members)
+	return n
 }
