@@ -10,6 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.RegisterChild("member", runMember)
+	redistest.RegisterChild("writer", runWriter)
 	if redistest.RunChild() {
 		return
 	}
