@@ -107,6 +107,13 @@ func (l *shardLog) reset() (moves int, gaps []time.Duration) {
 	return moves, gaps
 }
 
+// late returns how many functions began beside one whose lease was lost.
+func (l *shardLog) late() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.late
+}
+
 // requireSound requires that nothing happened which no guarantee allows.
 func (l *shardLog) requireSound() {
 	l.w.Helper()

@@ -5,7 +5,6 @@ package virtual_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -272,53 +271,6 @@ func TestClockStepsMoveNoShards(t *testing.T) {
 			t.Logf("a step of %v: %d moves", step, moves)
 			require.Zero(w, moves)
 			require.Equal(w, n, l.owned())
-			l.requireSound()
-		})
-	}
-}
-
-// P1, P3, P5: members come, leave, die and lose touch at random, and messages are lost: no shard ever has two owners, and in the end the loads are even.
-func TestShardsUnderRandomEvents(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(4) {
-		bubbleOfUsers(t, func(w *fixture) {
-			const n = 40
-			random := rand.New(rand.NewPCG(seed, 1))
-			l := newShardLog(w)
-			start := func() *shardMember {
-				m := l.member(shards.Count(n), time.Duration(random.Int64N(int64(3*time.Second))))
-				m.wire.latency.Store(random.Int64N(int64(20 * time.Millisecond)))
-				return m
-			}
-			members := []*shardMember{start(), start(), start()}
-			for range 40 {
-				time.Sleep(time.Duration(random.Int64N(int64(10 * time.Second))))
-				i := random.IntN(len(members))
-				switch random.IntN(6) {
-				case 0, 1:
-					members = append(members, start())
-				case 2:
-					if len(members) > 1 {
-						members[i].cancel()
-						members = append(members[:i], members[i+1:]...)
-					}
-				case 3:
-					if len(members) > 1 {
-						members[i].kill()
-						members = append(members[:i], members[i+1:]...)
-					}
-				case 4:
-					members[i].wire.goSilent()
-					time.Sleep(time.Duration(random.Int64N(int64(25 * time.Second))))
-					members[i].wire.heal()
-				default:
-					members[i].wire.losesMessages.Store(random.IntN(2) == 0)
-				}
-			}
-			took := l.untilEven(n, members...)
-			moves, gaps := l.reset()
-			t.Logf("seed %d: %d members, even after %v, %d moves, %d beside one of a lost lease, longest gap %v",
-				seed, len(members), took, moves, l.mu.late, at(gaps, 1))
 			l.requireSound()
 		})
 	}

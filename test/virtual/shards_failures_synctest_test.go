@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/shards"
+)
+
+// The rows of "Failure" in package shards that no other test shows.
+
+// some starts as many members, and waits until they are even and all have their whole lease.
+func (l *shardLog) some(total, n int) (members []*shardMember) {
+	l.w.Helper()
+	for range n {
+		members = append(members, l.member(shards.Count(total), shardDrain))
+	}
+	l.untilEven(total, members...)
+	time.Sleep(time.Minute)
+	l.reset()
+	return members
+}
+
+// ends returns why contexts ended since the last reset.
+func (l *shardLog) ends() []error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]error(nil), l.mu.causes...)
+}
+
+// P5: connections that break end nothing.
+func TestBrokenConnectionsEndNoShard(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		l := newShardLog(w)
+		members := l.some(16, 2)
+		for i := range 200 {
+			members[i%2].wire.cut()
+			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+		}
+		require.Empty(w, l.ends())
+		require.Equal(w, 16, l.owned())
+		l.requireSound()
+	})
+}
+
+// A reply that is lost delays a move by a second.
+func TestLostRepliesDelayAMoveByASecond(t *testing.T) {
+	t.Parallel()
+	for name, loser := range map[string]int{"Donor": 0, "Taker": 1} {
+		for _, after := range []time.Duration{300 * time.Millisecond, 500 * time.Millisecond, 700 * time.Millisecond} {
+			bubbleOfUsers(t, func(w *fixture) {
+				l := newShardLog(w)
+				members := append(l.some(16, 1), l.member(shards.Count(16), shardDrain))
+				time.Sleep(shards.DefaultRebalanceDelay + after)
+				link := members[loser].wire
+				link.swallowsReplies.Store(true)
+				time.Sleep(100 * time.Millisecond)
+				link.heal()
+				took := l.untilEven(16, members...)
+				moves, gaps := l.reset()
+				t.Logf("%s, lost after %v: even %v later, longest gap %v", name, after, took, at(gaps, 1))
+				require.Equal(w, 8, moves)
+				require.LessOrEqual(w, at(gaps, 1), 1200*time.Millisecond)
+				l.requireSound()
+			})
+		}
+	}
+}
+
+// The server is away for longer than the lease: all contexts end, and all shards are granted anew within 3 s of its return.
+func TestServerThatIsAwayForLongMovesEachShardOnce(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 100
+		l := newShardLog(w)
+		members := l.some(n, 4)
+		for _, m := range members {
+			m.wire.goSilent()
+		}
+		time.Sleep(40 * time.Second)
+		require.Zero(w, l.owned())
+		for _, cause := range l.ends() {
+			require.ErrorIs(w, cause, signalbox.ErrLost)
+		}
+		for _, m := range members {
+			m.wire.heal()
+		}
+		took := l.untilEven(n, members...)
+		moves, gaps := l.reset()
+		t.Logf("away for 40s: even %v later, %d moves of %d shards, longest gap %v", took, moves, n, at(gaps, 1))
+		require.LessOrEqual(w, took, 5*time.Second)
+		l.requireSound()
+	})
+}
+
+// A clock that is set back by 20 s makes a death cost 20 s more.
+func TestClockThatIsSetBackDelaysTheDeadByThat(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n, step = 16, 20 * time.Second
+		var back atomic.Int64
+		w.skewed(func() time.Duration { return -time.Duration(back.Load()) })
+		l := newShardLog(w)
+		members := l.some(n, 2)
+		members[1].kill()
+		back.Store(int64(step))
+		took := l.untilEven(n, members[0])
+		moves, _ := l.reset()
+		t.Logf("killed, and the clock set back by %v: all owned after %v, %d moves", step, took, moves)
+		require.Greater(w, took, step)
+		require.LessOrEqual(w, took, step+16*time.Second)
+		require.Equal(w, n/2, moves)
+		l.requireSound()
+	})
+}
+
+// Half of the members are killed: the others keep what they have, and take the rest within a lease and a second, none more than its
+// limit.
+func TestHalfOfTheMembersDie(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n, m, limit = 100, 10, 20
+		l := newShardLog(w)
+		var members []*shardMember
+		for range m {
+			members = append(members, l.member(shards.Count(n), shardDrain, shards.Limit(limit)))
+		}
+		l.untilEven(n, members...)
+		time.Sleep(time.Minute)
+		l.reset()
+		for _, dead := range members[:m/2] {
+			dead.kill()
+		}
+		began, most := time.Now(), 0
+		for !even(n, members[m/2:]...) {
+			time.Sleep(100 * time.Millisecond)
+			for _, alive := range members[m/2:] {
+				most = max(most, alive.load())
+			}
+		}
+		took := time.Since(began)
+		moves, _ := l.reset()
+		t.Logf("half of %d members died: all owned after %v, %d moves, never more than %d at one", m, took, moves, most)
+		require.LessOrEqual(w, took, 16*time.Second)
+		require.LessOrEqual(w, most, limit)
+		require.Equal(w, n/2, moves)
+		l.requireSound()
+	})
+}
+
+// A process that hangs at its end keeps its shards until it is killed; the others get them within a lease and a second.
+func TestProcessThatHangsAtItsEndKeepsItsShards(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 16
+		l := newShardLog(w)
+		hung := l.member(shards.Count(n), time.Hour)
+		l.untilEven(n, hung)
+		b := l.member(shards.Count(n), shardDrain, shards.RebalanceDelay(time.Minute))
+		time.Sleep(20 * time.Second)
+		hung.cancel()
+		time.Sleep(10 * time.Minute)
+		require.Equal(w, n, hung.load(), "they drain")
+		require.Zero(w, b.load())
+		l.requireSound()
+		hung.kill()
+		took := l.untilEven(n, b)
+		t.Logf("killed after 10 minutes: all owned %v later", took)
+		require.LessOrEqual(w, took, 16*time.Second)
+		l.requireSound()
+	})
+}
+
+// While a slot moves, scripts of several keys are refused. Leases are renewed by one key: no shard is lost, and none moves.
+func TestSlotThatMovesEndsNoShard(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 16
+		l := newShardLog(w)
+		members := l.some(n, 2)
+		var isMoving atomic.Bool
+		w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+			if !isMoving.Load() || !strings.HasPrefix(command, "EVAL") || args[1] == "1" {
+				return false
+			}
+			c.WriteError("TRYAGAIN Multiple keys request during rehashing of slot")
+			return true
+		})
+		isMoving.Store(true)
+		c := l.member(shards.Count(n), shardDrain)
+		time.Sleep(5 * time.Minute)
+		require.Empty(w, l.ends())
+		require.Equal(w, n, l.owned())
+		require.Zero(w, c.load())
+		isMoving.Store(false)
+		took := l.untilEven(n, append(members, c)...)
+		moves, _ := l.reset()
+		t.Logf("the slot moved for 5 minutes; even %v later, %d moves", took, moves)
+		require.Equal(w, n/3, moves)
+		l.requireSound()
+	})
+}
+
+// Guarantee 5: real loads follow within as many drains as Moves needs, and a second.
+func TestLoadsAreEvenAfterTheDrainsThatMovesNeeds(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n, atOnce, drain = 120, 20, 2 * time.Second
+		l := newShardLog(w)
+		a := l.member(shards.Count(n), drain, shards.Moves(atOnce))
+		l.untilEven(n, a)
+		time.Sleep(time.Minute)
+		l.reset()
+		b := l.member(shards.Count(n), drain, shards.Moves(atOnce))
+		took := l.untilEven(n, a, b)
+		moves, gaps := l.reset()
+		t.Logf("%d moves, %d at once, drains of %v: even %v after the join, longest gap %v", moves, atOnce, drain, took, at(gaps, 1))
+		require.Equal(w, n/2, moves)
+		require.LessOrEqual(w, took, shards.DefaultRebalanceDelay+n/2/atOnce*drain+time.Second)
+		l.requireSound()
+	})
+}
+
+// A shard that is moved by hand has the other owner, with a greater token, and stays there.
+func TestMoveMovesAShard(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 8
+		l := newShardLog(w)
+		members := l.some(n, 2)
+		from, to := members[0], members[1]
+		name := from.shards()[0]
+		before, err := from.group.Owner(w.Context(), name)
+		require.NoError(w, err)
+		require.NoError(w, from.group.Move(w.Context(), name, to.ID()))
+		time.Sleep(5 * time.Minute)
+		after, err := from.group.Owner(w.Context(), name)
+		require.NoError(w, err)
+		require.Equal(w, from.ID(), before.Session)
+		require.Equal(w, to.ID(), after.Session)
+		require.Greater(w, after.Token, before.Token)
+		require.Contains(w, to.shards(), name)
+		require.True(w, even(n, members...))
+		moves, _ := l.reset()
+		t.Logf("%d shards moved: this one, and one back for it", moves)
+		require.Equal(w, 2, moves)
+		require.ErrorContains(w, from.group.Move(w.Context(), "8", to.ID()), "there is no shard")
+		require.ErrorContains(w, from.group.Move(w.Context(), name, "nobody"), "no member")
+		l.requireSound()
+	})
+}
