@@ -49,6 +49,7 @@ func works() []work {
 		{"read", read},
 		{"read-release", readRelease},
 		{"drain", drain},
+		{"shards", shardsWork},
 		{"java", across},
 	}
 }

@@ -42,6 +42,11 @@ type scale struct {
 	javaHeld, javaReleases int
 	javaLease, javaHeldFor time.Duration
 
+	// Groups of shards: how many shards and members; of how many members half are killed; how many are replaced.
+	shards, shardMembers, shardKilled []int
+	shardRolled                       int
+	shardLease, shardDelay, shardIdle time.Duration // the lease; RebalanceDelay of members that are replaced; the time at rest
+
 	held      int           // locks that are held
 	heldLease time.Duration // the lease of these locks
 	heldFor   time.Duration // three leases, so that nothing lasts that is not renewed
@@ -66,6 +71,8 @@ func full() scale {
 		fewHeldPermits: 10, manyHeldPermits: 100_000,
 		readers: 10_000, releases: 2_000,
 		javaWarmUp: 3 * time.Second, javaHeld: 2_000, javaReleases: 100, javaLease: 3 * time.Second, javaHeldFor: 6 * time.Second,
+		shards: []int{64, 1_000, 10_000}, shardMembers: []int{2, 10, 100}, shardKilled: []int{10, 100}, shardRolled: 10,
+		shardLease: 15 * time.Second, shardDelay: 500 * time.Millisecond, shardIdle: 2 * time.Second,
 		held: 10_000, heldLease: 3 * time.Second, heldFor: 9 * time.Second,
 		waiters: 5_000, waited: 500, quietFor: 2 * time.Second, idle: 3 * time.Second,
 	}
@@ -85,6 +92,8 @@ func short() scale {
 	s.readers, s.releases = 2_000, 500
 	s.javaWarmUp, s.javaHeld, s.javaReleases = 200*time.Millisecond, 300, 20
 	s.javaLease, s.javaHeldFor = 6*time.Second, 2400*time.Millisecond // a loss ends the run, and a machine may stall
+	s.shards, s.shardMembers, s.shardKilled, s.shardRolled = []int{64}, []int{10}, []int{10}, 3
+	s.shardLease, s.shardDelay, s.shardIdle = 5*time.Second, 100*time.Millisecond, 500*time.Millisecond
 	s.waiters, s.waited, s.quietFor, s.idle = 1_000, 100, 500*time.Millisecond, 500*time.Millisecond
 	return s
 }

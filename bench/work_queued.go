@@ -114,3 +114,8 @@ func (b *bench) awaitTickets(key string, n int) error {
 func scriptTime(before, after map[string]redistest.CommandStat) time.Duration {
 	return after["evalsha"].Time - before["evalsha"].Time + after["eval"].Time - before["eval"].Time
 }
+
+// scriptCalls returns how many scripts ran between two readings of its statistics.
+func scriptCalls(before, after map[string]redistest.CommandStat) int64 {
+	return after["evalsha"].Calls - before["evalsha"].Calls + after["eval"].Calls - before["eval"].Calls
+}
