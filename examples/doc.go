@@ -16,6 +16,9 @@
 //	cache       how is a cache filled by one caller of many?
 //	money       how are two accounts locked without a deadlock?
 //	barrier     how do processes begin each phase together?
+//	partitions  how do consumers divide 64 partitions of a queue?
+//	controller  how do processes divide thousands of names that come and go?
+//	singletons  how do five pods run three jobs, each once?
 //
 // docs/how-to has a page for most of them.
 package examples

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 )
 
 // What a process that Start started finds in its environment.
@@ -26,7 +25,7 @@ func Processes(show func(ctx context.Context, url string) error, process func(ct
 		Main(show)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	err := process(ctx, os.Getenv(urlVariable), name)
 	cancel()
 	exit(err)

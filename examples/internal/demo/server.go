@@ -19,6 +19,9 @@ import (
 // ServerVariable names a real server by its URL.
 const ServerVariable = "SIGNALBOX_REDIS"
 
+// limit is how long a program runs. Only one that hangs takes that long, or one on a machine with little time for it.
+const limit = 3 * time.Minute
+
 // The first line of every program says on which server it runs.
 const (
 	GreetingReal     = "Using the server that " + ServerVariable + " names."
@@ -27,7 +30,7 @@ const (
 
 // Main runs a program with the URL of its server. An error is one line on standard error, and exit code 1.
 func Main(run func(ctx context.Context, url string) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	err := withServer(ctx, run)
 	cancel()
 	exit(err)

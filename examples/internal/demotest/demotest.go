@@ -19,6 +19,10 @@ import (
 // programVariable makes a test binary the program, as it makes those that the program starts.
 const programVariable = "SIGNALBOX_EXAMPLE_TEST"
 
+// logged is what the library may log: that a lease was lost, where the program shows a loss; and that replies are late, which
+// says only that the machine is busy.
+const logged = "signalbox: (a lease was lost|the server can|no unlock messages|unlock messages arrive|the server did not confirm)"
+
 // Main is the TestMain of an example.
 func Main(m *testing.M, main func()) {
 	if os.Getenv(programVariable) != "" {
@@ -54,7 +58,7 @@ func run(t *testing.T, url, greeting string) []string {
 	output, err := program.Output()
 	require.NoError(t, err, "%s%s", output, stderr.String())
 	for line := range strings.Lines(stderr.String()) {
-		require.Contains(t, line, "signalbox: a lease was lost", "what the library logs where the program shows a loss")
+		require.Regexp(t, logged, line)
 	}
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 	require.Equal(t, greeting, lines[0])
