@@ -148,14 +148,7 @@ func WithLogger(logger *slog.Logger) SessionOption {
 // WithClass sets what observers and logs call locks of this sort, as "orders": a label for metrics, when the
 // names of locks are too many. At most 64 bytes of UTF-8 without control characters. It is not sent to the server.
 func WithClass(class string) LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.Class)
-		if err := session.CheckClass(class); err != nil {
-			l.Fail(err)
-			return
-		}
-		l.Class = class
-	}
+	return session.Option(session.Class, session.CheckClass(class), func(l *session.LockSettings) { l.Class = class })
 }
 
 // Observers returns an observer that calls the hooks of all of these, in order. The context that one returns is

@@ -19,28 +19,31 @@ type SessionOption func(*session.Settings)
 // does its Check.
 type LockOption func(*session.LockSettings)
 
-// WithCloseGrace sets how long Close waits for holders and for calls if its context has no
-// deadline; 5 s by default. d is more than 0 and at most 24 h.
-func WithCloseGrace(d time.Duration) SessionOption {
+// checked returns an option that calls set, unless err says what is wrong with its value.
+func checked(err error, set func(*session.Settings)) SessionOption {
 	return func(s *session.Settings) {
-		if err := session.CheckCloseGrace(d); err != nil {
+		if err != nil {
 			s.Err = err
 			return
 		}
-		s.CloseGrace = d
+		set(s)
 	}
+}
+
+// WithCloseGrace sets how long Close waits for holders and for calls if its context has no
+// deadline; 5 s by default. d is more than 0 and at most 24 h.
+func WithCloseGrace(d time.Duration) SessionOption {
+	return checked(session.CheckCloseGrace(d), func(s *session.Settings) { s.CloseGrace = d })
 }
 
 // WithPrefix sets the beginning of every key and channel; "sb:" by default. Processes share locks only
 // if their prefixes are equal. At most 64 bytes, no braces.
 func WithPrefix(prefix string) SessionOption {
-	return func(s *session.Settings) {
-		if err := names.CheckPrefix(prefix); err != nil {
-			s.Err = fmt.Errorf("%w: %w", errs.ErrBadOption, err)
-			return
-		}
-		s.Prefix = prefix
+	err := names.CheckPrefix(prefix)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errs.ErrBadOption, err)
 	}
+	return checked(err, func(s *session.Settings) { s.Prefix = prefix })
 }
 
 // WithHashedNames replaces every name by a digest, in keys, channels, errors and logs. So a name, which
@@ -68,13 +71,7 @@ func WithPolling() SessionOption {
 // and "" sets none. At most 64 bytes of UTF-8 without control characters. It need not be unique: a session is
 // identified by its ID. Every reader of the server can read it, so put no secrets in it.
 func WithLabel(label string) SessionOption {
-	return func(s *session.Settings) {
-		if err := session.CheckLabel(label); err != nil {
-			s.Err = err
-			return
-		}
-		s.Label = label
-	}
+	return checked(session.CheckLabel(label), func(s *session.Settings) { s.Label = label })
 }
 
 // WithDefaults sets what the session's locks start from, before their own options. A kind of lock
@@ -100,14 +97,9 @@ func WithDefaults(options ...LockOption) SessionOption {
 // From 100 ms to 24 h. A shorter life is a faster recovery from a crashed holder, and less
 // patience with a server that is away.
 func WithRenewedLease(life time.Duration) LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.RenewedLease)
-		if err := session.CheckDuration("a renewed lease", life); err != nil {
-			l.Fail(err)
-			return
-		}
+	return session.Option(session.RenewedLease, session.CheckDuration("a renewed lease", life), func(l *session.LockSettings) {
 		l.Lease, l.Fixed = life, false
-	}
+	})
 }
 
 // WithFirstLease sets how long a new hold lasts before its first renewal: d, or the lease if that is
@@ -123,27 +115,17 @@ func WithRenewedLease(life time.Duration) LockOption {
 // In layouts of others holds have their whole lease from the start, and the option is
 // ErrBadOption.
 func WithFirstLease(d time.Duration) LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.FirstLease)
-		if err := session.CheckDuration("a first lease", d); err != nil {
-			l.Fail(err)
-			return
-		}
+	return session.Option(session.FirstLease, session.CheckDuration("a first lease", d), func(l *session.LockSettings) {
 		l.FirstLease = d
-	}
+	})
 }
 
 // WithFixedLease makes leases that are not renewed: they are ErrLost after life, less what is
 // allowed for clocks. From 100 ms to 24 h.
 func WithFixedLease(life time.Duration) LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.FixedLease)
-		if err := session.CheckDuration("a fixed lease", life); err != nil {
-			l.Fail(err)
-			return
-		}
+	return session.Option(session.FixedLease, session.CheckDuration("a fixed lease", life), func(l *session.LockSettings) {
 		l.Lease, l.Fixed = life, true
-	}
+	})
 }
 
 // WithReplicas makes each acquire wait, for timeout at the longest, until n replicas of the server
@@ -156,14 +138,9 @@ func WithFixedLease(life time.Duration) LockOption {
 // from 1 to 100, timeout from 1 ms to 60 s and shorter than the lease, which counts from before the
 // acquire was sent. While it waits it takes a connection of its own. It needs the right to WAIT.
 func WithReplicas(n int, timeout time.Duration) LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.WaitReplicas)
-		if err := session.CheckReplicas(n, timeout); err != nil {
-			l.Fail(err)
-			return
-		}
+	return session.Option(session.WaitReplicas, session.CheckReplicas(n, timeout), func(l *session.LockSettings) {
 		l.Replicas = session.Replicas{Count: n, Wait: timeout}
-	}
+	})
 }
 
 // WithMaxWaiters lets at most n goroutines of this session wait for the lock at once. If as many wait,
@@ -179,14 +156,7 @@ func WithReplicas(n int, timeout time.Duration) LockOption {
 //
 // With WithReplicas a call that has to try again counts anew, and can return ErrBusy then.
 func WithMaxWaiters(n int) LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.MaxWaiters)
-		if err := session.CheckMaxWaiters(n); err != nil {
-			l.Fail(err)
-			return
-		}
-		l.MaxWaiters = n
-	}
+	return session.Option(session.MaxWaiters, session.CheckMaxWaiters(n), func(l *session.LockSettings) { l.MaxWaiters = n })
 }
 
 // WithTokenFloor sets how long the server remembers an idle name: for d after its last release, one
@@ -208,14 +178,7 @@ func WithMaxWaiters(n int) LockOption {
 // countdown.Keep. In layouts of others, whose keys cannot store it, the option is
 // ErrBadOption.
 func WithTokenFloor(d time.Duration) LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.TokenFloor)
-		if err := session.CheckFloor(d); err != nil {
-			l.Fail(err)
-			return
-		}
-		l.Floor = d
-	}
+	return session.Option(session.TokenFloor, session.CheckFloor(d), func(l *session.LockSettings) { l.Floor = d })
 }
 
 // WithMaxHold ends a renewed lease with ErrMaxHold just before d is over. It is for holders that may
@@ -223,12 +186,7 @@ func WithTokenFloor(d time.Duration) LockOption {
 // from 100 ms to 24 h. Without it a lease is renewed for as long as its process lives. A lock with
 // this option is not handed over inside the process.
 func WithMaxHold(d time.Duration) LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.MaxHold)
-		if err := session.CheckDuration("the longest hold", d); err != nil {
-			l.Fail(err)
-			return
-		}
+	return session.Option(session.MaxHold, session.CheckDuration("the longest hold", d), func(l *session.LockSettings) {
 		l.MaxHold = d
-	}
+	})
 }

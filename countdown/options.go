@@ -3,11 +3,9 @@
 package countdown
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -28,12 +26,5 @@ const (
 // a sixtieth less. A round that was not used for that long is forgotten. d is from a minute to 30
 // days; 24 hours by default. In a layout of others Keep is ErrBadOption: keys there never end.
 func Keep(d time.Duration) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.Keep)
-		if d < minKeep || d > maxKeep {
-			l.Fail(fmt.Errorf("%w: to keep rounds for %v: it must be from %v to %v", errs.ErrBadOption, d, minKeep, maxKeep))
-			return
-		}
-		l.Keep = d
-	}
+	return session.Option(session.Keep, session.CheckRange("to keep rounds for %v", d, minKeep, maxKeep), func(l *session.LockSettings) { l.Keep = d })
 }

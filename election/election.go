@@ -39,9 +39,7 @@ type electionKeys struct{ holder, leader, changed string }
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Election {
 	var set session.LockSettings
 	e := new(Election)
-	e.base = acquire.Make(s, name, session.Election, slices.Concat(
-		[]signalbox.LockOption{begin(s)}, options, []signalbox.LockOption{end(&set)},
-	))
+	e.base = acquire.Make(s, name, session.Election, append(slices.Clip(options), end(&set)))
 	if e.base.Err != nil {
 		return e
 	}

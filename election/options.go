@@ -14,7 +14,7 @@ import (
 const (
 	// DefaultLease is the lease of a term unless signalbox.WithRenewedLease sets another one, for the
 	// election or by signalbox.WithDefaults.
-	DefaultLease = 15 * time.Second
+	DefaultLease = session.DefaultTerm
 	// MaxValue is the length of the longest value, in bytes.
 	MaxValue = 4096
 	// stepDownParts is which part of the lease StepDown is by default, and mostParts which it is at most.
@@ -29,14 +29,11 @@ const (
 // Until then the term ends d before that time is over. If d is more than half of that time, the term
 // ends the same share of it early as of the whole lease: a third by default.
 func StepDown(d time.Duration) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.StepDown)
-		if d < 0 {
-			l.Fail(fmt.Errorf("%w: to step down %v before the end of the lease: it must be from 0", errs.ErrBadOption, d))
-			return
-		}
-		l.Election.StepDown = d
+	var err error
+	if d < 0 {
+		err = fmt.Errorf("%w: to step down %v before the end of the lease: it must be from 0", errs.ErrBadOption, d)
 	}
+	return session.Option(session.StepDown, err, func(l *session.LockSettings) { l.Election.StepDown = d })
 }
 
 // Value sets the value that each term begins with, such as the address of the process. Observers
@@ -44,38 +41,7 @@ func StepDown(d time.Duration) signalbox.LockOption {
 // written just after the term began, so Leader may return the leader without it for a moment. Observe yields
 // them together.
 func Value(value string) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.Value)
-		if err := checkValue(value); err != nil {
-			l.Fail(err)
-			return
-		}
-		l.Election.Value = value
-	}
-}
-
-func checkValue(value string) error {
-	if len(value) > MaxValue {
-		return fmt.Errorf("%w: a value of %d bytes: %d are allowed", errs.ErrBadOption, len(value), MaxValue)
-	}
-	return nil
-}
-
-// unset is a StepDown that no option has set.
-const unset = -1
-
-// begin returns the option from which the options of an election start: a lease of 15 s, and no
-// StepDown, unless the session has defaults for them.
-func begin(s *signalbox.Session) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		defaults := &(*session.Handle)(s).Session().Settings.Lock
-		if defaults.Given&session.RenewedLease == 0 || defaults.Fixed {
-			l.Lease = DefaultLease
-		}
-		if defaults.Given&session.StepDown == 0 {
-			l.Election.StepDown = unset
-		}
-	}
+	return session.Option(session.Value, session.CheckValue(value, MaxValue), func(l *session.LockSettings) { l.Election.Value = value })
 }
 
 // end returns the option with which the options of an election end: it checks them together, and
@@ -84,7 +50,7 @@ func end(set *session.LockSettings) signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		most := l.First() / mostParts
 		switch {
-		case l.Election.StepDown == unset:
+		case l.Election.StepDown == session.Unset:
 			l.Election.StepDown = l.Lease / stepDownParts
 		case l.Election.StepDown > most:
 			l.Fail(fmt.Errorf("%w: to step down %v before the end of the lease: it must be at most %v, half of the first lease",

@@ -73,7 +73,7 @@ func (t *term) setValue(ctx context.Context, value string) error {
 	if err := base.CheckContext(ctx); err != nil {
 		return err
 	}
-	if err := checkValue(value); err != nil {
+	if err := session.CheckValue(value, MaxValue); err != nil {
 		return err
 	}
 	if err := t.writable(ctx); err != nil {

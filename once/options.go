@@ -28,14 +28,9 @@ const (
 // the next Do runs the function again. So d must be longer than a caller for the same period can be
 // late. d is from 1 s to 30 days. The option of the call that ran the function counts.
 func Keep(d time.Duration) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.KeepOutcome)
-		if d < minKeep || d > maxKeep {
-			l.Fail(fmt.Errorf("%w: to keep an outcome for %v: it must be from %v to %v", errs.ErrBadOption, d, minKeep, maxKeep))
-			return
-		}
+	return session.Option(session.KeepOutcome, session.CheckRange("to keep an outcome for %v", d, minKeep, maxKeep), func(l *session.LockSettings) {
 		l.Outcome = d
-	}
+	})
 }
 
 // Linger sets how long a function may continue after every call of its session that waited for it has returned,
@@ -45,12 +40,9 @@ func Keep(d time.Duration) signalbox.LockOption {
 //
 // Linger does not bound a function for which a call waits. signalbox.WithMaxHold does.
 func Linger(d time.Duration) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.Linger)
-		if d < 0 || d > maxKeep {
-			l.Fail(fmt.Errorf("%w: to let a function continue for %v without a caller: it must be from 0 to %v", errs.ErrBadOption, d, maxKeep))
-			return
-		}
-		l.Linger = d
+	var err error
+	if d < 0 || d > maxKeep {
+		err = fmt.Errorf("%w: to let a function continue for %v without a caller: it must be from 0 to %v", errs.ErrBadOption, d, maxKeep)
 	}
+	return session.Option(session.Linger, err, func(l *session.LockSettings) { l.Linger = d })
 }

@@ -15,24 +15,16 @@ import (
 // must be among those that grant the next one. A Lock takes one more round trip, in which a majority
 // stores the token. All processes must use Fenced for the name: tokens without it are not stored.
 func Fenced() signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.Fenced)
-		l.Quorum.Fenced = true
-	}
+	return session.Option(session.Fenced, nil, func(l *session.LockSettings) { l.Quorum.Fenced = true })
 }
 
 // GreatestLease says how long the longest lease of any process for the name is, if that is not this
 // lock's own, for instance while a new length is rolled out. A server that lost its data does not grant
 // the name for that long. d is from the lock's own lease to 24 h.
 func GreatestLease(d time.Duration) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.GreatestLease)
-		if err := session.CheckDuration("a greatest lease", d); err != nil {
-			l.Fail(err)
-			return
-		}
+	return session.Option(session.GreatestLease, session.CheckDuration("a greatest lease", d), func(l *session.LockSettings) {
 		l.Quorum.Greatest = d
-	}
+	})
 }
 
 // greatestLease returns the longest lease that anybody has for a name, by the options of one lock.

@@ -39,20 +39,14 @@ type Semaphore struct {
 // fail: during a deployment some processes still pass the old number. A waiter continues to wait
 // when the number changes.
 func ExactCapacity() signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.ExactCapacity)
-		l.Exact = true
-	}
+	return session.Option(session.ExactCapacity, nil, func(l *session.LockSettings) { l.Exact = true })
 }
 
 // Plain makes a semaphore without owners, in a layout of others that has one: a number of free permits, whose
 // other users have neither ids nor leases. docs/internals/semaphore.md says what differs. In any other
 // layout it is ErrBadOption.
 func Plain() signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.Plain)
-		l.Plain = true
-	}
+	return session.Option(session.Plain, nil, func(l *session.LockSettings) { l.Plain = true })
 }
 
 // New returns the semaphore name of the session. capacity is the number of permits to begin with.

@@ -34,9 +34,7 @@ type Group struct {
 func New(s *signalbox.Session, name string, set Set, options ...signalbox.LockOption) *Group {
 	var resolved session.LockSettings
 	g := &Group{set: set}
-	g.base = acquire.Make(s, name, session.Shards, slices.Concat(
-		[]signalbox.LockOption{begin(s)}, options, []signalbox.LockOption{end(&resolved)},
-	))
+	g.base = acquire.Make(s, name, session.Shards, append(slices.Clip(options), end(&resolved)))
 	g.base.Err = errs.Join(g.base.Err, set.check())
 	if g.base.Err != nil {
 		return g

@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -236,7 +237,7 @@ func (m *Member) SetWeight(ctx context.Context, w int) error {
 
 // SetValue sets what observers read of the member, and returns when the server knows it.
 func (m *Member) SetValue(ctx context.Context, value string) error {
-	err := checkValue(value)
+	err := session.CheckValue(value, MaxValue)
 	if err == nil {
 		err = m.set(ctx, func(s *settings) { s.value = value })
 	}

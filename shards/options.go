@@ -14,7 +14,7 @@ import (
 const (
 	// DefaultLease is the lease of a member unless signalbox.WithRenewedLease sets another one, for the group or
 	// by signalbox.WithDefaults. MinLease is the shortest.
-	DefaultLease, MinLease = 15 * time.Second, 5 * time.Second
+	DefaultLease, MinLease = session.DefaultTerm, 5 * time.Second
 	// DefaultRebalanceDelay is RebalanceDelay if the option is not given.
 	DefaultRebalanceDelay = 2 * time.Second
 	// DefaultRetryMin and DefaultRetryMax are what Retry sets if the option is not given.
@@ -52,30 +52,15 @@ func checkWeight(w int) error {
 // Limit sets the greatest number of shards that a member owns. If the limits of all members are less than the
 // number of shards, some have no owner: see View.Unowned. n is from 1 to MaxShards, which is the default.
 func Limit(n int) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.ShardLimit)
-		if n < 1 || n > MaxShards {
-			l.Fail(fmt.Errorf("%w: a limit of %d shards: it must be from 1 to %d", errs.ErrBadOption, n, MaxShards))
-		}
+	return session.Option(session.ShardLimit, session.CheckRange("a limit of %d shards", n, 1, MaxShards), func(l *session.LockSettings) {
 		l.Shards.Limit = n
-	}
+	})
 }
 
 // Value sets what observers read of the member, such as its address. It has at most MaxValue bytes. By default
 // it is empty. Member.SetValue changes it later.
 func Value(value string) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.ShardValue)
-		l.Fail(checkValue(value))
-		l.Shards.Value = value
-	}
-}
-
-func checkValue(value string) error {
-	if len(value) > MaxValue {
-		return fmt.Errorf("%w: a value of %d bytes: %d are allowed", errs.ErrBadOption, len(value), MaxValue)
-	}
-	return nil
+	return session.Option(session.ShardValue, session.CheckValue(value, MaxValue), func(l *session.LockSettings) { l.Shards.Value = value })
 }
 
 // RebalanceDelay sets how long no member must have joined before shards of active members are asked for; 2 s by
@@ -95,26 +80,16 @@ func RebalanceDelay(d time.Duration) signalbox.LockOption {
 // shards by default, and at least 16. n is from 1 to MaxShards. The option of the member that joined last
 // counts.
 func Moves(n int) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.Moves)
-		if n < 1 || n > MaxShards {
-			l.Fail(fmt.Errorf("%w: %d moves at once: it must be from 1 to %d", errs.ErrBadOption, n, MaxShards))
-		}
-		l.Shards.Moves = n
-	}
+	return session.Option(session.Moves, session.CheckRange("%d moves at once", n, 1, MaxShards), func(l *session.LockSettings) { l.Shards.Moves = n })
 }
 
 // DrainLimit sets how long an owner that was asked for a shard keeps it. After d another member owns the shard,
 // beside a function that still runs: only tokens protect what both write. By default there is no limit. d is
 // from one second to a day. The option of the member that joined last counts.
 func DrainLimit(d time.Duration) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		l.Give(session.DrainLimit)
-		if d < minDrainLimit || d > session.MaxLease {
-			l.Fail(fmt.Errorf("%w: a drain limit of %v: it must be from %v to %v", errs.ErrBadOption, d, minDrainLimit, session.MaxLease))
-		}
+	return session.Option(session.DrainLimit, session.CheckRange("a drain limit of %v", d, minDrainLimit, session.MaxLease), func(l *session.LockSettings) {
 		l.Shards.DrainLimit = d
-	}
+	})
 }
 
 // Retry sets for how long Run pauses before it calls a function again that has returned: from least, after the
@@ -129,22 +104,6 @@ func Retry(least, most time.Duration) signalbox.LockOption {
 	}
 }
 
-// unset is a duration that no option has set.
-const unset = -1
-
-// begin returns the option from which the options of a group start: those of the session, or unset.
-func begin(s *signalbox.Session) signalbox.LockOption {
-	return func(l *session.LockSettings) {
-		defaults := &(*session.Handle)(s).Session().Settings.Lock
-		if defaults.Given&session.RenewedLease == 0 || defaults.Fixed {
-			l.Lease = DefaultLease
-		}
-		if defaults.Given&session.RebalanceDelay == 0 {
-			l.Shards.RebalanceDelay = unset
-		}
-	}
-}
-
 // end returns the option with which the options of a group end: it checks them together, and copies them
 // to set.
 func end(set *session.LockSettings) signalbox.LockOption {
@@ -153,7 +112,7 @@ func end(set *session.LockSettings) signalbox.LockOption {
 			l.Fail(fmt.Errorf("%w: a lease of %v: a member has at least %v", errs.ErrBadOption, l.Lease, MinLease))
 		}
 		o := &l.Shards
-		if o.RebalanceDelay == unset {
+		if o.RebalanceDelay == session.Unset {
 			o.RebalanceDelay = DefaultRebalanceDelay
 		}
 		if o.RetryMin == 0 {

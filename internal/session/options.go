@@ -110,6 +110,18 @@ var optionTable = []optionRow{
 // Give records that the lock was given an option, valid or not.
 func (l *LockSettings) Give(o OptionID) { l.Given |= o }
 
+// Option returns the option o. It calls set, unless err says what is wrong with its value.
+func Option(o OptionID, err error, set func(*LockSettings)) func(*LockSettings) {
+	return func(l *LockSettings) {
+		l.Give(o)
+		if err != nil {
+			l.Fail(err)
+			return
+		}
+		set(l)
+	}
+}
+
 // GiveLayout records that the lock was given a layout. The library's own cancels one of others; any other pair of layouts
 // is a contradiction.
 func (l *LockSettings) GiveLayout(in *layout.Layout) {
@@ -132,8 +144,12 @@ func layoutOption(l *layout.Layout) string { return "WithLayout(" + l.Name + ")"
 // StartFor turns l, a copy of the session's defaults, into the settings that a lock of kind starts
 // from: it drops the options that the kind does not have. An election's term and the function of a once
 // have their whole lease from the start, unless the session has a default: their work is long, and a short
-// outage at its beginning would end a term, or let the function run twice.
+// outage at its beginning would end a term, or let the function run twice. The leases of candidates and of members of a
+// group are shorter than those of locks, unless the session has a default.
 func (l *LockSettings) StartFor(kind Kind) {
+	if (l.Given&RenewedLease == 0 || l.Fixed) && (kind == Election || kind == Shards) {
+		l.Lease = DefaultTerm
+	}
 	if l.Given&FirstLease == 0 && (kind == Election || kind == Once) {
 		l.FirstLease = MaxLease
 	}

@@ -31,6 +31,10 @@ const (
 	MinFloor, MaxFloor = time.Second, 24 * time.Hour
 	// DefaultLease is the life of a renewed lease unless an option says otherwise.
 	DefaultLease = 30 * time.Second
+	// DefaultTerm is the same for the term of an election, and for a member of a group of shards.
+	DefaultTerm = 15 * time.Second
+	// Unset is a duration that no option has set, if 0 has a meaning.
+	Unset time.Duration = -1
 	// DefaultFirstLease is how long a renewed lease lasts before its first renewal unless an option
 	// says otherwise. It is the longest delay by a holder that dies young.
 	DefaultFirstLease = 3 * time.Second
@@ -78,10 +82,30 @@ func Apply[O ~func(*LockSettings)](l *LockSettings, options []O) {
 type LockSettings struct {
 	LeaseTerms
 
-	Replicas Replicas
-	Quorum   QuorumSettings
+	KindSettings
+
 	Election ElectionSettings
 	Shards   ShardsSettings
+	// Floor is how long the floor of the tokens is kept after the last release.
+	Floor time.Duration
+	// Layout is the layout on the server; nil is the library's own.
+	Layout *layout.Layout
+	// ParentKind is the kind that the lock is made for, such as an election, or "".
+	ParentKind Kind
+	// Given are the options that the lock was given.
+	Given OptionID
+	// layoutConflict is the contradiction of two layouts, or nil.
+	layoutConflict error
+	// Err is the first bad option.
+	Err error
+}
+
+// KindSettings are the settings that locks take as the options set them. Most belong to one kind.
+type KindSettings struct {
+	// Class is what observers and logs call locks of its sort.
+	Class    string
+	Replicas Replicas
+	Quorum   QuorumSettings
 	// Exact refuses a semaphore that has another number of permits on the server.
 	Exact bool
 	// Plain is a semaphore without owners, in a layout that has one.
@@ -94,39 +118,17 @@ type LockSettings struct {
 	Linger time.Duration
 	// MaxWaiters is how many goroutines of the session may wait for the lock; 0 is any number.
 	MaxWaiters int
-	// Floor is how long the floor of the tokens is kept after the last release.
-	Floor time.Duration
-	// Layout is the layout on the server; nil is the library's own.
-	Layout *layout.Layout
-	// Class is what observers and logs call locks of its sort.
-	Class string
-	// ParentKind is the kind that the lock is made for, such as an election, or "".
-	ParentKind Kind
-	// Given are the options that the lock was given.
-	Given OptionID
-	// layoutConflict is the contradiction of two layouts, or nil.
-	layoutConflict error
-	// Err is the first bad option.
-	Err error
 }
 
 // Resolved is what the options of a lock come to. It is never written to: locks of a kind without options of their own
 // share that of their session.
 type Resolved struct {
-	Kind     Kind // the kind of the lock, or its ParentKind
-	Class    string
-	Layout   *layout.Layout
-	Terms    LeaseTerms
-	Replicas Replicas
-	Quorum   QuorumSettings
-	Exact    bool // a semaphore counts permits exactly; see LockSettings, also for Plain
-	Plain    bool
-	Keep     time.Duration // the time for which a latch is kept; 0 if it is not set
-	Outcome  time.Duration // the time for which package once keeps an outcome; 0 if it is not set
-	Linger   time.Duration // the time for which package once runs a function without callers
-	// MaxWaiters is how many goroutines of the session may wait; 0 is any number.
-	MaxWaiters int
-	Floor      string // how long the floor of the tokens is kept, in milliseconds, as an argument of scripts
+	KindSettings
+
+	Kind   Kind // the kind of the lock, or its ParentKind
+	Layout *layout.Layout
+	Terms  LeaseTerms
+	Floor  string // how long the floor of the tokens is kept, in milliseconds, as an argument of scripts
 	// Err is the error of the options, and Unsupported that of options which locks in Layout do not have.
 	Err, Unsupported error
 }
@@ -145,9 +147,7 @@ func ResolveAll(defaults LockSettings) map[Kind]*Resolved {
 // Resolve returns what the options of a lock of kind come to.
 func (l *LockSettings) Resolve(kind Kind) *Resolved {
 	s := &Resolved{
-		Kind: cmp.Or(l.ParentKind, kind), Class: l.Class,
-		Layout: cmp.Or(l.Layout, layout.Native()), Terms: l.LeaseTerms, Replicas: l.Replicas, Quorum: l.Quorum,
-		Exact: l.Exact, Plain: l.Plain, Keep: l.Keep, Outcome: l.Outcome, Linger: l.Linger, MaxWaiters: l.MaxWaiters,
+		KindSettings: l.KindSettings, Kind: cmp.Or(l.ParentKind, kind), Layout: cmp.Or(l.Layout, layout.Native()), Terms: l.LeaseTerms,
 		Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
 	}
 	if s.Layout != layout.Native() {
@@ -218,7 +218,10 @@ func Defaults() Settings {
 		Prefix:     names.DefaultPrefix,
 		Label:      processLabel(hostName(), os.Getpid()),
 		CloseGrace: DefaultCloseGrace,
-		Lock:       LockSettings{LeaseTerms: LeaseTerms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor, Linger: DefaultLinger},
+		Lock: LockSettings{
+			LeaseTerms: LeaseTerms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor,
+			KindSettings: KindSettings{Linger: DefaultLinger}, Election: ElectionSettings{StepDown: Unset}, Shards: ShardsSettings{RebalanceDelay: Unset},
+		},
 	}
 }
 
@@ -295,15 +298,28 @@ func CheckClass(class string) error {
 	return nil
 }
 
-// CheckReplicas says why a lock cannot wait for count replicas, for as long as wait, or nil.
-func CheckReplicas(count int, wait time.Duration) error {
-	switch {
-	case count < 1 || count > MaxReplicas:
-		return fmt.Errorf("%w: %d replicas: it must be from 1 to %d", errs.ErrBadOption, count, MaxReplicas)
-	case wait < MinReplicaWait || wait > MaxReplicaWait:
-		return fmt.Errorf("%w: a wait of %v for replicas: it must be from %v to %v", errs.ErrBadOption, wait, MinReplicaWait, MaxReplicaWait)
+// CheckRange returns an error unless v is from least to most. format says what v is.
+func CheckRange[T cmp.Ordered](format string, v, least, most T) error {
+	if v < least || v > most {
+		return fmt.Errorf("%w: "+format+": it must be from %v to %v", errs.ErrBadOption, v, least, most)
 	}
 	return nil
+}
+
+// CheckValue returns an error if value has more than most bytes.
+func CheckValue(value string, most int) error {
+	if len(value) > most {
+		return fmt.Errorf("%w: a value of %d bytes: %d are allowed", errs.ErrBadOption, len(value), most)
+	}
+	return nil
+}
+
+// CheckReplicas says why a lock cannot wait for count replicas, for as long as wait, or nil.
+func CheckReplicas(count int, wait time.Duration) error {
+	return cmp.Or(
+		CheckRange("%d replicas", count, 1, MaxReplicas),
+		CheckRange("a wait of %v for replicas", wait, MinReplicaWait, MaxReplicaWait),
+	)
 }
 
 // CheckCloseGrace returns an error if Close cannot wait for d.
@@ -316,18 +332,12 @@ func CheckCloseGrace(d time.Duration) error {
 
 // CheckFloor returns an error if the floor of the tokens cannot be kept for d.
 func CheckFloor(d time.Duration) error {
-	if d < MinFloor || d > MaxFloor {
-		return fmt.Errorf("%w: a token floor kept for %v: it must be from %v to %v", errs.ErrBadOption, d, MinFloor, MaxFloor)
-	}
-	return nil
+	return CheckRange("a token floor kept for %v", d, MinFloor, MaxFloor)
 }
 
 // CheckDuration says why d cannot be the length of what, or nil.
 func CheckDuration(what string, d time.Duration) error {
-	if d < MinLease || d > MaxLease {
-		return fmt.Errorf("%w: %s of %v: it must be from %v to %v", errs.ErrBadOption, what, d, MinLease, MaxLease)
-	}
-	return nil
+	return CheckRange(what+" of %v", d, MinLease, MaxLease)
 }
 
 // Life returns how long a hold lasts at most if it is not renewed.

@@ -59,7 +59,7 @@ func TestWaitForReplicasIsShorterThanTheLease(t *testing.T) {
 		{lease: time.Minute, maxHold: time.Second, wait: time.Second - 1, good: true},
 		{lease: time.Minute, maxHold: time.Second, wait: time.Second},
 	} {
-		l := session.LockSettings{LeaseTerms: session.LeaseTerms{Lease: c.lease, MaxHold: c.maxHold}, Replicas: session.Replicas{Count: 1, Wait: c.wait}}
+		l := session.LockSettings{LeaseTerms: session.LeaseTerms{Lease: c.lease, MaxHold: c.maxHold}, KindSettings: session.KindSettings{Replicas: session.Replicas{Count: 1, Wait: c.wait}}}
 		if c.good {
 			require.NoError(t, l.Check(session.Reentrant), "%+v", c)
 			continue
@@ -96,7 +96,11 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	require.NoError(t, names.CheckPrefix(s.Prefix))
 	require.NoError(t, s.Err)
 	require.False(t, s.Polling)
-	require.Equal(t, session.LockSettings{LeaseTerms: session.LeaseTerms{Lease: 30 * time.Second, FirstLease: 3 * time.Second}, Floor: time.Minute, Linger: 5 * time.Minute}, s.Lock)
+	require.Equal(t, session.LockSettings{
+		LeaseTerms: session.LeaseTerms{Lease: 30 * time.Second, FirstLease: 3 * time.Second}, Floor: time.Minute,
+		KindSettings: session.KindSettings{Linger: 5 * time.Minute},
+		Election:     session.ElectionSettings{StepDown: session.Unset}, Shards: session.ShardsSettings{RebalanceDelay: session.Unset},
+	}, s.Lock)
 	require.NoError(t, session.CheckFloor(s.Lock.Floor))
 	require.NoError(t, session.CheckDuration("the default", s.Lock.Lease))
 	host, err := os.Hostname()
@@ -126,6 +130,7 @@ func TestFirstLifeIsAtMostTheGreatestHold(t *testing.T) {
 	} {
 		set := session.Defaults().Lock
 		set.Lease = time.Minute
+		set.Give(session.RenewedLease)
 		set.StartFor(kind)
 		require.Equal(t, want, set.First(), kind)
 		set.FirstLease = time.Second
