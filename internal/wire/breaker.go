@@ -3,13 +3,10 @@
 package wire
 
 import (
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
@@ -70,11 +67,7 @@ func (b *breaker) record(err error) {
 
 // isConnectRefusal reports whether err says that there is no connection to be had.
 func isConnectRefusal(err error) bool {
-	if isConnectError(err) {
-		return true
-	}
-	var refusal *rueidis.RedisError
-	return errors.As(err, &refusal) && begins(refusal.Error(), connectRefusals)
+	return isConnectError(err) || begins(wordsOf(err), connectRefusals)
 }
 
 // connectRefusals lists the beginnings of the refusals that a new connection gets.

@@ -138,12 +138,10 @@ func (r *DialRecorder) Explain(ctx context.Context, err error) error {
 
 // refusal explains what a server of the protocol replied. It returns nil if err is no reply.
 func (r *DialRecorder) refusal(host string, err error) error {
-	var refusal *rueidis.RedisError
-	if !errors.As(err, &refusal) {
-		return nil
-	}
-	words := strings.ToLower(refusal.Error())
+	words := strings.ToLower(wordsOf(err))
 	switch {
+	case !IsReplyError(err):
+		return nil
 	case strings.Contains(words, "no such master"):
 		return fault{kind: errs.ErrBadOption, text: "it watches no primary under the name in master_set"}.of(host)
 	case strings.Contains(words, "unknown command 'sentinel"):
@@ -274,7 +272,7 @@ func otherProgram(first string) fault {
 // RefusesClusterCommands reports whether the client of o could not be made because the server, a proxy it seems, refused the
 // question for the cluster's nodes in words that the client does not know. It then serves as a single server.
 func RefusesClusterCommands(o rueidis.ClientOption, err error) bool {
-	var refusal *rueidis.RedisError
-	return errors.As(err, &refusal) && len(o.InitAddress) == 1 && o.Sentinel.MasterSet == "" && !o.ForceSingleClient &&
-		!begins(refusal.Error(), temporaryRefusals) && !begins(refusal.Error(), denials)
+	words := wordsOf(err)
+	return IsReplyError(err) && len(o.InitAddress) == 1 && o.Sentinel.MasterSet == "" && !o.ForceSingleClient &&
+		!begins(words, temporaryRefusals) && !begins(words, denials)
 }

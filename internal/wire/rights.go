@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/redis/rueidis"
-
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
@@ -79,12 +77,10 @@ func (r *rights) outcome(call *Call, err error) error {
 	case err == nil, !errors.Is(err, errs.ErrDenied), !r.ranScript.Load():
 		return err
 	}
-	var refusal *rueidis.RedisError
-	if !errors.As(err, &refusal) {
-		return &revokedError{err} // a command that was there before
-	}
-	words := refusal.Error()
+	words := wordsOf(err)
 	switch {
+	case !IsReplyError(err):
+		return &revokedError{err} // a command that was there before
 	case begins(words, denialsInScript):
 		return err // which commands a script calls depends on what it finds: whether it called this one before is not known
 	case !begins(words, []string{"NOPERM"}), isRun(quoted(words)):

@@ -235,8 +235,7 @@ func probeKeysIn(prefix string) []string {
 // mayBeOfSlots reports whether the refusal of a script with keys of several slots may be due to that. If so, the script
 // is worth sending again for one key at a time. A refusal that any key would meet is not.
 func mayBeOfSlots(err error) bool {
-	var refusal *rueidis.RedisError
-	return errors.As(err, &refusal) && !begins(refusal.Error(), keyIndependent)
+	return IsReplyError(err) && !begins(wordsOf(err), keyIndependent)
 }
 
 // keyIndependent lists the prefixes of refusals that do not depend on the keys.
@@ -244,10 +243,4 @@ func mayBeOfSlots(err error) bool {
 //nolint:gochecknoglobals // a constant table
 var keyIndependent = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "BUSY", "NOREPLICAS", "MISCONF", "OOM", "max number of clients", "NOAUTH", "WRONGPASS", "DENIED",
-}
-
-// CrossSlot reports whether the server refused a script because its keys are in several slots. It was not executed.
-func CrossSlot(err error) bool {
-	var refusal *rueidis.RedisError
-	return errors.As(err, &refusal) && begins(refusal.Error(), []string{"CROSSSLOT"})
 }

@@ -104,12 +104,27 @@ func judgeWords(words string) Verdict {
 	return Unknown
 }
 
+// wordsOf returns the words with which a server, or a proxy before it, refused a call; "" for any other error.
+func wordsOf(err error) string {
+	var refusal *rueidis.RedisError
+	if errors.As(err, &refusal) {
+		return refusal.Error()
+	}
+	return ""
+}
+
+// TryAgain reports whether a script was refused because its keys are spread over two nodes: their slot is
+// being moved. A script with one key still works meanwhile.
+func TryAgain(err error) bool { return begins(wordsOf(err), []string{"TRYAGAIN"}) }
+
+// CrossSlot reports whether the server refused a script because its keys are in several slots. It was not executed.
+func CrossSlot(err error) bool { return begins(wordsOf(err), []string{"CROSSSLOT"}) }
+
 // MayHaveRun reports whether the script that err belongs to may have been executed, as a whole or, if a command in it was
 // refused, in part.
 func MayHaveRun(err error) bool {
-	var refusal *rueidis.RedisError
-	return Judge(err) == Unknown ||
-		errors.As(err, &refusal) && (begins(refusal.Error(), denialsInScript) || begins(refusal.Error(), foreignValues))
+	words := wordsOf(err)
+	return Judge(err) == Unknown || begins(words, denialsInScript) || begins(words, foreignValues)
 }
 
 // IsReplyError reports whether err is the reply of a server, or of a proxy before it.
@@ -121,15 +136,10 @@ func IsReplyError(err error) bool {
 // Explain gives an error of the client the sentinel that callers look for. The server's words stay, except
 // for repeated arguments of a call.
 func Explain(err error) error {
-	var refusal *rueidis.RedisError
+	words := wordsOf(err)
 	switch {
 	case errors.Is(err, rueidis.ErrClosing):
 		return fmt.Errorf("%w: its client was closed", errs.ErrClosed)
-	case !errors.As(err, &refusal):
-		return err
-	}
-	words := refusal.Error()
-	switch {
 	case begins(words, temporaryRefusals), begins(words, temporaryInScript):
 		return fmt.Errorf("%w: %w", errs.ErrRefused, err)
 	case begins(words, denials), begins(words, denialsInScript):
