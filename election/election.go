@@ -75,18 +75,9 @@ func (e *Election) campaign(ctx context.Context) (*term, error) {
 	// A term is never entered again: each has a hold of its own.
 	lease, err := e.lock.Lock(hold.WithoutLeases(ctx))
 	if err != nil {
-		return nil, cause(err)
+		return nil, acquire.WithoutOp(err)
 	}
 	return e.begin(lease), nil
-}
-
-// cause returns an error of the lock without the lock's operation and name.
-func cause(err error) error {
-	var op *signalbox.OpError
-	if errors.As(err, &op) {
-		return op.Err
-	}
-	return err
 }
 
 // Leader returns the leader, as the server knows it, or ErrNotHeld if no process leads. The result may be
@@ -140,7 +131,7 @@ func (e *Election) health(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errs.ErrReleased): // resigned meanwhile
 		case err != nil:
-			return fmt.Errorf("the term is over, and was not resigned: %w", cause(err))
+			return fmt.Errorf("the term is over, and was not resigned: %w", acquire.WithoutOp(err))
 		case leads != t.hold:
 			return fmt.Errorf("%w: the server names another leader, or none", errs.ErrLost)
 		}

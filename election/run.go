@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -51,15 +50,9 @@ func (e *Election) run(ctx context.Context, lead func(context.Context, Term) err
 	}
 }
 
-// pause waits before a further try, longer after more that failed.
+// pause waits before a further try, longer after more that failed. After the end of the registry's context no timer fires.
 func (e *Election) pause(ctx context.Context, fails int) {
-	pause := e.base.Session.Patient(session.BackOffPause(fails))
-	defer pause.End()
-	select {
-	case <-pause.Done():
-	case <-e.registry.Context().Done(): // after which no timer fires
-	case <-ctx.Done():
-	}
+	e.base.Session.BackOff(ctx, fails, e.registry.Context().Done())
 }
 
 // leadOnce campaigns and leads for one term. It reports whether to campaign again: also if a right is missing that an earlier

@@ -97,12 +97,7 @@ func (t *term) setValue(ctx context.Context, value string) error {
 			return err
 		}
 		last = err
-		pause := base.Session.Patient(session.BackOffPause(fails))
-		select {
-		case <-pause.Done():
-		case <-both.Done():
-		}
-		pause.End()
+		base.Session.BackOff(both, fails, nil)
 		if over := t.writable(ctx); over != nil {
 			return errs.Join(over, last)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -127,17 +126,9 @@ func (o *Once) sendStore(ctx context.Context, e *execution, call wire.Call) (rep
 		}
 		uncertain = uncertain || wire.MayHaveRun(err)
 		e.storeFailed(err)
-		pause := s.Patient(session.BackOffPause(fails))
-		select {
-		case <-pause.Done():
-		case <-storing.Done():
+		if s.BackOff(storing, fails, nil); storing.Err() != nil {
+			return wire.Reply{}, nil, withUncertainty(uncertain, err)
 		}
-		pause.End()
-		if storing.Err() == nil {
-			continue
-		}
-		err = withUncertainty(uncertain, err)
-		return wire.Reply{}, nil, err
 	}
 }
 

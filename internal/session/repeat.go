@@ -34,12 +34,6 @@ func (s *Session) RepeatUntilReply(ctx context.Context, refused <-chan struct{},
 			return err
 		}
 		last = err
-		pause := s.Patient(BackOffPause(fails))
-		select {
-		case <-pause.Done():
-		case <-refused:
-		case <-ctx.Done():
-		}
-		pause.End()
+		s.BackOff(ctx, fails, refused)
 	}
 }
