@@ -144,7 +144,7 @@ func breakPermits(ctx context.Context, s *session.Session, name string) error {
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, listHolds(scripts.HoldsList, set.Permits(), "sb1s"))
+	holds, err := holdsOf(ctx, s, session.ListCall(scripts.HoldsList, set.Permits(), "sb1s", 0, maxOfName))
 	if err == nil {
 		holds, err = session.FilterForceTargets(ctx, holds, identity)
 	}

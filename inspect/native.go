@@ -125,15 +125,9 @@ func (n native) readLock(ki *keyInspection, set names.Set, reply wire.Reply, que
 	}
 }
 
-// listHolds returns a script's call that lists the first holds of a key that has several. kind is what a key of its kind has as a
-// member; "" in a layout of others.
-func listHolds(script *scripts.Script, key, kind string) wire.Call {
-	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, "0", strconv.Itoa(maxOfName)}}
-}
-
 func (native) queryRWLock(ki *keyInspection, set names.Set) {
 	table := layout.Native().RWLock
-	ki.query(listHolds(scripts.HoldsList, set.Holder, "sb1w"), func(reply wire.Reply) {
+	ki.query(session.ListCall(scripts.HoldsList, set.Holder, "sb1w", 0, maxOfName), func(reply wire.Reply) {
 		floor, writing := reply.Stamp(0), reply.Text(1) == "1"
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			name := reply.Text(i)
@@ -155,7 +149,7 @@ func (n native) queryPermits(ki *keyInspection, set names.Set) {
 	table := layout.Native().Semaphore
 	key := set.Permits()
 	ki.entry.Kind = Semaphore
-	ki.query(listHolds(scripts.HoldsList, key, "sb1s"), func(reply wire.Reply) {
+	ki.query(session.ListCall(scripts.HoldsList, key, "sb1s", 0, maxOfName), func(reply wire.Reply) {
 		if reply.Code() == wire.Foreign {
 			ki.setForeign()
 			return

@@ -11,7 +11,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // reader reads the keys of locks. A key is one if its type and its content are those that Redisson writes.
@@ -82,7 +81,7 @@ func ownerOf(hold string, until time.Time) layout.Holder {
 }
 
 func readRWLock(e layout.Entry) {
-	e.Query(firstHolds(rwListScript, e.Key()), func(reply wire.Reply) {
+	e.Query(session.ListCall(rwListScript, e.Key(), "", 0, layout.MaxHolders), func(reply wire.Reply) {
 		use := layout.Use{Kind: string(session.RWLock)}
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			h := ownerOf(reply.Text(i), reply.Stamp(i+1).Time())
@@ -93,11 +92,6 @@ func readRWLock(e layout.Entry) {
 			e.Report(use)
 		}
 	})
-}
-
-// firstHolds returns a script's call that lists the first holds of a key that has several.
-func firstHolds(script *scripts.Script, key string) wire.Call {
-	return wire.Call{Script: script, Keys: []string{key}, Args: []string{"", "0", strconv.Itoa(layout.MaxHolders)}}
 }
 
 // readFairQueue reports the holder of a lock, and queries the queue that only a fair one has.
@@ -134,7 +128,7 @@ func readNumber(e layout.Entry) {
 		}
 		var use layout.Use
 		for _, suffix := range []string{permitsSuffix, plainSuffix} {
-			e.Query(firstHolds(permitListScript, suffixed(e.Key(), suffix)), func(reply wire.Reply) {
+			e.Query(session.ListCall(permitListScript, suffixed(e.Key(), suffix), "", 0, layout.MaxHolders), func(reply wire.Reply) {
 				use.Holders = append(use.Holders, permitHolders(reply)...)
 				setPermits(&use, free, suffix == permitsSuffix)
 				e.Report(use)

@@ -5,7 +5,7 @@ package rwlock
 import (
 	"context"
 	"iter"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-go/signalbox"
@@ -21,8 +21,6 @@ const (
 	kindMember = "sb1w"
 	// writing is the phase of a lock that a writer holds.
 	writing = "1"
-	// holdersPage is how many holders one script returns.
-	holdersPage = 100
 )
 
 // IsLocked reports whether the lock is held for reading or writing, as the server says: by this
@@ -39,20 +37,8 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.root().IsL
 // snapshot. An error ends the sequence: ErrWrongKind if a lock of another kind has the name.
 func (l *Lock) Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error] {
 	return func(yield func(signalbox.Holder, error) bool) {
-		for from := 0; ; from += holdersPage {
-			page, err := l.holders(ctx, from)
-			if err != nil {
-				yield(signalbox.Holder{}, l.root().Explain("holders", err))
-				return
-			}
-			for _, h := range page {
-				if !yield(h.holder, nil) {
-					return
-				}
-			}
-			if len(page) < holdersPage {
-				return
-			}
+		if err := l.eachHold(ctx, func(h listedHold) bool { return yield(h.holder, nil) }); err != nil {
+			yield(signalbox.Holder{}, l.root().Explain("holders", err))
 		}
 	}
 }
@@ -63,36 +49,22 @@ type listedHold struct {
 	holder signalbox.Holder
 }
 
-func (l *Lock) holders(ctx context.Context, from int) ([]listedHold, error) {
-	if err := l.root().Ready(ctx); err != nil {
-		return nil, err
+// eachHold calls yield for each hold, until it returns false.
+func (l *Lock) eachHold(ctx context.Context, yield func(listedHold) bool) error {
+	if err := l.root().CheckArgs(); err != nil {
+		return err
 	}
-	reply, err := l.base.Session.Runner.Run(ctx, wire.Call{
-		Script: l.table.List,
-		Keys:   []string{l.base.Names.Holder},
-		Args:   []string{kindMember, strconv.Itoa(from), strconv.Itoa(holdersPage)},
-	})
-	switch {
-	case err != nil:
-		return nil, acquire.CutShort(ctx, err)
-	case reply.Code() == wire.Foreign:
-		return nil, session.WrongKind(reply.Text(1))
-	}
-	var page []listedHold
-	for i := 2; i+1 < reply.Len(); i += 2 {
+	return l.base.EachHold(ctx, l.table.List, l.base.Names.Holder, kindMember, func(reply wire.Reply, i int) bool {
 		name := reply.Text(i)
 		h := signalbox.Holder{
 			Kind: kind, Session: l.base.Layout.Session(name), Label: l.table.LabelOf(name),
 			Until: reply.Stamp(i + 1).Time(), Shared: reply.Text(1) != writing,
 		}
-		if !h.Shared {
-			if floor := wire.ParseStamp(reply.Text(0)); floor != 0 {
-				h.Since, h.Token = floor.Time(), floor.Token()
-			}
+		if floor := wire.ParseStamp(reply.Text(0)); floor != 0 && !h.Shared {
+			h.Since, h.Token = floor.Time(), floor.Token()
 		}
-		page = append(page, listedHold{name, h})
-	}
-	return page, nil
+		return yield(listedHold{name, h})
+	})
 }
 
 // ForceUnlock ends the hold of the writer, or the holds of all readers, in any process, and hands the
@@ -112,26 +84,23 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 
 func (l *Lock) force(ctx context.Context) error {
 	var found []listedHold
-	for from := 0; len(found) == from; from += holdersPage {
-		page, err := l.holders(ctx, from)
-		if err != nil {
-			return err
-		}
-		found = append(found, page...)
+	err := l.eachHold(ctx, func(h listedHold) bool {
+		found = append(found, h)
+		return true
+	})
+	if err == nil && len(found) == 0 {
+		err = errs.ErrNotHeld
 	}
-	if len(found) == 0 {
-		return errs.ErrNotHeld
+	if err == nil {
+		found, err = session.FilterForceTargets(ctx, found, func(h listedHold) string { return h.name })
 	}
-	found, err := session.FilterForceTargets(ctx, found, func(h listedHold) string { return h.name })
 	if err != nil {
 		return err
 	}
-	for len(found) > 0 {
-		n := min(len(found), holdersPage)
-		if err := l.forceHolds(ctx, found[:n]); err != nil {
+	for page := range slices.Chunk(found, acquire.HoldsPage) {
+		if err := l.forceHolds(ctx, page); err != nil {
 			return err
 		}
-		found = found[n:]
 	}
 	return nil
 }

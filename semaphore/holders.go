@@ -5,19 +5,13 @@ package semaphore
 import (
 	"context"
 	"iter"
-	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // kindMember is the member by which the key of a semaphore says its kind.
 const kindMember = "sb1s"
-
-// holdersPage is how many holders one script returns.
-const holdersPage = 100
 
 // Holder describes a hold of permits, as the server saw it at one moment. It is for people and for
 // monitoring. Only a lease says that something is held.
@@ -37,40 +31,16 @@ type Holder struct {
 // An error ends the sequence.
 func (s *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 	return func(yield func(Holder, error) bool) {
-		for from := 0; ; from += holdersPage {
-			reply, err := s.holdersFrom(ctx, from)
-			if err != nil {
-				yield(Holder{}, s.root().Explain("holders", err))
-				return
-			}
-			for i := 2; i < reply.Len(); i += 2 {
-				if !yield(s.holderOf(reply.Text(i), reply.Stamp(i+1)), nil) {
-					return
-				}
-			}
-			if reply.Len() < 2+2*holdersPage {
-				return
-			}
+		err := s.root().CheckArgs()
+		if err == nil {
+			err = s.base.EachHold(ctx, s.table.List, s.keys.Holder, kindMember, func(reply wire.Reply, i int) bool {
+				return yield(s.holderOf(reply.Text(i), reply.Stamp(i+1)), nil)
+			})
+		}
+		if err != nil {
+			yield(Holder{}, s.root().Explain("holders", err))
 		}
 	}
-}
-
-func (s *Semaphore) holdersFrom(ctx context.Context, from int) (wire.Reply, error) {
-	if err := s.root().Ready(ctx); err != nil {
-		return wire.Reply{}, err
-	}
-	reply, err := s.base.Session.Runner.Run(ctx, wire.Call{
-		Script: s.table.List,
-		Keys:   []string{s.keys.Holder},
-		Args:   []string{kindMember, strconv.Itoa(from), strconv.Itoa(holdersPage)},
-	})
-	if err != nil {
-		return reply, acquire.CutShort(ctx, err)
-	}
-	if reply.Len() == 2 && reply.Code() == wire.Foreign {
-		return reply, session.WrongKind(reply.Text(1))
-	}
-	return reply, nil
 }
 
 // holderOf returns the holder with the hold of that name.

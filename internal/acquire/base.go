@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Base is what locks of every kind share: the checked arguments of New, entering a lease that a context
@@ -306,6 +307,34 @@ func (b *Base) holder(ctx context.Context) (session.HolderInfo, error) {
 	}
 	h, err := b.Session.Holder(ctx, b.Layout, b.Names.Holder)
 	return h, CutShort(ctx, err)
+}
+
+// HoldsPage is how many holds one script lists.
+const HoldsPage = 100
+
+// EachHold calls yield for each hold of key, as script lists them, until it returns false. The reply has the name of the hold at i,
+// and the stamp of its end behind it. kind is what a key of the kind has as a member.
+func (b *Base) EachHold(ctx context.Context, script *scripts.Script, key, kind string, yield func(reply wire.Reply, i int) bool) error {
+	for from := 0; ; from += HoldsPage {
+		if err := b.Ready(ctx); err != nil {
+			return err
+		}
+		reply, err := b.Session.Runner.Run(ctx, session.ListCall(script, key, kind, from, HoldsPage))
+		switch {
+		case err != nil:
+			return CutShort(ctx, err)
+		case reply.Len() == 2 && reply.Code() == wire.Foreign:
+			return session.WrongKind(reply.Text(1))
+		}
+		for i := 2; i+1 < reply.Len(); i += 2 {
+			if !yield(reply, i) {
+				return nil
+			}
+		}
+		if reply.Len() < 2+2*HoldsPage {
+			return nil
+		}
+	}
 }
 
 // ForceUnlock takes the lock from its holder, if the hold is of one of these kinds. newCall

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // HolderInfo describes the holder of a lock. signalbox.Holder has the same fields, and documents them.
@@ -76,6 +78,12 @@ func describeCall(l *layout.Layout, key string) wire.Call {
 func ReadHold(reply wire.Reply) (holder HolderInfo, hold, letter string, err error) {
 	h, err := readHeld(layout.Native(), reply)
 	return h.HolderInfo, h.hold, h.kind, err
+}
+
+// ListCall is the call of a script that lists holds of a key which has several: count of them, from the one with the index from
+// on. kind is what a key of its kind has as a member; "" in a layout of others.
+func ListCall(script *scripts.Script, key, kind string, from, count int) wire.Call {
+	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, strconv.Itoa(from), strconv.Itoa(count)}}
 }
 
 func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (describedHold, error) {
