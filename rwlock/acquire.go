@@ -5,48 +5,48 @@ package rwlock
 import (
 	"context"
 
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
+// acquirerCall is Acquire or TryAcquire.
+type acquirerCall func(*acquire.Acquirer, context.Context) (hold.Lease, error)
+
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
-	lease, carried, err := l.enterToWrite(ctx)
-	if carried || err != nil {
-		return lease, err
-	}
-	call := l.base.BeginCall(ctx)
-	lease, err = l.writeAcquirer.Acquire(ctx)
-	return lease.Observe(call, err)
+	return l.write(ctx, (*acquire.Acquirer).Acquire)
 }
 
 func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
+	return l.write(ctx, (*acquire.Acquirer).TryAcquire)
+}
+
+func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
+	return l.read(ctx, (*acquire.Acquirer).Acquire)
+}
+
+func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
+	return l.read(ctx, (*acquire.Acquirer).TryAcquire)
+}
+
+func (l *Lock) write(ctx context.Context, take acquirerCall) (hold.Lease, error) {
 	lease, carried, err := l.enterToWrite(ctx)
 	if carried || err != nil {
 		return lease, err
 	}
 	call := l.base.BeginCall(ctx)
-	lease, err = l.writeAcquirer.TryAcquire(ctx)
+	lease, err = take(&l.writeAcquirer, ctx)
 	return lease.Observe(call, err)
 }
 
-func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
+func (l *Lock) read(ctx context.Context, take acquirerCall) (hold.Lease, error) {
 	lease, carried, err := l.enterToRead(ctx)
 	if carried || err != nil {
 		return lease, err
 	}
 	call := l.base.BeginSharedCall(ctx)
-	lease, err = l.readAcquirer.Acquire(ctx)
-	return lease.Observe(call, err)
-}
-
-func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
-	lease, carried, err := l.enterToRead(ctx)
-	if carried || err != nil {
-		return lease, err
-	}
-	call := l.base.BeginSharedCall(ctx)
-	lease, err = l.readAcquirer.TryAcquire(ctx)
+	lease, err = take(&l.readAcquirer, ctx)
 	return lease.Observe(call, err)
 }
 
