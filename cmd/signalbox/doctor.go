@@ -52,7 +52,7 @@ func newDoctor(s *serverFlags) *cobra.Command {
 		}
 		write := printFindings
 		if asJSON {
-			write = printFindingsJSON
+			write = printJSON[finding]
 		}
 		return cmp.Or(write(cmd.OutOrStdout(), findings), exitCodeOf(findings))
 	}
@@ -133,19 +133,6 @@ func exitCodeOf(findings []finding) error {
 		return nil
 	}
 	return &exitError{code: worst}
-}
-
-func printFindingsJSON(out io.Writer, findings []finding) error {
-	for _, f := range findings {
-		line, err := jsonLine(f)
-		if err != nil {
-			return err
-		}
-		if _, err := out.Write(line); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func printFindings(out io.Writer, findings []finding) error {

@@ -56,7 +56,7 @@ func newLs(s *serverFlags) *cobra.Command {
 		p.end()
 		write := printTable
 		if asJSON {
-			write = printJSON
+			write = printJSON[inspect.Entry]
 		}
 		return cmp.Or(write(cmd.OutOrStdout(), entries), missing)
 	})
@@ -78,9 +78,10 @@ func list(ctx context.Context, s *signalbox.Session, prefix string, options ...i
 	return entries, missing
 }
 
-func printJSON(out io.Writer, entries []inspect.Entry) error {
-	for _, e := range entries {
-		line, err := jsonLine(e)
+// printJSON prints objects, each on a line of its own.
+func printJSON[T any](out io.Writer, objects []T) error {
+	for _, object := range objects {
+		line, err := jsonLine(object)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,9 @@ import (
 )
 
 // metrics collects what a list says, by kind: names would be labels without a bound.
-type metrics struct{ list *sharedList }
+type metrics struct {
+	snapshot func(ctx context.Context) inspect.Snapshot
+}
 
 func describeMetric(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("signalbox_"+name, help, labels, nil)
@@ -43,12 +45,12 @@ func (*metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
-	now := m.list.read(context.Background())
+	now := m.snapshot(context.Background())
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	up := 1.0
-	if now.err != nil {
+	if now.Err != nil {
 		up = 0
 	}
 	gauge(metricUp, up)
@@ -57,7 +59,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge(metricExamined, float64(now.Examined))
 	gauge(metricKeys, float64(now.Keys))
 	gauge(metricMore, float64(now.More))
-	if now.err != nil && len(now.entries) == 0 {
+	if now.Err != nil && len(now.Entries) == 0 {
 		return // not known is not 0
 	}
 	for kind, t := range totals(now) {
@@ -82,16 +84,16 @@ var kinds = []string{
 	inspect.Exclusive, inspect.Foreign, inspect.Number,
 }
 
-func totals(now listState) map[string]kindTotals {
+func totals(now inspect.Snapshot) map[string]kindTotals {
 	all := make(map[string]kindTotals)
 	for _, kind := range kinds {
 		all[kind] = kindTotals{}
 	}
-	for _, e := range now.entries {
+	for _, e := range now.Entries {
 		t := all[e.Kind]
 		t.names, t.holders, t.waiters = t.names+1, t.holders+e.HolderCount, t.waiters+e.WaiterCount
 		if len(e.Waiters) > 0 && !e.Waiters[0].Since.IsZero() {
-			t.longest = max(t.longest, now.at.Sub(e.Waiters[0].Since))
+			t.longest = max(t.longest, now.At.Sub(e.Waiters[0].Since))
 		}
 		all[e.Kind] = t
 	}

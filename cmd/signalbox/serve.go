@@ -96,7 +96,7 @@ func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 		return &exitError{listenCode(err), err}
 	}
 	site := &site{
-		list:   &sharedList{names.Snapshot, names.Expire},
+		snapshot: names.Snapshot, expire: names.Expire,
 		reload: f.every, secret: secret,
 		loopback:  isLoopback(listener.Addr().String()),
 		breakSeen: func(ctx context.Context, seen inspect.Entry) error { return inspect.BreakSeen(ctx, session, seen) },

@@ -25,7 +25,8 @@ import (
 
 // site is what serve serves.
 type site struct {
-	list      *sharedList
+	snapshot  func(ctx context.Context) inspect.Snapshot // returns the list that all requests share, as fresh as the server allows
+	expire    func()                                     // makes the next request wait until the names are read anew
 	reload    time.Duration
 	secret    string // the token that breaking requires; "" if nothing can be broken
 	loopback  bool
@@ -56,7 +57,7 @@ const (
 // handler returns all pages.
 func (s *site) handler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&metrics{s.list})
+	registry.MustRegister(&metrics{s.snapshot})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.inTurn(s.index))
 	mux.HandleFunc("GET /page.css", func(w http.ResponseWriter, _ *http.Request) {
@@ -142,12 +143,12 @@ func (p listPage) Toggle(key string) string {
 const maxOpen = 8
 
 func (s *site) index(w http.ResponseWriter, r *http.Request) {
-	now := s.list.read(r.Context())
+	now := s.snapshot(r.Context())
 	page := listPage{
-		Prefix: r.FormValue("prefix"), Open: r.Form["open"], At: now.at, Reload: max(int(math.Ceil(s.reload.Seconds())), 1), CanBreak: s.secret != "",
+		Prefix: r.FormValue("prefix"), Open: r.Form["open"], At: now.At, Reload: max(int(math.Ceil(s.reload.Seconds())), 1), CanBreak: s.secret != "",
 	}
-	for i := range now.entries {
-		e := &now.entries[i]
+	for i := range now.Entries {
+		e := &now.Entries[i]
 		if !strings.HasPrefix(e.Name, page.Prefix) {
 			continue
 		}
@@ -157,11 +158,11 @@ func (s *site) index(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	page.More = page.Names - len(page.Entries) + now.More
-	page.Note = note(now.Snapshot)
+	page.Note = note(now)
 	status := http.StatusOK
-	if now.err != nil {
-		page.Error, status = oneLine(now.err), http.StatusServiceUnavailable
-		if len(now.entries) > 0 {
+	if now.Err != nil {
+		page.Error, status = oneLine(now.Err), http.StatusServiceUnavailable
+		if len(now.Entries) > 0 {
 			status = http.StatusOK // a node is away
 		}
 	}
@@ -190,7 +191,7 @@ func (s *site) form(w http.ResponseWriter, r *http.Request) {
 
 // find returns the entry that can be broken, or nil.
 func (s *site) find(ctx context.Context, key, kind string) *inspect.Entry {
-	entries := s.list.read(ctx).entries
+	entries := s.snapshot(ctx).Entries
 	i := slices.IndexFunc(entries, func(e inspect.Entry) bool { return e.Key == key && e.Kind == kind && breakable(e) })
 	if i < 0 {
 		return nil
@@ -214,7 +215,7 @@ func (s *site) breakName(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), pollTimeout)
 		defer cancel()
 		err := s.breakSeen(ctx, seen(*page.Entry, r.PostForm))
-		s.list.expireAll()
+		s.expire()
 		switch {
 		case err == nil:
 			page.Done = "It was broken."

@@ -42,10 +42,11 @@ type testSite struct {
 
 func newTestSite(entries ...inspect.Entry) *testSite {
 	s := &testSite{entries: entries}
-	s.list = &sharedList{snapshot: func(context.Context) inspect.Snapshot {
+	s.snapshot = func(context.Context) inspect.Snapshot {
 		s.reads.Add(1)
 		return inspect.Snapshot{Entries: s.entries, Err: s.err, At: time.Now(), Complete: true, Age: 7 * time.Second, Keys: 9}
-	}, expire: func() { s.expired.Add(1) }}
+	}
+	s.expire = func() { s.expired.Add(1) }
 	s.loopback, s.reload, s.secret = true, 1500*time.Millisecond, testToken
 	s.pages = make(chan struct{}, 2)
 	s.breakSeen = func(_ context.Context, seen inspect.Entry) error {
@@ -230,7 +231,7 @@ func TestPageSaysHowLateTheListIs(t *testing.T) {
 		"names that are new since 2m0s may be missing: 5 of 20 keys examined": {Complete: true, Age: 2 * time.Minute, Keys: 20, Examined: 5},
 		"And 3 more.": {Complete: true, More: 3},
 	} {
-		s.list.snapshot = func(context.Context) inspect.Snapshot { return now }
+		s.snapshot = func(context.Context) inspect.Snapshot { return now }
 		require.Contains(t, s.request("GET", "/", nil).Body.String(), text)
 	}
 }

@@ -66,6 +66,21 @@ func newWatch(s *serverFlags) *cobra.Command {
 	return cmd
 }
 
+// follow keeps a list up to date until the command ends. stop waits for that.
+func follow(ctx context.Context, session *signalbox.Session, prefix string, every time.Duration) (l *inspect.List, stop func()) {
+	l = inspect.NewList(session, prefix, every)
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { // ends at stop
+		defer close(ended)
+		_ = l.Run(ctx) // Snapshot has the error
+	}()
+	return l, func() {
+		cancel()
+		<-ended
+	}
+}
+
 // listMsg is what a poll found.
 type listMsg struct {
 	entries []inspect.Entry
