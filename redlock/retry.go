@@ -16,7 +16,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -33,26 +32,11 @@ const (
 	grace = 20 * time.Millisecond
 )
 
-// pauseTimer is a wake-up by the session's timers.
-type pauseTimer struct {
-	timer timers.Timer
-	c     chan struct{}
-}
-
-// Fire implements timers.Firer.
-func (t *pauseTimer) Fire() {
-	select {
-	case t.c <- struct{}{}:
-	default:
-	}
-}
-
 // retryTicket is one call of Lock, which votes until a vote is won, and what it knows between its votes. It is a
 // local.TicketSource and its own local.Ticket: no other goroutine uses either, except for Admit and Ended.
 type retryTicket struct {
 	lock      *Lock
 	waits     []*dispatch.Wait // by member; nil until the first wait
-	timer     *pauseTimer      // nil until the first pause
 	lastVotes summary          // the summary of the last ballot
 	sent      clock.Instant    // when the last vote began
 	losses    int              // the number of votes in a row without a known winner
@@ -134,9 +118,6 @@ func (t *retryTicket) Ended(ctx context.Context) error {
 }
 
 func (t *retryTicket) close() {
-	if t.timer != nil {
-		t.lock.group.members[0].Timers.Cancel(&t.timer.timer)
-	}
 	for _, w := range t.waits {
 		if w != nil {
 			w.Close()
@@ -201,18 +182,10 @@ func (t *retryTicket) awaitMessages(ctx context.Context) error {
 // pause waits for d; or, if need is not 0, until so many servers report that they are free, and at most for grace after the
 // first report.
 func (t *retryTicket) pause(ctx context.Context, d time.Duration, need int) error {
-	timers := t.lock.group.members[0].Timers
-	if t.timer == nil {
-		t.timer = &pauseTimer{c: make(chan struct{}, 1)}
-		t.timer.timer.Init(t.timer)
-	}
-	timers.Cancel(&t.timer.timer)
-	select {
-	case <-t.timer.c: // the wake-up of the previous pause
-	default:
-	}
-	timers.Schedule(&t.timer.timer, d)
-	cases := []reflect.SelectCase{recvCase(ctx.Done()), recvCase(t.lock.group.closing), recvCase(t.timer.c)}
+	s := t.lock.group.members[0]
+	patience := s.Patient(d)
+	defer func() { patience.End() }()
+	cases := []reflect.SelectCase{recvCase(ctx.Done()), recvCase(t.lock.group.closing), recvCase(patience.Done())}
 	if need > 0 {
 		for i := range t.lastVotes.held {
 			cases = append(cases, recvCase(t.waits[i].C))
@@ -230,7 +203,9 @@ func (t *retryTicket) pause(ctx context.Context, d time.Duration, need int) erro
 			if freed >= need {
 				return nil
 			}
-			timers.Schedule(&t.timer.timer, grace)
+			patience.End()
+			patience = s.Patient(grace)
+			cases[2] = recvCase(patience.Done())
 		}
 	}
 }
