@@ -11,23 +11,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/auth"
 	"github.com/redis/rueidis"
 )
 
-// connecting is what all options have: how a connection is made, and who connects.
+// connecting is what all options have: how a connection is made, and who connects. It is written as the options of a server.
 type connecting struct {
-	network                      string
-	dialer                       func(ctx context.Context, network, addr string) (net.Conn, error)
-	dialTimeout                  time.Duration
-	tls                          *tls.Config
-	protocol                     int
-	clientName                   string
-	username, password           string
-	credentialsProvider          func() (username, password string)
-	credentialsProviderContext   func(ctx context.Context) (username, password string, err error)
-	streamingCredentialsProvider auth.StreamingCredentialsProvider
-	refused                      map[string]bool // the fields that are set and cannot be followed
+	redis.Options
+
+	refused map[string]bool // the fields that are set and cannot be followed
 }
 
 // defaultDialTimeout is what go-redis sets where nothing was. For locks it is long: Tune has 2 s in its place.
@@ -40,18 +31,13 @@ func ofServer(o *redis.Options) (rueidis.ClientOption, error) {
 	if o.Addr == failoverAddr {
 		return refuse("the client is one behind sentinels and does not show them: give its redis.FailoverOptions to DialOptions")
 	}
-	c := connecting{
-		network: o.Network, dialer: o.Dialer, dialTimeout: o.DialTimeout, tls: o.TLSConfig, protocol: o.Protocol, clientName: o.ClientName,
-		username: o.Username, password: o.Password, credentialsProvider: o.CredentialsProvider,
-		credentialsProviderContext: o.CredentialsProviderContext, streamingCredentialsProvider: o.StreamingCredentialsProvider,
-		refused: map[string]bool{"OnConnect": o.OnConnect != nil, "Limiter": o.Limiter != nil},
-	}
+	c := connecting{*o, map[string]bool{"OnConnect": o.OnConnect != nil, "Limiter": o.Limiter != nil}}
 	addr := o.Addr
 	if addr == "" {
 		addr = "localhost:6379" // as go-redis has it
 	}
-	if c.network == "" && strings.HasPrefix(addr, "/") {
-		c.network = "unix"
+	if c.Network == "" && strings.HasPrefix(addr, "/") {
+		c.Network = "unix"
 	}
 	converted, err := c.option(addr)
 	converted.SelectDB, converted.ForceSingleClient = o.DB, true
@@ -60,10 +46,12 @@ func ofServer(o *redis.Options) (rueidis.ClientOption, error) {
 
 func ofCluster(o *redis.ClusterOptions) (rueidis.ClientOption, error) {
 	c := connecting{
-		dialer: o.Dialer, dialTimeout: o.DialTimeout, tls: o.TLSConfig, protocol: o.Protocol, clientName: o.ClientName,
-		username: o.Username, password: o.Password, credentialsProvider: o.CredentialsProvider,
-		credentialsProviderContext: o.CredentialsProviderContext, streamingCredentialsProvider: o.StreamingCredentialsProvider,
-		refused: map[string]bool{"OnConnect": o.OnConnect != nil, "ClusterSlots": o.ClusterSlots != nil, "NewClient": makesClients(o.NewClient)},
+		redis.Options{
+			Dialer: o.Dialer, DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig, Protocol: o.Protocol, ClientName: o.ClientName,
+			Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
+			CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+		},
+		map[string]bool{"OnConnect": o.OnConnect != nil, "ClusterSlots": o.ClusterSlots != nil, "NewClient": makesClients(o.NewClient)},
 	}
 	return c.option(o.Addrs...)
 }
@@ -73,10 +61,12 @@ func ofFailover(o *redis.FailoverOptions) (rueidis.ClientOption, error) {
 		return refuse("MasterName is empty: it is the name under which the sentinels watch the primary")
 	}
 	c := connecting{
-		dialer: o.Dialer, dialTimeout: o.DialTimeout, tls: o.TLSConfig, protocol: o.Protocol, clientName: o.ClientName,
-		username: o.Username, password: o.Password, credentialsProvider: o.CredentialsProvider,
-		credentialsProviderContext: o.CredentialsProviderContext, streamingCredentialsProvider: o.StreamingCredentialsProvider,
-		refused: map[string]bool{"OnConnect": o.OnConnect != nil},
+		redis.Options{
+			Dialer: o.Dialer, DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig, Protocol: o.Protocol, ClientName: o.ClientName,
+			Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
+			CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+		},
+		map[string]bool{"OnConnect": o.OnConnect != nil},
 	}
 	converted, err := c.option(o.SentinelAddrs...)
 	if err != nil {
@@ -106,30 +96,30 @@ func (c *connecting) option(addrs ...string) (rueidis.ClientOption, error) {
 		return refuse("there is no address: name a server, host:port")
 	}
 	o := rueidis.ClientOption{
-		InitAddress: addrs, ClientName: c.clientName, AlwaysRESP2: c.protocol == 2, Username: c.username, Password: c.password,
+		InitAddress: addrs, ClientName: c.ClientName, AlwaysRESP2: c.Protocol == 2, Username: c.Username, Password: c.Password,
 	}
-	if c.dialTimeout > 0 && c.dialTimeout != defaultDialTimeout {
-		o.Dialer.Timeout = c.dialTimeout
+	if c.DialTimeout > 0 && c.DialTimeout != defaultDialTimeout {
+		o.Dialer.Timeout = c.DialTimeout
 	}
 	switch {
-	case c.dialer != nil:
+	case c.Dialer != nil:
 		o.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return c.dialer(ctx, c.networkOr("tcp"), addr)
+			return c.Dialer(ctx, c.networkOr("tcp"), addr)
 		}
 	case c.networkOr("tcp") != "tcp":
 		o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return dialer.DialContext(ctx, c.network, addr)
+			return dialer.DialContext(ctx, c.Network, addr)
 		}
 	default:
-		o.TLSConfig = c.tls.Clone()
+		o.TLSConfig = c.TLSConfig.Clone()
 	}
 	c.setCredentials(&o)
 	return o, nil
 }
 
 func (c *connecting) networkOr(otherwise string) string {
-	if c.network == "" {
+	if c.Network == "" {
 		return otherwise
 	}
-	return c.network
+	return c.Network
 }

@@ -18,22 +18,22 @@ const refreshAfter, credentialsTimeout = time.Minute, 5 * time.Second
 // setCredentials lets o ask the provider that go-redis would ask: the streaming one, the one with a context, the plain one.
 func (c *connecting) setCredentials(o *rueidis.ClientOption) {
 	switch {
-	case c.streamingCredentialsProvider != nil:
+	case c.StreamingCredentialsProvider != nil:
 		o.AuthCredentialsFn = c.current
-	case c.credentialsProviderContext != nil:
+	case c.CredentialsProviderContext != nil:
 		o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			timeout := c.dialTimeout
+			timeout := c.DialTimeout
 			if timeout <= 0 {
 				timeout = credentialsTimeout
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
-			username, password, err := c.credentialsProviderContext(ctx)
+			username, password, err := c.CredentialsProviderContext(ctx)
 			return rueidis.AuthCredentials{Username: username, Password: password}, err
 		}
-	case c.credentialsProvider != nil:
+	case c.CredentialsProvider != nil:
 		o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			username, password := c.credentialsProvider()
+			username, password := c.CredentialsProvider()
 			return rueidis.AuthCredentials{Username: username, Password: password}, nil
 		}
 	}
@@ -42,7 +42,7 @@ func (c *connecting) setCredentials(o *rueidis.ClientOption) {
 // current returns the credentials that a streaming provider has now. It subscribes for that long only, so that nothing is left
 // at the provider when the session is closed.
 func (c *connecting) current(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-	now, unsubscribe, err := c.streamingCredentialsProvider.Subscribe(new(ignored))
+	now, unsubscribe, err := c.StreamingCredentialsProvider.Subscribe(new(ignored))
 	if err != nil {
 		return rueidis.AuthCredentials{}, fmt.Errorf("the provider of credentials failed: %w", err)
 	}
