@@ -91,7 +91,7 @@ func TestIdleNameIsKeptForTheTokenFloor(t *testing.T) {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				s := locktest.SteadySession(t, server, c.session...)
-				set, err := names.Make(names.DefaultPrefix, t.Name())
+				set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, t.Name())
 				require.NoError(t, err)
 				key := set.Holder
 				if of.key != nil {

@@ -143,7 +143,7 @@ func slotted(addr string) (one, apart []string, err error) {
 	var wanted uint16
 	for i := 0; len(one) < eight || len(apart) < eight; i++ {
 		name := numbered("several/", i)
-		set, err := names.Make(names.DefaultPrefix, name)
+		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 		if err != nil {
 			return nil, nil, err
 		}

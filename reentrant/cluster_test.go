@@ -25,7 +25,7 @@ func TestInAClusterTheLocksNodePublishesARelease(t *testing.T) {
 	holding, waiting := locktest.SteadySession(t, c), locktest.SteadySession(t, c)
 	for i := range 6 {
 		name := fmt.Sprint(i)
-		set, err := names.Make(names.DefaultPrefix, name)
+		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 		require.NoError(t, err)
 		owner := c.Owner(t, c.Slot(t, set.Holder))
 		lease := locktest.Must(t, reentrant.New(holding, name).Lock)

@@ -116,7 +116,7 @@ func TestVectorsOfNames(t *testing.T) {
 		name := string(bytesOf(t, n.NameHex))
 		require.Equal(t, n.Encoded, names.Encode(name))
 		require.Equal(t, n.Hashed, names.Hash(name))
-		set, err := names.Make(n.Prefix, name)
+		set, err := names.Native(names.NamingOptions{Prefix: n.Prefix}, name)
 		require.NoError(t, err)
 		require.Equal(t, []string{n.Holder, n.Queue, n.Heartbeats}, set.AppendQueueKeys(nil))
 		require.Equal(t, n.Grants, names.Grants(n.Prefix)+id)

@@ -3,6 +3,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -121,13 +122,7 @@ func (c *channel) subscribedLocked() <-chan struct{} {
 
 // removeListenerLocked removes a listener.
 func (c *channel) removeListenerLocked(l *Listener) {
-	others := make([]*Listener, 0, len(c.listeners)-1)
-	for _, other := range c.listeners {
-		if other != l {
-			others = append(others, other)
-		}
-	}
-	c.listeners = others
+	c.listeners = slices.DeleteFunc(slices.Clone(c.listeners), func(other *Listener) bool { return other == l })
 	c.lingerIfUnusedLocked()
 }
 

@@ -4,6 +4,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -143,12 +144,9 @@ func (d *Dispatcher) leave(w *Wait) {
 		if c == nil {
 			return
 		}
-		for i, other := range c.waits {
-			if other == w {
-				c.waits[i] = c.waits[len(c.waits)-1]
-				c.waits = c.waits[:len(c.waits)-1]
-				break
-			}
+		if i := slices.Index(c.waits, w); i >= 0 {
+			c.waits[i] = c.waits[len(c.waits)-1]
+			c.waits = c.waits[:len(c.waits)-1]
 		}
 		c.lingerIfUnusedLocked()
 	}

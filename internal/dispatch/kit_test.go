@@ -62,7 +62,7 @@ func steady(tb testing.TB, address redistest.Dialer) rueidis.Client {
 
 func targetOf(tb testing.TB, name string) dispatch.Target {
 	tb.Helper()
-	set, err := names.Make(names.DefaultPrefix, name)
+	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 	require.NoError(tb, err)
 	return dispatch.Target{Channel: set.Unlocked, Key: set.Holder, Poll: scripts.RedlockPoll, WaiterID: waiterID}
 }

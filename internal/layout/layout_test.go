@@ -43,7 +43,7 @@ func TestCopiesOfAProcessShareNoHold(t *testing.T) {
 // P1, P9: a hand-off of one kind cannot find the tickets of another, even after the holder key is lost.
 func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	t.Parallel()
-	n, err := names.Make(names.DefaultPrefix, "a")
+	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
 	require.NoError(t, err)
 	l := layout.Native()
 	kinds := map[string]string{n.Holder: "the holder key, which all locks share"}

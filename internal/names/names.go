@@ -145,28 +145,16 @@ type NamingOptions struct {
 	Clustered bool
 }
 
-// Native is the library's own naming.
+// Native returns the keys and channels of name in the library's own naming, or why it is not a name.
 func Native(in NamingOptions, name string) (Set, error) {
+	if err := Check(name); err != nil {
+		return Set{}, err
+	}
+	tag := Encode(name)
 	if in.Hashed {
-		return MakeHashed(in.Prefix, name)
+		tag = Hash(name)
 	}
-	return Make(in.Prefix, name)
-}
-
-// Make returns the keys and channels of name, or why it is not a name.
-func Make(prefix, name string) (Set, error) {
-	if err := Check(name); err != nil {
-		return Set{}, err
-	}
-	return build(prefix, Encode(name)), nil
-}
-
-// MakeHashed is Make with the digest of the name in place of the name.
-func MakeHashed(prefix, name string) (Set, error) {
-	if err := Check(name); err != nil {
-		return Set{}, err
-	}
-	return build(prefix, Hash(name)), nil
+	return build(in.Prefix, tag), nil
 }
 
 // Check returns why name is not a name, or nil.

@@ -14,7 +14,7 @@ import (
 // P9: an operator who knows the name finds the key: printf order/42 | sha256sum | cut -c1-40.
 func TestHashedNameIsNotInItsKeys(t *testing.T) {
 	t.Parallel()
-	set, err := names.MakeHashed(names.DefaultPrefix, "order/42")
+	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix, Hashed: true}, "order/42")
 	require.NoError(t, err)
 	key := "sb:{%sha256-12e4be1bb177a39c558de9551603d8146b5b4eaf}:lock"
 	require.Equal(t, []string{key, key + ":unlocked"}, []string{set.Holder, set.Unlocked})
@@ -24,10 +24,10 @@ func TestHashedNameIsNotInItsKeys(t *testing.T) {
 func TestHashedAndPlainNamesAreNeverEqual(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"a", "%", names.Hash("a"), strings.Repeat("x", names.MaxBytes)} {
-		plain, err := names.Make("", name)
+		plain, err := names.Native(names.NamingOptions{Prefix: ""}, name)
 		require.NoError(t, err)
 		require.NotContains(t, plain.Holder, "%s")
-		hashed, err := names.MakeHashed("", name)
+		hashed, err := names.Native(names.NamingOptions{Prefix: "", Hashed: true}, name)
 		require.NoError(t, err)
 		require.Contains(t, hashed.Holder, "{%sha256-")
 	}
@@ -36,14 +36,14 @@ func TestHashedAndPlainNamesAreNeverEqual(t *testing.T) {
 func TestInvalidNameIsNotHashed(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", strings.Repeat("x", names.MaxBytes+1)} {
-		_, err := names.MakeHashed(names.DefaultPrefix, name)
+		_, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix, Hashed: true}, name)
 		require.Error(t, err)
 	}
 }
 
 func TestPlainNameIsReadableInItsKeys(t *testing.T) {
 	t.Parallel()
-	set, err := names.Make(names.DefaultPrefix, "order/42: größer*?")
+	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "order/42: größer*?")
 	require.NoError(t, err)
 	require.Equal(t, "sb:{order/42: größer*?}:lock:unlocked", set.Unlocked)
 	require.Equal(t, []string{"sb:{order/42: größer*?}:lock", set.QueueKey(), set.HeartbeatsKey()}, set.AppendQueueKeys(nil))
@@ -57,7 +57,7 @@ func TestSessionChannelIsNoNameChannel(t *testing.T) {
 	require.Equal(t, "sb:session:0123456789012345678901", names.Session(names.DefaultPrefix, "0123456789012345678901"))
 	require.Equal(t, "sb:epoch", names.Epoch(names.DefaultPrefix))
 	for _, name := range []string{"session", "session:0123456789012345678901", "sb:session:0123456789012345678901"} {
-		set, err := names.Make(names.DefaultPrefix, name)
+		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 		require.NoError(t, err)
 		require.Contains(t, set.Unlocked, "{")
 	}
@@ -86,11 +86,11 @@ func TestBracesAndControlCharactersAreEscaped(t *testing.T) {
 
 func TestInvalidNameIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := names.Make(names.DefaultPrefix, "")
+	_, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "")
 	require.Error(t, err)
-	_, err = names.Make(names.DefaultPrefix, strings.Repeat("x", names.MaxBytes))
+	_, err = names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, strings.Repeat("x", names.MaxBytes))
 	require.NoError(t, err)
-	_, err = names.Make(names.DefaultPrefix, strings.Repeat("x", names.MaxBytes+1))
+	_, err = names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, strings.Repeat("x", names.MaxBytes+1))
 	require.Error(t, err)
 	require.ErrorContains(t, err, "513")
 	require.NotContains(t, err.Error(), "xxx", "a name that is too long is not repeated")
@@ -108,7 +108,7 @@ func TestPrefixWithABraceIsRefused(t *testing.T) {
 
 func TestLongestKeyIsBelowTwoKibibytes(t *testing.T) {
 	t.Parallel()
-	set, err := names.Make(strings.Repeat("p", 64), strings.Repeat("{", names.MaxBytes))
+	set, err := names.Native(names.NamingOptions{Prefix: strings.Repeat("p", 64)}, strings.Repeat("{", names.MaxBytes))
 	require.NoError(t, err)
 	require.Less(t, len(set.Unlocked), 2048)
 }
@@ -130,7 +130,7 @@ func FuzzNamesNeverMeet(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		set, err := names.Make("sb:", name)
+		set, err := names.Native(names.NamingOptions{Prefix: "sb:"}, name)
 		if name == "" || len(name) > names.MaxBytes {
 			require.Error(t, err)
 			return

@@ -17,7 +17,7 @@ func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
 	for _, name := range []string{
 		"a", "a:permits", "a:permits:queue", "a}:permits", "{a}", "a{", "a:lock", "a:queue", ":permits", "permits:heartbeats",
 	} {
-		set, err := names.Make(names.DefaultPrefix, name)
+		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 		require.NoError(t, err)
 		for _, key := range []string{
 			set.Holder, set.Unlocked, set.QueueKey(), set.HeartbeatsKey(), set.Writers(), set.Readers(), set.RWHeartbeats(), set.Grants(), set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats(),
@@ -27,7 +27,7 @@ func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
 			require.Contains(t, key, "{"+names.Encode(name)+"}:")
 		}
 	}
-	set, err := names.Make(names.DefaultPrefix, "a")
+	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
 	require.NoError(t, err)
 	require.Equal(t, "sb:{a}:permits", set.Permits())
 	require.Equal(t, "sb:{a}:permits:queue", set.PermitsQueue())

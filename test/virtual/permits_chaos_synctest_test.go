@@ -137,7 +137,7 @@ func (f *fixture) crowd(seed uint64, lasts time.Duration) {
 		require.NoError(t, lease.Unlock())
 	}
 	synctest.Wait()
-	keys, err := names.Make(names.DefaultPrefix, p.name)
+	keys, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, p.name)
 	require.NoError(t, err)
 	require.False(t, f.redis.Exists(keys.PermitsQueue()))
 }

@@ -97,7 +97,7 @@ func (f *fixture) passes(seed uint64, lasts time.Duration) {
 		c.leaves(lease)
 	}
 	synctest.Wait()
-	keys, err := names.Make(names.DefaultPrefix, c.name)
+	keys, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, c.name)
 	require.NoError(t, err)
 	require.False(t, f.redis.Exists(keys.PermitsQueue()))
 }

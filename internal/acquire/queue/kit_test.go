@@ -115,7 +115,7 @@ func (f *fixture) proxied() *user {
 
 func keysOf(tb testing.TB, name string) *LockKeys {
 	tb.Helper()
-	n, err := names.Make(names.DefaultPrefix, name)
+	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 	require.NoError(tb, err)
 	return &LockKeys{
 		Holder: n.Holder, All: []string{n.Holder, n.QueueKey(), n.HeartbeatsKey()}, Channel: names.Grants(names.DefaultPrefix),

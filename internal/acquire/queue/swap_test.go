@@ -28,7 +28,7 @@ var permitsKind = Protocol{QueueScripts: &layout.QueueScripts{
 // permitsKeys returns the keys of the semaphore of the tests, which has three permits.
 func permitsKeys(tb testing.TB) *LockKeys {
 	tb.Helper()
-	n, err := names.Make(names.DefaultPrefix, "a")
+	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
 	require.NoError(tb, err)
 	return &LockKeys{
 		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},

@@ -25,7 +25,7 @@ func (u *user) permitQueue() *Queue {
 			Labelled: true,
 		}})
 	})
-	n, err := names.Make(names.DefaultPrefix, "a")
+	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
 	require.NoError(tb, err)
 	q := registry.use(&LockKeys{
 		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},

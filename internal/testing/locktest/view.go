@@ -33,7 +33,7 @@ func NewView(tb testing.TB, server redistest.Dialer) *View {
 
 // Keys returns the keys of a lock on the server, with the default prefix.
 func Keys(name string) names.Set {
-	set, err := names.Make(names.DefaultPrefix, name)
+	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 	if err != nil {
 		panic(err) // a test's own names are good
 	}
