@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
@@ -139,4 +140,47 @@ func (l *Lock) root() *acquire.Base {
 		return new(acquire.Base)
 	}
 	return &l.base
+}
+
+// Place returns the position of the lock, for writing, in the order of all locks; see package multilock.
+func (l *Lock) Place() signalbox.Place { return l.root().Place(kind, session.ExclusiveAccess, nil) }
+
+// Reader is the reading side of a lock with the methods of a lock, for package multilock. The method
+// Reader of a Lock makes one; the zero Reader is of no use.
+type Reader struct{ lock *Lock }
+
+// Reader returns the reading side of the lock.
+func (l *Lock) Reader() Reader { return Reader{l} }
+
+// Lock is RLock of the lock.
+func (r Reader) Lock(ctx context.Context) (signalbox.Lease, error) { return r.lock.RLock(ctx) }
+
+// TryLock is TryRLock of the lock.
+func (r Reader) TryLock(ctx context.Context) (signalbox.Lease, error) { return r.lock.TryRLock(ctx) }
+
+// Check is Check of the lock.
+func (r Reader) Check() error { return r.lock.Check() }
+
+// Place returns the position of the lock, for reading, in the order of all locks.
+func (r Reader) Place() signalbox.Place { return r.lock.root().Place(kind, session.SharedAccess, nil) }
+
+// kind is what the session knows read-write locks as.
+const kind = "rwlock"
+
+// rwRegistry is what one session keeps for the read-write locks of one layout.
+type rwRegistry struct {
+	acquire.Manager
+
+	readers, writers hold.Scope
+}
+
+func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
+	return session.RegistryOf(s, l.RWLock.RegistryName, func() *rwRegistry {
+		r := &rwRegistry{
+			Manager: acquire.NewManager(s, l, &l.RWLock.Kind, nil),
+			readers: hold.Scope{Kind: kind}, writers: hold.Scope{Kind: kind},
+		}
+		r.Share = l.RWLock.Share
+		return r
+	})
 }

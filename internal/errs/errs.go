@@ -6,7 +6,10 @@
 // a call.
 package errs
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The sentinels; package signalbox says when each happens.
 var (
@@ -38,4 +41,11 @@ var (
 
 	ErrStale    = errors.New("the outcome came too late and was not stored")
 	ErrTooLarge = errors.New("the value is too large")
+)
+
+// These are ErrLost, with the reason.
+var (
+	ErrLostLate  = fmt.Errorf("%w: it was not renewed in time", ErrLost)
+	ErrLostFixed = fmt.Errorf("%w: the time of its fixed lease is over", ErrLost)
+	ErrLostGone  = fmt.Errorf("%w: the server no longer has it; it was ended by force, deleted or evicted", ErrLost)
 )

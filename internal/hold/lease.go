@@ -138,3 +138,11 @@ func (l Lease) TermFor(scope *Scope, key string) (*renewal.Term, bool) {
 
 // WithoutLeases returns ctx without the leases it carries.
 func WithoutLeases(ctx context.Context) context.Context { return withoutLeasesContext{ctx} }
+
+// Owner returns the primitive that the hold of l came from, nil for the zero Lease.
+func (l Lease) Owner() Owner {
+	if l.hold == nil {
+		return nil
+	}
+	return l.hold.owner
+}
