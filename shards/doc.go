@@ -36,7 +36,7 @@
 //  11. When the number of shards changes, no new one is granted before all old ones are released.
 //  12. Fencing: a Shard has a greater token than every earlier owner of any shard of the group. Package signalbox, guarantee 2,
 //     has the exceptions. A grant with a smaller token than an earlier one of this Member is declined.
-//  13. A shard without an owner for longer than a lease and 3 s is an error of Health.
+//  13. A shard without an owner for longer than a lease and 3 s is an error of Health, also if all members have died.
 //
 // # Not promised
 //

@@ -91,6 +91,7 @@ func TestShardMovesWhenItsFunctionHasReturned(t *testing.T) {
 	a.await(t, func(v *shards.View) bool { return len(v.Members) == 1 && v.Members[0].Owned == 8 })
 	b.cancel()
 	require.ErrorIs(t, redistest.Receive(t, "the return of Run", b.returned), context.Canceled)
+	a.await(t, func(v *shards.View) bool { return len(v.Members) == 0 && v.Unowned == 8 })
 }
 
 // A server that lost its data ends all contexts, and grants anew.

@@ -21,6 +21,7 @@ type table struct {
 	rows                           map[string]row
 	members                        []MemberInfo
 	at                             wire.Stamp // the server's time of the last reply
+	lastEnd                        wire.Stamp // when the last lease of a member ends
 }
 
 func newTable() *table {
@@ -64,11 +65,12 @@ func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 	t.version, t.began, t.at = reply.Text(2), reply.Text(4), reply.Stamp(1)
 	t.count, t.named = int(reply.Int(5)), reply.Int(6) == 1
 	t.unowned, t.moving = int(reply.Int(7)), int(reply.Int(8))
+	t.lastEnd = reply.Stamp(12)
 	return reply.Int(3) == 1, nil
 }
 
 // viewSize is how many elements the reply to look has.
-const viewSize = 12
+const viewSize = 13
 
 // readRow reads a row, and returns what follows it: version, token, owner, promised, state, losses, length of the name, name.
 func readRow(text string) (name string, r row, rest string, err error) {
@@ -120,11 +122,20 @@ func (t *table) readMembers(reply *wire.Reply) error {
 	return nil
 }
 
+// isAbandoned reports that no member is alive. No script of a member takes the shards of the dead then, so their rows stay.
+func (t *table) isAbandoned() bool { return t.at > t.lastEnd }
+
 // view returns a copy.
 func (t *table) view() *View {
 	v := &View{
 		Count: t.count, Members: slices.Clone(t.members), Unowned: t.unowned, Draining: t.moving,
 		named: t.named, rows: maps.Clone(t.rows), members: make(map[string]int, len(t.members)), at: t.at.Time(),
+	}
+	if v.named {
+		v.Count = len(v.rows)
+	}
+	if t.isAbandoned() {
+		v.Members, v.Draining, v.Unowned, v.abandoned = nil, 0, v.Count, t.lastEnd.Time()
 	}
 	for i, m := range v.Members {
 		v.members[m.number] = i
@@ -133,9 +144,6 @@ func (t *table) view() *View {
 		if i, is := v.members[r.owner]; is && r.state != stateFree && r.state != stateWaits {
 			v.Members[i].Owned++
 		}
-	}
-	if v.named {
-		v.Count = len(v.rows)
 	}
 	return v
 }

@@ -86,10 +86,11 @@ type View struct {
 	// Unowned is how many shards have no owner, and Draining how many owners were asked for.
 	Unowned, Draining int
 
-	named   bool
-	rows    map[string]row
-	members map[string]int // the index in Members, by number
-	at      time.Time      // the server's time
+	named     bool
+	rows      map[string]row
+	members   map[string]int // the index in Members, by number
+	at        time.Time      // the server's time
+	abandoned time.Time      // the end of the last lease if no member is alive; the zero time if one is
 }
 
 // row is a shard at the server.
@@ -148,6 +149,9 @@ func (v *View) owner(name string, r row) ShardInfo {
 		o.State, o.Since = Waiting, r.version.Time()
 	case stateFree:
 		o.Since = r.version.Time()
+	}
+	if !v.abandoned.IsZero() && (o.State == Owned || o.State == Draining) {
+		return ShardInfo{Name: name, Losses: r.losses, Since: v.abandoned}
 	}
 	if i, is := v.members[r.owner]; is && o.State != Unowned && o.State != Waiting {
 		m := v.Members[i]

@@ -4,7 +4,7 @@
 --
 -- KEYS[1]  group  hash: see shards/poll v1
 -- KEYS[2]  members  hash: see shards/poll v1
--- KEYS[3]  _ends  not used
+-- KEYS[3]  ends  sorted set: see shards/poll v1
 -- KEYS[4]  _donors  not used
 -- KEYS[5]  _takers  not used
 -- KEYS[6]  _proven  not used
@@ -14,19 +14,21 @@
 -- ARGV[2]  began  what the last reply had for it, or 16 zeros
 -- ARGV[3]  members_seen  the changed of the last reply, or 16 zeros
 -- ARGV[4]  shard  one shard, or '' for all
--- returns  {1, now, version, more, began, count, names, unowned, moving, changed, rows, members}
+-- returns  {1, now, version, more, began, count, names, unowned, moving, changed, rows, list, till}
 --            rows since seen; more is 1 if there are more
---          {2, now, version, more, began, count, names, unowned, moving, changed, rows, members}
+--          {2, now, version, more, began, count, names, unowned, moving, changed, rows, list, till}
 --            what the caller has read before is no more: these are the first rows
 --          {0, now}  no group
 --          each of rows has version (16), stamp of the token (16), owner (16), the member that it
 --            is promised to (16), state (1), losses (4), length (2) and name; see README.md
---          each of members has number (16), id (41), state (1), weight (4), limit (5), length of
+--          each of list has number (16), id (41), state (1), weight (4), limit (5), length of
 --            the label (2), label and value; there is no member if changed is members_seen
+--          till is when the last lease of a member ends, or ended: from then on no member is
+--            alive, and no shard has an owner, whatever rows say
 -- effects  none
--- cost     O(log n): TIME, HMGET, ZRANGE, ZLEXCOUNT three times; HMGET with the rows, 512 at the
---          most; HGETALL if a member has changed
-local group, members, _ends, _donors, _takers, _proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+-- cost     O(log n): TIME, HMGET, ZRANGE twice, ZLEXCOUNT three times; HMGET with the rows, 512 at
+--          the most; HGETALL if a member has changed
+local group, members, ends, _donors, _takers, _proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local seen, began, members_seen, shard = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(#seen == STAMP_LENGTH and #began == STAMP_LENGTH and #members_seen == STAMP_LENGTH, 'bad argument')
 
@@ -44,7 +46,8 @@ else
   view_rows()
   view_members()
 end
+local till = digits(redis.call('ZRANGE', ends, 0, 0, 'REV', 'WITHSCORES')[2] or 0)
 if is_restart then
-  return {2, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list}
+  return {2, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list, till}
 end
-return {1, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list}
+return {1, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list, till}

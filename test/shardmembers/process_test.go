@@ -138,6 +138,7 @@ func play(t *testing.T, one, other *signalbox.Session, name string) {
 	require.NoError(t, a.Leave(ctx))
 	await(ctx, t, theirs, func(v *shards.View) bool { return ownedBy(v, other) == 2 })
 	require.NoError(t, b.Leave(ctx))
+	await(ctx, t, mine, func(v *shards.View) bool { return len(v.Members) == 0 && v.Unowned == 2 })
 }
 
 // joins makes a member, which releases what is wanted elsewhere. A busy machine may lose the lease of a young member, which is 3 s: the

@@ -258,3 +258,44 @@ func TestMoveMovesAShard(t *testing.T) {
 		l.requireSound()
 	})
 }
+
+// All members die: no member is left that takes their shards, and observers report that all the same. argo-cd#29476.
+func TestGroupWhoseMembersAllDiedIsReported(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 10
+		l := newShardLog(w)
+		members := l.some(n, 2)
+		g := shards.New(w.user().Session, "a", shards.Count(n))
+		for _, m := range members {
+			m.kill()
+		}
+		time.Sleep(14 * time.Second)
+		v, err := g.View(w.Context())
+		require.NoError(w, err)
+		require.Len(w, v.Members, 2, "their leases last")
+		began := time.Now()
+		for v, err := range g.Watch(w.Context()) {
+			require.NoError(w, err)
+			if v.Unowned == n {
+				require.Empty(w, v.Members)
+				break
+			}
+		}
+		require.LessOrEqual(w, time.Since(began), 3*time.Second)
+		require.NoError(w, g.Health(w.Context()))
+		time.Sleep(20 * time.Second)
+		err = g.Health(w.Context())
+		t.Log(err)
+		require.ErrorIs(w, err, signalbox.ErrNotHeld)
+		o, err := g.Owner(w.Context(), "3")
+		require.NoError(w, err)
+		require.Equal(w, shards.Unowned, o.State)
+		require.Empty(w, o.Session)
+		c := l.member(shards.Count(n), shardDrain)
+		took := l.untilEven(n, c)
+		require.LessOrEqual(w, took, 3*time.Second)
+		require.NoError(w, g.Health(w.Context()))
+		l.requireSound()
+	})
+}
