@@ -118,10 +118,13 @@ func (a *Attempt) floorArg(lastUsed wire.Stamp) string {
 	case lastUsed == 0:
 		return ""
 	case lastUsed <= a.grant.Stamp:
-		return "0"
+		return leastStamp
 	}
 	return lastUsed.Text()
 }
+
+// leastStamp is less than every stamp. A script takes a text that is no stamp for "not known".
+const leastStamp = "0000000000000000"
 
 func flag(is bool) string { //nolint:revive // a fact, not a switch
 	if is {
