@@ -89,6 +89,10 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 			args: with(ours+turnMode, we, "PUBLISH", "g", keepMS, "", "1"),
 		},
 		{
+			script: scripts.LockFree, crowd: "Nothing", base: 20, sizes: []int{1}, keys: on("lock"),
+			fill: setTo(lockSays(ours+turnMode, noon, "-")), args: with(lockSays(ours+turnMode, noon, "-"), digits(noon), keepMS),
+		},
+		{
 			script: scripts.LockAcquireMany, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
 			args: each(ours+turnMode, lease, later, label),
 		},

@@ -26,6 +26,7 @@ type lockWalk struct {
 	recent int64           // what a session has left of its life whose tickets are not overtaken
 	alive  map[string]bool // the tickets whose sessions had that
 	token  int64           // the greatest that a hold or a floor ever had
+	ended  string          // the attempt that the step ended, which may have waited
 	isOpen bool            // the key was lost, and no poll of a ticket came since
 }
 
@@ -55,6 +56,7 @@ func (w *lockWalk) before() {
 	if w.random.IntN(8) == 0 {
 		w.clock += life
 	}
+	w.ended = ""
 	w.holder, w.queue, w.alive = w.lockHas(), w.queued.queue(), make(map[string]bool)
 	for _, ticket := range w.queue {
 		said := w.replied(ticket.(string)[:22])
@@ -98,13 +100,18 @@ func (w *lockWalk) step() (mayTake string) {
 		if w.holder != "" {
 			hold = w.holder
 		}
-		w.mustRun(w.leave, keys, w.leaveArgs(hold)...)
+		if w.value() != "" && w.random.IntN(2) == 0 {
+			w.frees(hold, w.floor(), digits(0))
+		} else {
+			w.ended = hold
+			w.mustRun(w.leave, keys, w.leaveArgs(hold)...)
+		}
 	case 5, 6:
 		if w.holder != "" {
 			hold = w.holder
 		}
 		fresh := hold[:22] + w.another()[22:]
-		w.tried[len(w.tried)-1] = fresh
+		w.tried[len(w.tried)-1], w.ended = fresh, hold
 		w.mustRun(scripts.LockRequeue, keys, w.requeueArgs(hold, fresh, "0")...)
 		return fresh
 	default:
@@ -130,7 +137,7 @@ func (w *lockWalk) after(mayTake string) {
 			if ticket == holder {
 				break
 			}
-			require.True(w, w.isOpen || !w.alive[ticket.(string)], "%s is overtaken by %s", ticket, holder)
+			require.True(w, w.isOpen || !w.alive[ticket.(string)] || ticket == w.ended, "%s is overtaken by %s", ticket, holder)
 		}
 		require.True(w, holder == mayTake || slices.Contains(w.queue, any(holder)), "%s neither waited nor came now", holder)
 	}

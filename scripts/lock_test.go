@@ -188,6 +188,9 @@ func TestTokensContinueBehindTheBlockOfALostHold(t *testing.T) {
 			args[5] = ""
 			q.mustRun(q.leave, q.all, args...)
 		},
+		"Freed": func(q *queued) {
+			require.Equal(q, int64(1), q.frees(theirs, noon, ""))
+		},
 		"ReleasedMany": func(q *queued) {
 			require.Equal(q, []any{int64(1)}, q.mustRun(scripts.LockReleaseMany, q.all[:1], theirs+turnMode, "", keepMS))
 		},

@@ -24,7 +24,7 @@ var (
 
 // releases have durations that matter for the floor alone. A release is done whatever they say.
 var releases = []string{
-	"holder/force", "lock/force", "lock/leave", "lock/release-many", "redlock/release", "rwlock/downgrade", "rwlock/force", "rwlock/leave", "semaphore/leave",
+	"holder/force", "lock/force", "lock/free", "lock/leave", "lock/release-many", "redlock/release", "rwlock/downgrade", "rwlock/force", "rwlock/leave", "semaphore/leave",
 }
 
 // numbersOf returns the places of a script's durations among its arguments.
@@ -128,6 +128,10 @@ func TestReleasesIgnoreBadStamps(t *testing.T) {
 			"Leave": func(f *fixture) (any, error) {
 				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
 				return f.tryKeys(scripts.LockLeave, []string{f.key, f.key + ":queue", f.key + ":heartbeats"}, ours+turnMode, we, "PUBLISH", "g", keepMS, bad, "1")
+			},
+			"Free": func(f *fixture) (any, error) {
+				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
+				return f.tryKeys(scripts.LockFree, []string{f.key}, lockSays(ours+turnMode, noon, "-"), bad, keepMS)
 			},
 			"ReleaseMany": func(f *fixture) (any, error) {
 				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)

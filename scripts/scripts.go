@@ -56,6 +56,7 @@ var (
 	LockPoll        = load("lock/poll", 1)
 	LockHeartbeat   = load("lock/heartbeat", 1)
 	LockLeave       = load("lock/leave", 1)
+	LockFree        = load("lock/free", 1)
 	LockRequeue     = load("lock/requeue", 1)
 	LockForce       = load("lock/force", 1)
 	LockWaiters     = load("lock/waiters", 1)

@@ -61,7 +61,8 @@ var nativeLock = Exclusive{
 		},
 		Renew: scripts.HolderRenew,
 		Queue: &QueueScripts{
-			Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
+			Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave,
+			Free: scripts.LockFree, Requeue: scripts.LockRequeue,
 		},
 	},
 	CompatibleKinds: "rf",

@@ -100,6 +100,9 @@ func (r *Reply) Stamp(i int) Stamp {
 	return ParseStamp(r.Text(i))
 }
 
+// IsOnlyStamp reports whether the whole reply is a stamp.
+func (r *Reply) IsOnlyStamp() bool { return r.onlyStamp() != 0 }
+
 // onlyStamp returns the stamp that is the whole reply, an integer and no text, or 0. It stands for {1, stamp, stamp},
 // and saves the objects that the client makes of an array.
 func (r *Reply) onlyStamp() Stamp {

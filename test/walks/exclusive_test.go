@@ -36,7 +36,7 @@ func (k *exclusiveKind) reach() []string {
 func (k *exclusiveKind) verbs() []verb {
 	return []verb{
 		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, forces, heartbeats,
-		requeues, requeues, acquiresMany, releasesMany,
+		requeues, requeues, acquiresMany, releasesMany, frees, frees,
 	}
 }
 
@@ -69,6 +69,8 @@ func (k *exclusiveKind) requestOf(v verb, a *attempt) *request {
 			return outcome{}
 		}
 		return k.request(v, a, read, scripts.LockReleaseMany, k.keys()[:1], a.hold, used, k.keep())
+	case frees:
+		return k.free(a)
 	case forces:
 		return k.request(v, a, forced, scripts.LockForce, k.reach(), a.hold[:41], "PUBLISH", k.grants(), k.name+"told", k.keep())
 	case heartbeats:
@@ -105,6 +107,20 @@ func (k *exclusiveKind) leave(v verb, a *attempt) *request {
 		return k.left(r, reply)
 	}
 	return k.request(v, a, read, scripts.LockLeave, keys, a.hold, a.session, "PUBLISH", k.grants(), k.keep(), used, "0")
+}
+
+// free is the short release of a hold whose key is as its enter wrote it.
+func (k *exclusiveKind) free(a *attempt) *request {
+	if a.stamp == "" {
+		return nil
+	}
+	used := k.used(a)
+	read := func(_ *request, reply any) outcome {
+		n, _ := code(reply)
+		k.released(used, n == wire.Done)
+		return outcome{}
+	}
+	return k.request(frees, a, read, scripts.LockFree, k.keys()[:1], "sb1l"+a.stamp+a.hold+"-"+label, used, k.keep())
 }
 
 // requeue releases the hold of an attempt and queues another of its session.

@@ -28,6 +28,7 @@ const (
 	requeues     verb = "requeue"     // release, and take a ticket for another attempt of the session
 	acquiresMany verb = "acquireMany" // try, together with other locks
 	releasesMany verb = "releaseMany" // release, together with other locks
+	frees        verb = "free"        // release, if the key is as the grant wrote it
 	shares       verb = "share"       // ask whether a reader may share its hold
 	downgrades   verb = "downgrade"   // make a writer a reader
 	splits       verb = "split"       // release a part of the permits

@@ -174,7 +174,7 @@ func (w *walk) add(a *attempt) {
 // expects is what a session believes from the moment on at which it sends something.
 func (w *walk) expects(r *request) {
 	switch r.verb {
-	case leaves, drops, withdraws, releasesMany:
+	case leaves, drops, withdraws, releasesMany, frees:
 		r.who.ended = true
 	case requeues:
 		r.old.ended = true

@@ -233,6 +233,7 @@ func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) error 
 	case isDone && isRequesting && !isSuperseded && !isLate:
 		a.footprint.Leave(session.HoldLeft)
 		a.grant = a.newGrant(stamp, stamp, a.request.Life, sent, now)
+		a.isUnmarked = reply.IsOnlyStamp() && a.q.registry.protocol.Free != nil
 		a.toLocked(granted)
 		return nil
 	}

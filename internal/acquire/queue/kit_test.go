@@ -36,7 +36,8 @@ const (
 var lockRequest = &Request{Life: lease, FloorTTL: "60000", Mode: "f"}
 
 var lockKind = Protocol{QueueScripts: &layout.QueueScripts{
-	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave, Requeue: scripts.LockRequeue,
+	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave,
+	Free: scripts.LockFree, Requeue: scripts.LockRequeue,
 }}
 
 // fixture is a server, and a proxy before it for sessions that are to meet faults.

@@ -30,6 +30,11 @@ func (a *Attempt) Abandon() {
 func (a *Attempt) end() attemptState {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
+	a.endLocked()
+	return a.state
+}
+
+func (a *Attempt) endLocked() {
 	if !a.state.isEnded() {
 		a.toLocked(over)
 	}
@@ -37,7 +42,6 @@ func (a *Attempt) end() attemptState {
 	if a.q.newestHold == a {
 		a.q.newestHold = nil
 	}
-	return a.state
 }
 
 // Release releases the lock, and waits for the reply until ctx ends. lastUsed is the stamp of the last token that was used.
@@ -46,21 +50,39 @@ func (a *Attempt) end() attemptState {
 func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error) {
 	// The state is begun until the server replies. Otherwise a poll that still lists the attempt would cause another leave.
 	// That leave could be executed first, and the release would find nothing to release.
-	a.Begin(nil)
-	var args [leaveArgs]string // on the stack
-	runner, call := a.q.registry.session.Runner, a.leaveCall(args[:0], lastUsed)
-	reply, err := runner.Run(ctx, call)
-	if err != nil && wire.TryAgain(err) {
-		reply, err = runner.Run(ctx, a.q.withHolderKeyAlone(call)) // releases the lock, and leaves the queue as it is
+	mayFree, purse := a.beginRelease(lastUsed), &a.q.registry.purse
+	if mayFree && purse.allows() {
+		if wasHeld, err = a.free(ctx, lastUsed); wasHeld {
+			a.endFreed()
+			return true, nil
+		}
+	}
+	var reply wire.Reply
+	if err == nil {
+		reply, err = a.sendLeave(ctx, lastUsed)
 	}
 	a.end()
 	if err != nil {
 		a.handleReleaseError(err, expiresIn)
 		return false, err
 	}
+	if mayFree && reply.Code() == wire.Done && reply.Len() == 1 {
+		purse.pay(1)
+	}
 	a.readGrants(reply)
 	a.finish(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
 	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
+}
+
+// sendLeave sends one leave.
+func (a *Attempt) sendLeave(ctx context.Context, lastUsed wire.Stamp) (wire.Reply, error) {
+	var args [leaveArgs]string // on the stack
+	runner, call := a.q.registry.session.Runner, a.leaveCall(args[:0], lastUsed)
+	reply, err := runner.Run(ctx, call)
+	if err != nil && wire.TryAgain(err) {
+		return runner.Run(ctx, a.q.withHolderKeyAlone(call)) // releases the lock, and leaves the queue as it is
+	}
+	return reply, err
 }
 
 // handleReleaseError repeats a release until the hold has expired, which takes expiresIn at most. A script that lacks a right

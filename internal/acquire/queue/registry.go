@@ -58,6 +58,7 @@ type Registry struct {
 	// sessions would fall together too. So each session has another drift, up to a hundredth of a pause.
 	phase time.Duration
 	drift float64
+	purse purse // says whether Release sends the short release first
 
 	mu struct {
 		sync.Mutex

@@ -66,6 +66,9 @@
 #ifndef MOVE
 #define MOVE 0        /* 1: the slot may move: TRYAGAIN, and the same request with the holder key alone */
 #endif
+#ifndef SHORT
+#define SHORT 0       /* 1: a holder that is certain to have no ticket may release by the short release, which sees the holder key alone */
+#endif
 #ifndef REFUSE
 #define REFUSE 0      /* 1: the server may refuse to write the mark or the ticket */
 #endif
@@ -118,6 +121,8 @@
 #define FOREIGN_IS_DROPPED 28  /* a hand-off drops the tickets of another kind of lock */
 #define FOREIGN_GETS_NOTHING 29 /* ... and grants them nothing */
 #define CERTAIN_SENT_ONCE 40   /* a holder is certain that it has no ticket only if it sent one enter or requeue, and once */
+#define FREE_COMPARES 43       /* SHORT: the short release does nothing to a key that was marked since the grant */
+#define FREE_IF_CERTAIN 44     /* ... and only a holder that is certain to have no ticket sends it */
 #define FAIR_IN_ORDER 42       /* CHOOSE: a fair request is not skipped because its session sent no heartbeat lately */
 /* Fair requests: */
 #define FAIR_OWN_TICKET 30     /* a fair request does not join the ticket of its session's turns */
@@ -129,7 +134,7 @@
 #endif
 #define kept(rule) (DROP != rule)
 
-mtype = { ENTER, POLL, RENEW, LEAVE, REQUEUE,                       /* requests */
+mtype = { ENTER, POLL, RENEW, LEAVE, REQUEUE, RELEASE,                       /* requests */
           GRANT, HOLD, HAS_TICKET, GONE, DONE,                        /* the grant message; replies */
           FREE, ENTERING, REQUEUEING, QUEUED, BEGUN, LEAVING };       /* states of an attempt, as attemptState has them */
 
@@ -153,7 +158,7 @@ byte until[N];              /* BEGUN: what is left of the lease, as the session 
 byte not_after[N];          /* what is left of the not-after of its latest enter or requeue, if that has no reply */
 bit copies[N];              /* more than one enter or requeue of it may be on its way */
 bit early[N];               /* LEAVING by a requeue that was sent before the not-after of its enter */
-bit certain[N];             /* MOVE: it holds, and what it has sent could make only one hold or ticket: it has no ticket */
+bit certain[N];             /* MOVE, SHORT: it holds, and what it has sent could make only one hold or ticket: it has no ticket */
 bit did[N];                 /* PROMPT: it has done its duty in this tick */
 byte age[N];                /* the order of its token among its session's; 0 is the greatest */
 bit moving;                 /* the slot moves */
@@ -214,7 +219,7 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 /* ---- The wire ---- */
 
 /* Messages that their reader would ignore are not kept. */
-#define request(what) (what == ENTER || what == POLL || what == RENEW || what == LEAVE || what == REQUEUE)
+#define request(what) (what == ENTER || what == POLL || what == RENEW || what == LEAVE || what == REQUEUE || what == RELEASE)
 #define ends_old(i, o) (o != NONE && o != i && state[o] == LEAVING && !early[o])
 #define of_use(what, i, o, countdown, lim) (request(what) || (!dead[session(i)] && state[i] != FREE && what != 0 && ( \
   (what != DONE && (ends_old(i, o) || (lim && !copies[i] && not_after[i] > 0))) || \
@@ -457,6 +462,15 @@ inline leave(i, final) {
   put(DONE, i, NONE, 0, final)
 }
 
+/* The short release. Without a mark it ends the hold, and nothing is left of i. Otherwise it has done nothing, and the leave follows. */
+inline short_release(i) {
+  if
+  :: owner == i && (!mark || !kept(FREE_COMPARES)) ->
+     reached(26); ends_own(i); owner = NONE; expiry = 0; mark = 0; put(DONE, i, NONE, 0, 2)
+  :: else -> reached(27); put(HAS_TICKET, i, NONE, 0, 0)
+  fi
+}
+
 /* Releases o and queues i in one step. Without a mark there is no waiter: i holds at once, without a ticket. */
 inline requeue(i, o, countdown, in_time) {
   if
@@ -527,10 +541,11 @@ inline free(i) {
 
 #define no_copy_comes(i) (not_after[i] == 0 || !kept(LEAVE_TO_THE_END))
 #define final_leave(i) (certain[i] -> 2 : no_copy_comes(i))
-inline quit(i) {
+inline quit(i) { end(i, LEAVE, final_leave(i)) }
+inline end(i, by, final) {
   trace("attempt %d leaves, from %e, want %d\n", i, state[i], want[session(i)]);
   if :: turn_holds(i) -> handovers[session(i)] = 0 :: else fi;
-  state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; put(LEAVE, i, NONE, 0, final_leave(i)); tidy()
+  state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; put(by, i, NONE, 0, final); tidy()
 }
 
 /* A grant with a smaller token than that of the hold that the session has. */
@@ -647,9 +662,11 @@ proctype Attempt(byte i) {
          if :: fair_waits(b) && (joined[b] || !kept(FAIR_BY_TICKET)) -> f = b :: else fi
        };
        if :: f != NONE -> trace("attempt %d: handed over to fair attempt %d\n", i, f, 0); until[i] = 0; begin(f); quit(i) :: else fi }
-  :: d_step { MOVE && state[i] == BEGUN && !certain[i] && (!copies[i] || !kept(CERTAIN_SENT_ONCE)) ->
+  :: d_step { (MOVE || SHORT) && state[i] == BEGUN && !certain[i] && (!copies[i] || !kept(CERTAIN_SENT_ONCE)) ->
        trace("attempt %d is certain to have no ticket\n", i, 0, 0); certain[i] = 1 }
   :: d_step { state[i] == BEGUN && (fair[i] || want[session(i)] == 0 || until[i] == 0) && room -> quit(i) }
+  :: d_step { SHORT && believes(i) && (certain[i] || !kept(FREE_IF_CERTAIN)) && (fair[i] || want[session(i)] == 0) && room ->
+       trace("attempt %d sends the short release\n", i, 0, 0); end(i, RELEASE, 0) }
   :: d_step { turn_holds(i) && want[session(i)] > 0 && room -> fresh(session(i));
        if
        :: f == NONE && kept(FRESH_TICKET) -> reached(18); quit(i)        /* it releases, since there is no free id */
@@ -674,16 +691,17 @@ proctype Wire(byte k) {
   :: d_step { kind[k] == POLL && !moving -> take(k); arrives; poll(me, t); check() }
   :: d_step { kind[k] == RENEW && !moving -> take(k); arrives; renew(me, t) }
   :: d_step { kind[k] == LEAVE && !moving -> take(k); arrives; leave(me, l); check() }
+  :: d_step { kind[k] == RELEASE -> take(k); arrives; short_release(me); check() }
   :: d_step { kind[k] == REQUEUE && !moving -> take(k); arrives; requeue(me, old, t, l); check() }
   :: d_step { REFUSE && (kind[k] == ENTER || (kind[k] == REQUEUE && limit[k] > 0)) && !moving && (owner != NONE || mark) && may_fail ->
        take(k); trace("  %e of %d (%d) is refused memory\n", got, me, old); fault;
        if :: got == ENTER -> enter_refused(me, t, l) :: else -> requeue(me, old, t, 0) fi; check() }
-  :: d_step { request(kind[k]) && moving -> take(k); trace("  TRYAGAIN, the holder key alone: %e of %d (%d)\n", got, me, old);
+  :: d_step { request(kind[k]) && kind[k] != RELEASE && moving -> take(k); trace("  TRYAGAIN, the holder key alone: %e of %d (%d)\n", got, me, old);
        holder_alone(me, old, l); check() }
   :: d_step { kind[k] != 0 && !request(kind[k]) -> take(k); arrives; read(me); check() }
   :: d_step { kind[k] != 0 && (PROMPT -> faults < FAULTS : CHURN) -> take(k); trace("  %e of %d (%d) is lost\n", got, me, old); fault }
-  :: d_step { (kind[k] == ENTER || kind[k] == REQUEUE || kind[k] == LEAVE) && room && (PROMPT -> faults < FAULTS : DOUBLE) ->
-       peek(k); if :: got != LEAVE -> copies[me] = 1 :: else fi; fault;
+  :: d_step { (kind[k] == ENTER || kind[k] == REQUEUE || kind[k] == LEAVE || kind[k] == RELEASE) && room && (PROMPT -> faults < FAULTS : DOUBLE) ->
+       peek(k); if :: got == ENTER || got == REQUEUE -> copies[me] = 1 :: else fi; fault;
        trace("  %e of %d (%d) is doubled\n", got, me, old); put(got, me, old, t, l) }
   :: d_step { PROMPT && request(kind[k]) && !late[k] && faults < FAULTS ->
        late[k] = 1; fault; trace("  %e of %d (%d) is late\n", kind[k], whose[k], other[k]);

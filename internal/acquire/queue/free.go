@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// purse says when the short release is worth a try. A try that finds another value in the key is a miss: it costs a round trip
+// more, and the next waiter waits for that. A hit pays in 2. A leave pays in 1 if its reply says that the short release would have
+// been a hit. A miss takes missCost, and a try needs as much. So at most one release in 16 is a miss, in whatever order they
+// come, and none before the session has released missCost locks without a queue.
+type purse struct{ paid atomic.Int32 }
+
+const missCost, maxPaid = 32, 4 * 32
+
+// allows reports whether the next release may try. Several tries at once may all be misses: the purse is below zero then, and
+// that is paid in before the next try.
+func (p *purse) allows() bool { return p.paid.Load() >= missCost }
+
+// pay pays n in, or takes it if n is negative.
+func (p *purse) pay(n int32) {
+	if n < 0 || p.paid.Load() < maxPaid {
+		p.paid.Add(n)
+	}
+}
+
+// free releases the lock with the short release, which does nothing if the holder key is not as the enter wrote it. It reports
+// whether the lock is released.
+func (a *Attempt) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, err error) {
+	registry := a.q.registry
+	var args [3]string // on the stack
+	reply, err := registry.session.Runner.Run(ctx, wire.Call{
+		Script: registry.protocol.Free,
+		Keys:   a.q.keys.All[:1],
+		Args:   append(args[:0], a.holderValue(), a.floorArg(lastUsed), a.request.FloorTTL),
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case reply.Code() == wire.Done:
+		registry.purse.pay(2)
+		return true, nil
+	}
+	registry.purse.pay(-missCost)
+	return false, nil
+}
+
+// beginRelease records that a is released: it is not evicted any more. It reports whether a could be released by the short
+// release: it acquired the lock at once and is sure to have no ticket, the last token is known, and no other attempt of the
+// session has marked the key.
+func (a *Attempt) beginRelease(lastUsed wire.Stamp) (mayFree bool) {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	a.localHold = nil
+	return a.isUnmarked && lastUsed != 0 && a.footprint.HasNoTicket() && a.q.pending == 0
+}
+
+// endFreed ends a, of which the server has nothing any more.
+func (a *Attempt) endFreed() {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	a.endLocked()
+	a.forgetLocked()
+}
+
+// holderValue returns what the enter wrote to the holder key when it acquired the lock: kind, stamp, ticket, no mark, label.
+func (a *Attempt) holderValue() string {
+	var text [128]byte // on the stack: the longest value has 127 bytes
+	value := a.grant.Stamp.Append(append(text[:0], "sb1l"...))
+	value = append(append(value, a.ticket()...), '-')
+	return string(append(value, a.q.registry.session.Settings.Label...))
+}
