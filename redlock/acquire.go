@@ -83,7 +83,7 @@ func (l *Lock) beginAll() error {
 
 // endAll counts a call that failed, or a hold that is over, out of the queue and the sessions.
 func (l *Lock) endAll(q *local.Queue) {
-	l.group.queues.Done(q)
+	q.Done(l.base.Names.Holder)
 	for _, m := range l.members {
 		m.End()
 	}

@@ -52,7 +52,7 @@ type retryTicket struct {
 func (t *retryTicket) Admit(int) error { return t.lock.ready() }
 
 // NewTicket implements local.TicketSource.
-func (t *retryTicket) NewTicket() (local.Ticket, error) { return t, nil }
+func (t *retryTicket) NewTicket(any) (local.Ticket, error) { return t, nil }
 
 // MayShare implements local.TicketSource: holds are not shared.
 func (*retryTicket) MayShare(context.Context, hold.Lease) bool { return false }

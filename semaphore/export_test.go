@@ -12,7 +12,7 @@ import (
 func (s *Semaphore) Waits() bool {
 	queues := s.registry.LocalQueues
 	q := queues.Use(s.keys.Holder)
-	defer queues.Done(q)
+	defer q.Done(s.keys.Holder)
 	return q.HandOver(clock.Now(), s.shareKey(1), refusingIdleHold{}) == local.Refused
 }
 

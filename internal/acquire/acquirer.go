@@ -43,9 +43,13 @@ func (a *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 		return hold.Lease{}, err
 	}
 	defer a.Base.Session.End()
-	q := a.Manager.LocalQueues.Use(a.Keys.Holder)
-	defer a.Manager.LocalQueues.Done(q)
-	call := local.Acquisition{Queue: q, Key: a.Request.ShareKey, Source: a, Concurrent: a.Request.Concurrent}
+	var unused *lockMemory
+	q := a.Manager.LocalQueues.UseOrMake(a.Keys.Holder, func() *local.Queue {
+		unused = new(lockMemory)
+		return &unused.local
+	})
+	defer q.Done(a.Keys.Holder)
+	call := local.Acquisition{Queue: q, Key: a.Request.ShareKey, Source: a, Concurrent: a.Request.Concurrent, Memory: unused}
 	defer call.End()
 	for {
 		t, lease, err := call.Await(ctx)
@@ -61,8 +65,35 @@ func (a *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 	}
 }
 
-// NewTicket implements local.TicketSource.
-func (a *Acquirer) NewTicket() (local.Ticket, error) { return a.Manager.newTicket(&a.Keys, a.Request) }
+// lockMemory is the memory of what a lock needs that no other goroutine of the session wants: one object.
+type lockMemory struct {
+	ticketMemory
+
+	local  local.Queue
+	server queue.Queue
+}
+
+// ticketMemory is a ticket in the server's queue, and the memory of the hold that may come of it.
+type ticketMemory struct {
+	queue.QueuedTicket
+
+	held heldLock
+}
+
+// NewTicket implements local.TicketSource. memory is of type *lockMemory.
+func (a *Acquirer) NewTicket(memory any) (local.Ticket, error) {
+	if a.Manager.Queues == nil {
+		return a.Manager.Retries.NewTicket(&a.Keys, a.Request)
+	}
+	if unused, _ := memory.(*lockMemory); unused != nil {
+		return a.makeTicket(&unused.ticketMemory, &unused.server)
+	}
+	return a.makeTicket(new(ticketMemory), nil)
+}
+
+func (a *Acquirer) makeTicket(t *ticketMemory, unused *queue.Queue) (local.Ticket, error) {
+	return t, a.Manager.Queues.MakeTicket(&t.QueuedTicket, unused, &a.Keys, a.Request)
+}
 
 // beginGranted leaves the queue with what ticket t was granted, even if the grant came in the instant in which waiting failed
 // with err. It returns the first lease, or why it has no lease.
@@ -75,7 +106,10 @@ func (a *Acquirer) beginGranted(ctx context.Context, t local.Ticket, err error) 
 	if !since.IsZero() {
 		waited = h.Grant().Read.Mono() - since.Mono()
 	}
-	return a.beginHold(ctx, h, waited)
+	if own, is := t.(*ticketMemory); is {
+		return a.beginHold(ctx, &own.held, h, waited)
+	}
+	return a.beginHold(ctx, new(heldLock), h, waited)
 }
 
 // Admit implements local.TicketSource.
@@ -99,7 +133,7 @@ func (a *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	h, err := a.Manager.try(ctx, &a.Keys, a.Request)
 	var lease hold.Lease
 	if err == nil {
-		lease, err = a.beginHold(ctx, h, 0)
+		lease, err = a.beginHold(ctx, new(heldLock), h, 0)
 	}
 	return lease, CutShort(ctx, err)
 }
@@ -111,19 +145,19 @@ func (a *Acquirer) beginLocalTry() (*local.Queue, error) {
 	if q.BeginTry(a.Request.ShareKey) {
 		return q, nil
 	}
-	a.Manager.LocalQueues.Done(q)
+	q.Done(a.Keys.Holder)
 	return nil, errs.ErrHeldHere
 }
 
 // endLocalTry counts the caller out.
 func (a *Acquirer) endLocalTry(q *local.Queue) {
 	q.EndTry(a.Request.ShareKey)
-	a.Manager.LocalQueues.Done(q)
+	q.Done(a.Keys.Holder)
 }
 
-// beginHold makes the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too few
-// replicas have it, or if the session closed meanwhile.
-func (a *Acquirer) beginHold(ctx context.Context, h queue.Hold, waited time.Duration) (hold.Lease, error) {
+// beginHold makes, in memory, the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too
+// few replicas have it, or if the session closed meanwhile.
+func (a *Acquirer) beginHold(ctx context.Context, memory *heldLock, h queue.Hold, waited time.Duration) (hold.Lease, error) {
 	err := a.replicate(ctx, h)
 	if err != nil {
 		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
@@ -136,13 +170,13 @@ func (a *Acquirer) beginHold(ctx context.Context, h queue.Hold, waited time.Dura
 		h.Done()
 		return hold.Lease{}, err
 	}
-	return a.startHold(h, clock.Instant{}, waited), nil
+	return a.startHold(memory, h, clock.Instant{}, waited), nil
 }
 
-// startHold makes the hold that was granted to a ticket that had waited for so long. It ends by until at the latest, unless
-// until is the zero Instant.
-func (a *Acquirer) startHold(serverHold queue.Hold, until clock.Instant, waited time.Duration) hold.Lease {
-	h := &heldLock{acquirer: a, serverHold: serverHold}
+// startHold makes h, which is zero, the hold that was granted to a ticket that had waited for so long. It ends by until at the
+// latest, unless until is the zero Instant.
+func (a *Acquirer) startHold(h *heldLock, serverHold queue.Hold, until clock.Instant, waited time.Duration) hold.Lease {
+	h.acquirer, h.serverHold = a, serverHold
 	grant := serverHold.Grant()
 	if a.sharesTickets() {
 		h.localQueue, h.turnEnds = a.Manager.LocalQueues.Use(a.Keys.Holder), grant.Read.Mono()+a.Manager.Turns.length(waited)
@@ -156,7 +190,6 @@ func (a *Acquirer) startHold(serverHold queue.Hold, until clock.Instant, waited 
 		config.Until = until
 		config.Renewed = config.Renewed && !config.Fixed // the grant has all that is left
 	}
-	h.serverLife = max(config.Life, grant.Life)
 	h.Term.Init(a.Base.Session.Keeper, &h.Hold, config, life, sent)
 	serverHold.Begin(h) // from here on Close finds it
 	h.Term.Start(sent, life)

@@ -55,7 +55,7 @@ func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, 
 			attempts[i].Abandon()
 			attempts[i].Done()
 		default:
-			if lease, err := batch[i].beginHold(ctx, attempts[i], 0); err == nil {
+			if lease, err := batch[i].beginHold(ctx, new(heldLock), attempts[i], 0); err == nil {
 				leases = append(leases, lease)
 			}
 		}
@@ -113,7 +113,7 @@ func (h *heldLock) releaseTogether(now clock.Instant, releases []*manyRelease) {
 		lock := r.lock
 		left = min(left, lock.Term.Deadline().Until(now))
 		serverAttempt := lock.serverHold.(*queue.Attempt) //nolint:errcheck,forcetypeassert // a kind with ReleaseMany has a queue at the server
-		r.LockRelease = queue.LockRelease{Attempt: serverAttempt, LastUsed: lock.lastUsed(), ExpiresIn: lock.serverLife}
+		r.LockRelease = queue.LockRelease{Attempt: serverAttempt, LastUsed: lock.lastUsed(), ExpiresIn: lock.serverLife()}
 		all[i] = &r.LockRelease
 	}
 	patience := h.acquirer.Base.Session.PatientUnlock(left)

@@ -231,6 +231,6 @@ func (e *Exclusive) goroutines(ticket string) int {
 	}
 	queues := manager.LocalQueues
 	q := queues.Use(e.acquirer.Keys.Holder)
-	defer queues.Done(q)
+	defer q.Done(e.acquirer.Keys.Holder)
 	return q.Waiters(key)
 }

@@ -25,7 +25,6 @@ type heldLock struct {
 
 	acquirer   *Acquirer
 	serverHold queue.Hold
-	serverLife time.Duration // how long the server may keep the hold after a renewal, or after the grant
 
 	localQueue *local.Queue // the queue of the goroutines of the process; nil if they have tickets of their own
 	// turnEnds is when the hold is handed over no more, on the monotonic clock. Only the goroutine that begins or releases
@@ -54,6 +53,11 @@ func (h *heldLock) release(now clock.Instant) error {
 	return h.releaseWithin(patience, now, errs.ErrLostGone)
 }
 
+// serverLife returns how long the server may keep the hold after a renewal, or after the grant.
+func (h *heldLock) serverLife() time.Duration {
+	return max(h.Term.Config().Life, h.serverHold.Grant().Life)
+}
+
 // lastUsed returns the stamp of the last token that was used.
 func (h *heldLock) lastUsed() wire.Stamp { return wire.StampOf(h.Token()) }
 
@@ -65,7 +69,7 @@ func (h *heldLock) releaseWithin(patience context.Context, now clock.Instant, go
 	}
 	defer h.finish()
 	// A renewal may have been executed as late as now: the hold ends after serverLife at the latest.
-	wasHeld, err := h.serverHold.Release(patience, h.lastUsed(), h.serverLife)
+	wasHeld, err := h.serverHold.Release(patience, h.lastUsed(), h.serverLife())
 	return h.releaseError(wasHeld, err, gone)
 }
 
@@ -73,7 +77,7 @@ func (h *heldLock) releaseWithin(patience context.Context, now clock.Instant, go
 func (h *heldLock) releaseError(wasHeld bool, err, gone error) error {
 	switch {
 	case err != nil:
-		return h.acquirer.Base.Unconfirmed(clock.Now().Add(h.serverLife), err)
+		return h.acquirer.Base.Unconfirmed(clock.Now().Add(h.serverLife()), err)
 	case !wasHeld:
 		return gone
 	}
@@ -102,7 +106,7 @@ func (h *heldLock) finish() {
 func (h *heldLock) leaveLocal() {
 	if h.localQueue != nil {
 		h.localQueue.HoldEnded(h.acquirer.Request.ShareKey)
-		h.acquirer.Manager.LocalQueues.Done(h.localQueue)
+		h.localQueue.Done(h.acquirer.Keys.Holder)
 	}
 }
 

@@ -63,14 +63,6 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	return m
 }
 
-// newTicket returns a ticket, or the reason why the session accepts none. Nothing is sent.
-func (m *Manager) newTicket(keys *queue.LockKeys, request *queue.Request) (queue.Ticket, error) {
-	if m.Queues != nil {
-		return m.Queues.NewTicket(keys, request)
-	}
-	return m.Retries.NewTicket(keys, request)
-}
-
 // try acquires the lock with these keys if that is possible at once.
 func (m *Manager) try(ctx context.Context, keys *queue.LockKeys, request *queue.Request) (queue.Hold, error) {
 	if m.Queues != nil {

@@ -34,7 +34,7 @@ func (a *Acquirer) joinShared(ctx context.Context) (hold.Lease, bool) {
 		return hold.Lease{}, false
 	}
 	q := a.Manager.LocalQueues.Use(a.Keys.Holder)
-	defer a.Manager.LocalQueues.Done(q)
+	defer q.Done(a.Keys.Holder)
 	return q.JoinShared(ctx, a.Request.ShareKey, a)
 }
 

@@ -38,7 +38,7 @@ func (a *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, e
 		return hold.Lease{}, err
 	}
 	h.leaveLocal()
-	replaced := a.startHold(next, until, 0) // which the session counts in the place of h
+	replaced := a.startHold(new(heldLock), next, until, 0) // which the session counts in the place of h
 	replaced.Replace(lease)
 	return replaced, nil
 }

@@ -111,7 +111,7 @@ func (h *heldLock) requeue(now clock.Instant, attempt *queue.Attempt) error {
 	defer h.finish()
 	patience := h.patience(now)
 	defer patience.End()
-	next, wasHeld, err := attempt.Requeue(patience, h.lastUsed(), h.serverLife)
+	next, wasHeld, err := attempt.Requeue(patience, h.lastUsed(), h.serverLife())
 	if err == nil {
 		a.Manager.Turns.recordHandOff(clock.Now().Mono() - now.Mono())
 	}

@@ -55,12 +55,12 @@ type Config struct {
 	Hold   string
 	// Life is what each renewal gives the key. A term that is not Renewed has it once.
 	Life time.Duration
-	// AsGiven says that a renewal asks for the life that the server gave last, and not for Life: something else than
-	// renewals lengthens the term, too, and the server decides by how much.
-	AsGiven bool
 	// Until is when the term ends at the latest; the zero Instant is never.
 	Until   clock.Instant
 	Renewed bool
+	// AsGiven says that a renewal asks for the life that the server gave last, and not for Life: something else than
+	// renewals lengthens the term, too, and the server decides by how much.
+	AsGiven bool
 	// Fixed says that the term was to end then, and so is lost, and has not been held for too long.
 	Fixed bool
 }

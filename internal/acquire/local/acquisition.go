@@ -19,6 +19,8 @@ type Acquisition struct {
 	// Concurrent says, for the zero ShareKey, that several goroutines of the session can have what the caller asks for. Then
 	// it counts as a waiter only when it has to wait.
 	Concurrent bool
+	// Memory is passed to the first NewTicket of Source.
+	Memory any
 	// AtOnce says, after Await, that the server granted the hold at once, and that no goroutine had to wait for it.
 	AtOnce bool
 
@@ -44,7 +46,9 @@ func (a *Acquisition) Await(ctx context.Context) (t Ticket, lease hold.Lease, er
 		t = e.ticket
 	}
 	if t == nil {
-		if t, err = a.Source.NewTicket(); err != nil {
+		memory := a.Memory
+		a.Memory = nil
+		if t, err = a.Source.NewTicket(memory); err != nil {
 			a.Deliver(hold.Lease{}, err)
 			return nil, hold.Lease{}, err
 		}
@@ -87,7 +91,7 @@ func (a *Acquisition) Deliver(lease hold.Lease, err error) (waits bool) {
 // End ends the call, which is over.
 func (a *Acquisition) End() {
 	if a.waiter != nil {
-		a.Queue.table.putWaiter(a.waiter) // it is in no waitlist, and has read its event
+		a.Queue.stripe.table.putWaiter(a.waiter) // it is in no waitlist, and has read its event
 	}
 	if a.counted > 0 {
 		a.countAlone(-1)
@@ -106,7 +110,7 @@ func (a *Acquisition) join() (hold.Lease, error) {
 	if lease, ok := a.Queue.joinFresh(a.Key); ok {
 		return lease, nil
 	}
-	a.waiter = a.Queue.table.getWaiter()
+	a.waiter = a.Queue.stripe.table.getWaiter()
 	return hold.Lease{}, a.joinWaitlist()
 }
 

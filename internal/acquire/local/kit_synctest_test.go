@@ -176,7 +176,7 @@ func inRig(t *testing.T, test func(r *rig)) {
 			require.Zero(t, list.holds)
 		}
 		require.Zero(t, r.mu.waiters)
-		table.Done(r.Queue)
+		r.Queue.Done("a")
 		require.Zero(t, table.Len())
 	})
 }
@@ -190,7 +190,7 @@ func (r *rig) Admit(waiters int) error {
 }
 
 // NewTicket implements TicketSource.
-func (r *rig) NewTicket() (Ticket, error) {
+func (r *rig) NewTicket(any) (Ticket, error) {
 	r.ticketsMu.Lock()
 	defer r.ticketsMu.Unlock()
 	if len(r.errs) > 0 {

@@ -62,7 +62,7 @@ func (s *walkServer) MayShare(context.Context, hold.Lease) bool {
 }
 
 // NewTicket implements TicketSource.
-func (s *walkServer) NewTicket() (Ticket, error) {
+func (s *walkServer) NewTicket(any) (Ticket, error) {
 	if s.oneIn(50) {
 		return nil, errFalls
 	}
@@ -259,7 +259,7 @@ func walk(t *testing.T, r ShareKey, seed uint64) {
 		require.Zero(t, c.waiterRequests)
 		require.True(t, c.isUnused())
 	}
-	table.Done(s.queue)
+	s.queue.Done("a")
 	require.Zero(t, table.Len())
 }
 

@@ -60,8 +60,8 @@ type TicketSource interface {
 	// Admit returns why no goroutine may ask or wait while so many others of the session wait, or nil. It is called under
 	// the lock of the Queue.
 	Admit(waiters int) error
-	// NewTicket returns a new ticket, or why it made no ticket.
-	NewTicket() (Ticket, error)
+	// NewTicket returns a new ticket, or why it made no ticket. memory is that of the Acquisition, or nil.
+	NewTicket(memory any) (Ticket, error)
 	// MayShare asks the server whether goroutines may continue to join the hold of lease, if holds are shared.
 	MayShare(ctx context.Context, lease hold.Lease) bool
 }
@@ -77,9 +77,8 @@ const sendDelay = 20 * time.Millisecond
 
 // Queue is where the goroutines of one session wait for one lock. A Table makes it.
 type Queue struct {
-	lockKey string
-	table   *Table
-	users   int // counts the goroutines between Use and Done; guarded by the lock of its stripe of the Table
+	stripe *stripe // the stripe of the Table that has the queue
+	users  int     // counts the goroutines between Use and Done; guarded by the lock of the stripe
 
 	mu struct {
 		sync.Mutex
@@ -99,7 +98,7 @@ func (q *Queue) sendLater() {
 	}
 	if !q.mu.sendScheduled {
 		q.mu.sendScheduled = true
-		q.table.timers.Schedule(q.mu.sendTimer, sendDelay)
+		q.stripe.table.timers.Schedule(q.mu.sendTimer, sendDelay)
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *stressServer) Admit(int) error { return nil }
 func (s *stressServer) MayShare(context.Context, hold.Lease) bool { return false }
 
 // NewTicket implements TicketSource.
-func (s *stressServer) NewTicket() (Ticket, error) {
+func (s *stressServer) NewTicket(any) (Ticket, error) {
 	return &stressTicket{server: s, granted: make(chan struct{})}, nil
 }
 
@@ -177,7 +177,7 @@ func TestNoPermitIsLostAndNoWaiterForgotten(t *testing.T) {
 	require.Empty(t, s.mu.waiting)
 	require.True(t, s.queue.mu.first.isUnused())
 	require.Zero(t, s.queue.mu.first.waiterRequests)
-	table.Done(s.queue)
+	s.queue.Done("a")
 	require.Zero(t, table.Len())
 }
 

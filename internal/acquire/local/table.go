@@ -11,14 +11,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-const (
-	// stripeCount keeps goroutines on different locks out of each other's way.
-	stripeCount = 64
-	// maxUnused is how many unused queues a stripe keeps, so that a lock that is acquired again finds its queue: 1,024 in all.
-	maxUnused = 16
-)
+// stripeCount keeps goroutines on different locks out of each other's way.
+const stripeCount = 64
 
-// Table has the queues of one kind of lock in one session, by key.
+// Table has the queues of one kind of lock in one session that are in use, by key.
 type Table struct {
 	timers  *timers.Timers
 	waiters sync.Pool // the waiters that no goroutine uses
@@ -28,8 +24,8 @@ type Table struct {
 
 type stripe struct {
 	sync.Mutex
-	queues       map[string]*Queue
-	unusedQueues int // counts the queues without a user
+	table  *Table // assigned once
+	queues map[string]*Queue
 }
 
 // NewTable returns an empty table.
@@ -40,43 +36,38 @@ func NewTable(ts *timers.Timers) *Table {
 		seed:    maphash.MakeSeed(),
 	}
 	for i := range t.stripes {
-		t.stripes[i].queues = make(map[string]*Queue)
+		t.stripes[i].table, t.stripes[i].queues = t, make(map[string]*Queue)
 	}
 	return t
 }
 
 // Use returns the queue of key and counts the caller as its user.
-func (t *Table) Use(key string) *Queue {
-	s := t.stripe(key)
+func (t *Table) Use(key string) *Queue { return t.UseOrMake(key, func() *Queue { return new(Queue) }) }
+
+// UseOrMake is Use with a function that returns the memory of a new queue. It is called under a lock, if the key has no queue.
+func (t *Table) UseOrMake(key string, memory func() *Queue) *Queue {
+	s := &t.stripes[maphash.String(t.seed, key)%stripeCount]
 	s.Lock()
 	defer s.Unlock()
 	q := s.queues[key]
 	if q == nil {
-		q = &Queue{lockKey: key, table: t}
+		q = memory()
+		q.stripe = s
 		q.mu.first.queue = q
 		s.queues[key] = q
-		s.unusedQueues++
-	}
-	if q.users == 0 {
-		s.unusedQueues--
 	}
 	q.users++
 	return q
 }
 
-// Done counts a user out.
-func (t *Table) Done(q *Queue) {
-	s := t.stripe(q.lockKey)
+// Done counts a user of the queue of key out. The table forgets a queue without users.
+func (q *Queue) Done(key string) {
+	s := q.stripe
 	s.Lock()
 	defer s.Unlock()
-	if q.users--; q.users > 0 {
-		return
+	if q.users--; q.users == 0 {
+		delete(s.queues, key)
 	}
-	if s.unusedQueues == maxUnused {
-		delete(s.queues, q.lockKey)
-		return
-	}
-	s.unusedQueues++
 }
 
 // Refuse ends the wait of all waiters that only wait for other goroutines. A goroutine that is on its way to the server, or
@@ -99,14 +90,10 @@ func (t *Table) Len() int {
 	for i := range t.stripes {
 		s := &t.stripes[i]
 		s.Lock()
-		n += len(s.queues) - s.unusedQueues
+		n += len(s.queues)
 		s.Unlock()
 	}
 	return n
-}
-
-func (t *Table) stripe(key string) *stripe {
-	return &t.stripes[maphash.String(t.seed, key)%stripeCount]
 }
 
 // getWaiter returns a waiter that is in no waitlist.

@@ -19,14 +19,12 @@ type Grant struct {
 	Life  time.Duration // the hold lasts at least for Life from Sent
 	Sent  clock.Instant // when the call was sent from which Life counts
 	Read  clock.Instant // when the session learned of the grant
-	// Counted says that the layout counts tokens. Then Token is the only token of the hold.
-	Counted bool
-	Token   uint64
+	Token uint64        // the only token of the hold, if the layout counts tokens; otherwise 0
 }
 
 // Tokens returns the first and the last token of the hold.
 func (g Grant) Tokens() (first, last uint64) {
-	if g.Counted {
+	if g.Token != 0 {
 		return g.Token, g.Token
 	}
 	return g.Stamp.Token(), g.Last.LastToken()
@@ -36,21 +34,34 @@ func (g Grant) Tokens() (first, last uint64) {
 // An id is not used for a second attempt. The mutex of the Registry guards the fields.
 type Attempt struct {
 	q        *Queue
-	ticketID string        // the ticket: the hold id, and the mode of the request; assigned once
-	request  *Request      // assigned once
-	woken    chan struct{} // wakes the goroutine that waits; has room for one; nil until a goroutine waits
+	ticketID string       // the ticket: the hold id, and the mode of the request; assigned once
+	request  *Request     // assigned once
+	wait     *attemptWait // nil until it is needed
 
-	cancelEnter context.CancelFunc // ends an enter that waits for the reply; nil if no message could replace the reply
-	refusal     error              // why the wait is over, if the server gave a reason
-	grant       Grant
-	localHold   session.LocalHold
-	footprint   session.Footprint // what the server may have of the attempt; a requeue counts as an enter of the new one
+	grant     Grant
+	localHold session.LocalHold
+	footprint session.Footprint // what the server may have of the attempt; a requeue counts as an enter of the new one
 
 	state        attemptState
 	place        place
 	pollFirst    bool // the next poll lists the attempt, because the lock may have been granted to it
 	isUnmarked   bool // the enter acquired the lock and wrote its key without the mark: no queue could exist then
 	needsRecheck bool // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
+}
+
+// attemptWait is what an attempt needs only if it has to wait.
+type attemptWait struct {
+	woken       chan struct{}      // wakes the goroutine that waits; has room for one; nil until a goroutine waits
+	cancelEnter context.CancelFunc // ends an enter that waits for the reply; nil if no message could replace the reply
+	refusal     error              // why the wait is over, if the server gave a reason
+}
+
+// waitLocked returns what a needs to wait.
+func (a *Attempt) waitLocked() *attemptWait {
+	if a.wait == nil {
+		a.wait = new(attemptWait)
+	}
+	return a.wait
 }
 
 // place says how a Queue knows an attempt that waits.
@@ -64,11 +75,16 @@ const (
 
 // newAttempt registers an attempt that only tries, before anything of it is sent.
 func (q *Queue) newAttempt(request *Request) *Attempt {
-	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(request.Mode), request: request}
+	a := new(Attempt)
+	a.init(q, request)
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	a.registerLocked()
 	return a
+}
+
+func (a *Attempt) init(q *Queue, request *Request) {
+	a.q, a.ticketID, a.request = q, q.registry.session.NewTicket(request.Mode), request
 }
 
 func (a *Attempt) registerLocked() {
@@ -76,17 +92,17 @@ func (a *Attempt) registerLocked() {
 	a.q.attempts++
 }
 
-// newWaitingAttempt registers an attempt that waits in the queue.
-func (q *Queue) newWaitingAttempt(request *Request) *Attempt {
-	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(request.Mode), request: request, state: entering, place: pending}
+// beginWaiting registers a, which waits in the queue, before anything of it is sent.
+func (a *Attempt) beginWaiting(q *Queue, request *Request) {
+	a.init(q, request)
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
+	a.state, a.place = entering, pending
 	a.registerLocked()
 	q.newestRequest = request
 	if q.pending++; q.pending == 1 {
 		q.registry.mu.pendingQueues++
 	}
-	return a
 }
 
 // sendLocked records that an enter of a is about to be sent.
@@ -192,8 +208,8 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.In
 			a.grant = a.newGrant(token, token.BlockEnd(), h.life, h.sent, now)
 			a.toLocked(granted)
 			a.wake()
-			if a.cancelEnter != nil {
-				a.cancelEnter()
+			if a.wait != nil && a.wait.cancelEnter != nil {
+				a.wait.cancelEnter()
 			}
 		default:
 			// This is a hint: the heartbeat is not known, or its life is over by our clock. The poll extends the hold, if there
@@ -232,8 +248,11 @@ func (a *Attempt) awaitPollLocked() {
 // wake wakes the goroutine that waits, if there is one. It is called with the mutex locked. A change that came before
 // wakeChannel made the channel is seen by the goroutine itself.
 func (a *Attempt) wake() {
+	if a.wait == nil {
+		return
+	}
 	select {
-	case a.woken <- struct{}{}:
+	case a.wait.woken <- struct{}{}:
 	default: // one is there already, or no goroutine waits
 	}
 }
@@ -242,10 +261,11 @@ func (a *Attempt) wake() {
 func (a *Attempt) wakeChannel() (woken <-chan struct{}, state attemptState, refusal error) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
-	if a.woken == nil {
-		a.woken = make(chan struct{}, 1)
+	w := a.waitLocked()
+	if w.woken == nil {
+		w.woken = make(chan struct{}, 1)
 	}
-	return a.woken, a.state, a.refusal
+	return w.woken, a.state, w.refusal
 }
 
 // sleep pauses for d, or until a is woken.
@@ -260,12 +280,8 @@ func (a *Attempt) sleep(ctx context.Context, d time.Duration) {
 // Done implements Hold.
 func (a *Attempt) Done() { a.q.Done() }
 
-// Grant returns what the server gave.
-func (a *Attempt) Grant() Grant {
-	a.q.registry.mu.Lock()
-	defer a.q.registry.mu.Unlock()
-	return a.grant
-}
+// Grant returns what the server gave. It needs no lock: only the goroutine that has the hold changes it.
+func (a *Attempt) Grant() Grant { return a.grant }
 
 // Begin registers the hold in this process. From now on it can be evicted. For an exclusive lock, Begin ends the older hold
 // that the session may have: the message that a force unlock ended that hold may arrive after the newer grant. The older

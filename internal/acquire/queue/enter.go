@@ -137,8 +137,9 @@ func (a *Attempt) withCancelOnGrant(ctx context.Context) (context.Context, conte
 	if a.q.listener == nil {
 		return ctx, func() {}
 	}
-	ctx, a.cancelEnter = errs.WithCancel(ctx, errGranted)
-	return ctx, a.cancelEnter
+	ctx, cancel := errs.WithCancel(ctx, errGranted)
+	a.waitLocked().cancelEnter = cancel
+	return ctx, cancel
 }
 
 // enterCall returns an enter, which is sent at sent. The arguments of the call are appended to args.

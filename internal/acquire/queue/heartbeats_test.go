@@ -127,7 +127,7 @@ func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
 	f := newFixture(t)
 	u := f.joinMoving()
 	next := u.q.newRequest(lockRequest)
-	a := next.attempt
+	a := next.attempt()
 	f.server.MustDo(t, "SET", u.q.keys.Holder, "sb1l"+wire.Stamp(1_780_000_000_000_000).Text()+a.ticket()+"q", "PX", 16_000)
 	f.startMove()
 	u.mu.Lock()

@@ -88,7 +88,7 @@ func (f *fixture) joinAs(at dialer, protocol Protocol, keys *LockKeys, set func(
 		}
 	}), settings, false)
 	registry := session.RegistryOf(s, "queue", func() *Registry { return New(s, protocol) })
-	u := &user{Registry: registry, fixture: f, q: registry.use(keys)}
+	u := &user{Registry: registry, fixture: f, q: registry.use(nil, keys)}
 	f.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -283,10 +283,18 @@ func (q *Queue) Take(ctx context.Context, request *Request) (*Attempt, error) {
 	return nil, err
 }
 
+// newWaitingAttempt returns an attempt that waits in q. Nothing is sent.
+func (q *Queue) newWaitingAttempt(request *Request) *Attempt {
+	a := new(Attempt)
+	a.beginWaiting(q, request)
+	return a
+}
+
 // newRequest returns a ticket in q. Nothing is sent.
-func (q *Queue) newRequest(request *Request) *queuedTicket {
-	t, _ := q.registry.NewTicket(q.keys, request)
-	return t.(*queuedTicket) //nolint:forcetypeassert // a closed session fails the test
+func (q *Queue) newRequest(request *Request) *QueuedTicket {
+	t := new(QueuedTicket)
+	_ = q.registry.MakeTicket(t, nil, q.keys, request) // a closed session fails the test
+	return t
 }
 
 // grantedTo ends the ticket, and returns the attempt if it was granted the lock, or nil. It is counted no more.

@@ -194,7 +194,7 @@ func (q *Queue) refuseLocked(err error) {
 	for _, a := range q.waiting {
 		if a.state == entering || a.state == queued {
 			a.toLocked(over)
-			a.refusal = err
+			a.waitLocked().refusal = err
 			a.wake()
 		}
 	}
@@ -227,8 +227,8 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 	for i, a := range p.listed {
 		if a.state == queued && i < len(tickets) && tickets[i] == '0' && !has[a.attempt()] {
 			a.toLocked(ticketLost)
-			if a.refusal = errTicketLost; left > 0 {
-				a.refusal = errTicketLostWhileHeld
+			if a.waitLocked().refusal = errTicketLost; left > 0 {
+				a.wait.refusal = errTicketLostWhileHeld
 			}
 			a.wake()
 			q.lastHeartbeat = clock.Instant{}                       // the heartbeat may be lost too: the next enter carries one

@@ -37,7 +37,6 @@ type Queue struct {
 	attempts      int32          // the number of attempts of the queue that the Registry knows
 	pending       int32          // the number of attempts that enter or wait
 	pendingSent   int32          // the number of pending attempts for which an enter was sent
-	spare         bool           // the queue is kept though no caller uses it
 	newestRequest *Request       // the request of the newest attempt that waits or waited
 	newestHold    *Attempt       // the newest exclusive hold of the session, until its release begins
 	listener      *grantListener // receives the grants; nil until an attempt needs it

@@ -62,9 +62,8 @@ type Registry struct {
 
 	mu struct {
 		sync.Mutex
-		// The queues by holder key: queues in use, queues in which an attempt waited a moment ago, and spare queues.
+		// The queues by holder key: queues in use, and queues in which an attempt waited a moment ago.
 		queues        map[string]*Queue
-		spare         int                       // the number of spare queues
 		pendingQueues int                       // the number of queues in which an attempt enters or waits
 		attempts      map[string]*Attempt       // by attempt id, the attempts that may have something on the server
 		listeners     map[string]*grantListener // by channel, the listeners of queues in which an attempt waits
@@ -85,30 +84,26 @@ func New(s *session.Session, protocol Protocol) *Registry {
 	return registry
 }
 
-// maxSpare is how many unused queues are kept, so that a lock that is acquired again finds its queue.
-const maxSpare = 256
-
 // Begin returns the queue with these keys, which must not change. It counts the caller, or the hold that it will have, as a
 // user of the queue and in the session. It returns why the session accepts no caller.
 func (r *Registry) Begin(keys *LockKeys) (*Queue, error) {
 	if err := r.session.Begin(); err != nil {
 		return nil, err
 	}
-	return r.use(keys), nil
+	return r.use(nil, keys), nil
 }
 
-// use returns the queue with these keys, and counts the caller as its user.
-func (r *Registry) use(keys *LockKeys) *Queue {
+// use returns the queue with these keys, and counts the caller as its user. A new queue uses the memory of unused, if that is not nil.
+func (r *Registry) use(unused *Queue, keys *LockKeys) *Queue {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	q := r.mu.queues[keys.Holder]
 	if q == nil {
-		q = &Queue{registry: r, keys: keys}
+		if q = unused; q == nil {
+			q = new(Queue)
+		}
+		q.registry, q.keys = r, keys
 		r.mu.queues[keys.Holder] = q
-	}
-	if q.spare {
-		q.spare = false
-		r.mu.spare--
 	}
 	q.users++
 	return q
@@ -124,9 +119,6 @@ func (r *Registry) done(q *Queue) {
 	case q.users > 0:
 	case q.waitState != nil:
 		r.session.Timers.Schedule(&q.timer, dispatch.Linger)
-	case q.attempts == 0 && r.mu.spare < maxSpare: // a newcomer would wait for attempts that are being undone
-		q.spare = true
-		r.mu.spare++
 	default:
 		r.dropLocked(q)
 	}
@@ -134,7 +126,7 @@ func (r *Registry) done(q *Queue) {
 
 // dropLocked forgets a queue that has no user.
 func (r *Registry) dropLocked(q *Queue) {
-	if q.users == 0 && !q.spare && r.mu.queues[q.keys.Holder] == q {
+	if q.users == 0 && r.mu.queues[q.keys.Holder] == q {
 		delete(r.mu.queues, q.keys.Holder)
 	}
 }
@@ -144,7 +136,7 @@ func (r *Registry) dropLocked(q *Queue) {
 func (r *Registry) Len() (queues, attempts, listeners int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.mu.queues) - r.mu.spare, len(r.mu.attempts), len(r.mu.listeners)
+	return len(r.mu.queues), len(r.mu.attempts), len(r.mu.listeners)
 }
 
 // ShareKeyOf returns the share key of a ticket of this session. It is zero if the ticket is not known, or belongs to one
@@ -170,7 +162,7 @@ func (r *Registry) Refuse(err error) {
 	for _, a := range r.mu.attempts {
 		if a.state == queued {
 			a.toLocked(withdrawn)
-			a.refusal = err
+			a.waitLocked().refusal = err
 			a.repeatLeave()
 		}
 		a.wake()

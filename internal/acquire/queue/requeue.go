@@ -18,11 +18,12 @@ import (
 // in the session (Session.Begin), which is next.
 func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next Ticket, wasHeld bool, err error) {
 	a.Begin(nil) // see Release
-	q := a.q.registry.use(a.q.keys)
+	q := a.q.registry.use(nil, a.q.keys)
 	q.listenIfSubscribed()
-	t := q.newTicket(a.request)
-	call, sent := t.attempt.requeueCall(a, lastUsed)
-	t.waitedSince = sent
+	t := new(QueuedTicket)
+	t.first.beginWaiting(q, a.request)
+	call, sent := t.first.requeueCall(a, lastUsed)
+	t.waiting().since = sent
 	runner := q.registry.session.Runner
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
@@ -31,16 +32,16 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	a.end()
 	if err != nil {
 		a.handleReleaseError(err, expiresIn)
-		t.attempt.handleEnterError(err)
+		t.first.handleEnterError(err)
 		if wire.Judge(err) != wire.Unknown {
 			t.Leave()
 			return nil, false, err
 		}
-		t.attempt.handleRequeueUnknown()
+		t.first.handleRequeueUnknown()
 		return t, false, err
 	}
 	result := parseRequeueResult(reply)
-	isQueued := t.attempt.handleRequeueReply(reply, sent)
+	isQueued := t.first.handleRequeueReply(reply, sent)
 	a.finish(!result.nothingLeft)
 	if !isQueued {
 		t.Leave()

@@ -17,14 +17,14 @@ import (
 )
 
 // requeue releases a, which must have the lock, and queues its session again.
-func (u *user) requeue(a *Attempt) *queuedTicket {
+func (u *user) requeue(a *Attempt) *QueuedTicket {
 	u.fixture.Helper()
 	require.NoError(u.fixture, u.session.Begin())
 	next, wasHeld, err := a.Requeue(u.fixture.Context(), 0, lease)
 	require.NoError(u.fixture, err)
 	require.True(u.fixture, wasHeld, "it was taken away")
-	require.IsType(u.fixture, &queuedTicket{}, next, "it has no ticket")
-	return next.(*queuedTicket) //nolint:forcetypeassert // as the line before says
+	require.IsType(u.fixture, &QueuedTicket{}, next, "it has no ticket")
+	return next.(*QueuedTicket) //nolint:forcetypeassert // as the line before says
 }
 
 // awaitGrant waits until the request is granted the lock.
@@ -73,7 +73,7 @@ func TestRequeue_Waiter_QueuesBehindIt(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, isGranted)
 	held := within(t, "the lock", waiting).mustHave(t)
-	require.Equal(t, []string{next.attempt.ticket()[:41]}, f.tickets())
+	require.Equal(t, []string{next.attempt().ticket()[:41]}, f.tickets())
 	require.NotNil(t, f.server.MustDo(t, "HGET", u.q.keys.All[2], u.session.ID()), "a requeue is a heartbeat")
 	other.release(held)
 	b := f.awaitGrant(next)
@@ -114,12 +114,12 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 			waiting = other.startWaiting(t.Context(), 1)
 		}
 		next := u.q.newRequest(lockRequest)
-		call, sent := next.attempt.requeueCall(a, 0)
+		call, sent := next.attempt().requeueCall(a, 0)
 		call.Args[3] = wire.Stamp(1780000000000000).Text()
 		reply, err := u.session.Runner.Run(t.Context(), call)
 		require.NoError(t, err)
 		require.Equal(t, requeueResult{wasHeld: true, nothingLeft: true}, parseRequeueResult(reply))
-		require.False(t, next.attempt.handleRequeueReply(reply, sent))
+		require.False(t, next.attempt().handleRequeueReply(reply, sent))
 		require.Nil(t, grantedTo(next))
 		a.end()
 		a.finish(false)
@@ -319,14 +319,14 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 	newer.end()
 	a := u.acquire()
 	next := u.q.newRequest(lockRequest)
-	call, sent := next.attempt.requeueCall(a, 0)
+	call, sent := next.attempt().requeueCall(a, 0)
 	reply, err := u.session.Runner.Run(t.Context(), call)
 	require.NoError(t, err)
 	a.end()
 	a.finish(false)
 	newer.Begin(newLocalHoldSpy())
-	require.True(t, next.attempt.handleRequeueReply(reply, sent))
-	state := next.attempt.currentState()
+	require.True(t, next.attempt().handleRequeueReply(reply, sent))
+	state := next.attempt().currentState()
 	require.Equal(t, queued, state)
 	newer.end()
 	u.release(f.awaitGrant(next))

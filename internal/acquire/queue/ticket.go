@@ -9,73 +9,102 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// queuedTicket is a request that waits in the queue: an attempt, which a new one follows if the ticket is lost. One
-// goroutine at a time waits with it, and another one may take over.
-type queuedTicket struct {
-	q           *Queue
-	request     *Request
-	attempt     *Attempt
-	lastReply   wire.LastReply
-	waitedSince clock.Instant   // when the first Join returned without a grant
-	firstCtx    wire.NoDeadline // the context of the first Join
+// QueuedTicket is a request that waits in the queue: an attempt, which a new one follows if the ticket is lost. One
+// goroutine at a time waits with it, and another one may take over. Registry.MakeTicket makes one.
+type QueuedTicket struct {
+	first    Attempt
+	firstCtx wire.NoDeadline // the context of the first Join
+	wait     *ticketWait     // nil until it is needed
 }
 
-// NewTicket returns a ticket for the lock with these keys, which must not change, or why the session accepts none. Nothing is
-// sent before its Join.
-func (r *Registry) NewTicket(keys *LockKeys, request *Request) (Ticket, error) {
-	q, err := r.Begin(keys)
-	if err != nil {
-		return nil, err
+// ticketWait is what a ticket needs only if it is not granted at once. The goroutine that waits with the ticket writes it.
+type ticketWait struct {
+	next      *Attempt // the attempt that follows those which lost their tickets; nil while that is the first one
+	lastReply wire.LastReply
+	since     clock.Instant // when the first Join returned without a grant
+}
+
+// attempt returns the present attempt.
+func (t *QueuedTicket) attempt() *Attempt {
+	if t.wait != nil && t.wait.next != nil {
+		return t.wait.next
 	}
-	return q.newTicket(request), nil
+	return &t.first
 }
 
-// newTicket returns a ticket for a caller that is counted as a user of q.
-func (q *Queue) newTicket(request *Request) *queuedTicket {
-	t := &queuedTicket{q: q, request: request, attempt: q.newWaitingAttempt(request)}
-	t.lastReply.SetPoller(q)
-	return t
+// waiting returns what t needs to wait.
+func (t *QueuedTicket) waiting() *ticketWait {
+	if t.wait == nil {
+		t.wait = new(ticketWait)
+		t.wait.lastReply.SetPoller(t.first.q)
+	}
+	return t.wait
+}
+
+// waitedSince returns when the first Join returned without a grant, or the zero Instant.
+func (t *QueuedTicket) waitedSince() clock.Instant {
+	if t.wait == nil {
+		return clock.Instant{}
+	}
+	return t.wait.since
+}
+
+// MakeTicket makes t a ticket for the lock with these keys, which must not change, or returns why the session accepts none. If the
+// session has no queue of the lock, it uses the memory of unused, if that is not nil. Nothing is sent before the Join of t.
+func (r *Registry) MakeTicket(t *QueuedTicket, unused *Queue, keys *LockKeys, request *Request) error {
+	if err := r.session.Begin(); err != nil {
+		return err
+	}
+	t.first.beginWaiting(r.use(unused, keys), request)
+	return nil
 }
 
 // Join implements local.Ticket. It sends enters until the attempt is no longer entering, and pauses after an enter without a
 // result.
-func (t *queuedTicket) Join(ctx context.Context) (isGranted bool, err error) {
-	s, key := t.q.registry.session, t.q.keys.Holder
+func (t *QueuedTicket) Join(ctx context.Context) (isGranted bool, err error) {
+	q := t.first.q
+	s, key := q.registry.session, q.keys.Holder
 	if t.firstCtx.Context == nil {
 		ctx = t.firstCtx.Of(ctx)
 	}
-	t.q.listenIfSubscribed()
+	q.listenIfSubscribed()
 	for {
 		// Close sets closing and then wakes all waiters. Either it finds the attempt, which is registered, or this finds closing.
 		if err = s.Ready(); err != nil {
 			return false, err
 		}
 		if ctx.Err() != nil {
-			return false, t.lastReply.Ended(ctx)
+			return false, t.Ended(ctx)
 		}
 		if isGranted, isEntering := t.recordState(); !isEntering {
 			return isGranted, nil
 		}
 		if err = s.Handshake(ctx, key); err == nil {
-			err = t.attempt.sendEnter(ctx)
+			err = t.attempt().sendEnter(ctx)
 		}
 		switch {
 		case err == nil:
 			s.Outages.InTime(key)
-			t.lastReply.Failures = 0
-			t.recordState() // here, because ctx may have ended meanwhile, and this is the last reply all the same
+			if t.wait != nil {
+				t.wait.lastReply.Failures = 0
+			}
+			// Here, because ctx may have ended meanwhile, and this is the last reply all the same.
+			if isGranted, _ := t.recordState(); isGranted {
+				return true, nil
+			}
 			continue
 		case errors.Is(err, errLate):
 			s.Outages.Late(key, errLate)
 			err = nil
 		default:
-			err = t.lastReply.Record(ctx, err)
+			err = t.waiting().lastReply.Record(ctx, err)
 		}
 		if err == nil {
-			err = t.attempt.pause(ctx, &t.lastReply)
+			err = t.attempt().pause(ctx, &t.waiting().lastReply)
 		}
 		if err != nil {
 			return false, err
@@ -85,32 +114,32 @@ func (t *queuedTicket) Join(ctx context.Context) (isGranted bool, err error) {
 
 // recordState records what the state of the attempt says of the lock. It reports whether the attempt has the lock, and whether
 // it is still entering.
-func (t *queuedTicket) recordState() (isGranted, isEntering bool) {
-	state := t.attempt.currentState()
+func (t *QueuedTicket) recordState() (isGranted, isEntering bool) {
+	state := t.attempt().currentState()
 	if state == queued {
-		t.lastReply.RecordHeld()
+		t.waiting().lastReply.RecordHeld()
 	}
-	isGranted, isEntering = state == granted && !t.attempt.pollIfExpired(), state == entering
-	if !isGranted && !isEntering && t.waitedSince.IsZero() {
-		t.waitedSince = clock.Now()
+	isGranted, isEntering = state == granted && !t.attempt().pollIfExpired(), state == entering
+	if !isGranted && !isEntering && t.waiting().since.IsZero() {
+		t.wait.since = clock.Now()
 	}
 	return isGranted, isEntering
 }
 
 // Wait implements local.Ticket.
-func (t *queuedTicket) Wait(ctx context.Context) error {
+func (t *QueuedTicket) Wait(ctx context.Context) error {
 	for {
 		isGranted, err := t.Join(ctx)
 		if isGranted || err != nil {
 			return err
 		}
-		woken, state, refusal := t.attempt.wakeChannel()
+		woken, state, refusal := t.attempt().wakeChannel()
 		switch {
 		case state == ticketLost:
 			t.replaceAttempt(ctx, refusal)
 		case state.isEnded():
 			return refusal
-		case state == queued && t.q.registry.session.Ready() == nil: // Close may have come before the channel
+		case state == queued && t.attempt().q.registry.session.Ready() == nil: // Close may have come before the channel
 			select {
 			case <-woken:
 			case <-ctx.Done():
@@ -120,12 +149,14 @@ func (t *queuedTicket) Wait(ctx context.Context) error {
 }
 
 // replaceAttempt lets a new attempt follow the present one, which lost its ticket as refusal says.
-func (t *queuedTicket) replaceAttempt(ctx context.Context, refusal error) {
-	t.attempt.endWaiting()
-	t.attempt.Abandon()
-	t.attempt = t.q.newWaitingAttempt(t.request)
+func (t *QueuedTicket) replaceAttempt(ctx context.Context, refusal error) {
+	lost, next := t.attempt(), new(Attempt)
+	lost.endWaiting()
+	lost.Abandon()
+	next.beginWaiting(lost.q, lost.request)
+	t.waiting().next = next
 	if errors.Is(refusal, errTicketLostWhileHeld) {
-		t.attempt.sleep(ctx, rand.N(rejoinWithin))
+		next.sleep(ctx, rand.N(rejoinWithin))
 	}
 }
 
@@ -134,21 +165,31 @@ func (t *queuedTicket) replaceAttempt(ctx context.Context, refusal error) {
 const rejoinWithin = dispatch.PollInterval * 2 / 5
 
 // Ended implements local.Ticket.
-func (t *queuedTicket) Ended(ctx context.Context) error { return t.lastReply.Ended(ctx) }
+func (t *QueuedTicket) Ended(ctx context.Context) error {
+	if t.wait == nil {
+		return errs.Ended(ctx)
+	}
+	return t.wait.lastReply.Ended(ctx)
+}
 
 // Granted implements Ticket.
-func (t *queuedTicket) Granted() (h Hold, waitedSince clock.Instant) {
-	if t.attempt.endWaiting() {
-		return t.attempt, t.waitedSince
+func (t *QueuedTicket) Granted() (h Hold, waitedSince clock.Instant) {
+	a := t.attempt()
+	if !a.endWaiting() {
+		a.Abandon()
+		a.Done()
+		return nil, t.waitedSince()
 	}
-	t.attempt.Abandon()
-	t.q.Done()
-	return nil, t.waitedSince
+	if a.footprint.Sent == 1 && !a.footprint.Unknown {
+		t.firstCtx = wire.NoDeadline{} // no call uses it any more, and the hold may last for long
+	}
+	return a, t.waitedSince()
 }
 
 // Leave implements local.Ticket.
-func (t *queuedTicket) Leave() {
-	t.attempt.endWaiting()
-	t.attempt.Abandon()
-	t.q.Done()
+func (t *QueuedTicket) Leave() {
+	a := t.attempt()
+	a.endWaiting()
+	a.Abandon()
+	a.Done()
 }

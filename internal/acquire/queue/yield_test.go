@@ -27,7 +27,7 @@ func (u *user) permitQueue() *Queue {
 	})
 	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
 	require.NoError(tb, err)
-	q := registry.use(&LockKeys{
+	q := registry.use(nil, &LockKeys{
 		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
 		Channel: names.Grants(names.DefaultPrefix),
 	})
@@ -41,7 +41,7 @@ func permitWithKey(key int) *Request {
 }
 
 // joinWaiting returns a request that has a ticket.
-func (q *Queue) joinWaiting(t *testing.T, key int) *queuedTicket {
+func (q *Queue) joinWaiting(t *testing.T, key int) *QueuedTicket {
 	t.Helper()
 	r := q.newRequest(permitWithKey(key))
 	isGranted, err := r.Join(t.Context())

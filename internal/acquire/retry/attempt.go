@@ -163,7 +163,7 @@ func (a *attempt) newGrant(reply wire.Reply, sent, now clock.Instant) queue.Gran
 	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.request.Life, Sent: sent, Read: now}
 	switch {
 	case reply.Len() > 2:
-		grant.Counted, grant.Token = true, uint64(max(reply.Int(2), 0)) //nolint:gosec // not negative
+		grant.Token = uint64(max(reply.Int(2), 0)) //nolint:gosec // not negative
 	case a.lock.registry.config.HandsOver:
 		grant.Last = stamp.ReservedEnd()
 	}

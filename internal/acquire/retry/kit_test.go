@@ -106,7 +106,7 @@ func (f *fixture) joinAs(at dialer, kind *layout.Retry, set ...func(*session.Set
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = u.session.Close(ctx)
-		u.table.Done(u.local)
+		u.local.Done("a")
 		queues, attempts := u.Len()
 		require.LessOrEqual(f, queues, 1, "a lock that backs off is kept")
 		require.Zero(f, attempts, "attempts that were not released")
@@ -135,7 +135,9 @@ func (w *waiter) Admit(int) error {
 }
 
 // NewTicket implements local.TicketSource.
-func (w *waiter) NewTicket() (local.Ticket, error) { return w.user.NewTicket(w.user.keys, w.request) }
+func (w *waiter) NewTicket(any) (local.Ticket, error) {
+	return w.user.NewTicket(w.user.keys, w.request)
+}
 
 // MayShare implements local.TicketSource.
 func (*waiter) MayShare(context.Context, hold.Lease) bool { return false }
