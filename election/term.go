@@ -132,7 +132,7 @@ func (e *Election) begin(lease signalbox.Lease) *term {
 		hold.Lease(lease).Hasten(set.Lease) // it may be as short as what was left of a heartbeat's life
 	}
 	e.registry.addTerm(t)
-	t.mu.value, t.mu.number, t.mu.due = e.value, 1, clock.Now().Mono()
+	t.mu.value, t.mu.number, t.mu.due = e.value, 1, clock.Mono()
 	t.Fire() // no other goroutine knows t yet, so this Fire is alone
 	return t
 }
@@ -188,7 +188,7 @@ func (t *term) Fire() {
 	if t.err() != nil {
 		return
 	}
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	t.mu.Lock()
 	isDue := t.mu.due <= now
 	if isDue {

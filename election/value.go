@@ -152,7 +152,7 @@ func (r *electionRegistry) writeAll(terms []*term) {
 
 // writeAgain schedules a write after one that failed.
 func (t *term) writeAgain() {
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.due = now + writePause

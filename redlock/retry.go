@@ -147,7 +147,7 @@ func (t *retryTicket) awaitNextVote(ctx context.Context) error {
 		t.losses = 0
 		return t.awaitMessages(ctx)
 	}
-	window := min(max(clock.Now().Mono()-t.sent.Mono(), firstPause)<<min(t.losses, 10), lastPause)
+	window := min(max(clock.Mono()-t.sent.Mono(), firstPause)<<min(t.losses, 10), lastPause)
 	t.losses++
 	return t.pause(ctx, window/4+rand.N(window), 0)
 }

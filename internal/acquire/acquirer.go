@@ -56,7 +56,7 @@ func (a *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 		if t == nil {
 			return lease, err
 		}
-		if lease, err = a.beginGranted(ctx, t, err); err == nil && !call.AtOnce {
+		if lease, err = a.beginGranted(ctx, q, t, err); err == nil && !call.AtOnce {
 			lease.SetQueued()
 		}
 		if !call.Deliver(lease, err) {
@@ -97,7 +97,7 @@ func (a *Acquirer) makeTicket(t *ticketMemory, unused *queue.Queue) (local.Ticke
 
 // beginGranted leaves the queue with what ticket t was granted, even if the grant came in the instant in which waiting failed
 // with err. It returns the first lease, or why it has no lease.
-func (a *Acquirer) beginGranted(ctx context.Context, t local.Ticket, err error) (hold.Lease, error) {
+func (a *Acquirer) beginGranted(ctx context.Context, q *local.Queue, t local.Ticket, err error) (hold.Lease, error) {
 	h, since := t.(queue.Ticket).Granted() //nolint:errcheck,forcetypeassert // NewTicket makes no other tickets
 	if h == nil {
 		return hold.Lease{}, err
@@ -107,9 +107,9 @@ func (a *Acquirer) beginGranted(ctx context.Context, t local.Ticket, err error) 
 		waited = h.Grant().Read.Mono() - since.Mono()
 	}
 	if own, is := t.(*ticketMemory); is {
-		return a.beginHold(ctx, &own.held, h, waited)
+		return a.beginHold(ctx, q, &own.held, h, waited)
 	}
-	return a.beginHold(ctx, new(heldLock), h, waited)
+	return a.beginHold(ctx, q, new(heldLock), h, waited)
 }
 
 // Admit implements local.TicketSource.
@@ -133,7 +133,7 @@ func (a *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	h, err := a.Manager.try(ctx, &a.Keys, a.Request)
 	var lease hold.Lease
 	if err == nil {
-		lease, err = a.beginHold(ctx, new(heldLock), h, 0)
+		lease, err = a.beginHold(ctx, q, new(heldLock), h, 0)
 	}
 	return lease, CutShort(ctx, err)
 }
@@ -157,7 +157,7 @@ func (a *Acquirer) endLocalTry(q *local.Queue) {
 
 // beginHold makes, in memory, the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too
 // few replicas have it, or if the session closed meanwhile.
-func (a *Acquirer) beginHold(ctx context.Context, memory *heldLock, h queue.Hold, waited time.Duration) (hold.Lease, error) {
+func (a *Acquirer) beginHold(ctx context.Context, q *local.Queue, memory *heldLock, h queue.Hold, waited time.Duration) (hold.Lease, error) {
 	err := a.replicate(ctx, h)
 	if err != nil {
 		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
@@ -170,17 +170,18 @@ func (a *Acquirer) beginHold(ctx context.Context, memory *heldLock, h queue.Hold
 		h.Done()
 		return hold.Lease{}, err
 	}
-	return a.startHold(memory, h, clock.Instant{}, waited), nil
+	return a.startHold(memory, q, h, clock.Instant{}, waited), nil
 }
 
-// startHold makes h, which is zero, the hold that was granted to a ticket that had waited for so long. It ends by until at the
-// latest, unless until is the zero Instant.
-func (a *Acquirer) startHold(h *heldLock, serverHold queue.Hold, until clock.Instant, waited time.Duration) hold.Lease {
+// startHold makes h, which is zero, the hold that was granted to a ticket that had waited for so long. The caller uses q. The hold ends
+// by until at the latest, unless until is the zero Instant.
+func (a *Acquirer) startHold(h *heldLock, q *local.Queue, serverHold queue.Hold, until clock.Instant, waited time.Duration) hold.Lease {
 	h.acquirer, h.serverHold = a, serverHold
 	grant := serverHold.Grant()
 	if a.sharesTickets() {
-		h.localQueue, h.turnEnds = a.Manager.LocalQueues.Use(a.Keys.Holder), grant.Read.Mono()+a.Manager.Turns.length(waited)
-		h.localQueue.HoldBegan(a.Request.ShareKey)
+		h.localQueue, h.turnEnds = q, grant.Read.Mono()+a.Manager.Turns.length(waited)
+		q.UseAgain()
+		q.HoldBegan(a.Request.ShareKey)
 	}
 	first, last := grant.Tokens()
 	lease := h.Hold.Begin(h, a.Scope, first, lastToken(first, last, waited))

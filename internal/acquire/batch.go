@@ -31,6 +31,7 @@ func (h *heldLock) BatchKey() session.BatchKey { return h.acquirer.BatchKey() }
 // The error is that of the call.
 func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, err error) {
 	requests := make([]queue.LockRequest, 0, len(batch))
+	localQueues := make([]*local.Queue, 0, len(batch))
 	for _, a := range batch {
 		localQueue, err := a.beginLocalTry()
 		if err != nil {
@@ -41,6 +42,7 @@ func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, 
 		if err != nil {
 			break
 		}
+		localQueues = append(localQueues, localQueue)
 		requests = append(requests, queue.LockRequest{Queue: serverQueue, Request: a.Request})
 	}
 	var attempts []*queue.Attempt
@@ -55,7 +57,7 @@ func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, 
 			attempts[i].Abandon()
 			attempts[i].Done()
 		default:
-			if lease, err := batch[i].beginHold(ctx, new(heldLock), attempts[i], 0); err == nil {
+			if lease, err := batch[i].beginHold(ctx, localQueues[i], new(heldLock), attempts[i], 0); err == nil {
 				leases = append(leases, lease)
 			}
 		}

@@ -42,8 +42,8 @@ type exclusiveRegistry struct {
 	Manager
 
 	scope hold.Scope
-	// requests has the requests of locks without options of their own. It is only read.
-	requests map[Mode]*queue.Request
+	// turns and ordered are the requests of locks without options of their own.
+	turns, ordered *queue.Request
 }
 
 // Make makes e the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
@@ -59,9 +59,12 @@ func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	table := tableIn(e.Layout)
 	e.table = table
 	r := session.RegistryOf(e.Session, table.RegistryName, func() *exclusiveRegistry { return e.newRegistry(kind) })
-	request := r.requests[mode]
-	if e.Resolved != e.Session.Defaults[kind] {
+	request := r.turns
+	switch {
+	case len(options) > 0:
 		request = newRequest(table, mode, e.Resolved)
+	case mode == Ordered:
+		request = r.ordered
 	}
 	e.acquirer = Acquirer{
 		Manager: &r.Manager, Scope: &r.scope, Base: &e.Base, Keys: KeysOf(&e.Base, &table.Kind, e.keyBuf[:0]), Request: request,
@@ -75,10 +78,8 @@ func (e *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
 	}
 	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &e.table.Kind, nil), scope: hold.Scope{Kind: string(kind)}}
 	r.AcquireMany, r.ReleaseMany = e.table.AcquireMany, e.table.ReleaseMany
-	r.requests = map[Mode]*queue.Request{
-		Turns:   newRequest(e.table, Turns, e.Session.Defaults[session.Reentrant]),
-		Ordered: newRequest(e.table, Ordered, e.Session.Defaults[session.Fair]),
-	}
+	r.turns = newRequest(e.table, Turns, e.Session.Defaults[session.Reentrant])
+	r.ordered = newRequest(e.table, Ordered, e.Session.Defaults[session.Fair])
 	return r
 }
 

@@ -38,7 +38,9 @@ func (a *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, e
 		return hold.Lease{}, err
 	}
 	h.leaveLocal()
-	replaced := a.startHold(new(heldLock), next, until, 0) // which the session counts in the place of h
+	q := a.Manager.LocalQueues.Use(a.Keys.Holder)
+	defer q.Done(a.Keys.Holder)
+	replaced := a.startHold(new(heldLock), q, next, until, 0) // which the session counts in the place of h
 	replaced.Replace(lease)
 	return replaced, nil
 }

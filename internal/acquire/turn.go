@@ -113,7 +113,7 @@ func (h *heldLock) requeue(now clock.Instant, attempt *queue.Attempt) error {
 	defer patience.End()
 	next, wasHeld, err := attempt.Requeue(patience, h.lastUsed(), h.serverLife())
 	if err == nil {
-		a.Manager.Turns.recordHandOff(clock.Now().Mono() - now.Mono())
+		a.Manager.Turns.recordHandOff(clock.Mono() - now.Mono())
 	}
 	if next != nil && !h.localQueue.AssignTicket(a.Request.ShareKey, next) {
 		next.Leave()

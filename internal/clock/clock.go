@@ -44,6 +44,9 @@ func Now() Instant {
 	return Instant{mono: now.Sub(base), wall: now.UnixNano() + skew.Load()}
 }
 
+// Mono reads the monotonic clock alone, which takes a third of the time.
+func Mono() time.Duration { return time.Since(base) }
+
 // At makes an Instant from its two readings, for tests in which the clocks disagree.
 func At(mono time.Duration, wall time.Time) Instant {
 	return Instant{mono: mono, wall: wall.UnixNano()}

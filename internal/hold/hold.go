@@ -80,7 +80,7 @@ func (h *Hold) Begin(owner Owner, scope *Scope, token, last uint64) Lease {
 	h.scope.Store(scope)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.token, h.mu.last, h.mu.since = token, last, clock.Now().Mono()
+	h.mu.token, h.mu.last, h.mu.since = token, last, clock.Mono()
 	return Lease{hold: h, entry: h.addEntryLocked(), token: token}
 }
 
@@ -97,7 +97,7 @@ func (h *Hold) Evict(cause error) (lasted time.Duration, evicted bool) {
 	h.mu.Lock()
 	since, isHeld := h.mu.since, h.mu.count > 0
 	h.mu.Unlock()
-	return clock.Now().Mono() - since, h.Term.Break(cause, false) && isHeld
+	return clock.Mono() - since, h.Term.Break(cause, false) && isHeld
 }
 
 // withName returns err with the name of the lock; see Namer.

@@ -37,7 +37,7 @@ func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call {
 	if ctx.Value(quietKey{}) != nil {
 		return nil
 	}
-	c := &Call{observer: o, event: o.event(l), since: clock.Now().Mono()}
+	c := &Call{observer: o, event: o.event(l), since: clock.Mono()}
 	c.event.Shared = shared
 	c.ctx = o.start(o.Waiting, ctx, c.event)
 	return c
@@ -45,14 +45,14 @@ func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call {
 
 // Refused reports that the call failed with err.
 func (c *Call) Refused(err error) {
-	c.event.Waited = clock.Now().Mono() - c.since
+	c.event.Waited = clock.Mono() - c.since
 	c.event.Outcome, c.event.Err = outcome(err), err
 	c.observer.call(c.observer.Refused, c.ctx, c.event)
 }
 
 // Acquired reports that the call acquired the lock.
 func (c *Call) Acquired(token uint64, source string) {
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	c.event.Token, c.event.Source, c.event.Waited = token, source, now-c.since
 	c.since = now
 	c.ctx = c.observer.start(c.observer.Acquired, c.ctx, c.event)
@@ -104,7 +104,7 @@ func (c *Call) EndedLater(cause error, gone bool, left time.Duration) {
 
 func (c *Call) ended() Event {
 	e := c.event
-	e.Held = clock.Now().Mono() - c.since
+	e.Held = clock.Mono() - c.since
 	return e
 }
 

@@ -121,7 +121,7 @@ func (k *Keeper) report(terms []renewal, from clock.Instant, err error) {
 	if k.observer == nil {
 		return
 	}
-	took := clock.Now().Mono() - from.Mono()
+	took := clock.Mono() - from.Mono()
 	var leases int
 	var lag, lease time.Duration
 	worst := math.Inf(-1)

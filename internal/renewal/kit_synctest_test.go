@@ -128,7 +128,7 @@ func (m *model) count(calls []wire.Call) fault {
 		require.Len(m, call.Args, 2*len(call.Keys))
 		m.mu.largest = max(m.mu.largest, len(call.Keys))
 		m.mu.renewed += len(call.Keys)
-		m.mu.ticks[clock.Now().Mono().Truncate(time.Millisecond)] += len(call.Keys)
+		m.mu.ticks[clock.Mono().Truncate(time.Millisecond)] += len(call.Keys)
 		if len(m.mu.lifetimes) < 1000 {
 			m.mu.lifetimes, m.mu.at = append(m.mu.lifetimes, millis(m, call.Args[1])), append(m.mu.at, time.Now())
 		}

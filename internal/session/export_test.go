@@ -11,7 +11,7 @@ import (
 // FireLate lets a patience end, by the session's timers, that was due so long before.
 func (s *Session) FireLate(by time.Duration) *Patience {
 	p := s.patiencePool.Get().(*Patience) //nolint:forcetypeassert // nothing else is ever put
-	p.due = clock.Now().Mono() - by
+	p.due = clock.Mono() - by
 	s.Timers.Schedule(&p.entry, 0)
 	return p
 }

@@ -100,7 +100,7 @@ type outage struct {
 func (o *outages) Failed( //nolint:revive // ended is a fact, not a switch
 	script string, key string, began time.Duration, err error, ended bool,
 ) {
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	cause, isOutage := causeOf(err)
 	if !isOutage || ended && cause == unreachable && now-began < minWait {
 		return
@@ -161,7 +161,7 @@ func (o *outages) Replied(script string, key string) {
 	if !o.open.Load() {
 		return
 	}
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for cause := range outageCauses {
@@ -203,7 +203,7 @@ func (o *outages) updateOpenLocked() {
 
 // Late notes that the server executed a request for the lock of key too late for it to take effect.
 func (o *outages) Late(key string, err error) {
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	o.failed(late, "", key, now, now, err)
 }
 
@@ -212,7 +212,7 @@ func (o *outages) InTime(key string) {
 	if !o.open.Load() {
 		return
 	}
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if current := &o.mu.byCause[late]; current.calls > 0 && current.key == key {

@@ -73,7 +73,7 @@ func newPatience(s *Session) *Patience {
 func (s *Session) Patient(d time.Duration) *Patience {
 	p := s.patiencePool.Get().(*Patience) //nolint:errcheck,forcetypeassert // nothing else is ever put
 	p.limit = d
-	p.wait(clock.Now(), d)
+	p.wait(clock.Mono(), d)
 	return p
 }
 
@@ -83,8 +83,8 @@ func (s *Session) PatientUnlock(left time.Duration) *Patience {
 	return s.Patient(min(s.UnlockPatience, left))
 }
 
-func (p *Patience) wait(now clock.Instant, d time.Duration) {
-	p.due = now.Mono() + d
+func (p *Patience) wait(now, d time.Duration) {
+	p.due = now + d
 	p.session.Timers.Schedule(&p.entry, d)
 }
 
@@ -98,8 +98,8 @@ func (p *Patience) End() {
 
 // Fire implements timers.Firer. After wait, Fire must not use the patience any more: End may have returned it to the pool.
 func (p *Patience) Fire() {
-	now := clock.Now()
-	switch late := now.Mono() - p.due; {
+	now := clock.Mono()
+	switch late := now - p.due; {
 	case late > maxLateness:
 		p.wait(now, min(late, maxGrace))
 		return

@@ -29,7 +29,7 @@ func (b *breaker) allow() error {
 	if !b.open.Load() {
 		return nil
 	}
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.failures == 0 || now >= b.mu.retryAt {
@@ -48,7 +48,7 @@ func (b *breaker) record(err error) {
 	if !refused && !b.open.Load() {
 		return
 	}
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

@@ -52,7 +52,7 @@ func (p *Pace) Pause() time.Duration {
 	if p.paid == 0 {
 		return -maxPause
 	}
-	return p.paid - clock.Now().Mono() - paceShare*paceBurst
+	return p.paid - clock.Mono() - paceShare*paceBurst
 }
 
 // Wait waits until a list may ask this server again.

@@ -149,7 +149,7 @@ func (c *conn) replace() {
 	if !c.mu.deadline.IsZero() {
 		_ = c.mu.inner.SetDeadline(c.mu.deadline)
 	}
-	c.sleepCheck.provenAt.Store(int64(clock.Now().Mono()))
+	c.sleepCheck.provenAt.Store(int64(clock.Mono()))
 	c.sleepCheck.suspectedAt.Store(0)
 	c.endpoint.endedCount.Add(1)
 	c.endpoint.setRemote(c.mu.inner)

@@ -62,7 +62,7 @@ func (r *Runner) Slot(key string) uint16 { return names.Slot(key) }
 // Run sends one script and waits for the reply. It is one round trip; two if the server had to be sent the
 // text. It does not keep the slices of call.
 func (r *Runner) Run(ctx context.Context, call Call) (reply Reply, err error) {
-	began := clock.Now()
+	began := clock.Mono()
 	if err = r.breaker.allow(); err != nil {
 		return Reply{}, r.notifyWatcher(ctx, call.digest(), call.Keys, began, errs.OfCall(ctx, err)) // the call that caused err may have had another context
 	}
@@ -130,7 +130,7 @@ type Outcome struct {
 
 // RunMany sends all calls in one pipeline and waits for every reply.
 func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
-	began := clock.Now()
+	began := clock.Mono()
 	outcomes := r.runManyUnwatched(ctx, calls)
 	for i := range outcomes {
 		_ = r.notifyWatcher(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)

@@ -74,9 +74,9 @@ func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) 
 	defer cancel()
 	var read pageReply
 	for range resends { // each time on a new connection
-		begun := clock.Now().Mono()
+		begun := clock.Mono()
 		read = readPage(r.doDetached(ctx, client, pageCommands(client, scan, from)...))
-		r.Pace(node).countPage(clock.Now().Mono(), begun, read.busy)
+		r.Pace(node).countPage(clock.Mono(), begun, read.busy)
 		if !errors.Is(read.err, errUnsent) && !errors.Is(read.err, errReadsReplica) {
 			break
 		}
@@ -168,9 +168,9 @@ func serverTime(result rueidis.RedisResult) time.Duration {
 
 // RunPaced is RunMany for keys of one node; the time that it takes is counted on Pace(node).
 func (r *Runner) RunPaced(ctx context.Context, node string, calls []Call) []Outcome {
-	begun := clock.Now().Mono()
+	begun := clock.Mono()
 	outcomes := r.RunMany(ctx, calls)
-	r.Pace(node).countCalls(clock.Now().Mono(), begun)
+	r.Pace(node).countCalls(clock.Mono(), begun)
 	return outcomes
 }
 

@@ -46,7 +46,7 @@ func TestConnectionThatStaysSilentAfterASleepIsClosed(t *testing.T) {
 		_, silent := piped(t)
 		_, speaking := piped(t)
 		time.Sleep(time.Second)
-		before := clock.Now().Mono()
+		before := clock.Mono()
 		time.Sleep(time.Second)
 		_, fresh := piped(t)
 		SuspectConnections(before)
@@ -81,7 +81,7 @@ const (
 func TestCallSentAfterASleepHasItsTimeForTheReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := pinged(t)
-		SuspectConnections(clock.Now().Mono() + 1)
+		SuspectConnections(clock.Mono() + 1)
 		time.Sleep(ReplyAfterSleep - time.Nanosecond)
 		call(t, client, server)
 		time.Sleep(time.Nanosecond)
@@ -90,7 +90,7 @@ func TestCallSentAfterASleepHasItsTimeForTheReply(t *testing.T) {
 		time.Sleep(ReplyAfterSleep)
 		require.Zero(t, CloseSilentConnections(), "it has proved itself")
 
-		SuspectConnections(clock.Now().Mono() + 1)
+		SuspectConnections(clock.Mono() + 1)
 		call(t, client, server)
 		time.Sleep(ReplyAfterSleep / 2)
 		go func() { _, _ = server.Read(make([]byte, len(ping))) }()
@@ -107,7 +107,7 @@ func TestCallSentAfterASleepHasItsTimeForTheReply(t *testing.T) {
 func TestCallOnAConnectionGivenUpAfterASleepIsUnsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := pinged(t)
-		SuspectConnections(clock.Now().Mono() + 1)
+		SuspectConnections(clock.Mono() + 1)
 		time.Sleep(ReplyAfterSleep)
 		require.Zero(t, CloseSilentConnections())
 		_, err := client.Write([]byte(ping))

@@ -118,7 +118,7 @@ func (r *Runner) isSpanCertain() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return clock.Now().Mono()-s.mu.shownAt < certainFor
+	return clock.Mono()-s.mu.shownAt < certainFor
 }
 
 // SpanFailed records the error of a script with keys of several slots, which may be due to that, and reports whether
@@ -140,7 +140,7 @@ func (r *Runner) spanUncertain() {
 	if !s.shown.Swap(false) {
 		return
 	}
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	if now-s.mu.shownAt > longestRefusedPause {
 		s.mu.pause = 0 // the last success was long ago
 	}
@@ -181,9 +181,9 @@ func (r *Runner) probe(now clock.Instant) <-chan struct{} {
 		case shown:
 			s.mu.shownAt = now.Mono()
 		case replied:
-			s.postponeProbeLocked(clock.Now().Mono(), longestRefusedPause)
+			s.postponeProbeLocked(clock.Mono(), longestRefusedPause)
 		default:
-			s.postponeProbeLocked(clock.Now().Mono(), longestSilentPause)
+			s.postponeProbeLocked(clock.Mono(), longestSilentPause)
 		}
 	})
 	return ended

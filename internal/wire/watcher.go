@@ -5,8 +5,6 @@ package wire
 import (
 	"context"
 	"time"
-
-	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
 // Watcher is notified of the outcome of every call of a script. Its methods are called by many goroutines, and must not block.
@@ -24,13 +22,13 @@ func (r *Runner) Watch(w Watcher) { r.watcher = w }
 
 // notifyWatcher notifies the watcher of the outcome of a call with these keys, and returns its error. It does not
 // take the call, whose arguments would be on the heap then.
-func (r *Runner) notifyWatcher(ctx context.Context, script string, keys []string, began clock.Instant, err error) error {
+func (r *Runner) notifyWatcher(ctx context.Context, script string, keys []string, began time.Duration, err error) error {
 	switch {
 	case r.watcher == nil || script == "" || len(keys) == 0:
 	case err == nil:
 		r.watcher.Replied(script, keys[0])
 	default:
-		r.watcher.Failed(script, keys[0], began.Mono(), err, ctx.Err() != nil)
+		r.watcher.Failed(script, keys[0], began, err, ctx.Err() != nil)
 	}
 	return err
 }

@@ -118,7 +118,7 @@ func (q *Queue) stopSharing(key ShareKey) {
 	q.findOrAddLocked(key).shared = nil
 }
 
-func (h *sharedHold) isFresh() bool { return clock.Now().Mono() < h.freshUntil.Mono() }
+func (h *sharedHold) isFresh() bool { return clock.Mono() < h.freshUntil.Mono() }
 
 // joinShared returns a lease of the hold that the session has, if holds are shared and it may be joined. Then ticket t is left,
 // and nothing is sent for it.

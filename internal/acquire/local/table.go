@@ -60,6 +60,13 @@ func (t *Table) UseOrMake(key string, memory func() *Queue) *Queue {
 	return q
 }
 
+// UseAgain counts a further user of q, which has one.
+func (q *Queue) UseAgain() {
+	q.stripe.Lock()
+	defer q.stripe.Unlock()
+	q.users++
+}
+
 // Done counts a user of the queue of key out. The table forgets a queue without users.
 func (q *Queue) Done(key string) {
 	s := q.stripe

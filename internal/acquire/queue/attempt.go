@@ -75,16 +75,11 @@ const (
 
 // newAttempt registers an attempt that only tries, before anything of it is sent.
 func (q *Queue) newAttempt(request *Request) *Attempt {
-	a := new(Attempt)
-	a.init(q, request)
+	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(request.Mode), request: request}
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	a.registerLocked()
 	return a
-}
-
-func (a *Attempt) init(q *Queue, request *Request) {
-	a.q, a.ticketID, a.request = q, q.registry.session.NewTicket(request.Mode), request
 }
 
 func (a *Attempt) registerLocked() {
@@ -94,10 +89,14 @@ func (a *Attempt) registerLocked() {
 
 // beginWaiting registers a, which waits in the queue, before anything of it is sent.
 func (a *Attempt) beginWaiting(q *Queue, request *Request) {
-	a.init(q, request)
+	id := q.registry.session.NewTicket(request.Mode)
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
-	a.state, a.place = entering, pending
+	a.beginWaitingLocked(q, id, request)
+}
+
+func (a *Attempt) beginWaitingLocked(q *Queue, id string, request *Request) {
+	a.q, a.ticketID, a.request, a.state, a.place = q, id, request, entering, pending
 	a.registerLocked()
 	q.newestRequest = request
 	if q.pending++; q.pending == 1 {
@@ -225,14 +224,14 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.In
 }
 
 // pollIfExpired reports whether the grant of a has expired before its hold began, because the goroutine did not run for
-// that long. Then a continues to wait. A poll at once finds out whether a still has the lock, and extends the hold.
+// that long. Then a continues to wait. A poll at once finds out whether a still has the lock, and extends the hold. The goroutine
+// calls it after it has seen that a was granted: from then on it alone changes the state and the grant.
 func (a *Attempt) pollIfExpired() bool {
-	registry, now := a.q.registry, clock.Now()
-	registry.mu.Lock()
-	defer registry.mu.Unlock()
-	if a.state != granted || !clock.Deadline(a.grant.Sent, a.grant.Life).Reached(now) {
+	if !clock.Deadline(a.grant.Sent, a.grant.Life).Reached(clock.Now()) {
 		return false
 	}
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
 	a.awaitPollLocked()
 	return true
 }

@@ -102,13 +102,16 @@ const heartbeatArg, maxArgs = 5, 14
 // sendEnter sends one enter. Afterwards the state of a is what the reply said, or a message meanwhile. The error is errs.ErrHeld
 // if a only tries, and another hold has the lock.
 func (a *Attempt) sendEnter(ctx context.Context) error {
-	ctx, stop := a.withCancelOnGrant(ctx)
-	defer stop()
-	sent, runner := clock.Now(), a.q.registry.session.Runner
+	sent, registry := clock.Now(), a.q.registry
+	runner := registry.session.Runner
 	var args [maxArgs]string // on the stack
-	call := a.enterCall(args[:0], sent)
+	registry.mu.Lock()
+	ctx, stop := a.withCancelOnGrantLocked(ctx)
+	call := a.enterCallLocked(args[:0], sent)
+	registry.mu.Unlock()
+	defer stop()
 	reply, err := runner.Run(ctx, call)
-	if err != nil && wire.TryAgain(err) && a.q.registry.protocol.isExclusive() {
+	if err != nil && wire.TryAgain(err) && registry.protocol.isExclusive() {
 		reply, err = a.enterWithHolderKey(ctx, call, err)
 	}
 	if err != nil {
@@ -129,11 +132,9 @@ func (a *Attempt) enterWithHolderKey(ctx context.Context, call wire.Call, refusa
 	return reply, err
 }
 
-// withCancelOnGrant returns a context for an enter, which ends if a message grants a meanwhile. The reply may be lost, and
+// withCancelOnGrantLocked returns a context for an enter, which ends if a message grants a meanwhile. The reply may be lost, and
 // the hold would expire before the loss is known. That is only needed if the session listens, because another caller waits.
-func (a *Attempt) withCancelOnGrant(ctx context.Context) (context.Context, context.CancelFunc) {
-	a.q.registry.mu.Lock()
-	defer a.q.registry.mu.Unlock()
+func (a *Attempt) withCancelOnGrantLocked(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.q.listener == nil {
 		return ctx, func() {}
 	}
@@ -142,11 +143,9 @@ func (a *Attempt) withCancelOnGrant(ctx context.Context) (context.Context, conte
 	return ctx, cancel
 }
 
-// enterCall returns an enter, which is sent at sent. The arguments of the call are appended to args.
-func (a *Attempt) enterCall(args []string, sent clock.Instant) wire.Call {
+// enterCallLocked returns an enter, which is sent at sent. The arguments of the call are appended to args.
+func (a *Attempt) enterCallLocked(args []string, sent clock.Instant) wire.Call {
 	q, s := a.q, a.q.registry.session
-	q.registry.mu.Lock()
-	defer q.registry.mu.Unlock()
 	times, number, mayQueue := a.prepareEnterLocked(sent), "", a.state != trying
 	if mayQueue && !q.hasRecentHeartbeatLocked(sent) {
 		number = q.registry.heartbeatLocked(sent).number

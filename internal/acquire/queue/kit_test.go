@@ -88,7 +88,7 @@ func (f *fixture) joinAs(at dialer, protocol Protocol, keys *LockKeys, set func(
 		}
 	}), settings, false)
 	registry := session.RegistryOf(s, "queue", func() *Registry { return New(s, protocol) })
-	u := &user{Registry: registry, fixture: f, q: registry.use(nil, keys)}
+	u := &user{Registry: registry, fixture: f, q: registry.use(keys)}
 	f.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

@@ -297,7 +297,7 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 				wire.Stamp(time.Now().Add(-time.Second).UnixMicro()).Text()+strings.Repeat("0", 20))
 			f.server.MustDo(t, "ACL", "SETUSER", "default", "+zrem", "+zpopmin")
 			f.awaitNothingLeft(holder, u)
-			u.q = u.use(nil, u.q.keys)
+			u.q = u.use(u.q.keys)
 		})
 	}
 }

@@ -16,7 +16,7 @@ func (u *user) requests(names ...string) []LockRequest {
 	u.fixture.Helper()
 	requests := make([]LockRequest, len(names))
 	for i, name := range names {
-		q := u.use(nil, keysOf(u.fixture, name))
+		q := u.use(keysOf(u.fixture, name))
 		u.fixture.Cleanup(func() { u.done(q) })
 		requests[i] = LockRequest{q, lockRequest}
 	}

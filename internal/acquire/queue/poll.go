@@ -248,7 +248,7 @@ func (q *Queue) schedulePollLocked(left time.Duration) {
 	if q.pending == 0 {
 		return
 	}
-	now := clock.Now().Mono()
+	now := clock.Mono()
 	q.pollScheduled, q.pollDue = true, q.nextPollLocked(now)
 	if in := q.pollDue - now; left > 0 && left < in {
 		spread := time.Duration(q.registry.mu.pendingQueues) * dispatch.PollCost
@@ -267,7 +267,7 @@ func (q *Queue) nextPollLocked(now time.Duration) time.Duration {
 
 // hastenPollLocked brings the next poll forward if a poll that is scheduled now comes earlier.
 func (q *Queue) hastenPollLocked() {
-	if q.waitState != nil && q.pollScheduled && q.nextPollLocked(clock.Now().Mono()) < q.pollDue {
+	if q.waitState != nil && q.pollScheduled && q.nextPollLocked(clock.Mono()) < q.pollDue {
 		q.schedulePollLocked(0)
 	}
 }

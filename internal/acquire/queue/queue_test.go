@@ -128,6 +128,6 @@ func TestQueueInUseIsKeptByItsPoll(t *testing.T) {
 	t.Parallel()
 	u := newFixture(t).direct()
 	require.Empty(t, u.appendPoll(nil, u.q))
-	require.Same(t, u.q, u.use(nil, u.q.keys))
+	require.Same(t, u.q, u.use(u.q.keys))
 	u.done(u.q)
 }

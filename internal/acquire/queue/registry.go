@@ -90,13 +90,18 @@ func (r *Registry) Begin(keys *LockKeys) (*Queue, error) {
 	if err := r.session.Begin(); err != nil {
 		return nil, err
 	}
-	return r.use(nil, keys), nil
+	return r.use(keys), nil
 }
 
-// use returns the queue with these keys, and counts the caller as its user. A new queue uses the memory of unused, if that is not nil.
-func (r *Registry) use(unused *Queue, keys *LockKeys) *Queue {
+func (r *Registry) use(keys *LockKeys) *Queue {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.useLocked(nil, keys)
+}
+
+// useLocked returns the queue with these keys, and counts the caller as its user. A new queue uses the memory of unused, if that
+// is not nil.
+func (r *Registry) useLocked(unused *Queue, keys *LockKeys) *Queue {
 	q := r.mu.queues[keys.Holder]
 	if q == nil {
 		if q = unused; q == nil {

@@ -18,7 +18,7 @@ import (
 // in the session (Session.Begin), which is next.
 func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next Ticket, wasHeld bool, err error) {
 	a.Begin(nil) // see Release
-	q := a.q.registry.use(nil, a.q.keys)
+	q := a.q.registry.use(a.q.keys)
 	q.listenIfSubscribed()
 	t := new(QueuedTicket)
 	t.first.beginWaiting(q, a.request)

@@ -59,7 +59,10 @@ func (r *Registry) MakeTicket(t *QueuedTicket, unused *Queue, keys *LockKeys, re
 	if err := r.session.Begin(); err != nil {
 		return err
 	}
-	t.first.beginWaiting(r.use(unused, keys), request)
+	id := r.session.NewTicket(request.Mode)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.first.beginWaitingLocked(r.useLocked(unused, keys), id, request)
 	return nil
 }
 

@@ -27,7 +27,7 @@ func (u *user) permitQueue() *Queue {
 	})
 	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
 	require.NoError(tb, err)
-	q := registry.use(nil, &LockKeys{
+	q := registry.use(&LockKeys{
 		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
 		Channel: names.Grants(names.DefaultPrefix),
 	})

@@ -84,5 +84,5 @@ func (l *retriedLock) backOffLeftLocked() time.Duration {
 	if l.backOffUntil.IsZero() {
 		return 0
 	}
-	return l.backOffUntil.Mono() - clock.Now().Mono()
+	return l.backOffUntil.Mono() - clock.Mono()
 }
