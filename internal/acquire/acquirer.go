@@ -65,34 +65,27 @@ func (a *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 	}
 }
 
-// lockMemory is the memory of what a lock needs that no other goroutine of the session wants: one object.
+// lockMemory is the memory of what a lock needs that no other goroutine of the session wants: a ticket in the server's queue, the hold
+// that may come of it, and both queues.
 type lockMemory struct {
-	ticketMemory
+	queue.QueuedTicket
 
+	held   heldLock
 	local  local.Queue
 	server queue.Queue
 }
 
-// ticketMemory is a ticket in the server's queue, and the memory of the hold that may come of it.
-type ticketMemory struct {
-	queue.QueuedTicket
-
-	held heldLock
-}
-
 // NewTicket implements local.TicketSource. memory is of type *lockMemory.
 func (a *Acquirer) NewTicket(memory any) (local.Ticket, error) {
-	if a.Manager.Queues == nil {
+	queues := a.Manager.Queues
+	if queues == nil {
 		return a.Manager.Retries.NewTicket(&a.Keys, a.Request)
 	}
 	if unused, _ := memory.(*lockMemory); unused != nil {
-		return a.makeTicket(&unused.ticketMemory, &unused.server)
+		return unused, queues.MakeTicket(&unused.QueuedTicket, &unused.server, &a.Keys, a.Request)
 	}
-	return a.makeTicket(new(ticketMemory), nil)
-}
-
-func (a *Acquirer) makeTicket(t *ticketMemory, unused *queue.Queue) (local.Ticket, error) {
-	return t, a.Manager.Queues.MakeTicket(&t.QueuedTicket, unused, &a.Keys, a.Request)
+	t := new(queue.QueuedTicket)
+	return t, queues.MakeTicket(t, nil, &a.Keys, a.Request)
 }
 
 // beginGranted leaves the queue with what ticket t was granted, even if the grant came in the instant in which waiting failed
@@ -106,7 +99,7 @@ func (a *Acquirer) beginGranted(ctx context.Context, q *local.Queue, t local.Tic
 	if !since.IsZero() {
 		waited = h.Grant().Read.Mono() - since.Mono()
 	}
-	if own, is := t.(*ticketMemory); is {
+	if own, is := t.(*lockMemory); is {
 		return a.beginHold(ctx, q, &own.held, h, waited)
 	}
 	return a.beginHold(ctx, q, new(heldLock), h, waited)
