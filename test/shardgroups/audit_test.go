@@ -16,7 +16,7 @@ type row struct{ state, owner, version, token, promised, class, losses, till str
 // hash returns a key that is a hash.
 func (g *group) hash(n int) map[string]string {
 	g.Helper()
-	list, _ := server.MustDo(g, "HGETALL", g.keys[n]).([]any)
+	list, _ := g.server.MustDo(g, "HGETALL", g.keys[n]).([]any)
 	all := make(map[string]string)
 	for i := 0; i < len(list); i += 2 {
 		all[textOf(list[i])] = textOf(list[i+1])
@@ -27,7 +27,7 @@ func (g *group) hash(n int) map[string]string {
 // sorted returns the members of a key that is a sorted set, with their scores as they are written.
 func (g *group) sorted(n int) (members []string, scores map[string]string) {
 	g.Helper()
-	list, _ := server.MustDo(g, "ZRANGE", g.keys[n], 0, -1, "WITHSCORES").([]any)
+	list, _ := g.server.MustDo(g, "ZRANGE", g.keys[n], 0, -1, "WITHSCORES").([]any)
 	scores = make(map[string]string)
 	for i := 0; i < len(list); i += 2 {
 		members = append(members, textOf(list[i]))
@@ -87,7 +87,7 @@ func (g *group) audit() {
 	require.Equal(g, want, append([]string{}, index...))
 	g.auditLoads(loads)
 	for _, key := range g.keys {
-		require.NotEqual(g, int64(-1), server.MustDo(g, "PTTL", key), "%s has no end", key)
+		require.NotEqual(g, int64(-1), g.server.MustDo(g, "PTTL", key), "%s has no end", key)
 	}
 }
 

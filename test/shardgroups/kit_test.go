@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -62,19 +63,24 @@ return {count, reply, unpack(messages)}
 type group struct {
 	testing.TB
 
+	server   *redistest.PooledServer
 	keys     []any
 	clock    int64
 	ids      int
 	session  int      // the session that joins, 0 for another one each time
 	commands int      // what the last call took
 	messages []string // what the last call published: channel and message, one behind the other
+	plant    *mistake // is in the scripts; nil for none
 }
 
 var groups atomic.Int64
 
 func newGroup(tb testing.TB) *group {
 	tb.Helper()
-	g := &group{TB: tb, clock: noon}
+	g := &group{TB: tb, server: server, clock: noon}
+	if f, finds := tb.(*finder); finds {
+		g.plant = f.mistake
+	}
 	base := fmt.Sprintf("sb:{%s %d}:shards", tb.Name(), groups.Add(1))
 	for _, end := range []string{"", ":members", ":ends", ":donors", ":takers", ":proven", ":rows", ":index"} {
 		g.keys = append(g.keys, base+end)
@@ -84,31 +90,45 @@ func newGroup(tb testing.TB) *group {
 }
 
 // drop deletes the keys.
-func (g *group) drop() { server.MustDo(g, append([]any{"DEL"}, g.keys...)...) }
+func (g *group) drop() { g.server.MustDo(g, append([]any{"DEL"}, g.keys...)...) }
 
-// texts has the shimmed text and the digest of each script.
+// texts has the shimmed text and the digest of each script, with each mistake.
 var texts sync.Map
 
 type shimmed struct{ text, digest string }
 
+type shimKey struct {
+	script *scripts.Script
+	plant  *mistake
+}
+
 // call runs a script at the group's clock.
 func (g *group) call(script *scripts.Script, args ...any) []any {
 	g.Helper()
-	found, known := texts.Load(script)
+	values, err := g.try(script, args...)
+	require.NoError(g, err, "%s %q", script.Name, args)
+	return values
+}
+
+// try is call that returns the server's error.
+func (g *group) try(script *scripts.Script, args ...any) ([]any, error) {
+	found, known := texts.Load(shimKey{script, g.plant})
 	if !known {
-		text := shim + script.Source + shimEnd
+		text := shim + g.plant.in(script.Source) + shimEnd
 		found = shimmed{text, fmt.Sprintf("%x", sha1.Sum([]byte(text)))} //nolint:gosec // see the import
-		texts.Store(script, found)
+		texts.Store(shimKey{script, g.plant}, found)
 	}
 	s, _ := found.(shimmed)
 	words := append([]any{"EVALSHA", s.digest, len(g.keys)}, g.keys...)
 	words = append(append(words, args...), digits(g.clock))
-	reply, err := server.Do(words...)
+	reply, err := g.server.Do(words...)
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT ") {
 		words[0], words[1] = "EVAL", s.text
-		reply, err = server.Do(words...)
+		reply, err = g.server.Do(words...)
 	}
-	require.NoError(g, err, "%s %q", script.Name, args)
+	if err != nil {
+		return nil, err
+	}
 	list, _ := reply.([]any)
 	g.commands = int(integer(list[0]))
 	g.messages = nil
@@ -116,7 +136,7 @@ func (g *group) call(script *scripts.Script, args ...any) []any {
 		g.messages = append(g.messages, textOf(m))
 	}
 	values, _ := list[1].([]any)
-	return values
+	return values, nil
 }
 
 // digits is a stamp as it travels.

@@ -56,11 +56,12 @@ type world struct {
 	tokens  map[string]string  // the greatest token that was granted, by shard
 	last    map[string]*member // the member that had the shard last
 	moves   int                // grants of shards that another member had before
+	moved   map[string]int     // the same by shard
 	count   int
 }
 
 func newWorld(g *group, count int) *world {
-	return &world{group: g, count: count, tokens: make(map[string]string), last: make(map[string]*member)}
+	return &world{group: g, count: count, tokens: make(map[string]string), last: make(map[string]*member), moved: make(map[string]int)}
 }
 
 func (w *world) add(s settings) *member {
@@ -129,6 +130,7 @@ func (w *world) granted(m *member, n news) {
 	w.tokens[n.shard] = n.token
 	if last := w.last[n.shard]; last != nil && last != m {
 		w.moves++
+		w.moved[n.shard]++
 	}
 	w.last[n.shard] = m
 }
@@ -199,6 +201,16 @@ func (m *member) goes() {
 func (m *member) kill() {
 	m.isGone = true
 	clear(m.owns)
+}
+
+// counted returns how many moves there were since it was called last, and how often one shard moved at most.
+func (w *world) counted() (moves, most int) {
+	for _, n := range w.moved {
+		most = max(most, n)
+	}
+	moves, w.moves = w.moves, 0
+	clear(w.moved)
+	return moves, most
 }
 
 // alive returns the members that poll.

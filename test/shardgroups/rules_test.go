@@ -28,22 +28,27 @@ func evenWorld(tb testing.TB, count, members int) *world {
 // Planned loads are even as soon as no member has come for two seconds, and the real ones when the functions have returned.
 func TestLoadsAreEvenAsSoonAsMovesMayBegin(t *testing.T) {
 	t.Parallel()
-	w := evenWorld(t, 1000, 4)
+	waitsForQuiet(t)
+}
+
+func waitsForQuiet(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 1000, 4)
 	w.add(defaults(1000)).polls()
 	w.runs(2*second, second)
-	require.Zero(t, w.moves)
+	require.Zero(tb, w.moves)
 	for _, m := range w.alive() {
 		m.polls()
 	}
 	for number, record := range w.hash(1) {
 		if len(number) == len(never) {
-			require.Equal(t, "200", strings.Fields(record)[4], record)
+			require.Equal(tb, "200", strings.Fields(record)[4], record)
 		}
 	}
 	w.turn()
 	w.turn()
 	w.requireEven()
-	require.Equal(t, 200, w.moves)
+	require.Equal(tb, 200, w.moves)
 }
 
 func TestJoinGrantsNothingAndTheFirstPollDoes(t *testing.T) {
@@ -150,18 +155,69 @@ func TestACrashLoopMovesLittle(t *testing.T) {
 
 func TestALimitIsKept(t *testing.T) {
 	t.Parallel()
-	w := newWorld(newGroup(t), 10)
+	keepsALimit(t)
+}
+
+func keepsALimit(tb testing.TB) {
+	tb.Helper()
+	w := newWorld(newGroup(tb), 10)
 	s := defaults(10)
 	s.limit = 3
 	for range 2 {
 		w.add(s)
 	}
 	w.runs(5*second, second)
-	require.Equal(t, []int{3, 3}, w.loads())
+	require.Equal(tb, []int{3, 3}, w.loads())
 	w.members[0].set(1, 1, "l")
 	w.runs(5*second, second)
-	require.Equal(t, []int{1, 3}, w.loads())
+	require.Equal(tb, []int{1, 3}, w.loads())
 	w.audit()
+}
+
+// No more shards than Moves are on their way at once.
+func TestMovesAreBounded(t *testing.T) {
+	t.Parallel()
+	boundsMoves(t)
+}
+
+func boundsMoves(tb testing.TB) {
+	tb.Helper()
+	w := newWorld(newGroup(tb), 40)
+	s := defaults(40)
+	s.moves = 5
+	w.add(s)
+	w.runs(5*second, second)
+	w.add(s).polls()
+	w.runs(2*second, second)
+	for range 4 {
+		for range 3 { // none is released meanwhile
+			for _, m := range w.members {
+				m.polls()
+			}
+			w.passes(second)
+		}
+		require.Len(tb, w.members[0].due, 5)
+		w.turn()
+	}
+	w.runs(second, second)
+	w.requireEven()
+}
+
+// Shards of the dead go to members that are older than 30 s.
+func TestShardsOfTheDeadGoToProvenMembers(t *testing.T) {
+	t.Parallel()
+	prefersTheProven(t)
+}
+
+func prefersTheProven(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 12, 3)
+	s := defaults(12)
+	s.calm = 60 * second
+	w.add(s).polls()
+	w.members[0].kill()
+	w.runs(20*second, second)
+	require.Equal(tb, []int{6, 6, 0}, w.loads())
 }
 
 func TestAPausedMemberOwnsNothing(t *testing.T) {
@@ -179,13 +235,18 @@ func TestAPausedMemberOwnsNothing(t *testing.T) {
 // The shard does not come back before the pause is over.
 func TestAShardThatIsReleasedForElsewhereGoesElsewhere(t *testing.T) {
 	t.Parallel()
-	w := evenWorld(t, 4, 2)
+	goesElsewhere(t)
+}
+
+func goesElsewhere(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 4, 2)
 	m := w.members[0]
 	for shard := range m.owns {
-		require.True(t, m.release(shard, "e", 30*second))
+		require.True(tb, m.release(shard, "e", 30*second))
 		w.runs(20*second, second)
-		require.NotContains(t, m.owns, shard)
-		require.Contains(t, w.members[1].owns, shard)
+		require.NotContains(tb, m.owns, shard)
+		require.Contains(tb, w.members[1].owns, shard)
 		w.requireEven()
 		break
 	}
@@ -205,16 +266,21 @@ func TestAShardThatNoMemberMayHaveWaits(t *testing.T) {
 // From the third owner that dies on a shard waits: 1 s, 2 s, 4 s and so on.
 func TestAShardWhoseOwnersDieWaits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(newGroup(t), 1)
+	keepsPoisonAway(t)
+}
+
+func keepsPoisonAway(tb testing.TB) {
+	tb.Helper()
+	w := newWorld(newGroup(tb), 1)
 	w.add(defaults(1))
 	for death := 1; death <= 5; death++ {
 		m := w.alive()[0]
 		for m.owns["0"] == "" {
 			w.passes(second / 10)
 			m.polls()
-			require.Less(t, w.time, 100*second)
+			require.Less(tb, w.time, 100*second)
 		}
-		require.Equal(t, fmt.Sprint(death-1), w.rows()["0"].losses)
+		require.Equal(tb, fmt.Sprint(death-1), w.rows()["0"].losses)
 		m.kill()
 		next := w.add(defaults(1))
 		for w.rows()["0"].owner == m.number {
@@ -223,22 +289,27 @@ func TestAShardWhoseOwnersDieWaits(t *testing.T) {
 		}
 		r := w.rows()["0"]
 		if death < 3 {
-			require.Equal(t, "o", r.state)
+			require.Equal(tb, "o", r.state)
 		} else {
-			require.Equal(t, "w", r.state)
-			require.Equal(t, int64(1)<<(death-3)*second, stampOf(r.till)-w.clock)
+			require.Equal(tb, "w", r.state)
+			require.Equal(tb, int64(1)<<(death-3)*second, stampOf(r.till)-w.clock)
 		}
 	}
 	m := w.alive()[0]
 	w.runs(5*second, second)
 	m.release("0", "r", 0)
-	require.Equal(t, "0", w.rows()["0"].losses)
+	require.Equal(tb, "0", w.rows()["0"].losses)
 }
 
 // A drain that takes longer than its limit ends without its owner, with a greater token.
 func TestADrainLimitMovesTheShard(t *testing.T) {
 	t.Parallel()
-	w := newWorld(newGroup(t), 2)
+	limitsDrains(t)
+}
+
+func limitsDrains(tb testing.TB) {
+	tb.Helper()
+	w := newWorld(newGroup(tb), 2)
 	s := defaults(2)
 	s.drain = 10 * second
 	hung := w.add(s)
@@ -249,14 +320,14 @@ func TestADrainLimitMovesTheShard(t *testing.T) {
 		m.polls()
 		w.passes(second)
 	}
-	require.Len(t, hung.due, 1)
+	require.Len(tb, hung.due, 1)
 	for shard, token := range hung.owns {
 		if hung.due[shard] {
 			delete(hung.owns, shard) // it runs on, and the store must refuse its token
 			m.polls()
-			require.Greater(t, m.owns[shard], token)
+			require.Greater(tb, m.owns[shard], token)
 			hung.owns[shard] = token
-			require.False(t, hung.release(shard, "r", 0))
+			require.False(tb, hung.release(shard, "r", 0))
 		}
 	}
 }

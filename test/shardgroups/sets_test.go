@@ -21,8 +21,13 @@ func (w *world) resize(count int) []any {
 // None of the new set is granted before all of the old one are released.
 func TestAResizeGrantsNothingBeforeAllIsReleased(t *testing.T) {
 	t.Parallel()
-	w := evenWorld(t, 40, 2)
-	require.Equal(t, int64(24), w.resize(50)[3].(int64)-16)
+	resizesAtOnce(t)
+}
+
+func resizesAtOnce(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 40, 2)
+	require.Equal(tb, int64(24), w.resize(50)[3].(int64)-16)
 	hung := w.members[0]
 	for range 10 {
 		for _, m := range w.members {
@@ -31,20 +36,25 @@ func TestAResizeGrantsNothingBeforeAllIsReleased(t *testing.T) {
 		w.members[1].drains()
 		w.passes(second)
 	}
-	require.Equal(t, []int{20, 0}, w.loads())
-	require.Len(t, hung.due, 20)
-	require.Equal(t, int64(20), w.resize(50)[3])
+	require.Equal(tb, []int{20, 0}, w.loads())
+	require.Len(tb, hung.due, 20)
+	require.Equal(tb, int64(20), w.resize(50)[3])
 	hung.drains()
 	w.count = 50
 	w.runs(5*second, second)
 	w.requireEven()
-	require.Equal(t, int64(0), w.resize(50)[3])
+	require.Equal(tb, int64(0), w.resize(50)[3])
 }
 
 // Two deployments: the count changes when the last member that wishes the old one has left.
 func TestTheCountThatAllMembersWishReplacesTheSet(t *testing.T) {
 	t.Parallel()
-	w := evenWorld(t, 8, 2)
+	waitsForTheLastRequest(t)
+}
+
+func waitsForTheLastRequest(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 8, 2)
 	w.add(defaults(16))
 	w.members[0].leave()
 	w.runs(5*second, second)
@@ -53,7 +63,7 @@ func TestTheCountThatAllMembersWishReplacesTheSet(t *testing.T) {
 	w.count = 16
 	w.runs(5*second, second)
 	w.requireEven()
-	require.Equal(t, int64(0), w.resize(4)[3].(int64)-16)
+	require.Equal(tb, int64(0), w.resize(4)[3].(int64)-16)
 	w.count = 4
 	w.runs(5*second, second)
 	w.requireEven()
@@ -129,16 +139,21 @@ func TestNamesComeAndGoAlone(t *testing.T) {
 
 func TestAFinishedNameLeavesTheSet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(newGroup(t), 0)
+	removesFinished(t)
+}
+
+func removesFinished(tb testing.TB) {
+	tb.Helper()
+	w := newWorld(newGroup(tb), 0)
 	m := w.add(defaults(0))
 	w.sync(1, "a", "b", "c")
 	w.runs(3*second, second)
-	require.True(t, m.release("b", "x", 0))
+	require.True(tb, m.release("b", "x", 0))
 	w.count = 2
 	w.runs(3*second, second)
 	w.requireEven()
-	require.Equal(t, "g", w.rows()["b"].state)
-	require.Equal(t, 1, w.sync(2, "a", "c"))
+	require.Equal(tb, "g", w.rows()["b"].state)
+	require.Equal(tb, 1, w.sync(2, "a", "c"))
 	w.sync(3, "a", "b", "c")
 	w.count = 3
 	w.runs(3*second, second)
@@ -148,18 +163,23 @@ func TestAFinishedNameLeavesTheSet(t *testing.T) {
 // A shard that is moved by hand stays where it is, although another one moves back for it.
 func TestAMoveByHandIsNotUndone(t *testing.T) {
 	t.Parallel()
-	w := evenWorld(t, 8, 2)
+	keepsAMoveByHand(t)
+}
+
+func keepsAMoveByHand(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 8, 2)
 	from, to := w.members[0], w.members[1]
 	var shard string
 	for shard = range from.owns {
 		break
 	}
-	require.Equal(t, int64(1), w.call(scripts.ShardsMove, shard, to.number, digits(w.clock), "PUBLISH", channel)[0])
-	require.Subset(t, w.messages, []string{channel + sessionOf(w, from), from.number})
+	require.Equal(tb, int64(1), w.call(scripts.ShardsMove, shard, to.number, digits(w.clock), "PUBLISH", channel)[0])
+	require.Subset(tb, w.messages, []string{channel + sessionOf(w, from), from.number})
 	w.runs(10*second, second)
-	require.Contains(t, to.owns, shard)
+	require.Contains(tb, to.owns, shard)
 	w.requireEven()
-	require.Equal(t, int64(0), w.call(scripts.ShardsMove, "9", to.number, digits(w.clock), "PUBLISH", channel)[0])
+	require.Equal(tb, int64(0), w.call(scripts.ShardsMove, "9", to.number, digits(w.clock), "PUBLISH", channel)[0])
 }
 
 // sessionOf returns the session of a member.

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shardgroups_test
+
+import (
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mistake is a change of the scripts that a rule has to find.
+type mistake struct {
+	name     string
+	was, is  string
+	rule     func(testing.TB) // what finds it
+	isInside atomic.Bool      // a script had the text
+}
+
+// in returns a script with the mistake.
+func (m *mistake) in(source string) string {
+	if m == nil || !strings.Contains(source, m.was) {
+		return source
+	}
+	m.isInside.Store(true)
+	return strings.ReplaceAll(source, m.was, m.is)
+}
+
+// finder is a test that may fail: that is what finds a mistake.
+type finder struct {
+	testing.TB
+
+	mistake *mistake
+	found   atomic.Bool
+}
+
+// Helper implements testing.TB.
+func (*finder) Helper() {}
+
+// Errorf implements testing.TB.
+func (f *finder) Errorf(string, ...any) { f.found.Store(true) }
+
+// Fatalf implements testing.TB.
+func (f *finder) Fatalf(string, ...any) { f.FailNow() }
+
+// Fatal implements testing.TB.
+func (f *finder) Fatal(...any) { f.FailNow() }
+
+// FailNow implements testing.TB.
+func (f *finder) FailNow() {
+	f.found.Store(true)
+	runtime.Goexit()
+}
+
+// finds reports whether the rule finds the mistake.
+func (m *mistake) finds(t *testing.T) bool {
+	t.Helper()
+	f, over := &finder{TB: t, mistake: m}, make(chan struct{})
+	go func() {
+		defer close(over)
+		m.rule(f)
+	}()
+	<-over
+	return f.found.Load()
+}
+
+// mistakes are those of the rules that the models leave out.
+func mistakes() []*mistake {
+	return []*mistake{
+		{name: "a member above its limit takes", was: "if member.state == 'l' and load < member.limit then", is: "if member.state == 'l' then", rule: keepsALimit},
+		{name: "a lower limit takes nothing away", was: "elseif member.state ~= 'l' or load > member.limit then", is: "elseif member.state ~= 'l' then", rule: keepsALimit},
+		{name: "moves are not bounded", was: "return moving < most", is: "return true", rule: boundsMoves},
+		{name: "moves of one call are not counted", was: "row.class, moving = '1', moving and moving + 1", is: "row.class = '1'", rule: boundsMoves},
+		{name: "joins are not awaited", was: "if now_us < state.quiet then\n    return false\n  end", is: "", rule: waitsForQuiet},
+		{name: "poison is granted at once", was: "is_counted and losses >= 3", is: "is_counted and losses >= 3000", rule: keepsPoisonAway},
+		{name: "poison waits as long each time", was: " * 2 ^ (losses - 3)", is: "", rule: keepsPoisonAway},
+		{name: "poison is never forgiven", was: "row.losses, row.class = '0',", is: "row.losses, row.class = row.losses,", rule: keepsPoisonAway},
+		{name: "shards of the dead go to the young", was: "is_lost and taker_of(row, true) or taker_of(row)", is: "taker_of(row)", rule: prefersTheProven},
+		{name: "a new set beside the old one", was: "if budget > 0 and not find('n', 1)[1] then", is: "if budget > 0 then", rule: resizesAtOnce},
+		{name: "grants while the set is replaced", was: "now_us >= state.first_grant and state.resize == 0", is: "now_us >= state.first_grant", rule: resizesAtOnce},
+		{name: "a count that one member wishes", was: "and count_of('c:' .. requested) == count_of('c') then", is: "then", rule: waitsForTheLastRequest},
+		{name: "drains have no limit", was: "while state.drain > 0 and budget > 0 do", is: "while false do", rule: limitsDrains},
+		{name: "drains end at once", was: "now_us - tonumber(since) <= state.drain", is: "false", rule: limitsDrains},
+		{name: "a shard comes back at once", was: "return till and till > now", is: "return false", rule: goesElsewhere},
+		{name: "a finished name stays", was: "if row.state == 'x' or ending == 'x' and state.names == 1 then", is: "if row.state == 'x' then", rule: removesFinished},
+		{name: "a move by hand is undone", was: "local by_hand = row.class == '0' and member and member.state == 'l'", is: "local by_hand = false", rule: keepsAMoveByHand},
+	}
+}
+
+// Each rule that the models leave out finds its mistakes: limits, moves at once, poison, drains, and sets that change.
+func TestEachMistakeIsFound(t *testing.T) {
+	t.Parallel()
+	for _, m := range mistakes() {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			require.True(t, m.finds(t), "the rule holds with the mistake")
+			require.True(t, m.isInside.Load(), "no script has this text: %s", m.was)
+		})
+	}
+}
