@@ -142,6 +142,22 @@ func TestEveryPromiseOfEveryKindHasAQuickTest(t *testing.T) {
 	}
 }
 
+// Every test that the page of the promises of shards names is there.
+func TestEveryPromiseOfShardsHasItsTests(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(root + "/docs/internals/shards-promises.md")
+	require.NoError(t, err)
+	known := make(map[string]bool)
+	for _, f := range functions(t) {
+		known[f.name] = true
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(page), -1)
+	require.NotEmpty(t, named)
+	for _, name := range named {
+		assert.True(t, known[name[1]], "there is no %s", name[1])
+	}
+}
+
 // The page lists every test that waits for real time, with the reason that the test itself gives.
 func TestEverySlowTestIsListedWithItsReason(t *testing.T) {
 	t.Parallel()
