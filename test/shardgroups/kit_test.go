@@ -5,6 +5,7 @@ package shardgroups_test
 import (
 	"crypto/sha1" //nolint:gosec // what the server calls a script by
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,6 +72,23 @@ type group struct {
 	commands int      // what the last call took
 	messages []string // what the last call published: channel and message, one behind the other
 	plant    *mistake // is in the scripts; nil for none
+	sent     []func() // sends one of the last calls again, and drops the reply
+}
+
+// mostSent is how many calls are remembered, and repeated those that may arrive twice. Later settings follow earlier ones.
+const mostSent = 50
+
+var repeated = []*scripts.Script{scripts.ShardsJoin, scripts.ShardsPoll, scripts.ShardsRelease, scripts.ShardsLeave}
+
+// remember remembers a call that a network may deliver twice.
+func (g *group) remember(script *scripts.Script, args []any) {
+	if !slices.Contains(repeated, script) {
+		return
+	}
+	g.sent = append(g.sent[max(0, len(g.sent)-mostSent+1):], func() {
+		_, err := g.try(script, args...)
+		require.NoError(g, err, "%s %q", script.Name, args)
+	})
 }
 
 var groups atomic.Int64
@@ -107,6 +125,7 @@ func (g *group) call(script *scripts.Script, args ...any) []any {
 	g.Helper()
 	values, err := g.try(script, args...)
 	require.NoError(g, err, "%s %q", script.Name, args)
+	g.remember(script, args)
 	return values
 }
 

@@ -81,6 +81,7 @@ func mistakes() []*mistake {
 		{name: "a new set beside the old one", was: "if budget > 0 and not find('n', 1)[1] then", is: "if budget > 0 then", rule: resizesAtOnce},
 		{name: "grants while the set is replaced", was: "now_us >= state.first_grant and state.resize == 0", is: "now_us >= state.first_grant", rule: resizesAtOnce},
 		{name: "a count that one member wishes", was: "and count_of('c:' .. requested) == count_of('c') then", is: "then", rule: waitsForTheLastRequest},
+		{name: "a late release of an earlier grant", was: "row.owner == number and row.token == entry.token", is: "row.owner == number", rule: ignoresALateRelease},
 		{name: "drains have no limit", was: "while state.drain > 0 and budget > 0 do", is: "while false do", rule: limitsDrains},
 		{name: "drains end at once", was: "now_us - tonumber(since) <= state.drain", is: "false", rule: limitsDrains},
 		{name: "a shard comes back at once", was: "return till and till > now", is: "return false", rule: goesElsewhere},

@@ -252,6 +252,24 @@ func goesElsewhere(tb testing.TB) {
 	}
 }
 
+// A release that arrives twice does not end a later grant.
+func TestALateReleaseEndsNoLaterGrant(t *testing.T) {
+	t.Parallel()
+	ignoresALateRelease(t)
+}
+
+func ignoresALateRelease(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 1, 1)
+	m := w.members[0]
+	require.True(tb, m.release("0", "r", 0))
+	again := w.sent[len(w.sent)-1]
+	m.polls()
+	require.NotEmpty(tb, m.owns["0"])
+	again()
+	require.Equal(tb, m.owns["0"], w.rows()["0"].token)
+}
+
 // The only member does not get it back either, until the pause is over.
 func TestAShardThatNoMemberMayHaveWaits(t *testing.T) {
 	t.Parallel()

@@ -48,28 +48,33 @@ func TestRandomWalks(t *testing.T) {
 	first, behind := walks(t)
 	for seed := first; seed < behind; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(2, uint64(seed)))
-			wk := &walk{world: newWorld(newGroup(t), 1+random.IntN(12)), random: random, loses: seed%2 == 0}
-			t.Cleanup(func() {
-				if t.Failed() {
-					for _, line := range wk.log[max(0, len(wk.log)-60):] {
-						t.Log(line)
-					}
-				}
-			})
-			for range 1 + random.IntN(3) {
-				wk.add(wk.some())
-			}
-			if random.IntN(2) == 0 {
-				wk.runs(5*second, second)
-			}
-			for range steps {
-				wk.step()
-			}
-			wk.calms()
-			wk.drop()
+			takeWalk(t, seed)
 		})
 	}
+}
+
+func takeWalk(t *testing.T, seed int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(2, uint64(seed)))
+	wk := &walk{world: newWorld(newGroup(t), 1+random.IntN(12)), random: random, loses: seed%2 == 0}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, line := range wk.log[max(0, len(wk.log)-60):] {
+				t.Log(line)
+			}
+		}
+	})
+	for range 1 + random.IntN(3) {
+		wk.add(wk.some())
+	}
+	if random.IntN(2) == 0 {
+		wk.runs(5*second, second)
+	}
+	for range steps {
+		wk.step()
+	}
+	wk.calms()
+	wk.drop()
 }
 
 // some returns what a member may say.
@@ -182,7 +187,12 @@ func (wk *walk) acts(m *member, n int) {
 // goesWrong is a step of what is around a group.
 func (wk *walk) goesWrong() {
 	wk.Helper()
-	switch wk.random.IntN(4) {
+	switch wk.random.IntN(6) {
+	case 4, 5:
+		if len(wk.sent) > 0 { // a call arrives twice, the second time late
+			wk.note("late copy", nil)
+			wk.sent[wk.random.IntN(len(wk.sent))]()
+		}
 	case 0:
 		if m := wk.any(); m != nil { // the reply of a poll is lost, or it arrives late
 			wk.note("lost reply", m)
