@@ -26,7 +26,7 @@ import (
 // Break ends the holds of a name by force, of whatever kind, and hands the name to the waiters: for people, and for
 // holders that hang. Of a lock, a read-write lock and an election it is ForceUnlock. Of a once it is ForceUnlock of the
 // lock; the outcome stays, and once.Forget deletes it. Of a semaphore it releases the permits of all holders, and of a
-// latch it resets the round. Of a redlock it breaks the part of this server; call it on a majority.
+// latch it resets the round. Of a group of shards it ends the members, whose shards go to others. Of a redlock it breaks the part of this server; call it on a majority.
 //
 // If kinds are given, only these are broken. If the name is held as several kinds and none is given, Break breaks
 // nothing and returns ErrBadOption. If nothing is held it returns ErrNotHeld, and ErrWrongKind if it does not know what
@@ -108,6 +108,8 @@ func breakKind(ctx context.Context, s *signalbox.Session, name, kind string) err
 		return acquire.WithoutOp(countdown.New(s, name).Reset(ctx))
 	case Semaphore:
 		return breakPermits(ctx, (*session.Handle)(s).Session(), name)
+	case Shards:
+		return breakMembers(ctx, (*session.Handle)(s).Session(), name)
 	case Redlock:
 		return breakRedlockPart(ctx, (*session.Handle)(s).Session(), name)
 	default:

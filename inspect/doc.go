@@ -31,7 +31,7 @@
 // show.
 //
 // What is not in use is left out: released names, although the server keeps their last token for a while;
-// latches without a running round; semaphores without holders and waiters. Goroutines are not seen: an entry has
+// latches without a running round; semaphores without holders and waiters; groups of shards without members. Goroutines are not seen: an entry has
 // the sessions that hold or wait, and neither the goroutine that has the lock nor those that wait in a session.
 //
 // # Layouts
@@ -41,6 +41,12 @@
 // package of the layout says which kinds that distinguishes, and what Break does.
 //
 // A session with signalbox.WithHashedNames lists digests. So does any session that meets names that others hash.
+//
+// # Shards
+//
+// The entry of a group of shards has its members. Who owns which shard is shards.Group.View, and shards.Group.Move moves one. To
+// end one member by force, call BreakSeen with an entry that has that Holder alone: its shards go to others at once, beside
+// functions that still run there, and its process joins again.
 //
 // # Rights and cost
 //

@@ -18,6 +18,8 @@ const (
 	Redlock   = "redlock"
 	Election  = "election"
 	Once      = "once"
+	// Shards is a group of shards. Its holders are its members, by the end of their leases.
+	Shards = "shards"
 
 	// Exclusive is a reentrant or a fair lock, if the server does not know which.
 	Exclusive = layout.ExclusiveUse
@@ -68,6 +70,14 @@ type Entry struct {
 	Left  int `json:"left,omitempty"`
 	// Value is that of an election's leader.
 	Value string `json:"value,omitempty"`
+	// Shards is how many shards a group has. Unowned is how many of them have no owner, and UnownedSince since when the first of
+	// these has no owner: also if the lease of its owner has ended, and no other member has taken it yet.
+	Shards       int       `json:"shards,omitempty"`
+	Unowned      int       `json:"unowned,omitempty"`
+	UnownedSince time.Time `json:"unowned_since,omitzero"`
+	// Draining is how many owners were asked for a shard that they still have, and DrainingSince when the first of them was.
+	Draining      int       `json:"draining,omitempty"`
+	DrainingSince time.Time `json:"draining_since,omitzero"`
 }
 
 // Holder is a session that holds a name.
@@ -83,7 +93,11 @@ type Holder struct {
 	Shared bool `json:"shared,omitempty"`
 	// Permits is how many permits of a semaphore it has.
 	Permits int `json:"permits,omitempty"`
-	// Since, Until and Token are those of the hold; zero if the server does not know them.
+	// Shards is how many shards a member owns, Value what observers read of it, and Leaving says that it takes no more.
+	Shards  int    `json:"shards,omitempty"`
+	Value   string `json:"value,omitempty"`
+	Leaving bool   `json:"leaving,omitempty"`
+	// Since, Until and Token are those of the hold; zero if the server does not know them. A member is there since it joined.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	Token uint64    `json:"token,omitempty"`

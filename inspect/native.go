@@ -63,6 +63,8 @@ func (n native) queryKey(ki *keyInspection, set names.Set) *keyInspection {
 		n.queryLatch(ki)
 	case set.Outcome():
 		n.queryOutcome(ki)
+	case set.Shards():
+		n.queryShards(ki, set)
 	default:
 		return nil
 	}
@@ -72,7 +74,7 @@ func (n native) queryKey(ki *keyInspection, set names.Set) *keyInspection {
 // ofName returns the inspections of one name.
 func (n native) ofName(set names.Set, entry Entry) []*keyInspection {
 	var inspections []*keyInspection
-	for _, key := range []string{set.Holder, set.Permits(), set.Latch(), set.Outcome()} {
+	for _, key := range []string{set.Holder, set.Permits(), set.Latch(), set.Outcome(), set.Shards()} {
 		ki := &keyInspection{entry: entry}
 		ki.entry.Key = key
 		inspections = append(inspections, n.queryKey(ki, set))

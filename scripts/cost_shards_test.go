@@ -103,5 +103,7 @@ func shardCosts() []costRow {
 		{script: scripts.ShardsMove, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with("0", nextMember, later, "PUBLISH", "c")},
 		{script: scripts.ShardsResize, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(9, later, "PUBLISH", "c")},
 		{script: scripts.ShardsSync, crowd: "Names", base: sixteen, fill: aNamedGroup, keys: keys, args: with(ours, "y", "", namesBehind(0, 9), 0, later, "PUBLISH", "c")},
+		{script: scripts.ShardsList, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(10)},
+		{script: scripts.ShardsEnd, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(firstMember, "PUBLISH", "c")},
 	}
 }

@@ -96,6 +96,8 @@ var (
 	ShardsMove    = load("shards/move", 1)
 	ShardsResize  = load("shards/resize", 1)
 	ShardsSync    = load("shards/sync", 1)
+	ShardsList    = load("shards/list", 1)
+	ShardsEnd     = load("shards/end", 1)
 
 	OnceRead   = load("once/read", 1)
 	OnceStore  = load("once/store", 1)

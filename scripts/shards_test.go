@@ -57,6 +57,8 @@ func TestAKeyThatIsNoGroupIsLeftAlone(t *testing.T) {
 				scripts.ShardsMove:    {"0", firstMember, later, "PUBLISH", "c"},
 				scripts.ShardsResize:  {8, later, "PUBLISH", "c"},
 				scripts.ShardsSync:    {ours, "x", "", "", 1, later, "PUBLISH", "c"},
+				scripts.ShardsList:    {10},
+				scripts.ShardsEnd:     {firstMember, "PUBLISH", "c"},
 			} {
 				reply, err := m.tryKeys(script, keys, args...)
 				unchanged()

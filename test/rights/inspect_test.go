@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/shards"
 )
 
 // reader returns the rights of a user that only lists names.
@@ -67,8 +68,10 @@ func occupy(t *testing.T, s *servers) map[string]string {
 	require.NoError(t, err)
 	_, _, err = once.New(a, "once").Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) { return nil, nil })
 	require.NoError(t, err)
+	_, err = shards.New(a, "shards", shards.Count(2)).Join(ctx) // which leaves when its session is closed
+	require.NoError(t, err)
 	return map[string]string{
-		"fair": inspect.Fair, "rwlock": inspect.RWLock, "semaphore": inspect.Semaphore, "countdown": inspect.Countdown, "once": inspect.Once,
+		"shards": inspect.Shards, "fair": inspect.Fair, "rwlock": inspect.RWLock, "semaphore": inspect.Semaphore, "countdown": inspect.Countdown, "once": inspect.Once,
 	}
 }
 
@@ -124,10 +127,10 @@ func TestEachRightThatAnInspectorLacksIsReported(t *testing.T) {
 	want := occupy(t, s)
 	all := reader(t)
 	for without, missing := range map[string]string{
-		"+evalsha": "fair rwlock semaphore once", "+scan": "fair rwlock semaphore countdown once",
-		"~sb:*": "fair rwlock semaphore countdown once", "+time": "fair rwlock semaphore", "+get": "fair rwlock", "+getrange": "once",
+		"+evalsha": "fair rwlock semaphore once shards", "+scan": "fair rwlock semaphore countdown once shards", "+hmget": "shards",
+		"~sb:*": "fair rwlock semaphore countdown once shards", "+time": "fair rwlock semaphore shards", "+zlexcount": "shards", "+get": "fair rwlock", "+getrange": "once",
 		"+hget": "fair rwlock semaphore countdown", "+hlen": "countdown", "+exists": "fair rwlock semaphore",
-		"+zcard": "fair rwlock semaphore", "+zmscore": "rwlock semaphore", "+zrange": "fair rwlock semaphore", "+pexpiretime": "fair once",
+		"+zcard": "fair rwlock semaphore shards", "+zmscore": "rwlock semaphore", "+zrange": "fair rwlock semaphore shards", "+pexpiretime": "fair once",
 	} {
 		user := "without" + strings.TrimLeft(without, "+~")
 		if without == "~sb:*" {
