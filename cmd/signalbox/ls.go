@@ -111,6 +111,8 @@ func held(e inspect.Entry) string {
 		return fmt.Sprintf("%d of %d missing", e.Left, e.Total)
 	case e.Kind == inspect.Once || e.Kind == inspect.Foreign || e.Kind == inspect.Number:
 		return "-"
+	case e.Kind == inspect.Shards:
+		return fmt.Sprintf("%d members, %d of %d shards unowned", e.HolderCount, e.Unowned, e.Shards)
 	case len(e.Holders) == 0:
 		return "-"
 	}

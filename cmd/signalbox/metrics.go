@@ -5,13 +5,15 @@ package main
 import (
 	"context"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/signalbox-go/signalbox/inspect"
 )
 
-// metrics collects what a list says, by kind: names would be labels without a bound.
+// metrics collects what a list says, by kind: names would be labels without a bound. Groups of shards have metrics of their own,
+// since they are few, and each shard without an owner matters.
 type metrics struct {
 	snapshot func(ctx context.Context) inspect.Snapshot
 }
@@ -31,6 +33,12 @@ var (
 	metricNames    = describeMetric("names", "How many names are in use.", "kind")
 	metricHolders  = describeMetric("holders", "How many holds there are. A name with more than 1000 counts as 1000.", "kind")
 	metricWaiters  = describeMetric("waiters", "How many tickets wait.", "kind")
+	metricGroup    = describeMetric("shards", "How many shards a group has.", "group")
+	metricMembers  = describeMetric("shards_members", "How many members a group of shards has.", "group")
+	metricUnowned  = describeMetric("shards_unowned", "How many shards of a group have no owner.", "group")
+	metricDraining = describeMetric("shards_draining", "How many shards of a group their owner was asked for, and has still.", "group")
+	metricFree     = describeMetric("shards_unowned_seconds", "How long the first unowned shard of a group has had no owner, by the clock of this host; 0 if all have one.", "group")
+	metricDrain    = describeMetric("shards_draining_seconds", "How long ago the first draining shard of a group was asked for, by the clock of this host; 0 if none drains.", "group")
 	metricLongest  = describeMetric("longest_wait_seconds", "How long the first ticket of a queue has waited, by the clock of this host.", "kind")
 )
 
@@ -38,6 +46,7 @@ var (
 func (*metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		metricUp, metricAge, metricDuration, metricExamined, metricKeys, metricMore, metricNames, metricHolders, metricWaiters, metricLongest,
+		metricGroup, metricMembers, metricUnowned, metricDraining, metricFree, metricDrain,
 	} {
 		to <- d
 	}
@@ -68,6 +77,36 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		gauge(metricWaiters, float64(t.waiters), kind)
 		gauge(metricLongest, t.longest.Seconds(), kind)
 	}
+	for _, e := range groups(now.Entries) {
+		gauge(metricGroup, float64(e.Shards), e.Name)
+		gauge(metricMembers, float64(e.HolderCount), e.Name)
+		gauge(metricUnowned, float64(e.Unowned), e.Name)
+		gauge(metricDraining, float64(e.Draining), e.Name)
+		gauge(metricFree, secondsSince(now.At, e.UnownedSince), e.Name)
+		gauge(metricDrain, secondsSince(now.At, e.DrainingSince), e.Name)
+	}
+}
+
+// maxGroups is how many groups of shards have metrics of their own: a group is a label.
+const maxGroups = 100
+
+// groups returns the groups of shards, the first of them if there are many. A label is UTF-8, and there is one of each.
+func groups(entries []inspect.Entry) (all []inspect.Entry) {
+	for _, e := range entries {
+		isOther := len(all) == 0 || all[len(all)-1].Name != e.Name // a digest may look like a name
+		if e.Kind == inspect.Shards && utf8.ValidString(e.Name) && isOther && len(all) < maxGroups {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// secondsSince returns for how long something is so; 0 for the zero time.
+func secondsSince(now, since time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(now.Sub(since), 0).Seconds()
 }
 
 // kindTotals is the sum of the entries of a kind.
@@ -81,7 +120,7 @@ type kindTotals struct {
 //nolint:gochecknoglobals // a constant table
 var kinds = []string{
 	inspect.Reentrant, inspect.Fair, inspect.RWLock, inspect.Semaphore, inspect.Countdown, inspect.Redlock, inspect.Election, inspect.Once,
-	inspect.Exclusive, inspect.Foreign, inspect.Number,
+	inspect.Shards, inspect.Exclusive, inspect.Foreign, inspect.Number,
 }
 
 func totals(now inspect.Snapshot) map[string]kindTotals {

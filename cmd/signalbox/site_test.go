@@ -212,6 +212,14 @@ func TestMetricsByKind(t *testing.T) {
 	} {
 		require.Contains(t, text, "\n"+line)
 	}
+	s = newTestSite(inspect.Entry{Name: "a", Kind: inspect.Shards, Shards: 8, HolderCount: 2, Unowned: 3, UnownedSince: time.Now().Add(-time.Hour)})
+	text = s.request("GET", "/metrics", nil).Body.String()
+	for _, line := range []string{
+		`signalbox_shards{group="a"} 8`, `signalbox_shards_members{group="a"} 2`, `signalbox_shards_unowned{group="a"} 3`,
+		`signalbox_shards_unowned_seconds{group="a"} 360`, `signalbox_shards_draining_seconds{group="a"} 0`, `signalbox_names{kind="shards"} 1`,
+	} {
+		require.Contains(t, text, "\n"+line)
+	}
 	s = newTestSite()
 	s.err = errors.New("the server is away\nfor now")
 	text = s.request("GET", "/metrics", nil).Body.String()

@@ -68,6 +68,9 @@ func printWho(out io.Writer, name string, entries []inspect.Entry) error {
 		_, _ = fmt.Fprintf(table, "%s\n", headline(e))
 		for _, h := range e.Holders {
 			words := []string{"  holds", shown(h.Label), "since " + moment(h.Since), "until " + moment(h.Until), "token " + token(h.Token)}
+			if e.Kind == inspect.Shards {
+				words = memberWords(h)
+			}
 			_, _ = fmt.Fprintln(table, strings.Join(append(words, traits(h.Shared, h.Permits)...), "\t"))
 		}
 		if more := e.HolderCount - len(e.Holders); more > 0 {
@@ -99,12 +102,38 @@ func headline(e inspect.Entry) string {
 		text += ", the key is another program's: " + shown(e.Key)
 	case e.Kind == inspect.Number:
 		text += ", a latch, a semaphore or another program's counter"
+	case e.Kind == inspect.Shards:
+		text = shown(e.Name) + ": " + groupLine(e)
 	case e.Capacity > 0:
 		text += fmt.Sprintf(", %d of %d permits are held", e.Held, e.Capacity)
 	case e.Value != "":
 		text += ", value " + shown(e.Value)
 	}
 	return text
+}
+
+// groupLine describes a group of shards.
+func groupLine(e inspect.Entry) string {
+	text := fmt.Sprintf("%d shards, %d members", e.Shards, e.HolderCount)
+	if e.Unowned > 0 {
+		text += fmt.Sprintf(", %d unowned since %s", e.Unowned, moment(e.UnownedSince))
+	}
+	if e.Draining > 0 {
+		text += fmt.Sprintf(", %d draining since %s", e.Draining, moment(e.DrainingSince))
+	}
+	return text
+}
+
+// memberWords describes a member of a group of shards.
+func memberWords(h inspect.Holder) []string {
+	words := []string{"  member", shown(h.Label), "since " + moment(h.Since), "until " + moment(h.Until), fmt.Sprintf("owns %d", h.Shards), "session " + h.Session}
+	if h.Value != "" {
+		words = append(words, "value "+shown(h.Value))
+	}
+	if h.Leaving {
+		words = append(words, "leaves")
+	}
+	return words
 }
 
 // traits returns what is special about a hold or a ticket.
