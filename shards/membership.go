@@ -268,12 +268,16 @@ func stoppedBy(state byte) error {
 
 // handle handles the news of a poll.
 func (ms *membership) handle(p pollReply) {
+	count := p.count
+	if ms.member.group.set.count == 0 {
+		count = 0 // the server counts names, too
+	}
 	for _, e := range p.news {
 		switch cause := stoppedBy(e.state); {
 		case cause != nil:
 			ms.give(e, cause)
 		case e.state == stateOwned:
-			ms.take(e, p.count)
+			ms.take(e, count)
 		}
 		ms.poller.seen = max(ms.poller.seen, e.version)
 	}

@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -88,5 +89,28 @@ func TestAMemberThatIsEndedLosesItsShards(t *testing.T) {
 		require.NoError(w, inspect.Break(w.Context(), s, "a", inspect.Shards))
 		l.untilEven(40, a, b)
 		require.ErrorIs(w, inspect.Break(w.Context(), s, "b"), signalbox.ErrNotHeld)
+	})
+}
+
+// A name that is a number is a name: its shard has no index, and its work can be finished.
+func TestNameThatIsANumberIsNoIndex(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		g := shards.New(w.user().Session, "a", shards.Names("7"))
+		ctx, cancel := context.WithCancel(w.Context())
+		defer cancel()
+		returned := make(chan error, 1)
+		go func() {
+			returned <- g.Run(ctx, func(_ context.Context, s shards.Shard) error {
+				require.Equal(w, []any{"7", -1, 0}, []any{s.Name(), s.Index(), s.Count()})
+				return shards.Finished
+			})
+		}()
+		time.Sleep(5 * time.Second)
+		view, err := g.View(w.Context())
+		require.NoError(w, err)
+		require.Empty(w, view.Names())
+		cancel()
+		require.ErrorIs(w, <-returned, context.Canceled)
 	})
 }
