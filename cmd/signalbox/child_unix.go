@@ -12,11 +12,12 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// child is a program in a process group of its own. Its methods are called by one goroutine; reap runs on another one.
+// child is a program in a process group of its own. Its methods are called by one goroutine; its reaper runs on another one.
 //
 // The terminal stays with our own group at first, so that a pager behind a pipe works. ^C and ^Z come to
 // us then, and are forwarded. A child that reads from the terminal is stopped by SIGTTIN, or SIGTTOU; it
@@ -26,76 +27,101 @@ import (
 type child struct {
 	pid         int
 	exited      chan struct{}       // closed when the program was waited for
-	stopped     chan syscall.Signal // receives the signal that stopped the program
+	stopped     chan syscall.Signal // receives the signal that stopped the program; has room for one
 	status      syscall.WaitStatus  // written before exited is closed
-	children    chan os.Signal      // SIGCHLD, for reap
-	released    chan struct{}       // closed by close: reap ends
 	terminal    *terminal           // nil until the child wanted it
 	tree        processTree
 	refreshedAt time.Time // the time at which gone last read the list of processes
 }
 
-// startChild starts the program. The thread is locked: on Linux the program is killed if the thread
-// that started it dies, which is when this process does.
-func startChild(path string, command, env []string) (*child, error) {
-	runtime.LockOSThread()
-	c := &child{
-		exited: make(chan struct{}), stopped: make(chan syscall.Signal),
-		children: make(chan os.Signal, 1), released: make(chan struct{}),
-	}
-	signal.Notify(c.children, syscall.SIGCHLD) // before the start: no end is missed
+// reaper starts programs, and waits for them and for every other child that this process has: the first process of a
+// container, and a child subreaper, are given those whose parent has ended, and "exec signalbox" inherits those of a shell.
+// Its goroutine is the one that waits, and ends with close. Nothing else of this process has children while it runs.
+type reaper struct {
+	ended  chan os.Signal // SIGCHLD
+	closed chan struct{}
+
+	mu       sync.Mutex     // held while a program is started, so that its end is not seen before its number is known
+	children map[int]*child // the programs that were not waited for, by their numbers; guarded by mu
+}
+
+func newReaper() *reaper {
+	r := &reaper{ended: make(chan os.Signal, 1), closed: make(chan struct{}), children: make(map[int]*child)}
+	signal.Notify(r.ended, syscall.SIGCHLD) // before the first start: no end is missed
 	// A warning that no process reads must not end this process. Ignoring the signal would make the program ignore it too.
 	notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	go r.run()
+	return r
+}
+
+// start starts the program. The thread is locked: on Linux the program is killed if the thread that started it dies. That is
+// when this process does, or when the goroutine ends, which must not be before the program.
+func (r *reaper) start(path string, command, env []string, stdin *os.File) (*child, error) {
+	runtime.LockOSThread()
 	cmd := &exec.Cmd{
-		Path: path, Args: command, Env: append(os.Environ(), env...),
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Path: path, Args: command, Env: append(os.Environ(), env...), Stdout: os.Stdout, Stderr: os.Stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
 	dieWithParent(cmd.SysProcAttr)
+	c := &child{exited: make(chan struct{}), stopped: make(chan syscall.Signal, 1)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := cmd.Start(); err != nil {
-		signal.Stop(c.children)
 		return nil, err
 	}
 	// The child has started with its default. This process writes to its terminal from the background, and takes it back.
 	signal.Ignore(syscall.SIGTTOU)
 	c.pid = cmd.Process.Pid
 	c.tree = processTree{leader: c.pid, outsideGroup: make(map[int]string)}
-	_ = cmd.Process.Release() // reap waits for it, since os.Process reports no stops
-	go c.reap()
+	r.children[c.pid] = c
+	_ = cmd.Process.Release() // the reaper waits for it, since os.Process reports no stops
 	return c, nil
 }
 
-// reap waits for the program, and for every other child that this process has: the first process of a container, and a
-// child subreaper, are given those whose parent has ended, and "exec signalbox" inherits those of a shell. It is the one
-// goroutine that waits, and ends with close. Nothing else of this process has children while it runs.
-func (c *child) reap() {
+func (r *reaper) run() {
 	for {
-		for c.reapOne() {
+		for r.reapOne() {
 		}
 		select {
-		case <-c.children: // one for any number of ends: reapOne asks until there are no more
-		case <-c.released:
+		case <-r.ended: // one for any number of ends: reapOne asks until there are no more
+		case <-r.closed:
 			return
 		}
 	}
 }
 
 // reapOne waits for one child that has ended or stopped. It returns false if no child has.
-func (c *child) reapOne() bool {
+func (r *reaper) reapOne() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var status syscall.WaitStatus
 	pid, err := syscall.Wait4(-1, &status, syscall.WUNTRACED|syscall.WNOHANG, nil)
+	c := r.children[pid]
 	switch {
 	case errors.Is(err, syscall.EINTR):
 	case err != nil || pid <= 0: // ECHILD: this process has no child left
 		return false
-	case pid != c.pid:
+	case c == nil:
 	case status.Stopped():
-		c.stopped <- status.StopSignal() // the job receives until exited is closed
+		select {
+		case c.stopped <- status.StopSignal():
+		default: // the job has not acted on the last stop yet
+		}
 	default:
+		delete(r.children, pid)
 		c.status = status
 		close(c.exited)
 	}
 	return true
+}
+
+// close ends the reaper.
+func (r *reaper) close() {
+	signal.Stop(r.ended)
+	close(r.closed)
 }
 
 func (c *child) exits() <-chan struct{} { return c.exited }
@@ -127,6 +153,9 @@ func forwarded() []os.Signal {
 		syscall.SIGALRM, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTSTP,
 	}
 }
+
+// catchStops keeps the terminal from stopping this process, and lets programs that it starts be stopped.
+func catchStops() { notify(make(chan os.Signal, 1), syscall.SIGTSTP) }
 
 // ends reports whether the signal asks a program to end.
 func ends(s os.Signal) bool {
@@ -269,10 +298,4 @@ func (c *child) send(s syscall.Signal) error {
 		return nil // no process is left
 	}
 	return err
-}
-
-// close ends the reaper.
-func (c *child) close() {
-	signal.Stop(c.children)
-	close(c.released)
 }

@@ -19,10 +19,17 @@ type child struct {
 	refused bool                // this user may not end it
 }
 
-func startChild(path string, command, env []string) (*child, error) {
-	cmd := &exec.Cmd{
-		Path: path, Args: command, Env: append(os.Environ(), env...),
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+// reaper starts programs. Each is waited for by a goroutine of its own.
+type reaper struct{}
+
+func newReaper() *reaper { return new(reaper) }
+
+func (*reaper) close() {}
+
+func (*reaper) start(path string, command, env []string, stdin *os.File) (*child, error) {
+	cmd := &exec.Cmd{Path: path, Args: command, Env: append(os.Environ(), env...), Stdout: os.Stdout, Stderr: os.Stderr}
+	if stdin != nil {
+		cmd.Stdin = stdin
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -46,6 +53,8 @@ func (c *child) stops() <-chan syscall.Signal { return c.stopped }
 func (c *child) code() int { return c.status }
 
 func forwarded() []os.Signal { return []os.Signal{os.Interrupt} }
+
+func catchStops() {}
 
 func ends(os.Signal) bool { return true }
 
@@ -80,7 +89,5 @@ func (c *child) survivors() []survivor {
 }
 
 func (c *child) closeTerminal() {}
-
-func (c *child) close() {}
 
 func isBusy(error) bool { return false }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -29,14 +28,17 @@ import (
 // One goroutine, the command's, goes through them. The waiter of the child (see child), and the one that acquires a lost
 // lock again (see termination), report to it by channels.
 type job struct {
-	name      string
+	title     string // what its lines begin with, such as: run "backup"
 	path      string // the path of the program
 	command   []string
+	env       []string
 	lease     lease
-	reacquire func(ctx context.Context) (lease, error) // acquires the lock again
+	reacquire func(ctx context.Context) (lease, error) // acquires a lost lock again; nil if there is no such thing
 	acquired  time.Time
 	min       time.Duration
 	grace     time.Duration
+	graceOf   func(lost error) time.Duration // how long the program has after a loss; nil: grace
+	keeps     string                         // what a line about processes that cannot be ended says of the lease; "": that of a lock
 	stderr    io.Writer
 
 	reserve      time.Duration // the time that the lease must have left; see timeLeft
@@ -66,7 +68,6 @@ type program interface {
 	gone() bool
 	survivors() []survivor
 	closeTerminal()
-	close()
 }
 
 // tick is how often the lease is checked at least: a suspended host stops timers, but not the lease.
@@ -85,14 +86,13 @@ func (j *job) run(ctx context.Context) error {
 		_ = j.lease.Unlock() // nothing ran under it
 		return ctx.Err()
 	}
-	c, err := startChild(j.path, j.command, []string{
-		"SIGNALBOX_NAME=" + j.name, "SIGNALBOX_TOKEN=" + strconv.FormatUint(j.lease.Token(), 10),
-	})
+	programs := newReaper()
+	defer programs.close()
+	c, err := programs.start(j.path, j.command, j.env, os.Stdin)
 	if err != nil {
 		_ = j.lease.Unlock() // nothing ran under it
 		return cannotStart(err)
 	}
-	defer c.close()
 	return j.supervise(context.WithoutCancel(ctx), c, signals)
 }
 
@@ -208,7 +208,7 @@ func (j *job) holdMinimum(signals <-chan os.Signal) {
 func (j *job) release(code int, lost error) error {
 	err := j.lease.Unlock()
 	if lost != nil {
-		return &exitError{codeLost, fmt.Errorf("run %q: %w; the program ended with exit code %d", j.name, withoutOp(lost), code)}
+		return &exitError{codeLost, fmt.Errorf("%s: %w; the program ended with exit code %d", j.title, withoutOp(lost), code)}
 	}
 	if err != nil && !errors.Is(err, signalbox.ErrLost) { // a loss after the program's end harms nothing, and holdMinimum reported it
 		j.warn(withoutOp(err).Error())
@@ -217,5 +217,5 @@ func (j *job) release(code int, lost error) error {
 }
 
 func (j *job) warn(text string) {
-	_, _ = fmt.Fprintln(j.stderr, oneLine(fmt.Errorf("run %q: %s", j.name, text))) // the exit code counts
+	_, _ = fmt.Fprintln(j.stderr, oneLine(fmt.Errorf("%s: %s", j.title, text))) // the exit code counts
 }

@@ -87,7 +87,6 @@ func (p *fakeProgram) denied() error                { return p.refused() }
 func (p *fakeProgram) forward(os.Signal) error      { return p.refused() }
 func (p *fakeProgram) onStop(syscall.Signal) error  { return nil }
 func (p *fakeProgram) closeTerminal()               {}
-func (p *fakeProgram) close()                       {}
 
 func (p *fakeProgram) refused() error {
 	p.mu.Lock()
@@ -168,7 +167,7 @@ func supervise(t *testing.T, first *fakeLease, again func(context.Context) (leas
 		T: t, program: &fakeProgram{exited: make(chan struct{})}, signals: make(chan os.Signal), output: new(lineBuffer), end: make(chan error, 1),
 	}
 	s.program.mu.left = left
-	s.job = &job{name: "a", lease: first, reacquire: again, grace: 5 * time.Second, stderr: s.output}
+	s.job = &job{title: `run "a"`, lease: first, reacquire: again, grace: 5 * time.Second, stderr: s.output}
 	go func() { s.end <- s.job.supervise(t.Context(), s.program, s.signals) }()
 	synctest.Wait()
 	return s

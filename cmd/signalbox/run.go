@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -105,7 +106,8 @@ func newRun(s *serverFlags) *cobra.Command {
 // check reports what is wrong with the command line.
 func (f *runFlags) check(cmd *cobra.Command, args []string, s *serverFlags) error {
 	flags := cmd.Flags()
-	if err := f.split(cmd, args); err != nil {
+	var err error
+	if f.name, f.command, err = splitCommand(cmd, args); err != nil {
 		return err
 	}
 	if !flags.Changed("grace") {
@@ -127,29 +129,29 @@ func (f *runFlags) check(cmd *cobra.Command, args []string, s *serverFlags) erro
 	return nil
 }
 
-// split takes NAME and COMMAND out of the arguments. Flags may stand before NAME, and behind it before COMMAND. A "--" between
+// splitCommand takes NAME and COMMAND out of the arguments. Flags may stand before NAME, and behind it before COMMAND. A "--" between
 // NAME and COMMAND may be left out, if COMMAND has no "--" either: "run my job -- ./program" is a name without quotes.
-func (f *runFlags) split(cmd *cobra.Command, args []string) error {
-	usage := badUsage(`run needs a name and a command: run NAME -- COMMAND; a name with blanks needs quotes`)
+func splitCommand(cmd *cobra.Command, args []string) (name string, command []string, err error) {
+	usage := badUsage("%s needs a name and a command: %[1]s NAME -- COMMAND; a name with blanks needs quotes", cmd.Name())
 	if len(args) == 0 || cmd.ArgsLenAtDash() == 0 {
-		return usage
+		return "", nil, usage
 	}
-	f.name, f.command = args[0], args[1:]
+	name, command = args[0], args[1:]
 	separated := false
-	if len(f.command) > 0 && strings.HasPrefix(f.command[0], "-") {
+	if len(command) > 0 && strings.HasPrefix(command[0], "-") {
 		flags := cmd.Flags()
-		if err := flags.Parse(f.command); err != nil {
-			return plainFlagError(cmd, err)
+		if err := flags.Parse(command); err != nil {
+			return "", nil, plainFlagError(cmd, err)
 		}
 		if help, err := flags.GetBool("help"); err == nil && help {
-			return pflag.ErrHelp
+			return "", nil, pflag.ErrHelp
 		}
-		f.command, separated = flags.Args(), flags.ArgsLenAtDash() == 0
+		command, separated = flags.Args(), flags.ArgsLenAtDash() == 0
 	}
-	if len(f.command) == 0 || !separated && slices.Contains(f.command, "--") {
-		return usage
+	if len(command) == 0 || !separated && slices.Contains(command, "--") {
+		return "", nil, usage
 	}
-	return nil
+	return name, command, nil
 }
 
 // run does what runHelp says.
@@ -168,11 +170,15 @@ func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, _ []strin
 	}
 	lock, _ := f.calls(session, name)
 	j := &job{
-		name: name, path: path, command: command, lease: lease, acquired: time.Now(),
+		title: fmt.Sprintf("run %q", name), path: path, command: command, lease: lease, acquired: time.Now(),
+		env:       []string{"SIGNALBOX_NAME=" + name, tokenVariable(lease)},
 		reacquire: lock.reacquire, min: f.min, grace: f.grace, stderr: cmd.ErrOrStderr(),
 	}
 	return j.run(cmd.Context())
 }
+
+// tokenVariable is the variable of the environment with the fencing token.
+func tokenVariable(l lease) string { return "SIGNALBOX_TOKEN=" + strconv.FormatUint(l.Token(), 10) }
 
 // refused is the error of a run that another holder kept from the lock for all of --wait.
 func (f *runFlags) refused(ctx context.Context, session *signalbox.Session, name string) error {

@@ -34,7 +34,7 @@ package shards says what is promised.`,
 			return badUsage("a command is missing; signalbox shards --help lists them")
 		},
 	}
-	cmd.AddCommand(newShardsLs(s), newShardsWho(s), newShardsWatch(s), newShardsMove(s), newShardsEnd(s))
+	cmd.AddCommand(newShardsLs(s), newShardsWho(s), newShardsWatch(s), newShardsServe(s), newShardsMove(s), newShardsEnd(s))
 	return cmd
 }
 

@@ -79,3 +79,53 @@ func TestGroupsOfShardsAreSeen(t *testing.T) {
 		start(t, server.URL(), args...).ended(2, "")
 	}
 }
+
+// Two members divide the shards. What one of them runs is ended when its shards move, and they move when it has ended.
+func TestProgramsRunForTheShardsOfAMember(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a new group grants nothing for two seconds")
+	server := redistest.Start(t)
+	// It prints its start, and its end 100 ms after SIGTERM.
+	const program = `exec 2>/dev/null; trap 'sleep 0.1; echo "ends $SIGNALBOX_SHARD"; exit 0' TERM; echo "begins $SIGNALBOX_SHARD $SIGNALBOX_INDEX $SIGNALBOX_COUNT $SIGNALBOX_GROUP $((SIGNALBOX_TOKEN > 0))"; while :; do sleep 0.05; done`
+	serve := func() *process {
+		return start(t, server.URL(), "shards", "serve", "--count", "2", "orders", "--", "sh", "-c", program)
+	}
+	first := serve()
+	require.ElementsMatch(t, []string{"begins 0 0 2 orders 1", "begins 1 1 2 orders 1"}, []string{first.line(), first.line()})
+	second := serve()
+	ended, begun := first.line(), second.line()
+	require.Equal(t, "ends "+strings.Fields(begun)[1], ended)
+
+	second.signal(syscall.SIGTERM)
+	require.Equal(t, ended, second.line())
+	second.ended(128 + 15)
+	require.Equal(t, begun, first.line())
+	first.signal(syscall.SIGTERM)
+	require.ElementsMatch(t, []string{"ends 0", "ends 1"}, []string{first.line(), first.line()})
+	first.ended(128 + 15)
+}
+
+// A program that ends is started again, and one whose exit code is 75 gives its shard away. One that ignores SIGTERM is killed.
+func TestProgramOfAShardThatEndsIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a new group grants nothing for two seconds")
+	server := redistest.Start(t)
+	const program = `trap '' TERM; echo "$SIGNALBOX_SHARD $SIGNALBOX_INDEX $SIGNALBOX_COUNT $SIGNALBOX_TOKEN"; read x && exit 9; [ "$SIGNALBOX_SHARD" = b ] && exit 3; sleep 60`
+	p := start(t, server.URL(), "shards", "serve", "--drain", "0.1", "--shard", "b", "names", "--", "sh", "-c", program)
+	line := p.line()
+	require.True(t, strings.HasPrefix(line, "b -1 0 "), line)
+	require.Equal(t, line, p.line(), "the same ownership")
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 128+15, p.code())
+	require.Contains(t, p.output(), `signalbox: shard "b" of "names": the program ended with exit code 3`)
+
+	p = start(t, server.URL(), "shards", "serve", "--drain", "0.1", "--shard", "a", "hanging", "--", "sh", "-c", program)
+	p.line()
+	p.signal(syscall.SIGTERM)
+	p.ended(128 + 15)
+
+	for _, args := range [][]string{{"g"}, {"g", "--", "true"}, {"--count", "2", "--shard", "a", "g", "--", "true"}, {"--count", "2", "--grace", "6", "g", "--", "true"}, {"--count", "0", "g", "--", "true"}} {
+		start(t, server.URL(), append([]string{"shards", "serve"}, args...)...).ended(2, "")
+	}
+	start(t, server.URL(), "shards", "serve", "--count", "2", "g", "--", "./no-such-program").ended(127, "not found")
+}

@@ -98,8 +98,10 @@ func (j *job) awaitGroup(c program, signals <-chan os.Signal) (lost error) {
 // the lock is acquired again as soon as it is free: the next holder but one does not run beside the program.
 func (j *job) terminate(ctx context.Context, c program, signals <-chan os.Signal) {
 	grace := j.grace
-	if j.lease.Err() == nil {
+	if lost := j.lease.Err(); lost == nil {
 		grace = min(j.reserve, time.Until(j.lease.Deadline()))
+	} else if j.graceOf != nil {
+		grace = j.graceOf(lost)
 	}
 	over := time.NewTimer(grace)
 	defer over.Stop()
@@ -163,7 +165,10 @@ func (t *termination) report(left []survivor) {
 		return // they have just ended
 	}
 	state := "the lock is held until they end"
-	if t.job.lease.Err() != nil {
+	switch {
+	case t.job.keeps != "":
+		state = t.job.keeps
+	case t.job.lease.Err() != nil:
 		state = "the lock is lost, another process may hold it; it is acquired again when it is free"
 	}
 	text := "these processes of the program cannot be ended: " + listed(left) + "; " + state
@@ -175,7 +180,7 @@ func (t *termination) report(left []survivor) {
 
 // recover acquires a lost lock again for a program that cannot be ended.
 func (t *termination) recover(ctx context.Context) {
-	if !t.stuck || t.recovered != nil || t.job.lease.Err() == nil {
+	if !t.stuck || t.recovered != nil || t.job.reacquire == nil || t.job.lease.Err() == nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
