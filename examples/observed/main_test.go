@@ -28,7 +28,7 @@ var metricName = regexp.MustCompile(`\bsignalbox_\w+`)
 var labels = []string{"signalbox_lock_kind", "signalbox_lock_class", "signalbox_lock_mode", "signalbox_lock_source", "signalbox_outcome"}
 
 // served are metrics of "signalbox serve", whose tests know them.
-var served = []string{"signalbox_up", "signalbox_list_age_seconds"}
+var served = []string{"signalbox_up", "signalbox_list_age_seconds", "signalbox_shards_unowned_seconds", "signalbox_shards_draining_seconds"}
 
 // Every metric and every label in the dashboard and in the rules is in a scrape, after each thing has happened once that is
 // counted.
@@ -118,7 +118,7 @@ func TestTheRulesAreWellFormed(t *testing.T) {
 	decoder.KnownFields(true)
 	require.NoError(t, decoder.Decode(&file))
 	require.Len(t, file.Groups, 1)
-	require.Len(t, file.Groups[0].Rules, 10)
+	require.Len(t, file.Groups[0].Rules, 12)
 	for _, rule := range file.Groups[0].Rules {
 		require.True(t, strings.HasPrefix(rule.Alert, "Signalbox"), rule.Alert)
 		require.NotEmpty(t, rule.Annotations["summary"], rule.Alert)
