@@ -28,8 +28,10 @@ import (
 //  3. Hooks run under no lock of the library. A slow hook delays the call that it is about, and no other call, no
 //     renewal and no hand-over.
 //  4. A panic of a hook is recovered and logged as an error. The lock stays as if the hook had returned.
-//  5. Session.Close blocks until each Lost, Renewed, Polling and Subscribed has returned, for as long as it waits for
-//     releases. The other hooks return before the call that they are about.
+//  5. Session.Close blocks until each Lost, Renewed, Polling and Subscribed, and each hook of a member, has returned, for as
+//     long as it waits for releases. The other hooks return before the call that they are about.
+//  6. Each MemberJoined is followed by one MemberLeft, and each ShardGranted by one ShardReleased. The hooks of one member are
+//     called in order, on a goroutine of their own: they delay nothing, and come a moment later.
 //
 // # Not guaranteed
 //
@@ -64,6 +66,13 @@ type Observer struct {
 	// Polling is called when messages cease to arrive, and waiters poll instead. Subscribed follows when they arrive
 	// again. A session with WithPolling calls neither.
 	Polling, Subscribed func(ctx context.Context, e Event)
+	// MemberJoined is called when a member of a group of shards has joined, also again after a lost lease, and MemberLeft when
+	// that membership has ended.
+	MemberJoined, MemberLeft func(ctx context.Context, e Event)
+	// ShardGranted is called when a member owns a shard, and ShardReleased when its work has stopped. Between them
+	// ShardDraining is called if the work must stop, and ShardSlow if it has not stopped a minute later. The outcome of
+	// ShardReleased is "released" if ShardDraining was not called.
+	ShardGranted, ShardDraining, ShardSlow, ShardReleased func(ctx context.Context, e Event)
 	// Names puts the names of locks into events. Without it Event.Name is empty, so that no name becomes the label
 	// of a metric by accident.
 	Names bool
@@ -86,16 +95,20 @@ type Event struct {
 	// Source is where the lock came from, from Acquired on: "server" if its first reply granted it, "queue" if it was
 	// granted after a wait there, "process" if it was handed over inside the process.
 	Source string
+	// Shard is the name of the shard, if the observer asked for names.
+	Shard string
 	// Outcome is why a call failed or a lease ended, one of a few words. In Refused: "held" (TryLock), "timeout",
 	// "canceled", "busy", "closed", "refused", "denied", "no_reply", "not_replicated", "wrong_kind", "capacity",
 	// "error". In Lost: "expired" (not renewed in time), "gone" (the server said so: by force, eviction or
-	// deletion), "max_hold", "closed". Unconfirmed, Polling, and Renewed if it failed, have the words of Refused.
+	// deletion), "max_hold", "closed". In MemberLeft and of shards: "left", "closed", "expired", "gone"; of shards also "moved", "removed", "resized", and
+	// in ShardReleased "released" if the work ended by itself. Unconfirmed, Polling, and Renewed if it failed, have the words of Refused.
 	Outcome string
 	// Err is the error that Outcome stands for. It may have the lock's name in its text.
 	Err error
-	// Waited is how long the call waited: in Acquired, Refused and after.
+	// Waited is how long the call waited: in Acquired, Refused and after; in MemberJoined how long the member tried to join, in
+	// ShardSlow and ShardReleased how long the work needed to stop.
 	Waited time.Duration
-	// Held is how long the lease was held: in Released, Lost and Unconfirmed.
+	// Held is how long the lease was held: in Released, Lost, Unconfirmed, MemberLeft and ShardReleased.
 	Held time.Duration
 	// Left is how much longer the key could live when the lease was lost here: the margin in which no other process
 	// could hold it. It is negative if the loss was noticed late, and 0 if the key was gone or it is not known.
@@ -156,17 +169,23 @@ func WithClass(class string) LockOption {
 func Observers(observers ...Observer) Observer {
 	all := slices.Clone(observers)
 	return Observer{
-		Waiting:     starters(all, func(o *Observer) func(context.Context, Event) context.Context { return o.Waiting }),
-		Acquired:    starters(all, func(o *Observer) func(context.Context, Event) context.Context { return o.Acquired }),
-		Refused:     hooks(all, func(o *Observer) func(context.Context, Event) { return o.Refused }),
-		Released:    hooks(all, func(o *Observer) func(context.Context, Event) { return o.Released }),
-		Lost:        hooks(all, func(o *Observer) func(context.Context, Event) { return o.Lost }),
-		Unconfirmed: hooks(all, func(o *Observer) func(context.Context, Event) { return o.Unconfirmed }),
-		Forced:      hooks(all, func(o *Observer) func(context.Context, Event) { return o.Forced }),
-		Renewed:     hooks(all, func(o *Observer) func(context.Context, Event) { return o.Renewed }),
-		Polling:     hooks(all, func(o *Observer) func(context.Context, Event) { return o.Polling }),
-		Subscribed:  hooks(all, func(o *Observer) func(context.Context, Event) { return o.Subscribed }),
-		Names:       slices.ContainsFunc(all, func(o Observer) bool { return o.Names }),
+		Waiting:       starters(all, func(o *Observer) func(context.Context, Event) context.Context { return o.Waiting }),
+		Acquired:      starters(all, func(o *Observer) func(context.Context, Event) context.Context { return o.Acquired }),
+		Refused:       hooks(all, func(o *Observer) func(context.Context, Event) { return o.Refused }),
+		Released:      hooks(all, func(o *Observer) func(context.Context, Event) { return o.Released }),
+		Lost:          hooks(all, func(o *Observer) func(context.Context, Event) { return o.Lost }),
+		Unconfirmed:   hooks(all, func(o *Observer) func(context.Context, Event) { return o.Unconfirmed }),
+		Forced:        hooks(all, func(o *Observer) func(context.Context, Event) { return o.Forced }),
+		Renewed:       hooks(all, func(o *Observer) func(context.Context, Event) { return o.Renewed }),
+		Polling:       hooks(all, func(o *Observer) func(context.Context, Event) { return o.Polling }),
+		Subscribed:    hooks(all, func(o *Observer) func(context.Context, Event) { return o.Subscribed }),
+		MemberJoined:  hooks(all, func(o *Observer) func(context.Context, Event) { return o.MemberJoined }),
+		MemberLeft:    hooks(all, func(o *Observer) func(context.Context, Event) { return o.MemberLeft }),
+		ShardGranted:  hooks(all, func(o *Observer) func(context.Context, Event) { return o.ShardGranted }),
+		ShardDraining: hooks(all, func(o *Observer) func(context.Context, Event) { return o.ShardDraining }),
+		ShardSlow:     hooks(all, func(o *Observer) func(context.Context, Event) { return o.ShardSlow }),
+		ShardReleased: hooks(all, func(o *Observer) func(context.Context, Event) { return o.ShardReleased }),
+		Names:         slices.ContainsFunc(all, func(o Observer) bool { return o.Names }),
 	}
 }
 
@@ -206,7 +225,7 @@ func starters(
 // may returns e with what o asked for.
 func (o Observer) may(e Event) Event {
 	if !o.Names {
-		e.Name = ""
+		e.Name, e.Shard = "", ""
 	}
 	return e
 }
@@ -228,6 +247,8 @@ func (o Observer) internal() *observe.Observer {
 	return &observe.Observer{
 		Waiting: starter(o.Waiting), Acquired: starter(o.Acquired), Refused: hook(o.Refused), Released: hook(o.Released),
 		Lost: hook(o.Lost), Unconfirmed: hook(o.Unconfirmed), Forced: hook(o.Forced), Renewed: hook(o.Renewed),
-		Polling: hook(o.Polling), Subscribed: hook(o.Subscribed), Names: o.Names,
+		Polling: hook(o.Polling), Subscribed: hook(o.Subscribed), MemberJoined: hook(o.MemberJoined), MemberLeft: hook(o.MemberLeft),
+		ShardGranted: hook(o.ShardGranted), ShardDraining: hook(o.ShardDraining), ShardSlow: hook(o.ShardSlow), ShardReleased: hook(o.ShardReleased),
+		Names: o.Names,
 	}
 }

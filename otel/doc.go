@@ -17,6 +17,13 @@
 //	signalbox.lock.forced          counter, {lock}      holds that ForceUnlock of this session ended
 //	signalbox.renewal.lag          histogram, s         how late renewals are
 //	signalbox.renewal.lag.ratio    histogram, 1         the same, divided by the lease; see below
+//	signalbox.shards.members       gauge, {member}      memberships of groups of shards
+//	signalbox.shards.member.ends   counter, {member}    memberships that ended, by outcome: "left", or how the lease was lost
+//	signalbox.shards.owned         gauge, {shard}       shards that are owned, draining ones included
+//	signalbox.shards.draining      gauge, {shard}       shards whose work must stop, and has not yet
+//	signalbox.shards.drains.slow   counter, {shard}     shards whose work had not stopped after a minute
+//	signalbox.shards.hold.duration histogram, s         how long shards were owned, by why they ended
+//	signalbox.shards.drain.duration histogram, s        how long work needed to stop
 //	signalbox.session.polling      gauge, {session}     sessions that get no messages, so their waiters only poll
 //
 // A lease is lost at a lag ratio of 2/3. A term of an election ends at 1/3, unless election.StepDown is set.

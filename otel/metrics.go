@@ -18,6 +18,9 @@ type metrics struct {
 	waits, holds, lags, ratios metric.Float64Histogram
 	waiting, held, polling     metric.Int64UpDownCounter
 	unconfirmed, forced        metric.Int64Counter
+	members, shards, draining  metric.Int64UpDownCounter
+	memberEnds, slow           metric.Int64Counter
+	owned, drains              metric.Float64Histogram
 
 	mu   sync.RWMutex
 	sets map[labels]*attributeSet
@@ -59,7 +62,7 @@ func newMetrics(meter metric.Meter, s settings) (*metrics, error) {
 		metric.WithExplicitBucketBoundaries(.01, .05, .1, .2, 1./3, .4, .5, .6))
 	m.polling, errs[8] = meter.Int64UpDownCounter("signalbox.session.polling", metric.WithUnit("{session}"),
 		metric.WithDescription("Sessions whose waiters poll, since no messages arrive."))
-	err := errors.Join(errs[:]...) //nolint:forbidigo // errs.Join is inside the library
+	err := errors.Join(append(errs[:], m.makeShardMetrics(meter, s))...) //nolint:forbidigo // errs.Join is inside the library
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +70,49 @@ func newMetrics(meter metric.Meter, s settings) (*metrics, error) {
 	return m, nil
 }
 
+// makeShardMetrics makes the instruments of groups of shards.
+func (m *metrics) makeShardMetrics(meter metric.Meter, s settings) error {
+	var errs [7]error
+	m.members, errs[0] = meter.Int64UpDownCounter("signalbox.shards.members", metric.WithUnit("{member}"),
+		metric.WithDescription("Members of groups of shards in this process."))
+	m.shards, errs[1] = meter.Int64UpDownCounter("signalbox.shards.owned", metric.WithUnit("{shard}"),
+		metric.WithDescription("Shards that are owned, those included whose work must stop."))
+	m.draining, errs[2] = meter.Int64UpDownCounter("signalbox.shards.draining", metric.WithUnit("{shard}"),
+		metric.WithDescription("Shards whose work must stop, and has not yet."))
+	m.memberEnds, errs[3] = meter.Int64Counter("signalbox.shards.member.ends", metric.WithUnit("{member}"),
+		metric.WithDescription("Memberships that ended."))
+	m.slow, errs[4] = meter.Int64Counter("signalbox.shards.drains.slow", metric.WithUnit("{shard}"),
+		metric.WithDescription("Shards whose work had not stopped after a minute."))
+	m.owned, errs[5] = meter.Float64Histogram("signalbox.shards.hold.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long shards were owned."), metric.WithExplicitBucketBoundaries(s.holds...))
+	m.drains, errs[6] = meter.Float64Histogram("signalbox.shards.drain.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long work needed to stop."), metric.WithExplicitBucketBoundaries(s.holds...))
+	return errors.Join(errs[:]...) //nolint:forbidigo // errs.Join is inside the library
+}
+
+// addShardHooks adds the hooks of groups of shards.
+func (m *metrics) addShardHooks(o *signalbox.Observer) {
+	o.MemberJoined = func(ctx context.Context, e signalbox.Event) { m.members.Add(ctx, 1, m.withOutcome(e, "").add...) }
+	o.MemberLeft = func(ctx context.Context, e signalbox.Event) {
+		m.members.Add(ctx, -1, m.withOutcome(e, "").add...)
+		m.memberEnds.Add(ctx, 1, m.withOutcome(e, e.Outcome).add...)
+	}
+	o.ShardGranted = func(ctx context.Context, e signalbox.Event) { m.shards.Add(ctx, 1, m.withOutcome(e, "").add...) }
+	o.ShardDraining = func(ctx context.Context, e signalbox.Event) { m.draining.Add(ctx, 1, m.withOutcome(e, "").add...) }
+	o.ShardSlow = func(ctx context.Context, e signalbox.Event) { m.slow.Add(ctx, 1, m.withOutcome(e, e.Outcome).add...) }
+	o.ShardReleased = func(ctx context.Context, e signalbox.Event) {
+		m.shards.Add(ctx, -1, m.withOutcome(e, "").add...)
+		m.owned.Record(ctx, e.Held.Seconds(), m.withOutcome(e, e.Outcome).record...)
+		if e.Outcome != "released" { // then it had to stop, and was draining
+			m.draining.Add(ctx, -1, m.withOutcome(e, "").add...)
+			m.drains.Record(ctx, e.Waited.Seconds(), m.withOutcome(e, e.Outcome).record...)
+		}
+	}
+}
+
 // observer returns the hooks.
 func (m *metrics) observer() signalbox.Observer {
-	return signalbox.Observer{
+	o := signalbox.Observer{
 		Waiting: func(ctx context.Context, e signalbox.Event) context.Context {
 			m.waiting.Add(ctx, 1, m.withOutcome(e, "").add...)
 			return ctx
@@ -101,6 +144,8 @@ func (m *metrics) observer() signalbox.Observer {
 		Polling:    func(ctx context.Context, _ signalbox.Event) { m.polling.Add(ctx, 1) },
 		Subscribed: func(ctx context.Context, _ signalbox.Event) { m.polling.Add(ctx, -1) },
 	}
+	m.addShardHooks(&o)
+	return o
 }
 
 // ended measures the end of a lease.

@@ -31,8 +31,9 @@ type grant struct {
 	root       context.Context         //nolint:containedctx // ends when the work must stop; a child of the membership's
 	cancel     context.CancelCauseFunc // ends root
 
-	state  grantState
-	change ChangeKind // the change that the reader of Changes has not got yet, or 0
+	state   grantState
+	change  ChangeKind // the change that the reader of Changes has not got yet, or 0
+	reports grantReports
 }
 
 // grantState is a state of the table above.
@@ -128,6 +129,7 @@ func (m *Member) stopLocked(g *grant, kind ChangeKind) {
 		m.endLocked(g, release{})
 	case working:
 		g.state = stopping
+		g.reportDrainingLocked()
 		m.reportLocked(g, kind)
 	case stopping, over: // its work knows already
 	}
@@ -135,6 +137,7 @@ func (m *Member) stopLocked(g *grant, kind ChangeKind) {
 
 // endLocked ends g. Its poller sends the release.
 func (m *Member) endLocked(g *grant, how release) {
+	g.reportReleasedLocked()
 	g.state, g.change = over, 0
 	delete(m.mu.grants, g.name)
 	g.membership.owned--

@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -20,9 +21,10 @@ import (
 // grants. Under it nothing blocks, no call is sent, and no context is ended: what is bound to one may call back. The lock
 // of the registry's members is acquired after it.
 type Member struct {
-	group  *Group
-	joined chan struct{} // closed when the server knows the first membership
-	done   chan struct{} // closed when the member is over
+	group   *Group
+	reports *observe.MemberReports // nil without an observer
+	joined  chan struct{}          // closed when the server knows the first membership
+	done    chan struct{}          // closed when the member is over
 
 	mu struct {
 		sync.Mutex
@@ -47,7 +49,7 @@ type settings struct {
 }
 
 func newMember(g *Group) *Member {
-	m := &Member{group: g, joined: make(chan struct{}), done: make(chan struct{})}
+	m := &Member{group: g, reports: g.base.Member(), joined: make(chan struct{}), done: make(chan struct{})}
 	m.mu.grants = make(map[string]*grant)
 	m.mu.changed = make(chan struct{})
 	m.mu.desired = settings{1, g.options.Weight, g.options.Value}

@@ -40,6 +40,7 @@ type membership struct {
 	root   context.Context         //nolint:containedctx // ends when the lease is over here
 	cancel context.CancelCauseFunc // ends root
 	wake   chan struct{}           // has room for one: ends the sleep of the poller
+	began  time.Duration           // monotonic: when it began to join
 
 	// The poller writes these before the membership lives, and no goroutine after that.
 	number       string
@@ -49,10 +50,12 @@ type membership struct {
 
 	// The lock of the Member guards these.
 	state    membershipState
-	hinted   bool       // a message says that there is news
-	owned    int        // how many grants are not over
-	releases []released // what the server has yet to learn
-	known    uint64     // the number of the settings that the server knows
+	joinedAt time.Duration // monotonic: when the server replied to its join
+	isKnown  bool          // the join was reported, and the end was not
+	hinted   bool          // a message says that there is news
+	owned    int           // how many grants are not over
+	releases []released    // what the server has yet to learn
+	known    uint64        // the number of the settings that the server knows
 
 	poller poller // belongs to the goroutine
 }
@@ -67,7 +70,7 @@ const (
 )
 
 func newMembership(m *Member, old string) *membership {
-	s := &membership{member: m, old: old, wake: make(chan struct{}, 1)}
+	s := &membership{member: m, old: old, wake: make(chan struct{}, 1), began: clock.Now().Mono()}
 	s.root, s.cancel = context.WithCancelCause(context.Background())
 	s.timer.Init(s)
 	s.poller.seen = noStamp
@@ -97,6 +100,7 @@ func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
 	if ms.state == joining {
 		ms.state = active
 	}
+	ms.reportJoinedLocked()
 	m.mu.failure = nil
 	if !m.hasJoined() {
 		close(m.joined)
@@ -143,6 +147,7 @@ func (ms *membership) lose(cause error) {
 		return
 	}
 	ms.retireLocked()
+	ms.reportEndLocked(context.Cause(ms.root))
 	m.mu.current = nil
 	if m.mu.cause == nil {
 		m.joinLocked(ms.number)
@@ -229,6 +234,7 @@ func (ms *membership) take(e newsEntry, count int) {
 	}
 	g.root, g.cancel = context.WithCancelCause(ms.root)
 	m.mu.grants[e.name] = g
+	g.reportGrantedLocked()
 	ms.owned++
 	m.reportLocked(g, Granted)
 }

@@ -89,6 +89,7 @@ func (ms *membership) end() {
 	}
 	m.mu.Lock()
 	ms.state = retiring
+	ms.reportEndLocked(m.mu.cause)
 	m.mu.memberships--
 	if m.mu.current == ms {
 		m.mu.current = nil
@@ -275,6 +276,7 @@ func (ms *membership) poll(sent clock.Instant) error {
 	if !ms.term.Extended(p.life, sent) {
 		_ = ms.err() // it is over, and the reply grants nothing
 	}
+	ms.reportSlow()
 	ms.poller.nextPoll = sent.Add(dispatch.JitteredInterval(ms.subscription.PollInterval(), 1))
 	ms.handle(p)
 	if p.more {

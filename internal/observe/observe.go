@@ -6,7 +6,7 @@
 //
 // A hook runs under no lock of the library, and on one of three goroutines: that of the call that it is about (Waiting,
 // Acquired, Refused, Released, Forced, and Lost if Unlock finds the loss), the goroutine that renewed a batch and has notified the
-// terms (Renewed), or one of its own (Lost otherwise; Polling and Subscribed, one after the other). So a slow hook delays
+// terms (Renewed), or one of its own (Lost otherwise; Polling and Subscribed, one after the other; those of a member of shards, see MemberReports). So a slow hook delays
 // the call that it is about, and no other.
 //
 // Session.Close waits for the hooks of the last two sorts, within its limits: those of losses are counted here (pendingReports), the
@@ -32,6 +32,7 @@ type Event struct {
 	Name    string
 	Token   uint64
 	Source  string
+	Shard   string
 	Outcome string
 	Err     error
 	Waited  time.Duration
@@ -53,6 +54,9 @@ type Observer struct {
 	Waiting, Acquired                            Starter
 	Refused, Released, Lost, Unconfirmed, Forced Hook
 	Renewed, Polling, Subscribed                 Hook
+	MemberJoined, MemberLeft                     Hook
+	ShardGranted, ShardDraining                  Hook
+	ShardSlow, ShardReleased                     Hook
 	Names                                        bool
 
 	panicked func(cause any, stack []byte)

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"context"
+	"sync"
+)
+
+// MemberReports are the calls of the hooks for one member of a group of shards. They are made one after the other, in order, on a
+// goroutine that runs while there are any: a slow hook delays no poll. A nil MemberReports reports nothing.
+type MemberReports struct {
+	observer *Observer
+	labels   Labels
+
+	mu    sync.Mutex
+	calls []hookCall // the calls that are left; the first one is being made. Guarded by mu
+}
+
+type hookCall struct {
+	hook  Hook
+	event Event
+}
+
+// Member returns the reports of a member with these labels. It is called with no observer, too.
+func (o *Observer) Member(l Labels) *MemberReports {
+	if o == nil {
+		return nil
+	}
+	return &MemberReports{observer: o, labels: l}
+}
+
+// Joined reports a membership that begins.
+func (m *MemberReports) Joined(e Event) {
+	if m != nil {
+		m.report(m.observer.MemberJoined, e)
+	}
+}
+
+// Left reports a membership that ends.
+func (m *MemberReports) Left(e Event) {
+	if m != nil {
+		m.report(m.observer.MemberLeft, e)
+	}
+}
+
+// Granted reports a shard that the member owns now.
+func (m *MemberReports) Granted(e Event) {
+	if m != nil {
+		m.report(m.observer.ShardGranted, e)
+	}
+}
+
+// Draining reports a shard whose work must stop.
+func (m *MemberReports) Draining(e Event) {
+	if m != nil {
+		m.report(m.observer.ShardDraining, e)
+	}
+}
+
+// Slow reports a shard whose work must have stopped for long.
+func (m *MemberReports) Slow(e Event) {
+	if m != nil {
+		m.report(m.observer.ShardSlow, e)
+	}
+}
+
+// Released reports a shard that the member releases.
+func (m *MemberReports) Released(e Event) {
+	if m != nil {
+		m.report(m.observer.ShardReleased, e)
+	}
+}
+
+// report adds a call. It does not block, so the caller may hold a lock.
+func (m *MemberReports) report(hook Hook, e Event) {
+	if hook == nil {
+		return
+	}
+	labels := m.observer.event(m.labels)
+	e.Kind, e.Class, e.Name = labels.Kind, labels.Class, labels.Name
+	if !m.observer.Names {
+		e.Shard = ""
+	}
+	m.observer.pending.add()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.calls = append(m.calls, hookCall{hook, e}); len(m.calls) == 1 {
+		go m.run()
+	}
+}
+
+// run makes the calls until there are no more.
+func (m *MemberReports) run() {
+	for left := true; left; {
+		m.mu.Lock()
+		next := m.calls[0]
+		m.mu.Unlock()
+		m.observer.call(next.hook, context.Background(), next.event)
+		m.observer.pending.done()
+		m.mu.Lock()
+		m.calls = m.calls[1:]
+		left = len(m.calls) > 0
+		m.mu.Unlock()
+	}
+}
