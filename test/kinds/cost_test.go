@@ -35,15 +35,15 @@ func TestUncontendedPair_FreshObject_Allocations(t *testing.T) {
 			require.NoError(f, lease.Unlock())
 		}
 		pair() // teaches the server the scripts
-		// 9, of which 5 are the context's. If a pair takes longer than 47 ms, each has a heartbeat and a not-after of its own.
-		require.LessOrEqual(f, testing.AllocsPerRun(200, pair), 13.0)
+		// 10, of which 5 are the context's. If a pair takes longer than 47 ms, each has a heartbeat and a not-after of its own.
+		require.LessOrEqual(f, testing.AllocsPerRun(200, pair), 14.0)
 	})
 }
 
 // P7: a lock that is held takes no more memory than this, with the lock object that its lease keeps. A
-// reentrant hold takes 1,327 to 1,349 bytes from run to run, a fair one 1,283.
+// reentrant hold takes 1,325 to 1,394 bytes from run to run, a fair one 1,283 to 1,349.
 func TestHeldLock_Uncontended_Memory(t *testing.T) { //nolint:paralleltest // memory is counted
-	const held, most = 2000, 1420
+	const held, most = 2000, 1480
 	alone(t, bounded, func(f *fixture) {
 		session := f.session(signalbox.WithPolling())
 		require.NoError(f, f.must(f.in(session)).Unlock())
