@@ -33,14 +33,12 @@ type latchKeys struct {
 	slot         uint16
 }
 
-func hasLatch(l *layout.Layout) bool { return l.Latch != nil }
-
 // New returns the latch name of the session. It sends nothing and never fails: if the name or an
 // option is not valid, every call returns the error, and so does Check. A latch shares nothing with
 // locks of its name. Its options are Keep, signalbox.WithLayout and signalbox.WithClass; any other option is
 // ErrBadOption.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Latch {
-	l := &Latch{base: acquire.MakeIn(s, name, session.Countdown, options, hasLatch)}
+	l := &Latch{base: acquire.MakeIn(s, name, session.Countdown, options, func(l *layout.Layout) bool { return l.Latch != nil })}
 	if l.base.Err != nil {
 		return l
 	}

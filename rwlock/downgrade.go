@@ -36,7 +36,10 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	if err := l.root().Ready(ctx); err != nil {
 		return err
 	}
-	term, isOurs := l.termOf(lease)
+	term, isOurs := lease.TermFor(&l.registry.writers, l.base.Names.Holder)
+	if !isOurs {
+		term, isOurs = lease.TermFor(&l.registry.readers, l.base.Names.Holder)
+	}
 	if !isOurs {
 		return fmt.Errorf("%w: the lease is not one of this lock", errs.ErrNotHeld)
 	}
@@ -60,14 +63,6 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	}
 	l.downgraded(reply, term)
 	return lease.Err()
-}
-
-// termOf returns the term of a lease that is one of this lock.
-func (l *Lock) termOf(lease hold.Lease) (term *renewal.Term, isOurs bool) {
-	if term, isOurs = lease.TermFor(&l.registry.writers, l.base.Names.Holder); isOurs {
-		return term, true
-	}
-	return lease.TermFor(&l.registry.readers, l.base.Names.Holder)
 }
 
 // downgradeLater repeats a call of unknown outcome until it has a reply, because readers wait for it. It

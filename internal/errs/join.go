@@ -23,11 +23,14 @@ func Join(all ...error) error {
 	case 1:
 		return some[0]
 	}
-	return &joinedError{some}
+	return &joinedError{some, "; "}
 }
 
-// joinedError is what Join returns for several errors.
-type joinedError struct{ all []error }
+// joinedError is several errors on one line.
+type joinedError struct {
+	all       []error
+	separator string
+}
 
 // Error implements error.
 func (j *joinedError) Error() string {
@@ -35,7 +38,7 @@ func (j *joinedError) Error() string {
 	for i, err := range j.all {
 		texts[i] = OneLine(err.Error())
 	}
-	return strings.Join(texts, "; ")
+	return strings.Join(texts, j.separator)
 }
 
 // Unwrap makes errors.Is and errors.As search all of them.
@@ -63,13 +66,5 @@ func whileHeld(held, err error) error {
 	if errors.Is(err, ErrHeld) {
 		return err
 	}
-	return &whileHeldError{held, err}
+	return &joinedError{[]error{held, err}, ": "}
 }
-
-type whileHeldError struct{ held, err error }
-
-// Error implements error.
-func (e *whileHeldError) Error() string { return e.held.Error() + ": " + OneLine(e.err.Error()) }
-
-// Unwrap makes errors.Is and errors.As search both.
-func (e *whileHeldError) Unwrap() []error { return []error{ErrHeld, e.err} }

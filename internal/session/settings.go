@@ -214,21 +214,16 @@ type LeaseTerms struct {
 
 // Defaults returns the settings of a session without options.
 func Defaults() Settings {
+	host, _ := os.Hostname() // "" without a name
 	return Settings{
 		Prefix:     names.DefaultPrefix,
-		Label:      processLabel(hostName(), os.Getpid()),
+		Label:      processLabel(host, os.Getpid()),
 		CloseGrace: DefaultCloseGrace,
 		Lock: LockSettings{
 			LeaseTerms: LeaseTerms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor,
 			KindSettings: KindSettings{Linger: DefaultLinger}, Election: ElectionSettings{StepDown: Unset}, Shards: ShardsSettings{RebalanceDelay: Unset},
 		},
 	}
-}
-
-// hostName returns the name of the host, or "".
-func hostName() string {
-	host, _ := os.Hostname()
-	return host
 }
 
 // processLabel returns "host:pid", with the pid alone if there is no host. A long host name is cut in the middle: its end

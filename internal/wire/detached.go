@@ -4,6 +4,7 @@ package wire
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -35,15 +36,6 @@ var closedConns atomic.Uint64
 // has failed since.
 type connEpoch = atomic.Uint64
 
-// newConnEpochs returns the epochs of a Runner: one, or one for each slot in a cluster, where each node
-// has its own connections.
-func newConnEpochs(clustered bool) []connEpoch { //nolint:revive // a fact about the client, not a switch
-	if clustered {
-		return make([]connEpoch, slots)
-	}
-	return make([]connEpoch, 1)
-}
-
 // connEpochOf returns the epoch for the connection of a command.
 func (r *Runner) connEpochOf(command rueidis.Completed) *connEpoch {
 	return &r.connEpochs[int(command.Slot()%slots)%len(r.connEpochs)]
@@ -51,12 +43,7 @@ func (r *Runner) connEpochOf(command rueidis.Completed) *connEpoch {
 
 // areConnected reports whether the connections for all these commands are established in this epoch.
 func (r *Runner) areConnected(commands []rueidis.Completed, epoch uint64) bool {
-	for _, command := range commands {
-		if r.connEpochOf(command).Load() != epoch {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(commands, func(command rueidis.Completed) bool { return r.connEpochOf(command).Load() != epoch })
 }
 
 // recordConnected records in last how a call ended that began in epoch.

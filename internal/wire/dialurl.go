@@ -91,7 +91,7 @@ func check(o *rueidis.ClientOption, scheme string, query url.Values) error {
 		p, known := parameters[name]
 		switch {
 		case !known:
-			return fmt.Errorf("%w: the URL has the unknown parameter %q; known are %s", errs.ErrBadOption, shorten(name), strings.Join(sorted(parameters), ", "))
+			return fmt.Errorf("%w: the URL has the unknown parameter %q; known are %s", errs.ErrBadOption, name[:min(len(name), 32)], strings.Join(sorted(parameters), ", "))
 		case len(values) > 1 && !p.many:
 			return fmt.Errorf("%w: the URL has the parameter %s more than once", errs.ErrBadOption, name)
 		case p.scope == overTCP && scheme == "unix":
@@ -116,9 +116,6 @@ func check(o *rueidis.ClientOption, scheme string, query url.Values) error {
 // sorted returns the names of the parameters in order, so that of several errors the same one is
 // always returned.
 func sorted[V any](byName map[string]V) []string { return slices.Sorted(maps.Keys(byName)) }
-
-// shorten bounds the length of a name that an error repeats.
-func shorten(name string) string { return name[:min(len(name), 32)] }
 
 // errEmpty says that a parameter has no value.
 var errEmpty = errors.New("it has no value")

@@ -5,6 +5,7 @@ package wire
 import (
 	"errors"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -83,7 +84,7 @@ func (r *rights) outcome(call *Call, err error) error {
 		return &revokedError{err} // a command that was there before
 	case begins(words, denialsInScript):
 		return err // which commands a script calls depends on what it finds: whether it called this one before is not known
-	case !begins(words, []string{"NOPERM"}), isRun(quoted(words)):
+	case !begins(words, []string{"NOPERM"}), slices.Contains(runsScripts, strings.ToUpper(quoted(words))):
 		return &revokedError{err} // the credentials, or the right to run scripts
 	case strings.Contains(words, " key") && r.hasAll(call.Keys):
 		return &revokedError{err}
@@ -91,7 +92,7 @@ func (r *rights) outcome(call *Call, err error) error {
 	return err
 }
 
-// isRun reports whether a command runs scripts.
-func isRun(command string) bool {
-	return strings.EqualFold(command, "EVALSHA") || strings.EqualFold(command, "EVAL")
-}
+// runsScripts are the commands that run scripts.
+//
+//nolint:gochecknoglobals // a constant table
+var runsScripts = []string{"EVALSHA", "EVAL"}

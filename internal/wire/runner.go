@@ -48,7 +48,10 @@ type Runner struct {
 
 // NewRunner returns a Runner on client. It sends nothing.
 func NewRunner(client rueidis.Client) *Runner {
-	r := &Runner{client: client, connEpochs: newConnEpochs(client.Mode() == rueidis.ClientModeCluster)}
+	r := &Runner{client: client, connEpochs: make([]connEpoch, 1)}
+	if r.Clustered() {
+		r.connEpochs = make([]connEpoch, slots) // each node has connections of its own
+	}
 	r.span.init()
 	return r
 }
