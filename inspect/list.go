@@ -116,14 +116,8 @@ var (
 // Snapshot returns what the list knows. It waits until Run runs and the entries are fresh, for two seconds at most, or until ctx
 // ends. Any number of callers cost the server no more than one.
 func (l *List) Snapshot(ctx context.Context) Snapshot {
-	if l == nil || l.wake == nil {
-		return Snapshot{At: time.Now(), Err: errNoList}
-	}
-	if ctx == nil {
-		return Snapshot{At: time.Now(), Err: errNilContext}
-	}
-	if l.badOption != nil {
-		return Snapshot{At: time.Now(), Err: l.failure(l.badOption)}
+	if err := l.check(ctx); err != nil {
+		return Snapshot{At: time.Now(), Err: err}
 	}
 	requested := time.Now()
 	timeout := time.NewTimer(snapshotTimeout)
@@ -167,6 +161,19 @@ func (l *List) wakeRun() {
 	case l.wake <- struct{}{}:
 	default: // it will check anyway
 	}
+}
+
+// check returns what is wrong with the list or with ctx, or nil.
+func (l *List) check(ctx context.Context) error {
+	switch {
+	case l == nil || l.wake == nil:
+		return errNoList
+	case l.badOption != nil:
+		return l.failure(l.badOption)
+	case ctx == nil:
+		return l.failure(errNilContext)
+	}
+	return nil
 }
 
 func (l *List) failure(err error) error {

@@ -44,13 +44,8 @@ type nodeProgress struct {
 
 // Run keeps the list up to date until ctx ends, and returns why it ended. One Run runs at a time.
 func (l *List) Run(ctx context.Context) error {
-	switch {
-	case l == nil || l.wake == nil:
-		return errNoList
-	case l.badOption != nil:
-		return l.failure(l.badOption)
-	case ctx == nil:
-		return l.failure(errNilContext)
+	if err := l.check(ctx); err != nil {
+		return err
 	}
 	l.mu.Lock()
 	running := l.mu.running

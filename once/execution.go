@@ -53,7 +53,9 @@ func (o *Once) execute(ctx context.Context, f *flight, lease signalbox.Lease, fn
 	// call's own: it may leave and unlock them while the function runs.
 	ctx, e.cancel = context.WithCancelCause(hold.WithoutLeases(context.WithoutCancel(ctx)))
 	o.base.Session.BeginDetached() // the hold is counted in until here, so Close cannot have seen the session idle
-	o.registry.setExecution(f, e)
+	o.registry.mu.Lock()
+	f.execution = e // the leader, which calls this, is a call of f
+	o.registry.mu.Unlock()
 	go e.run(ctx, fn)
 	return e
 }

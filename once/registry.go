@@ -96,13 +96,6 @@ func (f *flight) Fire() {
 	}
 }
 
-// setExecution says that e runs for the calls of f. The leader calls it, so f has a call.
-func (r *runRegistry) setExecution(f *flight, e *execution) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f.execution = e
-}
-
 // executionEnded says that no function runs for the calls of f any more.
 func (r *runRegistry) executionEnded(f *flight) {
 	r.mu.Lock()

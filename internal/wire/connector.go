@@ -159,7 +159,7 @@ func (c *Connector) endpoint(addr string) *endpoint {
 
 // endedConnections counts, for each address, the connections for calls that ended without their client closing them: by their
 // age, by a refusal, or by the server. It is for the whole process, since a client does not say how it connects. It has an
-// entry for each address that was ever dialled.
+// entry for each address that was ever dialled, or asked for.
 //
 //nolint:gochecknoglobals // see above
 var endedConnections sync.Map
@@ -172,12 +172,7 @@ func endedAt(addr string) *atomic.Uint64 {
 
 // EndedConnections returns how many connections for calls to an address ended without their client closing them. So
 // the next call uses another one, which may lead to another server.
-func EndedConnections(addr string) uint64 {
-	if n, known := endedConnections.Load(addr); known {
-		return n.(*atomic.Uint64).Load() //nolint:errcheck,forcetypeassert // it has nothing else
-	}
-	return 0
-}
+func EndedConnections(addr string) uint64 { return endedAt(addr).Load() }
 
 // attemptLimit bounds the attempts to connect in a second.
 type attemptLimit struct {

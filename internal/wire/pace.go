@@ -37,9 +37,6 @@ type Pace struct {
 
 // Pace returns the pace of a node, "" for a server that is alone.
 func (r *Runner) Pace(node string) *Pace {
-	if p, known := r.paces.Load(node); known {
-		return p.(*Pace) //nolint:errcheck,forcetypeassert // nothing else is stored
-	}
 	p, _ := r.paces.LoadOrStore(node, new(Pace))
 	return p.(*Pace) //nolint:errcheck,forcetypeassert // nothing else is stored
 }
