@@ -3,6 +3,9 @@
 package session
 
 import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -310,3 +313,43 @@ const MaxClockSkew = 5 * time.Minute
 
 // MaxPatience bounds how long after its sending an acquire may still take effect.
 const MaxPatience = 3 * time.Second
+
+func newID() (string, error) {
+	var random [16]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(random[:]), nil
+}
+
+// GrantsChannel returns the channel on which this session and others are notified of grants, without the id of the session at
+// its end. Without slots it is one channel for all locks.
+func (s *Session) GrantsChannel() string { return s.grantsChannel }
+
+// NewHold returns a hold of the library's own layout that was never used before.
+func (s *Session) NewHold() string { return s.NewHoldIn(layout.Native()) }
+
+// NewTicket returns a hold of the library's own layout that was never used before, with a suffix.
+func (s *Session) NewTicket(suffix string) string {
+	return layout.NativeTicket(s.id, s.serial.Add(1), suffix)
+}
+
+// NewHoldIn returns a hold that was never used before.
+func (s *Session) NewHoldIn(l *layout.Layout) string { return l.Hold(s.id, s.serial.Add(1)) }
+
+// NewAttempt returns the part of a hold id that distinguishes a hold of this session from its others, and
+// from those of copies of the session, whose ids precede it: the last 19 characters of a new hold id.
+func (s *Session) NewAttempt() string { return s.NewHold()[len(s.id):] }
+
+// RunReplicated runs a script, and waits until replicas have what it wrote. shortfall says why it is not
+// known that enough replicas have it; it has no meaning if the script wrote nothing. err is the script's.
+func (s *Session) RunReplicated(ctx context.Context, call wire.Call, want Replicas) (reply wire.Reply, shortfall, err error) {
+	script, replicated := s.Runner.RunReplicated(ctx, call, want.Count, want.Wait)
+	switch got := replicated.Reply.Int(0); {
+	case replicated.Err != nil:
+		shortfall = replicated.Err
+	case got < int64(want.Count):
+		shortfall = fmt.Errorf("%w: %d of %d said so within %v", errs.ErrNotReplicated, got, want.Count, want.Wait)
+	}
+	return script.Reply, shortfall, script.Err
+}
