@@ -6,10 +6,16 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/watch"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -97,3 +103,129 @@ func readAll(replies []wire.Outcome) (l Leader, held string, err error) {
 	}
 	return l, held, nil
 }
+
+// electionRegistry holds the state of one session for elections: the observed ones, the terms, and the writes of values.
+type electionRegistry struct {
+	watch.Registry
+
+	session *session.Session
+	writes  *timers.Collector[*term]
+
+	terms struct {
+		sync.Mutex
+		byKey map[string]map[*term]struct{} // the terms that were not resigned, by the key of the holder
+	}
+}
+
+func registryOf(s *session.Session) *electionRegistry {
+	return session.RegistryOf(s, "election", func() *electionRegistry {
+		r := &electionRegistry{session: s}
+		r.Init(s.Timers, s.Dispatch, s.Runner)
+		r.writes = timers.NewCollector(s.Timers, r.writeAll)
+		r.terms.byKey = make(map[string]map[*term]struct{})
+		return r
+	})
+}
+
+// addTerm remembers a term until it is resigned.
+func (r *electionRegistry) addTerm(t *term) {
+	key := t.election.keys.holder
+	r.terms.Lock()
+	defer r.terms.Unlock()
+	if r.terms.byKey[key] == nil {
+		r.terms.byKey[key] = make(map[*term]struct{})
+	}
+	r.terms.byKey[key][t] = struct{}{}
+}
+
+// removeTerm forgets a term.
+func (r *electionRegistry) removeTerm(t *term) {
+	key := t.election.keys.holder
+	r.terms.Lock()
+	defer r.terms.Unlock()
+	delete(r.terms.byKey[key], t)
+	if len(r.terms.byKey[key]) == 0 {
+		delete(r.terms.byKey, key)
+	}
+}
+
+// termsOf returns the terms of an election that were not resigned, whichever Election of the session began them.
+func (r *electionRegistry) termsOf(key string) []*term {
+	r.terms.Lock()
+	defer r.terms.Unlock()
+	return slices.Collect(maps.Keys(r.terms.byKey[key]))
+}
+
+// join adds an observer, and returns the number of the first poll that is sent after this call.
+func (r *electionRegistry) join(k electionKeys) (w *watchedElection, from uint64, err error) {
+	w, err = watch.Join(&r.Registry, k.holder, watch.Channel{Name: k.changed, Types: dispatch.ShardedChannel}, func() *watchedElection {
+		return &watchedElection{keys: k, latest: watch.NewLatest[Leader](silence)}
+	}, func(w *watchedElection) (poll bool) {
+		from = w.subject.NextPollLocked()
+		return true
+	})
+	return w, from, err
+}
+
+// Close implements session.KindRegistry.
+func (r *electionRegistry) Close() {
+	r.Registry.Close()
+	r.writes.Close()
+}
+
+// silence is how long the server may be silent before observers get the error.
+const silence = DefaultLease
+
+// watchedElection is one election that goroutines of this session observe. The lock of its registry guards the fields
+// from latest on.
+type watchedElection struct {
+	subject watch.Subject
+	keys    electionKeys
+
+	latest watch.Latest[Leader] // the zero Leader if no process leads
+	young  uint64               // the token of a leader that a poll found before its value, or 0
+}
+
+// Subject implements watch.Watched.
+func (w *watchedElection) Subject() *watch.Subject { return &w.subject }
+
+// AppendPoll implements watch.Watched.
+func (w *watchedElection) AppendPoll(calls []wire.Call) []wire.Call {
+	if w.latest.IsFinalLocked() {
+		return calls
+	}
+	return appendCalls(calls, w.keys)
+}
+
+// OnReply implements watch.Watched. If a later poll had its replies before, these say nothing new.
+func (w *watchedElection) OnReply(p watch.Poll, replies []wire.Outcome) (again bool, err error) {
+	leader, held, err := readAll(replies)
+	if err != nil {
+		return false, err
+	}
+	w.latest.ReplyLocked(p)
+	if replies[0].Reply.Text(1) == held || !w.isYoungLocked(leader.Token) {
+		w.latest.ShowLocked(p, leader, nil)
+	}
+	return false, nil
+}
+
+// OnFailure implements watch.Watched.
+func (w *watchedElection) OnFailure(p watch.Poll, f watch.Failure) { w.latest.FailLocked(p, f) }
+
+// isYoungLocked reports whether a leader whose value is missing has just begun, so that its value is not written yet.
+// Observers get it with the next poll, with its value: the message about the value brings that forward. If there is
+// no value then, it was lost, and they get the leader without it.
+func (w *watchedElection) isYoungLocked(token uint64) bool {
+	if token == 0 || token == w.latest.ValueLocked().Token || token == w.young {
+		return false
+	}
+	w.young = token
+	return true
+}
+
+// OnMessage implements watch.Watched. A message is a hint: the server is asked.
+func (*watchedElection) OnMessage(string) (poll bool) { return true }
+
+// OnClose implements watch.Watched.
+func (w *watchedElection) OnClose(err error) { w.latest.CloseLocked(err) }
