@@ -31,7 +31,8 @@ import (
 //  5. Session.Close blocks until each Lost, Renewed, Polling and Subscribed, and each hook of a member, has returned, for as
 //     long as it waits for releases. The other hooks return before the call that they are about.
 //  6. Each MemberJoined is followed by one MemberLeft, and each ShardGranted by one ShardReleased. The hooks of one member are
-//     called in order, on a goroutine of their own: they delay nothing, and come a moment later.
+//     called in order, on a goroutine of their own, with the context of Join or Run without its end: they delay nothing, and come
+//     a moment later.
 //
 // # Not guaranteed
 //

@@ -68,7 +68,7 @@ func (g *Group) join(ctx context.Context) (*Member, error) {
 	if err := g.base.Session.Begin(); err != nil {
 		return nil, err
 	}
-	m := newMember(g)
+	m := newMember(ctx, g)
 	m.start()
 	select {
 	case <-m.joined:

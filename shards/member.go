@@ -48,8 +48,8 @@ type settings struct {
 	value  string
 }
 
-func newMember(g *Group) *Member {
-	m := &Member{group: g, reports: g.base.Member(), joined: make(chan struct{}), done: make(chan struct{})}
+func newMember(ctx context.Context, g *Group) *Member {
+	m := &Member{group: g, reports: g.base.Member(context.WithoutCancel(ctx)), joined: make(chan struct{}), done: make(chan struct{})}
 	m.mu.grants = make(map[string]*grant)
 	m.mu.changed = make(chan struct{})
 	m.mu.desired = settings{1, g.options.Weight, g.options.Value}

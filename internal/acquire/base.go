@@ -102,8 +102,10 @@ func (b *Base) BeginSharedCall(ctx context.Context) *observe.Call {
 	return nil
 }
 
-// Member returns the reports of a member of the group; nil without an observer.
-func (b *Base) Member() *observe.MemberReports { return b.Session.Settings.Observer.Member(b.labels()) }
+// Member returns the reports of a member of the group, whose hooks are called with ctx; nil without an observer.
+func (b *Base) Member(ctx context.Context) *observe.MemberReports {
+	return b.Session.Settings.Observer.Member(ctx, b.labels())
+}
 
 func (b *Base) labels() observe.Labels {
 	return observe.Labels{Kind: string(b.Kind), Class: b.Class, Name: b.Name}

@@ -12,6 +12,7 @@ import (
 type MemberReports struct {
 	observer *Observer
 	labels   Labels
+	call     func(hook Hook, e Event) // calls a hook, with the context of the member
 
 	mu    sync.Mutex
 	calls []hookCall // the calls that are left; the first one is being made. Guarded by mu
@@ -22,12 +23,12 @@ type hookCall struct {
 	event Event
 }
 
-// Member returns the reports of a member with these labels. It is called with no observer, too.
-func (o *Observer) Member(l Labels) *MemberReports {
+// Member returns the reports of a member with these labels, whose hooks are called with ctx. It is called with no observer, too.
+func (o *Observer) Member(ctx context.Context, l Labels) *MemberReports {
 	if o == nil {
 		return nil
 	}
-	return &MemberReports{observer: o, labels: l}
+	return &MemberReports{observer: o, labels: l, call: func(hook Hook, e Event) { o.call(hook, ctx, e) }}
 }
 
 // Joined reports a membership that begins.
@@ -96,7 +97,7 @@ func (m *MemberReports) run() {
 		m.mu.Lock()
 		next := m.calls[0]
 		m.mu.Unlock()
-		m.observer.call(next.hook, context.Background(), next.event)
+		m.call(next.hook, next.event)
 		m.observer.pending.done()
 		m.mu.Lock()
 		m.calls = m.calls[1:]
