@@ -21,6 +21,8 @@ type Remains uint8
 const (
 	// NothingLeft says that they left nothing.
 	NothingLeft Remains = iota
+	// UnmarkedHoldLeft says that they left a hold, and no ticket, and that the holder key has no mark: no queue could exist then.
+	UnmarkedHoldLeft
 	// HoldLeft says that they left a hold, and no ticket.
 	HoldLeft
 	// TicketLeft says that they left a ticket, or the hold that it was granted, which has removed the ticket.
@@ -52,7 +54,7 @@ func (f *Footprint) IsEmpty() bool { return !f.Unknown && f.Left == NothingLeft 
 // HasNoTicket reports whether it is certain that an attempt which has a hold has no ticket beside it. Its only request must
 // have had a reply.
 func (f *Footprint) HasNoTicket() bool {
-	return f.Sent == 1 && !f.Unknown && (f.Left == HoldLeft || f.Left == TicketLeft)
+	return f.Sent == 1 && !f.Unknown && (f.Left == UnmarkedHoldLeft || f.Left == HoldLeft || f.Left == TicketLeft)
 }
 
 // ExecutableFor returns for how long after server, the server's time, a copy of a request may still be executed. It returns 0

@@ -45,7 +45,6 @@ type Attempt struct {
 	state        attemptState
 	place        place
 	pollFirst    bool // the next poll lists the attempt, because the lock may have been granted to it
-	isUnmarked   bool // the enter acquired the lock and wrote its key without the mark: no queue could exist then
 	needsRecheck bool // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
 }
 

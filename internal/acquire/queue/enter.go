@@ -231,9 +231,12 @@ func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) error 
 	case !isDone && a.state == trying:
 		return errs.ErrHeld
 	case isDone && isRequesting && !isSuperseded && !isLate:
-		a.footprint.Leave(session.HoldLeft)
+		if reply.IsOnlyStamp() && q.registry.protocol.Free != nil {
+			a.footprint.Leave(session.UnmarkedHoldLeft)
+		} else {
+			a.footprint.Leave(session.HoldLeft)
+		}
 		a.grant = a.newGrant(stamp, stamp, a.request.Life, sent, now)
-		a.isUnmarked = reply.IsOnlyStamp() && a.q.registry.protocol.Free != nil
 		a.toLocked(granted)
 		return nil
 	}

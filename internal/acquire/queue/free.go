@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -56,7 +57,7 @@ func (a *Attempt) beginRelease(lastUsed wire.Stamp) (mayFree bool) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	a.localHold = nil
-	return a.isUnmarked && lastUsed != 0 && a.footprint.HasNoTicket() && a.q.pending == 0
+	return a.footprint.Left == session.UnmarkedHoldLeft && a.footprint.HasNoTicket() && lastUsed != 0 && a.q.pending == 0
 }
 
 // endFreed ends a, of which the server has nothing any more.
