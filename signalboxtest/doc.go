@@ -25,6 +25,8 @@
 //	the lock is lost, its holder is not       Kit.Expire
 //	a session is cut off                      Kit.Partition, Kit.Heal
 //	a session stands still                    Kit.Pause, Kit.Resume
+//	a member of a group of shards dies        Kit.Partition; it is stopped: Kit.Pause
+//	members lose their shards, by force       inspect.Break
 //	the server is away                        Kit.Stop, Kit.Start
 //	the server loses its data in a Stop       New(t, LoseData())
 //	time passes                               Kit.Advance, in a bubble
