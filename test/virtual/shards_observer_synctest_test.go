@@ -36,7 +36,7 @@ func (m *memberEvents) observer() signalbox.Observer {
 		}
 	}
 	return signalbox.Observer{
-		Names: true, MemberJoined: note("joined"), MemberLeft: note("left"), ShardGranted: note("granted"),
+		Names: true, MemberJoined: note("joined"), MemberLeft: note("member"), ShardGranted: note("granted"),
 		ShardDraining: note("draining"), ShardSlow: note("slow"), ShardReleased: note("released"),
 	}
 }
@@ -84,13 +84,13 @@ func TestObserverOfAMember(t *testing.T) {
 
 		user.wire.goSilent()
 		time.Sleep(20 * time.Second)
-		require.Equal(w, []string{"left expired", "draining y expired", "released y expired"}, events.take())
+		require.Equal(w, []string{"member expired", "draining y expired", "released y expired"}, events.take())
 		user.wire.heal()
 		time.Sleep(10 * time.Second)
 		require.Equal(w, []string{"joined", "granted y"}, events.take())
 		cancel()
 		require.ErrorIs(w, <-returned, context.Canceled)
 		time.Sleep(time.Second)
-		require.Equal(w, []string{"draining y left", "released y left", "left left"}, events.take())
+		require.Equal(w, []string{"draining y left", "released y left", "member left"}, events.take())
 	})
 }
