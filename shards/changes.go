@@ -28,7 +28,7 @@ func (k ChangeKind) String() string {
 	case Granted:
 		return "granted"
 	case Wanted:
-		return "asked"
+		return "wanted"
 	case Lost:
 		return "lost"
 	default:

@@ -108,3 +108,9 @@ func TestZeroValues(t *testing.T) {
 	_, err := (*shards.Group)(nil).View(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
 }
+
+// A kind of change prints as it is named.
+func TestChangesAreNamed(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "none granted wanted lost", fmt.Sprint(shards.ChangeKind(0), " ", shards.Granted, " ", shards.Wanted, " ", shards.Lost))
+}
