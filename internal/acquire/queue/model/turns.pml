@@ -7,7 +7,8 @@
  *
  * Modelled: two sessions, each with goroutines of both kinds. The holder key, its mark "a queue may exist", and the shortcut past an
  * empty queue. Release and queue again in one request (REQUEUE). A key that is lost, a hold that is ended by force, a slot that moves,
- * a write that is refused, and a ticket that another kind of lock left in the queue. Any message is late, lost, overtaken or doubled.
+ * a write that is refused, and a ticket that another kind of lock left in the queue. A session that keeps its hold while no goroutine
+ * uses it (WARM). Any message is late, lost, overtaken or doubled.
  *
  * A session knows its attempts by id. For a turn, one attempt stands for all goroutines of the session that wait (want counts them);
  * for a fair request, an attempt is one goroutine. An id is used again when no message, ticket or key has it any more. The server
@@ -15,6 +16,7 @@
  *
  * Left out: measured time (a turn is counted in hand-overs), values of tokens (only their order), listeners, reentry, heartbeats
  * apart from polls (a poll pays here), sessions that close, more than one server, clocks of different rates.
+ * Of KeepWarm it has the holds, not the times for which they are kept: a session may leave an idle hold at any time.
  *
  * Each rule can be dropped, -DDROP=<rule>, and then a run has to find what goes wrong without it.
  */
@@ -68,6 +70,15 @@
 #endif
 #ifndef SHORT
 #define SHORT 0       /* 1: a holder that is certain to have no ticket may release by the short release, which sees the holder key alone */
+#endif
+#ifndef WARM
+#define WARM 0        /* 1: a session may keep the hold of a turn when no goroutine uses it, and use it again */
+#endif
+#ifndef BLOCK
+#define BLOCK 2       /* WARM: how often a hold is used again; its tokens last for no more */
+#endif
+#ifndef UNAWARE
+#define UNAWARE 1     /* WARM, PROMPT: after the last fault, ticks in which a holder may not know of a waiter */
 #endif
 #ifndef REFUSE
 #define REFUSE 0      /* 1: the server may refuse to write the mark or the ticket */
@@ -124,6 +135,16 @@
 #define FREE_COMPARES 43       /* SHORT: the short release does nothing to a key that was marked since the grant */
 #define FREE_IF_CERTAIN 44     /* ... and only a holder that is certain to have no ticket sends it */
 #define FAIR_IN_ORDER 42       /* CHOOSE: a fair request is not skipped because its session sent no heartbeat lately */
+/* A hold that no goroutine uses, and that is kept: */
+#define RECALL_ENDS 50         /* no use begins after a recall was read */
+#define REUSE_IN_TIME 51       /* nor after the deadline */
+#define NEXT_TOKEN 52          /* each use has a token of its own */
+#define RECALL_BY_MESSAGE 53   /* what marks the holder key sends the holder a recall */
+#define RECALL_BY_RENEWAL 54   /* the reply to a renewal says whether the key has a mark, which is a recall */
+#define RECALL_IS_KEPT 55      /* a recall that overtakes the grant is remembered */
+#define UNMARKED_IS_KEPT 56    /* a hold that was granted from the queue is not kept */
+#define FIRST_LEASE 57         /* a hold that had more than the first lease is not kept, and what is kept gets no more */
+#define IDLE_IS_LEFT 58        /* a kept hold is ended by a leave, never by a requeue */
 /* Fair requests: */
 #define FAIR_OWN_TICKET 30     /* a fair request does not join the ticket of its session's turns */
 #define FAIR_BY_TICKET 31      /* a hand-over inside the session goes to no fair waiter */
@@ -135,7 +156,7 @@
 #define kept(rule) (DROP != rule)
 
 mtype = { ENTER, POLL, RENEW, LEAVE, REQUEUE, RELEASE,                       /* requests */
-          GRANT, HOLD, HAS_TICKET, GONE, DONE,                        /* the grant message; replies */
+          GRANT, RECALL, HOLD, HAS_TICKET, GONE, DONE,                /* messages; replies */
           FREE, ENTERING, REQUEUEING, QUEUED, BEGUN, LEAVING };       /* states of an attempt, as attemptState has them */
 
 /* The server: the holder key, the queue, and for each session its life and the latest heartbeat that pays for it. */
@@ -160,6 +181,10 @@ bit copies[N];              /* more than one enter or requeue of it may be on it
 bit early[N];               /* LEAVING by a requeue that was sent before the not-after of its enter */
 bit certain[N];             /* MOVE, SHORT: it holds, and what it has sent could make only one hold or ticket: it has no ticket */
 bit did[N];                 /* PROMPT: it has done its duty in this tick */
+bit idle[N];                /* WARM: it holds, and no goroutine uses it */
+bit recalled[N];            /* WARM: its session knows that another one waits, or does not know that none does */
+bit longer[N];              /* WARM: it may have more than the first lease */
+byte reuses[N];             /* WARM: how often it was used again */
 byte age[N];                /* the order of its token among its session's; 0 is the greatest */
 bit moving;                 /* the slot moves */
 
@@ -169,18 +194,20 @@ byte allowed[N];            /* uses by others that may come before it */
 byte earlier[N];            /* fair requests that were in the queue before this one, a bit each */
 bit open;                   /* the key was lost, and no poll of a waiter alive has arrived since */
 byte losses; byte forced; byte overtakes; bit was_foreign;
+bit idle_died[2];           /* the session died with a hold that no goroutine used */
 byte faults;
 #define LONG 15
 byte calm = LONG;           /* ticks since the last fault */
 
 /* The wire: kind, attempt, the id that a requeue releases, the countdown of the heartbeat, and a limit. The limit of an enter or
  * requeue is the countdown of its not-after. Of a leave, and of DONE, it says that it is the last (2: and that there is no ticket); of
- * another reply, that an enter or requeue has a reply. These are more fields than in wire.pml; otherwise it is the same. */
+ * another reply, that an enter or requeue has a reply, and 2 more if the key has a mark; of a renewal,
+ * 1 is the first lease. These are more fields than in wire.pml; otherwise it is the same. */
 mtype kind[M]; byte whose[M]; byte other[M]; byte left[M]; byte limit[M];
 bit late[M];                /* PROMPT: it takes more than a tick; a fault */
 
 hidden byte a; hidden byte b; hidden byte x; hidden byte y; hidden byte z; hidden byte f;
-hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
+hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l; hidden byte w;
 
 #include "common.pml"
 #define MIN(p, q) ((p) < (q) -> (p) : (q))
@@ -201,6 +228,10 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 #define fair_tries(i) (fair[i] && tries(i))
 #define fair_waits(i) (fair[i] && waits(i))
 #define queued(i) (ticket[i] > 0)
+#define had_reply(lim) ((lim) & 1)
+#define is_marked(lim) (WARM && ((lim) & 2))
+/* A recall makes a difference to it. */
+#define heeds(i) (WARM && !fair[i] && !recalled[i] && (state[i] == BEGUN || waits(i)))
 #define uses(i) (fair[i] -> 1 : USES)
 
 /* How many attempts of session s satisfy that. */
@@ -222,11 +253,12 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 #define request(what) (what == ENTER || what == POLL || what == RENEW || what == LEAVE || what == REQUEUE || what == RELEASE)
 #define ends_old(i, o) (o != NONE && o != i && state[o] == LEAVING && !early[o])
 #define of_use(what, i, o, countdown, lim) (request(what) || (!dead[session(i)] && state[i] != FREE && what != 0 && ( \
-  (what != DONE && (ends_old(i, o) || (lim && !copies[i] && not_after[i] > 0))) || \
+  (what != DONE && (ends_old(i, o) || (had_reply(lim) && !copies[i] && not_after[i] > 0))) || \
+  ((what == RECALL || (what == HOLD && is_marked(lim))) && heeds(i)) || \
   ((what == HOLD || what == GRANT) && waits(i) && (countdown > 0 || state[i] != QUEUED)) || \
   (what == HOLD && believes(i) && (countdown > until[i] || !kept(TURN_FROM_GRANT))) || \
   (what == HAS_TICKET && waits(i) && state[i] != QUEUED) || \
-  (what != GONE && what != DONE && state[i] == LEAVING && PROMPT) || \
+  (what != GONE && what != DONE && what != RECALL && state[i] == LEAVING && PROMPT) || \
   (what == GONE && tries(i)) || \
   (what == DONE && state[i] == LEAVING && lim))))
 #define of_use_at(k) of_use(kind[k], whose[k], other[k], left[k], limit[k])
@@ -399,8 +431,15 @@ inline hand_off(caller) {
 
 inline reply(i, o, countdown, lim) {
   got = (owner == i -> HOLD : (ticket[i] > 0 -> HAS_TICKET : GONE));
-  t = (got == HOLD -> countdown : 0);
-  put(got, i, o, t, lim)
+  t = (got == HOLD -> countdown : 0); w = lim + (WARM && mark && got == HOLD -> 2 : 0);
+  put(got, i, o, t, w)
+}
+
+/* What marks a key recalls its holder. The server knows which holders may keep a hold. */
+#define may_recall(i) (WARM && owner < N && owner != i && !fair[owner] && kept(RECALL_BY_MESSAGE))
+inline set_mark(i) {
+  if :: !mark && may_recall(i) -> put(RECALL, owner, NONE, 0, 0) :: else fi;
+  mark = 1
 }
 
 inline enter(i, countdown, in_time) {
@@ -410,7 +449,7 @@ inline enter(i, countdown, in_time) {
      :: owner == i -> expiry = MAX(expiry, LW)
      :: owner == NONE && !mark -> take_free(i, LW)                      /* the shortcut: the queue is not checked */
      :: else ->
-        if :: kept(ENTER_MARKS) -> mark = 1 :: else fi;
+        if :: kept(ENTER_MARKS) -> set_mark(i) :: else fi;
         if :: ticket[i] == 0 -> queue(i) :: else fi;
         lengthen_life(i, countdown);
         if :: owner == NONE -> hand_off(i) :: else fi
@@ -433,19 +472,20 @@ inline poll(i, countdown) {
   :: owner == i -> expiry = MAX(expiry, LW)
   :: owner != i && ticket[i] > 0 ->
      open = 0; lengthen_life(i, countdown);
-     if :: kept(POLL_MARKS) -> if :: !mark -> reached(5) :: else fi; mark = 1 :: else fi;   /* the mark was lost */
+     if :: kept(POLL_MARKS) -> if :: !mark -> reached(5) :: else fi; set_mark(i) :: else fi;   /* the mark was lost */
      if :: owner == NONE -> hand_off(i) :: else fi
   :: else
   fi;
   reply(i, NONE, countdown, 0)
 }
 
-inline renew(i, countdown) {
+inline renew(i, countdown, is_first) {
   if
-  :: owner == i -> expiry = MAX(expiry, LH); got = HOLD; t = countdown
+  :: owner == i -> expiry = MAX(expiry, (is_first -> LW : LH)); got = HOLD; t = countdown
   :: else -> got = GONE; t = 0
   fi;
-  put(got, i, NONE, t, 0)
+  w = (WARM && mark && got == HOLD -> 2 : 0);
+  put(got, i, NONE, t, w)
 }
 
 /* A leave never ends an attempt that still continues. */
@@ -505,8 +545,9 @@ inline holder_alone(i, o, lim) {
   if
   :: (got == ENTER || got == POLL) && owner == i -> expiry = MAX(expiry, LW); y = (got == ENTER); got = HOLD
   :: got == ENTER && owner == NONE && !mark && lim > 0 -> reached(9); take_free(i, LW); y = 1; got = HOLD
+  :: got == ENTER && lim > 0 && may_recall(i) -> put(RECALL, owner, NONE, 0, 0); got = 0   /* it cannot mark the key */
   :: got == POLL && owner == NONE && !mark && !kept(POLL_TAKES_NOTHING) -> take_free(i, LW); y = 0; got = HOLD
-  :: got == RENEW && owner == i -> expiry = MAX(expiry, LH); y = 0; got = HOLD
+  :: got == RENEW && owner == i -> expiry = MAX(expiry, (lim -> LW : LH)); y = (WARM && mark -> 2 : 0); got = HOLD
   :: got == RENEW && owner != i -> y = 0; got = GONE
   :: got == LEAVE && owner == i ->
      reached(10); ends_own(i); owner = NONE; expiry = 0; mark = mark && kept(MARK_STAYS);
@@ -527,6 +568,7 @@ inline holder_alone(i, o, lim) {
 
 /* ---- The session ---- */
 
+inline not_kept(i) { idle[i] = 0; recalled[i] = 0; longer[i] = 0; reuses[i] = 0 }
 inline free(i) {
   if
   :: LOSE + FORCE > 0 && FAIR ->
@@ -535,7 +577,7 @@ inline free(i) {
   :: else
   fi;
   state[i] = FREE; fair[i] = 0; joined[i] = 0; until[i] = 0; not_after[i] = 0; copies[i] = 0; early[i] = 0; certain[i] = 0; did[i] = 0;
-  hold_lost[i] = 0;
+  hold_lost[i] = 0; not_kept(i);
   tidy()
 }
 
@@ -545,7 +587,7 @@ inline quit(i) { end(i, LEAVE, final_leave(i)) }
 inline end(i, by, final) {
   trace("attempt %d leaves, from %e, want %d\n", i, state[i], want[session(i)]);
   if :: turn_holds(i) -> handovers[session(i)] = 0 :: else fi;
-  state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; put(by, i, NONE, 0, final); tidy()
+  state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; not_kept(i); put(by, i, NONE, 0, final); tidy()
 }
 
 /* A grant with a smaller token than that of the hold that the session has. */
@@ -561,6 +603,14 @@ inline is_older(i) {
 
 inline read(i) {
   if :: got != DONE && ends_old(i, old) && not_after[old] == 0 -> b = old; free(b) :: else fi;
+  if
+  :: heeds(i) && got == HOLD && is_marked(l) && (state[i] != BEGUN || kept(RECALL_BY_RENEWAL)) -> recalled[i] = 1
+  :: heeds(i) && got == GRANT && waits(i) && kept(UNMARKED_IS_KEPT) -> recalled[i] = 1
+  :: heeds(i) && got == RECALL && (state[i] == BEGUN || kept(RECALL_IS_KEPT)) ->
+     if :: waits(i) -> reached(28) :: else fi; recalled[i] = 1          /* it overtakes the grant */
+  :: else
+  fi;
+  if :: got != DONE -> l = had_reply(l) :: else fi;
   if :: got != DONE && l && !copies[i] -> not_after[i] = 0 :: else fi;  /* the one copy had its reply */
   if
   :: got == GONE && tries(i) && !kept(REPEAT_RELEASE) ->                /* the new id has no ticket, and the old one is forgotten */
@@ -636,10 +686,28 @@ proctype Session(byte s) {
   :: d_step { PROMPT && !dead[s] && faults < FAULTS -> dead[s] = 1; want[s] = 0; handovers[s] = 0; fault; trace("session %d dies\n", s, 0, 0);
        for (b : first(s) .. last(s)) {
          state[b] = FREE; until[b] = 0; not_after[b] = 0; copies[b] = 0; early[b] = 0; certain[b] = 0; did[b] = 0;
-         hold_lost[b] = 0
+         idle_died[s] = idle_died[s] || (idle[b] && owner == b); hold_lost[b] = 0; not_kept(b)
        }
        tidy() }
   od
+}
+
+#define keeps_first_lease(i) (WARM && idle[i] && kept(FIRST_LEASE))
+#define may_idle(i) ((!recalled[i] || !kept(RECALL_ENDS)) && (!longer[i] || !kept(FIRST_LEASE)))
+#define may_reuse(i) (reuses[i] < BLOCK && (!recalled[i] || !kept(RECALL_ENDS)) && (until[i] > 0 || !kept(REUSE_IN_TIME)))
+/* The recall of a hold that was used again ends its turn. Other turns last as long as ever. */
+#define is_over(i) (reuses[i] > 0 && recalled[i] && kept(RECALL_ENDS))
+
+/* A goroutine uses a hold that was idle. As long as its session knows of no waiter, each use begins a turn, and the waiters count anew. */
+inline reuse(i) {
+  x = reuses[i]; reuses[i] = reuses[i] + kept(NEXT_TOKEN); promise("broken: tokens rise\n", reuses[i] > x);
+  if
+  :: !recalled[i] -> for (b : 0 .. N-1) { if :: ticket[b] > 0 -> reached(30); count_ahead(b) :: else fi }
+  :: else
+  fi;
+  idle[i] = 0; want[session(i)]--; handovers[session(i)] = 0;
+  if :: until[i] == 0 -> until[i] = 1 :: else fi;                       /* it is believed */
+  trace("attempt %d is used again, recalled %d, until %d\n", i, recalled[i], until[i])
 }
 
 proctype Attempt(byte i) {
@@ -651,8 +719,16 @@ proctype Attempt(byte i) {
        did[i] = PROMPT; trace("attempt %d polls\n", i, 0, 0); put(POLL, i, NONE, LW, 0) }
   :: d_step { PROMPT && (joined[i] || (state[i] == REQUEUEING && !kept(POLL_AT_ONCE))) && !did[i] -> did[i] = 1 }
   :: d_step { waits(i) && !joined[i] && (fair[i] -> CHURN : want[session(i)] == 0) && room -> quit(i) }
-  :: d_step { believes(i) && room && !did[i] -> did[i] = PROMPT; trace("attempt %d renews\n", i, 0, 0); put(RENEW, i, NONE, LH, 0) }
-  :: d_step { believes(i) && (!fair[i] || !kept(FAIR_NO_TURN)) && want[session(i)] > 0 && handovers[session(i)] < HANDOVERS ->
+  :: d_step { believes(i) && room && !did[i] && !keeps_first_lease(i) ->
+       did[i] = PROMPT; longer[i] = WARM; trace("attempt %d renews\n", i, 0, 0); put(RENEW, i, NONE, LH, 0) }
+  :: d_step { WARM && believes(i) && !fair[i] && room && !did[i] ->
+       did[i] = PROMPT; trace("attempt %d renews for the first lease, idle %d\n", i, idle[i], 0); put(RENEW, i, NONE, LW, 1) }
+  :: d_step { WARM && believes(i) && !fair[i] && !idle[i] && want[session(i)] == 0 && may_idle(i) ->
+       trace("attempt %d is idle, until %d\n", i, until[i], 0); idle[i] = 1 }
+  :: d_step { idle[i] && want[session(i)] > 0 && may_reuse(i) ->
+       reached(29); reuse(i); begin(i); check() }
+  :: d_step { believes(i) && !idle[i] && !is_over(i) &&
+       (!fair[i] || !kept(FAIR_NO_TURN)) && want[session(i)] > 0 && handovers[session(i)] < HANDOVERS ->
        reached(17);                                                     /* it is handed over inside the session */
        handovers[session(i)] = (kept(TURN_COUNTS_HANDOVERS) -> handovers[session(i)] + 1 : 0); want[session(i)]--;
        trace("attempt %d: handed over inside, want %d\n", i, want[session(i)], 0); begin(i) }
@@ -664,16 +740,19 @@ proctype Attempt(byte i) {
        if :: f != NONE -> trace("attempt %d: handed over to fair attempt %d\n", i, f, 0); until[i] = 0; begin(f); quit(i) :: else fi }
   :: d_step { (MOVE || SHORT) && state[i] == BEGUN && !certain[i] && (!copies[i] || !kept(CERTAIN_SENT_ONCE)) ->
        trace("attempt %d is certain to have no ticket\n", i, 0, 0); certain[i] = 1 }
-  :: d_step { state[i] == BEGUN && (fair[i] || want[session(i)] == 0 || until[i] == 0) && room -> quit(i) }
-  :: d_step { SHORT && believes(i) && (certain[i] || !kept(FREE_IF_CERTAIN)) && (fair[i] || want[session(i)] == 0) && room ->
+  :: d_step { state[i] == BEGUN && (fair[i] || want[session(i)] == 0 || until[i] == 0 || idle[i]) && room ->
+       if :: idle[i] && recalled[i] -> reached(31) :: else fi; quit(i) } /* it was recalled */
+  :: d_step { SHORT && believes(i) && (certain[i] || !kept(FREE_IF_CERTAIN)) && (fair[i] || want[session(i)] == 0) && !recalled[i] && room ->
        trace("attempt %d sends the short release\n", i, 0, 0); end(i, RELEASE, 0) }
-  :: d_step { turn_holds(i) && want[session(i)] > 0 && room -> fresh(session(i));
+  :: d_step { turn_holds(i) && want[session(i)] > 0 && room && !(idle[i] && kept(IDLE_IS_LEFT)) -> fresh(session(i));
+       promise("broken: a hold that no goroutine uses is ended by a leave\n", !idle[i]);
        if
        :: f == NONE && kept(FRESH_TICKET) -> reached(18); quit(i)        /* it releases, since there is no free id */
        :: else ->
           if :: kept(FRESH_TICKET) -> skip :: else -> f = i fi;
           trace("attempt %d is released and queues again as %d, want %d\n", i, f, want[session(i)]);
-          handovers[session(i)] = 0; state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; early[i] = kept(OLD_TO_THE_END) && !no_copy_comes(i);
+          handovers[session(i)] = 0; state[i] = LEAVING; until[i] = 0; did[i] = PROMPT; not_kept(i);
+          early[i] = kept(OLD_TO_THE_END) && !no_copy_comes(i);
           start(f, REQUEUE, i); tidy()
        fi }
   :: d_step { state[i] == LEAVING && room && !did[i] && kept(REPEAT_RELEASE) ->
@@ -689,7 +768,7 @@ proctype Wire(byte k) {
   do
   :: d_step { kind[k] == ENTER && !moving -> take(k); arrives; enter(me, t, l); check() }
   :: d_step { kind[k] == POLL && !moving -> take(k); arrives; poll(me, t); check() }
-  :: d_step { kind[k] == RENEW && !moving -> take(k); arrives; renew(me, t) }
+  :: d_step { kind[k] == RENEW && !moving -> take(k); arrives; renew(me, t, l) }
   :: d_step { kind[k] == LEAVE && !moving -> take(k); arrives; leave(me, l); check() }
   :: d_step { kind[k] == RELEASE -> take(k); arrives; short_release(me); check() }
   :: d_step { kind[k] == REQUEUE && !moving -> take(k); arrives; requeue(me, old, t, l); check() }
@@ -725,6 +804,8 @@ proctype World() {
        if :: dead[1] -> skip :: else -> fault fi; unsubscribed[1] = 1; trace("session 1 has no listener any more\n", 0, 0, 0) }
   :: d_step { FOREIGN && losses > 0 && !was_foreign && may_fail ->
        fault; trace("a ticket of another kind\n", 0, 0, 0); foreign = 1; was_foreign = 1 }
+  :: d_step { WARM && room && owner < N && heeds(owner) ->              /* a TryLock elsewhere, which makes no mark */
+       trace("a try of another session recalls %d\n", owner, 0, 0); put(RECALL, owner, NONE, 0, 0) }
   :: d_step { MOVE && !moving && may_fail -> moving = 1; fault; trace("the slot moves\n", 0, 0, 0) }
   :: d_step { MOVE && moving -> moving = 0; calm = 0; trace("the slot stays\n", 0, 0, 0) }
   od
@@ -737,7 +818,10 @@ proctype Sweep() {
 
 /* There is a waiter. A session without a free id for its goroutines is not counted. */
 #define anyone_waits ((want[0] > 0 && count(0, turn_tries) > 0) || (want[1] > 0 && count(1, turn_tries) > 0) || any(fair_waits))
-#define off_duty(i) (state[i] != FREE && !did[i])
+#define off_duty(i) ((state[i] != FREE && !did[i]) || (idle[i] && (recalled[i] || want[session(i)] > 0)))
+/* There is a waiter, and the session of the holder, which could use its hold again, does not know. */
+#define waits_beside(a, i) (a != i && is_alive(a))
+#define is_unaware(i) (WARM && owner == i && believes(i) && heeds(i))
 #define could_enter(s) x = 0; if :: want[s] > 0 && may_enter(s) -> fresh(s); x = (f != NONE) :: else fi
 
 proctype Clock() {
@@ -753,6 +837,13 @@ proctype Clock() {
              if :: moving -> calm = 0 :: else fi;
              if :: anyone_waits && !any(believes) -> reached(19) :: else fi;                            /* a stall */
              promise("broken: no waiter beside a free lock\n", calm < STALL || any(believes) || !anyone_waits);
+             for (b : 0 .. N-1) {
+               for (a : 0 .. N-1) {
+                 promise("broken: a holder learns of a waiter\n", calm < UNAWARE || !is_unaware(b) || !waits_beside(a, b));
+                 promise("broken: a hold of a dead session that it did not use lasts for the first lease\n",
+                         calm < LW || owner != b || !idle_died[session(b)] || !waits_beside(a, b))
+               }
+             };
              calm = (calm < LONG -> calm + 1 : LONG)
           :: else
           fi;
