@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -69,10 +70,7 @@ Exit codes: those of ls.`,
 		if asJSON {
 			write = printJSON
 		}
-		if err := write(cmd.OutOrStdout(), groups); err != nil {
-			return err
-		}
-		return missing
+		return cmp.Or(write(cmd.OutOrStdout(), groups), missing)
 	})
 	return cmd
 }
@@ -135,20 +133,16 @@ func (l shardLine) text() string {
 
 // printShards prints shards as objects or as a table.
 func printShards(out io.Writer, asJSON bool, all []shards.ShardInfo) error { //nolint:revive // what the flag says
-	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0) // it returns errors from Flush
+	lines := make([]shardLine, 0, len(all))
 	for _, o := range all {
-		line := lineOf(o)
-		if !asJSON {
-			_, _ = fmt.Fprintln(table, line.text())
-			continue
-		}
-		text, err := jsonLine(line)
-		if err != nil {
-			return err
-		}
-		if _, err = out.Write(text); err != nil {
-			return err
-		}
+		lines = append(lines, lineOf(o))
+	}
+	if asJSON {
+		return printJSON(out, lines)
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0) // it returns errors from Flush
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(table, line.text())
 	}
 	return table.Flush()
 }

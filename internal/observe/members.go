@@ -33,48 +33,40 @@ func (o *Observer) Member(ctx context.Context, l Labels) *MemberReports {
 
 // Joined reports a membership that begins.
 func (m *MemberReports) Joined(e Event) {
-	if m != nil {
-		m.report(m.observer.MemberJoined, e)
-	}
+	m.report(func(o *Observer) Hook { return o.MemberJoined }, e)
 }
 
 // Left reports a membership that ends.
 func (m *MemberReports) Left(e Event) {
-	if m != nil {
-		m.report(m.observer.MemberLeft, e)
-	}
+	m.report(func(o *Observer) Hook { return o.MemberLeft }, e)
 }
 
 // Granted reports a shard that the member owns now.
 func (m *MemberReports) Granted(e Event) {
-	if m != nil {
-		m.report(m.observer.ShardGranted, e)
-	}
+	m.report(func(o *Observer) Hook { return o.ShardGranted }, e)
 }
 
 // Draining reports a shard whose work must stop.
 func (m *MemberReports) Draining(e Event) {
-	if m != nil {
-		m.report(m.observer.ShardDraining, e)
-	}
+	m.report(func(o *Observer) Hook { return o.ShardDraining }, e)
 }
 
 // Slow reports a shard whose work must have stopped for long.
 func (m *MemberReports) Slow(e Event) {
-	if m != nil {
-		m.report(m.observer.ShardSlow, e)
-	}
+	m.report(func(o *Observer) Hook { return o.ShardSlow }, e)
 }
 
 // Released reports a shard that the member releases.
 func (m *MemberReports) Released(e Event) {
-	if m != nil {
-		m.report(m.observer.ShardReleased, e)
-	}
+	m.report(func(o *Observer) Hook { return o.ShardReleased }, e)
 }
 
-// report adds a call. It does not block, so the caller may hold a lock.
-func (m *MemberReports) report(hook Hook, e Event) {
+// report adds a call of a hook, if there is one. It does not block, so the caller may hold a lock.
+func (m *MemberReports) report(hookOf func(*Observer) Hook, e Event) {
+	if m == nil {
+		return
+	}
+	hook := hookOf(m.observer)
 	if hook == nil {
 		return
 	}

@@ -89,8 +89,9 @@ func (r *Registry) lifeLocked() time.Duration {
 }
 
 // isUnchangedLocked reports whether a heartbeat can replace the poll of q: a poll saw a hold that still lasts, and the
-// session is subscribed to the grants. What a poll would find besides, a release, an end or a grant, changes the stamp of the hold, which the heartbeat finds
-// out. A poll is due now and then all the same: it keeps the keys, and finds a lost ticket in a queue that has others.
+// session is subscribed to the grants. What a poll would find besides, a release, an end or a grant, changes the stamp of the
+// hold, which the heartbeat finds out. A poll is due now and then all the same: it keeps the keys, and finds a lost ticket in a
+// queue that has others.
 func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
 	at := now.Mono()
 	return q.polledStamp != 0 && at < q.holdEnds && at-q.polledAt < pollAnywayAfter*q.pollPauseLocked() &&
