@@ -44,11 +44,7 @@ func (a *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 		return hold.Lease{}, err
 	}
 	defer a.Base.Session.End()
-	var unused *lockMemory
-	q := a.Manager.LocalQueues.UseOrMake(a.Keys.Holder, func() *local.Queue {
-		unused = new(lockMemory)
-		return &unused.local
-	})
+	q, unused := a.useLocalQueue()
 	defer q.Done(a.Keys.Holder)
 	call := local.Acquisition{Queue: q, Key: a.Request.ShareKey, Source: a, Concurrent: a.Request.Concurrent, Memory: unused}
 	defer call.End()
@@ -74,6 +70,16 @@ type lockMemory struct {
 	held   heldLock
 	local  local.Queue
 	server queue.Queue
+}
+
+// useLocalQueue returns the queue of the lock in this process, and counts the caller as its user. If the session had none, the
+// queue is part of unused, of which the caller may use the rest; otherwise unused is nil.
+func (a *Acquirer) useLocalQueue() (q *local.Queue, unused *lockMemory) {
+	q = a.Manager.LocalQueues.UseOrMake(a.Keys.Holder, func() *local.Queue {
+		unused = new(lockMemory)
+		return &unused.local
+	})
+	return q, unused
 }
 
 // NewTicket implements local.TicketSource. memory is of type *lockMemory.
@@ -119,28 +125,42 @@ func (a *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	if lease, ok := a.joinShared(ctx); ok {
 		return lease, nil
 	}
-	q, err := a.beginLocalTry()
-	if err != nil {
+	q, unused := a.useLocalQueue()
+	if err := a.beginLocalTry(q); err != nil {
 		return hold.Lease{}, err
 	}
 	defer a.endLocalTry(q)
-	h, err := a.Manager.try(ctx, &a.Keys, a.Request)
+	h, held, err := a.tryServer(ctx, unused)
 	var lease hold.Lease
 	if err == nil {
-		lease, err = a.beginHold(ctx, q, new(heldLock), h, 0)
+		lease, err = a.beginHold(ctx, q, held, h, 0)
 	}
 	return lease, CutShort(ctx, err)
 }
 
+// tryServer acquires the lock if that is possible at once, and returns memory for the hold. Both use unused, if that is not nil.
+func (a *Acquirer) tryServer(ctx context.Context, unused *lockMemory) (h queue.Hold, held *heldLock, err error) {
+	queues := a.Manager.Queues
+	switch {
+	case queues == nil:
+		h, err = a.Manager.Retries.Try(ctx, &a.Keys, a.Request)
+	case unused == nil:
+		h, err = queues.Try(ctx, &a.Keys, a.Request)
+	default:
+		h, err = queues.TryIn(ctx, &unused.QueuedTicket, &unused.server, &a.Keys, a.Request)
+		return h, &unused.held, err
+	}
+	return h, new(heldLock), err
+}
+
 // beginLocalTry counts the caller, which asks the server for the lock and does not wait, unless goroutines of this session are
-// before it.
-func (a *Acquirer) beginLocalTry() (*local.Queue, error) {
-	q := a.Manager.LocalQueues.Use(a.Keys.Holder)
+// before it: then the caller does not use q any more.
+func (a *Acquirer) beginLocalTry(q *local.Queue) error {
 	if q.BeginTry(a.Request.ShareKey) {
-		return q, nil
+		return nil
 	}
 	q.Done(a.Keys.Holder)
-	return nil, errs.ErrHeldHere
+	return errs.ErrHeldHere
 }
 
 // endLocalTry counts the caller out.

@@ -33,8 +33,8 @@ func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, 
 	requests := make([]queue.LockRequest, 0, len(batch))
 	localQueues := make([]*local.Queue, 0, len(batch))
 	for _, a := range batch {
-		localQueue, err := a.beginLocalTry()
-		if err != nil {
+		localQueue := a.Manager.LocalQueues.Use(a.Keys.Holder)
+		if a.beginLocalTry(localQueue) != nil {
 			break
 		}
 		defer a.endLocalTry(localQueue)

@@ -4,7 +4,6 @@ package acquire
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
@@ -61,14 +60,6 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	m.Queues = queue.New(s, queue.Protocol{QueueScripts: kind.Queue, Refusal: refusal})
 	m.HoldRegistry = m.Queues
 	return m
-}
-
-// try acquires the lock with these keys if that is possible at once.
-func (m *Manager) try(ctx context.Context, keys *queue.LockKeys, request *queue.Request) (queue.Hold, error) {
-	if m.Queues != nil {
-		return m.Queues.Try(ctx, keys, request)
-	}
-	return m.Retries.Try(ctx, keys, request)
 }
 
 // ReadGrants reads the reply to a script that granted the lock, for attempts of this session. Without a queue, a session gets

@@ -72,13 +72,19 @@ const (
 	listed               // it is in the list of waiting attempts as well
 )
 
-// newAttempt registers an attempt that only tries, before anything of it is sent.
+// newAttempt returns an attempt that only tries. It is registered before anything of it is sent.
 func (q *Queue) newAttempt(request *Request) *Attempt {
-	a := &Attempt{q: q, ticketID: q.registry.session.NewTicket(request.Mode), request: request}
+	a := new(Attempt)
+	a.beginTrying(q, request)
+	return a
+}
+
+// beginTrying registers a, which only tries, before anything of it is sent.
+func (a *Attempt) beginTrying(q *Queue, request *Request) {
+	a.q, a.ticketID, a.request = q, q.registry.session.NewTicket(request.Mode), request
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	a.registerLocked()
-	return a
 }
 
 func (a *Attempt) registerLocked() {

@@ -17,26 +17,34 @@ import (
 // Try acquires the lock with these keys if it is free and has no earlier waiter. It fails without a round trip while another
 // caller of this session has priority.
 func (r *Registry) Try(ctx context.Context, keys *LockKeys, request *Request) (Hold, error) {
-	q, err := r.Begin(keys)
-	if err != nil {
+	return r.TryIn(ctx, new(QueuedTicket), nil, keys, request)
+}
+
+// TryIn is Try with the memory of a ticket that was not made. If the session has no queue of the lock, it uses the memory of unused,
+// if that is not nil.
+func (r *Registry) TryIn(ctx context.Context, t *QueuedTicket, unused *Queue, keys *LockKeys, request *Request) (Hold, error) {
+	if err := r.session.Begin(); err != nil {
 		return nil, err
 	}
-	a, err := q.try(ctx, request)
+	q := r.useIn(unused, keys)
+	a, err := q.tryIn(t.firstCtx.Of(ctx), &t.first, request)
 	if err != nil {
 		q.Done()
 		return nil, err
 	}
+	t.freeContext()
 	return a, nil
 }
 
-func (q *Queue) try(ctx context.Context, request *Request) (a *Attempt, err error) {
+// tryIn tries with an attempt in that memory. The second try, if the server's clock had to be learned again, has memory of its own:
+// the server may still have something of the first attempt.
+func (q *Queue) tryIn(ctx context.Context, memory *Attempt, request *Request) (*Attempt, error) {
 	if q.busy(request) {
 		return nil, errs.ErrHeld
 	}
-	for range 2 { // the second try if the server's clock had to be learned again
-		if a, err = q.tryOnce(ctx, request); !errors.Is(err, errLate) {
-			break
-		}
+	a, err := q.tryOnce(ctx, memory, request)
+	if errors.Is(err, errLate) {
+		return q.tryOnce(ctx, new(Attempt), request)
 	}
 	return a, err
 }
@@ -50,11 +58,11 @@ var (
 	errSuperseded = fmt.Errorf("%w: the session has a newer hold", errLate)
 )
 
-func (q *Queue) tryOnce(ctx context.Context, request *Request) (*Attempt, error) {
+func (q *Queue) tryOnce(ctx context.Context, a *Attempt, request *Request) (*Attempt, error) {
 	if err := q.registry.session.Handshake(ctx, q.keys.Holder); err != nil {
 		return nil, err
 	}
-	a := q.newAttempt(request)
+	a.beginTrying(q, request)
 	err := a.sendEnter(ctx)
 	switch {
 	case err == nil:

@@ -273,6 +273,11 @@ func within[T any](tb testing.TB, what string, c <-chan T) T {
 // grantMessage is the message of a grant to an attempt, which the heartbeat with that number paid for.
 func grantMessage(attempt, number string) string { return attempt + "1780000000000000" + number }
 
+// try is tryIn with memory of its own.
+func (q *Queue) try(ctx context.Context, request *Request) (*Attempt, error) {
+	return q.tryIn(ctx, new(Attempt), request)
+}
+
 // Take waits in the queue until the caller holds the lock, in one step.
 func (q *Queue) Take(ctx context.Context, request *Request) (*Attempt, error) {
 	t := q.newRequest(request)

@@ -93,10 +93,12 @@ func (r *Registry) Begin(keys *LockKeys) (*Queue, error) {
 	return r.use(keys), nil
 }
 
-func (r *Registry) use(keys *LockKeys) *Queue {
+func (r *Registry) use(keys *LockKeys) *Queue { return r.useIn(nil, keys) }
+
+func (r *Registry) useIn(unused *Queue, keys *LockKeys) *Queue {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.useLocked(nil, keys)
+	return r.useLocked(unused, keys)
 }
 
 // useLocked returns the queue with these keys, and counts the caller as its user. A new queue uses the memory of unused, if that

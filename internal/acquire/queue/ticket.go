@@ -183,10 +183,16 @@ func (t *QueuedTicket) Granted() (h Hold, waitedSince clock.Instant) {
 		a.Done()
 		return nil, t.waitedSince()
 	}
-	if a.footprint.Sent == 1 && !a.footprint.Unknown {
-		t.firstCtx = wire.NoDeadline{} // no call uses it any more, and the hold may last for long
-	}
+	t.freeContext()
 	return a, t.waitedSince()
+}
+
+// freeContext forgets the context of the first request of t, which was granted, if no call uses it any more: the hold may last for
+// long.
+func (t *QueuedTicket) freeContext() {
+	if a := t.attempt(); a.footprint.Sent == 1 && !a.footprint.Unknown {
+		t.firstCtx = wire.NoDeadline{}
+	}
 }
 
 // Leave implements local.Ticket.
