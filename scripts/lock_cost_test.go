@@ -90,7 +90,7 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 		},
 		{
 			script: scripts.LockFree, crowd: "Nothing", base: 20, sizes: []int{1}, keys: on("lock"),
-			fill: setTo(lockSays(ours+turnMode, noon, "-")), args: with(lockSays(ours+turnMode, noon, "-"), digits(noon), keepMS),
+			fill: setTo(lockSays(ours+turnMode, noon, "-")), args: with(ours+turnMode+"-", digits(noon), keepMS),
 		},
 		{
 			script: scripts.LockAcquireMany, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),

@@ -12,10 +12,10 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// frees sends the short release of a hold that was granted at that stamp, without a mark.
-func (q *queued) frees(hold string, stamp int64, used string) any {
+// frees sends the short release of a hold that was granted without a mark.
+func (q *queued) frees(hold, used string) any {
 	q.Helper()
-	return q.mustRun(scripts.LockFree, q.all[:1], lockSays(hold+q.suffix, stamp, "-"), used, keepMS)[0]
+	return q.mustRun(scripts.LockFree, q.all[:1], hold+q.suffix+"-", used, keepMS)[0]
 }
 
 // P3, P5: the short release leaves the key as the leave does, for as long. A copy of it does nothing.
@@ -28,24 +28,23 @@ func TestFreeLeavesTheKeyAsLeaveDoes(t *testing.T) {
 		args := left.leaveArgs(ours)
 		args[5], args[6] = used, "1"
 		require.Equal(t, []any{int64(1)}, left.mustRun(left.leave, left.all, args...))
-		require.Equal(t, int64(1), q.frees(ours, noon, used))
+		require.Equal(t, int64(1), q.frees(ours, used))
 		require.Equal(t, left.value(), q.value())
 		require.Equal(t, left.ttl(left.key), q.ttl(q.key))
 		unchanged := q.unchanged()
-		require.Equal(t, int64(0), q.frees(ours, noon, used))
+		require.Equal(t, int64(0), q.frees(ours, used))
 		unchanged()
 	}
 }
 
-// P8: the short release does nothing to a key that has another value than the grant wrote.
-func TestFreeLeavesAnotherValueAlone(t *testing.T) {
+// P8: the short release does nothing to a key that has another hold, or a mark.
+func TestFreeLeavesAnotherHoldAlone(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
 		"Marked":       lockSays(ours+turnMode, noon, "q"),
-		"OtherStamp":   lockSays(ours+turnMode, noon+1, "-"),
 		"OtherAttempt": lockSays(nth("a", 2)+turnMode, noon, "-"),
 		"OtherMode":    lockSays(ours+fairMode, noon, "-"),
-		"OtherLabel":   lockSays(ours+turnMode, noon, "-") + "x",
+		"OtherKind":    "sb1q" + lockSays(ours+turnMode, noon, "-")[4:],
 		"Idle":         idleSays(noon),
 		"Released":     released(noon),
 		"Lost":         "",
@@ -59,16 +58,16 @@ func TestFreeLeavesAnotherValueAlone(t *testing.T) {
 				q.set(value, time.Minute)
 			}
 			unchanged := q.unchanged()
-			require.Equal(t, int64(0), q.frees(ours, noon, digits(noon)))
+			require.Equal(t, int64(0), q.frees(ours, digits(noon)))
 			unchanged()
 		})
 	}
 }
 
-// P8: no sender releases a marked lock, or a key of another program, by naming its value.
-func TestFreeRefusesAValueThatNoEnterWrites(t *testing.T) {
+// P8: no sender releases a marked lock, or a key of another program, by naming what it has.
+func TestFreeRefusesWhatIsNoUnmarkedTicket(t *testing.T) {
 	t.Parallel()
-	for _, value := range []string{"", "a text", lockSays(ours+turnMode, noon, "q"), released(noon), strings.Repeat("-", 80)} {
+	for _, value := range []string{"", "a text", ours + turnMode, ours + turnMode + "q", lockSays(ours+turnMode, noon, "-"), released(noon), strings.Repeat("-", 80)} {
 		q := newLock(t)
 		if value != "" {
 			q.set(value, time.Minute)
@@ -87,11 +86,11 @@ func TestRefusedFreeDoesNothing(t *testing.T) {
 	q.has(ours)
 	unchanged := q.unchanged()
 	for _, right := range []string{"get", "set"} {
-		reply, err := q.as("+@all", "-"+right).tryKeys(scripts.LockFree, q.all[:1], lockSays(ours+q.suffix, noon, "-"), digits(noon), keepMS)
+		reply, err := q.as("+@all", "-"+right).tryKeys(scripts.LockFree, q.all[:1], ours+q.suffix+"-", digits(noon), keepMS)
 		require.NoError(t, err)
 		require.Equal(t, int64(0), reply)
 	}
 	q.fill()
-	require.Equal(t, int64(0), q.frees(ours, noon, digits(noon)))
+	require.Equal(t, int64(0), q.frees(ours, digits(noon)))
 	unchanged()
 }

@@ -101,7 +101,7 @@ func (w *lockWalk) step() (mayTake string) {
 			hold = w.holder
 		}
 		if w.value() != "" && w.random.IntN(2) == 0 {
-			w.frees(hold, w.floor(), digits(0))
+			w.frees(hold, digits(0))
 		} else {
 			w.ended = hold
 			w.mustRun(w.leave, keys, w.leaveArgs(hold)...)

@@ -189,7 +189,7 @@ func TestTokensContinueBehindTheBlockOfALostHold(t *testing.T) {
 			q.mustRun(q.leave, q.all, args...)
 		},
 		"Freed": func(q *queued) {
-			require.Equal(q, int64(1), q.frees(theirs, noon, ""))
+			require.Equal(q, int64(1), q.frees(theirs, ""))
 		},
 		"ReleasedMany": func(q *queued) {
 			require.Equal(q, []any{int64(1)}, q.mustRun(scripts.LockReleaseMany, q.all[:1], theirs+turnMode, "", keepMS))

@@ -131,7 +131,7 @@ func TestReleasesIgnoreBadStamps(t *testing.T) {
 			},
 			"Free": func(f *fixture) (any, error) {
 				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
-				return f.tryKeys(scripts.LockFree, []string{f.key}, lockSays(ours+turnMode, noon, "-"), bad, keepMS)
+				return f.tryKeys(scripts.LockFree, []string{f.key}, ours+turnMode+"-", bad, keepMS)
 			},
 			"ReleaseMany": func(f *fixture) (any, error) {
 				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)

@@ -40,7 +40,7 @@ func TestWhatOtherKindsSendLeavesAReadWriteLockAlone(t *testing.T) {
 		"Leave": {scripts.LockLeave, func(r *rwlock) []any {
 			return []any{ours + turnMode, we, "PUBLISH", r.grants, keepMS, digits(noon), "1"}
 		}},
-		"Free":         {scripts.LockFree, func(*rwlock) []any { return []any{lockSays(ours+turnMode, noon, "-"), digits(noon), keepMS} }},
+		"Free":         {scripts.LockFree, func(*rwlock) []any { return []any{ours + turnMode + "-", digits(noon), keepMS} }},
 		"ReleaseMany":  {scripts.LockReleaseMany, func(*rwlock) []any { return []any{ours + turnMode, digits(noon), keepMS} }},
 		"LockForce":    {scripts.LockForce, func(r *rwlock) []any { return []any{ours, "PUBLISH", r.grants, r.notified(), keepMS} }},
 		"Vote":         {scripts.RedlockRelease, func(r *rwlock) []any { return []any{ours, digits(noon), "PUBLISH", r.channel, keepMS} }},

@@ -109,7 +109,7 @@ func (k *exclusiveKind) leave(v verb, a *attempt) *request {
 	return k.request(v, a, read, scripts.LockLeave, keys, a.hold, a.session, "PUBLISH", k.grants(), k.keep(), used, "0")
 }
 
-// free is the short release of a hold whose key is as its enter wrote it.
+// free is the short release of a hold without a mark.
 func (k *exclusiveKind) free(a *attempt) *request {
 	if a.stamp == "" {
 		return nil
@@ -120,7 +120,7 @@ func (k *exclusiveKind) free(a *attempt) *request {
 		k.released(used, n == wire.Done)
 		return outcome{}
 	}
-	return k.request(frees, a, read, scripts.LockFree, k.keys()[:1], "sb1l"+a.stamp+a.hold+"-"+label, used, k.keep())
+	return k.request(frees, a, read, scripts.LockFree, k.keys()[:1], a.hold+"-", used, k.keep())
 }
 
 // requeue releases the hold of an attempt and queues another of its session.

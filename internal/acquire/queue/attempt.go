@@ -34,7 +34,7 @@ func (g Grant) Tokens() (first, last uint64) {
 // An id is not used for a second attempt. The mutex of the Registry guards the fields.
 type Attempt struct {
 	q        *Queue
-	ticketID string       // the ticket: the hold id, and the mode of the request; assigned once
+	unmarked string       // the ticket, which is the hold id and the mode of the request, and noMark; assigned once
 	request  *Request     // assigned once
 	wait     *attemptWait // nil until it is needed
 
@@ -81,7 +81,7 @@ func (q *Queue) newAttempt(request *Request) *Attempt {
 
 // beginTrying registers a, which only tries, before anything of it is sent.
 func (a *Attempt) beginTrying(q *Queue, request *Request) {
-	a.q, a.ticketID, a.request = q, q.registry.session.NewTicket(request.Mode), request
+	a.q, a.unmarked, a.request = q, q.registry.newUnmarked(request), request
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	a.registerLocked()
@@ -94,14 +94,14 @@ func (a *Attempt) registerLocked() {
 
 // beginWaiting registers a, which waits in the queue, before anything of it is sent.
 func (a *Attempt) beginWaiting(q *Queue, request *Request) {
-	id := q.registry.session.NewTicket(request.Mode)
+	unmarked := q.registry.newUnmarked(request)
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
-	a.beginWaitingLocked(q, id, request)
+	a.beginWaitingLocked(q, unmarked, request)
 }
 
-func (a *Attempt) beginWaitingLocked(q *Queue, id string, request *Request) {
-	a.q, a.ticketID, a.request, a.state, a.place = q, id, request, entering, pending
+func (a *Attempt) beginWaitingLocked(q *Queue, unmarked string, request *Request) {
+	a.q, a.unmarked, a.request, a.state, a.place = q, unmarked, request, entering, pending
 	a.registerLocked()
 	q.newestRequest = request
 	if q.pending++; q.pending == 1 {
@@ -345,11 +345,19 @@ func (a *Attempt) Name() string {
 	return a.ticket()
 }
 
+// noMark is what the enter of an exclusive lock without a queue writes behind the ticket.
+const noMark = "-"
+
+// newUnmarked returns a new ticket, with noMark.
+func (r *Registry) newUnmarked(request *Request) string {
+	return r.session.NewTicket(request.Mode + noMark)
+}
+
 // ticket returns the name of a in the queue.
-func (a *Attempt) ticket() string { return a.ticketID }
+func (a *Attempt) ticket() string { return a.unmarked[:len(a.unmarked)-len(noMark)] }
 
 // attempt returns the id of a within its session: the part of the hold id after the session's.
 func (a *Attempt) attempt() string {
-	end := len(a.ticketID) - len(a.request.Mode)
-	return a.ticketID[end-attemptSize : end]
+	end := len(a.unmarked) - len(noMark) - len(a.request.Mode)
+	return a.unmarked[end-attemptSize : end]
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// purse says when the short release is worth a try. A try that finds another value in the key is a miss: it costs a round trip
+// purse says when the short release is worth a try. A try that finds a mark, or another hold, is a miss: it costs a round trip
 // more, and the next waiter waits for that. A hit pays in 2. A leave pays in 1 if its reply says that the short release would have
 // been a hit. A miss takes missCost, and a try needs as much. So at most one release in 16 is a miss, in whatever order they
 // come, and none before the session has released missCost locks without a queue.
@@ -29,7 +29,7 @@ func (p *purse) pay(n int32) {
 	}
 }
 
-// free releases the lock with the short release, which does nothing if the holder key is not as the enter wrote it. It reports
+// free releases the lock with the short release, which does nothing if the holder key has another hold or a mark. It reports
 // whether the lock is released.
 func (a *Attempt) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, err error) {
 	registry := a.q.registry
@@ -37,7 +37,7 @@ func (a *Attempt) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, e
 	reply, err := registry.session.Runner.Run(ctx, wire.Call{
 		Script: registry.protocol.Free,
 		Keys:   a.q.keys.All[:1],
-		Args:   append(args[:0], a.holderValue(), a.floorArg(lastUsed), a.request.FloorTTL),
+		Args:   append(args[:0], a.unmarked, a.floorArg(lastUsed), a.request.FloorTTL),
 	})
 	switch {
 	case err != nil:
@@ -66,12 +66,4 @@ func (a *Attempt) endFreed() {
 	defer a.q.registry.mu.Unlock()
 	a.endLocked()
 	a.forgetLocked()
-}
-
-// holderValue returns what the enter wrote to the holder key when it acquired the lock: kind, stamp, ticket, no mark, label.
-func (a *Attempt) holderValue() string {
-	var text [128]byte // on the stack: the longest value has 127 bytes
-	value := a.grant.Stamp.Append(append(text[:0], "sb1l"...))
-	value = append(append(value, a.ticket()...), '-')
-	return string(append(value, a.q.registry.session.Settings.Label...))
 }

@@ -73,7 +73,7 @@ func TestRelease_FirstToken_LeavesItsStamp(t *testing.T) {
 	require.Equal(t, "sb1-"+a.Grant().Stamp.Text(), f.server.MustDo(t, "GET", u.q.keys.Holder))
 }
 
-// P6: a waiter that came since the grant has marked the key. The short release finds another value, and the leave that follows
+// P6: a waiter that came since the grant has marked the key. The short release finds the mark, and the leave that follows
 // hands the lock over.
 func TestRelease_WaiterCame_IsFollowedByTheLeave(t *testing.T) {
 	t.Parallel()

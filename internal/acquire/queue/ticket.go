@@ -59,10 +59,10 @@ func (r *Registry) MakeTicket(t *QueuedTicket, unused *Queue, keys *LockKeys, re
 	if err := r.session.Begin(); err != nil {
 		return err
 	}
-	id := r.session.NewTicket(request.Mode)
+	unmarked := r.newUnmarked(request)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.first.beginWaitingLocked(r.useLocked(unused, keys), id, request)
+	t.first.beginWaitingLocked(r.useLocked(unused, keys), unmarked, request)
 	return nil
 }
 
