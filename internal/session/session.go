@@ -47,6 +47,7 @@ type Session struct {
 	err              error
 	id               string
 	grantsChannel    string        // see GrantsChannel
+	nameCache        *names.Cache  // nil if the session is not valid
 	serial           atomic.Uint64 // the number of attempts so far
 	closing          atomic.Bool   // set under mu; no work is begun after it
 	evicted          atomic.Bool   // set before Close evicts; a hold that begins after that evicts itself
@@ -146,7 +147,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	if s.err != nil {
 		return s
 	}
-	s.Defaults = ResolveAll(set.Lock)
+	s.Defaults, s.nameCache = ResolveAll(set.Lock), names.NewCache()
 	s.handshakes.init()
 	s.Timers = timers.New()
 	s.sleepRecovery.init(s)
@@ -201,7 +202,11 @@ func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
 		return names.Set{}, fmt.Errorf("%w: %s knows no hashed names", errs.ErrBadOption, l.Name)
 	}
 	clustered := s.Runner != nil && s.Runner.Clustered()
-	set, err := l.Names(names.NamingOptions{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}, name)
+	keysOf := l.Names
+	if l == layout.Native() && s.nameCache != nil {
+		keysOf = s.nameCache.Native
+	}
+	set, err := keysOf(names.NamingOptions{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}, name)
 	if err != nil {
 		return names.Set{}, fmt.Errorf("%w: %w", errs.ErrBadName, err)
 	}
