@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 // acquirerCall is Acquire or TryAcquire.
@@ -80,9 +81,9 @@ func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool,
 
 // shareKey returns the terms by which readers share a hold. It is zero if the time of each reader counts from its own beginning, or
 // if each waits for replicas.
-func (l *Lock) shareKey() local.ShareKey {
-	terms := l.base.Terms
-	if terms.Fixed || terms.MaxHold > 0 || l.base.Replicas.Count > 0 {
+func shareKey(s *session.Resolved) local.ShareKey {
+	terms := s.Terms
+	if terms.Fixed || terms.MaxHold > 0 || s.Replicas.Count > 0 {
 		return local.ShareKey{}
 	}
 	return local.ShareKey{Policy: local.Shared, Concurrent: true, Lease: terms.Lease, FirstLease: terms.First()}

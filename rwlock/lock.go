@@ -22,6 +22,7 @@ type Lock struct {
 	table                       *layout.RWLock
 	registry                    *rwRegistry
 	readAcquirer, writeAcquirer acquire.Acquirer
+	keyBuf                      [4]string // the memory of the keys in the acquirers
 }
 
 // New returns the lock name of the session. It sends nothing and never fails: if the name or an option
@@ -33,22 +34,35 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 	}
 	l.table = l.base.Layout.RWLock
 	l.registry = registryOf(l.base.Session, l.base.Layout)
-	life := l.base.Terms.First()
+	of := l.registry.requests
+	if len(options) > 0 {
+		of = newRequests(l.table, l.base.Resolved)
+	}
 	l.writeAcquirer = acquire.Acquirer{
-		Manager: &l.registry.Manager, Scope: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Kind, nil),
-		Request: &queue.Request{
-			Life: life, FloorTTL: l.base.Floor, Args: []string{"w"},
-			// A writer requests the lock also while its session writes: the lock may be taken by force, or the writer downgraded.
-			ShareKey: acquire.ShareKeyFor(&l.table.Kind, local.ShareKey{}, local.ShareKey{Policy: local.Own}),
-		},
+		Manager: &l.registry.Manager, Scope: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Kind, l.keyBuf[:0]),
+		Request: of.write,
 	}
 	l.readAcquirer = l.writeAcquirer
-	l.readAcquirer.Scope = &l.registry.readers
-	l.readAcquirer.Request = &queue.Request{
-		Life: life, FloorTTL: l.base.Floor, Args: []string{"r"}, Concurrent: true,
-		ShareKey: acquire.ShareKeyFor(&l.table.Kind, l.shareKey(), local.ShareKey{Policy: local.Own, Concurrent: true}),
-	}
+	l.readAcquirer.Scope, l.readAcquirer.Request = &l.registry.readers, of.read
 	return l
+}
+
+// requests are those of a lock with certain settings.
+type requests struct{ write, read *queue.Request }
+
+func newRequests(table *layout.RWLock, s *session.Resolved) requests {
+	life := s.Terms.First()
+	return requests{
+		write: &queue.Request{
+			Life: life, FloorTTL: s.Floor, Args: []string{"w"},
+			// A writer requests the lock also while its session writes: the lock may be taken by force, or the writer downgraded.
+			ShareKey: acquire.ShareKeyFor(&table.Kind, local.ShareKey{}, local.ShareKey{Policy: local.Own}),
+		},
+		read: &queue.Request{
+			Life: life, FloorTTL: s.Floor, Args: []string{"r"}, Concurrent: true,
+			ShareKey: acquire.ShareKeyFor(&table.Kind, shareKey(s), local.ShareKey{Policy: local.Own, Concurrent: true}),
+		},
+	}
 }
 
 // Check returns what is wrong with the name, the options or the session, or nil. It sends
@@ -172,6 +186,7 @@ type rwRegistry struct {
 	acquire.Manager
 
 	readers, writers hold.Scope
+	requests         requests // the requests of locks without options of their own
 }
 
 func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
@@ -179,6 +194,7 @@ func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
 		r := &rwRegistry{
 			Manager: acquire.NewManager(s, l, &l.RWLock.Kind, nil),
 			readers: hold.Scope{Kind: kind}, writers: hold.Scope{Kind: kind},
+			requests: newRequests(l.RWLock, s.Defaults[session.RWLock]),
 		}
 		r.Share = l.RWLock.Share
 		return r

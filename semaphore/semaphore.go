@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
@@ -31,6 +32,7 @@ type Semaphore struct {
 	table    *layout.Semaphore
 	registry *permitRegistry
 	keys     queue.LockKeys
+	keyBuf   [3]string // the memory of the keys
 	capacity int
 	single   acquire.Acquirer // acquires one permit, as most calls do
 }
@@ -68,8 +70,8 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 		return sem
 	}
 	sem.registry = registryOf(sem.base.Session, sem.base.Layout, sem.table)
-	sem.keys = acquire.KeysOf(&sem.base, &sem.table.Kind, nil)
-	sem.single = sem.newAcquirer(1)
+	sem.keys = acquire.KeysOf(&sem.base, &sem.table.Kind, sem.keyBuf[:0])
+	sem.single = sem.newAcquirer(sem.singleRequest(len(options) > 0))
 	return sem
 }
 
@@ -210,23 +212,37 @@ func (s *Semaphore) acquirerFor(ctx context.Context, n int) (*acquire.Acquirer, 
 	case n == 1:
 		return &s.single, nil
 	}
-	acquirer := s.newAcquirer(n)
+	acquirer := s.newAcquirer(s.newRequest(n))
 	return &acquirer, nil
 }
 
-// newAcquirer makes the acquirer of n permits.
-func (s *Semaphore) newAcquirer(n int) acquire.Acquirer {
+func (s *Semaphore) newAcquirer(request *queue.Request) acquire.Acquirer {
+	return acquire.Acquirer{Manager: &s.registry.Manager, Scope: &s.registry.scope, Base: &s.base, Keys: s.keys, Request: request}
+}
+
+// singleRequest returns the request for one permit. Semaphores without options of their own share the newest one of their capacity.
+func (s *Semaphore) singleRequest(hasOptions bool) *queue.Request { //nolint:revive // a fact, not a switch
+	if hasOptions {
+		return s.newRequest(1)
+	}
+	last := s.registry.single.Load()
+	if last == nil || last.capacity != s.capacity {
+		last = &singleRequest{s.capacity, s.newRequest(1)}
+		s.registry.single.Store(last)
+	}
+	return last.request
+}
+
+// newRequest makes the request for n permits.
+func (s *Semaphore) newRequest(n int) *queue.Request {
 	weight, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(s.capacity), "0"
 	if s.base.Exact {
 		exact = "1"
 	}
-	return acquire.Acquirer{
-		Manager: &s.registry.Manager, Scope: &s.registry.scope, Base: &s.base, Keys: s.keys,
-		Request: &queue.Request{
-			Life: s.base.Terms.First(), FloorTTL: s.base.Floor, Mode: weight, Concurrent: true,
-			ShareKey: acquire.ShareKeyFor(&s.table.Kind, s.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
-			Args:     append([]string{capacity, exact}, s.table.Args...),
-		},
+	return &queue.Request{
+		Life: s.base.Terms.First(), FloorTTL: s.base.Floor, Mode: weight, Concurrent: true,
+		ShareKey: acquire.ShareKeyFor(&s.table.Kind, s.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
+		Args:     append([]string{capacity, exact}, s.table.Args...),
 	}
 }
 
@@ -253,8 +269,15 @@ const kind = "semaphore"
 type permitRegistry struct {
 	acquire.Manager
 
-	scope hold.Scope
-	alias string
+	scope  hold.Scope
+	alias  string
+	single atomic.Pointer[singleRequest] // nil until a semaphore without options of its own was made
+}
+
+// singleRequest is the request for one permit of the semaphores with a capacity, and without options of their own.
+type singleRequest struct {
+	capacity int
+	request  *queue.Request
 }
 
 // Alias implements session.Aliased.

@@ -215,7 +215,7 @@ func (w *Weighted) pushLocked(p permitLease) {
 func (w *Weighted) split(d splitLease) error {
 	kept := permitLease{permits: d.kept, lost: d.lost}
 	if kept.lost == nil {
-		lock := w.sem.newAcquirer(int(d.kept))
+		lock := w.sem.newAcquirer(w.sem.newRequest(int(d.kept)))
 		kept.lease, kept.lost = lock.Swap(d.lease, w.sem.table.Split)
 	}
 	w.mu.Lock()

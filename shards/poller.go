@@ -144,7 +144,7 @@ func (ms *membership) tryJoin(a *joinAttempt, desired settings) error {
 	}
 	now := clock.Now()
 	if a.id == "" || now.Mono()-a.sent.Mono() > sameJoin {
-		*a = joinAttempt{g.base.Session.NewTicket(""), now, desired}
+		*a = joinAttempt{g.base.Session.NewTicket(), now, desired}
 	}
 	reply, err := g.base.Session.Runner.Run(ctx, ms.member.joinCall(a.id, ms.old, a.desired))
 	if err != nil {

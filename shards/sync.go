@@ -63,7 +63,7 @@ func newSyncer(g *Group, names []string) *syncer {
 	for _, name := range sorted {
 		hash.Write(appendText(nil, name))
 	}
-	return &syncer{group: g, id: g.base.Session.NewTicket(""), digest: hex.EncodeToString(hash.Sum(nil)), names: sorted}
+	return &syncer{group: g, id: g.base.Session.NewTicket(), digest: hex.EncodeToString(hash.Sum(nil)), names: sorted}
 }
 
 // step sends one page by send, which says whether the server knows the group. It returns true when the set is that of the names.

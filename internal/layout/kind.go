@@ -41,8 +41,8 @@ type QueueScripts struct {
 	// Heartbeat sends one heartbeat for many queues, and replies which of their locks have a new holder. Those are
 	// polled next. A kind without Heartbeat is polled each time.
 	Heartbeat *scripts.Script
-	// Free releases a hold whose holder key is as Enter wrote it when it acquired a lock that has no queue. It does nothing if
-	// the key has another value. ARGV: value, used, keep_ms. It is nil if the layout has no such script.
+	// Free releases a hold whose holder key has its ticket and no mark, so that no queue can exist. It does nothing if the key has
+	// another ticket, or a mark. ARGV: unmarked, used, keep_ms. It is nil if the layout has no such script.
 	Free *scripts.Script
 	// Drop ends a hold with the holder key alone, while a slot moves. An exclusive kind has Requeue instead, which
 	// releases a hold and queues the session again in one call. The scripts of an exclusive kind work with the holder

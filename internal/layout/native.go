@@ -32,7 +32,7 @@ var native = Layout{
 		Kind: Kind{
 			RegistryName: "rwlock",
 			Keys: func(n names.Set, buffer []string) Keys {
-				return Keys{Holder: n.Holder, All: append(buffer, n.Holder, n.Writers(), n.Readers(), n.RWHeartbeats())}
+				return Keys{Holder: n.Holder, All: n.AppendRWLockKeys(buffer)}
 			},
 			Renew: scripts.HoldsRenew,
 			Queue: &QueueScripts{
@@ -78,19 +78,23 @@ func Native() *Layout { return &native }
 
 // newNativeHold returns the session's id, the number of the attempt, and 64 bits drawn from the system for this
 // attempt, so that two copies of one process, restored from one snapshot, share none. 41 characters.
-func newNativeHold(session string, serial uint64) string { return NativeTicket(session, serial, "") }
+func newNativeHold(session string, serial uint64) string { return NativeTicket(session, serial) }
 
-// NativeTicket returns a hold of the library's own layout, with a suffix.
-func NativeTicket(session string, serial uint64, suffix string) string {
+// NativeTicket returns a hold of the library's own layout, with suffixes.
+func NativeTicket(session string, serial uint64, suffixes ...string) string {
 	var raw [14]byte
 	var number [8]byte
 	binary.BigEndian.PutUint64(number[:], serial)
 	copy(raw[:6], number[2:])
 	_, _ = rand.Read(raw[6:]) // crypto/rand.Read never fails: it ends the process instead
-	var id [HoldSize + 16]byte
+	var id [128]byte          // on the stack: room for the number of permits and the longest label
 	copy(id[:], session)
 	base64.RawURLEncoding.Encode(id[SessionSize:], raw[:])
-	return string(append(id[:HoldSize], suffix...))
+	text := id[:HoldSize]
+	for _, suffix := range suffixes {
+		text = append(text, suffix...)
+	}
+	return string(text)
 }
 
 func nativeSession(hold string) string { return hold[:min(len(hold), SessionSize)] }

@@ -21,8 +21,8 @@ var nativeSemaphore = Semaphore{
 	Kind: Kind{
 		RegistryName: "semaphore",
 		Keys: func(n names.Set, buffer []string) Keys {
-			holder := n.Permits()
-			return Keys{Holder: holder, All: append(buffer, holder, n.PermitsQueue(), n.PermitsHeartbeats())}
+			all := n.AppendPermitKeys(buffer)
+			return Keys{Holder: all[0], All: all}
 		},
 		Renew: scripts.HoldsRenew,
 		Queue: &QueueScripts{

@@ -81,6 +81,25 @@ func (s Set) Readers() string { return s.base() + ":readers" }
 // alive.
 func (s Set) RWHeartbeats() string { return s.base() + ":rwheartbeats" }
 
+// AppendRWLockKeys appends the keys of a read-write lock to to, in the order of scripts: Holder, Writers, Readers and
+// RWHeartbeats.
+func (s Set) AppendRWLockKeys(to []string) []string {
+	return appendKeys(append(to, s.Holder), s.base(), ":writers", ":readers", ":rwheartbeats")
+}
+
+// AppendPermitKeys appends the keys of a semaphore to to, in the order of scripts: Permits, PermitsQueue and PermitsHeartbeats.
+func (s Set) AppendPermitKeys(to []string) []string {
+	return appendKeys(to, s.base(), permitsSuffix, permitsSuffix+queueSuffix, permitsSuffix+heartbeatsSuffix)
+}
+
+// appendKeys appends the keys of base with three suffixes. They are one string in memory.
+func appendKeys(to []string, base, first, second, third string) []string {
+	all := base + first + base + second + base + third
+	end := len(base) + len(first)
+	next := end + len(base) + len(second)
+	return append(to, all[:end], all[end:next], all[next:])
+}
+
 // Grants is the channel on which a session is notified of its grants, without the session id at the end. It
 // is in the slot of the lock.
 func (s Set) Grants() string { return s.base() + ":grants:" }

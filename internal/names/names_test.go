@@ -51,6 +51,18 @@ func TestPlainNameIsReadableInItsKeys(t *testing.T) {
 	require.Equal(t, "sb:{order/42: größer*?}:fence", set.Fence())
 }
 
+// P9: the keys that are made together are those that are made one by one.
+func TestKeysOfScriptsAreThoseOfTheName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a", "order/42", "{a}"} {
+		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
+		require.NoError(t, err)
+		require.Equal(t, []string{set.Holder, set.QueueKey(), set.HeartbeatsKey()}, set.AppendQueueKeys(nil))
+		require.Equal(t, []string{set.Holder, set.Writers(), set.Readers(), set.RWHeartbeats()}, set.AppendRWLockKeys(nil))
+		require.Equal(t, []string{set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats()}, set.AppendPermitKeys(nil))
+	}
+}
+
 // P9: the channel of a session is no name's.
 func TestSessionChannelIsNoNameChannel(t *testing.T) {
 	t.Parallel()

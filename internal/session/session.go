@@ -334,9 +334,9 @@ func (s *Session) GrantsChannel() string { return s.grantsChannel }
 // NewHold returns a hold of the library's own layout that was never used before.
 func (s *Session) NewHold() string { return s.NewHoldIn(layout.Native()) }
 
-// NewTicket returns a hold of the library's own layout that was never used before, with a suffix.
-func (s *Session) NewTicket(suffix string) string {
-	return layout.NativeTicket(s.id, s.serial.Add(1), suffix)
+// NewTicket returns a hold of the library's own layout that was never used before, with suffixes.
+func (s *Session) NewTicket(suffixes ...string) string {
+	return layout.NativeTicket(s.id, s.serial.Add(1), suffixes...)
 }
 
 // NewHoldIn returns a hold that was never used before.

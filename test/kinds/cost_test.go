@@ -3,11 +3,9 @@
 package kinds_test
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,28 +16,6 @@ import (
 // bounded reports whether the cost of a kind is bounded here: that of the locks that most programs use.
 func bounded(k lockKind) bool {
 	return k.Name == locktest.Reentrant().Name || k.Name == locktest.Fair().Name
-}
-
-// P7: a request that makes a lock object and a context with a deadline allocates no more than this.
-func TestUncontendedPair_FreshObject_Allocations(t *testing.T) {
-	if isRace {
-		t.Skip("the race detector makes pools drop what they keep")
-	}
-	alone(t, bounded, func(f *fixture) {
-		session := f.session(signalbox.WithPolling())
-		for n, take := range []func(anyLock, context.Context) (signalbox.Lease, error){anyLock.Lock, anyLock.TryLock} {
-			pair := func() {
-				ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
-				defer cancel()
-				lease, err := take(f.in(session), ctx)
-				require.NoError(f, err)
-				require.NoError(f, lease.Unlock())
-			}
-			pair() // teaches the server the scripts
-			// 8, of which 5 are the context's. If a pair takes longer than 47 ms, each has a heartbeat and a not-after of its own.
-			require.LessOrEqual(f, testing.AllocsPerRun(200, pair), 12.0, n)
-		}
-	})
 }
 
 // P7: a lock that is held takes no more memory than this, with the lock object that its lease keeps. A

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -33,10 +34,10 @@ func (g Grant) Tokens() (first, last uint64) {
 // Attempt is one attempt to acquire the lock, under one hold id: the request, the ticket, and the hold that may come of it.
 // An id is not used for a second attempt. The mutex of the Registry guards the fields.
 type Attempt struct {
-	q        *Queue
-	unmarked string       // the ticket, which is the hold id and the mode of the request, and noMark; assigned once
-	request  *Request     // assigned once
-	wait     *attemptWait // nil until it is needed
+	q       *Queue
+	text    string       // the ticket, which is the hold id and the mode of the request, and its tail; assigned once
+	request *Request     // assigned once
+	wait    *attemptWait // nil until it is needed
 
 	grant     Grant
 	localHold session.LocalHold
@@ -81,7 +82,7 @@ func (q *Queue) newAttempt(request *Request) *Attempt {
 
 // beginTrying registers a, which only tries, before anything of it is sent.
 func (a *Attempt) beginTrying(q *Queue, request *Request) {
-	a.q, a.unmarked, a.request = q, q.registry.newUnmarked(request), request
+	a.q, a.text, a.request = q, q.registry.newText(request), request
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	a.registerLocked()
@@ -94,14 +95,14 @@ func (a *Attempt) registerLocked() {
 
 // beginWaiting registers a, which waits in the queue, before anything of it is sent.
 func (a *Attempt) beginWaiting(q *Queue, request *Request) {
-	unmarked := q.registry.newUnmarked(request)
+	text := q.registry.newText(request)
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
-	a.beginWaitingLocked(q, unmarked, request)
+	a.beginWaitingLocked(q, text, request)
 }
 
-func (a *Attempt) beginWaitingLocked(q *Queue, unmarked string, request *Request) {
-	a.q, a.unmarked, a.request, a.state, a.place = q, unmarked, request, entering, pending
+func (a *Attempt) beginWaitingLocked(q *Queue, text string, request *Request) {
+	a.q, a.text, a.request, a.state, a.place = q, text, request, entering, pending
 	a.registerLocked()
 	q.newestRequest = request
 	if q.pending++; q.pending == 1 {
@@ -340,7 +341,7 @@ func (a *Attempt) Extended(life time.Duration, sent clock.Instant) {
 // Name returns the name under which the server records the hold.
 func (a *Attempt) Name() string {
 	if a.q.registry.protocol.Labelled {
-		return a.ticket() + a.q.registry.session.Settings.Label
+		return a.text
 	}
 	return a.ticket()
 }
@@ -348,16 +349,23 @@ func (a *Attempt) Name() string {
 // noMark is what the enter of an exclusive lock without a queue writes behind the ticket.
 const noMark = "-"
 
-// newUnmarked returns a new ticket, with noMark.
-func (r *Registry) newUnmarked(request *Request) string {
-	return r.session.NewTicket(request.Mode + noMark)
+// newText returns a new ticket with its tail, which makes another argument of scripts of it: the label, which is part of the hold's
+// name, or noMark.
+func (r *Registry) newText(request *Request) string {
+	tail := noMark
+	if r.protocol.Labelled {
+		tail = r.session.Settings.Label
+	}
+	return r.session.NewTicket(request.Mode, tail)
 }
 
+// unmarked returns the ticket with noMark, for a kind whose holds have no labels in their names.
+func (a *Attempt) unmarked() string { return a.text }
+
 // ticket returns the name of a in the queue.
-func (a *Attempt) ticket() string { return a.unmarked[:len(a.unmarked)-len(noMark)] }
+func (a *Attempt) ticket() string { return a.text[:layout.HoldSize+len(a.request.Mode)] }
 
 // attempt returns the id of a within its session: the part of the hold id after the session's.
 func (a *Attempt) attempt() string {
-	end := len(a.unmarked) - len(noMark) - len(a.request.Mode)
-	return a.unmarked[end-attemptSize : end]
+	return a.text[layout.HoldSize-attemptSize : layout.HoldSize]
 }

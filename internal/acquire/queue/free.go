@@ -37,7 +37,7 @@ func (a *Attempt) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, e
 	reply, err := registry.session.Runner.Run(ctx, wire.Call{
 		Script: registry.protocol.Free,
 		Keys:   a.q.keys.All[:1],
-		Args:   append(args[:0], a.unmarked, a.floorArg(lastUsed), a.request.FloorTTL),
+		Args:   append(args[:0], a.unmarked(), a.floorArg(lastUsed), a.request.FloorTTL),
 	})
 	switch {
 	case err != nil:

@@ -59,10 +59,10 @@ func (r *Registry) MakeTicket(t *QueuedTicket, unused *Queue, keys *LockKeys, re
 	if err := r.session.Begin(); err != nil {
 		return err
 	}
-	unmarked := r.newUnmarked(request)
+	text := r.newText(request)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.first.beginWaitingLocked(r.useLocked(unused, keys), unmarked, request)
+	t.first.beginWaitingLocked(r.useLocked(unused, keys), text, request)
 	return nil
 }
 
