@@ -30,6 +30,7 @@ type work struct {
 func works() []work {
 	return []work{
 		{"uncontended", uncontended},
+		{"uncontended-kinds", uncontendedKinds},
 		{"enter-again", enterAgain},
 		{"several", several},
 		{"one-process", oneProcess},

@@ -34,6 +34,28 @@ func uncontended(b *bench) ([]table, error) {
 	return tables, nil
 }
 
+// uncontendedKinds is uncontended for the other kinds of lock of this project, with the same name each time.
+func uncontendedKinds(b *bench) ([]table, error) {
+	if len(only(b.chosen, ownName)) == 0 {
+		return nil, nil
+	}
+	columns := append([]column{{"ops/s", medianOf(rate, number)}}, costColumns("op")...)
+	columns = append(columns, waitColumns("wait p50")...)
+	var tables []table
+	for _, goroutines := range []int{1, 64} {
+		t := topology{1, goroutines, func(ctx context.Context, p process, i int) locker { return p.locker(ctx, numbered("again/", i)) }}
+		all, err := b.interleave([]implementation{writer(), sharedReader(), signalboxPermits(permits)}, b.scale.rounds, func(impl implementation) (sample, error) {
+			return b.closedLoop(impl, t, b.scale.window)
+		})
+		if err != nil {
+			return nil, err
+		}
+		title := fmt.Sprintf("Uncontended, other kinds, %s, the same name each time", counted(goroutines, "goroutine", "goroutines"))
+		tables = append(tables, tabulate(title, "A lock object for each call, as above.", all, columns))
+	}
+	return tables, nil
+}
+
 // uncontendedTable has, beside the columns of a loop, what the server and the client need, divided by what they need for the
 // limit.
 func (b *bench) uncontendedTable(title string, all []series) table {
