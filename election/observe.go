@@ -8,11 +8,13 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/watch"
@@ -94,7 +96,7 @@ func readAll(replies []wire.Outcome) (l Leader, held string, err error) {
 		return Leader{}, "", nil
 	case err != nil:
 		return Leader{}, "", err
-	case letter != "r" && letter != "f":
+	case !strings.Contains(layout.Native().Lock.CompatibleKinds, letter):
 		return Leader{}, "", session.WrongKind(letter)
 	}
 	l = Leader{Token: holder.Token, Since: holder.Since, Label: holder.Label, Session: holder.Session}

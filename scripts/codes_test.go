@@ -37,7 +37,7 @@ func TestTheTableHasEveryCode(t *testing.T) {
 	t.Parallel()
 	listed := codes(t)
 	all := []wire.Code{
-		wire.Done, wire.NotDone, wire.HadTicket, wire.MayQueue, wire.ReleasedOnly, wire.Late, wire.Foreign, wire.NeedsQueue,
+		wire.Done, wire.NotDone, wire.HadTicket, wire.MayQueue, wire.ReleasedOnly, wire.Marked, wire.Late, wire.Foreign, wire.NeedsQueue,
 		wire.TooFew, wire.OtherCapacity, wire.Forgotten, wire.TooYoung, wire.Refused,
 	}
 	require.Len(t, listed, len(all))
@@ -68,7 +68,7 @@ func TestEveryCodeIsInTheTable(t *testing.T) {
 			}
 		}
 		for _, m := range byKey.FindAllStringSubmatch(s.Source, -1) {
-			if code, err := strconv.Atoi(m[1]); err == nil && strings.HasSuffix(s.Name, "renew") {
+			if code, err := strconv.Atoi(m[1]); err == nil && (strings.HasSuffix(s.Name, "renew") || s.Name == "lock/keep") {
 				require.Contains(t, listed, wire.Code(code), s.Name)
 				used[wire.Code(code)] = true
 			}

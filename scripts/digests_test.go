@@ -82,7 +82,7 @@ func TestAllHasTheScriptsInUse(t *testing.T) {
 	require.NoError(t, err)
 	for _, s := range []*scripts.Script{
 		scripts.SessionHello, scripts.SessionRewrite, scripts.SessionProbeSlots, scripts.SessionReadString, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
-		scripts.QueueHeartbeat, scripts.LockEnter, scripts.LockPoll, scripts.LockLeave, scripts.LockFree, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
+		scripts.QueueHeartbeat, scripts.LockEnter, scripts.LockPoll, scripts.LockKeep, scripts.LockLeave, scripts.LockFree, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
 		scripts.CountdownStart, scripts.CountdownCount, scripts.CountdownRead, scripts.CountdownReset,
 		scripts.ElectionPut, scripts.ElectionClear, scripts.ElectionRead,
 		scripts.OnceRead, scripts.OnceStore, scripts.OnceForget,

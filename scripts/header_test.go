@@ -178,7 +178,7 @@ var functionOfKey = regexp.MustCompile(`(?:key_ends\(|lengthen_key\(|pcall\(leng
 func TestNoKeyIsBuiltInsideAScript(t *testing.T) {
 	t.Parallel()
 	eachScript(t, func(w written) {
-		known := map[string]bool{"channel": true, "forced": true, "forced_channel": true, "unpack(KEYS)": true}
+		known := map[string]bool{"channel": true, "forced": true, "forced_channel": true, "session_channel": true, "unpack(KEYS)": true}
 		for _, f := range w.header.keys {
 			known[f.name] = true
 			for _, part := range f.parts {

@@ -100,6 +100,10 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 			script: scripts.LockReleaseMany, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
 			fill: setTo(lockSays(ours+turnMode, noon, "-")), args: each(ours+turnMode, digits(noon), keepMS),
 		},
+		{
+			script: scripts.LockKeep, crowd: "Batch", each: 10, sizes: batches(), keys: many("lock"),
+			fill: setTo(lockSays(ours+idleMode, noon, "q")), args: each(ours+idleMode, lease),
+		},
 	}
 }
 

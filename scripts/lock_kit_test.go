@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// The modes of tickets: a turn of a session, and a fair request.
-const turnMode, fairMode = "r", "f"
+// The modes of tickets: a turn of a session, one whose hold may be idle, and a fair request.
+const turnMode, idleMode, fairMode = "r", "k", "f"
 
 // lockSays is what the holder key says while hold has the lock.
 func lockSays(ticket string, stamp int64, mark string) string {

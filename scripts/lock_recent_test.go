@@ -79,7 +79,7 @@ func TestWaiterThatIsNotRecent_IsPassedOverIfItTakesTurns(t *testing.T) {
 		late int64
 		want string
 	}{
-		"Turn": {turnMode, late, ours}, "TurnInTime": {turnMode, late - 1, nth("k", 1)}, "FairRequest": {fairMode, late, nth("k", 1)},
+		"Turn": {turnMode, late, ours}, "TurnInTime": {turnMode, late - 1, nth("k", 1)}, "KeptTurn": {idleMode, late, ours}, "FairRequest": {fairMode, late, nth("k", 1)},
 	} {
 		for way, handsOff := range handOffs() {
 			t.Run(name+way, func(t *testing.T) {

@@ -55,6 +55,7 @@ var (
 	LockEnter       = load("lock/enter", 1)
 	LockPoll        = load("lock/poll", 1)
 	LockHeartbeat   = load("lock/heartbeat", 1)
+	LockKeep        = load("lock/keep", 1)
 	LockLeave       = load("lock/leave", 1)
 	LockFree        = load("lock/free", 1)
 	LockRequeue     = load("lock/requeue", 1)

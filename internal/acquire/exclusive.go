@@ -24,6 +24,8 @@ type Mode string
 const (
 	// Turns hands a hold over inside the process, for one turn: reentrant.
 	Turns Mode = "r"
+	// Kept is Turns for a hold that may be kept while no goroutine uses it: reentrant with signalbox.WithKeepWarm.
+	Kept Mode = "k"
 	// Ordered has a ticket for each goroutine, and hands nothing over: fair.
 	Ordered Mode = "f"
 )

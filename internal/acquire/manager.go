@@ -80,6 +80,20 @@ func (m *Manager) Refuse(err error) {
 	m.HoldRegistry.Refuse(err)
 }
 
+// Recall implements session.RecallRegistry.
+func (m *Manager) Recall(attempt string) {
+	if m.Queues != nil {
+		m.Queues.Recall(attempt)
+	}
+}
+
+// RecallAll implements session.RecallRegistry.
+func (m *Manager) RecallAll() {
+	if m.Queues != nil {
+		m.Queues.RecallAll()
+	}
+}
+
 // KeysOf returns the keys of the lock of b, if it is of that kind. The keys of its scripts are appended to buf.
 func KeysOf(b *Base, kind *layout.Kind, buf []string) queue.LockKeys {
 	keys := kind.Keys(b.Names, buf)

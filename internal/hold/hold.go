@@ -168,6 +168,13 @@ func (h *Hold) OnTermEnd(end renewal.End) {
 	}()
 }
 
+// OnKept implements renewal.IdleOwner, for an Owner that keeps holds which no goroutine uses.
+func (h *Hold) OnKept(sent clock.Instant, isMarked bool) {
+	if owner, is := h.owner.(renewal.IdleOwner); is {
+		owner.OnKept(sent, isMarked)
+	}
+}
+
 // join makes a further entry while any entry is live.
 func (h *Hold) join() (Lease, bool) {
 	now := clock.Now()

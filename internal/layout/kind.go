@@ -44,6 +44,9 @@ type QueueScripts struct {
 	// Free releases a hold whose holder key has its ticket and no mark, so that no queue can exist. It does nothing if the key has
 	// another ticket, or a mark. ARGV: unmarked, used, keep_ms. It is nil if the layout has no such script.
 	Free *scripts.Script
+	// Keep renews holds that may be idle. It has the arguments of Kind.Renew, and replies wire.Marked for a hold that another
+	// attempt may want. It is nil if the layout cannot recall holds.
+	Keep *scripts.Script
 	// Drop ends a hold with the holder key alone, while a slot moves. An exclusive kind has Requeue instead, which
 	// releases a hold and queues the session again in one call. The scripts of an exclusive kind work with the holder
 	// key alone.
@@ -106,7 +109,7 @@ type Exclusive struct {
 	Kind
 
 	// CompatibleKinds are the letters by which Describe names the kinds that the lock is compatible with. A reentrant or fair
-	// lock has the letter of its mode there, r or f, and not the l of its key.
+	// lock has the letter of its mode there, r, f or k, and not the l of its key.
 	CompatibleKinds string
 	// ModeInHold says that the names of holds contain the kind: reentrant or fair.
 	ModeInHold bool

@@ -62,10 +62,10 @@ var nativeLock = Exclusive{
 		Renew: scripts.HolderRenew,
 		Queue: &QueueScripts{
 			Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave,
-			Free: scripts.LockFree, Requeue: scripts.LockRequeue,
+			Free: scripts.LockFree, Keep: scripts.LockKeep, Requeue: scripts.LockRequeue,
 		},
 	},
-	CompatibleKinds: "rf",
+	CompatibleKinds: "rfk",
 	ModeInHold:      true,
 	Force:           scripts.LockForce,
 	Waiters:         scripts.LockWaiters,

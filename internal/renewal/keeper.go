@@ -109,10 +109,18 @@ func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewa
 			r.term.Gone()
 		default:
 			r.term.Extended(r.life, sent)
+			r.term.kept(sent, said.Value == int64(wire.Marked))
 		}
 		failed = cmp.Or(failed, said.Err)
 	}
 	k.report(terms, now, failed)
+}
+
+// kept notifies the owner of a hold that may be idle.
+func (t *Term) kept(sent clock.Instant, isMarked bool) {
+	if owner, is := t.owner.(IdleOwner); is && t.config.MayBeIdle {
+		owner.OnKept(sent, isMarked)
+	}
 }
 
 // report notifies the observer how late the latest of these renewals is, the one with the smallest share of its life left. They were

@@ -53,8 +53,9 @@ type model struct {
 
 // key is one holder key.
 type key struct {
-	hold string // "" is a key of the wrong type
-	ends time.Time
+	hold   string // "" is a key of the wrong type
+	ends   time.Time
+	marked bool
 }
 
 // RunByKey implements Server.
@@ -124,7 +125,7 @@ func (m *model) count(calls []wire.Call) fault {
 	defer m.mu.Unlock()
 	m.mu.requests++
 	for _, call := range calls {
-		require.Same(m, scripts.HolderRenew, call.Script)
+		require.Contains(m, []*scripts.Script{scripts.HolderRenew, scripts.LockKeep}, call.Script)
 		require.Len(m, call.Args, 2*len(call.Keys))
 		m.mu.largest = max(m.mu.largest, len(call.Keys))
 		m.mu.renewed += len(call.Keys)
@@ -151,6 +152,9 @@ func (m *model) execute(calls []wire.Call) []wire.Outcome {
 			k := m.mu.keys[name]
 			if k != nil && k.hold == call.Args[2*i] && time.Now().Before(k.ends) {
 				alive[i] = 1
+				if k.marked && call.Script == scripts.LockKeep {
+					alive[i] = int(wire.Marked)
+				}
 				if life := millis(m, call.Args[2*i+1]); life > 0 {
 					k.ends = time.Now().Add(life)
 				}
@@ -194,6 +198,13 @@ func (m *model) steal(o *ownedTerm, hold string) {
 	m.mu.keys[o.config.Key].hold = hold
 }
 
+// mark marks the key of o, as a waiter does.
+func (m *model) mark(o *ownedTerm) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.keys[o.config.Key].marked = true
+}
+
 // extend lets the key of o live for life from now on.
 func (m *model) extend(o *ownedTerm, life time.Duration) {
 	m.mu.Lock()
@@ -218,7 +229,23 @@ type ownedTerm struct {
 		causes []error
 		gone   bool
 		at     time.Time
+		kept   []bool // the arguments of OnKept
 	}
+}
+
+// OnKept implements IdleOwner.
+func (o *ownedTerm) OnKept(sent clock.Instant, isMarked bool) {
+	o.ended.Lock()
+	defer o.ended.Unlock()
+	require.Equal(o.server, clock.Mono(), sent.Mono(), "the model replies at once")
+	o.ended.kept = append(o.ended.kept, isMarked)
+}
+
+// kept returns what the replies said of the mark.
+func (o *ownedTerm) marks() []bool {
+	o.ended.Lock()
+	defer o.ended.Unlock()
+	return slices.Clone(o.ended.kept)
 }
 
 // OnTermEnd implements Owner, and holds the term to P2: it ends before its key does.

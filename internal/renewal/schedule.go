@@ -54,6 +54,7 @@ func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
 	}
 	if t.config.Renewed && (isDue || !rechecks) {
 		if r.life = t.lifeLocked(now); r.life > 0 {
+			t.recordUseLocked(r.life)
 			return r, true
 		}
 	}
@@ -66,13 +67,14 @@ func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
 // lifeLocked returns the life to request in a renewal at now, or 0 if a renewal can no longer help.
 func (t *Term) lifeLocked(now clock.Instant) time.Duration {
 	life := t.config.Life
-	if t.config.AsGiven {
+	if t.config.AsGiven || t.config.MayBeIdle && !t.mu.isLong && !t.mu.lasted {
 		life = t.mu.given
 	}
+	allowance := clock.Allowance(life)
 	if !t.config.Until.IsZero() {
 		life = min(life, t.config.Until.Until(now))
 	}
-	if now.Mono()+life-clock.Allowance(t.config.Life) <= t.Deadline().Mono() {
+	if now.Mono()+life-allowance <= t.Deadline().Mono() {
 		// The life is already as long as it may be, less the allowance for clocks. Only the deadline is left,
 		// and a renewal in the last millisecond would find the key gone. If the wall clock is ahead and trims
 		// the life, that must not shorten the key either. So the monotonic clock decides: a wall clock that
@@ -80,6 +82,12 @@ func (t *Term) lifeLocked(now clock.Instant) time.Duration {
 		return 0
 	}
 	return life
+}
+
+// recordUseLocked records that a renewal is about to ask for life.
+func (t *Term) recordUseLocked(life time.Duration) {
+	t.mu.isLong = t.mu.isLong || life > t.mu.given
+	t.mu.lasted = !t.mu.unused
 }
 
 // failed schedules the retry of a renewal that was refused or had no reply: after a twelfth of the term's

@@ -20,6 +20,13 @@ type Owner interface {
 	OnTermEnd(end End)
 }
 
+// IdleOwner is an Owner that keeps holds which no goroutine uses; see Config.MayBeIdle.
+type IdleOwner interface {
+	// OnKept is called for each renewal, sent at sent, that found the hold. isMarked says that its key was marked: another
+	// attempt may want the lock. OnKept is called as OnTermEnd is.
+	OnKept(sent clock.Instant, isMarked bool)
+}
+
 // End is how a term ended by itself.
 type End struct {
 	Cause error
@@ -49,7 +56,8 @@ func (e End) Why() error {
 
 // Config is the hold that a term keeps, and how.
 type Config struct {
-	// Script renews holds of this kind: nil is holder/renew. It has the arguments and replies of holder/renew.
+	// Script renews holds of this kind: nil is holder/renew. It has the arguments and replies of holder/renew, and may reply
+	// wire.Marked.
 	Script *scripts.Script
 	Key    string
 	Hold   string
@@ -61,6 +69,9 @@ type Config struct {
 	// AsGiven says that a renewal asks for the life that the server gave last, and not for Life: something else than
 	// renewals lengthens the term, too, and the server decides by how much.
 	AsGiven bool
+	// MayBeIdle says that the hold may be kept while no goroutine uses it. Then renewals ask for the life that the server gave
+	// last, unless one use has lasted since the renewal before; see Rest. The Owner is an IdleOwner.
+	MayBeIdle bool
 	// Fixed says that the term was to end then, and so is lost, and has not been held for too long.
 	Fixed bool
 }
@@ -98,6 +109,9 @@ type Term struct {
 		sync.Mutex
 		state   termState
 		recheck recheckState
+		unused  bool          // no goroutine uses the hold, which may be kept
+		lasted  bool          // one use has lasted since the last renewal was sent
+		isLong  bool          // a renewal has asked for more than the first life
 		due     clock.Instant // the next renewal, by the clock that says sooner; zero if no renewal is scheduled
 		given   time.Duration // the life that the server gave last; a grant gives less than the renewals ask for
 		cause   error         // why the term ended; nil if it was stopped
@@ -152,6 +166,25 @@ func (t *Term) Hasten(life time.Duration) {
 		t.mu.due = now
 		t.scheduleLocked(now)
 	}
+}
+
+// Rest records that no goroutine uses the hold, and reports whether it may be kept: it is not if the term has ended, or if
+// the server may have given it more than its first life. A renewal asks for no more of an unused hold.
+func (t *Term) Rest() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.state == ended || t.mu.isLong {
+		return false
+	}
+	t.mu.unused, t.mu.lasted = true, false
+	return true
+}
+
+// Use records that another goroutine uses the hold from now on.
+func (t *Term) Use() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.unused, t.mu.lasted = false, false
 }
 
 // Deadline returns until when the term can be trusted, as of now, or could be until it ended by

@@ -4,10 +4,13 @@ package session
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
@@ -21,7 +24,8 @@ const (
 )
 
 // forceListener listens on the session's own channels for holds of the session that another process ended by force. A
-// message is a hint that any client could send: the session asks the server.
+// message is a hint that any client could send: the session asks the server. On the channel of the session's id it
+// listens for recalls too: another session wants a lock whose hold may be idle.
 //
 // The channels end with the id of the session, and with the aliases of its registries.
 //
@@ -29,6 +33,8 @@ const (
 //	Not listening ----------------------> Listening
 //	     ^                                    |
 //	     +----------- idle for listenIdle ----+
+//
+// A request whose hold may be recalled begins listening at once (ListenForRecalls).
 //
 // One timer serves both changes, and an alias that is new while the session listens. It is scheduled only if it is not
 // scheduled yet: a lock that is acquired and released again and again reads a flag each time.
@@ -49,8 +55,12 @@ type forceChannel struct {
 
 // listenState is the state of the session's forceListener.
 type listenState struct {
-	never          bool // the session polls, and does not listen
-	listening      bool
+	never     bool // the session polls, and does not listen
+	listening bool
+	wanted    bool // listening is to begin at once, also if the session is idle by then
+	// own is the channel of the session's id; nil unless the session listens. It is compared under the lock, since a channel
+	// that is closed may still be confirmed.
+	own            *forceChannel
 	scheduled      bool   // the timer is scheduled
 	idles          uint64 // how often the session became idle
 	scheduledIdles uint64 // the value of idles when the timer was scheduled
@@ -58,6 +68,18 @@ type listenState struct {
 	// the lock what it saw under it.
 	channelEnds []string
 }
+
+// RecallRegistry is a KindRegistry whose holds may be recalled.
+type RecallRegistry interface {
+	// Recall is called with the id of an attempt, within the session, whose lock another session wants.
+	Recall(attempt string)
+	// RecallAll is called when recalls no longer arrive.
+	RecallAll()
+}
+
+// recallPrefix begins a message that is a recall; the id of the attempt follows. No key of the library's own layout is
+// like that, and in a layout of others such a key costs a hint.
+const recallPrefix, recallSize = "recall:", len("recall:") + layout.HoldSize - layout.SessionSize
 
 // AliasedRegistry is a KindRegistry whose holds do not contain the id of the session, but an alias. A call that ends one
 // by force publishes to the alias.
@@ -76,6 +98,26 @@ func (s *Session) addAliasLocked(p KindRegistry) {
 	if a.listening && !a.scheduled {
 		s.scheduleListenerLocked(listenAfter)
 	}
+}
+
+// ListenForRecalls lets the session listen on its own channel from now on, until it was idle for a while. The caller is
+// counted in.
+func (s *Session) ListenForRecalls() {
+	if s.recallsSince.Load() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := &s.mu.forceListening; !a.listening && !a.wanted && !a.never {
+		a.wanted = true
+		s.scheduleListenerLocked(0)
+	}
+}
+
+// ReceivesRecalls reports whether recalls have arrived without a gap since before sent, as far as is known now.
+func (s *Session) ReceivesRecalls(sent clock.Instant) bool {
+	since := s.recallsSince.Load()
+	return since != nil && since.Mono() < sent.Mono()
 }
 
 // busyLocked records that the session has a hold to listen for.
@@ -107,7 +149,8 @@ func (l *forceListener) Fire() {
 	s.mu.Lock()
 	a := &s.mu.forceListening
 	a.scheduled = false
-	busy, steady := s.mu.busy > 0, a.idles == a.scheduledIdles
+	busy, steady := s.mu.busy > 0 || a.wanted, a.idles == a.scheduledIdles || a.wanted
+	a.wanted = false
 	turns := busy != a.listening
 	switch {
 	case turns && !steady && busy:
@@ -115,7 +158,11 @@ func (l *forceListener) Fire() {
 	case turns && !steady:
 		s.scheduleListenerLocked(listenIdle)
 	case turns:
-		a.listening = busy
+		a.listening, a.own = busy, nil
+		s.recallsSince.Store(nil)
+	}
+	if a.listening && s.mu.busy == 0 && !a.scheduled {
+		s.scheduleListenerLocked(listenIdle)
 	}
 	listening, ends := a.listening, a.channelEnds
 	s.mu.Unlock()
@@ -129,28 +176,67 @@ func (l *forceListener) Fire() {
 	for _, end := range ends[len(l.channels):] {
 		c := &forceChannel{session: s}
 		c.unconfirmed.Store(true)
+		if len(l.channels) == 0 {
+			s.mu.Lock()
+			a.own = c
+			s.mu.Unlock()
+		}
 		c.listener = s.Dispatch.Listen(names.Session(s.Settings.Prefix, end), dispatch.PlainChannel, c)
 		l.channels = append(l.channels, c)
 	}
 }
 
-// OnMessage implements dispatch.Handler: a message says that the hold of a key was ended by force. An empty message names no key.
-func (c *forceChannel) OnMessage(key string) {
-	if key != "" {
-		c.session.Recheck(key)
+// OnMessage implements dispatch.Handler: a message is a recall, or the key of a hold that was ended by force. An empty message
+// names no key.
+func (c *forceChannel) OnMessage(message string) {
+	attempt, isRecall := strings.CutPrefix(message, recallPrefix)
+	switch {
+	case isRecall && len(message) == recallSize:
+		for _, r := range c.session.recallRegistries() {
+			r.Recall(attempt)
+		}
+	case message != "":
+		c.session.Recheck(message)
 	}
 }
 
 // OnSubscribed implements dispatch.Handler.
 func (c *forceChannel) OnSubscribed() {
+	now := clock.Now()
+	c.setRecallsSince(&now)
 	if c.unconfirmed.Swap(false) {
 		c.session.Recheck("")
 	}
 }
 
-// OnUnsubscribed implements dispatch.Handler. It does nothing: renewals find out what a lost message would have
-// reported.
-func (*forceChannel) OnUnsubscribed() {}
+// OnUnsubscribed implements dispatch.Handler. Renewals find out which holds were ended by force meanwhile. A hold that is kept
+// would make others wait for that long, so all of them are recalled.
+func (c *forceChannel) OnUnsubscribed() {
+	if !c.setRecallsSince(nil) {
+		return
+	}
+	for _, r := range c.session.recallRegistries() {
+		r.RecallAll()
+	}
+}
+
+// setRecallsSince records since when recalls arrive; nil says that they do not. It reports whether they did before. It does
+// nothing if c is not the channel on which they come.
+func (c *forceChannel) setRecallsSince(since *clock.Instant) (arrived bool) {
+	s := c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.forceListening.own == c && s.recallsSince.Swap(since) != nil
+}
+
+func (s *Session) recallRegistries() (all []RecallRegistry) {
+	for _, p := range s.allRegistries() {
+		if r, is := p.(RecallRegistry); is {
+			all = append(all, r)
+		}
+	}
+	return all
+}
 
 // Recheck asks the server whether the session's hold of key, if it has one, is there still; or all holds if key is "".
 func (s *Session) Recheck(key string) {

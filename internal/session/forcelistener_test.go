@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
@@ -109,10 +110,63 @@ func TestSessionThatIsIdleListensByNoName(t *testing.T) {
 			locktest.Listeners(t, server, names.Session(names.DefaultPrefix, "alias")),
 		}
 	}
-	for range 2 {
+	for _, forRecalls := range []bool{false, true} {
 		require.NoError(t, s.Begin())
+		if forRecalls { // also if it is idle at once
+			s.ListenForRecalls()
+			s.End()
+		}
 		redistest.Await(t, "it listens", func() bool { return listeners() == [2]int{1, 1} })
-		s.End()
+		if !forRecalls {
+			s.End()
+		}
 		redistest.Await(t, "it does not listen", func() bool { return listeners() == [2]int{} })
+		require.False(t, s.ReceivesRecalls(clock.Now()))
+	}
+}
+
+// recallSpy is a registry that notes the attempts that are recalled, "" for all.
+type recallSpy struct {
+	registrySpy
+
+	recalled chan string
+}
+
+func (s recallSpy) Recall(attempt string) { s.recalled <- attempt }
+func (s recallSpy) RecallAll()            { s.recalled <- "" }
+
+// P6: a recall reaches the registries, and so does the end of the subscription. A message of another form is the key of a hold
+// that was forced.
+func TestSessionListensForRecalls(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	spy := recallSpy{registrySpy{"recall:": make(holdSpy, 8), "recall:a": make(holdSpy, 8)}, make(chan string, 8)}
+	session.RegistryOf(s, "kept", func() recallSpy { return spy })
+	s.Timers.Pause() // it does not begin to listen
+	require.NoError(t, s.Begin())
+	defer s.End()
+	early := clock.Now()
+	require.False(t, s.ReceivesRecalls(early))
+	s.ListenForRecalls()
+	s.Timers.Resume()
+	for _, hold := range spy.registrySpy {
+		redistest.Receive(t, "the question about holds that were forced before", hold)
+	}
+	for range 2 {
+		redistest.Await(t, "the subscription", func() bool { return s.ReceivesRecalls(clock.Now()) })
+		require.False(t, s.ReceivesRecalls(early))
+		channel := names.Session(names.DefaultPrefix, s.ID())
+		const attempt = "0123456789012345678"
+		server.MustDo(t, "PUBLISH", channel, "recall:"+attempt)
+		require.Equal(t, attempt, redistest.Receive(t, "the recall", spy.recalled))
+		for key, hold := range spy.registrySpy {
+			require.Empty(t, hold)
+			server.MustDo(t, "PUBLISH", channel, key)
+			redistest.Receive(t, "the question about "+key, hold)
+		}
+		require.Empty(t, spy.recalled)
+		server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		require.Empty(t, redistest.Receive(t, "the end of the subscription", spy.recalled))
 	}
 }

@@ -70,6 +70,7 @@ type Session struct {
 		forceListening listenState
 	}
 	forceListener forceListener
+	recallsSince  atomic.Pointer[clock.Instant] // when the subscription to recalls was confirmed; nil without one; set under mu
 	logWriter     logWriter
 }
 
@@ -96,6 +97,14 @@ type LocalHold interface {
 	Superseded()
 	// Recheck asks the server whether the hold still exists, and does not wait for the reply.
 	Recheck()
+}
+
+// IdleHold is a LocalHold that may be kept while no goroutine uses it.
+type IdleHold interface {
+	LocalHold
+	// OnRecall ends the hold if no goroutine uses it, and lets it be kept no more: another session wants the lock, or may do so
+	// without this one learning of it. It is called without a lock, perhaps more than once, and must not block.
+	OnRecall()
 }
 
 // RegistryOf returns the registry of s with that name. The first call makes it by create.

@@ -134,6 +134,8 @@ const (
 	MayQueue Code = 3
 	// ReleasedOnly: the hold is released, and what was to follow it is not done.
 	ReleasedOnly Code = 4
+	// Marked: the hold is there, and its key is marked: a queue may exist.
+	Marked Code = 5
 	// Late: it came after its not-after, and did nothing.
 	Late Code = -1
 	// Foreign: the name belongs to another kind of lock, or the key to another program. The kind is the

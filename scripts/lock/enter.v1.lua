@@ -8,8 +8,8 @@
 --          heartbeats is, while a slot moves
 -- KEYS[3]  heartbeats  hash: session -> life (16), number (20), listening (1), label; 'from' ->
 --          when (16), and the last ticket that was passed over then
--- ARGV[1]  ticket  id (41), the first 22 of them the session, and mode (1): r for a turn, f for a
---          fair request; fresh for every attempt
+-- ARGV[1]  ticket  id (41), the first 22 of them the session, and mode (1): r for a turn, k for one
+--          whose hold may be idle, f for a fair request; fresh for every attempt
 -- ARGV[2]  life_us  how long the hold lasts if the lock is free
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
 -- ARGV[4]  queues  1 to queue, 0 to try
@@ -28,7 +28,8 @@
 --          {-2, kind}  the name is in use by another kind of lock, or is no lock's key ('?')
 --          {-3, now}  nothing is decided: that needs the queue, and only the holder key was sent
 -- effects  writes the KEYS, the mark before the ticket; publishes attempt, stamp and number to the
---          channel of the session that is granted the lock, unless it sent this
+--          channel of the session that is granted the lock, unless it sent this; recalls a hold
+--          that may be idle and has no mark yet
 -- cost     O(log n) in the tickets: TIME, GET, SET if the lock is free; TIME, GET, PTTL, ZRANGE,
 --          HMGET, ZADD if it is held; more for the first ticket, a heartbeat and the dead
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
@@ -69,9 +70,14 @@ if hold == ticket then
 elseif hold ~= '' and left_us == 0 then
   floor = string.format('%016.0f', tonumber(floor) + (TOKEN_BLOCK - 1)) -- it ended by itself: its whole block may be in use
 end
-if queues == '0' and (left_us > 0 or not queue) then
-  return {0, left_us, 0, now}
-elseif not queue then
+if not queue or queues == '0' and left_us > 0 then
+  if not is_marked then
+    -- include lock/recall
+    recall()
+  end
+  if queues == '0' then
+    return {0, left_us, 0, now}
+  end
   return {-3, now}
 end
 

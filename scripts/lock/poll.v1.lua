@@ -26,7 +26,7 @@
 --          ''
 -- effects  writes the KEYS; marks a key that is held without a mark while an attempt has a ticket;
 --          publishes attempt, stamp and number to the channel of the session that is granted the
---          lock, unless it sent this
+--          lock, unless it sent this; recalls a hold that may be idle when it marks it
 -- cost     O(attempts log n): TIME, GET, PTTL, ZMSCORE, HMGET, PEXPIRE, PUBSUB, HSET; more if the
 --          lock is handed over
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]

@@ -51,7 +51,7 @@ func upgrade() {
 // lockScripts are those that a client of the default lock runs.
 func lockScripts() []*scripts.Script {
 	return []*scripts.Script{
-		scripts.SessionHello, scripts.LockEnter, scripts.LockPoll, scripts.LockHeartbeat, scripts.LockLeave, scripts.LockFree, scripts.LockRequeue,
+		scripts.SessionHello, scripts.LockEnter, scripts.LockPoll, scripts.LockHeartbeat, scripts.LockKeep, scripts.LockLeave, scripts.LockFree, scripts.LockRequeue,
 		scripts.LockForce, scripts.LockWaiters, scripts.HolderRenew,
 	}
 }

@@ -4,13 +4,14 @@ package walks_test
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// The modes of an exclusive lock: a ticket is for a turn of its session, or for one goroutine.
-const turn, ordered = "r", "f"
+// The modes of an exclusive lock: a ticket is for a turn of its session, for one whose hold may be idle, or for one goroutine.
+const turn, idle, ordered = "r", "k", "f"
 
 // block is how many tokens behind its first one a hold owns.
 const block = 255
@@ -42,7 +43,7 @@ func (k *exclusiveKind) verbs() []verb {
 
 // fresh returns an attempt whose hold is named by its ticket: the hold, and the mode.
 func (k *exclusiveKind) fresh(session string) *attempt {
-	return &attempt{hold: holdName(session, 1_000_000+k.made()) + []string{turn, ordered}[k.IntN(2)], blocks: true}
+	return &attempt{hold: holdName(session, 1_000_000+k.made()) + []string{turn, idle, ordered}[k.IntN(3)], blocks: true}
 }
 
 func (k *exclusiveKind) newcomer(session string) *attempt { return k.fresh(session) }
@@ -77,7 +78,7 @@ func (k *exclusiveKind) requestOf(v verb, a *attempt) *request {
 		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[2:], a.session, waitingLife, k.heartbeat(), label)
 	case renews:
 		if !a.ended && a.stamp != "" {
-			return k.request(v, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, life/1000).gives(life)
+			return k.request(v, a, lengthened, k.renewal(a), k.keys()[:1], a.hold, life/1000).gives(life)
 		}
 	case requeues:
 		if !a.ended && a.stamp != "" {
@@ -85,6 +86,32 @@ func (k *exclusiveKind) requestOf(v verb, a *attempt) *request {
 		}
 	}
 	return nil
+}
+
+// renewal returns the script that renews a.
+func (k *exclusiveKind) renewal(a *attempt) *scripts.Script {
+	if a.hold[41:] == idle && k.IntN(4) > 0 { // multilocks renew by the other script
+		return scripts.LockKeep
+	}
+	return scripts.HolderRenew
+}
+
+// recalls checks a request that found a hold which may be idle, on a key without a mark. P6: what marks the key, or fails because
+// of the hold, recalls that.
+func (w *walk) recalls(r *request, a *result) {
+	w.Helper()
+	before, after := a.before, a.after
+	if len(before) < 63 || before[:4] != "sb1l" || before[61:63] != idle+"-" || len(after) != len(before) || after[:62] != before[:62] {
+		return
+	}
+	n, _ := code(a.reply)
+	fails := (r.verb == tries || r.verb == enters) && r.script == scripts.LockEnter && (n == wire.NotDone || n == wire.NeedsQueue)
+	if isMarked := after[62] == 'q'; !isMarked && !fails {
+		return
+	}
+	if !slices.Contains(a.said, message{"sb:session:" + before[20:42], "recall:" + before[42:61]}) {
+		w.fail("%s is not recalled", before[20:62])
+	}
 }
 
 // used returns the last token that a used, or "" if that is not known.
@@ -188,6 +215,7 @@ func (k *exclusiveKind) acquiredMany(r *request, reply any) outcome {
 func (k *exclusiveKind) probes(a *attempt) []*request {
 	probes := []*request{
 		k.request(renews, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, 0),
+		k.request(renews, a, lengthened, scripts.LockKeep, k.keys()[:1], a.hold, 0),
 		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100, 42),
 		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
 		k.requestOf(releasesMany, a), k.requestOf(heartbeats, a),

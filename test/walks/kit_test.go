@@ -211,7 +211,7 @@ func acquired(r *request, reply any) outcome {
 // lengthened reads the replies of a renewal.
 func lengthened(r *request, reply any) outcome {
 	switch n, _ := code(reply); n {
-	case wire.Done:
+	case wire.Done, wire.Marked:
 		return outcome{has: []grant{{r.who.hold, "", r.sent, r.life}}}
 	case wire.NotDone:
 		return outcome{lost: true}

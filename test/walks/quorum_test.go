@@ -16,7 +16,7 @@ func described(r *request, reply any) outcome {
 		return outcome{kind: text(list, 1)}
 	case wire.Done:
 		kind := text(list, 1)
-		if r.script == scripts.HolderDescribe && (kind == turn || kind == ordered) {
+		if r.script == scripts.HolderDescribe && (kind == turn || kind == idle || kind == ordered) {
 			kind = "l"
 		}
 		return outcome{kind: kind}

@@ -157,6 +157,8 @@ type result struct {
 	reply any
 	err   string // the error that the script returned, or failed by
 	said  []message
+
+	before, after string // the text of the holder key
 }
 
 type message struct{ channel, text string }
@@ -165,10 +167,14 @@ type message struct{ channel, text string }
 func (s *stage) eval(r *request, key string) (result, int64) {
 	s.Helper()
 	expiry := s.client.B().Pexpiretime().Key(key).Build()
-	results := s.client.DoMulti(context.Background(), expiry, s.command(r, ""))
-	reply, err := results[1].ToAny()
+	get := func() rueidis.Completed { return s.client.B().Get().Key(key).Build() }
+	results := s.client.DoMulti(context.Background(), expiry, get(), s.command(r, ""), get())
+	reply, err := results[2].ToAny()
 	require.NoError(s, err, r.script.Name)
-	return s.result(r, reply), s.ended(results[0])
+	a := s.result(r, reply)
+	a.before, _ = results[1].ToString()
+	a.after, _ = results[3].ToString()
+	return a, s.ended(results[0])
 }
 
 // ended returns what a key's expiry is by the walk's clock.

@@ -201,6 +201,7 @@ func (w *walk) send(r *request) outcome {
 	if a.err != "" {
 		return outcome{}
 	}
+	w.recalls(r, &a)
 	o := r.read(r, a.reply)
 	w.understood(r, o, a.reply)
 	w.believe(r, o, a.said)

@@ -45,6 +45,7 @@ type Attempt struct {
 
 	state        attemptState
 	place        place
+	idle         idleState
 	pollFirst    bool // the next poll lists the attempt, because the lock may have been granted to it
 	needsRecheck bool // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
 }
@@ -293,35 +294,41 @@ func (a *Attempt) Grant() Grant { return a.grant }
 // hold is the one with the smaller token. That can be the hold of a itself, if another attempt was granted the lock before
 // the goroutine of a ran.
 func (a *Attempt) Begin(localHold session.LocalHold) {
-	older, needsRecheck := a.setLocalHold(localHold)
+	older, needsRecheck, wanted := a.setLocalHold(localHold)
 	if older != nil {
 		older.Superseded()
 	}
 	if needsRecheck {
 		localHold.Recheck()
 	}
+	if wanted != nil {
+		wanted.OnRecall()
+	}
 }
 
-func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.LocalHold, needsRecheck bool) {
+func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.LocalHold, needsRecheck bool, wanted session.IdleHold) {
 	q := a.q
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
 	a.localHold = localHold
 	if localHold == nil {
-		return nil, false
+		return nil, false, nil
 	}
 	needsRecheck, a.needsRecheck = a.needsRecheck, false
+	if a.idle == recalled {
+		wanted, _ = localHold.(session.IdleHold)
+	}
 	if !q.registry.protocol.isExclusive() {
-		return nil, needsRecheck
+		return nil, needsRecheck, nil
 	}
 	if a.isSupersededLocked(a.grant.Stamp) {
-		return localHold, false
+		return localHold, false, wanted
 	}
 	if q.newestHold != nil && q.newestHold != a {
 		older = q.newestHold.localHold
 	}
 	q.newestHold = a
-	return older, needsRecheck
+	return older, needsRecheck, wanted
 }
 
 // isSupersededLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp.

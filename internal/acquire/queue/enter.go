@@ -112,6 +112,9 @@ const heartbeatArg, maxArgs = 5, 14
 func (a *Attempt) sendEnter(ctx context.Context) error {
 	sent, registry := clock.Now(), a.q.registry
 	runner := registry.session.Runner
+	if a.request.KeepFor > 0 {
+		registry.session.ListenForRecalls()
+	}
 	var args [maxArgs]string // on the stack
 	registry.mu.Lock()
 	ctx, stop := a.withCancelOnGrantLocked(ctx)
@@ -241,6 +244,7 @@ func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) error 
 	case isDone && isRequesting && !isSuperseded && !isLate:
 		if reply.IsOnlyStamp() && q.registry.protocol.Free != nil {
 			a.footprint.Leave(session.UnmarkedHoldLeft)
+			a.foundNoMarkLocked(sent)
 		} else {
 			a.footprint.Leave(session.HoldLeft)
 		}

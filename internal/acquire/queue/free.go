@@ -51,13 +51,13 @@ func (a *Attempt) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, e
 }
 
 // beginRelease records that a is released: it is not evicted any more. It reports whether a could be released by the short
-// release: it acquired the lock at once and is sure to have no ticket, the last token is known, and no other attempt of the
-// session has marked the key.
+// release: it acquired the lock at once and is sure to have no ticket, the last token is known, and no attempt of this session or,
+// as far as is known, of another one has marked the key.
 func (a *Attempt) beginRelease(lastUsed wire.Stamp) (mayFree bool) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	a.localHold = nil
-	return a.footprint.Left == session.UnmarkedHoldLeft && a.footprint.HasNoTicket() && lastUsed != 0 && a.q.pending == 0
+	return a.footprint.Left == session.UnmarkedHoldLeft && a.footprint.HasNoTicket() && lastUsed != 0 && a.q.pending == 0 && a.idle != recalled
 }
 
 // endFreed ends a, of which the server has nothing any more.

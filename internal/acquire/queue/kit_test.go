@@ -37,7 +37,7 @@ var lockRequest = &Request{Life: lease, FloorTTL: "60000", Mode: "f"}
 
 var lockKind = Protocol{QueueScripts: &layout.QueueScripts{
 	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave,
-	Free: scripts.LockFree, Requeue: scripts.LockRequeue,
+	Free: scripts.LockFree, Keep: scripts.LockKeep, Requeue: scripts.LockRequeue,
 }}
 
 // fixture is a server, and a proxy before it for sessions that are to meet faults.
@@ -156,9 +156,13 @@ func (o outcome) mustHave(tb testing.TB) *Attempt {
 
 // startAcquire acquires the lock on another goroutine.
 func (u *user) startAcquire(ctx context.Context) <-chan outcome {
+	return u.startAcquireAs(ctx, lockRequest)
+}
+
+func (u *user) startAcquireAs(ctx context.Context, request *Request) <-chan outcome {
 	returned := make(chan outcome, 1)
 	go func() {
-		a, err := u.q.Take(ctx, lockRequest)
+		a, err := u.q.Take(ctx, request)
 		returned <- outcome{a, err}
 	}()
 	return returned

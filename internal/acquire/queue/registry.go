@@ -43,6 +43,8 @@ type Request struct {
 	Args []string
 	// ShareKey is equal for goroutines that can share a ticket. It is zero if each goroutine has a ticket of its own.
 	ShareKey local.ShareKey
+	// KeepFor is for how long a hold may be kept while no goroutine uses it. If it is not 0, Mode says so to the scripts.
+	KeepFor time.Duration
 	// Concurrent says that other goroutines of the session may hold the lock at the same time.
 	Concurrent bool
 }

@@ -1,9 +1,10 @@
+-- include lock/recall
 -- include lock/time-left
 -- lock/mark
 -- Marks the key of a hold: a queue may exist. The key lives 15 seconds longer from here on. A
--- sender without the right to that changes nothing.
+-- sender without the right to that changes nothing. A hold that may be idle is recalled.
 --
--- uses     holder, ttl_ms
+-- uses     holder, recall, ttl_ms
 -- defines  mark
 local function mark()
   redis.call('SETRANGE', holder, MARK_AT - 1, 'q')
@@ -11,4 +12,5 @@ local function mark()
     redis.call('SETRANGE', holder, MARK_AT - 1, '-')
     redis.call('PEXPIRE', holder, ttl_ms + GRACE_MS) -- refused: so is this, and all
   end
+  recall()
 end

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// idleState says whether the hold of an attempt may be kept while no goroutine uses it.
+type idleState uint8
+
+const (
+	mayBeMarked idleState = iota // no request that found no mark was sent since recalls arrive
+	foundUnmarked
+	recalled // another session wants the lock, or may do so without this one learning of it
+)
+
+// MayKeep reports whether the hold of a may be kept while no goroutine uses it, as of now: no session is known to wait for the
+// lock, and this one learns of the first that does. That is certain if the key had no mark when a request was executed that was
+// sent after recalls began to arrive, and if no recall has come since. A recall after MayKeep calls OnRecall.
+func (a *Attempt) MayKeep() bool {
+	registry := a.q.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	return a.idle == foundUnmarked && a.localHold != nil && a.footprint.Left == session.UnmarkedHoldLeft && a.q.pending == 0
+}
+
+// OnKept records the reply to a renewal of the hold of a, which was sent at sent: whether the key is marked.
+func (a *Attempt) OnKept(sent clock.Instant, isMarked bool) {
+	registry := a.q.registry
+	registry.mu.Lock()
+	var h session.IdleHold
+	switch {
+	case isMarked:
+		h = a.recallLocked()
+	default:
+		a.foundNoMarkLocked(sent)
+	}
+	registry.mu.Unlock()
+	if h != nil {
+		h.OnRecall()
+	}
+}
+
+// foundNoMarkLocked records that a request, which was sent at sent, found no mark. When recalls cease to arrive, the session
+// changes what ReceivesRecalls returns, and then calls RecallAll: so either this finds that, or RecallAll finds a.
+func (a *Attempt) foundNoMarkLocked(sent clock.Instant) {
+	if a.idle == mayBeMarked && a.request.KeepFor > 0 && a.q.registry.session.ReceivesRecalls(sent) {
+		a.idle = foundUnmarked
+	}
+}
+
+// recallLocked records a recall, whatever the state of a: the message may overtake the reply of the enter. It returns the hold to
+// notify, or nil.
+func (a *Attempt) recallLocked() session.IdleHold {
+	if a.request.KeepFor == 0 {
+		return nil
+	}
+	a.idle = recalled
+	h, _ := a.localHold.(session.IdleHold)
+	return h
+}
+
+// Recall implements session.RecallRegistry.
+func (r *Registry) Recall(attempt string) {
+	r.mu.Lock()
+	var h session.IdleHold
+	if a := r.mu.attempts[attempt]; a != nil {
+		h = a.recallLocked()
+	}
+	r.mu.Unlock()
+	if h != nil {
+		h.OnRecall()
+	}
+}
+
+// RecallAll implements session.RecallRegistry.
+func (r *Registry) RecallAll() {
+	r.mu.Lock()
+	var all []session.IdleHold
+	for _, a := range r.mu.attempts {
+		if h := a.recallLocked(); h != nil {
+			all = append(all, h)
+		}
+	}
+	r.mu.Unlock()
+	for _, h := range all {
+		h.OnRecall()
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// keptRequest is lockRequest for a hold that may be kept.
+var keptRequest = &Request{Life: lease, FloorTTL: "60000", Mode: "k", KeepFor: time.Minute}
+
+// keptSpy is a local hold that notes its recalls.
+type keptSpy struct {
+	localHoldSpy
+
+	recalls chan struct{}
+}
+
+func (s keptSpy) OnRecall() { s.recalls <- struct{}{} }
+
+// keep returns a hold of u that may be kept, and that has begun. It acquires the lock at once.
+func (u *user) keep() (*Attempt, keptSpy) {
+	u.fixture.Helper()
+	a := within(u.fixture, "the lock", u.startAcquireAs(u.fixture.Context(), keptRequest)).mustHave(u.fixture)
+	spy := keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)}
+	a.Begin(spy)
+	return a, spy
+}
+
+// awaitRecalls waits until the session learns of recalls.
+func (u *user) awaitRecalls() {
+	u.fixture.Helper()
+	u.session.ListenForRecalls()
+	await(u.fixture, "the subscription", func() bool { return u.session.ReceivesRecalls(clock.Now()) })
+}
+
+// joinBusy returns a session at the server that holds another lock, and so does not become idle.
+func (f *fixture) joinBusy(at dialer) *user {
+	f.Helper()
+	u := f.join(at, nil, steady)
+	require.NoError(f, u.session.Begin())
+	f.Cleanup(u.session.End)
+	return u
+}
+
+// P6: a hold is kept only if its enter, or a renewal that found no mark, was sent since recalls arrive. If they cease to arrive,
+// it is kept no more, and neither is it when they arrive again.
+func TestNothingIsKeptWithoutASubscription(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u := f.join(f.server, nil, steady)
+	u.session.Timers.Pause() // it does not begin to listen
+	require.NoError(t, u.session.Begin())
+	t.Cleanup(u.session.End)
+	a, spy := u.keep()
+	early := clock.Now()
+	require.False(t, a.MayKeep(), "its enter was sent before")
+	u.session.Timers.Resume()
+	u.awaitRecalls()
+	require.False(t, a.MayKeep())
+	a.OnKept(early, false)
+	require.False(t, a.MayKeep(), "the renewal was sent before")
+	a.OnKept(clock.Now(), false)
+	require.True(t, a.MayKeep())
+
+	f.server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	within(t, "the end of recalls", spy.recalls)
+	require.False(t, a.MayKeep())
+	u.awaitRecalls()
+	a.OnKept(clock.Now(), false)
+	require.False(t, a.MayKeep(), "another session may have tried meanwhile")
+	u.release(a)
+
+	a, _ = u.keep()
+	require.True(t, a.MayKeep(), "its enter was sent since")
+	u.release(a)
+	require.False(t, a.MayKeep(), "it is over")
+}
+
+// P6: a session that polls keeps nothing.
+func TestSessionThatPollsKeepsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u := f.join(f.server, func(set *session.Settings) { set.Polling = true }, steady)
+	a, _ := u.keep()
+	a.OnKept(clock.Now(), false)
+	require.False(t, a.MayKeep())
+	u.release(a)
+}
+
+// P6: the ticket of another session, and its try, recall a hold. It is released by the leave: the short release would find the mark.
+func TestAnotherSessionRecallsAHold(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u, other := f.joinBusy(f.proxy), f.direct()
+	u.awaitRecalls()
+	sent := f.releases(u)
+	a, spy := u.keep()
+	require.True(t, a.MayKeep())
+	_, err := other.q.try(t.Context(), lockRequest)
+	require.Error(t, err)
+	within(t, "the recall by a try", spy.recalls)
+	require.False(t, a.MayKeep())
+	u.release(a)
+	require.Equal(t, []string{"leave"}, sent())
+
+	a, spy = u.keep()
+	waiter := other.startWaiting(t.Context(), 1)
+	within(t, "the recall by a ticket", spy.recalls)
+	u.release(a)
+	other.release(within(t, "the lock", waiter).mustHave(t))
+	require.Empty(t, spy.recalls)
+}
+
+// P6: a recall may overtake the reply of the enter, and what comes after that until the hold begins. It is remembered.
+func TestRecallBeforeTheReplyIsRemembered(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u := f.joinBusy(f.server)
+	u.awaitRecalls()
+	channel := names.Session(names.DefaultPrefix, u.session.ID())
+	for name, recall := range map[string]func(a *Attempt){
+		"Recall":    func(a *Attempt) { u.Recall(a.attempt()) },
+		"RecallAll": func(*Attempt) { u.RecallAll() },
+		"Message": func(a *Attempt) {
+			f.server.MustDo(t, "PUBLISH", channel, "recall:"+a.attempt())
+			await(t, "the recall", func() bool {
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				return a.idle == recalled
+			})
+		},
+	} {
+		a := u.q.newWaitingAttempt(keptRequest)
+		recall(a)
+		require.NoError(t, a.sendEnter(t.Context()), name)
+		require.True(t, a.endWaiting(), name)
+		spy := keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)}
+		a.Begin(spy)
+		within(t, name, spy.recalls)
+		require.False(t, a.MayKeep(), name)
+		u.release(a)
+	}
+}
+
+// P6: a renewal that finds a mark is a recall: that of a waiter whose message was lost.
+func TestRenewalThatFindsAMarkIsARecall(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u := f.joinBusy(f.server)
+	u.awaitRecalls()
+	a, spy := u.keep()
+	a.OnKept(clock.Now(), false)
+	require.True(t, a.MayKeep())
+	a.OnKept(clock.Now(), true)
+	within(t, "the recall", spy.recalls)
+	require.False(t, a.MayKeep())
+	u.release(a)
+	a.OnKept(clock.Now(), true) // it was on its way
+	require.Empty(t, spy.recalls)
+}
+
+// P6: a hold that the queue granted has a mark and is not kept, and neither is one that a requeue returned.
+func TestHoldOfTheQueueIsNotKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u, other := f.joinBusy(f.server), f.direct()
+	u.awaitRecalls()
+	theirs := other.acquire()
+	waiter := u.startAcquireAs(t.Context(), keptRequest)
+	await(t, "a ticket", func() bool { return len(f.tickets()) == 1 })
+	other.release(theirs)
+	a := within(t, "the lock", waiter).mustHave(t)
+	a.Begin(keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)})
+	a.OnKept(clock.Now(), false)
+	require.False(t, a.MayKeep())
+	u.release(a)
+
+	a, _ = u.keep()
+	require.True(t, a.MayKeep())
+	require.NoError(t, u.session.Begin())
+	next, wasHeld, err := a.Requeue(t.Context(), 0, lease)
+	require.NoError(t, err)
+	require.True(t, wasHeld)
+	h, _ := next.Granted()
+	a = attemptOf(h)
+	require.Equal(t, byte('k'), f.holder()[41])
+	a.Begin(keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)})
+	a.OnKept(clock.Now(), false)
+	require.False(t, a.MayKeep())
+	u.release(a)
+	h.Done()
+}
+
+// P6: a hold is not kept while another attempt of its session waits for the lock.
+func TestHoldThatItsSessionWantsIsNotKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u := f.joinBusy(f.server)
+	u.awaitRecalls()
+	a, _ := u.keep()
+	fair := u.q.newWaitingAttempt(lockRequest)
+	require.False(t, a.MayKeep())
+	fair.endWaiting()
+	fair.Abandon()
+	require.True(t, a.MayKeep(), "nothing of it was sent")
+	u.release(a)
+}
+
+// P7: without a hold that may be kept a session does not listen sooner than for holds that are ended by force, and is recalled by
+// nothing.
+func TestOtherHoldsAreNotRecalled(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u, other := f.direct(), f.direct()
+	a := u.acquire()
+	spy := keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)}
+	a.Begin(spy)
+	_, err := other.q.try(t.Context(), lockRequest)
+	require.Error(t, err)
+	u.Recall(a.attempt())
+	u.Recall("nobody's")
+	u.RecallAll()
+	a.OnKept(clock.Now(), false)
+	require.Empty(t, spy.recalls)
+	require.False(t, a.MayKeep())
+	require.Zero(t, f.server.SentBy(func() { u.release(a) })["publish"])
+	require.Same(t, scripts.LockKeep, u.protocol.Keep)
+}
