@@ -37,7 +37,7 @@ func (h *quorumHold) OnRelease(now clock.Instant) error {
 }
 
 // key returns the key of the lock.
-func (h *quorumHold) key() string { return h.Term.Config().Key }
+func (h *quorumHold) key() string { return h.Term.Key() }
 
 // countOut counts the hold out: its servers have nothing of it any more, or are not waited for any longer.
 func (h *quorumHold) countOut() {

@@ -98,7 +98,7 @@ func (u *user) config(lease hold.Lease) renewal.Config {
 	u.server.Helper()
 	term, has := lease.TermFor(&u.scope, "sb:{a}:permits")
 	require.True(u.server, has)
-	return *term.Config()
+	return term.Config()
 }
 
 // holds returns how many holds the server has.

@@ -5,6 +5,7 @@ package hold
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,10 +56,10 @@ type Hold struct {
 	mu    struct {
 		sync.Mutex
 		token    uint64        // the token of the present tenure
-		last     uint64        // the last token reserved
 		since    time.Duration // monotonic: when the present tenure began
 		serial   uint64        // the number of the newest entry
 		count    int32         // the number of live entries
+		left     uint16        // the number of reserved tokens behind the present one
 		queued   bool          // the hold was granted after a wait at the server
 		slots    [inlineEntries]entrySlot
 		overflow *overflowSlots
@@ -80,7 +81,7 @@ func (h *Hold) Begin(owner Owner, scope *Scope, token, last uint64) Lease {
 	h.scope.Store(scope)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.token, h.mu.last, h.mu.since = token, last, clock.Mono()
+	h.mu.token, h.mu.left, h.mu.since = token, tokensBetween(token, last), clock.Mono()
 	return Lease{hold: h, entry: h.addEntryLocked(), token: token}
 }
 
@@ -116,12 +117,20 @@ func (h *Hold) causeLocked() error {
 	return h.mu.lost.err
 }
 
+// tokensBetween returns how many tokens behind token the hold may use. A block has fewer than it can count.
+func tokensBetween(token, last uint64) uint16 {
+	if last <= token {
+		return 0
+	}
+	return uint16(min(last-token, math.MaxUint16)) //nolint:gosec // at most MaxUint16
+}
+
 // Refill gives the hold a new block of tokens.
 func (h *Hold) Refill(token, last uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// One less: HandOver uses the next.
-	h.mu.token, h.mu.last = token-1, last
+	h.mu.token, h.mu.left = token-1, tokensBetween(token-1, last)
 }
 
 // HandOver begins a new tenure with the next token, for another waiter of this process. It returns false, and
@@ -130,14 +139,14 @@ func (h *Hold) Refill(token, last uint64) {
 func (h *Hold) HandOver(now clock.Instant) (Lease, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.lost != nil || h.mu.token >= h.mu.last || !h.Term.IsFresh(now) {
+	if h.mu.lost != nil || h.mu.left == 0 || !h.Term.IsFresh(now) {
 		return Lease{}, false
 	}
 	entry := h.addEntryLocked()
 	if entry == 0 {
 		return Lease{}, false
 	}
-	h.mu.token++
+	h.mu.token, h.mu.left = h.mu.token+1, h.mu.left-1
 	h.mu.since = now.Mono()
 	return Lease{hold: h, entry: entry, token: h.mu.token}, true
 }

@@ -131,7 +131,7 @@ func (l Lease) SetScope(to *Scope) { l.hold.scope.Store(to) }
 
 // TermFor returns the term of the hold of l if that is a hold of the lock (scope, key).
 func (l Lease) TermFor(scope *Scope, key string) (*renewal.Term, bool) {
-	if l.hold == nil || l.hold.scope.Load() != scope || l.hold.Term.Config().Key != key {
+	if l.hold == nil || l.hold.scope.Load() != scope || l.hold.Term.Key() != key {
 		return nil, false
 	}
 	return &l.hold.Term, true

@@ -195,28 +195,28 @@ func (m *model) renewals() int {
 func (m *model) steal(o *ownedTerm, hold string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.config.Key].hold = hold
+	m.mu.keys[o.Key()].hold = hold
 }
 
 // mark marks the key of o, as a waiter does.
 func (m *model) mark(o *ownedTerm) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.config.Key].marked = true
+	m.mu.keys[o.Key()].marked = true
 }
 
 // extend lets the key of o live for life from now on.
 func (m *model) extend(o *ownedTerm, life time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.config.Key].ends = time.Now().Add(life)
+	m.mu.keys[o.Key()].ends = time.Now().Add(life)
 }
 
 // ends returns when the key of o ends without further calls.
 func (m *model) ends(o *ownedTerm) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.keys[o.config.Key].ends
+	return m.mu.keys[o.Key()].ends
 }
 
 // ownedTerm is a term with its owner.
@@ -254,7 +254,7 @@ func (o *ownedTerm) OnTermEnd(end End) {
 	defer o.ended.Unlock()
 	o.ended.causes, o.ended.gone, o.ended.at = append(o.ended.causes, end.Cause), end.Gone, time.Now()
 	if ends := o.server.ends(o); !end.Gone && !time.Now().Before(ends) {
-		o.server.Errorf("%s ended at %v, and its key at %v", o.config.Key, time.Now(), ends)
+		o.server.Errorf("%s ended at %v, and its key at %v", o.Key(), time.Now(), ends)
 	}
 }
 

@@ -76,6 +76,28 @@ type Config struct {
 	Fixed bool
 }
 
+// termConfig is a Config as a term keeps it. Few terms have an end, and each lock that is held has a term.
+type termConfig struct {
+	script    *scripts.Script
+	key, hold string
+	life      time.Duration
+	until     *clock.Instant // nil is never
+
+	renewed, asGiven, mayBeIdle, fixed bool
+}
+
+func keepConfig(c Config) termConfig {
+	kept := termConfig{
+		script: c.Script, key: c.Key, hold: c.Hold, life: c.Life,
+		renewed: c.Renewed, asGiven: c.AsGiven, mayBeIdle: c.MayBeIdle, fixed: c.Fixed,
+	}
+	if !c.Until.IsZero() {
+		kept.until = new(clock.Instant)
+		*kept.until = c.Until
+	}
+	return kept
+}
+
 // termState is one of the states of the package doc.
 type termState uint8
 
@@ -100,7 +122,7 @@ const (
 type Term struct {
 	keeper *Keeper
 	owner  Owner
-	config Config
+	config termConfig
 	timer  timers.Timer
 	// deadline is written under mu. It is read under mu too, except for a first check.
 	deadline clock.Atomic
@@ -121,7 +143,7 @@ type Term struct {
 // Init makes the term: the server gave the key life, in reply to a call sent at sent. Call it once, before
 // any other method, and before another goroutine knows the term.
 func (t *Term) Init(k *Keeper, owner Owner, config Config, life time.Duration, sent clock.Instant) {
-	t.keeper, t.owner, t.config = k, owner, config
+	t.keeper, t.owner, t.config = k, owner, keepConfig(config)
 	t.timer.Init(t)
 	t.mu.given = min(config.Life, life)
 	t.deadline.Store(clock.Deadline(sent, life))
@@ -135,7 +157,7 @@ func (t *Term) Start(sent clock.Instant, life time.Duration) {
 	if t.mu.state == ended {
 		return
 	}
-	if t.config.Renewed {
+	if t.config.renewed {
 		interval := t.mu.given / renewalsPerLife
 		t.mu.due = dueAfter(sent, interval, jitter(interval))
 	}
@@ -203,7 +225,20 @@ func (t *Term) IsFresh(now clock.Instant) bool {
 func (t *Term) Overdue(now clock.Instant) bool { return t.deadline.Load().Reached(now) }
 
 // Config returns what the term was started with.
-func (t *Term) Config() *Config { return &t.config }
+func (t *Term) Config() Config {
+	k := &t.config
+	c := Config{
+		Script: k.script, Key: k.key, Hold: k.hold, Life: k.life,
+		Renewed: k.renewed, AsGiven: k.asGiven, MayBeIdle: k.mayBeIdle, Fixed: k.fixed,
+	}
+	if k.until != nil {
+		c.Until = *k.until
+	}
+	return c
+}
+
+// Key returns the key of the hold that the term keeps.
+func (t *Term) Key() string { return t.config.key }
 
 // Alive compares the clock and returns nil while the term can be trusted, else why it ended. It ends the term
 // if it finds it over.
@@ -259,7 +294,7 @@ func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
 	}
 	// A reply that lengthens nothing puts off no renewal and brings none forward. But the reply to a renewal
 	// that is under way is not waited for any more.
-	if t.config.Renewed && (isLonger || t.mu.due.IsZero()) {
+	if t.config.renewed && (isLonger || t.mu.due.IsZero()) {
 		t.mu.due = dueAfter(sent, interval, in)
 	}
 }
@@ -320,7 +355,7 @@ func (t *Term) Break(cause error, gone bool) bool {
 
 // overdueCauseLocked says why a term has ended that reached its deadline, or whose key is gone.
 func (t *Term) overdueCauseLocked(now clock.Instant) error {
-	if until := t.config.Until; !until.IsZero() && !t.config.Fixed && until.Add(-clock.Allowance(t.config.Life)).Reached(now) {
+	if until := t.config.until; until != nil && !t.config.fixed && until.Add(-clock.Allowance(t.config.life)).Reached(now) {
 		return errs.ErrMaxHold
 	}
 	return errs.ErrLost
@@ -332,7 +367,7 @@ func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a
 	t.mu.state = ended
 	t.mu.cause = cause
 	now := clock.Now()
-	end := End{Cause: cause, Gone: gone, Fixed: t.config.Fixed}
+	end := End{Cause: cause, Gone: gone, Fixed: t.config.fixed}
 	if !gone {
 		end.Left = t.Deadline().Until(now) + clock.Allowance(t.mu.given)
 	}

@@ -186,8 +186,8 @@ func (a *Acquisition) leave(ctx context.Context) (err error, left bool) {
 	switch {
 	case a.waitlist.holds > 0 && a.Key.Policy != Shared: // only the server knows what keeps a shared one out
 		return errs.WhileHeldHere(errs.Ended(ctx)), true
-	case a.waitlist.newestTicket != nil:
-		return a.waitlist.newestTicket.Ended(ctx), true
+	case a.waitlist.known().newestTicket != nil:
+		return a.waitlist.known().newestTicket.Ended(ctx), true
 	}
 	return errs.Ended(ctx), true // another goroutine asks, and has no reply yet
 }
@@ -221,7 +221,7 @@ func (a *Acquisition) registerTicket(t Ticket, cancel context.CancelFunc) {
 		list.waiterRequests++
 		list.append(w)
 	}
-	w.requesting, w.cancelWait, list.newestTicket, list.scarce = false, cancel, t, list.key.Policy == HandOver
+	w.requesting, w.cancelWait, list.learn().newestTicket, list.scarce = false, cancel, t, list.key.Policy == HandOver
 }
 
 // endTicketWait records that the caller waits with its ticket no more, and reports whether a hold was handed to it.

@@ -195,8 +195,8 @@ func (q *Queue) HoldEnded(key ShareKey) {
 	defer q.mu.Unlock()
 	list := q.findOrAddLocked(key)
 	list.holds--
-	if list.holds == 0 {
-		list.shared = nil
+	if list.holds == 0 && list.state != nil {
+		list.state.shared = sharedHold{}
 	}
 	list.sendIfNeeded()
 }
@@ -257,7 +257,7 @@ func (q *Queue) waitersAheadLocked(several bool) int {
 // findLocked returns the waitlist of key, or nil if it is not in use.
 func (q *Queue) findLocked(key ShareKey) *waitlist {
 	for list := &q.mu.first; list != nil; list = list.next {
-		if list.key == key && !list.isUnused() {
+		if !list.isUnused() && *list.key == key {
 			return list
 		}
 	}
@@ -277,6 +277,6 @@ func (q *Queue) findOrAddLocked(key ShareKey) *waitlist {
 		}
 		list = list.next
 	}
-	list.key, list.newestTicket, list.scarce, list.shared = key, nil, false, nil
+	list.key, list.scarce, list.state = q.stripe.table.keyOf(key), false, nil
 	return list
 }

@@ -58,8 +58,10 @@ func (q *Queue) joinFresh(key ShareKey) (hold.Lease, bool) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if list := q.findLocked(key); list != nil && list.shared != nil && list.shared.isFresh() {
-		return list.shared.lease.Join()
+	if list := q.findLocked(key); list != nil {
+		if shared := list.known().shared; shared.isFresh() {
+			return shared.lease.Join()
+		}
 	}
 	return hold.Lease{}, false
 }
@@ -69,11 +71,12 @@ func (q *Queue) joinOpen(key ShareKey) (lease hold.Lease, known, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.findLocked(key)
-	if list == nil || list.shared == nil {
+	if list == nil {
 		return hold.Lease{}, false, false
 	}
-	known = list.shared.isFresh()
-	lease, ok = list.shared.lease.Join()
+	shared := list.known().shared
+	known = shared.isFresh()
+	lease, ok = shared.lease.Join() // the zero Lease joins nothing
 	return lease, known, ok
 }
 
@@ -98,7 +101,7 @@ func (q *Queue) startSharing(key ShareKey, lease hold.Lease, since clock.Instant
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.findOrAddLocked(key)
-	list.shared = &sharedHold{lease, since.Add(freshFor)}
+	list.learn().shared = sharedHold{lease, since.Add(freshFor)}
 	for w := list.nextToServe(nil); w != nil; w = list.nextToServe(nil) {
 		beside, ok := lease.Join()
 		if !ok {
@@ -115,10 +118,13 @@ func (q *Queue) startSharing(key ShareKey, lease hold.Lease, since clock.Instant
 func (q *Queue) stopSharing(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.findOrAddLocked(key).shared = nil
+	q.findOrAddLocked(key).learn().shared = sharedHold{}
 }
 
-func (h *sharedHold) isFresh() bool { return clock.Mono() < h.freshUntil.Mono() }
+// isFresh reports whether goroutines may join h without asking the server.
+func (h sharedHold) isFresh() bool {
+	return !h.freshUntil.IsZero() && clock.Mono() < h.freshUntil.Mono()
+}
 
 // joinShared returns a lease of the hold that the session has, if holds are shared and it may be joined. Then ticket t is left,
 // and nothing is sent for it.

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
@@ -19,6 +21,7 @@ type Table struct {
 	timers  *timers.Timers
 	waiters sync.Pool // the waiters that no goroutine uses
 	seed    maphash.Seed
+	keys    [16]atomic.Pointer[ShareKey] // the keys that were used last: see keyOf
 	stripes [stripeCount]stripe
 }
 
@@ -101,6 +104,18 @@ func (t *Table) Len() int {
 		s.Unlock()
 	}
 	return n
+}
+
+// keyOf returns the address of a key that is equal to key. Most locks of a session have one of a few keys, which they share. Two
+// goroutines may both find none, and then use one each.
+func (t *Table) keyOf(key ShareKey) *ShareKey {
+	slot := &t.keys[(uint64(key.Lease)/uint64(time.Millisecond)+uint64(key.Policy)+3*uint64(uint32(key.Permits)))%uint64(len(t.keys))] //nolint:gosec // a hash
+	if last := slot.Load(); last != nil && *last == key {
+		return last
+	}
+	own := key // not key itself, which would be on the heap in each call
+	slot.Store(&own)
+	return &own
 }
 
 // getWaiter returns a waiter that is in no waitlist.

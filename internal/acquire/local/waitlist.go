@@ -18,7 +18,7 @@ func (w *waiter) isIdle() bool { return !w.requesting && w.cancelWait == nil }
 
 // waitlist has the waiters with one key, in the order of their arrival. Its fields are guarded by the lock of its Queue.
 type waitlist struct {
-	key        ShareKey
+	key        *ShareKey // equal keys may be at different addresses; nil before the first use
 	queue      *Queue    // assigned before the first use
 	next       *waitlist // the next waitlist of the Queue
 	head, tail *waiter
@@ -26,9 +26,30 @@ type waitlist struct {
 	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
 	holds, directRequests, waiterRequests int32
 	// scarce says that holds are handed over, and that the server made the last goroutine that asked wait.
-	scarce       bool
-	newestTicket Ticket      // the ticket with which a goroutine began to wait last
-	shared       *sharedHold // the hold that was shared last; nil if goroutines may join none
+	scarce bool
+	state  *waitlistState // nil until it is needed
+}
+
+// waitlistState is what a waitlist knows of the server, if a goroutine had to wait there, or a hold is shared.
+type waitlistState struct {
+	newestTicket Ticket     // the ticket with which a goroutine began to wait last
+	shared       sharedHold // the hold that was shared last; zero if goroutines may join none
+}
+
+// known returns what the list knows of the server; the caller does not change it.
+func (wl *waitlist) known() waitlistState {
+	if wl.state == nil {
+		return waitlistState{}
+	}
+	return *wl.state
+}
+
+// learn returns what the list knows of the server, for a caller that changes it.
+func (wl *waitlist) learn() *waitlistState {
+	if wl.state == nil {
+		wl.state = new(waitlistState)
+	}
+	return wl.state
 }
 
 // isUnused reports whether list has no waiter and counts nothing.

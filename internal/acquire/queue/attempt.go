@@ -16,17 +16,20 @@ import (
 // Grant describes a hold that the server granted.
 type Grant struct {
 	Stamp wire.Stamp    // the stamp of the first token
-	Last  wire.Stamp    // the stamp of the last token; not before Stamp
+	Last  wire.Stamp    // the stamp of the last token; not before Stamp, unless the layout counts tokens: see LastOfCounted
 	Life  time.Duration // the hold lasts at least for Life from Sent
 	Sent  clock.Instant // when the call was sent from which Life counts
 	Read  clock.Instant // when the session learned of the grant
-	Token uint64        // the only token of the hold, if the layout counts tokens; otherwise 0
 }
+
+// LastOfCounted returns what Last is in a layout that counts tokens from 1, if token is the only token of the hold.
+func LastOfCounted(token int64) wire.Stamp { return -wire.Stamp(token) }
 
 // Tokens returns the first and the last token of the hold.
 func (g Grant) Tokens() (first, last uint64) {
-	if g.Token != 0 {
-		return g.Token, g.Token
+	if g.Last < 0 {
+		counted := uint64(-g.Last)
+		return counted, counted
 	}
 	return g.Stamp.Token(), g.Last.LastToken()
 }

@@ -163,7 +163,9 @@ func (a *attempt) newGrant(reply wire.Reply, sent, now clock.Instant) queue.Gran
 	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.request.Life, Sent: sent, Read: now}
 	switch {
 	case reply.Len() > 2:
-		grant.Token = uint64(max(reply.Int(2), 0)) //nolint:gosec // not negative
+		if token := reply.Int(2); token > 0 {
+			grant.Last = queue.LastOfCounted(token)
+		}
 	case a.lock.registry.config.HandsOver:
 		grant.Last = stamp.ReservedEnd()
 	}

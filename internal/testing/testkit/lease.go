@@ -60,7 +60,7 @@ func (g *Grant) OnRelease(now clock.Instant) error {
 
 // Named implements hold.Namer.
 func (g *Grant) Named(op string, err error) error {
-	base := acquire.Base{Name: g.hold.Term.Config().Key}
+	base := acquire.Base{Name: g.hold.Term.Key()}
 	return base.Named(op, err)
 }
 
