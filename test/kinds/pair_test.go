@@ -23,6 +23,7 @@ type pairCost struct {
 	commands map[string]int64 // what the server ran, in scripts too; each evalsha is a round trip
 	bytes    [2]int64         // the bytes of the requests, with Lock and with TryLock
 	objects  float64          // what the client makes, with a lock object and a context of the caller
+	held     int64            // the bytes of heap of a lock that is held, with the lock object that its lease keeps
 }
 
 // pairCosts has the kinds of the library's own layout.
@@ -31,11 +32,11 @@ func pairCosts() map[string]pairCost {
 	writer := map[string]int64{"evalsha": 2, "time": 1, "zmscore": 2, "zadd": 1, "pexpire": 1, "set": 2, "del": 1}
 	permits := map[string]int64{"evalsha": 2, "time": 1, "zmscore": 2, "zadd": 2, "pexpire": 2, "zrem": 1}
 	return map[string]pairCost{
-		locktest.Reentrant().Name: {one, [2]int64{507, 486}, 8},
-		locktest.Fair().Name:      {one, [2]int64{507, 486}, 8},
-		locktest.Writer().Name:    {writer, [2]int64{672, 651}, 13},
-		locktest.Reader().Name:    {writer, [2]int64{672, 651}, 14},
-		locktest.Permit().Name:    {permits, [2]int64{681, 660}, 13},
+		locktest.Reentrant().Name: {one, [2]int64{507, 486}, 8, 1263},
+		locktest.Fair().Name:      {one, [2]int64{507, 486}, 8, 1285},
+		locktest.Writer().Name:    {writer, [2]int64{672, 651}, 13, 1509},
+		locktest.Reader().Name:    {writer, [2]int64{672, 651}, 14, 1552},
+		locktest.Permit().Name:    {permits, [2]int64{681, 660}, 13, 1534},
 	}
 }
 
