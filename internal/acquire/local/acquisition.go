@@ -34,7 +34,7 @@ type Acquisition struct {
 // the ticket, and calls Deliver. Without a ticket the call is over: lease or err is its result.
 func (a *Acquisition) Await(ctx context.Context) (t Ticket, lease hold.Lease, err error) {
 	if !a.waits {
-		if lease, err = a.join(); err != nil || lease != (hold.Lease{}) {
+		if lease, err = a.join(ctx); err != nil || lease != (hold.Lease{}) {
 			return nil, lease, err
 		}
 	}
@@ -101,29 +101,40 @@ func (a *Acquisition) End() {
 // isAlone reports whether the caller has a ticket of its own.
 func (a *Acquisition) isAlone() bool { return a.Key == ShareKey{} }
 
-// join joins a shared hold that was granted a moment ago, or makes the caller a waiter, or counts it among those that ask the
-// server, or returns why it may do neither.
-func (a *Acquisition) join() (hold.Lease, error) {
-	if a.isAlone() {
-		return hold.Lease{}, a.joinAlone()
+// join joins a shared hold that was granted a moment ago, or uses an idle hold with the same key, or makes the caller a waiter, or
+// counts it among those that ask the server, or returns why it may do neither. It ends an idle hold that the caller cannot use, and
+// waits for that as long as ctx lasts: the server would find the lock held by the caller's own session.
+func (a *Acquisition) join(ctx context.Context) (hold.Lease, error) {
+	step := a.joinAlone
+	if !a.isAlone() {
+		if lease, ok := a.Queue.joinFresh(a.Key); ok {
+			return lease, nil
+		}
+		a.waiter = a.Queue.stripe.table.getWaiter()
+		step = a.joinWaitlist
 	}
-	if lease, ok := a.Queue.joinFresh(a.Key); ok {
-		return lease, nil
+	for {
+		lease, ended, err := step()
+		if ended == nil {
+			return lease, err
+		}
+		endIdle(ctx, ended)
 	}
-	a.waiter = a.Queue.stripe.table.getWaiter()
-	return hold.Lease{}, a.joinWaitlist()
 }
 
-// joinAlone counts the caller as a waiter with a ticket of its own, or returns why it may not ask the server.
-func (a *Acquisition) joinAlone() error {
+// joinAlone counts the caller as a waiter with a ticket of its own, or returns why it may not ask the server. If it returns a hold,
+// the caller ends that, and begins again.
+func (a *Acquisition) joinAlone() (lease hold.Lease, ended KeptHold, err error) {
 	q := a.Queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	err := a.Source.Admit(q.waitersAheadLocked(a.Concurrent))
-	if err == nil && !a.Concurrent {
+	if err = a.Source.Admit(q.waitersAheadLocked(a.Concurrent)); err != nil {
+		return hold.Lease{}, nil, err
+	}
+	if _, ended = q.useIdleLocked(ShareKey{}); ended == nil && !a.Concurrent {
 		a.counted, q.mu.waiters = 1, q.mu.waiters+1
 	}
-	return err
+	return hold.Lease{}, ended, nil
 }
 
 // countAlone counts the caller, which has a ticket of its own, as a waiter so often more.
@@ -133,23 +144,32 @@ func (a *Acquisition) countAlone(n int32) {
 	a.counted, a.Queue.mu.waiters = a.counted+n, a.Queue.mu.waiters+n
 }
 
-// joinWaitlist makes the caller a waiter if it may not ask the server, or returns why it may do neither.
-func (a *Acquisition) joinWaitlist() error {
+// joinWaitlist uses an idle hold, or makes the caller a waiter if it may not ask the server, or returns why it may do neither. If it
+// returns a hold, which has another key, the caller ends that, and begins again.
+func (a *Acquisition) joinWaitlist() (lease hold.Lease, ended KeptHold, err error) {
 	q := a.Queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a.waitlist = q.findOrAddLocked(a.Key)
 	// Under the lock: Refuse finds the caller among the waiters, or the caller finds the reason here.
-	if err := a.Source.Admit(q.waitersAheadLocked(a.Key.Concurrent)); err != nil {
-		return err
+	if err = a.Source.Admit(q.waitersAheadLocked(a.Key.Concurrent)); err != nil {
+		return hold.Lease{}, nil, err
+	}
+	lease, ended = q.useIdleLocked(a.Key)
+	if ended != nil && a.waitlist.isFull() {
+		go ended.End() // the caller waits for that as for every hold of the session, before all that come later
+		ended = nil
+	}
+	if ended != nil || lease != (hold.Lease{}) {
+		return lease, ended, nil
 	}
 	if a.waits = a.waitlist.head != nil || a.waitlist.mustWait(); !a.waits {
 		a.waitlist.directRequests++
-		return nil
+		return hold.Lease{}, nil, nil
 	}
 	a.waitlist.append(a.waiter)
 	a.waitlist.sendIfNeeded()
-	return nil
+	return hold.Lease{}, nil, nil
 }
 
 // endDirectRequest ends the request of a caller that is no waiter.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,10 +33,13 @@ type walkServer struct {
 	random  *rand.Rand
 	using   atomic.Int64 // counts the goroutines of the session that have a hold
 	served  atomic.Int64
+	reused  atomic.Int64 // counts the uses of idle holds
 	leaving sync.WaitGroup
+	keepFor time.Duration // how long a hold is kept while no goroutine uses it; 0 is not at all
 
 	mu struct {
 		sync.Mutex
+		newest  *walkHold
 		free    int
 		waiting []*walkTicket
 	}
@@ -165,6 +169,9 @@ func (t *walkTicket) BeginHold(_ context.Context, err error) (hold.Lease, error)
 	}
 	t.server.queue.HoldBegan(t.server.key)
 	h := &walkHold{server: t.server}
+	t.server.mu.Lock()
+	t.server.mu.newest = h
+	t.server.mu.Unlock()
 	lease := h.BeginComposite(h, nil, nil, 1)
 	h.Refill(2, 1<<40)
 	t.server.queue.ShareHold(t.server.key, lease)
@@ -189,8 +196,8 @@ func (h *walkHold) NextLease(now clock.Instant) (hold.Lease, bool) {
 
 func (h *walkHold) OnRelease(now clock.Instant) error {
 	s := h.server
-	switch verdict := s.queue.HandOver(now, s.key, h); {
-	case verdict == HandedOver:
+	switch verdict := h.handOver(now); {
+	case verdict == HandedOver || verdict == Kept:
 		return nil
 	case verdict == Refused && !s.oneIn(4):
 		h.requeue()
@@ -198,8 +205,46 @@ func (h *walkHold) OnRelease(now clock.Instant) error {
 		s.sleepUpTo(time.Millisecond)
 		s.release()
 	}
+	s.queue.Forget(h)
 	s.queue.HoldEnded(s.key)
 	return nil
+}
+
+func (h *walkHold) handOver(now clock.Instant) HandOverResult {
+	if h.server.keepFor > 0 {
+		return h.server.queue.HandOverOrKeep(now, h.server.key, h, h.server.keepFor)
+	}
+	return h.server.queue.HandOver(now, h.server.key, h)
+}
+
+func (h *walkHold) MayKeep() bool { return !h.server.oneIn(4) }
+
+func (h *walkHold) BeginTurn(clock.Instant) { h.server.reused.Add(1) }
+
+// End also stands for the loss of an idle hold.
+func (h *walkHold) End() {
+	h.server.sleepUpTo(time.Millisecond)
+	h.server.release()
+	h.server.queue.Forget(h)
+	h.server.queue.HoldEnded(h.server.key)
+}
+
+// recalls ends idle holds, as other sessions do by recalls, and as Close and losses do.
+func (s *walkServer) recalls() {
+	for range 100 {
+		s.sleepUpTo(5 * time.Millisecond)
+		s.mu.Lock()
+		newest := s.mu.newest
+		s.mu.Unlock()
+		switch {
+		case s.oneIn(4):
+			for _, idle := range s.table.TakeIdle() {
+				idle.End()
+			}
+		case newest != nil && s.queue.Recall(newest):
+			newest.End()
+		}
+	}
 }
 
 func (h *walkHold) requeue() {
@@ -224,17 +269,28 @@ func TestMaxHolds_RandomWalk_IsKept(t *testing.T) {
 		for seed := range uint64(40) {
 			t.Run(fmt.Sprintf("%d/%d/%d", r.Policy, r.MaxHolds, seed), func(t *testing.T) {
 				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { walk(t, r, seed) })
+				synctest.Test(t, func(t *testing.T) { walk(t, r, 0, seed) })
 			})
 		}
 	}
 }
 
-func walk(t *testing.T, r ShareKey, seed uint64) {
+// P1, P6: the same, while the session keeps holds that no goroutine uses. Some end by themselves, and some by a recall.
+func TestIdleHolds_RandomWalk_AreUsedOrEnded(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { walk(t, exclusiveKey, 4*time.Millisecond, 3*seed) })
+		})
+	}
+}
+
+func walk(t *testing.T, r ShareKey, keepFor time.Duration, seed uint64) {
 	t.Helper()
 	table := newTable(t)
 	s := &walkServer{
-		T: t, table: table, queue: table.Use("a"), key: r,
+		T: t, table: table, queue: table.Use("a"), key: r, keepFor: keepFor,
 		random: rand.New(rand.NewPCG(seed, uint64(r.MaxHolds))), //nolint:gosec // a walk that can be repeated
 	}
 	free := 1 + int(seed%3)
@@ -248,9 +304,16 @@ func walk(t *testing.T, r ShareKey, seed uint64) {
 		})
 	}
 	all.Go(s.others)
+	if keepFor > 0 {
+		all.Go(s.recalls)
+	}
 	all.Wait() // a waiter that is forgotten blocks the bubble, and fails the test
 	s.leaving.Wait()
+	time.Sleep(keepFor + 2*time.Millisecond) // what is idle then ends
+	synctest.Wait()
+	require.Zero(t, table.Idle())
 	require.Positive(t, s.served.Load())
+	require.Equal(t, keepFor > 0, s.reused.Load() > 0)
 	require.Equal(t, free, s.mu.free, "all were released")
 	require.Empty(t, s.mu.waiting)
 	for c := &s.queue.mu.first; c != nil; c = c.next {
@@ -307,7 +370,11 @@ func (s *walkServer) useOnce() {
 
 // tries acquires a hold if one is free.
 func (s *walkServer) tries(ctx context.Context) (hold.Lease, error) {
-	if !s.queue.BeginTry(s.key) {
+	lease, began := s.queue.UseOrTry(ctx, s.key)
+	switch {
+	case lease != hold.Lease{}:
+		return lease, nil
+	case !began:
 		return hold.Lease{}, errs.ErrHeld
 	}
 	defer s.queue.EndTry(s.key)

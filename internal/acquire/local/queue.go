@@ -82,23 +82,35 @@ type Queue struct {
 
 	mu struct {
 		sync.Mutex
-		sendScheduled bool // sendTimer is scheduled
 		// waiters counts the waiters of all waitlists, and the goroutines that wait with tickets of their own.
-		waiters   int32
-		sendTimer *timers.Timer // see sendLater; nil until it is needed
-		first     waitlist      // the first waitlist; most locks need no other
+		waiters int32
+		rare    *rareState // nil until it is needed
+		first   waitlist   // the first waitlist; most locks need no other
 	}
+}
+
+// rareState is what few Queues need. Its fields are guarded by the lock of the Queue.
+type rareState struct {
+	sendTimer     timers.Timer // see sendLater
+	sendScheduled bool         // sendTimer is scheduled
+	idle          idleHold
+}
+
+// rareLocked returns the rareState of q.
+func (q *Queue) rareLocked() *rareState {
+	if q.mu.rare == nil {
+		q.mu.rare = &rareState{idle: idleHold{queue: q}}
+		q.mu.rare.sendTimer.Init(q)
+		q.mu.rare.idle.timer.Init(&q.mu.rare.idle)
+	}
+	return q.mu.rare
 }
 
 // sendLater lets a waiter ask the server in a while. It is called under the lock of q.
 func (q *Queue) sendLater() {
-	if q.mu.sendTimer == nil {
-		q.mu.sendTimer = new(timers.Timer)
-		q.mu.sendTimer.Init(q)
-	}
-	if !q.mu.sendScheduled {
-		q.mu.sendScheduled = true
-		q.stripe.table.timers.Schedule(q.mu.sendTimer, sendDelay)
+	if rare := q.rareLocked(); !rare.sendScheduled {
+		rare.sendScheduled = true
+		q.stripe.table.timers.Schedule(&rare.sendTimer, sendDelay)
 	}
 }
 
@@ -106,7 +118,7 @@ func (q *Queue) sendLater() {
 func (q *Queue) Fire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.mu.sendScheduled = false
+	q.mu.rare.sendScheduled = false
 	for list := &q.mu.first; list != nil; list = list.next {
 		if list.directRequests+list.waiterRequests == 0 && !list.isFull() {
 			list.sendToServer(nil)
@@ -133,6 +145,8 @@ const (
 	Refused
 	// NoWaiter says that no goroutine waits for it.
 	NoWaiter
+	// Kept says that no goroutine waits for it, and that the Queue keeps it.
+	Kept
 )
 
 // HandOver hands a hold over to the first waiter with the same key.
@@ -147,6 +161,10 @@ func (q *Queue) HandOver(now clock.Instant, key ShareKey, from IdleHold) HandOve
 func (q *Queue) handOver(now clock.Instant, key ShareKey, from IdleHold) (HandOverResult, context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.handOverLocked(now, key, from)
+}
+
+func (q *Queue) handOverLocked(now clock.Instant, key ShareKey, from IdleHold) (HandOverResult, context.CancelFunc) {
 	list := q.findLocked(key)
 	if list == nil || key.Policy != HandOver {
 		return NoWaiter, nil
@@ -154,6 +172,9 @@ func (q *Queue) handOver(now clock.Instant, key ShareKey, from IdleHold) (HandOv
 	w := list.nextToServe(nil)
 	if w == nil {
 		return NoWaiter, nil
+	}
+	if q.isRecalledLocked(key) {
+		return Refused, nil
 	}
 	lease, ok := from.NextLease(now)
 	if !ok {
@@ -207,6 +228,10 @@ func (q *Queue) HoldEnded(key ShareKey) {
 func (q *Queue) BeginTry(key ShareKey) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.beginTryLocked(key)
+}
+
+func (q *Queue) beginTryLocked(key ShareKey) bool {
 	for list := &q.mu.first; list != nil; list = list.next {
 		if list.head != nil && list.key.Policy != Shared {
 			return false

@@ -37,15 +37,20 @@ func (q *Queue) JoinShared(ctx context.Context, key ShareKey, source TicketSourc
 }
 
 // leaveShared ends an entry of a shared hold, which stays with the goroutines that are in it. If none is left the hold is released,
-// and leaveShared waits for that as long as ctx lasts. The goroutine ends with the release, for which the session's Close waits.
+// and leaveShared waits for that as long as ctx lasts.
 func leaveShared(ctx context.Context, lease hold.Lease) {
-	left := make(chan struct{})
+	awaitDetached(ctx, func() { _ = lease.Unlock() }) // the caller has got nothing that could be lost
+}
+
+// awaitDetached runs a release on a goroutine of its own, for which the session's Close waits, and waits for it as long as ctx lasts.
+func awaitDetached(ctx context.Context, release func()) {
+	released := make(chan struct{})
 	go func() {
-		defer close(left)
-		_ = lease.Unlock() // the caller has got nothing that could be lost
+		defer close(released)
+		release()
 	}()
 	select {
-	case <-left:
+	case <-released:
 	case <-ctx.Done():
 	}
 }

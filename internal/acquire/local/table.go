@@ -4,6 +4,7 @@ package local
 
 import (
 	"hash/maphash"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -21,6 +22,7 @@ type Table struct {
 	timers  *timers.Timers
 	waiters sync.Pool // the waiters that no goroutine uses
 	seed    maphash.Seed
+	idle    atomic.Int32                 // the number of idle holds
 	keys    [16]atomic.Pointer[ShareKey] // the keys that were used last: see keyOf
 	stripes [stripeCount]stripe
 }
@@ -83,13 +85,24 @@ func (q *Queue) Done(key string) {
 // Refuse ends the wait of all waiters that only wait for other goroutines. A goroutine that is on its way to the server, or
 // waits with a ticket, finds out by itself, as does one that comes later by TicketSource.Admit.
 func (t *Table) Refuse(err error) {
-	for i := range t.stripes {
-		s := &t.stripes[i]
-		s.Lock()
-		queues := slices.Collect(maps.Values(s.queues))
-		s.Unlock()
-		for _, q := range queues {
-			q.refuse(err)
+	for q := range t.each() {
+		q.refuse(err)
+	}
+}
+
+// each returns the queues in use, stripe by stripe. No lock is held while the loop handles one.
+func (t *Table) each() iter.Seq[*Queue] {
+	return func(yield func(*Queue) bool) {
+		for i := range t.stripes {
+			s := &t.stripes[i]
+			s.Lock()
+			queues := slices.Collect(maps.Values(s.queues))
+			s.Unlock()
+			for _, q := range queues {
+				if !yield(q) {
+					return
+				}
+			}
 		}
 	}
 }
