@@ -126,12 +126,16 @@ func (a *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
 		return lease, nil
 	}
 	q, unused := a.useLocalQueue()
-	if err := a.beginLocalTry(q); err != nil {
-		return hold.Lease{}, err
+	lease, began := q.UseOrTry(ctx, a.Request.ShareKey)
+	if !began {
+		q.Done(a.Keys.Holder)
+		if lease == (hold.Lease{}) {
+			return hold.Lease{}, errs.ErrHeldHere
+		}
+		return lease, nil
 	}
 	defer a.endLocalTry(q)
 	h, held, err := a.tryServer(ctx, unused)
-	var lease hold.Lease
 	if err == nil {
 		lease, err = a.beginHold(ctx, q, held, h, 0)
 	}
@@ -153,17 +157,7 @@ func (a *Acquirer) tryServer(ctx context.Context, unused *lockMemory) (h queue.H
 	return h, new(heldLock), err
 }
 
-// beginLocalTry counts the caller, which asks the server for the lock and does not wait, unless goroutines of this session are
-// before it: then the caller does not use q any more.
-func (a *Acquirer) beginLocalTry(q *local.Queue) error {
-	if q.BeginTry(a.Request.ShareKey) {
-		return nil
-	}
-	q.Done(a.Keys.Holder)
-	return errs.ErrHeldHere
-}
-
-// endLocalTry counts the caller out.
+// endLocalTry counts a caller out that began to try.
 func (a *Acquirer) endLocalTry(q *local.Queue) {
 	q.EndTry(a.Request.ShareKey)
 	q.Done(a.Keys.Holder)
@@ -246,6 +240,9 @@ func (a *Acquirer) renewalConfig(grant queue.Grant) (config renewal.Config, life
 	set := a.Base.Terms
 	life, sent = grant.Life, grant.Sent
 	config = renewal.Config{Script: a.Manager.Renew, Key: a.Keys.Holder, Life: set.Lease, Renewed: true}
+	if a.Request.KeepFor > 0 {
+		config.Script, config.MayBeIdle = a.Manager.Keep, true
+	}
 	switch {
 	case set.Fixed:
 		// If the grant gives less time than was asked for, one renewal gives the rest, and no more.

@@ -34,7 +34,8 @@ func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, 
 	localQueues := make([]*local.Queue, 0, len(batch))
 	for _, a := range batch {
 		localQueue := a.Manager.LocalQueues.Use(a.Keys.Holder)
-		if a.beginLocalTry(localQueue) != nil {
+		if !localQueue.TryJoint(ctx, a.Request.ShareKey) {
+			localQueue.Done(a.Keys.Holder)
 			break
 		}
 		defer a.endLocalTry(localQueue)
@@ -89,7 +90,7 @@ func (h *heldLock) ReleaseMany(now clock.Instant, others []session.ManyReleaser)
 			result = lock.localQueue.HandOver(now, lock.acquirer.Request.ShareKey, lock)
 		}
 		switch result {
-		case local.HandedOver:
+		case local.HandedOver, local.Kept: // a hold of several locks is not kept
 		case local.Refused:
 			turnsOver = append(turnsOver, r)
 		case local.NoWaiter:

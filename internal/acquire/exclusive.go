@@ -64,7 +64,7 @@ func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	request := r.turns
 	switch {
 	case len(options) > 0:
-		request = newRequest(table, mode, e.Resolved)
+		request = e.newRequest(mode, e.Resolved)
 	case mode == Ordered:
 		request = r.ordered
 	}
@@ -80,20 +80,24 @@ func (e *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
 	}
 	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &e.table.Kind, nil), scope: hold.Scope{Kind: string(kind)}}
 	r.AcquireMany, r.ReleaseMany = e.table.AcquireMany, e.table.ReleaseMany
-	r.turns = newRequest(e.table, Turns, e.Session.Defaults[session.Reentrant])
-	r.ordered = newRequest(e.table, Ordered, e.Session.Defaults[session.Fair])
+	r.turns = e.newRequest(Turns, e.Session.Defaults[session.Reentrant])
+	r.ordered = e.newRequest(Ordered, e.Session.Defaults[session.Fair])
 	return r
 }
 
 // newRequest returns the request of a lock with those settings. Holds whose time counts from the grant are not
-// handed over.
-func newRequest(table *layout.Exclusive, mode Mode, s *session.Resolved) *queue.Request {
+// handed over. Without messages no recall arrives, so no hold is kept.
+func (e *Exclusive) newRequest(mode Mode, s *session.Resolved) *queue.Request {
+	table := e.table
 	w := &queue.Request{Life: s.Terms.First(), FloorTTL: s.Floor}
 	if table.ModeInHold {
 		w.Mode = string(mode)
 	}
 	if mode == Turns && !s.Terms.Fixed && s.Terms.MaxHold == 0 {
 		w.ShareKey = local.ShareKey{MaxHolds: 1, Lease: s.Terms.Lease, FirstLease: s.Terms.First(), Replicas: s.Replicas.Small()}
+		if table.Queue != nil && table.Queue.Keep != nil && s.KeepWarm > 0 && !e.Session.Settings.Polling {
+			w.Mode, w.KeepFor = string(Kept), s.KeepWarm
+		}
 	}
 	w.ShareKey = ShareKeyFor(&table.Kind, w.ShareKey, local.ShareKey{Policy: local.Own, MaxHolds: 1})
 	return w

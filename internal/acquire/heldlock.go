@@ -34,16 +34,14 @@ type heldLock struct {
 
 // OnRelease implements hold.Owner: the last lease was unlocked.
 func (h *heldLock) OnRelease(now clock.Instant) error {
-	if h.localQueue != nil {
-		switch h.localQueue.HandOver(now, h.acquirer.Request.ShareKey, h) {
-		case local.HandedOver:
-			return nil
-		case local.Refused:
-			return h.endTurn(now)
-		case local.NoWaiter:
-		}
+	switch h.handOver(now) {
+	case local.HandedOver, local.Kept:
+		return nil
+	case local.Refused:
+		return h.endTurn(now)
+	default:
+		return h.release(now)
 	}
-	return h.release(now)
 }
 
 // release releases the hold.
@@ -105,6 +103,9 @@ func (h *heldLock) finish() {
 // leaveLocal counts the hold out of the queue of this process.
 func (h *heldLock) leaveLocal() {
 	if h.localQueue != nil {
+		if h.acquirer.Request.KeepFor > 0 {
+			h.localQueue.Forget(h)
+		}
 		h.localQueue.HoldEnded(h.acquirer.Request.ShareKey)
 		h.localQueue.Done(h.acquirer.Keys.Holder)
 	}

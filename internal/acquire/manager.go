@@ -25,6 +25,8 @@ type Manager struct {
 	Retries *retry.LockRegistry
 	// Renew lengthens the life of holds.
 	Renew *scripts.Script
+	// Keep is Renew for holds that may be kept while no goroutine uses them; nil if none may.
+	Keep *scripts.Script
 	// RenewalName returns what renewals call the hold of an attempt.
 	RenewalName func(h queue.Hold) string
 	// LocalQueues has the queues in which goroutines of the process wait, and counts the users of each.
@@ -53,7 +55,7 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 		m.HoldRegistry = m.Retries
 		return m
 	}
-	m.Turns.Yield = kind.Queue.Yield
+	m.Turns.Yield, m.Keep = kind.Queue.Yield, kind.Queue.Keep
 	if kind.Queue.Requeue != nil {
 		m.Turns.handOffCost.Store(int64(initialHandOffCost))
 	}
@@ -76,6 +78,7 @@ func unknownReply(reply wire.Reply) error {
 
 // Refuse implements session.KindRegistry.
 func (m *Manager) Refuse(err error) {
+	m.endIdle() // first: an idle hold delays others, and no goroutine waits for it
 	m.LocalQueues.Refuse(err)
 	m.HoldRegistry.Refuse(err)
 }
@@ -87,8 +90,9 @@ func (m *Manager) Recall(attempt string) {
 	}
 }
 
-// RecallAll implements session.RecallRegistry.
+// RecallAll implements session.RecallRegistry. Holds that are idle now end together.
 func (m *Manager) RecallAll() {
+	m.endIdle()
 	if m.Queues != nil {
 		m.Queues.RecallAll()
 	}

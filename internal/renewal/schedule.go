@@ -125,10 +125,17 @@ func jitter(interval time.Duration) time.Duration {
 	return interval/2 + rand.N(interval-interval/2)
 }
 
-// dueAfter returns when a renewal is due, in after sent: rounded down to a fiftieth of the interval,
-// so that terms of one life meet in batches.
-func dueAfter(sent clock.Instant, interval, in time.Duration) clock.Instant {
-	grain := max(interval/50, time.Millisecond)
+// grainLocked returns by how much a renewal may come sooner, so that terms of one life meet in batches: a fiftieth of the interval.
+// Unused terms may be many, and cost the others most if they are renewed one by one: they meet four times in an interval.
+func (t *Term) grainLocked(interval time.Duration) time.Duration {
+	if t.mu.unused {
+		return max(interval/4, time.Millisecond)
+	}
+	return max(interval/50, time.Millisecond)
+}
+
+// dueAfter returns when a renewal is due, in after sent: rounded down to a multiple of grain.
+func dueAfter(sent clock.Instant, grain, in time.Duration) clock.Instant {
 	over := (sent.Mono() + in) % grain
 	if over < 0 {
 		over += grain // down, also before the instant that the clock counts from

@@ -159,7 +159,7 @@ func (t *Term) Start(sent clock.Instant, life time.Duration) {
 	}
 	if t.config.renewed {
 		interval := t.mu.given / renewalsPerLife
-		t.mu.due = dueAfter(sent, interval, jitter(interval))
+		t.mu.due = dueAfter(sent, t.grainLocked(interval), jitter(interval))
 	}
 	t.scheduleLocked(sent)
 }
@@ -295,7 +295,7 @@ func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
 	// A reply that lengthens nothing puts off no renewal and brings none forward. But the reply to a renewal
 	// that is under way is not waited for any more.
 	if t.config.renewed && (isLonger || t.mu.due.IsZero()) {
-		t.mu.due = dueAfter(sent, interval, in)
+		t.mu.due = dueAfter(sent, t.grainLocked(interval), in)
 	}
 }
 

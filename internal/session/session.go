@@ -89,6 +89,24 @@ type HoldRegistry interface {
 	LocalHolds(key string, recheck bool) []LocalHold
 }
 
+// IdleRegistry is a KindRegistry that may keep holds while no goroutine uses them.
+type IdleRegistry interface {
+	IdleLocks() int // counts them
+}
+
+// IdleLocks returns how many holds no goroutine uses. s may be no session.
+func (s *Session) IdleLocks() (n int) {
+	if s == nil {
+		return 0
+	}
+	for _, p := range s.allRegistries() {
+		if r, keeps := p.(IdleRegistry); keeps {
+			n += r.IdleLocks()
+		}
+	}
+	return n
+}
+
 // LocalHold is a hold in this process.
 type LocalHold interface {
 	// Evict ends the hold for cause.

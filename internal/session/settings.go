@@ -50,6 +50,8 @@ const (
 	MaxReplicas = 100
 	// MinReplicaWait is the shortest wait for replicas: what the server counts in.
 	MinReplicaWait = time.Millisecond
+	// MaxKeepWarm is how long a hold is kept at most while no goroutine uses it.
+	MaxKeepWarm = time.Minute
 	// MaxReplicaWait is the longest wait for replicas. A longer one would wait for a repair.
 	MaxReplicaWait = time.Minute
 )
@@ -118,6 +120,8 @@ type KindSettings struct {
 	Linger time.Duration
 	// MaxWaiters is how many goroutines of the session may wait for the lock; 0 is any number.
 	MaxWaiters int
+	// KeepWarm is how long a hold is kept while no goroutine uses it; 0 is not at all.
+	KeepWarm time.Duration
 }
 
 // Resolved is what the options of a lock come to. It is never written to: locks of a kind without options of their own
@@ -328,6 +332,11 @@ func CheckCloseGrace(d time.Duration) error {
 // CheckFloor returns an error if the floor of the tokens cannot be kept for d.
 func CheckFloor(d time.Duration) error {
 	return CheckRange("a token floor kept for %v", d, MinFloor, MaxFloor)
+}
+
+// CheckKeepWarm returns an error if a hold cannot be kept for d while no goroutine uses it.
+func CheckKeepWarm(d time.Duration) error {
+	return CheckRange("an idle hold kept for %v", d, 0, MaxKeepWarm)
 }
 
 // CheckDuration says why d cannot be the length of what, or nil.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"slices"
+
+	"github.com/signalbox-go/signalbox/internal/acquire/local"
+	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/session"
+)
+
+// handOver hands the hold over to the first waiter of the process, or lets the queue of the process keep it, if it may be kept.
+func (h *heldLock) handOver(now clock.Instant) local.HandOverResult {
+	request := h.acquirer.Request
+	switch {
+	case h.localQueue == nil:
+		return local.NoWaiter
+	case request.KeepFor > 0:
+		return h.localQueue.HandOverOrKeep(now, request.ShareKey, h, request.KeepFor)
+	}
+	return h.localQueue.HandOver(now, request.ShareKey, h)
+}
+
+// MayKeep implements local.KeptHold. The term rests last: that is so only of a hold that is kept.
+func (h *heldLock) MayKeep() bool {
+	attempt, isQueued := h.serverHold.(*queue.Attempt)
+	return isQueued && h.acquirer.Base.Session.Ready() == nil && attempt.MayKeep() && h.Term.Rest()
+}
+
+// BeginTurn implements local.KeptHold. Until the use begins the session knows of no waiter: so the turn counts from now.
+func (h *heldLock) BeginTurn(now clock.Instant) {
+	h.Term.Use()
+	h.turnEnds = now.Mono() + maxTurn
+}
+
+// End implements local.KeptHold. The error is reported to no caller: no lease is left.
+func (h *heldLock) End() { _ = h.release(clock.Now()) }
+
+// OnRecall implements queue.RecalledHold: another session wants the lock. The session counts the hold until it is released.
+func (h *heldLock) OnRecall() {
+	if h.localQueue != nil && h.localQueue.Recall(h) {
+		go h.End()
+	}
+}
+
+// OnKept implements renewal.KeptOwner.
+func (h *heldLock) OnKept(sent clock.Instant, isMarked bool) {
+	if attempt, isQueued := h.serverHold.(*queue.Attempt); isQueued {
+		attempt.OnKept(sent, isMarked)
+	}
+}
+
+// IdleLocks implements session.IdleRegistry.
+func (m *Manager) IdleLocks() int { return m.LocalQueues.Idle() }
+
+// endIdle releases all idle holds, those of a batch by one script. The goroutines end with the releases: the session counts the
+// holds until then.
+func (m *Manager) endIdle() {
+	batches := make(map[session.BatchKey][]session.ManyReleaser)
+	for _, idle := range m.LocalQueues.TakeIdle() {
+		h := idle.(*heldLock) //nolint:errcheck,forcetypeassert // no other hold is kept
+		batches[h.BatchKey()] = append(batches[h.BatchKey()], h)
+	}
+	for _, all := range batches {
+		for batch := range slices.Chunk(all, maxBatch) {
+			go batch[0].ReleaseMany(clock.Now(), batch[1:])
+		}
+	}
+}
