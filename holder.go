@@ -13,6 +13,9 @@ type Holder struct {
 	// Shared reports whether others may have the lock beside this holder, as readers may. Only
 	// Holders of package rwlock sets it; everywhere else it is false, even for a reader.
 	Shared bool
+	// MayBeIdle reports whether the lock has WithKeepWarm: its session may keep it while no goroutine uses it. The
+	// server does not know whether that is so now.
+	MayBeIdle bool
 	// Label is the label of the holder's session; see WithLabel. It is not verified. In a layout
 	// of others it is the owner as they write it.
 	Label string

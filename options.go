@@ -191,6 +191,35 @@ func WithMaxHold(d time.Duration) LockOption {
 	})
 }
 
+// WithKeepWarm lets the session keep the lock after its last Unlock, for up to d, until another session wants it. The
+// next Lock or TryLock of the session then takes no round trip: about a microsecond instead of two round trips a pair.
+// It is an option of reentrant, for a lock that one process uses again and again and that others want seldom. d is at
+// most a minute; 0, the default, keeps nothing.
+//
+// A kept lock that no goroutine uses is idle. Another session that wants it sends a message, a recall: an idle lock is
+// released at once, and a lock in use when its turn ends, as ever. So a waiter elsewhere waits one message and one
+// script longer than for a free lock. The exceptions:
+//
+//   - If the message is lost, or the waiter is a client that does not send it, the next renewal finds the waiter, about a
+//     second later. Until then the session may begin further uses.
+//   - If the process dies while the lock is idle, others wait for its first lease (WithFirstLease, 3 s), whatever d is.
+//   - TryLock of another session returns ErrHeld for an idle lock. It recalls the lock, so a later try finds it free.
+//   - Other kinds that use the same name, rwlock and redlock, find it held and recall nothing: up to d longer.
+//
+// Each use has a token of its own. Nothing is kept if a waiter is known, with WithPolling or while messages do not
+// arrive, after a use that lasted so long that the lease was renewed for more than the first one, or when the session
+// keeps 1,024 locks already. After 1,024 uses the lock is released and acquired anew. Close releases idle locks first.
+//
+// An idle lock costs others a message for each first waiter and each failed try, and the server a renewal a second: all
+// idle locks of a session are renewed together, 256 in a script of 0.4 ms.
+//
+// It is ErrBadOption with WithFixedLease or WithMaxHold, whose time counts from the grant, and in layouts of others.
+// Locks of a session that have the same lease, first lease and replicas use the idle lock, whether they have this option
+// or not. Every other request of the session for the name, such as fair or another lease, first releases it.
+func WithKeepWarm(d time.Duration) LockOption {
+	return session.Option(session.KeepWarm, session.CheckKeepWarm(d), func(l *session.LockSettings) { l.KeepWarm = d })
+}
+
 // Layout is how a lock is stored on the server: Native, or a layout of other clients. Such a layout has a package of its
 // own, whose function Layout returns it; docs/migration.md lists them. The zero value is Native.
 type Layout session.LayoutHandle

@@ -35,6 +35,9 @@ func (s *Session) ID() string {
 	return (*session.Handle)(s).Session().ID()
 }
 
+// IdleLocks returns how many locks the session keeps at the moment while no goroutine uses them; see WithKeepWarm.
+func (s *Session) IdleLocks() int { return (*session.Handle)(s).Session().IdleLocks() }
+
 // Close ends the session. It refuses new work, wakes waiters with ErrClosed, and blocks until every
 // lease is unlocked and every call has returned, or until ctx ends. If ctx has no deadline, Close
 // blocks for 5 s at most; WithCloseGrace changes that. So

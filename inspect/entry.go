@@ -91,6 +91,8 @@ type Holder struct {
 	Hold string `json:"hold,omitempty"`
 	// Shared reports a reader of a read-write lock.
 	Shared bool `json:"shared,omitempty"`
+	// MayBeIdle reports a lock with signalbox.WithKeepWarm: its session may keep it while no goroutine uses it.
+	MayBeIdle bool `json:"may_be_idle,omitempty"`
 	// Permits is how many permits of a semaphore it has.
 	Permits int `json:"permits,omitempty"`
 	// Shards is how many shards a member owns, Value what observers read of it, and Leaving says that it takes no more.

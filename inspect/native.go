@@ -121,7 +121,7 @@ func (n native) readLock(ki *keyInspection, set names.Set, reply wire.Reply, que
 			}
 		})
 	}
-	ki.addHolder(Holder{Label: h.Label, Session: h.Session, Hold: session.HoldID(hold), Since: h.Since, Until: h.Until, Token: h.Token})
+	ki.addHolder(Holder{Label: h.Label, Session: h.Session, Hold: session.HoldID(hold), MayBeIdle: h.MayBeIdle, Since: h.Since, Until: h.Until, Token: h.Token})
 	if queued {
 		n.queryQueue(ki, lockQueue(set))
 	}

@@ -53,6 +53,7 @@
 //	Unlock                1 round trip, 3 commands
 //	next use in a turn    0
 //	acquired again        0
+//	used again, kept      0 (signalbox.WithKeepWarm)
 //	held for over 0.5 s   1 renewal within a second, then 1 each third of the lease
 //	waiting               1 poll a second for each lock and session
 //

@@ -71,6 +71,9 @@ func printWho(out io.Writer, name string, entries []inspect.Entry) error {
 			if e.Kind == inspect.Shards {
 				words = memberWords(h)
 			}
+			if h.MayBeIdle {
+				words = append(words, "may be idle")
+			}
 			_, _ = fmt.Fprintln(table, strings.Join(append(words, traits(h.Shared, h.Permits)...), "\t"))
 		}
 		if more := e.HolderCount - len(e.Holders); more > 0 {

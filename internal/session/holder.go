@@ -24,6 +24,7 @@ import (
 type HolderInfo struct {
 	Kind           string
 	Shared         bool
+	MayBeIdle      bool
 	Label, Session string
 	Since, Until   time.Time
 	Token          uint64
@@ -36,10 +37,13 @@ type describedHold struct {
 	kind, hold string
 }
 
+// keptMode is the letter of a reentrant lock that its session may keep while no goroutine uses it.
+const keptMode = "k"
+
 // kinds are the kinds of locks by their letters.
 //
 //nolint:gochecknoglobals // a constant table
-var kinds = map[string]string{"r": "reentrant", "k": "reentrant", "f": "fair", "w": "rwlock", "q": "redlock", "l": "reentrant or fair"}
+var kinds = map[string]string{"r": "reentrant", keptMode: "reentrant", "f": "fair", "w": "rwlock", "q": "redlock", "l": "reentrant or fair"}
 
 // KindName returns the kind for a letter of a holder key: the letter itself if a later release wrote it.
 func KindName(letter string) string {
@@ -106,7 +110,7 @@ func readHeld(l *layout.Layout, reply wire.Reply) (describedHold, error) {
 	}
 	h := describedHold{kind: reply.Text(1), hold: reply.Text(3)}
 	h.HolderInfo = HolderInfo{
-		Kind: KindName(h.kind), Label: reply.Text(4), Session: l.Session(h.hold),
+		Kind: KindName(h.kind), MayBeIdle: h.kind == keptMode, Label: reply.Text(4), Session: l.Session(h.hold),
 	}
 	if since := reply.Stamp(2); since != 0 {
 		h.Since, h.Token = since.Time(), since.Token()

@@ -127,3 +127,24 @@ func TestHeldLocks_Uncontended_Goroutines(t *testing.T) { //nolint:paralleltest 
 		require.NoError(f, first.Unlock())
 	})
 }
+
+// P7: a lock that its session keeps is used again without an allocation.
+func TestKeptPair_AllocatesNothing(t *testing.T) {
+	if isRace {
+		t.Skip("the race detector makes pools drop what they keep")
+	}
+	alone(t, func(k lockKind) bool { return k.Name == locktest.Reentrant().Name }, func(f *fixture) {
+		session := f.session(signalbox.WithDefaults(signalbox.WithKeepWarm(time.Minute)))
+		mu := f.in(session)
+		pair := func() {
+			lease, err := mu.Lock(f.Context())
+			require.NoError(f, err)
+			require.NoError(f, lease.Unlock())
+		}
+		redistest.Await(f, "an idle lock", func() bool {
+			pair()
+			return session.IdleLocks() == 1
+		})
+		require.Zero(f, testing.AllocsPerRun(1000, pair)) // a renewal, and the enter after 1,024 uses, are less than one in all pairs
+	})
+}

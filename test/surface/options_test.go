@@ -74,6 +74,7 @@ var table = map[string]option{
 	"signalbox.WithMaxWaiters":     {[]signalbox.LockOption{signalbox.WithMaxWaiters(1)}, []string{"fair", "reentrant", "rwlock", "semaphore"}},
 	"signalbox.WithClass":          {[]signalbox.LockOption{signalbox.WithClass("orders")}, all},
 	"signalbox.WithFirstLease":     {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
+	"signalbox.WithKeepWarm":       {[]signalbox.LockOption{signalbox.WithKeepWarm(time.Second)}, []string{"reentrant"}},
 	"redisson.Layout":              {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}, javas},
 	"setnx.Layout":                 {[]signalbox.LockOption{signalbox.WithLayout(setnx.Layout())}, []string{"reentrant"}},
 	"signalbox.WithLayout(Native)": {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout()), signalbox.WithLayout(signalbox.Native())}, all},

@@ -30,23 +30,27 @@ type chaosLock struct {
 
 	mu struct {
 		sync.Mutex
-		last signalbox.Lease // the latest grant
-		in   bool            // a user is inside
-		took int
+		last  signalbox.Lease // the latest grant
+		token uint64          // the token of the latest grant
+		in    bool            // a user is inside
+		took  int
 	}
 }
 
 // enters checks that the previous holder has released the lock, or knows that it has lost it.
-func (c *chaosLock) enters(lease signalbox.Lease) {
+func (c *chaosLock) enters(lease signalbox.Lease) { c.entersWith(lease, lease.Token()) }
+
+// entersWith is enters for a lease of several locks, of which this one has that token.
+func (c *chaosLock) entersWith(lease signalbox.Lease, token uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.in && c.mu.last.Err() == nil {
 		c.Error("two believe that they have the lock")
 	}
-	if lease.Token() <= c.mu.last.Token() {
+	if token <= c.mu.token {
 		c.Error("a token is not greater than the last")
 	}
-	c.mu.last, c.mu.in = lease, true
+	c.mu.last, c.mu.token, c.mu.in = lease, token, true
 	c.mu.took++
 }
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+)
+
+// keeps uses the lock until the game ends, on terms of which some let the session keep it.
+func (c *chaosLock) keeps(s *signalbox.Session) {
+	warm := signalbox.WithKeepWarm(time.Second + c.below(keptFor))
+	for c.ended.Err() == nil {
+		ctx, cancel := context.WithTimeout(c.ended, 10*time.Millisecond+c.below(20*time.Second))
+		mu := reentrant.New(s, c.name, warm)
+		take := mu.Lock
+		switch int64(c.below(12)) {
+		case 0:
+			take = reentrant.New(s, c.name, warm, signalbox.WithRenewedLease(time.Second)).Lock
+		case 1:
+			take = reentrant.New(s, c.name).TryLock
+		case 2:
+			take = fair.New(s, c.name).Lock
+		case 3:
+			take = multilock.New(mu, reentrant.New(s, c.name+"/beside", warm)).Lock
+		case 4:
+			take = mu.TryLock
+		}
+		if lease, err := take(ctx); err == nil {
+			token := lease.Token()
+			if tokens := multilock.Tokens(lease); tokens != nil {
+				token = tokens[0]
+			}
+			c.entersWith(lease, token)
+			c.works(lease, c.below(2*time.Second)+1)
+			c.leaves(lease)
+			if err := lease.Unlock(); err != nil && !errors.Is(err, signalbox.ErrLost) && !errors.Is(err, signalbox.ErrUnconfirmed) {
+				c.Error(err)
+			}
+		}
+		cancel()
+		if c.oneIn(3) {
+			time.Sleep(c.below(300 * time.Millisecond))
+		}
+	}
+}
+
+// P1, P3, P4, P6: whatever happens to wires, recalls and callers, sessions that keep the lock, and one that does not, exclude each
+// other, and tokens rise. When it is over nothing is left, and a newcomer gets the lock.
+func TestChaosWithKeptLocksLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(redistest.Rounds(1, 6)) {
+		bubble(t, func(f *fixture) { f.keptChaos(seed, time.Duration(redistest.Rounds(2, 5))*time.Minute) })
+	}
+}
+
+// P1, P3, P4, P6: the same, for as long as it is asked for.
+func TestSoakOfChaosWithKeptLocks(t *testing.T) {
+	t.Parallel()
+	soak(t, func(f *fixture, seed uint64) { f.keptChaos(seed, 10*time.Minute) })
+}
+
+func (f *fixture) keptChaos(seed uint64, lasts time.Duration) {
+	t := f.T
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	c := &chaosLock{T: t, name: fmt.Sprint("kept/", seed), ended: ctx, Rand: rand.New(rand.NewPCG(seed, 3))}
+	users, closeAll := f.queueUsers(t, 3, time.Millisecond)
+	defer closeAll()
+	var all sync.WaitGroup
+	for i, u := range users {
+		all.Go(func() { c.disturb(u.wire) })
+		for range 2 {
+			all.Go(func() {
+				if i < 2 {
+					c.keeps(u.Session)
+				} else {
+					c.use(u.Session)
+				}
+			})
+		}
+	}
+	all.Wait()
+	require.Greater(t, c.mu.took, int(lasts/(10*time.Second)), "it was no use")
+	time.Sleep(45 * time.Second) // what is idle ends, and holds of which the server does not know end by themselves
+	for _, u := range users {
+		require.Zero(t, u.IdleLocks())
+		lease := atOnce(t, fair.New(u.Session, c.name))
+		c.enters(lease)
+		require.NoError(t, lease.Unlock())
+		c.leaves(lease)
+	}
+	synctest.Wait()
+	waiting, isHeld := f.queued(c.name)
+	require.Zero(t, waiting)
+	require.False(t, isHeld)
+}

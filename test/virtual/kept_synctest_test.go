@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// keptFor is how long locks of these tests are idle at most.
+const keptFor = 20 * time.Second
+
+// kept returns a lock of the session that is idle.
+func (f *fixture) kept(s *signalbox.Session, name string, options ...signalbox.LockOption) *reentrant.Lock {
+	f.Helper()
+	mu := reentrant.New(s, name, append(options, signalbox.WithKeepWarm(keptFor))...)
+	for range 2 { // the first use begins to listen for recalls
+		require.NoError(f, atOnce(f.T, mu).Unlock())
+		time.Sleep(100 * time.Millisecond)
+	}
+	require.Positive(f, f.left(name))
+	return mu
+}
+
+// P3, P7: a kept lock is acquired and unlocked again without a command, each time with a greater token. It costs one renewal a second,
+// no goroutine, and is released when it was idle for long enough.
+func TestKeptLockIsUsedAgainWithoutACommand(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
+		defer closeAll()
+		mu := f.kept(s, "a")
+		before, last := f.commands.Load(), uint64(0)
+		for i := range 200 {
+			take := mu.Lock
+			if i%2 > 0 {
+				take = reentrant.New(s, "a").TryLock // another object with the same terms
+			}
+			lease, err := take(f.Context())
+			require.NoError(f, err)
+			require.Greater(f, lease.Token(), last)
+			last = lease.Token()
+			require.NoError(f, lease.Unlock())
+		}
+		require.Equal(f, before, f.commands.Load())
+		require.Equal(f, 1, s.IdleLocks())
+		holder, err := mu.Holder(f.Context())
+		require.NoError(f, err)
+		require.True(f, holder.MayBeIdle)
+		require.Equal(f, "reentrant", holder.Kind)
+
+		atRest := resting()
+		before = f.scripts.Load()
+		time.Sleep(10 * time.Second)
+		require.InDelta(f, 10, f.scripts.Load()-before, 3)
+		require.Equal(f, atRest, resting())
+		time.Sleep(keptFor - 10*time.Second)
+		synctest.Wait()
+		require.Zero(f, f.left("a"))
+		require.Zero(f, s.IdleLocks())
+	})
+}
+
+// P3: after the tokens of one grant a kept lock asks the server, and the next token is greater.
+func TestKeptLockAsksTheServerAfterItsTokens(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
+		defer closeAll()
+		mu := f.kept(s, "a")
+		enters, last := f.counts(scripts.LockEnter), uint64(0)
+		for range 3 * 1024 {
+			lease := atOnce(f.T, mu)
+			require.Greater(f, lease.Token(), last)
+			last = lease.Token()
+			require.NoError(f, lease.Unlock())
+			time.Sleep(time.Microsecond) // otherwise tokens are ahead of the server's clock, and such a hold is not kept
+		}
+		require.EqualValues(f, 3, enters.Load())
+	})
+}
+
+// P1, P2: an idle lock is used no more once half of its lease is over, and the server is asked.
+func TestIdleHoldIsNotUsedAfterItsDeadline(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 1, 0)
+		defer closeAll()
+		mu := f.kept(users[0].Session, "a")
+		users[0].goSilent()
+		time.Sleep(1600 * time.Millisecond)
+		require.Equal(f, 1, users[0].IdleLocks())
+		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
+		defer cancel()
+		_, err := mu.Lock(ctx)
+		require.Error(f, err, "it asks the server, which is silent")
+		users[0].heal()
+	})
+}
+
+// P1, P6: every other request of the session first releases the idle lock, and finds it free at once.
+func TestOtherRequestsOfTheSessionLeaveTheIdleHold(t *testing.T) {
+	t.Parallel()
+	for name, request := range map[string]func(f *fixture, s *signalbox.Session) (signalbox.Lease, error){
+		"Fair": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
+			return fair.New(s, "a").Lock(f.Context())
+		},
+		"FairTry": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
+			return fair.New(s, "a").TryLock(f.Context())
+		},
+		"Lease": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
+			return reentrant.New(s, "a", signalbox.WithRenewedLease(time.Second)).Lock(f.Context())
+		},
+		"MaxHold": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
+			return reentrant.New(s, "a", signalbox.WithMaxHold(time.Minute)).TryLock(f.Context())
+		},
+		"Multilock": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
+			return multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b")).TryLock(f.Context())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(f *fixture) {
+				users, closeAll := f.queueUsers(f.T, 1, 0)
+				defer closeAll()
+				f.kept(users[0].Session, "a")
+				users[0].latency.Store(int64(time.Millisecond))
+				began := time.Now()
+				lease, err := request(f, users[0].Session)
+				require.NoError(f, err)
+				require.LessOrEqual(f, time.Since(began), 10*time.Millisecond, "a leave, and an enter; scripts may be new to the server")
+				require.NoError(f, lease.Unlock())
+				synctest.Wait()
+				require.Zero(f, f.left("a"))
+			})
+		})
+	}
+}
+
+// P4, P6: Close releases idle locks together, without a wait.
+func TestCloseReleasesIdleHoldsInOneCall(t *testing.T) {
+	t.Parallel()
+	const locks = 50
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
+		defer closeAll()
+		for i := range locks {
+			f.kept(s, fmt.Sprint(i))
+		}
+		require.Equal(f, locks, s.IdleLocks())
+		both := atOnce(f.T, multilock.New(reentrant.New(s, "c"), reentrant.New(s, "d"))) // the server learns the script
+		require.NoError(f, both.Unlock())
+		sent := f.executed(scripts.LockReleaseMany, scripts.LockLeave, scripts.LockFree)
+		sent.begin()
+		require.NoError(f, s.Close(f.Context()))
+		for script, times := range map[*scripts.Script]int{scripts.LockReleaseMany: 1, scripts.LockLeave: 0, scripts.LockFree: 0} {
+			require.Equal(f, times, sent.within(script, 0, time.Second))
+		}
+		for i := range locks {
+			require.Zero(f, f.left(fmt.Sprint(i)))
+		}
+		require.Zero(f, s.IdleLocks())
+	})
+}
+
+// P7: idle locks are renewed together, and keep their first lease: a process that dies delays the others by 3 s.
+func TestIdleHoldsAreRenewedTogether(t *testing.T) {
+	t.Parallel()
+	const locks = 200
+	bubble(t, func(f *fixture) {
+		s, link, closeAll := f.session(f.T)
+		defer closeAll()
+		for i := range locks {
+			mu := reentrant.New(s, fmt.Sprint(i), signalbox.WithKeepWarm(keptFor))
+			require.NoError(f, atOnce(f.T, mu).Unlock())
+			if i == 0 { // the first use begins to listen for recalls
+				time.Sleep(100 * time.Millisecond)
+				require.NoError(f, atOnce(f.T, mu).Unlock())
+			}
+		}
+		require.Equal(f, locks, s.IdleLocks())
+		time.Sleep(2 * time.Second) // until their first renewals are over
+		renewals := f.counts(scripts.LockKeep)
+		time.Sleep(10 * time.Second)
+		require.LessOrEqual(f, renewals.Load(), int64(44), "four in a second")
+		require.LessOrEqual(f, f.left("0"), 3*time.Second)
+		link.goSilent()
+		time.Sleep(3 * time.Second)
+		for i := range locks {
+			require.Zero(f, f.left(fmt.Sprint(i)))
+		}
+		require.Zero(f, s.IdleLocks())
+		link.heal()
+	})
+}
+
+// P2: an idle lock that is taken by force is reported to no caller, and its session acquires it anew.
+func TestLostIdleHoldIsReportedToNoCaller(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		s, events, closeAll := f.observed()
+		defer closeAll()
+		other, _, closeOther := f.session(f.T)
+		defer closeOther()
+		mu := f.kept(s, "a")
+		events.took()
+		require.NoError(f, reentrant.New(other, "a").ForceUnlock(f.Context()))
+		time.Sleep(10 * time.Millisecond)
+		require.Zero(f, f.left("a"))
+		require.Zero(f, s.IdleLocks())
+		hooks, _ := events.took()
+		require.Empty(f, hooks)
+		require.NoError(f, atOnce(f.T, mu).Unlock())
+	})
+}
