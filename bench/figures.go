@@ -101,7 +101,7 @@ func find(all []series, name string) (series, bool) {
 func bestPeer(all []series, f figure) (series, bool) {
 	var best series
 	for _, s := range all {
-		if !s.impl.excludes || s.impl.name == ownName || s.impl.name == fairName || s.impl.name == fencedName || s.impl.name == permitsName {
+		if !s.impl.excludes || s.impl.name == ownName || s.impl.name == keptName || s.impl.name == fairName || s.impl.name == fencedName || s.impl.name == permitsName {
 			continue
 		}
 		if best.samples == nil || s.median(f) > best.median(f) {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,6 +18,11 @@ import (
 // signalboxLock is the reentrant lock of this project.
 func signalboxLock() implementation {
 	return ours(ownName, func(s *signalbox.Session, name string) ownLock { return reentrant.New(s, name) })
+}
+
+// signalboxKept is the same lock, which its session keeps while no goroutine uses it.
+func signalboxKept() implementation {
+	return ours(keptName, func(s *signalbox.Session, name string) ownLock { return reentrant.New(s, name) }, signalbox.WithKeepWarm(time.Minute))
 }
 
 // signalboxFair is the fair lock of this project.
@@ -35,14 +41,14 @@ type signalboxProcess struct {
 	lock    func(s *signalbox.Session, name string) ownLock
 }
 
-func ours(name string, lock func(*signalbox.Session, string) ownLock) implementation {
+func ours(name string, lock func(*signalbox.Session, string) ownLock, options ...signalbox.LockOption) implementation {
 	start := func(s setup) (process, error) {
 		client, err := tunedClient(s)
 		if err != nil {
 			return nil, err
 		}
-		lease := signalbox.WithDefaults(signalbox.WithRenewedLease(s.lease))
-		return &signalboxProcess{client: client, session: signalbox.NewSession(client, lease), lock: lock}, nil
+		defaults := signalbox.WithDefaults(append(slices.Clip(options), signalbox.WithRenewedLease(s.lease))...)
+		return &signalboxProcess{client: client, session: signalbox.NewSession(client, defaults), lock: lock}, nil
 	}
 	return implementation{name: name, start: start, excludes: true}
 }

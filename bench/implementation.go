@@ -68,6 +68,7 @@ func implementations() []implementation {
 const (
 	limitName = "limit"
 	ownName   = "signalbox"
+	keptName  = "signalbox kept"
 	fairName  = "signalbox fair"
 )
 

@@ -54,7 +54,7 @@ func quorum(b *bench) (tables []table, err error) {
 		return nil
 	}}
 	q.addrs = near
-	all, err := q.sideBySide(topology{1, 1, func(ctx context.Context, p process, _ int) locker { return p.locker(ctx, "again") }})
+	all, err := q.sideBySide(q.chosen, topology{1, 1, func(ctx context.Context, p process, _ int) locker { return p.locker(ctx, "again") }})
 	if err != nil {
 		return nil, err
 	}

@@ -11,19 +11,24 @@ import (
 // uncontended is goroutines of one process that lock and unlock, and never meet: each uses one name again and again, or a
 // fresh name each time.
 func uncontended(b *bench) ([]table, error) {
+	again := b.chosen
+	if len(only(again, ownName)) > 0 {
+		again = append([]implementation{signalboxKept()}, again...)
+	}
 	names := []struct {
 		title  string
+		chosen []implementation
 		locker func(ctx context.Context, p process, i int) locker
 	}{
-		{"the same name each time", func(ctx context.Context, p process, i int) locker { return p.locker(ctx, numbered("again/", i)) }},
-		{"a fresh name each time", func(_ context.Context, p process, i int) locker {
+		{"the same name each time", again, func(ctx context.Context, p process, i int) locker { return p.locker(ctx, numbered("again/", i)) }},
+		{"a fresh name each time", b.chosen, func(_ context.Context, p process, i int) locker {
 			return &freshNames{process: p, prefix: numbered("fresh/", i) + "/"}
 		}},
 	}
 	var tables []table
 	for _, goroutines := range []int{1, 4, 64} {
 		for _, name := range names {
-			all, err := b.sideBySide(topology{1, goroutines, name.locker})
+			all, err := b.sideBySide(name.chosen, topology{1, goroutines, name.locker})
 			if err != nil {
 				return nil, err
 			}
@@ -63,8 +68,8 @@ func (b *bench) uncontendedTable(title string, all []series) table {
 }
 
 // sideBySide measures a crew whose goroutines do not meet.
-func (b *bench) sideBySide(t topology) ([]series, error) {
-	return b.interleave(b.chosen, b.scale.rounds, func(impl implementation) (sample, error) {
+func (b *bench) sideBySide(chosen []implementation, t topology) ([]series, error) {
+	return b.interleave(chosen, b.scale.rounds, func(impl implementation) (sample, error) {
 		return b.closedLoop(impl, t, b.scale.window)
 	})
 }

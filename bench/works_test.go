@@ -69,7 +69,11 @@ func TestEveryWorkReportsEveryImplementation(t *testing.T) { //nolint:parallelte
 				want = 5 // the limit is no lock
 			}
 			for _, table := range tables {
-				require.Len(t, table.rows, want, table.title)
+				rows := want
+				if w.name == "uncontended" && strings.HasSuffix(table.title, "the same name each time") {
+					rows++ // a lock that is kept
+				}
+				require.Len(t, table.rows, rows, table.title)
 				requireNumbers(t, table)
 			}
 		})
