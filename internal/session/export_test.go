@@ -18,3 +18,15 @@ func (s *Session) FireLate(by time.Duration) *Patience {
 
 // ProcessLabel is the default label.
 func ProcessLabel(host string, process int) string { return processLabel(host, process) }
+
+// LateUnsubscribed calls the handler that reports the end of the subscription to recalls, as a reader does that was late.
+func (s *Session) LateUnsubscribed() { s.ownChannel().OnUnsubscribed() }
+
+// LateSubscribed calls the handler that reports the subscription, as a reader does that was late.
+func (s *Session) LateSubscribed() { s.ownChannel().OnSubscribed() }
+
+func (s *Session) ownChannel() *forceChannel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.forceListening.own
+}

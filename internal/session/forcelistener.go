@@ -5,6 +5,7 @@ package session
 import (
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,8 +47,10 @@ type forceListener struct {
 
 // forceChannel is a channel on which a forceListener listens.
 type forceChannel struct {
-	session  *Session
-	listener *dispatch.Listener // used by Fire of the forceListener alone
+	dispatch.Subscription
+
+	session *Session
+	noting  sync.Mutex // held while noteSubscription compares and records
 	// unconfirmed is set before listening begins and cleared by the first subscription: no message reported holds
 	// that were forced between the acquire and that. After a break of the connection the renewals find out.
 	unconfirmed atomic.Bool
@@ -168,7 +171,7 @@ func (l *forceListener) Fire() {
 	s.mu.Unlock()
 	if !listening {
 		for _, c := range l.channels {
-			c.listener.Close()
+			c.Close()
 		}
 		l.channels = nil
 		return
@@ -181,7 +184,7 @@ func (l *forceListener) Fire() {
 			a.own = c
 			s.mu.Unlock()
 		}
-		c.listener = s.Dispatch.Listen(names.Session(s.Settings.Prefix, end), dispatch.PlainChannel, c)
+		c.Open(s.Dispatch, names.Session(s.Settings.Prefix, end), dispatch.PlainChannel, c)
 		l.channels = append(l.channels, c)
 	}
 }
@@ -202,8 +205,7 @@ func (c *forceChannel) OnMessage(message string) {
 
 // OnSubscribed implements dispatch.Handler.
 func (c *forceChannel) OnSubscribed() {
-	now := clock.Now()
-	c.setRecallsSince(&now)
+	c.noteSubscription()
 	if c.unconfirmed.Swap(false) {
 		c.session.Recheck("")
 	}
@@ -212,7 +214,7 @@ func (c *forceChannel) OnSubscribed() {
 // OnUnsubscribed implements dispatch.Handler. Renewals find out which holds were ended by force meanwhile. A hold that is kept
 // would make others wait for that long, so all of them are recalled.
 func (c *forceChannel) OnUnsubscribed() {
-	if !c.setRecallsSince(nil) {
+	if !c.noteSubscription() {
 		return
 	}
 	for _, r := range c.session.recallRegistries() {
@@ -220,9 +222,17 @@ func (c *forceChannel) OnUnsubscribed() {
 	}
 }
 
-// setRecallsSince records since when recalls arrive; nil says that they do not. It reports whether they did before. It does
-// nothing if c is not the channel on which they come.
-func (c *forceChannel) setRecallsSince(since *clock.Instant) (arrived bool) {
+// noteSubscription records since when recalls arrive, if c is the channel on which they come. It reports whether they did before.
+// OnSubscribed and OnUnsubscribed are called by the readers of two connections, in any order. So both record what is so by now:
+// the call that comes last for a change finds that.
+func (c *forceChannel) noteSubscription() (arrived bool) {
+	c.noting.Lock()
+	defer c.noting.Unlock()
+	var since *clock.Instant
+	if !c.IsUnsubscribed() {
+		now := clock.Now()
+		since = &now
+	}
 	s := c.session
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -170,3 +170,28 @@ func TestSessionListensForRecalls(t *testing.T) {
 		require.Empty(t, redistest.Receive(t, "the end of the subscription", spy.recalled))
 	}
 }
+
+// P6: the end of a subscription may be reported after the next one, and the other way round. What is so by now counts.
+func TestSubscriptionToRecallsIsThatOfNow(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	spy := recallSpy{registrySpy{}, make(chan string, 8)}
+	session.RegistryOf(s, "kept", func() recallSpy { return spy })
+	require.NoError(t, s.Begin())
+	defer s.End()
+	s.ListenForRecalls()
+	redistest.Await(t, "the subscription", func() bool { return s.ReceivesRecalls(clock.Now()) })
+	before := clock.Now()
+	s.LateUnsubscribed()
+	require.Empty(t, redistest.Receive(t, "the recall of all", spy.recalled))
+	require.False(t, s.ReceivesRecalls(before))
+	redistest.Await(t, "a time after that", func() bool { return s.ReceivesRecalls(clock.Now()) })
+
+	server.Stop()
+	require.Empty(t, redistest.Receive(t, "the end of the subscription", spy.recalled))
+	s.LateSubscribed()
+	require.False(t, s.ReceivesRecalls(clock.Now()))
+	s.LateUnsubscribed()
+	require.Empty(t, spy.recalled)
+}
