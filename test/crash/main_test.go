@@ -10,6 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.RegisterChild("holder", runHolder)
+	redistest.RegisterChild("keeper", runKeeper)
 	redistest.RegisterChild("worker", runWorker)
 	redistest.RegisterChild("young", runYoung)
 	if redistest.RunChild() {

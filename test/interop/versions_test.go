@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,10 +20,11 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// scriptsEnv makes a child run the next versions of the lock's scripts.
+// scriptsEnv makes a child run other versions of the lock's scripts: "next" or "older".
 const scriptsEnv = "SIGNALBOX_INTEROP_SCRIPTS"
 
 // nextScript returns the version of a script that a later release could have: a change of a comment is one, since the server
@@ -37,14 +40,23 @@ func nextScript(s *scripts.Script) *scripts.Script {
 	return next
 }
 
-// upgrade makes this process a client of the next release, if it is to be one. A process has one version, since all of its
+// withoutRecalls returns the version of a script that a client has which knows no holds that may be idle: it sends no recall.
+func withoutRecalls(s *scripts.Script) *scripts.Script {
+	older := nextScript(s)
+	older.Source = regexp.MustCompile(`(?m)^ +recall\(\)\n`).ReplaceAllString(older.Source, "")
+	older.SHA1 = fmt.Sprintf("%x", sha1.Sum([]byte(older.Source))) //nolint:gosec // see the import
+	return older
+}
+
+// upgrade makes this process a client of another release, if it is to be one. A process has one version, since all of its
 // sessions run the scripts of package scripts. It is called before the process has a session.
 func upgrade() {
-	if os.Getenv(scriptsEnv) != "next" {
+	version := map[string]func(*scripts.Script) *scripts.Script{"next": nextScript, "older": withoutRecalls}[os.Getenv(scriptsEnv)]
+	if version == nil {
 		return
 	}
 	for _, s := range lockScripts() {
-		*s = *nextScript(s)
+		*s = *version(s)
 	}
 }
 
@@ -80,7 +92,12 @@ func runTaker(stdin io.Reader, stdout io.Writer) {
 // startTaker starts a taker of the next version.
 func startTaker(t *testing.T, server *redistest.Server) *redistest.Process {
 	t.Helper()
-	return redistest.Child(t, "taker", urlEnv+"="+server.URL(), scriptsEnv+"=next")
+	return startTakerOf(t, server, "next")
+}
+
+func startTakerOf(t *testing.T, server *redistest.Server, version string) *redistest.Process {
+	t.Helper()
+	return redistest.Child(t, "taker", urlEnv+"="+server.URL(), scriptsEnv+"="+version)
 }
 
 // knows reports whether a server has a script in its cache.
@@ -132,6 +149,38 @@ func TestVersionsOfTheScriptsHandOverToEachOther(t *testing.T) {
 	}
 	require.NoError(t, lease.Unlock())
 	endsWell(t, next)
+}
+
+// P6: a client that sends no recall gets an idle lock all the same, long before its time is over: by the next renewal. The token
+// of each use is greater, on both sides.
+func TestOlderClientRecallsByTheRenewal(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "the holder learns of the waiter by its next renewal")
+	require.NotEqual(t, nextScript(scripts.LockEnter).Source, withoutRecalls(scripts.LockEnter).Source)
+	server := redistest.Start(t)
+	session, older := locktest.Session(t, server), startTakerOf(t, server, "older")
+	lock := reentrant.New(session, "a", signalbox.WithKeepWarm(time.Minute), signalbox.WithFirstLease(3*time.Second))
+	token := keepIdle(t, session, lock)
+	older.Send("lock")
+	taken := tokenOf(t, says(t, older))
+	require.Greater(t, taken, token)
+	require.Zero(t, session.IdleLocks())
+	older.Send("unlock")
+	require.Equal(t, "released", says(t, older))
+	require.Greater(t, keepIdle(t, session, lock), taken)
+	endsWell(t, older)
+}
+
+// keepIdle uses the lock until the session keeps it, and returns the token of that use.
+func keepIdle(t *testing.T, session *signalbox.Session, lock *reentrant.Lock) (token uint64) {
+	t.Helper()
+	redistest.Await(t, "an idle lock", func() bool {
+		lease := locktest.Must(t, lock.Lock)
+		token = lease.Token()
+		_ = lease.Unlock() // which a machine that stalls for long enough has lost
+		return session.IdleLocks() == 1
+	})
+	return token
 }
 
 // isHeldBy reports whether a session holds the lock "a", which is held.
