@@ -15,7 +15,10 @@ import (
 // Two options that contradict each other are an error that names both. A default that a lock replaces is no error.
 func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, pair := range [][2]session.OptionID{{session.RenewedLease, session.FixedLease}, {session.MaxHold, session.FixedLease}} {
+	for _, pair := range [][2]session.OptionID{
+		{session.RenewedLease, session.FixedLease}, {session.MaxHold, session.FixedLease},
+		{session.KeepWarm, session.FixedLease}, {session.KeepWarm, session.MaxHold},
+	} {
 		requireContradiction(t, func(l *session.LockSettings) { l.Give(pair[0]) }, func(l *session.LockSettings) { l.Give(pair[1]) })
 	}
 	give := func(in *layout.Layout) func(*session.LockSettings) {

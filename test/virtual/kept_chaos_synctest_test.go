@@ -59,6 +59,35 @@ func (c *chaosLock) keeps(s *signalbox.Session) {
 	}
 }
 
+// comesAndGoes uses the lock with sessions that close while they keep it, or hold it.
+func (c *chaosLock) comesAndGoes(f *fixture) {
+	for c.ended.Err() == nil {
+		s, _, end := f.session(f.T)
+		var uses sync.WaitGroup
+		for range 2 {
+			uses.Go(func() {
+				for range 5 {
+					mu := reentrant.New(s, c.name, signalbox.WithKeepWarm(keptFor))
+					lease, err := mu.Lock(c.ended)
+					if err != nil {
+						return // the session closes, or the game is over
+					}
+					c.enters(lease)
+					c.works(lease, 300*time.Millisecond)
+					c.leaves(lease)
+					_ = lease.Unlock() // Close may have ended it
+				}
+			})
+		}
+		time.Sleep(c.below(5 * time.Second))
+		ctx, cancel := context.WithTimeout(context.Background(), c.below(2*time.Second))
+		_ = s.Close(ctx)
+		cancel()
+		uses.Wait()
+		end()
+	}
+}
+
 // P1, P3, P4, P6: whatever happens to wires, recalls and callers, sessions that keep the lock, and one that does not, exclude each
 // other, and tokens rise. When it is over nothing is left, and a newcomer gets the lock.
 func TestChaosWithKeptLocksLeavesNothingBehind(t *testing.T) {
@@ -94,6 +123,7 @@ func (f *fixture) keptChaos(seed uint64, lasts time.Duration) {
 			})
 		}
 	}
+	all.Go(func() { c.comesAndGoes(f) })
 	all.Wait()
 	require.Greater(t, c.mu.took, int(lasts/(10*time.Second)), "it was no use")
 	time.Sleep(45 * time.Second) // what is idle ends, and holds of which the server does not know end by themselves

@@ -109,6 +109,43 @@ func TestIdleHoldIsNotUsedAfterItsDeadline(t *testing.T) {
 	})
 }
 
+// P2, P6: a use of an idle lock that lasts gets its whole lease, as every hold, and so the lock is not kept after it.
+func TestLongUseOfAKeptLockIsReleased(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
+		defer closeAll()
+		mu := f.kept(s, "a")
+		time.Sleep(keptFor / 2)
+		require.LessOrEqual(f, f.left("a"), 3*time.Second)
+		lease := atOnce(f.T, mu)
+		time.Sleep(3 * time.Second)
+		require.Greater(f, f.left("a"), 20*time.Second)
+		require.NoError(f, lease.Unlock())
+		require.Zero(f, f.left("a"))
+		f.kept(s, "a")
+	})
+}
+
+// P6: holds that wait for replicas, or have short leases, are kept as others are; a lock without the option uses what the session keeps.
+func TestTermsOfKeptLocks(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T, signalbox.WithDefaults(signalbox.WithKeepWarm(keptFor)))
+		defer closeAll()
+		short := signalbox.WithRenewedLease(500 * time.Millisecond)
+		f.kept(s, "a", short)
+		before := f.commands.Load()
+		require.NoError(f, atOnce(f.T, reentrant.New(s, "a", short, signalbox.WithKeepWarm(0))).Unlock())
+		require.Equal(f, before, f.commands.Load())
+		time.Sleep(2 * time.Second)
+		require.Positive(f, f.left("a"))
+		require.NoError(f, atOnce(f.T, reentrant.New(s, "b", signalbox.WithMaxHold(time.Second))).Unlock(), "a default gives way")
+		require.NoError(f, atOnce(f.T, fair.New(s, "b")).Unlock())
+		require.Equal(f, 1, s.IdleLocks())
+	})
+}
+
 // P1, P6: every other request of the session first releases the idle lock, and finds it free at once.
 func TestOtherRequestsOfTheSessionLeaveTheIdleHold(t *testing.T) {
 	t.Parallel()
