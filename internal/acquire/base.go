@@ -42,28 +42,42 @@ func Make(s *signalbox.Session, name string, kind session.Kind, options []signal
 func MakeIn(
 	s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption, has func(*layout.Layout) bool,
 ) Base {
-	b := Base{Session: (*session.Handle)(s).Session()}
+	var b Base
+	b.makeIn(s, name, kind, options, has)
+	return b
+}
+
+// makeIn makes b what MakeIn returns. Its frame is small, and so are those below it: a goroutine that makes a lock and then waits
+// for it keeps the largest stack that it had, since the runtime halves only stacks of which less than a quarter is used.
+func (b *Base) makeIn(
+	s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption, has func(*layout.Layout) bool,
+) {
+	b.Session = (*session.Handle)(s).Session()
 	b.Name = b.Session.DisplayName(name)
 	if b.Err = b.Session.Valid(); b.Err != nil {
 		b.Resolved = new(session.Resolved)
-		return b
+		return
 	}
 	b.Resolved = b.Session.Defaults[kind]
 	if len(options) > 0 {
-		b.Resolved = resolveOptions(b.Session.Settings.Lock, kind, options)
+		b.Resolved = resolveOptions(&b.Session.Settings.Lock, kind, options)
 	}
 	b.Names, b.Err = b.Session.Names(b.Layout, name)
 	if b.Err = errs.Join(b.Err, b.Resolved.Err); b.Err == nil && !has(b.Layout) {
-		b.Err = fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind, b.Layout.Name)
+		b.Err = lacksLayout(kind, b.Layout)
 	}
 	if b.Err == nil {
 		b.Err = b.Unsupported
 	}
-	return b
+}
+
+func lacksLayout(kind session.Kind, l *layout.Layout) error {
+	return fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind, l.Name)
 }
 
 // resolveOptions returns what options come to beside the defaults of the session.
-func resolveOptions(set session.LockSettings, kind session.Kind, options []signalbox.LockOption) *session.Resolved {
+func resolveOptions(defaults *session.LockSettings, kind session.Kind, options []signalbox.LockOption) *session.Resolved {
+	set := *defaults
 	set.StartFor(kind)
 	session.Apply(&set, options)
 	return set.Resolve(kind)

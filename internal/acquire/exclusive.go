@@ -54,7 +54,7 @@ func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	if mode == Ordered {
 		kind, tableIn = session.Fair, func(l *layout.Layout) *layout.Exclusive { return l.Fair }
 	}
-	e.Base = MakeIn(s, name, kind, options, func(l *layout.Layout) bool { return tableIn(l) != nil })
+	e.makeIn(s, name, kind, options, func(l *layout.Layout) bool { return tableIn(l) != nil })
 	if e.Err != nil {
 		return
 	}
@@ -68,9 +68,9 @@ func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	case mode == Ordered:
 		request = r.ordered
 	}
-	e.acquirer = Acquirer{
-		Manager: &r.Manager, Scope: &r.scope, Base: &e.Base, Keys: KeysOf(&e.Base, &table.Kind, e.keyBuf[:0]), Request: request,
-	}
+	a := &e.acquirer
+	a.Manager, a.Scope, a.Base, a.Request = &r.Manager, &r.scope, &e.Base, request
+	a.Keys = KeysOf(&e.Base, &table.Kind, e.keyBuf[:0])
 }
 
 // newRegistry makes the registry of the session for the locks of the layout of e.

@@ -35,16 +35,26 @@ func (c *Cache) Native(in NamingOptions, name string) (Set, error) {
 		return Native(in, name)
 	}
 	slot := &c.slots[maphash.String(c.seed, name)%cacheSize]
-	slot.mu.Lock()
-	defer slot.mu.Unlock()
-	if slot.set.isOf(in.Prefix, name) {
-		return slot.set, nil
+	if set := slot.get(); set.isOf(in.Prefix, name) {
+		return set, nil
 	}
 	set, err := Native(in, name)
 	if err == nil {
-		slot.set = set
+		slot.put(set)
 	}
 	return set, err
+}
+
+func (s *cacheSlot) get() Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.set
+}
+
+func (s *cacheSlot) put(set Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set = set
 }
 
 // isOf reports whether s has the keys of a name that is in them as it is.

@@ -200,10 +200,24 @@ func Parse(prefix, key string) (tag string, set Set, parsed bool) {
 
 func build(prefix, tag string) Set {
 	// One string in memory: the key is the beginning of the channel, and behind that are the keys of the queue.
-	all := prefix + "{" + tag + "}" + holderSuffix + unlockedSuffix + prefix + "{" + tag + "}" + queueSuffix + prefix + "{" + tag + "}" + heartbeatsSuffix
+	all := allKeys(prefix, tag)
 	holder := len(prefix) + len(tag) + len("{}") + len(holderSuffix)
 	unlocked := holder + len(unlockedSuffix)
 	return Set{Holder: all[:holder], Unlocked: all[:unlocked], queueAndHeartbeats: all[unlocked:]}
+}
+
+// allKeys returns the keys and the channel of a tag, one behind the other.
+func allKeys(prefix, tag string) string {
+	var all strings.Builder
+	all.Grow(3*(len(prefix)+len("{}")+len(tag)) + len(holderSuffix+unlockedSuffix+queueSuffix+heartbeatsSuffix))
+	for _, suffix := range [...]string{holderSuffix + unlockedSuffix, queueSuffix, heartbeatsSuffix} {
+		all.WriteString(prefix)
+		all.WriteByte('{')
+		all.WriteString(tag)
+		all.WriteByte('}')
+		all.WriteString(suffix)
+	}
+	return all.String()
 }
 
 // Hash returns the digest of a hashed name: 160 bits, so that it needs some 2^80 tries to find two names that

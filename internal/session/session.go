@@ -229,11 +229,15 @@ func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
 		return names.Set{}, fmt.Errorf("%w: %s knows no hashed names", errs.ErrBadOption, l.Name)
 	}
 	clustered := s.Runner != nil && s.Runner.Clustered()
-	keysOf := l.Names
+	in := names.NamingOptions{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}
 	if l == layout.Native() && s.nameCache != nil {
-		keysOf = s.nameCache.Native
+		return named(s.nameCache.Native(in, name))
 	}
-	set, err := keysOf(names.NamingOptions{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}, name)
+	return named(l.Names(in, name))
+}
+
+// named returns the keys of a name, or the error of a text that is no name.
+func named(set names.Set, err error) (names.Set, error) {
 	if err != nil {
 		return names.Set{}, fmt.Errorf("%w: %w", errs.ErrBadName, err)
 	}
