@@ -202,7 +202,8 @@ func WithMaxHold(d time.Duration) LockOption {
 //
 //   - If the message is lost, or the waiter is a client that does not send it, the next renewal finds the waiter, about a
 //     second later. Until then the session may begin further uses.
-//   - If the process dies while the lock is idle, others wait for its first lease (WithFirstLease, 3 s), whatever d is.
+//   - If the process dies while the lock is idle, others wait for its first lease, at most 3 s, whatever d is; with
+//     WithReplicas longer by the wait.
 //   - TryLock of another session returns ErrHeld for an idle lock. It recalls the lock, so a later try finds it free.
 //   - Other kinds that use the same name, rwlock and redlock, find it held and recall nothing: up to d longer.
 //
@@ -213,7 +214,8 @@ func WithMaxHold(d time.Duration) LockOption {
 // An idle lock costs others a message for each first waiter and each failed try, and the server a renewal a second: all
 // idle locks of a session are renewed together, 256 in a script of 0.4 ms.
 //
-// It is ErrBadOption with WithFixedLease or WithMaxHold, whose time counts from the grant, and in layouts of others.
+// It is ErrBadOption with WithFixedLease or WithMaxHold, whose time counts from the grant, with a first lease of more than
+// 3 s (WithFirstLease), and in layouts of others.
 // Locks of a session that have the same lease, first lease and replicas use the idle lock, whether they have this option
 // or not. Every other request of the session for the name, such as fair or another lease, first releases it.
 func WithKeepWarm(d time.Duration) LockOption {

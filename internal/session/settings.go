@@ -275,6 +275,9 @@ func (l *LockSettings) Check(kind Kind) error {
 	if l.Err == nil && l.Replicas.Count > 0 && l.Replicas.Wait >= l.Life() {
 		return fmt.Errorf("%w: a wait of %v for replicas: it must be shorter than the lease, %v", errs.ErrBadOption, l.Replicas.Wait, l.Life())
 	}
+	if l.Err == nil && l.KeepWarm > 0 && l.First() > DefaultFirstLease {
+		return fmt.Errorf("%w: WithKeepWarm and a first lease of %v: use a first lease of at most %v", errs.ErrBadOption, l.First(), DefaultFirstLease)
+	}
 	return l.Err
 }
 

@@ -45,6 +45,7 @@ func TestABadLockIsTheErrorOfEveryCall(t *testing.T) { //nolint:paralleltest // 
 			"FirstLeaseNegative":  {with(signalbox.WithFirstLease(-time.Second)), signalbox.ErrBadOption},
 			"KeptNegative":        {with(signalbox.WithKeepWarm(-1)), signalbox.ErrBadOption},
 			"KeptLong":            {with(signalbox.WithKeepWarm(time.Minute + 1)), signalbox.ErrBadOption},
+			"KeptFirstLease":      {with(signalbox.WithKeepWarm(time.Second), signalbox.WithFirstLease(3*time.Second+1)), signalbox.ErrBadOption},
 			"KeptFixed":           {with(signalbox.WithKeepWarm(time.Second), signalbox.WithFixedLease(time.Second)), signalbox.ErrBadOption},
 			"KeptMaxHold":         {with(signalbox.WithKeepWarm(time.Second), signalbox.WithMaxHold(time.Second)), signalbox.ErrBadOption},
 			"NoWaiters":           {with(signalbox.WithMaxWaiters(0)), signalbox.ErrBadOption},

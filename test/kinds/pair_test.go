@@ -134,7 +134,7 @@ func TestKeptPair_AllocatesNothing(t *testing.T) {
 		t.Skip("the race detector makes pools drop what they keep")
 	}
 	alone(t, func(k lockKind) bool { return k.Name == locktest.Reentrant().Name }, func(f *fixture) {
-		session := f.session(signalbox.WithDefaults(signalbox.WithKeepWarm(time.Minute)))
+		session := f.session(signalbox.WithDefaults(signalbox.WithKeepWarm(time.Minute), signalbox.WithFirstLease(3*time.Second)))
 		mu := f.in(session)
 		pair := func() {
 			lease, err := mu.Lock(f.Context())
