@@ -16,8 +16,10 @@ import (
 func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]session.OptionID{
-		{session.RenewedLease, session.FixedLease}, {session.MaxHold, session.FixedLease},
-		{session.KeepWarm, session.FixedLease}, {session.KeepWarm, session.MaxHold},
+		{session.RenewedLease, session.FixedLease},
+		{session.MaxHold, session.FixedLease},
+		{session.KeepWarm, session.FixedLease},
+		{session.KeepWarm, session.MaxHold},
 	} {
 		requireContradiction(t, func(l *session.LockSettings) { l.Give(pair[0]) }, func(l *session.LockSettings) { l.Give(pair[1]) })
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -59,6 +60,10 @@ func TestKeptLockIsUsedAgainWithoutACommand(t *testing.T) {
 		require.NoError(f, err)
 		require.True(f, holder.MayBeIdle)
 		require.Equal(f, "reentrant", holder.Kind)
+		entries, err := inspect.Name(f.Context(), s, "a")
+		require.NoError(f, err)
+		require.Len(f, entries, 1)
+		require.True(f, entries[0].Holders[0].MayBeIdle)
 
 		atRest := resting()
 		before = f.scripts.Load()
