@@ -35,6 +35,13 @@ func (u *user) keep() (*Attempt, keptSpy) {
 	return a, spy
 }
 
+// leaves releases a hold of which the first token was used. An enter that comes at once gets the time as its stamp.
+func (u *user) leaves(a *Attempt) {
+	u.fixture.Helper()
+	_, err := a.Release(u.fixture.Context(), a.Grant().Stamp, lease)
+	require.NoError(u.fixture, err)
+}
+
 // awaitRecalls waits until the session learns of recalls.
 func (u *user) awaitRecalls() {
 	u.fixture.Helper()
@@ -77,11 +84,11 @@ func TestNothingIsKeptWithoutASubscription(t *testing.T) {
 	u.awaitRecalls()
 	a.OnKept(clock.Now(), false)
 	require.False(t, a.MayKeep(), "another session may have tried meanwhile")
-	u.release(a)
+	u.leaves(a)
 
 	a, _ = u.keep()
 	require.True(t, a.MayKeep(), "its enter was sent since")
-	u.release(a)
+	u.leaves(a)
 	require.False(t, a.MayKeep(), "it is over")
 }
 
@@ -93,7 +100,7 @@ func TestSessionThatPollsKeepsNothing(t *testing.T) {
 	a, _ := u.keep()
 	a.OnKept(clock.Now(), false)
 	require.False(t, a.MayKeep())
-	u.release(a)
+	u.leaves(a)
 }
 
 // P6: the ticket of another session, and its try, recall a hold. It is released by the leave: the short release would find the mark.
@@ -109,13 +116,13 @@ func TestAnotherSessionRecallsAHold(t *testing.T) {
 	require.Error(t, err)
 	within(t, "the recall by a try", spy.recalls)
 	require.False(t, a.MayKeep())
-	u.release(a)
+	require.True(t, u.releaseAt(a, a.Grant().Stamp))
 	require.Equal(t, []string{"leave"}, sent())
 
 	a, spy = u.keep()
 	waiter := other.startWaiting(t.Context(), 1)
 	within(t, "the recall by a ticket", spy.recalls)
-	u.release(a)
+	u.leaves(a)
 	other.release(within(t, "the lock", waiter).mustHave(t))
 	require.Empty(t, spy.recalls)
 }
@@ -147,7 +154,7 @@ func TestRecallBeforeTheReplyIsRemembered(t *testing.T) {
 		a.Begin(spy)
 		within(t, name, spy.recalls)
 		require.False(t, a.MayKeep(), name)
-		u.release(a)
+		u.leaves(a)
 	}
 }
 
@@ -163,7 +170,7 @@ func TestRenewalThatFindsAMarkIsARecall(t *testing.T) {
 	a.OnKept(clock.Now(), true)
 	within(t, "the recall", spy.recalls)
 	require.False(t, a.MayKeep())
-	u.release(a)
+	u.leaves(a)
 	a.OnKept(clock.Now(), true) // it was on its way
 	require.Empty(t, spy.recalls)
 }
@@ -182,7 +189,7 @@ func TestHoldOfTheQueueIsNotKept(t *testing.T) {
 	a.Begin(keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)})
 	a.OnKept(clock.Now(), false)
 	require.False(t, a.MayKeep())
-	u.release(a)
+	u.leaves(a)
 
 	a, _ = u.keep()
 	require.True(t, a.MayKeep())
@@ -196,7 +203,7 @@ func TestHoldOfTheQueueIsNotKept(t *testing.T) {
 	a.Begin(keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)})
 	a.OnKept(clock.Now(), false)
 	require.False(t, a.MayKeep())
-	u.release(a)
+	u.leaves(a)
 	h.Done()
 }
 
@@ -212,15 +219,15 @@ func TestHoldThatItsSessionWantsIsNotKept(t *testing.T) {
 	fair.endWaiting()
 	fair.Abandon()
 	require.True(t, a.MayKeep(), "nothing of it was sent")
-	u.release(a)
+	u.leaves(a)
 }
 
-// P7: without a hold that may be kept a session does not listen sooner than for holds that are ended by force, and is recalled by
-// nothing.
+// P7: a hold that may not be kept is not recalled, and nothing is sent for it.
 func TestOtherHoldsAreNotRecalled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	u, other := f.direct(), f.direct()
+	u, other := f.joinBusy(f.server), f.direct()
+	u.awaitRecalls()
 	a := u.acquire()
 	spy := keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)}
 	a.Begin(spy)
@@ -232,6 +239,6 @@ func TestOtherHoldsAreNotRecalled(t *testing.T) {
 	a.OnKept(clock.Now(), false)
 	require.Empty(t, spy.recalls)
 	require.False(t, a.MayKeep())
-	require.Zero(t, f.server.SentBy(func() { u.release(a) })["publish"])
+	require.Zero(t, f.server.SentBy(func() { u.leaves(a) })["publish"])
 	require.Same(t, scripts.LockKeep, u.protocol.Keep)
 }
