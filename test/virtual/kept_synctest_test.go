@@ -216,6 +216,23 @@ func TestCloseReleasesIdleHoldsInOneCall(t *testing.T) {
 	})
 }
 
+// P4, P6: a lease that is unlocked while Close waits for it is released, and not kept.
+func TestUnlockDuringCloseKeepsNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		s, _, closeAll := f.session(f.T)
+		defer closeAll()
+		lease := atOnce(f.T, f.kept(s, "a"))
+		closed := f.later(func() error { return s.Close(context.Background()) })
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(f, lease.Unlock())
+		require.NoError(f, <-closed)
+		require.Less(f, time.Since(began), 100*time.Millisecond)
+		require.Zero(f, f.left("a"))
+	})
+}
+
 // P7: idle locks are renewed together, and keep their first lease: a process that dies delays the others by 3 s.
 func TestIdleHoldsAreRenewedTogether(t *testing.T) {
 	t.Parallel()

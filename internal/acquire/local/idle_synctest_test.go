@@ -143,6 +143,15 @@ func TestRecallEndsAnIdleHold(t *testing.T) {
 		require.True(t, r.Recall(h))
 		require.False(t, r.Recall(h), "it is ended once")
 		r.ends()
+
+		next := r.keeps(9)
+		r.acquiresWith(exclusiveKey).requireHas(9)
+		waiter = r.acquiresWith(exclusiveKey)
+		require.Equal(t, HandedOver, next.unlock(), "the recall was of another hold")
+		synctest.Wait()
+		waiter.requireHas(9)
+		r.Forget(next)
+		r.ends()
 	})
 }
 
