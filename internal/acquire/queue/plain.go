@@ -36,7 +36,8 @@ const (
 var errUnbelieved = fmt.Errorf("%w: the server's time was not as it was thought to be", errTooSlow)
 
 // mayBePlain reports whether an enter of a could be replaced by a plain acquire that is no miss, as far as the session knows: it
-// is the first request of a, and the session has not used the name lately. A name that it has used has a floor.
+// is the first request of a, and the session has not used the name lately. A name that it has used has a floor. It needs no lock:
+// only the goroutine that sends the requests of a changes its footprint.
 func (a *Attempt) mayBePlain() bool {
 	registry := a.q.registry
 	return registry.protocol.Free != nil && a.request.Life <= session.MaxPatience && a.footprint.Sent == 0 &&
