@@ -13,10 +13,10 @@ func (s *Semaphore) Waits() bool {
 	queues := s.registry.LocalQueues
 	q := queues.Use(s.keys.Holder)
 	defer q.Done(s.keys.Holder)
-	return q.HandOver(clock.Now(), s.shareKey(1), refusingIdleHold{}) == local.Refused
+	return q.HandOver(clock.Now(), s.shareKey(1), refusingUnlockedHold{}) == local.Refused
 }
 
 // refusingGiver is a hold that cannot be handed over.
-type refusingIdleHold struct{}
+type refusingUnlockedHold struct{}
 
-func (refusingIdleHold) NextLease(clock.Instant) (hold.Lease, bool) { return hold.Lease{}, false }
+func (refusingUnlockedHold) NextLease(clock.Instant) (hold.Lease, bool) { return hold.Lease{}, false }

@@ -38,7 +38,7 @@ func (h *heldLock) BeginTurn(now clock.Instant) {
 // End implements local.KeptHold. The error is reported to no caller: no lease is left.
 func (h *heldLock) End() { _ = h.release(clock.Now()) }
 
-// OnRecall implements queue.RecalledHold: another session wants the lock. The session counts the hold until it is released.
+// OnRecall implements session.RecalledHold: another session wants the lock. The session counts the hold until it is released.
 func (h *heldLock) OnRecall() {
 	if h.localQueue != nil && h.localQueue.Recall(h) {
 		go h.End()

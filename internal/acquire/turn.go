@@ -80,7 +80,7 @@ func (p *TurnPolicy) recordHandOff(d time.Duration) {
 	p.handOffCost.Store(max(last+(int64(d)-last)/8, 1)) // of two at once one may not count
 }
 
-// NextLease implements local.IdleHold.
+// NextLease implements local.UnlockedHold.
 func (h *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
 	if now.Mono() >= h.turnEnds || h.acquirer.Base.Session.Ready() != nil {
 		return hold.Lease{}, false

@@ -118,7 +118,7 @@ func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewa
 
 // kept notifies the owner of a hold that may be idle.
 func (t *Term) kept(sent clock.Instant, isMarked bool) {
-	if owner, is := t.owner.(IdleOwner); is && t.config.mayBeIdle {
+	if owner, is := t.owner.(KeptOwner); is && t.config.mayBeIdle {
 		owner.OnKept(sent, isMarked)
 	}
 }

@@ -233,7 +233,7 @@ type ownedTerm struct {
 	}
 }
 
-// OnKept implements IdleOwner.
+// OnKept implements KeptOwner.
 func (o *ownedTerm) OnKept(sent clock.Instant, isMarked bool) {
 	o.ended.Lock()
 	defer o.ended.Unlock()

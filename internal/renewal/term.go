@@ -20,8 +20,8 @@ type Owner interface {
 	OnTermEnd(end End)
 }
 
-// IdleOwner is an Owner that keeps holds which no goroutine uses; see Config.MayBeIdle.
-type IdleOwner interface {
+// KeptOwner is an Owner that keeps holds which no goroutine uses; see Config.MayBeIdle.
+type KeptOwner interface {
 	// OnKept is called for each renewal, sent at sent, that found the hold. isMarked says that its key was marked: another
 	// attempt may want the lock. OnKept is called as OnTermEnd is.
 	OnKept(sent clock.Instant, isMarked bool)
@@ -70,7 +70,7 @@ type Config struct {
 	// renewals lengthens the term, too, and the server decides by how much.
 	AsGiven bool
 	// MayBeIdle says that the hold may be kept while no goroutine uses it. Then renewals ask for the life that the server gave
-	// last, unless one use has lasted since the renewal before; see Rest. The Owner is an IdleOwner.
+	// last, unless one use has lasted since the renewal before; see Rest. The Owner is an KeptOwner.
 	MayBeIdle bool
 	// Fixed says that the term was to end then, and so is lost, and has not been held for too long.
 	Fixed bool

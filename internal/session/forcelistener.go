@@ -11,7 +11,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
-	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
@@ -71,18 +70,6 @@ type listenState struct {
 	// the lock what it saw under it.
 	channelEnds []string
 }
-
-// RecallRegistry is a KindRegistry whose holds may be recalled.
-type RecallRegistry interface {
-	// Recall is called with the id of an attempt, within the session, whose lock another session wants.
-	Recall(attempt string)
-	// RecallAll is called when recalls no longer arrive.
-	RecallAll()
-}
-
-// recallPrefix begins a message that is a recall; the id of the attempt follows. No key of the library's own layout is
-// like that, and in a layout of others such a key costs a hint.
-const recallPrefix, recallSize = "recall:", len("recall:") + layout.HoldSize - layout.SessionSize
 
 // AliasedRegistry is a KindRegistry whose holds do not contain the id of the session, but an alias. A call that ends one
 // by force publishes to the alias.
@@ -237,15 +224,6 @@ func (c *forceChannel) noteSubscription() (arrived bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.forceListening.own == c && s.recallsSince.Swap(since) != nil
-}
-
-func (s *Session) recallRegistries() (all []RecallRegistry) {
-	for _, p := range s.allRegistries() {
-		if r, is := p.(RecallRegistry); is {
-			all = append(all, r)
-		}
-	}
-	return all
 }
 
 // Recheck asks the server whether the session's hold of key, if it has one, is there still; or all holds if key is "".

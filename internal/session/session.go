@@ -89,24 +89,6 @@ type HoldRegistry interface {
 	LocalHolds(key string, recheck bool) []LocalHold
 }
 
-// IdleRegistry is a KindRegistry that may keep holds while no goroutine uses them.
-type IdleRegistry interface {
-	IdleLocks() int // counts them
-}
-
-// IdleLocks returns how many holds no goroutine uses. s may be no session.
-func (s *Session) IdleLocks() (n int) {
-	if s == nil {
-		return 0
-	}
-	for _, p := range s.allRegistries() {
-		if r, keeps := p.(IdleRegistry); keeps {
-			n += r.IdleLocks()
-		}
-	}
-	return n
-}
-
 // LocalHold is a hold in this process.
 type LocalHold interface {
 	// Evict ends the hold for cause.
@@ -115,14 +97,6 @@ type LocalHold interface {
 	Superseded()
 	// Recheck asks the server whether the hold still exists, and does not wait for the reply.
 	Recheck()
-}
-
-// IdleHold is a LocalHold that may be kept while no goroutine uses it.
-type IdleHold interface {
-	LocalHold
-	// OnRecall ends the hold if no goroutine uses it, and lets it be kept no more: another session wants the lock, or may do so
-	// without this one learning of it. It is called without a lock, perhaps more than once, and must not block.
-	OnRecall()
 }
 
 // RegistryOf returns the registry of s with that name. The first call makes it by create.

@@ -14,9 +14,9 @@ import (
 // maxIdle is how many idle holds the queues of a Table keep at most. They are renewed once a second.
 const maxIdle = 1024
 
-// KeptHold is an IdleHold that the session may keep for the next goroutine with the same key.
+// KeptHold is an UnlockedHold that the session may keep for the next goroutine with the same key.
 type KeptHold interface {
-	IdleHold
+	UnlockedHold
 	// MayKeep reports whether the session may keep the hold now. It is called under the lock of the Queue.
 	MayKeep() bool
 	// BeginTurn begins a turn: a goroutine is about to use the hold after an idle time. It is called under the lock of the Queue.

@@ -66,8 +66,8 @@ type TicketSource interface {
 	MayShare(ctx context.Context, lease hold.Lease) bool
 }
 
-// IdleHold is a hold that no goroutine uses any more.
-type IdleHold interface {
+// UnlockedHold is a hold whose last lease was unlocked.
+type UnlockedHold interface {
 	// NextLease makes a lease for the next goroutine, or refuses. It is called under the lock of the Queue.
 	NextLease(now clock.Instant) (hold.Lease, bool)
 }
@@ -150,7 +150,7 @@ const (
 )
 
 // HandOver hands a hold over to the first waiter with the same key.
-func (q *Queue) HandOver(now clock.Instant, key ShareKey, from IdleHold) HandOverResult {
+func (q *Queue) HandOver(now clock.Instant, key ShareKey, from UnlockedHold) HandOverResult {
 	result, cancel := q.handOver(now, key, from)
 	if cancel != nil {
 		cancel()
@@ -158,13 +158,13 @@ func (q *Queue) HandOver(now clock.Instant, key ShareKey, from IdleHold) HandOve
 	return result
 }
 
-func (q *Queue) handOver(now clock.Instant, key ShareKey, from IdleHold) (HandOverResult, context.CancelFunc) {
+func (q *Queue) handOver(now clock.Instant, key ShareKey, from UnlockedHold) (HandOverResult, context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.handOverLocked(now, key, from)
 }
 
-func (q *Queue) handOverLocked(now clock.Instant, key ShareKey, from IdleHold) (HandOverResult, context.CancelFunc) {
+func (q *Queue) handOverLocked(now clock.Instant, key ShareKey, from UnlockedHold) (HandOverResult, context.CancelFunc) {
 	list := q.findLocked(key)
 	if list == nil || key.Policy != HandOver {
 		return NoWaiter, nil

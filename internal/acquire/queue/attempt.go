@@ -309,7 +309,7 @@ func (a *Attempt) Begin(localHold session.LocalHold) {
 	}
 }
 
-func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.LocalHold, needsRecheck bool, wanted session.IdleHold) {
+func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.LocalHold, needsRecheck bool, wanted session.RecalledHold) {
 	q := a.q
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
@@ -319,7 +319,7 @@ func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.Local
 	}
 	needsRecheck, a.needsRecheck = a.needsRecheck, false
 	if a.idle == recalled {
-		wanted, _ = localHold.(session.IdleHold)
+		wanted, _ = localHold.(session.RecalledHold)
 	}
 	if !q.registry.protocol.isExclusive() {
 		return nil, needsRecheck, nil

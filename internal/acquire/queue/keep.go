@@ -30,7 +30,7 @@ func (a *Attempt) MayKeep() bool {
 func (a *Attempt) OnKept(sent clock.Instant, isMarked bool) {
 	registry := a.q.registry
 	registry.mu.Lock()
-	var h session.IdleHold
+	var h session.RecalledHold
 	switch {
 	case isMarked:
 		h = a.recallLocked()
@@ -53,19 +53,19 @@ func (a *Attempt) foundNoMarkLocked(sent clock.Instant) {
 
 // recallLocked records a recall, whatever the state of a: the message may overtake the reply of the enter. It returns the hold to
 // notify, or nil.
-func (a *Attempt) recallLocked() session.IdleHold {
+func (a *Attempt) recallLocked() session.RecalledHold {
 	if a.request.KeepFor == 0 {
 		return nil
 	}
 	a.idle = recalled
-	h, _ := a.localHold.(session.IdleHold)
+	h, _ := a.localHold.(session.RecalledHold)
 	return h
 }
 
 // Recall implements session.RecallRegistry.
 func (r *Registry) Recall(attempt string) {
 	r.mu.Lock()
-	var h session.IdleHold
+	var h session.RecalledHold
 	if a := r.mu.attempts[attempt]; a != nil {
 		h = a.recallLocked()
 	}
@@ -78,7 +78,7 @@ func (r *Registry) Recall(attempt string) {
 // RecallAll implements session.RecallRegistry.
 func (r *Registry) RecallAll() {
 	r.mu.Lock()
-	var all []session.IdleHold
+	var all []session.RecalledHold
 	for _, a := range r.mu.attempts {
 		if h := a.recallLocked(); h != nil {
 			all = append(all, h)
