@@ -90,6 +90,23 @@ func TestUsedHoldGetsItsLeaseWithTheSecondRenewal(t *testing.T) {
 	})
 }
 
+// P6: a hold that was used while it was renewed gets no more after that use.
+func TestHoldThatWasUsedKeepsItsFirstLife(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		o := f.startGiven(keptConfig(), firstLife)
+		for range 3 {
+			f.server.untilNext()
+			require.True(f, o.Rest())
+			f.server.untilNext()
+			o.Use()
+			require.Equal(f, []time.Duration{firstLife, firstLife}, f.server.requested())
+		}
+		require.NoError(f, o.Stop(clock.Now()))
+		require.False(f, o.Rest(), "it has ended")
+	})
+}
+
 // P6: a renewal for the whole lease counts from its sending on, since its reply may be lost.
 func TestHoldThatMayHaveItsLeaseIsNotKept(t *testing.T) {
 	t.Parallel()

@@ -67,7 +67,7 @@ func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
 // lifeLocked returns the life to request in a renewal at now, or 0 if a renewal can no longer help.
 func (t *Term) lifeLocked(now clock.Instant) time.Duration {
 	life := t.config.life
-	if t.config.asGiven || t.config.mayBeIdle && !t.mu.isLong && !t.mu.lasted {
+	if t.config.asGiven || t.config.mayBeIdle && !t.mu.lasted {
 		life = t.mu.given
 	}
 	allowance := clock.Allowance(life)

@@ -202,11 +202,11 @@ func (t *Term) Rest() bool {
 	return true
 }
 
-// Use records that another goroutine uses the hold from now on.
+// Use records that a goroutine uses the hold again.
 func (t *Term) Use() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mu.unused, t.mu.lasted = false, false
+	t.mu.unused = false
 }
 
 // Deadline returns until when the term can be trusted, as of now, or could be until it ended by
