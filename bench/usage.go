@@ -15,9 +15,7 @@ import (
 
 // usage is what a measurement used.
 type usage struct {
-	// The requests on the wire: a script is one, with all commands that it calls. Plain acquires are left out, since scripts call the
-	// same commands.
-	requests  int64
+	requests  int64 // the requests on the wire: a script is one, with all commands that it calls
 	commands  int64 // the commands that the server executed, those called by scripts included
 	serverCPU time.Duration
 	clientCPU time.Duration // the CPU time of this process, which runs all clients

@@ -71,12 +71,6 @@ type vectors struct {
 		Text   string
 		Grants []struct{ Attempt, Stamp, Number string }
 	}
-	Plain []struct { // internal/acquire/queue compares these
-		What, Stamp, Set, Get string
-		Lease                 int64 `json:"lease_ms"`
-		End, PTTL             int64
-		Held                  bool
-	}
 	Exchange []exchange
 	Indexes  []struct {
 		KeyHex string `json:"key_hex"`

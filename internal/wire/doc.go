@@ -19,8 +19,6 @@
 //     not sent because of that is sent on the next connection.
 //  6. A script with keys of several slots is sent only if a probe has shown that this works. RunByKey sends it
 //     again, for each key alone, if it was refused or says that a key is lost.
-//  7. A plain acquire, the one call that is no script, is sent on an established connection alone, and never
-//     twice (RunPlain).
 //
 // # Not guaranteed
 //

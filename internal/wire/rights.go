@@ -51,12 +51,13 @@ func (r *rights) remember(keys []string) {
 
 // hasAll reports whether scripts used the keys, as far as that is remembered.
 func (r *rights) hasAll(keys []string) bool {
-	return !slices.ContainsFunc(keys, func(key string) bool { return !r.has(key) })
-}
-
-func (r *rights) has(key string) bool {
-	hash := maphash.String(seed, key)
-	return r.keys[hash%maxRememberedKeys].Load() == hash
+	for _, key := range keys {
+		hash := maphash.String(seed, key)
+		if r.keys[hash%maxRememberedKeys].Load() != hash {
+			return false
+		}
+	}
+	return true
 }
 
 // revokedError is the denial of something that the session was allowed before. It is ErrDenied, and its verdict is Temporary.

@@ -44,8 +44,6 @@ type Runner struct {
 	paces sync.Map // a *Pace for each node: see Pace
 
 	inFlight textsInFlight // the texts that Run sends
-
-	plainCommands sync.Pool // memory for the commands of RunPlain: of type *[3]rueidis.Completed
 }
 
 // NewRunner returns a Runner on client. It sends nothing.

@@ -27,12 +27,6 @@ type ServerClock struct {
 	lastOffset atomic.Int64                        // the offset of the last reply
 	lastSlot   atomic.Int32                        // the slot of the last reply
 	offsets    atomic.Pointer[[slots]atomic.Int64] // the offset of each slot; nil while one clock is enough
-
-	// The next three say when the last reply was read. Two replies at once may mix theirs, which differ by the moment between them.
-
-	lastRead  atomic.Int64  // the monotonic time
-	lastLead  atomic.Int64  // the lead of the wall clock
-	lastEpoch atomic.Uint64 // the epoch: see closedConns
 }
 
 // An offset is server time less monotonic time, in microseconds; 0 is unknown.
@@ -72,26 +66,12 @@ func (c *ServerClock) watch(slot uint16, before, offset int64, now clock.Instant
 	c.watched.Store(c.watcher.Moved(slot, micros(before), micros(offset), now.Mono()))
 }
 
-// freshFor is how old the last reply with a time is at most, and sameLead is how far this host's clocks may have come apart since, if
-// IsFresh is true.
-const freshFor, sameLead = 10 * time.Second, 50 * time.Millisecond
-
-// IsFresh reports whether NotAfter relies on a reply of the last seconds, since which no connection was closed and neither was the host
-// suspended nor a clock of it set. The server's clock may have been set since, and another server may reply by now.
-func (c *ServerClock) IsFresh(now clock.Instant) bool {
-	age, drift := now.Mono()-time.Duration(c.lastRead.Load()), now.Lead()-time.Duration(c.lastLead.Load())
-	return age <= freshFor && drift.Abs() <= sameLead && c.lastEpoch.Load() == closedConns.Load() && c.Known()
-}
-
 // Known reports whether a reply has contained the time.
 func (c *ServerClock) Known() bool { return c.lastOffset.Load() != 0 }
 
 // Observe records a server time from a reply for a key of slot, read just now.
 func (c *ServerClock) Observe(slot uint16, server Stamp, now clock.Instant) {
 	offset := int64(server) - now.Mono().Microseconds()
-	c.lastRead.Store(int64(now.Mono()))
-	c.lastLead.Store(int64(now.Lead()))
-	c.lastEpoch.Store(closedConns.Load())
 	last, lastSlot := c.lastOffset.Swap(offset), c.lastSlot.Swap(int32(slot))
 	bySlot := c.offsets.Load()
 	if bySlot == nil && last != 0 && max(offset-last, last-offset) > sameClock {

@@ -28,7 +28,6 @@ import (
 type requestFault struct {
 	kind  redistest.FaultKind
 	delay time.Duration
-	text  string // a text of the request, if that runs no script; otherwise ""
 
 	mu struct {
 		sync.Mutex
@@ -65,9 +64,6 @@ func (r *requestFault) hits(request []byte) bool {
 }
 
 func (r *requestFault) matchesLocked(request []byte) bool {
-	if r.text != "" {
-		return bytes.Contains(request, []byte(r.text))
-	}
 	for _, script := range r.mu.matches {
 		if bytes.Contains(request, []byte(script.SHA1)) || bytes.Contains(request, []byte(script.Source)) {
 			return true

@@ -107,21 +107,14 @@ func (a *Attempt) currentState() attemptState {
 // arguments: ten, those of the request, and a last one.
 const heartbeatArg, maxArgs = 5, 14
 
-// sendEnter sends one enter, or a plain acquire in its place. Afterwards the state of a is what the reply said, or a message
-// meanwhile. The error is errs.ErrHeld if a only tries, and another hold has the lock.
+// sendEnter sends one enter. Afterwards the state of a is what the reply said, or a message meanwhile. The error is errs.ErrHeld
+// if a only tries, and another hold has the lock.
 func (a *Attempt) sendEnter(ctx context.Context) error {
-	registry := a.q.registry
+	sent, registry := clock.Now(), a.q.registry
+	runner := registry.session.Runner
 	if a.request.KeepFor > 0 {
 		registry.session.ListenForRecalls()
 	}
-	mayBePlain := a.mayBePlain()
-	if mayBePlain && a.isPlainWorthATry() {
-		if isOver, err := a.acquirePlain(ctx); isOver {
-			return err
-		}
-		mayBePlain = false
-	}
-	sent, runner := clock.Now(), registry.session.Runner
 	var args [maxArgs]string // on the stack
 	registry.mu.Lock()
 	ctx, stop := a.withCancelOnGrantLocked(ctx)
@@ -135,9 +128,6 @@ func (a *Attempt) sendEnter(ctx context.Context) error {
 	if err != nil {
 		a.handleEnterError(err)
 		return err
-	}
-	if mayBePlain && reply.IsOnlyStamp() {
-		registry.plain.pay(1)
 	}
 	return a.handleEnterReply(reply, sent, call.Args[heartbeatArg] != "")
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -66,9 +65,6 @@ func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	if err != nil {
 		a.handleReleaseError(err, expiresIn)
 		return false, err
-	}
-	if now := reply.Stamp(1); now != 0 {
-		a.q.registry.session.Clock.Observe(a.q.keys.Slot, now, clock.Now())
 	}
 	if mayFree && reply.Code() == wire.Done && reply.Len() == 1 {
 		purse.pay(1)

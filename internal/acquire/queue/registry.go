@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
@@ -62,9 +61,6 @@ type Registry struct {
 	phase time.Duration
 	drift float64
 	purse purse // says whether Release sends the short release first
-
-	plain       purse       // says whether a plain acquire is tried before the enter
-	plainDenied atomic.Bool // the server denies a command of the plain acquire: it is not tried again
 
 	mu struct {
 		sync.Mutex

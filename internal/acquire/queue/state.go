@@ -10,7 +10,6 @@ package queue
 //	trying     -> over        the lock is not to be had, or the call failed
 //	entering   -> queued      the enter replied that it has a ticket; or it may have the lock, which a poll finds out
 //	entering   -> granted     the enter replied that it has the lock, or a message granted it
-//	entering   -> ticketLost  a plain acquire had no reply, or was not believed
 //	entering   -> over        its context ended, or the server refused
 //	queued     -> granted     a message or a poll granted it
 //	queued     -> ticketLost  a poll found no ticket
@@ -39,7 +38,7 @@ const (
 //nolint:gochecknoglobals // a constant table
 var nextStates = [stateCount]uint16{
 	trying:     1<<granted | 1<<begun | 1<<over,
-	entering:   1<<queued | 1<<granted | 1<<ticketLost | 1<<over,
+	entering:   1<<queued | 1<<granted | 1<<over,
 	queued:     1<<granted | 1<<ticketLost | 1<<over | 1<<withdrawn,
 	granted:    1<<queued | 1<<begun,
 	ticketLost: 1 << over,

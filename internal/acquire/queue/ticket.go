@@ -87,9 +87,7 @@ func (t *QueuedTicket) Join(ctx context.Context) (isGranted bool, err error) {
 			return isGranted, nil
 		}
 		if err = s.Handshake(ctx, key); err == nil {
-			if err = t.attempt().sendEnter(ctx); err != nil && t.attempt().currentState() == ticketLost {
-				t.replaceAttempt(ctx, err)
-			}
+			err = t.attempt().sendEnter(ctx)
 		}
 		switch {
 		case err == nil:
@@ -153,15 +151,11 @@ func (t *QueuedTicket) Wait(ctx context.Context) error {
 	}
 }
 
-// replaceAttempt lets a new attempt follow the present one, which lost its ticket as refusal says. A hold that a plain acquire left is
-// released before: the new attempt would find it.
+// replaceAttempt lets a new attempt follow the present one, which lost its ticket as refusal says.
 func (t *QueuedTicket) replaceAttempt(ctx context.Context, refusal error) {
 	lost, next := t.attempt(), new(Attempt)
-	if lost.endWaiting(); errors.Is(refusal, errUnbelieved) {
-		_, _ = lost.Release(ctx, 0, lost.request.Life)
-	} else {
-		lost.Abandon()
-	}
+	lost.endWaiting()
+	lost.Abandon()
 	next.beginWaiting(lost.q, lost.request)
 	t.waiting().next = next
 	if errors.Is(refusal, errTicketLostWhileHeld) {
@@ -196,7 +190,7 @@ func (t *QueuedTicket) Granted() (h Hold, waitedSince clock.Instant) {
 // freeContext forgets the context of the first request of t, which was granted, if no call uses it any more: the hold may last for
 // long.
 func (t *QueuedTicket) freeContext() {
-	if a := t.attempt(); a == &t.first && a.footprint.Sent == 1 && !a.footprint.Unknown {
+	if a := t.attempt(); a.footprint.Sent == 1 && !a.footprint.Unknown {
 		t.firstCtx = wire.NoDeadline{}
 	}
 }
