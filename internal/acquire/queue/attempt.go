@@ -377,5 +377,6 @@ func (a *Attempt) ticket() string { return a.text[:layout.HoldSize+len(a.request
 
 // attempt returns the id of a within its session: the part of the hold id after the session's.
 func (a *Attempt) attempt() string {
-	return a.text[layout.HoldSize-attemptSize : layout.HoldSize]
+	end := layout.HoldSize
+	return a.text[end-attemptSize : end]
 }
