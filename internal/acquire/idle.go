@@ -61,7 +61,8 @@ func (m *Manager) endIdle() {
 	batches := make(map[session.BatchKey][]session.ManyReleaser)
 	for _, idle := range m.LocalQueues.TakeIdle() {
 		h := idle.(*heldLock) //nolint:errcheck,forcetypeassert // no other hold is kept
-		batches[h.BatchKey()] = append(batches[h.BatchKey()], h)
+		key := h.BatchKey()
+		batches[key] = append(batches[key], h)
 	}
 	for _, all := range batches {
 		for batch := range slices.Chunk(all, maxBatch) {

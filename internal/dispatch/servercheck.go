@@ -12,6 +12,15 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
+// Outside a cluster an address is all that a client knows of its server. After a failover behind the address, calls may go to
+// one server and messages come from another, and neither refuses anything. So whenever a connection for calls has ended
+// that the client did not close, the server of the calls is asked whether it has the subscriptions of the session. If it
+// lacks one, their connection is made anew. That is one command for each such end, and none while nothing is subscribed to.
+//
+// The reply may be wrong: one endpoint in front of many shards may ask one of them, and a proxy may know of no
+// subscriptions. So the question is repeated for the new connection. If the subscriptions are found now, the servers did
+// differ, and that is reported. If not, the reply means nothing, and the question is not asked again.
+
 const (
 	// maxCheckedNames bounds how many subscriptions are asked for.
 	maxCheckedNames = 10

@@ -10,6 +10,11 @@ import (
 	"time"
 )
 
+// The rule: errors.Is(err, context.DeadlineExceeded) and errors.Is(err, context.Canceled) hold only
+// if the caller's own context ended. The library's own time limits and cancellations therefore come
+// from WithTimeout and WithCancel below, and OfCall turns the error of every call of the client
+// into one that keeps the rule. The end of the caller's context is reported by Ended.
+
 // Ended returns the error of the caller's context, which has ended. If the context has another
 // cause, the error is joined with it.
 func Ended(ctx context.Context) error {

@@ -49,8 +49,3 @@ var (
 	ErrLostFixed = fmt.Errorf("%w: the time of its fixed lease is over", ErrLost)
 	ErrLostGone  = fmt.Errorf("%w: the server no longer has it; it was ended by force, deleted or evicted", ErrLost)
 )
-
-// The rule: errors.Is(err, context.DeadlineExceeded) and errors.Is(err, context.Canceled) hold only
-// if the caller's own context ended. The library's own time limits and cancellations therefore come
-// from WithTimeout and WithCancel below, and OfCall turns the error of every call of the client
-// into one that keeps the rule. The end of the caller's context is reported by Ended.

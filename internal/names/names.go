@@ -36,6 +36,8 @@ const (
 	holderSuffix = ":lock"
 	// permitsSuffix makes the key of a semaphore's permits.
 	permitsSuffix = ":permits"
+	// writersSuffix, readersSuffix and rwHeartbeatsSuffix make the keys of the queue of a read-write lock.
+	writersSuffix, readersSuffix, rwHeartbeatsSuffix = ":writers", ":readers", ":rwheartbeats"
 	// queueSuffix and heartbeatsSuffix make the keys of the queue of a reentrant or fair lock.
 	queueSuffix, heartbeatsSuffix = ":queue", ":heartbeats"
 	// unlockedSuffix makes the channel of a holder key.
@@ -72,19 +74,19 @@ func (s Set) AppendQueueKeys(to []string) []string {
 }
 
 // Writers is the key of the waiting writers of a read-write lock.
-func (s Set) Writers() string { return s.base() + ":writers" }
+func (s Set) Writers() string { return s.base() + writersSuffix }
 
 // Readers is the key of the waiting readers of a read-write lock.
-func (s Set) Readers() string { return s.base() + ":readers" }
+func (s Set) Readers() string { return s.base() + readersSuffix }
 
 // RWHeartbeats is the key that says until when the sessions of these writers and readers count as
 // alive.
-func (s Set) RWHeartbeats() string { return s.base() + ":rwheartbeats" }
+func (s Set) RWHeartbeats() string { return s.base() + rwHeartbeatsSuffix }
 
 // AppendRWLockKeys appends the keys of a read-write lock to to, in the order of scripts: Holder, Writers, Readers and
 // RWHeartbeats.
 func (s Set) AppendRWLockKeys(to []string) []string {
-	return appendKeys(append(to, s.Holder), s.base(), ":writers", ":readers", ":rwheartbeats")
+	return appendKeys(append(to, s.Holder), s.base(), writersSuffix, readersSuffix, rwHeartbeatsSuffix)
 }
 
 // AppendPermitKeys appends the keys of a semaphore to to, in the order of scripts: Permits, PermitsQueue and PermitsHeartbeats.

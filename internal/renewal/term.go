@@ -70,7 +70,7 @@ type Config struct {
 	// renewals lengthens the term, too, and the server decides by how much.
 	AsGiven bool
 	// MayBeIdle says that the hold may be kept while no goroutine uses it. Then renewals ask for the life that the server gave
-	// last, unless one use has lasted since the renewal before; see Rest. The Owner is an KeptOwner.
+	// last, unless one use has lasted since the renewal before; see Rest. The Owner is a KeptOwner.
 	MayBeIdle bool
 	// Fixed says that the term was to end then, and so is lost, and has not been held for too long.
 	Fixed bool
