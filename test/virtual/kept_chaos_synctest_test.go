@@ -9,10 +9,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
@@ -125,17 +122,5 @@ func (f *fixture) keptChaos(seed uint64, lasts time.Duration) {
 	}
 	all.Go(func() { c.comesAndGoes(f) })
 	all.Wait()
-	require.Greater(t, c.mu.took, int(lasts/(10*time.Second)), "it was no use")
-	time.Sleep(45 * time.Second) // what is idle ends, and holds of which the server does not know end by themselves
-	for _, u := range users {
-		require.Zero(t, u.IdleLocks())
-		lease := atOnce(t, fair.New(u.Session, c.name))
-		c.enters(lease)
-		require.NoError(t, lease.Unlock())
-		c.leaves(lease)
-	}
-	synctest.Wait()
-	waiting, isHeld := f.queued(c.name)
-	require.Zero(t, waiting)
-	require.False(t, isHeld)
+	f.leavesNothing(c, users, lasts)
 }

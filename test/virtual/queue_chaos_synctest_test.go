@@ -180,18 +180,25 @@ func (f *fixture) chaos(seed uint64, lasts time.Duration) {
 		}
 	}
 	all.Wait()
-	require.Greater(t, c.mu.took, int(lasts/(10*time.Second)), "it was no use")
-	time.Sleep(45 * time.Second) // holds of which the server does not know end by themselves
+	f.leavesNothing(c, users, lasts)
+}
+
+// leavesNothing requires that the game was one, that it has left nothing, and that each of the users gets the lock.
+func (f *fixture) leavesNothing(c *chaosLock, users []queueUser, lasted time.Duration) {
+	f.Helper()
+	require.Greater(f, c.mu.took, int(lasted/(10*time.Second)), "it was no use")
+	time.Sleep(45 * time.Second) // what is idle ends, and holds of which the server does not know end by themselves
 	for _, u := range users {
+		require.Zero(f, u.IdleLocks())
 		began := time.Now()
-		lease := atOnce(t, fair.New(u.Session, c.name))
-		require.Less(t, time.Since(began), 10*time.Millisecond)
+		lease := atOnce(f.T, fair.New(u.Session, c.name))
+		require.Less(f, time.Since(began), 10*time.Millisecond)
 		c.enters(lease)
-		require.NoError(t, lease.Unlock())
+		require.NoError(f, lease.Unlock())
 		c.leaves(lease)
 	}
 	synctest.Wait()
 	waiting, isHeld := f.queued(c.name)
-	require.Zero(t, waiting)
-	require.False(t, isHeld)
+	require.Zero(f, waiting)
+	require.False(f, isHeld)
 }
