@@ -31,8 +31,9 @@ import (
 //     connection takes its place between two requests, if the server accepts it. The client's own way
 //     would send a request again that may have been executed. Connections with a subscription or a
 //     transaction, those to nodes of a cluster, and those whose credentials have changed stay;
-//   - DialCtxFn to one that wraps the connections, also those of a DialCtxFn that is set. They
-//     are left if the server says that it is the wrong one, for example with READONLY. After a
+//   - DialCtxFn to one that wraps the connections, also those of a DialCtxFn or DialFn that is set.
+//     If there is a TLSConfig, a connection that such a function returns without TLS is refused
+//     before a byte is written. Connections are left if the server says that it is the wrong one, for example with READONLY. After a
 //     failure they are made at most 20 times a second. They return what they read only after the
 //     first write: a server with too many clients replies before it is asked, and the client could
 //     panic then. They also report that they were closed, so that calls can return in time (see
@@ -52,15 +53,15 @@ import (
 //     sentinels for the primary. A message names a new primary. If that message is lost, an
 //     untuned client stays with the old primary for good.
 //
-// A client that is not tuned, or has a DialFn, stays on a connection until the server or the network
-// ends it: after a failover behind one address it may stay with a demoted primary for good.
+// A client that is not tuned stays on a connection until the server or the network ends it: after a
+// failover behind one address it may stay with a demoted primary for good.
 //
 // With a tuned client every call returns when its context ends, and Unlock after a second, even
 // while the client connects. Two kinds of call can take longer, by twice the Dialer.Timeout:
 //
 //   - a call that a cluster redirects to a node that the client is not connected to;
-//   - the first call after a connection broke, if the client is not tuned or has a DialFn. With the
-//     client's own timeout that is 10 s.
+//   - the first call after a connection broke, if the client is not tuned. With the client's own
+//     timeout that is 10 s.
 //
 // The client connects inside of such a call, and does not check the call's context meanwhile.
 //
@@ -79,9 +80,7 @@ func Tune(o *rueidis.ClientOption) {
 	if o.ConnWriteTimeout == 0 {
 		o.ConnWriteTimeout = 2 * time.Second
 	}
-	if o.DialCtxFn != nil || o.DialFn == nil {
-		tuneConnections(o)
-	}
+	tuneConnections(o)
 	if o.Dialer.KeepAlive == 0 {
 		o.Dialer.KeepAlive = time.Second
 	}
@@ -112,7 +111,7 @@ func tuneConnections(o *rueidis.ClientOption) {
 		life = connLifetime
 	}
 	o.ConnLifetime = -1
-	o.DialCtxFn = wire.NewConnector(wire.TranslateHello(o.DialCtxFn), wire.ConnectorOptions{
+	o.DialCtxFn = wire.NewConnector(wire.TranslateHello(wire.GuardedDialer(o)), wire.ConnectorOptions{
 		MaxAge: life, SingleServer: o.ForceSingleClient || o.Sentinel.MasterSet != "", Sentinels: o.Sentinel.MasterSet != "",
 	}).Dial
 	if credentials := o.AuthCredentialsFn; credentials != nil {

@@ -103,17 +103,20 @@ func (c *connecting) option(addrs ...string) (rueidis.ClientOption, error) {
 	if c.DialTimeout > 0 && c.DialTimeout != defaultDialTimeout {
 		o.Dialer.Timeout = c.DialTimeout
 	}
+	// In every branch: Tune refuses a connection without TLS if there is a TLSConfig, whoever made it.
+	o.TLSConfig = c.TLSConfig.Clone()
 	switch {
 	case c.Dialer != nil:
 		o.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return c.Dialer(ctx, c.networkOr("tcp"), addr)
 		}
 	case c.networkOr("tcp") != "tcp":
-		o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return dialer.DialContext(ctx, c.Network, addr)
+		o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+			if config == nil {
+				return dialer.DialContext(ctx, c.Network, addr)
+			}
+			return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, c.Network, addr)
 		}
-	default:
-		o.TLSConfig = c.TLSConfig.Clone()
 	}
 	c.setCredentials(&o)
 	return o, nil

@@ -47,6 +47,7 @@ func TestASessionOfAClientWorks(t *testing.T) {
 		"Unix":     {Addr: socket, Network: "unix"},
 		"UnixPath": {Addr: socket},
 		"TLS":      {Addr: secure.Addr(), TLSConfig: secure.TLSConfig()},
+		"TLS4":     {Addr: secure.Addr(), Network: "tcp4", TLSConfig: secure.TLSConfig()},
 		"Mutual":   {Addr: mutual.Addr(), TLSConfig: mutual.TLSConfig()},
 		"Dialer":   {Addr: "redis.invalid:1", Dialer: dialer},
 	} {

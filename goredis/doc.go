@@ -20,8 +20,8 @@
 // # What is taken over
 //
 //	Addr, Addrs, Network                           the servers
-//	Dialer                                         makes every connection; it does TLS if it is set
-//	TLSConfig                                      a copy of it
+//	Dialer                                         makes every connection, and does TLS itself
+//	TLSConfig                                      a copy of it, over every Network
 //	Username, Password                             as they are
 //	StreamingCredentialsProvider, then
 //	CredentialsProviderContext, then
@@ -40,6 +40,7 @@
 //
 // Settings that would change what the session does, and that it cannot follow: OnConnect (by which older services log in),
 // ClusterSlots, NewClient and Limiter. So is a client that NewFailoverClient made: it does not show its sentinels, and a
-// session would stay with a demoted primary. Give its options to DialOptions. Errors are signalbox.ErrBadOption, name the
-// field, and never contain a password.
+// session would stay with a demoted primary. Give its options to DialOptions. So is a connection without TLS that a Dialer returns
+// while TLSConfig is set: go-redis ignores TLSConfig then, and writes the password in the clear. Errors are
+// signalbox.ErrBadOption, name the field, and never contain a password.
 package goredis

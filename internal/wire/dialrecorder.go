@@ -48,7 +48,7 @@ const maxFirst, maxAttempts = 64, 64
 // NewDialRecorder makes o record the attempts to connect of the client that is made from o. Call it before Tune. It keeps o.
 func NewDialRecorder(o *rueidis.ClientOption) *DialRecorder {
 	r := &DialRecorder{options: o}
-	next := o.DialCtxFn
+	next := GuardedDialer(o)
 	if next == nil {
 		next = dial
 	}
@@ -210,8 +210,9 @@ func (r *DialRecorder) handshakeFault(err error) fault {
 	var record tls.RecordHeaderError
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
+	var dialer *connectError
 	switch {
-	case r.isPlain(), errors.As(err, &network) && network.Op == "dial":
+	case r.isPlain(), errors.As(err, &network) && network.Op == "dial", errors.As(err, &dialer):
 		return fault{} // not about TLS
 	case errors.As(err, &record):
 		return fault{errs.ErrBadOption, "the port does not speak TLS: write redis:// instead of rediss://", err}

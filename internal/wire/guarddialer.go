@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// dialerOf returns the dialer that o has, or nil: the one that the client would call.
+func dialerOf(o *rueidis.ClientOption) DialFunc {
+	if o.DialCtxFn == nil && o.DialFn != nil {
+		dialFn := o.DialFn
+		return func(_ context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+			return dialFn(addr, dialer, config)
+		}
+	}
+	return o.DialCtxFn
+}
+
+// GuardedDialer returns a DialFunc that calls the dialer that o has, or nil if o has none. A dialer is not the library's code:
+//
+//  1. If a TLS configuration is set, a connection without TLS is closed before a byte is written, and is ErrBadOption. The
+//     client itself would write user and password on it.
+//  2. An attempt ends with its context. A connection that comes later is closed.
+//  3. A panic, and a connection that is nil, are errors of the attempt.
+func GuardedDialer(o *rueidis.ClientOption) DialFunc {
+	next := dialerOf(o)
+	if next == nil {
+		return nil
+	}
+	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		made, err := WithinContext(ctx, "the dialer",
+			func() (net.Conn, error) { return next(ctx, addr, dialer, config) },
+			func(late net.Conn) {
+				if !isNil(late) {
+					_ = late.Close()
+				}
+			})
+		switch {
+		case err != nil:
+			return nil, err
+		case isNil(made):
+			return nil, &connectError{errors.New("the dialer returned no connection and no error")}
+		case config != nil && !isTLS(made):
+			_ = made.Close()
+			return nil, fmt.Errorf("%w: TLSConfig is set, and the dialer returned a connection without TLS (%T): let the dialer do TLS; "+
+				"if it does, give its type a method NetConn or ConnectionState, or set no TLSConfig", errs.ErrBadOption, made)
+		}
+		return made, nil
+	}
+}
+
+// WithinContext returns what call returns, which is a function of the service: it may panic, or return after ctx has ended, or
+// never. It runs on a goroutine that ends with it. What it returns too late is passed to discard.
+func WithinContext[T any](ctx context.Context, what string, call func() (T, error), discard func(T)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	results := make(chan result, 1) // so that the goroutine ends, whoever waits
+	go func() {
+		r := result{err: &connectError{fmt.Errorf("%s ended its goroutine", what)}} // by runtime.Goexit
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{err: &connectError{fmt.Errorf("%s panicked: %v", what, p)}}
+			}
+			results <- r
+		}()
+		value, err := call()
+		r = result{value, err}
+	}()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-results; r.err == nil {
+				discard(r.value)
+			}
+		}()
+		return none, &connectError{fmt.Errorf("%s did not return in time: %w", what, ctx.Err())}
+	}
+}
+
+// isNil reports whether there is no connection.
+func isNil(c net.Conn) bool {
+	if c == nil {
+		return true
+	}
+	v := reflect.ValueOf(c)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// isTLS reports whether what is written to c is encrypted by TLS. It looks into connections that embed another one, or show it
+// by NetConn. A connection of a Connector was examined when it was made.
+func isTLS(c net.Conn) bool {
+	for range maxNested {
+		switch outer := c.(type) {
+		case interface{ ConnectionState() tls.ConnectionState }, *conn:
+			return true
+		case interface{ NetConn() net.Conn }:
+			c = outer.NetConn()
+		default:
+			c = embedded(c)
+		}
+		if isNil(c) {
+			return false
+		}
+	}
+	return false
+}
+
+// maxNested bounds how many connections are looked into: one may show itself.
+const maxNested = 16
+
+// embedded returns the connection that the struct c embeds, or nil.
+func embedded(c net.Conn) net.Conn {
+	v := reflect.ValueOf(c)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.Anonymous && f.IsExported() {
+			if inner, ok := reflect.TypeAssert[net.Conn](v.Field(i)); ok {
+				return inner
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"crypto/tls"
+	"net"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+)
+
+type (
+	embeds struct{ net.Conn } // as services wrap connections, to count bytes
+	loops  struct{ net.Conn } // shows itself
+	shows  struct {           // hides the connection that it uses, and shows another one
+		embedded
+		shown net.Conn
+	}
+	embedded interface{ net.Conn }
+)
+
+func (l loops) NetConn() net.Conn { return l }
+func (s shows) NetConn() net.Conn { return s.shown }
+
+// A dialer of the service may return anything, and may not return at all. If TLS is asked for, the first byte on a connection begins a TLS
+// handshake, or there is none. An attempt ends in time, with an error that says why.
+func TestWhatADialerReturnsIsExamined(t *testing.T) {
+	t.Parallel()
+	const handshake, request = "\x16", "*" // how TLS begins, and the protocol
+	const noTLS = "TLSConfig is set, and the dialer returned a connection without TLS"
+	tlsConfig := &tls.Config{ServerName: "redis.example", MinVersion: tls.VersionTLS12}
+	for name, c := range map[string]struct {
+		config  *tls.Config
+		returns func(plain net.Conn) net.Conn
+		writes  string // the first byte, or ""
+		says    string
+	}{
+		"TLS":         {tlsConfig, func(plain net.Conn) net.Conn { return tls.Client(plain, tlsConfig) }, handshake, ""},
+		"EmbedsTLS":   {tlsConfig, func(plain net.Conn) net.Conn { return &embeds{tls.Client(plain, tlsConfig)} }, handshake, ""},
+		"ShowsTLS":    {tlsConfig, func(plain net.Conn) net.Conn { c := tls.Client(plain, tlsConfig); return shows{c, c} }, handshake, ""},
+		"NotAskedFor": {nil, func(plain net.Conn) net.Conn { return plain }, request, ""},
+		"Plain":       {tlsConfig, func(plain net.Conn) net.Conn { return plain }, "", noTLS},
+		"EmbedsPlain": {tlsConfig, func(plain net.Conn) net.Conn { return embeds{&embeds{plain}} }, "", noTLS},
+		"ShowsNil":    {tlsConfig, func(plain net.Conn) net.Conn { return shows{tls.Client(plain, tlsConfig), nil} }, "", noTLS},
+		"Loops":       {tlsConfig, func(plain net.Conn) net.Conn { return loops{plain} }, "", noTLS},
+		"Nil":         {nil, func(net.Conn) net.Conn { return nil }, "", "no connection and no error"},
+		"TypedNil":    {tlsConfig, func(net.Conn) net.Conn { return (*tls.Conn)(nil) }, "", "no connection and no error"},
+		"Panics":      {nil, func(net.Conn) net.Conn { panic("at the disco") }, "", "the dialer panicked: at the disco"},
+		"Exits":       {nil, func(net.Conn) net.Conn { runtime.Goexit(); return nil }, "", "the dialer ended its goroutine"},
+		"Late":        {nil, func(plain net.Conn) net.Conn { time.Sleep(time.Hour); return plain }, "", "the dialer did not return in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var servers sync.WaitGroup
+				var mu sync.Mutex
+				written := make(map[string]bool)
+				dial := func(string, *net.Dialer, *tls.Config) (net.Conn, error) {
+					near, far := net.Pipe()
+					servers.Go(func() { // reads the first byte
+						b := make([]byte, 1)
+						_ = far.SetReadDeadline(time.Now().Add(3 * time.Hour)) // some dialers lose their connection
+						n, _ := far.Read(b)
+						_ = far.Close()
+						mu.Lock()
+						defer mu.Unlock()
+						written[string(b[:n])] = true
+					})
+					return c.returns(near), nil
+				}
+				began := time.Now()
+				_, err := signalbox.DialWith(t.Context(), rueidis.ClientOption{
+					InitAddress: []string{"redis.example:1"}, ForceSingleClient: true, Username: "shop", Password: "zecret", DialFn: dial, TLSConfig: c.config,
+				})
+				require.ErrorContains(t, err, c.says)
+				require.NotContains(t, err.Error(), "zecret")
+				require.LessOrEqual(t, time.Since(began), 3*time.Second)
+				if c.says == noTLS {
+					require.ErrorIs(t, err, signalbox.ErrBadOption)
+				}
+				servers.Wait()
+				require.Equal(t, map[string]bool{c.writes: true}, written)
+			})
+		})
+	}
+}
