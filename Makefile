@@ -41,18 +41,20 @@ RACE = $(shell .ci/race-flag)
 # debuggers (-w) a test program is linked in two thirds of the time, and there are 75. Stack traces do not need it.
 gotest := go test -vet=off -ldflags=-w
 
-# $(call in,modules,command): the command in each of the modules, stopping at the first that fails. $(call each,command): in
-# all of them. $(call alone,command): in those that are not in go.work.
-in = for module in $(1); do echo "--- $$module: $(strip $(2))"; (cd "$$module" && GOWORK=off $(strip $(2))) || exit 1; done
+# $(call in,modules,command): the command in each of the modules. It fails at the end if it failed in one, and names those.
+# $(call each,command): in all modules. $(call alone,command): in those that are not in go.work.
+in = (red=; for module in $(1); do echo "--- $$module: $(strip $(2))"; (cd "$$module" && GOWORK=off $(strip $(2))) || red+=" $$module"; done; \
+	[ -z "$$red" ] || { echo "failed:$$red" >&2; exit 1; })
 each = @$(call in,$(MODULES),$(1))
 alone = $(call in,$(filter $(ALONE),$(MODULES)),$(1))
 
 # $(call tests,flags): the tests of all modules. The modules of go.work are tested in one go, so that no processor waits for the
 # last package of a module. There is one package more at a time than there are processors, since many wait for servers. Those
-# that take long begin. The other modules are tested by themselves. make tidy-check sees that each go.mod has what its module needs.
+# that take long begin. The other modules are tested by themselves, also if one of the first failed. make tidy-check sees that
+# each go.mod has what its module needs.
 at_once = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 first := ./test/virtual ./test/interop ./scripts ./test/fencing ./bench ./test/failover ./test/walks ./cmd/signalbox
-tests = @GOWORK= $(gotest) -p $(at_once) -shuffle=on $(1) $(first) work && $(call alone,$(gotest) -shuffle=on $(1) ./...)
+tests = @status=0; GOWORK= $(gotest) -p $(at_once) -shuffle=on $(1) $(first) work || status=1; $(call alone,$(gotest) -shuffle=on $(1) ./...) || status=1; exit $$status
 
 # Where the results of make mutate are.
 mutation = $(BIN)/mutants-$(if $(filter all,$(MUTANTS)),all,some).txt
@@ -131,14 +133,14 @@ prometheus: ## check the alert rules and the dashboard of examples/observed with
 PLATFORMS ?= windows/amd64 darwin/arm64 linux/386 linux/arm
 .PHONY: platforms
 platforms: ## build what users build for other PLATFORMS
-	@$(foreach platform,$(PLATFORMS),echo "=== $(platform)"; export GOOS=$(word 1,$(subst /, ,$(platform))) GOARCH=$(word 2,$(subst /, ,$(platform))) CGO_ENABLED=0; \
-		$(call in,. cmd/signalbox gocron goredis otel signalboxtest valkeygo,go build -o /dev/null ./...);)
+	@status=0; $(foreach platform,$(PLATFORMS),echo "=== $(platform)"; export GOOS=$(word 1,$(subst /, ,$(platform))) GOARCH=$(word 2,$(subst /, ,$(platform))) CGO_ENABLED=0; \
+		$(call in,. cmd/signalbox gocron goredis otel signalboxtest valkeygo,go build -o /dev/null ./...) || status=1;) exit $$status
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
 	$(BIN)/golangci-lint config verify
-	GOWORK= $(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out $(ALONE),$(MODULES)))
-	@$(call alone,$(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...)
+	@status=0; GOWORK= $(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out $(ALONE),$(MODULES))) || status=1; \
+		$(call alone,$(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...) || status=1; exit $$status
 
 .PHONY: fuzz
 fuzz: redis ## every fuzz target for FUZZTIME
@@ -179,8 +181,7 @@ tidy: ## go mod tidy in every module, and the formatting of every file
 
 .PHONY: tidy-check
 tidy-check: ## fail where go mod tidy would change a file
-	$(call each,go mod tidy -diff)
-	cd tools && GOWORK=off go mod tidy -diff
+	@$(call in,$(MODULES) tools,go mod tidy -diff)
 
 .PHONY: release-check
 release-check: ## install the modules as a release would have them
