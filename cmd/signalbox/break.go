@@ -29,12 +29,14 @@ had NAME when the reply came, otherwise those of run.`
 
 // breakFlags are the flags of break.
 type breakFlags struct {
+	server *serverFlags
+
 	yes   bool
 	kinds []string
 }
 
 func newBreak(s *serverFlags) *cobra.Command {
-	f := new(breakFlags)
+	f := &breakFlags{server: s}
 	cmd := &cobra.Command{
 		Use:     "break [flags] NAME",
 		GroupID: groupLock,
@@ -56,14 +58,14 @@ func newBreak(s *serverFlags) *cobra.Command {
 func (f *breakFlags) run(cmd *cobra.Command, session *signalbox.Session, args []string) error {
 	ctx, name := cmd.Context(), args[0]
 	if f.yes {
-		return broken(name, inspect.Break(ctx, session, name, f.kinds...))
+		return f.broken(name, inspect.Break(ctx, session, name, f.kinds...))
 	}
 	busy, err := holdersOf(ctx, session, name, f.kinds...)
 	if err != nil {
 		return err
 	}
 	if len(busy) == 0 {
-		return notHeld(name)
+		return f.notHeld(name)
 	}
 	for _, e := range busy {
 		cmd.PrintErrf("%q is held %s\n", name, describe(e))
@@ -80,21 +82,21 @@ func (f *breakFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 	}
 	for _, e := range busy {
 		e.Name = name // that of the entry may be a digest
-		err = cmp.Or(err, broken(name, inspect.BreakSeen(ctx, session, e)))
+		err = cmp.Or(err, f.broken(name, inspect.BreakSeen(ctx, session, e)))
 	}
 	return err
 }
 
 // broken returns the error of a break.
-func broken(name string, err error) error {
+func (f *breakFlags) broken(name string, err error) error {
 	if errors.Is(err, signalbox.ErrNotHeld) {
-		return notHeld(name)
+		return f.notHeld(name)
 	}
 	return err
 }
 
-func notHeld(name string) error {
-	return &exitError{codeNotHeld, fmt.Errorf("break %q: no process holds it", name)}
+func (f *breakFlags) notHeld(name string) error {
+	return &exitError{codeNotHeld, fmt.Errorf("break %q: no process holds it%s", name, f.server.under())}
 }
 
 // confirm reports whether the reply to the question is yes. The goroutine that reads ends with the process,

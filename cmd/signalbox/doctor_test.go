@@ -212,7 +212,7 @@ func TestDoctorOnSentinelsAndClusters(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	all = diagnosis(t, cluster.Servers()[0].URL())
 	require.Empty(t, bad(all))
-	require.Equal(t, "a cluster, 3 nodes have slots", of(all, "topology")[0].Found)
+	require.Equal(t, "a cluster, nodes with slots: 3", of(all, "topology")[0].Found)
 	require.Contains(t, of(all, "messages")[0].Found, "SPUBLISH")
 	require.Len(t, of(all, "messages")[0].Nodes, 3)
 	one := cluster.Owner(t, 0)

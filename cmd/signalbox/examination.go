@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -151,7 +150,7 @@ func (e *examination) checkTopology(ctx context.Context) {
 	case e.isCluster() && len(e.nodes) == 0:
 		f.Status, f.Found, f.Advice = statusProblem, "a cluster in which no node serves slots", "see CLUSTER INFO on its nodes"
 	case e.isCluster():
-		f.Found = fmt.Sprintf("a cluster, %d nodes have slots", len(e.nodes))
+		f.Found = "a cluster, nodes with slots: " + strconv.Itoa(len(e.nodes))
 	case e.sentinels:
 		f.Found = e.nodes[0].addr + ", the primary that the sentinels name"
 	default:

@@ -103,7 +103,7 @@ func arguments(least, most int, words string) cobra.PositionalArgs {
 		case len(args) < least:
 			return badUsage("%s needs an argument: %s", cmd.Name(), words)
 		case len(args) > most:
-			return badUsage("%s: %d arguments are too many, it takes %s", cmd.Name(), len(args), words)
+			return badUsage("%s: %s too many, it takes %s", cmd.Name(), counted(len(args)-most, "argument"), words)
 		default:
 			return nil
 		}

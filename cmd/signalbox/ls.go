@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -51,9 +50,7 @@ func newLs(s *serverFlags) *cobra.Command {
 		if fullSpeed {
 			options = append(options, inspect.FullSpeed())
 		}
-		p := newProgress(cmd.ErrOrStderr())
-		entries, missing := list(cmd.Context(), session, strings.Join(args, ""), append(options, inspect.Progress(p.report))...)
-		p.end()
+		entries, missing := s.list(cmd, session, args, func(inspect.Entry) bool { return true }, options...)
 		write := printTable
 		if asJSON {
 			write = printJSON[inspect.Entry]
@@ -63,14 +60,23 @@ func newLs(s *serverFlags) *cobra.Command {
 	return cmd
 }
 
-// list returns the names in use, sorted, and the first error if some are missing.
-func list(ctx context.Context, s *signalbox.Session, prefix string, options ...inspect.NamesOption) (entries []inspect.Entry, missing error) {
-	for entry, err := range inspect.Names(ctx, s, prefix, options...) {
-		if err != nil {
+// list returns the names in use that are wanted, sorted, and the first error if some are missing. On a terminal it prints how far
+// it is, and that there are none.
+func (s *serverFlags) list(
+	cmd *cobra.Command, session *signalbox.Session, args []string, wanted func(inspect.Entry) bool, options ...inspect.NamesOption,
+) (entries []inspect.Entry, missing error) {
+	p := newProgress(cmd.ErrOrStderr())
+	for entry, err := range inspect.Names(cmd.Context(), session, strings.Join(args, ""), append(options, inspect.Progress(p.report))...) {
+		switch {
+		case err != nil:
 			missing = cmp.Or(missing, err)
-			continue
+		case wanted(entry):
+			entries = append(entries, entry)
 		}
-		entries = append(entries, entry)
+	}
+	p.end()
+	if len(entries) == 0 && missing == nil {
+		p.say("none is in use" + s.under())
 	}
 	slices.SortFunc(entries, func(a, b inspect.Entry) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
@@ -112,7 +118,7 @@ func held(e inspect.Entry) string {
 	case e.Kind == inspect.Once || e.Kind == inspect.Foreign || e.Kind == inspect.Number:
 		return "-"
 	case e.Kind == inspect.Shards:
-		return fmt.Sprintf("%d members, %d of %d shards unowned", e.HolderCount, e.Unowned, e.Shards)
+		return fmt.Sprintf("%s, %d of %s unowned", counted(e.HolderCount, "member"), e.Unowned, counted(e.Shards, "shard"))
 	case len(e.Holders) == 0:
 		return "-"
 	}

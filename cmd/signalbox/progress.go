@@ -53,6 +53,13 @@ func (p *progress) end() {
 	}
 }
 
+// say prints a line for the person at the terminal.
+func (p *progress) say(text string) {
+	if p.to != nil {
+		_, _ = fmt.Fprintln(p.to, "signalbox: "+text)
+	}
+}
+
 func examinedOf(examined, keys int64) string {
 	if keys == 0 {
 		return fmt.Sprintf("%d keys examined", examined)

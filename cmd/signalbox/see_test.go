@@ -87,7 +87,7 @@ func TestLsAndWho(t *testing.T) {
 	require.Contains(t, text, "a: semaphore, 2 of 5 permits are held\n")
 	require.Contains(t, text, "permits 2")
 	text, code = output(t, server.URL(), "who", "nothing")
-	require.Equal(t, []any{"nothing: not in use\n", 1}, []any{text, code})
+	require.Equal(t, []any{"nothing: not in use under \"sb:\"\n", 1}, []any{text, code})
 	text, code = output(t, server.URL(), "who", "--json", "nothing")
 	require.Equal(t, []any{"", 1}, []any{text, code})
 }
@@ -149,7 +149,7 @@ func TestServeInChromium(t *testing.T) {
 	dom, err := cmd.Output()
 	require.NoError(t, err, output.String())
 	require.NotContains(t, output.String(), "Content Security Policy", "nothing was blocked")
-	for _, text := range []string{">order/1</a></summary>", `&lt;script&gt;alert`, `"order/\x1b[2J"`, "3 names, 3 holders, 1 waiters", "/break?key="} {
+	for _, text := range []string{">order/1</a></summary>", `&lt;script&gt;alert`, `"order/\x1b[2J"`, "3 names, 3 holders, 1 waiter", "/break?key="} {
 		require.Contains(t, string(dom), text)
 	}
 	require.NotContains(t, string(dom), "<script")
@@ -241,7 +241,7 @@ func TestWatchOnATerminal(t *testing.T) {
 		terminal.Close()
 		<-read
 	})
-	w.shows(t, "1 names, 1 holders, 0 waiters")
+	w.shows(t, "1 name, 1 holder, 0 waiters")
 	w.shows(t, `"order/\x1b[2J"`)
 	require.NoError(t, pty.Setsize(terminal, &pty.Winsize{Cols: 50, Rows: 6}))
 	w.shows(t, "…")

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,6 +96,14 @@ func (s *serverFlags) with(do func(cmd *cobra.Command, session *signalbox.Sessio
 		}
 		return nil
 	}
+}
+
+// under says under which prefix names are, for a name that is not in use: a program may have another one.
+func (s *serverFlags) under() string {
+	if flag, _ := s.layout.chosen(); flag != "" {
+		return "" // names are keys there
+	}
+	return fmt.Sprintf(" under %q", cmp.Or(s.prefix, defaultPrefix))
 }
 
 // dial connects to the server.

@@ -59,13 +59,7 @@ Exit codes: those of ls.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an object a line: those of ls")
 	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
-		entries, missing := list(cmd.Context(), session, strings.Join(args, ""))
-		groups := entries[:0]
-		for _, e := range entries {
-			if e.Kind == inspect.Shards {
-				groups = append(groups, e)
-			}
-		}
+		groups, missing := s.list(cmd, session, args, func(e inspect.Entry) bool { return e.Kind == inspect.Shards })
 		write := printGroups
 		if asJSON {
 			write = printJSON

@@ -42,7 +42,7 @@ var pageStyle []byte
 
 //nolint:gochecknoglobals // read from the embedded file once
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"shown": shown, "held": held, "moment": moment, "token": token, "breakable": breakable,
+	"counted": counted, "shown": shown, "held": held, "moment": moment, "token": token, "breakable": breakable,
 }).Parse(pageText))
 
 const (

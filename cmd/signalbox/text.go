@@ -26,6 +26,14 @@ func shown(text string) string {
 	return strconv.Quote(text)
 }
 
+// counted returns a number with its noun, whose plural ends in s.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
 // oneLine returns the text of err behind the program's name. Strange characters are written as in a string of Go.
 func oneLine(err error) string {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "\ufffd")), " ")

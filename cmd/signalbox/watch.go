@@ -310,7 +310,8 @@ func (s *screen) title() string {
 	for _, e := range s.last.entries {
 		holders, waiters = holders+e.HolderCount, waiters+e.WaiterCount
 	}
-	return fmt.Sprintf("signalbox %s  %s  %d names, %d holders, %d waiters", shown(s.prefix+"*"), s.last.at.Format(time.TimeOnly), len(s.last.entries), holders, waiters)
+	return fmt.Sprintf("signalbox %s  %s  %s, %s, %s", shown(s.prefix+"*"), s.last.at.Format(time.TimeOnly),
+		counted(len(s.last.entries), "name"), counted(holders, "holder"), counted(waiters, "waiter"))
 }
 
 // row puts cells into the columns.

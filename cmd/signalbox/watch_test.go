@@ -96,7 +96,7 @@ func TestWatchOfAServerThatStops(t *testing.T) {
 	require.Contains(t, s.text(), "no list yet; no server")
 
 	s.Update(listMsg{entries: []inspect.Entry{entry("a")}, at: time.Unix(100, 0)})
-	require.Contains(t, s.text(), "1 names, 1 holders, 1 waiters")
+	require.Contains(t, s.text(), "1 name, 1 holder, 1 waiter")
 	s.Update(pollDueMsg{})
 	s.Update(secondMsg(time.Now().Add(5 * time.Second)))
 	require.Contains(t, s.text(), "; no reply for 5s")

@@ -38,7 +38,7 @@ func newWho(s *serverFlags) *cobra.Command {
 		if asJSON {
 			err = printJSON(cmd.OutOrStdout(), entries)
 		} else {
-			err = printWho(cmd.OutOrStdout(), args[0], entries)
+			err = printWho(cmd.OutOrStdout(), args[0], s.under(), entries)
 		}
 		if err == nil && !anyHeld(entries) {
 			return &exitError{code: codeNotHeld}
@@ -58,9 +58,10 @@ func anyHeld(entries []inspect.Entry) bool {
 	return false
 }
 
-func printWho(out io.Writer, name string, entries []inspect.Entry) error {
+// printWho prints entries. under says where the name was looked for.
+func printWho(out io.Writer, name, under string, entries []inspect.Entry) error {
 	if len(entries) == 0 {
-		_, err := fmt.Fprintf(out, "%s: not in use\n", shown(name))
+		_, err := fmt.Fprintf(out, "%s: not in use%s\n", shown(name), under)
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0) // it returns errors from Flush
@@ -117,7 +118,7 @@ func headline(e inspect.Entry) string {
 
 // groupLine describes a group of shards.
 func groupLine(e inspect.Entry) string {
-	text := fmt.Sprintf("%d shards, %d members", e.Shards, e.HolderCount)
+	text := counted(e.Shards, "shard") + ", " + counted(e.HolderCount, "member")
 	if e.Unowned > 0 {
 		text += fmt.Sprintf(", %d unowned since %s", e.Unowned, moment(e.UnownedSince))
 	}
