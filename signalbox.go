@@ -39,8 +39,8 @@ import (
 //     panic then. They also report that they were closed, so that calls can return in time (see
 //     below). The context of a call does not end an attempt to connect; Dialer.Timeout does. A proxy
 //     that refuses HELLO in words of its own is served without it;
-//   - AuthCredentialsFn to one that marks its errors: nothing was sent. It is not called for
-//     sentinels: they have a user and a password of their own, Sentinel.Username and
+//   - AuthCredentialsFn to one that marks its errors: nothing was sent. A call fails if it panics, or
+//     takes longer than 5 s and Dialer.Timeout. It is not called for sentinels: they have a user and a password of their own, Sentinel.Username and
 //     Sentinel.Password;
 //   - TLSConfig.ClientSessionCache to one, unless it is set: the handshakes after the first are short;
 //   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed;
@@ -80,13 +80,13 @@ func Tune(o *rueidis.ClientOption) {
 	if o.ConnWriteTimeout == 0 {
 		o.ConnWriteTimeout = 2 * time.Second
 	}
-	tuneConnections(o)
 	if o.Dialer.KeepAlive == 0 {
 		o.Dialer.KeepAlive = time.Second
 	}
 	if o.Dialer.Timeout == 0 {
 		o.Dialer.Timeout = 2 * time.Second
 	}
+	tuneConnections(o)
 	if o.Sentinel.Dialer.KeepAlive == 0 {
 		o.Sentinel.Dialer.KeepAlive = o.Dialer.KeepAlive
 	}
@@ -114,12 +114,7 @@ func tuneConnections(o *rueidis.ClientOption) {
 	o.DialCtxFn = wire.NewConnector(wire.TranslateHello(wire.GuardedDialer(o)), wire.ConnectorOptions{
 		MaxAge: life, SingleServer: o.ForceSingleClient || o.Sentinel.MasterSet != "", Sentinels: o.Sentinel.MasterSet != "",
 	}).Dial
-	if credentials := o.AuthCredentialsFn; credentials != nil {
-		o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			found, err := credentials(of)
-			return found, wire.AsConnectError(err)
-		}
-	}
+	wire.GuardCredentials(o)
 	if o.TLSConfig != nil && o.TLSConfig.ClientSessionCache == nil {
 		o.TLSConfig = o.TLSConfig.Clone()
 		o.TLSConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the next handshake is a short one

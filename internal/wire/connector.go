@@ -86,14 +86,6 @@ type connectError struct{ err error }
 func (e *connectError) Error() string { return e.err.Error() }
 func (e *connectError) Unwrap() error { return e.err }
 
-// AsConnectError marks the error of a function for credentials as the reason why a connection could not be made.
-func AsConnectError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &connectError{err}
-}
-
 // isConnectError reports whether err says that a call had no connection to be sent on.
 func isConnectError(err error) bool {
 	var network *net.OpError

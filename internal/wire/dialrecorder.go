@@ -23,6 +23,7 @@ import (
 // the host, and says what the client could not read instead of what the host is. Explain says both.
 type DialRecorder struct {
 	options *rueidis.ClientOption
+	next    DialFunc // makes the connections
 
 	mu struct {
 		sync.Mutex
@@ -47,11 +48,11 @@ const maxFirst, maxAttempts = 64, 64
 
 // NewDialRecorder makes o record the attempts to connect of the client that is made from o. Call it before Tune. It keeps o.
 func NewDialRecorder(o *rueidis.ClientOption) *DialRecorder {
-	r := &DialRecorder{options: o}
 	next := GuardedDialer(o)
 	if next == nil {
 		next = dial
 	}
+	r := &DialRecorder{options: o, next: next}
 	o.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 		a := &dialAttempt{address: address}
 		conn, err := next(ctx, address, dialer, config)
@@ -125,6 +126,9 @@ func (r *DialRecorder) Explain(ctx context.Context, err error) error {
 		return Explain(err) // its text has the address
 	}
 	host := r.hostOf(attempts[len(attempts)-1])
+	if credentials := new(credentialsError); errors.As(err, &credentials) {
+		return fmt.Errorf("%s: %w", host, err) // nothing was sent
+	}
 	if refusal := r.refusal(host, err); refusal != nil {
 		return refusal
 	}
@@ -231,14 +235,15 @@ func (r *DialRecorder) handshakeFault(err error) fault {
 func (r *DialRecorder) speaksTLS(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Dialer.Timeout)
 	defer cancel()
-	dialer := tls.Dialer{NetDialer: &r.options.Dialer, Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // to find out, not to trust
-	conn, err := dialer.DialContext(ctx, "tcp", address)
-	var alert tls.AlertError
+	conn, err := r.next(ctx, address, &r.options.Dialer, nil) // as the client does: a dialer of the service may lead elsewhere
 	if err != nil {
-		return errors.As(err, &alert) // such as: a certificate is required
+		return false
 	}
-	_ = conn.Close() // a server that wants a certificate may have closed it before
-	return true
+	defer func() { _ = conn.Close() }()
+	host, _ := canonical(address, "")
+	err = tls.Client(conn, &tls.Config{ServerName: host, InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // to find out, not to trust
+	var alert tls.AlertError
+	return err == nil || errors.As(err, &alert) // such as: a certificate is required
 }
 
 const (

@@ -4,6 +4,8 @@ package wire_test
 
 import (
 	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"runtime"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -87,7 +90,43 @@ func TestWhatADialerReturnsIsExamined(t *testing.T) {
 					require.ErrorIs(t, err, signalbox.ErrBadOption)
 				}
 				servers.Wait()
-				require.Equal(t, map[string]bool{c.writes: true}, written)
+				require.True(t, written[c.writes], written)
+				require.False(t, c.config != nil && written[request], "the password would be next")
+			})
+		})
+	}
+}
+
+// A function for credentials that panics, hangs or fails costs an attempt, and nothing is sent without credentials.
+func TestCallsForCredentialsAreGuarded(t *testing.T) {
+	t.Parallel()
+	for says, credentials := range map[string]func() (rueidis.AuthCredentials, error){
+		"the function for credentials panicked: at the disco": func() (rueidis.AuthCredentials, error) { panic("at the disco") },
+		"the function for credentials did not return in time": func() (rueidis.AuthCredentials, error) { time.Sleep(time.Hour); panic("late") },
+		"the function for credentials ended its goroutine":    func() (rueidis.AuthCredentials, error) { runtime.Goexit(); panic("never") },
+		"redis.example:1: no token":                           func() (rueidis.AuthCredentials, error) { return rueidis.AuthCredentials{}, errors.New("no token") },
+	} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var servers sync.WaitGroup
+				began := time.Now()
+				_, err := signalbox.DialWith(t.Context(), rueidis.ClientOption{
+					InitAddress: []string{"redis.example:1"}, ForceSingleClient: true,
+					AuthCredentialsFn: func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) { return credentials() },
+					DialFn: func(string, *net.Dialer, *tls.Config) (net.Conn, error) {
+						near, far := net.Pipe()
+						servers.Go(func() {
+							written, _ := io.ReadAll(far)
+							assert.NotContains(t, string(written), "HELLO") // the client closes a connection with a PING
+						})
+						return near, nil
+					},
+				})
+				require.ErrorContains(t, err, says)
+				require.LessOrEqual(t, time.Since(began), 6*time.Second)
+				servers.Wait()
+				time.Sleep(time.Hour) // the one that hangs ends
 			})
 		})
 	}

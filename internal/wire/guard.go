@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+)
+
+// dialerOf returns the dialer that o has, or nil: the one that the client would call.
+func dialerOf(o *rueidis.ClientOption) DialFunc {
+	if o.DialCtxFn == nil && o.DialFn != nil {
+		dialFn := o.DialFn
+		return func(_ context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+			return dialFn(addr, dialer, config)
+		}
+	}
+	return o.DialCtxFn
+}
+
+// Dialers and functions for credentials are the service's code. A call of one that hangs or panics costs its attempt to connect:
+// it runs on a goroutine of its own, which ends with it. maxHung bounds these goroutines: if so many calls have not returned, no
+// further one is made.
+const maxHung = 256
+
+// credentialsTimeout bounds a call of a function for credentials, unless Dialer.Timeout is longer.
+const credentialsTimeout = 5 * time.Second
+
+// foreign is a function of the service.
+type foreign struct {
+	what    string
+	running chan struct{} // has an element for each call that has not returned
+}
+
+func newForeign(what string) *foreign { return &foreign{what, make(chan struct{}, maxHung)} }
+
+// within calls a function of the service, and returns what it returns, or an error if it panics or if ctx ends before. What it
+// returns too late is passed to discard.
+func within[T any](ctx context.Context, f *foreign, call func() (T, error), discard func(T)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	failed := func(format string, a ...any) error {
+		return &connectError{fmt.Errorf("%s "+format, append([]any{f.what}, a...)...)}
+	}
+	select {
+	case f.running <- struct{}{}:
+	default:
+		return none, failed("has not returned from its last %d calls", maxHung)
+	}
+	results := make(chan result, 1) // so that the goroutine ends, whoever waits
+	go func() {
+		r := result{err: failed("ended its goroutine")} // by runtime.Goexit
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{err: failed("panicked: %v", p)}
+			}
+			<-f.running
+			results <- r
+		}()
+		value, err := call()
+		r = result{value, err}
+	}()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-results; r.err == nil {
+				discard(r.value)
+			}
+		}()
+		return none, failed("did not return in time: %w", ctx.Err())
+	}
+}
+
+// GuardedDialer returns a DialFunc that calls the dialer that o has, or nil if o has none.
+//
+//  1. If a TLS configuration is set, a connection without TLS is closed before a byte is written, and is ErrBadOption. The
+//     client itself would write user and password on it.
+//  2. An attempt ends with its context. A connection that comes later is closed.
+//  3. A panic, and a connection that is nil, are errors of the attempt.
+func GuardedDialer(o *rueidis.ClientOption) DialFunc {
+	next := dialerOf(o)
+	if next == nil {
+		return nil
+	}
+	calls := newForeign("the dialer")
+	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		made, err := within(ctx, calls, func() (net.Conn, error) { return next(ctx, addr, dialer, config) }, closeConn)
+		switch {
+		case err != nil:
+			return nil, err
+		case isNil(made):
+			return nil, &connectError{errors.New("the dialer returned no connection and no error")}
+		case config != nil && !isTLS(made):
+			_ = made.Close()
+			return nil, fmt.Errorf("%w: TLSConfig is set, and the dialer returned a connection without TLS (%T): let the dialer do TLS; "+
+				"if it does, give its type a method NetConn or ConnectionState, or set no TLSConfig", errs.ErrBadOption, made)
+		}
+		return made, nil
+	}
+}
+
+func closeConn(c net.Conn) {
+	if !isNil(c) {
+		_ = c.Close()
+	}
+}
+
+// GuardCredentials lets calls of the credentials function of o end in time, and marks its errors as reasons why a connection
+// could not be made: nothing was sent.
+func GuardCredentials(o *rueidis.ClientOption) {
+	credentials := o.AuthCredentialsFn
+	if credentials == nil {
+		return
+	}
+	limit, calls := max(o.Dialer.Timeout, credentialsTimeout), newForeign("the function for credentials")
+	o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		found, err := within(ctx, calls, func() (rueidis.AuthCredentials, error) { return credentials(of) }, func(rueidis.AuthCredentials) {})
+		if err != nil {
+			err = &connectError{&credentialsError{err}}
+		}
+		return found, err
+	}
+}
+
+// credentialsError is the error of a function for credentials.
+type credentialsError struct{ error }
+
+func (e *credentialsError) Unwrap() error { return e.error }
+
+// isNil reports whether there is no connection.
+func isNil(c net.Conn) bool {
+	if c == nil {
+		return true
+	}
+	v := reflect.ValueOf(c)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// isTLS reports whether what is written to c is encrypted by TLS. It looks into connections that embed another one, or show it
+// by NetConn. A connection of a Connector was examined when it was made.
+func isTLS(c net.Conn) bool {
+	for range maxNested {
+		switch outer := c.(type) {
+		case interface{ ConnectionState() tls.ConnectionState }, *conn:
+			return true
+		case interface{ NetConn() net.Conn }:
+			c = outer.NetConn()
+		default:
+			c = embedded(c)
+		}
+		if isNil(c) {
+			return false
+		}
+	}
+	return false
+}
+
+// maxNested bounds how many connections are looked into: one may show itself.
+const maxNested = 16
+
+// embedded returns the connection that the struct c embeds, or nil.
+func embedded(c net.Conn) net.Conn {
+	v := reflect.ValueOf(c)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.Anonymous && f.IsExported() {
+			if inner, ok := reflect.TypeAssert[net.Conn](v.Field(i)); ok {
+				return inner
+			}
+		}
+	}
+	return nil
+}
