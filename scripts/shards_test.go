@@ -3,6 +3,7 @@
 package scripts_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,22 +19,29 @@ func groupOf(f *fixture) *measured {
 	return m
 }
 
-// P2, P10: a member is renewed, and releases what it owns, when memory is full. No other joins.
-func TestAMemberOfAGroupIsRenewedWhenMemoryIsFull(t *testing.T) {
+// P2, P10: when memory is full no member joins, and all that members of a group send works: also what comes late.
+func TestMembersOfAGroupWorkWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	m := groupOf(newFixtureAt(t))
 	keys := m.at(shardKeys()...)
 	m.fill()
-	reply, err := m.tryKeys(scripts.ShardsPoll, keys, firstMember, digits(0), "PUBLISH", "c")
-	require.NoError(t, err)
-	list, _ := reply.([]any)
-	require.Equal(t, int64(1), list[0])
-	token, _ := list[5].(string)
-	reply, err = m.tryKeys(scripts.ShardsRelease, keys, firstMember, token[16:32]+"r"+digits(0)[1:]+token[37:39]+token[39:40], "PUBLISH", "c")
-	require.NoError(t, err)
-	list, _ = reply.([]any)
-	require.Equal(t, "1", list[3])
-	_, err = m.tryKeys(scripts.ShardsJoin, keys, shardJoin(holdOf("c"), 64)...)
+	send := func(script *scripts.Script, args ...any) []any {
+		reply, err := m.tryKeys(script, keys, args...)
+		require.NoError(t, err, script.Name)
+		list, _ := reply.([]any)
+		require.Equal(t, int64(1), list[0], script.Name)
+		return list
+	}
+	token, _ := send(scripts.ShardsPoll, firstMember, digits(0), "PUBLISH", "c")[5].(string)
+	release := []any{firstMember, token[16:32] + "r" + digits(0)[1:] + token[37:39] + token[39:40], "PUBLISH", "c"}
+	for _, ended := range []string{"1", "0"} {
+		require.Equal(t, ended, send(scripts.ShardsRelease, release...)[3])
+		m.clock += second
+	}
+	send(scripts.ShardsSet, firstMember, 2, mostShards, "l", strings.Repeat("v", 256), "PUBLISH", "c")
+	send(scripts.ShardsLeave, firstMember, "PUBLISH", "c")
+	send(scripts.ShardsEnd, nextMember, "PUBLISH", "c")
+	_, err := m.tryKeys(scripts.ShardsJoin, keys, shardJoin(holdOf("c"), 64)...)
 	require.ErrorContains(t, err, "OOM")
 }
 

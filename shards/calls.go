@@ -188,7 +188,7 @@ func appendText(to []byte, text string) []byte {
 }
 
 // releaseCall returns the call that releases these shards of a member.
-func (g *Group) releaseCall(number string, all []released) wire.Call {
+func (g *Group) releaseCall(number string, all []*released) wire.Call {
 	entries := make([]byte, 0, len(all)*(stampSize+1+15+2+8))
 	for _, r := range all {
 		entries = r.stamp.Append(entries)

@@ -67,7 +67,7 @@
 //	process stopped, and resumed       the first Err returns ErrLost
 //	function hangs when it must stop   its shard stays, promised to the next owner; Health says so after a minute
 //	a slot of a cluster moves          leases are renewed by one key; nothing moves meanwhile
-//	memory of the server full          polls and releases work; joins wait
+//	memory of the server full          joins wait; polls, releases and settings work
 //	members with two counts            the count of the group stays until all members desired for the other
 //
 // # Cost

@@ -31,6 +31,9 @@ var Finished = errors.New("the shard is finished") //nolint:errname,gochecknoglo
 // a panic.
 const DefaultElsewhere = 30 * time.Second
 
+// maxElsewhere is how long a shard is kept from a member at most: the script takes 15 digits of microseconds.
+const maxElsewhere = 365 * 24 * time.Hour
+
 // elsewhereError is what Elsewhere returns.
 type elsewhereError struct {
 	err   error
@@ -38,12 +41,13 @@ type elsewhereError struct {
 }
 
 // Elsewhere returns an error by which a function of Run gives its shard away: it is released, and this member
-// does not get it again for d, or DefaultElsewhere if d is 0. err says why, and may be nil.
+// does not get it again for d: DefaultElsewhere if d is not positive, and a year if it is longer. err says why, and may
+// be nil.
 func Elsewhere(err error, d time.Duration) error {
 	if d <= 0 {
 		d = DefaultElsewhere
 	}
-	return &elsewhereError{err, d}
+	return &elsewhereError{err, min(d, maxElsewhere)}
 }
 
 // Error implements error.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -52,12 +53,19 @@ type release struct {
 	finished  bool          // the name leaves the set
 }
 
-// released is a release that the server has not confirmed.
+// released is a release that the server has not confirmed. The poller of its membership alone writes it once it is in releases.
 type released struct {
 	release
+	tries
 
 	name  string
 	stamp wire.Stamp
+	alone bool // the server refused it with others
+}
+
+// releaseLocked makes the poller release a shard at the server.
+func (ms *membership) releaseLocked(name string, stamp wire.Stamp, how release) {
+	ms.releases = append(ms.releases, &released{release: how, tries: tries{due: clock.Now()}, name: name, stamp: stamp})
 }
 
 // err returns nil while the work may continue, else why not.
@@ -141,7 +149,7 @@ func (m *Member) endLocked(g *grant, how release) {
 	g.state, g.change = over, 0
 	delete(m.mu.grants, g.name)
 	g.membership.owned--
-	g.membership.releases = append(g.membership.releases, released{how, g.name, g.stamp})
+	g.membership.releaseLocked(g.name, g.stamp, how)
 	g.membership.wakePoller()
 	m.wakeLocked()
 }

@@ -5,6 +5,7 @@ package shards
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
@@ -36,7 +37,8 @@ type Member struct {
 		changed     chan struct{}     // closed when something changes that a goroutine may wait for, and replaced
 		last        wire.Stamp        // the greatest token of a grant: a later grant has a greater one
 		desired     settings          // what SetWeight and SetValue have set
-		failure     error             // why the last call failed; nil after one that had a reply
+		failures    [taskCount]error  // why the last call of each task failed; nil after one that had a reply
+		refused     refusal           // the last settings that the server has called wrong
 		over        bool
 	}
 }
@@ -46,6 +48,12 @@ type settings struct {
 	number uint64 // the number of these settings, which rises with each change
 	weight int    // 0 is a member that pauses
 	value  string
+}
+
+// refusal says which settings the server has called wrong, and why.
+type refusal struct {
+	number uint64
+	err    error
 }
 
 func newMember(ctx context.Context, g *Group) *Member {
@@ -89,18 +97,24 @@ func (m *Member) hasJoined() bool {
 	}
 }
 
-// failure returns why the last call failed, or nil.
+// failure returns why the last calls failed, or nil.
 func (m *Member) failure() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.failure
+	var all []error
+	for _, err := range m.mu.failures {
+		if err != nil && !slices.ContainsFunc(all, func(other error) bool { return other.Error() == err.Error() }) {
+			all = append(all, err)
+		}
+	}
+	return errs.Join(all...)
 }
 
-// failed records how a call ended.
-func (m *Member) failed(err error) {
+// failed records how a call of a task ended.
+func (m *Member) failed(t task, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.failure = err
+	m.mu.failures[t] = err
 }
 
 // root returns the base of the group, an empty one if no Join made m.
@@ -257,12 +271,14 @@ func (m *Member) set(ctx context.Context, change func(*settings)) error {
 	number := m.mu.desired.number
 	for {
 		s, changed, cause := m.mu.current, m.mu.changed, m.mu.cause
-		isKnown := s != nil && s.known >= number
+		isKnown, refused := s != nil && s.known >= number, m.mu.refused
 		if s != nil {
 			s.wakePoller()
 		}
 		m.mu.Unlock()
 		switch {
+		case isKnown && refused.number >= number:
+			return refused.err
 		case isKnown:
 			return nil
 		case cause != nil:

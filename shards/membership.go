@@ -54,7 +54,7 @@ type membership struct {
 	isKnown  bool          // the join was reported, and the end was not
 	hinted   bool          // a message says that there is news
 	owned    int           // how many grants are not over
-	releases []released    // what the server has yet to learn
+	releases []*released   // what the server has yet to learn
 	known    uint64        // the number of the settings that the server knows
 
 	poller poller // belongs to the goroutine
@@ -101,13 +101,15 @@ func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
 		ms.state = active
 	}
 	ms.reportJoinedLocked()
-	m.mu.failure = nil
+	m.mu.failures = [taskCount]error{}
 	if !m.hasJoined() {
 		close(m.joined)
 	}
 	m.wakeLocked()
 	m.mu.Unlock()
-	ms.poller.nextPoll = clock.Now()
+	for t := range ms.poller.tries {
+		ms.poller.tries[t].due = clock.Now()
+	}
 	base.Session.Timers.Schedule(&ms.timer, ms.left())
 	ms.subscription.Open(base.Session.Dispatch, m.group.news+base.Session.ID(), dispatch.ShardedChannel, (*listener)(ms))
 }
@@ -220,11 +222,11 @@ func (ms *membership) take(e newsEntry, count int) {
 	case known != nil && known.membership == ms && known.stamp == e.stamp:
 		return // replied before
 	case ms.state == retiring:
-		ms.releases = append(ms.releases, released{release{}, e.name, e.stamp})
+		ms.releaseLocked(e.name, e.stamp, release{})
 		return
 	case known != nil, e.stamp <= m.mu.last:
 		m.mu.last = max(m.mu.last, e.stamp)
-		ms.releases = append(ms.releases, released{release{elsewhere: declinePause}, e.name, e.stamp})
+		ms.releaseLocked(e.name, e.stamp, release{elsewhere: declinePause})
 		return
 	}
 	m.mu.last = e.stamp
@@ -250,7 +252,7 @@ func (ms *membership) give(e newsEntry, cause error) {
 	g := m.mu.grants[e.name]
 	m.mu.last = max(m.mu.last, e.stamp) // so that no late reply begins its work
 	if g == nil || g.membership != ms || g.stamp != e.stamp {
-		ms.releases = append(ms.releases, released{release{}, e.name, e.stamp})
+		ms.releaseLocked(e.name, e.stamp, release{})
 		m.mu.Unlock()
 		return
 	}

@@ -4,6 +4,8 @@ package shards
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,29 +30,41 @@ const (
 
 // poller is what the goroutine of a membership knows. No other goroutine uses it.
 type poller struct {
-	seen     string        // the version of the last news
-	nextPoll clock.Instant // when the next poll is due
-	retryAt  clock.Instant // nothing is sent before this: the last calls failed
-	fails    int           // how many calls in a row failed
-	replied  clock.Instant // when the last call was sent that had a reply
-	leaveAt  clock.Instant // when the next leave is due
-	left     bool          // the server knows that the membership retires
-	gone     bool          // the server knows no such member: releases alone may still have an effect
-	names    *syncer       // the names of New are yet to be set; nil otherwise
+	seen     string           // the version of the last news
+	tries    [taskCount]tries // of each task
+	replied  clock.Instant    // when the last call was sent that had a reply
+	left     bool             // the server knows that the membership retires
+	gone     bool             // the server knows no such member: releases alone may still have an effect
+	names    *syncer          // the names of New are yet to be set; nil otherwise
 }
 
-// task is what a poller does next.
+// task is what a poller does next. Of two tasks that are due at once the lesser one is first.
 type task uint8
 
 const (
-	sleepTask task = iota
-	releaseTask
-	settingsTask
+	releaseTask task = iota
 	leaveTask
+	settingsTask
 	pollTask
 	syncTask
-	endTask
+	taskCount // how many tasks send something
+	joinTask  = pollTask
+	sleepTask = taskCount
+	endTask   = taskCount + 1
 )
+
+// tries says when a task is due, or a release. Each has its own: one whose calls fail, or which has much to send, delays no other,
+// because what is due for longest comes first, and a failure makes it due later.
+type tries struct {
+	due   clock.Instant // nothing is sent before
+	fails int           // how many calls in a row failed
+}
+
+// failed makes it due later.
+func (t *tries) failed() {
+	t.due = clock.Now().Add(session.BackOffPause(t.fails))
+	t.fails++
+}
 
 // run is the goroutine of a membership.
 func (ms *membership) run() {
@@ -67,7 +81,7 @@ func (ms *membership) run() {
 		case sleepTask:
 			base.Session.Sleep(ms.member.group.registry.Context(), in, ms.wake)
 		default:
-			ms.record(ms.do(next))
+			ms.record(next, ms.do(next))
 		}
 		select {
 		case <-done: // the session is closed
@@ -120,7 +134,7 @@ func (ms *membership) join() bool {
 			m.leave(err)
 			return false
 		}
-		m.failed(err)
+		m.failed(joinTask, err)
 		if !errors.Is(err, errLate) {
 			base.Session.BackOff(m.group.registry.Context(), fails, ms.wake)
 		}
@@ -169,51 +183,69 @@ func (ms *membership) nextTask(now clock.Instant) (next task, in time.Duration) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ms.hinted {
-		ms.hinted, p.nextPoll = false, now
+		ms.hinted = false
+		if poll := &p.tries[pollTask]; poll.fails == 0 {
+			poll.due = now
+		}
 	}
 	isDone := ms.state == retiring && ms.owned == 0
-	switch wait := p.retryAt.Mono() - now.Mono(); {
-	case isDone && p.fails > 0 && now.Mono()-p.replied.Mono() > m.group.base.Terms.Lease:
-		return endTask, 0 // the lease of what is left has ended at the server
-	case p.fails > 0 && wait > 0:
-		return sleepTask, wait
-	case len(ms.releases) > 0:
-		return releaseTask, 0
-	case p.gone && isDone:
-		return endTask, 0
-	case p.gone:
-		return sleepTask, time.Minute // until work has stopped
-	case ms.state == retiring && (!p.left || isDone && p.leaveAt.Mono() <= now.Mono()):
-		return leaveTask, 0
-	case ms.state == active && ms.known != m.mu.desired.number:
-		return settingsTask, 0
-	case p.nextPoll.Mono() <= now.Mono():
-		return pollTask, 0
-	case ms.state == active && p.names != nil:
-		return syncTask, 0
-	case isDone:
-		return sleepTask, min(p.leaveAt.Mono(), p.nextPoll.Mono()) - now.Mono()
-	default:
-		return sleepTask, p.nextPoll.Mono() - now.Mono()
+	if isDone && (p.isFailing() && now.Mono()-p.replied.Mono() > m.group.base.Terms.Lease || p.gone && len(ms.releases) == 0) {
+		return endTask, 0 // nothing is left to send, or the lease of what is left has ended at the server
 	}
+	wanted := [taskCount]bool{
+		leaveTask:    !p.gone && ms.state == retiring && (!p.left || isDone),
+		settingsTask: !p.gone && ms.state == active && ms.known != m.mu.desired.number,
+		pollTask:     !p.gone,
+		syncTask:     !p.gone && ms.state == active && p.names != nil,
+	}
+	next, in = sleepTask, time.Minute // until work has stopped
+	earlier := func(t task, due clock.Instant) {
+		if wait := due.Mono() - now.Mono(); wait < in {
+			next, in = t, wait
+		}
+	}
+	for _, r := range ms.releases {
+		earlier(releaseTask, r.due)
+	}
+	for t := range taskCount {
+		if wanted[t] {
+			earlier(t, p.tries[t].due)
+		}
+	}
+	if in > 0 {
+		return sleepTask, in
+	}
+	return next, 0
 }
 
-// record counts the calls that failed.
-func (ms *membership) record(err error) {
-	p := &ms.poller
+func (p *poller) isFailing() bool {
+	for t := range taskCount {
+		if p.tries[t].fails > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// record counts the calls of a task that failed.
+func (ms *membership) record(t task, err error) {
+	tries := &ms.poller.tries[t]
 	if err == nil || errors.Is(err, errLate) {
-		ms.member.failed(nil)
-		p.fails = 0
+		ms.member.failed(t, nil)
+		tries.fails = 0
 		return
 	}
-	ms.member.failed(err)
-	p.retryAt = clock.Now().Add(session.BackOffPause(p.fails))
-	p.fails++
+	ms.member.failed(t, err)
+	tries.failed()
+}
+
+// isWrong reports that the server calls a call wrong, and not its sender or the moment: it is not sent again.
+func isWrong(err error) bool {
+	return wire.Judge(err) == wire.Final && !errors.Is(err, errs.ErrDenied) && !errors.Is(err, errs.ErrWrongKind)
 }
 
 // do sends the calls of a task.
 func (ms *membership) do(t task) error {
-	p := &ms.poller
 	sent := clock.Now()
 	var err error
 	switch t {
@@ -229,7 +261,7 @@ func (ms *membership) do(t task) error {
 		err = ms.poll(sent)
 	}
 	if err == nil {
-		p.replied = sent
+		ms.poller.replied = sent
 	}
 	return err
 }
@@ -258,7 +290,7 @@ func (ms *membership) goneNow() bool {
 // pollSoon brings the next poll forward if the server has more for it.
 func (ms *membership) pollSoon(more int64) {
 	if more == 1 {
-		ms.poller.nextPoll = clock.Now()
+		ms.poller.tries[pollTask].due = clock.Now()
 	}
 }
 
@@ -277,28 +309,30 @@ func (ms *membership) poll(sent clock.Instant) error {
 		_ = ms.err() // it is over, and the reply grants nothing
 	}
 	ms.reportSlow()
-	ms.poller.nextPoll = sent.Add(dispatch.JitteredInterval(ms.subscription.PollInterval(), 1))
-	ms.handle(p)
+	due := sent.Add(dispatch.JitteredInterval(ms.subscription.PollInterval(), 1))
 	if p.more {
-		ms.poller.nextPoll = clock.Now()
+		due = clock.Now()
 	}
+	ms.poller.tries[pollTask].due = due
+	ms.handle(p)
 	return nil
 }
 
-// sendReleases releases shards at the server, the oldest first. Those without a reply are sent again.
+// sendReleases releases the shards that are due at the server, in calls of some shards each. Those of a call without a reply are
+// sent again, and those of a call that the server refused one by one, so that none takes another with it.
 func (ms *membership) sendReleases() error {
 	g, m := ms.member.group, ms.member
 	m.mu.Lock()
-	batch := ms.releases[:min(len(ms.releases), maxPipeline*maxReleases)]
+	parts := ms.dueLocked(clock.Now())
 	m.mu.Unlock()
-	var calls []wire.Call
-	for from := 0; from < len(batch); from += maxReleases {
-		calls = append(calls, g.releaseCall(ms.number, batch[from:min(from+maxReleases, len(batch))]))
+	calls := make([]wire.Call, 0, len(parts))
+	for _, part := range parts {
+		calls = append(calls, g.releaseCall(ms.number, part))
 	}
 	ctx, cancel := errs.WithTimeout(g.registry.Context(), patience)
 	defer cancel()
-	var kept []released
 	var failed error
+	over := make(map[*released]struct{})
 	for i, outcome := range g.base.Session.Runner.RunMany(ctx, calls) {
 		err := outcome.Err
 		if err == nil {
@@ -306,24 +340,72 @@ func (ms *membership) sendReleases() error {
 		}
 		switch {
 		case err != nil:
-			kept, failed = append(kept, batch[i*maxReleases:min((i+1)*maxReleases, len(batch))]...), err
+			failed = err
 		case outcome.Reply.Code() == wire.NotDone:
 			ms.goneNow()
 		default:
 			ms.pollSoon(outcome.Reply.Int(2))
 		}
+		for _, r := range parts[i] {
+			if err == nil || len(parts[i]) == 1 && isWrong(err) && !ms.isLeft(r, err) {
+				over[r] = struct{}{}
+				continue
+			}
+			r.alone = wire.IsReplyError(err)
+			r.failed()
+		}
 	}
 	m.mu.Lock()
-	ms.releases = append(kept, ms.releases[len(batch):]...) // others appended meanwhile
+	ms.releases = slices.DeleteFunc(ms.releases, func(r *released) bool {
+		_, is := over[r]
+		return is
+	})
 	m.wakeLocked()
 	m.mu.Unlock()
-	if failed == nil {
-		ms.poller.leaveAt = clock.Now() // it may have been the last one
+	if len(over) == 0 {
+		return failed
 	}
-	return failed
+	ms.poller.tries[leaveTask].due = clock.Now() // one of them may have been the last one
+	return nil
 }
 
-// sendSettings sends the settings of the member.
+// dueLocked returns the releases that are due, in parts: one for each call. A release that was refused is a part of its own.
+func (ms *membership) dueLocked(now clock.Instant) (parts [][]*released) {
+	var part []*released
+	for _, r := range ms.releases {
+		switch {
+		case len(parts) == maxPipeline:
+			return parts
+		case r.due.Mono() > now.Mono():
+			continue
+		case r.alone:
+			parts = append(parts, []*released{r})
+			continue
+		}
+		if part = append(part, r); len(part) == maxReleases {
+			parts, part = append(parts, part), nil
+		}
+	}
+	if len(part) > 0 {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// isLeft reports whether a release that the server calls wrong can be sent in another way: without what the work said of it. If that
+// is wrong as well the release is given up, and the lease ends, so that the shard is granted anew.
+func (ms *membership) isLeft(r *released, err error) bool {
+	ms.member.group.base.LogFailed(fmt.Errorf("shard %.80q: the server calls its release wrong: %w", r.name, err))
+	if r.release != (release{}) {
+		r.release = release{}
+		return true
+	}
+	ms.poller.gone = true // so that it does not poll for ever; the lease ends at the server when all work has stopped
+	ms.lose(fmt.Errorf("%w: a release is wrong: %w", errs.ErrLostGone, err))
+	return false
+}
+
+// sendSettings sends the settings of the member. What the server calls wrong is given up: the caller gets the error.
 func (ms *membership) sendSettings() error {
 	g, m := ms.member.group, ms.member
 	m.mu.Lock()
@@ -335,19 +417,28 @@ func (ms *membership) sendSettings() error {
 	}
 	reply, gone, err := ms.send(g.publishing(scripts.ShardsSet,
 		ms.number, strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(g.options.Limit), state, desired.value))
-	if err != nil || gone {
+	isRefused := err != nil && wire.Judge(err) == wire.Final
+	if err != nil && !isRefused || gone {
 		return err
 	}
-	ms.pollSoon(reply.Int(2))
 	m.mu.Lock()
 	ms.known = desired.number
+	if isRefused {
+		m.mu.refused = refusal{desired.number, err}
+	}
 	m.wakeLocked()
 	m.mu.Unlock()
+	if isRefused {
+		g.base.LogFailed(fmt.Errorf("the server calls the settings of the member wrong: %w", err))
+		return nil
+	}
+	ms.pollSoon(reply.Int(2))
 	return nil
 }
 
 // sendLeave says that the member takes nothing more and, once all is released, that it is gone.
 func (ms *membership) sendLeave() error {
+	p := &ms.poller
 	reply, gone, err := ms.send(ms.member.group.publishing(scripts.ShardsLeave, ms.number))
 	if err != nil || gone {
 		return err
@@ -357,22 +448,27 @@ func (ms *membership) sendLeave() error {
 	isDone := ms.owned == 0 && len(ms.releases) == 0
 	ms.member.mu.Unlock()
 	if reply.Int(3) == 0 && isDone {
-		ms.poller.gone = true
+		p.gone = true
 		return nil
 	}
-	ms.poller.left = true
-	ms.poller.leaveAt = clock.Now().Add(leavePause)
+	p.left = true
+	p.tries[leaveTask].due = clock.Now().Add(leavePause)
 	if isDone {
-		ms.poller.nextPoll = clock.Now() // it says what is left
+		p.tries[pollTask].due = clock.Now() // it says what is left
 	}
 	return nil
 }
 
-// syncPage sets the next names of New.
+// syncPage sets the next names of New. What the server calls wrong is given up.
 func (ms *membership) syncPage() error {
 	whole, err := ms.poller.names.step(ms.send)
+	if err != nil && isWrong(err) {
+		ms.member.group.base.LogFailed(fmt.Errorf("the server calls the names of the set wrong: %w", err))
+		whole, err = true, nil
+	}
 	if whole {
 		ms.poller.names = nil
 	}
+	ms.poller.tries[syncTask].due = clock.Now() // behind what is due by now
 	return err
 }

@@ -48,11 +48,14 @@ var temporaryRefusals = []string{
 //nolint:gochecknoglobals // a constant table
 var temporaryInScript = []string{"Script attempted to access a non local key", "Lua script attempted to access a non local key"}
 
-// permanentRefusals lists the words of refusals that come before the script is executed, and that waiting does not help. Refusals
-// for lack of a right are in denials.
+// permanentRefusals lists the words of refusals that come before the script is executed, or before its first write, and that
+// waiting does not help. Refusals for lack of a right are in denials.
 //
 //nolint:gochecknoglobals // a constant table
-var permanentRefusals = []string{"CROSSSLOT", wrongType}
+var permanentRefusals = []string{"CROSSSLOT", wrongType, badArgument}
+
+// badArgument is what each script of ours says before its first write if an argument cannot be: a mistake of this client.
+const badArgument = "bad argument"
 
 // foreignValues lists the words with which a command that counts refuses a value that another program wrote. Waiting
 // does not help. The script may have written to other keys before.

@@ -50,6 +50,7 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 		"ERR ACL failure in script: User limited has no permissions to run the 'set' command":                      {wire.Final, errs.ErrDenied},
 		"ERR Unknown Redis command called from script script: 0a1b, on @user_script:79.":                           {wire.Final, errs.ErrDenied},
 		"ERR user_script:1: attempt to compare nil with number script: 0a1b, on @user_script:1.":                   {wire.Unknown, nil},
+		"ERR bad argument script: 0a1b, on @user_script:12.":                                                       {wire.Final, nil},
 		"NOSCRIPT No matching script. Please use EVAL.":                                                            {wire.Temporary, errs.ErrRefused},
 		"CROSSSLOT Keys in request don't hash to the same slot":                                                    {wire.Final, nil},
 		"ERR unsupported command 'EVALSHA'":                                                                        {wire.Final, errs.ErrDenied},

@@ -18,8 +18,8 @@
 --          {0, now}  no member
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(log n): TIME, HMGET, HGET, ZLEXCOUNT four times, ZRANGE three times, HSET; about 20
---          for each shard that is asked for, of which a call does 16
+-- cost     O(log n): TIME, HMGET, HGET, PEXPIRE, ZLEXCOUNT four times, ZRANGE three times, HSET;
+--          about 20 for each shard that is asked for, of which a call does 16
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 assert(#number == STAMP_LENGTH, 'bad argument')
@@ -30,6 +30,8 @@ local member = is_group and read_member(number)
 if not member or member.state == 'd' then
   return {0, now}
 end
+-- It takes no memory: what follows is not refused if memory is full.
+redis.call('PEXPIRE', group, GROUP_TTL_MS)
 if member.state ~= 'g' and member.state ~= 'e' then
   set_state(number, member, 'g')
   drop_requested(number, member)

@@ -3,7 +3,10 @@
 package virtual_test
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -51,6 +55,77 @@ func TestBrokenConnectionsEndNoShard(t *testing.T) {
 		l.requireSound()
 	})
 }
+
+// P6: a call of a member that fails each time delays no other call. What the server calls wrong is not sent for ever: a caller that
+// waits gets the error, and a shard that a release cannot give away for so long is released all the same.
+func TestAShardCallThatFailsStarvesNoOther(t *testing.T) {
+	t.Parallel()
+	const n, full, wrong = 8, "OOM command not allowed when used memory > 'maxmemory'.", "ERR bad argument script: 0a1b, on @user_script:12."
+	isGivenAway := func(args []string) bool { return strings.Contains(args[len(args)-3], "e00000") }
+	for name, c := range map[string]struct {
+		script  *scripts.Script
+		is      func(args []string) bool // whether a call is refused
+		refusal string
+		result  error // of SetValue
+	}{
+		"NoMemoryForSettings": {scripts.ShardsSet, nil, full, context.DeadlineExceeded},
+		"WrongSettings":       {scripts.ShardsSet, nil, wrong, errWrong},
+		"DeniedSettings":      {scripts.ShardsSet, nil, "NOPERM this user has no permissions to run the 'evalsha' command", signalbox.ErrDenied},
+		"WrongRelease":        {scripts.ShardsRelease, isGivenAway, wrong, nil},
+		"NoMemoryForRelease":  {scripts.ShardsRelease, isGivenAway, full, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(w *fixture) {
+				l := newShardLog(w)
+				var refuses atomic.Bool
+				w.redis.Server().SetPreHook(func(p *server.Peer, command string, args ...string) bool {
+					if !refuses.Load() || !strings.HasPrefix(command, "EVAL") || args[0] != c.script.SHA1 && args[0] != c.script.Source || c.is != nil && !c.is(args) {
+						return false
+					}
+					p.WriteError(c.refusal)
+					return true
+				})
+				a := shards.New(w.user().Session, "a", shards.Count(n))
+				m, err := a.Join(w.Context())
+				require.NoError(w, err)
+				var mayEnd sync.WaitGroup
+				mayEnd.Go(func() {
+					for change := range m.Changes() {
+						switch {
+						case change.Kind != shards.Granted:
+							_ = change.Shard.Release()
+						case change.Shard.Index() == 3 && refuses.CompareAndSwap(false, true):
+							_ = change.Shard.Release() // unasked: for elsewhere
+						}
+					}
+				})
+				time.Sleep(5 * time.Second)
+				refuses.Store(true)
+				ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)
+				defer cancel()
+				err = m.SetValue(ctx, "v")
+				if c.result == nil {
+					require.NoError(w, err)
+				} else if c.result == errWrong { //nolint:errorlint // it stands for the server's words
+					require.ErrorContains(w, err, "bad argument")
+				} else {
+					require.ErrorIs(w, err, c.result)
+				}
+				b := l.member(shards.Count(n), shardDrain)
+				time.Sleep(10 * time.Second)
+				t.Log(m.Owned(), b.load(), a.Health(w.Context()))
+				require.GreaterOrEqual(w, b.load(), n/2-1, "shard 3 may wait")
+				require.NoError(w, a.Health(w.Context()))
+				require.NoError(w, m.Leave(w.Context()))
+				l.untilEven(n, b)
+				mayEnd.Wait()
+			})
+		})
+	}
+}
+
+var errWrong = errors.New("the server's words for a wrong argument")
 
 // A reply that is lost delays a move by a second.
 func TestLostRepliesDelayAMoveByASecond(t *testing.T) {
