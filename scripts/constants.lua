@@ -125,11 +125,13 @@ local NAME_LENGTH_END = 34
 
 -- Times of shards.
 local YOUNG_LIFE_US = 3000000 -- the lease of a new member; it grows with its age
-local TAKER_RECENT_US = 2000000 -- only a member that was heard within this takes shards
+local TAKER_RECENT_US = 3000000 -- only a member that was heard within this takes shards
+local TAKER_PRESENT_US = 2000000 -- its share waits for it if it was not heard within this
+local TAKERS_PAGE = 8 -- the takers that a search for one that may have a shard reads at once
 local SILENCE_US = 3000000 -- no script for so long: the server was away, or its clock jumped
 local AMNESTY_US = 2000000 -- for so long after that no member is taken for dead
 local FIRST_GRANT_US = 2000000 -- for so long a group that is new grants nothing
-local PROVEN_US = 30000000 -- members of this age take shards of the dead before younger ones do
+local PROVEN_US = 30000000 -- while members die young, younger ones wait for their first share
 local CRASH_LOOP_US = 60000000 -- a member that dies younger than this makes the group settle longer
 local POISON_US = 1000000 -- the pause of a shard whose third owner in a row died
 local MAX_POISON_US = 300000000 -- the longest pause; an owner of this age shows it harmless

@@ -22,7 +22,8 @@
 //  3. A context ends a third of the lease before the ownership can end at the server: 5 s of 15 s. Its cause is ErrMoved,
 //     ErrRemoved, ErrResized, ErrLost, or the caller's.
 //  4. A shard that moves is without an owner for a release, a message and a request; for a second more if the message is
-//     lost. After a crash it is for a lease and a second: 3 s and its age if the member was younger than 12 s.
+//     lost. After a crash it is for a lease and a second: 3 s and its age if the member was younger than 12 s; for up to 2 s
+//     more if the next owner polls late.
 //  5. Even: when no member has joined for RebalanceDelay, the shards that a member owns or is promised are its share, rounded up or
 //     down. With weights no move would make the loads by weight more even.
 //  6. Few moves: a join moves the share of the new member, rounded down; a leave or a crash the shards of that member alone.

@@ -42,7 +42,7 @@ redis.call('PEXPIRE', group, GROUP_TTL_MS)
 local age = math.max(now_us - tonumber(number), 0)
 local life_us = math.min(member.lease, YOUNG_LIFE_US + age)
 redis.call('ZADD', ends, 'GT', digits(now_us + life_us), number)
-recent[number] = true
+heard[number] = now_us
 
 if member.state == 'j' then
   begin_member(number, member)

@@ -5,6 +5,7 @@ package virtual_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
 )
@@ -230,6 +232,34 @@ func TestHalfOfTheMembersDie(t *testing.T) {
 		require.Equal(w, n/2, moves)
 		l.requireSound()
 	})
+}
+
+// Members that start at about the same time, as in a deployment, poll at different times. A crash moves the shards of the dead one
+// alone, whatever their ages are then.
+func TestACrashMovesTheShardsOfTheDeadAlone(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(redistest.Rounds(6, 40)) {
+		bubbleOfUsers(t, func(w *fixture) {
+			const n = 64
+			random := rand.New(rand.NewPCG(4, seed))
+			l := newShardLog(w)
+			var members []*shardMember
+			for range 4 {
+				time.Sleep(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
+				members = append(members, l.member(shards.Count(n), shardDrain))
+			}
+			l.untilEven(n, members...)
+			time.Sleep(10*time.Second + time.Duration(random.Int64N(int64(6*time.Second)))) // reaped when the others become 30 s old
+			l.reset()
+			orphans := members[3].load()
+			members[3].kill()
+			l.untilEven(n, members[:3]...)
+			time.Sleep(5 * time.Second)
+			moves, _ := l.reset()
+			require.Equal(w, orphans, moves, "seed %d", seed)
+			l.requireSound()
+		})
+	}
 }
 
 // A process that hangs at its end keeps its shards until it is killed; the others get them within a lease and a second.

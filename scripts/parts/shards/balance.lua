@@ -42,7 +42,7 @@ local function grant_free()
     if not shard then
       return
     end
-    grant_or_free(shard, row, false)
+    grant_or_free(shard, row, row.losses ~= '0')
     budget = budget - 1
   end
 end
@@ -94,7 +94,7 @@ local function balance()
   while budget > 0 do
     local donor, score = unpack(redis.call('ZRANGE', donors, 0, 0, 'REV', 'WITHSCORES'))
     score = tonumber(score)
-    local taker = donor and first_taker(false, score)
+    local taker = donor and first_taker(score)
     local gives_all = donor and score >= GIVES_ALL
     if not taker and not gives_all or taker == donor then
       return

@@ -3,34 +3,40 @@
 -- shards/grant
 -- Granting shards, and what becomes of a shard that its owner has no more.
 --
--- uses     bans_left, decimal, digits, first_taker, group, index, is_banned, next_version, now_us, read_member, state, taker_of, write_row
+-- uses     bans_left, decimal, digits, first_taker, group, heard, index, is_banned, is_present, is_recent, next_version, now_us, read_member, state, taker_of, write_row
 -- defines  grant, grant_or_free, heir_of, lose_shard, release_shard, remove_shard, set_free
 local function grant(shard, row, owner, class)
   row.version = next_version()
   row.state, row.owner, row.token, row.promised, row.class, row.till = 'o', owner, row.version, NO_STAMP, class, '0'
   write_row(shard, row)
 end
-local function set_free(shard, row, next_state, till)
+local function set_free(shard, row, next_state, till, promised)
   row.version = next_version()
-  row.state, row.owner, row.promised, row.till = next_state, NO_STAMP, NO_STAMP, till or '0'
+  row.state, row.owner, row.promised, row.till = next_state, NO_STAMP, promised or NO_STAMP, till or '0'
   write_row(shard, row)
 end
 
--- Returns the member that a shard is for: the one that it is promised to, or the best taker.
--- Shards of the dead are for proven members, if there are any.
+-- Returns the member that a shard is for: the one that it is promised to, or the best taker. A
+-- promise to a member that is silent is kept while the server was away, and else passed on.
 local function heir_of(row, is_lost)
   local promised = row.promised ~= NO_STAMP and read_member(row.promised)
-  if promised and promised.state == 'l' and not is_banned(row, row.promised) and not (is_lost and promised.is_proven == '0') then
+  if promised and promised.state == 'l' and not is_banned(row, row.promised) and (now_us < state.amnesty or is_recent(row.promised)) then
     return row.promised
   end
-  return is_lost and taker_of(row, true) or taker_of(row)
+  return taker_of(row, is_lost)
 end
 local function grant_or_free(shard, row, is_lost)
   local may_grant = now_us >= state.first_grant and state.resize == 0
   local heir = may_grant and heir_of(row, is_lost)
   row.bans = bans_left(row)
+  if is_lost then
+    row.class = '0'
+  end
+  if heir and (now_us < state.amnesty or is_present(heir)) then
+    return grant(shard, row, heir, row.class)
+  end
   if heir then
-    return grant(shard, row, heir, is_lost and '0' or row.class)
+    return set_free(shard, row, 'w', digits(heard[heir] + TAKER_RECENT_US + 1), heir)
   end
   local _, first = bans_left(row)
   if first and may_grant and first_taker() then

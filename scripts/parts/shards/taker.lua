@@ -1,40 +1,42 @@
 -- include shards/member
 -- shards/taker
--- Which member gets a shard: the one with the least load for its weight that was heard from lately.
+-- Which member gets a shard: the one with the least load for its weight, of those that live.
 --
--- uses     ends, now, now_us, proven, read_member, takers
--- defines  bans_left, first_taker, is_banned, is_recent, recent, taker_of
-local recent = {}
--- A member that is silent takes nothing until its next poll.
+-- uses     donors, ends, now, now_us, proven, read_member, state, takers
+-- defines  bans_left, first_taker, is_banned, is_present, is_recent, heard, taker_of
+local heard = {}
+-- A member that was silent for 3 s takes nothing until its next poll.
 local function is_recent(owner)
   local member = read_member(owner)
-  if recent[owner] == nil then
+  if heard[owner] == nil then
     local till = redis.call('ZSCORE', ends, owner)
-    recent[owner] = false
+    heard[owner] = false
     if member and till then
       -- Its last life was its lease, or shorter because it was young.
       local young = (till - YOUNG_LIFE_US + tonumber(owner)) / 2
-      recent[owner] = math.max(till - member.lease, young) >= now_us - TAKER_RECENT_US
+      local at = math.max(till - member.lease, young)
+      heard[owner] = at >= now_us - TAKER_RECENT_US and at
     end
   end
-  if not recent[owner] then
+  if not heard[owner] then
     redis.call('ZREM', takers, owner)
     redis.call('ZREM', proven, owner)
     if member then
       member.ranked, member.is_dirty = -1, true
     end
   end
-  return recent[owner]
+  return heard[owner]
+end
+-- A shard without an owner is granted to a taker that was heard within 2 s. The share of another
+-- one waits for its next poll, until it does not count any more: so the others are granted theirs.
+local function is_present(owner)
+  return is_recent(owner) and heard[owner] >= now_us - TAKER_PRESENT_US
 end
 -- Returns the taker with the least score, if that is below another one.
-local function first_taker(is_for_proven, below)
+local function first_taker(below)
   local found
   repeat
-    if is_for_proven then
-      found = redis.call('ZRANGE', proven, 0, 0, 'WITHSCORES')
-    else
-      found = redis.call('ZRANGE', takers, 0, 0, 'WITHSCORES')
-    end
+    found = redis.call('ZRANGE', takers, 0, 0, 'WITHSCORES')
     if below and found[1] and tonumber(found[2]) >= below then
       return nil
     end
@@ -47,18 +49,38 @@ local function is_banned(row, owner)
   local till = row.bans ~= '' and string.match(row.bans, owner .. ':(%d+)')
   return till and till > now
 end
-local function taker_of(row, is_for_proven)
-  local taker, score = first_taker(is_for_proven)
-  if not taker or not is_banned(row, taker) then
-    return taker, score
-  end
-  local found = redis.call('ZRANGE', takers, 0, MAX_BANS, 'WITHSCORES')
-  for n = 1, #found, 2 do
-    if not is_banned(row, found[n]) and is_recent(found[n]) then
-      return found[n], tonumber(found[n + 1])
+-- Returns the first taker, from a score on, that may have the shard.
+local function first_fit(is_for_proven, least, row)
+  local passed, found = 0, nil
+  repeat
+    if is_for_proven then
+      found = redis.call('ZRANGE', proven, least, '+inf', 'BYSCORE', 'LIMIT', passed, TAKERS_PAGE, 'WITHSCORES')
+    else
+      found = redis.call('ZRANGE', takers, least, '+inf', 'BYSCORE', 'LIMIT', passed, TAKERS_PAGE, 'WITHSCORES')
     end
-  end
+    for n = 1, #found, 2 do
+      if is_banned(row, found[n]) then
+        passed = passed + 1
+      elseif is_recent(found[n]) then -- else it is not in the set any more
+        return found[n], tonumber(found[n + 1])
+      end
+    end
+  until not found[1]
   return nil
+end
+-- Returns the member that gets a shard. While members die young, a shard of the dead goes past a
+-- member that is younger than 30 s and whose share is still to come, by moves: such a one may be
+-- the next to die. All others count, whatever their ages are, so that no shard of theirs moves.
+local function taker_of(row, is_lost)
+  local taker = first_fit(false, '-inf', row)
+  if not taker or not is_lost or state.crashes == 0 or read_member(taker).is_proven == '1' then
+    return taker
+  end
+  local below = '(' .. GIVES_ALL
+  local donor = redis.call('ZRANGE', donors, below, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
+  local with_share, score = first_fit(false, donor[2] or '-inf', row)
+  local old, least = first_fit(true, '-inf', row)
+  return (not old or with_share and score < least) and (with_share or taker) or old
 end
 -- Returns the bans that are not over, the last few, and when the first of them ends.
 local function bans_left(row)
