@@ -30,7 +30,7 @@ type channel struct {
 	d    *Dispatcher
 	slot uint16 // the slot of the name, in a cluster
 
-	waits     []*Wait
+	waits     []*Wait       // each knows its slot
 	listeners []*Listener   // a slice that is replaced and never written to: hooks read it without the lock
 	confirmed chan struct{} // closed once the subscription holds; nil until a caller asks for it
 	linger    timers.Timer
@@ -123,6 +123,25 @@ func (c *channel) subscribedLocked() <-chan struct{} {
 // removeListenerLocked removes a listener.
 func (c *channel) removeListenerLocked(l *Listener) {
 	c.listeners = slices.DeleteFunc(slices.Clone(c.listeners), func(other *Listener) bool { return other == l })
+	c.lingerIfUnusedLocked()
+}
+
+// addWaitLocked adds a wait, of which c is the n-th channel.
+func (c *channel) addWaitLocked(w *Wait, n int) {
+	w.channels[n], w.slots[n] = c, uint32(len(c.waits)) //nolint:gosec // as many waits do not fit in memory
+	c.waits = append(c.waits, w)
+}
+
+// removeWaitLocked removes a wait, of which c is the n-th channel. The last wait takes its slot, so that thousands that end at once do
+// not search for themselves among each other.
+func (c *channel) removeWaitLocked(w *Wait, n int) {
+	end := len(c.waits) - 1
+	last := c.waits[end]
+	c.waits[end], c.waits = nil, c.waits[:end]
+	if last != w {
+		c.waits[w.slots[n]] = last
+		last.slots[slices.Index(last.channels[:], c)] = w.slots[n]
+	}
 	c.lingerIfUnusedLocked()
 }
 

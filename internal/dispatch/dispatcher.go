@@ -4,7 +4,6 @@ package dispatch
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,8 +114,7 @@ func (d *Dispatcher) register(target Target) *Wait {
 	for i, address := range d.addresses(target.Channel, target.ChannelTypes) {
 		if address.name != "" {
 			c := d.channelLocked(address)
-			c.waits = append(c.waits, w)
-			w.channels[i] = c
+			c.addWaitLocked(w, i)
 		}
 	}
 	return w
@@ -140,15 +138,10 @@ func (d *Dispatcher) leave(w *Wait) {
 	w.closed = true
 	delete(d.mu.waits, w)
 	d.timers.Cancel(&w.entry)
-	for _, c := range w.channels {
-		if c == nil {
-			return
+	for i, c := range w.channels {
+		if c != nil {
+			c.removeWaitLocked(w, i)
 		}
-		if i := slices.Index(c.waits, w); i >= 0 {
-			c.waits[i] = c.waits[len(c.waits)-1]
-			c.waits = c.waits[:len(c.waits)-1]
-		}
-		c.lingerIfUnusedLocked()
 	}
 }
 

@@ -37,10 +37,11 @@ type Wait struct {
 	entry    timers.Timer // the next poll or wake-up
 
 	// The fields below are guarded by d.mu.
-	isPoll    bool // entry fires for a poll, otherwise for a wake-up
-	backedOff bool // only the releases of other sessions wake the waiter, until entry fires
+	slots     [maxChannelsOfName]uint32 // where each channel has the wait
+	isPoll    bool                      // entry fires for a poll, otherwise for a wake-up
+	backedOff bool                      // only the releases of other sessions wake the waiter, until entry fires
 	closed    bool
-	pauses    int
+	pauses    uint8
 	due       time.Duration // monotonic: when the poll is due
 	// lastErr is the error of the last poll, nil after a reply.
 	lastErr error
@@ -57,9 +58,9 @@ func (w *Wait) FoundHeld(left time.Duration) {
 	w.backedOff, w.lastErr = false, nil
 	if w.channels[0] == nil {
 		w.isPoll = false
-		pause := min(firstPoll<<min(w.pauses, 10), lastPoll)
+		pause := min(firstPoll<<w.pauses, lastPoll)
 		pause = pause/2 + rand.N(pause/2)
-		w.pauses++
+		w.pauses = min(w.pauses+1, 10)
 		if left >= 0 { // a key without an end is another program's, and has a smaller value
 			pause = min(pause, left+time.Millisecond)
 		}

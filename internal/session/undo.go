@@ -5,7 +5,6 @@ package session
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,8 +18,9 @@ const (
 	firstRetry, lastRetry = 20 * time.Millisecond, time.Second
 	// undoPatience is how long a batch of undos waits for its replies.
 	undoPatience = time.Second
-	// maxUndos bounds a pipeline.
-	maxUndos = 200
+	// maxUndos bounds a pipeline, and maxInFlight the undos that are at the server. Thousands of waiters may be cancelled at once, and
+	// other calls wait behind what is sent for them. More undos would only have their replies too late, and be sent again.
+	maxUndos, maxInFlight = 200, 1000
 )
 
 // Undo is a call that undoes another one of unknown outcome. It is repeated, off its caller's path, until a reply
@@ -61,7 +61,8 @@ func (u *Undo) AfterCopies(server wire.Stamp) time.Duration {
 // reply says that it is done, or until the key has expired by itself. If the server refuses an undo, it is
 // repeated too, except after ErrWrongKind: that ends it, once the call that is undone can no longer be executed.
 //
-// Undos that are due together go in one pipeline, on a goroutine that exists only for it.
+// Undos that are due together go in one pipeline, on a goroutine that exists only for that. The undos that are too many for now
+// wait until others have their replies, or are given up.
 type Undoer struct {
 	runner  *wire.Runner
 	timers  *timers.Timers
@@ -71,8 +72,10 @@ type Undoer struct {
 
 	mu struct {
 		sync.Mutex
-		open map[*Undo]struct{}
-		done chan struct{} // closed when open is empty; nil unless Close waits
+		open     map[*Undo]struct{}
+		done     chan struct{} // closed when open is empty; nil unless Close waits
+		ready    []*Undo       // the undos that are due and not sent, in order
+		inFlight int           // the number of undos that were sent
 	}
 }
 
@@ -110,16 +113,37 @@ func (u *Undo) isPastExecution(now clock.Instant) bool {
 	return u.executableUntil.IsZero() || u.executableUntil.Mono() <= now.Mono()
 }
 
+// sendAll sends undos, and after them what other goroutines found to be too many. No undo is left: the goroutine whose undos have their
+// replies takes what came meanwhile, in one step.
 func (un *Undoer) sendAll(undos []*Undo) {
-	ctx, cancel := context.WithTimeout(un.ctx, undoPatience)
-	defer cancel()
-	for chunk := range slices.Chunk(undos, maxUndos) {
-		un.send(ctx, chunk)
+	for next := un.next(undos, 0); len(next) > 0; next = un.next(nil, len(next)) {
+		un.send(next)
 	}
 }
 
+// next returns what the caller sends next: some of the undos that are ready, to which it adds due. The caller has the outcome of undos
+// that it has sent.
+func (un *Undoer) next(due []*Undo, sent int) []*Undo {
+	un.mu.Lock()
+	defer un.mu.Unlock()
+	un.mu.inFlight -= sent
+	un.mu.ready = append(un.mu.ready, due...)
+	n := min(len(un.mu.ready), maxUndos, maxInFlight-un.mu.inFlight)
+	if un.ctx.Err() != nil {
+		n = 0
+	}
+	un.mu.inFlight += n
+	next := un.mu.ready[:n:n]
+	if un.mu.ready = un.mu.ready[n:]; len(un.mu.ready) == 0 {
+		un.mu.ready = nil
+	}
+	return next
+}
+
 // send sends one pipeline.
-func (un *Undoer) send(ctx context.Context, undos []*Undo) {
+func (un *Undoer) send(undos []*Undo) {
+	ctx, cancel := context.WithTimeout(un.ctx, undoPatience)
+	defer cancel()
 	calls := make([]wire.Call, len(undos))
 	for i, u := range undos {
 		calls[i] = u.Call

@@ -120,3 +120,39 @@ func TestSessionsThatLostTheirTicketsComeBackOneByOne(t *testing.T) {
 		}
 	}
 }
+
+// P7: the leaves of thousands of waiters that are cancelled at once wait for a slow server, and not in it: each is sent once, and a
+// call of the session waits behind some of them only.
+func TestLeavesOfACancelledHerdAreSentOnce(t *testing.T) {
+	t.Parallel()
+	const waiters, pause = 2500, 500 * time.Microsecond
+	bubble(t, func(f *fixture) {
+		users, closeAll := f.queueUsers(f.T, 2, 0)
+		defer closeAll()
+		_ = atOnce(f.T, locktest.Fair().New(users[0].Session, "a"))
+		waiting, cancel := context.WithCancel(f.Context())
+		defer cancel()
+		var all sync.WaitGroup
+		for range waiters {
+			all.Go(func() { _, _ = locktest.Fair().New(users[1].Session, "a").Lock(waiting) })
+		}
+		time.Sleep(time.Minute)
+		leaves, slow := 0, true
+		f.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool { // one at a time: of one connection
+			if slow && command == "EVALSHA" && args[0] == scripts.LockLeave.SHA1 {
+				leaves++
+				time.Sleep(pause)
+			}
+			return false
+		})
+		cancel()
+		all.Wait()
+		time.Sleep(10 * time.Millisecond)
+		began := time.Now()
+		_ = atOnce(f.T, locktest.Fair().New(users[1].Session, "b"))
+		require.Less(f, time.Since(began), waiters*pause, "not behind all of them")
+		time.Sleep(time.Minute)
+		require.Equal(f, waiters, leaves)
+		slow = false
+	})
+}

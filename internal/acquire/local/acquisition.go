@@ -164,7 +164,7 @@ func (a *Acquisition) joinWaitlist() (lease hold.Lease, ended KeptHold, err erro
 		return lease, ended, nil
 	}
 	if a.waits = a.waitlist.head != nil || a.waitlist.mustWait(); !a.waits {
-		a.waitlist.directRequests++
+		a.waitlist.countDirect(1)
 		return hold.Lease{}, nil, nil
 	}
 	a.waitlist.append(a.waiter)
@@ -176,7 +176,7 @@ func (a *Acquisition) joinWaitlist() (lease hold.Lease, ended KeptHold, err erro
 func (a *Acquisition) endDirectRequest() {
 	a.Queue.mu.Lock()
 	defer a.Queue.mu.Unlock()
-	a.waitlist.directRequests--
+	a.waitlist.countDirect(-1)
 	a.waitlist.scarce = a.waitlist.scarce && !a.AtOnce
 	a.waitlist.sendIfNeeded()
 }
@@ -237,7 +237,7 @@ func (a *Acquisition) registerTicket(t Ticket, cancel context.CancelFunc) {
 	list, w := a.waitlist, a.waiter
 	if !w.queued {
 		a.waits = true
-		list.directRequests--
+		list.countDirect(-1)
 		list.waiterRequests++
 		list.append(w)
 	}

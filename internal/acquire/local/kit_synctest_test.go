@@ -168,7 +168,7 @@ func inRig(t *testing.T, test func(r *rig)) {
 		r := &rig{T: t, Queue: table.Use("a"), table: table}
 		test(r)
 		synctest.Wait()
-		for list := &r.mu.first; list != nil; list = list.next {
+		for list := range r.listsLocked() {
 			require.Nil(t, list.head, "a goroutine still waits")
 			require.Nil(t, list.tail)
 			require.Zero(t, list.waiterRequests, "a goroutine still asks")

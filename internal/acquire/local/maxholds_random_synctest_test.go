@@ -316,7 +316,7 @@ func walk(t *testing.T, r ShareKey, keepFor time.Duration, seed uint64) {
 	require.Equal(t, keepFor > 0, s.reused.Load() > 0)
 	require.Equal(t, free, s.mu.free, "all were released")
 	require.Empty(t, s.mu.waiting)
-	for c := &s.queue.mu.first; c != nil; c = c.next {
+	for c := range s.queue.listsLocked() {
 		require.Zero(t, c.holds)
 		require.Zero(t, c.directRequests)
 		require.Zero(t, c.waiterRequests)

@@ -77,15 +77,17 @@ const sendDelay = 20 * time.Millisecond
 
 // Queue is where the goroutines of one session wait for one lock. A Table makes it.
 type Queue struct {
-	stripe *stripe // the stripe of the Table that has the queue
-	users  int     // counts the goroutines between Use and Done; guarded by the lock of the stripe
+	stripe   *stripe // the stripe of the Table that has the queue
+	users    int32   // counts the goroutines between Use and Done; guarded by the lock of the stripe
+	unshared int32   // counts the waiters of waitlists whose holds are not shared; guarded by mu, and here because there is room
 
 	mu struct {
 		sync.Mutex
-		// waiters counts the waiters of all waitlists, and the goroutines that wait with tickets of their own.
-		waiters int32
-		rare    *rareState // nil until it is needed
-		first   waitlist   // the first waitlist; most locks need no other
+		// waiters counts the waiters of all waitlists, and the goroutines that wait with tickets of their own. directRequests is the
+		// sum of those of all waitlists.
+		waiters, directRequests int32
+		rare                    *rareState // nil until it is needed
+		first                   waitlist   // the first waitlist; most locks need no other
 	}
 }
 
@@ -94,6 +96,8 @@ type rareState struct {
 	sendTimer     timers.Timer // see sendLater
 	sendScheduled bool         // sendTimer is scheduled
 	idle          idleHold
+	buckets       []*waitlist // the waitlists but the first, by the hashes of their keys; nil while there are few
+	spread        int         // the number of waitlists in buckets
 }
 
 // rareLocked returns the rareState of q.
@@ -119,7 +123,7 @@ func (q *Queue) Fire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.mu.rare.sendScheduled = false
-	for list := &q.mu.first; list != nil; list = list.next {
+	for list := range q.listsLocked() {
 		if list.directRequests+list.waiterRequests == 0 && !list.isFull() {
 			list.sendToServer(nil)
 		}
@@ -232,16 +236,14 @@ func (q *Queue) BeginTry(key ShareKey) bool {
 }
 
 func (q *Queue) beginTryLocked(key ShareKey) bool {
-	for list := &q.mu.first; list != nil; list = list.next {
-		if list.head != nil && list.key.Policy != Shared {
-			return false
-		}
+	if q.unshared > 0 {
+		return false
 	}
 	list := q.findOrAddLocked(key)
 	if list.isFull() {
 		return false
 	}
-	list.directRequests++
+	list.countDirect(1)
 	return true
 }
 
@@ -250,7 +252,7 @@ func (q *Queue) EndTry(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.findOrAddLocked(key)
-	list.directRequests--
+	list.countDirect(-1)
 	list.sendIfNeeded()
 }
 
@@ -258,7 +260,7 @@ func (q *Queue) EndTry(key ShareKey) {
 func (q *Queue) refuse(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for list := &q.mu.first; list != nil; list = list.next {
+	for list := range q.listsLocked() {
 		for w := list.head; w != nil; {
 			next := w.next
 			if w.isIdle() {
@@ -271,37 +273,9 @@ func (q *Queue) refuse(err error) {
 
 // waitersAheadLocked returns how many goroutines wait. Those that ask the server are among them unless several goroutines of the
 // session can have what they ask for: of two that ask for an exclusive lock one will wait.
-func (q *Queue) waitersAheadLocked(several bool) int {
-	n := q.mu.waiters
-	for list := &q.mu.first; list != nil && !several; list = list.next {
-		n += list.directRequests
+func (q *Queue) waitersAheadLocked(several bool) int { //nolint:revive // a fact about the request, not a switch
+	if several {
+		return int(q.mu.waiters)
 	}
-	return int(n)
-}
-
-// findLocked returns the waitlist of key, or nil if it is not in use.
-func (q *Queue) findLocked(key ShareKey) *waitlist {
-	for list := &q.mu.first; list != nil; list = list.next {
-		if !list.isUnused() && *list.key == key {
-			return list
-		}
-	}
-	return nil
-}
-
-// findOrAddLocked is findLocked for a caller that is about to use the waitlist. An unused waitlist is reused for another key:
-// a Queue has as many waitlists as it had keys in use at one time, however many keys there are in all.
-func (q *Queue) findOrAddLocked(key ShareKey) *waitlist {
-	if list := q.findLocked(key); list != nil {
-		return list
-	}
-	list := &q.mu.first
-	for !list.isUnused() {
-		if list.next == nil {
-			list.next = &waitlist{queue: q}
-		}
-		list = list.next
-	}
-	list.key, list.scarce, list.state = q.stripe.table.keyOf(key), false, nil
-	return list
+	return int(q.mu.waiters + q.mu.directRequests)
 }

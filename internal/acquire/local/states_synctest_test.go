@@ -258,7 +258,7 @@ func TestThereAreAsManyWaitlistsAsKeysInUse(t *testing.T) {
 			r.tickets[n+1].requireLeft(t, errServed)
 		}
 		waitlists := 0
-		for list := &r.mu.first; list != nil; list = list.next {
+		for range r.listsLocked() {
 			waitlists++
 		}
 		require.Equal(t, 2, waitlists)

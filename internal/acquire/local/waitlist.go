@@ -72,6 +72,20 @@ func (wl *waitlist) mustWait() bool {
 	return wl.isFull() || wl.scarce && (requesting || wl.holds > 0)
 }
 
+// countDirect counts goroutines that ask the server and are no waiters.
+func (wl *waitlist) countDirect(n int32) {
+	wl.directRequests += n
+	wl.queue.mu.directRequests += n
+}
+
+// countWaiter counts a waiter of the list.
+func (wl *waitlist) countWaiter(n int32) {
+	wl.queue.mu.waiters += n
+	if wl.key.Policy != Shared {
+		wl.queue.unshared += n
+	}
+}
+
 func (wl *waitlist) append(w *waiter) {
 	w.queued = true
 	w.prev, w.next = wl.tail, nil
@@ -81,7 +95,7 @@ func (wl *waitlist) append(w *waiter) {
 		wl.head = w
 	}
 	wl.tail = w
-	wl.queue.mu.waiters++
+	wl.countWaiter(1)
 }
 
 func (wl *waitlist) remove(w *waiter) {
@@ -96,7 +110,7 @@ func (wl *waitlist) remove(w *waiter) {
 		wl.tail = w.prev
 	}
 	w.next, w.prev, w.queued = nil, nil, false
-	wl.queue.mu.waiters--
+	wl.countWaiter(-1)
 }
 
 // nextToServe returns the waiter that is served next, or nil: the first one that is not requesting. self counts though it is requesting.

@@ -4,7 +4,6 @@ package queue
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -46,10 +45,10 @@ type Attempt struct {
 	localHold session.LocalHold
 	footprint session.Footprint // what the server may have of the attempt; a requeue counts as an enter of the new one
 
+	slot         uint32 // its slot in the list of waiting attempts; see place
 	state        attemptState
 	place        place
 	idle         idleState
-	pollFirst    bool // the next poll lists the attempt, because the lock may have been granted to it
 	needsRecheck bool // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
 }
 
@@ -72,9 +71,10 @@ func (a *Attempt) waitLocked() *attemptWait {
 type place uint8
 
 const (
-	noPlace place = iota // the attempt only tries, or its goroutine has left
-	pending              // the attempt enters or waits, and counts as pending
-	listed               // it is in the list of waiting attempts as well
+	noPlace     place = iota // the attempt only tries, or its goroutine has left
+	pending                  // the attempt enters or waits, and counts as pending
+	listed                   // it is in the list of waiting attempts as well
+	listedFirst              // and the next poll lists it, because the lock may have been granted to it
 )
 
 // newAttempt returns an attempt that only tries. It is registered before anything of it is sent.
@@ -135,8 +135,14 @@ func (a *Attempt) leftTicketLocked() {
 func (a *Attempt) addToListLocked() {
 	if a.q.initWaitLocked(); a.place == pending {
 		a.place = listed
-		a.q.waiting = append(a.q.waiting, a)
+		a.q.waiting.add(a)
 	}
+}
+
+// addToFirstLocked is addToListLocked for an attempt that may have been granted the lock: the next poll lists it.
+func (a *Attempt) addToFirstLocked() {
+	a.addToListLocked()
+	a.q.waiting.addFirst(a)
 }
 
 // forget unregisters a: the server has nothing of a any more, or what it has expires by itself.
@@ -179,8 +185,8 @@ func (a *Attempt) leavePlaceLocked() *grantListener {
 	if a.place == noPlace {
 		return nil
 	}
-	if a.place == listed {
-		q.waiting = slices.DeleteFunc(q.waiting, func(other *Attempt) bool { return other == a })
+	if a.place >= listed {
+		q.waiting.remove(a)
 	}
 	if a.footprint.Sent > 0 {
 		q.pendingSent--
@@ -211,8 +217,8 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.In
 		case a.isSupersededLocked(token):
 			// The session has a newer hold. If the server has it no more, the renewal of that hold finds out, and the poll after that
 			// finds this grant.
-			a.pollFirst, a.q.polledStamp = true, 0
-			a.addToListLocked()
+			a.addToFirstLocked()
+			a.q.polledStamp = 0
 		case ok:
 			a.grant = a.newGrant(token, token.BlockEnd(), h.life, h.sent, now)
 			a.toLocked(granted)
@@ -223,8 +229,7 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.In
 		default:
 			// This is a hint: the heartbeat is not known, or its life is over by our clock. The poll extends the hold, if there
 			// is one.
-			a.pollFirst = true
-			a.addToListLocked()
+			a.addToFirstLocked()
 			a.q.pollLocked()
 		}
 	case over, withdrawn:
@@ -249,8 +254,7 @@ func (a *Attempt) pollIfExpired() bool {
 // awaitPollLocked lets a wait, and polls for it at once, because it may have the lock.
 func (a *Attempt) awaitPollLocked() {
 	a.toLocked(queued)
-	a.pollFirst = true
-	a.addToListLocked()
+	a.addToFirstLocked()
 	a.q.pollLocked()
 }
 

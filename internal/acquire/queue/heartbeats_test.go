@@ -131,7 +131,8 @@ func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
 	f.server.MustDo(t, "SET", u.q.keys.Holder, "sb1l"+wire.Stamp(1_780_000_000_000_000).Text()+a.ticket()+"q", "PX", 16_000)
 	f.startMove()
 	u.mu.Lock()
-	a.state, a.pollFirst = queued, true // its grant was made, and the message was lost
+	a.state = queued // its grant was made, and the message was lost
+	a.addToFirstLocked()
 	u.q.pollLocked()
 	u.mu.Unlock()
 	require.NoError(t, next.Wait(t.Context()))

@@ -182,8 +182,8 @@ func (u *user) awaitWaiting() (a *Attempt) {
 	await(u.fixture, "the reply to an enter", func() bool {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		if u.q.waitState != nil && len(u.q.waiting) > 0 {
-			a = u.q.waiting[0]
+		if u.q.waitState != nil && u.q.waiting.len() > 0 {
+			a = u.q.waiting.slots[0]
 		}
 		return a != nil
 	})

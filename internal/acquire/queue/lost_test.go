@@ -197,11 +197,11 @@ func TestGrantOfUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	entered := u.mu.attempts[attempt]
 	entered.state = entering // its reply is on its way: the poll has to list it all the same
 	entered.applyGrantLocked(1, "000000000001notknown", clock.Now())
-	require.True(t, entered.pollFirst)
+	require.True(t, entered.place == listedFirst)
 	entered.state = queued
 	tries := &Attempt{q: u.q}
 	tries.applyGrantLocked(1, "000000000001notknown", clock.Now())
-	require.False(t, tries.pollFirst, "an attempt that only tries does not wait")
+	require.Equal(t, noPlace, tries.place, "an attempt that only tries does not wait")
 	u.mu.Unlock()
 	holder.release(held)
 	u.release(within(t, "the lock", waiting).mustHave(t))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,32 +79,34 @@ func (r *Registry) appendPoll(polls []queuePoll, q *Queue) []queuePoll {
 	return append(polls, p)
 }
 
-// listLocked chooses the attempts that a poll lists: the attempts with pollFirst, the first ones of the queue, and others
-// in turn. Except for the attempts with pollFirst, only attempts whose enter had a reply are listed.
+// listLocked chooses the attempts that a poll lists: those that may have been granted the lock, the first ones of the queue, and
+// others in turn. Of the latter two only attempts whose enter had a reply are listed.
 func (q *Queue) listLocked() []*Attempt {
-	listed := make([]*Attempt, 0, min(maxListed, len(q.waiting)))
-	chosen := make(map[*Attempt]bool, cap(listed))
+	listed := make([]*Attempt, 0, min(maxListed, q.waiting.len()))
+	for len(listed) < cap(listed) {
+		a := q.waiting.takeFirst()
+		if a == nil {
+			break
+		}
+		listed = append(listed, a) // the next poll lists those that are too many for this one
+	}
 	add := func(a *Attempt) {
-		if (a.state == queued || a.pollFirst) && !chosen[a] && len(listed) < maxListed {
-			chosen[a] = true
+		if a != nil && a.state == queued && len(listed) < cap(listed) && !slices.Contains(listed, a) {
 			listed = append(listed, a)
 		}
 	}
-	for _, a := range q.waiting {
-		if a.pollFirst {
-			add(a)
-			a.pollFirst = !chosen[a] // the next poll lists those that are too many for this one
+	first := 0
+	for a := range q.waiting.all() {
+		if first++; first > maxFirst {
+			break
 		}
-	}
-	for _, a := range q.waiting[:min(maxFirst, len(q.waiting))] {
 		add(a)
 	}
-	for range q.waiting {
-		if len(listed) == maxListed {
+	for range q.waiting.slots {
+		if len(listed) == cap(listed) {
 			break // the turn of the others comes
 		}
-		q.lastListed = (q.lastListed + 1) % len(q.waiting)
-		add(q.waiting[q.lastListed])
+		add(q.waiting.nextInTurn())
 	}
 	return listed
 }
@@ -191,7 +194,7 @@ func (p *queuePoll) recordFailure(err error) {
 
 // refuseLocked ends the attempts of q, because waiting does not help them.
 func (q *Queue) refuseLocked(err error) {
-	for _, a := range q.waiting {
+	for a := range q.waiting.all() {
 		if a.state == entering || a.state == queued {
 			a.toLocked(over)
 			a.waitLocked().refusal = err
@@ -231,8 +234,8 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 				a.wait.refusal = errTicketLostWhileHeld
 			}
 			a.wake()
-			q.lastHeartbeat = clock.Instant{}                       // the heartbeat may be lost too: the next enter carries one
-			pollAgain = pollAgain || len(q.waiting) > len(p.listed) // attempts that are not listed have lost their tickets too
+			q.lastHeartbeat = clock.Instant{}                        // the heartbeat may be lost too: the next enter carries one
+			pollAgain = pollAgain || q.waiting.len() > len(p.listed) // attempts that are not listed have lost their tickets too
 		}
 	}
 	if pollAgain {

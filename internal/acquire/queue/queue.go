@@ -3,7 +3,6 @@
 package queue
 
 import (
-	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -44,9 +43,9 @@ type Queue struct {
 
 // waitState is what a Queue needs only once an attempt had to wait.
 type waitState struct {
-	timer         timers.Timer  // the next poll; if no caller uses the queue, the time to forget it
-	waiting       []*Attempt    // the attempts with tickets, in order of arrival
-	lastListed    int           // the index in waiting of the last attempt that was listed in turn
+	timer         timers.Timer // the next poll; if no caller uses the queue, the time to forget it
+	waiting       waitingList
+	queued        int           // the number of attempts in state queued
 	lastHeartbeat clock.Instant // when the newest heartbeat that had a reply was sent
 	pollErr       error         // why the last poll had no reply, or nil
 	pollScheduled bool          // a poll is scheduled
@@ -126,7 +125,7 @@ func (q *Queue) busy(request *Request) bool {
 	if !request.Concurrent {
 		return q.attempts > 0
 	}
-	return q.waitState != nil && slices.ContainsFunc(q.waiting, func(a *Attempt) bool { return a.state == queued })
+	return q.waitState != nil && q.queued > 0
 }
 
 // listen subscribes to the grants of q, unless that was done. An attempt of the caller waits in q.

@@ -14,6 +14,16 @@ import (
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 )
 
+// addWaiting adds n attempts in that state.
+func (q *Queue) addWaiting(n int, state attemptState) []*Attempt {
+	added := make([]*Attempt, n)
+	for i := range added {
+		added[i] = &Attempt{q: q, state: state, place: pending}
+		added[i].addToListLocked()
+	}
+	return added
+}
+
 // P6: with any number of waiters, a poll lists the first ones each time, and every other one in its turn.
 func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 	t.Parallel()
@@ -21,15 +31,13 @@ func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			q := &Queue{waitState: new(waitState)}
-			for range n {
-				q.waiting = append(q.waiting, &Attempt{q: q, state: queued})
-			}
-			q.waiting[0].state = entering
+			waiting := q.addWaiting(n, queued)
+			waiting[0].state = entering
 			seen := make(map[*Attempt]bool)
 			for range n/(maxListed-maxFirst) + 2 {
 				listed := q.listLocked()
 				require.LessOrEqual(t, len(listed), maxListed)
-				for _, a := range q.waiting[:min(n, maxFirst)] {
+				for _, a := range waiting[:min(n, maxFirst)] {
 					require.Equal(t, a.state == queued, slices.Contains(listed, a))
 				}
 				once := make(map[*Attempt]bool)
@@ -46,12 +54,11 @@ func TestEveryWaiterIsListedInItsTurn(t *testing.T) {
 func TestPossiblyGrantedAttemptIsListedFirst(t *testing.T) {
 	t.Parallel()
 	q := &Queue{waitState: new(waitState)}
-	for range 100 {
-		q.waiting = append(q.waiting, &Attempt{q: q, state: queued})
-	}
-	q.waiting[77].pollFirst, q.waiting[77].state = true, entering
-	require.Same(t, q.waiting[77], q.listLocked()[0])
-	require.NotContains(t, q.listLocked()[:1], q.waiting[77])
+	waiting := q.addWaiting(100, queued)
+	waiting[77].addToFirstLocked()
+	waiting[77].state = entering
+	require.Same(t, waiting[77], q.listLocked()[0])
+	require.NotContains(t, q.listLocked()[:1], waiting[77])
 }
 
 // Grants of many permits may come at once, after a stall, with heartbeats that are no longer known: each attempt is
@@ -59,12 +66,15 @@ func TestPossiblyGrantedAttemptIsListedFirst(t *testing.T) {
 func TestPossiblyGrantedAttemptsAreAllListedFirst(t *testing.T) {
 	t.Parallel()
 	q := &Queue{waitState: new(waitState)}
-	for range 2*maxListed + 1 {
-		q.waiting = append(q.waiting, &Attempt{q: q, state: entering, pollFirst: true})
+	waiting := q.addWaiting(2*maxListed+2, entering)
+	for _, a := range waiting {
+		a.addToFirstLocked()
 	}
-	require.Equal(t, q.waiting[:maxListed], q.listLocked())
-	require.Equal(t, q.waiting[maxListed:2*maxListed], q.listLocked())
-	require.Equal(t, q.waiting[2*maxListed:], q.listLocked())
+	q.waiting.remove(waiting[0])
+	waiting[0].place = noPlace
+	require.Equal(t, waiting[1:maxListed+1], q.listLocked())
+	require.Equal(t, waiting[maxListed+1:2*maxListed+1], q.listLocked())
+	require.Equal(t, waiting[2*maxListed+1:], q.listLocked())
 	require.Empty(t, q.listLocked())
 }
 

@@ -284,7 +284,7 @@ func TestNewestGrantWins(t *testing.T) {
 	u.mu.Lock()
 	number := u.heartbeatLocked(clock.Now()).number
 	b.applyGrantLocked(a.grant.Stamp-1, number, clock.Now())
-	isGranted, pollFirst := b.state == granted, b.pollFirst
+	isGranted, pollFirst := b.state == granted, b.place == listedFirst
 	u.mu.Unlock()
 	require.False(t, isGranted, "it is the older one")
 	require.True(t, pollFirst)

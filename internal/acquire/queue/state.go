@@ -63,5 +63,11 @@ func (a *Attempt) toLocked(next attemptState) {
 	if !a.state.leadsTo(next) {
 		refuseStep(a.state, next)
 	}
-	a.state = next
+	if a.state == queued {
+		a.q.queued--
+	}
+	if a.state = next; next == queued {
+		a.q.initWaitLocked()
+		a.q.queued++
+	}
 }

@@ -71,7 +71,11 @@ func (a *Attempt) waitingWithSameKey() string {
 	if a.q.waitState == nil {
 		return ""
 	}
-	for _, other := range a.q.waiting[:min(maxListed, len(a.q.waiting))] {
+	first := 0
+	for other := range a.q.waiting.all() {
+		if first++; first > maxListed {
+			break
+		}
 		if other.state == queued && other.request.ShareKey == a.request.ShareKey {
 			ids.WriteString(other.attempt())
 		}
