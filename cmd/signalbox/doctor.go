@@ -64,11 +64,8 @@ func (s *serverFlags) diagnose(ctx context.Context) ([]finding, error) {
 	if flag, _ := s.layout.chosen(); flag != "" {
 		return nil, badUsage("doctor checks what the library's own layout needs: leave %s out", flag)
 	}
-	address, err := s.address()
-	if err != nil {
-		return nil, err
-	}
-	options, err := signalbox.ParseURL(address)
+	defer s.notices.flush()
+	options, err := s.client()
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func newLs(s *serverFlags) *cobra.Command {
 }
 
 // list returns the names in use that are wanted, sorted, and the first error if some are missing. On a terminal it prints how far
-// it is, and that there are none.
+// it is, and that the list is empty.
 func (s *serverFlags) list(
 	cmd *cobra.Command, session *signalbox.Session, args []string, wanted func(inspect.Entry) bool, options ...inspect.NamesOption,
 ) (entries []inspect.Entry, missing error) {

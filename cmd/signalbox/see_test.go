@@ -126,6 +126,19 @@ func (p *process) address() (address string) {
 	return address
 }
 
+// metric returns the value of a metric that serve serves, "" if it is missing.
+func (p *process) metric(name string) string {
+	p.tb.Helper()
+	response, err := http.Get("http://" + p.address() + "metrics")
+	require.NoError(p.tb, err)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(p.tb, err)
+	require.NoError(p.tb, response.Body.Close())
+	_, rest, _ := strings.Cut(string(text), "\n"+name+" ")
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
+}
+
 // A browser shows what serve serves without a script, within the page's own policy, with the styles.
 func TestServeInChromium(t *testing.T) {
 	t.Parallel()
@@ -182,6 +195,44 @@ func TestServeBreaksANameForTheTokenAndEndsAtASignal(t *testing.T) {
 	redistest.Receive(t, "the loss", lease.Done())
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 128+int(syscall.SIGTERM), p.code())
+}
+
+// Each reason why signalbox_up is 0 is a line with its remedy, once, and so is its end.
+func TestServeSaysWhyItIsDown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "ops", "on", ">geheim", "~*", "&*", "+@all")
+	p := startWith(t, environment(server.URL(), "SIGNALBOX_USER=ops", "SIGNALBOX_PASSWORD=geheim"), "serve", "--listen", "127.0.0.1:0", "--every", "100ms")
+	becomes := func(up string) {
+		t.Helper()
+		redistest.Await(t, "signalbox_up "+up, func() bool { return p.metric("signalbox_up") == up })
+	}
+	becomes("1")
+	says := func(words string) {
+		t.Helper()
+		redistest.Await(t, words, func() bool { return strings.Contains(p.output(), words) })
+	}
+	for _, c := range []struct {
+		fault, mend []any
+		word        string
+	}{
+		{[]any{"ACL", "SETUSER", "ops", "-scan"}, []any{"ACL", "SETUSER", "ops", "+scan"}, "NOPERM"},
+		{[]any{"ACL", "SETUSER", "ops", "resetpass", ">other"}, []any{"ACL", "SETUSER", "ops", ">geheim"}, "WRONGPASS"},
+	} {
+		server.MustDo(t, c.fault...)
+		server.MustDo(t, "CLIENT", "KILL", "USER", "ops")
+		becomes("0")
+		says(c.word)
+		becomes("0") // again, for the same reason
+		server.MustDo(t, c.mend...)
+		becomes("1")
+		says("signalbox: serve: the server replies again\n")
+		require.Equal(t, 1, strings.Count(p.output(), c.word), p.output())
+	}
+	require.Contains(t, p.output(), "; renew the password in its file, or grant the right that is missing")
+	server.Kill()
+	becomes("0")
+	says("; check that the server runs")
 }
 
 // window is a terminal that the command draws on.

@@ -52,6 +52,8 @@ const (
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
+	server *serverFlags
+
 	listen     string
 	every      time.Duration
 	allowBreak bool
@@ -59,7 +61,7 @@ type serveFlags struct {
 }
 
 func newServe(s *serverFlags) *cobra.Command {
-	f := new(serveFlags)
+	f := &serveFlags{server: s}
 	cmd := &cobra.Command{
 		Use:     "serve [flags] [PREFIX]",
 		GroupID: groupSee,
@@ -76,18 +78,15 @@ func newServe(s *serverFlags) *cobra.Command {
 	durationVar(cmd.Flags(), &f.every, "every", 5*time.Second, "how old holders and waiters may be, and how often the page reloads")
 	cmd.Flags().BoolVar(&f.allowBreak, "allow-break", false, "offer to break locks to a client that has the token")
 	cmd.Flags().StringVar(&f.tokenFile, "break-token-file", "", "`file` with the token, if it is not in $"+envBreakToken)
-	cmd.RunE = s.with(f.run)
+	cmd.RunE = s.watching(f.run)
 	return cmd
 }
 
 func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []string) error {
 	ctx, prefix := cmd.Context(), strings.Join(args, "")
-	var secret string
-	if f.allowBreak {
-		var err error
-		if secret, err = breakToken(f.tokenFile); err != nil {
-			return err
-		}
+	secret, err := f.breakToken()
+	if err != nil {
+		return err
 	}
 	names, stop := follow(ctx, session, prefix, f.every)
 	defer stop()
@@ -96,7 +95,14 @@ func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 		return &exitError{listenCode(err), err}
 	}
 	site := &site{
-		snapshot: names.Snapshot, expire: names.Expire,
+		snapshot: func(waits context.Context) inspect.Snapshot {
+			now := names.Snapshot(waits)
+			if ctx.Err() == nil { // else the list has ended
+				f.server.reportCall("serve", now.Err)
+			}
+			return now
+		},
+		expire: names.Expire,
 		reload: f.every, secret: secret,
 		loopback:  isLoopback(listener.Addr().String()),
 		breakSeen: func(ctx context.Context, seen inspect.Entry) error { return inspect.BreakSeen(ctx, session, seen) },
@@ -115,13 +121,25 @@ func listenCode(err error) int {
 	return codeUsage
 }
 
-// breakToken returns the token that breaking takes.
-func breakToken(file string) (string, error) {
-	text, err := secret(file, envBreakToken)
-	if err == nil && len(text) < shortestToken {
-		err = badUsage("--allow-break needs a token of %d characters or more, in $%s or --break-token-file", shortestToken, envBreakToken)
+// breakToken returns a function for the token that breaking takes now, nil if nothing can be broken.
+func (f *serveFlags) breakToken() (func() string, error) {
+	if !f.allowBreak {
+		return nil, nil //nolint:nilnil // no token is no error
 	}
-	return text, err
+	if f.tokenFile != "" {
+		file := f.server.file("break token file", f.tokenFile)
+		file.least = shortestToken
+		_, err := file.read()
+		return func() string {
+			token, _ := file.read() // after a first good one there is no error
+			return token
+		}, err
+	}
+	token := os.Getenv(envBreakToken)
+	if len(token) < shortestToken {
+		return nil, badUsage("--allow-break needs a token of %d characters or more, in $%s or --break-token-file", shortestToken, envBreakToken)
+	}
+	return func() string { return token }, nil
 }
 
 // serveUntil serves until ctx ends, and then waits a moment for the requests under way.

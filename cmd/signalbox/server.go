@@ -7,13 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -36,6 +37,9 @@ type serverFlags struct {
 	prefix string
 	hashed bool
 	layout layoutFlags
+
+	notices      *notices
+	reportsCalls bool // the command says itself why its calls fail, and the session's log does not
 }
 
 // The variables of the environment. A flag wins over its variable. Either replaces the user and the password of the URL.
@@ -54,7 +58,7 @@ const closeGrace = time.Second
 
 // addServerFlags adds the flags that every command has which asks a server.
 func addServerFlags(flags *pflag.FlagSet) *serverFlags {
-	s := new(serverFlags)
+	s := &serverFlags{notices: newNotices(os.Stderr)}
 	flags.StringVar(&s.url, "redis", os.Getenv(envURL), "`URL` of the server; better in $"+envURL+" if it has a password")
 	flags.StringVar(&s.user, "user", os.Getenv(envUser), "`name` of the ACL user ($"+envUser+")")
 	flags.StringVar(&s.passwordFile, "password-file", os.Getenv(envPasswordFile), "`file` with the password, if it is not in $"+envPassword+" ($"+envPasswordFile+")")
@@ -86,6 +90,7 @@ func hideDefaults(flags *pflag.FlagSet) {
 // with returns the RunE of a command that does something with a session.
 func (s *serverFlags) with(do func(cmd *cobra.Command, session *signalbox.Session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		defer s.notices.flush()
 		session, err := s.dial(cmd.Context())
 		if err != nil {
 			return sessionError{err}
@@ -98,6 +103,41 @@ func (s *serverFlags) with(do func(cmd *cobra.Command, session *signalbox.Sessio
 	}
 }
 
+// watching is with for a command that lists again and again, and says itself why it cannot.
+func (s *serverFlags) watching(do func(cmd *cobra.Command, session *signalbox.Session, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s.reportsCalls = true
+		return s.with(do)(cmd, args)
+	}
+}
+
+// reportCall says why a call that is made again and again fails, once for each remedy, and that it succeeds again.
+func (s *serverFlags) reportCall(subject string, err error) {
+	if err == nil {
+		s.notices.end(subject, subject+": the server replies again")
+		return
+	}
+	remedy := remedyFor(err)
+	line := oneLine(err)
+	if remedy != "" {
+		line += "; " + remedy
+	}
+	s.notices.begin(subject, strconv.Itoa(codeOf(sessionError{err}))+remedy, line)
+}
+
+// remedyFor says what to do about an error that lasts, "" if the error says it.
+func remedyFor(err error) string {
+	switch {
+	case errors.Is(err, signalbox.ErrDenied):
+		return "renew the password in its file, or grant the right that is missing: docs/security.md lists the rights"
+	case errors.Is(err, signalbox.ErrRefused):
+		return "docs/refusals.md says what the server's words mean"
+	case codeOf(sessionError{err}) == codeUnavailable:
+		return "check that the server runs, and the network, address and TLS settings of this command"
+	}
+	return ""
+}
+
 // under says under which prefix names are, for a name that is not in use: a program may have another one.
 func (s *serverFlags) under() string {
 	if flag, _ := s.layout.chosen(); flag != "" {
@@ -108,18 +148,48 @@ func (s *serverFlags) under() string {
 
 // dial connects to the server.
 func (s *serverFlags) dial(ctx context.Context) (*signalbox.Session, error) {
-	address, err := s.address()
+	client, err := s.client()
 	if err != nil {
 		return nil, err
 	}
-	return signalbox.Dial(ctx, address, s.options()...)
+	return signalbox.DialWith(ctx, client, s.options()...)
+}
+
+// client returns the options of a client of the server. What comes from a file is read anew for each connection.
+func (s *serverFlags) client() (rueidis.ClientOption, error) {
+	address, sentinels, err := s.address()
+	if err != nil {
+		return rueidis.ClientOption{}, err
+	}
+	client, err := signalbox.ParseURL(address)
+	if err != nil {
+		return rueidis.ClientOption{}, err
+	}
+	if s.passwordFile != "" {
+		file, user := s.file("password file", s.passwordFile), client.Username
+		if _, err := file.read(); err != nil {
+			return rueidis.ClientOption{}, err
+		}
+		client.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			password, err := file.read()
+			return rueidis.AuthCredentials{Username: user, Password: password}, err
+		}
+	}
+	if sentinels != nil {
+		sentinels.fillIn(&client)
+	}
+	return client, nil
+}
+
+// file returns a file with a secret.
+func (s *serverFlags) file(what, path string) *secretFile {
+	return &secretFile{what: what, path: path, notices: s.notices}
 }
 
 // options returns what the flags say about keys and names.
 func (s *serverFlags) options() []signalbox.SessionOption {
-	// What the log would say, the command says in one line.
-	silent := slog.New(slog.DiscardHandler)
-	options := []signalbox.SessionOption{signalbox.WithCloseGrace(closeGrace), signalbox.WithLogger(silent)}
+	log := slog.New(sessionLog{s.notices, !s.reportsCalls})
+	options := []signalbox.SessionOption{signalbox.WithCloseGrace(closeGrace), signalbox.WithLogger(log)}
 	if s.prefix != "" {
 		options = append(options, signalbox.WithPrefix(s.prefix))
 	}
@@ -132,26 +202,32 @@ func (s *serverFlags) options() []signalbox.SessionOption {
 	return options
 }
 
-// address returns the URL for signalbox.Dial, with what the flags and the environment add to it. No
-// server is assumed: cron starts programs with an empty environment, and locks at a server that
-// another host does not use exclude nothing there.
-func (s *serverFlags) address() (string, error) {
+// address returns the URL for signalbox.ParseURL, with what the flags and the environment add to it, except the password of a file.
+// For that of the sentinels it has a placeholder, nil if there is no such file. No server is assumed: cron starts programs with an
+// empty environment, and locks at a server that another host does not use exclude nothing there.
+func (s *serverFlags) address() (address string, sentinels *placeholder, err error) {
 	if s.url == "" {
-		return "", badUsage("no server: set %s or --redis, such as redis://localhost:6379", envURL)
+		return "", nil, badUsage("no server: set %s or --redis, such as redis://localhost:6379", envURL)
 	}
 	u, err := url.Parse(s.url)
 	if err != nil {
-		return s.url, nil //nolint:nilerr // Dial says what is wrong, without the password
+		return s.url, nil, nil //nolint:nilerr // ParseURL says what is wrong, without the password
 	}
-	password, err := secret(s.passwordFile, envPassword)
-	if err != nil {
-		return "", err
+	if s.passwordFile == "" {
+		setUser(u, s.user, os.Getenv(envPassword))
+	} else if user := cmp.Or(s.user, u.User.Username()); user != "" {
+		u.User = url.User(user)
+	} else {
+		u.User = nil
 	}
-	sentinelPassword, err := secret(s.sentinelPasswordFile, envSentinelPassword)
-	if err != nil {
-		return "", err
+	sentinelPassword := os.Getenv(envSentinelPassword)
+	if s.sentinelPasswordFile != "" {
+		sentinels = newPlaceholder(s.file("sentinel password file", s.sentinelPasswordFile))
+		if _, err := sentinels.file.read(); err != nil {
+			return "", nil, err
+		}
+		sentinelPassword = sentinels.text
 	}
-	setUser(u, s.user, password)
 	more := url.Values{}
 	for _, node := range s.nodes {
 		more.Add("addr", node)
@@ -166,7 +242,7 @@ func (s *serverFlags) address() (string, error) {
 	}
 	// What the URL has stays as it is: Dial checks it, and refuses a parameter that is there twice.
 	u.RawQuery = strings.Trim(u.RawQuery+"&"+more.Encode(), "&")
-	return u.String(), nil
+	return u.String(), sentinels, nil
 }
 
 // setUser replaces the user and the password of u by those that are given.
@@ -181,20 +257,4 @@ func setUser(u *url.URL, user, password string) {
 		password = given
 	}
 	u.User = url.UserPassword(user, password)
-}
-
-// secret returns the first line of file, or the value of the variable if no file is named.
-func secret(file, variable string) (string, error) {
-	if file == "" {
-		return os.Getenv(variable), nil
-	}
-	text, err := os.ReadFile(file) //nolint:gosec // the caller names it
-	if err != nil {
-		if path := new(fs.PathError); errors.As(err, &path) {
-			err = path.Err
-		}
-		return "", &exitError{codeUsage, fmt.Errorf("password file %q: %w", file, err)}
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	return strings.TrimSuffix(line, "\r"), nil
 }

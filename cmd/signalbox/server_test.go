@@ -5,16 +5,20 @@
 package main_test
 
 import (
+	"crypto/rand"
 	"crypto/tls"
 	"encoding/pem"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -128,6 +132,70 @@ func TestPasswordsNeedNoFlag(t *testing.T) {
 	for line := range help.lines {
 		require.NotContains(t, line, "geheim")
 		require.NotContains(t, line, server.Addr())
+	}
+}
+
+// A password is rotated while commands run: the file has the new one, and the server ends the connections of the user. Each command
+// connects again. A file that is empty by then costs a line, and no connection.
+func TestRotatedPasswordIsReadAnew(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	held := locktest.Must(t, reentrant.New(s, "held").Lock)
+	t.Cleanup(func() { _ = held.Unlock() })
+	_, err := countdown.New(s, "latch").Start(locktest.Context(t), 1)
+	require.NoError(t, err)
+	for _, command := range []string{"run a -- cat", "shards serve --count 1 g -- cat", "wait latch", "run held -- true", "serve --every 100ms --listen 127.0.0.1:0", "shards watch g"} {
+		serves := strings.HasPrefix(command, "serve")
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			file, user := filepath.Join(t.TempDir(), "password"), rand.Text()
+			rotate := func(password, text string) {
+				require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+				server.MustDo(t, "ACL", "SETUSER", user, "on", "resetpass", ">"+password, "~*", "&*", "+@all")
+			}
+			rotate("first", "first\n")
+			p := startWith(t, environment(server.URL(), "SIGNALBOX_USER="+user, "SIGNALBOX_PASSWORD_FILE="+file), strings.Fields(command)...)
+			connected := func() {
+				t.Helper()
+				redistest.Await(t, "a connection, and a subscription", func() bool {
+					if serves && p.metric("signalbox_up") != "1" { // it connects when a list is wanted, and subscribes to nothing
+						return false
+					}
+					all, isText := server.MustDo(t, "CLIENT", "LIST").(string)
+					return isText && slices.ContainsFunc(strings.Split(all, "\n"), func(client string) bool {
+						return strings.Contains(client, " user="+user+" ") && (serves || !strings.Contains(client, " sub=0 "))
+					})
+				})
+			}
+			says := func(words string) {
+				t.Helper()
+				redistest.Await(t, words, func() bool {
+					if serves {
+						p.metric("signalbox_up")
+					}
+					return strings.Contains(p.output(), words)
+				})
+			}
+			connected()
+			rotate("second", "second\n")
+			server.MustDo(t, "CLIENT", "KILL", "USER", user)
+			connected()
+			require.NotContains(t, p.output(), "password file")
+
+			rotate("second", "")
+			server.MustDo(t, "CLIENT", "KILL", "USER", user)
+			connected()
+			says("the file is empty")
+			rotate("third", "third\n")
+			server.MustDo(t, "CLIENT", "KILL", "USER", user)
+			connected()
+			says("can be read again")
+			require.Equal(t, 1, strings.Count(p.output(), "the file is empty"), p.output())
+			require.NotContains(t, p.output(), "second")
+			p.signal(syscall.SIGTERM)
+			p.code()
+		})
 	}
 }
 

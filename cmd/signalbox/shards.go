@@ -196,14 +196,14 @@ Exit codes: those of run.`,
 		Args: arguments(1, 1, "GROUP"),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an object for each shard, one a line")
-	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+	cmd.RunE = s.watching(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
 		var known map[string]shards.ShardInfo
 		var last error // the error of the last element, if it had one
 		for view, err := range groupOf(session, args[0]).Watch(cmd.Context()) {
-			if last = err; err != nil {
-				if cmd.Context().Err() == nil {
-					cmd.PrintErrln(oneLine(err))
-				}
+			if last = err; cmd.Context().Err() == nil {
+				s.reportCall("shards watch", err)
+			}
+			if err != nil {
 				continue
 			}
 			var changed []shards.ShardInfo

@@ -28,7 +28,7 @@ type site struct {
 	snapshot  func(ctx context.Context) inspect.Snapshot // returns the list that all requests share, as fresh as the server allows
 	expire    func()                                     // makes the next request wait until the names are read anew
 	reload    time.Duration
-	secret    string // the token that breaking requires; "" if nothing can be broken
+	secret    func() string // returns the token that breaking requires; nil if nothing can be broken
 	loopback  bool
 	breakSeen func(ctx context.Context, seen inspect.Entry) error
 	pages     chan struct{} // has an element for each page that is being written
@@ -65,7 +65,7 @@ func (s *site) handler() http.Handler {
 		_, _ = w.Write(pageStyle) // the reader may be gone
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 10}))
-	if s.secret != "" {
+	if s.secret != nil {
 		mux.HandleFunc("GET /break", s.inTurn(s.form))
 		mux.Handle("POST /break", http.MaxBytesHandler(s.inTurn(s.breakName), largestForm))
 	}
@@ -145,7 +145,7 @@ const maxOpen = 8
 func (s *site) index(w http.ResponseWriter, r *http.Request) {
 	now := s.snapshot(r.Context())
 	page := listPage{
-		Prefix: r.FormValue("prefix"), Open: r.Form["open"], At: now.At, Reload: max(int(math.Ceil(s.reload.Seconds())), 1), CanBreak: s.secret != "",
+		Prefix: r.FormValue("prefix"), Open: r.Form["open"], At: now.At, Reload: max(int(math.Ceil(s.reload.Seconds())), 1), CanBreak: s.secret != nil,
 	}
 	for i := range now.Entries {
 		e := &now.Entries[i]
@@ -204,7 +204,7 @@ func (s *site) find(ctx context.Context, key, kind string) *inspect.Entry {
 func (s *site) breakName(w http.ResponseWriter, r *http.Request) {
 	page := formPage{Key: r.PostFormValue("key"), Kind: r.PostFormValue("kind")}
 	page.Entry = s.find(r.Context(), page.Key, page.Kind)
-	sent, want := sha256.Sum256([]byte(r.PostFormValue("token"))), sha256.Sum256([]byte(s.secret))
+	sent, want := sha256.Sum256([]byte(r.PostFormValue("token"))), sha256.Sum256([]byte(s.secret()))
 	status := http.StatusOK
 	switch {
 	case subtle.ConstantTimeCompare(sent[:], want[:]) != 1:

@@ -47,7 +47,7 @@ func newTestSite(entries ...inspect.Entry) *testSite {
 		return inspect.Snapshot{Entries: s.entries, Err: s.err, At: time.Now(), Complete: true, Age: 7 * time.Second, Keys: 9}
 	}
 	s.expire = func() { s.expired.Add(1) }
-	s.loopback, s.reload, s.secret = true, 1500*time.Millisecond, testToken
+	s.loopback, s.reload, s.secret = true, 1500*time.Millisecond, func() string { return testToken }
 	s.pages = make(chan struct{}, 2)
 	s.breakSeen = func(_ context.Context, seen inspect.Entry) error {
 		s.brokenEntries = append(s.brokenEntries, seen.Name+" "+seen.Kind+" "+seen.Holders[0].Hold)
@@ -171,12 +171,12 @@ func TestNothingIsBrokenWithoutTheToken(t *testing.T) {
 		return form
 	}
 	s := newTestSite(e)
-	s.secret = ""
+	s.secret = nil
 	require.Equal(t, http.StatusNotFound, s.request("POST", "/break", right).Code)
 	require.Equal(t, http.StatusNotFound, s.request("GET", "/break?key=x", nil).Code)
 	require.NotContains(t, s.request("GET", "/", nil).Body.String(), "/break")
 
-	s.secret = testToken
+	s.secret = func() string { return testToken }
 	require.Equal(t, http.StatusForbidden, s.request("POST", "/break", with("token", "")).Code)
 	require.Equal(t, http.StatusForbidden, s.request("POST", "/break", with("token", testToken+"x")).Code)
 	require.Equal(t, http.StatusForbidden, s.request("POST", "/break?token="+testToken, with("token", "")).Code, "a token in a URL ends in logs")

@@ -55,10 +55,12 @@ func newWatch(s *serverFlags) *cobra.Command {
 		},
 	}
 	durationVar(cmd.Flags(), &every, "every", every, "how long to pause between two polls")
-	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+	cmd.RunE = s.watching(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
 		ctx, prefix := cmd.Context(), strings.Join(args, "")
 		names, stop := follow(ctx, session, prefix, every)
 		defer stop()
+		s.notices.hold()
+		defer s.notices.release()
 		sc := newScreen(prefix, every, poller(ctx, names))
 		_, err := tea.NewProgram(sc, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
 		return cmp.Or(ctx.Err(), err)

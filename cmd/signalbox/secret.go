@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+)
+
+// secretFile is a file whose first line is a secret. It is read whenever the secret is needed, since secrets are rotated while a
+// command runs: a mounted one is replaced, a file of its own is written anew. While it is missing, empty, unreadable or too short,
+// as a file that is being written, the last good secret is used.
+type secretFile struct {
+	what    string // what it is, for people
+	path    string
+	least   int // the least length of the secret
+	notices *notices
+
+	mu struct {
+		sync.Mutex
+		last string // the last good secret; "" before the first
+		once bool   // reports that the file is a pipe, which can be read once
+	}
+}
+
+// read returns the secret. It returns an error only if there was never a good one.
+func (f *secretFile) read() (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.once {
+		return f.mu.last, nil
+	}
+	secret, regular, err := firstLine(f.path)
+	if err == nil && len(secret) < f.least {
+		err = fmt.Errorf("it has %s, and needs %d or more", counted(len(secret), "character"), f.least)
+	}
+	switch {
+	case err == nil:
+		f.mu.last, f.mu.once = secret, !regular
+		f.notices.end(f.what, fmt.Sprintf("%s %q can be read again", f.what, f.path))
+	case f.mu.last == "":
+		return "", &exitError{codeUsage, fmt.Errorf("%s %q: %w", f.what, f.path, err)}
+	default:
+		f.notices.begin(f.what, err.Error(), fmt.Sprintf("%s %q: %v; the secret that it had before is used: write the file again", f.what, f.path, err))
+	}
+	return f.mu.last, nil
+}
+
+var errEmptySecret = errors.New("the file is empty")
+
+// firstLine returns the first line of a file, and whether the file can be read again.
+func firstLine(path string) (line string, regular bool, err error) {
+	info, err := os.Stat(path) // before it is opened: opening a pipe waits for a writer
+	var text []byte
+	if err == nil {
+		regular = info.Mode().IsRegular()
+		text, err = os.ReadFile(path) //nolint:gosec // the caller names it
+	}
+	if err != nil {
+		if failed := new(fs.PathError); errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return "", regular, err
+	}
+	line, _, _ = strings.Cut(string(text), "\n")
+	line = strings.TrimSuffix(line, "\r")
+	if line == "" {
+		return "", regular, errEmptySecret
+	}
+	return line, regular, nil
+}
+
+// placeholder stands for the secret of a file in the settings of a client that takes it once, at its start: the password at the
+// sentinels. Each connection sends what the file has when the connection is made.
+type placeholder struct {
+	text string
+	file *secretFile
+}
+
+func newPlaceholder(file *secretFile) *placeholder { return &placeholder{rand.Text(), file} }
+
+// fillIn lets the connections of a client send the secret in place of the placeholder.
+func (p *placeholder) fillIn(o *rueidis.ClientOption) {
+	next := o.DialCtxFn
+	if next == nil {
+		next = dial
+	}
+	o.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		secret, err := p.file.read()
+		if err != nil {
+			return nil, err
+		}
+		conn, err := next(ctx, address, dialer, config)
+		if err != nil {
+			return nil, err
+		}
+		return &filledConn{Conn: conn, placeholder: argument(p.text), secret: argument(secret), left: longestGreeting}, nil
+	}
+}
+
+// dial is what the client does without a function of its own.
+func dial(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	if config == nil {
+		return dialer.DialContext(ctx, "tcp", address)
+	}
+	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", address)
+}
+
+// argument returns an argument of a request, as clients send it.
+func argument(text string) []byte { return fmt.Appendf(nil, "$%d\r\n%s\r\n", len(text), text) }
+
+// longestGreeting is how many bytes a client may send before a connection does not look for the placeholder any more. A client logs in
+// by its first requests.
+const longestGreeting = 4 << 10
+
+// filledConn is a connection that sends a secret in place of its placeholder. The client writes a whole request at a time, on one
+// goroutine.
+type filledConn struct {
+	net.Conn
+
+	placeholder, secret []byte
+	left                int // how many more bytes may have the placeholder
+}
+
+// Write implements net.Conn.
+func (c *filledConn) Write(b []byte) (int, error) {
+	if c.left <= 0 || !bytes.Contains(b, c.placeholder) {
+		c.left -= len(b)
+		return c.Conn.Write(b)
+	}
+	c.left -= len(b)
+	if _, err := c.Conn.Write(bytes.ReplaceAll(b, c.placeholder, c.secret)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}

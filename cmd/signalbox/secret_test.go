@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is wrong with a file that was good costs one line, and one when it is good again; the last good secret is used meanwhile.
+func TestSecretFileKeepsTheLastGoodSecret(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "secret")
+	write := func(text string) func() error { return func() error { return os.WriteFile(path, []byte(text), 0o600) } }
+	remove := func() error { return os.Remove(path) }
+	n := newNotices(new(bytes.Buffer))
+	f := &secretFile{what: "password file", path: path, least: 3, notices: n}
+	_, err := f.read()
+	require.ErrorContains(t, err, "no such file")
+	for _, c := range []struct {
+		change       func() error
+		secret, line string // a part of the line; "" for none
+	}{
+		{write("first\r\nsecond\n"), "first", ""},
+		{write(""), "first", "the file is empty"},
+		{write("\n"), "first", ""},
+		{write("fi"), "first", "it has 2 characters, and needs 3 or more"},
+		{remove, "first", "no such file"},
+		{write("third"), "third", "can be read again"},
+		{write("fourth\n"), "fourth", ""},
+		{remove, "fourth", "no such file"},
+		{func() error { return os.Mkdir(path, 0o700) }, "fourth", "is a directory"},
+		{func() error { return syscall.Rmdir(path) }, "fourth", "no such file"},
+		{write("fifth"), "fifth", "can be read again"},
+	} {
+		require.NoError(t, c.change())
+		for range 2 {
+			secret, err := f.read()
+			require.NoError(t, err)
+			require.Equal(t, c.secret, secret)
+		}
+		lines := said(n)
+		if c.line == "" {
+			require.Empty(t, lines)
+			continue
+		}
+		require.Len(t, lines, 1)
+		require.Contains(t, lines[0], c.line)
+		require.NotContains(t, lines[0], c.secret)
+	}
+}
+
+// A pipe, as of <(pass show redis), can be read once.
+func TestSecretOfAPipeIsReadOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	go func() { _ = os.WriteFile(path, []byte("geheim\n"), 0o600) }() // ends when the pipe is read
+	f := &secretFile{path: path, notices: newNotices(new(bytes.Buffer))}
+	for range 3 {
+		secret, err := f.read()
+		require.NoError(t, err)
+		require.Equal(t, "geheim", secret)
+	}
+}
+
+// The client has a placeholder; the server gets the secret.
+func TestConnectionSendsTheSecretForItsPlaceholder(t *testing.T) {
+	t.Parallel()
+	own, server := net.Pipe()
+	defer server.Close()
+	c := &filledConn{Conn: own, placeholder: argument("STANDS"), secret: argument("a longer secret"), left: longestGreeting}
+	for _, request := range []string{
+		"*2\r\n$4\r\nAUTH\r\n$6\r\nSTANDS\r\n", "*1\r\n$4\r\nPING\r\n",
+	} {
+		wrote := make(chan error, 1)
+		go func() {
+			n, err := c.Write([]byte(request))
+			if err == nil && n != len(request) {
+				err = errEmptySecret
+			}
+			wrote <- err
+		}()
+		buffer := make([]byte, 100)
+		n, err := server.Read(buffer)
+		require.NoError(t, err)
+		require.NoError(t, <-wrote)
+		require.NotContains(t, string(buffer[:n]), "STANDS")
+		if len(request) > 20 {
+			require.Equal(t, "*2\r\n$4\r\nAUTH\r\n$15\r\na longer secret\r\n", string(buffer[:n]))
+		}
+	}
+}
