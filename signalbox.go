@@ -28,9 +28,10 @@ import (
 //     clients, its words are not lost when the connection closes;
 //   - ConnLifetime to -1, and what it was to how long a connection is used: 5 s if it is 0, without
 //     end if it is negative. So a client follows its address, also if the old server lives. Another
-//     connection takes its place between two requests, if the server accepts it. The client's own way
-//     would send a request again that may have been executed. Connections with a subscription or a
-//     transaction, those to nodes of a cluster, and those whose credentials have changed stay;
+//     connection takes its place between two requests, with the credentials of now, if the server
+//     accepts it. If not, the log says why, and it is tried again at the next age. The client's own
+//     way would send a request again that may have been executed. Connections with a subscription or
+//     a transaction, those to nodes of a cluster, and those on which the program sent AUTH stay;
 //   - DialCtxFn to one that wraps the connections, also those of a DialCtxFn or DialFn that is set.
 //     If there is a TLSConfig, a connection that such a function returns without TLS is refused
 //     before a byte is written. Connections are left if the server says that it is the wrong one, for example with READONLY. After a
@@ -39,8 +40,11 @@ import (
 //     panic then. They also report that they were closed, so that calls can return in time (see
 //     below). The context of a call does not end an attempt to connect; Dialer.Timeout does. A proxy
 //     that refuses HELLO in words of its own is served without it;
-//   - AuthCredentialsFn to one that marks its errors: nothing was sent. A call fails if it panics, or
-//     takes longer than 5 s and Dialer.Timeout. It is not called for sentinels: they have a user and a password of their own, Sentinel.Username and
+//   - AuthCredentialsFn to one that marks its errors: nothing was sent. It is called for each new
+//     connection, and fails if it panics, or takes longer than 5 s and Dialer.Timeout. An error at
+//     RefreshAfter ends no connection: the log says so, and it is called again. A subscribed
+//     connection in RESP2, which refuses AUTH, is made anew if the credentials have changed. It is not
+//     called for sentinels: they have a user and a password of their own, Sentinel.Username and
 //     Sentinel.Password;
 //   - TLSConfig.ClientSessionCache to one, unless it is set: the handshakes after the first are short;
 //   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed;
@@ -93,7 +97,6 @@ func Tune(o *rueidis.ClientOption) {
 	if o.Sentinel.Dialer.Timeout == 0 {
 		o.Sentinel.Dialer.Timeout = o.Dialer.Timeout
 	}
-	wire.HideCredentialsFromSentinels(o)
 	if o.Sentinel.TopologyRefreshInterval == 0 {
 		o.Sentinel.TopologyRefreshInterval = 10 * time.Second
 	}
@@ -111,10 +114,11 @@ func tuneConnections(o *rueidis.ClientOption) {
 		life = connLifetime
 	}
 	o.ConnLifetime = -1
-	o.DialCtxFn = wire.NewConnector(wire.TranslateHello(wire.GuardedDialer(o)), wire.ConnectorOptions{
+	connector := wire.NewConnector(wire.TranslateHello(wire.GuardedDialer(o)), wire.ConnectorOptions{
 		MaxAge: life, SingleServer: o.ForceSingleClient || o.Sentinel.MasterSet != "", Sentinels: o.Sentinel.MasterSet != "",
-	}).Dial
-	wire.GuardCredentials(o)
+	})
+	o.DialCtxFn = connector.Dial
+	connector.SetCredentials(o)
 	if o.TLSConfig != nil && o.TLSConfig.ClientSessionCache == nil {
 		o.TLSConfig = o.TLSConfig.Clone()
 		o.TLSConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the next handshake is a short one

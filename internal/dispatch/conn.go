@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // subscribePatience bounds one pipeline of SUBSCRIBE, which a frozen server would never confirm.
@@ -117,6 +118,10 @@ func (nc *nodeConn) serve(ctx context.Context) error {
 			select {
 			case <-nc.changed:
 			case err = <-broken:
+				if errors.Is(err, wire.ErrCredentialsChanged) {
+					err = errReplaced
+					return
+				}
 				err = errs.Join(errBroken, err)
 			case <-nc.replace:
 				err = errReplaced

@@ -64,7 +64,7 @@ func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
 		return // the first confirmation will come, or the end of the connection
 	}
 	t.requesting = true
-	d.running.Go(func() { d.checkServer(conn, names, departed) })
+	d.running.Go(func() { d.checkServer(conn, names, nodes, departed) })
 }
 
 // subscribedLocked returns names of channels that are subscribed to.
@@ -77,7 +77,7 @@ func (nc *nodeConn) subscribedLocked() (names []string) {
 	return names
 }
 
-func (d *Dispatcher) checkServer(conn *nodeConn, names []string, departed uint64) {
+func (d *Dispatcher) checkServer(conn *nodeConn, names []string, nodes map[string]rueidis.Client, departed uint64) {
 	ctx, cancel := errs.WithTimeout(d.ctx, locatePatience)
 	defer cancel()
 	outcome := d.server.RunMany(ctx, []wire.Call{{Command: "PUBSUB", Args: append([]string{"NUMSUB"}, names...)}})[0]
@@ -90,8 +90,8 @@ func (d *Dispatcher) checkServer(conn *nodeConn, names []string, departed uint64
 		_, replied := rueidis.IsRedisErr(outcome.Err)
 		t.distrusted = errors.Is(outcome.Err, errs.ErrDenied) || replied && wire.Judge(outcome.Err) != wire.Temporary
 		return
-	case d.mu.conns[""] != conn:
-		return
+	case d.mu.conns[""] != conn, d.departures(nodes) != departed:
+		return // a connection has ended meanwhile, maybe the one that was asked about
 	}
 	conn.departed = departed
 	still := make(map[string]bool)

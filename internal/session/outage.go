@@ -100,6 +100,7 @@ type outage struct {
 func (o *outages) Failed( //nolint:revive // ended is a fact, not a switch
 	script string, key string, began time.Duration, err error, ended bool,
 ) {
+	o.session.connTroubles.check()
 	now := clock.Mono()
 	cause, isOutage := causeOf(err)
 	if !isOutage || ended && cause == unreachable && now-began < minWait {
@@ -158,6 +159,7 @@ func (o *outages) failed(cause outageCause, script string, key string, began, no
 
 // Replied implements wire.Watcher.
 func (o *outages) Replied(script string, key string) {
+	o.session.connTroubles.check()
 	if !o.open.Load() {
 		return
 	}

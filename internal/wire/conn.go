@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // errUnsent says that a connection was given up, with a reply to every request that was sent. So what fails with it was not sent,
@@ -55,12 +57,13 @@ type conn struct {
 		subscribed                bool   // the connection has subscriptions: requests and replies do not pair
 		endCounted                bool   // the end is counted among endedConnections
 		draining                  bool
-		leaving                   bool          // the drain is due to a refusal
-		drainEnded                chan struct{} // closed at the end of the drain; nil if there is no drain
-		refusal                   string        // the last refusal before the server accepted the client
-		endErr                    error         // the reason for which the connection ends
-		suspectSince, lastSuspect time.Time     // the times of the first and the last of several suspicious refusals
-		timer                     *time.Timer   // the end of the age, or of the drain
+		given                     rueidis.AuthCredentials // the credentials that the program's function returned last, for this connection
+		leaving                   bool                    // the drain is due to a refusal
+		drainEnded                chan struct{}           // closed at the end of the drain; nil if there is no drain
+		refusal                   string                  // the last refusal before the server accepted the client
+		endErr                    error                   // the reason for which the connection ends
+		suspectSince, lastSuspect time.Time               // the times of the first and the last of several suspicious refusals
+		timer                     *time.Timer             // the end of the age, or of the drain
 
 		inner    net.Conn  // the connection that carries the bytes
 		deadline time.Time // the deadline of inner
@@ -115,9 +118,7 @@ func (c *conn) Write(b []byte) (int, error) {
 		c.mu.Unlock()
 		return 0, endErr
 	}
-	if !c.mu.accepted {
-		c.mu.greeting = append(c.mu.greeting, b...)
-	}
+	c.mu.greeting.noteWritten(b)
 	if c.idleLocked() {
 		c.sleepCheck.sending()
 	}
@@ -261,6 +262,9 @@ func (c *conn) close() error {
 	c.mu.Lock()
 	inner, next := c.mu.inner, c.mu.next // no other replaces it: the connection is over
 	c.mu.next = nil
+	if c.mu.cancelNext != nil {
+		c.mu.cancelNext()
+	}
 	c.mu.Unlock()
 	if next != nil {
 		_ = next.Close()
@@ -292,8 +296,8 @@ func (c *conn) current() net.Conn {
 // LocalAddr implements net.Conn.
 func (c *conn) LocalAddr() net.Addr { return c.current().LocalAddr() }
 
-// RemoteAddr implements net.Conn.
-func (c *conn) RemoteAddr() net.Addr { return c.current().RemoteAddr() }
+// RemoteAddr implements net.Conn. The client passes it to the function for credentials.
+func (c *conn) RemoteAddr() net.Addr { return connAddr{c} }
 
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(at time.Time) error {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
@@ -52,9 +54,13 @@ const (
 //
 // A Connector has no goroutine; a connection has a timer.
 type Connector struct {
-	next          DialFunc
-	options       ConnectorOptions
-	sentinelLimit attemptLimit // the limit of all endpoints together, if there are sentinels
+	next             DialFunc
+	options          ConnectorOptions
+	sentinelLimit    attemptLimit            // the limit of all endpoints together, if there are sentinels
+	credentials      *credentials            // nil if the program has no function for them
+	sentinelUser     rueidis.AuthCredentials // the user at sentinels, if there is such a function
+	sentinelMark     *net.Resolver           // the resolver of the dialer with which the client dials sentinels; nil without both
+	sentinelResolver *net.Resolver           // the resolver that the program gave that dialer
 
 	mu struct {
 		sync.Mutex
@@ -106,6 +112,7 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 		ctx, cancel = context.WithTimeout(ctx, dialer.Timeout)
 		defer cancel()
 	}
+	dialer, sentinel := c.unmarked(dialer)
 	inner, err := c.next(ctx, addr, dialer, config)
 	if err != nil {
 		e.recordFailure(err)
@@ -119,7 +126,7 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 			return made, nil // of another Connector: Tune was called twice
 		}
 	}
-	fresh := newConn(inner, e, dialSettings{dialer, config})
+	fresh := newConn(inner, e, dialSettings{dialer, config, sentinel})
 	e.add(fresh)
 	register(fresh)
 	return fresh, nil
@@ -183,6 +190,8 @@ type endpoint struct {
 
 	acceptedAt  time.Time // the time of the last accepted connection; zero if an attempt has failed since
 	failures    int       // the failures since a stable connection
+	unreplaced  int       // the attempts to replace a connection that failed since one succeeded, or since a connection was accepted
+	troubles    [troubleKinds]error
 	nextAttempt time.Time // the time from which the next attempt may be made
 	lastErr     error     // the last failure
 }
@@ -257,6 +266,8 @@ func (e *endpoint) recordAccepted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.acceptedAt, e.nextAttempt = time.Now(), time.Time{}
+	e.unreplaced = 0
+	e.reportLocked(TroubleReplacement, nil)
 }
 
 // giveUpAll gives up all connections to the address, since its server is not the right one. by is the connection that found out.

@@ -281,14 +281,12 @@ func TestRefusalsEndTheirConnection(t *testing.T) {
 	}
 }
 
-// P10: a refusal that passes keeps a connection for one life, and one that does not pass keeps it for good: it would be
-// refused again and again.
-func TestConnectionFollowsItsAddressAfterARefusalThatPasses(t *testing.T) {
+// P10: whatever refuses the second connection, the first one serves, and is replaced at an age at which it is not refused.
+func TestConnectionFollowsItsAddressAfterARefusal(t *testing.T) {
 	t.Parallel()
-	for words, follows := range map[string]bool{
-		"ERR max number of clients reached": true, "LOADING the dataset": true, "an unknown proxy's own words": true,
-		"WRONGPASS invalid username-password pair": false, "NOAUTH Authentication required.": false,
-		"ERR unknown command 'HELLO'": false,
+	for _, words := range []string{
+		"ERR max number of clients reached", "LOADING the dataset", "an unknown proxy's own words",
+		"WRONGPASS invalid username-password pair", "NOAUTH Authentication required.", "ERR unknown command 'HELLO'",
 	} {
 		t.Run(words, func(t *testing.T) {
 			t.Parallel()
@@ -314,7 +312,7 @@ func TestConnectionFollowsItsAddressAfterARefusalThatPasses(t *testing.T) {
 				})
 				require.NotZero(t, used(10*time.Second))
 				f.set(nil, welcomes)
-				require.Equal(t, follows, used(10*time.Second) > 0)
+				require.NotZero(t, used(10*time.Second))
 			})
 		})
 	}

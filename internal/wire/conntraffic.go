@@ -26,6 +26,7 @@ func (c *conn) countRequestsLocked(b []byte) {
 // noteRequestLocked records what the first word of a request says about the connection.
 func (c *conn) noteRequestLocked(word []byte) {
 	is := func(known string) bool { return len(word) == len(known) && strings.EqualFold(string(word), known) }
+	c.mu.greeting.noteRequest(is)
 	if !is("PING") {
 		c.noteUseLocked()
 	}
@@ -38,6 +39,9 @@ func (c *conn) noteRequestLocked(word []byte) {
 		c.mu.subscribed, c.mu.pinned = true, true
 	case is("WATCH"), is("MULTI"):
 		c.mu.pinned = true
+	case is("AUTH"):
+		// Without a function it is the program's own, who is another user from now on: a state that no other connection has.
+		c.mu.pinned = c.mu.pinned || c.mu.accepted && c.endpoint.connector.credentials == nil
 	case is("PING"):
 		// The client asks so before it closes a connection, also one that it never used.
 		c.mu.unused = c.mu.unused || c.mu.sent == 1
@@ -56,6 +60,7 @@ func (c *conn) countRepliesLocked(b []byte) (found string) {
 			c.mu.received++
 			switch {
 			case f.kind == '-' || f.kind == '!':
+				c.mu.greeting.noteRefusal(c.mu.received)
 				if words := string(bytes.TrimSpace(f.text)); c.isRejectionLocked(words) {
 					found = words
 				}
@@ -76,7 +81,7 @@ func (c *conn) countRepliesLocked(b []byte) (found string) {
 // acceptLocked records that the server accepts the client.
 func (c *conn) acceptLocked() {
 	if !c.mu.accepted && !c.mu.unused {
-		c.mu.accepted, c.mu.greetingRequests = true, c.mu.sent // the client writes nothing else before the first reply
+		c.mu.accepted = true
 		c.endpoint.recordAccepted()
 	}
 }

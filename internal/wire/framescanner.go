@@ -22,6 +22,20 @@ type frameScanner struct {
 	line       []byte // the beginning of a line whose end has not come
 }
 
+// refusal returns the words of the value that has ended if it is an error, or "".
+func (f *frameScanner) refusal() string {
+	if f.kind != '-' && f.kind != '!' {
+		return ""
+	}
+	words := bytes.TrimSpace(f.text)
+	if line, rest, found := bytes.Cut(words, []byte("\r\n")); found && f.kind == '!' {
+		words = rest // the value was kept whole, with the line of its length
+	} else if found {
+		words = line
+	}
+	return string(bytes.TrimPrefix(words, []byte("-")))
+}
+
 // insideValue reports whether a value has begun and not ended.
 func (f *frameScanner) insideValue() bool {
 	return f.valuesLeft > 0 || f.bytesLeft > 0 || len(f.line) > 0

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"reflect"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -31,9 +30,6 @@ func dialerOf(o *rueidis.ClientOption) DialFunc {
 // it runs on a goroutine of its own, which ends with it. maxHung bounds these goroutines: if so many calls have not returned, no
 // further one is made.
 const maxHung = 256
-
-// credentialsTimeout bounds a call of a function for credentials, unless Dialer.Timeout is longer.
-const credentialsTimeout = 5 * time.Second
 
 // foreign is a function of the service.
 type foreign struct {
@@ -118,30 +114,6 @@ func closeConn(c net.Conn) {
 		_ = c.Close()
 	}
 }
-
-// GuardCredentials lets calls of the credentials function of o end in time, and marks its errors as reasons why a connection
-// could not be made: nothing was sent.
-func GuardCredentials(o *rueidis.ClientOption) {
-	credentials := o.AuthCredentialsFn
-	if credentials == nil {
-		return
-	}
-	limit, calls := max(o.Dialer.Timeout, credentialsTimeout), newForeign("the function for credentials")
-	o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
-		defer cancel()
-		found, err := within(ctx, calls, func() (rueidis.AuthCredentials, error) { return credentials(of) }, func(rueidis.AuthCredentials) {})
-		if err != nil {
-			err = &connectError{&credentialsError{err}}
-		}
-		return found, err
-	}
-}
-
-// credentialsError is the error of a function for credentials.
-type credentialsError struct{ error }
-
-func (e *credentialsError) Unwrap() error { return e.error }
 
 // isNil reports whether there is no connection.
 func isNil(c net.Conn) bool {

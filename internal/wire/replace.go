@@ -6,8 +6,9 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"slices"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
@@ -24,17 +25,18 @@ const connectNextTimeout = 2 * time.Second
 
 // dialSettings are the arguments with which a connection was made.
 type dialSettings struct {
-	dialer *net.Dialer
-	config *tls.Config
+	dialer   *net.Dialer
+	config   *tls.Config
+	sentinel bool // the connection is one to a sentinel, which has a user of its own
 }
 
 // replacement is the state of a connection's replacement by the next one. The connection's lock guards it.
 type replacement struct {
-	greeting         []byte   // the bytes that the client wrote before the first reply
-	greetingRequests uint64   // the number of requests in greeting
-	used             bool     // a request was sent since the connection was made, except pings
-	awaitsUse        bool     // the connection has reached its age, and is replaced when it is used
-	next             net.Conn // the second connection, or nil
+	greeting   greeting
+	used       bool               // a request was sent since the connection was made, except pings
+	awaitsUse  bool               // the connection has reached its age, and is replaced when it is used
+	next       net.Conn           // the second connection, or nil
+	cancelNext context.CancelFunc // ends the attempt to make the second connection; nil if there was none
 }
 
 // noteUseLocked records a request.
@@ -78,61 +80,66 @@ func (c *conn) restartAgeLocked() {
 	}
 }
 
-// connectNext makes the second connection, and reports whether its server accepts the client.
+// connectNext makes the second connection, and reports whether its server accepts the client. If not, the reason is reported, and
+// the first connection serves for another age: what was refused may be accepted then.
 func (c *conn) connectNext() bool {
 	e := c.endpoint
 	if e.isFailing() {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connectNextTimeout)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	next, err := e.connector.next(ctx, e.addr, c.dialer, c.config)
-	if err != nil {
+	c.mu.Lock()
+	c.mu.cancelNext = cancel
+	ended, requests := c.mu.endErr != nil, c.mu.greeting.requests()
+	c.mu.Unlock()
+	if ended {
 		return false
+	}
+	err := c.makeNext(ctx, requests)
+	if ctx.Err() == nil {
+		e.replaced(err)
+	}
+	return err == nil
+}
+
+// makeNext makes the second connection, and greets its server as the client greeted the first one, with the credentials of now. It
+// holds no lock while it connects and while the program's function for credentials runs. It ends when ctx does.
+func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
+	e := c.endpoint
+	dialCtx, cancel := context.WithTimeout(ctx, connectNextTimeout)
+	defer cancel()
+	next, err := e.connector.next(dialCtx, e.addr, c.dialer, c.config)
+	if err != nil {
+		return err
 	}
 	c.mu.Lock()
 	ended := c.mu.endErr != nil
 	if !ended {
 		c.mu.next = next // close ends it from now on
 	}
-	greeting, greets := slices.Clone(c.mu.greeting), c.mu.greetingRequests
 	c.mu.Unlock()
 	if ended {
 		_ = next.Close()
-		return false
+		return net.ErrClosed
 	}
-	accepted, refusal := greet(next, greeting, greets)
-	if begins(refusal, denials) {
+	asks := e.connector.credentials != nil && !c.sentinel
+	var now rueidis.AuthCredentials
+	if asks {
+		if now, err = e.connector.credentials.ask(ctx, next.RemoteAddr()); err != nil {
+			return err
+		}
+		requests = withCredentials(requests, now)
+	}
+	if _, err = greet(next, requests); err != nil {
+		return err
+	}
+	if asks {
 		c.mu.Lock()
-		c.mu.pinned = true // the password has changed since, or HELLO is unknown: it would be refused again and again
+		c.mu.given = now
 		c.mu.Unlock()
 	}
-	return accepted
-}
-
-// greet sends the greeting of the first connection. It reports whether the server accepts it, and returns the refusal if not.
-func greet(next net.Conn, greeting []byte, greets uint64) (accepted bool, refusal string) {
-	_ = next.SetDeadline(time.Now().Add(connectNextTimeout)) // without one, greet ends with the connection
-	if _, err := next.Write(greeting); err != nil {
-		return false, ""
-	}
-	f, buffer := frameScanner{keepWhole: true}, make([]byte, maxText)
-	for replies := uint64(0); replies < greets; {
-		n, err := next.Read(buffer)
-		for rest, ended := f.next(buffer[:n]); ended; rest, ended = f.next(rest) {
-			replies++
-			if f.kind == '-' || f.kind == '!' {
-				return false, string(f.text)
-			}
-			if isReplica(f.text) {
-				return false, ""
-			}
-		}
-		if err != nil || f.unreadable {
-			return false, ""
-		}
-	}
-	return next.SetDeadline(time.Time{}) == nil, ""
+	return nil
 }
 
 // replace replaces the first connection by the second. No reply is due, and Write is blocked. So the client has no

@@ -42,11 +42,15 @@ func (f *fixture) movingAddress() *movingAddress {
 	return a
 }
 
-// session returns a session that connects to the address, and whose connections reach the age that Tune sets.
-func (a *movingAddress) session() *signalbox.Session {
+// session returns a session that connects to the address, and whose connections reach the age that Tune sets. mod changes the
+// options of its client.
+func (a *movingAddress) session(mod func(*rueidis.ClientOption), options ...signalbox.SessionOption) *signalbox.Session {
 	link := &wire{}
 	c, _ := a.client(a.T, func(o *rueidis.ClientOption) {
 		o.ConnLifetime = 0
+		if mod != nil {
+			mod(o)
+		}
 		o.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 			if a.moved.Load() {
 				return link.dial(a.next)
@@ -54,7 +58,7 @@ func (a *movingAddress) session() *signalbox.Session {
 			return link.dial(a.redis)
 		}
 	})
-	s := signalbox.NewSession(c)
+	s := signalbox.NewSession(c, options...)
 	a.ends = append(a.ends, func() {
 		_ = s.Close(endedContext())
 		c.Close()
@@ -102,7 +106,7 @@ func TestMessagesFollowAnAddress(t *testing.T) {
 }
 
 func messagesFollow(a *movingAddress, demoted bool, after time.Duration) { //nolint:revive // a fact about the server
-	holder, waiter, other := a.session(), a.session(), a.session()
+	holder, waiter, other := a.session(nil), a.session(nil), a.session(nil)
 	held, err := reentrant.New(holder, "held", signalbox.WithRenewedLease(10*time.Second)).Lock(a.Context())
 	require.NoError(a, err)
 	granted := make(chan time.Time, 1)

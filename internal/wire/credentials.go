@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// credentialsTimeout bounds a call of a function for credentials, unless Dialer.Timeout is longer.
+const credentialsTimeout = 5 * time.Second
+
+// minRefresh is the shortest time after which the client asks for credentials again. A function that names a time in the past
+// would be called without a pause.
+const minRefresh = 2 * time.Second
+
+// ErrCredentialsChanged ends a subscribed connection in RESP2 that has other credentials than its client has by now.
+var ErrCredentialsChanged = errors.New("the credentials have changed, and a subscribed connection in RESP2 refuses AUTH: it is made anew")
+
+// CredentialsFunc is a program's function for credentials.
+type CredentialsFunc func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error)
+
+// credentials calls a program's function for credentials. It holds no lock meanwhile.
+type credentials struct {
+	function CredentialsFunc
+	calls    *foreign
+	limit    time.Duration
+}
+
+// ask returns the credentials for a connection to an address. It ends with ctx, and after the limit. Its error is a reason why a
+// connection could not be made: nothing was sent.
+func (c *credentials) ask(ctx context.Context, at net.Addr) (rueidis.AuthCredentials, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	found, err := within(ctx, c.calls, func() (rueidis.AuthCredentials, error) {
+		return c.function(rueidis.AuthCredentialsContext{Address: at})
+	}, func(rueidis.AuthCredentials) {})
+	if err != nil {
+		return rueidis.AuthCredentials{}, &connectError{&credentialsError{err}}
+	}
+	if at := found.RefreshAfter; !at.IsZero() && time.Until(at) < minRefresh {
+		found.RefreshAfter = time.Now().Add(minRefresh)
+	}
+	return found, nil
+}
+
+// credentialsError is the error of a function for credentials.
+type credentialsError struct{ error }
+
+func (e *credentialsError) Unwrap() error { return e.error }
+
+// connAddr is the remote address of a connection, as its client sees it. The client passes it to the function for credentials,
+// which finds the connection by it. It is not the program's: its function gets the address below.
+type connAddr struct{ conn *conn }
+
+// Network implements net.Addr.
+func (a connAddr) Network() string { return a.conn.current().RemoteAddr().Network() }
+
+// String implements net.Addr.
+func (a connAddr) String() string { return addressOf(a.conn.current()) }
+
+// SetCredentials lets the function of o, if it has one, be called for the connections of c alone, and for the servers alone: at
+// sentinels the client would log in as the user of the servers. As with Username and Password, sentinels get
+// Sentinel.Username and Sentinel.Password. Call it before the first connection is made.
+func (c *Connector) SetCredentials(o *rueidis.ClientOption) {
+	if o.AuthCredentialsFn == nil {
+		return
+	}
+	c.credentials = &credentials{o.AuthCredentialsFn, newForeign("the function for credentials"), max(o.Dialer.Timeout, credentialsTimeout)}
+	o.AuthCredentialsFn = c.credentialsFor
+	if o.Sentinel.MasterSet == "" {
+		return
+	}
+	c.sentinelUser = rueidis.AuthCredentials{Username: o.Sentinel.Username, Password: o.Sentinel.Password}
+	// The client dials sentinels by a copy of Sentinel.Dialer, and nothing else shows which they are: they may be found
+	// later, at the host of a server. So that dialer gets a resolver by which it is recognised, until it dials.
+	c.sentinelMark, c.sentinelResolver = &net.Resolver{}, o.Sentinel.Dialer.Resolver
+	o.Sentinel.Dialer.Resolver = c.sentinelMark
+}
+
+// unmarked returns the dialer as the program made it, and whether it is the one for sentinels.
+func (c *Connector) unmarked(dialer *net.Dialer) (own *net.Dialer, sentinel bool) {
+	if dialer == nil || c.sentinelMark == nil || dialer.Resolver != c.sentinelMark {
+		return dialer, false
+	}
+	plain := *dialer
+	plain.Resolver = c.sentinelResolver
+	return &plain, true
+}
+
+// credentialsFor is a CredentialsFunc.
+func (c *Connector) credentialsFor(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+	at, own := of.Address.(connAddr)
+	if !own || at.conn.endpoint.connector != c { // of another Connector: Tune was called twice
+		return c.credentials.ask(context.Background(), of.Address)
+	}
+	return at.conn.credentialsForClient()
+}
+
+// credentialsForClient returns the credentials with which the client opens the connection, and those that it sends later, when a time
+// comes that RefreshAfter named.
+//
+// The client sends what it was given here, in an AUTH, while the inner connection may be replaced by one that was greeted with what
+// connectNext was given. Both come from the program's function, and no request is written while the inner connection is replaced. So
+// the AUTH reaches one of the two, whole. If it carries the older ones of the two, the server still accepts them, or it refuses the
+// AUTH: then the client ends the connection, with nothing executed twice, and asks again for the next one.
+func (c *conn) credentialsForClient() (rueidis.AuthCredentials, error) {
+	if c.sentinel {
+		return c.endpoint.connector.sentinelUser, nil
+	}
+	found, err := c.endpoint.connector.credentials.ask(context.Background(), c.current().RemoteAddr())
+	c.mu.Lock()
+	if !c.mu.accepted { // the client opens the connection
+		c.mu.given = found
+		c.mu.Unlock()
+		return found, err
+	}
+	unsent := c.mu.subscribed && c.speaksRESP2Locked()
+	changed := err == nil && (found.Username != c.mu.given.Username || found.Password != c.mu.given.Password)
+	if changed {
+		c.mu.given = found
+	}
+	c.mu.Unlock()
+	if err != nil {
+		// An error would end the connection, which works. Without a user the client sends nothing, and asks again.
+		c.endpoint.report(TroubleCredentials, err)
+		return rueidis.AuthCredentials{RefreshAfter: time.Now().Add(minRefresh)}, nil
+	}
+	c.endpoint.report(TroubleCredentials, nil)
+	if !unsent {
+		return found, nil
+	}
+	if changed {
+		c.endpoint.endedCount.Add(1) // before the server can know
+		c.end(ErrCredentialsChanged)
+	}
+	return rueidis.AuthCredentials{RefreshAfter: found.RefreshAfter}, nil
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// greetingCommands are the commands with which a client opens a connection, and sets it up. Each can be repeated.
+//
+//nolint:gochecknoglobals // a constant table
+var greetingCommands = []string{"HELLO", "AUTH", "SELECT", "READONLY", "CLIENT", "INFO"}
+
+// greeting is what the client writes first on a connection: greetingCommands. The connection's lock guards it.
+type greeting struct {
+	written []byte // the bytes; until over, with what came behind in the same piece
+	over    bool   // the client has written another command
+	refused uint64 // has a bit for each of the first 64 requests that the server refused
+}
+
+// noteWritten records bytes that the client writes.
+func (g *greeting) noteWritten(b []byte) {
+	if !g.over {
+		g.written = append(g.written, b...)
+	}
+}
+
+// noteRequest records the first word of a request.
+func (g *greeting) noteRequest(is func(word string) bool) {
+	if g.over || slices.ContainsFunc(greetingCommands, is) {
+		return
+	}
+	_, rest := g.parse()
+	g.over, g.written = true, bytes.Clone(g.written[:len(g.written)-len(rest)])
+}
+
+// noteRefusal records that the server refused the n-th request of the connection; the first is 1.
+func (g *greeting) noteRefusal(n uint64) {
+	if n <= 64 {
+		g.refused |= 1 << (n - 1)
+	}
+}
+
+// greetingRequest is a request of a greeting.
+type greetingRequest struct {
+	words   []string
+	refused bool // the server of the first connection refused it
+}
+
+func (r greetingRequest) is(words ...string) bool {
+	return len(r.words) >= len(words) && slices.EqualFunc(r.words[:len(words)], words, strings.EqualFold)
+}
+
+// parse returns the whole requests of the greeting, and what was written behind them.
+func (g *greeting) parse() (requests []greetingRequest, rest []byte) {
+	for rest = g.written; len(rest) > 0; {
+		words, after := parseRequest(rest)
+		if len(words) == 0 || !slices.ContainsFunc(greetingCommands, func(known string) bool { return strings.EqualFold(known, words[0]) }) {
+			break
+		}
+		n := len(requests)
+		requests, rest = append(requests, greetingRequest{words, n < 64 && g.refused>>n&1 == 1}), after
+	}
+	return requests, rest
+}
+
+// requests returns the requests by which the connection became what it is. A client that was refused HELLO 3 begins again, in RESP2.
+func (g *greeting) requests() []greetingRequest {
+	requests, _ := g.parse()
+	if len(requests) > 0 && requests[0].is("HELLO", "3") && requests[0].refused {
+		again := slices.IndexFunc(requests, func(r greetingRequest) bool { return r.is("AUTH") || r.is("HELLO", "2") })
+		requests = requests[max(again, 0):]
+	}
+	return requests
+}
+
+// parseRequest returns the words of the request at the beginning of b, and what follows it. It returns no words if b has no whole one.
+func parseRequest(b []byte) (words []string, rest []byte) {
+	n, b, _ := parseLength(b, '*')
+	for range n {
+		size, text, found := parseLength(b, '$')
+		if !found || len(text) < size+2 {
+			return nil, nil
+		}
+		words, b = append(words, string(text[:size])), text[size+2:]
+	}
+	return words, b
+}
+
+// parseLength returns the number in the line with which b begins, and what follows it.
+func parseLength(b []byte, kind byte) (n int, rest []byte, found bool) {
+	line, rest, found := bytes.Cut(b, []byte("\r\n"))
+	if !found || len(line) < 2 || line[0] != kind {
+		return 0, nil, false
+	}
+	n, err := strconv.Atoi(string(line[1:]))
+	return n, rest, err == nil && n >= 0
+}
+
+// withCredentials returns the requests with these credentials in place of their own, as the client writes them.
+func withCredentials(requests []greetingRequest, now rueidis.AuthCredentials) (changed []greetingRequest) {
+	var auth []string // the words for AUTH, nil for none
+	switch {
+	case now.Username != "":
+		auth = []string{now.Username, now.Password}
+	case now.Password != "":
+		auth = []string{now.Password}
+	}
+	for _, r := range requests {
+		switch {
+		case r.is("AUTH"):
+			continue
+		case r.is("HELLO", "3"):
+			words := r.words
+			if len(words) >= 5 && strings.EqualFold(words[2], "AUTH") {
+				words = slices.Concat(words[:2], words[5:])
+			}
+			if len(auth) == 1 {
+				words = slices.Insert(slices.Clone(words), 2, "AUTH", "default", auth[0])
+			} else if len(auth) == 2 {
+				words = slices.Insert(slices.Clone(words), 2, "AUTH", auth[0], auth[1])
+			}
+			r.words = words
+		case r.is("HELLO", "2") && auth != nil:
+			changed = append(changed, greetingRequest{words: append([]string{"AUTH"}, auth...)})
+		}
+		changed = append(changed, r)
+	}
+	return changed
+}
+
+// errUngreeted says that the client has not begun as clients do.
+var errUngreeted = errors.New("the connection began without HELLO")
+
+// greet sends a greeting. It returns nil if the server accepts it as the one of the first connection did, and the reply to HELLO.
+func greet(next net.Conn, requests []greetingRequest) (hello []byte, err error) {
+	if !slices.ContainsFunc(requests, func(r greetingRequest) bool { return r.is("HELLO") }) {
+		return nil, errUngreeted
+	}
+	var text []byte
+	for _, r := range requests {
+		text = fmt.Appendf(text, "*%d\r\n", len(r.words))
+		for _, word := range r.words {
+			text = fmt.Appendf(text, "$%d\r\n%s\r\n", len(word), word)
+		}
+	}
+	_ = next.SetDeadline(time.Now().Add(connectNextTimeout)) // without one, greet ends with the connection
+	if _, err := next.Write(text); err != nil {
+		return nil, err
+	}
+	f, buffer, replies := frameScanner{keepWhole: true}, make([]byte, maxText), 0
+	for replies < len(requests) {
+		n, err := next.Read(buffer)
+		for rest, ended := f.next(buffer[:n]); ended && replies < len(requests); rest, ended = f.next(rest) {
+			r := requests[replies]
+			replies++
+			switch words := f.refusal(); {
+			case words != "":
+				if !r.refused || begins(words, connectRefusals) {
+					return nil, &refusedError{words}
+				}
+			case isReplica(f.text):
+				return nil, errors.New("the address leads to a replica")
+			case r.is("HELLO"):
+				hello = bytes.Clone(f.text)
+			}
+		}
+		switch {
+		case replies == len(requests):
+		case err != nil:
+			return nil, err
+		case f.unreadable:
+			return nil, ErrUnreadable
+		}
+	}
+	return hello, next.SetDeadline(time.Time{})
+}
+
+// refusedError is a server's refusal of a greeting.
+type refusedError struct{ words string }
+
+func (e *refusedError) Error() string { return e.words }
+
+// speaksRESP2Locked reports whether replies and messages look alike on the connection.
+func (c *conn) speaksRESP2Locked() bool {
+	requests := c.mu.greeting.requests()
+	return len(requests) > 0 && !requests[0].is("HELLO", "3")
+}
