@@ -22,7 +22,9 @@ import (
 //	in a script, an unknown command            for what was allowed before; holders and Unlock as above
 //	WRONGTYPE                                  ErrWrongKind
 //	NOSCRIPT                                   the script is sent
-//	MOVED ASK                                  followed by the client
+//	MOVED ASK                                  followed by the client; ErrUnsupported if it was made
+//	                                           for one server, and a node of a cluster says so
+//	an error of a script of the library        ErrUnsupported
 //	words of a proxy, and all others           the script may have run: Lock sends it again, TryLock
 //	                                           returns them and undoes it
 //
@@ -71,6 +73,10 @@ var (
 	// ErrDenied: the server denies the credentials, the command, the key or the channel. The text
 	// says which right to grant, if the server's words name it.
 	ErrDenied = errs.ErrDenied
+	// ErrUnsupported: the call cannot succeed with this server and this client, however often it is
+	// sent; the text says why, and what to do. The client was made for one server, and the address is
+	// a node of a cluster; or a script of the library fails there.
+	ErrUnsupported = errs.ErrUnsupported
 	// ErrNoReply: the server did not reply within a time limit of the library or of the client. The
 	// text says which limit. Unlock joins it with ErrUnconfirmed, and a redlock returns it if its
 	// servers are silent. If the caller's own context ended, the error is the context's instead.

@@ -21,8 +21,8 @@ var _ sync.Locker = (*Locker)(nil)
 // session's logger (WithLogger).
 //
 // If waiting cannot help, Lock panics. The error wraps ErrBadName, ErrBadOption, ErrClosed,
-// ErrWrongKind, ErrDenied, ErrOldServer or ErrCapacity, or the error of the context if that has
-// ended. Otherwise it has the server's own words.
+// ErrWrongKind, ErrDenied, ErrOldServer, ErrUnsupported or ErrCapacity, or the error of the context if that has
+// ended.
 func (l *Locker) Lock() { (*hold.SyncLocker)(l).Lock() }
 
 // Unlock releases the lock. It panics if the Locker is not locked. It has no result: OnLost is

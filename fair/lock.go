@@ -39,8 +39,8 @@ func (l *Lock) Place() signalbox.Place { return l.root().Place() }
 //
 // The error is the context's, joined with ErrHeld if the lock was held by the last reply, or with
 // ErrRefused and the server's words if the server refused. If waiting cannot help, the error is
-// ErrBusy, ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, ErrNotReplicated, or
-// the server's own words. While the server is away, or refuses for now, Lock waits.
+// ErrBusy, ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer, ErrUnsupported or
+// ErrNotReplicated. While the server is away, or refuses for now, Lock waits.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.root().Acquire(ctx)
 	return signalbox.Lease(lease), l.root().Explain("lock", err)

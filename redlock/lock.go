@@ -123,7 +123,7 @@ func (l *Lock) Check() error {
 //
 // The error is the context's, joined with ErrHeld if the lock, or a part of it, was held by the last
 // replies, and with the errors of servers if too few of them were left for a majority. It is ErrClosed,
-// ErrBadName or ErrBadOption at once, and ErrWrongKind, ErrDenied or ErrOldServer if so many servers
+// ErrBadName or ErrBadOption at once, and ErrWrongKind, ErrDenied, ErrUnsupported or ErrOldServer if so many servers
 // return it that no majority is left. While servers are away, or refuse for now, Lock waits.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.lock(ctx)

@@ -82,7 +82,7 @@ func (l *Lock) Check() error { return l.root().Check() }
 // The error is the context's, joined with ErrHeld if the lock was held by the last reply, or with
 // ErrRefused and the server's words if the server refused. If waiting cannot help, the error is
 // ErrBusy, ErrClosed, ErrBadName, ErrBadOption, ErrUpgrade, ErrWrongKind, ErrDenied, ErrOldServer,
-// ErrNotReplicated, or the server's own words. While the server is away, or refuses for now, Lock
+// ErrUnsupported or ErrNotReplicated. While the server is away, or refuses for now, Lock
 // waits.
 func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 	lease, err := l.lock(ctx)

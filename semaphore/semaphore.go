@@ -114,7 +114,7 @@ func (s *Semaphore) Check() error { return s.root().Check() }
 // or with ErrRefused and the server's words if the server refused. It is ErrCapacity if there are
 // fewer than n permits in all, even if that becomes so during the wait. If waiting cannot help, the
 // error is ErrBusy, ErrClosed, ErrBadName, ErrBadOption, ErrWrongKind, ErrDenied, ErrOldServer,
-// ErrNotReplicated, or the server's own words. While the server is away, or refuses for now,
+// ErrUnsupported or ErrNotReplicated. While the server is away, or refuses for now,
 // Acquire waits.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (signalbox.Lease, error) {
 	lease, err := s.acquire(ctx, n)

@@ -87,7 +87,8 @@ func codeOf(err error) int {
 	}{
 		{codeUsage, []error{signalbox.ErrBadName, signalbox.ErrBadOption}},
 		{codeFailed, []error{
-			signalbox.ErrDenied, signalbox.ErrWrongKind, signalbox.ErrCapacity, signalbox.ErrOldServer, signalbox.ErrUpgrade, signalbox.ErrClosed,
+			signalbox.ErrDenied, signalbox.ErrWrongKind, signalbox.ErrCapacity, signalbox.ErrOldServer, signalbox.ErrUnsupported, signalbox.ErrUpgrade,
+			signalbox.ErrClosed,
 		}},
 		{codeLost, []error{signalbox.ErrLost, signalbox.ErrMaxHold}},
 		{codeHeld, []error{signalbox.ErrHeld}},

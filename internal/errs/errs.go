@@ -26,6 +26,7 @@ var (
 	ErrUpgrade     = errors.New("a reader cannot become a writer")
 	ErrDenied      = errors.New("the server denies access")
 	ErrRefused     = errors.New("the server refuses for now")
+	ErrUnsupported = errors.New("this cannot work here")
 	ErrOldServer   = errors.New("the server is too old")
 	ErrCapacity    = errors.New("the capacity does not allow it")
 	ErrBusy        = errors.New("too many goroutines wait")

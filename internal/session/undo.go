@@ -36,7 +36,7 @@ type Undo struct {
 	OnDone func(err error)
 
 	// Footprint.Undo sets the next three. executableUntil is until when a request that is undone may still be executed; zero
-	// if none can be. After that ErrWrongKind ends the undo: the key belongs to another program.
+	// if none can be. After that an error that wire.EndsUndo knows ends the undo.
 	executableUntil clock.Instant
 	footprint       Footprint
 	life            time.Duration // how long a hold lasts that a copy of a request makes
@@ -59,7 +59,7 @@ func (u *Undo) AfterCopies(server wire.Stamp) time.Duration {
 
 // Undoer undoes calls whose outcome is unknown. It repeats each undo off its caller's path until a
 // reply says that it is done, or until the key has expired by itself. If the server refuses an undo, it is
-// repeated too, except after ErrWrongKind: that ends it, once the call that is undone can no longer be executed.
+// repeated too, except after an error that wire.EndsUndo knows: that ends it, once the call that is undone can no longer be executed.
 //
 // Undos that are due together go in one pipeline, on a goroutine that exists only for that. The undos that are too many for now
 // wait until others have their replies, or are given up.
@@ -155,9 +155,9 @@ func (un *Undoer) send(undos []*Undo) {
 		switch {
 		case outcomes[i].Err == nil:
 			again = u.OnReply(outcomes[i].Reply)
-		case errors.Is(outcomes[i].Err, errs.ErrWrongKind) && u.isPastExecution(now):
-			// There is no hold of ours, and none can come.
-		case !errors.Is(outcomes[i].Err, errs.ErrClosed):
+		case errors.Is(outcomes[i].Err, errs.ErrClosed), wire.EndsUndo(outcomes[i].Err) && u.isPastExecution(now):
+			// There is no hold of ours, and none can come; or this session cannot end it.
+		default:
 			// After any refusal: a hold that cannot be released now may be released before its key ends.
 			again = min(firstRetry<<min(u.tries, 10), lastRetry)
 			u.tries++

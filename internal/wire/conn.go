@@ -49,13 +49,16 @@ type conn struct {
 		sync.Mutex
 		requests, replies         frameScanner
 		sent, received            uint64
-		helloAt                   uint64 // the number of the last HELLO among the requests
-		accepted                  bool   // the server has replied something other than a refusal
-		unused                    bool   // the client gave it up before its first request
-		clusterMember             bool   // the server is a member of a cluster, where addresses mean one server each
-		pinned                    bool   // the connection has a state at the server: age does not end it
-		subscribed                bool   // the connection has subscriptions: requests and replies do not pair
-		endCounted                bool   // the end is counted among endedConnections
+		helloAt                   uint64    // the number of the last HELLO among the requests
+		accepted                  bool      // the server has replied something other than a refusal
+		unused                    bool      // the client gave it up before its first request
+		clusterMember             bool      // the server is a member of a cluster, where addresses mean one server each
+		clusterPrimary            bool      // it was a primary of it, by the last HELLO
+		helloRead                 time.Time // when the reply to the last HELLO was read
+		redirects                 bool      // it redirected as such a primary, so connecting anew is of no use to a client of one server
+		pinned                    bool      // the connection has a state at the server: age does not end it
+		subscribed                bool      // the connection has subscriptions: requests and replies do not pair
+		endCounted                bool      // the end is counted among endedConnections
 		draining                  bool
 		given                     rueidis.AuthCredentials // the credentials that the program's function returned last, for this connection
 		leaving                   bool                    // the drain is due to a refusal

@@ -188,6 +188,8 @@ type endpoint struct {
 	endedCount *atomic.Uint64
 	remoteHost string // the host to which the address led last
 
+	redirectedAt time.Time // when connections were left last because of a redirection
+
 	acceptedAt  time.Time // the time of the last accepted connection; zero if an attempt has failed since
 	failures    int       // the failures since a stable connection
 	unreplaced  int       // the attempts to replace a connection that failed since one succeeded, or since a connection was accepted
@@ -288,6 +290,18 @@ func (e *endpoint) giveUpAll(by *conn, why string) {
 	for _, c := range others {
 		go c.drain(true) // closing may take a while with TLS
 	}
+}
+
+// mayLeaveForRedirection reports whether the connections may be left because of a redirection. That is once in suspectFor: if a
+// new connection redirects as well, the next one would.
+func (e *endpoint) mayLeaveForRedirection(now time.Time) bool {
+	e.connector.mu.Lock()
+	defer e.connector.mu.Unlock()
+	if now.Sub(e.redirectedAt) < suspectFor {
+		return false
+	}
+	e.redirectedAt = now
+	return true
 }
 
 // recordBroken records that the server or the network ended a connection.

@@ -95,6 +95,7 @@ func (c *conn) readHelloLocked(found string) string {
 	if bytes.Contains(reply, []byte("mode\r\n$7\r\ncluster")) {
 		c.mu.clusterMember = true
 	}
+	c.mu.clusterPrimary, c.mu.helloRead = c.mu.clusterMember && !isReplica(reply), time.Now()
 	if !first && isReplica(reply) {
 		return "READONLY the server is a replica"
 	}
@@ -112,10 +113,10 @@ func (c *conn) isRejectionLocked(words string) bool {
 		c.mu.refusal = words
 		return false // the client gives it up, or has another way to begin
 	}
-	if to := movedTo(words); to != "" {
-		return c.leadsHereLocked(to)
-	}
 	now := time.Now()
+	if to := movedTo(words); to != "" {
+		return c.leavesForRedirectionLocked(to, now)
+	}
 	switch suspicionOf(words) {
 	case wrongServer:
 		return true
@@ -130,13 +131,24 @@ func (c *conn) isRejectionLocked(words string) bool {
 	return false
 }
 
-// leadsHereLocked reports whether a redirection leads to this very connection, which the client would follow for ever.
-// A server that is no member of a cluster, or whose client follows no redirection, can only mean: not here.
-func (c *conn) leadsHereLocked(to string) bool {
-	if c.endpoint.connector.options.SingleServer || !c.mu.clusterMember {
-		return true
+// leavesForRedirectionLocked reports whether the connection must be left after a redirection. The client of a cluster follows it,
+// unless it leads to this very connection, which the client would follow for ever.
+//
+// A server that is no member of a cluster, or whose client follows no redirection, can only mean: not here. The address may
+// lead elsewhere by now, so the connection is left, but not again and again if that does not help: other calls use the connections.
+// If a primary of a cluster says so for a client of one server, connecting anew never helps.
+func (c *conn) leavesForRedirectionLocked(to string, now time.Time) bool {
+	single := c.endpoint.connector.options.SingleServer
+	if c.mu.clusterMember && !single {
+		return c.endpoint.isAt(to, addressOf(c.mu.inner))
 	}
-	return c.endpoint.isAt(to, addressOf(c.mu.inner))
+	if c.mu.clusterPrimary && now.Sub(c.mu.helloRead) < suspectFor {
+		c.mu.redirects = true
+	}
+	if c.mu.clusterPrimary && c.mu.redirects {
+		return false
+	}
+	return c.endpoint.mayLeaveForRedirection(now)
 }
 
 // idleLocked reports whether nothing that was sent waits for a reply.

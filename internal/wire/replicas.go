@@ -47,7 +47,7 @@ func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait t
 		noReply := Outcome{Err: errs.OfCall(ctx, err)}
 		return replicatedOutcome{script: noReply, replicated: noReply}
 	})
-	both.script.Err = r.notifyWatcher(ctx, call.digest(), call.Keys, began, r.rights.outcome(&call, both.script.Err))
+	both.script.Err = r.notifyWatcher(ctx, call.digest(), call.Keys, began, r.judgeRedirection(ctx, r.rights.outcome(&call, both.script.Err)))
 	return both.script, both.replicated
 }
 

@@ -60,14 +60,8 @@ func (r *rights) hasAll(keys []string) bool {
 	return true
 }
 
-// revokedError is the denial of something that the session was allowed before. It is ErrDenied, and its verdict is Temporary.
-type revokedError struct{ err error }
-
-// Error implements error.
-func (e *revokedError) Error() string { return e.err.Error() }
-
-// Unwrap returns the denial.
-func (e *revokedError) Unwrap() error { return e.err }
+// revoked returns the denial of something that the session was allowed before. It is ErrDenied, and its verdict is Temporary.
+func revoked(err error) error { return &judgedError{err, Temporary} }
 
 // outcome returns the error of a call, and remembers what it shows.
 func (r *rights) outcome(call *Call, err error) error {
@@ -81,13 +75,13 @@ func (r *rights) outcome(call *Call, err error) error {
 	words := wordsOf(err)
 	switch {
 	case !IsReplyError(err):
-		return &revokedError{err} // a command that was there before
+		return revoked(err) // a command that was there before
 	case begins(words, denialsInScript):
 		return err // which commands a script calls depends on what it finds: whether it called this one before is not known
 	case !begins(words, []string{"NOPERM"}), slices.Contains(runsScripts, strings.ToUpper(quoted(words))):
-		return &revokedError{err} // the credentials, or the right to run scripts
+		return revoked(err) // the credentials, or the right to run scripts
 	case strings.Contains(words, " key") && r.hasAll(call.Keys):
-		return &revokedError{err}
+		return revoked(err)
 	}
 	return err
 }

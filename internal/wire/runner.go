@@ -40,6 +40,7 @@ type Runner struct {
 
 	replicatedTexts sync.Map // a set of each *scripts.Script whose text RunReplicated has sent
 	span            slotSpan
+	clusterCheck    clusterCheck
 
 	paces sync.Map // a *Pace for each node: see Pace
 
@@ -84,6 +85,7 @@ func (r *Runner) Run(ctx context.Context, call Call) (reply Reply, err error) {
 		}
 	}
 	r.recordOutcome(ctx, err)
+	err = r.judgeRedirection(ctx, err)
 	return reply, r.notifyWatcher(ctx, call.digest(), call.Keys, began, err)
 }
 
@@ -165,6 +167,9 @@ func (r *Runner) runManyUnwatched(ctx context.Context, calls []Call) []Outcome {
 	}
 	if len(calls) > 0 {
 		r.recordOutcome(ctx, outcomes[0].Err) // one connection has served all of them, or none
+	}
+	for i := range outcomes {
+		outcomes[i].Err = r.judgeRedirection(ctx, outcomes[i].Err)
 	}
 	return outcomes
 }

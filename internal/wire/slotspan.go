@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -190,7 +191,7 @@ func (r *Runner) probe(now clock.Instant) <-chan struct{} {
 }
 
 // sendProbe sends a probe in one pipeline. replied says that the server, or what stands before it, replied to the
-// script, or closed the connection.
+// script, or closed the connection, and that the slots of its keys may be the reason.
 func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 	ctx, cancel := errs.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -204,6 +205,9 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 	last := &outcomes[len(keys)]
 	if last.Err == nil && last.Reply.Int(0) == probeKeys {
 		return true, true
+	}
+	if slices.ContainsFunc(outcomes, func(o Outcome) bool { return IsReplyError(o.Err) && !mayBeOfSlots(o.Err) }) {
+		return false, false // full memory, for example, which says nothing about slots
 	}
 	switch {
 	case IsReplyError(last.Err), last.Err == nil:

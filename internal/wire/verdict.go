@@ -37,7 +37,7 @@ const (
 //nolint:gochecknoglobals // a constant table
 var temporaryRefusals = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MISCONF", "OOM", "MOVED", "ASK",
-	"NOSCRIPT", "max number of clients",
+	"NOSCRIPT", "max number of clients", "Script killed by user",
 	"LOADING Redis is loading", "LOADING Valkey is loading", "BUSY Redis is busy", "BUSY Valkey is busy", "OOM command not allowed",
 }
 
@@ -48,29 +48,35 @@ var temporaryRefusals = []string{
 //nolint:gochecknoglobals // a constant table
 var temporaryInScript = []string{"Script attempted to access a non local key", "Lua script attempted to access a non local key"}
 
-// permanentRefusals lists the words of refusals that come before the script is executed, or before its first write, and that
-// waiting does not help. Refusals for lack of a right are in denials.
+// permanentRefusals lists the words of refusals that come before the script is executed, and that waiting does not help: the request
+// is wrong for this server, and every copy of it is. Refusals for lack of a right are in denials.
 //
 //nolint:gochecknoglobals // a constant table
-var permanentRefusals = []string{"CROSSSLOT", wrongType, badArgument}
-
-// badArgument is what each script of ours says before its first write if an argument cannot be: a mistake of this client.
-const badArgument = "bad argument"
+var permanentRefusals = []string{
+	"CROSSSLOT", "wrong number of arguments", "Number of keys can't be", "Protocol error", "invalid bulk length", "invalid multibulk length",
+	"DB index is out of range", "invalid DB index", "SELECT is not allowed in cluster mode", "Error compiling script", "NOPROTO",
+}
 
 // foreignValues lists the words with which a command that counts refuses a value that another program wrote. Waiting
 // does not help. The script may have written to other keys before.
 //
 //nolint:gochecknoglobals // a constant table
-var foreignValues = []string{"value is not an integer", "hash value is not an integer"}
+var foreignValues = []string{
+	"value is not an integer", "hash value is not an integer", "value is not a valid float", "hash value is not a float", "increment or decrement would overflow",
+}
 
-// wrongType is the refusal of a command for a key of another type, which belongs to another program. Every script of ours
+// wrongTypes is the refusal of a command for a key of another type, which belongs to another program. Every script of ours
 // reads its keys before it writes to them.
-const wrongType = "WRONGTYPE"
+//
+//nolint:gochecknoglobals // a constant table
+var wrongTypes = []string{"WRONGTYPE"}
 
 // finalErrors lists the errors that are known to be permanent. None is a server's refusal.
 //
 //nolint:gochecknoglobals // a constant table
-var finalErrors = []error{errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, errs.ErrBusy, ErrNotSent}
+var finalErrors = []error{
+	errs.ErrClosed, errs.ErrWrongKind, errs.ErrDenied, errs.ErrUnsupported, errs.ErrOldServer, errs.ErrNotReplicated, errs.ErrCapacity, errs.ErrBusy, ErrNotSent,
+}
 
 // ErrUnreadable says that no script sends such a reply. Something between this process and the server made it up, so the outcome
 // is unknown.
@@ -79,11 +85,23 @@ var ErrUnreadable = errors.New("a script's reply cannot be read")
 // ErrNotSent says that a caller's context ended before its call was sent.
 var ErrNotSent = errors.New("it was not sent")
 
+// judgedError is an error whose verdict is not that of its words, since more is known.
+type judgedError struct {
+	err     error
+	verdict Verdict
+}
+
+// Error implements error.
+func (e *judgedError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error.
+func (e *judgedError) Unwrap() error { return e.err }
+
 // Judge returns what err means for the script that it belongs to.
 func Judge(err error) Verdict {
-	var revoked *revokedError
-	if errors.As(err, &revoked) {
-		return Temporary
+	var judged *judgedError
+	if errors.As(err, &judged) {
+		return judged.verdict
 	}
 	var refusal *rueidis.RedisError
 	if errors.As(err, &refusal) {
@@ -104,11 +122,31 @@ func judgeWords(words string) Verdict {
 	switch {
 	case begins(words, temporaryRefusals):
 		return Temporary
-	case begins(words, denials), begins(words, denialsInScript), begins(words, permanentRefusals), begins(words, foreignValues):
+	case begins(words, denials), begins(words, denialsInScript), begins(words, permanentRefusals), begins(words, wrongTypes), begins(words, foreignValues):
+		return Final
+	case isOfScript(words):
 		return Final
 	}
 	return Unknown
 }
+
+// inScript matches what a server adds to an error that ended a script: Redis 6.2 says the position in front of it, later servers say
+// it behind. No proxy says so.
+var inScript = regexp.MustCompile(`^(?:-?ERR )?(?:Error running script|@?user_script: ?\d+: )|script: (?:f_)?[0-9a-f]+, on @user_script:\d+\.?$`)
+
+// isOfScript reports whether these are the words of an error that a script of ours raised, or a command in it that refuses its
+// arguments: a bug, a key that another program has damaged, or a server whose Lua is another one. The script fails so whenever it
+// is sent. An error with a code of its own, in capital letters, is a state of the server, and may pass.
+func isOfScript(words string) bool {
+	if !inScript.MatchString(words) || begins(words, temporaryInScript) {
+		return false
+	}
+	code, _, _ := strings.Cut(withoutGeneralCode(withoutScriptPosition(words)), " ")
+	return len(code) < 2 || code != strings.ToUpper(code) || strings.ContainsAny(code, "':.")
+}
+
+// badArgument is what each script of ours says before its first write if an argument cannot be: a mistake of this client.
+const badArgument = "bad argument"
 
 // wordsOf returns the words with which a server, or a proxy before it, refused a call; "" for any other error.
 func wordsOf(err error) string {
@@ -130,7 +168,19 @@ func CrossSlot(err error) bool { return begins(wordsOf(err), []string{"CROSSSLOT
 // refused, in part.
 func MayHaveRun(err error) bool {
 	words := wordsOf(err)
-	return Judge(err) == Unknown || begins(words, denialsInScript) || begins(words, foreignValues)
+	switch {
+	case Judge(err) == Unknown, begins(words, denialsInScript), begins(words, foreignValues):
+		return true
+	case begins(words, temporaryRefusals), begins(words, permanentRefusals):
+		return false
+	}
+	return isOfScript(words) && !strings.Contains(words, badArgument)
+}
+
+// EndsUndo reports whether the error of an undo shows that no repetition of it can help: the key belongs to another program, the
+// script fails whenever it is sent, this client does not reach the key's server, or the client was closed. A missing right may be granted.
+func EndsUndo(err error) bool {
+	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrUnsupported) || errors.Is(err, errs.ErrClosed)
 }
 
 // IsReplyError reports whether err is the reply of a server, or of a proxy before it.
@@ -150,8 +200,12 @@ func Explain(err error) error {
 		return fmt.Errorf("%w: %w", errs.ErrRefused, err)
 	case begins(words, denials), begins(words, denialsInScript):
 		return denial(err, words)
-	case begins(words, []string{wrongType}), begins(words, foreignValues):
+	case begins(words, wrongTypes), begins(words, foreignValues):
 		return fmt.Errorf("%w: %w", errs.ErrWrongKind, err)
+	case begins(words, permanentRefusals):
+		return fmt.Errorf("%w: the server refuses the request, and would refuse it again: %w", errs.ErrUnsupported, err)
+	case isOfScript(words):
+		return fmt.Errorf("%w: a script fails on this server, and would fail again; if no other program writes to the key, report it: %w", errs.ErrUnsupported, err)
 	}
 	return err
 }

@@ -49,16 +49,15 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 		"ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:12.": {wire.Final, errs.ErrDenied},
 		"ERR ACL failure in script: User limited has no permissions to run the 'set' command":                      {wire.Final, errs.ErrDenied},
 		"ERR Unknown Redis command called from script script: 0a1b, on @user_script:79.":                           {wire.Final, errs.ErrDenied},
-		"ERR user_script:1: attempt to compare nil with number script: 0a1b, on @user_script:1.":                   {wire.Unknown, nil},
-		"ERR bad argument script: 0a1b, on @user_script:12.":                                                       {wire.Final, nil},
+		"ERR Script killed by user with SCRIPT KILL... script: 0a1b, on @user_script:1.":                           {wire.Temporary, errs.ErrRefused},
 		"NOSCRIPT No matching script. Please use EVAL.":                                                            {wire.Temporary, errs.ErrRefused},
-		"CROSSSLOT Keys in request don't hash to the same slot":                                                    {wire.Final, nil},
+		"CROSSSLOT Keys in request don't hash to the same slot":                                                    {wire.Final, errs.ErrUnsupported},
 		"ERR unsupported command 'EVALSHA'":                                                                        {wire.Final, errs.ErrDenied},
 	} {
 		err := redistest.Outcome(redistest.Refusal(words)).Err
 		require.Equal(t, c.verdict, wire.Judge(err), words)
 		require.ErrorContains(t, err, strings.TrimPrefix(words, "ERR "), "the server's words are lost")
-		for _, sentinel := range []error{errs.ErrWrongKind, errs.ErrRefused, errs.ErrDenied, errs.ErrClosed} {
+		for _, sentinel := range []error{errs.ErrWrongKind, errs.ErrRefused, errs.ErrDenied, errs.ErrUnsupported, errs.ErrClosed} {
 			require.Equal(t, errors.Is(c.sentinel, sentinel), errors.Is(err, sentinel), words)
 		}
 		require.Equal(t, c.verdict, wire.Judge(fmt.Errorf("of a key: %w", err)), "wrapped: %s", words)
@@ -75,7 +74,8 @@ func TestUnlistedWordsAreAnUnknownOutcome(t *testing.T) {
 		"no healthy upstream",
 		"max requests limit exceeded",
 		"ERR max daily request limit exceeded. Limit: 10000, Usage: 10000.",
-		"ERR Error running script (call to f_0): @user_script:2: attempt to compare number with nil",
+		"NEWCODE a state of the server, in a script script: 0a1b, on @user_script:2.",
+		"ERR attempt to compare number with nil",
 		"Busy: the reply was lost",
 		"moved permanently",
 		"BUSYGROUP Consumer Group name already exists",
@@ -88,6 +88,44 @@ func TestUnlistedWordsAreAnUnknownOutcome(t *testing.T) {
 		require.True(t, wire.MayHaveRun(err), words)
 	}
 	require.Equal(t, wire.Unknown, wire.Judge(fmt.Errorf("%w: it has three elements", wire.ErrUnreadable)))
+}
+
+// P10: an error that a script of ours raises, or a request that this server never takes, is not waited for. Only an error after the first
+// write of a script has to be undone. These are the words of Redis 7.0.15; atLine4 is how Redis 6.2 begins.
+func TestWhatCanNeverSucceedIsFinal(t *testing.T) {
+	t.Parallel()
+	const at = " script: 0a1bf999d9ca95013e0098924902c62b4aea59c5, on @user_script:5."
+	for words, mayHaveRun := range map[string]bool{
+		"ERR user_script:5: bad argument" + at:  false,
+		atLine4 + "user_script:4: bad argument": false,
+		"ERR bad argument" + at:                 false,
+		"ERR Error compiling script (new function): user_script:1: '<eof>' expected near 'b'": false,
+		"ERR wrong number of arguments for 'evalsha' command":                                 false,
+		"ERR Number of keys can't be greater than number of args":                             false,
+		"ERR Protocol error: invalid bulk length":                                             false,
+		"ERR DB index is out of range":                                                        false,
+		"ERR SELECT is not allowed in cluster mode":                                           false,
+		"ERR user_script:5: attempt to perform arithmetic on a nil value" + at:                true,
+		"ERR user_script:5: Script attempted to access nonexistent global variable 'x'" + at:  true,
+		"ERR user_script:5: stack overflow" + at:                                              true,
+		"ERR user_script:5: too many results to unpack" + at:                                  true,
+		atLine4 + "user_script:4: attempt to compare number with nil":                         true,
+		"ERR Wrong number of args calling Redis command from script" + at:                     true,
+		"ERR This Redis command is not allowed from script" + at:                              true,
+		"ERR Write commands are not allowed from read-only scripts." + at:                     true,
+		"ERR invalid expire time in 'pexpire' command" + at:                                   true,
+		"ERR string exceeds maximum allowed size (proto-max-bulk-len)" + at:                   true,
+		"ERR syntax error" + at:                                                               true,
+		"ERR timeout is negative" + at:                                                        true,
+		"ERR Script attempted to access keys that do not hash to the same slot" + at:          true,
+		atLine4 + "-ERR min or max is not a float":                                            true,
+	} {
+		err := redistest.Outcome(redistest.Refusal(words)).Err
+		require.Equal(t, wire.Final, wire.Judge(err), words)
+		require.ErrorIs(t, err, errs.ErrUnsupported, words)
+		require.Equal(t, mayHaveRun, wire.MayHaveRun(err), words)
+		require.True(t, wire.EndsUndo(err), words)
+	}
 }
 
 // A proxy that repeats a server's words may change how they are written.

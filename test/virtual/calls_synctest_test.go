@@ -42,6 +42,7 @@ var sentinels = map[string]error{
 	"ErrNoReply":       signalbox.ErrNoReply,
 	"ErrBusy":          signalbox.ErrBusy,
 	"ErrNotReplicated": signalbox.ErrNotReplicated,
+	"ErrUnsupported":   signalbox.ErrUnsupported,
 	"ErrOldServer":     signalbox.ErrOldServer,
 	"ErrRunning":       signalbox.ErrRunning,
 	"ErrNoRound":       signalbox.ErrNoRound,
@@ -140,6 +141,10 @@ func newCallFixture(r *redlockServers, fault callFault) *callFixture {
 			cf.mu.Lock()
 			words, late := cf.words, cf.late
 			cf.mu.Unlock()
+			if strings.HasPrefix(words, "MOVED") && command == "HELLO" && len(args) == 0 {
+				c.WriteRaw(helloOfCluster)
+				return true
+			}
 			if words == "" || c.ClientName == runName || !strings.HasPrefix(command, "EVAL") {
 				return false
 			}
@@ -204,6 +209,10 @@ func (c *callFixture) causeFault() {
 		say("OOM command not allowed when used memory > 'maxmemory'.")
 	case denied:
 		say("ERR ACL failure in script: User limited has no permissions to run the 'time' command")
+	case broken:
+		say("ERR user_script:5: bad argument script: 0a1b, on @user_script:5.")
+	case redirected:
+		say("MOVED 3999 127.0.0.1:1")
 	case expired:
 		say("WRONGPASS invalid username-password pair or user is disabled.")
 		time.AfterFunc(3*time.Second, func() { say("") })
@@ -385,7 +394,7 @@ func faultsOf() map[callClass][]callFault {
 func TestTheTableHasARowForEveryFault(t *testing.T) {
 	t.Parallel()
 	for class, faults := range faultsOf() {
-		for _, f := range []callFault{healthy, frozen, connecting, refusing, loading, denied} {
+		for _, f := range []callFault{healthy, frozen, connecting, refusing, loading, denied, broken, redirected} {
 			require.Contains(t, faults, f, "class %d", class)
 		}
 		require.Len(t, slices.Compact(slices.Sorted(slices.Values(faults))), len(faults))

@@ -36,6 +36,8 @@ const (
 	loading    callFault = "Loading"    // the words of a server that refuses for now
 	full       callFault = "Full"       // so are these
 	denied     callFault = "Denied"     // the words of a right that is missing
+	broken     callFault = "Broken"     // the words of a script that this server can never run
+	redirected callFault = "Redirected" // a node of a cluster redirects a client of one server
 	expired    callFault = "Expired"    // the credentials, for 3 s; they were right before
 	over       callFault = "Over"       // frozen for longer than the lease lasts
 	minority   callFault = "Minority"   // one of three servers of a redlock is frozen
@@ -66,6 +68,8 @@ var endings = []expectedEnds{
 	{tries, loading, "ErrRefused", "ErrRefused"},
 	{tries, full, "ErrRefused", "ErrRefused"},
 	{tries, denied, "ErrDenied", "ErrDenied"},
+	{tries, broken, "ErrUnsupported", "ErrUnsupported"},
+	{tries, redirected, "ErrUnsupported", "ErrUnsupported"},
 	{tries, expired, "ErrDenied", "ErrDenied"},
 	{tries, minority, "nil", "nil"},
 
@@ -80,6 +84,8 @@ var endings = []expectedEnds{
 	{guesses, loading, "error", "error"},
 	{guesses, full, "error", "error"},
 	{guesses, denied, "error", "error"},
+	{guesses, broken, "error", "error"},
+	{guesses, redirected, "error", "error"},
 	{guesses, expired, "error", "error"},
 
 	{waits, healthy, "nil", "nil"},
@@ -93,6 +99,8 @@ var endings = []expectedEnds{
 	{waits, loading, "blocks", "ErrRefused ended in 100ms"},
 	{waits, full, "blocks", "ErrRefused ended in 100ms"},
 	{waits, denied, "ErrDenied", "ErrDenied"},
+	{waits, broken, "ErrUnsupported", "ErrUnsupported"},
+	{waits, redirected, "ErrUnsupported", "ErrUnsupported"},
 	{waits, expired, "nil in 5s", "ErrDenied ended in 100ms"},
 	{waits, minority, "nil", "nil"},
 
@@ -107,6 +115,8 @@ var endings = []expectedEnds{
 	{requests, loading, "ErrRefused", "ErrRefused"},
 	{requests, full, "ErrRefused", "ErrRefused"},
 	{requests, denied, "ErrDenied", "ErrDenied"},
+	{requests, broken, "ErrUnsupported", "ErrUnsupported"},
+	{requests, redirected, "ErrUnsupported", "ErrUnsupported"},
 	{requests, expired, "ErrDenied", "ErrDenied"},
 	{requests, minority, "free", "free"},
 
@@ -120,6 +130,8 @@ var endings = []expectedEnds{
 	{insists, loading, "blocks", "ErrRefused ended in 100ms"},
 	{insists, full, "blocks", "ErrRefused ended in 100ms"},
 	{insists, denied, "ErrDenied", "ErrDenied"},
+	{insists, broken, "ErrUnsupported", "ErrUnsupported"},
+	{insists, redirected, "ErrUnsupported", "ErrUnsupported"},
 	{insists, expired, "nil in 4s", "ErrDenied ended in 100ms"},
 
 	{listens, healthy, "blocks", "ended in 100ms"},
@@ -132,6 +144,8 @@ var endings = []expectedEnds{
 	{listens, loading, "blocks", "ErrRefused ended in 100ms"},
 	{listens, full, "blocks", "ErrRefused ended in 100ms"},
 	{listens, denied, "ErrDenied", "ErrDenied"},
+	{listens, broken, "ErrUnsupported", "ErrUnsupported"},
+	{listens, redirected, "ErrUnsupported", "ErrUnsupported"},
 	{listens, expired, "blocks", "ErrDenied ended in 100ms"},
 
 	// A term ends 5 s before its lease of 15 s does.
@@ -145,6 +159,8 @@ var endings = []expectedEnds{
 	{writes, loading, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
 	{writes, full, "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
 	{writes, denied, "ErrDenied", "ErrDenied"},
+	{writes, broken, "ErrUnsupported", "ErrUnsupported"},
+	{writes, redirected, "ErrUnsupported", "ErrUnsupported"},
 	{writes, expired, "nil in 4s", "ErrDenied ended in 100ms"},
 
 	// A store is tried for a second after the lease of 30 s has ended. A call whose context ends returns at once: the store
@@ -159,9 +175,11 @@ var endings = []expectedEnds{
 	{stores, loading, "ErrRefused in 31s", "ErrRefused ended in 100ms"},
 	{stores, full, "ErrRefused in 31s", "ErrRefused ended in 100ms"},
 	{stores, denied, "ErrUnconfirmed ErrDenied in 31s", "ErrDenied ended in 100ms"},
+	{stores, broken, "ErrUnsupported", "ErrUnsupported"},
+	{stores, redirected, "ErrUnsupported", "ErrUnsupported"},
 	{stores, expired, "nil in 4s", "ErrDenied ended in 100ms"},
 
-	// A member calls again until the server replies. It joins anew after a lost lease.
+	// A member calls again until the server replies, unless that can never help. It joins anew after a lost lease.
 	{sets, healthy, "nil", "nil"},
 	{sets, frozen, "blocks", "ended in 100ms"},
 	{sets, connecting, "blocks", "ended in 100ms"},
@@ -171,10 +189,12 @@ var endings = []expectedEnds{
 	{sets, closed, "ErrClosed", "ErrClosed"},
 	{sets, loading, "blocks", "ErrRefused ended in 100ms"},
 	{sets, full, "blocks", "ErrRefused ended in 100ms"},
-	{sets, denied, "blocks", "ErrDenied ended in 100ms"},
+	{sets, denied, "ErrDenied", "ErrDenied"},
+	{sets, broken, "ErrUnsupported", "ErrUnsupported"},
+	{sets, redirected, "ErrUnsupported", "ErrUnsupported"},
 	{sets, expired, "nil in 4s", "ErrDenied ended in 100ms"},
 
-	// A member that leaves gives up after a lease of 15 s without a reply.
+	// A member that leaves gives up after a lease of 15 s without a reply, or at once if none can come.
 	{parts, healthy, "nil", "nil"},
 	{parts, frozen, "nil in 17s", "ended in 100ms"},
 	{parts, connecting, "nil in 17s", "ended in 100ms"},
@@ -185,6 +205,8 @@ var endings = []expectedEnds{
 	{parts, loading, "nil in 17s", "ErrRefused ended in 100ms"},
 	{parts, full, "nil in 17s", "ErrRefused ended in 100ms"},
 	{parts, denied, "nil in 17s", "ErrDenied ended in 100ms"},
+	{parts, broken, "nil", "nil"},
+	{parts, redirected, "nil", "nil"},
 	{parts, expired, "nil in 4s", "ErrDenied ended in 100ms"},
 
 	{unlocks, healthy, "nil", "nil"},
@@ -196,6 +218,8 @@ var endings = []expectedEnds{
 	{unlocks, closed, "ErrLost ErrClosed", "ErrLost ErrClosed"},
 	{unlocks, loading, "ErrUnconfirmed ErrRefused", "ErrUnconfirmed ErrRefused"},
 	{unlocks, denied, "ErrUnconfirmed ErrDenied", "ErrUnconfirmed ErrDenied"},
+	{unlocks, broken, "ErrUnconfirmed ErrUnsupported", "ErrUnconfirmed ErrUnsupported"},
+	{unlocks, redirected, "ErrUnconfirmed ErrUnsupported", "ErrUnconfirmed ErrUnsupported"},
 	{unlocks, expired, "ErrUnconfirmed ErrDenied", "ErrUnconfirmed ErrDenied"},
 	{unlocks, over, "ErrLost", "ErrLost"},
 	{unlocks, minority, "nil", "nil"},
@@ -207,6 +231,8 @@ var endings = []expectedEnds{
 	{inner, closed, "ErrLost ErrClosed", "ErrLost ErrClosed"},
 	{inner, loading, "nil", "nil"},
 	{inner, denied, "nil", "nil"},
+	{inner, broken, "nil", "nil"},
+	{inner, redirected, "nil", "nil"},
 	{inner, expired, "nil", "nil"},
 	{inner, over, "ErrLost", "ErrLost"},
 
@@ -218,5 +244,7 @@ var endings = []expectedEnds{
 	{leaves, refusing, "error in 6s", "ended in 1100ms"},
 	{leaves, loading, "error in 6s", "ended in 1100ms"},
 	{leaves, denied, "error in 6s", "ended in 1100ms"},
+	{leaves, broken, "error in 6s", "ended in 1100ms"},
+	{leaves, redirected, "error in 6s", "ended in 1100ms"},
 	{leaves, expired, "error in 6s", "ended in 1100ms"},
 }

@@ -191,15 +191,9 @@ func (a *Attempt) handleEnterError(err error) {
 		return
 	}
 	a.footprint.Unknown = a.footprint.Unknown || wire.Judge(err) == wire.Unknown
-	if !leavesNothing(err) {
+	if wire.MayHaveRun(err) && !errors.Is(err, errs.ErrWrongKind) {
 		a.leftTicketLocked()
 	}
-}
-
-// leavesNothing reports whether the error of a call shows that the server has nothing of the attempt, or can no longer be
-// asked: the key belongs to another program, or the client was closed.
-func leavesNothing(err error) bool {
-	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrClosed)
 }
 
 // handleEnterReply handles the reply to an enter.

@@ -184,12 +184,12 @@ func (a *Attempt) repeatLeaveFor(lasts time.Duration) {
 
 // handleRepetitionEnd handles the end of the repeated leave. If the leave was not confirmed and the session still uses the
 // queue, the heartbeats of the session would keep the ticket of a alive, and other waiters would wait for it. So the
-// repetition continues. If the server has nothing of a, the session sends no heartbeats either.
+// repetition continues, unless the leave can never succeed.
 func (a *Attempt) handleRepetitionEnd(err error) {
 	registry := a.q.registry
 	registry.mu.Lock()
 	isKnown := registry.mu.attempts[a.attempt()] == a
-	continues := isKnown && a.q.users > 0 && registry.session.Ready() == nil && !leavesNothing(err)
+	continues := isKnown && a.q.users > 0 && registry.session.Ready() == nil && !wire.EndsUndo(err)
 	if isKnown && !continues {
 		a.forgetLocked()
 	}

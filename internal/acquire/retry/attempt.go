@@ -27,6 +27,7 @@ type attempt struct {
 	grant        queue.Grant // the zero Grant until the attempt has the lock
 	localHold    session.LocalHold
 	footprint    session.Footprint // what the server may have of the attempt
+	leftBefore   session.Remains   // what the tries before the newest one left
 	needsRecheck bool              // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
 }
 
@@ -102,17 +103,21 @@ func (a *attempt) prepareTry(sent clock.Instant) wire.Stamp {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	a.footprint.Send(notAfter)
+	a.leftBefore = a.footprint.Left
 	a.footprint.Leave(session.HoldLeft)
 	return notAfter
 }
 
-// handleTryError handles the error of a try. A key of another program has nothing of a.
+// handleTryError handles the error of a try. A key of another program has nothing of a, and a try that was not executed adds nothing.
 func (a *attempt) handleTryError(err error) {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
 	a.footprint.Unknown = a.footprint.Unknown || wire.Judge(err) == wire.Unknown
-	if errors.Is(err, errs.ErrWrongKind) {
+	switch {
+	case errors.Is(err, errs.ErrWrongKind):
 		a.leftNoHoldLocked()
+	case !wire.MayHaveRun(err):
+		a.footprint.Left = a.leftBefore
 	}
 }
 

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// P10: a redirection for a client of one server. From a primary of a cluster it is final, and the connections stay; from any other
+// server it can pass, and the address is followed, but not with each redirection.
+func TestRedirectionOfAClientOfOneServer(t *testing.T) {
+	t.Parallel()
+	asCluster := strings.Replace(greeting, "$10\r\nstandalone", "$7\r\ncluster", 1)
+	noHello := "-ERR unknown command 'HELLO'\r\n"
+	for name, c := range map[string]struct {
+		hello   string
+		age     time.Duration // of the connection at the first redirection
+		resp2   bool
+		verdict wire.Verdict
+		dials   int // at most, in 10 s, beside the first one
+	}{
+		"ClusterPrimary":         {asCluster, time.Second, false, wire.Final, 0},
+		"ClusterPrimary/Later":   {asCluster, time.Minute, false, wire.Final, 1},
+		"ClusterPrimary/RESP2":   {asCluster, time.Minute, true, wire.Final, 1},
+		"ClusterReplica":         {strings.Replace(asCluster, "$6\r\nmaster", "$5\r\nslave", 1), time.Second, false, wire.Temporary, 200},
+		"ProxyOfOneServer":       {greeting, time.Minute, false, wire.Temporary, 4},
+		"ProxyWithoutHELLO":      {noHello, time.Minute, false, wire.Temporary, 4},
+		"ProxyOfOneServer/RESP2": {noHello, time.Minute, true, wire.Temporary, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var f fakeServer
+				f.set(nil, func(request string) string {
+					switch {
+					case strings.Contains(request, "EVALSHA"):
+						return "-MOVED 3999 near:2\r\n"
+					case strings.Contains(request, "HELLO"):
+						return c.hello
+					}
+					return welcomes(request)
+				})
+				client := f.client(t, func(o *rueidis.ClientOption) {
+					o.ConnLifetime, o.DisableRetry, o.AlwaysRESP2, o.DisableCache = -1, true, c.resp2, c.resp2
+				})
+				defer client.Close()
+				r := wire.NewRunner(client)
+				require.NoError(t, r.RunMany(t.Context(), []wire.Call{{Command: "PING"}})[0].Err)
+				time.Sleep(c.age)
+				before := f.dialCount()
+				for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(100 * time.Millisecond) {
+					_, err := r.Run(t.Context(), hello("key"))
+					require.Equal(t, c.verdict, wire.Judge(err), err)
+					require.False(t, wire.MayHaveRun(err))
+					require.ErrorContains(t, err, "MOVED 3999 near:2")
+					if c.verdict == wire.Final {
+						require.ErrorIs(t, err, errs.ErrUnsupported)
+						require.ErrorContains(t, err, "make a client of the cluster")
+					}
+					require.Equal(t, c.verdict, wire.Judge(r.RunMany(t.Context(), []wire.Call{hello("key"), hello("key")})[1].Err))
+					require.NoError(t, r.RunMany(t.Context(), []wire.Call{{Command: "PING"}})[0].Err)
+				}
+				require.LessOrEqual(t, f.dialCount()-before, c.dials)
+			})
+		})
+	}
+}
+
+// A probe for slots that is refused because memory is full says nothing about slots: the next one comes within a minute, and not ten.
+func TestProbeRefusedForAnotherReasonIsRepeatedSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f fakeServer
+		say := func(reply string) {
+			f.set(nil, func(request string) string {
+				if strings.Contains(request, "HELLO") {
+					return greeting
+				}
+				return reply
+			})
+		}
+		say("-OOM command not allowed when used memory > 'maxmemory'.\r\n")
+		client := f.client(t)
+		defer client.Close()
+		r := wire.NewRunner(client)
+		r.SetProbePrefix("sb:")
+		for range 360 {
+			require.False(t, r.CertainlySpansSlots(t.Context()))
+			time.Sleep(10*time.Second + 300*time.Millisecond) // between two pings: the fake server replies alike to what comes in one piece
+		}
+		say(":32\r\n")
+		time.Sleep(time.Minute)
+		require.True(t, r.CertainlySpansSlots(t.Context()))
+	})
+}
