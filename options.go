@@ -30,8 +30,8 @@ func checked(err error, set func(*session.Settings)) SessionOption {
 	}
 }
 
-// WithCloseGrace sets how long Close waits for holders and for calls if its context has no
-// deadline; 5 s by default. d is more than 0 and at most 24 h.
+// WithCloseGrace sets how long Close waits for holders and for calls at most. If its context ends earlier, that
+// counts. Without this option it is 5 s if the context has no deadline. d is more than 0 and at most 24 h.
 func WithCloseGrace(d time.Duration) SessionOption {
 	return checked(session.CheckCloseGrace(d), func(s *session.Settings) { s.CloseGrace = d })
 }

@@ -39,8 +39,8 @@ func (s *Session) ID() string {
 func (s *Session) IdleLocks() int { return (*session.Handle)(s).Session().IdleLocks() }
 
 // Close ends the session. It refuses new work, wakes waiters with ErrClosed, and blocks until every
-// lease is unlocked and every call has returned, or until ctx ends. If ctx has no deadline, Close
-// blocks for 5 s at most; WithCloseGrace changes that. So
+// lease is unlocked and every call has returned, or until ctx ends or the time of WithCloseGrace, whichever is
+// earlier. With neither a deadline nor that option Close blocks for 5 s at most. So
 // "defer session.Close(context.Background())" always returns. A context that has ended, such as one
 // that SIGTERM cancels, ends the leases at once, also those of work that is about to finish.
 //

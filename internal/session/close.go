@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +21,12 @@ const (
 	maxLogged = 20
 )
 
-// errGrace is the reason why Close ended leases if its context has no deadline. It is not
-// context.DeadlineExceeded, because the caller set no deadline.
-var errGrace = errors.New("the context has no deadline, and the close grace is over")
+// errGrace is the reason why Close ended leases if the close grace ended before its context. It is not
+// context.DeadlineExceeded, because the caller's context did not end.
+var errGrace = errors.New("the close grace is over")
 
 // Close ends the session: it refuses new work, wakes waiters, and waits for holders until ctx ends,
-// or for the close grace if ctx has no deadline. Then it ends their leases and releases them. Each
+// or the close grace if that is shorter. Then it ends their leases and releases them. Each
 // of its waits is bounded by that, and by ownTime after it. Another call waits until the first is
 // done.
 func (s *Session) Close(ctx context.Context) error {
@@ -36,9 +37,13 @@ func (s *Session) Close(ctx context.Context) error {
 		return nil
 	}
 	drained, first := s.beginClose()
+	grace := s.Settings.CloseGrace
 	if _, dated := ctx.Deadline(); !dated {
+		grace = cmp.Or(grace, DefaultCloseGrace)
+	}
+	if grace > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, s.Settings.CloseGrace, errGrace)
+		ctx, cancel = context.WithTimeoutCause(ctx, grace, errGrace)
 		defer cancel()
 	}
 	if !first {

@@ -38,7 +38,7 @@ const (
 	// DefaultFirstLease is how long a renewed lease lasts before its first renewal unless an option
 	// says otherwise. It is the longest delay by a holder that dies young.
 	DefaultFirstLease = 3 * time.Second
-	// DefaultCloseGrace is how long Close waits by default if its context has no deadline.
+	// DefaultCloseGrace is how long Close waits if its context has no deadline and no close grace was given.
 	DefaultCloseGrace = 5 * time.Second
 	// DefaultLinger is how long a function of package once continues by default when no call waits for it.
 	DefaultLinger = 5 * time.Minute
@@ -63,7 +63,7 @@ type Settings struct {
 	Polling bool
 	Label   string // the label of the session in holder keys
 	Hashed  bool   // names stay in the process
-	// CloseGrace is how long Close waits under a context without a deadline.
+	// CloseGrace is how long Close waits at most, whatever its context allows; 0 if that was not given.
 	CloseGrace time.Duration
 	// Observer is notified of what happens to locks, if it is not nil. See package observe.
 	Observer *observe.Observer
@@ -220,9 +220,8 @@ type LeaseTerms struct {
 func Defaults() Settings {
 	host, _ := os.Hostname() // "" without a name
 	return Settings{
-		Prefix:     names.DefaultPrefix,
-		Label:      processLabel(host, os.Getpid()),
-		CloseGrace: DefaultCloseGrace,
+		Prefix: names.DefaultPrefix,
+		Label:  processLabel(host, os.Getpid()),
 		Lock: LockSettings{
 			LeaseTerms: LeaseTerms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor,
 			KindSettings: KindSettings{Linger: DefaultLinger}, Election: ElectionSettings{StepDown: Unset}, Shards: ShardsSettings{RebalanceDelay: Unset},

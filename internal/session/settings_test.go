@@ -108,7 +108,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	require.Equal(t, session.ProcessLabel(host, os.Getpid()), s.Label)
 	require.NoError(t, session.CheckLabel(s.Label))
 	require.Nil(t, s.Logger, "nothing is logged")
-	require.Equal(t, session.DefaultCloseGrace, s.CloseGrace)
+	require.Zero(t, s.CloseGrace)
 }
 
 func TestFirstBadOptionIsKept(t *testing.T) {

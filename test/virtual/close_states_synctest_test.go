@@ -90,7 +90,7 @@ func (f *fixture) owned(options ...signalbox.SessionOption) (*signalbox.Session,
 	return (*signalbox.Session)(session.New(c, set, true).Handle()), link
 }
 
-// A forgotten lease delays Close for its context, or for the grace, and not for ever. The lease
+// A forgotten lease delays Close for its context or for the grace, whichever is shorter. The lease
 // ends, is logged, and its key is gone.
 func TestCloseEndsAForgottenLease(t *testing.T) {
 	t.Parallel()
@@ -103,7 +103,9 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 		}{
 			"Default":  {0, session.DefaultCloseGrace, nil},
 			"Grace":    {0, 2 * time.Minute, []signalbox.SessionOption{signalbox.WithCloseGrace(2 * time.Minute)}},
-			"Deadline": {time.Minute, time.Minute, []signalbox.SessionOption{signalbox.WithCloseGrace(time.Second)}},
+			"Deadline": {time.Minute, time.Minute, nil},
+			"Shorter":  {time.Minute, time.Minute, []signalbox.SessionOption{signalbox.WithCloseGrace(time.Hour)}},
+			"Longer":   {time.Minute, 2 * time.Second, []signalbox.SessionOption{signalbox.WithCloseGrace(2 * time.Second)}},
 		} {
 			bubble(t, func(f *fixture) {
 				logger, lines := logged()
@@ -119,7 +121,7 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 				}
 				closed := took(func() { err = s.Close(ctx) })
 				require.ErrorContains(f, err, "holders were left", name)
-				require.Equal(f, c.within > 0, ctx.Err() != nil)
+				require.Equal(f, c.within == c.lasts, ctx.Err() != nil)
 				require.GreaterOrEqual(f, closed, c.lasts, line)
 				require.LessOrEqual(f, closed, c.lasts+time.Second, line)
 				require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
