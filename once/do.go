@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
@@ -75,25 +76,34 @@ func (o *Once) joinFlight(ctx context.Context, fn Func) (r callResult, again boo
 // is stored. It returns as soon as ctx ends: a claim that is not used is released in the background.
 func (o *Once) acquireClaim(ctx context.Context, f *flight) (signalbox.Lease, callResult, error) {
 	for {
-		lease, err := o.lockClaim(ctx)
-		if err != nil && !errors.Is(err, errStored) {
+		lease, found, err := o.lockClaim(ctx, f)
+		if err != nil {
 			return signalbox.Lease{}, callResult{}, err
 		}
-		request := o.registry.nextRequest(f)
-		found, err := o.fetchOutcome(ctx)
+		if !found.stored {
+			found, err = o.fetchFor(ctx, f)
+		}
 		if err == nil && !found.stored && lease.Err() == nil {
 			return lease, callResult{}, nil
 		}
 		o.releaseClaim(lease)
 		switch {
 		case found.stored:
-			o.registry.deliver(f, request, found.value)
+			o.registry.deliver(f, found.request, found.value)
 			return signalbox.Lease{}, storedResult(found.value), nil
 		case err != nil:
 			return signalbox.Lease{}, callResult{}, err
 		}
 		// The call has no lease, or lost it meanwhile.
 	}
+}
+
+// fetchFor is fetchOutcome for the calls of f.
+func (o *Once) fetchFor(ctx context.Context, f *flight) (storedOutcome, error) {
+	request := o.registry.nextRequest(f)
+	found, err := o.fetchOutcome(ctx)
+	found.request = request
+	return found, err
 }
 
 // releaseClaim releases a claim under which nothing was done. The session counts the goroutine as a call, so Close waits
@@ -109,39 +119,92 @@ func (o *Once) releaseClaim(lease signalbox.Lease) {
 	}()
 }
 
-// errStored ends a wait for the lock: another session says that it stored an outcome.
+// errStored ends a wait for the lock: another session stored an outcome, or the server refuses to say so.
 var errStored = errors.New("an outcome was stored")
 
-// lockClaim acquires the lock. It returns errStored if a message says that an outcome was stored. Leases
+// lockClaim acquires the lock. It returns no lease if a message said that an outcome was stored, and that outcome if it is. Leases
 // that ctx carries do not count: entering one again would let two functions run at the same time.
-func (o *Once) lockClaim(ctx context.Context) (signalbox.Lease, error) {
+func (o *Once) lockClaim(ctx context.Context, f *flight) (lease signalbox.Lease, found storedOutcome, err error) {
 	ctx = hold.WithoutLeases(ctx)
-	lease, err := o.claim.TryLock(ctx)
+	lease, err = o.claim.TryLock(ctx)
 	if err == nil || wire.Judge(err) == wire.Final {
-		return lease, acquire.WithoutOp(err)
+		return lease, storedOutcome{}, acquire.WithoutOp(err)
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	listener := o.base.Session.Dispatch.Listen(o.storedChannel, dispatch.ShardedChannel, storedListener(cancel))
-	defer listener.Close()
+	stored := &storedListener{once: o, flight: f, waiting: waiting, cancel: cancel}
+	listener := o.base.Session.Dispatch.Listen(o.storedChannel, dispatch.ShardedChannel, stored)
 	lease, err = o.claim.Lock(waiting)
+	listener.Close()
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(waiting), errStored) {
-		err = errStored
+		err = nil
 	}
-	return lease, acquire.WithoutOp(err)
+	cancel(nil)
+	return lease, stored.end(), acquire.WithoutOp(err)
 }
 
-// storedListener ends the wait for the lock when an outcome was stored. It is the cancel function of that wait.
-type storedListener context.CancelCauseFunc
+// storedListener ends the wait for the lock when an outcome was stored. A message is a hint, and may be about another database of the
+// server, since all of them share channels. So the server is asked, while the call stays in the queue for the lock.
+//
+// One goroutine at a time asks, and only after a message. It ends with the wait, and end waits for it.
+type storedListener struct {
+	once    *Once
+	flight  *flight
+	waiting context.Context //nolint:containedctx // the context of the wait
+	cancel  context.CancelCauseFunc
+	asking  sync.WaitGroup
+	found   storedOutcome // written by the goroutine that asks; read by end
 
-// OnMessage implements dispatch.Handler. The message is a hint: the call asks the server.
-func (l storedListener) OnMessage(string) { l(errStored) }
+	mu struct {
+		sync.Mutex
+		asks, again, over bool // a goroutine asks; it is to ask once more; none is to begin
+	}
+}
+
+// OnMessage implements dispatch.Handler.
+func (l *storedListener) OnMessage(string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.again = l.mu.asks; !l.mu.asks && !l.mu.over {
+		l.mu.asks = true
+		l.asking.Go(l.ask)
+	}
+}
 
 // OnSubscribed implements dispatch.Handler. If the message was sent before, the lock is granted soon.
-func (storedListener) OnSubscribed() {}
+func (*storedListener) OnSubscribed() {}
 
 // OnUnsubscribed implements dispatch.Handler.
-func (storedListener) OnUnsubscribed() {}
+func (*storedListener) OnUnsubscribed() {}
+
+// ask asks for the outcome, and once more for a message that came meanwhile. It ends the wait if there is an outcome, or an error,
+// which the call finds by itself.
+func (l *storedListener) ask() {
+	for more := true; more; more = l.takeHint() {
+		if found, err := l.once.fetchFor(l.waiting, l.flight); err != nil || found.stored {
+			l.found = found
+			l.cancel(errStored)
+			return // asks stays set
+		}
+	}
+}
+
+// takeHint reports whether a message came while the goroutine asked. If none did, the next one begins another goroutine.
+func (l *storedListener) takeHint() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.asks, l.mu.again = l.mu.again, false
+	return l.mu.asks
+}
+
+// end returns the outcome that was found, after the wait has ended.
+func (l *storedListener) end() storedOutcome {
+	l.mu.Lock()
+	l.mu.over = true
+	l.mu.Unlock()
+	l.asking.Wait()
+	return l.found
+}
 
 // activeRun is a function that runs, as its context carries it.
 type activeRun struct {

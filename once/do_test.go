@@ -256,3 +256,28 @@ func TestKeepIsTheLifeOfTheOutcome(t *testing.T) {
 		require.Greater(t, left, c.want-redistest.Patience)
 	}
 }
+
+// P9: the databases of a server share channels. Outcomes that are stored for the key in another one cost a waiter a question each, and
+// not its ticket.
+func TestOutcomesInAnotherDatabaseKeepTheQueuesOrder(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	lease, err := fairLock(session(t, server), "a")(t.Context())
+	require.NoError(t, err)
+	first := later(t.Context(), once.New(session(t, server), "a"), returns("x"))
+	redistest.Await(t, "a listener", func() bool { return locktest.Listeners(t, server, key+":stored") == 1 })
+	awaitTickets(t, server, 1)
+	second := locktest.LaterWith(t.Context(), fairLock(session(t, server), "a"))
+	awaitTickets(t, server, 2)
+	tickets := func() any { return server.MustDo(t, "ZRANGE", "sb:{a}:queue", "0", "-1") }
+	before := tickets()
+	for range 20 {
+		calls := server.CommandStats()["evalsha"].Calls
+		server.MustDo(t, "PUBLISH", key+":stored", "1780000000000000")
+		redistest.Await(t, "a call of the waiter", func() bool { return server.CommandStats()["evalsha"].Calls > calls })
+	}
+	require.Equal(t, before, tickets())
+	require.NoError(t, lease.Unlock())
+	requireRan(t, "x", receive(t, first))
+	require.NoError(t, locktest.MustHave(t, second).Unlock())
+}

@@ -17,9 +17,10 @@ import (
 
 // storedOutcome is what the server has for the key.
 type storedOutcome struct {
-	stored bool
-	stamp  string
-	value  string
+	stored  bool
+	stamp   string
+	value   string
+	request int // the number of the request that brought it, if it was sent for the calls of a flight
 }
 
 // foreign says that the key of the outcome is another program's.
