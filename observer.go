@@ -32,7 +32,7 @@ import (
 //     long as it waits for releases. The other hooks return before the call that they are about.
 //  6. Each MemberJoined is followed by one MemberLeft, and each ShardGranted by one ShardReleased. The hooks of one member are
 //     called in order, on a goroutine of their own, with the context of Join or Run without its end: they delay nothing, and come
-//     a moment later.
+//     a moment later. So are Renewed, Polling and Subscribed. Of those, a Renewed is left out while 1,024 hooks wait for one that blocks.
 //
 // # Not guaranteed
 //
@@ -77,6 +77,8 @@ type Observer struct {
 	// Names puts the names of locks into events. Without it Event.Name is empty, so that no name becomes the label
 	// of a metric by accident.
 	Names bool
+
+	joined []Observer // what Observers joined
 }
 
 // Event is what happened. A hook finds the fields set that are listed for it, and the others zero.
@@ -165,74 +167,55 @@ func WithClass(class string) LockOption {
 	return session.Option(session.Class, session.CheckClass(class), func(l *session.LockSettings) { l.Class = class })
 }
 
-// Observers returns an observer that calls the hooks of all of these, in order. The context that one returns is
-// the next one's. Each gets names only if it asked for them itself.
+// Observers joins observers for WithObserver: each is called as if it were the only one, with the contexts that it returned itself, and with names only
+// if it asked for them. A panic of one, or its blocking, costs the others no hook: they are called in order, or 10 ms later without waiting for
+// it. The hooks of the result are nil; what is set there is called beside the others. A single observer is returned as it is.
 func Observers(observers ...Observer) Observer {
-	all := slices.Clone(observers)
-	return Observer{
-		Waiting:       starters(all, func(o *Observer) func(context.Context, Event) context.Context { return o.Waiting }),
-		Acquired:      starters(all, func(o *Observer) func(context.Context, Event) context.Context { return o.Acquired }),
-		Refused:       hooks(all, func(o *Observer) func(context.Context, Event) { return o.Refused }),
-		Released:      hooks(all, func(o *Observer) func(context.Context, Event) { return o.Released }),
-		Lost:          hooks(all, func(o *Observer) func(context.Context, Event) { return o.Lost }),
-		Unconfirmed:   hooks(all, func(o *Observer) func(context.Context, Event) { return o.Unconfirmed }),
-		Forced:        hooks(all, func(o *Observer) func(context.Context, Event) { return o.Forced }),
-		Renewed:       hooks(all, func(o *Observer) func(context.Context, Event) { return o.Renewed }),
-		Polling:       hooks(all, func(o *Observer) func(context.Context, Event) { return o.Polling }),
-		Subscribed:    hooks(all, func(o *Observer) func(context.Context, Event) { return o.Subscribed }),
-		MemberJoined:  hooks(all, func(o *Observer) func(context.Context, Event) { return o.MemberJoined }),
-		MemberLeft:    hooks(all, func(o *Observer) func(context.Context, Event) { return o.MemberLeft }),
-		ShardGranted:  hooks(all, func(o *Observer) func(context.Context, Event) { return o.ShardGranted }),
-		ShardDraining: hooks(all, func(o *Observer) func(context.Context, Event) { return o.ShardDraining }),
-		ShardSlow:     hooks(all, func(o *Observer) func(context.Context, Event) { return o.ShardSlow }),
-		ShardReleased: hooks(all, func(o *Observer) func(context.Context, Event) { return o.ShardReleased }),
-		Names:         slices.ContainsFunc(all, func(o Observer) bool { return o.Names }),
+	var all []Observer
+	for _, o := range observers {
+		all = append(all, o.each()...)
 	}
+	switch len(all) {
+	case 0:
+		return Observer{}
+	case 1:
+		return all[0]
+	}
+	return Observer{joined: all}
 }
 
-// hooks returns one hook for those that hook finds in all, or nil if it finds none.
-func hooks(all []Observer, hook func(*Observer) func(context.Context, Event)) func(context.Context, Event) {
-	if !slices.ContainsFunc(all, func(o Observer) bool { return hook(&o) != nil }) {
-		return nil
+// each returns the observers that o consists of, each with hooks of its own.
+func (o Observer) each() []Observer {
+	all := slices.Clone(o.joined)
+	o.joined = nil
+	if o.hasHooks() {
+		all = append(all, o)
 	}
-	return func(ctx context.Context, e Event) {
-		for i := range all {
-			if h := hook(&all[i]); h != nil {
-				h(ctx, all[i].may(e))
-			}
+	return all
+}
+
+func (o Observer) hasHooks() bool {
+	for _, starter := range []func(context.Context, Event) context.Context{o.Waiting, o.Acquired} {
+		if starter != nil {
+			return true
 		}
 	}
+	return slices.ContainsFunc([]func(context.Context, Event){
+		o.Refused, o.Released, o.Lost, o.Unconfirmed, o.Forced, o.Renewed, o.Polling, o.Subscribed, o.MemberJoined, o.MemberLeft,
+		o.ShardGranted, o.ShardDraining, o.ShardSlow, o.ShardReleased,
+	}, func(hook func(context.Context, Event)) bool { return hook != nil })
 }
 
-// starters is hooks for those that return a context.
-func starters(
-	all []Observer, hook func(*Observer) func(context.Context, Event) context.Context,
-) func(context.Context, Event) context.Context {
-	if !slices.ContainsFunc(all, func(o Observer) bool { return hook(&o) != nil }) {
-		return nil
-	}
-	return func(ctx context.Context, e Event) context.Context {
-		for i := range all {
-			if h := hook(&all[i]); h != nil {
-				if next := h(ctx, all[i].may(e)); next != nil {
-					ctx = next //nolint:fatcontext // one context for each observer
-				}
-			}
-		}
-		return ctx
-	}
-}
-
-// may returns e with what o asked for.
-func (o Observer) may(e Event) Event {
-	if !o.Names {
-		e.Name, e.Shard = "", ""
-	}
-	return e
-}
-
-// internal returns the hooks as the session calls them.
+// internal returns the hooks as the session calls them, or nil without any.
 func (o Observer) internal() *observe.Observer {
+	var guests []observe.Guest
+	for _, each := range o.each() {
+		guests = append(guests, each.guest())
+	}
+	return observe.New(guests)
+}
+
+func (o Observer) guest() observe.Guest {
 	starter := func(h func(context.Context, Event) context.Context) observe.Starter {
 		if h == nil {
 			return nil
@@ -245,7 +228,7 @@ func (o Observer) internal() *observe.Observer {
 		}
 		return func(ctx context.Context, e observe.Event) { h(ctx, Event(e)) }
 	}
-	return &observe.Observer{
+	return observe.Guest{
 		Waiting: starter(o.Waiting), Acquired: starter(o.Acquired), Refused: hook(o.Refused), Released: hook(o.Released),
 		Lost: hook(o.Lost), Unconfirmed: hook(o.Unconfirmed), Forced: hook(o.Forced), Renewed: hook(o.Renewed),
 		Polling: hook(o.Polling), Subscribed: hook(o.Subscribed), MemberJoined: hook(o.MemberJoined), MemberLeft: hook(o.MemberLeft),

@@ -4,6 +4,7 @@ package gocron
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -79,24 +80,33 @@ func (e *Elector) currentRequest(ctx context.Context) *leaderRequest {
 	a := &leaderRequest{replied: make(chan struct{})}
 	e.request = a
 	go func() {
-		defer close(a.replied)
-		lease, err := e.lock.TryLock(context.WithoutCancel(ctx))
-		e.mu.Lock()
-		resigned := a.resigned
-		if e.request == a {
-			e.request = nil
-		}
-		if err == nil && !resigned {
-			e.lease = lease
-		}
-		e.mu.Unlock()
-		if err == nil && resigned {
-			_ = lease.Unlock()
-			err = signalbox.ErrReleased
-		}
-		a.err = err
+		lease, err := signalbox.Lease{}, errEnded
+		defer func() { e.end(a, lease, err) }() //nolint:contextcheck // deferred: a hook of an observer may end the goroutine
+		lease, err = e.lock.TryLock(context.WithoutCancel(ctx))
 	}()
 	return a
+}
+
+// errEnded is the error of a request whose goroutine was ended.
+var errEnded = errors.New("signalbox: is leader: a hook of the session's observer ended the goroutine of the request (runtime.Goexit)")
+
+// end ends a request, with the lease or the error of its TryLock.
+func (e *Elector) end(a *leaderRequest, lease signalbox.Lease, err error) {
+	defer close(a.replied)
+	e.mu.Lock()
+	resigned := a.resigned
+	if e.request == a {
+		e.request = nil
+	}
+	if err == nil && !resigned {
+		e.lease = lease
+	}
+	e.mu.Unlock()
+	if err == nil && resigned {
+		_ = lease.Unlock()
+		err = signalbox.ErrReleased
+	}
+	a.err = err
 }
 
 // Resign gives the leadership up, so that the next process that asks becomes the leader. Call it at

@@ -4,6 +4,7 @@ package gocron_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -74,5 +75,24 @@ func TestResignHandsOver(t *testing.T) {
 		require.ErrorIs(w, unmade.IsLeader(w.Context()), signalbox.ErrBadOption)
 		require.ErrorIs(w, new(sbgocron.Elector).IsLeader(w.Context()), signalbox.ErrBadOption)
 		require.ErrorIs(w, sbgocron.NewElector(nil, "a").IsLeader(w.Context()), signalbox.ErrBadOption)
+	})
+}
+
+// A hook that ends the goroutine of a request makes no process the leader, and the next call asks again.
+func TestHookThatEndsTheRequestMakesNoLeader(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world) {
+		calls := 0
+		e := sbgocron.NewElector(w.Session(signalbox.WithObserver(signalbox.Observer{
+			Acquired: func(ctx context.Context, _ signalbox.Event) context.Context {
+				if calls++; calls == 1 {
+					runtime.Goexit()
+				}
+				return ctx
+			},
+		})), "a")
+		require.Error(w, e.IsLeader(w.Context()))
+		require.NoError(w, e.IsLeader(w.Context()))
+		require.NoError(w, e.Resign())
 	})
 }

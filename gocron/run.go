@@ -67,6 +67,7 @@ func (l *Locker) begin(ctx context.Context, job string, tick time.Time, period t
 		defer close(r.doEnded)
 		defer cancel()
 		defer stop()
+		r.err = errNotRun // if a hook of an observer ends the goroutine
 		_, _, r.err = once.New(l.session, job, options...).At(tick).Do(waiting, r.claimed)
 	}()
 	return r

@@ -63,13 +63,27 @@ func (o *Once) joinFlight(ctx context.Context, fn Func) (r callResult, again boo
 	if !leads {
 		return storedResult(f.value), f.request <= since, nil
 	}
-	lease, r, err := o.acquireClaim(ctx, f)
-	if lease == (signalbox.Lease{}) {
-		f.endTurn()
+	e, r, err := o.claimAndExecute(ctx, f, fn)
+	if e == nil {
 		return r, false, err
 	}
-	r, err = o.execute(ctx, f, lease, fn).wait(ctx)
+	r, err = e.wait(ctx)
 	return r, false, err
+}
+
+// claimAndExecute acquires the claim and runs fn, which ends the turn of the caller. Without an execution the turn has ended: also if
+// a hook of an observer ends the goroutine.
+func (o *Once) claimAndExecute(ctx context.Context, f *flight, fn Func) (e *execution, r callResult, err error) {
+	defer func() {
+		if e == nil {
+			f.endTurn()
+		}
+	}()
+	lease, r, err := o.acquireClaim(ctx, f)
+	if lease == (signalbox.Lease{}) {
+		return nil, r, err
+	}
+	return o.execute(ctx, f, lease, fn), r, err
 }
 
 // acquireClaim acquires the lock, or learns that another session stored an outcome. It returns a lease if no outcome
@@ -86,7 +100,7 @@ func (o *Once) acquireClaim(ctx context.Context, f *flight) (signalbox.Lease, ca
 		if err == nil && !found.stored && lease.Err() == nil {
 			return lease, callResult{}, nil
 		}
-		o.releaseClaim(lease)
+		o.releaseClaim(lease) //nolint:contextcheck // a lease has the contexts of its hooks
 		switch {
 		case found.stored:
 			o.registry.deliver(f, found.request, found.value)

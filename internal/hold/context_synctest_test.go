@@ -127,6 +127,52 @@ func (c *lateContext) Err() error {
 
 func (*lateContext) AfterFunc(func()) (stop func() bool) { return func() bool { return true } }
 
+// stuckContext is a parent whose function that forgets a child panics, or does not return.
+type stuckContext struct {
+	context.Context
+
+	fault func()
+}
+
+func (*stuckContext) Done() <-chan struct{} { return make(chan struct{}) }
+
+func (c *stuckContext) AfterFunc(func()) (stop func() bool) {
+	return func() bool {
+		c.fault()
+		return true
+	}
+}
+
+// A context of a caller that panics or blocks when a lease ends delays neither the Unlock nor another context.
+func TestForeignContextDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(blocked chan struct{}){
+		"panics": func(chan struct{}) { panic("a bug") },
+		"exits":  func(chan struct{}) { runtime.Goexit() },
+		"blocks": func(blocked chan struct{}) { <-blocked },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				blocked := make(chan struct{})
+				defer close(blocked)
+				_, l := begin(t, "key")
+				var all []context.Context
+				parent, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				for range 3 {
+					all = append(all, l.Bind(&stuckContext{t.Context(), func() { fault(blocked) }}), l.Bind(parent), l.Bind(context.Background()))
+				}
+				require.NoError(t, l.Unlock())
+				synctest.Wait()
+				for _, ctx := range all {
+					require.True(t, isClosed(ctx.Done()))
+				}
+			})
+		})
+	}
+}
+
 // As in package context: a child of a context that has ended has ended, too.
 func TestContextOfAnEndedParentHasEnded(t *testing.T) {
 	t.Parallel()
@@ -145,20 +191,23 @@ func TestContextOfAnEndedParentHasEnded(t *testing.T) {
 // A context that is kept after its lease has ended does not keep the values of other requests.
 func TestKeptContextKeepsNoOtherParents(t *testing.T) {
 	t.Parallel()
-	_, l := begin(t, "key")
-	kept := l.Bind(t.Context())
-	// In a function of its own, so that nothing on this stack keeps the value.
-	value := func() weak.Pointer[[1024]byte] {
-		value := new([1024]byte)
-		l.Bind(&lateContext{context.WithValue(context.Background(), key{}, value), make(chan struct{})})
-		return weak.Make(value)
-	}()
-	runtime.GC()
-	require.NotNil(t, value.Value(), "the lease lives, and its parent too")
-	require.NoError(t, l.Unlock())
-	runtime.GC()
-	require.Nil(t, value.Value())
-	require.Error(t, kept.Err())
+	synctest.Test(t, func(t *testing.T) {
+		_, l := begin(t, "key")
+		kept := l.Bind(t.Context())
+		// In a function of its own, so that nothing on this stack keeps the value.
+		value := func() weak.Pointer[[1024]byte] {
+			value := new([1024]byte)
+			l.Bind(&lateContext{context.WithValue(context.Background(), key{}, value), make(chan struct{})})
+			return weak.Make(value)
+		}()
+		runtime.GC()
+		require.NotNil(t, value.Value(), "the lease lives, and its parent too")
+		require.NoError(t, l.Unlock())
+		synctest.Wait()
+		runtime.GC()
+		require.Nil(t, value.Value())
+		require.Error(t, kept.Err())
+	})
 }
 
 // A parent that is bound by many goroutines at once has one bond.

@@ -33,6 +33,7 @@ type bond struct {
 	dependents *dependents
 	parent     <-chan struct{} // the parent's Done; nil if the parent never ends
 	stop       func() bool     // cancels the callback at the parent's end
+	isForeign  bool            // the parent has a method AfterFunc, which package context calls
 }
 
 // newBond returns a context that ends with parent. If parent never ends, newBond does not keep it,
@@ -42,6 +43,7 @@ func newBond(parent context.Context) *bond { //nolint:contextcheck // a context 
 	if b.parent == nil {
 		parent = context.Background()
 	}
+	_, b.isForeign = parent.(interface{ AfterFunc(func()) func() bool })
 	b.Context, b.cancel = context.WithCancelCause(parent)
 	return b
 }
@@ -71,12 +73,25 @@ func (d *dependents) notify(cause error) (overflow bool) {
 // holds no lock: contexts run callers' code.
 func (d *dependents) cancel(cause error) {
 	for ; d != nil; d = d.next {
-		d.firstBond.end(cause)
+		d.firstBond.endApart(cause)
 		for _, b := range d.otherBonds {
-			b.end(cause)
+			b.endApart(cause)
 		}
 		d.firstBond, d.otherBonds = nil, nil // a context that the caller keeps must not keep the other parents
 	}
+}
+
+// endApart ends b. A parent with a method AfterFunc of its own is asked to forget its child: that is a caller's code, and runs on a
+// goroutine of its own, so that it delays neither other contexts nor a release.
+func (b *bond) endApart(cause error) {
+	if b != nil && b.isForeign {
+		go func() {
+			defer func() { _ = recover() }() // the child has ended before it can panic
+			b.end(cause)
+		}()
+		return
+	}
+	b.end(cause)
 }
 
 // observed returns the call that acquired the entry, if that is observed.
@@ -99,10 +114,12 @@ func (d *dependents) expectReports() {
 
 // report reports to observers that the entries were lost. The caller holds no lock: hooks are callers' code.
 func (d *dependents) report(end renewal.End) {
-	for ; d != nil; d = d.next {
-		if d.call != nil {
-			d.call.EndedLater(end.Cause, end.Gone, end.Left)
-		}
+	if d == nil {
+		return
+	}
+	defer d.next.report(end) // deferred: a hook may end the goroutine
+	if d.call != nil {
+		d.call.EndedLater(end.Cause, end.Gone, end.Left)
 	}
 }
 
@@ -110,10 +127,10 @@ func (b *bond) end(cause error) {
 	if b == nil {
 		return
 	}
+	b.cancel(cause)
 	if b.stop != nil {
 		b.stop()
 	}
-	b.cancel(cause)
 }
 
 // dependentsLocked returns what ends with an entry that is live.

@@ -156,10 +156,22 @@ func (l Lease) Observe(call *observe.Call, err error) (Lease, error) {
 	case err != nil:
 		call.Refused(err)
 	default:
-		call.Acquired(l.token, l.source())
-		l.hold.observe(l.entry, call)
+		l.observeAcquired(call)
 	}
 	return l, err
+}
+
+// observeAcquired reports that call acquired l. If a hook ends the goroutine, no caller gets l: it is unlocked.
+func (l Lease) observeAcquired(call *observe.Call) {
+	returned := false
+	defer func() {
+		l.hold.observe(l.entry, call)
+		if !returned {
+			_ = l.Unlock()
+		}
+	}()
+	call.Acquired(l.token, l.source())
+	returned = true
 }
 
 // Replace makes l the lease of the call that acquired old, whose hold is replaced by that of l: the end of l is reported instead.

@@ -61,6 +61,12 @@ func (l *SyncLocker) Lock() {
 		panic(fmt.Errorf("signalbox: a Locker cannot lock: %w: no lock has made it", errs.ErrBadOption))
 	}
 	l.local.Lock()
+	locked := false
+	defer func() {
+		if !locked { // Lock panics, or a hook or the context has ended the goroutine: other goroutines may lock
+			l.local.Unlock()
+		}
+	}()
 	lease, err := l.acquire(l.ctx)
 	if err != nil && l.mayRetry(err) {
 		l.warn(err)
@@ -70,13 +76,12 @@ func (l *SyncLocker) Lock() {
 		lease, err = l.acquire(l.ctx)
 	}
 	if err != nil {
-		l.local.Unlock()
 		panic(fmt.Errorf("signalbox: a Locker cannot lock: %w", err))
 	}
 	l.acquiredBefore = true
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.lease, l.mu.locked = lease, true
+	l.mu.lease, l.mu.locked, locked = lease, true, true
 }
 
 // retryPause is how long a Locker waits before it tries again.

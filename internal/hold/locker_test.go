@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -60,6 +61,31 @@ func TestGoroutinesOfALockerExcludeEachOther(t *testing.T) {
 	}
 	all.Wait()
 	require.Equal(t, 800, count)
+}
+
+// A goroutine whose Lock panics, or ends, does not keep the others out.
+func TestLockerOfAGoroutineThatEndsIsFree(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(){"panics": func() { panic("a bug") }, "exits": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			l := hold.NewSyncLocker(t.Context(), func(error) {}, func(context.Context) (hold.Lease, error) {
+				if calls++; calls == 1 {
+					fault()
+				}
+				return hold.Lease{}, nil
+			})
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer func() { _ = recover() }()
+				l.Lock()
+			}()
+			<-ended
+			l.Lock()
+		})
+	}
 }
 
 // sentinels says of every sentinel whether another try may succeed.

@@ -5,6 +5,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -22,10 +23,14 @@ const (
 // methods are called one after the other: Begin, Acquired or Refused, and Unlocked or Ended.
 type Call struct {
 	observer *Observer
-	ctx      context.Context //nolint:containedctx // for the hooks of the lease
+	ctx      context.Context   //nolint:containedctx // the context for the hooks of the only guest
+	contexts []context.Context // the contexts for the hooks of each guest; nil if there is one
 	event    Event
 	since    time.Duration // monotonic: when the wait or the hold began
 }
+
+// errHookExited is the reason why a call failed whose hook ended its goroutine.
+var errHookExited = errors.New("a hook of an observer ended the goroutine of the call (runtime.Goexit)")
 
 type quietKey struct{}
 
@@ -37,17 +42,49 @@ func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call {
 	if ctx.Value(quietKey{}) != nil {
 		return nil
 	}
-	c := &Call{observer: o, event: o.event(l), since: clock.Mono()}
+	c := &Call{observer: o, ctx: ctx, event: event(l), since: clock.Mono()}
 	c.event.Shared = shared
-	c.ctx = o.start(o.Waiting, ctx, c.event)
+	if n := len(o.guests); n > 1 {
+		c.contexts = slices.Repeat([]context.Context{ctx}, n)
+	}
+	returned := false
+	defer func() { //nolint:contextcheck // the call has the contexts of its hooks
+		if !returned {
+			c.Refused(errHookExited) // the others wait for that
+		}
+	}()
+	c.start(func(g *Guest) Starter { return g.Waiting })
+	returned = true
 	return c
+}
+
+// start calls a Starter of each guest, and keeps the contexts.
+func (c *Call) start(hookOf func(*Guest) Starter) {
+	o, e := c.observer, c.event
+	if c.contexts == nil { // without a function on the heap
+		c.ctx = o.start(0, hookOf(&o.guests[0]), c.ctx, e)
+		return
+	}
+	contexts := c.contexts
+	o.each(func(i int) { contexts[i] = o.start(i, hookOf(&o.guests[i]), contexts[i], e) }) //nolint:fatcontext // one for each call
+}
+
+// call calls a hook of each guest.
+func (c *Call) call(hookOf func(*Guest) Hook, e Event) {
+	o := c.observer
+	if c.contexts == nil {
+		o.call(0, hookOf(&o.guests[0]), c.ctx, e)
+		return
+	}
+	contexts := c.contexts
+	o.each(func(i int) { o.call(i, hookOf(&o.guests[i]), contexts[i], e) })
 }
 
 // Refused reports that the call failed with err.
 func (c *Call) Refused(err error) {
 	c.event.Waited = clock.Mono() - c.since
 	c.event.Outcome, c.event.Err = outcome(err), err
-	c.observer.call(c.observer.Refused, c.ctx, c.event)
+	c.call(func(g *Guest) Hook { return g.Refused }, c.event)
 }
 
 // Acquired reports that the call acquired the lock.
@@ -55,7 +92,7 @@ func (c *Call) Acquired(token uint64, source string) {
 	now := clock.Mono()
 	c.event.Token, c.event.Source, c.event.Waited = token, source, now-c.since
 	c.since = now
-	c.ctx = c.observer.start(c.observer.Acquired, c.ctx, c.event)
+	c.start(func(g *Guest) Starter { return g.Acquired })
 }
 
 // Unlocked reports that the lease was unlocked, with the error of that. It is called with no Call, too.
@@ -66,15 +103,17 @@ func (c *Call) Unlocked(err error) {
 }
 
 func (c *Call) unlocked(err error) {
-	if errors.Is(err, errs.ErrUnconfirmed) {
-		e := c.ended()
-		e.Outcome, e.Err = outcome(err), err
-		c.observer.call(c.observer.Unconfirmed, c.ctx, e)
-	} else if err != nil {
+	isUnconfirmed := errors.Is(err, errs.ErrUnconfirmed)
+	if err != nil && !isUnconfirmed {
 		c.Ended(err, true, 0)
 		return
 	}
-	c.observer.call(c.observer.Released, c.ctx, c.ended())
+	e := c.ended()
+	defer c.call(func(g *Guest) Hook { return g.Released }, e) // deferred: also if a hook ends the goroutine
+	if isUnconfirmed {
+		e.Outcome, e.Err = outcome(err), err
+		c.call(func(g *Guest) Hook { return g.Unconfirmed }, e)
+	}
 }
 
 // Ended reports that the lease ended under its holder, because of cause. gone says that the hold did not exist at the server any
@@ -90,13 +129,13 @@ func (c *Call) Ended(cause error, gone bool, left time.Duration) {
 	case gone:
 		e.Outcome = "gone"
 	}
-	c.observer.call(c.observer.Lost, c.ctx, e)
+	c.call(func(g *Guest) Hook { return g.Lost }, e)
 }
 
 // ExpectEnd counts a loss that a goroutine of its own reports later, by EndedLater: Await waits for it.
 func (c *Call) ExpectEnd() { c.observer.pending.add() }
 
-// EndedLater is Ended for a loss that Ending counted.
+// EndedLater is Ended for a loss that ExpectEnd counted.
 func (c *Call) EndedLater(cause error, gone bool, left time.Duration) {
 	defer c.observer.pending.done()
 	c.Ended(cause, gone, left)

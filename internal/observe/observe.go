@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe calls the hooks of an observer. Package signalbox has the public words.
+// Package observe calls the hooks of observers. Package signalbox has the public words.
 //
 // # Rules
 //
-// A hook runs under no lock of the library, and on one of three goroutines: that of the call that it is about (Waiting,
-// Acquired, Refused, Released, Forced, and Lost if Unlock finds the loss), the goroutine that renewed a batch and has notified the
-// terms (Renewed), or one of its own (Lost otherwise; Polling and Subscribed, one after the other; those of a member of shards, see MemberReports). So a slow hook delays
-// the call that it is about, and no other.
+// The hooks of one observer are a guest. Each guest is called as if it were alone: with the context that it returned itself, and
+// whatever another guest does.
 //
-// Session.Close waits for the hooks of the last two sorts, within its limits: those of losses are counted here (pendingReports), the
-// others run on goroutines that the keeper and the dispatcher wait for.
+// A hook runs under no lock of the library. Those of a call run on its goroutine (Waiting, Acquired, Refused, Released, Unconfirmed,
+// Forced, and Lost if Unlock finds the loss), one guest after the other; if one blocks for longer than patience, those behind it are called on
+// another goroutine (round). Lost otherwise has a goroutine for each loss. The others (Renewed, Polling, Subscribed, and those of a member of
+// shards) are added to a stream for each guest, whose hooks are called in order. So a slow hook delays the call that it is about, later
+// hooks of its own stream, and other guests by patience at most.
 //
-// A hook that panics must not leave a lock that no goroutine knows: the panic is recovered and logged.
+// Session.Close waits for the hooks of losses and streams, within its limits: pendingReports counts them.
+//
+// A hook that panics, or ends its goroutine (runtime.Goexit), must not leave a lock that no goroutine knows, nor another guest with a call
+// that has no end. A panic is recovered and logged. A goroutine that ends cannot be stopped: so what follows a hook is deferred.
 //
 // Without an observer every caller compares one pointer with nil, and nothing is allocated.
 package observe
@@ -20,6 +24,7 @@ package observe
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -49,8 +54,8 @@ type Starter = func(context.Context, Event) context.Context
 // Hook is every other hook.
 type Hook = func(context.Context, Event)
 
-// Observer is what a session calls; signalbox.Observer has the same hooks. It is never written to once a session has it.
-type Observer struct {
+// Guest is the hooks of one observer; signalbox.Observer has the same.
+type Guest struct {
 	Waiting, Acquired                            Starter
 	Refused, Released, Lost, Unconfirmed, Forced Hook
 	Renewed, Polling, Subscribed                 Hook
@@ -58,19 +63,35 @@ type Observer struct {
 	ShardGranted, ShardDraining                  Hook
 	ShardSlow, ShardReleased                     Hook
 	Names                                        bool
+}
 
+// Observer is what a session calls. It is never written to once a session has it.
+type Observer struct {
+	Names bool // a guest asked for the names of locks
+
+	guests   []Guest
+	streams  []stream // the calls about the session, by guest
 	panicked func(cause any, stack []byte)
 	pending  *pendingReports
 }
 
-// With returns an Observer with the hooks of o that calls panicked with what a hook panicked with.
-func (o *Observer) With(panicked func(cause any, stack []byte)) *Observer {
-	with := *o
-	with.panicked, with.pending = panicked, new(pendingReports)
-	return &with
+// New returns an Observer that calls these guests, or nil without one.
+func New(guests []Guest) *Observer {
+	if len(guests) == 0 {
+		return nil
+	}
+	return &Observer{guests: guests, Names: slices.ContainsFunc(guests, func(g Guest) bool { return g.Names })}
 }
 
-// Await blocks until every loss that Ending counted is reported, or until ctx ends. It is called with no observer, too.
+// With returns an Observer with the guests of o that calls panicked with what a hook panicked with.
+func (o *Observer) With(panicked func(cause any, stack []byte)) *Observer {
+	with := &Observer{Names: o.Names, guests: o.guests, panicked: panicked, pending: new(pendingReports)}
+	with.streams = with.makeStreams()
+	return with
+}
+
+// Await blocks until every loss that ExpectEnd counted, and every call of a stream, is reported, or until ctx ends. It is called with no
+// observer, too.
 func (o *Observer) Await(ctx context.Context) {
 	if o != nil {
 		o.pending.await(ctx)
@@ -80,32 +101,27 @@ func (o *Observer) Await(ctx context.Context) {
 // Labels are the labels of a lock.
 type Labels struct{ Kind, Class, Name string }
 
-func (o *Observer) event(l Labels) Event {
-	e := Event{Kind: l.Kind, Class: l.Class}
-	if o.Names {
-		e.Name = l.Name
-	}
-	return e
-}
+func event(l Labels) Event { return Event{Kind: l.Kind, Class: l.Class, Name: l.Name} }
 
 // OnForced reports that a lock was taken from its holder. It is called with no observer, too.
 func (o *Observer) OnForced(ctx context.Context, l Labels) {
 	if o != nil {
-		o.call(o.Forced, ctx, o.event(l))
+		e := event(l)
+		o.each(func(i int) { o.call(i, o.guests[i].Forced, ctx, e) })
 	}
 }
 
 // OnPolling reports that messages do not arrive, because of err, and waiters poll.
 func (o *Observer) OnPolling(err error) {
 	if o != nil {
-		o.call(o.Polling, context.Background(), Event{Outcome: outcome(err), Err: err})
+		o.report(func(g *Guest) Hook { return g.Polling }, Event{Outcome: outcome(err), Err: err})
 	}
 }
 
 // OnSubscribed reports that messages arrive again.
 func (o *Observer) OnSubscribed() {
 	if o != nil {
-		o.call(o.Subscribed, context.Background(), Event{})
+		o.report(func(g *Guest) Hook { return g.Subscribed }, Event{})
 	}
 }
 
@@ -117,20 +133,29 @@ func (o *Observer) OnRenewed(leases int, lag, lease time.Duration, err error) {
 		if err != nil {
 			e.Outcome = outcome(err)
 		}
-		o.call(o.Renewed, context.Background(), e)
+		o.report(func(g *Guest) Hook { return g.Renewed }, e)
 	}
 }
 
-func (o *Observer) call(hook Hook, ctx context.Context, e Event) { //nolint:revive // the hook is what is called with the rest
+// may returns e with what g asked for.
+func (g *Guest) may(e Event) Event {
+	if !g.Names {
+		e.Name, e.Shard = "", ""
+	}
+	return e
+}
+
+// call calls a hook of the guest i, if it has one. It ends a panic.
+func (o *Observer) call(i int, hook Hook, ctx context.Context, e Event) { //nolint:revive // the hook is what is called with the rest
 	if hook == nil {
 		return
 	}
 	defer o.rescue()
-	hook(ctx, e)
+	hook(ctx, o.guests[i].may(e))
 }
 
-// start calls a Starter. Without one the context is ctx.
-func (o *Observer) start(hook Starter, ctx context.Context, e Event) (next context.Context) { //nolint:revive // as in call
+// start calls a Starter of the guest i. Without one the context is ctx.
+func (o *Observer) start(i int, hook Starter, ctx context.Context, e Event) (next context.Context) { //nolint:revive // as in call
 	if hook == nil {
 		return ctx
 	}
@@ -140,7 +165,7 @@ func (o *Observer) start(hook Starter, ctx context.Context, e Event) (next conte
 			next = ctx // the hook returned none, or it panicked
 		}
 	}()
-	return hook(ctx, e)
+	return hook(ctx, o.guests[i].may(e))
 }
 
 // rescue ends a panic. It is the deferred function itself, as recover needs.
@@ -150,7 +175,7 @@ func (o *Observer) rescue() {
 	}
 }
 
-// pendingReports counts the losses that are not reported yet. A sync.WaitGroup would not do: Close may wait while a loss is
+// pendingReports counts the calls that are not made yet. A sync.WaitGroup would not do: Close may wait while a loss is
 // counted, and waits no longer than its context.
 type pendingReports struct {
 	mu      sync.Mutex

@@ -197,7 +197,7 @@ func (s *Session) log(log logLevel, message string, attributes ...any) {
 
 // logWriter writes lines of the log, one after the other, on a goroutine that runs while there are lines. The handler of a logger
 // is the program's own code: one that blocks holds up nothing but later lines, and Close no longer than its context; one that
-// calls the session waits for nothing that waits for it; and a panic in it loses its line, not the program.
+// calls the session waits for nothing that waits for it; and a panic in it, or the end of its goroutine, loses its line alone.
 type logWriter struct {
 	mu struct {
 		sync.Mutex
@@ -229,14 +229,20 @@ func (l *logWriter) writeAll() {
 		write := l.mu.waiting[0]
 		l.mu.waiting = l.mu.waiting[1:]
 		l.mu.Unlock()
-		recovered(write)
+		l.writeOne(write)
 	}
 }
 
-// recovered calls write, and ends a panic in it.
-func recovered(write func()) {
-	defer func() { _ = recover() }()
+// writeOne calls write, and ends a panic in it. If write ends the goroutine, another one writes the other lines.
+func (l *logWriter) writeOne(write func()) {
+	returned := false
+	defer func() {
+		if recover() == nil && !returned {
+			go l.writeAll()
+		}
+	}()
 	write()
+	returned = true
 }
 
 // await blocks until the lines that were added are written, or until ctx ends.

@@ -5,6 +5,7 @@ package virtual_test
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func TestAnyHandlerOfTheLogHoldsUpNothing(t *testing.T) {
 	for name, do := range map[string]func(s *signalbox.Session, block <-chan struct{}){
 		"Blocks": func(_ *signalbox.Session, block <-chan struct{}) { <-block },
 		"Panics": func(*signalbox.Session, <-chan struct{}) { panic("a bug") },
+		"Exits":  func(*signalbox.Session, <-chan struct{}) { runtime.Goexit() },
 		"Locks": func(s *signalbox.Session, _ <-chan struct{}) {
 			if lease, err := reentrant.New(s, "log").Lock(context.Background()); err == nil {
 				_ = lease.Unlock()
@@ -79,6 +81,9 @@ func TestAnyHandlerOfTheLogHoldsUpNothing(t *testing.T) {
 				require.LessOrEqual(t, time.Since(began), 2*time.Second+slack)
 				close(block)
 				time.Sleep(time.Minute)
+				if name == "Exits" {
+					require.Greater(t, called, 1, "the lines after it are written")
+				}
 				c.Close()
 			})
 		})

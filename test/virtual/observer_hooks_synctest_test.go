@@ -254,7 +254,7 @@ func TestMergedObserversKeepAllHooks(t *testing.T) {
 		named := second.observer(f.T)
 		named.Names = true
 		s, _, end := f.session(f.T, quiet, signalbox.WithObserver(signalbox.Observers(
-			first.observer(f.T), signalbox.Observer{}, unstepped(named),
+			first.observer(f.T), signalbox.Observer{}, named,
 		)))
 		defer end()
 		lease, err := reentrant.New(s, "a").Lock(f.Context())
@@ -277,29 +277,4 @@ func TestMergedObserversKeepAllHooks(t *testing.T) {
 		}
 	})
 	require.Equal(t, signalbox.Observer{}, signalbox.Observers(signalbox.Observer{}), "no hook is called for nothing")
-}
-
-// unstepped is an observer whose hooks get a context without the steps of another.
-func unstepped(o signalbox.Observer) signalbox.Observer {
-	type own struct{}
-	in := func(ctx context.Context) context.Context {
-		mine, _ := ctx.Value(own{}).(context.Context)
-		if mine == nil {
-			mine = context.Background()
-		}
-		return mine
-	}
-	starter := func(hook func(context.Context, signalbox.Event) context.Context) func(context.Context, signalbox.Event) context.Context {
-		return func(ctx context.Context, e signalbox.Event) context.Context {
-			return context.WithValue(ctx, own{}, hook(in(ctx), e))
-		}
-	}
-	wrap := func(hook func(context.Context, signalbox.Event)) func(context.Context, signalbox.Event) {
-		return func(ctx context.Context, e signalbox.Event) { hook(in(ctx), e) }
-	}
-	return signalbox.Observer{
-		Waiting: starter(o.Waiting), Acquired: starter(o.Acquired), Refused: wrap(o.Refused), Released: wrap(o.Released),
-		Lost: wrap(o.Lost), Unconfirmed: wrap(o.Unconfirmed), Forced: wrap(o.Forced), Renewed: wrap(o.Renewed),
-		Polling: wrap(o.Polling), Subscribed: wrap(o.Subscribed), Names: o.Names,
-	}
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// patience is how long the hook of a guest may block before the guests behind it are called without it.
+const patience = 10 * time.Millisecond
+
+// each calls call with the number of each guest, and returns when all calls have returned.
+func (o *Observer) each(call func(i int)) {
+	if len(o.guests) == 1 {
+		call(0)
+		return
+	}
+	r := &round{call: call, guests: int32(len(o.guests))} //nolint:gosec // a program passes a few
+	r.left.Add(len(o.guests))
+	defer r.left.Wait() // deferred: also if a call ends the goroutine
+	r.run()
+}
+
+// round is the calls of one hook of all guests. One goroutine makes them in order. When it needs longer than patience, another one
+// makes those that are left: a guest that blocks has its goroutine for itself.
+type round struct {
+	call   func(i int)
+	guests int32
+	next   atomic.Int32   // the next guest to call
+	left   sync.WaitGroup // the calls that have not returned
+}
+
+func (r *round) run() {
+	takeover := time.AfterFunc(patience, r.run) //nolint:forbidigo // it is stopped; a hook has no timers of a session
+	defer takeover.Stop()
+	for i := r.next.Add(1) - 1; i < r.guests; i = r.next.Add(1) - 1 {
+		r.callOne(int(i))
+	}
+}
+
+func (r *round) callOne(i int) {
+	returned := false
+	defer func() {
+		if !returned {
+			r.run() // the call ends the goroutine: the others are called before that
+		}
+	}()
+	defer r.left.Done()
+	r.call(i)
+	returned = true
+}
