@@ -17,17 +17,17 @@ import (
 	"github.com/signalbox-go/signalbox"
 )
 
-const doctorHelp = `Check whether the server suits locks: its version, topology, memory and eviction, the rights of the user, its clock, how
-long a request takes, whether messages arrive, and how it keeps data. Each finding is ok, a warning or a problem, with
-what to do. In a cluster every node that has slots is checked.
+const doctorHelp = `Check whether the server suits locks: its version, topology, memory and eviction, the rights of the user, whether it accepts
+writes now, its clock, how long a request takes, whether messages arrive, and how it keeps data. Each finding is ok, a warning
+or a problem, with what to do. In a cluster every node that has slots is checked.
 
 It tries what a session needs, on keys that begin with the prefix. Almost all of these requests change nothing; the
 keys of the others are deleted, and would end after a second. Each right that is missing leaves an entry in the server's ACL LOG.
 
 With --json each line is an object; its fields stay as they are.
 
-Exit codes: 0 if all is well, 1 with warnings, 78 with problems, otherwise those of run: 69 if the server cannot be
-reached, 71 if it refuses the password.`
+Exit codes: 0 if all is well, 1 with warnings, 78 with problems, such as a full memory, too few replicas or a long script, for
+which the server grants no lock now; otherwise those of run: 69 if the server cannot be reached, 71 if it refuses the password.`
 
 // doctorTimeout is how long all checks together may take.
 const doctorTimeout = time.Minute
@@ -78,7 +78,7 @@ func (s *serverFlags) diagnose(ctx context.Context) ([]finding, error) {
 	case errors.Is(refused, signalbox.ErrBadOption), errors.Is(refused, signalbox.ErrBadName):
 		return nil, refused
 	}
-	client, err := connect(options)
+	client, err := connect(options) //nolint:contextcheck // a function for credentials has a time limit of its own
 	if err != nil {
 		return nil, cmp.Or(refused, err)
 	}
@@ -139,8 +139,12 @@ func printFindings(out io.Writer, findings []finding) error {
 		if len(f.Nodes) > 0 {
 			_, _ = fmt.Fprintf(table, "\t\tnodes: %s\n", printable(joined(f.Nodes)))
 		}
+		label := "do"
+		if f.Status == statusOK {
+			label = "note" // nothing has to be done
+		}
 		if f.Advice != "" {
-			_, _ = fmt.Fprintf(table, "\t\tdo: %s\n", printable(f.Advice))
+			_, _ = fmt.Fprintf(table, "\t\t%s: %s\n", label, printable(f.Advice))
 		}
 	}
 	return table.Flush()

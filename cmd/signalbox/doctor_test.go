@@ -72,7 +72,7 @@ func TestDoctorChangesNothingButTheKeysOfOneProbe(t *testing.T) {
 	server := redistest.Start(t)
 	all := diagnosis(t, server.URL())
 	require.Empty(t, bad(all))
-	for _, check := range []string{"session", "server", "topology", "memory", "rights", "messages", "persistence", "connections"} {
+	for _, check := range []string{"session", "server", "topology", "memory", "rights", "writes", "messages", "persistence", "connections"} {
 		require.Len(t, of(all, check), 1, check)
 	}
 	require.Contains(t, of(all, "topology")[0].Found, server.Addr()+", one server")
@@ -164,6 +164,38 @@ func TestDoctorKnowsAServerThatEvicts(t *testing.T) {
 	memory = of(diagnosis(t, server.URL()), "memory")[0]
 	require.Equal(t, "warning", memory.Status)
 	require.Contains(t, memory.Advice, "more memory")
+}
+
+// A server that grants nothing at present has a problem, and the finding names it.
+func TestDoctorKnowsAServerThatGrantsNothing(t *testing.T) {
+	t.Parallel()
+	for word, refuse := range map[string]func(*redistest.Server) (mend func()){
+		"OOM": func(s *redistest.Server) func() {
+			s.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
+			return func() { s.MustDo(t, "CONFIG", "SET", "maxmemory", "0") }
+		},
+		"NOREPLICAS": func(s *redistest.Server) func() {
+			s.MustDo(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+			return func() { s.MustDo(t, "CONFIG", "SET", "min-replicas-to-write", "0") }
+		},
+	} {
+		t.Run(word, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			mend := refuse(server)
+			all := diagnosis(t, server.URL())
+			writes := of(all, "writes")
+			require.Len(t, writes, 1)
+			require.Equal(t, "problem", writes[0].Status)
+			for _, f := range append(of(all, "topology"), writes...) {
+				require.Contains(t, f.Found, word)
+				require.NotContains(t, f.Advice, "right")
+			}
+			require.Equal(t, "the user has the rights of all kinds of locks", of(all, "rights")[0].Found)
+			mend()
+			require.Equal(t, "ok", of(diagnosis(t, server.URL()), "writes")[0].Status)
+		})
+	}
 }
 
 func TestDoctorBehindOneEndpoint(t *testing.T) {

@@ -38,6 +38,7 @@ type node struct {
 	key     string // a key in a slot of the node, which nothing uses
 	sharded bool   // reports whether messages go by sharded channels
 	info    serverInfo
+	infoErr error // why info is nil
 }
 
 func newExamination(client rueidis.Client, options rueidis.ClientOption, prefix string) *examination {
@@ -49,7 +50,7 @@ func (e *examination) run(ctx context.Context, refused error) []finding {
 	e.findNodes(ctx)
 	e.checkSession(refused)
 	for _, n := range e.nodes {
-		n.info = readInfo(ctx, n.client)
+		n.info, n.infoErr = readInfo(ctx, n.client)
 		e.add(n, n.checkServer(ctx))
 	}
 	e.checkTopology(ctx)
@@ -135,6 +136,9 @@ func (e *examination) checkSession(refused error) {
 		e.findings = append(e.findings, finding{Check: "session", Status: statusOK, Found: "programs can connect"})
 	default:
 		advice := "see the findings below"
+		if errors.Is(refused, signalbox.ErrNoReply) {
+			advice = adviceFor(refused, "")
+		}
 		if errors.Is(refused, signalbox.ErrOldServer) {
 			advice = "use a newer server"
 		}
@@ -154,23 +158,24 @@ func (e *examination) checkTopology(ctx context.Context) {
 	case e.sentinels:
 		f.Found = e.nodes[0].addr + ", the primary that the sentinels name"
 	default:
-		shown, known := e.probeSlots(ctx)
+		shown, err := e.probeSlots(ctx)
 		switch {
+		case err != nil:
+			f.Status, f.Found = statusWarning, e.nodes[0].addr+", one server or one endpoint in front of several: the probe failed: "+err.Error()
+			f.Advice = adviceFor(err, "grant what is missing, and run this again")
 		case shown:
 			f.Found = e.nodes[0].addr + ", one server"
-		case known:
+		default:
 			f.Found = e.nodes[0].addr + ", one endpoint in front of several shards"
 			f.Advice = "do not use WithReplicas; docs/guarantees.md has what else changes. What follows is of the shard that replied"
-		default:
-			f.Status, f.Found = statusWarning, e.nodes[0].addr+", one server or one endpoint in front of several: the probe failed"
-			f.Advice = "grant what is missing, and run this again"
 		}
 	}
 	e.findings = append(e.findings, f)
 }
 
-// probeSlots reports whether one script may have keys of several slots, as sessions find it out, and whether that is known.
-func (e *examination) probeSlots(ctx context.Context) (shown, known bool) {
+// probeSlots reports whether one script may have keys of several slots, as sessions find it out. It returns an error if that is not
+// known.
+func (e *examination) probeSlots(ctx context.Context) (shown bool, unknown error) {
 	const keys = 32 // two equal shards are taken for one server once in 2^31 times
 	base := e.prefix + "shards:" + rand.Text() + ":"
 	probe := e.client.B().Eval().Script(scripts.SessionProbeSlots.Source).Numkeys(keys).Key()
@@ -184,16 +189,16 @@ func (e *examination) probeSlots(ctx context.Context) (shown, known bool) {
 	results := e.client.DoMulti(ctx, append(calls, probe.Build())...)
 	counts, err := results[keys].AsIntSlice()
 	if err == nil && len(counts) == 1 && counts[0] == keys {
-		return true, true
+		return true, nil
 	}
 	e.client.DoMulti(ctx, undo...) // or they end by themselves
 	for _, result := range results[:keys] {
-		if result.Error() != nil {
-			return false, false
+		if err := result.Error(); err != nil {
+			return false, err
 		}
 	}
-	if parseRefusal(wordsOf(err)) != notRefused || errors.Is(err, context.DeadlineExceeded) {
-		return false, false
+	if words := wordsOf(err); parseRefusal(words) != notRefused || troubleOf(words) != nil || errors.Is(err, context.DeadlineExceeded) {
+		return false, err
 	}
-	return false, true
+	return false, nil
 }

@@ -83,11 +83,11 @@ func TestTimesThatAreWorthAWord(t *testing.T) {
 		require.Equal(t, status, roundTripFinding(median).Status)
 	}
 	for _, distance := range []time.Duration{-2 * time.Second, 2 * time.Second} {
-		require.Equal(t, statusWarning, clockFinding(distance, time.Millisecond, true).Status)
-		require.Equal(t, statusOK, clockFinding(distance, 2*time.Second, true).Status, "the reply took as long")
+		require.Equal(t, statusWarning, clockFinding(distance, time.Millisecond, true, nil).Status)
+		require.Equal(t, statusOK, clockFinding(distance, 2*time.Second, true, nil).Status, "the reply took as long")
 	}
-	require.Contains(t, clockFinding(-2*time.Second, time.Millisecond, true).Found, "2s behind this host")
-	require.Equal(t, statusWarning, clockFinding(0, 0, false).Status)
+	require.Contains(t, clockFinding(-2*time.Second, time.Millisecond, true, nil).Found, "2s behind this host")
+	require.Equal(t, statusWarning, clockFinding(0, 0, false, nil).Status)
 }
 
 func TestWhatAServerSaysOfItself(t *testing.T) {

@@ -43,6 +43,9 @@ func (e *examination) checkMessages(ctx context.Context, n *node) finding {
 	}})
 	if err := n.subscribe(ctx, listener); err != nil {
 		advice := "see what stands between this host and the server"
+		if troubleOf(wordsOf(err)) != nil {
+			advice = adviceFor(err, "")
+		}
 		switch parseRefusal(wordsOf(err)) {
 		case refusedCommand:
 			advice = fmt.Sprintf("ACL SETUSER %s +%s", e.user, strings.ToLower(probe.subscribe))
@@ -55,7 +58,7 @@ func (e *examination) checkMessages(ctx context.Context, n *node) finding {
 	script := "return redis.call('" + probe.publish + "', ARGV[1], 'x')"
 	call := n.client.B().Eval().Script(script).Numkeys(1).Key(n.key).Arg(n.channel()).Build()
 	if err := n.client.Do(ctx, call).Error(); err != nil {
-		return warning("a script cannot publish, so waiters poll: "+err.Error(), "grant the rights that are missing")
+		return warning("a script cannot publish, so waiters poll: "+err.Error(), adviceFor(err, "grant the rights that are missing"))
 	}
 	select {
 	case <-arrived:

@@ -25,7 +25,7 @@ const (
 	codeLost        = 70  // run: the lock was lost while the program ran
 	codeFailed      = 71  // anything else, such as a right that is missing
 	codeHeld        = 75  // another holder has the lock; run -E changes it
-	codeProblem     = 78  // doctor: the server does not suit locks as it is
+	codeProblem     = 78  // doctor: the server does not suit locks as it is, or grants none now
 	codeCannotRun   = 126 // run: the program cannot be executed
 	codeNotFound    = 127 // run: there is no such program
 	codeSignal      = 128 // and the number of the signal

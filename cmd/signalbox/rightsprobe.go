@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -148,10 +149,21 @@ type missing struct {
 	commands, optional []string
 	unknown            []string // commands that the server does not have
 	keys, channels     bool
+	refused            string // the words with which the server refuses writes, "" if it accepts them
+	tried              bool   // reports that a command that writes was tried, and the user has the right
 }
 
+// writeCommands are those that a server in trouble refuses, and rights have.
+//
+//nolint:gochecknoglobals // a constant table
+var writeCommands = []string{"set", "hset", "zadd", "setrange"}
+
 func (m *missing) record(r right, words string) {
-	switch command := r.command(); parseRefusal(words) {
+	command := r.command()
+	if t := troubleOf(words); t != nil {
+		m.refused = cmp.Or(m.refused, words)
+	}
+	switch parseRefusal(words) {
 	case refusedCommand:
 		if r.optional {
 			m.optional = append(m.optional, command)
@@ -167,6 +179,7 @@ func (m *missing) record(r right, words string) {
 	case refusedChannel:
 		m.channels = true
 	case notRefused:
+		m.tried = m.tried || slices.Contains(writeCommands, command)
 	}
 }
 
@@ -182,7 +195,7 @@ func (e *examination) checkRights(ctx context.Context, n *node) []finding {
 		inScript, err = n.tryInScript(ctx, rights)
 	}
 	if err != nil {
-		return []finding{{Check: "rights", Status: statusProblem, Found: "not known, there was no reply: " + err.Error(), Advice: "run this again"}}
+		return []finding{unknownRights(err)}
 	}
 	var lacks missing
 	for i, words := range direct {
@@ -194,17 +207,37 @@ func (e *examination) checkRights(ctx context.Context, n *node) []finding {
 			n.sharded = false
 		}
 	}
-	return lacks.findings(e.user, e.prefix)
+	return append(lacks.findings(e.user, e.prefix), lacks.writes()...)
+}
+
+// unknownRights is the finding if the rights could not be tried.
+func unknownRights(err error) finding {
+	text := "not known, there was no reply: "
+	if wordsOf(err) != "" {
+		text = "not known, the server refuses: "
+	}
+	return finding{Check: "rights", Status: statusProblem, Found: text + err.Error(), Advice: adviceFor(err, "")}
+}
+
+// writes says whether the server accepts writes now. Without the right for one that is not known.
+func (m *missing) writes() []finding {
+	switch {
+	case m.refused != "":
+		return []finding{{Check: "writes", Status: statusProblem, Found: "the server refuses what acquires a lock: " + m.refused, Advice: troubleOf(m.refused).advice}}
+	case m.tried:
+		return []finding{{Check: "writes", Status: statusOK, Found: "the server accepts writes"}}
+	}
+	return nil
 }
 
 // try sends the calls one by one, and returns the words with which each was refused, "" if it was not. It returns an error
-// if there is no reply.
+// if there is no reply, or if the server refuses more than writes.
 func (n *node) try(ctx context.Context, rights []right) (refusals []string, err error) {
 	for _, r := range rights {
 		words := r.words(n)
 		err := n.client.Do(ctx, n.client.B().Arbitrary(words...).Build()).Error()
 		refusal := wordsOf(err)
-		if err != nil && refusal == "" {
+		if t := troubleOf(refusal); err != nil && (refusal == "" || t != nil && !t.ofWrites) {
 			return nil, err
 		}
 		refusals = append(refusals, refusal)

@@ -16,10 +16,10 @@ import (
 // serverInfo has the fields of INFO; nil if the server does not say them.
 type serverInfo map[string]string
 
-func readInfo(ctx context.Context, client rueidis.Client) serverInfo {
+func readInfo(ctx context.Context, client rueidis.Client) (serverInfo, error) {
 	text, err := client.Do(ctx, client.B().Info().Build()).ToString()
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	fields := make(serverInfo)
 	for line := range strings.Lines(text) {
@@ -27,7 +27,7 @@ func readInfo(ctx context.Context, client rueidis.Client) serverInfo {
 			fields[name] = value
 		}
 	}
-	return fields
+	return fields, nil
 }
 
 // number returns a field that is a number, 0 if it is missing.
@@ -61,7 +61,8 @@ func (n *node) checkServer(ctx context.Context) finding {
 	}
 	switch product {
 	case "":
-		f.Status, f.Found, f.Advice = statusWarning, "it does not say its version", "grant +info"
+		f.Status = statusWarning
+		f.Found, f.Advice = n.unsaid("it does not say its version", "grant +info")
 		return f
 	case "Redis", "Valkey":
 	default:
@@ -69,6 +70,14 @@ func (n *node) checkServer(ctx context.Context) finding {
 	}
 	f.Found = product + " " + version
 	return f
+}
+
+// unsaid returns the finding about what INFO does not say. usual is the advice if a right is missing.
+func (n *node) unsaid(found, usual string) (text, advice string) {
+	if n.infoErr == nil || parseRefusal(wordsOf(n.infoErr)) != notRefused {
+		return found, usual
+	}
+	return found + ": " + n.infoErr.Error(), adviceFor(n.infoErr, usual)
 }
 
 // greeting returns what HELLO says, which needs no right.
@@ -102,8 +111,9 @@ func (n *node) checkMemory() finding {
 	const setPolicy = "set maxmemory-policy noeviction: an evicted key is a lock that is granted twice"
 	switch {
 	case policy == "":
-		f.Status, f.Found = statusWarning, "the server does not say whether it evicts keys"
-		f.Advice = "grant +info, or see for yourself that maxmemory-policy is noeviction"
+		f.Status = statusWarning
+		f.Found, f.Advice = n.unsaid("the server does not say whether it evicts keys",
+			"grant +info, or see for yourself that maxmemory-policy is noeviction")
 	case policy != "noeviction" && limit > 0:
 		f.Status, f.Advice = statusProblem, setPolicy
 	case policy != "noeviction":
@@ -167,6 +177,7 @@ func (n *node) checkTimes(ctx context.Context) []finding {
 	var trips []time.Duration
 	var distance, margin time.Duration // of the quickest request
 	clockKnown := false
+	var refusal error // why the server does not say its time
 	for range tries {
 		start := time.Now()
 		words, err := n.client.Do(ctx, n.client.B().Time().Build()).AsIntSlice()
@@ -174,7 +185,7 @@ func (n *node) checkTimes(ctx context.Context) []finding {
 		if err != nil && wordsOf(err) == "" {
 			break // no reply
 		}
-		trips = append(trips, trip)
+		trips, refusal = append(trips, trip), err
 		if err == nil && len(words) == 2 && (!clockKnown || trip/2 < margin) {
 			server := time.Unix(words[0], words[1]*int64(time.Microsecond))
 			clockKnown, margin, distance = true, trip/2, server.Sub(start.Add(trip/2).Round(0))
@@ -184,7 +195,7 @@ func (n *node) checkTimes(ctx context.Context) []finding {
 		return []finding{{Check: "round trip", Status: statusProblem, Found: "a request got no reply", Advice: "see whether the server is overloaded, and the network"}}
 	}
 	slices.Sort(trips)
-	return []finding{roundTripFinding(trips[tries/2]), clockFinding(distance, margin, clockKnown)}
+	return []finding{roundTripFinding(trips[tries/2]), clockFinding(distance, margin, clockKnown, refusal)}
 }
 
 func roundTripFinding(median time.Duration) finding {
@@ -199,7 +210,7 @@ func roundTripFinding(median time.Duration) finding {
 	return f
 }
 
-func clockFinding(distance, margin time.Duration, known bool) finding {
+func clockFinding(distance, margin time.Duration, known bool, refusal error) finding {
 	f := finding{Check: "clock", Status: statusOK}
 	side := "ahead of"
 	if distance < 0 {
@@ -207,6 +218,8 @@ func clockFinding(distance, margin time.Duration, known bool) finding {
 	}
 	f.Found = fmt.Sprintf("the server is %s %s this host, within %s", distance.Abs().Round(100*time.Microsecond), side, margin.Round(10*time.Microsecond))
 	switch {
+	case !known && troubleOf(wordsOf(refusal)) != nil:
+		f.Status, f.Found, f.Advice = statusWarning, "the server does not say its time: "+refusal.Error(), adviceFor(refusal, "")
 	case !known:
 		f.Status, f.Found, f.Advice = statusWarning, "the server does not say its time", "grant +time"
 	case distance.Abs()-margin >= largeDistance:
