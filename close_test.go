@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -260,4 +261,20 @@ func TestCloseClosesTheClientThatItDialled(t *testing.T) {
 	require.Positive(t, others())
 	require.NoError(t, dialled.Close(t.Context()))
 	redistest.Await(t, "the end of what was dialled", func() bool { return others() == 0 })
+}
+
+// What serves the session's connections ends after them, also if another function panics.
+func TestCloseCallsWhatWithOnCloseNames(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	call := func(name string) signalbox.SessionOption {
+		return signalbox.WithOnClose(func() { calls = append(calls, name) })
+	}
+	quiet := signalbox.WithLogger(slog.New(slog.DiscardHandler))
+	s, err := signalbox.Dial(t.Context(), redistest.Start(t).URL(), quiet, call("a"), signalbox.WithOnClose(func() { panic("at the disco") }), signalbox.WithOnClose(nil), call("b"))
+	require.NoError(t, err)
+	require.Empty(t, calls)
+	require.NoError(t, s.Close(t.Context()))
+	require.NoError(t, s.Close(t.Context()))
+	require.Equal(t, []string{"a", "b"}, calls)
 }

@@ -80,7 +80,7 @@ func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOpt
 		return nil, fmt.Errorf("signalbox: dial: %w: InitAddress is empty: name a server, host:port", ErrBadOption)
 	}
 	contact := wire.NewDialRecorder(&o)
-	Tune(&o) //nolint:contextcheck // credentials are asked for later, too, when ctx has ended
+	tune(&o, contact.Dial) //nolint:contextcheck // credentials are asked for later, too, when ctx has ended
 	client, err := connect(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))

@@ -36,6 +36,16 @@ func WithCloseGrace(d time.Duration) SessionOption {
 	return checked(session.CheckCloseGrace(d), func(s *session.Settings) { s.CloseGrace = d })
 }
 
+// WithOnClose lets Close call f once, when the session's connections are closed: to end what serves them, such as a source of
+// credentials. If the server is away, Close may return before. A panic of f is logged.
+func WithOnClose(f func()) SessionOption {
+	return func(s *session.Settings) {
+		if f != nil {
+			s.OnClose = append(s.OnClose, f)
+		}
+	}
+}
+
 // WithPrefix sets the beginning of every key and channel; "sb:" by default. Processes share locks only
 // if their prefixes are equal. At most 64 bytes, no braces.
 func WithPrefix(prefix string) SessionOption {

@@ -72,7 +72,10 @@ import (
 // The client gives up a silent connection after KeepAlive and ConnWriteTimeout together, about 3 s.
 // To survive that, a renewed lease needs 10 s or more; to survive a failover, it needs that much
 // more than the failover takes.
-func Tune(o *rueidis.ClientOption) {
+func Tune(o *rueidis.ClientOption) { tune(o, wire.GuardedDialer(o)) }
+
+// tune is Tune with a dialer; nil is the client's own.
+func tune(o *rueidis.ClientOption, dialer wire.DialFunc) {
 	o.AlwaysPipelining = true
 	o.DisableCache = true
 	if o.PipelineMultiplex == 0 {
@@ -90,7 +93,7 @@ func Tune(o *rueidis.ClientOption) {
 	if o.Dialer.Timeout == 0 {
 		o.Dialer.Timeout = 2 * time.Second
 	}
-	tuneConnections(o)
+	tuneConnections(o, dialer)
 	if o.Sentinel.Dialer.KeepAlive == 0 {
 		o.Sentinel.Dialer.KeepAlive = o.Dialer.KeepAlive
 	}
@@ -108,13 +111,13 @@ const connLifetime = 5 * time.Second
 
 // tuneConnections lets a Connector make the connections. It takes ConnLifetime over: the client itself would end a
 // connection with requests under way, and send them again, executed or not.
-func tuneConnections(o *rueidis.ClientOption) {
+func tuneConnections(o *rueidis.ClientOption, dialer wire.DialFunc) {
 	life := o.ConnLifetime
 	if life == 0 {
 		life = connLifetime
 	}
 	o.ConnLifetime = -1
-	connector := wire.NewConnector(wire.TranslateHello(wire.GuardedDialer(o)), wire.ConnectorOptions{
+	connector := wire.NewConnector(wire.TranslateHello(dialer), wire.ConnectorOptions{
 		MaxAge: life, SingleServer: o.ForceSingleClient || o.Sentinel.MasterSet != "", Sentinels: o.Sentinel.MasterSet != "",
 	})
 	o.DialCtxFn = connector.Dial

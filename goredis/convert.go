@@ -3,24 +3,33 @@
 package goredis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/auth"
 	"github.com/redis/rueidis"
 )
+
+// settings are the options of the session's client.
+type settings struct {
+	rueidis.ClientOption
+
+	stream *subscription // the subscription to a streaming provider, or nil
+}
 
 // connecting is what all options have: how a connection is made, and who connects. It is written as the options of a server.
 type connecting struct {
 	redis.Options
 
 	refused map[string]bool // the fields that are set and cannot be followed
+	stream  *subscription   // the subscription to a streaming provider, or nil
 }
 
 // defaultDialTimeout is what go-redis sets where nothing was. For locks it is long: Tune has 2 s in its place.
@@ -29,54 +38,52 @@ const defaultDialTimeout = 5 * time.Second
 // failoverAddr is the address that go-redis gives to a client behind sentinels.
 const failoverAddr = "FailoverClient"
 
-func ofServer(o *redis.Options) (rueidis.ClientOption, error) {
+func ofServer(o *redis.Options) (settings, error) {
 	if o.Addr == failoverAddr {
 		return refuse("the client is one behind sentinels and does not show them: give its redis.FailoverOptions to DialOptions")
 	}
-	c := connecting{*o, map[string]bool{"OnConnect": o.OnConnect != nil, "Limiter": o.Limiter != nil}}
-	addr := o.Addr
-	if addr == "" {
-		addr = "localhost:6379" // as go-redis has it
-	}
-	if c.Network == "" && strings.HasPrefix(addr, "/") {
+	c := connecting{Options: *o, refused: map[string]bool{"OnConnect": o.OnConnect != nil, "Limiter": o.Limiter != nil}}
+	if c.Network == "" && strings.HasPrefix(o.Addr, "/") {
 		c.Network = "unix"
 	}
-	converted, err := c.option(addr)
-	converted.SelectDB, converted.ForceSingleClient = o.DB, true
+	converted, err := c.option(o.Addr)
+	// A cluster behind the one address is found, as Dial of a URL does. A path in the file system leads to one server.
+	converted.SelectDB, converted.ForceSingleClient = o.DB, c.Network == "unix"
 	return converted, err
 }
 
-func ofCluster(o *redis.ClusterOptions) (rueidis.ClientOption, error) {
+func ofCluster(o *redis.ClusterOptions) (settings, error) {
 	c := connecting{
-		redis.Options{
+		Options: redis.Options{
 			Dialer: o.Dialer, DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig, Protocol: o.Protocol, ClientName: o.ClientName,
 			Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
 			CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 		},
-		map[string]bool{"OnConnect": o.OnConnect != nil, "ClusterSlots": o.ClusterSlots != nil, "NewClient": makesClients(o.NewClient)},
+		refused: map[string]bool{"OnConnect": o.OnConnect != nil, "ClusterSlots": o.ClusterSlots != nil, "NewClient": makesClients(o.NewClient)},
 	}
 	return c.option(o.Addrs...)
 }
 
-func ofFailover(o *redis.FailoverOptions) (rueidis.ClientOption, error) {
+func ofFailover(o *redis.FailoverOptions) (settings, error) {
 	if o.MasterName == "" {
 		return refuse("MasterName is empty: it is the name under which the sentinels watch the primary")
 	}
 	c := connecting{
-		redis.Options{
+		Options: redis.Options{
 			Dialer: o.Dialer, DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig, Protocol: o.Protocol, ClientName: o.ClientName,
 			Username: o.Username, Password: o.Password, CredentialsProvider: o.CredentialsProvider,
 			CredentialsProviderContext: o.CredentialsProviderContext, StreamingCredentialsProvider: o.StreamingCredentialsProvider,
 		},
-		map[string]bool{"OnConnect": o.OnConnect != nil},
+		refused: map[string]bool{"OnConnect": o.OnConnect != nil},
 	}
 	converted, err := c.option(o.SentinelAddrs...)
 	if err != nil {
-		return rueidis.ClientOption{}, err
+		return settings{}, err
 	}
 	converted.SelectDB = o.DB
+	identity := identityOf(o.SentinelUsername, o.SentinelPassword)
 	converted.Sentinel = rueidis.SentinelOption{
-		MasterSet: o.MasterName, Username: o.SentinelUsername, Password: o.SentinelPassword, ClientName: o.ClientName,
+		MasterSet: o.MasterName, Username: identity.Username, Password: identity.Password, ClientName: o.ClientName,
 		TLSConfig: converted.TLSConfig.Clone(), Dialer: converted.Dialer,
 	}
 	return converted, nil
@@ -88,7 +95,7 @@ func makesClients(newClient func(*redis.Options) *redis.Client) bool {
 }
 
 // option returns the options of the client for servers at addrs.
-func (c *connecting) option(addrs ...string) (rueidis.ClientOption, error) {
+func (c *connecting) option(addrs ...string) (settings, error) {
 	for field, isSet := range c.refused {
 		if isSet {
 			return refuse("%s is set: a session of signalbox cannot follow it; make options without it and give them to DialOptions", field)
@@ -97,16 +104,22 @@ func (c *connecting) option(addrs ...string) (rueidis.ClientOption, error) {
 	if len(addrs) == 0 {
 		return refuse("there is no address: name a server, host:port")
 	}
-	o := rueidis.ClientOption{
-		InitAddress: addrs, ClientName: c.ClientName, AlwaysRESP2: c.Protocol == 2, Username: c.Username, Password: c.Password,
+	addrs = slices.Clone(addrs)
+	for i := range addrs {
+		addrs[i] = cmp.Or(addrs[i], "localhost:6379") // as go-redis has it
 	}
+	o := rueidis.ClientOption{
+		InitAddress: addrs, ClientName: c.ClientName, AlwaysRESP2: c.Protocol == 2,
+	}
+	identity := identityOf(c.Username, c.Password)
+	o.Username, o.Password = identity.Username, identity.Password
 	if c.DialTimeout > 0 && c.DialTimeout != defaultDialTimeout {
 		o.Dialer.Timeout = c.DialTimeout
 	}
-	// In every branch: Tune refuses a connection without TLS if there is a TLSConfig, whoever made it.
+	// In every branch: Tune refuses a connection without TLS if there is a TLSConfig, also one of a Dialer.
 	o.TLSConfig = c.TLSConfig.Clone()
 	switch {
-	case c.Dialer != nil:
+	case c.Dialer != nil && !c.isDefaultDialer():
 		o.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return c.Dialer(ctx, c.networkOr("tcp"), addr)
 		}
@@ -119,7 +132,23 @@ func (c *connecting) option(addrs ...string) (rueidis.ClientOption, error) {
 		}
 	}
 	c.setCredentials(&o)
-	return o, nil
+	return settings{o, c.stream}, nil
+}
+
+// isDefaultDialer reports whether go-redis has set the Dialer, as it does in the options of each client. That is no decision of
+// the service: the session's own dialer does the same, and resumes TLS sessions, and ends in time.
+func (c *connecting) isDefaultDialer() bool {
+	name := runtime.FuncForPC(reflect.ValueOf(c.Dialer).Pointer()).Name()
+	inside, found := strings.CutPrefix(name, reflect.TypeFor[redis.Options]().PkgPath()+".")
+	switch {
+	case !found || !strings.Contains(inside, "NewDialer.func"):
+		return false
+	case strings.HasPrefix(inside, "(*Options).init."):
+		return true
+	}
+	// In a program that is built without inlining, a dialer that the service got from redis.NewDialer has this name, too. It may
+	// do TLS without a TLSConfig here, and never does less than the session's own with one.
+	return c.TLSConfig != nil
 }
 
 func (c *connecting) networkOr(otherwise string) string {
@@ -129,50 +158,33 @@ func (c *connecting) networkOr(otherwise string) string {
 	return c.Network
 }
 
-// A streaming provider is asked again after refreshAfter: a token that it has renewed by then is sent on the same connection,
-// before the server ends that for the old one. credentialsTimeout bounds what a provider with a context may take.
-const refreshAfter, credentialsTimeout = time.Minute, 5 * time.Second
+// identityOf returns the credentials as go-redis sends them: it does not log in without a password.
+func identityOf(username, password string) rueidis.AuthCredentials {
+	if password == "" {
+		username = ""
+	}
+	return rueidis.AuthCredentials{Username: username, Password: password}
+}
+
+// credentialsTimeout bounds what a provider may take. Tune bounds it as well, for those that do not look at their context.
+const credentialsTimeout = 5 * time.Second
 
 // setCredentials lets o ask the provider that go-redis would ask: the streaming one, the one with a context, the plain one.
 func (c *connecting) setCredentials(o *rueidis.ClientOption) {
 	switch {
 	case c.StreamingCredentialsProvider != nil:
-		o.AuthCredentialsFn = c.current
+		c.stream = &subscription{provider: c.StreamingCredentialsProvider}
+		o.AuthCredentialsFn = c.stream.credentials
 	case c.CredentialsProviderContext != nil:
 		o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			timeout := c.DialTimeout
-			if timeout <= 0 {
-				timeout = credentialsTimeout
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			ctx, cancel := context.WithTimeout(context.Background(), max(c.DialTimeout, credentialsTimeout))
 			defer cancel()
 			username, password, err := c.CredentialsProviderContext(ctx)
-			return rueidis.AuthCredentials{Username: username, Password: password}, err
+			return identityOf(username, password), err
 		}
 	case c.CredentialsProvider != nil:
 		o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			username, password := c.CredentialsProvider()
-			return rueidis.AuthCredentials{Username: username, Password: password}, nil
+			return identityOf(c.CredentialsProvider()), nil
 		}
 	}
 }
-
-// current returns the credentials that a streaming provider has now. It subscribes for that long only, so that nothing is left
-// at the provider when the session is closed.
-func (c *connecting) current(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-	now, unsubscribe, err := c.StreamingCredentialsProvider.Subscribe(new(ignored))
-	if err != nil {
-		return rueidis.AuthCredentials{}, fmt.Errorf("the provider of credentials failed: %w", err)
-	}
-	username, password := now.BasicAuth()
-	if unsubscribe != nil {
-		_ = unsubscribe() // the credentials are there, whatever it says
-	}
-	return rueidis.AuthCredentials{Username: username, Password: password, RefreshAfter: time.Now().Add(refreshAfter)}, nil
-}
-
-// ignored is a listener that reads nothing. It has a size, so that each one has an address of its own: providers know listeners by it.
-type ignored struct{ _ byte }
-
-func (*ignored) OnNext(auth.Credentials) {}
-func (*ignored) OnError(error)           {}

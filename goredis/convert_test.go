@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/auth"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
@@ -61,7 +60,7 @@ func TestSettingsAreTakenOver(t *testing.T) {
 	require.Equal(t, "redis.example", o.TLSConfig.ServerName)
 	require.NotSame(t, config, o.TLSConfig)
 	require.Equal(t, []any{"u", "p", 3, "c", true, time.Second}, []any{o.Username, o.Password, o.SelectDB, o.ClientName, o.AlwaysRESP2, o.Dialer.Timeout})
-	require.True(t, o.ForceSingleClient)
+	require.False(t, o.ForceSingleClient, "a cluster behind the address is found")
 	require.Nil(t, o.AuthCredentialsFn)
 
 	o = converted(t, &redis.ClusterOptions{Addrs: []string{"a:1", "b:2"}, Username: "u", Password: "p", TLSConfig: config, Protocol: 3})
@@ -82,11 +81,24 @@ func TestSettingsAreTakenOver(t *testing.T) {
 		require.Equal(t, "redis.example", o.Sentinel.TLSConfig.ServerName)
 	}
 
-	require.True(t, converted(t, &redis.UniversalOptions{Addrs: []string{"a:1"}}).ForceSingleClient)
-	require.False(t, converted(t, &redis.UniversalOptions{Addrs: []string{"a:1"}, IsClusterMode: true}).ForceSingleClient)
 	require.Len(t, converted(t, &redis.UniversalOptions{Addrs: []string{"a:1", "b:2"}}).InitAddress, 2)
 	require.Equal(t, []string{"localhost:6379"}, converted(t, &redis.Options{}).InitAddress, "as go-redis has it")
+	require.Equal(t, []string{"localhost:6379", "b:1"}, converted(t, &redis.ClusterOptions{Addrs: []string{"", "b:1"}}).InitAddress)
+	require.True(t, converted(t, &redis.Options{Addr: "/s"}).ForceSingleClient, "a path leads to one server")
 	require.Zero(t, converted(t, &redis.Options{DialTimeout: 5 * time.Second}).Dialer.Timeout, "which is no decision of the service")
+
+	// What a client fills in by itself is no decision either: the options come to the same as before.
+	for _, options := range []*redis.Options{{Addr: "a:1"}, {Addr: "a:1", TLSConfig: config}, {Addr: "a:1", TLSConfig: config, Network: "tcp4"}} {
+		client := redis.NewClient(options)
+		t.Cleanup(func() { _ = client.Close() })
+		require.NotNil(t, client.Options().Dialer)
+		before, filled := converted(t, options), converted(t, client.Options())
+		require.Equal(t, before.DialCtxFn == nil, filled.DialCtxFn == nil)
+		before.DialCtxFn, filled.DialCtxFn = nil, nil
+		require.Equal(t, before, filled)
+	}
+	own := redis.NewDialer(&redis.Options{TLSConfig: config})
+	require.NotNil(t, converted(t, &redis.Options{Dialer: own}).DialCtxFn, "it may do TLS that is asked for nowhere else")
 }
 
 // The provider that go-redis would ask is asked, and no other.
@@ -112,12 +124,8 @@ func TestTheSameProviderIsAsked(t *testing.T) {
 		got, err := converted(t, c.options).AuthCredentialsFn(rueidis.AuthCredentialsContext{})
 		require.NoError(t, err)
 		require.Equal(t, c.want, got.Username+" "+got.Password)
-		require.Equal(t, c.options.StreamingCredentialsProvider != nil, !got.RefreshAfter.IsZero(), "a token is asked for again")
+		require.Equal(t, c.options.StreamingCredentialsProvider != nil, !got.RefreshAfter.IsZero(), "a token is sent again")
 	}
-	require.Zero(t, provider.subscribed(), "nothing is left at the provider")
-	failing := auth.StreamingCredentialsProvider(&tokens{err: errors.New("no token")})
-	_, err := converted(t, &redis.Options{StreamingCredentialsProvider: failing}).AuthCredentialsFn(rueidis.AuthCredentialsContext{})
-	require.ErrorContains(t, err, "no token")
 }
 
 // What the session cannot follow is refused by the name of the field, and nothing is dialled.

@@ -5,6 +5,7 @@ package goredis
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -26,29 +27,43 @@ func Dial(ctx context.Context, client redis.UniversalClient, options ...signalbo
 	if err != nil {
 		return nil, fmt.Errorf("goredis: dial: %w", err)
 	}
-	return signalbox.DialWith(ctx, o, options...)
+	return o.dial(ctx, options)
 }
 
-// DialOptions is Dial for a service that has the options. Behind sentinels it is the only way.
+// DialOptions is Dial for a service that has the options. Behind sentinels it is the only way. UniversalOptions serve a single
+// server in development, and sentinels or a cluster in production.
 func DialOptions[O Options](ctx context.Context, o O, options ...signalbox.SessionOption) (*signalbox.Session, error) {
-	converted, err := ClientOption(o)
+	converted, err := of(o) //nolint:contextcheck // as in Dial
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("goredis: dial: %w", err)
 	}
-	return signalbox.DialWith(ctx, converted, options...)
+	return converted.dial(ctx, options)
+}
+
+// dial opens a session. Its Close ends the subscription to a streaming provider.
+func (s settings) dial(ctx context.Context, options []signalbox.SessionOption) (*signalbox.Session, error) {
+	if s.stream == nil {
+		return signalbox.DialWith(ctx, s.ClientOption, options...)
+	}
+	session, err := signalbox.DialWith(ctx, s.ClientOption, append(slices.Clip(options), signalbox.WithOnClose(s.stream.close))...)
+	if err != nil {
+		s.stream.close()
+	}
+	return session, err
 }
 
 // ClientOption returns the same settings for the client that signalbox uses, for those who make it themselves with
-// rueidis.NewClient. Call signalbox.Tune on them.
+// rueidis.NewClient. Call signalbox.Tune on them. The subscription to a streaming provider lasts as long as the program: only a
+// session of Dial or DialOptions ends it.
 func ClientOption[O Options](o O) (rueidis.ClientOption, error) {
 	converted, err := of(o)
 	if err != nil {
 		return rueidis.ClientOption{}, fmt.Errorf("goredis: %w", err)
 	}
-	return converted, nil
+	return converted.ClientOption, nil
 }
 
-func ofClient(client redis.UniversalClient) (rueidis.ClientOption, error) {
+func ofClient(client redis.UniversalClient) (settings, error) {
 	switch client := client.(type) {
 	case *redis.Client:
 		if client != nil {
@@ -65,7 +80,7 @@ func ofClient(client redis.UniversalClient) (rueidis.ClientOption, error) {
 	return refuse("the client is nil")
 }
 
-func of(options any) (rueidis.ClientOption, error) {
+func of(options any) (settings, error) {
 	switch o := options.(type) {
 	case *redis.Options:
 		if o != nil {
@@ -95,6 +110,6 @@ func of(options any) (rueidis.ClientOption, error) {
 }
 
 // refuse returns an error that says what is wrong with the settings.
-func refuse(format string, a ...any) (rueidis.ClientOption, error) {
-	return rueidis.ClientOption{}, fmt.Errorf("%w: %s", signalbox.ErrBadOption, fmt.Sprintf(format, a...))
+func refuse(format string, a ...any) (settings, error) {
+	return settings{}, fmt.Errorf("%w: %s", signalbox.ErrBadOption, fmt.Sprintf(format, a...))
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,6 +92,11 @@ func TestASessionOfAClusterClientWorks(t *testing.T) {
 		use(t, fmt.Sprint("cluster/", i), func() (*signalbox.Session, error) { return goredis.Dial(t.Context(), client) }, client)
 	}
 	universal := &redis.UniversalOptions{Addrs: addrs}
+	single := redis.NewClient(&redis.Options{Addr: addrs[0]}) // as NewUniversalClient makes of one address
+	defer func() { require.NoError(t, single.Close()) }()
+	for i := range 5 {
+		use(t, fmt.Sprint("single/", i), func() (*signalbox.Session, error) { return goredis.Dial(t.Context(), single) }, client)
+	}
 	use(t, "universal", func() (*signalbox.Session, error) { return goredis.DialOptions(t.Context(), universal) }, client)
 }
 
@@ -168,8 +175,12 @@ func TestAPasswordIsRotatedUnderLocks(t *testing.T) {
 			require.NoError(t, locktest.MustHave(t, waiting).Unlock())
 			require.NoError(t, held.Err())
 			require.NoError(t, held.Unlock())
+			if options.StreamingCredentialsProvider != nil {
+				require.Equal(t, 1, provider.subscribed(), "it renews its token while somebody listens")
+			}
 			require.NoError(t, s.Close(t.Context()))
 			require.Zero(t, provider.subscribed())
+			require.False(t, provider.wasStopped(), "before Close it always had a listener")
 		})
 	}
 }
@@ -211,13 +222,20 @@ func TestWrongCredentialsAreDenied(t *testing.T) {
 
 // tokens is a provider of credentials whose token changes.
 type tokens struct {
-	err error
-
 	mu struct {
 		sync.Mutex
-		token     string
-		listeners map[auth.CredentialsListener]bool
+		onSubscribe func() error // called by Subscribe; nil is no error
+		token       string
+		listeners   map[auth.CredentialsListener]bool
+		stopped     bool // a listener came after the last one had left
 	}
+}
+
+// wasStopped reports whether there was a time without a listener between two of them.
+func (t *tokens) wasStopped() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.stopped
 }
 
 func (t *tokens) set(token string) {
@@ -232,6 +250,26 @@ func (t *tokens) get() string {
 	return t.mu.token
 }
 
+func (t *tokens) setOnSubscribe(call func() error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.onSubscribe = call
+}
+
+// push passes a token to the listeners, or an error.
+func (t *tokens) push(token string, err error) {
+	t.mu.Lock()
+	listeners := slices.Collect(maps.Keys(t.mu.listeners))
+	t.mu.Unlock()
+	for _, l := range listeners {
+		if err != nil {
+			l.OnError(err)
+		} else {
+			l.OnNext(auth.NewBasicCredentials("teller", token))
+		}
+	}
+}
+
 // subscribed returns how many listeners there are.
 func (t *tokens) subscribed() int {
 	t.mu.Lock()
@@ -242,10 +280,16 @@ func (t *tokens) subscribed() int {
 // Subscribe implements auth.StreamingCredentialsProvider.
 func (t *tokens) Subscribe(listener auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.err != nil {
-		return nil, nil, t.err
+	onSubscribe := t.mu.onSubscribe
+	t.mu.Unlock()
+	if onSubscribe != nil {
+		if err := onSubscribe(); err != nil {
+			return nil, nil, err
+		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.stopped = t.mu.stopped || t.mu.listeners != nil && len(t.mu.listeners) == 0
 	if t.mu.listeners == nil {
 		t.mu.listeners = make(map[auth.CredentialsListener]bool)
 	}

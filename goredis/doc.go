@@ -19,13 +19,14 @@
 //
 // # What is taken over
 //
-//	Addr, Addrs, Network                           the servers
+//	Addr, Addrs, Network                           the servers; a cluster behind a single Addr is found
 //	Dialer                                         makes every connection, and does TLS itself
 //	TLSConfig                                      a copy of it, over every Network
-//	Username, Password                             as they are
+//	Username, Password                             as they are; without a password there is no login, as in go-redis
 //	StreamingCredentialsProvider, then
 //	CredentialsProviderContext, then
-//	CredentialsProvider                            asked for each connection, and a streaming one once a minute
+//	CredentialsProvider                            asked for each connection; a streaming one is subscribed to until Close, and
+//	                                               each connection logs in again every 15 s with what it has
 //	DB, ClientName, Protocol                       as they are
 //	DialTimeout                                    unless it is 5s, the default of go-redis: then 2s
 //	MasterName, SentinelAddrs, SentinelUsername,   the sentinels, which get their own credentials and never those

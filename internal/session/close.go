@@ -162,6 +162,9 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 		if s.owned {
 			s.client.Close()
 		}
+		for _, f := range s.Settings.OnClose {
+			s.callOnClose(f)
+		}
 	}()
 	select {
 	case <-ended:
@@ -169,4 +172,14 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 	}
 	s.Settings.Observer.Await(ctx) // after the releases: a slow hook delays none of them
 	s.logWriter.await(ctx)
+}
+
+// callOnClose calls a function of the service.
+func (s *Session) callOnClose(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log((*slog.Logger).Warn, "signalbox: a function of WithOnClose panicked", "panic", p)
+		}
+	}()
+	f()
 }

@@ -65,6 +65,8 @@ type Settings struct {
 	Hashed  bool   // names stay in the process
 	// CloseGrace is how long Close waits at most, whatever its context allows; 0 if that was not given.
 	CloseGrace time.Duration
+	// OnClose are called when the session's connections are closed.
+	OnClose []func()
 	// Observer is notified of what happens to locks, if it is not nil. See package observe.
 	Observer *observe.Observer
 	Lock     LockSettings

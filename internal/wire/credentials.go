@@ -27,7 +27,7 @@ type CredentialsFunc func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentia
 // credentials calls a program's function for credentials. It holds no lock meanwhile.
 type credentials struct {
 	function CredentialsFunc
-	calls    *foreign
+	calls    *boundCalls
 	limit    time.Duration
 }
 
@@ -70,7 +70,7 @@ func (c *Connector) SetCredentials(o *rueidis.ClientOption) {
 	if o.AuthCredentialsFn == nil {
 		return
 	}
-	c.credentials = &credentials{o.AuthCredentialsFn, newForeign("the function for credentials"), max(o.Dialer.Timeout, credentialsTimeout)}
+	c.credentials = &credentials{o.AuthCredentialsFn, newBoundCalls("the function for credentials"), max(o.Dialer.Timeout, credentialsTimeout)}
 	o.AuthCredentialsFn = c.credentialsFor
 	if o.Sentinel.MasterSet == "" {
 		return

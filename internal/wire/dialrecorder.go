@@ -46,24 +46,25 @@ type dialAttempt struct {
 // maxFirst bytes are enough to recognise a protocol. maxAttempts bounds the record of a client that tries for long.
 const maxFirst, maxAttempts = 64, 64
 
-// NewDialRecorder makes o record the attempts to connect of the client that is made from o. Call it before Tune. It keeps o.
+// NewDialRecorder returns a DialRecorder for the attempts of the client that is made from o. It keeps o.
 func NewDialRecorder(o *rueidis.ClientOption) *DialRecorder {
 	next := GuardedDialer(o)
 	if next == nil {
 		next = dial
 	}
-	r := &DialRecorder{options: o, next: next}
-	o.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-		a := &dialAttempt{address: address}
-		conn, err := next(ctx, address, dialer, config)
-		a.err = err
-		r.add(a)
-		if err != nil {
-			return nil, err
-		}
-		return &recordedConn{Conn: conn, attempt: a}, nil
+	return &DialRecorder{options: o, next: next}
+}
+
+// Dial is a DialFunc.
+func (r *DialRecorder) Dial(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	a := &dialAttempt{address: address}
+	conn, err := r.next(ctx, address, dialer, config)
+	a.err = err
+	r.add(a)
+	if err != nil {
+		return nil, err
 	}
-	return r
+	return &recordedConn{Conn: conn, attempt: a}, nil
 }
 
 // add records an attempt.

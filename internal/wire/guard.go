@@ -31,17 +31,19 @@ func dialerOf(o *rueidis.ClientOption) DialFunc {
 // further one is made.
 const maxHung = 256
 
-// foreign is a function of the service.
-type foreign struct {
+// boundCalls are the calls of a function of the service.
+type boundCalls struct {
 	what    string
 	running chan struct{} // has an element for each call that has not returned
 }
 
-func newForeign(what string) *foreign { return &foreign{what, make(chan struct{}, maxHung)} }
+func newBoundCalls(what string) *boundCalls {
+	return &boundCalls{what, make(chan struct{}, maxHung)}
+}
 
 // within calls a function of the service, and returns what it returns, or an error if it panics or if ctx ends before. What it
 // returns too late is passed to discard.
-func within[T any](ctx context.Context, f *foreign, call func() (T, error), discard func(T)) (T, error) {
+func within[T any](ctx context.Context, f *boundCalls, call func() (T, error), discard func(T)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -55,7 +57,7 @@ func within[T any](ctx context.Context, f *foreign, call func() (T, error), disc
 	default:
 		return none, failed("has not returned from its last %d calls", maxHung)
 	}
-	results := make(chan result, 1) // so that the goroutine ends, whoever waits
+	results := make(chan result, 1) // so that the goroutine ends without a reader
 	go func() {
 		r := result{err: failed("ended its goroutine")} // by runtime.Goexit
 		defer func() {
@@ -81,7 +83,7 @@ func within[T any](ctx context.Context, f *foreign, call func() (T, error), disc
 	}
 }
 
-// GuardedDialer returns a DialFunc that calls the dialer that o has, or nil if o has none.
+// GuardedDialer returns a DialFunc that calls the dialer that o has, or nil.
 //
 //  1. If a TLS configuration is set, a connection without TLS is closed before a byte is written, and is ErrBadOption. The
 //     client itself would write user and password on it.
@@ -92,7 +94,7 @@ func GuardedDialer(o *rueidis.ClientOption) DialFunc {
 	if next == nil {
 		return nil
 	}
-	calls := newForeign("the dialer")
+	calls := newBoundCalls("the dialer")
 	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 		made, err := within(ctx, calls, func() (net.Conn, error) { return next(ctx, addr, dialer, config) }, closeConn)
 		switch {
@@ -124,7 +126,7 @@ func isNil(c net.Conn) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// isTLS reports whether what is written to c is encrypted by TLS. It looks into connections that embed another one, or show it
+// isTLS reports whether what is written to c is encrypted by TLS. It examines connections that embed another one, or show it
 // by NetConn. A connection of a Connector was examined when it was made.
 func isTLS(c net.Conn) bool {
 	for range maxNested {

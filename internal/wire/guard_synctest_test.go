@@ -34,7 +34,7 @@ func (l loops) NetConn() net.Conn { return l }
 func (s shows) NetConn() net.Conn { return s.shown }
 
 // A dialer of the service may return anything, and may not return at all. If TLS is asked for, the first byte on a connection begins a TLS
-// handshake, or there is none. An attempt ends in time, with an error that says why.
+// handshake, or nothing is written. An attempt ends in time, with an error that says why.
 func TestWhatADialerReturnsIsExamined(t *testing.T) {
 	t.Parallel()
 	const handshake, request = "\x16", "*" // how TLS begins, and the protocol
@@ -49,7 +49,7 @@ func TestWhatADialerReturnsIsExamined(t *testing.T) {
 		"TLS":         {tlsConfig, func(plain net.Conn) net.Conn { return tls.Client(plain, tlsConfig) }, handshake, ""},
 		"EmbedsTLS":   {tlsConfig, func(plain net.Conn) net.Conn { return &embeds{tls.Client(plain, tlsConfig)} }, handshake, ""},
 		"ShowsTLS":    {tlsConfig, func(plain net.Conn) net.Conn { c := tls.Client(plain, tlsConfig); return shows{c, c} }, handshake, ""},
-		"NotAskedFor": {nil, func(plain net.Conn) net.Conn { return plain }, request, ""},
+		"Unsecured":   {nil, func(plain net.Conn) net.Conn { return plain }, request, ""},
 		"Plain":       {tlsConfig, func(plain net.Conn) net.Conn { return plain }, "", noTLS},
 		"EmbedsPlain": {tlsConfig, func(plain net.Conn) net.Conn { return embeds{&embeds{plain}} }, "", noTLS},
 		"ShowsNil":    {tlsConfig, func(plain net.Conn) net.Conn { return shows{tls.Client(plain, tlsConfig), nil} }, "", noTLS},
